@@ -1,0 +1,21 @@
+#include "base/random.h"
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace uroce {
+
+uint64_t SystemRandom::next_u64() {
+  if (left_ == 0) {
+    // 256 bytes and fewer are never cut short; only a signal before the pool is ready can interrupt.
+    while (getrandom(buffer_, sizeof buffer_, 0) != static_cast<ssize_t>(sizeof buffer_)) {
+      if (errno != EINTR) std::abort();
+    }
+    left_ = sizeof buffer_ / sizeof buffer_[0];
+  }
+  return buffer_[--left_];
+}
+
+}  // namespace uroce

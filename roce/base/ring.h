@@ -1,0 +1,53 @@
+// A first-in, first-out queue of fixed capacity, sized once.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace uroce {
+
+/// One owner. Positions count up for ever (wrap of 2^32 included), so an element keeps its position while it is queued:
+/// `at(position)` is valid for positions in [head(), tail()).
+template <typename T>
+class Ring {
+ public:
+  explicit Ring(uint32_t capacity)
+      : capacity_(capacity), mask_(std::bit_ceil(capacity ? capacity : 1u) - 1), items_(new T[mask_ + 1u]()) {}
+
+  uint32_t capacity() const { return capacity_; }
+  uint32_t size() const { return tail_ - head_; }
+  bool empty() const { return head_ == tail_; }
+  bool full() const { return size() >= capacity_; }
+  uint32_t head() const { return head_; }
+  uint32_t tail() const { return tail_; }
+
+  T& at(uint32_t position) { return items_[position & mask_]; }
+  const T& at(uint32_t position) const { return items_[position & mask_]; }
+  T& front() { return at(head_); }
+
+  /// The element that the next `push()` will publish; fill it in place. The ring must not be full.
+  T& next_slot() { return at(tail_); }
+  void push() { tail_++; }
+  void push(const T& item) {
+    at(tail_) = item;
+    tail_++;
+  }
+  void pop() { head_++; }
+  void clear() { head_ = tail_; }
+  /// Drops the newest elements, so that `position` becomes the tail.
+  void truncate(uint32_t position) { tail_ = position; }
+  /// Which storage slot a position uses: for tables that run beside the ring.
+  uint32_t slot(uint32_t position) const { return position & mask_; }
+  uint32_t slots() const { return mask_ + 1u; }
+
+ private:
+  uint32_t capacity_;
+  uint32_t mask_;
+  uint32_t head_ = 0;
+  uint32_t tail_ = 0;
+  std::unique_ptr<T[]> items_;
+};
+
+}  // namespace uroce

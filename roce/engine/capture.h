@@ -1,0 +1,19 @@
+// Sees every frame that the engine receives and sends. Production writes pcapng (roce/dpdk), tests keep a list.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/time.h"
+
+namespace uroce {
+
+enum class Direction : uint8_t { kReceived, kSent };
+
+class Capture {
+ public:
+  virtual ~Capture() = default;
+  virtual void on_frame(Direction direction, Instant now, std::span<const uint8_t> frame) = 0;
+};
+
+}  // namespace uroce

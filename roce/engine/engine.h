@@ -1,0 +1,151 @@
+// One RoCEv2 endpoint: objects, demultiplexing, timers, and the turn that moves everything forward.
+//
+// Sans-I/O: frames come from a `Port`, time is handed in, events go to an `Observer`. An engine has one owner at a time;
+// every member function must be called by whoever owns it then (roce/dpdk/endpoint.h has the lock that passes ownership
+// between a program's threads).
+//
+// All tables are sized by `EngineConfig` when the engine is made. Creating a QP, a completion queue or a shared receive
+// queue allocates its rings; nothing else does.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/random.h"
+#include "base/time.h"
+#include "engine/capture.h"
+#include "engine/neighbours.h"
+#include "engine/port.h"
+#include "engine/qp_table.h"
+#include "engine/timer_queue.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
+#include "transport/receive_queue.h"
+
+namespace uroce {
+
+/// One row of the GID table.
+struct GidEntry {
+  IpAddress gid;
+  uint16_t vlan_id = 0;
+  uint8_t prefix_bits = 0;
+};
+
+struct EngineConfig {
+  MacAddress mac;
+  std::vector<LocalAddress> addresses;  // GIDs 1.. in this order; GID 0 is the link-local address of `mac`
+  uint32_t max_frame_bytes = 4096 + 128;  // the port's: bounds active_mtu
+  uint32_t max_qps = 4096;
+  uint32_t max_regions = 65536;
+  uint32_t window_packets = 128;        // most packets of one QP in flight
+  Duration ack_hold = microseconds(20); // how long an ACK may wait for a request to travel with; 0: never
+};
+
+struct EngineStatus {
+  uint32_t qps = 0;
+  uint32_t regions = 0;
+};
+
+class Engine {
+ public:
+  Engine(const EngineConfig& config, Port& port, RandomSource& random, Observer& observer);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Receives a burst, runs expired timers, transmits. Returns how much happened (frames in and out): 0 is idle.
+  uint32_t turn(Instant now);
+  /// Only the transmit half: what a post needs to leave at once.
+  uint32_t transmit(Instant now);
+  /// The next instant at which a turn is needed even if no frame arrives; Instant::never() if none.
+  Instant next_timeout() const;
+  /// Something waits to be sent now (a congested port, or more than one turn's worth).
+  bool wants_transmit() const { return ready_head_ != ready_tail_; }
+  void set_capture(Capture* capture) { capture_ = capture; }  // nullptr: off
+
+  // Addresses.
+  std::span<const GidEntry> gids() const { return gids_; }
+  /// The largest RoCE MTU (256..4096) whose packets fit the port's frames.
+  uint32_t active_mtu_bytes() const { return active_mtu_; }
+  uint16_t lid() const;  // see doc/adr: the low 16 bits of the first IPv4 address
+  const MacAddress& mac() const { return config_.mac; }
+
+  // Objects. Pointers are valid until destroyed. Create functions give nullptr (or 0) when a table is full.
+  PdId allocate_pd();
+  bool deallocate_pd(PdId pd);  // false: still in use
+  CompletionQueue* create_cq(uint32_t capacity, void* user);
+  bool destroy_cq(CompletionQueue* cq);  // false: QPs use it
+  SharedReceiveQueue* create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge, void* user);
+  bool destroy_srq(SharedReceiveQueue* srq);  // false: QPs use it
+  Qp* create_qp(const QpInit& init, void* user);
+  void destroy_qp(Qp* qp);
+  /// nullptr: the address vector has no route. Starts resolving the peer's MAC.
+  std::unique_ptr<AddressHandle> create_ah(PdId pd, const AddressVector& av);
+  void destroy_ah(AddressHandle* ah);  // before it is deleted
+  MemoryTable& memory() { return memory_; }
+
+  // Work.
+  ModifyResult modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t mask, Instant now);
+  PostResult post_send(Qp& qp, const SendWr& wr);
+  PostResult post_recv(Qp& qp, const RecvWr& wr) { return qp.post_recv(wr); }
+  PostResult post_srq_recv(SharedReceiveQueue& srq, const RecvWr& wr) { return srq.post(wr); }
+  /// True when the QP's (or handle's) peer has a known MAC address; asks for it if not.
+  bool resolved(const Qp& qp) const;
+
+  const Counters& counters() const { return counters_; }
+  EngineStatus status() const;
+  /// For explaining: every live QP.
+  template <typename F>
+  void for_each_qp(F&& f) {
+    qps_.for_each(f);
+  }
+  Neighbours& neighbours() { return neighbours_; }
+
+ private:
+  friend class EngineTest;
+  uint32_t receive(Instant now);
+  void on_frame(std::span<const uint8_t> frame, Instant now);
+  void on_packet(const PacketView& packet, Instant now);
+  void on_other_frame(std::span<const uint8_t> frame, Instant now);
+  bool addressed_to_us(const PacketView& packet) const;
+  void run_timers(Instant now);
+  uint32_t transmit_burst(Instant now);
+  bool transmit_one(Qp& qp, TxFrame& frame, Instant now);
+  void update(Qp& qp);
+  void enqueue_ready(Qp& qp);
+  void on_neighbour_resolved(const IpAddress& ip, const MacAddress& mac);
+  std::optional<PathSpec> route(const AddressVector& av, uint32_t flow) const;
+  void send_loopback(std::span<const uint8_t> frame);
+  uint32_t drain_loopback(Instant now);
+
+  EngineConfig config_;
+  Port& port_;
+  RandomSource& random_;
+  Observer& observer_;
+  Capture* capture_ = nullptr;
+  Counters counters_;
+  std::vector<GidEntry> gids_;
+  uint32_t active_mtu_ = 1024;
+  MemoryTable memory_;
+  Neighbours neighbours_;
+  QpTable qps_;
+  TimerQueue timers_;
+  TransportEnv env_;
+  std::vector<uint32_t> pd_uses_;
+  std::vector<std::unique_ptr<CompletionQueue>> cqs_;
+  std::vector<std::unique_ptr<SharedReceiveQueue>> srqs_;
+  std::vector<AddressHandle*> unresolved_ahs_;
+  std::vector<Qp*> ready_;  // circular: QPs that have something to send
+  uint32_t ready_head_ = 0;
+  uint32_t ready_tail_ = 0;
+  struct Loopback;
+  std::unique_ptr<Loopback> loopback_;
+};
+
+}  // namespace uroce

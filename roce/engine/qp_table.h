@@ -1,0 +1,62 @@
+// From a QPN on the wire to the QP, or to nothing.
+//
+// A QPN is 24 bits that look random: the table slot and a generation under a keyed permutation, so that neighbouring
+// QPs have unrelated numbers and a destroyed QP's number does not come back soon. 0, 1 and 0xFFFFFF are never given.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/permutation.h"
+#include "base/random.h"
+#include "transport/qp.h"
+
+namespace uroce {
+
+class QpTable {
+ public:
+  /// `qps_max` up to 2^16.
+  QpTable(uint32_t qps_max, RandomSource& random);
+
+  struct Slot {
+    uint32_t index;
+    uint32_t qpn;
+  };
+  /// Takes the slot that has been free longest, with a new number. index kNone when all are in use.
+  Slot reserve();
+  void put(uint32_t index, std::unique_ptr<Qp> qp);
+  void remove(uint32_t index);
+
+  Qp* find(uint32_t qpn) const;
+  Qp* at(uint32_t index) const { return slots_[index].qp.get(); }
+  uint32_t index_of(uint32_t qpn) const;
+  void prefetch(uint32_t qpn) const { __builtin_prefetch(&slots_[index_of(qpn)]); }
+  uint32_t size() const { return in_use_; }
+
+  template <typename F>
+  void for_each(F&& f) const {
+    for (const Entry& e : slots_) {
+      if (e.qp) f(*e.qp);
+    }
+  }
+
+  static constexpr uint32_t kNone = 0xFFFFFFFF;
+
+ private:
+  struct Entry {
+    uint32_t qpn = 0;
+    uint32_t generation = 0;
+    std::unique_ptr<Qp> qp;
+  };
+  std::vector<Entry> slots_;
+  std::vector<uint32_t> free_;
+  uint32_t free_head_ = 0;
+  uint32_t free_count_ = 0;
+  uint32_t in_use_ = 0;
+  uint32_t index_mask_ = 0;
+  uint32_t index_bits_ = 0;
+  Permutation<24> permutation_;
+};
+
+}  // namespace uroce

@@ -1,0 +1,48 @@
+// Completion queue: a ring of completions, sized once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/ring.h"
+#include "transport/work_request.h"
+
+namespace uroce {
+
+class Observer;
+
+class CompletionQueue {
+ public:
+  /// `user` is whatever the owner wants to find again in Observer calls (the shim keeps its ibv_cq there).
+  CompletionQueue(uint32_t capacity, Observer& observer, void* user = nullptr);
+
+  void* user() const { return user_; }
+  uint32_t capacity() const { return ring_.capacity(); }
+  uint32_t size() const { return ring_.size(); }
+  bool overrun() const { return overrun_; }
+
+  /// Takes up to out.size() completions, oldest first; returns how many.
+  uint32_t poll(std::span<Completion> out);
+
+  /// The next completion that is added (solicited_only: the next solicited one, or any in error) raises on_cq_event, once.
+  void arm(bool solicited_only);
+
+  /// False when the queue is full: the completion is lost, the queue is in error for good and says so once
+  /// (Observer::on_cq_error).
+  bool push(const Completion& completion, bool solicited);
+
+  /// Makes room for more; keeps what is queued. False when `capacity` is less than what is queued.
+  bool resize(uint32_t capacity);
+
+  /// QPs that use it; the engine refuses to destroy a queue in use.
+  uint32_t users = 0;
+
+ private:
+  Ring<Completion> ring_;
+  Observer& observer_;
+  void* user_;
+  enum class Armed : uint8_t { kNo, kSolicited, kAny } armed_ = Armed::kNo;
+  bool overrun_ = false;
+};
+
+}  // namespace uroce

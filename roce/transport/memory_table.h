@@ -1,0 +1,82 @@
+// Memory regions and windows, and the checks before any byte is touched.
+//
+// Registration is O(1): a slot is taken, nothing is pinned or copied. A key (lkey and rkey are the same number) is 32
+// bits that look random: slot and generation under a keyed permutation, so that a guessed key is wrong with high
+// probability and a key is not used again for a long time. Type 2 windows own the low byte of their key, as verbs
+// programs expect (ibv_inc_rkey), so the low byte of every key is kept outside the permutation.
+//
+// Owned by the engine; used by the thread that drives it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/permutation.h"
+#include "base/random.h"
+#include "transport/types.h"
+#include "transport/work_request.h"
+
+namespace uroce {
+
+enum class RegionKind : uint8_t { kFree, kMr, kMwType1, kMwType2 };
+
+struct MemoryRegion {
+  RegionKind kind = RegionKind::kFree;
+  bool bound = false;        // windows: a range is bound; regions: always
+  uint32_t key = 0;
+  PdId pd = 0;
+  uint32_t access = 0;       // Access
+  uint64_t iova = 0;         // first address as work requests and peers name it
+  uint64_t length = 0;
+  uint8_t* memory = nullptr; // where iova lies in this process
+  uint32_t parent_slot = 0;  // windows: the region below
+  uint32_t qpn = 0;          // bound type 2 windows: the QP that may use it
+  uint32_t windows = 0;      // regions: windows bound to it
+  uint32_t generation = 0;
+};
+
+/// Why an access is refused.
+enum class AccessCheck : uint8_t { kOk, kBadKey, kBadPd, kBadRights, kOutOfRange };
+
+class MemoryTable {
+ public:
+  /// `slots_max`: regions and windows together, up to 2^16. All memory is allocated here.
+  MemoryTable(uint32_t slots_max, RandomSource& random);
+
+  /// Returns the key, or 0 when the table is full or iova + length wraps.
+  uint32_t register_region(PdId pd, void* memory, uint64_t length, uint64_t iova, uint32_t access);
+  /// False: no such key, or windows are still bound to it.
+  bool deregister(uint32_t key);
+  /// Changes a region in place (ibv_rereg_mr); the key stays.
+  bool reregister(uint32_t key, PdId pd, void* memory, uint64_t length, uint64_t iova, uint32_t access);
+
+  uint32_t allocate_window(PdId pd, bool type2);  // 0: full
+  bool free_window(uint32_t key);
+  /// Binds (or, with length 0, unbinds) a window. Returns its key from now on, 0 when refused.
+  uint32_t bind_window(const MwBind& bind, PdId pd, uint32_t qpn);
+  /// LOCAL_INV, or a peer's SEND with Invalidate: only bound type 2 windows of that PD.
+  bool invalidate(uint32_t key, PdId pd, uint32_t qpn);
+
+  /// Checks that [addr, addr+length) may be used with `key` and `rights` (all bits needed), without any sum that could
+  /// wrap, and says where it lies. `length` 0 checks only what the caller wants checked: do not call it then.
+  AccessCheck check(uint32_t key, PdId pd, uint64_t addr, uint64_t length, uint32_t rights, uint32_t qpn,
+                    uint8_t*& memory) const;
+
+  uint32_t in_use() const { return in_use_; }
+  uint32_t in_use_by(PdId pd) const;
+
+ private:
+  uint32_t take_slot(RegionKind kind, PdId pd);
+  void release_slot(uint32_t slot);
+  const MemoryRegion* find(uint32_t key) const;
+  MemoryRegion* find(uint32_t key);
+
+  std::vector<MemoryRegion> slots_;
+  std::vector<uint32_t> free_;  // a circular queue: the slot freed longest ago is used next
+  uint32_t free_head_ = 0;
+  uint32_t free_count_ = 0;
+  uint32_t in_use_ = 0;
+  Permutation<24> permutation_;
+};
+
+}  // namespace uroce

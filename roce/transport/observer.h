@@ -1,0 +1,44 @@
+// What the transport tells the world above it. One object per engine; every call comes from the thread that drives the
+// engine, in the middle of a turn: implementations queue or log, they never call back into the engine.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/types.h"
+#include "transport/work_request.h"
+
+namespace uroce {
+
+class CompletionQueue;
+class SharedReceiveQueue;
+class Qp;
+
+/// ibv_event_type, the ones that a software device raises.
+enum class AsyncEvent : uint8_t {
+  kCqErr = 0,
+  kQpFatal = 1,
+  kQpReqErr = 2,
+  kQpAccessErr = 3,
+  kCommEst = 4,
+  kSqDrained = 5,
+  kPortActive = 9,
+  kPortErr = 10,
+  kSrqLimitReached = 15,
+  kQpLastWqeReached = 16,
+};
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  /// A completion arrived on a queue that was armed; it is disarmed now.
+  virtual void on_cq_event(CompletionQueue& /*cq*/) {}
+  virtual void on_qp_event(Qp& /*qp*/, AsyncEvent /*event*/) {}
+  virtual void on_cq_error(CompletionQueue& /*cq*/) {}
+  virtual void on_srq_limit(SharedReceiveQueue& /*srq*/) {}
+  /// A completion in error, with its cause; called for unsignalled ones too.
+  virtual void on_error_completion(const Qp& /*qp*/, const Completion& /*completion*/) {}
+  /// The responder sent a fatal NAK, and why.
+  virtual void on_responder_error(const Qp& /*qp*/, Cause /*cause*/) {}
+};
+
+}  // namespace uroce

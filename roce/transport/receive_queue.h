@@ -1,0 +1,68 @@
+// Receive work requests: a QP's own receive queue, and the shared one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/ring.h"
+#include "transport/work_request.h"
+
+namespace uroce {
+
+class Observer;
+
+/// One posted receive. Its elements live in the queue's own storage.
+struct RecvWqe {
+  uint64_t wr_id = 0;
+  const Sge* sges = nullptr;
+  uint32_t num_sge = 0;
+  uint64_t total_bytes = 0;
+};
+
+class ReceiveQueue {
+ public:
+  ReceiveQueue(uint32_t max_wr, uint32_t max_sge);
+
+  PostResult post(const RecvWr& wr);
+  bool empty() const { return ring_.empty(); }
+  uint32_t size() const { return ring_.size(); }
+  uint32_t max_wr() const { return ring_.capacity(); }
+  uint32_t max_sge() const { return max_sge_; }
+  const RecvWqe& front() { return ring_.front(); }
+  void pop() { ring_.pop(); }
+  void clear() { ring_.clear(); }
+
+ private:
+  Ring<RecvWqe> ring_;
+  uint32_t max_sge_;
+  std::unique_ptr<Sge[]> sges_;  // max_sge_ for each slot of the ring
+};
+
+class SharedReceiveQueue {
+ public:
+  SharedReceiveQueue(PdId pd, uint32_t max_wr, uint32_t max_sge, Observer& observer, void* user)
+      : queue_(max_wr, max_sge), pd_(pd), observer_(observer), user_(user) {}
+
+  void* user() const { return user_; }
+  PdId pd() const { return pd_; }
+  uint32_t max_wr() const { return queue_.max_wr(); }
+  uint32_t max_sge() const { return queue_.max_sge(); }
+  uint32_t limit() const { return limit_; }
+  PostResult post(const RecvWr& wr) { return queue_.post(wr); }
+  /// Raises on_srq_limit once, when fewer than `limit` receives are left. 0: off.
+  void set_limit(uint32_t limit) { limit_ = limit; }
+  bool empty() const { return queue_.empty(); }
+  const RecvWqe& front() { return queue_.front(); }
+  void pop();
+
+  uint32_t users = 0;
+
+ private:
+  ReceiveQueue queue_;
+  PdId pd_;
+  Observer& observer_;
+  void* user_;
+  uint32_t limit_ = 0;
+};
+
+}  // namespace uroce

@@ -1,0 +1,173 @@
+// The transport headers, as plain values with `decode` and `encode`.
+//
+// `decode(p)` reads exactly kBytes bytes at p, of any alignment, and cannot fail: whether the bytes are there was
+// proven by `parse_frame` (packet.h). `encode(p)` writes exactly kBytes bytes. Field names are the InfiniBand
+// specification's. All integers are in host order here; `imm` is the exception, see ImmDt.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "base/big_endian.h"
+#include "base/psn.h"
+
+namespace uroce {
+
+inline constexpr uint16_t kRoceUdpPort = 4791;
+inline constexpr uint32_t kIcrcBytes = 4;
+inline constexpr uint16_t kDefaultPkey = 0xFFFF;
+
+/// Base transport header. `resv6a` carries FECN (bit 7) and BECN (bit 6) in RoCEv2.
+struct Bth {
+  static constexpr uint32_t kBytes = 12;
+  uint8_t opcode = 0;
+  bool solicited = false;
+  bool mig_req = false;
+  uint8_t pad_count = 0;  // 0..3
+  uint8_t tver = 0;       // 0..15; only 0 is valid
+  uint16_t pkey = kDefaultPkey;
+  uint8_t resv8a = 0;
+  uint32_t dest_qp = 0;  // 24 bits
+  bool ack_req = false;
+  uint8_t resv7 = 0;
+  Psn psn;
+
+  static Bth decode(const uint8_t* p) {
+    Bth h;
+    h.opcode = p[0];
+    h.solicited = (p[1] & 0x80) != 0;
+    h.mig_req = (p[1] & 0x40) != 0;
+    h.pad_count = (p[1] >> 4) & 3;
+    h.tver = p[1] & 0x0f;
+    h.pkey = load_be16(p + 2);
+    h.resv8a = p[4];
+    h.dest_qp = load_be24(p + 5);
+    h.ack_req = (p[8] & 0x80) != 0;
+    h.resv7 = p[8] & 0x7f;
+    h.psn = Psn(load_be24(p + 9));
+    return h;
+  }
+
+  void encode(uint8_t* p) const {
+    p[0] = opcode;
+    p[1] = static_cast<uint8_t>((solicited ? 0x80 : 0) | (mig_req ? 0x40 : 0) | ((pad_count & 3) << 4) | (tver & 0x0f));
+    store_be16(p + 2, pkey);
+    p[4] = resv8a;
+    store_be24(p + 5, dest_qp);
+    p[8] = static_cast<uint8_t>((ack_req ? 0x80 : 0) | (resv7 & 0x7f));
+    store_be24(p + 9, psn.value());
+  }
+};
+
+/// RDMA extended transport header.
+struct Reth {
+  static constexpr uint32_t kBytes = 16;
+  uint64_t va = 0;
+  uint32_t rkey = 0;
+  uint32_t dma_length = 0;
+
+  static Reth decode(const uint8_t* p) { return {load_be64(p), load_be32(p + 8), load_be32(p + 12)}; }
+  void encode(uint8_t* p) const {
+    store_be64(p, va);
+    store_be32(p + 8, rkey);
+    store_be32(p + 12, dma_length);
+  }
+};
+
+/// ACK extended transport header: syndrome and message sequence number.
+struct Aeth {
+  static constexpr uint32_t kBytes = 4;
+  uint8_t syndrome = 0;
+  uint32_t msn = 0;  // 24 bits
+
+  static Aeth decode(const uint8_t* p) { return {p[0], load_be24(p + 1)}; }
+  void encode(uint8_t* p) const {
+    p[0] = syndrome;
+    store_be24(p + 1, msn);
+  }
+};
+
+/// What bits 6..5 of a syndrome say.
+enum class AethKind : uint8_t { kAck = 0, kRnrNak = 1, kReserved = 2, kNak = 3 };
+
+constexpr AethKind aeth_kind(uint8_t syndrome) { return static_cast<AethKind>((syndrome >> 5) & 3); }
+/// Bits 4..0: credit count of an ACK, timer of an RNR NAK, code of a NAK.
+constexpr uint8_t aeth_value(uint8_t syndrome) { return syndrome & 0x1f; }
+constexpr uint8_t make_syndrome(AethKind kind, uint8_t value) {
+  return static_cast<uint8_t>((static_cast<uint8_t>(kind) << 5) | (value & 0x1f));
+}
+/// An ACK's credit field that means "no credit limit given".
+inline constexpr uint8_t kCreditsInvalid = 0x1f;
+
+enum class NakCode : uint8_t {
+  kPsnSequenceError = 0,
+  kInvalidRequest = 1,
+  kRemoteAccessError = 2,
+  kRemoteOperationalError = 3,
+  kInvalidRdRequest = 4,
+};
+
+struct AtomicEth {
+  static constexpr uint32_t kBytes = 28;
+  uint64_t va = 0;
+  uint32_t rkey = 0;
+  uint64_t swap_add = 0;
+  uint64_t compare = 0;
+
+  static AtomicEth decode(const uint8_t* p) {
+    return {load_be64(p), load_be32(p + 8), load_be64(p + 12), load_be64(p + 20)};
+  }
+  void encode(uint8_t* p) const {
+    store_be64(p, va);
+    store_be32(p + 8, rkey);
+    store_be64(p + 12, swap_add);
+    store_be64(p + 20, compare);
+  }
+};
+
+struct AtomicAckEth {
+  static constexpr uint32_t kBytes = 8;
+  uint64_t original = 0;
+
+  static AtomicAckEth decode(const uint8_t* p) { return {load_be64(p)}; }
+  void encode(uint8_t* p) const { store_be64(p, original); }
+};
+
+/// Immediate data: four bytes that nobody interprets. `imm` holds them as they lie on the wire (memcpy, no swap),
+/// which is how verbs programs see `imm_data`.
+struct ImmDt {
+  static constexpr uint32_t kBytes = 4;
+  uint32_t imm = 0;
+
+  static ImmDt decode(const uint8_t* p) {
+    ImmDt h;
+    std::memcpy(&h.imm, p, sizeof h.imm);
+    return h;
+  }
+  void encode(uint8_t* p) const { std::memcpy(p, &imm, sizeof imm); }
+};
+
+/// Invalidate extended transport header.
+struct Ieth {
+  static constexpr uint32_t kBytes = 4;
+  uint32_t rkey = 0;
+
+  static Ieth decode(const uint8_t* p) { return {load_be32(p)}; }
+  void encode(uint8_t* p) const { store_be32(p, rkey); }
+};
+
+/// Datagram extended transport header.
+struct Deth {
+  static constexpr uint32_t kBytes = 8;
+  uint32_t qkey = 0;
+  uint32_t src_qp = 0;  // 24 bits
+
+  static Deth decode(const uint8_t* p) { return {load_be32(p), load_be24(p + 5)}; }
+  void encode(uint8_t* p) const {
+    store_be32(p, qkey);
+    p[4] = 0;
+    store_be24(p + 5, src_qp);
+  }
+};
+
+}  // namespace uroce

@@ -1,0 +1,25 @@
+// The invariant CRC of a RoCEv2 packet.
+//
+// It covers eight bytes of ones (where InfiniBand has its local route header), the IP and UDP headers with the fields
+// that routers may change set to ones (IPv4: TOS, TTL, header checksum; IPv6: traffic class, flow label, hop limit;
+// both: UDP checksum; BTH: resv8a), and everything after them up to the iCRC itself. It is stored least significant
+// byte first.
+#pragma once
+
+#include <cstdint>
+
+#include "wire/packet.h"
+
+namespace uroce {
+
+/// CRC state after the masked IP, UDP and BTH headers. `l3` points at the IP header; UDP and BTH follow it directly
+/// (20+8+12 bytes for IPv4, 40+8+12 for IPv6). Continue with crc32_update / crc32_copy over what follows the BTH.
+uint32_t icrc_begin(const uint8_t* l3, bool ipv6);
+
+/// Writes the four iCRC bytes for the state after the last byte of payload and padding.
+void icrc_store(uint8_t* where, uint32_t state);
+
+/// True when the packet's stored iCRC is that of its bytes.
+bool icrc_matches(const PacketView& packet);
+
+}  // namespace uroce

@@ -1,0 +1,53 @@
+// The Ethernet, VLAN, IP and UDP headers of everything that a QP (or an address handle) sends: built once, copied into
+// each frame, with only the length fields and the IPv4 checksum filled in per packet.
+//
+// IPv4 packets carry DF and identification 0: they are never fragmented, and RFC 6864 gives the field no other meaning.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/address.h"
+
+namespace uroce {
+
+/// What the headers are built from.
+struct PathSpec {
+  MacAddress src_mac;
+  MacAddress dst_mac;
+  uint16_t vlan_id = 0;  // 0: untagged
+  uint8_t pcp = 0;       // VLAN priority, when tagged
+  IpAddress src_ip;      // both IPv4 or both IPv6
+  IpAddress dst_ip;
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 64;
+  uint32_t flow_label = 0;  // IPv6, 20 bits
+  uint16_t udp_src_port = 0xC000;
+};
+
+class PathHeader {
+ public:
+  static constexpr uint32_t kMaxBytes = 14 + 4 + 40 + 8;
+
+  PathHeader() = default;
+  explicit PathHeader(const PathSpec& spec);
+
+  /// Bytes before the BTH.
+  uint32_t bytes() const { return bytes_; }
+  uint32_t l3_offset() const { return l3_offset_; }
+  bool ipv6() const { return ipv6_; }
+
+  /// Writes the headers at `frame`. `udp_payload_bytes`: BTH to iCRC inclusive.
+  void write(uint8_t* frame, uint32_t udp_payload_bytes) const;
+
+  void set_dst_mac(const MacAddress& mac);
+
+ private:
+  std::array<uint8_t, kMaxBytes> template_{};
+  uint8_t bytes_ = 0;
+  uint8_t l3_offset_ = 0;
+  bool ipv6_ = false;
+  uint32_t ipv4_partial_sum_ = 0;  // of the IPv4 header without total length
+};
+
+}  // namespace uroce
