@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""The layering check finds what it must find: each planted violation is refused, each allowed include is not."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CHECK = pathlib.Path(__file__).with_name("check_layers.py")
+
+HOUSE = {
+    "roce/base/psn.h": "#pragma once\n#include <cstdint>\n",
+    "roce/wire/packet.h": '#pragma once\n#include "base/psn.h"\n',
+    "roce/transport/qp.h": '#pragma once\n#include "base/psn.h"\n#include "wire/packet.h"\n',
+    "roce/engine/engine.h": '#pragma once\n#include "transport/qp.h"\n',
+    "roce/sim/link.cc": '#include "engine/engine.h"\n',
+    "roce/dpdk/endpoint.h": '#pragma once\n#include <rte_ethdev.h>\n#include "engine/engine.h"\n',
+    "verbs_shim/shim.h": '#pragma once\n#include <infiniband/verbs.h>\n#include "dpdk/endpoint.h"\n',
+    "verbs_shim/shim.cc": '#include "shim.h"\n#include <mutex>\n',
+    "apps/perf.cc": '#include <rte_eal.h>\n#include "dpdk/endpoint.h"\n',
+    "pmd/hw/regs.h": "#pragma once\n",
+    "pmd/ethdev/driver.cc": '#include <rte_ethdev.h>\n#include "pmd/hw/regs.h"\n',
+    "tests/unit/wire/x_test.cc": '#include "dpdk/endpoint.h"\n',
+}
+
+# file, line, what the message must contain
+PLANTED = [
+    ("roce/base/psn.h", '#include "wire/packet.h"', "base must not include wire"),
+    ("roce/wire/packet.h", '#include "transport/qp.h"', "wire must not include transport"),
+    ("roce/wire/packet.h", '#include "../transport/qp.h"', "wire must not include transport"),
+    ("roce/transport/qp.h", '  #  include "engine/engine.h"', "transport must not include engine"),
+    ("roce/engine/engine.h", '#include "dpdk/endpoint.h"', "engine must not include dpdk"),
+    ("roce/engine/engine.h", "#include <rte_mbuf.h>", "engine must not include DPDK"),
+    ("roce/sim/link.cc", '#include "dpdk/endpoint.h"', "sim must not include dpdk"),
+    ("roce/sim/link.cc", "#include <rte_cycles.h>", "sim must not include DPDK"),
+    ("roce/dpdk/endpoint.h", '#include "verbs_shim/shim.h"', "dpdk must not include verbs_shim"),
+    ("roce/dpdk/endpoint.h", "#include <infiniband/verbs.h>", "must not include the verbs header"),
+    ("apps/perf.cc", '#include "verbs_shim/shim.h"', "apps must not include verbs_shim"),
+    ("roce/engine/engine.h", '#include "pmd/hw/regs.h"', "engine must not include pmd/hw"),
+    ("pmd/hw/regs.h", "#include <rte_io.h>", "pmd/hw must not include DPDK"),
+    ("pmd/ethdev/driver.cc", '#include "engine/engine.h"', "pmd/ethdev must not include engine"),
+    ("roce/transport/qp.h", "#include <sys/socket.h>", "pure logic"),
+    ("roce/engine/engine.h", "#include <thread>", "pure logic"),
+    ("roce/wire/packet.h", "#include <base/psn.h>", "with quotes"),
+    ("roce/attic/new.h", "#pragma once", "not a known floor"),
+]
+
+
+class CheckLayers(unittest.TestCase):
+    def run_check(self, extra_file=None, extra_line=None):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, text in HOUSE.items():
+                path = root / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            if extra_file:
+                path = root / extra_file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("a") as out:
+                    out.write(extra_line + "\n")
+            done = subprocess.run(
+                [sys.executable, str(CHECK), folder, "--stamp", str(root / "stamp"), "--depfile", str(root / "d")],
+                capture_output=True, text=True, check=False)
+            return done, (root / "stamp").exists()
+
+    def test_clean_house_passes(self):
+        done, stamped = self.run_check()
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(stamped)
+
+    def test_every_planted_violation_is_refused(self):
+        for file, line, message in PLANTED:
+            with self.subTest(file=file, line=line):
+                done, stamped = self.run_check(file, line)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(message, done.stderr)
+                self.assertIn(file + ":", done.stderr)
+                self.assertFalse(stamped)
+
+    def test_empty_tree_is_an_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, str(CHECK), folder], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
