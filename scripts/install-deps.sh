@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Installs the packages that are missing, and nothing else.
+#
+#   scripts/install-deps.sh demo    what ./demo needs: compiler, Meson, DPDK, the unmodified RDMA programs
+#   scripts/install-deps.sh check   what ./check needs as well: tests, format, lint, capture reading
+#   scripts/install-deps.sh bench   what tests/bench needs as well: the peers to compare with
+#
+# Debian 12 and its relatives. Prints one line when there is nothing to do.
+set -euo pipefail
+
+demo_packages=(
+  g++ meson ninja-build pkg-config python3
+  libdpdk-dev libibverbs-dev librdmacm-dev libcli11-dev
+  ibverbs-utils perftest tshark
+)
+check_packages=(
+  "${demo_packages[@]}"
+  clang clang-format clang-tidy libclang-rt-14-dev shellcheck git
+  libgtest-dev libgmock-dev python3-scapy libisal-dev zlib1g-dev
+  iproute2 procps
+)
+bench_packages=(
+  "${check_packages[@]}"
+  dpdk-dev iperf3 ucx-utils ethtool
+)
+
+case "${1:-demo}" in
+  demo) wanted=("${demo_packages[@]}") ;;
+  check) wanted=("${check_packages[@]}") ;;
+  bench) wanted=("${bench_packages[@]}") ;;
+  *)
+    echo "usage: $0 [demo|check|bench]" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  echo "This is not Debian or Ubuntu. Please install what these packages contain, then try again:" >&2
+  printf '  %s\n' "${wanted[*]}" >&2
+  exit 1
+fi
+
+missing=()
+for package in "${wanted[@]}"; do
+  state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$state" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "packages: all ${#wanted[@]} are installed"
+  exit 0
+fi
+
+run_as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    run_as_root=(sudo -n)
+  else
+    echo "Packages are missing and this user may not install them. As root, run:" >&2
+    printf '  apt-get install --no-install-recommends %s\n' "${missing[*]}" >&2
+    exit 1
+  fi
+fi
+
+echo "packages: installing ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# env, because sudo does not pass variables on. tshark's question (may ordinary users capture?) gets its default: no.
+apt_get() {
+  "${run_as_root[@]}" env DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true \
+    apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120 "$@" >"$log" 2>&1 </dev/null
+}
+if ! apt_get update; then
+  echo "packages: the package lists could not be refreshed; trying with the ones at hand" >&2
+fi
+if ! apt_get install -y --no-install-recommends "${missing[@]}"; then
+  echo "packages: installing failed. The last lines of what apt-get said:" >&2
+  tail -n 15 "$log" >&2
+  exit 1
+fi
+echo "packages: ${#missing[@]} installed"
