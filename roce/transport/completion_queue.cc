@@ -1,0 +1,65 @@
+#include "transport/completion_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/observer.h"
+#include "transport/qp_context.h"
+
+namespace uroce {
+
+CompletionQueue::CompletionQueue(uint32_t capacity, Observer& observer, void* user)
+    : ring_(capacity), observer_(observer), user_(user) {}
+
+uint32_t CompletionQueue::poll(std::span<Completion> out) {
+  const auto count = std::min(ring_.size(), static_cast<uint32_t>(out.size()));
+  for (uint32_t i = 0; i < count; i++) {
+    out[i] = ring_.front();
+    ring_.pop();
+  }
+  return count;
+}
+
+void CompletionQueue::arm(bool solicited_only) {
+  if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
+}
+
+bool CompletionQueue::push(const Completion& completion, bool solicited) {
+  if (ring_.full()) {
+    if (!std::exchange(overrun_, true)) observer_.on_cq_error(*this);
+    return false;
+  }
+  ring_.push(completion);
+  const bool wakes = armed_ == Armed::kAny ||
+                     (armed_ == Armed::kSolicited && (solicited || completion.status != WcStatus::kSuccess));
+  if (wakes) {
+    armed_ = Armed::kNo;
+    observer_.on_cq_event(*this);
+  }
+  return true;
+}
+
+bool CompletionQueue::resize(uint32_t capacity) {
+  if (capacity < ring_.size()) return false;
+  Ring<Completion> larger(capacity);
+  for (; !ring_.empty(); ring_.pop()) larger.push(ring_.front());
+  ring_ = std::move(larger);
+  return true;
+}
+
+void QpContext::complete(CompletionQueue& cq, Completion& completion, bool solicited, Instant now) {
+  completion.qp_num = qpn;
+  completion.timestamp_ns = now.ns;
+  if (completion.status != WcStatus::kSuccess) {
+    const bool receive = completion.opcode >= WcOpcode::kRecv;
+    if (completion.status == WcStatus::kWrFlushErr) {
+      (receive ? counters().resp_cqe_flush_error : counters().req_cqe_flush_error)++;
+    } else {
+      (receive ? counters().resp_cqe_error : counters().req_cqe_error)++;
+    }
+    env.observer.on_error_completion(qp, completion);
+  }
+  if (!cq.push(completion, solicited)) failed = true;
+}
+
+}  // namespace uroce

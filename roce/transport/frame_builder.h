@@ -1,0 +1,65 @@
+// Writes one frame, front to back, in one pass over the payload: copy and iCRC are fused.
+//
+//   FrameBuilder builder(frame, path_header, bth, ext_bytes, payload_bytes);
+//   reth.encode(builder.ext());
+//   builder.begin_payload();
+//   builder.append(piece, n);   // until payload_bytes are there
+//   builder.finish();
+#pragma once
+
+#include <cstdint>
+
+#include "transport/tx_frame.h"
+#include "wire/crc32.h"
+#include "wire/headers.h"
+#include "wire/icrc.h"
+#include "wire/path_header.h"
+
+namespace uroce {
+
+class FrameBuilder {
+ public:
+  FrameBuilder(TxFrame& frame, const PathHeader& path, Bth bth, uint32_t ext_bytes, uint32_t payload_bytes)
+      : frame_(frame), path_(path), pad_bytes_(-payload_bytes & 3u) {
+    bth.pad_count = static_cast<uint8_t>(pad_bytes_);
+    path.write(frame.data, Bth::kBytes + ext_bytes + payload_bytes + pad_bytes_ + kIcrcBytes);
+    bth.encode(frame.data + path.bytes());
+    ext_ = frame.data + path.bytes() + Bth::kBytes;
+    at_ = ext_ + ext_bytes;
+  }
+
+  uint8_t* ext() { return ext_; }
+
+  /// The extension headers are written.
+  void begin_payload() {
+    crc_ = icrc_begin(frame_.data + path_.l3_offset(), path_.ipv6());
+    if (at_ != ext_) crc_ = crc32_update(crc_, ext_, static_cast<size_t>(at_ - ext_));
+  }
+
+  void append(const uint8_t* data, uint32_t bytes) {
+    crc_ = crc32_copy(crc_, at_, data, bytes);
+    at_ += bytes;
+  }
+
+  void finish() {
+    if (pad_bytes_ != 0) {
+      static constexpr uint8_t kZeros[4] = {};
+      append(kZeros, pad_bytes_);
+    }
+    icrc_store(at_, crc_);
+    frame_.bytes = static_cast<uint32_t>(at_ + kIcrcBytes - frame_.data);
+  }
+
+ private:
+  TxFrame& frame_;
+  const PathHeader& path_;
+  uint8_t* ext_;
+  uint8_t* at_;
+  uint32_t crc_ = kCrcInit;
+  uint32_t pad_bytes_;
+};
+
+/// Most bytes that a frame needs beside its payload: headers, the longest extension headers, padding and iCRC.
+inline constexpr uint32_t kMaxFrameOverhead = PathHeader::kMaxBytes + Bth::kBytes + 28 + 3 + kIcrcBytes;
+
+}  // namespace uroce

@@ -1,0 +1,58 @@
+// What a QP's requester and responder share: its numbers, its path, its queues' completions, and what lies below.
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/observer.h"
+#include "transport/qp_attributes.h"
+#include "wire/path_header.h"
+
+namespace uroce {
+
+/// The engine's side of a QP. One for all QPs of an engine.
+struct TransportEnv {
+  MemoryTable& memory;
+  Counters& counters;
+  Observer& observer;
+  uint32_t window_packets = 128;
+  Duration ack_hold = microseconds(20);
+  bool grant_credits = true;  // tell the peer in ACKs how many receives are posted
+};
+
+struct QpContext {
+  QpContext(Qp& owner, const QpInit& init, uint32_t number, TransportEnv& environment)
+      : qp(owner), env(environment), type(init.type), qpn(number), pd(init.pd), send_cq(*init.send_cq),
+        recv_cq(*init.recv_cq), srq(init.srq) {}
+
+  Qp& qp;
+  TransportEnv& env;
+  const QpType type;
+  const uint32_t qpn;
+  const PdId pd;
+  CompletionQueue& send_cq;
+  CompletionQueue& recv_cq;
+  SharedReceiveQueue* const srq;
+
+  QpState state = QpState::kReset;
+  QpAttributes attributes;
+  uint32_t mtu = 1024;
+  PathSpec path;
+  PathHeader header;
+  bool path_resolved = false;
+
+  /// Set by requester or responder when the QP has to go to error; Qp does it before its call returns.
+  bool failed = false;
+  /// UD and UC: the send queue alone is in error (SQE).
+  bool send_queue_failed = false;
+
+  Counters& counters() { return env.counters; }
+
+  /// Counts, explains and queues. `solicited` matters to receive queues only.
+  void complete(CompletionQueue& cq, Completion& completion, bool solicited, Instant now);
+};
+
+}  // namespace uroce

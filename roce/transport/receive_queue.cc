@@ -1,0 +1,31 @@
+#include "transport/receive_queue.h"
+
+#include "transport/observer.h"
+
+namespace uroce {
+
+ReceiveQueue::ReceiveQueue(uint32_t max_wr, uint32_t max_sge)
+    : ring_(max_wr), max_sge_(max_sge), sges_(new Sge[size_t{ring_.slots()} * (max_sge ? max_sge : 1)]) {}
+
+PostResult ReceiveQueue::post(const RecvWr& wr) {
+  if (wr.num_sge > max_sge_) return PostResult::kTooManySges;
+  if (ring_.full()) return PostResult::kQueueFull;
+  Sge* sges = &sges_[size_t{ring_.slot(ring_.tail())} * max_sge_];
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < wr.num_sge; i++) {
+    sges[i] = wr.sges[i];
+    total += wr.sges[i].length;
+  }
+  ring_.push({wr.wr_id, sges, wr.num_sge, total});
+  return PostResult::kOk;
+}
+
+void SharedReceiveQueue::pop() {
+  queue_.pop();
+  if (limit_ != 0 && queue_.size() < limit_) {
+    limit_ = 0;
+    observer_.on_srq_limit(*this);
+  }
+}
+
+}  // namespace uroce

@@ -1,0 +1,87 @@
+#include "transport/send_queue.h"
+
+#include <cstring>
+
+namespace uroce {
+
+WcOpcode completion_opcode(WrOpcode opcode) {
+  switch (opcode) {
+    case WrOpcode::kRdmaWrite:
+    case WrOpcode::kRdmaWriteWithImm: return WcOpcode::kRdmaWrite;
+    case WrOpcode::kRdmaRead: return WcOpcode::kRdmaRead;
+    case WrOpcode::kCompareSwap: return WcOpcode::kCompSwap;
+    case WrOpcode::kFetchAdd: return WcOpcode::kFetchAdd;
+    case WrOpcode::kLocalInv: return WcOpcode::kLocalInv;
+    case WrOpcode::kBindMw: return WcOpcode::kBindMw;
+    default: return WcOpcode::kSend;
+  }
+}
+
+SendQueue::SendQueue(const QpCapabilities& cap)
+    : ring_(cap.max_send_wr), max_sge_(cap.max_send_sge), max_inline_(cap.max_inline_data),
+      sges_(new Sge[size_t{ring_.slots()} * (max_sge_ ? max_sge_ : 1)]),
+      inline_data_(new uint8_t[size_t{ring_.slots()} * (max_inline_ ? max_inline_ : 1)]) {}
+
+namespace {
+
+bool allowed(WrOpcode opcode, QpType type) {
+  switch (opcode) {
+    case WrOpcode::kSend:
+    case WrOpcode::kSendWithImm: return true;
+    case WrOpcode::kRdmaWrite:
+    case WrOpcode::kRdmaWriteWithImm:
+    case WrOpcode::kLocalInv:
+    case WrOpcode::kBindMw: return type != QpType::kUd;
+    default: return type == QpType::kRc;
+  }
+}
+
+}  // namespace
+
+PostResult SendQueue::post(const SendWr& wr, QpType type, uint32_t mtu) {
+  if (!allowed(wr.opcode, type)) return PostResult::kBadOpcode;
+  if (wr.num_sge > max_sge_) return PostResult::kTooManySges;
+  if (ring_.full()) return PostResult::kQueueFull;
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < wr.num_sge; i++) total += wr.sges[i].length;
+  const uint32_t slot = ring_.slot(ring_.tail());
+  SendWqe& wqe = ring_.next_slot();
+  wqe = SendWqe{};
+  wqe.opcode = wr.opcode;
+  if (wqe.is_atomic() && total != 8) return PostResult::kTooLong;
+  if (total > kMaxMessageBytes || (type == QpType::kUd && total > mtu)) return PostResult::kTooLong;
+  if (type == QpType::kUd && wr.ah == nullptr) return PostResult::kBadAddressHandle;
+
+  wqe.wr_id = wr.wr_id;
+  wqe.flags = wr.flags;
+  wqe.length = static_cast<uint32_t>(total);
+  wqe.imm_or_rkey = wr.imm_or_rkey;
+  wqe.remote_addr = wr.remote_addr;
+  wqe.rkey = wr.rkey;
+  wqe.remote_qpn = wr.remote_qpn;
+  wqe.remote_qkey = wr.remote_qkey;
+  wqe.compare_add = wr.compare_add;
+  wqe.swap = wr.swap;
+  wqe.ah = wr.ah;
+  wqe.bind = wr.bind;
+  if (wqe.has(kSendInline) && !wqe.needs_response() && !wqe.is_local()) {
+    if (total > max_inline_) return PostResult::kInlineTooLong;
+    wqe.inline_data = &inline_data_[size_t{slot} * max_inline_];
+    uint8_t* at = wqe.inline_data;
+    for (uint32_t i = 0; i < wr.num_sge; i++) {
+      if (wr.sges[i].length == 0) continue;
+      std::memcpy(at, reinterpret_cast<const void*>(wr.sges[i].addr), wr.sges[i].length);
+      at += wr.sges[i].length;
+    }
+  } else {
+    Sge* sges = &sges_[size_t{slot} * max_sge_];
+    for (uint32_t i = 0; i < wr.num_sge; i++) sges[i] = wr.sges[i];
+    wqe.sges = sges;
+    wqe.num_sge = wr.num_sge;
+  }
+  if (!wqe.is_local()) wqe.packets = wqe.length == 0 ? 1 : (wqe.length + mtu - 1) / mtu;
+  ring_.push();
+  return PostResult::kOk;
+}
+
+}  // namespace uroce

@@ -1,0 +1,74 @@
+// A QP's send queue: what was posted, in order, until it completes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/psn.h"
+#include "base/ring.h"
+#include "transport/qp_attributes.h"
+#include "transport/work_request.h"
+
+namespace uroce {
+
+struct SendWqe {
+  uint64_t wr_id = 0;
+  WrOpcode opcode = WrOpcode::kSend;
+  uint8_t flags = 0;
+  bool started = false;      // its PSNs are assigned
+  bool done = false;         // local operations, and everything on UC and UD: only completion is left
+  uint32_t num_sge = 0;
+  const Sge* sges = nullptr; // in the queue's storage
+  uint8_t* inline_data = nullptr;  // in the queue's storage, with kSendInline
+  uint32_t length = 0;
+  uint32_t packets = 0;      // PSNs that it takes; 0 for local operations
+  Psn first_psn;
+  uint32_t ssn = 0;          // send sequence number: messages count from 1
+  uint32_t imm_or_rkey = 0;
+  uint64_t remote_addr = 0;
+  uint32_t rkey = 0;
+  uint32_t remote_qpn = 0;
+  uint32_t remote_qkey = 0;
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
+  const AddressHandle* ah = nullptr;
+  MwBind bind;
+
+  bool is_read() const { return opcode == WrOpcode::kRdmaRead; }
+  bool is_atomic() const { return opcode == WrOpcode::kCompareSwap || opcode == WrOpcode::kFetchAdd; }
+  /// Needs a response of its own; a plain ACK does not complete it.
+  bool needs_response() const { return is_read() || is_atomic(); }
+  bool is_local() const { return opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBindMw; }
+  bool is_write() const { return opcode == WrOpcode::kRdmaWrite || opcode == WrOpcode::kRdmaWriteWithImm; }
+  /// Consumes a receive at the peer: obeys credits.
+  bool takes_receive() const {
+    return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendWithImm || opcode == WrOpcode::kSendWithInv ||
+           opcode == WrOpcode::kRdmaWriteWithImm;
+  }
+  bool has(SendFlags flag) const { return (flags & flag) != 0; }
+  Psn last_psn() const { return first_psn + (packets - 1); }
+  std::span<const Sge> sge_span() const { return {sges, num_sge}; }
+};
+
+WcOpcode completion_opcode(WrOpcode opcode);
+
+class SendQueue {
+ public:
+  explicit SendQueue(const QpCapabilities& cap);
+
+  /// Checks what does not depend on the QP's state, copies elements and inline data, queues.
+  PostResult post(const SendWr& wr, QpType type, uint32_t mtu);
+
+  Ring<SendWqe>& ring() { return ring_; }
+  const Ring<SendWqe>& ring() const { return ring_; }
+
+ private:
+  Ring<SendWqe> ring_;
+  uint32_t max_sge_;
+  uint32_t max_inline_;
+  std::unique_ptr<Sge[]> sges_;
+  std::unique_ptr<uint8_t[]> inline_data_;
+};
+
+}  // namespace uroce
