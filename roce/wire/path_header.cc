@@ -1,0 +1,88 @@
+#include "wire/path_header.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/big_endian.h"
+#include "wire/headers.h"
+
+namespace uroce {
+namespace {
+
+constexpr uint32_t kIpv4Bytes = 20;
+constexpr uint32_t kIpv6Bytes = 40;
+constexpr uint32_t kUdpBytes = 8;
+constexpr uint8_t kProtocolUdp = 17;
+
+void write_ipv4(uint8_t* ip, const PathSpec& spec) {
+  ip[0] = 0x45;
+  ip[1] = spec.traffic_class;
+  ip[6] = 0x40;  // DF
+  ip[8] = spec.hop_limit;
+  ip[9] = kProtocolUdp;
+  store_be32(ip + 12, spec.src_ip.v4_host_order());
+  store_be32(ip + 16, spec.dst_ip.v4_host_order());
+}
+
+void write_ipv6(uint8_t* ip, const PathSpec& spec) {
+  store_be32(ip, (6u << 28) | (uint32_t{spec.traffic_class} << 20) | (spec.flow_label & 0xFFFFF));
+  ip[6] = kProtocolUdp;
+  ip[7] = spec.hop_limit;
+  std::copy(spec.src_ip.bytes.begin(), spec.src_ip.bytes.end(), ip + 8);
+  std::copy(spec.dst_ip.bytes.begin(), spec.dst_ip.bytes.end(), ip + 24);
+}
+
+}  // namespace
+
+PathHeader::PathHeader(const PathSpec& spec) : ipv6_(!spec.src_ip.is_v4()) {
+  uint8_t* p = template_.data();
+  std::copy(spec.dst_mac.bytes.begin(), spec.dst_mac.bytes.end(), p);
+  std::copy(spec.src_mac.bytes.begin(), spec.src_mac.bytes.end(), p + 6);
+  p += 12;
+  if (spec.vlan_id != 0) {
+    store_be16(p, 0x8100);
+    store_be16(p + 2, static_cast<uint16_t>(((spec.pcp & 7) << 13) | (spec.vlan_id & 0x0fff)));
+    p += 4;
+  }
+  store_be16(p, ipv6_ ? 0x86dd : 0x0800);
+  p += 2;
+  l3_offset_ = static_cast<uint8_t>(p - template_.data());
+  if (ipv6_) {
+    write_ipv6(p, spec);
+  } else {
+    write_ipv4(p, spec);
+    for (uint32_t i = 0; i < kIpv4Bytes; i += 2) ipv4_partial_sum_ += load_be16(p + i);
+  }
+  p += ipv6_ ? kIpv6Bytes : kIpv4Bytes;
+  store_be16(p, spec.udp_src_port);
+  store_be16(p + 2, kRoceUdpPort);
+  bytes_ = static_cast<uint8_t>(p + kUdpBytes - template_.data());
+}
+
+void PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes) const {
+  // Two copies of constant size that overlap: every header is 42 to 66 bytes long.
+  constexpr uint32_t kShortest = 14 + 20 + 8;
+  constexpr uint32_t kTail = 32;
+  static_assert(kMaxBytes - kTail <= kShortest);
+  std::memcpy(frame, template_.data(), kShortest);
+  std::memcpy(frame + bytes_ - kTail, template_.data() + bytes_ - kTail, kTail);
+
+  const uint32_t udp_bytes = kUdpBytes + udp_payload_bytes;
+  uint8_t* ip = frame + l3_offset_;
+  if (ipv6_) {
+    store_be16(ip + 4, static_cast<uint16_t>(udp_bytes));
+    store_be16(ip + kIpv6Bytes + 4, static_cast<uint16_t>(udp_bytes));
+    return;
+  }
+  const uint32_t total_bytes = kIpv4Bytes + udp_bytes;
+  store_be16(ip + 2, static_cast<uint16_t>(total_bytes));
+  uint32_t sum = ipv4_partial_sum_ + total_bytes;
+  sum = (sum & 0xFFFF) + (sum >> 16);
+  sum = (sum & 0xFFFF) + (sum >> 16);
+  store_be16(ip + 10, static_cast<uint16_t>(~sum));
+  store_be16(ip + kIpv4Bytes + 4, static_cast<uint16_t>(udp_bytes));
+}
+
+void PathHeader::set_dst_mac(const MacAddress& mac) { std::copy(mac.bytes.begin(), mac.bytes.end(), template_.begin()); }
+
+}  // namespace uroce
