@@ -1,0 +1,136 @@
+"""Every unmodified program and option that must run over uroce. One row, one test."""
+
+import dataclasses
+
+from outputs import ALL_SIZES, check_bandwidth, check_latency, check_pingpong
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A server and a client of the same program with the same options."""
+
+    name: str
+    program: str
+    options: tuple = ()
+    wire: str = "memif"
+    suite: str = "programs"
+    timeout_s: int = 40
+    sizes: tuple = ()          # result lines that must be there; (): the program's default
+    pingpong_bytes: int = 0    # what a pingpong says it exchanged
+    environment: tuple = ()    # (name, value) for both sides
+    refused: str = ""          # the program must refuse by itself, saying this
+    needs: str = ""            # "hugepages"
+
+
+DEFAULT_SIZE = {"ib_write_bw": 65536, "ib_read_bw": 65536, "ib_send_bw": 65536, "ib_atomic_bw": 8,
+                "ib_write_lat": 2, "ib_read_lat": 2, "ib_send_lat": 2, "ib_atomic_lat": 8}
+
+
+def check_result(case, text):
+    """What is wrong with the client's output; an empty list when nothing is."""
+    if case.program.startswith("ibv_"):
+        return check_pingpong(text, case.pingpong_bytes)
+    sizes = case.sizes or (DEFAULT_SIZE[case.program],)
+    check = check_latency if case.program.endswith("_lat") else check_bandwidth
+    return check(text, sizes)
+
+
+def pingpong(kind, name, *options, size=None, iters=1000, qps=1, **more):
+    total = 2 * (size or (2048 if kind == "ud" else 4096)) * iters * qps
+    return Case(f"ibv_{kind}_pingpong{name}", f"ibv_{kind}_pingpong", options, pingpong_bytes=total, **more)
+
+
+def _pingpongs():
+    for kind in ("rc", "uc", "ud", "srq"):
+        qps = 16 if kind == "srq" else 1
+        yield pingpong(kind, "", qps=qps)
+        yield pingpong(kind, "_events", "-e", qps=qps)
+        yield pingpong(kind, "_gid0", "-g", "0", qps=qps)
+        yield pingpong(kind, "_gid1", "-g", "1", qps=qps)
+        yield pingpong(kind, "_validate", "-g", "1", "-c", qps=qps)
+        yield pingpong(kind, "_veth", "-g", "1", qps=qps, wire="veth", suite="veth")
+        yield pingpong(kind, "_veth_events", "-g", "1", "-e", qps=qps, wire="veth", suite="veth")
+        if kind != "ud":
+            for mtu in (256, 512, 2048, 4096):
+                yield pingpong(kind, f"_mtu{mtu}", "-g", "1", "-m", str(mtu), qps=qps)
+    yield pingpong("rc", "_timestamps", "-t")
+    yield pingpong("rc", "_timestamps_events", "-t", "-e")
+    yield pingpong("rc", "_new_send", "-N")
+    yield pingpong("rc", "_new_send_events", "-N", "-e")
+    yield pingpong("rc", "_large", "-s", "1048576", "-n", "200", "-c", size=1048576, iters=200)
+    yield pingpong("uc", "_large", "-s", "1048576", "-n", "200", "-c", size=1048576, iters=200)
+    yield pingpong("rc", "_one_byte", "-s", "1", "-g", "1", size=1)
+    yield pingpong("srq", "_one_qp", "-q", "1", "-g", "1")
+    yield pingpong("rc", "_on_demand_refused", "-o", refused="isn't ODP capable")
+    yield pingpong("srq", "_on_demand_refused", "-o", refused="isn't ODP capable")
+    yield pingpong("rc", "_device_memory_refused", "-j", refused="support dm")
+    yield pingpong("rc", "_no_hugepages", environment=(("UROCE_HUGEPAGES", "no"),))
+    yield pingpong("rc", "_hugepages", environment=(("UROCE_HUGEPAGES", "yes"),), needs="hugepages")
+
+
+def perftest(program, name="", *options, **more):
+    return Case(program + name, program, options, **more)
+
+
+def _perftests():
+    for operation in ("write", "read", "send", "atomic"):
+        for measure in ("bw", "lat"):
+            program = f"ib_{operation}_{measure}"
+            yield perftest(program)
+            yield perftest(program, "_veth", wire="veth", suite="veth")
+            yield perftest(program, "_gid0", "-x", "0")
+            yield perftest(program, "_gid1", "-x", "1")
+            yield perftest(program, "_old_post_send", "--use_old_post_send")
+        program = f"ib_{operation}_bw"
+        few = ("-n", "1000") if operation != "atomic" else ()
+        yield perftest(program, "_qp16", "-q", "16", *few, timeout_s=60)
+        yield perftest(program, "_both_ways", "-b", *few)
+        yield perftest(program, "_mtu1024", "-m", "1024", *few)
+        yield perftest(program, "_mtu256", "-m", "256", *few)
+        yield perftest(program, "_post_list", "-l", "8", *few)
+        if operation != "atomic":
+            for kind in ("bw", "lat"):
+                yield perftest(f"ib_{operation}_{kind}", "_all_sizes_short", "-a", "-n", "100", sizes=tuple(ALL_SIZES),
+                               timeout_s=90)
+            yield perftest(program, "_all_sizes", "-a", sizes=tuple(ALL_SIZES), suite="long", timeout_s=400)
+            yield perftest(program, "_all_sizes_veth", "-a", "-n", "50", sizes=tuple(ALL_SIZES), wire="veth",
+                           suite="veth", timeout_s=120)
+    yield from _special_perftests()
+
+
+def _special_perftests():
+    yield perftest("ib_send_bw", "_ud", "-c", "UD", sizes=(4096,))
+    yield perftest("ib_send_lat", "_ud", "-c", "UD")
+    yield perftest("ib_send_bw", "_uc", "-c", "UC")
+    yield perftest("ib_send_lat", "_uc", "-c", "UC")
+    yield perftest("ib_write_bw", "_uc", "-c", "UC")
+    yield perftest("ib_write_lat", "_uc", "-c", "UC")
+    yield perftest("ib_send_bw", "_ud_veth", "-c", "UD", "-n", "1000", sizes=(4096,), wire="veth", suite="veth")
+    yield perftest("ib_write_bw", "_uc_veth", "-c", "UC", "-n", "1000", wire="veth", suite="veth")
+    yield perftest("ib_send_bw", "_srq", "--use-srq")
+    yield perftest("ib_send_bw", "_srq_qp16", "--use-srq", "-q", "16", "-n", "500")
+    yield perftest("ib_send_bw", "_events", "-e")
+    yield perftest("ib_send_lat", "_events", "-e")
+    yield perftest("ib_read_bw", "_events", "-e")
+    yield perftest("ib_send_lat", "_inline200", "-I", "200")
+    yield perftest("ib_write_lat", "_inline200", "-I", "200", "-s", "200", sizes=(200,))
+    yield perftest("ib_send_bw", "_inline64", "-I", "64", "-s", "64", "-n", "50000", sizes=(64,))
+    yield perftest("ib_read_lat", "_64k", "-s", "65536", sizes=(65536,))
+    yield perftest("ib_read_bw", "_one_outstanding", "-o", "1")
+    yield perftest("ib_send_bw", "_64", "-s", "64", "-n", "50000", sizes=(64,))
+    yield perftest("ib_send_bw", "_every_completion", "-Q", "1")
+    yield perftest("ib_write_bw", "_duration", "-D", "3")
+    yield perftest("ib_write_bw", "_region_per_qp", "-q", "4", "--mr_per_qp", "-n", "1000")
+    yield perftest("ib_write_bw", "_one_byte", "-s", "1", sizes=(1,))
+    yield perftest("ib_write_bw", "_odd", "-s", "65537", sizes=(65537,))
+    for kind in ("CMP_AND_SWAP", "FETCH_AND_ADD"):
+        for measure in ("bw", "lat"):
+            yield perftest(f"ib_atomic_{measure}", "_" + kind.lower(), "-A", kind)
+    yield perftest("ib_write_bw", "_hugepages", needs="hugepages", environment=(("UROCE_HUGEPAGES", "yes"),))
+    yield perftest("ib_write_bw", "_veth_mtu1024", "-m", "1024", wire="veth", suite="veth")
+    yield perftest("ib_write_bw", "_veth_both_ways", "-b", "-n", "1000", wire="veth", suite="veth")
+    yield perftest("ib_send_bw", "_long", "-D", "20", suite="long", timeout_s=60)
+
+
+def all_cases():
+    return list(_pingpongs()) + list(_perftests())

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Runs unmodified RDMA programs over uroce, one test per call.
+
+    run_pair.py --list                    name, suite and timeout of every test
+    run_pair.py --uroce PATH NAME...      runs these tests; exit 0 passed, 1 failed, 77 skipped
+    run_pair.py --uroce PATH --like TEXT  runs every test whose name contains TEXT, and says how each went
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import sys
+import time
+
+sys.dont_write_bytecode = True
+
+import faults
+import singles
+from cases import all_cases, check_result
+from children import Children, free_tcp_port, wait_for_listener
+from outputs import trouble
+from session import Failure, Session
+from wires import SKIP, WIRES, Skip
+
+START_TIMEOUT_S = 20
+
+
+def run_refused(case, session):
+    """The program must say no by itself: no hang, no crash, and the reason on its last lines."""
+    child = session.start("program", 0, [case.program, *case.options], dict(case.environment))
+    session.expect_exit(child, case.timeout_s)
+    if child.exit_code == 0:
+        raise Failure("it exited 0 although it had to refuse")
+    if case.refused not in child.output():
+        raise Failure(f'it did not say "{case.refused}"')
+
+
+def run_pair(case, session):
+    port = str(free_tcp_port())
+    options = [*case.options, "-p", port]
+    environment = dict(case.environment)
+    deadline = time.monotonic() + case.timeout_s
+    server = session.start("server", 0, [case.program, *options], environment)
+    if not wait_for_listener(server, int(port), START_TIMEOUT_S):
+        raise Failure("the server did not get as far as listening")
+    client = session.start("client", 1, [case.program, *options, session.wire.tcp_address(0)], environment)
+    for child in (client, server):
+        session.expect_exit(child, max(1.0, deadline - time.monotonic()))
+    problems = [f"{child.name}: exit code {child.exit_code}" for child in (server, client) if child.exit_code != 0]
+    problems += [f"{child.name}: {text}" for child in (server, client) for text in trouble(child.output())]
+    problems += check_result(case, client.output())
+    if problems:
+        raise Failure("; ".join(problems))
+
+
+def run_case(case, uroce):
+    if shutil.which(case.program) is None:
+        raise Skip(f"{case.program} is not installed")
+    with Children() as children, WIRES[case.wire]() as wire:
+        session = Session(uroce, wire, children)
+        session.prepare(case.needs)
+        try:
+            (run_refused if case.refused else run_pair)(case, session)
+        except Failure:
+            print(children.report())
+            raise
+        finally:
+            session.restore()
+
+
+def all_tests():
+    """name -> (suite, timeout in seconds, function of the launcher's path)."""
+    tests = {}
+    for case in all_cases():
+        tests[case.name] = (case.suite, case.timeout_s, lambda uroce, case=case: run_case(case, uroce))
+    for scenario in (*singles.SCENARIOS, *faults.SCENARIOS):
+        tests[scenario.name] = (scenario.suite, scenario.timeout_s,
+                                lambda uroce, scenario=scenario: scenario.run(uroce))
+    return tests
+
+
+def run_one(name, test, uroce):
+    started = time.monotonic()
+    try:
+        test[2](uroce)
+        code, text = 0, "passed"
+    except Skip as skip:
+        code, text = SKIP, f"skipped: {skip}"
+    except Failure as failure:
+        code, text = 1, f"FAILED: {failure}"
+    print(f"{name}: {text} ({time.monotonic() - started:.1f} s)", flush=True)
+    return code
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--uroce", type=pathlib.Path, default=os.environ.get("UROCE_BIN", "uroce"))
+    parser.add_argument("--like")
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    tests = all_tests()
+    if arguments.list:
+        for name, (suite, timeout_s, _) in tests.items():
+            print(f"{name} {suite} {timeout_s}")
+        return 0
+    names = arguments.names or [name for name in tests if arguments.like is not None and arguments.like in name]
+    unknown = [name for name in names if name not in tests]
+    if unknown or not names:
+        print(f"no such test: {' '.join(unknown) or '(none named)'}; see --list", file=sys.stderr)
+        return 2
+    codes = [run_one(name, tests[name], arguments.uroce) for name in names]
+    if len(codes) > 1:
+        print(f"{codes.count(0)} passed, {len(codes) - codes.count(0) - codes.count(SKIP)} failed, "
+              f"{codes.count(SKIP)} skipped")
+    failed = [code for code in codes if code not in (0, SKIP)]
+    return 1 if failed else (SKIP if all(code == SKIP for code in codes) else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

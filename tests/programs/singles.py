@@ -1,0 +1,67 @@
+"""Programs that run alone: they list and describe the device, or watch it."""
+
+import re
+import signal
+
+from session import Failure, Scenario
+
+
+def _output(session, command, timeout_s=20, environment=None):
+    child = session.start("program", 0, command, environment)
+    session.expect_exit(child, timeout_s)
+    if child.exit_code != 0:
+        raise Failure(f"exit code {child.exit_code}")
+    return child.output()
+
+
+def _expect(text, *patterns):
+    for pattern in patterns:
+        if not re.search(pattern, text, re.MULTILINE):
+            raise Failure(f"nothing matches /{pattern}/")
+
+
+def devices(session):
+    _expect(_output(session, ["ibv_devices"]), r"^\s+uroce0\s+[0-9a-f]{16}$")
+
+
+def devinfo(session):
+    _expect(_output(session, ["ibv_devinfo"]), r"^hca_id:\s+uroce0", r"transport:\s+InfiniBand", r"PORT_ACTIVE",
+            r"link_layer:\s+Ethernet", r"active_mtu:\s+4096")
+
+
+def devinfo_list(session):
+    _expect(_output(session, ["ibv_devinfo", "-l"]), r"1 HCA found", r"uroce0")
+
+
+def devinfo_verbose(session):
+    _expect(_output(session, ["ibv_devinfo", "-v"]), r"^hca_id:\s+uroce0", r"max_qp:\s+[1-9]", r"max_mr_size:\s+0x",
+            r"GID\[\s*0\]:\s+fe80:", r"GID\[\s*1\]:\s+::ffff:", r"RoCE v2")
+
+
+def devinfo_other_device(session):
+    child = session.start("program", 0, ["ibv_devinfo", "-d", "uroce9"])
+    session.expect_refusal(child, 20, "not found")
+
+
+def asyncwatch(session):
+    child = session.start("program", 0, ["ibv_asyncwatch"])
+    if not child.wait_for_output("async event FD", 20):
+        raise Failure("it did not get as far as watching")
+    if child.wait(1.0):
+        raise Failure("it ended by itself")
+    child.signal(signal.SIGINT)
+    if not child.wait(5):
+        raise Failure("it does not end on Ctrl-C")
+    if child.crashed():
+        raise Failure("it crashed on Ctrl-C")
+
+
+SCENARIOS = [
+    Scenario("ibv_devices", devices),
+    Scenario("ibv_devinfo", devinfo),
+    Scenario("ibv_devinfo_list", devinfo_list),
+    Scenario("ibv_devinfo_verbose", devinfo_verbose),
+    Scenario("ibv_devinfo_other_device", devinfo_other_device),
+    Scenario("ibv_asyncwatch", asyncwatch),
+    Scenario("ibv_devinfo_veth", devinfo_verbose, wire="veth", suite="veth"),
+]

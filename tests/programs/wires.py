@@ -1,0 +1,87 @@
+"""What two endpoints of a test are joined by: shared memory, or a veth pair between two network namespaces."""
+
+import os
+import shutil
+import subprocess
+
+SKIP = 77  # exit code that Meson counts as "skipped"
+
+
+class Skip(Exception):
+    """The machine cannot run this test; the text says why."""
+
+
+class MemifWire:
+    """A shared-memory wire with a name of its own, so that tests and users do not meet."""
+
+    def __init__(self):
+        self._name = f"test{os.getpid()}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+    def port(self, _side):
+        return f"memif:{self._name}"
+
+    def prefix(self, _side):
+        return []
+
+    def tcp_address(self, _side):
+        return "127.0.0.1"
+
+
+def _ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+class VethWire:
+    """Two namespaces and a veth pair, removed afterwards. Side 0 is the server, side 1 the client."""
+
+    MTU = 4200  # room for the RoCE MTU of 4096
+
+    def __init__(self, driver="af_packet", mtu=MTU):
+        if os.geteuid() != 0:
+            raise Skip("network namespaces need root")
+        if shutil.which("ip") is None:
+            raise Skip("iproute2 is not installed")
+        self._driver = driver
+        self._mtu = mtu
+        self._spaces = [f"uroce-t{os.getpid()}-{side}" for side in (0, 1)]
+
+    def __enter__(self):
+        try:
+            for space in self._spaces:
+                _ip("netns", "add", space)
+        except subprocess.CalledProcessError as error:
+            self.__exit__()
+            raise Skip(f"no network namespaces here: {error.stderr.strip()}") from error
+        try:
+            first, second = self._spaces
+            _ip("link", "add", "wire0", "netns", first, "type", "veth", "peer", "name", "wire0", "netns", second)
+            for side, space in enumerate(self._spaces):
+                _ip("-n", space, "link", "set", "lo", "up")
+                _ip("-n", space, "link", "set", "wire0", "mtu", str(self._mtu), "up")
+                _ip("-n", space, "addr", "add", f"{self.tcp_address(side)}/24", "dev", "wire0")
+        except subprocess.CalledProcessError as error:
+            self.__exit__()
+            raise RuntimeError(f"{' '.join(error.cmd)}: {error.stderr}") from error
+        return self
+
+    def __exit__(self, *exception):
+        for space in self._spaces:
+            subprocess.run(["ip", "netns", "del", space], check=False, capture_output=True)
+
+    def port(self, _side):
+        return f"net_{self._driver}0,iface=wire0"
+
+    def prefix(self, side):
+        return ["ip", "netns", "exec", self._spaces[side]]
+
+    def tcp_address(self, side):
+        return f"10.77.0.{side + 1}"
+
+
+WIRES = {"memif": MemifWire, "veth": VethWire}
