@@ -50,9 +50,12 @@ CrcKernel crc32_kernel_in_use() { return best_kernel(); }
 
 const char* crc32_kernel_name(CrcKernel kernel) {
   switch (kernel) {
-    case CrcKernel::kTable: return "table";
-    case CrcKernel::kPclmul: return "pclmul";
-    case CrcKernel::kVpclmul: return "vpclmul";
+    case CrcKernel::kTable:
+      return "table";
+    case CrcKernel::kPclmul:
+      return "pclmul";
+    case CrcKernel::kVpclmul:
+      return "vpclmul";
   }
   return "?";
 }

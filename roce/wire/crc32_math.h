@@ -1,9 +1,9 @@
 // Polynomial arithmetic behind the CRC kernels, all of it at compile time.
 //
-// Bytes are polynomials over GF(2) in reflected order: the first bit of the message is the highest power and lies in the
-// least significant bit. P = x^32 + x^26 + x^23 + x^22 + x^16 + x^12 + x^11 + x^10 + x^8 + x^7 + x^5 + x^4 + x^2 + x + 1.
-// A state s after a message of n bits is (s * x^n + message * x^32) mod P, with s reflected like the message; so a state
-// is simply added to the first four bytes of what follows, and leading zero bytes change nothing.
+// Bytes are polynomials over GF(2) in reflected order: the first bit of the message is the highest power and lies in
+// the least significant bit. P = x^32 + x^26 + x^23 + x^22 + x^16 + x^12 + x^11 + x^10 + x^8 + x^7 + x^5 + x^4 + x^2 +
+// x + 1. A state s after a message of n bits is (s * x^n + message * x^32) mod P, with s reflected like the message; so
+// a state is simply added to the first four bytes of what follows, and leading zero bytes change nothing.
 #pragma once
 
 #include <array>

@@ -26,12 +26,12 @@ uint32_t icrc_begin(const uint8_t* l3, bool ipv6) {
     ip[7] = 0xff;  // hop limit
   } else {
     std::memcpy(ip, l3, kIpv4Bytes + kUdpBytes + Bth::kBytes);
-    ip[1] = 0xff;           // TOS
-    ip[8] = 0xff;           // TTL
+    ip[1] = 0xff;            // TOS
+    ip[8] = 0xff;            // TTL
     ip[10] = ip[11] = 0xff;  // header checksum
   }
   uint8_t* udp = ip + ip_bytes;
-  udp[6] = udp[7] = 0xff;    // UDP checksum
+  udp[6] = udp[7] = 0xff;     // UDP checksum
   udp[kUdpBytes + 4] = 0xff;  // resv8a
   return crc32_update(kCrcInit, masked, kLrhBytes + ip_bytes + kUdpBytes + Bth::kBytes);
 }

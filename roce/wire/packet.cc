@@ -138,16 +138,26 @@ ParseResult parse_frame(std::span<const uint8_t> frame, PacketView& out) {
 
 const char* parse_result_name(ParseResult result) {
   switch (result) {
-    case ParseResult::kOk: return "ok";
-    case ParseResult::kNotRoce: return "not RoCE";
-    case ParseResult::kTruncated: return "truncated";
-    case ParseResult::kBadIpHeader: return "bad IP header";
-    case ParseResult::kFragmented: return "fragmented";
-    case ParseResult::kLengthMismatch: return "IP and UDP lengths disagree";
-    case ParseResult::kUnknownOpcode: return "unknown opcode";
-    case ParseResult::kBadTver: return "bad transport version";
-    case ParseResult::kBadPad: return "bad pad count";
-    case ParseResult::kUnexpectedPayload: return "payload after an opcode that has none";
+    case ParseResult::kOk:
+      return "ok";
+    case ParseResult::kNotRoce:
+      return "not RoCE";
+    case ParseResult::kTruncated:
+      return "truncated";
+    case ParseResult::kBadIpHeader:
+      return "bad IP header";
+    case ParseResult::kFragmented:
+      return "fragmented";
+    case ParseResult::kLengthMismatch:
+      return "IP and UDP lengths disagree";
+    case ParseResult::kUnknownOpcode:
+      return "unknown opcode";
+    case ParseResult::kBadTver:
+      return "bad transport version";
+    case ParseResult::kBadPad:
+      return "bad pad count";
+    case ParseResult::kUnexpectedPayload:
+      return "payload after an opcode that has none";
   }
   return "?";
 }

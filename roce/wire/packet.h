@@ -18,14 +18,14 @@ namespace uroce {
 /// Why a frame was not taken as a RoCEv2 packet. `kNotRoce` frames belong to somebody else (ARP, ND, other traffic).
 enum class ParseResult : uint8_t {
   kOk,
-  kNotRoce,        // not IP/UDP port 4791
-  kTruncated,      // shorter than its headers or its own length fields say
-  kBadIpHeader,    // IPv4 checksum, IHL with options, or version
-  kFragmented,     // IPv4 fragment or IPv6 fragment header
-  kLengthMismatch, // UDP length and IP length disagree
-  kUnknownOpcode,  // reserved opcode
-  kBadTver,        // BTH transport version is not 0
-  kBadPad,         // pad count larger than what follows the headers
+  kNotRoce,            // not IP/UDP port 4791
+  kTruncated,          // shorter than its headers or its own length fields say
+  kBadIpHeader,        // IPv4 checksum, IHL with options, or version
+  kFragmented,         // IPv4 fragment or IPv6 fragment header
+  kLengthMismatch,     // UDP length and IP length disagree
+  kUnknownOpcode,      // reserved opcode
+  kBadTver,            // BTH transport version is not 0
+  kBadPad,             // pad count larger than what follows the headers
   kUnexpectedPayload,  // payload (or padding) after an opcode that carries none
 };
 
@@ -33,20 +33,20 @@ inline constexpr unsigned kParseResultCount = static_cast<unsigned>(ParseResult:
 
 /// A view into a frame that the caller owns; valid as long as the frame is.
 struct PacketView {
-  const uint8_t* l2 = nullptr;       // Ethernet header
-  const uint8_t* l3 = nullptr;       // IP header
+  const uint8_t* l2 = nullptr;  // Ethernet header
+  const uint8_t* l3 = nullptr;  // IP header
   const uint8_t* bth_bytes = nullptr;
-  const uint8_t* ext = nullptr;      // first extension header
+  const uint8_t* ext = nullptr;  // first extension header
   const uint8_t* payload = nullptr;
-  uint32_t payload_bytes = 0;        // without padding
-  uint32_t l3_bytes = 0;             // IP header to the end of the iCRC
+  uint32_t payload_bytes = 0;  // without padding
+  uint32_t l3_bytes = 0;       // IP header to the end of the iCRC
   const OpcodeInfo* info = nullptr;
   Bth bth;
   IpAddress src_ip;
   IpAddress dst_ip;
-  uint16_t vlan_id = 0;              // 0: untagged (or priority-tagged)
+  uint16_t vlan_id = 0;  // 0: untagged (or priority-tagged)
   uint16_t udp_src_port = 0;
-  uint8_t traffic_class = 0;         // IPv4 TOS or IPv6 traffic class: DSCP and ECN
+  uint8_t traffic_class = 0;  // IPv4 TOS or IPv6 traffic class: DSCP and ECN
   uint8_t hop_limit = 0;
   bool ipv6 = false;
 

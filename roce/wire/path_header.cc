@@ -83,6 +83,8 @@ void PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes) const {
   store_be16(ip + kIpv4Bytes + 4, static_cast<uint16_t>(udp_bytes));
 }
 
-void PathHeader::set_dst_mac(const MacAddress& mac) { std::copy(mac.bytes.begin(), mac.bytes.end(), template_.begin()); }
+void PathHeader::set_dst_mac(const MacAddress& mac) {
+  std::copy(mac.bytes.begin(), mac.bytes.end(), template_.begin());
+}
 
 }  // namespace uroce

@@ -1,0 +1,89 @@
+// What a host on an Ethernet must speak besides RoCE: ARP, IPv6 neighbour discovery, and ping.
+//
+// `decode_*` gives nothing for a frame that is malformed, or that its RFC says to ignore silently (826, 4861, 792,
+// 4443). `encode_*` writes a whole frame, padded to Ethernet's minimum, and returns its length; 0 when it does not fit.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/address.h"
+
+namespace uroce {
+
+struct LinkFrame {
+  MacAddress dst_mac;
+  MacAddress src_mac;
+  uint16_t vlan_id = 0;  // 0: untagged, or only priority-tagged
+  uint16_t ethertype = 0;
+  std::span<const uint8_t> body;
+};
+
+inline constexpr uint16_t kEtherIpv4 = 0x0800;
+inline constexpr uint16_t kEtherArp = 0x0806;
+inline constexpr uint16_t kEtherVlan = 0x8100;
+inline constexpr uint16_t kEtherIpv6 = 0x86dd;
+
+/// At most one 802.1Q tag.
+std::optional<LinkFrame> decode_link(std::span<const uint8_t> frame);
+
+/// The addresses that every frame of ours begins with.
+struct LinkAddress {
+  MacAddress dst_mac;
+  MacAddress src_mac;
+  uint16_t vlan_id = 0;
+};
+
+/// The MAC address that an IP multicast (or limited broadcast) address maps to.
+MacAddress multicast_mac(const IpAddress& ip);
+
+struct Arp {
+  static constexpr uint16_t kRequest = 1;
+  static constexpr uint16_t kReply = 2;
+  uint16_t operation = 0;
+  MacAddress sender_mac;
+  IpAddress sender_ip;
+  MacAddress target_mac;
+  IpAddress target_ip;
+};
+
+std::optional<Arp> decode_arp(const LinkFrame& frame);
+uint32_t encode_arp(std::span<uint8_t> out, const LinkAddress& link, const Arp& arp);
+
+/// An ICMP or ICMPv6 message whose checksums hold, in an unfragmented datagram without options.
+struct Icmp {
+  IpAddress src_ip;
+  IpAddress dst_ip;
+  uint8_t hop_limit = 0;
+  std::span<const uint8_t> message;  // type, code, checksum, ...: at least eight bytes
+
+  uint8_t type() const { return message[0]; }
+  uint8_t code() const { return message[1]; }
+  bool is_echo_request() const { return type() == (dst_ip.is_v4() ? 8 : 128) && code() == 0; }
+};
+
+std::optional<Icmp> decode_icmp(const LinkFrame& frame);
+/// The answer to `request`, from `source` (the address that was pinged).
+uint32_t encode_echo_reply(std::span<uint8_t> out, const LinkAddress& link, const Icmp& request);
+
+/// A neighbour solicitation or advertisement.
+struct NeighbourMessage {
+  bool advertisement = false;
+  bool solicited = false;  // advertisements only, like override_cache
+  bool override_cache = false;
+  IpAddress src_ip;
+  IpAddress dst_ip;
+  IpAddress target;
+  std::optional<MacAddress> link_layer;  // source (solicitation) or target (advertisement) link-layer address option
+};
+
+std::optional<NeighbourMessage> decode_neighbour_message(const Icmp& icmp);
+uint32_t encode_neighbour_message(std::span<uint8_t> out, const LinkAddress& link, const NeighbourMessage& message);
+
+/// ff02::1:ffXX:XXXX of `ip`.
+IpAddress solicited_node_multicast(const IpAddress& ip);
+/// ff02::1
+IpAddress all_nodes_multicast();
+
+}  // namespace uroce
