@@ -8,7 +8,7 @@ namespace uroce {
 namespace {
 
 CrcKernel best_kernel() {
-  for (const CrcKernel kernel : {CrcKernel::kVpclmul, CrcKernel::kPclmul}) {
+  for (const CrcKernel kernel : {CrcKernel::kVpclmul512, CrcKernel::kVpclmul, CrcKernel::kPclmul}) {
     if (crc32_kernel_supported(kernel)) return kernel;
   }
   return CrcKernel::kTable;
@@ -42,9 +42,36 @@ uint32_t crc32_copy(uint32_t state, void* dst, const void* src, size_t bytes) {
   return g_copy.load(std::memory_order_relaxed)(state, dst, src, bytes);
 }
 
-bool crc32_kernel_supported(CrcKernel kernel) { return kernel == CrcKernel::kTable; }
+bool crc32_kernel_supported(CrcKernel kernel) {
+  // These ask the operating system's opinion too: whether it saves the wide registers.
+  const bool pclmul = __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0;
+  const bool vpclmul = pclmul && __builtin_cpu_supports("vpclmulqdq") != 0 && __builtin_cpu_supports("avx2") != 0;
+  switch (kernel) {
+    case CrcKernel::kTable:
+      return true;
+    case CrcKernel::kPclmul:
+      return pclmul;
+    case CrcKernel::kVpclmul:
+      return vpclmul;
+    case CrcKernel::kVpclmul512:
+      return vpclmul && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+  }
+  return false;
+}
 
-CrcFunctions crc32_functions(CrcKernel) { return {crc::table_update, crc::table_copy}; }
+CrcFunctions crc32_functions(CrcKernel kernel) {
+  switch (kernel) {
+    case CrcKernel::kTable:
+      break;
+    case CrcKernel::kPclmul:
+      return {crc::pclmul_update, crc::pclmul_copy};
+    case CrcKernel::kVpclmul:
+      return {crc::vpclmul_update, crc::vpclmul_copy};
+    case CrcKernel::kVpclmul512:
+      return {crc::vpclmul512_update, crc::vpclmul512_copy};
+  }
+  return {crc::table_update, crc::table_copy};
+}
 
 CrcKernel crc32_kernel_in_use() { return best_kernel(); }
 
@@ -56,6 +83,8 @@ const char* crc32_kernel_name(CrcKernel kernel) {
       return "pclmul";
     case CrcKernel::kVpclmul:
       return "vpclmul";
+    case CrcKernel::kVpclmul512:
+      return "vpclmul512";
   }
   return "?";
 }

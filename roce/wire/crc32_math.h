@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace uroce::crc {
@@ -38,5 +39,81 @@ constexpr SliceTables make_slice_tables() {
   }
   return tables;
 }
+
+// Folding with carry-less multiplication.
+//
+// A 128-bit register R of 16 message bytes stands for the polynomial in which bit k is the coefficient of x^(127-k):
+// the low half, H, holds the first eight bytes, so R = H * x^64 + L. A product of two 64-bit registers has 127 bits;
+// how it lines up depends on how the constant is stored. `constant(n)` stores x^n mod P so that bit i is the
+// coefficient of x^(32-i), which makes bit k of a product with H or L the coefficient of x^(95-k).
+//
+// Folding a register over D bits of later message (R * x^D = H * x^(D+64) + L * x^D) needs the product where bit k is
+// the coefficient of x^(127-k), that is divided by x^32: hence constant(D + 64 - 32) for H, constant(D - 32) for L.
+//
+// The end: what counts is the sum over blocks of R * x^D * x^32 mod P, with D the bits after the block. As
+// H * constant(D + 96) + L * constant(D + 32) every block becomes a polynomial B below x^96, and all of them are added.
+// No block waits for another: a short message costs one multiplication deep, whatever its length.
+//
+// B (bit k is the coefficient of x^(95-k)) is reduced after Barrett. With B = Bh * x^32 + Bl, the quotient
+// floor(Bh * x^32 / P) is floor(Bh * mu / x^63), mu = floor(x^95 / P), exactly, since both errors lie below x^0. Stored
+// with bit i as the coefficient of x^(63-i), the product's low half is that quotient in the same form. Its product with
+// P (stored like `constant`) has the coefficients of x^31..x^0 in bits 64..95, where B has Bl: their sum is the state.
+
+constexpr uint64_t constant(unsigned n) { return uint64_t{x_power(n)} << 1; }
+
+/// P itself, stored like `constant`.
+inline constexpr uint64_t kPolyConstant = (uint64_t{kReflectedPoly} << 1) | 1;
+
+/// floor(x^95 / P), bit i the coefficient of x^(63-i): long division from the highest power down.
+constexpr uint64_t make_mu() {
+  uint64_t mu = 0;
+  uint32_t remainder = 1;  // x^95 is shifted in; plain order, bit i the coefficient of x^i
+  constexpr uint32_t kPlainPoly = 0x04C11DB7u;
+  for (int power = 94; power >= 0; power--) {
+    const bool carry = (remainder & 0x80000000u) != 0;
+    remainder <<= 1;
+    if (carry) {
+      remainder ^= kPlainPoly;
+      mu |= uint64_t{1} << (63 - power);
+    }
+  }
+  return mu;
+}
+
+struct alignas(16) ConstantPair {
+  uint64_t low;
+  uint64_t high;
+};
+
+constexpr ConstantPair fold_constants(unsigned bits) { return {constant(bits + 32), constant(bits - 32)}; }
+
+inline constexpr ConstantPair kBarrett = {make_mu(), kPolyConstant};
+
+/// End constants of the last kEndBlocks blocks of a message, in message order: `end_constants(n)` points at those of
+/// the block that n blocks follow; what comes after it in memory belongs to the blocks after it.
+inline constexpr unsigned kEndBlocks = 32;
+
+struct alignas(64) EndTable {
+  ConstantPair block[kEndBlocks];
+};
+
+constexpr EndTable make_end_table() {
+  EndTable table{};
+  for (unsigned n = 0; n < kEndBlocks; n++) {
+    table.block[kEndBlocks - 1 - n] = {constant(128 * n + 96), constant(128 * n + 32)};
+  }
+  return table;
+}
+
+inline constexpr EndTable kEndTable = make_end_table();
+
+constexpr const ConstantPair* end_constants(size_t following) { return &kEndTable.block[kEndBlocks - 1 - following]; }
+
+/// Byte shuffles by h = 0..15 (unaligned loads from these): at `kShuffle + h`, moves bytes 0..h-1 to the end of the
+/// register and clears the rest; at `kShuffle + 16 + h`, moves bytes h..15 to its beginning and clears the rest.
+inline constexpr uint8_t kShuffle[48] = {
+    0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,  //
+    0,    1,    2,    3,    4,    5,    6,    7,    8,    9,    10,   11,   12,   13,   14,   15,    //
+    0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80};
 
 }  // namespace uroce::crc

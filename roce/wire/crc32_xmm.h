@@ -1,0 +1,114 @@
+// 128-bit steps that the carry-less multiplication kernels share. The text is compiled once per kernel, for that
+// kernel's CPU: define UROCE_CRC_TARGET (the target attribute's string) before including this, in one .cc file only.
+// Everything has internal linkage, so that no code for a newer CPU can end up in a function that an older one calls.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "wire/crc32_math.h"
+
+#define UROCE_CRC_INLINE static inline __attribute__((always_inline, target(UROCE_CRC_TARGET)))
+
+namespace uroce::crc {
+namespace {
+
+UROCE_CRC_INLINE __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+UROCE_CRC_INLINE void store128(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
+
+UROCE_CRC_INLINE uint64_t load64(const uint8_t* p) {
+  uint64_t v;
+  std::memcpy(&v, p, 8);
+  return v;
+}
+
+UROCE_CRC_INLINE uint32_t load32(const uint8_t* p) {
+  uint32_t v;
+  std::memcpy(&v, p, 4);
+  return v;
+}
+
+/// H * k.low + L * k.high
+UROCE_CRC_INLINE __m128i multiply(__m128i v, __m128i k) {
+  return _mm_xor_si128(_mm_clmulepi64_si128(v, k, 0x00), _mm_clmulepi64_si128(v, k, 0x11));
+}
+
+/// From B (crc32_math.h) to the state.
+UROCE_CRC_INLINE uint32_t reduce(__m128i b) {
+  const __m128i k = load128(&kBarrett);
+  const __m128i quotient = _mm_clmulepi64_si128(b, k, 0x00);
+  const __m128i product = _mm_clmulepi64_si128(quotient, k, 0x10);
+  return static_cast<uint32_t>(_mm_extract_epi32(_mm_xor_si128(b, product), 2));
+}
+
+/// 1 to 3 bytes, least significant first.
+UROCE_CRC_INLINE uint32_t load_1_to_3(const uint8_t* p, size_t bytes) {
+  return p[0] | (uint32_t{p[bytes / 2]} << (8 * (bytes / 2))) | (uint32_t{p[bytes - 1]} << (8 * (bytes - 1)));
+}
+
+template <bool kCopy>
+UROCE_CRC_INLINE uint32_t run_below_8(uint32_t state, uint8_t* dst, const uint8_t* src, size_t bytes) {
+  if (bytes == 0) return state;
+  const unsigned bits = static_cast<unsigned>(8 * bytes);
+  uint64_t v;
+  uint32_t spill = 0;
+  if (bytes >= 4) {
+    const uint32_t first = load32(src);
+    const uint32_t last = load32(src + bytes - 4);
+    if constexpr (kCopy) {
+      std::memcpy(dst, &first, 4);
+      std::memcpy(dst + bytes - 4, &last, 4);
+    }
+    v = (first | (uint64_t{last} << (bits - 32))) ^ state;
+  } else {
+    const uint32_t all = load_1_to_3(src, bytes);
+    if constexpr (kCopy) {
+      dst[0] = static_cast<uint8_t>(all);
+      dst[bytes / 2] = static_cast<uint8_t>(all >> (8 * (bytes / 2)));
+      dst[bytes - 1] = static_cast<uint8_t>(all >> (8 * (bytes - 1)));
+    }
+    v = all ^ state;  // the shift below drops what of the state lies behind these bytes
+    spill = state >> bits;
+  }
+  return reduce(_mm_cvtsi64_si128(static_cast<int64_t>(v << (64 - bits)))) ^ spill;
+}
+
+template <bool kCopy>
+UROCE_CRC_INLINE uint32_t run_below_16(uint32_t state, uint8_t* dst, const uint8_t* src, size_t bytes) {
+  if (bytes < 8) return run_below_8<kCopy>(state, dst, src, bytes);
+  const uint64_t first = load64(src);
+  const uint64_t last = load64(src + bytes - 8);
+  if constexpr (kCopy) {
+    std::memcpy(dst, &first, 8);
+    std::memcpy(dst + bytes - 8, &last, 8);
+  }
+  const uint64_t head = first ^ state;
+  if (bytes == 8) return reduce(_mm_cvtsi64_si128(static_cast<int64_t>(head)));
+  // As one register with zero bytes in front: the first bytes - 8 of them are H, the others L.
+  const unsigned shift = static_cast<unsigned>(8 * (16 - bytes));
+  const uint64_t high = head << shift;
+  const uint64_t low = ((last >> shift) << shift) | (head >> (64 - shift));
+  const __m128i folded =
+      _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<int64_t>(high)), load128(end_constants(0)), 0);
+  return reduce(_mm_xor_si128(folded, _mm_cvtsi64_si128(static_cast<int64_t>(low))));
+}
+
+/// What a message of 16 bytes and more starts with: bytes % 16 bytes, in a register with zero bytes in front, and what
+/// of the state reaches into the 16-byte blocks behind them.
+struct Head {
+  __m128i block;
+  __m128i spill;
+};
+
+template <bool kCopy>
+UROCE_CRC_INLINE Head load_head(uint32_t state, uint8_t* dst, const uint8_t* src, size_t head_bytes) {
+  const __m128i s = _mm_cvtsi32_si128(static_cast<int>(state));
+  const __m128i first = load128(src);
+  if constexpr (kCopy) store128(dst, first);
+  return {_mm_shuffle_epi8(_mm_xor_si128(first, s), load128(kShuffle + head_bytes)),
+          _mm_shuffle_epi8(s, load128(kShuffle + 16 + head_bytes))};
+}
+
+}  // namespace
+}  // namespace uroce::crc
