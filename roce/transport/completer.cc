@@ -1,0 +1,240 @@
+// The requester's other half: answers in, completions out.
+#include <algorithm>
+
+#include "transport/request_encoder.h"
+#include "transport/requester.h"
+#include "transport/sge_list.h"
+#include "transport/timing.h"
+
+namespace uroce {
+
+void Requester::on_response(const PacketView& packet, Instant now) {
+  switch (packet.info->operation) {
+    case Operation::kAcknowledge: return on_acknowledge(packet, now);
+    case Operation::kReadResponse: return on_read_response(packet, now);
+    default: return on_atomic_response(packet, now);
+  }
+}
+
+void Requester::learn_credits(const Aeth& aeth) {
+  const uint8_t code = aeth_value(aeth.syndrome);
+  credits_known_ = code != kCreditsInvalid;
+  credit_limit_ = Psn(aeth.msn + credits_of(code));
+}
+
+void Requester::on_acknowledge(const PacketView& packet, Instant now) {
+  const Aeth aeth = packet.aeth();
+  const Psn psn = packet.bth.psn;
+  const AethKind kind = aeth_kind(aeth.syndrome);
+  if (kind == AethKind::kReserved) {
+    context_.counters().rx_drop_reserved_syndrome++;
+    return;
+  }
+  if (!outstanding(psn)) {
+    // The newest ACK again: the peer posted receives and says so.
+    if (kind == AethKind::kAck && psn + 1 == una_) {
+      learn_credits(aeth);
+    } else {
+      context_.counters().rx_drop_ghost_ack++;
+    }
+    return;
+  }
+  switch (kind) {
+    case AethKind::kAck:
+      learn_credits(aeth);
+      if (acknowledge(psn + 1, now)) implied_nak(now);
+      return;
+    case AethKind::kRnrNak: return on_rnr_nak(aeth_value(aeth.syndrome), psn, now);
+    default: return on_nak(static_cast<NakCode>(aeth_value(aeth.syndrome)), psn, now);
+  }
+}
+
+void Requester::on_nak(NakCode code, Psn psn, Instant now) {
+  const bool blocked = acknowledge(psn, now);
+  switch (code) {
+    case NakCode::kPsnSequenceError:
+      context_.counters().packet_seq_err++;
+      // While the peer waits for a receive, the packets behind the one that it refused are missing by design.
+      if (rnr_wait_) return;
+      if (blocked) return implied_nak(now);
+      shrink_window();
+      return retry(Cause::kSequenceRetries, now);
+    case NakCode::kInvalidRequest:
+      context_.counters().req_remote_invalid_request++;
+      return fail_head(Cause::kNakInvalidRequest, now);
+    case NakCode::kRemoteAccessError:
+      context_.counters().req_remote_access_errors++;
+      return fail_head(Cause::kNakRemoteAccess, now);
+    case NakCode::kRemoteOperationalError: return fail_head(Cause::kNakRemoteOperational, now);
+    default: context_.counters().rx_drop_reserved_syndrome++; return;
+  }
+}
+
+void Requester::on_rnr_nak(uint8_t timer, Psn psn, Instant now) {
+  acknowledge(psn, now);
+  context_.counters().rnr_nak_retry_err++;
+  if (rnr_wait_) return;
+  if (context_.attributes.rnr_retry != 7) {
+    if (rnr_left_ == 0) return fail_head(Cause::kRnrRetries, now);
+    rnr_left_--;
+  }
+  rnr_wait_ = true;
+  rnr_until_ = now + rnr_delay(timer);
+  deadline_ = Instant::never();
+  rewind();
+}
+
+/// Everything before `upto` is acknowledged, except that READs and atomics wait for their own responses. True when one
+/// of those stands in the way: its response was lost.
+bool Requester::acknowledge(Psn upto, Instant now) {
+  bool moved = false;
+  bool blocked = false;
+  while (una_.before(upto)) {
+    SendWqe& wqe = ring_.front();
+    if (wqe.needs_response()) {
+      blocked = true;
+      break;
+    }
+    moved = true;
+    const Psn end = wqe.first_psn + wqe.packets;
+    if (upto.before(end)) {
+      una_ = upto;
+    } else {
+      una_ = end;
+      complete_head(Cause::kNone, now);
+    }
+  }
+  if (moved) progress(now);
+  return blocked;
+}
+
+/// The peer got further: retry counters and the timer start afresh, and a cursor that was overtaken catches up.
+void Requester::progress(Instant now) {
+  implied_nak_ = false;
+  retry_left_ = context_.attributes.retry_cnt;
+  rnr_left_ = context_.attributes.rnr_retry;
+  window_ = std::min(window_ + 1, context_.env.window_packets);
+  const bool waits = una_ != high_psn_ && context_.attributes.timeout != 0;
+  deadline_ = waits ? now + ack_timeout(context_.attributes.timeout) : Instant::never();
+  if (next_psn_.before(una_)) rewind();
+}
+
+void Requester::implied_nak(Instant now) {
+  if (implied_nak_ || rnr_wait_) return;
+  context_.counters().implied_nak_seq_err++;
+  shrink_window();
+  retry(Cause::kSequenceRetries, now);
+  implied_nak_ = true;
+}
+
+void Requester::retry(Cause when_exhausted, Instant now) {
+  if (retry_left_ == 0) return fail_head(when_exhausted, now);
+  retry_left_--;
+  rewind();
+  if (context_.attributes.timeout != 0) deadline_ = now + ack_timeout(context_.attributes.timeout);
+}
+
+/// A READ or atomic response with this PSN acknowledges everything before it. True when it is the one waited for.
+bool Requester::reach_response(Psn psn, Instant now) {
+  if (!outstanding(psn)) {
+    context_.counters().rx_drop_ghost_ack++;
+    return false;
+  }
+  acknowledge(psn, now);
+  if (una_ == psn) return true;
+  implied_nak(now);
+  return false;
+}
+
+void Requester::on_read_response(const PacketView& packet, Instant now) {
+  const Psn psn = packet.bth.psn;
+  if (!reach_response(psn, now)) return;
+  SendWqe& wqe = ring_.front();
+  if (!wqe.is_read()) {
+    context_.counters().rx_drop_unexpected_response++;
+    return;
+  }
+  if (packet.info->has(kHasAeth)) {
+    if (aeth_kind(packet.aeth().syndrome) != AethKind::kAck) {
+      context_.counters().rx_drop_reserved_syndrome++;
+      return;
+    }
+  }
+  const auto index = static_cast<uint32_t>(distance(wqe.first_psn, psn));
+  const bool last = index + 1 == wqe.packets;
+  const uint64_t offset = uint64_t{index} * context_.mtu;
+  const uint32_t expected = last ? static_cast<uint32_t>(wqe.length - offset) : context_.mtu;
+  if (packet.payload_bytes != expected || packet.info->is_last() != last) {
+    return fail_head(Cause::kBadReadResponse, now);
+  }
+  PieceList pieces;
+  const AccessCheck check =
+      resolve(context_.env.memory, context_.pd, wqe.sge_span(), offset, expected, kLocalWrite, pieces);
+  if (check != AccessCheck::kOk) return fail_head(cause_of(check), now);
+  scatter(pieces, packet.payload, expected);
+  una_ = psn + 1;
+  if (last) {
+    if (rd_atomic_in_flight_ != 0) rd_atomic_in_flight_--;
+    complete_head(Cause::kNone, now);
+  }
+  progress(now);
+}
+
+void Requester::on_atomic_response(const PacketView& packet, Instant now) {
+  const Psn psn = packet.bth.psn;
+  if (!reach_response(psn, now)) return;
+  SendWqe& wqe = ring_.front();
+  if (!wqe.is_atomic()) {
+    context_.counters().rx_drop_unexpected_response++;
+    return;
+  }
+  if (aeth_kind(packet.aeth().syndrome) != AethKind::kAck) {
+    context_.counters().rx_drop_reserved_syndrome++;
+    return;
+  }
+  PieceList pieces;
+  const AccessCheck check = resolve(context_.env.memory, context_.pd, wqe.sge_span(), 0, 8, kLocalWrite, pieces);
+  if (check != AccessCheck::kOk) return fail_head(cause_of(check), now);
+  uint64_t original = packet.atomic_ack_eth().original;
+  scatter(pieces, reinterpret_cast<const uint8_t*>(&original), sizeof original);
+  una_ = psn + 1;
+  if (rd_atomic_in_flight_ != 0) rd_atomic_in_flight_--;
+  complete_head(Cause::kNone, now);
+  progress(now);
+}
+
+/// Takes the head off the queue. Completions in error are always reported, others when they were asked for.
+void Requester::complete_head(Cause cause, Instant now) {
+  const SendWqe& wqe = ring_.front();
+  const bool cursor_here = cursor_ == ring_.head();
+  if (cause != Cause::kNone || wqe.has(kSendSignaled)) {
+    Completion completion;
+    completion.wr_id = wqe.wr_id;
+    completion.status = status_of(cause);
+    completion.cause = cause;
+    completion.opcode = completion_opcode(wqe.opcode);
+    completion.byte_len = wqe.length;
+    context_.complete(context_.send_cq, completion, false, now);
+  }
+  ring_.pop();
+  if (cursor_here) {
+    cursor_ = ring_.head();
+    cursor_packet_ = 0;
+  }
+  retire_local(now);
+}
+
+/// Local operations complete as soon as they stand at the head; a local error at the cursor, likewise.
+void Requester::retire_local(Instant now) {
+  if (ring_.empty()) return;
+  if (ring_.front().done) return complete_head(Cause::kNone, now);
+  if (local_error_ != Cause::kNone && cursor_ == ring_.head() && !context_.failed) fail_head(local_error_, now);
+}
+
+void Requester::fail_head(Cause cause, Instant now) {
+  context_.failed = true;
+  local_error_ = Cause::kNone;
+  complete_head(cause, now);
+}
+
+}  // namespace uroce

@@ -1,0 +1,239 @@
+#include "transport/qp.h"
+
+#include <algorithm>
+
+#include "transport/qp_transitions.h"
+
+namespace uroce {
+
+Qp::Qp(const QpInit& init, uint32_t qpn, uint32_t index, uint32_t port_mtu, TransportEnv& env, void* user)
+    : context_(*this, init, qpn, env), init_(init), index_(index), port_mtu_(port_mtu), user_(user),
+      send_queue_(init.cap), receive_queue_(init.srq != nullptr ? 0 : init.cap.max_recv_wr, init.cap.max_recv_sge),
+      requester_(context_, send_queue_), responder_(context_, receive_queue_), sender_(context_, send_queue_),
+      uc_receiver_(context_, receive_queue_), ud_receiver_(context_, receive_queue_) {
+  context_.mtu = port_mtu;
+}
+
+QpAttributes Qp::attributes() const {
+  QpAttributes a = context_.attributes;
+  a.state = a.cur_state = context_.state;
+  a.path_mtu_bytes = context_.mtu;
+  a.sq_draining = draining_;
+  return a;
+}
+
+ModifyResult Qp::check_values(const QpAttributes& a, uint32_t mask) const {
+  const auto has = [mask](QpAttrMask bit) { return (mask & bit) != 0; };
+  if (has(kAttrPort) && a.port_num != 1) return ModifyResult::kBadValue;
+  if (has(kAttrPkeyIndex) && a.pkey_index != 0) return ModifyResult::kBadValue;
+  if (has(kAttrTimeout) && a.timeout > 31) return ModifyResult::kBadValue;
+  if (has(kAttrRetryCnt) && a.retry_cnt > 7) return ModifyResult::kBadValue;
+  if (has(kAttrRnrRetry) && a.rnr_retry > 7) return ModifyResult::kBadValue;
+  if (has(kAttrMinRnrTimer) && a.min_rnr_timer > 31) return ModifyResult::kBadValue;
+  if (has(kAttrDestQpn) && a.dest_qpn > 0xFFFFFF) return ModifyResult::kBadValue;
+  if (has(kAttrPathMtu)) {
+    const uint32_t m = a.path_mtu_bytes;
+    const bool known = m == 256 || m == 512 || m == 1024 || m == 2048 || m == 4096;
+    if (!known || m > port_mtu_) return ModifyResult::kBadValue;
+  }
+  return ModifyResult::kOk;
+}
+
+ModifyResult Qp::modify(const QpAttributes& attributes, uint32_t mask, const PathSpec* path, bool resolved,
+                        Instant now) {
+  const QpState from = context_.state;
+  if ((mask & kAttrCurState) != 0 && attributes.cur_state != from) return ModifyResult::kBadTransition;
+  const QpState to = (mask & kAttrState) != 0 ? attributes.state : from;
+  ModifyResult result = check_transition(context_.type, from, to, mask);
+  if (result == ModifyResult::kOk) result = check_values(attributes, mask);
+  if (result != ModifyResult::kOk) return result;
+  if ((mask & kAttrAv) != 0 && path == nullptr) return ModifyResult::kNoRoute;
+  apply(attributes, mask, path, resolved);
+  if (to != from || to == QpState::kErr) enter(to, now);
+  settle(now);
+  return ModifyResult::kOk;
+}
+
+void Qp::apply(const QpAttributes& a, uint32_t mask, const PathSpec* path, bool resolved) {
+  const auto has = [mask](QpAttrMask bit) { return (mask & bit) != 0; };
+  QpAttributes& to = context_.attributes;
+  if (has(kAttrAccessFlags)) to.access = a.access;
+  if (has(kAttrPkeyIndex)) to.pkey_index = a.pkey_index;
+  if (has(kAttrPort)) to.port_num = a.port_num;
+  if (has(kAttrQkey)) to.qkey = a.qkey;
+  if (has(kAttrTimeout)) to.timeout = a.timeout;
+  if (has(kAttrRetryCnt)) to.retry_cnt = a.retry_cnt;
+  if (has(kAttrRnrRetry)) to.rnr_retry = a.rnr_retry;
+  if (has(kAttrRqPsn)) to.rq_psn = a.rq_psn;
+  if (has(kAttrSqPsn)) to.sq_psn = a.sq_psn;
+  if (has(kAttrMaxQpRdAtomic)) to.max_rd_atomic = a.max_rd_atomic;
+  if (has(kAttrMaxDestRdAtomic)) to.max_dest_rd_atomic = a.max_dest_rd_atomic;
+  if (has(kAttrMinRnrTimer)) to.min_rnr_timer = a.min_rnr_timer;
+  if (has(kAttrDestQpn)) to.dest_qpn = a.dest_qpn;
+  if (has(kAttrEnSqdAsyncNotify)) to.sqd_async_notify = a.sqd_async_notify;
+  if (has(kAttrPathMtu)) context_.mtu = a.path_mtu_bytes;
+  if (has(kAttrAv)) {
+    to.av = a.av;
+    context_.path = *path;
+    context_.header = PathHeader(*path);
+    context_.path_resolved = resolved;
+  }
+}
+
+void Qp::enter(QpState to, Instant now) {
+  const QpState from = context_.state;
+  const bool rc = context_.type == QpType::kRc;
+  context_.state = to;
+  draining_ = to == QpState::kSqd;
+  switch (to) {
+    case QpState::kReset:
+      send_queue_.ring().clear();
+      receive_queue_.clear();
+      requester_.reset();
+      responder_.reset();
+      sender_.start();
+      uc_receiver_.reset();
+      ud_receiver_.reset();
+      context_.failed = context_.send_queue_failed = false;
+      context_.attributes = QpAttributes{};
+      context_.path_resolved = false;
+      context_.mtu = port_mtu_;
+      break;
+    case QpState::kRtr:
+      if (rc) responder_.start();
+      uc_receiver_.start();
+      break;
+    case QpState::kRts:
+      if (from == QpState::kRtr) rc ? requester_.start() : sender_.start();
+      break;
+    case QpState::kErr:
+      responder_.silence();  // the program's own decision: nothing more goes out
+      flush(now);
+      break;
+    default: break;
+  }
+}
+
+/// Both queues complete as flushed, each in order.
+void Qp::flush(Instant now) {
+  if (context_.type == QpType::kRc) {
+    requester_.flush(now);
+    responder_.flush(now);
+  } else {
+    sender_.flush(now);
+    if (context_.type == QpType::kUc) uc_receiver_.flush(now);
+    if (context_.type == QpType::kUd) ud_receiver_.flush(now);
+  }
+  if (context_.srq != nullptr) context_.env.observer.on_qp_event(*this, AsyncEvent::kQpLastWqeReached);
+}
+
+/// What a call found out takes effect at its end: the QP goes to error, or its send queue does, or is drained.
+void Qp::settle(Instant now) {
+  if (context_.failed && context_.state != QpState::kErr && context_.state != QpState::kReset) {
+    context_.state = QpState::kErr;
+    draining_ = false;
+    flush(now);
+  }
+  context_.failed = false;
+  if (context_.send_queue_failed) {
+    context_.send_queue_failed = false;
+    if (context_.state == QpState::kRts || context_.state == QpState::kSqd) {
+      context_.state = QpState::kSqe;
+      sender_.flush(now);
+    }
+  }
+  if (draining_) check_drained();
+}
+
+void Qp::check_drained() {
+  const bool drained = context_.type == QpType::kRc ? requester_.drained() : sender_.drained();
+  if (!drained) return;
+  draining_ = false;
+  if (context_.attributes.sqd_async_notify) context_.env.observer.on_qp_event(*this, AsyncEvent::kSqDrained);
+}
+
+void Qp::on_path_resolved(const MacAddress& mac) {
+  context_.path.dst_mac = mac;
+  context_.header.set_dst_mac(mac);
+  const bool was = context_.path_resolved;
+  context_.path_resolved = true;
+  if (!was && context_.type == QpType::kRc) requester_.on_path_resolved();
+}
+
+PostResult Qp::post_send(const SendWr& wr) {
+  const QpState s = context_.state;
+  if (s == QpState::kReset || s == QpState::kInit || s == QpState::kRtr) return PostResult::kBadState;
+  const PostResult result = send_queue_.post(wr, context_.type, context_.mtu);
+  if (result != PostResult::kOk) return result;
+  if (init_.sq_sig_all) send_queue_.ring().at(send_queue_.ring().tail() - 1).flags |= kSendSignaled;
+  if (s == QpState::kErr || s == QpState::kSqe) {
+    // Posting to a failed queue is allowed; the work completes at once, as flushed.
+    const Instant now{};
+    context_.type == QpType::kRc ? requester_.flush(now) : sender_.flush(now);
+  } else if (context_.type == QpType::kRc) {
+    responder_.on_send_posted();
+  }
+  return PostResult::kOk;
+}
+
+PostResult Qp::post_recv(const RecvWr& wr) {
+  if (context_.state == QpState::kReset || context_.srq != nullptr) return PostResult::kBadState;
+  const PostResult result = receive_queue_.post(wr);
+  if (result != PostResult::kOk) return result;
+  if (context_.state == QpState::kErr) {
+    const Instant now{};
+    context_.type == QpType::kRc ? responder_.flush(now)
+    : context_.type == QpType::kUc ? uc_receiver_.flush(now)
+                                   : ud_receiver_.flush(now);
+  } else if (context_.type == QpType::kRc) {
+    responder_.on_receive_posted();
+  }
+  return PostResult::kOk;
+}
+
+void Qp::on_packet(const PacketView& packet, Instant now) {
+  switch (context_.type) {
+    case QpType::kRc:
+      packet.info->is_response() ? requester_.on_response(packet, now) : responder_.on_request(packet, now);
+      break;
+    case QpType::kUc: uc_receiver_.on_request(packet, now); break;
+    case QpType::kUd: ud_receiver_.on_request(packet, now); break;
+  }
+  settle(now);
+}
+
+void Qp::on_timeout(Instant now) {
+  if (context_.type != QpType::kRc) return;
+  responder_.on_timeout(now);
+  if (context_.state == QpState::kRts || context_.state == QpState::kSqd) requester_.on_timeout(now);
+  settle(now);
+}
+
+bool Qp::transmit(TxFrame& frame, Instant now) {
+  if (context_.type != QpType::kRc) return sender_.poll_transmit(frame, now);
+  // A held ACK follows the program's own packets; any other answer goes before them.
+  if (responder_.holds_ack() && requester_.poll_transmit(frame, now)) {
+    if (!requester_.wants_transmit()) responder_.release_held();
+    return true;
+  }
+  if (responder_.poll_transmit(frame, now)) return true;
+  return requester_.poll_transmit(frame, now);
+}
+
+bool Qp::poll_transmit(TxFrame& frame, Instant now) {
+  const bool sent = transmit(frame, now);
+  settle(now);
+  return sent;
+}
+
+bool Qp::wants_transmit() const {
+  if (context_.type != QpType::kRc) return sender_.wants_transmit();
+  return responder_.wants_transmit() || requester_.wants_transmit();
+}
+
+Instant Qp::next_timeout() const {
+  if (context_.type != QpType::kRc) return Instant::never();
+  return std::min(responder_.next_timeout(), requester_.next_timeout());
+}
+
+}  // namespace uroce

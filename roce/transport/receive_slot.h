@@ -1,0 +1,50 @@
+// The receive that the current message fills: taken from the QP's own queue or from a shared one, filled packet by
+// packet, completed once. The three responders (RC, UC, UD) share it.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/qp_context.h"
+#include "transport/receive_queue.h"
+#include "transport/sge_list.h"
+
+namespace uroce {
+
+class ReceiveSlot {
+ public:
+  /// `own` is unused, and empty, when the QP has a shared queue.
+  ReceiveSlot(QpContext& context, ReceiveQueue& own) : context_(context), own_(own) {}
+
+  bool available() const { return context_.srq != nullptr ? !context_.srq->empty() : !own_.empty(); }
+  bool active() const { return active_; }
+  /// Receives that the peer may be told of; a shared queue makes no promise.
+  uint32_t posted() const { return own_.size(); }
+
+  /// Takes the oldest receive. One must be available and none active.
+  void take();
+  /// The next message overwrites what the active receive holds so far (UC, after a loss).
+  void restart() { filled_ = 0; }
+
+  /// Appends message data. A cause other than kNone: too long, or the program's elements are not its own.
+  Cause append(const uint8_t* data, uint32_t bytes);
+  uint32_t filled() const { return filled_; }
+
+  /// Completes the active receive; wr_id and, on success without its own, byte_len are filled in.
+  void complete(Completion& completion, bool solicited, Instant now);
+  void fail(WcStatus status, Cause cause, Instant now);
+
+  /// Forgets the active receive, without a completion (RESET).
+  void drop() { active_ = false; }
+  /// Flushes the active receive and the QP's own queue, in order.
+  void flush(Instant now);
+
+ private:
+  QpContext& context_;
+  ReceiveQueue& own_;
+  bool active_ = false;
+  uint32_t filled_ = 0;
+  RecvWqe wqe_;
+  Sge sges_[kMaxSges];
+};
+
+}  // namespace uroce

@@ -1,0 +1,139 @@
+#include "transport/request_encoder.h"
+
+#include <algorithm>
+
+#include "transport/frame_builder.h"
+#include "transport/sge_list.h"
+
+namespace uroce {
+
+namespace {
+
+struct Shape {
+  uint8_t low;
+  uint32_t ext_bytes;
+};
+
+/// Opcode and extension headers of packet `index` of a SEND or WRITE.
+Shape message_shape(const SendWqe& wqe, bool first, bool last) {
+  switch (wqe.opcode) {
+    case WrOpcode::kSend:
+      return {first ? (last ? kOpSendOnly : kOpSendFirst) : (last ? kOpSendLast : kOpSendMiddle), 0};
+    case WrOpcode::kSendWithImm:
+      if (last) return {first ? kOpSendOnlyImm : kOpSendLastImm, ImmDt::kBytes};
+      return {first ? kOpSendFirst : kOpSendMiddle, 0};
+    case WrOpcode::kSendWithInv:
+      if (last) return {first ? kOpSendOnlyInv : kOpSendLastInv, Ieth::kBytes};
+      return {first ? kOpSendFirst : kOpSendMiddle, 0};
+    case WrOpcode::kRdmaWrite:
+      if (first) return {last ? kOpWriteOnly : kOpWriteFirst, Reth::kBytes};
+      return {last ? kOpWriteLast : kOpWriteMiddle, 0};
+    default:  // kRdmaWriteWithImm
+      if (first) return {last ? kOpWriteOnlyImm : kOpWriteFirst, Reth::kBytes + (last ? ImmDt::kBytes : 0)};
+      return {last ? kOpWriteLastImm : kOpWriteMiddle, last ? ImmDt::kBytes : 0};
+  }
+}
+
+/// Extension headers of a SEND or WRITE, in wire order: DETH, RETH, ImmDt or IETH.
+void encode_message_ext(const QpContext& context, const SendWqe& wqe, bool first, bool last, uint8_t* ext) {
+  if (context.type == QpType::kUd) {
+    // A Q_Key with its top bit set means: the QP's own.
+    const bool own = (wqe.remote_qkey & 0x80000000u) != 0;
+    Deth{own ? context.attributes.qkey : wqe.remote_qkey, context.qpn}.encode(ext);
+    ext += Deth::kBytes;
+  }
+  if (first && wqe.is_write()) {
+    Reth{wqe.remote_addr, wqe.rkey, wqe.length}.encode(ext);
+    ext += Reth::kBytes;
+  }
+  if (!last) return;
+  if (wqe.opcode == WrOpcode::kSendWithImm || wqe.opcode == WrOpcode::kRdmaWriteWithImm) {
+    ImmDt{wqe.imm_or_rkey}.encode(ext);
+  } else if (wqe.opcode == WrOpcode::kSendWithInv) {
+    Ieth{wqe.imm_or_rkey}.encode(ext);
+  }
+}
+
+Cause encode_message(QpContext& context, const SendWqe& wqe, uint32_t index, Bth& bth, TxFrame& frame) {
+  const bool ud = context.type == QpType::kUd;
+  const bool first = index == 0;
+  const bool last = index + 1 == wqe.packets;
+  const uint64_t offset = uint64_t{index} * context.mtu;
+  const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(wqe.length - offset, context.mtu));
+  PieceList pieces;
+  if (wqe.inline_data != nullptr) {
+    pieces.pieces[0] = {wqe.inline_data + offset, bytes};
+    pieces.count = bytes != 0 ? 1 : 0;
+  } else {
+    const AccessCheck check =
+        resolve(context.env.memory, context.pd, wqe.sge_span(), offset, bytes, 0, pieces);
+    if (check != AccessCheck::kOk) return cause_of(check);
+  }
+  const PathHeader& header = ud ? wqe.ah->header : context.header;
+  const Shape shape = message_shape(wqe, first, last);
+  const uint32_t ext_bytes = shape.ext_bytes + (ud ? Deth::kBytes : 0);
+  if (frame.capacity < header.bytes() + Bth::kBytes + ext_bytes + bytes + 3 + kIcrcBytes) return Cause::kMessageTooLong;
+  const Service service = ud ? Service::kUd : context.type == QpType::kUc ? Service::kUc : Service::kRc;
+  bth.opcode = make_opcode(service, shape.low);
+  bth.solicited = last && wqe.has(kSendSolicited) && wqe.takes_receive();
+  FrameBuilder builder(frame, header, bth, ext_bytes, bytes);
+  encode_message_ext(context, wqe, first, last, builder.ext());
+  builder.begin_payload();
+  for (const Piece& piece : pieces) builder.append(piece.memory, piece.bytes);
+  builder.finish();
+  return Cause::kNone;
+}
+
+}  // namespace
+
+Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn psn, bool ack_req, TxFrame& frame) {
+  Bth bth;
+  bth.dest_qp = context.type == QpType::kUd ? wqe.remote_qpn : context.attributes.dest_qpn;
+  bth.psn = psn;
+  bth.ack_req = ack_req;
+  if (wqe.is_read()) {
+    const uint64_t done = uint64_t{index} * context.mtu;
+    bth.opcode = make_opcode(Service::kRc, kOpReadRequest);
+    FrameBuilder builder(frame, context.header, bth, Reth::kBytes, 0);
+    Reth{wqe.remote_addr + done, wqe.rkey, static_cast<uint32_t>(wqe.length - done)}.encode(builder.ext());
+    builder.begin_payload();
+    builder.finish();
+    return Cause::kNone;
+  }
+  if (wqe.is_atomic()) {
+    const bool swap = wqe.opcode == WrOpcode::kCompareSwap;
+    bth.opcode = make_opcode(Service::kRc, swap ? kOpCompareSwap : kOpFetchAdd);
+    FrameBuilder builder(frame, context.header, bth, AtomicEth::kBytes, 0);
+    AtomicEth{wqe.remote_addr, wqe.rkey, swap ? wqe.swap : wqe.compare_add, swap ? wqe.compare_add : 0}.encode(
+        builder.ext());
+    builder.begin_payload();
+    builder.finish();
+    return Cause::kNone;
+  }
+  return encode_message(context, wqe, index, bth, frame);
+}
+
+Cause cause_of(AccessCheck check) { return check == AccessCheck::kOutOfRange ? Cause::kLocalRange : Cause::kLocalKey; }
+
+WcStatus status_of(Cause cause) {
+  switch (cause) {
+    case Cause::kNone: return WcStatus::kSuccess;
+    case Cause::kMessageTooLong:
+    case Cause::kReceiveTooShort: return WcStatus::kLocLenErr;
+    case Cause::kLocalKey:
+    case Cause::kLocalRange: return WcStatus::kLocProtErr;
+    case Cause::kBadReadResponse: return WcStatus::kBadRespErr;
+    case Cause::kBindRefused: return WcStatus::kMwBindErr;
+    case Cause::kTimeout:
+    case Cause::kPeerUnresolved:
+    case Cause::kSequenceRetries: return WcStatus::kRetryExcErr;
+    case Cause::kRnrRetries: return WcStatus::kRnrRetryExcErr;
+    case Cause::kNakInvalidRequest: return WcStatus::kRemInvReqErr;
+    case Cause::kNakRemoteAccess: return WcStatus::kRemAccessErr;
+    case Cause::kNakRemoteOperational: return WcStatus::kRemOpErr;
+    case Cause::kFlushed: return WcStatus::kWrFlushErr;
+    default: return WcStatus::kGeneralErr;
+  }
+}
+
+}  // namespace uroce

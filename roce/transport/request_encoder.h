@@ -1,0 +1,22 @@
+// One packet of a work request, as bytes. Used by the reliable requester and by the unacknowledged sender.
+#pragma once
+
+#include <cstdint>
+
+#include "base/psn.h"
+#include "transport/qp_context.h"
+#include "transport/send_queue.h"
+#include "transport/tx_frame.h"
+
+namespace uroce {
+
+/// Packet `index` (0-based) of `wqe` goes into `frame` with sequence number `psn`. For a READ, `index` is how many
+/// responses have already arrived: the request asks for the rest.
+/// A reason other than kNone: the local memory may not be read; the frame is not used.
+Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn psn, bool ack_req, TxFrame& frame);
+
+/// The work completion status for a local failure.
+WcStatus status_of(Cause cause);
+Cause cause_of(AccessCheck check);
+
+}  // namespace uroce

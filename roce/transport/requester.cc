@@ -1,0 +1,199 @@
+#include "transport/requester.h"
+
+#include <algorithm>
+
+#include "transport/request_encoder.h"
+#include "transport/timing.h"
+
+namespace uroce {
+
+namespace {
+
+constexpr uint32_t kAckEvery = 32;      // packets of one message without an ACK request, at most
+constexpr uint32_t kWindowFloor = 8;
+constexpr int32_t kReadAheadMax = 1 << 22;  // PSNs that READs may reserve: a quarter of the circle
+
+}  // namespace
+
+Requester::Requester(QpContext& context, SendQueue& queue) : context_(context), ring_(queue.ring()) {}
+
+void Requester::start() {
+  una_ = next_psn_ = high_psn_ = context_.attributes.sq_psn;
+  cursor_ = ring_.head();
+  cursor_packet_ = 0;
+  ssn_ = 0;
+  rd_atomic_in_flight_ = 0;
+  unrequested_ = 0;
+  window_ = context_.env.window_packets;
+  retry_left_ = context_.attributes.retry_cnt;
+  rnr_left_ = context_.attributes.rnr_retry;
+  credits_known_ = false;
+  reset();
+}
+
+void Requester::reset() {
+  deadline_ = rnr_until_ = Instant::never();
+  rnr_wait_ = implied_nak_ = false;
+  local_error_ = Cause::kNone;
+  una_ = high_psn_ = next_psn_;
+  cursor_ = ring_.head();
+  cursor_packet_ = 0;
+}
+
+bool Requester::credit_limited(const SendWqe& wqe) const {
+  if (!credits_known_ || !wqe.takes_receive()) return false;
+  const uint32_t ssn = wqe.started ? wqe.ssn : ssn_ + 1;
+  return credit_limit_.before(Psn(ssn));
+}
+
+bool Requester::may_send() const {
+  if (rnr_wait_ || local_error_ != Cause::kNone || cursor_ == ring_.tail()) return false;
+  const SendWqe& wqe = ring_.at(cursor_);
+  const bool running = context_.state == QpState::kRts || (context_.state == QpState::kSqd && wqe.started);
+  if (!running) return false;
+  if (wqe.has(kSendFence) && cursor_packet_ == 0 && rd_atomic_in_flight_ != 0) return false;
+  if (wqe.is_local()) return true;
+  const int32_t in_flight = distance(una_, next_psn_);
+  if (wqe.needs_response()) {
+    // Zero would wait for ever; poll_transmit reports it instead.
+    const uint32_t limit = std::max<uint32_t>(context_.attributes.max_rd_atomic, 1);
+    return rd_atomic_in_flight_ < limit && in_flight + static_cast<int32_t>(wqe.packets) < kReadAheadMax;
+  }
+  if (in_flight >= static_cast<int32_t>(window_)) return false;
+  // Without credit a single packet may go, to find out whether there is a receive by now.
+  return in_flight == 0 || !credit_limited(wqe);
+}
+
+bool Requester::wants_transmit() const { return may_send(); }
+
+bool Requester::run_local(SendWqe& wqe, Instant now) {
+  bool ok;
+  if (wqe.opcode == WrOpcode::kBindMw) {
+    ok = context_.env.memory.bind_window(wqe.bind, context_.pd, context_.qpn) != 0;
+  } else {
+    ok = context_.env.memory.invalidate(wqe.imm_or_rkey, context_.pd, context_.qpn);
+  }
+  if (!ok) {
+    set_local_error(wqe.opcode == WrOpcode::kBindMw ? Cause::kBindRefused : Cause::kLocalKey, now);
+    return false;
+  }
+  wqe.done = true;
+  cursor_++;
+  retire_local(now);
+  return true;
+}
+
+void Requester::start_wqe(SendWqe& wqe) {
+  wqe.started = true;
+  wqe.first_psn = next_psn_;
+  wqe.ssn = ++ssn_;
+}
+
+bool Requester::wants_ack(const SendWqe& wqe, uint32_t index) {
+  const bool last = wqe.needs_response() || index + 1 == wqe.packets;
+  // The window may close before the message ends: never without an ACK request in it.
+  if (last || ++unrequested_ >= std::min(kAckEvery, window_ / 2) || credit_limited(wqe)) {
+    unrequested_ = 0;
+    return true;
+  }
+  return false;
+}
+
+bool Requester::poll_transmit(TxFrame& frame, Instant now) {
+  while (may_send()) {
+    SendWqe& wqe = ring_.at(cursor_);
+    if (wqe.is_local()) {
+      if (wqe.done) {
+        cursor_++;  // carried out before the cursor was moved back
+      } else if (!run_local(wqe, now)) {
+        return false;
+      }
+      continue;
+    }
+    if (wqe.needs_response() && context_.attributes.max_rd_atomic == 0) {
+      set_local_error(Cause::kReadResources, now);
+      return false;
+    }
+    if (!wqe.started) start_wqe(wqe);
+    const bool ack_req = wants_ack(wqe, cursor_packet_);
+    const Cause cause = encode_request(context_, wqe, cursor_packet_, next_psn_, ack_req, frame);
+    if (cause != Cause::kNone) {
+      set_local_error(cause, now);
+      return false;
+    }
+    if (next_psn_.before(high_psn_)) context_.counters().retransmits++;
+    advance_cursor(wqe, now);
+    return true;
+  }
+  return false;
+}
+
+void Requester::advance_cursor(const SendWqe& wqe, Instant now) {
+  const uint32_t psns = wqe.is_read() ? wqe.packets - cursor_packet_ : 1;
+  if (wqe.needs_response()) rd_atomic_in_flight_++;
+  next_psn_ += psns;
+  cursor_packet_ += psns;
+  if (cursor_packet_ == wqe.packets) {
+    cursor_++;
+    cursor_packet_ = 0;
+  }
+  if (high_psn_.before(next_psn_)) high_psn_ = next_psn_;
+  if (deadline_ == Instant::never() && context_.attributes.timeout != 0) {
+    deadline_ = now + ack_timeout(context_.attributes.timeout);
+  }
+}
+
+/// The work request at the cursor cannot be sent. It fails in its turn: after everything before it.
+void Requester::set_local_error(Cause cause, Instant now) {
+  local_error_ = cause;
+  if (cursor_ == ring_.head()) fail_head(cause, now);
+}
+
+void Requester::rewind() {
+  cursor_ = ring_.head();
+  const bool inside = !ring_.empty() && ring_.front().started && !ring_.front().is_local();
+  cursor_packet_ = inside ? static_cast<uint32_t>(distance(ring_.front().first_psn, una_)) : 0;
+  next_psn_ = una_;
+  rd_atomic_in_flight_ = 0;
+  unrequested_ = 0;
+  local_error_ = Cause::kNone;  // met again when the cursor comes there
+}
+
+void Requester::shrink_window() { window_ = std::max(window_ / 2, std::min(kWindowFloor, context_.env.window_packets)); }
+
+void Requester::on_path_resolved() {
+  if (una_ != high_psn_ && !rnr_wait_) rewind();
+}
+
+void Requester::on_timeout(Instant now) {
+  if (rnr_wait_) {
+    if (now < rnr_until_) return;
+    rnr_wait_ = false;
+    rnr_until_ = deadline_ = Instant::never();
+    return;
+  }
+  if (now < deadline_) return;
+  deadline_ = Instant::never();
+  if (una_ == high_psn_) return;
+  context_.counters().local_ack_timeout_err++;
+  implied_nak_ = false;
+  shrink_window();
+  retry(context_.path_resolved ? Cause::kTimeout : Cause::kPeerUnresolved, now);
+}
+
+Instant Requester::next_timeout() const { return rnr_wait_ ? rnr_until_ : deadline_; }
+
+bool Requester::drained() const {
+  return una_ == high_psn_ && (cursor_ == ring_.tail() || !ring_.at(cursor_).started);
+}
+
+void Requester::flush(Instant now) {
+  deadline_ = rnr_until_ = Instant::never();
+  rnr_wait_ = false;
+  local_error_ = Cause::kNone;
+  while (!ring_.empty()) complete_head(Cause::kFlushed, now);
+  next_psn_ = high_psn_;
+  reset();
+}
+
+}  // namespace uroce

@@ -1,0 +1,103 @@
+// The reliable requester: turns the send queue into request packets, and answers into completions.
+//
+// Two positions move over the send queue. `una_` is the oldest sequence number without an answer; it lies in the work
+// request at the head of the queue. The cursor (`cursor_`, `cursor_packet_`, `next_psn_`) is the next packet to send.
+// Retransmission is nothing but moving the cursor back to `una_` (go-back-N): packets are made again from the
+// program's memory, which belongs to us until completion.
+//
+// requester.cc sends; completer.cc takes the answers.
+#pragma once
+
+#include <cstdint>
+
+#include "base/psn.h"
+#include "base/time.h"
+#include "transport/qp_context.h"
+#include "transport/send_queue.h"
+#include "transport/tx_frame.h"
+#include "wire/packet.h"
+
+namespace uroce {
+
+class Requester {
+ public:
+  Requester(QpContext& context, SendQueue& queue);
+
+  /// RESET -> ... -> RTS: numbers start at attributes.sq_psn.
+  void start();
+  /// What was posted after this stays; sequence numbers and timers are forgotten. The queue must be empty.
+  void reset();
+
+  bool wants_transmit() const;
+  bool poll_transmit(TxFrame& frame, Instant now);
+  void on_response(const PacketView& packet, Instant now);
+  void on_timeout(Instant now);
+  Instant next_timeout() const;
+  /// Packets sent before the peer's MAC was known were lost: send them again, at no cost in retries.
+  void on_path_resolved();
+  /// Completes everything that is queued as flushed, in order.
+  void flush(Instant now);
+  /// No message is under way (SQD).
+  bool drained() const;
+
+  uint32_t packets_in_flight() const { return static_cast<uint32_t>(distance(una_, high_psn_)); }
+  Psn una() const { return una_; }
+  Psn next_psn() const { return next_psn_; }
+  uint8_t retries_left() const { return retry_left_; }
+  bool waits_for_receive() const { return rnr_wait_; }
+
+ private:
+  // requester.cc
+  bool may_send() const;
+  bool credit_limited(const SendWqe& wqe) const;
+  bool run_local(SendWqe& wqe, Instant now);
+  void start_wqe(SendWqe& wqe);
+  bool wants_ack(const SendWqe& wqe, uint32_t index);
+  void advance_cursor(const SendWqe& wqe, Instant now);
+  void set_local_error(Cause cause, Instant now);
+  void rewind();
+  void shrink_window();
+
+  // completer.cc
+  bool outstanding(Psn psn) const { return distance(una_, psn) >= 0 && psn.before(high_psn_); }
+  void on_acknowledge(const PacketView& packet, Instant now);
+  void on_nak(NakCode code, Psn psn, Instant now);
+  void on_rnr_nak(uint8_t timer, Psn psn, Instant now);
+  void on_read_response(const PacketView& packet, Instant now);
+  void on_atomic_response(const PacketView& packet, Instant now);
+  bool reach_response(Psn psn, Instant now);
+  bool acknowledge(Psn upto, Instant now);
+  void implied_nak(Instant now);
+  void retry(Cause when_exhausted, Instant now);
+  void progress(Instant now);
+  void learn_credits(const Aeth& aeth);
+  void complete_head(Cause cause, Instant now);
+  void retire_local(Instant now);
+  void fail_head(Cause cause, Instant now);
+
+  QpContext& context_;
+  Ring<SendWqe>& ring_;
+
+  Psn una_;
+  Psn next_psn_;              // at the cursor
+  Psn high_psn_;              // never sent yet
+  uint32_t cursor_ = 0;       // position in ring_
+  uint32_t cursor_packet_ = 0;
+  uint32_t ssn_ = 0;          // messages started
+  uint32_t rd_atomic_in_flight_ = 0;
+  uint32_t unrequested_ = 0;  // packets since one asked for an ACK
+  uint32_t window_ = 0;
+
+  Instant deadline_ = Instant::never();   // local ACK timeout
+  Instant rnr_until_ = Instant::never();
+  bool rnr_wait_ = false;
+  bool implied_nak_ = false;              // this gap was already asked for again
+  uint8_t retry_left_ = 0;
+  uint8_t rnr_left_ = 0;
+  Cause local_error_ = Cause::kNone;      // at the cursor; reported when everything before it has completed
+
+  bool credits_known_ = false;
+  Psn credit_limit_;                      // highest SSN that the peer has a receive for
+};
+
+}  // namespace uroce

@@ -1,0 +1,51 @@
+#include <cstring>
+
+#include "transport/datagram.h"
+
+namespace uroce {
+
+void UdReceiver::on_request(const PacketView& packet, Instant now) {
+  if (context_.state == QpState::kErr) return;
+  const Deth deth = packet.deth();
+  if (deth.qkey != context_.attributes.qkey) {
+    context_.counters().rx_drop_bad_qkey++;
+    return;
+  }
+  if (packet.payload_bytes > context_.mtu) {
+    context_.counters().rx_drop_ud_length++;
+    return;
+  }
+  if (!receive_.available()) {
+    context_.counters().rx_drop_no_receive++;
+    return;
+  }
+  receive_.take();
+  // The receive begins with the 40 bytes of a GRH. RoCEv2 puts the IP header there: an IPv6 header fills it, an IPv4
+  // header is its last 20 bytes.
+  uint8_t grh[kGrhBytes] = {};
+  if (packet.ipv6) {
+    std::memcpy(grh, packet.l3, 40);
+  } else {
+    std::memcpy(grh + 20, packet.l3, 20);
+  }
+  Cause cause = receive_.append(grh, kGrhBytes);
+  if (cause == Cause::kNone) cause = receive_.append(packet.payload, packet.payload_bytes);
+  if (cause != Cause::kNone) {
+    receive_.fail(cause == Cause::kReceiveTooShort ? WcStatus::kLocLenErr : WcStatus::kLocProtErr, cause, now);
+    context_.failed = true;
+    return;
+  }
+  context_.counters().rx_sends++;
+  Completion completion;
+  completion.opcode = WcOpcode::kRecv;
+  completion.byte_len = receive_.filled();
+  completion.src_qp = deth.src_qp;
+  completion.flags = kWcGrh;
+  if (packet.info->has(kHasImm)) {
+    completion.flags |= kWcWithImm;
+    completion.imm_or_rkey = packet.imm().imm;
+  }
+  receive_.complete(completion, packet.bth.solicited, now);
+}
+
+}  // namespace uroce
