@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/ring.h"
 #include "base/time.h"
 #include "engine/capture.h"
 #include "engine/neighbours.h"
@@ -30,13 +31,6 @@
 
 namespace uroce {
 
-/// One row of the GID table.
-struct GidEntry {
-  IpAddress gid;
-  uint16_t vlan_id = 0;
-  uint8_t prefix_bits = 0;
-};
-
 struct EngineConfig {
   MacAddress mac;
   std::vector<LocalAddress> addresses;  // GIDs 1.. in this order; GID 0 is the link-local address of `mac`
@@ -45,6 +39,7 @@ struct EngineConfig {
   uint32_t max_regions = 65536;
   uint32_t window_packets = 128;        // most packets of one QP in flight
   Duration ack_hold = microseconds(20); // how long an ACK may wait for a request to travel with; 0: never
+  bool grant_credits = true;            // tell peers how many receives are posted
 };
 
 struct EngineStatus {
@@ -55,7 +50,7 @@ struct EngineStatus {
 class Engine {
  public:
   Engine(const EngineConfig& config, Port& port, RandomSource& random, Observer& observer);
-  ~Engine();
+  ~Engine();  // QPs and queues that still exist go with it
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -66,11 +61,12 @@ class Engine {
   /// The next instant at which a turn is needed even if no frame arrives; Instant::never() if none.
   Instant next_timeout() const;
   /// Something waits to be sent now (a congested port, or more than one turn's worth).
-  bool wants_transmit() const { return ready_head_ != ready_tail_; }
+  bool wants_transmit() const { return !ready_.empty(); }
   void set_capture(Capture* capture) { capture_ = capture; }  // nullptr: off
 
   // Addresses.
-  std::span<const GidEntry> gids() const { return gids_; }
+  /// The GID table: row i is gids()[i]. All are RoCE v2.
+  std::span<const LocalAddress> gids() const { return gids_; }
   /// The largest RoCE MTU (256..4096) whose packets fit the port's frames.
   uint32_t active_mtu_bytes() const { return active_mtu_; }
   uint16_t lid() const;  // see doc/adr: the low 16 bits of the first IPv4 address
@@ -86,17 +82,17 @@ class Engine {
   Qp* create_qp(const QpInit& init, void* user);
   void destroy_qp(Qp* qp);
   /// nullptr: the address vector has no route. Starts resolving the peer's MAC.
-  std::unique_ptr<AddressHandle> create_ah(PdId pd, const AddressVector& av);
+  std::unique_ptr<AddressHandle> create_ah(PdId pd, const AddressVector& av, Instant now);
   void destroy_ah(AddressHandle* ah);  // before it is deleted
   MemoryTable& memory() { return memory_; }
 
   // Work.
   ModifyResult modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t mask, Instant now);
   PostResult post_send(Qp& qp, const SendWr& wr);
-  PostResult post_recv(Qp& qp, const RecvWr& wr) { return qp.post_recv(wr); }
+  PostResult post_recv(Qp& qp, const RecvWr& wr);
   PostResult post_srq_recv(SharedReceiveQueue& srq, const RecvWr& wr) { return srq.post(wr); }
   /// True when the QP's (or handle's) peer has a known MAC address; asks for it if not.
-  bool resolved(const Qp& qp) const;
+  bool resolved(const Qp& qp) const { return qp.path_resolved(); }
 
   const Counters& counters() const { return counters_; }
   EngineStatus status() const;
@@ -109,20 +105,28 @@ class Engine {
 
  private:
   friend class EngineTest;
+  // engine_receive.cc
   uint32_t receive(Instant now);
-  void on_frame(std::span<const uint8_t> frame, Instant now);
+  void process(std::span<const RxFrame> frames, Instant now);
   void on_packet(const PacketView& packet, Instant now);
-  void on_other_frame(std::span<const uint8_t> frame, Instant now);
+  void on_unparsed(ParseResult result, std::span<const uint8_t> frame, Instant now);
+  Qp* find_receiver(const PacketView& packet);
   bool addressed_to_us(const PacketView& packet) const;
-  void run_timers(Instant now);
+
+  // engine_transmit.cc
   uint32_t transmit_burst(Instant now);
+  uint32_t send_host_frames(TxFrame* frames, uint32_t count, Instant now);
+  uint32_t send_qp_frames(TxFrame* frames, uint32_t count, Instant now);
   bool transmit_one(Qp& qp, TxFrame& frame, Instant now);
-  void update(Qp& qp);
-  void enqueue_ready(Qp& qp);
-  void on_neighbour_resolved(const IpAddress& ip, const MacAddress& mac);
-  std::optional<PathSpec> route(const AddressVector& av, uint32_t flow) const;
-  void send_loopback(std::span<const uint8_t> frame);
+  bool divert(TxFrame& frame, Instant now);
   uint32_t drain_loopback(Instant now);
+  void run_timers(Instant now);
+  void update(Qp& qp);
+
+  void on_neighbour(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);
+  std::optional<PathSpec> route(const AddressVector& av, uint32_t flow);
+  bool is_own(const IpAddress& ip, uint16_t vlan_id) const;
+  void ask_for(const PathSpec& path, uint8_t sgid_index);
 
   EngineConfig config_;
   Port& port_;
@@ -130,20 +134,20 @@ class Engine {
   Observer& observer_;
   Capture* capture_ = nullptr;
   Counters counters_;
-  std::vector<GidEntry> gids_;
+  std::vector<LocalAddress> gids_;
   uint32_t active_mtu_ = 1024;
   MemoryTable memory_;
   Neighbours neighbours_;
   QpTable qps_;
   TimerQueue timers_;
   TransportEnv env_;
-  std::vector<uint32_t> pd_uses_;
+  std::vector<bool> pds_;  // which PD numbers are given out
   std::vector<std::unique_ptr<CompletionQueue>> cqs_;
   std::vector<std::unique_ptr<SharedReceiveQueue>> srqs_;
-  std::vector<AddressHandle*> unresolved_ahs_;
-  std::vector<Qp*> ready_;  // circular: QPs that have something to send
-  uint32_t ready_head_ = 0;
-  uint32_t ready_tail_ = 0;
+  std::vector<AddressHandle*> ahs_;
+  Ring<Qp*> ready_;  // QPs that have something to send, each once
+  Instant now_{0};   // of the latest turn
+  /// Frames to ourselves: made when the first path to one of our own addresses is.
   struct Loopback;
   std::unique_ptr<Loopback> loopback_;
 };

@@ -31,7 +31,10 @@ class QpTable {
   Qp* find(uint32_t qpn) const;
   Qp* at(uint32_t index) const { return slots_[index].qp.get(); }
   uint32_t index_of(uint32_t qpn) const;
-  void prefetch(uint32_t qpn) const { __builtin_prefetch(&slots_[index_of(qpn)]); }
+  void prefetch(uint32_t qpn) const {
+    const uint32_t index = index_of(qpn);
+    if (index < slots_.size()) __builtin_prefetch(slots_[index].qp.get());
+  }
   uint32_t size() const { return in_use_; }
 
   template <typename F>
@@ -54,8 +57,6 @@ class QpTable {
   uint32_t free_head_ = 0;
   uint32_t free_count_ = 0;
   uint32_t in_use_ = 0;
-  uint32_t index_mask_ = 0;
-  uint32_t index_bits_ = 0;
   Permutation<24> permutation_;
 };
 

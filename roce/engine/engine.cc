@@ -1,0 +1,231 @@
+// The engine's objects and addresses.
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/loopback.h"
+#include "transport/frame_builder.h"
+
+namespace uroce {
+
+namespace {
+
+constexpr uint32_t kPdsMax = 4096;
+
+std::vector<LocalAddress> make_gids(const EngineConfig& config) {
+  std::vector<LocalAddress> gids{{link_local_of(config.mac), 64, 0}};
+  for (const LocalAddress& a : config.addresses) {
+    if (std::find(gids.begin(), gids.end(), a) == gids.end()) gids.push_back(a);
+  }
+  return gids;
+}
+
+uint32_t mtu_for(uint32_t max_frame_bytes) {
+  uint32_t mtu = 256;
+  while (mtu < 4096 && mtu * 2 + kMaxFrameOverhead <= max_frame_bytes) mtu *= 2;
+  return mtu;
+}
+
+/// UDP source port of a flow: switches spread flows by it.
+uint16_t source_port(uint32_t flow) {
+  const uint32_t hash = (flow * 0x9E3779B1u) >> 18;
+  return static_cast<uint16_t>(0xC000 | (hash & 0x3FFF));
+}
+
+template <typename T>
+bool erase_object(std::vector<std::unique_ptr<T>>& objects, T* object) {
+  if (object->users != 0) return false;
+  const auto at = std::find_if(objects.begin(), objects.end(), [object](const auto& o) { return o.get() == object; });
+  if (at != objects.end()) objects.erase(at);
+  return true;
+}
+
+}  // namespace
+
+Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Observer& observer)
+    : config_(config), port_(port), random_(random), observer_(observer), gids_(make_gids(config)),
+      active_mtu_(mtu_for(config.max_frame_bytes)), memory_(config.max_regions, random),
+      neighbours_(config.mac, gids_, counters_,
+                  [this](const IpAddress& ip, uint16_t vlan, const MacAddress& mac) { on_neighbour(ip, vlan, mac); }),
+      qps_(config.max_qps, random), timers_(config.max_qps),
+      env_{memory_, counters_, observer, config.window_packets, config.ack_hold, config.grant_credits},
+      pds_(kPdsMax), ready_(config.max_qps) {}
+
+Engine::~Engine() = default;
+
+uint16_t Engine::lid() const {
+  for (const LocalAddress& a : gids_) {
+    if (a.ip.is_v4()) return static_cast<uint16_t>(a.ip.v4_host_order());
+  }
+  return 0;
+}
+
+PdId Engine::allocate_pd() {
+  for (PdId pd = 1; pd < pds_.size(); pd++) {
+    if (pds_[pd]) continue;
+    pds_[pd] = true;
+    return pd;
+  }
+  return 0;
+}
+
+bool Engine::deallocate_pd(PdId pd) {
+  bool used = memory_.in_use_by(pd) != 0;
+  used |= std::any_of(srqs_.begin(), srqs_.end(), [pd](const auto& srq) { return srq->pd() == pd; });
+  used |= std::any_of(ahs_.begin(), ahs_.end(), [pd](const AddressHandle* ah) { return ah->pd == pd; });
+  qps_.for_each([&](const Qp& qp) { used |= qp.init().pd == pd; });
+  if (used || pd == 0 || pd >= pds_.size()) return false;
+  pds_[pd] = false;
+  return true;
+}
+
+CompletionQueue* Engine::create_cq(uint32_t capacity, void* user) {
+  cqs_.push_back(std::make_unique<CompletionQueue>(capacity, observer_, user));
+  return cqs_.back().get();
+}
+
+bool Engine::destroy_cq(CompletionQueue* cq) { return erase_object(cqs_, cq); }
+
+SharedReceiveQueue* Engine::create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge, void* user) {
+  srqs_.push_back(std::make_unique<SharedReceiveQueue>(pd, max_wr, max_sge, observer_, user));
+  return srqs_.back().get();
+}
+
+bool Engine::destroy_srq(SharedReceiveQueue* srq) { return erase_object(srqs_, srq); }
+
+Qp* Engine::create_qp(const QpInit& init, void* user) {
+  const QpTable::Slot slot = qps_.reserve();
+  if (slot.index == QpTable::kNone) return nullptr;
+  auto qp = std::make_unique<Qp>(init, slot.qpn, slot.index, active_mtu_, env_, user);
+  Qp* result = qp.get();
+  qps_.put(slot.index, std::move(qp));
+  init.send_cq->users++;
+  init.recv_cq->users++;
+  if (init.srq != nullptr) init.srq->users++;
+  return result;
+}
+
+void Engine::destroy_qp(Qp* qp) {
+  qp->release_held_ack();
+  update(*qp);
+  transmit(now_);  // a peer that waits for a last ACK gets it
+  const uint32_t waiting = ready_.size();
+  for (uint32_t i = 0; i < waiting; i++) {
+    Qp* other = ready_.front();
+    ready_.pop();
+    if (other != qp) ready_.push(other);
+  }
+  timers_.cancel(qp->index());
+  const QpInit init = qp->init();
+  qps_.remove(qp->index());
+  init.send_cq->users--;
+  init.recv_cq->users--;
+  if (init.srq != nullptr) init.srq->users--;
+}
+
+/// Where an address vector leads. Nothing when the source GID does not exist or cannot reach such an address.
+std::optional<PathSpec> Engine::route(const AddressVector& av, uint32_t flow) {
+  PathSpec path;
+  const LocalAddress* source = nullptr;
+  path.dst_ip = av.dgid;
+  if (av.is_global) {
+    if (av.sgid_index >= gids_.size()) return std::nullopt;
+    source = &gids_[av.sgid_index];
+  } else {
+    // No GID given: the LID is the low half of an IPv4 address in our own network.
+    const auto v4 = std::find_if(gids_.begin(), gids_.end(), [](const LocalAddress& a) { return a.ip.is_v4(); });
+    if (v4 == gids_.end() || av.dlid == 0) return std::nullopt;
+    source = &*v4;
+    path.dst_ip = IpAddress::v4((source->ip.v4_host_order() & 0xFFFF0000u) | av.dlid);
+  }
+  if (path.dst_ip.is_zero() || path.dst_ip.is_v4() != source->ip.is_v4()) return std::nullopt;
+  path.src_mac = config_.mac;
+  path.src_ip = source->ip;
+  path.vlan_id = source->vlan_id;
+  path.pcp = source->vlan_id != 0 ? av.sl & 7 : 0;
+  path.traffic_class = av.traffic_class;
+  path.hop_limit = av.hop_limit != 0 ? av.hop_limit : 64;
+  path.flow_label = av.flow_label & 0xFFFFF;
+  path.udp_src_port = source_port(av.flow_label != 0 ? av.flow_label : flow);
+  if (is_own(path.dst_ip, path.vlan_id)) {
+    path.dst_mac = config_.mac;
+    if (!loopback_) loopback_ = std::make_unique<Loopback>(config_.max_frame_bytes + kMaxFrameOverhead);
+  } else {
+    path.dst_mac = neighbours_.lookup(path.dst_ip, path.vlan_id).value_or(MacAddress{});
+  }
+  return path;
+}
+
+void Engine::ask_for(const PathSpec& path, uint8_t sgid_index) {
+  if (path.dst_mac == config_.mac || path.dst_ip.is_multicast()) return;
+  const LocalAddress* source = &gids_[sgid_index < gids_.size() ? sgid_index : 0];
+  for (const LocalAddress& own : gids_) {
+    if (own.ip == path.src_ip && own.vlan_id == path.vlan_id) source = &own;
+  }
+  neighbours_.want(path.dst_ip, *source, now_);
+}
+
+std::unique_ptr<AddressHandle> Engine::create_ah(PdId pd, const AddressVector& av, Instant now) {
+  now_ = now;
+  const auto path = route(av, random_.next_u32());
+  if (!path) return nullptr;
+  auto ah = std::make_unique<AddressHandle>();
+  ah->pd = pd;
+  ah->path = *path;
+  ah->header = PathHeader(*path);
+  ah->resolved = !path->dst_mac.is_zero();
+  ah->static_rate = av.static_rate;
+  ask_for(*path, av.sgid_index);
+  ahs_.push_back(ah.get());
+  return ah;
+}
+
+void Engine::destroy_ah(AddressHandle* ah) { std::erase(ahs_, ah); }
+
+void Engine::on_neighbour(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac) {
+  qps_.for_each([&](Qp& qp) {
+    if (!qp.connected() || qp.path().dst_ip != ip || qp.path().vlan_id != vlan_id || qp.path().src_ip.is_zero()) return;
+    qp.on_path_resolved(mac);
+    update(qp);
+  });
+  for (AddressHandle* ah : ahs_) {
+    if (ah->path.dst_ip != ip || ah->path.vlan_id != vlan_id) continue;
+    ah->path.dst_mac = mac;
+    ah->header.set_dst_mac(mac);
+    ah->resolved = true;
+  }
+}
+
+ModifyResult Engine::modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t mask, Instant now) {
+  now_ = now;
+  std::optional<PathSpec> path;
+  if ((mask & kAttrAv) != 0) path = route(attributes.av, qp.qpn() ^ attributes.dest_qpn);
+  const bool ends = (mask & kAttrState) != 0 && (attributes.state == QpState::kErr || attributes.state == QpState::kReset);
+  if (ends) {
+    qp.release_held_ack();
+    update(qp);
+    transmit(now);
+  }
+  const bool resolved = path && !path->dst_mac.is_zero();
+  const ModifyResult result = qp.modify(attributes, mask, path ? &*path : nullptr, resolved, now);
+  if (result == ModifyResult::kOk && path) ask_for(*path, attributes.av.sgid_index);
+  update(qp);
+  return result;
+}
+
+PostResult Engine::post_send(Qp& qp, const SendWr& wr) {
+  const PostResult result = qp.post_send(wr);
+  if (result == PostResult::kOk) update(qp);
+  return result;
+}
+
+PostResult Engine::post_recv(Qp& qp, const RecvWr& wr) {
+  const PostResult result = qp.post_recv(wr);
+  if (result == PostResult::kOk) update(qp);
+  return result;
+}
+
+EngineStatus Engine::status() const { return {qps_.size(), memory_.in_use()}; }
+
+}  // namespace uroce

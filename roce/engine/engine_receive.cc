@@ -1,0 +1,145 @@
+// The engine's incoming half: parse, find the QP, check what concerns all of them, verify, deliver.
+#include <algorithm>
+
+#include "engine/engine.h"
+#include "wire/icrc.h"
+
+namespace uroce {
+
+namespace {
+
+constexpr uint32_t kBurst = 32;
+constexpr uint32_t kBurstsPerTurn = 2;
+
+/// Full and limited membership of the default partition; ours is full, so either is a match.
+bool pkey_matches(uint16_t pkey) { return (pkey & 0x7FFF) == (kDefaultPkey & 0x7FFF); }
+
+Service service_of(QpType type) {
+  return type == QpType::kRc ? Service::kRc : type == QpType::kUc ? Service::kUc : Service::kUd;
+}
+
+/// May a QP in this state receive such a packet?
+bool state_receives(QpState state, bool response) {
+  switch (state) {
+    case QpState::kRts:
+    case QpState::kSqd: return true;
+    case QpState::kRtr:
+    case QpState::kSqe: return !response;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+uint32_t Engine::receive(Instant now) {
+  uint32_t total = 0;
+  for (uint32_t i = 0; i < kBurstsPerTurn; i++) {
+    RxFrame frames[kBurst];
+    const uint32_t count = port_.receive(frames, kBurst);
+    if (count == 0) break;
+    process({frames, count}, now);
+    port_.release_rx(frames, count);
+    total += count;
+    if (count < kBurst) break;
+  }
+  return total;
+}
+
+void Engine::process(std::span<const RxFrame> frames, Instant now) {
+  PacketView packets[kBurst];
+  ParseResult results[kBurst];
+  for (size_t i = 0; i < frames.size(); i++) {
+    const std::span<const uint8_t> frame(frames[i].data, frames[i].bytes);
+    counters_.rx_packets++;
+    counters_.rx_bytes += frame.size();
+    if (capture_ != nullptr) capture_->on_frame(Direction::kReceived, now, frame);
+    results[i] = parse_frame(frame, packets[i]);
+    if (results[i] == ParseResult::kOk) qps_.prefetch(packets[i].bth.dest_qp);
+  }
+  for (size_t i = 0; i < frames.size(); i++) {
+    if (results[i] == ParseResult::kOk) {
+      on_packet(packets[i], now);
+    } else {
+      on_unparsed(results[i], {frames[i].data, frames[i].bytes}, now);
+    }
+  }
+}
+
+void Engine::on_unparsed(ParseResult result, std::span<const uint8_t> frame, Instant now) {
+  switch (result) {
+    case ParseResult::kOk: break;
+    case ParseResult::kNotRoce:
+      if (!neighbours_.on_frame(frame, now)) counters_.rx_drop_not_roce++;
+      break;
+    case ParseResult::kTruncated: counters_.rx_drop_truncated++; break;
+    case ParseResult::kBadIpHeader: counters_.rx_drop_bad_ip_header++; break;
+    case ParseResult::kFragmented: counters_.rx_drop_fragmented++; break;
+    case ParseResult::kLengthMismatch: counters_.rx_drop_length_mismatch++; break;
+    case ParseResult::kUnknownOpcode: counters_.rx_drop_unknown_opcode++; break;
+    case ParseResult::kBadTver: counters_.rx_drop_bad_tver++; break;
+    case ParseResult::kBadPad: counters_.rx_drop_bad_pad++; break;
+    case ParseResult::kUnexpectedPayload: counters_.rx_drop_unexpected_payload++; break;
+  }
+}
+
+bool Engine::is_own(const IpAddress& ip, uint16_t vlan_id) const {
+  return std::any_of(gids_.begin(), gids_.end(),
+                     [&](const LocalAddress& own) { return own.ip == ip && own.vlan_id == vlan_id; });
+}
+
+bool Engine::addressed_to_us(const PacketView& packet) const { return is_own(packet.dst_ip, packet.vlan_id); }
+
+/// The checks that come before the iCRC, cheapest first. nullptr: dropped and counted.
+Qp* Engine::find_receiver(const PacketView& packet) {
+  Qp* qp = packet.bth.dest_qp == 0 ? nullptr : qps_.find(packet.bth.dest_qp);
+  if (qp == nullptr) {
+    counters_.rx_drop_no_qp++;
+    return nullptr;
+  }
+  if (packet.info->service != service_of(qp->type())) {
+    counters_.rx_drop_qp_service++;
+    return nullptr;
+  }
+  if (!state_receives(qp->state(), packet.info->is_response())) {
+    counters_.rx_drop_qp_state++;
+    return nullptr;
+  }
+  if (qp->connected()) {
+    const PathSpec& path = qp->path();
+    if (packet.src_ip != path.dst_ip || packet.dst_ip != path.src_ip || packet.vlan_id != path.vlan_id) {
+      counters_.rx_drop_wrong_peer++;
+      return nullptr;
+    }
+  }
+  if (!pkey_matches(packet.bth.pkey)) {
+    counters_.rx_drop_bad_pkey++;
+    return nullptr;
+  }
+  return qp;
+}
+
+void Engine::on_packet(const PacketView& packet, Instant now) {
+  if (!addressed_to_us(packet)) {
+    counters_.rx_drop_not_for_us++;
+    return;
+  }
+  const bool cnp = packet.info->operation == Operation::kCnp;
+  Qp* qp = nullptr;
+  if (!cnp) {
+    qp = find_receiver(packet);
+    if (qp == nullptr) return;
+  }
+  if (!icrc_matches(packet)) {
+    counters_.rx_icrc_encapsulated++;
+    return;
+  }
+  if (cnp) {
+    counters_.rp_cnp_handled++;
+    return;
+  }
+  if (packet.ecn_marked()) counters_.np_ecn_marked_roce_packets++;
+  qp->on_packet(packet, now);
+  update(*qp);
+}
+
+}  // namespace uroce

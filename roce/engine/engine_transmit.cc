@@ -1,0 +1,148 @@
+// The engine's outgoing half: who may send, loopback, timers.
+#include <algorithm>
+#include <cstring>
+
+#include "engine/engine.h"
+#include "engine/loopback.h"
+
+namespace uroce {
+
+namespace {
+
+constexpr uint32_t kBurst = 32;
+constexpr uint32_t kBurstsPerTurn = 4;
+constexpr uint32_t kQuantum = 16;  // frames of one QP before the next has its turn
+
+}  // namespace
+
+/// After anything that touched a QP: queue it if it has something to send, and keep its timer.
+void Engine::update(Qp& qp) {
+  if (!qp.ready && qp.wants_transmit()) {
+    qp.ready = true;
+    ready_.push(&qp);
+  }
+  timers_.arm(qp.index(), qp.next_timeout());
+}
+
+void Engine::run_timers(Instant now) {
+  for (uint32_t owner = timers_.pop_due(now); owner != TimerQueue::kNone; owner = timers_.pop_due(now)) {
+    Qp* qp = qps_.at(owner);
+    if (qp == nullptr) continue;
+    if (qp->next_timeout() <= now) qp->on_timeout(now);
+    update(*qp);
+  }
+}
+
+Instant Engine::next_timeout() const { return std::min(timers_.next(), neighbours_.next_timeout()); }
+
+/// Frames that no port should see: to ourselves, or to a peer whose MAC is not known yet. True when taken.
+bool Engine::divert(TxFrame& frame, Instant now) {
+  MacAddress dst;
+  std::memcpy(dst.bytes.data(), frame.data, dst.bytes.size());
+  if (dst.is_zero()) {
+    counters_.tx_neighbour_unresolved++;
+    return true;
+  }
+  if (dst != config_.mac || !loopback_) return false;
+  if (capture_ != nullptr) capture_->on_frame(Direction::kSent, now, {frame.data, frame.bytes});
+  if (loopback_->full()) {
+    counters_.loopback_full++;
+  } else {
+    counters_.loopback_packets++;
+    loopback_->push(frame);
+  }
+  return true;
+}
+
+/// One frame of `qp` into `frame`. False when it has none for the port now.
+bool Engine::transmit_one(Qp& qp, TxFrame& frame, Instant now) {
+  for (;;) {
+    if (loopback_ && loopback_->full()) return false;
+    if (!qp.poll_transmit(frame, now)) return false;
+    if (!divert(frame, now)) return true;
+    frame.bytes = 0;
+  }
+}
+
+/// Fills up to `count` frames from the QPs in turn; returns how many.
+uint32_t Engine::send_qp_frames(TxFrame* frames, uint32_t count, Instant now) {
+  uint32_t used = 0;
+  uint32_t rounds = ready_.size();
+  while (used < count && rounds > 0) {
+    Qp& qp = *ready_.front();
+    ready_.pop();
+    qp.ready = false;
+    uint32_t quantum = std::min(kQuantum, count - used);
+    while (quantum > 0 && transmit_one(qp, frames[used], now)) {
+      used++;
+      quantum--;
+    }
+    update(qp);
+    // A QP that used up its quantum has its turn again as long as there is room; one that had nothing more, not.
+    if (quantum != 0) rounds--;
+    if (ready_.empty()) break;
+  }
+  return used;
+}
+
+uint32_t Engine::send_host_frames(TxFrame* frames, uint32_t count, Instant now) {
+  uint32_t used = 0;
+  while (used < count && neighbours_.next_timeout() <= now && neighbours_.poll_transmit(frames[used], now)) used++;
+  return used;
+}
+
+uint32_t Engine::transmit_burst(Instant now) {
+  const bool host = neighbours_.next_timeout() <= now;
+  if (ready_.empty() && !host) return 0;
+  TxFrame frames[kBurst];
+  // A lone answer is the common case for latency; bulk senders fill whole bursts.
+  const uint32_t acquired = port_.acquire_tx(frames, kBurst);
+  if (acquired == 0) {
+    counters_.tx_port_full++;
+    return 0;
+  }
+  uint32_t used = host ? send_host_frames(frames, acquired, now) : 0;
+  used += send_qp_frames(frames + used, acquired - used, now);
+  for (uint32_t i = 0; i < used; i++) {
+    counters_.tx_packets++;
+    counters_.tx_bytes += frames[i].bytes;
+    if (capture_ != nullptr) capture_->on_frame(Direction::kSent, now, {frames[i].data, frames[i].bytes});
+  }
+  port_.send(frames, acquired);
+  return used;
+}
+
+uint32_t Engine::transmit(Instant now) {
+  now_ = now;
+  uint32_t total = 0;
+  for (uint32_t i = 0; i < kBurstsPerTurn; i++) {
+    const uint32_t sent = transmit_burst(now);
+    total += sent;
+    if (sent < kBurst) break;
+  }
+  return total;
+}
+
+uint32_t Engine::drain_loopback(Instant now) {
+  if (!loopback_) return 0;
+  // Only what is there now: what these frames cause comes in the next turn.
+  const uint32_t count = loopback_->lengths.size();
+  for (uint32_t i = 0; i < count; i++) {
+    const auto frame = loopback_->front();
+    const RxFrame rx{frame.data(), static_cast<uint32_t>(frame.size()), nullptr};
+    process({&rx, 1}, now);
+    loopback_->pop();
+  }
+  return count;
+}
+
+uint32_t Engine::turn(Instant now) {
+  now_ = now;
+  uint32_t work = receive(now);
+  work += drain_loopback(now);
+  run_timers(now);
+  work += transmit(now);
+  return work;
+}
+
+}  // namespace uroce
