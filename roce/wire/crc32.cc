@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "wire/crc32_kernels.h"
+#include "wire/icrc.h"
 
 namespace uroce {
 namespace {
@@ -17,8 +18,10 @@ CrcKernel best_kernel() {
 // Until the first call, these point at functions that choose. Several threads may choose at once: they agree.
 uint32_t choose_update(uint32_t state, const void* data, size_t bytes);
 uint32_t choose_copy(uint32_t state, void* dst, const void* src, size_t bytes);
+uint32_t choose_icrc_header(const uint8_t* l3, bool ipv6);
 std::atomic<decltype(CrcFunctions::update)> g_update{choose_update};
 std::atomic<decltype(CrcFunctions::copy)> g_copy{choose_copy};
+std::atomic<decltype(CrcFunctions::icrc_header)> g_icrc_header{choose_icrc_header};
 
 uint32_t choose_update(uint32_t state, const void* data, size_t bytes) {
   const auto chosen = crc32_functions(best_kernel()).update;
@@ -32,6 +35,12 @@ uint32_t choose_copy(uint32_t state, void* dst, const void* src, size_t bytes) {
   return chosen(state, dst, src, bytes);
 }
 
+uint32_t choose_icrc_header(const uint8_t* l3, bool ipv6) {
+  const auto chosen = crc32_functions(best_kernel()).icrc_header;
+  g_icrc_header.store(chosen, std::memory_order_relaxed);
+  return chosen(l3, ipv6);
+}
+
 }  // namespace
 
 uint32_t crc32_update(uint32_t state, const void* data, size_t bytes) {
@@ -41,6 +50,8 @@ uint32_t crc32_update(uint32_t state, const void* data, size_t bytes) {
 uint32_t crc32_copy(uint32_t state, void* dst, const void* src, size_t bytes) {
   return g_copy.load(std::memory_order_relaxed)(state, dst, src, bytes);
 }
+
+uint32_t icrc_begin(const uint8_t* l3, bool ipv6) { return g_icrc_header.load(std::memory_order_relaxed)(l3, ipv6); }
 
 bool crc32_kernel_supported(CrcKernel kernel) {
   // These ask the operating system's opinion too: whether it saves the wide registers.
@@ -54,7 +65,8 @@ bool crc32_kernel_supported(CrcKernel kernel) {
     case CrcKernel::kVpclmul:
       return vpclmul;
     case CrcKernel::kVpclmul512:
-      return vpclmul && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+      return vpclmul && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+             __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vbmi2") != 0;
   }
   return false;
 }
@@ -64,13 +76,13 @@ CrcFunctions crc32_functions(CrcKernel kernel) {
     case CrcKernel::kTable:
       break;
     case CrcKernel::kPclmul:
-      return {crc::pclmul_update, crc::pclmul_copy};
+      return {crc::pclmul_update, crc::pclmul_copy, crc::pclmul_header};
     case CrcKernel::kVpclmul:
-      return {crc::vpclmul_update, crc::vpclmul_copy};
+      return {crc::vpclmul_update, crc::vpclmul_copy, crc::vpclmul_header};
     case CrcKernel::kVpclmul512:
-      return {crc::vpclmul512_update, crc::vpclmul512_copy};
+      return {crc::vpclmul512_update, crc::vpclmul512_copy, crc::vpclmul512_header};
   }
-  return {crc::table_update, crc::table_copy};
+  return {crc::table_update, crc::table_copy, crc::table_header};
 }
 
 CrcKernel crc32_kernel_in_use() { return best_kernel(); }

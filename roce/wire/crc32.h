@@ -24,6 +24,7 @@ enum class CrcKernel : uint8_t { kTable, kPclmul, kVpclmul, kVpclmul512 };
 struct CrcFunctions {
   uint32_t (*update)(uint32_t state, const void* data, size_t bytes);
   uint32_t (*copy)(uint32_t state, void* dst, const void* src, size_t bytes);
+  uint32_t (*icrc_header)(const uint8_t* l3, bool ipv6);  // icrc_begin (icrc.h)
 };
 bool crc32_kernel_supported(CrcKernel kernel);
 CrcFunctions crc32_functions(CrcKernel kernel);

@@ -109,6 +109,52 @@ inline constexpr EndTable kEndTable = make_end_table();
 
 constexpr const ConstantPair* end_constants(size_t following) { return &kEndTable.block[kEndBlocks - 1 - following]; }
 
+/// The headers that every iCRC begins with: IP, UDP and BTH, 40 bytes for IPv4 and 60 for IPv6, as four blocks with
+/// zero bytes behind them. `ones` are the bits that routers may change; `state` is that of the eight bytes of ones
+/// before.
+struct alignas(64) HeaderTable {
+  ConstantPair block[4];
+  uint8_t ones[64];
+  uint8_t state[16];
+  uint32_t bytes;
+};
+
+constexpr uint32_t state_of_ones(unsigned bytes) {
+  uint32_t v = 0xFFFFFFFFu;
+  for (unsigned i = 0; i < 8 * bytes; i++) v = (v >> 1) ^ ((~v & 1) != 0 ? kReflectedPoly : 0);
+  return v;
+}
+
+constexpr HeaderTable make_header_table(bool ipv6) {
+  constexpr unsigned kUdpBytes = 8;
+  constexpr unsigned kBthBytes = 12;
+  HeaderTable t{};
+  const unsigned ip_bytes = ipv6 ? 40 : 20;
+  t.bytes = ip_bytes + kUdpBytes + kBthBytes;
+  for (unsigned i = 0; i < 4 && 16 * i < t.bytes; i++) {
+    // The last block's end may lie behind the message: negative D. Its zero half may then have any constant.
+    const int after = static_cast<int>(8 * t.bytes) - static_cast<int>(128 * (i + 1));
+    t.block[i].low = constant(static_cast<unsigned>(after + 96));
+    t.block[i].high = after + 32 >= 0 ? constant(static_cast<unsigned>(after + 32)) : 0;
+  }
+  if (ipv6) {
+    t.ones[0] = 0x0f;                          // traffic class, and
+    t.ones[1] = t.ones[2] = t.ones[3] = 0xff;  // flow label
+    t.ones[7] = 0xff;                          // hop limit
+  } else {
+    t.ones[1] = 0xff;                // TOS
+    t.ones[8] = 0xff;                // TTL
+    t.ones[10] = t.ones[11] = 0xff;  // header checksum
+  }
+  t.ones[ip_bytes + 6] = t.ones[ip_bytes + 7] = 0xff;  // UDP checksum
+  t.ones[ip_bytes + kUdpBytes + 4] = 0xff;             // BTH resv8a
+  for (unsigned i = 0; i < 4; i++) t.state[i] = static_cast<uint8_t>(state_of_ones(8) >> (8 * i));
+  return t;
+}
+
+inline constexpr HeaderTable kIpv4Header = make_header_table(false);
+inline constexpr HeaderTable kIpv6Header = make_header_table(true);
+
 /// Byte shuffles by h = 0..15 (unaligned loads from these): at `kShuffle + h`, moves bytes 0..h-1 to the end of the
 /// register and clears the rest; at `kShuffle + 16 + h`, moves bytes h..15 to its beginning and clears the rest.
 inline constexpr uint8_t kShuffle[48] = {

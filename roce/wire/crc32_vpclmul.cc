@@ -81,7 +81,7 @@ UROCE_CRC_INLINE uint32_t run_long(const Head& head, uint8_t* dst, const uint8_t
 
 template <bool kCopy>
 UROCE_CRC_INLINE uint32_t run(uint32_t state, uint8_t* dst, const uint8_t* src, size_t bytes) {
-  if (bytes < 16) return run_below_16<kCopy>(state, dst, src, bytes);
+  if (bytes <= 16) return run_up_to_16<kCopy>(state, dst, src, bytes);
   const size_t head_bytes = bytes % 16;
   const size_t blocks = bytes / 16;
   const Head head = load_head<kCopy>(state, dst, src, head_bytes);
@@ -98,6 +98,10 @@ __attribute__((target(UROCE_CRC_TARGET))) uint32_t vpclmul_update(uint32_t state
 __attribute__((target(UROCE_CRC_TARGET))) uint32_t vpclmul_copy(uint32_t state, void* dst, const void* src,
                                                                 size_t bytes) {
   return run<true>(state, static_cast<uint8_t*>(dst), static_cast<const uint8_t*>(src), bytes);
+}
+
+__attribute__((target(UROCE_CRC_TARGET))) uint32_t vpclmul_header(const uint8_t* l3, bool ipv6) {
+  return run_header(l3, ipv6);
 }
 
 }  // namespace uroce::crc

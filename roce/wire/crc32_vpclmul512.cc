@@ -1,29 +1,33 @@
-// 512-bit carry-less multiplication: four registers of four blocks each, 256 bytes a step.
+// 512-bit carry-less multiplication: four registers of four blocks each, 256 bytes a step. The odd bytes of a message
+// come first, in one register with zero bytes in front, so that there is no tail and a short message is one register.
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC 12 takes the "undefined" operand in its own AVX-512 header for a use of uninitialised memory.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
-#define UROCE_CRC_TARGET "vpclmulqdq,pclmul,avx2,avx512f,avx512vl"
+#define UROCE_CRC_TARGET "vpclmulqdq,pclmul,avx2,avx512f,avx512vl,avx512bw,avx512vbmi2"
 #include "wire/crc32_kernels.h"
 #include "wire/crc32_xmm.h"
 
 namespace uroce::crc {
 namespace {
 
+constexpr size_t kWide = 64;  // bytes of a register
+constexpr size_t kWideBlocks = kWide / 16;
 constexpr size_t kLanes = 4;
-constexpr size_t kLaneBlocks = 4;
-constexpr size_t kStepBlocks = kLanes * kLaneBlocks;
-constexpr size_t kDirectBlocks = 16;  // up to here no main loop: every block goes straight to the end
-alignas(16) constexpr ConstantPair kFold1 = fold_constants(128);
-alignas(16) constexpr ConstantPair kFoldStep = fold_constants(128 * kStepBlocks);
+constexpr size_t kDirect = kEndBlocks / kWideBlocks;  // registers; up to here every one goes straight to the end
+alignas(16) constexpr ConstantPair kFold1 = fold_constants(512);
+alignas(16) constexpr ConstantPair kFoldStep = fold_constants(512 * kLanes);
 
 UROCE_CRC_INLINE __m512i load512(const void* p) { return _mm512_loadu_si512(p); }
 UROCE_CRC_INLINE void store512(void* p, __m512i v) { _mm512_storeu_si512(p, v); }
-UROCE_CRC_INLINE __m512i add3(__m512i a, __m512i b, __m512i c) { return _mm512_ternarylogic_epi64(a, b, c, 0x96); }
+UROCE_CRC_INLINE __m512i repeat(const ConstantPair& k) { return _mm512_broadcast_i32x4(load128(&k)); }
+UROCE_CRC_INLINE __m512i low_word(uint32_t v) { return _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(v))); }
 
 /// sum + H * k.low + L * k.high, in each 128-bit part
 UROCE_CRC_INLINE __m512i add_product(__m512i sum, __m512i v, __m512i k) {
-  return add3(sum, _mm512_clmulepi64_epi128(v, k, 0x00), _mm512_clmulepi64_epi128(v, k, 0x11));
+  constexpr int kAdd3 = 0x96;  // a ^ b ^ c
+  return _mm512_ternarylogic_epi64(sum, _mm512_clmulepi64_epi128(v, k, 0x00), _mm512_clmulepi64_epi128(v, k, 0x11),
+                                   kAdd3);
 }
 
 UROCE_CRC_INLINE __m128i add_quarters(__m512i v) {
@@ -31,69 +35,74 @@ UROCE_CRC_INLINE __m128i add_quarters(__m512i v) {
   return _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-/// The state after `blocks` blocks, the last of the message, whose sum with what came before is narrow + wide.
+/// The end constants of a register that `following` registers follow; those of the next ones lie behind.
+UROCE_CRC_INLINE const ConstantPair* wide_end_constants(size_t following) {
+  return end_constants(kWideBlocks * following + kWideBlocks - 1);
+}
+
+/// Adds `count` registers, the last of the message; `spill` belongs to the first bytes of the first.
 template <bool kCopy>
-UROCE_CRC_INLINE uint32_t finish(__m128i narrow, __m512i wide, uint8_t* dst, const uint8_t* src, size_t blocks) {
-  const ConstantPair* k = end_constants(blocks) + 1;
-  for (; blocks >= kLaneBlocks; blocks -= kLaneBlocks, k += kLaneBlocks) {
-    const __m512i v = load512(src);
-    if constexpr (kCopy) store512(dst, v);
-    wide = add_product(wide, v, load512(k));
-    src += 16 * kLaneBlocks;
-    dst += 16 * kLaneBlocks;
+UROCE_CRC_INLINE uint32_t finish(__m512i sum, __m512i spill, uint8_t* dst, const uint8_t* src, size_t count) {
+  const ConstantPair* k = wide_end_constants(count) + kWideBlocks;
+  for (size_t i = 0; i < count; i++) {
+    const __m512i v = load512(src + kWide * i);
+    if constexpr (kCopy) store512(dst + kWide * i, v);
+    sum = add_product(sum, _mm512_xor_si512(v, spill), load512(k + kWideBlocks * i));
+    spill = _mm512_setzero_si512();
   }
-  if (blocks != 0) {
-    const auto mask = static_cast<__mmask8>((1u << (2 * blocks)) - 1);
-    const __m512i v = _mm512_maskz_loadu_epi64(mask, src);
-    if constexpr (kCopy) _mm512_mask_storeu_epi64(dst, mask, v);
-    wide = add_product(wide, v, _mm512_maskz_loadu_epi64(mask, k));
-  }
-  return reduce(_mm_xor_si128(narrow, add_quarters(wide)));
+  return reduce(add_quarters(sum));
 }
 
 template <bool kCopy>
-UROCE_CRC_INLINE uint32_t run_direct(const Head& head, uint8_t* dst, const uint8_t* src, size_t blocks) {
-  const ConstantPair* k = end_constants(blocks);
-  const __m128i v = load128(src);
-  if constexpr (kCopy) store128(dst, v);
-  const __m128i b =
-      _mm_xor_si128(multiply(head.block, load128(k)), multiply(_mm_xor_si128(v, head.spill), load128(k + 1)));
-  return finish<kCopy>(b, _mm512_setzero_si512(), dst + 16, src + 16, blocks - 1);
-}
-
-template <bool kCopy>
-UROCE_CRC_INLINE uint32_t run_long(const Head& head, uint8_t* dst, const uint8_t* src, size_t blocks) {
+UROCE_CRC_INLINE uint32_t run_long(__m512i head, __m512i spill, uint8_t* dst, const uint8_t* src, size_t count) {
   __m512i lane[kLanes];
   for (size_t i = 0; i < kLanes; i++) {
-    lane[i] = load512(src + 64 * i);
-    if constexpr (kCopy) store512(dst + 64 * i, lane[i]);
+    lane[i] = load512(src + kWide * i);
+    if constexpr (kCopy) store512(dst + kWide * i, lane[i]);
   }
-  const __m128i front = _mm_xor_si128(head.spill, multiply(head.block, load128(&kFold1)));
-  lane[0] = _mm512_xor_si512(lane[0], _mm512_zextsi128_si512(front));
-  const __m512i fold = _mm512_broadcast_i32x4(load128(&kFoldStep));
-  for (blocks -= kStepBlocks; blocks >= kStepBlocks; blocks -= kStepBlocks) {
-    src += 64 * kLanes;
-    dst += 64 * kLanes;
+  lane[0] = add_product(_mm512_xor_si512(lane[0], spill), head, repeat(kFold1));
+  const __m512i fold = repeat(kFoldStep);
+  for (count -= kLanes; count >= kLanes; count -= kLanes) {
+    src += kWide * kLanes;
+    dst += kWide * kLanes;
     for (size_t i = 0; i < kLanes; i++) {
-      const __m512i v = load512(src + 64 * i);
-      if constexpr (kCopy) store512(dst + 64 * i, v);
+      const __m512i v = load512(src + kWide * i);
+      if constexpr (kCopy) store512(dst + kWide * i, v);
       lane[i] = add_product(v, lane[i], fold);
     }
   }
-  const ConstantPair* k = end_constants(blocks + kStepBlocks - 1);
-  __m512i wide = _mm512_setzero_si512();
-  for (size_t i = 0; i < kLanes; i++) wide = add_product(wide, lane[i], load512(k + kLaneBlocks * i));
-  return finish<kCopy>(_mm_setzero_si128(), wide, dst + 64 * kLanes, src + 64 * kLanes, blocks);
+  const ConstantPair* k = wide_end_constants(count + kLanes - 1);
+  __m512i sum = _mm512_setzero_si512();
+  for (size_t i = 0; i < kLanes; i++) sum = add_product(sum, lane[i], load512(k + kWideBlocks * i));
+  return finish<kCopy>(sum, _mm512_setzero_si512(), dst + kWide * kLanes, src + kWide * kLanes, count);
 }
 
 template <bool kCopy>
 UROCE_CRC_INLINE uint32_t run(uint32_t state, uint8_t* dst, const uint8_t* src, size_t bytes) {
-  if (bytes < 16) return run_below_16<kCopy>(state, dst, src, bytes);
-  const size_t head_bytes = bytes % 16;
-  const size_t blocks = bytes / 16;
-  const Head head = load_head<kCopy>(state, dst, src, head_bytes);
-  if (blocks <= kDirectBlocks) return run_direct<kCopy>(head, dst + head_bytes, src + head_bytes, blocks);
-  return run_long<kCopy>(head, dst + head_bytes, src + head_bytes, blocks);
+  if (bytes <= 16) return run_up_to_16<kCopy>(state, dst, src, bytes);
+  const size_t head_bytes = (bytes - 1) % kWide + 1;
+  const size_t count = (bytes - 1) / kWide;  // registers behind the head
+  const __mmask64 head_mask = ~__mmask64{0} >> (kWide - head_bytes);
+  const __mmask64 end_mask = ~__mmask64{0} << (kWide - head_bytes);
+  // What of the state reaches beyond a head that is shorter than the state.
+  const uint32_t spill = head_bytes < sizeof state ? state >> (8 * head_bytes) : 0;
+  __m512i head;
+  if (count == 0) {
+    head = _mm512_maskz_loadu_epi8(head_mask, src);
+    if constexpr (kCopy) _mm512_mask_storeu_epi8(dst, head_mask, head);
+  } else {
+    head = load512(src);
+    if constexpr (kCopy) store512(dst, head);
+  }
+  head = _mm512_maskz_expand_epi8(end_mask, _mm512_xor_si512(head, low_word(state)));
+  if (count == 0) {
+    return spill ^ reduce(add_quarters(add_product(_mm512_setzero_si512(), head, load512(wide_end_constants(0)))));
+  }
+  src += head_bytes;
+  dst += head_bytes;
+  if (count >= kDirect) return run_long<kCopy>(head, low_word(spill), dst, src, count);
+  const __m512i sum = add_product(_mm512_setzero_si512(), head, load512(wide_end_constants(count)));
+  return finish<kCopy>(sum, low_word(spill), dst, src, count);
 }
 
 }  // namespace
@@ -105,6 +114,10 @@ __attribute__((target(UROCE_CRC_TARGET))) uint32_t vpclmul512_update(uint32_t st
 __attribute__((target(UROCE_CRC_TARGET))) uint32_t vpclmul512_copy(uint32_t state, void* dst, const void* src,
                                                                    size_t bytes) {
   return run<true>(state, static_cast<uint8_t*>(dst), static_cast<const uint8_t*>(src), bytes);
+}
+
+__attribute__((target(UROCE_CRC_TARGET))) uint32_t vpclmul512_header(const uint8_t* l3, bool ipv6) {
+  return run_header(l3, ipv6);
 }
 
 }  // namespace uroce::crc

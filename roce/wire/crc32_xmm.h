@@ -75,8 +75,14 @@ UROCE_CRC_INLINE uint32_t run_below_8(uint32_t state, uint8_t* dst, const uint8_
 }
 
 template <bool kCopy>
-UROCE_CRC_INLINE uint32_t run_below_16(uint32_t state, uint8_t* dst, const uint8_t* src, size_t bytes) {
+UROCE_CRC_INLINE uint32_t run_up_to_16(uint32_t state, uint8_t* dst, const uint8_t* src, size_t bytes) {
   if (bytes < 8) return run_below_8<kCopy>(state, dst, src, bytes);
+  if (bytes == 16) {
+    const __m128i v = load128(src);
+    if constexpr (kCopy) store128(dst, v);
+    const __m128i s = _mm_cvtsi32_si128(static_cast<int>(state));
+    return reduce(multiply(_mm_xor_si128(v, s), load128(end_constants(0))));
+  }
   const uint64_t first = load64(src);
   const uint64_t last = load64(src + bytes - 8);
   if constexpr (kCopy) {
@@ -92,6 +98,23 @@ UROCE_CRC_INLINE uint32_t run_below_16(uint32_t state, uint8_t* dst, const uint8
   const __m128i folded =
       _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<int64_t>(high)), load128(end_constants(0)), 0);
   return reduce(_mm_xor_si128(folded, _mm_cvtsi64_si128(static_cast<int64_t>(low))));
+}
+
+/// One block of the masked headers.
+UROCE_CRC_INLINE __m128i header_block(const HeaderTable& t, unsigned i, __m128i bytes) {
+  return multiply(_mm_or_si128(bytes, load128(t.ones + 16 * i)), load128(&t.block[i]));
+}
+
+UROCE_CRC_INLINE uint32_t run_header(const uint8_t* l3, bool ipv6) {
+  const HeaderTable& t = ipv6 ? kIpv6Header : kIpv4Header;
+  const __m128i first = _mm_xor_si128(_mm_or_si128(load128(l3), load128(t.ones)), load128(t.state));
+  __m128i b = _mm_xor_si128(multiply(first, load128(&t.block[0])), header_block(t, 1, load128(l3 + 16)));
+  if (!ipv6) {
+    const __m128i last = _mm_loadl_epi64(static_cast<const __m128i*>(static_cast<const void*>(l3 + 32)));
+    return reduce(_mm_xor_si128(b, header_block(t, 2, last)));
+  }
+  b = _mm_xor_si128(b, header_block(t, 2, load128(l3 + 32)));
+  return reduce(_mm_xor_si128(b, header_block(t, 3, _mm_srli_si128(load128(l3 + 44), 4))));
 }
 
 /// What a message of 16 bytes and more starts with: bytes % 16 bytes, in a register with zero bytes in front, and what
