@@ -1,0 +1,31 @@
+// Nanoseconds from the processor's time stamp counter.
+#pragma once
+
+#include <cstdint>
+
+#include <rte_cycles.h>
+
+#include "base/time.h"
+
+namespace uroce {
+
+class TscClock {
+ public:
+  /// After EAL knows the counter's frequency.
+  void start() {
+    base_ = rte_rdtsc();
+    ns_per_tick_ = static_cast<uint64_t>((static_cast<unsigned __int128>(1'000'000'000) << kShift) / rte_get_tsc_hz());
+  }
+  /// Starts at one second: an Instant of 0 is always past.
+  Instant now() const {
+    const auto ns = (static_cast<unsigned __int128>(rte_rdtsc() - base_) * ns_per_tick_) >> kShift;
+    return {static_cast<int64_t>(ns) + 1'000'000'000};
+  }
+
+ private:
+  static constexpr unsigned kShift = 32;
+  uint64_t base_ = 0;
+  uint64_t ns_per_tick_ = 0;
+};
+
+}  // namespace uroce

@@ -1,0 +1,214 @@
+#include "dpdk/dpdk_port.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include "dpdk/log.h"
+
+namespace uroce {
+namespace {
+
+constexpr uint16_t kDescriptors = 256;
+// Few buffers, used again while they are still in the cache.
+constexpr unsigned kPoolMbufs = 2047;
+constexpr unsigned kPoolCache = 64;
+
+constexpr Duration kCheckUp = milliseconds(100);
+constexpr Duration kCheckDown = milliseconds(10);
+constexpr unsigned kStuckChecks = 3;
+
+}  // namespace
+
+std::unique_ptr<DpdkPort> DpdkPort::start(const DpdkPortOptions& options, std::string& error) {
+  std::unique_ptr<DpdkPort> port(new DpdkPort(options));
+  port->scratch_ = std::make_unique<uint8_t[]>(size_t{kMaxBurst} * options.frame_bytes);
+  if (!port->make_pool(error) || !port->configure(error)) return nullptr;
+  if (!port->begin() && !options.connects) {
+    error = std::string("DPDK cannot start the port: ") + rte_strerror(rte_errno);
+    return nullptr;
+  }
+  port->read_link();
+  return port;
+}
+
+bool DpdkPort::make_pool(std::string& error) {
+  // Whole frames in one piece; a port that cannot have larger buffers than this (AF_XDP) gets small ones.
+  const uint32_t room = options_.frame_bytes <= 1700 ? 2048 : (options_.frame_bytes + 511) / 512 * 512;
+  const std::string name = "uroce" + std::to_string(options_.port_id);
+  pool_ = rte_pktmbuf_pool_create(name.c_str(), kPoolMbufs, kPoolCache, 0,
+                                  static_cast<uint16_t>(room + RTE_PKTMBUF_HEADROOM), SOCKET_ID_ANY);
+  if (pool_ != nullptr) return true;
+  error = "not enough memory for packet buffers (" + std::to_string(kPoolMbufs * room / 1000000 + 1) +
+          " MB); with --eal give DPDK more (-m), or use --hugepages no";
+  return false;
+}
+
+bool DpdkPort::configure(std::string& error) {
+  const uint16_t id = options_.port_id;
+  rte_eth_dev_info info{};
+  int rc = rte_eth_dev_info_get(id, &info);
+  rte_eth_conf conf{};
+  // Some drivers state a limit that they do not have, or none: their MTU is left alone.
+  if (options_.mtu != 0 && info.max_mtu != 0 && info.max_mtu != UINT16_MAX) {
+    conf.rxmode.mtu = std::min<uint32_t>(options_.mtu, info.max_mtu);
+  }
+  conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+  if (rc == 0) rc = rte_eth_dev_configure(id, 1, 1, &conf);
+  uint16_t rx_descriptors = kDescriptors;
+  uint16_t tx_descriptors = kDescriptors;
+  if (rc == 0) rc = rte_eth_dev_adjust_nb_rx_tx_desc(id, &rx_descriptors, &tx_descriptors);
+  const auto socket = static_cast<unsigned>(std::max(0, rte_eth_dev_socket_id(id)));
+  if (rc == 0) rc = rte_eth_rx_queue_setup(id, 0, rx_descriptors, socket, nullptr, pool_);
+  if (rc == 0) rc = rte_eth_tx_queue_setup(id, 0, tx_descriptors, socket, nullptr);
+  if (rc != 0) {
+    error = std::string("DPDK cannot configure the port: ") + rte_strerror(-rc);
+    return false;
+  }
+  if (options_.mtu != 0 && conf.rxmode.mtu == 0) {
+    rc = rte_eth_dev_set_mtu(id, static_cast<uint16_t>(options_.mtu));
+    if (rc != 0 && rc != -ENOTSUP) {
+      error = "the port does not take an MTU of " + std::to_string(options_.mtu) + ": " + rte_strerror(-rc);
+      return false;
+    }
+  }
+  return true;
+}
+
+bool DpdkPort::begin() {
+  started_ = rte_eth_dev_start(options_.port_id) == 0;
+  // Neighbour discovery needs multicast; a driver that cannot filter it cannot switch it off either.
+  if (started_ && !options_.wire) rte_eth_allmulticast_enable(options_.port_id);
+  return started_;
+}
+
+DpdkPort::~DpdkPort() {
+  drop_pending(counters_.tx_dropped_no_link);
+  if (stock_count_ != 0) rte_pktmbuf_free_bulk(stock_.data(), stock_count_);
+  if (started_) rte_eth_dev_stop(options_.port_id);
+  rte_eth_dev_close(options_.port_id);
+  rte_mempool_free(pool_);
+}
+
+uint32_t DpdkPort::receive(RxFrame* frames, uint32_t max) {
+  rte_mbuf* mbufs[kMaxBurst];
+  const uint16_t count = rte_eth_rx_burst(options_.port_id, 0, mbufs, static_cast<uint16_t>(max));
+  for (uint16_t i = 0; i < count; i++) {
+    rte_mbuf* mbuf = mbufs[i];
+    // A driver that took the tag off puts it back: the engine reads VLANs from the frame.
+    if ((mbuf->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0 && rte_vlan_insert(&mbuf) == 0) {
+      mbuf->ol_flags &= ~static_cast<uint64_t>(RTE_MBUF_F_RX_VLAN_STRIPPED);
+    }
+    frames[i].token = mbuf;
+    if (mbuf->nb_segs == 1) {
+      frames[i].data = rte_pktmbuf_mtod(mbuf, const uint8_t*);
+      frames[i].bytes = mbuf->data_len;
+    } else {
+      linearize(frames[i], mbuf, i);
+    }
+  }
+  return count;
+}
+
+void DpdkPort::linearize(RxFrame& frame, const rte_mbuf* mbuf, uint32_t slot) {
+  // What is longer than any frame of ours is cut, and counted as truncated by the engine.
+  uint8_t* out = scratch_.get() + size_t{slot} * options_.frame_bytes;
+  frame.bytes = std::min(mbuf->pkt_len, options_.frame_bytes);
+  frame.data = static_cast<const uint8_t*>(rte_pktmbuf_read(mbuf, 0, frame.bytes, out));
+  if (frame.data == nullptr) frame = {rte_pktmbuf_mtod(mbuf, const uint8_t*), mbuf->data_len, frame.token};
+  counters_.rx_linearized++;
+}
+
+void DpdkPort::release_rx(RxFrame* frames, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) rte_pktmbuf_free(static_cast<rte_mbuf*>(frames[i].token));
+}
+
+uint32_t DpdkPort::acquire_tx(TxFrame* frames, uint32_t max) {
+  if (pending_count_ != 0) {
+    flush_pending();
+    // Whatever is handed out now might have to wait in line behind these: then it waits in the engine instead.
+    if (pending_count_ != 0) return 0;
+  }
+  if (stock_count_ < max) {
+    const uint32_t wanted = kMaxBurst - stock_count_;
+    if (rte_pktmbuf_alloc_bulk(pool_, stock_.data() + stock_count_, wanted) == 0) stock_count_ += wanted;
+  }
+  const uint32_t count = std::min(max, stock_count_);
+  for (uint32_t i = 0; i < count; i++) {
+    rte_mbuf* mbuf = stock_[--stock_count_];
+    frames[i] = {rte_pktmbuf_mtod(mbuf, uint8_t*), std::min<uint32_t>(rte_pktmbuf_tailroom(mbuf), options_.frame_bytes),
+                 0, mbuf};
+  }
+  return count;
+}
+
+void DpdkPort::send(TxFrame* frames, uint32_t count) {
+  // `acquire_tx` left nothing pending, so this is a queue that starts empty.
+  pending_head_ = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    auto* mbuf = static_cast<rte_mbuf*>(frames[i].token);
+    if (frames[i].bytes == 0) {
+      stock_[stock_count_++] = mbuf;
+      continue;
+    }
+    mbuf->data_len = static_cast<uint16_t>(frames[i].bytes);
+    mbuf->pkt_len = frames[i].bytes;
+    pending_[pending_count_++] = mbuf;
+  }
+  if (pending_count_ != 0) flush_pending();
+}
+
+void DpdkPort::flush_pending() {
+  const uint16_t sent = rte_eth_tx_burst(options_.port_id, 0, pending_.data() + pending_head_,
+                                         static_cast<uint16_t>(pending_count_));
+  pending_head_ += sent;
+  pending_count_ -= sent;
+  if (sent != 0) accepted_since_check_ = true;
+  // Nobody at the other end: the frames are lost, as with an unplugged cable, and the transport's timers run.
+  if (pending_count_ != 0 && options_.wire) read_link();
+  if (pending_count_ != 0 && !link_up_) drop_pending(counters_.tx_dropped_no_link);
+}
+
+void DpdkPort::drop_pending(uint64_t& counter) {
+  if (pending_count_ != 0) rte_pktmbuf_free_bulk(pending_.data() + pending_head_, pending_count_);
+  counter += pending_count_;
+  pending_count_ = 0;
+}
+
+void DpdkPort::check(Instant now) {
+  read_link();
+  if (!link_up_ && options_.connects) reconnect();
+  // A peer that is stopped keeps its ring full. Holding back for ever would also hold back the retries that end in an
+  // error, so after some time the frames are lost instead.
+  stuck_checks_ = pending_count_ != 0 && !accepted_since_check_ ? stuck_checks_ + 1 : 0;
+  accepted_since_check_ = false;
+  if (stuck_checks_ >= kStuckChecks) drop_pending(counters_.tx_dropped_stuck);
+  const bool soon = pending_count_ != 0 || (!link_up_ && connect_attempts_ < 1000);
+  next_check_ = now + (soon ? kCheckDown : kCheckUp);
+}
+
+void DpdkPort::read_link() {
+  rte_eth_link link{};
+  const bool up = started_ && rte_eth_link_get_nowait(options_.port_id, &link) == 0 && link.link_status != 0;
+  link_speed_mbps_ = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
+  if (up == link_up_) return;
+  link_up_ = up;
+  if (up) counters_.link_ups++;
+  if (up) connect_attempts_ = 0;
+  log_message(LogLevel::kInfo, options_.wire ? (up ? "wire: the peer is there" : "wire: the peer left")
+                                             : (up ? "port: link up" : "port: link down"));
+}
+
+void DpdkPort::reconnect() {
+  // net_memif's client connects when the port is started, and only then. A connection under way shows as started but
+  // down for a moment; it is given a few checks to complete.
+  connect_attempts_++;
+  if (started_ && connect_attempts_ % 8 != 0) return;
+  if (started_) rte_eth_dev_stop(options_.port_id);
+  begin();
+}
+
+}  // namespace uroce

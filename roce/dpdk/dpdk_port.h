@@ -1,0 +1,89 @@
+// A DPDK port as the engine wants it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/time.h"
+#include "dpdk/port_spec.h"
+#include "engine/port.h"
+
+struct rte_mbuf;
+struct rte_mempool;
+
+namespace uroce {
+
+struct DpdkPortOptions {
+  uint16_t port_id = 0;
+  uint32_t frame_bytes = 4096 + 128;  // the longest frame to send or receive
+  uint32_t mtu = 0;                   // to set on the port; 0: leave it alone
+  bool wire = false;                  // net_memif: a peer comes and goes
+  bool connects = false;              // net_memif client: has to try again and again
+};
+
+/// What happened at the port, beyond the engine's counters.
+struct PortCounters {
+  uint64_t tx_dropped_no_link = 0;  // sent while the peer or the carrier was away
+  uint64_t tx_dropped_stuck = 0;    // the peer has taken nothing for a long time
+  uint64_t rx_linearized = 0;
+  uint64_t link_ups = 0;
+};
+
+class DpdkPort final : public Port {
+ public:
+  /// Configures and starts the port. nullptr and one line in `error` when that cannot be.
+  static std::unique_ptr<DpdkPort> start(const DpdkPortOptions& options, std::string& error);
+  /// Stops and closes it.
+  ~DpdkPort() override;
+
+  uint32_t receive(RxFrame* frames, uint32_t max) override;
+  void release_rx(RxFrame* frames, uint32_t count) override;
+  uint32_t acquire_tx(TxFrame* frames, uint32_t max) override;
+  void send(TxFrame* frames, uint32_t count) override;
+
+  /// Once a turn: looks after the link every few milliseconds, and gives up on frames that nobody takes.
+  void on_turn(Instant now) {
+    if (now >= next_check_) check(now);
+  }
+  bool tx_pending() const { return pending_count_ != 0; }
+  bool link_up() const { return link_up_; }
+  uint32_t link_speed_mbps() const { return link_speed_mbps_; }
+  uint16_t id() const { return options_.port_id; }
+  const PortCounters& counters() const { return counters_; }
+
+ private:
+  explicit DpdkPort(const DpdkPortOptions& options) : options_(options) {}
+  bool make_pool(std::string& error);
+  bool configure(std::string& error);
+  bool begin();
+  void check(Instant now);
+  void read_link();
+  void reconnect();
+  void flush_pending();
+  void drop_pending(uint64_t& counter);
+  void linearize(RxFrame& frame, const rte_mbuf* mbuf, uint32_t slot);
+
+  DpdkPortOptions options_;
+  rte_mempool* pool_ = nullptr;
+  bool started_ = false;
+  bool link_up_ = false;
+  bool accepted_since_check_ = false;
+  unsigned stuck_checks_ = 0;
+  unsigned connect_attempts_ = 0;
+  uint32_t link_speed_mbps_ = 0;
+  Instant next_check_{0};
+  PortCounters counters_;
+
+  // Accepted by `send`, not yet by the driver, oldest first.
+  std::array<rte_mbuf*, kMaxBurst> pending_{};
+  uint32_t pending_head_ = 0;
+  uint32_t pending_count_ = 0;
+  // Empty buffers, ready for `acquire_tx`.
+  std::array<rte_mbuf*, kMaxBurst> stock_{};
+  uint32_t stock_count_ = 0;
+  std::unique_ptr<uint8_t[]> scratch_;  // frames that came in pieces, one slot for each of a burst
+};
+
+}  // namespace uroce

@@ -1,0 +1,152 @@
+#include "dpdk/eal.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+
+#include "dpdk/log.h"
+
+namespace uroce {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "uroce-";
+
+/// "0@(0,1)": one lcore that floats over the CPUs that we may use.
+std::string lcore_map(const cpu_set_t& allowed) {
+  std::string cpus;
+  for (int cpu = 0; cpu < RTE_MAX_LCORE; cpu++) {
+    if (CPU_ISSET(cpu, &allowed)) cpus += (cpus.empty() ? "" : ",") + std::to_string(cpu);
+  }
+  return "0@(" + cpus + ")";
+}
+
+uint64_t free_hugepage_bytes(unsigned& page_shift) {
+  uint64_t best = 0;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator("/sys/kernel/mm/hugepages", code)) {
+    uint64_t page_kb = 0;
+    uint64_t pages = 0;
+    if (std::sscanf(entry.path().filename().c_str(), "hugepages-%lukB", &page_kb) != 1) continue;
+    std::ifstream(entry.path() / "free_hugepages") >> pages;
+    if (pages * page_kb * 1024 > best) {
+      best = pages * page_kb * 1024;
+      page_shift = static_cast<unsigned>(__builtin_ctzll(page_kb * 1024));
+    }
+  }
+  return best;
+}
+
+std::vector<std::string> build_args(const EalOptions& options, const cpu_set_t& allowed, bool huge) {
+  std::vector<std::string> args = {program_invocation_short_name, "--in-memory",
+                                   "--file-prefix=" + (kPrefix + std::to_string(getpid())),
+                                   "--lcores=" + lcore_map(allowed)};
+  if (options.pci_device.empty()) {
+    args.insert(args.end(), {"--no-pci", "--iova-mode=va"});
+  } else {
+    args.insert(args.end(), {"-a", options.pci_device});
+  }
+  if (!huge) args.insert(args.end(), {"--no-huge", "-m", std::to_string(kEalMemoryBytes >> 20)});
+  args.insert(args.end(), options.extra_args.begin(), options.extra_args.end());
+  return args;
+}
+
+std::string explain(const std::string& last_error, bool huge) {
+  std::string text = "DPDK did not start";
+  if (!last_error.empty()) text += " (" + last_error + ")";
+  if (rte_errno != 0) text += std::string(": ") + rte_strerror(rte_errno);
+  return text + (huge ? "; try --hugepages no, or UROCE_LOG=debug for the whole story"
+                      : "; UROCE_LOG=debug shows the whole story");
+}
+
+}  // namespace
+
+bool hugepages_usable(uint64_t bytes) {
+  unsigned page_shift = 21;
+  if (free_hugepage_bytes(page_shift) < bytes) return false;
+  // Pages may be free and yet not for this user, or not within its cgroup.
+  const int fd = memfd_create("uroce-hugepage-probe", MFD_CLOEXEC | MFD_HUGETLB | (page_shift << MAP_HUGE_SHIFT));
+  if (fd < 0) return false;
+  const size_t page = size_t{1} << page_shift;
+  void* memory = ftruncate(fd, static_cast<off_t>(page)) == 0
+                     ? mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                     : MAP_FAILED;
+  close(fd);
+  if (memory == MAP_FAILED) return false;
+  munmap(memory, page);
+  return true;
+}
+
+bool start_eal(const EalOptions& options, std::string& error) {
+  static bool started = false;
+  if (started) return true;
+
+  const bool free_pages = options.hugepages != Hugepages::kNo && hugepages_usable(kEalMemoryBytes);
+  if (options.hugepages == Hugepages::kYes && !free_pages) {
+    error = "no free hugepages (64 MB are needed): as root, echo 64 > /proc/sys/vm/nr_hugepages; or use --hugepages no";
+    return false;
+  }
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+
+  std::vector<std::string> args = build_args(options, allowed, free_pages);
+  std::string joined;
+  for (const std::string& arg : args) joined += " " + arg;
+  log_message(LogLevel::kDebug, "EAL:%s", joined.c_str());
+  std::vector<char*> argv;
+  for (std::string& arg : args) argv.push_back(arg.data());
+
+  tidy_eal_directories();
+  const QuietDpdk quiet;
+  const int rc = rte_eal_init(static_cast<int>(argv.size()), argv.data());
+  pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed);
+  if (rc < 0) {
+    error = explain(quiet.last_error(), free_pages);
+    return false;
+  }
+  // From now on who owns the engine has the lcore id, and this thread is one like any other.
+  RTE_PER_LCORE(_lcore_id) = LCORE_ID_ANY;
+  return started = true;
+}
+
+std::string eal_directory() { return rte_eal_get_runtime_dir(); }
+
+void tidy_eal_directories() {
+  const char* base = std::getenv("RUNTIME_DIRECTORY");
+  if (base == nullptr) base = getuid() == 0 ? "/var/run" : std::getenv("XDG_RUNTIME_DIR");
+  const fs::path root = fs::path(base == nullptr ? "/tmp" : base) / "dpdk";
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(root, code)) {
+    const std::string name = entry.path().filename();
+    if (name.rfind(kPrefix, 0) != 0) continue;
+    const int pid = std::atoi(name.c_str() + std::strlen(kPrefix));
+    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) fs::remove_all(entry.path(), code);
+  }
+}
+
+void remove_eal_directory() {
+  const fs::path dir = eal_directory();
+  if (dir.filename().string() != kPrefix + std::to_string(getpid())) return;
+  std::error_code code;
+  fs::remove_all(dir, code);
+}
+
+}  // namespace uroce

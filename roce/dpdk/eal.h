@@ -1,0 +1,32 @@
+// Starting DPDK inside a process that was not made for it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dpdk/endpoint.h"
+
+namespace uroce {
+
+struct EalOptions {
+  std::vector<std::string> extra_args;  // the user's, last
+  std::string pci_device;               // allow this one; "": no PCI at all
+  Hugepages hugepages = Hugepages::kAuto;
+};
+
+/// Once per process. EAL makes the calling thread its main lcore, so call it from a thread that is ours; its affinity is
+/// restored. False and one clear line in `error` when that fails.
+bool start_eal(const EalOptions& options, std::string& error);
+
+/// True when `bytes` of free hugepages can be had by this process.
+bool hugepages_usable(uint64_t bytes);
+inline constexpr uint64_t kEalMemoryBytes = 64ull << 20;
+
+/// Where EAL keeps the files of this process (its telemetry socket).
+std::string eal_directory();
+/// Removes the directories of processes that have ended, and at exit ours.
+void tidy_eal_directories();
+void remove_eal_directory();
+
+}  // namespace uroce

@@ -1,0 +1,73 @@
+#include "dpdk/engine_mutex.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <ctime>
+
+namespace uroce {
+namespace {
+
+constexpr int kSpins = 200;
+
+void cpu_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+void futex_wait(std::atomic<uint32_t>& word, uint32_t expected) {
+  // The timeout only bounds what a wake-up lost between claim and sleep would cost.
+  timespec timeout{0, 1'000'000};
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, &timeout, nullptr, 0);
+}
+
+}  // namespace
+
+bool EngineMutex::spin() {
+  for (int i = 0; i < kSpins; i++) {
+    uint32_t expected = 0;
+    if (word_.load(std::memory_order_relaxed) == 0 &&
+        word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire)) {
+      return true;
+    }
+    cpu_pause();
+  }
+  return false;
+}
+
+void EngineMutex::lock_contended() {
+  if (spin()) return;
+  bool claimed = false;
+  while (true) {
+    if (claimed && claim_.load(std::memory_order_acquire) == kGranted) {
+      word_.store(kHeldWaiters, std::memory_order_relaxed);  // others may sleep still
+      claim_.store(kNoClaim, std::memory_order_relaxed);
+      return;
+    }
+    if ((word_.exchange(kHeldWaiters, std::memory_order_acquire) & kHeld) == 0) {
+      if (claimed) claim_.store(kNoClaim, std::memory_order_relaxed);
+      return;
+    }
+    futex_wait(word_, kHeldWaiters);
+    uint32_t expected = kNoClaim;
+    if (!claimed) claimed = claim_.compare_exchange_strong(expected, kClaimed, std::memory_order_relaxed);
+  }
+}
+
+void EngineMutex::hand_over() {
+  claim_.store(kGranted, std::memory_order_release);
+  word_.store(kHandedOver, std::memory_order_relaxed);
+  // Everybody: only the claimant gets on, the others look and sleep again.
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word_), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void EngineMutex::wake() {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+}  // namespace uroce

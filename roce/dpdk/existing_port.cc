@@ -1,0 +1,43 @@
+#include <net/if.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include <rte_dev.h>
+#include <rte_ethdev.h>
+
+#include "dpdk/port_plan.h"
+
+namespace uroce {
+
+bool plan_existing_port(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+  uint16_t id = 0;
+  const bool number = !config.port.empty() && config.port.find_first_not_of("0123456789") == std::string::npos;
+  if (number) id = static_cast<uint16_t>(std::atoi(config.port.c_str()));
+  const bool found = config.port.empty() || number ? rte_eth_dev_is_valid_port(id) != 0
+                                                   : rte_eth_dev_get_port_by_name(config.port.c_str(), &id) == 0;
+  rte_eth_dev_info info{};
+  rte_ether_addr mac{};
+  if (!found || rte_eth_dev_info_get(id, &info) != 0 || rte_eth_macaddr_get(id, &mac) != 0) {
+    error = "DPDK has no port " + (config.port.empty() ? std::string("at all") : "'" + config.port + "'") +
+            ": give EAL one, for example --vdev=net_af_packet0,iface=eth0";
+    return false;
+  }
+  std::memcpy(plan.identity.mac.bytes.data(), mac.addr_bytes, 6);
+  plan.identity.addresses = config.addresses;
+  plan.options.port_id = id;
+  plan.name = rte_dev_name(info.device);
+  plan.spec.driver = info.driver_name;
+  char netdev_name[64] = {};
+  if (info.if_index != 0 && if_indextoname(info.if_index, netdev_name) != nullptr) plan.netdev = read_netdev(netdev_name);
+  if (plan.netdev && config.addresses.empty()) plan.identity.addresses = plan.netdev->addresses;
+  use_mtu(plan, config.mtu != 0 ? config.mtu : plan.netdev ? plan.netdev->mtu : kFullMtu);
+  plan.options.wire = plan.spec.driver == "net_memif";
+  if (plan.options.wire) {
+    const rte_devargs* args = rte_dev_devargs(info.device);
+    plan.options.connects = args == nullptr || args->args == nullptr || std::strstr(args->args, "role=server") == nullptr;
+  }
+  return true;
+}
+
+}  // namespace uroce

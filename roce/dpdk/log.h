@@ -1,0 +1,33 @@
+// One log for all of uroce, through rte_log: lines on stderr that start with "uroce: ".
+//
+// UROCE_LOG chooses: error, warning (the default), info, debug. DPDK's own messages pass the same way as
+// "uroce: dpdk: ...", warnings and errors only unless UROCE_LOG=debug. Works before EAL is started.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace uroce {
+
+enum class LogLevel : uint8_t { kError, kWarning, kInfo, kDebug };
+
+/// One message, one line; no newline at the end. Control path only.
+void log_message(LogLevel level, const char* format, ...) __attribute__((format(printf, 2, 3)));
+bool log_enabled(LogLevel level);
+
+/// "error", "warning", "info", "debug". False when it is none of them.
+bool parse_log_level(const std::string& text, LogLevel& level);
+
+/// While it lives DPDK's messages are kept instead of printed (unless UROCE_LOG=debug): what fails meanwhile is
+/// reported in one line of our own.
+class QuietDpdk {
+ public:
+  QuietDpdk();
+  ~QuietDpdk();
+  QuietDpdk(const QuietDpdk&) = delete;
+  QuietDpdk& operator=(const QuietDpdk&) = delete;
+  /// The last error that DPDK reported since, without newline; "" if none.
+  std::string last_error() const;
+};
+
+}  // namespace uroce

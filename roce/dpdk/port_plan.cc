@@ -1,0 +1,171 @@
+#include "dpdk/port_plan.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace uroce {
+namespace {
+
+constexpr uint32_t kWireSlotBytes = 4352;  // one frame in one slot
+constexpr uint32_t kWireRingLog2 = 8;
+
+uint32_t round_up(uint32_t value, uint32_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+/// Differs between machines and between network namespaces, so that ports that meet on a bridge have different MACs.
+std::string place_in_the_world() {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  char name_space[64] = {};
+  if (readlink("/proc/self/ns/net", name_space, sizeof name_space - 1) < 0) name_space[0] = 0;
+  return std::string(host) + " " + name_space;
+}
+
+bool plan_wire(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+  const auto place = take_place(plan.spec.wire, error);
+  if (!place) return false;
+  plan.identity.mac = place->mac;
+  plan.identity.addresses = config.addresses;
+  if (config.addresses.empty()) plan.identity.addresses = {place->address};
+  plan.options.wire = true;
+  plan.options.connects = place->number == 1;
+  plan.name = "memif";
+  if (!place->wire.empty()) plan.name += ":" + place->wire;
+  plan.devargs = "net_memif0,id=0,role=" + std::string(place->number == 0 ? "server" : "client") +
+                 ",socket=" + place->socket_path + ",socket-abstract=no,bsize=" + std::to_string(kWireSlotBytes) +
+                 ",rsize=" + std::to_string(kWireRingLog2) + ",mac=" + to_string(place->mac);
+  use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
+  return true;
+}
+
+bool check_rights(const PortPlan& plan, std::string& error) {
+  const VirtualDriver* driver = find_virtual_driver(plan.spec.device);
+  if (driver == nullptr || !driver->needs_root) return true;
+  int fd = -1;
+  std::string what;
+  if (plan.spec.driver == "net_tap") {
+    what = "/dev/net/tun";
+    fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+  } else {
+    what = "raw packets";
+    fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+  }
+  if (fd >= 0) {
+    close(fd);
+    return true;
+  }
+  error = "port " + plan.spec.device + " cannot have " + what + " (" + std::strerror(errno) +
+          "): run as root, or give the program CAP_NET_RAW and CAP_NET_ADMIN; the default port, memif, needs no rights";
+  return false;
+}
+
+void add_arg(PortPlan& plan, const std::string& key, uint32_t value) {
+  if (!plan.spec.arg(key)) plan.spec.args += "," + key + "=" + std::to_string(value);
+}
+
+/// net_af_packet copies a frame into a packet buffer without looking at its size, and puts its own frames one behind
+/// the other over blocks of memory: slots must fit our buffers, and fill their block.
+void fit_af_packet(PortPlan& plan) {
+  const uint32_t slot_bytes = round_up(plan.max_frame_bytes + 128, 512);
+  if (!plan.spec.arg("framesz") && !plan.spec.arg("blocksz")) {
+    add_arg(plan, "framesz", slot_bytes);
+    add_arg(plan, "blocksz", slot_bytes * 8);
+    add_arg(plan, "framecnt", 1024);
+  }
+  add_arg(plan, "qpairs", 1);
+  const std::string frame = plan.spec.arg("framesz").value_or("2048");
+  plan.options.frame_bytes = std::max(plan.options.frame_bytes, static_cast<uint32_t>(std::atoi(frame.c_str())));
+}
+
+bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+  const std::string& name = plan.spec.netdev;
+  plan.netdev = read_netdev(name);
+  if (!plan.netdev) {
+    error = "there is no network interface '" + name + "': `ip link` lists what there is";
+    return false;
+  }
+  if (!plan.netdev->up) {
+    error = "interface " + name + " is down: as root, ip link set " + name + " up";
+    return false;
+  }
+  if (config.mtu > plan.netdev->mtu) {
+    error = "--mtu " + std::to_string(config.mtu) + " is more than interface " + name + " has (" +
+            std::to_string(plan.netdev->mtu) + "): ip link set " + name + " mtu " + std::to_string(config.mtu);
+    return false;
+  }
+  plan.identity.mac = plan.netdev->mac;
+  plan.identity.addresses = config.addresses.empty() ? plan.netdev->addresses : config.addresses;
+  use_mtu(plan, config.mtu == 0 ? plan.netdev->mtu : config.mtu);
+  if (plan.spec.driver == "net_af_packet") fit_af_packet(plan);
+  return true;
+}
+
+bool plan_virtual(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+  if (!check_rights(plan, error)) return false;
+  const VirtualDriver* driver = find_virtual_driver(plan.spec.device);
+  if (driver->shares_netdev && !plan.spec.netdev.empty()) {
+    if (!plan_shared_netdev(config, plan, error)) return false;
+  } else {
+    plan.identity.mac = stable_mac(place_in_the_world() + plan.spec.device + plan.spec.args, 0x01);
+    plan.identity.addresses = config.addresses;
+    use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
+    plan.options.mtu = plan.spec.driver == "net_tap" ? plan.max_frame_bytes - kLinkHeaderBytes : 0;
+  }
+  plan.options.wire = plan.spec.driver == "net_memif";
+  plan.options.connects = plan.options.wire && plan.spec.arg("role").value_or("client") == "client";
+  plan.name = plan.spec.device;
+  plan.devargs = plan.spec.device + (plan.spec.args.empty() ? "" : ",") + plan.spec.args;
+  return true;
+}
+
+bool plan_pci(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+  namespace fs = std::filesystem;
+  const fs::path device = "/sys/bus/pci/devices/" + plan.spec.device;
+  std::error_code code;
+  if (!fs::exists(device, code)) {
+    error = "there is no PCI device " + plan.spec.device + ": `lspci -D` and `dpdk-devbind.py --status` list what there is";
+    return false;
+  }
+  plan.identity.mac = stable_mac(place_in_the_world() + plan.spec.device, 0x01);
+  for (const auto& entry : fs::directory_iterator(device / "net", code)) {
+    std::string text;
+    std::ifstream(entry.path() / "address") >> text;
+    if (const auto mac = parse_mac(text)) plan.identity.mac = *mac;
+  }
+  plan.identity.addresses = config.addresses;
+  plan.name = plan.spec.device;
+  use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
+  plan.options.mtu = plan.max_frame_bytes - kLinkHeaderBytes;
+  return true;
+}
+
+}  // namespace
+
+void use_mtu(PortPlan& plan, uint32_t mtu) {
+  plan.max_frame_bytes = std::min(mtu, kFullMtu) + kLinkHeaderBytes;
+  plan.options.frame_bytes = plan.max_frame_bytes;
+}
+
+bool plan_port(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+  auto spec = parse_port_spec(config.port, error);
+  if (!spec) return false;
+  plan.spec = *spec;
+  switch (plan.spec.kind) {
+    case PortKind::kWire:
+      return plan_wire(config, plan, error);
+    case PortKind::kVirtual:
+      return plan_virtual(config, plan, error);
+    case PortKind::kPci:
+      return plan_pci(config, plan, error);
+  }
+  return false;
+}
+
+}  // namespace uroce

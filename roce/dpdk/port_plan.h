@@ -1,0 +1,40 @@
+// From a configuration to what will be opened: decided, and checked, before EAL is started.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "dpdk/dpdk_port.h"
+#include "dpdk/endpoint.h"
+#include "dpdk/netdev.h"
+#include "dpdk/place.h"
+#include "dpdk/port_spec.h"
+
+namespace uroce {
+
+struct PortPlan {
+  PortSpec spec;
+  EndpointIdentity identity;
+  std::string name;          // for people: "memif wire, place 0", "net_af_packet0"
+  std::string devargs;       // for rte_dev_probe; "" for PCI, which EAL probes itself
+  std::optional<Netdev> netdev;
+  uint32_t max_frame_bytes = 0;  // for the engine
+  DpdkPortOptions options;       // but the port's number
+};
+
+/// False and one clear line in `error` when the configuration cannot work on this machine. Takes a place on the wire.
+bool plan_port(const EndpointConfig& config, PortPlan& plan, std::string& error);
+
+/// The same for a port that a DPDK application has already (EndpointConfig::eal_running).
+bool plan_existing_port(const EndpointConfig& config, PortPlan& plan, std::string& error);
+
+/// Ethernet header and VLAN tag: what a frame has beyond the IP MTU.
+inline constexpr uint32_t kLinkHeaderBytes = 18;
+/// The IP MTU that carries RoCE MTU 4096 with every header, and a little more.
+inline constexpr uint32_t kFullMtu = 4224 - kLinkHeaderBytes;
+
+/// Sets the frame sizes that follow from an IP MTU.
+void use_mtu(PortPlan& plan, uint32_t mtu);
+
+}  // namespace uroce

@@ -1,0 +1,140 @@
+// What a running endpoint tells through DPDK's telemetry socket, and the note that lets `uroce stats` find the socket.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+
+#include <rte_telemetry.h>
+
+#include "dpdk/eal.h"
+#include "dpdk/endpoint_impl.h"
+#include "dpdk/log.h"
+#include "dpdk/place.h"
+
+namespace uroce {
+
+void set_published_endpoint(EndpointImpl* endpoint);
+
+namespace {
+
+template <typename F>
+int reply(F&& f) {
+  struct Context {
+    F& f;
+  } context{f};
+  const bool there = with_published_endpoint(
+      [](EndpointImpl& endpoint, void* data) { static_cast<Context*>(data)->f(endpoint); }, &context);
+  return there ? 0 : -1;
+}
+
+int on_counters(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
+  return reply([&](EndpointImpl& endpoint) {
+    rte_tel_data_start_dict(data);
+    for_each_counter(endpoint.engine().counters(),
+                     [&](const char* name, uint64_t value) { rte_tel_data_add_dict_u64(data, name, value); });
+    const PortCounters& port = endpoint.port().counters();
+    rte_tel_data_add_dict_u64(data, "tx_dropped_no_link", port.tx_dropped_no_link);
+    rte_tel_data_add_dict_u64(data, "tx_dropped_stuck", port.tx_dropped_stuck);
+    rte_tel_data_add_dict_u64(data, "rx_linearized", port.rx_linearized);
+    rte_tel_data_add_dict_u64(data, "link_ups", port.link_ups);
+  });
+}
+
+int on_qp_list(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
+  return reply([&](EndpointImpl& endpoint) {
+    rte_tel_data_start_array(data, RTE_TEL_U64_VAL);
+    endpoint.engine().for_each_qp([&](const Qp& qp) { rte_tel_data_add_array_u64(data, qp.qpn()); });
+  });
+}
+
+void describe_qp(const Qp& qp, rte_tel_data* data) {
+  const QpAttributes& a = qp.attributes();
+  rte_tel_data_start_dict(data);
+  rte_tel_data_add_dict_u64(data, "qpn", qp.qpn());
+  rte_tel_data_add_dict_string(data, "type", qp_type_name(qp.type()));
+  rte_tel_data_add_dict_string(data, "state", qp_state_name(qp.state()));
+  rte_tel_data_add_dict_u64(data, "dest_qpn", a.dest_qpn);
+  rte_tel_data_add_dict_string(data, "dest_gid", to_string(a.av.dgid).c_str());
+  rte_tel_data_add_dict_u64(data, "sgid_index", a.av.sgid_index);
+  rte_tel_data_add_dict_u64(data, "path_mtu", a.path_mtu_bytes);
+  rte_tel_data_add_dict_string(data, "path", qp.path_resolved() ? "resolved" : "peer's MAC address unknown");
+  rte_tel_data_add_dict_u64(data, "timeout", a.timeout);
+  rte_tel_data_add_dict_u64(data, "retry_cnt", a.retry_cnt);
+  rte_tel_data_add_dict_u64(data, "rnr_retry", a.rnr_retry);
+  rte_tel_data_add_dict_u64(data, "max_rd_atomic", a.max_rd_atomic);
+  rte_tel_data_add_dict_u64(data, "max_dest_rd_atomic", a.max_dest_rd_atomic);
+}
+
+int on_qp(const char* /*cmd*/, const char* params, rte_tel_data* data) {
+  if (params == nullptr || *params == 0) return -1;
+  const auto qpn = static_cast<uint32_t>(std::strtoul(params, nullptr, 0));
+  bool found = false;
+  const int rc = reply([&](EndpointImpl& endpoint) {
+    endpoint.engine().for_each_qp([&](const Qp& qp) {
+      if (qp.qpn() != qpn) return;
+      found = true;
+      describe_qp(qp, data);
+    });
+  });
+  return rc == 0 && found ? 0 : -1;
+}
+
+int on_endpoint(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
+  return reply([&](EndpointImpl& endpoint) {
+    const EngineStatus status = endpoint.engine().status();
+    rte_tel_data_start_dict(data);
+    rte_tel_data_add_dict_u64(data, "pid", static_cast<uint64_t>(getpid()));
+    rte_tel_data_add_dict_string(data, "program", program_invocation_short_name);
+    rte_tel_data_add_dict_string(data, "port", endpoint.port_name().c_str());
+    rte_tel_data_add_dict_string(data, "netdev", endpoint.netdev_name().c_str());
+    rte_tel_data_add_dict_string(data, "peer", endpoint.port().link_up() ? "there" : "not there");
+    rte_tel_data_add_dict_string(data, "mac", to_string(endpoint.engine().mac()).c_str());
+    rte_tel_data_add_dict_u64(data, "active_mtu", endpoint.engine().active_mtu_bytes());
+    rte_tel_data_add_dict_u64(data, "qps", status.qps);
+    rte_tel_data_add_dict_u64(data, "regions", status.regions);
+    rte_tel_data_add_dict_u64(data, "turns", endpoint.turns());
+    rte_tel_data_add_dict_u64(data, "background_turns", endpoint.background_turns());
+    rte_tel_data* gids = rte_tel_data_alloc();
+    rte_tel_data_start_array(gids, RTE_TEL_STRING_VAL);
+    for (const LocalAddress& address : endpoint.engine().gids()) {
+      rte_tel_data_add_array_string(gids, to_string(address).c_str());
+    }
+    rte_tel_data_add_dict_container(data, "gids", gids, 0);
+  });
+}
+
+void register_commands_once() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    rte_telemetry_register_cmd("/uroce/counters", on_counters, "Every counter of the endpoint. No parameters");
+    rte_telemetry_register_cmd("/uroce/qps", on_qp_list, "Numbers of all queue pairs. No parameters");
+    rte_telemetry_register_cmd("/uroce/qp", on_qp, "One queue pair. Parameters: its number");
+    rte_telemetry_register_cmd("/uroce/endpoint", on_endpoint, "What the endpoint is. No parameters");
+  });
+}
+
+/// A file named by our process id, with the path of the telemetry socket inside.
+std::string note_path() {
+  std::string error;
+  const std::string dir = runtime_dir(error);
+  return dir.empty() ? "" : dir + "/endpoint." + std::to_string(getpid());
+}
+
+}  // namespace
+
+void publish_endpoint(EndpointImpl* endpoint) {
+  set_published_endpoint(endpoint);
+  const std::string note = note_path();
+  if (endpoint == nullptr) {
+    if (!note.empty()) unlink(note.c_str());
+    return;
+  }
+  register_commands_once();
+  if (!note.empty()) std::ofstream(note) << eal_directory() << "/dpdk_telemetry.v2\n";
+}
+
+}  // namespace uroce
