@@ -114,7 +114,7 @@ class Engine {
   bool addressed_to_us(const PacketView& packet) const;
 
   // engine_transmit.cc
-  uint32_t transmit_burst(Instant now);
+  uint32_t transmit_burst(uint32_t size, Instant now);
   uint32_t send_host_frames(TxFrame* frames, uint32_t count, Instant now);
   uint32_t send_qp_frames(TxFrame* frames, uint32_t count, Instant now);
   bool transmit_one(Qp& qp, TxFrame& frame, Instant now);

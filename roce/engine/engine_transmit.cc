@@ -10,7 +10,8 @@ namespace uroce {
 namespace {
 
 constexpr uint32_t kBurst = 32;
-constexpr uint32_t kBurstsPerTurn = 4;
+constexpr uint32_t kFirstBurst = 4;  // a post or an answer rarely needs more; bulk senders come back for whole bursts
+constexpr uint32_t kBurstsPerTurn = 5;
 constexpr uint32_t kQuantum = 16;  // frames of one QP before the next has its turn
 
 }  // namespace
@@ -91,12 +92,12 @@ uint32_t Engine::send_host_frames(TxFrame* frames, uint32_t count, Instant now) 
   return used;
 }
 
-uint32_t Engine::transmit_burst(Instant now) {
+/// Sends up to `size` frames; returns how many.
+uint32_t Engine::transmit_burst(uint32_t size, Instant now) {
   const bool host = neighbours_.next_timeout() <= now;
   if (ready_.empty() && !host) return 0;
   TxFrame frames[kBurst];
-  // A lone answer is the common case for latency; bulk senders fill whole bursts.
-  const uint32_t acquired = port_.acquire_tx(frames, kBurst);
+  const uint32_t acquired = port_.acquire_tx(frames, size);
   if (acquired == 0) {
     counters_.tx_port_full++;
     return 0;
@@ -116,9 +117,10 @@ uint32_t Engine::transmit(Instant now) {
   now_ = now;
   uint32_t total = 0;
   for (uint32_t i = 0; i < kBurstsPerTurn; i++) {
-    const uint32_t sent = transmit_burst(now);
+    const uint32_t size = i == 0 ? kFirstBurst : kBurst;
+    const uint32_t sent = transmit_burst(size, now);
     total += sent;
-    if (sent < kBurst) break;
+    if (sent < size) break;
   }
   return total;
 }
