@@ -55,7 +55,7 @@ uint64_t free_hugepage_bytes(unsigned& page_shift) {
 }
 
 std::vector<std::string> build_args(const EalOptions& options, const cpu_set_t& allowed, bool huge) {
-  std::vector<std::string> args = {program_invocation_short_name, "--in-memory",
+  std::vector<std::string> args = {program_invocation_short_name,
                                    "--file-prefix=" + (kPrefix + std::to_string(getpid())),
                                    "--lcores=" + lcore_map(allowed)};
   if (options.pci_device.empty()) {
@@ -63,14 +63,18 @@ std::vector<std::string> build_args(const EalOptions& options, const cpu_set_t& 
   } else {
     args.insert(args.end(), {"-a", options.pci_device});
   }
-  if (!huge) args.insert(args.end(), {"--no-huge", "-m", std::to_string(kEalMemoryBytes >> 20)});
+  if (huge) {
+    args.push_back("--in-memory");
+  } else {
+    args.insert(args.end(), {"--no-huge", "--no-shconf", "-m", std::to_string(kEalMemoryBytes >> 20)});
+  }
   args.insert(args.end(), options.extra_args.begin(), options.extra_args.end());
   return args;
 }
 
-std::string explain(const std::string& last_error, bool huge) {
+std::string explain(const std::string& first_error, bool huge) {
   std::string text = "DPDK did not start";
-  if (!last_error.empty()) text += " (" + last_error + ")";
+  if (!first_error.empty()) text += " (" + first_error + ")";
   if (rte_errno != 0) text += std::string(": ") + rte_strerror(rte_errno);
   return text + (huge ? "; try --hugepages no, or UROCE_LOG=debug for the whole story"
                       : "; UROCE_LOG=debug shows the whole story");
@@ -119,7 +123,7 @@ bool start_eal(const EalOptions& options, std::string& error) {
   const int rc = rte_eal_init(static_cast<int>(argv.size()), argv.data());
   pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed);
   if (rc < 0) {
-    error = explain(quiet.last_error(), free_pages);
+    error = explain(quiet.first_error(), free_pages);
     return false;
   }
   // From now on who owns the engine has the lcore id, and this thread is one like any other.

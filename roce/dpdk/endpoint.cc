@@ -165,7 +165,7 @@ bool EndpointImpl::probe(std::string& error) {
   const int rc = plan_.devargs.empty() ? 0 : rte_dev_probe(plan_.devargs.c_str());
   if (rc != 0 || rte_eth_dev_get_port_by_name(name.c_str(), &plan_.options.port_id) != 0) {
     error = "DPDK cannot open port " + plan_.name;
-    if (const std::string last = quiet.last_error(); !last.empty()) error += " (" + last + ")";
+    if (const std::string last = quiet.first_error(); !last.empty()) error += " (" + last + ")";
     if (plan_.spec.kind == PortKind::kPci) {
       error += "; it has to be bound to vfio-pci: dpdk-devbind.py -b vfio-pci " + plan_.spec.device;
     }

@@ -35,7 +35,7 @@ class EndpointImpl final : public Endpoint {
   void kick() override;
 
   const PortPlan& plan() const { return plan_; }
-  const DpdkPort& port() const { return *port_; }
+  DpdkPort& port() { return *port_; }
   const PcapngWriter* capture() const { return capture_.get(); }
   uint64_t turns() const { return turns_; }
   uint64_t background_turns() const { return background_turns_; }

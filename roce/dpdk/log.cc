@@ -20,7 +20,7 @@ struct Log {
   std::mutex mutex;
   std::string pending;  // the start of a line that is not complete yet
   int quiet = 0;
-  std::string last_error;
+  std::string first_error;
 };
 
 Log& the_log() {
@@ -51,7 +51,7 @@ ssize_t on_stream_write(void* cookie, const char* data, size_t size) {
   for (size_t end; (end = log.pending.find('\n', start)) != std::string::npos; start = end + 1) {
     const std::string_view line(log.pending.data() + start, end - start);
     if (line.empty()) continue;
-    if (from_dpdk && is_error) log.last_error = line;
+    if (from_dpdk && is_error && log.first_error.empty()) log.first_error = line;
     if (!from_dpdk || log.quiet == 0 || log.level == LogLevel::kDebug) write_line(line, from_dpdk);
   }
   log.pending.erase(0, start);
@@ -115,7 +115,7 @@ QuietDpdk::QuietDpdk() {
   Log& log = ready_log();
   const std::lock_guard guard(log.mutex);
   log.quiet++;
-  log.last_error.clear();
+  log.first_error.clear();
 }
 
 QuietDpdk::~QuietDpdk() {
@@ -124,10 +124,10 @@ QuietDpdk::~QuietDpdk() {
   log.quiet--;
 }
 
-std::string QuietDpdk::last_error() const {
+std::string QuietDpdk::first_error() const {
   Log& log = the_log();
   const std::lock_guard guard(log.mutex);
-  return log.last_error;
+  return log.first_error;
 }
 
 }  // namespace uroce

@@ -26,8 +26,8 @@ class QuietDpdk {
   ~QuietDpdk();
   QuietDpdk(const QuietDpdk&) = delete;
   QuietDpdk& operator=(const QuietDpdk&) = delete;
-  /// The last error that DPDK reported since, without newline; "" if none.
-  std::string last_error() const;
+  /// The first error that DPDK reported since, without newline: the ones behind it follow from it; "" if none.
+  std::string first_error() const;
 };
 
 }  // namespace uroce
