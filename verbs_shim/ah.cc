@@ -1,0 +1,167 @@
+// Address handles: where datagrams go.
+#include <endian.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "dpdk/log.h"
+#include "operations.h"
+#include "runtime.h"
+
+using namespace uroce;
+using namespace uroce::verbs;
+
+namespace {
+
+constexpr Duration kResolvePatience = milliseconds(1000);
+
+/// A handle whose peer has answered. Null with errno when it has no route or nobody answers.
+std::unique_ptr<AddressHandle> resolved_handle(PdId pd, const ibv_ah_attr& attr) {
+  AddressVector av;
+  if (!address_vector_from(attr, av)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  std::unique_ptr<AddressHandle> handle;
+  {
+    EngineLock lock(endpoint());
+    handle = lock->create_ah(pd, av, endpoint().now());
+  }
+  if (handle == nullptr) {
+    log_message(LogLevel::kWarning, "address handle: no route to %s",
+                av.is_global ? to_string(av.dgid).c_str() : ("LID " + std::to_string(av.dlid)).c_str());
+    errno = EINVAL;
+    return nullptr;
+  }
+  if (drive_until(kResolvePatience, [&](Engine&) { return handle->resolved; })) return handle;
+  log_message(LogLevel::kWarning, "address handle: nobody answers for %s (ARP/ND)",
+              to_string(handle->path.dst_ip).c_str());
+  EngineLock lock(endpoint());
+  lock->destroy_ah(handle.get());
+  errno = ETIMEDOUT;
+  return nullptr;
+}
+
+/// The GRH area of a datagram: an IPv6 header, or an IPv4 header in its last 20 bytes.
+bool is_ipv4_area(const uint8_t* area) {
+  const uint8_t* ip = area + 20;
+  if (ip[0] != 0x45) return false;
+  uint32_t sum = 0;
+  for (unsigned i = 0; i < 20; i += 2) sum += (uint32_t{ip[i]} << 8) | ip[i + 1];
+  sum = (sum & 0xffff) + (sum >> 16);
+  sum = (sum & 0xffff) + (sum >> 16);
+  return sum == 0xffff;
+}
+
+struct GrhAddresses {
+  IpAddress from;
+  IpAddress to;
+  uint8_t traffic_class = 0;
+  uint32_t flow_label = 0;
+};
+
+bool read_grh(const ibv_grh& grh, GrhAddresses& out) {
+  const auto* area = reinterpret_cast<const uint8_t*>(&grh);
+  if (is_ipv4_area(area)) {
+    uint32_t address;
+    std::memcpy(&address, area + 32, 4);
+    out.from = IpAddress::v4(be32toh(address));
+    std::memcpy(&address, area + 36, 4);
+    out.to = IpAddress::v4(be32toh(address));
+    out.traffic_class = area[21];
+    return true;
+  }
+  const uint32_t word = be32toh(grh.version_tclass_flow);
+  if (word >> 28 != 6) return false;
+  std::memcpy(out.from.bytes.data(), grh.sgid.raw, 16);
+  std::memcpy(out.to.bytes.data(), grh.dgid.raw, 16);
+  out.traffic_class = static_cast<uint8_t>(word >> 20);
+  out.flow_label = word & IB_GRH_FLOWLABEL_MASK;
+  return true;
+}
+
+/// Our own GID that a datagram was sent to, by index; for a multicast one, the first of its address family.
+int gid_index_of(const IpAddress& ip) {
+  EngineLock lock(endpoint());
+  const std::span<const LocalAddress> gids = lock->gids();
+  for (size_t i = 0; i < gids.size(); i++) {
+    const bool same = ip.is_multicast() ? gids[i].ip.is_v4() == ip.is_v4() : gids[i].ip == ip;
+    if (same) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+}  // namespace
+
+UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  std::unique_ptr<AddressHandle> handle = resolved_handle(from(pd).id, *attr);
+  if (handle == nullptr) return nullptr;
+  auto* ah = new Ah{};
+  ah->context = pd->context;
+  ah->pd = pd;
+  ah->handle = next_handle();
+  ah->address = std::move(handle);
+  count_object(pd->context, 1);
+  return ah;
+}
+
+UROCE_VERBS_EXPORT int ibv_destroy_ah(ibv_ah* base) {
+  Ah& ah = from(base);
+  {
+    EngineLock lock(endpoint());
+    lock->destroy_ah(ah.address.get());
+  }
+  count_object(ah.context, -1);
+  delete &ah;
+  return 0;
+}
+
+UROCE_VERBS_EXPORT int ibv_init_ah_from_wc(ibv_context*, uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attr) {
+  *attr = {};
+  attr->dlid = wc->slid;
+  attr->sl = wc->sl;
+  attr->src_path_bits = wc->dlid_path_bits;
+  attr->port_num = port;
+  if ((wc->wc_flags & IBV_WC_GRH) == 0) return 0;
+  GrhAddresses addresses;
+  const int index = grh != nullptr && read_grh(*grh, addresses) ? gid_index_of(addresses.to) : -1;
+  if (port != 1 || index < 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  attr->is_global = 1;
+  std::memcpy(attr->grh.dgid.raw, addresses.from.bytes.data(), 16);
+  attr->grh.sgid_index = static_cast<uint8_t>(index);
+  attr->grh.traffic_class = addresses.traffic_class;
+  attr->grh.flow_label = addresses.flow_label;
+  attr->grh.hop_limit = 64;
+  return 0;
+}
+
+UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port) {
+  ibv_ah_attr attr;
+  if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr) != 0) return nullptr;
+  return ibv_create_ah(pd, &attr);
+}
+
+UROCE_VERBS_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr* attr, uint8_t mac[ETHERNET_LL_SIZE],
+                                                   uint16_t* vlan) {
+  PdId pd;
+  {
+    EngineLock lock(endpoint());
+    pd = lock->allocate_pd();
+  }
+  if (pd == 0) return ENOMEM;
+  std::unique_ptr<AddressHandle> handle = resolved_handle(pd, *attr);
+  const int error = handle != nullptr ? 0 : errno;
+  if (handle != nullptr) {
+    std::memcpy(mac, handle->path.dst_mac.bytes.data(), ETHERNET_LL_SIZE);
+    constexpr uint16_t kNoVlan = 0xffff;
+    if (vlan != nullptr) *vlan = handle->path.vlan_id != 0 ? handle->path.vlan_id : kNoVlan;
+  }
+  EngineLock lock(endpoint());
+  if (handle != nullptr) lock->destroy_ah(handle.get());
+  lock->deallocate_pd(pd);
+  return error;
+}

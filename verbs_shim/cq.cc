@@ -1,0 +1,193 @@
+// Completion queues: create, poll, arm, resize, destroy.
+#include <algorithm>
+#include <cerrno>
+
+#include "dpdk/log.h"
+#include "operations.h"
+#include "runtime.h"
+
+using namespace uroce;
+using namespace uroce::verbs;
+
+static_assert(int{static_cast<int>(WcStatus::kSuccess)} == IBV_WC_SUCCESS);
+static_assert(static_cast<int>(WcStatus::kLocLenErr) == IBV_WC_LOC_LEN_ERR);
+static_assert(static_cast<int>(WcStatus::kLocQpOpErr) == IBV_WC_LOC_QP_OP_ERR);
+static_assert(static_cast<int>(WcStatus::kLocEecOpErr) == IBV_WC_LOC_EEC_OP_ERR);
+static_assert(static_cast<int>(WcStatus::kLocProtErr) == IBV_WC_LOC_PROT_ERR);
+static_assert(static_cast<int>(WcStatus::kWrFlushErr) == IBV_WC_WR_FLUSH_ERR);
+static_assert(static_cast<int>(WcStatus::kMwBindErr) == IBV_WC_MW_BIND_ERR);
+static_assert(static_cast<int>(WcStatus::kBadRespErr) == IBV_WC_BAD_RESP_ERR);
+static_assert(static_cast<int>(WcStatus::kLocAccessErr) == IBV_WC_LOC_ACCESS_ERR);
+static_assert(static_cast<int>(WcStatus::kRemInvReqErr) == IBV_WC_REM_INV_REQ_ERR);
+static_assert(static_cast<int>(WcStatus::kRemAccessErr) == IBV_WC_REM_ACCESS_ERR);
+static_assert(static_cast<int>(WcStatus::kRemOpErr) == IBV_WC_REM_OP_ERR);
+static_assert(static_cast<int>(WcStatus::kRetryExcErr) == IBV_WC_RETRY_EXC_ERR);
+static_assert(static_cast<int>(WcStatus::kRnrRetryExcErr) == IBV_WC_RNR_RETRY_EXC_ERR);
+static_assert(static_cast<int>(WcStatus::kLocRddViolErr) == IBV_WC_LOC_RDD_VIOL_ERR);
+static_assert(static_cast<int>(WcStatus::kRemInvRdReqErr) == IBV_WC_REM_INV_RD_REQ_ERR);
+static_assert(static_cast<int>(WcStatus::kRemAbortErr) == IBV_WC_REM_ABORT_ERR);
+static_assert(static_cast<int>(WcStatus::kInvEecnErr) == IBV_WC_INV_EECN_ERR);
+static_assert(static_cast<int>(WcStatus::kInvEecStateErr) == IBV_WC_INV_EEC_STATE_ERR);
+static_assert(static_cast<int>(WcStatus::kFatalErr) == IBV_WC_FATAL_ERR);
+static_assert(static_cast<int>(WcStatus::kRespTimeoutErr) == IBV_WC_RESP_TIMEOUT_ERR);
+static_assert(static_cast<int>(WcStatus::kGeneralErr) == IBV_WC_GENERAL_ERR);
+static_assert(static_cast<int>(WcOpcode::kSend) == IBV_WC_SEND);
+static_assert(static_cast<int>(WcOpcode::kRdmaWrite) == IBV_WC_RDMA_WRITE);
+static_assert(static_cast<int>(WcOpcode::kRdmaRead) == IBV_WC_RDMA_READ);
+static_assert(static_cast<int>(WcOpcode::kCompSwap) == IBV_WC_COMP_SWAP);
+static_assert(static_cast<int>(WcOpcode::kFetchAdd) == IBV_WC_FETCH_ADD);
+static_assert(static_cast<int>(WcOpcode::kBindMw) == IBV_WC_BIND_MW);
+static_assert(static_cast<int>(WcOpcode::kLocalInv) == IBV_WC_LOCAL_INV);
+static_assert(static_cast<int>(WcOpcode::kRecv) == IBV_WC_RECV);
+static_assert(static_cast<int>(WcOpcode::kRecvRdmaWithImm) == IBV_WC_RECV_RDMA_WITH_IMM);
+static_assert(int{kWcGrh} == IBV_WC_GRH && int{kWcWithImm} == IBV_WC_WITH_IMM && int{kWcWithInv} == IBV_WC_WITH_INV);
+
+namespace {
+
+// Completions that are there are handed out at once, but somebody has to keep receiving: after this many, a turn.
+constexpr uint32_t kTakenPerTurn = 16;
+constexpr uint32_t kPollBatch = 32;
+
+void to_wc(const Completion& from, ibv_wc& to) {
+  to.wr_id = from.wr_id;
+  to.status = static_cast<ibv_wc_status>(from.status);
+  to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
+  to.vendor_err = static_cast<uint32_t>(from.cause);
+  to.byte_len = from.byte_len;
+  to.imm_data = from.imm_or_rkey;
+  to.qp_num = from.qp_num;
+  to.src_qp = from.src_qp;
+  to.wc_flags = from.flags;
+  to.pkey_index = from.pkey_index;
+  to.slid = 0;
+  to.sl = from.sl;
+  to.dlid_path_bits = 0;
+}
+
+Cq* create(ibv_context* context, uint32_t cqe, void* cq_context, ibv_comp_channel* channel, uint32_t comp_vector) {
+  if (cqe == 0 || cqe > kMaxCqe || comp_vector >= static_cast<uint32_t>(context->num_comp_vectors)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  auto* cq = new Cq{};
+  {
+    EngineLock lock(endpoint());
+    cq->queue = lock->create_cq(cqe, cq);
+  }
+  if (cq->queue == nullptr) {
+    delete cq;
+    errno = ENOMEM;
+    return nullptr;
+  }
+  cq->context = context;
+  cq->channel = channel;
+  cq->cq_context = cq_context;
+  cq->handle = next_handle();
+  cq->cqe = static_cast<int>(cqe);
+  pthread_mutex_init(&cq->mutex, nullptr);
+  pthread_cond_init(&cq->cond, nullptr);
+  if (channel != nullptr) {
+    const std::lock_guard guard(from(channel).mutex);
+    channel->refcnt++;
+  }
+  count_object(context, 1);
+  return cq;
+}
+
+}  // namespace
+
+namespace uroce::verbs {
+
+int poll_cq(ibv_cq* base, int entries, ibv_wc* wc) {
+  Cq& cq = from(base);
+  Completion batch[kPollBatch];
+  int total = 0;
+  EngineLock lock(endpoint());
+  bool turned = false;
+  while (total < entries) {
+    const uint32_t wanted = std::min(static_cast<uint32_t>(entries - total), kPollBatch);
+    const uint32_t taken = cq.queue->poll({batch, wanted});
+    for (uint32_t i = 0; i < taken; i++) to_wc(batch[i], wc[total + static_cast<int>(i)]);
+    total += static_cast<int>(taken);
+    cq.taken_since_turn += taken;
+    if (taken == wanted) continue;
+    if (turned || total != 0) break;
+    endpoint().drive();
+    turned = true;
+    cq.taken_since_turn = 0;
+  }
+  if (!turned && cq.taken_since_turn >= kTakenPerTurn) {
+    endpoint().drive();
+    cq.taken_since_turn = 0;
+  }
+  return total;
+}
+
+int req_notify_cq(ibv_cq* base, int solicited_only) {
+  {
+    EngineLock lock(endpoint());
+    from(base).queue->arm(solicited_only != 0);
+  }
+  endpoint().kick();
+  return 0;
+}
+
+ibv_cq_ex* create_cq_extended(ibv_context* context, ibv_cq_init_attr_ex* attr) {
+  constexpr uint64_t kOffered = uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                                IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+  constexpr uint32_t kFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  const uint32_t flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
+  if ((attr->wc_flags & ~kOffered) != 0 || (flags & ~kFlags) != 0 ||
+      (attr->comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0) {
+    log_message(LogLevel::kInfo, "ibv_create_cq_ex: wc_flags 0x%llx, flags 0x%x, comp_mask 0x%x: not all supported",
+                static_cast<unsigned long long>(attr->wc_flags), flags, attr->comp_mask);
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  Cq* cq = create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
+  if (cq == nullptr) return nullptr;
+  cq->single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+  fill_cq_readers(*cq);
+  return cq;
+}
+
+}  // namespace uroce::verbs
+
+UROCE_VERBS_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
+                                         int comp_vector) {
+  if (cqe < 0 || comp_vector < 0) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  Cq* cq = create(context, static_cast<uint32_t>(cqe), cq_context, channel, static_cast<uint32_t>(comp_vector));
+  return cq != nullptr ? cq->base() : nullptr;
+}
+
+UROCE_VERBS_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
+  if (cqe <= 0 || static_cast<uint32_t>(cqe) > kMaxCqe) return EINVAL;
+  EngineLock lock(endpoint());
+  if (!from(cq).queue->resize(static_cast<uint32_t>(cqe))) return EINVAL;
+  cq->cqe = cqe;
+  return 0;
+}
+
+UROCE_VERBS_EXPORT int ibv_destroy_cq(ibv_cq* base) {
+  Cq& cq = from(base);
+  {
+    EngineLock lock(endpoint());
+    if (!lock->destroy_cq(cq.queue)) return EBUSY;
+  }
+  if (cq.channel != nullptr) {
+    Channel& channel = from(cq.channel);
+    channel.forget(cq);
+    wait_for_acks(cq.mutex, cq.cond, cq.comp_events_completed, cq.events_taken);
+    const std::lock_guard guard(channel.mutex);
+    channel.refcnt--;
+  }
+  wait_for_acks(cq.mutex, cq.cond, cq.async_events_completed, from(cq.context).async.forget(cq));
+  pthread_cond_destroy(&cq.cond);
+  pthread_mutex_destroy(&cq.mutex);
+  count_object(cq.context, -1);
+  delete &cq;
+  return 0;
+}

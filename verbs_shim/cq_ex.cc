@@ -1,0 +1,89 @@
+// The extended polling interface: one completion at a time, its fields read one by one.
+#include <cerrno>
+#include <ctime>
+
+#include "operations.h"
+#include "runtime.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+constexpr uint32_t kTakenPerTurn = 16;
+
+bool take_next(Cq& cq) {
+  EngineLock lock(endpoint());
+  uint32_t taken = cq.queue->poll({&cq.current, 1});
+  if (taken == 0 || ++cq.taken_since_turn >= kTakenPerTurn) {
+    endpoint().drive();
+    cq.taken_since_turn = 0;
+    if (taken == 0) taken = cq.queue->poll({&cq.current, 1});
+  }
+  if (taken == 0) return false;
+  cq.wr_id = cq.current.wr_id;
+  cq.status = static_cast<ibv_wc_status>(cq.current.status);
+  return true;
+}
+
+int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
+  if (attr->comp_mask != 0) return EINVAL;
+  Cq& cq = from(base);
+  if (!cq.single_threaded) cq.poll_mutex.lock();
+  if (take_next(cq)) return 0;
+  if (!cq.single_threaded) cq.poll_mutex.unlock();
+  return ENOENT;
+}
+
+int next_poll(ibv_cq_ex* base) { return take_next(from(base)) ? 0 : ENOENT; }
+
+void end_poll(ibv_cq_ex* base) {
+  Cq& cq = from(base);
+  if (!cq.single_threaded) cq.poll_mutex.unlock();
+}
+
+ibv_wc_opcode read_opcode(ibv_cq_ex* cq) { return static_cast<ibv_wc_opcode>(from(cq).current.opcode); }
+uint32_t read_vendor_err(ibv_cq_ex* cq) { return static_cast<uint32_t>(from(cq).current.cause); }
+uint32_t read_byte_len(ibv_cq_ex* cq) { return from(cq).current.byte_len; }
+__be32 read_imm_data(ibv_cq_ex* cq) { return from(cq).current.imm_or_rkey; }
+uint32_t read_qp_num(ibv_cq_ex* cq) { return from(cq).current.qp_num; }
+uint32_t read_src_qp(ibv_cq_ex* cq) { return from(cq).current.src_qp; }
+unsigned read_wc_flags(ibv_cq_ex* cq) { return from(cq).current.flags; }
+uint32_t read_slid(ibv_cq_ex*) { return 0; }
+uint8_t read_sl(ibv_cq_ex* cq) { return from(cq).current.sl; }
+uint8_t read_dlid_path_bits(ibv_cq_ex*) { return 0; }
+uint64_t read_completion_ts(ibv_cq_ex* cq) { return static_cast<uint64_t>(from(cq).current.timestamp_ns); }
+uint16_t read_cvlan(ibv_cq_ex*) { return 0; }
+uint32_t read_flow_tag(ibv_cq_ex*) { return 0; }
+void read_tm_info(ibv_cq_ex*, ibv_wc_tm_info* info) { *info = {}; }
+
+uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
+  timespec wall;
+  clock_gettime(CLOCK_REALTIME, &wall);
+  const int64_t wall_ns = wall.tv_sec * int64_t{1000000000} + wall.tv_nsec;
+  return static_cast<uint64_t>(wall_ns - (endpoint().now().ns - from(cq).current.timestamp_ns));
+}
+
+}  // namespace
+
+void fill_cq_readers(Cq& cq) {
+  cq.start_poll = start_poll;
+  cq.next_poll = next_poll;
+  cq.end_poll = end_poll;
+  cq.read_opcode = read_opcode;
+  cq.read_vendor_err = read_vendor_err;
+  cq.read_byte_len = read_byte_len;
+  cq.read_imm_data = read_imm_data;
+  cq.read_qp_num = read_qp_num;
+  cq.read_src_qp = read_src_qp;
+  cq.read_wc_flags = read_wc_flags;
+  cq.read_slid = read_slid;
+  cq.read_sl = read_sl;
+  cq.read_dlid_path_bits = read_dlid_path_bits;
+  cq.read_completion_ts = read_completion_ts;
+  cq.read_cvlan = read_cvlan;
+  cq.read_flow_tag = read_flow_tag;
+  cq.read_tm_info = read_tm_info;
+  cq.read_completion_wallclock_ns = read_completion_wallclock_ns;
+}
+
+}  // namespace uroce::verbs

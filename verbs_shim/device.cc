@@ -1,0 +1,122 @@
+// Listing, naming, opening and closing the device.
+#include <fcntl.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "dpdk/log.h"
+#include "identity.h"
+#include "objects.h"
+#include "operations.h"
+#include "runtime.h"
+
+using namespace uroce;
+using namespace uroce::verbs;
+
+namespace {
+
+Device& the_device() {
+  static Device* const device = [] {
+    auto* d = new Device{};
+    d->node_type = IBV_NODE_CA;
+    d->transport_type = IBV_TRANSPORT_IB;
+    std::snprintf(d->name, sizeof d->name, "%s", kDeviceName);
+    std::snprintf(d->dev_name, sizeof d->dev_name, "%s", kUverbsName);
+    std::snprintf(d->dev_path, sizeof d->dev_path, "/sys/class/infiniband_verbs/%s", kUverbsName);
+    std::snprintf(d->ibdev_path, sizeof d->ibdev_path, "/sys/class/infiniband/%s", kDeviceName);
+    return d;
+  }();
+  return *device;
+}
+
+}  // namespace
+
+UROCE_VERBS_EXPORT ibv_device** ibv_get_device_list(int* num_devices) {
+  if (num_devices != nullptr) *num_devices = 0;
+  EndpointIdentity identity;
+  if (!Runtime::get().identify(identity)) {
+    errno = ENODEV;
+    return nullptr;
+  }
+  auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
+  if (list == nullptr) return nullptr;
+  list[0] = &the_device();
+  if (num_devices != nullptr) *num_devices = 1;
+  return list;
+}
+
+UROCE_VERBS_EXPORT void ibv_free_device_list(ibv_device** list) { std::free(list); }
+
+UROCE_VERBS_EXPORT const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+
+UROCE_VERBS_EXPORT int ibv_get_device_index(ibv_device*) { return 0; }
+
+UROCE_VERBS_EXPORT __be64 ibv_get_device_guid(ibv_device*) {
+  EndpointIdentity identity;
+  return Runtime::get().identify(identity) ? guid_of(identity.mac) : 0;
+}
+
+UROCE_VERBS_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
+  if (!Runtime::get().open()) return nullptr;
+  auto* context = new Context{};
+  fill_operations(*context);
+  ibv_context& base = context->verbs.context;
+  base.device = device;
+  base.async_fd = context->async.fd();
+  base.cmd_fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC));
+  base.num_comp_vectors = 1;
+  pthread_mutex_init(&base.mutex, nullptr);
+  base.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  if (base.async_fd < 0 || base.cmd_fd < 0) {
+    const int error = errno;
+    log_message(LogLevel::kError, "cannot open the device: no file descriptors: %s", std::strerror(error));
+    if (base.cmd_fd >= 0) syscall(SYS_close, base.cmd_fd);
+    delete context;
+    errno = error;
+    return nullptr;
+  }
+  return &base;
+}
+
+UROCE_VERBS_EXPORT int ibv_close_device(ibv_context* base) {
+  Context& context = from(base);
+  syscall(SYS_close, base->cmd_fd);
+  uint32_t left;
+  {
+    const std::lock_guard guard(context.mutex);
+    left = context.objects;
+  }
+  if (left != 0) {
+    // Legal, if untidy: the kernel would clean up. Our objects still point at the context.
+    log_message(LogLevel::kInfo, "the device was closed with %u objects alive", left);
+    return 0;
+  }
+  pthread_mutex_destroy(&base->mutex);
+  delete &context;
+  return 0;
+}
+
+namespace uroce::verbs {
+
+uint32_t next_handle() {
+  static std::atomic<uint32_t> counter{0};
+  return counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+void count_object(ibv_context* base, int difference) {
+  Context& context = from(base);
+  const std::lock_guard guard(context.mutex);
+  context.objects += static_cast<uint32_t>(difference);
+}
+
+void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t taken) {
+  pthread_mutex_lock(&mutex);
+  while (acknowledged != taken) pthread_cond_wait(&cond, &mutex);
+  pthread_mutex_unlock(&mutex);
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,56 @@
+// A descriptor that counts events: a program polls it, makes it non-blocking, duplicates it, as it would the kernel's.
+//
+// Each waiting event is one count of an eventfd in semaphore mode, so that whether taking one blocks is decided by the
+// descriptor's own O_NONBLOCK flag. System calls are made directly: other preloaded libraries (rsockets) wrap the
+// functions of libc.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+namespace uroce::verbs {
+
+class EventFd {
+ public:
+  EventFd() : fd_(static_cast<int>(syscall(SYS_eventfd2, 0, EFD_SEMAPHORE | EFD_CLOEXEC))) {}
+  ~EventFd() {
+    if (fd_ >= 0) syscall(SYS_close, fd_);
+  }
+  EventFd(const EventFd&) = delete;
+  EventFd& operator=(const EventFd&) = delete;
+
+  int fd() const { return fd_; }
+
+  void add() {
+    const uint64_t one = 1;
+    if (syscall(SYS_write, fd_, &one, sizeof one) < 0) {
+      // Only possible when the program closed our descriptor.
+    }
+  }
+
+  /// Takes one count, waiting for it unless the program made the descriptor non-blocking. False: errno says why.
+  bool take() {
+    uint64_t value = 0;
+    return syscall(SYS_read, fd_, &value, sizeof value) == static_cast<long>(sizeof value);
+  }
+
+  /// Takes one count if there is one.
+  bool try_take() {
+    uint64_t value = 0;
+    iovec piece{&value, sizeof value};
+    return preadv2(fd_, &piece, 1, -1, RWF_NOWAIT) == static_cast<ssize_t>(sizeof value);
+  }
+
+  bool blocking() const { return (fcntl(fd_, F_GETFL) & O_NONBLOCK) == 0; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace uroce::verbs

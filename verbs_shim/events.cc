@@ -1,0 +1,100 @@
+// Async events.
+#include <algorithm>
+#include <cerrno>
+
+#include "objects.h"
+
+using namespace uroce;
+using namespace uroce::verbs;
+
+namespace {
+
+/// What an event is about: the structure whose acknowledgements count, and where its taken events are counted.
+struct Subject {
+  pthread_mutex_t* mutex = nullptr;
+  pthread_cond_t* cond = nullptr;
+  uint32_t* acknowledged = nullptr;
+  uint32_t* taken = nullptr;
+};
+
+Subject subject_of(const ibv_async_event& event) {
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR: {
+      Cq& cq = from(event.element.cq);
+      return {&cq.mutex, &cq.cond, &cq.async_events_completed, &cq.async_taken};
+    }
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED: {
+      ibv_qp* qp = event.element.qp;
+      return {&qp->mutex, &qp->cond, &qp->events_completed, &from(qp).async_taken};
+    }
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED: {
+      ibv_srq* srq = event.element.srq;
+      return {&srq->mutex, &srq->cond, &srq->events_completed, &from(srq).async_taken};
+    }
+    default:
+      return {};
+  }
+}
+
+bool is_about(const ibv_async_event& event, const void* object) {
+  return subject_of(event).mutex != nullptr && event.element.qp == object;
+}
+
+}  // namespace
+
+namespace uroce::verbs {
+
+void AsyncQueue::push(const ibv_async_event& event) {
+  const std::lock_guard guard(mutex_);
+  events_.push_back(event);
+  event_fd_.add();
+}
+
+int AsyncQueue::take(ibv_async_event& event) {
+  for (;;) {
+    if (!event_fd_.take()) return -1;
+    const std::lock_guard guard(mutex_);
+    if (events_.empty()) continue;  // it went away with its object
+    event = events_.front();
+    events_.pop_front();
+    if (const Subject subject = subject_of(event); subject.taken != nullptr) (*subject.taken)++;
+    return 0;
+  }
+}
+
+template <typename Object>
+uint32_t AsyncQueue::forget(Object& object) {
+  const std::lock_guard guard(mutex_);
+  const auto gone = std::remove_if(events_.begin(), events_.end(),
+                                   [&](const ibv_async_event& event) { return is_about(event, &object); });
+  for (auto i = events_.end() - gone; i != 0; i--) event_fd_.try_take();
+  events_.erase(gone, events_.end());
+  return object.async_taken;
+}
+
+template uint32_t AsyncQueue::forget(Cq&);
+template uint32_t AsyncQueue::forget(QueuePair&);
+template uint32_t AsyncQueue::forget(Srq&);
+
+}  // namespace uroce::verbs
+
+UROCE_VERBS_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+  return from(context).async.take(*event);
+}
+
+UROCE_VERBS_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
+  const Subject subject = subject_of(*event);
+  if (subject.mutex == nullptr) return;  // the port's and the device's events belong to no object that can go away
+  pthread_mutex_lock(subject.mutex);
+  (*subject.acknowledged)++;
+  pthread_cond_signal(subject.cond);
+  pthread_mutex_unlock(subject.mutex);
+}

@@ -1,0 +1,118 @@
+// What is not there (yet): every remaining entry point, as a symbol or in a table.
+#include <cstring>
+
+#include "operations.h"
+#include "refusal.h"
+
+using namespace uroce::verbs;
+
+struct ibv_dmah;
+struct ibv_dmah_init_attr;
+struct ibv_mr_init_attr;
+struct ibv_buf;
+struct ibv_buf_init_attr;
+
+// Multicast: the engine does not join groups.
+UROCE_VERBS_EXPORT int ibv_attach_mcast(ibv_qp*, const ibv_gid*, uint16_t) { return refuse<int, "ibv_attach_mcast">(); }
+UROCE_VERBS_EXPORT int ibv_detach_mcast(ibv_qp*, const ibv_gid*, uint16_t) { return refuse<int, "ibv_detach_mcast">(); }
+
+// Objects of other processes, and memory of other devices.
+UROCE_VERBS_EXPORT ibv_context* ibv_import_device(int) { return refuse<ibv_context*, "ibv_import_device">(); }
+UROCE_VERBS_EXPORT ibv_pd* ibv_import_pd(ibv_context*, uint32_t) { return refuse<ibv_pd*, "ibv_import_pd">(); }
+UROCE_VERBS_EXPORT void ibv_unimport_pd(ibv_pd*) { refuse<void, "ibv_unimport_pd">(); }
+UROCE_VERBS_EXPORT ibv_mr* ibv_import_mr(ibv_pd*, uint32_t) { return refuse<ibv_mr*, "ibv_import_mr">(); }
+UROCE_VERBS_EXPORT void ibv_unimport_mr(ibv_mr*) { refuse<void, "ibv_unimport_mr">(); }
+UROCE_VERBS_EXPORT ibv_dm* ibv_import_dm(ibv_context*, uint32_t) { return refuse<ibv_dm*, "ibv_import_dm">(); }
+UROCE_VERBS_EXPORT void ibv_unimport_dm(ibv_dm*) { refuse<void, "ibv_unimport_dm">(); }
+UROCE_VERBS_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, int) {
+  return refuse<ibv_mr*, "ibv_reg_dmabuf_mr">();
+}
+UROCE_VERBS_EXPORT ibv_mr* ibv_reg_mr_ex(ibv_pd*, ibv_mr_init_attr*) { return refuse<ibv_mr*, "ibv_reg_mr_ex">(); }
+UROCE_VERBS_EXPORT ibv_dmah* ibv_alloc_dmah(ibv_context*, ibv_dmah_init_attr*) {
+  return refuse<ibv_dmah*, "ibv_alloc_dmah">();
+}
+UROCE_VERBS_EXPORT int ibv_dealloc_dmah(ibv_dmah*) { return refuse<int, "ibv_dealloc_dmah">(); }
+UROCE_VERBS_EXPORT int ibv_dm_export_dmabuf_fd(ibv_dm*) {
+  refuse<void, "ibv_dm_export_dmabuf_fd">();
+  return -1;  // what is returned is a descriptor
+}
+UROCE_VERBS_EXPORT ibv_buf* ibv_alloc_buf(ibv_pd*, ibv_buf_init_attr*) { return refuse<ibv_buf*, "ibv_alloc_buf">(); }
+UROCE_VERBS_EXPORT int ibv_free_buf(ibv_buf*) { return refuse<int, "ibv_free_buf">(); }
+UROCE_VERBS_EXPORT ibv_mr* ibv_reg_buf_mr(ibv_pd*, ibv_buf*, uint64_t, size_t, int) {
+  return refuse<ibv_mr*, "ibv_reg_buf_mr">();
+}
+
+// Vendor-specific connection establishment: this vendor has none. Programs ask as a matter of course: no log line.
+UROCE_VERBS_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece* ece) {
+  std::memset(ece, 0, sizeof *ece);
+  return EOPNOTSUPP;
+}
+UROCE_VERBS_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece*) { return EOPNOTSUPP; }
+
+// Drivers register with the real library.
+UROCE_VERBS_EXPORT void ibv_register_driver(const char*, void*) { refuse<void, "ibv_register_driver">(); }
+
+namespace uroce::verbs {
+
+#define UROCE_REFUSE(table, member) (table).member = Refusal<decltype((table).member)>::call<#member>
+
+void fill_refusals(Context& context) {
+  verbs_context& v = context.verbs;
+  UROCE_REFUSE(v, advise_mr);
+  UROCE_REFUSE(v, alloc_null_mr);
+  UROCE_REFUSE(v, read_counters);
+  UROCE_REFUSE(v, attach_counters_point_flow);
+  UROCE_REFUSE(v, create_counters);
+  UROCE_REFUSE(v, destroy_counters);
+  UROCE_REFUSE(v, reg_dm_mr);
+  UROCE_REFUSE(v, alloc_dm);
+  UROCE_REFUSE(v, free_dm);
+  UROCE_REFUSE(v, modify_flow_action_esp);
+  UROCE_REFUSE(v, destroy_flow_action);
+  UROCE_REFUSE(v, create_flow_action_esp);
+  UROCE_REFUSE(v, modify_qp_rate_limit);
+  UROCE_REFUSE(v, alloc_parent_domain);
+  UROCE_REFUSE(v, dealloc_td);
+  UROCE_REFUSE(v, alloc_td);
+  UROCE_REFUSE(v, modify_cq);
+  UROCE_REFUSE(v, post_srq_ops);
+  UROCE_REFUSE(v, destroy_rwq_ind_table);
+  UROCE_REFUSE(v, create_rwq_ind_table);
+  UROCE_REFUSE(v, destroy_wq);
+  UROCE_REFUSE(v, modify_wq);
+  UROCE_REFUSE(v, create_wq);
+  UROCE_REFUSE(v, ibv_destroy_flow);
+  UROCE_REFUSE(v, ibv_create_flow);
+  UROCE_REFUSE(v, open_qp);
+  UROCE_REFUSE(v, get_srq_num);
+  UROCE_REFUSE(v, open_xrcd);
+  UROCE_REFUSE(v, close_xrcd);
+
+  ibv_context_ops& ops = v.context.ops;
+  UROCE_REFUSE(ops, _compat_alloc_pd);
+  UROCE_REFUSE(ops, _compat_dealloc_pd);
+  UROCE_REFUSE(ops, _compat_reg_mr);
+  UROCE_REFUSE(ops, _compat_rereg_mr);
+  UROCE_REFUSE(ops, _compat_dereg_mr);
+  UROCE_REFUSE(ops, _compat_create_cq);
+  UROCE_REFUSE(ops, _compat_cq_event);
+  UROCE_REFUSE(ops, _compat_resize_cq);
+  UROCE_REFUSE(ops, _compat_destroy_cq);
+  UROCE_REFUSE(ops, _compat_create_srq);
+  UROCE_REFUSE(ops, _compat_modify_srq);
+  UROCE_REFUSE(ops, _compat_query_srq);
+  UROCE_REFUSE(ops, _compat_destroy_srq);
+  UROCE_REFUSE(ops, _compat_create_qp);
+  UROCE_REFUSE(ops, _compat_query_qp);
+  UROCE_REFUSE(ops, _compat_modify_qp);
+  UROCE_REFUSE(ops, _compat_destroy_qp);
+  UROCE_REFUSE(ops, _compat_create_ah);
+  UROCE_REFUSE(ops, _compat_destroy_ah);
+  UROCE_REFUSE(ops, _compat_attach_mcast);
+  UROCE_REFUSE(ops, _compat_detach_mcast);
+  UROCE_REFUSE(ops, _compat_async_event);
+}
+
+#undef UROCE_REFUSE
+
+}  // namespace uroce::verbs

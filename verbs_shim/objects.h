@@ -1,0 +1,203 @@
+// What a program's handles point at. Each object begins with the public structure, then room for what later releases
+// of rdma-core append to it, then our own state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/engine.h"
+#include "event_fd.h"
+#include "shim.h"
+
+namespace uroce::verbs {
+
+/// Room behind every public structure for members of later releases, and zeros for provider libraries that look for
+/// their own private block there (mlx5dv_is_supported does).
+inline constexpr size_t kForeignRoom = 512;
+
+struct Device : ibv_device {
+  uint8_t foreign[kForeignRoom];
+};
+
+struct Cq;
+struct QueuePair;
+struct Srq;
+
+/// The part of a context that programs know. verbs_context grows at its head.
+struct ContextAbi {
+  void* ops_after_v44[6];  // reg_mr_ex ... free_buf: not offered
+  verbs_context verbs;
+  uint8_t foreign[kForeignRoom];
+};
+inline constexpr size_t kVerbsContextBytesV64 = 696;
+static_assert(offsetof(ContextAbi, foreign) == kVerbsContextBytesV64);
+static_assert(offsetof(ContextAbi, verbs) == sizeof(ContextAbi::ops_after_v44));
+
+/// Async events wait here until the program takes them. Errors only: allocation is allowed.
+class AsyncQueue {
+ public:
+  int fd() const { return event_fd_.fd(); }
+  void push(const ibv_async_event& event);
+  int take(ibv_async_event& event);  // as ibv_get_async_event
+  /// Drops what is queued for an object that goes away. Returns how many of its events the program has taken.
+  template <typename Object>
+  uint32_t forget(Object& object);
+
+ private:
+  std::mutex mutex_;
+  EventFd event_fd_;
+  std::deque<ibv_async_event> events_;
+};
+
+struct Context : ContextAbi {
+  AsyncQueue async;
+  std::mutex mutex;
+  uint32_t objects = 0;  // still alive when the context is closed: then it stays
+};
+
+struct Pd : ibv_pd {
+  uint8_t foreign[kForeignRoom];
+  PdId id;
+};
+
+struct Mr : ibv_mr {
+  uint8_t foreign[kForeignRoom];
+  uint64_t iova;
+  uint32_t access;
+};
+
+struct Mw : ibv_mw {
+  uint8_t foreign[kForeignRoom];
+  uint32_t current_rkey;  // after the binds posted so far
+};
+
+struct Ah : ibv_ah {
+  uint8_t foreign[kForeignRoom];
+  std::unique_ptr<AddressHandle> address;
+};
+
+/// Completion events wait here, in a list through the queues themselves: raising one allocates nothing.
+struct Channel : ibv_comp_channel {
+  uint8_t foreign[kForeignRoom];
+  EventFd event_fd;
+  std::mutex mutex;
+  Cq* first = nullptr;
+  Cq* last = nullptr;
+
+  void push(Cq& cq);
+  Cq* pop();
+  void forget(Cq& cq);
+};
+
+struct Cq : ibv_cq_ex {
+  uint8_t foreign[kForeignRoom];
+  CompletionQueue* queue = nullptr;
+  uint32_t taken_since_turn = 0;
+  Completion current;     // what the read_* functions of the extended interface look at
+  std::mutex poll_mutex;  // held from start_poll to end_poll
+  bool single_threaded = false;
+  // Under the channel's mutex.
+  Cq* next_in_channel = nullptr;
+  uint32_t events_waiting = 0;
+  uint32_t events_taken = 0;
+  uint32_t async_taken = 0;  // under the context's async queue's mutex
+
+  ibv_cq* base() { return reinterpret_cast<ibv_cq*>(static_cast<ibv_cq_ex*>(this)); }
+};
+static_assert(offsetof(ibv_cq_ex, comp_mask) == sizeof(ibv_cq));
+
+struct Srq : ibv_srq {
+  uint8_t foreign[kForeignRoom];
+  SharedReceiveQueue* queue = nullptr;
+  uint32_t async_taken = 0;
+};
+
+/// What ibv_wr_* has built since ibv_wr_start. Nothing reaches the engine before ibv_wr_complete.
+class WrBuilder {
+ public:
+  /// `max_wr` work requests with `max_sge` elements or `max_inline` bytes each.
+  void reserve(uint32_t max_wr, uint32_t max_sge, uint32_t max_inline);
+  void start() {
+    mutex_.lock();
+    count_ = 0;
+    error_ = 0;
+    binds_.clear();
+  }
+  /// Ends what `start` began. Not posted: windows that were to be bound go back to the keys they had.
+  void finish(bool posted);
+  /// Later binds of the same batch find the window under its new key.
+  void note_bind(Mw& mw, uint32_t new_rkey);
+
+  /// The next work request; a scratch one when there is no room (the error is kept for ibv_wr_complete).
+  SendWr& next();
+  SendWr& last() { return count_ != 0 ? wrs_[count_ - 1] : scratch_; }
+  Sge* last_sges() { return count_ != 0 ? &sges_[size_t{count_ - 1} * max_sge_] : nullptr; }
+  uint8_t* last_inline() { return count_ != 0 ? &inline_[size_t{count_ - 1} * max_inline_] : nullptr; }
+  void fail(int error) {
+    if (error_ == 0) error_ = error;
+  }
+
+  uint32_t count() const { return count_; }
+  int error() const { return error_; }
+  uint32_t max_sge() const { return max_sge_; }
+  uint32_t max_inline() const { return max_inline_; }
+  SendWr& at(uint32_t i) { return wrs_[i]; }
+
+ private:
+  std::unique_ptr<SendWr[]> wrs_;
+  std::unique_ptr<Sge[]> sges_;
+  std::unique_ptr<uint8_t[]> inline_;
+  SendWr scratch_;
+  struct Bind {
+    Mw* mw;
+    uint32_t old_rkey;
+  };
+  std::vector<Bind> binds_;
+  std::mutex mutex_;
+  uint32_t count_ = 0;
+  uint32_t max_wr_ = 0;
+  uint32_t max_sge_ = 0;
+  uint32_t max_inline_ = 0;
+  int error_ = 0;
+};
+
+struct QueuePair : ibv_qp_ex {
+  uint8_t foreign[kForeignRoom];
+  Qp* qp = nullptr;
+  bool extended = false;  // created with send_ops_flags
+  bool sq_sig_all = false;
+  uint32_t flushed = 0;  // completions in flush error, for the one line that sums them up
+  uint32_t async_taken = 0;
+  std::unique_ptr<WrBuilder> builder;
+
+  ibv_qp* base() { return &qp_base; }
+};
+
+inline Context& from(ibv_context* context) {
+  constexpr size_t kOffset = offsetof(ContextAbi, verbs) + offsetof(verbs_context, context);
+  return *static_cast<Context*>(reinterpret_cast<ContextAbi*>(reinterpret_cast<uint8_t*>(context) - kOffset));
+}
+inline Pd& from(ibv_pd* pd) { return *static_cast<Pd*>(pd); }
+inline Mr& from(ibv_mr* mr) { return *static_cast<Mr*>(mr); }
+inline Mw& from(ibv_mw* mw) { return *static_cast<Mw*>(mw); }
+inline Ah& from(ibv_ah* ah) { return *static_cast<Ah*>(ah); }
+inline Srq& from(ibv_srq* srq) { return *static_cast<Srq*>(srq); }
+inline Channel& from(ibv_comp_channel* channel) { return *static_cast<Channel*>(channel); }
+inline Cq& from(ibv_cq_ex* cq) { return *static_cast<Cq*>(cq); }
+inline Cq& from(ibv_cq* cq) { return from(reinterpret_cast<ibv_cq_ex*>(cq)); }
+inline QueuePair& from(ibv_qp_ex* qp) { return *static_cast<QueuePair*>(qp); }
+inline QueuePair& from(ibv_qp* qp) { return from(reinterpret_cast<ibv_qp_ex*>(qp)); }
+
+/// A number for the `handle` fields.
+uint32_t next_handle();
+/// Counts an object in (+1) or out (-1) of its context.
+void count_object(ibv_context* context, int difference);
+
+/// Waits until the program acknowledged the `taken` events that it took of this object.
+void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t taken);
+
+}  // namespace uroce::verbs

@@ -1,0 +1,74 @@
+// From the engine's events to completion channels, async events, and lines that explain.
+//
+// Called in the middle of a turn, under the engine's lock: nothing here calls the engine.
+#include "dpdk/log.h"
+#include "objects.h"
+#include "runtime.h"
+
+namespace uroce::verbs {
+
+static_assert(static_cast<int>(AsyncEvent::kCqErr) == IBV_EVENT_CQ_ERR);
+static_assert(static_cast<int>(AsyncEvent::kQpFatal) == IBV_EVENT_QP_FATAL);
+static_assert(static_cast<int>(AsyncEvent::kQpReqErr) == IBV_EVENT_QP_REQ_ERR);
+static_assert(static_cast<int>(AsyncEvent::kQpAccessErr) == IBV_EVENT_QP_ACCESS_ERR);
+static_assert(static_cast<int>(AsyncEvent::kCommEst) == IBV_EVENT_COMM_EST);
+static_assert(static_cast<int>(AsyncEvent::kSqDrained) == IBV_EVENT_SQ_DRAINED);
+static_assert(static_cast<int>(AsyncEvent::kPortActive) == IBV_EVENT_PORT_ACTIVE);
+static_assert(static_cast<int>(AsyncEvent::kPortErr) == IBV_EVENT_PORT_ERR);
+static_assert(static_cast<int>(AsyncEvent::kSrqLimitReached) == IBV_EVENT_SRQ_LIMIT_REACHED);
+static_assert(static_cast<int>(AsyncEvent::kQpLastWqeReached) == IBV_EVENT_QP_LAST_WQE_REACHED);
+
+namespace {
+
+class ShimObserver final : public Observer {
+ public:
+  void on_cq_event(CompletionQueue& queue) override {
+    Cq& cq = *static_cast<Cq*>(queue.user());
+    if (cq.channel != nullptr) from(cq.channel).push(cq);
+  }
+
+  void on_qp_event(Qp& qp, AsyncEvent kind) override {
+    auto& pair = *static_cast<QueuePair*>(qp.user());
+    ibv_async_event event{};
+    event.element.qp = pair.base();
+    event.event_type = static_cast<ibv_event_type>(kind);
+    from(pair.base()->context).async.push(event);
+  }
+
+  void on_cq_error(CompletionQueue& queue) override {
+    Cq& cq = *static_cast<Cq*>(queue.user());
+    log_message(LogLevel::kError, "a completion queue of %u entries overflowed: completions are lost",
+                queue.capacity());
+    ibv_async_event event{};
+    event.element.cq = cq.base();
+    event.event_type = IBV_EVENT_CQ_ERR;
+    from(cq.context).async.push(event);
+  }
+
+  void on_srq_limit(SharedReceiveQueue& queue) override {
+    Srq& srq = *static_cast<Srq*>(queue.user());
+    ibv_async_event event{};
+    event.element.srq = &srq;
+    event.event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
+    from(srq.context).async.push(event);
+  }
+
+  void on_error_completion(const Qp& qp, const Completion& completion) override {
+    const bool flushed = completion.status == WcStatus::kWrFlushErr;
+    if (flushed) static_cast<QueuePair*>(qp.user())->flushed++;
+    log_message(flushed ? LogLevel::kDebug : LogLevel::kWarning, "QP 0x%06x (%s), wr_id %llu: %s: %s", qp.qpn(),
+                qp_type_name(qp.type()), static_cast<unsigned long long>(completion.wr_id),
+                wc_status_name(completion.status), cause_text(completion.cause));
+  }
+
+  void on_responder_error(const Qp& qp, Cause cause) override {
+    log_message(LogLevel::kWarning, "QP 0x%06x (%s) refused a request of its peer: %s", qp.qpn(),
+                qp_type_name(qp.type()), cause_text(cause));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Observer> make_observer() { return std::make_unique<ShimObserver>(); }
+
+}  // namespace uroce::verbs

@@ -1,0 +1,40 @@
+// The operations that programs call through a context instead of through symbols.
+#pragma once
+
+#include "objects.h"
+
+namespace uroce::verbs {
+
+/// Puts all of the following, and refusals for what is not there, into a context's tables.
+void fill_operations(Context& context);
+void fill_refusals(Context& context);
+
+// ibv_context_ops: members that programs call without a check for null.
+int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc);
+int req_notify_cq(ibv_cq* cq, int solicited_only);
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
+int dealloc_mw(ibv_mw* mw);
+
+// verbs_context.
+int query_port_extended(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t bytes);
+int query_device_extended(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
+                          size_t bytes);
+int query_rt_values(ibv_context* context, ibv_values_ex* values);
+ibv_cq_ex* create_cq_extended(ibv_context* context, ibv_cq_init_attr_ex* attr);
+ibv_qp* create_qp_extended(ibv_context* context, ibv_qp_init_attr_ex* attr);
+ibv_srq* create_srq_extended(ibv_context* context, ibv_srq_init_attr_ex* attr);
+
+// Shared between files.
+/// Fills the function pointers of the extended interfaces.
+void fill_cq_readers(Cq& cq);
+void fill_wr_operations(QueuePair& qp, uint64_t send_ops);
+bool address_vector_from(const ibv_ah_attr& attr, AddressVector& av);
+void address_vector_to(const AddressVector& av, ibv_ah_attr& attr);
+/// errno for a refused post.
+int post_error(PostResult result);
+
+}  // namespace uroce::verbs

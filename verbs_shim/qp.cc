@@ -1,0 +1,217 @@
+// Queue pairs: create, query, destroy.
+#include <cerrno>
+#include <cstring>
+
+#include "dpdk/log.h"
+#include "identity.h"
+#include "operations.h"
+#include "runtime.h"
+
+using namespace uroce;
+using namespace uroce::verbs;
+
+static_assert(static_cast<int>(QpType::kRc) == IBV_QPT_RC && static_cast<int>(QpType::kUc) == IBV_QPT_UC &&
+              static_cast<int>(QpType::kUd) == IBV_QPT_UD);
+static_assert(static_cast<int>(QpState::kReset) == IBV_QPS_RESET && static_cast<int>(QpState::kInit) == IBV_QPS_INIT &&
+              static_cast<int>(QpState::kRtr) == IBV_QPS_RTR && static_cast<int>(QpState::kRts) == IBV_QPS_RTS &&
+              static_cast<int>(QpState::kSqd) == IBV_QPS_SQD && static_cast<int>(QpState::kSqe) == IBV_QPS_SQE &&
+              static_cast<int>(QpState::kErr) == IBV_QPS_ERR);
+
+namespace {
+
+/// 0, or errno.
+int check_init(const ibv_qp_init_attr_ex& attr) {
+  if (attr.qp_type != IBV_QPT_RC && attr.qp_type != IBV_QPT_UC && attr.qp_type != IBV_QPT_UD) {
+    log_message(LogLevel::kWarning, "queue pairs of type %d are not supported (EOPNOTSUPP)",
+                static_cast<int>(attr.qp_type));
+    return EOPNOTSUPP;
+  }
+  if (attr.pd == nullptr || attr.send_cq == nullptr || attr.recv_cq == nullptr) return EINVAL;
+  const ibv_qp_cap& cap = attr.cap;
+  const bool own_receives = attr.srq == nullptr;
+  if (cap.max_send_wr > kMaxQpWr || cap.max_send_sge > kMaxSge || cap.max_inline_data > kMaxInlineBytes) return EINVAL;
+  if (own_receives && (cap.max_recv_wr > kMaxQpWr || cap.max_recv_sge > kMaxSge)) return EINVAL;
+  if (attr.srq != nullptr && attr.qp_type == IBV_QPT_UC) return EINVAL;
+  return 0;
+}
+
+QpInit init_from(const ibv_qp_init_attr_ex& attr) {
+  QpInit init;
+  init.type = static_cast<QpType>(attr.qp_type);
+  init.pd = from(attr.pd).id;
+  init.send_cq = from(attr.send_cq).queue;
+  init.recv_cq = from(attr.recv_cq).queue;
+  init.srq = attr.srq != nullptr ? from(attr.srq).queue : nullptr;
+  // Nobody means "no elements" by 0: an element's worth of room is cheap, and an atomic needs one.
+  init.cap.max_send_wr = attr.cap.max_send_wr;
+  init.cap.max_send_sge = attr.cap.max_send_sge != 0 ? attr.cap.max_send_sge : 1;
+  init.cap.max_inline_data = attr.cap.max_inline_data;
+  if (attr.srq == nullptr) {
+    init.cap.max_recv_wr = attr.cap.max_recv_wr;
+    init.cap.max_recv_sge = attr.cap.max_recv_sge != 0 ? attr.cap.max_recv_sge : 1;
+  }
+  init.sq_sig_all = attr.sq_sig_all != 0;
+  return init;
+}
+
+ibv_qp_cap cap_to_verbs(const QpCapabilities& cap) {
+  ibv_qp_cap out{};
+  out.max_send_wr = cap.max_send_wr;
+  out.max_recv_wr = cap.max_recv_wr;
+  out.max_send_sge = cap.max_send_sge;
+  out.max_recv_sge = cap.max_recv_sge;
+  out.max_inline_data = cap.max_inline_data;
+  return out;
+}
+
+QueuePair* create(const ibv_qp_init_attr_ex& attr, ibv_qp_cap& granted) {
+  if (const int error = check_init(attr); error != 0) {
+    errno = error;
+    return nullptr;
+  }
+  auto* qp = new QueuePair{};
+  {
+    EngineLock lock(endpoint());
+    qp->qp = lock->create_qp(init_from(attr), qp);
+    if (qp->qp != nullptr) granted = cap_to_verbs(qp->qp->init().cap);
+  }
+  if (qp->qp == nullptr) {
+    delete qp;
+    errno = ENOMEM;
+    return nullptr;
+  }
+  ibv_qp& base = *qp->base();
+  base.context = attr.pd->context;
+  base.qp_context = attr.qp_context;
+  base.pd = attr.pd;
+  base.send_cq = attr.send_cq;
+  base.recv_cq = attr.recv_cq;
+  base.srq = attr.srq;
+  base.handle = next_handle();
+  base.qp_num = qp->qp->qpn();
+  base.state = IBV_QPS_RESET;
+  base.qp_type = attr.qp_type;
+  pthread_mutex_init(&base.mutex, nullptr);
+  pthread_cond_init(&base.cond, nullptr);
+  qp->sq_sig_all = attr.sq_sig_all != 0;
+  count_object(base.context, 1);
+  return qp;
+}
+
+/// What the peer still has to hear from this QP, acknowledgements above all, leaves before the QP is gone: the peer's
+/// last work request would fail otherwise, long after it was served.
+void send_last_words(Qp& qp) {
+  {
+    EngineLock lock(endpoint());
+    qp.release_held_ack();
+    endpoint().flush();
+  }
+  drive_until(milliseconds(1), [&](Engine&) { return !qp.wants_transmit(); });
+}
+
+}  // namespace
+
+UROCE_VERBS_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  ibv_qp_init_attr_ex extended{};
+  static_assert(offsetof(ibv_qp_init_attr_ex, comp_mask) == offsetof(ibv_qp_init_attr, sq_sig_all) + sizeof(int));
+  std::memcpy(static_cast<void*>(&extended), attr, offsetof(ibv_qp_init_attr_ex, comp_mask));
+  extended.pd = pd;
+  QueuePair* qp = create(extended, attr->cap);
+  return qp != nullptr ? qp->base() : nullptr;
+}
+
+namespace uroce::verbs {
+
+ibv_qp* create_qp_extended(ibv_context*, ibv_qp_init_attr_ex* attr) {
+  constexpr uint32_t kOffered = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  constexpr uint64_t kSendOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+                                IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+                                IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+                                IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
+  const bool with_ops = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  const bool flags = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0;
+  if ((attr->comp_mask & ~kOffered) != 0 || flags || (with_ops && (attr->send_ops_flags & ~kSendOps) != 0)) {
+    log_message(LogLevel::kInfo,
+                "ibv_create_qp_ex: comp_mask 0x%x, create_flags 0x%x, send_ops 0x%llx: not all supported",
+                attr->comp_mask, flags ? attr->create_flags : 0,
+                with_ops ? static_cast<unsigned long long>(attr->send_ops_flags) : 0ull);
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  QueuePair* qp = create(*attr, attr->cap);
+  if (qp == nullptr) return nullptr;
+  if (with_ops) fill_wr_operations(*qp, attr->send_ops_flags);
+  return qp->base();
+}
+
+}  // namespace uroce::verbs
+
+UROCE_VERBS_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return from(qp).extended ? &from(qp) : nullptr; }
+
+UROCE_VERBS_EXPORT int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
+  QueuePair& qp = from(base);
+  QpAttributes now;
+  ibv_qp_cap cap;
+  {
+    EngineLock lock(endpoint());
+    now = qp.qp->attributes();
+    now.state = qp.qp->state();
+    cap = cap_to_verbs(qp.qp->init().cap);
+  }
+  *attr = {};
+  attr->qp_state = attr->cur_qp_state = base->state = static_cast<ibv_qp_state>(now.state);
+  attr->path_mtu = mtu_to_verbs(now.path_mtu_bytes);
+  attr->path_mig_state = IBV_MIG_MIGRATED;
+  attr->qkey = now.qkey;
+  attr->rq_psn = now.rq_psn.value();
+  attr->sq_psn = now.sq_psn.value();
+  attr->dest_qp_num = now.dest_qpn;
+  attr->qp_access_flags = now.access;
+  attr->cap = cap;
+  address_vector_to(now.av, attr->ah_attr);
+  attr->pkey_index = now.pkey_index;
+  attr->en_sqd_async_notify = now.sqd_async_notify ? 1 : 0;
+  attr->sq_draining = now.sq_draining ? 1 : 0;
+  attr->max_rd_atomic = now.max_rd_atomic;
+  attr->max_dest_rd_atomic = now.max_dest_rd_atomic;
+  attr->min_rnr_timer = now.min_rnr_timer;
+  attr->port_num = now.port_num;
+  attr->timeout = now.timeout;
+  attr->retry_cnt = now.retry_cnt;
+  attr->rnr_retry = now.rnr_retry;
+  if (init_attr != nullptr) {
+    *init_attr = {};
+    init_attr->qp_context = base->qp_context;
+    init_attr->send_cq = base->send_cq;
+    init_attr->recv_cq = base->recv_cq;
+    init_attr->srq = base->srq;
+    init_attr->cap = cap;
+    init_attr->qp_type = base->qp_type;
+    init_attr->sq_sig_all = qp.sq_sig_all ? 1 : 0;
+  }
+  return 0;
+}
+
+UROCE_VERBS_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }
+
+UROCE_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* base) {
+  QueuePair& qp = from(base);
+  send_last_words(*qp.qp);
+  {
+    EngineLock lock(endpoint());
+    lock->destroy_qp(qp.qp);
+  }
+  if (qp.flushed != 0) {
+    log_message(LogLevel::kInfo, "QP 0x%06x is gone; %u work requests had been flushed", base->qp_num, qp.flushed);
+  }
+  wait_for_acks(base->mutex, base->cond, base->events_completed, from(base->context).async.forget(qp));
+  pthread_cond_destroy(&base->cond);
+  pthread_mutex_destroy(&base->mutex);
+  count_object(base->context, -1);
+  delete &qp;
+  return 0;
+}

@@ -1,0 +1,216 @@
+// What the device, its port and its tables are.
+#include <net/if.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "identity.h"
+#include "operations.h"
+#include "runtime.h"
+
+using namespace uroce;
+using namespace uroce::verbs;
+
+namespace {
+
+constexpr uint32_t kPortPhysLinkUp = 5;
+constexpr uint32_t kPortPhysDisabled = 3;
+
+void fill_device(ibv_device_attr& attr) {
+  attr = {};
+  std::memcpy(attr.fw_ver, kFirmwareVersion, sizeof kFirmwareVersion);
+  {
+    EngineLock lock(endpoint());
+    attr.node_guid = guid_of(lock->mac());
+  }
+  const EngineConfig limits;
+  attr.sys_image_guid = attr.node_guid;
+  attr.max_mr_size = ~uint64_t{0};
+  attr.page_size_cap = ~uint64_t{4095};
+  attr.vendor_id = kVendorId;
+  attr.vendor_part_id = kVendorPartId;
+  attr.max_qp = static_cast<int>(limits.max_qps);
+  attr.max_qp_wr = kMaxQpWr;
+  attr.device_cap_flags = IBV_DEVICE_RESIZE_MAX_WR | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
+                          IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+  attr.max_sge = kMaxSge;
+  attr.max_sge_rd = kMaxSge;
+  attr.max_cq = kMaxObjects;
+  attr.max_cqe = kMaxCqe;
+  attr.max_mr = static_cast<int>(limits.max_regions);
+  attr.max_pd = kMaxObjects;
+  attr.max_qp_rd_atom = kMaxReads;
+  attr.max_res_rd_atom = static_cast<int>(limits.max_qps * kMaxReads);
+  attr.max_qp_init_rd_atom = kMaxReads;
+  attr.atomic_cap = IBV_ATOMIC_HCA;
+  attr.max_mw = static_cast<int>(limits.max_regions);
+  attr.max_ah = kMaxObjects;
+  attr.max_srq = kMaxObjects;
+  attr.max_srq_wr = kMaxSrqWr;
+  attr.max_srq_sge = kMaxSge;
+  attr.max_pkeys = kPkeys;
+  attr.local_ca_ack_delay = 15;
+  attr.phys_port_cnt = 1;
+}
+
+/// Today's ibv_port_attr and what later releases append.
+struct PortAttr {
+  ibv_port_attr v44;
+  uint32_t active_speed_ex;
+};
+// What the symbol ibv_query_port may write: programs that use it have a structure of this size.
+constexpr size_t kCompatPortBytes = 48;
+static_assert(offsetof(ibv_port_attr, flags) == kCompatPortBytes - 1);
+
+int fill_port(uint8_t port, PortAttr& out) {
+  if (port != 1) return EINVAL;
+  out = {};
+  ibv_port_attr& attr = out.v44;
+  const bool up = endpoint().link_up();
+  const LinkRate& rate = link_rate(endpoint().link_speed_mbps());
+  attr.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+  attr.max_mtu = IBV_MTU_4096;
+  attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+  attr.max_msg_sz = kMaxMessageBytes;
+  attr.pkey_tbl_len = kPkeys;
+  attr.max_vl_num = 1;
+  attr.active_width = rate.active_width;
+  attr.active_speed = rate.active_speed;
+  attr.phys_state = up ? kPortPhysLinkUp : kPortPhysDisabled;
+  attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  EngineLock lock(endpoint());
+  attr.active_mtu = mtu_to_verbs(lock->active_mtu_bytes());
+  attr.gid_tbl_len = static_cast<int>(lock->gids().size());
+  attr.lid = lock->lid();
+  return 0;
+}
+
+/// False: no such port or index.
+bool read_gid(uint32_t port, uint32_t index, ibv_gid& gid) {
+  EngineLock lock(endpoint());
+  const std::span<const LocalAddress> gids = lock->gids();
+  if (port != 1 || index >= gids.size()) return false;
+  std::memcpy(gid.raw, gids[index].ip.bytes.data(), sizeof gid.raw);
+  return true;
+}
+
+ibv_gid_entry gid_entry(uint32_t index, const ibv_gid& gid) {
+  ibv_gid_entry entry{};
+  entry.gid = gid;
+  entry.gid_index = index;
+  entry.port_num = 1;
+  entry.gid_type = IBV_GID_TYPE_ROCE_V2;
+  const std::string& netdev = endpoint().netdev_name();
+  entry.ndev_ifindex = netdev.empty() ? 0 : if_nametoindex(netdev.c_str());
+  return entry;
+}
+
+}  // namespace
+
+namespace uroce::verbs {
+
+int query_device_extended(ibv_context*, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
+                          size_t bytes) {
+  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  if (bytes < sizeof attr->orig_attr) return EINVAL;
+  ibv_device_attr_ex all{};
+  fill_device(all.orig_attr);
+  all.completion_timestamp_mask = ~uint64_t{0};
+  all.hca_core_clock = 1000000;  // kHz: timestamps count nanoseconds
+  all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+  all.phys_port_cnt_ex = 1;
+  std::memset(attr, 0, bytes);
+  std::memcpy(attr, &all, std::min(bytes, sizeof all));
+  return 0;
+}
+
+int query_port_extended(ibv_context*, uint8_t port, ibv_port_attr* attr, size_t bytes) {
+  PortAttr all;
+  const int error = fill_port(port, all);
+  if (error != 0) return error;
+  std::memset(attr, 0, bytes);
+  std::memcpy(attr, &all, std::min(bytes, sizeof all));
+  return 0;
+}
+
+}  // namespace uroce::verbs
+
+UROCE_VERBS_EXPORT int ibv_query_device(ibv_context*, ibv_device_attr* attr) {
+  fill_device(*attr);
+  return 0;
+}
+
+UROCE_VERBS_EXPORT int ibv_query_port(ibv_context*, uint8_t port, _compat_ibv_port_attr* attr) {
+  PortAttr all;
+  const int error = fill_port(port, all);
+  if (error == 0) std::memcpy(reinterpret_cast<uint8_t*>(attr), &all, kCompatPortBytes);
+  return error;
+}
+
+/// rdma-core 60: in units of 100 Mb/s.
+UROCE_VERBS_EXPORT int ibv_query_port_speed(ibv_context*, uint32_t port, uint64_t* speed) {
+  if (port != 1) return EINVAL;
+  *speed = endpoint().link_speed_mbps() / 100;
+  return 0;
+}
+
+UROCE_VERBS_EXPORT int ibv_query_gid(ibv_context*, uint8_t port, int index, ibv_gid* gid) {
+  if (index >= 0 && read_gid(port, static_cast<uint32_t>(index), *gid)) return 0;
+  errno = EINVAL;
+  return -1;
+}
+
+UROCE_VERBS_EXPORT int _ibv_query_gid_ex(ibv_context*, uint32_t port, uint32_t index, ibv_gid_entry* entry,
+                                         uint32_t flags, size_t entry_bytes) {
+  if (flags != 0) return EOPNOTSUPP;
+  ibv_gid gid;
+  if (!read_gid(port, index, gid)) return EINVAL;
+  const ibv_gid_entry found = gid_entry(index, gid);
+  std::memset(entry, 0, entry_bytes);
+  std::memcpy(entry, &found, std::min(entry_bytes, sizeof found));
+  return 0;
+}
+
+UROCE_VERBS_EXPORT ssize_t _ibv_query_gid_table(ibv_context*, ibv_gid_entry* entries, size_t entries_max,
+                                                uint32_t flags, size_t entry_bytes) {
+  if (flags != 0) return -EOPNOTSUPP;
+  auto* out = reinterpret_cast<uint8_t*>(entries);
+  uint32_t index = 0;
+  for (ibv_gid gid; read_gid(1, index, gid); index++) {
+    if (index >= entries_max) return -EINVAL;
+    const ibv_gid_entry found = gid_entry(index, gid);
+    std::memset(out, 0, entry_bytes);
+    std::memcpy(out, &found, std::min(entry_bytes, sizeof found));
+    out += entry_bytes;
+  }
+  return static_cast<ssize_t>(index);
+}
+
+/// Private to rdma-core's tools: the kernel's words for GID types, where RoCE v2 is 1.
+UROCE_VERBS_EXPORT int ibv_query_gid_type(ibv_context*, uint8_t port, unsigned index, int* type) {
+  ibv_gid gid;
+  if (!read_gid(port, index, gid)) {
+    errno = EINVAL;
+    return -1;
+  }
+  *type = 1;
+  return 0;
+}
+
+UROCE_VERBS_EXPORT int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {
+  if (port != 1 || index != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  *pkey = kPkey;
+  return 0;
+}
+
+UROCE_VERBS_EXPORT int ibv_get_pkey_index(ibv_context*, uint8_t port, __be16 pkey) {
+  // 0x7fff is the same partition, as a limited member.
+  constexpr uint16_t kMembership = 0x0080;  // the top bit, in network order
+  if (port == 1 && (pkey | kMembership) == kPkey) return 0;
+  errno = EINVAL;
+  return -1;
+}

@@ -1,0 +1,81 @@
+#include "runtime.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <mutex>
+
+#include "dpdk/log.h"
+
+namespace uroce::verbs {
+
+Endpoint* open_endpoint = nullptr;
+
+namespace {
+
+std::mutex runtime_mutex;
+pid_t owner_pid = 0;
+
+}  // namespace
+
+Runtime& Runtime::get() {
+  static Runtime* const runtime = new Runtime;
+  return *runtime;
+}
+
+bool Runtime::configure() {
+  if (configured_) return true;
+  std::string error;
+  if (!endpoint_config_from_environment(config_, error)) {
+    log_message(LogLevel::kError, "%s", error.c_str());
+    return false;
+  }
+  configured_ = true;
+  return true;
+}
+
+bool Runtime::identify(EndpointIdentity& identity, LogLevel level) {
+  const std::lock_guard guard(runtime_mutex);
+  if (!configure()) return false;
+  std::string error;
+  if (!identified_ && !Endpoint::identify(config_, identity_, error)) {
+    log_message(level, "%s", error.c_str());
+    return false;
+  }
+  identified_ = true;
+  identity = identity_;
+  return true;
+}
+
+bool Runtime::open() {
+  const std::lock_guard guard(runtime_mutex);
+  if (endpoint_ != nullptr) {
+    if (getpid() == owner_pid) return true;
+    log_message(LogLevel::kError, "the device was opened before fork(): only the process that opened it can use it");
+    errno = EBUSY;
+    return false;
+  }
+  if (!configure()) {
+    errno = EINVAL;
+    return false;
+  }
+  if (observer_ == nullptr) observer_ = make_observer();
+  std::string error;
+  endpoint_ = Endpoint::open(config_, *observer_, error);
+  if (endpoint_ == nullptr) {
+    log_message(LogLevel::kError, "%s", error.c_str());
+    errno = ENODEV;
+    return false;
+  }
+  open_endpoint = endpoint_.get();
+  owner_pid = getpid();
+  return true;
+}
+
+void pause_between_turns() { usleep(20); }
+
+void drive_for(Duration time) {
+  drive_until(time, [](Engine&) { return false; });
+}
+
+}  // namespace uroce::verbs

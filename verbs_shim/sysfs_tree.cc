@@ -1,0 +1,239 @@
+#include "sysfs_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+
+#include "dpdk/log.h"
+#include "dpdk/place.h"
+#include "identity.h"
+#include "runtime.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+std::mutex tree_mutex;
+bool tree_tried = false;
+bool tree_knows_port = false;  // written after the port was opened
+std::string* tree_root = nullptr;
+pid_t tree_owner = 0;
+
+constexpr char kTreePrefix[] = "sysfs-";
+
+void remove_tree(const std::string& root) {
+  std::error_code ignored;
+  std::filesystem::remove_all(root, ignored);
+}
+
+void remove_at_exit() {
+  if (getpid() == tree_owner && tree_root != nullptr) remove_tree(*tree_root);
+}
+
+/// Trees of processes that were killed.
+void remove_stale_trees(const std::string& directory) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename();
+    if (name.rfind(kTreePrefix, 0) != 0) continue;
+    const int pid = std::atoi(name.c_str() + sizeof kTreePrefix - 1);
+    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) remove_tree(entry.path());
+  }
+}
+
+/// Writes one attribute, making its directories. Failures show as missing files, as on a kernel without the attribute.
+void put(const std::string& file, const std::string& text) {
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(file).parent_path(), ignored);
+  std::FILE* out = std::fopen(file.c_str(), "we");
+  if (out == nullptr) return;
+  std::fwrite(text.data(), 1, text.size(), out);
+  std::fputc('\n', out);
+  std::fclose(out);
+}
+
+std::string guid_text(const MacAddress& mac) {
+  uint8_t b[8];
+  const __be64 guid = guid_of(mac);
+  std::memcpy(b, &guid, sizeof b);
+  char text[20];
+  std::snprintf(text, sizeof text, "%02x%02x:%02x%02x:%02x%02x:%02x%02x", b[0], b[1], b[2], b[3], b[4], b[5], b[6],
+                b[7]);
+  return text;
+}
+
+std::string gid_text(const IpAddress& ip) {
+  std::string out;
+  for (size_t i = 0; i < ip.bytes.size(); i += 2) {
+    char word[6];
+    std::snprintf(word, sizeof word, i == 0 ? "%02x%02x" : ":%02x%02x", ip.bytes[i], ip.bytes[i + 1]);
+    out += word;
+  }
+  return out;
+}
+
+/// What is known of the port: everything when it is open, the least assumption before.
+struct PortFacts {
+  bool up = true;
+  uint64_t mbps = 10000;
+  uint16_t lid = 0;
+  std::vector<IpAddress> gids;
+  std::string netdev;
+};
+
+PortFacts facts_of(const EndpointIdentity& identity) {
+  PortFacts facts;
+  if (Runtime::get().is_open()) {
+    facts.up = endpoint().link_up();
+    facts.mbps = endpoint().link_speed_mbps();
+    facts.netdev = endpoint().netdev_name();
+    EngineLock lock(endpoint());
+    facts.lid = lock->lid();
+    for (const LocalAddress& a : lock->gids()) facts.gids.push_back(a.ip);
+    return facts;
+  }
+  facts.gids.push_back(link_local_of(identity.mac));
+  for (const LocalAddress& a : identity.addresses) {
+    facts.gids.push_back(a.ip);
+    if (facts.lid == 0 && a.ip.is_v4()) facts.lid = static_cast<uint16_t>(a.ip.v4_host_order());
+  }
+  return facts;
+}
+
+void put_device(const std::string& device, const EndpointIdentity& identity) {
+  const std::string guid = guid_text(identity.mac);
+  put(device + "/node_type", "1: CA");
+  put(device + "/fw_ver", kFirmwareVersion);
+  put(device + "/hw_rev", "0");
+  put(device + "/hca_type", "uroce");
+  put(device + "/board_id", "uroce");
+  put(device + "/node_desc", kDeviceName);
+  put(device + "/node_guid", guid);
+  put(device + "/sys_image_guid", guid);
+  char id[16];
+  std::snprintf(id, sizeof id, "0x%x", kVendorId);
+  put(device + "/device/vendor", id);
+  put(device + "/device/device", "0x1");
+  put(device + "/device/numa_node", "-1");
+}
+
+void put_port(const std::string& device, const PortFacts& facts) {
+  const std::string port = device + "/ports/1";
+  char text[64];
+  put(port + "/state", facts.up ? "4: ACTIVE" : "1: DOWN");
+  put(port + "/phys_state", facts.up ? "5: LinkUp" : "3: Disabled");
+  put(port + "/rate", link_rate(facts.mbps).text);
+  put(port + "/link_layer", "Ethernet");
+  std::snprintf(text, sizeof text, "0x%x", facts.lid);
+  put(port + "/lid", text);
+  put(port + "/sm_lid", "0x0");
+  put(port + "/sm_sl", "0");
+  put(port + "/lid_mask_count", "0");
+  std::snprintf(text, sizeof text, "0x%08x", IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS);
+  put(port + "/cap_mask", text);
+  put(port + "/pkeys/0", "0xffff");
+  for (size_t i = 0; i < facts.gids.size(); i++) {
+    const std::string n = std::to_string(i);
+    put(port + "/gids/" + n, gid_text(facts.gids[i]));
+    put(port + "/gid_attrs/types/" + n, "RoCE v2");
+    if (!facts.netdev.empty()) put(port + "/gid_attrs/ndevs/" + n, facts.netdev);
+  }
+  if (!facts.netdev.empty()) put(device + "/device/net/" + facts.netdev + "/ifindex", "");
+  for_each_counter(Counters{}, [&](const char* name, uint64_t) { put(port + "/hw_counters/" + name, "0"); });
+  for (const char* name : {"port_xmit_data", "port_rcv_data", "port_xmit_packets", "port_rcv_packets"}) {
+    put(port + "/counters/" + name, "0");
+  }
+}
+
+void put_uverbs(const std::string& root) {
+  const std::string classes = root + "/sys/class/";
+  put(classes + "infiniband_verbs/abi_version", "6");
+  put(classes + "infiniband_mad/abi_version", "5");
+  const std::string uverbs = classes + "infiniband_verbs/" + kUverbsName;
+  put(uverbs + "/ibdev", kDeviceName);
+  put(uverbs + "/abi_version", "1");
+  put(uverbs + "/dev", "1:3");  // of the file that stands for it: /dev/null
+  std::error_code ignored;
+  std::filesystem::create_directories(root + "/dev/infiniband", ignored);
+  std::filesystem::create_symlink("/dev/null", root + "/dev/infiniband/" + kUverbsName, ignored);
+  std::filesystem::create_symlink("../../infiniband/" + std::string(kDeviceName) + "/device", uverbs + "/device",
+                                  ignored);
+}
+
+bool make_tree(const EndpointIdentity& identity) {
+  std::string error;
+  const std::string directory = runtime_dir(error);
+  if (directory.empty()) {
+    log_message(LogLevel::kInfo, "no files under /sys/class/infiniband: %s", error.c_str());
+    return false;
+  }
+  remove_stale_trees(directory);
+  std::string root = directory + "/" + kTreePrefix + std::to_string(getpid()) + "-XXXXXX";
+  if (mkdtemp(root.data()) == nullptr) {
+    log_message(LogLevel::kInfo, "no files under /sys/class/infiniband: %s: %s", root.c_str(), std::strerror(errno));
+    return false;
+  }
+  tree_root = new std::string(root);
+  tree_owner = getpid();
+  std::atexit(remove_at_exit);
+  put_uverbs(root);
+  put_device(root + "/sys/class/infiniband/" + kDeviceName, identity);
+  return true;
+}
+
+uint64_t counter_value(const std::string& name, const Counters& counters) {
+  // The classic port counters count payload in words of four bytes.
+  if (name == "port_xmit_data") return counters.tx_bytes / 4;
+  if (name == "port_rcv_data") return counters.rx_bytes / 4;
+  if (name == "port_xmit_packets") return counters.tx_packets;
+  if (name == "port_rcv_packets") return counters.rx_packets;
+  uint64_t found = 0;
+  for_each_counter(counters, [&](const char* counter, uint64_t value) {
+    if (name == counter) found = value;
+  });
+  return found;
+}
+
+}  // namespace
+
+const std::string& sysfs_root() {
+  static const std::string* const none = new std::string;
+  const std::lock_guard guard(tree_mutex);
+  const bool open = Runtime::get().is_open();
+  if (tree_tried && (tree_root == nullptr || tree_knows_port || !open))
+    return tree_root != nullptr ? *tree_root : *none;
+  EndpointIdentity identity;
+  if (!Runtime::get().identify(identity, LogLevel::kDebug)) return *none;
+  if (!tree_tried) {
+    tree_tried = true;
+    if (!make_tree(identity)) return *none;
+  }
+  put_port(*tree_root + "/sys/class/infiniband/" + kDeviceName, facts_of(identity));
+  tree_knows_port = open;
+  return *tree_root;
+}
+
+void refresh_counter(const char* path) {
+  const char* const found = std::strstr(path, "counters/");
+  if (found == nullptr || !Runtime::get().is_open() || tree_root == nullptr || getpid() != tree_owner) return;
+  const std::string name = found + std::strlen("counters/");
+  const std::string file = *tree_root + path;
+  if (name.empty() || name.find('/') != std::string::npos || access(file.c_str(), F_OK) != 0) return;
+  Counters counters;
+  {
+    EngineLock lock(endpoint());
+    counters = lock->counters();
+  }
+  put(file, std::to_string(counter_value(name, counters)));
+}
+
+}  // namespace uroce::verbs
