@@ -1,0 +1,48 @@
+// One simulated machine: the production engine, a port, and somebody who calls turn() when there is something to do.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "base/random.h"
+#include "engine/engine.h"
+#include "sim/actor.h"
+#include "sim/event_queue.h"
+#include "sim/recording_observer.h"
+#include "sim/sim_port.h"
+
+namespace uroce::sim {
+
+class Host final : public Actor, private Waker {
+ public:
+  Host(EventQueue& events, const EngineConfig& config, uint64_t seed);
+
+  Engine& engine() { return engine_; }
+  SimPort& port() { return port_; }
+  RecordingObserver& observer() { return observer_; }
+  Instant now() const { return events_.now(); }
+
+  /// Something was posted from outside of the simulation: look at it now.
+  void kick() { wake(); }
+  /// How long after a frame arrives the engine gets to run.
+  void set_turn_delay(Duration delay) { turn_delay_ = delay; }
+  /// Called after every turn: the program that runs on this host.
+  void set_program(std::function<void()> program) { program_ = std::move(program); }
+
+  void on_event(uint64_t what, Instant now) override;
+
+ private:
+  void wake() override { wake_at(events_.now() + turn_delay_); }
+  void wake_at(Instant when);
+
+  EventQueue& events_;
+  SeededRandom random_;
+  RecordingObserver observer_;
+  SimPort port_;
+  Engine engine_;
+  Duration turn_delay_{0};
+  Instant wakes_at_ = Instant::never();
+  std::function<void()> program_;
+};
+
+}  // namespace uroce::sim

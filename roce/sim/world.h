@@ -1,0 +1,62 @@
+// Hosts joined by links, and a clock that belongs to nobody else. The same seed gives the same run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "sim/event_queue.h"
+#include "sim/host.h"
+#include "sim/link.h"
+
+namespace uroce::sim {
+
+/// Both directions of a cable.
+struct Cable {
+  Link* a_to_b = nullptr;
+  Link* b_to_a = nullptr;
+  void set(const Impairments& impairments) {
+    a_to_b->config().impairments = b_to_a->config().impairments = impairments;
+  }
+};
+
+class World {
+ public:
+  explicit World(uint64_t seed) : random_(seed) {}
+
+  EventQueue& events() { return events_; }
+  RandomSource& random() { return random_; }
+  Instant now() const { return events_.now(); }
+
+  Host& add_host(const EngineConfig& config);
+  Cable connect(Host& a, Host& b, const LinkConfig& config);
+
+  /// Until nothing is scheduled any more, or `limit` of virtual time is over: then false.
+  bool run_until_idle(Duration limit = milliseconds(60'000));
+  void run_for(Duration duration);
+  /// Until `done()` holds; false when `limit` of virtual time is over, or nothing happens any more, and it does not.
+  template <typename Done>
+  bool run_until(Done&& done, Duration limit = milliseconds(60'000)) {
+    const Instant end = now() + limit;
+    kick_all();
+    while (!done()) {
+      if (events_.next() > end) return false;  // never() too
+      events_.step();
+    }
+    return true;
+  }
+
+ private:
+  void kick_all();
+
+  EventQueue events_;
+  SeededRandom random_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+};
+
+/// The configuration of the n-th host (from 1): 10.0.0.n/24 and fd00::n/64, MAC 02:00:00:00:00:n.
+EngineConfig simple_config(uint8_t n);
+
+}  // namespace uroce::sim

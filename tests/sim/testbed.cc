@@ -1,0 +1,83 @@
+#include "testbed.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace uroce::sim {
+
+namespace {
+
+EngineConfig config_for(const EngineConfig& base, uint8_t n) {
+  EngineConfig config = base;
+  const EngineConfig own = simple_config(n);
+  config.mac = own.mac;
+  config.addresses = own.addresses;
+  return config;
+}
+
+void require(bool ok, const char* what) {
+  if (ok) return;
+  std::fprintf(stderr, "testbed: %s failed\n", what);
+  std::abort();
+}
+
+}  // namespace
+
+Testbed::Testbed(uint64_t seed, const LinkConfig& link, const EngineConfig& base)
+    : world(seed),
+      a(world.add_host(config_for(base, 1))),
+      b(world.add_host(config_for(base, 2))),
+      cable(world.connect(a, b, link)) {}
+
+ModifyResult bring_up(Engine& engine, Qp& qp, QpAttributes attributes, bool to_rts, Instant now) {
+  attributes.state = QpState::kInit;
+  const uint32_t init = kAttrState | kAttrPkeyIndex | kAttrPort;
+  ModifyResult result =
+      engine.modify_qp(qp, attributes, init | (qp.type() == QpType::kUd ? kAttrQkey : kAttrAccessFlags), now);
+  if (result != ModifyResult::kOk) return result;
+  attributes.state = QpState::kRtr;
+  result = engine.modify_qp(qp, attributes, rtr_mask(qp.type()), now);
+  if (result != ModifyResult::kOk || !to_rts) return result;
+  attributes.state = QpState::kRts;
+  return engine.modify_qp(qp, attributes, rts_mask(qp.type()), now);
+}
+
+void Testbed::connect(Side& first, Side& second, const QpOptions& options) {
+  first.host = &a;
+  second.host = &b;
+  for (Side* side : {&first, &second}) {
+    side->pd = side->engine().allocate_pd();
+    side->send_cq = side->engine().create_cq(4096, nullptr);
+    side->recv_cq = side->engine().create_cq(4096, nullptr);
+  }
+  add_qps(first, second, options);
+}
+
+void Testbed::add_qps(Side& first, Side& second, const QpOptions& options) {
+  for (Side* side : {&first, &second}) {
+    QpInit init;
+    init.type = options.type;
+    init.pd = side->pd;
+    init.send_cq = side->send_cq;
+    init.recv_cq = side->recv_cq;
+    init.srq = side == &first ? options.srq_a : options.srq_b;
+    init.cap = options.cap;
+    init.sq_sig_all = options.sq_sig_all;
+    side->qp = side->engine().create_qp(init, nullptr);
+    require(side->qp != nullptr, "create_qp");
+  }
+  for (Side* side : {&first, &second}) {
+    const bool is_first = side == &first;
+    const Side& peer = is_first ? second : first;
+    QpAttributes attributes = options.attributes;
+    attributes.dest_qpn = peer.qp->qpn();
+    attributes.sq_psn = is_first ? options.psn_a : options.psn_b;
+    attributes.rq_psn = is_first ? options.psn_b : options.psn_a;
+    attributes.av.sgid_index = options.ipv6 ? 2 : 1;
+    attributes.av.dgid = peer.engine().gids()[attributes.av.sgid_index].ip;
+    require(bring_up(side->engine(), *side->qp, attributes, options.to_rts, world.now()) == ModifyResult::kOk,
+            "bring_up");
+  }
+}
+
+}  // namespace uroce::sim
