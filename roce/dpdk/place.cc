@@ -112,6 +112,8 @@ std::optional<Place> take_place(const std::string& wire, std::string& error) {
     place.wire = wire;
     place.number = number;
     place.socket_path = stem + ".sock";
+    // The socket of an earlier holder stays behind when it ends without closing its port; nobody listens on it.
+    if (number == 0) unlink(place.socket_path.c_str());
     place.mac = stable_mac("wire " + wire, static_cast<uint8_t>(number + 1));
     place.address = {IpAddress::v4(0xc6120001u + number), 24, 0};  // 198.18.0.0/15 is for benchmarks between hosts
     held[wire] = {place, fd};
