@@ -5,6 +5,7 @@
 
 #include "dpdk/endpoint.h"
 #include "dpdk/endpoint_options.h"
+#include "dpdk/log.h"
 #include "dpdk/port_spec.h"
 
 namespace uroce {
@@ -20,6 +21,17 @@ bool parse_hugepages(const std::string& text, Hugepages& hugepages) {
   if (text == "auto") return hugepages = Hugepages::kAuto, true;
   if (text == "yes") return hugepages = Hugepages::kYes, true;
   if (text == "no") return hugepages = Hugepages::kNo, true;
+  return false;
+}
+
+bool parse_log_level(const std::string& text, LogLevel& level) {
+  constexpr const char* kNames[] = {"error", "warning", "info", "debug"};
+  for (unsigned i = 0; i < 4; i++) {
+    if (text == kNames[i]) {
+      level = static_cast<LogLevel>(i);
+      return true;
+    }
+  }
   return false;
 }
 

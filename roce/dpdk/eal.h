@@ -19,10 +19,6 @@ struct EalOptions {
 /// restored. False and one clear line in `error` when that fails.
 bool start_eal(const EalOptions& options, std::string& error);
 
-/// True when `bytes` of free hugepages can be had by this process.
-bool hugepages_usable(uint64_t bytes);
-inline constexpr uint64_t kEalMemoryBytes = 64ull << 20;
-
 /// Where EAL keeps the files of this process (its telemetry socket).
 std::string eal_directory();
 /// Removes the directories of processes that have ended, and at exit ours.

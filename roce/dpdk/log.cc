@@ -100,17 +100,6 @@ void log_message(LogLevel level, const char* format, ...) {
 
 bool log_enabled(LogLevel level) { return level <= ready_log().level; }
 
-bool parse_log_level(const std::string& text, LogLevel& level) {
-  constexpr const char* kNames[] = {"error", "warning", "info", "debug"};
-  for (unsigned i = 0; i < 4; i++) {
-    if (text == kNames[i]) {
-      level = static_cast<LogLevel>(i);
-      return true;
-    }
-  }
-  return false;
-}
-
 QuietDpdk::QuietDpdk() {
   Log& log = ready_log();
   const std::lock_guard guard(log.mutex);

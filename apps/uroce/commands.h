@@ -1,0 +1,31 @@
+// The commands of the launcher. Each returns the exit code: 0, or 2 for a mistake of the caller, or what it documents.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace uroce::launcher {
+
+inline constexpr int kUsageError = 2;
+inline constexpr int kCannotExecute = 126;  // as a shell says it
+inline constexpr int kNotFound = 127;
+
+/// "uroce: MESSAGE" on stderr; returns kUsageError.
+int fail(const std::string& message);
+
+/// `program`: the words behind "--".
+void add_run(CLI::App& app, const std::vector<std::string>& program, int& exit_code);
+void add_doctor(CLI::App& app, int& exit_code);
+void add_stats(CLI::App& app, int& exit_code);
+void add_version(CLI::App& app);
+
+/// Where the preload library is: beside the launcher in a build tree, else where it was installed. "" if nowhere.
+std::string find_shim();
+/// The path of a program as execvp would find it, or "".
+std::string find_program(const std::string& name);
+
+}  // namespace uroce::launcher

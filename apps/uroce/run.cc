@@ -1,0 +1,71 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "commands.h"
+#include "settings.h"
+
+namespace uroce::launcher {
+namespace {
+
+/// The kernel ignores LD_PRELOAD for programs that change their user.
+bool changes_user(const std::string& path) {
+  struct stat st {};
+  return stat(path.c_str(), &st) == 0 && (st.st_mode & (S_ISUID | S_ISGID)) != 0 && geteuid() != 0;
+}
+
+void preload(const std::string& shim) {
+  std::string value = shim;
+  if (const char* before = std::getenv("LD_PRELOAD"); before != nullptr && *before != 0) {
+    // Ours first: a library that overrides single functions of libibverbs sees our objects then.
+    if (std::string(before).find(shim) == std::string::npos) value += std::string(":") + before;
+  }
+  setenv("LD_PRELOAD", value.c_str(), 1);
+}
+
+int run(Settings& settings, std::vector<std::string> words) {
+  if (words.empty()) return fail("no program given: uroce run [OPTIONS] -- PROGRAM ARGS...");
+  std::string error;
+  if (!settings.apply(error)) return fail(error);
+  const std::string shim = find_shim();
+  if (shim.empty()) return fail(std::string(UROCE_SHIM_NAME) + " is missing: build it, ninja -C build");
+  const std::string program = find_program(words[0]);
+  if (!program.empty() && changes_user(program)) {
+    return fail(program + " changes its user when it starts (set-uid), and then nothing can be preloaded into it");
+  }
+  preload(shim);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  const int code = errno == ENOENT ? kNotFound : kCannotExecute;
+  std::fprintf(stderr, "uroce: cannot run %s: %s%s\n", argv[0], std::strerror(errno),
+               errno == ENOENT ? "; `uroce doctor` says what is installed" : "");
+  return code;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, const std::vector<std::string>& program, int& exit_code) {
+  CLI::App* command = app.add_subcommand("run", "run a program over uroce: uroce run [OPTIONS] -- PROGRAM ARGS...");
+  auto settings = std::make_shared<Settings>();
+  settings->add_options(*command);
+  command->prefix_command();  // "--" may be left out
+  command->allow_extras();
+  command->callback([command, settings, program, &exit_code] {
+    std::vector<std::string> words = command->remaining();
+    if (!words.empty() && (words[0][0] == '-' || !program.empty())) {
+      exit_code = fail("run: unexpected '" + words[0] + "'; `uroce run --help` lists the options");
+      return;
+    }
+    exit_code = run(*settings, words.empty() ? program : words);
+  });
+}
+
+}  // namespace uroce::launcher
