@@ -30,7 +30,7 @@ struct Bth {
   uint32_t dest_qp = 0;  // 24 bits
   bool ack_req = false;
   uint8_t resv7 = 0;
-  Psn psn;
+  Psn psn{};
 
   static Bth decode(const uint8_t* p) {
     Bth h;

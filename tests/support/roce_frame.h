@@ -1,0 +1,70 @@
+// Builds whole RoCEv2 frames from their parts, right or wrong as a test wants them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/address.h"
+#include "wire/crc32.h"
+#include "wire/headers.h"
+#include "wire/icrc.h"
+#include "wire/path_header.h"
+
+namespace uroce::test {
+
+using Bytes = std::vector<uint8_t>;
+
+inline PathSpec ipv4_path() {
+  PathSpec spec;
+  spec.src_mac = {{0x52, 0x54, 0, 0, 0, 1}};
+  spec.dst_mac = {{0x52, 0x54, 0, 0, 0, 2}};
+  spec.src_ip = IpAddress::v4(0x0a000001);
+  spec.dst_ip = IpAddress::v4(0x0a000002);
+  spec.udp_src_port = 0xC123;
+  return spec;
+}
+
+inline PathSpec ipv6_path() {
+  PathSpec spec = ipv4_path();
+  spec.src_ip = IpAddress{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  spec.dst_ip = IpAddress{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
+  return spec;
+}
+
+inline PathSpec on_vlan(PathSpec spec, uint16_t vlan_id) {
+  spec.vlan_id = vlan_id;
+  return spec;
+}
+
+template <typename Header>
+void append(Bytes& bytes, const Header& header) {
+  bytes.resize(bytes.size() + Header::kBytes);
+  header.encode(bytes.data() + bytes.size() - Header::kBytes);
+}
+
+/// The frame whose UDP payload before the iCRC is `body` (BTH and everything behind it), with the right iCRC.
+inline Bytes frame_of(const PathSpec& spec, const Bytes& body) {
+  const PathHeader path(spec);
+  Bytes frame(path.bytes() + body.size() + kIcrcBytes);
+  path.write(frame.data(), static_cast<uint32_t>(body.size()) + kIcrcBytes);
+  std::copy(body.begin(), body.end(), frame.begin() + path.bytes());
+  if (body.size() < Bth::kBytes) return frame;
+  uint32_t state = icrc_begin(frame.data() + path.l3_offset(), path.ipv6());
+  state = crc32_update(state, body.data() + Bth::kBytes, body.size() - Bth::kBytes);
+  icrc_store(frame.data() + path.bytes() + body.size(), state);
+  return frame;
+}
+
+/// `extension`: the encoded extension headers. The pad count and the padding follow from the payload.
+inline Bytes frame_of(const PathSpec& spec, Bth bth, const Bytes& extension, const Bytes& payload) {
+  bth.pad_count = static_cast<uint8_t>((4 - payload.size() % 4) % 4);
+  Bytes body;
+  append(body, bth);
+  body.insert(body.end(), extension.begin(), extension.end());
+  body.insert(body.end(), payload.begin(), payload.end());
+  body.resize(body.size() + bth.pad_count);
+  return frame_of(spec, body);
+}
+
+}  // namespace uroce::test

@@ -1,0 +1,119 @@
+#include "wire/path_header.h"
+
+#include <gtest/gtest.h>
+
+#include "bytes.h"
+#include "wire/packet.h"
+
+namespace uroce {
+namespace {
+
+using test::to_hex;
+
+PathSpec ipv4_spec() {
+  PathSpec spec;
+  spec.src_mac = *parse_mac("52:54:00:00:00:01");
+  spec.dst_mac = *parse_mac("52:54:00:00:00:02");
+  spec.src_ip = *parse_ip("10.0.0.1");
+  spec.dst_ip = *parse_ip("10.0.0.2");
+  spec.udp_src_port = 0xC123;
+  return spec;
+}
+
+PathSpec ipv6_spec() {
+  PathSpec spec = ipv4_spec();
+  spec.src_ip = *parse_ip("fd00::1");
+  spec.dst_ip = *parse_ip("fd00::2");
+  spec.traffic_class = 0x6a;
+  spec.flow_label = 0xfabcde;  // only 20 bits go out
+  spec.hop_limit = 9;
+  return spec;
+}
+
+/// The headers, and nothing written behind them.
+std::string written(const PathHeader& path, uint32_t udp_payload_bytes) {
+  uint8_t frame[PathHeader::kMaxBytes + 16];
+  std::memset(frame, 0xee, sizeof frame);
+  path.write(frame, udp_payload_bytes);
+  for (uint32_t i = path.bytes(); i < sizeof frame; i++) EXPECT_EQ(frame[i], 0xee) << "byte " << i;
+  return to_hex({frame, path.bytes()});
+}
+
+TEST(PathHeader, Ipv4LiteralBytes) {
+  const PathHeader path(ipv4_spec());
+  EXPECT_EQ(path.bytes(), 42u);
+  EXPECT_EQ(path.l3_offset(), 14u);
+  EXPECT_FALSE(path.ipv6());
+  // Checksum by hand: 4500 + 002c + 4000 + 4011 + 0a00 + 0001 + 0a00 + 0002 = d940, complement 26bf.
+  EXPECT_EQ(written(path, 16),
+            "525400000002525400000001"
+            "0800"
+            "4500002c00004000401126bf0a0000010a000002"
+            "c12312b700180000");
+}
+
+TEST(PathHeader, Ipv4OnAVlan) {
+  PathSpec spec = ipv4_spec();
+  spec.vlan_id = 100;
+  spec.pcp = 5;
+  spec.traffic_class = 0x02;
+  spec.hop_limit = 1;
+  const PathHeader path(spec);
+  EXPECT_EQ(path.bytes(), 46u);
+  EXPECT_EQ(path.l3_offset(), 18u);
+  // 4502 + 002c + 4000 + 0111 + 0a00 + 0001 + 0a00 + 0002 = 9a42, complement 65bd.
+  EXPECT_EQ(written(path, 16),
+            "525400000002525400000001"
+            "8100a064"
+            "0800"
+            "4502002c00004000011165bd0a0000010a000002"
+            "c12312b700180000");
+}
+
+TEST(PathHeader, Ipv6LiteralBytes) {
+  const PathHeader path(ipv6_spec());
+  EXPECT_EQ(path.bytes(), 62u);
+  EXPECT_TRUE(path.ipv6());
+  EXPECT_EQ(written(path, 0x1010),
+            "525400000002525400000001"
+            "86dd"
+            "66aabcde10181109"
+            "fd000000000000000000000000000001"
+            "fd000000000000000000000000000002"
+            "c12312b710180000");
+}
+
+TEST(PathHeader, Ipv6OnAVlanIsTheLongest) {
+  PathSpec spec = ipv6_spec();
+  spec.vlan_id = 4094;
+  const PathHeader path(spec);
+  EXPECT_EQ(path.bytes(), PathHeader::kMaxBytes);
+  EXPECT_EQ(written(path, 16).substr(24, 12), "81000ffe86dd");
+}
+
+TEST(PathHeader, TheMacCanComeLater) {
+  PathHeader path(ipv4_spec());
+  path.set_dst_mac(*parse_mac("0a:0b:0c:0d:0e:0f"));
+  EXPECT_EQ(written(path, 16).substr(0, 24), "0a0b0c0d0e0f525400000001");
+}
+
+TEST(PathHeader, EveryChecksumHolds) {
+  // The parser refuses a wrong checksum; try every length, and addresses that make the sum wrap.
+  PathSpec spec = ipv4_spec();
+  for (const char* address : {"10.0.0.1", "255.255.255.254", "0.0.0.1", "191.191.64.63"}) {
+    spec.src_ip = *parse_ip(address);
+    spec.traffic_class = 0xff;
+    const PathHeader path(spec);
+    std::vector<uint8_t> frame(path.bytes() + 5000);
+    for (uint32_t bytes = 16; bytes < 4200; bytes++) {
+      path.write(frame.data(), bytes);
+      frame[path.bytes()] = 0x04;  // RC SEND ONLY
+      PacketView view;
+      ASSERT_EQ(parse_frame({frame.data(), path.bytes() + bytes}, view), ParseResult::kOk) << address << " " << bytes;
+      ASSERT_EQ(view.payload_bytes, bytes - 16);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace uroce
