@@ -69,7 +69,7 @@ UROCE_CRC_INLINE uint32_t run(uint32_t state, uint8_t* dst, const uint8_t* src, 
 }  // namespace
 
 __attribute__((target(UROCE_CRC_TARGET))) uint32_t pclmul_update(uint32_t state, const void* data, size_t bytes) {
-  return run<false>(state, nullptr, static_cast<const uint8_t*>(data), bytes);
+  return run<false>(state, no_destination(data), static_cast<const uint8_t*>(data), bytes);
 }
 
 __attribute__((target(UROCE_CRC_TARGET))) uint32_t pclmul_copy(uint32_t state, void* dst, const void* src,

@@ -29,6 +29,11 @@ UROCE_CRC_INLINE uint32_t load32(const uint8_t* p) {
   return v;
 }
 
+/// What update passes as `dst`: never written, but a pointer that may be moved along like the source.
+UROCE_CRC_INLINE uint8_t* no_destination(const void* src) {
+  return const_cast<uint8_t*>(static_cast<const uint8_t*>(src));
+}
+
 /// H * k.low + L * k.high
 UROCE_CRC_INLINE __m128i multiply(__m128i v, __m128i k) {
   return _mm_xor_si128(_mm_clmulepi64_si128(v, k, 0x00), _mm_clmulepi64_si128(v, k, 0x11));

@@ -238,7 +238,8 @@ TEST(Echo, Ipv6) {
   Bytes out(100);
   const uint32_t bytes = encode_echo_reply(out, {kTheirs, kOurs, 9}, *icmp);
   ASSERT_EQ(bytes, 14u + 4 + 40 + 11);
-  const auto reply = decoded<Icmp>(Bytes(out.begin(), out.begin() + bytes), decode_icmp);
+  const Bytes sent(out.begin(), out.begin() + bytes);
+  const auto reply = decoded<Icmp>(sent, decode_icmp);
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->type(), 129);
   EXPECT_EQ(reply->hop_limit, 64);
