@@ -94,6 +94,7 @@ DpdkPort::~DpdkPort() {
 }
 
 uint32_t DpdkPort::receive(RxFrame* frames, uint32_t max) {
+  if (!started_) return 0;
   rte_mbuf* mbufs[kMaxBurst];
   const uint16_t count = rte_eth_rx_burst(options_.port_id, 0, mbufs, static_cast<uint16_t>(max));
   for (uint16_t i = 0; i < count; i++) {
@@ -162,8 +163,9 @@ void DpdkPort::send(TxFrame* frames, uint32_t count) {
 }
 
 void DpdkPort::flush_pending() {
-  const uint16_t sent = rte_eth_tx_burst(options_.port_id, 0, pending_.data() + pending_head_,
-                                         static_cast<uint16_t>(pending_count_));
+  const uint16_t sent = !started_ ? uint16_t{0}
+                                  : rte_eth_tx_burst(options_.port_id, 0, pending_.data() + pending_head_,
+                                                     static_cast<uint16_t>(pending_count_));
   pending_head_ += sent;
   pending_count_ -= sent;
   if (sent != 0) accepted_since_check_ = true;
