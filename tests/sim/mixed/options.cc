@@ -1,0 +1,31 @@
+#include "options.h"
+
+#include <cinttypes>
+#include <cstdio>
+
+namespace uroce::sim {
+
+std::string MixedOptions::command() const {
+  char text[320];
+  const char* name = type == QpType::kRc ? "rc" : type == QpType::kUc ? "uc" : "ud";
+  std::snprintf(
+      text, sizeof text,
+      "uroce-verify --type %s --seed %" PRIu64 " --ops %" PRIu64
+      " --mtu %u --qps %u --max %u --small %u --loss %g --reorder %g --dup %g --corrupt %g --span-us %" PRId64,
+      name, seed, ops, mtu, qps, max_bytes, small_bytes, impairments.loss, impairments.reorder, impairments.duplicate,
+      impairments.corrupt, impairments.reorder_span.ns / 1000);
+  return text;
+}
+
+std::string MixedReport::text() const {
+  char text[512];
+  std::snprintf(text, sizeof text,
+                "%" PRIu64 " operations, %" PRIu64 " messages received, %" PRIu64 " MB; %" PRIu64
+                " frames lost, %" PRIu64 " iCRC errors, %" PRIu64 " retransmitted, %" PRIu64 " NAKs, %" PRIu64
+                " RNR NAKs, %" PRIu64 " timeouts; %.3f s of virtual time, %" PRIu64 " events",
+                ops, messages_received, bytes / 1'000'000, lost_frames, icrc_errors, retransmits, naks, rnr_naks,
+                timeouts, virtual_seconds, events);
+  return text;
+}
+
+}  // namespace uroce::sim

@@ -1,0 +1,128 @@
+// One end of a reliable connection under test: posts mixed operations to its peer, and knows what each must do.
+//
+// The oracle is program order. A WRITE or an atomic changes the model of the peer's memory when it is posted; a READ
+// notes then what it must return. What the transport may do out of that order (a READ's memory is looked at late, and
+// again on a retry) is excluded by a fence where a later operation would change what an earlier READ returns.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "options.h"
+#include "receiver.h"
+#include "testbed.h"
+#include "verdict.h"
+
+namespace uroce::sim {
+
+/// What all ends on one host share.
+struct HostShare {
+  Buffer source;   // random bytes that never change
+  Buffer counter;  // one word that everybody adds to
+  uint64_t counter_adds = 0;
+  std::vector<bool> counter_seen;  // which values FETCH_ADDs have returned
+};
+
+class RcEnd {
+ public:
+  RcEnd(const Side& side, Receiver& receiver, HostShare& share, const MixedOptions& options, uint64_t seed,
+        uint64_t ops, Verdict& verdict);
+
+  void set_peer(RcEnd& peer) { peer_ = &peer; }
+  Qp& qp() { return *side_.qp; }
+
+  /// Posts what there is room for.
+  void post_some();
+  void on_sent(const Completion& completion);
+  void on_received(const Completion& completion);
+  bool done() const { return ops_left_ == 0 && pending_.empty() && incoming_.empty(); }
+  /// At the very end: memory is what the model says.
+  void check_memory();
+  uint64_t posted_bytes() const { return posted_bytes_; }
+  uint64_t received() const { return received_; }
+  std::string state() const;
+
+ private:
+  struct Span {
+    uint32_t offset;
+    uint32_t bytes;
+  };
+  /// A message that must arrive here.
+  struct Incoming {
+    WcOpcode opcode;
+    uint8_t flags;
+    uint32_t bytes;
+    uint32_t imm_or_rkey;
+    std::vector<Span> pieces;  // of the sender's source; empty for WRITE with immediate
+  };
+  struct Pending {
+    uint64_t wr_id;
+    WrOpcode opcode;
+    bool signalled;
+    uint32_t bytes;
+    uint32_t remote_offset;     // READ: what may not change meanwhile
+    std::vector<Span> landing;  // where READ data and atomic results go
+    uint64_t landing_end = 0;
+    std::vector<uint8_t> expected;
+    bool shared_counter = false;
+  };
+  enum class Window : uint8_t { kUnbound, kBinding, kBound, kInvalidating, kReleasing };
+
+  // rc_post.cc
+  bool post_one();
+  WrOpcode draw_opcode();
+  uint32_t draw_length();
+  std::vector<Span> draw_source(uint32_t bytes);
+  bool draw_landing(Pending& op);
+  void overlap_fence(SendWr& wr, uint32_t offset, uint32_t bytes);
+  bool prepare(SendWr& wr, Pending& op);
+  bool prepare_send(SendWr& wr, Pending& op);
+  bool prepare_write(SendWr& wr, Pending& op);
+  bool prepare_read(SendWr& wr, Pending& op);
+  bool prepare_atomic(SendWr& wr, Pending& op);
+  bool prepare_bind(SendWr& wr, Pending& op);
+  void choose_remote(SendWr& wr, uint32_t bytes, uint32_t& offset);
+  bool submit(SendWr& wr, Pending&& op);
+
+  // rc_check.cc
+  void retire(const Pending& op);
+  void check_landing(const Pending& op);
+  void check_message(const Incoming& message, const Receiver::Slot& slot);
+
+  Side side_;
+  Receiver& receiver_;
+  HostShare& share_;
+  HostShare* peer_share() { return &peer_->share_; }
+  MixedOptions options_;
+  SeededRandom random_;
+  Verdict& verdict_;
+  RcEnd* peer_ = nullptr;
+
+  Buffer target_;               // what the peer writes and reads
+  std::vector<uint8_t> model_;  // of target_
+  Buffer landing_;
+  uint64_t landing_head_ = 0;  // [landing_tail_, landing_head_) is in use, both modulo its size
+  uint64_t landing_tail_ = 0;
+
+  Window window_ = Window::kUnbound;
+  uint32_t window_key_ = 0;
+  uint32_t window_offset_ = 0;
+  uint32_t window_bytes_ = 0;
+
+  std::deque<Pending> pending_;
+  std::deque<Incoming> incoming_;
+  std::vector<Span> source_;           // of the operation being posted
+  std::vector<uint8_t> inline_bytes_;  // scribbled over as soon as it is posted
+  std::vector<Sge> sges_;
+  uint64_t next_wr_id_ = 1;
+  uint32_t unsignalled_ = 0;
+  uint64_t ops_left_;
+  uint64_t posted_bytes_ = 0;
+  uint64_t received_ = 0;
+};
+
+inline constexpr uint32_t kAtomicWords = 64;
+inline constexpr uint32_t kQueueDepth = 64;
+
+}  // namespace uroce::sim

@@ -1,0 +1,72 @@
+#include "run.h"
+
+namespace uroce::sim {
+
+std::unique_ptr<Testbed> make_testbed(const MixedOptions& options, RandomSource& random) {
+  EngineConfig config = simple_config(1);
+  constexpr uint32_t kWindows[] = {1, 2, 8, 16, 64, 128};
+  config.window_packets = kWindows[random.below(6)];
+  config.ack_hold = microseconds(random.below(2) == 0 ? 0 : 20);
+  config.grant_credits = random.below(4) != 0;
+  LinkConfig link;
+  link.impairments = options.impairments;
+  link.delay = microseconds(1 + random.below(5));
+  auto bed = std::make_unique<Testbed>(random.next_u64(), link, config);
+  bed->a.set_turn_delay(nanoseconds(random.below(3000)));
+  bed->b.set_turn_delay(nanoseconds(random.below(3000)));
+  return bed;
+}
+
+QpOptions draw_qp(const MixedOptions& options, RandomSource& random) {
+  QpOptions qp;
+  qp.type = options.type;
+  qp.ipv6 = random.below(2) != 0;
+  qp.attributes.path_mtu_bytes = options.mtu != 0 ? options.mtu : 256u << random.below(5);
+  qp.attributes.timeout = static_cast<uint8_t>(7 + random.below(3));
+  qp.attributes.min_rnr_timer = static_cast<uint8_t>(1 + random.below(5));
+  const auto depth = static_cast<uint8_t>(1 + random.below(16));
+  qp.attributes.max_rd_atomic = qp.attributes.max_dest_rd_atomic = depth;
+  const auto psn = [&] { return random.below(2) == 0 ? Psn(random.next_u32()) : Psn(0xFFFFFF - random.below(200)); };
+  qp.psn_a = psn();
+  qp.psn_b = psn();
+  return qp;
+}
+
+bool run_with_nudges(Testbed& bed, const std::function<bool()>& done, const std::function<uint64_t()>& progress) {
+  constexpr Duration kPatience = milliseconds(5'000);
+  uint64_t reached = progress();
+  Instant since = bed.world.now();
+  while (!bed.world.run_until(done, microseconds(100))) {
+    bed.world.run_for(microseconds(10));
+    if (progress() != reached) {
+      reached = progress();
+      since = bed.world.now();
+    } else if (bed.world.now() - since > kPatience) {
+      return false;
+    }
+  }
+  return true;
+}
+
+MixedReport summarize(Testbed& bed, const Verdict& verdict, Instant start) {
+  MixedReport report;
+  report.failure = verdict.text();
+  for (Host* host : {&bed.a, &bed.b}) {
+    const Counters& counters = host->engine().counters();
+    report.retransmits += counters.retransmits;
+    report.naks += counters.sent_naks;
+    report.rnr_naks += counters.sent_rnr_naks;
+    report.timeouts += counters.local_ack_timeout_err;
+    report.icrc_errors += counters.rx_icrc_encapsulated;
+  }
+  for (Link* link : {bed.cable.a_to_b, bed.cable.b_to_a}) report.lost_frames += link->counters().lost;
+  report.events = bed.world.events().handled();
+  report.virtual_seconds = static_cast<double>((bed.world.now() - start).ns) / 1e9;
+  return report;
+}
+
+MixedReport run_mixed(const MixedOptions& options) {
+  return options.type == QpType::kRc ? run_rc(options) : run_unacked(options);
+}
+
+}  // namespace uroce::sim

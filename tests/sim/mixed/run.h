@@ -1,0 +1,25 @@
+// What runs over RC, UC and UD have in common.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "options.h"
+#include "testbed.h"
+#include "verdict.h"
+
+namespace uroce::sim {
+
+/// Two hosts with drawn engine settings and the impairments asked for.
+std::unique_ptr<Testbed> make_testbed(const MixedOptions& options, RandomSource& random);
+/// Drawn attributes; often sequence numbers that are about to wrap.
+QpOptions draw_qp(const MixedOptions& options, RandomSource& random);
+/// Until `done`. Programs run after turns only, so hosts that have nothing to do are woken up now and then. False when
+/// `progress` stands still for seconds of virtual time.
+bool run_with_nudges(Testbed& bed, const std::function<bool()>& done, const std::function<uint64_t()>& progress);
+MixedReport summarize(Testbed& bed, const Verdict& verdict, Instant start);
+
+MixedReport run_rc(const MixedOptions& options);
+MixedReport run_unacked(const MixedOptions& options);  // UC and UD
+
+}  // namespace uroce::sim
