@@ -10,46 +10,62 @@ using namespace uroce::verbs;
 
 namespace uroce::verbs {
 
+void Channel::append(Cq& cq) {
+  cq.next_in_channel = nullptr;
+  (last != nullptr ? last->next_in_channel : first) = &cq;
+  last = &cq;
+}
+
+void Channel::unlink(Cq& cq) {
+  Cq* before = nullptr;
+  for (Cq* c = first; c != &cq; c = c->next_in_channel) before = c;
+  (before != nullptr ? before->next_in_channel : first) = cq.next_in_channel;
+  if (last == &cq) last = before;
+}
+
 void Channel::push(Cq& cq) {
   const std::lock_guard guard(mutex);
-  if (cq.events_waiting++ == 0) {
-    cq.next_in_channel = nullptr;
-    (last != nullptr ? last->next_in_channel : first) = &cq;
-    last = &cq;
-  }
+  if (cq.events_waiting == 0) append(cq);
+  cq.events_waiting = cq.events_waiting + 1;
   event_fd.add();
 }
 
-/// Under the mutex. Null when the event that a reader was woken for went away with its queue.
+/// Under the mutex. Null when the event that a reader was woken for is gone.
 Cq* Channel::pop() {
   Cq* const cq = first;
   if (cq == nullptr) return nullptr;
-  first = cq->next_in_channel;
-  cq->next_in_channel = nullptr;
-  if (first == nullptr) last = nullptr;
+  unlink(*cq);
   cq->events_taken++;
-  if (--cq->events_waiting != 0) {  // more of the same: behind the others
-    (last != nullptr ? last->next_in_channel : first) = cq;
-    last = cq;
-  }
+  cq->events_waiting = cq->events_waiting - 1;
+  if (cq->events_waiting != 0) append(*cq);  // more of the same: behind the others
   return cq;
 }
 
 void Channel::forget(Cq& cq) {
   const std::lock_guard guard(mutex);
   if (cq.events_waiting == 0) return;
-  Cq* before = nullptr;
-  for (Cq* c = first; c != &cq; c = c->next_in_channel) before = c;
-  (before != nullptr ? before->next_in_channel : first) = cq.next_in_channel;
-  if (last == &cq) last = before;
+  unlink(cq);
   // A reader may already hold the count of one of them: it will find nothing and wait again.
-  for (; cq.events_waiting != 0; cq.events_waiting--) event_fd.try_take();
+  for (uint32_t n = cq.events_waiting; n != 0; n--) event_fd.try_take();
+  cq.events_waiting = 0;
+}
+
+bool Channel::withdraw(Cq& cq) {
+  const std::lock_guard guard(mutex);
+  if (cq.events_waiting == 0) return false;
+  unlink(cq);
+  const uint32_t waiting = cq.events_waiting;
+  uint32_t withdrawn = 0;
+  while (withdrawn < waiting && event_fd.try_take()) withdrawn++;
+  cq.events_waiting = waiting - withdrawn;
+  if (cq.events_waiting != 0) append(cq);  // a reader is about to take it
+  return cq.events_waiting == 0;
 }
 
 }  // namespace uroce::verbs
 
 UROCE_VERBS_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
-  auto* channel = new Channel{};
+  auto* channel = new Channel;
   channel->context = context;
   channel->fd = channel->event_fd.fd();
   if (channel->fd < 0) {
@@ -75,32 +91,45 @@ UROCE_VERBS_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* base) {
 
 namespace {
 
-/// Nobody else drives the engine in this mode: a program that waits has to.
-bool drives_itself(const EventFd& event_fd) {
-  return Runtime::get().config().progress == Progress::kInline && event_fd.blocking();
-}
+// A peer that answers at once is answered without the cost of going to sleep and being woken.
+constexpr Duration kSpin = microseconds(50);
 
-Cq* drive_until_event(Channel& channel) {
-  for (;;) {
+/// Drives the engine until an event is there. Null when `patience` ran out first.
+Cq* drive_until_event(Channel& channel, Duration patience) {
+  const Instant end = endpoint().now() + patience;
+  do {
     {
       const std::lock_guard guard(channel.mutex);
       if (channel.first != nullptr && channel.event_fd.try_take()) return channel.pop();
     }
-    drive_for(microseconds(50));
+    EngineLock lock(endpoint());
+    endpoint().drive();
+  } while (endpoint().now() < end);
+  return nullptr;
+}
+
+Cq* wait_for_event(Channel& channel) {
+  if (channel.event_fd.blocking()) {
+    // Inline: nobody else drives the engine, a program that waits has to.
+    Cq* event;
+    do {
+      event = drive_until_event(channel, kSpin);
+    } while (event == nullptr && Runtime::get().config().progress == Progress::kInline);
+    if (event != nullptr) return event;
+    endpoint().kick();
+  }
+  for (;;) {
+    if (!channel.event_fd.take()) return nullptr;
+    const std::lock_guard guard(channel.mutex);
+    if (Cq* event = channel.pop(); event != nullptr) return event;
   }
 }
 
 }  // namespace
 
 UROCE_VERBS_EXPORT int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq, void** cq_context) {
-  Channel& channel = from(base);
-  Cq* event = nullptr;
-  if (drives_itself(channel.event_fd)) event = drive_until_event(channel);
-  while (event == nullptr) {
-    if (!channel.event_fd.take()) return -1;
-    const std::lock_guard guard(channel.mutex);
-    event = channel.pop();
-  }
+  Cq* const event = wait_for_event(from(base));
+  if (event == nullptr) return -1;
   *cq = event->base();
   *cq_context = event->cq_context;
   return 0;

@@ -120,13 +120,26 @@ int poll_cq(ibv_cq* base, int entries, ibv_wc* wc) {
     endpoint().drive();
     cq.taken_since_turn = 0;
   }
+  if (cq.queue->size() == 0) cq_found_empty(cq);
   return total;
+}
+
+void cq_found_empty(Cq& cq) {
+  if (cq.wait_expected) {
+    cq.wait_expected = false;
+    endpoint().kick();
+  }
+  if (cq.events_waiting.load(std::memory_order_relaxed) == 0 || cq.channel == nullptr) return;
+  if (from(cq.channel).withdraw(cq)) cq.queue->arm(cq.solicited_only);
 }
 
 int req_notify_cq(ibv_cq* base, int solicited_only) {
   {
     EngineLock lock(endpoint());
-    from(base).queue->arm(solicited_only != 0);
+    Cq& cq = from(base);
+    cq.solicited_only = solicited_only != 0;
+    cq.wait_expected = cq.channel != nullptr;
+    cq.queue->arm(cq.solicited_only);
   }
   endpoint().kick();
   return 0;

@@ -19,7 +19,10 @@ bool take_next(Cq& cq) {
     cq.taken_since_turn = 0;
     if (taken == 0) taken = cq.queue->poll({&cq.current, 1});
   }
-  if (taken == 0) return false;
+  if (taken == 0) {
+    cq_found_empty(cq);
+    return false;
+  }
   cq.wr_id = cq.current.wr_id;
   cq.status = static_cast<ibv_wc_status>(cq.current.status);
   return true;

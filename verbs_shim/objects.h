@@ -2,6 +2,7 @@
 // of rdma-core append to it, then our own state.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -81,8 +82,11 @@ struct Ah : ibv_ah {
 };
 
 /// Completion events wait here, in a list through the queues themselves: raising one allocates nothing.
-struct Channel : ibv_comp_channel {
-  uint8_t foreign[kForeignRoom];
+class Channel : public ibv_comp_channel {
+ public:
+  Channel() : ibv_comp_channel{} {}
+
+  uint8_t foreign[kForeignRoom] = {};
   EventFd event_fd;
   std::mutex mutex;
   Cq* first = nullptr;
@@ -90,7 +94,13 @@ struct Channel : ibv_comp_channel {
 
   void push(Cq& cq);
   Cq* pop();
-  void forget(Cq& cq);
+  /// Takes back the events of a queue that nobody has taken yet. False when there was none, or a reader was faster.
+  bool withdraw(Cq& cq);
+  void forget(Cq& cq);  // before the queue is destroyed
+
+ private:
+  void append(Cq& cq);
+  void unlink(Cq& cq);
 };
 
 struct Cq : ibv_cq_ex {
@@ -100,9 +110,11 @@ struct Cq : ibv_cq_ex {
   Completion current;     // what the read_* functions of the extended interface look at
   std::mutex poll_mutex;  // held from start_poll to end_poll
   bool single_threaded = false;
+  bool solicited_only = false;  // as armed last
+  bool wait_expected = false;   // armed, and not polled since: the program is about to sleep
   // Under the channel's mutex.
   Cq* next_in_channel = nullptr;
-  uint32_t events_waiting = 0;
+  std::atomic<uint32_t> events_waiting{0};
   uint32_t events_taken = 0;
   uint32_t async_taken = 0;  // under the context's async queue's mutex
 

@@ -29,6 +29,11 @@ ibv_qp* create_qp_extended(ibv_context* context, ibv_qp_init_attr_ex* attr);
 ibv_srq* create_srq_extended(ibv_context* context, ibv_srq_init_attr_ex* attr);
 
 // Shared between files.
+/// A program has polled `cq` until nothing was left, under an EngineLock. An event that waits in its channel told of
+/// completions that the program has seen by now; it is taken back and the queue is armed again, so that the program
+/// sleeps until there is something to poll; after arming, the background thread is told to take over. (Some,
+/// ibv_rc_pingpong -t -e among them, take an empty queue after an event for an error.)
+void cq_found_empty(Cq& cq);
 /// Fills the function pointers of the extended interfaces.
 void fill_cq_readers(Cq& cq);
 void fill_wr_operations(QueuePair& qp, uint64_t send_ops);

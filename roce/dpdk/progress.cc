@@ -149,6 +149,7 @@ bool EndpointImpl::sleep(Duration duration) {
 }
 
 void EndpointImpl::kick() {
+  last_driven_ns_.store(0, std::memory_order_relaxed);  // whoever waits does not drive any more
   if (kicked_.exchange(1) == 0) {
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&kicked_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   }
