@@ -1,6 +1,5 @@
 #include "transport/completion_queue.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "transport/observer.h"
@@ -12,12 +11,8 @@ CompletionQueue::CompletionQueue(uint32_t capacity, Observer& observer, void* us
     : ring_(capacity), observer_(observer), user_(user) {}
 
 uint32_t CompletionQueue::poll(std::span<Completion> out) {
-  const auto count = std::min(ring_.size(), static_cast<uint32_t>(out.size()));
-  for (uint32_t i = 0; i < count; i++) {
-    out[i] = ring_.front();
-    ring_.pop();
-  }
-  return count;
+  auto to = out.begin();
+  return drain(static_cast<uint32_t>(out.size()), [&to](const Completion& completion) { *to++ = completion; });
 }
 
 void CompletionQueue::arm(bool solicited_only) {

@@ -21,6 +21,16 @@ class CompletionQueue {
   uint32_t size() const { return ring_.size(); }
   bool overrun() const { return overrun_; }
 
+  /// Takes up to `max` completions, oldest first, and calls `f(completion)` for each; returns how many.
+  template <typename F>
+  uint32_t drain(uint32_t max, F&& f) {
+    const uint32_t count = ring_.size() < max ? ring_.size() : max;
+    for (uint32_t i = 0; i < count; i++) {
+      f(ring_.front());
+      ring_.pop();
+    }
+    return count;
+  }
   /// Takes up to out.size() completions, oldest first; returns how many.
   uint32_t poll(std::span<Completion> out);
 

@@ -7,13 +7,11 @@ namespace uroce {
 
 namespace {
 
-
 uint32_t packets_of(uint32_t bytes, uint32_t mtu) { return bytes == 0 ? 1 : (bytes - 1) / mtu + 1; }
 
 }  // namespace
 
-Responder::Responder(QpContext& context, ReceiveQueue& own)
-    : context_(context), receive_(context, own), replies_(1) {}
+Responder::Responder(QpContext& context, ReceiveQueue& own) : context_(context), receive_(context, own), replies_(1) {}
 
 void Responder::start() {
   const uint32_t depth = std::max<uint32_t>(context_.attributes.max_dest_rd_atomic, 1);
@@ -72,10 +70,14 @@ void Responder::on_in_order(const PacketView& packet, Instant now) {
     return refuse(NakCode::kInvalidRequest, Cause::kRequestMalformed, WcStatus::kRemInvReqErr, now);
   }
   switch (info.operation) {
-    case Operation::kSend: return on_send(packet, now);
-    case Operation::kWrite: return on_write(packet, now);
-    case Operation::kReadRequest: return on_read(packet, now);
-    default: return on_atomic(packet, now);
+    case Operation::kSend:
+      return on_send(packet, now);
+    case Operation::kWrite:
+      return on_write(packet, now);
+    case Operation::kReadRequest:
+      return on_read(packet, now);
+    default:
+      return on_atomic(packet, now);
   }
 }
 
@@ -87,11 +89,15 @@ bool Responder::check_sequence(const OpcodeInfo& info) const {
 bool Responder::check_enabled(Operation operation) const {
   const uint32_t access = context_.attributes.access;
   switch (operation) {
-    case Operation::kWrite: return (access & kRemoteWrite) != 0;
-    case Operation::kReadRequest: return (access & kRemoteRead) != 0;
+    case Operation::kWrite:
+      return (access & kRemoteWrite) != 0;
+    case Operation::kReadRequest:
+      return (access & kRemoteRead) != 0;
     case Operation::kCompareSwap:
-    case Operation::kFetchAdd: return (access & kRemoteAtomic) != 0;
-    default: return true;
+    case Operation::kFetchAdd:
+      return (access & kRemoteAtomic) != 0;
+    default:
+      return true;
   }
 }
 
@@ -116,8 +122,7 @@ void Responder::on_send(const PacketView& packet, Instant now) {
     return refuse(NakCode::kRemoteOperationalError, cause, WcStatus::kLocProtErr, now);
   }
   if (info.is_last()) {
-    if (info.has(kHasIeth) &&
-        !context_.env.memory.invalidate(packet.ieth().rkey, context_.pd, context_.qpn)) {
+    if (info.has(kHasIeth) && !context_.env.memory.invalidate(packet.ieth().rkey, context_.pd, context_.qpn)) {
       return refuse(NakCode::kRemoteAccessError, Cause::kRemoteInvalidate, WcStatus::kLocAccessErr, now);
     }
     deliver(packet, WcOpcode::kRecv, receive_.filled(), now);
@@ -137,8 +142,8 @@ bool Responder::begin_write(const PacketView& packet, Instant now) {
   // A zero-length WRITE touches nothing, so its key is not looked at.
   if (reth.dma_length != 0) {
     uint8_t* memory = nullptr;
-    const AccessCheck check = context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteWrite,
-                                                        context_.qpn, memory);
+    const AccessCheck check =
+        context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteWrite, context_.qpn, memory);
     if (check != AccessCheck::kOk) {
       refuse_key(check, now);
       return false;
@@ -161,8 +166,8 @@ void Responder::on_write(const PacketView& packet, Instant now) {
   if (bytes != 0) {
     // Checked again for each packet: the program may have deregistered the region in the middle of the message.
     uint8_t* memory = nullptr;
-    const AccessCheck check = context_.env.memory.check(write_rkey_, context_.pd, write_va_, bytes, kRemoteWrite,
-                                                        context_.qpn, memory);
+    const AccessCheck check =
+        context_.env.memory.check(write_rkey_, context_.pd, write_va_, bytes, kRemoteWrite, context_.qpn, memory);
     if (check != AccessCheck::kOk) return refuse_key(check, now);
     std::memcpy(memory, packet.payload, bytes);
   }
@@ -178,18 +183,26 @@ void Responder::on_write(const PacketView& packet, Instant now) {
   accept(packet, 1, now);
 }
 
+/// Is there room for one more READ or atomic? What is answered again does not count: it stands before everything that
+/// is answered for the first time, and gives way.
+bool Responder::may_reply() {
+  uint32_t owed = 0;
+  for (uint32_t at = replies_.head(); at != replies_.tail(); at++) owed += replies_.at(at).again ? 0 : 1;
+  if (owed >= context_.attributes.max_dest_rd_atomic) return false;
+  if (replies_.full()) replies_.pop();
+  return true;
+}
+
 void Responder::on_read(const PacketView& packet, Instant now) {
   const Reth reth = packet.reth();
   if (reth.dma_length > kMaxMessageBytes) {
     return refuse(NakCode::kInvalidRequest, Cause::kRequestMalformed, WcStatus::kRemInvReqErr, now);
   }
-  if (replies_.size() >= context_.attributes.max_dest_rd_atomic) {
-    return refuse(NakCode::kInvalidRequest, Cause::kReadResources, WcStatus::kRemInvReqErr, now);
-  }
+  if (!may_reply()) return refuse(NakCode::kInvalidRequest, Cause::kReadResources, WcStatus::kRemInvReqErr, now);
   if (reth.dma_length != 0) {
     uint8_t* memory = nullptr;
-    const AccessCheck check = context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteRead,
-                                                        context_.qpn, memory);
+    const AccessCheck check =
+        context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteRead, context_.qpn, memory);
     if (check != AccessCheck::kOk) return refuse_key(check, now);
   }
   context_.counters().rx_read_requests++;
@@ -208,9 +221,7 @@ void Responder::on_atomic(const PacketView& packet, Instant now) {
   if ((eth.va & 7) != 0) {
     return refuse(NakCode::kInvalidRequest, Cause::kRequestMalformed, WcStatus::kRemInvReqErr, now);
   }
-  if (replies_.size() >= context_.attributes.max_dest_rd_atomic) {
-    return refuse(NakCode::kInvalidRequest, Cause::kReadResources, WcStatus::kRemInvReqErr, now);
-  }
+  if (!may_reply()) return refuse(NakCode::kInvalidRequest, Cause::kReadResources, WcStatus::kRemInvReqErr, now);
   uint8_t* memory = nullptr;
   const AccessCheck check =
       context_.env.memory.check(eth.rkey, context_.pd, eth.va, 8, kRemoteAtomic, context_.qpn, memory);

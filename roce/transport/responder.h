@@ -59,16 +59,15 @@ class Responder {
   /// A READ or atomic whose response is not sent in full.
   struct Reply {
     bool atomic = false;
-    Psn psn;                // of the next response packet
+    bool again = false;  // was answered in full before: owed to nobody who keeps to his max_rd_atomic
+    Psn psn;             // of the next response packet
     uint32_t msn = 0;
-    uint64_t va = 0;        // READ: of the next response packet
+    uint64_t va = 0;  // READ: of the next response packet
     uint32_t rkey = 0;
     uint32_t remaining = 0;
     bool begun = false;
     uint64_t original = 0;  // atomic: the value before
-    Psn end(uint32_t mtu) const {
-      return psn + (remaining <= mtu ? 1 : (remaining + mtu - 1) / mtu);
-    }
+    Psn end(uint32_t mtu) const { return psn + (remaining <= mtu ? 1 : (remaining + mtu - 1) / mtu); }
   };
   struct SavedAtomic {
     bool valid = false;
@@ -86,6 +85,7 @@ class Responder {
   bool begin_write(const PacketView& packet, Instant now);
   void on_read(const PacketView& packet, Instant now);
   void on_atomic(const PacketView& packet, Instant now);
+  bool may_reply();
   void accept(const PacketView& packet, uint32_t psns, Instant now);
   void deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte_len, Instant now);
   void refuse(NakCode code, Cause cause, WcStatus receive_status, Instant now);
@@ -96,7 +96,7 @@ class Responder {
   void on_duplicate(const PacketView& packet);
   void on_duplicate_read(const PacketView& packet);
   void on_duplicate_atomic(const PacketView& packet);
-  void forget_replies_from(Psn psn);
+  void answer_again(Reply reply);
 
   // responder_reply.cc
   void request_ack(Instant now);
@@ -133,7 +133,7 @@ class Responder {
   Instant hold_until_ = Instant::never();
   Instant last_message_at_{0};
   bool message_unanswered_ = false;
-  uint8_t answers_ = 0;            // how often lately a message was answered by a post: 0..3
+  uint8_t answers_ = 0;  // how often lately a message was answered by a post: 0..3
   bool credits_granted_ = false;
   Psn credit_limit_;
 };

@@ -58,7 +58,6 @@ bool Responder::poll_transmit(TxFrame& frame, Instant now) {
       return true;
     }
     if (send_read_response(reply, frame, now)) return true;
-    replies_.clear();  // its memory is gone: a NAK takes the place of this and all later responses
   }
   if (answer_ == Answer::kNone || held_) return false;
   send_answer(frame);
@@ -66,14 +65,20 @@ bool Responder::poll_transmit(TxFrame& frame, Instant now) {
   return true;
 }
 
-/// The next packet of a READ response. False: the region may not be read any more.
+/// The next packet of a READ response. False: the region may not be read any more, and the reply is off the queue.
 bool Responder::send_read_response(Reply& reply, TxFrame& frame, Instant now) {
   const uint32_t bytes = std::min(reply.remaining, context_.mtu);
   uint8_t* memory = nullptr;
   if (bytes != 0) {
-    const AccessCheck check = context_.env.memory.check(reply.rkey, context_.pd, reply.va, bytes, kRemoteRead,
-                                                        context_.qpn, memory);
+    const AccessCheck check =
+        context_.env.memory.check(reply.rkey, context_.pd, reply.va, bytes, kRemoteRead, context_.qpn, memory);
+    if (check != AccessCheck::kOk && reply.again) {
+      context_.counters().rx_drop_bad_duplicate++;  // the program may have taken its memory back by now
+      replies_.pop();
+      return false;
+    }
     if (check != AccessCheck::kOk) {
+      replies_.clear();  // a NAK takes the place of this and all later responses
       refuse(NakCode::kRemoteOperationalError, Cause::kRemoteKey, WcStatus::kLocAccessErr, now);
       return false;
     }
@@ -88,7 +93,8 @@ bool Responder::send_read_response(Reply& reply, TxFrame& frame, Instant now) {
   bth.psn = reply.psn;
   const uint32_t ext_bytes = first || last ? Aeth::kBytes : 0;
   FrameBuilder builder(frame, context_.header, bth, ext_bytes, bytes);
-  if (ext_bytes != 0) Aeth{make_syndrome(AethKind::kAck, kCreditsInvalid), reply.msn & Psn::kMask}.encode(builder.ext());
+  if (ext_bytes != 0)
+    Aeth{make_syndrome(AethKind::kAck, kCreditsInvalid), reply.msn & Psn::kMask}.encode(builder.ext());
   builder.begin_payload();
   if (bytes != 0) builder.append(memory, bytes);
   builder.finish();
