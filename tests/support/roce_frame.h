@@ -39,8 +39,9 @@ inline PathSpec on_vlan(PathSpec spec, uint16_t vlan_id) {
 
 template <typename Header>
 void append(Bytes& bytes, const Header& header) {
-  bytes.resize(bytes.size() + Header::kBytes);
-  header.encode(bytes.data() + bytes.size() - Header::kBytes);
+  uint8_t encoded[Header::kBytes];
+  header.encode(encoded);
+  for (const uint8_t b : encoded) bytes.push_back(b);
 }
 
 /// The frame whose UDP payload before the iCRC is `body` (BTH and everything behind it), with the right iCRC.
@@ -63,7 +64,7 @@ inline Bytes frame_of(const PathSpec& spec, Bth bth, const Bytes& extension, con
   append(body, bth);
   body.insert(body.end(), extension.begin(), extension.end());
   body.insert(body.end(), payload.begin(), payload.end());
-  body.resize(body.size() + bth.pad_count);
+  body.insert(body.end(), bth.pad_count, 0);
   return frame_of(spec, body);
 }
 
