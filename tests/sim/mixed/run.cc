@@ -1,5 +1,7 @@
 #include "run.h"
 
+#include <cstring>
+
 namespace uroce::sim {
 
 std::unique_ptr<Testbed> make_testbed(const MixedOptions& options, RandomSource& random) {
@@ -48,9 +50,21 @@ bool run_with_nudges(Testbed& bed, const std::function<bool()>& done, const std:
   return true;
 }
 
+std::string drops(Testbed& bed) {
+  std::string text;
+  for (Host* host : {&bed.a, &bed.b}) {
+    for_each_counter(host->engine().counters(), [&](const char* name, uint64_t value) {
+      if (value != 0 && std::strncmp(name, "rx_drop", 7) == 0)
+        text += std::string("\n  ") + name + " " + std::to_string(value);
+    });
+  }
+  return text;
+}
+
 MixedReport summarize(Testbed& bed, const Verdict& verdict, Instant start) {
   MixedReport report;
   report.failure = verdict.text();
+  if (verdict.failed()) report.failure += drops(bed);
   for (Host* host : {&bed.a, &bed.b}) {
     const Counters& counters = host->engine().counters();
     report.retransmits += counters.retransmits;

@@ -17,6 +17,8 @@ QpOptions draw_qp(const MixedOptions& options, RandomSource& random);
 /// Until `done`. Programs run after turns only, so hosts that have nothing to do are woken up now and then. False when
 /// `progress` stands still for seconds of virtual time.
 bool run_with_nudges(Testbed& bed, const std::function<bool()>& done, const std::function<uint64_t()>& progress);
+/// Every drop that either engine has counted, for a failure's text.
+std::string drops(Testbed& bed);
 MixedReport summarize(Testbed& bed, const Verdict& verdict, Instant start);
 
 MixedReport run_rc(const MixedOptions& options);

@@ -222,6 +222,7 @@ class UnackedRun {
 
   MixedReport run() {
     const Instant start = bed_->world.now();
+    for (auto& receiver : receivers_) receiver->post(true, verdict_);
     const auto done = [this] {
       return verdict_.failed() || std::all_of(ends_.begin(), ends_.end(), [](const auto& e) { return e->done(); });
     };

@@ -1,0 +1,76 @@
+// Millions of mixed operations. The same checks as mixed_test.cc, more seeds and longer runs.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "options.h"
+
+namespace uroce::sim {
+namespace {
+
+uint64_t first_seed() {
+  const char* text = std::getenv("UROCE_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 0) : 1'000'000;
+}
+
+/// Draws the cable too.
+MixedOptions drawn(uint64_t seed) {
+  SeededRandom random(seed);
+  const auto often = [&](double most) { return random.below(2) == 0 ? 0 : most * random.below(1000) / 1000; };
+  MixedOptions options;
+  options.seed = seed;
+  options.qps = 1 + random.below(6);
+  options.impairments.loss = often(0.04);
+  options.impairments.reorder = often(0.05);
+  options.impairments.duplicate = often(0.1);
+  options.impairments.corrupt = often(0.02);
+  options.impairments.reorder_span = microseconds(5 + random.below(random.below(4) == 0 ? 1500 : 60));
+  return options;
+}
+
+void run(const MixedOptions& options) {
+  const MixedReport report = run_mixed(options);
+  ASSERT_EQ(report.failure, "") << "repeat with: " << options.command();
+}
+
+TEST(LongMixed, ReliableConnections) {
+  for (uint64_t n = 0; n < 40 && !HasFatalFailure(); n++) {
+    MixedOptions options = drawn(first_seed() + n);
+    options.ops = 100'000;
+    run(options);
+  }
+}
+
+TEST(LongMixed, ManySeeds) {
+  for (uint64_t n = 0; n < 2'000 && !HasFatalFailure(); n++) {
+    MixedOptions options = drawn(first_seed() + 10'000 + n);
+    options.ops = 1'000;
+    options.max_bytes = 32 * 1024;
+    run(options);
+  }
+}
+
+TEST(LongMixed, Unacknowledged) {
+  for (uint64_t n = 0; n < 100 && !HasFatalFailure(); n++) {
+    MixedOptions options = drawn(first_seed() + n);
+    options.ops = 40'000;
+    options.type = n % 2 == 0 ? QpType::kUc : QpType::kUd;
+    run(options);
+  }
+}
+
+/// More messages than the 24 bits of a message sequence number, and of a packet sequence number.
+TEST(LongMixed, MessageNumbersWrap) {
+  MixedOptions options;
+  options.seed = first_seed();
+  options.qps = 1;
+  options.mtu = 1024;
+  options.ops = 2 * ((1u << 24) + 100'000);
+  options.max_bytes = 4096;
+  options.small_bytes = 16;
+  options.impairments.loss = 0.0002;
+  run(options);
+}
+
+}  // namespace
+}  // namespace uroce::sim

@@ -1,0 +1,69 @@
+// Mixed operations over cables of every kind, a few seeds each. UROCE_SEED moves them all; the failure text has the
+// command that repeats one run.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "options.h"
+
+namespace uroce::sim {
+namespace {
+
+uint64_t first_seed() {
+  const char* text = std::getenv("UROCE_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 0) : 1000;
+}
+
+struct Cable {
+  const char* name;
+  Impairments impairments;
+};
+
+constexpr Cable kCables[] = {
+    {"Clean", {}},
+    {"Lossy", {.loss = 0.01}},
+    {"VeryLossy", {.loss = 0.05}},
+    {"Reordering", {.reorder = 0.05}},
+    {"Duplicating", {.duplicate = 0.1, .reorder_span = microseconds(200)}},
+    {"Corrupting", {.corrupt = 0.02}},
+    {"Everything", {.loss = 0.01, .reorder = 0.02, .duplicate = 0.02, .corrupt = 0.01}},
+    {"FarBehind", {.reorder = 0.01, .duplicate = 0.02, .reorder_span = microseconds(1500)}},
+};
+
+class Mixed : public testing::TestWithParam<std::tuple<QpType, Cable>> {
+ protected:
+  void run(MixedOptions options, unsigned seeds) {
+    options.type = std::get<0>(GetParam());
+    options.impairments = std::get<1>(GetParam()).impairments;
+    MixedReport report;
+    for (unsigned n = 0; n < seeds; n++) {
+      options.seed = first_seed() + n;
+      report = run_mixed(options);
+      ASSERT_EQ(report.failure, "") << "repeat with: " << options.command();
+      ASSERT_GE(report.ops, options.ops / 2);
+    }
+  }
+};
+
+std::string name_of(const testing::TestParamInfo<std::tuple<QpType, Cable>>& run) {
+  const QpType type = std::get<0>(run.param);
+  return std::string(type == QpType::kRc ? "Rc" : type == QpType::kUc ? "Uc" : "Ud") + std::get<1>(run.param).name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cables, Mixed,
+                         testing::Combine(testing::Values(QpType::kRc, QpType::kUc, QpType::kUd),
+                                          testing::ValuesIn(kCables)),
+                         name_of);
+
+TEST_P(Mixed, EveryByteAndEveryCompletion) { run({.ops = 12'000}, 6); }
+
+/// Few bytes in many messages: queues, numbers and windows are what is under test.
+TEST_P(Mixed, SmallMessages) { run({.ops = 60'000, .qps = 2, .max_bytes = 8192, .small_bytes = 64}, 2); }
+
+TEST_P(Mixed, EachMtu) {
+  for (const uint32_t mtu : {256u, 512u, 1024u, 2048u, 4096u}) run({.ops = 3'000, .mtu = mtu, .qps = 2}, 1);
+}
+
+}  // namespace
+}  // namespace uroce::sim
