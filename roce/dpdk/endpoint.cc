@@ -65,6 +65,8 @@ void hook_process_once() {
   });
 }
 
+constexpr Duration kWireLinger = milliseconds(5);
+
 int64_t wall_clock_ns() {
   timespec ts{};
   clock_gettime(CLOCK_REALTIME, &ts);
@@ -246,9 +248,13 @@ void EndpointImpl::flush() {
 void EndpointImpl::linger() {
   if (!engine_) return;
   // A program may end as soon as its last receive completed, before the peer got the acknowledgement.
-  const EngineLock owner(*this);
-  const Instant end = clock_.now() + microseconds(200);
-  while (clock_.now() < end) turn(clock_.now());
+  {
+    const EngineLock owner(*this);
+    const Instant end = clock_.now() + microseconds(200);
+    while (clock_.now() < end) turn(clock_.now());
+  }
+  // What lies in shared memory is gone with this process: a peer that sleeps has to wake and read it first.
+  if (plan_.options.wire) usleep(kWireLinger.ns / 1000);
 }
 
 void EndpointImpl::finish() {
