@@ -4,7 +4,7 @@ import re
 
 ALL_SIZES = [2**power for power in range(1, 24)]
 
-_NUMBERS = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)((?:[ \t]+[0-9.]+)+)[ \t]*$", re.MULTILINE)
+_NUMBERS = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)((?:[ \t]+(?:[0-9.]+|-?nan))+)[ \t]*$", re.MULTILINE)
 _TROUBLE = re.compile(
     r"(Failed status[^\n]*|Completion with error[^\n]*|Segmentation fault|terminate called[^\n]*|Unable to [^\n]*|"
     r"Couldn't [^\n]*|[Ff]ailed to [^\n]*|invalid data in page[^\n]*|parse WC failed[^\n]*)")

@@ -40,7 +40,7 @@ def devinfo_verbose(session):
 
 def devinfo_other_device(session):
     child = session.start("program", 0, ["ibv_devinfo", "-d", "uroce9"])
-    session.expect_refusal(child, 20, "not found")
+    session.expect_refusal(child, 20, "wasn't found")
 
 
 def asyncwatch(session):
