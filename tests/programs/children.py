@@ -86,6 +86,9 @@ class Children:
         return self
 
     def __exit__(self, *exception):
+        self.stop()
+
+    def stop(self):
         for child in reversed(self._children):
             child.stop()
 

@@ -18,10 +18,10 @@ sys.dont_write_bytecode = True
 import faults
 import singles
 from cases import all_cases, check_result
-from children import Children, free_tcp_port, wait_for_listener
+from children import free_tcp_port, wait_for_listener
 from outputs import trouble
-from session import Failure, Session
-from wires import SKIP, WIRES, Skip
+from session import Failure, session_on
+from wires import SKIP, Skip
 
 START_TIMEOUT_S = 20
 
@@ -57,16 +57,8 @@ def run_pair(case, session):
 def run_case(case, uroce):
     if shutil.which(case.program) is None:
         raise Skip(f"{case.program} is not installed")
-    with Children() as children, WIRES[case.wire]() as wire:
-        session = Session(uroce, wire, children)
-        session.prepare(case.needs)
-        try:
-            (run_refused if case.refused else run_pair)(case, session)
-        except Failure:
-            print(children.report())
-            raise
-        finally:
-            session.restore()
+    with session_on(uroce, case.wire, case.needs) as session:
+        (run_refused if case.refused else run_pair)(case, session)
 
 
 def all_tests():

@@ -1,8 +1,12 @@
 """One test: a launcher, a wire, and the children that run on it."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
+import subprocess
+import tempfile
+import time
 from typing import Callable
 
 from children import Children
@@ -20,16 +24,17 @@ class Session:
     def __init__(self, uroce, wire, children):
         self.uroce = uroce
         self.wire = wire
-        self._children = children
+        self.children = children
         self._hugepages_before = None
+        self._mounted = None
 
     def start(self, name, side, command, environment=None, run_options=()):
         """Starts `command` under `uroce run` at one side of the wire."""
         line = [*self.wire.prefix(side), self.uroce, "run", "--port", self.wire.port(side), *run_options, "--", *command]
-        return self._children.start(name, line, environment)
+        return self.children.start(name, line, environment)
 
     def start_plain(self, name, command, environment=None):
-        return self._children.start(name, command, environment)
+        return self.children.start(name, command, environment)
 
     def expect_exit(self, child, timeout_s):
         if not child.wait(timeout_s):
@@ -47,28 +52,57 @@ class Session:
             if text.lower() not in output:
                 raise Failure(f'the {child.name} did not say "{text}"')
 
-    def report(self):
-        return self._children.report()
-
     def prepare(self, needs):
-        """Makes the machine fit, or raises Skip."""
+        """Makes the machine fit, or raises Skip. `restore` undoes it."""
         if needs != "hugepages":
             return
         if os.geteuid() != 0 or not HUGEPAGES.exists():
             raise Skip("hugepages cannot be reserved here")
-        if not any(" hugetlbfs " in line for line in pathlib.Path("/proc/mounts").read_text().splitlines()):
-            raise Skip("no hugetlbfs is mounted")
+        try:
+            self._reserve_hugepages()
+        except (OSError, subprocess.CalledProcessError) as error:
+            self.restore()
+            raise Skip(f"hugepages cannot be reserved here: {error}") from error
+
+    def _reserve_hugepages(self):
         self._hugepages_before = HUGEPAGES.read_text()
         if int(self._hugepages_before) < HUGEPAGES_WANTED:
             HUGEPAGES.write_text(str(HUGEPAGES_WANTED))
         if int(HUGEPAGES.read_text()) < HUGEPAGES_WANTED:
-            self.restore()
-            raise Skip(f"the kernel has no {HUGEPAGES_WANTED} hugepages to give")
+            raise OSError(f"the kernel has no {HUGEPAGES_WANTED} pages to give")
+        if not any(" hugetlbfs " in line for line in pathlib.Path("/proc/mounts").read_text().splitlines()):
+            folder = tempfile.mkdtemp(prefix="uroce-hugepages-")
+            subprocess.run(["mount", "-t", "hugetlbfs", "none", folder], check=True, capture_output=True)
+            self._mounted = folder
 
     def restore(self):
+        if self._mounted is not None:
+            subprocess.run(["umount", self._mounted], check=False, capture_output=True)
+            os.rmdir(self._mounted)
+            self._mounted = None
         if self._hugepages_before is not None:
-            HUGEPAGES.write_text(self._hugepages_before)
+            for _ in range(20):  # pages of a process that has just ended come back a little later
+                HUGEPAGES.write_text(self._hugepages_before)
+                if HUGEPAGES.read_text() == self._hugepages_before:
+                    break
+                time.sleep(0.1)
             self._hugepages_before = None
+
+
+@contextlib.contextmanager
+def session_on(uroce, wire_name, needs):
+    """A session on a machine made fit for it; its children's output is printed when it fails. Everything is put back."""
+    with WIRES[wire_name]() as wire:
+        session = Session(uroce, wire, Children())
+        session.prepare(needs)
+        try:
+            yield session
+        except Failure:
+            print(session.children.report())
+            raise
+        finally:
+            session.children.stop()
+            session.restore()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,13 +117,5 @@ class Scenario:
     needs: str = ""
 
     def run(self, uroce):
-        with Children() as children, WIRES[self.wire]() as wire:
-            session = Session(uroce, wire, children)
-            session.prepare(self.needs)
-            try:
-                self.body(session)
-            except Failure:
-                print(children.report())
-                raise
-            finally:
-                session.restore()
+        with session_on(uroce, self.wire, self.needs) as session:
+            self.body(session)
