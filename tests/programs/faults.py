@@ -17,7 +17,7 @@ RETRY_BUDGET_S = 4 * 8 * 0.0671 + 1
 def _flowing_pair(session, program, *options):
     """A pair that has moved data for a second."""
     port = str(free_tcp_port())
-    words = [program, *options, "-p", port]
+    words = ["stdbuf", "-oL", program, *options, "-p", port]  # line by line, to see how far it is
     server = session.start("server", 0, words)
     if not wait_for_listener(server, int(port), 20):
         raise Failure("the server did not get as far as listening")
@@ -82,7 +82,7 @@ def malformed_configuration(session):
         conf.write("addr = 10.0.0.1/24\nthis line means nothing\n")
         conf.flush()
         child = session.start_plain("program", [session.uroce, "run", "--conf", conf.name, "--", "ibv_devices"])
-        session.expect_refusal(child, 20, pathlib.Path(conf.name).name, "2")
+        session.expect_refusal(child, 20, pathlib.Path(conf.name).name, "this line means nothing")
 
 
 def no_rights(session):

@@ -10,6 +10,7 @@ import argparse
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import time
 
@@ -102,6 +103,7 @@ def main():
     if unknown or not names:
         print(f"no such test: {' '.join(unknown) or '(none named)'}; see --list", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's "&" ignores it, and children inherit that
     codes = [run_one(name, tests[name], arguments.uroce) for name in names]
     if len(codes) > 1:
         print(f"{codes.count(0)} passed, {len(codes) - codes.count(0) - codes.count(SKIP)} failed, "
