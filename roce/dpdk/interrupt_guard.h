@@ -8,12 +8,18 @@
 // waits it owns nothing, as soon as it has something to do it takes the engine's lock, and it gives it back when it
 // waits again. Every handler of every driver then runs between two turns.
 //
-// The wait is `epoll_wait`, called inside libdpdk. Where DPDK is linked statically the linker redirects it
-// (wrap_epoll_wait.cc, -Wl,--wrap); where it is a shared library our definition comes before libc's
-// (interpose_epoll_wait.cc).
+// As it owns the engine while it handles events, it must not block: it reads messages without waiting. And net_memif
+// forgets to take back a connection's handler when the first message on it cannot be sent (the peer was killed just
+// then); the handler stays with memory that is freed. So a message to a peer that is gone counts as sent: the end of
+// the connection is found by the next read, and that way is without fault.
+//
+// The calls are made inside libdpdk. Where DPDK is linked statically the linker redirects them
+// (wrap_interrupt_calls.cc, -Wl,--wrap); where it is a shared library our definitions come before libc's
+// (interpose_interrupt_calls.cc).
 #pragma once
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 namespace uroce {
 
@@ -31,8 +37,12 @@ void guard_interrupt_thread(EngineLockable& lockable);
 /// True once the interrupt thread was caught: false means that this program was linked without either file.
 bool interrupt_thread_is_guarded();
 
+// What either file calls, with libc's function. Other threads get just that function.
 using EpollWait = int (*)(int, epoll_event*, int, int);
-/// What either file calls instead of `wait`.
+using SendMessage = ssize_t (*)(int, const msghdr*, int);
+using ReceiveMessage = ssize_t (*)(int, msghdr*, int);
 int guarded_epoll_wait(EpollWait wait, int epoll_fd, epoll_event* events, int events_max, int timeout_ms);
+ssize_t guarded_sendmsg(SendMessage send, int fd, const msghdr* message, int flags);
+ssize_t guarded_recvmsg(ReceiveMessage receive, int fd, msghdr* message, int flags);
 
 }  // namespace uroce

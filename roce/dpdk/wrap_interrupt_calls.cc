@@ -1,0 +1,28 @@
+// For targets that link DPDK's archives, with -Wl,--wrap=... for each of these: see interrupt_guard.h.
+#include "dpdk/interrupt_guard.h"
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+extern "C" {
+
+int __real_epoll_wait(int epoll_fd, epoll_event* events, int events_max, int timeout_ms);
+ssize_t __real_sendmsg(int fd, const msghdr* message, int flags);
+ssize_t __real_recvmsg(int fd, msghdr* message, int flags);
+
+HIDDEN int __wrap_epoll_wait(int epoll_fd, epoll_event* events, int events_max, int timeout_ms) {
+  return uroce::guarded_epoll_wait(__real_epoll_wait, epoll_fd, events, events_max, timeout_ms);
+}
+
+HIDDEN ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
+  return uroce::guarded_sendmsg(__real_sendmsg, fd, message, flags);
+}
+
+HIDDEN ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
+  return uroce::guarded_recvmsg(__real_recvmsg, fd, message, flags);
+}
+
+// EAL opens the system log, which would change the name under which the program itself writes there. Our log never
+// goes there.
+HIDDEN void __wrap_openlog(const char* /*name*/, int /*option*/, int /*facility*/) {}
+
+}  // extern "C"
