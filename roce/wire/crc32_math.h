@@ -91,7 +91,7 @@ inline constexpr ConstantPair kBarrett = {make_mu(), kPolyConstant};
 
 /// End constants of the last kEndBlocks blocks of a message, in message order: `end_constants(n)` points at those of
 /// the block that n blocks follow; what comes after it in memory belongs to the blocks after it.
-inline constexpr unsigned kEndBlocks = 32;
+inline constexpr unsigned kEndBlocks = 40;
 
 struct alignas(64) EndTable {
   ConstantPair block[kEndBlocks];

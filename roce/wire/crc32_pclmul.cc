@@ -7,7 +7,7 @@ namespace uroce::crc {
 namespace {
 
 constexpr size_t kLanes = 8;
-constexpr size_t kDirectBlocks = 16;  // up to here no main loop: every block goes straight to the end
+constexpr size_t kDirectBlocks = 32;  // up to here no main loop: every block goes straight to the end
 alignas(16) constexpr ConstantPair kFold1 = fold_constants(128);
 alignas(16) constexpr ConstantPair kFold8 = fold_constants(128 * kLanes);
 
@@ -25,10 +25,10 @@ UROCE_CRC_INLINE __m128i add_end(__m128i b, uint8_t* dst, const uint8_t* src, si
 
 template <bool kCopy>
 UROCE_CRC_INLINE uint32_t run_direct(const Head& head, uint8_t* dst, const uint8_t* src, size_t blocks) {
-  const ConstantPair* k = end_constants(blocks);
   const __m128i v = load128(src);
   if constexpr (kCopy) store128(dst, v);
-  __m128i b = _mm_xor_si128(multiply(head.block, load128(k)), multiply(_mm_xor_si128(v, head.spill), load128(k + 1)));
+  const __m128i first = multiply(_mm_xor_si128(v, head.spill), load128(end_constants(blocks - 1)));
+  const __m128i b = _mm_xor_si128(head_at_end(head, blocks), first);
   return reduce(add_end<kCopy>(b, dst + 16, src + 16, blocks - 1));
 }
 
@@ -39,7 +39,7 @@ UROCE_CRC_INLINE uint32_t run_long(const Head& head, uint8_t* dst, const uint8_t
     lane[i] = load128(src + 16 * i);
     if constexpr (kCopy) store128(dst + 16 * i, lane[i]);
   }
-  lane[0] = _mm_xor_si128(lane[0], _mm_xor_si128(head.spill, multiply(head.block, load128(&kFold1))));
+  lane[0] = _mm_xor_si128(lane[0], head_at_first_block(head, load128(&kFold1)));
   const __m128i fold = load128(&kFold8);
   for (blocks -= kLanes; blocks >= kLanes; blocks -= kLanes) {
     src += 16 * kLanes;

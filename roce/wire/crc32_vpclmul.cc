@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kLanes = 4;
 constexpr size_t kLaneBlocks = 2;
 constexpr size_t kStepBlocks = kLanes * kLaneBlocks;
-constexpr size_t kDirectBlocks = 16;  // up to here no main loop: every block goes straight to the end
+constexpr size_t kDirectBlocks = 32;  // up to here no main loop: every block goes straight to the end
 alignas(16) constexpr ConstantPair kFold1 = fold_constants(128);
 alignas(16) constexpr ConstantPair kFoldStep = fold_constants(128 * kStepBlocks);
 
@@ -24,32 +24,32 @@ UROCE_CRC_INLINE __m128i add_halves(__m256i v) {
   return _mm_xor_si128(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
 }
 
-/// The state after `blocks` blocks, the last of the message, whose sum with what came before is narrow + wide.
+/// The state after `blocks` blocks, the last of the message, whose sum with what came before is narrow + wide. `spill`
+/// adds to the first of them.
 template <bool kCopy>
-UROCE_CRC_INLINE uint32_t finish(__m128i narrow, __m256i wide, uint8_t* dst, const uint8_t* src, size_t blocks) {
+UROCE_CRC_INLINE uint32_t finish(__m128i narrow, __m256i wide, __m128i spill, uint8_t* dst, const uint8_t* src,
+                                 size_t blocks) {
   const ConstantPair* k = end_constants(blocks) + 1;
-  size_t i = 0;
-  for (; i + 2 <= blocks; i += 2) {
-    const __m256i v = load256(src + 16 * i);
-    if constexpr (kCopy) store256(dst + 16 * i, v);
-    wide = _mm256_xor_si256(wide, multiply256(v, load256(k + i)));
+  if (blocks % 2 != 0) {
+    const __m128i v = load128(src);
+    if constexpr (kCopy) store128(dst, v);
+    narrow = _mm_xor_si128(narrow, multiply(_mm_xor_si128(v, spill), load128(k)));
+    spill = _mm_setzero_si128();
+    src += 16;
+    dst += 16;
+    k += 1;
   }
-  if (i < blocks) {
-    const __m128i v = load128(src + 16 * i);
-    if constexpr (kCopy) store128(dst + 16 * i, v);
-    narrow = _mm_xor_si128(narrow, multiply(v, load128(k + i)));
+  __m256i wide_spill = _mm256_zextsi128_si256(spill);
+  for (blocks /= 2; blocks != 0; blocks--) {
+    const __m256i v = load256(src);
+    if constexpr (kCopy) store256(dst, v);
+    wide = _mm256_xor_si256(wide, multiply256(_mm256_xor_si256(v, wide_spill), load256(k)));
+    wide_spill = _mm256_setzero_si256();
+    src += 32;
+    dst += 32;
+    k += 2;
   }
   return reduce(_mm_xor_si128(narrow, add_halves(wide)));
-}
-
-template <bool kCopy>
-UROCE_CRC_INLINE uint32_t run_direct(const Head& head, uint8_t* dst, const uint8_t* src, size_t blocks) {
-  const ConstantPair* k = end_constants(blocks);
-  const __m128i v = load128(src);
-  if constexpr (kCopy) store128(dst, v);
-  const __m128i b =
-      _mm_xor_si128(multiply(head.block, load128(k)), multiply(_mm_xor_si128(v, head.spill), load128(k + 1)));
-  return finish<kCopy>(b, _mm256_setzero_si256(), dst + 16, src + 16, blocks - 1);
 }
 
 template <bool kCopy>
@@ -59,7 +59,7 @@ UROCE_CRC_INLINE uint32_t run_long(const Head& head, uint8_t* dst, const uint8_t
     lane[i] = load256(src + 32 * i);
     if constexpr (kCopy) store256(dst + 32 * i, lane[i]);
   }
-  const __m128i front = _mm_xor_si128(head.spill, multiply(head.block, load128(&kFold1)));
+  const __m128i front = head_at_first_block(head, load128(&kFold1));
   lane[0] = _mm256_xor_si256(lane[0], _mm256_zextsi128_si256(front));
   const __m256i fold = _mm256_broadcastsi128_si256(load128(&kFoldStep));
   for (blocks -= kStepBlocks; blocks >= kStepBlocks; blocks -= kStepBlocks) {
@@ -76,7 +76,8 @@ UROCE_CRC_INLINE uint32_t run_long(const Head& head, uint8_t* dst, const uint8_t
   for (size_t i = 0; i < kLanes; i++) {
     wide = _mm256_xor_si256(wide, multiply256(lane[i], load256(k + kLaneBlocks * i)));
   }
-  return finish<kCopy>(_mm_setzero_si128(), wide, dst + 32 * kLanes, src + 32 * kLanes, blocks);
+  const __m128i zero = _mm_setzero_si128();
+  return finish<kCopy>(zero, wide, zero, dst + 32 * kLanes, src + 32 * kLanes, blocks);
 }
 
 template <bool kCopy>
@@ -85,8 +86,10 @@ UROCE_CRC_INLINE uint32_t run(uint32_t state, uint8_t* dst, const uint8_t* src, 
   const size_t head_bytes = bytes % 16;
   const size_t blocks = bytes / 16;
   const Head head = load_head<kCopy>(state, dst, src, head_bytes);
-  if (blocks <= kDirectBlocks) return run_direct<kCopy>(head, dst + head_bytes, src + head_bytes, blocks);
-  return run_long<kCopy>(head, dst + head_bytes, src + head_bytes, blocks);
+  dst += head_bytes;
+  src += head_bytes;
+  if (blocks > kDirectBlocks) return run_long<kCopy>(head, dst, src, blocks);
+  return finish<kCopy>(head_at_end(head, blocks), _mm256_setzero_si256(), head.spill, dst, src, blocks);
 }
 
 }  // namespace

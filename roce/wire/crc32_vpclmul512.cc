@@ -40,17 +40,29 @@ UROCE_CRC_INLINE const ConstantPair* wide_end_constants(size_t following) {
   return end_constants(kWideBlocks * following + kWideBlocks - 1);
 }
 
-/// Adds `count` registers, the last of the message; `spill` belongs to the first bytes of the first.
+/// Adds `count` registers, the last of the message.
 template <bool kCopy>
-UROCE_CRC_INLINE uint32_t finish(__m512i sum, __m512i spill, uint8_t* dst, const uint8_t* src, size_t count) {
+UROCE_CRC_INLINE uint32_t finish(__m512i sum, uint8_t* dst, const uint8_t* src, size_t count) {
   const ConstantPair* k = wide_end_constants(count) + kWideBlocks;
-  for (size_t i = 0; i < count; i++) {
-    const __m512i v = load512(src + kWide * i);
-    if constexpr (kCopy) store512(dst + kWide * i, v);
-    sum = add_product(sum, _mm512_xor_si512(v, spill), load512(k + kWideBlocks * i));
-    spill = _mm512_setzero_si512();
+  for (; count != 0; count--) {
+    const __m512i v = load512(src);
+    if constexpr (kCopy) store512(dst, v);
+    sum = add_product(sum, v, load512(k));
+    src += kWide;
+    dst += kWide;
+    k += kWideBlocks;
   }
   return reduce(add_quarters(sum));
+}
+
+template <bool kCopy>
+UROCE_CRC_INLINE uint32_t run_direct(__m512i head, __m512i spill, uint8_t* dst, const uint8_t* src, size_t count) {
+  const ConstantPair* k = wide_end_constants(count);
+  const __m512i v = load512(src);
+  if constexpr (kCopy) store512(dst, v);
+  __m512i sum = add_product(_mm512_setzero_si512(), head, load512(k));
+  sum = add_product(sum, _mm512_xor_si512(v, spill), load512(k + kWideBlocks));
+  return finish<kCopy>(sum, dst + kWide, src + kWide, count - 1);
 }
 
 template <bool kCopy>
@@ -74,7 +86,7 @@ UROCE_CRC_INLINE uint32_t run_long(__m512i head, __m512i spill, uint8_t* dst, co
   const ConstantPair* k = wide_end_constants(count + kLanes - 1);
   __m512i sum = _mm512_setzero_si512();
   for (size_t i = 0; i < kLanes; i++) sum = add_product(sum, lane[i], load512(k + kWideBlocks * i));
-  return finish<kCopy>(sum, _mm512_setzero_si512(), dst + kWide * kLanes, src + kWide * kLanes, count);
+  return finish<kCopy>(sum, dst + kWide * kLanes, src + kWide * kLanes, count);
 }
 
 template <bool kCopy>
@@ -94,15 +106,15 @@ UROCE_CRC_INLINE uint32_t run(uint32_t state, uint8_t* dst, const uint8_t* src, 
     head = load512(src);
     if constexpr (kCopy) store512(dst, head);
   }
-  head = _mm512_maskz_expand_epi8(end_mask, _mm512_xor_si512(head, low_word(state)));
+  head = _mm512_xor_si512(head, low_word(state));
+  if (head_bytes != kWide) head = _mm512_maskz_expand_epi8(end_mask, head);
   if (count == 0) {
     return spill ^ reduce(add_quarters(add_product(_mm512_setzero_si512(), head, load512(wide_end_constants(0)))));
   }
   src += head_bytes;
   dst += head_bytes;
   if (count >= kDirect) return run_long<kCopy>(head, low_word(spill), dst, src, count);
-  const __m512i sum = add_product(_mm512_setzero_si512(), head, load512(wide_end_constants(count)));
-  return finish<kCopy>(sum, low_word(spill), dst, src, count);
+  return run_direct<kCopy>(head, low_word(spill), dst, src, count);
 }
 
 }  // namespace

@@ -123,19 +123,32 @@ UROCE_CRC_INLINE uint32_t run_header(const uint8_t* l3, bool ipv6) {
 }
 
 /// What a message of 16 bytes and more starts with: bytes % 16 bytes, in a register with zero bytes in front, and what
-/// of the state reaches into the 16-byte blocks behind them.
+/// of the state reaches into the 16-byte blocks behind them. Most messages have no such bytes: `bytes` is 0, and the
+/// whole state belongs to the first block.
 struct Head {
+  size_t bytes;
   __m128i block;
   __m128i spill;
 };
 
 template <bool kCopy>
-UROCE_CRC_INLINE Head load_head(uint32_t state, uint8_t* dst, const uint8_t* src, size_t head_bytes) {
+UROCE_CRC_INLINE Head load_head(uint32_t state, uint8_t* dst, const uint8_t* src, size_t bytes) {
   const __m128i s = _mm_cvtsi32_si128(static_cast<int>(state));
+  if (bytes == 0) return {0, _mm_setzero_si128(), s};
   const __m128i first = load128(src);
   if constexpr (kCopy) store128(dst, first);
-  return {_mm_shuffle_epi8(_mm_xor_si128(first, s), load128(kShuffle + head_bytes)),
-          _mm_shuffle_epi8(s, load128(kShuffle + 16 + head_bytes))};
+  return {bytes, _mm_shuffle_epi8(_mm_xor_si128(first, s), load128(kShuffle + bytes)),
+          _mm_shuffle_epi8(s, load128(kShuffle + 16 + bytes))};
+}
+
+/// The head as it adds to the end, when `following` blocks follow it.
+UROCE_CRC_INLINE __m128i head_at_end(const Head& head, size_t following) {
+  return head.bytes == 0 ? _mm_setzero_si128() : multiply(head.block, load128(end_constants(following)));
+}
+
+/// The head as it adds to the first block, folded over it.
+UROCE_CRC_INLINE __m128i head_at_first_block(const Head& head, __m128i fold) {
+  return head.bytes == 0 ? head.spill : _mm_xor_si128(head.spill, multiply(head.block, fold));
 }
 
 }  // namespace
