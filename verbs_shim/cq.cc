@@ -1,5 +1,4 @@
 // Completion queues: create, poll, arm, resize, destroy.
-#include <algorithm>
 #include <cerrno>
 
 #include "dpdk/log.h"
@@ -9,7 +8,7 @@
 using namespace uroce;
 using namespace uroce::verbs;
 
-static_assert(int{static_cast<int>(WcStatus::kSuccess)} == IBV_WC_SUCCESS);
+static_assert(static_cast<int>(WcStatus::kSuccess) == IBV_WC_SUCCESS);
 static_assert(static_cast<int>(WcStatus::kLocLenErr) == IBV_WC_LOC_LEN_ERR);
 static_assert(static_cast<int>(WcStatus::kLocQpOpErr) == IBV_WC_LOC_QP_OP_ERR);
 static_assert(static_cast<int>(WcStatus::kLocEecOpErr) == IBV_WC_LOC_EEC_OP_ERR);
@@ -43,10 +42,6 @@ static_assert(static_cast<int>(WcOpcode::kRecvRdmaWithImm) == IBV_WC_RECV_RDMA_W
 static_assert(int{kWcGrh} == IBV_WC_GRH && int{kWcWithImm} == IBV_WC_WITH_IMM && int{kWcWithInv} == IBV_WC_WITH_INV);
 
 namespace {
-
-// Completions that are there are handed out at once, but somebody has to keep receiving: after this many, a turn.
-constexpr uint32_t kTakenPerTurn = 16;
-constexpr uint32_t kPollBatch = 32;
 
 void to_wc(const Completion& from, ibv_wc& to) {
   to.wr_id = from.wr_id;
@@ -99,29 +94,19 @@ Cq* create(ibv_context* context, uint32_t cqe, void* cq_context, ibv_comp_channe
 namespace uroce::verbs {
 
 int poll_cq(ibv_cq* base, int entries, ibv_wc* wc) {
+  if (entries <= 0) return 0;
   Cq& cq = from(base);
-  Completion batch[kPollBatch];
-  int total = 0;
+  const auto fill = [&wc](const Completion& completion) { to_wc(completion, *wc++); };
   EngineLock lock(endpoint());
-  bool turned = false;
-  while (total < entries) {
-    const uint32_t wanted = std::min(static_cast<uint32_t>(entries - total), kPollBatch);
-    const uint32_t taken = cq.queue->poll({batch, wanted});
-    for (uint32_t i = 0; i < taken; i++) to_wc(batch[i], wc[total + static_cast<int>(i)]);
-    total += static_cast<int>(taken);
-    cq.taken_since_turn += taken;
-    if (taken == wanted) continue;
-    if (turned || total != 0) break;
-    endpoint().drive();
-    turned = true;
-    cq.taken_since_turn = 0;
-  }
-  if (!turned && cq.taken_since_turn >= kTakenPerTurn) {
+  uint32_t taken = cq.queue->drain(static_cast<uint32_t>(entries), fill);
+  cq.taken_since_turn += taken;
+  if (taken == 0 || cq.taken_since_turn >= kTakenPerTurn) {
     endpoint().drive();
     cq.taken_since_turn = 0;
+    if (taken == 0) taken = cq.queue->drain(static_cast<uint32_t>(entries), fill);
   }
   if (cq.queue->size() == 0) cq_found_empty(cq);
-  return total;
+  return static_cast<int>(taken);
 }
 
 void cq_found_empty(Cq& cq) {

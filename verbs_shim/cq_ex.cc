@@ -9,8 +9,6 @@ namespace uroce::verbs {
 
 namespace {
 
-constexpr uint32_t kTakenPerTurn = 16;
-
 bool take_next(Cq& cq) {
   EngineLock lock(endpoint());
   uint32_t taken = cq.queue->poll({&cq.current, 1});

@@ -29,6 +29,8 @@ ibv_qp* create_qp_extended(ibv_context* context, ibv_qp_init_attr_ex* attr);
 ibv_srq* create_srq_extended(ibv_context* context, ibv_srq_init_attr_ex* attr);
 
 // Shared between files.
+/// Completions that are there are handed out at once, but somebody has to keep receiving: after this many, a turn.
+inline constexpr uint32_t kTakenPerTurn = 16;
 /// A program has polled `cq` until nothing was left, under an EngineLock. An event that waits in its channel told of
 /// completions that the program has seen by now; it is taken back and the queue is armed again, so that the program
 /// sleeps until there is something to poll; after arming, the background thread is told to take over. (Some,
