@@ -78,6 +78,7 @@ void Requester::on_rnr_nak(uint8_t timer, Psn psn, Instant now) {
     if (rnr_left_ == 0) return fail_head(Cause::kRnrRetries, now);
     rnr_left_--;
   }
+  retry_left_ = context_.attributes.retry_cnt;  // the peer answers: losses before this one are over
   rnr_wait_ = true;
   rnr_until_ = now + rnr_delay(timer);
   deadline_ = Instant::never();

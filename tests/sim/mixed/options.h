@@ -18,6 +18,7 @@ struct MixedOptions {
   uint32_t max_bytes = 256 * 1024;
   uint32_t small_bytes = 0;  // not 0: no message is longer, whatever max_bytes says (for many messages)
   Impairments impairments = {};
+  bool trace = false;  // every frame to stderr
 
   /// The command that repeats the run.
   std::string command() const;

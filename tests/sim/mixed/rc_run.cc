@@ -26,7 +26,7 @@ class RcRun {
   SeededRandom random_;
   Verdict verdict_;
   uint64_t completions_ = 0;
-  std::unique_ptr<Testbed> bed_;
+  std::unique_ptr<MixedBed> bed_;
   Side sides_[kSides];
   SharedReceiveQueue* srqs_[kSides] = {};
   HostShare shares_[kSides];

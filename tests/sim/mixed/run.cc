@@ -4,7 +4,7 @@
 
 namespace uroce::sim {
 
-std::unique_ptr<Testbed> make_testbed(const MixedOptions& options, RandomSource& random) {
+std::unique_ptr<MixedBed> make_testbed(const MixedOptions& options, RandomSource& random) {
   EngineConfig config = simple_config(1);
   constexpr uint32_t kWindows[] = {1, 2, 8, 16, 64, 128};
   config.window_packets = kWindows[random.below(6)];
@@ -13,9 +13,13 @@ std::unique_ptr<Testbed> make_testbed(const MixedOptions& options, RandomSource&
   LinkConfig link;
   link.impairments = options.impairments;
   link.delay = microseconds(1 + random.below(5));
-  auto bed = std::make_unique<Testbed>(random.next_u64(), link, config);
+  auto bed = std::make_unique<MixedBed>(random.next_u64(), link, config);
   bed->a.set_turn_delay(nanoseconds(random.below(3000)));
   bed->b.set_turn_delay(nanoseconds(random.below(3000)));
+  if (options.trace) {
+    bed->a.engine().set_capture(&bed->trace_a);
+    bed->b.engine().set_capture(&bed->trace_b);
+  }
   return bed;
 }
 

@@ -6,12 +6,18 @@
 
 #include "options.h"
 #include "testbed.h"
+#include "trace.h"
 #include "verdict.h"
 
 namespace uroce::sim {
 
 /// Two hosts with drawn engine settings and the impairments asked for.
-std::unique_ptr<Testbed> make_testbed(const MixedOptions& options, RandomSource& random);
+struct MixedBed : Testbed {
+  using Testbed::Testbed;
+  Trace trace_a{"a"};
+  Trace trace_b{"b"};
+};
+std::unique_ptr<MixedBed> make_testbed(const MixedOptions& options, RandomSource& random);
 /// Drawn attributes; often sequence numbers that are about to wrap.
 QpOptions draw_qp(const MixedOptions& options, RandomSource& random);
 /// Until `done`. Programs run after turns only, so hosts that have nothing to do are woken up now and then. False when

@@ -283,7 +283,7 @@ class UnackedRun {
   SeededRandom random_;
   Verdict verdict_;
   uint64_t completions_ = 0;
-  std::unique_ptr<Testbed> bed_;
+  std::unique_ptr<MixedBed> bed_;
   std::vector<std::unique_ptr<Buffer>> sources_;
   std::vector<std::unique_ptr<Receiver>> receivers_;
   std::vector<Side> sides_;

@@ -11,7 +11,7 @@ namespace {
 void usage() {
   std::printf(
       "uroce-verify [--type rc|uc|ud] [--ops N] [--seed S] [--seeds COUNT] [--loss P] [--reorder P] [--dup P]\n"
-      "             [--corrupt P] [--span-us N] [--mtu M] [--qps K] [--max BYTES] [--small BYTES]\n"
+      "             [--corrupt P] [--span-us N] [--mtu M] [--qps K] [--max BYTES] [--small BYTES] [--trace]\n"
       "Probabilities are per frame. --mtu 0 draws one for each QP. --seeds runs COUNT seeds from --seed on.\n");
 }
 
@@ -23,6 +23,10 @@ int main(int argc, char** argv) {
   auto& wrong = options.impairments;
   for (int i = 1; i < argc; i++) {
     const std::string name = argv[i];
+    if (name == "--trace") {
+      options.trace = true;
+      continue;
+    }
     if (name == "--help" || i + 1 == argc) {
       usage();
       return name == "--help" ? 0 : 2;

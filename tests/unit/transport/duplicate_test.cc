@@ -1,0 +1,172 @@
+// Requests that come again: answered again, never carried out twice.
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "rig.h"
+
+namespace uroce::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+uint64_t word_at(Rig& rig, uint32_t offset) {
+  uint64_t word;
+  std::memcpy(&word, rig.remote() + offset, 8);
+  return word;
+}
+
+void set_word(Rig& rig, uint32_t offset, uint64_t word) { std::memcpy(rig.remote() + offset, &word, 8); }
+
+TEST(Duplicate, SendIsAcknowledgedWithTheLatestPsn) {
+  Rig rig;
+  for (uint64_t i = 1; i <= 3; i++) rig.receive(i);
+  rig.arrive({send(kOpSendOnly, 0x100, 4), send(kOpSendOnly, 0x101, 4)});
+  EXPECT_EQ(rig.completed().size(), 2u);
+  rig.sent();
+  rig.arrive(send(kOpSendOnly, 0x100, 4));
+  EXPECT_THAT(rig.sent(), ElementsAre("ACK 000101 msn 2"));
+  EXPECT_THAT(rig.completed(), IsEmpty());
+}
+
+TEST(Duplicate, WriteIsNotPlacedAgain) {
+  Rig rig;
+  rig.arrive(write(kOpWriteOnly, 0x100, rig.remote_va(8), rig.rkey(), 4, 4));
+  EXPECT_EQ(rig.remote()[8], payload_byte(0x100, 0));
+  rig.remote()[8] = 0x42;  // the program wrote there since
+  rig.counted();
+  rig.arrive(write(kOpWriteOnly, 0x100, rig.remote_va(8), rig.rkey(), 4, 4));
+  EXPECT_EQ(rig.remote()[8], 0x42);
+  EXPECT_THAT(rig.sent(), ElementsAre("ACK 000100 msn 1", "ACK 000100 msn 1"));
+  EXPECT_EQ(rig.counted(), "duplicate_request 1, sent_acks 1");
+}
+
+TEST(Duplicate, ReadIsCarriedOutAgain) {
+  Rig rig;
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 300));
+  EXPECT_THAT(rig.sent(),
+              ElementsAre("READ_RESPONSE_FIRST 000100 msn 1 bytes 256", "READ_RESPONSE_LAST 000101 msn 1 bytes 44"));
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 300));
+  EXPECT_THAT(rig.sent(),
+              ElementsAre("READ_RESPONSE_FIRST 000100 msn 1 bytes 256", "READ_RESPONSE_LAST 000101 msn 1 bytes 44"));
+  EXPECT_EQ(rig.counted(), "rx_read_requests 1, duplicate_request 1");
+}
+
+TEST(Duplicate, TheRestOfARead) {
+  Rig rig;
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 700));
+  rig.sent();
+  rig.arrive(read(0x101, rig.remote_va(256), rig.rkey(), 444));
+  const auto frames = rig.sent_frames();
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(describe(frames[0]), "READ_RESPONSE_FIRST 000101 msn 1 bytes 256");
+  EXPECT_EQ(describe(frames[1]), "READ_RESPONSE_LAST 000102 msn 1 bytes 188");
+  PacketView view;
+  ASSERT_EQ(parse_frame(frames[0], view), ParseResult::kOk);
+  EXPECT_EQ(std::memcmp(view.payload, rig.remote() + 256, 256), 0);
+}
+
+TEST(Duplicate, ReadBeyondWhatWasAskedForIsDropped) {
+  Rig rig;
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 256));
+  rig.sent();
+  rig.counted();
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 512));  // would reach into the future
+  EXPECT_THAT(rig.sent(), IsEmpty());
+  EXPECT_EQ(rig.counted(), "duplicate_request 1, rx_drop_bad_duplicate 1");
+  EXPECT_EQ(rig.qp().state(), QpState::kRts);
+}
+
+TEST(Duplicate, ABadReadIsDroppedWithoutNak) {
+  Rig rig;
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 16));
+  rig.sent();
+  rig.counted();
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey() ^ 0x100, 16));
+  EXPECT_THAT(rig.sent(), IsEmpty());
+  EXPECT_EQ(rig.counted(), "duplicate_request 1, rx_drop_bad_duplicate 1");
+  EXPECT_EQ(rig.qp().state(), QpState::kRts);
+}
+
+TEST(Duplicate, AtomicIsReplayedNeverExecutedAgain) {
+  Rig rig;
+  set_word(rig, 0, 40);
+  rig.arrive(fetch_add(0x100, rig.remote_va(), rig.rkey(), 2));
+  EXPECT_THAT(rig.sent(), ElementsAre("ATOMIC_ACKNOWLEDGE 000100 original 40 msn 1"));
+  set_word(rig, 0, 1000);
+  rig.arrive(fetch_add(0x100, rig.remote_va(), rig.rkey(), 2));
+  EXPECT_THAT(rig.sent(), ElementsAre("ATOMIC_ACKNOWLEDGE 000100 original 40 msn 1"));
+  EXPECT_EQ(word_at(rig, 0), 1000u);
+  EXPECT_EQ(rig.counted(), "rx_atomic_requests 1, duplicate_request 1");
+}
+
+TEST(Duplicate, ForgottenAtomicIsDropped) {
+  RigOptions options;
+  options.attributes.max_dest_rd_atomic = 2;
+  Rig rig(options);
+  for (uint32_t i = 0; i < 3; i++) rig.arrive(fetch_add(0x100 + i, rig.remote_va(8), rig.rkey(), 1));
+  rig.sent();
+  rig.counted();
+  const uint64_t before = word_at(rig, 8);
+  rig.arrive(fetch_add(0x100, rig.remote_va(8), rig.rkey(), 1));  // two later ones have taken its place
+  EXPECT_THAT(rig.sent(), IsEmpty());
+  EXPECT_EQ(rig.counted(), "duplicate_request 1, rx_drop_bad_duplicate 1");
+  rig.arrive(fetch_add(0x101, rig.remote_va(8), rig.rkey(), 1));
+  EXPECT_EQ(rig.sent().size(), 1u);
+  EXPECT_EQ(word_at(rig, 8), before);
+}
+
+TEST(Duplicate, AnsweredInPsnOrder) {
+  // An earlier PSN goes before what is still to be sent.
+  Rig rig;
+  rig.port().set_tx_room(0);
+  rig.arrive({read(0x100, rig.remote_va(), rig.rkey(), 16), read(0x101, rig.remote_va(), rig.rkey(), 16)});
+  rig.arrive({read(0x101, rig.remote_va(), rig.rkey(), 16), read(0x100, rig.remote_va(), rig.rkey(), 16)});
+  rig.port().set_tx_room(64);
+  rig.turn();
+  EXPECT_THAT(rig.sent(),
+              ElementsAre("READ_RESPONSE_ONLY 000100 msn 2 bytes 16", "READ_RESPONSE_ONLY 000101 msn 2 bytes 16"));
+}
+
+/// The network repeats a READ that was answered, right before the next one: only the latter is in flight.
+TEST(Duplicate, RepeatedReadTakesNoPlaceFromTheNext) {
+  RigOptions options;
+  options.attributes.max_dest_rd_atomic = 1;
+  Rig rig(options);
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 16));
+  rig.sent();
+  rig.arrive({read(0x100, rig.remote_va(), rig.rkey(), 16), read(0x101, rig.remote_va(), rig.rkey(), 16)});
+  EXPECT_THAT(rig.sent(),
+              ElementsAre("READ_RESPONSE_ONLY 000100 msn 1 bytes 16", "READ_RESPONSE_ONLY 000101 msn 2 bytes 16"));
+  EXPECT_EQ(rig.qp().state(), QpState::kRts);
+}
+
+TEST(Duplicate, RepeatedReadDoesNotSilenceTheNext) {
+  RigOptions options;
+  Rig rig(options);
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 16));
+  rig.sent();
+  rig.arrive({read(0x101, rig.remote_va(), rig.rkey(), 16), read(0x100, rig.remote_va(), rig.rkey(), 16)});
+  EXPECT_THAT(rig.sent(),
+              ElementsAre("READ_RESPONSE_ONLY 000100 msn 2 bytes 16", "READ_RESPONSE_ONLY 000101 msn 2 bytes 16"));
+}
+
+/// A repeated READ waits for the port while the program takes its memory back: dropped, the QP lives on.
+TEST(Duplicate, RepeatedReadOfMemoryThatIsGone) {
+  Rig rig;
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 16));
+  rig.sent();
+  rig.port().set_tx_room(0);
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 16));
+  rig.counted();
+  ASSERT_TRUE(rig.engine().memory().deregister(rig.rkey()));
+  rig.port().set_tx_room(64);
+  rig.turn();
+  EXPECT_THAT(rig.sent(), IsEmpty());
+  EXPECT_EQ(rig.counted(), "rx_drop_bad_duplicate 1");
+  EXPECT_EQ(rig.qp().state(), QpState::kRts);
+}
+
+}  // namespace
+}  // namespace uroce::test
