@@ -1,11 +1,13 @@
 #include "dpdk/endpoint.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include <rte_dev.h>
 #include <rte_errno.h>
@@ -20,6 +22,10 @@
 
 namespace uroce {
 namespace {
+
+// How long a program that polls may find nothing before it offers its CPU to others after every poll: the peer, which it
+// waits for, may be one of them.
+constexpr Duration kPatience = microseconds(20);
 
 /// Who owns the engine owns its lcore id too. Lives as long as the process: DPDK's interrupt thread uses it.
 class Ownership final : public EngineLockable {
@@ -226,7 +232,12 @@ uint64_t EndpointImpl::link_speed_mbps() const {
 }
 
 void EndpointImpl::lock() { g_ownership.acquire(); }
-void EndpointImpl::unlock() { g_ownership.release(); }
+
+void EndpointImpl::unlock() {
+  const bool yield = std::exchange(yield_wanted_, false);
+  g_ownership.release();
+  if (yield) sched_yield();
+}
 
 uint32_t EndpointImpl::turn(Instant now) {
   turns_++;
@@ -238,7 +249,13 @@ uint32_t EndpointImpl::drive() {
   if (abandoned_) return 0;
   const Instant now = clock_.now();
   last_driven_ns_.store(now.ns, std::memory_order_relaxed);
-  return turn(now);
+  const uint32_t work = turn(now);
+  if (work != 0) {
+    last_work_ = now;
+  } else if (now - last_work_ > kPatience) {
+    yield_wanted_ = true;
+  }
+  return work;
 }
 
 void EndpointImpl::flush() {

@@ -81,6 +81,8 @@ class EndpointImpl final : public Endpoint {
   Instant next_capture_flush_{0};
 
   std::atomic<int64_t> last_driven_ns_{0};  // by the program
+  Instant last_work_{0};                    // of the program's own turns
+  bool yield_wanted_ = false;
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> kicked_{0};
 

@@ -76,8 +76,9 @@ MacAddress stable_mac(const std::string& text, uint8_t last_byte) {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
   MacAddress mac;
-  mac.bytes[0] = 0x02;
-  for (unsigned i = 1; i < 5; i++) mac.bytes[i] = static_cast<uint8_t>(hash >> (8 * i));
+  mac.bytes[0] = 0x02;  // locally administered
+  mac.bytes[1] = 0x75;  // away from numbers that analysers have names for
+  for (unsigned i = 2; i < 5; i++) mac.bytes[i] = static_cast<uint8_t>(hash >> (8 * i));
   mac.bytes[5] = last_byte;
   return mac;
 }

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""A peer on the shared memory wire goes away in the middle of traffic, again and again; the survivor must neither crash
+nor stop, and must be connected again with the next peer.
+
+    peer_exit.py WIRE_FLOOD [--rounds N] [--survivor connects]
+
+Half of the peers are killed, half end by themselves. The survivor listens on the wire, or with `--survivor connects`
+is the end that has to connect again.
+"""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Flood:
+    """One end of the wire, with its last report."""
+
+    def __init__(self, program, runtime_dir, seconds):
+        environment = dict(os.environ, UROCE_RUNTIME_DIR=runtime_dir, UROCE_PORT="memif")
+        self.process = subprocess.Popen(
+            [program, str(seconds)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        if self.process.stdout.readline().strip() != "ready":
+            raise RuntimeError(f"{program} did not start: {self.process.stderr.read()}")
+
+    def report(self):
+        """The newest of what it prints about ten times a second: frames received and links that came up."""
+        line = self.process.stdout.readline()
+        match = re.fullmatch(r"received (\d+) sent \d+ links (\d+)\n", line)
+        if not match:
+            self.process.wait()
+            raise AssertionError(f"ended with {self.process.returncode}: {line}{self.process.stderr.read()}")
+        return int(match[1]), int(match[2])
+
+    def wait_for_traffic(self, received, links, seconds=10):
+        """Until more frames arrived than `received`, over more links than `links`."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            now = self.report()
+            if now[0] > received and now[1] > links:
+                return now
+        raise AssertionError(f"no traffic from the new peer within {seconds} s: {now}, was {(received, links)}")
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program")
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--survivor", choices=["listens", "connects"], default="listens")
+    options = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as runtime_dir:
+        peer = Flood(options.program, runtime_dir, 0) if options.survivor == "connects" else None
+        survivor = Flood(options.program, runtime_dir, 0)
+        received, links = 0, 0
+        try:
+            for number in range(options.rounds):
+                if peer is None:
+                    peer = Flood(options.program, runtime_dir, 0)
+                received, links = survivor.wait_for_traffic(received, links)
+                # Not always at the same point of a report.
+                time.sleep((number * 37 % 50) / 1000)
+                peer.process.send_signal(signal.SIGKILL if number % 2 == 0 else signal.SIGTERM)
+                peer.process.wait()
+                peer.process.stdout.close()
+                peer.process.stderr.close()
+                peer = None
+            received, _ = survivor.report()
+            print(f"{options.rounds} peers came and went, {links} links, {received} frames received")
+        finally:
+            survivor.end()
+            if peer is not None:
+                peer.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
