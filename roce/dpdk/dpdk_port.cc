@@ -19,7 +19,9 @@ constexpr unsigned kPoolCache = 64;
 
 constexpr Duration kCheckUp = milliseconds(100);
 constexpr Duration kCheckDown = milliseconds(10);
-constexpr unsigned kStuckChecks = 3;
+// A peer that is stopped or waits for its CPU keeps its ring full. Its frames wait: the transport's own timers go on
+// and end in an error, and services without retransmission lose nothing to a busy machine.
+constexpr unsigned kStuckChecks = 300;
 
 }  // namespace
 
