@@ -46,7 +46,7 @@ uint32_t table_copy(uint32_t state, void* dst, const void* src, size_t bytes) {
 
 uint32_t table_header(const uint8_t* l3, bool ipv6) {
   const HeaderTable& t = ipv6 ? kIpv6Header : kIpv4Header;
-  uint8_t masked[sizeof t.ones];
+  uint8_t masked[sizeof t.ones] = {};
   for (uint32_t i = 0; i < t.bytes; i++) masked[i] = l3[i] | t.ones[i];
   return run<false>(state_of_ones(8), nullptr, masked, t.bytes);
 }

@@ -134,6 +134,7 @@ class WorkingSet {
 
   void print(const std::vector<Competitor>& list, size_t size) const {
     std::vector<std::function<void(size_t)>> runs;
+    runs.reserve(list.size());
     for (const Competitor& c : list) {
       runs.emplace_back([this, size, work = c.work](size_t rounds) { pass(work, size, rounds); });
     }
@@ -141,7 +142,8 @@ class WorkingSet {
     std::printf("%-4s %5zu", name_, size);
     std::vector<double> speed;
     for (const double s : seconds) {
-      speed.push_back(static_cast<double>(bytes_ / size * size) / s / 1e9);
+      const size_t whole = bytes_ - bytes_ % size;
+      speed.push_back(static_cast<double>(whole) / s / 1e9);
       std::printf(" %11.1f", speed.back());
     }
     print_ratios(list, speed);

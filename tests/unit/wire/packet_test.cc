@@ -331,12 +331,11 @@ TEST(ParseFrame, EveryOpcodeAtEveryLengthWithEveryPad) {
           if (bytes < 4) continue;  // shorter than what frame_of makes; truncations cover it
           const uint32_t fixed = 12u + info.header_bytes + 4;
           ParseResult expected = ParseResult::kOk;
-          if (bytes < 16) {
+          const bool known = info.operation != Operation::kReserved;
+          if (bytes < 16 || (known && bytes < fixed)) {
             expected = ParseResult::kTruncated;
-          } else if (info.operation == Operation::kReserved) {
+          } else if (!known) {
             expected = ParseResult::kUnknownOpcode;
-          } else if (bytes < fixed) {
-            expected = ParseResult::kTruncated;
           } else if (pad > bytes - fixed) {
             expected = ParseResult::kBadPad;
           } else if (bytes > fixed && !info.has(kHasPayload)) {
