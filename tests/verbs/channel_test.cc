@@ -1,0 +1,139 @@
+// Completion channels.
+#include <fcntl.h>
+#include <poll.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "verbs_fixture.h"
+
+namespace {
+
+using namespace verbs_test;
+
+class ChannelTest : public PairTest {
+ protected:
+  void SetUp() override {
+    channel_.reset(ibv_create_comp_channel(device()));
+    ASSERT_NE(channel_, nullptr);
+    events_cq_.reset(ibv_create_cq(device(), 64, this, channel_.get(), 0));
+    ASSERT_NE(events_cq_, nullptr);
+    receiver_ = make_qp(pd_.get(), events_cq_.get(), events_cq_.get(), {});
+    sender_ = make_qp(pd_.get(), cq_.get(), cq_.get(), {});
+    connect(receiver_.get(), sender_->qp_num);
+    connect(sender_.get(), receiver_->qp_num);
+    for (uint64_t i = 0; i < 8; i++) ASSERT_EQ(post_recv(receiver_.get(), i, b_.sge(0, 64)), 0);
+  }
+  void send(unsigned flags = 0) {
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = flags;
+    ASSERT_EQ(post_send(sender_.get(), wr, a_.sge(0, 8)), 0);
+  }
+  bool readable(int timeout_ms) {
+    pollfd p{channel_->fd, POLLIN, 0};
+    return ::poll(&p, 1, timeout_ms) == 1;
+  }
+  void take_event() {
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    ASSERT_EQ(ibv_get_cq_event(channel_.get(), &cq, &context), 0);
+    EXPECT_EQ(cq, events_cq_.get());
+    EXPECT_EQ(context, this);
+  }
+
+  Owned<ibv_comp_channel> channel_;
+  Owned<ibv_cq> events_cq_;
+  Owned<ibv_qp> receiver_;
+  Owned<ibv_qp> sender_;
+};
+
+TEST_F(ChannelTest, OneEventForOneArming) {
+  ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
+  send();
+  send();
+  ASSERT_TRUE(readable(2000));  // nobody polls: the background thread receives
+  take_event();
+  poll(events_cq_.get(), 2);
+  EXPECT_FALSE(readable(20));
+  send();
+  EXPECT_FALSE(readable(20));  // not armed again
+  ibv_ack_cq_events(events_cq_.get(), 1);
+}
+
+TEST_F(ChannelTest, SleepingProgramIsWoken) {
+  ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
+  std::thread later([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    send();
+  });
+  take_event();
+  later.join();
+  poll(events_cq_.get(), 1);
+  ibv_ack_cq_events(events_cq_.get(), 1);
+}
+
+TEST_F(ChannelTest, OnlySolicitedOnes) {
+  ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 1), 0);
+  send();
+  EXPECT_FALSE(readable(30));
+  send(IBV_SEND_SOLICITED);
+  ASSERT_TRUE(readable(2000));
+  take_event();
+  ibv_ack_cq_events(events_cq_.get(), 1);
+  poll(events_cq_.get(), 2);
+}
+
+TEST_F(ChannelTest, EventOvertakenByAPollIsTakenBackAndTheQueueStaysArmed) {
+  ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
+  send();
+  ASSERT_TRUE(readable(2000));
+  poll(events_cq_.get(), 1);
+  expect_nothing(events_cq_.get());
+  EXPECT_FALSE(readable(0));
+  send();
+  ASSERT_TRUE(readable(2000));
+  take_event();
+  poll(events_cq_.get(), 1);
+  ibv_ack_cq_events(events_cq_.get(), 1);
+}
+
+TEST_F(ChannelTest, NonBlockingDescriptorIsHonoured) {
+  const int flags = fcntl(channel_->fd, F_GETFL);
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK), 0);
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  EXPECT_EQ(ibv_get_cq_event(channel_.get(), &cq, &context), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(ChannelTest, ChannelInUseIsBusy) { EXPECT_EQ(ibv_destroy_comp_channel(channel_.get()), EBUSY); }
+
+TEST_F(ChannelTest, EventsNobodyTookGoWithTheirQueue) {
+  ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
+  send();
+  ASSERT_TRUE(readable(2000));
+  receiver_.reset();
+  events_cq_.reset();
+  EXPECT_FALSE(readable(0));
+}
+
+TEST_F(ChannelTest, DestroyingAQueueWaitsForAcknowledgements) {
+  ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
+  send();
+  take_event();
+  receiver_.reset();
+  std::atomic<bool> acknowledged{false};
+  std::thread acknowledger([&, cq = events_cq_.get()] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    acknowledged = true;
+    ibv_ack_cq_events(cq, 1);
+  });
+  events_cq_.reset();
+  EXPECT_TRUE(acknowledged);
+  acknowledger.join();
+}
+
+}  // namespace

@@ -1,0 +1,190 @@
+// The device and its context, by symbol and by offset.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+
+#include <cstddef>
+#include <cstring>
+
+#include "verbs_fixture.h"
+
+namespace {
+
+using verbs_test::device;
+
+TEST(ContextTest, ThereIsOneDevice) {
+  int count = -1;
+  ibv_device** list = ibv_get_device_list(&count);
+  ASSERT_EQ(count, 1);
+  EXPECT_EQ(list[1], nullptr);
+  EXPECT_STREQ(list[0]->name, "uroce0");
+  EXPECT_STREQ(list[0]->dev_name, "uverbs0");
+  EXPECT_STREQ(list[0]->ibdev_path, "/sys/class/infiniband/uroce0");
+  EXPECT_EQ(list[0]->node_type, IBV_NODE_CA);
+  EXPECT_EQ(list[0]->transport_type, IBV_TRANSPORT_IB);
+  EXPECT_NE(ibv_get_device_guid(list[0]), 0u);
+  ibv_free_device_list(list);
+}
+
+TEST(ContextTest, NothingLiesBehindTheDeviceForProvidersToFind) {
+  const auto* end = reinterpret_cast<const uint8_t*>(device()->device) + sizeof(ibv_device);
+  for (size_t i = 0; i < 512; i++) ASSERT_EQ(end[i], 0) << i;
+}
+
+// Distances that no release of rdma-core has changed.
+TEST(ContextTest, FieldsLieWhereEveryReleaseLooksForThem) {
+  const auto* base = reinterpret_cast<const uint8_t*>(device());
+  size_t size;
+  std::memcpy(&size, base - 8, sizeof size);
+  EXPECT_EQ(size, 696u);
+  uintptr_t abi_compat;
+  std::memcpy(&abi_compat, base + 320, sizeof abi_compat);
+  EXPECT_EQ(abi_compat, UINTPTR_MAX);
+  for (const size_t distance :
+       {32u, 40u, 56u, 64u, 80u, 96u, 104u, 112u, 120u, 128u, 136u, 192u, 208u, 256u, 304u, 320u}) {
+    void* operation;
+    std::memcpy(&operation, base - distance, sizeof operation);
+    EXPECT_NE(operation, nullptr) << distance << " bytes before ibv_context";
+  }
+  // What later releases added at the head is there, and empty.
+  for (size_t distance = 328; distance <= size - sizeof(ibv_context); distance += 8) {
+    void* operation;
+    std::memcpy(&operation, base - distance, sizeof operation);
+    EXPECT_EQ(operation, nullptr) << distance << " bytes before ibv_context";
+  }
+}
+
+TEST(ContextTest, NoOperationIsNull) {
+  const auto* ops = reinterpret_cast<void* const*>(&device()->ops);
+  for (size_t i = 0; i < sizeof(ibv_context_ops) / sizeof(void*); i++) EXPECT_NE(ops[i], nullptr) << i;
+}
+
+TEST(ContextTest, DescriptorsAreReal) {
+  EXPECT_GE(fcntl(device()->cmd_fd, F_GETFD), 0);
+  const int flags = fcntl(device()->async_fd, F_GETFL);
+  ASSERT_GE(flags, 0);
+  ASSERT_EQ(fcntl(device()->async_fd, F_SETFL, flags | O_NONBLOCK), 0);
+  ibv_async_event event;
+  EXPECT_EQ(ibv_get_async_event(device(), &event), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  fcntl(device()->async_fd, F_SETFL, flags);
+  pollfd p{device()->async_fd, POLLIN, 0};
+  EXPECT_EQ(::poll(&p, 1, 0), 0);
+}
+
+TEST(ContextTest, DeviceCanBeOpenedAgain) {
+  ibv_context* second = ibv_open_device(device()->device);
+  ASSERT_NE(second, nullptr);
+  EXPECT_NE(second->async_fd, device()->async_fd);
+  ibv_pd* pd = ibv_alloc_pd(second);
+  ASSERT_NE(pd, nullptr);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  EXPECT_EQ(ibv_close_device(second), 0);
+}
+
+TEST(ContextTest, QueryDevice) {
+  ibv_device_attr attr;
+  std::memset(&attr, 0xff, sizeof attr);
+  ASSERT_EQ(ibv_query_device(device(), &attr), 0);
+  EXPECT_EQ(attr.node_guid, ibv_get_device_guid(device()->device));
+  EXPECT_EQ(attr.phys_port_cnt, 1);
+  EXPECT_GT(attr.max_qp, 0);
+  EXPECT_EQ(attr.atomic_cap, IBV_ATOMIC_HCA);
+
+  ibv_device_attr_ex extended;
+  ASSERT_EQ(ibv_query_device_ex(device(), nullptr, &extended), 0);
+  EXPECT_EQ(extended.orig_attr.max_qp, attr.max_qp);
+  EXPECT_NE(extended.completion_timestamp_mask, 0u);
+  EXPECT_EQ(extended.odp_caps.general_caps, 0u);
+}
+
+TEST(ContextTest, QueriesWriteNoMoreThanTheCallersStructure) {
+  verbs_context* verbs = verbs_get_ctx(device());
+  std::vector<uint8_t> room(1024, 0xa5);
+  ASSERT_EQ(verbs->query_device_ex(device(), nullptr, reinterpret_cast<ibv_device_attr_ex*>(room.data()), 344), 0);
+  EXPECT_EQ(room[344], 0xa5);
+  std::fill(room.begin(), room.end(), 0xa5);
+  ASSERT_EQ(verbs->query_port(device(), 1, reinterpret_cast<ibv_port_attr*>(room.data()), 48), 0);
+  EXPECT_EQ(room[48], 0xa5);
+  std::fill(room.begin(), room.end(), 0xa5);
+  ASSERT_EQ((ibv_query_port)(device(), 1, reinterpret_cast<_compat_ibv_port_attr*>(room.data())), 0);
+  EXPECT_EQ(room[48], 0xa5);
+  // A caller from the future gets zeros for what we do not know.
+  ASSERT_EQ(verbs->query_device_ex(device(), nullptr, reinterpret_cast<ibv_device_attr_ex*>(room.data()), 512), 0);
+  EXPECT_EQ(room[511], 0);
+  EXPECT_EQ(room[512], 0xa5);
+}
+
+TEST(ContextTest, QueryPort) {
+  ibv_port_attr port;
+  ASSERT_EQ(ibv_query_port(device(), 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+  EXPECT_EQ(port.active_mtu, IBV_MTU_4096);
+  EXPECT_NE(port.lid, 0);  // lets programs connect that know no GIDs
+  EXPECT_GE(port.gid_tbl_len, 2);
+  EXPECT_EQ(port.max_msg_sz, 1u << 31);
+  EXPECT_EQ(ibv_query_port(device(), 2, &port), EINVAL);
+}
+
+TEST(ContextTest, GidTable) {
+  ibv_gid gid;
+  ASSERT_EQ(ibv_query_gid(device(), 1, 0, &gid), 0);
+  EXPECT_EQ(gid.raw[0], 0xfe);
+  EXPECT_EQ(gid.raw[1], 0x80);
+  EXPECT_EQ(ibv_query_gid(device(), 1, 1000, &gid), -1);
+  EXPECT_EQ(ibv_query_gid(device(), 1, -1, &gid), -1);
+  EXPECT_EQ(ibv_query_gid(device(), 2, 0, &gid), -1);
+
+  ibv_gid_entry entries[16];
+  const ssize_t count = ibv_query_gid_table(device(), entries, 16, 0);
+  ibv_port_attr port;
+  ASSERT_EQ(ibv_query_port(device(), 1, &port), 0);
+  ASSERT_EQ(count, port.gid_tbl_len);
+  for (ssize_t i = 0; i < count; i++) {
+    EXPECT_EQ(entries[i].gid_index, static_cast<uint32_t>(i));
+    EXPECT_EQ(entries[i].gid_type, IBV_GID_TYPE_ROCE_V2);
+    ibv_gid_entry one;
+    ASSERT_EQ(ibv_query_gid_ex(device(), 1, static_cast<uint32_t>(i), &one, 0), 0);
+    EXPECT_EQ(std::memcmp(&one, &entries[i], sizeof one), 0);
+  }
+  EXPECT_EQ(ibv_query_gid_table(device(), entries, 1, 0), -EINVAL);
+  EXPECT_EQ(ibv_query_gid_ex(device(), 1, 1000, entries, 0), EINVAL);
+}
+
+TEST(ContextTest, PkeyTable) {
+  __be16 pkey = 0;
+  ASSERT_EQ(ibv_query_pkey(device(), 1, 0, &pkey), 0);
+  EXPECT_EQ(pkey, 0xffff);
+  EXPECT_EQ(ibv_query_pkey(device(), 1, 1, &pkey), -1);
+  EXPECT_EQ(ibv_get_pkey_index(device(), 1, htons(0xffff)), 0);
+  EXPECT_EQ(ibv_get_pkey_index(device(), 1, htons(0x7fff)), 0);
+  EXPECT_EQ(ibv_get_pkey_index(device(), 1, htons(0x8001)), -1);
+}
+
+TEST(ContextTest, ClockOfTheDeviceRuns) {
+  ibv_values_ex before{};
+  before.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+  ASSERT_EQ(ibv_query_rt_values_ex(device(), &before), 0);
+  ibv_values_ex after = before;
+  ASSERT_EQ(ibv_query_rt_values_ex(device(), &after), 0);
+  EXPECT_GT(after.raw_clock.tv_nsec, before.raw_clock.tv_nsec);
+}
+
+TEST(ContextTest, Words) {
+  EXPECT_STREQ(ibv_wc_status_str(IBV_WC_SUCCESS), "success");
+  EXPECT_STREQ(ibv_wc_status_str(static_cast<ibv_wc_status>(31)), "unknown");
+  EXPECT_STREQ(ibv_port_state_str(IBV_PORT_ACTIVE), "active");
+  EXPECT_STRNE(ibv_event_type_str(IBV_EVENT_QP_FATAL), "unknown");
+  EXPECT_STRNE(ibv_node_type_str(IBV_NODE_CA), "unknown");
+  EXPECT_STREQ(ibv_node_type_str(IBV_NODE_UNKNOWN), "unknown");
+  EXPECT_EQ(ibv_rate_to_mult(IBV_RATE_10_GBPS), 4);
+  EXPECT_EQ(mult_to_ibv_rate(4), IBV_RATE_10_GBPS);
+  EXPECT_EQ(ibv_rate_to_mbps(IBV_RATE_100_GBPS), 103125);
+  EXPECT_EQ(mbps_to_ibv_rate(103125), IBV_RATE_100_GBPS);
+  EXPECT_EQ(ibv_rate_to_mbps(IBV_RATE_MAX), -1);
+  EXPECT_EQ(ibv_fork_init(), 0);
+  EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
+}
+
+}  // namespace

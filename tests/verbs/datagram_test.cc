@@ -1,0 +1,122 @@
+// UD: address handles, the GRH area, replies.
+#include <cerrno>
+#include <cstring>
+
+#include "verbs_fixture.h"
+
+namespace {
+
+using namespace verbs_test;
+
+constexpr uint32_t kQkey = 0x11111111;
+constexpr uint32_t kGrhBytes = 40;
+
+class DatagramTest : public PairTest {
+ protected:
+  void SetUp() override {
+    QpOptions options;
+    options.type = IBV_QPT_UD;
+    left_ = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), options);
+    right_ = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), options);
+    connect(left_.get(), 0);
+    connect(right_.get(), 0);
+  }
+  int send(ibv_qp* qp, ibv_ah* ah, uint32_t qpn, uint32_t qkey, uint32_t length) {
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.ud = {ah, qpn, qkey};
+    return post_send(qp, wr, a_.sge(0, length));
+  }
+};
+
+TEST_F(DatagramTest, ThereAndBack) {
+  for (const int gid_index : {0, 1}) {  // IPv6 and IPv4
+    ibv_ah_attr attr = own_address(gid_index);
+    const Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &attr));
+    ASSERT_NE(ah, nullptr);
+    a_.fill(static_cast<uint8_t>(gid_index));
+    ASSERT_EQ(post_recv(right_.get(), 1, b_.sge(0, 2048)), 0);
+    ASSERT_EQ(send(left_.get(), ah.get(), right_->qp_num, kQkey, 1000), 0);
+    EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+    ibv_wc wc = poll(recv_cq_.get(), 1)[0];
+    EXPECT_EQ(wc.byte_len, 1000 + kGrhBytes);
+    EXPECT_EQ(wc.src_qp, left_->qp_num);
+    EXPECT_NE(wc.wc_flags & IBV_WC_GRH, 0u);
+    EXPECT_EQ(std::memcmp(b_.data() + kGrhBytes, a_.data(), 1000), 0);
+
+    auto* grh = reinterpret_cast<ibv_grh*>(b_.data());
+    ibv_ah_attr back;
+    ASSERT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, grh, &back), 0);
+    EXPECT_EQ(back.is_global, 1);
+    EXPECT_EQ(back.grh.sgid_index, gid_index);
+    EXPECT_EQ(std::memcmp(back.grh.dgid.raw, attr.grh.dgid.raw, 16), 0);
+    const Owned<ibv_ah> reply(ibv_create_ah_from_wc(pd_.get(), &wc, grh, 1));
+    ASSERT_NE(reply, nullptr);
+    ASSERT_EQ(post_recv(left_.get(), 2, b_.sge(4096, 2048)), 0);
+    ASSERT_EQ(send(right_.get(), reply.get(), wc.src_qp, kQkey, 10), 0);
+    EXPECT_EQ(poll(recv_cq_.get(), 1)[0].wr_id, 2u);
+    poll(cq_.get(), 1);
+  }
+}
+
+TEST_F(DatagramTest, WrongQkeyArrivesNowhere) {
+  ibv_ah_attr attr = own_address(1);
+  const Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &attr));
+  ASSERT_EQ(post_recv(right_.get(), 1, b_.sge(0, 2048)), 0);
+  ASSERT_EQ(send(left_.get(), ah.get(), right_->qp_num, kQkey + 1, 10), 0);
+  poll(cq_.get(), 1);
+  expect_nothing(recv_cq_.get());
+}
+
+TEST_F(DatagramTest, BadAddressesAreRefused) {
+  ibv_ah_attr attr = own_address(1);
+  attr.port_num = 2;
+  EXPECT_EQ(ibv_create_ah(pd_.get(), &attr), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  attr = own_address(1);
+  attr.grh.sgid_index = 200;
+  EXPECT_EQ(ibv_create_ah(pd_.get(), &attr), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(send(left_.get(), nullptr, right_->qp_num, kQkey, 10), EINVAL);
+}
+
+TEST_F(DatagramTest, NobodyAnswers) {
+  ibv_ah_attr attr = own_address(1);
+  attr.grh.dgid.raw[15] = 200;
+  EXPECT_EQ(ibv_create_ah(pd_.get(), &attr), nullptr);
+  EXPECT_EQ(errno, ETIMEDOUT);
+}
+
+TEST_F(DatagramTest, ExtendedInterface) {
+  QpOptions options;
+  options.type = IBV_QPT_UD;
+  options.send_ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+  const Owned<ibv_qp> qp = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), options);
+  connect(qp.get(), 0);
+  ibv_ah_attr attr = own_address(1);
+  const Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &attr));
+  ASSERT_EQ(post_recv(right_.get(), 3, b_.sge(0, 2048)), 0);
+  ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp.get());
+  ibv_wr_start(extended);
+  extended->wr_flags = 0;
+  ibv_wr_send(extended);
+  ibv_wr_set_ud_addr(extended, ah.get(), right_->qp_num, kQkey);
+  ibv_wr_set_sge(extended, a_.lkey(), a_.addr(), 100);
+  ASSERT_EQ(ibv_wr_complete(extended), 0);
+  EXPECT_EQ(poll(recv_cq_.get(), 1)[0].byte_len, 100 + kGrhBytes);
+}
+
+TEST_F(DatagramTest, MacOfAGid) {
+  ibv_ah_attr attr = own_address(1);
+  uint8_t mac[6] = {};
+  uint16_t vlan = 0;
+  ASSERT_EQ(ibv_resolve_eth_l2_from_gid(device(), &attr, mac, &vlan), 0);
+  ibv_gid link_local;
+  ASSERT_EQ(ibv_query_gid(device(), 1, 0, &link_local), 0);
+  EXPECT_EQ(mac[5], link_local.raw[15]);
+  EXPECT_EQ(mac[0] ^ 2, link_local.raw[8]);
+  EXPECT_EQ(vlan, 0xffff);
+}
+
+}  // namespace

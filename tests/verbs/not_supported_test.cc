@@ -1,0 +1,111 @@
+// Every entry point that is not there: EOPNOTSUPP, and the program goes on.
+#include <dlfcn.h>
+
+#include <cerrno>
+
+#include "verbs_fixture.h"
+
+namespace {
+
+using namespace verbs_test;
+
+class NotSupportedTest : public PairTest {
+ protected:
+  void SetUp() override { make_pair(); }
+};
+
+#define EXPECT_REFUSED_POINTER(call) \
+  do {                               \
+    errno = 0;                       \
+    EXPECT_EQ((call), nullptr);      \
+    EXPECT_EQ(errno, EOPNOTSUPP);    \
+  } while (0)
+
+TEST_F(NotSupportedTest, Symbols) {
+  ibv_gid gid{};
+  EXPECT_EQ(ibv_attach_mcast(left_.get(), &gid, 0), EOPNOTSUPP);
+  EXPECT_EQ(ibv_detach_mcast(left_.get(), &gid, 0), EOPNOTSUPP);
+  EXPECT_REFUSED_POINTER(ibv_import_device(0));
+  EXPECT_REFUSED_POINTER(ibv_import_pd(device(), 0));
+  EXPECT_REFUSED_POINTER(ibv_import_mr(pd_.get(), 0));
+  EXPECT_REFUSED_POINTER(ibv_import_dm(device(), 0));
+  ibv_unimport_pd(pd_.get());
+  ibv_unimport_mr(a_.mr());
+  ibv_unimport_dm(nullptr);
+  EXPECT_REFUSED_POINTER(ibv_reg_dmabuf_mr(pd_.get(), 0, 4096, 0, 0, 0));
+}
+
+TEST_F(NotSupportedTest, Operations) {
+  ibv_sge sge{};
+  EXPECT_EQ(ibv_advise_mr(pd_.get(), IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EOPNOTSUPP);
+  EXPECT_REFUSED_POINTER(ibv_alloc_null_mr(pd_.get()));
+  ibv_counters_init_attr counters{};
+  EXPECT_REFUSED_POINTER(ibv_create_counters(device(), &counters));
+  ibv_alloc_dm_attr dm{};
+  EXPECT_REFUSED_POINTER(ibv_alloc_dm(device(), &dm));
+  EXPECT_REFUSED_POINTER(ibv_reg_dm_mr(pd_.get(), nullptr, 0, 1, 0));
+  ibv_flow_action_esp_attr esp{};
+  EXPECT_REFUSED_POINTER(ibv_create_flow_action_esp(device(), &esp));
+  ibv_qp_rate_limit_attr rate{};
+  EXPECT_EQ(ibv_modify_qp_rate_limit(left_.get(), &rate), EOPNOTSUPP);
+  ibv_td_init_attr td{};
+  EXPECT_REFUSED_POINTER(ibv_alloc_td(device(), &td));
+  ibv_parent_domain_init_attr domain{};
+  domain.pd = pd_.get();
+  EXPECT_REFUSED_POINTER(ibv_alloc_parent_domain(device(), &domain));
+  ibv_modify_cq_attr moderation{};
+  EXPECT_EQ(ibv_modify_cq(cq_.get(), &moderation), EOPNOTSUPP);
+  ibv_rwq_ind_table_init_attr table{};
+  EXPECT_REFUSED_POINTER(ibv_create_rwq_ind_table(device(), &table));
+  ibv_wq_init_attr wq{};
+  EXPECT_REFUSED_POINTER(ibv_create_wq(device(), &wq));
+  ibv_flow_attr flow{};
+  EXPECT_REFUSED_POINTER(ibv_create_flow(left_.get(), &flow));
+  ibv_qp_open_attr open{};
+  EXPECT_REFUSED_POINTER(ibv_open_qp(device(), &open));
+  ibv_xrcd_init_attr xrcd{};
+  EXPECT_REFUSED_POINTER(ibv_open_xrcd(device(), &xrcd));
+}
+
+TEST_F(NotSupportedTest, SharedReceiveQueuesOfOtherKinds) {
+  ibv_srq_init_attr_ex attr{};
+  attr.attr = {8, 1, 0};
+  attr.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE;
+  attr.pd = pd_.get();
+  attr.srq_type = IBV_SRQT_TM;
+  EXPECT_REFUSED_POINTER(ibv_create_srq_ex(device(), &attr));
+  attr.srq_type = IBV_SRQT_BASIC;
+  Owned<ibv_srq> srq(ibv_create_srq_ex(device(), &attr));
+  ASSERT_NE(srq, nullptr);
+  uint32_t number = 0;
+  EXPECT_EQ(ibv_get_srq_num(srq.get(), &number), EOPNOTSUPP);
+  ibv_ops_wr op{};
+  ibv_ops_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_srq_ops(srq.get(), &op, &bad), EOPNOTSUPP);
+}
+
+TEST_F(NotSupportedTest, SymbolsOfTheFirstRelease) {
+  using Anything = void* (*)();
+  for (const char* name : {"ibv_open_device", "ibv_get_device_list", "ibv_create_qp", "ibv_reg_mr", "ibv_alloc_pd"}) {
+    const auto function = reinterpret_cast<Anything>(dlvsym(RTLD_DEFAULT, name, "IBVERBS_1.0"));
+    ASSERT_NE(function, nullptr) << name;
+    EXPECT_REFUSED_POINTER(function());
+  }
+}
+
+TEST_F(NotSupportedTest, SymbolsOfLaterReleases) {
+  using Anything = void* (*)(void*, void*);
+  for (const char* name : {"ibv_alloc_dmah", "ibv_reg_mr_ex"}) {
+    const auto function = reinterpret_cast<Anything>(dlvsym(RTLD_DEFAULT, name, "IBVERBS_1.15"));
+    ASSERT_NE(function, nullptr) << name;
+    EXPECT_REFUSED_POINTER(function(nullptr, nullptr));
+  }
+  const auto speed = reinterpret_cast<int (*)(ibv_context*, uint32_t, uint64_t*)>(
+      dlvsym(RTLD_DEFAULT, "ibv_query_port_speed", "IBVERBS_1.16"));
+  ASSERT_NE(speed, nullptr);
+  uint64_t value = 0;
+  EXPECT_EQ(speed(device(), 1, &value), 0);
+  EXPECT_GT(value, 0u);
+}
+
+}  // namespace

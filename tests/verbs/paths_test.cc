@@ -1,0 +1,128 @@
+// What a program finds in /sys/class/infiniband and /dev/infiniband.
+#include <dirent.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string>
+
+namespace {
+
+std::string read_file(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY);
+  if (fd < 0) return "(cannot be opened)";
+  char text[256];
+  const ssize_t length = read(fd, text, sizeof text);
+  close(fd);
+  return std::string(text, length > 0 ? static_cast<size_t>(length) : 0);
+}
+
+std::set<std::string> list(const char* path) {
+  std::set<std::string> names;
+  DIR* directory = opendir(path);
+  if (directory == nullptr) return names;
+  while (const dirent* entry = readdir(directory)) names.insert(entry->d_name);
+  closedir(directory);
+  names.erase(".");
+  names.erase("..");
+  return names;
+}
+
+const std::string kDevice = "/sys/class/infiniband/uroce0";
+
+TEST(PathsTest, UverbsIsACharacterDeviceThatOpens) {
+  const char* path = "/dev/infiniband/uverbs0";
+  struct stat info;
+  ASSERT_EQ(stat(path, &info), 0);
+  EXPECT_TRUE(S_ISCHR(info.st_mode));
+  EXPECT_EQ(access(path, R_OK | W_OK), 0);
+  const int fd = open(path, O_RDWR);
+  EXPECT_GE(fd, 0);
+  close(fd);
+  EXPECT_EQ(list("/dev/infiniband"), std::set<std::string>{"uverbs0"});
+}
+
+TEST(PathsTest, DeviceIsListed) {
+  EXPECT_EQ(list("/sys/class/infiniband"), std::set<std::string>{"uroce0"});
+  EXPECT_EQ(read_file("/sys/class/infiniband_verbs/uverbs0/ibdev"), "uroce0\n");
+  glob_t found{};
+  ASSERT_EQ(glob("/sys/class/infiniband/*/ports/*", 0, nullptr, &found), 0);
+  ASSERT_EQ(found.gl_pathc, 1u);
+  EXPECT_EQ(found.gl_pathv[0], kDevice + "/ports/1");
+  globfree(&found);
+  dirent** entries = nullptr;
+  const int count = scandir("/sys/class/infiniband", &entries, nullptr, alphasort);
+  EXPECT_EQ(count, 3);
+  for (int i = 0; i < count; i++) std::free(entries[i]);
+  std::free(entries);
+}
+
+TEST(PathsTest, Attributes) {
+  EXPECT_EQ(read_file(kDevice + "/node_type"), "1: CA\n");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/link_layer"), "Ethernet\n");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/gid_attrs/types/0"), "RoCE v2\n");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/gid_attrs/types/1"), "RoCE v2\n");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/pkeys/0"), "0xffff\n");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/gids/0").substr(0, 5), "fe80:");
+  EXPECT_EQ(read_file(kDevice + "/node_guid").size(), 20u);
+  EXPECT_EQ(read_file(kDevice + "/ports/1/gid_attrs/types/99"), "(cannot be opened)");
+  std::ifstream stream(kDevice + "/ports/1/state");
+  std::string state;
+  std::getline(stream, state);
+  EXPECT_EQ(state, "4: ACTIVE");
+  std::FILE* file = std::fopen((kDevice + "/ports/1/hw_counters/out_of_sequence").c_str(), "r");
+  ASSERT_NE(file, nullptr);
+  std::fclose(file);
+}
+
+TEST(PathsTest, RealPathKeepsItsName) {
+  char room[PATH_MAX];
+  ASSERT_NE(realpath(kDevice.c_str(), room), nullptr);
+  EXPECT_EQ(room, kDevice);
+  char* allocated = realpath("/sys/class/infiniband_verbs/uverbs0/device", nullptr);
+  ASSERT_NE(allocated, nullptr);
+  EXPECT_EQ(allocated, kDevice + "/device");
+  std::free(allocated);
+}
+
+TEST(PathsTest, ChildrenSeeTheSame) {
+  std::FILE* pipe = popen("ls /sys/class/infiniband", "r");
+  ASSERT_NE(pipe, nullptr);
+  char line[64] = "";
+  EXPECT_NE(std::fgets(line, sizeof line, pipe), nullptr);
+  EXPECT_EQ(pclose(pipe), 0);
+  EXPECT_STREQ(line, "uroce0\n");
+}
+
+TEST(PathsTest, OtherPathsAreLeftAlone) {
+  EXPECT_EQ(read_file("/proc/self/comm"), "verbs_paths_tes\n");
+  struct stat info;
+  EXPECT_EQ(stat("/sys/class/infinibandit", &info), -1);
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_EQ(stat("/dev/null", &info), 0);
+  EXPECT_EQ(access("/dev/infiniband/rdma_cm", F_OK), -1);
+  const std::string name = testing::TempDir() + "uroce_paths_test_" + std::to_string(getpid());
+  const int fd = open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY, 0640);  // the mode goes through
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(fstat(fd, &info), 0);
+  EXPECT_EQ(info.st_mode & 0777 & ~0640u, 0u);
+  EXPECT_NE(info.st_mode & 0400, 0u);
+  close(fd);
+  unlink(name.c_str());
+}
+
+TEST(PathsTest, CanBeSwitchedOff) {
+  const char* shim = std::getenv("LD_PRELOAD");
+  ASSERT_NE(shim, nullptr);
+  EXPECT_NE(std::system("UROCE_PATHS=0 test -e /dev/infiniband/uverbs0"), 0);
+  EXPECT_EQ(std::system("test -e /dev/infiniband/uverbs0"), 0);
+}
+
+}  // namespace
