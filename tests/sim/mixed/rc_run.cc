@@ -55,7 +55,12 @@ RcRun::RcRun(const MixedOptions& options) : options_(options), random_(options.s
       receivers_[s].push_back(std::make_unique<Receiver>(side, srqs_[s], slots, options.max_bytes, random_));
     }
   }
+  const Impairments wrong = options.impairments;
+  if (wrong.loss != 0) bed_->cable.set({});
   for (uint32_t i = 0; i < options.qps; i++) make_pair(std::max<uint64_t>(options.ops / (2 * options.qps), 1));
+  // A lost ARP request costs more time than these QPs' retry budgets: addresses are resolved before frames are lost.
+  if (wrong.loss != 0 && !bed_->world.run_until_idle()) verdict_.fail("address resolution never ended");
+  bed_->cable.set(wrong);
   for (unsigned s = 0; s < kSides; s++) sides_[s].host->set_program([this, s] { program(s); });
 }
 
