@@ -266,15 +266,18 @@ UROCE_VERBS_EXPORT int scandir64(const char* path, dirent64*** list, ScandirFilt
 }
 
 using GlobError = int (*)(const char*, int);
-UROCE_VERBS_EXPORT int glob(const char* pattern, int flags, GlobError on_error, glob_t* result) noexcept {
-  UROCE_NEXT(glob);
-  const Path translated(pattern);
-  const int error = real(translated, flags, on_error, result);
-  if (error == 0 && translated.changed()) {
-    for (size_t i = 0; i < result->gl_pathc; i++) virtual_name(result->gl_pathv[i]);
+#define UROCE_WRAP_GLOB(name, Result)                                                                        \
+  UROCE_VERBS_EXPORT int name(const char* pattern, int flags, GlobError on_error, Result* result) noexcept { \
+    UROCE_NEXT(name);                                                                                        \
+    const Path translated(pattern);                                                                          \
+    const int error = real(translated, flags, on_error, result);                                             \
+    if (error == 0 && translated.changed()) {                                                                \
+      for (size_t i = 0; i < result->gl_pathc; i++) virtual_name(result->gl_pathv[i]);                       \
+    }                                                                                                        \
+    return error;                                                                                            \
   }
-  return error;
-}
+UROCE_WRAP_GLOB(glob, glob_t)
+UROCE_WRAP_GLOB(glob64, glob64_t)
 
 UROCE_VERBS_EXPORT const char* ibv_get_sysfs_path() { return "/sys"; }
 
