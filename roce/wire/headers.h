@@ -33,29 +33,29 @@ struct Bth {
   Psn psn{};
 
   static Bth decode(const uint8_t* p) {
+    const uint32_t w0 = load_be32(p);
+    const uint32_t w1 = load_be32(p + 4);
+    const uint32_t w2 = load_be32(p + 8);
     Bth h;
-    h.opcode = p[0];
-    h.solicited = (p[1] & 0x80) != 0;
-    h.mig_req = (p[1] & 0x40) != 0;
-    h.pad_count = (p[1] >> 4) & 3;
-    h.tver = p[1] & 0x0f;
-    h.pkey = load_be16(p + 2);
-    h.resv8a = p[4];
-    h.dest_qp = load_be24(p + 5);
-    h.ack_req = (p[8] & 0x80) != 0;
-    h.resv7 = p[8] & 0x7f;
-    h.psn = Psn(load_be24(p + 9));
+    h.opcode = static_cast<uint8_t>(w0 >> 24);
+    h.solicited = (w0 & 0x00800000) != 0;
+    h.mig_req = (w0 & 0x00400000) != 0;
+    h.pad_count = (w0 >> 20) & 3;
+    h.tver = (w0 >> 16) & 0x0f;
+    h.pkey = static_cast<uint16_t>(w0);
+    h.resv8a = static_cast<uint8_t>(w1 >> 24);
+    h.dest_qp = w1 & 0xFFFFFF;
+    h.ack_req = (w2 & 0x80000000) != 0;
+    h.resv7 = (w2 >> 24) & 0x7f;
+    h.psn = Psn(w2);
     return h;
   }
 
   void encode(uint8_t* p) const {
-    p[0] = opcode;
-    p[1] = static_cast<uint8_t>((solicited ? 0x80 : 0) | (mig_req ? 0x40 : 0) | ((pad_count & 3) << 4) | (tver & 0x0f));
-    store_be16(p + 2, pkey);
-    p[4] = resv8a;
-    store_be24(p + 5, dest_qp);
-    p[8] = static_cast<uint8_t>((ack_req ? 0x80 : 0) | (resv7 & 0x7f));
-    store_be24(p + 9, psn.value());
+    const uint32_t flags = (solicited ? 0x80u : 0) | (mig_req ? 0x40u : 0) | ((pad_count & 3u) << 4) | (tver & 0x0fu);
+    store_be32(p, (uint32_t{opcode} << 24) | (flags << 16) | pkey);
+    store_be32(p + 4, (uint32_t{resv8a} << 24) | (dest_qp & 0xFFFFFF));
+    store_be32(p + 8, (ack_req ? 0x80000000u : 0) | ((resv7 & 0x7fu) << 24) | psn.value());
   }
 };
 
@@ -80,11 +80,8 @@ struct Aeth {
   uint8_t syndrome = 0;
   uint32_t msn = 0;  // 24 bits
 
-  static Aeth decode(const uint8_t* p) { return {p[0], load_be24(p + 1)}; }
-  void encode(uint8_t* p) const {
-    p[0] = syndrome;
-    store_be24(p + 1, msn);
-  }
+  static Aeth decode(const uint8_t* p) { return {p[0], load_be32(p) & 0xFFFFFF}; }
+  void encode(uint8_t* p) const { store_be32(p, (uint32_t{syndrome} << 24) | (msn & 0xFFFFFF)); }
 };
 
 /// What bits 6..5 of a syndrome say.
@@ -162,11 +159,10 @@ struct Deth {
   uint32_t qkey = 0;
   uint32_t src_qp = 0;  // 24 bits
 
-  static Deth decode(const uint8_t* p) { return {load_be32(p), load_be24(p + 5)}; }
+  static Deth decode(const uint8_t* p) { return {load_be32(p), load_be32(p + 4) & 0xFFFFFF}; }
   void encode(uint8_t* p) const {
     store_be32(p, qkey);
-    p[4] = 0;
-    store_be24(p + 5, src_qp);
+    store_be32(p + 4, src_qp & 0xFFFFFF);
   }
 };
 

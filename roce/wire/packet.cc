@@ -1,5 +1,7 @@
 #include "wire/packet.h"
 
+#include <new>
+
 namespace uroce {
 namespace {
 
@@ -31,6 +33,14 @@ bool ipv4_checksum_holds(const uint8_t* ip) {
   return sum == 0xFFFF;
 }
 
+/// As IpAddress::v4 of the four bytes at `p`, in two stores.
+void set_v4(IpAddress& ip, const uint8_t* p) {
+  uint32_t address;
+  std::memcpy(&address, p, 4);
+  const uint64_t halves[2] = {0, 0xFFFF0000u | (uint64_t{address} << 32)};
+  std::memcpy(ip.bytes.data(), halves, 16);
+}
+
 bool is_roce_port(const uint8_t* udp) { return load_be16(udp + 2) == kRoceUdpPort; }
 
 /// What an IP layer leaves for UDP: the bytes that the IP length field says there are.
@@ -55,8 +65,8 @@ ParseResult parse_ipv4(const uint8_t* ip, uint32_t left, PacketView& out, Datagr
   out.ipv6 = false;
   out.traffic_class = ip[1];
   out.hop_limit = ip[8];
-  out.src_ip = IpAddress::v4(load_be32(ip + 12));
-  out.dst_ip = IpAddress::v4(load_be32(ip + 16));
+  set_v4(out.src_ip, ip + 12);
+  set_v4(out.dst_ip, ip + 16);
   out.l3_bytes = total_bytes;
   datagram = {ip + kIpv4Bytes, total_bytes - kIpv4Bytes};
   return ParseResult::kOk;
@@ -89,7 +99,7 @@ ParseResult parse_transport(const uint8_t* bth, uint32_t bytes, PacketView& out)
   if (bytes < Bth::kBytes + kIcrcBytes) return ParseResult::kTruncated;
   const OpcodeInfo& info = opcode_info(bth[0]);
   if (info.operation == Operation::kReserved) return ParseResult::kUnknownOpcode;
-  out.bth = Bth::decode(bth);
+  new (&out.bth) Bth(Bth::decode(bth));  // in place: copying single bytes just written would stall
   if (out.bth.tver != 0) return ParseResult::kBadTver;
   const uint32_t fixed_bytes = Bth::kBytes + info.header_bytes + kIcrcBytes;
   if (bytes < fixed_bytes) return ParseResult::kTruncated;
