@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "dpdk/log.h"
 #include "operations.h"
@@ -41,6 +42,20 @@ std::unique_ptr<AddressHandle> resolved_handle(PdId pd, const ibv_ah_attr& attr)
   lock->destroy_ah(handle.get());
   errno = ETIMEDOUT;
   return nullptr;
+}
+
+/// Handles that a program destroyed while datagrams waited to be sent: those still read them. Under an EngineLock.
+std::vector<std::unique_ptr<AddressHandle>>& retired_handles() {
+  static auto* const handles = new std::vector<std::unique_ptr<AddressHandle>>;
+  return *handles;
+}
+
+void retire(Engine& engine, std::unique_ptr<AddressHandle> handle) {
+  bool datagrams_wait = false;
+  engine.for_each_qp([&](const Qp& qp) { datagrams_wait |= qp.type() == QpType::kUd && qp.sends_queued() != 0; });
+  engine.destroy_ah(handle.get());
+  retired_handles().push_back(std::move(handle));
+  if (!datagrams_wait) retired_handles().clear();
 }
 
 /// The GRH area of a datagram: an IPv6 header, or an IPv4 header in its last 20 bytes.
@@ -110,7 +125,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_ah(ibv_ah* base) {
   Ah& ah = from(base);
   {
     EngineLock lock(endpoint());
-    lock->destroy_ah(ah.address.get());
+    retire(lock.engine(), std::move(ah.address));
   }
   count_object(ah.context, -1);
   delete &ah;
