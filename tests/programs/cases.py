@@ -18,6 +18,7 @@ class Case:
     sizes: tuple = ()          # result lines that must be there; (): the program's default
     pingpong_bytes: int = 0    # what a pingpong says it exchanged
     environment: tuple = ()    # (name, value) for both sides
+    address: str = ""          # of the endpoint, {host} is 1 or 2; "": the wire's own
     refused: str = ""          # the program must refuse by itself, saying this
     needs: str = ""            # "hugepages"
 
@@ -131,5 +132,26 @@ def _special_perftests():
     yield perftest("ib_send_bw", "_long", "-D", "20", suite="long", timeout_s=60)
 
 
+ADDRESSES = {"ipv6": "fd77::{host}/64", "vlan": "10.78.0.{host}/24@100", "vlan_ipv6": "fd78::{host}/64@100"}
+
+
+def _addressed():
+    """GIDs that a user gives: IPv6, and addresses in a VLAN. GID 0 is the link-local one, theirs is GID 1."""
+    for kind, address in ADDRESSES.items():
+        yield pingpong("rc", f"_{kind}", "-g", "1", "-c", address=address)
+        yield pingpong("ud", f"_{kind}", "-g", "1", "-c", address=address)
+        yield perftest("ib_write_bw", f"_{kind}", "-x", "1", "-n", "1000", address=address)
+        yield perftest("ib_send_lat", f"_{kind}", "-x", "1", address=address)
+        yield pingpong("rc", f"_{kind}_veth", "-g", "1", "-c", address=address, wire="veth", suite="veth")
+        yield perftest("ib_read_bw", f"_{kind}_veth", "-x", "1", "-n", "200", address=address, wire="veth", suite="veth")
+
+
+def _other_ports():
+    for wire in ("tap", "xdp"):
+        yield pingpong("rc", f"_{wire}", "-g", "1", "-c", wire=wire, suite="veth")
+        yield perftest("ib_write_bw", f"_{wire}", "-n", "500", wire=wire, suite="veth")
+        yield perftest("ib_send_lat", f"_{wire}", wire=wire, suite="veth")
+
+
 def all_cases():
-    return list(_pingpongs()) + list(_perftests())
+    return [*_pingpongs(), *_perftests(), *_addressed(), *_other_ports()]

@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import time
 
@@ -37,15 +38,23 @@ def run_refused(case, session):
         raise Failure(f'it did not say "{case.refused}"')
 
 
+def run_options(case, side):
+    address = case.address or ("10.79.0.{host}/24" if case.wire == "tap" else "")
+    return ["--addr", address.format(host=side + 1)] if address else []
+
+
 def run_pair(case, session):
     port = str(free_tcp_port())
     options = [*case.options, "-p", port]
     environment = dict(case.environment)
     deadline = time.monotonic() + case.timeout_s
-    server = session.start("server", 0, [case.program, *options], environment)
+    server = session.start("server", 0, [case.program, *options], environment, run_options(case, 0))
+    session.wire.attach(0, server)
     if not wait_for_listener(server, int(port), START_TIMEOUT_S):
         raise Failure("the server did not get as far as listening")
-    client = session.start("client", 1, [case.program, *options, session.wire.tcp_address(0)], environment)
+    client = session.start("client", 1, [case.program, *options, session.wire.tcp_address(0)], environment,
+                           run_options(case, 1))
+    session.wire.attach(1, client)
     for child in (client, server):
         session.expect_exit(child, max(1.0, deadline - time.monotonic()))
     problems = [f"{child.name}: exit code {child.exit_code}" for child in (server, client) if child.exit_code != 0]
@@ -55,9 +64,17 @@ def run_pair(case, session):
         raise Failure("; ".join(problems))
 
 
+def drivers(uroce):
+    """What DPDK drivers are inside, as `uroce doctor` says."""
+    output = subprocess.run([uroce, "doctor"], capture_output=True, text=True, check=False).stdout
+    return " ".join(line for line in output.splitlines() if " drivers " in line).split()
+
+
 def run_case(case, uroce):
     if shutil.which(case.program) is None:
         raise Skip(f"{case.program} is not installed")
+    if case.wire == "xdp" and "af_xdp" not in drivers(uroce):
+        raise Skip("this build has no net_af_xdp")
     with session_on(uroce, case.wire, case.needs) as session:
         (run_refused if case.refused else run_pair)(case, session)
 

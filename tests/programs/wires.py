@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 
 SKIP = 77  # exit code that Meson counts as "skipped"
 
@@ -31,6 +32,9 @@ class MemifWire:
 
     def tcp_address(self, _side):
         return "127.0.0.1"
+
+    def attach(self, _side, _child):
+        pass
 
 
 def _ip(*words):
@@ -83,5 +87,60 @@ class VethWire:
     def tcp_address(self, side):
         return f"10.77.0.{side + 1}"
 
+    def attach(self, _side, _child):
+        pass
 
-WIRES = {"memif": MemifWire, "veth": VethWire}
+
+class XdpWire(VethWire):
+    """The same veth pair by AF_XDP sockets: a frame fits into a page, so the RoCE MTU is 1024."""
+
+    def __init__(self):
+        super().__init__("af_xdp", 1500)
+
+
+class TapWire:
+    """Two TAP interfaces of the endpoints, joined by a bridge in a namespace."""
+
+    def __init__(self):
+        if os.geteuid() != 0:
+            raise Skip("network namespaces need root")
+        if shutil.which("ip") is None:
+            raise Skip("iproute2 is not installed")
+        if not os.path.exists("/dev/net/tun"):
+            raise Skip("there is no /dev/net/tun")
+        self._space = f"uroce-t{os.getpid()}"
+
+    def __enter__(self):
+        try:
+            _ip("netns", "add", self._space)
+            _ip("-n", self._space, "link", "set", "lo", "up")
+            _ip("-n", self._space, "link", "add", "bridge0", "type", "bridge")
+            _ip("-n", self._space, "link", "set", "bridge0", "up")
+        except subprocess.CalledProcessError as error:
+            self.__exit__()
+            raise Skip(f"no network namespaces or bridges here: {error.stderr.strip()}") from error
+        return self
+
+    def __exit__(self, *exception):
+        subprocess.run(["ip", "netns", "del", self._space], check=False, capture_output=True)
+
+    def port(self, side):
+        return f"net_tap{side},iface=tap{side}"
+
+    def prefix(self, _side):
+        return ["ip", "netns", "exec", self._space]
+
+    def tcp_address(self, _side):
+        return "127.0.0.1"
+
+    def attach(self, side, child):
+        """Joins the interface to the bridge as soon as the endpoint has made it."""
+        while child.exit_code is None:
+            try:
+                _ip("-n", self._space, "link", "set", f"tap{side}", "master", "bridge0", "up")
+                return
+            except subprocess.CalledProcessError:
+                time.sleep(0.01)
+
+
+WIRES = {"memif": MemifWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}
