@@ -6,10 +6,6 @@
 #include "operations.h"
 #include "runtime.h"
 
-// Members of the tables have the types of the public functions.
-extern "C" int ibv_query_device(ibv_context* context, ibv_device_attr* attr);
-extern "C" int ibv_query_port(ibv_context* context, uint8_t port, _compat_ibv_port_attr* attr);
-
 namespace uroce::verbs {
 
 namespace {

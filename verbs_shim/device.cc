@@ -42,7 +42,7 @@ UROCE_VERBS_EXPORT ibv_device** ibv_get_device_list(int* num_devices) {
     errno = ENODEV;
     return nullptr;
   }
-  auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
+  auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(void*)));
   if (list == nullptr) return nullptr;
   list[0] = &the_device();
   if (num_devices != nullptr) *num_devices = 1;

@@ -241,7 +241,7 @@ UROCE_VERBS_EXPORT char* realpath(const char* path, char* out) noexcept {
   char* result = real(translated, out);
   return translated.changed() ? virtual_name(result) : result;
 }
-UROCE_VERBS_EXPORT char* __realpath_chk(const char* path, char* out, size_t out_bytes) {
+UROCE_VERBS_EXPORT char* __realpath_chk(const char* path, char* out, size_t out_bytes) {  // NOLINT: glibc's name
   if (out_bytes < PATH_MAX) std::abort();  // as the original does: the caller's buffer is too small
   return realpath(path, out);
 }
@@ -266,18 +266,23 @@ UROCE_VERBS_EXPORT int scandir64(const char* path, dirent64*** list, ScandirFilt
 }
 
 using GlobError = int (*)(const char*, int);
-#define UROCE_WRAP_GLOB(name, Result)                                                                        \
-  UROCE_VERBS_EXPORT int name(const char* pattern, int flags, GlobError on_error, Result* result) noexcept { \
-    UROCE_NEXT(name);                                                                                        \
-    const Path translated(pattern);                                                                          \
-    const int error = real(translated, flags, on_error, result);                                             \
-    if (error == 0 && translated.changed()) {                                                                \
-      for (size_t i = 0; i < result->gl_pathc; i++) virtual_name(result->gl_pathv[i]);                       \
-    }                                                                                                        \
-    return error;                                                                                            \
+template <typename Real, typename Result>
+int glob_in_tree(Real real, const char* pattern, int flags, GlobError on_error, Result* result) {
+  const Path translated(pattern);
+  const int error = real(translated, flags, on_error, result);
+  if (error == 0 && translated.changed()) {
+    for (size_t i = 0; i < result->gl_pathc; i++) virtual_name(result->gl_pathv[i]);
   }
-UROCE_WRAP_GLOB(glob, glob_t)
-UROCE_WRAP_GLOB(glob64, glob64_t)
+  return error;
+}
+UROCE_VERBS_EXPORT int glob(const char* pattern, int flags, GlobError on_error, glob_t* result) noexcept {
+  UROCE_NEXT(glob);
+  return glob_in_tree(real, pattern, flags, on_error, result);
+}
+UROCE_VERBS_EXPORT int glob64(const char* pattern, int flags, GlobError on_error, glob64_t* result) noexcept {
+  UROCE_NEXT(glob64);
+  return glob_in_tree(real, pattern, flags, on_error, result);
+}
 
 UROCE_VERBS_EXPORT const char* ibv_get_sysfs_path() { return "/sys"; }
 

@@ -72,6 +72,8 @@ bool Runtime::open() {
   return true;
 }
 
+bool Runtime::is_open() const { return open_endpoint != nullptr; }
+
 void pause_between_turns() { usleep(20); }
 
 void drive_for(Duration time) {

@@ -18,7 +18,7 @@ class Runtime {
   bool identify(EndpointIdentity& identity, LogLevel level = LogLevel::kError);
   /// Starts the endpoint with the first call. False: said why on stderr, errno is set.
   bool open();
-  bool is_open() const { return endpoint_ != nullptr; }
+  bool is_open() const;
   const EndpointConfig& config() const { return config_; }
 
  private:

@@ -1,7 +1,6 @@
 #include "sysfs_tree.h"
 
-#include <dirent.h>
-#include <fcntl.h>
+#include <net/if.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,6 +20,8 @@
 namespace uroce::verbs {
 
 namespace {
+
+using Path = std::filesystem::path;
 
 std::mutex tree_mutex;
 bool tree_tried = false;
@@ -51,9 +52,9 @@ void remove_stale_trees(const std::string& directory) {
 }
 
 /// Writes one attribute, making its directories. Failures show as missing files, as on a kernel without the attribute.
-void put(const std::string& file, const std::string& text) {
+void put(const Path& file, const std::string& text) {
   std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(file).parent_path(), ignored);
+  std::filesystem::create_directories(file.parent_path(), ignored);
   std::FILE* out = std::fopen(file.c_str(), "we");
   if (out == nullptr) return;
   std::fwrite(text.data(), 1, text.size(), out);
@@ -109,64 +110,65 @@ PortFacts facts_of(const EndpointIdentity& identity) {
   return facts;
 }
 
-void put_device(const std::string& device, const EndpointIdentity& identity) {
+void put_device(const Path& device, const EndpointIdentity& identity) {
   const std::string guid = guid_text(identity.mac);
-  put(device + "/node_type", "1: CA");
-  put(device + "/fw_ver", kFirmwareVersion);
-  put(device + "/hw_rev", "0");
-  put(device + "/hca_type", "uroce");
-  put(device + "/board_id", "uroce");
-  put(device + "/node_desc", kDeviceName);
-  put(device + "/node_guid", guid);
-  put(device + "/sys_image_guid", guid);
+  put(device / "node_type", "1: CA");
+  put(device / "fw_ver", kFirmwareVersion);
+  put(device / "hw_rev", "0");
+  put(device / "hca_type", "uroce");
+  put(device / "board_id", "uroce");
+  put(device / "node_desc", kDeviceName);
+  put(device / "node_guid", guid);
+  put(device / "sys_image_guid", guid);
   char id[16];
   std::snprintf(id, sizeof id, "0x%x", kVendorId);
-  put(device + "/device/vendor", id);
-  put(device + "/device/device", "0x1");
-  put(device + "/device/numa_node", "-1");
+  put(device / "device/vendor", id);
+  put(device / "device/device", "0x1");
+  put(device / "device/numa_node", "-1");
 }
 
-void put_port(const std::string& device, const PortFacts& facts) {
-  const std::string port = device + "/ports/1";
+void put_port(const Path& device, const PortFacts& facts) {
+  const Path port = device / "ports/1";
   char text[64];
-  put(port + "/state", facts.up ? "4: ACTIVE" : "1: DOWN");
-  put(port + "/phys_state", facts.up ? "5: LinkUp" : "3: Disabled");
-  put(port + "/rate", link_rate(facts.mbps).text);
-  put(port + "/link_layer", "Ethernet");
+  put(port / "state", facts.up ? "4: ACTIVE" : "1: DOWN");
+  put(port / "phys_state", facts.up ? "5: LinkUp" : "3: Disabled");
+  put(port / "rate", link_rate(facts.mbps).text);
+  put(port / "link_layer", "Ethernet");
   std::snprintf(text, sizeof text, "0x%x", facts.lid);
-  put(port + "/lid", text);
-  put(port + "/sm_lid", "0x0");
-  put(port + "/sm_sl", "0");
-  put(port + "/lid_mask_count", "0");
+  put(port / "lid", text);
+  put(port / "sm_lid", "0x0");
+  put(port / "sm_sl", "0");
+  put(port / "lid_mask_count", "0");
   std::snprintf(text, sizeof text, "0x%08x", IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS);
-  put(port + "/cap_mask", text);
-  put(port + "/pkeys/0", "0xffff");
+  put(port / "cap_mask", text);
+  put(port / "pkeys/0", "0xffff");
   for (size_t i = 0; i < facts.gids.size(); i++) {
-    const std::string n = std::to_string(i);
-    put(port + "/gids/" + n, gid_text(facts.gids[i]));
-    put(port + "/gid_attrs/types/" + n, "RoCE v2");
-    if (!facts.netdev.empty()) put(port + "/gid_attrs/ndevs/" + n, facts.netdev);
+    const std::string row = std::to_string(i);
+    put(port / "gids" / row, gid_text(facts.gids[i]));
+    put(port / "gid_attrs/types" / row, "RoCE v2");
+    if (!facts.netdev.empty()) put(port / "gid_attrs/ndevs" / row, facts.netdev);
   }
-  if (!facts.netdev.empty()) put(device + "/device/net/" + facts.netdev + "/ifindex", "");
-  for_each_counter(Counters{}, [&](const char* name, uint64_t) { put(port + "/hw_counters/" + name, "0"); });
+  if (!facts.netdev.empty()) {
+    put(device / "device/net" / facts.netdev / "ifindex", std::to_string(if_nametoindex(facts.netdev.c_str())));
+  }
+  for_each_counter(Counters{}, [&](const char* name, uint64_t) { put(port / "hw_counters" / name, "0"); });
   for (const char* name : {"port_xmit_data", "port_rcv_data", "port_xmit_packets", "port_rcv_packets"}) {
-    put(port + "/counters/" + name, "0");
+    put(port / "counters" / name, "0");
   }
 }
 
-void put_uverbs(const std::string& root) {
-  const std::string classes = root + "/sys/class/";
-  put(classes + "infiniband_verbs/abi_version", "6");
-  put(classes + "infiniband_mad/abi_version", "5");
-  const std::string uverbs = classes + "infiniband_verbs/" + kUverbsName;
-  put(uverbs + "/ibdev", kDeviceName);
-  put(uverbs + "/abi_version", "1");
-  put(uverbs + "/dev", "1:3");  // of the file that stands for it: /dev/null
+void put_uverbs(const Path& root) {
+  const Path classes = root / "sys/class";
+  put(classes / "infiniband_verbs/abi_version", "6");
+  put(classes / "infiniband_mad/abi_version", "5");
+  const Path uverbs = classes / "infiniband_verbs" / kUverbsName;
+  put(uverbs / "ibdev", kDeviceName);
+  put(uverbs / "abi_version", "1");
+  put(uverbs / "dev", "1:3");  // of the file that stands for it: /dev/null
   std::error_code ignored;
-  std::filesystem::create_directories(root + "/dev/infiniband", ignored);
-  std::filesystem::create_symlink("/dev/null", root + "/dev/infiniband/" + kUverbsName, ignored);
-  std::filesystem::create_symlink("../../infiniband/" + std::string(kDeviceName) + "/device", uverbs + "/device",
-                                  ignored);
+  std::filesystem::create_directories(root / "dev/infiniband", ignored);
+  std::filesystem::create_symlink("/dev/null", root / "dev/infiniband" / kUverbsName, ignored);
+  std::filesystem::create_symlink(Path("../../infiniband") / kDeviceName / "device", uverbs / "device", ignored);
 }
 
 bool make_tree(const EndpointIdentity& identity) {
@@ -186,7 +188,7 @@ bool make_tree(const EndpointIdentity& identity) {
   tree_owner = getpid();
   std::atexit(remove_at_exit);
   put_uverbs(root);
-  put_device(root + "/sys/class/infiniband/" + kDeviceName, identity);
+  put_device(Path(root) / "sys/class/infiniband" / kDeviceName, identity);
   return true;
 }
 
@@ -217,7 +219,7 @@ const std::string& sysfs_root() {
     tree_tried = true;
     if (!make_tree(identity)) return *none;
   }
-  put_port(*tree_root + "/sys/class/infiniband/" + kDeviceName, facts_of(identity));
+  put_port(Path(*tree_root) / "sys/class/infiniband" / kDeviceName, facts_of(identity));
   tree_knows_port = open;
   return *tree_root;
 }
