@@ -67,7 +67,10 @@ void Qp::apply(const QpAttributes& a, uint32_t mask, const PathSpec* path, bool 
   if (has(kAttrRqPsn)) to.rq_psn = a.rq_psn;
   if (has(kAttrSqPsn)) to.sq_psn = a.sq_psn;
   if (has(kAttrMaxQpRdAtomic)) to.max_rd_atomic = a.max_rd_atomic;
-  if (has(kAttrMaxDestRdAtomic)) to.max_dest_rd_atomic = a.max_dest_rd_atomic;
+  if (has(kAttrMaxDestRdAtomic)) {
+    to.max_dest_rd_atomic = a.max_dest_rd_atomic;
+    if (context_.state == QpState::kSqd) responder_.change_depth();
+  }
   if (has(kAttrMinRnrTimer)) to.min_rnr_timer = a.min_rnr_timer;
   if (has(kAttrDestQpn)) to.dest_qpn = a.dest_qpn;
   if (has(kAttrEnSqdAsyncNotify)) to.sqd_async_notify = a.sqd_async_notify;

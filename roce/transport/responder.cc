@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace uroce {
 
@@ -19,6 +20,18 @@ void Responder::start() {
   saved_atomics_.assign(depth, SavedAtomic{});
   reset();
   epsn_ = context_.attributes.rq_psn;
+}
+
+/// Room for more is made at once; with fewer than before there is simply some to spare.
+void Responder::change_depth() {
+  const uint32_t depth = context_.attributes.max_dest_rd_atomic;
+  if (depth <= saved_atomics_.size()) return;
+  Ring<Reply> larger(2 * depth);
+  for (; !replies_.empty(); replies_.pop()) larger.push(replies_.front());
+  replies_ = std::move(larger);
+  std::rotate(saved_atomics_.begin(), saved_atomics_.begin() + saved_next_, saved_atomics_.end());
+  saved_next_ = static_cast<uint32_t>(saved_atomics_.size());
+  saved_atomics_.resize(depth);
 }
 
 void Responder::reset() {
@@ -104,7 +117,8 @@ bool Responder::check_enabled(Operation operation) const {
 bool Responder::check_length(const PacketView& packet) const {
   if (!packet.info->has(kHasPayload)) return true;
   const uint32_t bytes = packet.payload_bytes;
-  if (!packet.info->is_last()) return bytes == context_.mtu && packet.bth.pad_count == 0;
+  if (packet.bth.pad_count != (-bytes & 3u)) return false;
+  if (!packet.info->is_last()) return bytes == context_.mtu;
   return bytes <= context_.mtu && (packet.info->is_first() || bytes != 0);
 }
 

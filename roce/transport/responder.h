@@ -29,6 +29,8 @@ class Responder {
   /// INIT -> RTR: the first request has PSN attributes.rq_psn.
   void start();
   void reset();
+  /// attributes.max_dest_rd_atomic was changed while requests are under way.
+  void change_depth();
 
   void on_request(const PacketView& packet, Instant now);
   /// The hold time of an ACK ran out.

@@ -78,7 +78,10 @@ bool Responder::send_read_response(Reply& reply, TxFrame& frame, Instant now) {
       return false;
     }
     if (check != AccessCheck::kOk) {
-      replies_.clear();  // a NAK takes the place of this and all later responses
+      // A NAK takes the place of this response and all later ones.
+      epsn_ = reply.psn;
+      msn_ = reply.msn - 1;
+      replies_.clear();
       refuse(NakCode::kRemoteOperationalError, Cause::kRemoteKey, WcStatus::kLocAccessErr, now);
       return false;
     }
