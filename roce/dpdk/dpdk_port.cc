@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <rte_bus.h>
+#include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -13,8 +15,9 @@ namespace uroce {
 namespace {
 
 constexpr uint16_t kDescriptors = 256;
-// Few buffers, used again while they are still in the cache.
+// Few buffers, used again while they are still in the cache; more for a driver that keeps long rings full (AF_XDP).
 constexpr unsigned kPoolMbufs = 2047;
+constexpr unsigned kPoolMbufsLongRings = 8191;
 constexpr unsigned kPoolCache = 64;
 
 constexpr Duration kCheckUp = milliseconds(100);
@@ -26,9 +29,13 @@ constexpr unsigned kStuckChecks = 300;
 }  // namespace
 
 std::unique_ptr<DpdkPort> DpdkPort::start(const DpdkPortOptions& options, std::string& error) {
+  const QuietDpdk quiet;
   std::unique_ptr<DpdkPort> port(new DpdkPort(options));
   port->scratch_ = std::make_unique<uint8_t[]>(size_t{kMaxBurst} * options.frame_bytes);
-  if (!port->make_pool(error) || !port->configure(error)) return nullptr;
+  if (!port->make_pool(error) || !port->configure(error)) {
+    if (const std::string why = quiet.first_error(); !why.empty()) error += " (" + why + ")";
+    return nullptr;
+  }
   if (!port->begin() && !options.connects) {
     error = std::string("DPDK cannot start the port: ") + rte_strerror(rte_errno);
     return nullptr;
@@ -38,15 +45,29 @@ std::unique_ptr<DpdkPort> DpdkPort::start(const DpdkPortOptions& options, std::s
 }
 
 bool DpdkPort::make_pool(std::string& error) {
+  rte_eth_dev_info info{};
+  rte_eth_dev_info_get(options_.port_id, &info);
   // Whole frames in one piece; a port that cannot have larger buffers than this (AF_XDP) gets small ones.
   const uint32_t room = options_.frame_bytes <= 1700 ? 2048 : (options_.frame_bytes + 511) / 512 * 512;
+  const bool long_rings = info.default_rxportconf.ring_size + info.default_txportconf.ring_size > 1024;
+  const unsigned mbufs = long_rings ? kPoolMbufsLongRings : kPoolMbufs;
+  // Without hugepages DPDK keeps a buffer from crossing a page, which only DMA needs; net_af_xdp even relies on buffers
+  // that lie one behind the other.
+  const bool dma = info.device != nullptr && std::strcmp(rte_bus_name(rte_dev_bus(info.device)), "vdev") != 0;
   const std::string name = "uroce" + std::to_string(options_.port_id);
-  pool_ = rte_pktmbuf_pool_create(name.c_str(), kPoolMbufs, kPoolCache, 0,
-                                  static_cast<uint16_t>(room + RTE_PKTMBUF_HEADROOM), SOCKET_ID_ANY);
-  if (pool_ != nullptr) return true;
-  error = "not enough memory for packet buffers (" + std::to_string(kPoolMbufs * room / 1000000 + 1) +
-          " MB); with --eal give DPDK more (-m), or use --hugepages no";
-  return false;
+  rte_pktmbuf_pool_private shape{};
+  shape.mbuf_data_room_size = static_cast<uint16_t>(room + RTE_PKTMBUF_HEADROOM);
+  pool_ = rte_mempool_create_empty(name.c_str(), mbufs, static_cast<unsigned>(sizeof(rte_mbuf)) + shape.mbuf_data_room_size,
+                                   kPoolCache, sizeof shape, SOCKET_ID_ANY, dma ? 0 : RTE_MEMPOOL_F_NO_IOVA_CONTIG);
+  bool good = pool_ != nullptr && rte_mempool_set_ops_byname(pool_, "ring_mp_mc", nullptr) == 0;
+  if (good) rte_pktmbuf_pool_init(pool_, &shape);
+  good = good && rte_mempool_populate_default(pool_) >= 0;
+  if (good) rte_mempool_obj_iter(pool_, rte_pktmbuf_init, nullptr);
+  if (!good) {
+    error = "not enough memory for packet buffers (" + std::to_string(mbufs * room / 1000000 + 1) +
+            " MB); with --eal give DPDK more (-m), or use --hugepages no";
+  }
+  return good;
 }
 
 bool DpdkPort::configure(std::string& error) {

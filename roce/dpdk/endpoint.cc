@@ -14,6 +14,7 @@
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 
+#include "dpdk/driver_libraries.h"
 #include "dpdk/eal.h"
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/engine_mutex.h"
@@ -167,6 +168,7 @@ bool EndpointImpl::open_port(std::string& error) {
 }
 
 bool EndpointImpl::probe(std::string& error) {
+  if (uroce_load_driver_libraries != nullptr && !uroce_load_driver_libraries(plan_.spec.driver.c_str(), error)) return false;
   const QuietDpdk quiet;
   const std::string name = plan_.spec.kind == PortKind::kWire ? "net_memif0" : plan_.spec.device;
   // PCI devices are probed while EAL starts.

@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint32_t kWireSlotBytes = 4352;  // one frame in one slot
 constexpr uint32_t kWireRingLog2 = 8;
+constexpr uint32_t kXdpMtu = 3400;  // AF_XDP shares buffers with the kernel: frame and headers in one page
 
 uint32_t round_up(uint32_t value, uint32_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
@@ -102,7 +103,9 @@ bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::strin
   }
   plan.identity.mac = plan.netdev->mac;
   plan.identity.addresses = config.addresses.empty() ? plan.netdev->addresses : config.addresses;
-  use_mtu(plan, config.mtu == 0 ? plan.netdev->mtu : config.mtu);
+  uint32_t mtu = config.mtu == 0 ? plan.netdev->mtu : config.mtu;
+  if (plan.spec.driver == "net_af_xdp") mtu = std::min(mtu, kXdpMtu);
+  use_mtu(plan, mtu);
   if (plan.spec.driver == "net_af_packet") fit_af_packet(plan);
   return true;
 }
