@@ -75,10 +75,12 @@ bool valid_wire_name(const std::string& name) {
 MacAddress stable_mac(const std::string& text, uint8_t last_byte) {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  hash ^= hash >> 29;  // the last characters have reached the low bits only
+  hash *= 0xbf58476d1ce4e5b9u;
   MacAddress mac;
   mac.bytes[0] = 0x02;  // locally administered
   mac.bytes[1] = 0x75;  // away from numbers that analysers have names for
-  for (unsigned i = 2; i < 5; i++) mac.bytes[i] = static_cast<uint8_t>(hash >> (8 * i));
+  for (unsigned i = 2; i < 5; i++) mac.bytes[i] = static_cast<uint8_t>(hash >> (24 + 8 * i));
   mac.bytes[5] = last_byte;
   return mac;
 }

@@ -1,0 +1,85 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "dpdk/endpoint.h"
+#include "dpdk/log.h"
+
+namespace uroce {
+namespace {
+
+constexpr const char* kVariables[] = {"UROCE_PORT", "UROCE_ADDR",     "UROCE_EAL",      "UROCE_PCAP",
+                                      "UROCE_MTU",  "UROCE_PROGRESS", "UROCE_HUGEPAGES"};
+
+class Config : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : kVariables) unsetenv(name);
+  }
+  void TearDown() override { SetUp(); }
+
+  std::string read() {
+    config = EndpointConfig{};
+    std::string error;
+    const bool good = endpoint_config_from_environment(config, error);
+    EXPECT_EQ(good, error.empty());
+    return error;
+  }
+  EndpointConfig config;
+};
+
+TEST_F(Config, NothingSetIsAllDefaults) {
+  EXPECT_EQ(read(), "");
+  EXPECT_EQ(config.port, "");
+  EXPECT_TRUE(config.addresses.empty());
+  EXPECT_EQ(config.progress, Progress::kAuto);
+  EXPECT_EQ(config.hugepages, Hugepages::kAuto);
+  EXPECT_EQ(config.mtu, 0u);
+}
+
+TEST_F(Config, EverySetting) {
+  setenv("UROCE_PORT", "memif:x", 1);
+  setenv("UROCE_ADDR", "10.0.0.1/8, fd00::1/64@100", 1);
+  setenv("UROCE_EAL", "-m 128  --no-telemetry", 1);
+  setenv("UROCE_PCAP", "/tmp/x.pcapng", 1);
+  setenv("UROCE_MTU", "1500", 1);
+  setenv("UROCE_PROGRESS", "thread", 1);
+  setenv("UROCE_HUGEPAGES", "no", 1);
+  EXPECT_EQ(read(), "");
+  EXPECT_EQ(config.port, "memif:x");
+  ASSERT_EQ(config.addresses.size(), 2u);
+  EXPECT_EQ(to_string(config.addresses[0]), "10.0.0.1/8");
+  EXPECT_EQ(to_string(config.addresses[1]), "fd00::1/64@100");
+  EXPECT_EQ(config.eal_args, (std::vector<std::string>{"-m", "128", "--no-telemetry"}));
+  EXPECT_EQ(config.pcap_file, "/tmp/x.pcapng");
+  EXPECT_EQ(config.mtu, 1500u);
+  EXPECT_EQ(config.progress, Progress::kThread);
+  EXPECT_EQ(config.hugepages, Hugepages::kNo);
+}
+
+TEST_F(Config, MistakesAreNamed) {
+  const std::pair<const char*, const char*> mistakes[] = {
+      {"UROCE_PORT", "net_nothing0"}, {"UROCE_ADDR", "10.0.0.300/24"}, {"UROCE_ADDR", "10.0.0.1/33"},
+      {"UROCE_ADDR", "10.0.0.1@4095"}, {"UROCE_MTU", "575"},           {"UROCE_MTU", "9217"},
+      {"UROCE_MTU", "1500x"},          {"UROCE_MTU", "-1"},            {"UROCE_PROGRESS", "sometimes"},
+      {"UROCE_HUGEPAGES", "1"}};
+  for (const auto& [name, value] : mistakes) {
+    SetUp();
+    setenv(name, value, 1);
+    const std::string error = read();
+    EXPECT_NE(error.find(std::string(name) == "UROCE_ADDR" ? std::string(value) : "'" + std::string(value) + "'"),
+              std::string::npos)
+        << name << "=" << value << ": " << error;
+  }
+}
+
+TEST(LogLevels, Names) {
+  LogLevel level = LogLevel::kWarning;
+  EXPECT_TRUE(parse_log_level("debug", level));
+  EXPECT_EQ(level, LogLevel::kDebug);
+  EXPECT_FALSE(parse_log_level("loud", level));
+  EXPECT_EQ(level, LogLevel::kDebug);
+}
+
+}  // namespace
+}  // namespace uroce

@@ -1,0 +1,114 @@
+#include "dpdk/place.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "temporary_directory.h"
+
+namespace uroce {
+namespace {
+
+/// Another process that takes a place and keeps it until it is killed.
+class Neighbour {
+ public:
+  explicit Neighbour(const std::string& wire) {
+    int fds[2];
+    EXPECT_EQ(pipe(fds), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      leave_places();  // what this process has inherited
+      std::string error;
+      const auto place = take_place(wire, error);
+      const char number = place ? static_cast<char>('0' + place->number) : 'x';
+      if (write(fds[1], &number, 1) != 1) _exit(1);
+      pause();
+      _exit(0);
+    }
+    EXPECT_EQ(read(fds[0], &number_, 1), 1);
+    close(fds[0]);
+    close(fds[1]);
+  }
+  ~Neighbour() { end(); }
+  void end() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  char number() const { return number_; }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = 0;
+  char number_ = 0;
+};
+
+class PlaceTest : public testing::Test {
+ protected:
+  void TearDown() override { leave_places(); }
+  TemporaryRuntimeDir dir_;
+  std::string error_;
+};
+
+TEST_F(PlaceTest, TheFirstListensTheSecondConnects) {
+  Neighbour first("");
+  EXPECT_EQ(first.number(), '0');
+  const auto place = take_place("", error_);
+  ASSERT_TRUE(place) << error_;
+  EXPECT_EQ(place->number, 1u);
+  EXPECT_EQ(to_string(place->address), "198.18.0.2/24");
+  EXPECT_EQ(place->socket_path, (dir_.path() / "wire.sock").string());
+}
+
+TEST_F(PlaceTest, AskedAgainItIsTheSamePlace) {
+  const auto one = take_place("", error_);
+  const auto two = take_place("", error_);
+  ASSERT_TRUE(one && two);
+  EXPECT_EQ(one->number, two->number);
+  EXPECT_EQ(one->mac, two->mac);
+}
+
+TEST_F(PlaceTest, TheThirdIsToldWhoIsThere) {
+  const Neighbour first("");
+  const Neighbour second("");
+  EXPECT_FALSE(take_place("", error_));
+  EXPECT_NE(error_.find("process " + std::to_string(first.pid())), std::string::npos) << error_;
+  EXPECT_NE(error_.find("process " + std::to_string(second.pid())), std::string::npos) << error_;
+  EXPECT_NE(error_.find("--port memif:NAME"), std::string::npos) << error_;
+  EXPECT_TRUE(take_place("other", error_)) << error_;
+}
+
+TEST_F(PlaceTest, AKilledProcessLeavesItsPlace) {
+  Neighbour first("");
+  const Neighbour second("");
+  EXPECT_EQ(second.number(), '1');
+  first.end();
+  const auto place = take_place("", error_);
+  ASSERT_TRUE(place) << error_;
+  EXPECT_EQ(place->number, 0u);
+}
+
+TEST_F(PlaceTest, AChildThatLeavesDoesNotGiveUpItsParentsPlace) {
+  ASSERT_TRUE(take_place("", error_));
+  const Neighbour child("");  // leaves what it inherited, then takes its own
+  EXPECT_EQ(child.number(), '1');
+}
+
+TEST_F(PlaceTest, MacAddressesAreStableLocalAndDifferent) {
+  const MacAddress a = stable_mac("x", 1);
+  EXPECT_EQ(a, stable_mac("x", 1));
+  EXPECT_FALSE(a == stable_mac("y", 1));
+  EXPECT_FALSE(a == stable_mac("x", 2));
+  EXPECT_EQ(a.bytes[0] & 3, 2) << "locally administered, not multicast";
+}
+
+TEST_F(PlaceTest, ADirectoryThatCannotBeIsAClearError) {
+  setenv("UROCE_RUNTIME_DIR", "/proc/nowhere/uroce", 1);
+  EXPECT_EQ(runtime_dir(error_), "");
+  EXPECT_NE(error_.find("UROCE_RUNTIME_DIR"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace uroce
