@@ -75,7 +75,7 @@ bool Engine::deallocate_pd(PdId pd) {
   used |= std::any_of(srqs_.begin(), srqs_.end(), [pd](const auto& srq) { return srq->pd() == pd; });
   used |= std::any_of(ahs_.begin(), ahs_.end(), [pd](const AddressHandle* ah) { return ah->pd == pd; });
   qps_.for_each([&](const Qp& qp) { used |= qp.init().pd == pd; });
-  if (used || pd == 0 || pd >= pds_.size()) return false;
+  if (used || pd >= pds_.size() || !pds_[pd]) return false;
   pds_[pd] = false;
   return true;
 }

@@ -60,8 +60,9 @@ class Engine {
   uint32_t transmit(Instant now);
   /// The next instant at which a turn is needed even if no frame arrives; Instant::never() if none.
   Instant next_timeout() const;
-  /// Something waits to be sent now (a congested port, or more than one turn's worth).
-  bool wants_transmit() const { return !ready_.empty(); }
+  /// Something waits for the next turn: to be sent (a congested port, or more than one turn's worth), or to be received
+  /// from ourselves.
+  bool wants_transmit() const;
   void set_capture(Capture* capture) { capture_ = capture; }  // nullptr: off
 
   // Addresses.

@@ -36,6 +36,8 @@ void Engine::run_timers(Instant now) {
 
 Instant Engine::next_timeout() const { return std::min(timers_.next(), neighbours_.next_timeout()); }
 
+bool Engine::wants_transmit() const { return !ready_.empty() || (loopback_ && !loopback_->lengths.empty()); }
+
 /// Frames that no port should see: to ourselves, or to a peer whose MAC is not known yet. True when taken.
 bool Engine::divert(TxFrame& frame, Instant now) {
   MacAddress dst;
