@@ -72,6 +72,8 @@ class Endpoint {
   virtual void flush() = 0;
   /// Something asynchronous is awaited (an armed CQ, a sleeping program): the background thread shall look at once.
   virtual void kick() = 0;
+  /// The program has woken up and is about to poll: the background thread stands back as after `drive`.
+  virtual void attend() = 0;
 
  protected:
   friend class EngineLock;

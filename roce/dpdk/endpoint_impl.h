@@ -33,6 +33,7 @@ class EndpointImpl final : public Endpoint {
   uint32_t drive() override;
   void flush() override;
   void kick() override;
+  void attend() override { last_driven_ns_.store(now().ns, std::memory_order_relaxed); }
 
   const PortPlan& plan() const { return plan_; }
   DpdkPort& port() { return *port_; }

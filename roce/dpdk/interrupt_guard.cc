@@ -17,6 +17,10 @@ thread_local EngineLockable* t_owned = nullptr;
 
 void guard_interrupt_thread(EngineLockable& lockable) { g_lockable.store(&lockable, std::memory_order_release); }
 
+void park_interrupt_thread() {
+  if (EngineLockable* lockable = g_lockable.load(std::memory_order_acquire)) lockable->acquire();
+}
+
 bool interrupt_thread_is_guarded() { return g_caught.load(std::memory_order_relaxed); }
 
 int guarded_epoll_wait(EpollWait wait, int epoll_fd, epoll_event* events, int events_max, int timeout_ms) {

@@ -34,6 +34,8 @@ class EngineLockable {
 
 /// `lockable` must live as long as the process. Once only.
 void guard_interrupt_thread(EngineLockable& lockable);
+/// For good, before `rte_eal_cleanup`: DPDK 22.11 takes away the memory that the interrupt thread still works with.
+void park_interrupt_thread();
 /// True once the interrupt thread was caught: false means that this program was linked without either file.
 bool interrupt_thread_is_guarded();
 

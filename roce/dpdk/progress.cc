@@ -104,6 +104,8 @@ void EndpointImpl::drive_in_background() {
     bool has_qps;
     {
       const EngineLock owner(*this);
+      // The program may have come back while this thread waited for the engine.
+      if (config_.progress == Progress::kAuto && somebody_drives(clock_.now())) continue;
       for (int i = 0; i < kTurnsPerLock; i++) {
         const uint32_t done = turn(now = clock_.now());
         background_turns_++;

@@ -1,0 +1,132 @@
+// uroce-perf: a DPDK application that measures the transport, and an example of its C++ API.
+//
+//   uroce-perf -l 0 --vdev=net_memif0,role=server,... -- --listen
+//   uroce-perf -l 1 --vdev=net_memif0,role=client,... -- --connect 198.18.0.1 --op write --size 65536
+//
+// EAL's arguments come first, as in every DPDK application. One lcore drives the engine in a loop; see transfer.h.
+#include <rte_eal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+#include <stdexcept>
+#include <vector>
+
+#include "dpdk/endpoint.h"
+#include "dpdk/interrupt_guard.h"
+#include "options.h"
+#include "rendezvous.h"
+#include "transfer.h"
+
+namespace uroce::perf {
+namespace {
+
+/// The side that connects decides what is measured; the side that listens takes it over.
+std::string plan_line(const Options& o) {
+  std::ostringstream line;
+  line << "uroce-perf " << static_cast<unsigned>(o.opcode) << ' ' << o.size << ' ' << o.depth << ' ' << o.qps;
+  return line.str();
+}
+
+void take_plan(const std::string& text, Options& o) {
+  std::istringstream line(text);
+  std::string magic;
+  unsigned opcode = 0;
+  line >> magic >> opcode >> o.size >> o.depth >> o.qps;
+  const bool good = line && magic == "uroce-perf" && opcode <= static_cast<unsigned>(WrOpcode::kFetchAdd) && o.size != 0 &&
+                    o.size <= 1u << 30 && o.depth != 0 && o.depth <= 4096 && o.qps != 0 && o.qps <= 1024;
+  if (!good) throw std::runtime_error("the other side is not a uroce-perf of this version");
+  o.opcode = static_cast<WrOpcode>(opcode);
+}
+
+void print_bandwidth(const Options& o, Duration elapsed) {
+  const double seconds = static_cast<double>(elapsed.ns) / 1e9;
+  const double messages = static_cast<double>(o.iterations) / seconds;
+  std::printf("%-10s %10s %6s %5s %12s %12s %10s\n", "op", "bytes", "depth", "qps", "messages", "MiB/s", "Mmsg/s");
+  std::printf("%-10s %10u %6u %5u %12lu %12.1f %10.4f\n", o.op_name.c_str(), o.size, o.depth, o.qps, o.iterations,
+              messages * o.size / (1 << 20), messages / 1e6);
+}
+
+void print_latency(const Options& o, std::vector<int64_t>& samples) {
+  std::sort(samples.begin(), samples.end());
+  const auto at = [&](double share) {
+    const auto index = static_cast<size_t>(share * static_cast<double>(samples.size() - 1));
+    return static_cast<double>(samples[index]) / 1000;
+  };
+  std::printf("%-10s %10s %12s   from post to completion, us\n", "op", "bytes", "messages");
+  std::printf("%-10s %10u %12zu   min %.2f  50%% %.2f  90%% %.2f  99%% %.2f  99.9%% %.2f  max %.2f\n", o.op_name.c_str(),
+              o.size, samples.size(), at(0), at(0.5), at(0.9), at(0.99), at(0.999), at(1));
+}
+
+void measure(Endpoint& endpoint, const Options& options, Transfer& transfer) {
+  transfer.run(std::max<uint64_t>(options.iterations / 10, 1), [](int64_t) {});  // warms caches, learns addresses
+  std::vector<int64_t> samples;
+  if (options.latency) samples.reserve(options.iterations);
+  const Instant start = endpoint.now();
+  transfer.run(options.iterations, [&](int64_t ns) {
+    if (options.latency) samples.push_back(ns);
+  });
+  if (options.latency) {
+    print_latency(options, samples);
+  } else {
+    print_bandwidth(options, endpoint.now() - start);
+  }
+}
+
+void run(Endpoint& endpoint, Options options) {
+  Rendezvous other(options.listen, options.oob_host, options.oob_port);
+  if (options.listen) {
+    take_plan(other.receive_line(), options);
+  } else {
+    other.send_line(plan_line(options));
+  }
+  Transfer transfer(endpoint, options);
+  other.send_line(transfer.card().to_line());
+  const Card peer = Card::from_line(other.receive_line());
+  if (!options.listen && !(peer.gid == options.peer)) {
+    throw std::runtime_error("the other side is " + to_string(peer.gid) + ", not " + to_string(options.peer));
+  }
+  transfer.connect(peer);
+  other.send_line("ready");
+  other.receive_line();
+  if (options.listen) {
+    for (uint32_t turns = 0; turns % 4096 != 0 || !other.readable(); turns++) transfer.serve();
+  } else {
+    measure(endpoint, options, transfer);
+    other.send_line("done");
+  }
+}
+
+}  // namespace
+}  // namespace uroce::perf
+
+int main(int argc, char** argv) {
+  using namespace uroce;
+  const int used = rte_eal_init(argc, argv);
+  if (used < 0) {
+    std::fprintf(stderr, "uroce-perf: EAL did not start; its arguments come first, then --, then those of uroce-perf\n");
+    return 2;
+  }
+  perf::Options options;
+  int code = 0;
+  if (!perf::parse_options(argc - used, argv + used, options, code)) return code;
+
+  EndpointConfig config;
+  config.eal_running = true;
+  config.port = options.port;
+  config.addresses = options.addresses;
+  config.progress = Progress::kInline;  // this thread drives
+  Observer observer;
+  std::string error;
+  try {
+    const auto endpoint = Endpoint::open(config, observer, error);
+    if (!endpoint) throw std::runtime_error(error);
+    perf::run(*endpoint, options);
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "uroce-perf: %s\n", failure.what());
+    code = 1;
+  }
+  park_interrupt_thread();
+  rte_eal_cleanup();
+  return code;
+}
