@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint32_t kWireSlotBytes = 4352;  // one frame in one slot
 constexpr uint32_t kWireRingLog2 = 8;
+constexpr uint32_t kTapMtu = 1500;  // DPDK 22.11 states a longest frame of 1522 bytes for it
 constexpr uint32_t kXdpMtu = 3400;  // AF_XDP shares buffers with the kernel: frame and headers in one page
 
 uint32_t round_up(uint32_t value, uint32_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -118,8 +119,13 @@ bool plan_virtual(const EndpointConfig& config, PortPlan& plan, std::string& err
   } else {
     plan.identity.mac = stable_mac(place_in_the_world() + plan.spec.device + plan.spec.args, 0x01);
     plan.identity.addresses = config.addresses;
-    use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
-    plan.options.mtu = plan.spec.driver == "net_tap" ? plan.max_frame_bytes - kLinkHeaderBytes : 0;
+    const bool tap = plan.spec.driver == "net_tap";
+    if (tap && config.mtu > kTapMtu) {
+      error = "--mtu " + std::to_string(config.mtu) + " is more than net_tap carries (" + std::to_string(kTapMtu) + ")";
+      return false;
+    }
+    use_mtu(plan, config.mtu != 0 ? config.mtu : tap ? kTapMtu : kFullMtu);
+    plan.options.mtu = 0;
   }
   plan.options.wire = plan.spec.driver == "net_memif";
   plan.options.connects = plan.options.wire && plan.spec.arg("role").value_or("client") == "client";
