@@ -46,18 +46,24 @@ void check_runtime_dir(Table& table) {
   std::string error;
   const std::string dir = runtime_dir(error);
   const bool good = !dir.empty() && access(dir.c_str(), W_OK) == 0;
-  table.row(good ? Verdict::kOk : Verdict::kBad, "meeting place", good ? dir : error.empty() ? dir + " not writable" : error,
+  table.row(good ? Verdict::kOk : Verdict::kBad, "meeting place",
+            good            ? dir
+            : error.empty() ? dir + " not writable"
+                            : error,
             "processes of this machine meet there; name another directory with UROCE_RUNTIME_DIR");
 }
 
 void check_memory(Table& table) {
   const bool huge = hugepages_usable(kEalMemoryBytes);
-  table.row(huge ? Verdict::kOk : Verdict::kHint, "hugepages", huge ? "64 MB and more are free" : "none that this user can have",
+  table.row(huge ? Verdict::kOk : Verdict::kHint, "hugepages",
+            huge ? "64 MB and more are free" : "none that this user can have",
             "not needed; some drivers of real cards want them: as root, echo 64 > /proc/sys/vm/nr_hugepages");
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
   const bool unlimited = limit.rlim_cur == RLIM_INFINITY;
-  table.row(Verdict::kOk, "locked memory", unlimited ? "unlimited" : std::to_string(limit.rlim_cur / 1024) + " KB (memory is not pinned, so any limit will do)");
+  table.row(Verdict::kOk, "locked memory",
+            unlimited ? "unlimited"
+                      : std::to_string(limit.rlim_cur / 1024) + " KB (memory is not pinned, so any limit will do)");
 }
 
 bool can_open_raw() {
@@ -74,10 +80,12 @@ bool can_open_tun() {
 
 void check_rights(Table& table) {
   const bool raw = can_open_raw();
-  table.row(raw ? Verdict::kOk : Verdict::kHint, "raw packets", raw ? "allowed: ports net_af_packet, net_af_xdp" : "not allowed",
+  table.row(raw ? Verdict::kOk : Verdict::kHint, "raw packets",
+            raw ? "allowed: ports net_af_packet, net_af_xdp" : "not allowed",
             "for ports on kernel interfaces run as root, or with CAP_NET_RAW; the default port needs no rights");
   const bool tun = can_open_tun();
-  table.row(tun ? Verdict::kOk : Verdict::kHint, "TAP interfaces", tun ? "allowed: port net_tap" : "no /dev/net/tun for this user",
+  table.row(tun ? Verdict::kOk : Verdict::kHint, "TAP interfaces",
+            tun ? "allowed: port net_tap" : "no /dev/net/tun for this user",
             "for port net_tap run as root with the tun module loaded");
 }
 
@@ -102,8 +110,9 @@ void check_processor(Table& table) {
   const bool wide = __builtin_cpu_supports("vpclmulqdq") != 0 && __builtin_cpu_supports("avx2") != 0;
   const bool narrow = __builtin_cpu_supports("pclmul") != 0;
   table.row(wide ? Verdict::kOk : Verdict::kHint, "checksum",
-            wide ? "VPCLMULQDQ: packets are copied and checksummed in one pass"
-                 : narrow ? "no VPCLMULQDQ: the slower PCLMULQDQ code is used" : "no carry-less multiplication: tables are used",
+            wide     ? "VPCLMULQDQ: packets are copied and checksummed in one pass"
+            : narrow ? "no VPCLMULQDQ: the slower PCLMULQDQ code is used"
+                     : "no carry-less multiplication: tables are used",
             "nothing to do; only bandwidth is lower");
 #endif
   const long cpus = sysconf(_SC_NPROCESSORS_ONLN);

@@ -25,13 +25,19 @@ std::string join(const std::vector<std::string>& words) {
 
 Settings::Settings()
     : settings_{
-          {"port", "UROCE_PORT",
+          {"port",
+           "UROCE_PORT",
            "memif (the default: shared memory between two processes), memif:NAME, net_af_packet0,iface=eth0, another "
            "DPDK virtual device with its arguments, or a PCI address",
-           false, {}},
+           false,
+           {}},
           {"addr", "UROCE_ADDR", "IP/PREFIX[@VLAN], repeatable; default: the interface's own, or the wire's", true, {}},
           {"mtu", "UROCE_MTU", "IP MTU of the port; bounds the RoCE MTU", false, {}},
-          {"pcap", "UROCE_PCAP", "write everything sent and received to FILE (pcapng); %p is the process id", false, {}},
+          {"pcap",
+           "UROCE_PCAP",
+           "write everything sent and received to FILE (pcapng); %p is the process id",
+           false,
+           {}},
           {"eal", "UROCE_EAL", "more arguments for DPDK's EAL, in one word", false, {}},
           {"log", "UROCE_LOG", "error, warning (the default), info or debug", false, {}},
           {"progress", "UROCE_PROGRESS", "who drives: auto (the default), inline, thread", false, {}},
@@ -67,7 +73,8 @@ bool Settings::read_file(std::string& error) {
   }
   for (const CLI::ConfigItem& item : items) {
     if (item.name == "++" || item.name == "--") continue;  // begin and end of a section
-    const auto it = std::find_if(settings_.begin(), settings_.end(), [&](const Setting& s) { return item.name == s.name; });
+    const auto it =
+        std::find_if(settings_.begin(), settings_.end(), [&](const Setting& s) { return item.name == s.name; });
     if (it == settings_.end()) {
       error = conf_file_ + ": there is no setting '" + item.name + "'; `uroce run --help` lists them";
       return false;

@@ -33,8 +33,8 @@ void take_plan(const std::string& text, Options& o) {
   std::string magic;
   unsigned opcode = 0;
   line >> magic >> opcode >> o.size >> o.depth >> o.qps;
-  const bool good = line && magic == "uroce-perf" && opcode <= static_cast<unsigned>(WrOpcode::kFetchAdd) && o.size != 0 &&
-                    o.size <= 1u << 30 && o.depth != 0 && o.depth <= 4096 && o.qps != 0 && o.qps <= 1024;
+  const bool good = line && magic == "uroce-perf" && opcode <= static_cast<unsigned>(WrOpcode::kFetchAdd) &&
+                    o.size != 0 && o.size <= 1u << 30 && o.depth != 0 && o.depth <= 4096 && o.qps != 0 && o.qps <= 1024;
   if (!good) throw std::runtime_error("the other side is not a uroce-perf of this version");
   o.opcode = static_cast<WrOpcode>(opcode);
 }
@@ -54,8 +54,8 @@ void print_latency(const Options& o, std::vector<int64_t>& samples) {
     return static_cast<double>(samples[index]) / 1000;
   };
   std::printf("%-10s %10s %12s   from post to completion, us\n", "op", "bytes", "messages");
-  std::printf("%-10s %10u %12zu   min %.2f  50%% %.2f  90%% %.2f  99%% %.2f  99.9%% %.2f  max %.2f\n", o.op_name.c_str(),
-              o.size, samples.size(), at(0), at(0.5), at(0.9), at(0.99), at(0.999), at(1));
+  std::printf("%-10s %10u %12zu   min %.2f  50%% %.2f  90%% %.2f  99%% %.2f  99.9%% %.2f  max %.2f\n",
+              o.op_name.c_str(), o.size, samples.size(), at(0), at(0.5), at(0.9), at(0.99), at(0.999), at(1));
 }
 
 void measure(Endpoint& endpoint, const Options& options, Transfer& transfer) {
@@ -104,7 +104,8 @@ int main(int argc, char** argv) {
   using namespace uroce;
   const int used = rte_eal_init(argc, argv);
   if (used < 0) {
-    std::fprintf(stderr, "uroce-perf: EAL did not start; its arguments come first, then --, then those of uroce-perf\n");
+    std::fprintf(stderr,
+                 "uroce-perf: EAL did not start; its arguments come first, then --, then those of uroce-perf\n");
     return 2;
   }
   perf::Options options;

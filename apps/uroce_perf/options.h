@@ -11,16 +11,16 @@ namespace uroce::perf {
 
 struct Options {
   bool listen = false;
-  IpAddress peer;                 // whom to connect to
+  IpAddress peer;  // whom to connect to
   WrOpcode opcode = WrOpcode::kRdmaWrite;
   std::string op_name = "write";
   uint32_t size = 65536;
-  uint64_t iterations = 100000;   // in all, over all queue pairs
-  uint32_t depth = 64;            // work requests under way, per queue pair
+  uint64_t iterations = 100000;  // in all, over all queue pairs
+  uint32_t depth = 64;           // work requests under way, per queue pair
   uint32_t qps = 1;
-  bool latency = false;           // one at a time, with percentiles
+  bool latency = false;  // one at a time, with percentiles
   std::vector<LocalAddress> addresses;
-  std::string port;               // name or number of the DPDK port; "": the first
+  std::string port;  // name or number of the DPDK port; "": the first
   std::string oob_host = "127.0.0.1";
   uint16_t oob_port = 18515;
 

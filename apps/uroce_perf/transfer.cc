@@ -75,7 +75,8 @@ void Transfer::create_lane(Lane& lane) {
   QpAttributes a;
   a.state = QpState::kInit;
   a.access = kRemoteWrite | kRemoteRead | kRemoteAtomic;
-  check(engine.modify_qp(*lane.qp, a, kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccessFlags, endpoint_.now()), "INIT");
+  check(engine.modify_qp(*lane.qp, a, kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccessFlags, endpoint_.now()),
+        "INIT");
 }
 
 Card Transfer::card() const {
@@ -100,10 +101,10 @@ void Transfer::connect(const Card& peer) {
     a.dest_qpn = peer.qpns[i];
     a.rq_psn = Psn(peer.qpns[i]);  // each side starts counting at its QPN
     a.max_dest_rd_atomic = 16;
-    check(engine->modify_qp(*lanes_[i].qp, a,
-                            kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic |
-                                kAttrMinRnrTimer,
-                            endpoint_.now()),
+    check(engine->modify_qp(
+              *lanes_[i].qp, a,
+              kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic | kAttrMinRnrTimer,
+              endpoint_.now()),
           "RTR");
     a.state = QpState::kRts;
     a.sq_psn = Psn(lanes_[i].qp->qpn());

@@ -57,8 +57,9 @@ bool DpdkPort::make_pool(std::string& error) {
   const std::string name = "uroce" + std::to_string(options_.port_id);
   rte_pktmbuf_pool_private shape{};
   shape.mbuf_data_room_size = static_cast<uint16_t>(room + RTE_PKTMBUF_HEADROOM);
-  pool_ = rte_mempool_create_empty(name.c_str(), mbufs, static_cast<unsigned>(sizeof(rte_mbuf)) + shape.mbuf_data_room_size,
-                                   kPoolCache, sizeof shape, SOCKET_ID_ANY, dma ? 0 : RTE_MEMPOOL_F_NO_IOVA_CONTIG);
+  pool_ =
+      rte_mempool_create_empty(name.c_str(), mbufs, static_cast<unsigned>(sizeof(rte_mbuf)) + shape.mbuf_data_room_size,
+                               kPoolCache, sizeof shape, SOCKET_ID_ANY, dma ? 0 : RTE_MEMPOOL_F_NO_IOVA_CONTIG);
   bool good = pool_ != nullptr && rte_mempool_set_ops_byname(pool_, "ring_mp_mc", nullptr) == 0;
   if (good) rte_pktmbuf_pool_init(pool_, &shape);
   good = good && rte_mempool_populate_default(pool_) >= 0;

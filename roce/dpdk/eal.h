@@ -15,8 +15,8 @@ struct EalOptions {
   Hugepages hugepages = Hugepages::kAuto;
 };
 
-/// Once per process. EAL makes the calling thread its main lcore, so call it from a thread that is ours; its affinity is
-/// restored. False and one clear line in `error` when that fails.
+/// Once per process. EAL makes the calling thread its main lcore, so call it from a thread that is ours; its affinity
+/// is restored. False and one clear line in `error` when that fails.
 bool start_eal(const EalOptions& options, std::string& error);
 
 /// Where EAL keeps the files of this process (its telemetry socket).

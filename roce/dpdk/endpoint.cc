@@ -24,8 +24,8 @@
 namespace uroce {
 namespace {
 
-// How long a program that polls may find nothing before it offers its CPU to others after every poll: the peer, which it
-// waits for, may be one of them.
+// How long a program that polls may find nothing before it offers its CPU to others after every poll: the peer, which
+// it waits for, may be one of them.
 constexpr Duration kPatience = microseconds(20);
 
 /// Who owns the engine owns its lcore id too. Lives as long as the process: DPDK's interrupt thread uses it.
@@ -168,7 +168,8 @@ bool EndpointImpl::open_port(std::string& error) {
 }
 
 bool EndpointImpl::probe(std::string& error) {
-  if (uroce_load_driver_libraries != nullptr && !uroce_load_driver_libraries(plan_.spec.driver.c_str(), error)) return false;
+  if (uroce_load_driver_libraries != nullptr && !uroce_load_driver_libraries(plan_.spec.driver.c_str(), error))
+    return false;
   const QuietDpdk quiet;
   const std::string name = plan_.spec.kind == PortKind::kWire ? "net_memif0" : plan_.spec.device;
   // PCI devices are probed while EAL starts.

@@ -29,14 +29,14 @@ enum class Hugepages : uint8_t { kAuto, kYes, kNo };
 
 /// What a user can set. Empty fields mean: the default of the port.
 struct EndpointConfig {
-  std::string port;                     // "", "memif", "net_memif0,...", "net_af_packet0,iface=eth0", "0000:03:00.0"
+  std::string port;  // "", "memif", "net_memif0,...", "net_af_packet0,iface=eth0", "0000:03:00.0"
   std::vector<LocalAddress> addresses;
-  std::vector<std::string> eal_args;    // passed through to EAL
-  std::string pcap_file;                // pcapng of everything sent and received; "": none
+  std::vector<std::string> eal_args;  // passed through to EAL
+  std::string pcap_file;              // pcapng of everything sent and received; "": none
   Progress progress = Progress::kAuto;
   Hugepages hugepages = Hugepages::kAuto;
-  uint32_t mtu = 0;                     // IP MTU of the port; 0: the port's own, enough for RoCE MTU 4096 where possible
-  bool eal_running = false;             // a DPDK application called rte_eal_init itself; `port` is then a port name or number
+  uint32_t mtu = 0;          // IP MTU of the port; 0: the port's own, enough for RoCE MTU 4096 where possible
+  bool eal_running = false;  // a DPDK application called rte_eal_init itself; `port` is then a port name or number
 };
 
 /// Reads UROCE_PORT, UROCE_ADDR, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES, UROCE_MTU. False and one clear
@@ -59,8 +59,8 @@ class Endpoint {
   /// The port's MAC and addresses as `open` would use them. Reserves the place on the default wire for this process.
   static bool identify(const EndpointConfig& config, EndpointIdentity& identity, std::string& error);
 
-  virtual Engine& engine() = 0;            // under an EngineLock
-  virtual Instant now() const = 0;         // TSC, nanoseconds
+  virtual Engine& engine() = 0;     // under an EngineLock
+  virtual Instant now() const = 0;  // TSC, nanoseconds
   virtual bool link_up() const = 0;
   virtual uint64_t link_speed_mbps() const = 0;
   virtual const std::string& port_name() const = 0;

@@ -9,7 +9,7 @@
 
 namespace uroce {
 
-inline constexpr uint32_t kMtuMin = 576;   // what IPv4 promises; carries RoCE MTU 256
+inline constexpr uint32_t kMtuMin = 576;  // what IPv4 promises; carries RoCE MTU 256
 inline constexpr uint32_t kMtuMax = 9216;
 
 // Each: false when the text is none of the words; the value is left alone then.

@@ -31,10 +31,10 @@ class EngineMutex {
 
  private:
   static constexpr uint32_t kHeld = 1;
-  static constexpr uint32_t kHeldWaiters = 3;   // somebody may sleep
-  static constexpr uint32_t kHandedOver = 7;    // held, for the thread that claimed it
+  static constexpr uint32_t kHeldWaiters = 3;  // somebody may sleep
+  static constexpr uint32_t kHandedOver = 7;   // held, for the thread that claimed it
   static constexpr uint32_t kNoClaim = 0;
-  static constexpr uint32_t kClaimed = 1;       // a waiter asks for the lock to be handed over
+  static constexpr uint32_t kClaimed = 1;  // a waiter asks for the lock to be handed over
   static constexpr uint32_t kGranted = 2;
 
   void lock_contended();

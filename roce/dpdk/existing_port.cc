@@ -29,13 +29,15 @@ bool plan_existing_port(const EndpointConfig& config, PortPlan& plan, std::strin
   plan.name = rte_dev_name(info.device);
   plan.spec.driver = info.driver_name;
   char netdev_name[64] = {};
-  if (info.if_index != 0 && if_indextoname(info.if_index, netdev_name) != nullptr) plan.netdev = read_netdev(netdev_name);
+  if (info.if_index != 0 && if_indextoname(info.if_index, netdev_name) != nullptr)
+    plan.netdev = read_netdev(netdev_name);
   if (plan.netdev && config.addresses.empty()) plan.identity.addresses = plan.netdev->addresses;
   use_mtu(plan, config.mtu != 0 ? config.mtu : plan.netdev ? plan.netdev->mtu : kFullMtu);
   plan.options.wire = plan.spec.driver == "net_memif";
   if (plan.options.wire) {
     const rte_devargs* args = rte_dev_devargs(info.device);
-    plan.options.connects = args == nullptr || args->args == nullptr || std::strstr(args->args, "role=server") == nullptr;
+    plan.options.connects =
+        args == nullptr || args->args == nullptr || std::strstr(args->args, "role=server") == nullptr;
   }
   return true;
 }

@@ -56,7 +56,7 @@ std::string runtime_dir(std::string& error) {
     error = "cannot create " + dir + ": " + std::strerror(errno) + "; name another place with UROCE_RUNTIME_DIR";
     return "";
   }
-  struct stat st{};
+  struct stat st {};
   if (lstat(dir.c_str(), &st) != 0 || !S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && geteuid() != 0)) {
     error = dir + " is not a directory of this user; name another place with UROCE_RUNTIME_DIR";
     return "";

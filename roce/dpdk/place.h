@@ -20,11 +20,11 @@ std::string runtime_dir(std::string& error);
 bool valid_wire_name(const std::string& name);
 
 struct Place {
-  std::string wire;         // "" is the default one
-  unsigned number = 0;      // 0: listens, 1: connects
+  std::string wire;     // "" is the default one
+  unsigned number = 0;  // 0: listens, 1: connects
   std::string socket_path;
   MacAddress mac;
-  LocalAddress address;     // the default one of this place
+  LocalAddress address;  // the default one of this place
 };
 
 /// Takes a free place of `wire` for this process, once: asked again, it gives the same one. Nothing and one line in

@@ -139,7 +139,8 @@ bool plan_pci(const EndpointConfig& config, PortPlan& plan, std::string& error) 
   const fs::path device = "/sys/bus/pci/devices/" + plan.spec.device;
   std::error_code code;
   if (!fs::exists(device, code)) {
-    error = "there is no PCI device " + plan.spec.device + ": `lspci -D` and `dpdk-devbind.py --status` list what there is";
+    error =
+        "there is no PCI device " + plan.spec.device + ": `lspci -D` and `dpdk-devbind.py --status` list what there is";
     return false;
   }
   plan.identity.mac = stable_mac(place_in_the_world() + plan.spec.device, 0x01);

@@ -103,7 +103,8 @@ std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& er
   spec.kind = PortKind::kVirtual;
   const VirtualDriver* driver = find_virtual_driver(spec.device);
   if (driver == nullptr) {
-    error = "port '" + text + "': no such driver; a port is memif, memif:NAME, a PCI address such as 0000:03:00.0, or one of " +
+    error = "port '" + text +
+            "': no such driver; a port is memif, memif:NAME, a PCI address such as 0000:03:00.0, or one of " +
             known_drivers() + " with its arguments, for example " + kDrivers[1].example;
     return std::nullopt;
   }

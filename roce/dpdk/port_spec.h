@@ -31,10 +31,10 @@ struct PortSpec {
 
 /// What is special about a driver of virtual ports.
 struct VirtualDriver {
-  const char* name;             // a device name is this with a number behind
-  const char* netdev_arg;       // the argument that names a kernel interface, or nullptr
-  bool shares_netdev;           // the interface exists already, with addresses of its own
-  bool needs_root;              // CAP_NET_RAW or CAP_NET_ADMIN
+  const char* name;        // a device name is this with a number behind
+  const char* netdev_arg;  // the argument that names a kernel interface, or nullptr
+  bool shares_netdev;      // the interface exists already, with addresses of its own
+  bool needs_root;         // CAP_NET_RAW or CAP_NET_ADMIN
   const char* example;
 };
 std::span<const VirtualDriver> virtual_drivers();

@@ -58,11 +58,16 @@ TEST_F(Config, EverySetting) {
 }
 
 TEST_F(Config, MistakesAreNamed) {
-  const std::pair<const char*, const char*> mistakes[] = {
-      {"UROCE_PORT", "net_nothing0"}, {"UROCE_ADDR", "10.0.0.300/24"}, {"UROCE_ADDR", "10.0.0.1/33"},
-      {"UROCE_ADDR", "10.0.0.1@4095"}, {"UROCE_MTU", "575"},           {"UROCE_MTU", "9217"},
-      {"UROCE_MTU", "1500x"},          {"UROCE_MTU", "-1"},            {"UROCE_PROGRESS", "sometimes"},
-      {"UROCE_HUGEPAGES", "1"}};
+  const std::pair<const char*, const char*> mistakes[] = {{"UROCE_PORT", "net_nothing0"},
+                                                          {"UROCE_ADDR", "10.0.0.300/24"},
+                                                          {"UROCE_ADDR", "10.0.0.1/33"},
+                                                          {"UROCE_ADDR", "10.0.0.1@4095"},
+                                                          {"UROCE_MTU", "575"},
+                                                          {"UROCE_MTU", "9217"},
+                                                          {"UROCE_MTU", "1500x"},
+                                                          {"UROCE_MTU", "-1"},
+                                                          {"UROCE_PROGRESS", "sometimes"},
+                                                          {"UROCE_HUGEPAGES", "1"}};
   for (const auto& [name, value] : mistakes) {
     SetUp();
     setenv(name, value, 1);

@@ -37,7 +37,8 @@ std::vector<Block> read_blocks(const std::string& path) {
     std::memcpy(&tail, bytes.data() + at + head[1] - 4, sizeof tail);
     EXPECT_EQ(head[1], tail);
     if (tail != head[1] || tail < 12) break;
-    blocks.push_back({head[0], {bytes.begin() + static_cast<long>(at) + 8, bytes.begin() + static_cast<long>(at + tail) - 4}});
+    blocks.push_back(
+        {head[0], {bytes.begin() + static_cast<long>(at) + 8, bytes.begin() + static_cast<long>(at + tail) - 4}});
     at += tail;
   }
   return blocks;
