@@ -26,7 +26,7 @@ void Channel::unlink(Cq& cq) {
 void Channel::push(Cq& cq) {
   const std::lock_guard guard(mutex);
   if (cq.events_waiting == 0) append(cq);
-  cq.events_waiting = cq.events_waiting + 1;
+  cq.events_waiting++;
   event_fd.add();
 }
 
@@ -36,8 +36,7 @@ Cq* Channel::pop() {
   if (cq == nullptr) return nullptr;
   unlink(*cq);
   cq->events_taken++;
-  cq->events_waiting = cq->events_waiting - 1;
-  if (cq->events_waiting != 0) append(*cq);  // more of the same: behind the others
+  if (--cq->events_waiting != 0) append(*cq);  // more of the same: behind the others
   return cq;
 }
 
@@ -48,18 +47,6 @@ void Channel::forget(Cq& cq) {
   // A reader may already hold the count of one of them: it will find nothing and wait again.
   for (uint32_t n = cq.events_waiting; n != 0; n--) event_fd.try_take();
   cq.events_waiting = 0;
-}
-
-bool Channel::withdraw(Cq& cq) {
-  const std::lock_guard guard(mutex);
-  if (cq.events_waiting == 0) return false;
-  unlink(cq);
-  const uint32_t waiting = cq.events_waiting;
-  uint32_t withdrawn = 0;
-  while (withdrawn < waiting && event_fd.try_take()) withdrawn++;
-  cq.events_waiting = waiting - withdrawn;
-  if (cq.events_waiting != 0) append(cq);  // a reader is about to take it
-  return cq.events_waiting == 0;
 }
 
 }  // namespace uroce::verbs
@@ -130,6 +117,7 @@ Cq* wait_for_event(Channel& channel) {
 UROCE_VERBS_EXPORT int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq, void** cq_context) {
   Cq* const event = wait_for_event(from(base));
   if (event == nullptr) return -1;
+  endpoint().attend();
   *cq = event->base();
   *cq_context = event->cq_context;
   return 0;

@@ -93,6 +93,19 @@ Cq* create(ibv_context* context, uint32_t cqe, void* cq_context, ibv_comp_channe
 
 namespace uroce::verbs {
 
+bool drive_for(Cq& cq) {
+  const uint32_t events_before = cq.events_raised;
+  endpoint().drive();
+  cq.taken_since_turn = 0;
+  return cq.queue->size() != 0 && cq.events_raised == events_before;
+}
+
+void found_empty(Cq& cq) {
+  if (!cq.wait_expected) return;
+  cq.wait_expected = false;
+  endpoint().kick();
+}
+
 int poll_cq(ibv_cq* base, int entries, ibv_wc* wc) {
   if (entries <= 0) return 0;
   Cq& cq = from(base);
@@ -100,33 +113,20 @@ int poll_cq(ibv_cq* base, int entries, ibv_wc* wc) {
   EngineLock lock(endpoint());
   uint32_t taken = cq.queue->drain(static_cast<uint32_t>(entries), fill);
   cq.taken_since_turn += taken;
-  if (taken == 0 || cq.taken_since_turn >= kTakenPerTurn) {
-    endpoint().drive();
-    cq.taken_since_turn = 0;
-    if (taken == 0) taken = cq.queue->drain(static_cast<uint32_t>(entries), fill);
+  if (taken == 0) {
+    if (drive_for(cq)) taken = cq.queue->drain(static_cast<uint32_t>(entries), fill);
+    if (taken == 0) found_empty(cq);
+  } else if (cq.taken_since_turn >= kTakenPerTurn) {
+    drive_for(cq);
   }
-  if (cq.queue->size() == 0) cq_found_empty(cq);
   return static_cast<int>(taken);
 }
 
-void cq_found_empty(Cq& cq) {
-  if (cq.wait_expected) {
-    cq.wait_expected = false;
-    endpoint().kick();
-  }
-  if (cq.events_waiting.load(std::memory_order_relaxed) == 0 || cq.channel == nullptr) return;
-  if (from(cq.channel).withdraw(cq)) cq.queue->arm(cq.solicited_only);
-}
-
 int req_notify_cq(ibv_cq* base, int solicited_only) {
-  {
-    EngineLock lock(endpoint());
-    Cq& cq = from(base);
-    cq.solicited_only = solicited_only != 0;
-    cq.wait_expected = cq.channel != nullptr;
-    cq.queue->arm(cq.solicited_only);
-  }
-  endpoint().kick();
+  Cq& cq = from(base);
+  EngineLock lock(endpoint());
+  cq.wait_expected = cq.channel != nullptr;
+  cq.queue->arm(solicited_only != 0);
   return 0;
 }
 

@@ -12,15 +12,13 @@ namespace {
 bool take_next(Cq& cq) {
   EngineLock lock(endpoint());
   uint32_t taken = cq.queue->poll({&cq.current, 1});
-  if (taken == 0 || ++cq.taken_since_turn >= kTakenPerTurn) {
-    endpoint().drive();
-    cq.taken_since_turn = 0;
-    if (taken == 0) taken = cq.queue->poll({&cq.current, 1});
-  }
   if (taken == 0) {
-    cq_found_empty(cq);
-    return false;
+    if (drive_for(cq)) taken = cq.queue->poll({&cq.current, 1});
+    if (taken == 0) found_empty(cq);
+  } else if (++cq.taken_since_turn >= kTakenPerTurn) {
+    drive_for(cq);
   }
+  if (taken == 0) return false;
   cq.wr_id = cq.current.wr_id;
   cq.status = static_cast<ibv_wc_status>(cq.current.status);
   return true;

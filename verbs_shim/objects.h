@@ -2,7 +2,6 @@
 // of rdma-core append to it, then our own state.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -94,8 +93,6 @@ class Channel : public ibv_comp_channel {
 
   void push(Cq& cq);
   Cq* pop();
-  /// Takes back the events of a queue that nobody has taken yet. False when there was none, or a reader was faster.
-  bool withdraw(Cq& cq);
   void forget(Cq& cq);  // before the queue is destroyed
 
  private:
@@ -110,11 +107,11 @@ struct Cq : ibv_cq_ex {
   Completion current;     // what the read_* functions of the extended interface look at
   std::mutex poll_mutex;  // held from start_poll to end_poll
   bool single_threaded = false;
-  bool solicited_only = false;  // as armed last
-  bool wait_expected = false;   // armed, and not polled since: the program is about to sleep
+  bool wait_expected = false;  // armed, and not found empty since: the program is about to sleep
+  uint32_t events_raised = 0;
   // Under the channel's mutex.
   Cq* next_in_channel = nullptr;
-  std::atomic<uint32_t> events_waiting{0};
+  uint32_t events_waiting = 0;
   uint32_t events_taken = 0;
   uint32_t async_taken = 0;  // under the context's async queue's mutex
 

@@ -24,7 +24,9 @@ class ShimObserver final : public Observer {
  public:
   void on_cq_event(CompletionQueue& queue) override {
     Cq& cq = *static_cast<Cq*>(queue.user());
-    if (cq.channel != nullptr) from(cq.channel).push(cq);
+    if (cq.channel == nullptr) return;
+    cq.events_raised++;
+    from(cq.channel).push(cq);
   }
 
   void on_qp_event(Qp& qp, AsyncEvent kind) override {

@@ -31,11 +31,13 @@ ibv_srq* create_srq_extended(ibv_context* context, ibv_srq_init_attr_ex* attr);
 // Shared between files.
 /// Completions that are there are handed out at once, but somebody has to keep receiving: after this many, a turn.
 inline constexpr uint32_t kTakenPerTurn = 16;
-/// A program has polled `cq` until nothing was left, under an EngineLock. An event that waits in its channel told of
-/// completions that the program has seen by now; it is taken back and the queue is armed again, so that the program
-/// sleeps until there is something to poll; after arming, the background thread is told to take over. (Some,
-/// ibv_rc_pingpong -t -e among them, take an empty queue after an event for an error.)
-void cq_found_empty(Cq& cq);
+/// A turn for a program that polls `cq`, under an EngineLock. True when there is something to take now. What raised an
+/// event is left for the poll after that event: programs expect to find completions after an event (ibv_rc_pingpong -t
+/// gives up when it does not), and with real devices those rarely arrive between arming and polling.
+bool drive_for(Cq& cq);
+/// A program found `cq` empty, under an EngineLock. If it had armed the queue it is about to sleep: the background
+/// thread takes over.
+void found_empty(Cq& cq);
 /// Fills the function pointers of the extended interfaces.
 void fill_cq_readers(Cq& cq);
 void fill_wr_operations(QueuePair& qp, uint64_t send_ops);

@@ -76,8 +76,4 @@ bool Runtime::is_open() const { return open_endpoint != nullptr; }
 
 void pause_between_turns() { usleep(20); }
 
-void drive_for(Duration time) {
-  drive_until(time, [](Engine&) { return false; });
-}
-
 }  // namespace uroce::verbs

@@ -44,8 +44,6 @@ template <typename Done>
 bool drive_until(Duration patience, Done&& done);
 void pause_between_turns();
 
-void drive_for(Duration time);
-
 template <typename Done>
 bool drive_until(Duration patience, Done&& done) {
   const Instant end = endpoint().now() + patience;

@@ -86,17 +86,15 @@ TEST_F(ChannelTest, OnlySolicitedOnes) {
   poll(events_cq_.get(), 2);
 }
 
-TEST_F(ChannelTest, EventOvertakenByAPollIsTakenBackAndTheQueueStaysArmed) {
+// perftest waits for an event after it has polled the completion that raised it.
+TEST_F(ChannelTest, EventStaysWhenAPollOvertakesIt) {
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
   send();
   ASSERT_TRUE(readable(2000));
   poll(events_cq_.get(), 1);
   expect_nothing(events_cq_.get());
-  EXPECT_FALSE(readable(0));
-  send();
-  ASSERT_TRUE(readable(2000));
+  EXPECT_TRUE(readable(0));
   take_event();
-  poll(events_cq_.get(), 1);
   ibv_ack_cq_events(events_cq_.get(), 1);
 }
 
