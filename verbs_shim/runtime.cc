@@ -1,11 +1,13 @@
 #include "runtime.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <mutex>
 
 #include "dpdk/log.h"
+#include "dpdk/place.h"
 
 namespace uroce::verbs {
 
@@ -34,15 +36,24 @@ bool Runtime::configure() {
   return true;
 }
 
+// The child of a fork is somebody else: it may open a device of its own, at a place of its own.
+void Runtime::on_fork_child() {
+  get().identified_ = false;
+  leave_places();
+}
+
 bool Runtime::identify(EndpointIdentity& identity, LogLevel level) {
   const std::lock_guard guard(runtime_mutex);
   if (!configure()) return false;
-  std::string error;
-  if (!identified_ && !Endpoint::identify(config_, identity_, error)) {
-    log_message(level, "%s", error.c_str());
-    return false;
+  if (!identified_) {
+    std::string error;
+    if (!Endpoint::identify(config_, identity_, error)) {
+      log_message(level, "%s", error.c_str());
+      return false;
+    }
+    static const int hooked = pthread_atfork(nullptr, nullptr, on_fork_child);
+    identified_ = hooked == 0;
   }
-  identified_ = true;
   identity = identity_;
   return true;
 }

@@ -24,6 +24,7 @@ class Runtime {
  private:
   Runtime() = default;
   bool configure();
+  static void on_fork_child();
 
   bool configured_ = false;
   bool identified_ = false;
