@@ -17,6 +17,7 @@
 
 #include "dpdk/hugepages.h"
 #include "dpdk/log.h"
+#include "dpdk/place.h"
 
 namespace uroce {
 namespace {
@@ -52,6 +53,36 @@ std::vector<std::string> build_args(const EalOptions& options, const cpu_set_t& 
   return args;
 }
 
+/// Where EAL makes its directories; "" when it would be /tmp/dpdk, which belongs to the first user that needs it.
+std::string eal_base_directory_of_environment() {
+  if (const char* directory = std::getenv("RUNTIME_DIRECTORY")) return directory;
+  if (getuid() == 0) return "/var/run";
+  const char* directory = std::getenv("XDG_RUNTIME_DIR");
+  return directory == nullptr ? "" : directory;
+}
+
+std::string eal_base_directory() {
+  const std::string directory = eal_base_directory_of_environment();
+  std::string error;
+  return directory.empty() ? runtime_dir(error) : directory;
+}
+
+/// Tells EAL for as long as it starts.
+class EalBaseDirectory {
+ public:
+  EalBaseDirectory() : set_(eal_base_directory_of_environment().empty()) {
+    if (set_) setenv("RUNTIME_DIRECTORY", eal_base_directory().c_str(), 1);
+  }
+  ~EalBaseDirectory() {
+    if (set_) unsetenv("RUNTIME_DIRECTORY");
+  }
+  EalBaseDirectory(const EalBaseDirectory&) = delete;
+  EalBaseDirectory& operator=(const EalBaseDirectory&) = delete;
+
+ private:
+  bool set_;
+};
+
 std::string explain(const std::string& first_error, bool huge) {
   std::string text = "DPDK did not start";
   if (!first_error.empty()) text += " (" + first_error + ")";
@@ -84,6 +115,7 @@ bool start_eal(const EalOptions& options, std::string& error) {
 
   tidy_eal_directories();
   const QuietDpdk quiet;
+  const EalBaseDirectory base;
   const int rc = rte_eal_init(static_cast<int>(argv.size()), argv.data());
   pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed);
   if (rc < 0) {
@@ -98,9 +130,7 @@ bool start_eal(const EalOptions& options, std::string& error) {
 std::string eal_directory() { return rte_eal_get_runtime_dir(); }
 
 void tidy_eal_directories() {
-  const char* base = std::getenv("RUNTIME_DIRECTORY");
-  if (base == nullptr) base = getuid() == 0 ? "/var/run" : std::getenv("XDG_RUNTIME_DIR");
-  const fs::path root = fs::path(base == nullptr ? "/tmp" : base) / "dpdk";
+  const fs::path root = fs::path(eal_base_directory()) / "dpdk";
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(root, code)) {
     const std::string name = entry.path().filename();
