@@ -1,7 +1,7 @@
 // Ethernet and IP addresses as plain values.
 //
-// An `IpAddress` is always 16 bytes in network order. IPv4 is stored in its mapped form ::ffff:a.b.c.d, which is exactly
-// the RoCEv2 GID of that address, so a GID and an `IpAddress` are the same 16 bytes.
+// An `IpAddress` is always 16 bytes in network order. IPv4 is stored in its mapped form ::ffff:a.b.c.d, which is
+// exactly the RoCEv2 GID of that address, so a GID and an `IpAddress` are the same 16 bytes.
 #pragma once
 
 #include <array>

@@ -31,9 +31,7 @@ inline uint64_t load_be64(const uint8_t* p) {
 }
 
 /// Three bytes; reads exactly three.
-inline uint32_t load_be24(const uint8_t* p) {
-  return (uint32_t{p[0]} << 16) | (uint32_t{p[1]} << 8) | p[2];
-}
+inline uint32_t load_be24(const uint8_t* p) { return (uint32_t{p[0]} << 16) | (uint32_t{p[1]} << 8) | p[2]; }
 
 inline void store_be16(uint8_t* p, uint16_t v) {
   v = __builtin_bswap16(v);

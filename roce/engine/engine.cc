@@ -44,13 +44,20 @@ bool erase_object(std::vector<std::unique_ptr<T>>& objects, T* object) {
 }  // namespace
 
 Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Observer& observer)
-    : config_(config), port_(port), random_(random), observer_(observer), gids_(make_gids(config)),
-      active_mtu_(mtu_for(config.max_frame_bytes)), memory_(config.max_regions, random),
+    : config_(config),
+      port_(port),
+      random_(random),
+      observer_(observer),
+      gids_(make_gids(config)),
+      active_mtu_(mtu_for(config.max_frame_bytes)),
+      memory_(config.max_regions, random),
       neighbours_(config.mac, gids_, counters_,
                   [this](const IpAddress& ip, uint16_t vlan, const MacAddress& mac) { on_neighbour(ip, vlan, mac); }),
-      qps_(config.max_qps, random), timers_(config.max_qps),
+      qps_(config.max_qps, random),
+      timers_(config.max_qps),
       env_{memory_, counters_, observer, config.window_packets, config.ack_hold, config.grant_credits},
-      pds_(kPdsMax), ready_(config.max_qps) {}
+      pds_(kPdsMax),
+      ready_(config.max_qps) {}
 
 Engine::~Engine() = default;
 
@@ -201,7 +208,8 @@ ModifyResult Engine::modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t 
   now_ = now;
   std::optional<PathSpec> path;
   if ((mask & kAttrAv) != 0) path = route(attributes.av, qp.qpn() ^ attributes.dest_qpn);
-  const bool ends = (mask & kAttrState) != 0 && (attributes.state == QpState::kErr || attributes.state == QpState::kReset);
+  const bool ends =
+      (mask & kAttrState) != 0 && (attributes.state == QpState::kErr || attributes.state == QpState::kReset);
   if (ends) {
     qp.release_held_ack();
     update(qp);

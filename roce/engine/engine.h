@@ -1,8 +1,8 @@
 // One RoCEv2 endpoint: objects, demultiplexing, timers, and the turn that moves everything forward.
 //
-// Sans-I/O: frames come from a `Port`, time is handed in, events go to an `Observer`. An engine has one owner at a time;
-// every member function must be called by whoever owns it then (roce/dpdk/endpoint.h has the lock that passes ownership
-// between a program's threads).
+// Sans-I/O: frames come from a `Port`, time is handed in, events go to an `Observer`. An engine has one owner at a
+// time; every member function must be called by whoever owns it then (roce/dpdk/endpoint.h has the lock that passes
+// ownership between a program's threads).
 //
 // All tables are sized by `EngineConfig` when the engine is made. Creating a QP, a completion queue or a shared receive
 // queue allocates its rings; nothing else does.
@@ -33,13 +33,13 @@ namespace uroce {
 
 struct EngineConfig {
   MacAddress mac;
-  std::vector<LocalAddress> addresses;  // GIDs 1.. in this order; GID 0 is the link-local address of `mac`
+  std::vector<LocalAddress> addresses;    // GIDs 1.. in this order; GID 0 is the link-local address of `mac`
   uint32_t max_frame_bytes = 4096 + 128;  // the port's: bounds active_mtu
   uint32_t max_qps = 4096;
   uint32_t max_regions = 65536;
-  uint32_t window_packets = 128;        // most packets of one QP in flight
-  Duration ack_hold = microseconds(20); // how long an ACK may wait for a request to travel with; 0: never
-  bool grant_credits = true;            // tell peers how many receives are posted
+  uint32_t window_packets = 128;         // most packets of one QP in flight
+  Duration ack_hold = microseconds(20);  // how long an ACK may wait for a request to travel with; 0: never
+  bool grant_credits = true;             // tell peers how many receives are posted
 };
 
 struct EngineStatus {

@@ -23,10 +23,13 @@ Service service_of(QpType type) {
 bool state_receives(QpState state, bool response) {
   switch (state) {
     case QpState::kRts:
-    case QpState::kSqd: return true;
+    case QpState::kSqd:
+      return true;
     case QpState::kRtr:
-    case QpState::kSqe: return !response;
-    default: return false;
+    case QpState::kSqe:
+      return !response;
+    default:
+      return false;
   }
 }
 
@@ -71,18 +74,35 @@ void Engine::process(std::span<const RxFrame> frames, Instant now) {
 
 void Engine::on_unparsed(ParseResult result, std::span<const uint8_t> frame, Instant now) {
   switch (result) {
-    case ParseResult::kOk: break;
+    case ParseResult::kOk:
+      break;
     case ParseResult::kNotRoce:
       if (!neighbours_.on_frame(frame, now)) counters_.rx_drop_not_roce++;
       break;
-    case ParseResult::kTruncated: counters_.rx_drop_truncated++; break;
-    case ParseResult::kBadIpHeader: counters_.rx_drop_bad_ip_header++; break;
-    case ParseResult::kFragmented: counters_.rx_drop_fragmented++; break;
-    case ParseResult::kLengthMismatch: counters_.rx_drop_length_mismatch++; break;
-    case ParseResult::kUnknownOpcode: counters_.rx_drop_unknown_opcode++; break;
-    case ParseResult::kBadTver: counters_.rx_drop_bad_tver++; break;
-    case ParseResult::kBadPad: counters_.rx_drop_bad_pad++; break;
-    case ParseResult::kUnexpectedPayload: counters_.rx_drop_unexpected_payload++; break;
+    case ParseResult::kTruncated:
+      counters_.rx_drop_truncated++;
+      break;
+    case ParseResult::kBadIpHeader:
+      counters_.rx_drop_bad_ip_header++;
+      break;
+    case ParseResult::kFragmented:
+      counters_.rx_drop_fragmented++;
+      break;
+    case ParseResult::kLengthMismatch:
+      counters_.rx_drop_length_mismatch++;
+      break;
+    case ParseResult::kUnknownOpcode:
+      counters_.rx_drop_unknown_opcode++;
+      break;
+    case ParseResult::kBadTver:
+      counters_.rx_drop_bad_tver++;
+      break;
+    case ParseResult::kBadPad:
+      counters_.rx_drop_bad_pad++;
+      break;
+    case ParseResult::kUnexpectedPayload:
+      counters_.rx_drop_unexpected_payload++;
+      break;
   }
 }
 

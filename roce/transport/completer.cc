@@ -10,9 +10,12 @@ namespace uroce {
 
 void Requester::on_response(const PacketView& packet, Instant now) {
   switch (packet.info->operation) {
-    case Operation::kAcknowledge: return on_acknowledge(packet, now);
-    case Operation::kReadResponse: return on_read_response(packet, now);
-    default: return on_atomic_response(packet, now);
+    case Operation::kAcknowledge:
+      return on_acknowledge(packet, now);
+    case Operation::kReadResponse:
+      return on_read_response(packet, now);
+    default:
+      return on_atomic_response(packet, now);
   }
 }
 
@@ -44,8 +47,10 @@ void Requester::on_acknowledge(const PacketView& packet, Instant now) {
       learn_credits(aeth);
       if (acknowledge(psn + 1, now)) implied_nak(now);
       return;
-    case AethKind::kRnrNak: return on_rnr_nak(aeth_value(aeth.syndrome), psn, now);
-    default: return on_nak(static_cast<NakCode>(aeth_value(aeth.syndrome)), psn, now);
+    case AethKind::kRnrNak:
+      return on_rnr_nak(aeth_value(aeth.syndrome), psn, now);
+    default:
+      return on_nak(static_cast<NakCode>(aeth_value(aeth.syndrome)), psn, now);
   }
 }
 
@@ -65,8 +70,11 @@ void Requester::on_nak(NakCode code, Psn psn, Instant now) {
     case NakCode::kRemoteAccessError:
       context_.counters().req_remote_access_errors++;
       return fail_head(Cause::kNakRemoteAccess, now);
-    case NakCode::kRemoteOperationalError: return fail_head(Cause::kNakRemoteOperational, now);
-    default: context_.counters().rx_drop_reserved_syndrome++; return;
+    case NakCode::kRemoteOperationalError:
+      return fail_head(Cause::kNakRemoteOperational, now);
+    default:
+      context_.counters().rx_drop_reserved_syndrome++;
+      return;
   }
 }
 

@@ -25,8 +25,8 @@ bool CompletionQueue::push(const Completion& completion, bool solicited) {
     return false;
   }
   ring_.push(completion);
-  const bool wakes = armed_ == Armed::kAny ||
-                     (armed_ == Armed::kSolicited && (solicited || completion.status != WcStatus::kSuccess));
+  const bool wakes =
+      armed_ == Armed::kAny || (armed_ == Armed::kSolicited && (solicited || completion.status != WcStatus::kSuccess));
   if (wakes) {
     armed_ = Armed::kNo;
     observer_.on_cq_event(*this);

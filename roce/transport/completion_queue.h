@@ -34,7 +34,8 @@ class CompletionQueue {
   /// Takes up to out.size() completions, oldest first; returns how many.
   uint32_t poll(std::span<Completion> out);
 
-  /// The next completion that is added (solicited_only: the next solicited one, or any in error) raises on_cq_event, once.
+  /// The next completion that is added (solicited_only: the next solicited one, or any in error) raises on_cq_event,
+  /// once.
   void arm(bool solicited_only);
 
   /// False when the queue is full: the completion is lost, the queue is in error for good and says so once

@@ -159,9 +159,8 @@ AccessCheck MemoryTable::check(uint32_t key, PdId pd, uint64_t addr, uint64_t le
 }
 
 uint32_t MemoryTable::in_use_by(PdId pd) const {
-  return static_cast<uint32_t>(std::count_if(slots_.begin(), slots_.end(), [pd](const MemoryRegion& r) {
-    return r.kind != RegionKind::kFree && r.pd == pd;
-  }));
+  return static_cast<uint32_t>(std::count_if(
+      slots_.begin(), slots_.end(), [pd](const MemoryRegion& r) { return r.kind != RegionKind::kFree && r.pd == pd; }));
 }
 
 }  // namespace uroce

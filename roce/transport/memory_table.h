@@ -22,16 +22,16 @@ enum class RegionKind : uint8_t { kFree, kMr, kMwType1, kMwType2 };
 
 struct MemoryRegion {
   RegionKind kind = RegionKind::kFree;
-  bool bound = false;        // windows: a range is bound; regions: always
+  bool bound = false;  // windows: a range is bound; regions: always
   uint32_t key = 0;
   PdId pd = 0;
-  uint32_t access = 0;       // Access
-  uint64_t iova = 0;         // first address as work requests and peers name it
+  uint32_t access = 0;  // Access
+  uint64_t iova = 0;    // first address as work requests and peers name it
   uint64_t length = 0;
-  uint8_t* memory = nullptr; // where iova lies in this process
-  uint32_t parent_slot = 0;  // windows: the region below
-  uint32_t qpn = 0;          // bound type 2 windows: the QP that may use it
-  uint32_t windows = 0;      // regions: windows bound to it
+  uint8_t* memory = nullptr;  // where iova lies in this process
+  uint32_t parent_slot = 0;   // windows: the region below
+  uint32_t qpn = 0;           // bound type 2 windows: the QP that may use it
+  uint32_t windows = 0;       // regions: windows bound to it
   uint32_t generation = 0;
 };
 

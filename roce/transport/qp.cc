@@ -7,10 +7,18 @@
 namespace uroce {
 
 Qp::Qp(const QpInit& init, uint32_t qpn, uint32_t index, uint32_t port_mtu, TransportEnv& env, void* user)
-    : context_(*this, init, qpn, env), init_(init), index_(index), port_mtu_(port_mtu), user_(user),
-      send_queue_(init.cap), receive_queue_(init.srq != nullptr ? 0 : init.cap.max_recv_wr, init.cap.max_recv_sge),
-      requester_(context_, send_queue_), responder_(context_, receive_queue_), sender_(context_, send_queue_),
-      uc_receiver_(context_, receive_queue_), ud_receiver_(context_, receive_queue_) {
+    : context_(*this, init, qpn, env),
+      init_(init),
+      index_(index),
+      port_mtu_(port_mtu),
+      user_(user),
+      send_queue_(init.cap),
+      receive_queue_(init.srq != nullptr ? 0 : init.cap.max_recv_wr, init.cap.max_recv_sge),
+      requester_(context_, send_queue_),
+      responder_(context_, receive_queue_),
+      sender_(context_, send_queue_),
+      uc_receiver_(context_, receive_queue_),
+      ud_receiver_(context_, receive_queue_) {
   context_.mtu = port_mtu;
 }
 
@@ -113,7 +121,8 @@ void Qp::enter(QpState to, Instant now) {
       responder_.silence();  // the program's own decision: nothing more goes out
       flush(now);
       break;
-    default: break;
+    default:
+      break;
   }
 }
 
@@ -185,7 +194,7 @@ PostResult Qp::post_recv(const RecvWr& wr) {
   if (result != PostResult::kOk) return result;
   if (context_.state == QpState::kErr) {
     const Instant now{};
-    context_.type == QpType::kRc ? responder_.flush(now)
+    context_.type == QpType::kRc   ? responder_.flush(now)
     : context_.type == QpType::kUc ? uc_receiver_.flush(now)
                                    : ud_receiver_.flush(now);
   } else if (context_.type == QpType::kRc) {
@@ -199,8 +208,12 @@ void Qp::on_packet(const PacketView& packet, Instant now) {
     case QpType::kRc:
       packet.info->is_response() ? requester_.on_response(packet, now) : responder_.on_request(packet, now);
       break;
-    case QpType::kUc: uc_receiver_.on_request(packet, now); break;
-    case QpType::kUd: ud_receiver_.on_request(packet, now); break;
+    case QpType::kUc:
+      uc_receiver_.on_request(packet, now);
+      break;
+    case QpType::kUd:
+      ud_receiver_.on_request(packet, now);
+      break;
   }
   settle(now);
 }

@@ -26,7 +26,7 @@ struct QpInit {
   PdId pd = 0;
   CompletionQueue* send_cq = nullptr;  // must outlive the QP
   CompletionQueue* recv_cq = nullptr;
-  SharedReceiveQueue* srq = nullptr;   // none: the QP has its own receive queue
+  SharedReceiveQueue* srq = nullptr;  // none: the QP has its own receive queue
   QpCapabilities cap;
   bool sq_sig_all = false;
 };
@@ -60,7 +60,7 @@ enum QpAttrMask : uint32_t {
 /// Where a connected QP's packets, or an address handle's, go.
 struct AddressVector {
   IpAddress dgid;
-  bool is_global = true;      // false: `dlid` names the peer, see doc/adr on LIDs
+  bool is_global = true;  // false: `dlid` names the peer, see doc/adr on LIDs
   uint16_t dlid = 0;
   uint8_t sgid_index = 0;
   uint8_t hop_limit = 64;
@@ -74,22 +74,22 @@ struct AddressVector {
 struct QpAttributes {
   QpState state = QpState::kReset;
   QpState cur_state = QpState::kReset;
-  uint32_t access = 0;            // Access bits that a peer may use
+  uint32_t access = 0;  // Access bits that a peer may use
   uint32_t qkey = 0;
   AddressVector av;
   uint32_t path_mtu_bytes = 1024;
-  uint8_t timeout = 14;           // 4.096 us * 2^timeout; 0: never
+  uint8_t timeout = 14;  // 4.096 us * 2^timeout; 0: never
   uint8_t retry_cnt = 7;
-  uint8_t rnr_retry = 7;          // 7: for ever
+  uint8_t rnr_retry = 7;  // 7: for ever
   uint8_t min_rnr_timer = 12;
-  uint8_t max_rd_atomic = 1;      // as requester
-  uint8_t max_dest_rd_atomic = 1; // as responder
+  uint8_t max_rd_atomic = 1;       // as requester
+  uint8_t max_dest_rd_atomic = 1;  // as responder
   Psn rq_psn;
   Psn sq_psn;
   uint32_t dest_qpn = 0;
   uint8_t port_num = 1;
   uint16_t pkey_index = 0;
-  bool sq_draining = false;       // output only: SQD with work still under way
+  bool sq_draining = false;  // output only: SQD with work still under way
   bool sqd_async_notify = false;
 };
 

@@ -25,8 +25,14 @@ struct TransportEnv {
 
 struct QpContext {
   QpContext(Qp& owner, const QpInit& init, uint32_t number, TransportEnv& environment)
-      : qp(owner), env(environment), type(init.type), qpn(number), pd(init.pd), send_cq(*init.send_cq),
-        recv_cq(*init.recv_cq), srq(init.srq) {}
+      : qp(owner),
+        env(environment),
+        type(init.type),
+        qpn(number),
+        pd(init.pd),
+        send_cq(*init.send_cq),
+        recv_cq(*init.recv_cq),
+        srq(init.srq) {}
 
   Qp& qp;
   TransportEnv& env;

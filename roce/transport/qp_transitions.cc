@@ -28,15 +28,9 @@ constexpr Transition kTable[] = {
      QpState::kRtr,
      {kToRtrRc, kToRtrUc, 0},
      {kAttrAccessFlags | kAttrPkeyIndex, kAttrAccessFlags | kAttrPkeyIndex, kAttrPkeyIndex | kAttrQkey}},
-    {QpState::kRtr,
-     QpState::kRts,
-     {kToRtsRc, kAttrSqPsn, kAttrSqPsn},
-     {kLive | kAttrMinRnrTimer, kLive, kLiveUd}},
+    {QpState::kRtr, QpState::kRts, {kToRtsRc, kAttrSqPsn, kAttrSqPsn}, {kLive | kAttrMinRnrTimer, kLive, kLiveUd}},
     {QpState::kRts, QpState::kRts, {0, 0, 0}, {kLive | kAttrMinRnrTimer, kLive, kLiveUd}},
-    {QpState::kRts,
-     QpState::kSqd,
-     {0, 0, 0},
-     {kAttrEnSqdAsyncNotify, kAttrEnSqdAsyncNotify, kAttrEnSqdAsyncNotify}},
+    {QpState::kRts, QpState::kSqd, {0, 0, 0}, {kAttrEnSqdAsyncNotify, kAttrEnSqdAsyncNotify, kAttrEnSqdAsyncNotify}},
     {QpState::kSqd, QpState::kRts, {0, 0, 0}, {kLive | kAttrMinRnrTimer, kLive, kLiveUd}},
     {QpState::kSqd,
      QpState::kSqd,
@@ -51,7 +45,8 @@ unsigned column(QpType type) { return type == QpType::kRc ? 0 : type == QpType::
 
 ModifyResult check_transition(QpType type, QpState from, QpState to, uint32_t mask) {
   mask &= ~uint32_t{kAttrState};
-  if (to == QpState::kReset || to == QpState::kErr) return mask == 0 ? ModifyResult::kOk : ModifyResult::kExtraAttribute;
+  if (to == QpState::kReset || to == QpState::kErr)
+    return mask == 0 ? ModifyResult::kOk : ModifyResult::kExtraAttribute;
   for (const Transition& t : kTable) {
     if (t.from != from || t.to != to) continue;
     const unsigned c = column(type);
@@ -65,12 +60,18 @@ ModifyResult check_transition(QpType type, QpState from, QpState to, uint32_t ma
 
 const char* modify_result_text(ModifyResult result) {
   switch (result) {
-    case ModifyResult::kOk: return "ok";
-    case ModifyResult::kBadTransition: return "the QP cannot go from its state to that one";
-    case ModifyResult::kMissingAttribute: return "an attribute that this transition needs is missing from the mask";
-    case ModifyResult::kExtraAttribute: return "the mask has an attribute that this transition does not take";
-    case ModifyResult::kBadValue: return "an attribute is out of range";
-    case ModifyResult::kNoRoute: return "the address vector leads nowhere: no such source GID, or another address family";
+    case ModifyResult::kOk:
+      return "ok";
+    case ModifyResult::kBadTransition:
+      return "the QP cannot go from its state to that one";
+    case ModifyResult::kMissingAttribute:
+      return "an attribute that this transition needs is missing from the mask";
+    case ModifyResult::kExtraAttribute:
+      return "the mask has an attribute that this transition does not take";
+    case ModifyResult::kBadValue:
+      return "an attribute is out of range";
+    case ModifyResult::kNoRoute:
+      return "the address vector leads nowhere: no such source GID, or another address family";
   }
   return "?";
 }

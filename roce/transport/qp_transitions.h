@@ -1,7 +1,7 @@
 // The QP state machine as a table: which transitions exist, and which attributes each needs and takes.
 //
-// From the transition table of the InfiniBand specification's "Modify Queue Pair" verb, in the form that ibv_modify_qp's
-// manual page gives it. Alternate paths do not exist on RoCE and are refused.
+// From the transition table of the InfiniBand specification's "Modify Queue Pair" verb, in the form that
+// ibv_modify_qp's manual page gives it. Alternate paths do not exist on RoCE and are refused.
 #pragma once
 
 #include "transport/qp_attributes.h"

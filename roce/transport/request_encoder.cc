@@ -65,8 +65,7 @@ Cause encode_message(QpContext& context, const SendWqe& wqe, uint32_t index, Bth
     pieces.pieces[0] = {wqe.inline_data + offset, bytes};
     pieces.count = bytes != 0 ? 1 : 0;
   } else {
-    const AccessCheck check =
-        resolve(context.env.memory, context.pd, wqe.sge_span(), offset, bytes, 0, pieces);
+    const AccessCheck check = resolve(context.env.memory, context.pd, wqe.sge_span(), offset, bytes, 0, pieces);
     if (check != AccessCheck::kOk) return cause_of(check);
   }
   const PathHeader& header = ud ? wqe.ah->header : context.header;
@@ -117,22 +116,34 @@ Cause cause_of(AccessCheck check) { return check == AccessCheck::kOutOfRange ? C
 
 WcStatus status_of(Cause cause) {
   switch (cause) {
-    case Cause::kNone: return WcStatus::kSuccess;
+    case Cause::kNone:
+      return WcStatus::kSuccess;
     case Cause::kMessageTooLong:
-    case Cause::kReceiveTooShort: return WcStatus::kLocLenErr;
+    case Cause::kReceiveTooShort:
+      return WcStatus::kLocLenErr;
     case Cause::kLocalKey:
-    case Cause::kLocalRange: return WcStatus::kLocProtErr;
-    case Cause::kBadReadResponse: return WcStatus::kBadRespErr;
-    case Cause::kBindRefused: return WcStatus::kMwBindErr;
+    case Cause::kLocalRange:
+      return WcStatus::kLocProtErr;
+    case Cause::kBadReadResponse:
+      return WcStatus::kBadRespErr;
+    case Cause::kBindRefused:
+      return WcStatus::kMwBindErr;
     case Cause::kTimeout:
     case Cause::kPeerUnresolved:
-    case Cause::kSequenceRetries: return WcStatus::kRetryExcErr;
-    case Cause::kRnrRetries: return WcStatus::kRnrRetryExcErr;
-    case Cause::kNakInvalidRequest: return WcStatus::kRemInvReqErr;
-    case Cause::kNakRemoteAccess: return WcStatus::kRemAccessErr;
-    case Cause::kNakRemoteOperational: return WcStatus::kRemOpErr;
-    case Cause::kFlushed: return WcStatus::kWrFlushErr;
-    default: return WcStatus::kGeneralErr;
+    case Cause::kSequenceRetries:
+      return WcStatus::kRetryExcErr;
+    case Cause::kRnrRetries:
+      return WcStatus::kRnrRetryExcErr;
+    case Cause::kNakInvalidRequest:
+      return WcStatus::kRemInvReqErr;
+    case Cause::kNakRemoteAccess:
+      return WcStatus::kRemAccessErr;
+    case Cause::kNakRemoteOperational:
+      return WcStatus::kRemOpErr;
+    case Cause::kFlushed:
+      return WcStatus::kWrFlushErr;
+    default:
+      return WcStatus::kGeneralErr;
   }
 }
 

@@ -9,7 +9,7 @@ namespace uroce {
 
 namespace {
 
-constexpr uint32_t kAckEvery = 32;      // packets of one message without an ACK request, at most
+constexpr uint32_t kAckEvery = 32;  // packets of one message without an ACK request, at most
 constexpr uint32_t kWindowFloor = 8;
 constexpr int32_t kReadAheadMax = 1 << 22;  // PSNs that READs may reserve: a quarter of the circle
 
@@ -159,7 +159,9 @@ void Requester::rewind() {
   local_error_ = Cause::kNone;  // met again when the cursor comes there
 }
 
-void Requester::shrink_window() { window_ = std::max(window_ / 2, std::min(kWindowFloor, context_.env.window_packets)); }
+void Requester::shrink_window() {
+  window_ = std::max(window_ / 2, std::min(kWindowFloor, context_.env.window_packets));
+}
 
 void Requester::on_path_resolved() {
   if (una_ != high_psn_ && !rnr_wait_) rewind();
@@ -183,9 +185,7 @@ void Requester::on_timeout(Instant now) {
 
 Instant Requester::next_timeout() const { return rnr_wait_ ? rnr_until_ : deadline_; }
 
-bool Requester::drained() const {
-  return una_ == high_psn_ && (cursor_ == ring_.tail() || !ring_.at(cursor_).started);
-}
+bool Requester::drained() const { return una_ == high_psn_ && (cursor_ == ring_.tail() || !ring_.at(cursor_).started); }
 
 void Requester::flush(Instant now) {
   deadline_ = rnr_until_ = Instant::never();

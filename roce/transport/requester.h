@@ -79,25 +79,25 @@ class Requester {
   Ring<SendWqe>& ring_;
 
   Psn una_;
-  Psn next_psn_;              // at the cursor
-  Psn high_psn_;              // never sent yet
-  uint32_t cursor_ = 0;       // position in ring_
+  Psn next_psn_;         // at the cursor
+  Psn high_psn_;         // never sent yet
+  uint32_t cursor_ = 0;  // position in ring_
   uint32_t cursor_packet_ = 0;
-  uint32_t ssn_ = 0;          // messages started
+  uint32_t ssn_ = 0;  // messages started
   uint32_t rd_atomic_in_flight_ = 0;
   uint32_t unrequested_ = 0;  // packets since one asked for an ACK
   uint32_t window_ = 0;
 
-  Instant deadline_ = Instant::never();   // local ACK timeout
+  Instant deadline_ = Instant::never();  // local ACK timeout
   Instant rnr_until_ = Instant::never();
   bool rnr_wait_ = false;
-  bool implied_nak_ = false;              // this gap was already asked for again
+  bool implied_nak_ = false;  // this gap was already asked for again
   uint8_t retry_left_ = 0;
   uint8_t rnr_left_ = 0;
-  Cause local_error_ = Cause::kNone;      // at the cursor; reported when everything before it has completed
+  Cause local_error_ = Cause::kNone;  // at the cursor; reported when everything before it has completed
 
   bool credits_known_ = false;
-  Psn credit_limit_;                      // highest SSN that the peer has a receive for
+  Psn credit_limit_;  // highest SSN that the peer has a receive for
 };
 
 }  // namespace uroce

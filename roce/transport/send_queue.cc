@@ -7,18 +7,27 @@ namespace uroce {
 WcOpcode completion_opcode(WrOpcode opcode) {
   switch (opcode) {
     case WrOpcode::kRdmaWrite:
-    case WrOpcode::kRdmaWriteWithImm: return WcOpcode::kRdmaWrite;
-    case WrOpcode::kRdmaRead: return WcOpcode::kRdmaRead;
-    case WrOpcode::kCompareSwap: return WcOpcode::kCompSwap;
-    case WrOpcode::kFetchAdd: return WcOpcode::kFetchAdd;
-    case WrOpcode::kLocalInv: return WcOpcode::kLocalInv;
-    case WrOpcode::kBindMw: return WcOpcode::kBindMw;
-    default: return WcOpcode::kSend;
+    case WrOpcode::kRdmaWriteWithImm:
+      return WcOpcode::kRdmaWrite;
+    case WrOpcode::kRdmaRead:
+      return WcOpcode::kRdmaRead;
+    case WrOpcode::kCompareSwap:
+      return WcOpcode::kCompSwap;
+    case WrOpcode::kFetchAdd:
+      return WcOpcode::kFetchAdd;
+    case WrOpcode::kLocalInv:
+      return WcOpcode::kLocalInv;
+    case WrOpcode::kBindMw:
+      return WcOpcode::kBindMw;
+    default:
+      return WcOpcode::kSend;
   }
 }
 
 SendQueue::SendQueue(const QpCapabilities& cap)
-    : ring_(cap.max_send_wr), max_sge_(cap.max_send_sge), max_inline_(cap.max_inline_data),
+    : ring_(cap.max_send_wr),
+      max_sge_(cap.max_send_sge),
+      max_inline_(cap.max_inline_data),
       sges_(new Sge[size_t{ring_.slots()} * (max_sge_ ? max_sge_ : 1)]),
       inline_data_(new uint8_t[size_t{ring_.slots()} * (max_inline_ ? max_inline_ : 1)]) {}
 
@@ -27,12 +36,15 @@ namespace {
 bool allowed(WrOpcode opcode, QpType type) {
   switch (opcode) {
     case WrOpcode::kSend:
-    case WrOpcode::kSendWithImm: return true;
+    case WrOpcode::kSendWithImm:
+      return true;
     case WrOpcode::kRdmaWrite:
     case WrOpcode::kRdmaWriteWithImm:
     case WrOpcode::kLocalInv:
-    case WrOpcode::kBindMw: return type != QpType::kUd;
-    default: return type == QpType::kRc;
+    case WrOpcode::kBindMw:
+      return type != QpType::kUd;
+    default:
+      return type == QpType::kRc;
   }
 }
 

@@ -16,15 +16,15 @@ struct SendWqe {
   uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::kSend;
   uint8_t flags = 0;
-  bool started = false;      // its PSNs are assigned
-  bool done = false;         // local operations, and everything on UC and UD: only completion is left
+  bool started = false;  // its PSNs are assigned
+  bool done = false;     // local operations, and everything on UC and UD: only completion is left
   uint32_t num_sge = 0;
-  const Sge* sges = nullptr; // in the queue's storage
+  const Sge* sges = nullptr;       // in the queue's storage
   uint8_t* inline_data = nullptr;  // in the queue's storage, with kSendInline
   uint32_t length = 0;
-  uint32_t packets = 0;      // PSNs that it takes; 0 for local operations
+  uint32_t packets = 0;  // PSNs that it takes; 0 for local operations
   Psn first_psn;
-  uint32_t ssn = 0;          // send sequence number: messages count from 1
+  uint32_t ssn = 0;  // send sequence number: messages count from 1
   uint32_t imm_or_rkey = 0;
   uint64_t remote_addr = 0;
   uint32_t rkey = 0;

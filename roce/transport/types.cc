@@ -4,39 +4,76 @@ namespace uroce {
 
 const char* cause_text(Cause cause) {
   switch (cause) {
-    case Cause::kNone: return "no error";
-    case Cause::kFlushed: return "flushed: the QP is in error, or the program moved it there";
-    case Cause::kTimeout: return "no answer from the peer after retry_cnt retransmissions: is it alive, and its QP ready?";
-    case Cause::kPeerUnresolved: return "nobody answers ARP or neighbour discovery for the peer's address";
-    case Cause::kSequenceRetries: return "the peer keeps asking for the same packet (NAK PSN sequence error): is the path losing it?";
-    case Cause::kRnrRetries: return "the peer had no receive posted (RNR NAK) more than rnr_retry times";
-    case Cause::kNakInvalidRequest: return "the peer refused the request as invalid (NAK): too long for its receive, not enabled on its QP, or malformed";
-    case Cause::kNakRemoteAccess: return "the peer refused the rkey, range or right (NAK remote access error)";
-    case Cause::kNakRemoteOperational: return "the peer could not carry out the request (NAK remote operational error)";
-    case Cause::kBadReadResponse: return "the peer's READ or atomic response has the wrong length or kind";
-    case Cause::kLocalKey: return "an lkey is unknown, of another PD, or lacks the right";
-    case Cause::kLocalRange: return "a scatter/gather element lies outside its memory region";
-    case Cause::kReceiveTooShort: return "the message is longer than the receive that it would fill";
-    case Cause::kMessageTooLong: return "the message is longer than the port or the QP type carries";
-    case Cause::kRemoteKey: return "the peer's rkey is unknown, of another PD, out of range or lacks the right";
-    case Cause::kRemoteInvalidate: return "the peer's SEND with Invalidate names a key that cannot be invalidated";
-    case Cause::kRequestNotEnabled: return "the peer asked for an operation that this QP's access flags do not allow";
-    case Cause::kRequestMalformed: return "the peer's request breaks the rules for opcode order, length, padding or alignment";
-    case Cause::kReadResources: return "the peer has more READs and atomics in flight than max_dest_rd_atomic";
-    case Cause::kCqOverrun: return "the completion queue was full";
-    case Cause::kBindRefused: return "memory window bind with a bad region, range or right";
+    case Cause::kNone:
+      return "no error";
+    case Cause::kFlushed:
+      return "flushed: the QP is in error, or the program moved it there";
+    case Cause::kTimeout:
+      return "no answer from the peer after retry_cnt retransmissions: is it alive, and its QP ready?";
+    case Cause::kPeerUnresolved:
+      return "nobody answers ARP or neighbour discovery for the peer's address";
+    case Cause::kSequenceRetries:
+      return "the peer keeps asking for the same packet (NAK PSN sequence error): is the path losing it?";
+    case Cause::kRnrRetries:
+      return "the peer had no receive posted (RNR NAK) more than rnr_retry times";
+    case Cause::kNakInvalidRequest:
+      return "the peer refused the request as invalid (NAK): too long for its receive, not enabled on its QP, or "
+             "malformed";
+    case Cause::kNakRemoteAccess:
+      return "the peer refused the rkey, range or right (NAK remote access error)";
+    case Cause::kNakRemoteOperational:
+      return "the peer could not carry out the request (NAK remote operational error)";
+    case Cause::kBadReadResponse:
+      return "the peer's READ or atomic response has the wrong length or kind";
+    case Cause::kLocalKey:
+      return "an lkey is unknown, of another PD, or lacks the right";
+    case Cause::kLocalRange:
+      return "a scatter/gather element lies outside its memory region";
+    case Cause::kReceiveTooShort:
+      return "the message is longer than the receive that it would fill";
+    case Cause::kMessageTooLong:
+      return "the message is longer than the port or the QP type carries";
+    case Cause::kRemoteKey:
+      return "the peer's rkey is unknown, of another PD, out of range or lacks the right";
+    case Cause::kRemoteInvalidate:
+      return "the peer's SEND with Invalidate names a key that cannot be invalidated";
+    case Cause::kRequestNotEnabled:
+      return "the peer asked for an operation that this QP's access flags do not allow";
+    case Cause::kRequestMalformed:
+      return "the peer's request breaks the rules for opcode order, length, padding or alignment";
+    case Cause::kReadResources:
+      return "the peer has more READs and atomics in flight than max_dest_rd_atomic";
+    case Cause::kCqOverrun:
+      return "the completion queue was full";
+    case Cause::kBindRefused:
+      return "memory window bind with a bad region, range or right";
   }
   return "?";
 }
 
 const char* wc_status_name(WcStatus status) {
-  static constexpr const char* kNames[] = {
-      "success", "local length error", "local QP operation error", "local EE context operation error",
-      "local protection error", "work request flushed", "memory window bind error", "bad response",
-      "local access error", "remote invalid request", "remote access error", "remote operation error",
-      "transport retry counter exceeded", "RNR retry counter exceeded", "local RDD violation",
-      "remote invalid RD request", "remote aborted", "invalid EE context number", "invalid EE context state",
-      "fatal error", "response timeout", "general error"};
+  static constexpr const char* kNames[] = {"success",
+                                           "local length error",
+                                           "local QP operation error",
+                                           "local EE context operation error",
+                                           "local protection error",
+                                           "work request flushed",
+                                           "memory window bind error",
+                                           "bad response",
+                                           "local access error",
+                                           "remote invalid request",
+                                           "remote access error",
+                                           "remote operation error",
+                                           "transport retry counter exceeded",
+                                           "RNR retry counter exceeded",
+                                           "local RDD violation",
+                                           "remote invalid RD request",
+                                           "remote aborted",
+                                           "invalid EE context number",
+                                           "invalid EE context state",
+                                           "fatal error",
+                                           "response timeout",
+                                           "general error"};
   return kNames[static_cast<uint8_t>(status) % (sizeof kNames / sizeof kNames[0])];
 }
 
@@ -47,9 +84,12 @@ const char* qp_state_name(QpState state) {
 
 const char* qp_type_name(QpType type) {
   switch (type) {
-    case QpType::kRc: return "RC";
-    case QpType::kUc: return "UC";
-    case QpType::kUd: return "UD";
+    case QpType::kRc:
+      return "RC";
+    case QpType::kUc:
+      return "UC";
+    case QpType::kUd:
+      return "UD";
   }
   return "?";
 }

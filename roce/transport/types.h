@@ -68,26 +68,26 @@ enum WcFlags : uint8_t { kWcGrh = 1, kWcWithImm = 2, kWcWithInv = 8 };
 /// completion's vendor_err; `cause_text` explains it.
 enum class Cause : uint8_t {
   kNone,
-  kFlushed,                 // the QP was already in error, or was moved there by the program
-  kTimeout,                 // no answer after retry_cnt retransmissions
-  kPeerUnresolved,          // the peer's MAC address never became known
-  kSequenceRetries,         // NAK "PSN sequence error" more than retry_cnt times without progress
-  kRnrRetries,              // RNR NAK more than rnr_retry times
+  kFlushed,          // the QP was already in error, or was moved there by the program
+  kTimeout,          // no answer after retry_cnt retransmissions
+  kPeerUnresolved,   // the peer's MAC address never became known
+  kSequenceRetries,  // NAK "PSN sequence error" more than retry_cnt times without progress
+  kRnrRetries,       // RNR NAK more than rnr_retry times
   kNakInvalidRequest,
   kNakRemoteAccess,
   kNakRemoteOperational,
-  kBadReadResponse,         // READ or atomic response of the wrong length or kind
-  kLocalKey,                // lkey unknown, of another PD, or without the right
-  kLocalRange,              // scatter/gather element outside its region
-  kReceiveTooShort,         // message longer than the receive
-  kMessageTooLong,          // longer than the port or the QP type carries
-  kRemoteKey,               // responder: rkey unknown, wrong PD, range or right
-  kRemoteInvalidate,        // responder: SEND with Invalidate names a key that cannot be invalidated
-  kRequestNotEnabled,       // responder: QP access flags do not allow the operation
-  kRequestMalformed,        // responder: opcode sequence, length, padding or alignment
-  kReadResources,           // responder: more READs or atomics than max_dest_rd_atomic
-  kCqOverrun,               // the completion queue was full
-  kBindRefused,             // memory window bind with a bad region, range or right
+  kBadReadResponse,    // READ or atomic response of the wrong length or kind
+  kLocalKey,           // lkey unknown, of another PD, or without the right
+  kLocalRange,         // scatter/gather element outside its region
+  kReceiveTooShort,    // message longer than the receive
+  kMessageTooLong,     // longer than the port or the QP type carries
+  kRemoteKey,          // responder: rkey unknown, wrong PD, range or right
+  kRemoteInvalidate,   // responder: SEND with Invalidate names a key that cannot be invalidated
+  kRequestNotEnabled,  // responder: QP access flags do not allow the operation
+  kRequestMalformed,   // responder: opcode sequence, length, padding or alignment
+  kReadResources,      // responder: more READs or atomics than max_dest_rd_atomic
+  kCqOverrun,          // the completion queue was full
+  kBindRefused,        // memory window bind with a bad region, range or right
 };
 
 const char* cause_text(Cause cause);

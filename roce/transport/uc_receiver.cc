@@ -49,10 +49,10 @@ bool UcReceiver::begin(const PacketView& packet) {
 bool UcReceiver::begin_write(const PacketView& packet) {
   const Reth reth = packet.reth();
   uint8_t* memory = nullptr;
-  const bool allowed = (context_.attributes.access & kRemoteWrite) != 0 && reth.dma_length <= kMaxMessageBytes &&
-                       (reth.dma_length == 0 ||
-                        context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteWrite,
-                                                  context_.qpn, memory) == AccessCheck::kOk);
+  const bool allowed =
+      (context_.attributes.access & kRemoteWrite) != 0 && reth.dma_length <= kMaxMessageBytes &&
+      (reth.dma_length == 0 || context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteWrite,
+                                                         context_.qpn, memory) == AccessCheck::kOk);
   if (!allowed) {
     context_.counters().resp_remote_access_errors++;
     in_message_ = false;
@@ -85,8 +85,8 @@ bool UcReceiver::place(const PacketView& packet, Instant now) {
   }
   uint8_t* memory = nullptr;
   if (bytes != 0) {
-    const AccessCheck check = context_.env.memory.check(write_rkey_, context_.pd, write_va_, bytes, kRemoteWrite,
-                                                        context_.qpn, memory);
+    const AccessCheck check =
+        context_.env.memory.check(write_rkey_, context_.pd, write_va_, bytes, kRemoteWrite, context_.qpn, memory);
     if (check != AccessCheck::kOk) {
       drop_message();
       return false;

@@ -36,7 +36,7 @@ enum SendFlags : uint8_t { kSendFence = 1, kSendSignaled = 2, kSendSolicited = 4
 /// Where a UD message goes. Created by the engine from address attributes; owned by whoever created it.
 struct AddressHandle {
   PdId pd = 0;
-  PathSpec path;        // as given; the MAC is filled in when it is known
+  PathSpec path;  // as given; the MAC is filled in when it is known
   PathHeader header;
   bool resolved = false;
   uint8_t static_rate = 0;
@@ -44,22 +44,22 @@ struct AddressHandle {
 
 /// Memory window bind, for WrOpcode::kBindMw.
 struct MwBind {
-  uint32_t mw_rkey = 0;    // the window as it is known now
-  uint32_t new_rkey = 0;   // type 2: the key after the bind (same index, new low byte)
+  uint32_t mw_rkey = 0;   // the window as it is known now
+  uint32_t new_rkey = 0;  // type 2: the key after the bind (same index, new low byte)
   uint32_t mr_lkey = 0;
   uint64_t addr = 0;
-  uint64_t length = 0;     // 0 unbinds
+  uint64_t length = 0;  // 0 unbinds
   uint32_t access = 0;
 };
 
 struct SendWr {
   uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::kSend;
-  uint8_t flags = 0;              // SendFlags
+  uint8_t flags = 0;  // SendFlags
   const Sge* sges = nullptr;
   uint32_t num_sge = 0;
-  uint32_t imm_or_rkey = 0;       // immediate data as it lies in memory, or the key to invalidate
-  uint64_t remote_addr = 0;       // WRITE, READ, atomics
+  uint32_t imm_or_rkey = 0;  // immediate data as it lies in memory, or the key to invalidate
+  uint64_t remote_addr = 0;  // WRITE, READ, atomics
   uint32_t rkey = 0;
   uint64_t compare_add = 0;
   uint64_t swap = 0;
@@ -91,12 +91,12 @@ struct Completion {
   uint64_t wr_id = 0;
   WcStatus status = WcStatus::kSuccess;
   WcOpcode opcode = WcOpcode::kSend;
-  uint8_t flags = 0;         // WcFlags
+  uint8_t flags = 0;  // WcFlags
   Cause cause = Cause::kNone;
   uint32_t byte_len = 0;
   uint32_t imm_or_rkey = 0;  // immediate data as on the wire, or the key that the peer invalidated
   uint32_t qp_num = 0;
-  uint32_t src_qp = 0;       // UD
+  uint32_t src_qp = 0;  // UD
   uint16_t pkey_index = 0;
   uint8_t sl = 0;
   int64_t timestamp_ns = 0;  // the engine's clock when it was made
