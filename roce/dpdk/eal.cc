@@ -83,10 +83,11 @@ class EalBaseDirectory {
   bool set_;
 };
 
-std::string explain(const std::string& first_error, bool huge) {
+std::string explain(const std::string& first_error, bool huge, bool extra_args) {
   std::string text = "DPDK did not start";
   if (!first_error.empty()) text += " (" + first_error + ")";
   if (rte_errno != 0) text += std::string(": ") + rte_strerror(rte_errno);
+  if (extra_args && rte_errno == EINVAL) return text + "; are the arguments of --eal right?";
   return text + (huge ? "; try --hugepages no, or UROCE_LOG=debug for the whole story"
                       : "; UROCE_LOG=debug shows the whole story");
 }
@@ -119,7 +120,7 @@ bool start_eal(const EalOptions& options, std::string& error) {
   const int rc = rte_eal_init(static_cast<int>(argv.size()), argv.data());
   pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed);
   if (rc < 0) {
-    error = explain(quiet.first_error(), free_pages);
+    error = explain(quiet.first_error(), free_pages, !options.extra_args.empty());
     return false;
   }
   // From now on who owns the engine has the lcore id, and this thread is one like any other.

@@ -177,6 +177,9 @@ bool EndpointImpl::probe(std::string& error) {
   if (rc != 0 || rte_eth_dev_get_port_by_name(name.c_str(), &plan_.options.port_id) != 0) {
     error = "DPDK cannot open port " + plan_.name;
     if (const std::string last = quiet.first_error(); !last.empty()) error += " (" + last + ")";
+    if (const VirtualDriver* driver = find_virtual_driver(plan_.spec.device); driver != nullptr) {
+      error += std::string("; are its arguments right? For example ") + driver->example;
+    }
     if (plan_.spec.kind == PortKind::kPci) {
       error += "; it has to be bound to vfio-pci: dpdk-devbind.py -b vfio-pci " + plan_.spec.device;
     }
