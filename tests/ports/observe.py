@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""What can be seen of an endpoint from outside while it works, and that it costs nothing while it does not.
+
+    observe.py UROCE TEST
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIP = 77
+
+
+class Endpoints:
+    """Two programs on a wire of their own, in a runtime directory of their own."""
+
+    def __init__(self, uroce):
+        self.uroce = uroce
+        self.directory = tempfile.TemporaryDirectory()
+        self.environment = dict(os.environ, UROCE_RUNTIME_DIR=self.directory.name, UROCE_PORT="memif")
+        self.running = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for process in self.running:
+            process.kill()
+            process.wait()
+        self.directory.cleanup()
+
+    def start(self, options, *command):
+        process = subprocess.Popen(
+            [self.uroce, "run", *options, "--", *command],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.running.append(process)
+        return process
+
+    def stats(self, *words):
+        return subprocess.run(
+            [self.uroce, "stats", *words], env=self.environment, capture_output=True, text=True, timeout=20, check=False
+        )
+
+    def wait_for_device(self, process, seconds=20):
+        """Until `process` has its device open."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and process.poll() is None:
+            if self.stats(str(process.pid)).returncode == 0:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"no endpoint of process {process.pid}: {process.poll()}")
+
+    def bandwidth_pair(self, seconds, options=()):
+        """ib_write_bw for some seconds; returns the client once data flows."""
+        port = str(20000 + os.getpid() % 20000)
+        server = self.start([], "ib_write_bw", "-p", port, "-D", str(seconds))
+        self.wait_for_device(server)
+        client = self.start(options, "ib_write_bw", "-p", port, "-D", str(seconds), "127.0.0.1")
+        self.wait_for_device(client)
+        return server, client
+
+
+def need(*programs):
+    for program in programs:
+        if shutil.which(program) is None:
+            print(f"{program} is not installed")
+            sys.exit(SKIP)
+
+
+def counters_move(endpoints):
+    """`uroce stats` reads counters and queue pairs of programs that are busy."""
+    need("ib_write_bw")
+    server, client = endpoints.bandwidth_pair(6)
+    sent = []
+    deadline = time.monotonic() + 15
+    while len(sent) < 2 and time.monotonic() < deadline:
+        lines = endpoints.stats("--json", str(client.pid)).stdout.splitlines()
+        answers = {}
+        for line in lines:
+            answers.update(json.loads(line))
+        now = answers["/uroce/counters"]["tx_packets"]
+        if now > 0 and (not sent or now > sent[-1]):
+            sent.append(now)
+        time.sleep(0.2)
+    assert len(sent) == 2, f"tx_packets did not grow: {sent}"
+    assert answers["/uroce/endpoint"]["program"] == "ib_write_bw", answers
+    qp = next(value for key, value in answers.items() if key.startswith("/uroce/qp"))
+    assert (qp["type"], qp["state"]) == ("RC", "RTS"), qp
+
+    everybody = endpoints.stats()
+    assert everybody.returncode == 0, everybody
+    listed = re.findall(r"^process (\d+)$", everybody.stdout, re.M)
+    assert set(listed) == {str(server.pid), str(client.pid)}, everybody.stdout
+    for process in (client, server):
+        process.wait(timeout=30)
+    assert "no process" in endpoints.stats().stdout
+
+
+def capture_is_readable(endpoints):
+    """A capture is readable by tshark, complete, and in order."""
+    need("ibv_rc_pingpong", "tshark")
+    files = [os.path.join(endpoints.directory.name, name) for name in ("server.pcapng", "client.pcapng")]
+    port = str(20000 + os.getpid() % 20000)
+    command = ["ibv_rc_pingpong", "-g", "1", "-p", port, "-n", "100", "-s", "8192"]
+    server = endpoints.start(["--pcap", files[0]], *command)
+    endpoints.wait_for_device(server)
+    time.sleep(0.3)
+    client = endpoints.start(["--pcap", files[1]], *command, "127.0.0.1")
+    for process in (client, server):
+        output, _ = process.communicate(timeout=30)
+        assert process.returncode == 0, output
+    for file in files:
+        fields = ["-T", "fields", "-e", "frame.time_epoch", "-e", "infiniband.bth.opcode", "-e", "frame.packet_flags_direction"]
+        run = subprocess.run(["tshark", "-r", file, *fields], capture_output=True, text=True, timeout=60, check=True)
+        rows = [line.split("\t") for line in run.stdout.splitlines()]
+        times = [float(row[0]) for row in rows]
+        assert times == sorted(times), "times go back"
+        assert abs(times[-1] - time.time()) < 120, f"the time of day is {time.time()}, not {times[-1]}"
+        # 8192 bytes are two packets of 4096: 100 messages each way are 200 SEND FIRST (0) and as many SEND LAST (2).
+        opcodes = [row[1] for row in rows]
+        assert opcodes.count("0") == 200 and opcodes.count("2") == 200, {o: opcodes.count(o) for o in set(opcodes)}
+        assert len({row[2] for row in rows}) == 2, "both directions are marked"
+
+
+def idle_costs_nothing(endpoints):
+    """An open device that nobody uses needs next to no processor time."""
+    need("ibv_asyncwatch")
+    process = endpoints.start([], "ibv_asyncwatch")
+    endpoints.wait_for_device(process)
+    time.sleep(0.5)
+
+    def used_seconds():
+        with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    before, start = used_seconds(), time.monotonic()
+    time.sleep(4)
+    share = (used_seconds() - before) / (time.monotonic() - start)
+    print(f"idle: {100 * share:.2f} % of a processor")
+    assert share < 0.02
+
+
+TESTS = [counters_move, capture_is_readable, idle_costs_nothing]
+
+
+def main():
+    uroce, name = sys.argv[1:]
+    test = next(t for t in TESTS if t.__name__ == name)
+    with Endpoints(uroce) as endpoints:
+        test(endpoints)
+
+
+if __name__ == "__main__":
+    main()
