@@ -43,8 +43,10 @@ class DpdkPort final : public Port {
   uint32_t acquire_tx(TxFrame* frames, uint32_t max) override;
   void send(TxFrame* frames, uint32_t count) override;
 
-  /// Once a turn: looks after the link every few milliseconds, and gives up on frames that nobody takes.
+  /// Once a turn: sends what a full port did not take before (the engine may have nothing to add), looks after the link
+  /// every few milliseconds, and gives up on frames that nobody takes.
   void on_turn(Instant now) {
+    if (pending_count_ != 0) flush_pending();
     if (now >= next_check_) check(now);
   }
   bool tx_pending() const { return pending_count_ != 0; }
