@@ -120,7 +120,10 @@ void EndpointImpl::drive_in_background() {
       last_work = now;
       nap = kSleepMin;
     }
-    if (config_.progress == Progress::kThread) continue;
+    if (config_.progress == Progress::kThread) {
+      if (work == 0) sched_yield();  // the program's own threads may share this CPU
+      continue;
+    }
     if (now - last_work < kAwake) {
       // The peer, or the program itself, may be waiting for this CPU.
       sched_yield();
