@@ -4,6 +4,7 @@
 
 #include "rc_end.h"
 #include "run.h"
+#include "trace_checker.h"
 
 namespace uroce::sim {
 
@@ -26,6 +27,7 @@ class RcRun {
   SeededRandom random_;
   Verdict verdict_;
   uint64_t completions_ = 0;
+  TraceChecker checkers_[kSides] = {TraceChecker(verdict_), TraceChecker(verdict_)};
   std::unique_ptr<MixedBed> bed_;
   Side sides_[kSides];
   SharedReceiveQueue* srqs_[kSides] = {};
@@ -40,6 +42,7 @@ RcRun::RcRun(const MixedOptions& options) : options_(options), random_(options.s
   for (unsigned s = 0; s < kSides; s++) {
     Side& side = sides_[s];
     side.host = hosts[s];
+    if (!options.trace) side.engine().set_capture(&checkers_[s]);
     side.pd = side.engine().allocate_pd();
     side.send_cq = side.engine().create_cq(4096, nullptr);
     side.recv_cq = side.engine().create_cq(4096, nullptr);
