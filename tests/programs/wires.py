@@ -68,7 +68,7 @@ class VethWire:
             for side, space in enumerate(self._spaces):
                 _ip("-n", space, "link", "set", "lo", "up")
                 _ip("-n", space, "link", "set", "wire0", "mtu", str(self._mtu), "up")
-                _ip("-n", space, "addr", "add", f"{self.tcp_address(side)}/24", "dev", "wire0")
+                _ip("-n", space, "addr", "add", f"10.77.0.{side + 1}/24", "dev", "wire0")
         except subprocess.CalledProcessError as error:
             self.__exit__()
             raise RuntimeError(f"{' '.join(error.cmd)}: {error.stderr}") from error
@@ -92,10 +92,23 @@ class VethWire:
 
 
 class XdpWire(VethWire):
-    """The same veth pair by AF_XDP sockets: a frame fits into a page, so the RoCE MTU is 1024."""
+    """The same veth pair by AF_XDP sockets. They take everything that arrives, so TCP has a pair of its own; a frame
+    fits into a page, so the RoCE MTU is 1024."""
 
     def __init__(self):
         super().__init__("af_xdp", 1500)
+
+    def __enter__(self):
+        super().__enter__()
+        first, second = self._spaces
+        _ip("link", "add", "talk0", "netns", first, "type", "veth", "peer", "name", "talk0", "netns", second)
+        for side, space in enumerate(self._spaces):
+            _ip("-n", space, "link", "set", "talk0", "up")
+            _ip("-n", space, "addr", "add", f"{self.tcp_address(side)}/24", "dev", "talk0")
+        return self
+
+    def tcp_address(self, side):
+        return f"10.76.0.{side + 1}"
 
 
 class TapWire:
