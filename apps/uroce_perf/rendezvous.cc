@@ -73,7 +73,7 @@ void Rendezvous::send_line(const std::string& line) {
 std::string Rendezvous::receive_line() {
   while (true) {
     if (const size_t end = received_.find('\n'); end != std::string::npos) {
-      const std::string line = received_.substr(0, end);
+      std::string line = received_.substr(0, end);
       received_.erase(0, end + 1);
       return line;
     }
