@@ -6,8 +6,8 @@
 //   runtime.h          the one endpoint behind all contexts: opened late, shared, kept until exit
 //   refusal.h          EOPNOTSUPP and one log line, for any signature
 //   observer.cc        from the engine's events to completion channels, async events and the log
-//   device.cc context.cc query.cc pd_mr.cc mw.cc cq.cc cq_ex.cc channel.cc qp.cc qp_modify.cc post.cc
-//   wr_builder.cc srq.cc ah.cc events.cc strings.cc kern_convert.cc      the API, by topic; identity.cc for names and numbers
+//   device.cc context.cc query.cc identity.cc pd_mr.cc mw.cc cq.cc cq_ex.cc channel.cc qp.cc qp_modify.cc post.cc
+//   wr_builder.cc srq.cc ah.cc events.cc strings.cc kern_convert.cc      the API, by topic
 //   not_supported.cc   what is not there: EOPNOTSUPP and one log line, never a crash
 //   compat_1_0.cc      the entry points of libibverbs before 2006, which nothing uses any more
 //   dlopen.cc          programs that load libibverbs at run time get this library
