@@ -26,7 +26,7 @@ namespace {
 
 // How long a program that polls may find nothing before it offers its CPU to others after every poll: the peer, which
 // it waits for, may be one of them.
-constexpr Duration kPatience = microseconds(20);
+constexpr Duration kPatience = microseconds(4);
 
 /// Who owns the engine owns its lcore id too. Lives as long as the process: DPDK's interrupt thread uses it.
 class Ownership final : public EngineLockable {
@@ -252,7 +252,7 @@ uint32_t EndpointImpl::turn(Instant now) {
 }
 
 uint32_t EndpointImpl::drive() {
-  if (abandoned_) return 0;
+  if (abandoned_ || config_.progress == Progress::kThread) return 0;
   const Instant now = clock_.now();
   last_driven_ns_.store(now.ns, std::memory_order_relaxed);
   const uint32_t work = turn(now);
