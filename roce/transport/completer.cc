@@ -123,9 +123,10 @@ void Requester::progress(Instant now) {
   retry_left_ = context_.attributes.retry_cnt;
   rnr_left_ = context_.attributes.rnr_retry;
   window_ = std::min(window_ + 1, context_.env.window_packets);
-  const bool waits = una_ != high_psn_ && context_.attributes.timeout != 0;
-  deadline_ = waits ? now + ack_timeout(context_.attributes.timeout) : Instant::never();
   if (next_psn_.before(una_)) rewind();
+  // What has to be sent again starts the timer when it leaves.
+  const bool waits = una_ != next_psn_ && context_.attributes.timeout != 0;
+  deadline_ = waits ? now + ack_timeout(context_.attributes.timeout) : Instant::never();
 }
 
 void Requester::implied_nak(Instant now) {
@@ -140,7 +141,7 @@ void Requester::retry(Cause when_exhausted, Instant now) {
   if (retry_left_ == 0) return fail_head(when_exhausted, now);
   retry_left_--;
   rewind();
-  if (context_.attributes.timeout != 0) deadline_ = now + ack_timeout(context_.attributes.timeout);
+  deadline_ = Instant::never();  // until the retransmission leaves: a full port is not a peer that is gone
 }
 
 /// A READ or atomic response with this PSN acknowledges everything before it. True when it is the one waited for.

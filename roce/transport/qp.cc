@@ -1,6 +1,7 @@
 #include "transport/qp.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "transport/qp_transitions.h"
 
@@ -232,8 +233,10 @@ bool Qp::transmit(TxFrame& frame, Instant now) {
     if (!requester_.wants_transmit()) responder_.release_held();
     return true;
   }
-  if (responder_.poll_transmit(frame, now)) return true;
-  return requester_.poll_transmit(frame, now);
+  // Answers go first, but a peer that reads a lot does not keep us from our own work.
+  if (std::exchange(answered_, false) && requester_.poll_transmit(frame, now)) return true;
+  answered_ = responder_.poll_transmit(frame, now);
+  return answered_ || requester_.poll_transmit(frame, now);
 }
 
 bool Qp::poll_transmit(TxFrame& frame, Instant now) {

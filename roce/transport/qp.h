@@ -89,6 +89,7 @@ class Qp {
   UcReceiver uc_receiver_;
   UdReceiver ud_receiver_;
   bool draining_ = false;
+  bool answered_ = false;  // the last frame was the responder's
 };
 
 }  // namespace uroce

@@ -16,6 +16,9 @@ std::unique_ptr<MixedBed> make_testbed(const MixedOptions& options, RandomSource
   auto bed = std::make_unique<MixedBed>(random.next_u64(), link, config);
   bed->a.set_turn_delay(nanoseconds(random.below(3000)));
   bed->b.set_turn_delay(nanoseconds(random.below(3000)));
+  // Ports that take a few frames at a time.
+  if (random.below(3) == 0) bed->a.port().set_tx_room(1 + random.below(8));
+  if (random.below(3) == 0) bed->b.port().set_tx_room(1 + random.below(8));
   if (options.trace) {
     bed->a.engine().set_capture(&bed->trace_a);
     bed->b.engine().set_capture(&bed->trace_b);

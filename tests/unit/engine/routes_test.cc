@@ -244,5 +244,21 @@ TEST(Scheduling, QpsTakeTurns) {
   EXPECT_LE(std::abs(first - second), 16);
 }
 
+/// A peer that reads a lot does not keep the QP from its own work.
+TEST(Scheduling, RequestsAndAnswersOfAQpTakeTurns) {
+  Rig rig;
+  rig.port().set_tx_room(0);
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 256 * 40));
+  rig.post(rig.write_wr(256 * 40, 1));
+  rig.port().set_tx_room(10);
+  rig.engine().turn(rig.now());
+  int answers = 0;
+  int requests = 0;
+  for (const std::string& line : rig.sent()) (line.find("READ_RESPONSE") == 0 ? answers : requests)++;
+  EXPECT_GE(answers, 5);
+  EXPECT_GE(requests, 5);
+  EXPECT_LE(std::abs(answers - requests), 2);
+}
+
 }  // namespace
 }  // namespace uroce::test

@@ -108,6 +108,9 @@ TEST_P(OpcodeSequence, AcceptedOrRefused) {
                                                        : step.in_write;
   EXPECT_EQ(rig.qp().state(), accepted ? QpState::kRts : QpState::kErr) << opcode_name(p.bth.opcode);
   const auto sent = rig.sent();
+  if (!accepted) {
+    EXPECT_EQ(rig.observer().responder_errors.at(0).cause, Cause::kRequestMalformed);
+  }
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].find("invalid request") == std::string::npos, accepted) << sent[0];
 }

@@ -112,6 +112,26 @@ TEST(Timeout, AnAtomicIsAskedForAgain) {
   EXPECT_THAT(rig.sent(), ElementsAre("FETCH_ADD 000200 ack"));
 }
 
+/// The time counts from when a packet leaves: a port that is full is not a peer that is gone.
+TEST(Timeout, ARetransmissionThatCannotLeaveCostsNothing) {
+  Rig rig;  // retry_cnt 3
+  rig.post(rig.send_wr(16, 1));
+  rig.post(rig.send_wr(16, 2));
+  rig.sent();
+  rig.port().set_tx_room(0);
+  for (int i = 0; i < 20; i++) rig.advance(milliseconds(2));
+  EXPECT_THAT(rig.completed(), IsEmpty());
+  EXPECT_EQ(rig.qp().requester().retries_left(), 2);
+  rig.arrive(ack(0x200, 1));  // the first answer was only late; the second packet has to be sent again still
+  for (int i = 0; i < 20; i++) rig.advance(milliseconds(2));
+  EXPECT_THAT(rig.completed(), ElementsAre("send 1: success"));
+  rig.port().set_tx_room(64);
+  rig.turn();
+  EXPECT_THAT(rig.sent(), ElementsAre("SEND_ONLY 000201 bytes 16 ack"));
+  rig.advance(nanoseconds(1'048'576));
+  EXPECT_THAT(rig.sent(), ElementsAre("SEND_ONLY 000201 bytes 16 ack"));
+}
+
 TEST(Timeout, DestroyedQpHasNoTimer) {
   Rig rig;
   rig.post(rig.send_wr(16, 1));
