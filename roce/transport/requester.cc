@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kAckEvery = 32;  // packets of one message without an ACK request, at most
 constexpr uint32_t kWindowFloor = 8;
-constexpr int32_t kReadAheadMax = 1 << 22;  // PSNs that READs may reserve: a quarter of the circle
+constexpr int32_t kReadAheadMax = 1 << 22;  // PSNs that READs may reserve: a quarter of the circle, but any one alone
 
 }  // namespace
 
@@ -57,7 +57,8 @@ bool Requester::may_send() const {
   if (wqe.needs_response()) {
     // Zero would wait for ever; poll_transmit reports it instead.
     const uint32_t limit = std::max<uint32_t>(context_.attributes.max_rd_atomic, 1);
-    return rd_atomic_in_flight_ < limit && in_flight + static_cast<int32_t>(wqe.packets) < kReadAheadMax;
+    const bool fits = in_flight == 0 || in_flight + static_cast<int32_t>(wqe.packets) < kReadAheadMax;
+    return rd_atomic_in_flight_ < limit && fits;
   }
   if (in_flight >= static_cast<int32_t>(window_)) return false;
   // Without credit a single packet may go, to find out whether there is a receive by now.

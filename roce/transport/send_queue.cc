@@ -48,6 +48,8 @@ bool allowed(WrOpcode opcode, QpType type) {
   }
 }
 
+constexpr uint32_t kPsnsInFlightMax = 1u << 23;
+
 }  // namespace
 
 PostResult SendQueue::post(const SendWr& wr, QpType type, uint32_t mtu) {
@@ -92,6 +94,8 @@ PostResult SendQueue::post(const SendWr& wr, QpType type, uint32_t mtu) {
     wqe.num_sge = wr.num_sge;
   }
   if (!wqe.is_local()) wqe.packets = wqe.length == 0 ? 1 : (wqe.length + mtu - 1) / mtu;
+  // All of a READ's responses are in flight at once, and half the circle of PSNs is the past.
+  if (wqe.is_read() && wqe.packets >= kPsnsInFlightMax) return PostResult::kTooLong;
   ring_.push();
   return PostResult::kOk;
 }

@@ -346,6 +346,29 @@ TEST(Requester, NoMoreReadsAndAtomicsThanNegotiated) {
   EXPECT_THAT(rig.sent(), ElementsAre("FETCH_ADD 000203 ack"));
 }
 
+/// A READ takes as many sequence numbers as it has responses, and only half the circle can be in flight.
+TEST(Requester, TheLongestReads) {
+  constexpr uint32_t kMax = (1u << 31) - 256;  // at 256 bytes a packet
+  for (const uint32_t bytes : {1u << 30, kMax}) {
+    Rig rig;
+    rig.post(rig.send_wr(4, 1));
+    const Sge sge{rig.local_sge(0, 0).addr, bytes, rig.lkey()};
+    SendWr wr = rig.read_wr(0, 2);
+    wr.sges = &sge;
+    ASSERT_EQ(rig.post(wr), PostResult::kOk);
+    rig.sent();
+    rig.arrive(ack(0x200, 1));
+    EXPECT_THAT(rig.sent(), ElementsAre("READ_REQUEST 000201 va 1000 len " + std::to_string(bytes) + " ack"));
+    rig.advance(milliseconds(2));
+    EXPECT_THAT(rig.sent(), ElementsAre("READ_REQUEST 000201 va 1000 len " + std::to_string(bytes) + " ack"));
+  }
+  Rig rig;
+  const Sge sge{rig.local_sge(0, 0).addr, kMax + 1, rig.lkey()};
+  SendWr wr = rig.read_wr(0, 2);
+  wr.sges = &sge;
+  EXPECT_EQ(rig.post(wr), PostResult::kTooLong);
+}
+
 TEST(Requester, WithNoReadsNegotiatedAReadFails) {
   RigOptions options;
   options.attributes.max_rd_atomic = 0;
