@@ -24,7 +24,7 @@ constexpr Duration kCheckUp = milliseconds(100);
 constexpr Duration kCheckDown = milliseconds(10);
 // A peer that is stopped or waits for its CPU keeps its ring full. Its frames wait: the transport's own timers go on
 // and end in an error, and services without retransmission lose nothing to a busy machine.
-constexpr unsigned kStuckChecks = 300;
+constexpr unsigned kStuckChecks = 100;
 
 }  // namespace
 
@@ -113,8 +113,11 @@ DpdkPort::~DpdkPort() {
   drop_pending(counters_.tx_dropped_no_link);
   if (stock_count_ != 0) rte_pktmbuf_free_bulk(stock_.data(), stock_count_);
   if (started_) rte_eth_dev_stop(options_.port_id);
-  rte_eth_dev_close(options_.port_id);
-  rte_mempool_free(pool_);
+  rte_eth_dev_info info{};
+  if (options_.unplug && rte_eth_dev_info_get(options_.port_id, &info) == 0) {
+    rte_dev_remove(info.device);
+    rte_mempool_free(pool_);
+  }  // else the queues keep the pool
 }
 
 uint32_t DpdkPort::receive(RxFrame* frames, uint32_t max) {
@@ -192,10 +195,14 @@ void DpdkPort::flush_pending() {
                                                      static_cast<uint16_t>(pending_count_));
   pending_head_ += sent;
   pending_count_ -= sent;
-  if (sent != 0) accepted_since_check_ = true;
+  if (sent != 0) {
+    accepted_since_check_ = true;
+    stuck_ = false;
+  }
   // Nobody at the other end: the frames are lost, as with an unplugged cable, and the transport's timers run.
   if (pending_count_ != 0 && options_.wire) read_link();
   if (pending_count_ != 0 && !link_up_) drop_pending(counters_.tx_dropped_no_link);
+  if (pending_count_ != 0 && stuck_) drop_pending(counters_.tx_dropped_stuck);
 }
 
 void DpdkPort::drop_pending(uint64_t& counter) {
@@ -211,7 +218,10 @@ void DpdkPort::check(Instant now) {
   // error, so after some time the frames are lost instead.
   stuck_checks_ = pending_count_ != 0 && !accepted_since_check_ ? stuck_checks_ + 1 : 0;
   accepted_since_check_ = false;
-  if (stuck_checks_ >= kStuckChecks) drop_pending(counters_.tx_dropped_stuck);
+  if (stuck_checks_ >= kStuckChecks) {
+    stuck_ = true;
+    drop_pending(counters_.tx_dropped_stuck);
+  }
   const bool soon = pending_count_ != 0 || (!link_up_ && connect_attempts_ < 1000);
   next_check_ = now + (soon ? kCheckDown : kCheckUp);
 }

@@ -21,6 +21,7 @@ struct DpdkPortOptions {
   uint32_t mtu = 0;                   // to set on the port; 0: leave it alone
   bool wire = false;                  // net_memif: a peer comes and goes
   bool connects = false;              // net_memif client: has to try again and again
+  bool unplug = true;                 // take the device away in the end; not one that the application plugged in
 };
 
 /// What happened at the port, beyond the engine's counters.
@@ -35,7 +36,7 @@ class DpdkPort final : public Port {
  public:
   /// Configures and starts the port. nullptr and one line in `error` when that cannot be.
   static std::unique_ptr<DpdkPort> start(const DpdkPortOptions& options, std::string& error);
-  /// Stops and closes it.
+  /// Stops it, and closes it unless it is the application's.
   ~DpdkPort() override;
 
   uint32_t receive(RxFrame* frames, uint32_t max) override;
@@ -73,6 +74,7 @@ class DpdkPort final : public Port {
   bool link_up_ = false;
   bool accepted_since_check_ = false;
   unsigned stuck_checks_ = 0;
+  bool stuck_ = false;  // frames that the port does not take at once are dropped until it takes some again
   unsigned connect_attempts_ = 0;
   uint32_t link_speed_mbps_ = 0;
   Instant next_check_{0};

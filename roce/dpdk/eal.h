@@ -11,7 +11,7 @@ namespace uroce {
 
 struct EalOptions {
   std::vector<std::string> extra_args;  // the user's, last
-  std::string pci_device;               // allow this one; "": no PCI at all
+  std::string pci_device;               // allow this one, arguments behind a comma; "": no PCI at all
   Hugepages hugepages = Hugepages::kAuto;
 };
 

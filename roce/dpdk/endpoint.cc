@@ -143,7 +143,7 @@ bool EndpointImpl::share_netdev(std::string& error) {
 /// In the thread that EAL may make its own.
 bool EndpointImpl::open_port(std::string& error) {
   if (!config_.eal_running) {
-    const EalOptions options{config_.eal_args, plan_.spec.kind == PortKind::kPci ? plan_.spec.device : "",
+    const EalOptions options{config_.eal_args, plan_.spec.kind == PortKind::kPci ? plan_.devargs : "",
                              config_.hugepages};
     if (!start_eal(options, error)) return false;
     g_ownership.set_lcore(rte_get_main_lcore());
@@ -172,9 +172,9 @@ bool EndpointImpl::probe(std::string& error) {
     return false;
   const QuietDpdk quiet;
   const std::string name = plan_.spec.kind == PortKind::kWire ? "net_memif0" : plan_.spec.device;
-  // PCI devices are probed while EAL starts.
-  const int rc = plan_.devargs.empty() ? 0 : rte_dev_probe(plan_.devargs.c_str());
-  if (rc != 0 || rte_eth_dev_get_port_by_name(name.c_str(), &plan_.options.port_id) != 0) {
+  // A PCI device is probed while EAL starts, but not when it is opened again.
+  const auto found = [&] { return rte_eth_dev_get_port_by_name(name.c_str(), &plan_.options.port_id) == 0; };
+  if (!found() && (rte_dev_probe(plan_.devargs.c_str()) != 0 || !found())) {
     error = "DPDK cannot open port " + plan_.name;
     if (const std::string last = quiet.first_error(); !last.empty()) error += " (" + last + ")";
     if (const VirtualDriver* driver = find_virtual_driver(plan_.spec.device); driver != nullptr) {
@@ -202,6 +202,7 @@ bool EndpointImpl::make_capture(std::string& error) {
 }
 
 EndpointImpl::~EndpointImpl() {
+  if (g_endpoint.load() != this) return;  // refused, as there was one already
   if (!abandoned_) {
     publish_endpoint(nullptr);
     linger();
@@ -221,8 +222,7 @@ EndpointImpl::~EndpointImpl() {
     static_cast<void>(capture_.release());
     if (thread_.joinable()) thread_.detach();
   }
-  EndpointImpl* self = this;
-  g_endpoint.compare_exchange_strong(self, nullptr);
+  g_endpoint.store(nullptr);
 }
 
 bool EndpointImpl::link_up() const {

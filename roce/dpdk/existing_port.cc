@@ -26,6 +26,7 @@ bool plan_existing_port(const EndpointConfig& config, PortPlan& plan, std::strin
   std::memcpy(plan.identity.mac.bytes.data(), mac.addr_bytes, 6);
   plan.identity.addresses = config.addresses;
   plan.options.port_id = id;
+  plan.options.unplug = false;
   plan.name = rte_dev_name(info.device);
   plan.spec.driver = info.driver_name;
   char netdev_name[64] = {};

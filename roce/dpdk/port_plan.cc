@@ -163,6 +163,7 @@ bool plan_pci(const EndpointConfig& config, PortPlan& plan, std::string& error) 
   }
   plan.identity.addresses = config.addresses;
   plan.name = plan.spec.device;
+  plan.devargs = plan.spec.device + (plan.spec.args.empty() ? "" : ",") + plan.spec.args;
   use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
   plan.options.mtu = plan.max_frame_bytes - kLinkHeaderBytes;
   return true;

@@ -17,7 +17,7 @@ struct PortPlan {
   PortSpec spec;
   EndpointIdentity identity;
   std::string name;     // for people: "memif wire, place 0", "net_af_packet0"
-  std::string devargs;  // for rte_dev_probe; "" for PCI, which EAL probes itself
+  std::string devargs;  // for rte_dev_probe
   std::optional<Netdev> netdev;
   uint32_t max_frame_bytes = 0;  // for the engine
   DpdkPortOptions options;       // but the port's number

@@ -3,8 +3,9 @@
 nor stop, and must be connected again with the next peer.
 
     peer_exit.py WIRE_FLOOD [--rounds N] [--survivor connects]
+    peer_exit.py WIRE_FLOOD --reopens N
 
-Half of the peers are killed, half end by themselves. The survivor listens on the wire, or with `--survivor connects`
+With `--reopens` the peer stays one process that closes its endpoint and opens it again. Else half of the peers are killed, half end by themselves. The survivor listens on the wire, or with `--survivor connects`
 is the end that has to connect again.
 """
 
@@ -21,10 +22,10 @@ import time
 class Flood:
     """One end of the wire, with its last report."""
 
-    def __init__(self, program, runtime_dir, seconds):
+    def __init__(self, program, runtime_dir, *words):
         environment = dict(os.environ, UROCE_RUNTIME_DIR=runtime_dir, UROCE_PORT="memif")
         self.process = subprocess.Popen(
-            [program, str(seconds)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [program, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         if self.process.stdout.readline().strip() != "ready":
             raise RuntimeError(f"{program} did not start: {self.process.stderr.read()}")
@@ -52,21 +53,41 @@ class Flood:
         self.process.wait()
 
 
+def reopen(program, times, runtime_dir):
+    """One process opens and closes its end again and again; the other end sees each of them."""
+    survivor = Flood(program, runtime_dir, "0")
+    peer = Flood(program, runtime_dir, "1", str(times))
+    try:
+        received, links = 0, 0
+        while links < times:
+            received, links = survivor.wait_for_traffic(received, links)
+        peer.process.communicate(timeout=30)
+        assert peer.process.returncode == 0, peer.process.returncode
+        print(f"opened {times} times, {links} links, {received} frames received")
+    finally:
+        survivor.end()
+        peer.end()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program")
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--survivor", choices=["listens", "connects"], default="listens")
+    parser.add_argument("--reopens", type=int, default=0)
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as runtime_dir:
-        peer = Flood(options.program, runtime_dir, 0) if options.survivor == "connects" else None
-        survivor = Flood(options.program, runtime_dir, 0)
+        if options.reopens:
+            reopen(options.program, options.reopens, runtime_dir)
+            return
+        peer = Flood(options.program, runtime_dir, "0") if options.survivor == "connects" else None
+        survivor = Flood(options.program, runtime_dir, "0")
         received, links = 0, 0
         try:
             for number in range(options.rounds):
                 if peer is None:
-                    peer = Flood(options.program, runtime_dir, 0)
+                    peer = Flood(options.program, runtime_dir, "0")
                 received, links = survivor.wait_for_traffic(received, links)
                 # Not always at the same point of a report.
                 time.sleep((number * 37 % 50) / 1000)

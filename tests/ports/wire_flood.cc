@@ -1,9 +1,10 @@
 // One end of a wire that is full of traffic: sends frames that are no RoCE as fast as the port takes them, and counts
 // what arrives. peer_exit.py ends one of two while both are busy.
 //
-//   wire_flood SECONDS    (configured by UROCE_* like every endpoint; 0: until it is killed)
+//   wire_flood SECONDS [OPENS]    (configured by UROCE_* like every endpoint; 0: until it is killed)
 //
-// Prints "ready", then ten times a second "received N sent N links N". SIGTERM ends it in order.
+// Closes the endpoint and opens it again until it was open OPENS times. Prints "ready", then ten times a second
+// "received N sent N links N". SIGTERM ends it in order.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -31,10 +32,8 @@ uint32_t send_burst(EndpointImpl& endpoint) {
   return count;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const long seconds = argc > 1 ? std::atol(argv[1]) : 1;
+/// Opens the endpoint, floods, closes it. False when it could not be opened.
+bool flood(long seconds) {
   EndpointConfig config;
   std::string error;
   Observer observer;
@@ -42,18 +41,17 @@ int main(int argc, char** argv) {
   if (endpoint_config_from_environment(config, error)) endpoint = Endpoint::open(config, observer, error);
   if (!endpoint) {
     std::fprintf(stderr, "%s\n", error.c_str());
-    return 1;
+    return false;
   }
   auto& impl = static_cast<EndpointImpl&>(*endpoint);
-  std::signal(SIGTERM, [](int) { g_stop = 1; });
   std::printf("ready\n");
   std::fflush(stdout);
   uint64_t sent = 0;
   const Instant start = endpoint->now();
   Instant report = start + milliseconds(100);
-  while (!g_stop && (seconds == 0 || endpoint->now() < start + milliseconds(1000) * seconds)) {
+  while (g_stop == 0 && (seconds == 0 || endpoint->now() < start + milliseconds(1000) * seconds)) {
     {
-      EngineLock owner(*endpoint);
+      const EngineLock owner(*endpoint);
       sent += send_burst(impl);
       endpoint->drive();
     }
@@ -63,6 +61,18 @@ int main(int argc, char** argv) {
     std::printf("received %lu sent %lu links %lu\n", owner->counters().rx_drop_not_roce, sent,
                 impl.port().counters().link_ups);
     std::fflush(stdout);
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const long seconds = argc > 1 ? std::atol(argv[1]) : 1;
+  const long opens = argc > 2 ? std::atol(argv[2]) : 1;
+  std::signal(SIGTERM, [](int) { g_stop = 1; });
+  for (long i = 0; i < opens; i++) {
+    if (!flood(seconds)) return 1;
   }
   return 0;
 }
