@@ -183,6 +183,26 @@ TEST(ResponderChecks, LastPacketWithoutPayload) {
   expect_refused(rig, send(kOpSendLast, 0x101, 0), "NAK 000101 invalid request msn 0");
 }
 
+TEST(ResponderChecks, PadCountThatDoesNotFitThePayload) {
+  // Payload and padding together must be a multiple of four bytes, with as little padding as that takes.
+  for (uint32_t bytes = 0; bytes <= 12; bytes++) {
+    for (uint8_t pad = 0; pad <= 3 && pad <= bytes; pad++) {
+      Rig rig;
+      rig.receive(1);
+      Bth bth = send(kOpSendOnly, 0x100, 0).bth;
+      bth.dest_qp = rig.qp().qpn();
+      bth.pad_count = pad;
+      Bytes body;
+      append(body, bth);
+      body.resize(body.size() + bytes);
+      rig.arrive(frame_of(rig.path_from_peer(), body));
+      const bool fits = bytes % 4 == 0;
+      EXPECT_EQ(rig.qp().state(), fits ? QpState::kRts : QpState::kErr) << bytes << " " << int{pad};
+      EXPECT_THAT(rig.sent(), ElementsAre(fits ? "ACK 000100 msn 1" : kInvalid));
+    }
+  }
+}
+
 TEST(ResponderChecks, SendLongerThanItsReceive) {
   Rig rig;
   rig.receive(1, 300);
