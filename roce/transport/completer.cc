@@ -120,13 +120,14 @@ bool Requester::acknowledge(Psn upto, Instant now) {
 /// The peer got further: retry counters and the timer start afresh, and a cursor that was overtaken catches up.
 void Requester::progress(Instant now) {
   implied_nak_ = false;
+  timeouts_ = 0;
   retry_left_ = context_.attributes.retry_cnt;
   rnr_left_ = context_.attributes.rnr_retry;
   window_ = std::min(window_ + 1, context_.env.window_packets);
   if (next_psn_.before(una_)) rewind();
   // What has to be sent again starts the timer when it leaves.
   const bool waits = una_ != next_psn_ && context_.attributes.timeout != 0;
-  deadline_ = waits ? now + ack_timeout(context_.attributes.timeout) : Instant::never();
+  deadline_ = waits ? now + answer_time() : Instant::never();
 }
 
 void Requester::implied_nak(Instant now) {

@@ -34,6 +34,7 @@ void Requester::start() {
 void Requester::reset() {
   deadline_ = rnr_until_ = Instant::never();
   rnr_wait_ = implied_nak_ = false;
+  timeouts_ = 0;
   local_error_ = Cause::kNone;
   una_ = high_psn_ = next_psn_;
   cursor_ = ring_.head();
@@ -140,7 +141,7 @@ void Requester::advance_cursor(const SendWqe& wqe, Instant now) {
   }
   if (high_psn_.before(next_psn_)) high_psn_ = next_psn_;
   if (deadline_ == Instant::never() && context_.attributes.timeout != 0) {
-    deadline_ = now + ack_timeout(context_.attributes.timeout);
+    deadline_ = now + answer_time();
   }
 }
 
@@ -179,10 +180,16 @@ void Requester::on_timeout(Instant now) {
   deadline_ = Instant::never();
   if (una_ == high_psn_) return;
   context_.counters().local_ack_timeout_err++;
+  if (timeouts_ < 2) timeouts_++;
   implied_nak_ = false;
   shrink_window();
   retry(context_.path_resolved ? Cause::kTimeout : Cause::kPeerUnresolved, now);
 }
+
+/// How long to wait for an answer: once, twice, then four times the timeout that was asked for. The specification lets
+/// the timer run up to four times as long. A peer in software that waits for a CPU has more time before it is given up,
+/// and the first retransmission is as prompt as it can be.
+Duration Requester::answer_time() const { return ack_timeout(context_.attributes.timeout) * (1 << timeouts_); }
 
 Instant Requester::next_timeout() const { return rnr_wait_ ? rnr_until_ : deadline_; }
 

@@ -57,6 +57,7 @@ class Requester {
   void set_local_error(Cause cause, Instant now);
   void rewind();
   void shrink_window();
+  Duration answer_time() const;
 
   // completer.cc
   bool outstanding(Psn psn) const { return distance(una_, psn) >= 0 && psn.before(high_psn_); }
@@ -89,6 +90,7 @@ class Requester {
   uint32_t window_ = 0;
 
   Instant deadline_ = Instant::never();  // local ACK timeout
+  uint8_t timeouts_ = 0;                 // since the peer last got further
   Instant rnr_until_ = Instant::never();
   bool rnr_wait_ = false;
   bool implied_nak_ = false;  // this gap was already asked for again
