@@ -16,21 +16,20 @@
 #endif
 
 // net_af_xdp: libbpf and libxdp. net_pcap: libpcap.
-#define BPF_FUNCTIONS(X)                                                                                  \
-  X(bpf_map__fd)                                                                                          \
-  X(bpf_map_update_elem)                                                                                  \
-  X(bpf_object__close) X(bpf_object__find_map_by_name) X(bpf_object__load) X(bpf_object__next_program)    \
-      X(bpf_object__open_file) X(bpf_program__fd) X(bpf_xdp_attach) X(bpf_xdp_detach) X(bpf_xdp_query_id) \
-          X(libbpf_get_error)
+// clang-format off: it cannot make up its mind about lists like these
+// clang-format off
+#define BPF_FUNCTIONS(X) \
+  X(bpf_map__fd) X(bpf_map_update_elem) X(bpf_object__close) X(bpf_object__find_map_by_name) X(bpf_object__load) \
+  X(bpf_object__next_program) X(bpf_object__open_file) X(bpf_program__fd) X(bpf_xdp_attach) X(bpf_xdp_detach) \
+  X(bpf_xdp_query_id) X(libbpf_get_error)
 #define XDP_FUNCTIONS(X) \
-  X(xsk_socket__create)  \
-  X(xsk_socket__create_shared) X(xsk_socket__delete) X(xsk_socket__fd) X(xsk_umem__create) X(xsk_umem__delete)
-#define PCAP_FUNCTIONS(X)                                                                               \
-  X(pcap_close)                                                                                         \
-  X(pcap_dump)                                                                                          \
-  X(pcap_dump_close) X(pcap_dump_flush) X(pcap_dump_open) X(pcap_geterr) X(pcap_next) X(pcap_next_ex)   \
-      X(pcap_open_dead_with_tstamp_precision) X(pcap_open_live) X(pcap_open_offline) X(pcap_sendpacket) \
-          X(pcap_setdirection) X(pcap_setnonblock) X(pcap_stats)
+  X(xsk_socket__create) X(xsk_socket__create_shared) X(xsk_socket__delete) X(xsk_socket__fd) X(xsk_umem__create) \
+  X(xsk_umem__delete)
+#define PCAP_FUNCTIONS(X) \
+  X(pcap_close) X(pcap_dump) X(pcap_dump_close) X(pcap_dump_flush) X(pcap_dump_open) X(pcap_geterr) X(pcap_next) \
+  X(pcap_next_ex) X(pcap_open_dead_with_tstamp_precision) X(pcap_open_live) X(pcap_open_offline) X(pcap_sendpacket) \
+  X(pcap_setdirection) X(pcap_setnonblock) X(pcap_stats)
+// clang-format on
 
 // The function is a jump through its slot; `endbr64` first, as its address is taken.
 #define DEFINE_JUMP(name)                                                                           \
