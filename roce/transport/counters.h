@@ -19,14 +19,14 @@
   X(req_remote_invalid_request) X(req_remote_access_errors) X(resp_remote_access_errors) \
   X(resp_cqe_flush_error) X(req_cqe_flush_error) X(rx_icrc_encapsulated) \
   X(sent_acks) X(sent_naks) X(sent_rnr_naks) X(retransmits) \
-  X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) \
+  X(np_ecn_marked_roce_packets) X(rp_cnp_handled) \
   /* received and dropped: why */ \
   X(rx_drop_not_roce) X(rx_drop_truncated) X(rx_drop_bad_ip_header) X(rx_drop_fragmented) \
   X(rx_drop_length_mismatch) X(rx_drop_unknown_opcode) X(rx_drop_bad_tver) X(rx_drop_bad_pad) \
   X(rx_drop_unexpected_payload) X(rx_drop_not_for_us) X(rx_drop_no_qp) X(rx_drop_qp_service) X(rx_drop_qp_state) \
   X(rx_drop_wrong_peer) X(rx_drop_bad_pkey) X(rx_drop_bad_qkey) X(rx_drop_ghost_ack) X(rx_drop_reserved_syndrome) \
-  X(rx_drop_rnr_wait) X(rx_drop_after_nak) X(rx_drop_bad_duplicate) X(rx_drop_uc_sequence) X(rx_drop_no_receive) \
-  X(rx_drop_ud_length) X(rx_drop_unexpected_response) X(rx_drop_too_long) \
+  X(rx_drop_after_nak) X(rx_drop_bad_duplicate) X(rx_drop_uc_sequence) X(rx_drop_no_receive) \
+  X(rx_drop_ud_length) X(rx_drop_unexpected_response) \
   /* the port and its neighbours */ \
   X(tx_port_full) X(tx_neighbour_unresolved) X(arp_rx) X(arp_tx) X(nd_rx) X(nd_tx) X(echo_replies) \
   X(address_conflicts) X(loopback_packets) X(loopback_full)
