@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Prints "PASSED FAILED SKIPPED" of one `meson test` run, given the path of its logs without extension.
+"""Prints "PASSED FAILED SKIPPED" of one `meson test` run, given the path of its logs without extension; with --failed,
+the names of the tests that failed.
 
 A GoogleTest program counts with each of its cases when it passed; anything else, and a program that failed as a whole
 (crash, timeout), counts once.
@@ -54,5 +55,13 @@ def totals(base):
     return passed, failed, skipped
 
 
+def failed_names(base):
+    runs = map(json.loads, pathlib.Path(base + ".json").read_text().splitlines())
+    return [run["name"].split(" / ")[-1] for run in runs if run["result"] not in PASSED | SKIPPED]
+
+
 if __name__ == "__main__":
-    print(*totals(sys.argv[1]))
+    if sys.argv[1] == "--failed":
+        print(*failed_names(sys.argv[2]))
+    else:
+        print(*totals(sys.argv[1]))
