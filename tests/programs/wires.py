@@ -41,6 +41,11 @@ def _ip(*words):
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
 
+def _make_namespace(space):
+    _ip("netns", "add", space)
+    _ip("netns", "exec", space, "true")  # made is not yet usable, in some containers
+
+
 class VethWire:
     """Two namespaces and a veth pair, removed afterwards. Side 0 is the server, side 1 the client."""
 
@@ -58,7 +63,7 @@ class VethWire:
     def __enter__(self):
         try:
             for space in self._spaces:
-                _ip("netns", "add", space)
+                _make_namespace(space)
         except subprocess.CalledProcessError as error:
             self.__exit__()
             raise Skip(f"no network namespaces here: {error.stderr.strip()}") from error
@@ -125,7 +130,7 @@ class TapWire:
 
     def __enter__(self):
         try:
-            _ip("netns", "add", self._space)
+            _make_namespace(self._space)
             _ip("-n", self._space, "link", "set", "lo", "up")
             _ip("-n", self._space, "link", "add", "bridge0", "type", "bridge")
             _ip("-n", self._space, "link", "set", "bridge0", "up")

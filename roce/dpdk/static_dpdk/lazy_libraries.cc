@@ -16,7 +16,8 @@
 #endif
 
 // net_af_xdp: libbpf and libxdp. net_pcap: libpcap.
-// clang-format off: it cannot make up its mind about lists like these
+// Lists like these have no fixed point in clang-format 14.
+// clang-format off
 // clang-format off
 #define BPF_FUNCTIONS(X) \
   X(bpf_map__fd) X(bpf_map_update_elem) X(bpf_object__close) X(bpf_object__find_map_by_name) X(bpf_object__load) \
