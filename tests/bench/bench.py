@@ -17,6 +17,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "programs"))
@@ -25,6 +26,29 @@ import peers
 from children import Children
 from wires import Skip
 
+PATIENCE_S = 20  # for a quiet machine, before each measurement
+
+
+def idle_share(seconds):
+    """How much of the machine's time was idle during the next `seconds`."""
+    def sample():
+        numbers = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+        return numbers[3], sum(numbers)
+
+    before = sample()
+    time.sleep(seconds)
+    after = sample()
+    return (after[0] - before[0]) / max(1, after[1] - before[1])
+
+
+def wait_until_idle(patience_s):
+    """Lets other work finish first. False when it did not within the patience."""
+    deadline = time.monotonic() + patience_s
+    while idle_share(0.5) < 0.9:
+        if time.monotonic() > deadline:
+            return False
+    return True
+
 
 class Row:
     """One comparison: ours, the peer's, and what the issue asks for."""
@@ -32,19 +56,20 @@ class Row:
     def __init__(self, what, ours, peer, unit, goal, less_is_better=False):
         self.what, self.ours, self.peer = what, ours, peer
         self.unit, self.goal, self.less_is_better = unit, goal, less_is_better
-        self.our_numbers, self.peer_numbers, self.note = [], [], ""
+        self.our_numbers, self.peer_numbers, self.note, self.disturbed = [], [], "", 0
 
     def measure(self, setting):
         try:
-            with Children() as children:
-                self.our_numbers.append(self.ours(setting, children))
-            if self.peer:
+            for contestant, numbers in ((self.ours, self.our_numbers), (self.peer, self.peer_numbers)):
+                if contestant is None:
+                    continue
+                if not wait_until_idle(PATIENCE_S):
+                    self.disturbed += 1
+                    self.note = f"other work ran in {self.disturbed} measurements"
                 with Children() as children:
-                    self.peer_numbers.append(self.peer(setting, children))
+                    numbers.append(contestant(setting, children))
         except (Skip, peers.NoResult) as error:
             self.note = str(error)
-            return False
-        return True
 
     def line(self):
         if not self.our_numbers:
