@@ -51,7 +51,7 @@ def wait_until_idle(patience_s):
 
 
 class Row:
-    """One comparison: ours, the peer's, and what the issue asks for."""
+    """One comparison: ours, the peer's, and the goal."""
 
     def __init__(self, what, ours, peer, unit, goal, less_is_better=False):
         self.what, self.ours, self.peer = what, ours, peer
