@@ -32,8 +32,10 @@ BELOW["dpdk"] = BELOW["engine"] + ["engine"]
 BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "sim"]
 BELOW["verbs_shim"] = BELOW["dpdk"] + ["dpdk"]
 BELOW["pmd/hw"] = []
-BELOW["pmd/card"] = ["pmd/hw"]
-BELOW["pmd/ethdev"] = ["pmd/hw", "pmd/card"]
+BELOW["pmd/vfio_user"] = ["pmd/hw"]
+BELOW["pmd/card"] = ["pmd/hw", "pmd/vfio_user"]
+BELOW["pmd/ethdev"] = ["pmd/hw", "pmd/vfio_user", "pmd/card"]
+BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
 DPDK_ALLOWED = {"dpdk", "apps", "verbs_shim", "pmd/ethdev"}
 VERBS_ALLOWED = {"verbs_shim"}
