@@ -9,7 +9,7 @@
 set -euo pipefail
 
 demo_packages=(
-  g++ meson ninja-build pkg-config python3
+  g++ meson ninja-build pkg-config python3 xz-utils
   libdpdk-dev libibverbs-dev librdmacm-dev libcli11-dev
   ibverbs-utils perftest tshark
 )
