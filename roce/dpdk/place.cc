@@ -85,7 +85,7 @@ MacAddress stable_mac(const std::string& text, uint8_t last_byte) {
   return mac;
 }
 
-std::optional<Place> take_place(const std::string& wire, std::string& error) {
+std::optional<Place> take_place(const std::string& wire, std::string& error, const char* another) {
   const std::lock_guard guard(g_mutex);
   auto& held = held_places();
   if (const auto it = held.find(wire); it != held.end()) return it->second.place;
@@ -124,7 +124,7 @@ std::optional<Place> take_place(const std::string& wire, std::string& error) {
   }
   error = "both places of the shared memory wire" + (wire.empty() ? std::string() : " '" + wire + "'") +
           " are taken, by " + holders[0] + " and " + holders[1] +
-          "; end one of them, or use another wire for your two programs with --port memif:NAME";
+          "; end one of them, or use another wire for your two programs with " + another;
   return std::nullopt;
 }
 

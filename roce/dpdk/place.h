@@ -28,8 +28,8 @@ struct Place {
 };
 
 /// Takes a free place of `wire` for this process, once: asked again, it gives the same one. Nothing and one line in
-/// `error` when both are taken.
-std::optional<Place> take_place(const std::string& wire, std::string& error);
+/// `error` when both are taken; `another` is how a user names another wire.
+std::optional<Place> take_place(const std::string& wire, std::string& error, const char* another = "--port memif:NAME");
 /// Gives up every place of this process. In the child of a fork: closes what it inherited, the parent keeps its places.
 void leave_places();
 

@@ -123,7 +123,48 @@ bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::strin
   return true;
 }
 
+/// A card model in this process whose cable is shared memory: the two ends get their addresses like those of a memif
+/// wire.
+bool plan_card_wire(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+  if (!plan.spec.arg("wire")) plan.spec.args += std::string(plan.spec.args.empty() ? "" : ",") + "wire=shm:uroce";
+  const std::string wire = plan.spec.arg("wire")->substr(std::strlen("shm:"));
+  if (wire.empty() || !valid_wire_name("card-" + wire)) {
+    error = "port " + plan.spec.device + ": wire=shm:NAME wants a name of 1 to 27 letters, digits, '-', '_' or '.'";
+    return false;
+  }
+  const auto place = take_place("card-" + wire, error, "wire=shm:NAME");
+  if (!place) return false;
+  plan.identity.mac = place->mac;
+  if (config.addresses.empty()) plan.identity.addresses = {place->address};
+  plan.options.wire = true;
+  return true;
+}
+
+bool plan_card(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+  plan.identity.mac = stable_mac(place_in_the_world() + plan.spec.device + plan.spec.args, 0x01);
+  plan.identity.addresses = config.addresses;
+  const bool is_inline = plan.spec.arg("card").value_or("inline") == "inline";
+  const bool shared_memory = plan.spec.arg("wire").value_or("shm:").rfind("shm:", 0) == 0;
+  if (is_inline && shared_memory && !plan_card_wire(config, plan, error)) return false;
+  if (const auto mac = plan.spec.arg("mac")) {
+    const auto given = parse_mac(*mac);
+    if (!given) {
+      error = "port " + plan.spec.device + ": '" + *mac + "' is not a MAC address, such as 02:00:00:00:00:01";
+      return false;
+    }
+    plan.identity.mac = *given;
+  } else {
+    plan.spec.args += std::string(plan.spec.args.empty() ? "" : ",") + "mac=" + to_string(plan.identity.mac);
+  }
+  use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
+  plan.options.mtu = plan.max_frame_bytes - kLinkHeaderBytes;
+  plan.name = plan.spec.device;
+  plan.devargs = plan.spec.device + "," + plan.spec.args;
+  return true;
+}
+
 bool plan_virtual(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+  if (plan.spec.driver == "net_mqnic") return plan_card(config, plan, error);
   if (!check_rights(plan, error)) return false;
   const VirtualDriver* driver = find_virtual_driver(plan.spec.device);
   if (driver->shares_netdev && !plan.spec.netdev.empty()) {

@@ -9,6 +9,7 @@ namespace uroce {
 namespace {
 
 constexpr std::array kDrivers = {
+    VirtualDriver{"net_mqnic", nullptr, false, false, "net_mqnic0,card=inline,wire=shm:NAME"},
     VirtualDriver{"net_memif", nullptr, false, false, "net_memif0,role=client,socket=/run/x.sock,socket-abstract=no"},
     VirtualDriver{"net_af_packet", "iface", true, true, "net_af_packet0,iface=eth0"},
     VirtualDriver{"net_af_xdp", "iface", true, true, "net_af_xdp0,iface=eth0"},
@@ -105,7 +106,7 @@ std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& er
   if (driver == nullptr) {
     error = "port '" + text +
             "': no such driver; a port is memif, memif:NAME, a PCI address such as 0000:03:00.0, or one of " +
-            known_drivers() + " with its arguments, for example " + kDrivers[1].example;
+            known_drivers() + " with its arguments, for example " + find_virtual_driver("net_af_packet")->example;
     return std::nullopt;
   }
   spec.driver = driver->name;

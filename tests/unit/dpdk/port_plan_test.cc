@@ -44,6 +44,35 @@ TEST_F(PlanTest, TheMtuBoundsFrames) {
   EXPECT_EQ(plan_.max_frame_bytes, 1518u);
 }
 
+TEST_F(PlanTest, ACardOnASharedMemoryWireHasAPlaceOfItsOwn) {
+  ASSERT_TRUE(plan("net_mqnic0,card=inline,wire=shm:blue")) << error_;
+  EXPECT_EQ(plan_.max_frame_bytes, 4224u);
+  EXPECT_EQ(plan_.options.mtu, 4206u);
+  EXPECT_TRUE(plan_.options.wire);
+  EXPECT_EQ(plan_.devargs,
+            "net_mqnic0,card=inline,wire=shm:blue,mac=" + to_string(take_place("card-blue", error_)->mac));
+  EXPECT_EQ(to_string(plan_.identity.addresses.at(0)), "198.18.0.1/24");
+}
+
+TEST_F(PlanTest, ACardHasAWireWithoutNamingIt) {
+  ASSERT_TRUE(plan("net_mqnic0")) << error_;
+  EXPECT_EQ(plan_.devargs.rfind("net_mqnic0,wire=shm:uroce,mac=", 0), 0u) << plan_.devargs;
+}
+
+TEST_F(PlanTest, ACardInAnotherProcessKeepsItsArguments) {
+  ASSERT_TRUE(plan("net_mqnic0,card=vfio-user,socket=/run/card.sock,mac=02:00:00:00:00:07")) << error_;
+  EXPECT_EQ(plan_.devargs, "net_mqnic0,card=vfio-user,socket=/run/card.sock,mac=02:00:00:00:00:07");
+  EXPECT_EQ(to_string(plan_.identity.mac), "02:00:00:00:00:07");
+  EXPECT_FALSE(plan_.options.wire);
+}
+
+TEST_F(PlanTest, ACardWithArgumentsThatCannotBe) {
+  EXPECT_FALSE(plan("net_mqnic0,wire=shm:a/b"));
+  EXPECT_NE(error_.find("wire=shm:NAME"), std::string::npos) << error_;
+  EXPECT_FALSE(plan("net_mqnic0,mac=dog"));
+  EXPECT_NE(error_.find("'dog' is not a MAC address"), std::string::npos) << error_;
+}
+
 TEST_F(PlanTest, AnInterfaceThatIsNotThere) {
   if (!plan("net_af_packet0,iface=uroce-nope")) {
     EXPECT_TRUE(error_.find("uroce-nope") != std::string::npos || error_.find("rights") != std::string::npos) << error_;
