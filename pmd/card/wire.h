@@ -15,6 +15,12 @@ class Wire {
   /// Somebody is at the other end. Asked often: must be cheap.
   virtual bool connected() = 0;
 
+  /// Which end of the cable this is, 0 or 1, when the two can tell: a driver gives them different MAC addresses.
+  virtual unsigned end() const { return 0; }
+
+  /// The card says when its port starts and stops to receive. For wires that play something: a real peer does not care.
+  virtual void set_receiving(bool receiving) { (void)receiving; }
+
   /// Room for one frame of up to `bytes` bytes, to be filled and given back with `commit`. Empty: the wire takes no
   /// more now, and the card keeps its packet. Without anybody at the other end frames are taken and lost.
   virtual std::span<uint8_t> reserve(size_t bytes) = 0;

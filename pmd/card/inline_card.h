@@ -1,0 +1,63 @@
+// The card model in the driver's own process: it works when the driver lets it, in `run`.
+//
+// Everything in one object: the card, its wires, the host's memory as the card sees it, and the doorbell words. Any
+// thread may call anything. Configuration waits for its turn; `run` does not: while one thread works the card, the
+// others return at once, and what they rang is seen before the first one leaves.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "pmd/card/card.h"
+#include "pmd/card/host_memory.h"
+#include "pmd/card/wire.h"
+#include "pmd/hw/bus.h"
+
+namespace mqnic::card {
+
+class InlineCard final : public Bus {
+ public:
+  /// Frames that one `run` moves on each port and in each direction: about one burst, so that a host that refills its
+  /// ring after every burst always has room for them.
+  static constexpr uint32_t kFramesPerRun = 32;
+
+  /// One wire for each port, interface by interface; missing ones and nullptr: nothing is plugged in.
+  InlineCard(const CardConfig& config, std::vector<std::unique_ptr<Wire>> wires, std::string name = "inline");
+  ~InlineCard() override;
+
+  std::string name() const override { return name_; }
+  size_t bar_bytes() const override;
+  uint32_t read32(uint32_t offset) override;
+  void write32(uint32_t offset, uint32_t value) override;
+  volatile uint32_t* doorbell_word(unsigned interface, QueueKind kind, unsigned queue,
+                                   uint32_t register_offset) override;
+  bool needs_run() const override { return true; }
+  void run() override;
+  int map_memory(void* address, size_t bytes, int fd, uint64_t fd_offset) override;
+  int unmap_memory(void* address, size_t bytes) override;
+
+  /// Which end of its cable port `port` holds (Wire::end). Ports are counted over all interfaces.
+  unsigned wire_end(unsigned port) const;
+  /// Somebody is at the other end of the cable. As of the last `run`.
+  bool link_up(unsigned port);
+
+  /// What the card saw and has no register for.
+  CardReport report();
+  std::vector<std::string> take_messages();
+  /// Surprise removal: every register reads all-ones from now on.
+  void remove();
+
+ private:
+  std::string name_;
+  std::mutex mutex_;                // guards everything below
+  std::atomic<bool> again_{false};  // somebody wanted to run the card while it ran
+  std::vector<std::unique_ptr<Wire>> wires_;
+  std::vector<uint32_t> doorbells_;
+  HostMemory memory_;
+  Card card_;
+};
+
+}  // namespace mqnic::card
