@@ -17,11 +17,11 @@ check_packages=(
   "${demo_packages[@]}"
   clang clang-format clang-tidy libclang-rt-14-dev shellcheck git
   libgtest-dev libgmock-dev python3-scapy libisal-dev zlib1g-dev
-  iproute2 procps
+  dpdk-dev iproute2 procps
 )
 bench_packages=(
   "${check_packages[@]}"
-  dpdk-dev iperf3 ucx-utils ethtool
+  iperf3 ucx-utils ethtool
 )
 
 case "${1:-demo}" in

@@ -153,5 +153,31 @@ def _other_ports():
         yield perftest("ib_send_lat", f"_{wire}", wire=wire, suite="veth")
 
 
+# One of each program and transport: run by every check. The rest on cards is for the long suite.
+CARD_SHORT = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong",
+              "ibv_rc_pingpong_large", "ibv_rc_pingpong_ipv6", "ibv_rc_pingpong_vlan", "ibv_rc_pingpong_hugepages",
+              "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat",
+              "ib_atomic_lat", "ib_send_bw_ud", "ib_send_bw_uc", "ib_send_bw_events", "ib_write_bw_qp16",
+              "ib_write_bw_both_ways", "ib_send_bw_all_sizes_short"}
+
+
+def _on_cards(cases):
+    """Every program that runs over the default wire runs over two cards joined by a cable."""
+    for case in cases:
+        if case.wire == "memif" and not case.refused and case.suite == "programs":
+            suite = "card" if case.name in CARD_SHORT else "long"
+            yield dataclasses.replace(case, name=case.name + "_card", wire="card", suite=suite)
+
+
+def _on_served_cards():
+    more = {"wire": "card_server", "suite": "card", "timeout_s": 60}
+    # The addresses follow from the cards' MAC addresses: GID 0. Each process has a card in another process to talk to.
+    yield pingpong("rc", "_card_server", "-g", "0", "-c", **more)
+    yield pingpong("ud", "_card_server", "-g", "0", **more)
+    yield perftest("ib_write_bw", "_card_server", "-x", "0", "-n", "1000", **more)
+    yield perftest("ib_send_lat", "_card_server", "-x", "0", "-n", "200", **more)
+
+
 def all_cases():
-    return [*_pingpongs(), *_perftests(), *_addressed(), *_other_ports()]
+    cases = [*_pingpongs(), *_perftests(), *_addressed(), *_other_ports()]
+    return [*cases, *_on_cards(cases), *_on_served_cards()]

@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True
 
 import faults
 import singles
+import wires
 from cases import all_cases, check_result
 from children import free_tcp_port, wait_for_listener
 from outputs import trouble
@@ -75,6 +76,8 @@ def run_case(case, uroce):
         raise Skip(f"{case.program} is not installed")
     if case.wire == "xdp" and "af_xdp" not in drivers(uroce):
         raise Skip("this build has no net_af_xdp")
+    if case.wire.startswith("card") and "mqnic" not in drivers(uroce):
+        raise Skip("this build has no net_mqnic")
     with session_on(uroce, case.wire, case.needs) as session:
         (run_refused if case.refused else run_pair)(case, session)
 
@@ -111,6 +114,7 @@ def main():
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     tests = all_tests()
+    wires.build_directory = pathlib.Path(arguments.uroce).resolve().parent.parent
     if arguments.list:
         for name, (suite, timeout_s, _) in tests.items():
             print(f"{name} {suite} {timeout_s}")

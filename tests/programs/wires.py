@@ -1,8 +1,10 @@
 """What two endpoints of a test are joined by: shared memory, or a veth pair between two network namespaces."""
 
 import os
+import pathlib
 import shutil
 import subprocess
+import tempfile
 import time
 
 SKIP = 77  # exit code that Meson counts as "skipped"
@@ -161,4 +163,52 @@ class TapWire:
                 time.sleep(0.01)
 
 
-WIRES = {"memif": MemifWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}
+class CardWire(MemifWire):
+    """Two models of the FPGA card, each in the process that uses it, joined by a cable of shared memory."""
+
+    def port(self, _side):
+        return f"net_mqnic0,card=inline,wire=shm:{self._name}"
+
+
+class CardServerWire(MemifWire):
+    """Two models of the FPGA card, each in a process of its own that serves it over vfio-user."""
+
+    def __init__(self):
+        super().__init__()
+        self._folder = tempfile.TemporaryDirectory(prefix="uroce-cards-")
+        self._servers = []
+
+    def __enter__(self):
+        for side in (0, 1):
+            self._servers.append(subprocess.Popen(
+                [find_built("apps/mqnic-card"), "--socket", self._socket(side), "--wire", f"shm:{self._name}"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
+        deadline = time.monotonic() + 10
+        while not all(os.path.exists(self._socket(side)) for side in (0, 1)):
+            if time.monotonic() > deadline or any(server.poll() is not None for server in self._servers):
+                self.__exit__()
+                raise RuntimeError("mqnic-card did not start")
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *exception):
+        for server in self._servers:
+            server.terminate()
+            server.wait(10)
+        self._folder.cleanup()
+
+    def _socket(self, side):
+        return f"{self._folder.name}/{side}.sock"
+
+    def port(self, side):
+        return f"net_mqnic0,card=vfio-user,socket={self._socket(side)}"
+
+
+def find_built(path):
+    """A file of the build directory that the launcher under test is in."""
+    return str(build_directory / path)
+
+
+build_directory = pathlib.Path()  # set by who runs the tests
+
+WIRES = {"card": CardWire, "card_server": CardServerWire, "memif": MemifWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}

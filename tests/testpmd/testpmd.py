@@ -1,0 +1,350 @@
+#!/usr/bin/env python3
+"""What dpdk-testpmd does with net_mqnic, each mode and each command a test.
+
+    testpmd.py --list                           the names of the tests
+    testpmd.py PLUGIN MQNIC-CARD NAME...        runs these; exit 0 passed, 1 failed, 77 skipped
+"""
+
+import re
+import sys
+import time
+
+sys.dont_write_bytecode = True
+
+import frames
+from harness import CardServer, Failure, Testpmd, expect, main
+from toeplitz import hash_ipv4
+
+TESTS = {}
+
+
+def test(function):
+    TESTS["testpmd_" + function.__name__] = function
+    return function
+
+
+def two_cards(bench, *options, knobs="", **more):
+    """Two cards in one process, joined by a cable: what one forwards arrives at the other, for ever."""
+    card = f"card=inline,wire=shm:{bench.wire}{knobs}"
+    return Testpmd(bench, [card, card], *options, **more)
+
+
+def player(bench, sent, *options, knobs="", **more):
+    """Card 0 plays frames from a file, card 1 records what it is given."""
+    frames.write(bench.path / "in.pcap", sent)
+    return Testpmd(bench, [f"card=inline,wire=pcap:{bench.path}/in.pcap{knobs}", f"card=inline,wire=pcap::{bench.path}/out.pcap"],
+                   *options, **more)
+
+
+def play_through(bench, testpmd, count):
+    """Forwards until `count` frames have left through card 1; the recorded ones."""
+    testpmd("start")
+    testpmd.wait_for(f"{count} forwarded frames", lambda: testpmd.stats(1)["TX-packets"] >= count)
+    testpmd.close_without_leak()
+    return frames.read(bench.path / "out.pcap")
+
+
+def circulate(testpmd, at_least=2000):
+    """Frames go round and round between the two cards."""
+    testpmd("start tx_first")
+    for port in (0, 1):
+        testpmd.wait_for("frames that go round", lambda: testpmd.stats(port)["RX-packets"] > at_least)
+    for port in (0, 1):
+        counts = testpmd.stats(port)
+        expect(counts["RX-errors"] == 0 and counts["TX-errors"] == 0, f"errors: {counts}")
+
+
+@test
+def io(bench):
+    testpmd = two_cards(bench)
+    testpmd("set fwd io")
+    circulate(testpmd)
+    testpmd.close_without_leak()
+
+
+@test
+def mac(bench):
+    testpmd = two_cards(bench)
+    testpmd("set fwd mac")
+    circulate(testpmd)
+    testpmd.close_without_leak()
+
+
+@test
+def rxonly_and_txonly(bench):
+    card = f"card=inline,wire=shm:{bench.wire}"
+    receiver = Testpmd(bench, [card], cores="0,1")
+    sender = Testpmd(bench, [card], cores="1,0")
+    receiver("set fwd rxonly")
+    receiver("start")
+    sender("set fwd txonly")
+    sender("start")
+    receiver.wait_for("received frames", lambda: receiver.stats(0)["RX-packets"] > 5000)
+    sender.close_without_leak()
+    time.sleep(0.2)
+    counts = receiver.stats(0)
+    expect(counts["RX-bytes"] == 64 * counts["RX-packets"], f"not the 64-byte frames that were sent: {counts}")
+    receiver.close_without_leak()
+
+
+@test
+def csum(bench):
+    """Wrong layer 4 checksums come in, right ones that the card has computed go out."""
+    sent, right = frames.with_checksums(80, damaged=True)
+    testpmd = player(bench, sent)
+    testpmd("port stop all")
+    for port in (0, 1):
+        testpmd(f"csum set udp hw {port}")
+        testpmd(f"csum set tcp hw {port}")
+        testpmd(f"csum set ip sw {port}")
+    testpmd("port start all")
+    testpmd("set fwd csum")
+    got = play_through(bench, testpmd, len(sent))
+    # The forwarding engine writes the MAC addresses too.
+    expect([frame[12:] for frame in got] == [frame[12:] for frame in right], difference(right, got, skip=12))
+
+
+def difference(wanted, got, skip=0):
+    if len(wanted) != len(got):
+        return f"{len(got)} frames instead of {len(wanted)}"
+    for number, (one, other) in enumerate(zip(wanted, got)):
+        if one[skip:] != other[skip:]:
+            return f"frame {number} is {len(other)} bytes {other[:80].hex()}..., not {len(one)} bytes {one[:80].hex()}..."
+    return "no difference"
+
+
+def bad_checksums(text):
+    return sum(int(value) for value in re.findall(r"Bad-l4csum: (\d+)", text))
+
+
+@test
+def rx_checksum_verdicts(bench):
+    """The card's sum says which checksums are wrong."""
+    for damaged in (True, False):
+        sent, _ = frames.with_checksums(80, damaged)
+        testpmd = player(bench, sent, "--enable-rx-cksum")
+        testpmd("set fwd csum")
+        testpmd("start")
+        testpmd.wait_for("the frames", lambda: testpmd.stats(0)["RX-packets"] >= len(sent))
+        found = bad_checksums(testpmd("show fwd stats all").split("Accumulated")[0])
+        expect(found == (len(sent) if damaged else 0), f"{found} of {len(sent)} bad checksums found, damaged: {damaged}")
+        testpmd.close_without_leak()
+
+
+@test
+def rss(bench):
+    """Four queues: the hash in the packet buffer is Toeplitz's, and the queue is what the table says."""
+    keys, sent = frames.flows(200)
+    testpmd = player(bench, sent, "--rxq=4", "--txq=4", "--rss-udp", "--nb-cores=1")
+    testpmd("set fwd rxonly")
+    testpmd("set verbose 1")
+    text = testpmd("start")
+    wanted = sorted(hash_ipv4(*key) for key in keys)
+
+    def seen():
+        return [(int(queue, 0), int(value, 16)) for value, queue in
+                re.findall(r"RSS hash=(0x[0-9a-f]+) - RSS queue=(0x[0-9a-f]+|\d+)", testpmd.output())]
+
+    testpmd.wait_for("the frames", lambda: testpmd.stats(0)["RX-packets"] >= len(sent))
+    testpmd.wait_for("their descriptions", lambda: len(seen()) >= len(sent))
+    expect(sorted(value for _, value in seen()) == wanted, f"other hashes than Toeplitz's: {text}")
+    queues = {queue for queue, _ in seen()}
+    expect(queues == {0, 1, 2, 3}, f"only queues {queues} had frames")
+    for queue, value in seen():
+        expect(queue == value % 4, f"hash {value:#x} went to queue {queue}")
+    counts = testpmd.xstats(0)
+    for queue in range(4):
+        expected = sum(value % 4 == queue for value in wanted)
+        expect(counts[f"rx_q{queue}_packets"] == expected, f"queue {queue}: {counts}, not {expected}")
+    testpmd.close_without_leak()
+
+
+@test
+def reta(bench):
+    """All entries of the table lead to queue 2: so do all frames."""
+    keys, sent = frames.flows(100)
+    testpmd = player(bench, sent, "--rxq=4", "--txq=4", "--rss-udp", "--nb-cores=1")
+    size = int(re.search(r"Redirection table size: (\d+)", testpmd("show port info 0"))[1])
+    for begin in range(0, size, 8):
+        testpmd("port config 0 rss reta " + ",".join(f"({entry},2)" for entry in range(begin, min(begin + 8, size))))
+    testpmd("set fwd rxonly")
+    testpmd("start")
+    testpmd.wait_for("the frames", lambda: testpmd.stats(0)["RX-packets"] >= len(sent))
+    counts = testpmd.xstats(0)
+    expect(counts["rx_q2_packets"] == len(keys), f"not all in queue 2: {counts}")
+    testpmd.close_without_leak()
+
+
+@test
+def stop_and_start(bench):
+    """Ports stopped and started again under traffic."""
+    testpmd = two_cards(bench)
+    for _ in range(10):
+        circulate(testpmd, 200)
+        testpmd("stop")
+        testpmd("port stop all")
+        testpmd("clear port stats all")
+        testpmd("port start all")
+    testpmd.close_without_leak()
+
+
+@test
+def queues_stop_and_start(bench):
+    testpmd = two_cards(bench, "--rxq=2", "--txq=2", "--nb-cores=1")
+    circulate(testpmd)
+    testpmd("stop")
+    for what in ("rxq", "txq"):
+        for queue in (0, 1):
+            testpmd(f"port 0 {what} {queue} stop")
+            testpmd(f"port 0 {what} {queue} start")
+    testpmd("clear port stats all")
+    circulate(testpmd)
+    testpmd.close_without_leak()
+
+
+@test
+def mtu(bench):
+    """9000-byte packets pass once the MTU says so, and come out as they went in."""
+    sent = frames.sized([9014] * 40)
+    testpmd = player(bench, sent, "--mbuf-size=9728", "--total-num-mbufs=4096")
+    testpmd("port stop all")
+    for port in (0, 1):
+        testpmd(f"port config mtu {port} 9000")
+        expect("MTU: 9000" in testpmd(f"show port info {port}"), "the MTU is not 9000")
+    testpmd("port start all")
+    testpmd("set fwd io")
+    got = play_through(bench, testpmd, len(sent))
+    wanted = [bytes(frame) for frame in sent]
+    expect(got == wanted, difference(wanted, got))
+
+
+@test
+def mtu_that_cannot_be(bench):
+    testpmd = player(bench, frames.sized([64]))
+    testpmd("port stop all")
+    testpmd("port config mtu 0 9300")
+    expect("MTU: 1500" in testpmd("show port info 0"), "an MTU beyond the card's was taken")
+    testpmd.close_without_leak()
+
+
+@test
+def scatter(bench):
+    """9000-byte packets in 2 KiB buffers, both ways."""
+    sent = frames.sized([60, 1514, 2000, 2048, 2049, 4096, 4100, 8192, 9000, 9013, 9014] * 6)
+    testpmd = player(bench, sent, "--enable-scatter", "--mbuf-size=2176", "--max-pkt-len=9018", "--tx-offloads=0x8000")
+    testpmd("set fwd io")
+    got = play_through(bench, testpmd, len(sent))
+    wanted = [bytes(frame) for frame in sent]
+    expect(got == wanted, difference(wanted, got))
+
+
+@test
+def sizes(bench):
+    """Every size up to the default MTU."""
+    sent = frames.sized(range(60, 1515, 7))
+    testpmd = player(bench, sent)
+    testpmd("set fwd io")
+    got = play_through(bench, testpmd, len(sent))
+    wanted = [bytes(frame) for frame in sent]
+    expect(got == wanted, difference(wanted, got))
+
+
+@test
+def xstats(bench):
+    testpmd = two_cards(bench)
+    circulate(testpmd)
+    testpmd("stop")
+    counts = testpmd.xstats(0)
+    basic = testpmd.stats(0)
+    expect(counts["rx_good_packets"] == basic["RX-packets"], f"{counts} is not {basic}")
+    own = [name for name in counts if not re.match(r"[rt]x_(good_|q\d|errors|missed|mbuf)", name)]
+    expect(len(own) >= 5, f"hardly any counters of the driver itself: {sorted(counts)}")
+    testpmd("clear port xstats all")
+    expect(testpmd.xstats(0)["rx_good_packets"] == 0, "xstats are not cleared")
+    testpmd.close_without_leak()
+
+
+@test
+def flow_control(bench):
+    testpmd = two_cards(bench)
+    for state in ("on", "off"):
+        testpmd(f"set flow_ctrl rx {state} tx {state} 60000 30000 65535 1 mac_ctrl_frame_fwd off autoneg off 0")
+        text = testpmd("show port 0 flow_ctrl")
+        expect(f"Rx pause: {state}" in text and f"Tx pause: {state}" in text, text)
+    testpmd.close_without_leak()
+
+
+@test
+def lossy_cable(bench):
+    """The cable's knobs: with a tenth lost on the way, the frames that circulate die out."""
+    testpmd = two_cards(bench, knobs=",loss=0.1,seed=5")
+    testpmd("start tx_first")
+    testpmd.wait_for("some frames", lambda: testpmd.stats(0)["RX-packets"] > 0)
+
+    def quiet():
+        before = testpmd.stats(0)["RX-packets"]
+        time.sleep(0.3)
+        return testpmd.stats(0)["RX-packets"] == before
+
+    testpmd.wait_for("the last frame to be lost", quiet)
+    testpmd.close_without_leak()
+
+
+@test
+def another_port_as_cable(bench):
+    """The cable leads to another DPDK port."""
+    frames.write(bench.path / "in.pcap", frames.sized([64, 300, 1514] * 20))
+    testpmd = Testpmd(bench, ["card=inline,wire=port:net_pcap0", f"card=inline,wire=pcap::{bench.path}/out.pcap"], "--portmask=0x6",
+                      more=[f"net_pcap0,rx_pcap={bench.path}/in.pcap,tx_pcap={bench.path}/back.pcap"])
+    names = testpmd("show port summary all")
+    ports = {name: int(number) for number, name in re.findall(r"^(\d+)\s+[0-9A-F:]+\s+(\S+)", names, re.MULTILINE)}
+    testpmd("set fwd io")
+    testpmd("start")
+    testpmd.wait_for("60 frames", lambda: testpmd.stats(ports["net_mqnic1"])["TX-packets"] >= 60)
+    testpmd("stop")
+    testpmd.quit()
+    wanted = [bytes(frame) for frame in frames.sized([64, 300, 1514] * 20)]
+    got = frames.read(bench.path / "out.pcap")
+    expect(got == wanted, difference(wanted, got))
+
+
+@test
+def served_cards(bench):
+    """Two cards in processes of their own, over vfio-user."""
+    servers = [CardServer(bench, f"card{side}", "--wire", f"shm:{bench.wire}") for side in (0, 1)]
+    testpmd = Testpmd(bench, [f"card=vfio-user,socket={server.socket}" for server in servers])
+    circulate(testpmd, 500)
+    testpmd.close_without_leak()
+    for server in servers:
+        server.end()
+
+
+@test
+def served_card_that_dies(bench):
+    """Surprise removal: the card's process is killed under traffic. Nothing crashes, nothing leaks."""
+    servers = [CardServer(bench, f"card{side}", "--wire", f"shm:{bench.wire}") for side in (0, 1)]
+    testpmd = Testpmd(bench, [f"card=vfio-user,socket={server.socket}" for server in servers])
+    circulate(testpmd, 200)
+    servers[0].kill()
+    time.sleep(0.3)
+    testpmd("show port stats all")
+    testpmd.close_without_leak()
+
+
+@test
+def bad_arguments(bench):
+    """One clear line each, and testpmd goes no further with the port."""
+    for arguments, says in (("card=steam", "card="), ("card=inline,wire=rope:1", "wire"), ("card=inline,speling=1", "speling"),
+                            ("card=vfio-user", "socket"), ("card=vfio-user,socket=/nonexistent/x.sock", "/nonexistent/x.sock"),
+                            ("card=inline,wire=loop,mac=dog", "mac")):
+        try:
+            Testpmd(bench, [arguments])
+        except Failure as failure:
+            lines = [line for line in str(failure).splitlines() if "mqnic" in line and "vdev_probe" not in line and "--vdev" not in line]
+            expect(any(says in line for line in lines), f"'{arguments}' is not explained: {failure}")
+            continue
+        raise Failure(f"'{arguments}' was taken")
+
+
+if __name__ == "__main__":
+    sys.exit(main(TESTS, sys.argv[1:]))
