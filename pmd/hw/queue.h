@@ -1,0 +1,30 @@
+// Setting up queues. Everything here is written through the bus, not through doorbells: order matters.
+#pragma once
+
+#include <cstdint>
+
+#include "pmd/hw/bus.h"
+#include "pmd/hw/registers.h"
+
+namespace mqnic {
+
+/// A TXQ or RXQ at `offset` in BAR0.
+struct RingSetup {
+  uint64_t base = 0;  // address for the card, 4 KiB aligned
+  uint32_t log2_entries = 0;
+  uint32_t log2_block = 0;
+  uint32_t completion_queue = 0;
+};
+/// Leaves the ring disabled, with both pointers 0.
+void configure_ring(Bus& bus, uint32_t offset, const RingSetup& setup);
+void enable_ring(Bus& bus, uint32_t offset, bool on);
+/// A ring that was disabled may still work for a moment. False also when the card is gone.
+bool is_ring_active(Bus& bus, uint32_t offset);
+
+/// A CQ or EQ at `offset` in BAR0. `target`: the EQ of a CQ, the interrupt of an EQ. Its memory is zero. Leaves the
+/// queue enabled and not armed, with both pointers 0.
+void configure_completion_queue(Bus& bus, uint32_t offset, uint64_t base, uint32_t log2_entries, uint32_t target);
+void disable_completion_queue(Bus& bus, uint32_t offset);
+bool is_completion_queue_active(Bus& bus, uint32_t offset);
+
+}  // namespace mqnic
