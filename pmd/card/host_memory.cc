@@ -21,19 +21,20 @@ uint8_t* HostMemory::unmap(uint64_t dma_address, size_t bytes) {
   if (found == ranges_.end()) return nullptr;
   uint8_t* data = found->data;
   ranges_.erase(found);
-  last_ = {};
+  recent_ = {};
   return data;
 }
 
-uint8_t* HostMemory::search(uint64_t dma_address, size_t bytes) {
+const HostMemory::Range& HostMemory::search(uint64_t dma_address) {
+  static constexpr Range kNone;
   const auto above = std::upper_bound(ranges_.begin(), ranges_.end(), dma_address,
                                       [](uint64_t address, const Range& range) { return address < range.dma_address; });
-  if (above == ranges_.begin()) return nullptr;
+  if (above == ranges_.begin()) return kNone;
   const Range& range = *(above - 1);
-  const uint64_t offset = dma_address - range.dma_address;
-  if (offset >= range.bytes || bytes > range.bytes - offset) return nullptr;
-  last_ = range;
-  return range.data + offset;
+  if (dma_address - range.dma_address >= range.bytes) return kNone;
+  Range& recent = recent_[(dma_address >> kRecentShift) % recent_.size()];
+  recent = range;
+  return recent;
 }
 
 }  // namespace mqnic::card

@@ -8,6 +8,8 @@ The build runs this on every change (target `layering`); an arrow in the wrong d
 Floors, an arrow points only downwards:
 
     base < wire < transport < congestion < cm < engine < {sim, dpdk} < {apps, verbs_shim}
+    wire < capture < lint, engine < script, {engine, lint} < replay: tools for conformance
+    pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
 
 `pmd/` and `roce/` do not know each other. Only roce/dpdk, pmd/ethdev, apps and verbs_shim include DPDK's headers, only
 verbs_shim includes the verbs headers, and the floors that are pure logic include nothing that reads a clock, opens a
@@ -29,7 +31,11 @@ BELOW = {
 }
 BELOW["sim"] = BELOW["engine"] + ["engine"]
 BELOW["dpdk"] = BELOW["engine"] + ["engine"]
-BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "sim"]
+BELOW["capture"] = ["base", "wire"]
+BELOW["lint"] = ["base", "wire", "capture"]
+BELOW["script"] = BELOW["engine"] + ["engine"]
+BELOW["replay"] = BELOW["engine"] + ["engine", "capture", "lint"]
+BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "sim", "capture", "lint", "script", "replay"]
 BELOW["verbs_shim"] = BELOW["dpdk"] + ["dpdk"]
 BELOW["pmd/hw"] = []
 BELOW["pmd/vfio_user"] = ["pmd/hw"]
@@ -39,7 +45,7 @@ BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
 DPDK_ALLOWED = {"dpdk", "apps", "verbs_shim", "pmd/ethdev"}
 VERBS_ALLOWED = {"verbs_shim"}
-PURE = {"wire", "transport", "congestion", "cm", "engine", "sim"}
+PURE = {"wire", "transport", "congestion", "cm", "engine", "sim", "capture", "lint", "script", "replay"}
 IMPURE_HEADERS = re.compile(
     r"^(sys/|linux/|net/|netinet/|arpa/|unistd\.h|fcntl\.h|poll\.h|pthread\.h|time\.h|ctime$|thread$|mutex$|shared_mutex$|"
     r"condition_variable$|future$|fstream$|iostream$|filesystem$)"
