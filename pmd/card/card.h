@@ -34,6 +34,7 @@ struct CardConfig {
   bool ptp = true;
   uint32_t board_id = 0x12340001;  // subsystem ID
   uint64_t bar_bytes = 16u << 20;
+  uint64_t port_bits_per_second = 100'000'000'000;  // how long a quantum of a pause frame is
 
   // Faults of the register space, for tests of a driver's bring-up.
   struct RegisterOverride {
@@ -63,7 +64,7 @@ struct CardReport {
 class Card {
  public:
   /// `wires` has one entry for each port, interface by interface; nullptr: nothing is plugged in. `memory` and the
-  /// wires outlive the card.
+  /// wires outlive the card. Throws std::invalid_argument when no such card can be built.
   Card(const CardConfig& config, HostMemory& memory, std::span<Wire* const> wires);
   ~Card();
   Card(const Card&) = delete;
@@ -75,17 +76,21 @@ class Card {
   uint32_t read32(uint32_t offset);
   void write32(uint32_t offset, uint32_t value);
 
-  /// Doorbell words beside the registers (pmd/hw/doorbell_page.h), looked at from now on; nullptr: none.
-  void set_doorbell_words(const volatile uint32_t* words);
+  /// Doorbell words beside the registers (pmd/hw/doorbell_page.h), looked at from now on; nullptr: none. The card sets
+  /// a word to 0 when it has taken the command, so that a pointer that is written twice is two doorbells.
+  void set_doorbell_words(volatile uint32_t* words);
 
   /// Sends and receives up to `budget` frames on each port, and raises the interrupts that are due. What it did; 0:
   /// there was nothing to do. Time never goes backwards.
   uint32_t run(uint64_t now_ns, uint32_t budget);
+  /// The time for register accesses until the next run, such as reads of the PTP clock. Never goes backwards.
+  void set_time(uint64_t now_ns);
 
-  /// Called from `run` and `write32` when an interrupt vector fires.
+  /// Called from `run`, and from register accesses, when an interrupt vector fires. It must not call the card.
   void set_interrupt_handler(std::function<void(unsigned vector)> handler);
 
-  /// PCI reset, which the card itself has no register for: everything as after construction.
+  /// PCI reset, which the card itself has no register for: everything as after construction, but the report counts on,
+  /// and a card that was removed stays away.
   void reset();
   /// Surprise removal: every read is all-ones from now on, nothing moves.
   void remove();

@@ -1,0 +1,37 @@
+// What all parts of the card share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pmd/card/card.h"
+#include "pmd/card/dma.h"
+#include "pmd/card/interrupts.h"
+#include "pmd/card/ptp_clock.h"
+
+namespace mqnic::card {
+
+struct Context {
+  Context(const CardConfig& build, HostMemory& host) : config(build), dma(host, report), interrupts(build.interrupts) {}
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  /// For what happens rarely. A host that provokes it without end cannot fill the memory.
+  void say(std::string text) {
+    if (messages.size() < kMessagesMax) messages.push_back(std::move(text));
+  }
+
+  static constexpr size_t kMessagesMax = 64;
+
+  const CardConfig config;
+  CardReport report;
+  Dma dma;
+  Interrupts interrupts;
+  PtpClock clock;
+  std::vector<std::string> messages;
+  uint64_t now_ns = 0;
+};
+
+}  // namespace mqnic::card

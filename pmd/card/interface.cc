@@ -1,0 +1,418 @@
+#include "pmd/card/interface.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "pmd/hw/doorbell_page.h"
+#include "pmd/hw/registers.h"
+
+namespace mqnic::card {
+namespace {
+
+constexpr uint32_t kRingStride = queue_manager::kRingStride, kCqStride = queue_manager::kCompletionStride;
+// Block headers end here; the numbers of a queue manager follow.
+constexpr uint32_t kHeaderBytes = 0x0c;
+constexpr uint32_t kQueueBlockBytes = 0x20;
+
+uint32_t header(BlockType type, uint32_t version, uint32_t next, uint32_t offset) {
+  switch (offset) {
+    case kBlockType:
+      return static_cast<uint32_t>(type);
+    case kBlockVersion:
+      return version;
+    default:
+      return next;
+  }
+}
+
+}  // namespace
+
+Interface::Interface(Context& context, const Layout& layout, std::span<Wire* const> wires)
+    : context_(&context),
+      layout_(&layout),
+      tx_(context.config.tx_queues, context.config.completion_queues, context.config.log2_block_max),
+      rx_(context.config.rx_queues, context.config.completion_queues, context.config.log2_block_max),
+      completions_(context.config.completion_queues, context.config.event_queues),
+      events_(context.config.event_queues, context.config.interrupts),
+      queue_map_(context.config.ports_per_interface, context.config.log2_rss_table, context.config.rx_queues),
+      path_(context, completions_, events_),
+      tx_engine_(context, path_),
+      rx_engine_(context, path_, rx_, queue_map_),
+      tx_mtu_(context.config.max_frame_bytes),
+      rx_mtu_(context.config.max_frame_bytes) {
+  const unsigned ports = context.config.ports_per_interface;
+  schedulers_.reserve(ports);
+  ports_.reserve(ports);
+  for (unsigned i = 0; i < ports; ++i) {
+    // A destination is a port and four bits of traffic class.
+    schedulers_.emplace_back(context.config.tx_queues, static_cast<uint8_t>(i << 4));
+    ports_.emplace_back(context.config, i < wires.size() ? wires[i] : nullptr, context.report);
+  }
+}
+
+void Interface::reset() {
+  const CardConfig& config = context_->config;
+  tx_ = RingManager(config.tx_queues, config.completion_queues, config.log2_block_max);
+  rx_ = RingManager(config.rx_queues, config.completion_queues, config.log2_block_max);
+  completions_ = CompletionManager(config.completion_queues, config.event_queues);
+  events_ = CompletionManager(config.event_queues, config.interrupts);
+  queue_map_.reset();
+  for (Scheduler& scheduler : schedulers_) scheduler.reset();
+  for (Port& port : ports_) port.reset();
+  tx_engine_.reset();
+  tx_mtu_ = rx_mtu_ = config.max_frame_bytes;
+  for (size_t i = 0; i < tx_.count(); ++i) forget_word(Kind::kTx, i);
+  for (size_t i = 0; i < rx_.count(); ++i) forget_word(Kind::kRx, i);
+  for (size_t i = 0; i < completions_.count(); ++i) forget_word(Kind::kCompletion, i);
+  for (size_t i = 0; i < events_.count(); ++i) forget_word(Kind::kEvent, i);
+}
+
+// ---- Registers
+
+uint32_t Interface::read(uint32_t offset) {
+  if (offset < layout_->table_offset) return read_control(offset - layout_->csr_bytes);
+  if (offset < layout_->event_offset) return queue_map_.read_table((offset - layout_->table_offset) / 4);
+  if (offset < layout_->completion_offset) {
+    const uint32_t at = offset - layout_->event_offset;
+    return at / kCqStride < events_.count() ? events_.read(at / kCqStride, at % kCqStride) : 0;
+  }
+  if (offset < layout_->tx_offset) {
+    const uint32_t at = offset - layout_->completion_offset;
+    return at / kCqStride < completions_.count() ? completions_.read(at / kCqStride, at % kCqStride) : 0;
+  }
+  if (offset < layout_->rx_offset) {
+    const uint32_t at = offset - layout_->tx_offset;
+    return at / kRingStride < tx_.count() ? tx_.read(at / kRingStride, at % kRingStride) : 0;
+  }
+  if (offset < layout_->scheduler_offset) {
+    const uint32_t at = offset - layout_->rx_offset;
+    return at / kRingStride < rx_.count() ? rx_.read(at / kRingStride, at % kRingStride) : 0;
+  }
+  const uint32_t scheduler = (offset - layout_->scheduler_offset) / layout_->scheduler_stride;
+  const uint32_t channel = (offset - layout_->scheduler_offset) % layout_->scheduler_stride / 4;
+  if (scheduler >= schedulers_.size() || channel >= tx_.count()) return 0;
+  return schedulers_[scheduler].read_channel(channel);
+}
+
+bool Interface::write(uint32_t offset, uint32_t value) {
+  if (offset < layout_->table_offset) return write_control(offset - layout_->csr_bytes, value);
+  if (offset < layout_->event_offset) return queue_map_.write_table((offset - layout_->table_offset) / 4, value);
+  if (offset < layout_->completion_offset) {
+    const uint32_t at = offset - layout_->event_offset;
+    return write_queue(Kind::kEvent, at / kCqStride, at % kCqStride, value);
+  }
+  if (offset < layout_->tx_offset) {
+    const uint32_t at = offset - layout_->completion_offset;
+    return write_queue(Kind::kCompletion, at / kCqStride, at % kCqStride, value);
+  }
+  if (offset < layout_->rx_offset) {
+    const uint32_t at = offset - layout_->tx_offset;
+    return write_queue(Kind::kTx, at / kRingStride, at % kRingStride, value);
+  }
+  if (offset < layout_->scheduler_offset) {
+    const uint32_t at = offset - layout_->rx_offset;
+    return write_queue(Kind::kRx, at / kRingStride, at % kRingStride, value);
+  }
+  const uint32_t scheduler = (offset - layout_->scheduler_offset) / layout_->scheduler_stride;
+  const uint32_t channel = (offset - layout_->scheduler_offset) % layout_->scheduler_stride / 4;
+  if (scheduler >= schedulers_.size() || channel >= tx_.count()) return false;
+  return schedulers_[scheduler].write_channel(channel, value);
+}
+
+uint32_t Interface::read_control(uint32_t offset) {
+  namespace reg = interface_control;
+  const CardConfig& config = context_->config;
+  const auto ports = static_cast<uint32_t>(ports_.size());
+  if (offset >= kPortBlocks) {
+    const uint32_t block = (offset - kPortBlocks) / kBlockStride, at = (offset - kPortBlocks) % kBlockStride;
+    if (block < ports) return read_port_block(block, at);
+    return block < 2 * ports ? read_scheduler_block(block - ports, at) : 0;
+  }
+  if (offset >= kQueueMapBlock) return read_queue_map(offset - kQueueMapBlock);
+  if (offset >= kEventBlock) return read_queue_block(offset);
+  switch (offset) {
+    case kBlockType:
+    case kBlockVersion:
+    case kBlockNext:
+      return header(BlockType::kInterfaceControl, version::kInterfaceControl, layout_->csr_bytes + kEventBlock, offset);
+    case reg::kFeatures:
+      return reg::kRss | (config.ptp ? reg::kPtpTimestamps : 0) | reg::kTxChecksum | reg::kRxChecksum | reg::kRxHash |
+             reg::kLinkFlowControl | reg::kPriorityFlowControl;
+    case reg::kPortCount:
+    case reg::kSchedulerCount:
+      return ports;
+    case reg::kMaxTxMtu:
+    case reg::kMaxRxMtu:
+      return config.max_frame_bytes;
+    case reg::kTxMtu:
+      return tx_mtu_;
+    case reg::kRxMtu:
+      return rx_mtu_;
+    case reg::kTxFifoBytes:
+      return config.tx_fifo_bytes;
+    case reg::kRxFifoBytes:
+      return config.rx_fifo_bytes;
+    default:
+      return 0;
+  }
+}
+
+bool Interface::write_control(uint32_t offset, uint32_t value) {
+  const auto ports = static_cast<uint32_t>(ports_.size());
+  if (offset >= kPortBlocks) {
+    const uint32_t block = (offset - kPortBlocks) / kBlockStride, at = (offset - kPortBlocks) % kBlockStride;
+    if (block < ports) return write_port_block(block, at, value);
+    return block < 2 * ports && write_scheduler_block(block - ports, at, value);
+  }
+  if (offset >= kQueueMapBlock + rx_queue_map::kPorts) {
+    const uint32_t at = offset - kQueueMapBlock - rx_queue_map::kPorts;
+    const uint32_t port = at / rx_queue_map::kPortStride;
+    return port < ports && queue_map_.write(port, at % rx_queue_map::kPortStride, value);
+  }
+  if (offset == interface_control::kTxMtu) {
+    tx_mtu_ = value & 0xffff;  // kept, and used by nothing in tx_engine.v
+    return true;
+  }
+  if (offset == interface_control::kRxMtu) {
+    rx_mtu_ = value & 0xffff;
+    return true;
+  }
+  return false;
+}
+
+/// The four queue managers, 0x20 bytes each.
+uint32_t Interface::read_queue_block(uint32_t offset) const {
+  struct Block {
+    BlockType type;
+    uint32_t next, offset, count, stride;
+  };
+  const uint32_t list = layout_->csr_bytes;
+  const Block blocks[] = {
+      {BlockType::kEventQueues, list + kCompletionBlock, layout_->event_offset, context_->config.event_queues,
+       kCqStride},
+      {BlockType::kCompletionQueues, list + kTxBlock, layout_->completion_offset, context_->config.completion_queues,
+       kCqStride},
+      {BlockType::kTxQueues, list + kRxBlock, layout_->tx_offset, context_->config.tx_queues, kRingStride},
+      {BlockType::kRxQueues, list + kQueueMapBlock, layout_->rx_offset, context_->config.rx_queues, kRingStride},
+  };
+  const uint32_t number = (offset - kEventBlock) / kQueueBlockBytes, at = (offset - kEventBlock) % kQueueBlockBytes;
+  if (number >= std::size(blocks)) return 0;
+  const Block& block = blocks[number];
+  switch (at) {
+    case queue_manager::kOffset:
+      return block.offset;
+    case queue_manager::kCount:
+      return block.count;
+    case queue_manager::kStride:
+      return block.stride;
+    default:
+      return at < kHeaderBytes ? header(block.type, version::kQueueManager, block.next, at) : 0;
+  }
+}
+
+uint32_t Interface::read_queue_map(uint32_t offset) const {
+  const auto ports = static_cast<uint32_t>(ports_.size());
+  if (offset < kHeaderBytes) {
+    return header(BlockType::kRxQueueMap, version::kRxQueueMap, layout_->csr_bytes + kPortBlocks, offset);
+  }
+  if (offset == rx_queue_map::kConfig) return ports | context_->config.log2_rss_table << 8;
+  const uint32_t port = (offset - rx_queue_map::kPorts) / rx_queue_map::kPortStride;
+  if (port >= ports) return 0;
+  return queue_map_.read(port, (offset - rx_queue_map::kPorts) % rx_queue_map::kPortStride, layout_->table_offset);
+}
+
+/// A port's block, and behind it the port's own list of one block.
+uint32_t Interface::read_port_block(unsigned port, uint32_t offset) {
+  const uint32_t here = layout_->csr_bytes + kPortBlocks + port * kBlockStride;
+  if (offset < kHeaderBytes) return header(BlockType::kPort, version::kPort, here + kBlockStride, offset);
+  if (offset == port::kListOffset) return here + kSubListOffset;
+  const uint32_t at = offset - kSubListOffset;
+  if (at < kHeaderBytes) return header(BlockType::kPortControl, version::kPortControl, 0, at);
+  uint32_t value = 0;
+  return ports_[port].read(at, context_->now_ns, value) ? value : 0;
+}
+
+bool Interface::write_port_block(unsigned port, uint32_t offset, uint32_t value) {
+  return offset >= kSubListOffset && ports_[port].write(offset - kSubListOffset, value);
+}
+
+uint32_t Interface::read_scheduler_block(unsigned scheduler, uint32_t offset) const {
+  namespace reg = scheduler_round_robin;
+  const auto count = static_cast<uint32_t>(ports_.size());
+  const uint32_t here = layout_->csr_bytes + kPortBlocks + (count + scheduler) * kBlockStride;
+  const uint32_t next = scheduler + 1 < count ? here + kBlockStride : 0;
+  if (offset < kHeaderBytes) return header(BlockType::kScheduler, version::kScheduler, next, offset);
+  if (offset == scheduler::kListOffset) return here + kSubListOffset;
+  const uint32_t at = offset - kSubListOffset;
+  switch (at) {
+    case reg::kOffset:
+      return layout_->scheduler_offset + scheduler * layout_->scheduler_stride;
+    case reg::kChannelCount:
+      return context_->config.tx_queues;
+    case reg::kChannelStride:
+      return 4;
+    case reg::kControl:
+      return schedulers_[scheduler].enabled() ? reg::kEnable : 0;
+    case reg::kDestination:
+      return schedulers_[scheduler].destination();
+    default:
+      return at < kHeaderBytes ? header(BlockType::kSchedulerRoundRobin, version::kSchedulerRoundRobin, 0, at) : 0;
+  }
+}
+
+bool Interface::write_scheduler_block(unsigned scheduler, uint32_t offset, uint32_t value) {
+  if (offset == kSubListOffset + scheduler_round_robin::kControl) {
+    schedulers_[scheduler].set_enabled((value & scheduler_round_robin::kEnable) != 0);
+    return true;
+  }
+  if (offset == kSubListOffset + scheduler_round_robin::kDestination) {
+    schedulers_[scheduler].set_destination(static_cast<uint8_t>(value));
+    return true;
+  }
+  return false;
+}
+
+// ---- Queues and their doorbells
+
+bool Interface::write_queue(Kind kind, size_t queue, uint32_t offset, uint32_t value) {
+  const size_t counts[] = {tx_.count(), rx_.count(), completions_.count(), events_.count()};
+  if (queue >= counts[static_cast<size_t>(kind)]) return false;
+  const auto number = static_cast<uint16_t>(queue);
+  take_word(kind, number);  // it was written before
+  QueueWrite outcome;
+  switch (kind) {
+    case Kind::kTx:
+      outcome = tx_.write(queue, offset, value);
+      break;
+    case Kind::kRx:
+      outcome = rx_.write(queue, offset, value);
+      break;
+    case Kind::kCompletion:
+      outcome = completions_.write(queue, offset, value);
+      break;
+    case Kind::kEvent:
+      outcome = events_.write(queue, offset, value);
+      break;
+  }
+  apply(kind, number, outcome);
+  return outcome.accepted;
+}
+
+void Interface::apply(Kind kind, uint16_t queue, const QueueWrite& outcome) {
+  if (kind == Kind::kTx) {
+    if (outcome.doorbell) {
+      for (Scheduler& scheduler : schedulers_) scheduler.doorbell(queue);
+    } else if (outcome.producer_set && !tx_.queue(queue).empty()) {
+      ++context_->report.doorbells_lost;
+    }
+  }
+  if (!outcome.event) return;
+  if (kind == Kind::kCompletion) {
+    path_.event(outcome.target, queue);
+  } else {
+    context_->interrupts.request(outcome.target, context_->now_ns);
+  }
+}
+
+/// Takes a command out of a doorbell word, so that the same value written again is a doorbell again.
+void Interface::take_word(Kind kind, uint16_t queue) {
+  if (words_ == nullptr) return;
+  volatile uint32_t* word = &words_[doorbell_page::word_index(0, static_cast<unsigned>(kind), queue)];
+  if (*word == 0) return;
+  const uint32_t command = __atomic_exchange_n(word, 0u, __ATOMIC_ACQUIRE);
+  const uint32_t kind_of_command = command >> 16;
+  QueueWrite outcome;
+  if (kind == Kind::kTx || kind == Kind::kRx) {
+    RingManager& rings = kind == Kind::kTx ? tx_ : rx_;
+    if (kind_of_command == command::set_producer(0) >> 16) {
+      outcome = rings.write(queue, ring_register::kCommand, command);
+    }
+  } else {
+    CompletionManager& queues = kind == Kind::kCompletion ? completions_ : events_;
+    if (kind_of_command == command::set_consumer(0) >> 16 ||
+        kind_of_command == command::set_consumer_and_arm(0) >> 16) {
+      outcome = queues.write(queue, cq_register::kCommand, command);
+    }
+  }
+  if (!outcome.accepted) ++context_->report.bad_register_writes;
+  apply(kind, queue, outcome);
+}
+
+void Interface::forget_word(Kind kind, size_t queue) {
+  if (words_ == nullptr) return;
+  words_[doorbell_page::word_index(0, static_cast<unsigned>(kind), static_cast<unsigned>(queue))] = 0;
+}
+
+void Interface::poll_doorbells() {
+  if (words_ == nullptr) return;
+  for (const uint16_t queue : events_.enabled()) take_word(Kind::kEvent, queue);
+  for (const uint16_t queue : completions_.enabled()) take_word(Kind::kCompletion, queue);
+  for (const uint16_t queue : rx_.enabled()) take_word(Kind::kRx, queue);
+  for (const uint16_t queue : tx_.enabled()) take_word(Kind::kTx, queue);
+}
+
+// ---- Frames
+
+uint32_t Interface::run(uint32_t budget) {
+  uint32_t done = 0;
+  for (Scheduler& scheduler : schedulers_) done += transmit(scheduler, budget);
+  for (unsigned i = 0; i < ports_.size(); ++i) {
+    done += receive(i, budget);
+    done += ports_[i].send_pause(context_->now_ns);
+  }
+  return done;
+}
+
+uint32_t Interface::transmit(Scheduler& scheduler, uint32_t budget) {
+  const uint8_t destination = scheduler.destination() & static_cast<uint8_t>((std::bit_ceil(ports_.size()) << 4) - 1);
+  const size_t number = destination >> 4;
+  Port* port = number < ports_.size() ? &ports_[number] : nullptr;
+  uint32_t sent = 0;
+  while (sent < budget) {
+    const std::optional<uint16_t> queue = scheduler.front();
+    if (!queue) break;
+    const TxEngine::Result result = tx_engine_.send(tx_.queue(*queue), *queue, port, destination);
+    if (result == TxEngine::Result::kBlocked) break;
+    if (result == TxEngine::Result::kEmpty) {
+      scheduler.idle();
+      continue;
+    }
+    scheduler.sent();
+    ++sent;
+  }
+  return sent;
+}
+
+uint32_t Interface::receive(unsigned number, uint32_t budget) {
+  Port& port = ports_[number];
+  const auto id = static_cast<uint8_t>(number);
+  uint32_t done = 0;
+  for (; done < budget && !port.rx_held() && !port.fifo().empty(); ++done) {
+    rx_engine_.receive(port.fifo().front(), id, rx_mtu_);
+    port.fifo().pop();
+  }
+  if (port.wire() == nullptr) return done;
+  for (; done < budget; ++done) {
+    const std::span<const uint8_t> frame = port.wire()->front();
+    if (frame.empty()) break;
+    if (!port.rx_enabled()) {
+      ++context_->report.rx_dropped_port_off;
+    } else if (port.take_control_frame(frame, context_->now_ns)) {
+      // the port's own
+    } else if (!port.rx_held()) {
+      rx_engine_.receive(frame, id, rx_mtu_);  // the FIFO is empty: past it
+    } else if (!port.fifo().push(frame)) {
+      ++context_->report.rx_dropped_fifo_full;
+    }
+    port.wire()->pop();
+  }
+  return done;
+}
+
+void Interface::flush_wires() {
+  for (Port& port : ports_) {
+    if (port.wire() != nullptr) port.wire()->flush(context_->now_ns);
+  }
+}
+
+}  // namespace mqnic::card

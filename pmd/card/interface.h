@@ -1,0 +1,75 @@
+// One interface of the card: its registers, queues, schedulers, ports and engines.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pmd/card/completion_path.h"
+#include "pmd/card/context.h"
+#include "pmd/card/layout.h"
+#include "pmd/card/port.h"
+#include "pmd/card/queue_manager.h"
+#include "pmd/card/rss.h"
+#include "pmd/card/rx_engine.h"
+#include "pmd/card/scheduler.h"
+#include "pmd/card/tx_engine.h"
+#include "pmd/hw/bus.h"
+
+namespace mqnic::card {
+
+class Interface {
+ public:
+  Interface(Context& context, const Layout& layout, std::span<Wire* const> wires);
+  Interface(const Interface&) = delete;
+  Interface& operator=(const Interface&) = delete;
+
+  /// `offset` is from the interface's base, beyond the device's own window.
+  uint32_t read(uint32_t offset);
+  /// False: unknown, or refused in this state.
+  bool write(uint32_t offset, uint32_t value);
+
+  /// The words of this interface's queues; nullptr: none.
+  void set_doorbell_words(volatile uint32_t* words) { words_ = words; }
+  /// Takes what has been written to the words of enabled queues.
+  void poll_doorbells();
+
+  uint32_t run(uint32_t budget);
+  void flush_wires();
+  void reset();
+
+ private:
+  using Kind = Bus::QueueKind;
+
+  uint32_t read_control(uint32_t offset);
+  bool write_control(uint32_t offset, uint32_t value);
+  uint32_t read_queue_block(uint32_t offset) const;
+  uint32_t read_queue_map(uint32_t offset) const;
+  uint32_t read_port_block(unsigned port, uint32_t offset);
+  uint32_t read_scheduler_block(unsigned scheduler, uint32_t offset) const;
+  bool write_port_block(unsigned port, uint32_t offset, uint32_t value);
+  bool write_scheduler_block(unsigned scheduler, uint32_t offset, uint32_t value);
+
+  bool write_queue(Kind kind, size_t queue, uint32_t offset, uint32_t value);
+  void apply(Kind kind, uint16_t queue, const QueueWrite& outcome);
+  void take_word(Kind kind, uint16_t queue);
+  void forget_word(Kind kind, size_t queue);
+
+  uint32_t transmit(Scheduler& scheduler, uint32_t budget);
+  uint32_t receive(unsigned port, uint32_t budget);
+
+  Context* context_;
+  const Layout* layout_;
+  RingManager tx_, rx_;
+  CompletionManager completions_, events_;
+  RxQueueMap queue_map_;
+  std::vector<Scheduler> schedulers_;  // one for each port
+  std::vector<Port> ports_;
+  CompletionPath path_;
+  TxEngine tx_engine_;
+  RxEngine rx_engine_;
+  uint32_t tx_mtu_, rx_mtu_;
+  volatile uint32_t* words_ = nullptr;
+};
+
+}  // namespace mqnic::card

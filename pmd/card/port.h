@@ -1,0 +1,89 @@
+// A port: its control registers, link flow control, and the FIFO between the cable and the RX engine.
+//
+// Flow control is that of mqnic_port.v, mqnic_l2_ingress.v and mac_pause_ctrl_{rx,tx}.v. PFC is a stub there too: its
+// registers take values and PFC frames are taken off the cable when it is on, but nobody obeys or sends any.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pmd/card/card.h"
+#include "pmd/card/wire.h"
+
+namespace mqnic::card {
+
+/// Frames that the RX engine has not taken yet.
+class RxFifo {
+ public:
+  explicit RxFifo(uint32_t bytes);
+
+  uint32_t depth_bytes() const { return depth_; }
+  bool empty() const { return count_ == 0; }
+  /// False: no room.
+  bool push(std::span<const uint8_t> frame);
+  std::span<const uint8_t> front() const;
+  void pop();
+  void clear() { first_ = count_ = depth_ = 0; }
+
+ private:
+  struct Frame {
+    uint32_t offset, bytes;
+  };
+  uint32_t capacity_;
+  uint32_t depth_ = 0;
+  std::vector<uint8_t> storage_;  // twice the capacity: a frame lies in one piece
+  std::vector<Frame> frames_;     // a ring
+  size_t first_ = 0, count_ = 0;
+};
+
+class Port {
+ public:
+  Port(const CardConfig& config, Wire* wire, CardReport& report);
+
+  Wire* wire() { return wire_; }
+  RxFifo& fifo() { return fifo_; }
+
+  /// `offset` is from the port control block's start. False: no such register.
+  bool read(uint32_t offset, uint64_t now_ns, uint32_t& value);
+  bool write(uint32_t offset, uint32_t value);
+
+  bool rx_enabled() const { return rx_enabled_; }
+  /// The RX engine gets nothing; frames gather in the FIFO.
+  bool rx_held() const { return !rx_enabled_ || rx_pause_; }
+  /// The TX engine has to keep its packets: the port is off, or paused by software or by the other end.
+  bool tx_held(uint64_t now_ns);
+
+  /// A MAC control frame that the port keeps for itself.
+  bool take_control_frame(std::span<const uint8_t> frame, uint64_t now_ns);
+  /// Sends the pause frame that is due, if any. How many were sent.
+  uint32_t send_pause(uint64_t now_ns);
+  void reset();
+
+ private:
+  static constexpr unsigned kPriorities = 8;
+  static constexpr uint64_t kForever = UINT64_MAX;
+
+  uint64_t quanta_ns(uint16_t quanta, uint16_t step) const;
+  bool pfc_rx_enabled() const;
+  void check_watermark();
+  uint32_t status(bool enabled, bool pause, bool held);
+
+  Wire* wire_;
+  CardReport* report_;
+  RxFifo fifo_;
+  uint64_t bits_per_second_;
+  uint32_t default_watermark_, watermark_;
+
+  bool tx_enabled_ = false, tx_pause_ = false, rx_enabled_ = false, rx_pause_ = false;
+  bool lfc_tx_enabled_ = false, lfc_rx_enabled_ = false;
+  uint16_t tx_quanta_step_ = 0, rx_quanta_step_ = 0;
+  bool fifo_over_watermark_ = false;  // LFC TX request: until the FIFO is empty again
+  bool pause_announced_ = false;      // the other end has been told to stop
+  uint64_t refresh_at_ns_ = 0;
+  uint64_t paused_until_ns_ = 0;  // by the other end
+  std::array<bool, kPriorities> pfc_tx_enabled_{}, pfc_rx_enabled_{}, pfc_rx_requested_{};
+};
+
+}  // namespace mqnic::card

@@ -1,0 +1,99 @@
+// Queue managers: the registers of TX, RX, completion and event queues, and the pointers behind them.
+//
+// What a command does in which state is that of the RTL (queue_manager.v, cpl_queue_manager.v): configuration is
+// refused while a queue is enabled, enabling keeps the pointers, a doorbell is told to the schedulers only while the
+// queue is enabled.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "pmd/card/dma.h"
+
+namespace mqnic::card {
+
+/// What a register write came to.
+struct QueueWrite {
+  bool accepted = false;      // false: unknown, or refused in the queue's state
+  bool doorbell = false;      // ring: the producer pointer was set while enabled
+  bool producer_set = false;  // ring: likewise, in any state
+  bool enable_changed = false;
+  bool event = false;   // completion and event queues: an event is due
+  uint16_t target = 0;  // ... to this EQ or interrupt
+};
+
+/// TX and RX queues.
+class RingManager {
+ public:
+  struct Queue {
+    uint64_t base = 0;
+    uint16_t producer = 0, consumer = 0;
+    uint16_t completion_queue = 0;
+    uint8_t log2_size = 0, log2_block = 0;
+    bool enabled = false;
+
+    bool empty() const { return producer == consumer; }
+    uint64_t block_address() const {
+      const uint32_t index = consumer & ((1u << log2_size) - 1);
+      return base + (uint64_t{index} << (4 + log2_block));
+    }
+  };
+
+  RingManager(unsigned count, unsigned completion_queues, unsigned log2_block_max);
+
+  size_t count() const { return queues_.size(); }
+  Queue& queue(size_t index) { return queues_[index]; }
+  /// `offset` is from the queue's first register.
+  uint32_t read(size_t index, uint32_t offset) const;
+  QueueWrite write(size_t index, uint32_t offset, uint32_t value);
+  /// Numbers of the enabled queues.
+  const std::vector<uint16_t>& enabled() const { return enabled_; }
+
+ private:
+  QueueWrite command(Queue& queue, uint32_t value);
+
+  std::vector<Queue> queues_;
+  std::vector<uint16_t> enabled_;
+  uint16_t completion_mask_;
+  uint8_t log2_block_max_;
+};
+
+/// Completion and event queues.
+class CompletionManager {
+ public:
+  static constexpr size_t kEntryBytes = 32;
+
+  enum class Result : uint8_t { kWritten, kFull, kOff, kNotMapped };
+  struct Push {
+    Result result;
+    bool event = false;   // the queue was armed: an event is due
+    uint16_t target = 0;  // ... to this EQ or interrupt
+  };
+
+  CompletionManager(unsigned count, unsigned targets);
+
+  size_t count() const { return queues_.size(); }
+  uint32_t read(size_t index, uint32_t offset) const;
+  QueueWrite write(size_t index, uint32_t offset, uint32_t value);
+  /// Writes an entry; its phase bit is set here.
+  Push push(Dma& dma, size_t index, uint8_t (&entry)[kEntryBytes]);
+  const std::vector<uint16_t>& enabled() const { return enabled_; }
+
+ private:
+  struct Queue {
+    uint64_t base = 0;
+    uint16_t producer = 0, consumer = 0;
+    uint16_t target = 0;
+    uint8_t log2_size = 0;
+    bool enabled = false, armed = false;
+  };
+  QueueWrite command(Queue& queue, uint32_t value);
+  static void arm(Queue& queue, QueueWrite& outcome);
+
+  std::vector<Queue> queues_;
+  std::vector<uint16_t> enabled_;
+  uint16_t target_mask_;
+};
+
+}  // namespace mqnic::card

@@ -1,0 +1,31 @@
+// The RX engine of an interface: a frame goes to the queue that the map gives, over one block of descriptors.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "pmd/card/completion_path.h"
+#include "pmd/card/context.h"
+#include "pmd/card/queue_manager.h"
+#include "pmd/card/rss.h"
+
+namespace mqnic::card {
+
+class RxEngine {
+ public:
+  RxEngine(Context& context, CompletionPath& path, RingManager& rings, RxQueueMap& map)
+      : context_(&context), path_(&path), rings_(&rings), map_(&map) {}
+
+  /// Delivers or drops the frame; there is no third way, and no counter in the card for the second.
+  void receive(std::span<const uint8_t> frame, uint8_t port, uint32_t mtu);
+
+ private:
+  void scatter(const RingManager::Queue& ring, std::span<const uint8_t> frame);
+
+  Context* context_;
+  CompletionPath* path_;
+  RingManager* rings_;
+  RxQueueMap* map_;
+};
+
+}  // namespace mqnic::card

@@ -1,0 +1,77 @@
+#include "pmd/card/scheduler.h"
+
+#include <algorithm>
+
+#include "pmd/hw/registers.h"
+
+namespace mqnic::card {
+
+Scheduler::Scheduler(unsigned channels, uint8_t default_destination)
+    : channels_(channels),
+      line_(channels),
+      destination_(default_destination),
+      default_destination_(default_destination) {}
+
+void Scheduler::schedule(uint16_t channel) {
+  Channel& state = channels_[channel];
+  if (state.scheduled || !state.may_send()) return;
+  state.scheduled = true;
+  line_[(first_ + waiting_) % line_.size()] = channel;
+  ++waiting_;
+}
+
+void Scheduler::drop_front() {
+  channels_[line_[first_]].scheduled = false;
+  first_ = (first_ + 1) % line_.size();
+  --waiting_;
+}
+
+void Scheduler::doorbell(uint16_t channel) {
+  channels_[channel].active = true;
+  schedule(channel);
+}
+
+std::optional<uint16_t> Scheduler::front() {
+  if (!enabled_) return std::nullopt;
+  while (waiting_ != 0) {
+    const uint16_t channel = line_[first_];
+    if (channels_[channel].may_send()) return channel;
+    drop_front();  // switched off since; it stays active
+  }
+  return std::nullopt;
+}
+
+void Scheduler::sent() {
+  const uint16_t channel = line_[first_];
+  drop_front();
+  schedule(channel);
+}
+
+void Scheduler::idle() {
+  channels_[line_[first_]].active = false;
+  drop_front();
+}
+
+uint32_t Scheduler::read_channel(size_t channel) const {
+  namespace reg = scheduler_round_robin;
+  const Channel& state = channels_[channel];
+  return (state.enabled ? reg::kChannelEnable : 0) | (state.global ? reg::kChannelGlobalEnable : 0) |
+         (state.active ? reg::kChannelActive : 0) | (state.scheduled ? reg::kChannelScheduled : 0);
+}
+
+bool Scheduler::write_channel(size_t channel, uint32_t value) {
+  Channel& state = channels_[channel];
+  state.enabled = (value & scheduler_round_robin::kChannelEnable) != 0;
+  state.global = (value & scheduler_round_robin::kChannelGlobalEnable) != 0;
+  schedule(static_cast<uint16_t>(channel));
+  return true;
+}
+
+void Scheduler::reset() {
+  std::fill(channels_.begin(), channels_.end(), Channel{});
+  first_ = waiting_ = 0;
+  enabled_ = false;
+  destination_ = default_destination_;
+}
+
+}  // namespace mqnic::card

@@ -1,0 +1,49 @@
+// The round-robin TX scheduler (tx_scheduler_rr.v): channels that have been rung stand in a line, and go back to its
+// end after each packet. A doorbell that comes while the scheduler or the channel is off is remembered as "active".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace mqnic::card {
+
+class Scheduler {
+ public:
+  Scheduler(unsigned channels, uint8_t default_destination);
+
+  /// The TX queue of this number was rung.
+  void doorbell(uint16_t channel);
+
+  /// The channel whose turn it is; none when the scheduler is off or nobody waits.
+  std::optional<uint16_t> front();
+  /// The front channel sent a packet.
+  void sent();
+  /// The front channel had nothing to send.
+  void idle();
+
+  bool enabled() const { return enabled_; }
+  void set_enabled(bool on) { enabled_ = on; }
+  uint8_t destination() const { return destination_; }
+  void set_destination(uint8_t value) { destination_ = value; }
+  uint32_t read_channel(size_t channel) const;
+  bool write_channel(size_t channel, uint32_t value);
+  void reset();
+
+ private:
+  struct Channel {
+    bool enabled = false, global = false;  // "control" is the TDMA control's, which this build does not have
+    bool active = false, scheduled = false;
+    bool may_send() const { return enabled && global && active; }
+  };
+  void schedule(uint16_t channel);
+  void drop_front();
+
+  std::vector<Channel> channels_;
+  std::vector<uint16_t> line_;  // a ring: every channel is in it once at most
+  size_t first_ = 0, waiting_ = 0;
+  bool enabled_ = false;
+  uint8_t destination_, default_destination_;
+};
+
+}  // namespace mqnic::card

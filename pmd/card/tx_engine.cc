@@ -1,0 +1,90 @@
+#include "pmd/card/tx_engine.h"
+
+#include <algorithm>
+#include <string>
+
+#include "pmd/card/checksum.h"
+
+namespace mqnic::card {
+
+TxEngine::Result TxEngine::send(RingManager::Queue& ring, uint16_t queue, Port* port, uint8_t destination) {
+  if (wedged_) return Result::kBlocked;
+  if (!ring.enabled || ring.empty()) return Result::kEmpty;
+  if (port != nullptr && port->tx_held(context_->now_ns)) return Result::kBlocked;
+
+  // A copy, so that the host cannot change what has been looked at.
+  DescriptorBlock block{};
+  const size_t block_bytes = sizeof(Descriptor) << ring.log2_block;
+  if (!context_->dma.read(ring.block_address(), reinterpret_cast<uint8_t*>(block.data()), block_bytes)) {
+    // A real card would use whatever its buffer holds. Here the packet is skipped, and said to be.
+    context_->say("TX queue " + std::to_string(queue) + ": descriptors are not in mapped memory, packet skipped");
+    ++ring.consumer;
+    return Result::kSent;
+  }
+  uint64_t total = 0;
+  for (const Descriptor& piece : block) total += piece.bytes;
+  if (total == 0) {
+    wedge(queue);
+    ++ring.consumer;
+    return Result::kBlocked;
+  }
+  const auto bytes = static_cast<size_t>(std::min<uint64_t>(total, context_->config.max_frame_bytes));
+
+  if (port != nullptr && port->wire() != nullptr) {
+    const std::span<uint8_t> room = port->wire()->reserve(bytes);
+    if (room.size() < bytes) return Result::kBlocked;
+    const std::span<uint8_t> frame = room.first(bytes);
+    gather(block, frame);
+    insert_checksum(frame, block[0].tx_checksum);
+    port->wire()->commit(bytes);
+    ++context_->report.tx_frames;
+    context_->report.tx_bytes += bytes;
+  }
+  complete(ring, queue, bytes, destination);
+  ++ring.consumer;
+  return Result::kSent;
+}
+
+/// Seen on the RTL: the engine waits for data that never comes, and no register gets it out of that.
+void TxEngine::wedge(uint16_t queue) {
+  wedged_ = true;
+  ++context_->report.tx_wedged;
+  context_->say("TX queue " + std::to_string(queue) +
+                ": a packet of length zero. The TX engine of this interface is stuck until the card is reset");
+}
+
+void TxEngine::gather(const DescriptorBlock& block, std::span<uint8_t> frame) {
+  size_t done = 0;
+  for (const Descriptor& piece : block) {
+    const size_t count = std::min<size_t>(piece.bytes, frame.size() - done);
+    if (count != 0) context_->dma.read(piece.address, frame.data() + done, count);
+    done += count;
+  }
+}
+
+void TxEngine::complete(const RingManager::Queue& ring, uint16_t queue, size_t bytes, uint8_t destination) {
+  Completion completion{};
+  completion.queue = queue;
+  completion.index = ring.consumer;
+  completion.bytes = static_cast<uint16_t>(bytes);
+  if (context_->config.ptp) {
+    const PtpClock::Stamp stamp = context_->clock.stamp(context_->now_ns);
+    completion.timestamp_ns = stamp.ns;
+    completion.timestamp_s = stamp.seconds;
+  }
+  completion.port = destination;
+  path_->complete(ring.completion_queue, completion);
+}
+
+void insert_checksum(std::span<uint8_t> frame, uint16_t command) {
+  if ((command & 0x8000) == 0) return;
+  // tx_engine.v keeps seven bits of the start, though the descriptor has eight.
+  const size_t start = command & 0x7f;
+  const size_t at = start + (command >> 8 & 0x7f);
+  const uint16_t sum = start < frame.size() ? ones_complement_sum(frame.subspan(start)) : uint16_t{0};
+  const auto inverted = static_cast<uint16_t>(~sum);
+  if (at < frame.size()) frame[at] = static_cast<uint8_t>(inverted >> 8);
+  if (at + 1 < frame.size()) frame[at + 1] = static_cast<uint8_t>(inverted);
+}
+
+}  // namespace mqnic::card
