@@ -2,7 +2,11 @@
 
 #include <map>
 
+#include "pmd/card/wires/impaired_wire.h"
+#include "pmd/card/wires/pcap_wire.h"
 #include "pmd/card/wires/plain_wires.h"
+#include "pmd/card/wires/shm_wire.h"
+#include "pmd/card/wires/tap_wire.h"
 
 namespace mqnic::card {
 namespace {
@@ -20,6 +24,9 @@ constexpr Kind kKinds[] = {
      [](const std::string&, std::string&) -> std::unique_ptr<Wire> { return std::make_unique<NoWire>(); }},
     {"loop", nullptr,
      [](const std::string&, std::string&) -> std::unique_ptr<Wire> { return std::make_unique<LoopWire>(); }},
+    {"shm", "NAME", ShmWire::open},
+    {"tap", "IFNAME", TapWire::open},
+    {"pcap", "IN[:OUT]", PcapWire::open},
 };
 
 std::map<std::string, WireFactory>& registered() {
@@ -52,10 +59,7 @@ std::unique_ptr<Wire> make_plain(const std::string& text, std::string& error) {
 
 std::unique_ptr<Wire> make_wire(const std::string& text, const WireKnobs& knobs, std::string& error) {
   std::unique_ptr<Wire> wire = make_plain(text, error);
-  if (wire != nullptr && knobs.any()) {
-    error = "wire '" + text + "': knobs are not supported yet";
-    return nullptr;
-  }
+  if (wire != nullptr && knobs.any()) return std::make_unique<ImpairedWire>(std::move(wire), knobs);
   return wire;
 }
 

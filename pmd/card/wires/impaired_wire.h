@@ -1,0 +1,77 @@
+// A cable that is slow, long, or bad: stands between the card that sends and the real wire.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "pmd/card/wire.h"
+#include "pmd/card/wires/knobs.h"
+
+namespace mqnic::card {
+
+/// Time is what `flush` is told, so that with virtual time everything repeats. The fate of a frame depends on the seed
+/// and on its number, and on nothing else.
+///
+/// All memory is there from the start: at most kSlots frames are on the way. When they are all used, or when the
+/// bandwidth is used up for a while ahead, the wire takes no more and the card keeps its packet.
+class ImpairedWire final : public Wire {
+ public:
+  ImpairedWire(std::unique_ptr<Wire> inner, const WireKnobs& knobs);
+
+  bool connected() override { return inner_->connected(); }
+  unsigned end() const override { return inner_->end(); }
+  void set_receiving(bool receiving) override { inner_->set_receiving(receiving); }
+  std::span<uint8_t> reserve(size_t bytes) override;
+  void commit(size_t bytes) override;
+  std::span<const uint8_t> front() override;
+  void pop() override;
+  void flush(uint64_t now_ns) override;
+
+  struct Counts {
+    uint64_t lost = 0, corrupted = 0, duplicated = 0, reordered = 0, pauses = 0;
+  };
+  const Counts& counts() const { return counts_; }
+
+  static constexpr uint32_t kSlots = 4096;
+
+ private:
+  struct Frame {
+    uint32_t slot = 0;
+    uint32_t bytes = 0;
+    uint64_t due_ns = 0;
+  };
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  uint8_t* slot_bytes(uint32_t slot);
+  uint64_t random(unsigned purpose) const;
+  bool happens(double chance, unsigned purpose) const;
+  uint64_t time_on_wire_ns(size_t bytes) const;
+  void send(const Frame& frame);
+  void queue(const Frame& frame);
+  void set_times();
+  bool deliver(const Frame& frame);
+
+  std::unique_ptr<Wire> inner_;
+  WireKnobs knobs_;
+  Counts counts_;
+  std::unique_ptr<uint8_t[]> memory_;
+  std::vector<uint32_t> free_slots_;
+  std::vector<Frame> queue_;  // a ring of kSlots, in the order of departure
+  uint32_t queue_head_ = 0;
+  uint32_t queue_tail_ = 0;
+  uint32_t queue_timed_ = 0;  // frames behind this one were sent since the last flush, and have no time yet
+  Frame held_;                // waits since due_ns for the next frame to go first; slot kNone: there is none
+  uint32_t open_slot_ = kNone;
+  uint64_t frame_number_ = 0;
+  uint64_t now_ns_ = 0;
+  uint64_t free_at_ns_ = 0;  // when the last bit of the last frame is out
+  uint64_t fresh_ns_ = 0;    // what was sent since the last flush takes so long
+  uint64_t lost_ns_ = 0;     // of that, what is lost
+  uint64_t backlog_ns_ = 0;  // how far ahead of the time that may be
+  uint64_t next_pause_ns_ = 0;
+  bool pause_shown_ = false;
+  std::vector<uint8_t> pause_frame_;
+};
+
+}  // namespace mqnic::card

@@ -1,0 +1,74 @@
+// A cable between two processes, or two cards in one process: memory that both share.
+//
+// A file in the runtime directory is everything: locks on its first bytes say which end is taken (and go away with a
+// process that is killed), its contents are two rings of frames, one for each direction. It is removed by whoever
+// leaves last; after a crash the next user cleans it up.
+//
+// What the two ends tell each other is one word for each index, {tag, position}. The tag names this meeting of these
+// two users: it is the number of the one that came last. Positions with another tag do not count, and nobody writes
+// before the reader has shown the same tag, so that nothing that was left from an earlier user is ever delivered.
+//
+// The other end is not trusted with our memory: positions and lengths are checked at every use. (It could still cut off
+// the file; but it runs as the same user, who may kill this process anyway.)
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pmd/card/wire.h"
+#include "pmd/card/wires/frame_ring.h"
+
+namespace mqnic::card {
+
+struct ShmWireMemory;
+
+class ShmWire final : public Wire {
+ public:
+  /// nullptr: `error` says why, and names the users when both ends are taken.
+  static std::unique_ptr<Wire> open(const std::string& name, std::string& error);
+  ~ShmWire() override;
+  ShmWire(const ShmWire&) = delete;
+  ShmWire& operator=(const ShmWire&) = delete;
+
+  bool connected() override { return present_ && matched_; }
+  unsigned end() const override { return end_; }
+  std::span<uint8_t> reserve(size_t bytes) override;
+  void commit(size_t bytes) override;
+  std::span<const uint8_t> front() override;
+  void pop() override { reader_.pop(); }
+  void flush(uint64_t now_ns) override;
+
+  /// Times that the other end's memory made no sense.
+  uint64_t damages() const { return reader_.damages(); }
+
+ private:
+  ShmWire(std::string path, int fd, unsigned end, ShmWireMemory* memory);
+  static std::string prepare(int fd, const std::string& name, unsigned& end);
+
+  void meet(uint32_t peer_number);
+  void look_for_peer();
+  void read_peer_tail();
+
+  std::string path_;
+  int fd_;
+  unsigned end_;
+  ShmWireMemory* memory_;
+  FrameWriter writer_;
+  FrameReader reader_;
+
+  uint32_t own_number_;
+  uint32_t peer_number_ = 0;  // as last seen
+  uint32_t tag_ = 0;
+  bool present_ = false;         // somebody holds the other end
+  bool matched_ = false;         // and has shown our tag
+  uint32_t peer_tail_ = 0;       // of what we wrote, as last seen
+  uint32_t peer_head_ = 0;       // of what it wrote, as last seen
+  uint32_t published_head_ = 0;  // as last told
+  uint32_t published_tail_ = 0;
+  uint64_t next_look_ns_ = 0;
+  bool lost_ = false;  // the frame that is being written goes nowhere
+  std::vector<uint8_t> scrap_;
+};
+
+}  // namespace mqnic::card
