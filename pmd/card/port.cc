@@ -72,7 +72,9 @@ Port::Port(const CardConfig& config, Wire* wire, CardReport& report)
       default_watermark_(config.rx_fifo_bytes / 2),
       watermark_(default_watermark_),
       tx_quanta_step_(kDefaultQuantaStep),
-      rx_quanta_step_(kDefaultQuantaStep) {}
+      rx_quanta_step_(kDefaultQuantaStep) {
+  if (wire_ != nullptr) wire_->set_receiving(false);
+}
 
 uint32_t Port::status(bool enabled, bool pause, bool held) {
   const bool link = wire_ != nullptr && wire_->connected();
@@ -118,6 +120,7 @@ bool Port::write(uint32_t offset, uint32_t value) {
     case reg::kRxControl:
       rx_enabled_ = (value & reg::kEnable) != 0;
       rx_pause_ = (value & reg::kPause) != 0;
+      if (wire_ != nullptr) wire_->set_receiving(rx_enabled_);
       return true;
     case reg::kQuantaStep:  // ten bits each
       tx_quanta_step_ = value & 0x3ff;
