@@ -118,7 +118,7 @@ bool Port::write(uint32_t offset, uint32_t value) {
       tx_pause_ = (value & reg::kPause) != 0;
       return true;
     case reg::kRxControl:
-      rx_enabled_ = (value & reg::kEnable) != 0;
+      set_rx_enabled((value & reg::kEnable) != 0);
       rx_pause_ = (value & reg::kPause) != 0;
       if (wire_ != nullptr) wire_->set_receiving(rx_enabled_);
       return true;
@@ -139,6 +139,11 @@ bool Port::write(uint32_t offset, uint32_t value) {
   pfc_tx_enabled_[priority] = (value & reg::kLfcTxEnable) != 0;
   pfc_rx_enabled_[priority] = (value & reg::kLfcRxEnable) != 0;
   return true;
+}
+
+void Port::set_rx_enabled(bool on) {
+  if (on != rx_enabled_ && wire_ != nullptr) wire_->set_receiving(on);
+  rx_enabled_ = on;
 }
 
 bool Port::tx_held(uint64_t now_ns) {
@@ -208,9 +213,11 @@ uint32_t Port::send_pause(uint64_t now_ns) {
 }
 
 void Port::reset() {
+  if (wire_ != nullptr) wire_->set_receiving(false);
   fifo_.clear();
   watermark_ = default_watermark_;
-  tx_enabled_ = tx_pause_ = rx_enabled_ = rx_pause_ = lfc_tx_enabled_ = lfc_rx_enabled_ = false;
+  set_rx_enabled(false);
+  tx_enabled_ = tx_pause_ = rx_pause_ = lfc_tx_enabled_ = lfc_rx_enabled_ = false;
   tx_quanta_step_ = rx_quanta_step_ = kDefaultQuantaStep;
   fifo_over_watermark_ = pause_announced_ = false;
   refresh_at_ns_ = paused_until_ns_ = 0;
