@@ -67,6 +67,7 @@ class Port {
 
   uint64_t quanta_ns(uint16_t quanta, uint16_t step) const;
   bool pfc_rx_enabled() const;
+  void set_rx_enabled(bool on);
   void check_watermark();
   uint32_t status(bool enabled, bool pause, bool held);
 
