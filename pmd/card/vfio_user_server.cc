@@ -1,0 +1,186 @@
+#include "pmd/card/vfio_user_server.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace mqnic::card {
+namespace vu = vfio_user;
+namespace {
+
+constexpr uint32_t kFramesPerRun = 32;
+constexpr uint64_t kSocketLookNs = 20'000;  // between two looks at the sockets while there is traffic
+constexpr uint64_t kSpinNs = 50'000;        // without anything to do, before the first sleep
+constexpr uint64_t kFirstSleepNs = 10'000;
+constexpr uint64_t kLongestSleepNs = 1'000'000;
+constexpr uint64_t kSleepWithoutClientNs = 20'000'000;
+constexpr int kMessagesPerLook = 64;
+
+uint64_t clock_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+std::vector<Wire*> plain(const std::vector<std::unique_ptr<Wire>>& wires) {
+  std::vector<Wire*> pointers;
+  for (const auto& wire : wires) pointers.push_back(wire.get());
+  return pointers;
+}
+
+bool fill_address(const std::string& path, sockaddr_un& address, std::string& error) {
+  if (path.empty() || path.size() >= sizeof address.sun_path) {
+    error = "the socket's path has 1 to " + std::to_string(sizeof address.sun_path - 1) + " characters";
+    return false;
+  }
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return true;
+}
+
+/// Removes a socket that a server has left behind. Anything else that has this name stays, and is an error.
+bool clear_path(const std::string& path, const sockaddr_un& address, std::string& error) {
+  struct stat st {};
+  if (lstat(path.c_str(), &st) != 0) return true;
+  if (!S_ISSOCK(st.st_mode)) {
+    error = path + " is there already and is no socket: choose another name";
+    return false;
+  }
+  const vu::UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const bool refused =
+      connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 && errno == ECONNREFUSED;
+  if (!refused) {
+    error = "another server listens on " + path + ": stop it, or choose another name";
+    return false;
+  }
+  return unlink(path.c_str()) == 0 || errno == ENOENT;
+}
+
+}  // namespace
+
+std::unique_ptr<VfioUserServer> VfioUserServer::listen(const std::string& socket_path, const CardConfig& config,
+                                                       std::vector<std::unique_ptr<Wire>> wires, std::string& error) {
+  sockaddr_un address{};
+  if (!fill_address(socket_path, address, error) || !clear_path(socket_path, address, error)) return nullptr;
+  vu::UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const mode_t mask = umask(0177);
+  const bool bound = listener && bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  const int bind_error = errno;
+  umask(mask);
+  if (!bound || ::listen(listener.get(), 4) != 0) {
+    error = "cannot listen on " + socket_path + ": " + std::strerror(bound ? errno : bind_error);
+    return nullptr;
+  }
+  wires.resize(size_t{config.interfaces} * config.ports_per_interface);
+  return std::unique_ptr<VfioUserServer>(
+      new VfioUserServer(socket_path, std::move(listener), config, std::move(wires)));
+}
+
+VfioUserServer::VfioUserServer(std::string path, vu::UniqueFd listener, const CardConfig& config,
+                               std::vector<std::unique_ptr<Wire>> wires)
+    : path_(std::move(path)),
+      listener_(std::move(listener)),
+      wires_(std::move(wires)),
+      card_(config, memory_, plain(wires_)),
+      device_(card_, memory_) {}
+
+VfioUserServer::~VfioUserServer() { unlink(path_.c_str()); }
+
+void VfioUserServer::drop_client() {
+  channel_.reset();
+  device_.end_client();
+}
+
+void VfioUserServer::accept_client() {
+  vu::UniqueFd client(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!client) return;
+  // What the client before has sent last - its end, above all - comes first.
+  for (int i = 0; channel_ && i < kMessagesPerLook && serve_client(); i++) {
+  }
+  if (channel_) return;  // closes: one client at a time
+  if (!device_.start_client()) return;
+  channel_.emplace(std::move(client));
+}
+
+/// True: the reply has gone out, or none was wanted.
+bool VfioUserServer::answer() {
+  const vu::Header& header = request_.header;
+  if ((header.flags & vu::kTypeMask) != vu::kTypeCommand) return false;  // we ask for nothing
+  VfioUserDevice::Reply reply;
+  const int error = device_.handle(request_, reply);
+  request_.fds.clear();
+  if ((header.flags & vu::kFlagNoReply) != 0) return true;
+  vu::Header back{header.message_id, header.command, sizeof back, vu::kTypeReply, 0};
+  if (error != 0) {
+    back.flags |= vu::kFlagError;
+    back.error = static_cast<uint32_t>(error);
+    return channel_->send(back, {});
+  }
+  back.bytes += static_cast<uint32_t>(reply.body.size());
+  const std::span<const int> fds = reply.fd >= 0 ? std::span<const int>(&reply.fd, 1) : std::span<const int>();
+  return channel_->send(back, reply.body, fds);
+}
+
+/// One message, if it is there. False: there was none, or the client is gone.
+bool VfioUserServer::serve_client() {
+  const auto received = channel_->receive(request_, 0);
+  if (received == vu::Channel::Received::kNothing) return false;
+  if (received == vu::Channel::Received::kMessage && answer()) return true;
+  drop_client();
+  return false;
+}
+
+bool VfioUserServer::look_at_sockets() {
+  pollfd entries[2] = {{listener_.get(), POLLIN, 0}, {channel_ ? channel_->fd() : -1, POLLIN, 0}};
+  if (poll(entries, 2, 0) <= 0) return false;
+  for (int i = 0; channel_ && i < kMessagesPerLook && serve_client(); i++) {
+  }
+  if (entries[0].revents != 0) accept_client();
+  return true;
+}
+
+bool VfioUserServer::turn(uint64_t now_ns) {
+  bool busy = card_.run(now_ns, kFramesPerRun) != 0;
+  if (!busy || now_ns >= next_look_ns_) {
+    if (look_at_sockets()) busy = true;
+    next_look_ns_ = now_ns + kSocketLookNs;
+  }
+  return busy;
+}
+
+/// Until the time is over, or somebody says something.
+void VfioUserServer::sleep(uint64_t ns) {
+  pollfd entries[2] = {{listener_.get(), POLLIN, 0}, {channel_ ? channel_->fd() : -1, POLLIN, 0}};
+  const timespec time{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+  ppoll(entries, 2, &time, nullptr);
+}
+
+void VfioUserServer::serve(const std::function<bool()>& stop) {
+  uint64_t idle_since_ns = clock_ns();
+  uint64_t sleep_ns = kFirstSleepNs;
+  for (unsigned turns = 0;; turns++) {
+    const uint64_t now_ns = clock_ns();
+    if (turns % 16 == 0 || sleep_ns > kFirstSleepNs) {
+      if (stop()) return;
+    }
+    if (turn(now_ns)) {
+      idle_since_ns = now_ns;
+      sleep_ns = kFirstSleepNs;
+    } else if (now_ns - idle_since_ns < kSpinNs && channel_) {
+      sched_yield();  // to the driver, if it has to share a core with us
+    } else {
+      sleep(channel_ ? sleep_ns : kSleepWithoutClientNs);
+      sleep_ns = std::min(sleep_ns * 2, kLongestSleepNs);
+    }
+  }
+}
+
+}  // namespace mqnic::card

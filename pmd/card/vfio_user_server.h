@@ -1,0 +1,64 @@
+// The card model as a process of its own: a vfio-user server on a socket, for one client at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pmd/card/card.h"
+#include "pmd/card/host_memory.h"
+#include "pmd/card/vfio_user_server_device.h"
+#include "pmd/card/wire.h"
+#include "pmd/vfio_user/channel.h"
+
+namespace mqnic::card {
+
+/// A client that leaves, in whatever way, or that breaks the protocol, leaves a card behind that is as after power-on.
+/// A second client at the same time is sent away. Used by one thread.
+class VfioUserServer {
+ public:
+  /// Makes the socket, for this user only. A socket that nobody listens on is replaced. nullptr: `error` says why not.
+  /// Wires as InlineCard takes them. Throws what Card throws for a build that cannot exist.
+  static std::unique_ptr<VfioUserServer> listen(const std::string& socket_path, const CardConfig& config,
+                                                std::vector<std::unique_ptr<Wire>> wires, std::string& error);
+  /// Removes the socket.
+  ~VfioUserServer();
+  VfioUserServer(const VfioUserServer&) = delete;
+  VfioUserServer& operator=(const VfioUserServer&) = delete;
+
+  /// Works until `stop` says so; it is asked some twenty times a second at least. While there is traffic this thread
+  /// polls; without, it sleeps, from some ten microseconds at a time up to a millisecond, and longer without a client.
+  void serve(const std::function<bool()>& stop);
+
+  /// One look at the socket and one run of the card, without waiting. True: something was done.
+  bool turn(uint64_t now_ns);
+
+  bool has_client() const { return channel_.has_value(); }
+  const CardReport& report() const { return card_.report(); }
+  std::vector<std::string> take_messages() { return card_.take_messages(); }
+
+ private:
+  VfioUserServer(std::string path, vfio_user::UniqueFd listener, const CardConfig& config,
+                 std::vector<std::unique_ptr<Wire>> wires);
+
+  bool look_at_sockets();
+  void accept_client();
+  bool serve_client();
+  bool answer();
+  void drop_client();
+  void sleep(uint64_t ns);
+
+  std::string path_;
+  vfio_user::UniqueFd listener_;
+  std::vector<std::unique_ptr<Wire>> wires_;
+  HostMemory memory_;
+  Card card_;
+  VfioUserDevice device_;
+  std::optional<vfio_user::Channel> channel_;
+  vfio_user::Message request_;
+  uint64_t next_look_ns_ = 0;
+};
+
+}  // namespace mqnic::card
