@@ -13,6 +13,7 @@ namespace {
 constexpr uint32_t kInterfacesMax = 16;
 constexpr uint32_t kPortsMax = 16;
 constexpr uint32_t kQueuesMax = 65536;
+constexpr uint32_t kLog2BlockMax = 3;
 
 /// A range of registers that the card says it has is inside BAR0.
 bool inside(const Bus& bus, uint64_t offset, uint64_t count, uint64_t stride) {
@@ -144,12 +145,7 @@ Failure read_interface(Bus& bus, uint32_t list_start, InterfaceDescription& inte
     return failure(-ENODEV, "%s: %s: %u ports and %u schedulers announced, %zu and %zu found", bus.name().c_str(),
                    place.c_str(), ports, schedulers, interface.ports.size(), interface.schedulers.size());
   }
-  if (Failure f = read_queue_map(bus, list, interface)) return f;
-
-  const uint32_t first_ring = interface.tx_queues.at(0);
-  bus.write32(first_ring + ring_register::kCommand, command::kProbeBlock);
-  interface.log2_block_max = std::min(bus.read32(first_ring + ring_register::kSizeCqn) >> 28, 3u);
-  return {};
+  return read_queue_map(bus, list, interface);
 }
 
 void read_firmware(Bus& bus, uint32_t block, CardDescription& out) {
@@ -196,6 +192,14 @@ Failure describe_card(Bus& bus, CardDescription& out) {
     }
   }
   return {};
+}
+
+void read_block_sizes(Bus& bus, CardDescription& description) {
+  for (InterfaceDescription& interface : description.interfaces) {
+    const uint32_t ring = interface.tx_queues.at(0);
+    bus.write32(ring + ring_register::kCommand, command::kProbeBlock);
+    interface.log2_block_max = std::min(bus.read32(ring + ring_register::kSizeCqn) >> 28, kLog2BlockMax);
+  }
 }
 
 }  // namespace mqnic

@@ -52,8 +52,11 @@ struct CardDescription {
   std::vector<std::string> notes;  // parts that are left out, and why
 };
 
-/// Reads everything. The card is touched only to ask for its largest descriptor block (a write to TXQ 0, which has to
-/// be off: see quiesce).
+/// Reads the block lists. Nothing is written.
 Failure describe_card(Bus& bus, CardDescription& out);
+
+/// Fills in log2_block_max, which the card shows only when it is asked for too much: TXQ 0 of each interface has to be
+/// off (see quiesce).
+void read_block_sizes(Bus& bus, CardDescription& description);
 
 }  // namespace mqnic

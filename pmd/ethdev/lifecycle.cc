@@ -1,0 +1,341 @@
+// Configure, start, stop, close: the order in which the card is woken up and put to rest.
+#include <rte_cycles.h>
+#include <rte_malloc.h>
+#include <rte_mbuf_dyn.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "pmd/ethdev/log.h"
+#include "pmd/ethdev/port.h"
+#include "pmd/hw/control.h"
+#include "pmd/hw/queue.h"
+
+namespace mqnic::ethdev {
+
+namespace {
+
+constexpr unsigned kDrainMs = 5;       // for packets that were sent just before the stop
+constexpr unsigned kStubbornMs = 200;  // a queue that is still active then is given up
+constexpr unsigned kPollUs = 100;
+
+constexpr uint64_t kRxWork = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM |
+                             RTE_ETH_RX_OFFLOAD_TCP_CKSUM | RTE_ETH_RX_OFFLOAD_TIMESTAMP;
+
+bool is_scatter(const Port& port) {
+  for (unsigned q = 0; q < port.dev->data->nb_rx_queues; ++q) {
+    if (port.rx_queue(q) != nullptr && port.rx_queue(q)->log2_block != 0) return true;
+  }
+  return false;
+}
+
+/// Lets the card work until `done` says so, or for `milliseconds`.
+template <typename Done>
+bool wait_for(Port& port, unsigned milliseconds, Done done) {
+  const uint64_t deadline = rte_get_timer_cycles() + rte_get_timer_hz() / 1000 * milliseconds;
+  while (!done()) {
+    if (port.card->is_removed() || rte_get_timer_cycles() > deadline) return false;
+    if (port.bus().needs_run()) {
+      port.bus().run();
+    } else {
+      rte_delay_us_sleep(kPollUs);
+    }
+  }
+  return true;
+}
+
+/// After rings were disabled: until the card has let go of them.
+void settle(Port& port, const std::vector<const QueuePlace*>& places) {
+  if (places.empty() || port.card->check_removed()) return;
+  if (port.bus().needs_run()) {
+    port.bus().run();
+  } else {
+    rte_delay_us_sleep(kSettleMs * 1000);
+  }
+  for (const QueuePlace* place : places) {
+    if (!wait_for(port, kStubbornMs, [&] { return !is_ring_active(port.bus(), place->ring_registers); }) &&
+        !port.card->is_removed()) {
+      MQNIC_LOG(ERR, "%s: queue %u of interface %u is still active %u ms after it was disabled", port.name(),
+                place->hw_queue, port.interface->number, kStubbornMs);
+    }
+    disable_completion_queue(port.bus(), place->completion_registers);
+  }
+}
+
+/// How a queue receives depends on the port as a whole.
+int prepare_rx_queue(Port& port, RxQueue& queue) {
+  if (const int rc = fit_buffers(port, queue); rc != 0) return rc;
+  queue.verify_ip = (queue.offloads & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM) != 0;
+  queue.verify_l4 = (queue.offloads & (RTE_ETH_RX_OFFLOAD_UDP_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM)) != 0;
+  queue.timesync = port.timesync;
+  queue.timestamps = (queue.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
+  if (queue.timestamps && rte_mbuf_dyn_rx_timestamp_register(&queue.timestamp_offset, &queue.timestamp_flag) != 0) {
+    MQNIC_LOG(ERR, "%s: mbufs have no room for timestamps: %s", port.name(), rte_strerror(rte_errno));
+    return -rte_errno;
+  }
+  return 0;
+}
+
+int start_rx(Port& port, RxQueue& queue) {
+  int rc = prepare_rx_queue(port, queue);
+  if (rc != 0) return rc;
+  rc = start_rx_queue(port.bus(), queue, port.interface->number, event_queue_of(port, queue.place.number));
+  if (rc != 0) {
+    MQNIC_LOG(ERR, "%s: RX queue %u: pool %s has no buffers", port.name(), queue.place.number, queue.pool->name);
+    return rc;
+  }
+  port.dev->data->rx_queue_state[queue.place.number] = RTE_ETH_QUEUE_STATE_STARTED;
+  return 0;
+}
+
+void start_tx(Port& port, TxQueue& queue) {
+  queue.timesync = port.timesync;
+  start_tx_queue(port.bus(), queue, port.interface->number);
+  enable_channel(port.bus(), port.scheduler(), queue.place.hw_queue, true);
+  port.dev->data->tx_queue_state[queue.place.number] = RTE_ETH_QUEUE_STATE_STARTED;
+}
+
+/// Packets that were given to the card get a moment to leave.
+void drain(Port& port, TxQueue& queue) {
+  wait_for(port, kDrainMs, [&] {
+    reap(queue, queue.entries);
+    return queue.consumer == queue.producer;
+  });
+}
+
+int start_queues(Port& port) {
+  for (unsigned q = 0; q < port.dev->data->nb_rx_queues; ++q) {
+    RxQueue& queue = *port.rx_queue(q);
+    if (queue.deferred_start) {
+      if (const int rc = fit_buffers(port, queue); rc != 0) return rc;
+    } else if (const int rc = start_rx(port, queue); rc != 0) {
+      return rc;
+    }
+  }
+  for (unsigned q = 0; q < port.dev->data->nb_tx_queues; ++q) {
+    if (!port.tx_queue(q)->deferred_start) start_tx(port, *port.tx_queue(q));
+  }
+  return 0;
+}
+
+void stop_queues(Port& port) {
+  std::vector<const QueuePlace*> places;
+  rte_eth_dev_data& data = *port.dev->data;
+  stop_bursts(*port.dev);
+  for (unsigned q = 0; q < data.nb_tx_queues; ++q) {
+    TxQueue* queue = port.tx_queue(q);
+    if (queue == nullptr || !queue->configured) continue;
+    drain(port, *queue);
+    enable_channel(port.bus(), port.scheduler(), queue->place.hw_queue, false);
+    enable_ring(port.bus(), queue->place.ring_registers, false);
+    places.push_back(&queue->place);
+  }
+  for (unsigned q = 0; q < data.nb_rx_queues; ++q) {
+    RxQueue* queue = port.rx_queue(q);
+    if (queue == nullptr || !queue->configured) continue;
+    enable_ring(port.bus(), queue->place.ring_registers, false);
+    places.push_back(&queue->place);
+  }
+  settle(port, places);
+  for (unsigned q = 0; q < data.nb_tx_queues; ++q) {
+    TxQueue* queue = port.tx_queue(q);
+    data.tx_queue_state[q] = RTE_ETH_QUEUE_STATE_STOPPED;
+    if (queue == nullptr || !queue->configured) continue;
+    free_tx_buffers(*queue);
+    queue->configured = false;
+  }
+  for (unsigned q = 0; q < data.nb_rx_queues; ++q) {
+    RxQueue* queue = port.rx_queue(q);
+    data.rx_queue_state[q] = RTE_ETH_QUEUE_STATE_STOPPED;
+    if (queue == nullptr || !queue->configured) continue;
+    free_rx_buffers(*queue);
+    queue->configured = false;
+  }
+}
+
+uint32_t wanted_rx_frame(const Port& port) {
+  // One byte more than is good: a longer frame is cut there, and shows.
+  return std::min(port.dev->data->mtu + kFrameOverhead + 1, port.interface->max_rx_frame_bytes);
+}
+
+bool other_port_started(const Port& port) {
+  bool found = false;
+  for_each_port([&](const rte_eth_dev& dev) {
+    const Port& other = port_of(&dev);
+    found |= &other != &port && dev.data->dev_started != 0 && other.interface == port.interface &&
+             &other.scheduler() == &port.scheduler();
+  });
+  return found;
+}
+
+}  // namespace
+
+void choose_bursts(Port& port) {
+  bool offloads = port.timesync;
+  for (unsigned q = 0; q < port.dev->data->nb_rx_queues; ++q) offloads |= (port.rx_queue(q)->offloads & kRxWork) != 0;
+  bool blocks = false;
+  for (unsigned q = 0; q < port.dev->data->nb_tx_queues; ++q) blocks |= port.tx_queue(q)->log2_block != 0;
+  port.dev->data->scattered_rx = is_scatter(port) ? 1 : 0;
+  port.dev->rx_pkt_burst = choose_rx_burst(is_scatter(port), offloads);
+  port.dev->tx_pkt_burst = choose_tx_burst(blocks);
+  port.dev->tx_pkt_prepare = prepare_tx;
+  // ethdev takes its copy at start.
+  if (port.dev->data->dev_started != 0) rte_eth_fp_ops[port.dev->data->port_id].rx_pkt_burst = port.dev->rx_pkt_burst;
+}
+
+void stop_bursts(rte_eth_dev& dev) {
+  for (unsigned q = 0; q < dev.data->nb_rx_queues; ++q) {
+    auto* queue = static_cast<RxQueue*>(dev.data->rx_queues[q]);
+    if (queue != nullptr) queue->running.store(false, std::memory_order_release);
+  }
+  for (unsigned q = 0; q < dev.data->nb_tx_queues; ++q) {
+    auto* queue = static_cast<TxQueue*>(dev.data->tx_queues[q]);
+    if (queue != nullptr) queue->running.store(false, std::memory_order_release);
+  }
+}
+
+int configure_port(rte_eth_dev* dev) {
+  Port& port = port_of(dev);
+  if (port.card->check_removed()) return -ENODEV;
+  const uint32_t wanted = dev->data->nb_rx_queues + uint32_t{dev->data->nb_tx_queues};
+  if (wanted > port.completion.count) {
+    MQNIC_LOG(ERR, "%s: %u RX and TX queues need as many completion queues: the port has %u", port.name(), wanted,
+              port.completion.count);
+    return -EINVAL;
+  }
+  const rte_eth_conf& conf = dev->data->dev_conf;
+  if (conf.intr_conf.lsc != 0) {
+    MQNIC_LOG(ERR, "%s: the card has no interrupt for its link", port.name());
+    return -ENOTSUP;
+  }
+  return configure_rss(port);
+}
+
+int start_port(rte_eth_dev* dev) {
+  Port& port = port_of(dev);
+  if (port.card->check_removed()) return -ENODEV;
+  TimeOfDay now;
+  port.card->read_clock(now);
+  choose_bursts(port);
+  int rc = start_interrupts(port);
+  if (rc == 0) rc = start_queues(port);
+  if (rc != 0) {
+    stop_queues(port);
+    stop_interrupts(port);
+    return rc;
+  }
+  set_tx_frame_bytes(port.bus(), *port.interface, port.interface->max_tx_frame_bytes);
+  port.card->want_rx_frames(port.interface->number, port.number, wanted_rx_frame(port));
+  write_rss(port);
+  enable_port_tx(port.bus(), port.hw(), true);
+  enable_scheduler(port.bus(), port.scheduler(), true);
+  enable_port_rx(port.bus(), port.hw(), true);
+  if (port.card->check_removed()) {
+    stop_queues(port);
+    stop_interrupts(port);
+    return -ENODEV;
+  }
+  return 0;
+}
+
+int stop_port(rte_eth_dev* dev) {
+  Port& port = port_of(dev);
+  port.card->check_removed();
+  enable_port_rx(port.bus(), port.hw(), false);
+  stop_queues(port);
+  if (!other_port_started(port)) enable_scheduler(port.bus(), port.scheduler(), false);
+  enable_port_tx(port.bus(), port.hw(), false);
+  stop_interrupts(port);
+  port.card->want_rx_frames(port.interface->number, port.number, 0);
+  dev->data->dev_started = 0;
+  dev->data->dev_link = {};
+  return 0;
+}
+
+int close_port(rte_eth_dev* dev) {
+  if (rte_eal_process_type() != RTE_PROC_PRIMARY) return 0;
+  Port* port = &port_of(dev);
+  if (dev->data->dev_started != 0) stop_port(dev);
+  for (uint16_t q = 0; q < dev->data->nb_rx_queues; ++q) release_rx_queue(dev, q);
+  for (uint16_t q = 0; q < dev->data->nb_tx_queues; ++q) release_tx_queue(dev, q);
+  port->card->remove_port(dev->data->port_id);
+  if (port->own_interrupt_handle != nullptr) rte_intr_instance_free(port->own_interrupt_handle);
+  delete port;
+  return 0;
+}
+
+int start_one_rx_queue(rte_eth_dev* dev, uint16_t number) {
+  Port& port = port_of(dev);
+  if (port.card->check_removed()) return -ENODEV;
+  RxQueue& queue = *port.rx_queue(number);
+  if (queue.configured) return 0;
+  const int rc = start_rx(port, queue);
+  if (rc != 0) stop_one_rx_queue(dev, number);
+  return rc;
+}
+
+int stop_one_rx_queue(rte_eth_dev* dev, uint16_t number) {
+  Port& port = port_of(dev);
+  RxQueue& queue = *port.rx_queue(number);
+  queue.running.store(false, std::memory_order_release);
+  dev->data->rx_queue_state[number] = RTE_ETH_QUEUE_STATE_STOPPED;
+  if (!queue.configured) return 0;
+  enable_ring(port.bus(), queue.place.ring_registers, false);
+  settle(port, {&queue.place});
+  free_rx_buffers(queue);
+  queue.configured = false;
+  return 0;
+}
+
+int start_one_tx_queue(rte_eth_dev* dev, uint16_t number) {
+  Port& port = port_of(dev);
+  if (port.card->check_removed()) return -ENODEV;
+  if (!port.tx_queue(number)->configured) start_tx(port, *port.tx_queue(number));
+  return 0;
+}
+
+int stop_one_tx_queue(rte_eth_dev* dev, uint16_t number) {
+  Port& port = port_of(dev);
+  TxQueue& queue = *port.tx_queue(number);
+  queue.running.store(false, std::memory_order_release);
+  dev->data->tx_queue_state[number] = RTE_ETH_QUEUE_STATE_STOPPED;
+  if (!queue.configured) return 0;
+  drain(port, queue);
+  enable_channel(port.bus(), port.scheduler(), queue.place.hw_queue, false);
+  enable_ring(port.bus(), queue.place.ring_registers, false);
+  settle(port, {&queue.place});
+  free_tx_buffers(queue);
+  queue.configured = false;
+  return 0;
+}
+
+int set_mtu(rte_eth_dev* dev, uint16_t mtu) {
+  Port& port = port_of(dev);
+  if (mtu + kFrameOverhead > port.largest_frame()) return -EINVAL;
+  if (dev->data->dev_started == 0) return 0;  // start takes it
+  const uint16_t before = dev->data->mtu;
+  int rc = 0;
+  dev->data->mtu = mtu;  // fit_buffers looks there
+  for (unsigned q = 0; rc == 0 && q < dev->data->nb_rx_queues; ++q) {
+    const RxQueue& queue = *port.rx_queue(q);
+    const uint32_t room = uint32_t{queue.room} * std::max(queue.pieces, 1u);
+    if (mtu + kFrameOverhead > room) {
+      MQNIC_LOG(ERR, "%s: MTU %u does not fit the buffers of RX queue %u as it was started: stop the port first",
+                port.name(), mtu, q);
+      rc = -EBUSY;
+    }
+  }
+  if (rc == 0) {
+    for (unsigned q = 0; q < dev->data->nb_rx_queues; ++q) {
+      RxQueue& queue = *port.rx_queue(q);
+      queue.limit = std::min(mtu + kFrameOverhead, port.interface->max_rx_frame_bytes);
+      queue.longest = queue.limit;
+    }
+    port.card->want_rx_frames(port.interface->number, port.number, wanted_rx_frame(port));
+  } else {
+    dev->data->mtu = before;
+  }
+  return rc;
+}
+
+}  // namespace mqnic::ethdev

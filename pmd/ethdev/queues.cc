@@ -1,0 +1,123 @@
+// The card's side of a queue: memory, pointers, enable.
+#include "pmd/ethdev/queues.h"
+
+#include <rte_ethdev.h>
+#include <rte_malloc.h>
+
+#include <bit>
+#include <cstring>
+
+#include "pmd/ethdev/log.h"
+#include "pmd/hw/queue.h"
+#include "pmd/hw/registers.h"
+
+namespace mqnic::ethdev {
+
+namespace {
+
+uint32_t log2_of(uint32_t entries) { return static_cast<uint32_t>(std::countr_zero(entries)); }
+
+size_t round_up(size_t bytes) { return (bytes + kRingBaseAlignment - 1) / kRingBaseAlignment * kRingBaseAlignment; }
+
+/// Low word of a completion for descriptor 0, and which of its bits count.
+template <typename Queue>
+void start_from_zero(Queue& queue) {
+  queue.consumer = queue.producer = queue.completed = queue.acknowledged = 0;
+  queue.expected = queue.place.hw_queue & 0xffff;
+  queue.expected_mask = 0xffffu | queue.mask << 16;
+}
+
+/// Doorbells that are words of memory keep the last value of a queue's former life: it is replaced before the queue
+/// is enabled.
+template <typename Queue>
+void make_doorbells(GuardedBus& bus, Queue& queue, unsigned interface, Bus::QueueKind kind) {
+  queue.ring_bell =
+      Doorbell(bus, interface, kind, queue.place.hw_queue, queue.place.ring_registers + ring_register::kCommand);
+  queue.completion_bell = Doorbell(bus, interface, Bus::QueueKind::kCompletion, queue.place.completion_queue,
+                                   queue.place.completion_registers + cq_register::kCommand);
+  queue.ring_bell.ring(command::set_producer(0));
+  queue.completion_bell.ring(command::set_consumer(0));
+}
+
+template <typename Queue>
+void configure_pair(GuardedBus& bus, Queue& queue, unsigned interface, Bus::QueueKind kind, uint32_t event_queue) {
+  memset(queue.memory.completions, 0, queue.entries * sizeof(Completion));
+  memset(queue.memory.descriptors, 0, (size_t{queue.entries} << queue.log2_block) * sizeof(Descriptor));
+  disable_completion_queue(bus, queue.place.completion_registers);
+  enable_ring(bus, queue.place.ring_registers, false);
+  make_doorbells(bus, queue, interface, kind);
+  configure_completion_queue(bus, queue.place.completion_registers, queue.memory.completion_address,
+                             log2_of(queue.entries), event_queue);
+  configure_ring(
+      bus, queue.place.ring_registers,
+      {queue.memory.descriptor_address, log2_of(queue.entries), queue.log2_block, queue.place.completion_queue});
+  queue.configured = true;
+}
+
+}  // namespace
+
+int make_queue_memory(const char* name, uint32_t entries, uint32_t log2_block, int socket, bool virtual_addresses,
+                      QueueMemory& out) {
+  const size_t descriptor_bytes = round_up((size_t{entries} << log2_block) * sizeof(Descriptor));
+  const size_t bytes = descriptor_bytes + round_up(entries * sizeof(Completion));
+  out.zone = rte_memzone_reserve_aligned(name, bytes, socket, RTE_MEMZONE_IOVA_CONTIG, kRingBaseAlignment);
+  if (out.zone == nullptr) {
+    MQNIC_LOG(ERR, "%s: no memory for %zu bytes of rings: %s", name, bytes, rte_strerror(rte_errno));
+    return -ENOMEM;
+  }
+  memset(out.zone->addr, 0, bytes);
+  auto* memory = static_cast<uint8_t*>(out.zone->addr);
+  const uint64_t address = virtual_addresses ? reinterpret_cast<uintptr_t>(memory) : out.zone->iova;
+  out.descriptors = reinterpret_cast<Descriptor*>(memory);
+  out.completions = reinterpret_cast<Completion*>(memory + descriptor_bytes);
+  out.descriptor_address = address;
+  out.completion_address = address + descriptor_bytes;
+  return 0;
+}
+
+void free_queue_memory(QueueMemory& memory) {
+  if (memory.zone != nullptr) rte_memzone_free(memory.zone);
+  memory = {};
+}
+
+int start_rx_queue(GuardedBus& bus, RxQueue& queue, unsigned interface, uint32_t event_queue) {
+  start_from_zero(queue);
+  configure_pair(bus, queue, interface, Bus::QueueKind::kRx, event_queue);
+  if (!refill(queue)) return -ENOMEM;
+  enable_ring(bus, queue.place.ring_registers, true);
+  // What was rung while the queue was off is lost.
+  bus.write32(queue.place.ring_registers + ring_register::kCommand,
+              command::set_producer(static_cast<uint16_t>(queue.producer)));
+  queue.running.store(true, std::memory_order_release);
+  return 0;
+}
+
+void start_tx_queue(GuardedBus& bus, TxQueue& queue, unsigned interface) {
+  start_from_zero(queue);
+  memset(queue.pieces, 0, queue.entries);
+  configure_pair(bus, queue, interface, Bus::QueueKind::kTx, 0);
+  enable_ring(bus, queue.place.ring_registers, true);
+  queue.running.store(true, std::memory_order_release);
+}
+
+void free_rx_buffers(RxQueue& queue) {
+  if (queue.log2_block == 0) {
+    for (; queue.consumer != queue.producer; ++queue.consumer) {
+      rte_mempool_put(queue.pool, queue.mbufs[queue.consumer & queue.mask]);
+    }
+  } else {
+    for (size_t i = 0; i < size_t{queue.entries} << queue.log2_block; ++i) {
+      if (queue.mbufs[i] != nullptr) rte_mempool_put(queue.pool, queue.mbufs[i]);
+    }
+  }
+  memset(queue.mbufs, 0, (size_t{queue.entries} << queue.log2_block) * sizeof(rte_mbuf*));
+  queue.consumer = queue.producer;
+}
+
+void free_tx_buffers(TxQueue& queue) {
+  for (; queue.consumer != queue.producer; ++queue.consumer) {
+    rte_pktmbuf_free(queue.mbufs[queue.consumer & queue.mask]);
+  }
+}
+
+}  // namespace mqnic::ethdev

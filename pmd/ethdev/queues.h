@@ -1,0 +1,187 @@
+// A ring of descriptors and its completion queue, one pair for each RX and TX queue of an ethdev.
+#pragma once
+
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_memzone.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "pmd/ethdev/card_device.h"
+#include "pmd/ethdev/dpdk_driver.h"
+#include "pmd/hw/bus.h"
+#include "pmd/hw/formats.h"
+
+namespace mqnic::ethdev {
+
+// ---- Counters. The card has none: these are all that there is. Written by the queue's own thread.
+
+enum RxCounter : unsigned {
+  kRxPackets,
+  kRxBytes,
+  kRxZeroLength,       // a completion of length 0
+  kRxOversize,         // longer than the MTU: the card cuts frames without saying so
+  kRxClamped,          // longer than the buffers: what was received is not whole
+  kRxForeignQueue,     // a completion that names another queue
+  kRxWrongIndex,       // a completion for a descriptor that is not in use
+  kRxLostCompletions,  // descriptors that the card skipped
+  kRxNoMbufs,          // refills that found the pool empty
+  kRxBadIpChecksum,
+  kRxBadL4Checksum,
+  kRxCounters
+};
+enum TxCounter : unsigned {
+  kTxPackets,
+  kTxBytes,
+  kTxZeroLength,     // not sent: an empty packet stops the card for good
+  kTxOversize,       // not sent: longer than the card takes
+  kTxTooManyPieces,  // not sent: more segments than a block has, and no memory to join them
+  kTxBadOffload,     // not sent: headers that the offload needs are not where the flags say
+  kTxLinearised,     // joined into fewer segments
+  kTxPadded,         // runts, filled up to 60 bytes
+  kTxSoftwareSums,   // L4 checksums that the card cannot do
+  kTxRingFull,       // bursts that did not fit
+  kTxForeignQueue,
+  kTxWrongIndex,
+  kTxLostCompletions,
+  kTxCounters
+};
+extern const char* const kRxCounterNames[kRxCounters];
+extern const char* const kTxCounterNames[kTxCounters];
+
+template <size_t kCount>
+struct Counters {
+  std::array<uint64_t, kCount> now{};
+  std::array<uint64_t, kCount> base{};  // what a reset has taken away: the writer never waits for the reader
+  uint64_t value(unsigned i) const { return now[i] - base[i]; }
+};
+
+// ---- Common to both directions.
+
+struct QueueMemory {
+  const rte_memzone* zone = nullptr;
+  Descriptor* descriptors = nullptr;
+  Completion* completions = nullptr;
+  uint64_t descriptor_address = 0, completion_address = 0;  // for the card
+};
+
+struct QueuePlace {
+  uint16_t number = 0;            // of the ethdev
+  uint32_t hw_queue = 0;          // of the interface
+  uint32_t completion_queue = 0;  // of the interface
+  uint32_t ring_registers = 0, completion_registers = 0;
+};
+
+struct Port;
+
+/// Fields that the bursts use come first; one line of them for a packet without offloads.
+struct alignas(RTE_CACHE_LINE_SIZE) RxQueue {
+  std::atomic<bool> running{false};
+  uint16_t room = 0;              // bytes that a buffer takes
+  uint32_t mask = 0;              // entries - 1
+  uint32_t entries = 0;           // descriptor blocks; as many completions
+  uint32_t consumer = 0;          // of the ring
+  uint32_t completed = 0;         // consumer of the completion queue
+  uint32_t acknowledged = 0;      // `completed` that the card knows
+  uint32_t producer = 0;          // of the ring
+  uint32_t expected = 0;          // low word of the completion for descriptor 0 ...
+  uint32_t expected_mask = 0;     // ... and the bits of it that count
+  uint32_t longest = 0;           // frames that are good
+  uint32_t refill_threshold = 0;  // this many at once
+  uint32_t log2_block = 0;        // descriptors of a packet
+  uint32_t pieces = 0;            // of them that have a buffer
+  uint64_t rearm = 0;             // mbuf::rearm_data
+  const Completion* completions = nullptr;
+  Descriptor* descriptors = nullptr;
+  rte_mbuf** mbufs = nullptr;  // entries << log2_block
+  rte_mempool* pool = nullptr;
+  Bus* run = nullptr;  // a card that has to be told to work
+  Doorbell ring_bell, completion_bell;
+
+  // Offloads
+  bool verify_ip = false, verify_l4 = false, timestamps = false, timesync = false;
+  int timestamp_offset = -1;
+  uint64_t timestamp_flag = 0;
+  Port* port = nullptr;
+
+  Counters<kRxCounters> counters;
+
+  // Configuration
+  uint16_t port_id = 0;
+  QueuePlace place;
+  QueueMemory memory;
+  bool virtual_addresses = true;
+  bool deferred_start = false;
+  bool configured = false;  // the card has its ring
+  uint32_t limit = 0;       // longest frame of the MTU
+  uint64_t offloads = 0;
+  int event_fd = -1;
+};
+
+struct alignas(RTE_CACHE_LINE_SIZE) TxQueue {
+  std::atomic<bool> running{false};
+  bool fast_free = false;
+  bool virtual_addresses = true;
+  bool timesync = false;
+  uint32_t mask = 0;
+  uint32_t entries = 0;
+  uint32_t producer = 0;
+  uint32_t consumer = 0;
+  uint32_t completed = 0;
+  uint32_t acknowledged = 0;
+  uint32_t expected = 0;
+  uint32_t expected_mask = 0;
+  uint32_t free_threshold = 0;
+  uint32_t longest = 0;
+  uint32_t log2_block = 0;
+  const Completion* completions = nullptr;
+  Descriptor* descriptors = nullptr;
+  rte_mbuf** mbufs = nullptr;  // heads of chains, one for each entry
+  uint8_t* pieces = nullptr;   // descriptors of each block that are not empty
+  Bus* run = nullptr;
+  Doorbell ring_bell, completion_bell;
+  Port* port = nullptr;
+
+  Counters<kTxCounters> counters;
+
+  uint16_t port_id = 0;
+  QueuePlace place;
+  QueueMemory memory;
+  bool deferred_start = false;
+  bool configured = false;
+  bool card_checksums = false;
+  uint64_t offloads = 0;
+  rte_mempool* scratch = nullptr;
+};
+
+// ---- Bursts: rx_burst.cc, tx_burst.cc
+
+eth_rx_burst_t choose_rx_burst(bool scatter, bool offloads);
+eth_tx_burst_t choose_tx_burst(bool blocks);
+uint16_t prepare_tx(void* queue, rte_mbuf** packets, uint16_t count);
+
+/// Gives the card as many buffers as the pool has. False: not one descriptor is in use afterwards.
+bool refill(RxQueue& queue);
+/// Frees what the card has sent. How many descriptors became free.
+uint32_t reap(TxQueue& queue, uint32_t most);
+
+uint32_t count_waiting(void* rx_queue);
+int rx_descriptor_status(void* rx_queue, uint16_t offset);
+int tx_descriptor_status(void* tx_queue, uint16_t offset);
+
+// ---- Setup: queues.cc. 0 or a negative errno.
+
+int make_queue_memory(const char* name, uint32_t entries, uint32_t log2_block, int socket, bool virtual_addresses,
+                      QueueMemory& out);
+void free_queue_memory(QueueMemory& memory);
+
+/// Prepares and starts the card's side: pointers 0, buffers posted, ring enabled.
+int start_rx_queue(GuardedBus& bus, RxQueue& queue, unsigned interface, uint32_t event_queue);
+void start_tx_queue(GuardedBus& bus, TxQueue& queue, unsigned interface);
+/// The card is at rest: takes all buffers back.
+void free_rx_buffers(RxQueue& queue);
+void free_tx_buffers(TxQueue& queue);
+
+}  // namespace mqnic::ethdev

@@ -1,0 +1,305 @@
+// Receiving. Per packet: one completion read, one mbuf header written. No register is read, and the card hears of it
+// once in a batch.
+#include <rte_atomic.h>
+#include <rte_ethdev.h>
+#include <rte_ether.h>
+#include <rte_prefetch.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "pmd/ethdev/dpdk_driver.h"
+#include "pmd/ethdev/port.h"
+#include "pmd/ethdev/queues.h"
+#include "pmd/hw/checksum.h"
+#include "pmd/hw/ptp_clock.h"
+#include "pmd/hw/registers.h"
+
+namespace mqnic::ethdev {
+
+const char* const kRxCounterNames[kRxCounters] = {
+    "rx_packets",  "rx_bytes",           "rx_zero_length",     "rx_oversize",
+    "rx_clamped",  "rx_foreign_queue",   "rx_wrong_index",     "rx_lost_completions",
+    "rx_no_mbufs", "rx_bad_ip_checksum", "rx_bad_l4_checksum",
+};
+
+namespace {
+
+// How far ahead mbuf headers are fetched: they were last touched when the buffer was posted.
+constexpr uint32_t kPrefetchAhead = 4;
+constexpr uint64_t kNanosecondsPerSecond = 1000000000;
+
+static_assert(offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4 &&
+              offsetof(rte_mbuf, data_len) == offsetof(rte_mbuf, packet_type) + 8 &&
+              offsetof(rte_mbuf, hash) == offsetof(rte_mbuf, packet_type) + 12);
+
+uint64_t load64(const void* from) {
+  uint64_t value;
+  memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+void count(RxQueue& queue, RxCounter counter, uint64_t n = 1) { queue.counters.now[counter] += n; }
+
+uint8_t load_phase(const Completion& completion) { return __atomic_load_n(&completion.phase, __ATOMIC_RELAXED); }
+
+void free_block(RxQueue& queue, uint32_t entry) {
+  rte_mbuf** slot = queue.mbufs + (size_t{entry & queue.mask} << queue.log2_block);
+  for (uint32_t i = 0; i < queue.pieces; ++i) {
+    if (slot[i] != nullptr) rte_mempool_put(queue.pool, slot[i]);
+    slot[i] = nullptr;
+  }
+}
+
+/// A completion that is not for the oldest descriptor. True: it is for a younger one, which is the oldest now.
+[[gnu::noinline]] bool catch_up(RxQueue& queue, const Completion& completion, uint32_t& consumer) {
+  if (completion.queue != static_cast<uint16_t>(queue.expected)) {
+    count(queue, kRxForeignQueue);
+    return false;
+  }
+  const uint32_t skipped = (completion.index - consumer) & queue.mask;
+  if (skipped >= queue.producer - consumer) {
+    count(queue, kRxWrongIndex);
+    return false;
+  }
+  count(queue, kRxLostCompletions, skipped);
+  for (uint32_t i = 0; i < skipped; ++i) free_block(queue, consumer++);
+  return true;
+}
+
+/// A frame that is not whole, or that is none.
+[[gnu::noinline]] void drop(RxQueue& queue, uint32_t entry, uint32_t length) {
+  const RxCounter why = length == 0 ? kRxZeroLength : length > queue.limit ? kRxOversize : kRxClamped;
+  count(queue, why);
+  free_block(queue, entry);
+}
+
+/// data_off, refcnt, nb_segs and port in one word.
+void rearm(rte_mbuf* m, uint64_t word) {
+  *reinterpret_cast<uint64_t*>(reinterpret_cast<uint8_t*>(m) + offsetof(rte_mbuf, rearm_data)) = word;
+}
+
+void write_header(const RxQueue& queue, rte_mbuf* m, const Completion& completion, uint32_t packet_bytes,
+                  uint32_t piece_bytes) {
+  rearm(m, queue.rearm);
+  const bool hashed = completion.hash_type != 0;
+  m->ol_flags = hashed ? RTE_MBUF_F_RX_RSS_HASH : 0;
+  const uint32_t type =
+      (completion.hash_type & kHashIpv4) != 0 ? RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN : RTE_PTYPE_L2_ETHER;
+  const uint64_t fields[2] = {type | uint64_t{packet_bytes} << 32, piece_bytes | uint64_t{completion.rx_hash} << 32};
+  memcpy(reinterpret_cast<uint8_t*>(m) + offsetof(rte_mbuf, packet_type), fields, sizeof(fields));
+}
+
+/// Joins the pieces of a block that a frame fills. The others stay where they are.
+rte_mbuf* gather(const RxQueue& queue, const Completion& completion, uint32_t entry, uint32_t length) {
+  rte_mbuf** slot = queue.mbufs + (size_t{entry & queue.mask} << queue.log2_block);
+  rte_mbuf* head = slot[0];
+  rte_mbuf* last = head;
+  write_header(queue, head, completion, length, std::min<uint32_t>(length, queue.room));
+  slot[0] = nullptr;
+  uint32_t left = length - head->data_len;
+  for (uint32_t i = 1; left != 0; ++i) {
+    rte_mbuf* next = slot[i];
+    slot[i] = nullptr;
+    rearm(next, queue.rearm);
+    next->ol_flags = 0;
+    next->data_len = static_cast<uint16_t>(std::min<uint32_t>(left, queue.room));
+    left -= next->data_len;
+    last->next = next;
+    last = next;
+    ++head->nb_segs;
+  }
+  return head;
+}
+
+void verify_checksums(RxQueue& queue, rte_mbuf* m, const Completion& completion) {
+  const ReceivedChecksums sums =
+      check_received(rte_pktmbuf_mtod(m, const uint8_t*), m->data_len, m->pkt_len, completion.rx_checksum);
+  if (queue.verify_ip && sums.ipv4_header != ChecksumVerdict::kUnknown) {
+    const bool good = sums.ipv4_header == ChecksumVerdict::kGood;
+    m->ol_flags |= good ? RTE_MBUF_F_RX_IP_CKSUM_GOOD : RTE_MBUF_F_RX_IP_CKSUM_BAD;
+    if (!good) count(queue, kRxBadIpChecksum);
+  }
+  if (queue.verify_l4 && sums.l4 != ChecksumVerdict::kUnknown) {
+    const bool good = sums.l4 == ChecksumVerdict::kGood;
+    m->ol_flags |= good ? RTE_MBUF_F_RX_L4_CKSUM_GOOD : RTE_MBUF_F_RX_L4_CKSUM_BAD;
+    if (!good) count(queue, kRxBadL4Checksum);
+  }
+}
+
+void add_offloads(RxQueue& queue, rte_mbuf* m, const Completion& completion) {
+  if (queue.verify_ip || queue.verify_l4) verify_checksums(queue, m, completion);
+  if (queue.timestamps) {
+    const uint64_t seconds = extend_seconds(completion.timestamp_s, queue.port->card->reference_seconds());
+    *RTE_MBUF_DYNFIELD(m, queue.timestamp_offset, rte_mbuf_timestamp_t*) =
+        seconds * kNanosecondsPerSecond + completion.timestamp_ns;
+    m->ol_flags |= queue.timestamp_flag;
+  }
+  if (queue.timesync && m->data_len >= sizeof(rte_ether_hdr) &&
+      rte_pktmbuf_mtod(m, const rte_ether_hdr*)->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_1588)) {
+    m->ol_flags |= RTE_MBUF_F_RX_IEEE1588_PTP | RTE_MBUF_F_RX_IEEE1588_TMST;
+    m->timesync = 0;
+    queue.port->rx_timestamp.put(completion.timestamp_s, completion.timestamp_ns);
+  }
+}
+
+uint64_t address_of(const RxQueue& queue, const rte_mbuf* m) {
+  if (queue.virtual_addresses) return reinterpret_cast<uintptr_t>(m->buf_addr) + RTE_PKTMBUF_HEADROOM;
+  return rte_mbuf_data_iova_default(m);
+}
+
+void write_descriptor(const RxQueue& queue, Descriptor& descriptor, const rte_mbuf* m) {
+  const uint64_t words[2] = {m == nullptr ? 0 : uint64_t{queue.room} << 32, m == nullptr ? 0 : address_of(queue, m)};
+  memcpy(&descriptor, words, sizeof(words));
+}
+
+/// Entries [at, at + n), which do not wrap around. False: the pool has not that many.
+bool post_single(RxQueue& queue, uint32_t at, uint32_t n) {
+  void** slots = reinterpret_cast<void**>(queue.mbufs + at);
+  if (rte_mempool_get_bulk(queue.pool, slots, n) != 0) return false;
+  for (uint32_t i = 0; i < n; ++i) write_descriptor(queue, queue.descriptors[at + i], queue.mbufs[at + i]);
+  return true;
+}
+
+bool post_block(RxQueue& queue, uint32_t at) {
+  rte_mbuf** slot = queue.mbufs + (size_t{at} << queue.log2_block);
+  Descriptor* block = queue.descriptors + (size_t{at} << queue.log2_block);
+  for (uint32_t i = 0; i < queue.pieces; ++i) {
+    if (slot[i] == nullptr && rte_mempool_get(queue.pool, reinterpret_cast<void**>(&slot[i])) != 0) {
+      slot[i] = nullptr;
+      return false;
+    }
+    write_descriptor(queue, block[i], slot[i]);
+  }
+  for (uint32_t i = queue.pieces; i < 1u << queue.log2_block; ++i) write_descriptor(queue, block[i], nullptr);
+  return true;
+}
+
+uint32_t post_blocks(RxQueue& queue, uint32_t at, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i) {
+    if (!post_block(queue, at + i)) return i;
+  }
+  return n;
+}
+
+/// How many of the entries [at, at + n) got their buffers.
+uint32_t post(RxQueue& queue, uint32_t at, uint32_t n) {
+  if (queue.log2_block != 0) return post_blocks(queue, at, n);
+  if (post_single(queue, at, n)) return n;
+  // What is there is used one by one only where the card would have nothing otherwise.
+  if (queue.producer - queue.consumer >= queue.refill_threshold) return 0;
+  uint32_t posted = 0;
+  while (posted < n && post_single(queue, at + posted, 1)) ++posted;
+  return posted;
+}
+
+template <bool kScatter, bool kOffloads>
+uint16_t rx_burst(void* rx_queue, rte_mbuf** packets, uint16_t most) {
+  auto& queue = *static_cast<RxQueue*>(rx_queue);
+  if (!queue.running.load(std::memory_order_relaxed)) [[unlikely]]
+    return 0;
+  if (queue.run != nullptr) queue.run->run();
+
+  uint32_t consumer = queue.consumer, completed = queue.completed;
+  const uint32_t mask = queue.mask, entries = queue.entries;
+  uint64_t bytes = 0;
+  uint16_t received = 0;
+  // Each turn uses up one completion, so that a card that writes nonsense for ever does not keep us here.
+  const uint32_t last = completed + 2u * most;
+  while (received < most && consumer != queue.producer && completed != last) {
+    const Completion& completion = queue.completions[completed & mask];
+    if (!is_new(load_phase(completion), completed, entries)) break;
+    rte_io_rmb();
+    const uint64_t head = load64(&completion);
+    const uint32_t expected = queue.expected + ((consumer & mask) << 16);
+    ++completed;
+    if ((static_cast<uint32_t>(head) & queue.expected_mask) != expected) [[unlikely]] {
+      if (!catch_up(queue, completion, consumer)) continue;
+    }
+    const auto length = static_cast<uint32_t>(head >> 32) & 0xffff;
+    const uint32_t entry = consumer++;
+    if (length - 1 >= queue.longest) [[unlikely]] {
+      drop(queue, entry, length);
+      continue;
+    }
+    rte_mbuf* m;
+    if constexpr (kScatter) {
+      m = gather(queue, completion, entry, length);
+    } else {
+      m = queue.mbufs[entry & mask];
+      rte_prefetch0(queue.mbufs[(entry + kPrefetchAhead) & mask]);
+      write_header(queue, m, completion, length, length);
+    }
+    if constexpr (kOffloads) add_offloads(queue, m, completion);
+    bytes += length;
+    packets[received++] = m;
+  }
+  queue.consumer = consumer;
+  queue.completed = completed;
+  count(queue, kRxPackets, received);
+  count(queue, kRxBytes, bytes);
+  if (entries - (queue.producer - consumer) >= queue.refill_threshold) {
+    refill(queue);
+  } else if (completed - queue.acknowledged >= queue.refill_threshold) [[unlikely]] {
+    queue.acknowledged = completed;
+    queue.completion_bell.ring(command::set_consumer(static_cast<uint16_t>(completed)));
+  }
+  return received;
+}
+
+}  // namespace
+
+bool refill(RxQueue& queue) {
+  uint32_t vacant = queue.entries - (queue.producer - queue.consumer);
+  const uint32_t before = queue.producer;
+  while (vacant != 0) {
+    const uint32_t at = queue.producer & queue.mask;
+    const uint32_t n = std::min({vacant, queue.entries - at, queue.refill_threshold});
+    // Less than a batch waits for the next time, unless that would never come.
+    if (n < queue.refill_threshold && queue.producer != before && queue.entries - at > n) break;
+    const uint32_t posted = post(queue, at, n);
+    queue.producer += posted;
+    vacant -= posted;
+    if (posted != n) {
+      count(queue, kRxNoMbufs);
+      rte_eth_devices[queue.port_id].data->rx_mbuf_alloc_failed += n - posted;
+      break;
+    }
+  }
+  // The completions first: there must be room for those of the new descriptors when the card sees them.
+  if (queue.acknowledged != queue.completed) {
+    queue.acknowledged = queue.completed;
+    queue.completion_bell.ring(command::set_consumer(static_cast<uint16_t>(queue.completed)));
+  }
+  if (queue.producer != before) {
+    queue.ring_bell.ring(command::set_producer(static_cast<uint16_t>(queue.producer)));
+  }
+  return queue.producer != queue.consumer;
+}
+
+eth_rx_burst_t choose_rx_burst(bool scatter, bool offloads) {
+  if (scatter) return offloads ? rx_burst<true, true> : rx_burst<true, false>;
+  return offloads ? rx_burst<false, true> : rx_burst<false, false>;
+}
+
+uint32_t count_waiting(void* rx_queue) {
+  const auto& queue = *static_cast<const RxQueue*>(rx_queue);
+  uint32_t n = 0;
+  while (
+      n < queue.producer - queue.consumer &&
+      is_new(load_phase(queue.completions[(queue.completed + n) & queue.mask]), queue.completed + n, queue.entries)) {
+    ++n;
+  }
+  return n;
+}
+
+int rx_descriptor_status(void* rx_queue, uint16_t offset) {
+  const auto& queue = *static_cast<const RxQueue*>(rx_queue);
+  if (offset >= queue.entries) return -EINVAL;
+  if (offset >= queue.producer - queue.consumer) return RTE_ETH_RX_DESC_UNAVAIL;
+  const uint32_t position = queue.completed + offset;
+  const bool done = is_new(load_phase(queue.completions[position & queue.mask]), position, queue.entries);
+  return done ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
+}
+
+}  // namespace mqnic::ethdev

@@ -1,0 +1,102 @@
+// IEEE 1588: the card's clock, and the times at which packets passed it.
+#include <cerrno>
+
+#include "pmd/ethdev/port.h"
+
+namespace mqnic::ethdev {
+
+namespace {
+
+constexpr uint64_t kNanosecondsPerSecond = 1000000000;
+
+int take_stamp(Port& port, StampSlot& slot, timespec* out) {
+  uint16_t seconds = 0;
+  uint32_t nanoseconds = 0;
+  if (!slot.take(seconds, nanoseconds)) return -EINVAL;
+  TimeOfDay now;
+  if (!port.card->read_clock(now)) return -ENOTSUP;
+  out->tv_sec = static_cast<time_t>(extend_seconds(seconds, now.seconds));
+  out->tv_nsec = nanoseconds;
+  return 0;
+}
+
+int set_timesync(rte_eth_dev* dev, bool on) {
+  Port& port = port_of(dev);
+  if (port.card->clock() == nullptr) return -ENOTSUP;
+  port.timesync = on;
+  for (unsigned q = 0; q < dev->data->nb_rx_queues; ++q) {
+    if (RxQueue* queue = port.rx_queue(q)) queue->timesync = on;
+  }
+  for (unsigned q = 0; q < dev->data->nb_tx_queues; ++q) {
+    if (TxQueue* queue = port.tx_queue(q)) queue->timesync = on;
+  }
+  if (dev->data->dev_started != 0) choose_bursts(port);
+  return 0;
+}
+
+}  // namespace
+
+int enable_timesync(rte_eth_dev* dev) {
+  Port& port = port_of(dev);
+  uint16_t seconds = 0;
+  uint32_t nanoseconds = 0;
+  port.rx_timestamp.take(seconds, nanoseconds);
+  port.tx_timestamp.take(seconds, nanoseconds);
+  return set_timesync(dev, true);
+}
+
+int disable_timesync(rte_eth_dev* dev) { return set_timesync(dev, false); }
+
+int read_rx_timestamp(rte_eth_dev* dev, timespec* out, uint32_t) {
+  Port& port = port_of(dev);
+  return take_stamp(port, port.rx_timestamp, out);
+}
+
+int read_tx_timestamp(rte_eth_dev* dev, timespec* out) {
+  Port& port = port_of(dev);
+  if (port.bus().needs_run()) port.bus().run();
+  for (unsigned q = 0; q < dev->data->nb_tx_queues; ++q) {
+    TxQueue* queue = port.tx_queue(q);
+    // The application sends nothing while it waits for the time of what it sent.
+    if (queue != nullptr && queue->running.load(std::memory_order_acquire)) reap(*queue, queue->entries);
+  }
+  return take_stamp(port, port.tx_timestamp, out);
+}
+
+int adjust_time(rte_eth_dev* dev, int64_t nanoseconds) {
+  Port& port = port_of(dev);
+  if (port.card->clock() == nullptr) return -ENOTSUP;
+  const std::lock_guard lock(port.card->clock_mutex());
+  port.card->clock()->adjust(nanoseconds);
+  return 0;
+}
+
+int read_time(rte_eth_dev* dev, timespec* out) {
+  TimeOfDay now;
+  if (!port_of(dev).card->read_clock(now)) return -ENOTSUP;
+  out->tv_sec = static_cast<time_t>(now.seconds);
+  out->tv_nsec = now.nanoseconds;
+  return 0;
+}
+
+int write_time(rte_eth_dev* dev, const timespec* in) {
+  Port& port = port_of(dev);
+  if (port.card->clock() == nullptr) return -ENOTSUP;
+  if (in->tv_sec < 0 || in->tv_nsec < 0 || in->tv_nsec >= static_cast<long>(kNanosecondsPerSecond)) return -EINVAL;
+  {
+    const std::lock_guard lock(port.card->clock_mutex());
+    port.card->clock()->set_time({static_cast<uint64_t>(in->tv_sec), static_cast<uint32_t>(in->tv_nsec)});
+  }
+  TimeOfDay now;
+  port.card->read_clock(now);
+  return 0;
+}
+
+int read_clock(rte_eth_dev* dev, uint64_t* out) {
+  TimeOfDay now;
+  if (!port_of(dev).card->read_clock(now)) return -ENOTSUP;
+  *out = now.seconds * kNanosecondsPerSecond + now.nanoseconds;
+  return 0;
+}
+
+}  // namespace mqnic::ethdev
