@@ -109,7 +109,8 @@ int main(int argc, char** argv) {
   try {
     return mqnic::card::run(options);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "mqnic-card: %s\n", error.what());
+    std::fprintf(stderr, "mqnic-card: there is no such card (%s): give fewer interfaces, ports or queues\n",
+                 error.what());
     return 2;
   }
 }

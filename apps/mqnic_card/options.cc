@@ -50,7 +50,7 @@ std::string complete(Options& options, const std::map<std::string, std::string>&
   const size_t ports = size_t{card.interfaces} * card.ports_per_interface;
   if (options.wires.size() > ports) {
     return std::to_string(options.wires.size()) + " wires for " + std::to_string(ports) +
-           " ports: say --ports or --interfaces, or leave some out";
+           (ports == 1 ? " port" : " ports") + ": say --ports or --interfaces, or leave some out";
   }
   options.wires.resize(ports, "none");
   card.tx_queues = card.rx_queues = queues;

@@ -68,31 +68,33 @@ bool clear_path(const std::string& path, const sockaddr_un& address, std::string
 
 std::unique_ptr<VfioUserServer> VfioUserServer::listen(const std::string& socket_path, const CardConfig& config,
                                                        std::vector<std::unique_ptr<Wire>> wires, std::string& error) {
-  sockaddr_un address{};
-  if (!fill_address(socket_path, address, error) || !clear_path(socket_path, address, error)) return nullptr;
-  vu::UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const mode_t mask = umask(0177);
-  const bool bound = listener && bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-  const int bind_error = errno;
-  umask(mask);
-  if (!bound || ::listen(listener.get(), 4) != 0) {
-    error = "cannot listen on " + socket_path + ": " + std::strerror(bound ? errno : bind_error);
-    return nullptr;
-  }
   wires.resize(size_t{config.interfaces} * config.ports_per_interface);
-  return std::unique_ptr<VfioUserServer>(
-      new VfioUserServer(socket_path, std::move(listener), config, std::move(wires)));
+  std::unique_ptr<VfioUserServer> server(new VfioUserServer(config, std::move(wires)));
+  error = server->bind(socket_path);
+  return error.empty() ? std::move(server) : nullptr;
 }
 
-VfioUserServer::VfioUserServer(std::string path, vu::UniqueFd listener, const CardConfig& config,
-                               std::vector<std::unique_ptr<Wire>> wires)
-    : path_(std::move(path)),
-      listener_(std::move(listener)),
-      wires_(std::move(wires)),
-      card_(config, memory_, plain(wires_)),
-      device_(card_, memory_) {}
+VfioUserServer::VfioUserServer(const CardConfig& config, std::vector<std::unique_ptr<Wire>> wires)
+    : wires_(std::move(wires)), card_(config, memory_, plain(wires_)), device_(card_, memory_) {}
 
-VfioUserServer::~VfioUserServer() { unlink(path_.c_str()); }
+VfioUserServer::~VfioUserServer() {
+  if (!path_.empty()) unlink(path_.c_str());
+}
+
+/// Empty, or what is wrong.
+std::string VfioUserServer::bind(const std::string& path) {
+  std::string error;
+  sockaddr_un address{};
+  if (!fill_address(path, address, error) || !clear_path(path, address, error)) return error;
+  listener_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const mode_t mask = umask(0177);
+  const bool bound = ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  const int bind_error = errno;
+  umask(mask);
+  if (!bound) return "cannot listen on " + path + ": " + std::strerror(bind_error);
+  path_ = path;
+  return ::listen(listener_.get(), 4) == 0 ? "" : "cannot listen on " + path + ": " + std::strerror(errno);
+}
 
 void VfioUserServer::drop_client() {
   channel_.reset();

@@ -40,9 +40,9 @@ class VfioUserServer {
   std::vector<std::string> take_messages() { return card_.take_messages(); }
 
  private:
-  VfioUserServer(std::string path, vfio_user::UniqueFd listener, const CardConfig& config,
-                 std::vector<std::unique_ptr<Wire>> wires);
+  VfioUserServer(const CardConfig& config, std::vector<std::unique_ptr<Wire>> wires);
 
+  std::string bind(const std::string& path);
   bool look_at_sockets();
   void accept_client();
   bool serve_client();
@@ -50,7 +50,7 @@ class VfioUserServer {
   void drop_client();
   void sleep(uint64_t ns);
 
-  std::string path_;
+  std::string path_;  // empty: there is no socket yet
   vfio_user::UniqueFd listener_;
   std::vector<std::unique_ptr<Wire>> wires_;
   HostMemory memory_;
