@@ -120,7 +120,6 @@ bool Port::write(uint32_t offset, uint32_t value) {
     case reg::kRxControl:
       set_rx_enabled((value & reg::kEnable) != 0);
       rx_pause_ = (value & reg::kPause) != 0;
-      if (wire_ != nullptr) wire_->set_receiving(rx_enabled_);
       return true;
     case reg::kQuantaStep:  // ten bits each
       tx_quanta_step_ = value & 0x3ff;
@@ -213,7 +212,6 @@ uint32_t Port::send_pause(uint64_t now_ns) {
 }
 
 void Port::reset() {
-  if (wire_ != nullptr) wire_->set_receiving(false);
   fifo_.clear();
   watermark_ = default_watermark_;
   set_rx_enabled(false);
