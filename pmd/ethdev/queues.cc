@@ -27,30 +27,24 @@ void start_from_zero(Queue& queue) {
   queue.expected_mask = 0xffffu | queue.mask << 16;
 }
 
-/// Doorbells that are words of memory keep the last value of a queue's former life: it is replaced before the queue
-/// is enabled.
-template <typename Queue>
-void make_doorbells(GuardedBus& bus, Queue& queue, unsigned interface, Bus::QueueKind kind) {
-  queue.ring_bell =
-      Doorbell(bus, interface, kind, queue.place.hw_queue, queue.place.ring_registers + ring_register::kCommand);
-  queue.completion_bell = Doorbell(bus, interface, Bus::QueueKind::kCompletion, queue.place.completion_queue,
-                                   queue.place.completion_registers + cq_register::kCommand);
-  queue.ring_bell.ring(command::set_producer(0));
-  queue.completion_bell.ring(command::set_consumer(0));
-}
-
+/// Doorbells that are words of memory keep the last value of a queue's former life: it is replaced before the queue is
+/// enabled.
 template <typename Queue>
 void configure_pair(GuardedBus& bus, Queue& queue, unsigned interface, Bus::QueueKind kind, uint32_t event_queue) {
+  const QueuePlace& place = queue.place;
   memset(queue.memory.completions, 0, queue.entries * sizeof(Completion));
   memset(queue.memory.descriptors, 0, (size_t{queue.entries} << queue.log2_block) * sizeof(Descriptor));
-  disable_completion_queue(bus, queue.place.completion_registers);
-  enable_ring(bus, queue.place.ring_registers, false);
-  make_doorbells(bus, queue, interface, kind);
-  configure_completion_queue(bus, queue.place.completion_registers, queue.memory.completion_address,
-                             log2_of(queue.entries), event_queue);
-  configure_ring(
-      bus, queue.place.ring_registers,
-      {queue.memory.descriptor_address, log2_of(queue.entries), queue.log2_block, queue.place.completion_queue});
+  enable_ring(bus, place.ring_registers, false);
+  disable_completion_queue(bus, place.completion_registers);
+  queue.completion_bell = Doorbell(bus, interface, Bus::QueueKind::kCompletion, place.completion_queue,
+                                   place.completion_registers + cq_register::kCommand);
+  queue.completion_bell.ring(command::set_consumer(0));
+  configure_completion_queue(bus, place.completion_registers, queue.memory.completion_address, log2_of(queue.entries),
+                             event_queue);
+  configure_ring(bus, place.ring_registers,
+                 {queue.memory.descriptor_address, log2_of(queue.entries), queue.log2_block, place.completion_queue});
+  queue.ring_bell = Doorbell(bus, interface, kind, place.hw_queue, place.ring_registers + ring_register::kCommand);
+  queue.ring_bell.ring(command::set_producer(0));
   queue.configured = true;
 }
 
