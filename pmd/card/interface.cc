@@ -345,8 +345,8 @@ void Interface::forget_word(Kind kind, size_t queue) {
 
 void Interface::poll_doorbells() {
   if (words_ == nullptr) return;
-  // Producers first: whoever sees a new producer sees the completions too that made room for it, as the host wrote those
-  // before. The other way round a full completion queue would lose what the host had room for.
+  // Producers first: whoever sees a new producer sees the acknowledged completions too that made room for it, as the
+  // host wrote those before. The other way round, a full completion queue would lose what the host had room for.
   for (const uint16_t queue : rx_.enabled()) take_word(Kind::kRx, queue);
   for (const uint16_t queue : tx_.enabled()) take_word(Kind::kTx, queue);
   for (const uint16_t queue : completions_.enabled()) take_word(Kind::kCompletion, queue);
