@@ -1,0 +1,145 @@
+// uroce-drill: runs packet scripts against the engine. doc/scripts.md has the language.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "script/runner.h"
+
+namespace uroce::script {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUnusable = 2;
+
+struct Options {
+  bool verbose = false;
+  bool quiet = false;
+  std::string pcap;
+  std::vector<std::string> files;
+};
+
+void print_usage(std::FILE* out) {
+  std::fputs(
+      "usage: uroce-drill [--verbose] [--quiet] [--pcap FILE] SCRIPT.rdrill...\n"
+      "\n"
+      "Runs packet scripts against uroce's engine, with a clock of their own.\n"
+      "\n"
+      "  --verbose, -v   print every script's timeline\n"
+      "  --quiet, -q     print failures only\n"
+      "  --pcap FILE     write the packets of the timeline (of all scripts, one after the other)\n"
+      "\n"
+      "exit status: 0 all passed, 1 the engine did something else, 2 a script or the command line is wrong\n",
+      out);
+}
+
+void put32(std::ofstream& file, uint32_t value) { file.write(reinterpret_cast<const char*>(&value), sizeof value); }
+
+/// Classic pcap with nanoseconds. Each script begins a minute after the one before it.
+bool write_pcap(const std::string& path, const std::vector<std::vector<TimelineFrame>>& scripts) {
+  std::ofstream file(path, std::ios::binary);
+  for (const uint32_t word : {0xa1b23c4du, 0x00040002u, 0u, 0u, 262144u, 1u}) put32(file, word);
+  uint32_t minutes = 0;
+  for (const auto& frames : scripts) {
+    for (const TimelineFrame& frame : frames) {
+      constexpr int64_t kSecond = 1'000'000'000;
+      put32(file, minutes * 60 + static_cast<uint32_t>(frame.at.ns / kSecond));
+      put32(file, static_cast<uint32_t>(frame.at.ns % kSecond));
+      put32(file, static_cast<uint32_t>(frame.bytes.size()));
+      put32(file, static_cast<uint32_t>(frame.bytes.size()));
+      file.write(reinterpret_cast<const char*>(frame.bytes.data()), static_cast<std::streamsize>(frame.bytes.size()));
+    }
+    minutes++;
+  }
+  file.flush();
+  return file.good();
+}
+
+int run_file(const std::string& path, const Options& options, std::vector<std::vector<TimelineFrame>>& captured) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file.is_open() || file.bad()) {
+    std::fprintf(stderr, "%s: cannot be read: %s\n", path.c_str(), std::strerror(errno));
+    return kUnusable;
+  }
+  try {
+    const Script script = parse(path, text);
+    const Result result = run(script, !options.pcap.empty());
+    if (!options.pcap.empty()) captured.push_back(result.frames);
+    if (options.verbose && result.passed) {
+      std::printf("%s\n", path.c_str());
+      for (const std::string& line : result.timeline) std::printf("  %s\n", line.c_str());
+    }
+    if (!result.passed) {
+      std::fputs(result.report.c_str(), stdout);
+      std::printf("FAILED %s\n", path.c_str());
+      return kFailed;
+    }
+    if (!options.quiet) std::printf("ok %s\n", path.c_str());
+    return 0;
+  } catch (const ScriptError& error) {
+    std::fputs(explain(path, split_lines(text), error.where(), error.what()).c_str(), stderr);
+    return kUnusable;
+  }
+}
+
+bool parse_options(const std::vector<std::string>& arguments, Options& options) {
+  for (size_t i = 0; i < arguments.size(); i++) {
+    const std::string& argument = arguments[i];
+    if (argument == "--verbose" || argument == "-v") {
+      options.verbose = true;
+    } else if (argument == "--quiet" || argument == "-q") {
+      options.quiet = true;
+    } else if (argument == "--pcap" && i + 1 < arguments.size()) {
+      options.pcap = arguments[++i];
+    } else if (argument.starts_with("-")) {
+      std::fprintf(stderr, "uroce-drill: unknown option %s\n", argument.c_str());
+      return false;
+    } else {
+      options.files.push_back(argument);
+    }
+  }
+  return !options.files.empty();
+}
+
+int run_all(const std::vector<std::string>& arguments) {
+  Options options;
+  if (std::find(arguments.begin(), arguments.end(), "--help") != arguments.end()) {
+    print_usage(stdout);
+    return 0;
+  }
+  if (!parse_options(arguments, options)) {
+    print_usage(stderr);
+    return kUnusable;
+  }
+  int worst = 0;
+  size_t failed = 0;
+  std::vector<std::vector<TimelineFrame>> captured;
+  for (const std::string& path : options.files) {
+    const int result = run_file(path, options, captured);
+    failed += result != 0 ? 1 : 0;
+    worst = std::max(worst, result);
+  }
+  if (!options.pcap.empty() && !write_pcap(options.pcap, captured)) {
+    std::fprintf(stderr, "%s: cannot be written\n", options.pcap.c_str());
+    return kUnusable;
+  }
+  std::printf("%zu scripts: %zu passed, %zu failed\n", options.files.size(), options.files.size() - failed, failed);
+  return worst;
+}
+
+}  // namespace
+}  // namespace uroce::script
+
+int main(int argc, char** argv) {
+  try {
+    return uroce::script::run_all({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "uroce-drill: %s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,109 @@
+#include "script/ledger.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "transport/counters.h"
+
+namespace uroce::script {
+
+namespace {
+
+/// Counted from the timeline.
+constexpr std::string_view kFromTimeline[] = {"sent_acks",      "sent_naks",           "sent_rnr_naks",
+                                              "retransmits",    "req_cqe_error",       "req_cqe_flush_error",
+                                              "resp_cqe_error", "resp_cqe_flush_error"};
+
+/// Not held against anything: bytes, ARP, and what a script mentions if it likes.
+constexpr std::string_view kFree[] = {"tx_packets",
+                                      "tx_bytes",
+                                      "rx_packets",
+                                      "rx_bytes",
+                                      "rx_write_requests",
+                                      "rx_read_requests",
+                                      "rx_atomic_requests",
+                                      "rx_sends",
+                                      "arp_rx",
+                                      "arp_tx",
+                                      "nd_rx",
+                                      "nd_tx",
+                                      "tx_port_full"};
+
+template <size_t N>
+bool is_in(const std::string_view (&names)[N], std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+}  // namespace
+
+void Ledger::on_request(ScriptQp& qp, const PacketView& view) {
+  if (view.info->service != Service::kRc) return;
+  Sender& sender = senders_[qp.id];
+  const Psn psn = view.bth.psn;
+  if (!sender.any) sender = {true, psn};
+  if (psn.before(sender.next)) seen_["retransmits"]++;
+  uint32_t psns = 1;
+  if (view.info->operation == Operation::kReadRequest && view.reth().dma_length != 0) {
+    const auto mtu = static_cast<uint32_t>(qp.attributes.path_mtu_bytes);
+    psns = (view.reth().dma_length - 1) / mtu + 1;
+  }
+  if (sender.next.before(psn + psns)) sender.next = psn + psns;
+}
+
+void Ledger::on_sent(Stage& stage, std::span<const uint8_t> frame) {
+  PacketView view;
+  if (parse_frame(frame, view) != ParseResult::kOk) return;
+  roce_sent_++;
+  ScriptQp* qp = stage.qp_of_peer(view.bth.dest_qp);
+  if (view.info->operation == Operation::kAcknowledge) {
+    const AethKind kind = aeth_kind(view.aeth().syndrome);
+    seen_[kind == AethKind::kAck ? "sent_acks" : kind == AethKind::kRnrNak ? "sent_rnr_naks" : "sent_naks"]++;
+  } else if (!view.info->is_response() && qp != nullptr) {
+    on_request(*qp, view);
+  }
+}
+
+void Ledger::on_completion(const Completion& completion) {
+  if (completion.status == WcStatus::kSuccess) return;
+  const bool receive = completion.opcode >= WcOpcode::kRecv;
+  const bool flushed = completion.status == WcStatus::kWrFlushErr;
+  seen_[std::string(receive ? "resp" : "req") + (flushed ? "_cqe_flush_error" : "_cqe_error")]++;
+}
+
+uint64_t Ledger::counter(Stage& stage, const std::string& name) const {
+  uint64_t found = 0;
+  for_each_counter(stage.engine().counters(), [&](const char* known, uint64_t value) {
+    if (name == known) found = value;
+  });
+  return found;
+}
+
+std::vector<Row> Ledger::differences(Stage& stage) const {
+  std::vector<Row> rows;
+  for_each_counter(stage.engine().counters(), [&](const char* name, uint64_t value) {
+    uint64_t expected = 0;
+    const auto mentioned = mentioned_.find(name);
+    const auto seen = seen_.find(name);
+    if (is_in(kFromTimeline, name)) {
+      expected = seen == seen_.end() ? 0 : seen->second;
+    } else if (mentioned != mentioned_.end()) {
+      expected = static_cast<uint64_t>(mentioned->second);
+    } else if (is_in(kFree, name)) {
+      return;
+    }
+    if (value != expected) rows.push_back({name, std::to_string(expected), std::to_string(value), false});
+  });
+  return rows;
+}
+
+std::string Ledger::nonzero(Stage& stage) const {
+  std::string text;
+  for_each_counter(stage.engine().counters(), [&](const char* name, uint64_t value) {
+    if (value == 0 || std::string_view(name).ends_with("_bytes") || std::string_view(name).starts_with("arp_")) return;
+    text += (text.empty() ? "" : ", ") + std::string(name) + " " + std::to_string(value);
+  });
+  return text;
+}
+
+}  // namespace uroce::script
