@@ -30,7 +30,7 @@ class TestHost {
     EXPECT_EQ(bus_.map_memory(memory_, kMemoryBytes, fd_, 0), 0);
   }
   ~TestHost() {
-    bus_.unmap_memory(memory_, kMemoryBytes);
+    if (!abandoned_) bus_.unmap_memory(memory_, kMemoryBytes);
     munmap(memory_, kMemoryBytes);
     close(fd_);
   }
@@ -117,6 +117,9 @@ class TestHost {
     bus_.write32(cq, command::arm(true));
   }
 
+  /// The bus is gone: its memory is not given back.
+  void abandon() { abandoned_ = true; }
+
   const InterfaceDescription& card() const { return card_; }
   uint16_t sent() const { return tx_producer_; }
 
@@ -167,6 +170,7 @@ class TestHost {
 
   Bus& bus_;
   unsigned interface_;
+  bool abandoned_ = false;
   int fd_;
   uint8_t* memory_;
   InterfaceDescription card_;
