@@ -49,6 +49,25 @@ class ServerThread {
 
 using Bytes = std::vector<uint8_t>;
 
+/// False: the other side has closed.
+inline bool send_with(int socket, const Bytes& bytes, const std::vector<int>& fds) {
+  iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) uint8_t control[CMSG_SPACE(253 * sizeof(int))] = {};
+  if (!fds.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+    cmsghdr* const item = CMSG_FIRSTHDR(&message);
+    item->cmsg_level = SOL_SOCKET;
+    item->cmsg_type = SCM_RIGHTS;
+    item->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(item), fds.data(), fds.size() * sizeof(int));
+  }
+  return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
 /// Sends what it is told and shows what comes back.
 class RawClient {
  public:
@@ -63,22 +82,17 @@ class RawClient {
   RawClient& operator=(const RawClient&) = delete;
 
   /// False: the server has closed.
-  bool send(const Bytes& bytes, const std::vector<int>& fds = {}) {
-    iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    Bytes control(CMSG_SPACE(fds.size() * sizeof(int)));
-    if (!fds.empty()) {
-      message.msg_control = control.data();
-      message.msg_controllen = control.size();
-      cmsghdr* item = CMSG_FIRSTHDR(&message);
-      item->cmsg_level = SOL_SOCKET;
-      item->cmsg_type = SCM_RIGHTS;
-      item->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-      std::memcpy(CMSG_DATA(item), fds.data(), fds.size() * sizeof(int));
+  bool send(const Bytes& bytes, const std::vector<int>& fds = {}) { return send_with(fd_, bytes, fds); }
+
+  bool pending() {
+    pollfd entry{fd_, POLLIN, 0};
+    return poll(&entry, 1, 0) == 1;
+  }
+  /// Throws away what has come.
+  void drain() {
+    uint8_t buffer[65536];
+    while (recv(fd_, buffer, sizeof buffer, MSG_DONTWAIT) > 0) {
     }
-    return sendmsg(fd_, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
 
   /// The next whole message; empty when the server has closed, or says nothing for two seconds.
