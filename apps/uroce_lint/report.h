@@ -1,0 +1,32 @@
+// What uroce-lint prints.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "capture/reader.h"
+#include "lint/linter.h"
+
+namespace uroce::lint_app {
+
+/// Everything about one capture.
+struct Report {
+  std::string path;
+  const lint::Linter& linter;
+  const std::optional<capture::CaptureError>& error;  // the file is damaged or cut
+  uint64_t lost_frames = 0;                           // as the file says
+};
+
+/// "192.168.77.3 -> 192.168.77.2 QP 0x51"
+std::string flow_text(const lint::Linter& linter, uint32_t flow);
+
+void print_findings(const Report& report);
+void print_summary(const Report& report);
+void print_totals(const Report& report);
+/// One JSON object on one line.
+void print_json(const Report& report);
+/// One decoded packet as JSON, on one line.
+void print_packet(const lint::Packet& packet);
+void print_rules();
+
+}  // namespace uroce::lint_app

@@ -1,0 +1,36 @@
+// Writes classic pcap into memory: for tests that make or mutate captures, and for whoever saves the bytes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/time.h"
+#include "capture/frame.h"
+
+namespace uroce::capture {
+
+struct PcapOptions {
+  LinkType link = LinkType::kEthernet;
+  bool nanoseconds = true;  // else microseconds
+  bool big_endian = false;
+};
+
+class PcapWriter {
+ public:
+  explicit PcapWriter(const PcapOptions& options = {});
+
+  /// `original_bytes`: the length on the wire, when that is more than `frame`.
+  void add(Instant time, std::span<const uint8_t> frame, uint32_t original_bytes = 0);
+  /// The file so far.
+  const std::vector<uint8_t>& bytes() const { return bytes_; }
+
+ private:
+  void put16(uint16_t v);
+  void put32(uint32_t v);
+
+  PcapOptions options_;
+  std::vector<uint8_t> bytes_;
+};
+
+}  // namespace uroce::capture

@@ -1,0 +1,143 @@
+// Judges a capture, frame by frame.
+//
+//   Linter linter(options);
+//   while (reader.next(frame)) linter.on_frame(frame);
+//   linter.finish();
+//   linter.findings(), linter.flows(), linter.totals()
+//
+// A flow is what goes from one address to a QP of another; two flows that answer each other are a connection. Memory
+// grows with the number of flows, not with the length of the capture.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lint/channel.h"
+#include "lint/cm_tracker.h"
+#include "lint/finding.h"
+#include "lint/packet.h"
+
+namespace uroce::lint {
+
+struct LintOptions {
+  uint32_t findings_per_rule = 1000;  // kept; the others are counted
+  uint32_t max_flows = 1u << 20;      // packets of further ones are judged alone
+  bool lossy_capture = false;         // the capture is known to lack frames
+};
+
+struct FlowKey {
+  IpAddress src;
+  IpAddress dst;
+  uint32_t dest_qp = 0;
+  bool operator==(const FlowKey&) const = default;
+};
+
+struct FlowKeyHash {
+  size_t operator()(const FlowKey& key) const;
+};
+
+struct FlowStatistics {
+  uint64_t packets = 0;
+  uint64_t payload_bytes = 0;
+  std::vector<std::pair<uint8_t, uint64_t>> opcodes;  // ascending
+  uint64_t ecn_capable = 0;
+  uint64_t ecn_marked = 0;
+  uint64_t cnps = 0;
+  uint64_t faulty = 0;  // that a receiver drops: iCRC and header faults
+  uint64_t first_frame = 0;
+  uint64_t last_frame = 0;
+  Instant first_time{};
+  Instant last_time{};
+};
+
+struct Flow {
+  FlowKey key;
+  std::optional<Service> service;
+  uint32_t partner = kNoFlow;        // the flow in the other direction, when the capture told
+  std::unique_ptr<Channel> channel;  // of connected services: the requests of this flow
+  FlowStatistics statistics;
+
+  struct PkeyVote {
+    uint16_t pkey = 0;
+    uint64_t packets = 0;
+    uint64_t first_frame = 0;
+  };
+  std::vector<PkeyVote> pkeys;
+  uint16_t udp_src_port = 0;
+  bool port_changed = false;
+  uint64_t marks_since_cnp = 0;
+  unsigned mixed_in_a_row = 0;
+};
+
+struct Totals {
+  uint64_t frames = 0;
+  uint64_t packets = 0;  // RoCEv2 that a receiver takes
+  uint64_t faulty = 0;
+  uint64_t other = 0;         // not RoCEv2
+  uint64_t cut = 0;           // RoCEv2 whose headers were not captured
+  uint64_t without_flow = 0;  // beyond LintOptions::max_flows
+  std::array<uint64_t, 256> opcodes{};
+};
+
+class Linter {
+ public:
+  explicit Linter(const LintOptions& options = {});
+
+  void ignore(Rule rule) { findings_.ignore(rule); }
+  void on_frame(const capture::Frame& frame);
+  /// Call it once, after the last frame: some findings are known only then.
+  void finish();
+
+  const Findings& findings() const { return findings_; }
+  const std::deque<Flow>& flows() const { return flows_; }
+  const Totals& totals() const { return totals_; }
+  /// The packet of the newest frame, for whoever prints what was decoded; nothing when it was not RoCEv2.
+  const Packet* newest_packet() const { return newest_ == Dissection::kPacket ? &packet_ : nullptr; }
+
+ private:
+  struct PairKey {
+    IpAddress src;
+    IpAddress dst;
+    bool operator==(const PairKey&) const = default;
+  };
+  struct PairKeyHash {
+    size_t operator()(const PairKey& key) const;
+  };
+
+  uint32_t find_flow(const Packet& packet) const;
+  uint32_t flow_of(const Packet& packet);
+  uint32_t make_flow(const FlowKey& key);
+  void report_issues(uint32_t flow);
+  void count(Flow& flow, const Packet& packet);
+  void on_packet(uint32_t index, const Packet& packet);
+  bool check_service(uint32_t& index, const Packet& packet);
+  void check_identity(uint32_t index, const Packet& packet);
+  void on_request(uint32_t index, const Packet& packet);
+  void on_response(uint32_t index, const Packet& packet);
+  void on_cnp(uint32_t index, const Packet& packet);
+  void on_cm(uint32_t index, const Packet& packet);
+  void connect(const CmTracker::Established& connection);
+  void pair(uint32_t request_flow, uint32_t response_flow);
+  uint32_t find_partner(const Flow& responses, const Packet& packet);
+  void begin_channel(uint32_t index);
+  void judge_pkeys(uint32_t index);
+
+  LintOptions options_;
+  Findings findings_;
+  Totals totals_;
+  std::deque<Flow> flows_;
+  std::unordered_map<FlowKey, uint32_t, FlowKeyHash> current_;
+  std::unordered_map<PairKey, std::vector<uint32_t>, PairKeyHash> unpaired_;  // flows with requests
+  CmTracker cm_;
+  Packet packet_;
+  Dissection newest_ = Dissection::kOther;
+  std::vector<Issue> issues_;
+};
+
+}  // namespace uroce::lint

@@ -1,0 +1,51 @@
+// From a captured frame to a packet, leniently: what a receiver would drop is named instead.
+//
+// wire/packet.h stops at the first fault, as a receiver does. Here each fault becomes an issue with its rule, and the
+// packet goes on to be judged as far as a receiver would use it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "capture/frame.h"
+#include "lint/rules.h"
+#include "wire/packet.h"
+
+namespace uroce::lint {
+
+struct Packet {
+  PacketView view;  // `l2` is the captured frame's first byte, whatever the link type is
+  uint64_t frame = 0;
+  Instant time{};
+  bool has_time = false;
+  bool whole = true;           // false: the capture cut the frame; payload and iCRC are not there to be read
+  bool icrc_wrong = false;     // every receiver drops it
+  bool has_addresses = false;  // src_ip and dst_ip are set
+  bool has_bth = false;        // bth is set
+  capture::FrameDirection direction = capture::FrameDirection::kUnknown;
+
+  uint8_t opcode() const { return view.bth.opcode; }
+  Psn psn() const { return view.bth.psn; }
+  const OpcodeInfo& info() const { return *view.info; }
+};
+
+struct Issue {
+  Rule rule;
+  std::string text;
+};
+
+enum class Dissection : uint8_t {
+  kOther,   // not RoCEv2
+  kCut,     // RoCEv2, but the capture has not all of its headers
+  kFaulty,  // RoCEv2 that a receiver drops
+  kPacket,
+};
+
+/// Appends what is wrong to `issues`.
+Dissection dissect(const capture::Frame& frame, Packet& out, std::vector<Issue>& issues);
+
+/// The rules of one packet's headers, for what `dissect` took as a packet.
+void check_headers(const Packet& packet, std::vector<Issue>& issues);
+
+}  // namespace uroce::lint

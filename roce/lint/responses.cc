@@ -1,0 +1,377 @@
+// The channel's view of responses: acknowledgements, NAKs, READ and atomic responses.
+#include <algorithm>
+#include <cstdlib>
+
+#include "lint/channel.h"
+
+namespace uroce::lint {
+namespace {
+
+constexpr int32_t kFar = 16384;
+constexpr uint32_t kMsnMask = 0xFFFFFF;
+
+constexpr unsigned val(Psn psn) { return psn.value(); }
+
+const char* nak_name(uint8_t code) {
+  static constexpr const char* kNames[] = {"PSN sequence error", "invalid request", "remote access error",
+                                           "remote operational error", "invalid RD request"};
+  return code < 5 ? kNames[code] : "reserved code";
+}
+
+}  // namespace
+
+bool Channel::could_answer(const Packet& packet) const {
+  const Psn psn = packet.psn();
+  if (!started_ || distance(acked_, psn) < 0 || distance(psn, next_) <= 0) return false;
+  const Read* const read = find_read(psn);
+  switch (packet.info().operation) {
+    case Operation::kReadResponse:
+      return read != nullptr && !read->atomic;
+    case Operation::kAtomicAcknowledge:
+      return read != nullptr && read->atomic;
+    default:
+      return read != nullptr || log_.find(psn) != nullptr;
+  }
+}
+
+Psn Channel::oldest_in_doubt() const {
+  for (size_t i = open_reads_; i < reads_.size(); i++) {
+    const Read& read = reads_[i];
+    if (!read.done() && distance(read.psn, acked_) > 0) return read.psn + read.answered;
+  }
+  return acked_;
+}
+
+void Channel::on_response(const Packet& packet) {
+  packets_++;
+  const Psn psn = packet.psn();
+  if (!started_ || distance(first_, psn) < 0) return;
+  if (odd_.active && std::abs(distance(odd_.psn, psn)) <= kFar) return;
+  if (distance(next_, psn) >= 0) {
+    if (tip_span_unknown_ && packet.info().operation == Operation::kReadResponse) {
+      learn_mtu(packet.view.payload_bytes);
+    }
+    if (distance(next_, psn) >= 0) {
+      if (tip_span_unknown_) return;
+      check_held_response(nullptr, 0);
+      response_ = {true, psn, packet.frame, packet.time, next_ - 1, packet.opcode()};
+      return;
+    }
+  }
+  if (fatal_frame_ != 0) {
+    add_response(Rule::kAfterFatalNak, packet.frame,
+                 sentence("%s for PSN %u after the fatal NAK of frame %llu; expected silence",
+                          opcode_name(packet.opcode()), val(psn), static_cast<unsigned long long>(fatal_frame_)));
+    return;
+  }
+  switch (packet.info().operation) {
+    case Operation::kAcknowledge:
+      on_ack(packet);
+      break;
+    case Operation::kReadResponse:
+      on_read_response(packet);
+      break;
+    case Operation::kAtomicAcknowledge:
+      on_atomic_response(packet);
+      break;
+    default:
+      break;
+  }
+  last_time_ = packet.time;
+  has_last_time_ = packet.has_time;
+}
+
+void Channel::on_ack(const Packet& packet) {
+  const Aeth aeth = packet.view.aeth();
+  switch (aeth_kind(aeth.syndrome)) {
+    case AethKind::kAck:
+      on_positive_ack(packet, aeth);
+      break;
+    case AethKind::kRnrNak:
+      on_rnr_nak(packet, aeth);
+      break;
+    case AethKind::kNak:
+      if (aeth_value(aeth.syndrome) == static_cast<uint8_t>(NakCode::kPsnSequenceError)) {
+        on_sequence_nak(packet, aeth);
+      } else if (aeth_value(aeth.syndrome) < statistics_.naks.size()) {
+        on_fatal_nak(packet, aeth);
+      }
+      break;
+    case AethKind::kReserved:
+      break;
+  }
+}
+
+void Channel::on_positive_ack(const Packet& packet, const Aeth& aeth) {
+  const Psn psn = packet.psn();
+  statistics_.acks++;
+  if (const Read* const read = find_read(psn)) {
+    add_response(Rule::kAckForRead, packet.frame,
+                 sentence("ACK for PSN %u, which is %s; expected %s response", val(psn),
+                          read->atomic ? "an atomic" : "a READ", read->atomic ? "an atomic" : "a READ"));
+    return;
+  }
+  if (distance(psn, acked_) > 1) {
+    add_response(Rule::kAckBack, packet.frame,
+                 sentence("ACK for PSN %u after PSN %u was acknowledged; expected PSN %u or later", val(psn),
+                          val(acked_ - 1), val(acked_ - 1)));
+    return;
+  }
+  check_msn(packet, psn, aeth.msn, true);
+  acknowledge(psn, packet.frame);
+}
+
+bool Channel::refuses_acknowledged(const Packet& packet) {
+  if (distance(packet.psn(), acked_) <= 0) return false;
+  const uint8_t syndrome = packet.view.aeth().syndrome;
+  const char* const what = aeth_kind(syndrome) == AethKind::kRnrNak ? "RNR" : nak_name(aeth_value(syndrome));
+  add_response(Rule::kNakAcked, packet.frame,
+               sentence("NAK \"%s\" for PSN %u after PSN %u was acknowledged; expected an ACK or silence", what,
+                        val(packet.psn()), val(acked_ - 1)));
+  return true;
+}
+
+void Channel::on_rnr_nak(const Packet& packet, const Aeth& aeth) {
+  const Psn psn = packet.psn();
+  statistics_.rnr_naks++;
+  if (refuses_acknowledged(packet)) return;
+  if (rnr_.active) {
+    add_response(Rule::kNakRepeated, packet.frame,
+                 sentence("RNR NAK for PSN %u while that of frame %llu for PSN %u is open; expected silence", val(psn),
+                          static_cast<unsigned long long>(rnr_.frame), val(rnr_.psn)));
+  }
+  check_msn(packet, psn, aeth.msn, false);
+  const Psn una = oldest_in_doubt();
+  acknowledge(psn - 1, packet.frame);
+  rnr_ = Refusal{};
+  rnr_.active = true;
+  rnr_.psn = psn;
+  rnr_.frame = packet.frame;
+  rnr_.time = packet.time;
+  rnr_.has_time = packet.has_time;
+  rnr_.code = aeth_value(aeth.syndrome);
+  rnr_.una = una;
+}
+
+void Channel::on_sequence_nak(const Packet& packet, const Aeth& aeth) {
+  const Psn psn = packet.psn();
+  statistics_.naks[0]++;
+  if (refuses_acknowledged(packet)) return;
+  if (nak_.active) {
+    add_response(Rule::kNakRepeated, packet.frame,
+                 sentence("NAK for PSN %u while that of frame %llu for PSN %u is open; expected silence", val(psn),
+                          static_cast<unsigned long long>(nak_.frame), val(nak_.psn)));
+  } else if (rnr_.active) {
+    add_response(Rule::kNakAfterRnr, packet.frame,
+                 sentence("NAK for PSN %u while the RNR wait of frame %llu for PSN %u runs; expected silence", val(psn),
+                          static_cast<unsigned long long>(rnr_.frame), val(rnr_.psn)));
+  }
+  const Sent* const sent = log_.find(psn);
+  if (!tip_span_unknown_ && sent != nullptr && distance(sent->end(), next_) <= 0) {
+    add_response(
+        Rule::kNakPsn, packet.frame,
+        sentence("NAK for PSN %u, and no later PSN was sent; expected none: nothing can be out of sequence", val(psn)));
+  }
+  const auto missed =
+      std::find_if(gaps_.begin(), gaps_.end(), [psn](const Gap& gap) { return distance(gap.begin, psn) > 0; });
+  if (missed != gaps_.end()) {
+    add_response(Rule::kNakPsn, packet.frame,
+                 sentence("NAK for PSN %u, while PSN %u never came by; expected PSN %u, the first missing", val(psn),
+                          val(missed->begin), val(missed->begin)));
+    std::erase_if(gaps_, [psn](const Gap& gap) { return distance(gap.begin, psn) > 0; });
+  }
+  check_msn(packet, psn, aeth.msn, false);
+  const Psn una = oldest_in_doubt();
+  nak_.active = false;
+  acknowledge(psn - 1, packet.frame);
+  nak_ = Refusal{};
+  nak_.active = true;
+  nak_.psn = psn;
+  nak_.frame = packet.frame;
+  nak_.una = una;
+}
+
+void Channel::on_fatal_nak(const Packet& packet, const Aeth& aeth) {
+  statistics_.naks[aeth_value(aeth.syndrome)]++;
+  if (refuses_acknowledged(packet)) return;
+  check_msn(packet, packet.psn(), aeth.msn, false);
+  acknowledge(packet.psn() - 1, packet.frame);
+  fatal_frame_ = packet.frame;
+}
+
+/// Everything up to `psn` reached the responder.
+void Channel::acknowledge(Psn psn, uint64_t frame) {
+  if (distance(acked_, psn) >= 0) acked_ = psn + 1;
+  for (const Gap& gap : gaps_) {
+    if (distance(gap.begin, psn) < 0) continue;
+    const Psn last = gap.begin + (gap.count - 1);
+    add(gap.rule, gap.frame,
+        sentence("PSN %u to %u never came by, yet frame %llu acknowledges PSN %u; expected PSN %u here, unless the "
+                 "capture lost it",
+                 val(gap.begin), val(last), static_cast<unsigned long long>(frame), val(psn), val(gap.begin)));
+  }
+  std::erase_if(gaps_, [psn](const Gap& gap) { return distance(gap.begin, psn) >= 0; });
+  settle(nak_, psn, frame);
+  settle(rnr_, psn, frame);
+  mark_holes(psn, frame);
+}
+
+/// What was refused is acknowledged now, and was not sent again as it should.
+void Channel::settle(Refusal& refusal, Psn psn, uint64_t frame) {
+  if (!refusal.active || distance(refusal.psn, psn) < 0) return;
+  refusal.active = false;
+  if (refusal.late_frame != 0) {
+    add(Rule::kRetransmitStart, refusal.late_frame,
+        sentence("retransmission starts with PSN %u after the NAK of frame %llu; expected PSN %u",
+                 val(refusal.late_psn), static_cast<unsigned long long>(refusal.frame), val(refusal.psn)));
+    return;
+  }
+  add_response(Rule::kNakUnanswered, frame,
+               sentence("acknowledges PSN %u, which frame %llu refused and which was not sent again; expected a "
+                        "retransmission first",
+                        val(refusal.psn), static_cast<unsigned long long>(refusal.frame)));
+}
+
+/// READs and atomics that end up to `psn` should be answered by now.
+void Channel::mark_holes(Psn psn, uint64_t frame) {
+  while (open_reads_ < reads_.size() && reads_[open_reads_].done()) open_reads_++;
+  for (size_t i = open_reads_; i < reads_.size(); i++) {
+    Read& read = reads_[i];
+    if (!read.span_known || distance(read.end() - 1, psn) < 0) break;
+    if (read.done() || read.hole_frame != 0) continue;
+    read.hole_frame = frame;
+    read.hole_count = packets_;
+    read.asked_again = false;
+  }
+}
+
+void Channel::on_read_response(const Packet& packet) {
+  const Psn psn = packet.psn();
+  if (!packet.info().is_last()) learn_mtu(packet.view.payload_bytes);
+  Read* const read = find_read(psn);
+  if (read == nullptr || read->atomic) {
+    if (read == nullptr && log_.find(psn) == nullptr) return;  // what that PSN was is not known
+    add_response(Rule::kReadResponseUnasked, packet.frame,
+                 sentence("%s for PSN %u, which is no READ; expected a response that fits the request",
+                          opcode_name(packet.opcode()), val(psn)));
+    return;
+  }
+  acknowledge(read->psn - 1, packet.frame);
+  if (distance(acked_, psn) >= 0) acked_ = psn + 1;
+  check_read_response(packet, *read);
+  if (packet.info().has(kHasAeth)) check_msn_range(packet, *read, packet.view.aeth().msn);
+  mark_answered(*read, packet);
+}
+
+void Channel::check_read_response(const Packet& packet, const Read& read) {
+  if (!read.span_known) return;
+  const OpcodeInfo& info = packet.info();
+  const Psn psn = packet.psn();
+  const auto offset = static_cast<uint32_t>(distance(read.psn, psn));
+  const bool last = offset + 1 == read.span;
+  // A repeated READ that starts later has its own First; some responders still answer by the original's places.
+  const bool first = offset == 0;
+  const bool first_of_retry = read.retries != 0 && psn == read.retry_psn;
+  const bool fits =
+      info.is_last() == last && (info.is_first() == first || info.is_first() == (first || first_of_retry));
+  if (!fits) {
+    const char* expected = last ? (first ? "an Only" : "a Last") : (first ? "a First" : "a Middle");
+    add_response(Rule::kReadResponseOpcode, packet.frame,
+                 sentence("%s as response %u of %u; expected %s", opcode_name(packet.opcode()), offset + 1, read.span,
+                          expected));
+    return;
+  }
+  const uint32_t expected = last ? read.length - (read.span - 1) * mtu_ : mtu_;
+  if (packet.view.payload_bytes == expected) return;
+  add_response(
+      Rule::kReadResponseLength, packet.frame,
+      sentence("%s of %u bytes as response %u of %u to a READ of %u bytes; expected %u", opcode_name(packet.opcode()),
+               packet.view.payload_bytes, offset + 1, read.span, read.length, expected));
+}
+
+void Channel::mark_answered(Read& read, const Packet& packet) {
+  const auto offset = static_cast<uint32_t>(distance(read.psn, packet.psn()));
+  const uint32_t ahead = offset - read.answered;  // meaningful from `answered` on
+  const bool seen = offset < read.answered || (ahead < 64 && ((read.seen_ahead >> ahead) & 1) != 0);
+  if (seen && read.retries == 0) {
+    add_response(Rule::kReadResponseUnasked, packet.frame,
+                 sentence("%s for PSN %u a second time; expected one response as long as the READ is not repeated",
+                          opcode_name(packet.opcode()), val(packet.psn())));
+  }
+  if (offset < read.answered) return;
+  if (ahead != 0 && read.hole_frame == 0) {
+    read.hole_frame = packet.frame;
+    read.hole_count = packets_;
+  }
+  if (ahead < 64) read.seen_ahead |= uint64_t{1} << ahead;
+  while ((read.seen_ahead & 1) != 0) {
+    read.seen_ahead >>= 1;
+    read.answered++;
+  }
+}
+
+void Channel::on_atomic_response(const Packet& packet) {
+  const Psn psn = packet.psn();
+  Read* const read = find_read(psn);
+  if (read == nullptr || !read->atomic) {
+    if (read == nullptr && log_.find(psn) == nullptr) return;
+    add_response(Rule::kAtomicResponseUnasked, packet.frame,
+                 sentence("atomic response for PSN %u, which is no atomic; expected a response that fits the request",
+                          val(psn)));
+    return;
+  }
+  const uint64_t value = packet.view.atomic_ack_eth().original;
+  if (read->answered != 0 && value != read->value) {
+    add_response(Rule::kAtomicReplay, packet.frame,
+                 sentence("atomic of PSN %u answered with 0x%llx; expected 0x%llx as the first time", val(psn),
+                          static_cast<unsigned long long>(value), static_cast<unsigned long long>(read->value)));
+  } else if (read->answered != 0 && read->retries == 0) {
+    add_response(
+        Rule::kAtomicResponseUnasked, packet.frame,
+        sentence("second response for the atomic of PSN %u; expected one as long as it is not repeated", val(psn)));
+  }
+  if (read->answered == 0) read->value = value;
+  read->answered = 1;
+  acknowledge(psn - 1, packet.frame);
+  if (distance(acked_, psn) >= 0) acked_ = psn + 1;
+  check_msn_range(packet, *read, packet.view.aeth().msn);
+}
+
+/// `through`: the message that ends with `psn` counts.
+void Channel::check_msn(const Packet& packet, Psn psn, uint32_t msn, bool through) {
+  const Sent* const sent = log_.find(psn);
+  if (sent == nullptr) return;
+  const uint32_t messages = through ? sent->messages : sent->messages_before();
+  if (msn_epoch_ != sent->epoch) {
+    msn_epoch_ = sent->epoch;
+    msn_offset_ = msn - messages;
+    return;
+  }
+  const uint32_t expected = (messages + msn_offset_) & kMsnMask;
+  if (msn == expected) return;
+  add_response(
+      Rule::kMsn, packet.frame,
+      sentence("%s for PSN %u with MSN %u; expected MSN %u", opcode_name(packet.opcode()), val(psn), msn, expected));
+}
+
+/// READ and atomic responses may be sent after later messages completed, or carry the count before their own.
+void Channel::check_msn_range(const Packet& packet, const Read& read, uint32_t msn) {
+  const Sent* const sent = log_.find(read.psn);
+  if (sent == nullptr || !last_.is_set()) return;
+  const Sent* const newest = before(next_);
+  if (newest == nullptr || newest->epoch != sent->epoch) return;
+  if (msn_epoch_ != sent->epoch) {
+    if (newest->psn != sent->psn || !packet.info().is_last()) return;
+    msn_epoch_ = sent->epoch;
+    msn_offset_ = msn - sent->messages;
+    return;
+  }
+  const uint32_t least = (sent->messages_before() + msn_offset_) & kMsnMask;
+  const uint32_t most = newest->messages - sent->messages_before();
+  if (((msn - least) & kMsnMask) <= most) return;
+  add_response(Rule::kMsn, packet.frame,
+               sentence("%s for PSN %u with MSN %u; expected MSN %u to %u", opcode_name(packet.opcode()),
+                        val(packet.psn()), msn, least, (least + most) & kMsnMask));
+}
+
+}  // namespace uroce::lint
