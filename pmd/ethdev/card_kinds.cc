@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <map>
+#include <stdexcept>
 #include <utility>
 
 #include "pmd/card/inline_card.h"
@@ -21,7 +22,12 @@ Failure open_inline(const Arguments& arguments, OpenedCard& out) {
       return failure(-EINVAL, "%s: wire=%s: %s", arguments.device.c_str(), text.c_str(), error.c_str());
     wires.push_back(std::move(wire));
   }
-  auto bus = std::make_unique<card::InlineCard>(arguments.config, std::move(wires), arguments.device);
+  std::unique_ptr<card::InlineCard> bus;
+  try {
+    bus = std::make_unique<card::InlineCard>(arguments.config, std::move(wires), arguments.device);
+  } catch (const std::invalid_argument& impossible) {
+    return failure(-EINVAL, "%s: no such card can be built: %s", arguments.device.c_str(), impossible.what());
+  }
   const unsigned ports = arguments.config.interfaces * arguments.config.ports_per_interface;
   for (unsigned p = 0; p < ports; ++p) out.wire_ends.push_back(bus->wire_end(p));
   out.bus = std::move(bus);

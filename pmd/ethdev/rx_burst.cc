@@ -33,10 +33,10 @@ static_assert(offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4
               offsetof(rte_mbuf, data_len) == offsetof(rte_mbuf, packet_type) + 8 &&
               offsetof(rte_mbuf, hash) == offsetof(rte_mbuf, packet_type) + 12);
 
-uint64_t load64(const void* from) {
-  uint64_t value;
-  memcpy(&value, from, sizeof(value));
-  return value;
+/// Queue, index and length: read once, as the card may write at any time.
+uint64_t load_head(const Completion& completion) {
+  static_assert(sizeof(Completion) % alignof(uint64_t) == 0);
+  return __atomic_load_n(reinterpret_cast<const uint64_t*>(&completion), __ATOMIC_RELAXED);
 }
 
 void count(RxQueue& queue, RxCounter counter, uint64_t n = 1) { queue.counters.now[counter] += n; }
@@ -52,12 +52,12 @@ void free_block(RxQueue& queue, uint32_t entry) {
 }
 
 /// A completion that is not for the oldest descriptor. True: it is for a younger one, which is the oldest now.
-[[gnu::noinline]] bool catch_up(RxQueue& queue, const Completion& completion, uint32_t& consumer) {
-  if (completion.queue != static_cast<uint16_t>(queue.expected)) {
+[[gnu::noinline]] bool catch_up(RxQueue& queue, uint32_t head, uint32_t& consumer) {
+  if (static_cast<uint16_t>(head) != queue.expected) {
     count(queue, kRxForeignQueue);
     return false;
   }
-  const uint32_t skipped = (completion.index - consumer) & queue.mask;
+  const uint32_t skipped = ((head >> 16) - consumer) & queue.mask;
   if (skipped >= queue.producer - consumer) {
     count(queue, kRxWrongIndex);
     return false;
@@ -210,11 +210,11 @@ uint16_t rx_burst(void* rx_queue, rte_mbuf** packets, uint16_t most) {
     const Completion& completion = queue.completions[completed & mask];
     if (!is_new(load_phase(completion), completed, entries)) break;
     rte_io_rmb();
-    const uint64_t head = load64(&completion);
+    const uint64_t head = load_head(completion);
     const uint32_t expected = queue.expected + ((consumer & mask) << 16);
     ++completed;
     if ((static_cast<uint32_t>(head) & queue.expected_mask) != expected) [[unlikely]] {
-      if (!catch_up(queue, completion, consumer)) continue;
+      if (!catch_up(queue, static_cast<uint32_t>(head), consumer)) continue;
     }
     const auto length = static_cast<uint32_t>(head >> 32) & 0xffff;
     const uint32_t entry = consumer++;

@@ -37,6 +37,11 @@ void count(TxQueue& queue, TxCounter counter, uint64_t n = 1) { queue.counters.n
 
 uint8_t load_phase(const Completion& completion) { return __atomic_load_n(&completion.phase, __ATOMIC_RELAXED); }
 
+/// Queue and index: read once, as the card may write at any time.
+uint32_t load_head(const Completion& completion) {
+  return __atomic_load_n(reinterpret_cast<const uint32_t*>(&completion), __ATOMIC_RELAXED);
+}
+
 bool has_completed(const TxQueue& queue, uint32_t position) {
   return is_new(load_phase(queue.completions[position & queue.mask]), position, queue.entries);
 }
@@ -86,18 +91,19 @@ void free_oldest(TxQueue& queue, uint32_t n) {
 /// The next completion, believed only as far as it makes sense. How many descriptors it sets free.
 uint32_t take_completion(TxQueue& queue) {
   const Completion& completion = queue.completions[queue.completed++ & queue.mask];
-  if (completion.queue != static_cast<uint16_t>(queue.expected)) {
+  const uint32_t head = load_head(completion);
+  if (static_cast<uint16_t>(head) != queue.expected) {
     count(queue, kTxForeignQueue);
     return 0;
   }
-  const uint32_t skipped = (completion.index - queue.consumer) & queue.mask;
+  const uint32_t skipped = ((head >> 16) - queue.consumer) & queue.mask;
   if (skipped >= queue.producer - queue.consumer) {
     count(queue, kTxWrongIndex);
     return 0;
   }
   count(queue, kTxLostCompletions, skipped);
   if (queue.timesync) {
-    const rte_mbuf* m = queue.mbufs[completion.index & queue.mask];
+    const rte_mbuf* m = queue.mbufs[(queue.consumer + skipped) & queue.mask];
     if ((m->ol_flags & RTE_MBUF_F_TX_IEEE1588_TMST) != 0) {
       queue.port->tx_timestamp.put(completion.timestamp_s, completion.timestamp_ns);
     }
@@ -118,8 +124,7 @@ void acknowledge(TxQueue& queue) {
   while (queue.producer - queue.consumer >= batch && has_completed(queue, queue.completed + batch - 1)) {
     rte_io_rmb();
     const Completion& completion = queue.completions[(queue.completed + batch - 1) & queue.mask];
-    uint32_t head;
-    memcpy(&head, &completion, sizeof(head));
+    const uint32_t head = load_head(completion);
     const uint32_t expected = queue.expected + (((queue.consumer + batch - 1) & queue.mask) << 16);
     if ((head & queue.expected_mask) != expected || queue.timesync) [[unlikely]] {
       for (uint32_t i = 0; i < batch; ++i) take_completion(queue);
