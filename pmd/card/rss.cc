@@ -62,7 +62,10 @@ RxQueueMap::RxQueueMap(unsigned ports, unsigned log2_table, unsigned queues)
     : ports_(ports),
       table_(size_t{ports} << log2_table),
       log2_table_(log2_table),
-      queue_mask_(std::bit_ceil(queues) - 1) {}
+      queue_mask_(std::bit_ceil(queues) - 1),
+      // In the RTL the masks have as many bits as a queue's number, which never is less than the table's. Here a build
+      // may have fewer queues than that.
+      mask_bits_(std::max(queue_mask_, (1u << log2_table) - 1)) {}
 
 uint16_t RxQueueMap::queue(unsigned port, uint32_t hash) const {
   const uint32_t index = (hash & ports_[port].rss_mask) & ((1u << log2_table_) - 1);
@@ -90,11 +93,11 @@ uint32_t RxQueueMap::read(unsigned port, uint32_t offset, uint32_t table_offset)
 
 bool RxQueueMap::write(unsigned port, uint32_t offset, uint32_t value) {
   if (offset == rx_queue_map::kRssMask) {
-    ports_[port].rss_mask = value & queue_mask_;  // as many bits as a queue's number has
+    ports_[port].rss_mask = value & mask_bits_;
     return true;
   }
   if (offset == rx_queue_map::kAppMask) {
-    ports_[port].app_mask = value & (queue_mask_ | 1u << 31);
+    ports_[port].app_mask = value & (mask_bits_ | 1u << 31);
     return true;
   }
   return false;

@@ -41,7 +41,7 @@ class RxQueueMap {
   std::vector<Port> ports_;
   std::vector<uint32_t> table_;
   unsigned log2_table_;
-  uint32_t queue_mask_;
+  uint32_t queue_mask_, mask_bits_;
 };
 
 }  // namespace mqnic::card

@@ -226,6 +226,15 @@ TEST_F(CardLayout, OverridesAreWhatReadsGive) {
   EXPECT_EQ(read(0x80064), 0x400u);
 }
 
+TEST_F(CardLayout, RssMaskReachesTheWholeTable) {
+  write(at::kRssMask, 0xffffffff);
+  EXPECT_EQ(read(at::kRssMask), 0xffu);
+  for (uint32_t i = 0; i < 256; ++i) write(at::kTable + 4 * i, i);
+  for (uint32_t i = 0; i < 256; ++i) EXPECT_EQ(read(at::kTable + 4 * i), i);
+  write(at::kTable + 4 * 256, 1);
+  EXPECT_EQ(card->report().bad_register_writes, 1u);
+}
+
 TEST_F(CardLayout, LinkIsTheCables) {
   EXPECT_EQ(read(at::kTxControl), 0x03010000u) << "off, so held; link up";
   EXPECT_EQ(read(at::kRxControl), 0x03010000u);

@@ -37,7 +37,7 @@ class MemoryWire final : public Wire {
     buffer_.assign(bytes, 0xee);
     return buffer_;
   }
-  void commit(size_t bytes) override { from_card.emplace_back(buffer_.begin(), buffer_.begin() + bytes); }
+  void commit(size_t bytes) override { from_card.emplace_back(buffer_.data(), buffer_.data() + bytes); }
   std::span<const uint8_t> front() override {
     return to_card.empty() ? std::span<const uint8_t>{} : std::span<const uint8_t>{to_card.front()};
   }
