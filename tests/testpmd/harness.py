@@ -69,7 +69,7 @@ class Testpmd:
                 f"--file-prefix={bench.wire}-{len(bench.running)}", "-d", str(bench.plugin)]
         line += [f"--vdev={device}" for device in more]
         line += [f"--vdev=net_mqnic{number},{arguments}" for number, arguments in enumerate(cards)]
-        line += ["--", "-i", "--no-lsc-interrupt", *options]
+        line += ["--", "-i", "--no-lsc-interrupt", "--disable-link-check", *options]
         if not any(option.startswith("--total-num-mbufs") for option in options):
             line.append("--total-num-mbufs=8192")
         self._process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -91,8 +91,8 @@ class Testpmd:
 
     def _read_until_prompt(self, timeout_s, what, begin=0):
         deadline = time.monotonic() + timeout_s
-        # The prompt comes back once the typed line was echoed and its output printed.
-        while not self._output[begin:].endswith(PROMPT):
+        # The prompt comes back once the typed line was echoed and its output printed. Forwarding cores may print behind it.
+        while PROMPT not in self._output[begin:]:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise Failure(f"testpmd does not come back from '{what}':\n{self.tail()}")
@@ -172,7 +172,8 @@ class CardServer:
     def kill(self):
         if self._process.poll() is None:
             self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        self._process.stdout.close()
 
     def end(self):
         """Asks it to end; what it printed."""
