@@ -1,10 +1,9 @@
 #include "pmd/card/rx_engine.h"
 
 #include <algorithm>
-#include <string>
 
 #include "pmd/card/checksum.h"
-#include "pmd/card/tx_engine.h"
+#include "pmd/card/descriptor_block.h"
 
 namespace mqnic::card {
 namespace {
@@ -51,12 +50,9 @@ void RxEngine::receive(std::span<const uint8_t> frame, uint8_t port, uint32_t mt
 }
 
 void RxEngine::scatter(const RingManager::Queue& ring, std::span<const uint8_t> frame) {
-  DescriptorBlock block{};
-  const size_t block_bytes = sizeof(Descriptor) << ring.log2_block;
-  if (!context_->dma.read(ring.block_address(), reinterpret_cast<uint8_t*>(block.data()), block_bytes)) {
-    context_->say("RX ring: descriptors are not in mapped memory");
-    block.fill({});
-  }
+  DescriptorBlock copy;
+  const std::span<const Descriptor> block = fetch_block(context_->dma, ring, copy);
+  if (block.empty()) context_->say("RX ring: descriptors are not in mapped memory");
   size_t done = 0;
   for (const Descriptor& piece : block) {
     const size_t count = std::min<size_t>(piece.bytes, frame.size() - done);

@@ -16,13 +16,15 @@ void Scheduler::schedule(uint16_t channel) {
   Channel& state = channels_[channel];
   if (state.scheduled || !state.may_send()) return;
   state.scheduled = true;
-  line_[(first_ + waiting_) % line_.size()] = channel;
+  size_t end = first_ + waiting_;
+  if (end >= line_.size()) end -= line_.size();
+  line_[end] = channel;
   ++waiting_;
 }
 
 void Scheduler::drop_front() {
   channels_[line_[first_]].scheduled = false;
-  first_ = (first_ + 1) % line_.size();
+  if (++first_ == line_.size()) first_ = 0;
   --waiting_;
 }
 

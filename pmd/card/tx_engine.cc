@@ -4,6 +4,7 @@
 #include <string>
 
 #include "pmd/card/checksum.h"
+#include "pmd/card/descriptor_block.h"
 
 namespace mqnic::card {
 
@@ -12,10 +13,9 @@ TxEngine::Result TxEngine::send(RingManager::Queue& ring, uint16_t queue, Port* 
   if (!ring.enabled || ring.empty()) return Result::kEmpty;
   if (port != nullptr && port->tx_held(context_->now_ns)) return Result::kBlocked;
 
-  // A copy, so that the host cannot change what has been looked at.
-  DescriptorBlock block{};
-  const size_t block_bytes = sizeof(Descriptor) << ring.log2_block;
-  if (!context_->dma.read(ring.block_address(), reinterpret_cast<uint8_t*>(block.data()), block_bytes)) {
+  DescriptorBlock copy;
+  const std::span<const Descriptor> block = fetch_block(context_->dma, ring, copy);
+  if (block.empty()) {
     // A real card would use whatever its buffer holds. Here the packet is skipped, and said to be.
     context_->say("TX queue " + std::to_string(queue) + ": descriptors are not in mapped memory, packet skipped");
     ++ring.consumer;
@@ -53,7 +53,7 @@ void TxEngine::wedge(uint16_t queue) {
                 ": a packet of length zero. The TX engine of this interface is stuck until the card is reset");
 }
 
-void TxEngine::gather(const DescriptorBlock& block, std::span<uint8_t> frame) {
+void TxEngine::gather(std::span<const Descriptor> block, std::span<uint8_t> frame) {
   size_t done = 0;
   for (const Descriptor& piece : block) {
     const size_t count = std::min<size_t>(piece.bytes, frame.size() - done);

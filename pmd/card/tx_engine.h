@@ -1,7 +1,6 @@
 // The TX engine of an interface: one block of descriptors becomes one frame on a cable and one completion.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 
@@ -11,9 +10,6 @@
 #include "pmd/card/queue_manager.h"
 
 namespace mqnic::card {
-
-inline constexpr size_t kBlockDescriptorsMax = 8;
-using DescriptorBlock = std::array<Descriptor, kBlockDescriptorsMax>;
 
 class TxEngine {
  public:
@@ -32,7 +28,7 @@ class TxEngine {
 
  private:
   void wedge(uint16_t queue);
-  void gather(const DescriptorBlock& block, std::span<uint8_t> frame);
+  void gather(std::span<const Descriptor> block, std::span<uint8_t> frame);
   void complete(const RingManager::Queue& ring, uint16_t queue, size_t bytes, uint8_t destination);
 
   Context* context_;
