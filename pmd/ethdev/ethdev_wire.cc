@@ -99,7 +99,7 @@ std::string EthdevWire::start() {
     if (const int result = rte_eth_dev_configure(port_, 1, 1, &config); result != 0)
       return because("configuration", result);
   }
-  if (const std::string why = set_queues(); !why.empty()) return why;
+  if (std::string why = set_queues(); !why.empty()) return why;
   if (const int result = rte_eth_dev_start(port_); result != 0) return because("start", result);
   started_ = true;
   rte_eth_promiscuous_enable(port_);  // where a driver cannot, it needs not

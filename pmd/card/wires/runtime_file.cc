@@ -31,7 +31,7 @@ std::string directory_name() {
 }  // namespace
 
 std::string runtime_directory(std::string& error) {
-  const std::string directory = directory_name();
+  std::string directory = directory_name();
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
     error = "cannot create " + directory + ": " + std::strerror(errno) + "; name another place with UROCE_RUNTIME_DIR";
     return "";
