@@ -149,7 +149,7 @@ uint64_t address_of(const RxQueue& queue, const rte_mbuf* m) {
 }
 
 void write_descriptor(const RxQueue& queue, Descriptor& descriptor, const rte_mbuf* m) {
-  const uint64_t words[2] = {m == nullptr ? 0 : uint64_t{queue.room} << 32, m == nullptr ? 0 : address_of(queue, m)};
+  const uint64_t words[2] = {uint64_t{queue.room} << 32, address_of(queue, m)};
   memcpy(&descriptor, words, sizeof(words));
 }
 
@@ -164,14 +164,14 @@ bool post_single(RxQueue& queue, uint32_t at, uint32_t n) {
 bool post_block(RxQueue& queue, uint32_t at) {
   rte_mbuf** slot = queue.mbufs + (size_t{at} << queue.log2_block);
   Descriptor* block = queue.descriptors + (size_t{at} << queue.log2_block);
+  uint32_t missing = 0;
+  for (uint32_t i = 0; i < queue.pieces; ++i) missing += slot[i] == nullptr ? 1 : 0;
+  void* fresh[1u << kLog2BlockMax];
+  if (rte_mempool_get_bulk(queue.pool, fresh, missing) != 0) return false;
   for (uint32_t i = 0; i < queue.pieces; ++i) {
-    if (slot[i] == nullptr && rte_mempool_get(queue.pool, reinterpret_cast<void**>(&slot[i])) != 0) {
-      slot[i] = nullptr;
-      return false;
-    }
+    if (slot[i] == nullptr) slot[i] = static_cast<rte_mbuf*>(fresh[--missing]);
     write_descriptor(queue, block[i], slot[i]);
   }
-  for (uint32_t i = queue.pieces; i < 1u << queue.log2_block; ++i) write_descriptor(queue, block[i], nullptr);
   return true;
 }
 

@@ -13,7 +13,6 @@ namespace {
 constexpr uint32_t kInterfacesMax = 16;
 constexpr uint32_t kPortsMax = 16;
 constexpr uint32_t kQueuesMax = 65536;
-constexpr uint32_t kLog2BlockMax = 3;
 
 /// A range of registers that the card says it has is inside BAR0.
 bool inside(const Bus& bus, uint64_t offset, uint64_t count, uint64_t stride) {

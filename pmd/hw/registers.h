@@ -171,6 +171,8 @@ inline constexpr uint32_t kProbeBlock = 0x8002ff00u;
 
 /// Pointers are 16 bits and run freely; a ring must be smaller than their range.
 inline constexpr uint32_t kLog2RingMax = 15;
+/// Descriptors of a packet: no card has more, and the register has only two bits for it.
+inline constexpr uint32_t kLog2BlockMax = 3;
 inline constexpr uint32_t kRingBaseAlignment = 4096;
 
 // PCI
