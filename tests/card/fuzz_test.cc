@@ -158,11 +158,13 @@ class Round {
   }
   uint32_t any_offset() {
     const uint32_t base = pick(config_.interfaces + 1) * stride_;
-    switch (pick(8)) {
+    switch (pick(9)) {
       case 0:
         return any32();
+      case 8:  // MSI-X and statistics
+        return base + 0x10000 + pick(one_in(2) ? 0x20000 : 0x100) / 4 * 4 + (one_in(4) ? 0x8000 : 0);
       case 1:
-        return base + pick(0x300);
+        return base + (one_in(8) ? pick(0x300) : pick(0x300) / 4 * 4);
       case 2:
         return base + list() + pick(0x200) / 4 * 4;
       case 3:
@@ -205,7 +207,8 @@ class Round {
   }
 
   void set_base(uint32_t queue) {
-    card_->write32(queue, static_cast<uint32_t>(kAddress) + pick(kPages + 1) * kPageBytes);
+    bases_.push_back(pick(kPages + 1) * kPageBytes);
+    card_->write32(queue, static_cast<uint32_t>(kAddress) + bases_.back());
     card_->write32(queue + 4, static_cast<uint32_t>(kAddress >> 32));
   }
   /// Brings most of the card up, so that the rest meets a card that works.
@@ -237,9 +240,12 @@ class Round {
 
   /// A descriptor somewhere: lengths and addresses that are sometimes right.
   void put_descriptor() {
-    const size_t at = pick(kPages * kPageBytes / 16) * 16;
+    size_t at = pick(kPages * kPageBytes / 16) * 16;
+    if (!bases_.empty() && !one_in(4)) at = (bases_[pick(static_cast<uint32_t>(bases_.size()))] + pick(128) * 16);
+    if (at >= kPages * kPageBytes) return;
     const uint64_t length = one_in(6) ? any32() : one_in(6) ? 0 : 1 + pick(2000);
-    const uint64_t address = one_in(6) ? random_() : kAddress + pick(kPages * kPageBytes + 100);
+    uint64_t address = one_in(6) ? random_() : kAddress + pick(kPages * kPageBytes + 100);
+    if (pieces_ != 0 && one_in(4)) address = kAddress + pieces_ - pick(64);  // over the seam
     const uint64_t first = (any32() & 0xffff) << 16 | length << 32;
     std::memcpy(pages() + at, &first, 8);
     std::memcpy(pages() + at + 8, &address, 8);
@@ -272,9 +278,14 @@ class Round {
         if (one_in(10)) card_->reset();
         break;
       case 10:
-        if (one_in(10)) remap();
+        if (one_in(6)) remap();
         break;
       case 11:
+        if (one_in(4)) {
+          static constexpr uint32_t kControls[] = {0, 1, 1, 0x100, 0x101};
+          const uint32_t port = pick(config_.interfaces) * stride_ + list() + 0x1000 * (1 + pick(3));
+          card_->write32(port + (one_in(2) ? 0x20 : 0x24), kControls[pick(5)]);
+        }
         if (one_in(200)) card_->remove();
         (void)card_->take_messages();
         break;
@@ -285,7 +296,12 @@ class Round {
   }
 
   void run_card() {
-    now_ns_ += one_in(50) ? random_() >> 20 : pick(100000);
+    now_ns_ += one_in(50) ? random_() >> 20 : pick(one_in(2) ? 3000 : 100000);
+    if (one_in(4)) {
+      const uint32_t base = pick(config_.interfaces) * stride_;
+      for (uint32_t q = 0; q < config_.event_queues; ++q) card_->write32(base + eq() + q * 16 + 0x0c, 0x40000201);
+      for (uint32_t q = 0; q < config_.completion_queues; ++q) card_->write32(base + cq() + q * 16 + 0x0c, 0x40000201);
+    }
     const uint32_t budget = one_in(10) ? 70000 : pick(40);
     const uint32_t ports = config_.interfaces * config_.ports_per_interface;
     const uint64_t limit = uint64_t{ports} * (2 * uint64_t{budget} + 1) + config_.interrupts;
@@ -294,7 +310,7 @@ class Round {
 
   void remap() {
     if (memory_.unmap(kAddress, kPages * kPageBytes) != nullptr) {
-      if (one_in(2)) return;
+      if (one_in(4)) return;
       // The same, in two pieces.
       const size_t first = (1 + pick(kPages - 1)) * kPageBytes - (one_in(2) ? 8 : 0);
       memory_.map(kAddress, first, pages());
@@ -317,6 +333,7 @@ class Round {
   std::vector<std::unique_ptr<AnyWire>> wires_;
   std::vector<uint32_t> words_;
   std::unique_ptr<Card> card_;
+  std::vector<uint32_t> bases_;  // of the rings of bring_up, in the mapped pages
   uint32_t stride_ = 0;
   size_t pieces_ = 0;
   uint64_t now_ns_ = 0;
