@@ -64,6 +64,7 @@ Channel::Verdict Channel::on_request(const Packet& packet) {
     odd_.active = false;
   }
   const int32_t ahead = distance(next_, packet.psn());
+  if (start_known_ && ahead < 0) return on_far(packet);
   if (ahead < 0) {
     const Verdict verdict = service_ == Service::kUc ? on_uc_behind(packet) : on_behind(packet);
     if (verdict == Verdict::kRestarted) return verdict;

@@ -66,6 +66,7 @@ class Channel {
     Psn psn;
     uint32_t span = 1;
     bool span_known = true;
+    bool origin_known = true;  // false: only a repetition was seen, which may have started later
     bool atomic = false;
     uint32_t length = 0;
     uint32_t rkey = 0;
@@ -133,7 +134,7 @@ class Channel {
   void check_lengths(const Packet& packet, const Sent& sent);
   bool same_request(const Packet& packet, const Sent& sent) const;
   uint32_t span_of(const Packet& packet) const;
-  void add_read(const Packet& packet, uint32_t span, bool span_known);
+  void add_read(const Packet& packet, uint32_t span, bool span_known, bool is_new);
   Verdict on_read_range(const Packet& packet, Read& read);
   void check_read_retry(const Packet& packet, const Read& read);
   void resolve_tip(Psn psn);

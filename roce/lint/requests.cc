@@ -142,9 +142,9 @@ void Channel::store(const Packet& packet, bool is_new) {
   last_ = sent;
   const OpcodeInfo& info = packet.info();
   const bool is_read = info.operation == Operation::kReadRequest;
-  if (is_new && (is_read || is_atomic(info))) {
+  if (is_read || is_atomic(info)) {
     const bool span_known = !is_read || mtu_ != 0 || packet.view.reth().dma_length <= kSmallestMtu;
-    add_read(packet, sent.span, span_known);
+    add_read(packet, sent.span, span_known, is_new);
   }
   if (is_new) next_ = sent.end();
   position_ = sent.end();
@@ -196,11 +196,14 @@ void Channel::check_lengths(const Packet& packet, const Sent& sent) {
                asked));
 }
 
-void Channel::add_read(const Packet& packet, uint32_t span, bool span_known) {
+void Channel::add_read(const Packet& packet, uint32_t span, bool span_known, bool is_new) {
   Read read;
   read.psn = packet.psn();
   read.span = span;
   read.span_known = span_known;
+  read.origin_known = is_new && (beginning_known_ || read.psn != first_);
+  read.retries = read.origin_known ? 0 : 1;
+  read.retry_psn = read.psn;
   read.atomic = is_atomic(packet.info());
   if (read.atomic) {
     const AtomicEth atomic = packet.view.atomic_eth();
@@ -212,7 +215,7 @@ void Channel::add_read(const Packet& packet, uint32_t span, bool span_known) {
     read.rkey = reth.rkey;
     read.length = std::min(reth.dma_length, 0x80000000u);
   }
-  if (read_limit_ != UINT32_MAX) {
+  if (is_new && read_limit_ != UINT32_MAX) {
     const auto open =
         std::count_if(reads_.begin(), reads_.end(), [](const Read& r) { return !r.done() && r.hole_frame == 0; });
     if (static_cast<uint32_t>(open) >= read_limit_) {
@@ -221,8 +224,11 @@ void Channel::add_read(const Packet& packet, uint32_t span, bool span_known) {
                    opcode_name(packet.opcode()), static_cast<unsigned>(open), read_limit_));
     }
   }
-  reads_.push_back(read);
-  tip_span_unknown_ = !span_known;
+  const auto after =
+      std::find_if(reads_.begin(), reads_.end(), [&read](const Read& r) { return distance(read.psn, r.psn) > 0; });
+  open_reads_ = std::min(open_reads_, static_cast<size_t>(after - reads_.begin()));
+  reads_.insert(after, read);
+  if (is_new) tip_span_unknown_ = !span_known;
   retire_reads();
 }
 

@@ -237,8 +237,8 @@ void Channel::mark_holes(Psn psn, uint64_t frame) {
   while (open_reads_ < reads_.size() && reads_[open_reads_].done()) open_reads_++;
   for (size_t i = open_reads_; i < reads_.size(); i++) {
     Read& read = reads_[i];
-    if (!read.span_known || distance(read.end() - 1, psn) < 0) break;
-    if (read.done() || read.hole_frame != 0) continue;
+    if (distance(read.psn, psn) < 0) break;
+    if (read.done() || read.hole_frame != 0 || !read.span_known || distance(read.end() - 1, psn) < 0) continue;
     read.hole_frame = frame;
     read.hole_count = packets_;
     read.asked_again = false;
@@ -272,8 +272,8 @@ void Channel::check_read_response(const Packet& packet, const Read& read) {
   // A repeated READ that starts later has its own First; some responders still answer by the original's places.
   const bool first = offset == 0;
   const bool first_of_retry = read.retries != 0 && psn == read.retry_psn;
-  const bool fits =
-      info.is_last() == last && (info.is_first() == first || info.is_first() == (first || first_of_retry));
+  const bool fits = info.is_last() == last &&
+                    (!read.origin_known || info.is_first() == first || info.is_first() == (first || first_of_retry));
   if (!fits) {
     const char* expected = last ? (first ? "an Only" : "a Last") : (first ? "a First" : "a Middle");
     add_response(Rule::kReadResponseOpcode, packet.frame,

@@ -1,0 +1,121 @@
+// Every capture of real traffic, unchanged: no errors where none were made on purpose.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "edited_capture.h"
+
+namespace uroce {
+namespace {
+
+std::vector<std::string> captures() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(UROCE_PCAP_DIR)) {
+    if (entry.path().extension() == ".pcap") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+using Expected = std::map<std::string, std::vector<uint64_t>>;  // rule to frames
+
+Expected expected_of(const std::string& name) {
+  // Wrong on purpose: see the captures' README.
+  if (name == "host-peer-rc") {
+    return {{"icrc", {1}}, {"pkey-changed", {2}}, {"bth-version", {3}}, {"atomic-alignment", {31}}};
+  }
+  // What rxe does against the specification.
+  if (name == "rc-rnr") return {{"nak-after-rnr", {4, 8, 12, 16, 20, 24, 28}}};
+  if (name == "rc-rnr-multi") return {{"nak-after-rnr", {8, 16, 24, 32}}};
+  return {};
+}
+
+class Original : public testing::TestWithParam<std::string> {};
+
+TEST_P(Original, HasWhatWasMadeOnPurposeAndNothingElse) {
+  const lint::Linter linter = test::lint_file(test::read_file(std::string(UROCE_PCAP_DIR "/") + GetParam() + ".pcap"));
+  EXPECT_GT(linter.totals().packets, 0u);
+  Expected found;
+  for (const lint::Finding& finding : linter.findings().kept()) {
+    found[lint::rule_info(finding.rule).id].push_back(finding.frame);
+  }
+  EXPECT_EQ(found, expected_of(GetParam())) << test::findings_text(linter);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rxe, Original, testing::ValuesIn(captures()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(Originals, AreAllThere) { EXPECT_GE(captures().size(), 64u); }
+
+/// A capture that begins or ends anywhere, or shows one side only, gives no findings that the whole does not have.
+class Part : public testing::TestWithParam<std::string> {};
+
+bool expected_anyway(const std::string& name) { return name == "host-peer-rc" || name.starts_with("rc-rnr"); }
+
+TEST_P(Part, ThatBeginsAnywhere) {
+  const test::EditedCapture whole(GetParam());
+  if (expected_anyway(GetParam())) GTEST_SKIP() << "has findings as a whole";
+  for (size_t begin = 1; begin < whole.size(); begin++) {
+    test::EditedCapture part = whole;
+    for (size_t i = 0; i < begin; i++) part.remove(1);
+    const lint::Linter linter = test::lint_file(part.file());
+    ASSERT_EQ(test::findings_text(linter), "") << "without the first " << begin << " frames";
+  }
+}
+
+TEST_P(Part, ThatEndsAnywhere) {
+  const test::EditedCapture whole(GetParam());
+  if (expected_anyway(GetParam())) GTEST_SKIP() << "has findings as a whole";
+  test::EditedCapture part = whole;
+  while (part.size() > 1) {
+    part.remove(part.size());
+    const lint::Linter linter = test::lint_file(part.file());
+    ASSERT_EQ(test::findings_text(linter), "") << "only the first " << part.size() << " frames";
+  }
+}
+
+TEST_P(Part, ThatShowsOneSide) {
+  if (expected_anyway(GetParam())) GTEST_SKIP() << "has findings as a whole";
+  for (const bool keep_first : {true, false}) {
+    test::EditedCapture part(GetParam());
+    const std::vector<uint8_t> first(part.at(1).bytes.begin() + 6, part.at(1).bytes.begin() + 12);
+    for (size_t i = part.size(); i > 0; i--) {
+      const bool is_first = std::equal(first.begin(), first.end(), part.at(i).bytes.begin() + 6);
+      if (is_first != keep_first) part.remove(i);
+    }
+    ASSERT_EQ(test::findings_text(test::lint_file(part.file())), "") << (keep_first ? "first" : "second") << " side";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rxe, Part, testing::ValuesIn(captures()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+/// Behind a loss: any one request packet that was not seen where it was first sent, in captures where it comes again.
+TEST(Originals, BehindLossAreClean) {
+  struct Lost {
+    const char* capture;
+    size_t frame;
+  };
+  // The frames that were dropped between capture and responder: a tap behind the loss would not have seen them.
+  for (const Lost lost :
+       {Lost{"rc-loss-send-first", 1}, Lost{"rc-loss-send-middle", 3}, Lost{"rc-loss-write-middle", 4},
+        Lost{"rc-loss-read-req", 1}, Lost{"rc-loss-atomic-req", 1}}) {
+    test::EditedCapture capture(lost.capture);
+    capture.remove(lost.frame);
+    const lint::Linter linter = test::lint_file(capture.file());
+    EXPECT_EQ(test::findings_text(linter), "") << lost.capture << " without frame " << lost.frame;
+  }
+}
+
+}  // namespace
+}  // namespace uroce
