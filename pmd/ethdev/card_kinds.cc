@@ -7,6 +7,7 @@
 
 #include "pmd/card/inline_card.h"
 #include "pmd/card/wires/make_wire.h"
+#include "pmd/ethdev/port_wire.h"
 #include "pmd/vfio_user/client.h"
 
 namespace mqnic::ethdev {
@@ -14,6 +15,9 @@ namespace mqnic::ethdev {
 namespace {
 
 Failure open_inline(const Arguments& arguments, OpenedCard& out) {
+  card::register_wire_kind("port", [](const std::string& port, std::string& error) -> std::unique_ptr<card::Wire> {
+    return PortWire::open(port, error);
+  });
   std::vector<std::unique_ptr<card::Wire>> wires;
   for (const std::string& text : arguments.wires) {
     std::string error;
