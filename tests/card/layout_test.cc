@@ -206,6 +206,16 @@ TEST_F(CardLayout, StatisticsCountDma) {
   run();
   EXPECT_EQ(statistic(33) - reads, 16u + 60u) << "descriptor and packet";
   EXPECT_EQ(statistic(49) - writes, 32u) << "completion";
+  EXPECT_EQ(statistic(32), 2u);
+  EXPECT_EQ(statistic(48), 1u);
+  put_descriptor(kTxRing + 16, 60, 0x1234);
+  put_descriptor(kRxRing, 2048, 0x1234);
+  ring(at::kTxq, 2);
+  ring(at::kRxq, 1);
+  wire().to_card.push_back(plain_frame(60));
+  run();
+  EXPECT_EQ(statistic(35), 1u) << "read errors";
+  EXPECT_EQ(statistic(51), 1u) << "write errors";
 }
 
 TEST_F(CardLayout, OutsideTheBarReadsAllOnes) {
@@ -231,6 +241,8 @@ TEST_F(CardLayout, RssMaskReachesTheWholeTable) {
   EXPECT_EQ(read(at::kRssMask), 0xffu);
   for (uint32_t i = 0; i < 256; ++i) write(at::kTable + 4 * i, i);
   for (uint32_t i = 0; i < 256; ++i) EXPECT_EQ(read(at::kTable + 4 * i), i);
+  write(0x80118, 0xffffffff);
+  EXPECT_EQ(read(0x80118), 0x800000ffu) << "the application's mask, and its bit for direct queues";
   write(at::kTable + 4 * 256, 1);
   EXPECT_EQ(card->report().bad_register_writes, 1u);
 }

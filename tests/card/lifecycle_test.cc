@@ -90,6 +90,14 @@ TEST_F(CardDoorbellWords, CanArm) {
   EXPECT_EQ(interrupts, (std::vector<unsigned>{7}));
 }
 
+TEST_F(CardDoorbellWords, AreForgottenByAReset) {
+  tx_word(3) = 0x80800007;
+  eq_word(2) = 0x80900001;
+  card->reset();
+  EXPECT_EQ(words, std::vector<uint32_t>(words.size(), 0));
+  EXPECT_EQ(read(at::kTxq + 3 * 0x20 + 0x10), 0u);
+}
+
 TEST_F(CardDoorbellWords, OfASecondInterfaceFollow) {
   CardConfig config;
   config.interfaces = 2;

@@ -185,6 +185,20 @@ TEST_F(ObservedTx, DoorbellWhileTheChannelIsOffIsRemembered) {
   EXPECT_EQ(read(at::kChannel), 0x00000003u) << "idle again";
 }
 
+// The same: a channel that is switched off while it waits for its turn keeps its doorbell.
+TEST_F(ObservedTx, ChannelSwitchedOffWhileItWaits) {
+  bring_up();
+  for (unsigned i = 0; i < 2; ++i) put_tx(i, plain_frame(60));
+  ring(at::kTxq, 2);
+  EXPECT_EQ(run(1), 1u);
+  write(at::kChannel, 2);
+  EXPECT_EQ(read(at::kChannel), 0x01010002u) << "still in the line";
+  EXPECT_EQ(run(), 0u);
+  EXPECT_EQ(read(at::kChannel), 0x00010002u);
+  write(at::kChannel, 3);
+  EXPECT_EQ(run(), 1u);
+}
+
 // "Port TX off: packets are held and sent later."
 TEST_F(ObservedTx, PortTxOffHoldsPackets) {
   bring_up();
