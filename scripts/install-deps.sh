@@ -3,6 +3,7 @@
 #
 #   scripts/install-deps.sh demo    what ./demo needs: compiler, Meson, DPDK, the unmodified RDMA programs
 #   scripts/install-deps.sh check   what ./check needs as well: tests, format, lint, capture reading
+#   scripts/install-deps.sh interop what tests/interop needs as well: a virtual machine, and a kernel with rxe for it
 #   scripts/install-deps.sh bench   what tests/bench needs as well: the peers to compare with
 #
 # Debian 12 and its relatives. Prints one line when there is nothing to do.
@@ -19,6 +20,13 @@ check_packages=(
   libgtest-dev libgmock-dev python3-scapy libisal-dev zlib1g-dev
   dpdk-dev iproute2 procps
 )
+interop_packages=(
+  "${check_packages[@]}"
+  qemu-system-x86 ibverbs-providers nftables dash
+)
+# Debian has two of these that exclude each other; either will do. A kernel that is there is not doubled.
+command -v busybox >/dev/null || interop_packages+=(busybox)
+compgen -G '/lib/modules/*/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko' >/dev/null || interop_packages+=(linux-image-amd64)
 bench_packages=(
   "${check_packages[@]}"
   iperf3 ucx-utils ethtool
@@ -27,9 +35,10 @@ bench_packages=(
 case "${1:-demo}" in
   demo) wanted=("${demo_packages[@]}") ;;
   check) wanted=("${check_packages[@]}") ;;
+  interop) wanted=("${interop_packages[@]}") ;;
   bench) wanted=("${bench_packages[@]}") ;;
   *)
-    echo "usage: $0 [demo|check|bench]" >&2
+    echo "usage: $0 [demo|check|interop|bench]" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,188 @@
+"""The peer: a virtual machine with the distribution's kernel and rxe, and programs that run in it."""
+
+import base64
+import os
+import re
+import signal
+import socket
+import threading
+import time
+
+import lab
+
+COMMAND_PORT = 7000
+BOOT_TIMEOUT_S = 90
+READY = "guest-ready"
+
+_QEMU = ("qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=128", "-cpu", "max", "-M", "pc", "-smp", "1", "-m", "512",
+         "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-no-reboot")
+
+
+class GuestTrouble(Exception):
+    """The guest does not boot or does not answer."""
+
+
+class GuestProgram:
+    """A program in the guest, with the manners of children.Child."""
+
+    def __init__(self, name, command):
+        self.name = name
+        self.command = ["(guest)", *command.split()]
+        self.exit_code = None
+        self.pid = None
+        self._output = b""
+        self._over = threading.Event()
+        self._socket = socket.create_connection((lab.GUEST_CONTROL, COMMAND_PORT), timeout=10)
+        self._socket.settimeout(None)
+        self._socket.sendall(base64.b64encode(command.encode()) + b"\n")
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        try:
+            while data := self._socket.recv(65536):
+                self._output += data
+        except OSError:
+            pass
+        if match := re.search(rb"\nexit (\d+)\n$", self._output):
+            self.exit_code = int(match[1])
+        self._over.set()
+
+    def wait(self, timeout_s):
+        """True when the program has ended, or its guest with it."""
+        return self._over.wait(timeout_s)
+
+    def output(self):
+        text = self._output.decode(errors="replace")
+        return re.sub(r"\n?exit \d+\n$", "", re.sub(r"^pid \d+\n", "", text))
+
+    def crashed(self):
+        return self.exit_code in (128 + signal.SIGSEGV, 128 + signal.SIGABRT, 128 + signal.SIGBUS)
+
+    def stop(self):
+        """Ends the whole process group, which is named by its first process. Always safe to call."""
+        match = re.match(rb"pid (\d+)\n", self._output)
+        if not self._over.is_set() and match is not None:
+            try:
+                GuestProgram("kill", f"kill -9 -{match[1].decode()}").wait(5)
+            except OSError:
+                pass  # the guest is gone, and the program with it
+        self._over.wait(2)
+        self._socket.close()
+
+
+class Guest:
+    """One virtual machine. `start` boots it, `power_off` is a power cut; then it can be started again."""
+
+    def __init__(self, children, kernel, initramfs, console):
+        self._children = children
+        self._kernel = kernel
+        self._initramfs = initramfs
+        self._console = console
+        self._machine = None
+
+    def start(self):
+        self._console.write_text("")
+        settings = (f"console=ttyS0 quiet panic=-1 mitigations=off uroce.mtu={lab.MTU} "
+                    f"uroce.ipv4={lab.GUEST_IPV4}/24 uroce.ipv6={lab.GUEST_IPV6}/64 uroce.control={lab.GUEST_CONTROL}/24")
+        command = [*_QEMU, "-kernel", self._kernel, "-initrd", self._initramfs, "-append", settings,
+                   "-serial", f"file:{self._console}"]
+        # The wire's card first: it becomes eth0.
+        for slot, (tap, mac, more) in enumerate((("guest0", lab.GUEST_MAC, f",host_mtu={lab.MTU}"),
+                                                 ("control0", lab.CONTROL_MAC, ""))):
+            command += ["-netdev", f"tap,id=n{slot},ifname={tap},script=no,downscript=no", "-device",
+                        f"virtio-net-pci,netdev=n{slot},mac={mac},addr={slot + 3},romfile={more}"]
+        self._machine = self._children.start("machine", command)
+
+    def wait_ready(self):
+        """Seconds from now until it took a command."""
+        begun = time.monotonic()
+        while time.monotonic() - begun < BOOT_TIMEOUT_S:
+            if self._machine.exit_code is not None:
+                raise GuestTrouble(f"QEMU ended with {self._machine.exit_code}: {self._machine.output().strip()}")
+            if READY in self.console():
+                try:
+                    self.run("true")
+                    return time.monotonic() - begun
+                except GuestTrouble:
+                    pass  # its door is opened a moment later
+            time.sleep(0.1)
+        raise GuestTrouble(f"the guest did not boot within {BOOT_TIMEOUT_S} s; its console:\n{self.console()}")
+
+    def power_off(self):
+        if self._machine is not None:
+            self._machine.signal(signal.SIGKILL)
+            self._machine.wait(10)
+
+    @property
+    def running(self):
+        return self._machine is not None and self._machine.exit_code is None
+
+    def console(self):
+        return self._console.read_text(errors="replace")
+
+    def start_program(self, name, command):
+        try:
+            return GuestProgram(name, command)
+        except OSError as error:
+            raise GuestTrouble(f"the guest takes no command: {error}") from error
+
+    def run(self, command, timeout_s=20):
+        """What the command printed; GuestTrouble unless it ended with 0 within the time."""
+        program = self.start_program("command", command)
+        over = program.wait(timeout_s)
+        output = program.output()
+        program.stop()
+        if not over or program.exit_code != 0:
+            raise GuestTrouble(f"in the guest, '{command}' ended with {program.exit_code}: {output.strip()[-500:]}")
+        return output
+
+    def wait_for_listener(self, port, timeout_s):
+        """True when somebody in the guest listens on this TCP port."""
+        wanted = f":{port:04X} [0:]* 0A "
+        turns = int(timeout_s * 10)
+        loop = (f"n=0; until cat /proc/net/tcp /proc/net/tcp6 | grep -q '{wanted}'; do "
+                f"n=$((n+1)); [ $n -lt {turns} ] || exit 1; sleep 0.1; done")
+        program = self.start_program("wait", loop)
+        program.wait(timeout_s * 2)
+        program.stop()
+        return program.exit_code == 0
+
+    def messages(self):
+        """The end of its kernel's log."""
+        try:
+            return self.run("dmesg | tail -n 20")
+        except GuestTrouble as trouble:
+            return f"{trouble}\nconsole:\n{self.console()[-2000:]}"
+
+
+class Loss:
+    """Packets of RoCE that get lost on the wire, for which the guest's firewall stands in.
+
+    On their way in they are dropped. A sender whose packet is dropped on its way out would be told, and rxe then does
+    things that it does not do when the wire loses a packet (it answers READs with RNR NAKs): so these are sent to
+    another UDP port instead, where nobody listens.
+    """
+
+    _FATE = {"input": "drop", "output": "udp dport set 9"}
+
+    def __init__(self, guest, lost_in, lost_out):
+        self._guest = guest
+        self._lost = {"input": lost_in, "output": lost_out}
+
+    def __enter__(self):
+        rules = "table inet loss {\n"
+        for hook, which in self._lost.items():
+            if which:
+                rules += (f"chain {hook} {{ type filter hook {hook} priority 0; "
+                          f"udp dport 4791 {which} counter {self._FATE[hook]}; }}\n")
+        self._guest.run(f"nft -f - <<'END'\n{rules}}}\nEND")
+        return self
+
+    def dropped(self):
+        """{"input": packets, "output": packets} so far, of the directions that lose."""
+        text = self._guest.run("nft list table inet loss")
+        return {hook: int(count) for hook, count in re.findall(r"chain (\w+) {.*?packets (\d+)", text, re.DOTALL)}
+
+    def __exit__(self, *exception):
+        if self._guest.running:
+            self._guest.run("nft delete table inet loss")

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Unmodified RDMA programs between uroce and the kernel's rxe, which runs in a virtual machine.
+
+    interop.py --uroce build/apps/uroce --set short      the rows of ./check
+    interop.py --uroce build/apps/uroce --set full       all of them
+    interop.py --uroce build/apps/uroce --like ud_ping   those whose name contains one of these texts
+    interop.py --uroce build/apps/uroce --in-guest 'ibv_devinfo -v'
+    interop.py --list
+
+Exit status: 0 passed, 1 failed, 77 skipped because the machine cannot run it.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent / "programs"))
+
+import initramfs
+import isolation
+import lab
+from children import Children
+from guest import Guest, GuestTrouble
+from reboots import SCENARIOS
+from rows import all_rows
+from run_row import Bench, Failure, run_row
+
+SKIP = 77
+
+
+class Skip(Exception):
+    """The machine cannot run this; the text says why."""
+
+
+def tests():
+    """(name, in the short set?, function of the bench)"""
+    for row in all_rows():
+        yield row.name, row.short, lambda bench, row=row: run_row(row, bench)
+    for scenario in SCENARIOS:
+        yield scenario.name, scenario.short, scenario.run
+
+
+def chosen(arguments):
+    if arguments.like:
+        return [test for test in tests() if any(text in test[0] for text in arguments.like)]
+    return [test for test in tests() if test[1] or arguments.set == "full"]
+
+
+def prepare(work):
+    """(kernel, initramfs), or Skip."""
+    if os.geteuid() != 0:
+        raise Skip("interfaces and namespaces need root")
+    for program in ("qemu-system-x86_64", "ip"):
+        if shutil.which(program) is None:
+            raise Skip(f"{program} is not installed (scripts/install-deps.sh interop)")
+    if not os.path.exists("/dev/net/tun"):
+        raise Skip("there is no /dev/net/tun")
+    try:
+        version, kernel = initramfs.find_kernel()
+        return kernel, initramfs.build(version, work)
+    except initramfs.Missing as missing:
+        raise Skip(f"{missing} (scripts/install-deps.sh interop)") from missing
+
+
+def run_one(test, bench):
+    name, _, body = test
+    begun = time.monotonic()
+    try:
+        if not bench.guest.running:
+            bench.guest.start()
+            bench.guest.wait_ready()
+        body(bench)
+        verdict = "passed"
+    except (Failure, GuestTrouble) as trouble:
+        verdict = f"FAILED: {trouble}"
+        bench.guest.power_off()  # whatever it is left with: the next row gets a fresh one
+    print(f"{name:44} {time.monotonic() - begun:5.1f} s  {verdict}", flush=True)
+    return verdict == "passed"
+
+
+def in_guest(guest, command):
+    program = guest.start_program("command", command)
+    while not program.wait(1):
+        pass
+    print(program.output(), end="")
+    return 1 if program.exit_code is None else program.exit_code
+
+
+def run_all(arguments, kernel, archive, captures):
+    begun = time.monotonic()
+    try:
+        lab.make_wire()
+    except lab.NoWire as error:
+        print(f"skipped: no bridge, veth or TAP here: {error}")
+        return SKIP
+    lint = arguments.uroce.parent / "uroce-lint"
+    with Children() as children:
+        guest = Guest(children, kernel, archive, captures / "console.txt")
+        bench = Bench(arguments.uroce, lint if lint.exists() else None, children, guest, captures)
+        guest.start()
+        print(f"{kernel.name} with rxe: ready after {guest.wait_ready():.1f} s; captures are "
+              f"{'linted' if bench.lint else 'not linted (no uroce-lint built)'}", flush=True)
+        if arguments.in_guest:
+            return in_guest(guest, arguments.in_guest)
+        results = [run_one(test, bench) for test in chosen(arguments)]
+    print(f"{results.count(True)} passed, {results.count(False)} failed, {time.monotonic() - begun:.0f} s")
+    return 0 if results and all(results) else 1
+
+
+def guarded(arguments, kernel, archive, captures):
+    try:
+        return run_all(arguments, kernel, archive, captures)
+    except GuestTrouble as trouble:
+        print(f"FAILED: {trouble}")
+        return 1
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--uroce", type=pathlib.Path, default=pathlib.Path("build/apps/uroce"))
+    parser.add_argument("--work", type=pathlib.Path, help="for the guest's files and the captures of failures "
+                        "(default: interop in the build directory)")
+    parser.add_argument("--set", choices=("short", "full"), default="short")
+    parser.add_argument("--like", nargs="+", metavar="TEXT")
+    parser.add_argument("--in-guest", metavar="COMMAND", help="only boots and runs this shell command in the guest")
+    parser.add_argument("--list", action="store_true")
+    arguments = parser.parse_args()
+    arguments.uroce = arguments.uroce.resolve()
+    arguments.work = (arguments.work or arguments.uroce.parent.parent / "interop").resolve()
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.list:
+        for name, short, _ in tests():
+            print(f"{name:44} {'short' if short else 'full'}")
+        return 0
+    try:
+        kernel, archive = prepare(arguments.work)
+        captures = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=arguments.work))
+        try:
+            return isolation.run_isolated(lambda: guarded(arguments, kernel, archive, captures))
+        finally:
+            if not any(captures.glob("*.pcapng")):
+                shutil.rmtree(captures)
+    except (Skip, isolation.CannotIsolate) as reason:
+        print(f"skipped: {reason}")
+        return SKIP
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""A world of its own for one run: network, processes, mounts and /run. It ends with the run, however that ends.
+
+The run is the first process of a process namespace: when it is gone, the kernel ends everything it started, and the
+network (with its bridge and interfaces) and the mounts go with the last process.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+import traceback
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+MS_PRIVATE = 1 << 18
+MS_REC = 1 << 14
+PR_SET_PDEATHSIG = 1
+
+PATIENCE_S = 10  # from asking the run to end to ending it
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class CannotIsolate(Exception):
+    """This machine or container does not allow it; the text says what."""
+
+
+def _call(what, result):
+    if result != 0:
+        raise CannotIsolate(f"{what}: {os.strerror(ctypes.get_errno())}")
+
+
+def _mount(source, target, kind, flags=0):
+    encoded = [None if word is None else word.encode() for word in (source, target, kind)]
+    _call(f"mount {target}", _libc.mount(*encoded, ctypes.c_ulong(flags), None))
+
+
+def _enter():
+    """In the new first process: /proc that fits, /run that nobody shares (DPDK and uroce name files there by pid)."""
+    _call("prctl", _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+    _mount(None, "/", None, MS_REC | MS_PRIVATE)
+    _mount("proc", "/proc", "proc")
+    _mount("run", "/run", "tmpfs")
+
+
+def _wait(child):
+    """The child's exit code. SIGTERM and SIGINT are passed on, and followed by SIGKILL when nothing comes of it."""
+    asked_at = None
+
+    def pass_on(number, _frame):
+        nonlocal asked_at
+        asked_at = asked_at or time.monotonic()
+        os.kill(child, number)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, pass_on)
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid == child:
+            return os.waitstatus_to_exitcode(status)
+        if asked_at is not None and time.monotonic() - asked_at > PATIENCE_S:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def _finish(body):
+    """Ends this process with what body() returns, without going back into its caller's caller."""
+    code = 1
+    try:
+        code = body()
+    except SystemExit as ending:
+        code = ending.code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def run_isolated(body):
+    """Runs body() in a world of its own and returns its exit code; raises CannotIsolate in the caller."""
+    _call("unshare", _libc.unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID))
+    readable, writable = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        os.close(readable)
+        try:
+            _enter()
+        except CannotIsolate as error:
+            os.write(writable, str(error).encode())
+            os._exit(1)
+        os.close(writable)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda n, _frame: sys.exit(128 + n))
+        _finish(body)
+    os.close(writable)
+    with os.fdopen(readable) as pipe:
+        trouble = pipe.read()
+    code = _wait(child)
+    if trouble:
+        raise CannotIsolate(trouble)
+    return code

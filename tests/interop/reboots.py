@@ -1,0 +1,93 @@
+"""One end goes away in the middle, the other must notice and say so; a new pair then works."""
+
+import dataclasses
+import signal
+import time
+from typing import Callable
+
+from rows import Row
+from run_row import Failure, attempt_on, lint, run_row
+
+# The programs set timeout 14 (67 ms) and retry_cnt 7: eight waits, each allowed to be four times as long, and the
+# time that a program takes to clean up.
+RETRY_BUDGET_S = 4 * 8 * 0.0671 + 3
+EMULATED_BUDGET_S = 20  # rxe's timers run on an emulated clock
+RETRY_EXCEEDED = ("status 12", "status transport retry counter exceeded (12)", "transport retry counter exceeded")
+ENDLESS = ("-F", "-D", "60")
+
+
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+    name: str
+    body: Callable
+    short: bool = False
+
+    def run(self, bench):
+        self.body(bench, self.name)
+
+
+def _expect_retry_exceeded(program, begun, budget_s):
+    if not program.wait(budget_s):
+        raise Failure(f"the {program.name} had not noticed {time.monotonic() - begun:.1f} s after its peer was gone")
+    if program.crashed() or program.exit_code == 0:
+        raise Failure(f"the {program.name} ended with {program.exit_code}, not with an error of its own")
+    if not any(text in program.output().lower() for text in RETRY_EXCEEDED):
+        raise Failure(f"the {program.name} did not see its retries exceeded (status 12)")
+
+
+def _again(bench, name):
+    """With a peer that is new, everything is as at first."""
+    run_row(Row(name=f"{name}.again", program="ibv_rc_pingpong", options=("-c", "-n", "100"), we_are="client",
+                pingpong_bytes=2 * 4096 * 100), bench)
+
+
+def _flowing(attempt, we_are, program, options):
+    ours, theirs = attempt.start(we_are, program, options, "ipv4")
+    time.sleep(2)
+    for one in (ours, theirs):
+        if one.wait(0):
+            raise Failure(f"the {one.name} ended before its peer was to go away")
+    packets = sum(attempt.counters.last.get(name, 0) for name in ("tx_packets", "rx_packets"))
+    if packets < 100:
+        raise Failure(f"nothing flowed: {packets} packets")
+    return ours, theirs
+
+
+def _peer_loses_power(we_are, program, *options):
+    def body(bench, name):
+        with attempt_on(bench, name) as attempt:
+            ours, _theirs = _flowing(attempt, we_are, program, options)
+            begun = time.monotonic()
+            bench.guest.power_off()
+            bench.guest.start()
+            try:
+                _expect_retry_exceeded(ours, begun, RETRY_BUDGET_S)
+            finally:
+                bench.guest.wait_ready()
+            if problems := lint(bench, attempt.capture):
+                raise Failure("; ".join(problems))
+        _again(bench, name)
+
+    return body
+
+
+def _we_are_killed(we_are, program, *options):
+    def body(bench, name):
+        with attempt_on(bench, name) as attempt:
+            ours, theirs = _flowing(attempt, we_are, program, options)
+            begun = time.monotonic()
+            ours.signal(signal.SIGKILL)
+            _expect_retry_exceeded(theirs, begun, EMULATED_BUDGET_S)
+        _again(bench, name)
+
+    return body
+
+
+# Programs that always have something outstanding: who only waits for the peer's next message cannot know that it is gone.
+SCENARIOS = (
+    Scenario("peer_loses_power.write_bw.client", _peer_loses_power("client", "ib_write_bw", *ENDLESS), short=True),
+    Scenario("peer_loses_power.read_bw.client", _peer_loses_power("client", "ib_read_bw", *ENDLESS)),
+    Scenario("peer_loses_power.send_bw_both_ways.server", _peer_loses_power("server", "ib_send_bw", *ENDLESS, "-b")),
+    Scenario("we_are_killed.write_bw.server", _we_are_killed("server", "ib_write_bw", *ENDLESS)),
+    Scenario("we_are_killed.send_bw_both_ways.client", _we_are_killed("client", "ib_send_bw", *ENDLESS, "-b")),
+)

@@ -1,0 +1,132 @@
+"""What is run between us and rxe. One row is one program with one set of options, with us at one end."""
+
+import dataclasses
+
+PINGPONG_ITERATIONS = 200
+PERFTEST_ITERATIONS = 100
+DEFAULT_SIZE = {"write_bw": 65536, "read_bw": 65536, "send_bw": 65536, "atomic_bw": 8,
+                "write_lat": 2, "read_lat": 2, "send_lat": 2, "atomic_lat": 8}
+ALL_SIZES = tuple(2**power for power in range(1, 24))
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    program: str
+    options: tuple             # for both ends
+    we_are: str                # "client" or "server"
+    gid: str = "ipv4"          # key of lab.GIDS
+    sizes: tuple = ()          # result lines of perftest that must be there
+    pingpong_bytes: int = 0    # what a pingpong says it exchanged
+    loss_in: str = ""          # which packets that rxe is sent are lost, as nftables says it; "": none
+    loss_out: str = ""         # and which of those that it sends
+    timeout_s: int = 30
+    short: bool = False        # in the set that every ./check runs
+
+
+def _pingpong(kind, title, *options, size=4096, iterations=PINGPONG_ITERATIONS, **more):
+    words = ("-s", str(size), "-n", str(iterations), *options)
+    return {"name": f"{kind}_pingpong{title}", "program": f"ibv_{kind}_pingpong", "options": words,
+            "pingpong_bytes": 2 * size * iterations, **more}
+
+
+def _perftest(what, title, *options, iterations=PERFTEST_ITERATIONS, **more):
+    words = ("-F", *(("-n", str(iterations)) if iterations else ()), *options)
+    return {"name": f"{what}{title}", "program": f"ib_{what}", "options": words,
+            "sizes": (DEFAULT_SIZE[what],), **more}
+
+
+def _pingpongs():
+    for kind in ("rc", "uc", "ud", "srq"):
+        size = 1024 if kind == "ud" else 4096
+        yield _pingpong(kind, "", "-c", size=size, short=True)
+        yield _pingpong(kind, "_events", "-c", "-e", size=size, short=True)
+        yield _pingpong(kind, "_ipv6", "-c", size=size, gid="ipv6", short=kind in ("rc", "ud"))
+        yield _pingpong(kind, "_link_local", "-c", size=size, gid="link_local")
+        yield _pingpong(kind, "_one_byte", "-c", size=1)
+        if kind != "ud":
+            for mtu in (256, 512, 1024, 2048, 4096):
+                yield _pingpong(kind, f"_mtu{mtu}", "-c", "-m", str(mtu), short=kind == "rc" and mtu in (256, 4096))
+            yield _pingpong(kind, "_odd_size", "-c", "-m", "1024", size=5003, gid="ipv6")
+    yield _pingpong("ud", "_2048", "-c", size=2048)
+    yield _pingpong("rc", "_large", "-c", size=1 << 20, iterations=10)
+    yield _pingpong("uc", "_large", "-c", size=1 << 18, iterations=10)
+    yield _pingpong("rc", "_new_send", "-c", "-N")
+
+
+def _perftests():
+    for operation in ("write", "read", "send", "atomic"):
+        for measure in ("bw", "lat"):
+            what = f"{operation}_{measure}"
+            yield _perftest(what, "", short=True)
+            yield _perftest(what, "_ipv6", gid="ipv6")
+            yield _perftest(what, "_link_local", gid="link_local")
+            for mtu in (256, 512, 1024, 2048, 4096) if operation != "atomic" and measure == "bw" else ():
+                yield _perftest(what, f"_mtu{mtu}", "-m", str(mtu), iterations=20)
+        yield _perftest(f"{operation}_bw", "_both_ways", "-b", iterations=50)
+        yield _perftest(f"{operation}_bw", "_qp4", "-q", "4", iterations=20)
+    yield from _datagrams_and_unreliable()
+    for measure in ("write_bw", "read_bw", "send_bw"):
+        # One READ at a time: five of 8 MiB keep the emulated peer busy for longer than all our retries.
+        one = ("-o", "1") if measure == "read_bw" else ()
+        yield {**_perftest(measure, "_all_sizes", "-a", *one, iterations=5), "sizes": ALL_SIZES, "timeout_s": 60}
+    yield {**_perftest("read_lat", "_64k", "-s", "65536", iterations=20), "sizes": (65536,)}
+    yield {**_perftest("write_lat", "_odd", "-s", "4099", iterations=20), "sizes": (4099,)}
+    for operation in ("CMP_AND_SWAP", "FETCH_AND_ADD"):
+        yield _perftest("atomic_lat", f"_{operation.lower()}", "-A", operation)
+    yield _perftest("send_bw", "_srq", "--use-srq")
+    yield _perftest("send_lat", "_inline", "-I", "64")
+    yield _perftest("send_lat", "_events", "-e")
+    yield _perftest("send_bw", "_old_post_send", "--use_old_post_send")
+
+
+def _datagrams_and_unreliable():
+    for measure in ("send_bw", "send_lat", "write_bw", "write_lat"):
+        yield _perftest(measure, "_uc", "-c", "UC", iterations=50, short=measure == "send_lat")
+    for title, gid in (("_ud", "ipv4"), ("_ud_ipv6", "ipv6")):
+        yield {**_perftest("send_bw", title, "-c", "UD", gid=gid), "sizes": (4096,)}
+        yield _perftest("send_lat", title, "-c", "UD", gid=gid)
+
+
+def _some(percent):
+    """By chance: where there are packets enough that some are surely lost."""
+    return f"numgen random mod 1000 < {10 * percent}"
+
+
+def _every(count):
+    """By counting: where there are few."""
+    return f"numgen inc mod {count} == {count // 2}"
+
+
+# What is lost must be sent again: reliable connections only. The programs ask for seven retries of 67 ms.
+_LOSSES = {"loss_in": (1, 0), "loss_out": (0, 1), "loss_both": (1, 1), "loss_heavy": (5, 5)}  # in, out: percent of the data
+
+
+def _lossy_pingpongs(title, percents):
+    loss = {way: _some(3 * percent) for way, percent in zip(("loss_in", "loss_out"), percents) if percent}
+    few = {"size": 16384, "iterations": 40, "timeout_s": 60, **loss}
+    yield _pingpong("rc", f"_{title}", "-c", "-m", "1024", short=title == "loss_both", **few)
+    yield _pingpong("srq", f"_{title}", "-c", "-m", "1024", gid="ipv6", **few)
+
+
+def _lossy_perftests(title, percents, we_are):
+    """Data go one way, and acknowledgements or READ requests, which are few, the other."""
+    for operation in ("write", "read", "send", "atomic"):
+        data_way = "loss_in" if (we_are == "client") == (operation != "read") else "loss_out"
+        loss = {}
+        for way, percent in zip(("loss_in", "loss_out"), percents):
+            if percent:
+                loss[way] = _every(23) if operation == "atomic" else _some(percent) if way == data_way else _every(7)
+        count = 200 if operation == "atomic" else 30
+        yield _perftest(f"{operation}_bw", f"_{title}", "-m", "1024", iterations=count, timeout_s=60,
+                        short=title == "loss_both", **loss)
+
+
+def all_rows():
+    """Each of them with us as client and as server."""
+    for we_are in ("client", "server"):
+        rows = [*_pingpongs(), *_perftests()]
+        for title, percents in _LOSSES.items():
+            rows += [*_lossy_pingpongs(title, percents), *_lossy_perftests(title, percents, we_are)]
+        for row in rows:
+            yield Row(**{**row, "name": f"{row['name']}.{we_are}", "we_are": we_are})

@@ -1,0 +1,164 @@
+"""Runs one row: the program at both ends, and judges what they say."""
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import pathlib
+import subprocess
+import time
+
+import lab
+from children import wait_for_listener
+from guest import Loss
+from outputs import check_latency, check_pingpong, check_sizes, rows as result_rows, trouble
+from telemetry import Counters
+
+LISTEN_TIMEOUT_S = 20
+AFTER_FAILURE_S = 3
+_tcp_ports = itertools.count(18500)  # a new one for each run: none waits for an old connection to be forgotten
+
+
+class Failure(Exception):
+    """What went wrong, in words."""
+
+
+@dataclasses.dataclass
+class Bench:
+    """What all rows share."""
+
+    uroce: pathlib.Path
+    lint: pathlib.Path | None
+    children: object
+    guest: object
+    captures: pathlib.Path
+
+
+class Attempt:
+    """The two ends of one row, what they printed, our counters and our capture."""
+
+    def __init__(self, bench, name):
+        self.bench = bench
+        self.capture = bench.captures / f"{name}.pcapng"
+        self.port = next(_tcp_ports)
+        self.counters = Counters()
+        self.programs = []
+
+    def start_ours(self, name, words):
+        addresses = [word for address in lab.OUR_ADDRESSES for word in ("--addr", address)]
+        child = self.bench.children.start(name, [
+            self.bench.uroce, "run", "--port", lab.OUR_PORT, *addresses, "--pcap", self.capture, "--", *words])
+        self.programs.append(child)
+        return child
+
+    def start_theirs(self, name, words):
+        program = self.bench.guest.start_program(name, " ".join(words))
+        self.programs.append(program)
+        return program
+
+    def start(self, we_are, program, options, gid):
+        """Server, then client; (ours, theirs)."""
+        choose_gid = ("-g" if program.startswith("ibv_") else "-x", str(lab.GIDS[gid]))
+        words = [program, *options, *choose_gid, "-p", str(self.port)]
+        if we_are == "client":
+            theirs = self.start_theirs("server (rxe)", [*words, "-d", "rxe0"])
+            if not self.bench.guest.wait_for_listener(self.port, LISTEN_TIMEOUT_S):
+                raise Failure("the server in the guest did not get as far as listening")
+            return self.start_ours("client (uroce)", [*words, lab.GUEST_IPV4]), theirs
+        ours = self.start_ours("server (uroce)", words)
+        if not wait_for_listener(ours, self.port, LISTEN_TIMEOUT_S):
+            raise Failure("our server did not get as far as listening")
+        return ours, self.start_theirs("client (rxe)", [*words, "-d", "rxe0", lab.HOST_IPV4])
+
+    def stop(self):
+        self.counters.stop()
+        for program in reversed(self.programs):
+            program.stop()
+
+    def report(self):
+        lines = []
+        for program in self.programs:
+            lines.append(f"--- {program.name}: {' '.join(program.command)} (exit {program.exit_code})")
+            lines.append(program.output().rstrip())
+        counters = ", ".join(f"{name} {value}" for name, value in self.counters.last.items())
+        return "\n".join([*lines, "--- our counters, last seen (those that are not 0)", counters or "(none seen)",
+                          "--- the guest's kernel", self.bench.guest.messages().rstrip(),
+                          f"--- capture of our side: {self.capture}"])
+
+
+def wait_for_both(attempt, timeout_s):
+    """When one has failed, the other has little time left: it would wait for ever."""
+    deadline = time.monotonic() + timeout_s
+    while running := [program for program in attempt.programs if not program.wait(0.02)]:
+        failed = [program for program in attempt.programs if program.exit_code not in (None, 0)]
+        if failed:
+            running[0].wait(AFTER_FAILURE_S)
+            raise Failure(f"the {failed[0].name} ended with {failed[0].exit_code}")
+        if time.monotonic() > deadline:
+            raise Failure(f"the {running[0].name} still runs after {timeout_s} s")
+
+
+def _judge_result(row, text):
+    if row.pingpong_bytes:
+        return check_pingpong(text, row.pingpong_bytes)
+    if row.we_are == "server":  # the client's clock is an emulated one: its figures may be anything
+        return check_sizes([size for size, _, _ in result_rows(text)], row.sizes)
+    if row.program.endswith("_lat"):
+        return check_latency(text, row.sizes)
+    found = result_rows(text)  # MB/s of a few small messages are rounded to 0, messages/s are not
+    return check_sizes([size for size, _, _ in found], row.sizes) + [
+        f"nothing moved at {size} bytes" for size, _, numbers in found if len(numbers) < 3 or numbers[2] <= 0]
+
+
+def _judge(row, attempt, ours, theirs):
+    client = ours if row.we_are == "client" else theirs
+    problems = [f"{program.name}: exit code {program.exit_code}" for program in (ours, theirs) if program.exit_code != 0]
+    problems += [f"{program.name}: {text}" for program in (ours, theirs) for text in trouble(program.output())]
+    return problems + _judge_result(row, client.output())
+
+
+def _judge_loss(loss):
+    dropped = loss.dropped()
+    return [f"no packet was lost at the guest's {hook}" for hook, count in dropped.items() if count == 0]
+
+
+def lint(bench, capture):
+    """What uroce-lint, where it is built, finds wrong in the capture."""
+    if bench.lint is None:
+        return []
+    result = subprocess.run([bench.lint, capture], capture_output=True, text=True, check=False, timeout=120)
+    if result.returncode == 0:
+        return []
+    return [f"uroce-lint ends with {result.returncode}: {(result.stdout + result.stderr).strip()[-3000:]}"]
+
+
+@contextlib.contextmanager
+def attempt_on(bench, name):
+    """An attempt whose outputs are printed, and whose capture is kept, when it fails."""
+    attempt = Attempt(bench, name)
+    try:
+        yield attempt
+    except Failure:
+        report = attempt.report()  # before its programs are ended: they shall be seen as they were
+        attempt.stop()
+        print(report)
+        raise
+    except BaseException:
+        attempt.stop()
+        raise
+    attempt.stop()
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(attempt.capture)
+
+
+def run_row(row, bench):
+    lossy = row.loss_in or row.loss_out
+    with attempt_on(bench, row.name) as attempt, contextlib.ExitStack() as stack:
+        loss = stack.enter_context(Loss(bench.guest, row.loss_in, row.loss_out)) if lossy else None
+        ours, theirs = attempt.start(row.we_are, row.program, row.options, row.gid)
+        wait_for_both(attempt, row.timeout_s)
+        problems = _judge(row, attempt, ours, theirs)
+        problems += _judge_loss(loss) if loss else []
+        problems += lint(bench, attempt.capture)
+        if problems:
+            raise Failure("; ".join(problems))
