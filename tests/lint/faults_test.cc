@@ -152,7 +152,7 @@ const Fault kFaults[] = {
     {"read-response-length", "rc-read-multi", "short Middle", PLANT { EDIT(6, f.resize_payload(0, 512)); }},
     {"read-response-missing", "rc-read-multi", "one response is missing", PLANT { c.remove(6); }},
     {"read-response-missing", "rc-mix", "all responses are missing", PLANT { c.remove(13); c.remove(12); c.remove(10); }},
-    {"atomic-response-unasked", "rc-atomic-fadd", "a response twice", PLANT { c.repeat(4, 4); }},
+    {"atomic-response-unasked", "rc-atomic-fadd", "a response twice", PLANT { c.repeat(5, 5); }},
     {"atomic-response-unasked", "rc-mix", "atomic response for a WRITE", PLANT { EDIT(14, f.set_psn(f.psn() - 4)); }},
     {"atomic-replay", "host-peer-rc", "replay with another value", PLANT { EDIT(19, f.ext()[11]++); }},
     {"atomic-replay", "rc-atomic-fadd", "doubled with another value", PLANT { c.repeat(5, 5); EDIT(6, f.ext()[11]++); }},
