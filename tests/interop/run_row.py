@@ -16,6 +16,7 @@ from telemetry import Counters
 
 LISTEN_TIMEOUT_S = 20
 AFTER_FAILURE_S = 3
+RETRY_EXCEEDED = "Failed status transport retry counter exceeded (12)"  # as a pingpong says it
 _tcp_ports = itertools.count(18500)  # a new one for each run: none waits for an old connection to be forgotten
 
 
@@ -92,8 +93,9 @@ def wait_for_both(attempt, timeout_s):
     while running := [program for program in attempt.programs if not program.wait(0.02)]:
         failed = [program for program in attempt.programs if program.exit_code not in (None, 0)]
         if failed:
-            running[0].wait(AFTER_FAILURE_S)
-            raise Failure(f"the {failed[0].name} ended with {failed[0].exit_code}")
+            if running[0].wait(AFTER_FAILURE_S):
+                return  # both have ended, and it is judged how
+            raise Failure(f"the {failed[0].name} ended with {failed[0].exit_code}, the other still runs")
         if time.monotonic() > deadline:
             raise Failure(f"the {running[0].name} still runs after {timeout_s} s")
 
@@ -110,11 +112,21 @@ def _judge_result(row, text):
         f"nothing moved at {size} bytes" for size, _, numbers in found if len(numbers) < 3 or numbers[2] <= 0]
 
 
-def _judge(row, attempt, ours, theirs):
+def _judge(row, ours, theirs):
     client = ours if row.we_are == "client" else theirs
     problems = [f"{program.name}: exit code {program.exit_code}" for program in (ours, theirs) if program.exit_code != 0]
     problems += [f"{program.name}: {text}" for program in (ours, theirs) for text in trouble(program.output())]
     return problems + _judge_result(row, client.output())
+
+
+def _lost_the_last_word(row, ours, theirs):
+    """A pingpong ends without a farewell. When the last acknowledgement is lost on its way to one end, the other has
+    everything, says so and is gone: nobody is left to answer the retransmissions."""
+    if not (row.pingpong_bytes and (row.loss_in or row.loss_out)):
+        return False
+    return any(happy.exit_code == 0 and not check_pingpong(happy.output(), row.pingpong_bytes) and
+               not trouble(happy.output()) and unhappy.exit_code == 1 and RETRY_EXCEEDED in unhappy.output()
+               for happy, unhappy in ((ours, theirs), (theirs, ours)))
 
 
 def _judge_loss(loss):
@@ -157,7 +169,7 @@ def run_row(row, bench):
         loss = stack.enter_context(Loss(bench.guest, row.loss_in, row.loss_out)) if lossy else None
         ours, theirs = attempt.start(row.we_are, row.program, row.options, row.gid)
         wait_for_both(attempt, row.timeout_s)
-        problems = _judge(row, attempt, ours, theirs)
+        problems = [] if _lost_the_last_word(row, ours, theirs) else _judge(row, ours, theirs)
         problems += _judge_loss(loss) if loss else []
         problems += lint(bench, attempt.capture)
         if problems:
