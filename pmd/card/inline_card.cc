@@ -15,25 +15,13 @@ uint64_t now_ns() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-std::vector<Wire*> plain(const std::vector<std::unique_ptr<Wire>>& wires) {
-  std::vector<Wire*> pointers;
-  for (const auto& wire : wires) pointers.push_back(wire.get());
-  return pointers;
-}
-
-std::vector<std::unique_ptr<Wire>> one_for_each_port(const CardConfig& config,
-                                                     std::vector<std::unique_ptr<Wire>> wires) {
-  wires.resize(size_t{config.interfaces} * config.ports_per_interface);
-  return wires;
-}
-
 }  // namespace
 
 InlineCard::InlineCard(const CardConfig& config, std::vector<std::unique_ptr<Wire>> wires, std::string name)
     : name_(std::move(name)),
-      wires_(one_for_each_port(config, std::move(wires))),
+      wires_(std::move(wires), size_t{config.interfaces} * config.ports_per_interface),
       doorbells_(doorbell_page::bytes(config.interfaces) / sizeof(uint32_t)),
-      card_(config, memory_, plain(wires_)) {
+      card_(config, memory_, wires_.pointers()) {
   card_.set_doorbell_words(doorbells_.data());
 }
 
@@ -86,12 +74,14 @@ int InlineCard::unmap_memory(void* address, size_t bytes) {
 }
 
 unsigned InlineCard::wire_end(unsigned port) const {
-  return port < wires_.size() && wires_[port] != nullptr ? wires_[port]->end() : 0;
+  const Wire* const wire = wires_.at(port);
+  return wire != nullptr ? wire->end() : 0;
 }
 
 bool InlineCard::link_up(unsigned port) {
   const std::lock_guard lock(mutex_);
-  return port < wires_.size() && wires_[port] != nullptr && wires_[port]->connected();
+  Wire* const wire = wires_.at(port);
+  return wire != nullptr && wire->connected();
 }
 
 CardReport InlineCard::report() {
@@ -101,7 +91,9 @@ CardReport InlineCard::report() {
 
 std::vector<std::string> InlineCard::take_messages() {
   const std::lock_guard lock(mutex_);
-  return card_.take_messages();
+  std::vector<std::string> messages = card_.take_messages();
+  wires_.take_messages(messages);
+  return messages;
 }
 
 void InlineCard::remove() {

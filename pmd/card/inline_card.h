@@ -14,6 +14,7 @@
 #include "pmd/card/card.h"
 #include "pmd/card/host_memory.h"
 #include "pmd/card/wire.h"
+#include "pmd/card/wires/wire_set.h"
 #include "pmd/hw/bus.h"
 
 namespace mqnic::card {
@@ -54,7 +55,7 @@ class InlineCard final : public Bus {
   std::string name_;
   std::mutex mutex_;                // guards everything below
   std::atomic<bool> again_{false};  // somebody wanted to run the card while it ran
-  std::vector<std::unique_ptr<Wire>> wires_;
+  WireSet wires_;
   std::vector<uint32_t> doorbells_;
   HostMemory memory_;
   Card card_;

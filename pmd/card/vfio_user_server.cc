@@ -30,12 +30,6 @@ uint64_t clock_ns() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-std::vector<Wire*> plain(const std::vector<std::unique_ptr<Wire>>& wires) {
-  std::vector<Wire*> pointers;
-  for (const auto& wire : wires) pointers.push_back(wire.get());
-  return pointers;
-}
-
 bool fill_address(const std::string& path, sockaddr_un& address, std::string& error) {
   if (path.empty() || path.size() >= sizeof address.sun_path) {
     error = "the socket's path has 1 to " + std::to_string(sizeof address.sun_path - 1) + " characters";
@@ -68,14 +62,15 @@ bool clear_path(const std::string& path, const sockaddr_un& address, std::string
 
 std::unique_ptr<VfioUserServer> VfioUserServer::listen(const std::string& socket_path, const CardConfig& config,
                                                        std::vector<std::unique_ptr<Wire>> wires, std::string& error) {
-  wires.resize(size_t{config.interfaces} * config.ports_per_interface);
   std::unique_ptr<VfioUserServer> server(new VfioUserServer(config, std::move(wires)));
   error = server->bind(socket_path);
   return error.empty() ? std::move(server) : nullptr;
 }
 
 VfioUserServer::VfioUserServer(const CardConfig& config, std::vector<std::unique_ptr<Wire>> wires)
-    : wires_(std::move(wires)), card_(config, memory_, plain(wires_)), device_(card_, memory_) {}
+    : wires_(std::move(wires), size_t{config.interfaces} * config.ports_per_interface),
+      card_(config, memory_, wires_.pointers()),
+      device_(card_, memory_) {}
 
 VfioUserServer::~VfioUserServer() {
   if (!path_.empty()) unlink(path_.c_str());
@@ -94,6 +89,12 @@ std::string VfioUserServer::bind(const std::string& path) {
   if (!bound) return "cannot listen on " + path + ": " + std::strerror(bind_error);
   path_ = path;
   return ::listen(listener_.get(), 4) == 0 ? "" : "cannot listen on " + path + ": " + std::strerror(errno);
+}
+
+std::vector<std::string> VfioUserServer::take_messages() {
+  std::vector<std::string> messages = card_.take_messages();
+  wires_.take_messages(messages);
+  return messages;
 }
 
 void VfioUserServer::drop_client() {

@@ -11,6 +11,7 @@
 #include "pmd/card/host_memory.h"
 #include "pmd/card/vfio_user_server_device.h"
 #include "pmd/card/wire.h"
+#include "pmd/card/wires/wire_set.h"
 #include "pmd/vfio_user/channel.h"
 
 namespace mqnic::card {
@@ -37,7 +38,8 @@ class VfioUserServer {
 
   bool has_client() const { return channel_.has_value(); }
   const CardReport& report() const { return card_.report(); }
-  std::vector<std::string> take_messages() { return card_.take_messages(); }
+  /// Of the card and of its wires, for a log.
+  std::vector<std::string> take_messages();
 
  private:
   VfioUserServer(const CardConfig& config, std::vector<std::unique_ptr<Wire>> wires);
@@ -52,7 +54,7 @@ class VfioUserServer {
 
   std::string path_;  // empty: there is no socket yet
   vfio_user::UniqueFd listener_;
-  std::vector<std::unique_ptr<Wire>> wires_;
+  WireSet wires_;
   HostMemory memory_;
   Card card_;
   VfioUserDevice device_;

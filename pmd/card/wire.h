@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace mqnic::card {
 
@@ -20,6 +21,9 @@ class Wire {
 
   /// The card says when its port starts and stops to receive. For wires that play something: a real peer does not care.
   virtual void set_receiving(bool receiving) { (void)receiving; }
+
+  /// What went wrong since the last call, in words, for a log. Empty: nothing.
+  virtual std::string take_message() { return {}; }
 
   /// Room for one frame of up to `bytes` bytes, to be filled and given back with `commit`. Empty: the wire takes no
   /// more now, and the card keeps its packet. Without anybody at the other end frames are taken and lost.

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <fstream>
 #include <thread>
 
@@ -177,7 +178,8 @@ TEST(InlineCard, WhatWasRungWhileAnotherThreadRanIsSeen) {
     go++;
     card->run();
     // The other thread may still be about to run the card for us; give it the time to come out.
-    for (int wait = 0; wait < 100'000 && card->report().tx_frames != i + 1; wait++) std::this_thread::yield();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (card->report().tx_frames != i + 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     ASSERT_EQ(card->report().tx_frames, i + 1);
     card->run();
     for (Frame frame = host.receive(); !frame.empty(); frame = host.receive()) {
@@ -253,9 +255,27 @@ TEST(InlineCard, FileIsPlayedFromItsFirstFrameOnceThePortReceives) {
   for (uint32_t i = 0; i < 50; i++) ASSERT_EQ(wait_for_frame(*card, host), numbered_frame(i, 100));
   ASSERT_TRUE(host.send(numbered_frame(77, 200)));
   card->run();
+  EXPECT_TRUE(card->take_messages().empty());
   const auto player = must_make("pcap:" + copy);
   player->set_receiving(true);
   EXPECT_EQ(take(*player), numbered_frame(77, 200));
+}
+
+TEST(InlineCard, PassesOnWhatItsWiresSay) {
+  const RuntimeDirectory directory;
+  const std::string path = directory.path() + "/play.pcap";
+  {
+    const auto recorder = must_make("pcap::" + path);
+    put(*recorder, numbered_frame(1, 100));
+  }
+  std::filesystem::resize_file(path, 100);
+  const auto card = card_with("pcap:" + path);
+  TestHost host(*card);
+  ASSERT_NO_FATAL_FAILURE(host.start());
+  card->run();
+  EXPECT_EQ(card->take_messages(),
+            std::vector<std::string>{"wire of port 0: the file that is played is damaged, or cut off"});
+  EXPECT_TRUE(card->take_messages().empty());
 }
 
 }  // namespace

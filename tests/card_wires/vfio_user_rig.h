@@ -95,7 +95,7 @@ class RawClient {
     }
   }
 
-  /// The next whole message; empty when the server has closed, or says nothing for two seconds.
+  /// The next whole message; empty when the server has closed, or says nothing for ten seconds.
   Bytes receive() {
     Bytes message = read(16);
     if (message.size() != 16) return {};
@@ -113,7 +113,7 @@ class RawClient {
   bool closed() {
     uint8_t byte = 0;
     pollfd entry{fd_, POLLIN, 0};
-    return poll(&entry, 1, 2000) == 1 && recv(fd_, &byte, 1, MSG_PEEK) <= 0;
+    return poll(&entry, 1, 10'000) == 1 && recv(fd_, &byte, 1, MSG_PEEK) <= 0;
   }
 
   /// Descriptors that came with the last messages.
@@ -125,7 +125,7 @@ class RawClient {
     size_t done = 0;
     while (done < want) {
       pollfd entry{fd_, POLLIN, 0};
-      if (poll(&entry, 1, 2000) != 1) break;
+      if (poll(&entry, 1, 10'000) != 1) break;
       iovec part{bytes.data() + done, want - done};
       alignas(cmsghdr) uint8_t control[256];
       msghdr message{};

@@ -22,6 +22,7 @@ class ImpairedWire final : public Wire {
   bool connected() override { return inner_->connected(); }
   unsigned end() const override { return inner_->end(); }
   void set_receiving(bool receiving) override { inner_->set_receiving(receiving); }
+  std::string take_message() override { return inner_->take_message(); }
   std::span<uint8_t> reserve(size_t bytes) override;
   void commit(size_t bytes) override;
   std::span<const uint8_t> front() override;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pmd/card/wire.h"
@@ -25,8 +26,8 @@ class PcapWire final : public Wire {
   void pop() override { played_bytes_ = 0; }
   void flush(uint64_t now_ns) override;
 
-  /// Why the file that is played, or the one that is recorded, ended before its time. Empty: it did not.
-  const std::string& trouble() const { return trouble_; }
+  /// Why the file that is played, or the one that is recorded, ended before its time.
+  std::string take_message() override { return std::exchange(trouble_, {}); }
 
  private:
   struct Close {

@@ -232,6 +232,13 @@ std::span<const uint8_t> ShmWire::front() {
   return frame;
 }
 
+std::string ShmWire::take_message() {
+  if (reader_.damages() == told_damages_) return {};
+  told_damages_ = reader_.damages();
+  return "what the other end writes to " + path_ + " makes no sense (" + std::to_string(told_damages_) +
+         " times so far); what it sent then is lost";
+}
+
 void ShmWire::flush(uint64_t now_ns) {
   const uint32_t peer_number = memory_->ends[1 - end_].number.load(std::memory_order_acquire);
   if (peer_number != peer_number_) {

@@ -39,8 +39,7 @@ class ShmWire final : public Wire {
   void pop() override { reader_.pop(); }
   void flush(uint64_t now_ns) override;
 
-  /// Times that the other end's memory made no sense.
-  uint64_t damages() const { return reader_.damages(); }
+  std::string take_message() override;
 
  private:
   ShmWire(std::string path, int fd, unsigned end, ShmWireMemory* memory);
@@ -67,6 +66,7 @@ class ShmWire final : public Wire {
   uint32_t published_head_ = 0;  // as last told
   uint32_t published_tail_ = 0;
   uint64_t next_look_ns_ = 0;
+  uint64_t told_damages_ = 0;
   bool lost_ = false;  // the frame that is being written goes nowhere
   std::vector<uint8_t> scrap_;
 };
