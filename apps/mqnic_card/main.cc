@@ -3,7 +3,10 @@
 //   mqnic-card --socket /run/card0.sock --wire shm:cable
 //
 // Knows no DPDK. See --help.
+#include <sys/mman.h>
+
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 
@@ -20,6 +23,16 @@ volatile std::sig_atomic_t g_report = 0;
 void on_stop(int) { g_stop = 1; }
 void on_report(int) { g_report = 1; }
 
+/// A client may cut off a file whose memory the card uses. The card reads zeros there from then on, and lives.
+void on_missing_page(int number, siginfo_t* info, void*) {
+  constexpr uintptr_t kPageBytes = 4096;
+  void* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(info->si_addr) & ~(kPageBytes - 1));
+  const bool ours = info->si_code == BUS_ADRERR;
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+  if (ours && mmap(page, kPageBytes, PROT_READ | PROT_WRITE, kFlags, -1, 0) == page) return;
+  signal(number, SIG_DFL);  // comes again at once, and ends us
+}
+
 void catch_signals() {
   struct sigaction action {};  // without SA_RESTART: a server that sleeps wakes up
   action.sa_handler = on_stop;
@@ -29,6 +42,10 @@ void catch_signals() {
   sigaction(SIGUSR1, &action, nullptr);
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);
+  struct sigaction missing {};
+  missing.sa_sigaction = on_missing_page;
+  missing.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &missing, nullptr);
 }
 
 void print_report(const CardReport& report) {

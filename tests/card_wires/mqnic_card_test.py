@@ -365,6 +365,20 @@ class MqnicCard(unittest.TestCase):
         self.assertEqual(report["tx_wedged"], "1")
         self.assertIn("length zero", messages)
 
+    def test_client_that_cuts_off_its_memory_harms_nobody_else(self):
+        _, path = self.start("a", "--wire", "loop")
+        client = self.client(path)
+        host = self.host(client)
+        os.ftruncate(host.fd, 0)
+        host.ring_doorbell(0, 0, 0x80800001)
+        end = time.monotonic() + 3
+        while client.read32(host.txq + 0x10) >> 16 != 1:  # the card has taken the descriptor, which is not there
+            self.assertLess(time.monotonic(), end)
+        client.close()
+        again = self.host(self.client(path))
+        again.send(frame_of(2, 100))
+        self.assertEqual(again.receive(), frame_of(2, 100))
+
     def test_report_on_request(self):
         process, path = self.start("a", "--wire", "loop", "--loss", "1")
         host = self.host(self.client(path))
