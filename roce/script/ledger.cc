@@ -85,10 +85,10 @@ std::vector<Row> Ledger::differences(Stage& stage) const {
     uint64_t expected = 0;
     const auto mentioned = mentioned_.find(name);
     const auto seen = seen_.find(name);
-    if (is_in(kFromTimeline, name)) {
-      expected = seen == seen_.end() ? 0 : seen->second;
-    } else if (mentioned != mentioned_.end()) {
+    if (mentioned != mentioned_.end()) {
       expected = static_cast<uint64_t>(mentioned->second);
+    } else if (is_in(kFromTimeline, name)) {
+      expected = seen == seen_.end() ? 0 : seen->second;
     } else if (is_in(kFree, name)) {
       return;
     }

@@ -8,6 +8,13 @@
 
 namespace uroce {
 
+namespace {
+
+/// Of the codes that a reliable connection knows; those behind it are dropped with all that they seem to acknowledge.
+constexpr auto kNakCodeLast = static_cast<uint8_t>(NakCode::kRemoteOperationalError);
+
+}  // namespace
+
 void Requester::on_response(const PacketView& packet, Instant now) {
   switch (packet.info->operation) {
     case Operation::kAcknowledge:
@@ -29,7 +36,8 @@ void Requester::on_acknowledge(const PacketView& packet, Instant now) {
   const Aeth aeth = packet.aeth();
   const Psn psn = packet.bth.psn;
   const AethKind kind = aeth_kind(aeth.syndrome);
-  if (kind == AethKind::kReserved) {
+  const bool reserved_code = kind == AethKind::kNak && aeth_value(aeth.syndrome) > kNakCodeLast;
+  if (kind == AethKind::kReserved || reserved_code) {
     context_.counters().rx_drop_reserved_syndrome++;
     return;
   }
@@ -70,11 +78,8 @@ void Requester::on_nak(NakCode code, Psn psn, Instant now) {
     case NakCode::kRemoteAccessError:
       context_.counters().req_remote_access_errors++;
       return fail_head(Cause::kNakRemoteAccess, now);
-    case NakCode::kRemoteOperationalError:
-      return fail_head(Cause::kNakRemoteOperational, now);
     default:
-      context_.counters().rx_drop_reserved_syndrome++;
-      return;
+      return fail_head(Cause::kNakRemoteOperational, now);
   }
 }
 
@@ -159,17 +164,15 @@ bool Requester::reach_response(Psn psn, Instant now) {
 
 void Requester::on_read_response(const PacketView& packet, Instant now) {
   const Psn psn = packet.bth.psn;
+  if (packet.info->has(kHasAeth) && aeth_kind(packet.aeth().syndrome) != AethKind::kAck) {
+    context_.counters().rx_drop_reserved_syndrome++;
+    return;
+  }
   if (!reach_response(psn, now)) return;
   SendWqe& wqe = ring_.front();
   if (!wqe.is_read()) {
     context_.counters().rx_drop_unexpected_response++;
     return;
-  }
-  if (packet.info->has(kHasAeth)) {
-    if (aeth_kind(packet.aeth().syndrome) != AethKind::kAck) {
-      context_.counters().rx_drop_reserved_syndrome++;
-      return;
-    }
   }
   const auto index = static_cast<uint32_t>(distance(wqe.first_psn, psn));
   const bool last = index + 1 == wqe.packets;
@@ -193,14 +196,14 @@ void Requester::on_read_response(const PacketView& packet, Instant now) {
 
 void Requester::on_atomic_response(const PacketView& packet, Instant now) {
   const Psn psn = packet.bth.psn;
+  if (aeth_kind(packet.aeth().syndrome) != AethKind::kAck) {
+    context_.counters().rx_drop_reserved_syndrome++;
+    return;
+  }
   if (!reach_response(psn, now)) return;
   SendWqe& wqe = ring_.front();
   if (!wqe.is_atomic()) {
     context_.counters().rx_drop_unexpected_response++;
-    return;
-  }
-  if (aeth_kind(packet.aeth().syndrome) != AethKind::kAck) {
-    context_.counters().rx_drop_reserved_syndrome++;
     return;
   }
   PieceList pieces;

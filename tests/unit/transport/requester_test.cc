@@ -77,6 +77,16 @@ TEST(Requester, GhostAcksAreIgnored) {
   EXPECT_EQ(rig.qp().state(), QpState::kRts);
 }
 
+TEST(Requester, WhatIsDroppedForItsSyndromeAcknowledgesNothing) {
+  Rig rig;
+  rig.post(rig.send_wr(16, 1));
+  rig.post(rig.send_wr(16, 2));
+  rig.arrive(response(0x201, AethKind::kNak, 4, 2));
+  rig.arrive(response(0x201, AethKind::kReserved, 0, 2));
+  EXPECT_EQ(rig.counted(), "rx_drop_reserved_syndrome 2");
+  EXPECT_THAT(rig.completed(), IsEmpty());
+}
+
 TEST(Requester, ReservedSyndromesAreDropped) {
   Rig rig;
   rig.post(rig.send_wr(16, 1));
