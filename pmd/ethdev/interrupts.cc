@@ -26,8 +26,10 @@ uint32_t queues_used(const Port& port) {
 }
 
 /// EAL's side: which descriptor each queue waits for.
-int announce(Port& port, uint32_t used) {
+int announce(Port& port) {
   rte_intr_handle* handle = port.dev->intr_handle;
+  const auto used = static_cast<uint32_t>(port.interrupts.queues.size());
+  if (used == 0) return -ENOTSUP;
   if (is_pci(port)) {
     if (rte_intr_efd_enable(handle, used) != 0) return -EIO;
     for (uint32_t i = 0; i < used; ++i) {
@@ -72,7 +74,7 @@ int make_event_queues(Port& port, uint32_t used) {
     queue.entries = entries;
     queue.registers = port.interface->event_queues.at(number);
     // Vector 0 of a PCI device is for everything that is not a queue.
-    queue.vector = is_pci(port) ? RTE_INTR_VEC_RXTX_OFFSET + i : number % port.bus().interrupt_count();
+    queue.vector = is_pci(port) ? RTE_INTR_VEC_RXTX_OFFSET + i : number % std::max(1u, port.bus().interrupt_count());
     disable_completion_queue(port.bus(), queue.registers);
     queue.bell = Doorbell(port.bus(), port.interface->number, Bus::QueueKind::kEvent, number,
                           queue.registers + cq_register::kCommand);
@@ -96,7 +98,7 @@ int start_interrupts(Port& port) {
   if (port.dev->data->dev_conf.intr_conf.rxq == 0) return 0;
   const uint32_t used = port.dev->intr_handle == nullptr ? 0 : queues_used(port);
   int rc = used == 0 ? -ENOTSUP : make_event_queues(port, used);
-  if (rc == 0) rc = announce(port, used);
+  if (rc == 0) rc = announce(port);
   if (rc != 0) MQNIC_LOG(ERR, "%s: no interrupts for RX queues: %s", port.name(), strerror(-rc));
   return rc;
 }
