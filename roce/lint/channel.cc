@@ -141,9 +141,12 @@ Channel::Verdict Channel::on_behind(const Packet& packet) {
     statistics_.retransmitted++;
   }
   const bool refused = nak_.active || rnr_.active;
-  if (psn != position_ && (!filled || refused)) go_back(packet);
+  if (distance(psn, position_) > 0 && (!filled || refused)) go_back(packet);
   satisfy_refusals(packet, span_of(packet));
-  if (distance(psn, first_) > 0) first_ = psn;
+  if (distance(psn, first_) > 0) {
+    first_ = psn;
+    if (!acknowledged_) acked_ = psn;
+  }
   store(packet, false);
   return Verdict::kTaken;
 }
@@ -188,8 +191,11 @@ bool Channel::goes_back_for(Refusal& refusal, const Packet& packet) {
     }
     return true;
   }
-  // In front of it: a timer may have run out while the NAK was on its way, and starts with the oldest PSN in doubt.
+  // In front of it: a timer may have run out while the NAK was on its way, and starts with the oldest PSN in doubt. In
+  // a capture behind losses the first packets of that run may be missing.
   if (distance(refusal.una, packet.psn()) <= 0) return false;
+  if (find_read(packet.psn()) != nullptr) return false;  // its response may be lost: nothing else acknowledges it
+  if (statistics_.missing != 0 && packet.direction != capture::FrameDirection::kSent) return false;
   add(Rule::kRetransmitStart, packet.frame,
       sentence("retransmission starts with %s PSN %u after the NAK of frame %llu; expected PSN %u", name,
                val(packet.psn()), static_cast<unsigned long long>(refusal.frame), val(refusal.psn)));

@@ -6,6 +6,7 @@
 // when the requester does not ask again. What stays open at the end of the capture is no finding.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -75,13 +76,21 @@ class Channel {
     uint32_t answered = 0;    // offsets below were seen
     uint64_t seen_ahead = 0;  // bit i: offset answered + i was seen
     uint32_t retries = 0;
-    Psn retry_psn;             // where the newest repetition started
-    uint64_t hole_frame = 0;   // the response that jumped over ours
-    uint64_t hole_count = 0;   // `packets_` then
-    bool asked_again = false;  // since then
+    std::array<Psn, 4> retry_psns{};  // where the newest repetitions started
+    uint64_t repeats_before = 0;      // retransmissions that were seen before it was sent
+    uint64_t hole_frame = 0;          // the response that jumped over ours
+    uint64_t hole_count = 0;          // `packets_` then
+    bool asked_again = false;         // since then
     bool contains(Psn p) const {
       const int32_t d = distance(psn, p);
       return d >= 0 && static_cast<uint32_t>(d) < span;
+    }
+    void add_retry(Psn from) { retry_psns[retries++ % retry_psns.size()] = from; }
+    bool was_retried_from(Psn p) const {
+      for (size_t i = 0; i < std::min<size_t>(retries, retry_psns.size()); i++) {
+        if (retry_psns[i] == p) return true;
+      }
+      return false;
     }
     bool done() const { return span_known && answered >= span; }
     Psn end() const { return psn + span; }
@@ -155,7 +164,9 @@ class Channel {
   void check_read_response(const Packet& packet, const Read& read);
   void mark_answered(Read& read, const Packet& packet);
   void on_atomic_response(const Packet& packet);
+  void advance(Psn psn);
   void acknowledge(Psn psn, uint64_t frame);
+  bool may_be_under_way(const Refusal& refusal) const;
   void settle(Refusal& refusal, Psn psn, uint64_t frame);
   void mark_holes(Psn psn, uint64_t frame);
   void check_msn(const Packet& packet, Psn psn, uint32_t msn, bool through);
@@ -172,10 +183,11 @@ class Channel {
   bool started_ = false;
   bool start_known_ = false;  // CM said it, and no request came yet
   bool beginning_known_ = false;
-  Psn first_;     // PSNs before were sent before the capture
-  Psn next_;      // follows everything that was sent
-  Psn position_;  // follows the newest packet
-  Psn acked_;     // everything before was acknowledged, as far as the capture shows
+  Psn first_;                  // PSNs before were sent before the capture
+  Psn next_;                   // follows everything that was sent
+  Psn position_;               // follows the newest packet
+  Psn acked_;                  // everything before was acknowledged, as far as the capture shows
+  bool acknowledged_ = false;  // something was
   uint64_t packets_ = 0;
   Instant last_time_{};
   bool has_last_time_ = false;

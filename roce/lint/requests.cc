@@ -135,7 +135,8 @@ void Channel::store(const Packet& packet, bool is_new) {
       msn_offset_ = 0;
     }
   }
-  const Sent sent = describe(packet, previous);
+  Sent sent = describe(packet, previous);
+  sent.repeated = !is_new && log_.find(psn) != nullptr;
   if (previous != nullptr) check_sequence(packet, *previous);
   log_.put(sent, acked_);
   check_lengths(packet, sent);
@@ -202,8 +203,8 @@ void Channel::add_read(const Packet& packet, uint32_t span, bool span_known, boo
   read.span = span;
   read.span_known = span_known;
   read.origin_known = is_new && (beginning_known_ || read.psn != first_);
-  read.retries = read.origin_known ? 0 : 1;
-  read.retry_psn = read.psn;
+  if (!read.origin_known) read.add_retry(read.psn);
+  read.repeats_before = statistics_.retransmitted + statistics_.late;
   read.atomic = is_atomic(packet.info());
   if (read.atomic) {
     const AtomicEth atomic = packet.view.atomic_eth();
@@ -257,12 +258,14 @@ Channel::Verdict Channel::on_read_range(const Packet& packet, Read& read) {
   }
   check_read_retry(packet, read);
   statistics_.retransmitted++;
-  if (packet.psn() != position_) go_back(packet);
+  if (distance(packet.psn(), position_) > 0) go_back(packet);
   satisfy_refusals(packet, static_cast<uint32_t>(distance(packet.psn(), read.end())));
-  read.retries++;
-  read.retry_psn = packet.psn();
+  read.add_retry(packet.psn());
   if (read.hole_frame != 0) read.asked_again = true;
-  if (const Sent* const sent = log_.find(read.psn)) last_ = *sent;
+  if (Sent* const sent = log_.find(read.psn)) {
+    sent->repeated = true;
+    last_ = *sent;
+  }
   position_ = read.end();
   return Verdict::kTaken;
 }

@@ -105,7 +105,10 @@ void Channel::on_ack(const Packet& packet) {
 void Channel::on_positive_ack(const Packet& packet, const Aeth& aeth) {
   const Psn psn = packet.psn();
   statistics_.acks++;
-  if (const Read* const read = find_read(psn)) {
+  // A duplicate of an earlier request is answered with the latest PSN, whatever that was.
+  const Read* const read = find_read(psn);
+  const bool duplicates = read != nullptr && statistics_.retransmitted + statistics_.late != read->repeats_before;
+  if (read != nullptr && !read->done() && read->seen_ahead == 0 && read->answered == 0 && !duplicates) {
     add_response(Rule::kAckForRead, packet.frame,
                  sentence("ACK for PSN %u, which is %s; expected %s response", val(psn),
                           read->atomic ? "an atomic" : "a READ", read->atomic ? "an atomic" : "a READ"));
@@ -117,7 +120,7 @@ void Channel::on_positive_ack(const Packet& packet, const Aeth& aeth) {
                           val(acked_ - 1), val(acked_ - 1)));
     return;
   }
-  check_msn(packet, psn, aeth.msn, true);
+  if (read == nullptr) check_msn(packet, psn, aeth.msn, true);
   acknowledge(psn, packet.frame);
 }
 
@@ -157,7 +160,7 @@ void Channel::on_sequence_nak(const Packet& packet, const Aeth& aeth) {
   const Psn psn = packet.psn();
   statistics_.naks[0]++;
   if (refuses_acknowledged(packet)) return;
-  if (nak_.active) {
+  if (nak_.active && (psn == nak_.psn || !may_be_under_way(nak_))) {
     add_response(Rule::kNakRepeated, packet.frame,
                  sentence("NAK for PSN %u while that of frame %llu for PSN %u is open; expected silence", val(psn),
                           static_cast<unsigned long long>(nak_.frame), val(nak_.psn)));
@@ -199,9 +202,14 @@ void Channel::on_fatal_nak(const Packet& packet, const Aeth& aeth) {
   fatal_frame_ = packet.frame;
 }
 
+void Channel::advance(Psn psn) {
+  acknowledged_ = true;
+  if (distance(acked_, psn) >= 0) acked_ = psn + 1;
+}
+
 /// Everything up to `psn` reached the responder.
 void Channel::acknowledge(Psn psn, uint64_t frame) {
-  if (distance(acked_, psn) >= 0) acked_ = psn + 1;
+  advance(psn);
   for (const Gap& gap : gaps_) {
     if (distance(gap.begin, psn) < 0) continue;
     const Psn last = gap.begin + (gap.count - 1);
@@ -216,10 +224,17 @@ void Channel::acknowledge(Psn psn, uint64_t frame) {
   mark_holes(psn, frame);
 }
 
+/// The refused packet was sent again even before the refusal was seen: that copy may have been under way then.
+bool Channel::may_be_under_way(const Refusal& refusal) const {
+  const Sent* const sent = log_.find(refusal.psn);
+  return sent == nullptr || sent->repeated;
+}
+
 /// What was refused is acknowledged now, and was not sent again as it should.
 void Channel::settle(Refusal& refusal, Psn psn, uint64_t frame) {
   if (!refusal.active || distance(refusal.psn, psn) < 0) return;
   refusal.active = false;
+  if (may_be_under_way(refusal)) return;
   if (refusal.late_frame != 0) {
     add(Rule::kRetransmitStart, refusal.late_frame,
         sentence("retransmission starts with PSN %u after the NAK of frame %llu; expected PSN %u",
@@ -257,7 +272,7 @@ void Channel::on_read_response(const Packet& packet) {
     return;
   }
   acknowledge(read->psn - 1, packet.frame);
-  if (distance(acked_, psn) >= 0) acked_ = psn + 1;
+  advance(psn);
   check_read_response(packet, *read);
   if (packet.info().has(kHasAeth)) check_msn_range(packet, *read, packet.view.aeth().msn);
   mark_answered(*read, packet);
@@ -271,7 +286,7 @@ void Channel::check_read_response(const Packet& packet, const Read& read) {
   const bool last = offset + 1 == read.span;
   // A repeated READ that starts later has its own First; some responders still answer by the original's places.
   const bool first = offset == 0;
-  const bool first_of_retry = read.retries != 0 && psn == read.retry_psn;
+  const bool first_of_retry = read.was_retried_from(psn);
   const bool fits = info.is_last() == last &&
                     (!read.origin_known || info.is_first() == first || info.is_first() == (first || first_of_retry));
   if (!fits) {
@@ -333,7 +348,7 @@ void Channel::on_atomic_response(const Packet& packet) {
   if (read->answered == 0) read->value = value;
   read->answered = 1;
   acknowledge(psn - 1, packet.frame);
-  if (distance(acked_, psn) >= 0) acked_ = psn + 1;
+  advance(psn);
   check_msn_range(packet, *read, packet.view.aeth().msn);
 }
 

@@ -23,6 +23,7 @@ struct Sent {
   uint8_t opcode = 0;
   bool has_crc = false;
   bool message_known = false;
+  bool repeated = false;  // seen more than once
 
   bool is_set() const { return psn != kNone; }
   Psn end() const { return Psn(psn) + span; }
