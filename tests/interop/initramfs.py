@@ -81,7 +81,7 @@ def libraries(files):
     return sorted(found)
 
 
-def contents(version):
+def contents(version, more_programs):
     """Path in the guest -> file of this machine, or text, or ("link", target)."""
     tree = {"init": HERE / "guest_init.sh", "agent": HERE / "guest_agent.sh", **ETC}
     tree["bin/sh"] = find_program("dash")  # busybox's shell would run its own ip, whatever PATH says
@@ -90,6 +90,8 @@ def contents(version):
         tree[f"bin/{applet}"] = ("link", "busybox")
     for name in NEEDED:
         tree[f"bin/{name}"] = find_program(name)
+    for program in more_programs:
+        tree[f"bin/{program.name}"] = program
     providers = sorted(pathlib.Path("/usr/lib").glob("*/libibverbs/librxe-rdmav*.so"))
     description = pathlib.Path("/etc/libibverbs.d/rxe.driver")
     if not providers or not description.exists():
@@ -152,9 +154,9 @@ def _write_archive(file, tree):
     archive.finish()
 
 
-def build(version, folder):
+def build(version, folder, more_programs=()):
     """The archive for this kernel, from `folder` when nothing has changed since it was made."""
-    tree = contents(version)
+    tree = contents(version, more_programs)
     result = folder / f"guest-{version}-{_fingerprint(version, tree)}.cpio"
     if result.exists():
         return result

@@ -51,18 +51,27 @@ def chosen(arguments):
     return [test for test in tests() if test[1] or arguments.set == "full"]
 
 
-def prepare(work):
+def own_programs(uroce):
+    """Programs of the tests, which the build directory has."""
+    folder = uroce.parent.parent / "tests" / "interop"
+    return {name: folder / name for name in ("verbs_data",)}
+
+
+def prepare(work, programs):
     """(kernel, initramfs), or Skip."""
     if os.geteuid() != 0:
         raise Skip("interfaces and namespaces need root")
     for program in ("qemu-system-x86_64", "ip"):
         if shutil.which(program) is None:
             raise Skip(f"{program} is not installed (scripts/install-deps.sh interop)")
+    for path in programs.values():
+        if not path.exists():
+            raise Skip(f"{path} is not built (ninja)")
     if not os.path.exists("/dev/net/tun"):
         raise Skip("there is no /dev/net/tun")
     try:
         version, kernel = initramfs.find_kernel()
-        return kernel, initramfs.build(version, work)
+        return kernel, initramfs.build(version, work, programs.values())
     except initramfs.Missing as missing:
         raise Skip(f"{missing} (scripts/install-deps.sh interop)") from missing
 
@@ -101,7 +110,8 @@ def run_all(arguments, kernel, archive, captures):
     lint = arguments.uroce.parent / "uroce-lint"
     with Children() as children:
         guest = Guest(children, kernel, archive, captures / "console.txt")
-        bench = Bench(arguments.uroce, lint if lint.exists() else None, children, guest, captures)
+        bench = Bench(arguments.uroce, lint if lint.exists() else None, children, guest,
+                      own_programs(arguments.uroce), captures, arguments.keep)
         guest.start()
         print(f"{kernel.name} with rxe: ready after {guest.wait_ready():.1f} s; captures are "
               f"{'linted' if bench.lint else 'not linted (no uroce-lint built)'}", flush=True)
@@ -127,6 +137,7 @@ def parse_arguments():
                         "(default: interop in the build directory)")
     parser.add_argument("--set", choices=("short", "full"), default="short")
     parser.add_argument("--like", nargs="+", metavar="TEXT")
+    parser.add_argument("--keep", action="store_true", help="also the captures of what passed")
     parser.add_argument("--in-guest", metavar="COMMAND", help="only boots and runs this shell command in the guest")
     parser.add_argument("--list", action="store_true")
     arguments = parser.parse_args()
@@ -142,7 +153,7 @@ def main():
             print(f"{name:44} {'short' if short else 'full'}")
         return 0
     try:
-        kernel, archive = prepare(arguments.work)
+        kernel, archive = prepare(arguments.work, own_programs(arguments.uroce))
         captures = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=arguments.work))
         try:
             return isolation.run_isolated(lambda: guarded(arguments, kernel, archive, captures))

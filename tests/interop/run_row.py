@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import itertools
-import os
 import pathlib
 import subprocess
 import time
@@ -32,7 +31,9 @@ class Bench:
     lint: pathlib.Path | None
     children: object
     guest: object
+    programs: dict  # name -> path on this machine, of those that are not installed
     captures: pathlib.Path
+    keep: bool  # captures of what passed, too
 
 
 class Attempt:
@@ -59,17 +60,19 @@ class Attempt:
 
     def start(self, we_are, program, options, gid):
         """Server, then client; (ours, theirs)."""
-        choose_gid = ("-g" if program.startswith("ibv_") else "-x", str(lab.GIDS[gid]))
-        words = [program, *options, *choose_gid, "-p", str(self.port)]
+        choose_gid = ("-x" if program.startswith("ib_") else "-g", str(lab.GIDS[gid]))
+        words = [*options, *choose_gid, "-p", str(self.port)]
+        our_words = [self.bench.programs.get(program, program), *words]
+        their_words = [program, *words, "-d", "rxe0"]
         if we_are == "client":
-            theirs = self.start_theirs("server (rxe)", [*words, "-d", "rxe0"])
+            theirs = self.start_theirs("server (rxe)", their_words)
             if not self.bench.guest.wait_for_listener(self.port, LISTEN_TIMEOUT_S):
                 raise Failure("the server in the guest did not get as far as listening")
-            return self.start_ours("client (uroce)", [*words, lab.GUEST_IPV4]), theirs
-        ours = self.start_ours("server (uroce)", words)
+            return self.start_ours("client (uroce)", [*our_words, lab.GUEST_IPV4]), theirs
+        ours = self.start_ours("server (uroce)", our_words)
         if not wait_for_listener(ours, self.port, LISTEN_TIMEOUT_S):
             raise Failure("our server did not get as far as listening")
-        return ours, self.start_theirs("client (rxe)", [*words, "-d", "rxe0", lab.HOST_IPV4])
+        return ours, self.start_theirs("client (rxe)", [*their_words, lab.HOST_IPV4])
 
     def stop(self):
         self.counters.stop()
@@ -101,6 +104,8 @@ def wait_for_both(attempt, timeout_s):
 
 
 def _judge_result(row, text):
+    if row.says:
+        return [] if row.says in text else [f'the client did not say "{row.says}"']
     if row.pingpong_bytes:
         return check_pingpong(text, row.pingpong_bytes)
     if row.we_are == "server":  # the client's clock is an emulated one: its figures may be anything
@@ -159,8 +164,8 @@ def attempt_on(bench, name):
         attempt.stop()
         raise
     attempt.stop()
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(attempt.capture)
+    if not bench.keep:
+        attempt.capture.unlink(missing_ok=True)
 
 
 def run_row(row, bench):
