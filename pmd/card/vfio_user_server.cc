@@ -20,7 +20,7 @@ constexpr uint32_t kFramesPerRun = 32;
 constexpr uint64_t kSocketLookNs = 20'000;  // between two looks at the sockets while there is traffic
 constexpr uint64_t kSpinNs = 50'000;        // without anything to do, before the first sleep
 constexpr uint64_t kFirstSleepNs = 10'000;
-constexpr uint64_t kLongestSleepNs = 1'000'000;
+constexpr uint64_t kLongestSleepNs = 500'000;
 constexpr uint64_t kSleepWithoutClientNs = 20'000'000;
 constexpr int kMessagesPerLook = 64;
 

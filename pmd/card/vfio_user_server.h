@@ -30,7 +30,8 @@ class VfioUserServer {
   VfioUserServer& operator=(const VfioUserServer&) = delete;
 
   /// Works until `stop` says so; it is asked some twenty times a second at least. While there is traffic this thread
-  /// polls; without, it sleeps, from some ten microseconds at a time up to a millisecond, and longer without a client.
+  /// polls; without, it sleeps, from some ten microseconds at a time up to half a millisecond, and longer without a
+  /// client.
   void serve(const std::function<bool()>& stop);
 
   /// One look at the socket and one run of the card, without waiting. True: something was done.
