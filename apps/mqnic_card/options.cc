@@ -20,8 +20,7 @@ const char kFooter[] =
     "Two cards joined by a cable:\n"
     "  mqnic-card --socket /run/card0.sock --wire shm:cable &\n"
     "  mqnic-card --socket /run/card1.sock --wire shm:cable --loss 0.1% &\n"
-    "  dpdk-testpmd -d librte_net_mqnic.so --no-pci --in-memory --single-file-segments \\\n"
-    "      --vdev=net_mqnic0,card=vfio-user,socket=/run/card0.sock -- -i\n"
+    "  dpdk-testpmd -d librte_net_mqnic.so --no-pci --vdev=net_mqnic0,card=vfio-user,socket=/run/card0.sock -- -i\n"
     "\n"
     "SIGUSR1 prints what the card has seen so far; SIGINT and SIGTERM end it.";
 
