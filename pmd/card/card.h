@@ -57,7 +57,7 @@ struct CardReport {
   uint64_t completions_lost_cq_full = 0, events_lost_eq_full = 0;
   uint64_t dma_faults = 0;  // addresses that are not mapped
   uint64_t pause_frames_sent = 0, pause_frames_received = 0;
-  uint64_t doorbells_lost = 0;       // rung while the queue was off
+  uint64_t doorbells_lost = 0;       // TX queues that were rung while off, counted when they are switched on
   uint64_t bad_register_writes = 0;  // outside, unknown, or not allowed in the queue's state
 };
 

@@ -302,8 +302,8 @@ void Interface::apply(Kind kind, uint16_t queue, const QueueWrite& outcome) {
   if (kind == Kind::kTx) {
     if (outcome.doorbell) {
       for (Scheduler& scheduler : schedulers_) scheduler.doorbell(queue);
-    } else if (outcome.producer_set && !tx_.queue(queue).empty()) {
-      ++context_->report.doorbells_lost;
+    } else if (outcome.enable_changed && tx_.queue(queue).enabled && !tx_.queue(queue).empty()) {
+      ++context_->report.doorbells_lost;  // what is in the ring will wait for another one
     }
   }
   if (!outcome.event) return;

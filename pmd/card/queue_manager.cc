@@ -81,7 +81,6 @@ QueueWrite RingManager::command(Queue& queue, uint32_t value) {
   outcome.accepted = true;
   if (value >> 16 == kCommandProducer) {
     queue.producer = static_cast<uint16_t>(value);
-    outcome.producer_set = true;
     outcome.doorbell = queue.enabled;
   } else if (value >> 8 == kCommandEnable) {
     const bool enable = (value & 1) != 0;

@@ -15,9 +15,8 @@ namespace mqnic::card {
 
 /// What a register write came to.
 struct QueueWrite {
-  bool accepted = false;      // false: unknown, or refused in the queue's state
-  bool doorbell = false;      // ring: the producer pointer was set while enabled
-  bool producer_set = false;  // ring: likewise, in any state
+  bool accepted = false;  // false: unknown, or refused in the queue's state
+  bool doorbell = false;  // ring: the producer pointer was set while enabled
   bool enable_changed = false;
   bool event = false;   // completion and event queues: an event is due
   uint16_t target = 0;  // ... to this EQ or interrupt

@@ -144,8 +144,8 @@ TEST_F(ObservedTx, DoorbellWhileTheQueueIsDisabledIsLost) {
   write(at::kTxq + 0x10, 0x40000100);
   put_tx(0, plain_frame(60));
   ring(at::kTxq, 1);
-  EXPECT_EQ(card->report().doorbells_lost, 1u);
   write(at::kTxq + 0x10, 0x40000101);
+  EXPECT_EQ(card->report().doorbells_lost, 1u);
   run();
   EXPECT_TRUE(wire().from_card.empty());
   EXPECT_EQ(read(at::kTxq + 0x10), 0x00000001u) << "the pointer itself is taken";

@@ -160,6 +160,18 @@ TEST_F(CardQueues, PointersRunFreelyOverTheRing) {
   }
 }
 
+TEST_F(CardQueues, RestartLosesNoDoorbell) {
+  bring_up();
+  for (unsigned lap = 0; lap < 3; ++lap) {
+    for (unsigned i = 0; i < 3; ++i) put_tx(i, plain_frame(60));
+    ring(at::kTxq, 3);
+    EXPECT_EQ(run(), 3u);
+    start_cq(at::kCq, kTxCq, 4);
+    start_ring(at::kTxq, kTxRing, 4, 0, 0);
+  }
+  EXPECT_EQ(card->report().doorbells_lost, 0u);
+}
+
 TEST_F(CardQueues, TxCompletionIsWhole) {
   bring_up();
   now_ns = 70'000'000'005;
