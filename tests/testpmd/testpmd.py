@@ -310,21 +310,20 @@ def lossy_cable(bench):
 
 @test
 def another_port_as_cable(bench):
-    """The cable leads to another DPDK port."""
-    frames.write(bench.path / "in.pcap", frames.sized([64, 300, 1514] * 20))
+    """The cable leads to another DPDK port, which plays at once: what comes before the card receives is lost."""
+    sent = [bytes(frame) for frame in frames.sized([64, 300, 1514] * 100)]
+    frames.write(bench.path / "in.pcap", sent)
     testpmd = Testpmd(bench, ["card=inline,wire=port:net_pcap0", f"card=inline,wire=pcap::{bench.path}/out.pcap"], "--no-flush-rx",
                       more=[f"net_pcap0,rx_pcap={bench.path}/in.pcap,tx_pcap={bench.path}/back.pcap"])
     names = testpmd("show port summary all")
     ports = {name: int(number) for number, name in re.findall(r"^(\d+)\s+[0-9A-F:]+\s+(\S+)", names, re.MULTILINE)}
-    testpmd(f"set portlist {ports['net_mqnic0']},{ports['net_mqnic1']}")
+    expect(set(ports) == {"net_mqnic0", "net_mqnic1"}, f"the port that is a cable is not for others: {ports}")
     testpmd("set fwd io")
     testpmd("start")
-    testpmd.wait_for("60 frames", lambda: testpmd.stats(ports["net_mqnic1"])["TX-packets"] >= 60)
-    testpmd("stop")
-    testpmd.quit()
-    wanted = [bytes(frame) for frame in frames.sized([64, 300, 1514] * 20)]
+    testpmd.wait_for("most of the frames", lambda: testpmd.stats(ports["net_mqnic1"])["TX-packets"] >= 200)
+    testpmd.close_without_leak()
     got = frames.read(bench.path / "out.pcap")
-    expect(got == wanted, difference(wanted, got))
+    expect(got == sent[-len(got):], difference(sent[-len(got):], got))
 
 
 @test
