@@ -240,8 +240,11 @@ TEST_F(ShmWireTest, PeerThatIsReplacedBetweenTwoLooks) {
   for (uint32_t round = 0; round < 200; round++) {
     EXPECT_TRUE(put(*b, numbered_frame(round, 64)));
     b->flush(++now_);
+    EXPECT_TRUE(put(*a, numbered_frame(round, 64)));
+    a->flush(++now_);
     b.reset();
     b = must_make("shm:x");  // while a looked away
+    ASSERT_TRUE(take(*b).empty()) << "meant for the one before";
     EXPECT_TRUE(put(*b, numbered_frame(5000, 64))) << "lost: a does not know yet";
     b->flush(++now_);
     a->flush(++now_);
