@@ -134,6 +134,7 @@ int enable_rx_interrupt(rte_eth_dev* dev, uint16_t number) {
   RxInterrupts::EventQueue* events = serving(port, number);
   if (events == nullptr) return -ENOTSUP;
   RxQueue& queue = *port.rx_queue(number);
+  const std::lock_guard lock(port.interrupts.mutex);
   // What the events say is known: some queue has something. They only have to make room.
   for (uint32_t i = 0; i < events->entries; ++i) {
     const uint8_t phase =

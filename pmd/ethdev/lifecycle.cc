@@ -153,6 +153,18 @@ void stop_queues(Port& port) {
   }
 }
 
+/// All queues of the configuration were set up.
+int check_queues(const Port& port) {
+  const rte_eth_dev_data& data = *port.dev->data;
+  bool complete = true;
+  for (unsigned q = 0; q < data.nb_rx_queues; ++q) complete &= port.rx_queue(q) != nullptr;
+  for (unsigned q = 0; q < data.nb_tx_queues; ++q) complete &= port.tx_queue(q) != nullptr;
+  if (complete) return 0;
+  MQNIC_LOG(ERR, "%s: not all of its %u RX and %u TX queues are set up", port.name(), data.nb_rx_queues,
+            data.nb_tx_queues);
+  return -EINVAL;
+}
+
 uint32_t wanted_rx_frame(const Port& port) {
   // One byte more than is good: a longer frame is cut there, and shows.
   return std::min(port.dev->data->mtu + kFrameOverhead + 1, port.interface->max_rx_frame_bytes);
@@ -171,16 +183,22 @@ bool other_port_started(const Port& port) {
 }  // namespace
 
 void choose_bursts(Port& port) {
-  bool offloads = port.timesync;
-  for (unsigned q = 0; q < port.dev->data->nb_rx_queues; ++q) offloads |= (port.rx_queue(q)->offloads & kRxWork) != 0;
-  bool blocks = false;
-  for (unsigned q = 0; q < port.dev->data->nb_tx_queues; ++q) blocks |= port.tx_queue(q)->log2_block != 0;
+  const rte_eth_dev_data& data = *port.dev->data;
+  bool offloads = port.timesync, blocks = false;
+  for (unsigned q = 0; q < data.nb_rx_queues; ++q) {
+    if (const RxQueue* queue = port.rx_queue(q)) offloads |= (queue->offloads & kRxWork) != 0;
+  }
+  for (unsigned q = 0; q < data.nb_tx_queues; ++q) {
+    if (const TxQueue* queue = port.tx_queue(q)) blocks |= queue->log2_block != 0;
+  }
   port.dev->data->scattered_rx = is_scatter(port) ? 1 : 0;
   port.dev->rx_pkt_burst = choose_rx_burst(is_scatter(port), offloads);
   port.dev->tx_pkt_burst = choose_tx_burst(blocks);
   port.dev->tx_pkt_prepare = prepare_tx;
-  // ethdev takes its copy at start.
-  if (port.dev->data->dev_started != 0) rte_eth_fp_ops[port.dev->data->port_id].rx_pkt_burst = port.dev->rx_pkt_burst;
+  if (data.dev_started == 0) return;
+  // ethdev took its copy at start. Functions for more serve queues that need less.
+  rte_eth_fp_ops[data.port_id].rx_pkt_burst = port.dev->rx_pkt_burst;
+  rte_eth_fp_ops[data.port_id].tx_pkt_burst = port.dev->tx_pkt_burst;
 }
 
 void stop_bursts(rte_eth_dev& dev) {
@@ -214,6 +232,7 @@ int configure_port(rte_eth_dev* dev) {
 int start_port(rte_eth_dev* dev) {
   Port& port = port_of(dev);
   if (port.card->check_removed()) return -ENODEV;
+  if (const int rc = check_queues(port); rc != 0) return rc;
   TimeOfDay now;
   port.card->read_clock(now);
   choose_bursts(port);
@@ -269,6 +288,7 @@ int start_one_rx_queue(rte_eth_dev* dev, uint16_t number) {
   if (port.card->check_removed()) return -ENODEV;
   RxQueue& queue = *port.rx_queue(number);
   if (queue.configured) return 0;
+  choose_bursts(port);  // the queue may have been set up again
   const int rc = start_rx(port, queue);
   if (rc != 0) stop_one_rx_queue(dev, number);
   return rc;
@@ -290,7 +310,9 @@ int stop_one_rx_queue(rte_eth_dev* dev, uint16_t number) {
 int start_one_tx_queue(rte_eth_dev* dev, uint16_t number) {
   Port& port = port_of(dev);
   if (port.card->check_removed()) return -ENODEV;
-  if (!port.tx_queue(number)->configured) start_tx(port, *port.tx_queue(number));
+  if (port.tx_queue(number)->configured) return 0;
+  choose_bursts(port);
+  start_tx(port, *port.tx_queue(number));
   return 0;
 }
 

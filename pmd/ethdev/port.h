@@ -55,6 +55,7 @@ struct RxInterrupts {
     Doorbell bell;
   };
   std::vector<EventQueue> queues;
+  std::mutex mutex;  // threads of several RX queues may share an event queue
 };
 
 struct Port {

@@ -49,7 +49,10 @@ std::string PortWire::start(const std::string& port_name) {
   rc = rte_eth_dev_info_get(port, &info);
   // Frames as long as the port can take; some ports know one MTU only.
   conf.rxmode.mtu = rc != 0 || info.max_mtu < RTE_ETHER_MTU ? 0 : std::min<uint16_t>(info.max_mtu, 9196);
-  if (rc == 0) rc = rte_eth_dev_configure(port, 1, 1, &conf);
+  if (rc == 0 && rte_eth_dev_configure(port, 1, 1, &conf) != 0) {
+    conf.rxmode.mtu = 0;
+    rc = rte_eth_dev_configure(port, 1, 1, &conf);
+  }
   uint16_t rx = kDescriptors, tx = kDescriptors;
   if (rc == 0) rc = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx, &tx);
   if (rc == 0) rc = rte_eth_rx_queue_setup(port, 0, rx, static_cast<unsigned>(pool_->socket_id), nullptr, pool_);

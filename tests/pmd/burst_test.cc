@@ -181,6 +181,41 @@ TEST_F(Burst, ConfigureAgainWithOtherQueues) {
   EXPECT_GE(stats().opackets, 5u);  // queues that are gone still count
 }
 
+TEST_F(Burst, QueuesAreSetUpAgainWhileThePortRuns) {
+  attach_and_start({.rx_queues = 2, .tx_queues = 2});
+  rte_eth_dev_info info{};
+  ASSERT_EQ(rte_eth_dev_info_get(port, &info), 0);
+  rte_eth_rxconf rx = info.default_rxconf;
+  rte_eth_txconf tx = info.default_txconf;
+  rx.offloads = RTE_ETH_RX_OFFLOAD_SCATTER;
+  tx.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  rx.rx_deferred_start = tx.tx_deferred_start = 1;
+  rte_mempool* small = rte_pktmbuf_pool_create("small", 511, 0, 0, 512 + RTE_PKTMBUF_HEADROOM, 0);
+  ASSERT_EQ(rte_eth_dev_rx_queue_stop(port, 0), 0);
+  ASSERT_EQ(rte_eth_dev_tx_queue_stop(port, 0), 0);
+  ASSERT_EQ(rte_eth_rx_queue_setup(port, 0, 64, 0, &rx, small), 0);
+  ASSERT_EQ(rte_eth_tx_queue_setup(port, 0, 64, 0, &tx), 0);
+  ASSERT_EQ(rte_eth_dev_rx_queue_start(port, 0), 0);
+  ASSERT_EQ(rte_eth_dev_tx_queue_start(port, 0), 0);
+  for (unsigned i = 0; i < 200; ++i) {
+    const Bytes frame = make_frame(1400, i);
+    ASSERT_EQ(send(make_chain(frame, {400, 400, 600}), 0), 1u);
+    ASSERT_EQ(send(frame, 1), 1u);
+    for (const Bytes& received : receive(2)) ASSERT_EQ(received, frame);
+  }
+  EXPECT_EQ(stats().ipackets, 400u);
+  detach();
+  EXPECT_EQ(rte_mempool_in_use_count(small), 0u);
+  rte_mempool_free(small);
+}
+
+TEST_F(Burst, PortWithoutItsQueuesDoesNotStart) {
+  ASSERT_EQ(attach(), 0);
+  rte_eth_conf conf{};
+  ASSERT_EQ(rte_eth_dev_configure(port, 1, 1, &conf), 0);
+  EXPECT_EQ(rte_eth_dev_start(port), -EINVAL);
+}
+
 TEST_F(Burst, SentMbufsAreFreedOnDemand) {
   attach_and_start();
   for (unsigned i = 0; i < 5; ++i) ASSERT_EQ(send(make_frame(64)), 1u);
