@@ -101,7 +101,10 @@ class Comparison {
   }
 
   void bth() {
-    number("psn", relative_psn(qp_, true, view_), 0);
+    const int64_t psn = statement_.number("psn", 0, round_);
+    const int32_t actual = relative_psn(qp_, true, view_);
+    const bool same = Psn(static_cast<uint32_t>(psn)) == Psn(static_cast<uint32_t>(actual));
+    rows_.push_back({"psn", decimal(psn), decimal(actual), same});
     flag("ack_req", view_.bth.ack_req);
     flag("solicited", view_.bth.solicited);
     flag("mig", view_.bth.mig_req);

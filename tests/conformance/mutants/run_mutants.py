@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Do the packet scripts notice small mistakes? Applies the edits of mutants.txt one by one, each to a copy of its file,
+builds uroce-drill with it, and runs all scripts.
+
+    run_mutants.py [--only WORD] [--jobs N] [--keep DIR]
+
+The tree itself is not touched. Only the changed object (for a header: every object) is compiled again, without
+optimization. The share that was caught is printed; exit status 1 when it is below 95 %.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+FLOORS = ("base", "wire", "transport", "engine", "script")
+ENOUGH = 0.95
+RUN_SECONDS = 30
+CXX = os.environ.get("CXX", "c++").split()
+FLAGS = ["-std=c++20", "-O0", "-w", "-fno-strict-aliasing"]
+
+
+class Mutant:
+    def __init__(self, title: str):
+        self.name, _, self.what = title.partition(": ")
+        self.file = ""
+        self.old, self.new = [], []
+
+
+def read_mutants(path: pathlib.Path) -> list:
+    mutants = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.startswith("== "):
+            mutants.append(Mutant(line[3:]))
+        elif line.startswith("#") and not mutants or not line.strip():
+            continue
+        elif line.startswith("-"):
+            mutants[-1].old.append(line[1:])
+        elif line.startswith("+"):
+            mutants[-1].new.append(line[1:])
+        elif mutants and not mutants[-1].file:
+            mutants[-1].file = line.strip()
+        else:
+            sys.exit(f"{path}:{number}: not understood: {line}")
+    return mutants
+
+
+def mutated(mutant: Mutant) -> str:
+    """The file's text with the edit. The lines must be there; leading spaces do not count."""
+    lines = (ROOT / "roce" / mutant.file).read_text(encoding="utf-8").splitlines()
+    wanted = [line.strip() for line in mutant.old]
+    # The last line may be the beginning of a comment that is cut short.
+    for at in range(len(lines) - len(wanted) + 1):
+        there = [line.strip() for line in lines[at : at + len(wanted)]]
+        if there[:-1] == wanted[:-1] and (there[-1] == wanted[-1] or (len(wanted) > 1 and there[-1].startswith(wanted[-1]))):
+            return "\n".join(lines[:at] + mutant.new + lines[at + len(wanted) :]) + "\n"
+    sys.exit(f"mutants.txt: {mutant.name}: {mutant.file} has no such lines:\n  " + "\n  ".join(mutant.old))
+
+
+def compile_to(source: pathlib.Path, target: pathlib.Path, includes: list):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    command = CXX + FLAGS + [f"-I{folder}" for folder in includes] + ["-c", str(source), "-o", str(target)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+class Build:
+    """All objects, as the tree has them; a mutant replaces some."""
+
+    def __init__(self, scratch: pathlib.Path, jobs: int):
+        self.scratch, self.jobs = scratch, jobs
+        self.sources = {}
+        for floor in FLOORS:
+            for source in sorted((ROOT / "roce" / floor).glob("*.cc")):
+                self.sources[f"{floor}/{source.name}"] = source
+        self.sources["main.cc"] = ROOT / "apps" / "uroce_drill" / "main.cc"
+
+    def object_of(self, folder: pathlib.Path, name: str) -> pathlib.Path:
+        return folder / (name + ".o")
+
+    def compile_all(self, folder: pathlib.Path, includes: list, overlay=None) -> str:
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            results = pool.map(
+                lambda item: compile_to((overlay or {}).get(item[0], item[1]), self.object_of(folder, item[0]), includes),
+                self.sources.items(),
+            )
+            return "".join(result.stderr for result in results if result.returncode != 0)
+
+    def link(self, folder: pathlib.Path, replaced: dict) -> pathlib.Path:
+        objects = [str(replaced.get(name, self.object_of(self.scratch / "plain", name))) for name in self.sources]
+        program = folder / "uroce-drill"
+        subprocess.run(CXX + objects + ["-o", str(program)], check=True)
+        return program
+
+    def make(self, mutant: Mutant):
+        """The program with the edit, or what the compiler says."""
+        folder = self.scratch / mutant.name
+        copy = folder / "roce" / mutant.file
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(mutated(mutant), encoding="utf-8")
+        includes = [folder / "roce", ROOT / "roce"]
+        if mutant.file.endswith(".h"):
+            # Headers are found by their path from the include root: the copy comes first.
+            wrong = self.compile_all(folder, includes)
+            replaced = {name: self.object_of(folder, name) for name in self.sources}
+        else:
+            result = compile_to(copy, self.object_of(folder, mutant.file), includes)
+            wrong = result.stderr if result.returncode != 0 else ""
+            replaced = {mutant.file: self.object_of(folder, mutant.file)}
+        return (None, wrong) if wrong else (self.link(folder, replaced), "")
+
+
+def scripts() -> list:
+    found = sorted((HERE.parent / "scripts").glob("*/*.rdrill"))
+    return [str(path) for path in found if path.parent.name != "long"]
+
+
+def run(program: pathlib.Path, files: list):
+    """The failed scripts, or why the program ended otherwise."""
+    try:
+        result = subprocess.run([str(program), "--quiet", *files], capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return ["(does not end)"]
+    failed = [line.split("/scripts/")[-1] for line in result.stdout.splitlines() if line.startswith("FAILED ")]
+    if result.returncode < 0:
+        failed.append(f"(signal {-result.returncode})")
+    if result.returncode == 2 and not failed:
+        failed.append("(script refused)")
+    return failed
+
+
+def judge(build: Build, mutant: Mutant, files: list, keep: bool):
+    program, wrong = build.make(mutant)
+    if program is None:
+        return mutant, None, wrong
+    failed = run(program, files)
+    if not keep:
+        shutil.rmtree(build.scratch / mutant.name)
+    return mutant, failed, ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="asks whether the packet scripts notice small mistakes")
+    parser.add_argument("--only", default="", help="only mutants whose name contains this")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep", type=pathlib.Path, help="build here and leave it there")
+    arguments = parser.parse_args()
+    mutants = [mutant for mutant in read_mutants(HERE / "mutants.txt") if arguments.only in mutant.name]
+    for mutant in mutants:
+        mutated(mutant)
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
+        scratch = arguments.keep or pathlib.Path(temporary)
+        build = Build(scratch, arguments.jobs)
+        wrong = build.compile_all(scratch / "plain", [ROOT / "roce"])
+        if wrong:
+            sys.exit(wrong)
+        files = scripts()
+        sound = run(build.link(scratch / "plain", {}), files)
+        if sound:
+            sys.exit("the scripts fail without any edit: " + ", ".join(sound))
+        print(f"{len(mutants)} mutants, {len(files)} scripts; built in {time.monotonic() - begun:.0f} s", flush=True)
+        caught, broken = 0, 0
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            for mutant, failed, wrong in pool.map(lambda m: judge(build, m, files, arguments.keep is not None), mutants):
+                if failed is None:
+                    broken += 1
+                    print(f"DOES NOT COMPILE {mutant.name}\n{wrong}", flush=True)
+                    continue
+                caught += 1 if failed else 0
+                seen = f"{len(failed)} scripts, {failed[0]}" if failed else mutant.what
+                print(f"{'caught' if failed else 'MISSED'} {mutant.name:36} {seen}", flush=True)
+    share = caught / len(mutants) if mutants else 1.0
+    print(f"{caught} of {len(mutants)} mutants caught: {100 * share:.1f} % in {time.monotonic() - begun:.0f} s")
+    return 0 if share >= ENOUGH and broken == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
