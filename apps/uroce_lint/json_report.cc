@@ -202,6 +202,14 @@ void print_packet(const lint::Packet& packet) {
       o.number("rkey", packet.view.reth().rkey);
       o.number("dma_length", packet.view.reth().dma_length);
     }
+    if (info.has(kHasAtomicEth)) {
+      const AtomicEth atomic = packet.view.atomic_eth();
+      o.number("va", atomic.va);
+      o.number("rkey", atomic.rkey);
+      o.number("swap_add", atomic.swap_add);
+      o.number("compare", atomic.compare);
+    }
+    if (info.has(kHasAtomicAckEth)) o.number("original", packet.view.atomic_ack_eth().original);
     if (info.has(kHasDeth)) {
       o.number("qkey", packet.view.deth().qkey);
       o.number("src_qp", packet.view.deth().src_qp);

@@ -102,8 +102,14 @@ void add_options(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "one JSON object a capture, each on a line of its own");
   app.add_flag("--summary", options.summary, "statistics of every connection");
   app.add_flag("--quiet", options.quiet, "print nothing, only set the exit status");
-  app.add_option("--only", options.only, "only these rules")->delimiter(',')->check(known_rule);
-  app.add_option("--ignore", options.ignore, "not these rules")->delimiter(',')->check(known_rule);
+  app.add_option("--only", options.only, "only these rules")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(known_rule);
+  app.add_option("--ignore", options.ignore, "not these rules")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(known_rule);
   app.add_option("--fail-on", options.fail_on, "least severity that makes the exit status 1")
       ->check(CLI::IsMember({"error", "warning", "note"}))
       ->capture_default_str();

@@ -86,6 +86,7 @@ Channel::Verdict Channel::on_request(const Packet& packet) {
 void Channel::on_ahead(const Packet& packet) {
   const auto count = static_cast<uint32_t>(distance(next_, packet.psn()));
   statistics_.missing += count;
+  behind_losses_ = true;
   const Rule rule = start_known_ ? Rule::kCmStartPsn : Rule::kPsnGap;
   if (packet.direction == capture::FrameDirection::kSent && !lossy_capture_) {
     add(rule, packet.frame,
@@ -141,6 +142,8 @@ Channel::Verdict Channel::on_behind(const Packet& packet) {
     statistics_.retransmitted++;
   }
   const bool refused = nak_.active || rnr_.active;
+  // Go-back-N leaves nothing out but what was acknowledged meanwhile.
+  if (distance(position_, psn) > 0 && distance(acked_, psn) > 0) behind_losses_ = true;
   if (distance(psn, position_) > 0 && (!filled || refused)) go_back(packet);
   satisfy_refusals(packet, span_of(packet));
   if (distance(psn, first_) > 0) {
@@ -194,8 +197,9 @@ bool Channel::goes_back_for(Refusal& refusal, const Packet& packet) {
   // In front of it: a timer may have run out while the NAK was on its way, and starts with the oldest PSN in doubt. In
   // a capture behind losses the first packets of that run may be missing.
   if (distance(refusal.una, packet.psn()) <= 0) return false;
-  if (find_read(packet.psn()) != nullptr) return false;  // its response may be lost: nothing else acknowledges it
-  if (statistics_.missing != 0 && packet.direction != capture::FrameDirection::kSent) return false;
+  // Nothing but its own response acknowledges a READ: the NAK may be put aside for it.
+  if (refusal.read_in_doubt || find_read(packet.psn()) != nullptr) return false;
+  if (behind_losses_ && packet.direction != capture::FrameDirection::kSent) return false;
   add(Rule::kRetransmitStart, packet.frame,
       sentence("retransmission starts with %s PSN %u after the NAK of frame %llu; expected PSN %u", name,
                val(packet.psn()), static_cast<unsigned long long>(refusal.frame), val(refusal.psn)));

@@ -102,8 +102,9 @@ class Channel {
     Instant time{};
     bool has_time = false;
     uint8_t code = 0;
-    Psn una;                  // oldest PSN in doubt when it came
-    uint64_t late_frame = 0;  // a retransmission that started behind it
+    Psn una;                     // oldest PSN in doubt when it came
+    bool read_in_doubt = false;  // a READ or atomic in front of it waits for its response
+    uint64_t late_frame = 0;     // a retransmission that started behind it
     Psn late_psn;
   };
   struct Held {  // a packet that does not fit yet
@@ -183,11 +184,12 @@ class Channel {
   bool started_ = false;
   bool start_known_ = false;  // CM said it, and no request came yet
   bool beginning_known_ = false;
-  Psn first_;                  // PSNs before were sent before the capture
-  Psn next_;                   // follows everything that was sent
-  Psn position_;               // follows the newest packet
-  Psn acked_;                  // everything before was acknowledged, as far as the capture shows
-  bool acknowledged_ = false;  // something was
+  Psn first_;                   // PSNs before were sent before the capture
+  Psn next_;                    // follows everything that was sent
+  Psn position_;                // follows the newest packet
+  Psn acked_;                   // everything before was acknowledged, as far as the capture shows
+  bool acknowledged_ = false;   // something was
+  bool behind_losses_ = false;  // packets were lost in front of the capture
   uint64_t packets_ = 0;
   Instant last_time_{};
   bool has_last_time_ = false;

@@ -154,7 +154,7 @@ void Linter::check_identity(uint32_t index, const Packet& packet) {
   }
   if (packet.info().service == Service::kCnp || packet.info().service == Service::kUd) return;
   const uint16_t port = packet.view.udp_src_port;
-  if (flow.statistics.packets > 1 && flow.udp_src_port != 0 && flow.udp_src_port != port && !flow.port_changed) {
+  if (flow.statistics.packets > 0 && flow.udp_src_port != 0 && flow.udp_src_port != port && !flow.port_changed) {
     flow.port_changed = true;
     findings_.add(
         Rule::kUdpSourcePort, packet.frame, index,
@@ -164,8 +164,10 @@ void Linter::check_identity(uint32_t index, const Packet& packet) {
 }
 
 void Linter::on_packet(uint32_t index, const Packet& packet) {
-  if (!check_service(index, packet)) return;
-  count(flows_[index], packet);
+  if (!check_service(index, packet)) {
+    count(flows_[index], packet);
+    return;
+  }
   check_identity(index, packet);
   const OpcodeInfo& info = packet.info();
   if (info.operation == Operation::kCnp) {
@@ -178,9 +180,10 @@ void Linter::on_packet(uint32_t index, const Packet& packet) {
     if (info.is_response()) {
       on_response(index, packet);
     } else {
-      on_request(index, packet);
+      index = on_request(index, packet);
     }
   }
+  count(flows_[index], packet);
 }
 
 void Linter::begin_channel(uint32_t index) {
@@ -194,16 +197,17 @@ void Linter::begin_channel(uint32_t index) {
   }
 }
 
-void Linter::on_request(uint32_t index, const Packet& packet) {
+/// Gives the flow that the packet belongs to: a new one when a QP number begins another life.
+uint32_t Linter::on_request(uint32_t index, const Packet& packet) {
   if (flows_[index].channel == nullptr) begin_channel(index);
-  if (flows_[index].channel->on_request(packet) == Channel::Verdict::kTaken) return;
+  if (flows_[index].channel->on_request(packet) == Channel::Verdict::kTaken) return index;
   const uint32_t fresh = make_flow(flows_[index].key);
-  if (fresh == kNoFlow) return;
+  if (fresh == kNoFlow) return index;
   flows_[fresh].service = packet.info().service;
   flows_[fresh].udp_src_port = packet.view.udp_src_port;
   begin_channel(fresh);
-  count(flows_[fresh], packet);
   flows_[fresh].channel->on_request(packet);
+  return fresh;
 }
 
 void Linter::pair(uint32_t request_flow, uint32_t response_flow) {

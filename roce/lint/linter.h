@@ -118,7 +118,7 @@ class Linter {
   void on_packet(uint32_t index, const Packet& packet);
   bool check_service(uint32_t& index, const Packet& packet);
   void check_identity(uint32_t index, const Packet& packet);
-  void on_request(uint32_t index, const Packet& packet);
+  uint32_t on_request(uint32_t index, const Packet& packet);
   void on_response(uint32_t index, const Packet& packet);
   void on_cnp(uint32_t index, const Packet& packet);
   void on_cm(uint32_t index, const Packet& packet);

@@ -49,30 +49,12 @@ void Channel::learn_mtu(uint32_t payload_bytes) {
   tip_span_unknown_ = false;
 }
 
-/// The PSN behind a READ tells how many PSNs the READ took, and so the path MTU.
+/// As long as the path MTU is not known, a READ takes anything up to the next PSN that is seen: packets may be missing
+/// in between, so this proves nothing.
 void Channel::resolve_tip(Psn psn) {
-  if (!tip_span_unknown_ || reads_.empty()) return;
-  Read& read = reads_.back();
-  if (distance(read.psn, psn) <= 0) return;
+  if (!tip_span_unknown_ || distance(next_, psn) < 0) return;
   tip_span_unknown_ = false;
-  uint32_t fitting = 0;
-  unsigned count = 0;
-  for (uint32_t mtu = kSmallestMtu; mtu <= kLargestMtu; mtu *= 2) {
-    if (read.psn + packets_of(read.length, mtu) != psn) continue;
-    fitting = mtu;
-    count++;
-  }
-  if (count == 0) {
-    // Packets are missing, or the PSN is wrong: what this READ took cannot be known.
-    if (distance(next_, psn) > 0) next_ = position_ = psn;
-    return;
-  }
-  read.span = static_cast<uint32_t>(distance(read.psn, psn));
-  read.span_known = true;
-  if (Sent* const sent = log_.find(read.psn)) sent->span = read.span;
-  if (last_.is_set() && Psn(last_.psn) == read.psn) last_.span = read.span;
   next_ = position_ = psn;
-  if (count == 1) learn_mtu(fitting);
 }
 
 const Channel::Read* Channel::find_read(Psn psn) const {
@@ -258,6 +240,7 @@ Channel::Verdict Channel::on_read_range(const Packet& packet, Read& read) {
   }
   check_read_retry(packet, read);
   statistics_.retransmitted++;
+  if (distance(position_, packet.psn()) > 0 && distance(acked_, packet.psn()) > 0) behind_losses_ = true;
   if (distance(packet.psn(), position_) > 0) go_back(packet);
   satisfy_refusals(packet, static_cast<uint32_t>(distance(packet.psn(), read.end())));
   read.add_retry(packet.psn());

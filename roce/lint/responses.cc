@@ -105,10 +105,13 @@ void Channel::on_ack(const Packet& packet) {
 void Channel::on_positive_ack(const Packet& packet, const Aeth& aeth) {
   const Psn psn = packet.psn();
   statistics_.acks++;
-  // A duplicate of an earlier request is answered with the latest PSN, whatever that was.
+  // Two kinds of ACK carry the latest PSN, whatever that was: the answer to a duplicate, and an update of the credits.
+  // The response itself may be lost in front of the capture.
   const Read* const read = find_read(psn);
   const bool duplicates = read != nullptr && statistics_.retransmitted + statistics_.late != read->repeats_before;
-  if (read != nullptr && !read->done() && read->seen_ahead == 0 && read->answered == 0 && !duplicates) {
+  const bool credits =
+      aeth_value(aeth.syndrome) != kCreditsInvalid && packet.direction != capture::FrameDirection::kSent;
+  if (read != nullptr && read->answered == 0 && read->seen_ahead == 0 && !duplicates && !credits) {
     add_response(Rule::kAckForRead, packet.frame,
                  sentence("ACK for PSN %u, which is %s; expected %s response", val(psn),
                           read->atomic ? "an atomic" : "a READ", read->atomic ? "an atomic" : "a READ"));
@@ -138,7 +141,8 @@ void Channel::on_rnr_nak(const Packet& packet, const Aeth& aeth) {
   const Psn psn = packet.psn();
   statistics_.rnr_naks++;
   if (refuses_acknowledged(packet)) return;
-  if (rnr_.active) {
+  const bool again = rnr_.active && may_be_under_way(rnr_);
+  if (rnr_.active && !again) {
     add_response(Rule::kNakRepeated, packet.frame,
                  sentence("RNR NAK for PSN %u while that of frame %llu for PSN %u is open; expected silence", val(psn),
                           static_cast<unsigned long long>(rnr_.frame), val(rnr_.psn)));
@@ -146,12 +150,15 @@ void Channel::on_rnr_nak(const Packet& packet, const Aeth& aeth) {
   check_msn(packet, psn, aeth.msn, false);
   const Psn una = oldest_in_doubt();
   acknowledge(psn - 1, packet.frame);
+  // The second refusal of copies that were under way together does not make the wait longer.
+  const Refusal first = rnr_;
   rnr_ = Refusal{};
   rnr_.active = true;
   rnr_.psn = psn;
   rnr_.frame = packet.frame;
   rnr_.time = packet.time;
   rnr_.has_time = packet.has_time;
+  if (again && first.psn == psn) rnr_.time = first.time;
   rnr_.code = aeth_value(aeth.syndrome);
   rnr_.una = una;
 }
@@ -192,6 +199,7 @@ void Channel::on_sequence_nak(const Packet& packet, const Aeth& aeth) {
   nak_.psn = psn;
   nak_.frame = packet.frame;
   nak_.una = una;
+  nak_.read_in_doubt = distance(oldest_in_doubt(), psn) > 0;
 }
 
 void Channel::on_fatal_nak(const Packet& packet, const Aeth& aeth) {
