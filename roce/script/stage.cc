@@ -331,8 +331,8 @@ bool Stage::step(Instant until) {
   const Instant next = engine_.next_timeout();
   port_.now = std::max(now(), std::min(next, until));
   turn();
-  // A timer that stays due would hold the clock for ever.
-  if (engine_.next_timeout() <= now()) port_.now = std::min(until, now() + nanoseconds(1));
+  // What is due and cannot be done (the port is full) would hold the clock for ever.
+  if (engine_.next_timeout() <= now()) port_.now = std::min(until, port_.full ? until : now() + microseconds(1));
   return true;
 }
 
