@@ -1,5 +1,6 @@
 // uroce-drill: runs packet scripts against the engine. doc/scripts.md has the language.
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>

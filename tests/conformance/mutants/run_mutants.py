@@ -2,10 +2,10 @@
 """Do the packet scripts notice small mistakes? Applies the edits of mutants.txt one by one, each to a copy of its file,
 builds uroce-drill with it, and runs all scripts.
 
-    run_mutants.py [--only WORD] [--jobs N] [--keep DIR]
+    run_mutants.py [--only WORD] [--first NAME] [--jobs N] [--keep DIR]
 
-The tree itself is not touched. Only the changed object (for a header: every object) is compiled again, without
-optimization. The share that was caught is printed; exit status 1 when it is below 95 %.
+The tree itself is not touched. Only the changed object (for a header: those that include it) is compiled again,
+without optimization. The share that was caught is printed; exit status 1 when it is below 95 %.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def mutated(mutant: Mutant) -> str:
 
 def compile_to(source: pathlib.Path, target: pathlib.Path, includes: list):
     target.parent.mkdir(parents=True, exist_ok=True)
-    command = CXX + FLAGS + [f"-I{folder}" for folder in includes] + ["-c", str(source), "-o", str(target)]
+    command = CXX + FLAGS + [f"-I{folder}" for folder in includes] + ["-MMD", "-c", str(source), "-o", str(target)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -84,13 +84,20 @@ class Build:
     def object_of(self, folder: pathlib.Path, name: str) -> pathlib.Path:
         return folder / (name + ".o")
 
-    def compile_all(self, folder: pathlib.Path, includes: list, overlay=None) -> str:
+    def compile_plain(self) -> str:
+        """Everything as the tree has it. Returns what the compiler says if it cannot."""
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             results = pool.map(
-                lambda item: compile_to((overlay or {}).get(item[0], item[1]), self.object_of(folder, item[0]), includes),
+                lambda item: compile_to(item[1], self.object_of(self.scratch / "plain", item[0]), [ROOT / "roce"]),
                 self.sources.items(),
             )
             return "".join(result.stderr for result in results if result.returncode != 0)
+
+    def users_of(self, header: str) -> list:
+        """The sources that include a header, by what the compiler noted for the plain build."""
+        path = str(ROOT / "roce" / header)
+        notes = {name: self.object_of(self.scratch / "plain", name).with_suffix(".d") for name in self.sources}
+        return [name for name, note in notes.items() if path in note.read_text(encoding="utf-8").split()]
 
     def link(self, folder: pathlib.Path, replaced: dict) -> pathlib.Path:
         objects = [str(replaced.get(name, self.object_of(self.scratch / "plain", name))) for name in self.sources]
@@ -107,12 +114,14 @@ class Build:
         includes = [folder / "roce", ROOT / "roce"]
         if mutant.file.endswith(".h"):
             # Headers are found by their path from the include root: the copy comes first.
-            wrong = self.compile_all(folder, includes)
-            replaced = {name: self.object_of(folder, name) for name in self.sources}
+            changed = {name: self.sources[name] for name in self.users_of(mutant.file)}
         else:
-            result = compile_to(copy, self.object_of(folder, mutant.file), includes)
-            wrong = result.stderr if result.returncode != 0 else ""
-            replaced = {mutant.file: self.object_of(folder, mutant.file)}
+            changed = {mutant.file: copy}
+        wrong = ""
+        for name, source in changed.items():
+            result = compile_to(source, self.object_of(folder, name), includes)
+            wrong += result.stderr if result.returncode != 0 else ""
+        replaced = {name: self.object_of(folder, name) for name in changed}
         return (None, wrong) if wrong else (self.link(folder, replaced), "")
 
 
@@ -148,17 +157,21 @@ def judge(build: Build, mutant: Mutant, files: list, keep: bool):
 def main() -> int:
     parser = argparse.ArgumentParser(description="asks whether the packet scripts notice small mistakes")
     parser.add_argument("--only", default="", help="only mutants whose name contains this")
+    parser.add_argument("--first", default="", help="begin with this one")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=pathlib.Path, help="build here and leave it there")
     arguments = parser.parse_args()
     mutants = [mutant for mutant in read_mutants(HERE / "mutants.txt") if arguments.only in mutant.name]
+    names = [mutant.name for mutant in mutants]
+    if arguments.first:
+        mutants = mutants[names.index(arguments.first) :]
     for mutant in mutants:
         mutated(mutant)
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
         scratch = arguments.keep or pathlib.Path(temporary)
         build = Build(scratch, arguments.jobs)
-        wrong = build.compile_all(scratch / "plain", [ROOT / "roce"])
+        wrong = build.compile_plain()
         if wrong:
             sys.exit(wrong)
         files = scripts()
@@ -168,7 +181,9 @@ def main() -> int:
         print(f"{len(mutants)} mutants, {len(files)} scripts; built in {time.monotonic() - begun:.0f} s", flush=True)
         caught, broken = 0, 0
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            for mutant, failed, wrong in pool.map(lambda m: judge(build, m, files, arguments.keep is not None), mutants):
+            begun_all = [pool.submit(judge, build, mutant, files, arguments.keep is not None) for mutant in mutants]
+            for done in concurrent.futures.as_completed(begun_all):
+                mutant, failed, wrong = done.result()
                 if failed is None:
                     broken += 1
                     print(f"DOES NOT COMPILE {mutant.name}\n{wrong}", flush=True)
