@@ -106,15 +106,11 @@ void print_connections(const lint::Linter& linter) {
   const auto& flows = linter.flows();
   std::fputc('[', stdout);
   bool first = true;
-  for (uint32_t i = 0; i < flows.size(); i++) {
-    const uint32_t partner = flows[i].partner;
-    const bool has_partner = partner != lint::kNoFlow;
-    if (has_partner && partner < i) continue;
-    if (flows[i].statistics.packets == 0 && (!has_partner || flows[partner].statistics.packets == 0)) continue;
+  for (const auto& [flow, partner] : connections_of(linter)) {
     std::fputs(first ? "[" : ", [", stdout);
     first = false;
-    print_flow(flows[i]);
-    if (has_partner) {
+    print_flow(flows[flow]);
+    if (partner != lint::kNoFlow) {
       std::fputs(", ", stdout);
       print_flow(flows[partner]);
     }

@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "capture/reader.h"
 #include "lint/linter.h"
@@ -19,6 +21,9 @@ struct Report {
 
 /// "192.168.77.3 -> 192.168.77.2 QP 0x51"
 std::string flow_text(const lint::Linter& linter, uint32_t flow);
+
+/// Every flow with packets once, beside the flow in the other direction or kNoFlow.
+std::vector<std::pair<uint32_t, uint32_t>> connections_of(const lint::Linter& linter);
 
 void print_findings(const Report& report);
 void print_summary(const Report& report);

@@ -76,16 +76,31 @@ void print_findings(const Report& report) {
   }
 }
 
-void print_summary(const Report& report) {
-  const auto& flows = report.linter.flows();
+std::vector<std::pair<uint32_t, uint32_t>> connections_of(const lint::Linter& linter) {
+  const auto& flows = linter.flows();
+  std::vector<bool> taken(flows.size());
+  std::vector<std::pair<uint32_t, uint32_t>> found;
   for (uint32_t i = 0; i < flows.size(); i++) {
-    const uint32_t partner = flows[i].partner;
-    const bool has_partner = partner != lint::kNoFlow;
-    if (has_partner && partner < i) continue;  // printed with its partner
-    if (flows[i].statistics.packets == 0 && (!has_partner || flows[partner].statistics.packets == 0)) continue;
-    std::printf("%s\n", has_partner ? "connection" : "flow (no other direction known)");
-    print_flow(report.linter, i);
-    if (has_partner) print_flow(report.linter, partner);
+    if (taken[i]) continue;
+    uint32_t partner = flows[i].partner;
+    // A flow whose QP number got another life is no longer named by the flow that answered it.
+    const bool answers = partner != lint::kNoFlow && !taken[partner] &&
+                         (flows[partner].partner == i || flows[partner].partner == lint::kNoFlow);
+    if (!answers) partner = lint::kNoFlow;
+    const uint64_t packets = flows[i].statistics.packets + (answers ? flows[partner].statistics.packets : 0);
+    if (packets == 0) continue;
+    taken[i] = true;
+    if (answers) taken[partner] = true;
+    found.emplace_back(i, partner);
+  }
+  return found;
+}
+
+void print_summary(const Report& report) {
+  for (const auto& [flow, partner] : connections_of(report.linter)) {
+    std::printf("%s\n", partner != lint::kNoFlow ? "connection" : "flow (no other direction known)");
+    print_flow(report.linter, flow);
+    if (partner != lint::kNoFlow) print_flow(report.linter, partner);
   }
 }
 
