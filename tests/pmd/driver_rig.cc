@@ -88,7 +88,7 @@ rte_mbuf* DriverRig::make_mbuf(const Bytes& bytes, rte_mempool* from) {
   rte_mbuf* m = rte_pktmbuf_alloc(from == nullptr ? tx_pool : from);
   if (m == nullptr) return nullptr;
   char* data = rte_pktmbuf_append(m, static_cast<uint16_t>(bytes.size()));
-  if (data != nullptr) memcpy(data, bytes.data(), bytes.size());
+  if (data != nullptr && !bytes.empty()) memcpy(data, bytes.data(), bytes.size());
   return m;
 }
 
