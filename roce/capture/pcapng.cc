@@ -159,7 +159,8 @@ bool CaptureReader::on_statistics(const Block& block) {
 }
 
 Instant CaptureReader::time_of(const Interface& interface, uint64_t ticks) const {
-  const Wide ns = nanoseconds_of(ticks, interface.resolution) + static_cast<Wide>(interface.offset_seconds) * 1'000'000'000;
+  const Wide ns =
+      nanoseconds_of(ticks, interface.resolution) + static_cast<Wide>(interface.offset_seconds) * 1'000'000'000;
   constexpr Wide kMax = std::numeric_limits<int64_t>::max() / 2;
   return {static_cast<int64_t>(std::clamp(ns, -kMax, kMax))};
 }
