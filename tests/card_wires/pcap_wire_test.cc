@@ -11,7 +11,7 @@ namespace {
 class PcapWireTest : public testing::Test {
  protected:
   std::string file(const std::string& name, const std::vector<uint8_t>& bytes) {
-    const std::string path = directory_.path() + "/" + name;
+    std::string path = directory_.path() + "/" + name;
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()), static_cast<long>(bytes.size()));
     return path;
