@@ -392,7 +392,7 @@ std::vector<std::string> Runner::timeline() {
 std::string Runner::report(const Mismatch& mismatch) {
   std::string text = explain(script_.name, script_.lines, mismatch.where, mismatch.text);
   if (round_ != 0)
-    text += format("in round %lld of `repeat` (i = %lld)\n", static_cast<long long>(round_ + 1),
+    text += format("in round %lld of `repeat` (i = %lld)\n", static_cast<long long>(round_) + 1,
                    static_cast<long long>(round_));
   if (!mismatch.rows.empty()) {
     size_t width = 8;

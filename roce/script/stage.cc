@@ -307,8 +307,9 @@ ScriptQp* Stage::qp_of_peer(uint32_t dest_qpn) {
 }
 
 void Stage::collect() {
-  for (auto& [id, qp] : qps_) {
-    qp->cq->drain(~0u, [&](const Completion& completion) { qp->completions.push_back({now(), completion}); });
+  for (auto& entry : qps_) {
+    ScriptQp& qp = *entry.second;
+    qp.cq->drain(~0u, [&](const Completion& completion) { qp.completions.push_back({now(), completion}); });
   }
 }
 
