@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""own_traffic.py UROCE UROCE_LINT: what unmodified programs send over uroce, captured at both ends, breaks no rule."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+SKIP = 77
+PROGRAMS = [
+    ("ibv_rc_pingpong", "-n", "200"),
+    ("ibv_uc_pingpong", "-n", "200"),
+    ("ibv_ud_pingpong", "-n", "200", "-s", "1024"),
+    ("ibv_srq_pingpong", "-n", "200"),
+    ("ib_write_bw", "-n", "500", "-q", "2", "-b"),
+    ("ib_read_bw", "-n", "300", "-q", "2", "-b"),
+    ("ib_send_bw", "-n", "300", "-s", "5000"),
+    ("ib_atomic_bw", "-n", "300"),
+]
+
+
+def start(uroce, wire, capture, command):
+    line = [uroce, "run", "--port", wire, "--pcap", str(capture), "--", *command]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def run_pair(uroce, directory, command):
+    """Gives the two captures, or what went wrong."""
+    wire = f"memif:lint-{os.getpid()}-{command[0]}"
+    captures = [directory / f"{command[0]}-{side}.pcapng" for side in ("server", "client")]
+    server = start(uroce, wire, captures[0], command)
+    client = None
+    try:
+        time.sleep(2)
+        client = start(uroce, wire, captures[1], [*command, "127.0.0.1"])
+        for child in (client, server):
+            output, _ = child.communicate(timeout=60)
+            if child.returncode != 0:
+                return None, output
+    except subprocess.TimeoutExpired:
+        return None, f"{command[0]} did not end"
+    finally:
+        for child in (server, client):
+            if child is not None and child.poll() is None:
+                child.kill()
+                child.wait()
+    return captures, ""
+
+
+def judge(lint, capture):
+    result = subprocess.run([lint, "--json", capture], capture_output=True, text=True, check=False)
+    report = json.loads(result.stdout)
+    for finding in report["findings"][:20]:
+        print(f"{capture.name}:{finding['frame']}: {finding['severity']}: {finding['text']} [{finding['rule']}]")
+    if result.returncode != 0 or report["warnings"] != 0 or report["packets"] < 100:
+        print(f"{capture.name}: exit status {result.returncode}, {report['packets']} packets, {report['warnings']} warnings")
+        return 0, False
+    return report["packets"], True
+
+
+def main():
+    uroce, lint = sys.argv[1:]
+    missing = [command[0] for command in PROGRAMS if shutil.which(command[0]) is None]
+    if missing:
+        print(f"skipped: {', '.join(missing)} not installed")
+        return SKIP
+    packets, fine = 0, True
+    with tempfile.TemporaryDirectory() as name:
+        for command in PROGRAMS:
+            captures, why = run_pair(uroce, pathlib.Path(name), list(command))
+            if captures is None:
+                print(f"{' '.join(command)}: {why}")
+                return 1
+            for capture in captures:
+                count, clean = judge(lint, capture)
+                packets += count
+                fine = fine and clean
+                capture.unlink()
+    print(f"{len(PROGRAMS)} programs, {packets} packets")
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
