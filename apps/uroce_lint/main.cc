@@ -115,7 +115,7 @@ void add_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--findings", options.findings_per_rule, "findings of one rule to show; the others are counted")
       ->capture_default_str();
-  app.add_flag("--lossy", options.lossy, "the capture is known to lack frames: a jump at the sender proves nothing");
+  app.add_flag("--lossy", options.lossy, "the capture is known to lack frames: what that explains becomes a note");
   app.add_flag("--packets", options.packets, "print what was decoded, a JSON object a packet, instead of findings");
   app.add_flag("--rules", options.rules, "list the rules");
   app.footer("Exit status: 0 clean, 1 findings, 2 a capture that cannot be read to its end.");

@@ -20,11 +20,7 @@ constexpr uint32_t kUdpBytes = 8;
 class Dissector {
  public:
   Dissector(const capture::Frame& frame, const capture::NetworkLayer& layer, Packet& out, std::vector<Issue>& issues)
-      : frame_(frame),
-        ip_(layer.bytes.data()),
-        left_(static_cast<uint32_t>(layer.bytes.size())),
-        out_(out),
-        issues_(issues) {
+      : ip_(layer.bytes.data()), left_(static_cast<uint32_t>(layer.bytes.size())), out_(out), issues_(issues) {
     // What was on the wire: the captured bytes may be fewer.
     on_wire_ = left_ + (frame.original_bytes - static_cast<uint32_t>(frame.bytes.size()));
     out_.view.l2 = frame.bytes.data();
@@ -50,7 +46,6 @@ class Dissector {
     return left_ >= ip_header_bytes + kUdpBytes && load_be16(ip_ + ip_header_bytes + 2) == kRoceUdpPort;
   }
 
-  const capture::Frame& frame_;
   const uint8_t* ip_;
   uint32_t left_;     // captured bytes from the IP header on
   uint32_t on_wire_;  // bytes from the IP header on that the wire had

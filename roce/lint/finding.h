@@ -30,12 +30,15 @@ class Findings {
   }
   void add(Rule rule, Severity severity, uint64_t frame, uint32_t flow, std::string text) {
     if (ignored_[static_cast<unsigned>(rule)]) return;
+    if (softened_[static_cast<unsigned>(rule)]) severity = Severity::kNote;
     const uint64_t seen = counts_[static_cast<unsigned>(rule)]++;
     by_severity_[static_cast<unsigned>(severity)]++;
     if (seen < kept_per_rule_) kept_.push_back({rule, severity, frame, flow, std::move(text)});
   }
 
   void ignore(Rule rule) { ignored_[static_cast<unsigned>(rule)] = true; }
+  /// From now on a note, whatever it usually is.
+  void soften(Rule rule) { softened_[static_cast<unsigned>(rule)] = true; }
   /// In the order of frames, after `sort`.
   const std::vector<Finding>& kept() const { return kept_; }
   uint64_t count(Rule rule) const { return counts_[static_cast<unsigned>(rule)]; }
@@ -48,6 +51,7 @@ class Findings {
   std::array<uint64_t, kRuleCount> counts_{};
   std::array<uint64_t, 3> by_severity_{};
   std::array<bool, kRuleCount> ignored_{};
+  std::array<bool, kRuleCount> softened_{};
 };
 
 /// A sentence, as printf makes it.

@@ -30,7 +30,16 @@ bool is_connected(Service service) { return service == Service::kRc || service =
 size_t FlowKeyHash::operator()(const FlowKey& key) const { return mix(key.src, key.dst, key.dest_qp); }
 size_t Linter::PairKeyHash::operator()(const PairKey& key) const { return mix(key.src, key.dst, 1); }
 
-Linter::Linter(const LintOptions& options) : options_(options), findings_(options.findings_per_rule) {}
+Linter::Linter(const LintOptions& options) : options_(options), findings_(options.findings_per_rule) {
+  if (!options.lossy_capture) return;
+  // What a frame that was not captured explains as well.
+  for (const Rule rule :
+       {Rule::kPsnGap, Rule::kCmStartPsn, Rule::kAckUnsent, Rule::kRetransmitStart, Rule::kNakRepeated, Rule::kNakPsn,
+        Rule::kNakUnanswered, Rule::kReadResponseMissing, Rule::kAtomicMissing, Rule::kReadResponseUnasked,
+        Rule::kAtomicResponseUnasked, Rule::kAckForRead, Rule::kMsn}) {
+    findings_.soften(rule);
+  }
+}
 
 uint32_t Linter::find_flow(const Packet& packet) const {
   if (!packet.has_addresses || !packet.has_bth) return kNoFlow;
