@@ -2,7 +2,7 @@
 """Do the packet scripts notice small mistakes? Applies the edits of mutants.txt one by one, each to a copy of its file,
 builds uroce-drill with it, and runs all scripts.
 
-    run_mutants.py [--only WORD] [--first NAME] [--jobs N] [--keep DIR]
+    run_mutants.py [--only EXPRESSION] [--first NAME] [--jobs N] [--keep DIR]
 
 The tree itself is not touched. Only the changed object (for a header: those that include it) is compiled again,
 without optimization. The share that was caught is printed; exit status 1 when it is below 95 %.
@@ -12,6 +12,7 @@ import argparse
 import concurrent.futures
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -156,12 +157,12 @@ def judge(build: Build, mutant: Mutant, files: list, keep: bool):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="asks whether the packet scripts notice small mistakes")
-    parser.add_argument("--only", default="", help="only mutants whose name contains this")
+    parser.add_argument("--only", default="", help="only mutants whose name matches this expression")
     parser.add_argument("--first", default="", help="begin with this one")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=pathlib.Path, help="build here and leave it there")
     arguments = parser.parse_args()
-    mutants = [mutant for mutant in read_mutants(HERE / "mutants.txt") if arguments.only in mutant.name]
+    mutants = [mutant for mutant in read_mutants(HERE / "mutants.txt") if re.search(arguments.only, mutant.name)]
     names = [mutant.name for mutant in mutants]
     if arguments.first:
         mutants = mutants[names.index(arguments.first) :]
