@@ -328,12 +328,16 @@ void Stage::turn() {
 }
 
 bool Stage::step(Instant until) {
-  if (now() >= until) return false;
+  constexpr uint32_t kLateMax = 100'000;
+  if (now() >= until || stuck_) return false;
   const Instant next = engine_.next_timeout();
   port_.now = std::max(now(), std::min(next, until));
   turn();
   // What is due and cannot be done (the port is full) would hold the clock for ever.
-  if (engine_.next_timeout() <= now()) port_.now = std::min(until, port_.full ? until : now() + microseconds(1));
+  if (engine_.next_timeout() <= now()) {
+    port_.now = std::min(until, port_.full ? until : now() + microseconds(1));
+    stuck_ = ++late_steps_ > kLateMax;
+  }
   return true;
 }
 

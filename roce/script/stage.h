@@ -141,6 +141,7 @@ class Stage final : private Observer {
   std::map<uint32_t, SharedReceiveQueue*> srqs_;
   std::map<int64_t, PdId> pds_;
   std::vector<std::string> reasons_;
+  uint32_t late_steps_ = 0;  // with a timer that stayed due
   bool stuck_ = false;
 };
 
