@@ -1,7 +1,6 @@
 """The peer: a virtual machine with the distribution's kernel and rxe, and programs that run in it."""
 
 import base64
-import os
 import re
 import signal
 import socket
@@ -14,8 +13,8 @@ COMMAND_PORT = 7000
 BOOT_TIMEOUT_S = 90
 READY = "guest-ready"
 
-_QEMU = ("qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=128", "-cpu", "max", "-M", "pc", "-smp", "1", "-m", "512",
-         "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-no-reboot")
+_QEMU = ("qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=128", "-cpu", "max", "-M", "pc", "-smp", "1",
+         "-m", "512", "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-no-reboot")
 
 
 class GuestTrouble(Exception):
@@ -83,7 +82,8 @@ class Guest:
     def start(self):
         self._console.write_text("")
         settings = (f"console=ttyS0 quiet panic=-1 mitigations=off uroce.mtu={lab.MTU} "
-                    f"uroce.ipv4={lab.GUEST_IPV4}/24 uroce.ipv6={lab.GUEST_IPV6}/64 uroce.control={lab.GUEST_CONTROL}/24")
+                    f"uroce.ipv4={lab.GUEST_IPV4}/24 uroce.ipv6={lab.GUEST_IPV6}/64 "
+                    f"uroce.control={lab.GUEST_CONTROL}/24")
         command = [*_QEMU, "-kernel", self._kernel, "-initrd", self._initramfs, "-append", settings,
                    "-serial", f"file:{self._console}"]
         # The wire's card first: it becomes eth0.

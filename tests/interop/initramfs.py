@@ -17,10 +17,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 PINGPONGS = tuple(f"ibv_{kind}_pingpong" for kind in ("rc", "uc", "ud", "srq"))
 PERFTESTS = tuple(f"ib_{what}_{how}" for what in ("write", "read", "send", "atomic") for how in ("bw", "lat"))
 NEEDED = ("ip", "rdma", "nft", "ibv_devinfo", *PINGPONGS, *PERFTESTS)
-APPLETS = ("base64", "cat", "dmesg", "grep", "head", "insmod", "ls", "mkdir", "mount", "nc", "ps", "rm", "setsid", "sleep",
-           "tail", "uname")
-MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "crc32-pclmul", "crc32c_generic", "ib_uverbs", "rdma_ucm", "rdma_rxe",
-           "nf_tables", "nft_numgen")
+APPLETS = ("base64", "cat", "dmesg", "grep", "head", "insmod", "ls", "mkdir", "mount", "nc", "ps", "rm", "setsid",
+           "sleep", "tail", "uname")
+MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "crc32-pclmul", "crc32c_generic", "ib_uverbs", "rdma_ucm",
+           "rdma_rxe", "nf_tables", "nft_numgen")
 ETC = {
     "etc/passwd": "root:x:0:0:root:/:/bin/sh\n",
     "etc/group": "root:x:0:\n",

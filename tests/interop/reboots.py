@@ -86,7 +86,8 @@ def _we_are_killed(we_are, program, *options):
     return body
 
 
-# Programs that always have something outstanding: who only waits for the peer's next message cannot know that it is gone.
+# Programs that always have something outstanding: who only waits for the peer's next message cannot know that it is
+# gone.
 SCENARIOS = (
     Scenario("peer_loses_power.write_bw.client", _peer_loses_power("client", "ib_write_bw", *ENDLESS), short=True),
     Scenario("peer_loses_power.read_bw.client", _peer_loses_power("client", "ib_read_bw", *ENDLESS)),

@@ -4,8 +4,8 @@ import dataclasses
 
 PINGPONG_ITERATIONS = 200
 PERFTEST_ITERATIONS = 100
-# Not all READs at once: a retry asks for all of them again, rxe answers every one of them in full and one after the other,
-# and a peer that is emulated on a busy machine is not done with that before our retries are over.
+# Not all READs at once: a retry asks for all of them again, rxe answers every one of them in full and one after the
+# other, and a peer that is emulated on a busy machine is not done with that before our retries are over.
 FEW_READS = ("-o", "4")
 DEFAULT_SIZE = {"write_bw": 65536, "read_bw": 65536, "send_bw": 65536, "atomic_bw": 8,
                 "write_lat": 2, "read_lat": 2, "send_lat": 2, "atomic_lat": 8}
@@ -68,9 +68,9 @@ def _datas():
     for mtu in (256, 512, 1024, 2048, 4096):
         yield _data(f"_mtu{mtu}", mtu, 2, short=mtu == 1024)
     yield _data("_ipv6", 4096, 2, gid="ipv6")
-    for title, (lost_in, lost_out) in {"in": (2, 0), "out": (0, 2), "both": (2, 2), "heavy": (6, 6)}.items():
-        loss = {way: _some(percent) for way, percent in (("loss_in", lost_in), ("loss_out", lost_out)) if percent}
-        yield _data(f"_loss_{title}", 1024, 1 if title == "heavy" else 2, short=title == "both", **loss)
+    for title, percents in _LOSSES.items():
+        loss = {way: _some(percent) for way, percent in zip(("loss_in", "loss_out"), percents) if percent}
+        yield _data(f"_{title}", 1024, 1 if title == "loss_heavy" else 2, short=title == "loss_both", **loss)
 
 
 def _perftests():
@@ -113,7 +113,8 @@ def _some(percent):
 
 
 # What is lost must be sent again: reliable connections only. The programs ask for seven retries of 67 ms.
-_LOSSES = {"loss_in": (2, 0), "loss_out": (0, 2), "loss_both": (2, 2), "loss_heavy": (6, 6)}  # in, out: percent of the data
+# In and out, percent of the data.
+_LOSSES = {"loss_in": (2, 0), "loss_out": (0, 2), "loss_both": (2, 2), "loss_heavy": (6, 6)}
 
 
 def _lossy_pingpongs(title, percents):

@@ -9,7 +9,7 @@ import time
 
 import lab
 from children import wait_for_listener
-from guest import Loss
+from guest import GuestTrouble, Loss
 from outputs import check_latency, check_pingpong, check_sizes, rows as result_rows, trouble
 from telemetry import Counters
 
@@ -119,8 +119,8 @@ def _judge_result(row, text):
 
 def _judge(row, ours, theirs):
     client = ours if row.we_are == "client" else theirs
-    problems = [f"{program.name}: exit code {program.exit_code}" for program in (ours, theirs) if program.exit_code != 0]
-    problems += [f"{program.name}: {text}" for program in (ours, theirs) for text in trouble(program.output())]
+    problems = [f"{end.name}: exit code {end.exit_code}" for end in (ours, theirs) if end.exit_code != 0]
+    problems += [f"{end.name}: {text}" for end in (ours, theirs) for text in trouble(end.output())]
     return problems + _judge_result(row, client.output())
 
 
@@ -155,7 +155,7 @@ def attempt_on(bench, name):
     attempt = Attempt(bench, name)
     try:
         yield attempt
-    except Failure:
+    except (Failure, GuestTrouble):
         report = attempt.report()  # before its programs are ended: they shall be seen as they were
         attempt.stop()
         print(report)
