@@ -1,6 +1,7 @@
 #include "lint/linter.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace uroce::lint {
@@ -8,7 +9,8 @@ namespace {
 
 constexpr size_t kMaxPkeys = 8;
 constexpr unsigned kMixedIsANewQp = 3;
-constexpr size_t kMaxCandidates = 4096;
+constexpr uint64_t kSearchStepsPerFrame = 256;
+constexpr uint32_t kEagerSearches = 64;  // for a partner; later ones are rare, so that a flow without one costs nothing
 
 size_t mix(const IpAddress& src, const IpAddress& dst, uint64_t number) {
   uint64_t a[2];
@@ -96,6 +98,7 @@ void Linter::count(Flow& flow, const Packet& packet) {
 
 void Linter::on_frame(const capture::Frame& frame) {
   totals_.frames++;
+  search_credit_ += kSearchStepsPerFrame;
   newest_ = dissect(frame, packet_, issues_);
   switch (newest_) {
     case Dissection::kOther:
@@ -233,7 +236,8 @@ void Linter::pair(uint32_t request_flow, uint32_t response_flow) {
 /// Whose requests does this answer? Only when there is exactly one flow that waits for such an answer.
 uint32_t Linter::find_partner(const Flow& responses, const Packet& packet) {
   const auto candidates = unpaired_.find({responses.key.dst, responses.key.src});
-  if (candidates == unpaired_.end() || candidates->second.size() > kMaxCandidates) return kNoFlow;
+  if (candidates == unpaired_.end() || candidates->second.size() > search_credit_) return kNoFlow;
+  search_credit_ -= candidates->second.size();
   uint32_t found = kNoFlow;
   for (const uint32_t index : candidates->second) {
     if (!flows_[index].channel->could_answer(packet)) continue;
@@ -245,6 +249,8 @@ uint32_t Linter::find_partner(const Flow& responses, const Packet& packet) {
 
 void Linter::on_response(uint32_t index, const Packet& packet) {
   if (flows_[index].partner == kNoFlow) {
+    const uint32_t searches = flows_[index].partner_searches++;
+    if (searches >= kEagerSearches && !std::has_single_bit(searches)) return;
     const uint32_t partner = find_partner(flows_[index], packet);
     if (partner == kNoFlow) return;
     pair(partner, index);

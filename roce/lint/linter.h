@@ -27,7 +27,7 @@ namespace uroce::lint {
 
 struct LintOptions {
   uint32_t findings_per_rule = 1000;  // kept; the others are counted
-  uint32_t max_flows = 1u << 20;      // packets of further ones are judged alone
+  uint32_t max_flows = 1u << 18;      // packets of further ones are judged alone
   bool lossy_capture = false;         // the capture is known to lack frames
 };
 
@@ -73,6 +73,7 @@ struct Flow {
   bool port_changed = false;
   uint64_t marks_since_cnp = 0;
   unsigned mixed_in_a_row = 0;
+  uint32_t partner_searches = 0;
 };
 
 struct Totals {
@@ -134,6 +135,7 @@ class Linter {
   std::deque<Flow> flows_;
   std::unordered_map<FlowKey, uint32_t, FlowKeyHash> current_;
   std::unordered_map<PairKey, std::vector<uint32_t>, PairKeyHash> unpaired_;  // flows with requests
+  uint64_t search_credit_ = 400'000'000;  // looking for partners takes no more than a few steps a frame
   CmTracker cm_;
   Packet packet_;
   Dissection newest_ = Dissection::kOther;
