@@ -31,11 +31,13 @@ size_t InlineCard::bar_bytes() const { return card_.config().bar_bytes; }
 
 uint32_t InlineCard::read32(uint32_t offset) {
   const std::lock_guard lock(mutex_);
+  card_.set_time(now_ns());
   return card_.read32(offset);
 }
 
 void InlineCard::write32(uint32_t offset, uint32_t value) {
   const std::lock_guard lock(mutex_);
+  card_.set_time(now_ns());
   card_.write32(offset, value);
 }
 

@@ -31,7 +31,8 @@ constexpr uint64_t kChecksumFlags = RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_L4_MA
 constexpr uint64_t kWorkFlags = kChecksumFlags | RTE_MBUF_F_TX_IEEE1588_TMST;
 constexpr uint64_t kKnownFlags = kWorkFlags | RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6;
 
-constexpr uint32_t kChecksumStartMax = 255;
+// A descriptor has eight bits for it, of which the card's engine keeps seven (tx_engine.v).
+constexpr uint32_t kChecksumStartMax = 127;
 
 void count(TxQueue& queue, TxCounter counter, uint64_t n = 1) { queue.counters.now[counter] += n; }
 

@@ -20,7 +20,8 @@ struct Descriptor {
 };
 static_assert(sizeof(Descriptor) == 16 && offsetof(Descriptor, bytes) == 4 && offsetof(Descriptor, address) == 8);
 
-/// Asks the card to store the inverted ones-complement sum of bytes `start` to the end at `start + offset`.
+/// Asks the card to store the inverted ones-complement sum of bytes `start` to the end at `start + offset`. The engine
+/// keeps seven bits of `start` (tx_engine.v): 127 is the largest that works.
 constexpr uint16_t tx_checksum_command(unsigned start, unsigned offset) {
   return static_cast<uint16_t>(0x8000u | (offset & 0x7f) << 8 | (start & 0xff));
 }

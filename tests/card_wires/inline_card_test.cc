@@ -61,6 +61,19 @@ TEST(InlineCard, NothingMovesUntilRun) {
   EXPECT_EQ(wait_for_frame(*card, host), numbered_frame(1, 100));
 }
 
+TEST(InlineCard, ItsClockGoesOnWhileNobodyRunsIt) {
+  const auto card = card_with("none");
+  uint32_t clock = 0;  // the block list leads to it
+  while (card->read32(clock) != 0xc080) clock = card->read32(clock + 8);
+  const auto now_ns = [&] {
+    (void)card->read32(clock + 0x30);  // takes a snapshot
+    return card->read32(clock + 0x34) + uint64_t{card->read32(clock + 0x38)} * 1'000'000'000;
+  };
+  const uint64_t before = now_ns();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  EXPECT_GE(now_ns() - before, 2'000'000u);
+}
+
 TEST(InlineCard, OneRunMovesAboutOneBurst) {
   const auto card = card_with("loop");
   TestHost host(*card);

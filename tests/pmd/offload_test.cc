@@ -164,6 +164,26 @@ TEST_F(Offload, MakesChecksumsOfSentPackets) {
   EXPECT_EQ(xstat("tx_software_sums"), 0u);
 }
 
+// The card's engine keeps seven bits of where a sum starts, though the descriptor has eight (tx_engine.v).
+TEST_F(Offload, ASumThatStartsBeyondSevenBitsIsMadeInSoftware) {
+  attach_and_start({.tx_offloads = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM});
+  Bytes whole = make_udp(300);
+  constexpr uint16_t kOuter = 100;  // headers in front of the packet's own
+  whole.insert(whole.begin() + 14, kOuter, uint8_t{0x11});
+  Bytes without = whole;
+  without[24 + kOuter] = without[25 + kOuter] = without[40 + kOuter] = without[41 + kOuter] = 0xee;
+  rte_mbuf* m = make_mbuf(without);
+  m->l2_len = 14 + kOuter;
+  m->l3_len = 20;
+  m->ol_flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM;
+  ASSERT_EQ(rte_eth_tx_prepare(port, 0, &m, 1), 1u);
+  ASSERT_EQ(send(m), 1u);
+  const std::vector<Bytes> received = receive(1);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0], whole);
+  EXPECT_EQ(xstat("tx_software_sums"), 1u);
+}
+
 TEST_F(Offload, ChecksumFlagsThatDoNotFitThePacket) {
   attach_and_start({.tx_offloads = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM});
   for (const unsigned l3 : {0u, 16u, 60u, 500u}) {
