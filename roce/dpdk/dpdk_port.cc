@@ -49,7 +49,9 @@ bool DpdkPort::make_pool(std::string& error) {
   rte_eth_dev_info_get(options_.port_id, &info);
   // Whole frames in one piece; a port that cannot have larger buffers than this (AF_XDP) gets small ones.
   const uint32_t room = options_.frame_bytes <= 1700 ? 2048 : (options_.frame_bytes + 511) / 512 * 512;
-  const bool long_rings = info.default_rxportconf.ring_size + info.default_txportconf.ring_size > 1024;
+  // A driver that states no limits takes its own number of descriptors, whatever it is asked for.
+  const bool own_rings = info.rx_desc_lim.nb_max == UINT16_MAX;
+  const bool long_rings = own_rings && info.default_rxportconf.ring_size + info.default_txportconf.ring_size > 1024;
   const unsigned mbufs = long_rings ? kPoolMbufsLongRings : kPoolMbufs;
   // Without hugepages DPDK keeps a buffer from crossing a page, which only DMA needs; net_af_xdp even relies on buffers
   // that lie one behind the other.
