@@ -119,6 +119,8 @@ void Channel::store(const Packet& packet, bool is_new) {
   }
   Sent sent = describe(packet, previous);
   sent.repeated = !is_new && log_.find(psn) != nullptr;
+  sent.over_gap =
+      std::any_of(gaps_.begin(), gaps_.end(), [psn](const Gap& gap) { return distance(gap.begin, psn) > 0; });
   if (previous != nullptr) check_sequence(packet, *previous);
   log_.put(sent, acked_);
   check_lengths(packet, sent);

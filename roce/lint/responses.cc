@@ -177,7 +177,9 @@ void Channel::on_sequence_nak(const Packet& packet, const Aeth& aeth) {
                           static_cast<unsigned long long>(rnr_.frame), val(rnr_.psn)));
   }
   const Sent* const sent = log_.find(psn);
-  if (!tip_span_unknown_ && sent != nullptr && distance(sent->end(), next_) <= 0) {
+  // What was dropped over a gap is still missing after the gap has closed.
+  const bool dropped = sent != nullptr && sent->over_gap;
+  if (!tip_span_unknown_ && sent != nullptr && !dropped && distance(sent->end(), next_) <= 0) {
     add_response(
         Rule::kNakPsn, packet.frame,
         sentence("NAK for PSN %u, and no later PSN was sent; expected none: nothing can be out of sequence", val(psn)));

@@ -24,6 +24,7 @@ struct Sent {
   bool has_crc = false;
   bool message_known = false;
   bool repeated = false;  // seen more than once
+  bool over_gap = false;  // came while an earlier one was missing: its receiver has dropped it
 
   bool is_set() const { return psn != kNone; }
   Psn end() const { return Psn(psn) + span; }
