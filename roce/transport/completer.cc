@@ -154,12 +154,24 @@ void Requester::retry(Cause when_exhausted, Instant now) {
 bool Requester::reach_response(Psn psn, Instant now) {
   if (!outstanding(psn)) {
     context_.counters().rx_drop_ghost_ack++;
+    on_other_response(psn, now);
     return false;
   }
   acknowledge(psn, now);
   if (una_ == psn) return true;
   implied_nak(now);
+  on_other_response(psn, now);
   return false;
+}
+
+/// Responses to what was asked before a loss may go on for longer than the ACK timer. A peer that sends them is not
+/// gone: the timer starts again, but only for what was not heard since the last retry, so that a peer cannot put off
+/// the end.
+void Requester::on_other_response(Psn psn, Instant now) {
+  if (deadline_ == Instant::never() || !psn.before(high_psn_) || (heard_ && !heard_until_.before(psn))) return;
+  heard_ = true;
+  heard_until_ = psn;
+  deadline_ = now + answer_time();
 }
 
 void Requester::on_read_response(const PacketView& packet, Instant now) {

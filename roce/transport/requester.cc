@@ -158,6 +158,7 @@ void Requester::rewind() {
   next_psn_ = una_;
   rd_atomic_in_flight_ = 0;
   unrequested_ = 0;
+  heard_ = false;
   local_error_ = Cause::kNone;  // met again when the cursor comes there
 }
 

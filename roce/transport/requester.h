@@ -65,6 +65,7 @@ class Requester {
   void on_nak(NakCode code, Psn psn, Instant now);
   void on_rnr_nak(uint8_t timer, Psn psn, Instant now);
   void on_read_response(const PacketView& packet, Instant now);
+  void on_other_response(Psn psn, Instant now);
   void on_atomic_response(const PacketView& packet, Instant now);
   bool reach_response(Psn psn, Instant now);
   bool acknowledge(Psn upto, Instant now);
@@ -94,6 +95,8 @@ class Requester {
   Instant rnr_until_ = Instant::never();
   bool rnr_wait_ = false;
   bool implied_nak_ = false;  // this gap was already asked for again
+  bool heard_ = false;        // since the last retry, responses that were not the one waited for, up to:
+  Psn heard_until_;
   uint8_t retry_left_ = 0;
   uint8_t rnr_left_ = 0;
   Cause local_error_ = Cause::kNone;  // at the cursor; reported when everything before it has completed
