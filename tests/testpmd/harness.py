@@ -65,7 +65,7 @@ class Testpmd:
     def __init__(self, bench, cards, *options, more=(), memory_mb=512, cores="0,1"):
         self._output = b""
         # Its answers go to a pipe: line by line, please, as to a terminal.
-        line = ["stdbuf", "-oL", "dpdk-testpmd", "-l", cores, "--no-huge", "-m", str(memory_mb), "--no-pci", "--no-telemetry", "--no-shconf",
+        line = ["stdbuf", "-oL", "dpdk-testpmd", "--lcores" if "@" in cores else "-l", cores, "--no-huge", "-m", str(memory_mb), "--no-pci", "--no-telemetry", "--no-shconf",
                 f"--file-prefix={bench.wire}-{len(bench.running)}", "-d", str(bench.plugin)]
         line += [f"--vdev={device}" for device in more]
         line += [f"--vdev=net_mqnic{number},{arguments}" for number, arguments in enumerate(cards)]

@@ -71,6 +71,33 @@ def mac(bench):
 
 
 @test
+def several_ports(bench):
+    """Two interfaces with two ports each: four ethdevs of one card, with plugs and a cable between them."""
+    cables = f"wire=loop,wire=loop,wire=shm:{bench.wire},wire=shm:{bench.wire}"
+    testpmd = Testpmd(bench, [f"card=inline,interfaces=2,ports=2,{cables}"])
+    names = re.findall(r"net_mqnic0\S*", testpmd("show port summary all"))
+    expect(names == ["net_mqnic0", "net_mqnic0_if0_port1", "net_mqnic0_if1_port0", "net_mqnic0_if1_port1"], f"ports are {names}")
+    testpmd("start tx_first")
+    for port in range(4):
+        testpmd.wait_for(f"frames at port {port}", lambda port=port: testpmd.stats(port)["RX-packets"] > 2000)
+    testpmd.close_without_leak()
+
+
+@test
+def two_cores(bench):
+    """Two cores poll the queues of the same two cards."""
+    card = f"card=inline,wire=shm:{bench.wire}"
+    testpmd = Testpmd(bench, [card, card], "--rxq=2", "--txq=2", "--rss-udp", "--nb-cores=2", "--txonly-multi-flow", cores="0@0,1@0,2@1")
+    circulate(testpmd)
+    testpmd("stop")
+    testpmd("set fwd txonly")
+    testpmd("clear port xstats all")
+    testpmd("start")
+    testpmd.wait_for("sent frames", lambda: testpmd.stats(0)["TX-packets"] > 5000)
+    testpmd.close_without_leak()
+
+
+@test
 def rxonly_and_txonly(bench):
     card = f"card=inline,wire=shm:{bench.wire}"
     receiver = Testpmd(bench, [card], cores="0,1")
