@@ -169,15 +169,17 @@ def _on_cards(cases):
             yield dataclasses.replace(case, name=case.name + "_card", wire="card", suite=suite)
 
 
-def _on_served_cards():
+def _on_other_cards():
     more = {"wire": "card_server", "suite": "card", "timeout_s": 60}
     # The addresses follow from the cards' MAC addresses: GID 0. Each process has a card in another process to talk to.
     yield pingpong("rc", "_card_server", "-g", "0", "-c", **more)
     yield pingpong("ud", "_card_server", "-g", "0", **more)
     yield perftest("ib_write_bw", "_card_server", "-x", "0", "-n", "1000", **more)
     yield perftest("ib_send_lat", "_card_server", "-x", "0", "-n", "200", **more)
+    yield pingpong("rc", "_card_tap", "-g", "1", "-c", wire="card_tap", suite="card")
+    yield perftest("ib_write_bw", "_card_tap", "-n", "500", wire="card_tap", suite="card")
 
 
 def all_cases():
     cases = [*_pingpongs(), *_perftests(), *_addressed(), *_other_ports()]
-    return [*cases, *_on_cards(cases), *_on_served_cards()]
+    return [*cases, *_on_cards(cases), *_on_other_cards()]

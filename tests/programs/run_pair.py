@@ -40,7 +40,7 @@ def run_refused(case, session):
 
 
 def run_options(case, side):
-    address = case.address or ("10.79.0.{host}/24" if case.wire == "tap" else "")
+    address = case.address or ("10.79.0.{host}/24" if case.wire.endswith("tap") else "")
     return ["--addr", address.format(host=side + 1)] if address else []
 
 

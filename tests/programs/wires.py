@@ -204,6 +204,13 @@ class CardServerWire(MemifWire):
         return f"net_mqnic0,card=vfio-user,socket={self._socket(side)}"
 
 
+class CardTapWire(TapWire):
+    """Two models of the card whose cables are TAP interfaces, joined by a bridge."""
+
+    def port(self, side):
+        return f"net_mqnic{side},card=inline,wire=tap:tap{side}"
+
+
 def find_built(path):
     """A file of the build directory that the launcher under test is in."""
     return str(build_directory / path)
@@ -211,4 +218,4 @@ def find_built(path):
 
 build_directory = pathlib.Path()  # set by who runs the tests
 
-WIRES = {"card": CardWire, "card_server": CardServerWire, "memif": MemifWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}
+WIRES = {"card": CardWire, "card_server": CardServerWire, "card_tap": CardTapWire, "memif": MemifWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}
