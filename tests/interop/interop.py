@@ -117,9 +117,21 @@ def run_all(arguments, kernel, archive, captures):
               f"{'linted' if bench.lint else 'not linted (no uroce-lint built)'}", flush=True)
         if arguments.in_guest:
             return in_guest(guest, arguments.in_guest)
-        results = [run_one(test, bench) for test in chosen(arguments)]
-    print(f"{results.count(True)} passed, {results.count(False)} failed, {time.monotonic() - begun:.0f} s")
-    return 0 if results and all(results) else 1
+        tests = list(chosen(arguments))
+        failed = [test for test in tests if not run_one(test, bench)]
+        late = second_try(failed, bench)
+    print(f"{len(tests) - len(failed) + late} passed, {late} of them at the second try, {len(failed) - late} failed, "
+          f"{time.monotonic() - begun:.0f} s")
+    return 0 if tests and len(failed) == late else 1
+
+
+def second_try(failed, bench):
+    """An emulated peer on a busy machine falls silent now and then, with nothing of ours that it waits for. Up to two rows
+    get another chance, with a fresh guest and in plain sight. How many passed then."""
+    if not 0 < len(failed) <= 2:
+        return 0
+    print("once more:", flush=True)
+    return sum(run_one(test, bench) for test in failed)
 
 
 def guarded(arguments, kernel, archive, captures):
