@@ -48,7 +48,7 @@ def tests():
 def chosen(arguments):
     if arguments.like:
         return [test for test in tests() if any(text in test[0] for text in arguments.like)]
-    return [test for test in tests() if test[1] or arguments.set == "full"]
+    return [test for test in tests() if arguments.set == "full" or test[1] == (arguments.set == "short")]
 
 
 def own_programs(uroce):
@@ -147,7 +147,7 @@ def parse_arguments():
     parser.add_argument("--uroce", type=pathlib.Path, default=pathlib.Path("build/apps/uroce"))
     parser.add_argument("--work", type=pathlib.Path, help="for the guest's files and the captures of failures "
                         "(default: interop in the build directory)")
-    parser.add_argument("--set", choices=("short", "full"), default="short")
+    parser.add_argument("--set", choices=("short", "rest", "full"), default="short", help="rest: what is not in short")
     parser.add_argument("--like", nargs="+", metavar="TEXT")
     parser.add_argument("--keep", action="store_true", help="also the captures of what passed")
     parser.add_argument("--in-guest", metavar="COMMAND", help="only boots and runs this shell command in the guest")
