@@ -1,0 +1,24 @@
+// Our answers beside the recorded ones: which belong together, and which may be missing on one side.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "replay/learn.h"
+#include "replay/replay.h"
+
+namespace uroce::replay {
+
+struct OurAnswer {
+  Bytes bytes;
+  PacketView view;
+  size_t cause = 0;  // index of the request, in the conversation's packets
+  bool duplicate = false;
+  bool refused_send = false;
+  std::vector<std::string> reasons;
+};
+
+/// Appends differences, and counts pairs and freedoms.
+void align(const Conversation& conversation, const std::vector<OurAnswer>& ours, RoleResult& result);
+
+}  // namespace uroce::replay
