@@ -59,7 +59,9 @@ class Aligner {
 bool Aligner::correspond(size_t i, size_t j) const {
   const PacketView& a = theirs(i).view;
   const PacketView& b = ours_[j].view;
-  if (a.bth.opcode != b.bth.opcode || a.bth.psn != b.bth.psn || recorded_[i] < ours_[j].cause) return false;
+  if (a.bth.psn != b.bth.psn || recorded_[i] < ours_[j].cause) return false;
+  const bool reads = a.info->operation == Operation::kReadResponse && a.info->operation == b.info->operation;
+  if (a.bth.opcode != b.bth.opcode) return reads && ours_[j].duplicate;
   return !a.info->has(kHasAeth) || aeth_kind(a.aeth().syndrome) == aeth_kind(b.aeth().syndrome);
 }
 
@@ -92,9 +94,16 @@ std::optional<Freedom> Aligner::may_lack_theirs(size_t i, size_t j) const {
   const PacketView& view = theirs(i).view;
   if (!theirs(i).usable()) return std::nullopt;
   if (is_plain_ack(view)) {
-    for (size_t k = 0; k < ours_.size() && ours_[k].cause < recorded_[i]; k++) {
-      if (distance(view.bth.psn, acknowledged_by(ours_[k].view)) >= 0) return Freedom::kAckCoalescing;
+    bool covered = false;
+    for (size_t k = ours_.size(); k-- > 0;) {
+      const PacketView& mine = ours_[k].view;
+      if (ours_[k].cause > recorded_[i] || !mine.info->has(kHasAeth)) continue;
+      covered |= distance(view.bth.psn, acknowledged_by(mine)) >= 0;
+      // One more ACK still says what ours said for that PSN.
+      if (mine.bth.psn != view.bth.psn || is_nak(mine)) continue;
+      return mine.aeth().msn == view.aeth().msn ? std::optional(Freedom::kAckCoalescing) : std::nullopt;
     }
+    if (covered) return Freedom::kAckCoalescing;
   }
   if (is_sequence_nak(view)) {
     for (size_t k = j; k-- > 0;) {

@@ -64,6 +64,8 @@ void Comparison::bth() {
   const Bth& b = ours_.bth;
   const bool request = context_.role == Role::kRequester;
   row("opcode", opcode_name(a.opcode), opcode_name(b.opcode), "the opcode says what the packet is and where it stands");
+  const bool reads = theirs_.info->operation == Operation::kReadResponse && ours_.info->operation == theirs_.info->operation;
+  if (context_.duplicate && reads) forgive(Freedom::kReadAgainShape);
   number("psn", a.psn.value(), b.psn.value(),
          request ? "requests count up; a READ takes as many as its response" : "an answer has its request's PSN");
   number("dest_qp", a.dest_qp, b.dest_qp, "the peer's QP");
@@ -141,10 +143,8 @@ std::vector<Row> Comparison::run() {
   row("src_ip", to_string(theirs_.src_ip), to_string(ours_.src_ip), "the QP's own address");
   row("dst_ip", to_string(theirs_.dst_ip), to_string(ours_.dst_ip), "the peer's address");
   bth();
-  if (theirs_.bth.opcode == ours_.bth.opcode) {
-    extensions();
-    payload();
-  }
+  if (theirs_.bth.opcode == ours_.bth.opcode) extensions();
+  if (theirs_.info->operation == ours_.info->operation) payload();
   row("icrc", recorded_.icrc_right ? "right" : "wrong", icrc_matches(ours_) ? "right" : "wrong",
       "the iCRC is that of the packet's own bytes");
   return std::move(rows_);

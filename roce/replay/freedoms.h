@@ -22,8 +22,9 @@ enum class Freedom : uint8_t {
   kNakAfterRnr,
   kLongSendNak,
   kDuplicateMsn,
+  kReadAgainShape,
 };
-inline constexpr unsigned kFreedomCount = static_cast<unsigned>(Freedom::kDuplicateMsn) + 1;
+inline constexpr unsigned kFreedomCount = static_cast<unsigned>(Freedom::kReadAgainShape) + 1;
 
 struct FreedomInfo {
   Freedom freedom;

@@ -55,6 +55,7 @@ class Sorter {
   void sort(const capture::Frame& frame);
   void add(uint32_t flow, Recorded recorded, bool cut);
   uint32_t flow_of(const lint::FlowKey& key, uint64_t frame) const;
+  uint32_t partner_of(uint32_t flow, uint64_t frame) const;
   size_t conversation_of(uint32_t flow, const Recorded& recorded);
   void learn_mtu();
   void join_directions();
@@ -63,6 +64,7 @@ class Sorter {
   Recording& recording_;
   lint::Linter linter_;
   std::unordered_map<lint::FlowKey, std::vector<uint32_t>, lint::FlowKeyHash> flows_;
+  std::unordered_map<uint32_t, std::vector<uint32_t>> asked_by_;  // of a flow with answers: those that it answers
   std::map<std::tuple<uint32_t, uint32_t>, size_t> index_;  // request flow and UD source QP
 };
 
@@ -75,7 +77,23 @@ void Sorter::judge() {
     recording_.error =
         format("byte %llu: ", static_cast<unsigned long long>(reader.error()->offset)) + reader.error()->text;
   }
-  for (uint32_t i = 0; i < linter_.flows().size(); i++) flows_[linter_.flows()[i].key].push_back(i);
+  for (uint32_t i = 0; i < linter_.flows().size(); i++) {
+    const lint::Flow& flow = linter_.flows()[i];
+    flows_[flow.key].push_back(i);
+    if (flow.partner != lint::kNoFlow) asked_by_[flow.partner].push_back(i);
+  }
+}
+
+/// The flow that this one answers. A QP number that began another life may have left its partner behind.
+uint32_t Sorter::partner_of(uint32_t flow, uint64_t frame) const {
+  const uint32_t known = linter_.flows()[flow].partner;
+  const auto found = asked_by_.find(flow);
+  if (known != lint::kNoFlow || found == asked_by_.end()) return known;
+  uint32_t last = found->second.front();
+  for (const uint32_t asker : found->second) {
+    if (linter_.flows()[asker].statistics.first_frame <= frame) last = asker;
+  }
+  return last;
 }
 
 /// The life of the QP number that the frame falls into; for one in front of all, the first.
@@ -111,7 +129,7 @@ size_t Sorter::conversation_of(uint32_t index, const Recorded& recorded) {
 
 void Sorter::add(uint32_t flow, Recorded recorded, bool cut) {
   if (recorded.response) {
-    const uint32_t partner = linter_.flows()[flow].partner;
+    const uint32_t partner = partner_of(flow, recorded.frame);
     // Without a question the answer belongs to nobody.
     if (partner == lint::kNoFlow || !index_.contains({partner, 0})) {
       recording_.homeless++;

@@ -29,7 +29,7 @@ struct Recorded {
 
   Psn psn() const { return view.bth.psn; }
   const OpcodeInfo& info() const { return *view.info; }
-  bool usable() const { return parsed && icrc_right; }
+  bool usable() const { return parsed && icrc_right && (view.bth.pkey & 0x7FFF) == (kDefaultPkey & 0x7FFF); }
 };
 
 struct Conversation {
