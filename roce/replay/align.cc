@@ -1,6 +1,7 @@
 #include "replay/align.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "replay/text.h"
 
@@ -25,10 +26,18 @@ bool is_sequence_nak(const PacketView& view) {
 /// The PSN up to which everything is acknowledged.
 Psn acknowledged_by(const PacketView& view) { return is_nak(view) ? view.bth.psn - 1 : view.bth.psn; }
 
+/// An answer's BTH says nothing beyond opcode, QP and PSN.
+bool has_plain_header(const PacketView& view) {
+  const Bth& bth = view.bth;
+  return !bth.solicited && !bth.ack_req && bth.pad_count == 0 && bth.tver == 0 && bth.resv7 == 0 &&
+         bth.pkey == kDefaultPkey;
+}
+
 class Aligner {
  public:
-  Aligner(const Conversation& conversation, const std::vector<OurAnswer>& ours, RoleResult& result)
-      : packets_(conversation.packets), conversation_(conversation), ours_(ours), result_(result) {
+  Aligner(const Conversation& conversation, const std::vector<OurAnswer>& ours, const Progress& progress,
+          RoleResult& result)
+      : packets_(conversation.packets), ours_(ours), progress_(progress), result_(result) {
     for (size_t i = 0; i < packets_.size(); i++) {
       if (packets_[i].response && packets_[i].parsed) recorded_.push_back(i);
     }
@@ -48,8 +57,8 @@ class Aligner {
   void report_theirs();
 
   const std::vector<Recorded>& packets_;
-  const Conversation& conversation_;
   const std::vector<OurAnswer>& ours_;
+  const Progress& progress_;
   RoleResult& result_;
   std::vector<size_t> recorded_;  // indices of answers
   size_t i_ = 0;                  // into recorded_
@@ -92,24 +101,22 @@ std::optional<Freedom> Aligner::may_lack_ours(size_t j) const {
 /// Why ours may lack this recorded answer. `j`: ours in front of `j` are paired or let go.
 std::optional<Freedom> Aligner::may_lack_theirs(size_t i, size_t j) const {
   const PacketView& view = theirs(i).view;
-  if (!theirs(i).usable()) return std::nullopt;
+  if (!theirs(i).usable() || !has_plain_header(view)) return std::nullopt;
   if (is_plain_ack(view)) {
-    bool covered = false;
+    // One ACK more still says what is true.
+    const auto known = progress_.find(view.bth.psn.value());
+    if (known == progress_.end() || known->second != view.aeth().msn) return std::nullopt;
     for (size_t k = ours_.size(); k-- > 0;) {
-      const PacketView& mine = ours_[k].view;
-      if (ours_[k].cause > recorded_[i] || !mine.info->has(kHasAeth)) continue;
-      covered |= distance(view.bth.psn, acknowledged_by(mine)) >= 0;
-      // One more ACK still says what ours said for that PSN.
-      if (mine.bth.psn != view.bth.psn || is_nak(mine)) continue;
-      return mine.aeth().msn == view.aeth().msn ? std::optional(Freedom::kAckCoalescing) : std::nullopt;
+      if (ours_[k].cause > recorded_[i]) continue;
+      if (distance(view.bth.psn, acknowledged_by(ours_[k].view)) >= 0) return Freedom::kAckCoalescing;
     }
-    if (covered) return Freedom::kAckCoalescing;
   }
   if (is_sequence_nak(view)) {
     for (size_t k = j; k-- > 0;) {
       const PacketView& before = ours_[k].view;
       if (!is_nak(before)) break;
-      if (aeth_kind(before.aeth().syndrome) == AethKind::kRnrNak && before.bth.psn == view.bth.psn) {
+      if (aeth_kind(before.aeth().syndrome) == AethKind::kRnrNak && before.bth.psn == view.bth.psn &&
+          before.aeth().msn == view.aeth().msn) {
         return Freedom::kNakAfterRnr;
       }
     }
@@ -192,8 +199,9 @@ void Aligner::run() {
 
 }  // namespace
 
-void align(const Conversation& conversation, const std::vector<OurAnswer>& ours, RoleResult& result) {
-  Aligner(conversation, ours, result).run();
+void align(const Conversation& conversation, const std::vector<OurAnswer>& ours, const Progress& progress,
+           RoleResult& result) {
+  Aligner(conversation, ours, progress, result).run();
 }
 
 }  // namespace uroce::replay

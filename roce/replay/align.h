@@ -1,7 +1,7 @@
 // Our answers beside the recorded ones: which belong together, and which may be missing on one side.
 #pragma once
 
-#include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "replay/learn.h"
@@ -18,7 +18,11 @@ struct OurAnswer {
   std::vector<std::string> reasons;
 };
 
+/// The MSN that our responder had when it had carried out everything up to a PSN.
+using Progress = std::unordered_map<uint32_t, uint32_t>;
+
 /// Appends differences, and counts pairs and freedoms.
-void align(const Conversation& conversation, const std::vector<OurAnswer>& ours, RoleResult& result);
+void align(const Conversation& conversation, const std::vector<OurAnswer>& ours, const Progress& progress,
+           RoleResult& result);
 
 }  // namespace uroce::replay

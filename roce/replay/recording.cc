@@ -52,6 +52,7 @@ class Sorter {
 
  private:
   void judge();
+  void pair_the_rest();
   void sort(const capture::Frame& frame);
   void add(uint32_t flow, Recorded recorded, bool cut);
   uint32_t flow_of(const lint::FlowKey& key, uint64_t frame) const;
@@ -65,6 +66,7 @@ class Sorter {
   lint::Linter linter_;
   std::unordered_map<lint::FlowKey, std::vector<uint32_t>, lint::FlowKeyHash> flows_;
   std::unordered_map<uint32_t, std::vector<uint32_t>> asked_by_;  // of a flow with answers: those that it answers
+  std::unordered_map<uint32_t, uint32_t> adopted_;                // requests, and the flow that answers them
   std::map<std::tuple<uint32_t, uint32_t>, size_t> index_;  // request flow and UD source QP
 };
 
@@ -81,6 +83,28 @@ void Sorter::judge() {
     const lint::Flow& flow = linter_.flows()[i];
     flows_[flow.key].push_back(i);
     if (flow.partner != lint::kNoFlow) asked_by_[flow.partner].push_back(i);
+  }
+  pair_the_rest();
+}
+
+/// Answers that fit no request belong to the only requests between the two hosts that nothing else answers.
+void Sorter::pair_the_rest() {
+  const auto& flows = linter_.flows();
+  for (uint32_t i = 0; i < flows.size(); i++) {
+    if (flows[i].service != Service::kRc || flows[i].partner != lint::kNoFlow || asked_by_.contains(i)) continue;
+    if (flows[i].channel != nullptr) continue;
+    uint32_t only = lint::kNoFlow;
+    unsigned candidates = 0;
+    for (uint32_t k = 0; k < flows.size(); k++) {
+      const bool requests = flows[k].channel != nullptr && flows[k].service == Service::kRc;
+      if (!requests || flows[k].partner != lint::kNoFlow || adopted_.contains(k)) continue;
+      if (flows[k].key.src != flows[i].key.dst || flows[k].key.dst != flows[i].key.src) continue;
+      only = k;
+      candidates++;
+    }
+    if (candidates != 1) continue;
+    asked_by_[i].push_back(only);
+    adopted_[only] = i;
   }
 }
 
@@ -122,6 +146,8 @@ size_t Sorter::conversation_of(uint32_t index, const Recorded& recorded) {
     conversation.requester_qpn = source_qp;
   } else if (flow.partner != lint::kNoFlow) {
     conversation.requester_qpn = linter_.flows()[flow.partner].key.dest_qp;
+  } else if (const auto adopted = adopted_.find(index); adopted != adopted_.end()) {
+    conversation.requester_qpn = linter_.flows()[adopted->second].key.dest_qp;
   }
   recording_.conversations.push_back(std::move(conversation));
   return at->second;

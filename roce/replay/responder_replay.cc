@@ -64,6 +64,7 @@ class ResponderReplay {
   uint32_t receive_key_ = 0;
   std::unique_ptr<Player> player_;  // after the memory that it uses
   std::vector<OurAnswer> ours_;
+  Progress progress_;
   Memory* write_memory_ = nullptr;  // of the WRITE under way
   uint64_t write_va_ = 0;
 };
@@ -281,6 +282,10 @@ void ResponderReplay::step(size_t at) {
   player_->deliver(Player::readdressed(packet, player_->qp().qpn(), packet.parsed ? key_of(packet.view) : 0));
   player_->turn(Player::kNoLimit);
   result_.injected++;
+  if (reliable()) {
+    const Responder& responder = player_->qp().responder();
+    progress_[(responder.epsn() - 1).value()] = (responder.msn() + parameters_.msn.value_or(0)) & Psn::kMask;
+  }
   collect(at, ahead < 0);
 }
 
@@ -307,7 +312,7 @@ RoleResult ResponderReplay::run() {
     player_->set_time(start + (packets_[at].time - packets_.front().time));
     step(at);
   }
-  align(conversation_, ours_, result_);
+  align(conversation_, ours_, progress_, result_);
   return std::move(result_);
 }
 
