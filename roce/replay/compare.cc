@@ -44,6 +44,7 @@ class Comparison {
 };
 
 std::string syndrome_text(uint8_t syndrome) {
+  if ((syndrome & 0x80) != 0) return format("reserved bit set: 0x%02x", syndrome);
   static const char* const kNaks[] = {"PSN sequence error", "invalid request", "remote access error",
                                       "remote operational error", "invalid RD request"};
   const uint8_t value = aeth_value(syndrome);

@@ -87,7 +87,8 @@ void Sorter::judge() {
   pair_the_rest();
 }
 
-/// Answers that fit no request belong to the only requests between the two hosts that nothing else answers.
+/// Answers that fit no request belong to the only requests between the two hosts that came before and that nothing else
+/// answers.
 void Sorter::pair_the_rest() {
   const auto& flows = linter_.flows();
   for (uint32_t i = 0; i < flows.size(); i++) {
@@ -99,6 +100,7 @@ void Sorter::pair_the_rest() {
       const bool requests = flows[k].channel != nullptr && flows[k].service == Service::kRc;
       if (!requests || flows[k].partner != lint::kNoFlow || adopted_.contains(k)) continue;
       if (flows[k].key.src != flows[i].key.dst || flows[k].key.dst != flows[i].key.src) continue;
+      if (flows[k].statistics.first_frame > flows[i].statistics.first_frame) continue;
       only = k;
       candidates++;
     }
