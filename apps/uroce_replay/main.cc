@@ -45,7 +45,8 @@ void print_freedoms() {
 
 void print_difference(const replay::Difference& difference) {
   std::string where = difference.frame != 0 ? "frame " + std::to_string(difference.frame) : "";
-  if (difference.because != 0) where += (where.empty() ? "after frame " : ", after frame ") + std::to_string(difference.because);
+  if (difference.because != 0)
+    where += (where.empty() ? "after frame " : ", after frame ") + std::to_string(difference.because);
   std::printf("  %s: %s\n", where.c_str(), difference.title.c_str());
   size_t width = 8;
   for (const replay::Row& row : difference.rows) width = std::max(width, row.recorded.size());
@@ -79,7 +80,8 @@ void print_result(const Options& options, const Conversation& conversation, Role
   std::printf("\n");
   if (options.verbose) {
     for (const std::string& learned : result.learned) std::printf("    learned: %s\n", learned.c_str());
-    for (const uint64_t frame : result.lost_frames) std::printf("    taken as lost: frame %llu\n", static_cast<Ull>(frame));
+    for (const uint64_t frame : result.lost_frames)
+      std::printf("    taken as lost: frame %llu\n", static_cast<Ull>(frame));
   }
   uint32_t shown = 0;
   for (const replay::Difference& difference : result.differences) {
@@ -109,7 +111,8 @@ bool read_file(const std::string& path, Bytes& bytes) {
 void print_left_out(const Options& options, const Recording& recording) {
   if (options.quiet) return;
   if (recording.cm_packets != 0) {
-    std::printf("%llu connection management MADs to QP 1: decoded and skipped\n", static_cast<Ull>(recording.cm_packets));
+    std::printf("%llu connection management MADs to QP 1: decoded and skipped\n",
+                static_cast<Ull>(recording.cm_packets));
   }
   if (recording.cnps != 0) std::printf("%llu CNPs: skipped\n", static_cast<Ull>(recording.cnps));
   if (recording.homeless != 0) {
@@ -154,7 +157,9 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("CAPTURE", options.captures, "pcap or pcapng files");
   app.add_option("--as", options.as, "only this side of every connection")
       ->check(CLI::IsMember({"requester", "responder"}));
-  app.add_option("--qp", options.qps, "only conversations of these QP numbers")->delimiter(',')->allow_extra_args(false);
+  app.add_option("--qp", options.qps, "only conversations of these QP numbers")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_flag("--all", options.all, "every conversation in every role that the capture allows (the default)");
   app.add_option("--parameters", options.parameters, "a file that says what the capture does not show (doc/replay.md)");
   app.add_flag("--freedoms", options.freedoms, "list in what packets may differ");

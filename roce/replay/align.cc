@@ -188,8 +188,8 @@ void Aligner::run() {
       use(result_.used, *may_lack_ours(j_++));
       use(result_.used, *may_lack_theirs(i_, j_));
       i_++;
-    } else if (i_ == recorded_.size() || (both && ours_[j_].cause < recorded_[i_] &&
-                                          ours_[j_].view.bth.psn.before(theirs(i_).psn()))) {
+    } else if (i_ == recorded_.size() ||
+               (both && ours_[j_].cause < recorded_[i_] && ours_[j_].view.bth.psn.before(theirs(i_).psn()))) {
       report_ours();
     } else {
       report_theirs();

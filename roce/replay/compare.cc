@@ -65,7 +65,8 @@ void Comparison::bth() {
   const Bth& b = ours_.bth;
   const bool request = context_.role == Role::kRequester;
   row("opcode", opcode_name(a.opcode), opcode_name(b.opcode), "the opcode says what the packet is and where it stands");
-  const bool reads = theirs_.info->operation == Operation::kReadResponse && ours_.info->operation == theirs_.info->operation;
+  const bool reads =
+      theirs_.info->operation == Operation::kReadResponse && ours_.info->operation == theirs_.info->operation;
   if (context_.duplicate && reads) forgive(Freedom::kReadAgainShape);
   number("psn", a.psn.value(), b.psn.value(),
          request ? "requests count up; a READ takes as many as its response" : "an answer has its request's PSN");
@@ -88,11 +89,11 @@ void Comparison::aeth() {
   row("syndrome", syndrome_text(a.syndrome), syndrome_text(b.syndrome), "the first check that fails names the NAK");
   const bool acks = aeth_kind(a.syndrome) == AethKind::kAck && aeth_kind(b.syndrome) == AethKind::kAck;
   if (acks && ((a.syndrome ^ b.syndrome) & 0x80) == 0) forgive(Freedom::kCredits);
-  const bool codes = a.syndrome == make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteOperationalError)) &&
-                     b.syndrome == make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kInvalidRequest));
+  const bool codes =
+      a.syndrome == make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteOperationalError)) &&
+      b.syndrome == make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kInvalidRequest));
   if (codes && context_.refused_send) forgive(Freedom::kLongSendNak);
   number("msn", a.msn, b.msn, "the MSN counts the messages that are completed");
-  if (context_.duplicate) forgive(Freedom::kDuplicateMsn);
 }
 
 void Comparison::extensions() {

@@ -21,15 +21,15 @@ struct Row {
 
 struct Difference {
   std::string title;
-  uint64_t frame = 0;     // of the recorded packet; 0: there is none
-  uint64_t because = 0;   // frame of the packet that ours answers; 0: none
+  uint64_t frame = 0;    // of the recorded packet; 0: there is none
+  uint64_t because = 0;  // frame of the packet that ours answers; 0: none
   std::vector<Row> rows;
   std::vector<std::string> reasons;  // what our engine said
 };
 
 struct CompareContext {
   Role role = Role::kResponder;
-  uint32_t own_qpn = 0;       // of our QP, where the recorded one was
+  uint32_t own_qpn = 0;  // of our QP, where the recorded one was
   uint32_t recorded_qpn = 0;
   bool refused_send = false;  // a NAK of ours for a SEND that was too long
   bool duplicate = false;     // the answer to a request that was answered before

@@ -28,10 +28,9 @@ constexpr FreedomInfo kFreedoms[] = {
      "waits ignores it."},
     {Freedom::kLongSendNak, "long-send-nak", "responder", true,
      "A SEND that is longer than the receive: NAK 'invalid request' (ours) or 'remote operational error'."},
-    {Freedom::kDuplicateMsn, "duplicate-msn", "responder", true,
-     "The MSN of the answer to a request that was answered before: that of the first answer, or the present one."},
     {Freedom::kReadAgainShape, "read-again-shape", "responder", true,
-     "When a READ is asked for again from its middle on: the responses begin with FIRST or ONLY (ours), or go on with the "
+     "When a READ is asked for again from its middle on: the responses begin with FIRST or ONLY (ours), or go on with "
+     "the "
      "MIDDLE and LAST of the first time. Their bytes are compared."},
 };
 

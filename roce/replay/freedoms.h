@@ -21,7 +21,6 @@ enum class Freedom : uint8_t {
   kLostAnswer,
   kNakAfterRnr,
   kLongSendNak,
-  kDuplicateMsn,
   kReadAgainShape,
 };
 inline constexpr unsigned kFreedomCount = static_cast<unsigned>(Freedom::kReadAgainShape) + 1;
@@ -29,8 +28,8 @@ inline constexpr unsigned kFreedomCount = static_cast<unsigned>(Freedom::kReadAg
 struct FreedomInfo {
   Freedom freedom;
   const char* name;
-  const char* role;    // "both", "requester", "responder"
-  bool counted;        // each use is counted and shown; the others are fields that are not compared at all
+  const char* role;  // "both", "requester", "responder"
+  bool counted;      // each use is counted and shown; the others are fields that are not compared at all
   const char* text;
 };
 

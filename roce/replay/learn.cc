@@ -57,8 +57,8 @@ RequestNote Student::judge(size_t at, size_t until) const {
     if (beyond > 0 || (beyond == 0 && kind == AethKind::kAck)) return {Fate::kAccepted, 0};
     if (kind == AethKind::kAck) continue;
     if (kind == AethKind::kRnrNak && beyond == 0) return {Fate::kNotReady, 0};
-    const bool sequence = kind == AethKind::kNak &&
-                          aeth_value(syndrome) == static_cast<uint8_t>(NakCode::kPsnSequenceError);
+    const bool sequence =
+        kind == AethKind::kNak && aeth_value(syndrome) == static_cast<uint8_t>(NakCode::kPsnSequenceError);
     if (sequence) return {beyond < 0 ? Fate::kAhead : Fate::kLost, 0};
     if (kind == AethKind::kNak && beyond == 0) return {Fate::kRefused, aeth_value(syndrome)};
   }
@@ -152,8 +152,8 @@ void Student::learn_rights() {
     if (packets_[i].response || !packets_[i].usable()) continue;
     const RequestNote& note = learned_.notes[i];
     const PacketView& view = packets_[i].view;
-    const bool taken = note.fate == Fate::kAccepted || note.fate == Fate::kNotReady ||
-                       (note.fate == Fate::kUnknown && !fatal_);
+    const bool taken =
+        note.fate == Fate::kAccepted || note.fate == Fate::kNotReady || (note.fate == Fate::kUnknown && !fatal_);
     if (taken) learn_region(i);
     const bool aligned = !view.info->has(kHasAtomicEth) || (view.atomic_eth().va & 7) == 0;
     const bool whole = !view.info->has(kHasReth) || !view.info->is_last() || !view.info->has(kHasPayload) ||

@@ -36,8 +36,7 @@ std::optional<uint32_t> access_of(std::string_view text) {
     std::string_view name;
     uint32_t bits;
   };
-  constexpr Right kRights[] = {
-      {"none", 0}, {"read", kRemoteRead}, {"write", kRemoteWrite}, {"atomic", kRemoteAtomic}};
+  constexpr Right kRights[] = {{"none", 0}, {"read", kRemoteRead}, {"write", kRemoteWrite}, {"atomic", kRemoteAtomic}};
   uint32_t bits = 0;
   while (!text.empty()) {
     const size_t comma = std::min(text.find(','), text.size());
@@ -93,9 +92,10 @@ std::string parse_parameters(std::string_view text, Parameters& out) {
     const auto words = words_of(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (!words.empty() && !parse_line(words, out)) {
-      return format("line %u: write mtu, psn, msn, rnr_timer, read_depth or access = VALUE, or region = RKEY VA LENGTH "
-                    "read,write,atomic",
-                    number);
+      return format(
+          "line %u: write mtu, psn, msn, rnr_timer, read_depth or access = VALUE, or region = RKEY VA LENGTH "
+          "read,write,atomic",
+          number);
     }
   }
   return "";

@@ -43,7 +43,8 @@ uint32_t mask_for(QpType type, QpState to) {
 }  // namespace
 
 Player::Player(const PlayerSetup& setup) : buffers_(kMaxBurst, Bytes(kFrameBytes)) {
-  engine_ = std::make_unique<Engine>(config_of(setup), static_cast<Port&>(*this), random_, static_cast<Observer&>(*this));
+  engine_ =
+      std::make_unique<Engine>(config_of(setup), static_cast<Port&>(*this), random_, static_cast<Observer&>(*this));
   pd_ = engine_->allocate_pd();
   cq_ = engine_->create_cq(8192, nullptr);
   connect(setup);

@@ -67,7 +67,7 @@ class Sorter {
   std::unordered_map<lint::FlowKey, std::vector<uint32_t>, lint::FlowKeyHash> flows_;
   std::unordered_map<uint32_t, std::vector<uint32_t>> asked_by_;  // of a flow with answers: those that it answers
   std::unordered_map<uint32_t, uint32_t> adopted_;                // requests, and the flow that answers them
-  std::map<std::tuple<uint32_t, uint32_t>, size_t> index_;  // request flow and UD source QP
+  std::map<std::tuple<uint32_t, uint32_t>, size_t> index_;        // request flow and UD source QP
 };
 
 /// First the whole capture for roce/lint, which finds out what belongs together.
@@ -136,7 +136,8 @@ uint32_t Sorter::flow_of(const lint::FlowKey& key, uint64_t frame) const {
 size_t Sorter::conversation_of(uint32_t index, const Recorded& recorded) {
   const lint::Flow& flow = linter_.flows()[index];
   const bool datagram = flow.service == Service::kUd;
-  const uint32_t source_qp = datagram && recorded.parsed && recorded.info().has(kHasDeth) ? recorded.view.deth().src_qp : 0;
+  const uint32_t source_qp =
+      datagram && recorded.parsed && recorded.info().has(kHasDeth) ? recorded.view.deth().src_qp : 0;
   const auto [at, fresh] = index_.try_emplace({index, source_qp}, recording_.conversations.size());
   if (!fresh) return at->second;
   Conversation conversation;

@@ -48,10 +48,10 @@ struct Recording {
   std::vector<Conversation> conversations;
   uint64_t frames = 0;
   uint64_t roce_packets = 0;
-  uint64_t cm_packets = 0;     // MADs to QP 1
+  uint64_t cm_packets = 0;  // MADs to QP 1
   uint64_t cnps = 0;
-  uint64_t homeless = 0;       // of no conversation: to no known QP, or answers to nothing
-  std::string error;           // the capture is damaged: what stands in front of the damage is here
+  uint64_t homeless = 0;  // of no conversation: to no known QP, or answers to nothing
+  std::string error;      // the capture is damaged: what stands in front of the damage is here
 };
 
 Recording read_recording(std::span<const uint8_t> file);

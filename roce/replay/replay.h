@@ -8,9 +8,9 @@
 // answers are handed in, our requests are compared.
 #pragma once
 
-#include "replay/compare.h"
 #include <string>
 #include <vector>
+#include "replay/compare.h"
 
 #include "replay/parameters.h"
 #include "replay/recording.h"
@@ -27,8 +27,8 @@ struct RoleResult {
   uint64_t compared = 0;  // pairs
   std::vector<Difference> differences;
   FreedomUse used{};
-  std::vector<uint64_t> lost_frames;   // requests taken as lost on the way
-  std::vector<std::string> learned;    // "path MTU 1024", ...
+  std::vector<uint64_t> lost_frames;  // requests taken as lost on the way
+  std::vector<std::string> learned;   // "path MTU 1024", ...
 };
 
 RoleResult replay(const Recording& recording, size_t conversation, Role role, const Parameters& parameters);

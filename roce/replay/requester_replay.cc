@@ -159,9 +159,10 @@ bool RequesterReplay::reconstruct() {
     any_ = true;
     const int32_t ahead = distance(next_psn_, packet.psn());
     if (ahead > 0) {
-      return refuse(format("frame %llu is %d PSNs ahead of the sequence: the capture lacks packets, or the requester "
-                           "breaks the rules",
-                           frame, ahead));
+      return refuse(
+          format("frame %llu is %d PSNs ahead of the sequence: the capture lacks packets, or the requester "
+                 "breaks the rules",
+                 frame, ahead));
     }
     if (ahead < 0) continue;
     if (packet.view.bth.pkey != kDefaultPkey) return refuse(format("frame %llu has another P_Key than ours", frame));
@@ -212,10 +213,9 @@ bool RequesterReplay::set_up() {
 
 void RequesterReplay::post(const Message& message) {
   SendWr wr = message.wr;
-  const bool fetches = wr.opcode == WrOpcode::kRdmaRead || wr.opcode == WrOpcode::kCompareSwap ||
-                       wr.opcode == WrOpcode::kFetchAdd;
-  const Sge sge{fetches ? 0 : message.offset, static_cast<uint32_t>(message.length),
-                fetches ? sink_key_ : arena_key_};
+  const bool fetches =
+      wr.opcode == WrOpcode::kRdmaRead || wr.opcode == WrOpcode::kCompareSwap || wr.opcode == WrOpcode::kFetchAdd;
+  const Sge sge{fetches ? 0 : message.offset, static_cast<uint32_t>(message.length), fetches ? sink_key_ : arena_key_};
   wr.sges = &sge;
   wr.num_sge = message.length == 0 ? 0 : 1;
   wr.ah = player_->address_handle();

@@ -18,7 +18,7 @@ constexpr uint32_t kReadDepth = 255;
 /// Memory behind one rkey. What the capture does not show is supplied when it is read.
 struct Memory {
   std::unique_ptr<uint8_t[]> storage;
-  uint8_t* bytes = nullptr;  // where `begin` lies: aligned as the address is
+  uint8_t* bytes = nullptr;   // where `begin` lies: aligned as the address is
   std::vector<bool> written;  // by the peer: it has to come back as it was written
   uint64_t begin = 0;
   uint64_t length = 0;
@@ -293,13 +293,11 @@ void ResponderReplay::say_what_was_learned() {
   result_.learned.push_back(format("path MTU %u%s", learned_.mtu, learned_.mtu_proven ? "" : " (not proven)"));
   result_.learned.push_back(format("first PSN 0x%x", learned_.first_psn.value()));
   for (const auto& [rkey, region] : learned_.regions) {
-    result_.learned.push_back(format("rkey 0x%x: 0x%llx, %llu bytes%s%s%s%s", rkey,
-                                     static_cast<unsigned long long>(region.begin),
-                                     static_cast<unsigned long long>(region.end - region.begin),
-                                     (region.access & kRemoteRead) != 0 ? ", read" : "",
-                                     (region.access & kRemoteWrite) != 0 ? ", write" : "",
-                                     (region.access & kRemoteAtomic) != 0 ? ", atomic" : "",
-                                     region.window ? ", a window" : ""));
+    result_.learned.push_back(
+        format("rkey 0x%x: 0x%llx, %llu bytes%s%s%s%s", rkey, static_cast<unsigned long long>(region.begin),
+               static_cast<unsigned long long>(region.end - region.begin),
+               (region.access & kRemoteRead) != 0 ? ", read" : "", (region.access & kRemoteWrite) != 0 ? ", write" : "",
+               (region.access & kRemoteAtomic) != 0 ? ", atomic" : "", region.window ? ", a window" : ""));
   }
 }
 

@@ -219,7 +219,7 @@ def raw_ip():
 
 def parameters():
     """A capture that begins in the middle of a connection: only a file can tell the MSN."""
-    capture = changed("rc-atomic-fadd", [1, 2])
+    capture = changed("rc-atomic-fadd", [1, 4])
     text = pathlib.Path(SCRATCH.name) / "parameters"
     text.write_text("# before the capture\nmsn = 1\n")
     result = replay("--as", "responder", capture)
