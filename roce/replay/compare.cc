@@ -145,7 +145,11 @@ std::vector<Row> Comparison::run() {
   row("src_ip", to_string(theirs_.src_ip), to_string(ours_.src_ip), "the QP's own address");
   row("dst_ip", to_string(theirs_.dst_ip), to_string(ours_.dst_ip), "the peer's address");
   bth();
-  if (theirs_.bth.opcode == ours_.bth.opcode) extensions();
+  if (theirs_.bth.opcode == ours_.bth.opcode) {
+    extensions();
+  } else if (theirs_.info->has(kHasAeth) && ours_.info->has(kHasAeth)) {
+    aeth();
+  }
   if (theirs_.info->operation == ours_.info->operation) payload();
   row("icrc", recorded_.icrc_right ? "right" : "wrong", icrc_matches(ours_) ? "right" : "wrong",
       "the iCRC is that of the packet's own bytes");
