@@ -106,8 +106,9 @@ std::optional<Freedom> Aligner::may_lack_theirs(size_t i, size_t j) const {
     // One ACK more still says what is true.
     const auto known = progress_.find(view.bth.psn.value());
     if (known == progress_.end() || known->second != view.aeth().msn) return std::nullopt;
-    for (size_t k = ours_.size(); k-- > 0;) {
-      if (ours_[k].cause > recorded_[i]) continue;
+    const auto later = std::partition_point(ours_.begin(), ours_.end(),
+                                            [&](const OurAnswer& ours) { return ours.cause <= recorded_[i]; });
+    for (auto k = static_cast<size_t>(later - ours_.begin()); k-- > 0;) {
       if (distance(view.bth.psn, acknowledged_by(ours_[k].view)) >= 0) return Freedom::kAckCoalescing;
     }
   }

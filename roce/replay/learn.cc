@@ -148,6 +148,7 @@ void Student::learn_region(size_t at) {
 /// A key may be used for what was accepted with it; the QP allows what was not refused as an invalid request.
 void Student::learn_rights() {
   learned_.access = kRemoteRights;
+  uint32_t used = 0;  // what was accepted once was allowed
   for (size_t i = 0; i < packets_.size(); i++) {
     if (packets_[i].response || !packets_[i].usable()) continue;
     const RequestNote& note = learned_.notes[i];
@@ -158,9 +159,11 @@ void Student::learn_rights() {
     const bool aligned = !view.info->has(kHasAtomicEth) || (view.atomic_eth().va & 7) == 0;
     const bool whole = !view.info->has(kHasReth) || !view.info->is_last() || !view.info->has(kHasPayload) ||
                        view.reth().dma_length == view.payload_bytes;
+    const uint32_t right = right_of(view.info->operation);
+    if (taken) used |= right;
     if (note.fate == Fate::kRefused && note.nak == static_cast<uint8_t>(NakCode::kInvalidRequest) && aligned && whole &&
-        view.info->is_first()) {
-      learned_.access &= ~right_of(view.info->operation);
+        view.info->is_first() && (used & right) == 0) {
+      learned_.access &= ~right;
     }
   }
   if (parameters_.access) learned_.access = *parameters_.access;

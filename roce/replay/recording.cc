@@ -112,9 +112,8 @@ void Sorter::pair_the_rest() {
 
 /// The flow that this one answers. A QP number that began another life may have left its partner behind.
 uint32_t Sorter::partner_of(uint32_t flow, uint64_t frame) const {
-  const uint32_t known = linter_.flows()[flow].partner;
   const auto found = asked_by_.find(flow);
-  if (known != lint::kNoFlow || found == asked_by_.end()) return known;
+  if (found == asked_by_.end()) return linter_.flows()[flow].partner;
   uint32_t last = found->second.front();
   for (const uint32_t asker : found->second) {
     if (linter_.flows()[asker].statistics.first_frame <= frame) last = asker;
