@@ -179,12 +179,11 @@ void Aligner::report_theirs() {
 void Aligner::run() {
   while (i_ < recorded_.size() || j_ < ours_.size()) {
     const bool both = i_ < recorded_.size() && j_ < ours_.size();
-    if (both && correspond(i_, j_)) {
+    const bool paired = both && correspond(i_, j_);
+    if (!paired && (skip_ours() || skip_theirs())) continue;
+    // Another answer to the same request is a pair too.
+    if (paired || (both && theirs(i_).psn() == ours_[j_].view.bth.psn)) {
       pair();
-    } else if (skip_ours() || skip_theirs()) {
-      continue;
-    } else if (both && theirs(i_).psn() == ours_[j_].view.bth.psn) {
-      pair();  // another answer to the same request
     } else if (both && may_lack_ours(j_) && may_lack_theirs(i_, j_)) {
       use(result_.used, *may_lack_ours(j_++));
       use(result_.used, *may_lack_theirs(i_, j_));

@@ -27,9 +27,9 @@ inline constexpr unsigned kFreedomCount = static_cast<unsigned>(Freedom::kReadAg
 
 struct FreedomInfo {
   Freedom freedom;
+  bool counted;  // each use is counted and shown; the others are fields that are not compared at all
   const char* name;
   const char* role;  // "both", "requester", "responder"
-  bool counted;      // each use is counted and shown; the others are fields that are not compared at all
   const char* text;
 };
 

@@ -68,8 +68,8 @@ void Player::connect(const PlayerSetup& setup) {
   QpAttributes attributes = setup.attributes;
   attributes.av.dgid = setup.peer;
   const auto gids = engine_->gids();
-  for (uint8_t i = 0; i < gids.size(); i++) {
-    if (gids[i].ip == setup.own) attributes.av.sgid_index = i;
+  for (size_t i = 0; i < gids.size(); i++) {
+    if (gids[i].ip == setup.own) attributes.av.sgid_index = static_cast<uint8_t>(i);
   }
   for (const QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
     attributes.state = to;
