@@ -27,7 +27,7 @@ constexpr int kCannot = 2;
 struct Options {
   std::vector<std::string> captures;
   std::string as;
-  std::vector<std::string> qps;
+  std::vector<uint32_t> qps;
   std::string parameters;
   bool all = false;
   bool freedoms = false;
@@ -95,8 +95,7 @@ void print_result(const Options& options, const Conversation& conversation, Role
 
 bool wanted(const Options& options, const Conversation& conversation) {
   if (options.qps.empty()) return true;
-  return std::any_of(options.qps.begin(), options.qps.end(), [&](const std::string& text) {
-    const auto qpn = static_cast<uint32_t>(std::strtoul(text.c_str(), nullptr, 0));
+  return std::any_of(options.qps.begin(), options.qps.end(), [&](uint32_t qpn) {
     return qpn == conversation.responder_qpn || (conversation.requester_qpn && qpn == *conversation.requester_qpn);
   });
 }
