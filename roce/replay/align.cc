@@ -1,0 +1,207 @@
+#include "replay/align.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "replay/text.h"
+
+namespace uroce::replay {
+
+namespace {
+
+constexpr size_t kLookAhead = 256;
+
+bool is_plain_ack(const PacketView& view) {
+  return view.info->operation == Operation::kAcknowledge && aeth_kind(view.aeth().syndrome) == AethKind::kAck;
+}
+
+bool is_nak(const PacketView& view) {
+  return view.info->operation == Operation::kAcknowledge && aeth_kind(view.aeth().syndrome) != AethKind::kAck;
+}
+
+bool is_sequence_nak(const PacketView& view) {
+  return is_nak(view) && view.aeth().syndrome == make_syndrome(AethKind::kNak, 0);
+}
+
+/// The PSN up to which everything is acknowledged.
+Psn acknowledged_by(const PacketView& view) { return is_nak(view) ? view.bth.psn - 1 : view.bth.psn; }
+
+/// An answer's BTH says nothing beyond opcode, QP and PSN.
+bool has_plain_header(const PacketView& view) {
+  const Bth& bth = view.bth;
+  return !bth.solicited && !bth.ack_req && bth.pad_count == 0 && bth.tver == 0 && bth.resv7 == 0 &&
+         bth.pkey == kDefaultPkey;
+}
+
+class Aligner {
+ public:
+  Aligner(const Conversation& conversation, const std::vector<OurAnswer>& ours, const Progress& progress,
+          RoleResult& result)
+      : packets_(conversation.packets), ours_(ours), progress_(progress), result_(result) {
+    for (size_t i = 0; i < packets_.size(); i++) {
+      if (packets_[i].response && packets_[i].parsed) recorded_.push_back(i);
+    }
+  }
+  void run();
+
+ private:
+  const Recorded& theirs(size_t i) const { return packets_[recorded_[i]]; }
+  bool correspond(size_t i, size_t j) const;
+  std::optional<Freedom> may_lack_ours(size_t j) const;
+  std::optional<Freedom> may_lack_theirs(size_t i, size_t j) const;
+  bool asked_again(size_t j) const;
+  bool skip_ours();
+  bool skip_theirs();
+  void pair();
+  void report_ours();
+  void report_theirs();
+
+  const std::vector<Recorded>& packets_;
+  const std::vector<OurAnswer>& ours_;
+  const Progress& progress_;
+  RoleResult& result_;
+  std::vector<size_t> recorded_;  // indices of answers
+  size_t i_ = 0;                  // into recorded_
+  size_t j_ = 0;                  // into ours_
+};
+
+bool Aligner::correspond(size_t i, size_t j) const {
+  const PacketView& a = theirs(i).view;
+  const PacketView& b = ours_[j].view;
+  if (a.bth.psn != b.bth.psn || recorded_[i] < ours_[j].cause) return false;
+  const bool reads = a.info->operation == Operation::kReadResponse && a.info->operation == b.info->operation;
+  if (a.bth.opcode != b.bth.opcode) return reads && ours_[j].duplicate;
+  return !a.info->has(kHasAeth) || aeth_kind(a.aeth().syndrome) == aeth_kind(b.aeth().syndrome);
+}
+
+/// Does the requester ask later for what this answers?
+bool Aligner::asked_again(size_t j) const {
+  const Psn psn = ours_[j].view.bth.psn;
+  for (size_t at = ours_[j].cause + 1; at < packets_.size(); at++) {
+    const Recorded& packet = packets_[at];
+    if (packet.response || !packet.usable()) continue;
+    if (distance(packet.psn(), psn) >= 0 && psn.before(end_of(packet.view, result_.mtu))) return true;
+  }
+  return false;
+}
+
+/// Why the capture may lack this answer of ours.
+std::optional<Freedom> Aligner::may_lack_ours(size_t j) const {
+  const PacketView& view = ours_[j].view;
+  if (is_plain_ack(view)) {
+    for (size_t i = i_; i < recorded_.size(); i++) {
+      if (recorded_[i] < ours_[j].cause || !theirs(i).usable()) continue;
+      if (distance(view.bth.psn, acknowledged_by(theirs(i).view)) >= 0) return Freedom::kAckCoalescing;
+    }
+  }
+  if (asked_again(j)) return Freedom::kLostAnswer;
+  return std::nullopt;
+}
+
+/// Why ours may lack this recorded answer. `j`: ours in front of `j` are paired or let go.
+std::optional<Freedom> Aligner::may_lack_theirs(size_t i, size_t j) const {
+  const PacketView& view = theirs(i).view;
+  if (!theirs(i).usable() || !has_plain_header(view)) return std::nullopt;
+  if (is_plain_ack(view)) {
+    // One ACK more still says what is true.
+    const auto known = progress_.find(view.bth.psn.value());
+    if (known == progress_.end() || known->second != view.aeth().msn) return std::nullopt;
+    const auto later = std::partition_point(ours_.begin(), ours_.end(),
+                                            [&](const OurAnswer& ours) { return ours.cause <= recorded_[i]; });
+    for (auto k = static_cast<size_t>(later - ours_.begin()); k-- > 0;) {
+      if (distance(view.bth.psn, acknowledged_by(ours_[k].view)) >= 0) return Freedom::kAckCoalescing;
+    }
+  }
+  if (is_sequence_nak(view)) {
+    for (size_t k = j; k-- > 0;) {
+      const PacketView& before = ours_[k].view;
+      if (!is_nak(before)) break;
+      if (aeth_kind(before.aeth().syndrome) == AethKind::kRnrNak && before.bth.psn == view.bth.psn &&
+          before.aeth().msn == view.aeth().msn) {
+        return Freedom::kNakAfterRnr;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// Lets go of ours up to one that belongs to the recorded answer (or all that are left, when there is none).
+bool Aligner::skip_ours() {
+  size_t j = j_;
+  const size_t end = std::min(ours_.size(), j_ + kLookAhead);
+  while (j < end && (i_ == recorded_.size() || !correspond(i_, j)) && may_lack_ours(j)) j++;
+  const bool reached = i_ == recorded_.size() || (j < ours_.size() && correspond(i_, j));
+  if (j == j_ || !reached) return false;
+  for (; j_ < j; j_++) use(result_.used, *may_lack_ours(j_));
+  return true;
+}
+
+bool Aligner::skip_theirs() {
+  size_t i = i_;
+  const size_t end = std::min(recorded_.size(), i_ + kLookAhead);
+  while (i < end && (j_ == ours_.size() || !correspond(i, j_)) && may_lack_theirs(i, j_)) i++;
+  const bool reached = j_ == ours_.size() || (i < recorded_.size() && correspond(i, j_));
+  if (i == i_ || !reached) return false;
+  for (; i_ < i; i_++) use(result_.used, *may_lack_theirs(i_, j_));
+  return true;
+}
+
+void Aligner::pair() {
+  const OurAnswer& ours = ours_[j_];
+  const Recorded& recorded = theirs(i_);
+  CompareContext context;
+  context.refused_send = ours.refused_send;
+  context.duplicate = ours.duplicate;
+  std::vector<Row> rows = compare(context, recorded, ours.view, result_.used);
+  result_.compared++;
+  if (!all_same(rows)) {
+    result_.differences.push_back(
+        {"an answer differs", recorded.frame, packets_[ours.cause].frame, std::move(rows), ours.reasons});
+  }
+  i_++;
+  j_++;
+}
+
+void Aligner::report_ours() {
+  const OurAnswer& ours = ours_[j_++];
+  Difference difference{"we answer, the recorded responder does not", 0, packets_[ours.cause].frame, {}, ours.reasons};
+  difference.rows.push_back({"packet", "none", summary(ours.view), false, "no freedom lets this answer be missing"});
+  result_.differences.push_back(std::move(difference));
+}
+
+void Aligner::report_theirs() {
+  const Recorded& recorded = theirs(i_++);
+  Difference difference{"the recorded responder answers, we do not", recorded.frame, 0, {}, {}};
+  difference.rows.push_back({"packet", summary(recorded.view), "none", false, "no freedom lets this answer be there"});
+  result_.differences.push_back(std::move(difference));
+}
+
+void Aligner::run() {
+  while (i_ < recorded_.size() || j_ < ours_.size()) {
+    const bool both = i_ < recorded_.size() && j_ < ours_.size();
+    const bool paired = both && correspond(i_, j_);
+    if (!paired && (skip_ours() || skip_theirs())) continue;
+    // Another answer to the same request is a pair too.
+    if (paired || (both && theirs(i_).psn() == ours_[j_].view.bth.psn)) {
+      pair();
+    } else if (both && may_lack_ours(j_) && may_lack_theirs(i_, j_)) {
+      use(result_.used, *may_lack_ours(j_++));
+      use(result_.used, *may_lack_theirs(i_, j_));
+      i_++;
+    } else if (i_ == recorded_.size() ||
+               (both && ours_[j_].cause < recorded_[i_] && ours_[j_].view.bth.psn.before(theirs(i_).psn()))) {
+      report_ours();
+    } else {
+      report_theirs();
+    }
+  }
+}
+
+}  // namespace
+
+void align(const Conversation& conversation, const std::vector<OurAnswer>& ours, const Progress& progress,
+           RoleResult& result) {
+  Aligner(conversation, ours, progress, result).run();
+}
+
+}  // namespace uroce::replay

@@ -1,0 +1,183 @@
+#include "replay/compare.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "replay/text.h"
+#include "wire/icrc.h"
+
+namespace uroce::replay {
+
+namespace {
+
+using Ull = unsigned long long;
+
+class Comparison {
+ public:
+  Comparison(const CompareContext& context, const Recorded& recorded, const PacketView& ours, FreedomUse& used)
+      : context_(context), recorded_(recorded), theirs_(recorded.view), ours_(ours), used_(used) {}
+  std::vector<Row> run();
+
+ private:
+  void row(const char* field, const std::string& recorded, const std::string& ours, const char* rule) {
+    rows_.push_back({field, recorded, ours, recorded == ours, rule});
+  }
+  void number(const char* field, uint64_t recorded, uint64_t ours, const char* rule) {
+    row(field, format("0x%llx", static_cast<Ull>(recorded)), format("0x%llx", static_cast<Ull>(ours)), rule);
+  }
+  void forgive(Freedom freedom) {
+    if (rows_.back().same) return;
+    rows_.back().same = true;
+    use(used_, freedom);
+  }
+  void bth();
+  void aeth();
+  void extensions();
+  void payload();
+
+  const CompareContext& context_;
+  const Recorded& recorded_;
+  const PacketView& theirs_;
+  const PacketView& ours_;
+  FreedomUse& used_;
+  std::vector<Row> rows_;
+};
+
+std::string syndrome_text(uint8_t syndrome) {
+  if ((syndrome & 0x80) != 0) return format("reserved bit set: 0x%02x", syndrome);
+  static const char* const kNaks[] = {"PSN sequence error", "invalid request", "remote access error",
+                                      "remote operational error", "invalid RD request"};
+  const uint8_t value = aeth_value(syndrome);
+  switch (aeth_kind(syndrome)) {
+    case AethKind::kAck:
+      return format("ACK credits %u", value);
+    case AethKind::kRnrNak:
+      return format("RNR NAK timer %u", value);
+    case AethKind::kNak:
+      return value < 5 ? std::string("NAK ") + kNaks[value] : format("NAK code %u", value);
+    default:
+      return format("reserved 0x%02x", syndrome);
+  }
+}
+
+void Comparison::bth() {
+  const Bth& a = theirs_.bth;
+  const Bth& b = ours_.bth;
+  const bool request = context_.role == Role::kRequester;
+  row("opcode", opcode_name(a.opcode), opcode_name(b.opcode), "the opcode says what the packet is and where it stands");
+  const bool reads =
+      theirs_.info->operation == Operation::kReadResponse && ours_.info->operation == theirs_.info->operation;
+  if (context_.duplicate && reads) forgive(Freedom::kReadAgainShape);
+  number("psn", a.psn.value(), b.psn.value(),
+         request ? "requests count up; a READ takes as many as its response" : "an answer has its request's PSN");
+  number("dest_qp", a.dest_qp, b.dest_qp, "the peer's QP");
+  number("pkey", a.pkey, b.pkey, "the partition's key");
+  number("solicited", a.solicited, b.solicited, "only the last packet of a message carries it, when asked for");
+  number("mig_req", a.mig_req, b.mig_req, "");
+  forgive(Freedom::kMigReq);
+  number("pad", a.pad_count, b.pad_count, "payload is padded to four bytes");
+  number("tver", a.tver, b.tver, "the transport version is 0");
+  number("ack_req", a.ack_req, b.ack_req, "answers do not ask for answers");
+  if (request) forgive(Freedom::kAckReq);
+  number("resv8a", a.resv8a, b.resv8a, "reserved, FECN and BECN are 0");
+  number("resv7", a.resv7, b.resv7, "reserved is 0");
+}
+
+void Comparison::aeth() {
+  const Aeth a = theirs_.aeth();
+  const Aeth b = ours_.aeth();
+  row("syndrome", syndrome_text(a.syndrome), syndrome_text(b.syndrome), "the first check that fails names the NAK");
+  const bool acks = aeth_kind(a.syndrome) == AethKind::kAck && aeth_kind(b.syndrome) == AethKind::kAck;
+  if (acks && ((a.syndrome ^ b.syndrome) & 0x80) == 0) forgive(Freedom::kCredits);
+  const bool codes =
+      a.syndrome == make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteOperationalError)) &&
+      b.syndrome == make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kInvalidRequest));
+  if (codes && context_.refused_send) forgive(Freedom::kLongSendNak);
+  number("msn", a.msn, b.msn, "the MSN counts the messages that are completed");
+}
+
+void Comparison::extensions() {
+  const OpcodeInfo& info = *theirs_.info;
+  if (info.has(kHasDeth)) {
+    const Deth a = theirs_.deth();
+    const Deth b = ours_.deth();
+    number("qkey", a.qkey, b.qkey, "the Q_Key that the work request names");
+    number("src_qp", a.src_qp, b.src_qp == context_.own_qpn ? context_.recorded_qpn : b.src_qp, "the sender's QP");
+  }
+  if (info.has(kHasReth)) {
+    const Reth a = theirs_.reth();
+    const Reth b = ours_.reth();
+    number("va", a.va, b.va, "the remote address of the work request, further on when a READ goes on");
+    number("rkey", a.rkey, b.rkey, "the work request's rkey");
+    number("dma_length", a.dma_length, b.dma_length, "the length of the message, or of what is left of a READ");
+  }
+  if (info.has(kHasAtomicEth)) {
+    const AtomicEth a = theirs_.atomic_eth();
+    const AtomicEth b = ours_.atomic_eth();
+    number("va", a.va, b.va, "the remote address of the work request");
+    number("rkey", a.rkey, b.rkey, "the work request's rkey");
+    number("swap_add", a.swap_add, b.swap_add, "the work request's operand");
+    number("compare", a.compare, b.compare, "the work request's operand");
+  }
+  if (info.has(kHasAeth)) aeth();
+  if (info.has(kHasAtomicAckEth)) {
+    number("original", theirs_.atomic_ack_eth().original, ours_.atomic_ack_eth().original,
+           "the value before the atomic; again the same when it is asked again");
+  }
+  if (info.has(kHasImm)) number("imm", theirs_.imm().imm, ours_.imm().imm, "immediate data pass unchanged");
+  if (info.has(kHasIeth)) number("inv_rkey", theirs_.ieth().rkey, ours_.ieth().rkey, "the key to invalidate");
+}
+
+void Comparison::payload() {
+  number("payload_bytes", theirs_.payload_bytes, ours_.payload_bytes, "all but the last packet have one path MTU");
+  const uint32_t bytes = std::min(theirs_.payload_bytes, ours_.payload_bytes);
+  const auto [a, b] = std::mismatch(theirs_.payload, theirs_.payload + bytes, ours_.payload);
+  if (a == theirs_.payload + bytes) {
+    row("payload", "same", "same", "");
+    return;
+  }
+  const auto at = static_cast<unsigned>(a - theirs_.payload);
+  row("payload", format("byte %u is 0x%02x", at, *a), format("byte %u is 0x%02x", at, *b),
+      "the bytes that lie in memory at that address");
+}
+
+std::vector<Row> Comparison::run() {
+  row("src_ip", to_string(theirs_.src_ip), to_string(ours_.src_ip), "the QP's own address");
+  row("dst_ip", to_string(theirs_.dst_ip), to_string(ours_.dst_ip), "the peer's address");
+  bth();
+  if (theirs_.bth.opcode == ours_.bth.opcode) {
+    extensions();
+  } else if (theirs_.info->has(kHasAeth) && ours_.info->has(kHasAeth)) {
+    aeth();
+  }
+  if (theirs_.info->operation == ours_.info->operation) payload();
+  row("icrc", recorded_.icrc_right ? "right" : "wrong", icrc_matches(ours_) ? "right" : "wrong",
+      "the iCRC is that of the packet's own bytes");
+  return std::move(rows_);
+}
+
+}  // namespace
+
+std::vector<Row> compare(const CompareContext& context, const Recorded& recorded, const PacketView& ours,
+                         FreedomUse& used) {
+  return Comparison(context, recorded, ours, used).run();
+}
+
+bool all_same(const std::vector<Row>& rows) {
+  return std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.same; });
+}
+
+std::string summary(const PacketView& packet) {
+  std::string text = format("%s psn 0x%x", opcode_name(packet.bth.opcode), packet.bth.psn.value());
+  if (packet.info->has(kHasAeth)) {
+    text += " " + syndrome_text(packet.aeth().syndrome) + format(" msn %u", packet.aeth().msn);
+  }
+  if (packet.info->has(kHasReth)) {
+    const Reth reth = packet.reth();
+    text += format(" va 0x%llx rkey 0x%x length %u", static_cast<Ull>(reth.va), reth.rkey, reth.dma_length);
+  }
+  if (packet.payload_bytes != 0) text += format(" %u bytes", packet.payload_bytes);
+  return text;
+}
+
+}  // namespace uroce::replay

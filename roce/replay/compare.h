@@ -1,0 +1,45 @@
+// A recorded packet beside ours, field by field.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "replay/freedoms.h"
+#include "replay/recording.h"
+
+namespace uroce::replay {
+
+enum class Role : uint8_t { kRequester, kResponder };
+
+struct Row {
+  std::string field;
+  std::string recorded;
+  std::string ours;
+  bool same = true;
+  const char* rule = "";  // what the field has to be
+};
+
+struct Difference {
+  std::string title;
+  uint64_t frame = 0;    // of the recorded packet; 0: there is none
+  uint64_t because = 0;  // frame of the packet that ours answers; 0: none
+  std::vector<Row> rows;
+  std::vector<std::string> reasons;  // what our engine said
+};
+
+struct CompareContext {
+  Role role = Role::kResponder;
+  uint32_t own_qpn = 0;  // of our QP, where the recorded one was
+  uint32_t recorded_qpn = 0;
+  bool refused_send = false;  // a NAK of ours for a SEND that was too long
+  bool duplicate = false;     // the answer to a request that was answered before
+};
+
+/// All fields; those with a freedom count as same and are counted in `used`.
+std::vector<Row> compare(const CompareContext& context, const Recorded& recorded, const PacketView& ours,
+                         FreedomUse& used);
+bool all_same(const std::vector<Row>& rows);
+/// One packet alone: for those that have no partner.
+std::string summary(const PacketView& packet);
+
+}  // namespace uroce::replay

@@ -1,0 +1,41 @@
+// In what a recorded packet and ours may differ without it being a difference. The whole of it is this table: nothing
+// else in roce/replay forgives anything.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace uroce::replay {
+
+enum class Freedom : uint8_t {
+  kTime,
+  kLinkLayer,
+  kIpFields,
+  kUdpSourcePort,
+  kMigReq,
+  kAckReq,
+  kAckCoalescing,
+  kCredits,
+  kLostRequest,
+  kLostAnswer,
+  kNakAfterRnr,
+  kLongSendNak,
+  kReadAgainShape,
+};
+inline constexpr unsigned kFreedomCount = static_cast<unsigned>(Freedom::kReadAgainShape) + 1;
+
+struct FreedomInfo {
+  Freedom freedom;
+  bool counted;  // each use is counted and shown; the others are fields that are not compared at all
+  const char* name;
+  const char* role;  // "both", "requester", "responder"
+  const char* text;
+};
+
+std::span<const FreedomInfo> freedoms();
+
+using FreedomUse = std::array<uint64_t, kFreedomCount>;
+inline void use(FreedomUse& used, Freedom freedom) { used[static_cast<unsigned>(freedom)]++; }
+
+}  // namespace uroce::replay

@@ -1,0 +1,210 @@
+#include "replay/learn.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace uroce::replay {
+
+namespace {
+
+constexpr uint32_t kRemoteRights = kRemoteRead | kRemoteWrite | kRemoteAtomic;
+
+uint32_t right_of(Operation operation) {
+  switch (operation) {
+    case Operation::kWrite:
+      return kRemoteWrite;
+    case Operation::kReadRequest:
+      return kRemoteRead;
+    case Operation::kCompareSwap:
+    case Operation::kFetchAdd:
+      return kRemoteAtomic;
+    default:
+      return 0;
+  }
+}
+
+class Student {
+ public:
+  Student(const Conversation& conversation, const Parameters& parameters)
+      : packets_(conversation.packets), conversation_(conversation), parameters_(parameters) {}
+  Learned run();
+
+ private:
+  void judge_requests();
+  RequestNote judge(size_t at, size_t until) const;
+  void learn_start();
+  void learn_rights();
+  void learn_region(size_t at);
+
+  const std::vector<Recorded>& packets_;
+  const Conversation& conversation_;
+  const Parameters& parameters_;
+  std::vector<size_t> responses_;  // usable ones
+  bool fatal_ = false;             // a NAK ended the connection
+  Learned learned_;
+};
+
+/// What the answers between this request and its next copy say of it: the first that says anything.
+RequestNote Student::judge(size_t at, size_t until) const {
+  const Psn psn = packets_[at].psn();
+  auto next = std::lower_bound(responses_.begin(), responses_.end(), at);
+  for (; next != responses_.end() && *next < until; ++next) {
+    const Recorded& response = packets_[*next];
+    const int32_t beyond = distance(psn, response.psn());
+    const bool acknowledge = response.info().operation == Operation::kAcknowledge;
+    const uint8_t syndrome = acknowledge ? response.view.aeth().syndrome : 0;
+    const AethKind kind = acknowledge ? aeth_kind(syndrome) : AethKind::kAck;
+    if (beyond > 0 || (beyond == 0 && kind == AethKind::kAck)) return {Fate::kAccepted, 0};
+    if (kind == AethKind::kAck) continue;
+    if (kind == AethKind::kRnrNak && beyond == 0) return {Fate::kNotReady, 0};
+    const bool sequence =
+        kind == AethKind::kNak && aeth_value(syndrome) == static_cast<uint8_t>(NakCode::kPsnSequenceError);
+    if (sequence) return {beyond < 0 ? Fate::kAhead : Fate::kLost, 0};
+    if (kind == AethKind::kNak && beyond == 0) return {Fate::kRefused, aeth_value(syndrome)};
+  }
+  return {};
+}
+
+void Student::judge_requests() {
+  const size_t count = packets_.size();
+  learned_.notes.resize(count);
+  for (size_t i = 0; i < count; i++) {
+    if (packets_[i].response && packets_[i].usable()) responses_.push_back(i);
+  }
+  if (conversation_.service != Service::kRc) return;
+  std::vector<size_t> copy(count, SIZE_MAX);  // the next request with the same PSN
+  std::unordered_map<uint32_t, size_t> seen;
+  for (size_t i = count; i-- > 0;) {
+    if (packets_[i].response || !packets_[i].usable()) continue;
+    const auto [at, fresh] = seen.try_emplace(packets_[i].psn().value(), i);
+    if (!fresh) {
+      copy[i] = at->second;
+      at->second = i;
+    }
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (packets_[i].response || !packets_[i].usable()) continue;
+    const bool already_lost = learned_.notes[i].fate == Fate::kLost;  // its earlier copy was, and this is the last
+    learned_.notes[i] = judge(i, std::min(copy[i], count));
+    RequestNote& note = learned_.notes[i];
+    if (note.fate == Fate::kUnknown && (copy[i] != SIZE_MAX || already_lost)) note.fate = Fate::kLost;
+    if (note.fate == Fate::kLost && copy[i] != SIZE_MAX) learned_.notes[copy[i]].fate = Fate::kLost;
+    fatal_ |= note.fate == Fate::kRefused;
+  }
+}
+
+void Student::learn_start() {
+  const auto request = std::find_if(packets_.begin(), packets_.end(),
+                                    [](const Recorded& packet) { return !packet.response && packet.usable(); });
+  if (request != packets_.end()) learned_.first_psn = request->psn();
+  for (const size_t at : responses_) {
+    const Recorded& response = packets_[at];
+    if (response.info().operation != Operation::kAcknowledge) break;
+    const uint8_t syndrome = response.view.aeth().syndrome;
+    if (syndrome == make_syndrome(AethKind::kNak, 0) && response.psn().before(learned_.first_psn)) {
+      learned_.first_psn = response.psn();
+    }
+    break;
+  }
+  for (const size_t at : responses_) {
+    const Recorded& response = packets_[at];
+    if (response.info().operation != Operation::kAcknowledge) continue;
+    const uint8_t syndrome = response.view.aeth().syndrome;
+    if (aeth_kind(syndrome) == AethKind::kRnrNak) learned_.rnr_timer = aeth_value(syndrome);
+  }
+}
+
+void Student::learn_region(size_t at) {
+  const Recorded& request = packets_[at];
+  const PacketView& view = request.view;
+  const OpcodeInfo& info = request.info();
+  uint64_t begin = 0;
+  uint64_t bytes = 0;
+  uint32_t rkey = 0;
+  if (info.has(kHasReth)) {
+    const Reth reth = view.reth();
+    if (reth.dma_length == 0) return;
+    begin = reth.va;
+    bytes = reth.dma_length;
+    rkey = reth.rkey;
+  } else if (info.has(kHasAtomicEth)) {
+    begin = view.atomic_eth().va;
+    bytes = 8;
+    rkey = view.atomic_eth().rkey;
+  } else if (info.has(kHasIeth)) {
+    learned_.regions[view.ieth().rkey].window = true;
+    return;
+  } else {
+    return;
+  }
+  if (begin + bytes < begin) return;
+  LearnedRegion& region = learned_.regions[rkey];
+  const bool fresh = region.end == region.begin;
+  region.begin = fresh ? begin : std::min(region.begin, begin);
+  region.end = fresh ? begin + bytes : std::max(region.end, begin + bytes);
+  region.access |= right_of(info.operation);
+}
+
+/// A key may be used for what was accepted with it; the QP allows what was not refused as an invalid request.
+void Student::learn_rights() {
+  learned_.access = kRemoteRights;
+  uint32_t used = 0;  // what was accepted once was allowed
+  for (size_t i = 0; i < packets_.size(); i++) {
+    if (packets_[i].response || !packets_[i].usable()) continue;
+    const RequestNote& note = learned_.notes[i];
+    const PacketView& view = packets_[i].view;
+    const bool taken =
+        note.fate == Fate::kAccepted || note.fate == Fate::kNotReady || (note.fate == Fate::kUnknown && !fatal_);
+    if (taken) learn_region(i);
+    const bool aligned = !view.info->has(kHasAtomicEth) || (view.atomic_eth().va & 7) == 0;
+    const bool whole = !view.info->has(kHasReth) || !view.info->is_last() || !view.info->has(kHasPayload) ||
+                       view.reth().dma_length == view.payload_bytes;
+    const uint32_t right = right_of(view.info->operation);
+    if (taken) used |= right;
+    if (note.fate == Fate::kRefused && note.nak == static_cast<uint8_t>(NakCode::kInvalidRequest) && aligned && whole &&
+        view.info->is_first() && (used & right) == 0) {
+      learned_.access &= ~right;
+    }
+  }
+  if (parameters_.access) learned_.access = *parameters_.access;
+  for (const RegionParameter& region : parameters_.regions) {
+    learned_.regions[region.rkey] = {region.va, region.va + region.length, region.access, false};
+  }
+}
+
+Learned Student::run() {
+  learned_.mtu = learn_mtu(conversation_, parameters_, learned_.mtu_proven);
+  judge_requests();
+  learn_start();
+  learn_rights();
+  if (parameters_.psn) learned_.first_psn = Psn(*parameters_.psn);
+  if (parameters_.rnr_timer) learned_.rnr_timer = *parameters_.rnr_timer;
+  return std::move(learned_);
+}
+
+}  // namespace
+
+uint32_t packets_of(uint32_t bytes, uint32_t mtu) { return bytes == 0 ? 1 : (bytes - 1) / mtu + 1; }
+
+Psn end_of(const PacketView& request, uint32_t mtu) {
+  const bool read = request.info->operation == Operation::kReadRequest;
+  return request.bth.psn + (read ? packets_of(request.reth().dma_length, mtu) : 1);
+}
+
+uint32_t learn_mtu(const Conversation& conversation, const Parameters& parameters, bool& proven) {
+  proven = parameters.mtu || conversation.path_mtu != 0;
+  if (parameters.mtu) return *parameters.mtu;
+  if (conversation.path_mtu != 0) return conversation.path_mtu;
+  uint32_t mtu = 1024;
+  for (const Recorded& recorded : conversation.packets) {
+    if (!recorded.usable()) continue;
+    while (mtu < 4096 && recorded.view.payload_bytes > mtu) mtu *= 2;
+  }
+  return mtu;
+}
+
+Learned learn(const Conversation& conversation, const Parameters& parameters) {
+  return Student(conversation, parameters).run();
+}
+
+}  // namespace uroce::replay

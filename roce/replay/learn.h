@@ -1,0 +1,51 @@
+// What a recorded conversation tells about the responder: which requests reached it, what it said to each, its rights,
+// memory and numbers.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "replay/parameters.h"
+#include "replay/recording.h"
+#include "transport/types.h"
+
+namespace uroce::replay {
+
+enum class Fate : uint8_t {
+  kUnknown,   // nothing more in the capture tells
+  kAccepted,  // something that came later acknowledges it
+  kRefused,   // a NAK names it
+  kNotReady,  // an RNR NAK names it
+  kAhead,     // came while an earlier one was missing
+  kLost,      // sent again although nothing answered it
+};
+
+struct RequestNote {
+  Fate fate = Fate::kUnknown;
+  uint8_t nak = 0;  // code, when refused
+};
+
+struct LearnedRegion {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint32_t access = 0;
+  bool window = false;  // somebody invalidates it
+};
+
+struct Learned {
+  std::vector<RequestNote> notes;  // for each of the conversation's packets; those of answers mean nothing
+  Psn first_psn;
+  uint32_t mtu = 1024;
+  bool mtu_proven = false;
+  uint32_t rnr_timer = 12;
+  uint32_t access = 0;  // of the QP
+  std::map<uint32_t, LearnedRegion> regions;
+};
+
+uint32_t packets_of(uint32_t bytes, uint32_t mtu);
+/// Behind the last PSN that the request takes.
+Psn end_of(const PacketView& request, uint32_t mtu);
+uint32_t learn_mtu(const Conversation& conversation, const Parameters& parameters, bool& proven);
+Learned learn(const Conversation& conversation, const Parameters& parameters);
+
+}  // namespace uroce::replay

@@ -1,0 +1,32 @@
+// What a capture may not show, from a small file: `name = value` lines, `#` begins a comment.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace uroce::replay {
+
+struct RegionParameter {
+  uint32_t rkey = 0;
+  uint64_t va = 0;
+  uint64_t length = 0;
+  uint32_t access = 0;  // Access
+};
+
+struct Parameters {
+  std::optional<uint32_t> mtu;
+  std::optional<uint32_t> psn;  // of the first request
+  std::optional<uint32_t> msn;  // before the first request: for captures that begin in the middle
+  std::optional<uint32_t> rnr_timer;
+  std::optional<uint32_t> read_depth;
+  std::optional<uint32_t> access;        // of the responder's QP
+  std::vector<RegionParameter> regions;  // instead of learned ones, for their keys
+};
+
+/// Fills `out`; returns what is wrong, with the line's number, or an empty string.
+std::string parse_parameters(std::string_view text, Parameters& out);
+
+}  // namespace uroce::replay

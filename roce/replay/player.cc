@@ -1,0 +1,163 @@
+#include "replay/player.h"
+
+#include <algorithm>
+
+#include "wire/crc32.h"
+#include "wire/host_frames.h"
+#include "wire/icrc.h"
+
+namespace uroce::replay {
+
+namespace {
+
+constexpr MacAddress kOurMac{{0x02, 0, 0, 0, 0, 1}};
+constexpr MacAddress kPeerMac{{0x02, 0, 0, 0, 0, 2}};
+constexpr uint32_t kFrameBytes = 4096 + 160;
+
+EngineConfig config_of(const PlayerSetup& setup) {
+  EngineConfig config;
+  config.mac = kOurMac;
+  config.addresses = {{setup.own, static_cast<uint8_t>(setup.own.is_v4() ? 24 : 64), 0}};
+  config.max_frame_bytes = kFrameBytes;
+  config.max_qps = 4;
+  config.max_regions = 4096;
+  config.window_packets = 1 << 16;  // the recorded sender's window is not ours to judge
+  config.ack_hold = {0};
+  config.grant_credits = false;
+  return config;
+}
+
+uint32_t mask_for(QpType type, QpState to) {
+  const bool rc = type == QpType::kRc;
+  if (to == QpState::kInit) {
+    return kAttrState | kAttrPkeyIndex | kAttrPort | (type == QpType::kUd ? kAttrQkey : kAttrAccessFlags);
+  }
+  if (to == QpState::kRts) {
+    return kAttrState | kAttrSqPsn | (rc ? kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic : 0);
+  }
+  if (type == QpType::kUd) return kAttrState;
+  return kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn |
+         (rc ? kAttrMaxDestRdAtomic | kAttrMinRnrTimer : 0);
+}
+
+}  // namespace
+
+Player::Player(const PlayerSetup& setup) : buffers_(kMaxBurst, Bytes(kFrameBytes)) {
+  engine_ =
+      std::make_unique<Engine>(config_of(setup), static_cast<Port&>(*this), random_, static_cast<Observer&>(*this));
+  pd_ = engine_->allocate_pd();
+  cq_ = engine_->create_cq(8192, nullptr);
+  connect(setup);
+  if (!error_.empty()) return;
+  turn(kNoLimit);
+  resolve(setup);
+  turn(kNoLimit);
+  sent.clear();
+}
+
+Player::~Player() = default;
+
+void Player::connect(const PlayerSetup& setup) {
+  QpInit init;
+  init.type = setup.type;
+  init.pd = pd_;
+  init.send_cq = init.recv_cq = cq_;
+  init.cap = {setup.send_work_requests, 64, 2, 2, 0};
+  init.sq_sig_all = true;
+  qp_ = engine_->create_qp(init, nullptr);
+  QpAttributes attributes = setup.attributes;
+  attributes.av.dgid = setup.peer;
+  const auto gids = engine_->gids();
+  for (size_t i = 0; i < gids.size(); i++) {
+    if (gids[i].ip == setup.own) attributes.av.sgid_index = static_cast<uint8_t>(i);
+  }
+  for (const QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+    attributes.state = to;
+    const ModifyResult result = engine_->modify_qp(*qp_, attributes, mask_for(setup.type, to), now_);
+    if (result != ModifyResult::kOk) {
+      error_ = std::string("the engine refuses the QP: ") + modify_result_text(result);
+      return;
+    }
+  }
+  if (setup.type == QpType::kUd) ah_ = engine_->create_ah(pd_, attributes.av, now_);
+}
+
+void Player::resolve(const PlayerSetup& setup) {
+  uint8_t frame[256];
+  const LinkAddress link{kOurMac, kPeerMac, 0};
+  uint32_t bytes = 0;
+  if (setup.peer.is_v4()) {
+    bytes = encode_arp(frame, link, {Arp::kReply, kPeerMac, setup.peer, kOurMac, setup.own});
+  } else {
+    NeighbourMessage message;
+    message.advertisement = message.solicited = message.override_cache = true;
+    message.src_ip = message.target = setup.peer;
+    message.dst_ip = setup.own;
+    message.link_layer = kPeerMac;
+    bytes = encode_neighbour_message(frame, link, message);
+  }
+  deliver(Bytes(frame, frame + bytes));
+}
+
+void Player::turn(uint32_t packets) {
+  allowed_ = packets;
+  while (engine_->turn(now_) != 0) {
+  }
+  allowed_ = 0;
+  cq_->drain(UINT32_MAX, [this](const Completion& completion) { completions.push_back(completion); });
+}
+
+Bytes Player::readdressed(const Recorded& recorded, uint32_t qpn, uint32_t rkey) {
+  Bytes bytes = recorded.bytes;
+  if (!recorded.parsed) return bytes;  // dropped before anybody looks for a QP
+  const PacketView& view = recorded.view;
+  const auto at = [&](const uint8_t* where) { return bytes.data() + (where - recorded.bytes.data()); };
+  store_be32(at(view.bth_bytes) + 4, (uint32_t{view.bth.resv8a} << 24) | qpn);
+  if (view.info->has(kHasReth)) store_be32(at(view.ext) + 8, rkey);
+  if (view.info->has(kHasAtomicEth)) store_be32(at(view.ext) + 8, rkey);
+  if (view.info->has(kHasIeth)) store_be32(at(view.payload) - Ieth::kBytes, rkey);
+  const uint8_t* const l3 = at(view.l3);
+  const uint8_t* const after_bth = at(view.bth_bytes) + Bth::kBytes;
+  uint8_t* const icrc = at(view.l3) + view.l3_bytes - kIcrcBytes;
+  const uint32_t state = icrc_begin(l3, view.ipv6);
+  icrc_store(icrc, crc32_update(state, after_bth, static_cast<size_t>(icrc - after_bth)));
+  if (!recorded.icrc_right) icrc[0] ^= 0xFF;
+  return bytes;
+}
+
+uint32_t Player::receive(RxFrame* frames, uint32_t max) {
+  const auto count = std::min(max, static_cast<uint32_t>(received_.size()));
+  for (uint32_t i = 0; i < count; i++) {
+    frames[i] = {received_[i].data(), static_cast<uint32_t>(received_[i].size()), nullptr};
+  }
+  return count;
+}
+
+void Player::release_rx(RxFrame* /*frames*/, uint32_t count) {
+  received_.erase(received_.begin(), received_.begin() + count);
+}
+
+uint32_t Player::acquire_tx(TxFrame* frames, uint32_t max) {
+  const uint32_t count = std::min({max, kMaxBurst, allowed_});
+  for (uint32_t i = 0; i < count; i++) frames[i] = {buffers_[i].data(), kFrameBytes, 0, nullptr};
+  return count;
+}
+
+void Player::send(TxFrame* frames, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (frames[i].bytes == 0) continue;
+    Bytes frame(frames[i].data, frames[i].data + frames[i].bytes);
+    PacketView view;
+    if (parse_frame(frame, view) == ParseResult::kNotRoce) continue;  // ARP and the like
+    if (allowed_ != kNoLimit && allowed_ != 0) allowed_--;
+    sent.push_back(std::move(frame));
+  }
+}
+
+void Player::on_error_completion(const Qp& /*qp*/, const Completion& completion) {
+  if (completion.cause != Cause::kFlushed) reasons.emplace_back(cause_text(completion.cause));
+}
+
+void Player::on_responder_error(const Qp& /*qp*/, Cause cause) { reasons.emplace_back(cause_text(cause)); }
+
+}  // namespace uroce::replay

@@ -1,0 +1,62 @@
+// What a capture holds, sorted into conversations: the requests of one QP to another, and what came back.
+//
+// A connected QP pair in which both sides ask makes two conversations. Pairing, and telling the lives of a QP number
+// apart, is roce/lint's work.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "wire/packet.h"
+
+namespace uroce::replay {
+
+using Bytes = std::vector<uint8_t>;
+
+/// One packet, as an untagged Ethernet frame whatever it was captured from.
+struct Recorded {
+  uint64_t frame = 0;
+  Instant time{};
+  Bytes bytes;
+  bool parsed = false;  // `view` is set and looks into `bytes`
+  bool icrc_right = false;
+  bool response = false;
+  PacketView view;
+
+  Psn psn() const { return view.bth.psn; }
+  const OpcodeInfo& info() const { return *view.info; }
+  bool usable() const { return parsed && icrc_right && (view.bth.pkey & 0x7FFF) == (kDefaultPkey & 0x7FFF); }
+};
+
+struct Conversation {
+  Service service = Service::kRc;
+  IpAddress requester;
+  IpAddress responder;
+  uint32_t responder_qpn = 0;
+  std::optional<uint32_t> requester_qpn;  // nothing: the capture does not tell
+  std::vector<Recorded> packets;          // in the capture's order
+  uint32_t path_mtu = 0;                  // that the packets prove, of both directions of the connection; 0: none
+  bool cut = false;                       // the capture has not all bytes of all packets
+  size_t reverse = SIZE_MAX;              // the conversation in the other direction
+};
+
+struct Recording {
+  std::vector<Conversation> conversations;
+  uint64_t frames = 0;
+  uint64_t roce_packets = 0;
+  uint64_t cm_packets = 0;  // MADs to QP 1
+  uint64_t cnps = 0;
+  uint64_t homeless = 0;  // of no conversation: to no known QP, or answers to nothing
+  std::string error;      // the capture is damaged: what stands in front of the damage is here
+};
+
+Recording read_recording(std::span<const uint8_t> file);
+
+/// "192.168.0.1 -> 192.168.0.2 qp 0x11 -> 0x12 RC"
+std::string describe(const Conversation& conversation);
+
+}  // namespace uroce::replay

@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""replay_test.py UROCE_REPLAY CAPTURES DOC: every capture in every role, planted differences, and the program's options.
+
+Each capture has to replay without an undeclared difference, and every packet of it has to have been compared. Each
+planted difference has to be found: in answers when our engine is the responder, in requests when it is the requester.
+"""
+
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import captures as cap  # noqa: E402
+
+TOOL, CAPTURES, DOC = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+SCRATCH = tempfile.TemporaryDirectory()
+EDITED = pathlib.Path(SCRATCH.name) / "edited.pcap"
+checks = 0
+
+# What no requester of ours sends, and requests that nobody answers: see doc/replay.md.
+NOT_REPLAYED = {
+    "host-peer-rc": [
+        "0xb1 RC as requester: not replayed: frame 1 has a wrong iCRC",
+        "0xabcde RC as responder: not replayed: nothing in the capture answers",
+        "0xb1 RC as responder: not replayed: nothing in the capture answers",
+    ]
+}
+ONLY_CM = {"cm-cmtime"}
+
+
+def replay(*arguments):
+    return subprocess.run([TOOL, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def expect(condition, what, result=None):
+    global checks
+    checks += 1
+    if condition:
+        return
+    print(f"not so: {what}")
+    if result is not None:
+        print(f"exit status {result.returncode}\n{result.stdout}{result.stderr}")
+    sys.exit(1)
+
+
+def sum_of(pattern, text):
+    return sum(int(number) for number in re.findall(pattern, text))
+
+
+def originals():
+    paths = sorted(CAPTURES.glob("*.pcap"))
+    expect(len(paths) == 64, f"64 captures, not {len(paths)}")
+    for path in paths:
+        name, result = path.stem, replay(path)
+        expect("DIFFERENT" not in result.stdout, f"{name} replays without a difference", result)
+        if name in ONLY_CM:
+            expect(result.returncode == 2 and "decoded and skipped" in result.stdout and "nothing to replay" in result.stderr,
+                   f"{name} has nothing but connection management", result)
+            continue
+        expect(result.returncode == 0, f"{name} gives 0", result)
+        missing = [line for line in result.stdout.splitlines() if "not replayed" in line]
+        wanted = NOT_REPLAYED.get(name, [])
+        known = all(any(want in line for line in missing) for want in wanted)
+        expect(len(missing) == len(wanted) and known, f"{name}: only the known roles are left out", result)
+        every_packet_was_compared(name, path, result)
+
+
+def every_packet_was_compared(name, path, result):
+    packets = cap.load(path)[1]
+    answers = sum(p.is_rc and p.is_response for p in packets)
+    lines = result.stdout.splitlines()
+    responder = "\n".join(line for line in lines if " RC as responder: same" in line)
+    extra = sum_of(r"nak-after-rnr (\d+)", responder)
+    seen = sum_of(r"(\d+) packets compared", responder)
+    expect(seen + extra == answers, f"{name}: {answers} answers, {seen} compared, {extra} by nak-after-rnr", result)
+    if name in NOT_REPLAYED:
+        return
+    requests = sum(not (p.is_rc and p.is_response) and p.dest_qp != 1 for p in packets)
+    seen = sum_of(r"as requester: same, (\d+) packets compared", result.stdout)
+    expect(seen == requests, f"{name}: {requests} requests, {seen} compared", result)
+
+
+def edits_of_answer(packet):
+    bth = packet.bth
+
+    def flip(offset, mask):
+        def edit(p):
+            p.data[bth + offset] ^= mask
+            p.seal()
+        return edit
+
+    if packet.opcode in cap.WITH_AETH:
+        yield "MSN", lambda p: p.add(13, 3, 3)
+        yield "reserved bit of the syndrome", flip(12, 0x80)
+        if packet.syndrome < 0x20:
+            yield "NAK instead of ACK", flip(12, 0x7F)
+    yield "P_Key", lambda p: p.add(2, 2, -1)
+    yield "AckReq", flip(8, 0x80)
+    yield "solicited", flip(1, 0x80)
+    yield "reserved byte", flip(4, 0x01)
+
+
+def edits_of_request(packet):
+    bth = packet.bth
+
+    def flip(offset, mask):
+        def edit(p):
+            p.data[bth + offset] ^= mask
+            p.seal()
+        return edit
+
+    yield "reserved bits", flip(8, 0x01)
+    yield "reserved byte", flip(4, 0x01)
+    if packet.opcode in (0x00, 0x01, 0x06, 0x07, 0x0C):
+        yield "solicited in the middle of a message", flip(1, 0x80)
+    if packet.opcode in (0x06, 0x0A):
+        yield "length of a WRITE", lambda p: p.add(24, 4, 4)
+
+
+def sweep(names, role, wanted, edits):
+    """Every edit of every packet, one at a time, has to be found, and to be found there."""
+    for name in names:
+        header, packets = cap.load(CAPTURES / f"{name}.pcap")
+        for index, packet in enumerate(packets):
+            if not wanted(packet):
+                continue
+            for what, edit in edits(packet):
+                edited = packet.copy()
+                edit(edited)
+                cap.save(EDITED, header, packets[:index] + [edited] + packets[index + 1:])
+                result = replay("--as", role, EDITED)
+                expect(result.returncode == 1 and "DIFFERENT" in result.stdout, f"{name} frame {index + 1}: {what} is found", result)
+                expect(f"frame {index + 1}" in result.stdout, f"{name} frame {index + 1}: {what} is found there", result)
+
+
+def changed(name, frames, edit=None):
+    """The capture without these frames, or with them edited."""
+    header, packets = cap.load(CAPTURES / f"{name}.pcap")
+    if edit is None:
+        packets = [p for i, p in enumerate(packets) if i + 1 not in frames]
+    else:
+        for frame in frames:
+            edit(packets[frame - 1])
+    cap.save(EDITED, header, packets)
+    return EDITED
+
+
+def flip_payload(packet):
+    packet.data[packet.payload.start] ^= 1
+    packet.seal()
+
+
+def spoil_icrc(packet):
+    packet.data[-1] ^= 1
+
+
+def planted():
+    is_answer = lambda p: p.is_rc and p.is_response  # noqa: E731
+    is_request = lambda p: p.is_rc and not p.is_response  # noqa: E731
+    sweep(["rc-send", "rc-write", "rc-read", "rc-mtu256", "rc-loss-send-middle", "rc-ipv6"], "responder", is_answer, edits_of_answer)
+    sweep(["rc-send", "rc-write", "rc-mtu256", "rc-loss-send-middle", "rc-ipv6"], "requester", is_request, edits_of_request)
+
+    result = replay("--as", "responder", changed("rc-send", [6]))
+    expect(result.returncode == 1 and "we answer, the recorded responder does not" in result.stdout, "a missing last ACK is found", result)
+    result = replay("--as", "responder", changed("rc-send", [5]))
+    expect(result.returncode == 0 and "ack-coalescing 1" in result.stdout, "one ACK less in the middle is a freedom", result)
+    result = replay("--as", "responder", changed("rc-read", [6]))
+    expect(result.returncode == 1, "a missing READ response is found", result)
+    result = replay("--as", "responder", changed("rc-send", [6], spoil_icrc))
+    expect(result.returncode == 1 and re.search(r"\* icrc +wrong +right", result.stdout), "a wrong iCRC in an answer is found", result)
+    result = replay("--as", "responder", changed("rc-loss-read-last", [18], flip_payload))
+    expect(result.returncode == 1 and "frame 18" in result.stdout and "* payload" in result.stdout,
+           "another byte when a READ is answered again is found", result)
+    for frame in (10, 12, 13, 49, 50, 51, 58, 59, 60):
+        result = replay("--as", "responder", changed("rc-mix", [frame], flip_payload))
+        expect(result.returncode == 1 and f"frame {frame}," in result.stdout and "* payload" in result.stdout,
+               "another byte than was written is found", result)
+    for frame in (5, 6):
+        result = replay("--as", "responder", changed("rc-atomic-fadd", [frame], lambda p: p.add(16, 8)))
+        expect(result.returncode == 1 and f"frame {frame}," in result.stdout and "* original" in result.stdout,
+               "another value before an atomic is found", result)
+    result = replay("--as", "requester", changed("rc-send", [1], spoil_icrc))
+    expect("as requester: not replayed: frame 1 has a wrong iCRC" in result.stdout, "no requester of ours sends a wrong iCRC", result)
+    result = replay("--as", "responder", changed("rc-send", [1], spoil_icrc))
+    expect(result.returncode == 1, "an answer to a packet with a wrong iCRC is found", result)
+
+
+def options():
+    capture = CAPTURES / "rc-mix.pcap"
+    expect(replay("/nonexistent").returncode == 2, "no file gives 2")
+    expect(replay(__file__).returncode == 2, "not a capture gives 2")
+    expect(replay().returncode == 2, "no argument gives 2")
+    cut = pathlib.Path(SCRATCH.name) / "cut.pcap"
+    cut.write_bytes(capture.read_bytes()[:-7])
+    expect(replay(cut).returncode == 2, "a capture cut short gives 2")
+    result = replay("--as", "responder", capture)
+    expect("as requester" not in result.stdout and "as responder" in result.stdout, "--as", result)
+    result = replay("--qp", "0x123", CAPTURES / "rc-send.pcap")
+    expect(result.returncode == 2 and "nothing to replay" in result.stderr, "--qp of no QP gives 2", result)
+    expect(replay("--qp", "x", capture).returncode == 2, "--qp of no number gives 2")
+    result = replay("--qp", "0x123,0x16", CAPTURES / "rc-send.pcap")
+    expect(result.returncode == 0 and "-> 0x16 RC" in result.stdout, "--qp of one of two", result)
+    result = replay("--quiet", capture)
+    expect(result.returncode == 0 and result.stdout == "", "--quiet prints nothing", result)
+    raw_ip()
+    parameters()
+    freedoms()
+
+
+def raw_ip():
+    header, packets = cap.load(CAPTURES / "rc-mix.pcap")
+    for packet in packets:
+        del packet.data[:14]
+    cap.save(EDITED, header[:20] + struct.pack("<I", 101), packets)
+    result = replay(EDITED)
+    expect(result.returncode == 0 and "same" in result.stdout, "a capture of raw IP", result)
+
+
+def parameters():
+    """A capture that begins in the middle of a connection: only a file can tell the MSN."""
+    capture = changed("rc-atomic-fadd", [1, 4])
+    text = pathlib.Path(SCRATCH.name) / "parameters"
+    text.write_text("# before the capture\nmsn = 1\n")
+    result = replay("--as", "responder", capture)
+    expect(result.returncode == 1 and "* msn" in result.stdout, "without the MSN the answers differ", result)
+    result = replay("--as", "responder", "--parameters", text, capture)
+    expect(result.returncode == 0, "with it they do not", result)
+    text.write_text("mtu = 1024\nmsm = 3\n")
+    result = replay("--parameters", text, capture)
+    expect(result.returncode == 2 and "line 2" in result.stderr, "a mistake in the file is named", result)
+    text.write_text("access = write\n")
+    result = replay("--as", "responder", "--parameters", text, CAPTURES / "rc-read.pcap")
+    expect(result.returncode == 1 and "NAK invalid request" in result.stdout, "rights from a file", result)
+
+
+def freedoms():
+    listed = replay("--freedoms").stdout.splitlines()
+    expect(len(listed) >= 10, "--freedoms lists them")
+    page = " ".join(DOC.read_text().split())
+    for line in listed:
+        name, role = line.split()[:2]
+        text = " ".join(line.split()[3:]) if line.split()[2] in ("counted", "always") else ""
+        expect(f"| `{name}` | {role} | {text} |" in page, f"doc/replay.md has the freedom {name} as --freedoms prints it")
+
+
+originals()
+planted()
+options()
+print(f"{checks} checks")
