@@ -40,7 +40,9 @@ class Skip(Exception):
 def tests():
     """(name, in the short set?, function of the bench)"""
     for row in all_rows():
-        yield row.name, row.short, lambda bench, row=row: run_row(row, bench)
+        # A pingpong whose last acknowledgement is lost ends only at our end: rxe asks for it for ever. Not for every check.
+        short = row.short and "pingpong_loss" not in row.name
+        yield row.name, short, lambda bench, row=row: run_row(row, bench)
     for scenario in SCENARIOS:
         yield scenario.name, scenario.short, scenario.run
 
