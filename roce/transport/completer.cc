@@ -53,6 +53,7 @@ void Requester::on_acknowledge(const PacketView& packet, Instant now) {
   switch (kind) {
     case AethKind::kAck:
       learn_credits(aeth);
+      rtt_.on_answered(psn, now);
       if (acknowledge(psn + 1, now)) implied_nak(now);
       return;
     case AethKind::kRnrNak:
@@ -157,6 +158,7 @@ bool Requester::reach_response(Psn psn, Instant now) {
     on_other_response(psn, now);
     return false;
   }
+  rtt_.on_answered(psn, now);
   acknowledge(psn, now);
   if (una_ == psn) return true;
   implied_nak(now);

@@ -28,6 +28,7 @@ void Requester::start() {
   retry_left_ = context_.attributes.retry_cnt;
   rnr_left_ = context_.attributes.rnr_retry;
   credits_known_ = false;
+  rtt_.reset();
   reset();
 }
 
@@ -37,6 +38,7 @@ void Requester::reset() {
   timeouts_ = 0;
   local_error_ = Cause::kNone;
   una_ = high_psn_ = next_psn_;
+  rtt_.forget();
   cursor_ = ring_.head();
   cursor_packet_ = 0;
 }
@@ -123,7 +125,11 @@ bool Requester::poll_transmit(TxFrame& frame, Instant now) {
       set_local_error(cause, now);
       return false;
     }
-    if (next_psn_.before(high_psn_)) context_.counters().retransmits++;
+    if (next_psn_.before(high_psn_)) {
+      context_.counters().retransmits++;
+    } else if (ack_req) {
+      rtt_.on_sent(next_psn_, now);
+    }
     advance_cursor(wqe, now);
     return true;
   }
@@ -152,6 +158,7 @@ void Requester::set_local_error(Cause cause, Instant now) {
 }
 
 void Requester::rewind() {
+  rtt_.forget();
   cursor_ = ring_.head();
   const bool inside = !ring_.empty() && ring_.front().started && !ring_.front().is_local();
   cursor_packet_ = inside ? static_cast<uint32_t>(distance(ring_.front().first_psn, una_)) : 0;

@@ -13,6 +13,7 @@
 #include "base/psn.h"
 #include "base/time.h"
 #include "transport/qp_context.h"
+#include "transport/rtt_sampler.h"
 #include "transport/send_queue.h"
 #include "transport/tx_frame.h"
 #include "wire/packet.h"
@@ -45,6 +46,7 @@ class Requester {
   Psn next_psn() const { return next_psn_; }
   uint8_t retries_left() const { return retry_left_; }
   bool waits_for_receive() const { return rnr_wait_; }
+  const RttSampler& rtt() const { return rtt_; }
 
  private:
   // requester.cc
@@ -89,6 +91,7 @@ class Requester {
   uint32_t rd_atomic_in_flight_ = 0;
   uint32_t unrequested_ = 0;  // packets since one asked for an ACK
   uint32_t window_ = 0;
+  RttSampler rtt_;
 
   Instant deadline_ = Instant::never();  // local ACK timeout
   uint8_t timeouts_ = 0;                 // since the peer last got further
