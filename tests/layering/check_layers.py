@@ -8,6 +8,7 @@ The build runs this on every change (target `layering`); an arrow in the wrong d
 Floors, an arrow points only downwards:
 
     base < wire < transport < congestion < cm < engine < {sim, dpdk} < {apps, verbs_shim}
+    wire < fabric < {sim, apps}: the network that simulator and uroce-switch share
     wire < capture < lint, engine < script, {engine, lint} < replay: tools for conformance
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
 
@@ -29,13 +30,14 @@ BELOW = {
     "cm": ["base", "wire", "transport", "congestion"],
     "engine": ["base", "wire", "transport", "congestion", "cm"],
 }
-BELOW["sim"] = BELOW["engine"] + ["engine"]
+BELOW["fabric"] = ["base", "wire"]
+BELOW["sim"] = BELOW["engine"] + ["engine", "fabric"]
 BELOW["dpdk"] = BELOW["engine"] + ["engine"]
 BELOW["capture"] = ["base", "wire"]
 BELOW["lint"] = ["base", "wire", "capture"]
 BELOW["script"] = BELOW["engine"] + ["engine"]
 BELOW["replay"] = BELOW["engine"] + ["engine", "capture", "lint"]
-BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "sim", "capture", "lint", "script", "replay"]
+BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "sim", "fabric", "capture", "lint", "script", "replay"]
 BELOW["verbs_shim"] = BELOW["dpdk"] + ["dpdk"]
 BELOW["pmd/hw"] = []
 BELOW["pmd/vfio_user"] = ["pmd/hw"]
@@ -45,7 +47,7 @@ BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
 DPDK_ALLOWED = {"dpdk", "apps", "verbs_shim", "pmd/ethdev"}
 VERBS_ALLOWED = {"verbs_shim"}
-PURE = {"wire", "transport", "congestion", "cm", "engine", "sim", "capture", "lint", "script", "replay"}
+PURE = {"wire", "transport", "congestion", "cm", "engine", "fabric", "sim", "capture", "lint", "script", "replay"}
 IMPURE_HEADERS = re.compile(
     r"^(sys/|linux/|net/|netinet/|arpa/|unistd\.h|fcntl\.h|poll\.h|pthread\.h|time\.h|ctime$|thread$|mutex$|shared_mutex$|"
     r"condition_variable$|future$|fstream$|iostream$|filesystem$)"

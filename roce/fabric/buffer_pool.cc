@@ -1,0 +1,25 @@
+#include "fabric/buffer_pool.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace uroce::fabric {
+
+bool BufferPool::grow() {
+  constexpr size_t kSlabBuffers = 64;
+  const size_t count = std::min(kSlabBuffers, max_buffers_ - buffers_);
+  if (count == 0) return false;
+  slabs_.emplace_back(new uint8_t[count * buffer_bytes_]);  // not zeroed: frames are written before they are read
+  buffers_ += count;
+  free_.reserve(buffers_);
+  for (size_t i = count; i > 0; i--) free_.push_back(slabs_.back().get() + (i - 1) * buffer_bytes_);
+  return true;
+}
+
+FabricFrame BufferPool::clone(const FabricFrame& frame) {
+  const FabricFrame copy = allocate(frame.bytes);
+  if (copy) std::memcpy(copy.data, frame.data, frame.bytes);
+  return copy;
+}
+
+}  // namespace uroce::fabric

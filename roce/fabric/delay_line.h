@@ -1,0 +1,51 @@
+// Frames that wait for their instant: what a polled loop keeps those in that `Impairments` delay.
+//
+// First comes first among equals. No allocation once the line has been as long as it gets.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/time.h"
+#include "fabric/frame.h"
+
+namespace uroce::fabric {
+
+class DelayLine {
+ public:
+  explicit DelayLine(size_t max_frames = SIZE_MAX) : max_frames_(max_frames) {}
+
+  /// False: full, and the frame is still the caller's.
+  bool push(const FabricFrame& frame, Instant when) {
+    if (heap_.size() >= max_frames_) return false;
+    heap_.push_back({when, order_++, frame});
+    std::push_heap(heap_.begin(), heap_.end());
+    return true;
+  }
+  /// The next frame whose instant has come; one without data when there is none.
+  FabricFrame pop(Instant now) {
+    if (heap_.empty() || now < heap_.front().when) return {};
+    std::pop_heap(heap_.begin(), heap_.end());
+    const FabricFrame frame = heap_.back().frame;
+    heap_.pop_back();
+    return frame;
+  }
+  Instant next() const { return heap_.empty() ? Instant::never() : heap_.front().when; }
+  size_t size() const { return heap_.size(); }
+
+ private:
+  struct Waiting {
+    Instant when;
+    uint64_t order;
+    FabricFrame frame;
+    bool operator<(const Waiting& other) const {
+      return when != other.when ? when > other.when : order > other.order;  // a heap's front is its largest
+    }
+  };
+  std::vector<Waiting> heap_;
+  size_t max_frames_;
+  uint64_t order_ = 0;
+};
+
+}  // namespace uroce::fabric

@@ -1,0 +1,87 @@
+#include "fabric/shared_buffer.h"
+
+#include <algorithm>
+
+namespace uroce::fabric {
+
+SharedBuffer::SharedBuffer(const SwitchConfig& config)
+    : groups_(config.ports.size() * kPriorities),
+      reserved_(config.reserved_bytes),
+      xon_offset_(config.xon_offset_bytes),
+      pfc_alpha_1024_(static_cast<uint64_t>(config.pfc_alpha * 1024 + 0.5)),
+      lossy_alpha_1024_(static_cast<uint64_t>(config.lossy_alpha * 1024 + 0.5)) {
+  uint64_t set_aside = 0;
+  for (size_t port = 0; port < config.ports.size(); port++) {
+    const PortConfig& c = config.ports[port];
+    const PriorityConfigs& priorities = c.priorities ? *c.priorities : config.priorities;
+    for (unsigned i = 0; i < kPriorities; i++) {
+      Group& g = group(static_cast<PortId>(port), i);
+      g.lossless = priorities[i].lossless;
+      if (!g.lossless) continue;
+      g.headroom = headroom_of(config, c);
+      set_aside += g.headroom + reserved_;
+    }
+  }
+  shared_bytes_ = config.buffer_bytes > set_aside ? config.buffer_bytes - set_aside : 0;
+}
+
+bool SharedBuffer::take_lossless(Group& of, uint32_t bytes) {
+  const uint64_t before = shared_part(of);
+  const uint64_t all = of.bytes + bytes;
+  const uint64_t after = all > reserved_ ? all - reserved_ : 0;
+  // An alpha above 1 promises more than is free.
+  const bool fits = after == 0 || (after <= pfc_threshold() && after - before <= shared_bytes_ - shared_used_);
+  if (fits) {
+    of.bytes = all;
+    shared_used_ += after - before;
+    return true;
+  }
+  if (of.headroom_used + bytes > of.headroom) return false;
+  of.headroom_used += bytes;
+  return true;
+}
+
+std::optional<Drop> SharedBuffer::take(PortId ingress, unsigned priority, uint32_t bytes, uint64_t queue_bytes) {
+  Group& g = group(ingress, priority);
+  if (g.lossless) return take_lossless(g, bytes) ? std::nullopt : std::optional(Drop::kHeadroom);
+  if (bytes > shared_bytes_ - shared_used_) return Drop::kBufferFull;
+  if (queue_bytes + bytes > lossy_threshold()) return Drop::kEgressShare;
+  g.bytes += bytes;
+  shared_used_ += bytes;
+  return std::nullopt;
+}
+
+void SharedBuffer::give_back(PortId ingress, unsigned priority, uint32_t bytes) {
+  Group& g = group(ingress, priority);
+  if (!g.lossless) {
+    g.bytes -= bytes;
+    shared_used_ -= bytes;
+    return;
+  }
+  // The headroom first: it has to be empty again before the next pause needs it.
+  const uint64_t from_headroom = std::min<uint64_t>(g.headroom_used, bytes);
+  g.headroom_used -= from_headroom;
+  const uint64_t before = shared_part(g);
+  g.bytes -= bytes - from_headroom;
+  shared_used_ -= before - shared_part(g);
+}
+
+bool SharedBuffer::check_xoff(PortId ingress, unsigned priority, bool refused) {
+  Group& g = group(ingress, priority);
+  if (!g.lossless || g.paused) return false;
+  const uint64_t shared = shared_part(g);
+  // A group that holds nothing is never paused: nothing would ever leave it that could end the pause.
+  g.paused = g.headroom_used > 0 || (shared > 0 && shared >= pfc_threshold()) || (refused && g.bytes > 0);
+  return g.paused;
+}
+
+bool SharedBuffer::check_xon(PortId ingress, unsigned priority) {
+  Group& g = group(ingress, priority);
+  if (!g.paused || g.headroom_used > 0) return false;
+  const uint64_t shared = shared_part(g);
+  if (shared > 0 && shared + xon_offset_ > pfc_threshold()) return false;
+  g.paused = false;
+  return true;
+}
+
+}  // namespace uroce::fabric
