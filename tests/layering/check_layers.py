@@ -7,7 +7,7 @@ The build runs this on every change (target `layering`); an arrow in the wrong d
 
 Floors, an arrow points only downwards:
 
-    base < wire < transport < congestion < cm < engine < {sim, dpdk} < {apps, verbs_shim}
+    base < wire < congestion < transport < cm < engine < {sim, dpdk} < {apps, verbs_shim}
     wire < fabric < {sim, apps}: the network that simulator and uroce-switch share
     wire < capture < lint, engine < script, {engine, lint} < replay: tools for conformance
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
@@ -25,8 +25,8 @@ import sys
 BELOW = {
     "base": [],
     "wire": ["base"],
-    "transport": ["base", "wire"],
-    "congestion": ["base", "wire", "transport"],
+    "congestion": ["base", "wire"],
+    "transport": ["base", "wire", "congestion"],
     "cm": ["base", "wire", "transport", "congestion"],
     "engine": ["base", "wire", "transport", "congestion", "cm"],
 }

@@ -29,6 +29,7 @@ PLANTED = [
     ("roce/base/psn.h", '#include "wire/packet.h"', "base must not include wire"),
     ("roce/wire/packet.h", '#include "transport/qp.h"', "wire must not include transport"),
     ("roce/wire/packet.h", '#include "../transport/qp.h"', "wire must not include transport"),
+    ("roce/congestion/pacer.h", '#include "transport/qp.h"', "congestion must not include transport"),
     ("roce/transport/qp.h", '  #  include "engine/engine.h"', "transport must not include engine"),
     ("roce/engine/engine.h", '#include "dpdk/endpoint.h"', "engine must not include dpdk"),
     ("roce/engine/engine.h", "#include <rte_mbuf.h>", "engine must not include DPDK"),

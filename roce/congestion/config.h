@@ -1,0 +1,87 @@
+// Settings of congestion control, one set for all QPs of an engine.
+//
+// Names are those that users of such NICs know (mlx5's ecn settings) where there is one; units are theirs too, and
+// stand in the name's comment. `parameters.h` sets them by name.
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace uroce {
+
+enum class CongestionAlgorithm : uint8_t { kNone, kDcqcn, kTimely, kSwift };
+
+/// The reaction point of DCQCN. The values here are those of the paper (Zhu et al., SIGCOMM 2015); where it gives none,
+/// the comment says whose they are.
+struct DcqcnConfig {
+  uint32_t dce_tcp_g = 1020;            // of 1024: what alpha keeps per update; g = 1 - 1020/1024 = 1/256
+  uint32_t dce_tcp_rtt = 55;            // us between updates of alpha
+  uint32_t initial_alpha_value = 1024;  // of 1024
+  bool alpha_by_interval = false;       // false: a CNP raises alpha at once (the paper); true: an interval with a CNP
+                                        // in it does, at its end (as NICs and their simulators do)
+  uint32_t rpg_gd = 11;                 // a cut takes alpha * 1024 / 2^rpg_gd of the rate: 11 takes half of alpha
+  uint32_t rpg_min_dec_fac = 50;        // per cent of the rate that a cut leaves at least
+  uint32_t rate_reduce_monitor_period = 50;  // us between two cuts, at least
+  uint32_t rpg_time_reset = 55;              // us between increases by the timer
+  uint32_t rpg_byte_reset = 10'000'000;      // bytes sent between increases by the byte counter; 0: no byte counter
+  uint32_t rpg_threshold = 5;                // increases by timer or bytes that only recover
+  uint32_t rpg_ai_rate = 40;                 // Mbit/s
+  uint32_t rpg_hai_rate = 200;               // Mbit/s (ns3-rdma; the paper gives none)
+  uint32_t rpg_min_rate = 10;                // Mbit/s
+  uint32_t rpg_max_rate = 0;                 // Mbit/s; 0: the port's speed
+  uint32_t rate_to_set_on_first_cnp = 0;     // Mbit/s; 0: cut from the highest rate
+  bool clamp_tgt_rate = true;  // each cut makes the current rate the target of recovery (the paper); false: only
+                               // one that follows an increase does
+  bool clamp_tgt_rate_after_time_inc = true;  // with clamp_tgt_rate off: an increase by the timer counts too
+};
+
+/// TIMELY (Mittal et al., SIGCOMM 2015). Values are those published for it.
+struct TimelyConfig {
+  double ewma = 0.875;     // weight of the newest difference
+  double beta = 0.8;       // of multiplicative decrease
+  uint32_t t_low = 50;     // us: below, always increase
+  uint32_t t_high = 500;   // us: above, always decrease
+  uint32_t min_rtt = 20;   // us: the unit of the gradient
+  uint32_t ai_rate = 10;   // Mbit/s
+  uint32_t hai_rate = 50;  // Mbit/s, from the hai_threshold-th increase in a row
+  uint32_t hai_threshold = 5;
+  bool hai_below_t_low = false;  // increases below t_low count for hai too (the HPCC authors' simulator)
+};
+
+/// A target delay, in the manner of Swift (Kumar et al., SIGCOMM 2020).
+struct SwiftConfig {
+  uint32_t target = 25;      // us
+  double ai = 1.0;           // packets per round trip
+  double beta = 0.8;         // of multiplicative decrease
+  double max_mdf = 0.5;      // a decrease takes this share of the window at most
+  uint32_t fs_range = 50;    // us that flow scaling adds at most to the target; 0: no flow scaling
+  double fs_min_cwnd = 0.1;  // packets: from here down all of fs_range
+  double fs_max_cwnd = 100;  // packets: from here up nothing
+};
+
+/// The notification point: who receives marked packets says so.
+struct NotificationConfig {
+  uint32_t min_time_between_cnps = 50;  // us, per QP
+  uint32_t cnp_dscp = 48;
+  uint32_t cnp_802p_prio = 6;  // where the path has a VLAN tag
+};
+
+struct CongestionConfig {
+  CongestionAlgorithm algorithm = CongestionAlgorithm::kNone;
+  uint64_t link_bits_per_second = 0;  // the port's; 0: unknown
+  DcqcnConfig dcqcn;
+  TimelyConfig timely;
+  SwiftConfig swift;
+  NotificationConfig notification;
+  bool has_win = false;          // no more in flight than the rate times base_rtt
+  bool var_win = true;           // of the current rate; false: of the highest
+  Duration base_rtt{0};          // 0: the shortest that was measured
+  uint32_t burst_bytes = 16384;  // what a paced QP that was silent may send at once
+};
+
+/// Nobody knows how fast the port is: where a rate starts from.
+inline constexpr uint64_t kUnknownLinkBitsPerSecond = 100'000'000'000;
+inline constexpr uint64_t kMegabit = 1'000'000;
+
+}  // namespace uroce

@@ -1,0 +1,64 @@
+#include "congestion/congestion_control.h"
+
+#include "congestion/dcqcn.h"
+#include "congestion/swift.h"
+#include "congestion/timely.h"
+
+namespace uroce {
+
+void CongestionControl::start(uint32_t mtu) {
+  mtu_ = mtu;
+  limited_ = false;
+  rate_ = 0;
+  shortest_rtt_ = {0};
+  restart();
+}
+
+void CongestionControl::on_sent(uint32_t /*bytes*/, Instant /*now*/) {}
+void CongestionControl::on_cnp(Instant /*now*/) {}
+void CongestionControl::on_loss(Instant /*now*/) {}
+void CongestionControl::advance(Instant /*now*/) {}
+void CongestionControl::handle_rtt(Duration /*rtt*/, Instant /*now*/) {}
+
+void CongestionControl::on_rtt(Duration rtt, Instant now) {
+  if (shortest_rtt_.ns == 0 || rtt < shortest_rtt_) shortest_rtt_ = rtt;
+  handle_rtt(rtt, now);
+}
+
+uint64_t CongestionControl::max_rate() const {
+  if (config_.dcqcn.rpg_max_rate != 0) return config_.dcqcn.rpg_max_rate * kMegabit;
+  return config_.link_bits_per_second != 0 ? config_.link_bits_per_second : kUnknownLinkBitsPerSecond;
+}
+
+void CongestionControl::set_rate(uint64_t bits_per_second) {
+  limited_ = bits_per_second < max_rate();
+  rate_ = bits_per_second;
+}
+
+/// The bandwidth-delay product: of the highest rate, or of the current one as in HPCC's variable window.
+uint64_t CongestionControl::window_bytes() const {
+  const uint64_t own = own_window_bytes();
+  if (!config_.has_win) return own;
+  const Duration rtt = config_.base_rtt.ns != 0 ? config_.base_rtt : shortest_rtt_;
+  if (rtt.ns == 0) return own;
+  const uint64_t rate = config_.var_win && limited_ ? rate_ : max_rate();
+  const auto product = static_cast<unsigned __int128>(rate) * static_cast<uint64_t>(rtt.ns) / 8'000'000'000u;
+  const uint64_t window = std::max<uint64_t>(static_cast<uint64_t>(product), 1);
+  return own == 0 ? window : std::min(own, window);
+}
+
+std::unique_ptr<CongestionControl> make_congestion_control(const CongestionConfig& config) {
+  switch (config.algorithm) {
+    case CongestionAlgorithm::kNone:
+      return nullptr;
+    case CongestionAlgorithm::kDcqcn:
+      return std::make_unique<Dcqcn>(config);
+    case CongestionAlgorithm::kTimely:
+      return std::make_unique<Timely>(config);
+    case CongestionAlgorithm::kSwift:
+      return std::make_unique<Swift>(config);
+  }
+  return nullptr;
+}
+
+}  // namespace uroce

@@ -1,0 +1,71 @@
+// How fast one QP may send: the interface of congestion control.
+//
+// Sans-I/O, and without timers of its own: what happened in the meantime is worked out when somebody asks (`advance`).
+// Whoever sends does this, and only while `limited()`:
+//
+//   advance(now); ... rate_bits_per_second(); ... on_sent(bytes, now);
+//
+// A QP that is not limited pays nothing: no call per packet.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "base/time.h"
+#include "congestion/config.h"
+
+namespace uroce {
+
+class CongestionControl {
+ public:
+  explicit CongestionControl(const CongestionConfig& config) : config_(config) {}
+  virtual ~CongestionControl() = default;
+  CongestionControl(const CongestionControl&) = delete;
+  CongestionControl& operator=(const CongestionControl&) = delete;
+
+  /// A new connection, with packets of `mtu` bytes.
+  void start(uint32_t mtu);
+
+  // What happens.
+  virtual void on_sent(uint32_t bytes, Instant now);
+  virtual void on_cnp(Instant now);
+  /// An answer came `rtt` after its request left.
+  void on_rtt(Duration rtt, Instant now);
+  /// Something has to be sent again.
+  virtual void on_loss(Instant now);
+  /// Time passes: rates rise.
+  virtual void advance(Instant now);
+
+  // What follows from it.
+  bool limited() const { return limited_; }
+  uint64_t rate_bits_per_second() const { return limited_ ? rate_ : 0; }  // 0: not limited
+  /// Most bytes in flight; 0: not limited.
+  uint64_t window_bytes() const;
+  /// When the rate changes by itself, at the latest. Never, while it is not limited.
+  virtual Instant next_change() const { return Instant::never(); }
+  /// Does this algorithm listen to CNPs?
+  virtual bool takes_cnps() const { return false; }
+  /// DCQCN's estimate of congestion, 0 to 1, for people to look at.
+  virtual double alpha() const { return 0; }
+
+ protected:
+  virtual void restart() = 0;
+  virtual void handle_rtt(Duration rtt, Instant now);
+  virtual uint64_t own_window_bytes() const { return 0; }
+
+  uint64_t max_rate() const;
+  /// Sets the rate; one at or above the highest is no limit.
+  void set_rate(uint64_t bits_per_second);
+
+  const CongestionConfig& config_;
+  uint64_t rate_ = 0;  // meaningful while limited_
+  bool limited_ = false;
+  uint32_t mtu_ = 1024;
+  Duration shortest_rtt_{0};  // 0: none measured
+};
+
+/// nullptr for kNone. `config` outlives the result; it may be changed while the result lives.
+std::unique_ptr<CongestionControl> make_congestion_control(const CongestionConfig& config);
+
+}  // namespace uroce

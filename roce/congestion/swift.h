@@ -1,0 +1,35 @@
+// Control by a target delay, in the manner of Swift (Kumar et al., SIGCOMM 2020): below the target the window grows by
+// a packet per round trip, above it shrinks in proportion to the excess, once per round trip. A window below one packet
+// is a rate. Flows with small windows get a larger target (flow scaling), which is what makes many flows fair.
+//
+// Unlike Swift it has no time stamps from the NIC, so the delay includes the peer's; there is no scaling by hops; and
+// it paces always, since one packet in several asks for an answer and nothing else would space the others.
+#pragma once
+
+#include "congestion/congestion_control.h"
+
+namespace uroce {
+
+class Swift final : public CongestionControl {
+ public:
+  explicit Swift(const CongestionConfig& config) : CongestionControl(config), parameters_(config.swift) {}
+
+  void on_loss(Instant now) override;
+  double window_packets() const { return window_; }
+  Duration target() const;
+
+ private:
+  void restart() override;
+  void handle_rtt(Duration rtt, Instant now) override;
+  uint64_t own_window_bytes() const override;
+  void decrease(double factor, Instant now);
+  void apply();
+
+  const SwiftConfig& parameters_;
+  double window_ = 0;  // packets; 0: not known yet
+  double smoothed_ns_ = 0;
+  Instant updated_at_{0};
+  Instant decreased_at_{0};
+};
+
+}  // namespace uroce

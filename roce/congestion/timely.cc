@@ -1,0 +1,46 @@
+#include "congestion/timely.h"
+
+namespace uroce {
+
+void Timely::restart() {
+  updated_at_ = {0};
+  previous_rtt_ = {0};
+  difference_ns_ = 0;
+  increases_ = 0;
+}
+
+void Timely::increase(bool counts) {
+  const bool hyper = counts && increases_ >= parameters_.hai_threshold;
+  if (counts) increases_++;
+  set_rate(current() + (hyper ? parameters_.hai_rate : parameters_.ai_rate) * kMegabit);
+}
+
+void Timely::decrease(double factor) {
+  increases_ = 0;
+  const auto lowered = static_cast<uint64_t>(static_cast<double>(current()) * std::max(factor, 0.0) + 0.5);
+  set_rate(std::max(lowered, min_rate()));
+}
+
+void Timely::handle_rtt(Duration rtt, Instant now) {
+  const bool first = previous_rtt_.ns == 0;
+  // Only what left after the last update tells what that did.
+  if (!first && now.ns - rtt.ns < updated_at_.ns) return;
+  const auto newest = static_cast<double>(rtt.ns);
+  const double step = newest - static_cast<double>(previous_rtt_.ns);
+  previous_rtt_ = rtt;
+  updated_at_ = now;
+  if (first) return;
+  difference_ns_ = (1 - parameters_.ewma) * difference_ns_ + parameters_.ewma * step;
+  if (rtt < microseconds(parameters_.t_low)) {
+    if (!parameters_.hai_below_t_low) increases_ = 0;
+    increase(parameters_.hai_below_t_low);
+  } else if (rtt > microseconds(parameters_.t_high)) {
+    decrease(1 - parameters_.beta * (1 - 1000.0 * parameters_.t_high / newest));
+  } else if (difference_ns_ <= 0) {
+    increase(true);
+  } else {
+    decrease(1 - parameters_.beta * gradient());
+  }
+}
+
+}  // namespace uroce

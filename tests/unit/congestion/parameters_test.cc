@@ -1,0 +1,99 @@
+// Parameters by name.
+#include "congestion/parameters.h"
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+namespace uroce::test {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Parameters, Algorithms) {
+  for (const char* name : {"none", "dcqcn", "timely", "swift"}) {
+    CongestionAlgorithm algorithm{};
+    EXPECT_TRUE(parse_congestion_algorithm(name, algorithm));
+    EXPECT_STREQ(congestion_algorithm_name(algorithm), name);
+  }
+  CongestionAlgorithm algorithm = CongestionAlgorithm::kSwift;
+  EXPECT_FALSE(parse_congestion_algorithm("DCQCN", algorithm));
+  EXPECT_FALSE(parse_congestion_algorithm("", algorithm));
+  EXPECT_EQ(algorithm, CongestionAlgorithm::kSwift);
+}
+
+TEST(Parameters, EveryKind) {
+  CongestionConfig config;
+  std::string error;
+  EXPECT_TRUE(set_congestion_parameter(config, "rpg_ai_rate=17", error));
+  EXPECT_EQ(config.dcqcn.rpg_ai_rate, 17u);
+  EXPECT_TRUE(set_congestion_parameter(config, "clamp_tgt_rate=0", error));
+  EXPECT_FALSE(config.dcqcn.clamp_tgt_rate);
+  EXPECT_TRUE(set_congestion_parameter(config, "timely_beta=0.25", error));
+  EXPECT_EQ(config.timely.beta, 0.25);
+  EXPECT_TRUE(set_congestion_parameter(config, "base_rtt", "13", error));
+  EXPECT_EQ(config.base_rtt, microseconds(13));
+  EXPECT_EQ(error, "");
+}
+
+TEST(Parameters, EachNameSetsAFieldOfItsOwn) {
+  std::istringstream names(congestion_parameter_names());
+  std::string error;
+  CongestionConfig config;
+  int count = 0;
+  for (std::string name; names >> name; count++) {
+    if (name == "profile") continue;
+    EXPECT_TRUE(set_congestion_parameter(config, name, "1", error)) << error;
+  }
+  EXPECT_GE(count, 40);
+  // All fields are 1 now, except those that no name leads to.
+  EXPECT_EQ(config.dcqcn.rpg_byte_reset, 1u);
+  EXPECT_EQ(config.dcqcn.dce_tcp_g, 1u);
+  EXPECT_EQ(config.swift.fs_max_cwnd, 1.0);
+  EXPECT_EQ(config.notification.cnp_dscp, 1u);
+  EXPECT_EQ(config.burst_bytes, 1u);
+}
+
+TEST(Parameters, WhatIsRefused) {
+  CongestionConfig config;
+  const struct {
+    const char* assignment;
+    const char* says;
+  } kCases[] = {
+      {"rpg_ai_rat=1", "there is no congestion parameter 'rpg_ai_rat'"},
+      {"rpg_ai_rate=0", "rpg_ai_rate is '0': it is a whole number from 1 to 4e+06"},
+      {"rpg_ai_rate=1.5", "whole number"},
+      {"rpg_ai_rate=5x", "rpg_ai_rate is '5x'"},
+      {"rpg_ai_rate=", "rpg_ai_rate is ''"},
+      {"rpg_ai_rate=nan", "rpg_ai_rate is 'nan'"},
+      {"rpg_ai_rate=1e300", "rpg_ai_rate is '1e300'"},
+      {"dce_tcp_g=1024", "from 0 to 1023"},
+      {"timely_beta=1.1", "timely_beta is '1.1': it is a number from 0 to 1"},
+      {"rpg_ai_rate", "'rpg_ai_rate' is not NAME=VALUE"},
+      {"profile=best", "profile is 'best': it is paper, nic or hpcc"},
+  };
+  for (const auto& c : kCases) {
+    std::string error;
+    EXPECT_FALSE(set_congestion_parameter(config, c.assignment, error)) << c.assignment;
+    EXPECT_THAT(error, HasSubstr(c.says));
+  }
+  EXPECT_EQ(config.dcqcn.rpg_ai_rate, 40u);
+}
+
+TEST(Parameters, Profiles) {
+  CongestionConfig config;
+  config.link_bits_per_second = 100'000'000'000;
+  std::string error;
+  EXPECT_TRUE(set_congestion_parameter(config, "profile=hpcc", error));
+  EXPECT_EQ(config.dcqcn.rpg_ai_rate, 20u);
+  EXPECT_EQ(config.dcqcn.rpg_hai_rate, 200u);
+  EXPECT_EQ(config.timely.ai_rate, 100u);
+  EXPECT_TRUE(set_congestion_parameter(config, "profile=nic", error));
+  EXPECT_EQ(config.dcqcn.dce_tcp_g, 1019u);
+  EXPECT_TRUE(set_congestion_parameter(config, "profile=paper", error));
+  EXPECT_EQ(config.dcqcn.dce_tcp_g, 1020u);
+  EXPECT_EQ(config.dcqcn.rpg_time_reset, 55u);
+}
+
+}  // namespace
+}  // namespace uroce::test

@@ -1,0 +1,81 @@
+// TIMELY, step by step.
+#include "congestion/timely.h"
+
+#include <gmock/gmock.h>
+
+namespace uroce::test {
+namespace {
+
+constexpr uint64_t kGigabit = 1'000'000'000;
+
+class TimelyTest : public testing::Test {
+ protected:
+  TimelyTest() {
+    config_.algorithm = CongestionAlgorithm::kTimely;
+    config_.link_bits_per_second = 10 * kGigabit;
+    timely_.start(1024);
+  }
+  /// A round trip, begun after the last one ended.
+  uint64_t sample(int64_t us) {
+    now_ = now_ + microseconds(us);
+    timely_.on_rtt(microseconds(us), now_);
+    return rate();
+  }
+  uint64_t rate() const { return timely_.limited() ? timely_.rate_bits_per_second() : config_.link_bits_per_second; }
+
+  CongestionConfig config_;
+  Timely timely_{config_};
+  Instant now_{1'000'000'000};
+};
+
+TEST_F(TimelyTest, NotLimitedWhileNothingQueues) {
+  for (int i = 0; i < 100; i++) sample(20);
+  EXPECT_FALSE(timely_.limited());
+}
+
+TEST_F(TimelyTest, AGrowingQueueLowersTheRateByItsGradient) {
+  sample(100);
+  // Difference 10 us, smoothed 0.875 * 10, over 20 us: gradient 0.4375; factor 1 - 0.8 * 0.4375.
+  EXPECT_EQ(sample(110), 6'500'000'000u);
+  EXPECT_DOUBLE_EQ(timely_.gradient(), 0.4375);
+  EXPECT_TRUE(timely_.limited());
+}
+
+TEST_F(TimelyTest, AShrinkingQueueRaisesItByStepsThenByLargerOnes) {
+  sample(400);
+  sample(480);  // 1 - 0.8 * 3.5 is below nothing: the lowest rate
+  EXPECT_EQ(rate(), 10'000'000u);
+  uint64_t expected = rate();
+  for (int i = 1; i <= 8; i++) {
+    const uint64_t got = sample(480 - 40 * i);  // falls, and stays above t_low
+    expected += i <= 5 ? 10'000'000 : 50'000'000;
+    EXPECT_EQ(got, expected) << i;
+  }
+}
+
+TEST_F(TimelyTest, BelowTLowAlwaysUp) {
+  sample(100);
+  const uint64_t low = sample(120);
+  sample(30);
+  EXPECT_EQ(rate(), low + 10'000'000);
+  EXPECT_EQ(sample(45), low + 20'000'000);  // the gradient does not matter
+}
+
+TEST_F(TimelyTest, AboveTHighAlwaysDown) {
+  sample(1000);
+  EXPECT_EQ(sample(1000), 6'000'000'000u);  // 1 - 0.8 * (1 - 500/1000)
+  EXPECT_EQ(sample(800), 4'200'000'000u);   // 1 - 0.8 * (1 - 500/800), though it falls
+}
+
+TEST_F(TimelyTest, OneUpdateARoundTrip) {
+  sample(100);
+  const uint64_t once = sample(110);
+  for (int i = 0; i < 10; i++) {
+    now_ = now_ + microseconds(5);
+    timely_.on_rtt(microseconds(130), now_);  // left before the last update
+  }
+  EXPECT_EQ(rate(), once);
+}
+
+}  // namespace
+}  // namespace uroce::test
