@@ -47,7 +47,7 @@ Neighbours::Entry* Neighbours::insert(const IpAddress& ip, uint16_t vlan_id) {
   if (entries_.size() < kTableMax) {
     entry = &entries_.emplace_back();
   } else {
-    const auto idle = [](const Entry& e) { return e.next_request == Instant::never(); };
+    const auto idle = [](const Entry& e) { return !e.fixed && e.next_request == Instant::never(); };
     auto old = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return !e.wanted && idle(e); });
     if (old == entries_.end()) old = std::find_if(entries_.begin(), entries_.end(), idle);
     if (old == entries_.end()) return nullptr;
@@ -76,7 +76,17 @@ void Neighbours::learn(const IpAddress& ip, uint16_t vlan_id, const MacAddress& 
   if (entry == nullptr && asked != nullptr && asked->on_link(ip) && entries_.size() < kTableMax) {
     entry = insert(ip, vlan_id);
   }
-  if (entry != nullptr) set_mac(*entry, mac);
+  if (entry != nullptr && !entry->fixed) set_mac(*entry, mac);
+}
+
+bool Neighbours::set_static(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac) {
+  if (!is_unicast(ip) || own(ip, vlan_id) != nullptr) return false;
+  Entry* entry = find(ip, vlan_id);
+  if (entry == nullptr) entry = insert(ip, vlan_id);
+  if (entry == nullptr) return false;
+  entry->wanted = entry->fixed = true;
+  set_mac(*entry, mac);
+  return true;
 }
 
 const LocalAddress* Neighbours::own(const IpAddress& ip, uint16_t vlan_id) const {
@@ -102,6 +112,7 @@ void Neighbours::want(const IpAddress& ip, const LocalAddress& source, Instant n
     counters_.tx_neighbour_unresolved++;
     return;
   }
+  if (entry->fixed) return;
   entry->wanted = true;
   entry->source = source;
   if (entry->known) {
@@ -200,7 +211,7 @@ void Neighbours::on_advertisement(const LinkFrame& link, const NeighbourMessage&
   if (entry == nullptr) return;
   const bool replaces = entry->known && entry->mac != *message.link_layer;
   if (replaces && !message.override_cache) return;  // a proxy's or an anycast answer: what we have is better
-  set_mac(*entry, *message.link_layer);
+  if (!entry->fixed) set_mac(*entry, *message.link_layer);
 }
 
 void Neighbours::report_conflict(const IpAddress& ip, const MacAddress& mac) {

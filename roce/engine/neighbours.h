@@ -40,6 +40,9 @@ class Neighbours {
   void want(const IpAddress& ip, const LocalAddress& source, Instant now);
   static constexpr unsigned kAttempts = 10;
 
+  /// `ip` has this MAC for good: it is never asked for and no frame changes it. False when the table is full.
+  bool set_static(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);
+
   /// Announces our addresses (gratuitous ARP, unsolicited NA), once, at start.
   void announce(Instant now);
 
@@ -65,6 +68,7 @@ class Neighbours {
     uint16_t vlan_id = 0;
     bool known = false;
     bool wanted = false;  // by us, not only heard of
+    bool fixed = false;   // by set_static
     MacAddress mac;
     LocalAddress source;
     unsigned attempts = 0;

@@ -2,10 +2,17 @@
 //
 // Events of the same instant are handled in the order in which they were scheduled, so a run depends on nothing but its
 // seed. Actors must outlive their events.
+//
+// Inside, a monotone radix queue (a timing wheel with a resolution of one nanosecond): an event lies at the level of
+// the highest byte in which its instant differs from the last one handled, in the slot which that byte names. Time only
+// moves forward, so an event moves down a level when its turn comes near, at most seven times and usually once or
+// twice; nothing is ever compared or sorted. All events of an instant lie in the same slot at all times, and moving
+// keeps their order.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
-#include <queue>
 #include <vector>
 
 #include "base/time.h"
@@ -15,22 +22,38 @@ namespace uroce::sim {
 
 class EventQueue {
  public:
-  explicit EventQueue(Instant start = {1'000'000'000}) : now_(start) {}
+  explicit EventQueue(Instant start = {1'000'000'000}) : now_(start), base_(static_cast<uint64_t>(start.ns)) {}
 
   Instant now() const { return now_; }
   void schedule(Actor& actor, Instant when, uint64_t what = 0) {
-    events_.push({when < now_ ? now_ : when, order_++, &actor, what});
+    if (when < now_) when = now_;
+    const uint32_t index = take_node();
+    nodes_[index] = {when, &actor, what, kNone};
+    insert(index);
+    pending_++;
+    if (when < next_) next_ = when;
   }
-  bool empty() const { return events_.empty(); }
+  bool empty() const { return pending_ == 0; }
+  uint64_t pending() const { return pending_; }
   /// When the next event is due; Instant::never() when there is none.
-  Instant next() const { return events_.empty() ? Instant::never() : events_.top().when; }
+  Instant next() const { return next_; }
   uint64_t handled() const { return handled_; }
 
   /// Handles the next event. There must be one.
   void step() {
-    const Event event = events_.top();
-    events_.pop();
-    now_ = event.when;
+    now_ = next_;
+    Slot& slot = bring_down(static_cast<uint64_t>(next_.ns));
+    const uint32_t index = slot.head;
+    const Node event = nodes_[index];
+    slot.head = event.next;
+    if (slot.head == kNone) {
+      slot.tail = kNone;
+      mark(0, base_ & 0xFF, false);
+      next_ = find_next();
+    }
+    nodes_[index].next = free_;
+    free_ = index;
+    pending_--;
     handled_++;
     event.actor->on_event(event.what, now_);
   }
@@ -40,18 +63,73 @@ class EventQueue {
   }
 
  private:
-  struct Event {
+  static constexpr uint32_t kNone = 0xFFFFFFFF;
+  static constexpr unsigned kLevels = 8;
+  struct Node {
     Instant when;
-    uint64_t order;
     Actor* actor;
     uint64_t what;
-    bool operator<(const Event& other) const {
-      return when != other.when ? when > other.when : order > other.order;  // the queue's top is its largest
-    }
+    uint32_t next;
   };
-  std::priority_queue<Event> events_;
+  struct Slot {
+    uint32_t head = kNone;
+    uint32_t tail = kNone;
+  };
+  struct Level {
+    std::array<Slot, 256> slots;
+    std::array<uint64_t, 4> used{};
+  };
+
+  uint32_t take_node() {
+    if (free_ == kNone) {
+      nodes_.emplace_back();
+      return static_cast<uint32_t>(nodes_.size() - 1);
+    }
+    const uint32_t index = free_;
+    free_ = nodes_[index].next;
+    return index;
+  }
+  void mark(unsigned level, uint64_t slot, bool used) {
+    const uint64_t bit = uint64_t{1} << (slot & 63);
+    if (used) {
+      levels_[level].used[slot >> 6] |= bit;
+    } else {
+      levels_[level].used[slot >> 6] &= ~bit;
+    }
+  }
+  static unsigned level_of(uint64_t when, uint64_t base) {
+    return (63 - static_cast<unsigned>(std::countl_zero((when ^ base) | 1))) / 8;
+  }
+  void insert(uint32_t index) {
+    const auto when = static_cast<uint64_t>(nodes_[index].when.ns);
+    const unsigned level = level_of(when, base_);
+    const uint64_t number = (when >> (8 * level)) & 0xFF;
+    Slot& slot = levels_[level].slots[number];
+    if (slot.head == kNone) {
+      slot.head = index;
+      mark(level, number, true);
+    } else {
+      nodes_[slot.tail].next = index;
+    }
+    slot.tail = index;
+  }
+  /// Makes `when`, which is the earliest event's, the base; returns the slot of exactly that instant.
+  Slot& bring_down(uint64_t when) {
+    const unsigned level = level_of(when, base_);
+    base_ = when;
+    if (level != 0) spread(level, (when >> (8 * level)) & 0xFF);
+    return levels_[0].slots[when & 0xFF];
+  }
+  void spread(unsigned level, uint64_t number);
+  Instant find_next() const;
+
+  std::array<Level, kLevels> levels_;
+  std::vector<Node> nodes_;
+  uint32_t free_ = kNone;
+  uint64_t pending_ = 0;
+  Instant next_ = Instant::never();
   Instant now_;
-  uint64_t order_ = 0;
+  uint64_t base_;  // the instant of the last event handled: none that is pending is earlier
   uint64_t handled_ = 0;
 };
 

@@ -1,12 +1,69 @@
 // A frame on its way, and whoever takes it.
+//
+// Bytes lie in buffers that are used again and again: after a run has warmed up, no frame allocates.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
+#include <utility>
 
 namespace uroce::sim {
 
-using Frame = std::vector<uint8_t>;
+class Frame {
+ public:
+  Frame() = default;
+  /// That many zeros.
+  explicit Frame(size_t bytes);
+  explicit Frame(std::span<const uint8_t> bytes);
+  Frame(const Frame& other) : Frame(std::span<const uint8_t>(other.data(), other.size())) {}
+  Frame(Frame&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  Frame& operator=(Frame other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~Frame() {
+    if (block_ != nullptr) give_back(block_);
+  }
+
+  /// Room for that many bytes, with whatever they are, and a size of 0: for whoever fills it.
+  static Frame with_capacity(size_t bytes);
+  /// Within the capacity.
+  void set_size(size_t bytes) { block_->bytes = static_cast<uint32_t>(bytes); }
+
+  uint8_t* data() { return block_ != nullptr ? block_->data() : nullptr; }
+  const uint8_t* data() const { return block_ != nullptr ? block_->data() : nullptr; }
+  size_t size() const { return block_ != nullptr ? block_->bytes : 0; }
+  bool empty() const { return size() == 0; }
+  uint8_t* begin() { return data(); }
+  uint8_t* end() { return data() + size(); }
+  const uint8_t* begin() const { return data(); }
+  const uint8_t* end() const { return data() + size(); }
+  uint8_t& operator[](size_t at) { return data()[at]; }
+  uint8_t operator[](size_t at) const { return data()[at]; }
+  bool operator==(const Frame& other) const;
+
+  /// The buffer as a bare pointer, for somebody who carries frames without knowing this class; `adopt` takes it back.
+  void* detach() { return std::exchange(block_, nullptr); }
+  static Frame adopt(void* token) {
+    Frame frame;
+    frame.block_ = static_cast<Block*>(token);
+    return frame;
+  }
+
+ private:
+  friend class FrameStore;
+  struct alignas(16) Block {
+    Block* next;
+    uint32_t bytes;
+    uint32_t size_class;
+    uint8_t* data() { return reinterpret_cast<uint8_t*>(this + 1); }
+  };
+  static Block* take(size_t bytes);
+  static void give_back(Block* block);
+
+  Block* block_ = nullptr;
+};
 
 class FrameSink {
  public:

@@ -13,17 +13,41 @@ Host::Host(EventQueue& events, const EngineConfig& config, uint64_t seed)
 void Host::wake_at(Instant when) {
   if (wakes_at_ <= when) return;
   wakes_at_ = when;
-  events_.schedule(*this, when);
+  events_.schedule(*this, when, kTurn);
 }
 
-void Host::on_event(uint64_t /*what*/, Instant now) {
-  if (wakes_at_ <= now) wakes_at_ = Instant::never();
+void Host::watch_timers() {
+  const Instant wanted = engine_.next_timeout();
+  if (wanted <= events_.now() && !port_.has_room()) return port_.wake_when_room();
+  if (timer_at_ <= wanted) return;
+  timer_at_ = std::max(wanted, events_.now() + nanoseconds(1));
+  events_.schedule(*this, timer_at_, kTimer);
+}
+
+void Host::turn(Instant now) {
   engine_.turn(now);
   if (program_) program_();
-  if (port_.has_received() || engine_.wants_transmit()) {
+  if (port_.has_received() || (engine_.wants_transmit() && port_.has_room())) {
     wake_at(now + std::max(turn_delay_, nanoseconds(1)));
-  } else if (engine_.next_timeout() != Instant::never()) {
-    wake_at(std::max(engine_.next_timeout(), now + nanoseconds(1)));
+  } else if (engine_.wants_transmit()) {
+    port_.wake_when_room();
+  }
+  watch_timers();
+}
+
+void Host::on_event(uint64_t what, Instant now) {
+  if (what == kTurn) {
+    if (wakes_at_ != now) return;  // an earlier one took its place
+    wakes_at_ = Instant::never();
+    turn(now);
+    return;
+  }
+  if (timer_at_ != now) return;
+  timer_at_ = Instant::never();
+  if (engine_.next_timeout() <= now) {
+    turn(now);
+  } else {
+    watch_timers();
   }
 }
 

@@ -32,8 +32,11 @@ class Host final : public Actor, private Waker {
   void on_event(uint64_t what, Instant now) override;
 
  private:
+  enum What : uint64_t { kTurn, kTimer };
   void wake() override { wake_at(events_.now() + turn_delay_); }
   void wake_at(Instant when);
+  void watch_timers();
+  void turn(Instant now);
 
   EventQueue& events_;
   SeededRandom random_;
@@ -42,6 +45,9 @@ class Host final : public Actor, private Waker {
   Engine engine_;
   Duration turn_delay_{0};
   Instant wakes_at_ = Instant::never();
+  /// When the one timer event that counts is due. Deadlines move back with every answer: the event stays, and is
+  /// scheduled anew when it comes up too early.
+  Instant timer_at_ = Instant::never();
   std::function<void()> program_;
 };
 

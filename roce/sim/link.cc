@@ -1,5 +1,6 @@
 #include "sim/link.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/big_endian.h"
@@ -53,13 +54,14 @@ void Link::launch(Frame&& frame, Instant arrival) {
 void Link::deliver(Frame&& frame) {
   counters_.frames++;
   counters_.bytes += frame.size();
-  const Instant now = events_.now();
-  Instant start = now < free_at_ ? free_at_ : now;
+  int64_t start_ps = std::max(events_.now().ns * 1000, free_at_ps_);
   if (config_.bits_per_second != 0) {
     const uint64_t bits = (frame.size() + kWireOverheadBytes) * 8;
-    start = start + nanoseconds(static_cast<int64_t>(bits * 1'000'000'000 / config_.bits_per_second));
+    start_ps += static_cast<int64_t>(bits * 1'000'000'000'000 / config_.bits_per_second);
   }
-  free_at_ = start;
+  free_at_ps_ = start_ps;
+  const Instant left{(start_ps + 999) / 1000};
+  if (tap_ != nullptr) tap_->on_departure(number_, events_.now(), frame);
   const Impairments& wrong = config_.impairments;
   if (drop_rule_ && drop_rule_(frame)) {
     counters_.dropped_by_rule++;
@@ -73,7 +75,7 @@ void Link::deliver(Frame&& frame) {
     counters_.corrupted++;
     corrupt(frame);
   }
-  Instant arrival = start + config_.delay;
+  Instant arrival = left + config_.delay;
   if (chance(wrong.duplicate)) {
     counters_.duplicated++;
     launch(Frame(frame), arrival + extra_delay());
@@ -85,9 +87,10 @@ void Link::deliver(Frame&& frame) {
   launch(std::move(frame), arrival);
 }
 
-void Link::on_event(uint64_t what, Instant /*now*/) {
+void Link::on_event(uint64_t what, Instant now) {
   Frame frame = std::move(under_way_[what]);
   free_slots_.push_back(static_cast<uint32_t>(what));
+  if (tap_ != nullptr) tap_->on_arrival(number_, now, frame);
   to_.deliver(std::move(frame));
 }
 

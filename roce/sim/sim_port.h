@@ -1,28 +1,50 @@
-// The engine's port in the simulator: a queue of received frames, and a link (or nothing) to send to.
+// The engine's port in the simulator: a NIC. A queue of received frames, and either
+//
+//  - a small queue of frames to send in front of a link: it gives room back as the wire drains, and wakes its host
+//    then, so that what the engine sends is paced by the wire and can be held back by pause frames; or
+//  - anything that takes frames, at any rate: for tests that look at the engine alone.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
+#include "base/ring.h"
 #include "engine/port.h"
+#include "sim/actor.h"
+#include "sim/event_queue.h"
 #include "sim/frame.h"
+#include "sim/link.h"
 
 namespace uroce::sim {
 
-/// Told when a frame has arrived.
+/// Told when a frame has arrived, or when there is room again to send.
 class Waker {
  public:
   virtual ~Waker() = default;
   virtual void wake() = 0;
 };
 
-class SimPort final : public Port, public FrameSink {
+struct NicConfig {
+  uint32_t tx_frames = 0;    // in the queue, besides the one on the wire; 0: no queue of its own, takes everything
+  uint32_t tx_bytes = 8192;  // the queue takes no more when it holds as many
+  bool obeys_pause = true;   // with a queue: pause frames hold back the frame at its head, by priority
+};
+
+struct NicCounters {
+  uint64_t pauses_received = 0;  // frames that stop a priority
+  uint64_t resumes_received = 0;
+  uint64_t paused_ns = 0;  // for which the head of the queue was held back
+};
+
+class SimPort final : public Port, public FrameSink, public Actor {
  public:
   SimPort(uint32_t max_frame_bytes, Waker& waker);
 
+  /// Takes everything.
   void connect(FrameSink& to) { to_ = &to; }
+  /// As `config` says.
+  void connect(EventQueue& events, Link& wire, const NicConfig& config);
 
   // Port
   uint32_t receive(RxFrame* frames, uint32_t max) override;
@@ -32,19 +54,44 @@ class SimPort final : public Port, public FrameSink {
 
   // FrameSink
   void deliver(Frame&& frame) override;
-  bool has_received() const { return !received_.empty(); }
+  bool has_received() const { return first_ != received_.size(); }
 
+  // Actor: the wire is free.
+  void on_event(uint64_t what, Instant now) override;
+
+  /// Whether acquire_tx would give a buffer.
+  bool has_room() const { return room() != 0; }
+  /// The waker is called as soon as there is room.
+  void wake_when_room() { wake_wanted_ = true; }
   /// At most this many buffers a burst from now on: 0 is a port that takes nothing.
-  void set_tx_room(uint32_t frames) { tx_room_ = frames; }
+  void set_tx_room(uint32_t frames);
+  const NicCounters& counters() const { return counters_; }
 
  private:
+  static constexpr unsigned kPriorities = 8;
+  uint32_t room() const;
+  bool take_pause(const Frame& frame);
+  Instant paused_until(const Frame& frame) const;
+  void drain();
+
   Waker& waker_;
   FrameSink* to_ = nullptr;
+  Link* wire_ = nullptr;  // not nullptr: the queue is in use
+  EventQueue* events_ = nullptr;
+  NicConfig config_;
   uint32_t max_frame_bytes_;
   uint32_t tx_room_ = kMaxBurst;
-  std::deque<Frame> received_;
-  uint32_t lent_ = 0;  // frames at the front of received_ that the engine looks at
-  std::array<std::vector<uint8_t>, kMaxBurst> tx_buffers_;
+  std::vector<Frame> received_;
+  size_t first_ = 0;   // of received_ that is still here
+  uint32_t lent_ = 0;  // frames from there on that the engine looks at
+  std::array<Frame, kMaxBurst> lent_tx_;
+  Ring<Frame> queue_;
+  uint32_t queued_bytes_ = 0;
+  bool wake_wanted_ = false;
+  Instant drains_at_ = Instant::never();  // an event is scheduled
+  std::array<Instant, kPriorities> paused_until_{};
+  Instant held_since_ = Instant::never();
+  NicCounters counters_;
 };
 
 }  // namespace uroce::sim

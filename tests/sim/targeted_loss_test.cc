@@ -58,7 +58,7 @@ class Exchange {
       hits_++;
       if (fault == Fault::kLose) return true;
       // The copy goes straight to the other side, later than everything that is under way now.
-      later_.push_back({from_a, Frame(frame.begin(), frame.end())});
+      later_.push_back({from_a, Frame(frame)});
       return fault == Fault::kDelay;
     });
   }

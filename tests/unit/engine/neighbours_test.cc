@@ -425,6 +425,16 @@ TEST_F(NeighboursTest, AFullTableKeepsWhatIsWanted) {
   EXPECT_EQ(neighbours_->lookup(ip("10.9.9.9"), 0), kPeer);
 }
 
+TEST_F(NeighboursTest, AStaticEntryIsNeverAskedForAndNeverChanges) {
+  EXPECT_TRUE(neighbours_->set_static(ip("10.0.0.2"), 0, kPeer));
+  EXPECT_EQ(resolved_, (std::vector<Resolution>{{ip("10.0.0.2"), 0, kPeer}}));
+  neighbours_->want(ip("10.0.0.2"), local("10.0.0.1/24"), kStart);
+  EXPECT_TRUE(poll(kStart + milliseconds(5000)).empty());
+  EXPECT_TRUE(receive(reply(kOther, "10.0.0.2", "10.0.0.1")));
+  EXPECT_EQ(neighbours_->lookup(ip("10.0.0.2"), 0), kPeer);
+  EXPECT_FALSE(neighbours_->set_static(ip("10.0.0.1"), 0, kPeer));  // our own
+}
+
 TEST_F(NeighboursTest, TheCallbackMayWantMore) {
   Counters counters;
   std::unique_ptr<Neighbours> neighbours;

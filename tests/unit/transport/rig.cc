@@ -232,7 +232,7 @@ void Rig::arrive(const Bytes& frame) {
 }
 
 void Rig::arrive(const std::vector<Packet>& packets) {
-  for (const Packet& p : packets) port_.deliver(frame(p));
+  for (const Packet& p : packets) port_.deliver(sim::Frame(frame(p)));
   turn();
 }
 

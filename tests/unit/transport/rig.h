@@ -141,7 +141,7 @@ class Rig {
  private:
   struct Collector final : sim::FrameSink {
     std::vector<Bytes> frames;
-    void deliver(sim::Frame&& frame) override { frames.push_back(std::move(frame)); }
+    void deliver(sim::Frame&& frame) override { frames.emplace_back(frame.begin(), frame.end()); }
   };
   struct NoWaker final : sim::Waker {
     void wake() override {}

@@ -1,0 +1,83 @@
+#include "sim/frame.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+
+namespace uroce::sim {
+
+namespace {
+
+/// For the RoCE MTUs with their headers, and for what is longer.
+constexpr std::array<uint32_t, 6> kCapacities = {256, 640, 1280, 2304, 4352, 65536};
+
+}  // namespace
+
+/// Buffers that nobody uses, of one thread.
+class FrameStore {
+ public:
+  ~FrameStore() {
+    for (Frame::Block* block : free_) {
+      while (block != nullptr) {
+        Frame::Block* next = block->next;
+        ::operator delete (block, std::align_val_t{alignof(Frame::Block)});
+        block = next;
+      }
+    }
+  }
+
+  Frame::Block* take(size_t bytes) {
+    uint32_t size_class = 0;
+    while (size_class + 1 < kCapacities.size() && kCapacities[size_class] < bytes) size_class++;
+    if (kCapacities[size_class] < bytes) throw std::bad_alloc();
+    Frame::Block* block = free_[size_class];
+    if (block != nullptr) {
+      free_[size_class] = block->next;
+      return block;
+    }
+    void* memory =
+        ::operator new (sizeof(Frame::Block) + kCapacities[size_class], std::align_val_t{alignof(Frame::Block)});
+    return new (memory) Frame::Block{nullptr, 0, size_class};
+  }
+  void give_back(Frame::Block* block) {
+    block->next = free_[block->size_class];
+    free_[block->size_class] = block;
+  }
+
+ private:
+  std::array<Frame::Block*, kCapacities.size()> free_{};
+};
+
+namespace {
+
+FrameStore& store() {
+  static thread_local FrameStore instance;
+  return instance;
+}
+
+}  // namespace
+
+Frame::Block* Frame::take(size_t bytes) { return store().take(bytes); }
+void Frame::give_back(Block* block) { store().give_back(block); }
+
+Frame::Frame(size_t bytes) : block_(take(bytes)) {
+  block_->bytes = static_cast<uint32_t>(bytes);
+  std::fill_n(block_->data(), bytes, uint8_t{0});
+}
+
+Frame::Frame(std::span<const uint8_t> bytes) : block_(take(bytes.size())) {
+  block_->bytes = static_cast<uint32_t>(bytes.size());
+  if (!bytes.empty()) std::memcpy(block_->data(), bytes.data(), bytes.size());
+}
+
+Frame Frame::with_capacity(size_t bytes) {
+  Frame frame;
+  frame.block_ = take(bytes);
+  frame.block_->bytes = 0;
+  return frame;
+}
+
+bool Frame::operator==(const Frame& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+
+}  // namespace uroce::sim

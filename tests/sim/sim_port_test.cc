@@ -1,0 +1,173 @@
+// The simulated NIC: how much it takes, when it wakes its host, and that pause frames hold it back.
+#include "sim/sim_port.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/big_endian.h"
+#include "sim/world.h"
+
+namespace uroce::sim {
+namespace {
+
+constexpr uint32_t kFrameBytes = 976;  // 8 us at 1 Gb/s with preamble, check sequence and gap
+
+struct CountingWaker final : Waker {
+  void wake() override { wakes++; }
+  unsigned wakes = 0;
+};
+
+struct Sink final : FrameSink {
+  void deliver(Frame&& frame) override { frames.push_back(std::move(frame)); }
+  std::vector<Frame> frames;
+};
+
+class SimPortTest : public testing::Test {
+ protected:
+  SimPortTest() { port_.connect(events_, link_, {3, 64 * 1024, true}); }
+
+  /// Sends up to `count` frames of that DSCP; returns how many there was room for.
+  uint32_t send(uint32_t count, uint8_t dscp = 0) {
+    TxFrame frames[Port::kMaxBurst];
+    const uint32_t room = port_.acquire_tx(frames, count);
+    for (uint32_t i = 0; i < room; i++) {
+      std::fill_n(frames[i].data, kFrameBytes, uint8_t{0});
+      store_be16(frames[i].data + 12, 0x0800);
+      frames[i].data[15] = static_cast<uint8_t>(dscp << 2);
+      frames[i].bytes = kFrameBytes;
+    }
+    port_.send(frames, room);
+    return room;
+  }
+  static Frame pause(uint8_t priority, uint16_t quanta) {
+    Frame frame(60);
+    store_be16(frame.data() + 12, 0x8808);
+    store_be16(frame.data() + 14, 0x0101);
+    store_be16(frame.data() + 16, static_cast<uint16_t>(1u << priority));
+    store_be16(frame.data() + 18 + 2 * priority, quanta);
+    return frame;
+  }
+  void run_for(Duration d) {
+    const Instant end = events_.now() + d;
+    while (events_.next() <= end) events_.step();
+    events_.advance_to(end);
+  }
+
+  EventQueue events_{Instant{0}};
+  SeededRandom random_{1};
+  CountingWaker waker_;
+  Sink sink_;
+  Link link_{events_, random_, sink_, {Duration{0}, 1'000'000'000, {}}};
+  SimPort port_{2048, waker_};
+};
+
+TEST_F(SimPortTest, TakesAFewFramesAndWakesTheHostWhenTheWireDrains) {
+  EXPECT_EQ(send(1), 1u);  // goes to the wire at once
+  EXPECT_EQ(send(10), 3u);
+  EXPECT_FALSE(port_.has_room());
+  EXPECT_EQ(send(1), 0u);
+  port_.wake_when_room();
+  run_for(nanoseconds(7'999));
+  EXPECT_EQ(waker_.wakes, 0u);
+  run_for(nanoseconds(1));
+  EXPECT_EQ(waker_.wakes, 1u);
+  EXPECT_EQ(send(10), 1u);
+  run_for(microseconds(4 * 8));
+  EXPECT_EQ(sink_.frames.size(), 5u);
+  EXPECT_EQ(waker_.wakes, 1u);  // wakes are asked for one by one
+}
+
+TEST_F(SimPortTest, ByteLimit) {
+  SimPort port(2048, waker_);
+  port.connect(events_, link_, {64, 4096, true});
+  TxFrame frames[8];
+  EXPECT_EQ(port.acquire_tx(frames, 8), 2u);
+}
+
+TEST_F(SimPortTest, PausedPriorityWaits) {
+  port_.deliver(pause(3, 1000));  // 512 us at 1 Gb/s
+  EXPECT_EQ(send(1, 24), 1u);
+  run_for(microseconds(511));
+  EXPECT_EQ(sink_.frames.size(), 0u);
+  run_for(microseconds(9));
+  EXPECT_EQ(sink_.frames.size(), 1u);
+  EXPECT_EQ(port_.counters().paused_ns, 512'000u);
+  EXPECT_FALSE(port_.has_received());  // the engine does not see them
+}
+
+TEST_F(SimPortTest, ResumeEndsAPause) {
+  port_.deliver(pause(3, 0xFFFF));
+  send(1, 24);
+  run_for(microseconds(50));
+  port_.deliver(pause(3, 0));
+  run_for(microseconds(8));
+  EXPECT_EQ(sink_.frames.size(), 1u);
+  EXPECT_EQ(port_.counters().pauses_received, 1u);
+  EXPECT_EQ(port_.counters().resumes_received, 1u);
+}
+
+TEST_F(SimPortTest, OtherPrioritiesAreNotPaused) {
+  port_.deliver(pause(3, 0xFFFF));
+  send(1, 26 + 8);
+  run_for(microseconds(8));
+  EXPECT_EQ(sink_.frames.size(), 1u);
+}
+
+/// Two engines over small queues: the wire is full all the time, and no more than the queue and the wire hold is ever
+/// between them and the far end.
+TEST(Nic, KeepsTheWireFullWithASmallQueue) {
+  World world(5);
+  Host& host = world.add_host(simple_config(1));
+  Sink sink;
+  Link wire(world.events(), world.random(), sink, {microseconds(1), 10'000'000'000, {}});
+  host.port().connect(world.events(), wire, {2, 8192, true});
+  // A UC QP to an address that never answers is enough to fill a wire: its MAC is taught by an ARP reply.
+  Engine& engine = host.engine();
+  const PdId pd = engine.allocate_pd();
+  CompletionQueue* cq = engine.create_cq(64, nullptr);
+  QpInit init;
+  init.type = QpType::kUc;
+  init.pd = pd;
+  init.send_cq = init.recv_cq = cq;
+  init.cap = {16, 1, 1, 1, 0};
+  Qp* qp = engine.create_qp(init, nullptr);
+  QpAttributes attributes;
+  attributes.av.dgid = IpAddress::v4(0x0A000002);
+  attributes.av.sgid_index = 1;
+  attributes.dest_qpn = 77;
+  attributes.path_mtu_bytes = 1024;
+  attributes.access = kRemoteWrite;
+  attributes.state = QpState::kInit;
+  ASSERT_EQ(engine.modify_qp(*qp, attributes, kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccessFlags, world.now()),
+            ModifyResult::kOk);
+  attributes.state = QpState::kRtr;
+  ASSERT_EQ(
+      engine.modify_qp(*qp, attributes, kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn, world.now()),
+      ModifyResult::kOk);
+  attributes.state = QpState::kRts;
+  ASSERT_EQ(engine.modify_qp(*qp, attributes, kAttrState | kAttrSqPsn, world.now()), ModifyResult::kOk);
+  world.run_for(microseconds(5));
+  engine.neighbours().set_static(attributes.av.dgid, 0, simple_config(2).mac);
+
+  std::vector<uint8_t> memory(1 << 20);
+  const uint32_t key = engine.memory().register_region(pd, memory.data(), memory.size(), 0, kLocalWrite);
+  const Sge sge{0, static_cast<uint32_t>(memory.size()), key};
+  SendWr wr;
+  wr.opcode = WrOpcode::kRdmaWrite;
+  wr.flags = kSendSignaled;
+  wr.sges = &sge;
+  wr.num_sge = 1;
+  ASSERT_EQ(engine.post_send(*qp, wr), PostResult::kOk);
+  sink.frames.clear();
+  world.run_for(microseconds(500));
+  uint64_t bits = 0;
+  for (const Frame& frame : sink.frames) bits += (frame.size() + 24) * 8;
+  EXPECT_GT(bits, 4'970'000u);  // of the 5,000,000 that fit, less what is on the way
+  EXPECT_LE(bits, 5'000'000u);
+  const uint64_t sent = engine.counters().tx_packets;
+  EXPECT_LE(sent, sink.frames.size() + 2 /* queued */ + 1 /* on the wire */ + 2 /* delay */ + 2 /* ARP */);
+}
+
+}  // namespace
+}  // namespace uroce::sim
