@@ -1,0 +1,79 @@
+// Priority flow control (IEEE 802.1Qbb) in software: silent while the neighbour pauses us, and pausing the neighbour
+// when received frames pile up. For ports whose hardware does not do it.
+//
+// Sans-I/O, without a timer of its own: the engine hands in what it receives, asks `paused` before it sends, and calls
+// `on_time` no later than `next_event`. A port has one receive queue for all priorities, so all that we keep lossless
+// are paused together.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "base/address.h"
+#include "base/time.h"
+#include "transport/counters.h"
+#include "transport/tx_frame.h"
+#include "wire/mac_control.h"
+
+namespace uroce {
+
+struct PfcConfig {
+  uint8_t lossless = 0;     // the priorities that obey and send pauses, as bits; 0: pause frames are ignored
+  bool link_pause = false;  // IEEE 802.3x frames stop all priorities
+  uint64_t bits_per_second = 100'000'000'000;  // of the link: pauses are measured in its bit times
+  uint32_t xoff_frames = 192;                  // received and not looked at yet: from here on the neighbour is paused
+  uint32_t xon_frames = 48;                    // ... and may go on
+  uint16_t quanta = kMaxPauseQuanta;           // of every pause that we send; repeated at half of it
+  /// A priority that is paused for this long without a break is taken for stuck (a pause storm, or a deadlock): its
+  /// pauses are ignored for `watchdog_restore`. 0: never.
+  Duration watchdog = milliseconds(200);
+  Duration watchdog_restore = milliseconds(200);
+};
+
+class PriorityFlowControl {
+ public:
+  PriorityFlowControl(const PfcConfig& config, const MacAddress& mac, Counters& counters);
+
+  bool enabled() const { return config_.lossless != 0 || config_.link_pause; }
+
+  /// True when the frame was one of MAC control: it is nobody else's business then.
+  bool on_frame(std::span<const uint8_t> frame, Instant now);
+  /// The priorities that have to be silent now, as bits.
+  uint8_t paused() const { return static_cast<uint8_t>(paused_ & ~ignored_); }
+
+  /// How many received frames waited when the engine came to look.
+  void on_backlog(uint32_t frames, Instant now);
+  /// A pause frame that is due. False: none.
+  bool poll_transmit(TxFrame& frame, Instant now);
+  bool wants_transmit(Instant now) const { return changed_ || now >= repeat_at_; }
+
+  Instant next_event() const;
+  /// Pauses end, or are found to last too long.
+  void on_time(Instant now);
+
+  /// How long the neighbour has kept `priority` silent altogether, not counting a pause that goes on.
+  Duration paused_for(unsigned priority) const { return paused_for_[priority]; }
+  bool pausing() const { return pausing_; }
+
+ private:
+  void account(uint8_t paused, Instant now);
+  void run_watchdog(Instant now);
+
+  const PfcConfig config_;
+  const MacAddress mac_;
+  Counters& counters_;
+
+  PauseClock clock_;
+  uint8_t paused_ = 0;   // as the neighbour has it
+  uint8_t ignored_ = 0;  // by the watchdog
+  Instant restore_at_ = Instant::never();
+  std::array<Instant, kPriorities> paused_since_{};
+  std::array<Duration, kPriorities> paused_for_{};
+
+  bool pausing_ = false;  // the neighbour is
+  bool changed_ = false;  // ... and has not been told yet
+  Instant repeat_at_ = Instant::never();
+};
+
+}  // namespace uroce
