@@ -157,6 +157,7 @@ class Channel {
   // responses.cc
   void on_ack(const Packet& packet);
   void on_positive_ack(const Packet& packet, const Aeth& aeth);
+  bool leaves_out_reads(Psn psn) const;
   void on_rnr_nak(const Packet& packet, const Aeth& aeth);
   void on_sequence_nak(const Packet& packet, const Aeth& aeth);
   void on_fatal_nak(const Packet& packet, const Aeth& aeth);

@@ -102,6 +102,16 @@ void Channel::on_ack(const Packet& packet) {
   }
 }
 
+/// The answer to a duplicate in front of READs and atomics that were answered: an ACK is not to name those, so there
+/// are responders that name what stands before them.
+bool Channel::leaves_out_reads(Psn psn) const {
+  const uint64_t repeats = statistics_.retransmitted + statistics_.late;
+  const Read* read = repeats == 0 ? nullptr : find_read(psn + 1);
+  if (read == nullptr || read->repeats_before == repeats) return false;
+  while (read != nullptr && distance(read->end(), acked_) > 0) read = find_read(read->end());
+  return read != nullptr;
+}
+
 void Channel::on_positive_ack(const Packet& packet, const Aeth& aeth) {
   const Psn psn = packet.psn();
   statistics_.acks++;
@@ -117,13 +127,14 @@ void Channel::on_positive_ack(const Packet& packet, const Aeth& aeth) {
                           read->atomic ? "an atomic" : "a READ", read->atomic ? "an atomic" : "a READ"));
     return;
   }
-  if (distance(psn, acked_) > 1) {
+  const bool before_reads = leaves_out_reads(psn);
+  if (distance(psn, acked_) > 1 && !before_reads) {
     add_response(Rule::kAckBack, packet.frame,
                  sentence("ACK for PSN %u after PSN %u was acknowledged; expected PSN %u or later", val(psn),
                           val(acked_ - 1), val(acked_ - 1)));
     return;
   }
-  if (read == nullptr) check_msn(packet, psn, aeth.msn, true);
+  if (read == nullptr && !before_reads) check_msn(packet, psn, aeth.msn, true);
   acknowledge(psn, packet.frame);
 }
 

@@ -59,7 +59,7 @@ constexpr RuleInfo kRules[] = {
     {"read-outstanding", kError, "more READs and atomics than agreed", "the CM messages gave the responder's resources"},
     {"rnr-early", kError, "retransmission before the RNR timer", "after an RNR NAK the requester waits at least the time it names"},
     {"ack-unsent", kError, "response to what was not sent", "a PSN is answered after it was sent"},
-    {"ack-back", kError, "ACK goes back", "an ACK is cumulative; even a duplicate is answered with the latest PSN"},
+    {"ack-back", kError, "ACK goes back", "an ACK is cumulative; even a duplicate is answered with the latest PSN, with or without READs and atomics at the end"},
     {"ack-for-read", kError, "plain ACK for a READ or atomic", "READ and atomic are answered by responses of their own"},
     {"msn", kError, "MSN is wrong", "the MSN counts the messages that the responder completed"},
     {"nak-psn", kError, "NAK names the wrong PSN", "a sequence NAK names the first missing PSN, after a later one arrived"},

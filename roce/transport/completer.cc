@@ -85,16 +85,19 @@ void Requester::on_nak(NakCode code, Psn psn, Instant now) {
 }
 
 void Requester::on_rnr_nak(uint8_t timer, Psn psn, Instant now) {
+  const Psn before = una_;
   acknowledge(psn, now);
   context_.counters().rnr_nak_retry_err++;
-  if (rnr_wait_) return;
-  if (context_.attributes.rnr_retry != 7) {
+  // For another copy of what we wait with: the wait may become longer, but we did not retry.
+  const bool again = rnr_wait_ && una_ == before;
+  if (!again && context_.attributes.rnr_retry != 7) {
     if (rnr_left_ == 0) return fail_head(Cause::kRnrRetries, now);
     rnr_left_--;
   }
   retry_left_ = context_.attributes.retry_cnt;  // the peer answers: losses before this one are over
+  const Instant until = now + rnr_delay(timer);
+  rnr_until_ = again ? std::max(rnr_until_, until) : until;
   rnr_wait_ = true;
-  rnr_until_ = now + rnr_delay(timer);
   deadline_ = Instant::never();
   rewind();
 }

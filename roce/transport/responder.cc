@@ -8,6 +8,8 @@ namespace uroce {
 
 namespace {
 
+constexpr uint32_t kReadsLastMax = 1 << 22;  // an ACK for older packets than that would look like one for newer ones
+
 uint32_t packets_of(uint32_t bytes, uint32_t mtu) { return bytes == 0 ? 1 : (bytes - 1) / mtu + 1; }
 
 }  // namespace
@@ -35,7 +37,7 @@ void Responder::change_depth() {
 }
 
 void Responder::reset() {
-  msn_ = 0;
+  msn_ = reads_last_ = 0;
   out_of_sequence_ = in_message_ = established_ = missed_ = false;
   saved_next_ = 0;
   std::fill(saved_atomics_.begin(), saved_atomics_.end(), SavedAtomic{});
@@ -280,6 +282,7 @@ void Responder::accept(const PacketView& packet, uint32_t psns, Instant now) {
     }
   }
   const bool has_reply = packet.info->operation != Operation::kSend && packet.info->operation != Operation::kWrite;
+  reads_last_ = has_reply ? std::min(reads_last_ + psns, kReadsLastMax) : 0;
   if (has_reply) {
     held_ = false;  // answers leave in order: the response also acknowledges what came before it
   } else if (packet.bth.ack_req) {

@@ -113,6 +113,7 @@ class Responder {
 
   Psn epsn_;
   uint32_t msn_ = 0;
+  uint32_t reads_last_ = 0;       // PSNs of READs and atomics behind the last SEND or WRITE: no ACK names them
   bool out_of_sequence_ = false;  // a NAK went out; silence until epsn_ arrives
   bool missed_ = false;           // packets from epsn_ on were dropped, up to:
   Psn missed_until_;

@@ -36,9 +36,10 @@ void Responder::on_send_posted() {
 }
 
 void Responder::on_receive_posted() {
-  // The limit that the peer knows of is used up, so it may be waiting for exactly this.
+  // The limit that the peer knows of is used up, so it may be waiting for exactly this. Behind a READ or an atomic
+  // there is no PSN for such an ACK; the peer will ask with the packet that it may send without credit.
   const bool starved = credits_granted_ && !Psn(msn_).before(credit_limit_);
-  if (starved && answer_ == Answer::kNone) answer_ = Answer::kAck;
+  if (starved && answer_ == Answer::kNone && reads_last_ == 0) answer_ = Answer::kAck;
 }
 
 uint8_t Responder::ack_syndrome() {
@@ -126,13 +127,14 @@ void Responder::send_atomic_response(const Reply& reply, TxFrame& frame) {
   if (reply.psn + 1 == epsn_ && answer_ == Answer::kAck) answer_ = Answer::kNone;
 }
 
-/// An ACK names the last packet received in order; a NAK, the one that is expected.
+/// An ACK names the last packet received in order; a NAK, the one that is expected. READs and atomics at the end are
+/// left out of the ACK: their responses may be lost, and there are peers that would do without.
 void Responder::send_answer(TxFrame& frame) {
   const bool nak = answer_ == Answer::kNak;
   Bth bth;
   bth.opcode = make_opcode(Service::kRc, kOpAcknowledge);
   bth.dest_qp = context_.attributes.dest_qpn;
-  bth.psn = nak ? epsn_ : epsn_ - 1;
+  bth.psn = nak ? epsn_ : epsn_ - (1 + reads_last_);
   FrameBuilder builder(frame, context_.header, bth, Aeth::kBytes, 0);
   Aeth{nak ? nak_syndrome_ : ack_syndrome(), msn_ & Psn::kMask}.encode(builder.ext());
   builder.begin_payload();
