@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import lab
+import late_answers
 from children import wait_for_listener
 from guest import GuestTrouble, Loss
 from outputs import check_latency, check_pingpong, check_sizes, rows as result_rows, trouble
@@ -15,6 +16,7 @@ from telemetry import Counters
 
 LISTEN_TIMEOUT_S = 20
 AFTER_FAILURE_S = 3
+AFTER_FAREWELL_S = 1.5  # what a retransmission after the end would have needed, many times over
 RETRY_EXCEEDED = "Failed status transport retry counter exceeded (12)"  # as a pingpong says it
 _tcp_ports = itertools.count(18500)  # a new one for each run: none waits for an old connection to be forgotten
 
@@ -45,12 +47,14 @@ class Attempt:
         self.port = next(_tcp_ports)
         self.counters = Counters()
         self.programs = []
+        self.ours = None
 
     def start_ours(self, name, words):
         addresses = [word for address in lab.OUR_ADDRESSES for word in ("--addr", address)]
         child = self.bench.children.start(name, [
             self.bench.uroce, "run", "--port", lab.OUR_PORT, *addresses, "--pcap", self.capture, "--", *words])
         self.programs.append(child)
+        self.ours = child
         return child
 
     def start_theirs(self, name, words):
@@ -90,17 +94,39 @@ class Attempt:
                           f"--- capture of our side: {self.capture}"])
 
 
-def wait_for_both(attempt, timeout_s):
-    """When one has failed, the other has little time left: it would wait for ever."""
+def wait_for_both(attempt, timeout_s, late=None):
+    """When one has failed, the other has little time left: it would wait for ever. `late` is called every now and then
+    when ours has ended well, and theirs runs on."""
     deadline = time.monotonic() + timeout_s
+    next_late = None
     while running := [program for program in attempt.programs if not program.wait(0.02)]:
         failed = [program for program in attempt.programs if program.exit_code not in (None, 0)]
         if failed:
             if running[0].wait(AFTER_FAILURE_S):
                 return  # both have ended, and it is judged how
             raise Failure(f"the {failed[0].name} ended with {failed[0].exit_code}, the other still runs")
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if late is not None and attempt.ours.exit_code == 0:
+            next_late = next_late or now + AFTER_FAREWELL_S
+            if now >= next_late:
+                late()
+                next_late = now + AFTER_FAREWELL_S / 3
+        if now > deadline:
             raise Failure(f"the {running[0].name} still runs after {timeout_s} s")
+
+
+class LateAnswers:
+    """A pingpong of ours that has received and validated everything is gone, with the acknowledgement that rxe still
+    asks for: the wire delivers it again, until it is not lost."""
+
+    def __init__(self, attempt):
+        self._attempt = attempt
+        self.delivered = 0
+
+    def __call__(self):
+        frames = late_answers.last_answers(self._attempt.capture)
+        late_answers.deliver(frames)
+        self.delivered += len(frames)
 
 
 def _judge_result(row, text):
@@ -125,13 +151,12 @@ def _judge(row, ours, theirs):
 
 
 def _lost_the_last_word(row, ours, theirs):
-    """A pingpong ends without a farewell. When the last acknowledgement is lost on its way to one end, the other has
-    everything, says so and is gone: nobody is left to answer the retransmissions."""
-    if not (row.pingpong_bytes and (row.loss_in or row.loss_out)):
+    """A pingpong ends without a farewell. When the last acknowledgement is lost on its way to us, rxe's program has
+    everything, says so and is gone: nobody is left to answer our retransmissions."""
+    if not (row.pingpong_bytes and row.loss_out):
         return False
-    return any(happy.exit_code == 0 and not check_pingpong(happy.output(), row.pingpong_bytes) and
-               not trouble(happy.output()) and unhappy.exit_code == 1 and RETRY_EXCEEDED in unhappy.output()
-               for happy, unhappy in ((ours, theirs), (theirs, ours)))
+    return (theirs.exit_code == 0 and not check_pingpong(theirs.output(), row.pingpong_bytes) and
+            not trouble(theirs.output()) and ours.exit_code == 1 and RETRY_EXCEEDED in ours.output())
 
 
 def _judge_loss(loss):
@@ -173,9 +198,11 @@ def run_row(row, bench):
     with attempt_on(bench, row.name) as attempt, contextlib.ExitStack() as stack:
         loss = stack.enter_context(Loss(bench.guest, row.loss_in, row.loss_out)) if lossy else None
         ours, theirs = attempt.start(row.we_are, row.program, row.options, row.gid)
-        wait_for_both(attempt, row.timeout_s)
+        late = LateAnswers(attempt) if row.pingpong_bytes and row.loss_in else None
+        wait_for_both(attempt, row.timeout_s, late)
         problems = [] if _lost_the_last_word(row, ours, theirs) else _judge(row, ours, theirs)
         problems += _judge_loss(loss) if loss else []
         problems += lint(bench, attempt.capture)
         if problems:
             raise Failure("; ".join(problems))
+        return "the last ACK delivered again" if late and late.delivered else ""
