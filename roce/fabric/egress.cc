@@ -57,6 +57,8 @@ uint32_t EgressScheduler::pop(FrameQueues& queues, unsigned priority) {
   const uint32_t index = q.head;
   const uint32_t bytes = queues[index].frame.bytes;
   q.head = queues[index].next;
+  // In a long queue the next node has not been touched for a while; it will be soon.
+  if (q.head != FrameQueues::kNone) __builtin_prefetch(&queues[q.head]);
   q.bytes -= bytes;
   if ((strict_ >> priority & 1) == 0) deficit_[priority] -= deficit_[priority] < bytes ? deficit_[priority] : bytes;
   if (q.head == FrameQueues::kNone) {

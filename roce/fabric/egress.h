@@ -78,7 +78,7 @@ class EgressScheduler {
   std::array<uint64_t, kPriorities> quantum_{};
   uint8_t waiting_ = 0;
   uint8_t strict_ = 0;
-  uint8_t current_ = 0;
+  uint8_t current_ = kPriorities - 1;  // the first turn is priority 0's
 };
 
 }  // namespace uroce::fabric
