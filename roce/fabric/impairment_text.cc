@@ -127,8 +127,10 @@ class Statement {
   bool number_of(std::string_view key, uint64_t max, uint64_t& number) {
     const auto text = value_of(key);
     if (!text) return false;
-    if (!read_number(*text, max, number))
+    if (!read_number(*text, max, number)) {
       fail(std::string(key) + "=" + std::string(*text) + " is not a number up to " + std::to_string(max));
+      number = 0;
+    }
     return true;
   }
   bool probability_of(std::string_view key, double& value) {

@@ -116,10 +116,10 @@ TEST(Incast, SixtyFourToOneWithoutADrop) {
     SwitchConfig config = lossless(65);
     for (PortConfig& port : config.ports) port.cable_delay = nanoseconds(cable_ns);
     Incast incast(config, nanoseconds(cable_ns), 1000);
-    incast.run(microseconds(1000));
+    incast.run(microseconds(400));
     EXPECT_EQ(incast.drops(), 0u) << cable_ns;
     EXPECT_GE(incast.pauses(), 64u);
-    EXPECT_GT(incast.use(nanoseconds(1'000'000 - 2 * cable_ns)), 0.995) << cable_ns;
+    EXPECT_GT(incast.use(nanoseconds(400'000 - 2 * cable_ns)), 0.995) << cable_ns;
     EXPECT_GT(incast.fairness(), 0.95);
   }
 }
@@ -168,7 +168,7 @@ uint64_t trace_of(uint64_t seed) {
   SeededRandom traffic(seed + 1);
   uint64_t hash = 0xcbf29ce484222325u;
   const auto note = [&hash](uint64_t word) { hash = (hash ^ word) * 0x100000001b3u; };
-  for (unsigned i = 0; i < 20'000; i++) {
+  for (unsigned i = 0; i < 5'000; i++) {
     rig.now = rig.now + nanoseconds(50);
     const FrameSpec spec{.from = traffic.below(5),
                          .to = traffic.below(4) == 0 ? 100 : traffic.below(120) % 9,
@@ -200,7 +200,7 @@ uint64_t trace_of(uint64_t seed) {
 TEST(Determinism, SameSeedSameBytesOnEveryCompiler) {
   // From GCC 12 at -O3; a compiler or a flag that gives another number has broken the promise. A change of what the
   // switch does changes it rightly.
-  EXPECT_EQ(trace_of(1), 16623676487865125171u);
+  EXPECT_EQ(trace_of(1), 147994360327642571u);
   EXPECT_EQ(trace_of(1), trace_of(1));
   EXPECT_NE(trace_of(1), trace_of(2));
 }
@@ -220,7 +220,7 @@ TEST(Rubbish, NothingButCountedDrops) {
                          frame_bytes({.to = 3, .priority = 3, .vlan_id = 9, .pcp = 3}),
                          uroce::test::from_hex("0180c2000001 525400000001 8808 0101 00ff"
                                                "0010 0100 0000 ffff 0001 0002 0003 0004")};
-  for (unsigned repeat = 0; repeat < 200'000; repeat++) {
+  for (unsigned repeat = 0; repeat < 100'000; repeat++) {
     rig.now = rig.now + nanoseconds(random.below(2000));
     Bytes bytes = seeds[random.below(4)];
     for (uint32_t changes = random.below(6); changes > 0; changes--) {
