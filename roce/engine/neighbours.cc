@@ -159,9 +159,11 @@ bool Neighbours::on_icmp(const LinkFrame& link) {
   if (icmp->is_echo_request()) {
     // Not for multicast: a flood of answers to one request would be ours to answer for.
     if (own(icmp->dst_ip, link.vlan_id) == nullptr || !is_unicast(icmp->src_ip) || link.dst_mac != mac_) return false;
-    if (replies_.full()) return true;
-    const uint32_t bytes = encode_echo_reply(replies_.next_slot().data, {link.src_mac, mac_, link.vlan_id}, *icmp);
-    if (bytes != 0) counters_.echo_replies++;
+    uint32_t bytes = 0;
+    if (!replies_.full()) {
+      bytes = encode_echo_reply(replies_.next_slot().data, {link.src_mac, mac_, link.vlan_id}, *icmp);
+    }
+    (bytes != 0 ? counters_.echo_replies : counters_.rx_drop_ping)++;
     queue_reply(bytes);
     return true;
   }

@@ -164,6 +164,7 @@ bool Requester::reach_response(Psn psn, Instant now) {
   rtt_.on_answered(psn, now);
   acknowledge(psn, now);
   if (una_ == psn) return true;
+  context_.counters().rx_drop_early_response++;
   implied_nak(now);
   on_other_response(psn, now);
   return false;
@@ -195,7 +196,7 @@ void Requester::on_read_response(const PacketView& packet, Instant now) {
   const bool last = index + 1 == wqe.packets;
   const uint64_t offset = uint64_t{index} * context_.mtu;
   const uint32_t expected = last ? static_cast<uint32_t>(wqe.length - offset) : context_.mtu;
-  if (packet.payload_bytes != expected || packet.info->is_last() != last) {
+  if (packet.payload_bytes != expected || packet.info->is_last() != last || !padding_fits(packet)) {
     return fail_head(Cause::kBadReadResponse, now);
   }
   PieceList pieces;

@@ -50,7 +50,8 @@ class UcReceiver {
   bool begin_write(const PacketView& packet);
   bool place(const PacketView& packet, Instant now);
   void finish(const PacketView& packet, Instant now);
-  void drop_message();
+  bool check_length(const PacketView& packet) const;
+  void drop_message(uint64_t& counter);
 
   QpContext& context_;
   ReceiveSlot receive_;

@@ -40,6 +40,7 @@ void ReceiveSlot::complete(Completion& completion, bool solicited, Instant now) 
 
 void ReceiveSlot::fail(WcStatus status, Cause cause, Instant now) {
   if (!active_) return;
+  if (cause == Cause::kReceiveTooShort) context_.counters().resp_local_length_error++;
   Completion completion;
   completion.opcode = WcOpcode::kRecv;
   completion.status = status;

@@ -119,7 +119,7 @@ bool Responder::check_enabled(Operation operation) const {
 bool Responder::check_length(const PacketView& packet) const {
   if (!packet.info->has(kHasPayload)) return true;
   const uint32_t bytes = packet.payload_bytes;
-  if (packet.bth.pad_count != (-bytes & 3u)) return false;
+  if (!padding_fits(packet)) return false;
   if (!packet.info->is_last()) return bytes == context_.mtu;
   return bytes <= context_.mtu && (packet.info->is_first() || bytes != 0);
 }
@@ -307,7 +307,6 @@ void Responder::deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte
 /// A fatal NAK: the receive in use fails, and the QP goes to error.
 void Responder::refuse(NakCode code, Cause cause, WcStatus receive_status, Instant now) {
   request_nak(make_syndrome(AethKind::kNak, static_cast<uint8_t>(code)));
-  if (cause == Cause::kReceiveTooShort) context_.counters().resp_local_length_error++;
   context_.env.observer.on_responder_error(context_.qp, cause);
   if (receive_.active()) {
     receive_.fail(receive_status, cause, now);

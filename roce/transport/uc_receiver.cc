@@ -9,9 +9,9 @@ void UcReceiver::start() {
   in_message_ = false;
 }
 
-void UcReceiver::drop_message() {
+void UcReceiver::drop_message(uint64_t& counter) {
   in_message_ = false;
-  context_.counters().rx_drop_uc_sequence++;
+  counter++;
 }
 
 /// Any fault drops the rest of the message in silence; the next First or Only packet starts afresh, whatever its PSN.
@@ -20,13 +20,28 @@ void UcReceiver::on_request(const PacketView& packet, Instant now) {
   const OpcodeInfo& info = *packet.info;
   const bool in_order = packet.bth.psn == epsn_;
   epsn_ = packet.bth.psn + 1;
-  if (info.is_first()) {
-    if (!begin(packet)) return;
-  } else if (!in_message_ || !in_order || info.operation != operation_) {
-    return drop_message();
-  }
+  const bool continues = in_message_ && in_order && info.operation == operation_;
+  if (!info.is_first() && !continues) return drop_message(context_.counters().rx_drop_uc_sequence);
+  if (!padding_fits(packet)) return drop_message(context_.counters().rx_drop_bad_pad);
+  if (!check_length(packet)) return drop_message(context_.counters().rx_drop_uc_length);
+  if (info.is_first() && !begin(packet)) return;
   if (!place(packet, now)) return;
   if (info.is_last()) finish(packet, now);
+}
+
+/// Of the packet alone, and of what a WRITE announced.
+bool UcReceiver::check_length(const PacketView& packet) const {
+  const OpcodeInfo& info = *packet.info;
+  const uint32_t bytes = packet.payload_bytes;
+  if (!info.is_last()) {
+    if (bytes != context_.mtu) return false;
+  } else if (bytes > context_.mtu || (bytes == 0 && !info.is_first())) {
+    return false;
+  }
+  if (info.operation != Operation::kWrite) return true;
+  const uint32_t remaining = info.is_first() ? packet.reth().dma_length : write_remaining_;
+  if (remaining > kMaxMessageBytes) return false;
+  return info.is_last() ? bytes == remaining : bytes < remaining;
 }
 
 bool UcReceiver::begin(const PacketView& packet) {
@@ -39,8 +54,7 @@ bool UcReceiver::begin(const PacketView& packet) {
   } else if (receive_.available()) {
     receive_.take();
   } else {
-    context_.counters().rx_drop_no_receive++;
-    in_message_ = false;
+    drop_message(context_.counters().rx_drop_no_receive);
     return false;
   }
   return true;
@@ -50,12 +64,11 @@ bool UcReceiver::begin_write(const PacketView& packet) {
   const Reth reth = packet.reth();
   uint8_t* memory = nullptr;
   const bool allowed =
-      (context_.attributes.access & kRemoteWrite) != 0 && reth.dma_length <= kMaxMessageBytes &&
+      (context_.attributes.access & kRemoteWrite) != 0 &&
       (reth.dma_length == 0 || context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteWrite,
                                                          context_.qpn, memory) == AccessCheck::kOk);
   if (!allowed) {
-    context_.counters().resp_remote_access_errors++;
-    in_message_ = false;
+    drop_message(context_.counters().resp_remote_access_errors);
     return false;
   }
   write_va_ = reth.va;
@@ -65,13 +78,7 @@ bool UcReceiver::begin_write(const PacketView& packet) {
 }
 
 bool UcReceiver::place(const PacketView& packet, Instant now) {
-  const OpcodeInfo& info = *packet.info;
   const uint32_t bytes = packet.payload_bytes;
-  const bool fits = info.is_last() ? bytes <= context_.mtu : bytes == context_.mtu;
-  if (!fits) {
-    drop_message();
-    return false;
-  }
   if (operation_ == Operation::kSend) {
     const Cause cause = receive_.append(packet.payload, bytes);
     if (cause == Cause::kNone) return true;
@@ -79,16 +86,12 @@ bool UcReceiver::place(const PacketView& packet, Instant now) {
     context_.failed = true;
     return false;
   }
-  if (info.is_last() ? bytes != write_remaining_ : bytes >= write_remaining_) {
-    drop_message();
-    return false;
-  }
   uint8_t* memory = nullptr;
   if (bytes != 0) {
     const AccessCheck check =
         context_.env.memory.check(write_rkey_, context_.pd, write_va_, bytes, kRemoteWrite, context_.qpn, memory);
     if (check != AccessCheck::kOk) {
-      drop_message();
+      drop_message(context_.counters().resp_remote_access_errors);
       return false;
     }
     std::memcpy(memory, packet.payload, bytes);

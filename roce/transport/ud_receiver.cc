@@ -11,6 +11,10 @@ void UdReceiver::on_request(const PacketView& packet, Instant now) {
     context_.counters().rx_drop_bad_qkey++;
     return;
   }
+  if (!padding_fits(packet)) {
+    context_.counters().rx_drop_bad_pad++;
+    return;
+  }
   if (packet.payload_bytes > context_.mtu) {
     context_.counters().rx_drop_ud_length++;
     return;

@@ -66,6 +66,9 @@ struct PacketView {
   const uint8_t* after(uint16_t header) const { return ext + (info->has(header) ? 4 : 0); }
 };
 
+/// Headers, payload and padding end at a multiple of four bytes, with no more padding than that takes.
+inline bool padding_fits(const PacketView& packet) { return packet.bth.pad_count == (-packet.payload_bytes & 3u); }
+
 /// Fills `out` when the result is kOk. Never reads outside `frame`. Trailing bytes after the IP datagram (Ethernet
 /// minimum-size padding) are ignored.
 ParseResult parse_frame(std::span<const uint8_t> frame, PacketView& out);

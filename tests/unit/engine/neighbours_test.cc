@@ -383,12 +383,14 @@ TEST_F(NeighboursTest, PingsTooLongForAReplyAreDropped) {
   EXPECT_TRUE(poll(kStart).empty());
   EXPECT_TRUE(receive(echo_request(false, kOurs, 1400)));
   EXPECT_TRUE(poll(kStart, 1000).empty());  // nor into a buffer that is too small
+  EXPECT_EQ(counters_.rx_drop_ping, 1u);
   EXPECT_EQ(neighbours_->next_timeout(), Instant::never());
 }
 
 TEST_F(NeighboursTest, AFloodFillsTheQueueAndNothingElse) {
   for (int i = 0; i < 1000; i++) EXPECT_TRUE(receive(request(kPeer, "10.0.0.2", "10.0.0.1")));
   for (int i = 0; i < 1000; i++) EXPECT_TRUE(receive(echo_request(false, kOurs, 56)));
+  EXPECT_EQ(counters_.rx_drop_ping, 1000u);
   for (int i = 0; i < 1000; i++) EXPECT_TRUE(receive(solicitation(kPeer, "fd00::2", "fd00::1")));
   unsigned replies = 0;
   for (Bytes frame = poll(kStart); !frame.empty(); frame = poll(kStart)) {

@@ -18,6 +18,19 @@ class Uc : public testing::Test {
     o.type = QpType::kUc;
     return o;
   }
+  /// A whole message of `bytes` after the BTH, of which `pad` are said to be padding.
+  Bytes frame_with_pad(size_t bytes, uint8_t pad) {
+    Bth bth;
+    bth.opcode = make_opcode(kUc, kOpSendOnly);
+    bth.dest_qp = rig_.qp().qpn();
+    bth.psn = Psn(0x100);
+    bth.pad_count = pad;
+    Bytes body;
+    append(body, bth);
+    body.resize(body.size() + bytes);
+    return frame_of(rig_.path_from_peer(), body);
+  }
+
   Rig rig_{options()};
 };
 
@@ -104,16 +117,44 @@ TEST_F(Uc, ABadKeyDropsTheMessageNotTheQp) {
 TEST_F(Uc, PacketsOfTheWrongLength) {
   rig_.receive(1);
   rig_.arrive(send(kOpSendFirst, 0x100, 200, kUc));
-  EXPECT_EQ(rig_.counted(), "rx_drop_uc_sequence 1");
+  EXPECT_EQ(rig_.counted(), "rx_drop_uc_length 1");
   rig_.arrive(send(kOpSendOnly, 0x101, 257, kUc));
-  EXPECT_EQ(rig_.counted(), "rx_drop_uc_sequence 1");
-  rig_.arrive(send(kOpSendOnly, 0x102, 256, kUc));
+  EXPECT_EQ(rig_.counted(), "rx_drop_uc_length 1");
+  rig_.arrive({send(kOpSendFirst, 0x102, 256, kUc), send(kOpSendLast, 0x103, 0, kUc)});
+  EXPECT_EQ(rig_.counted(), "rx_drop_uc_length 1");
+  rig_.arrive(send(kOpSendOnly, 0x104, 256, kUc));
   EXPECT_EQ(rig_.completed().size(), 1u);
+}
+
+TEST_F(Uc, PaddingMustReachAMultipleOfFour) {
+  rig_.receive(1);
+  rig_.arrive(frame_with_pad(5, 0));
+  rig_.arrive(frame_with_pad(9, 2));
+  EXPECT_EQ(rig_.counted(), "rx_drop_bad_pad 2");
+  rig_.arrive(frame_with_pad(8, 2));
+  EXPECT_THAT(rig_.completed(), ElementsAre("recv 1: success, 6 bytes"));
+}
+
+TEST_F(Uc, AKeyThatGoesAwayInTheMiddleIsAnAccessError) {
+  rig_.arrive(write(kOpWriteFirst, 0x100, rig_.remote_va(), rig_.rkey(), 300, 256, kUc));
+  EXPECT_EQ(rig_.counted(), "");
+  rig_.engine().memory().deregister(rig_.rkey());
+  rig_.arrive(packet(kOpWriteLast, 0x101, 44, kUc));
+  EXPECT_EQ(rig_.counted(), "resp_remote_access_errors 1");
+}
+
+TEST_F(Uc, ReceiveTooShort) {
+  rig_.receive(1, 8);
+  rig_.arrive(send(kOpSendOnly, 0x100, 12, kUc));
+  EXPECT_THAT(rig_.completed(), ElementsAre("recv 1: local length error"));
+  EXPECT_EQ(rig_.counted(), "resp_local_length_error 1, resp_cqe_error 1");
 }
 
 TEST_F(Uc, WriteTotalsMustFit) {
   rig_.arrive(write(kOpWriteOnly, 0x100, rig_.remote_va(), rig_.rkey(), 8, 4, kUc));
-  EXPECT_EQ(rig_.counted(), "rx_drop_uc_sequence 1");
+  EXPECT_EQ(rig_.counted(), "rx_drop_uc_length 1");
+  rig_.arrive(write(kOpWriteFirst, 0x101, rig_.remote_va(), rig_.rkey(), 0x80000001, 256, kUc));
+  EXPECT_EQ(rig_.counted(), "rx_drop_uc_length 1");
   EXPECT_EQ(rig_.remote()[0], 5);
 }
 

@@ -136,6 +136,20 @@ TEST_P(Ud, LongerThanTheMtuIsDropped) {
   EXPECT_EQ(rig_.counted(), "rx_drop_ud_length 1");
 }
 
+TEST_P(Ud, PaddingMustReachAMultipleOfFour) {
+  rig_.receive(1);
+  Bth bth;
+  bth.opcode = make_opcode(Service::kUd, kOpSendOnly);
+  bth.dest_qp = rig_.qp().qpn();
+  Bytes body;
+  append(body, bth);
+  append(body, Deth{Rig::kQkey, 1});
+  body.resize(body.size() + 5);
+  rig_.arrive(frame_of(rig_.path_from_peer(), body));
+  EXPECT_EQ(rig_.counted(), "rx_drop_bad_pad 1");
+  EXPECT_THAT(rig_.completed(), IsEmpty());
+}
+
 TEST_P(Ud, NeedsAHandle) {
   SendWr wr = rig_.send_wr(4, 1);
   EXPECT_EQ(rig_.post(wr), PostResult::kBadAddressHandle);
@@ -165,6 +179,7 @@ TEST_P(Ud, ShortReceive) {
   rig_.receive(1, 43);
   rig_.arrive(datagram(1, 4, Rig::kQkey, 1));
   EXPECT_THAT(rig_.completed(), ElementsAre("recv 1: local length error"));
+  EXPECT_EQ(rig_.counted(), "resp_local_length_error 1, resp_cqe_error 1");
 }
 
 TEST_P(Ud, NoConnectionAttributes) { EXPECT_FALSE(rig_.qp().connected()); }
