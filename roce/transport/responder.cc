@@ -307,6 +307,7 @@ void Responder::deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte
 /// A fatal NAK: the receive in use fails, and the QP goes to error.
 void Responder::refuse(NakCode code, Cause cause, WcStatus receive_status, Instant now) {
   request_nak(make_syndrome(AethKind::kNak, static_cast<uint8_t>(code)));
+  if (code == NakCode::kRemoteAccessError) context_.counters().resp_remote_access_errors++;
   context_.env.observer.on_responder_error(context_.qp, cause);
   if (receive_.active()) {
     receive_.fail(receive_status, cause, now);
@@ -318,7 +319,6 @@ void Responder::refuse(NakCode code, Cause cause, WcStatus receive_status, Insta
 }
 
 void Responder::refuse_key(AccessCheck /*check*/, Instant now) {
-  context_.counters().resp_remote_access_errors++;
   refuse(NakCode::kRemoteAccessError, Cause::kRemoteKey, WcStatus::kLocAccessErr, now);
 }
 

@@ -8,7 +8,7 @@ completions. What it does not name must not happen.
 import dataclasses
 
 from rig import ERROR, OUR_PSN, QKEY, RECEIVES, RTS, THEIR_PSN
-from rocev2 import CNP, MTU, OPCODES, RC, UC, UD, XRC, aeth, atomic_eth, bth, by_name, deth, reth
+from rocev2 import CNP, MTU, OPCODES, RC, UC, UD, aeth, atomic_eth, bth, by_name, deth, reth
 
 SUCCESS, FLUSHED, FAILED = 0, 5, "failed"  # FAILED: any error but "flushed"
 WC_RECV, WC_RECV_WRITE = 128, 129
@@ -143,6 +143,8 @@ def _refused(situation, code):
     completions = ((None, FAILED, 0),) * active + ((None, FLUSHED, 0),) * (RECEIVES - active)
     if active:
         counters["resp_cqe_error"] = 1
+    if code == REMOTE_ACCESS:
+        counters["resp_remote_access_errors"] = 1
     return Outcome(f"NAK: {code}", counters, ("NAK", situation.psn, (code, 0)), ERROR, completions)
 
 

@@ -278,7 +278,8 @@ def icrc_cases():
                 yield Case(f"BTH byte {at}, bit {bit} flipped on the way", of(late=flip(at, bit)), BAD_ICRC)
     for value in (b"\0\0\0\0", b"\xff\xff\xff\xff"):
         yield Case(f"iCRC {value.hex()}", of(late=lambda octets, v=value: octets.__setitem__(slice(-4, None), v)), BAD_ICRC)
-    yield Case("iCRC in the other byte order", of(late=lambda octets: octets.__setitem__(slice(-4, None), octets[:-5:-1])), BAD_ICRC)
+    yield Case("iCRC in the other byte order",
+               of(late=lambda octets: octets.__setitem__(slice(-4, None), octets[:-5:-1])), BAD_ICRC)
 
 
 def memory_cases(region):
@@ -318,7 +319,8 @@ def memory_cases(region):
                                          atomic_eth(maker.rig.va + va, maker.rig.rkey ^ rkey))
 
     # The region begins where the target's allocator put it, at a multiple of 16.
-    yield Case("atomic", atomic(1024), Outcome("atomic response", {"rx_atomic_requests": 1}, ("ATOMIC_ACKNOWLEDGE", THEIR_PSN, ())))
+    yield Case("atomic", atomic(1024),
+               Outcome("atomic response", {"rx_atomic_requests": 1}, ("ATOMIC_ACKNOWLEDGE", THEIR_PSN, ())))
     for odd in range(1, 8):
         yield Case(f"atomic, {odd} bytes off", atomic(1024 + odd), INVALID)
     for offset in (-8, region, 1 << 62):
@@ -328,7 +330,8 @@ def memory_cases(region):
     inval = by_name(RC, "SEND_ONLY_WITH_INVALIDATE").value
     for name, key in (("of a plain region", 0), ("of nobody", 0x5500)):
         yield Case(f"SEND with Invalidate {name}", lambda maker, k=key: maker.frame(
-            bth(inval, maker.qp.qpn, THEIR_PSN) + struct.pack("!I", maker.rig.rkey ^ k) + bytes(8)), refused(REMOTE_ACCESS, 1))
+            bth(inval, maker.qp.qpn, THEIR_PSN) + struct.pack("!I", maker.rig.rkey ^ k) + bytes(8)),
+            refused(REMOTE_ACCESS, 1, resp_remote_access_errors=1))
 
 
 def answer_cases():
@@ -345,7 +348,9 @@ def answer_cases():
 
 def datagram_cases():
     def datagram(qkey=0, payload=8, source=0x300, **header):
-        return lambda maker: maker.frame(bth(UD_SEND, maker.qp.qpn, THEIR_PSN, **header) + deth(QKEY ^ qkey, source) + bytes(payload))
+        return lambda maker: maker.frame(bth(UD_SEND, maker.qp.qpn, THEIR_PSN, **header) + deth(QKEY ^ qkey, source) +
+                                         bytes(payload))
+
     for bit in range(32):
         yield Case(f"Q_Key, bit {bit} flipped", datagram(1 << bit), dropped("rx_drop_bad_qkey"), "ud")
     for source in (0, 1, 0xFFFFFF, 0xFF000300):

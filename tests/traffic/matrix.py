@@ -6,6 +6,7 @@
 For each packet: which counter, which answer, which state, which completion; and nothing else (see `expectations.py`).
 """
 
+import logging
 import sys
 import time
 
@@ -29,6 +30,7 @@ def describe(where, spec):
 
 def against_scapy(trial):
     """Our own frames and table judged by somebody else's: what is wrong."""
+    logging.getLogger("scapy").setLevel(logging.ERROR)  # it complains of a loopback interface without addresses
     from scapy.all import IP, UDP, Ether
     from scapy.contrib import roce
     problems = []
@@ -64,7 +66,7 @@ def to_somebody(trial, situation, specs):
             rig.target.ask("post", qps[0].group, *situation.post)
             deadline = time.monotonic() + 10
             while len(rig.answers) < len(qps):
-                rig._hear()
+                rig.hear()
                 if time.monotonic() > deadline:
                     raise Trouble(f"{len(qps)} requests were posted, {len(rig.answers)} came")
         if situation.prelude:

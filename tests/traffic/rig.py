@@ -139,7 +139,7 @@ class Rig:
         for frame in frames:
             self._out.send(frame)
 
-    def _hear(self):
+    def hear(self):
         while True:
             try:
                 frame = self._in.recv(65536)
@@ -191,7 +191,7 @@ class Rig:
     # Counting.
 
     def begin(self):
-        self._hear()
+        self.hear()
         self.answers.clear()
         self.others.clear()
         self.before = self.telemetry.counters()
@@ -202,7 +202,7 @@ class Rig:
         while True:
             now = self.telemetry.counters()
             taken = now["rx_packets"] - self.before["rx_packets"]
-            self._hear()
+            self.hear()
             sent = now["tx_packets"] - self.before["tx_packets"]
             if taken >= frames and len(self.answers) + len(self.others) >= sent:
                 return now

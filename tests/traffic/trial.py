@@ -67,7 +67,7 @@ class Bystander:
         self._rig.target.ask("post", self.qp.group, "send", 8)
         deadline = time.monotonic() + 5
         while not self._rig.answers and time.monotonic() < deadline:
-            self._rig._hear()
+            self._rig.hear()
         wanted = [Answer(self.qp.peer_qpn, self._our_psn, "SEND_ONLY")]
         if self._rig.answers != wanted:
             return [f"the bystander should have sent {wanted}, not {self._rig.answers}"]
@@ -149,10 +149,10 @@ class Trial:
         rig.completions()
         rig.begin()
         rig.send(frames)
+        rig.wait_received(len(frames))
+        self._await_last_ack()  # it may be held back for some microseconds
         now = rig.wait_received(len(frames))
         mine, theirs = [], []
-        self._await_last_ack()
-        now = rig.wait_received(len(frames))
         for answer in rig.answers:
             (theirs if answer.qpn == bystander.qp.peer_qpn else mine).append(answer)
         expected = collections.Counter({"rx_write_requests": writes, "sent_acks": len(theirs)})
@@ -171,7 +171,7 @@ class Trial:
         deadline = time.monotonic() + 2
         wanted = (self.bystander.qp.peer_qpn, self.bystander.last_psn)
         while not any((a.qpn, a.psn) == wanted for a in reversed(self.rig.answers)) and time.monotonic() < deadline:
-            self.rig._hear()
+            self.rig.hear()
 
     def _judge_answers(self, shots, answers):
         wanted = collections.defaultdict(list)

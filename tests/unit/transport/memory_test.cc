@@ -172,6 +172,7 @@ TEST_F(Windows, InvalidateOfWhatIsNotAWindow) {
   rig_.receive(1);
   rig_.arrive(send_inv(0x100, 4, rig_.rkey()));
   EXPECT_THAT(rig_.sent(), ElementsAre("NAK 000100 remote access error msn 0"));
+  EXPECT_EQ(rig_.counted(), "resp_cqe_error 1, resp_remote_access_errors 1, sent_naks 1");
   EXPECT_EQ(rig_.completed().size(), 1u);
   EXPECT_EQ(rig_.observer().responder_errors.at(0).cause, Cause::kRemoteInvalidate);
 }
