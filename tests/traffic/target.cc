@@ -58,7 +58,8 @@ class Target {
     const int all =
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     region_ = ibv_reg_mr(pd_, region(), kRegion, all);
-    scratch_mr_ = ibv_reg_mr(pd_, scratch_.data(), kScratch, IBV_ACCESS_LOCAL_WRITE);
+    const int local = IBV_ACCESS_LOCAL_WRITE;
+    scratch_mr_ = ibv_reg_mr(pd_, scratch_.data(), kScratch, local);
     require(region_ != nullptr && scratch_mr_ != nullptr, "cannot register memory");
   }
 
