@@ -86,7 +86,7 @@ def _perftests():
         yield _perftest(f"{operation}_bw", "_qp4", "-q", "4", iterations=20, repeats=operation == "atomic")
     yield from _datagrams_and_unreliable()
     for measure in ("write_bw", "read_bw", "send_bw"):
-        yield {**_perftest(measure, "_all_sizes", "-a", iterations=5), "sizes": ALL_SIZES, "timeout_s": 60}
+        yield {**_perftest(measure, "_all_sizes", "-a", iterations=5), "sizes": ALL_SIZES, "timeout_s": 150}
     yield {**_perftest("read_lat", "_64k", "-s", "65536", iterations=20), "sizes": (65536,)}
     yield {**_perftest("write_lat", "_odd", "-s", "4099", iterations=20), "sizes": (4099,)}
     for operation in ("CMP_AND_SWAP", "FETCH_AND_ADD"):
