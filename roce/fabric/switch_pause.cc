@@ -2,6 +2,13 @@
 #include "fabric/switch.h"
 
 namespace uroce::fabric {
+namespace {
+
+/// When there was no memory for a pause frame: soon, as frames are on their way to be dropped.
+constexpr Duration kPauseFrameRetry = microseconds(1);
+
+}  // namespace
+
 void Switch::on_mac_control(PortState& port, PortId id, const FabricFrame& frame, Instant now) {
   const std::optional<Pause> pause = decode_pause(frame.view());
   if (!pause) return drop(port, Drop::kMacControl, frame);
@@ -13,6 +20,7 @@ void Switch::on_mac_control(PortState& port, PortId id, const FabricFrame& frame
     if (pause->quanta[i] != 0) port.counters.pauses_received[i]++;
     if (pause->quanta[i] == 0) port.counters.resumes_received[i]++;
   }
+  account_pauses(port, now);  // one that ran out and nobody looked has ended
   port.pauses.on_pause(*pause, port.bits_per_second, now);
   account_pauses(port, now);
   wake_by(port.pauses.next_resume());
@@ -54,6 +62,7 @@ FabricFrame Switch::next_pause_frame(PortState& port, PortId id, Instant now) {
   const FabricFrame frame = pool_.allocate(kPauseFrameBytes);
   if (!frame) {
     port.counters.pause_frames_unsent++;
+    wake_by(now + kPauseFrameRetry);
     return frame;
   }
   const uint8_t paused = paused_groups(id);

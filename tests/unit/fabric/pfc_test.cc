@@ -207,6 +207,7 @@ TEST(Pfc, NoMemoryForAPauseFrameIsCountedAndTriedAgain) {
   }
   EXPECT_FALSE(fabric.poll_transmit(0, now));
   EXPECT_EQ(fabric.counters(0).pause_frames_unsent, 1u);
+  EXPECT_EQ(fabric.next_event(), now + microseconds(1));
   for (const FabricFrame& frame : hoard) pool.release(frame);
   const FabricFrame pause = fabric.poll_transmit(0, now);
   EXPECT_EQ(pause.bytes, 60u);
@@ -261,6 +262,21 @@ TEST(Pfc, WatchdogLeavesAPauseThatEndsAlone) {
   }
   EXPECT_EQ(rig.fabric->counters(1).watchdog_fired[3], 0u);
   EXPECT_NE(rig.take(1), Bytes{});
+}
+
+TEST(Pfc, APauseThatEndedUnseenHasEnded) {
+  // Nobody polls between the end of one pause and the next: still two pauses, as far as can be told.
+  SwitchConfig config = small_buffer();
+  config.pfc_watchdog = milliseconds(2);
+  Rig rig(config);
+  rig.send(kLossless);
+  for (unsigned i = 0; i < 10; i++) {
+    rig.pause(1, 1 << 3, 0xffff);
+    rig.now = rig.now + microseconds(400);
+  }
+  rig.pause(1, 1 << 3, 0xffff);
+  rig.fabric->on_time(rig.now);
+  EXPECT_EQ(rig.fabric->counters(1).watchdog_fired[3], 0u);
 }
 
 TEST(Pfc, HeadroomIsComputed) {
