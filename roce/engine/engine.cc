@@ -12,6 +12,7 @@ namespace uroce {
 namespace {
 
 constexpr uint32_t kPdsMax = 4096;
+constexpr uint32_t kCnpsMax = 64;  // waiting; when there are more, the next marked packet asks again
 
 std::vector<LocalAddress> make_gids(const EngineConfig& config) {
   std::vector<LocalAddress> gids{{link_local_of(config.mac), 64, 0}};
@@ -41,6 +42,15 @@ bool erase_object(std::vector<std::unique_ptr<T>>& objects, T* object) {
   return true;
 }
 
+void take_out(Ring<Qp*>& ring, const Qp* qp) {
+  const uint32_t waiting = ring.size();
+  for (uint32_t i = 0; i < waiting; i++) {
+    Qp* other = ring.front();
+    ring.pop();
+    if (other != qp) ring.push(other);
+  }
+}
+
 }  // namespace
 
 Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Observer& observer)
@@ -55,9 +65,11 @@ Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Obs
                   [this](const IpAddress& ip, uint16_t vlan, const MacAddress& mac) { on_neighbour(ip, vlan, mac); }),
       qps_(config.max_qps, random),
       timers_(config.max_qps),
-      env_{memory_, counters_, observer, config.window_packets, config.ack_hold, config.grant_credits},
+      env_{memory_,          counters_, observer, config.window_packets, config.ack_hold, config.grant_credits,
+           config.congestion},
       pds_(kPdsMax),
-      ready_(config.max_qps) {}
+      ready_(config.max_qps),
+      cnps_(kCnpsMax) {}
 
 Engine::~Engine() = default;
 
@@ -117,12 +129,8 @@ void Engine::destroy_qp(Qp* qp) {
   qp->release_held_ack();
   update(*qp);
   transmit(now_);  // a peer that waits for a last ACK gets it
-  const uint32_t waiting = ready_.size();
-  for (uint32_t i = 0; i < waiting; i++) {
-    Qp* other = ready_.front();
-    ready_.pop();
-    if (other != qp) ready_.push(other);
-  }
+  take_out(ready_, qp);
+  take_out(cnps_, qp);
   timers_.cancel(qp->index());
   const QpInit init = qp->init();
   qps_.remove(qp->index());

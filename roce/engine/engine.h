@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "base/ring.h"
 #include "base/time.h"
+#include "congestion/config.h"
 #include "engine/capture.h"
 #include "engine/neighbours.h"
 #include "engine/port.h"
@@ -40,6 +41,7 @@ struct EngineConfig {
   uint32_t window_packets = 128;         // most packets of one QP in flight
   Duration ack_hold = microseconds(20);  // how long an ACK may wait for a request to travel with; 0: never
   bool grant_credits = true;             // tell peers how many receives are posted
+  CongestionConfig congestion;           // how senders react to congestion; none unless an algorithm is set
 };
 
 struct EngineStatus {
@@ -112,10 +114,12 @@ class Engine {
   void on_packet(const PacketView& packet, Instant now);
   void on_unparsed(ParseResult result, std::span<const uint8_t> frame, Instant now);
   Qp* find_receiver(const PacketView& packet);
+  void on_marked(Qp& qp, Instant now);
   bool addressed_to_us(const PacketView& packet) const;
 
   // engine_transmit.cc
   uint32_t transmit_burst(uint32_t size, Instant now);
+  uint32_t send_cnps(TxFrame* frames, uint32_t count, Instant now);
   uint32_t send_host_frames(TxFrame* frames, uint32_t count, Instant now);
   uint32_t send_qp_frames(TxFrame* frames, uint32_t count, Instant now);
   bool transmit_one(Qp& qp, TxFrame& frame, Instant now);
@@ -147,6 +151,7 @@ class Engine {
   std::vector<std::unique_ptr<SharedReceiveQueue>> srqs_;
   std::vector<AddressHandle*> ahs_;
   Ring<Qp*> ready_;  // QPs that have something to send, each once
+  Ring<Qp*> cnps_;   // QPs whose peers are to be told of congestion, each once
   Instant now_{0};   // of the latest turn
   /// Frames to ourselves: made when the first path to one of our own addresses is.
   struct Loopback;

@@ -120,7 +120,9 @@ Qp* Engine::find_receiver(const PacketView& packet) {
     counters_.rx_drop_no_qp++;
     return nullptr;
   }
-  if (packet.info->service != service_of(qp->type())) {
+  // CNPs are for connections, of either kind.
+  const bool cnp = packet.info->service == Service::kCnp;
+  if (cnp ? !qp->connected() : packet.info->service != service_of(qp->type())) {
     counters_.rx_drop_qp_service++;
     return nullptr;
   }
@@ -147,23 +149,27 @@ void Engine::on_packet(const PacketView& packet, Instant now) {
     counters_.rx_drop_not_for_us++;
     return;
   }
-  const bool cnp = packet.info->operation == Operation::kCnp;
-  Qp* qp = nullptr;
-  if (!cnp) {
-    qp = find_receiver(packet);
-    if (qp == nullptr) return;
-  }
+  Qp* qp = find_receiver(packet);
+  if (qp == nullptr) return;
   if (!icrc_matches(packet)) {
     counters_.rx_icrc_encapsulated++;
     return;
   }
-  if (cnp) {
-    counters_.rp_cnp_handled++;
-    return;
+  if (packet.info->operation == Operation::kCnp) {
+    qp->on_cnp(now) ? counters_.rp_cnp_handled++ : counters_.rp_cnp_ignored++;
+    return update(*qp);
   }
-  if (packet.ecn_marked()) counters_.np_ecn_marked_roce_packets++;
+  if (packet.ecn_marked()) on_marked(*qp, now);
   qp->on_packet(packet, now);
   update(*qp);
+}
+
+/// Its sender is to slow down, if it is one that can be told: a datagram's is not connected to anything.
+void Engine::on_marked(Qp& qp, Instant now) {
+  counters_.np_ecn_marked_roce_packets++;
+  if (qp.congestion() == nullptr || qp.cnp_queued || cnps_.full() || !qp.on_marked(now)) return;
+  qp.cnp_queued = true;
+  cnps_.push(&qp);
 }
 
 }  // namespace uroce

@@ -36,7 +36,9 @@ void Engine::run_timers(Instant now) {
 
 Instant Engine::next_timeout() const { return std::min(timers_.next(), neighbours_.next_timeout()); }
 
-bool Engine::wants_transmit() const { return !ready_.empty() || (loopback_ && !loopback_->lengths.empty()); }
+bool Engine::wants_transmit() const {
+  return !ready_.empty() || !cnps_.empty() || (loopback_ && !loopback_->lengths.empty());
+}
 
 /// Frames that no port should see: to ourselves, or to a peer whose MAC is not known yet. True when taken.
 bool Engine::divert(TxFrame& frame, Instant now) {
@@ -88,6 +90,24 @@ uint32_t Engine::send_qp_frames(TxFrame* frames, uint32_t count, Instant now) {
   return used;
 }
 
+/// News of congestion goes before everything else.
+uint32_t Engine::send_cnps(TxFrame* frames, uint32_t count, Instant now) {
+  uint32_t used = 0;
+  while (used < count && !cnps_.empty()) {
+    Qp& qp = *cnps_.front();
+    cnps_.pop();
+    qp.cnp_queued = false;
+    if (!qp.encode_cnp(frames[used])) continue;
+    if (divert(frames[used], now)) {
+      frames[used].bytes = 0;
+      continue;
+    }
+    counters_.np_cnp_sent++;
+    used++;
+  }
+  return used;
+}
+
 uint32_t Engine::send_host_frames(TxFrame* frames, uint32_t count, Instant now) {
   uint32_t used = 0;
   while (used < count && neighbours_.next_timeout() <= now && neighbours_.poll_transmit(frames[used], now)) used++;
@@ -97,14 +117,15 @@ uint32_t Engine::send_host_frames(TxFrame* frames, uint32_t count, Instant now) 
 /// Sends up to `size` frames; returns how many.
 uint32_t Engine::transmit_burst(uint32_t size, Instant now) {
   const bool host = neighbours_.next_timeout() <= now;
-  if (ready_.empty() && !host) return 0;
+  if (ready_.empty() && cnps_.empty() && !host) return 0;
   TxFrame frames[kBurst];
   const uint32_t acquired = port_.acquire_tx(frames, size);
   if (acquired == 0) {
     counters_.tx_port_full++;
     return 0;
   }
-  uint32_t used = host ? send_host_frames(frames, acquired, now) : 0;
+  uint32_t used = cnps_.empty() ? 0 : send_cnps(frames, acquired, now);
+  if (host) used += send_host_frames(frames + used, acquired - used, now);
   used += send_qp_frames(frames + used, acquired - used, now);
   for (uint32_t i = 0; i < used; i++) {
     counters_.tx_packets++;

@@ -53,7 +53,7 @@ void Requester::on_acknowledge(const PacketView& packet, Instant now) {
   switch (kind) {
     case AethKind::kAck:
       learn_credits(aeth);
-      rtt_.on_answered(psn, now);
+      context_.on_rtt(rtt_.on_answered(psn, now), now);
       if (acknowledge(psn + 1, now)) implied_nak(now);
       return;
     case AethKind::kRnrNak:
@@ -150,6 +150,7 @@ void Requester::implied_nak(Instant now) {
 void Requester::retry(Cause when_exhausted, Instant now) {
   if (retry_left_ == 0) return fail_head(when_exhausted, now);
   retry_left_--;
+  context_.on_loss(now);
   rewind();
   deadline_ = Instant::never();  // until the retransmission leaves: a full port is not a peer that is gone
 }
@@ -161,7 +162,7 @@ bool Requester::reach_response(Psn psn, Instant now) {
     on_other_response(psn, now);
     return false;
   }
-  rtt_.on_answered(psn, now);
+  context_.on_rtt(rtt_.on_answered(psn, now), now);
   acknowledge(psn, now);
   if (una_ == psn) return true;
   context_.counters().rx_drop_early_response++;

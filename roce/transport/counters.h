@@ -19,7 +19,7 @@
   X(req_remote_invalid_request) X(req_remote_access_errors) X(resp_remote_access_errors) \
   X(resp_cqe_flush_error) X(req_cqe_flush_error) X(rx_icrc_encapsulated) \
   X(sent_acks) X(sent_naks) X(sent_rnr_naks) X(retransmits) \
-  X(np_ecn_marked_roce_packets) X(rp_cnp_handled) \
+  X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored) \
   /* received and dropped: why */ \
   X(rx_drop_not_roce) X(rx_drop_truncated) X(rx_drop_bad_ip_header) X(rx_drop_fragmented) \
   X(rx_drop_length_mismatch) X(rx_drop_unknown_opcode) X(rx_drop_bad_tver) X(rx_drop_bad_pad) \

@@ -21,6 +21,8 @@ Qp::Qp(const QpInit& init, uint32_t qpn, uint32_t index, uint32_t port_mtu, Tran
       uc_receiver_(context_, receive_queue_),
       ud_receiver_(context_, receive_queue_) {
   context_.mtu = port_mtu;
+  if (connected()) congestion_ = make_congestion_control(env.congestion);
+  context_.congestion = congestion_.get();
 }
 
 QpAttributes Qp::attributes() const {
@@ -86,8 +88,7 @@ void Qp::apply(const QpAttributes& a, uint32_t mask, const PathSpec* path, bool 
   if (has(kAttrPathMtu)) context_.mtu = a.path_mtu_bytes;
   if (has(kAttrAv)) {
     to.av = a.av;
-    context_.path = *path;
-    context_.header = PathHeader(*path);
+    set_headers(*path);
     context_.path_resolved = resolved;
   }
 }
@@ -110,8 +111,10 @@ void Qp::enter(QpState to, Instant now) {
       context_.attributes = QpAttributes{};
       context_.path_resolved = false;
       context_.mtu = port_mtu_;
+      restart_congestion();
       break;
     case QpState::kRtr:
+      restart_congestion();
       if (rc) responder_.start();
       uc_receiver_.start();
       break;
@@ -168,6 +171,7 @@ void Qp::check_drained() {
 void Qp::on_path_resolved(const MacAddress& mac) {
   context_.path.dst_mac = mac;
   context_.header.set_dst_mac(mac);
+  context_.data_header.set_dst_mac(mac);
   const bool was = context_.path_resolved;
   context_.path_resolved = true;
   if (!was && context_.type == QpType::kRc) requester_.on_path_resolved();
@@ -216,13 +220,16 @@ void Qp::on_packet(const PacketView& packet, Instant now) {
       ud_receiver_.on_request(packet, now);
       break;
   }
+  if (context_.congestion_news) follow_congestion(now);
   settle(now);
 }
 
 void Qp::on_timeout(Instant now) {
+  if (pacer_closed_) follow_congestion(now);
   if (context_.type != QpType::kRc) return;
   responder_.on_timeout(now);
   if (context_.state == QpState::kRts || context_.state == QpState::kSqd) requester_.on_timeout(now);
+  if (context_.congestion_news) follow_congestion(now);
   settle(now);
 }
 
@@ -240,19 +247,22 @@ bool Qp::transmit(TxFrame& frame, Instant now) {
 }
 
 bool Qp::poll_transmit(TxFrame& frame, Instant now) {
-  const bool sent = transmit(frame, now);
+  const bool sent = paced_ ? transmit_paced(frame, now) : transmit(frame, now);
   settle(now);
   return sent;
 }
 
 bool Qp::wants_transmit() const {
+  if (pacer_closed_) return wants_unpaced();
   if (context_.type != QpType::kRc) return sender_.wants_transmit();
   return responder_.wants_transmit() || requester_.wants_transmit();
 }
 
 Instant Qp::next_timeout() const {
-  if (context_.type != QpType::kRc) return Instant::never();
-  return std::min(responder_.next_timeout(), requester_.next_timeout());
+  Instant next = Instant::never();
+  if (pacer_closed_ && wants_paced()) next = std::min(pacer_.open_at(), congestion_->next_change());
+  if (context_.type != QpType::kRc) return next;
+  return std::min({next, responder_.next_timeout(), requester_.next_timeout()});
 }
 
 }  // namespace uroce

@@ -8,8 +8,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "base/time.h"
+#include "congestion/congestion_control.h"
+#include "congestion/pacer.h"
 #include "transport/datagram.h"
 #include "transport/qp_attributes.h"
 #include "transport/qp_context.h"
@@ -59,13 +62,23 @@ class Qp {
   /// An answer that waits for a better moment leaves with the next frames: before a program goes away.
   void release_held_ack() { responder_.release_held(); }
 
+  // Congestion (qp_congestion.cc).
+  /// A CNP from the peer: its switches are congested by what we send. False: nobody here listens.
+  bool on_cnp(Instant now);
+  /// A packet came marked. True: the peer is to be told so now; how often is limited. Call it when that is possible.
+  bool on_marked(Instant now);
+  /// Fills `frame` with a CNP. False in a state that sends nothing.
+  bool encode_cnp(TxFrame& frame) const;
+  const CongestionControl* congestion() const { return congestion_.get(); }  // nullptr: none
+
   // For explaining a QP to a person.
   const Requester& requester() const { return requester_; }
   const Responder& responder() const { return responder_; }
   uint32_t sends_queued() const { return send_queue_.ring().size(); }
   uint32_t receives_queued() const { return receive_queue_.size(); }
 
-  bool ready = false;  // the engine's: it is in the list of QPs with something to send
+  bool ready = false;       // the engine's: it is in the list of QPs with something to send
+  bool cnp_queued = false;  // the engine's: it is in the list of QPs whose peers get a CNP
 
  private:
   ModifyResult check_values(const QpAttributes& attributes, uint32_t mask) const;
@@ -75,6 +88,14 @@ class Qp {
   void settle(Instant now);
   void check_drained();
   bool transmit(TxFrame& frame, Instant now);
+
+  // qp_congestion.cc
+  void restart_congestion();
+  void follow_congestion(Instant now);
+  bool transmit_paced(TxFrame& frame, Instant now);
+  bool wants_unpaced() const;
+  bool wants_paced() const;
+  void set_headers(const PathSpec& path);
 
   QpContext context_;
   const QpInit init_;
@@ -88,6 +109,11 @@ class Qp {
   UnackedSender sender_;
   UcReceiver uc_receiver_;
   UdReceiver ud_receiver_;
+  std::unique_ptr<CongestionControl> congestion_;
+  Pacer pacer_;
+  bool paced_ = false;         // there is a rate to keep
+  bool pacer_closed_ = false;  // data waits for its time
+  Instant cnp_allowed_at_{0};
   bool draining_ = false;
   bool answered_ = false;  // the last frame was the responder's
 };

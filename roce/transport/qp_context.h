@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/time.h"
+#include "congestion/congestion_control.h"
 #include "transport/completion_queue.h"
 #include "transport/counters.h"
 #include "transport/memory_table.h"
@@ -21,6 +23,7 @@ struct TransportEnv {
   uint32_t window_packets = 128;
   Duration ack_hold = microseconds(20);
   bool grant_credits = true;  // tell the peer in ACKs how many receives are posted
+  CongestionConfig congestion;
 };
 
 struct QpContext {
@@ -48,12 +51,28 @@ struct QpContext {
   uint32_t mtu = 1024;
   PathSpec path;
   PathHeader header;
+  PathHeader data_header;  // of packets with payload: the same, but a switch may mark them (ECT) if the QP heeds marks
   bool path_resolved = false;
 
   /// Set by requester or responder when the QP has to go to error; Qp does it before its call returns.
   bool failed = false;
   /// UD and UC: the send queue alone is in error (SQE).
   bool send_queue_failed = false;
+
+  CongestionControl* congestion = nullptr;   // none: the QP sends as fast as it can
+  bool congestion_news = false;              // it may have changed its mind
+  uint32_t window_cap_packets = UINT32_MAX;  // what it allows in flight
+
+  void on_rtt(std::optional<Duration> rtt, Instant now) {
+    if (!rtt || congestion == nullptr) return;
+    congestion->on_rtt(*rtt, now);
+    congestion_news = true;
+  }
+  void on_loss(Instant now) {
+    if (congestion == nullptr) return;
+    congestion->on_loss(now);
+    congestion_news = true;
+  }
 
   Counters& counters() { return env.counters; }
 

@@ -64,6 +64,8 @@ bool Requester::may_send() const {
     return rd_atomic_in_flight_ < limit && fits;
   }
   if (in_flight >= static_cast<int32_t>(window_)) return false;
+  // When the cap shrinks under packets that asked for no ACK, one more may go to ask for it.
+  if (static_cast<uint32_t>(in_flight) >= context_.window_cap_packets && unrequested_ == 0) return false;
   // Without credit a single packet may go, to find out whether there is a receive by now.
   return in_flight == 0 || !credit_limited(wqe);
 }
@@ -96,7 +98,9 @@ void Requester::start_wqe(SendWqe& wqe) {
 bool Requester::wants_ack(const SendWqe& wqe, uint32_t index) {
   const bool last = wqe.needs_response() || index + 1 == wqe.packets;
   // The window may close before the message ends: never without an ACK request in it.
-  if (last || ++unrequested_ >= std::min(kAckEvery, window_ / 2) || credit_limited(wqe)) {
+  const uint32_t window = std::min(window_, context_.window_cap_packets);
+  const bool closes = static_cast<uint32_t>(distance(una_, next_psn_)) + 1 >= window;
+  if (last || closes || ++unrequested_ >= std::min(kAckEvery, window / 2) || credit_limited(wqe)) {
     unrequested_ = 0;
     return true;
   }

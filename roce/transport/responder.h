@@ -38,6 +38,8 @@ class Responder {
   Instant next_timeout() const { return held_ ? hold_until_ : Instant::never(); }
   bool wants_transmit() const { return !replies_.empty() || (answer_ != Answer::kNone && !held_); }
   bool poll_transmit(TxFrame& frame, Instant now);
+  /// The next frame carries data: it keeps to the QP's rate.
+  bool next_is_read_response() const { return !replies_.empty() && !replies_.at(replies_.head()).atomic; }
 
   /// The program posted a send: if it answers a message, ACKs will wait for such posts from now on.
   void on_send_posted();

@@ -96,7 +96,7 @@ bool Responder::send_read_response(Reply& reply, TxFrame& frame, Instant now) {
   bth.dest_qp = context_.attributes.dest_qpn;
   bth.psn = reply.psn;
   const uint32_t ext_bytes = first || last ? Aeth::kBytes : 0;
-  FrameBuilder builder(frame, context_.header, bth, ext_bytes, bytes);
+  FrameBuilder builder(frame, context_.data_header, bth, ext_bytes, bytes);
   if (ext_bytes != 0)
     Aeth{make_syndrome(AethKind::kAck, kCreditsInvalid), reply.msn & Psn::kMask}.encode(builder.ext());
   builder.begin_payload();

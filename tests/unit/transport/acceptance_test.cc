@@ -160,7 +160,7 @@ TEST(Acceptance, CongestionNotification) {
   Bth bth = good_bth(rig);
   bth.opcode = kOpcodeCnp;
   rig.arrive(frame_of(rig.path_from_peer(), bth, Bytes(16), {}));
-  EXPECT_EQ(rig.counted(), "rp_cnp_handled 1");
+  EXPECT_EQ(rig.counted(), "rp_cnp_ignored 1");  // no congestion control is set
   EXPECT_THAT(rig.sent(), IsEmpty());  // never answered
 }
 

@@ -55,7 +55,7 @@ TEST(Traps, EveryOpcodeAtEveryLengthUpToItsHeaders) {
   }
   uint64_t drops = 0;
   for_each_counter(rig.engine().counters(), [&](const char* name, uint64_t value) {
-    if (std::strncmp(name, "rx_drop", 7) == 0 || std::strcmp(name, "rp_cnp_handled") == 0) drops += value;
+    if (std::strncmp(name, "rx_drop", 7) == 0 || std::strcmp(name, "rp_cnp_ignored") == 0) drops += value;
     if (std::strcmp(name, "rx_icrc_encapsulated") == 0) drops += value;
   });
   EXPECT_EQ(drops, sent);
