@@ -71,7 +71,7 @@ constexpr Parameter kParameters[] = {
 
 std::string number_text(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
+  std::snprintf(text, sizeof text, "%.10g", value);
   return text;
 }
 

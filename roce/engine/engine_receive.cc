@@ -156,7 +156,7 @@ void Engine::on_packet(const PacketView& packet, Instant now) {
     return;
   }
   if (packet.info->operation == Operation::kCnp) {
-    qp->on_cnp(now) ? counters_.rp_cnp_handled++ : counters_.rp_cnp_ignored++;
+    if (!qp->on_cnp(now)) counters_.rp_cnp_ignored++;
     return update(*qp);
   }
   if (packet.ecn_marked()) on_marked(*qp, now);

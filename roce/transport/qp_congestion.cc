@@ -74,6 +74,7 @@ bool Qp::wants_paced() const {
 
 bool Qp::on_cnp(Instant now) {
   if (congestion_ == nullptr || !congestion_->takes_cnps()) return false;
+  context_.counters().rp_cnp_handled++;
   congestion_->on_cnp(now);
   follow_congestion(now);
   return true;

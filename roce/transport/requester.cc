@@ -99,7 +99,7 @@ bool Requester::wants_ack(const SendWqe& wqe, uint32_t index) {
   const bool last = wqe.needs_response() || index + 1 == wqe.packets;
   // The window may close before the message ends: never without an ACK request in it.
   const uint32_t window = std::min(window_, context_.window_cap_packets);
-  const bool closes = static_cast<uint32_t>(distance(una_, next_psn_)) + 1 >= window;
+  const bool closes = static_cast<uint32_t>(distance(una_, next_psn_)) + 1 >= context_.window_cap_packets;
   if (last || closes || ++unrequested_ >= std::min(kAckEvery, window / 2) || credit_limited(wqe)) {
     unrequested_ = 0;
     return true;

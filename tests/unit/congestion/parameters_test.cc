@@ -61,7 +61,7 @@ TEST(Parameters, WhatIsRefused) {
     const char* says;
   } kCases[] = {
       {"rpg_ai_rat=1", "there is no congestion parameter 'rpg_ai_rat'"},
-      {"rpg_ai_rate=0", "rpg_ai_rate is '0': it is a whole number from 1 to 4e+06"},
+      {"rpg_ai_rate=0", "rpg_ai_rate is '0': it is a whole number from 1 to 4000000"},
       {"rpg_ai_rate=1.5", "whole number"},
       {"rpg_ai_rate=5x", "rpg_ai_rate is '5x'"},
       {"rpg_ai_rate=", "rpg_ai_rate is ''"},
