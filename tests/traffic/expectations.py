@@ -97,10 +97,10 @@ def before_transport(opcode, length, pad, service):
         return dropped("rx_drop_bad_pad")
     if rest and not op.payload:
         return dropped("rx_drop_unexpected_payload")
-    if opcode == CNP:
-        return Outcome("CNP", {"rp_cnp_handled": 1})
     if service is None:
         return dropped("rx_drop_no_qp")
+    if opcode == CNP and service != UD:
+        return Outcome("CNP", {"rp_cnp_ignored": 1})
     if op.service != service:
         return dropped("rx_drop_qp_service")
     return None
