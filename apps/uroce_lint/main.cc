@@ -4,7 +4,8 @@
 #include <csignal>
 #include <cstdio>
 
-#include "mapped_file.h"
+#include "common/command_line.h"
+#include "common/mapped_file.h"
 #include "report.h"
 
 namespace uroce::lint_app {
@@ -63,7 +64,7 @@ uint64_t lost_frames(std::span<const uint8_t> bytes) {
 }
 
 int judge(const Options& options, const std::string& path) {
-  const MappedFile file(path);
+  const apps::MappedFile file(path);
   if (!file.error().empty()) {
     std::fprintf(stderr, "uroce-lint: %s: %s\n", path.c_str(), file.error().c_str());
     return kCannotRead;
@@ -128,22 +129,12 @@ int run(int argc, char** argv) {
   CLI::App app("Judges captures of RoCEv2: headers, order, acknowledgements, retransmission, READ, atomics, CNP, CM.",
                "uroce-lint");
   add_options(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "uroce-lint: %s (uroce-lint --help)\n", error.what());
-    return kCannotRead;
-  }
+  if (const auto status = apps::parse_command_line(app, argc, argv)) return *status;
   if (options.rules) {
     print_rules();
     return kClean;
   }
-  if (options.captures.empty()) {
-    std::fprintf(stderr, "uroce-lint: which capture? (uroce-lint --help)\n");
-    return kCannotRead;
-  }
+  if (!apps::any_capture(app, options.captures)) return apps::kUsageError;
   int status = kClean;
   for (const std::string& path : options.captures) status = std::max(status, judge(options, path));
   return status;

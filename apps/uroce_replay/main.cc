@@ -1,158 +1,58 @@
 // `uroce-replay`: plays one side of a capture against our engine and compares what is sent.
+//
+//   uroce-replay CAPTURE...
+//   uroce-replay EAL-ARGUMENTS -- CAPTURE...      the same through a DPDK port, net_pcap
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
 
-#include "replay/freedoms.h"
+#include "common/command_line.h"
+#include "common/mapped_file.h"
+#include "net_pcap.h"
 #include "replay/replay.h"
+#include "report.h"
 
 namespace uroce::replay_app {
 namespace {
 
-using replay::Bytes;
 using replay::Conversation;
 using replay::Outcome;
 using replay::Recording;
 using replay::Role;
 using replay::RoleResult;
-using Ull = unsigned long long;
 
 constexpr int kSame = 0;
 constexpr int kDifferent = 1;
-constexpr int kCannot = 2;
+constexpr int kCannot = apps::kUsageError;
 
 struct Options {
   std::vector<std::string> captures;
   std::string as;
   std::vector<uint32_t> qps;
   std::string parameters;
+  std::vector<std::string> without;
   bool all = false;
   bool freedoms = false;
-  bool verbose = false;
+  bool strict = false;
   bool quiet = false;
-  uint32_t differences = 10;
+  ResultStyle style;
 };
 
-void print_freedoms() {
+std::optional<replay::Freedom> freedom_of(const std::string& name) {
   for (const replay::FreedomInfo& freedom : replay::freedoms()) {
-    std::printf("%-16s %-10s %s %s\n", freedom.name, freedom.role, freedom.counted ? "counted" : "always ",
-                freedom.text);
+    if (freedom.counted && name == freedom.name) return freedom.freedom;
   }
-}
-
-void print_difference(const replay::Difference& difference) {
-  std::string where = difference.frame != 0 ? "frame " + std::to_string(difference.frame) : "";
-  if (difference.because != 0)
-    where += (where.empty() ? "after frame " : ", after frame ") + std::to_string(difference.because);
-  std::printf("  %s: %s\n", where.c_str(), difference.title.c_str());
-  size_t width = 8;
-  for (const replay::Row& row : difference.rows) width = std::max(width, row.recorded.size());
-  std::printf("    %-15s %-*s  ours\n", "", static_cast<int>(width), "recorded");
-  for (const replay::Row& row : difference.rows) {
-    std::printf("  %s %-15s %-*s  %s\n", row.same ? " " : "*", row.field.c_str(), static_cast<int>(width),
-                row.recorded.c_str(), row.ours.c_str());
-    if (!row.same && *row.rule != '\0') std::printf("      rule: %s\n", row.rule);
-  }
-  for (const std::string& reason : difference.reasons) std::printf("    our engine says: %s\n", reason.c_str());
-}
-
-void print_result(const Options& options, const Conversation& conversation, Role role, const RoleResult& result) {
-  if (options.quiet) return;
-  const char* const name = role == Role::kRequester ? "requester" : "responder";
-  std::printf("%s as %s: ", replay::describe(conversation).c_str(), name);
-  if (result.outcome == Outcome::kSkipped) {
-    std::printf("not replayed: %s\n", result.why.c_str());
-    return;
-  }
-  std::printf("%s, %llu packets compared, %llu handed in", result.outcome == Outcome::kSame ? "same" : "DIFFERENT",
-              static_cast<Ull>(result.compared), static_cast<Ull>(result.injected));
-  if (!result.differences.empty()) std::printf(", %zu differences", result.differences.size());
-  const char* before = "; freedoms: ";
-  for (const replay::FreedomInfo& freedom : replay::freedoms()) {
-    const uint64_t used = result.used[static_cast<unsigned>(freedom.freedom)];
-    if (used == 0) continue;
-    std::printf("%s%s %llu", before, freedom.name, static_cast<Ull>(used));
-    before = ", ";
-  }
-  std::printf("\n");
-  if (options.verbose) {
-    for (const std::string& learned : result.learned) std::printf("    learned: %s\n", learned.c_str());
-    for (const uint64_t frame : result.lost_frames)
-      std::printf("    taken as lost: frame %llu\n", static_cast<Ull>(frame));
-  }
-  uint32_t shown = 0;
-  for (const replay::Difference& difference : result.differences) {
-    if (shown++ == options.differences) {
-      std::printf("  ... and %zu more\n", result.differences.size() - options.differences);
-      break;
-    }
-    print_difference(difference);
-  }
-}
-
-bool wanted(const Options& options, const Conversation& conversation) {
-  if (options.qps.empty()) return true;
-  return std::any_of(options.qps.begin(), options.qps.end(), [&](uint32_t qpn) {
-    return qpn == conversation.responder_qpn || (conversation.requester_qpn && qpn == *conversation.requester_qpn);
-  });
-}
-
-bool read_file(const std::string& path, Bytes& bytes) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return false;
-  bytes.assign(std::istreambuf_iterator<char>(file), {});
-  return !file.bad();
-}
-
-void print_left_out(const Options& options, const Recording& recording) {
-  if (options.quiet) return;
-  if (recording.cm_packets != 0) {
-    std::printf("%llu connection management MADs to QP 1: decoded and skipped\n",
-                static_cast<Ull>(recording.cm_packets));
-  }
-  if (recording.cnps != 0) std::printf("%llu CNPs: skipped\n", static_cast<Ull>(recording.cnps));
-  if (recording.homeless != 0) {
-    std::printf("%llu packets of no conversation: skipped\n", static_cast<Ull>(recording.homeless));
-  }
-}
-
-int replay_capture(const Options& options, const std::string& path, const replay::Parameters& parameters) {
-  Bytes bytes;
-  if (!read_file(path, bytes)) {
-    std::fprintf(stderr, "uroce-replay: %s: cannot be read\n", path.c_str());
-    return kCannot;
-  }
-  const Recording recording = replay::read_recording(bytes);
-  if (options.captures.size() > 1 && !options.quiet) std::printf("%s\n", path.c_str());
-  print_left_out(options, recording);
-  int status = kSame;
-  bool any = false;
-  for (size_t i = 0; i < recording.conversations.size(); i++) {
-    if (!wanted(options, recording.conversations[i])) continue;
-    for (const Role role : {Role::kResponder, Role::kRequester}) {
-      if (!options.as.empty() && (options.as == "requester") != (role == Role::kRequester)) continue;
-      const RoleResult result = replay::replay(recording, i, role, parameters);
-      print_result(options, recording.conversations[i], role, result);
-      any |= result.outcome != Outcome::kSkipped;
-      if (result.outcome == Outcome::kDifferent) status = kDifferent;
-    }
-  }
-  std::fflush(stdout);
-  if (!recording.error.empty()) {
-    std::fprintf(stderr, "uroce-replay: %s: %s\n", path.c_str(), recording.error.c_str());
-    return kCannot;
-  }
-  if (!any) {
-    std::fprintf(stderr, "uroce-replay: %s: nothing to replay\n", path.c_str());
-    return kCannot;
-  }
-  return status;
+  return std::nullopt;
 }
 
 void add_options(CLI::App& app, Options& options) {
+  const auto known_freedom = [](const std::string& name) {
+    return freedom_of(name) ? std::string() : "no freedom that is counted: " + name + " (--freedoms lists them)";
+  };
   app.add_option("CAPTURE", options.captures, "pcap or pcapng files");
   app.add_option("--as", options.as, "only this side of every connection")
       ->check(CLI::IsMember({"requester", "responder"}));
@@ -162,55 +62,137 @@ void add_options(CLI::App& app, Options& options) {
   app.add_flag("--all", options.all, "every conversation in every role that the capture allows (the default)");
   app.add_option("--parameters", options.parameters, "a file that says what the capture does not show (doc/replay.md)");
   app.add_flag("--freedoms", options.freedoms, "list in what packets may differ");
-  app.add_flag("--verbose", options.verbose, "say what was learned, and which packets are taken as lost");
+  app.add_option("--without", options.without, "freedoms that are not granted: their use is a difference")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(known_freedom);
+  app.add_flag("--strict", options.strict, "what is not replayed counts as a difference");
+  app.add_flag("--verbose", options.style.verbose, "say what was learned, and which packets are taken as lost");
   app.add_flag("--quiet", options.quiet, "print nothing, only set the exit status");
-  app.add_option("--differences", options.differences, "differences of one conversation and role to show")
+  app.add_option("--differences", options.style.differences, "differences of one conversation and role to show")
       ->capture_default_str();
-  app.footer("Exit status: 0 the same, 1 differences, 2 a capture that cannot be read, or nothing to replay.");
+  app.footer(
+      "EAL's arguments, if there are any, come first, then --: the packets then pass through DPDK's net_pcap.\n"
+      "Exit status: 0 the same, 1 differences, 2 a capture that cannot be read, or nothing to replay.");
 }
 
-}  // namespace
+bool wanted(const Options& options, const Conversation& conversation) {
+  if (options.qps.empty()) return true;
+  return std::any_of(options.qps.begin(), options.qps.end(), [&](uint32_t qpn) {
+    return qpn == conversation.responder_qpn || (conversation.requester_qpn && qpn == *conversation.requester_qpn);
+  });
+}
 
-int run(int argc, char** argv) {
+class Program {
+ public:
+  Program(const Options& options, const replay::ReplayOptions& replay_options, replay::Cable& cable)
+      : options_(options), replay_options_(replay_options), cable_(cable) {}
+  int run();
+
+ private:
+  int replay_capture(const std::string& path);
+  bool replay_conversations(const Recording& recording);
+
+  const Options& options_;
+  const replay::ReplayOptions& replay_options_;
+  replay::Cable& cable_;
+  Totals totals_;
+};
+
+/// False when there are none.
+bool Program::replay_conversations(const Recording& recording) {
+  bool any = false;
+  for (size_t i = 0; i < recording.conversations.size(); i++) {
+    if (!wanted(options_, recording.conversations[i])) continue;
+    for (const Role role : {Role::kResponder, Role::kRequester}) {
+      if (!options_.as.empty() && (options_.as == "requester") != (role == Role::kRequester)) continue;
+      const RoleResult result = replay::replay(recording, i, role, replay_options_, cable_);
+      if (!options_.quiet) print_result(options_.style, recording.conversations[i], role, result);
+      add(result, totals_);
+      any |= result.outcome != Outcome::kSkipped;
+    }
+  }
+  return any;
+}
+
+int Program::replay_capture(const std::string& path) {
+  const apps::MappedFile file(path);
+  if (!file.error().empty()) {
+    std::fprintf(stderr, "uroce-replay: %s: %s\n", path.c_str(), file.error().c_str());
+    return kCannot;
+  }
+  const Recording recording = replay::read_recording(file.bytes());
+  add(recording, totals_);
+  if (options_.captures.size() > 1 && !options_.quiet) std::printf("%s\n", path.c_str());
+  if (!options_.quiet) print_left_out(recording);
+  const bool any = replay_conversations(recording);
+  std::fflush(stdout);
+  const std::string error = !recording.error.empty() ? recording.error : any ? "" : "nothing to replay";
+  if (!error.empty()) std::fprintf(stderr, "uroce-replay: %s: %s\n", path.c_str(), error.c_str());
+  return error.empty() ? kSame : kCannot;
+}
+
+int Program::run() {
+  int status = kSame;
+  for (const std::string& path : options_.captures) status = std::max(status, replay_capture(path));
+  if (!options_.quiet) print_totals(totals_);
+  const bool missing = options_.strict && totals_.not_replayed + totals_.homeless != 0;
+  return totals_.different != 0 || missing ? std::max(status, kDifferent) : status;
+}
+
+bool read_parameters(const std::string& path, replay::Parameters& parameters) {
+  if (path.empty()) return true;
+  const apps::MappedFile file(path);
+  std::string wrong = file.error();
+  if (wrong.empty()) {
+    wrong =
+        replay::parse_parameters({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, parameters);
+  }
+  if (!wrong.empty()) std::fprintf(stderr, "uroce-replay: %s: %s\n", path.c_str(), wrong.c_str());
+  return wrong.empty();
+}
+
+int run(int argc, char** argv, NetPcap* port) {
   Options options;
   CLI::App app("Plays one side of a capture against our engine and compares what it sends.", "uroce-replay");
   add_options(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "uroce-replay: %s (uroce-replay --help)\n", error.what());
-    return kCannot;
-  }
+  if (const auto status = apps::parse_command_line(app, argc, argv)) return *status;
   if (options.freedoms) {
     print_freedoms();
     return kSame;
   }
-  if (options.captures.empty()) {
-    std::fprintf(stderr, "uroce-replay: which capture? (uroce-replay --help)\n");
-    return kCannot;
+  // In a DPDK application what the port receives may stand with the port alone.
+  if (options.captures.empty() && port != nullptr && !port->capture().empty()) options.captures = {port->capture()};
+  if (!apps::any_capture(app, options.captures)) return kCannot;
+  replay::ReplayOptions replay_options;
+  for (const std::string& name : options.without) {
+    replay_options.withheld |= replay::FreedomUse::bit(freedom_of(name).value());
   }
-  replay::Parameters parameters;
-  if (!options.parameters.empty()) {
-    Bytes text;
-    std::string wrong = "cannot be read";
-    if (read_file(options.parameters, text)) {
-      wrong = replay::parse_parameters({reinterpret_cast<const char*>(text.data()), text.size()}, parameters);
-    }
-    if (!wrong.empty()) {
-      std::fprintf(stderr, "uroce-replay: %s: %s\n", options.parameters.c_str(), wrong.c_str());
-      return kCannot;
-    }
-  }
-  int status = kSame;
-  for (const std::string& path : options.captures) status = std::max(status, replay_capture(options, path, parameters));
-  return status;
+  if (!read_parameters(options.parameters, replay_options.parameters)) return kCannot;
+  replay::MemoryCable memory;
+  replay::Cable* const cable = port != nullptr ? static_cast<replay::Cable*>(port) : &memory;
+  return Program(options, replay_options, *cable).run();
 }
 
+/// EAL's arguments stand in front of "--", as in every DPDK application.
+int run_as_dpdk_application(int argc, char** argv) {
+  const Eal eal(argc, argv);
+  if (eal.used() < 0) return kCannot;
+  try {
+    NetPcap port;
+    return run(argc - eal.used(), argv + eal.used(), &port);
+  } catch (const std::runtime_error& failure) {
+    std::fprintf(stderr, "uroce-replay: %s\n", failure.what());
+    return kCannot;
+  }
+}
+
+}  // namespace
 }  // namespace uroce::replay_app
 
 int main(int argc, char** argv) {
+  using namespace uroce::replay_app;
   std::signal(SIGPIPE, SIG_DFL);  // whoever reads may leave; a parent may have changed this
-  return uroce::replay_app::run(argc, argv);
+  const bool dpdk = std::any_of(argv + 1, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });
+  return dpdk ? run_as_dpdk_application(argc, argv) : run(argc, argv, nullptr);
 }

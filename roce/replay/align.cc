@@ -47,8 +47,13 @@ class Aligner {
  private:
   const Recorded& theirs(size_t i) const { return packets_[recorded_[i]]; }
   bool correspond(size_t i, size_t j) const;
-  std::optional<Freedom> may_lack_ours(size_t j) const;
-  std::optional<Freedom> may_lack_theirs(size_t i, size_t j) const;
+  std::optional<Freedom> may_lack_ours(size_t j) const { return granted(reason_to_lack_ours(j)); }
+  std::optional<Freedom> may_lack_theirs(size_t i, size_t j) const { return granted(reason_to_lack_theirs(i, j)); }
+  std::optional<Freedom> reason_to_lack_ours(size_t j) const;
+  std::optional<Freedom> reason_to_lack_theirs(size_t i, size_t j) const;
+  std::optional<Freedom> granted(std::optional<Freedom> freedom) const {
+    return freedom && result_.used.grants(*freedom) ? freedom : std::nullopt;
+  }
   bool asked_again(size_t j) const;
   bool skip_ours();
   bool skip_theirs();
@@ -86,7 +91,7 @@ bool Aligner::asked_again(size_t j) const {
 }
 
 /// Why the capture may lack this answer of ours.
-std::optional<Freedom> Aligner::may_lack_ours(size_t j) const {
+std::optional<Freedom> Aligner::reason_to_lack_ours(size_t j) const {
   const PacketView& view = ours_[j].view;
   if (is_plain_ack(view)) {
     for (size_t i = i_; i < recorded_.size(); i++) {
@@ -99,7 +104,7 @@ std::optional<Freedom> Aligner::may_lack_ours(size_t j) const {
 }
 
 /// Why ours may lack this recorded answer. `j`: ours in front of `j` are paired or let go.
-std::optional<Freedom> Aligner::may_lack_theirs(size_t i, size_t j) const {
+std::optional<Freedom> Aligner::reason_to_lack_theirs(size_t i, size_t j) const {
   const PacketView& view = theirs(i).view;
   if (!theirs(i).usable() || !has_plain_header(view)) return std::nullopt;
   if (is_plain_ack(view)) {

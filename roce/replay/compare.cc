@@ -26,7 +26,7 @@ class Comparison {
     row(field, format("0x%llx", static_cast<Ull>(recorded)), format("0x%llx", static_cast<Ull>(ours)), rule);
   }
   void forgive(Freedom freedom) {
-    if (rows_.back().same) return;
+    if (rows_.back().same || !used_.grants(freedom)) return;
     rows_.back().same = true;
     use(used_, freedom);
   }

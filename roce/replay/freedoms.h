@@ -35,7 +35,15 @@ struct FreedomInfo {
 
 std::span<const FreedomInfo> freedoms();
 
-using FreedomUse = std::array<uint64_t, kFreedomCount>;
-inline void use(FreedomUse& used, Freedom freedom) { used[static_cast<unsigned>(freedom)]++; }
+/// How often each was used, and which are not granted at all.
+struct FreedomUse {
+  std::array<uint64_t, kFreedomCount> counts{};
+  uint32_t withheld = 0;  // bits
+
+  bool grants(Freedom freedom) const { return (withheld & bit(freedom)) == 0; }
+  uint64_t count(Freedom freedom) const { return counts[static_cast<unsigned>(freedom)]; }
+  static constexpr uint32_t bit(Freedom freedom) { return 1u << static_cast<unsigned>(freedom); }
+};
+inline void use(FreedomUse& used, Freedom freedom) { used.counts[static_cast<unsigned>(freedom)]++; }
 
 }  // namespace uroce::replay

@@ -12,7 +12,6 @@ namespace {
 
 constexpr MacAddress kOurMac{{0x02, 0, 0, 0, 0, 1}};
 constexpr MacAddress kPeerMac{{0x02, 0, 0, 0, 0, 2}};
-constexpr uint32_t kFrameBytes = 4096 + 160;
 
 EngineConfig config_of(const PlayerSetup& setup) {
   EngineConfig config;
@@ -42,7 +41,7 @@ uint32_t mask_for(QpType type, QpState to) {
 
 }  // namespace
 
-Player::Player(const PlayerSetup& setup) : buffers_(kMaxBurst, Bytes(kFrameBytes)) {
+Player::Player(const PlayerSetup& setup, Cable& cable) : cable_(cable) {
   engine_ =
       std::make_unique<Engine>(config_of(setup), static_cast<Port&>(*this), random_, static_cast<Observer&>(*this));
   pd_ = engine_->allocate_pd();
@@ -96,7 +95,7 @@ void Player::resolve(const PlayerSetup& setup) {
     message.link_layer = kPeerMac;
     bytes = encode_neighbour_message(frame, link, message);
   }
-  deliver(Bytes(frame, frame + bytes));
+  deliver({frame, bytes});
 }
 
 void Player::turn(uint32_t packets) {
@@ -104,6 +103,12 @@ void Player::turn(uint32_t packets) {
   while (engine_->turn(now_) != 0) {
   }
   allowed_ = 0;
+  std::deque<Bytes> frames;
+  cable_.collect(frames);
+  for (Bytes& frame : frames) {
+    PacketView view;
+    if (parse_frame(frame, view) != ParseResult::kNotRoce) sent.push_back(std::move(frame));  // else ARP and the like
+  }
   cq_->drain(UINT32_MAX, [this](const Completion& completion) { completions.push_back(completion); });
 }
 
@@ -125,33 +130,23 @@ Bytes Player::readdressed(const Recorded& recorded, uint32_t qpn, uint32_t rkey)
   return bytes;
 }
 
-uint32_t Player::receive(RxFrame* frames, uint32_t max) {
-  const auto count = std::min(max, static_cast<uint32_t>(received_.size()));
-  for (uint32_t i = 0; i < count; i++) {
-    frames[i] = {received_[i].data(), static_cast<uint32_t>(received_[i].size()), nullptr};
-  }
-  return count;
-}
+uint32_t Player::receive(RxFrame* frames, uint32_t max) { return cable_.port().receive(frames, max); }
 
-void Player::release_rx(RxFrame* /*frames*/, uint32_t count) {
-  received_.erase(received_.begin(), received_.begin() + count);
-}
+void Player::release_rx(RxFrame* frames, uint32_t count) { cable_.port().release_rx(frames, count); }
 
 uint32_t Player::acquire_tx(TxFrame* frames, uint32_t max) {
-  const uint32_t count = std::min({max, kMaxBurst, allowed_});
-  for (uint32_t i = 0; i < count; i++) frames[i] = {buffers_[i].data(), kFrameBytes, 0, nullptr};
-  return count;
+  const uint32_t count = std::min(max, allowed_);
+  return count == 0 ? 0 : cable_.port().acquire_tx(frames, count);
 }
 
 void Player::send(TxFrame* frames, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
-    if (frames[i].bytes == 0) continue;
-    Bytes frame(frames[i].data, frames[i].data + frames[i].bytes);
+  for (uint32_t i = 0; i < count && allowed_ != kNoLimit; i++) {
     PacketView view;
-    if (parse_frame(frame, view) == ParseResult::kNotRoce) continue;  // ARP and the like
-    if (allowed_ != kNoLimit && allowed_ != 0) allowed_--;
-    sent.push_back(std::move(frame));
+    const bool packet =
+        frames[i].bytes != 0 && parse_frame({frames[i].data, frames[i].bytes}, view) != ParseResult::kNotRoce;
+    if (packet && allowed_ != 0) allowed_--;
   }
+  cable_.port().send(frames, count);
 }
 
 void Player::on_error_completion(const Qp& /*qp*/, const Completion& completion) {

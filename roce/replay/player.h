@@ -1,5 +1,5 @@
 // One engine with one QP that plays one side of a conversation. Time and frames are handed in; what the engine sends is
-// kept, and the port takes only as many packets as it is allowed to.
+// kept, and it may send only as many packets as it is allowed to.
 #pragma once
 
 #include <deque>
@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "engine/engine.h"
+#include "replay/cable.h"
 #include "replay/recording.h"
 
 namespace uroce::replay {
@@ -23,7 +24,7 @@ struct PlayerSetup {
 
 class Player final : private Port, private Observer {
  public:
-  explicit Player(const PlayerSetup& setup);
+  Player(const PlayerSetup& setup, Cable& cable);
   ~Player() override;
 
   /// Why there is no QP; empty when there is one.
@@ -39,7 +40,7 @@ class Player final : private Port, private Observer {
   void set_time(Instant now) { now_ = std::max(now_, now); }
   /// Turns the engine until it has nothing more to do now; at most `packets` are sent.
   void turn(uint32_t packets);
-  void deliver(Bytes frame) { received_.push_back(std::move(frame)); }
+  void deliver(std::span<const uint8_t> frame) { cable_.deliver(frame); }
   /// The captured packet as the peer of our QP would have sent it: to our QP, with our keys. A wrong iCRC stays wrong.
   static Bytes readdressed(const Recorded& recorded, uint32_t qpn, uint32_t rkey);
 
@@ -58,9 +59,8 @@ class Player final : private Port, private Observer {
   void connect(const PlayerSetup& setup);
 
   std::string error_;
+  Cable& cable_;
   SeededRandom random_{1};
-  std::deque<Bytes> received_;
-  std::vector<Bytes> buffers_;
   uint32_t allowed_ = 0;
   Instant now_{1'000'000'000};
   std::unique_ptr<Engine> engine_;

@@ -1,7 +1,8 @@
 // Plays one side of a recorded conversation against our engine and compares what it sends with what was sent.
 //
 //   Recording recording = read_recording(file);
-//   for (conversation, role) RoleResult result = replay(recording, conversation, role, options);
+//   MemoryCable cable;
+//   for (conversation, role) RoleResult result = replay(recording, conversation, role, options, cable);
 //
 // As responder: recorded requests are handed in at their times, our answers are compared with the recorded ones. As
 // requester: work requests are made from the recorded requests and posted when their first packet was sent, recorded
@@ -10,12 +11,18 @@
 
 #include <string>
 #include <vector>
-#include "replay/compare.h"
 
+#include "replay/cable.h"
+#include "replay/compare.h"
 #include "replay/parameters.h"
 #include "replay/recording.h"
 
 namespace uroce::replay {
+
+struct ReplayOptions {
+  Parameters parameters;
+  uint32_t withheld = 0;  // freedoms that are not granted: FreedomUse::bit
+};
 
 enum class Outcome : uint8_t { kSame, kDifferent, kSkipped };
 
@@ -31,9 +38,11 @@ struct RoleResult {
   std::vector<std::string> learned;   // "path MTU 1024", ...
 };
 
-RoleResult replay(const Recording& recording, size_t conversation, Role role, const Parameters& parameters);
+/// Over `cable`, which is used for one conversation and role after the other.
+RoleResult replay(const Recording& recording, size_t conversation, Role role, const ReplayOptions& options,
+                  Cable& cable);
 /// The parts of it.
-RoleResult replay_responder(const Conversation& conversation, const Parameters& parameters);
-RoleResult replay_requester(const Conversation& conversation, const Parameters& parameters);
+RoleResult replay_responder(const Conversation& conversation, const ReplayOptions& options, Cable& cable);
+RoleResult replay_requester(const Conversation& conversation, const ReplayOptions& options, Cable& cable);
 
 }  // namespace uroce::replay

@@ -28,9 +28,10 @@ struct Message {
 
 class RequesterReplay {
  public:
-  RequesterReplay(const Conversation& conversation, const Parameters& parameters)
-      : conversation_(conversation), packets_(conversation.packets), parameters_(parameters) {
-    result_.mtu = learn_mtu(conversation, parameters, mtu_proven_);
+  RequesterReplay(const Conversation& conversation, const ReplayOptions& options, Cable& cable)
+      : conversation_(conversation), packets_(conversation.packets), parameters_(options.parameters), cable_(cable) {
+    result_.mtu = learn_mtu(conversation, parameters_, mtu_proven_);
+    result_.used.withheld = options.withheld;
   }
   RoleResult run();
 
@@ -51,6 +52,7 @@ class RequesterReplay {
   const Conversation& conversation_;
   const std::vector<Recorded>& packets_;
   const Parameters& parameters_;
+  Cable& cable_;
   RoleResult result_;
   bool mtu_proven_ = false;
   Psn first_psn_;
@@ -196,7 +198,7 @@ bool RequesterReplay::set_up() {
   attributes.max_rd_atomic = static_cast<uint8_t>(parameters_.read_depth.value_or(255));
   attributes.timeout = 14;
   if (!messages_.empty()) attributes.qkey = messages_.front().wr.remote_qkey;
-  player_ = std::make_unique<Player>(setup);
+  player_ = std::make_unique<Player>(setup, cable_);
   if (!player_->error().empty()) return refuse(player_->error());
   MemoryTable& table = player_->engine().memory();
   arena_.resize(arena_.size() + 1);
@@ -318,8 +320,8 @@ RoleResult RequesterReplay::run() {
 
 }  // namespace
 
-RoleResult replay_requester(const Conversation& conversation, const Parameters& parameters) {
-  return RequesterReplay(conversation, parameters).run();
+RoleResult replay_requester(const Conversation& conversation, const ReplayOptions& options, Cable& cable) {
+  return RequesterReplay(conversation, options, cable).run();
 }
 
 }  // namespace uroce::replay

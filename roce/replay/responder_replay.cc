@@ -31,11 +31,14 @@ struct Memory {
 
 class ResponderReplay {
  public:
-  ResponderReplay(const Conversation& conversation, const Parameters& parameters)
+  ResponderReplay(const Conversation& conversation, const ReplayOptions& options, Cable& cable)
       : conversation_(conversation),
         packets_(conversation.packets),
-        parameters_(parameters),
-        learned_(learn(conversation, parameters)) {}
+        parameters_(options.parameters),
+        cable_(cable),
+        learned_(learn(conversation, options.parameters)) {
+    result_.used.withheld = options.withheld;
+  }
   RoleResult run();
 
  private:
@@ -57,6 +60,7 @@ class ResponderReplay {
   const Conversation& conversation_;
   const std::vector<Recorded>& packets_;
   const Parameters& parameters_;
+  Cable& cable_;
   const Learned learned_;
   RoleResult result_;
   std::unique_ptr<uint8_t[]> receive_buffer_;
@@ -119,7 +123,7 @@ bool ResponderReplay::set_up() {
       break;
     }
   }
-  player_ = std::make_unique<Player>(setup);
+  player_ = std::make_unique<Player>(setup, cable_);
   if (!player_->error().empty()) return refuse(player_->error());
   for (const auto& [rkey, region] : learned_.regions) {
     if (!add_memory(rkey, region)) return false;
@@ -271,7 +275,8 @@ void ResponderReplay::collect(size_t at, bool duplicate) {
 
 void ResponderReplay::step(size_t at) {
   const Recorded& packet = packets_[at];
-  if (packet.usable() && learned_.notes[at].fate == Fate::kLost) {
+  const bool lost = packet.usable() && learned_.notes[at].fate == Fate::kLost;
+  if (lost && result_.used.grants(Freedom::kLostRequest)) {
     result_.lost_frames.push_back(packet.frame);
     use(result_.used, Freedom::kLostRequest);
     return;
@@ -316,8 +321,8 @@ RoleResult ResponderReplay::run() {
 
 }  // namespace
 
-RoleResult replay_responder(const Conversation& conversation, const Parameters& parameters) {
-  return ResponderReplay(conversation, parameters).run();
+RoleResult replay_responder(const Conversation& conversation, const ReplayOptions& options, Cable& cable) {
+  return ResponderReplay(conversation, options, cable).run();
 }
 
 }  // namespace uroce::replay

@@ -62,7 +62,7 @@ def originals():
                    f"{name} has nothing but connection management", result)
             continue
         expect(result.returncode == 0, f"{name} gives 0", result)
-        missing = [line for line in result.stdout.splitlines() if "not replayed" in line]
+        missing = [line for line in result.stdout.splitlines() if " not replayed: " in line]
         wanted = NOT_REPLAYED.get(name, [])
         known = all(any(want in line for line in missing) for want in wanted)
         expect(len(missing) == len(wanted) and known, f"{name}: only the known roles are left out", result)
@@ -206,9 +206,24 @@ def options():
     expect(result.returncode == 0 and "-> 0x16 RC" in result.stdout, "--qp of one of two", result)
     result = replay("--quiet", capture)
     expect(result.returncode == 0 and result.stdout == "", "--quiet prints nothing", result)
+    strict()
     raw_ip()
     parameters()
     freedoms()
+
+
+def strict():
+    result = replay("--strict", CAPTURES / "rc-mix.pcap")
+    expect(result.returncode == 0 and "0 not replayed" in result.stdout.splitlines()[-1], "--strict, all replayed", result)
+    left_out = CAPTURES / "host-peer-rc.pcap"
+    result = replay(left_out, CAPTURES / "rc-mix.pcap")
+    expect(result.returncode == 0 and "3 not replayed" in result.stdout.splitlines()[-1], "the last line counts what is left out", result)
+    expect(replay("--strict", left_out).returncode == 1, "--strict, something left out")
+    expect(replay("--strict", "--quiet", left_out).returncode == 1, "--strict --quiet")
+    header, packets = cap.load(CAPTURES / "rc-send.pcap")
+    cap.save(EDITED, header, [p for p in packets if p.is_response] + packets)
+    result = replay("--strict", "--as", "responder", EDITED)
+    expect(result.returncode == 1, "--strict, answers to nothing", result)
 
 
 def raw_ip():

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace uroce::lint_app {
+namespace uroce::apps {
 
 MappedFile::MappedFile(const std::string& path) {
   const bool standard_input = path == "-";
@@ -51,4 +51,4 @@ void MappedFile::read_all(int fd) {
   bytes_ = buffer_;
 }
 
-}  // namespace uroce::lint_app
+}  // namespace uroce::apps

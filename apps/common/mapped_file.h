@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace uroce::lint_app {
+namespace uroce::apps {
 
 class MappedFile {
  public:
@@ -28,4 +28,4 @@ class MappedFile {
   std::string error_;
 };
 
-}  // namespace uroce::lint_app
+}  // namespace uroce::apps

@@ -1,0 +1,27 @@
+#include "command_line.h"
+
+#include <cstdio>
+
+namespace uroce::apps {
+
+std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
+  const char* const name = app.get_name().c_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "%s: %s (%s --help)\n", name, error.what(), name);
+    return kUsageError;
+  }
+  return std::nullopt;
+}
+
+bool any_capture(const CLI::App& app, const std::vector<std::string>& captures) {
+  if (!captures.empty()) return true;
+  const char* const name = app.get_name().c_str();
+  std::fprintf(stderr, "%s: which capture? (%s --help)\n", name, name);
+  return false;
+}
+
+}  // namespace uroce::apps

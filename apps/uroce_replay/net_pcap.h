@@ -1,0 +1,70 @@
+// The player's cable as a DPDK port, driver net_pcap: what is handed in is written to the file that the port receives
+// from, what the engine sends is read back from the file that the port writes.
+//
+// net_pcap reads its file when it is asked for frames, so the file may grow while it is in use: a frame is appended,
+// and the port is then asked for this one frame. Time stays the player's.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "dpdk/dpdk_port.h"
+#include "replay/cable.h"
+
+namespace uroce::replay_app {
+
+/// DPDK, for as long as it lives.
+class Eal {
+ public:
+  Eal(int argc, char** argv);
+  ~Eal();
+  Eal(const Eal&) = delete;
+  Eal& operator=(const Eal&) = delete;
+  /// How many of the arguments were EAL's; negative: it did not start, and one line on stderr says so.
+  int used() const { return used_; }
+
+ private:
+  int used_;
+};
+
+/// Throws std::runtime_error when there is no such port, or when it loses a frame.
+class NetPcap final : public replay::Cable, private Port {
+ public:
+  /// A net_pcap port among EAL's arguments is taken over: `rx_pcap` is the capture, `tx_pcap` keeps what is sent.
+  NetPcap();
+  ~NetPcap() override;
+  /// The file that EAL's arguments gave the port to receive; "" without.
+  const std::string& capture() const { return capture_; }
+
+  Port& port() override { return *this; }
+  void deliver(std::span<const uint8_t> frame) override;
+  void collect(std::deque<replay::Bytes>& sent) override;
+
+ private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  using File = std::unique_ptr<std::FILE, CloseFile>;
+
+  uint32_t receive(RxFrame* frames, uint32_t max) override;
+  void release_rx(RxFrame* frames, uint32_t count) override { port_->release_rx(frames, count); }
+  uint32_t acquire_tx(TxFrame* frames, uint32_t max) override { return port_->acquire_tx(frames, max); }
+  void send(TxFrame* frames, uint32_t count) override;
+
+  void take_over_port();
+  void plug_in();
+
+  std::string directory_;
+  std::string capture_;
+  std::string rx_path_;
+  std::string tx_path_;
+  File rx_;
+  File tx_;
+  replay::Bytes read_;    // the header of the sent file, and what was not looked at yet
+  uint32_t waiting_ = 0;  // delivered, not received yet
+  uint64_t sent_ = 0;     // not collected yet
+  std::unique_ptr<DpdkPort> port_;
+};
+
+}  // namespace uroce::replay_app

@@ -1,0 +1,37 @@
+// What uroce-replay prints.
+#pragma once
+
+#include <string>
+
+#include "replay/freedoms.h"
+#include "replay/replay.h"
+
+namespace uroce::replay_app {
+
+/// Of all captures.
+struct Totals {
+  uint64_t same = 0;  // conversations, once for each role
+  uint64_t different = 0;
+  uint64_t not_replayed = 0;
+  uint64_t compared = 0;  // packets
+  uint64_t differences = 0;
+  uint64_t homeless = 0;  // packets of no conversation
+  uint64_t cm_packets = 0;
+  uint64_t cnps = 0;
+};
+void add(const replay::RoleResult& result, Totals& totals);
+void add(const replay::Recording& recording, Totals& totals);
+
+struct ResultStyle {
+  bool verbose = false;
+  uint32_t differences = 10;  // to show
+};
+
+void print_freedoms();
+void print_left_out(const replay::Recording& recording);
+void print_result(const ResultStyle& style, const replay::Conversation& conversation, replay::Role role,
+                  const replay::RoleResult& result);
+/// The last line: what a CI job wants to keep.
+void print_totals(const Totals& totals);
+
+}  // namespace uroce::replay_app
