@@ -1,6 +1,7 @@
 #include "replay/learn.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 namespace uroce::replay {
@@ -32,6 +33,10 @@ class Student {
  private:
   void judge_requests();
   RequestNote judge(size_t at, size_t until) const;
+  void prove_arrivals();
+  void prove_until(Psn last, size_t response);
+  bool arrived(size_t at) const;
+  int64_t from_start(Psn psn) const { return distance(origin_, psn); }
   void learn_start();
   void learn_rights();
   void learn_region(size_t at);
@@ -41,6 +46,11 @@ class Student {
   const Parameters& parameters_;
   std::vector<size_t> responses_;  // usable ones
   bool fatal_ = false;             // a NAK ended the connection
+  // By PSN, counted from the first request's: every copy of the request, and the last one that can be the one that was
+  // carried out, because something behind it was.
+  Psn origin_;
+  std::map<int64_t, std::vector<size_t>> copies_;
+  std::unordered_map<int64_t, size_t> arrived_by_;
   Learned learned_;
 };
 
@@ -65,6 +75,46 @@ RequestNote Student::judge(size_t at, size_t until) const {
   return {};
 }
 
+/// What answers acknowledge was carried out, and everything in front of it before that.
+void Student::prove_arrivals() {
+  bool any = false;
+  for (size_t i = 0; i < packets_.size(); i++) {
+    if (packets_[i].response || !packets_[i].usable()) continue;
+    if (!any) origin_ = packets_[i].psn();
+    any = true;
+    copies_[from_start(packets_[i].psn())].push_back(i);
+  }
+  for (const size_t at : responses_) {
+    const Recorded& response = packets_[at];
+    const bool acknowledge = response.info().operation == Operation::kAcknowledge;
+    const bool nak = acknowledge && aeth_kind(response.view.aeth().syndrome) != AethKind::kAck;
+    prove_until(nak ? response.psn() - 1 : response.psn(), at);
+  }
+}
+
+/// Backwards from the last one: of each request the last copy in front of what had to come behind it.
+void Student::prove_until(Psn last, size_t response) {
+  int64_t psn = from_start(last);
+  for (size_t limit = response;;) {
+    const auto next = copies_.upper_bound(psn);
+    if (next == copies_.begin()) return;
+    const auto& [first, copies] = *std::prev(next);
+    if (arrived_by_.contains(first)) return;
+    const auto behind = std::lower_bound(copies.begin(), copies.end(), limit);
+    if (behind == copies.begin()) return;
+    limit = *std::prev(behind);
+    if (from_start(end_of(packets_[limit].view, learned_.mtu)) <= psn) return;  // the capture lacks requests
+    arrived_by_[first] = limit;
+    psn = first - 1;
+  }
+}
+
+/// Later copies came too late to be the one that was carried out.
+bool Student::arrived(size_t at) const {
+  const auto found = arrived_by_.find(from_start(packets_[at].psn()));
+  return found != arrived_by_.end() && found->second == at;
+}
+
 void Student::judge_requests() {
   const size_t count = packets_.size();
   learned_.notes.resize(count);
@@ -72,6 +122,7 @@ void Student::judge_requests() {
     if (packets_[i].response && packets_[i].usable()) responses_.push_back(i);
   }
   if (conversation_.service != Service::kRc) return;
+  prove_arrivals();
   std::vector<size_t> copy(count, SIZE_MAX);  // the next request with the same PSN
   std::unordered_map<uint32_t, size_t> seen;
   for (size_t i = count; i-- > 0;) {
@@ -87,6 +138,7 @@ void Student::judge_requests() {
     const bool already_lost = learned_.notes[i].fate == Fate::kLost;  // its earlier copy was, and this is the last
     learned_.notes[i] = judge(i, std::min(copy[i], count));
     RequestNote& note = learned_.notes[i];
+    if (note.fate == Fate::kUnknown && arrived(i)) note.fate = Fate::kAccepted;
     if (note.fate == Fate::kUnknown && (copy[i] != SIZE_MAX || already_lost)) note.fate = Fate::kLost;
     if (note.fate == Fate::kLost && copy[i] != SIZE_MAX) learned_.notes[copy[i]].fate = Fate::kLost;
     fatal_ |= note.fate == Fate::kRefused;
@@ -148,13 +200,18 @@ void Student::learn_region(size_t at) {
 /// A key may be used for what was accepted with it; the QP allows what was not refused as an invalid request.
 void Student::learn_rights() {
   learned_.access = kRemoteRights;
-  uint32_t used = 0;  // what was accepted once was allowed
+  uint32_t used = 0;   // what was accepted once was allowed
+  int64_t behind = 0;  // of all requests so far
   for (size_t i = 0; i < packets_.size(); i++) {
     if (packets_[i].response || !packets_[i].usable()) continue;
     const RequestNote& note = learned_.notes[i];
     const PacketView& view = packets_[i].view;
-    const bool taken =
-        note.fate == Fate::kAccepted || note.fate == Fate::kNotReady || (note.fate == Fate::kUnknown && !fatal_);
+    // One that comes again and gets no answer may ask for what it may not have: such are dropped.
+    const int64_t psn = from_start(packets_[i].psn());
+    const bool again = psn < behind;
+    behind = std::max(behind, psn + 1);
+    const bool taken = note.fate == Fate::kAccepted || note.fate == Fate::kNotReady ||
+                       (note.fate == Fate::kUnknown && !fatal_ && !again);
     if (taken) learn_region(i);
     const bool aligned = !view.info->has(kHasAtomicEth) || (view.atomic_eth().va & 7) == 0;
     const bool whole = !view.info->has(kHasReth) || !view.info->is_last() || !view.info->has(kHasPayload) ||
