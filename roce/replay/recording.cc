@@ -58,6 +58,7 @@ class Sorter {
   uint32_t flow_of(const lint::FlowKey& key, uint64_t frame) const;
   uint32_t partner_of(uint32_t flow, uint64_t frame) const;
   size_t conversation_of(uint32_t flow, const Recorded& recorded);
+  std::optional<size_t> goes_on(uint32_t flow, const Recorded& recorded) const;
   void learn_mtu();
   void join_directions();
 
@@ -132,6 +133,18 @@ uint32_t Sorter::flow_of(const lint::FlowKey& key, uint64_t frame) const {
   return last;
 }
 
+/// No life of a QP begins inside a message: that is a repetition which is not like its original.
+std::optional<size_t> Sorter::goes_on(uint32_t index, const Recorded& recorded) const {
+  const lint::Flow& flow = linter_.flows()[index];
+  if (flow.service != Service::kRc || !recorded.usable() || recorded.info().is_first()) return std::nullopt;
+  const std::vector<uint32_t>& lives = flows_.at(flow.key);
+  const auto life = std::find(lives.begin(), lives.end(), index);
+  if (life == lives.begin()) return std::nullopt;
+  const auto earlier = index_.find({*std::prev(life), 0});
+  if (earlier == index_.end()) return std::nullopt;
+  return earlier->second;
+}
+
 size_t Sorter::conversation_of(uint32_t index, const Recorded& recorded) {
   const lint::Flow& flow = linter_.flows()[index];
   const bool datagram = flow.service == Service::kUd;
@@ -139,6 +152,7 @@ size_t Sorter::conversation_of(uint32_t index, const Recorded& recorded) {
       datagram && recorded.parsed && recorded.info().has(kHasDeth) ? recorded.view.deth().src_qp : 0;
   const auto [at, fresh] = index_.try_emplace({index, source_qp}, recording_.conversations.size());
   if (!fresh) return at->second;
+  if (const auto earlier = goes_on(index, recorded)) return at->second = *earlier;
   Conversation conversation;
   conversation.service = *flow.service;
   conversation.requester = flow.key.src;
