@@ -55,9 +55,12 @@ class Aligner {
     return freedom && result_.used.grants(*freedom) ? freedom : std::nullopt;
   }
   bool asked_again(size_t j) const;
+  bool first_since_rnr_nak(size_t i) const;
   bool skip_ours();
   bool skip_theirs();
   void pair();
+  const Recorded* read_response_before(size_t i) const;
+  std::optional<bool> gave_credits(const PacketView& view);
   void report_ours();
   void report_theirs();
 
@@ -65,9 +68,10 @@ class Aligner {
   const std::vector<OurAnswer>& ours_;
   const Progress& progress_;
   RoleResult& result_;
-  std::vector<size_t> recorded_;  // indices of answers
-  size_t i_ = 0;                  // into recorded_
-  size_t j_ = 0;                  // into ours_
+  std::vector<size_t> recorded_;                    // indices of answers
+  std::unordered_map<uint8_t, bool> gave_credits_;  // by opcode
+  size_t i_ = 0;                                    // into recorded_
+  size_t j_ = 0;                                    // into ours_
 };
 
 bool Aligner::correspond(size_t i, size_t j) const {
@@ -123,11 +127,29 @@ std::optional<Freedom> Aligner::reason_to_lack_theirs(size_t i, size_t j) const 
       if (!is_nak(before)) break;
       if (aeth_kind(before.aeth().syndrome) == AethKind::kRnrNak && before.bth.psn == view.bth.psn &&
           before.aeth().msn == view.aeth().msn) {
-        return Freedom::kNakAfterRnr;
+        return first_since_rnr_nak(i) ? std::optional(Freedom::kNakAfterRnr) : std::nullopt;
       }
     }
   }
   return std::nullopt;
+}
+
+/// Requests that came too early get one NAK for each RNR NAK, and only if there are any.
+bool Aligner::first_since_rnr_nak(size_t i) const {
+  const Psn psn = theirs(i).psn();
+  bool since = true;  // the RNR NAK
+  bool too_early = false;
+  for (size_t k = recorded_[i], looked = 0; k-- > 0 && looked < kLookAhead; looked++) {
+    const Recorded& before = packets_[k];
+    if (!before.usable()) continue;
+    too_early |= !before.response && distance(psn, before.psn()) > 0;
+    if (since && before.response && is_nak(before.view)) {
+      if (is_sequence_nak(before.view) && before.psn() == psn) return false;
+      since = aeth_kind(before.view.aeth().syndrome) != AethKind::kRnrNak;
+    }
+    if (!since && too_early) return true;
+  }
+  return false;
 }
 
 /// Lets go of ours up to one that belongs to the recorded answer (or all that are left, when there is none).
@@ -151,12 +173,32 @@ bool Aligner::skip_theirs() {
   return true;
 }
 
+/// The earlier recorded response with the same PSN.
+const Recorded* Aligner::read_response_before(size_t i) const {
+  for (size_t k = i; k-- > 0;) {
+    const Recorded& before = theirs(k);
+    if (before.usable() && before.info().operation == Operation::kReadResponse && before.psn() == theirs(i).psn()) {
+      return &before;
+    }
+  }
+  return nullptr;
+}
+
+/// Whether the first ACK of the same kind did.
+std::optional<bool> Aligner::gave_credits(const PacketView& view) {
+  if (!view.info->has(kHasAeth) || aeth_kind(view.aeth().syndrome) != AethKind::kAck) return std::nullopt;
+  return gave_credits_.try_emplace(view.bth.opcode, gives_credits(view.aeth())).first->second;
+}
+
 void Aligner::pair() {
   const OurAnswer& ours = ours_[j_];
   const Recorded& recorded = theirs(i_);
   CompareContext context;
   context.refused_send = ours.refused_send;
   context.duplicate = ours.duplicate;
+  context.first = &theirs(0);
+  context.original = ours.duplicate ? read_response_before(i_) : nullptr;
+  context.gives_credits = gave_credits(recorded.view);
   std::vector<Row> rows = compare(context, recorded, ours.view, result_.used);
   result_.compared++;
   if (!all_same(rows)) {
@@ -187,8 +229,12 @@ void Aligner::run() {
     const bool paired = both && correspond(i_, j_);
     if (!paired && (skip_ours() || skip_theirs())) continue;
     // Another answer to the same request is a pair too.
-    if (paired || (both && theirs(i_).psn() == ours_[j_].view.bth.psn)) {
+    const bool same_psn = both && theirs(i_).psn() == ours_[j_].view.bth.psn;
+    const bool too_early = both && recorded_[i_] < ours_[j_].cause;
+    if (paired || (same_psn && !too_early)) {
       pair();
+    } else if (too_early && may_lack_theirs(i_, j_)) {
+      use(result_.used, *may_lack_theirs(i_++, j_));
     } else if (both && may_lack_ours(j_) && may_lack_theirs(i_, j_)) {
       use(result_.used, *may_lack_ours(j_++));
       use(result_.used, *may_lack_theirs(i_, j_));

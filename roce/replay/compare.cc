@@ -30,7 +30,9 @@ class Comparison {
     rows_.back().same = true;
     use(used_, freedom);
   }
+  void path();
   void bth();
+  bool has_first_shape() const;
   void aeth();
   void extensions();
   void payload();
@@ -60,6 +62,48 @@ std::string syndrome_text(uint8_t syndrome) {
   }
 }
 
+uint32_t flow_label(const PacketView& packet) { return load_be32(packet.l3) & 0xFFFFF; }
+
+/// Right, or not given at all.
+bool udp_checksum_good(const PacketView& packet) {
+  const uint32_t ip_bytes = packet.ipv6 ? 40 : 20;
+  const uint8_t* const udp = packet.l3 + ip_bytes;
+  if (load_be16(udp + 6) == 0) return true;
+  const uint32_t bytes = packet.l3_bytes - ip_bytes;
+  uint64_t sum = bytes + 17;
+  const uint8_t* const addresses = packet.l3 + (packet.ipv6 ? 8 : 12);
+  for (const uint8_t* at = addresses; at < udp; at += 2) sum += load_be16(at);
+  for (uint32_t at = 0; at + 1 < bytes; at += 2) sum += load_be16(udp + at);
+  if ((bytes & 1) != 0) sum += uint64_t{udp[bytes - 1]} << 8;
+  while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
+  return sum == 0xFFFF;
+}
+
+/// Our QP has the path of the recorded one's first packet.
+void Comparison::path() {
+  row("src_ip", to_string(theirs_.src_ip), to_string(ours_.src_ip), "the QP's own address");
+  row("dst_ip", to_string(theirs_.dst_ip), to_string(ours_.dst_ip), "the peer's address");
+  row("udp_checksum", udp_checksum_good(theirs_) ? "right or none" : "wrong",
+      udp_checksum_good(ours_) ? "right or none" : "wrong", "a checksum that is given is right");
+  if (context_.first == nullptr) return;
+  const PacketView& first = context_.first->view;
+  number("dscp", theirs_.traffic_class >> 2, ours_.traffic_class >> 2, "the QP's, from its first packet on");
+  number("hop_limit", theirs_.hop_limit, ours_.hop_limit, "the QP's, from its first packet on");
+  if (theirs_.ipv6) number("flow_label", flow_label(theirs_), flow_label(ours_), "the QP's, from its first packet on");
+  number("udp_source_port", theirs_.udp_src_port, first.udp_src_port, "the QP's, from its first packet on");
+  number("mig_req", theirs_.bth.mig_req, first.bth.mig_req, "the QP's, from its first packet on");
+  if (rows_.back().same && first.bth.mig_req != ours_.bth.mig_req) {
+    rows_.back() = {"mig_req", rows_.back().recorded, format("0x%x", ours_.bth.mig_req), false, ""};
+    forgive(Freedom::kMigReq);
+  }
+}
+
+/// A READ that is asked for again is answered in the shape of its first answer, or as one of its own.
+bool Comparison::has_first_shape() const {
+  if (context_.original != nullptr) return theirs_.bth.opcode == context_.original->view.bth.opcode;
+  return theirs_.bth.opcode == kOpReadResponseMiddle || theirs_.bth.opcode == kOpReadResponseLast;
+}
+
 void Comparison::bth() {
   const Bth& a = theirs_.bth;
   const Bth& b = ours_.bth;
@@ -67,18 +111,17 @@ void Comparison::bth() {
   row("opcode", opcode_name(a.opcode), opcode_name(b.opcode), "the opcode says what the packet is and where it stands");
   const bool reads =
       theirs_.info->operation == Operation::kReadResponse && ours_.info->operation == theirs_.info->operation;
-  if (context_.duplicate && reads) forgive(Freedom::kReadAgainShape);
+  if (context_.duplicate && reads && has_first_shape()) forgive(Freedom::kReadAgainShape);
   number("psn", a.psn.value(), b.psn.value(),
          request ? "requests count up; a READ takes as many as its response" : "an answer has its request's PSN");
   number("dest_qp", a.dest_qp, b.dest_qp, "the peer's QP");
   number("pkey", a.pkey, b.pkey, "the partition's key");
   number("solicited", a.solicited, b.solicited, "only the last packet of a message carries it, when asked for");
-  number("mig_req", a.mig_req, b.mig_req, "");
-  forgive(Freedom::kMigReq);
   number("pad", a.pad_count, b.pad_count, "payload is padded to four bytes");
   number("tver", a.tver, b.tver, "the transport version is 0");
-  number("ack_req", a.ack_req, b.ack_req, "answers do not ask for answers");
-  if (request) forgive(Freedom::kAckReq);
+  number("ack_req", a.ack_req, b.ack_req,
+         request ? "what nobody acknowledges does not ask for it" : "answers do not ask for answers");
+  if (request && context_.reliable) forgive(Freedom::kAckReq);
   number("resv8a", a.resv8a, b.resv8a, "reserved, FECN and BECN are 0");
   number("resv7", a.resv7, b.resv7, "reserved is 0");
 }
@@ -88,7 +131,12 @@ void Comparison::aeth() {
   const Aeth b = ours_.aeth();
   row("syndrome", syndrome_text(a.syndrome), syndrome_text(b.syndrome), "the first check that fails names the NAK");
   const bool acks = aeth_kind(a.syndrome) == AethKind::kAck && aeth_kind(b.syndrome) == AethKind::kAck;
-  if (acks && ((a.syndrome ^ b.syndrome) & 0x80) == 0) forgive(Freedom::kCredits);
+  const bool changes = context_.gives_credits && gives_credits(a) != *context_.gives_credits;
+  if (acks && changes) {
+    rows_.back() = {"credits", syndrome_text(a.syndrome), *context_.gives_credits ? "a count" : "none", false,
+                    "who gives credits goes on giving them, and who does not gives none"};
+  }
+  if (acks && ((a.syndrome ^ b.syndrome) & 0x80) == 0 && !changes) forgive(Freedom::kCredits);
   const bool codes =
       a.syndrome == make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteOperationalError)) &&
       b.syndrome == make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kInvalidRequest));
@@ -142,8 +190,7 @@ void Comparison::payload() {
 }
 
 std::vector<Row> Comparison::run() {
-  row("src_ip", to_string(theirs_.src_ip), to_string(ours_.src_ip), "the QP's own address");
-  row("dst_ip", to_string(theirs_.dst_ip), to_string(ours_.dst_ip), "the peer's address");
+  path();
   bth();
   if (theirs_.bth.opcode == ours_.bth.opcode) {
     extensions();
@@ -162,6 +209,8 @@ std::vector<Row> compare(const CompareContext& context, const Recorded& recorded
                          FreedomUse& used) {
   return Comparison(context, recorded, ours, used).run();
 }
+
+bool gives_credits(const Aeth& aeth) { return aeth_value(aeth.syndrome) != kCreditsInvalid; }
 
 bool all_same(const std::vector<Row>& rows) {
   return std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.same; });

@@ -1,6 +1,7 @@
 // A recorded packet beside ours, field by field.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,13 +32,19 @@ struct CompareContext {
   Role role = Role::kResponder;
   uint32_t own_qpn = 0;  // of our QP, where the recorded one was
   uint32_t recorded_qpn = 0;
-  bool refused_send = false;  // a NAK of ours for a SEND that was too long
-  bool duplicate = false;     // the answer to a request that was answered before
+  bool refused_send = false;           // a NAK of ours for a SEND that was too long
+  bool duplicate = false;              // the answer to a request that was answered before
+  bool reliable = true;                // the service: RC
+  const Recorded* first = nullptr;     // packet of the recorded side: what its QP keeps
+  const Recorded* original = nullptr;  // READ response with this PSN that was recorded before; nullptr: none
+  std::optional<bool> gives_credits;   // as in the first ACK
 };
 
 /// All fields; those with a freedom count as same and are counted in `used`.
 std::vector<Row> compare(const CompareContext& context, const Recorded& recorded, const PacketView& ours,
                          FreedomUse& used);
+/// Of an ACK's AETH.
+bool gives_credits(const Aeth& aeth);
 bool all_same(const std::vector<Row>& rows);
 /// One packet alone: for those that have no partner.
 std::string summary(const PacketView& packet);

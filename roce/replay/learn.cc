@@ -260,6 +260,19 @@ uint32_t learn_mtu(const Conversation& conversation, const Parameters& parameter
   return mtu;
 }
 
+const Recorded* learn_path(const Conversation& conversation, bool responses, AddressVector& av) {
+  if (conversation.service == Service::kUd) return nullptr;
+  for (const Recorded& recorded : conversation.packets) {
+    if (!recorded.parsed || recorded.response != responses) continue;
+    const PacketView& view = recorded.view;
+    av.traffic_class = view.traffic_class & 0xFC;
+    av.hop_limit = view.hop_limit;
+    av.flow_label = view.ipv6 ? load_be32(view.l3) & 0xFFFFF : 0;
+    return &recorded;
+  }
+  return nullptr;
+}
+
 Learned learn(const Conversation& conversation, const Parameters& parameters) {
   return Student(conversation, parameters).run();
 }

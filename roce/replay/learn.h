@@ -7,6 +7,7 @@
 
 #include "replay/parameters.h"
 #include "replay/recording.h"
+#include "transport/qp_attributes.h"
 #include "transport/types.h"
 
 namespace uroce::replay {
@@ -46,6 +47,9 @@ uint32_t packets_of(uint32_t bytes, uint32_t mtu);
 /// Behind the last PSN that the request takes.
 Psn end_of(const PacketView& request, uint32_t mtu);
 uint32_t learn_mtu(const Conversation& conversation, const Parameters& parameters, bool& proven);
+/// DSCP, hop limit and flow label of the first packet of this side, which is returned; nullptr for datagrams, which
+/// choose a path each.
+const Recorded* learn_path(const Conversation& conversation, bool responses, AddressVector& av);
 Learned learn(const Conversation& conversation, const Parameters& parameters);
 
 }  // namespace uroce::replay

@@ -9,6 +9,7 @@
 #include "replay/player.h"
 #include "replay/replay.h"
 #include "replay/text.h"
+#include "transport/timing.h"
 
 namespace uroce::replay {
 
@@ -45,6 +46,7 @@ class RequesterReplay {
   void on_response(size_t at);
   void hand_in();
   void on_request(size_t at);
+  void check_rnr_wait(const Recorded& recorded);
   bool send_one(const Recorded& recorded, bool again);
   void at_end();
   bool reliable() const { return conversation_.service == Service::kRc; }
@@ -65,9 +67,11 @@ class RequesterReplay {
   uint32_t arena_key_ = 0;
   uint32_t sink_key_ = 0;
   std::unique_ptr<Player> player_;
+  const Recorded* first_of_path_ = nullptr;
   size_t next_message_ = 0;
-  std::vector<size_t> pending_;  // answers that are not handed in yet
-  bool holding_ = false;         // one of them makes us go back
+  std::vector<size_t> pending_;        // answers that are not handed in yet
+  bool holding_ = false;               // one of them makes us go back
+  const Recorded* rnr_nak_ = nullptr;  // the newest
   Psn sent_until_;
   Psn continues_at_;
   Instant start_{0};
@@ -192,6 +196,7 @@ bool RequesterReplay::set_up() {
   setup.peer = conversation_.responder;
   setup.send_work_requests = static_cast<uint32_t>(std::min<size_t>(messages_.size() + 1, 1 << 16));
   QpAttributes& attributes = setup.attributes;
+  first_of_path_ = learn_path(conversation_, false, attributes.av);
   attributes.path_mtu_bytes = result_.mtu;
   attributes.sq_psn = first_psn_;
   attributes.dest_qpn = conversation_.responder_qpn;
@@ -234,7 +239,9 @@ void RequesterReplay::on_response(size_t at) {
   pending_.push_back(at);
   const Recorded& packet = packets_[at];
   if (packet.usable() && packet.info().operation == Operation::kAcknowledge) {
-    holding_ |= aeth_kind(packet.view.aeth().syndrome) != AethKind::kAck;
+    const AethKind kind = aeth_kind(packet.view.aeth().syndrome);
+    holding_ |= kind != AethKind::kAck;
+    if (kind == AethKind::kRnrNak) rnr_nak_ = &packet;
   }
   if (!holding_) hand_in();
 }
@@ -266,9 +273,25 @@ bool RequesterReplay::send_one(const Recorded& recorded, bool again) {
   return false;
 }
 
+/// Ours waits as long as an RNR NAK says, at least.
+void RequesterReplay::check_rnr_wait(const Recorded& recorded) {
+  if (rnr_nak_ == nullptr || rnr_nak_->psn() != recorded.psn()) return;
+  const Duration wait = rnr_delay(aeth_value(rnr_nak_->view.aeth().syndrome));
+  const Duration waited = recorded.time - rnr_nak_->time;
+  if (waited < wait) {
+    Difference difference{"the recorded requester does not wait", recorded.frame, rnr_nak_->frame, {}, {}};
+    difference.rows.push_back({"rnr_wait", format("%.3f us", static_cast<double>(waited.ns) / 1000),
+                               format("%.3f us at least", static_cast<double>(wait.ns) / 1000), false,
+                               "what an RNR NAK names is sent again when the time that it names is over"});
+    result_.differences.push_back(std::move(difference));
+  }
+  rnr_nak_ = nullptr;
+}
+
 void RequesterReplay::on_request(size_t at) {
   const Recorded& recorded = packets_[at];
   const bool again = recorded.psn().before(sent_until_);
+  if (again) check_rnr_wait(recorded);
   if (recorded.psn() != continues_at_) hand_in();  // it went back: whatever made it go back was heard
   if (next_message_ < messages_.size() && messages_[next_message_].first == at) post(messages_[next_message_++]);
   const bool sends = send_one(recorded, again);
@@ -283,6 +306,8 @@ void RequesterReplay::on_request(size_t at) {
   context.role = Role::kRequester;
   context.own_qpn = player_->qp().qpn();
   context.recorded_qpn = conversation_.requester_qpn.value_or(0);
+  context.reliable = reliable();
+  context.first = first_of_path_;
   std::vector<Row> rows = compare(context, recorded, ours, result_.used);
   result_.compared++;
   if (all_same(rows)) return;

@@ -111,6 +111,7 @@ bool ResponderReplay::set_up() {
   setup.own = conversation_.responder;
   setup.peer = conversation_.requester;
   QpAttributes& attributes = setup.attributes;
+  learn_path(conversation_, true, attributes.av);
   attributes.access = learned_.access;
   attributes.path_mtu_bytes = result_.mtu = learned_.mtu;
   attributes.rq_psn = learned_.first_psn;

@@ -68,6 +68,14 @@ class Packet:
     def seal(self):
         self.data[-4:] = self.icrc()
 
+    def seal_ip(self):
+        """The IPv4 header's checksum."""
+        self.data[24:26] = b"\0\0"
+        total = sum(struct.unpack(">10H", self.data[14:34]))
+        total = (total & 0xFFFF) + (total >> 16)
+        self.data[24:26] = struct.pack(">H", ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF)
+        self.seal()
+
     def set_psn(self, psn: int):
         self.data[self.bth + 9 : self.bth + 12] = (psn & 0xFFFFFF).to_bytes(3, "big")
         self.seal()

@@ -158,6 +158,75 @@ def spoil_icrc(packet):
     packet.data[-1] ^= 1
 
 
+def what_a_qp_keeps():
+    """Edits of what a QP is free to choose, but once; of IPv4 packets."""
+
+    def ip(offset, mask):
+        def edit(p):
+            p.data[14 + offset] ^= mask
+            p.seal_ip()
+        return edit
+
+    yield "DSCP", ip(1, 0x20)
+    yield "TTL", ip(8, 0x01)
+    yield "UDP source port", ip(21, 0x01)
+    yield "UDP checksum", ip(26, 0x12)
+    yield "MigReq", lambda p: p.add(1, 1, -0x40 if p.data[p.bth + 1] & 0x40 else 0x40)
+
+
+def narrow_freedoms():
+    """What stays outside of the freedoms although it is close to them."""
+    for role, frames in (("responder", (5, 6)), ("requester", (2, 3))):
+        for frame in frames:
+            for what, edit in what_a_qp_keeps():
+                result = replay("--as", role, changed("rc-send", [frame], edit))
+                expect(result.returncode == 1 and f"frame {frame}" in result.stdout, f"{what} changes in frame {frame}", result)
+
+    result = replay("--as", "requester", changed("uc-send", [2], lambda p: p.add(8, 1, 0x80)))
+    expect(result.returncode == 1 and "* ack_req" in result.stdout, "AckReq without anybody who acknowledges is found", result)
+    result = replay("--as", "responder", changed("rc-send", [5], lambda p: p.add(12, 1, -0x1A)))
+    expect(result.returncode == 1 and "* credits" in result.stdout, "credits once and then not are found", result)
+    result = replay("--as", "responder", changed("rc-send", [4, 5, 6], lambda p: p.add(12, 1, -0x1A)))
+    expect(result.returncode == 0 and "credits 3" in result.stdout, "credits always are a freedom", result)
+
+    header, packets = cap.load(CAPTURES / "rc-rnr.pcap")
+    cap.save(EDITED, header, packets[:4] + [packets[3]] + packets[4:])
+    result = replay("--as", "responder", EDITED)
+    expect(result.returncode == 1 and "frame 5: the recorded responder answers, we do not" in result.stdout,
+           "a second NAK behind one RNR NAK is found", result)
+    packets[4].header = packets[2].header
+    cap.save(EDITED, header, packets)
+    result = replay("--as", "requester", EDITED)
+    expect(result.returncode == 1 and "frame 5, after frame 3" in result.stdout and "rnr_wait" in result.stdout,
+           "a requester that does not wait is found", result)
+
+    again = max(i for i, p in enumerate(cap.load(CAPTURES / "rc-loss-read-last.pcap")[1]) if p.opcode == cap.READ_LAST) + 1
+    result = replay("--as", "responder", changed("rc-loss-read-last", [again], lambda p: p.add(0, 1)))
+    expect(result.returncode == 1 and f"frame {again}," in result.stdout and "* opcode" in result.stdout,
+           "another shape than before when a READ is answered again is found", result)
+
+    # Nobody knows of the first copy of a request unless something behind it arrived.
+    header, packets = cap.load(CAPTURES / "rc-send.pcap")
+    packets[2].header = packets[4].header
+    cap.save(EDITED, header, packets[:2] + [packets[0], packets[4], packets[2], packets[5]])
+    result = replay("--as", "responder", EDITED)
+    expect(result.returncode == 0 and "lost-request" not in result.stdout, "a request that has to have arrived was not lost", result)
+
+
+def without():
+    lossy = CAPTURES / "rc-loss-send-middle.pcap"
+    result = replay("--as", "responder", "--without", "credits", lossy)
+    expect(result.returncode == 0 and "lost-request 1" in result.stdout, "--without what is not used", result)
+    result = replay("--as", "responder", "--without", "credits,lost-request", lossy)
+    expect(result.returncode == 1 and "lost-request" not in result.stdout, "--without what is used", result)
+    result = replay("--without", "read-again-shape", CAPTURES / "rc-loss-read-last.pcap")
+    expect(result.returncode == 1 and "* opcode" in result.stdout, "--without the shape of a READ that is answered again", result)
+    result = replay("--without", "nak-after-rnr", CAPTURES / "rc-rnr.pcap")
+    expect(result.returncode == 1 and "the recorded responder answers, we do not" in result.stdout, "--without NAKs behind RNR NAKs", result)
+    for name in ("time", "luck"):
+        expect(replay("--without", name, lossy).returncode == 2, f"--without {name} gives 2")
+
+
 def planted():
     is_answer = lambda p: p.is_rc and p.is_response  # noqa: E731
     is_request = lambda p: p.is_rc and not p.is_response  # noqa: E731
@@ -207,6 +276,7 @@ def options():
     result = replay("--quiet", capture)
     expect(result.returncode == 0 and result.stdout == "", "--quiet prints nothing", result)
     strict()
+    without()
     raw_ip()
     parameters()
     freedoms()
@@ -264,5 +334,6 @@ def freedoms():
 
 originals()
 planted()
+narrow_freedoms()
 options()
 print(f"{checks} checks")
