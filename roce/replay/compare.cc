@@ -31,6 +31,7 @@ class Comparison {
     use(used_, freedom);
   }
   void path();
+  void link(const Recorded& first);
   void bth();
   bool has_first_shape() const;
   void aeth();
@@ -79,6 +80,15 @@ bool udp_checksum_good(const PacketView& packet) {
   return sum == 0xFFFF;
 }
 
+/// Ours are made up.
+void Comparison::link(const Recorded& first) {
+  if (!recorded_.link || !first.link) return;
+  const char* const rule = "the QP's, from its first packet on";
+  row("src_mac", to_string(recorded_.link->source), to_string(first.link->source), rule);
+  row("dst_mac", to_string(recorded_.link->destination), to_string(first.link->destination), rule);
+  number("vlan", recorded_.link->vlan_id, first.link->vlan_id, rule);
+}
+
 /// Our QP has the path of the recorded one's first packet.
 void Comparison::path() {
   row("src_ip", to_string(theirs_.src_ip), to_string(ours_.src_ip), "the QP's own address");
@@ -86,6 +96,7 @@ void Comparison::path() {
   row("udp_checksum", udp_checksum_good(theirs_) ? "right or none" : "wrong",
       udp_checksum_good(ours_) ? "right or none" : "wrong", "a checksum that is given is right");
   if (context_.first == nullptr) return;
+  link(*context_.first);
   const PacketView& first = context_.first->view;
   number("dscp", theirs_.traffic_class >> 2, ours_.traffic_class >> 2, "the QP's, from its first packet on");
   number("hop_limit", theirs_.hop_limit, ours_.hop_limit, "the QP's, from its first packet on");

@@ -9,7 +9,9 @@ constexpr FreedomInfo kFreedoms[] = {
      "When a packet leaves is not compared, but for the wait that an RNR NAK asks for. As requester, a timer of ours "
      "runs "
      "out when the recorded requester sends again, and a NAK is handed in when the recorded requester goes back."},
-    {Freedom::kLinkLayer, false, "link-layer", "both", "MAC addresses, VLAN tags and padding of the frame."},
+    {Freedom::kLinkLayer, false, "link-layer", "both",
+     "Padding of the frame, and the priority in its VLAN tag. MAC addresses and VLAN are free, but stay those of the "
+     "side's first packet; of datagrams they are free."},
     {Freedom::kIpFields, false, "ip-fields", "both",
      "IP identification, DF, ECN, and whether there is a UDP checksum: one that is there is right. DSCP, TTL or hop "
      "limit "

@@ -35,6 +35,11 @@ Recorded make_recorded(const capture::Frame& frame, const capture::NetworkLayer&
   Recorded recorded;
   recorded.frame = frame.number;
   recorded.time = frame.time;
+  if (frame.link == capture::LinkType::kEthernet) {
+    recorded.link.emplace().vlan_id = network.vlan_id;
+    std::copy_n(frame.bytes.begin(), 6, recorded.link->destination.bytes.begin());
+    std::copy_n(frame.bytes.begin() + 6, 6, recorded.link->source.bytes.begin());
+  }
   recorded.bytes.assign(kLinkBytes, 0);
   recorded.bytes[0] = recorded.bytes[6] = 0x02;
   store_be16(&recorded.bytes[12], network.ethertype);

@@ -17,10 +17,18 @@ namespace uroce::replay {
 
 using Bytes = std::vector<uint8_t>;
 
+/// What the capture has of an Ethernet header.
+struct LinkHeader {
+  MacAddress source;
+  MacAddress destination;
+  uint16_t vlan_id = 0;  // 0: untagged
+};
+
 /// One packet, as an untagged Ethernet frame whatever it was captured from.
 struct Recorded {
   uint64_t frame = 0;
   Instant time{};
+  std::optional<LinkHeader> link;  // nothing: not captured from Ethernet
   Bytes bytes;
   bool parsed = false;  // `view` is set and looks into `bytes`
   bool icrc_right = false;

@@ -167,6 +167,11 @@ def what_a_qp_keeps():
             p.seal_ip()
         return edit
 
+    def tag(p):
+        p.data[12:12] = b"\x81\x00\x00\x05"
+
+    yield "MAC address", lambda p: p.data.__setitem__(11, p.data[11] ^ 1)
+    yield "VLAN", tag
     yield "DSCP", ip(1, 0x20)
     yield "TTL", ip(8, 0x01)
     yield "UDP source port", ip(21, 0x01)
