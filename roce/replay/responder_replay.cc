@@ -20,6 +20,7 @@ struct Memory {
   std::unique_ptr<uint8_t[]> storage;
   uint8_t* bytes = nullptr;   // where `begin` lies: aligned as the address is
   std::vector<bool> written;  // by the peer: it has to come back as it was written
+  std::vector<bool> shown;    // by a READ response
   uint64_t begin = 0;
   uint64_t length = 0;
   uint32_t key = 0;
@@ -48,7 +49,7 @@ class ResponderReplay {
   void step(size_t at);
   void prepare(size_t at);
   void post_receive(size_t at);
-  void supply_read(size_t at);
+  void supply_read(size_t at, bool again);
   void supply_atomic(size_t at);
   void note_write(size_t at);
   void collect(size_t at, bool duplicate);
@@ -90,6 +91,7 @@ bool ResponderReplay::add_memory(uint32_t rkey, const LearnedRegion& learned) {
   memory.bytes = memory.storage.get() + (8 - misaligned) % 8 + (memory.begin & 7);
   std::memset(memory.bytes, 0, memory.length);
   memory.written.resize(memory.length);
+  memory.shown.resize(memory.length);
   MemoryTable& table = player_->engine().memory();
   const uint32_t access = learned.access | kLocalWrite;
   memory.key = table.register_region(player_->pd(), memory.bytes, memory.length, memory.begin, access | kMwBind);
@@ -174,8 +176,9 @@ void ResponderReplay::post_receive(size_t at) {
   player_->engine().post_recv(player_->qp(), wr);
 }
 
-/// The bytes of the recorded response, where the peer wrote none before.
-void ResponderReplay::supply_read(size_t at) {
+/// The bytes of the recorded response, where the peer wrote none before. When it is asked again, only what no response
+/// has shown yet.
+void ResponderReplay::supply_read(size_t at, bool again) {
   const Reth reth = packets_[at].view.reth();
   Memory* memory = memory_of(reth.rkey);
   if (memory == nullptr || !memory->covers(reth.va, reth.dma_length)) return;
@@ -191,7 +194,9 @@ void ResponderReplay::supply_read(size_t at) {
     missing--;
     const uint64_t offset = reth.va - memory->begin + uint64_t{learned_.mtu} * static_cast<uint32_t>(index);
     for (uint64_t k = 0; k < packet.view.payload_bytes && offset + k < memory->length; k++) {
-      if (!memory->written[offset + k]) memory->bytes[offset + k] = packet.view.payload[k];
+      const bool free = !memory->written[offset + k] && !(again && memory->shown[offset + k]);
+      if (free) memory->bytes[offset + k] = packet.view.payload[k];
+      memory->shown[offset + k] = true;
     }
   }
 }
@@ -237,7 +242,7 @@ void ResponderReplay::prepare(size_t at) {
       note_write(at);
       break;
     case Operation::kReadRequest:
-      supply_read(at);
+      supply_read(at, false);
       break;
     case Operation::kCompareSwap:
     case Operation::kFetchAdd:
@@ -285,6 +290,7 @@ void ResponderReplay::step(size_t at) {
   const Psn expected = reliable() ? player_->qp().responder().epsn() : packet.psn();
   const int32_t ahead = packet.parsed ? distance(expected, packet.psn()) : 0;
   if (packet.usable() && ahead == 0) prepare(at);
+  if (packet.usable() && ahead < 0 && packet.info().operation == Operation::kReadRequest) supply_read(at, true);
   player_->deliver(Player::readdressed(packet, player_->qp().qpn(), packet.parsed ? key_of(packet.view) : 0));
   player_->turn(Player::kNoLimit);
   result_.injected++;

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""scripts_test.py UROCE_DRILL UROCE_REPLAY SCRIPTS: our engine beside itself.
+
+The packet scripts show our engine in every corner of the protocol. Their captures replay as our engine's side, but for
+those where the capture does not show why it did what it did: doc/replay.md has the reasons.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+DRILL, REPLAY, SCRIPTS = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+OWN = {"10.0.0.1", "fd00::1"}
+ROLE = re.compile(r"(\S+) -> (\S+) qp \S+ -> \S+ \S+ as (requester|responder): (same|DIFFERENT|not replayed)")
+UNKNOWN_MAX = 5  # scripts that are newer than this list
+
+KNOWN = {
+    "the program changes memory, keys or rights": {
+        "duplicates/read_region_gone", "duplicates/read_right_taken_away", "opcodes/read_request",
+        "responder/enabled_changed_later", "responder/local_fault_atomic_unaligned_memory",
+        "responder/local_fault_read_inside", "responder/rkey_deregistered", "responder/rkey_deregistered_inside_write",
+        "software_rdma/timer_against_reset",
+    },
+    "the QP is reset and used again": {"duplicates/atomic_zero_depth_after_reset", "states/reset_forgets"},
+    "fewer READs or atomics at a time than were asked": {
+        "duplicates/atomics_saved_as_many_as_negotiated", "responder/atomic_resources", "responder/read_resources",
+    },
+    "requests that came in one burst": {
+        "duplicates/answered_in_psn_order", "duplicates/before_new_answers", "responder/reordered_burst",
+    },
+    "a region that ends at the last address": {"software_rdma/ernic_range_wrap_region"},
+}
+
+
+def captures(directory):
+    made = {}
+    for script in sorted(SCRIPTS.glob("*/*.rdrill")):
+        name = f"{script.parent.name}/{script.stem}"
+        if script.parent.name == "long":
+            continue
+        path = directory / (name.replace("/", "-") + ".pcap")
+        subprocess.run([DRILL, "--quiet", "--pcap", path, script], check=True, stdout=subprocess.DEVNULL)
+        made[str(path)] = name
+    return made
+
+
+def main():
+    with tempfile.TemporaryDirectory() as scratch:
+        made = captures(pathlib.Path(scratch))
+        result = subprocess.run([REPLAY, "--differences", "0", *made], capture_output=True, text=True, check=False)
+    name, same, different = "", 0, set()
+    for line in result.stdout.splitlines():
+        name = made.get(line, name)
+        role = ROLE.match(line)
+        if role is None or role[{"requester": 1, "responder": 2}[role[3]]] not in OWN:
+            continue
+        same += role[4] == "same"
+        if role[4] == "DIFFERENT":
+            different.add(name)
+    known = set().union(*KNOWN.values())
+    print(f"{len(made)} captures: {same} conversations and roles the same, {len(different)} captures differ")
+    for name in sorted(different - known):
+        print(f"differs, and no reason is known: {name}")
+    for name in sorted(known - different):
+        print(f"does not differ any more: {name}")
+    assert len(made) > 300 and same > 300, "too few conversations"
+    assert len(different - known) <= UNKNOWN_MAX, "too many differences without a known reason"
+
+
+main()
