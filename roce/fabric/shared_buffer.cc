@@ -1,6 +1,7 @@
 #include "fabric/shared_buffer.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace uroce::fabric {
 
@@ -8,8 +9,8 @@ SharedBuffer::SharedBuffer(const SwitchConfig& config)
     : groups_(config.ports.size() * kPriorities),
       reserved_(config.reserved_bytes),
       xon_offset_(config.xon_offset_bytes),
-      pfc_alpha_1024_(static_cast<uint64_t>(config.pfc_alpha * 1024 + 0.5)),
-      lossy_alpha_1024_(static_cast<uint64_t>(config.lossy_alpha * 1024 + 0.5)) {
+      pfc_alpha_1024_(static_cast<uint64_t>(std::llround(config.pfc_alpha * 1024))),
+      lossy_alpha_1024_(static_cast<uint64_t>(std::llround(config.lossy_alpha * 1024))) {
   uint64_t set_aside = 0;
   for (size_t port = 0; port < config.ports.size(); port++) {
     const PortConfig& c = config.ports[port];

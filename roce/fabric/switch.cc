@@ -1,6 +1,7 @@
 #include "fabric/switch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace uroce::fabric {
@@ -43,7 +44,7 @@ Switch::PortState::PortState(const PortConfig& port_config, const SwitchConfig& 
     const EcnConfig& ecn = priorities[i].ecn;
     if (!ecn.enabled) continue;
     marking[i] = {ecn_kmin(ecn, bits_per_second), ecn_kmax(ecn, bits_per_second),
-                  static_cast<uint64_t>(ecn.pmax * 4294967296.0 + 0.5)};
+                  static_cast<uint64_t>(std::llround(ecn.pmax * 4294967296.0))};
   }
 }
 

@@ -89,7 +89,7 @@ TEST(ImpairmentText, Literally) {
 TEST(ImpairmentText, WhatIsWrongAndWhere) {
   const auto error = [](std::string_view text) {
     ImpairmentConfig config;
-    const std::string why = parse_impairments(text, config);
+    std::string why = parse_impairments(text, config);
     EXPECT_TRUE(config.empty()) << text;  // all or nothing
     return why;
   };

@@ -29,7 +29,7 @@ class Incast {
   void run(Duration length) {
     const Instant end = rig_.now + length;
     for (; rig_.now < end; rig_.now = rig_.now + kStep) {
-      for (PortId port = 0; port < hosts_.size(); port++) step(port);
+      for (PortId port = 0; port <= sink_; port++) step(port);
       rig_.fabric->on_time(rig_.now);
     }
     for (Host& h : hosts_) {
