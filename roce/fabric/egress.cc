@@ -57,8 +57,12 @@ uint32_t EgressScheduler::pop(FrameQueues& queues, unsigned priority) {
   const uint32_t index = q.head;
   const uint32_t bytes = queues[index].frame.bytes;
   q.head = queues[index].next;
-  // In a long queue the next node has not been touched for a while; it will be soon.
-  if (q.head != FrameQueues::kNone) __builtin_prefetch(&queues[q.head]);
+  // In a long queue the next frame's head and the node after it have not been touched for a while; they will be soon.
+  if (q.head != FrameQueues::kNone) {
+    const QueuedFrame& next = queues[q.head];
+    __builtin_prefetch(next.frame.data, 1);
+    if (next.next != FrameQueues::kNone) __builtin_prefetch(&queues[next.next]);
+  }
   q.bytes -= bytes;
   if ((strict_ >> priority & 1) == 0) deficit_[priority] -= deficit_[priority] < bytes ? deficit_[priority] : bytes;
   if (q.head == FrameQueues::kNone) {
