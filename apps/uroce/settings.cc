@@ -42,6 +42,12 @@ Settings::Settings()
           {"log", "UROCE_LOG", "error, warning (the default), info or debug", false, {}},
           {"progress", "UROCE_PROGRESS", "who drives: auto (the default), inline, thread", false, {}},
           {"hugepages", "UROCE_HUGEPAGES", "auto (the default), yes, no", false, {}},
+          {"cc", "UROCE_CC", "congestion control: none (the default), dcqcn, timely, swift", false, {}},
+          {"cc-param",
+           "UROCE_CC_PARAM",
+           "NAME=VALUE, repeatable: one of its parameters, see doc/congestion.md",
+           true,
+           {}},
       } {}
 
 void Settings::add_options(CLI::App& run) {

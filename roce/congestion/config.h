@@ -46,6 +46,10 @@ struct TimelyConfig {
   uint32_t ai_rate = 10;   // Mbit/s
   uint32_t hai_rate = 50;  // Mbit/s, from the hai_threshold-th increase in a row
   uint32_t hai_threshold = 5;
+  /// Between t_low and t_high, TIMELY alone has no single point of balance, so flows keep what they have. Patched (Zhu
+  /// et al., "ECN or Delay", CoNEXT 2016) it is drawn to t_low by the delay itself, and so to equal shares.
+  bool patched = false;
+  double patched_beta = 0.008;
   bool hai_below_t_low = false;  // increases below t_low count for hai too (the HPCC authors' simulator)
 };
 

@@ -50,6 +50,8 @@ constexpr Parameter kParameters[] = {
     {"timely_ai_rate", 1, kMbit, UROCE_FIELD(timely.ai_rate)},
     {"timely_hai_rate", 1, kMbit, UROCE_FIELD(timely.hai_rate)},
     {"timely_hai_threshold", 1, 1000, UROCE_FIELD(timely.hai_threshold)},
+    {"timely_patched", 0, 1, UROCE_FIELD(timely.patched)},
+    {"timely_patched_beta", 0, 1, UROCE_FIELD(timely.patched_beta)},
     {"timely_hai_below_t_low", 0, 1, UROCE_FIELD(timely.hai_below_t_low)},
     {"swift_target", 1, kUs, UROCE_FIELD(swift.target)},
     {"swift_ai", 0.001, 1000, UROCE_FIELD(swift.ai)},

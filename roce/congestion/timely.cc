@@ -21,6 +21,18 @@ void Timely::decrease(double factor) {
   set_rate(std::max(lowered, min_rate()));
 }
 
+/// The patched rule: between a step up and a decrease by the distance from t_low, weighted by the gradient.
+void Timely::follow_delay(double rtt_ns) {
+  increases_ = 0;
+  const double weight = std::clamp(2 * gradient() + 0.5, 0.0, 1.0);
+  const double reference = 1000.0 * std::max(parameters_.t_low, 1u);
+  const double error = (rtt_ns - reference) / reference;
+  const auto rate = static_cast<double>(current());
+  const double step = static_cast<double>(parameters_.ai_rate * kMegabit) * (1 - weight);
+  const double next = step + rate * (1 - parameters_.patched_beta * weight * error);
+  set_rate(std::max(static_cast<uint64_t>(std::max(next, 0.0) + 0.5), min_rate()));
+}
+
 void Timely::handle_rtt(Duration rtt, Instant now) {
   const bool first = previous_rtt_.ns == 0;
   // Only what left after the last update tells what that did.
@@ -36,6 +48,8 @@ void Timely::handle_rtt(Duration rtt, Instant now) {
     increase(parameters_.hai_below_t_low);
   } else if (rtt > microseconds(parameters_.t_high)) {
     decrease(1 - parameters_.beta * (1 - 1000.0 * parameters_.t_high / newest));
+  } else if (parameters_.patched) {
+    follow_delay(newest);
   } else if (difference_ns_ <= 0) {
     increase(true);
   } else {

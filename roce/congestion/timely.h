@@ -18,6 +18,7 @@ class Timely final : public CongestionControl {
   void handle_rtt(Duration rtt, Instant now) override;
   void increase(bool counts);
   void decrease(double factor);
+  void follow_delay(double rtt_ns);
   double min_rtt_ns() const { return 1000.0 * std::max(parameters_.min_rtt, 1u); }
   uint64_t min_rate() const { return std::min(config_.dcqcn.rpg_min_rate * kMegabit, max_rate()); }
   uint64_t current() const { return limited_ ? rate_ : max_rate(); }

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "congestion/parameters.h"
 #include "dpdk/endpoint.h"
 #include "dpdk/endpoint_options.h"
 #include "dpdk/log.h"
@@ -94,6 +95,17 @@ bool endpoint_config_from_environment(EndpointConfig& config, std::string& error
     error = "UROCE_MTU is '" + text + "': it is a number from " + std::to_string(kMtuMin) + " to " +
             std::to_string(kMtuMax);
     return false;
+  }
+  if (const std::string text = environment("UROCE_CC");
+      !text.empty() && !parse_congestion_algorithm(text, config.congestion.algorithm)) {
+    error = "UROCE_CC is '" + text + "': it is none, dcqcn, timely or swift";
+    return false;
+  }
+  for (const std::string& assignment : split_words(environment("UROCE_CC_PARAM"))) {
+    if (!set_congestion_parameter(config.congestion, assignment, error)) {
+      error = "UROCE_CC_PARAM: " + error;
+      return false;
+    }
   }
   return true;
 }

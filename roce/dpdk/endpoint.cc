@@ -161,6 +161,7 @@ bool EndpointImpl::open_port(std::string& error) {
     engine_config.mac = plan_.identity.mac;
     engine_config.addresses = plan_.identity.addresses;
     engine_config.max_frame_bytes = plan_.max_frame_bytes;
+    engine_config.congestion = config_.congestion;
     engine_ = std::make_unique<Engine>(engine_config, *port_, random_, observer_);
   }
   unlock();
@@ -248,6 +249,8 @@ void EndpointImpl::unlock() {
 uint32_t EndpointImpl::turn(Instant now) {
   turns_++;
   port_->on_turn(now);
+  // A link may come up later, or at another speed.
+  if (config_.congestion.algorithm != CongestionAlgorithm::kNone) engine_->set_link_speed(link_speed_mbps() * kMegabit);
   return engine_->turn(now);
 }
 

@@ -51,6 +51,15 @@ int on_qp_list(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) 
   });
 }
 
+/// Rate in Mbit/s and window in bytes; 0 is no limit.
+void describe_congestion(const CongestionControl& congestion, rte_tel_data* data) {
+  char alpha[16];
+  std::snprintf(alpha, sizeof alpha, "%.4f", congestion.alpha());
+  rte_tel_data_add_dict_u64(data, "rate_mbps", congestion.rate_bits_per_second() / kMegabit);
+  rte_tel_data_add_dict_u64(data, "window_bytes", congestion.window_bytes());
+  rte_tel_data_add_dict_string(data, "alpha", alpha);
+}
+
 void describe_qp(const Qp& qp, rte_tel_data* data) {
   const QpAttributes& a = qp.attributes();
   rte_tel_data_start_dict(data);
@@ -67,6 +76,7 @@ void describe_qp(const Qp& qp, rte_tel_data* data) {
   rte_tel_data_add_dict_u64(data, "rnr_retry", a.rnr_retry);
   rte_tel_data_add_dict_u64(data, "max_rd_atomic", a.max_rd_atomic);
   rte_tel_data_add_dict_u64(data, "max_dest_rd_atomic", a.max_dest_rd_atomic);
+  if (qp.congestion() != nullptr) describe_congestion(*qp.congestion(), data);
 }
 
 int on_qp(const char* /*cmd*/, const char* params, rte_tel_data* data) {

@@ -67,6 +67,14 @@ TEST_F(TimelyTest, AboveTHighAlwaysDown) {
   EXPECT_EQ(sample(800), 4'200'000'000u);   // 1 - 0.8 * (1 - 500/800), though it falls
 }
 
+TEST_F(TimelyTest, PatchedItIsDrawnToTLow) {
+  config_.timely.patched = true;
+  sample(100);
+  EXPECT_EQ(sample(100), 10'000'000'000u - 40'000'000u + 5'000'000u);  // weight 1/2, error 1: half a step, 0.4 % off
+  config_.timely.patched_beta = 0;
+  EXPECT_EQ(sample(100), 9'965'000'000u + 5'000'000u);
+}
+
 TEST_F(TimelyTest, OneUpdateARoundTrip) {
   sample(100);
   const uint64_t once = sample(110);

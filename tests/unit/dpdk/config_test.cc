@@ -8,8 +8,8 @@
 namespace uroce {
 namespace {
 
-constexpr const char* kVariables[] = {"UROCE_PORT", "UROCE_ADDR",     "UROCE_EAL",      "UROCE_PCAP",
-                                      "UROCE_MTU",  "UROCE_PROGRESS", "UROCE_HUGEPAGES"};
+constexpr const char* kVariables[] = {"UROCE_PORT",     "UROCE_ADDR",      "UROCE_EAL", "UROCE_PCAP",    "UROCE_MTU",
+                                      "UROCE_PROGRESS", "UROCE_HUGEPAGES", "UROCE_CC",  "UROCE_CC_PARAM"};
 
 class Config : public testing::Test {
  protected:
@@ -35,6 +35,7 @@ TEST_F(Config, NothingSetIsAllDefaults) {
   EXPECT_EQ(config.progress, Progress::kAuto);
   EXPECT_EQ(config.hugepages, Hugepages::kAuto);
   EXPECT_EQ(config.mtu, 0u);
+  EXPECT_EQ(config.congestion.algorithm, CongestionAlgorithm::kNone);
 }
 
 TEST_F(Config, EverySetting) {
@@ -45,6 +46,8 @@ TEST_F(Config, EverySetting) {
   setenv("UROCE_MTU", "1500", 1);
   setenv("UROCE_PROGRESS", "thread", 1);
   setenv("UROCE_HUGEPAGES", "no", 1);
+  setenv("UROCE_CC", "dcqcn", 1);
+  setenv("UROCE_CC_PARAM", "rpg_ai_rate=7 has_win=1", 1);
   EXPECT_EQ(read(), "");
   EXPECT_EQ(config.port, "memif:x");
   ASSERT_EQ(config.addresses.size(), 2u);
@@ -55,6 +58,9 @@ TEST_F(Config, EverySetting) {
   EXPECT_EQ(config.mtu, 1500u);
   EXPECT_EQ(config.progress, Progress::kThread);
   EXPECT_EQ(config.hugepages, Hugepages::kNo);
+  EXPECT_EQ(config.congestion.algorithm, CongestionAlgorithm::kDcqcn);
+  EXPECT_EQ(config.congestion.dcqcn.rpg_ai_rate, 7u);
+  EXPECT_TRUE(config.congestion.has_win);
 }
 
 TEST_F(Config, MistakesAreNamed) {
@@ -67,7 +73,9 @@ TEST_F(Config, MistakesAreNamed) {
                                                           {"UROCE_MTU", "1500x"},
                                                           {"UROCE_MTU", "-1"},
                                                           {"UROCE_PROGRESS", "sometimes"},
-                                                          {"UROCE_HUGEPAGES", "1"}};
+                                                          {"UROCE_HUGEPAGES", "1"},
+                                                          {"UROCE_CC", "cubic"},
+                                                          {"UROCE_CC_PARAM", "rpg_ai_speed"}};
   for (const auto& [name, value] : mistakes) {
     SetUp();
     setenv(name, value, 1);
@@ -76,6 +84,11 @@ TEST_F(Config, MistakesAreNamed) {
               std::string::npos)
         << name << "=" << value << ": " << error;
   }
+}
+
+TEST_F(Config, ACongestionParameterOutOfRange) {
+  setenv("UROCE_CC_PARAM", "rpg_hai_rate=5 rpg_ai_rate=0", 1);
+  EXPECT_EQ(read(), "UROCE_CC_PARAM: rpg_ai_rate is '0': it is a whole number from 1 to 4000000");
 }
 
 TEST(LogLevels, Names) {
