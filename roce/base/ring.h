@@ -26,6 +26,7 @@ class Ring {
   T& at(uint32_t position) { return items_[position & mask_]; }
   const T& at(uint32_t position) const { return items_[position & mask_]; }
   T& front() { return at(head_); }
+  const T& front() const { return at(head_); }
 
   /// The element that the next `push()` will publish; fill it in place. The ring must not be full.
   T& next_slot() { return at(tail_); }

@@ -69,6 +69,8 @@ Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Obs
            config.congestion},
       pds_(kPdsMax),
       ready_(config.max_qps),
+      parked_(config.max_qps),
+      pfc_(config.pfc, config.mac, counters_),
       cnps_(kCnpsMax) {}
 
 Engine::~Engine() = default;
@@ -130,6 +132,7 @@ void Engine::destroy_qp(Qp* qp) {
   update(*qp);
   transmit(now_);  // a peer that waits for a last ACK gets it
   take_out(ready_, qp);
+  take_out(parked_, qp);
   take_out(cnps_, qp);
   timers_.cancel(qp->index());
   const QpInit init = qp->init();
@@ -159,7 +162,7 @@ std::optional<PathSpec> Engine::route(const AddressVector& av, uint32_t flow) {
   path.src_ip = source->ip;
   path.vlan_id = source->vlan_id;
   path.pcp = source->vlan_id != 0 ? av.sl & 7 : 0;
-  path.traffic_class = av.traffic_class;
+  path.traffic_class = av.traffic_class != 0 ? av.traffic_class : config_.traffic_class;
   path.hop_limit = av.hop_limit != 0 ? av.hop_limit : 64;
   path.flow_label = av.flow_label & 0xFFFFF;
   path.udp_src_port = source_port(av.flow_label != 0 ? av.flow_label : flow);

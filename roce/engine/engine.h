@@ -21,6 +21,7 @@
 #include "engine/capture.h"
 #include "engine/neighbours.h"
 #include "engine/port.h"
+#include "engine/priority_flow_control.h"
 #include "engine/qp_table.h"
 #include "engine/timer_queue.h"
 #include "transport/completion_queue.h"
@@ -41,7 +42,9 @@ struct EngineConfig {
   uint32_t window_packets = 128;         // most packets of one QP in flight
   Duration ack_hold = microseconds(20);  // how long an ACK may wait for a request to travel with; 0: never
   bool grant_credits = true;             // tell peers how many receives are posted
-  CongestionConfig congestion;           // how senders react to congestion; none unless an algorithm is set
+  uint8_t traffic_class = 0;    // of QPs and address handles that ask for none: DSCP and ECN, as the IPv4 TOS octet
+  PfcConfig pfc;                // off unless there are lossless priorities
+  CongestionConfig congestion;  // how senders react to congestion; none unless an algorithm is set
 };
 
 struct EngineStatus {
@@ -107,11 +110,13 @@ class Engine {
     qps_.for_each(f);
   }
   Neighbours& neighbours() { return neighbours_; }
+  const PriorityFlowControl& flow_control() const { return pfc_; }
 
  private:
   friend class EngineTest;
   // engine_receive.cc
   uint32_t receive(Instant now);
+  void note_backlog(Instant now);
   void process(std::span<const RxFrame> frames, Instant now);
   void on_packet(const PacketView& packet, Instant now);
   void on_unparsed(ParseResult result, std::span<const uint8_t> frame, Instant now);
@@ -121,6 +126,8 @@ class Engine {
 
   // engine_transmit.cc
   uint32_t transmit_burst(uint32_t size, Instant now);
+  bool blocked(uint8_t priority) const { return (pfc_.paused() >> priority & 1) != 0; }
+  void unpark();
   uint32_t send_cnps(TxFrame* frames, uint32_t count, Instant now);
   uint32_t send_host_frames(TxFrame* frames, uint32_t count, Instant now);
   uint32_t send_qp_frames(TxFrame* frames, uint32_t count, Instant now);
@@ -152,9 +159,13 @@ class Engine {
   std::vector<std::unique_ptr<CompletionQueue>> cqs_;
   std::vector<std::unique_ptr<SharedReceiveQueue>> srqs_;
   std::vector<AddressHandle*> ahs_;
-  Ring<Qp*> ready_;  // QPs that have something to send, each once
-  Ring<Qp*> cnps_;   // QPs whose peers are to be told of congestion, each once
-  Instant now_{0};   // of the latest turn
+  Ring<Qp*> ready_;             // QPs that have something to send, each once
+  Ring<Qp*> parked_;            // of those, the ones whose priority was found paused
+  uint8_t parked_pauses_ = 0;   // the pauses of that moment
+  uint32_t full_receives_ = 0;  // turns in a row that received all they may
+  PriorityFlowControl pfc_;
+  Ring<Qp*> cnps_;  // QPs whose peers are to be told of congestion, each once
+  Instant now_{0};  // of the latest turn
   /// Frames to ourselves: made when the first path to one of our own addresses is.
   struct Loopback;
   std::unique_ptr<Loopback> loopback_;

@@ -35,7 +35,16 @@ bool state_receives(QpState state, bool response) {
 
 }  // namespace
 
+/// What waits at the port is measured before anything is taken: the longer the program was away, the more it is. A port
+/// that cannot tell is behind when we could not empty it for several turns.
+void Engine::note_backlog(Instant now) {
+  uint32_t frames = port_.rx_backlog();
+  if (frames == Port::kBacklogUnknown) frames = full_receives_ * kBurstsPerTurn * kBurst;
+  pfc_.on_backlog(frames, now);
+}
+
 uint32_t Engine::receive(Instant now) {
+  if (pfc_.enabled()) note_backlog(now);
   uint32_t total = 0;
   for (uint32_t i = 0; i < kBurstsPerTurn; i++) {
     RxFrame frames[kBurst];
@@ -48,6 +57,7 @@ uint32_t Engine::receive(Instant now) {
     total += count;
     if (count < kBurst) break;
   }
+  full_receives_ = total == kBurstsPerTurn * kBurst ? full_receives_ + 1 : 0;
   return total;
 }
 
@@ -77,6 +87,7 @@ void Engine::on_unparsed(ParseResult result, std::span<const uint8_t> frame, Ins
     case ParseResult::kOk:
       break;
     case ParseResult::kNotRoce:
+      if (pfc_.on_frame(frame, now)) break;
       if (!neighbours_.on_frame(frame, now)) counters_.rx_drop_not_roce++;
       break;
     case ParseResult::kTruncated:

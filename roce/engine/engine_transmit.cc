@@ -34,7 +34,9 @@ void Engine::run_timers(Instant now) {
   }
 }
 
-Instant Engine::next_timeout() const { return std::min(timers_.next(), neighbours_.next_timeout()); }
+Instant Engine::next_timeout() const {
+  return std::min({timers_.next(), neighbours_.next_timeout(), pfc_.next_event()});
+}
 
 bool Engine::wants_transmit() const {
   return !ready_.empty() || !cnps_.empty() || (loopback_ && !loopback_->lengths.empty());
@@ -76,6 +78,12 @@ uint32_t Engine::send_qp_frames(TxFrame* frames, uint32_t count, Instant now) {
   while (used < count && rounds > 0) {
     Qp& qp = *ready_.front();
     ready_.pop();
+    if (pfc_.paused() != 0 && blocked(qp.priority())) {
+      parked_.push(&qp);  // it stays `ready`: it has its place in a list
+      parked_pauses_ = pfc_.paused();
+      rounds--;
+      continue;
+    }
     qp.ready = false;
     uint32_t quantum = std::min(kQuantum, count - used);
     while (quantum > 0 && transmit_one(qp, frames[used], now)) {
@@ -88,6 +96,11 @@ uint32_t Engine::send_qp_frames(TxFrame* frames, uint32_t count, Instant now) {
     if (ready_.empty()) break;
   }
   return used;
+}
+
+/// Other pauses than when they were parked: those that are still paused are parked again.
+void Engine::unpark() {
+  for (; !parked_.empty(); parked_.pop()) ready_.push(parked_.front());
 }
 
 /// News of congestion goes before everything else.
@@ -110,13 +123,15 @@ uint32_t Engine::send_cnps(TxFrame* frames, uint32_t count, Instant now) {
 
 uint32_t Engine::send_host_frames(TxFrame* frames, uint32_t count, Instant now) {
   uint32_t used = 0;
+  if (pfc_.wants_transmit(now) && pfc_.poll_transmit(frames[0], now)) used++;
   while (used < count && neighbours_.next_timeout() <= now && neighbours_.poll_transmit(frames[used], now)) used++;
   return used;
 }
 
 /// Sends up to `size` frames; returns how many.
 uint32_t Engine::transmit_burst(uint32_t size, Instant now) {
-  const bool host = neighbours_.next_timeout() <= now;
+  const bool host = neighbours_.next_timeout() <= now || pfc_.wants_transmit(now);
+  if (!parked_.empty() && pfc_.paused() != parked_pauses_) unpark();
   if (ready_.empty() && cnps_.empty() && !host) return 0;
   TxFrame frames[kBurst];
   const uint32_t acquired = port_.acquire_tx(frames, size);
@@ -124,8 +139,8 @@ uint32_t Engine::transmit_burst(uint32_t size, Instant now) {
     counters_.tx_port_full++;
     return 0;
   }
-  uint32_t used = cnps_.empty() ? 0 : send_cnps(frames, acquired, now);
-  if (host) used += send_host_frames(frames + used, acquired - used, now);
+  uint32_t used = host ? send_host_frames(frames, acquired, now) : 0;
+  if (!cnps_.empty()) used += send_cnps(frames + used, acquired - used, now);
   used += send_qp_frames(frames + used, acquired - used, now);
   for (uint32_t i = 0; i < used; i++) {
     counters_.tx_packets++;
@@ -166,6 +181,7 @@ uint32_t Engine::turn(Instant now) {
   uint32_t work = receive(now);
   work += drain_loopback(now);
   run_timers(now);
+  if (pfc_.next_event() <= now) pfc_.on_time(now);
   work += transmit(now);
   return work;
 }

@@ -25,6 +25,9 @@ class Port {
   /// Up to `max` (<= kMaxBurst) received frames.
   virtual uint32_t receive(RxFrame* frames, uint32_t max) = 0;
   virtual void release_rx(RxFrame* frames, uint32_t count) = 0;
+  /// How many frames have arrived and were not received yet; kBacklogUnknown from a port that cannot tell.
+  virtual uint32_t rx_backlog() { return kBacklogUnknown; }
+  static constexpr uint32_t kBacklogUnknown = UINT32_MAX;
 
   /// Buffers for up to `max` (<= kMaxBurst) frames that the port is sure to take; fewer, or none, when it is congested.
   virtual uint32_t acquire_tx(TxFrame* frames, uint32_t max) = 0;

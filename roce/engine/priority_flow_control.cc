@@ -42,7 +42,7 @@ void PriorityFlowControl::on_backlog(uint32_t frames, Instant now) {
   pausing_ = pause;
   // Told and taken back before it left: nobody needs to know.
   changed_ = !changed_;
-  repeat_at_ = pause ? now : Instant::never();
+  repeat_at_ = pause || changed_ ? now : Instant::never();
 }
 
 bool PriorityFlowControl::poll_transmit(TxFrame& frame, Instant now) {

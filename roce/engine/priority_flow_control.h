@@ -46,7 +46,7 @@ class PriorityFlowControl {
   void on_backlog(uint32_t frames, Instant now);
   /// A pause frame that is due. False: none.
   bool poll_transmit(TxFrame& frame, Instant now);
-  bool wants_transmit(Instant now) const { return changed_ || now >= repeat_at_; }
+  bool wants_transmit(Instant now) const { return now >= repeat_at_; }
 
   Instant next_event() const;
   /// Pauses end, or are found to last too long.
@@ -71,9 +71,9 @@ class PriorityFlowControl {
   std::array<Instant, kPriorities> paused_since_{};
   std::array<Duration, kPriorities> paused_for_{};
 
-  bool pausing_ = false;  // the neighbour is
-  bool changed_ = false;  // ... and has not been told yet
-  Instant repeat_at_ = Instant::never();
+  bool pausing_ = false;                  // the neighbour is
+  bool changed_ = false;                  // ... and has not been told yet
+  Instant repeat_at_ = Instant::never();  // when it is told, or told again
 };
 
 }  // namespace uroce

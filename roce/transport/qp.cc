@@ -258,6 +258,12 @@ bool Qp::wants_transmit() const {
   return responder_.wants_transmit() || requester_.wants_transmit();
 }
 
+uint8_t Qp::priority() const {
+  if (context_.type != QpType::kUd) return context_.path.priority();
+  const auto& queue = send_queue_.ring();
+  return queue.empty() || queue.front().ah == nullptr ? 0 : queue.front().ah->path.priority();
+}
+
 Instant Qp::next_timeout() const {
   Instant next = Instant::never();
   if (pacer_closed_ && wants_paced()) next = std::min(pacer_.open_at(), congestion_->next_change());

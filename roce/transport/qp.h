@@ -59,6 +59,8 @@ class Qp {
   bool poll_transmit(TxFrame& frame, Instant now);
   bool wants_transmit() const;
   Instant next_timeout() const;
+  /// The traffic class of the frame that poll_transmit would fill.
+  uint8_t priority() const;
   /// An answer that waits for a better moment leaves with the next frames: before a program goes away.
   void release_held_ack() { responder_.release_held(); }
 

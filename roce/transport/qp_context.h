@@ -23,7 +23,7 @@ struct TransportEnv {
   uint32_t window_packets = 128;
   Duration ack_hold = microseconds(20);
   bool grant_credits = true;  // tell the peer in ACKs how many receives are posted
-  CongestionConfig congestion;
+  CongestionConfig congestion = {};
 };
 
 struct QpContext {

@@ -23,6 +23,9 @@ struct PathSpec {
   uint8_t hop_limit = 64;
   uint32_t flow_label = 0;  // IPv6, 20 bits
   uint16_t udp_src_port = 0xC000;
+
+  /// The traffic class that networks put such packets in: VLAN priority where there is a tag, else DSCP / 8.
+  uint8_t priority() const { return vlan_id != 0 ? pcp & 7 : traffic_class >> 5; }
 };
 
 class PathHeader {
