@@ -94,7 +94,7 @@ void Star::add_host(uint8_t number) {
 }
 
 void Star::connect_flow(uint32_t i) {
-  const auto make = [this](Host& host) {
+  const auto make = [](Host& host) {
     QpInit init;
     init.pd = host.engine().allocate_pd();
     init.send_cq = host.engine().create_cq(16, nullptr);
