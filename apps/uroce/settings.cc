@@ -27,8 +27,9 @@ Settings::Settings()
     : settings_{
           {"port",
            "UROCE_PORT",
-           "memif (the default: shared memory between two processes), memif:NAME, net_af_packet0,iface=eth0, another "
-           "DPDK virtual device with its arguments, or a PCI address",
+           "memif (the default: shared memory between two processes), memif:NAME, switch:NAME (a free port of a "
+           "running "
+           "uroce-switch), net_af_packet0,iface=eth0, another DPDK virtual device with its arguments, or a PCI address",
            false,
            {}},
           {"addr", "UROCE_ADDR", "IP/PREFIX[@VLAN], repeatable; default: the interface's own, or the wire's", true, {}},

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include <rte_bus.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
 #include "dpdk/log.h"
+#include "dpdk/packet_pool.h"
 
 namespace uroce {
 namespace {
@@ -18,7 +18,6 @@ constexpr uint16_t kDescriptors = 256;
 // Few buffers, used again while they are still in the cache; more for a driver that keeps long rings full (AF_XDP).
 constexpr unsigned kPoolMbufs = 2047;
 constexpr unsigned kPoolMbufsLongRings = 8191;
-constexpr unsigned kPoolCache = 64;
 
 constexpr Duration kCheckUp = milliseconds(100);
 constexpr Duration kCheckDown = milliseconds(10);
@@ -45,32 +44,20 @@ std::unique_ptr<DpdkPort> DpdkPort::start(const DpdkPortOptions& options, std::s
 }
 
 bool DpdkPort::make_pool(std::string& error) {
+  pool_ = options_.pool;
+  if (pool_ != nullptr) return true;
   rte_eth_dev_info info{};
   rte_eth_dev_info_get(options_.port_id, &info);
-  // Whole frames in one piece; a port that cannot have larger buffers than this (AF_XDP) gets small ones.
-  const uint32_t room = options_.frame_bytes <= 1700 ? 2048 : (options_.frame_bytes + 511) / 512 * 512;
   // A driver that states no limits takes its own number of descriptors, whatever it is asked for.
   const bool own_rings = info.rx_desc_lim.nb_max == UINT16_MAX;
   const bool long_rings = own_rings && info.default_rxportconf.ring_size + info.default_txportconf.ring_size > 1024;
-  const unsigned mbufs = long_rings ? kPoolMbufsLongRings : kPoolMbufs;
-  // Without hugepages DPDK keeps a buffer from crossing a page, which only DMA needs; net_af_xdp even relies on buffers
-  // that lie one behind the other.
-  const bool dma = info.device != nullptr && std::strcmp(rte_bus_name(rte_dev_bus(info.device)), "vdev") != 0;
-  const std::string name = "uroce" + std::to_string(options_.port_id);
-  rte_pktmbuf_pool_private shape{};
-  shape.mbuf_data_room_size = static_cast<uint16_t>(room + RTE_PKTMBUF_HEADROOM);
-  pool_ =
-      rte_mempool_create_empty(name.c_str(), mbufs, static_cast<unsigned>(sizeof(rte_mbuf)) + shape.mbuf_data_room_size,
-                               kPoolCache, sizeof shape, SOCKET_ID_ANY, dma ? 0 : RTE_MEMPOOL_F_NO_IOVA_CONTIG);
-  bool good = pool_ != nullptr && rte_mempool_set_ops_byname(pool_, "ring_mp_mc", nullptr) == 0;
-  if (good) rte_pktmbuf_pool_init(pool_, &shape);
-  good = good && rte_mempool_populate_default(pool_) >= 0;
-  if (good) rte_mempool_obj_iter(pool_, rte_pktmbuf_init, nullptr);
-  if (!good) {
-    error = "not enough memory for packet buffers (" + std::to_string(mbufs * room / 1000000 + 1) +
-            " MB); with --eal give DPDK more (-m), or use --hugepages no";
-  }
-  return good;
+  PacketPoolShape shape;
+  shape.name = "uroce" + std::to_string(options_.port_id);
+  shape.mbufs = long_rings ? kPoolMbufsLongRings : kPoolMbufs;
+  shape.frame_bytes = options_.frame_bytes;
+  shape.dma = port_uses_dma(options_.port_id);
+  pool_ = make_packet_pool(shape, error);
+  return pool_ != nullptr;
 }
 
 bool DpdkPort::configure(std::string& error) {
@@ -82,7 +69,8 @@ bool DpdkPort::configure(std::string& error) {
   if (options_.mtu != 0 && info.max_mtu != 0 && info.max_mtu != UINT16_MAX) {
     conf.rxmode.mtu = std::min<uint32_t>(options_.mtu, info.max_mtu);
   }
-  conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+  // What is sent may come from other ports' pools when the pool is shared.
+  if (options_.pool == nullptr) conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
   if (rc == 0) rc = rte_eth_dev_configure(id, 1, 1, &conf);
   uint16_t rx_descriptors = kDescriptors;
   uint16_t tx_descriptors = kDescriptors;
@@ -108,6 +96,7 @@ bool DpdkPort::begin() {
   started_ = rte_eth_dev_start(options_.port_id) == 0;
   // Neighbour discovery needs multicast; a driver that cannot filter it cannot switch it off either.
   if (started_ && !options_.wire) rte_eth_allmulticast_enable(options_.port_id);
+  if (started_ && options_.promiscuous) rte_eth_promiscuous_enable(options_.port_id);
   return started_;
 }
 
@@ -118,20 +107,27 @@ DpdkPort::~DpdkPort() {
   rte_eth_dev_info info{};
   if (options_.unplug && rte_eth_dev_info_get(options_.port_id, &info) == 0) {
     rte_dev_remove(info.device);
-    rte_mempool_free(pool_);
+    if (options_.pool == nullptr) rte_mempool_free(pool_);
   }  // else the queues keep the pool
 }
 
-uint32_t DpdkPort::receive(RxFrame* frames, uint32_t max) {
+uint32_t DpdkPort::receive_mbufs(rte_mbuf** mbufs, uint32_t max) {
   if (!started_) return 0;
-  rte_mbuf* mbufs[kMaxBurst];
   const uint16_t count = rte_eth_rx_burst(options_.port_id, 0, mbufs, static_cast<uint16_t>(max));
   for (uint16_t i = 0; i < count; i++) {
-    rte_mbuf* mbuf = mbufs[i];
-    // A driver that took the tag off puts it back: the engine reads VLANs from the frame.
-    if ((mbuf->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0 && rte_vlan_insert(&mbuf) == 0) {
-      mbuf->ol_flags &= ~static_cast<uint64_t>(RTE_MBUF_F_RX_VLAN_STRIPPED);
+    // A driver that took the tag off puts it back: VLANs are read from the frame.
+    if ((mbufs[i]->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0 && rte_vlan_insert(&mbufs[i]) == 0) {
+      mbufs[i]->ol_flags &= ~static_cast<uint64_t>(RTE_MBUF_F_RX_VLAN_STRIPPED);
     }
+  }
+  return count;
+}
+
+uint32_t DpdkPort::receive(RxFrame* frames, uint32_t max) {
+  rte_mbuf* mbufs[kMaxBurst];
+  const uint32_t count = receive_mbufs(mbufs, max);
+  for (uint32_t i = 0; i < count; i++) {
+    rte_mbuf* mbuf = mbufs[i];
     frames[i].token = mbuf;
     if (mbuf->nb_segs == 1) {
       frames[i].data = rte_pktmbuf_mtod(mbuf, const uint8_t*);
@@ -189,6 +185,18 @@ void DpdkPort::send(TxFrame* frames, uint32_t count) {
     pending_[pending_count_++] = mbuf;
   }
   if (pending_count_ != 0) flush_pending();
+}
+
+bool DpdkPort::ready_to_send() {
+  if (pending_count_ != 0) flush_pending();
+  return pending_count_ == 0;
+}
+
+void DpdkPort::send_mbufs(rte_mbuf* const* mbufs, uint32_t count) {
+  pending_head_ = 0;
+  pending_count_ = count;
+  std::copy_n(mbufs, count, pending_.begin());
+  if (count != 0) flush_pending();
 }
 
 void DpdkPort::flush_pending() {

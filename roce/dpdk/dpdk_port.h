@@ -22,6 +22,8 @@ struct DpdkPortOptions {
   bool wire = false;                  // net_memif: a peer comes and goes
   bool connects = false;              // net_memif client: has to try again and again
   bool unplug = true;                 // take the device away in the end; not one that the application plugged in
+  bool promiscuous = false;           // frames for others too
+  rte_mempool* pool = nullptr;        // the caller's, which several ports share; nullptr: one of its own
 };
 
 /// What happened at the port, beyond the engine's counters.
@@ -43,6 +45,15 @@ class DpdkPort final : public Port {
   void release_rx(RxFrame* frames, uint32_t count) override;
   uint32_t acquire_tx(TxFrame* frames, uint32_t max) override;
   void send(TxFrame* frames, uint32_t count) override;
+
+  // Whole mbufs, for who passes them on from port to port (`pool` is shared then).
+
+  /// Up to `max` (<= kMaxBurst), which are the caller's then; a VLAN tag is in the frame, the frame may be in pieces.
+  uint32_t receive_mbufs(rte_mbuf** mbufs, uint32_t max);
+  /// Sends what waits. False: the driver takes no more at the moment.
+  bool ready_to_send();
+  /// After ready_to_send: up to kMaxBurst, in order. Those that the driver does not take wait here.
+  void send_mbufs(rte_mbuf* const* mbufs, uint32_t count);
 
   /// Once a turn: sends what a full port did not take before (the engine may have nothing to add), looks after the link
   /// every few milliseconds, and gives up on frames that nobody takes.

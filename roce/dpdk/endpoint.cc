@@ -172,7 +172,7 @@ bool EndpointImpl::probe(std::string& error) {
   if (uroce_load_driver_libraries != nullptr && !uroce_load_driver_libraries(plan_.spec.driver.c_str(), error))
     return false;
   const QuietDpdk quiet;
-  const std::string name = plan_.spec.kind == PortKind::kWire ? "net_memif0" : plan_.spec.device;
+  const std::string& name = plan_.spec.device;
   // A PCI device is probed while EAL starts, but not when it is opened again.
   const auto found = [&] { return rte_eth_dev_get_port_by_name(name.c_str(), &plan_.options.port_id) == 0; };
   if (!found() && (rte_dev_probe(plan_.devargs.c_str()) != 0 || !found())) {

@@ -83,21 +83,25 @@ void PcapngWriter::put_headers(const std::string& interface_name) {
   put_option(kShbUserApplication, kApplication, application_bytes);
   put_option(kOptionEnd, nullptr, 0);
   put_u32(section_bytes);
+  add_interface(interface_name);
+}
 
+uint32_t PcapngWriter::add_interface(const std::string& name) {
   const uint8_t nanoseconds = 9;
   const uint32_t interface_bytes =
-      static_cast<uint32_t>(20 + option_bytes(interface_name.size()) + option_bytes(sizeof nanoseconds) + 4);
+      static_cast<uint32_t>(20 + option_bytes(name.size()) + option_bytes(sizeof nanoseconds) + 4);
   put_u32(kInterface);
   put_u32(interface_bytes);
   put_u32(kLinkEthernet);
   put_u32(0);  // no limit on the length of a frame
-  put_option(kIfName, interface_name.data(), interface_name.size());
+  put_option(kIfName, name.data(), name.size());
   put_option(kIfTimestampResolution, &nanoseconds, sizeof nanoseconds);
   put_option(kOptionEnd, nullptr, 0);
   put_u32(interface_bytes);
+  return interfaces_++;
 }
 
-void PcapngWriter::on_frame(Direction direction, Instant now, std::span<const uint8_t> frame) {
+void PcapngWriter::on_frame_at(uint32_t interface, Direction direction, Instant now, std::span<const uint8_t> frame) {
   const size_t block_bytes = 32 + padded(frame.size()) + option_bytes(4) + 4;
   if (block_bytes > kBufferBytes) return;
   if (active_.size() + block_bytes > kBufferBytes) {
@@ -107,8 +111,8 @@ void PcapngWriter::on_frame(Direction direction, Instant now, std::span<const ui
   const auto time = static_cast<uint64_t>(now.ns + wall_offset_ns_);
   const auto bytes = static_cast<uint32_t>(frame.size());
   const auto block = static_cast<uint32_t>(block_bytes);
-  const uint32_t head[] = {kEnhancedPacket, block, 0, static_cast<uint32_t>(time >> 32), static_cast<uint32_t>(time),
-                           bytes,           bytes};
+  const uint32_t head[] = {
+      kEnhancedPacket, block, interface, static_cast<uint32_t>(time >> 32), static_cast<uint32_t>(time), bytes, bytes};
   put(head, sizeof head);
   put(frame.data(), frame.size());
   const uint32_t flags = direction == Direction::kReceived ? kInbound : kOutbound;

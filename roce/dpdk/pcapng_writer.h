@@ -23,7 +23,13 @@ class PcapngWriter final : public Capture {
   ~PcapngWriter() override;
 
   /// By the engine's owner.
-  void on_frame(Direction direction, Instant now, std::span<const uint8_t> frame) override;
+  void on_frame(Direction direction, Instant now, std::span<const uint8_t> frame) override {
+    on_frame_at(0, direction, now, frame);
+  }
+
+  /// One more interface in the file; its number, for `on_frame_at`. The one given to `create` is 0.
+  uint32_t add_interface(const std::string& name);
+  void on_frame_at(uint32_t interface, Direction direction, Instant now, std::span<const uint8_t> frame);
 
   /// By the engine's owner: sets aside what was captured.
   void begin_flush();
@@ -46,6 +52,7 @@ class PcapngWriter final : public Capture {
   std::string path_;
   int64_t wall_offset_ns_;
   bool failed_ = false;
+  uint32_t interfaces_ = 0;
   std::vector<uint8_t> active_;
   std::mutex writing_mutex_;  // file order: taken by whoever writes
   std::vector<uint8_t> writing_;

@@ -5,12 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace uroce {
 namespace {
@@ -30,13 +34,71 @@ std::string read_holder(int fd) {
   char text[32] = {};
   const ssize_t n = pread(fd, text, sizeof text - 1, 0);
   std::string pid(text, n > 0 ? static_cast<size_t>(n) : 0);
-  while (!pid.empty() && std::isspace(static_cast<unsigned char>(pid.back())) != 0) pid.pop_back();
+  pid.resize(std::min(pid.find_first_of(" \n"), pid.size()));
   return pid.empty() ? "another process" : "process " + pid;
 }
 
 bool write_holder(int fd) {
   const std::string pid = std::to_string(getpid()) + "\n";
   return ftruncate(fd, 0) == 0 && pwrite(fd, pid.data(), pid.size(), 0) == static_cast<ssize_t>(pid.size());
+}
+
+/// A place of those that are called `stem`, with its number and its address. Nothing and no error: all are taken.
+std::optional<HeldPlace> take_first_free(const std::string& stem, unsigned count, std::vector<std::string>& holders,
+                                         std::string& error) {
+  for (unsigned number = 0; number < count; number++) {
+    const std::string path = stem + ".place" + std::to_string(number);
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+      error = "cannot open " + path + ": " + std::strerror(errno);
+      return std::nullopt;
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      holders.push_back(read_holder(fd));
+      close(fd);
+      continue;
+    }
+    if (!write_holder(fd)) {
+      error = "cannot write " + path + ": " + std::strerror(errno);
+      close(fd);
+      return std::nullopt;
+    }
+    HeldPlace held;
+    held.fd = fd;
+    held.place.number = number;
+    // 198.18.0.0/15 is for benchmarks between hosts.
+    held.place.address = {IpAddress::v4(0xc6120001u + number), 24, 0};
+    return held;
+  }
+  return std::nullopt;
+}
+
+std::string sign_path(const std::string& dir, const std::string& name) { return dir + "/switch-" + name; }
+
+std::string port_socket_path(const std::string& stem, unsigned number) {
+  return stem + ".port" + std::to_string(number) + ".sock";
+}
+
+struct flock whole_file(short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+/// How many ports of shared memory the switch has that hung this sign; nothing when it does not run (any more).
+std::optional<unsigned> ports_on_sign(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return std::nullopt;
+  struct flock lock = whole_file(F_RDLCK);
+  const bool runs = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  char text[64] = {};
+  const ssize_t n = pread(fd, text, sizeof text - 1, 0);
+  close(fd);
+  int pid = 0;
+  unsigned ports = 0;
+  if (!runs || n <= 0 || std::sscanf(text, "%d %u", &pid, &ports) != 2) return std::nullopt;
+  return std::min(ports, SwitchSign::kMaxPorts);
 }
 
 }  // namespace
@@ -93,40 +155,91 @@ std::optional<Place> take_place(const std::string& wire, std::string& error, con
   if (dir.empty()) return std::nullopt;
 
   const std::string stem = dir + "/wire" + (wire.empty() ? "" : "-" + wire);
-  std::string holders[2];
-  for (unsigned number = 0; number < 2; number++) {
-    const std::string path = stem + ".place" + std::to_string(number);
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
-      error = "cannot open " + path + ": " + std::strerror(errno);
-      return std::nullopt;
-    }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-      holders[number] = read_holder(fd);
-      close(fd);
-      continue;
-    }
-    if (!write_holder(fd)) {
-      error = "cannot write " + path + ": " + std::strerror(errno);
-      close(fd);
-      return std::nullopt;
-    }
-    Place place;
-    place.wire = wire;
-    place.number = number;
-    place.socket_path = stem + ".sock";
-    // The socket of an earlier holder stays behind when it ends without closing its port; nobody listens on it.
-    if (number == 0) unlink(place.socket_path.c_str());
-    place.mac = stable_mac("wire " + wire, static_cast<uint8_t>(number + 1));
-    place.address = {IpAddress::v4(0xc6120001u + number), 24, 0};  // 198.18.0.0/15 is for benchmarks between hosts
-    held[wire] = {place, fd};
-    return place;
+  std::vector<std::string> holders;
+  auto taken = take_first_free(stem, 2, holders, error);
+  if (!taken && error.empty()) {
+    error = "both places of the shared memory wire" + (wire.empty() ? std::string() : " '" + wire + "'") +
+            " are taken, by " + holders[0] + " and " + holders[1] +
+            "; end one of them, or use another wire for your two programs with " + another;
   }
-  error = "both places of the shared memory wire" + (wire.empty() ? std::string() : " '" + wire + "'") +
-          " are taken, by " + holders[0] + " and " + holders[1] +
-          "; end one of them, or use another wire for your two programs with " + another;
-  return std::nullopt;
+  if (!taken) return std::nullopt;
+  Place& place = taken->place;
+  place.wire = wire;
+  place.socket_path = stem + ".sock";
+  // The socket of an earlier holder stays behind when it ends without closing its port; nobody listens on it.
+  if (place.number == 0) unlink(place.socket_path.c_str());
+  place.mac = stable_mac("wire " + wire, static_cast<uint8_t>(place.number + 1));
+  held[wire] = *taken;
+  return place;
 }
+
+std::optional<Place> take_switch_place(const std::string& name, std::string& error) {
+  const std::lock_guard guard(g_mutex);
+  auto& held = held_places();
+  const std::string key = "switch:" + name;  // no wire can be called that
+  if (const auto it = held.find(key); it != held.end()) return it->second.place;
+  const std::string dir = runtime_dir(error);
+  if (dir.empty()) return std::nullopt;
+  const std::string stem = sign_path(dir, name);
+  const auto ports = ports_on_sign(stem);
+  if (!ports) {
+    error = "no switch '" + name + "' is running: start it first, uroce-switch --name " + name;
+    return std::nullopt;
+  }
+  if (*ports == 0) {
+    error = "the switch '" + name + "' has no ports of shared memory: start it with --ports";
+    return std::nullopt;
+  }
+  std::vector<std::string> holders;
+  auto taken = take_first_free(stem, *ports, holders, error);
+  if (!taken && error.empty()) {
+    error = "all " + std::to_string(*ports) + " ports of the switch '" + name + "' are taken, by";
+    for (const std::string& holder : holders) error += (&holder == &holders[0] ? " " : ", ") + holder;
+    error += "; end one of them, or start the switch with more --ports";
+  }
+  if (!taken) return std::nullopt;
+  Place& place = taken->place;
+  place.wire = name;
+  place.socket_path = port_socket_path(stem, place.number);
+  place.mac = stable_mac(key, static_cast<uint8_t>(place.number + 1));
+  held[key] = *taken;
+  return place;
+}
+
+bool SwitchSign::hang(const std::string& name, unsigned ports, const std::string& note, std::string& error) {
+  const std::string dir = runtime_dir(error);
+  if (dir.empty()) return false;
+  path_ = sign_path(dir, name);
+  fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  struct flock lock = whole_file(F_WRLCK);
+  if (fd_ < 0) {
+    error = "cannot open " + path_ + ": " + std::strerror(errno);
+    return false;
+  }
+  if (fcntl(fd_, F_OFD_SETLK, &lock) != 0) {
+    error = "a switch '" + name + "' is running already (" + read_holder(fd_) + "): end it, or choose another --name";
+    close(std::exchange(fd_, -1));
+    return false;
+  }
+  const std::string text = std::to_string(getpid()) + "\n" + std::to_string(ports) + "\n" + note + "\n";
+  if (ftruncate(fd_, 0) != 0 || pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    error = "cannot write " + path_ + ": " + std::strerror(errno);
+    close(std::exchange(fd_, -1));
+    return false;
+  }
+  // A switch that was killed leaves its sockets behind; nobody listens on them.
+  for (unsigned i = 0; i < ports; i++) unlink(socket_path(i).c_str());
+  return true;
+}
+
+SwitchSign::~SwitchSign() {
+  if (fd_ < 0) return;
+  // Emptied, not removed: who has opened it meanwhile must not hang a sign that nobody sees.
+  [[maybe_unused]] const int rc = ftruncate(fd_, 0);
+  close(fd_);
+}
+
+std::string SwitchSign::socket_path(unsigned number) const { return port_socket_path(path_, number); }
 
 void leave_places() {
   // No lock: also called in the child of a fork, where its holder may not exist.

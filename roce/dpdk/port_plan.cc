@@ -14,8 +14,8 @@
 namespace uroce {
 namespace {
 
-constexpr uint32_t kWireSlotBytes = 4352;  // one frame in one slot
 constexpr uint32_t kWireRingLog2 = 8;
+static_assert(kWireSlots == 1 << kWireRingLog2);
 constexpr uint32_t kTapMtu = 1500;  // DPDK 22.11 states a longest frame of 1522 bytes for it
 constexpr uint32_t kXdpMtu = 3400;  // AF_XDP shares buffers with the kernel: frame and headers in one page
 
@@ -31,18 +31,19 @@ std::string place_in_the_world() {
 }
 
 bool plan_wire(const EndpointConfig& config, PortPlan& plan, std::string& error) {
-  const auto place = take_place(plan.spec.wire, error);
+  const bool at_switch = plan.spec.kind == PortKind::kSwitch;
+  const auto place = at_switch ? take_switch_place(plan.spec.wire, error) : take_place(plan.spec.wire, error);
   if (!place) return false;
   plan.identity.mac = place->mac;
   plan.identity.addresses = config.addresses;
   if (config.addresses.empty()) plan.identity.addresses = {place->address};
   plan.options.wire = true;
-  plan.options.connects = place->number == 1;
-  plan.name = "memif";
+  plan.options.connects = at_switch || place->number == 1;
+  plan.name = at_switch ? "switch" : "memif";
   if (!place->wire.empty()) plan.name += ":" + place->wire;
-  plan.devargs = "net_memif0,id=0,role=" + std::string(place->number == 0 ? "server" : "client") +
-                 ",socket=" + place->socket_path + ",socket-abstract=no,bsize=" + std::to_string(kWireSlotBytes) +
-                 ",rsize=" + std::to_string(kWireRingLog2) + ",mac=" + to_string(place->mac);
+  if (at_switch) plan.name += ", port " + std::to_string(place->number);
+  plan.spec.device = "net_memif0";
+  plan.devargs = memif_devargs(plan.spec.device, plan.options.connects, place->socket_path, place->mac);
   use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
   return true;
 }
@@ -217,12 +218,19 @@ void use_mtu(PortPlan& plan, uint32_t mtu) {
   plan.options.frame_bytes = plan.max_frame_bytes;
 }
 
+std::string memif_devargs(const std::string& device, bool connects, const std::string& socket, const MacAddress& mac) {
+  return device + ",id=0,role=" + (connects ? "client" : "server") + ",socket=" + socket +
+         ",socket-abstract=no,bsize=" + std::to_string(kWireSlotBytes) + ",rsize=" + std::to_string(kWireRingLog2) +
+         ",mac=" + to_string(mac);
+}
+
 bool plan_port(const EndpointConfig& config, PortPlan& plan, std::string& error) {
   auto spec = parse_port_spec(config.port, error);
   if (!spec) return false;
   plan.spec = *spec;
   switch (plan.spec.kind) {
     case PortKind::kWire:
+    case PortKind::kSwitch:
       return plan_wire(config, plan, error);
     case PortKind::kVirtual:
       return plan_virtual(config, plan, error);

@@ -34,6 +34,14 @@ inline constexpr uint32_t kLinkHeaderBytes = 18;
 /// The IP MTU that carries RoCE MTU 4096 with every header, and a little more.
 inline constexpr uint32_t kFullMtu = 4224 - kLinkHeaderBytes;
 
+/// Slots of shared memory in each direction between two processes: what may be under way where no queue sees it.
+inline constexpr uint32_t kWireSlots = 256;
+/// One frame fits into one slot.
+inline constexpr uint32_t kWireSlotBytes = 4352;
+
+/// What net_memif is told, at either end.
+std::string memif_devargs(const std::string& device, bool connects, const std::string& socket, const MacAddress& mac);
+
 /// Sets the frame sizes that follow from an IP MTU.
 void use_mtu(PortPlan& plan, uint32_t mtu);
 

@@ -60,6 +60,16 @@ std::optional<PortSpec> parse_wire(const std::string& text, std::string& error) 
   return spec;
 }
 
+std::optional<PortSpec> parse_switch(const std::string& text, std::string& error) {
+  PortSpec spec;
+  spec.kind = PortKind::kSwitch;
+  spec.driver = "net_memif";
+  spec.wire = text == "switch" ? kDefaultSwitchName : text.substr(std::string_view("switch:").size());
+  if (!spec.wire.empty() && valid_wire_name(spec.wire)) return spec;
+  error = "port '" + text + "': the name of a switch is 1 to 32 letters, digits, '-', '_' or '.'";
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> PortSpec::arg(std::string_view key) const {
@@ -92,6 +102,7 @@ const VirtualDriver* find_virtual_driver(std::string_view device) {
 
 std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& error) {
   if (text.empty() || text == "memif" || text.rfind("memif:", 0) == 0) return parse_wire(text, error);
+  if (text == "switch" || text.rfind("switch:", 0) == 0) return parse_switch(text, error);
   PortSpec spec;
   const size_t comma = text.find(',');
   spec.device = text.substr(0, comma);
@@ -104,9 +115,10 @@ std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& er
   spec.kind = PortKind::kVirtual;
   const VirtualDriver* driver = find_virtual_driver(spec.device);
   if (driver == nullptr) {
-    error = "port '" + text +
-            "': no such driver; a port is memif, memif:NAME, a PCI address such as 0000:03:00.0, or one of " +
-            known_drivers() + " with its arguments, for example " + find_virtual_driver("net_af_packet")->example;
+    error =
+        "port '" + text +
+        "': no such driver; a port is memif, memif:NAME, switch:NAME, a PCI address such as 0000:03:00.0, or one of " +
+        known_drivers() + " with its arguments, for example " + find_virtual_driver("net_af_packet")->example;
     return std::nullopt;
   }
   spec.driver = driver->name;

@@ -13,6 +13,7 @@ namespace uroce {
 
 enum class PortKind : uint8_t {
   kWire,     // "", "memif", "memif:NAME": shared memory, by place
+  kSwitch,   // "switch", "switch:NAME": a port of uroce-switch
   kVirtual,  // "net_af_packet0,iface=eth0": a DPDK vdev and its arguments
   kPci,      // "0000:03:00.0" or "03:00.0", arguments after a comma
 };
@@ -22,7 +23,7 @@ struct PortSpec {
   std::string device;  // "net_af_packet0", "0000:03:00.0"
   std::string args;    // after the device's comma
   std::string driver;  // "net_af_packet"; "" for PCI
-  std::string wire;    // name of a shared memory wire
+  std::string wire;    // name of a shared memory wire, or of a switch
   std::string netdev;  // kernel interface below the port, or ""
 
   /// The value of `key=` in `args`.
@@ -39,6 +40,9 @@ struct VirtualDriver {
 };
 std::span<const VirtualDriver> virtual_drivers();
 const VirtualDriver* find_virtual_driver(std::string_view device);
+
+/// What a switch is called that nobody gave a name.
+inline constexpr const char* kDefaultSwitchName = "lab";
 
 /// Nothing and one clear line in `error` when the text is not a port.
 std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& error);

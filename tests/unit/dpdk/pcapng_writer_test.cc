@@ -91,6 +91,23 @@ TEST_F(PcapngTest, FramesOfEveryLengthModuloFour) {
   }
 }
 
+TEST_F(PcapngTest, SeveralInterfacesInOneFile) {
+  const std::vector<uint8_t> frame(60);
+  {
+    const auto writer = PcapngWriter::create(path(), "first", 0, error_);
+    ASSERT_TRUE(writer) << error_;
+    EXPECT_EQ(writer->add_interface("second"), 1u);
+    EXPECT_EQ(writer->add_interface("third"), 2u);
+    writer->on_frame_at(2, Direction::kSent, Instant{1}, frame);
+    writer->on_frame(Direction::kSent, Instant{2}, frame);
+  }
+  const auto blocks = read_blocks(path());
+  ASSERT_EQ(blocks.size(), 6u);
+  for (const size_t i : {1, 2, 3}) EXPECT_EQ(blocks[i].type, 1u);
+  EXPECT_EQ(blocks[4].word(0), 2u);
+  EXPECT_EQ(blocks[5].word(0), 0u);
+}
+
 TEST_F(PcapngTest, AFullBufferGoesToTheFileInOrder) {
   const std::vector<uint8_t> frame(9000, 0x5a);
   constexpr uint32_t kFrames = 1500;  // more than three buffers

@@ -13,14 +13,17 @@ namespace {
 /// Another process that takes a place and keeps it until it is killed.
 class Neighbour {
  public:
-  explicit Neighbour(const std::string& wire) {
+  using Take = std::optional<Place> (*)(const std::string&, std::string&);
+  static std::optional<Place> take_wire(const std::string& name, std::string& error) { return take_place(name, error); }
+
+  explicit Neighbour(const std::string& wire, Take take = take_wire) {
     int fds[2];
     EXPECT_EQ(pipe(fds), 0);
     pid_ = fork();
     if (pid_ == 0) {
       leave_places();  // what this process has inherited
       std::string error;
-      const auto place = take_place(wire, error);
+      const auto place = take(wire, error);
       const char number = place ? static_cast<char>('0' + place->number) : 'x';
       if (write(fds[1], &number, 1) != 1) _exit(1);
       pause();
@@ -94,6 +97,48 @@ TEST_F(PlaceTest, AChildThatLeavesDoesNotGiveUpItsParentsPlace) {
   ASSERT_TRUE(take_place("", error_));
   const Neighbour child("");  // leaves what it inherited, then takes its own
   EXPECT_EQ(child.number(), '1');
+}
+
+TEST_F(PlaceTest, ASwitchThatDoesNotRunIsAClearError) {
+  EXPECT_FALSE(take_switch_place("lab", error_));
+  EXPECT_NE(error_.find("no switch 'lab' is running"), std::string::npos) << error_;
+  {
+    SwitchSign ended;
+    ASSERT_TRUE(ended.hang("lab", 4, "note", error_));
+  }
+  EXPECT_FALSE(take_switch_place("lab", error_)) << "it has ended";
+  SwitchSign kernel_only;
+  ASSERT_TRUE(kernel_only.hang("lab", 0, "note", error_));
+  EXPECT_FALSE(take_switch_place("lab", error_));
+  EXPECT_NE(error_.find("--ports"), std::string::npos) << error_;
+}
+
+TEST_F(PlaceTest, ASwitchHasAPlaceForEachPort) {
+  SwitchSign sign;
+  ASSERT_TRUE(sign.hang("lab", 2, "note", error_)) << error_;
+  const auto place = take_switch_place("lab", error_);
+  ASSERT_TRUE(place) << error_;
+  EXPECT_EQ(place->number, 0u);
+  EXPECT_EQ(place->socket_path, sign.socket_path(0));
+  EXPECT_EQ(to_string(place->address), "198.18.0.1/24");
+  const auto wire = take_place("lab", error_);
+  ASSERT_TRUE(wire) << "a wire of the same name is something else: " << error_;
+  EXPECT_FALSE(wire->mac == place->mac);
+
+  const Neighbour second("lab", take_switch_place);
+  EXPECT_EQ(second.number(), '1');
+  const Neighbour third("lab", take_switch_place);
+  EXPECT_EQ(third.number(), 'x');
+}
+
+TEST_F(PlaceTest, TheSecondSwitchOfANameIsRefused) {
+  SwitchSign first;
+  ASSERT_TRUE(first.hang("lab", 2, "note", error_));
+  SwitchSign second;
+  EXPECT_FALSE(second.hang("lab", 2, "note", error_));
+  EXPECT_NE(error_.find("running already (process " + std::to_string(getpid())), std::string::npos) << error_;
+  SwitchSign other;
+  EXPECT_TRUE(other.hang("lab2", 2, "note", error_));
 }
 
 TEST_F(PlaceTest, MacAddressesAreStableLocalAndDifferent) {

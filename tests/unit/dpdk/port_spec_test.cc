@@ -35,6 +35,16 @@ TEST(PortSpec, WiresHaveNames) {
   EXPECT_NE(refused("memif:" + std::string(33, 'x')), "");
 }
 
+TEST(PortSpec, SwitchesHaveNames) {
+  EXPECT_EQ(parsed("switch:blue").kind, PortKind::kSwitch);
+  EXPECT_EQ(parsed("switch:blue").wire, "blue");
+  EXPECT_EQ(parsed("switch").wire, kDefaultSwitchName);
+  EXPECT_NE(refused("switch:").find("name of a switch"), std::string::npos);
+  refused("switch:../x");
+  refused("switch:" + std::string(33, 'x'));
+  refused("switchblue");
+}
+
 TEST(PortSpec, VirtualDevicesKeepTheirArguments) {
   const PortSpec spec = parsed("net_af_packet1,iface=eth0,qdisc_bypass=0");
   EXPECT_EQ(spec.kind, PortKind::kVirtual);

@@ -1,0 +1,131 @@
+#include "ports.h"
+
+#include <algorithm>
+#include <set>
+
+#include <rte_dev.h>
+#include <rte_ethdev.h>
+
+#include "dpdk/log.h"
+#include "dpdk/packet_pool.h"
+
+namespace uroce::netswitch {
+namespace {
+
+// Buffers that a port may hold beside the queues: a burst received, one to be sent, and the rings of a real device.
+constexpr unsigned kMbufsPerPort = 128;
+constexpr unsigned kMbufsPerDmaPort = 1024;
+
+PlannedPort plan_memif(const SwitchSign& sign, const std::string& name, unsigned number) {
+  PlannedPort port;
+  PortPlan& plan = port.plan;
+  plan.spec.kind = PortKind::kSwitch;
+  plan.spec.driver = "net_memif";
+  plan.spec.device = "net_memif_" + std::to_string(number);  // away from those of --port
+  plan.identity.mac = stable_mac("switch port " + name, static_cast<uint8_t>(number + 1));
+  plan.name = "memif " + std::to_string(number);
+  plan.options.wire = true;
+  plan.devargs = memif_devargs(plan.spec.device, false, sign.socket_path(number), plan.identity.mac);
+  use_mtu(plan, kFullMtu);
+  return port;
+}
+
+std::string device_name(const PlannedPort& port) {
+  // PCI addresses are names as they are.
+  return port.plan.devargs.substr(0, port.plan.devargs.find(','));
+}
+
+bool probe(PlannedPort& port, std::string& error) {
+  const QuietDpdk quiet;
+  PortPlan& plan = port.plan;
+  const std::string name = device_name(port);
+  const auto found = [&] { return rte_eth_dev_get_port_by_name(name.c_str(), &plan.options.port_id) == 0; };
+  if (found() || (rte_dev_probe(plan.devargs.c_str()) == 0 && found())) return true;
+  error = "DPDK cannot open port " + plan.name;
+  if (const std::string why = quiet.first_error(); !why.empty()) error += " (" + why + ")";
+  if (const VirtualDriver* driver = find_virtual_driver(plan.spec.device); driver != nullptr) {
+    error += std::string("; are its arguments right? For example ") + driver->example;
+  }
+  return false;
+}
+
+bool add_eal_ports(std::vector<PlannedPort>& ports, std::string& error) {
+  for (uint16_t id = 0; id < RTE_MAX_ETHPORTS; id++) {
+    if (rte_eth_dev_is_valid_port(id) == 0) continue;
+    PlannedPort port;
+    port.probed = true;
+    EndpointConfig config;
+    config.port = std::to_string(id);
+    if (!plan_existing_port(config, port.plan, error)) return false;
+    ports.push_back(port);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, std::string& error) {
+  std::set<std::string> devices;
+  for (const std::string& spec : options.specs) {
+    PlannedPort port;
+    EndpointConfig config;
+    config.port = spec;
+    if (!plan_port(config, port.plan, error)) return false;
+    PortPlan& plan = port.plan;
+    if (plan.spec.kind == PortKind::kWire) {
+      // Every wire's device is called the same, as an endpoint has one only.
+      const std::string device = "net_memif_w" + std::to_string(ports.size());
+      plan.devargs.replace(0, plan.spec.device.size(), device);
+      plan.spec.device = device;
+    }
+    if (!devices.insert(plan.spec.device).second) {
+      error = "port '" + spec + "': two ports are called " + plan.spec.device + ", number them";
+      return false;
+    }
+    ports.push_back(port);
+  }
+  return true;
+}
+
+bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<PlannedPort>& ports, std::string& error) {
+  std::vector<PlannedPort> all;
+  std::vector<PlannedPort> eal_ports;
+  if (!add_eal_ports(eal_ports, error)) return false;
+  for (unsigned i = 0; i < options.ports.value_or(0); i++) all.push_back(plan_memif(sign, options.name, i));
+  all.insert(all.end(), ports.begin(), ports.end());
+  for (PlannedPort& port : all) {
+    if (!probe(port, error)) return false;
+  }
+  // What EAL probed for a --port of ours (a PCI device) is not there twice.
+  for (const PlannedPort& port : eal_ports) {
+    const bool named = std::any_of(all.begin(), all.end(), [&](const PlannedPort& other) {
+      return other.plan.options.port_id == port.plan.options.port_id;
+    });
+    if (!named) all.push_back(port);
+  }
+  ports = all;
+  return true;
+}
+
+uint64_t pool_bytes(const Options& options, size_t ports) {
+  return (2 * uint64_t{options.frames} + ports * kMbufsPerPort) * (kWireSlotBytes + 512);
+}
+
+rte_mempool* make_shared_pool(const Options& options, const std::vector<PlannedPort>& ports, std::string& error) {
+  PacketPoolShape shape;
+  shape.name = "uroce-switch";
+  shape.mbufs = 2 * options.frames;
+  shape.frame_bytes = kWireSlotBytes;
+  for (const PlannedPort& port : ports) {
+    const bool dma = port_uses_dma(port.plan.options.port_id);
+    shape.dma = shape.dma || dma;
+    shape.mbufs += dma ? kMbufsPerDmaPort : kMbufsPerPort;
+    shape.frame_bytes = std::max(shape.frame_bytes, port.plan.options.frame_bytes);
+  }
+  rte_mempool* pool = make_packet_pool(shape, error);
+  if (pool == nullptr)
+    error = "not enough memory for " + std::to_string(shape.mbufs) + " frames: give EAL more (-m), or say --frames";
+  return pool;
+}
+
+}  // namespace uroce::netswitch

@@ -1,0 +1,83 @@
+// What the switch has seen, for people (a table) and for tools (names and numbers).
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "live_switch.h"
+
+namespace uroce::netswitch {
+
+template <typename F>
+void for_each_fault(const fabric::Impairments& faults, const std::string& prefix, F&& f) {
+  if (!faults.active()) return;
+  const fabric::ImpairmentCounters& c = faults.counters();
+  f(prefix + "frames", c.frames);
+  f(prefix + "lost", c.lost);
+  f(prefix + "lost_in_burst", c.lost_in_burst);
+  f(prefix + "lost_while_down", c.lost_while_down);
+  f(prefix + "corrupted", c.corrupted);
+  f(prefix + "duplicated", c.duplicated);
+  f(prefix + "reordered", c.reordered);
+  f(prefix + "dropped_by_rule", c.dropped_by_rule);
+  f(prefix + "delayed_by_rule", c.delayed_by_rule);
+  f(prefix + "duplicated_by_rule", c.duplicated_by_rule);
+  f(prefix + "corrupted_by_rule", c.corrupted_by_rule);
+  f(prefix + "marked_by_rule", c.marked_by_rule);
+  f(prefix + "pauses_injected", c.pauses_injected);
+  f(prefix + "no_frame_memory", c.no_frame_memory);
+  for (size_t i = 0; i < faults.config().rules.size(); i++) {
+    const std::string rule = prefix + "rule" + std::to_string(i) + "_";
+    f(rule + "fits", faults.rule_fits(i));
+    f(rule + "hits", faults.rule_hits(i));
+  }
+}
+
+/// Every counter of a port by its name, in a fixed order. Names of losses begin with "drop_", those of faults with
+/// "in_" or "out_".
+template <typename F>
+void for_each_counter(const Cable& cable, const fabric::Switch& fabric, F&& f) {
+  const fabric::PortCounters& c = fabric.counters(cable.config().id);
+  f("rx_frames", c.rx_frames);
+  f("rx_bytes", c.rx_bytes);
+  f("tx_frames", c.tx_frames);
+  f("tx_bytes", c.tx_bytes);
+  f("flooded", c.flooded);
+  f("flood_copies", c.flood_copies);
+  f("ecn_marked", c.ecn_marked);
+  f("ecn_not_capable", c.ecn_not_capable);
+  f("pause_frames_sent", c.pause_frames_sent);
+  f("pause_frames_received", c.pause_frames_received);
+  f("pause_frames_unsent", c.pause_frames_unsent);
+  for (unsigned p = 0; p < kPriorities; p++) {
+    const std::string prefix = "prio" + std::to_string(p) + "_";
+    f(prefix + "tx_frames", c.tx_priority_frames[p]);
+    f(prefix + "tx_bytes", c.tx_priority_bytes[p]);
+    f(prefix + "xoff_sent", c.xoff_sent[p]);
+    f(prefix + "xon_sent", c.xon_sent[p]);
+    f(prefix + "pauses_received", c.pauses_received[p]);
+    f(prefix + "resumes_received", c.resumes_received[p]);
+    f(prefix + "paused_ns", c.paused_ns[p]);
+    f(prefix + "max_queue_bytes", c.max_queue_bytes[p]);
+    f(prefix + "queue_bytes", fabric.queue_bytes(cable.config().id, p));
+  }
+  for (unsigned i = 0; i < fabric::kDropCount; i++) {
+    f(std::string("drop_") + fabric::drop_name(static_cast<fabric::Drop>(i)), c.drops[i]);
+  }
+  const PortCounters& port = cable.port().counters();
+  f("drop_rx-in-pieces", cable.counters().rx_too_long);
+  f("drop_tx-too-long", cable.counters().tx_too_long);
+  f("drop_in-delay-full", cable.counters().in_delay_full);
+  f("drop_out-delay-full", cable.counters().out_delay_full);
+  f("drop_no-link", port.tx_dropped_no_link);
+  f("drop_stuck", port.tx_dropped_stuck);
+  f("link_ups", port.link_ups);
+  for_each_fault(cable.in_faults(), "in_", f);
+  for_each_fault(cable.out_faults(), "out_", f);
+}
+
+/// A line for each port, and one for each loss and fault that has happened.
+void print_table(FILE* out, const LiveSwitch& live);
+
+}  // namespace uroce::netswitch

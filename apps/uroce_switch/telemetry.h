@@ -1,0 +1,11 @@
+// The switch on DPDK's telemetry socket: /uroce_switch/info, /uroce_switch/ports, /uroce_switch/port,N.
+#pragma once
+
+#include "live_switch.h"
+
+namespace uroce::netswitch {
+
+/// Visible until it is called again with nullptr.
+void publish(LiveSwitch* live, LoopLock& lock);
+
+}  // namespace uroce::netswitch

@@ -1,0 +1,24 @@
+// Packet buffers that hold a whole frame in one piece.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+struct rte_mempool;
+
+namespace uroce {
+
+struct PacketPoolShape {
+  std::string name;  // one of its own for every pool of a process
+  unsigned mbufs = 0;
+  uint32_t frame_bytes = 0;  // the longest frame
+  bool dma = false;          // a device that is not virtual reads and writes them
+};
+
+/// nullptr and one line in `error` when there is not enough memory.
+rte_mempool* make_packet_pool(const PacketPoolShape& shape, std::string& error);
+
+/// True when the port's device is a real one.
+bool port_uses_dma(uint16_t port_id);
+
+}  // namespace uroce

@@ -1,0 +1,216 @@
+"""A running uroce-switch and what is plugged into it: programs by shared memory, network namespaces by veth pairs.
+
+    with Lab(tools, "--ports", "4", "--impair", "loss 1%") as lab:
+        pair = lab.start_pair("ib_write_bw", "-n", "1000")
+        lab.finish(pair)
+        lab.port(1)["out_lost"]            # counters by name, from telemetry
+
+Everything lives in a runtime directory of its own and goes away with it.
+"""
+
+import ctypes
+import dataclasses
+import fcntl
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "programs"))
+
+from children import Child, Children, free_tcp_port, wait_for_listener  # noqa: E402
+from outputs import trouble  # noqa: E402
+from session import Failure  # noqa: E402
+from wires import Skip  # noqa: E402
+
+START_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Tools:
+    uroce: str
+    switch: str
+
+
+@dataclasses.dataclass
+class Pair:
+    program: str
+    server: Child
+    client: Child
+
+
+class Lab:
+    """One switch. Leaving ends everything; after a Failure what the children printed is shown."""
+
+    def __init__(self, tools, *options, eal=(), name="lab"):
+        self.tools = tools
+        self.name = name
+        self.options = options
+        self.eal = eal
+        self.children = Children()
+        self.switch = None
+        self._spaces = []
+        self._folder = tempfile.TemporaryDirectory(prefix="uroce-lab-")
+        self.folder = pathlib.Path(self._folder.name)
+        self.environment = {"UROCE_RUNTIME_DIR": str(self.folder)}
+
+    def __enter__(self):
+        try:
+            self.start_switch()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is not None and issubclass(kind, Failure):
+            print(self.children.report())
+        self.children.stop()
+        for space in self._spaces:
+            subprocess.run(["ip", "netns", "del", space], check=False, capture_output=True)
+        self._folder.cleanup()
+
+    # The switch.
+
+    def start_switch(self):
+        before = [*self.eal, "--"] if self.eal else []
+        self.switch = self.children.start(
+            "switch", [self.tools.switch, *before, "--name", self.name, *self.options], self.environment)
+        if not self.switch.wait_for_output("is ready", START_TIMEOUT_S):
+            raise Failure("the switch did not start")
+
+    def stop_switch(self):
+        """Ends it as a user does; its last table."""
+        self.switch.signal(signal.SIGINT)
+        if not self.switch.wait(STOP_TIMEOUT_S):
+            raise Failure("the switch does not end on SIGINT")
+        if self.switch.exit_code != 0:
+            raise Failure(f"the switch ended with {self.switch.exit_code}")
+        return self.switch.output()
+
+    def ask(self, command):
+        """An answer of the switch's telemetry."""
+        path = (self.folder / f"switch-{self.name}").read_text().splitlines()[2]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.settimeout(5)
+            connection.connect(path)
+            connection.recv(1 << 16)
+            connection.send(command.encode())
+            return json.loads(connection.recv(1 << 16))[command.split(",")[0]]
+
+    def port(self, number):
+        return self.ask(f"/uroce_switch/port,{number}")
+
+    def sum(self, counter, ports):
+        return sum(self.port(number).get(counter, 0) for number in ports)
+
+    # Programs.
+
+    def start(self, name, command, environment=None, run_options=()):
+        line = [self.tools.uroce, "run", "--port", f"switch:{self.name}", *run_options, "--", *command]
+        return self.children.start(name, line, {**self.environment, **(environment or {})})
+
+    def start_pair(self, program, *options, server_environment=None, client_environment=None):
+        if shutil.which(program) is None:
+            raise Skip(f"{program} is not installed")
+        port = str(free_tcp_port())
+        words = [program, *options, "-p", port]
+        server = self.start(f"{program} server", words, server_environment)
+        if not wait_for_listener(server, int(port), START_TIMEOUT_S):
+            raise Failure(f"the server of {program} did not get as far as listening")
+        client = self.start(f"{program} client", [*words, "127.0.0.1"], client_environment)
+        return Pair(program, server, client)
+
+    def finish(self, pair, timeout_s=60):
+        """Both have to end by themselves, in peace; the client's output."""
+        deadline = time.monotonic() + timeout_s
+        for child in (pair.client, pair.server):
+            if not child.wait(max(0.5, deadline - time.monotonic())):
+                raise Failure(f"the {child.name} still runs after {timeout_s} s")
+        problems = [f"{child.name}: exit code {child.exit_code}"
+                    for child in (pair.server, pair.client) if child.exit_code != 0]
+        problems += [f"{child.name}: {text}" for child in (pair.server, pair.client) for text in trouble(child.output())]
+        if problems:
+            raise Failure("; ".join(problems))
+        return pair.client.output()
+
+    # The kernel.
+
+    def add_host(self, number, mtu=1500):
+        """A network namespace with one interface, 10.78.0.N, whose other end (here) is for `--port`. Its name.
+
+        Has to be called before the switch starts: make the Lab, add hosts, then enter it.
+        """
+        if os.geteuid() != 0 or shutil.which("ip") is None:
+            raise Skip("network namespaces need root and iproute2")
+        space, here = f"uroce-lab{os.getpid()}-{number}", f"ul{os.getpid() % 100000}-{number}"
+        try:
+            for words in (["netns", "add", space],
+                          ["link", "add", here, "mtu", str(mtu), "type", "veth", "peer", "name", "eth0", "netns", space],
+                          ["-n", space, "link", "set", "lo", "up"],
+                          ["-n", space, "link", "set", "eth0", "mtu", str(mtu), "up"],
+                          ["-n", space, "addr", "add", f"10.78.0.{number + 1}/24", "dev", "eth0"],
+                          ["link", "set", here, "addrgenmode", "none"],
+                          ["link", "set", here, "up"]):
+                subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+                if words[:2] == ["netns", "add"]:
+                    self._spaces.append(space)
+            # Frames as they are on a cable: of the MTU's size, with their checksums.
+            subprocess.run(["ip", "netns", "exec", space, sys.executable, "-B", __file__, "eth0"], check=True,
+                           capture_output=True, text=True)
+        except subprocess.CalledProcessError as error:
+            self.__exit__(None)
+            raise Skip(f"no network namespaces here: {error.stderr.strip()}") from error
+        return here
+
+    def in_host(self, number, *command):
+        return ["ip", "netns", "exec", self._spaces[number], *command]
+
+
+def packets_in(path, display_filter):
+    """How many packets of a capture fit, as tshark sees it."""
+    if shutil.which("tshark") is None:
+        raise Skip("tshark is not installed")
+    result = subprocess.run(["tshark", "-n", "-r", str(path), "-Y", display_filter, "-T", "fields", "-e", "frame.number"],
+                            capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise Failure(f"tshark cannot read {path}: {result.stderr.strip()}")
+    return len(result.stdout.split())
+
+
+def one_line(text):
+    """The only line of an error message, without what the table may have said before."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) != 1:
+        raise Failure(f"{len(lines)} lines instead of one: {text!r}")
+    return lines[0]
+
+
+def bandwidth_mib(text):
+    """Average of perftest's result line, MiB/s."""
+    match = re.search(r"^ *\d+ +\d+ +[\d.]+ +([\d.]+)\s+[\d.]+\s*$", text, re.MULTILINE)
+    if not match:
+        raise Failure("no result line")
+    return float(match[1])
+
+
+def switch_off_offloads(interface):
+    """What `ethtool -K INTERFACE tx off tso off gso off` does."""
+    siocethtool = 0x8946
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        for command in (0x17, 0x1f, 0x24):  # ETHTOOL_STXCSUM, ETHTOOL_STSO, ETHTOOL_SGSO
+            value = ctypes.create_string_buffer(struct.pack("II", command, 0), 8)
+            fcntl.ioctl(control, siocethtool, struct.pack("16sP", interface.encode(), ctypes.addressof(value)))
+
+
+if __name__ == "__main__":
+    switch_off_offloads(sys.argv[1])

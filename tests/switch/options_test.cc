@@ -1,0 +1,91 @@
+#include "uroce_switch/options.h"
+
+#include <gtest/gtest.h>
+
+namespace uroce::netswitch {
+namespace {
+
+TEST(SwitchOptions, Rates) {
+  EXPECT_EQ(parse_rate("1G"), 1'000'000'000u);
+  EXPECT_EQ(parse_rate("2.5g"), 2'500'000'000u);
+  EXPECT_EQ(parse_rate("500M"), 500'000'000u);
+  EXPECT_EQ(parse_rate("1K"), 1000u);
+  EXPECT_EQ(parse_rate("9600"), 9600u);
+  for (const char* text : {"", "G", "0", "999", "-1G", "1X", "1GB", "1 G", "nan", "inf", "1e40"}) {
+    EXPECT_FALSE(parse_rate(text)) << text;
+  }
+}
+
+TEST(SwitchOptions, Targets) {
+  struct Case {
+    const char* text;
+    std::optional<unsigned> port;
+    std::optional<bool> in;
+    const char* rest;
+  };
+  for (const Case& c : {Case{"loss 1%", {}, {}, "loss 1%"}, Case{"2:loss 1%", 2, {}, "loss 1%"},
+                        Case{"2:in:loss 1%", 2, true, "loss 1%"}, Case{"out:x", {}, false, "x"},
+                        Case{"1:2:x", 1, {}, "2:x"}, Case{"no:x", {}, {}, "no:x"}, Case{":x", {}, {}, ":x"}}) {
+    std::string text = c.text;
+    std::optional<unsigned> port;
+    std::optional<bool> in;
+    take_target(text, port, in);
+    EXPECT_EQ(port, c.port) << c.text;
+    EXPECT_EQ(in, c.in) << c.text;
+    EXPECT_EQ(text, c.rest) << c.text;
+  }
+}
+
+TEST(SwitchOptions, FaultsLeaveUnlessTheySayThatTheyComeIn) {
+  ImpairOption impair;
+  EXPECT_EQ(parse_impair_option("3:drop 2nd data", impair), "");
+  EXPECT_EQ(impair.port, 3u);
+  EXPECT_FALSE(impair.in);
+  EXPECT_EQ(impair.text, "drop 2nd data");
+  EXPECT_EQ(parse_impair_option("in:loss 1%", impair), "");
+  EXPECT_TRUE(impair.in);
+  EXPECT_NE(parse_impair_option("loose 1%", impair), "");
+  EXPECT_NE(parse_impair_option("", impair), "");
+  EXPECT_NE(parse_impair_option("in:# nothing", impair), "");
+}
+
+TEST(SwitchOptions, Ecn) {
+  std::optional<fabric::EcnConfig> ecn;
+  EXPECT_EQ(parse_ecn("on", ecn), "");
+  ASSERT_TRUE(ecn);
+  EXPECT_NE(ecn->per_bits_per_second, 0u) << "thresholds that grow with the rate";
+  EXPECT_EQ(parse_ecn("kmin=5K,kmax=1.5M,pmax=0.1", ecn), "");
+  EXPECT_EQ(ecn->kmin_bytes, 5000u);
+  EXPECT_EQ(ecn->kmax_bytes, 1'500'000u);
+  EXPECT_EQ(ecn->pmax, 0.1);
+  EXPECT_EQ(ecn->per_bits_per_second, 0u) << "thresholds as they are";
+  EXPECT_EQ(parse_ecn("kmin=900K", ecn), "");
+  EXPECT_EQ(ecn->kmax_bytes, 900'000u) << "never below kmin";
+  for (const char* text :
+       {"", "off", "kmin", "kmin=", "kmin=x", "kmin=9G", "pmax=2", "kmax=1K", "kmin=1,", "pmax=1K"}) {
+    EXPECT_NE(parse_ecn(text, ecn), "") << text;
+  }
+}
+
+TEST(SwitchOptions, Priorities) {
+  uint8_t mask = 0;
+  EXPECT_EQ(parse_priorities("3", mask), "");
+  EXPECT_EQ(mask, 1 << 3);
+  EXPECT_EQ(parse_priorities("0,4,7", mask), "");
+  EXPECT_EQ(mask, 1 | 1 << 4 | 1 << 7);
+  for (const char* text : {"8", "3,", ",3", "33", "a", "3 4"}) EXPECT_NE(parse_priorities(text, mask), "") << text;
+}
+
+TEST(SwitchOptions, PortsThatAreNotThere) {
+  Options options;
+  options.rates.push_back({3, 1000});
+  EXPECT_EQ(check_targets(options, 4), "");
+  EXPECT_NE(check_targets(options, 3), "");
+  options.rates = {{std::nullopt, 1000}};
+  EXPECT_EQ(check_targets(options, 2), "");
+  options.impairments.push_back({2, true, "loss 1%"});
+  EXPECT_NE(check_targets(options, 2), "");
+}
+
+}  // namespace
+}  // namespace uroce::netswitch
