@@ -53,6 +53,13 @@ void check_runtime_dir(Table& table) {
             "processes of this machine meet there; name another directory with UROCE_RUNTIME_DIR");
 }
 
+void list_switches(Table& table) {
+  for (const RunningSwitch& found : running_switches()) {
+    table.row(Verdict::kOk, "switch",
+              found.name + ", " + std::to_string(found.ports) + " ports: --port switch:" + found.name);
+  }
+}
+
 void check_memory(Table& table) {
   const bool huge = hugepages_usable(kEalMemoryBytes);
   table.row(huge ? Verdict::kOk : Verdict::kHint, "hugepages",
@@ -158,6 +165,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
     Table table;
     check_shim(table);
     check_runtime_dir(table);
+    list_switches(table);
     check_dpdk(table);
     check_processor(table);
     check_memory(table);

@@ -1,6 +1,7 @@
 // What the switch has seen, for people (a table) and for tools (names and numbers).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -63,14 +64,16 @@ void for_each_counter(const Cable& cable, const fabric::Switch& fabric, F&& f) {
     f(prefix + "queue_bytes", fabric.queue_bytes(cable.config().id, p));
   }
   for (unsigned i = 0; i < fabric::kDropCount; i++) {
-    f(std::string("drop_") + fabric::drop_name(static_cast<fabric::Drop>(i)), c.drops[i]);
+    std::string name = std::string("drop_") + fabric::drop_name(static_cast<fabric::Drop>(i));
+    std::replace(name.begin(), name.end(), '-', '_');  // telemetry wants it
+    f(name, c.drops[i]);
   }
   const PortCounters& port = cable.port().counters();
-  f("drop_rx-in-pieces", cable.counters().rx_too_long);
-  f("drop_tx-too-long", cable.counters().tx_too_long);
-  f("drop_in-delay-full", cable.counters().in_delay_full);
-  f("drop_out-delay-full", cable.counters().out_delay_full);
-  f("drop_no-link", port.tx_dropped_no_link);
+  f("drop_rx_in_pieces", cable.counters().rx_too_long);
+  f("drop_tx_too_long", cable.counters().tx_too_long);
+  f("drop_in_delay_full", cable.counters().in_delay_full);
+  f("drop_out_delay_full", cable.counters().out_delay_full);
+  f("drop_no_link", port.tx_dropped_no_link);
   f("drop_stuck", port.tx_dropped_stuck);
   f("link_ups", port.link_ups);
   for_each_fault(cable.in_faults(), "in_", f);

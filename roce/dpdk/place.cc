@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -204,6 +205,23 @@ std::optional<Place> take_switch_place(const std::string& name, std::string& err
   place.mac = stable_mac(key, static_cast<uint8_t>(place.number + 1));
   held[key] = *taken;
   return place;
+}
+
+std::vector<RunningSwitch> running_switches() {
+  std::vector<RunningSwitch> found;
+  std::string error;
+  const std::string dir = runtime_dir(error);
+  if (dir.empty()) return found;
+  const std::string prefix = std::filesystem::path(sign_path(dir, "")).filename();
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(dir, code)) {
+    const std::string file = entry.path().filename();
+    if (file.rfind(prefix, 0) != 0) continue;
+    // Its places and sockets are called alike, but carry no such lock.
+    if (const auto ports = ports_on_sign(entry.path())) found.push_back({file.substr(prefix.size()), *ports});
+  }
+  std::sort(found.begin(), found.end(), [](const RunningSwitch& a, const RunningSwitch& b) { return a.name < b.name; });
+  return found;
 }
 
 bool SwitchSign::hang(const std::string& name, unsigned ports, const std::string& note, std::string& error) {

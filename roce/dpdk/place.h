@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/address.h"
 
@@ -36,6 +37,13 @@ std::optional<Place> take_place(const std::string& wire, std::string& error, con
 std::optional<Place> take_switch_place(const std::string& name, std::string& error);
 /// Gives up every place of this process. In the child of a fork: closes what it inherited, the parent keeps its places.
 void leave_places();
+
+struct RunningSwitch {
+  std::string name;
+  unsigned ports = 0;  // of shared memory
+};
+/// The switches that run now, by name.
+std::vector<RunningSwitch> running_switches();
 
 /// What a running switch shows to those who look for it: a locked file in the runtime directory.
 class SwitchSign {

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ from children import free_tcp_port, wait_for_listener
 from lab import Lab, bandwidth_mib, one_line, packets_in
 from outputs import check_bandwidth, check_latency, check_pingpong
 from session import Failure
+from wires import Skip
 
 # perftest sets timeout 14 (67 ms) and retry_cnt 7: the budget is 8 x 67 ms, and up to four times that is allowed.
 RETRY_BUDGET_S = 4 * 8 * 0.0671 + 1
@@ -126,13 +128,13 @@ def loss(tools):
         if frames < 4800 or abs(lost - frames * 0.01) > 5 * spread:
             raise Failure(f"{lost} of {frames} frames were lost, 1 % was wanted")
         port = lab.port(0)
-        if port.get("drop_no-link", 0) == 0:
+        if port.get("drop_no_link", 0) == 0:
             arrived = packets_in(capture, "frame.packet_flags_direction == 1")
             if arrived != port["tx_frames"] - port["out_lost"]:
                 raise Failure(f"{arrived} frames arrived, {port['tx_frames']} were sent and {port['out_lost']} lost")
         for number in (0, 1):
             for name, value in lab.port(number).items():
-                if name.startswith("drop_") and name not in ("drop_port-down", "drop_no-link", "drop_no-route") and value:
+                if name.startswith("drop_") and name not in ("drop_port_down", "drop_no_link", "drop_no_route") and value:
                     raise Failure(f"port {number}: {name} {value}")
 
 
@@ -162,7 +164,7 @@ def rate_cap(tools):
         best = rate * 4096 / (4096 + 14 + 20 + 8 + 12 + 4 + 24)
         if not 0.95 * best <= goodput <= 1.05 * best:
             raise Failure(f"{goodput / 1e6:.0f} Mbit/s through a cap that lets {best / 1e6:.0f} through")
-        if any(value for name, value in lab.port(1).items() if name in ("drop_egress-share", "drop_buffer-full")):
+        if any(value for name, value in lab.port(1).items() if name in ("drop_egress_share", "drop_buffer_full")):
             raise Failure("the switch's buffer ran over")
 
 
@@ -267,6 +269,8 @@ def every_port_taken(tools):
 
 def kernel_tcp(tools):
     """Two hosts of the kernel on the same switch, with the same faults."""
+    if shutil.which("iperf3") is None:
+        raise Skip("iperf3 is not installed")
     lab = Lab(tools, "--ports", "0", "--port", "PORT0", "--port", "PORT1", "--rate", "200M", "--impair",
               "0:in:drop every 200 any")
     options = list(lab.options)

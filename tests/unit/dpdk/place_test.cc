@@ -138,7 +138,13 @@ TEST_F(PlaceTest, TheSecondSwitchOfANameIsRefused) {
   EXPECT_FALSE(second.hang("lab", 2, "note", error_));
   EXPECT_NE(error_.find("running already (process " + std::to_string(getpid())), std::string::npos) << error_;
   SwitchSign other;
-  EXPECT_TRUE(other.hang("lab2", 2, "note", error_));
+  EXPECT_TRUE(other.hang("lab2", 3, "note", error_));
+  const Neighbour plugged("lab", take_switch_place);  // whose files are called alike
+  const auto running = running_switches();
+  ASSERT_EQ(running.size(), 2u);
+  EXPECT_EQ(running[0].name, "lab");
+  EXPECT_EQ(running[1].name, "lab2");
+  EXPECT_EQ(running[1].ports, 3u);
 }
 
 TEST_F(PlaceTest, MacAddressesAreStableLocalAndDifferent) {
