@@ -4,7 +4,7 @@
 #   scripts/install-deps.sh demo    what ./demo needs: compiler, Meson, DPDK, the unmodified RDMA programs
 #   scripts/install-deps.sh check   what ./check needs as well: tests, format, lint, capture reading
 #   scripts/install-deps.sh interop what tests/interop needs as well: a virtual machine, and a kernel with rxe for it
-#   scripts/install-deps.sh bench   what tests/bench needs as well: the peers to compare with
+#   scripts/install-deps.sh bench   what tests/bench needs as well: the peers to compare with; and to draw pictures
 #
 # Debian 12 and its relatives. Prints one line when there is nothing to do.
 set -euo pipefail
@@ -29,7 +29,7 @@ command -v busybox >/dev/null || interop_packages+=(busybox)
 compgen -G '/lib/modules/*/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko' >/dev/null || interop_packages+=(linux-image-amd64)
 bench_packages=(
   "${check_packages[@]}"
-  iperf3 ucx-utils ethtool
+  iperf3 ucx-utils ethtool python3-matplotlib
 )
 
 case "${1:-demo}" in

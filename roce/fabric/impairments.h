@@ -55,7 +55,7 @@ struct PauseStorm {
 /// Probabilities are per frame, from 0 to 1.
 struct ImpairmentConfig {
   double loss = 0;
-  BurstLoss burst;
+  BurstLoss burst{};
   double corrupt = 0;  // one to three bits of an IP packet flip; what has no checksum of its own (ARP) arrives whole
   double duplicate = 0;
   Duration duplicate_span = microseconds(20);  // the copy comes up to this much later
@@ -63,10 +63,10 @@ struct ImpairmentConfig {
   Duration reorder_span = microseconds(20);  // such a frame comes up to this much later, and others overtake it
   Duration jitter{};                         // every frame comes up to this much later, without overtaking
   /// When the faults above are on; rules and interruptions have their own times.
-  Interval active;
-  std::vector<Interval> down;  // the cable is unplugged: everything is lost
-  std::vector<PauseStorm> pause_storms;
-  std::vector<FaultRule> rules;
+  Interval active{};
+  std::vector<Interval> down{};  // the cable is unplugged: everything is lost
+  std::vector<PauseStorm> pause_storms{};
+  std::vector<FaultRule> rules{};
 
   bool empty() const;
 };

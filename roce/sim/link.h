@@ -3,40 +3,30 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/random.h"
 #include "base/time.h"
+#include "fabric/impairments.h"
 #include "sim/actor.h"
 #include "sim/event_queue.h"
 #include "sim/frame.h"
+#include "sim/frame_pool.h"
 
 namespace uroce::sim {
-
-/// Probabilities are per frame, independent of each other.
-struct Impairments {
-  double loss = 0;
-  double reorder = 0;    // delayed by up to `reorder_span` more, so that later frames overtake it
-  double duplicate = 0;  // a copy follows, up to `reorder_span` later
-  double corrupt = 0;    // one to three bits of the frame flip; frames that are not IP arrive whole
-  Duration reorder_span = microseconds(20);
-};
 
 struct LinkConfig {
   Duration delay = microseconds(2);
   uint64_t bits_per_second = 100'000'000'000;  // 0: no serialisation time
-  Impairments impairments;
+  fabric::ImpairmentConfig impairments;        // their times count from when they are set
 };
 
 struct LinkCounters {
   uint64_t frames = 0;
   uint64_t bytes = 0;
-  uint64_t lost = 0;
-  uint64_t dropped_by_rule = 0;
-  uint64_t reordered = 0;
-  uint64_t duplicated = 0;
-  uint64_t corrupted = 0;
+  uint64_t dropped_by_rule = 0;  // of set_drop_rule
 };
 
 /// Sees every frame of a link: leaving as it was sent, arriving as it came out.
@@ -52,8 +42,8 @@ class Link final : public Actor, public FrameSink {
   /// True: the frame is lost. Asked before chance is.
   using DropRule = std::function<bool(std::span<const uint8_t> frame)>;
 
-  Link(EventQueue& events, RandomSource& random, FrameSink& to, const LinkConfig& config)
-      : events_(events), random_(random), to_(to), config_(config) {}
+  /// `random` is asked here only, for the link's own streams.
+  Link(EventQueue& events, RandomSource& random, FrameSink& to, const LinkConfig& config);
 
   /// Takes any number of frames at once: they leave one after the other. Who wants a queue of its own in front waits
   /// for `ready_at` with each.
@@ -62,7 +52,9 @@ class Link final : public Actor, public FrameSink {
   Instant ready_at() const { return {free_at_ps_ / 1000}; }
   void on_event(uint64_t what, Instant now) override;
 
-  LinkConfig& config() { return config_; }  // may be changed while frames are under way
+  uint64_t bits_per_second() const { return bits_per_second_; }
+  /// From now on, for frames that leave later.
+  void set_impairments(const fabric::ImpairmentConfig& config);
   void set_drop_rule(DropRule rule) { drop_rule_ = std::move(rule); }
   /// `number`: what the tap is told. nullptr: none.
   void set_tap(LinkTap* tap, uint32_t number) {
@@ -70,17 +62,22 @@ class Link final : public Actor, public FrameSink {
     number_ = number;
   }
   const LinkCounters& counters() const { return counters_; }
+  /// What went wrong since the impairments were set.
+  const fabric::ImpairmentCounters& faults() const { return impairments_->counters(); }
 
  private:
-  bool chance(double probability);
-  void corrupt(Frame& frame);
+  static constexpr uint64_t kStorm = UINT64_MAX;
   void launch(Frame&& frame, Instant arrival);
-  Duration extra_delay();
+  void watch_storms();
 
   EventQueue& events_;
-  RandomSource& random_;
+  SeededRandom random_;
+  SimFramePool pool_;
   FrameSink& to_;
-  LinkConfig config_;
+  Duration delay_;
+  uint64_t bits_per_second_;
+  std::optional<fabric::Impairments> impairments_;
+  Instant storm_at_ = Instant::never();
   DropRule drop_rule_;
   LinkTap* tap_ = nullptr;
   uint32_t number_ = 0;

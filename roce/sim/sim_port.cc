@@ -3,20 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/big_endian.h"
+#include "fabric/frame_fields.h"
 
 namespace uroce::sim {
-
-namespace {
-
-constexpr uint32_t kEthertypeAt = 12;
-constexpr uint16_t kMacControl = 0x8808;
-constexpr uint16_t kPauseOpcode = 0x0001;
-constexpr uint16_t kPriorityPauseOpcode = 0x0101;
-constexpr uint32_t kPauseBytes = 34;  // up to and including the last of the eight times
-constexpr int64_t kQuantumBits = 512;
-
-}  // namespace
 
 SimPort::SimPort(uint32_t max_frame_bytes, Waker& waker)
     : waker_(waker), max_frame_bytes_(max_frame_bytes), queue_(0) {}
@@ -87,29 +76,26 @@ void SimPort::send(TxFrame* frames, uint32_t count) {
   if (wire_ != nullptr) drain();
 }
 
-/// Until when the priority of a frame is paused.
-Instant SimPort::paused_until(const Frame& frame) const {
-  unsigned priority = 0;
-  const uint16_t ethertype = load_be16(frame.data() + kEthertypeAt);
-  if (ethertype == 0x8100) {
-    priority = frame[14] >> 5;
-  } else if (ethertype == 0x0800) {
-    priority = frame[15] >> 5;
-  } else if (ethertype == 0x86dd) {
-    priority = (frame[14] >> 1) & 7;
-  }
-  return paused_until_[priority];
+namespace {
+
+/// As the fabric's switches classify.
+unsigned priority_of(const Frame& frame) {
+  if (frame.size() < fabric::kEthernetBytes) return 0;
+  const fabric::FrameFields fields = fabric::inspect(frame);
+  return fields.tagged ? fields.pcp : fields.dscp() / 8u;
 }
+
+}  // namespace
 
 /// Gives the wire what it can take now, and comes back when it can take more.
 void SimPort::drain() {
   const Instant now = events_->now();
   Instant next = Instant::never();
   while (!queue_.empty()) {
-    const Instant held = paused_until(queue_.front());
-    next = std::max(held, wire_->ready_at());
-    if (held > now && held_since_ == Instant::never()) held_since_ = now;
-    if (next > now) break;
+    const bool held = (pauses_.paused(now) >> priority_of(queue_.front()) & 1) != 0;
+    next = held ? std::max(pauses_.next_resume(), wire_->ready_at()) : wire_->ready_at();
+    if (held && held_since_ == Instant::never()) held_since_ = now;
+    if (held || next > now) break;
     if (held_since_ != Instant::never()) {
       counters_.paused_ns += static_cast<uint64_t>((now - held_since_).ns);
       held_since_ = Instant::never();
@@ -135,19 +121,12 @@ void SimPort::on_event(uint64_t /*what*/, Instant now) {
 
 /// True when it was a pause frame.
 bool SimPort::take_pause(const Frame& frame) {
-  if (frame.size() < kPauseBytes || load_be16(frame.data() + kEthertypeAt) != kMacControl) return false;
-  const uint16_t opcode = load_be16(frame.data() + 14);
-  if (opcode != kPauseOpcode && opcode != kPriorityPauseOpcode) return false;
-  const bool all = opcode == kPauseOpcode;
-  const uint16_t enabled = all ? 0xFF : load_be16(frame.data() + 16);
-  const uint64_t rate = wire_->config().bits_per_second;
-  for (unsigned priority = 0; priority < kPriorities; priority++) {
-    if ((enabled >> priority & 1) == 0) continue;
-    const int64_t quanta = load_be16(frame.data() + (all ? 16 : 18 + 2 * priority));
-    const int64_t ns = rate == 0 ? 0 : quanta * kQuantumBits * 1'000'000'000 / static_cast<int64_t>(rate);
-    paused_until_[priority] = events_->now() + nanoseconds(ns);
-    (quanta != 0 ? counters_.pauses_received : counters_.resumes_received)++;
-  }
+  const auto pause = decode_pause(frame);
+  if (!pause) return false;
+  bool stops = false;
+  for (unsigned i = 0; i < kPriorities; i++) stops |= (pause->priorities >> i & 1) != 0 && pause->quanta[i] != 0;
+  (stops ? counters_.pauses_received : counters_.resumes_received)++;
+  pauses_.on_pause(*pause, wire_->bits_per_second(), events_->now());
   drain();
   return true;
 }

@@ -15,6 +15,7 @@
 #include "sim/event_queue.h"
 #include "sim/frame.h"
 #include "sim/link.h"
+#include "wire/mac_control.h"
 
 namespace uroce::sim {
 
@@ -68,10 +69,8 @@ class SimPort final : public Port, public FrameSink, public Actor {
   const NicCounters& counters() const { return counters_; }
 
  private:
-  static constexpr unsigned kPriorities = 8;
   uint32_t room() const;
   bool take_pause(const Frame& frame);
-  Instant paused_until(const Frame& frame) const;
   void drain();
 
   Waker& waker_;
@@ -89,7 +88,7 @@ class SimPort final : public Port, public FrameSink, public Actor {
   uint32_t queued_bytes_ = 0;
   bool wake_wanted_ = false;
   Instant drains_at_ = Instant::never();  // an event is scheduled
-  std::array<Instant, kPriorities> paused_until_{};
+  PauseClock pauses_;
   Instant held_since_ = Instant::never();
   NicCounters counters_;
 };

@@ -2,15 +2,38 @@
 
 namespace uroce::sim {
 
+namespace {
+
+enum Kind : uint32_t { kHosts, kLinks, kSwitches };
+
+}  // namespace
+
+SeededRandom World::stream(uint32_t kind, size_t number) const {
+  SeededRandom root(seed_ + uint64_t{kind} * 0x632BE59BD9B4E019u);
+  return SeededRandom(root.next_u64() + number * 0xD1342543DE82EF95u);
+}
+
 Host& World::add_host(const EngineConfig& config) {
-  hosts_.push_back(std::make_unique<Host>(events_, config, random_.next_u64()));
+  hosts_.push_back(std::make_unique<Host>(events_, config, stream(kHosts, hosts_.size()).next_u64()));
   return *hosts_.back();
 }
 
+SimSwitch& World::add_switch(const fabric::SwitchConfig& config) {
+  SeededRandom random = stream(kSwitches, switches_.size());
+  switches_.push_back(std::make_unique<SimSwitch>(events_, config, random));
+  return *switches_.back();
+}
+
+Link& World::add_link(FrameSink& to, const LinkConfig& config) {
+  SeededRandom random = stream(kLinks, links_.size());
+  links_.push_back(std::make_unique<Link>(events_, random, to, config));
+  return *links_.back();
+}
+
 Cable World::connect(Host& a, Host& b, const LinkConfig& config) {
-  links_.push_back(std::make_unique<Link>(events_, random_, b.port(), config));
-  links_.push_back(std::make_unique<Link>(events_, random_, a.port(), config));
-  Cable cable{links_[links_.size() - 2].get(), links_.back().get()};
+  Link& forth = add_link(b.port(), config);
+  Link& back = add_link(a.port(), config);
+  const Cable cable{&forth, &back};
   a.port().connect(*cable.a_to_b);
   b.port().connect(*cable.b_to_a);
   return cable;

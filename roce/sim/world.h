@@ -9,6 +9,7 @@
 #include "sim/event_queue.h"
 #include "sim/host.h"
 #include "sim/link.h"
+#include "sim/sim_switch.h"
 
 namespace uroce::sim {
 
@@ -16,20 +17,24 @@ namespace uroce::sim {
 struct Cable {
   Link* a_to_b = nullptr;
   Link* b_to_a = nullptr;
-  void set(const Impairments& impairments) {
-    a_to_b->config().impairments = b_to_a->config().impairments = impairments;
+  void set(const fabric::ImpairmentConfig& impairments) const {
+    a_to_b->set_impairments(impairments);
+    b_to_a->set_impairments(impairments);
   }
 };
 
 class World {
  public:
-  explicit World(uint64_t seed) : random_(seed) {}
+  explicit World(uint64_t seed) : seed_(seed), random_(seed) {}
 
   EventQueue& events() { return events_; }
   RandomSource& random() { return random_; }
   Instant now() const { return events_.now(); }
 
   Host& add_host(const EngineConfig& config);
+  SimSwitch& add_switch(const fabric::SwitchConfig& config);
+  Link& add_link(FrameSink& to, const LinkConfig& config);
+  /// Two hosts on a cable, without queues of their own: see SimPort.
   Cable connect(Host& a, Host& b, const LinkConfig& config);
 
   /// Until nothing is scheduled any more, or `limit` of virtual time is over: then false.
@@ -49,10 +54,14 @@ class World {
 
  private:
   void kick_all();
+  /// Where an object's random numbers begin: of its own kind and number, so that one more link changes no host.
+  SeededRandom stream(uint32_t kind, size_t number) const;
 
   EventQueue events_;
+  uint64_t seed_;
   SeededRandom random_;
   std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::unique_ptr<SimSwitch>> switches_;
   std::vector<std::unique_ptr<Host>> hosts_;
 };
 

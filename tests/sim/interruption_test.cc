@@ -6,7 +6,7 @@
 #include <cstring>
 #include <functional>
 
-#include "testbed.h"
+#include "sim/check/testbed.h"
 
 namespace uroce::sim {
 namespace {

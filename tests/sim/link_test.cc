@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "mixed/options.h"
+#include "sim/check/options.h"
 #include "sim/world.h"
 
 namespace uroce::sim {
@@ -65,25 +65,28 @@ TEST_F(LinkTest, LosesTheGivenShare) {
   Link& link = make({{}, 0, {.loss = 0.1}});
   for (int i = 0; i < 10'000; i++) link.deliver(frame(60));
   run();
-  EXPECT_EQ(sink_.frames.size() + link.counters().lost, 10'000u);
-  EXPECT_NEAR(static_cast<double>(link.counters().lost), 1000, 120);
+  EXPECT_EQ(sink_.frames.size() + link.faults().lost, 10'000u);
+  EXPECT_NEAR(static_cast<double>(link.faults().lost), 1000, 120);
 }
 
 TEST_F(LinkTest, RepeatsAndReorders) {
-  Link& link = make({{}, 0, {.reorder = 0.2, .duplicate = 0.1, .reorder_span = microseconds(10)}});
+  Link& link =
+      make({{},
+            0,
+            {.duplicate = 0.1, .duplicate_span = microseconds(10), .reorder = 0.2, .reorder_span = microseconds(10)}});
   for (int i = 0; i < 1000; i++) {
     link.deliver(frame(60, static_cast<uint8_t>(i)));
     events_.advance_to(events_.now() + microseconds(1));
   }
   run();
-  EXPECT_EQ(sink_.frames.size(), 1000 + link.counters().duplicated);
-  EXPECT_NEAR(static_cast<double>(link.counters().duplicated), 100, 40);
-  EXPECT_NEAR(static_cast<double>(link.counters().reordered), 200, 60);
+  EXPECT_EQ(sink_.frames.size(), 1000 + link.faults().duplicated);
+  EXPECT_NEAR(static_cast<double>(link.faults().duplicated), 100, 40);
+  EXPECT_NEAR(static_cast<double>(link.faults().reordered), 200, 60);
 }
 
 TEST_F(LinkTest, CorruptsOneToThreeBits) {
   Link& link = make({{}, 0, {.corrupt = 1}});
-  const Frame good = frame(200);
+  const Frame good = frame(200, 0x45);  // IPv4
   for (int i = 0; i < 500; i++) link.deliver(Frame(good));
   run();
   for (const Frame& f : sink_.frames) {
@@ -91,7 +94,7 @@ TEST_F(LinkTest, CorruptsOneToThreeBits) {
     for (size_t i = 0; i < f.size(); i++) flipped += __builtin_popcount(f[i] ^ good[i]);
     EXPECT_LE(flipped, 3);
   }
-  EXPECT_EQ(link.counters().corrupted, 500u);
+  EXPECT_EQ(link.faults().corrupted, 500u);
 }
 
 TEST_F(LinkTest, ArpIsNotCorrupted) {
@@ -131,7 +134,7 @@ TEST(EventQueueTest, OrderOfEqualInstants) {
 TEST(Determinism, TheSameSeedIsTheSameRun) {
   MixedOptions options;
   options.ops = 3000;
-  options.impairments = {.loss = 0.02, .reorder = 0.02, .duplicate = 0.02, .corrupt = 0.01};
+  options.impairments = {.loss = 0.02, .corrupt = 0.01, .duplicate = 0.02, .reorder = 0.02};
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     options.type = type;
     options.seed = 77;

@@ -34,6 +34,7 @@ class SimPortTest : public testing::Test {
     for (uint32_t i = 0; i < room; i++) {
       std::fill_n(frames[i].data, kFrameBytes, uint8_t{0});
       store_be16(frames[i].data + 12, 0x0800);
+      frames[i].data[14] = 0x45;
       frames[i].data[15] = static_cast<uint8_t>(dscp << 2);
       frames[i].bytes = kFrameBytes;
     }
@@ -41,11 +42,11 @@ class SimPortTest : public testing::Test {
     return room;
   }
   static Frame pause(uint8_t priority, uint16_t quanta) {
-    Frame frame(60);
-    store_be16(frame.data() + 12, 0x8808);
-    store_be16(frame.data() + 14, 0x0101);
-    store_be16(frame.data() + 16, static_cast<uint16_t>(1u << priority));
-    store_be16(frame.data() + 18 + 2 * priority, quanta);
+    Pause pause;
+    pause.priorities = priority_bit(priority);
+    pause.quanta[priority] = quanta;
+    Frame frame(kPauseFrameBytes);
+    encode_pause({frame.data(), frame.size()}, pause);
     return frame;
   }
   void run_for(Duration d) {

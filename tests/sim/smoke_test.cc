@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "testbed.h"
+#include "sim/check/testbed.h"
 
 namespace uroce::sim {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fabric/switch.h"
-#include "testbed.h"
+#include "sim/check/testbed.h"
 
 namespace uroce::sim {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <map>
 
-#include "testbed.h"
+#include "sim/check/testbed.h"
 #include "wire/packet.h"
 
 namespace uroce::sim {

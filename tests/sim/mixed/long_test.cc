@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "options.h"
+#include "sim/check/options.h"
 
 namespace uroce::sim {
 namespace {
@@ -13,21 +13,6 @@ uint64_t first_seed() {
   return text != nullptr ? std::strtoull(text, nullptr, 0) : 1'000'000;
 }
 
-/// Draws the cable too. Not so bad a one that eight tries in a row could honestly fail.
-MixedOptions drawn(uint64_t seed) {
-  SeededRandom random(seed);
-  const auto often = [&](double most) { return random.below(2) == 0 ? 0 : most * random.below(1000) / 1000; };
-  MixedOptions options;
-  options.seed = seed;
-  options.qps = 1 + random.below(6);
-  options.impairments.loss = often(0.02);
-  options.impairments.reorder = often(0.05);
-  options.impairments.duplicate = often(0.1);
-  options.impairments.corrupt = often(0.01);
-  options.impairments.reorder_span = microseconds(5 + random.below(random.below(4) == 0 ? 1500 : 60));
-  return options;
-}
-
 void run(const MixedOptions& options) {
   const MixedReport report = run_mixed(options);
   ASSERT_EQ(report.failure, "") << "repeat with: " << options.command();
@@ -35,7 +20,7 @@ void run(const MixedOptions& options) {
 
 TEST(LongMixed, ReliableConnections) {
   for (uint64_t n = 0; n < 40 && !HasFatalFailure(); n++) {
-    MixedOptions options = drawn(first_seed() + n);
+    MixedOptions options = draw_mixed(first_seed() + n);
     options.ops = 100'000;
     run(options);
   }
@@ -43,7 +28,7 @@ TEST(LongMixed, ReliableConnections) {
 
 TEST(LongMixed, ManySeeds) {
   for (uint64_t n = 0; n < 2'000 && !HasFatalFailure(); n++) {
-    MixedOptions options = drawn(first_seed() + 10'000 + n);
+    MixedOptions options = draw_mixed(first_seed() + 10'000 + n);
     options.ops = 1'000;
     options.max_bytes = 32 * 1024;
     run(options);
@@ -52,7 +37,7 @@ TEST(LongMixed, ManySeeds) {
 
 TEST(LongMixed, Unacknowledged) {
   for (uint64_t n = 0; n < 100 && !HasFatalFailure(); n++) {
-    MixedOptions options = drawn(first_seed() + n);
+    MixedOptions options = draw_mixed(first_seed() + n);
     options.ops = 40'000;
     options.type = n % 2 == 0 ? QpType::kUc : QpType::kUd;
     run(options);

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "options.h"
+#include "sim/check/options.h"
 
 namespace uroce::sim {
 namespace {
@@ -17,7 +17,7 @@ uint64_t first_seed() {
 
 struct Cable {
   const char* name;
-  Impairments impairments;
+  fabric::ImpairmentConfig impairments;
 };
 
 constexpr Cable kCables[] = {
@@ -27,8 +27,8 @@ constexpr Cable kCables[] = {
     {"Reordering", {.reorder = 0.05}},
     {"Duplicating", {.duplicate = 0.1, .reorder_span = microseconds(200)}},
     {"Corrupting", {.corrupt = 0.02}},
-    {"Everything", {.loss = 0.01, .reorder = 0.02, .duplicate = 0.02, .corrupt = 0.01}},
-    {"FarBehind", {.reorder = 0.01, .duplicate = 0.02, .reorder_span = microseconds(1500)}},
+    {"Everything", {.loss = 0.01, .corrupt = 0.01, .duplicate = 0.02, .reorder = 0.02}},
+    {"FarBehind", {.duplicate = 0.02, .reorder = 0.01, .reorder_span = microseconds(1500)}},
 };
 
 class Mixed : public testing::TestWithParam<std::tuple<QpType, Cable>> {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "options.h"
+#include "sim/check/options.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "rig.h"
-#include "testbed.h"
+#include "sim/check/testbed.h"
 #include "wire/icrc.h"
 
 namespace uroce::test {

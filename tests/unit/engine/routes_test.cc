@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "rig.h"
-#include "testbed.h"
+#include "sim/check/testbed.h"
 
 namespace uroce::test {
 namespace {

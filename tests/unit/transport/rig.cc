@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "testbed.h"
+#include "sim/check/testbed.h"
 #include "wire/host_frames.h"
 #include "wire/packet.h"
 

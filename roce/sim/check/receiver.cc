@@ -1,4 +1,4 @@
-#include "receiver.h"
+#include "sim/check/receiver.h"
 
 #include <algorithm>
 #include <cinttypes>

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <memory>
 
-#include "receiver.h"
-#include "run.h"
+#include "sim/check/receiver.h"
+#include "sim/check/run.h"
 
 namespace uroce::sim {
 
@@ -273,7 +273,7 @@ class UnackedRun {
       }
       for (const Completion& c : sides_[i].received()) ends_[i]->on_received(c);
       if (verdict_.failed()) return;
-      const Impairments& wrong = options_.impairments;
+      const fabric::ImpairmentConfig& wrong = options_.impairments;
       receivers_[i]->post(wrong.loss + wrong.corrupt + wrong.duplicate + wrong.reorder == 0, verdict_);
       ends_[i]->post_some();
     }

@@ -1,4 +1,4 @@
-#include "run.h"
+#include "sim/check/run.h"
 
 #include <cstring>
 
@@ -12,6 +12,7 @@ std::unique_ptr<MixedBed> make_testbed(const MixedOptions& options, RandomSource
   config.grant_credits = random.below(4) != 0;
   LinkConfig link;
   link.impairments = options.impairments;
+  link.impairments.duplicate_span = options.impairments.reorder_span;
   link.delay = microseconds(1 + random.below(5));
   auto bed = std::make_unique<MixedBed>(random.next_u64(), link, config);
   bed->a.set_turn_delay(nanoseconds(random.below(3000)));
@@ -80,7 +81,7 @@ MixedReport summarize(Testbed& bed, const Verdict& verdict, Instant start) {
     report.timeouts += counters.local_ack_timeout_err;
     report.icrc_errors += counters.rx_icrc_encapsulated;
   }
-  for (Link* link : {bed.cable.a_to_b, bed.cable.b_to_a}) report.lost_frames += link->counters().lost;
+  for (Link* link : {bed.cable.a_to_b, bed.cable.b_to_a}) report.lost_frames += link->faults().lost;
   report.events = bed.world.events().handled();
   report.virtual_seconds = static_cast<double>((bed.world.now() - start).ns) / 1e9;
   return report;

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "rc_end.h"
-#include "run.h"
-#include "trace_checker.h"
+#include "sim/check/rc_end.h"
+#include "sim/check/run.h"
+#include "sim/check/trace_checker.h"
 
 namespace uroce::sim {
 
@@ -58,7 +58,8 @@ RcRun::RcRun(const MixedOptions& options) : options_(options), random_(options.s
       receivers_[s].push_back(std::make_unique<Receiver>(side, srqs_[s], slots, options.max_bytes, random_));
     }
   }
-  const Impairments wrong = options.impairments;
+  fabric::ImpairmentConfig wrong = options.impairments;
+  wrong.duplicate_span = wrong.reorder_span;
   if (wrong.loss != 0) bed_->cable.set({});
   for (uint32_t i = 0; i < options.qps; i++) make_pair(std::max<uint64_t>(options.ops / (2 * options.qps), 1));
   // A lost ARP request costs more time than these QPs' retry budgets: addresses are resolved before frames are lost.

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "testbed.h"
-#include "verdict.h"
+#include "sim/check/testbed.h"
+#include "sim/check/verdict.h"
 
 namespace uroce::sim {
 

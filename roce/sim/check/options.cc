@@ -1,4 +1,4 @@
-#include "options.h"
+#include "sim/check/options.h"
 
 #include <cinttypes>
 #include <cstdio>
@@ -15,6 +15,20 @@ std::string MixedOptions::command() const {
       name, seed, ops, mtu, qps, max_bytes, small_bytes, impairments.loss, impairments.reorder, impairments.duplicate,
       impairments.corrupt, impairments.reorder_span.ns / 1000);
   return text;
+}
+
+MixedOptions draw_mixed(uint64_t seed) {
+  SeededRandom random(seed);
+  const auto often = [&](double most) { return random.below(2) == 0 ? 0 : most * random.below(1000) / 1000; };
+  MixedOptions options;
+  options.seed = seed;
+  options.qps = 1 + random.below(6);
+  options.impairments.loss = often(0.02);
+  options.impairments.reorder = often(0.05);
+  options.impairments.duplicate = often(0.1);
+  options.impairments.corrupt = often(0.01);
+  options.impairments.reorder_span = microseconds(5 + random.below(random.below(4) == 0 ? 1500 : 60));
+  return options;
 }
 
 std::string MixedReport::text() const {

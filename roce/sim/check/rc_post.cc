@@ -3,7 +3,7 @@
 #include <cinttypes>
 #include <cstring>
 
-#include "rc_end.h"
+#include "sim/check/rc_end.h"
 
 namespace uroce::sim {
 

@@ -1,4 +1,4 @@
-#include "testbed.h"
+#include "sim/check/testbed.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "engine/capture.h"
-#include "verdict.h"
+#include "sim/check/verdict.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 

@@ -17,8 +17,8 @@ struct MixedOptions {
   uint32_t qps = 3;       // pairs
   uint32_t max_bytes = 256 * 1024;
   uint32_t small_bytes = 0;  // not 0: no message is longer, whatever max_bytes says (for many messages)
-  Impairments impairments = {};
-  bool trace = false;  // every frame to stderr
+  fabric::ImpairmentConfig impairments = {};  // copies come within the span of reordering
+  bool trace = false;                         // every frame to stderr
 
   /// The command that repeats the run.
   std::string command() const;
@@ -42,5 +42,8 @@ struct MixedReport {
 };
 
 MixedReport run_mixed(const MixedOptions& options);
+
+/// Cable, queue pairs and seed, drawn. Not so bad a cable that eight tries in a row could honestly fail.
+MixedOptions draw_mixed(uint64_t seed);
 
 }  // namespace uroce::sim

@@ -9,10 +9,10 @@
 #include <deque>
 #include <vector>
 
-#include "options.h"
-#include "receiver.h"
-#include "testbed.h"
-#include "verdict.h"
+#include "sim/check/options.h"
+#include "sim/check/receiver.h"
+#include "sim/check/testbed.h"
+#include "sim/check/verdict.h"
 
 namespace uroce::sim {
 

@@ -4,10 +4,10 @@
 #include <functional>
 #include <memory>
 
-#include "options.h"
-#include "testbed.h"
-#include "trace.h"
-#include "verdict.h"
+#include "sim/check/options.h"
+#include "sim/check/testbed.h"
+#include "sim/check/trace.h"
+#include "sim/check/verdict.h"
 
 namespace uroce::sim {
 

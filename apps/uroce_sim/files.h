@@ -1,0 +1,55 @@
+// The files that uroce-sim reads and writes.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+
+namespace uroce::simulate {
+
+/// A file to write to, that knows at the end whether everything got there.
+class OutputFile {
+ public:
+  OutputFile() = default;
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  bool open(const std::string& path);
+  __attribute__((format(printf, 2, 3))) void print(const char* format, ...);
+  void write(std::span<const uint8_t> bytes);
+  bool is_open() const { return file_ != nullptr; }
+  /// False: something was not written.
+  bool close();
+
+ private:
+  std::FILE* file_ = nullptr;
+  bool good_ = true;
+};
+
+/// Both directions of a cable as a pcapng file with one interface.
+class PcapngFile {
+ public:
+  bool open(const std::string& path, const std::string& interface_name);
+  void add(Instant now, bool inbound, std::span<const uint8_t> frame);
+  bool close() { return file_.close(); }
+
+ private:
+  void put(const void* data, size_t bytes);
+  void put_u32(uint32_t value) { put(&value, sizeof value); }
+  void put_option(uint16_t code, const void* data, size_t bytes);
+
+  OutputFile file_;
+  std::vector<uint8_t> block_;
+};
+
+bool read_file(const std::string& path, std::string& text);
+/// Makes the directory when it is not there. False: it cannot be.
+bool make_directory(const std::string& path);
+
+}  // namespace uroce::simulate

@@ -1,0 +1,60 @@
+// What uroce-sim is asked to do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "verify.h"
+
+namespace uroce::simulate {
+
+struct Options {
+  std::string topology = "back-to-back";  // a built-in one
+  std::string topology_file;              // instead
+  uint64_t host_rate = 100'000'000'000;
+  uint64_t core_rate = 0;
+  Duration delay = microseconds(1);
+
+  std::string workload = "long";
+  Duration duration = milliseconds(1);
+  Duration drain = milliseconds(1000);  // for flows that have not ended when the workload has
+  uint64_t seed = 1;
+
+  std::string cc = "none";
+  bool pfc = true;
+  bool ecn = true;
+  uint64_t kmin = 100'000;  // per 25 Gb/s
+  uint64_t kmax = 400'000;
+  double pmax = 0.2;
+  uint64_t buffer = 32'000'000;
+  double alpha = 0.125;
+  Duration watchdog{};
+
+  uint32_t mtu = 1024;
+  uint64_t piece = 1 << 20;
+  uint32_t window = 0;  // packets; 0: what the longest way of the network holds
+  uint32_t dscp = 26;
+  uint32_t timeout = 14;
+  uint32_t retry = 7;
+  Duration ack_hold{};
+  Duration turn_delay{};
+  uint32_t nic_frames = 4;
+
+  std::string faults;                     // of every cable
+  std::vector<std::string> cable_faults;  // CABLE=FAULTS
+
+  std::string csv_dir;
+  std::string pcapng_dir;
+  std::vector<std::string> capture_cables;  // empty: all
+  Duration sample{};                        // 0: a thousandth of the duration
+  bool hash_only = false;
+};
+
+enum class Command { kRun, kVerify };
+
+/// False: the program ends with `code`; help or what is wrong has been printed.
+bool parse_options(int argc, char** argv, Command& command, Options& options, VerifyOptions& verify, int& code);
+
+}  // namespace uroce::simulate

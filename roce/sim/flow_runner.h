@@ -1,0 +1,118 @@
+// Runs flows over the hosts of a network: each on a pair of reliable queue pairs of its own, as WRITEs (or READs) of up
+// to `piece_bytes` from and to memory that all flows share.
+//
+// A queue pair that has done its work goes through RESET and serves another flow later, between any two hosts: so each
+// flow begins with fresh congestion state, and there are never more queue pairs than flows at the same time. Its
+// sequence numbers go on where the receiver's last ones ended, so that a late duplicate of an earlier flow is a
+// duplicate.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/actor.h"
+#include "sim/flow.h"
+#include "sim/network.h"
+#include "sim/workload.h"
+
+namespace uroce::sim {
+
+struct FlowOptions {
+  FlowShape shape;
+  uint8_t traffic_class = 26 << 2;  // DSCP 26, priority 3: where RoCE usually is
+  uint8_t timeout = 14;
+  uint8_t retry_cnt = 7;
+  uint8_t max_rd_atomic = 16;
+};
+
+class FlowRunner final : public Actor {
+ public:
+  /// All three must outlive it, and it must outlive the run: it is the program of every host.
+  FlowRunner(Network& network, Workload& workload, const FlowOptions& options);
+  ~FlowRunner() override;
+
+  /// All flows so far, in the order in which they began.
+  const std::vector<FlowRecord>& flows() const { return records_; }
+  uint64_t finished() const { return finished_; }
+  uint64_t failed() const { return failed_; }
+  uint64_t active() const { return records_.size() - finished_ - failed_; }
+  /// No flow runs and none is announced.
+  bool done() const { return active() == 0 && workload_.next_start() == Instant::never(); }
+  /// One of the flows that run has no end.
+  bool has_endless() const { return endless_ != 0; }
+  /// Payload of all flows, of those that run as far as it has arrived.
+  uint64_t arrived_bytes();
+  /// The first flow that failed, and why; empty when none did.
+  const std::string& first_failure() const { return first_failure_; }
+  uint64_t queue_pairs() const { return queue_pairs_; }
+  /// No flow has put a byte in a wrong place.
+  bool memory_intact() const;
+
+  /// Calls `f(record, bytes that have arrived so far)` for every flow that runs, in the order of queue pairs used.
+  void for_each_active(const std::function<void(const FlowRecord&, uint64_t)>& f);
+
+  void on_event(uint64_t what, Instant now) override;
+
+ private:
+  struct Half {
+    Qp* qp = nullptr;
+    Psn next_psn;  // what its next requests, or its peer's, begin with
+  };
+  struct HostSide {
+    PdId pd = 0;
+    CompletionQueue* cq = nullptr;
+    uint32_t key = 0;
+    std::vector<Half> idle;  // the longest idle first
+    size_t idle_head = 0;
+  };
+  struct Active {
+    size_t record = 0;
+    Half asker;  // who posts
+    Half responder;
+    uint32_t generation = 0;
+    bool in_use = false;
+    uint32_t pieces_out = 0;
+    uint64_t left = 0;  // bytes not posted yet
+    Psn counted_to;     // packets up to here are in `arrived_packets`
+    uint64_t arrived_packets = 0;
+  };
+
+  void prepare_host(uint32_t number);
+  void start_flow(const FlowSpec& spec, Instant now);
+  bool take_half(uint32_t host, Half& half);
+  void put_half(uint32_t host, const Half& half);
+  bool bring_up(const Active& flow, const FlowSpec& spec, bool asker, Instant now);
+  void post_pieces(Active& flow, uint32_t slot);
+  void on_completion(const Completion& completion);
+  void end_flow(uint32_t slot, bool failed, const char* why);
+  void count_arrived(Active& flow);
+  Engine& engine(uint32_t host) { return network_.host(host).engine(); }
+  static uint32_t asker_of(const FlowSpec& spec) { return spec.kind == FlowKind::kWrite ? spec.from : spec.to; }
+  static uint32_t responder_of(const FlowSpec& spec) { return spec.kind == FlowKind::kWrite ? spec.to : spec.from; }
+  const std::vector<TopologyLink>& path(uint32_t from, uint32_t to);
+  void schedule_next();
+
+  Network& network_;
+  Workload& workload_;
+  FlowOptions options_;
+  /// Of all hosts, to send from and to write to: payload is copied but stays in the cache. Every flow writes each byte
+  /// to where the same byte is already, so this never changes.
+  std::unique_ptr<uint8_t[]> memory_;
+  std::vector<HostSide> sides_;
+  std::vector<Active> active_;
+  std::vector<uint32_t> free_slots_;
+  std::vector<FlowRecord> records_;
+  std::vector<std::vector<TopologyLink>> paths_;  // from * hosts + to, filled when asked for
+  uint64_t finished_ = 0;
+  uint64_t failed_ = 0;
+  uint64_t endless_ = 0;
+  uint64_t finished_bytes_ = 0;
+  uint64_t queue_pairs_ = 0;
+  std::string first_failure_;
+  Instant scheduled_ = Instant::never();
+};
+
+}  // namespace uroce::sim

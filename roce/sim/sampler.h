@@ -1,0 +1,64 @@
+// Looks at a running network at regular instants: queues, rates, fairness.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/actor.h"
+#include "sim/flow_runner.h"
+#include "sim/network.h"
+
+namespace uroce::sim {
+
+struct NetworkTotals {
+  uint64_t queued_bytes = 0;
+  uint64_t max_queue_bytes = 0;  // of a port, all priorities
+  uint64_t ecn_marked = 0;
+  uint64_t dropped = 0;
+  uint64_t pauses_sent = 0;  // times that a switch stopped a priority
+  uint64_t watchdog_fired = 0;
+};
+NetworkTotals totals_of(Network& network);
+
+/// Whoever wants to know.
+class SampleSink {
+ public:
+  virtual ~SampleSink() = default;
+  /// A switch's port whose queue is not empty, or was not at the last sample.
+  virtual void on_queue(Instant /*now*/, const Network::Egress& /*egress*/, uint64_t /*bytes*/) {}
+  /// A flow that has been running since the last sample: payload that has arrived since then, per second.
+  virtual void on_rate(Instant /*now*/, const FlowRecord& /*flow*/, double /*bits_per_second*/) {}
+  /// All of these together. `measured`: the flows that on_rate was called for; their sum, and Jain's index over them.
+  virtual void on_sample(Instant /*now*/, const NetworkTotals& /*totals*/, uint64_t /*measured*/,
+                         double /*bits_per_second*/, double /*jain*/) {}
+};
+
+class Sampler final : public Actor {
+ public:
+  Sampler(Network& network, FlowRunner& runner, SampleSink& sink, Duration interval);
+
+  void on_event(uint64_t what, Instant now) override;
+  /// No sample after this.
+  void stop() { stopped_ = true; }
+
+ private:
+  void sample_queues(Instant now);
+  void sample_rates(Instant now);
+
+  struct Seen {
+    uint64_t flow = UINT64_MAX;
+    uint64_t arrived = 0;
+  };
+
+  Network& network_;
+  FlowRunner& runner_;
+  SampleSink& sink_;
+  Duration interval_;
+  std::vector<bool> was_queued_;
+  std::vector<Seen> seen_;  // of the flows that ran at the last sample, in their order
+  std::vector<Seen> seeing_;
+  std::vector<double> rates_;
+  bool stopped_ = false;
+};
+
+}  // namespace uroce::sim

@@ -1,0 +1,56 @@
+#include "sim/sim_switch.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace uroce::sim {
+
+SimSwitch::SimSwitch(EventQueue& events, const fabric::SwitchConfig& config, RandomSource& random)
+    : events_(events), switch_(config, pool_, random, this) {
+  for (fabric::PortId i = 0; i < config.ports.size(); i++) ports_.push_back(std::make_unique<SwitchPort>(*this, i));
+}
+
+void SimSwitch::on_frame(fabric::PortId port, Frame&& frame) {
+  switch_.on_frame(port, SimFramePool::to_fabric(std::move(frame)), events_.now());
+  watch_time();
+}
+
+/// Gives the wire what it can take now. The switch says when a port that had nothing has something again; a wire that
+/// is busy is looked after here.
+void SimSwitch::pump(SwitchPort& port, Instant now) {
+  if (port.scheduled || port.egress == nullptr) return;
+  while (port.egress->ready_at() <= now) {
+    const fabric::FabricFrame frame = switch_.poll_transmit(port.number, now);
+    if (!frame) return;
+    port.egress->deliver(SimFramePool::from_fabric(frame));
+  }
+  port.scheduled = true;
+  events_.schedule(*this, port.egress->ready_at(), port.number);
+}
+
+void SimSwitch::watch_time() {
+  const Instant wanted = switch_.next_event();
+  if (timer_at_ <= wanted) return;
+  timer_at_ = std::max(wanted, events_.now() + nanoseconds(1));
+  events_.schedule(*this, timer_at_, kTimer);
+}
+
+void SimSwitch::on_event(uint64_t what, Instant now) {
+  if (what != kTimer) {
+    SwitchPort& port = *ports_[what];
+    port.scheduled = false;
+    pump(port, now);
+  } else if (timer_at_ == now) {
+    timer_at_ = Instant::never();
+    switch_.on_time(now);
+  }
+  watch_time();
+}
+
+uint64_t SimSwitch::queue_bytes(fabric::PortId port) const {
+  uint64_t bytes = 0;
+  for (unsigned priority = 0; priority < kPriorities; priority++) bytes += switch_.queue_bytes(port, priority);
+  return bytes;
+}
+
+}  // namespace uroce::sim

@@ -1,0 +1,35 @@
+// How long flows are: a cumulative distribution, linear between its points.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/random.h"
+
+namespace uroce::sim {
+
+class SizeDistribution {
+ public:
+  struct Point {
+    uint64_t bytes;
+    double percent;  // of flows that are not longer
+  };
+
+  /// "websearch" and "hadoop" (the published traces of a search cluster and of a Hadoop cluster), or a single size.
+  /// False: none of these.
+  static bool named(std::string_view name, SizeDistribution& distribution);
+  /// Lines or words of BYTES:PERCENT, both rising, the last with 100. Empty `error` when it worked.
+  static SizeDistribution parse(std::string_view text, std::string& error);
+
+  double mean_bytes() const;
+  /// At least one byte.
+  uint64_t draw(RandomSource& random) const;
+  const std::vector<Point>& points() const { return points_; }
+
+ private:
+  std::vector<Point> points_;
+};
+
+}  // namespace uroce::sim
