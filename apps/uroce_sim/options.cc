@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "congestion/parameters.h"
 #include "sim/topology.h"
 #include "sim/workload.h"
 
@@ -65,7 +66,11 @@ void add_network(CLI::App& app, Options& options) {
 void add_hosts(CLI::App& app, Options& options) {
   const char* const kGroup = "The hosts";
   app.add_option("--workload", options.workload, "what they do, see below")->group(kGroup);
-  app.add_option("--cc", options.cc, "congestion control: none")->group(kGroup)->check(CLI::IsMember({"none"}));
+  app.add_option("--cc", options.cc, "congestion control: none (the default), dcqcn, timely, swift")
+      ->group(kGroup)
+      ->check(CLI::IsMember({"none", "dcqcn", "timely", "swift"}));
+  app.add_option("--set", options.cc_settings, "of congestion control: NAME=VALUE, also profile=hpcc; several times")
+      ->group(kGroup);
   app.add_option("--mtu", options.mtu, "RoCE MTU (1024)")
       ->group(kGroup)
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
@@ -95,7 +100,9 @@ void add_run(CLI::App& app, Options& options) {
   app.add_option("--seed", options.seed, "the same seed is the same run (1)")->group(kGroup);
   app.add_option("--csv", options.csv_dir, "directory for flows.csv, queues.csv, rates.csv, samples.csv")
       ->group(kGroup);
-  add_duration(app, "--sample", options.sample, "interval of those (a thousandth of the duration)")->group(kGroup);
+  add_duration(app, "--sample", options.sample,
+               "how often to look at the queues (a thousandth of the duration); rates: every tenth time")
+      ->group(kGroup);
   app.add_option("--pcapng", options.pcapng_dir, "directory for a capture of every cable, as seen at its first end")
       ->group(kGroup);
   app.add_option("--capture", options.capture_cables, "only of these cables: NODE_NODE")->group(kGroup);
@@ -123,6 +130,7 @@ void add_checks(CLI::App& app, VerifyOptions& verify) {
 bool parse_options(int argc, char** argv, Command& command, Options& options, VerifyOptions& verify, int& code) {
   CLI::App app("Runs the RoCE engine in a simulated network.", "uroce-sim");
   app.footer("Topologies:\n" + sim::topology_help() + "Workloads:\n" + sim::workload_help() +
+             "Parameters of congestion control: " + congestion_parameter_names() + "\n" +
              "Times are 500ns, 10us, 1ms, 2s; rates 40G, 100G; bytes 4096, 64k, 1M, 64Ki, 1Mi.\n"
              "Example: uroce-sim --topology fat-tree:4 --workload poisson:websearch:0.3 --duration 5ms --csv out");
   add_network(app, options);

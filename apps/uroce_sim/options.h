@@ -23,6 +23,7 @@ struct Options {
   uint64_t seed = 1;
 
   std::string cc = "none";
+  std::vector<std::string> cc_settings;  // NAME=VALUE
   bool pfc = true;
   bool ecn = true;
   uint64_t kmin = 100'000;  // per 25 Gb/s

@@ -55,16 +55,24 @@ def draw_lines(lines, title, unit, scale):
     return figure
 
 
+def logarithmic_when_wide(set_scale, values):
+    if min(values) > 0 and max(values) > 10 * min(values):
+        set_scale("log")
+
+
 def draw_flows(table):
     done = [row for row in table if row["status"] == "done"]
     if not done:
         return None
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4.5))
-    left.loglog([float(r["bytes"]) for r in done], [float(r["slowdown"]) for r in done], ".", markersize=3, alpha=0.4)
+    left.plot([float(r["bytes"]) for r in done], [float(r["slowdown"]) for r in done], ".", markersize=3, alpha=0.4)
     left.set(title="flow completion time / alone", xlabel="bytes", ylabel="slowdown")
     ordered = sorted(float(r["fct_us"]) for r in done)
-    right.semilogx(ordered, [(i + 1) / len(ordered) for i in range(len(ordered))])
+    right.step(ordered, [(i + 1) / len(ordered) for i in range(len(ordered))], where="post")
     right.set(title="flow completion times", xlabel="us", ylabel="part of all flows", ylim=(0, 1))
+    logarithmic_when_wide(left.set_xscale, [float(r["bytes"]) for r in done])
+    logarithmic_when_wide(left.set_yscale, [float(r["slowdown"]) for r in done])
+    logarithmic_when_wide(right.set_xscale, ordered)
     for axes in (left, right):
         axes.grid(alpha=0.3)
     return figure

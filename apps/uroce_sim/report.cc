@@ -1,4 +1,5 @@
 // What a run looks like to a person.
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
@@ -130,10 +131,10 @@ void print_report(Scene& scene) {
   print_switches(scene);
   print_cables(scene);
   const uint64_t events = scene.network().world().events().handled();
-  std::printf("run      %.3f ms of virtual time in %.2f s, %" PRIu64 " events (%.2f M/s), %" PRIu64
+  std::printf("run      %.3f ms of virtual time in %.2f s of the processor's, %" PRIu64 " events (%.2f M/s), %" PRIu64
               " frames over cables\nhash     %016" PRIx64 "\n",
-              seconds * 1e3, scene.wall_seconds(), events, static_cast<double>(events) / scene.wall_seconds() / 1e6,
-              scene.frames(), scene.hash());
+              seconds * 1e3, scene.cpu_seconds(), events,
+              static_cast<double>(events) / std::max(scene.cpu_seconds(), 1e-6) / 1e6, scene.frames(), scene.hash());
 }
 
 }  // namespace uroce::simulate

@@ -1,8 +1,10 @@
 #include "scene.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cinttypes>
+#include <ctime>
+
+#include "congestion/parameters.h"
 
 namespace uroce::simulate {
 
@@ -67,6 +69,11 @@ std::string Scene::make_network() {
   config.engine.max_regions = 64;
   config.engine.ack_hold = options_.ack_hold;
   config.engine.window_packets = window();
+  config.engine.congestion.link_bits_per_second = options_.host_rate;
+  parse_congestion_algorithm(options_.cc, config.engine.congestion.algorithm);
+  for (const std::string& setting : options_.cc_settings) {
+    if (!set_congestion_parameter(config.engine.congestion, setting, error)) return "--set " + setting + ": " + error;
+  }
   config.nic.tx_frames = options_.nic_frames;
   config.nic.tx_bytes = options_.nic_frames * config.engine.max_frame_bytes;
   config.turn_delay = options_.turn_delay;
@@ -162,7 +169,7 @@ std::string Scene::prepare() {
 }
 
 void Scene::run() {
-  const auto wall = std::chrono::steady_clock::now();
+  const std::clock_t before = std::clock();
   sim::World& world = network_->world();
   world.run_for(options_.duration);
   complete_ = runner_->done();
@@ -171,7 +178,7 @@ void Scene::run() {
   }
   ended_ = world.now();
   sampler_->stop();
-  wall_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - wall).count();
+  cpu_seconds_ = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
 }
 
 void Scene::write_flows() {

@@ -43,7 +43,7 @@ class Scene final : public sim::SampleSink, public sim::LinkTap {
   uint64_t frames() const { return hash_.frames(); }
   Duration virtual_time() const { return ended_ - start_; }
   Duration workload_time() const { return options_.duration; }
-  double wall_seconds() const { return wall_seconds_; }
+  double cpu_seconds() const { return cpu_seconds_; }
   /// All flows that could end have.
   bool complete() const { return complete_; }
 
@@ -74,7 +74,7 @@ class Scene final : public sim::SampleSink, public sim::LinkTap {
   std::vector<std::unique_ptr<PcapngFile>> captures_;  // by cable; nullptr: not captured
   OutputFile flows_csv_, queues_csv_, rates_csv_, samples_csv_;
   Instant start_, ended_;
-  double wall_seconds_ = 0;
+  double cpu_seconds_ = 0;
   bool complete_ = false;
 };
 

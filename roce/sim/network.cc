@@ -50,6 +50,7 @@ void Network::make_nodes(const NetworkConfig& config, std::string& error) {
       EngineConfig engine = config.engine;
       engine.mac = host_mac(number);
       engine.addresses = {{host_ip(number), 8, 0}};
+      engine.congestion.link_bits_per_second = topology_.links[ports_[node][0].link].bits_per_second;
       Host& host = world_.add_host(engine);
       host.set_turn_delay(config.turn_delay);
       number_of_node_[node] = number;

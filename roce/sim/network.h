@@ -17,7 +17,7 @@
 namespace uroce::sim {
 
 struct NetworkConfig {
-  EngineConfig engine;  // addresses are filled in
+  EngineConfig engine;  // addresses and the port's speed are filled in
   NicConfig nic{4, 8192, true};
   Duration turn_delay{};            // how long a host takes to look at what arrived
   fabric::SwitchConfig switches;    // ports are filled in

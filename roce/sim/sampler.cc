@@ -45,7 +45,8 @@ void Sampler::sample_rates(Instant now) {
     const auto before = std::lower_bound(seen_.begin(), seen_.end(), flow.id,
                                          [](const Seen& seen, uint64_t id) { return seen.flow < id; });
     if (before == seen_.end() || before->flow != flow.id) return;
-    const double rate = static_cast<double>(arrived - before->arrived) * 8e9 / static_cast<double>(interval_.ns);
+    const double rate =
+        static_cast<double>(arrived - before->arrived) * 8e9 / static_cast<double>(interval_.ns * kRateEvery);
     sink_.on_rate(now, flow, rate);
     rates_.push_back(rate);
     sum += rate;
@@ -57,7 +58,7 @@ void Sampler::sample_rates(Instant now) {
 void Sampler::on_event(uint64_t /*what*/, Instant now) {
   if (stopped_) return;
   sample_queues(now);
-  sample_rates(now);
+  if (++ticks_ % kRateEvery == 0) sample_rates(now);
   network_.world().events().schedule(*this, now + interval_);
 }
 

@@ -1,4 +1,5 @@
-// Looks at a running network at regular instants: queues, rates, fairness.
+// Looks at a running network at regular instants: queues at every one, rates and fairness at every tenth, as packets
+// come in bursts and a rate over a few of them says nothing.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,10 @@ class SampleSink {
   virtual ~SampleSink() = default;
   /// A switch's port whose queue is not empty, or was not at the last sample.
   virtual void on_queue(Instant /*now*/, const Network::Egress& /*egress*/, uint64_t /*bytes*/) {}
-  /// A flow that has been running since the last sample: payload that has arrived since then, per second.
+  /// A flow that has been running since the last time: payload that has arrived since then, per second.
   virtual void on_rate(Instant /*now*/, const FlowRecord& /*flow*/, double /*bits_per_second*/) {}
-  /// All of these together. `measured`: the flows that on_rate was called for; their sum, and Jain's index over them.
+  /// All of these together, as often as on_rate. `measured`: the flows that on_rate was called for; their sum, and
+  /// Jain's index over them.
   virtual void on_sample(Instant /*now*/, const NetworkTotals& /*totals*/, uint64_t /*measured*/,
                          double /*bits_per_second*/, double /*jain*/) {}
 };
@@ -53,7 +55,9 @@ class Sampler final : public Actor {
   Network& network_;
   FlowRunner& runner_;
   SampleSink& sink_;
+  static constexpr uint32_t kRateEvery = 10;
   Duration interval_;
+  uint32_t ticks_ = 0;
   std::vector<bool> was_queued_;
   std::vector<Seen> seen_;  // of the flows that ran at the last sample, in their order
   std::vector<Seen> seeing_;

@@ -54,7 +54,7 @@ class Tap final : public Capture {
 
 struct CableCase {
   const char* name;
-  Impairments impairments;
+  fabric::ImpairmentConfig impairments;
 };
 
 const CableCase kCables[] = {
@@ -70,7 +70,7 @@ uint64_t seeds() {
 
 class Traffic {
  public:
-  Traffic(uint64_t seed, const Impairments& impairments, QpType type) : random_(seed), bed_(seed) {
+  Traffic(uint64_t seed, const fabric::ImpairmentConfig& impairments, QpType type) : random_(seed), bed_(seed) {
     bed_.cable.set(impairments);
     bed_.a.engine().set_capture(&tap_a_);
     bed_.b.engine().set_capture(&tap_b_);

@@ -15,7 +15,7 @@
 namespace uroce::sim {
 namespace {
 
-constexpr uint64_t kRecorded = 0;
+constexpr uint64_t kRecorded = 0xb3109552e6ecc4dd;
 
 TEST(ReferenceRun, HasTheRecordedHash) {
   NetworkConfig config;
