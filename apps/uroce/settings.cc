@@ -49,6 +49,8 @@ Settings::Settings()
            "NAME=VALUE, repeatable: one of its parameters, see doc/congestion.md",
            true,
            {}},
+          {"tclass", "UROCE_TCLASS", "traffic class (DSCP * 4) of QPs whose program asks for none", false, {}},
+          {"pfc", "UROCE_PFC", "priorities with flow control, such as 3 or 3,4; none by default", false, {}},
       } {}
 
 void Settings::add_options(CLI::App& run) {

@@ -1,4 +1,5 @@
 // EndpointConfig from the environment: what `uroce run` sets for the program that it starts.
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <sstream>
@@ -51,12 +52,18 @@ std::vector<std::string> split_words(const std::string& text) {
   return words;
 }
 
+namespace {
+
+/// At commas and blanks.
+std::vector<std::string> split_list(std::string text) {
+  std::replace(text.begin(), text.end(), ',', ' ');
+  return split_words(text);
+}
+
+}  // namespace
+
 bool parse_addresses(const std::string& text, std::vector<LocalAddress>& addresses, std::string& error) {
-  std::string spaced = text;
-  for (char& c : spaced) {
-    if (c == ',') c = ' ';
-  }
-  for (const std::string& word : split_words(spaced)) {
+  for (const std::string& word : split_list(text)) {
     const auto address = parse_local_address(word);
     if (!address) {
       error = "address '" + word + "' is not IP/PREFIX or IP/PREFIX@VLAN, for example 10.0.0.1/24 or fd00::1/64@100";
@@ -68,6 +75,23 @@ bool parse_addresses(const std::string& text, std::vector<LocalAddress>& address
 }
 
 namespace {
+
+/// "3" or "3,4": priorities, as bits.
+bool parse_priorities(const std::string& text, uint8_t& priorities) {
+  for (const std::string& word : split_list(text)) {
+    if (word.size() != 1 || word[0] < '0' || word[0] > '7') return false;
+    priorities = static_cast<uint8_t>(priorities | 1u << (word[0] - '0'));
+  }
+  return true;
+}
+
+bool parse_traffic_class(const std::string& text, uint8_t& traffic_class) {
+  char* end = nullptr;
+  const unsigned long value = std::strtoul(text.c_str(), &end, 0);
+  if (text.empty() || text[0] == '-' || *end != 0 || value > 255) return false;
+  traffic_class = static_cast<uint8_t>(value);
+  return true;
+}
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -99,6 +123,15 @@ bool endpoint_config_from_environment(EndpointConfig& config, std::string& error
   if (const std::string text = environment("UROCE_CC");
       !text.empty() && !parse_congestion_algorithm(text, config.congestion.algorithm)) {
     error = "UROCE_CC is '" + text + "': it is none, dcqcn, timely or swift";
+    return false;
+  }
+  if (const std::string text = environment("UROCE_TCLASS");
+      !text.empty() && !parse_traffic_class(text, config.traffic_class)) {
+    error = "UROCE_TCLASS is '" + text + "': it is a number from 0 to 255, DSCP * 4";
+    return false;
+  }
+  if (const std::string text = environment("UROCE_PFC"); !parse_priorities(text, config.lossless)) {
+    error = "UROCE_PFC is '" + text + "': it is a list of priorities from 0 to 7, such as 3 or 3,4";
     return false;
   }
   for (const std::string& assignment : split_words(environment("UROCE_CC_PARAM"))) {

@@ -100,6 +100,24 @@ bool DpdkPort::begin() {
   return started_;
 }
 
+uint32_t DpdkPort::rx_backlog() {
+  const int count = rte_eth_rx_queue_count(options_.port_id, 0);
+  return count < 0 ? kBacklogUnknown : static_cast<uint32_t>(count);
+}
+
+bool DpdkPort::pause_in_hardware(uint8_t priorities) {
+  if (priorities == 0) return false;
+  for (uint8_t priority = 0; priority < 8; priority++) {
+    if ((priorities >> priority & 1) == 0) continue;
+    rte_eth_pfc_conf config{};
+    config.fc.mode = RTE_ETH_FC_FULL;
+    config.fc.pause_time = 0xFFFF;
+    config.priority = priority;
+    if (rte_eth_dev_priority_flow_ctrl_set(options_.port_id, &config) != 0) return false;
+  }
+  return true;
+}
+
 DpdkPort::~DpdkPort() {
   drop_pending(counters_.tx_dropped_no_link);
   if (stock_count_ != 0) rte_pktmbuf_free_bulk(stock_.data(), stock_count_);

@@ -45,6 +45,10 @@ class DpdkPort final : public Port {
   void release_rx(RxFrame* frames, uint32_t count) override;
   uint32_t acquire_tx(TxFrame* frames, uint32_t max) override;
   void send(TxFrame* frames, uint32_t count) override;
+  uint32_t rx_backlog() override;
+
+  /// Has the device obey and send pause frames of these priorities (bits). False: it cannot, and software has to.
+  bool pause_in_hardware(uint8_t priorities);
 
   // Whole mbufs, for who passes them on from port to port (`pool` is shared then).
 

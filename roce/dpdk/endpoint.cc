@@ -162,6 +162,8 @@ bool EndpointImpl::open_port(std::string& error) {
     engine_config.addresses = plan_.identity.addresses;
     engine_config.max_frame_bytes = plan_.max_frame_bytes;
     engine_config.congestion = config_.congestion;
+    engine_config.traffic_class = config_.traffic_class;
+    if (!port_->pause_in_hardware(config_.lossless)) engine_config.pfc.lossless = config_.lossless;
     engine_ = std::make_unique<Engine>(engine_config, *port_, random_, observer_);
   }
   unlock();
@@ -250,7 +252,8 @@ uint32_t EndpointImpl::turn(Instant now) {
   turns_++;
   port_->on_turn(now);
   // A link may come up later, or at another speed.
-  if (config_.congestion.algorithm != CongestionAlgorithm::kNone) engine_->set_link_speed(link_speed_mbps() * kMegabit);
+  const bool congestion = config_.congestion.algorithm != CongestionAlgorithm::kNone;
+  if (congestion || config_.lossless != 0) engine_->set_link_speed(link_speed_mbps() * kMegabit);
   return engine_->turn(now);
 }
 

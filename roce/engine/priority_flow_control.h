@@ -35,6 +35,10 @@ class PriorityFlowControl {
  public:
   PriorityFlowControl(const PfcConfig& config, const MacAddress& mac, Counters& counters);
 
+  /// 0: unknown, the last one known stays.
+  void set_link_speed(uint64_t bits_per_second) {
+    if (bits_per_second != 0) config_.bits_per_second = bits_per_second;
+  }
   bool enabled() const { return config_.lossless != 0 || config_.link_pause; }
 
   /// True when the frame was one of MAC control: it is nobody else's business then.
@@ -60,7 +64,7 @@ class PriorityFlowControl {
   void account(uint8_t paused, Instant now);
   void run_watchdog(Instant now);
 
-  const PfcConfig config_;
+  PfcConfig config_;
   const MacAddress mac_;
   Counters& counters_;
 

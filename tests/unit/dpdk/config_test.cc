@@ -8,8 +8,9 @@
 namespace uroce {
 namespace {
 
-constexpr const char* kVariables[] = {"UROCE_PORT",     "UROCE_ADDR",      "UROCE_EAL", "UROCE_PCAP",    "UROCE_MTU",
-                                      "UROCE_PROGRESS", "UROCE_HUGEPAGES", "UROCE_CC",  "UROCE_CC_PARAM"};
+constexpr const char* kVariables[] = {"UROCE_PORT",     "UROCE_ADDR",     "UROCE_EAL",       "UROCE_PCAP",
+                                      "UROCE_MTU",      "UROCE_PROGRESS", "UROCE_HUGEPAGES", "UROCE_CC",
+                                      "UROCE_CC_PARAM", "UROCE_TCLASS",   "UROCE_PFC"};
 
 class Config : public testing::Test {
  protected:
@@ -47,6 +48,8 @@ TEST_F(Config, EverySetting) {
   setenv("UROCE_PROGRESS", "thread", 1);
   setenv("UROCE_HUGEPAGES", "no", 1);
   setenv("UROCE_CC", "dcqcn", 1);
+  setenv("UROCE_TCLASS", "0x60", 1);
+  setenv("UROCE_PFC", "3,4", 1);
   setenv("UROCE_CC_PARAM", "rpg_ai_rate=7 has_win=1", 1);
   EXPECT_EQ(read(), "");
   EXPECT_EQ(config.port, "memif:x");
@@ -61,6 +64,8 @@ TEST_F(Config, EverySetting) {
   EXPECT_EQ(config.congestion.algorithm, CongestionAlgorithm::kDcqcn);
   EXPECT_EQ(config.congestion.dcqcn.rpg_ai_rate, 7u);
   EXPECT_TRUE(config.congestion.has_win);
+  EXPECT_EQ(config.traffic_class, 0x60);
+  EXPECT_EQ(config.lossless, 0b11000);
 }
 
 TEST_F(Config, MistakesAreNamed) {
@@ -75,6 +80,10 @@ TEST_F(Config, MistakesAreNamed) {
                                                           {"UROCE_PROGRESS", "sometimes"},
                                                           {"UROCE_HUGEPAGES", "1"},
                                                           {"UROCE_CC", "cubic"},
+                                                          {"UROCE_TCLASS", "256"},
+                                                          {"UROCE_TCLASS", "-1"},
+                                                          {"UROCE_PFC", "8"},
+                                                          {"UROCE_PFC", "high"},
                                                           {"UROCE_CC_PARAM", "rpg_ai_speed"}};
   for (const auto& [name, value] : mistakes) {
     SetUp();
