@@ -51,6 +51,11 @@ Settings::Settings()
            {}},
           {"tclass", "UROCE_TCLASS", "traffic class (DSCP * 4) of QPs whose program asks for none", false, {}},
           {"pfc", "UROCE_PFC", "priorities with flow control, such as 3 or 3,4; none by default", false, {}},
+          {"loss-recovery",
+           "UROCE_LOSS_RECOVERY",
+           "go-back-n (the default), auto (selective repeat with peers that know it), selective",
+           false,
+           {}},
       } {}
 
 void Settings::add_options(CLI::App& run) {

@@ -26,6 +26,13 @@ bool parse_hugepages(const std::string& text, Hugepages& hugepages) {
   return false;
 }
 
+bool parse_loss_recovery(const std::string& text, LossRecovery& recovery) {
+  if (text == "auto") return recovery = LossRecovery::kAuto, true;
+  if (text == "go-back-n") return recovery = LossRecovery::kGoBackN, true;
+  if (text == "selective") return recovery = LossRecovery::kSelective, true;
+  return false;
+}
+
 bool parse_log_level(const std::string& text, LogLevel& level) {
   constexpr const char* kNames[] = {"error", "warning", "info", "debug"};
   for (unsigned i = 0; i < 4; i++) {
@@ -113,6 +120,11 @@ bool endpoint_config_from_environment(EndpointConfig& config, std::string& error
   if (const std::string text = environment("UROCE_HUGEPAGES");
       !text.empty() && !parse_hugepages(text, config.hugepages)) {
     error = "UROCE_HUGEPAGES is '" + text + "': it is auto, yes or no";
+    return false;
+  }
+  if (const std::string text = environment("UROCE_LOSS_RECOVERY");
+      !text.empty() && !parse_loss_recovery(text, config.loss_recovery)) {
+    error = "UROCE_LOSS_RECOVERY is '" + text + "': it is auto, go-back-n or selective";
     return false;
   }
   if (const std::string text = environment("UROCE_MTU"); !text.empty() && !parse_mtu(text, config.mtu)) {

@@ -164,6 +164,7 @@ bool EndpointImpl::open_port(std::string& error) {
     engine_config.congestion = config_.congestion;
     engine_config.traffic_class = config_.traffic_class;
     if (!port_->pause_in_hardware(config_.lossless)) engine_config.pfc.lossless = config_.lossless;
+    engine_config.loss_recovery = config_.loss_recovery;
     engine_ = std::make_unique<Engine>(engine_config, *port_, random_, observer_);
   }
   unlock();

@@ -36,6 +36,7 @@ struct EndpointConfig {
   std::string pcap_file;              // pcapng of everything sent and received; "": none
   Progress progress = Progress::kAuto;
   Hugepages hugepages = Hugepages::kAuto;
+  LossRecovery loss_recovery = LossRecovery::kGoBackN;
   uint32_t mtu = 0;             // IP MTU of the port; 0: the port's own, enough for RoCE MTU 4096 where possible
   CongestionConfig congestion;  // the link's speed is found out when the port is there
   uint8_t traffic_class = 0;    // of QPs whose program asks for none
@@ -43,8 +44,9 @@ struct EndpointConfig {
   bool eal_running = false;     // a DPDK application called rte_eal_init itself; `port` is then a port name or number
 };
 
-/// Reads UROCE_PORT, UROCE_ADDR, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES, UROCE_MTU, UROCE_CC,
-/// UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC. False and one clear line in `error` when one of them is malformed.
+/// Reads UROCE_PORT, UROCE_ADDR, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES, UROCE_LOSS_RECOVERY,
+/// UROCE_MTU, UROCE_CC, UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC. False and one clear line in `error` when one of them
+/// is malformed.
 bool endpoint_config_from_environment(EndpointConfig& config, std::string& error);
 
 /// Who this endpoint is, known without starting EAL: what `ibv_devices` needs.

@@ -45,6 +45,8 @@ struct EngineConfig {
   uint8_t traffic_class = 0;    // of QPs and address handles that ask for none: DSCP and ECN, as the IPv4 TOS octet
   PfcConfig pfc;                // off unless there are lossless priorities
   CongestionConfig congestion;  // how senders react to congestion; none unless an algorithm is set
+  LossRecovery loss_recovery = LossRecovery::kGoBackN;
+  uint32_t reorder_packets = 1024;  // kept out of order by all QPs together, in either direction
 };
 
 struct EngineStatus {
@@ -155,6 +157,7 @@ class Engine {
   uint32_t active_mtu_ = 1024;
   MemoryTable memory_;
   Neighbours neighbours_;
+  ReorderPool reorder_pool_;
   QpTable qps_;
   TimerQueue timers_;
   TransportEnv env_;

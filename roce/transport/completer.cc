@@ -18,12 +18,19 @@ constexpr auto kNakCodeLast = static_cast<uint8_t>(NakCode::kRemoteOperationalEr
 void Requester::on_response(const PacketView& packet, Instant now) {
   switch (packet.info->operation) {
     case Operation::kAcknowledge:
-      return on_acknowledge(packet, now);
+      on_acknowledge(packet, now);
+      break;
     case Operation::kReadResponse:
-      return on_read_response(packet, now);
+      on_read_response(packet, now);
+      break;
+    case Operation::kSelectiveAck:
+      on_selective_ack(packet, now);
+      break;
     default:
-      return on_atomic_response(packet, now);
+      on_atomic_response(packet, now);
+      break;
   }
+  if (selective_) after_responses(now);
 }
 
 void Requester::learn_credits(const Aeth& aeth) {
@@ -54,7 +61,9 @@ void Requester::on_acknowledge(const PacketView& packet, Instant now) {
     case AethKind::kAck:
       learn_credits(aeth);
       context_.on_rtt(rtt_.on_answered(psn, now), now);
-      if (acknowledge(psn + 1, now)) implied_nak(now);
+      if (acknowledge(psn + 1, now)) {
+        context_.peer.selective() ? on_blocked_ack(now) : implied_nak(now);
+      }
       return;
     case AethKind::kRnrNak:
       return on_rnr_nak(aeth_value(aeth.syndrome), psn, now);
@@ -100,11 +109,13 @@ void Requester::on_rnr_nak(uint8_t timer, Psn psn, Instant now) {
   rnr_wait_ = true;
   deadline_ = Instant::never();
   rewind();
+  if (selective_) forget_repeats();
 }
 
 /// Everything before `upto` is acknowledged, except that READs and atomics wait for their own responses. True when one
 /// of those stands in the way: its response was lost.
 bool Requester::acknowledge(Psn upto, Instant now) {
+  if (selective_) on_delivered(upto, now);
   bool moved = false;
   bool blocked = false;
   while (una_.before(upto)) {
@@ -134,6 +145,11 @@ void Requester::progress(Instant now) {
   rnr_left_ = context_.attributes.rnr_retry;
   window_ = std::min(window_ + 1, context_.env.window_packets);
   if (next_psn_.before(una_)) rewind();
+  if (selective_) {
+    selective_->probes = 0;
+    selective_->asked = 0;
+    on_activity(now);
+  }
   // What has to be sent again starts the timer when it leaves.
   const bool waits = una_ != next_psn_ && context_.attributes.timeout != 0;
   deadline_ = waits ? now + answer_time() : Instant::never();
@@ -152,11 +168,13 @@ void Requester::retry(Cause when_exhausted, Instant now) {
   retry_left_--;
   context_.on_loss(now);
   rewind();
+  if (selective_) forget_repeats();
   deadline_ = Instant::never();  // until the retransmission leaves: a full port is not a peer that is gone
 }
 
 /// A READ or atomic response with this PSN acknowledges everything before it. True when it is the one waited for.
-bool Requester::reach_response(Psn psn, Instant now) {
+bool Requester::reach_response(const PacketView& packet, Instant now) {
+  const Psn psn = packet.bth.psn;
   if (!outstanding(psn)) {
     context_.counters().rx_drop_ghost_ack++;
     on_other_response(psn, now);
@@ -164,9 +182,14 @@ bool Requester::reach_response(Psn psn, Instant now) {
   }
   context_.on_rtt(rtt_.on_answered(psn, now), now);
   acknowledge(psn, now);
+  if (selective_) on_delivered(psn + 1, now);
   if (una_ == psn) return true;
-  context_.counters().rx_drop_early_response++;
-  implied_nak(now);
+  if (context_.peer.selective()) {
+    hold_response(packet, now);
+  } else {
+    context_.counters().rx_drop_early_response++;
+    implied_nak(now);
+  }
   on_other_response(psn, now);
   return false;
 }
@@ -187,7 +210,7 @@ void Requester::on_read_response(const PacketView& packet, Instant now) {
     context_.counters().rx_drop_reserved_syndrome++;
     return;
   }
-  if (!reach_response(psn, now)) return;
+  if (!reach_response(packet, now)) return;
   SendWqe& wqe = ring_.front();
   if (!wqe.is_read()) {
     context_.counters().rx_drop_unexpected_response++;
@@ -197,7 +220,9 @@ void Requester::on_read_response(const PacketView& packet, Instant now) {
   const bool last = index + 1 == wqe.packets;
   const uint64_t offset = uint64_t{index} * context_.mtu;
   const uint32_t expected = last ? static_cast<uint32_t>(wqe.length - offset) : context_.mtu;
-  if (packet.payload_bytes != expected || packet.info->is_last() != last || !padding_fits(packet)) {
+  // A peer that was asked for a part of a READ says "last" where the part ends.
+  const bool early_last = !last && selective_ && selective_->asked_parts;
+  if (packet.payload_bytes != expected || (packet.info->is_last() != last && !early_last) || !padding_fits(packet)) {
     return fail_head(Cause::kBadReadResponse, now);
   }
   PieceList pieces;
@@ -219,7 +244,7 @@ void Requester::on_atomic_response(const PacketView& packet, Instant now) {
     context_.counters().rx_drop_reserved_syndrome++;
     return;
   }
-  if (!reach_response(psn, now)) return;
+  if (!reach_response(packet, now)) return;
   SendWqe& wqe = ring_.front();
   if (!wqe.is_atomic()) {
     context_.counters().rx_drop_unexpected_response++;

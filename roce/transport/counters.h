@@ -19,6 +19,9 @@
   X(req_remote_invalid_request) X(req_remote_access_errors) X(resp_remote_access_errors) \
   X(resp_cqe_flush_error) X(req_cqe_flush_error) X(rx_icrc_encapsulated) \
   X(sent_acks) X(sent_naks) X(sent_rnr_naks) X(retransmits) \
+  /* selective repeat */ \
+  X(tx_sack) X(rx_sack) X(selective_retransmits) X(spurious_retransmits) X(tail_loss_probes) \
+  X(response_gaps_asked) X(rx_out_of_order_held) X(rx_drop_held_already) X(rx_drop_reorder_full) X(rx_drop_bad_sack) \
   X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored) \
   /* received and dropped: why */ \
   X(rx_drop_not_roce) X(rx_drop_truncated) X(rx_drop_bad_ip_header) X(rx_drop_fragmented) \

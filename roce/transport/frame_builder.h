@@ -22,7 +22,7 @@ class FrameBuilder {
   FrameBuilder(TxFrame& frame, const PathHeader& path, Bth bth, uint32_t ext_bytes, uint32_t payload_bytes)
       : frame_(frame), path_(path), pad_bytes_(-payload_bytes & 3u) {
     bth.pad_count = static_cast<uint8_t>(pad_bytes_);
-    path.write(frame.data, Bth::kBytes + ext_bytes + payload_bytes + pad_bytes_ + kIcrcBytes);
+    path.write(frame.data, Bth::kBytes + ext_bytes + payload_bytes + pad_bytes_ + kIcrcBytes, bth.psn);
     bth.encode(frame.data + path.bytes());
     ext_ = frame.data + path.bytes() + Bth::kBytes;
     at_ = ext_ + ext_bytes;

@@ -91,6 +91,12 @@ void Qp::apply(const QpAttributes& a, uint32_t mask, const PathSpec* path, bool 
     set_headers(*path);
     context_.path_resolved = resolved;
   }
+  if (has(kAttrAv) && context_.peer.enabled()) {
+    const Signature ours(context_.qpn, to.dest_qpn);
+    context_.header.sign(ours);
+    context_.data_header.sign(ours);
+    context_.peer_signature = Signature(to.dest_qpn, context_.qpn);
+  }
 }
 
 void Qp::enter(QpState to, Instant now) {
@@ -110,6 +116,7 @@ void Qp::enter(QpState to, Instant now) {
       context_.failed = context_.send_queue_failed = false;
       context_.attributes = QpAttributes{};
       context_.path_resolved = false;
+      context_.peer.forget();
       context_.mtu = port_mtu_;
       restart_congestion();
       break;
@@ -211,6 +218,7 @@ PostResult Qp::post_recv(const RecvWr& wr) {
 void Qp::on_packet(const PacketView& packet, Instant now) {
   switch (context_.type) {
     case QpType::kRc:
+      if (context_.peer.enabled()) context_.peer.on_packet(packet.signed_with(context_.peer_signature));
       packet.info->is_response() ? requester_.on_response(packet, now) : responder_.on_request(packet, now);
       break;
     case QpType::kUc:

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/address.h"
 #include "base/psn.h"
+#include "transport/loss_recovery.h"
 #include "transport/types.h"
 
 namespace uroce {
@@ -29,6 +31,7 @@ struct QpInit {
   SharedReceiveQueue* srq = nullptr;  // none: the QP has its own receive queue
   QpCapabilities cap;
   bool sq_sig_all = false;
+  std::optional<LossRecovery> loss_recovery;  // none: the engine's
 };
 
 /// ibv_qp_attr_mask.

@@ -8,9 +8,11 @@
 #include "congestion/congestion_control.h"
 #include "transport/completion_queue.h"
 #include "transport/counters.h"
+#include "transport/loss_recovery.h"
 #include "transport/memory_table.h"
 #include "transport/observer.h"
 #include "transport/qp_attributes.h"
+#include "transport/reorder_buffer.h"
 #include "wire/path_header.h"
 
 namespace uroce {
@@ -24,6 +26,8 @@ struct TransportEnv {
   Duration ack_hold = microseconds(20);
   bool grant_credits = true;  // tell the peer in ACKs how many receives are posted
   CongestionConfig congestion = {};
+  LossRecovery loss_recovery = LossRecovery::kGoBackN;
+  ReorderPool* reorder_pool = nullptr;  // needed unless loss_recovery is kGoBackN
 };
 
 struct QpContext {
@@ -35,7 +39,9 @@ struct QpContext {
         pd(init.pd),
         send_cq(*init.send_cq),
         recv_cq(*init.recv_cq),
-        srq(init.srq) {}
+        srq(init.srq),
+        peer(init.type == QpType::kRc ? init.loss_recovery.value_or(environment.loss_recovery)
+                                      : LossRecovery::kGoBackN) {}
 
   Qp& qp;
   TransportEnv& env;
@@ -53,6 +59,8 @@ struct QpContext {
   PathHeader header;
   PathHeader data_header;  // of packets with payload: the same, but a switch may mark them (ECT) if the QP heeds marks
   bool path_resolved = false;
+  PeerRecognition peer;
+  Signature peer_signature;  // of the packets that the peer sends, if it signs them
 
   /// Set by requester or responder when the QP has to go to error; Qp does it before its call returns.
   bool failed = false;

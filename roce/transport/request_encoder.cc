@@ -85,16 +85,18 @@ Cause encode_message(QpContext& context, const SendWqe& wqe, uint32_t index, Bth
 
 }  // namespace
 
-Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn psn, bool ack_req, TxFrame& frame) {
+Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn psn, bool ack_req, TxFrame& frame,
+                     uint32_t read_packets) {
   Bth bth;
   bth.dest_qp = context.type == QpType::kUd ? wqe.remote_qpn : context.attributes.dest_qpn;
   bth.psn = psn;
   bth.ack_req = ack_req;
   if (wqe.is_read()) {
     const uint64_t done = uint64_t{index} * context.mtu;
+    const uint64_t bytes = std::min<uint64_t>(wqe.length - done, uint64_t{read_packets} * context.mtu);
     bth.opcode = make_opcode(Service::kRc, kOpReadRequest);
     FrameBuilder builder(frame, context.header, bth, Reth::kBytes, 0);
-    Reth{wqe.remote_addr + done, wqe.rkey, static_cast<uint32_t>(wqe.length - done)}.encode(builder.ext());
+    Reth{wqe.remote_addr + done, wqe.rkey, static_cast<uint32_t>(bytes)}.encode(builder.ext());
     builder.begin_payload();
     builder.finish();
     return Cause::kNone;

@@ -11,9 +11,10 @@
 namespace uroce {
 
 /// Packet `index` (0-based) of `wqe` goes into `frame` with sequence number `psn`. For a READ, `index` is how many
-/// responses have already arrived: the request asks for the rest.
+/// responses have already arrived: the request asks for the rest, or for `read_packets` of it.
 /// A reason other than kNone: the local memory may not be read; the frame is not used.
-Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn psn, bool ack_req, TxFrame& frame);
+Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn psn, bool ack_req, TxFrame& frame,
+                     uint32_t read_packets = UINT32_MAX);
 
 /// The work completion status for a local failure.
 WcStatus status_of(Cause cause);

@@ -1,6 +1,7 @@
 #include "transport/requester.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "transport/request_encoder.h"
 #include "transport/timing.h"
@@ -11,11 +12,17 @@ namespace {
 
 constexpr uint32_t kAckEvery = 32;  // packets of one message without an ACK request, at most
 constexpr uint32_t kWindowFloor = 8;
+constexpr uint32_t kBoardFloor = 64;
 constexpr int32_t kReadAheadMax = 1 << 22;  // PSNs that READs may reserve: a quarter of the circle, but any one alone
 
 }  // namespace
 
-Requester::Requester(QpContext& context, SendQueue& queue) : context_(context), ring_(queue.ring()) {}
+Requester::Requester(QpContext& context, SendQueue& queue) : context_(context), ring_(queue.ring()) {
+  if (!context.peer.enabled()) return;
+  // What the peer holds does not count in the window, so that a loss does not stop the flow while it is repaired.
+  const uint32_t packets = std::bit_ceil(std::max(2 * context.env.window_packets, kBoardFloor));
+  selective_ = std::make_unique<SelectiveRepeat>(packets, context.env.reorder_pool);
+}
 
 void Requester::start() {
   una_ = next_psn_ = high_psn_ = context_.attributes.sq_psn;
@@ -41,6 +48,11 @@ void Requester::reset() {
   rtt_.forget();
   cursor_ = ring_.head();
   cursor_packet_ = 0;
+  if (selective_) {
+    forget_repeats();
+    selective_->delivered = una_;
+    selective_->asked_parts = false;
+  }
 }
 
 bool Requester::credit_limited(const SendWqe& wqe) const {
@@ -56,6 +68,7 @@ bool Requester::may_send() const {
   if (!running) return false;
   if (wqe.has(kSendFence) && cursor_packet_ == 0 && rd_atomic_in_flight_ != 0) return false;
   if (wqe.is_local()) return true;
+  if (selective_ && selective_->board.full()) return false;
   const int32_t in_flight = distance(una_, next_psn_);
   if (wqe.needs_response()) {
     // Zero would wait for ever; poll_transmit reports it instead.
@@ -63,14 +76,16 @@ bool Requester::may_send() const {
     const bool fits = in_flight == 0 || in_flight + static_cast<int32_t>(wqe.packets) < kReadAheadMax;
     return rd_atomic_in_flight_ < limit && fits;
   }
-  if (in_flight >= static_cast<int32_t>(window_)) return false;
+  const bool spared = selective_ && context_.peer.selective();
+  const uint32_t open = spared ? selective_->board.open() : static_cast<uint32_t>(in_flight);
+  if (open >= window_) return false;
   // When the cap shrinks under packets that asked for no ACK, one more may go to ask for it.
-  if (static_cast<uint32_t>(in_flight) >= context_.window_cap_packets && unrequested_ == 0) return false;
+  if (open >= context_.window_cap_packets && unrequested_ == 0) return false;
   // Without credit a single packet may go, to find out whether there is a receive by now.
   return in_flight == 0 || !credit_limited(wqe);
 }
 
-bool Requester::wants_transmit() const { return may_send(); }
+bool Requester::wants_transmit() const { return may_send() || (selective_ && wants_again()); }
 
 bool Requester::run_local(SendWqe& wqe, Instant now) {
   bool ok;
@@ -108,6 +123,7 @@ bool Requester::wants_ack(const SendWqe& wqe, uint32_t index) {
 }
 
 bool Requester::poll_transmit(TxFrame& frame, Instant now) {
+  if (selective_ && wants_again() && poll_again(frame, now)) return true;
   while (may_send()) {
     SendWqe& wqe = ring_.at(cursor_);
     if (wqe.is_local()) {
@@ -134,7 +150,9 @@ bool Requester::poll_transmit(TxFrame& frame, Instant now) {
     } else if (ack_req) {
       rtt_.on_sent(next_psn_, now);
     }
+    if (selective_) selective_->board.on_sent(next_psn_, cursor_, now);
     advance_cursor(wqe, now);
+    if (selective_) on_activity(now);
     return true;
   }
   return false;
@@ -171,6 +189,10 @@ void Requester::rewind() {
   unrequested_ = 0;
   heard_ = false;
   local_error_ = Cause::kNone;  // met again when the cursor comes there
+  if (selective_) {
+    selective_->board.clear();
+    selective_->delivered = una_;  // what is sent again stands on the board again
+  }
 }
 
 void Requester::shrink_window() {
@@ -188,6 +210,7 @@ void Requester::on_timeout(Instant now) {
     rnr_until_ = deadline_ = Instant::never();
     return;
   }
+  if (selective_) on_repeat_timer(now);
   if (now < deadline_) return;
   deadline_ = Instant::never();
   if (una_ == high_psn_) return;
@@ -203,7 +226,10 @@ void Requester::on_timeout(Instant now) {
 /// and the first retransmission is as prompt as it can be.
 Duration Requester::answer_time() const { return ack_timeout(context_.attributes.timeout) * (1 << timeouts_); }
 
-Instant Requester::next_timeout() const { return rnr_wait_ ? rnr_until_ : deadline_; }
+Instant Requester::next_timeout() const {
+  if (rnr_wait_) return rnr_until_;
+  return selective_ ? std::min(deadline_, repeat_timer()) : deadline_;
+}
 
 bool Requester::drained() const { return una_ == high_psn_ && (cursor_ == ring_.tail() || !ring_.at(cursor_).started); }
 

@@ -5,15 +5,21 @@
 // Retransmission is nothing but moving the cursor back to `una_` (go-back-N): packets are made again from the
 // program's memory, which belongs to us until completion.
 //
-// requester.cc sends; completer.cc takes the answers.
+// Towards a peer that knows selective repeat the cursor does not move back: what the scoreboard shows to be lost is
+// sent again beside it, and of responses only what is missing is asked for again. Timeouts and NAKs mean go-back-N
+// there too.
+//
+// requester.cc sends; completer.cc takes the answers; selective_requester.cc has what is between our own peers.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "base/psn.h"
 #include "base/time.h"
 #include "transport/qp_context.h"
 #include "transport/rtt_sampler.h"
+#include "transport/selective_repeat.h"
 #include "transport/send_queue.h"
 #include "transport/tx_frame.h"
 #include "wire/packet.h"
@@ -47,6 +53,8 @@ class Requester {
   uint8_t retries_left() const { return retry_left_; }
   bool waits_for_receive() const { return rnr_wait_; }
   const RttSampler& rtt() const { return rtt_; }
+  /// nullptr: go-back-N only.
+  const SelectiveRepeat* selective_repeat() const { return selective_.get(); }
 
  private:
   // requester.cc
@@ -69,7 +77,7 @@ class Requester {
   void on_read_response(const PacketView& packet, Instant now);
   void on_other_response(Psn psn, Instant now);
   void on_atomic_response(const PacketView& packet, Instant now);
-  bool reach_response(Psn psn, Instant now);
+  bool reach_response(const PacketView& packet, Instant now);
   bool acknowledge(Psn upto, Instant now);
   void implied_nak(Instant now);
   void retry(Cause when_exhausted, Instant now);
@@ -79,8 +87,31 @@ class Requester {
   void retire_local(Instant now);
   void fail_head(Cause cause, Instant now);
 
+  // selective_requester.cc
+  void on_selective_ack(const PacketView& packet, Instant now);
+  bool read_ranges(const PacketView& packet, Instant now);
+  void on_delivered(Psn upto, Instant now);
+  void hold_response(const PacketView& packet, Instant now);
+  void on_blocked_ack(Instant now);
+  void after_responses(Instant now);
+  bool wants_again() const;
+  bool poll_again(TxFrame& frame, Instant now);
+  bool send_again(uint32_t entry, bool probe, TxFrame& frame, Instant now);
+  bool ask_again(TxFrame& frame, Instant now);
+  bool response_overdue() const;
+  bool needs_responses(Psn from, Psn to) const;
+  uint32_t find_response(Psn from) const;
+  void check_gaps(bool first_at_once, Instant now);
+  void on_activity(Instant now);
+  void on_repeat_timer(Instant now);
+  Instant repeat_timer() const;
+  Duration patience() const;
+  Duration probe_time() const;
+  void forget_repeats();
+
   QpContext& context_;
   Ring<SendWqe>& ring_;
+  std::unique_ptr<SelectiveRepeat> selective_;
 
   Psn una_;
   Psn next_psn_;         // at the cursor

@@ -14,7 +14,10 @@ uint32_t packets_of(uint32_t bytes, uint32_t mtu) { return bytes == 0 ? 1 : (byt
 
 }  // namespace
 
-Responder::Responder(QpContext& context, ReceiveQueue& own) : context_(context), receive_(context, own), replies_(1) {}
+Responder::Responder(QpContext& context, ReceiveQueue& own)
+    : context_(context), receive_(context, own), early_(context.env.reorder_pool), replies_(1) {
+  if (context.peer.enabled() && context.env.reorder_pool != nullptr) context.env.reorder_pool->prepare();
+}
 
 void Responder::start() {
   const uint32_t depth = std::max<uint32_t>(context_.attributes.max_dest_rd_atomic, 1);
@@ -44,6 +47,7 @@ void Responder::reset() {
   answers_ = 0;
   message_unanswered_ = false;
   credits_granted_ = false;
+  early_.clear();
   receive_.drop();
   silence();
 }
@@ -53,10 +57,12 @@ void Responder::on_request(const PacketView& packet, Instant now) {
   const int32_t ahead = distance(epsn_, packet.bth.psn);
   if (ahead == 0) {
     on_in_order(packet, now);
+    if (!early_.empty()) feed(now);
   } else if (ahead < 0) {
     on_duplicate(packet);
   } else {
     context_.counters().out_of_sequence++;
+    if (context_.peer.enabled() && hold(packet)) return;
     if (!missed_ || missed_until_.before(packet.bth.psn)) missed_until_ = packet.bth.psn;
     missed_ = true;
     if (out_of_sequence_) {
@@ -330,6 +336,7 @@ void Responder::receiver_not_ready() {
 
 void Responder::flush(Instant now) {
   in_message_ = false;
+  early_.clear();
   if (answer_ != Answer::kNak) silence();
   receive_.flush(now);
 }

@@ -6,7 +6,11 @@
 // An ACK may be held for a moment when the program is likely to answer the message with one of its own: then the ACK
 // leaves behind that message in the same burst (doc/adr). A READ, an atomic, a second message or the hold time ends it.
 //
-// responder.cc receives; responder_reply.cc answers; responder_duplicate.cc deals with what was received before.
+// From a peer that knows selective repeat, packets that come too early are held until the gap in front of them closes,
+// and then go through the same checks in the same order as all others.
+//
+// responder.cc receives; responder_reply.cc answers; responder_duplicate.cc deals with what was received before;
+// selective_responder.cc with what came too early.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +21,7 @@
 #include "base/time.h"
 #include "transport/qp_context.h"
 #include "transport/receive_slot.h"
+#include "transport/reorder_buffer.h"
 #include "transport/tx_frame.h"
 #include "wire/packet.h"
 
@@ -56,6 +61,7 @@ class Responder {
 
   Psn epsn() const { return epsn_; }
   uint32_t msn() const { return msn_; }
+  uint32_t packets_held() const { return early_.packets(); }
 
  private:
   enum class Answer : uint8_t { kNone, kAck, kNak };
@@ -96,6 +102,11 @@ class Responder {
   void refuse_key(AccessCheck check, Instant now);
   void receiver_not_ready();
 
+  // selective_responder.cc
+  bool hold(const PacketView& packet);
+  void feed(Instant now);
+  void send_selective_ack(TxFrame& frame);
+
   // responder_duplicate.cc
   void on_duplicate(const PacketView& packet);
   void on_duplicate_read(const PacketView& packet);
@@ -112,6 +123,7 @@ class Responder {
 
   QpContext& context_;
   ReceiveSlot receive_;
+  ReorderBuffer early_;
 
   Psn epsn_;
   uint32_t msn_ = 0;

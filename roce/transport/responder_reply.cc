@@ -108,7 +108,7 @@ bool Responder::send_read_response(Reply& reply, TxFrame& frame, Instant now) {
   reply.remaining -= bytes;
   if (last) {
     // It acknowledges everything before it; an ACK that was waiting is only needed for what came later.
-    if (reply.psn == epsn_ && answer_ == Answer::kAck) answer_ = Answer::kNone;
+    if (reply.psn == epsn_ && answer_ == Answer::kAck && early_.empty()) answer_ = Answer::kNone;
     replies_.pop();
   }
   return true;
@@ -124,13 +124,14 @@ void Responder::send_atomic_response(const Reply& reply, TxFrame& frame) {
   AtomicAckEth{reply.original}.encode(builder.ext() + Aeth::kBytes);
   builder.begin_payload();
   builder.finish();
-  if (reply.psn + 1 == epsn_ && answer_ == Answer::kAck) answer_ = Answer::kNone;
+  if (reply.psn + 1 == epsn_ && answer_ == Answer::kAck && early_.empty()) answer_ = Answer::kNone;
 }
 
 /// An ACK names the last packet received in order; a NAK, the one that is expected. READs and atomics at the end are
 /// left out of the ACK: their responses may be lost, and there are peers that would do without.
 void Responder::send_answer(TxFrame& frame) {
   const bool nak = answer_ == Answer::kNak;
+  if (!nak && !early_.empty() && context_.peer.selective()) return send_selective_ack(frame);
   Bth bth;
   bth.opcode = make_opcode(Service::kRc, kOpAcknowledge);
   bth.dest_qp = context_.attributes.dest_qpn;

@@ -45,6 +45,20 @@ class RttSampler {
     return sample;
   }
 
+  /// A sample that somebody else took.
+  void add(Duration sample) {
+    latest_ = sample;
+    if (samples_++ == 0) {
+      minimum_ = smoothed_ = sample;
+      variation_ = {sample.ns / 2};
+      return;
+    }
+    minimum_ = std::min(minimum_, sample);
+    const int64_t error = sample.ns - smoothed_.ns;
+    variation_.ns += ((error < 0 ? -error : error) - variation_.ns) / 4;
+    smoothed_.ns += error / 8;
+  }
+
   /// Something is about to be sent again.
   void forget() { count_ = 0; }
 
@@ -61,19 +75,6 @@ class RttSampler {
     Psn psn;
     Instant sent_at;
   };
-
-  void add(Duration sample) {
-    latest_ = sample;
-    if (samples_++ == 0) {
-      minimum_ = smoothed_ = sample;
-      variation_ = {sample.ns / 2};
-      return;
-    }
-    minimum_ = std::min(minimum_, sample);
-    const int64_t error = sample.ns - smoothed_.ns;
-    variation_.ns += ((error < 0 ? -error : error) - variation_.ns) / 4;
-    smoothed_.ns += error / 8;
-  }
 
   Probe probes_[kProbes];
   uint32_t first_ = 0;

@@ -84,6 +84,8 @@ std::array<std::string, 256> make_names() {
       names[opcode] = "RESERVED";
     } else if (info.operation == Operation::kCnp) {
       names[opcode] = "CNP";
+    } else if (info.operation == Operation::kSelectiveAck) {
+      names[opcode] = "SACK";
     } else {
       names[opcode] = std::string(service_prefix(info.service)) + operation_name(opcode & 0x1f);
     }

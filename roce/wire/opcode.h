@@ -2,7 +2,9 @@
 //
 // An opcode's upper three bits name the transport service, its lower five the operation. `opcode_info(op)` says for
 // every one of the 256 values which extension headers follow the BTH, in order, and where in a message the packet may
-// stand. Values are those of the InfiniBand specification's BTH OpCode table; 0x81 is RoCEv2's CNP.
+// stand. Values are those of the InfiniBand specification's BTH OpCode table; 0x81 is RoCEv2's CNP. 0xC0 is our own,
+// from the range that the specification leaves to manufacturers: an ACK that also says what arrived out of order
+// (sack.h).
 #pragma once
 
 #include <array>
@@ -24,6 +26,7 @@ enum class Operation : uint8_t {
   kCompareSwap,
   kFetchAdd,
   kCnp,
+  kSelectiveAck,  // ours
 };
 
 /// Extension headers and traits, as bits.
@@ -54,7 +57,7 @@ struct OpcodeInfo {
   /// Sent by a responder: goes to the requester side of the QP.
   constexpr bool is_response() const {
     return operation == Operation::kReadResponse || operation == Operation::kAcknowledge ||
-           operation == Operation::kAtomicAcknowledge;
+           operation == Operation::kAtomicAcknowledge || operation == Operation::kSelectiveAck;
   }
 };
 
@@ -86,6 +89,7 @@ enum OpcodeLow : uint8_t {
 };
 
 inline constexpr uint8_t kOpcodeCnp = 0x81;
+inline constexpr uint8_t kOpcodeSack = 0xC0;
 
 constexpr uint8_t make_opcode(Service service, uint8_t low) {
   return static_cast<uint8_t>((static_cast<uint8_t>(service) << 5) | low);
@@ -153,6 +157,8 @@ constexpr std::array<OpcodeInfo, 256> make_opcode_table() {
     if (e.low == kOpSendOnly || e.low == kOpSendOnlyImm) set(Service::kUd, e, kHasDeth);
   }
   table[kOpcodeCnp] = {Operation::kCnp, Service::kCnp, kFirst | kLast, 16};
+  constexpr uint16_t kSackBits = kHasAeth | kHasPayload | kFirst | kLast;
+  table[kOpcodeSack] = {Operation::kSelectiveAck, Service::kRc, kSackBits, extension_bytes(kSackBits)};
   return table;
 }
 
@@ -162,7 +168,7 @@ inline constexpr std::array<OpcodeInfo, 256> kOpcodeTable = detail::make_opcode_
 
 constexpr const OpcodeInfo& opcode_info(uint8_t opcode) { return kOpcodeTable[opcode]; }
 
-/// "RC_SEND_ONLY", "UD_SEND_ONLY_IMM", "CNP"; "RESERVED_0x15" has no name of its own and gives "RESERVED".
+/// "RC_SEND_ONLY", "UD_SEND_ONLY_IMM", "CNP", "SACK"; "RESERVED_0x15" has no name of its own and gives "RESERVED".
 const char* opcode_name(uint8_t opcode);
 
 }  // namespace uroce

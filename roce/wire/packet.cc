@@ -63,6 +63,7 @@ ParseResult parse_ipv4(const uint8_t* ip, uint32_t left, PacketView& out, Datagr
   if (total_bytes > left || total_bytes < kIpv4Bytes + kUdpBytes) return ParseResult::kTruncated;
 
   out.ipv6 = false;
+  out.flow_id = load_be16(ip + 4);
   out.traffic_class = ip[1];
   out.hop_limit = ip[8];
   set_v4(out.src_ip, ip + 12);
@@ -86,6 +87,7 @@ ParseResult parse_ipv6(const uint8_t* ip, uint32_t left, PacketView& out, Datagr
   if (datagram_bytes > left - kIpv6Bytes || datagram_bytes < kUdpBytes) return ParseResult::kTruncated;
 
   out.ipv6 = true;
+  out.flow_id = load_be32(ip) & 0xFFFFF;
   out.traffic_class = static_cast<uint8_t>(load_be16(ip) >> 4);
   out.hop_limit = ip[7];
   std::memcpy(out.src_ip.bytes.data(), ip + 8, 16);

@@ -12,6 +12,7 @@
 #include "base/address.h"
 #include "wire/headers.h"
 #include "wire/opcode.h"
+#include "wire/signature.h"
 
 namespace uroce {
 
@@ -46,9 +47,15 @@ struct PacketView {
   IpAddress dst_ip;
   uint16_t vlan_id = 0;  // 0: untagged (or priority-tagged)
   uint16_t udp_src_port = 0;
+  uint32_t flow_id = 0;       // IPv4 identification or IPv6 flow label
   uint8_t traffic_class = 0;  // IPv4 TOS or IPv6 traffic class: DSCP and ECN
   uint8_t hop_limit = 0;
   bool ipv6 = false;
+
+  /// The sender signed it (signature.h).
+  bool signed_with(const Signature& signature) const {
+    return flow_id == (ipv6 ? signature.flow_label() : signature.identification(bth.psn));
+  }
 
   bool ecn_marked() const { return (traffic_class & 3) == 3; }
 

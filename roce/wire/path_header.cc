@@ -59,7 +59,7 @@ PathHeader::PathHeader(const PathSpec& spec) : ipv6_(!spec.src_ip.is_v4()) {
   bytes_ = static_cast<uint8_t>(p + kUdpBytes - template_.data());
 }
 
-void PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes) const {
+void PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes, Psn psn) const {
   // Two copies of constant size that overlap: every header is 42 to 66 bytes long.
   constexpr uint32_t kShortest = 14 + 20 + 8;
   constexpr uint32_t kTail = 32;
@@ -77,6 +77,11 @@ void PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes) const {
   const uint32_t total_bytes = kIpv4Bytes + udp_bytes;
   store_be16(ip + 2, static_cast<uint16_t>(total_bytes));
   uint32_t sum = ipv4_partial_sum_ + total_bytes;
+  if (signature_.is_set()) {
+    const uint16_t identification = signature_.identification(psn);
+    store_be16(ip + 4, identification);
+    sum += identification;
+  }
   sum = (sum & 0xFFFF) + (sum >> 16);
   sum = (sum & 0xFFFF) + (sum >> 16);
   store_be16(ip + 10, static_cast<uint16_t>(~sum));
@@ -85,6 +90,16 @@ void PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes) const {
 
 void PathHeader::set_dst_mac(const MacAddress& mac) {
   std::copy(mac.bytes.begin(), mac.bytes.end(), template_.begin());
+}
+
+void PathHeader::sign(const Signature& signature) {
+  if (!ipv6_) {
+    signature_ = signature;
+    return;
+  }
+  uint8_t* const ip = template_.data() + l3_offset_;
+  const uint32_t first = load_be32(ip);
+  if ((first & 0xFFFFF) == 0) store_be32(ip, first | signature.flow_label());
 }
 
 }  // namespace uroce

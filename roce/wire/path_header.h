@@ -1,13 +1,16 @@
 // The Ethernet, VLAN, IP and UDP headers of everything that a QP (or an address handle) sends: built once, copied into
 // each frame, with only the length fields and the IPv4 checksum filled in per packet.
 //
-// IPv4 packets carry DF and identification 0: they are never fragmented, and RFC 6864 gives the field no other meaning.
+// IPv4 packets carry DF and identification 0, unless they are signed (signature.h): they are never fragmented, and RFC
+// 6864 gives the field no other meaning.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
 #include "base/address.h"
+#include "base/psn.h"
+#include "wire/signature.h"
 
 namespace uroce {
 
@@ -40,16 +43,19 @@ class PathHeader {
   uint32_t l3_offset() const { return l3_offset_; }
   bool ipv6() const { return ipv6_; }
 
-  /// Writes the headers at `frame`. `udp_payload_bytes`: BTH to iCRC inclusive.
-  void write(uint8_t* frame, uint32_t udp_payload_bytes) const;
+  /// Writes the headers at `frame`. `udp_payload_bytes`: BTH to iCRC inclusive. `psn`: what a signature depends on.
+  void write(uint8_t* frame, uint32_t udp_payload_bytes, Psn psn = {}) const;
 
   void set_dst_mac(const MacAddress& mac);
+  /// From now on packets are signed. A flow label that was asked for stays.
+  void sign(const Signature& signature);
 
  private:
   std::array<uint8_t, kMaxBytes> template_{};
   uint8_t bytes_ = 0;
   uint8_t l3_offset_ = 0;
   bool ipv6_ = false;
+  Signature signature_;            // of the IPv4 identification
   uint32_t ipv4_partial_sum_ = 0;  // of the IPv4 header without total length
 };
 

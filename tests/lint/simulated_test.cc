@@ -70,11 +70,14 @@ uint64_t seeds() {
 
 class Traffic {
  public:
-  Traffic(uint64_t seed, const fabric::ImpairmentConfig& impairments, QpType type) : random_(seed), bed_(seed) {
+  Traffic(uint64_t seed, const fabric::ImpairmentConfig& impairments, QpType type,
+          LossRecovery recovery = LossRecovery::kGoBackN)
+      : random_(seed), bed_(seed) {
     bed_.cable.set(impairments);
     bed_.a.engine().set_capture(&tap_a_);
     bed_.b.engine().set_capture(&tap_b_);
     options_.type = type;
+    options_.recovery_a = options_.recovery_b = recovery;
     options_.attributes.path_mtu_bytes = 256u << random_.below(4);
     options_.attributes.retry_cnt = 7;
     options_.attributes.rnr_retry = 7;
@@ -101,6 +104,8 @@ class Traffic {
     tap_a_.linter().finish();
     tap_b_.linter().finish();
   }
+
+  uint64_t sacks() const { return ends_[0].engine().counters().tx_sack + ends_[1].engine().counters().tx_sack; }
 
   Tap tap_a_{true};
   Tap tap_b_{false};
@@ -167,6 +172,19 @@ TEST_P(Simulated, TrafficIsClean) {
   if (std::get<0>(GetParam()) == QpType::kRc) {
     EXPECT_EQ(missing > 100, lossy);
   }
+}
+
+TEST(SimulatedSelectively, NobodyBreaksARule) {
+  uint64_t sacks = 0;
+  for (uint64_t seed = 1; seed <= seeds(); seed++) {
+    Traffic traffic(seed, {.loss = 0.02}, QpType::kRc, LossRecovery::kAuto);
+    traffic.run(30);
+    for (Tap* tap : {&traffic.tap_a_, &traffic.tap_b_}) {
+      ASSERT_EQ(test::findings_text(tap->linter()), "") << "seed " << seed << ", saved in " << tap->save();
+    }
+    sacks += traffic.sacks();
+  }
+  EXPECT_GT(sacks, 100u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cables, Simulated,

@@ -18,6 +18,7 @@ REMAINING = 32  # of the WRITE in whose middle some queue pairs are
 OWN_READ_BYTES = 64  # what the endpoint's own READs ask for
 WRITE_FIRST_BYTES = MTU + REMAINING
 BAD_KEY = 0x00000100
+SELECTIVE_ACK = 0xC0
 
 
 @dataclasses.dataclass
@@ -85,8 +86,22 @@ def prelude(situation, qp, memory):
     return bth(op.value, qp.qpn, THEIR_PSN, ack=False) + head + bytes(MTU)
 
 
+def _selective_ack(length, pad, service):
+    """Our own opcode: parsed like an ACK with payload, and unknown to the connection as long as the peer is a stranger."""
+    rest = length - 4
+    if rest < 0:
+        return dropped("rx_drop_truncated")
+    if pad > rest:
+        return dropped("rx_drop_bad_pad")
+    if service is None:
+        return dropped("rx_drop_no_qp")
+    return dropped("rx_drop_unknown_opcode" if service == RC else "rx_drop_qp_service")
+
+
 def before_transport(opcode, length, pad, service):
     """What becomes of a packet before a queue pair of `service` (None: there is none) sees it; None when it does."""
+    if opcode == SELECTIVE_ACK:
+        return _selective_ack(length, pad, service)
     op = OPCODES.get(opcode)
     if op is None:
         return dropped("rx_drop_unknown_opcode")

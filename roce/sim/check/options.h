@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sim/link.h"
+#include "transport/loss_recovery.h"
 #include "transport/types.h"
 
 namespace uroce::sim {
@@ -17,8 +18,10 @@ struct MixedOptions {
   uint32_t qps = 3;       // pairs
   uint32_t max_bytes = 256 * 1024;
   uint32_t small_bytes = 0;  // not 0: no message is longer, whatever max_bytes says (for many messages)
-  fabric::ImpairmentConfig impairments = {};  // copies come within the span of reordering
-  bool trace = false;                         // every frame to stderr
+  fabric::ImpairmentConfig impairments = {};         // copies come within the span of reordering
+  LossRecovery recovery_a = LossRecovery::kGoBackN;  // of either host
+  LossRecovery recovery_b = LossRecovery::kGoBackN;
+  bool trace = false;  // every frame to stderr
 
   /// The command that repeats the run.
   std::string command() const;
@@ -31,6 +34,7 @@ struct MixedReport {
   uint64_t bytes = 0;
   uint64_t messages_received = 0;
   uint64_t retransmits = 0;
+  uint64_t sacks = 0;
   uint64_t naks = 0;
   uint64_t rnr_naks = 0;
   uint64_t timeouts = 0;

@@ -39,6 +39,8 @@ QpOptions draw_qp(const MixedOptions& options, RandomSource& random) {
   const auto psn = [&] { return random.below(2) == 0 ? Psn(random.next_u32()) : Psn(0xFFFFFF - random.below(200)); };
   qp.psn_a = psn();
   qp.psn_b = psn();
+  qp.recovery_a = options.recovery_a;
+  qp.recovery_b = options.recovery_b;
   return qp;
 }
 
@@ -77,6 +79,7 @@ MixedReport summarize(Testbed& bed, const Verdict& verdict, Instant start) {
     const Counters& counters = host->engine().counters();
     report.retransmits += counters.retransmits;
     report.naks += counters.sent_naks;
+    report.sacks += counters.tx_sack;
     report.rnr_naks += counters.sent_rnr_naks;
     report.timeouts += counters.local_ack_timeout_err;
     report.icrc_errors += counters.rx_icrc_encapsulated;

@@ -63,6 +63,7 @@ void Testbed::add_qps(Side& first, Side& second, const QpOptions& options) {
     init.srq = side == &first ? options.srq_a : options.srq_b;
     init.cap = options.cap;
     init.sq_sig_all = options.sq_sig_all;
+    init.loss_recovery = side == &first ? options.recovery_a : options.recovery_b;
     side->qp = side->engine().create_qp(init, nullptr);
     require(side->qp != nullptr, "create_qp");
   }

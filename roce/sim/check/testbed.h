@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,7 +36,9 @@ struct QpOptions {
   bool ipv6 = false;
   SharedReceiveQueue* srq_a = nullptr;
   SharedReceiveQueue* srq_b = nullptr;
-  bool to_rts = true;  // false: stays in RTR
+  bool to_rts = true;                      // false: stays in RTR
+  std::optional<LossRecovery> recovery_a;  // none: the engine's
+  std::optional<LossRecovery> recovery_b;
 
   QpOptions() {
     attributes.access = kRemoteWrite | kRemoteRead | kRemoteAtomic;

@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "engine/capture.h"
 #include "sim/check/verdict.h"
@@ -21,8 +22,13 @@ class TraceChecker final : public Capture {
     PacketView view;
     const ParseResult result = parse_frame(frame, view);
     if (result == ParseResult::kNotRoce) return;
-    if (result != ParseResult::kOk || !icrc_matches(view)) return verdict_.fail("a bad packet was sent");
-    if (view.info->operation == Operation::kAcknowledge) check_answer(view);
+    if (result != ParseResult::kOk) return verdict_.fail("a bad packet was sent: %s", parse_result_name(result));
+    if (!icrc_matches(view)) {
+      return verdict_.fail("%s %06x to QP %06x was sent with a wrong iCRC", opcode_name(view.bth.opcode),
+                           view.bth.psn.value(), view.bth.dest_qp);
+    }
+    const Operation what = view.info->operation;
+    if (what == Operation::kAcknowledge || what == Operation::kSelectiveAck) check_answer(view);
   }
 
  private:
@@ -39,7 +45,8 @@ class TraceChecker final : public Capture {
     const Aeth aeth = view.aeth();
     const bool ack = aeth_kind(aeth.syndrome) == AethKind::kAck;
     const Psn expected = ack ? view.bth.psn + 1 : view.bth.psn;
-    Answers& last = answers_.try_emplace(view.bth.dest_qp, Answers{{}, {}, aeth.msn}).first->second;
+    const std::pair key(view.bth.dest_qp, view.bth.opcode);
+    Answers& last = answers_.try_emplace(key, Answers{{}, {}, aeth.msn}).first->second;
     check_forward(view, "answer", last.by_ack, expected);
     if (!ack) check_forward(view, "NAK", last.by_nak, expected);
     if (Psn(aeth.msn).before(Psn(last.msn))) {
@@ -55,7 +62,7 @@ class TraceChecker final : public Capture {
   }
 
   Verdict& verdict_;
-  std::map<uint32_t, Answers> answers_;
+  std::map<std::pair<uint32_t, uint8_t>, Answers> answers_;  // ACKs and NAKs; selective ACKs
 };
 
 }  // namespace uroce::sim

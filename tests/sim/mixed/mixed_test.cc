@@ -65,5 +65,50 @@ TEST_P(Mixed, EachMtu) {
   for (const uint32_t mtu : {256u, 512u, 1024u, 2048u, 4096u}) run({.ops = 3'000, .mtu = mtu, .qps = 2}, 1);
 }
 
+struct Recovery {
+  const char* name;
+  LossRecovery a;
+  LossRecovery b;
+};
+
+constexpr Recovery kRecoveries[] = {
+    {"Selective", LossRecovery::kAuto, LossRecovery::kAuto},
+    {"SelectiveFromTheFirstPacket", LossRecovery::kSelective, LossRecovery::kSelective},
+    {"SelectiveWithAStranger", LossRecovery::kAuto, LossRecovery::kGoBackN},
+};
+
+/// Reliable connections that recover by selective repeat, with a peer that does too or does not.
+class MixedRecovery : public testing::TestWithParam<std::tuple<Recovery, Cable>> {
+ protected:
+  MixedReport run(MixedOptions options, unsigned seeds) {
+    options.recovery_a = std::get<0>(GetParam()).a;
+    options.recovery_b = std::get<0>(GetParam()).b;
+    options.impairments = std::get<1>(GetParam()).impairments;
+    MixedReport report;
+    for (unsigned n = 0; n < seeds; n++) {
+      options.seed = first_seed() + n;
+      report = run_mixed(options);
+      EXPECT_EQ(report.failure, "") << "repeat with: " << options.command();
+      if (!report.failure.empty()) break;
+      const bool strangers = options.recovery_b == LossRecovery::kGoBackN;
+      const bool loses = options.impairments.loss != 0 || options.impairments.corrupt != 0;
+      if (strangers || loses) {
+        EXPECT_EQ(report.sacks == 0, strangers) << "repeat with: " << options.command();
+      }
+    }
+    return report;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Cables, MixedRecovery,
+                         testing::Combine(testing::ValuesIn(kRecoveries), testing::ValuesIn(kCables)),
+                         [](const auto& run) {
+                           return std::string(std::get<0>(run.param).name) + std::get<1>(run.param).name;
+                         });
+
+TEST_P(MixedRecovery, EveryByteAndEveryCompletion) { run({.ops = 8'000}, 4); }
+
+TEST_P(MixedRecovery, SmallMessages) { run({.ops = 30'000, .qps = 2, .max_bytes = 8192, .small_bytes = 64}, 1); }
+
 }  // namespace
 }  // namespace uroce::sim

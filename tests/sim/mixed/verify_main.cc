@@ -8,10 +8,17 @@
 
 namespace {
 
+uroce::LossRecovery recovery_of(const char* word) {
+  if (std::strcmp(word, "auto") == 0) return uroce::LossRecovery::kAuto;
+  if (std::strcmp(word, "selective") == 0) return uroce::LossRecovery::kSelective;
+  return uroce::LossRecovery::kGoBackN;
+}
+
 void usage() {
   std::printf(
       "uroce-verify [--type rc|uc|ud] [--ops N] [--seed S] [--seeds COUNT] [--loss P] [--reorder P] [--dup P]\n"
       "             [--corrupt P] [--span-us N] [--mtu M] [--qps K] [--max BYTES] [--small BYTES] [--trace]\n"
+      "             [--recovery go-back-n|auto|selective] [--recovery-a ...] [--recovery-b ...]\n"
       "Probabilities are per frame. --mtu 0 draws one for each QP. --seeds runs COUNT seeds from --seed on.\n");
 }
 
@@ -60,6 +67,12 @@ int main(int argc, char** argv) {
       options.qps = static_cast<uint32_t>(number);
     } else if (name == "--max") {
       options.max_bytes = static_cast<uint32_t>(number);
+    } else if (name == "--recovery") {
+      options.recovery_a = options.recovery_b = recovery_of(value);
+    } else if (name == "--recovery-a") {
+      options.recovery_a = recovery_of(value);
+    } else if (name == "--recovery-b") {
+      options.recovery_b = recovery_of(value);
     } else if (name == "--small") {
       options.small_bytes = static_cast<uint32_t>(number);
     } else {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kVariables[] = {"UROCE_PORT",     "UROCE_ADDR",     "UROCE_EAL",       "UROCE_PCAP",
                                       "UROCE_MTU",      "UROCE_PROGRESS", "UROCE_HUGEPAGES", "UROCE_CC",
-                                      "UROCE_CC_PARAM", "UROCE_TCLASS",   "UROCE_PFC"};
+                                      "UROCE_CC_PARAM", "UROCE_TCLASS",   "UROCE_PFC",       "UROCE_LOSS_RECOVERY"};
 
 class Config : public testing::Test {
  protected:
@@ -35,6 +35,7 @@ TEST_F(Config, NothingSetIsAllDefaults) {
   EXPECT_TRUE(config.addresses.empty());
   EXPECT_EQ(config.progress, Progress::kAuto);
   EXPECT_EQ(config.hugepages, Hugepages::kAuto);
+  EXPECT_EQ(config.loss_recovery, LossRecovery::kGoBackN);
   EXPECT_EQ(config.mtu, 0u);
   EXPECT_EQ(config.congestion.algorithm, CongestionAlgorithm::kNone);
 }
@@ -51,6 +52,7 @@ TEST_F(Config, EverySetting) {
   setenv("UROCE_TCLASS", "0x60", 1);
   setenv("UROCE_PFC", "3,4", 1);
   setenv("UROCE_CC_PARAM", "rpg_ai_rate=7 has_win=1", 1);
+  setenv("UROCE_LOSS_RECOVERY", "auto", 1);
   EXPECT_EQ(read(), "");
   EXPECT_EQ(config.port, "memif:x");
   ASSERT_EQ(config.addresses.size(), 2u);
@@ -66,6 +68,7 @@ TEST_F(Config, EverySetting) {
   EXPECT_TRUE(config.congestion.has_win);
   EXPECT_EQ(config.traffic_class, 0x60);
   EXPECT_EQ(config.lossless, 0b11000);
+  EXPECT_EQ(config.loss_recovery, LossRecovery::kAuto);
 }
 
 TEST_F(Config, MistakesAreNamed) {
@@ -78,6 +81,7 @@ TEST_F(Config, MistakesAreNamed) {
                                                           {"UROCE_MTU", "1500x"},
                                                           {"UROCE_MTU", "-1"},
                                                           {"UROCE_PROGRESS", "sometimes"},
+                                                          {"UROCE_LOSS_RECOVERY", "sack"},
                                                           {"UROCE_HUGEPAGES", "1"},
                                                           {"UROCE_CC", "cubic"},
                                                           {"UROCE_TCLASS", "256"},

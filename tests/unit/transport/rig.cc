@@ -104,6 +104,16 @@ Packet response(uint32_t psn, AethKind kind, uint8_t value, uint32_t msn) {
 
 Packet ack(uint32_t psn, uint32_t msn, uint8_t credits) { return response(psn, AethKind::kAck, credits, msn); }
 
+Packet sack(uint32_t psn, uint32_t msn, const std::vector<std::pair<uint32_t, uint32_t>>& ranges) {
+  Packet p = response(psn, AethKind::kAck, kCreditsInvalid, msn);
+  p.bth.opcode = kOpcodeSack;
+  p.payload.resize(ranges.size() * SackRange::kBytes);
+  for (size_t i = 0; i < ranges.size(); i++) {
+    SackRange{Psn(ranges[i].first), Psn(ranges[i].second) + 1}.encode(p.payload.data() + i * SackRange::kBytes);
+  }
+  return p;
+}
+
 Packet nak(uint32_t psn, NakCode code, uint32_t msn) {
   return response(psn, AethKind::kNak, static_cast<uint8_t>(code), msn);
 }
@@ -430,6 +440,14 @@ std::string describe(const Bytes& frame) {
     const Aeth aeth = view.aeth();
     return format("%s %06x%s msn %u", kKinds[static_cast<uint8_t>(aeth_kind(aeth.syndrome))], psn,
                   describe_aeth(view).c_str(), aeth.msn);
+  }
+  if (info.operation == Operation::kSelectiveAck) {
+    line = format("SACK %06x%s msn %u", psn, describe_aeth(view).c_str(), view.aeth().msn);
+    for (uint32_t at = 0; at < view.payload_bytes; at += SackRange::kBytes) {
+      const SackRange range = SackRange::decode(view.payload + at);
+      line += format(" %06x..%06x", range.first.value(), (range.end - 1).value());
+    }
+    return line;
   }
   line = format("%s %06x", opcode_name(view.bth.opcode) + (info.service == Service::kRc ? 3 : 0), psn);
   if (info.has(kHasReth)) {

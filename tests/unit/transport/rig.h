@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "roce_frame.h"
@@ -22,6 +23,7 @@
 #include "sim/sim_port.h"
 #include "sim/world.h"
 #include "transport/qp.h"
+#include "wire/sack.h"
 
 namespace uroce::test {
 
@@ -50,6 +52,8 @@ Packet fetch_add(uint32_t psn, uint64_t va, uint32_t rkey, uint64_t add);
 Packet datagram(uint32_t psn, uint32_t bytes, uint32_t qkey, uint32_t src_qp);
 // What a responder sends.
 Packet ack(uint32_t psn, uint32_t msn, uint8_t credits = kCreditsInvalid);
+/// `ranges`: first and last PSN of each.
+Packet sack(uint32_t psn, uint32_t msn, const std::vector<std::pair<uint32_t, uint32_t>>& ranges);
 Packet nak(uint32_t psn, NakCode code, uint32_t msn = 0);
 Packet rnr_nak(uint32_t psn, uint8_t timer, uint32_t msn = 0);
 Packet response(uint32_t psn, AethKind kind, uint8_t value, uint32_t msn);

@@ -84,6 +84,8 @@ const std::map<unsigned, Expected> kExpected = {
     {0xb4, {"XRC_FETCH_ADD", 32, false, true, true, false}},
     {0xb6, {"XRC_SEND_LAST_INV", 8, true, false, true, false}},
     {0xb7, {"XRC_SEND_ONLY_INV", 8, true, true, true, false}},
+
+    {0xc0, {"SACK", 4, true, true, true, true}},  // ours
 };
 
 TEST(Opcode, TableAgreesWithTheList) {
@@ -123,6 +125,7 @@ TEST(Opcode, ExtensionHeadersByName) {
       {0xab, kHasXrceth | kHasReth | kHasImm},
       {0xb3, kHasXrceth | kHasAtomicEth},
       {0xb1, kHasAeth},
+      {0xc0, kHasAeth},
   };
   constexpr uint16_t kHeaders =
       kHasReth | kHasAeth | kHasAtomicEth | kHasAtomicAckEth | kHasImm | kHasIeth | kHasDeth | kHasXrceth;
@@ -146,6 +149,8 @@ TEST(Opcode, ServicesAndOperations) {
   EXPECT_EQ(opcode_info(0x14).operation, Operation::kFetchAdd);
   EXPECT_EQ(opcode_info(0x16).operation, Operation::kSend);
   EXPECT_EQ(opcode_info(0x81).operation, Operation::kCnp);
+  EXPECT_EQ(opcode_info(0xc0).operation, Operation::kSelectiveAck);
+  EXPECT_EQ(opcode_info(0xc0).service, Service::kRc);
   EXPECT_EQ(make_opcode(Service::kUd, kOpSendOnlyImm), 0x65);
   EXPECT_EQ(make_opcode(Service::kXrc, kOpFetchAdd), 0xb4);
 }

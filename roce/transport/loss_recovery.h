@@ -1,0 +1,43 @@
+// How a QP recovers from loss, and how it finds out whether its peer knows selective repeat too (doc/adr/0015).
+#pragma once
+
+#include <cstdint>
+
+namespace uroce {
+
+enum class LossRecovery : uint8_t {
+  kGoBackN,    // as the specification says; nothing on the wire tells of anything else
+  kAuto,       // selective repeat with peers that sign their packets, go-back-N with all others
+  kSelective,  // the peer is taken to know it: for tests
+};
+
+/// Watches the signatures of what a peer sends.
+class PeerRecognition {
+ public:
+  static constexpr uint8_t kInARow = 3;
+
+  explicit PeerRecognition(LossRecovery recovery) : recovery_(recovery) {}
+
+  /// A packet with a good iCRC arrived. One without a signature makes the peer a stranger.
+  void on_packet(bool is_signed) {
+    if (!is_signed) {
+      signed_ = 0;
+    } else if (signed_ < kInARow) {
+      signed_++;
+    }
+  }
+  void forget() { signed_ = 0; }
+
+  /// We sign, and understand selective ACKs.
+  bool enabled() const { return recovery_ != LossRecovery::kGoBackN; }
+  /// The peer does.
+  bool selective() const {
+    return recovery_ == LossRecovery::kSelective || (recovery_ == LossRecovery::kAuto && signed_ == kInARow);
+  }
+
+ private:
+  LossRecovery recovery_;
+  uint8_t signed_ = 0;
+};
+
+}  // namespace uroce
