@@ -47,8 +47,8 @@ class Stream {
 
   /// Loss of what `a` sends, and of what `b` answers.
   void lose(double there, double back) {
-    bed_.cable.a_to_b->config().impairments.loss = there;
-    bed_.cable.b_to_a->config().impairments.loss = back;
+    set_loss(*bed_.cable.a_to_b, there);
+    set_loss(*bed_.cable.b_to_a, back);
   }
   /// Loses the n-th frame that `a` sends, and no other.
   void lose_frame(uint64_t n) {
@@ -66,6 +66,11 @@ class Stream {
   const Counters& counters() { return bed_.a.engine().counters(); }
 
  private:
+  static void set_loss(Link& link, double share) {
+    fabric::ImpairmentConfig faults;
+    faults.loss = share;
+    link.set_impairments(faults);
+  }
   void program() {
     for (const Completion& c : a_.sent()) {
       completed_++;
