@@ -36,8 +36,8 @@ TEST(LongMixed, ManySeeds) {
 }
 
 TEST(LongMixed, SelectiveRepeat) {
-  for (uint64_t n = 0; n < 2'000 && !HasFatalFailure(); n++) {
-    MixedOptions options = drawn(first_seed() + 30'000 + n);
+  for (uint64_t n = 0; n < 1'000 && !HasFatalFailure(); n++) {
+    MixedOptions options = draw_mixed(first_seed() + 30'000 + n);
     options.ops = n % 50 == 0 ? 50'000 : 1'000;
     options.max_bytes = n % 50 == 0 ? 256 * 1024 : 32 * 1024;
     options.impairments.loss *= n % 3 == 0 ? 3 : 1;
