@@ -19,11 +19,14 @@ CLI::Option* add_duration(CLI::App& app, const char* name, Duration& value, cons
       what);
 }
 
-CLI::Option* add_bytes(CLI::App& app, const char* name, uint64_t& value, const char* what) {
+CLI::Option* add_bytes(CLI::App& app, const char* name, uint64_t& value, const char* what, uint64_t least = 0) {
   return app.add_option_function<std::string>(
       name,
-      [&value, name](const std::string& text) {
+      [&value, name, least](const std::string& text) {
         if (!sim::parse_bytes(text, value)) throw CLI::ValidationError(name, "'" + text + "' is not a number of bytes");
+        if (value < least || value > UINT32_MAX) {
+          throw CLI::ValidationError(name, "'" + text + "' is not between " + std::to_string(least) + " and 4 GiB");
+        }
       },
       what);
 }
@@ -77,7 +80,7 @@ void add_hosts(CLI::App& app, Options& options) {
   app.add_option("--window", options.window, "packets in flight of a queue pair (what the longest way holds)")
       ->group(kGroup)
       ->check(CLI::Range(1u, 1u << 20));
-  add_bytes(app, "--piece", options.piece, "of a work request (1Mi)")->group(kGroup);
+  add_bytes(app, "--piece", options.piece, "of a work request (1Mi)", 1)->group(kGroup);
   app.add_option("--dscp", options.dscp, "of packets; the priority is an eighth of it (26)")
       ->group(kGroup)
       ->check(CLI::Range(0u, 63u));

@@ -56,6 +56,7 @@ fabric::SwitchConfig LiveSwitch::switch_config(const std::vector<PlannedPort>& p
   fabric::SwitchConfig config;
   config.max_frames = options_.frames;
   config.set_lossless(options_.lossless);
+  config.pfc_watchdog = milliseconds(200);
   for (fabric::PriorityConfig& priority : config.priorities) priority.ecn.enabled = false;
   uint64_t headrooms = 0;
   for (size_t i = 0; i < planned.size(); i++) {

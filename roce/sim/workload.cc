@@ -258,7 +258,8 @@ class Storage final : public Workload {
             0};
   }
   void on_flow_end(const FlowRecord& flow, Instant now) override {
-    if (now < end_) waiting_.push_back({now, flow.spec.kind == FlowKind::kRead ? flow.spec.to : flow.spec.from});
+    // What could not even begin would fail again at once, for ever.
+    if (now < end_ && !flow.failed) waiting_.push_back({now, flow.spec.kind == FlowKind::kRead ? flow.spec.to : flow.spec.from});
   }
 
  private:

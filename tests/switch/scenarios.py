@@ -201,8 +201,8 @@ def switch_capture(tools):
 
 def eal_arguments(tools):
     """As every DPDK application; and what EAL is given is a port as well."""
-    eal = ("-l", "0", "--no-huge", "-m", "192", "--no-pci", "--no-telemetry", f"--file-prefix=switch-test-{time.time_ns()}",
-           "--vdev=net_null0,no-rx=1")
+    cpu = str(min(os.sched_getaffinity(0)))
+    eal = ("-l", cpu, "--no-huge", "-m", "192", "--no-pci", "--no-telemetry", "--no-shconf", "--vdev=net_null0,no-rx=1")
     with Lab(tools, "--ports", "2", eal=eal) as lab:
         if "port 2: net_null0" not in lab.switch.output():
             raise Failure("EAL's device is no port")
