@@ -75,7 +75,7 @@ bool Engine::transmit_one(Qp& qp, TxFrame& frame, Instant now) {
 uint32_t Engine::send_qp_frames(TxFrame* frames, uint32_t count, Instant now) {
   uint32_t used = 0;
   uint32_t rounds = ready_.size();
-  while (used < count && rounds > 0) {
+  while (used < count && rounds > 0 && !ready_.empty()) {
     Qp& qp = *ready_.front();
     ready_.pop();
     if (pfc_.paused() != 0 && blocked(qp.priority())) {
@@ -93,7 +93,6 @@ uint32_t Engine::send_qp_frames(TxFrame* frames, uint32_t count, Instant now) {
     update(qp);
     // A QP that used up its quantum has its turn again as long as there is room; one that had nothing more, not.
     if (quantum != 0) rounds--;
-    if (ready_.empty()) break;
   }
   return used;
 }

@@ -16,7 +16,8 @@ constexpr uint8_t kBecn = 0x40;
 constexpr uint32_t kCnpReservedBytes = 16;
 
 bool is_data(Operation operation) {
-  return operation != Operation::kAcknowledge && operation != Operation::kAtomicAcknowledge;
+  return operation != Operation::kAcknowledge && operation != Operation::kSelectiveAck &&
+         operation != Operation::kAtomicAcknowledge;
 }
 
 }  // namespace
@@ -54,6 +55,7 @@ void Qp::follow_congestion(Instant now) {
 
 bool Qp::transmit_paced(TxFrame& frame, Instant now) {
   follow_congestion(now);
+  if (!paced_) return transmit(frame, now);  // recovered while it was silent
   if (pacer_closed_) return wants_unpaced() && responder_.poll_transmit(frame, now);
   if (!transmit(frame, now)) return false;
   if (!is_data(opcode_info(frame.data[context_.header.bytes()]).operation)) return true;

@@ -36,6 +36,7 @@ void Requester::start() {
   rnr_left_ = context_.attributes.rnr_retry;
   credits_known_ = false;
   rtt_.reset();
+  if (selective_) selective_->board.forget_path();
   reset();
 }
 
@@ -150,7 +151,8 @@ bool Requester::poll_transmit(TxFrame& frame, Instant now) {
     } else if (ack_req) {
       rtt_.on_sent(next_psn_, now);
     }
-    if (selective_) selective_->board.on_sent(next_psn_, cursor_, now);
+    // What the peer has carried out is sent again only to get its response: that is not the board's business.
+    if (selective_ && !next_psn_.before(selective_->delivered)) selective_->board.on_sent(next_psn_, cursor_, now);
     advance_cursor(wqe, now);
     if (selective_) on_activity(now);
     return true;

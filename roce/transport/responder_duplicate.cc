@@ -34,7 +34,7 @@ void Responder::answer_again(Reply reply) {
       // Part of it again, and then what was still to come.
       const uint64_t queued_end = queued.va + queued.remaining;
       const bool same =
-          !reply.atomic && !queued.atomic && queued.rkey == reply.rkey &&
+          context_.peer.selective() && !reply.atomic && !queued.atomic && queued.rkey == reply.rkey &&
           queued.va - reply.va == uint64_t{context_.mtu} * static_cast<uint32_t>(distance(reply.psn, queued.psn));
       if (same && end.before(queued.end(context_.mtu))) reply.remaining = static_cast<uint32_t>(queued_end - reply.va);
       queued = reply;

@@ -42,6 +42,8 @@ class Scoreboard {
   explicit Scoreboard(uint32_t packets) : ring_(packets) {}
 
   void clear();
+  /// Another peer: round trips are measured anew.
+  void forget_path() { rtt_.reset(); }
   bool full() const { return ring_.full(); }
   bool empty() const { return ring_.empty(); }
   /// Packets that are not known to have arrived.

@@ -61,7 +61,7 @@ void Requester::on_selective_ack(const PacketView& packet, Instant now) {
   if (next.before(selective_->delivered)) return;
   if (!read_ranges(packet, now)) return;
   selective_->active_at = now;
-  selective_->board.find_lost();
+  if (selective_->board.find_lost() != 0) context_.on_loss(now);
   if (blocked) on_blocked_ack(now);
 }
 
@@ -88,7 +88,7 @@ void Requester::on_delivered(Psn upto, Instant now) {
   if (!s.delivered.before(upto)) return;
   s.delivered = upto;
   s.board.on_arrived(upto, now);
-  s.board.find_lost();
+  if (s.board.find_lost() != 0) context_.on_loss(now);
   if (s.board.spurious() != s.spurious) {
     context_.counters().spurious_retransmits += s.board.spurious() - s.spurious;
     s.spurious = s.board.spurious();
@@ -97,6 +97,10 @@ void Requester::on_delivered(Psn upto, Instant now) {
 
 bool Requester::send_again(uint32_t entry, bool probe, TxFrame& frame, Instant now) {
   const Scoreboard::Sent& sent = selective_->board.at(entry);
+  if (sent.work - ring_.head() >= ring_.size()) {
+    rewind();  // its work request is gone: the board is not what it should be, and is made anew
+    return false;
+  }
   const SendWqe& wqe = ring_.at(sent.work);
   const auto index = static_cast<uint32_t>(distance(wqe.first_psn, sent.psn));
   if (encode_request(context_, wqe, index, sent.psn, true, frame) != Cause::kNone) {
@@ -315,7 +319,7 @@ Instant Requester::repeat_timer() const {
 void Requester::on_repeat_timer(Instant now) {
   SelectiveRepeat& s = *selective_;
   if (!s.board.rtt().known()) return;
-  s.board.find_late(now, patience());
+  if (s.board.find_late(now, patience()) != 0) context_.on_loss(now);
   if (response_overdue() && s.gap_since + Duration{patience().ns - s.board.rtt().smoothed().ns} <= now) {
     check_gaps(true, now);
     s.asked = std::max(s.asked, 1u);  // this timer fires once until there is progress

@@ -197,6 +197,7 @@ int encode(const std::string& path) {
   const PathSpec paths[] = {test::ipv4_path(), test::ipv6_path(), test::on_vlan(test::ipv4_path(), 100),
                             test::on_vlan(test::ipv6_path(), 4094)};
   for (unsigned opcode = 0; opcode < 256; opcode++) {
+    if (opcode == kOpcodeSack) continue;  // our own: nobody else knows it
     const OpcodeInfo& info = opcode_info(static_cast<uint8_t>(opcode));
     // Neither Scapy nor tshark knows XRC.
     if (info.operation == Operation::kReserved || info.service == Service::kXrc) continue;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "rig.h"
+#include "testbed.h"
 #include "wire/packet.h"
 
 namespace uroce::test {
@@ -83,6 +84,31 @@ TEST(Pauses, AQpThatWaitsCanBeDestroyed) {
   rig.engine().destroy_qp(&rig.qp());
   rig.advance(milliseconds(1));
   EXPECT_THAT(rig.sent(), IsEmpty());
+}
+
+TEST(Pauses, TheLastOfManyMayBeTheOneThatWaits) {
+  EngineConfig config = sim::simple_config(1);
+  config.pfc.lossless = 0b1000;
+  sim::Testbed bed(1, {}, config);
+  sim::Side four, four_peer;
+  sim::QpOptions options;
+  bed.connect(four, four_peer, options);
+  sim::Side sixteen = four, sixteen_peer = four_peer, waits = four, waits_peer = four_peer;
+  bed.add_qps(sixteen, sixteen_peer, options);
+  options.attributes.av.traffic_class = kDscp24;
+  bed.add_qps(waits, waits_peer, options);
+  ASSERT_EQ(waits.qp->priority(), 3);
+  ASSERT_TRUE(bed.world.run_until_idle());
+  bed.a.port().deliver(sim::Frame(pause(0b1000, 65535)));
+  SendWr wr;
+  wr.opcode = WrOpcode::kRdmaWrite;
+  wr.flags = kSendSignaled;
+  // A burst of four, and one of which the second QP takes a whole quantum: nobody is left but the one that waits.
+  for (int i = 0; i < 4; i++) four.send(wr);
+  for (int i = 0; i < 16; i++) sixteen.send(wr);
+  waits.send(wr);
+  ASSERT_TRUE(bed.world.run_until_idle());
+  EXPECT_THAT(sim::Side::drain(*four.send_cq), SizeIs(21)) << "one completion queue for all of them";
 }
 
 TEST(Pauses, TheTrafficClassIsTheProgramsIfItHasOne) {

@@ -411,5 +411,18 @@ TEST(Delay, TimelyAndSwiftSlowDownWhenRoundTripsGrow) {
   }
 }
 
+TEST(Pacing, ARateThatRecoveredInSilenceIsNoRate) {
+  RigOptions options = dcqcn();
+  options.engine.congestion.burst_bytes = 16384;
+  Rig rig(options);
+  arrive_cnp(rig);
+  rig.post(rig.send_wr(16));
+  EXPECT_THAT(rig.sent(), SizeIs(1));
+  rig.arrive(ack(Rig::kOurPsn, 1));
+  rig.advance(milliseconds(10));
+  rig.post(rig.send_wr(16));
+  EXPECT_THAT(rig.sent(), SizeIs(1));
+}
+
 }  // namespace
 }  // namespace uroce::test
