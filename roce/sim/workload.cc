@@ -259,7 +259,8 @@ class Storage final : public Workload {
   }
   void on_flow_end(const FlowRecord& flow, Instant now) override {
     // What could not even begin would fail again at once, for ever.
-    if (now < end_ && !flow.failed) waiting_.push_back({now, flow.spec.kind == FlowKind::kRead ? flow.spec.to : flow.spec.from});
+    if (now < end_ && !flow.failed)
+      waiting_.push_back({now, flow.spec.kind == FlowKind::kRead ? flow.spec.to : flow.spec.from});
   }
 
  private:

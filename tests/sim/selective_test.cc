@@ -18,9 +18,9 @@ TEST(Goodput, SelectiveRepeat) {
 }
 
 /// The model: each loss costs a window, W, which is what leaves between the lost packet and its retransmission: a round
-/// trip of packets, and those that the NIC has taken already. One loss alone shows how many that are here. The window of
-/// the QP must not be what limits the flow, nor shrink. And losses must be found by NAKs: the responder does not repeat a
-/// NAK, so a packet that is lost twice waits for the timer, which is short here; its cost stands in the form.
+/// trip of packets, and those that the NIC has taken already. One loss alone shows how many that are here. The window
+/// of the QP must not be what limits the flow, nor shrink. And losses must be found by NAKs: the responder does not
+/// repeat a NAK, so a packet that is lost twice waits for the timer, which is short here; its cost stands in the form.
 TEST(Goodput, GoBackNAgainstItsClosedForm) {
   Path path;
   path.recovery = LossRecovery::kGoBackN;

@@ -161,7 +161,7 @@ TEST(Acceptance, CongestionNotification) {
   bth.opcode = kOpcodeCnp;
   rig.arrive(frame_of(rig.path_from_peer(), bth, Bytes(16), {}));
   EXPECT_EQ(rig.counted(), "rp_cnp_ignored 1");  // no congestion control is set
-  EXPECT_THAT(rig.sent(), IsEmpty());  // never answered
+  EXPECT_THAT(rig.sent(), IsEmpty());            // never answered
 }
 
 TEST(Acceptance, CongestionExperiencedIsCounted) {
