@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -122,13 +123,13 @@ void add_options(CLI::App& app, Options& options, Texts& texts) {
 std::optional<uint64_t> parse_rate(const std::string& text) {
   const auto value = parse_scaled(text, "KMGT", 1000);
   if (!value || *value < 1000) return std::nullopt;
-  return static_cast<uint64_t>(*value + 0.5);
+  return static_cast<uint64_t>(std::llround(*value));
 }
 
 std::optional<uint64_t> parse_bytes(const std::string& text) {
   const auto value = parse_scaled(text, "KMG", 1000);
   if (!value) return std::nullopt;
-  return static_cast<uint64_t>(*value + 0.5);
+  return static_cast<uint64_t>(std::llround(*value));
 }
 
 void take_target(std::string& text, std::optional<unsigned>& port, std::optional<bool>& in) {

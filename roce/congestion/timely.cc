@@ -17,7 +17,7 @@ void Timely::increase(bool counts) {
 
 void Timely::decrease(double factor) {
   increases_ = 0;
-  const auto lowered = static_cast<uint64_t>(static_cast<double>(current()) * std::max(factor, 0.0) + 0.5);
+  const auto lowered = static_cast<uint64_t>(std::llround(static_cast<double>(current()) * std::max(factor, 0.0)));
   set_rate(std::max(lowered, min_rate()));
 }
 
@@ -30,7 +30,7 @@ void Timely::follow_delay(double rtt_ns) {
   const auto rate = static_cast<double>(current());
   const double step = static_cast<double>(parameters_.ai_rate * kMegabit) * (1 - weight);
   const double next = step + rate * (1 - parameters_.patched_beta * weight * error);
-  set_rate(std::max(static_cast<uint64_t>(std::max(next, 0.0) + 0.5), min_rate()));
+  set_rate(std::max(static_cast<uint64_t>(std::llround(std::max(next, 0.0))), min_rate()));
 }
 
 void Timely::handle_rtt(Duration rtt, Instant now) {

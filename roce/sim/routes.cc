@@ -47,8 +47,8 @@ std::vector<std::vector<uint16_t>> next_ports(const Topology& topology,
   const auto away = distances(topology, ports, host);
   std::vector<std::vector<uint16_t>> next(topology.nodes.size());
   for (uint32_t node = 0; node < topology.nodes.size(); node++) {
-    for (uint16_t i = 0; i < ports[node].size(); i++) {
-      if (leads_closer(topology, ports[node][i], away, node)) next[node].push_back(i);
+    for (size_t i = 0; i < ports[node].size(); i++) {
+      if (leads_closer(topology, ports[node][i], away, node)) next[node].push_back(static_cast<uint16_t>(i));
     }
   }
   return next;

@@ -7,7 +7,9 @@ namespace uroce::sim {
 
 SimSwitch::SimSwitch(EventQueue& events, const fabric::SwitchConfig& config, RandomSource& random)
     : events_(events), switch_(config, pool_, random, this) {
-  for (fabric::PortId i = 0; i < config.ports.size(); i++) ports_.push_back(std::make_unique<SwitchPort>(*this, i));
+  for (size_t i = 0; i < config.ports.size(); i++) {
+    ports_.push_back(std::make_unique<SwitchPort>(*this, static_cast<fabric::PortId>(i)));
+  }
 }
 
 void SimSwitch::on_frame(fabric::PortId port, Frame&& frame) {

@@ -79,20 +79,34 @@ class Testpmd:
     def __call__(self, command, timeout_s=20):
         """Types a command; what it printed."""
         begin = len(self._output)
-        try:
-            self._process.stdin.write(command.encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise Failure(f"testpmd is gone before '{command}':\n{self.tail()}") from error
+        self._type(command)
         self._read_until_prompt(timeout_s, command, begin)
         text = self._output[begin:].decode(errors="replace")
         expect("Bad arguments" not in text and "Command not found" not in text, f"testpmd does not know '{command}': {text}")
         return text
 
+    def start_talking(self, command, enough, timeout_s=20):
+        """Types a command after which the forwarding cores print without end: the prompt comes character by character
+        and may stand between their lines. Reads until `enough()`, and then until it is silent."""
+        self._type(command)
+        self._read_until(enough, timeout_s, command)
+        while select.select([self._process.stdout], [], [], 0.5)[0]:
+            self._output += os.read(self._process.stdout.fileno(), 65536)
+
+    def _type(self, command):
+        try:
+            self._process.stdin.write(command.encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise Failure(f"testpmd is gone before '{command}':\n{self.tail()}") from error
+
     def _read_until_prompt(self, timeout_s, what, begin=0):
-        deadline = time.monotonic() + timeout_s
         # The prompt comes back once the typed line was echoed and its output printed. Forwarding cores may print behind it.
-        while PROMPT not in self._output[begin:]:
+        self._read_until(lambda: PROMPT in self._output[begin:], timeout_s, what)
+
+    def _read_until(self, enough, timeout_s, what):
+        deadline = time.monotonic() + timeout_s
+        while not enough():
             left = deadline - time.monotonic()
             if left <= 0:
                 raise Failure(f"testpmd does not come back from '{what}':\n{self.tail()}")

@@ -164,16 +164,15 @@ def rss(bench):
     testpmd = player(bench, sent, "--rxq=4", "--txq=4", "--rss-udp", "--nb-cores=1", "--rxd=256")
     testpmd("set fwd rxonly")
     testpmd("set verbose 1")
-    text = testpmd("start")
     wanted = sorted(hash_ipv4(*key) for key in keys)
 
     def seen():
         return [(int(queue, 0), int(value, 16)) for value, queue in
                 re.findall(r"RSS hash=(0x[0-9a-f]+) - RSS queue=(0x[0-9a-f]+|\d+)", testpmd.output())]
 
+    testpmd.start_talking("start", lambda: len(seen()) >= len(sent))
     testpmd.wait_for("the frames", lambda: testpmd.stats(0)["RX-packets"] >= len(sent))
-    testpmd.wait_for("their descriptions", lambda: len(seen()) >= len(sent))
-    expect(sorted(value for _, value in seen()) == wanted, f"other hashes than Toeplitz's: {text}")
+    expect(sorted(value for _, value in seen()) == wanted, f"other hashes than Toeplitz's: {testpmd.output()}")
     queues = {queue for queue, _ in seen()}
     expect(queues == {0, 1, 2, 3}, f"only queues {queues} had frames")
     for queue, value in seen():
