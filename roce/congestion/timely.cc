@@ -1,5 +1,7 @@
 #include "congestion/timely.h"
 
+#include <cmath>
+
 namespace uroce {
 
 void Timely::restart() {
