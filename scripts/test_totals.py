@@ -62,6 +62,6 @@ def failed_names(base):
 
 if __name__ == "__main__":
     if sys.argv[1] == "--failed":
-        print(*failed_names(sys.argv[2]))
+        print(*failed_names(sys.argv[2]), sep="\n", end="\n" if failed_names(sys.argv[2]) else "")
     else:
         print(*totals(sys.argv[1]))

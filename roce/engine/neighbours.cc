@@ -6,7 +6,7 @@
 namespace uroce {
 namespace {
 
-constexpr Duration kFirstRetry = milliseconds(100);
+constexpr Duration kFirstRetry = milliseconds(10);  // well within what QPs with short timeouts wait altogether
 constexpr Duration kLastRetry = milliseconds(1000);
 constexpr Duration kVerifyInterval = milliseconds(1000);
 constexpr Instant kNow = {std::numeric_limits<int64_t>::min()};

@@ -34,11 +34,11 @@ class Neighbours {
 
   /// The MAC of `ip` if it is known. Multicast addresses map by rule.
   std::optional<MacAddress> lookup(const IpAddress& ip, uint16_t vlan_id) const;
-  /// Wants `ip` resolved from `source`: asks now and again (after 100 ms, 200 ms, ... at most every second) until it is
+  /// Wants `ip` resolved from `source`: asks now and again (after 10 ms, 20 ms, ... at most every second) until it is
   /// known or `kAttempts` requests went unanswered. Wanting again starts afresh; wanting a known address verifies it
   /// with one more request (at most one a second), and keeps the MAC meanwhile.
   void want(const IpAddress& ip, const LocalAddress& source, Instant now);
-  static constexpr unsigned kAttempts = 10;
+  static constexpr unsigned kAttempts = 13;
 
   /// `ip` has this MAC for good: it is never asked for and no frame changes it. False when the table is full.
   bool set_static(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);

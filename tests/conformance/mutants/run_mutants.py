@@ -21,7 +21,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-FLOORS = ("base", "wire", "transport", "engine", "script")
+FLOORS = ("base", "wire", "congestion", "transport", "engine", "script")
 ENOUGH = 0.95
 RUN_SECONDS = 30
 CXX = os.environ.get("CXX", "c++").split()

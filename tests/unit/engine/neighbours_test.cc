@@ -150,7 +150,7 @@ TEST_F(NeighboursTest, AsksAndLearns) {
   EXPECT_EQ(asked->sender_ip, ip("10.0.0.1"));
   EXPECT_EQ(asked->target_ip, ip("10.0.0.2"));
   EXPECT_TRUE(poll(kStart).empty());
-  EXPECT_EQ(neighbours_->next_timeout(), kStart + milliseconds(100));
+  EXPECT_EQ(neighbours_->next_timeout(), kStart + milliseconds(10));
 
   EXPECT_TRUE(receive(reply(kPeer, "10.0.0.2", "10.0.0.1")));
   EXPECT_EQ(neighbours_->lookup(ip("10.0.0.2"), 0), kPeer);
@@ -191,14 +191,14 @@ TEST_F(NeighboursTest, AsksAgainMoreAndMoreSeldomAndGivesUp) {
     ASSERT_EQ(sent, due) << t;
     if (sent) sent_ms.push_back(t);
   }
-  EXPECT_EQ(sent_ms, (std::vector<int64_t>{0, 100, 300, 700, 1500, 2500, 3500, 4500, 5500, 6500}));
+  EXPECT_EQ(sent_ms, (std::vector<int64_t>{0, 10, 30, 70, 150, 310, 630, 1270, 2270, 3270, 4270, 5270, 6270}));
   EXPECT_EQ(sent_ms.size(), Neighbours::kAttempts);
   EXPECT_EQ(neighbours_->next_timeout(), Instant::never());
 
   const Instant later = kStart + milliseconds(70000);  // wanting again starts afresh
   neighbours_->want(ip("10.0.0.2"), addresses_[0], later);
   EXPECT_FALSE(poll(later).empty());
-  EXPECT_EQ(neighbours_->next_timeout(), later + milliseconds(100));
+  EXPECT_EQ(neighbours_->next_timeout(), later + milliseconds(10));
   EXPECT_TRUE(receive(reply(kPeer, "10.0.0.2", "10.0.0.1"), later));
   EXPECT_EQ(neighbours_->lookup(ip("10.0.0.2"), 0), kPeer);
 }
