@@ -10,7 +10,7 @@ namespace uroce::sim {
 void RcEnd::check_landing(const Pending& op) {
   uint32_t at = 0;
   for (const Span& piece : op.landing) {
-    if (std::memcmp(landing_.data() + piece.offset, op.expected.data() + at, piece.bytes) != 0) {
+    if (piece.bytes != 0 && std::memcmp(landing_.data() + piece.offset, op.expected.data() + at, piece.bytes) != 0) {
       const uint8_t* got = landing_.data() + piece.offset;
       uint32_t i = 0;
       while (got[i] == op.expected[at + i]) i++;
