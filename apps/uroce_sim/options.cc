@@ -60,9 +60,14 @@ void add_network(CLI::App& app, Options& options) {
   app.add_option("--pmax", options.pmax, "ECN: probability at kmax (0.2)")->group(kGroup)->check(CLI::Range(0.0, 1.0));
   add_bytes(app, "--buffer", options.buffer, "of a switch (32M)")->group(kGroup);
   app.add_option("--alpha", options.alpha, "PFC: dynamic threshold (0.125)")->group(kGroup)->check(CLI::PositiveNumber);
-  add_duration(app, "--watchdog", options.watchdog, "drop what a pause holds back for longer (never)")->group(kGroup);
+  add_duration(app, "--watchdog", options.watchdog,
+               "switches drop what a pause holds back for longer, engines with PFC ignore it (never)")
+      ->group(kGroup);
+  add_duration(app, "--watchdog-restore", options.watchdog_restore, "and obey pauses again after (200ms)")
+      ->group(kGroup);
   app.add_option("--faults", options.faults, "of every cable, such as 'loss 1%; jitter 3us'")->group(kGroup);
-  app.add_option("--fault", options.cable_faults, "of one cable: NODE_NODE=FAULTS; may be given several times")
+  app.add_option("--fault", options.cable_faults,
+                 "of one cable: NODE_NODE=FAULTS, or NODE>NODE=FAULTS in one direction; several times")
       ->group(kGroup);
 }
 
@@ -91,9 +96,19 @@ void add_hosts(CLI::App& app, Options& options) {
   add_duration(app, "--ack-hold", options.ack_hold, "how long an ACK may wait for company (0ns)")->group(kGroup);
   add_duration(app, "--turn-delay", options.turn_delay, "from a frame's arrival until the engine runs (0ns)")
       ->group(kGroup);
+  app.add_option("--slow", options.slow_hosts, "HOST=TIME: another --turn-delay of one host; several times")
+      ->group(kGroup);
   app.add_option("--nic-frames", options.nic_frames, "in a NIC's send queue (4)")
       ->group(kGroup)
       ->check(CLI::Range(1u, 4096u));
+  app.add_option("--nic-rx-frames", options.nic_rx_frames, "in a NIC's receive queue; more are lost (no limit)")
+      ->group(kGroup)
+      ->check(CLI::Range(1u, 1u << 20));
+  app.add_option("--nic-pfc", options.nic_pfc,
+                 "with --pfc on, who obeys pauses and sends them when frames pile up: hardware, the NIC (the default); "
+                 "engine, as on ports that cannot; none")
+      ->group(kGroup)
+      ->check(CLI::IsMember({"hardware", "engine", "none"}));
 }
 
 void add_run(CLI::App& app, Options& options) {
@@ -101,7 +116,7 @@ void add_run(CLI::App& app, Options& options) {
   add_duration(app, "--duration", options.duration, "of the workload, in virtual time (1ms)")->group(kGroup);
   add_duration(app, "--drain", options.drain, "for flows that have not ended then, at most (1s)")->group(kGroup);
   app.add_option("--seed", options.seed, "the same seed is the same run (1)")->group(kGroup);
-  app.add_option("--csv", options.csv_dir, "directory for flows.csv, queues.csv, rates.csv, samples.csv")
+  app.add_option("--csv", options.csv_dir, "directory for flows.csv, queues.csv, rates.csv, samples.csv, cables.csv")
       ->group(kGroup);
   add_duration(app, "--sample", options.sample,
                "how often to look at the queues (a thousandth of the duration); rates: every tenth time")
@@ -109,6 +124,7 @@ void add_run(CLI::App& app, Options& options) {
   app.add_option("--pcapng", options.pcapng_dir, "directory for a capture of every cable, as seen at its first end")
       ->group(kGroup);
   app.add_option("--capture", options.capture_cables, "only of these cables: NODE_NODE")->group(kGroup);
+  app.add_flag("--pauses", options.pauses, "print which cables were paused, and for how long")->group(kGroup);
   app.add_flag("--hash", options.hash_only, "print the hash of the run and nothing else")->group(kGroup);
 }
 

@@ -32,6 +32,7 @@ struct Options {
   uint64_t buffer = 32'000'000;
   double alpha = 0.125;
   Duration watchdog{};
+  Duration watchdog_restore = milliseconds(200);
 
   uint32_t mtu = 1024;
   uint64_t piece = 1 << 20;
@@ -42,6 +43,9 @@ struct Options {
   Duration ack_hold{};
   Duration turn_delay{};
   uint32_t nic_frames = 4;
+  uint32_t nic_rx_frames = 0;
+  std::string nic_pfc = "hardware";
+  std::vector<std::string> slow_hosts;  // HOST=TIME
 
   std::string faults;                     // of every cable
   std::vector<std::string> cable_faults;  // CABLE=FAULTS
@@ -51,6 +55,7 @@ struct Options {
   std::vector<std::string> capture_cables;  // empty: all
   Duration sample{};                        // 0: a thousandth of the duration
   bool hash_only = false;
+  bool pauses = false;
 };
 
 enum class Command { kRun, kVerify };

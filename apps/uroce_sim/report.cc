@@ -43,24 +43,30 @@ void print_slowdowns(Scene& scene) {
 
 void print_hosts(Scene& scene) {
   Counters sum;
-  sim::NicCounters nics;
+  uint64_t pauses = 0;
+  int64_t paused_ns = 0;
   for (uint32_t i = 0; i < scene.network().host_count(); i++) {
     const Counters& counters = scene.network().host(i).engine().counters();
 #define UROCE_COUNTER_ADD(name) sum.name += counters.name;
     UROCE_COUNTERS(UROCE_COUNTER_ADD)
 #undef UROCE_COUNTER_ADD
-    const sim::NicCounters& nic = scene.network().host(i).port().counters();
-    nics.pauses_received += nic.pauses_received;
-    nics.paused_ns += nic.paused_ns;
   }
+  for (const sim::Network::Direction& it : scene.network().directions()) {
+    if (scene.network().find_host(it.name.substr(0, it.name.find('>'))) == scene.network().host_count()) continue;
+    pauses += it.pauses;
+    paused_ns += it.paused.ns;
+  }
+  const sim::NetworkTotals totals = sim::totals_of(scene.network());
   std::printf("\nhosts    ");
   for_each_counter(sum, [column = 0](const char* name, uint64_t value) mutable {
     if (value == 0) return;
     std::printf("%s%s %" PRIu64, column % 4 == 0 && column != 0 ? "\n         " : column != 0 ? ", " : "", name, value);
     column++;
   });
-  std::printf("\n         paused %" PRIu64 " times, for %.3f ms in all\n", nics.pauses_received,
-              static_cast<double>(nics.paused_ns) / 1e6);
+  std::printf("\n         paused %" PRIu64 " times, for %.3f ms in all\n", pauses,
+              static_cast<double>(paused_ns) / 1e6);
+  if (totals.host_pauses != 0) std::printf("         paused their switches %" PRIu64 " times\n", totals.host_pauses);
+  if (totals.nic_dropped != 0) std::printf("         receive queues dropped %" PRIu64 "\n", totals.nic_dropped);
 }
 
 void print_switches(Scene& scene) {
@@ -79,6 +85,18 @@ void print_switches(Scene& scene) {
     if (reasons[i] != 0) {
       std::printf("         dropped %s %" PRIu64 "\n", fabric::drop_name(static_cast<fabric::Drop>(i)), reasons[i]);
     }
+  }
+}
+
+/// How far pauses have spread.
+void print_pauses(Scene& scene) {
+  const char* head = "pauses  ";
+  const auto run = static_cast<double>(std::max<int64_t>(scene.virtual_time().ns, 1));
+  for (const sim::Network::Direction& it : scene.network().directions()) {
+    if (it.pauses == 0 && it.paused.ns == 0) continue;
+    std::printf("%s %-20s %8" PRIu64 " times, %.3f ms, %.1f %% of the time\n", head, it.name.c_str(), it.pauses,
+                static_cast<double>(it.paused.ns) / 1e6, 100 * static_cast<double>(it.paused.ns) / run);
+    head = "        ";
   }
 }
 
@@ -129,6 +147,7 @@ void print_report(Scene& scene) {
   print_slowdowns(scene);
   print_hosts(scene);
   print_switches(scene);
+  if (options.pauses) print_pauses(scene);
   print_cables(scene);
   const uint64_t events = scene.network().world().events().handled();
   std::printf("run      %.3f ms of virtual time in %.2f s of the processor's, %" PRIu64 " events (%.2f M/s), %" PRIu64

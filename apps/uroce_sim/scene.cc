@@ -25,6 +25,7 @@ fabric::SwitchConfig switch_config(const Options& options) {
   config.buffer_bytes = options.buffer;
   config.pfc_alpha = options.alpha;
   config.pfc_watchdog = options.watchdog;
+  config.watchdog_restore = options.watchdog_restore;
   config.learning = config.flood_unknown = false;
   return config;
 }
@@ -50,6 +51,28 @@ uint32_t Scene::window() const {
     }
   }
   return static_cast<uint32_t>(longest / options_.mtu + 32);
+}
+
+/// Who obeys pauses, who sends them, and who is late for both.
+std::string Scene::set_flow_control(sim::NetworkConfig& config) const {
+  const uint8_t lossless = options_.pfc ? priority_bit(options_.dscp / 8) : uint8_t{0};
+  config.nic.obeys_pause = options_.nic_pfc == "hardware";
+  config.nic.rx_frames = options_.nic_rx_frames;
+  if (options_.nic_pfc == "hardware") config.nic.pfc.lossless = lossless;
+  if (options_.nic_pfc == "engine") config.engine.pfc.lossless = lossless;
+  config.engine.pfc.watchdog = options_.watchdog;
+  config.engine.pfc.watchdog_restore = options_.watchdog_restore;
+  for (const std::string& text : options_.slow_hosts) {
+    const size_t equals = text.find('=');
+    Duration delay{};
+    const std::string name = text.substr(0, equals);
+    if (equals == std::string::npos || !sim::parse_duration(text.substr(equals + 1), delay) ||
+        topology_.find(name) == topology_.nodes.size()) {
+      return "--slow '" + text + "': expected HOST=TIME";
+    }
+    config.slow_hosts.emplace_back(name, delay);
+  }
+  return "";
 }
 
 std::string Scene::make_network() {
@@ -78,24 +101,33 @@ std::string Scene::make_network() {
   config.nic.tx_bytes = options_.nic_frames * config.engine.max_frame_bytes;
   config.turn_delay = options_.turn_delay;
   config.switches = switch_config(options_);
+  if (error = set_flow_control(config); !error.empty()) return error;
   if (error = fabric::parse_impairments(options_.faults, config.faults); !error.empty()) return "--faults: " + error;
   network_ = std::make_unique<sim::Network>(topology_, config, options_.seed, error);
   return error;
 }
 
-/// "h0_s0=loss 1%"
+/// "h0_s0=loss 1%", or in one direction "h0>s0=loss 1%"
 std::string Scene::set_faults() {
   for (const std::string& text : options_.cable_faults) {
     const size_t equals = text.find('=');
-    const uint32_t cable = network_->find_cable(text.substr(0, equals));
+    std::string name = text.substr(0, equals);
+    const size_t arrow = name.find('>');
+    if (arrow != std::string::npos) name[arrow] = '_';
+    const uint32_t cable = network_->find_cable(name);
     if (equals == std::string::npos || cable == topology_.links.size()) {
-      return "--fault '" + text + "': expected NODE_NODE=FAULTS of a cable that is there";
+      return "--fault '" + text + "': expected NODE_NODE=FAULTS or NODE>NODE=FAULTS of a cable that is there";
     }
     fabric::ImpairmentConfig faults;
     if (const std::string why = fabric::parse_impairments(text.substr(equals + 1), faults); !why.empty()) {
       return "--fault '" + text + "': " + why;
     }
-    network_->cable(cable).set(faults);
+    if (arrow == std::string::npos) {
+      network_->cable(cable).set(faults);
+    } else {
+      const sim::Cable& it = network_->cable(cable);
+      (network_->cable_name(cable) == name ? it.a_to_b : it.b_to_a)->set_impairments(faults);
+    }
   }
   return "";
 }
@@ -112,6 +144,7 @@ std::string Scene::open_files() {
       {queues_csv_, "queues.csv", "time_us,port,bytes\n"},
       {rates_csv_, "rates.csv", "time_us,flow,from,to,gbps\n"},
       {samples_csv_, "samples.csv", "time_us,flows,gbps,jain,queued_bytes,ecn_marked,dropped,pauses\n"},
+      {cables_csv_, "cables.csv", "cable,frames,bytes,pauses,paused_us\n"},
   };
   for (const auto& [file, name, columns] : files) {
     if (!file.open(options_.csv_dir + "/" + name)) return "cannot write " + options_.csv_dir + "/" + name;
@@ -198,10 +231,20 @@ void Scene::write_flows() {
   }
 }
 
+void Scene::write_cables() {
+  for (const sim::Network::Direction& it : network_->directions()) {
+    cables_csv_.print("%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.3f\n", it.name.c_str(), it.frames, it.bytes, it.pauses,
+                      static_cast<double>(it.paused.ns) / 1e3);
+  }
+}
+
 std::string Scene::finish() {
   bool written = true;
   write_flows();
-  for (OutputFile* file : {&flows_csv_, &queues_csv_, &rates_csv_, &samples_csv_}) written &= file->close();
+  write_cables();
+  for (OutputFile* file : {&flows_csv_, &queues_csv_, &rates_csv_, &samples_csv_, &cables_csv_}) {
+    written &= file->close();
+  }
   for (const auto& capture : captures_) {
     if (capture != nullptr) written &= capture->close();
   }

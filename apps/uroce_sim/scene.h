@@ -50,10 +50,12 @@ class Scene final : public sim::SampleSink, public sim::LinkTap {
  private:
   std::string make_network();
   std::string set_faults();
+  std::string set_flow_control(sim::NetworkConfig& config) const;
   std::string open_files();
   std::string open_captures();
   uint32_t window() const;
   void write_flows();
+  void write_cables();
 
   void on_queue(Instant now, const sim::Network::Egress& egress, uint64_t bytes) override;
   void on_rate(Instant now, const sim::FlowRecord& flow, double bits_per_second) override;
@@ -72,7 +74,7 @@ class Scene final : public sim::SampleSink, public sim::LinkTap {
   sim::TraceHash hash_;
   SampleSummary samples_;
   std::vector<std::unique_ptr<PcapngFile>> captures_;  // by cable; nullptr: not captured
-  OutputFile flows_csv_, queues_csv_, rates_csv_, samples_csv_;
+  OutputFile flows_csv_, queues_csv_, rates_csv_, samples_csv_, cables_csv_;
   Instant start_, ended_;
   double cpu_seconds_ = 0;
   bool complete_ = false;

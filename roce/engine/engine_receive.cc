@@ -58,6 +58,8 @@ uint32_t Engine::receive(Instant now) {
     if (count < kBurst) break;
   }
   full_receives_ = total == kBurstsPerTurn * kBurst ? full_receives_ + 1 : 0;
+  // Nobody may call again before the neighbour sends: what is gone is said now.
+  if (pfc_.pausing() && port_.rx_backlog() != Port::kBacklogUnknown) note_backlog(now);
   return total;
 }
 

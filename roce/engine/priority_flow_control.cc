@@ -52,6 +52,7 @@ bool PriorityFlowControl::poll_transmit(TxFrame& frame, Instant now) {
   pause.priorities = config_.lossless;
   pause.quanta.fill(pausing_ ? config_.quanta : uint16_t{0});
   frame.bytes = encode_pause({frame.data, frame.capacity}, pause);
+  if (changed_ && pausing_) pauses_begun_++;
   changed_ = false;
   const Duration lasts = pause_time(config_.quanta, config_.bits_per_second);
   repeat_at_ = pausing_ ? now + Duration{std::max<int64_t>(lasts.ns / 2, 1)} : Instant::never();

@@ -58,7 +58,14 @@ class PriorityFlowControl {
 
   /// How long the neighbour has kept `priority` silent altogether, not counting a pause that goes on.
   Duration paused_for(unsigned priority) const { return paused_for_[priority]; }
+  /// ... and counting it.
+  Duration paused_for(unsigned priority, Instant now) const {
+    const bool paused = (paused_ & priority_bit(priority)) != 0;
+    return {paused_for_[priority].ns + (paused ? (now - paused_since_[priority]).ns : 0)};
+  }
   bool pausing() const { return pausing_; }
+  /// How often the neighbour was told to stop, without the repetitions.
+  uint64_t pauses_begun() const { return pauses_begun_; }
 
  private:
   void account(uint8_t paused, Instant now);
@@ -75,8 +82,9 @@ class PriorityFlowControl {
   std::array<Instant, kPriorities> paused_since_{};
   std::array<Duration, kPriorities> paused_for_{};
 
-  bool pausing_ = false;                  // the neighbour is
-  bool changed_ = false;                  // ... and has not been told yet
+  bool pausing_ = false;  // the neighbour is
+  bool changed_ = false;  // ... and has not been told yet
+  uint64_t pauses_begun_ = 0;
   Instant repeat_at_ = Instant::never();  // when it is told, or told again
 };
 

@@ -84,6 +84,8 @@ class Switch {
   uint64_t queue_bytes(PortId port, unsigned priority) const { return ports_[port].egress.bytes(priority); }
   /// True while the switch holds the neighbour at `port` paused in this priority.
   bool pausing(PortId port, unsigned priority) const { return buffer_.paused(port, priority); }
+  /// How long the neighbour has kept `port` silent in this priority, with a pause that goes on.
+  uint64_t paused_ns(PortId port, unsigned priority, Instant now);
   /// The priorities in which the neighbour holds `port` paused, as bits.
   uint8_t paused_by_neighbour(PortId port, Instant now) { return ports_[port].pauses.paused(now); }
   const SharedBuffer& buffer() const { return buffer_; }

@@ -50,6 +50,14 @@ void Switch::account_pauses(PortState& port, Instant now) {
   port.was_paused = paused;
 }
 
+uint64_t Switch::paused_ns(PortId id, unsigned priority, Instant now) {
+  PortState& port = ports_[id];
+  account_pauses(port, now);
+  const uint64_t ended = port.counters.paused_ns[priority];
+  if ((port.was_paused & priority_bit(priority)) == 0) return ended;
+  return ended + static_cast<uint64_t>((now - port.paused_since[priority]).ns);
+}
+
 uint8_t Switch::paused_groups(PortId id) const {
   uint8_t groups = 0;
   for (unsigned i = 0; i < kPriorities; i++) {

@@ -9,6 +9,25 @@ MacAddress Network::host_mac(uint32_t number) {
   return {{0x02, 0, 0, static_cast<uint8_t>(n >> 16), static_cast<uint8_t>(n >> 8), static_cast<uint8_t>(n)}};
 }
 
+namespace {
+
+/// What an engine that does flow control itself sends beyond what a NIC would: its queue, and what it hands out until
+/// it looks at the pause frame.
+uint64_t late_bytes(const NetworkConfig& config, const TopologyLink& link, Duration turn_delay) {
+  const double bytes_per_ns = static_cast<double>(link.bits_per_second) / 8e9;
+  return config.nic.tx_bytes + config.engine.max_frame_bytes +
+         static_cast<uint64_t>(bytes_per_ns * static_cast<double>(turn_delay.ns));
+}
+
+Duration turn_delay_of(const NetworkConfig& config, const std::string& host) {
+  for (const auto& [name, delay] : config.slow_hosts) {
+    if (name == host) return delay;
+  }
+  return config.turn_delay;
+}
+
+}  // namespace
+
 Network::Network(const Topology& topology, const NetworkConfig& config, uint64_t seed, std::string& error)
     : topology_(topology), ports_(ports_of(topology)), world_(seed), host_nodes_(topology.hosts()) {
   error = check();
@@ -50,9 +69,10 @@ void Network::make_nodes(const NetworkConfig& config, std::string& error) {
       EngineConfig engine = config.engine;
       engine.mac = host_mac(number);
       engine.addresses = {{host_ip(number), 8, 0}};
-      engine.congestion.link_bits_per_second = topology_.links[ports_[node][0].link].bits_per_second;
+      engine.congestion.link_bits_per_second = engine.pfc.bits_per_second =
+          topology_.links[ports_[node][0].link].bits_per_second;
       Host& host = world_.add_host(engine);
-      host.set_turn_delay(config.turn_delay);
+      host.set_turn_delay(turn_delay_of(config, topology_.nodes[node].name));
       number_of_node_[node] = number;
       hosts_.push_back(&host);
       continue;
@@ -65,6 +85,11 @@ void Network::make_nodes(const NetworkConfig& config, std::string& error) {
       port.bits_per_second = link.bits_per_second;
       port.cable_delay = link.delay;
       port.flood = tree[node][i];
+      const TopologyNode& peer = topology_.nodes[ports_[node][i].peer];
+      if (peer.is_host && config.engine.pfc.lossless != 0) {
+        port.headroom_bytes = static_cast<uint32_t>(headroom_of(config.switches, port) +
+                                                    late_bytes(config, link, turn_delay_of(config, peer.name)));
+      }
       plan.ports.push_back(port);
     }
     error = fabric::check_config(plan);
@@ -93,7 +118,10 @@ void Network::make_cables(const NetworkConfig& config) {
       const uint32_t from = ends[i];
       out[i] = &world_.add_link(entry(ends[1 - i], ports[1 - i]), wire);
       if (topology_.nodes[from].is_host) {
-        hosts_[number_of_node_[from]]->port().connect(world_.events(), *out[i], config.nic);
+        NicConfig nic = config.nic;
+        nic.mac = host_mac(number_of_node_[from]);
+        nic.pfc.bits_per_second = link.bits_per_second;
+        hosts_[number_of_node_[from]]->port().connect(world_.events(), *out[i], nic);
         continue;
       }
       SimSwitch& node = *switches_[number_of_node_[from]];
@@ -112,6 +140,49 @@ void Network::make_routes() {
       switches_[number_of_node_[node]]->fabric().add_route(host_mac(number), next[node]);
     }
   }
+}
+
+uint64_t Network::pauses_sent(uint32_t node, uint16_t port) {
+  if (topology_.nodes[node].is_host) {
+    Host& host = *hosts_[number_of_node_[node]];
+    return host.port().counters().pauses_sent + host.engine().flow_control().pauses_begun();
+  }
+  uint64_t sum = 0;
+  for (const uint64_t n : switches_[number_of_node_[node]]->fabric().counters(port).xoff_sent) sum += n;
+  return sum;
+}
+
+/// The priority that was paused longest: they are mostly paused together, or it is only one.
+Duration Network::paused_for(uint32_t node, uint16_t port) {
+  int64_t most = 0;
+  for (unsigned i = 0; i < kPriorities; i++) {
+    if (topology_.nodes[node].is_host) {
+      Host& host = *hosts_[number_of_node_[node]];
+      most = std::max({most, static_cast<int64_t>(host.port().counters().paused_ns),
+                       host.engine().flow_control().paused_for(i, world_.now()).ns});
+    } else {
+      fabric::Switch& fabric = switches_[number_of_node_[node]]->fabric();
+      most = std::max(most, static_cast<int64_t>(fabric.paused_ns(port, i, world_.now())));
+    }
+  }
+  return {most};
+}
+
+std::vector<Network::Direction> Network::directions() {
+  std::vector<uint16_t> used(topology_.nodes.size());
+  std::vector<Direction> all;
+  for (size_t i = 0; i < topology_.links.size(); i++) {
+    const uint32_t ends[2] = {topology_.links[i].a, topology_.links[i].b};
+    const uint16_t ports[2] = {used[ends[0]]++, used[ends[1]]++};
+    const Link* const links[2] = {cables_[i].a_to_b, cables_[i].b_to_a};
+    for (unsigned from = 0; from < 2; from++) {
+      const unsigned to = 1 - from;
+      all.push_back({topology_.nodes[ends[from]].name + ">" + topology_.nodes[ends[to]].name,
+                     links[from]->counters().frames, links[from]->counters().bytes, pauses_sent(ends[to], ports[to]),
+                     paused_for(ends[from], ports[from])});
+    }
+  }
+  return all;
 }
 
 uint32_t Network::find_host(std::string_view name) const {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fabric/switch_config.h"
@@ -19,8 +20,9 @@ namespace uroce::sim {
 struct NetworkConfig {
   EngineConfig engine;  // addresses and the port's speed are filled in
   NicConfig nic{4, 8192, true};
-  Duration turn_delay{};            // how long a host takes to look at what arrived
-  fabric::SwitchConfig switches;    // ports are filled in
+  Duration turn_delay{};                                     // how long a host takes to look at what arrived
+  std::vector<std::pair<std::string, Duration>> slow_hosts;  // their own turn delays, by name
+  fabric::SwitchConfig switches;    // ports are filled in, with more headroom where the engine does flow control
   fabric::ImpairmentConfig faults;  // of every cable, both directions
   bool preload_neighbours = true;   // false: hosts ask each other by ARP, and switches flood along a tree
 };
@@ -60,6 +62,17 @@ class Network {
   /// The cable of that name, in either direction, or links.size().
   uint32_t find_cable(std::string_view name) const;
 
+  /// One direction of a cable, and what pauses do to it.
+  struct Direction {
+    std::string name;     // "from>to"
+    uint64_t frames = 0;  // that were sent, with pause frames
+    uint64_t bytes = 0;
+    uint64_t pauses = 0;  // times that `to` stopped `from`, without the repetitions
+    Duration paused{};    // for which `from` had to be silent; a NIC's own flow control: and had something to send
+  };
+  /// Of all cables, a to b before b to a.
+  std::vector<Direction> directions();
+
   /// The cables between two hosts by one of the shortest ways; empty: there is none.
   std::vector<TopologyLink> path(uint32_t from, uint32_t to) const;
 
@@ -69,6 +82,8 @@ class Network {
   void make_cables(const NetworkConfig& config);
   void make_routes();
   FrameSink& entry(uint32_t node, uint16_t port);
+  uint64_t pauses_sent(uint32_t node, uint16_t port);
+  Duration paused_for(uint32_t node, uint16_t port);
 
   Topology topology_;
   std::vector<std::vector<TopologyPort>> ports_;

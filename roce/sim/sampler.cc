@@ -18,6 +18,13 @@ NetworkTotals totals_of(Network& network) {
       for (const uint64_t n : counters.watchdog_fired) totals.watchdog_fired += n;
     }
   }
+  for (uint32_t i = 0; i < network.host_count(); i++) {
+    const NicCounters& nic = network.host(i).port().counters();
+    const PriorityFlowControl& engine = network.host(i).engine().flow_control();
+    totals.host_pauses += nic.pauses_sent + engine.pauses_begun();
+    totals.nic_dropped += nic.rx_dropped;
+    totals.watchdog_fired += network.host(i).engine().counters().pfc_watchdog_fired;
+  }
   return totals;
 }
 

@@ -17,6 +17,8 @@ struct NetworkTotals {
   uint64_t ecn_marked = 0;
   uint64_t dropped = 0;
   uint64_t pauses_sent = 0;  // times that a switch stopped a priority
+  uint64_t host_pauses = 0;  // times that a host stopped its switch
+  uint64_t nic_dropped = 0;  // by full receive queues of hosts
   uint64_t watchdog_fired = 0;
 };
 NetworkTotals totals_of(Network& network);

@@ -7,6 +7,13 @@
 
 namespace uroce::sim {
 
+namespace {
+
+/// Received frames that are gone but still have their places.
+constexpr size_t kForgotten = 4096;
+
+}  // namespace
+
 SimPort::SimPort(uint32_t max_frame_bytes, Waker& waker)
     : waker_(waker), max_frame_bytes_(max_frame_bytes), queue_(0) {}
 
@@ -17,6 +24,7 @@ void SimPort::connect(EventQueue& events, Link& wire, const NicConfig& config) {
   wire_ = &wire;
   config_ = config;
   queue_ = Ring<Frame>(config.tx_frames);
+  if (config.pfc.lossless != 0) pauser_ = std::make_unique<Pauser>(config);
 }
 
 uint32_t SimPort::receive(RxFrame* frames, uint32_t max) {
@@ -34,9 +42,14 @@ void SimPort::release_rx(RxFrame* /*frames*/, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) received_[first_ + i] = Frame();
   first_ += count;
   lent_ = 0;
-  if (first_ != received_.size()) return;
-  received_.clear();
-  first_ = 0;
+  if (first_ == received_.size()) {
+    received_.clear();
+    first_ = 0;
+  } else if (first_ >= kForgotten) {  // a host that is always behind
+    received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(first_));
+    first_ = 0;
+  }
+  if (pauser_) watch_backlog();
 }
 
 uint32_t SimPort::room() const {
@@ -114,7 +127,35 @@ void SimPort::drain() {
   }
 }
 
-void SimPort::on_event(uint64_t /*what*/, Instant now) {
+/// The queue is looked at whenever it changes, and pause frames wait for nothing but the frame on the wire.
+void SimPort::watch_backlog() {
+  pauser_->pfc.on_backlog(rx_backlog(), events_->now());
+  send_pauses(events_->now());
+  counters_.pauses_sent = pauser_->pfc.pauses_begun();
+}
+
+void SimPort::send_pauses(Instant now) {
+  Frame frame;
+  if (pauser_->pfc.wants_transmit(now)) {
+    frame = Frame::with_capacity(kPauseFrameBytes);
+    TxFrame out{frame.data(), kPauseFrameBytes, 0, nullptr};
+    if (pauser_->pfc.poll_transmit(out, now)) {
+      frame.set_size(out.bytes);
+      wire_->deliver(std::move(frame));
+    }
+  }
+  const Instant next = pauser_->pfc.next_event();
+  if (next >= pauser_->wakes_at) return;
+  pauser_->wakes_at = next;
+  events_->schedule(*this, next, kPauses);
+}
+
+void SimPort::on_event(uint64_t what, Instant now) {
+  if (what == kPauses) {
+    if (pauser_->wakes_at != now) return;
+    pauser_->wakes_at = Instant::never();
+    return send_pauses(now);
+  }
   if (drains_at_ <= now) drains_at_ = Instant::never();
   drain();
 }
@@ -133,7 +174,13 @@ bool SimPort::take_pause(const Frame& frame) {
 
 void SimPort::deliver(Frame&& frame) {
   if (wire_ != nullptr && config_.obeys_pause && take_pause(frame)) return;
+  if (config_.rx_frames != 0 && rx_backlog() >= config_.rx_frames) {
+    counters_.rx_dropped++;
+    return;
+  }
   received_.push_back(std::move(frame));
+  counters_.rx_most = std::max<uint64_t>(counters_.rx_most, rx_backlog());
+  if (pauser_) watch_backlog();
   waker_.wake();
 }
 

@@ -3,14 +3,19 @@
 //  - a small queue of frames to send in front of a link: it gives room back as the wire drains, and wakes its host
 //    then, so that what the engine sends is paced by the wire and can be held back by pause frames; or
 //  - anything that takes frames, at any rate: for tests that look at the engine alone.
+//
+// Priority flow control is done by the NIC (it holds back what is paused, and pauses its neighbour when its receive
+// queue runs over a watermark), or by nobody in here: then the engine sees the pause frames and asks for the backlog.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/ring.h"
 #include "engine/port.h"
+#include "engine/priority_flow_control.h"
 #include "sim/actor.h"
 #include "sim/event_queue.h"
 #include "sim/frame.h"
@@ -30,12 +35,18 @@ struct NicConfig {
   uint32_t tx_frames = 0;    // in the queue, besides the one on the wire; 0: no queue of its own, takes everything
   uint32_t tx_bytes = 8192;  // the queue takes no more when it holds as many
   bool obeys_pause = true;   // with a queue: pause frames hold back the frame at its head, by priority
+  uint32_t rx_frames = 0;    // the receive queue holds; what comes then is lost; 0: it holds everything
+  PfcConfig pfc{};           // with a queue: how it pauses its neighbour; no lossless priorities: it does not
+  MacAddress mac{};          // source of these pause frames
 };
 
 struct NicCounters {
   uint64_t pauses_received = 0;  // frames that stop a priority
   uint64_t resumes_received = 0;
-  uint64_t paused_ns = 0;  // for which the head of the queue was held back
+  uint64_t paused_ns = 0;    // for which the head of the queue was held back
+  uint64_t rx_dropped = 0;   // the receive queue was full
+  uint64_t rx_most = 0;      // frames in it
+  uint64_t pauses_sent = 0;  // times that the NIC paused its neighbour, without the repetitions
 };
 
 class SimPort final : public Port, public FrameSink, public Actor {
@@ -50,6 +61,7 @@ class SimPort final : public Port, public FrameSink, public Actor {
   // Port
   uint32_t receive(RxFrame* frames, uint32_t max) override;
   void release_rx(RxFrame* frames, uint32_t count) override;
+  uint32_t rx_backlog() override { return static_cast<uint32_t>(received_.size() - first_); }
   uint32_t acquire_tx(TxFrame* frames, uint32_t max) override;
   void send(TxFrame* frames, uint32_t count) override;
 
@@ -57,7 +69,7 @@ class SimPort final : public Port, public FrameSink, public Actor {
   void deliver(Frame&& frame) override;
   bool has_received() const { return first_ != received_.size(); }
 
-  // Actor: the wire is free.
+  // Actor: the wire is free, or a pause is to be repeated.
   void on_event(uint64_t what, Instant now) override;
 
   /// Whether acquire_tx would give a buffer.
@@ -72,6 +84,16 @@ class SimPort final : public Port, public FrameSink, public Actor {
   uint32_t room() const;
   bool take_pause(const Frame& frame);
   void drain();
+  /// The NIC's own half of flow control: what arrives.
+  struct Pauser {
+    explicit Pauser(const NicConfig& config) : pfc(config.pfc, config.mac, counters) {}
+    Counters counters;
+    PriorityFlowControl pfc;
+    Instant wakes_at = Instant::never();
+  };
+  static constexpr uint64_t kPauses = 1;  // of on_event
+  void watch_backlog();
+  void send_pauses(Instant now);
 
   Waker& waker_;
   FrameSink* to_ = nullptr;
@@ -89,6 +111,7 @@ class SimPort final : public Port, public FrameSink, public Actor {
   bool wake_wanted_ = false;
   Instant drains_at_ = Instant::never();  // an event is scheduled
   PauseClock pauses_;
+  std::unique_ptr<Pauser> pauser_;
   Instant held_since_ = Instant::never();
   NicCounters counters_;
 };

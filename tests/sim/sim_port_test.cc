@@ -115,6 +115,74 @@ TEST_F(SimPortTest, OtherPrioritiesAreNotPaused) {
   EXPECT_EQ(sink_.frames.size(), 1u);
 }
 
+/// At most four received frames, and the neighbour is paused at three of them until one is left.
+NicConfig short_receive_queue() {
+  NicConfig nic{3, 64 * 1024, true};
+  nic.rx_frames = 4;
+  nic.pfc.lossless = priority_bit(3);
+  nic.pfc.bits_per_second = 1'000'000'000;
+  nic.pfc.xoff_frames = 3;
+  nic.pfc.xon_frames = 1;
+  return nic;
+}
+
+class SimPortReceiveTest : public SimPortTest {
+ protected:
+  SimPortReceiveTest() { nic_.connect(events_, link_, short_receive_queue()); }
+  void take(uint32_t count) {
+    RxFrame frames[Port::kMaxBurst];
+    EXPECT_EQ(nic_.receive(frames, count), count);
+    nic_.release_rx(frames, count);
+  }
+  /// Quanta for priority 3 of all pause frames that have left.
+  std::vector<uint16_t> pauses() {
+    std::vector<uint16_t> quanta;
+    for (const Frame& frame : sink_.frames) {
+      const auto pause = decode_pause(frame);
+      if (pause) quanta.push_back(pause->quanta[3]);
+    }
+    return quanta;
+  }
+  SimPort nic_{2048, waker_};
+};
+
+TEST_F(SimPortReceiveTest, MoreThanItHoldsIsLost) {
+  for (int i = 0; i < 6; i++) nic_.deliver(Frame(kFrameBytes));
+  EXPECT_EQ(nic_.rx_backlog(), 4u);
+  EXPECT_EQ(nic_.counters().rx_dropped, 2u);
+  take(1);
+  nic_.deliver(Frame(kFrameBytes));
+  EXPECT_EQ(nic_.counters().rx_dropped, 2u);
+}
+
+TEST_F(SimPortReceiveTest, PausesAtTheWatermarkRepeatsAndEndsIt) {
+  for (int i = 0; i < 2; i++) nic_.deliver(Frame(kFrameBytes));
+  run_for(microseconds(10));
+  EXPECT_TRUE(pauses().empty());
+  nic_.deliver(Frame(kFrameBytes));
+  run_for(microseconds(10));
+  EXPECT_EQ(pauses(), (std::vector<uint16_t>{0xFFFF}));
+  run_for(microseconds(65535 * 512 / 1000 / 2));  // at 1 Gb/s a quantum is 512 ns
+  EXPECT_EQ(pauses(), (std::vector<uint16_t>{0xFFFF, 0xFFFF}));
+  take(1);
+  run_for(microseconds(10));
+  EXPECT_EQ(pauses().size(), 2u);
+  take(1);
+  run_for(microseconds(10));
+  EXPECT_EQ(pauses(), (std::vector<uint16_t>{0xFFFF, 0xFFFF, 0}));
+  run_for(milliseconds(100));
+  EXPECT_EQ(pauses().size(), 3u);
+  EXPECT_EQ(nic_.counters().pauses_sent, 1u);
+}
+
+TEST_F(SimPortReceiveTest, OrLeavesPausesToTheEngine) {
+  SimPort plain(2048, waker_);
+  plain.connect(events_, link_, {3, 64 * 1024, false});
+  plain.deliver(pause(3, 0xFFFF));
+  EXPECT_EQ(plain.rx_backlog(), 1u);
+  EXPECT_EQ(plain.counters().pauses_received, 0u);
+}
+
 /// Two engines over small queues: the wire is full all the time, and no more than the queue and the wire hold is ever
 /// between them and the far end.
 TEST(Nic, KeepsTheWireFullWithASmallQueue) {
