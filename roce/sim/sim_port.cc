@@ -129,7 +129,7 @@ void SimPort::drain() {
 
 /// The queue is looked at whenever it changes, and pause frames wait for nothing but the frame on the wire.
 void SimPort::watch_backlog() {
-  pauser_->pfc.on_backlog(rx_backlog(), events_->now());
+  pauser_->pfc.on_backlog(waiting(), events_->now());
   send_pauses(events_->now());
   counters_.pauses_sent = pauser_->pfc.pauses_begun();
 }
@@ -174,12 +174,12 @@ bool SimPort::take_pause(const Frame& frame) {
 
 void SimPort::deliver(Frame&& frame) {
   if (wire_ != nullptr && config_.obeys_pause && take_pause(frame)) return;
-  if (config_.rx_frames != 0 && rx_backlog() >= config_.rx_frames) {
+  if (config_.rx_frames != 0 && waiting() >= config_.rx_frames) {
     counters_.rx_dropped++;
     return;
   }
   received_.push_back(std::move(frame));
-  counters_.rx_most = std::max<uint64_t>(counters_.rx_most, rx_backlog());
+  counters_.rx_most = std::max<uint64_t>(counters_.rx_most, waiting());
   if (pauser_) watch_backlog();
   waker_.wake();
 }

@@ -61,7 +61,8 @@ class SimPort final : public Port, public FrameSink, public Actor {
   // Port
   uint32_t receive(RxFrame* frames, uint32_t max) override;
   void release_rx(RxFrame* frames, uint32_t count) override;
-  uint32_t rx_backlog() override { return static_cast<uint32_t>(received_.size() - first_); }
+  /// A port without a queue of its own cannot tell.
+  uint32_t rx_backlog() override { return wire_ != nullptr ? waiting() : kBacklogUnknown; }
   uint32_t acquire_tx(TxFrame* frames, uint32_t max) override;
   void send(TxFrame* frames, uint32_t count) override;
 
@@ -82,6 +83,7 @@ class SimPort final : public Port, public FrameSink, public Actor {
 
  private:
   uint32_t room() const;
+  uint32_t waiting() const { return static_cast<uint32_t>(received_.size() - first_); }
   bool take_pause(const Frame& frame);
   void drain();
   /// The NIC's own half of flow control: what arrives.
