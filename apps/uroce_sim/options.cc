@@ -60,8 +60,9 @@ void add_network(CLI::App& app, Options& options) {
   app.add_option("--pmax", options.pmax, "ECN: probability at kmax (0.2)")->group(kGroup)->check(CLI::Range(0.0, 1.0));
   add_bytes(app, "--buffer", options.buffer, "of a switch (32M)")->group(kGroup);
   app.add_option("--alpha", options.alpha, "PFC: dynamic threshold (0.125)")->group(kGroup)->check(CLI::PositiveNumber);
-  add_duration(app, "--watchdog", options.watchdog,
-               "switches drop what a pause holds back for longer, engines with PFC ignore it (never)")
+  add_duration(app, "--watchdog", options.watchdog, "switches drop what a pause holds back for longer (never)")
+      ->group(kGroup);
+  add_duration(app, "--host-watchdog", options.host_watchdog, "engines with --nic-pfc engine ignore it (200ms)")
       ->group(kGroup);
   add_duration(app, "--watchdog-restore", options.watchdog_restore, "and obey pauses again after (200ms)")
       ->group(kGroup);

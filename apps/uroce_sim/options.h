@@ -32,6 +32,7 @@ struct Options {
   uint64_t buffer = 32'000'000;
   double alpha = 0.125;
   Duration watchdog{};
+  Duration host_watchdog = milliseconds(200);
   Duration watchdog_restore = milliseconds(200);
 
   uint32_t mtu = 1024;

@@ -60,7 +60,7 @@ std::string Scene::set_flow_control(sim::NetworkConfig& config) const {
   config.nic.rx_frames = options_.nic_rx_frames;
   if (options_.nic_pfc == "hardware") config.nic.pfc.lossless = lossless;
   if (options_.nic_pfc == "engine") config.engine.pfc.lossless = lossless;
-  config.engine.pfc.watchdog = options_.watchdog;
+  config.engine.pfc.watchdog = options_.host_watchdog;
   config.engine.pfc.watchdog_restore = options_.watchdog_restore;
   for (const std::string& text : options_.slow_hosts) {
     const size_t equals = text.find('=');

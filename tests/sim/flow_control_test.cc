@@ -6,8 +6,6 @@
 namespace uroce::sim {
 namespace {
 
-enum class By { kNic, kEngine, kNobody };
-
 constexpr Duration kSlow = microseconds(20);
 
 NetworkConfig config_of(By by) {
@@ -15,17 +13,14 @@ NetworkConfig config_of(By by) {
   config.engine.max_qps = 64;
   config.engine.window_packets = 4096;  // more than all buffers hold: nothing but pauses stops a sender
   config.switches.buffer_bytes = 8'000'000;
-  config.nic.obeys_pause = by == By::kNic;
-  if (by == By::kNic) config.nic.pfc.lossless = kLossless;
-  if (by == By::kEngine) config.engine.pfc.lossless = kLossless;
+  set_flow_control(config, by);
   config.nic.rx_frames = 1024;
   return config;
 }
 
 class FlowControl : public testing::TestWithParam<By> {};
 
-INSTANTIATE_TEST_SUITE_P(By, FlowControl, testing::Values(By::kNic, By::kEngine),
-                         [](const auto& by) { return by.param == By::kNic ? "Nic" : "Engine"; });
+INSTANTIATE_TEST_SUITE_P(By, FlowControl, testing::Values(By::kNic, By::kEngine), by_name);
 
 void expect_no_drop(NetworkRun& run) {
   const NetworkTotals totals = run.totals();

@@ -28,6 +28,19 @@ inline NetworkConfig default_config() {
   return config;
 }
 
+/// Who does priority flow control for the hosts.
+enum class By { kNic, kEngine, kNobody };
+
+inline void set_flow_control(NetworkConfig& config, By by) {
+  config.nic.obeys_pause = by == By::kNic;
+  if (by == By::kNic) config.nic.pfc.lossless = kLossless;
+  if (by == By::kEngine) config.engine.pfc.lossless = kLossless;
+}
+
+inline std::string by_name(const testing::TestParamInfo<By>& info) {
+  return info.param == By::kNic ? "Nic" : info.param == By::kEngine ? "Engine" : "Nobody";
+}
+
 class NetworkRun {
  public:
   NetworkRun(const char* topology, const char* workload, Duration duration, uint64_t seed = 1,
@@ -46,6 +59,10 @@ class NetworkRun {
     context.start = start_ = network_->world().now();
     context.duration = duration;
     context.seed = seed;
+    context.read_file = [](const std::string& path, std::string& text) {
+      text = path;  // what is in the file is said in its place
+      return true;
+    };
     workload_ = make_workload(workload, context, error);
     EXPECT_EQ(error, "");
     runner_ = std::make_unique<FlowRunner>(*network_, *workload_, FlowOptions{});

@@ -87,6 +87,33 @@ class Simulate(unittest.TestCase):
         self.assertIn("cables   1 lost", text)
         self.assertIn("packet_seq_err 1", text)
 
+    def test_flow_control_by_nics_and_by_engines_loses_nothing(self):
+        options = ["--topology", "star:65", "--workload", "incast:64:256Ki", "--window", "4096", "--buffer", "8M"]
+        for who in ("hardware", "engine"):
+            text = simulate(*options, "--nic-pfc", who, "--csv", self.folder, "--pauses")
+            self.assertIn("flows    64 begun, 64 done, 0 failed", text)
+            self.assertRegex(text, r"marked, 0 dropped, [1-9][0-9]* pauses")
+            self.assertEqual("rx_pause_frames" in text, who == "engine")
+            self.assertRegex(text, r"h64>s0 +[1-9][0-9]* times, ")
+            cables = {row["cable"]: row for row in rows(self.folder / "cables.csv")}
+            self.assertEqual(len(cables), 2 * 65)
+            self.assertGreater(int(cables["h1>s0"]["pauses"]), 0)
+            self.assertEqual(cables["s0>h0"]["pauses"], "0")
+        self.assertNotIn(" 0 dropped", simulate(*options, "--nic-pfc", "none"))
+
+    def test_a_slow_host_pauses_its_switch(self):
+        options = ["--topology", "star:3", "--workload", "incast:2:2M", "--slow", "h0=20us", "--nic-rx-frames", "512",
+                   "--window", "4096"]
+        self.assertNotIn("receive queues dropped", simulate(*options, "--nic-pfc", "engine"))
+        self.assertIn("receive queues dropped", simulate(*options, "--pfc", "off"))
+
+    def test_a_storm_in_one_direction(self):
+        text = simulate("--topology", "star:3", "--workload", "long:h1>h0", "--duration", "5ms", "--watchdog", "2ms",
+                        "--fault", "h0>s0=pause-storm prio=3 from 1ms for 2500us", "--pauses")
+        self.assertRegex(text, r"watchdog fired 1 times")
+        self.assertIn("25 pause frames injected", text)
+        self.assertNotRegex(text, r"h0>s0 ")
+
     def test_own_topology_and_trace(self):
         topology = self.folder / "net"
         topology.write_text("host a b\nswitch s\nlink a s 10G 2us\nlink b s 40G 1us\n")
@@ -105,6 +132,7 @@ class Simulate(unittest.TestCase):
         self.assertIn("is not a time", simulate("--duration", "5", code=2))
         self.assertIn("--faults", simulate("--faults", "lose some", code=2))
         self.assertIn("of a cable that is there", simulate("--fault", "x_y=loss 1%", code=2))
+        self.assertIn("HOST=TIME", simulate("--slow", "h0=late", code=2))
         self.assertIn("cannot read", simulate("--topology-file", self.folder / "none", code=2))
 
 
