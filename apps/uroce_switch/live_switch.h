@@ -51,6 +51,8 @@ class LiveSwitch {
 
   /// Until `stop`. `every_turn` is called by the loop, without the lock, at least every 100 ms.
   void run(const std::atomic<bool>& stop, const std::function<void()>& every_turn);
+  /// One turn, for who has a loop of its own, under the lock. How much happened.
+  uint32_t turn(Instant now);
 
   const Options& options() const { return options_; }
   const std::vector<std::unique_ptr<Cable>>& cables() const { return cables_; }
@@ -65,7 +67,6 @@ class LiveSwitch {
   uint64_t rate_of(size_t port) const;
   unsigned impaired_directions(size_t ports) const;
   bool open_capture(std::string& error);
-  uint32_t turn(Instant now);
   void rest(Instant now);
 
   const Options& options_;

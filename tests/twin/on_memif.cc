@@ -1,0 +1,214 @@
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include <rte_dev.h>
+#include <rte_ethdev.h>
+#include <rte_mempool.h>
+
+#include "dpdk/clock.h"
+#include "dpdk/eal.h"
+#include "sim/recording_observer.h"
+#include "uroce_switch/live_switch.h"
+#include "worlds.h"
+
+namespace uroce::twin {
+
+namespace {
+
+constexpr Duration kLimit = milliseconds(60'000);
+constexpr Duration kQuiet = milliseconds(3);  // after the end: nothing more is to come
+
+netswitch::LoopLock g_lock;  // DPDK's interrupt thread uses it as long as the process lives
+
+netswitch::Options switch_options(const Scenario& scenario) {
+  netswitch::Options options;
+  options.name = "twin";
+  options.ports = 2;
+  options.frames = 1024;
+  options.seed = kCableSeed;
+  for (const unsigned port : {0u, 1u}) {
+    const std::string text = impairments(scenario, port == 1);
+    if (!text.empty()) options.impairments.push_back({port, true, text});
+  }
+  return options;
+}
+
+std::unique_ptr<DpdkPort> plug_in(const SwitchSign& sign, unsigned number, const EngineConfig& config,
+                                  std::string& error) {
+  const std::string name = "net_memif_end" + std::to_string(number);
+  DpdkPortOptions options;
+  options.frame_bytes = config.max_frame_bytes;
+  options.wire = options.connects = true;
+  const std::string devargs = memif_devargs(name, true, sign.socket_path(number), config.mac);
+  if (rte_dev_probe(devargs.c_str()) != 0 || rte_eth_dev_get_port_by_name(name.c_str(), &options.port_id) != 0) {
+    error = "no port " + devargs;
+    return nullptr;
+  }
+  return DpdkPort::start(options, error);
+}
+
+/// The processor's clock, but that it stands while the process does: it goes on by a little at most between two looks.
+/// So what other work there is on the machine delays nothing.
+class PatientClock {
+ public:
+  void start() {
+    tsc_.start();
+    looked_ = tsc_.now();
+    now_ = looked_ + milliseconds(60'000);  // the switch's faults begin when it starts, by a clock of its own
+  }
+  Instant look() {
+    const Instant real = tsc_.now();
+    now_ = now_ + std::min(real - looked_, kStepMax);
+    looked_ = real;
+    return now_;
+  }
+  Instant real() const { return tsc_.now(); }
+
+ private:
+  static constexpr Duration kStepMax = microseconds(10);
+  TscClock tsc_;
+  Instant looked_;
+  Instant now_;
+};
+
+/// An engine on a port.
+struct LiveHost {
+  LiveHost(const Scenario& scenario, bool is_b, std::unique_ptr<DpdkPort> its_port)
+      : port(std::move(its_port)),
+        random(End::seed_of(is_b)),
+        engine(End::config_of(scenario, is_b), *port, random, observer),
+        end(engine, scenario, is_b) {}
+
+  /// Until it has nothing more to do. Whether it did anything.
+  bool turn(Instant now) {
+    port->on_turn(now);
+    if (!plugged_in) return false;  // nothing is sent to nobody: every frame counts for the cable's chance
+    bool busy = false;
+    for (bool more = true; more; busy = busy || more) {
+      more = engine.turn(now) != 0;
+      more = end.work() || more;
+    }
+    return busy;
+  }
+
+  bool plugged_in = false;
+  std::unique_ptr<DpdkPort> port;
+  SeededRandom random;
+  sim::RecordingObserver observer;
+  Engine engine;
+  End end;
+};
+
+class Lab {
+ public:
+  explicit Lab(const Scenario& scenario)
+      : scenario_(scenario), options_(switch_options(scenario)), live_(options_, g_lock) {}
+
+  std::string start() {
+    std::string error;
+    if (!sign_.hang(options_.name, 2, "", error)) return error;
+    std::vector<netswitch::PlannedPort> ports;
+    if (!netswitch::probe_ports(options_, sign_, ports, error)) return error;
+    if (!live_.start(ports, error)) return error;
+    clock_.start();
+    g_lock.acquire();
+    for (unsigned i = 0; i < 2 && error.empty(); i++) {
+      auto port = plug_in(sign_, i, End::config_of(scenario_, i == 1), error);
+      if (port) hosts_[i] = std::make_unique<LiveHost>(scenario_, i == 1, std::move(port));
+    }
+    g_lock.release();
+    return error;
+  }
+
+  ~Lab() {
+    g_lock.acquire();
+    for (auto& host : hosts_) host.reset();
+    g_lock.release();
+  }
+
+  std::string run() {
+    if (!turn_until([this] { return plugged_in(); })) return "the ports did not find each other";
+    g_lock.acquire();
+    for (auto& host : hosts_) host->plugged_in = true;
+    End::connect(hosts_[0]->end, hosts_[1]->end, clock_.look());
+    hosts_[1]->end.start();
+    hosts_[0]->end.start();
+    g_lock.release();
+    turn_until([this] { return hosts_[0]->end.done() && hosts_[1]->end.done(); });
+    turn_until([this] { return now_ - busy_at_ > kQuiet; });
+    return "";
+  }
+
+  Seen seen(unsigned host) { return hosts_[host]->end.take_seen(); }
+
+ private:
+  bool plugged_in() const {
+    for (unsigned i = 0; i < 2; i++) {
+      if (!hosts_[i]->port->link_up() || !live_.cables()[i]->up() || !live_.cables()[i]->port().link_up()) return false;
+    }
+    return true;
+  }
+
+  void turn() {
+    now_ = clock_.look();
+    const auto turn_switch = [this] {
+      while (live_.turn(now_) != 0) busy_at_ = now_;
+    };
+    for (auto& host : hosts_) {
+      turn_switch();
+      if (host->turn(now_)) busy_at_ = now_;
+    }
+    turn_switch();
+  }
+
+  template <typename Done>
+  bool turn_until(Done&& done) {
+    const Instant limit = clock_.real() + kLimit;
+    while (!done()) {
+      if (clock_.real() > limit) return false;
+      g_lock.acquire();
+      turn();
+      g_lock.release();
+      if (!hosts_[0]->plugged_in) sched_yield();  // DPDK's interrupt thread connects them
+    }
+    return true;
+  }
+
+  const Scenario& scenario_;
+  netswitch::Options options_;
+  SwitchSign sign_;
+  netswitch::LiveSwitch live_;
+  PatientClock clock_;
+  Instant now_;
+  Instant busy_at_;
+  std::array<std::unique_ptr<LiveHost>, 2> hosts_;
+};
+
+/// Once for all scenarios.
+bool start_dpdk(std::string& error) {
+  static const std::string directory = "/tmp/uroce-twin-" + std::to_string(getpid());
+  setenv("UROCE_RUNTIME_DIR", directory.c_str(), 1);
+  EalOptions eal;
+  eal.hugepages = Hugepages::kNo;
+  eal.extra_args = {"-m", "160"};
+  return start_eal(eal, error);
+}
+
+}  // namespace
+
+Outcome on_memif(const Scenario& scenario, std::string& error) {
+  Outcome outcome;
+  if (!start_dpdk(error)) return outcome;
+  {
+    Lab lab(scenario);
+    error = lab.start();
+    if (error.empty()) error = lab.run();
+    if (error.empty()) outcome = {lab.seen(0), lab.seen(1)};
+  }
+  rte_mempool_free(rte_mempool_lookup("uroce-switch"));
+  return outcome;
+}
+
+}  // namespace uroce::twin

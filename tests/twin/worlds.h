@@ -1,0 +1,26 @@
+// The two worlds. Each carries a scenario out and tells what both hosts saw.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "end.h"
+
+namespace uroce::twin {
+
+using Outcome = std::array<Seen, 2>;  // of A and of B
+
+/// Of chance: both worlds make the same streams of random numbers of it for the two directions of the cable.
+inline constexpr uint64_t kCableSeed = 4;
+
+/// Two hosts of the simulator on a cable with a delay but without serialization: what leaves together arrives together,
+/// as in shared memory.
+Outcome in_simulator(const Scenario& scenario);
+
+/// Two engines on net_memif ports of DPDK, plugged into two more that are ports of uroce-switch's switch, with the
+/// processor's clock. All four are in this process and one thread drives them, one after the other, each until it has
+/// nothing more to do: so an answer is never late because its sender had no processor, and no timer runs out that would
+/// not in the simulator. Fills `error` when DPDK does not start.
+Outcome on_memif(const Scenario& scenario, std::string& error);
+
+}  // namespace uroce::twin
