@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include <rte_dev.h>
 #include <rte_ethdev.h>
@@ -189,6 +190,12 @@ class Lab {
 /// Once for all scenarios.
 bool start_dpdk(std::string& error) {
   static const std::string directory = "/tmp/uroce-twin-" + std::to_string(getpid());
+  static const int at_exit = std::atexit([] {
+    remove_eal_directory();
+    std::error_code code;
+    std::filesystem::remove_all(directory, code);
+  });
+  static_cast<void>(at_exit);
   setenv("UROCE_RUNTIME_DIR", directory.c_str(), 1);
   EalOptions eal;
   eal.hugepages = Hugepages::kNo;
