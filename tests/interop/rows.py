@@ -23,7 +23,6 @@ class Row:
     loss_out: str = ""         # and which of those that it sends
     timeout_s: int = 30
     short: bool = False        # in the set that every ./check runs
-    repeats: bool = False      # much the same as others: only in the full set
 
 
 def _pingpong(kind, title, *options, size=4096, iterations=PINGPONG_ITERATIONS, **more):
@@ -44,14 +43,13 @@ def _pingpongs():
         yield _pingpong(kind, "", "-c", size=size, short=True)
         yield _pingpong(kind, "_events", "-c", "-e", size=size, short=True)
         yield _pingpong(kind, "_ipv6", "-c", size=size, gid="ipv6", short=kind in ("rc", "ud"))
-        yield _pingpong(kind, "_link_local", "-c", size=size, gid="link_local", repeats=kind in ("uc", "srq"))
-        yield _pingpong(kind, "_one_byte", "-c", size=1, repeats=kind == "srq")
+        yield _pingpong(kind, "_link_local", "-c", size=size, gid="link_local")
+        yield _pingpong(kind, "_one_byte", "-c", size=1)
         if kind != "ud":
             for mtu in (256, 512, 1024, 2048, 4096):
                 ends = mtu in (256, 4096)
-                yield _pingpong(kind, f"_mtu{mtu}", "-c", "-m", str(mtu), short=kind == "rc" and ends,
-                                repeats=kind != "rc" and not ends)
-            yield _pingpong(kind, "_odd_size", "-c", "-m", "1024", size=5003, gid="ipv6", repeats=kind == "srq")
+                yield _pingpong(kind, f"_mtu{mtu}", "-c", "-m", str(mtu), short=kind == "rc" and ends)
+            yield _pingpong(kind, "_odd_size", "-c", "-m", "1024", size=5003, gid="ipv6")
     yield _pingpong("ud", "_2048", "-c", size=2048)
     yield _pingpong("rc", "_large", "-c", size=1 << 20, iterations=10)
     yield _pingpong("uc", "_large", "-c", size=1 << 18, iterations=10)
@@ -78,12 +76,12 @@ def _perftests():
         for measure in ("bw", "lat"):
             what = f"{operation}_{measure}"
             yield _perftest(what, "", short=True)
-            yield _perftest(what, "_ipv6", gid="ipv6", repeats=measure == "lat")
-            yield _perftest(what, "_link_local", gid="link_local", repeats=measure == "lat" or operation == "atomic")
+            yield _perftest(what, "_ipv6", gid="ipv6")
+            yield _perftest(what, "_link_local", gid="link_local")
             for mtu in (256, 512, 1024, 2048, 4096) if operation != "atomic" and measure == "bw" else ():
-                yield _perftest(what, f"_mtu{mtu}", "-m", str(mtu), iterations=20, repeats=mtu in (512, 2048))
+                yield _perftest(what, f"_mtu{mtu}", "-m", str(mtu), iterations=20)
         yield _perftest(f"{operation}_bw", "_both_ways", "-b", iterations=50)
-        yield _perftest(f"{operation}_bw", "_qp4", "-q", "4", iterations=20, repeats=operation == "atomic")
+        yield _perftest(f"{operation}_bw", "_qp4", "-q", "4", iterations=20)
     yield from _datagrams_and_unreliable()
     for measure in ("write_bw", "read_bw", "send_bw"):
         yield {**_perftest(measure, "_all_sizes", "-a", iterations=5), "sizes": ALL_SIZES, "timeout_s": 150}
@@ -122,7 +120,7 @@ def _lossy_pingpongs(title, percents):
     loss = {way: _some(percent) for way, percent in zip(("loss_in", "loss_out"), percents) if percent}
     few = {"size": 16384, "iterations": 40, "timeout_s": 60, **loss}
     yield _pingpong("rc", f"_{title}", "-c", "-m", "1024", short=title == "loss_both", **few)
-    yield _pingpong("srq", f"_{title}", "-c", "-m", "1024", gid="ipv6", repeats=title != "loss_heavy", **few)
+    yield _pingpong("srq", f"_{title}", "-c", "-m", "1024", gid="ipv6", **few)
 
 
 def _pingpongs_without_acks():
@@ -142,8 +140,7 @@ def _lossy_perftests(title, percents, we_are):
                 loss[way] = _some(6 if operation == "atomic" else percent if way == data_way else 15)
         size = () if operation == "atomic" else ("-s", "16384")
         row = _perftest(f"{operation}_bw", f"_{title}", "-m", "1024", *size, timeout_s=60,
-                        iterations=200 if operation == "atomic" else 60, short=title == "loss_both",
-                        repeats=operation == "write" and title in ("loss_in", "loss_out"), **loss)
+                        iterations=200 if operation == "atomic" else 60, short=title == "loss_both", **loss)
         yield {**row, "sizes": (16384,) if size else row["sizes"]}
 
 
