@@ -21,7 +21,7 @@ void print_slowdowns(Scene& scene) {
   std::vector<double> all;
   std::vector<double> of_size[std::size(kSizes)];
   for (const sim::FlowRecord& flow : scene.runner().flows()) {
-    if (!flow.finished()) continue;
+    if (!flow.finished() || !flow.sized()) continue;
     size_t size = 0;
     while (flow.spec.bytes > kSizes[size]) size++;
     of_size[size].push_back(flow.slowdown());

@@ -221,7 +221,9 @@ void Scene::write_flows() {
                      flow.spec.kind == sim::FlowKind::kWrite ? "write" : "read");
     if (flow.spec.bytes != sim::FlowSpec::kEndless) flows_csv_.print("%" PRIu64, flow.spec.bytes);
     flows_csv_.print(",%.3f,", microseconds_since_start(flow.spec.start));
-    if (flow.finished()) {
+    if (flow.finished() && !flow.sized()) {
+      flows_csv_.print("%.3f,,,,done\n", microseconds_since_start(flow.end));
+    } else if (flow.finished()) {
       flows_csv_.print("%.3f,%.3f,%.3f,%.4f,done\n", microseconds_since_start(flow.end),
                        static_cast<double>((flow.end - flow.spec.start).ns) / 1e3,
                        static_cast<double>(flow.ideal.ns) / 1e3, flow.slowdown());

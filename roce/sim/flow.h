@@ -17,7 +17,8 @@ struct FlowSpec {
   uint32_t to = 0;    // to the other
   uint64_t bytes = 0;
   FlowKind kind = FlowKind::kWrite;
-  uint32_t owner = 0;  // which of several workloads
+  uint32_t owner = 0;               // which of several workloads
+  Instant stop = Instant::never();  // asks for nothing more then, and ends with what is under way
 
   /// So many bytes that no run is long enough.
   static constexpr uint64_t kEndless = UINT64_MAX;
@@ -31,6 +32,8 @@ struct FlowRecord {
   bool failed = false;
 
   bool finished() const { return end != Instant::never() && !failed; }
+  /// It had a size, so its time can be compared.
+  bool sized() const { return spec.bytes != FlowSpec::kEndless; }
   double slowdown() const { return static_cast<double>((end - spec.start).ns) / static_cast<double>(ideal.ns); }
 };
 

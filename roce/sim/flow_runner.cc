@@ -183,6 +183,7 @@ void FlowRunner::on_completion(const Completion& completion) {
   if (!flow.in_use || flow.generation != completion.wr_id >> 32) return;  // of a flow that has failed
   if (completion.status != WcStatus::kSuccess) return end_flow(slot, true, cause_text(completion.cause));
   flow.pieces_out--;
+  if (network_.world().now() >= records_[flow.record].spec.stop) flow.left = 0;
   if (flow.left == 0 && flow.pieces_out == 0) return end_flow(slot, false, "");
   post_pieces(flow, slot);
 }

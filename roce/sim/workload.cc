@@ -80,14 +80,18 @@ Made make_long(const Parameters& parameters, const WorkloadContext& context, std
     }
   }
   Duration apart{};
-  if (parameters.size() > 2 && !parse_duration(parameters[2], apart)) {
-    error = "'" + std::string(parameters[2]) + "' is not a time";
+  Duration lasting{};
+  for (size_t i = 2; i < std::min<size_t>(parameters.size(), 4); i++) {
+    if (parse_duration(parameters[i], i == 2 ? apart : lasting)) continue;
+    error = "'" + std::string(parameters[i]) + "' is not a time";
     return nullptr;
   }
   std::vector<FlowSpec> flows;
   Instant start = context.start;
   for (const auto& [from, to] : pairs) {
-    flows.push_back({start, from, to, FlowSpec::kEndless, FlowKind::kWrite, 0});
+    FlowSpec flow{start, from, to, FlowSpec::kEndless, FlowKind::kWrite, 0};
+    if (lasting.ns != 0) flow.stop = start + lasting;
+    flows.push_back(flow);
     start = start + apart;
   }
   return std::make_unique<ListedFlows>(std::move(flows));
@@ -298,7 +302,7 @@ struct Kind {
 };
 
 constexpr Kind kKinds[] = {
-    {"long", "[:A>B,C>D...[:APART]]", "endless flows; default: the topology's own", make_long},
+    {"long", "[:A>B,C>D...[:APART[:LASTING]]]", "endless flows; default: the topology's own", make_long},
     {"incast", ":SENDERS[:BYTES[:EVERY]]", "all to the first host at once", make_incast},
     {"poisson", ":SIZES:LOAD", "SIZES: websearch, hadoop, bytes, or a file of BYTES:PERCENT", make_poisson},
     {"all-to-all", ":BYTES", "every host to every other at once", make_all_to_all},

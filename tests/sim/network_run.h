@@ -44,7 +44,8 @@ inline std::string by_name(const testing::TestParamInfo<By>& info) {
 class NetworkRun {
  public:
   NetworkRun(const char* topology, const char* workload, Duration duration, uint64_t seed = 1,
-             const NetworkConfig& config = default_config(), const TopologyOptions& options = {}) {
+             const NetworkConfig& config = default_config(), const TopologyOptions& options = {},
+             const FlowOptions& flows = {}) {
     std::string error;
     const Topology drawing = build_topology(topology, options, error);
     EXPECT_EQ(error, "");
@@ -65,7 +66,7 @@ class NetworkRun {
     };
     workload_ = make_workload(workload, context, error);
     EXPECT_EQ(error, "");
-    runner_ = std::make_unique<FlowRunner>(*network_, *workload_, FlowOptions{});
+    runner_ = std::make_unique<FlowRunner>(*network_, *workload_, flows);
   }
 
   bool until_done(Duration limit = milliseconds(1000)) {

@@ -34,7 +34,7 @@ class Spreading final : private LinkTap {
  public:
   Spreading(const char* topology, const NetworkConfig& config, uint64_t seed)
       : run_(std::make_unique<NetworkRun>(topology, "long", milliseconds(1), seed, config,
-                                          TopologyOptions{kRate, 0, microseconds(1)})) {
+                                          TopologyOptions{kRate, 0, microseconds(1)}, large_pieces())) {
     const auto links = static_cast<uint32_t>(run_->network().topology().links.size());
     crossed_by_.resize(2 * links);
     for (uint32_t i = 0; i < links; i++) {
@@ -99,6 +99,12 @@ class Spreading final : private LinkTap {
  private:
   static constexpr uint64_t kRate = 40'000'000'000;
 
+  /// Four of them are under way: together as much as the window, so that nothing but pauses stops a sender.
+  static FlowOptions large_pieces() {
+    FlowOptions flows;
+    flows.shape.piece_bytes = 4 << 20;
+    return flows;
+  }
   std::string sender(size_t flow) { return run_->network().host_name(run_->runner().flows()[flow].spec.from); }
 
   void on_departure(uint32_t link, Instant /*now*/, std::span<const uint8_t> frame) override {
