@@ -17,6 +17,18 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
   return std::nullopt;
 }
 
+bool parse_command_line(CLI::App& app, int argc, char** argv, const std::function<std::string()>& complete, int& code) {
+  if (const auto status = parse_command_line(app, argc, argv)) {
+    code = *status;
+    return false;
+  }
+  const std::string error = complete();
+  if (error.empty()) return true;
+  std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), error.c_str());
+  code = kUsageError;
+  return false;
+}
+
 bool any_capture(const CLI::App& app, const std::vector<std::string>& captures) {
   if (!captures.empty()) return true;
   const char* const name = app.get_name().c_str();

@@ -1,9 +1,9 @@
 #include "options.h"
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <map>
 
+#include "common/command_line.h"
 #include "pmd/card/wires/make_wire.h"
 
 namespace mqnic::card {
@@ -82,22 +82,8 @@ bool parse_options(int argc, char** argv, Options& options, int& code) {
       ->check(CLI::Range(1u, 4096u))
       ->capture_default_str();
   add_knobs(app, knobs);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& help) {
-    code = app.exit(help);
-    return false;
-  } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "mqnic-card: %s; see mqnic-card --help\n", error.what());
-    code = 2;
-    return false;
-  }
-  if (const std::string error = complete(options, knobs, queues); !error.empty()) {
-    std::fprintf(stderr, "mqnic-card: %s\n", error.c_str());
-    code = 2;
-    return false;
-  }
-  return true;
+  return uroce::apps::parse_command_line(
+      app, argc, argv, [&] { return complete(options, knobs, queues); }, code);
 }
 
 }  // namespace mqnic::card

@@ -1,9 +1,9 @@
 #include "options.h"
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <map>
 
+#include "common/command_line.h"
 #include "dpdk/endpoint_options.h"
 
 namespace uroce::perf {
@@ -60,22 +60,8 @@ bool parse_options(int argc, char** argv, Options& options, int& code) {
   app.add_option("--addr", texts.addresses, "own address, IP/PREFIX[@VLAN]");
   app.add_option("--port", options.port, "DPDK port, by name or number; default: the first");
   app.add_option("--oob", texts.oob, "HOST:PORT over which both sides find each other (TCP)");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& help) {
-    code = app.exit(help);
-    return false;
-  } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "uroce-perf: %s\n", error.what());
-    code = 2;
-    return false;
-  }
-  if (const std::string error = complete(options, texts); !error.empty()) {
-    std::fprintf(stderr, "uroce-perf: %s\n", error.c_str());
-    code = 2;
-    return false;
-  }
-  return true;
+  return apps::parse_command_line(
+      app, argc, argv, [&] { return complete(options, texts); }, code);
 }
 
 }  // namespace uroce::perf
