@@ -51,6 +51,17 @@ TEST(Network, ArpFloodsAlongATreeWhenNeighboursAreNotPreloaded) {
   EXPECT_GE(asked, 16u * 15u / 2);
 }
 
+TEST(Network, FlowsLeaveWhenTheyAreToLeave) {
+  NetworkRun run("star:3", "long:h1>h0,h2>h0:100us:300us", milliseconds(1));
+  ASSERT_TRUE(run.until_done());
+  EXPECT_EQ(run.runner().finished(), 2u);
+  EXPECT_FALSE(run.runner().has_endless());
+  // They end with what they have asked for: four pieces of 1 MiB, 90 us each.
+  EXPECT_GT(run.runner().flows()[0].end, run.runner().flows()[0].spec.start + microseconds(300));
+  EXPECT_LT(run.runner().flows()[1].end, run.runner().flows()[1].spec.start + microseconds(1100));
+  EXPECT_TRUE(run.runner().memory_intact());
+}
+
 TEST(Network, TwoFlowsOverOneCableShareIt) {
   NetworkRun run("dumbbell:2", "long", milliseconds(1));
   run.network().world().run_for(milliseconds(2));

@@ -5,6 +5,7 @@
 """
 
 import csv
+import importlib.util
 import pathlib
 import shutil
 import subprocess
@@ -113,6 +114,17 @@ class Simulate(unittest.TestCase):
         self.assertRegex(text, r"watchdog fired 1 times")
         self.assertIn("25 pause frames injected", text)
         self.assertNotRegex(text, r"h0>s0 ")
+
+    @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "Matplotlib is not installed")
+    def test_pictures(self):
+        script = pathlib.Path(__file__).parents[3] / "apps" / "uroce_sim" / "pictures.py"
+        done = subprocess.run([sys.executable, script, PROGRAM, "spreading", "--out", self.folder], capture_output=True,
+                              text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"h11>t1 +[1-9][0-9]* times")
+        picture = (self.folder / "spreading.svg").read_text()
+        self.assertTrue(picture.startswith("<svg"))
+        self.assertLess(len(picture), 60_000)
 
     def test_own_topology_and_trace(self):
         topology = self.folder / "net"

@@ -74,6 +74,9 @@ TEST_F(PriorityFlowControlTest, ANewPauseReplacesTheOldOneAndZeroEndsIt) {
   pause(0b1000, 0, kStart + nanoseconds(5499));
   EXPECT_EQ(pfc.paused(), 0);
   EXPECT_EQ(pfc.paused_for(3), nanoseconds(5499));
+  pause(0b1000, 1000, kStart + nanoseconds(6000));
+  EXPECT_EQ(pfc.paused_for(3), nanoseconds(5499));
+  EXPECT_EQ(pfc.paused_for(3, kStart + nanoseconds(6100)), nanoseconds(5599));
 }
 
 TEST_F(PriorityFlowControlTest, LinkPauseIsADifferentThing) {
@@ -120,6 +123,7 @@ TEST_F(PriorityFlowControlTest, ABacklogPausesTheNeighbourUntilItIsGone) {
   EXPECT_EQ(sent(half), from_hex("0180c2000001 020000000001 8808 0101 0008" + std::string(2 * 42, '0')));
   EXPECT_TRUE(sent(half + milliseconds(1)).empty());
   EXPECT_EQ(counters.tx_pause_frames, 3u);
+  EXPECT_EQ(pfc.pauses_begun(), 1u);
 }
 
 TEST_F(PriorityFlowControlTest, WhatCouldNotLeaveInTimeIsForgotten) {

@@ -237,6 +237,7 @@ TEST(Pfc, WatchdogEmptiesAStuckQueue) {
       EXPECT_EQ(rig.take(1), Bytes{});
     }
   }
+  EXPECT_EQ(rig.fabric->paused_ns(1, 3, rig.now), 5'000'000u) << "the storm, which goes on";
   EXPECT_TRUE(fired);
   EXPECT_EQ(rig.drops(1, Drop::kWatchdog), 30u);
   EXPECT_EQ(rig.fabric->counters(1).watchdog_fired[3], 1u);
