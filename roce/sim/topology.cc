@@ -94,7 +94,12 @@ void dumbbell(Builder& b, const Numbers& n) {
   const uint32_t left = b.node("left");
   const uint32_t right = b.node("right");
   b.cable(left, right);
-  for (uint32_t i = 0; i < n[0]; i++) b.flow(b.host(numbered("a", i), left), b.host(numbered("b", i), right));
+  for (uint32_t i = 0; i < n[0]; i++) {
+    // One after the other: which argument of a call comes first is the compiler's choice.
+    const uint32_t to = b.host(numbered("b", i), right);
+    const uint32_t from = b.host(numbered("a", i), left);
+    b.flow(from, to);
+  }
 }
 
 /// One long way over every hop, and on every hop one flow that knows only this hop.
