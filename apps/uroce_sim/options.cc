@@ -95,6 +95,12 @@ void add_hosts(CLI::App& app, Options& options) {
       ->check(CLI::Range(0u, 31u));
   app.add_option("--retry", options.retry, "retries (7)")->group(kGroup)->check(CLI::Range(0u, 7u));
   add_duration(app, "--ack-hold", options.ack_hold, "how long an ACK may wait for company (0ns)")->group(kGroup);
+  app.add_option("--ack-every", options.ack_every, "packets of a message without a request for an ACK, at most (32)")
+      ->group(kGroup)
+      ->check(CLI::Range(1u, 1u << 20));
+  app.add_option("--ack-dscp", options.ack_dscp, "of ACKs, set by the NIC (that of data)")
+      ->group(kGroup)
+      ->check(CLI::Range(0, 63));
   add_duration(app, "--turn-delay", options.turn_delay, "from a frame's arrival until the engine runs (0ns)")
       ->group(kGroup);
   app.add_option("--slow", options.slow_hosts, "HOST=TIME: another --turn-delay of one host; several times")

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,8 @@ struct Options {
   uint32_t timeout = 14;
   uint32_t retry = 7;
   Duration ack_hold{};
+  uint32_t ack_every = 32;
+  std::optional<uint8_t> ack_dscp;
   Duration turn_delay{};
   uint32_t nic_frames = 4;
   uint32_t nic_rx_frames = 0;

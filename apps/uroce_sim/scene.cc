@@ -91,6 +91,7 @@ std::string Scene::make_network() {
   config.engine.max_qps = kQpsMax;
   config.engine.max_regions = 64;
   config.engine.ack_hold = options_.ack_hold;
+  config.engine.ack_every = options_.ack_every;
   config.engine.window_packets = window();
   config.engine.congestion.link_bits_per_second = options_.host_rate;
   parse_congestion_algorithm(options_.cc, config.engine.congestion.algorithm);
@@ -99,6 +100,7 @@ std::string Scene::make_network() {
   }
   config.nic.tx_frames = options_.nic_frames;
   config.nic.tx_bytes = options_.nic_frames * config.engine.max_frame_bytes;
+  config.nic.ack_dscp = options_.ack_dscp;
   config.turn_delay = options_.turn_delay;
   config.switches = switch_config(options_);
   if (error = set_flow_control(config); !error.empty()) return error;
@@ -285,7 +287,12 @@ void Scene::on_departure(uint32_t link, Instant now, std::span<const uint8_t> fr
 }
 
 void Scene::on_arrival(uint32_t link, Instant now, std::span<const uint8_t> frame) {
-  hash_.on_arrival(link, now, frame);
+  const sim::TopologyLink& cable = topology_.links[link / 2];
+  if (topology_.nodes[link % 2 == 0 ? cable.b : cable.a].is_host) {
+    hash_.on_arrival(link, now, frame);
+  } else {
+    hash_.on_passing(link, now, frame);
+  }
   if (link % 2 == 1 && captures_[link / 2] != nullptr) captures_[link / 2]->add(now, true, frame);
 }
 

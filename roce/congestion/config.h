@@ -23,14 +23,16 @@ struct DcqcnConfig {
   uint32_t rpg_gd = 11;                 // a cut takes alpha * 1024 / 2^rpg_gd of the rate: 11 takes half of alpha
   uint32_t rpg_min_dec_fac = 50;        // per cent of the rate that a cut leaves at least
   uint32_t rate_reduce_monitor_period = 50;  // us between two cuts, at least
-  uint32_t rpg_time_reset = 55;              // us between increases by the timer
-  uint32_t rpg_byte_reset = 10'000'000;      // bytes sent between increases by the byte counter; 0: no byte counter
-  uint32_t rpg_threshold = 5;                // increases by timer or bytes that only recover
-  uint32_t rpg_ai_rate = 40;                 // Mbit/s
-  uint32_t rpg_hai_rate = 200;               // Mbit/s (ns3-rdma; the paper gives none)
-  uint32_t rpg_min_rate = 10;                // Mbit/s
-  uint32_t rpg_max_rate = 0;                 // Mbit/s; 0: the port's speed
-  uint32_t rate_to_set_on_first_cnp = 0;     // Mbit/s; 0: cut from the highest rate
+  bool cut_by_interval = false;  // false: a CNP cuts at once, unless a cut was shortly before (the paper); true: only
+                                 // when a period ends that had a CNP in it (as HPCC's simulations do)
+  uint32_t rpg_time_reset = 55;  // us between increases by the timer
+  uint32_t rpg_byte_reset = 10'000'000;   // bytes sent between increases by the byte counter; 0: no byte counter
+  uint32_t rpg_threshold = 5;             // increases by timer or bytes that only recover
+  uint32_t rpg_ai_rate = 40;              // Mbit/s
+  uint32_t rpg_hai_rate = 200;            // Mbit/s (ns3-rdma; the paper gives none)
+  uint32_t rpg_min_rate = 10;             // Mbit/s
+  uint32_t rpg_max_rate = 0;              // Mbit/s; 0: the port's speed
+  uint32_t rate_to_set_on_first_cnp = 0;  // Mbit/s; 0: cut from the highest rate
   bool clamp_tgt_rate = true;  // each cut makes the current rate the target of recovery (the paper); false: only
                                // one that follows an increase does
   bool clamp_tgt_rate_after_time_inc = true;  // with clamp_tgt_rate off: an increase by the timer counts too

@@ -65,6 +65,15 @@ void Dcqcn::cut(Instant at) {
   cut_at_ = Instant::never();
 }
 
+/// Periods follow each other from the first CNP on.
+void Dcqcn::plan_cut(Instant now) {
+  if (cut_at_ != Instant::never()) return;
+  const Duration length = period(parameters_.rate_reduce_monitor_period);
+  if (may_cut_at_.ns == 0) may_cut_at_ = now;
+  if (may_cut_at_ <= now) may_cut_at_ = may_cut_at_ + length * ((now - may_cut_at_).ns / length.ns + 1);
+  cut_at_ = may_cut_at_;
+}
+
 void Dcqcn::on_cnp(Instant now) {
   advance(now);
   const bool first = !limited_;
@@ -79,6 +88,8 @@ void Dcqcn::on_cnp(Instant now) {
   if (first && parameters_.rate_to_set_on_first_cnp != 0) {
     increase_at_ = now + period(parameters_.rpg_time_reset);
     may_cut_at_ = now + microseconds(parameters_.rate_reduce_monitor_period);
+  } else if (parameters_.cut_by_interval) {
+    plan_cut(now);
   } else if (may_cut_at_ <= now) {
     cut(now);
   } else {

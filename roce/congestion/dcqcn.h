@@ -32,6 +32,7 @@ class Dcqcn final : public CongestionControl {
   void restart() override;
   void engage();
   void cut(Instant at);
+  void plan_cut(Instant now);
   void increase();
   void raise_alpha();
   void lower_alpha();

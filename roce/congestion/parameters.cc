@@ -32,6 +32,7 @@ constexpr Parameter kParameters[] = {
     {"rpg_gd", 0, 15, UROCE_FIELD(dcqcn.rpg_gd)},
     {"rpg_min_dec_fac", 1, 100, UROCE_FIELD(dcqcn.rpg_min_dec_fac)},
     {"rate_reduce_monitor_period", 0, kUs, UROCE_FIELD(dcqcn.rate_reduce_monitor_period)},
+    {"cut_by_interval", 0, 1, UROCE_FIELD(dcqcn.cut_by_interval)},
     {"rpg_time_reset", 1, kUs, UROCE_FIELD(dcqcn.rpg_time_reset)},
     {"rpg_byte_reset", 0, kBytes, UROCE_FIELD(dcqcn.rpg_byte_reset)},
     {"rpg_threshold", 1, 31, UROCE_FIELD(dcqcn.rpg_threshold)},
@@ -85,6 +86,7 @@ void set_nic_profile(CongestionConfig& config) {
   d.initial_alpha_value = 1023;
   d.alpha_by_interval = true;
   d.rate_reduce_monitor_period = 4;
+  d.cut_by_interval = false;
   d.rpg_time_reset = 300;
   d.rpg_byte_reset = 32767;
   d.rpg_threshold = 1;
@@ -109,6 +111,7 @@ void set_hpcc_profile(CongestionConfig& config) {
   d.initial_alpha_value = 1024;
   d.alpha_by_interval = true;
   d.rate_reduce_monitor_period = 4;
+  d.cut_by_interval = true;
   d.rpg_time_reset = 300;
   d.rpg_byte_reset = 0;
   d.rpg_threshold = 1;

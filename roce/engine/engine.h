@@ -40,6 +40,7 @@ struct EngineConfig {
   uint32_t max_qps = 4096;
   uint32_t max_regions = 65536;
   uint32_t window_packets = 128;         // most packets of one QP in flight
+  uint32_t ack_every = 32;               // packets of one message without an ACK request, at most
   Duration ack_hold = microseconds(20);  // how long an ACK may wait for a request to travel with; 0: never
   bool grant_credits = true;             // tell peers how many receives are posted
   uint8_t traffic_class = 0;    // of QPs and address handles that ask for none: DSCP and ECN, as the IPv4 TOS octet

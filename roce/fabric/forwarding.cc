@@ -33,7 +33,8 @@ void Forwarding::insert_route(uint64_t key, uint32_t group) {
   size_t i = hash(key) & mask;
   while (routes_[i].key != kFree && routes_[i].key != key) i = (i + 1) & mask;
   if (routes_[i].key == kFree) route_count_++;
-  routes_[i] = {key, group};
+  const std::vector<PortId>& members = groups_[group].members;
+  routes_[i] = {key, group, members[0], members.size() == 1};
 }
 
 uint32_t Forwarding::group_of(std::span<const PortId> ports) {
@@ -80,8 +81,7 @@ void Forwarding::set_port_up(PortId port, bool up) {
 Destination Forwarding::find(const uint8_t* mac, Instant now) const {
   const uint64_t key = key_of(mac);
   if (const Route* route = find_route(key); route != nullptr) {
-    const Group& group = groups_[route->group];
-    if (group.members.size() == 1) return {Destination::Kind::kPort, group.members[0], 0};
+    if (route->single) return {Destination::Kind::kPort, route->port, 0};
     return {Destination::Kind::kGroup, 0, route->group};
   }
   if (learned_.empty()) return {};

@@ -48,6 +48,8 @@ class Forwarding {
   struct Route {
     uint64_t key = kFree;
     uint32_t group = 0;
+    PortId port = 0;      // the group's only member,
+    bool single = false;  // if it has but one: then nothing else needs to be looked at
   };
   struct Learned {
     uint64_t key = kFree;

@@ -70,15 +70,15 @@ FrameFields inspect(std::span<const uint8_t> frame) {
   return out;
 }
 
-bool mark_congestion(std::span<uint8_t> frame, const FrameFields& fields) {
-  if (fields.ip_version == 0 || fields.ecn() == Ecn::kNotCapable) return false;
+void set_traffic_class(std::span<uint8_t> frame, const FrameFields& fields, uint8_t traffic_class) {
   uint8_t* ip = frame.data() + fields.l3_offset;
   if (fields.ip_version == 6) {
-    ip[1] = static_cast<uint8_t>(ip[1] | 0x30);
-    return true;
+    ip[0] = static_cast<uint8_t>((ip[0] & 0xF0) | traffic_class >> 4);
+    ip[1] = static_cast<uint8_t>((ip[1] & 0x0F) | traffic_class << 4);
   }
+  if (fields.ip_version != 4) return;
   const uint16_t old_word = load_be16(ip);
-  ip[1] = static_cast<uint8_t>(ip[1] | 3);
+  ip[1] = traffic_class;
   // HC' = ~(~HC + ~m + m')
   uint32_t sum = static_cast<uint16_t>(~load_be16(ip + 10));
   sum += static_cast<uint16_t>(~old_word);
@@ -86,6 +86,11 @@ bool mark_congestion(std::span<uint8_t> frame, const FrameFields& fields) {
   sum = (sum & 0xFFFF) + (sum >> 16);
   sum = (sum & 0xFFFF) + (sum >> 16);
   store_be16(ip + 10, static_cast<uint16_t>(~sum));
+}
+
+bool mark_congestion(std::span<uint8_t> frame, const FrameFields& fields) {
+  if (fields.ip_version == 0 || fields.ecn() == Ecn::kNotCapable) return false;
+  set_traffic_class(frame, fields, fields.traffic_class | 3);
   return true;
 }
 

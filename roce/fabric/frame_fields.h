@@ -34,8 +34,11 @@ struct FrameFields {
 /// `frame` has at least kEthernetBytes.
 FrameFields inspect(std::span<const uint8_t> frame);
 
-/// Sets ECN to "congestion experienced" and mends the IPv4 header checksum by the difference (RFC 1624), so that a
-/// checksum that was wrong stays wrong. False, and nothing changed, when the sender did not say that it understands
+/// Sets DSCP and ECN and mends the IPv4 header checksum by the difference (RFC 1624), so that a checksum that was wrong
+/// stays wrong. Nothing changes in a frame that is not IP.
+void set_traffic_class(std::span<uint8_t> frame, const FrameFields& fields, uint8_t traffic_class);
+
+/// Sets ECN to "congestion experienced". False, and nothing changed, when the sender did not say that it understands
 /// ECN.
 bool mark_congestion(std::span<uint8_t> frame, const FrameFields& fields);
 

@@ -17,6 +17,36 @@ void EventQueue::spread(unsigned level, uint64_t number) {
   }
 }
 
+/// All events of the next instant. What they schedule for the same instant comes after them, in the slot.
+void EventQueue::take_slot() {
+  now_ = next_;
+  Slot& slot = bring_down(static_cast<uint64_t>(next_.ns));
+  ready_.clear();
+  ready_at_ = 0;
+  for (uint32_t index = slot.head; index != kNone;) {
+    Node& node = nodes_[index];
+    ready_.push_back({node.actor, node.what});
+    if (ready_.size() <= kAhead) prefetch(ready_.back());
+    const uint32_t following = node.next;
+    node.next = free_;
+    free_ = index;
+    index = following;
+  }
+  slot = {};
+  mark(0, base_ & 0xFF, false);
+}
+
+/// The first events of the next instant, if that is near.
+void EventQueue::prefetch_slot() const {
+  const auto when = static_cast<uint64_t>(next_.ns);
+  if (level_of(when, base_) != 0) return;
+  uint32_t index = levels_[0].slots[when & 0xFF].head;
+  for (unsigned i = 0; i < 4 && index != kNone; i++) {
+    prefetch({nodes_[index].actor, nodes_[index].what});
+    index = nodes_[index].next;
+  }
+}
+
 /// The earliest event lies in the first slot of the lowest level that has any.
 Instant EventQueue::find_next() const {
   for (unsigned level = 0; level < kLevels; level++) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <vector>
 
 namespace uroce::sim {
 
@@ -14,17 +15,11 @@ constexpr std::array<uint32_t, 6> kCapacities = {256, 640, 1280, 2304, 4352, 655
 
 }  // namespace
 
-/// Buffers that nobody uses, of one thread.
+/// The buffers of one thread.
 class FrameStore {
  public:
   ~FrameStore() {
-    for (Frame::Block* block : free_) {
-      while (block != nullptr) {
-        Frame::Block* next = block->next;
-        ::operator delete (block, std::align_val_t{alignof(Frame::Block)});
-        block = next;
-      }
-    }
+    for (Frame::Block* block : all_) ::operator delete (block, std::align_val_t{alignof(Frame::Block)});
   }
 
   Frame::Block* take(size_t bytes) {
@@ -38,7 +33,8 @@ class FrameStore {
     }
     void* memory =
         ::operator new (sizeof(Frame::Block) + kCapacities[size_class], std::align_val_t{alignof(Frame::Block)});
-    return new (memory) Frame::Block{nullptr, 0, size_class};
+    all_.push_back(new (memory) Frame::Block{nullptr, 0, size_class});
+    return all_.back();
   }
   void give_back(Frame::Block* block) {
     block->next = free_[block->size_class];
@@ -47,6 +43,7 @@ class FrameStore {
 
  private:
   std::array<Frame::Block*, kCapacities.size()> free_{};
+  std::vector<Frame::Block*> all_;  // a frame that is under way when a run ends is nobody's
 };
 
 namespace {

@@ -53,11 +53,12 @@ class Frame {
 
  private:
   friend class FrameStore;
-  struct alignas(16) Block {
+  struct alignas(64) Block {
+    static constexpr size_t kHeadBytes = 16;  // so that a frame's headers lie in the first two cache lines
     Block* next;
     uint32_t bytes;
     uint32_t size_class;
-    uint8_t* data() { return reinterpret_cast<uint8_t*>(this + 1); }
+    uint8_t* data() { return reinterpret_cast<uint8_t*>(this) + kHeadBytes; }
   };
   static Block* take(size_t bytes);
   static void give_back(Block* block);

@@ -7,15 +7,16 @@ namespace uroce::sim {
 
 Link::Link(EventQueue& events, RandomSource& random, FrameSink& to, const LinkConfig& config)
     : events_(events),
-      random_(random.next_u64()),
       to_(to),
       delay_(config.delay),
-      bits_per_second_(config.bits_per_second) {
+      bits_per_second_(config.bits_per_second),
+      random_(random.next_u64()) {
   set_impairments(config.impairments);
 }
 
 void Link::set_impairments(const fabric::ImpairmentConfig& config) {
   impairments_.emplace(config, pool_, random_, events_.now());
+  impaired_ = impairments_->active();
   watch_storms();
 }
 
@@ -27,15 +28,7 @@ void Link::watch_storms() {
 }
 
 void Link::launch(Frame&& frame, Instant arrival) {
-  uint32_t slot = static_cast<uint32_t>(under_way_.size());
-  if (free_slots_.empty()) {
-    under_way_.push_back(std::move(frame));
-  } else {
-    slot = free_slots_.back();
-    free_slots_.pop_back();
-    under_way_[slot] = std::move(frame);
-  }
-  events_.schedule(*this, arrival, slot);
+  events_.schedule(*this, arrival, reinterpret_cast<uintptr_t>(frame.detach()));
 }
 
 void Link::deliver(Frame&& frame) {
@@ -53,7 +46,7 @@ void Link::deliver(Frame&& frame) {
     counters_.dropped_by_rule++;
     return;
   }
-  if (!impairments_->active()) return launch(std::move(frame), left + delay_);
+  if (!impaired_) return launch(std::move(frame), left + delay_);
   fabric::Delivery out[fabric::Impairments::kMaxDeliveries];
   const uint32_t count = impairments_->on_frame(SimFramePool::to_fabric(std::move(frame)), left, out);
   for (uint32_t i = 0; i < count; i++) {
@@ -70,11 +63,14 @@ void Link::on_event(uint64_t what, Instant now) {
     watch_storms();
     if (frame.empty()) return;
   } else {
-    frame = std::move(under_way_[what]);
-    free_slots_.push_back(static_cast<uint32_t>(what));
+    frame = Frame::adopt(reinterpret_cast<void*>(static_cast<uintptr_t>(what)));
   }
   if (tap_ != nullptr) tap_->on_arrival(number_, now, frame);
   to_.deliver(std::move(frame));
+}
+
+void Link::give_back(uint64_t what) {
+  if (what != kStorm) Frame::adopt(reinterpret_cast<void*>(static_cast<uintptr_t>(what)));
 }
 
 Link::DropRule drop_nth(uint64_t n, std::function<bool(std::span<const uint8_t>)> matches) {

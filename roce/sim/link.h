@@ -37,7 +37,7 @@ class LinkTap {
   virtual void on_arrival(uint32_t /*link*/, Instant /*now*/, std::span<const uint8_t> /*frame*/) {}
 };
 
-class Link final : public Actor, public FrameSink {
+class alignas(64) Link final : public Actor, public FrameSink {
  public:
   /// True: the frame is lost. Asked before chance is.
   using DropRule = std::function<bool(std::span<const uint8_t> frame)>;
@@ -51,6 +51,8 @@ class Link final : public Actor, public FrameSink {
   /// From when on a frame that is delivered need not wait for the one before; rounded down, no rate is lost by it.
   Instant ready_at() const { return {free_at_ps_ / 1000}; }
   void on_event(uint64_t what, Instant now) override;
+  /// Of an event that will not come.
+  static void give_back(uint64_t what);
 
   uint64_t bits_per_second() const { return bits_per_second_; }
   /// From now on, for frames that leave later.
@@ -66,25 +68,25 @@ class Link final : public Actor, public FrameSink {
   const fabric::ImpairmentCounters& faults() const { return impairments_->counters(); }
 
  private:
-  static constexpr uint64_t kStorm = UINT64_MAX;
+  static constexpr uint64_t kStorm = UINT64_MAX;  // an event is this, or about a frame that arrives: its buffer
   void launch(Frame&& frame, Instant arrival);
   void watch_storms();
 
+  // First what every frame needs.
   EventQueue& events_;
-  SeededRandom random_;
-  SimFramePool pool_;
   FrameSink& to_;
+  LinkTap* tap_ = nullptr;
   Duration delay_;
   uint64_t bits_per_second_;
-  std::optional<fabric::Impairments> impairments_;
-  Instant storm_at_ = Instant::never();
-  DropRule drop_rule_;
-  LinkTap* tap_ = nullptr;
-  uint32_t number_ = 0;
-  LinkCounters counters_;
   int64_t free_at_ps_ = 0;  // when the last bit of the previous frame has left: a frame at 400 Gb/s is 21.28 ns
-  std::vector<Frame> under_way_;
-  std::vector<uint32_t> free_slots_;
+  uint32_t number_ = 0;
+  bool impaired_ = false;  // impairments_->active()
+  LinkCounters counters_;
+  DropRule drop_rule_;
+  std::optional<fabric::Impairments> impairments_;
+  SeededRandom random_;
+  SimFramePool pool_;
+  Instant storm_at_ = Instant::never();
 };
 
 /// A rule that loses the n-th frame (from 1) for which `matches` holds, and only that one.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fabric/frame_fields.h"
+#include "wire/opcode.h"
 
 namespace uroce::sim {
 
@@ -73,11 +74,26 @@ uint32_t SimPort::acquire_tx(TxFrame* frames, uint32_t max) {
   return count;
 }
 
+namespace {
+
+/// Another DSCP for an ACK. Nothing but the IPv4 header's checksum covers it.
+void remark_ack(Frame& frame, uint8_t dscp) {
+  const std::span<uint8_t> bytes(frame.data(), frame.size());
+  if (bytes.size() < fabric::kEthernetBytes) return;
+  const fabric::FrameFields fields = fabric::inspect(bytes);
+  const auto roce = fabric::roce_fields(bytes, fields);
+  if (!roce || opcode_info(roce->opcode).operation != Operation::kAcknowledge) return;
+  fabric::set_traffic_class(bytes, fields, static_cast<uint8_t>(dscp << 2));
+}
+
+}  // namespace
+
 void SimPort::send(TxFrame* frames, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     if (frames[i].bytes == 0 || to_ == nullptr) continue;
     Frame frame = std::move(lent_tx_[i]);
     frame.set_size(frames[i].bytes);
+    if (config_.ack_dscp) remark_ack(frame, *config_.ack_dscp);
     if (wire_ == nullptr) {
       to_->deliver(std::move(frame));
     } else {

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/ring.h"
@@ -38,6 +39,7 @@ struct NicConfig {
   uint32_t rx_frames = 0;    // the receive queue holds; what comes then is lost; 0: it holds everything
   PfcConfig pfc{};           // with a queue: how it pauses its neighbour; no lossless priorities: it does not
   MacAddress mac{};          // source of these pause frames
+  std::optional<uint8_t> ack_dscp{};  // of ACKs, instead of that of data
 };
 
 struct NicCounters {

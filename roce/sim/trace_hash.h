@@ -15,11 +15,15 @@ namespace uroce::sim {
 class TraceHash final : public LinkTap {
  public:
   void on_arrival(uint32_t link, Instant now, std::span<const uint8_t> frame) override {
+    on_passing(link, now, frame);
+    mix_bytes(frame.last(std::min<size_t>(frame.size() - std::min(frame.size(), kHeadBytes), kTailBytes)));
+  }
+  /// Its head alone, which is all that a switch looks at: for cables between switches, when the last cable of a frame's
+  /// way takes the rest.
+  void on_passing(uint32_t link, Instant now, std::span<const uint8_t> frame) {
     mix(static_cast<uint64_t>(now.ns));
     mix(uint64_t{link} << 32 | frame.size());
-    const size_t head = std::min<size_t>(frame.size(), kHeadBytes);
-    mix_bytes(frame.first(head));
-    mix_bytes(frame.last(std::min<size_t>(frame.size() - head, kTailBytes)));
+    mix_bytes(frame.first(std::min(frame.size(), kHeadBytes)));
     frames_++;
   }
   uint64_t value() const { return hash_; }

@@ -26,6 +26,9 @@ struct Cable {
 class World {
  public:
   explicit World(uint64_t seed) : seed_(seed), random_(seed) {}
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
 
   EventQueue& events() { return events_; }
   RandomSource& random() { return random_; }

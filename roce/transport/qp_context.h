@@ -23,6 +23,7 @@ struct TransportEnv {
   Counters& counters;
   Observer& observer;
   uint32_t window_packets = 128;
+  uint32_t ack_every = 32;
   Duration ack_hold = microseconds(20);
   bool grant_credits = true;  // tell the peer in ACKs how many receives are posted
   CongestionConfig congestion = {};

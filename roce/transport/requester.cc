@@ -10,7 +10,6 @@ namespace uroce {
 
 namespace {
 
-constexpr uint32_t kAckEvery = 32;  // packets of one message without an ACK request, at most
 constexpr uint32_t kWindowFloor = 8;
 constexpr uint32_t kBoardFloor = 64;
 constexpr int32_t kReadAheadMax = 1 << 22;  // PSNs that READs may reserve: a quarter of the circle, but any one alone
@@ -116,7 +115,7 @@ bool Requester::wants_ack(const SendWqe& wqe, uint32_t index) {
   // The window may close before the message ends: never without an ACK request in it.
   const uint32_t window = std::min(window_, context_.window_cap_packets);
   const bool closes = static_cast<uint32_t>(distance(una_, next_psn_)) + 1 >= context_.window_cap_packets;
-  if (last || closes || ++unrequested_ >= std::min(kAckEvery, window / 2) || credit_limited(wqe)) {
+  if (last || closes || ++unrequested_ >= std::min(context_.env.ack_every, window / 2) || credit_limited(wqe)) {
     unrequested_ = 0;
     return true;
   }

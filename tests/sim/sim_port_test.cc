@@ -86,6 +86,33 @@ TEST_F(SimPortTest, ByteLimit) {
   EXPECT_EQ(port.acquire_tx(frames, 8), 2u);
 }
 
+TEST_F(SimPortTest, AcksMayHaveADscpOfTheirOwn) {
+  SimPort port(2048, waker_);
+  NicConfig config{8, 64 * 1024, true};
+  config.ack_dscp = 48;
+  port.connect(events_, link_, config);
+  constexpr uint8_t kOpcodes[] = {0x11, 0x0A, 0x81};  // an ACK, a WRITE, a CNP
+  TxFrame frames[3];
+  ASSERT_EQ(port.acquire_tx(frames, 3), 3u);
+  for (size_t i = 0; i < 3; i++) {
+    uint8_t* const p = frames[i].data;
+    std::fill_n(p, 100, uint8_t{0});
+    store_be16(p + 12, 0x0800);
+    p[14] = 0x45;
+    p[15] = 26 << 2;
+    p[23] = 17;
+    store_be16(p + 36, 4791);
+    p[42] = kOpcodes[i];
+    frames[i].bytes = 100;
+  }
+  port.send(frames, 3);
+  run_for(microseconds(10));
+  ASSERT_EQ(sink_.frames.size(), 3u);
+  EXPECT_EQ(sink_.frames[0][15], 48 << 2);
+  EXPECT_EQ(sink_.frames[1][15], 26 << 2);
+  EXPECT_EQ(sink_.frames[2][15], 26 << 2);
+}
+
 TEST_F(SimPortTest, PausedPriorityWaits) {
   port_.deliver(pause(3, 1000));  // 512 us at 1 Gb/s
   EXPECT_EQ(send(1, 24), 1u);

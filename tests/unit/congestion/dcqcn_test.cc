@@ -117,6 +117,28 @@ TEST_F(DcqcnTest, FiveStepsOfFastRecoveryLeaveAThirtySecondOfTheGap) {
   EXPECT_EQ(100 * kGigabit - rate_at(275), gap / 32);
 }
 
+// Periods run from the first CNP on; however many CNPs one of them has, there is one cut, when it ends.
+TEST_F(DcqcnTest, CutsCanWaitForTheEndOfAPeriod) {
+  set("cut_by_interval=1");
+  set("rate_reduce_monitor_period=4");
+  const uint64_t link = 100 * kGigabit;
+  dcqcn_.on_cnp(at_us(0));
+  EXPECT_EQ(dcqcn_.next_change(), at_us(4));
+  EXPECT_EQ(rate_at(3), link);
+  EXPECT_EQ(rate_at(4), link / 2);
+  EXPECT_EQ(dcqcn_.target_bits_per_second(), link);
+  for (const int64_t us : {5, 6, 7}) dcqcn_.on_cnp(at_us(us));
+  EXPECT_EQ(rate_at(7), link / 2);
+  EXPECT_EQ(rate_at(8), link / 4);
+  EXPECT_EQ(rate_at(12), link / 4);  // no CNP in this one
+  dcqcn_.on_cnp(at_us(21));
+  EXPECT_EQ(rate_at(23), link / 4);
+  EXPECT_EQ(rate_at(24), link / 8);
+  dcqcn_.on_cnp(at_us(24));  // the next one has begun
+  EXPECT_EQ(rate_at(27), link / 8);
+  EXPECT_EQ(rate_at(28), link / 16);
+}
+
 TEST_F(DcqcnTest, ThenAdditiveIncrease) {
   set("rpg_byte_reset=10000000");  // never reached here
   dcqcn_.on_cnp(at_us(0));

@@ -88,8 +88,10 @@ TEST(Parameters, Profiles) {
   EXPECT_EQ(config.dcqcn.rpg_ai_rate, 20u);
   EXPECT_EQ(config.dcqcn.rpg_hai_rate, 200u);
   EXPECT_EQ(config.timely.ai_rate, 100u);
+  EXPECT_TRUE(config.dcqcn.cut_by_interval);
   EXPECT_TRUE(set_congestion_parameter(config, "profile=nic", error));
   EXPECT_EQ(config.dcqcn.dce_tcp_g, 1019u);
+  EXPECT_FALSE(config.dcqcn.cut_by_interval);
   EXPECT_TRUE(set_congestion_parameter(config, "profile=paper", error));
   EXPECT_EQ(config.dcqcn.dce_tcp_g, 1020u);
   EXPECT_EQ(config.dcqcn.rpg_time_reset, 55u);

@@ -84,6 +84,21 @@ TEST(MarkCongestion, PacketsStayGood) {
   }
 }
 
+TEST(SetTrafficClass, EveryOneInGoodPackets) {
+  for (const bool ipv6 : {false, true}) {
+    for (const uint16_t vlan_id : {uint16_t{0}, uint16_t{100}}) {
+      for (unsigned traffic_class = 0; traffic_class < 256; traffic_class++) {
+        Bytes frame = frame_bytes({.priority = 3, .ipv6 = ipv6, .vlan_id = vlan_id});
+        set_traffic_class(frame, inspect(frame), static_cast<uint8_t>(traffic_class));
+        PacketView view;
+        ASSERT_EQ(parse_frame(frame, view), ParseResult::kOk);
+        EXPECT_EQ(view.traffic_class, traffic_class);
+        EXPECT_TRUE(icrc_matches(view));
+      }
+    }
+  }
+}
+
 TEST(MarkCongestion, Ipv6LiteralTrafficClass) {
   Bytes frame = frame_bytes({.priority = 3, .ipv6 = true});
   ASSERT_EQ(to_hex(std::span(frame).subspan(14, 4)), "66200000");  // version 6, traffic class 0x62

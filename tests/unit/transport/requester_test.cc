@@ -411,6 +411,22 @@ TEST(Requester, PacketsInFlightAreLimited) {
   EXPECT_EQ(rig.sent().size(), 4u);
 }
 
+TEST(Requester, HowOftenAcksAreAskedForIsAChoice) {
+  for (const uint32_t every : {1u, 3u, 32u}) {
+    RigOptions options;
+    options.engine.ack_every = every;
+    options.mtu = 256;
+    Rig rig(options);
+    rig.post(rig.write_wr(256 * 10, 1));
+    const auto sent = rig.sent();
+    ASSERT_EQ(sent.size(), 10u);
+    for (uint32_t i = 0; i < 10; i++) {
+      const bool asks = sent[i].find(" ack") != std::string::npos;
+      EXPECT_EQ(asks, (i + 1) % every == 0 || i == 9) << every << ", packet " << i;
+    }
+  }
+}
+
 TEST(Requester, LocalErrorsWaitForTheirTurn) {
   Rig rig;
   rig.post(rig.send_wr(16, 1));
