@@ -123,7 +123,7 @@ def panel(curves, workload, load, left, top):
                    f'<text x="{left - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value}</text>')
     sizes = next(iter(lines.values()))
     for high, size, _ in sizes[1::3]:
-        text = f"{size / 1e6:.2g}M" if size >= 1e6 else f"{size / 1e3:.2g}k" if size < 1e5 else f"{size / 1e3:.0f}k"
+        text = f"{size / 1e6:.2g}M" if size >= 1e6 else f"{size / 1e3:.0f}k" if size >= 1e3 else str(size)
         svg.append(f'<text x="{x(high):.1f}" y="{top + height + 14}" text-anchor="middle">{text}</text>')
     for cc, line in lines.items():
         points = " ".join(f"{x(p[0]):.1f},{y(p[2]):.1f}" for p in line)
@@ -137,9 +137,9 @@ def panel(curves, workload, load, left, top):
 def draw(curves, path):
     panels = [panel(curves, workload, load, 50 + 390 * column, 40 + 250 * row)
               for row, workload in enumerate(POINTS) for column, load in enumerate((0.3, 0.5))]
-    legend = "".join(f'<path d="M{150 + 250 * i} 524h30" stroke="{COLOURS[cc]}" stroke-width="1.6"/>'
-                     f'<text x="{186 + 250 * i}" y="528">{NAMES[cc]} with a window (circles: published)</text>'
-                     for i, cc in enumerate(COLOURS))
+    legend = "".join(f'<path d="M{100 + 300 * i} 524h30" stroke="{COLOURS[cc]}" stroke-width="1.6"/>'
+                     f'<text x="{136 + 300 * i}" y="528">{NAMES[cc]} with a window ({marks}: published)</text>'
+                     for i, (cc, marks) in enumerate({"dcqcn": "circles", "timely": "dots"}.items()))
     path.write_text('<svg xmlns="http://www.w3.org/2000/svg" width="800" height="540" font-family="sans-serif" '
                     'font-size="11"><rect width="800" height="540" fill="white"/>\n'
                     '<text x="14" y="14">slowdown, 95th percentile, against flow size (bytes)</text>\n'
