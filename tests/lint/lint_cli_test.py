@@ -12,25 +12,17 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import checks  # noqa: E402
+from checks import expect  # noqa: E402
+
 TOOL, CAPTURES, DOC = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 FAULTY = CAPTURES / "host-peer-rc.pcap"
 CLEAN = CAPTURES / "rc-mix.pcap"
-checks = 0
 
 
 def lint(*arguments, stdin=None):
     return subprocess.run([TOOL, *map(str, arguments)], capture_output=True, text=True, stdin=stdin, check=False)
-
-
-def expect(condition, what, result=None):
-    global checks
-    checks += 1
-    if condition:
-        return
-    print(f"not so: {what}")
-    if result is not None:
-        print(f"exit status {result.returncode}\n{result.stdout}{result.stderr}")
-    sys.exit(1)
 
 
 def exit_statuses():
@@ -122,7 +114,7 @@ def main():
         damaged_files(pathlib.Path(name))
         reader_that_leaves(pathlib.Path(name))
     rules_in_the_documentation()
-    print(f"{checks} checks")
+    print(f"{checks.done} checks")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,10 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "support")]
 import captures as cap  # noqa: E402
+import checks  # noqa: E402
+from checks import expect  # noqa: E402
 
 TOOL, CAPTURES = sys.argv[1], pathlib.Path(sys.argv[2])
 SCRATCH = tempfile.TemporaryDirectory()
@@ -21,7 +23,6 @@ TEMPORARY = DIRECTORY / "tmp"
 TEMPORARY.mkdir()
 CPU = min(os.sched_getaffinity(0))
 EAL = ["-l", str(CPU), "--no-huge", "-m", "64", "--no-pci", "--no-shconf", "--no-telemetry", f"--file-prefix=replay-{os.getpid()}"]
-checks = 0
 
 
 def run(*arguments):
@@ -31,17 +32,6 @@ def run(*arguments):
 
 def through_port(*arguments, eal=()):
     return run(*EAL, *eal, "--", *arguments)
-
-
-def expect(condition, what, result=None):
-    global checks
-    checks += 1
-    if condition:
-        return
-    print(f"not so: {what}")
-    if result is not None:
-        print(f"exit status {result.returncode}\n{result.stdout}{result.stderr}")
-    sys.exit(1)
 
 
 def same_verdicts():
@@ -95,4 +85,4 @@ def port_of_eal():
 same_verdicts()
 planted()
 port_of_eal()
-print(f"{checks} checks")
+print(f"{checks.done} checks")

@@ -13,13 +13,14 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "support")]
 import captures as cap  # noqa: E402
+import checks  # noqa: E402
+from checks import expect  # noqa: E402
 
 TOOL, CAPTURES, DOC = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 SCRATCH = tempfile.TemporaryDirectory()
 EDITED = pathlib.Path(SCRATCH.name) / "edited.pcap"
-checks = 0
 
 # What no requester of ours sends, and requests that nobody answers: see doc/replay.md.
 NOT_REPLAYED = {
@@ -34,17 +35,6 @@ ONLY_CM = {"cm-cmtime"}
 
 def replay(*arguments):
     return subprocess.run([TOOL, *map(str, arguments)], capture_output=True, text=True, check=False)
-
-
-def expect(condition, what, result=None):
-    global checks
-    checks += 1
-    if condition:
-        return
-    print(f"not so: {what}")
-    if result is not None:
-        print(f"exit status {result.returncode}\n{result.stdout}{result.stderr}")
-    sys.exit(1)
 
 
 def sum_of(pattern, text):
@@ -341,4 +331,4 @@ originals()
 planted()
 narrow_freedoms()
 options()
-print(f"{checks} checks")
+print(f"{checks.done} checks")
