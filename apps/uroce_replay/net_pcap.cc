@@ -45,23 +45,20 @@ Eal::~Eal() {
   if (used_ >= 0) rte_eal_cleanup();
 }
 
-NetPcap::NetPcap() : directory_(make_directory()) {
+NetPcap::NetPcap() {
+  const std::string directory = make_directory();
+  std::error_code ignored;
   try {
-    rx_path_ = directory_ + "/received.pcap";
-    tx_path_ = directory_ + "/sent.pcap";
+    rx_path_ = directory + "/received.pcap";
+    tx_path_ = directory + "/sent.pcap";
     take_over_port();
     plug_in();
   } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
+    std::filesystem::remove_all(directory, ignored);
     throw;
   }
-}
-
-NetPcap::~NetPcap() {
-  port_.reset();
-  std::error_code ignored;
-  std::filesystem::remove_all(directory_, ignored);
+  // Everybody has opened them. Without names nothing is left behind, whatever ends this program.
+  std::filesystem::remove_all(directory, ignored);
 }
 
 /// Our engine has QP numbers and keys of its own, so the port cannot have the capture as it is: another one, with the

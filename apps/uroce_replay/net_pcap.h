@@ -33,7 +33,6 @@ class NetPcap final : public replay::Cable, private Port {
  public:
   /// A net_pcap port among EAL's arguments is taken over: `rx_pcap` is the capture, `tx_pcap` keeps what is sent.
   NetPcap();
-  ~NetPcap() override;
   /// The file that EAL's arguments gave the port to receive; "" without.
   const std::string& capture() const { return capture_; }
 
@@ -55,7 +54,6 @@ class NetPcap final : public replay::Cable, private Port {
   void take_over_port();
   void plug_in();
 
-  std::string directory_;
   std::string capture_;
   std::string rx_path_;
   std::string tx_path_;

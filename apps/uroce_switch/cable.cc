@@ -29,8 +29,8 @@ Cable::Cable(const CableConfig& config, std::unique_ptr<DpdkPort> port, MbufPool
       wire_(config.bits_per_second) {}
 
 bool Cable::to_one_piece(rte_mbuf* mbuf) {
-  // Flags of reception mean nothing to who sends it.
-  mbuf->ol_flags = 0;
+  // Flags of reception mean nothing to who sends it; where its data lies is what freeing it goes by.
+  mbuf->ol_flags &= RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
   if (mbuf->nb_segs == 1 || rte_pktmbuf_linearize(mbuf) == 0) return true;
   counters_.rx_too_long++;
   rte_pktmbuf_free(mbuf);
@@ -46,7 +46,11 @@ uint32_t Cable::receive(fabric::Switch& to, Instant now) {
   while (const FabricFrame storm = in_faults_.poll_injected(now)) to.on_frame(config_.id, storm, now);
   rte_mbuf* mbufs[kBurst];
   const uint32_t count = port_->receive_mbufs(mbufs, kBurst);
-  if (count != 0 && !up_) set_up(to, true, now);
+  if (count != 0 && !up_) {
+    // Who speaks is there. The port is asked itself, as look_after would only see what it knew before.
+    port_->read_link();
+    if (port_->link_up()) set_up(to, true, now);
+  }
   for (uint32_t i = 0; i < count; i++) {
     if (to_one_piece(mbufs[i])) take_in(to, mbufs[i], now);
   }
@@ -110,6 +114,11 @@ uint32_t Cable::transmit(fabric::Switch& from, Instant now) {
     const FabricFrame storm = out_faults_.poll_injected(now);
     if (!storm) break;
     send_out(storm, now);
+  }
+  while (outbox_count_ + Impairments::kMaxDeliveries <= kOutbox) {
+    const FabricFrame pause = from.poll_pause_frame(config_.id, now);
+    if (!pause) break;
+    put_out(pause, now);
   }
   while (outbox_count_ + Impairments::kMaxDeliveries <= kOutbox && fill_outbox(from, now)) {
   }

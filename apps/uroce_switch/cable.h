@@ -3,7 +3,8 @@
 //
 // The cap is that of a cable: a frame starts when the one before it is out. A loop that shares its processor comes
 // late, by milliseconds at times; frames that waited at that time leave then as if it had been punctual, at the
-// instants at which they would have. So the cap holds on average, without a burst for those who did not wait.
+// instants at which they would have. So the cap holds on average, without a burst for those who did not wait. Pause
+// frames neither wait for it nor count.
 #pragma once
 
 #include <array>

@@ -126,9 +126,9 @@ bool LiveSwitch::start(const std::vector<PlannedPort>& planned, std::string& err
   std::vector<std::unique_ptr<DpdkPort>> ports;
   for (const PlannedPort& port : planned) {
     DpdkPortOptions options = port.plan.options;
-    options.pool = mempool;
+    options.pool = pool_of(options_, port, ports.size(), mempool, error);
     options.promiscuous = !options.wire;
-    ports.push_back(DpdkPort::start(options, error));
+    ports.push_back(options.pool != nullptr ? DpdkPort::start(options, error) : nullptr);
     if (ports.back() == nullptr) {
       error = "port " + port.plan.name + ": " + error;
       break;

@@ -64,7 +64,7 @@ bool start_own_eal(const Options& options, const std::vector<PlannedPort>& ports
       eal.extra_args.insert(eal.extra_args.end(), {"-a", port.plan.devargs});
     }
   }
-  const uint64_t megabytes = (pool_bytes(options, *options.ports + ports.size()) >> 20) + 64;
+  const uint64_t megabytes = (pool_bytes(options, ports) >> 20) + 64;
   if (eal.hugepages == Hugepages::kNo) eal.extra_args.insert(eal.extra_args.end(), {"-m", std::to_string(megabytes)});
   if (const char* more = std::getenv("UROCE_EAL")) {
     for (const std::string& word : split_words(more)) eal.extra_args.push_back(word);

@@ -15,6 +15,7 @@ namespace {
 // Buffers that a port may hold beside the queues: a burst received, one to be sent, and the rings of a real device.
 constexpr unsigned kMbufsPerPort = 128;
 constexpr unsigned kMbufsPerDmaPort = 1024;
+constexpr unsigned kMbufsOfXdp = 8191;  // its driver's rings are long, whatever it is asked for
 
 PlannedPort plan_memif(const SwitchSign& sign, const std::string& name, unsigned number) {
   PlannedPort port;
@@ -95,6 +96,7 @@ bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<Pla
   all.insert(all.end(), ports.begin(), ports.end());
   for (PlannedPort& port : all) {
     if (!probe(port, error)) return false;
+    port.probed = true;
   }
   // What EAL probed for a --port of ours (a PCI device) is not there twice.
   for (const PlannedPort& port : eal_ports) {
@@ -107,25 +109,59 @@ bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<Pla
   return true;
 }
 
-uint64_t pool_bytes(const Options& options, size_t ports) {
-  return (2 * uint64_t{options.frames} + ports * kMbufsPerPort) * (kWireSlotBytes + 512);
+namespace {
+
+/// Receives into pages that it shares with the kernel. Buffers of the others' size do not fit one.
+bool has_own_pool(const PlannedPort& port) { return port.plan.spec.driver == "net_af_xdp"; }
+
+PacketPoolShape shape_of_own(const Options& options, const PlannedPort& port, size_t number) {
+  PacketPoolShape shape;
+  shape.name = "uroce-switch" + std::to_string(number);
+  shape.mbufs = kMbufsOfXdp + 2 * options.frames;  // all that is queued or delayed may have come from there
+  shape.frame_bytes = port.plan.options.frame_bytes;
+  return shape;
 }
 
-rte_mempool* make_shared_pool(const Options& options, const std::vector<PlannedPort>& ports, std::string& error) {
+PacketPoolShape shape_of_shared(const Options& options, const std::vector<PlannedPort>& ports) {
   PacketPoolShape shape;
   shape.name = "uroce-switch";
   shape.mbufs = 2 * options.frames;
   shape.frame_bytes = kWireSlotBytes;
   for (const PlannedPort& port : ports) {
-    const bool dma = port_uses_dma(port.plan.options.port_id);
+    const bool dma = port.probed ? port_uses_dma(port.plan.options.port_id) : port.plan.spec.kind == PortKind::kPci;
     shape.dma = shape.dma || dma;
     shape.mbufs += dma ? kMbufsPerDmaPort : kMbufsPerPort;
-    shape.frame_bytes = std::max(shape.frame_bytes, port.plan.options.frame_bytes);
+    if (!has_own_pool(port)) shape.frame_bytes = std::max(shape.frame_bytes, port.plan.options.frame_bytes);
   }
+  return shape;
+}
+
+rte_mempool* make_pool(const PacketPoolShape& shape, std::string& error) {
   rte_mempool* pool = make_packet_pool(shape, error);
   if (pool == nullptr)
     error = "not enough memory for " + std::to_string(shape.mbufs) + " frames: give EAL more (-m), or say --frames";
   return pool;
+}
+
+}  // namespace
+
+uint64_t pool_bytes(const Options& options, const std::vector<PlannedPort>& named) {
+  std::vector<PlannedPort> all(options.ports.value_or(0));
+  all.insert(all.end(), named.begin(), named.end());
+  uint64_t bytes = packet_pool_bytes(shape_of_shared(options, all));
+  for (const PlannedPort& port : named) {
+    if (has_own_pool(port)) bytes += packet_pool_bytes(shape_of_own(options, port, 0));
+  }
+  return bytes;
+}
+
+rte_mempool* make_shared_pool(const Options& options, const std::vector<PlannedPort>& ports, std::string& error) {
+  return make_pool(shape_of_shared(options, ports), error);
+}
+
+rte_mempool* pool_of(const Options& options, const PlannedPort& port, size_t number, rte_mempool* shared,
+                     std::string& error) {
+  return has_own_pool(port) ? make_pool(shape_of_own(options, port, number), error) : shared;
 }
 
 }  // namespace uroce::netswitch

@@ -16,7 +16,7 @@ namespace uroce::netswitch {
 
 struct PlannedPort {
   PortPlan plan;
-  bool probed = false;  // EAL has it already
+  bool probed = false;  // DPDK has it
 };
 
 /// What --port names, checked before EAL is started: an interface that is not there is one line, not a page.
@@ -26,7 +26,10 @@ bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<Pla
 
 /// Memory for the frames of all ports. nullptr and one line in `error` when there is not enough.
 rte_mempool* make_shared_pool(const Options& options, const std::vector<PlannedPort>& ports, std::string& error);
-/// What that takes, roughly.
-uint64_t pool_bytes(const Options& options, size_t ports);
+/// Where port `number` receives into: `shared`, or a pool of its own that lives as long as the process.
+rte_mempool* pool_of(const Options& options, const PlannedPort& port, size_t number, rte_mempool* shared,
+                     std::string& error);
+/// The memory that all these take, for the --port ports and those of shared memory; before anything is probed.
+uint64_t pool_bytes(const Options& options, const std::vector<PlannedPort>& named);
 
 }  // namespace uroce::netswitch

@@ -34,6 +34,15 @@ struct PortCounters {
   uint64_t link_ups = 0;
 };
 
+/// `f(name, value)` for every counter.
+template <typename F>
+void for_each_counter(const PortCounters& counters, F&& f) {
+  f("tx_dropped_no_link", counters.tx_dropped_no_link);
+  f("tx_dropped_stuck", counters.tx_dropped_stuck);
+  f("rx_linearized", counters.rx_linearized);
+  f("link_ups", counters.link_ups);
+}
+
 class DpdkPort final : public Port {
  public:
   /// Configures and starts the port. nullptr and one line in `error` when that cannot be.
@@ -67,6 +76,8 @@ class DpdkPort final : public Port {
   }
   bool tx_pending() const { return pending_count_ != 0; }
   bool link_up() const { return link_up_; }
+  /// Asks the driver now: link_up() is as old as the last look.
+  void read_link();
   uint32_t link_speed_mbps() const { return link_speed_mbps_; }
   uint16_t id() const { return options_.port_id; }
   const PortCounters& counters() const { return counters_; }
@@ -77,7 +88,6 @@ class DpdkPort final : public Port {
   bool configure(std::string& error);
   bool begin();
   void check(Instant now);
-  void read_link();
   void reconnect();
   void flush_pending();
   void drop_pending(uint64_t& counter);

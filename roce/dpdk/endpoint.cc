@@ -287,6 +287,20 @@ void EndpointImpl::linger() {
   if (plan_.options.wire) usleep(kWireLinger.ns / 1000);
 }
 
+/// What `uroce stats` would show for the last time.
+void EndpointImpl::log_counters() {
+  constexpr size_t kLineBytes = 800;
+  std::string text;
+  const auto add = [&text](const char* name, uint64_t value) {
+    if (value == 0) return;
+    if (text.size() > kLineBytes) log_message(LogLevel::kInfo, "counted: %s", std::exchange(text, {}).c_str());
+    text += (text.empty() ? "" : ", ") + (name + (" " + std::to_string(value)));
+  };
+  for_each_counter(engine_->counters(), add);
+  for_each_counter(port_->counters(), add);
+  log_message(LogLevel::kInfo, "counted: %s", text.empty() ? "nothing" : text.c_str());
+}
+
 void EndpointImpl::finish() {
   if (abandoned_) return;
   publish_endpoint(nullptr);
@@ -296,8 +310,12 @@ void EndpointImpl::finish() {
       const EngineLock owner(*this);
       engine_->set_capture(nullptr);
       capture_->begin_flush();
+      log_counters();
     }
     capture_->finish_flush();
+  } else if (engine_ && port_) {
+    const EngineLock owner(*this);
+    log_counters();
   }
 }
 

@@ -57,6 +57,7 @@ class EndpointImpl final : public Endpoint {
   bool make_capture(std::string& error);
   uint32_t turn(Instant now);
   void linger();
+  void log_counters();
 
   // The background thread.
   bool start_thread(std::string& error);

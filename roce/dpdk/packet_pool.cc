@@ -12,13 +12,22 @@ namespace {
 
 constexpr unsigned kCache = 64;
 
-}  // namespace
-
-rte_mempool* make_packet_pool(const PacketPoolShape& shape, std::string& error) {
+uint32_t data_room(const PacketPoolShape& shape) {
   // A port that cannot have larger buffers than this (AF_XDP) gets small ones.
   const uint32_t room = shape.frame_bytes <= 1700 ? 2048 : (shape.frame_bytes + 511) / 512 * 512;
+  return room + RTE_PKTMBUF_HEADROOM;
+}
+
+}  // namespace
+
+uint64_t packet_pool_bytes(const PacketPoolShape& shape) {
+  const uint32_t element = static_cast<uint32_t>(sizeof(rte_mbuf)) + data_room(shape);
+  return uint64_t{shape.mbufs} * rte_mempool_calc_obj_size(element, 0, nullptr);
+}
+
+rte_mempool* make_packet_pool(const PacketPoolShape& shape, std::string& error) {
   rte_pktmbuf_pool_private layout{};
-  layout.mbuf_data_room_size = static_cast<uint16_t>(room + RTE_PKTMBUF_HEADROOM);
+  layout.mbuf_data_room_size = static_cast<uint16_t>(data_room(shape));
   // Without hugepages DPDK keeps a buffer from crossing a page, which only DMA needs; net_af_xdp even relies on buffers
   // that lie one behind the other.
   rte_mempool* pool = rte_mempool_create_empty(
@@ -32,7 +41,7 @@ rte_mempool* make_packet_pool(const PacketPoolShape& shape, std::string& error) 
     return pool;
   }
   if (pool != nullptr) rte_mempool_free(pool);
-  error = "not enough memory for packet buffers (" + std::to_string(uint64_t{shape.mbufs} * room / 1000000 + 1) +
+  error = "not enough memory for packet buffers (" + std::to_string(packet_pool_bytes(shape) / 1000000 + 1) +
           " MB); with --eal give DPDK more (-m), or use --hugepages no";
   return nullptr;
 }

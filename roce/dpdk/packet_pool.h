@@ -18,6 +18,9 @@ struct PacketPoolShape {
 /// nullptr and one line in `error` when there is not enough memory.
 rte_mempool* make_packet_pool(const PacketPoolShape& shape, std::string& error);
 
+/// The memory that takes, nearly: pages may not be filled to their last byte.
+uint64_t packet_pool_bytes(const PacketPoolShape& shape);
+
 /// True when the port's device is a real one.
 bool port_uses_dma(uint16_t port_id);
 

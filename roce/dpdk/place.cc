@@ -48,7 +48,7 @@ bool write_holder(int fd) {
 std::optional<HeldPlace> take_first_free(const std::string& stem, unsigned count, std::vector<std::string>& holders,
                                          std::string& error) {
   for (unsigned number = 0; number < count; number++) {
-    const std::string path = stem + ".place" + std::to_string(number);
+    const std::string path = stem + "place" + std::to_string(number);
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
       error = "cannot open " + path + ": " + std::strerror(errno);
@@ -76,8 +76,12 @@ std::optional<HeldPlace> take_first_free(const std::string& stem, unsigned count
 
 std::string sign_path(const std::string& dir, const std::string& name) { return dir + "/switch-" + name; }
 
-std::string port_socket_path(const std::string& stem, unsigned number) {
-  return stem + ".port" + std::to_string(number) + ".sock";
+/// What else belongs to a switch is called by its sign and an '@', which no name has: else the sign of a switch
+/// "a.port0" might be a file of switch "a".
+std::string switch_stem(const std::string& sign) { return sign + "@"; }
+
+std::string port_socket_path(const std::string& sign, unsigned number) {
+  return switch_stem(sign) + "port" + std::to_string(number) + ".sock";
 }
 
 struct flock whole_file(short type) {
@@ -157,7 +161,7 @@ std::optional<Place> take_place(const std::string& wire, std::string& error, con
 
   const std::string stem = dir + "/wire" + (wire.empty() ? "" : "-" + wire);
   std::vector<std::string> holders;
-  auto taken = take_first_free(stem, 2, holders, error);
+  auto taken = take_first_free(stem + ".", 2, holders, error);
   if (!taken && error.empty()) {
     error = "both places of the shared memory wire" + (wire.empty() ? std::string() : " '" + wire + "'") +
             " are taken, by " + holders[0] + " and " + holders[1] +
@@ -181,8 +185,8 @@ std::optional<Place> take_switch_place(const std::string& name, std::string& err
   if (const auto it = held.find(key); it != held.end()) return it->second.place;
   const std::string dir = runtime_dir(error);
   if (dir.empty()) return std::nullopt;
-  const std::string stem = sign_path(dir, name);
-  const auto ports = ports_on_sign(stem);
+  const std::string sign = sign_path(dir, name);
+  const auto ports = ports_on_sign(sign);
   if (!ports) {
     error = "no switch '" + name + "' is running: start it first, uroce-switch --name " + name;
     return std::nullopt;
@@ -192,7 +196,7 @@ std::optional<Place> take_switch_place(const std::string& name, std::string& err
     return std::nullopt;
   }
   std::vector<std::string> holders;
-  auto taken = take_first_free(stem, *ports, holders, error);
+  auto taken = take_first_free(switch_stem(sign), *ports, holders, error);
   if (!taken && error.empty()) {
     error = "all " + std::to_string(*ports) + " ports of the switch '" + name + "' are taken, by";
     for (const std::string& holder : holders) error += (&holder == &holders[0] ? " " : ", ") + holder;
@@ -201,7 +205,7 @@ std::optional<Place> take_switch_place(const std::string& name, std::string& err
   if (!taken) return std::nullopt;
   Place& place = taken->place;
   place.wire = name;
-  place.socket_path = port_socket_path(stem, place.number);
+  place.socket_path = port_socket_path(sign, place.number);
   place.mac = stable_mac(key, static_cast<uint8_t>(place.number + 1));
   held[key] = *taken;
   return place;

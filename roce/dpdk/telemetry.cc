@@ -36,11 +36,8 @@ int on_counters(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data)
     rte_tel_data_start_dict(data);
     for_each_counter(endpoint.engine().counters(),
                      [&](const char* name, uint64_t value) { rte_tel_data_add_dict_u64(data, name, value); });
-    const PortCounters& port = endpoint.port().counters();
-    rte_tel_data_add_dict_u64(data, "tx_dropped_no_link", port.tx_dropped_no_link);
-    rte_tel_data_add_dict_u64(data, "tx_dropped_stuck", port.tx_dropped_stuck);
-    rte_tel_data_add_dict_u64(data, "rx_linearized", port.rx_linearized);
-    rte_tel_data_add_dict_u64(data, "link_ups", port.link_ups);
+    for_each_counter(endpoint.port().counters(),
+                     [&](const char* name, uint64_t value) { rte_tel_data_add_dict_u64(data, name, value); });
   });
 }
 

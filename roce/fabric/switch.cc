@@ -191,6 +191,17 @@ FabricFrame Switch::poll_transmit(PortId id, Instant now) {
     if (!port.egress.empty()) plan_wake(port, now);
     return frame;
   }
+  return counted(port, frame, now);
+}
+
+FabricFrame Switch::poll_pause_frame(PortId id, Instant now) {
+  PortState& port = ports_[id];
+  if (!port.up || !pause_frame_due(port, now)) return {};
+  const FabricFrame frame = next_pause_frame(port, id, now);
+  return frame ? counted(port, frame, now) : frame;
+}
+
+FabricFrame Switch::counted(PortState& port, const FabricFrame& frame, Instant now) {
   port.cap.on_sent(frame.bytes, now);
   port.counters.tx_frames++;
   port.counters.tx_bytes += frame.bytes;

@@ -59,6 +59,9 @@ class Switch {
   /// The next frame to leave `port`, which the caller owns then; one without data when there is none, or none that may
   /// leave now. It has left the buffer: its time on the cable is the caller's business.
   FabricFrame poll_transmit(PortId port, Instant now);
+  /// Only a pause frame that is due, as poll_transmit would give it first. For a caller that holds the other frames
+  /// back to make a port slower: the answer to a buffer that runs over does not wait with them.
+  FabricFrame poll_pause_frame(PortId port, Instant now);
 
   /// When `on_time` wants to be called: a pause of the neighbour runs out, one of ours has to be repeated, a capped
   /// port may send again, a queue is stuck. May be early, never late; Instant::never() when there is nothing. Any call
@@ -129,6 +132,7 @@ class Switch {
   void forward(PortId from, const FabricFrame& frame, const FrameFields& fields, uint8_t priority, Instant now);
   void enqueue(PortId from, PortId to, const FabricFrame& frame, const FrameFields& fields, uint8_t priority,
                Instant now);
+  FabricFrame counted(PortState& port, const FabricFrame& frame, Instant now);
   bool pause_frame_due(const PortState& port, Instant now) const {
     return port.pause_changes != 0 || now >= port.refresh_at;
   }

@@ -6,6 +6,7 @@ All captures in all roles, in one DPDK application; a planted difference; the po
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -82,7 +83,21 @@ def port_of_eal():
     expect(not list(TEMPORARY.iterdir()), "nothing is left behind")
 
 
+def ended_by_a_signal():
+    """Its files have no names any more when it begins to print."""
+    paths = sorted(CAPTURES.glob("*.pcap")) * 4
+    environment = dict(os.environ, TMPDIR=str(TEMPORARY))
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with subprocess.Popen([TOOL, *EAL, "--", "--verbose", *map(str, paths)], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, env=environment) as tool:
+            expect(tool.stdout.read(1), "it has begun")
+            tool.send_signal(number)
+            expect(tool.wait() == -number, "the signal has ended it")
+        expect(not list(TEMPORARY.iterdir()), f"nothing is left behind by signal {number}")
+
+
 same_verdicts()
 planted()
+ended_by_a_signal()
 port_of_eal()
 print(f"{checks.done} checks")

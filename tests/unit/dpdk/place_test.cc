@@ -147,6 +147,21 @@ TEST_F(PlaceTest, TheSecondSwitchOfANameIsRefused) {
   EXPECT_EQ(running[1].ports, 3u);
 }
 
+TEST_F(PlaceTest, NamesWithDotsAreNamesLikeOthers) {
+  SwitchSign sign;
+  ASSERT_TRUE(sign.hang("lab", 2, "note", error_));
+  const Neighbour plugged("lab", take_switch_place);
+  EXPECT_EQ(plugged.number(), '0');
+  // As a file of the first one would be called.
+  for (const char* name : {"lab.place0", "lab.place1", "lab.port0.sock"}) {
+    SwitchSign other;
+    EXPECT_TRUE(other.hang(name, 2, "note", error_)) << error_;
+  }
+  const Neighbour next("lab", take_switch_place);
+  EXPECT_EQ(next.number(), '1') << "the first one still has its place";
+  EXPECT_EQ(running_switches().size(), 1u);
+}
+
 TEST_F(PlaceTest, MacAddressesAreStableLocalAndDifferent) {
   const MacAddress a = stable_mac("x", 1);
   EXPECT_EQ(a, stable_mac("x", 1));

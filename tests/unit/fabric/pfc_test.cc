@@ -118,6 +118,22 @@ TEST(Pfc, RepeatsThePauseAtHalfOfIt) {
   EXPECT_EQ(rig.fabric->next_event(), again + nanoseconds(3'355'392 / 2));
 }
 
+TEST(Pfc, APauseFrameDoesNotWaitForThoseThatAreHeldBack) {
+  Rig rig(small_buffer());
+  rig.send({.from = 1, .to = 0, .priority = 0});  // leaves by the port that has to speak
+  EXPECT_FALSE(rig.fabric->poll_pause_frame(0, rig.now));
+  for (unsigned i = 0; i < 21; i++) rig.send(kLossless);
+  const FabricFrame pause = rig.fabric->poll_pause_frame(0, rig.now);
+  ASSERT_TRUE(pause);
+  EXPECT_TRUE(is_mac_control(pause.view()));
+  rig.pool.release(pause);
+  EXPECT_FALSE(rig.fabric->poll_pause_frame(0, rig.now)) << "once";
+  EXPECT_EQ(rig.fabric->counters(0).pause_frames_sent, 1u);
+  EXPECT_EQ(rig.fabric->counters(0).tx_frames, 1u);
+  EXPECT_EQ(rig.take_all(0), 1u) << "the other one is still there";
+  EXPECT_EQ(rig.fabric->counters(0).pause_frames_sent, 1u);
+}
+
 TEST(Pfc, NoHeadroomStillPauses) {
   SwitchConfig config = small_buffer();
   for (PortConfig& port : config.ports) port.headroom_bytes = 1;
