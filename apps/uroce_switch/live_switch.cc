@@ -62,14 +62,15 @@ fabric::SwitchConfig LiveSwitch::switch_config(const std::vector<PlannedPort>& p
   for (size_t i = 0; i < planned.size(); i++) {
     fabric::PortConfig port;
     // Pauses are counted in the time of the cable, which is that of the port and not of the cap.
-    const uint64_t mbps = ports[i]->link_speed_mbps();
-    port.bits_per_second = mbps != 0 ? mbps * 1'000'000 : kUnknownRate;
+    const uint64_t said = uint64_t{ports[i]->link_speed_mbps()} * 1'000'000;
+    const uint64_t speed = said != 0 ? said : kUnknownRate;
+    port.bits_per_second = pause_speed(planned[i].plan, speed);
     port.headroom_bytes = static_cast<uint32_t>(fabric::headroom_of(config, port));
-    // What lies in the ring of shared memory comes in whatever we say.
-    if (planned[i].plan.options.wire) port.headroom_bytes += kWireSlots * kWireSlotBytes;
+    // What lies in the ring of shared memory comes in whatever we say, and what its owner sends before it looks again.
+    if (planned[i].plan.options.wire) port.headroom_bytes += 2 * kWireSlots * kWireSlotBytes;
     if (options_.ecn) {
       port.priorities = config.priorities;
-      const uint64_t rate = rate_of(i) != 0 ? rate_of(i) : port.bits_per_second;
+      const uint64_t rate = rate_of(i) != 0 ? rate_of(i) : speed;
       fabric::EcnConfig ecn = *options_.ecn;
       ecn.kmin_bytes = static_cast<uint32_t>(std::min<uint64_t>(ecn_kmin(*options_.ecn, rate), UINT32_MAX));
       ecn.kmax_bytes = static_cast<uint32_t>(std::min<uint64_t>(ecn_kmax(*options_.ecn, rate), UINT32_MAX));

@@ -254,7 +254,11 @@ uint32_t EndpointImpl::turn(Instant now) {
   port_->on_turn(now);
   // A link may come up later, or at another speed.
   const bool congestion = config_.congestion.algorithm != CongestionAlgorithm::kNone;
-  if (congestion || config_.lossless != 0) engine_->set_link_speed(link_speed_mbps() * kMegabit);
+  if (congestion || config_.lossless != 0) {
+    const uint64_t speed = link_speed_mbps() * kMegabit;
+    engine_->set_link_speed(speed);
+    engine_->set_pause_speed(pause_speed(plan_, speed));
+  }
   return engine_->turn(now);
 }
 

@@ -218,6 +218,10 @@ void use_mtu(PortPlan& plan, uint32_t mtu) {
   plan.options.frame_bytes = plan.max_frame_bytes;
 }
 
+uint64_t pause_speed(const PortPlan& plan, uint64_t link_speed) {
+  return plan.spec.driver == "net_memif" ? kWirePauseSpeed : link_speed;
+}
+
 std::string memif_devargs(const std::string& device, bool connects, const std::string& socket, const MacAddress& mac) {
   return device + ",id=0,role=" + (connects ? "client" : "server") + ",socket=" + socket +
          ",socket-abstract=no,bsize=" + std::to_string(kWireSlotBytes) + ",rsize=" + std::to_string(kWireRingLog2) +

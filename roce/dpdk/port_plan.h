@@ -39,6 +39,12 @@ inline constexpr uint32_t kWireSlots = 256;
 /// One frame fits into one slot.
 inline constexpr uint32_t kWireSlotBytes = 4352;
 
+/// Shared memory has no bit times to count pauses in. Both ends of it are processes that may have to wait for a time
+/// slice, so that a pause, which is repeated at its half, has to be longer than some of these: 34 ms at most.
+inline constexpr uint64_t kWirePauseSpeed = 1'000'000'000;
+/// In bits per second; `link_speed`: what the port says, 0 when it does not know.
+uint64_t pause_speed(const PortPlan& plan, uint64_t link_speed);
+
 /// What net_memif is told, at either end.
 std::string memif_devargs(const std::string& device, bool connects, const std::string& socket, const MacAddress& mac);
 

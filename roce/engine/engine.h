@@ -71,11 +71,10 @@ class Engine {
   /// Something waits for the next turn: to be sent (a congested port, or more than one turn's worth), or to be received
   /// from ourselves.
   bool wants_transmit() const;
-  /// Where rates start from, and what pauses are measured in; 0: unknown.
-  void set_link_speed(uint64_t bits_per_second) {
-    env_.congestion.link_bits_per_second = bits_per_second;
-    pfc_.set_link_speed(bits_per_second);
-  }
+  /// Where rates start from; 0: unknown.
+  void set_link_speed(uint64_t bits_per_second) { env_.congestion.link_bits_per_second = bits_per_second; }
+  /// What pauses are measured in; 0: as before.
+  void set_pause_speed(uint64_t bits_per_second) { pfc_.set_link_speed(bits_per_second); }
   void set_capture(Capture* capture) { capture_ = capture; }  // nullptr: off
 
   // Addresses.
