@@ -8,6 +8,7 @@
 Everything lives in a runtime directory of its own and goes away with it.
 """
 
+import collections
 import ctypes
 import dataclasses
 import fcntl
@@ -49,9 +50,12 @@ class Pair:
 
 
 class Lab:
-    """One switch. Leaving ends everything; after a Failure what the children printed is shown."""
+    """One switch. Leaving ends everything; after a Failure what the children printed is shown.
 
-    def __init__(self, tools, *options, eal=(), name="lab"):
+    `beside`: another Lab, entered before, whose runtime directory and wires this switch shares.
+    """
+
+    def __init__(self, tools, *options, eal=(), name="lab", beside=None):
         self.tools = tools
         self.name = name
         self.options = options
@@ -59,8 +63,8 @@ class Lab:
         self.children = Children()
         self.switch = None
         self._spaces = []
-        self._folder = tempfile.TemporaryDirectory(prefix="uroce-lab-")
-        self.folder = pathlib.Path(self._folder.name)
+        self._folder = None if beside else tempfile.TemporaryDirectory(prefix="uroce-lab-")
+        self.folder = beside.folder if beside else pathlib.Path(self._folder.name)
         self.environment = {"UROCE_RUNTIME_DIR": str(self.folder)}
 
     def __enter__(self):
@@ -77,7 +81,8 @@ class Lab:
         self.children.stop()
         for space in self._spaces:
             subprocess.run(["ip", "netns", "del", space], check=False, capture_output=True)
-        self._folder.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     # The switch.
 
@@ -115,20 +120,50 @@ class Lab:
 
     # Programs.
 
-    def start(self, name, command, environment=None, run_options=()):
-        line = [self.tools.uroce, "run", "--port", f"switch:{self.name}", *run_options, "--", *command]
+    def start(self, name, command, environment=None, run_options=(), host=None):
+        """In network namespace `host`, if there is one, on the port that `run_options` say then."""
+        place = ["--port", f"switch:{self.name}"] if host is None else []
+        line = [self.tools.uroce, "run", *place, *run_options, "--", *command]
+        if host is not None:
+            line = self.in_host(host, *line)
+        if "UROCE_LAB_LOG" in (environment or {}):
+            line = ["sh", "-c", 'exec 2>"$UROCE_LAB_LOG"; exec "$@"', "sh", *line]
         return self.children.start(name, line, {**self.environment, **(environment or {})})
 
-    def start_pair(self, program, *options, server_environment=None, client_environment=None):
+    def start_pair(self, program, *options, server_environment=None, client_environment=None, server_run=(), client_run=(),
+                   server_at=None, hosts=(None, None)):
+        """`server_at`: the Lab whose switch the server is plugged into, if it is another one. `hosts`: where server and
+        client run, as `add_host` numbers them."""
         if shutil.which(program) is None:
             raise Skip(f"{program} is not installed")
         port = str(free_tcp_port())
         words = [program, *options, "-p", port]
-        server = self.start(f"{program} server", words, server_environment)
+        server = (server_at or self).start(f"{program} server", words, server_environment, server_run, hosts[0])
         if not wait_for_listener(server, int(port), START_TIMEOUT_S):
             raise Failure(f"the server of {program} did not get as far as listening")
-        client = self.start(f"{program} client", [*words, "127.0.0.1"], client_environment)
+        to = "127.0.0.1" if hosts[0] is None else f"10.78.0.{hosts[0] + 1}"
+        client = self.start(f"{program} client", [*words, to], client_environment, client_run, hosts[1])
         return Pair(program, server, client)
+
+    def logged_pair(self, name, program, *options, capture=False, **more):
+        """A pair whose sides keep a log, and on demand captures, in `folder`: `counted` and `frames_of` read them."""
+        environments = {}
+        for side in ("server", "client"):
+            where = self.folder / f"{name}-{side}"
+            environments[f"{side}_environment"] = {"UROCE_LOG": "info", "UROCE_LAB_LOG": f"{where}.log",
+                                                   **({"UROCE_PCAP": f"{where}.pcapng"} if capture else {})}
+        return self.start_pair(program, *options, **environments, **more)
+
+    def counted(self, name, side):
+        """What the endpoint of a logged pair had counted in the end: names, and 0 for those it does not mention."""
+        log = (self.folder / f"{name}-{side}.log").read_text()
+        pairs = [text.split() for line in re.findall(r"counted: (.*)", log) for text in line.split(", ")]
+        if not pairs:
+            raise Failure(f"the {side} of {name} does not say what it has counted: {log!r}")
+        return collections.Counter({name: int(value) for name, value in pairs if name != "nothing"})
+
+    def frames_of(self, name, side):
+        return read_capture(self.folder / f"{name}-{side}.pcapng")
 
     def finish(self, pair, timeout_s=60):
         """Both have to end by themselves, in peace; the client's output."""
@@ -174,6 +209,47 @@ class Lab:
 
     def in_host(self, number, *command):
         return ["ip", "netns", "exec", self._spaces[number], *command]
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """As tshark reads it. What a frame does not have is None."""
+    interface: int
+    received: bool
+    time_s: float
+    ecn: int
+    opcode: int  # of RoCE
+    pause: int   # quanta for priority 3
+
+    @property
+    def data(self):
+        """A packet that carries a request's payload."""
+        return self.opcode is not None and self.opcode < 0x0d
+
+    @property
+    def marked(self):
+        return self.opcode is not None and self.ecn == 3
+
+    @property
+    def cnp(self):
+        return self.opcode == 0x81
+
+
+def read_capture(path):
+    """Every frame of a capture."""
+    if shutil.which("tshark") is None:
+        raise Skip("tshark is not installed")
+    fields = ("frame.interface_id", "frame.packet_flags_direction", "frame.time_epoch", "ip.dsfield.ecn",
+              "infiniband.bth.opcode", "macc.cbfc.pause_time.c3")
+    result = subprocess.run(["tshark", "-n", "-r", str(path), "-T", "fields",
+                             *(word for field in fields for word in ("-e", field))],
+                            capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise Failure(f"tshark cannot read {path}: {result.stderr.strip()}")
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    number = [[int(word, 0) if word else None for word in (row[0], row[1], *row[3:])] for row in rows]
+    return [Frame(interface, direction == 1, float(row[2]), ecn, opcode, pause)
+            for row, (interface, direction, ecn, opcode, pause) in zip(rows, number)]
 
 
 def packets_in(path, display_filter):

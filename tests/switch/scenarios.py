@@ -12,6 +12,7 @@ import time
 from typing import Callable
 
 from children import free_tcp_port, wait_for_listener
+import live
 from lab import Lab, bandwidth_mib, one_line, packets_in
 from outputs import check_bandwidth, check_latency, check_pingpong
 from session import Failure
@@ -21,6 +22,9 @@ from wires import Skip
 RETRY_BUDGET_S = 4 * 8 * 0.0671 + 1
 
 PINGPONG_BYTES = 2 * 4096 * 1000
+
+# What the shared memory of a port holds: sent by the switch, and not read by a program that ended meanwhile.
+UNREAD = 256 + 64
 
 
 def expect(problems):
@@ -128,10 +132,10 @@ def loss(tools):
         if frames < 4800 or abs(lost - frames * 0.01) > 5 * spread:
             raise Failure(f"{lost} of {frames} frames were lost, 1 % was wanted")
         port = lab.port(0)
-        if port.get("drop_no_link", 0) == 0:
-            arrived = packets_in(capture, "frame.packet_flags_direction == 1")
-            if arrived != port["tx_frames"] - port["out_lost"]:
-                raise Failure(f"{arrived} frames arrived, {port['tx_frames']} were sent and {port['out_lost']} lost")
+        arrived = packets_in(capture, "frame.packet_flags_direction == 1")
+        sent = port["tx_frames"] - port["out_lost"]
+        if not 0 <= sent - arrived <= UNREAD + port.get("drop_no_link", 0):
+            raise Failure(f"{arrived} frames arrived, {port['tx_frames']} were sent and {port['out_lost']} lost")
         for number in (0, 1):
             for name, value in lab.port(number).items():
                 if name.startswith("drop_") and name not in ("drop_port_down", "drop_no_link", "drop_no_route") and value:
@@ -172,14 +176,17 @@ def ecn_marks(tools):
     """A capped port marks ECT packets, and exactly those that arrive marked."""
     with Lab(tools, "--ports", "2", "--rate", "200M", "--ecn", "kmin=20K,kmax=100K,pmax=1") as lab:
         capture = lab.folder / "server.pcapng"
-        pair = lab.start_pair("ib_write_bw", "-n", "200", "-x", "1", "--tclass", "2",
+        pair = lab.start_pair("ib_write_bw", "-n", "200", "-x", "1", "--tclass", "2", *live.PATIENT,
                               server_environment={"UROCE_PCAP": str(capture)})
         expect(check_bandwidth(lab.finish(pair), (65536,)))
         time.sleep(0.2)
-        marked = lab.port(0)["ecn_marked"]
+        port = lab.port(0)
+        marked = port["ecn_marked"]
+        unread = port["tx_frames"] - packets_in(capture, "frame.packet_flags_direction == 1")
         arrived = packets_in(capture, "frame.packet_flags_direction == 1 && ip.dsfield.ecn == 3")
-        if marked == 0 or marked != arrived:
-            raise Failure(f"the switch marked {marked} packets, {arrived} arrived marked")
+        # All were acknowledged; only what a repetition sent again may have come too late.
+        if marked == 0 or not 0 <= marked - arrived <= unread <= UNREAD + port.get("drop_no_link", 0):
+            raise Failure(f"the switch marked {marked} packets, {arrived} arrived marked, {unread} did not arrive")
         if packets_in(capture, "ip.checksum.status == \"Bad\"") != 0:
             raise Failure("marking has broken IP checksums")
 
@@ -320,4 +327,11 @@ SCENARIOS = [
     Scenario("switch_bad_arguments", bad_arguments),
     Scenario("switch_every_port_taken", every_port_taken),
     Scenario("switch_kernel_tcp", kernel_tcp, suite="veth"),
+    Scenario("switch_fair_share", live.fair_share),
+    Scenario("switch_fair_share_of_unequals", live.fair_share_of_unequals, suite="long", timeout_s=120),
+    Scenario("switch_pfc", live.pfc),
+    Scenario("switch_pfc_between_interfaces", live.pfc_between_interfaces, suite="veth"),
+    Scenario("switch_algorithms", live.algorithms, suite="long"),
+    Scenario("switch_selective_repeat", live.selective, suite="long"),
+    Scenario("switch_one_side_knows", live.one_side_knows, suite="long"),
 ]

@@ -1,0 +1,289 @@
+"""Congestion, pauses and loss recovery of real programs on a bad network: `body(tools)` raises Failure.
+
+What the endpoints count, what their captures and the switch's hold, and what the switch counts are judged against each
+other.
+"""
+
+import re
+
+from lab import Lab, bandwidth_mib, read_capture
+from outputs import check_bandwidth, check_pingpong
+from session import Failure
+
+PINGPONG_BYTES = 2 * 4096 * 1000
+
+# The shared memory of a port, and what a burst may have brought behind it: frames that the switch has sent and a
+# program that ends does not read any more.
+UNREAD = 256 + 64
+
+# Of perftest: an acknowledgement may take a second. Behind a slow port, or on a busy machine, the 67 ms that it would
+# wait otherwise are not enough.
+PATIENT = ("-u", "18")
+
+# DCQCN's times are made for 40 Gbit/s and microseconds. A link of 100 Mbit/s behind programs that wait for time slices is
+# slower by a factor of hundreds.
+RATE_MBPS = 100
+SLOW_DCQCN = ("rpg_ai_rate=1", "rpg_hai_rate=3", "rpg_min_rate=1", f"rpg_max_rate={RATE_MBPS}", "rpg_byte_reset=0",
+              "rpg_time_reset=1500", "dce_tcp_rtt=1500", "dce_tcp_g=1008", "min_time_between_cnps=1000",
+              "rate_reduce_monitor_period=1000", "burst_bytes=65536")
+
+
+def expect(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+def expect_none(problems):
+    if problems:
+        raise Failure("; ".join(problems))
+
+
+def jain(shares):
+    return sum(shares)**2 / len(shares) / sum(share * share for share in shares)
+
+
+def megabits(text):
+    return bandwidth_mib(text) * 2**20 * 8 / 1e6
+
+
+def dropped_frames(lab, port):
+    """Frames that the switch did not forward, by name; but for those to or from a program that is not there (any
+    more)."""
+    absent = ("drop_port_down", "drop_no_link", "drop_no_route")
+    return {name: value for name, value in lab.port(port).items()
+            if name.startswith("drop_") and name not in absent and value}
+
+
+class Dumbbell:
+    """Two switches and the trunk between them: all that goes from left to right shares one capped port."""
+
+    TRUNK = 2
+
+    def __init__(self, tools, *options, capture=False):
+        self.left = Lab(tools, "--ports", "2", "--port", "memif:trunk", *options, name="left")
+        self.capture = self.left.folder / "left.pcapng"
+        if capture:
+            self.left.options = (*self.left.options, "--pcapng", str(self.capture))
+        self.right = Lab(tools, "--ports", "2", "--port", "memif:trunk", name="right", beside=self.left)
+
+    def __enter__(self):
+        self.left.__enter__()
+        try:
+            self.right.__enter__()
+        except BaseException:
+            self.left.__exit__(None)
+            raise
+        return self
+
+    def __exit__(self, *why):
+        self.right.__exit__(*why)
+        self.left.__exit__(*why)
+
+    def start_pair(self, number, program, *options, run=(), **more):
+        """From left to right."""
+        addresses = [f"198.18.0.{number + 10 * side}/24" for side in (1, 2)]
+        return self.left.logged_pair(f"pair{number}", program, *options, server_at=self.right,
+                                     server_run=(*run, "--addr", addresses[0]),
+                                     client_run=(*run, "--addr", addresses[1]), **more)
+
+
+def share(tools, algorithm, seconds, options=(), mtus=(1024, 1024), capture=False, judge=lambda *_: None):
+    """What two pairs get of the trunk, in Mbit/s."""
+    run = ["--cc", algorithm]
+    if algorithm == "dcqcn":
+        for parameter in SLOW_DCQCN:
+            run += ["--cc-param", parameter]
+    with Dumbbell(tools, "--rate", f"{Dumbbell.TRUNK}:{RATE_MBPS}M", *options, capture=capture) as net:
+        pairs = [net.start_pair(i, "ib_write_bw", "-D", str(seconds), "-m", str(mtu), *PATIENT, run=run, capture=capture)
+                 for i, mtu in enumerate(mtus)]
+        outputs = [net.left.finish(pair) for pair in pairs]
+        for text in outputs:
+            expect_none(check_bandwidth(text, (65536,)))
+        judge(net)
+        return [megabits(text) for text in outputs]
+
+
+ECN = ("--ecn", "kmin=20K,kmax=200K,pmax=0.05")
+
+
+def rejected(counters):
+    """Packets that did not get as far as a queue pair that wanted them: after the program had closed it, above all."""
+    return sum(value for name, value in counters.items() if name.startswith("rx_drop_"))
+
+
+def counts_agree(net):
+    """Counters of both ends and of the switch against three captures, two of which the judged wrote themselves."""
+    trunk = net.left.port(Dumbbell.TRUNK)
+    net.left.stop_switch()
+    passed = [frame for frame in read_capture(net.capture) if frame.interface == Dumbbell.TRUNK and not frame.received]
+    marks = sum(frame.marked for frame in passed)
+    expect(len(passed) == trunk["tx_frames"], f"{trunk['tx_frames']} frames left by the trunk, {len(passed)} are captured")
+    expect(marks == trunk["ecn_marked"], f"{trunk['ecn_marked']} frames were marked, {marks} are captured")
+    expect(marks > 100, f"only {marks} frames were marked")
+    arrived = 0
+    for pair in ("pair0", "pair1"):
+        server, client = net.left.counted(pair, "server"), net.left.counted(pair, "client")
+        at_server, at_client = net.left.frames_of(pair, "server"), net.left.frames_of(pair, "client")
+        marked = sum(frame.received and frame.marked for frame in at_server)
+        cnps = sum(not frame.received and frame.cnp for frame in at_server)
+        cnps_back = sum(frame.received and frame.cnp for frame in at_client)
+        counted = server["np_ecn_marked_roce_packets"]
+        expect(marked - rejected(server) <= counted <= marked,
+               f"{pair}: {marked} marked packets arrived, {counted} were counted; {server}")
+        expect(server["np_cnp_sent"] == cnps > 0, f"{pair}: {cnps} CNPs left, {server['np_cnp_sent']} were counted")
+        heard = client["rp_cnp_handled"] + client["rp_cnp_ignored"]
+        expect(client["rp_cnp_ignored"] == 0, f"{pair}: {client['rp_cnp_ignored']} CNPs were ignored")
+        expect(cnps_back - rejected(client) <= heard <= cnps_back,
+               f"{pair}: {cnps_back} CNPs arrived, {heard} were counted; {client}")
+        expect(0 <= cnps - cnps_back <= 2, f"{pair}: of {cnps} CNPs {cnps_back} arrived")
+        arrived += marked
+    expect(0 <= marks - arrived <= 2 * UNREAD, f"{marks} frames were marked, {arrived} arrived marked")
+
+
+def fair_share(tools):
+    """Two pairs, one port, ECN marks and DCQCN: equal shares, and every mark and every CNP is accounted for."""
+    shares = share(tools, "dcqcn", 3, ECN, capture=True, judge=counts_agree)
+    text = f"{shares[0]:.1f} and {shares[1]:.1f} Mbit/s, Jain {jain(shares):.4f}"
+    print(text)
+    expect(jain(shares) >= 0.95, text)
+    expect(30 < sum(shares) < 97, f"{text}: together far from the 92 that the trunk lets through")
+
+
+def fair_share_of_unequals(tools):
+    """One sends packets of 4 KB, the other of 1 KB: windows alone give the first one four times as much."""
+    without = share(tools, "none", 8, mtus=(1024, 4096))
+    shares = share(tools, "dcqcn", 8, ECN, mtus=(1024, 4096))
+    text = f"without DCQCN {without[0]:.1f} and {without[1]:.1f} Mbit/s, Jain {jain(without):.4f}; " \
+           f"with it {shares[0]:.1f} and {shares[1]:.1f}, Jain {jain(shares):.4f}"
+    print(text)
+    expect(jain(shares) >= 0.85 and jain(shares) > jain(without) + 0.05, text)
+
+
+def pauses_in(frames):
+    """From each XOFF that the program got to the XON, or to when it runs out: [(begin, end, frames after it)]."""
+    quantum_s = 512 / 1e9
+    until, last, spans = None, None, []
+    for frame in frames:
+        if until is not None and frame.time_s >= until:
+            until = None
+        if frame.received and frame.pause is not None:
+            if frame.pause == 0:
+                until = None
+                continue
+            if until is None:
+                last = [0]
+                spans.append(last)
+            until = frame.time_s + frame.pause * quantum_s
+        elif not frame.received and frame.data and until is not None:
+            last[0] += 1
+    return [span[0] for span in spans]
+
+
+def paused_sender(tools, lab, pair_name, before):
+    """Of a client whose peer is behind a port of 200 Mbit/s: nothing is lost, it stops at once, and it fills the port."""
+    client = lab.counted(pair_name, "client")
+    frames = lab.frames_of(pair_name, "client")
+    sender, receiver = lab.port(1), lab.port(0)
+    for number in (0, 1):
+        expect(not dropped_frames(lab, number), f"port {number}: {dropped_frames(lab, number)}")
+    expect(client["retransmits"] == 0 and client["local_ack_timeout_err"] == 0, f"the client repeats: {client}")
+    expect(sender["prio3_xoff_sent"] > 0 and sender.get("prio3_xon_sent", 0) > 0, f"no pauses: {sender}")
+    seen = sum(frame.received and frame.pause is not None for frame in frames)
+    expect(client["rx_pause_frames"] == seen > 0, f"{seen} pause frames arrived, {client['rx_pause_frames']} were counted")
+    pauses = pauses_in(frames)
+    expect(len(pauses) > 1, "it was not started again")
+    expect(not any(pauses), f"{sum(pauses)} data packets left in {len(pauses)} pauses")
+    expect(receiver["tx_frames"] > before, "nothing has arrived")
+    return len(pauses), sender
+
+
+def pfc(tools):
+    """A port of 200 Mbit/s, and a switch that pauses the sender instead of losing its frames."""
+    run = ("--pfc", "3", "--tclass", "96")
+    with Lab(tools, "--ports", "2", "--rate", "0:200M", "--pfc", "3", "--buffer", "6M") as lab:
+        pair = lab.logged_pair("pair", "ib_write_bw", "-D", "3", "-q", "2", *PATIENT, server_run=run, client_run=run,
+                               capture=True)
+        text = lab.finish(pair)
+        count, sender = paused_sender(tools, lab, "pair", 0)
+        rate, best = megabits(text), 200 * 4096 / (4096 + 82)
+        print(f"{rate:.1f} Mbit/s, {count} pauses, XOFF {sender['prio3_xoff_sent']}, XON {sender['prio3_xon_sent']}")
+        expect(0.9 * best <= rate <= 1.05 * best, f"{rate:.1f} Mbit/s through a port that lets {best:.1f} through")
+
+
+def recovery_counters(tools, program, server_run, client_run, *options, loss="loss 1%"):
+    """One pair across a switch that loses frames in both directions: (server's counters, client's counters, output)."""
+    with Lab(tools, "--ports", "2", "--rate", "500M", "--impair", loss) as lab:
+        pair = lab.logged_pair("pair", program, *options, server_run=server_run, client_run=client_run)
+        text = lab.finish(pair)
+        lost = lab.sum("out_lost", (0, 1)) + lab.sum("out_dropped_by_rule", (0, 1))
+        expect(lost > 0, "nothing was lost")
+        return lab.counted("pair", "server"), lab.counted("pair", "client"), text
+
+
+AUTO = ("--loss-recovery", "auto")
+
+
+def selective(tools):
+    """Both sides know selective repeat: writes, reads, atomics; and messages whose bytes the program compares."""
+    for program, options, sizes in (("ib_write_bw", ("-n", "300"), (65536,)), ("ib_read_bw", ("-n", "300"), (65536,)),
+                                    ("ib_atomic_bw", ("-n", "2000"), (8,))):
+        server, client, text = recovery_counters(tools, program, AUTO, AUTO, *options, *PATIENT)
+        expect_none(check_bandwidth(text, sizes))
+        both = server + client
+        expect(both["tx_sack"] + both["selective_retransmits"] + both["tail_loss_probes"] > 0,
+               f"{program}: nothing was repaired selectively: {both}")
+        if program == "ib_write_bw":
+            expect(server["tx_sack"] > 0 and client["selective_retransmits"] > 0, f"{program}: {both}")
+    server, client, text = recovery_counters(tools, "ibv_rc_pingpong", AUTO, AUTO, "-g", "1", "-c")
+    expect_none(check_pingpong(text, PINGPONG_BYTES))
+    expect((server + client)["tail_loss_probes"] > 0, f"no lost message was found by a probe: {server + client}")
+
+
+def one_side_knows(tools):
+    """`auto` towards one that does not know it, on either side: go-back-N, and the program gets on."""
+    for server_run, client_run in (((), AUTO), (AUTO, ())):
+        server, client, text = recovery_counters(tools, "ib_write_bw", server_run, client_run, "-n", "200", *PATIENT)
+        expect_none(check_bandwidth(text, (65536,)))
+        both = server + client
+        expect(both["tx_sack"] == both["selective_retransmits"] == both["tail_loss_probes"] == 0, f"{both}")
+        expect(client["retransmits"] > 0, f"nothing was repeated: {client}")
+    server, client, text = recovery_counters(tools, "ibv_rc_pingpong", (), AUTO, "-g", "1", "-c", "-n", "200",
+                                             loss="drop every 300 send")
+    expect_none(check_pingpong(text, 2 * 4096 * 200))
+
+
+def algorithms(tools):
+    """Those that listen to delays keep the queue of a slow port shorter than the window alone does."""
+    queues = {}
+    for algorithm, parameters in (("none", ()), ("timely", ("timely_t_low=2000", "timely_t_high=10000",
+                                                            "timely_min_rtt=2000")),
+                                  ("swift", ("swift_target=4000",))):
+        run = ["--cc", algorithm] + [word for parameter in parameters for word in ("--cc-param", parameter)]
+        with Lab(tools, "--ports", "2", "--rate", "0:200M", "--ecn", "kmin=2K,kmax=4K,pmax=1") as lab:
+            pair = lab.logged_pair("pair", "ib_write_bw", "-n", "600", "-m", "1024", *PATIENT, server_run=run,
+                                   client_run=run, capture=True)
+            text = lab.finish(pair)
+            expect_none(check_bandwidth(text, (65536,)))
+            problems = {**dropped_frames(lab, 0), **dropped_frames(lab, 1)}
+            expect(not problems, f"{algorithm}: {problems}")
+            queues[algorithm] = lab.port(0)["prio0_max_queue_bytes"]
+            print(algorithm, megabits(text), queues[algorithm], lab.port(0)["ecn_marked"], lab.counted("pair", "server"), lab.counted("pair","client"))
+
+
+def pfc_between_interfaces(tools):
+    """The same across interfaces of the kernel: endpoints and switch on veth pairs, net_af_packet."""
+    lab = Lab(tools, "--ports", "0", "--port", "PORT0", "--port", "PORT1", "--rate", "0:100M", "--pfc", "3", "--buffer",
+              "1M")
+    options = list(lab.options)
+    for number in (0, 1):
+        options[options.index(f"PORT{number}")] = f"net_af_packet{number},iface={lab.add_host(number)}"
+    lab.options = options
+    with lab:
+        run = ("--port", "net_af_packet0,iface=eth0", "--pfc", "3", "--tclass", "96")
+        pair = lab.logged_pair("pair", "ib_write_bw", "-D", "3", "-m", "1024", "-q", "2", *PATIENT, server_run=run,
+                               client_run=run, capture=True, hosts=(0, 1))
+        text = lab.finish(pair)
+        count, sender = paused_sender(tools, lab, "pair", 0)
+        rate, best = megabits(text), 100 * 1024 / (1024 + 82)
+        print(f"{rate:.1f} Mbit/s, {count} pauses, XOFF {sender['prio3_xoff_sent']}, XON {sender['prio3_xon_sent']}")
+        expect(0.8 * best <= rate <= 1.05 * best, f"{rate:.1f} Mbit/s through a port that lets {best:.1f} through")
