@@ -18,7 +18,7 @@ check_packages=(
   "${demo_packages[@]}"
   clang clang-format clang-tidy libclang-rt-14-dev shellcheck git
   libgtest-dev libgmock-dev python3-scapy libisal-dev zlib1g-dev
-  dpdk-dev iproute2 procps
+  dpdk-dev iproute2 procps iperf3
 )
 interop_packages=(
   "${check_packages[@]}"
@@ -29,7 +29,7 @@ command -v busybox >/dev/null || interop_packages+=(busybox)
 compgen -G '/lib/modules/*/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko' >/dev/null || interop_packages+=(linux-image-amd64)
 bench_packages=(
   "${check_packages[@]}"
-  iperf3 ucx-utils ethtool python3-matplotlib
+  ucx-utils ethtool python3-matplotlib
 )
 
 case "${1:-demo}" in

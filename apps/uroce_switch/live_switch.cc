@@ -66,8 +66,8 @@ fabric::SwitchConfig LiveSwitch::switch_config(const std::vector<PlannedPort>& p
     const uint64_t speed = said != 0 ? said : kUnknownRate;
     port.bits_per_second = pause_speed(planned[i].plan, speed);
     port.headroom_bytes = static_cast<uint32_t>(fabric::headroom_of(config, port));
-    // What lies in the ring of shared memory comes in whatever we say, and what its owner sends before it looks again.
-    if (planned[i].plan.options.wire) port.headroom_bytes += 2 * kWireSlots * kWireSlotBytes;
+    // What lies in the ring comes in whatever we say: the loop may have been late.
+    port.headroom_bytes += ring_bytes(planned[i]);
     if (options_.ecn) {
       port.priorities = config.priorities;
       const uint64_t rate = rate_of(i) != 0 ? rate_of(i) : speed;

@@ -1,6 +1,7 @@
 #include "ports.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include <rte_dev.h>
@@ -15,6 +16,8 @@ namespace {
 // Buffers that a port may hold beside the queues: a burst received, one to be sent, and the rings of a real device.
 constexpr unsigned kMbufsPerPort = 128;
 constexpr unsigned kMbufsPerDmaPort = 1024;
+constexpr uint32_t kRing = 256;  // as DpdkPort asks for
+constexpr uint32_t kRingOfXdp = 2048;
 constexpr unsigned kMbufsOfXdp = 8191;  // its driver's rings are long, whatever it is asked for
 
 PlannedPort plan_memif(const SwitchSign& sign, const std::string& name, unsigned number) {
@@ -144,6 +147,18 @@ rte_mempool* make_pool(const PacketPoolShape& shape, std::string& error) {
 }
 
 }  // namespace
+
+uint32_t ring_bytes(const PlannedPort& port) {
+  const std::string& driver = port.plan.spec.driver;
+  uint32_t frames = kRing;
+  if (driver == "net_memif") frames = 2 * kWireSlots;
+  if (driver == "net_af_xdp") frames = kRingOfXdp;
+  if (driver == "net_af_packet") {
+    frames =
+        static_cast<uint32_t>(std::clamp(std::atoi(port.plan.spec.arg("framecnt").value_or("512").c_str()), 1, 4096));
+  }
+  return frames * port.plan.max_frame_bytes;
+}
 
 uint64_t pool_bytes(const Options& options, const std::vector<PlannedPort>& named) {
   std::vector<PlannedPort> all(options.ports.value_or(0));

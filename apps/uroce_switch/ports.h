@@ -24,6 +24,9 @@ bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, s
 /// After EAL: puts the shared memory ports in front and EAL's own behind, and makes devices of all.
 bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<PlannedPort>& ports, std::string& error);
 
+/// What may wait in the port to be received, and what its neighbour sends, if that is a program, before it looks again.
+uint32_t ring_bytes(const PlannedPort& port);
+
 /// Memory for the frames of all ports. nullptr and one line in `error` when there is not enough.
 rte_mempool* make_shared_pool(const Options& options, const std::vector<PlannedPort>& ports, std::string& error);
 /// Where port `number` receives into: `shared`, or a pool of its own that lives as long as the process.

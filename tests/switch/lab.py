@@ -211,12 +211,40 @@ class Lab:
         return ["ip", "netns", "exec", self._spaces[number], *command]
 
 
+class KernelHosts(Lab):
+    """A switch between two hosts of the kernel, 10.78.0.1 and .2 at ports 0 and 1."""
+
+    def __init__(self, tools, *options, drivers=("net_af_packet", "net_af_packet"), arguments="", **more):
+        super().__init__(tools, "--ports", "0", **more)
+        self.said = ""
+        ports = [f"{driver}{number},iface={self.add_host(number)}{arguments}" for number, driver in enumerate(drivers)]
+        self.options = (*self.options, "--port", ports[0], "--port", ports[1], *options)
+
+    def __exit__(self, kind, *more):
+        self.said = self.switch.output() if self.switch is not None else ""
+        super().__exit__(kind, *more)
+
+    def tcp(self, seconds, *options):
+        """What iperf3 says in the end of a connection from 10.78.0.1 to .2."""
+        if shutil.which("iperf3") is None:
+            raise Skip("iperf3 is not installed")
+        port = free_tcp_port()
+        server = self.children.start("iperf3 server", self.in_host(1, "iperf3", "-s", "-1", "-p", str(port)))
+        if not wait_for_listener(server, port, 20):
+            raise Failure("iperf3 does not listen")
+        client = self.children.start("iperf3 client", self.in_host(
+            0, "iperf3", "-c", "10.78.0.2", "-p", str(port), "-t", str(seconds), "-J", *options))
+        if not client.wait(seconds + 40) or client.exit_code != 0:
+            raise Failure("iperf3 failed")
+        return json.loads(client.output())["end"]
+
+
 @dataclasses.dataclass(frozen=True)
 class Frame:
     """As tshark reads it. What a frame does not have is None."""
     interface: int
     received: bool
-    time_s: float
+    time_ns: int
     ecn: int
     opcode: int  # of RoCE
     pause: int   # quanta for priority 3
@@ -248,7 +276,7 @@ def read_capture(path):
         raise Failure(f"tshark cannot read {path}: {result.stderr.strip()}")
     rows = [line.split("\t") for line in result.stdout.splitlines()]
     number = [[int(word, 0) if word else None for word in (row[0], row[1], *row[3:])] for row in rows]
-    return [Frame(interface, direction == 1, float(row[2]), ecn, opcode, pause)
+    return [Frame(interface, direction == 1, int(row[2].replace(".", "")), ecn, opcode, pause)
             for row, (interface, direction, ecn, opcode, pause) in zip(rows, number)]
 
 

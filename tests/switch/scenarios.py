@@ -1,22 +1,18 @@
 """What uroce-switch has to do, one function a test: `body(tools)` raises Failure."""
 
 import dataclasses
-import json
 import math
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
 import time
 from typing import Callable
 
-from children import free_tcp_port, wait_for_listener
 import live
-from lab import Lab, bandwidth_mib, one_line, packets_in
+from lab import KernelHosts, Lab, bandwidth_mib, one_line, packets_in
 from outputs import check_bandwidth, check_latency, check_pingpong
 from session import Failure
-from wires import Skip
 
 # perftest sets timeout 14 (67 ms) and retry_cnt 7: the budget is 8 x 67 ms, and up to four times that is allowed.
 RETRY_BUDGET_S = 4 * 8 * 0.0671 + 1
@@ -276,24 +272,8 @@ def every_port_taken(tools):
 
 def kernel_tcp(tools):
     """Two hosts of the kernel on the same switch, with the same faults."""
-    if shutil.which("iperf3") is None:
-        raise Skip("iperf3 is not installed")
-    lab = Lab(tools, "--ports", "0", "--port", "PORT0", "--port", "PORT1", "--rate", "200M", "--impair",
-              "0:in:drop every 200 any")
-    options = list(lab.options)
-    for number in (0, 1):
-        options[options.index(f"PORT{number}")] = f"net_af_packet{number},iface={lab.add_host(number)}"
-    lab.options = options
-    with lab:
-        port = free_tcp_port()
-        server = lab.children.start("iperf3 server", lab.in_host(1, "iperf3", "-s", "-1", "-p", str(port)))
-        if not wait_for_listener(server, port, 20):
-            raise Failure("iperf3 does not listen")
-        client = lab.children.start("iperf3 client", lab.in_host(
-            0, "iperf3", "-c", "10.78.0.2", "-p", str(port), "-t", "3", "-J"))
-        if not client.wait(40) or client.exit_code != 0:
-            raise Failure("iperf3 failed")
-        result = json.loads(client.output())["end"]
+    with KernelHosts(tools, "--rate", "200M", "--impair", "0:in:drop every 200 any") as lab:
+        result = lab.tcp(3)
         rate = result["sum_received"]["bits_per_second"]
         if not 1e6 < rate < 205e6:
             raise Failure(f"{rate / 1e6:.1f} Mbit/s through a cap of 200")
@@ -330,6 +310,8 @@ SCENARIOS = [
     Scenario("switch_fair_share", live.fair_share),
     Scenario("switch_fair_share_of_unequals", live.fair_share_of_unequals, suite="long", timeout_s=120),
     Scenario("switch_pfc", live.pfc),
+    Scenario("switch_xdp_port", live.xdp_ports, suite="veth"),
+    Scenario("switch_long_frames", live.long_frames, suite="veth"),
     Scenario("switch_pfc_between_interfaces", live.pfc_between_interfaces, suite="veth"),
     Scenario("switch_algorithms", live.algorithms, suite="long"),
     Scenario("switch_selective_repeat", live.selective, suite="long"),
