@@ -12,6 +12,7 @@ import collections
 import ctypes
 import dataclasses
 import fcntl
+import itertools
 import json
 import os
 import pathlib
@@ -34,6 +35,7 @@ from wires import Skip  # noqa: E402
 
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 10
+SERIAL = itertools.count()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,7 +189,9 @@ class Lab:
         """
         if os.geteuid() != 0 or shutil.which("ip") is None:
             raise Skip("network namespaces need root and iproute2")
-        space, here = f"uroce-lab{os.getpid()}-{number}", f"ul{os.getpid() % 100000}-{number}"
+        # Never the same twice: the kernel takes its time to remove them.
+        serial = next(SERIAL)
+        space, here = f"uroce-lab{os.getpid()}-{serial}", f"ul{os.getpid() % 100000}-{serial}"
         try:
             for words in (["netns", "add", space],
                           ["link", "add", here, "mtu", str(mtu), "type", "veth", "peer", "name", "eth0", "netns", space],

@@ -51,9 +51,9 @@ def megabits(text):
 
 
 def dropped_frames(lab, port):
-    """Frames that the switch did not forward, by name; but for those to or from a program that is not there (any
-    more)."""
-    absent = ("drop_port_down", "drop_no_link", "drop_no_route")
+    """Frames that the switch did not forward, by name; but for those to or from a program that is not there (any more)
+    and what kernels tell each other where they are."""
+    absent = ("drop_port_down", "drop_no_link", "drop_no_route", "drop_same_port")
     return {name: value for name, value in lab.port(port).items()
             if name.startswith("drop_") and name not in absent and value}
 
