@@ -150,7 +150,8 @@ def fair_share(tools):
     text = f"{shares[0]:.1f} and {shares[1]:.1f} Mbit/s, Jain {jain(shares):.4f}"
     print(text)
     expect(jain(shares) >= 0.95, text)
-    expect(30 < sum(shares) < 97, f"{text}: together far from the 92 that the trunk lets through")
+    # Each pair measures in a time of its own, so that the sum may be more than the 92 that the trunk lets through.
+    expect(30 < sum(shares) < 115, f"{text}: together far from what the trunk lets through")
 
 
 def fair_share_of_unequals(tools):
