@@ -39,6 +39,12 @@ void Requester::learn_credits(const Aeth& aeth) {
   credit_limit_ = Psn(aeth.msn + credits_of(code));
 }
 
+/// With a scoreboard, that one tells congestion control of round trips.
+void Requester::measure(Psn psn, Instant now) {
+  const std::optional<Duration> rtt = rtt_.on_answered(psn, now);
+  if (!selective_) context_.on_rtt(rtt, now);
+}
+
 void Requester::on_acknowledge(const PacketView& packet, Instant now) {
   const Aeth aeth = packet.aeth();
   const Psn psn = packet.bth.psn;
@@ -60,9 +66,13 @@ void Requester::on_acknowledge(const PacketView& packet, Instant now) {
   switch (kind) {
     case AethKind::kAck:
       learn_credits(aeth);
-      context_.on_rtt(rtt_.on_answered(psn, now), now);
+      measure(psn, now);
       if (acknowledge(psn + 1, now)) {
         context_.peer.selective() ? on_blocked_ack(now) : implied_nak(now);
+      } else if (selective_) {
+        // A plain ACK leaves out READs and atomics at the end: of those it says nothing.
+        const bool exact = ring_.empty() || !ring_.front().needs_response();
+        if (exact) check_dropped(psn + 1, now);
       }
       return;
     case AethKind::kRnrNak:
@@ -180,7 +190,7 @@ bool Requester::reach_response(const PacketView& packet, Instant now) {
     on_other_response(psn, now);
     return false;
   }
-  context_.on_rtt(rtt_.on_answered(psn, now), now);
+  measure(psn, now);
   acknowledge(psn, now);
   if (selective_) on_delivered(psn + 1, now);
   if (una_ == psn) return true;

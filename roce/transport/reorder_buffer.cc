@@ -27,6 +27,33 @@ void ReorderPool::give_back(uint32_t slot) {
   free_++;
 }
 
+void ReorderPool::put_last(ReorderBuffer& buffer) {
+  buffer.silent_longer_ = latest_;
+  buffer.silent_shorter_ = nullptr;
+  (latest_ == nullptr ? longest_silent_ : latest_->silent_shorter_) = &buffer;
+  latest_ = &buffer;
+}
+
+void ReorderPool::put_off(ReorderBuffer& buffer) {
+  ReorderBuffer* const before = buffer.silent_longer_;
+  ReorderBuffer* const after = buffer.silent_shorter_;
+  (before == nullptr ? longest_silent_ : before->silent_shorter_) = after;
+  (after == nullptr ? latest_ : after->silent_longer_) = before;
+}
+
+/// Empties the buffer to which nothing came for the longest time, if that is long. What it held is sent again when its
+/// peer is still there.
+bool ReorderPool::reclaim(const ReorderBuffer& for_whom, Instant now) {
+  ReorderBuffer* const victim = longest_silent_;
+  if (victim == nullptr || victim == &for_whom || now - victim->arrival_ < kSilence) return false;
+  victim->clear();
+  return true;
+}
+
+bool ReorderBuffer::may_hold(const PacketView& packet) const {
+  return pool_ != nullptr && packet.payload_bytes <= pool_->mtu() && packets_ < pool_->free();
+}
+
 void ReorderBuffer::store(uint32_t n, const PacketView& packet, Psn end) {
   ReorderPool::Slot& s = slot(n);
   s = ReorderPool::Slot{};
@@ -38,7 +65,7 @@ void ReorderBuffer::store(uint32_t n, const PacketView& packet, Psn end) {
   std::memcpy(pool_->bytes(n), packet.ext, size_t{packet.info->header_bytes} + packet.payload_bytes);
 }
 
-ReorderBuffer::Result ReorderBuffer::hold(const PacketView& packet, uint32_t psns) {
+ReorderBuffer::Result ReorderBuffer::hold(const PacketView& packet, uint32_t psns, Instant now) {
   const Psn psn = packet.bth.psn;
   const Psn end = psn + psns;
   // Late packets are more often the newest than the oldest.
@@ -47,11 +74,14 @@ ReorderBuffer::Result ReorderBuffer::hold(const PacketView& packet, uint32_t psn
   const uint32_t after = before == kNone ? first_run_ : slot(before).run_after;
   if (before != kNone && psn.before(slot(slot(before).last).end)) return Result::kAgain;
   if (after != kNone && slot(after).bth.psn.before(end)) return Result::kAgain;
-  const bool fits = pool_ != nullptr && packet.payload_bytes <= pool_->mtu() && packets_ < pool_->free();
-  const uint32_t n = fits ? pool_->take() : kNone;
-  if (n == kNone) return Result::kFull;
+  while (!may_hold(packet)) {
+    if (pool_ == nullptr || !pool_->reclaim(*this, now)) return Result::kFull;
+  }
+  const uint32_t n = pool_->take();
   store(n, packet, end);
-  packets_++;
+  if (packets_++ != 0) pool_->put_off(*this);
+  pool_->put_last(*this);
+  arrival_ = now;
   const bool joins_before = before != kNone && slot(slot(before).last).end == psn;
   const bool joins_after = after != kNone && slot(after).bth.psn == end;
   if (joins_before) {
@@ -137,7 +167,7 @@ void ReorderBuffer::drop_first() {
     move_run(n, slot(n).next);
   }
   pool_->give_back(n);
-  packets_--;
+  if (--packets_ == 0) pool_->put_off(*this);
 }
 
 bool ReorderBuffer::take(Psn psn, PacketView& packet) {

@@ -2,7 +2,8 @@
 //
 // Copies: nothing of them reaches the program's memory, and no key or length is checked, before the packet is taken out
 // in its turn and goes the ordinary way. One pool bounds what all QPs of an engine keep together. A QP is given a slot
-// only while it has no more than are left: one alone may use half of the pool, n in need share it in n + 1 parts.
+// only while it has no more than are left: one alone may use half of the pool, n in need share it in n + 1 parts. What
+// a QP holds for a peer that has fallen silent is dropped when another one needs slots.
 //
 // Packets whose PSNs touch form a run. Runs are what a selective ACK tells, and between them lie the gaps.
 #pragma once
@@ -18,9 +19,13 @@
 
 namespace uroce {
 
+class ReorderBuffer;
+
 class ReorderPool {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
+  /// For so long nothing may come to a buffer before others may take its slots: longer than any path's round trip.
+  static constexpr Duration kSilence = milliseconds(1000);
 
   /// Memory is taken when the first QP calls `prepare`.
   ReorderPool(uint32_t packets, uint32_t mtu) : packets_(packets), slot_bytes_(kMaxExtension + mtu) {}
@@ -50,6 +55,9 @@ class ReorderPool {
     uint64_t arrivals = 0;  // that there were when the gap appeared
   };
 
+  void put_last(ReorderBuffer& buffer);
+  void put_off(ReorderBuffer& buffer);
+  bool reclaim(const ReorderBuffer& for_whom, Instant now);
   uint32_t take();
   void give_back(uint32_t slot);
   uint8_t* bytes(uint32_t slot) { return bytes_.get() + size_t{slot} * slot_bytes_; }
@@ -58,7 +66,9 @@ class ReorderPool {
   uint32_t slot_bytes_;
   uint32_t free_ = 0;
   uint32_t first_free_ = kNone;
-  uint32_t untouched_ = 0;  // slots from here on were never used
+  uint32_t untouched_ = 0;                   // slots from here on were never used
+  ReorderBuffer* longest_silent_ = nullptr;  // of those that hold something, in the order of their last arrivals
+  ReorderBuffer* latest_ = nullptr;
   std::unique_ptr<Slot[]> slots_;
   std::unique_ptr<uint8_t[]> bytes_;
 };
@@ -79,7 +89,7 @@ class ReorderBuffer {
   ReorderBuffer& operator=(const ReorderBuffer&) = delete;
 
   /// `psns`: how many the packet takes. All that is held must lie within a quarter of the circle.
-  Result hold(const PacketView& packet, uint32_t psns);
+  Result hold(const PacketView& packet, uint32_t psns, Instant now);
   /// Takes out the packet that begins at `psn`; what lies before it is dropped. The view is good until the next `hold`,
   /// and has no headers below the BTH. False: there is none.
   bool take(Psn psn, PacketView& packet);
@@ -102,6 +112,8 @@ class ReorderBuffer {
   uint64_t& arrivals(uint32_t run) { return pool_->slots_[run].arrivals; }
 
  private:
+  friend class ReorderPool;
+  bool may_hold(const PacketView& packet) const;
   ReorderPool::Slot& slot(uint32_t n) const { return pool_->slots_[n]; }
   void store(uint32_t n, const PacketView& packet, Psn end);
   void insert_run(uint32_t run, uint32_t before, uint32_t after);
@@ -116,6 +128,10 @@ class ReorderBuffer {
   uint32_t first_run_ = kNone;
   uint32_t last_run_ = kNone;
   uint32_t newest_ = kNone;
+  // Among the pool's buffers that hold something.
+  Instant arrival_{0};  // the latest
+  ReorderBuffer* silent_longer_ = nullptr;
+  ReorderBuffer* silent_shorter_ = nullptr;
 };
 
 }  // namespace uroce

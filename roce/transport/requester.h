@@ -72,6 +72,7 @@ class Requester {
   // completer.cc
   bool outstanding(Psn psn) const { return distance(una_, psn) >= 0 && psn.before(high_psn_); }
   void on_acknowledge(const PacketView& packet, Instant now);
+  void measure(Psn psn, Instant now);
   void on_nak(NakCode code, Psn psn, Instant now);
   void on_rnr_nak(uint8_t timer, Psn psn, Instant now);
   void on_read_response(const PacketView& packet, Instant now);
@@ -89,8 +90,10 @@ class Requester {
 
   // selective_requester.cc
   void on_selective_ack(const PacketView& packet, Instant now);
-  bool read_ranges(const PacketView& packet, Instant now);
+  void read_ranges(const PacketView& packet, Instant now);
   void on_delivered(Psn upto, Instant now);
+  void check_dropped(Psn next, Instant now);
+  void tell_rtt(Instant now);
   void hold_response(const PacketView& packet, Instant now);
   void on_blocked_ack(Instant now);
   void after_responses(Instant now);

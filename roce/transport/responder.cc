@@ -62,7 +62,7 @@ void Responder::on_request(const PacketView& packet, Instant now) {
     on_duplicate(packet);
   } else {
     context_.counters().out_of_sequence++;
-    if (context_.peer.enabled() && hold(packet)) return;
+    if (context_.peer.enabled() && hold(packet, now)) return;
     if (!missed_ || missed_until_.before(packet.bth.psn)) missed_until_ = packet.bth.psn;
     missed_ = true;
     if (out_of_sequence_) {

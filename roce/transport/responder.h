@@ -103,7 +103,7 @@ class Responder {
   void receiver_not_ready();
 
   // selective_responder.cc
-  bool hold(const PacketView& packet);
+  bool hold(const PacketView& packet, Instant now);
   void feed(Instant now);
   void send_selective_ack(TxFrame& frame);
 

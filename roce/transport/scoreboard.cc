@@ -24,6 +24,17 @@ void Scoreboard::unlink(List& list, uint32_t entry) {
   (sent.after == kNone ? list.tail : ring_.at(sent.after).before) = sent.before;
 }
 
+void Scoreboard::leave_list(uint32_t entry) {
+  switch (ring_.at(entry).state) {
+    case State::kUnderWay:
+      return unlink(under_way_, entry);
+    case State::kLost:
+      return unlink(lost_, entry);
+    case State::kHeld:
+      held_--;
+  }
+}
+
 void Scoreboard::on_sent(Psn psn, uint32_t work, Instant now) {
   const uint32_t entry = ring_.slot(ring_.tail());
   Sent sent;
@@ -37,7 +48,7 @@ void Scoreboard::on_sent(Psn psn, uint32_t work, Instant now) {
 
 void Scoreboard::on_sent_again(uint32_t entry, Instant now, bool probe) {
   Sent& sent = ring_.at(entry);
-  unlink(sent.state == State::kLost ? lost_ : under_way_, entry);
+  leave_list(entry);
   sent.state = State::kUnderWay;
   sent.at = now;
   sent.number = ++number_;
@@ -111,6 +122,18 @@ void Scoreboard::on_held(const SackRange& range, Instant now) {
   add(sample);
 }
 
+uint32_t Scoreboard::on_dropped() {
+  const uint32_t count = held_;
+  for (uint32_t at = ring_.head(); held_ != 0; at++) {
+    Sent& sent = ring_.at(at);
+    if (sent.state != State::kHeld) continue;
+    held_--;
+    sent.state = State::kLost;
+    append(lost_, ring_.slot(at));
+  }
+  return count;
+}
+
 uint32_t Scoreboard::find_lost() {
   uint32_t count = 0;
   while (under_way_.head != kNone && ring_.at(under_way_.head).number < newest_.back()) {
@@ -146,14 +169,14 @@ uint32_t Scoreboard::last_open() const {
     const uint32_t at = ring_.head() + left - 1;
     if (ring_.at(at).state != State::kHeld) return ring_.slot(at);
   }
-  return kNone;
+  return ring_.empty() ? kNone : ring_.slot(ring_.head());
 }
 
 uint32_t Scoreboard::first_open() const {
   for (uint32_t at = ring_.head(); at != ring_.tail(); at++) {
     if (ring_.at(at).state != State::kHeld) return ring_.slot(at);
   }
-  return kNone;
+  return ring_.empty() ? kNone : ring_.slot(ring_.head());
 }
 
 }  // namespace uroce

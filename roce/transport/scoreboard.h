@@ -57,6 +57,12 @@ class Scoreboard {
   void on_arrived(Psn upto, Instant now);
   /// The peer holds what lies in the range.
   void on_held(const SackRange& range, Instant now);
+  /// The peer dropped what it held: all of that is lost. Returns how many that are.
+  uint32_t on_dropped();
+  /// The peer says that it expects the first packet; and it said before that it holds it.
+  bool contradicts(Psn next) const {
+    return !ring_.empty() && ring_.front().psn == next && ring_.front().state == State::kHeld;
+  }
   /// Moves what must be lost to the lost ones. Returns how many there are new.
   uint32_t find_lost();
   /// Fewer than three may have left later: then time tells. The oldest that something later overtook is lost when it is
@@ -67,7 +73,8 @@ class Scoreboard {
   // Entries by number, good until the entry arrives.
   /// The one to send again first, or kNone.
   uint32_t lost() const { return lost_.head; }
-  /// The last, or the first, that is not known to have arrived; kNone.
+  /// The last, or the first, that is not known to have arrived. If the peer holds all of them, the first: it should
+  /// have gone on by now. kNone: there are none.
   uint32_t last_open() const;
   uint32_t first_open() const;
   const Sent& at(uint32_t entry) const { return ring_.at(entry); }
@@ -88,6 +95,7 @@ class Scoreboard {
     Duration age{0};  // 0: sent more than once, so nobody knows
   };
   void append(List& list, uint32_t entry);
+  void leave_list(uint32_t entry);
   void unlink(List& list, uint32_t entry);
   void arrived(uint32_t entry, Instant now, Sample& sample);
   void add(const Sample& sample);

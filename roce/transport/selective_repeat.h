@@ -17,6 +17,7 @@ struct SelectiveRepeat {
   ReorderBuffer responses;  // that came before their turn
   Psn delivered;            // the peer has carried out everything before it
   uint64_t spurious = 0;    // of the board, as counted
+  uint64_t samples = 0;     // of its round trips, as told to congestion control
 
   // A gap in the responses that is being asked for.
   bool asking = false;

@@ -8,7 +8,6 @@
 //
 // None of this touches `deadline_` or `retry_left_`: when the peer is gone, its end comes exactly as without.
 #include <algorithm>
-#include <array>
 
 #include "transport/request_encoder.h"
 #include "transport/requester.h"
@@ -57,29 +56,32 @@ void Requester::on_selective_ack(const PacketView& packet, Instant now) {
   context_.counters().rx_sack++;
   learn_credits(aeth);
   const bool blocked = acknowledge(next, now);
+  check_dropped(next, now);
   // An old one: what it says of ranges may not be true any more.
   if (next.before(selective_->delivered)) return;
-  if (!read_ranges(packet, now)) return;
+  read_ranges(packet, now);
   selective_->active_at = now;
   if (selective_->board.find_lost() != 0) context_.on_loss(now);
   if (blocked) on_blocked_ack(now);
 }
 
-bool Requester::read_ranges(const PacketView& packet, Instant now) {
-  std::array<SackRange, kSackRangesMax> ranges;
+/// Ranges that cannot be are left out: one packet with a strange PSN that the peer holds must not make us deaf.
+void Requester::read_ranges(const PacketView& packet, Instant now) {
   const uint32_t count = packet.payload_bytes / SackRange::kBytes;
+  bool bad = false;
   for (uint32_t i = 0; i < count; i++) {
-    ranges[i] = SackRange::decode(packet.payload + i * SackRange::kBytes);
+    const SackRange range = SackRange::decode(packet.payload + i * SackRange::kBytes);
     // Behind the gap that begins with the PSN after this ACK's, and nothing that was never sent.
-    const bool possible = (packet.bth.psn + 1).before(ranges[i].first) && ranges[i].first.before(ranges[i].end) &&
-                          !high_psn_.before(ranges[i].end);
-    if (!possible) {
-      context_.counters().rx_drop_bad_sack++;
-      return false;
+    const bool possible =
+        (packet.bth.psn + 1).before(range.first) && range.first.before(range.end) && !high_psn_.before(range.end);
+    if (possible) {
+      selective_->board.on_held(range, now);
+    } else {
+      bad = true;
     }
   }
-  for (uint32_t i = 0; i < count; i++) selective_->board.on_held(ranges[i], now);
-  return true;
+  if (bad) context_.counters().rx_drop_bad_sack++;
+  tell_rtt(now);
 }
 
 /// The peer has carried out everything before `upto`.
@@ -88,11 +90,29 @@ void Requester::on_delivered(Psn upto, Instant now) {
   if (!s.delivered.before(upto)) return;
   s.delivered = upto;
   s.board.on_arrived(upto, now);
+  tell_rtt(now);
   if (s.board.find_lost() != 0) context_.on_loss(now);
   if (s.board.spurious() != s.spurious) {
     context_.counters().spurious_retransmits += s.board.spurious() - s.spurious;
     s.spurious = s.board.spurious();
   }
+}
+
+/// The peer says that it expects `next`. If it said before that it holds that one, it has dropped what it held: it had
+/// no receive, or others needed its slots, and its NAK was lost.
+void Requester::check_dropped(Psn next, Instant now) {
+  SelectiveRepeat& s = *selective_;
+  if (next != s.delivered || !s.board.contradicts(next)) return;
+  s.board.on_dropped();
+  context_.on_loss(now);
+}
+
+/// The board measures what was sent once also while other packets are sent again.
+void Requester::tell_rtt(Instant now) {
+  SelectiveRepeat& s = *selective_;
+  if (s.board.rtt().samples() == s.samples) return;
+  s.samples = s.board.rtt().samples();
+  context_.on_rtt(s.board.rtt().latest(), now);
 }
 
 bool Requester::send_again(uint32_t entry, bool probe, TxFrame& frame, Instant now) {
@@ -123,7 +143,7 @@ bool Requester::send_again(uint32_t entry, bool probe, TxFrame& frame, Instant n
 /// A response that is not the one waited for.
 void Requester::hold_response(const PacketView& packet, Instant now) {
   SelectiveRepeat& s = *selective_;
-  switch (s.responses.hold(packet, 1)) {
+  switch (s.responses.hold(packet, 1, now)) {
     case ReorderBuffer::Result::kHeld:
       context_.counters().rx_out_of_order_held++;
       break;

@@ -25,7 +25,7 @@ uint32_t psns_of(const PacketView& packet, uint32_t mtu) {
 }  // namespace
 
 /// False: a stranger's packet, or one that nothing can be done for; go-back-N deals with it.
-bool Responder::hold(const PacketView& packet) {
+bool Responder::hold(const PacketView& packet, Instant now) {
   if (!context_.peer.selective()) {
     early_.clear();
     return false;
@@ -35,7 +35,7 @@ bool Responder::hold(const PacketView& packet) {
   const uint32_t psns = psns_of(packet, context_.mtu);
   const int32_t ahead = distance(epsn_, packet.bth.psn);
   const bool near = psns != 0 && ahead + static_cast<int32_t>(psns) < kFarthest;
-  switch (near ? early_.hold(packet, psns) : ReorderBuffer::Result::kFull) {
+  switch (near ? early_.hold(packet, psns, now) : ReorderBuffer::Result::kFull) {
     case ReorderBuffer::Result::kHeld:
       context_.counters().rx_out_of_order_held++;
       break;

@@ -41,8 +41,8 @@ class ReorderBufferTest : public testing::Test {
   ReorderBufferTest() { pool_.prepare(); }
 
   ReorderBuffer::Result hold(uint32_t psn, uint32_t psns = 1) { return hold(buffer_, psn, psns); }
-  static ReorderBuffer::Result hold(ReorderBuffer& buffer, uint32_t psn, uint32_t psns = 1) {
-    return buffer.hold(Request(Psn(psn)).view, psns);
+  ReorderBuffer::Result hold(ReorderBuffer& buffer, uint32_t psn, uint32_t psns = 1) const {
+    return buffer.hold(Request(Psn(psn)).view, psns, now_);
   }
   std::vector<std::pair<uint32_t, uint32_t>> recent(uint32_t most = 16) const {
     std::vector<SackRange> ranges(most);
@@ -60,6 +60,7 @@ class ReorderBufferTest : public testing::Test {
   }
   using Range = std::pair<uint32_t, uint32_t>;
 
+  Instant now_{1'000'000};
   ReorderPool pool_{64, 256};
   ReorderBuffer buffer_{&pool_};
 };
@@ -142,6 +143,31 @@ TEST_F(ReorderBufferTest, OneAloneMayHoldHalfOfThePool) {
   EXPECT_EQ(hold(other, 500), kHeld);
 }
 
+/// A peer died and left a gap: its packets must not be in others' way for ever.
+TEST_F(ReorderBufferTest, WhatASilentPeerLeftGivesWay) {
+  for (uint32_t i = 0; i < 32; i++) hold(2 * i);
+  now_ = now_ + milliseconds(999);
+  ReorderBuffer other(&pool_);
+  ReorderBuffer third(&pool_);
+  EXPECT_EQ(hold(third, 1), kHeld);
+  uint32_t others = 0;
+  while (hold(other, 2 * others) == kHeld) others++;
+  EXPECT_EQ(others, 16u);
+  EXPECT_EQ(buffer_.packets(), 32u);
+  now_ = now_ + milliseconds(1);
+  while (hold(other, 2 * others) == kHeld) others++;
+  EXPECT_EQ(buffer_.packets(), 0u);
+  EXPECT_TRUE(runs().empty());
+  EXPECT_EQ(others, 32u);
+  EXPECT_EQ(third.packets(), 1u);
+  // Its own packets are no reason to drop its own packets.
+  now_ = now_ + milliseconds(5000);
+  for (others = 0; hold(third, 100 + 2 * others) == kHeld;) others++;
+  EXPECT_EQ(other.packets(), 0u);
+  EXPECT_EQ(hold(third, 500), kFull);
+  EXPECT_EQ(hold(100), kHeld);
+}
+
 TEST_F(ReorderBufferTest, GivesBackWhatItHeldWhenItGoes) {
   {
     ReorderBuffer other(&pool_);
@@ -159,9 +185,9 @@ TEST_F(ReorderBufferTest, WithoutAPoolAndWithTooMuchPayloadNothingIsHeld) {
   Request request(Psn(1));
   request.view.ext = request.view.payload = bytes.data();
   request.view.payload_bytes = 257;
-  EXPECT_EQ(buffer_.hold(request.view, 1), kFull);
+  EXPECT_EQ(buffer_.hold(request.view, 1, now_), kFull);
   request.view.payload_bytes = 256;
-  EXPECT_EQ(buffer_.hold(request.view, 1), kHeld);
+  EXPECT_EQ(buffer_.hold(request.view, 1, now_), kHeld);
 }
 
 TEST_F(ReorderBufferTest, ExtensionHeadersAreHeldToo) {
@@ -175,7 +201,7 @@ TEST_F(ReorderBufferTest, ExtensionHeadersAreHeldToo) {
   view.ext = bytes.data();
   view.payload = view.ext + Reth::kBytes;
   view.payload_bytes = 8;
-  EXPECT_EQ(buffer_.hold(view, 1), kHeld);
+  EXPECT_EQ(buffer_.hold(view, 1, now_), kHeld);
   bytes.fill(0);
   PacketView out;
   ASSERT_TRUE(buffer_.take(Psn(5), out));
@@ -211,7 +237,7 @@ TEST_F(ReorderBufferTest, AgreesWithAMap) {
         const bool overlaps = std::any_of(
             held.begin(), held.end(), [&](const auto& h) { return at < h.first + h.second && h.first < at + span; });
         const auto expected = overlaps ? kAgain : kHeld;
-        ASSERT_EQ(buffer.hold(Request(base + at).view, span), expected) << "seed " << seed << " step " << step;
+        ASSERT_EQ(buffer.hold(Request(base + at).view, span, now_), expected) << "seed " << seed << " step " << step;
         if (!overlaps) held[at] = span;
       } else {
         next += random.below(20);

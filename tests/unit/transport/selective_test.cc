@@ -291,6 +291,36 @@ TEST_F(SelectiveRequester, ProbesAreFurtherAndFurtherApart) {
   EXPECT_THAT(rig_.sent(), ElementsAre("SEND_ONLY 000209 bytes 4 ack"));
 }
 
+/// The responder took 0x200, had no receive for the next, and dropped what it held; its RNR NAK was lost.
+TEST_F(SelectiveRequester, WhatThePeerHeldAndDroppedIsSentAgainAtOnce) {
+  rig_.arrive(sack(0x1ff, 0, {{0x201, 0x209}}));
+  EXPECT_THAT(rig_.sent(), ElementsAre("SEND_ONLY 000200 bytes 4 ack"));
+  rig_.arrive(ack(0x200, 1));
+  EXPECT_THAT(rig_.completed(), SizeIs(1));
+  const std::vector<std::string> again = rig_.sent();
+  ASSERT_THAT(again, SizeIs(9));
+  EXPECT_EQ(again.front(), "SEND_ONLY 000201 bytes 4 ack");
+  EXPECT_EQ(again.back(), "SEND_ONLY 000209 bytes 4 ack");
+  rig_.arrive(ack(0x200, 1));  // of the same state: once is enough
+  EXPECT_THAT(rig_.sent(), IsEmpty());
+  EXPECT_EQ(rig_.qp().requester().retries_left(), 3);
+}
+
+TEST_F(SelectiveRequester, TheSameByASelectiveAck) {
+  rig_.arrive(sack(0x1ff, 0, {{0x201, 0x203}, {0x205, 0x209}}));
+  EXPECT_THAT(rig_.sent(), SizeIs(2));
+  rig_.arrive(sack(0x200, 1, {{0x204, 0x204}}));
+  EXPECT_THAT(rig_.sent(), SizeIs(8));
+}
+
+TEST_F(SelectiveRequester, AnOldAckDoesNotContradict) {
+  rig_.arrive(sack(0x202, 3, {{0x204, 0x209}}));
+  EXPECT_THAT(rig_.sent(), ElementsAre("SEND_ONLY 000203 bytes 4 ack"));
+  rig_.arrive(ack(0x201, 2));
+  rig_.arrive(ack(0x202, 3));
+  EXPECT_THAT(rig_.sent(), IsEmpty());
+}
+
 TEST_F(SelectiveRequester, ANakIsGoBackN) {
   rig_.arrive(sack(0x1ff, 0, {{0x201, 0x204}}));
   EXPECT_THAT(rig_.sent(), SizeIs(1));
@@ -314,6 +344,13 @@ TEST_F(SelectiveRequester, ImpossibleRangesAreDropped) {
   EXPECT_EQ(rig_.qp().state(), QpState::kRts);
 }
 
+/// The peer may hold a stranger's packet, or one of an earlier connection, and tell of it in every answer.
+TEST_F(SelectiveRequester, AnImpossibleRangeDoesNotHideTheOthers) {
+  rig_.arrive(sack(0x1ff, 0, {{0x100000, 0x100000}, {0x201, 0x209}}));
+  EXPECT_EQ(rig_.counted(), "retransmits 1, rx_sack 1, selective_retransmits 1, rx_drop_bad_sack 1");
+  EXPECT_THAT(rig_.sent(), ElementsAre("SEND_ONLY 000200 bytes 4 ack"));
+}
+
 TEST_F(SelectiveRequester, TheEndComesWhenItWasPromised) {
   // With everything that can be sent beside the timer: the peer is gone.
   rig_.arrive(sack(0x203, 4, {{0x205, 0x209}}));
@@ -332,6 +369,29 @@ TEST_F(SelectiveRequester, TheEndComesWhenItWasPromised) {
                                             "send 6: work request flushed", "send 7: work request flushed",
                                             "send 8: work request flushed", "send 9: work request flushed"));
   EXPECT_EQ((rig_.now() - last_progress).ns, budget);
+}
+
+/// Round trips are known also of what arrived beyond a gap, and while something is sent again.
+TEST(SelectiveCongestion, HearsOfRoundTripsFromSelectiveAcks) {
+  RigOptions options = selective();
+  options.engine.congestion.algorithm = CongestionAlgorithm::kDcqcn;
+  options.engine.congestion.link_bits_per_second = 1'000'000'000;
+  options.engine.congestion.has_win = true;
+  options.engine.congestion.var_win = false;
+  options.engine.congestion.base_rtt = Duration{0};  // the shortest one that was measured
+  Rig rig(options);
+  for (uint64_t i = 0; i < 4; i++) rig.post(rig.send_wr(4, i));
+  EXPECT_EQ(rig.qp().congestion()->window_bytes(), 0u);
+  rig.advance(microseconds(40));
+  rig.arrive(sack(0x1ff, 0, {{0x201, 0x202}}));
+  EXPECT_EQ(rig.qp().congestion()->window_bytes(), 5'000u);  // 1 Gb/s for 40 us
+  rig.advance(microseconds(15));                             // 0x200 is sent again
+  rig.post(rig.send_wr(4, 4));
+  rig.advance(microseconds(24));
+  rig.arrive(sack(0x1ff, 0, {{0x204, 0x204}, {0x201, 0x202}}));
+  EXPECT_EQ(rig.qp().congestion()->window_bytes(), 3'000u);
+  rig.arrive(ack(0x204, 5));
+  EXPECT_EQ(rig.qp().congestion()->window_bytes(), 3'000u);  // nobody knows which copy of 0x200 that is for
 }
 
 // Responses at the requester
@@ -389,6 +449,23 @@ TEST_F(SelectiveReader, ALostReadRequestIsSentWhole) {
   const std::vector<std::string> again = rig_.sent();
   ASSERT_THAT(again, SizeIs(1));
   EXPECT_THAT(again[0], AllOf(HasSubstr("READ_REQUEST 000200"), HasSubstr("len 1024")));
+}
+
+/// An ACK leaves out READs at the end, so it does not tell whether the READ that was held was carried out.
+TEST_F(SelectiveReader, AReadThatWasHeldAndIsNotAnsweredIsProbedFor) {
+  rig_.post(rig_.send_wr(4, 1));
+  rig_.post(rig_.read_wr(256 * 3, 2));
+  EXPECT_THAT(rig_.sent(), SizeIs(2));
+  rig_.advance(microseconds(20));
+  rig_.arrive(sack(0x1ff, 0, {{0x201, 0x203}}));
+  rig_.advance(microseconds(20));
+  EXPECT_THAT(rig_.sent(), ElementsAre("SEND_ONLY 000200 bytes 4 ack"));
+  rig_.advance(microseconds(20));
+  rig_.arrive(ack(0x200, 1));
+  EXPECT_THAT(rig_.sent(), IsEmpty());
+  rig_.advance(microseconds(100));
+  EXPECT_THAT(rig_.sent(), ElementsAre(AllOf(HasSubstr("READ_REQUEST 000201"), HasSubstr("len 768"))));
+  EXPECT_EQ(rig_.counted(), "retransmits 2, rx_sack 1, selective_retransmits 1, tail_loss_probes 1");
 }
 
 TEST_F(SelectiveReader, AnAckFromBeyondIsNoNak) {
