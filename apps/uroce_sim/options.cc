@@ -83,6 +83,10 @@ void add_hosts(CLI::App& app, Options& options) {
   app.add_option("--mtu", options.mtu, "RoCE MTU (1024)")
       ->group(kGroup)
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
+  app.add_option("--loss-recovery", options.loss_recovery,
+                 "go-back-n (the default), auto (selective repeat once peers know each other), selective (at once)")
+      ->group(kGroup)
+      ->check(CLI::IsMember({"go-back-n", "auto", "selective"}));
   app.add_option("--window", options.window, "packets in flight of a queue pair (what the longest way holds)")
       ->group(kGroup)
       ->check(CLI::Range(1u, 1u << 20));
@@ -148,6 +152,8 @@ void add_checks(CLI::App& app, VerifyOptions& verify) {
     command->add_option("--type", verify.type, "rc (the default), uc, ud, all")
         ->check(CLI::IsMember({"rc", "uc", "ud", "all"}));
     command->add_option("--ops", verify.ops, "operations for each seed (2000)")->check(CLI::PositiveNumber);
+    command->add_option("--max", verify.max_bytes, "bytes of a message at most (262144)")->check(CLI::PositiveNumber);
+    command->add_option("--without", verify.without, "faults to leave out, such as loss,burst; a wrong one lists all");
   }
 }
 

@@ -37,6 +37,7 @@ struct Options {
   Duration watchdog_restore = milliseconds(200);
 
   uint32_t mtu = 1024;
+  std::string loss_recovery = "go-back-n";
   uint64_t piece = 1 << 20;
   uint32_t window = 0;  // packets; 0: what the longest way of the network holds
   uint32_t dscp = 26;

@@ -93,6 +93,11 @@ std::string Scene::make_network() {
   config.engine.ack_hold = options_.ack_hold;
   config.engine.ack_every = options_.ack_every;
   config.engine.window_packets = window();
+  config.engine.loss_recovery = options_.loss_recovery == "auto"        ? LossRecovery::kAuto
+                                : options_.loss_recovery == "selective" ? LossRecovery::kSelective
+                                                                        : LossRecovery::kGoBackN;
+  // Twice what is in flight, of which a queue pair may have half.
+  config.engine.reorder_packets = std::max(config.engine.reorder_packets, 4 * config.engine.window_packets);
   config.engine.congestion.link_bits_per_second = options_.host_rate;
   parse_congestion_algorithm(options_.cc, config.engine.congestion.algorithm);
   for (const std::string& setting : options_.cc_settings) {

@@ -292,11 +292,12 @@ void Requester::complete_head(Cause cause, Instant now) {
   retire_local(now);
 }
 
-/// Local operations complete as soon as they stand at the head; a local error at the cursor, likewise.
+/// Local operations complete as soon as they stand at the head; a local error at the cursor, likewise. Behind a failure
+/// everything is flushed, also what was carried out before its turn.
 void Requester::retire_local(Instant now) {
-  if (ring_.empty()) return;
+  if (ring_.empty() || context_.failed || context_.state == QpState::kErr) return;
   if (ring_.front().done) return complete_head(Cause::kNone, now);
-  if (local_error_ != Cause::kNone && cursor_ == ring_.head() && !context_.failed) fail_head(local_error_, now);
+  if (local_error_ != Cause::kNone && cursor_ == ring_.head()) fail_head(local_error_, now);
 }
 
 void Requester::fail_head(Cause cause, Instant now) {

@@ -1,8 +1,12 @@
-// Every packet of every kind of message lost, repeated or delayed in turn, once, twice and three times: nothing random.
+// Every packet of every kind of message lost, repeated or delayed in turn, once, twice and three times; and with it the
+// NAK, the selective ACK, the probe or the repeated READ that the loss provokes. Nothing random: the name of a test
+// that fails and the packet in its text are the whole case.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <tuple>
 
 #include "sim/check/testbed.h"
 #include "wire/packet.h"
@@ -11,11 +15,31 @@ namespace uroce::sim {
 namespace {
 
 constexpr uint32_t kMtu = 256;
+constexpr uint32_t kMessages = 3;
+constexpr uint32_t kImm = 0xABCD0000;
 
 struct Message {
   WrOpcode opcode;
   uint32_t packets;
+
+  bool atomic() const { return opcode == WrOpcode::kFetchAdd || opcode == WrOpcode::kCompareSwap; }
+  bool receives() const {
+    return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendWithImm || opcode == WrOpcode::kSendWithInv ||
+           opcode == WrOpcode::kRdmaWriteWithImm;
+  }
+  uint32_t bytes() const { return atomic() ? 8 : packets * kMtu - 3; }
 };
+
+struct Recovery {
+  const char* name;
+  LossRecovery a;
+  LossRecovery b;
+  bool selective() const { return a != LossRecovery::kGoBackN && b != LossRecovery::kGoBackN; }
+};
+
+constexpr Recovery kGoBackN{"GoBackN", LossRecovery::kGoBackN, LossRecovery::kGoBackN};
+constexpr Recovery kSelective{"Selective", LossRecovery::kSelective, LossRecovery::kSelective};
+constexpr Recovery kAuto{"Auto", LossRecovery::kAuto, LossRecovery::kAuto};
 
 /// Names a packet across its retransmissions: what it is and where in the sequence.
 struct PacketName {
@@ -30,29 +54,66 @@ std::optional<PacketName> name_of(std::span<const uint8_t> frame) {
   return PacketName{view.info->is_response(), view.bth.psn.value()};
 }
 
+/// What a loss provokes, and what may get lost next.
+enum class Second { kNone, kNak, kSelectiveAck, kRequestAgain, kCnp };
+
+bool is_second(Second second, std::span<const uint8_t> frame) {
+  PacketView view;
+  if (parse_frame(frame, view) != ParseResult::kOk) return false;
+  switch (second) {
+    case Second::kNak:
+      return view.info->operation == Operation::kAcknowledge && aeth_kind(view.aeth().syndrome) == AethKind::kNak;
+    case Second::kSelectiveAck:
+      return view.info->operation == Operation::kSelectiveAck;
+    case Second::kRequestAgain:
+      return !view.info->is_response();
+    case Second::kCnp:
+      return view.bth.opcode == kOpcodeCnp;
+    default:
+      return false;
+  }
+}
+
 enum class Fault { kNone, kLose, kRepeat, kDelay };
+
+EngineConfig engine_config(bool congestion) {
+  EngineConfig config = simple_config(1);
+  if (congestion) config.congestion.algorithm = CongestionAlgorithm::kDcqcn;
+  return config;
+}
 
 /// Two messages of the same kind and one after them, so that a hole has something behind it.
 class Exchange {
  public:
-  explicit Exchange(const Message& message) : message_(message) {
+  /// `warm`: the two know each other, and how far away they are.
+  explicit Exchange(const Message& message, const Recovery& recovery = kGoBackN, bool warm = false,
+                    bool congestion = false)
+      : message_(message), bed_(1, {}, engine_config(congestion)) {
     QpOptions options;
     options.attributes.path_mtu_bytes = kMtu;
     options.psn_a = Psn(0xFFFFFE);  // wraps on the way
+    options.recovery_a = recovery.a;
+    options.recovery_b = recovery.b;
     bed_.connect(a_, b_, options);
-    near_ = a_.buffer(3 * kMtu * 64);
-    far_ = b_.buffer(3 * kMtu * 64);
-    for (uint32_t i = 0; i < near_.size; i++) near_.data()[i] = static_cast<uint8_t>(i * 7 + i / 251);
-    for (uint32_t i = 0; i < far_.size; i++) far_.data()[i] = static_cast<uint8_t>(i * 11 + i / 241 + 3);
-    std::memset(far_.data(), 0, 8);  // the word that atomics add to
+    near_ = a_.buffer(kMessages * kMtu * 64);
+    far_ = b_.buffer(kMessages * kMtu * 64);
+    fill();
     EXPECT_TRUE(bed_.world.run_until_idle());
+    if (!warm) return;
+    for (unsigned n = 0; n < 2; n++) {
+      for (uint64_t i = 1; i <= kMessages; i++) post(i);
+      EXPECT_TRUE(bed_.world.run_until_idle());
+      EXPECT_EQ(a_.sent().size(), kMessages);
+      b_.received();
+    }
+    fill();
   }
 
   /// Does this to every frame from A, or to A, with that name, the first `times` times.
   void arrange(Fault fault, bool from_a, const PacketName& name, unsigned times) {
-    Link& link = from_a ? *bed_.cable.a_to_b : *bed_.cable.b_to_a;
-    link.set_drop_rule([this, fault, name, from_a, left = times](std::span<const uint8_t> frame) mutable {
+    link(from_a).set_drop_rule([this, fault, name, from_a, left = times](std::span<const uint8_t> frame) mutable {
       if (fault == Fault::kNone) return false;
+      if (from_a && second_due(true, frame)) return true;
       if (again_ || left == 0 || name_of(frame) != name) return false;
       left--;
       hits_++;
@@ -62,12 +123,32 @@ class Exchange {
       return fault == Fault::kDelay;
     });
   }
+  /// Of what comes after that loss, the first of the kind is lost too.
+  void arrange_second(Second second, bool lost_from_a) {
+    second_ = second;
+    const bool from_a = second == Second::kRequestAgain;
+    if (from_a && lost_from_a) return;  // the same link: `arrange` asks
+    link(from_a).set_drop_rule([this, from_a](std::span<const uint8_t> frame) { return second_due(from_a, frame); });
+  }
+  /// The first copy of that request is marked on its way.
+  void mark(const PacketName& name) {
+    fabric::FaultRule rule;
+    rule.action = fabric::FaultRule::Action::kMark;
+    rule.filter.psn = name.psn;
+    fabric::ImpairmentConfig faults;
+    faults.rules.push_back(rule);
+    link(true).set_impairments(faults);
+    hits_ = 1;
+  }
 
   void run() {
-    for (uint64_t i = 1; i <= 3; i++) post(i);
+    const Instant start = bed_.world.now();
+    for (uint64_t i = 1; i <= kMessages; i++) post(i);
     // Late copies arrive when the first answers are back, and once more at the very end.
-    bed_.world.run_for(microseconds(6));
+    if (!later_.empty() || hits_ == 0) bed_.world.run_for(microseconds(6));
     release();
+    bed_.world.run_until([this] { return a_.send_cq->size() == kMessages; });
+    took_ = bed_.world.now() - start;
     bed_.world.run_until_idle();
     release();
     bed_.world.run_until_idle();
@@ -75,25 +156,36 @@ class Exchange {
 
   void check() {
     const auto done = a_.sent();
-    ASSERT_EQ(done.size(), 3u);
-    for (uint64_t i = 0; i < 3; i++) {
+    ASSERT_EQ(done.size(), kMessages);
+    for (uint64_t i = 0; i < kMessages; i++) {
       EXPECT_EQ(done[i].wr_id, i + 1);
       EXPECT_EQ(done[i].status, WcStatus::kSuccess);
     }
-    const bool receives = message_.opcode == WrOpcode::kSend || message_.opcode == WrOpcode::kRdmaWriteWithImm;
-    EXPECT_EQ(b_.received().size(), receives ? 3u : 0u);
+    const auto received = b_.received();
+    ASSERT_EQ(received.size(), message_.receives() ? kMessages : 0u);
+    for (uint64_t i = 0; i < received.size(); i++) {
+      EXPECT_EQ(received[i].wr_id, i + 1);
+      EXPECT_EQ(received[i].byte_len, message_.bytes());
+      const uint8_t flags = message_.opcode == WrOpcode::kSend          ? 0
+                            : message_.opcode == WrOpcode::kSendWithInv ? kWcWithInv
+                                                                        : kWcWithImm;
+      EXPECT_EQ(received[i].flags, flags);
+      if (flags != 0) {
+        EXPECT_EQ(received[i].imm_or_rkey, carried_[i + 1]);
+      }
+    }
     EXPECT_EQ(a_.qp->state(), QpState::kRts);
     EXPECT_EQ(b_.qp->state(), QpState::kRts);
-    if (message_.opcode == WrOpcode::kFetchAdd) {
-      uint64_t word;
-      std::memcpy(&word, far_.data(), 8);
-      EXPECT_EQ(word, 3u);
-      for (uint64_t i = 0; i < 3; i++) {
-        std::memcpy(&word, near_.data() + i * bytes(), 8);
-        EXPECT_EQ(word, i);
-      }
-    } else {
-      EXPECT_EQ(std::memcmp(near_.data(), far_.data(), 3 * bytes()), 0);
+    if (!message_.atomic()) {
+      EXPECT_EQ(std::memcmp(near_.data(), far_.data(), kMessages * message_.bytes()), 0);
+      return;
+    }
+    uint64_t word;
+    std::memcpy(&word, far_.data(), 8);
+    EXPECT_EQ(word, kMessages);
+    for (uint64_t i = 0; i < kMessages; i++) {
+      std::memcpy(&word, near_.data() + i * 8, 8);
+      EXPECT_EQ(word, i);
     }
   }
 
@@ -101,8 +193,7 @@ class Exchange {
   std::map<std::pair<bool, PacketName>, unsigned> packets() {
     std::map<std::pair<bool, PacketName>, unsigned> seen;
     for (const bool from_a : {true, false}) {
-      Link& link = from_a ? *bed_.cable.a_to_b : *bed_.cable.b_to_a;
-      link.set_drop_rule([&seen, from_a](std::span<const uint8_t> frame) {
+      link(from_a).set_drop_rule([&seen, from_a](std::span<const uint8_t> frame) {
         if (const auto name = name_of(frame)) seen[{from_a, *name}]++;
         return false;
       });
@@ -112,87 +203,205 @@ class Exchange {
     return seen;
   }
   unsigned hits() const { return hits_; }
-  uint64_t timeouts() { return a_.engine().counters().local_ack_timeout_err; }
+  bool second_lost() const { return second_lost_; }
+  /// From the first post to the last completion.
+  Duration took() const { return took_; }
+  const Counters& counters() { return a_.engine().counters(); }
+  const Counters& peer_counters() { return b_.engine().counters(); }
 
  private:
-  uint32_t bytes() const { return message_.opcode == WrOpcode::kFetchAdd ? 8 : message_.packets * kMtu - 3; }
+  Link& link(bool from_a) { return from_a ? *bed_.cable.a_to_b : *bed_.cable.b_to_a; }
+
+  void fill() {
+    for (uint32_t i = 0; i < near_.size; i++) near_.data()[i] = static_cast<uint8_t>(i * 7 + i / 251);
+    for (uint32_t i = 0; i < far_.size; i++) far_.data()[i] = static_cast<uint8_t>(i * 11 + i / 241 + 3);
+    std::memset(far_.data(), 0, 8);  // the word that atomics change
+  }
+
+  bool second_due(bool from_a, std::span<const uint8_t> frame) {
+    if (again_ || second_lost_ || hits_ == 0 || from_a != (second_ == Second::kRequestAgain)) return false;
+    if (!is_second(second_, frame)) return false;
+    return second_lost_ = true;
+  }
+
+  uint32_t new_window() {
+    auto& memory = b_.engine().memory();
+    const uint32_t window = memory.allocate_window(b_.pd, true);
+    const uint32_t key = (window & ~0xFFu) | ((window + 1) & 0xFF);
+    const MwBind bind{window, key, far_.key, far_.addr(), 64, kRemoteRead};
+    EXPECT_NE(memory.bind_window(bind, b_.pd, b_.qp->qpn()), 0u);
+    return key;
+  }
 
   void post(uint64_t wr_id) {
-    const auto offset = static_cast<uint32_t>(wr_id - 1) * bytes();
-    if (message_.opcode == WrOpcode::kSend || message_.opcode == WrOpcode::kRdmaWriteWithImm) {
-      EXPECT_EQ(b_.receive(wr_id, far_.sge(offset, bytes())), PostResult::kOk);
+    const auto offset = static_cast<uint32_t>(wr_id - 1) * message_.bytes();
+    if (message_.receives()) {
+      EXPECT_EQ(b_.receive(wr_id, far_.sge(offset, message_.bytes())), PostResult::kOk);
     }
-    const Sge sge = near_.sge(offset, bytes());
+    const Sge sge = near_.sge(offset, message_.bytes());
     SendWr wr;
     wr.wr_id = wr_id;
     wr.opcode = message_.opcode;
     wr.flags = kSendSignaled;
     wr.sges = &sge;
     wr.num_sge = 1;
-    wr.remote_addr = message_.opcode == WrOpcode::kFetchAdd ? far_.addr() : far_.addr(offset);
+    wr.remote_addr = message_.atomic() ? far_.addr() : far_.addr(offset);
     wr.rkey = far_.key;
-    wr.compare_add = 1;
+    wr.compare_add = message_.opcode == WrOpcode::kFetchAdd ? 1 : wr_id - 1;
+    wr.swap = wr_id;
+    wr.imm_or_rkey = carried_[wr_id] =
+        message_.opcode == WrOpcode::kSendWithInv ? new_window() : kImm + static_cast<uint32_t>(wr_id);
     EXPECT_EQ(a_.send(wr), PostResult::kOk);
   }
 
   void release() {
     again_ = true;
-    for (const auto& [from_a, frame] : later_) {
-      Link& link = from_a ? *bed_.cable.a_to_b : *bed_.cable.b_to_a;
-      link.deliver(Frame(frame));
-    }
+    for (const auto& [from_a, frame] : later_) link(from_a).deliver(Frame(frame));
     again_ = false;
   }
 
   Message message_;
-  Testbed bed_{1};
+  Testbed bed_;
   Side a_;
   Side b_;
   Buffer near_;
   Buffer far_;
+  uint32_t carried_[kMessages + 1] = {};
   bool again_ = false;
   unsigned hits_ = 0;
+  Second second_ = Second::kNone;
+  bool second_lost_ = false;
+  Duration took_{};
   std::vector<std::pair<bool, Frame>> later_;
 };
 
-class TargetedLoss : public testing::TestWithParam<Message> {
+using Case = std::tuple<Recovery, Message>;
+
+class TargetedLoss : public testing::TestWithParam<Case> {
  protected:
-  void each(Fault fault) {
-    const auto packets = Exchange(GetParam()).packets();
+  static const Recovery& recovery() { return std::get<0>(GetParam()); }
+  static const Message& message() { return std::get<1>(GetParam()); }
+  static bool read() { return message().opcode == WrOpcode::kRdmaRead; }
+
+  /// `work` for every packet that there is, with a name for what fails.
+  template <typename Work>
+  void for_each_packet(bool warm, Work&& work) {
+    const auto packets = Exchange(message(), recovery(), warm).packets();
     // One-packet messages have three requests; answers may be fewer, as one acknowledges all before it.
-    ASSERT_GE(packets.size(), GetParam().opcode == WrOpcode::kRdmaRead ? 3 + GetParam().packets : 4u);
+    ASSERT_GE(packets.size(), read() ? 3 + message().packets : 4u);
     for (const auto& [key, count] : packets) {
-      for (unsigned times = 1; times <= 3; times++) {
-        Exchange exchange(GetParam());
-        exchange.arrange(fault, key.first, key.second, times);
+      work(key.first, key.second);
+      ASSERT_FALSE(HasFailure()) << (key.first ? "request" : "answer") << " with PSN " << key.second.psn;
+    }
+  }
+
+  void each(Fault fault) {
+    const unsigned most = fault != Fault::kLose && message().packets > 3 ? 1 : 3;
+    for_each_packet(false, [&](bool request, const PacketName& name) {
+      for (unsigned times = 1; times <= most && !HasFailure(); times++) {
+        Exchange exchange(message(), recovery());
+        exchange.arrange(fault, request, name, times);
         exchange.run();
         exchange.check();
-        EXPECT_GE(exchange.hits(), fault == Fault::kLose && key.first ? times : 1);
-        ASSERT_FALSE(HasFailure()) << (key.first ? "request" : "answer") << " with PSN " << key.second.psn << ", "
-                                   << times << " times";
+        EXPECT_GE(exchange.hits(), fault == Fault::kLose && request ? times : 1);
+        EXPECT_FALSE(HasFailure()) << times << " times";
       }
-    }
+    });
+  }
+
+  /// The first loss provokes something, which is lost too.
+  void each_and(Second second) {
+    unsigned lost = 0;
+    for_each_packet(true, [&](bool request, const PacketName& name) {
+      Exchange exchange(message(), recovery(), true);
+      exchange.arrange(Fault::kLose, request, name, 1);
+      exchange.arrange_second(second, request);
+      exchange.run();
+      exchange.check();
+      lost += exchange.second_lost() ? 1 : 0;
+    });
+    const bool possible =
+        second == Second::kRequestAgain || (second == Second::kSelectiveAck) == recovery().selective();
+    EXPECT_EQ(lost != 0, possible);
   }
 };
 
-std::string message_name(const testing::TestParamInfo<Message>& message) {
+std::string case_name(const testing::TestParamInfo<Case>& info) {
   static constexpr const char* kNames[] = {"Write", "WriteImm", "Send", "SendImm", "Read", "Cas", "FetchAdd"};
-  return kNames[static_cast<int>(message.param.opcode)] + std::to_string(message.param.packets);
+  const Message& message = std::get<1>(info.param);
+  const char* const name =
+      message.opcode == WrOpcode::kSendWithInv ? "SendInv" : kNames[static_cast<int>(message.opcode)];
+  return std::get<0>(info.param).name + std::string(name) + std::to_string(message.packets);
 }
 
-INSTANTIATE_TEST_SUITE_P(Messages, TargetedLoss,
-                         testing::Values(Message{WrOpcode::kSend, 1}, Message{WrOpcode::kSend, 2},
-                                         Message{WrOpcode::kSend, 3}, Message{WrOpcode::kSend, 64},
-                                         Message{WrOpcode::kRdmaWrite, 1}, Message{WrOpcode::kRdmaWrite, 3},
-                                         Message{WrOpcode::kRdmaWrite, 64}, Message{WrOpcode::kRdmaWriteWithImm, 3},
-                                         Message{WrOpcode::kRdmaRead, 1}, Message{WrOpcode::kRdmaRead, 2},
-                                         Message{WrOpcode::kRdmaRead, 3}, Message{WrOpcode::kRdmaRead, 64},
-                                         Message{WrOpcode::kFetchAdd, 1}),
-                         message_name);
+std::vector<Message> all_messages() {
+  std::vector<Message> all;
+  for (const WrOpcode opcode : {WrOpcode::kSend, WrOpcode::kSendWithImm, WrOpcode::kSendWithInv, WrOpcode::kRdmaWrite,
+                                WrOpcode::kRdmaWriteWithImm, WrOpcode::kRdmaRead}) {
+    for (const uint32_t packets : {1u, 2u, 3u, 64u}) all.push_back({opcode, packets});
+  }
+  all.push_back({WrOpcode::kFetchAdd, 1});
+  all.push_back({WrOpcode::kCompareSwap, 1});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Messages, TargetedLoss,
+    testing::Combine(testing::Values(kGoBackN, kSelective, kAuto,
+                                     Recovery{"ToAStranger", LossRecovery::kAuto, LossRecovery::kGoBackN},
+                                     Recovery{"FromAStranger", LossRecovery::kGoBackN, LossRecovery::kAuto}),
+                     testing::ValuesIn(all_messages())),
+    case_name);
 
 TEST_P(TargetedLoss, EachPacketLost) { each(Fault::kLose); }
 TEST_P(TargetedLoss, EachPacketRepeatedLater) { each(Fault::kRepeat); }
 TEST_P(TargetedLoss, EachPacketDelayed) { each(Fault::kDelay); }
+TEST_P(TargetedLoss, EachPacketAndTheNakLost) {
+  if (!recovery().selective() && !message().atomic() && !read()) each_and(Second::kNak);
+}
+TEST_P(TargetedLoss, EachPacketAndTheSelectiveAckLost) {
+  if (recovery().selective() && !message().atomic() && !read()) each_and(Second::kSelectiveAck);
+}
+TEST_P(TargetedLoss, EachPacketAndTheNextRequestLost) { each_and(Second::kRequestAgain); }
+
+/// Marked requests bring a CNP; whether it arrives must not matter to anything but the rate.
+TEST_P(TargetedLoss, EachRequestMarkedAndTheCnpLost) {
+  if (recovery().selective() != (recovery().a == LossRecovery::kSelective)) return;  // one of each
+  for (const bool lose : {false, true}) {
+    for (const auto& [key, count] : Exchange(message(), recovery(), false, true).packets()) {
+      if (!key.first || read() || message().atomic()) continue;
+      Exchange exchange(message(), recovery(), false, true);
+      exchange.mark(key.second);
+      if (lose) exchange.arrange_second(Second::kCnp, false);
+      exchange.run();
+      exchange.check();
+      EXPECT_EQ(exchange.peer_counters().np_cnp_sent, 1u);
+      EXPECT_EQ(exchange.counters().rp_cnp_handled, lose ? 0u : 1u);
+      EXPECT_EQ(exchange.second_lost(), lose);
+      ASSERT_FALSE(HasFailure()) << "request with PSN " << key.second.psn;
+    }
+  }
+}
+
+/// What one lost packet costs with selective repeat, wherever it is: no more than three round trips and 100 us.
+TEST_P(TargetedLoss, SelectiveRepeatIsPrompt) {
+  if (!recovery().selective()) return;
+  Exchange clean(message(), recovery(), true);
+  clean.packets();
+  const int64_t round_trip = 4'000;
+  int64_t most = 0;
+  for_each_packet(true, [&](bool request, const PacketName& name) {
+    Exchange exchange(message(), recovery(), true);
+    exchange.arrange(Fault::kLose, request, name, 1);
+    exchange.run();
+    exchange.check();
+    const int64_t cost = exchange.took().ns - clean.took().ns;
+    most = std::max(most, cost);
+    EXPECT_LE(cost, 3 * round_trip + 100'000);
+    EXPECT_EQ(exchange.counters().local_ack_timeout_err, 0u);
+  });
+  RecordProperty("most_ns", static_cast<int>(most));
+}
 
 /// A hole with something behind it is found by the NAK, without waiting for the timer.
 TEST(TargetedLossCost, AHoleInTheMiddleCostsNoTimeout) {
@@ -203,7 +412,26 @@ TEST(TargetedLossCost, AHoleInTheMiddleCostsNoTimeout) {
     exchange.run();
     exchange.check();
     EXPECT_EQ(exchange.hits(), 1u);
-    EXPECT_EQ(exchange.timeouts(), 0u) << static_cast<int>(opcode);
+    EXPECT_EQ(exchange.counters().local_ack_timeout_err, 0u) << static_cast<int>(opcode);
+  }
+}
+
+/// The probe for a lost tail is lost as well: the next one finds it, long before the timer.
+TEST(TargetedLossCost, ALostProbeIsFollowedByAnother) {
+  for (const uint32_t packets : {1u, 2u, 3u, 64u}) {
+    const Message message{WrOpcode::kRdmaWrite, packets};
+    const auto all = Exchange(message, kSelective, true).packets();
+    PacketName last{false, 0};
+    for (const auto& [key, count] : all) {
+      if (key.first && (last.psn == 0 || Psn(last.psn).before(Psn(key.second.psn)))) last = key.second;
+    }
+    Exchange exchange(message, kSelective, true);
+    exchange.arrange(Fault::kLose, true, last, 2);
+    exchange.run();
+    exchange.check();
+    EXPECT_EQ(exchange.hits(), 2u);
+    EXPECT_GE(exchange.counters().tail_loss_probes, 2u);
+    EXPECT_EQ(exchange.counters().local_ack_timeout_err, 0u);
   }
 }
 

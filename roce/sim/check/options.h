@@ -3,12 +3,41 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
+#include "congestion/config.h"
 #include "sim/link.h"
 #include "transport/loss_recovery.h"
 #include "transport/types.h"
 
 namespace uroce::sim {
+
+/// What may go wrong in a drawn run.
+enum class Fault : uint8_t {
+  kLoss,
+  kReorder,
+  kDuplicate,
+  kCorrupt,
+  kBurst,     // Gilbert and Elliott
+  kJitter,    //
+  kFlap,      // the cable is unplugged for a moment, again and again
+  kPause,     // a storm of pause frames in both directions, to engines that obey
+  kMarks,     // congestion control, and switches that mark
+  kReceives,  // hardly any receives: RNR NAKs all the time; sometimes retries are counted
+  kPool,      // a reorder pool of a few packets
+  kPort,      // a port that takes nothing for a while
+  kLate,      // hosts that come late to their frames and timers
+  kBlackout,  // the cable is unplugged for longer than the retries last
+  kReset,     // QPs are reset in the middle and connected anew, under the same numbers, with old packets under way
+  kRestart,   // QPs vanish and come again under other numbers; the peer is not told
+  kCount,
+};
+const char* fault_name(Fault fault);
+/// "loss,burst".
+std::string fault_list(uint32_t bits);
+/// A list such as "loss,burst" as bits; false: not all of them are known.
+bool parse_faults(std::string_view text, uint32_t& bits);
+constexpr uint32_t bit(Fault fault) { return 1u << static_cast<unsigned>(fault); }
 
 struct MixedOptions {
   QpType type = QpType::kRc;
@@ -22,6 +51,20 @@ struct MixedOptions {
   LossRecovery recovery_a = LossRecovery::kGoBackN;  // of either host
   LossRecovery recovery_b = LossRecovery::kGoBackN;
   bool trace = false;  // every frame to stderr
+
+  // What draw_mixed sets besides.
+  bool drawn = false;
+  uint32_t faults = 0;  // those that it drew
+  uint32_t without = 0;
+  CongestionAlgorithm congestion = CongestionAlgorithm::kNone;
+  uint32_t reorder_packets = 1024;
+  Duration turn_delay{};  // of both hosts; 0: a little
+
+  bool has(Fault fault) const { return (faults & bit(fault)) != 0; }
+  bool loses() const;
+  bool keeps_order() const { return impairments.reorder + impairments.duplicate == 0; }
+  /// QPs may honestly give up, and are connected anew.
+  bool may_fail() const;
 
   /// The command that repeats the run.
   std::string command() const;
@@ -40,6 +83,7 @@ struct MixedReport {
   uint64_t timeouts = 0;
   uint64_t icrc_errors = 0;
   uint64_t lost_frames = 0;
+  uint64_t reconnects = 0;  // of QPs that gave up, were reset, or vanished
   uint64_t events = 0;
   double virtual_seconds = 0;
   std::string text() const;
@@ -47,7 +91,8 @@ struct MixedReport {
 
 MixedReport run_mixed(const MixedOptions& options);
 
-/// Cable, queue pairs and seed, drawn. Not so bad a cable that eight tries in a row could honestly fail.
-MixedOptions draw_mixed(uint64_t seed);
+/// Cable, queue pairs, hosts and seed, drawn: each fault from numbers of its own, so leaving out some (`without`, bits)
+/// changes none of the others. Where QPs may not give up, the cable is not so bad that eight tries in a row could fail.
+MixedOptions draw_mixed(uint64_t seed, uint32_t without = 0);
 
 }  // namespace uroce::sim

@@ -30,6 +30,7 @@ void RcEnd::check_landing(const Pending& op) {
 }
 
 void RcEnd::retire(const Pending& op) {
+  last_done_ = op.wr_id;
   if (op.shared_counter) {
     uint64_t value;
     std::memcpy(&value, landing_.data() + op.landing[0].offset, 8);
@@ -70,21 +71,24 @@ WcOpcode expected_opcode(WrOpcode opcode) {
 
 }  // namespace
 
-void RcEnd::on_sent(const Completion& completion) {
-  if (completion.status != WcStatus::kSuccess) {
-    return verdict_.fail("QP %06x work request %" PRIu64 " failed: %s (%s); retries left %u", side_.qp->qpn(),
-                         completion.wr_id, wc_status_name(completion.status), cause_text(completion.cause),
-                         side_.qp->requester().retries_left());
-  }
-  // Everything before it is done too, with or without a completion of its own.
+/// Everything before it is done too, with or without a completion of its own.
+bool RcEnd::retire_before(const Completion& completion) {
   while (!pending_.empty() && pending_.front().wr_id < completion.wr_id) {
     if (pending_.front().signalled) {
-      return verdict_.fail("QP %06x: work request %" PRIu64 " completed before %" PRIu64, side_.qp->qpn(),
-                           completion.wr_id, pending_.front().wr_id);
+      verdict_.fail("QP %06x: work request %" PRIu64 " completed before %" PRIu64, side_.qp->qpn(), completion.wr_id,
+                    pending_.front().wr_id);
+      return false;
     }
     retire(pending_.front());
     pending_.pop_front();
   }
+  return true;
+}
+
+void RcEnd::on_sent(const Completion& completion) {
+  if (completion.status != WcStatus::kSuccess) return on_failed(completion);
+  if (broken_) return verdict_.fail("QP %06x: a success after a failure", side_.qp->qpn());
+  if (!retire_before(completion)) return;
   if (pending_.empty() || pending_.front().wr_id != completion.wr_id || !pending_.front().signalled) {
     return verdict_.fail("QP %06x: a completion for work request %" PRIu64 " that nobody expects", side_.qp->qpn(),
                          completion.wr_id);
@@ -121,6 +125,7 @@ void RcEnd::check_message(const Incoming& message, const Receiver::Slot& slot) {
 }
 
 void RcEnd::on_received(const Completion& completion) {
+  if (completion.status == WcStatus::kWrFlushErr && (stopped_ || broken_)) return on_flushed_receive(completion);
   if (completion.status != WcStatus::kSuccess) {
     return verdict_.fail("QP %06x receive %" PRIu64 " failed: %s (%s)", side_.qp->qpn(), completion.wr_id,
                          wc_status_name(completion.status), cause_text(completion.cause));

@@ -22,6 +22,7 @@ struct HostShare {
   Buffer counter;  // one word that everybody adds to
   uint64_t counter_adds = 0;
   std::vector<bool> counter_seen;  // which values FETCH_ADDs have returned
+  uint64_t counter_unsure = 0;     // of counter_adds: FETCH_ADDs of QPs that gave up, carried out or not
 };
 
 class RcEnd {
@@ -30,13 +31,26 @@ class RcEnd {
         uint64_t ops, Verdict& verdict);
 
   void set_peer(RcEnd& peer) { peer_ = &peer; }
+
+  // When a connection ends before its time (rc_break.cc).
+  /// The QP gave up, as far as its completions have told.
+  bool broken() const { return broken_; }
+  /// It is silenced on purpose: everything flushed from now on is in order. `vanished`: without a word.
+  void stop(bool vanished);
+  /// All completions are here, and nothing more can happen to the memory: it must be what some part of the operations
+  /// that are not known to be done, or all, or none, have made of it. Both ends, before either's `restart`.
+  void check_broken();
+  void restart();
+  void set_qp(Qp& qp) { side_.qp = &qp; }
   Qp& qp() { return *side_.qp; }
 
   /// Posts what there is room for.
   void post_some();
   void on_sent(const Completion& completion);
   void on_received(const Completion& completion);
-  bool done() const { return ops_left_ == 0 && pending_.empty() && incoming_.empty(); }
+  bool done() const { return !stopped_ && !broken_ && ops_left_ == 0 && pending_.empty() && incoming_.empty(); }
+  bool waits() const { return !stopped_ && !pending_.empty(); }
+  bool idle() const { return ops_left_ == 0 && pending_.empty(); }
   /// At the very end: memory is what the model says.
   void check_memory();
   uint64_t posted_bytes() const { return posted_bytes_; }
@@ -55,6 +69,7 @@ class RcEnd {
     uint32_t bytes;
     uint32_t imm_or_rkey;
     std::vector<Span> pieces;  // of the sender's source; empty for WRITE with immediate
+    uint64_t wr_id = 0;
   };
   struct Pending {
     uint64_t wr_id;
@@ -66,6 +81,10 @@ class RcEnd {
     uint64_t landing_end = 0;
     std::vector<uint8_t> expected;
     bool shared_counter = false;
+    // What it does to the peer's memory; kept only when connections may end.
+    uint32_t changed_offset = 0;
+    std::vector<uint8_t> before;
+    std::vector<uint8_t> after;
   };
   enum class Window : uint8_t { kUnbound, kBinding, kBound, kInvalidating, kReleasing };
 
@@ -85,7 +104,16 @@ class RcEnd {
   void choose_remote(SendWr& wr, uint32_t bytes, uint32_t& offset);
   bool submit(SendWr& wr, Pending&& op);
 
+  void note_before(Pending& op, uint32_t offset, uint32_t bytes);
+  void note_after(Pending& op);
+
+  // rc_break.cc
+  void on_failed(const Completion& completion);
+  void on_flushed_receive(const Completion& completion);
+  bool explained(uint32_t offset) const;
+
   // rc_check.cc
+  bool retire_before(const Completion& completion);
   void retire(const Pending& op);
   void check_landing(const Pending& op);
   void check_message(const Incoming& message, const Receiver::Slot& slot);
@@ -115,6 +143,11 @@ class RcEnd {
   std::vector<Span> source_;           // of the operation being posted
   std::vector<uint8_t> inline_bytes_;  // scribbled over as soon as it is posted
   std::vector<Sge> sges_;
+  std::vector<Pending> unsure_;  // of a QP that gave up
+  bool stopped_ = false;
+  bool vanished_ = false;
+  bool broken_ = false;
+  uint64_t last_done_ = 0;  // wr_id that is known to have succeeded
   uint64_t next_wr_id_ = 1;
   uint32_t unsignalled_ = 0;
   uint64_t ops_left_;

@@ -118,8 +118,21 @@ void RcEnd::choose_remote(SendWr& wr, uint32_t bytes, uint32_t& offset) {
   if (bytes == 0) wr.rkey = random_.next_u32();
 }
 
+void RcEnd::note_before(Pending& op, uint32_t offset, uint32_t bytes) {
+  if (!options_.may_fail()) return;
+  const auto from = peer_->model_.begin() + offset;
+  op.changed_offset = offset;
+  op.before.assign(from, from + bytes);
+}
+
+void RcEnd::note_after(Pending& op) {
+  if (!options_.may_fail()) return;
+  const auto from = peer_->model_.begin() + op.changed_offset;
+  op.after.assign(from, from + static_cast<std::ptrdiff_t>(op.before.size()));
+}
+
 bool RcEnd::prepare_send(SendWr& wr, Pending& op) {
-  Incoming message{WcOpcode::kRecv, 0, op.bytes, 0, {}};
+  Incoming message{WcOpcode::kRecv, 0, op.bytes, 0, {}, op.wr_id};
   if (wr.opcode == WrOpcode::kSendWithInv) {
     if (peer_->window_ != Window::kBound) {
       wr.opcode = op.opcode = WrOpcode::kSend;
@@ -144,14 +157,16 @@ bool RcEnd::prepare_write(SendWr& wr, Pending& op) {
   choose_remote(wr, op.bytes, offset);
   overlap_fence(wr, offset, op.bytes);
   source_ = draw_source(op.bytes);
+  note_before(op, offset, op.bytes);
   uint32_t at = offset;
   for (const Span& piece : source_) {
     std::memcpy(peer_->model_.data() + at, share_.source.data() + piece.offset, piece.bytes);
     at += piece.bytes;
   }
+  note_after(op);
   if (wr.opcode == WrOpcode::kRdmaWriteWithImm) {
     wr.imm_or_rkey = random_.next_u32();
-    peer_->incoming_.push_back({WcOpcode::kRecvRdmaWithImm, kWcWithImm, op.bytes, wr.imm_or_rkey, {}});
+    peer_->incoming_.push_back({WcOpcode::kRecvRdmaWithImm, kWcWithImm, op.bytes, wr.imm_or_rkey, {}, op.wr_id});
   }
   return true;
 }
@@ -180,6 +195,7 @@ bool RcEnd::prepare_atomic(SendWr& wr, Pending& op) {
   overlap_fence(wr, offset, 8);
   wr.remote_addr = peer_->target_.addr(offset);
   wr.rkey = peer_->target_.key;
+  note_before(op, offset, 8);
   uint64_t word;
   std::memcpy(&word, peer_->model_.data() + offset, 8);
   op.expected.assign(peer_->model_.begin() + offset, peer_->model_.begin() + offset + 8);
@@ -192,6 +208,7 @@ bool RcEnd::prepare_atomic(SendWr& wr, Pending& op) {
     if (wr.compare_add == word) word = wr.swap;
   }
   std::memcpy(peer_->model_.data() + offset, &word, 8);
+  note_after(op);
   return true;
 }
 
@@ -283,6 +300,7 @@ bool RcEnd::post_one() {
 }
 
 void RcEnd::post_some() {
+  if (stopped_ || broken_) return;
   uint32_t count = random_.below(12);
   while (count-- > 0 && ops_left_ > 0 && pending_.size() < kQueueDepth && !verdict_.failed()) {
     if (!post_one() && random_.below(2) == 0) break;

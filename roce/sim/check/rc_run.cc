@@ -2,41 +2,12 @@
 #include <algorithm>
 #include <memory>
 
-#include "sim/check/rc_end.h"
-#include "sim/check/run.h"
-#include "sim/check/trace_checker.h"
+#include "sim/check/rc_run.h"
 
 namespace uroce::sim {
 
-namespace {
-
-class RcRun {
- public:
-  explicit RcRun(const MixedOptions& options);
-  MixedReport run();
-
- private:
-  static constexpr unsigned kSides = 2;
-  void make_pair(uint64_t ops_each);
-  void program(unsigned side);
-  bool done() const;
-  void check_end();
-  std::string refusals() const;
-
-  MixedOptions options_;
-  SeededRandom random_;
-  Verdict verdict_;
-  uint64_t completions_ = 0;
-  TraceChecker checkers_[kSides] = {TraceChecker(verdict_), TraceChecker(verdict_)};
-  std::unique_ptr<MixedBed> bed_;
-  Side sides_[kSides];
-  SharedReceiveQueue* srqs_[kSides] = {};
-  HostShare shares_[kSides];
-  std::vector<std::unique_ptr<Receiver>> receivers_[kSides];
-  std::vector<std::unique_ptr<RcEnd>> ends_[kSides];
-};
-
-RcRun::RcRun(const MixedOptions& options) : options_(options), random_(options.seed) {
+RcRun::RcRun(const MixedOptions& options)
+    : options_(options), random_(options.seed), incident_random_((options.seed << 8) + 0x14C1D) {
   bed_ = make_testbed(options, random_);
   Host* hosts[kSides] = {&bed_->a, &bed_->b};
   for (unsigned s = 0; s < kSides; s++) {
@@ -53,18 +24,20 @@ RcRun::RcRun(const MixedOptions& options) : options_(options), random_(options.s
     shares_[s].counter = side.buffer(8);
     std::fill_n(shares_[s].counter.data(), 8, uint8_t{0});
     if (random_.below(3) == 0) {
-      const uint32_t slots = 4 + random_.below(28);
+      const uint32_t slots = options.has(Fault::kReceives) ? 1 + random_.below(4) : 4 + random_.below(28);
       srqs_[s] = side.engine().create_srq(side.pd, slots, 4, nullptr);
       receivers_[s].push_back(std::make_unique<Receiver>(side, srqs_[s], slots, options.max_bytes, random_));
     }
   }
-  fabric::ImpairmentConfig wrong = options.impairments;
-  wrong.duplicate_span = wrong.reorder_span;
-  if (wrong.loss != 0) bed_->cable.set({});
+  wrong_ = options.impairments;
+  wrong_.duplicate_span = wrong_.reorder_span;
+  const bool loses = options.loses();
+  if (loses) bed_->cable.set({});
   for (uint32_t i = 0; i < options.qps; i++) make_pair(std::max<uint64_t>(options.ops / (2 * options.qps), 1));
   // A lost ARP request costs more time than these QPs' retry budgets: addresses are resolved before frames are lost.
-  if (wrong.loss != 0 && !bed_->world.run_until_idle()) verdict_.fail("address resolution never ended");
-  bed_->cable.set(wrong);
+  if (loses && !bed_->world.run_until_idle()) verdict_.fail("address resolution never ended");
+  bed_->cable.set(wrong_);
+  draw_incidents();
   for (unsigned s = 0; s < kSides; s++) sides_[s].host->set_program([this, s] { program(s); });
 }
 
@@ -76,12 +49,13 @@ void RcRun::make_pair(uint64_t ops_each) {
   bed_->add_qps(sides_[0], sides_[1], qp);
   for (unsigned s = 0; s < kSides; s++) {
     if (srqs_[s] == nullptr) {
-      receivers_[s].push_back(
-          std::make_unique<Receiver>(sides_[s], nullptr, 1 + random_.below(24), options_.max_bytes, random_));
+      const uint32_t slots = 1 + random_.below(options_.has(Fault::kReceives) ? 2 : 24);
+      receivers_[s].push_back(std::make_unique<Receiver>(sides_[s], nullptr, slots, options_.max_bytes, random_));
     }
     ends_[s].push_back(std::make_unique<RcEnd>(sides_[s], *receivers_[s].back(), shares_[s], options_,
                                                random_.next_u64(), ops_each, verdict_));
   }
+  pairs_.push_back({qp});
   ends_[0].back()->set_peer(*ends_[1].back());
   ends_[1].back()->set_peer(*ends_[0].back());
 }
@@ -100,7 +74,11 @@ void RcRun::program(unsigned side) {
     if (RcEnd* end = end_of(c)) end->on_received(c);
   }
   if (verdict_.failed()) return;
-  for (auto& receiver : receivers_[side]) receiver->post(false, verdict_);
+  for (size_t i = 0; i < receivers_[side].size(); i++) {
+    // A queue of its own, of a QP that is in error, would give each receive back at once.
+    if (srqs_[side] != nullptr || ends_[side][i]->qp().state() == QpState::kRts)
+      receivers_[side][i]->post(false, verdict_);
+  }
   for (auto& end : ends_[side]) end->post_some();
 }
 
@@ -120,11 +98,14 @@ void RcRun::check_end() {
     }
     uint64_t count;
     std::memcpy(&count, shares_[s].counter.data(), 8);
-    if (count != shares_[s].counter_adds) {
-      verdict_.fail("the shared counter stands at %llu after %llu FETCH_ADDs", static_cast<unsigned long long>(count),
-                    static_cast<unsigned long long>(shares_[s].counter_adds));
+    const HostShare& share = shares_[s];
+    if (count > share.counter_adds || count + share.counter_unsure < share.counter_adds) {
+      verdict_.fail("the shared counter stands at %llu after %llu FETCH_ADDs, the end of %llu of which is not known",
+                    static_cast<unsigned long long>(count), static_cast<unsigned long long>(share.counter_adds),
+                    static_cast<unsigned long long>(share.counter_unsure));
     }
-    if (!sides_[s].host->observer().error_completions.empty()) verdict_.fail("an error completion was reported");
+    const bool errors = !sides_[s].host->observer().error_completions.empty();
+    if (errors && !options_.may_fail()) verdict_.fail("an error completion was reported");
     if (!sides_[s].host->observer().responder_errors.empty()) verdict_.fail("a responder refused something");
   }
 }
@@ -144,23 +125,25 @@ std::string RcRun::refusals() const {
   return text;
 }
 
+std::string RcRun::states() const {
+  std::string text;
+  for (const auto& side : ends_) {
+    for (const auto& end : side) {
+      if (!end->done()) text += "\n  " + end->state();
+    }
+  }
+  return text;
+}
+
 MixedReport RcRun::run() {
   const Instant start = bed_->world.now();
-  const bool finished = run_with_nudges(
-      *bed_, [this] { return done(); }, [this] { return completions_; });
-  if (!finished && !verdict_.failed()) {
-    std::string states;
-    for (const auto& side : ends_) {
-      for (const auto& end : side) {
-        if (!end->done()) states += "\n  " + end->state();
-      }
-    }
-    verdict_.fail("stuck:%s", states.c_str());
-  }
+  const bool finished = run_to_end();
+  if (!finished && !verdict_.failed()) verdict_.fail("stuck:%s", states().c_str());
   // Late duplicates and last ACKs: nothing of them may change anything.
   if (!verdict_.failed() && !bed_->world.run_until_idle(milliseconds(10'000))) verdict_.fail("never became idle");
   if (!verdict_.failed()) check_end();
   MixedReport report = summarize(*bed_, verdict_, start);
+  report.reconnects = reconnects_;
   if (verdict_.failed()) report.failure += refusals();
   for (const auto& side : ends_) {
     for (const auto& end : side) {
@@ -171,8 +154,6 @@ MixedReport RcRun::run() {
   report.ops = std::max<uint64_t>(options_.ops / (2 * options_.qps), 1) * 2 * options_.qps;
   return report;
 }
-
-}  // namespace
 
 MixedReport run_rc(const MixedOptions& options) { return RcRun(options).run(); }
 

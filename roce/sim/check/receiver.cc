@@ -80,6 +80,19 @@ bool Receiver::rest_untouched(const Slot& slot, uint32_t used_bytes, bool restar
   return true;
 }
 
+void Receiver::wipe(Slot& slot) {
+  std::memset(slot.buffer.data(), kCanary, slot.buffer.size);
+  free_.push_back(static_cast<uint32_t>(&slot - slots_.data()));
+}
+
+void Receiver::take_back() {
+  for (const uint64_t index : posted_) {
+    slots_[index].posted = false;
+    wipe(slots_[index]);
+  }
+  posted_.clear();
+}
+
 void Receiver::recycle(Slot& slot, uint32_t used_bytes) {
   for (const Sge& sge : slot.sges) {
     const uint32_t here = std::min(used_bytes, sge.length);

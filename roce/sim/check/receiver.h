@@ -35,6 +35,10 @@ class Receiver {
   void recycle(Slot& slot, uint32_t used_bytes);
   /// Where byte `offset` of the message lies, and how many follow it in the same piece.
   static std::pair<const uint8_t*, uint32_t> find(const Slot& slot, uint32_t offset);
+  /// The receive was given up, and nobody knows what is in it: makes it ready for the next post.
+  void wipe(Slot& slot);
+  /// The QP forgot its receives.
+  void take_back();
   /// Nothing was written after the first `used_bytes`, as far as the guards tell. `restarted`: a message that was lost
   /// may have left something in the receive before this one (UC).
   static bool rest_untouched(const Slot& slot, uint32_t used_bytes, bool restarted = false);

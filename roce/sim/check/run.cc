@@ -10,6 +10,11 @@ std::unique_ptr<MixedBed> make_testbed(const MixedOptions& options, RandomSource
   config.window_packets = kWindows[random.below(6)];
   config.ack_hold = microseconds(random.below(2) == 0 ? 0 : 20);
   config.grant_credits = random.below(4) != 0;
+  config.reorder_packets = options.reorder_packets;
+  config.congestion.algorithm = options.congestion;
+  config.congestion.link_bits_per_second = 100'000'000'000;
+  config.congestion.dcqcn.rpg_min_rate = 1000;  // virtual time is not free either
+  if (options.has(Fault::kPause)) config.pfc.lossless = 0xff;
   LinkConfig link;
   link.impairments = options.impairments;
   link.impairments.duplicate_span = options.impairments.reorder_span;
@@ -17,6 +22,10 @@ std::unique_ptr<MixedBed> make_testbed(const MixedOptions& options, RandomSource
   auto bed = std::make_unique<MixedBed>(random.next_u64(), link, config);
   bed->a.set_turn_delay(nanoseconds(random.below(3000)));
   bed->b.set_turn_delay(nanoseconds(random.below(3000)));
+  if (options.turn_delay.ns != 0) {
+    bed->a.set_turn_delay(nanoseconds(random.below(static_cast<uint32_t>(options.turn_delay.ns))));
+    bed->b.set_turn_delay(nanoseconds(random.below(static_cast<uint32_t>(options.turn_delay.ns))));
+  }
   // Ports that take a few frames at a time.
   if (random.below(3) == 0) bed->a.port().set_tx_room(1 + random.below(8));
   if (random.below(3) == 0) bed->b.port().set_tx_room(1 + random.below(8));
@@ -41,6 +50,8 @@ QpOptions draw_qp(const MixedOptions& options, RandomSource& random) {
   qp.psn_b = psn();
   qp.recovery_a = options.recovery_a;
   qp.recovery_b = options.recovery_b;
+  if (options.has(Fault::kReceives))
+    qp.attributes.rnr_retry = static_cast<uint8_t>(random.below(3) == 0 ? random.below(3) : 7);
   return qp;
 }
 

@@ -53,21 +53,22 @@ void Testbed::connect(Side& first, Side& second, const QpOptions& options) {
   add_qps(first, second, options);
 }
 
-void Testbed::add_qps(Side& first, Side& second, const QpOptions& options) {
-  for (Side* side : {&first, &second}) {
-    QpInit init;
-    init.type = options.type;
-    init.pd = side->pd;
-    init.send_cq = side->send_cq;
-    init.recv_cq = side->recv_cq;
-    init.srq = side == &first ? options.srq_a : options.srq_b;
-    init.cap = options.cap;
-    init.sq_sig_all = options.sq_sig_all;
-    init.loss_recovery = side == &first ? options.recovery_a : options.recovery_b;
-    side->qp = side->engine().create_qp(init, nullptr);
-    require(side->qp != nullptr, "create_qp");
-  }
-  for (Side* side : {&first, &second}) {
+void Testbed::make_qp(Side& side, bool first, const QpOptions& options) {
+  QpInit init;
+  init.type = options.type;
+  init.pd = side.pd;
+  init.send_cq = side.send_cq;
+  init.recv_cq = side.recv_cq;
+  init.srq = first ? options.srq_a : options.srq_b;
+  init.cap = options.cap;
+  init.sq_sig_all = options.sq_sig_all;
+  init.loss_recovery = first ? options.recovery_a : options.recovery_b;
+  side.qp = side.engine().create_qp(init, nullptr);
+  require(side.qp != nullptr, "create_qp");
+}
+
+void Testbed::join(const Side& first, const Side& second, const QpOptions& options) {
+  for (const Side* side : {&first, &second}) {
     const bool is_first = side == &first;
     const Side& peer = is_first ? second : first;
     QpAttributes attributes = options.attributes;
@@ -79,6 +80,12 @@ void Testbed::add_qps(Side& first, Side& second, const QpOptions& options) {
     require(bring_up(side->engine(), *side->qp, attributes, options.to_rts, world.now()) == ModifyResult::kOk,
             "bring_up");
   }
+}
+
+void Testbed::add_qps(Side& first, Side& second, const QpOptions& options) {
+  make_qp(first, true, options);
+  make_qp(second, false, options);
+  join(first, second, options);
 }
 
 }  // namespace uroce::sim

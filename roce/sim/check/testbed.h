@@ -96,6 +96,10 @@ class Testbed {
   void connect(Side& a, Side& b, const QpOptions& options);
   /// Another QP for each, in the PDs and completion queues that they have.
   void add_qps(Side& a, Side& b, const QpOptions& options);
+  /// A QP for one of them, in RESET.
+  static void make_qp(Side& side, bool first, const QpOptions& options);
+  /// Connects QPs that are in RESET.
+  void join(const Side& a, const Side& b, const QpOptions& options);
 
   World world;
   Host& a;

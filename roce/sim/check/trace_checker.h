@@ -31,6 +31,11 @@ class TraceChecker final : public Capture {
     if (what == Operation::kAcknowledge || what == Operation::kSelectiveAck) check_answer(view);
   }
 
+  /// The connection to that QP is over; the next one counts anew.
+  void forget(uint32_t qpn) {
+    std::erase_if(answers_, [qpn](const auto& answer) { return answer.first.first == qpn; });
+  }
+
  private:
   /// The next PSN that the peer was told to be expected.
   struct Answers {

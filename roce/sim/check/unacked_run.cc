@@ -33,8 +33,8 @@ class UnackedEnd {
         seed_(seed),
         ops_(ops),
         verdict_(verdict),
-        clean_(options.impairments.loss + options.impairments.corrupt == 0 && in_order(options)),
-        in_order_(in_order(options)),
+        clean_(!options.loses() && options.keeps_order()),
+        in_order_(options.keeps_order()),
         target_(side.buffer(kSlots * kSlotBytes)),
         heads_(side.buffer(2 * kDepth * 8)),
         random_(seed) {}
@@ -56,9 +56,6 @@ class UnackedEnd {
   }
 
  private:
-  static bool in_order(const MixedOptions& options) {
-    return options.impairments.reorder + options.impairments.duplicate == 0;
-  }
   bool ud() const { return side_.qp->type() == QpType::kUd; }
   Message message(uint64_t index) const;
   void post_one();
@@ -273,8 +270,7 @@ class UnackedRun {
       }
       for (const Completion& c : sides_[i].received()) ends_[i]->on_received(c);
       if (verdict_.failed()) return;
-      const fabric::ImpairmentConfig& wrong = options_.impairments;
-      receivers_[i]->post(wrong.loss + wrong.corrupt + wrong.duplicate + wrong.reorder == 0, verdict_);
+      receivers_[i]->post(!options_.loses() && options_.keeps_order(), verdict_);
       ends_[i]->post_some();
     }
   }

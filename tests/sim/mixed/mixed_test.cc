@@ -65,6 +65,44 @@ TEST_P(Mixed, EachMtu) {
   for (const uint32_t mtu : {256u, 512u, 1024u, 2048u, 4096u}) run({.ops = 3'000, .mtu = mtu, .qps = 2}, 1);
 }
 
+/// All faults that there are, drawn: see LongMixed.ManySeeds for more of them.
+TEST(MixedFaults, AHundredSeeds) {
+  uint32_t faults = 0;
+  uint64_t reconnects = 0;
+  for (uint64_t n = 0; n < 100; n++) {
+    MixedOptions options = draw_mixed(first_seed() + n);
+    options.ops = 1'000;
+    options.max_bytes = 32 * 1024;
+    const MixedReport report = run_mixed(options);
+    ASSERT_EQ(report.failure, "") << "repeat with: " << options.command();
+    faults |= options.faults;
+    reconnects += report.reconnects;
+  }
+  EXPECT_EQ(faults, bit(Fault::kCount) - 1) << "not every fault was drawn";
+  EXPECT_GT(reconnects, 0u);
+}
+
+TEST(MixedFaults, LeavingOneOutChangesNoOther) {
+  for (uint64_t seed = 1; seed <= 200; seed++) {
+    const MixedOptions whole = draw_mixed(seed);
+    for (unsigned i = 0; i < static_cast<unsigned>(Fault::kCount); i++) {
+      const MixedOptions part = draw_mixed(seed, 1u << i);
+      EXPECT_EQ(part.faults, whole.faults & ~(1u << i));
+      if (i != static_cast<unsigned>(Fault::kBurst)) {
+        EXPECT_EQ(part.impairments.burst.to_bad, whole.impairments.burst.to_bad);
+      }
+      if (i != static_cast<unsigned>(Fault::kJitter)) {
+        EXPECT_EQ(part.impairments.jitter.ns, whole.impairments.jitter.ns);
+      }
+      EXPECT_EQ(part.recovery_a, whole.recovery_a);
+    }
+    uint32_t bits = 0;
+    EXPECT_TRUE(parse_faults("loss,burst,restart", bits));
+    EXPECT_EQ(bits, bit(Fault::kLoss) | bit(Fault::kBurst) | bit(Fault::kRestart));
+    EXPECT_FALSE(parse_faults("loss,bursts", bits));
+  }
+}
+
 struct Recovery {
   const char* name;
   LossRecovery a;

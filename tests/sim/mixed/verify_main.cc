@@ -19,7 +19,24 @@ void usage() {
       "uroce-verify [--type rc|uc|ud] [--ops N] [--seed S] [--seeds COUNT] [--loss P] [--reorder P] [--dup P]\n"
       "             [--corrupt P] [--span-us N] [--mtu M] [--qps K] [--max BYTES] [--small BYTES] [--trace]\n"
       "             [--recovery go-back-n|auto|selective] [--recovery-a ...] [--recovery-b ...]\n"
+      "             [--drawn] [--without FAULT,...]\n"
+      "--drawn draws the cable, the hosts and what befalls them from the seed; options behind it change that.\n"
       "Probabilities are per frame. --mtu 0 draws one for each QP. --seeds runs COUNT seeds from --seed on.\n");
+}
+
+/// What the rest changes: nothing, or what is drawn from the seed.
+bool begin(int argc, char** argv, uroce::sim::MixedOptions& options) {
+  bool drawn = false;
+  uint64_t seed = 1;
+  uint32_t without = 0;
+  for (int i = 1; i < argc; i++) {
+    drawn = drawn || std::strcmp(argv[i], "--drawn") == 0;
+    if (i + 1 == argc) break;
+    if (std::strcmp(argv[i], "--seed") == 0) seed = std::strtoull(argv[i + 1], nullptr, 0);
+    if (std::strcmp(argv[i], "--without") == 0 && !uroce::sim::parse_faults(argv[i + 1], without)) return false;
+  }
+  if (drawn) options = uroce::sim::draw_mixed(seed, without);
+  return true;
 }
 
 }  // namespace
@@ -27,11 +44,12 @@ void usage() {
 int main(int argc, char** argv) {
   uroce::sim::MixedOptions options;
   uint64_t seeds = 1;
+  if (!begin(argc, argv, options)) return 2;
   auto& wrong = options.impairments;
   for (int i = 1; i < argc; i++) {
     const std::string name = argv[i];
-    if (name == "--trace") {
-      options.trace = true;
+    if (name == "--trace" || name == "--drawn") {
+      options.trace = options.trace || name == "--trace";
       continue;
     }
     if (name == "--help" || i + 1 == argc) {
@@ -48,7 +66,7 @@ int main(int argc, char** argv) {
     } else if (name == "--ops") {
       options.ops = number;
     } else if (name == "--seed") {
-      options.seed = number;
+      options.seed = number;  // `begin` knows it
     } else if (name == "--seeds") {
       seeds = number;
     } else if (name == "--loss") {
@@ -75,7 +93,7 @@ int main(int argc, char** argv) {
       options.recovery_b = recovery_of(value);
     } else if (name == "--small") {
       options.small_bytes = static_cast<uint32_t>(number);
-    } else {
+    } else if (name != "--without") {
       usage();
       return 2;
     }

@@ -131,6 +131,17 @@ TEST_F(Windows, AnUnboundWindowGivesNothing) {
   EXPECT_THAT(rig_.sent(), ElementsAre("NAK 000100 remote access error msn 0"));
 }
 
+/// It was carried out when the cursor came by, before its turn; but behind a failure everything is flushed.
+TEST_F(Windows, ABindBehindAFailureIsFlushed) {
+  rig_.post(rig_.write_wr(4, 1));
+  const uint32_t window = new_type2();
+  bind(window, next(window), 100, 50, kRemoteWrite);
+  rig_.post(rig_.write_wr(4, 3));
+  rig_.arrive(nak(0x200, NakCode::kRemoteAccessError));
+  EXPECT_THAT(rig_.completed(), ElementsAre("write 1: remote access error", "bind 50: work request flushed",
+                                            "write 3: work request flushed"));
+}
+
 TEST_F(Windows, Type2RangeAndRights) {
   const uint32_t window = new_type2();
   const uint32_t key = bind(window, next(window), 100, 50, kRemoteWrite);

@@ -1,0 +1,78 @@
+// A run over reliable connections, and what befalls them on the way.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "sim/check/rc_end.h"
+#include "sim/check/run.h"
+#include "sim/check/trace_checker.h"
+
+namespace uroce::sim {
+
+class RcRun {
+ public:
+  explicit RcRun(const MixedOptions& options);
+  MixedReport run();
+
+ private:
+  static constexpr unsigned kSides = 2;
+  /// Something that happens when so many operations have completed.
+  struct Incident {
+    Fault what;
+    uint64_t at;
+  };
+  struct Pair {
+    QpOptions options;
+    unsigned vanished = kSides;           // the side whose QP went without a word; kSides: none
+    Instant deadline = Instant::never();  // until when its peer must have noticed
+  };
+
+  // rc_run.cc
+  void make_pair(uint64_t ops_each);
+  void program(unsigned side);
+  bool done() const;
+  void check_end();
+  std::string refusals() const;
+  std::string states() const;
+
+  // rc_incidents.cc
+  void draw_incidents();
+  bool run_to_end();
+  void step();
+  void begin(const Incident& incident);
+  void reset_pair(unsigned pair);
+  void vanish(unsigned pair, unsigned side);
+  void begin_blackout();
+  void end_blackout();
+  void mend(unsigned pair);
+  void reconnect(unsigned pair);
+  bool needs_mending(unsigned pair) const;
+  bool shared_receives() const { return srqs_[0] != nullptr || srqs_[1] != nullptr; }
+  Side side_of(unsigned pair, unsigned side) const;
+  Duration retry_budget(const Qp& qp) const;
+  void drain();
+
+  MixedOptions options_;
+  SeededRandom random_;
+  SeededRandom incident_random_;
+  Verdict verdict_;
+  uint64_t completions_ = 0;
+  uint64_t reconnects_ = 0;
+  TraceChecker checkers_[kSides] = {TraceChecker(verdict_), TraceChecker(verdict_)};
+  std::unique_ptr<MixedBed> bed_;
+  Side sides_[kSides];
+  SharedReceiveQueue* srqs_[kSides] = {};
+  HostShare shares_[kSides];
+  std::vector<std::unique_ptr<Receiver>> receivers_[kSides];
+  std::vector<std::unique_ptr<RcEnd>> ends_[kSides];
+  std::vector<Pair> pairs_;
+  fabric::ImpairmentConfig wrong_;
+  std::vector<Incident> incidents_;  // the next one last
+  Instant starved_until_ = Instant::never();
+  Instant blackout_began_ = Instant::never();
+  Duration blackout_length_{};
+  std::vector<const RcEnd*> doomed_;  // had something under way when the cable was cut
+};
+
+}  // namespace uroce::sim
