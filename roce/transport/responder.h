@@ -111,7 +111,9 @@ class Responder {
   void on_duplicate(const PacketView& packet);
   void on_duplicate_read(const PacketView& packet);
   void on_duplicate_atomic(const PacketView& packet);
+  bool one_read(const Reply& a, const Reply& b) const;
   void answer_again(Reply reply);
+  void replace_replies(uint32_t from, uint32_t to, const Reply& reply);
 
   // responder_reply.cc
   void request_ack(Instant now);

@@ -20,33 +20,54 @@ void Responder::on_duplicate(const PacketView& packet) {
   }
 }
 
-/// Puts the answer where its PSN belongs: in place of what is left of the same one, or before all later ones. Those
-/// stay: the network may have repeated a request that the requester did not.
+/// Are both of them parts of one READ's answer?
+bool Responder::one_read(const Reply& a, const Reply& b) const {
+  return !a.atomic && !b.atomic && a.rkey == b.rkey &&
+         a.va - b.va == static_cast<uint64_t>(int64_t{context_.mtu} * distance(b.psn, a.psn));
+}
+
+/// Puts the answer where its PSN belongs: in place of all that is left of the same one, or before all later ones. Those
+/// stay: the network may have repeated a request that the requester did not. Queued answers never overlap: one that
+/// stayed behind its copy would be owed to a peer that has it, and take a place from the peer's next READ.
 void Responder::answer_again(Reply reply) {
-  const Psn end = reply.end(context_.mtu);
+  const bool selective = context_.peer.selective();
   uint32_t at = replies_.head();
   while (at != replies_.tail() && !reply.psn.before(replies_.at(at).end(context_.mtu))) at++;
-  if (at != replies_.tail()) {
-    Reply& queued = replies_.at(at);
-    if (queued.psn.before(reply.psn)) return;  // will come anyway
-    if (queued.psn.before(end)) {
-      reply.again = queued.again;
-      // Part of it again, and then what was still to come.
-      const uint64_t queued_end = queued.va + queued.remaining;
-      const bool same =
-          context_.peer.selective() && !reply.atomic && !queued.atomic && queued.rkey == reply.rkey &&
-          queued.va - reply.va == uint64_t{context_.mtu} * static_cast<uint32_t>(distance(reply.psn, queued.psn));
-      if (same && end.before(queued.end(context_.mtu))) reply.remaining = static_cast<uint32_t>(queued_end - reply.va);
-      queued = reply;
-      return;
+  if (at != replies_.tail() && replies_.at(at).psn.before(reply.psn)) {
+    const Reply& under_way = replies_.at(at);
+    const bool more = under_way.end(context_.mtu).before(reply.end(context_.mtu));
+    if (!more || !selective || !one_read(under_way, reply)) return;  // will come anyway
+    const uint64_t end_va = reply.va + reply.remaining;
+    reply = under_way;
+    reply.remaining = static_cast<uint32_t>(end_va - reply.va);
+  }
+  const Psn end = reply.end(context_.mtu);
+  uint32_t behind = at;
+  for (; behind != replies_.tail() && replies_.at(behind).psn.before(end); behind++) {
+    const Reply& queued = replies_.at(behind);
+    reply.again = reply.again && queued.again;
+    // Part of it again, and then what was still to come.
+    if (selective && one_read(queued, reply) && end.before(queued.end(context_.mtu))) {
+      reply.remaining = static_cast<uint32_t>(queued.va + queued.remaining - reply.va);
     }
   }
-  if (replies_.full()) {
+  if (behind == at && replies_.full()) {
     context_.counters().rx_drop_bad_duplicate++;
     return;
   }
-  replies_.push(reply);
-  for (uint32_t i = replies_.tail() - 1; i != at; i--) std::swap(replies_.at(i), replies_.at(i - 1));
+  replace_replies(at, behind, reply);
+}
+
+/// `reply` takes the place of those in [from, to); without any, it stands before `from`.
+void Responder::replace_replies(uint32_t from, uint32_t to, const Reply& reply) {
+  if (from == to) {
+    replies_.push(reply);
+    for (uint32_t i = replies_.tail() - 1; i != from; i--) std::swap(replies_.at(i), replies_.at(i - 1));
+    return;
+  }
+  replies_.at(from) = reply;
+  while (to != replies_.tail()) replies_.at(++from) = replies_.at(to++);
+  replies_.truncate(from + 1);
 }
 
 void Responder::on_duplicate_read(const PacketView& packet) {

@@ -9,9 +9,9 @@ import sys
 def main():
     root = pathlib.Path(sys.argv[1])
     code = (root / "roce/transport/counters.h").read_text(encoding="utf-8")
-    telemetry = (root / "roce/dpdk/telemetry.cc").read_text(encoding="utf-8")
+    port = (root / "roce/dpdk/dpdk_port.h").read_text(encoding="utf-8")
     known = re.findall(r"X\((\w+)\)", code.split("#define UROCE_COUNTERS(X)")[1].split("namespace")[0])
-    known += re.findall(r'_u64\(data, "(\w+)", port\.', telemetry)
+    known += re.findall(r'f\("(\w+)", counters\.', port)
     page = (root / "doc/debugging.md").read_text(encoding="utf-8").split("\n## All counters\n")[1]
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     explained = [name for row in rows for name in re.findall(r"`(\w+)`", row)]

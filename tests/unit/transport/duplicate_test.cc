@@ -152,6 +152,44 @@ TEST(Duplicate, RepeatedReadDoesNotSilenceTheNext) {
               ElementsAre("READ_RESPONSE_ONLY 000100 msn 2 bytes 16", "READ_RESPONSE_ONLY 000101 msn 2 bytes 16"));
 }
 
+/// Part of a READ that is being answered is asked for again, and then all of it, before anything more can leave: what
+/// is queued for it becomes one answer. A second one behind it would count against the peer's next READ.
+TEST(Duplicate, OneAnswerForOverlappingRequests) {
+  RigOptions options;
+  options.attributes.max_dest_rd_atomic = 1;
+  Rig rig(options);
+  rig.port().set_tx_room(3);
+  rig.port().deliver(sim::Frame(rig.frame(read(0x100, rig.remote_va(), rig.rkey(), 1280))));
+  rig.engine().turn(rig.now());
+  EXPECT_EQ(rig.sent().size(), 3u);
+  rig.port().set_tx_room(0);
+  rig.arrive({read(0x100, rig.remote_va(), rig.rkey(), 512), read(0x100, rig.remote_va(), rig.rkey(), 1280)});
+  rig.port().set_tx_room(64);
+  rig.turn();
+  EXPECT_THAT(rig.sent(),
+              ElementsAre("READ_RESPONSE_FIRST 000100 msn 1 bytes 256", "READ_RESPONSE_MIDDLE 000101 bytes 256",
+                          "READ_RESPONSE_MIDDLE 000102 bytes 256", "READ_RESPONSE_MIDDLE 000103 bytes 256",
+                          "READ_RESPONSE_LAST 000104 msn 1 bytes 256"));
+  rig.arrive(read(0x105, rig.remote_va(), rig.rkey(), 16));
+  EXPECT_THAT(rig.sent(), ElementsAre("READ_RESPONSE_ONLY 000105 msn 2 bytes 16"));
+}
+
+/// A peer that knows selective repeat asks for parts: where they overlap, one answer gives them all.
+TEST(Duplicate, PartsThatOverlapAreSentOnce) {
+  RigOptions options;
+  options.engine.loss_recovery = LossRecovery::kSelective;
+  Rig rig(options);
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 1280));
+  EXPECT_EQ(rig.sent().size(), 5u);
+  rig.port().set_tx_room(0);
+  rig.arrive({read(0x100, rig.remote_va(), rig.rkey(), 512), read(0x101, rig.remote_va(256), rig.rkey(), 768)});
+  rig.port().set_tx_room(64);
+  rig.turn();
+  EXPECT_THAT(rig.sent(),
+              ElementsAre("READ_RESPONSE_FIRST 000100 msn 1 bytes 256", "READ_RESPONSE_MIDDLE 000101 bytes 256",
+                          "READ_RESPONSE_MIDDLE 000102 bytes 256", "READ_RESPONSE_LAST 000103 msn 1 bytes 256"));
+}
+
 /// A repeated READ waits for the port while the program takes its memory back: dropped, the QP lives on.
 TEST(Duplicate, RepeatedReadOfMemoryThatIsGone) {
   Rig rig;
