@@ -90,12 +90,12 @@ def _perftests():
         yield perftest(program, "_post_list", "-l", "8", *few)
         if operation != "atomic":
             for kind in ("bw", "lat"):
-                count = "100" if kind == "bw" else "25"
+                count, suite = ("100", "programs") if kind == "bw" else ("25", "long")
                 yield perftest(f"ib_{operation}_{kind}", "_all_sizes_short", "-a", "-n", count, sizes=tuple(ALL_SIZES),
-                               timeout_s=90)
+                               suite=suite, timeout_s=90)
             yield perftest(program, "_all_sizes", "-a", sizes=tuple(ALL_SIZES), suite="long", timeout_s=400)
             yield perftest(program, "_all_sizes_veth", "-a", "-n", "50", sizes=tuple(ALL_SIZES), wire="veth",
-                           suite="veth", timeout_s=120)
+                           suite="veth" if operation == "send" else "long", timeout_s=120)
     yield from _special_perftests()
 
 

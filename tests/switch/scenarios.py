@@ -307,7 +307,7 @@ SCENARIOS = [
     Scenario("switch_bad_arguments", bad_arguments),
     Scenario("switch_every_port_taken", every_port_taken),
     Scenario("switch_kernel_tcp", kernel_tcp, suite="veth"),
-    Scenario("switch_fair_share", live.fair_share),
+    Scenario("switch_fair_share", live.fair_share, suite="long"),
     Scenario("switch_fair_share_of_unequals", live.fair_share_of_unequals, suite="long", timeout_s=120),
     Scenario("switch_pfc", live.pfc),
     Scenario("switch_xdp_port", live.xdp_ports, suite="veth"),
