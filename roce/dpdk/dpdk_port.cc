@@ -108,14 +108,22 @@ uint32_t DpdkPort::rx_backlog() {
 bool DpdkPort::pause_in_hardware(uint8_t priorities) {
   if (priorities == 0) return false;
   for (uint8_t priority = 0; priority < 8; priority++) {
-    if ((priorities >> priority & 1) == 0) continue;
-    rte_eth_pfc_conf config{};
-    config.fc.mode = RTE_ETH_FC_FULL;
-    config.fc.pause_time = 0xFFFF;
-    config.priority = priority;
-    if (rte_eth_dev_priority_flow_ctrl_set(options_.port_id, &config) != 0) return false;
+    if ((priorities >> priority & 1) == 0 || set_hardware_pauses(priority, true)) continue;
+    // All of them or none: two who send pauses for one priority would take each other's back.
+    for (uint8_t done = 0; done < priority; done++) {
+      if ((priorities >> done & 1) != 0) set_hardware_pauses(done, false);
+    }
+    return false;
   }
   return true;
+}
+
+bool DpdkPort::set_hardware_pauses(uint8_t priority, bool on) {
+  rte_eth_pfc_conf config{};
+  config.fc.mode = on ? RTE_ETH_FC_FULL : RTE_ETH_FC_NONE;
+  config.fc.pause_time = 0xFFFF;
+  config.priority = priority;
+  return rte_eth_dev_priority_flow_ctrl_set(options_.port_id, &config) == 0;
 }
 
 DpdkPort::~DpdkPort() {

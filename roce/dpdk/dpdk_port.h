@@ -87,6 +87,7 @@ class DpdkPort final : public Port {
   bool make_pool(std::string& error);
   bool configure(std::string& error);
   bool begin();
+  bool set_hardware_pauses(uint8_t priority, bool on);
   void check(Instant now);
   void reconnect();
   void flush_pending();

@@ -115,8 +115,8 @@ void parking_lot(Builder& b, const Numbers& n) {
   }
 }
 
-/// Four racks below four leaves and two spines, as in the DCQCN paper: four senders of the first rack and two of the
-/// third send to one receiver in the fourth, and a flow from the first rack to the second has nothing to do with them.
+/// Four racks below four leaves and two spines: four senders of the first rack and two of the third send to one
+/// receiver in the fourth, and a flow from the first rack to the second has nothing to do with them.
 void victim(Builder& b, const Numbers&) {
   uint32_t tors[4];
   uint32_t leaves[4];
