@@ -142,7 +142,8 @@ def draw_fairness():
 def draw_incast():
     wide = "--window 16384"
     kinds = {"NICs obey": f"{wide} --nic-pfc hardware", "engines obey": f"{wide} --nic-pfc engine", "no PFC": f"{wide} --pfc off",
-             "no PFC, DCQCN": f"{wide} --pfc off --cc dcqcn", "no PFC, a window": "--pfc off"}
+             "no PFC, DCQCN": f"{wide} --pfc off --cc dcqcn", "no PFC, a window": "--pfc off",
+             "the same, selective repeat": "--pfc off --loss-recovery selective"}
     figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.2), sharey=True)
     for panel, (size, packets) in zip(axes, (("64Ki", 64), ("1Mi", 1024))):
         for number, (title, options) in enumerate(kinds.items()):
@@ -155,10 +156,10 @@ def draw_incast():
                 drops = run.number("dropped")
                 labels.append(drops)
                 print(f"  {count}:1 {size} {title}: {heights[-1]:.3f} of ideal, {drops} drops, {run.number('pauses')} pauses")
-            bars = panel.bar([i + 0.17 * number - 0.34 for i in range(4)], heights, 0.17, label=title)
+            bars = panel.bar([i + 0.15 * number - 0.375 for i in range(4)], heights, 0.15, label=title)
             for bar, drops in zip(bars, labels):
                 if drops:
-                    panel.annotate(f"{drops}", (bar.get_x() + 0.085, bar.get_height()), ha="center", va="bottom", fontsize=6)
+                    panel.annotate(f"{drops}", (bar.get_x() + 0.075, bar.get_height()), ha="center", va="bottom", fontsize=6)
         panel.set_xticks(range(4), [f"{count}:1" for count in (8, 16, 32, 64)])
         panel.set_yscale("log")
         finish(panel, f"{size}B from each (numbers: drops)", "time / ideal" if panel is axes[0] else "", "", None)
