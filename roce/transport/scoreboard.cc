@@ -63,13 +63,14 @@ void Scoreboard::arrived(uint32_t entry, Instant now, Sample& sample) {
   unlink(sent.state == State::kLost ? lost_ : under_way_, entry);
   const Duration age = now - sent.at;
   if (sent.number > sample.number) sample = {sent.number, sent.again ? Duration{0} : age};
-  if (sent.again && rtt_.known() && age < rtt_.minimum()) {
-    spurious_++;  // the answer is to an earlier copy
+  if (sent.probe) {
+    // Long silence went before a probe: all that was sent before it and did not arrive is lost. The answer is to the
+    // probe even when it comes sooner than any before, as the round trips known may be those of a full queue.
+    newest_.fill(std::max(newest_[0], sent.number));
     return;
   }
-  if (sent.probe) {
-    // Long silence went before a probe: all that was sent before it and did not arrive is lost.
-    newest_.fill(std::max(newest_[0], sent.number));
+  if (sent.again && rtt_.known() && age < rtt_.minimum()) {
+    spurious_++;  // the answer is to an earlier copy
     return;
   }
   uint64_t number = sent.number;
