@@ -1,4 +1,5 @@
 // uroce-drill: runs packet scripts against the engine. doc/scripts.md has the language.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/command_line.h"
 #include "script/runner.h"
 
 namespace uroce::script {
@@ -23,20 +25,6 @@ struct Options {
   std::string pcap;
   std::vector<std::string> files;
 };
-
-void print_usage(std::FILE* out) {
-  std::fputs(
-      "usage: uroce-drill [--verbose] [--quiet] [--pcap FILE] SCRIPT.rdrill...\n"
-      "\n"
-      "Runs packet scripts against uroce's engine, with a clock of their own.\n"
-      "\n"
-      "  --verbose, -v   print every script's timeline\n"
-      "  --quiet, -q     print failures only\n"
-      "  --pcap FILE     write the packets of the timeline (of all scripts, one after the other)\n"
-      "\n"
-      "exit status: 0 all passed, 1 the engine did something else, 2 a script or the command line is wrong\n",
-      out);
-}
 
 void put32(std::ofstream& file, uint32_t value) { file.write(reinterpret_cast<const char*>(&value), sizeof value); }
 
@@ -88,35 +76,16 @@ int run_file(const std::string& path, const Options& options, std::vector<std::v
   }
 }
 
-bool parse_options(const std::vector<std::string>& arguments, Options& options) {
-  for (size_t i = 0; i < arguments.size(); i++) {
-    const std::string& argument = arguments[i];
-    if (argument == "--verbose" || argument == "-v") {
-      options.verbose = true;
-    } else if (argument == "--quiet" || argument == "-q") {
-      options.quiet = true;
-    } else if (argument == "--pcap" && i + 1 < arguments.size()) {
-      options.pcap = arguments[++i];
-    } else if (argument.starts_with("-")) {
-      std::fprintf(stderr, "uroce-drill: unknown option %s\n", argument.c_str());
-      return false;
-    } else {
-      options.files.push_back(argument);
-    }
-  }
-  return !options.files.empty();
+void add_options(CLI::App& app, Options& options) {
+  app.description("Runs packet scripts against uroce's engine, with a clock of their own.");
+  app.add_flag("--verbose,-v", options.verbose, "print every script's timeline");
+  app.add_flag("--quiet,-q", options.quiet, "print failures only");
+  app.add_option("--pcap", options.pcap, "write the packets of the timeline (of all scripts, one after the other)");
+  app.add_option("SCRIPT", options.files, "files *.rdrill")->required();
+  app.footer("Exit status: 0 all passed, 1 the engine did something else, 2 a script or the command line is wrong.");
 }
 
-int run_all(const std::vector<std::string>& arguments) {
-  Options options;
-  if (std::find(arguments.begin(), arguments.end(), "--help") != arguments.end()) {
-    print_usage(stdout);
-    return 0;
-  }
-  if (!parse_options(arguments, options)) {
-    print_usage(stderr);
-    return kUnusable;
-  }
+int run_all(const Options& options) {
   int worst = 0;
   size_t failed = 0;
   std::vector<std::vector<TimelineFrame>> captured;
@@ -138,7 +107,12 @@ int run_all(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   try {
-    return uroce::script::run_all({argv + 1, argv + argc});
+    CLI::App app;
+    app.name("uroce-drill");
+    uroce::script::Options options;
+    uroce::script::add_options(app, options);
+    if (const auto status = uroce::apps::parse_command_line(app, argc, argv)) return *status;
+    return uroce::script::run_all(options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "uroce-drill: %s\n", error.what());
     return 2;
