@@ -3,10 +3,13 @@
 #include <cstring>
 
 #include "base/big_endian.h"
+#include "script/lexer.h"
 #include "script/packets.h"
 #include "script/text.h"
 #include "wire/crc32.h"
 #include "wire/icrc.h"
+#include "wire/sack.h"
+#include "wire/signature.h"
 
 namespace uroce::script {
 
@@ -98,6 +101,34 @@ void append_extensions(Bytes& body, const Numbers& numbers, const PacketName& na
   if (info.operation == Operation::kCnp) body.insert(body.end(), 16, 0);
 }
 
+/// What a SACK says is held, else a pattern.
+Bytes payload_of(const Numbers& numbers, const ScriptQp& qp, const OpcodeInfo& info) {
+  const Option* held = numbers.find("held");
+  if (held == nullptr) {
+    return pattern_bytes(numbers.get<int64_t>("pattern"), numbers.get<int64_t>("offset"),
+                         numbers.get<size_t>("payload"));
+  }
+  Bytes bytes;
+  const Psn base = psn_base(qp, false, info);
+  const std::vector<PsnRange> ranges = *to_ranges(held->value.text);
+  for (const PsnRange& range : ranges) {
+    bytes.resize(bytes.size() + SackRange::kBytes);
+    SackRange{base + static_cast<uint32_t>(range.first), base + static_cast<uint32_t>(range.last + 1)}.encode(
+        bytes.data() + bytes.size() - SackRange::kBytes);
+  }
+  return bytes;
+}
+
+/// As a peer that knows selective repeat does.
+void sign(const ScriptQp& qp, Psn psn, uint8_t* ip, bool ipv6) {
+  const Signature signature(qp.peer_qpn, qp.qp != nullptr ? qp.qp->qpn() : 0);
+  if (ipv6) {
+    store_be32(ip, (load_be32(ip) & 0xFFF00000u) | signature.flow_label());
+  } else {
+    store_be16(ip + 4, signature.identification(psn));
+  }
+}
+
 void fix_ipv4_checksum(uint8_t* ip) {
   store_be16(ip + 10, 0);
   uint32_t sum = 0;
@@ -177,12 +208,12 @@ Bytes build_frame(Stage& stage, ScriptQp& qp, const Statement& statement, int64_
   }
   const OpcodeInfo& info = opcode_info(opcode);
   Bytes body;
-  append(body, bth_of(numbers, qp, opcode));
+  const Bth bth = bth_of(numbers, qp, opcode);
+  append(body, bth);
   append_extensions(body, numbers, name, info);
-  const auto payload = numbers.get<size_t>("payload");
-  const Bytes data = pattern_bytes(numbers.get<int64_t>("pattern"), numbers.get<int64_t>("offset"), payload);
+  const Bytes data = payload_of(numbers, qp, info);
   body.insert(body.end(), data.begin(), data.end());
-  body.insert(body.end(), -payload & 3u, 0);
+  body.insert(body.end(), -data.size() & 3u, 0);
   body.insert(body.end(), numbers.get<size_t>("tail"), 0);
   const auto cut = numbers.get<size_t>("cut");
   body.resize(body.size() - std::min(cut, body.size()));
@@ -192,6 +223,7 @@ Bytes build_frame(Stage& stage, ScriptQp& qp, const Statement& statement, int64_
   path.write(frame.data(), static_cast<uint32_t>(body.size()) + kIcrcBytes);
   std::copy(body.begin(), body.end(), frame.begin() + path.bytes());
   uint8_t* ip = frame.data() + path.l3_offset();
+  if (numbers.has("signed")) sign(qp, bth.psn, ip, path.ipv6());
   spoil_headers(numbers, ip, path.ipv6());
   if (body.size() >= Bth::kBytes) {
     uint32_t state = icrc_begin(ip, path.ipv6());

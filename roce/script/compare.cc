@@ -3,9 +3,11 @@
 #include <cstring>
 
 #include "base/big_endian.h"
+#include "script/lexer.h"
 #include "script/packets.h"
 #include "script/text.h"
 #include "wire/icrc.h"
+#include "wire/sack.h"
 
 namespace uroce::script {
 
@@ -57,6 +59,18 @@ std::string bytes_text(std::span<const uint8_t> bytes) {
   return text + (bytes.size() > 12 ? " ..." : "");
 }
 
+/// What a SACK holds, as scripts write it: PSNs from `base`.
+std::string held_text(const PacketView& view, Psn base) {
+  std::string text;
+  for (uint32_t at = 0; at + SackRange::kBytes <= view.payload_bytes; at += SackRange::kBytes) {
+    const SackRange range = SackRange::decode(view.payload + at);
+    const int32_t first = distance(base, range.first);
+    const int32_t last = distance(base, range.end) - 1;
+    text += (text.empty() ? "" : ",") + decimal(first) + (first == last ? "" : ".." + decimal(last));
+  }
+  return text;
+}
+
 /// Collects the rows of one comparison.
 class Comparison {
  public:
@@ -67,8 +81,9 @@ class Comparison {
     name();
     bth();
     extensions();
-    payload();
+    view_.info->operation == Operation::kSelectiveAck ? held() : payload();
     path();
+    signature();
     return std::move(rows_);
   }
 
@@ -165,6 +180,21 @@ class Comparison {
     const Option* option = statement_.find(field);
     const uint32_t expected = option == nullptr ? otherwise : key_of(stage_, option->value, round_);
     if (option != nullptr || expected != actual) add(field, hex(expected), hex(actual));
+  }
+
+  void held() {
+    const Option* held = statement_.find("held");
+    add("held", held == nullptr ? "" : held->value.text, held_text(view_, psn_base(qp_, true, *view_.info)));
+  }
+
+  /// Every RC packet of an engine that may use selective repeat, and no other.
+  void signature() {
+    if (qp_.qp == nullptr) return;
+    const bool expected =
+        stage_.config().loss_recovery != LossRecovery::kGoBackN && view_.info->service == Service::kRc;
+    const bool actual = expected ? view_.signed_with(Signature(qp_.qp->qpn(), qp_.peer_qpn))
+                                 : !view_.ipv6 && view_.flow_id != 0;  // DF and 0 is what all others have
+    if (expected || actual) add("signed", expected ? "yes" : "no", actual ? "yes" : "no");
   }
 
   void payload() {
@@ -287,7 +317,11 @@ std::string describe(Stage& stage, std::span<const uint8_t> frame, bool sent) {
   if (view.bth.solicited) text += " solicited";
   if (view.bth.mig_req) text += " mig";
   text += describe_extensions(stage, view);
-  if (view.payload_bytes != 0) text += " payload " + decimal(view.payload_bytes);
+  if (view.info->operation == Operation::kSelectiveAck && qp != nullptr) {
+    text += " held " + held_text(view, psn_base(*qp, sent, *view.info));
+  } else if (view.payload_bytes != 0) {
+    text += " payload " + decimal(view.payload_bytes);
+  }
   if (!icrc_matches(view)) text += " bad_icrc";
   return text;
 }

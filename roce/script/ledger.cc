@@ -11,9 +11,9 @@ namespace uroce::script {
 namespace {
 
 /// Counted from the timeline.
-constexpr std::string_view kFromTimeline[] = {"sent_acks",      "sent_naks",           "sent_rnr_naks",
-                                              "retransmits",    "req_cqe_error",       "req_cqe_flush_error",
-                                              "resp_cqe_error", "resp_cqe_flush_error"};
+constexpr std::string_view kFromTimeline[] = {"sent_acks",           "tx_sack",        "sent_naks",
+                                              "sent_rnr_naks",       "retransmits",    "req_cqe_error",
+                                              "req_cqe_flush_error", "resp_cqe_error", "resp_cqe_flush_error"};
 
 /// Not held against anything: bytes, ARP, and what a script mentions if it likes.
 constexpr std::string_view kFree[] = {"tx_packets",
@@ -59,6 +59,8 @@ void Ledger::on_sent(Stage& stage, std::span<const uint8_t> frame) {
   if (view.info->operation == Operation::kAcknowledge) {
     const AethKind kind = aeth_kind(view.aeth().syndrome);
     seen_[kind == AethKind::kAck ? "sent_acks" : kind == AethKind::kRnrNak ? "sent_rnr_naks" : "sent_naks"]++;
+  } else if (view.info->operation == Operation::kSelectiveAck) {
+    seen_["tx_sack"]++;
   } else if (!view.info->is_response() && qp != nullptr) {
     on_request(*qp, view);
   }

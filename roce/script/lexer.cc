@@ -70,6 +70,21 @@ std::optional<Number> to_number(std::string_view text) {
   }
 }
 
+std::optional<std::vector<PsnRange>> to_ranges(std::string_view text) {
+  std::vector<PsnRange> ranges;
+  for (;;) {
+    const size_t comma = text.find(',');
+    const std::string_view part = text.substr(0, comma);
+    const size_t dots = part.find("..");
+    const auto first = to_number(part.substr(0, dots));
+    const auto last = dots == std::string_view::npos ? first : to_number(part.substr(dots + 2));
+    if (!first || !last || first->per_round != 0 || last->per_round != 0) return std::nullopt;
+    ranges.push_back({first->base, last->base});
+    if (comma == std::string_view::npos) return ranges;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 std::optional<Duration> to_duration(std::string_view text) {
   const size_t digits = text.find_first_not_of("0123456789.");
   std::string_view unit = digits == std::string_view::npos ? "" : text.substr(digits);

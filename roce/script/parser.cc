@@ -261,6 +261,9 @@ class Parser {
   void check(Statement& statement, const Token& keyword) {
     switch (statement.kind) {
       case Kind::kEngine:
+        if (const Option* recovery = statement.find("recovery")) {
+          require(recovery_of(recovery->value.text).has_value(), recovery->value.where, "go_back_n, auto or selective");
+        }
         return require(script_.statements.empty(), keyword.where, "`engine` has to be the first statement");
       case Kind::kQp:
       case Kind::kMr:
@@ -270,6 +273,9 @@ class Parser {
       case Kind::kInject:
       case Kind::kExpect:
         require(packet_name(statement.word).has_value(), statement.args[0].where, "not a packet's name");
+        if (const Option* held = statement.find("held")) {
+          require(to_ranges(held->value.text).has_value(), held->value.where, "not PSNs: write 3, 3..5 or 7,3..5");
+        }
         return require(!qps_.empty(), keyword.where, "there is no qp yet");
       case Kind::kRepeat:
         require(open_.empty(), keyword.where, "a `repeat` inside a `repeat`");

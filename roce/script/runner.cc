@@ -49,6 +49,8 @@ EngineConfig config_of(const Script& script) {
     config.window_packets = static_cast<uint32_t>(engine.number("window", config.window_packets, 0));
     config.max_frame_bytes = static_cast<uint32_t>(engine.number("max_frame", config.max_frame_bytes, 0));
     config.max_qps = static_cast<uint32_t>(engine.number("max_qps", config.max_qps, 0));
+    config.reorder_packets = static_cast<uint32_t>(engine.number("reorder_packets", config.reorder_packets, 0));
+    if (const Option* recovery = engine.find("recovery")) config.loss_recovery = *recovery_of(recovery->value.text);
     vlan = static_cast<uint16_t>(engine.number("vlan", 0, 0));
   }
   config.addresses = {{*parse_ip("10.0.0.1"), 24, vlan}, {*parse_ip("fd00::1"), 64, vlan}};

@@ -122,10 +122,14 @@ constexpr Name<ModifyResult> kModifyResults[] = {
     {"no_route", ModifyResult::kNoRoute},
 };
 
+constexpr Name<LossRecovery> kRecoveries[] = {
+    {"go_back_n", LossRecovery::kGoBackN}, {"auto", LossRecovery::kAuto}, {"selective", LossRecovery::kSelective}};
+
 using enum Argument;
 
-constexpr OptionSyntax kEngineOptions[] = {{"credits", kFlag},     {"ack_hold", kDuration}, {"window", kNumber},
-                                           {"max_frame", kNumber}, {"vlan", kNumber},       {"max_qps", kNumber}};
+constexpr OptionSyntax kEngineOptions[] = {{"credits", kFlag},     {"ack_hold", kDuration},     {"window", kNumber},
+                                           {"max_frame", kNumber}, {"vlan", kNumber},           {"max_qps", kNumber},
+                                           {"recovery", kWord},    {"reorder_packets", kNumber}};
 
 constexpr OptionSyntax kQpOptions[] = {
     {"mtu", kNumber},
@@ -186,6 +190,7 @@ constexpr OptionSyntax kPacketOptions[] = {
     {"bad_icrc", kFlag},   {"ip_len", kNumber},     {"udp_len", kNumber},  {"bad_checksum", kFlag},
     {"fragment", kNumber}, {"cut", kNumber},        {"tail", kNumber},     {"truncate", kNumber},
     {"trailer", kNumber},  {"ip_version", kNumber}, {"ip_words", kNumber}, {"unresolved", kFlag},
+    {"signed", kFlag},     {"held", kWord},
 };
 
 constexpr OptionSyntax kCompletionOptions[] = {
@@ -284,6 +289,8 @@ std::string modify_result_name(ModifyResult result) {
   return result == ModifyResult::kOk ? "accepted" : name_of(kModifyResults, result);
 }
 
+std::optional<LossRecovery> recovery_of(std::string_view name) { return by_name(kRecoveries, name); }
+
 bool is_counter(std::string_view name) {
   bool found = false;
   for_each_counter(Counters{}, [&](const char* known, uint64_t) { found |= name == known; });
@@ -299,6 +306,7 @@ std::optional<PacketName> packet_name(std::string_view name) {
     result.opcode = kOpAcknowledge;
     return result;
   }
+  if (name == "SACK") return PacketName{kOpcodeSack, false, PacketName::Kind::kPlain};
   if (name == "CNP") return PacketName{kOpcodeCnp, false, PacketName::Kind::kPlain};
   if (name.starts_with("0x")) {
     unsigned value = 256;

@@ -50,6 +50,7 @@ std::optional<PostResult> post_result_of(std::string_view name);
 std::string post_result_name(PostResult result);
 std::optional<ModifyResult> modify_result_of(std::string_view name);
 std::string modify_result_name(ModifyResult result);
+std::optional<LossRecovery> recovery_of(std::string_view name);
 bool is_counter(std::string_view name);
 
 /// A packet's name in a script: "SEND_ONLY" (of the QP's service), "ACK", "NAK", "RNR_NAK", "CNP", "UC_SEND_ONLY",

@@ -24,6 +24,7 @@ TOPICS = {
     "atomics": ("Atomics", "roce/transport/responder.cc", "roce/transport/responder_duplicate.cc"),
     "wrap": ("PSN and MSN wrap", "roce/base/psn.h"),
     "states": ("States of a queue pair", "roce/transport/qp_transitions.cc"),
+    "selective": ("Selective repeat between our own peers", "roce/transport/selective_responder.cc", "roce/transport/selective_requester.cc", "roce/transport/scoreboard.cc"),
     "uc": ("Unreliable connections", "roce/transport/uc_receiver.cc", "roce/transport/unacked_sender.cc"),
     "ud": ("Unreliable datagrams", "roce/transport/ud_receiver.cc", "roce/transport/unacked_sender.cc"),
     "lumina": ("What Lumina found in RDMA NICs", "roce/transport"),

@@ -93,6 +93,8 @@ TEST(ScriptErrors, EveryKind) {
       {"repeat 3", ":1:1:", "has no `end`"},
       {"end", ":1:1:", "no `repeat`"},
       {"repeat 2\nrepeat 2\nend\nend", ":2:1:", "inside"},
+      {"engine recovery sometimes", ":1:17:", "go_back_n, auto or selective"},
+      {"qp 1 rc\n< SACK psn 0 held 3..", ":2:19:", "not PSNs"},
       {"qp 1 rc\nraw hex 020", ":2:9:", "odd number"},
       {"qp 1 rc\nraw hex zz", ":2:9:", "not bytes"},
       {"qp 1 rc\nmr 1 64\nmemory mr1+60 8 pattern 1", ":3:8:", "not inside the region"},
@@ -173,6 +175,24 @@ TEST(ScriptRuns, CountersAndStatesMustBeMentioned) {
   EXPECT_EQ(report_of(text + "counter rx_drop_bad_tver 1"), "");
   EXPECT_THAT(report_of(std::string(kPlain) + "< SEND_LAST psn 0\n> NAK psn 0 code invalid"),
               HasSubstr("changed its state although the script does not expect it"));
+}
+
+TEST(ScriptRuns, SelectiveAcksAreShownAndCompared) {
+  const std::string text =
+      "engine recovery selective\nqp 1 rc\nmr 1 4K\n"
+      "< WRITE_ONLY psn 3 at mr1 payload 8\n";
+  const std::string counters = "\ncounter rx_out_of_order_held 1\ncounter out_of_sequence 1";
+  EXPECT_EQ(report_of(text + "> SACK psn -1 held 3" + counters), "");
+  EXPECT_THAT(report_of(text + "> SACK psn -1 held 3..4" + counters), HasSubstr("  * held         3..4      3\n"));
+  EXPECT_THAT(report_of(text), HasSubstr("    > SACK psn -1 msn 0 held 3"));
+  EXPECT_THAT(report_of(text + "> ACK psn -1" + counters), HasSubstr("  * packet       ACK       SACK\n"));
+}
+
+TEST(ScriptRuns, SignedPacketsMakeAPeer) {
+  const std::string first = "engine recovery auto\nqp 1 rc\nmr 1 4K\nrepeat 3\n< WRITE_ONLY psn i at mr1 payload 8 ";
+  const std::string then = "\nend\n< WRITE_ONLY psn 4 at mr1 payload 8 signed\n";
+  EXPECT_THAT(report_of(first + "signed" + then), HasSubstr("> SACK psn 2"));
+  EXPECT_THAT(report_of(first + then), HasSubstr("> NAK psn 3"));
 }
 
 TEST(ScriptRuns, RoundsAreCounted) {
