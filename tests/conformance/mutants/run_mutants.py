@@ -22,6 +22,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 FLOORS = ("base", "wire", "congestion", "transport", "engine", "script")
+INCLUDES = [ROOT / "roce", ROOT / "apps"]
 ENOUGH = 0.95
 RUN_SECONDS = 30
 CXX = os.environ.get("CXX", "c++").split()
@@ -81,6 +82,7 @@ class Build:
             for source in sorted((ROOT / "roce" / floor).glob("*.cc")):
                 self.sources[f"{floor}/{source.name}"] = source
         self.sources["main.cc"] = ROOT / "apps" / "uroce_drill" / "main.cc"
+        self.sources["command_line.cc"] = ROOT / "apps" / "common" / "command_line.cc"
 
     def object_of(self, folder: pathlib.Path, name: str) -> pathlib.Path:
         return folder / (name + ".o")
@@ -89,7 +91,7 @@ class Build:
         """Everything as the tree has it. Returns what the compiler says if it cannot."""
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             results = pool.map(
-                lambda item: compile_to(item[1], self.object_of(self.scratch / "plain", item[0]), [ROOT / "roce"]),
+                lambda item: compile_to(item[1], self.object_of(self.scratch / "plain", item[0]), INCLUDES),
                 self.sources.items(),
             )
             return "".join(result.stderr for result in results if result.returncode != 0)
@@ -112,7 +114,7 @@ class Build:
         copy = folder / "roce" / mutant.file
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(mutated(mutant), encoding="utf-8")
-        includes = [folder / "roce", ROOT / "roce"]
+        includes = [folder / "roce", *INCLUDES]
         if mutant.file.endswith(".h"):
             # Headers are found by their path from the include root: the copy comes first.
             changed = {name: self.sources[name] for name in self.users_of(mutant.file)}
