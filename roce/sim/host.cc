@@ -5,10 +5,22 @@
 namespace uroce::sim {
 
 Host::Host(EventQueue& events, const EngineConfig& config, uint64_t seed)
-    : events_(events),
-      random_(seed),
-      port_(config.max_frame_bytes, *this),
-      engine_(config, port_, random_, observer_) {}
+    : events_(events), config_(config), seed_(seed), random_(seed), port_(config.max_frame_bytes, *this) {
+  engine_.emplace(config_, port_, random_, observer_);
+}
+
+void Host::leap(Duration forward) {
+  ahead_.ns += forward.ns;
+  wake_at(events_.now());
+}
+
+void Host::restart_engine(bool same_numbers) {
+  engine_.reset();
+  if (same_numbers) random_ = SeededRandom(seed_);
+  engine_.emplace(config_, port_, random_, observer_);
+  timer_at_ = Instant::never();
+  wake();
+}
 
 void Host::wake_at(Instant when) {
   if (wakes_at_ <= when) return;
@@ -17,7 +29,8 @@ void Host::wake_at(Instant when) {
 }
 
 void Host::watch_timers() {
-  const Instant wanted = engine_.next_timeout();
+  Instant wanted = engine_->next_timeout();
+  if (wanted != Instant::never()) wanted = {std::max(wanted, now()).ns - ahead_.ns};  // "at once" is far in the past
   if (wanted <= events_.now() && !port_.has_room()) return port_.wake_when_room();
   if (timer_at_ <= wanted) return;
   timer_at_ = std::max(wanted, events_.now() + nanoseconds(1));
@@ -25,11 +38,11 @@ void Host::watch_timers() {
 }
 
 void Host::turn(Instant now) {
-  engine_.turn(now);
+  engine_->turn(now + ahead_);
   if (program_) program_();
-  if (port_.has_received() || (engine_.wants_transmit() && port_.has_room())) {
+  if (port_.has_received() || (engine_->wants_transmit() && port_.has_room())) {
     wake_at(now + std::max(turn_delay_, nanoseconds(1)));
-  } else if (engine_.wants_transmit()) {
+  } else if (engine_->wants_transmit()) {
     port_.wake_when_room();
   }
   watch_timers();
@@ -44,7 +57,7 @@ void Host::on_event(uint64_t what, Instant now) {
   }
   if (timer_at_ != now) return;
   timer_at_ = Instant::never();
-  if (engine_.next_timeout() <= now) {
+  if (engine_->next_timeout() <= this->now()) {
     turn(now);
   } else {
     watch_timers();

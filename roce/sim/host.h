@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "base/random.h"
 #include "engine/engine.h"
@@ -17,10 +18,18 @@ class Host final : public Actor, private Waker {
  public:
   Host(EventQueue& events, const EngineConfig& config, uint64_t seed);
 
-  Engine& engine() { return engine_; }
+  Engine& engine() { return *engine_; }
   SimPort& port() { return port_; }
   RecordingObserver& observer() { return observer_; }
-  Instant now() const { return events_.now(); }
+  /// By its own clock, which is the engine's.
+  Instant now() const { return events_.now() + ahead_; }
+
+  /// The clock leaps, as in a virtual machine that did not run for a while. It is a steady one: it never goes back.
+  void leap(Duration forward);
+  /// The engine and everything in it is gone; the new one has the same addresses and knows nobody. What the port has
+  /// received stays there. `same_numbers`: it draws the queue pair numbers and keys that the old one drew, in the same
+  /// order. Frames and timers of the old one may still come.
+  void restart_engine(bool same_numbers);
 
   /// Something was posted from outside of the simulation: look at it now.
   void kick() { wake(); }
@@ -39,14 +48,17 @@ class Host final : public Actor, private Waker {
   void turn(Instant now);
 
   EventQueue& events_;
+  const EngineConfig config_;
+  const uint64_t seed_;
   SeededRandom random_;
   RecordingObserver observer_;
   SimPort port_;
-  Engine engine_;
+  std::optional<Engine> engine_;
+  Duration ahead_{0};  // of the network's clock
   Duration turn_delay_{0};
   Instant wakes_at_ = Instant::never();
-  /// When the one timer event that counts is due. Deadlines move back with every answer: the event stays, and is
-  /// scheduled anew when it comes up too early.
+  /// By the network's clock, when the one timer event that counts is due. Deadlines move back with every answer: the
+  /// event stays, and is scheduled anew when it comes up too early.
   Instant timer_at_ = Instant::never();
   std::function<void()> program_;
 };

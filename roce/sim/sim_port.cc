@@ -54,6 +54,7 @@ void SimPort::release_rx(RxFrame* /*frames*/, uint32_t count) {
 }
 
 uint32_t SimPort::room() const {
+  if (out_of_buffers_) return 0;
   if (wire_ == nullptr) return tx_room_;
   if (queue_.full() || queued_bytes_ >= config_.tx_bytes) return 0;
   const uint32_t by_bytes = (config_.tx_bytes - queued_bytes_ + max_frame_bytes_ - 1) / max_frame_bytes_;
@@ -63,6 +64,11 @@ uint32_t SimPort::room() const {
 void SimPort::set_tx_room(uint32_t frames) {
   tx_room_ = frames;
   waker_.wake();
+}
+
+void SimPort::set_out_of_buffers(bool out) {
+  out_of_buffers_ = out;
+  if (!out) waker_.wake();
 }
 
 uint32_t SimPort::acquire_tx(TxFrame* frames, uint32_t max) {
@@ -190,7 +196,7 @@ bool SimPort::take_pause(const Frame& frame) {
 
 void SimPort::deliver(Frame&& frame) {
   if (wire_ != nullptr && config_.obeys_pause && take_pause(frame)) return;
-  if (config_.rx_frames != 0 && waiting() >= config_.rx_frames) {
+  if (out_of_buffers_ || (config_.rx_frames != 0 && waiting() >= config_.rx_frames)) {
     counters_.rx_dropped++;
     return;
   }

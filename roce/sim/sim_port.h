@@ -81,6 +81,10 @@ class SimPort final : public Port, public FrameSink, public Actor {
   void wake_when_room() { wake_wanted_ = true; }
   /// At most this many buffers a burst from now on: 0 is a port that takes nothing.
   void set_tx_room(uint32_t frames);
+  /// The receive queue holds so many frames from now on; what comes then is lost. 0: everything.
+  void set_rx_frames(uint32_t frames) { config_.rx_frames = frames; }
+  /// Frame buffers are used up, or are there again: none to send, and what arrives is lost.
+  void set_out_of_buffers(bool out);
   const NicCounters& counters() const { return counters_; }
 
  private:
@@ -106,6 +110,7 @@ class SimPort final : public Port, public FrameSink, public Actor {
   NicConfig config_;
   uint32_t max_frame_bytes_;
   uint32_t tx_room_ = kMaxBurst;
+  bool out_of_buffers_ = false;
   std::vector<Frame> received_;
   size_t first_ = 0;   // of received_ that is still here
   uint32_t lent_ = 0;  // frames from there on that the engine looks at

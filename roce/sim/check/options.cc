@@ -8,9 +8,9 @@ namespace uroce::sim {
 
 namespace {
 
-constexpr const char* kFaultNames[] = {"loss", "reorder",  "duplicate", "corrupt",  "burst", "jitter",
-                                       "flap", "pause",    "marks",     "receives", "pool",  "port",
-                                       "late", "blackout", "reset",     "restart"};
+constexpr const char* kFaultNames[] = {"loss",  "reorder", "duplicate", "corrupt", "burst",  "jitter", "flap",
+                                       "pause", "marks",   "receives",  "pool",    "port",   "late",   "blackout",
+                                       "reset", "restart", "engine",    "clock",   "memory", "spoofer"};
 static_assert(std::size(kFaultNames) == static_cast<size_t>(Fault::kCount));
 
 const char* word(LossRecovery recovery) {
@@ -76,6 +76,10 @@ void draw_hosts(Draw& draw, MixedOptions& options) {
   draw.begin(Fault::kBlackout, 10);
   draw.begin(Fault::kReset, 5);
   draw.begin(Fault::kRestart, 6);
+  draw.begin(Fault::kEngine, 8);
+  draw.begin(Fault::kClock, 6);
+  if (draw.begin(Fault::kMemory, 6) && draw.below(2) == 0) options.rx_frames = 2 + draw.below(63);
+  draw.begin(Fault::kSpoofer, 6);
 }
 
 void draw_recovery(MixedOptions& options) {
@@ -116,12 +120,14 @@ bool parse_faults(std::string_view text, uint32_t& bits) {
 }
 
 bool MixedOptions::loses() const {
-  return impairments.loss + impairments.corrupt + impairments.burst.to_bad != 0 || !impairments.down.empty();
+  return impairments.loss + impairments.corrupt + impairments.burst.to_bad != 0 || !impairments.down.empty() ||
+         has(Fault::kMemory);
 }
 
 bool MixedOptions::may_fail() const {
-  return (faults & (bit(Fault::kBurst) | bit(Fault::kFlap) | bit(Fault::kReceives) | bit(Fault::kBlackout) |
-                    bit(Fault::kReset) | bit(Fault::kRestart))) != 0;
+  return (faults &
+          (bit(Fault::kBurst) | bit(Fault::kFlap) | bit(Fault::kReceives) | bit(Fault::kBlackout) | bit(Fault::kReset) |
+           bit(Fault::kRestart) | bit(Fault::kEngine) | bit(Fault::kClock) | bit(Fault::kMemory))) != 0;
 }
 
 std::string MixedOptions::command() const {
@@ -175,10 +181,11 @@ std::string MixedReport::text() const {
   std::snprintf(text, sizeof text,
                 "%" PRIu64 " operations, %" PRIu64 " messages received, %" PRIu64 " MB; %" PRIu64
                 " frames lost, %" PRIu64 " iCRC errors, %" PRIu64 " retransmitted, %" PRIu64 " SACKs, %" PRIu64
-                " NAKs, %" PRIu64 " RNR NAKs, %" PRIu64 " timeouts, %" PRIu64
-                " reconnects; %.3f s of virtual time, %" PRIu64 " events",
+                " NAKs, %" PRIu64 " RNR NAKs, %" PRIu64 " timeouts, %" PRIu64 " reconnects, %" PRIu64
+                " engines restarted, %" PRIu64 " leaps of clocks, %" PRIu64 " frames without a buffer, %" PRIu64
+                " forged; %.3f s of virtual time, %" PRIu64 " events",
                 ops, messages_received, bytes / 1'000'000, lost_frames, icrc_errors, retransmits, sacks, naks, rnr_naks,
-                timeouts, reconnects, virtual_seconds, events);
+                timeouts, reconnects, engines, leaps, rx_dropped, forged, virtual_seconds, events);
   return text;
 }
 

@@ -30,6 +30,10 @@ enum class Fault : uint8_t {
   kBlackout,  // the cable is unplugged for longer than the retries last
   kReset,     // QPs are reset in the middle and connected anew, under the same numbers, with old packets under way
   kRestart,   // QPs vanish and come again under other numbers; the peer is not told
+  kEngine,    // the whole engine of a host is destroyed, and a new one made at the same addresses
+  kClock,     // a host's clock leaps forward
+  kMemory,    // frame buffers run out; small receive queues
+  kSpoofer,   // somebody who is not on the path guesses numbers and keys
   kCount,
 };
 const char* fault_name(Fault fault);
@@ -58,7 +62,8 @@ struct MixedOptions {
   uint32_t without = 0;
   CongestionAlgorithm congestion = CongestionAlgorithm::kNone;
   uint32_t reorder_packets = 1024;
-  Duration turn_delay{};  // of both hosts; 0: a little
+  Duration turn_delay{};   // of both hosts; 0: a little
+  uint32_t rx_frames = 0;  // that a port's receive queue holds; 0: all that come
 
   bool has(Fault fault) const { return (faults & bit(fault)) != 0; }
   bool loses() const;
@@ -84,6 +89,10 @@ struct MixedReport {
   uint64_t icrc_errors = 0;
   uint64_t lost_frames = 0;
   uint64_t reconnects = 0;  // of QPs that gave up, were reset, or vanished
+  uint64_t engines = 0;     // that took the place of another
+  uint64_t leaps = 0;       // of clocks
+  uint64_t rx_dropped = 0;  // by ports without a buffer
+  uint64_t forged = 0;      // packets
   uint64_t events = 0;
   double virtual_seconds = 0;
   std::string text() const;

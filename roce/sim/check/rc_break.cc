@@ -1,11 +1,39 @@
 // Connections that end before their time, by an error or on purpose: everything is flushed in order, nothing that was
 // acknowledged is missing, and nothing is done twice.
+#include <algorithm>
 #include <cinttypes>
 #include <cstring>
 
 #include "sim/check/rc_end.h"
+#include "transport/timing.h"
 
 namespace uroce::sim {
+
+void RcEnd::note_progress() {
+  progress_at_ = side_.host->now();
+  leaps_before_ = share_.leaps.size();
+  naks_before_ = naks_received();
+}
+
+/// By all QPs of the host.
+uint64_t RcEnd::naks_received() const {
+  const Counters& counters = side_.engine().counters();
+  return counters.packet_seq_err + counters.implied_nak_seq_err;
+}
+
+/// Each retry that no NAK asked for has waited for an answer, by the host's clock, for the timeout at least. However
+/// far the clock leaps at once: a leap ends one wait.
+bool RcEnd::waited_long_enough() const {
+  const QpAttributes attributes = side_.qp->attributes();
+  const Duration once = ack_timeout(attributes.timeout);
+  Duration waited = side_.host->now() - progress_at_;
+  for (size_t i = leaps_before_; i < share_.leaps.size(); i++) {
+    if (share_.leaps[i].by > once) waited.ns -= share_.leaps[i].by.ns - once.ns;
+  }
+  const uint64_t tries = attributes.retry_cnt + 1u;
+  const uint64_t asked_for = std::min(naks_received() - naks_before_, tries - 1);
+  return waited >= once * static_cast<int64_t>(tries - asked_for);
+}
 
 /// The first failure has a reason, everything behind it is flushed: each once, in order, whether it asked for a
 /// completion or not.
@@ -18,6 +46,9 @@ void RcEnd::on_failed(const Completion& completion) {
     return verdict_.fail("QP %06x work request %" PRIu64 " failed: %s (%s); retries left %u", side_.qp->qpn(),
                          completion.wr_id, wc_status_name(status), cause_text(completion.cause),
                          side_.qp->requester().retries_left());
+  }
+  if (completion.cause == Cause::kTimeout && !waited_long_enough()) {
+    return verdict_.fail("QP %06x gave up before it had waited for all of its retries", side_.qp->qpn());
   }
   if (!broken_ && !retire_before(completion)) return;
   broken_ = true;
@@ -46,6 +77,13 @@ bool RcEnd::explained(uint32_t offset) const {
     if (at < op.after.size() && (op.before[at] == got || op.after[at] == got)) return true;
   }
   return false;
+}
+
+void RcEnd::move_to(const Side& side) {
+  side_ = side;
+  side_.register_again(target_);
+  side_.register_again(landing_);
+  window_key_ = side_.engine().memory().allocate_window(side_.pd, true);
 }
 
 void RcEnd::check_broken() {
@@ -77,6 +115,7 @@ void RcEnd::restart() {
   window_key_ = side_.engine().memory().allocate_window(side_.pd, true);
   if (window_key_ == 0) verdict_.fail("no memory window");
   unsignalled_ = 0;
+  note_progress();
   stopped_ = vanished_ = broken_ = false;
 }
 

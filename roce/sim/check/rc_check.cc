@@ -104,6 +104,7 @@ void RcEnd::on_sent(const Completion& completion) {
   }
   retire(op);
   pending_.pop_front();
+  note_progress();
 }
 
 void RcEnd::check_message(const Incoming& message, const Receiver::Slot& slot) {

@@ -16,13 +16,20 @@
 
 namespace uroce::sim {
 
+/// A host's clock went on by `by` at once.
+struct Leap {
+  Instant when;  // by the network's clock
+  Duration by;
+};
+
 /// What all ends on one host share.
 struct HostShare {
   Buffer source;   // random bytes that never change
   Buffer counter;  // one word that everybody adds to
   uint64_t counter_adds = 0;
   std::vector<bool> counter_seen;  // which values FETCH_ADDs have returned
-  uint64_t counter_unsure = 0;     // of counter_adds: FETCH_ADDs of QPs that gave up, carried out or not
+  std::vector<Leap> leaps;
+  uint64_t counter_unsure = 0;  // of counter_adds: FETCH_ADDs of QPs that gave up, carried out or not
 };
 
 class RcEnd {
@@ -42,7 +49,11 @@ class RcEnd {
   void check_broken();
   void restart();
   void set_qp(Qp& qp) { side_.qp = &qp; }
+  /// Its engine is another one.
+  void move_to(const Side& side);
   Qp& qp() { return *side_.qp; }
+  const Qp& qp() const { return *side_.qp; }
+  const Buffer& target() const { return target_; }
 
   /// Posts what there is room for.
   void post_some();
@@ -111,6 +122,9 @@ class RcEnd {
   void on_failed(const Completion& completion);
   void on_flushed_receive(const Completion& completion);
   bool explained(uint32_t offset) const;
+  void note_progress();
+  uint64_t naks_received() const;
+  bool waited_long_enough() const;
 
   // rc_check.cc
   bool retire_before(const Completion& completion);
@@ -147,6 +161,9 @@ class RcEnd {
   bool stopped_ = false;
   bool vanished_ = false;
   bool broken_ = false;
+  size_t leaps_before_ = 0;  // progress was seen: leaps of the clock, NAKs that the host had
+  uint64_t naks_before_ = 0;
+  Instant progress_at_{0};
   uint64_t last_done_ = 0;  // wr_id that is known to have succeeded
   uint64_t next_wr_id_ = 1;
   uint32_t unsignalled_ = 0;

@@ -16,15 +16,17 @@ constexpr Duration kUnderWay = milliseconds(2);
 }  // namespace
 
 void RcRun::draw_incidents() {
-  const auto draw = [this](Fault fault, uint32_t most) {
+  const auto draw = [this](SeededRandom& random, Fault fault, uint32_t most) {
     if (!options_.has(fault)) return;
-    for (uint32_t count = 1 + incident_random_.below(most); count > 0; count--) {
-      incidents_.push_back({fault, incident_random_.below(static_cast<uint32_t>(options_.ops / 2) + 1)});
+    for (uint32_t count = 1 + random.below(most); count > 0; count--) {
+      incidents_.push_back({fault, random.below(static_cast<uint32_t>(options_.ops / 2) + 1)});
     }
   };
-  draw(Fault::kBlackout, 1);
-  draw(Fault::kReset, 4);
-  draw(Fault::kRestart, 3);
+  draw(incident_random_, Fault::kBlackout, 1);
+  draw(incident_random_, Fault::kReset, 4);
+  draw(incident_random_, Fault::kRestart, 3);
+  draw(engine_random_, Fault::kEngine, 2);
+  draw(clock_random_, Fault::kClock, 6);
   std::stable_sort(incidents_.begin(), incidents_.end(), [](const auto& x, const auto& y) { return x.at > y.at; });
 }
 
@@ -42,6 +44,7 @@ Duration RcRun::retry_budget(const Qp& qp) const {
   // What cannot leave is not late.
   for (const fabric::PauseStorm& storm : wrong_.pause_storms) budget.ns += storm.length.ns;
   if (options_.has(Fault::kPort)) budget.ns += milliseconds(100).ns;
+  if (options_.has(Fault::kMemory)) budget.ns += milliseconds(100).ns;
   return budget;
 }
 
@@ -111,12 +114,17 @@ void RcRun::vanish(unsigned pair, unsigned side) {
   pairs_[pair].deadline = bed_->world.now() + kUnderWay + retry_budget(peer.qp());
 }
 
+/// From now on they take and give what they can.
+void RcRun::calm_ports() {
+  for (Host* host : {&bed_->a, &bed_->b}) {
+    if (options_.has(Fault::kPort)) host->port().set_tx_room(32);
+    if (options_.has(Fault::kMemory)) host->port().set_out_of_buffers(false);
+  }
+}
+
 void RcRun::begin_blackout() {
   bed_->cable.set({.loss = 1});
-  // A retransmission that cannot leave is no retry.
-  if (options_.has(Fault::kPort)) {
-    for (Host* host : {&bed_->a, &bed_->b}) host->port().set_tx_room(32);
-  }
+  calm_ports();  // a retransmission that cannot leave is no retry
   blackout_began_ = bed_->world.now();
   Duration longest{};
   for (const auto& end : ends_[0]) longest = std::max(longest, retry_budget(end->qp()));
@@ -134,6 +142,8 @@ void RcRun::end_blackout() {
 }
 
 void RcRun::begin(const Incident& incident) {
+  if (incident.what == Fault::kEngine) return restart_engine(engine_random_.below(kSides));
+  if (incident.what == Fault::kClock) return begin_leaps();
   const unsigned pair = incident_random_.below(static_cast<uint32_t>(pairs_.size()));
   switch (incident.what) {
     case Fault::kBlackout:
@@ -179,6 +189,9 @@ void RcRun::step() {
     for (Host* host : {&bed_->a, &bed_->b}) host->port().set_tx_room(starve ? 0 : 1 + incident_random_.below(32));
     starved_until_ = now + microseconds(10 + incident_random_.below(starve ? 400 : 300));
   }
+  if (options_.has(Fault::kMemory)) step_memory();
+  if (options_.has(Fault::kSpoofer)) step_spoofer();
+  if (now >= leaps_at_) leap();
   if (incidents_.empty() || completions_ < incidents_.back().at) return;
   const Incident next = incidents_.back();
   incidents_.pop_back();
@@ -189,7 +202,9 @@ void RcRun::step() {
 /// completes any more for seconds of virtual time.
 bool RcRun::run_to_end() {
   if (options_.has(Fault::kPort)) starved_until_ = bed_->world.now();
-  const Duration slice = incidents_.empty() && !options_.has(Fault::kPort) ? microseconds(100) : microseconds(10);
+  const bool calm = incidents_.empty() && !options_.has(Fault::kPort) && !options_.has(Fault::kMemory) &&
+                    !options_.has(Fault::kSpoofer);
+  const Duration slice = calm ? microseconds(100) : microseconds(10);
   uint64_t reached = completions_;
   Instant since = bed_->world.now();
   while (!bed_->world.run_until([this] { return done(); }, slice)) {
@@ -202,9 +217,7 @@ bool RcRun::run_to_end() {
       return false;
     }
   }
-  for (Host* host : {&bed_->a, &bed_->b}) {
-    if (options_.has(Fault::kPort)) host->port().set_tx_room(32);
-  }
+  calm_ports();
   return true;
 }
 

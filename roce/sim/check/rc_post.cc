@@ -274,6 +274,7 @@ bool RcEnd::submit(SendWr& wr, Pending&& op) {
                   static_cast<int>(result));
     return false;
   }
+  if (pending_.empty()) note_progress();
   posted_bytes_ += op.bytes;
   pending_.push_back(std::move(op));
   return true;

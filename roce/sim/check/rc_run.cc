@@ -7,16 +7,19 @@
 namespace uroce::sim {
 
 RcRun::RcRun(const MixedOptions& options)
-    : options_(options), random_(options.seed), incident_random_((options.seed << 8) + 0x14C1D) {
+    : options_(options),
+      random_(options.seed),
+      incident_random_((options.seed << 8) + 0x14C1D),
+      engine_random_((options.seed << 8) + 0xE6E01),
+      clock_random_((options.seed << 8) + 0xC70C7),
+      memory_random_((options.seed << 8) + 0x3E301),
+      spoofer_((options.seed << 8) + 0x5F00F) {
   bed_ = make_testbed(options, random_);
   Host* hosts[kSides] = {&bed_->a, &bed_->b};
   for (unsigned s = 0; s < kSides; s++) {
     Side& side = sides_[s];
     side.host = hosts[s];
-    if (!options.trace) side.engine().set_capture(&checkers_[s]);
-    side.pd = side.engine().allocate_pd();
-    side.send_cq = side.engine().create_cq(4096, nullptr);
-    side.recv_cq = side.engine().create_cq(4096, nullptr);
+    make_objects(s);
     shares_[s].source = side.buffer(options.max_bytes + 65536, kLocalWrite);
     for (uint32_t i = 0; i < shares_[s].source.size; i++) {
       shares_[s].source.data()[i] = static_cast<uint8_t>(random_.next_u32());
@@ -25,6 +28,7 @@ RcRun::RcRun(const MixedOptions& options)
     std::fill_n(shares_[s].counter.data(), 8, uint8_t{0});
     if (random_.below(3) == 0) {
       const uint32_t slots = options.has(Fault::kReceives) ? 1 + random_.below(4) : 4 + random_.below(28);
+      srq_slots_[s] = slots;
       srqs_[s] = side.engine().create_srq(side.pd, slots, 4, nullptr);
       receivers_[s].push_back(std::make_unique<Receiver>(side, srqs_[s], slots, options.max_bytes, random_));
     }
@@ -37,6 +41,7 @@ RcRun::RcRun(const MixedOptions& options)
   // A lost ARP request costs more time than these QPs' retry budgets: addresses are resolved before frames are lost.
   if (loses && !bed_->world.run_until_idle()) verdict_.fail("address resolution never ended");
   bed_->cable.set(wrong_);
+  for (Host* host : hosts) host->port().set_rx_frames(options.rx_frames);
   draw_incidents();
   for (unsigned s = 0; s < kSides; s++) sides_[s].host->set_program([this, s] { program(s); });
 }
@@ -144,6 +149,9 @@ MixedReport RcRun::run() {
   if (!verdict_.failed()) check_end();
   MixedReport report = summarize(*bed_, verdict_, start);
   report.reconnects = reconnects_;
+  report.engines = engines_;
+  for (const HostShare& share : shares_) report.leaps += share.leaps.size();
+  report.forged = spoofer_.forged();
   if (verdict_.failed()) report.failure += refusals();
   for (const auto& side : ends_) {
     for (const auto& end : side) {

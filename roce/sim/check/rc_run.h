@@ -6,6 +6,7 @@
 
 #include "sim/check/rc_end.h"
 #include "sim/check/run.h"
+#include "sim/check/spoofer.h"
 #include "sim/check/trace_checker.h"
 
 namespace uroce::sim {
@@ -36,8 +37,18 @@ class RcRun {
   std::string refusals() const;
   std::string states() const;
 
+  // rc_hosts.cc
+  void make_objects(unsigned side);
+  void watch(unsigned side);
+  void restart_engine(unsigned side);
+  void begin_leaps();
+  void leap();
+  void step_memory();
+  void step_spoofer();
+
   // rc_incidents.cc
   void draw_incidents();
+  void calm_ports();
   bool run_to_end();
   void step();
   void begin(const Incident& incident);
@@ -56,13 +67,19 @@ class RcRun {
   MixedOptions options_;
   SeededRandom random_;
   SeededRandom incident_random_;
+  // Of these each has its own, so that the others stay what they are when it is left out.
+  SeededRandom engine_random_;
+  SeededRandom clock_random_;
+  SeededRandom memory_random_;
   Verdict verdict_;
   uint64_t completions_ = 0;
   uint64_t reconnects_ = 0;
+  uint64_t engines_ = 0;
   TraceChecker checkers_[kSides] = {TraceChecker(verdict_), TraceChecker(verdict_)};
   std::unique_ptr<MixedBed> bed_;
   Side sides_[kSides];
   SharedReceiveQueue* srqs_[kSides] = {};
+  uint32_t srq_slots_[kSides] = {};
   HostShare shares_[kSides];
   std::vector<std::unique_ptr<Receiver>> receivers_[kSides];
   std::vector<std::unique_ptr<RcEnd>> ends_[kSides];
@@ -70,6 +87,11 @@ class RcRun {
   fabric::ImpairmentConfig wrong_;
   std::vector<Incident> incidents_;  // the next one last
   Instant starved_until_ = Instant::never();
+  Instant shortage_until_{0};
+  uint32_t leaps_left_ = 0;
+  unsigned leaping_ = 0;  // the side whose clock leaps
+  Instant leaps_at_ = Instant::never();
+  Spoofer spoofer_;
   Instant blackout_began_ = Instant::never();
   Duration blackout_length_{};
   std::vector<const RcEnd*> doomed_;  // had something under way when the cable was cut

@@ -93,6 +93,16 @@ void Receiver::take_back() {
   posted_.clear();
 }
 
+void Receiver::move_to(const Side& side, SharedReceiveQueue* srq) {
+  take_back();
+  side_ = side;
+  srq_ = srq;
+  for (Slot& slot : slots_) {
+    side_.register_again(slot.buffer);
+    for (Sge& sge : slot.sges) sge.lkey = slot.buffer.key;
+  }
+}
+
 void Receiver::recycle(Slot& slot, uint32_t used_bytes) {
   for (const Sge& sge : slot.sges) {
     const uint32_t here = std::min(used_bytes, sge.length);

@@ -27,6 +27,8 @@ class Receiver {
   Receiver(const Side& side, SharedReceiveQueue* srq, uint32_t slots, uint32_t bytes, RandomSource& random);
 
   void set_qp(Qp* qp) { side_.qp = qp; }
+  /// Its engine is another one. Nothing is posted there.
+  void move_to(const Side& side, SharedReceiveQueue* srq);
   /// Sometimes posts some; `all`: posts everything that is free.
   void post(bool all, Verdict& verdict);
   /// The slot of a completion, which must be the oldest posted. nullptr, and a verdict, if it is not.

@@ -94,6 +94,7 @@ MixedReport summarize(Testbed& bed, const Verdict& verdict, Instant start) {
     report.rnr_naks += counters.sent_rnr_naks;
     report.timeouts += counters.local_ack_timeout_err;
     report.icrc_errors += counters.rx_icrc_encapsulated;
+    report.rx_dropped += host->port().counters().rx_dropped;
   }
   for (Link* link : {bed.cable.a_to_b, bed.cable.b_to_a}) report.lost_frames += link->faults().lost;
   report.events = bed.world.events().handled();

@@ -77,7 +77,7 @@ void Testbed::join(const Side& first, const Side& second, const QpOptions& optio
     attributes.rq_psn = is_first ? options.psn_b : options.psn_a;
     attributes.av.sgid_index = options.ipv6 ? 2 : 1;
     attributes.av.dgid = peer.engine().gids()[attributes.av.sgid_index].ip;
-    require(bring_up(side->engine(), *side->qp, attributes, options.to_rts, world.now()) == ModifyResult::kOk,
+    require(bring_up(side->engine(), *side->qp, attributes, options.to_rts, side->host->now()) == ModifyResult::kOk,
             "bring_up");
   }
 }

@@ -63,6 +63,10 @@ struct Side {
     b.key = engine().memory().register_region(pd, b.data(), size, b.addr(), access);
     return b;
   }
+  /// In another engine.
+  void register_again(Buffer& b, uint32_t access = kAllAccess) const {
+    b.key = engine().memory().register_region(pd, b.data(), b.size, b.addr(), access);
+  }
   PostResult send(const SendWr& wr) const {
     const PostResult result = engine().post_send(*qp, wr);
     host->kick();

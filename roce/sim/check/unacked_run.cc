@@ -213,6 +213,7 @@ class UnackedRun {
   explicit UnackedRun(const MixedOptions& options) : options_(options), random_(options.seed) {
     bed_ = make_testbed(options, random_);
     for (uint32_t i = 0; i < options.qps; i++) make_pair();
+    for (Host* host : {&bed_->a, &bed_->b}) host->port().set_rx_frames(options.rx_frames);
     bed_->a.set_program([this] { program(0); });
     bed_->b.set_program([this] { program(1); });
   }
