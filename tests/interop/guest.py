@@ -186,3 +186,21 @@ class Loss:
     def __exit__(self, *exception):
         if self._guest.running:
             self._guest.run("nft delete table inet loss")
+
+
+class Marks:
+    """What the guest sends arrives with marks, as behind a switch whose queue has grown. rxe has no ECN of its own."""
+
+    def __init__(self, guest, percent):
+        self._guest = guest
+        self._percent = percent
+
+    def __enter__(self):
+        rules = "".join(f"udp dport 4791 numgen random mod 100 < {self._percent} {family} ecn set ce; "
+                        for family in ("ip", "ip6"))
+        self._guest.run("nft -f - <<'END'\ntable inet marks {\n"
+                        f"chain output {{ type filter hook output priority 0; {rules}}}\n}}\nEND")
+
+    def __exit__(self, *exception):
+        if self._guest.running:
+            self._guest.run("nft delete table inet marks")

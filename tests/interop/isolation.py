@@ -8,17 +8,15 @@ import ctypes
 import os
 import signal
 import sys
-import time
 import traceback
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
+ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MS_PRIVATE = 1 << 18
 MS_REC = 1 << 14
 PR_SET_PDEATHSIG = 1
-
-PATIENCE_S = 10  # from asking the run to end to ending it
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -46,23 +44,21 @@ def _enter():
 
 
 def _wait(child):
-    """The child's exit code. SIGTERM and SIGINT are passed on, and followed by SIGKILL when nothing comes of it."""
-    asked_at = None
+    """The child's exit code. Who asks this process to end, ends the child at once, and its world with it: nothing in
+    there is worth waiting for."""
+    asked = None
 
-    def pass_on(number, _frame):
-        nonlocal asked_at
-        asked_at = asked_at or time.monotonic()
-        os.kill(child, number)
+    def end(number, _frame):
+        nonlocal asked
+        asked = number
+        os.kill(child, signal.SIGKILL)
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, pass_on)
-    while True:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid == child:
-            return os.waitstatus_to_exitcode(status)
-        if asked_at is not None and time.monotonic() - asked_at > PATIENCE_S:
-            os.kill(child, signal.SIGKILL)
-        time.sleep(0.05)
+    for number in ENDINGS:
+        signal.signal(number, end)
+    _, status = os.waitpid(child, 0)
+    for number in ENDINGS:
+        signal.signal(number, signal.SIG_DFL)
+    return os.waitstatus_to_exitcode(status) if asked is None else 128 + asked
 
 
 def _finish(body):
@@ -94,8 +90,8 @@ def run_isolated(body):
             os.write(writable, str(error).encode())
             os._exit(1)
         os.close(writable)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda n, _frame: sys.exit(128 + n))
+        for number in ENDINGS:  # a terminal's Ctrl-C comes here as well; what is started here shall not ignore them
+            signal.signal(number, lambda *_: None)
         _finish(body)
     os.close(writable)
     with os.fdopen(readable) as pipe:

@@ -24,6 +24,7 @@ HOST_CONTROL = "192.168.78.1"
 GUEST_MAC = "52:54:00:77:00:02"
 CONTROL_MAC = "52:54:00:78:00:02"
 
+BRIDGE_PORT = "port0"
 OUR_INTERFACE = "ours0"
 OUR_PORT = f"net_af_packet0,iface={OUR_INTERFACE}"
 # The order is that of rxe's GID table as well: 0 is the link-local one, 1 the IPv4 one, 2 the IPv6 one.

@@ -21,6 +21,9 @@ class Row:
     says: str = ""             # what another program's client says when all was well
     loss_in: str = ""          # which packets that rxe is sent are lost, as nftables says it; "": none
     loss_out: str = ""         # and which of those that it sends
+    run: tuple = ()            # more options of `uroce run`, of which rxe must notice nothing: strangers.py judges
+    marked: int = 0            # percent of what rxe sends that arrives marked (ECN), as behind a congested switch
+    paused: bool = False       # our port is told to pause (PFC), again and again
     timeout_s: int = 30
     short: bool = False        # in the set that every ./check runs
 
@@ -144,11 +147,38 @@ def _lossy_perftests(title, percents, we_are):
         yield {**row, "sizes": (16384,) if size else row["sizes"]}
 
 
+# Pingpongs over IPv6, where the signature is the flow label; the others over IPv4, where it is the identification.
+_AUTO = ("--loss-recovery", "auto")
+_DCQCN = ("--cc", "dcqcn", *_AUTO)
+_SWIFT = ("--cc", "swift", "--cc-param", "swift_target=20000", *_AUTO)  # us: an emulated machine is slow
+_LOSSLESS = ("--pfc", "3", "--tclass", "96")
+
+
+def _our_extras(we_are):
+    """What only our own peers, switches and neighbours understand, or what a stranger has to know nothing of."""
+    yield _pingpong("rc", "_auto", "-c", "-m", "1024", gid="ipv6", run=_AUTO)
+    yield _perftest("write_bw", "_auto", "-m", "1024", run=_AUTO)
+    for kind, run in (("write", _AUTO), ("read", _AUTO), ("send", _SWIFT)):
+        (row,) = (row for row in _lossy_perftests("loss_both", _LOSSES["loss_both"], we_are)
+                  if row["name"].startswith(kind))
+        title = "_auto" if run == _AUTO else "_swift"
+        yield {**row, "name": f"{kind}_bw{title}_loss", "run": run, "short": False}
+    # Marks matter to who receives data, and are answered with CNPs. Of READs few are outstanding: what is lost on a busy
+    # machine is asked for again with all behind it, and rxe answers all of it.
+    what, few = ("read_bw", ("-o", "16")) if we_are == "client" else ("write_bw", ())
+    yield {**_perftest(what, "_dcqcn_marked", "-m", "1024", "-s", "16384", *few, iterations=200, run=_DCQCN, marked=20),
+           "sizes": (16384,)}
+    # Pauses matter to who sends.
+    yield _perftest("write_bw" if we_are == "client" else "read_bw", "_paused", "-m", "1024", iterations=300,
+                    run=_LOSSLESS, paused=True)
+
+
 def all_rows():
     """Each of them with us as client and as server."""
     for we_are in ("client", "server"):
         rows = [*_pingpongs(), *_datas(), *_perftests(), *_pingpongs_without_acks()]
         for title, percents in _LOSSES.items():
             rows += [*_lossy_pingpongs(title, percents), *_lossy_perftests(title, percents, we_are)]
+        rows += _our_extras(we_are)
         for row in rows:
             yield Row(**{**row, "name": f"{row['name']}.{we_are}", "we_are": we_are})

@@ -9,9 +9,11 @@ import time
 
 import lab
 import late_answers
+import strangers
 from children import wait_for_listener
-from guest import GuestTrouble, Loss
+from guest import GuestTrouble, Loss, Marks
 from outputs import check_latency, check_pingpong, check_sizes, rows as result_rows, trouble
+from pauses import Pauses
 from telemetry import Counters
 
 LISTEN_TIMEOUT_S = 20
@@ -41,8 +43,10 @@ class Bench:
 class Attempt:
     """The two ends of one row, what they printed, our counters and our capture."""
 
-    def __init__(self, bench, name):
+    def __init__(self, bench, name, run=()):
         self.bench = bench
+        self.run = run
+        self.log = bench.captures / f"{name}.log"  # what our side logs, when its counters are to be judged
         self.capture = bench.captures / f"{name}.pcapng"
         self.port = next(_tcp_ports)
         self.counters = Counters()
@@ -51,8 +55,10 @@ class Attempt:
 
     def start_ours(self, name, words):
         addresses = [word for address in lab.OUR_ADDRESSES for word in ("--addr", address)]
+        log = ("sh", "-c", 'exec 2>"$0"; exec "$@"', self.log) if self.run else ()
         child = self.bench.children.start(name, [
-            self.bench.uroce, "run", "--port", lab.OUR_PORT, *addresses, "--pcap", self.capture, "--", *words])
+            *log, self.bench.uroce, "run", "--port", lab.OUR_PORT, *addresses, "--pcap", self.capture, *self.run, "--",
+            *words], {"UROCE_LOG": "info"} if self.run else {})
         self.programs.append(child)
         self.ours = child
         return child
@@ -78,6 +84,10 @@ class Attempt:
             raise Failure("our server did not get as far as listening")
         return ours, self.start_theirs("client (rxe)", [*their_words, lab.HOST_IPV4])
 
+    def logged(self):
+        """What our side wrote to its log and its standard error, if that is kept."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
     def stop(self):
         self.counters.stop()
         for program in reversed(self.programs):
@@ -88,6 +98,7 @@ class Attempt:
         for program in self.programs:
             lines.append(f"--- {program.name}: {' '.join(program.command)} (exit {program.exit_code})")
             lines.append(program.output().rstrip())
+        lines += ["--- log of our side", self.logged().rstrip()] if self.run else []
         counters = ", ".join(f"{name} {value}" for name, value in self.counters.last.items())
         return "\n".join([*lines, "--- our counters, last seen (those that are not 0)", counters or "(none seen)",
                           "--- the guest's kernel", self.bench.guest.messages().rstrip(),
@@ -164,6 +175,11 @@ def _judge_loss(loss):
     return [f"no packet was lost at the guest's {hook}" for hook, count in dropped.items() if count == 0]
 
 
+def _judge_extras(row, attempt):
+    log = attempt.logged()
+    return [f"its log: {text}" for text in trouble(log)] + strangers.judge(row, attempt.capture, log)
+
+
 def lint(bench, capture):
     """What uroce-lint, where it is built, finds wrong in the capture."""
     if bench.lint is None:
@@ -175,9 +191,9 @@ def lint(bench, capture):
 
 
 @contextlib.contextmanager
-def attempt_on(bench, name):
-    """An attempt whose outputs are printed, and whose capture is kept, when it fails."""
-    attempt = Attempt(bench, name)
+def attempt_on(bench, name, run=()):
+    """An attempt whose outputs are printed, and whose capture is kept, when it fails. `run`: more options of uroce run."""
+    attempt = Attempt(bench, name, run)
     try:
         yield attempt
     except (Failure, GuestTrouble):
@@ -191,18 +207,24 @@ def attempt_on(bench, name):
     attempt.stop()
     if not bench.keep:
         attempt.capture.unlink(missing_ok=True)
+        attempt.log.unlink(missing_ok=True)
 
 
 def run_row(row, bench):
     lossy = row.loss_in or row.loss_out
-    with attempt_on(bench, row.name) as attempt, contextlib.ExitStack() as stack:
+    with attempt_on(bench, row.name, row.run) as attempt, contextlib.ExitStack() as stack:
         loss = stack.enter_context(Loss(bench.guest, row.loss_in, row.loss_out)) if lossy else None
+        if row.marked:
+            stack.enter_context(Marks(bench.guest, row.marked))
+        if row.paused:
+            stack.enter_context(Pauses())
         ours, theirs = attempt.start(row.we_are, row.program, row.options, row.gid)
         late = LateAnswers(attempt) if row.pingpong_bytes and row.loss_in else None
         wait_for_both(attempt, row.timeout_s, late)
         problems = [] if _lost_the_last_word(row, ours, theirs) else _judge(row, ours, theirs)
         problems += _judge_loss(loss) if loss else []
         problems += lint(bench, attempt.capture)
+        problems += _judge_extras(row, attempt) if row.run else []
         if problems:
             raise Failure("; ".join(problems))
         return "the last ACK delivered again" if late and late.delivered else ""
