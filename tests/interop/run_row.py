@@ -48,6 +48,8 @@ class Attempt:
         self.run = run
         self.log = bench.captures / f"{name}.log"  # what our side logs, when its counters are to be judged
         self.capture = bench.captures / f"{name}.pcapng"
+        if self.capture.exists():  # of the first try, which failed
+            self.capture = self.capture.with_suffix(".again.pcapng")
         self.port = next(_tcp_ports)
         self.counters = Counters()
         self.programs = []

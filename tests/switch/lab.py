@@ -254,9 +254,9 @@ class Frame:
     pause: int   # quanta for priority 3
 
     @property
-    def data(self):
-        """A packet that carries a request's payload."""
-        return self.opcode is not None and self.opcode < 0x0d
+    def rc(self):
+        """A packet of a reliable connection: a request, a response or an ACK."""
+        return self.opcode is not None and self.opcode < 0x20
 
     @property
     def marked(self):

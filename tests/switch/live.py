@@ -165,7 +165,7 @@ def fair_share_of_unequals(tools):
 
 
 def pauses_in(frames, speed):
-    """For each pause that the program got, from XOFF to XON or to when it runs out: data packets that left in it."""
+    """For each pause that the program got, from XOFF to XON or to when it runs out: packets that left in it."""
     quantum_ns = 512e9 / speed
     until, last, spans = None, None, []
     for frame in frames:
@@ -179,40 +179,71 @@ def pauses_in(frames, speed):
                 last = [0]
                 spans.append(last)
             until = frame.time_ns + int(frame.pause * quantum_ns)
-        elif not frame.received and frame.data and until is not None:
+        elif not frame.received and frame.rc and until is not None:
             last[0] += 1
     return [span[0] for span in spans]
 
 
-def paused_sender(lab, text, megabit, mtu, speed):
-    """A client at port 1 whose server is behind port 0, which is slow: nothing is lost, it is silent while it is paused, it
-    starts again, and it fills the port. `speed`: what pauses are counted in."""
-    client = lab.counted("pair", "client")
-    frames = lab.frames_of("pair", "client")
-    sender = lab.port(1)
+def paused_sender(lab, speed, sender="client"):
+    """The server is at port 0, the client at port 1, and the port to the other one is slow: nothing is lost, `sender` is
+    silent while it is paused, and it starts again. `speed`: what pauses are counted in. Says what it saw."""
+    port = lab.port(("server", "client").index(sender))
     for number in (0, 1):
         expect(not dropped_frames(lab, number), f"port {number}: {dropped_frames(lab, number)}")
-    expect(client["retransmits"] == 0 and client["local_ack_timeout_err"] == 0, f"the client repeats: {client}")
-    expect(sender["prio3_xoff_sent"] > 0 and sender.get("prio3_xon_sent", 0) > 0, f"no pauses: {sender}")
+    for side in ("server", "client"):
+        counted = lab.counted("pair", side)
+        expect(counted["retransmits"] == 0 and counted["local_ack_timeout_err"] == 0, f"the {side} repeats: {counted}")
+        expect(counted["pfc_watchdog_fired"] == 0, f"the {side} was stuck: {counted}")
+    expect(port["prio3_xoff_sent"] > 0 and port.get("prio3_xon_sent", 0) > 0, f"no pauses: {port}")
+    frames, counted = lab.frames_of("pair", sender), lab.counted("pair", sender)
     seen = sum(frame.received and frame.pause is not None for frame in frames)
-    expect(client["rx_pause_frames"] == seen > 0, f"{seen} pause frames arrived, {client['rx_pause_frames']} were counted")
+    expect(counted["rx_pause_frames"] == seen > 0, f"{seen} pause frames arrived, {counted['rx_pause_frames']} were counted")
     pauses = pauses_in(frames, speed)
     expect(len(pauses) > 1, "it was not started again")
-    expect(not any(pauses), f"{sum(pauses)} data packets left in {len(pauses)} pauses")
-    rate, best = megabits(text), megabit * mtu / (mtu + 82)
-    text = f"{rate:.1f} of {best:.1f} Mbit/s, {len(pauses)} pauses, XOFF {sender['prio3_xoff_sent']}, " \
-           f"XON {sender['prio3_xon_sent']}"
+    expect(not any(pauses), f"{sum(pauses)} packets left in {len(pauses)} pauses")
+    return f"{len(pauses)} pauses, XOFF {port['prio3_xoff_sent']}, XON {port['prio3_xon_sent']}"
+
+
+def port_is_filled(rate, best, seen):
+    text = f"{rate:.1f} of {best:.1f} Mbit/s, {seen}"
     print(text)
-    expect(0.8 * best <= rate <= 1.05 * best, text)
+    # On a busy machine switch and programs wait for each other's time slices.
+    expect(0.5 * best <= rate <= 1.05 * best, text)
+
+
+LOSSLESS = ("--pfc", "3", "--tclass", "96")
+
+
+def lossless_pair(lab, program, *options, run=LOSSLESS, **more):
+    """What the client printed."""
+    return lab.finish(lab.logged_pair("pair", program, *options, *PATIENT, server_run=run, client_run=run, capture=True,
+                                      **more))
 
 
 def pfc(tools):
     """A port of 200 Mbit/s, and a switch that pauses the sender instead of losing its frames."""
-    run = ("--pfc", "3", "--tclass", "96")
     with Lab(tools, "--ports", "2", "--rate", "0:200M", "--pfc", "3", "--buffer", "6M") as lab:
-        pair = lab.logged_pair("pair", "ib_write_bw", "-D", "3", "-q", "2", *PATIENT, server_run=run, client_run=run,
-                               capture=True)
-        paused_sender(lab, lab.finish(pair), 200, 4096, 1e9)
+        text = lossless_pair(lab, "ib_write_bw", "-D", "3", "-q", "2")
+        port_is_filled(megabits(text), 200 * 4096 / (4096 + 82), paused_sender(lab, 1e9))
+
+
+def pfc_of_reads(tools):
+    """It is the server that has to pause, in the middle of its READ responses."""
+    with Lab(tools, "--ports", "2", "--rate", "1:200M", "--pfc", "3", "--buffer", "6M") as lab:
+        text = lossless_pair(lab, "ib_read_bw", "-D", "3", "-q", "2")
+        port_is_filled(megabits(text), 200 * 4096 / (4096 + 78), paused_sender(lab, 1e9, "server"))
+
+
+# Queues of packets as small as an atomic's do not grow long: hardly anything but headroom.
+TIGHT = ("--pfc", "3", "--buffer", "4450K")
+
+
+def pfc_of_atomics(tools):
+    """Once the client has to pause with its requests, once the server with its responses."""
+    for slow_port, bytes_on_cable, sender in ((0, 110, "client"), (1, 94, "server")):
+        with Lab(tools, "--ports", "2", "--rate", f"{slow_port}:20M", *TIGHT) as lab:
+            text = lossless_pair(lab, "ib_atomic_bw", "-D", "3", "-q", "4")
+            port_is_filled(megabits(text) * bytes_on_cable / 8, 20, paused_sender(lab, 1e9, sender))
 
 
 def recovery_counters(tools, program, server_run, client_run, *options, loss="loss 1%"):
@@ -293,10 +324,9 @@ def wait_for_limit(lab, child, seconds=8):
 def pfc_between_interfaces(tools):
     """The same across interfaces of the kernel: endpoints and switch on veth pairs, net_af_packet."""
     with KernelHosts(tools, "--rate", "0:100M", "--pfc", "3", "--buffer", "4M") as lab:
-        run = ("--port", "net_af_packet0,iface=eth0", "--pfc", "3", "--tclass", "96")
-        pair = lab.logged_pair("pair", "ib_write_bw", "-D", "3", "-m", "1024", "-q", "2", *PATIENT, server_run=run,
-                               client_run=run, capture=True, hosts=(0, 1))
-        paused_sender(lab, lab.finish(pair), 100, 1024, 10e9)
+        text = lossless_pair(lab, "ib_write_bw", "-D", "3", "-m", "1024", "-q", "2", hosts=(0, 1),
+                             run=("--port", "net_af_packet0,iface=eth0", *LOSSLESS))
+        port_is_filled(megabits(text), 100 * 1024 / (1024 + 82), paused_sender(lab, 10e9))
 
 
 def xdp_ports(tools):

@@ -310,6 +310,8 @@ SCENARIOS = [
     Scenario("switch_fair_share", live.fair_share, suite="long"),
     Scenario("switch_fair_share_of_unequals", live.fair_share_of_unequals, suite="long", timeout_s=120),
     Scenario("switch_pfc", live.pfc),
+    Scenario("switch_pfc_of_reads", live.pfc_of_reads, suite="long"),
+    Scenario("switch_pfc_of_atomics", live.pfc_of_atomics, suite="long"),
     Scenario("switch_xdp_port", live.xdp_ports, suite="veth"),
     Scenario("switch_long_frames", live.long_frames, suite="veth"),
     Scenario("switch_pfc_between_interfaces", live.pfc_between_interfaces, suite="veth"),
