@@ -25,6 +25,23 @@ constexpr Duration kCheckDown = milliseconds(10);
 // and end in an error, and services without retransmission lose nothing to a busy machine.
 constexpr unsigned kStuckChecks = 100;
 
+// Rings of net_af_packet are shorter, unless somebody asks for longer ones.
+constexpr uint32_t kPacketSocketRingMax = 4096;
+
+/// net_af_packet opens its socket before it binds it to the interface. In between the ring takes frames of every
+/// interface that the machine has: a switch would learn from them that everybody is behind this port.
+void discard_frames_of_other_interfaces(uint16_t port_id) {
+  rte_eth_dev_info info{};
+  if (rte_eth_dev_info_get(port_id, &info) != 0 || std::strcmp(info.driver_name, "net_af_packet") != 0) return;
+  std::array<rte_mbuf*, Port::kMaxBurst> mbufs{};
+  for (uint32_t discarded = 0; discarded < kPacketSocketRingMax;) {
+    const uint16_t count = rte_eth_rx_burst(port_id, 0, mbufs.data(), mbufs.size());
+    if (count == 0) return;
+    rte_pktmbuf_free_bulk(mbufs.data(), count);
+    discarded += count;
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<DpdkPort> DpdkPort::start(const DpdkPortOptions& options, std::string& error) {
@@ -97,6 +114,7 @@ bool DpdkPort::begin() {
   // Neighbour discovery needs multicast; a driver that cannot filter it cannot switch it off either.
   if (started_ && !options_.wire) rte_eth_allmulticast_enable(options_.port_id);
   if (started_ && options_.promiscuous) rte_eth_promiscuous_enable(options_.port_id);
+  if (started_) discard_frames_of_other_interfaces(options_.port_id);
   return started_;
 }
 

@@ -7,9 +7,10 @@ other.
 import os
 import re
 import subprocess
+import sys
 import time
 
-from lab import KernelHosts, Lab, bandwidth_mib, read_capture
+from lab import KernelHosts, Lab, bandwidth_mib, packets_in, read_capture
 from outputs import check_bandwidth, check_pingpong
 from session import Failure
 from wires import Skip
@@ -51,9 +52,9 @@ def megabits(text):
 
 
 def dropped_frames(lab, port):
-    """Frames that the switch did not forward, by name; but for those to or from a program that is not there (any more)
-    and what kernels tell each other where they are."""
-    absent = ("drop_port_down", "drop_no_link", "drop_no_route", "drop_same_port")
+    """Frames that the switch did not forward, by name; but for those to or from a program that is not there (any
+    more)."""
+    absent = ("drop_port_down", "drop_no_link", "drop_no_route")
     return {name: value for name, value in lab.port(port).items()
             if name.startswith("drop_") and name not in absent and value}
 
@@ -349,3 +350,34 @@ def long_frames(tools):
     """Buffers of 16 KB because a port wants such: memory for them was asked for."""
     with KernelHosts(tools, "--frames", "8192", arguments=",framesz=16384,blocksz=65536,framecnt=64,qpairs=1") as lab:
         expect(lab.tcp(1)["sum_received"]["bytes"] > 1e6, "hardly anything arrived")
+
+
+STRANGER = "02:00:00:00:00:bb"
+BROADCASTS = """
+import socket
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as wire:
+    wire.bind(("eth0", 0))
+    print("begun", flush=True)
+    while True:
+        wire.send(bytes.fromhex("ff" * 6 + "{address}" + "88b5").ljust(60, b"\\0"))
+"""
+
+
+def other_interfaces(tools):
+    """A packet socket hears every interface of the machine until it is bound to its own. What it heard is not let in:
+    the switch would learn that the sender is behind that port."""
+    lab = KernelHosts(tools)
+    capture = lab.folder / "switch.pcapng"
+    lab.options = (*lab.options, "--pcapng", str(capture))
+    stranger = lab.children.start("stranger", lab.in_host(1, sys.executable, "-c", BROADCASTS.format(
+        address=STRANGER.replace(":", ""))))
+    if not stranger.wait_for_output("begun", 10):
+        raise Failure("nobody broadcasts")
+    with lab:
+        for turn in range(3):
+            if turn != 0:
+                lab.start_switch()
+            lab.stop_switch()
+            heard = [packets_in(capture, f"frame.interface_id == {port} && frame.packet_flags_direction == 1 && "
+                                f"eth.src == {STRANGER}") for port in (0, 1)]
+            expect(heard[0] == 0 < heard[1], f"port 0 let {heard[0]} frames of another interface in, port 1 {heard[1]}")

@@ -313,6 +313,7 @@ SCENARIOS = [
     Scenario("switch_pfc_of_reads", live.pfc_of_reads, suite="long"),
     Scenario("switch_pfc_of_atomics", live.pfc_of_atomics, suite="long"),
     Scenario("switch_xdp_port", live.xdp_ports, suite="veth"),
+    Scenario("switch_other_interfaces", live.other_interfaces, suite="veth"),
     Scenario("switch_long_frames", live.long_frames, suite="veth"),
     Scenario("switch_pfc_between_interfaces", live.pfc_between_interfaces, suite="veth"),
     Scenario("switch_algorithms", live.algorithms, suite="long"),
