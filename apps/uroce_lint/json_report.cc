@@ -68,10 +68,12 @@ void print_requests(Object& parent, const lint::Channel& channel) {
   o.number("back_for_nak", s.back_for_nak);
   o.number("back_for_rnr", s.back_for_rnr);
   o.number("back_for_read", s.back_for_read);
+  o.number("back_for_sack", s.back_for_sack);
   o.number("timeouts", s.timeouts);
   o.number("timeout_min_ns", static_cast<uint64_t>(s.timeout_min_ns));
   o.number("timeout_max_ns", static_cast<uint64_t>(s.timeout_max_ns));
   o.number("acks", s.acks);
+  o.number("sacks", s.sacks);
   o.number("rnr_naks", s.rnr_naks);
   static constexpr const char* kCodes[] = {"naks_sequence", "naks_invalid_request", "naks_remote_access",
                                            "naks_remote_operational", "naks_invalid_rd_request"};

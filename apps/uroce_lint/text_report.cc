@@ -23,12 +23,14 @@ void print_requests(const lint::Channel& channel) {
     std::printf(" (after %.3f to %.3f ms)", static_cast<double>(s.timeout_min_ns) / 1e6,
                 static_cast<double>(s.timeout_max_ns) / 1e6);
   }
+  if (s.back_for_sack != 0) std::printf(", SACK %" PRIu64, s.back_for_sack);
   std::printf("\n    answered with: ACK %" PRIu64 ", RNR NAK %" PRIu64, s.acks, s.rnr_naks);
   static constexpr const char* kCodes[] = {"sequence", "invalid request", "remote access", "remote operational",
                                            "invalid RD request"};
   for (size_t i = 0; i < s.naks.size(); i++) {
     if (s.naks[i] != 0) std::printf(", NAK (%s) %" PRIu64, kCodes[i], s.naks[i]);
   }
+  if (s.sacks != 0) std::printf(", SACK %" PRIu64, s.sacks);
   std::printf("\n");
 }
 

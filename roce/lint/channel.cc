@@ -89,14 +89,15 @@ void Channel::on_ahead(const Packet& packet) {
   behind_losses_ = true;
   const Rule rule = start_known_ ? Rule::kCmStartPsn : Rule::kPsnGap;
   if (packet.direction == capture::FrameDirection::kSent && !lossy_capture_) {
-    add(rule, packet.frame,
-        sentence("%s sent with PSN %u after PSN %u; expected PSN %u", opcode_name(packet.opcode()), val(packet.psn()),
-                 val(next_ - 1), val(next_)));
+    add_gap(rule, packet.frame,
+            sentence("%s sent with PSN %u after PSN %u; expected PSN %u", opcode_name(packet.opcode()),
+                     val(packet.psn()), val(next_ - 1), val(next_)),
+            is_young());
     return;
   }
   if (service_ == Service::kUc) return;  // what UC loses stays lost
   if (gaps_.size() == kMaxGaps) gaps_.erase(gaps_.begin());
-  gaps_.push_back({next_, count, packet.frame, rule});
+  gaps_.push_back({next_, count, packet.frame, rule, is_young()});
 }
 
 bool Channel::fill_gap(Psn psn, uint32_t span) {
@@ -107,7 +108,8 @@ bool Channel::fill_gap(Psn psn, uint32_t span) {
     const int32_t end = std::min(static_cast<int32_t>(gap.count), distance(gap.begin, psn + span));
     if (end <= begin) continue;
     filled = true;
-    const Gap rest{gap.begin + static_cast<uint32_t>(end), gap.count - static_cast<uint32_t>(end), gap.frame, gap.rule};
+    const Gap rest{gap.begin + static_cast<uint32_t>(end), gap.count - static_cast<uint32_t>(end), gap.frame, gap.rule,
+                   gap.young};
     gap.count = static_cast<uint32_t>(begin);
     if (rest.count != 0) gaps_.push_back(rest);
   }
@@ -135,7 +137,7 @@ Channel::Verdict Channel::on_behind(const Packet& packet) {
                  opcode_name(packet.opcode()), packet.view.payload_bytes, val(psn), opcode_name(sent->opcode),
                  sent->payload_bytes));
   }
-  const bool filled = fill_gap(psn, span_of(packet));
+  const bool filled = fill_gap(psn, longest_span_of(packet));
   if (filled) {
     statistics_.late++;
   } else {
@@ -146,6 +148,7 @@ Channel::Verdict Channel::on_behind(const Packet& packet) {
   if (distance(position_, psn) > 0 && distance(acked_, psn) > 0) behind_losses_ = true;
   if (distance(psn, position_) > 0 && (!filled || refused)) go_back(packet);
   satisfy_refusals(packet, span_of(packet));
+  on_sent_again(packet, psn + span_of(packet), false);
   if (distance(psn, first_) > 0) {
     first_ = psn;
     if (!acknowledged_) acked_ = psn;
@@ -179,6 +182,10 @@ void Channel::go_back(const Packet& packet) {
     statistics_.back_for_read++;
     return;
   }
+  if (selective() && held_.any_behind(psn)) {
+    statistics_.back_for_sack++;
+    return;
+  }
   count_timeout(packet);
 }
 
@@ -200,6 +207,8 @@ bool Channel::goes_back_for(Refusal& refusal, const Packet& packet) {
   // Nothing but its own response acknowledges a READ: the NAK may be put aside for it.
   if (refusal.read_in_doubt || find_read(packet.psn()) != nullptr) return false;
   if (behind_losses_ && packet.direction != capture::FrameDirection::kSent) return false;
+  // A single packet that was under way when the NAK left.
+  if (selective() && packet.direction != capture::FrameDirection::kSent) return false;
   add(Rule::kRetransmitStart, packet.frame,
       sentence("retransmission starts with %s PSN %u after the NAK of frame %llu; expected PSN %u", name,
                val(packet.psn()), static_cast<unsigned long long>(refusal.frame), val(refusal.psn)));
@@ -229,9 +238,10 @@ void Channel::check_held_response(const Packet* packet, uint32_t span) {
       packet->frame - response_.frame <= kSwapFrames && packet->time.ns - response_.time.ns <= kSwapNs) {
     return;
   }
-  add_response(Rule::kAckUnsent, response_.frame,
-               sentence("%s for PSN %u; expected at most PSN %u, the last that was sent", opcode_name(response_.opcode),
-                        val(response_.psn), val(response_.newest)));
+  const char* const verb = response_.rule == Rule::kSackUnsent ? "holds" : "for";
+  add_response(response_.rule, response_.frame,
+               sentence("%s %s PSN %u; expected at most PSN %u, the last that was sent", opcode_name(response_.opcode),
+                        verb, val(response_.psn), val(response_.newest)));
 }
 
 /// Without acknowledgements in sight the oldest PSNs are forgotten, so that "before" keeps its meaning.
@@ -243,6 +253,10 @@ void Channel::keep_in_half_circle() {
 void Channel::finish() {
   check_held_response(nullptr, 0);
   for (const Read& read : reads_) judge(read);
+  // With selective repeat a capture may begin with single packets that were sent again.
+  for (EarlyFinding& finding : early_) {
+    if (!selective()) add(finding.rule, finding.frame, std::move(finding.text));
+  }
 }
 
 }  // namespace uroce::lint

@@ -9,11 +9,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "lint/finding.h"
+#include "lint/held_psns.h"
 #include "lint/packet.h"
 #include "lint/sent_log.h"
+#include "lint/signature_trail.h"
 
 namespace uroce::lint {
 
@@ -23,12 +26,14 @@ struct ChannelStatistics {
   uint64_t late = 0;           // packets that filled a gap
   uint64_t missing = 0;        // PSNs jumped over
   uint64_t acks = 0;
+  uint64_t sacks = 0;
   std::array<uint64_t, 5> naks{};  // by code
   uint64_t rnr_naks = 0;
   // Times that the requester went back, by what made it.
   uint64_t back_for_nak = 0;
   uint64_t back_for_rnr = 0;
   uint64_t back_for_read = 0;  // missing READ responses
+  uint64_t back_for_sack = 0;  // packets missing in front of what a SACK said is held
   uint64_t timeouts = 0;       // nothing that was seen
   int64_t timeout_min_ns = 0;  // the silence before
   int64_t timeout_max_ns = 0;
@@ -41,6 +46,11 @@ class Channel {
   /// The connection's first PSN is known (CM), and how many READs and atomics the responder takes.
   void set_start(Psn psn, uint32_t read_limit);
   void set_response_flow(uint32_t flow) { response_flow_ = flow; }
+  /// Who signs its packets: the requester, and the responder.
+  void set_signatures(const SignatureTrail* requests, const SignatureTrail* responses) {
+    requests_signed_ = requests;
+    responses_signed_ = responses;
+  }
   /// The capture says that it lost frames: a jump at the sender's own port proves nothing then.
   void set_lossy_capture() { lossy_capture_ = true; }
 
@@ -50,23 +60,27 @@ class Channel {
   void on_response(const Packet& packet);
   /// True when the response answers something that waits for an answer here.
   bool could_answer(const Packet& packet) const;
+  bool is_near(Psn psn) const { return started_ && !is_far(psn); }
   void finish();
 
   const ChannelStatistics& statistics() const { return statistics_; }
   uint32_t path_mtu() const { return mtu_; }
 
  private:
+  static constexpr uint64_t kFirstRequests = 64;
   struct Gap {
     Psn begin;
     uint32_t count = 0;
     uint64_t frame = 0;
     Rule rule = Rule::kPsnGap;
+    bool young = false;
   };
   /// A READ or an atomic, and its responses so far.
   struct Read {
     Psn psn;
     uint32_t span = 1;
     bool span_known = true;
+    bool span_late = false;    // learned after responses may have come that could not be told to be its own
     bool origin_known = true;  // false: only a repetition was seen, which may have started later
     bool atomic = false;
     uint32_t length = 0;
@@ -76,19 +90,26 @@ class Channel {
     uint32_t answered = 0;    // offsets below were seen
     uint64_t seen_ahead = 0;  // bit i: offset answered + i was seen
     uint32_t retries = 0;
-    std::array<Psn, 4> retry_psns{};  // where the newest repetitions started
-    uint64_t repeats_before = 0;      // retransmissions that were seen before it was sent
-    uint64_t hole_frame = 0;          // the response that jumped over ours
-    uint64_t hole_count = 0;          // `packets_` then
-    bool asked_again = false;         // since then
+    std::array<SackRange, 16> retries_seen{};  // what the newest repetitions asked for
+    uint64_t repeats_before = 0;               // retransmissions that were seen before it was sent
+    uint64_t hole_frame = 0;                   // the response that jumped over ours
+    uint64_t hole_count = 0;                   // `packets_` then
+    bool asked_again = false;                  // since then
     bool contains(Psn p) const {
       const int32_t d = distance(psn, p);
       return d >= 0 && static_cast<uint32_t>(d) < span;
     }
-    void add_retry(Psn from) { retry_psns[retries++ % retry_psns.size()] = from; }
-    bool was_retried_from(Psn p) const {
-      for (size_t i = 0; i < std::min<size_t>(retries, retry_psns.size()); i++) {
-        if (retry_psns[i] == p) return true;
+    void add_retry(Psn from, Psn to) { retries_seen[retries++ % retries_seen.size()] = {from, to}; }
+    /// One of the newest `count` repetitions started there, or ended.
+    bool was_retried_from(Psn p, size_t count) const {
+      for (size_t i = 0; i < std::min<size_t>(retries, count); i++) {
+        if (retries_seen[(retries - 1 - i) % retries_seen.size()].first == p) return true;
+      }
+      return false;
+    }
+    bool was_retried_to(Psn p) const {
+      for (size_t i = 0; i < std::min<size_t>(retries, retries_seen.size()); i++) {
+        if (retries_seen[i].end == p) return true;
       }
       return false;
     }
@@ -114,9 +135,21 @@ class Channel {
     Instant time{};
     Psn newest;  // the newest request then
     uint8_t opcode = 0;
+    Rule rule = Rule::kAckUnsent;
+  };
+
+  /// A gap in a young channel. Whether it is a fault will be known when both sides are.
+  struct EarlyFinding {
+    Rule rule{};
+    uint64_t frame = 0;
+    std::string text;
   };
 
   void add(Rule rule, uint64_t frame, std::string text) { findings_.add(rule, frame, request_flow_, std::move(text)); }
+  void add_gap(Rule rule, uint64_t frame, std::string text, bool young) {
+    if (!young) return add(rule, frame, std::move(text));
+    early_.push_back({rule, frame, std::move(text)});
+  }
   void add_response(Rule rule, uint64_t frame, std::string text) {
     findings_.add(rule, frame, response_flow_, std::move(text));
   }
@@ -144,6 +177,7 @@ class Channel {
   void check_lengths(const Packet& packet, const Sent& sent);
   bool same_request(const Packet& packet, const Sent& sent) const;
   uint32_t span_of(const Packet& packet) const;
+  uint32_t longest_span_of(const Packet& packet) const;
   void add_read(const Packet& packet, uint32_t span, bool span_known, bool is_new);
   Verdict on_read_range(const Packet& packet, Read& read);
   void check_read_retry(const Packet& packet, const Read& read);
@@ -167,13 +201,27 @@ class Channel {
   void mark_answered(Read& read, const Packet& packet);
   void on_atomic_response(const Packet& packet);
   void advance(Psn psn);
-  void acknowledge(Psn psn, uint64_t frame);
+  void acknowledge(Psn psn, uint64_t frame, bool reads_answered = true);
   bool may_be_under_way(const Refusal& refusal) const;
   void settle(Refusal& refusal, Psn psn, uint64_t frame);
   void mark_holes(Psn psn, uint64_t frame);
   void check_msn(const Packet& packet, Psn psn, uint32_t msn, bool through);
   void check_msn_range(const Packet& packet, const Read& read, uint32_t msn);
   Psn oldest_in_doubt() const;
+
+  // selective.cc
+  bool selective() const;
+  /// A capture that begins in the middle has shown little so far: with selective repeat maybe only single packets that
+  /// were sent again.
+  bool is_young() const { return !beginning_known_ && statistics_.requests < kFirstRequests; }
+  void learn_frontier(Psn end);
+  bool check_sack_ends(const Packet& packet);
+  void on_selective_ack(const Packet& packet);
+  void check_sack_order(const Packet& packet, const std::vector<SackRange>& ranges);
+  void check_seen(const Packet& packet, const SackRange& range);
+  void note_expected(Psn psn);
+  void forget_held();
+  void on_sent_again(const Packet& packet, Psn end, bool answered_by_response);
 
   Findings& findings_;
   uint32_t request_flow_;
@@ -213,6 +261,14 @@ class Channel {
   uint64_t fatal_frame_ = 0;
   Held odd_;       // a request far from all others
   Held response_;  // a response to what was not sent
+
+  const SignatureTrail* requests_signed_ = nullptr;
+  const SignatureTrail* responses_signed_ = nullptr;
+  std::vector<EarlyFinding> early_;
+  HeldPsns held_;
+  BackRuns back_runs_;
+  std::vector<SackRange> sack_;  // the newest
+  Instant sack_time_{};
 };
 
 }  // namespace uroce::lint

@@ -72,6 +72,7 @@ Dissection Dissector::ipv4() {
   out_.view.ipv6 = false;
   out_.view.traffic_class = ip_[1];
   out_.view.hop_limit = ip_[8];
+  out_.view.flow_id = load_be16(ip_ + 4);
   out_.view.src_ip = IpAddress::v4(load_be32(ip_ + 12));
   out_.view.dst_ip = IpAddress::v4(load_be32(ip_ + 16));
   out_.has_addresses = true;
@@ -97,6 +98,7 @@ Dissection Dissector::ipv6() {
   out_.view.ipv6 = true;
   out_.view.traffic_class = static_cast<uint8_t>(load_be16(ip_) >> 4);
   out_.view.hop_limit = ip_[7];
+  out_.view.flow_id = load_be32(ip_) & 0xFFFFF;
   std::copy_n(ip_ + 8, 16, out_.view.src_ip.bytes.begin());
   std::copy_n(ip_ + 24, 16, out_.view.dst_ip.bytes.begin());
   out_.has_addresses = true;

@@ -4,6 +4,7 @@
 #include "lint/finding.h"
 #include "lint/mad.h"
 #include "lint/packet.h"
+#include "wire/sack.h"
 
 namespace uroce::lint {
 namespace {
@@ -116,6 +117,33 @@ void check_cnp(const Packet& packet, std::vector<Issue>& issues) {
   if (fault != nullptr) issues.push_back({Rule::kCnpForm, sentence("CNP with %s", fault)});
 }
 
+/// Each range lies behind the gap that begins with the packet after the SACK's, and between any two something is
+/// missing.
+void check_sack(const Packet& packet, std::vector<Issue>& issues) {
+  const uint32_t bytes = packet.view.payload_bytes;
+  if (!sack_length_holds(bytes)) {
+    issues.push_back({Rule::kSackForm, sentence("SACK with %u bytes of ranges; expected 1 to 16 of 8 bytes", bytes)});
+    return;
+  }
+  if (!packet.whole) return;
+  for (uint32_t at = 0; at < bytes; at += SackRange::kBytes) {
+    const SackRange range = SackRange::decode(packet.view.payload + at);
+    bool wrong = !(packet.psn() + 1).before(range.first) || !range.first.before(range.end);
+    wrong |= packet.view.payload[at] != 0 || packet.view.payload[at + 4] != 0;
+    for (uint32_t other = 0; other < at; other += SackRange::kBytes) {
+      const SackRange earlier = SackRange::decode(packet.view.payload + other);
+      wrong |= !range.end.before(earlier.first) && !earlier.end.before(range.first);
+    }
+    if (!wrong) continue;
+    issues.push_back(
+        {Rule::kSackRange,
+         sentence("SACK for PSN %u with the range from PSN %u up to PSN %u; expected one behind a gap, and "
+                  "apart from the others",
+                  packet.psn().value(), range.first.value(), range.end.value())});
+    return;
+  }
+}
+
 }  // namespace
 
 void check_headers(const Packet& packet, std::vector<Issue>& issues) {
@@ -131,6 +159,7 @@ void check_headers(const Packet& packet, std::vector<Issue>& issues) {
   if (info.has(kHasAeth)) check_aeth(packet, issues);
   if (info.has(kHasDeth)) check_datagram(packet, issues);
   if (info.operation == Operation::kCnp) check_cnp(packet, issues);
+  if (info.operation == Operation::kSelectiveAck) check_sack(packet, issues);
 }
 
 }  // namespace uroce::lint

@@ -38,7 +38,8 @@ Linter::Linter(const LintOptions& options) : options_(options), findings_(option
   for (const Rule rule :
        {Rule::kPsnGap, Rule::kCmStartPsn, Rule::kAckUnsent, Rule::kRetransmitStart, Rule::kNakRepeated, Rule::kNakPsn,
         Rule::kNakUnanswered, Rule::kReadResponseMissing, Rule::kAtomicMissing, Rule::kReadResponseUnasked,
-        Rule::kAtomicResponseUnasked, Rule::kAckForRead, Rule::kMsn}) {
+        Rule::kAtomicResponseUnasked, Rule::kAckForRead, Rule::kMsn, Rule::kSackUnsent, Rule::kSackUnseen,
+        Rule::kSackOrder, Rule::kSackStranger, Rule::kRetransmitHeld}) {
     findings_.soften(rule);
   }
 }
@@ -182,6 +183,7 @@ void Linter::on_packet(uint32_t index, const Packet& packet) {
   }
   check_identity(index, packet);
   const OpcodeInfo& info = packet.info();
+  if (info.service == Service::kRc) flows_[index].signature.on_packet(packet.view);
   if (info.operation == Operation::kCnp) {
     on_cnp(index, packet);
   } else if (info.service == Service::kUd) {
@@ -204,6 +206,7 @@ void Linter::begin_channel(uint32_t index) {
   if (options_.lossy_capture) flow.channel->set_lossy_capture();
   if (flow.partner != kNoFlow) {
     flow.channel->set_response_flow(flow.partner);
+    flow.channel->set_signatures(&flow.signature, &flows_[flow.partner].signature);
   } else if (flow.service == Service::kRc) {
     unpaired_[{flow.key.src, flow.key.dst}].push_back(index);
   }
@@ -217,9 +220,16 @@ uint32_t Linter::on_request(uint32_t index, const Packet& packet) {
   if (fresh == kNoFlow) return index;
   flows_[fresh].service = packet.info().service;
   flows_[fresh].udp_src_port = packet.view.udp_src_port;
+  flows_[fresh].signature.on_packet(packet.view);
   begin_channel(fresh);
   flows_[fresh].channel->on_request(packet);
   return fresh;
+}
+
+void Linter::join_channel(Flow& flow, uint32_t partner) {
+  if (flow.channel == nullptr) return;
+  flow.channel->set_response_flow(partner);
+  flow.channel->set_signatures(&flow.signature, &flows_[partner].signature);
 }
 
 void Linter::pair(uint32_t request_flow, uint32_t response_flow) {
@@ -227,8 +237,10 @@ void Linter::pair(uint32_t request_flow, uint32_t response_flow) {
   Flow& responses = flows_[response_flow];
   requests.partner = response_flow;
   responses.partner = request_flow;
-  if (requests.channel != nullptr) requests.channel->set_response_flow(response_flow);
-  if (responses.channel != nullptr) responses.channel->set_response_flow(request_flow);
+  requests.signature.set_ends(responses.key.dest_qp, requests.key.dest_qp);
+  responses.signature.set_ends(requests.key.dest_qp, responses.key.dest_qp);
+  join_channel(requests, response_flow);
+  join_channel(responses, request_flow);
   std::erase(unpaired_[{requests.key.src, requests.key.dst}], request_flow);
   std::erase(unpaired_[{responses.key.src, responses.key.dst}], response_flow);
 }
@@ -240,7 +252,13 @@ uint32_t Linter::find_partner(const Flow& responses, const Packet& packet) {
   search_credit_ -= candidates->second.size();
   uint32_t found = kNoFlow;
   for (const uint32_t index : candidates->second) {
-    if (!flows_[index].channel->could_answer(packet)) continue;
+    const Flow& candidate = flows_[index];
+    // A selective ACK names its sender by the signature.
+    const bool fits = packet.info().operation == Operation::kSelectiveAck
+                          ? packet.view.signed_with(Signature(candidate.key.dest_qp, responses.key.dest_qp)) &&
+                                candidate.channel->is_near(packet.psn())
+                          : candidate.channel->could_answer(packet);
+    if (!fits) continue;
     if (found != kNoFlow) return kNoFlow;
     found = index;
   }

@@ -72,6 +72,7 @@ struct Flow {
   uint16_t udp_src_port = 0;
   bool port_changed = false;
   uint64_t marks_since_cnp = 0;
+  SignatureTrail signature;
   unsigned mixed_in_a_row = 0;
   uint32_t partner_searches = 0;
 };
@@ -124,6 +125,7 @@ class Linter {
   void on_cnp(uint32_t index, const Packet& packet);
   void on_cm(uint32_t index, const Packet& packet);
   void connect(const CmTracker::Established& connection);
+  void join_channel(Flow& flow, uint32_t partner);
   void pair(uint32_t request_flow, uint32_t response_flow);
   uint32_t find_partner(const Flow& responses, const Packet& packet);
   void begin_channel(uint32_t index);

@@ -35,13 +35,19 @@ uint32_t Channel::span_of(const Packet& packet) const {
   return packets_of(length, mtu_ != 0 ? mtu_ : kLargestMtu);
 }
 
+/// As long as the path MTU is not known, a READ may take more PSNs than `span_of` says.
+uint32_t Channel::longest_span_of(const Packet& packet) const {
+  if (mtu_ != 0 || packet.info().operation != Operation::kReadRequest) return span_of(packet);
+  return packets_of(std::min(packet.view.reth().dma_length, 0x80000000u), kSmallestMtu);
+}
+
 void Channel::learn_mtu(uint32_t payload_bytes) {
   if (mtu_ != 0 || !is_mtu(payload_bytes)) return;
   mtu_ = payload_bytes;
   for (Read& read : reads_) {
     if (read.span_known) continue;
     read.span = packets_of(read.length, mtu_);
-    read.span_known = true;
+    read.span_known = read.span_late = true;
     if (Sent* const sent = log_.find(read.psn)) sent->span = read.span;
     if (last_.is_set() && Psn(last_.psn) == read.psn) last_.span = read.span;
     if (tip_span_unknown_ && &read == &reads_.back()) next_ = position_ = read.end();
@@ -187,7 +193,7 @@ void Channel::add_read(const Packet& packet, uint32_t span, bool span_known, boo
   read.span = span;
   read.span_known = span_known;
   read.origin_known = is_new && (beginning_known_ || read.psn != first_);
-  if (!read.origin_known) read.add_retry(read.psn);
+  if (!read.origin_known) read.add_retry(read.psn, read.end());
   read.repeats_before = statistics_.retransmitted + statistics_.late;
   read.atomic = is_atomic(packet.info());
   if (read.atomic) {
@@ -245,7 +251,8 @@ Channel::Verdict Channel::on_read_range(const Packet& packet, Read& read) {
   if (distance(position_, packet.psn()) > 0 && distance(acked_, packet.psn()) > 0) behind_losses_ = true;
   if (distance(packet.psn(), position_) > 0) go_back(packet);
   satisfy_refusals(packet, static_cast<uint32_t>(distance(packet.psn(), read.end())));
-  read.add_retry(packet.psn());
+  on_sent_again(packet, read.end(), true);
+  read.add_retry(packet.psn(), packet.psn() + span_of(packet));
   if (read.hole_frame != 0) read.asked_again = true;
   if (Sent* const sent = log_.find(read.psn)) {
     sent->repeated = true;
@@ -284,6 +291,8 @@ void Channel::check_read_retry(const Packet& packet, const Read& read) {
 /// Nothing more will be seen of this READ or atomic.
 void Channel::judge(const Read& read) {
   if (read.done() || !read.span_known || read.hole_frame == 0 || read.asked_again || fatal_frame_ != 0) return;
+  // With selective repeat those are not sent again.
+  if (read.span_late && selective()) return;
   if (packets_ - read.hole_count < kFollowers) return;  // the requester had no time to ask again
   const Psn missing = read.psn + read.answered;
   add_response(read.atomic ? Rule::kAtomicMissing : Rule::kReadResponseMissing, read.hole_frame,

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int32_t kFar = 16384;
 constexpr uint32_t kMsnMask = 0xFFFFFF;
+constexpr size_t kRetriesOfStrangers = 4;  // the newest repetitions of a READ that may still be answered
 
 constexpr unsigned val(Psn psn) { return psn.value(); }
 
@@ -45,8 +46,10 @@ Psn Channel::oldest_in_doubt() const {
 void Channel::on_response(const Packet& packet) {
   packets_++;
   const Psn psn = packet.psn();
-  if (!started_ || distance(first_, psn) < 0) return;
+  const bool sack = packet.info().operation == Operation::kSelectiveAck;
+  if (!started_ || distance(first_, psn) < (sack ? -1 : 0)) return;
   if (odd_.active && std::abs(distance(odd_.psn, psn)) <= kFar) return;
+  if (selective() || (sack && responses_signed_ != nullptr && responses_signed_->signs())) learn_frontier(psn + 1);
   if (distance(next_, psn) >= 0) {
     if (tip_span_unknown_ && packet.info().operation == Operation::kReadResponse) {
       learn_mtu(packet.view.payload_bytes);
@@ -67,6 +70,9 @@ void Channel::on_response(const Packet& packet) {
   switch (packet.info().operation) {
     case Operation::kAcknowledge:
       on_ack(packet);
+      break;
+    case Operation::kSelectiveAck:
+      on_selective_ack(packet);
       break;
     case Operation::kReadResponse:
       on_read_response(packet);
@@ -136,6 +142,8 @@ void Channel::on_positive_ack(const Packet& packet, const Aeth& aeth) {
   }
   if (read == nullptr && !before_reads) check_msn(packet, psn, aeth.msn, true);
   acknowledge(psn, packet.frame);
+  note_expected(psn + 1);
+  sack_.clear();
 }
 
 bool Channel::refuses_acknowledged(const Packet& packet) {
@@ -151,6 +159,7 @@ bool Channel::refuses_acknowledged(const Packet& packet) {
 void Channel::on_rnr_nak(const Packet& packet, const Aeth& aeth) {
   const Psn psn = packet.psn();
   statistics_.rnr_naks++;
+  forget_held();
   if (refuses_acknowledged(packet)) return;
   const bool again = rnr_.active && may_be_under_way(rnr_);
   if (rnr_.active && !again) {
@@ -177,6 +186,7 @@ void Channel::on_rnr_nak(const Packet& packet, const Aeth& aeth) {
 void Channel::on_sequence_nak(const Packet& packet, const Aeth& aeth) {
   const Psn psn = packet.psn();
   statistics_.naks[0]++;
+  forget_held();
   if (refuses_acknowledged(packet)) return;
   if (nak_.active && (psn == nak_.psn || !may_be_under_way(nak_))) {
     add_response(Rule::kNakRepeated, packet.frame,
@@ -226,23 +236,25 @@ void Channel::on_fatal_nak(const Packet& packet, const Aeth& aeth) {
 void Channel::advance(Psn psn) {
   acknowledged_ = true;
   if (distance(acked_, psn) >= 0) acked_ = psn + 1;
+  held_.drop_before(acked_);
 }
 
-/// Everything up to `psn` reached the responder.
-void Channel::acknowledge(Psn psn, uint64_t frame) {
+/// Everything up to `psn` reached the responder. `reads_answered`: and its READs were answered before.
+void Channel::acknowledge(Psn psn, uint64_t frame, bool reads_answered) {
   advance(psn);
   for (const Gap& gap : gaps_) {
     if (distance(gap.begin, psn) < 0) continue;
     const Psn last = gap.begin + (gap.count - 1);
-    add(gap.rule, gap.frame,
-        sentence("PSN %u to %u never came by, yet frame %llu acknowledges PSN %u; expected PSN %u here, unless the "
-                 "capture lost it",
-                 val(gap.begin), val(last), static_cast<unsigned long long>(frame), val(psn), val(gap.begin)));
+    add_gap(gap.rule, gap.frame,
+            sentence("PSN %u to %u never came by, yet frame %llu acknowledges PSN %u; expected PSN %u here, unless the "
+                     "capture lost it",
+                     val(gap.begin), val(last), static_cast<unsigned long long>(frame), val(psn), val(gap.begin)),
+            gap.young);
   }
   std::erase_if(gaps_, [psn](const Gap& gap) { return distance(gap.begin, psn) >= 0; });
   settle(nak_, psn, frame);
   settle(rnr_, psn, frame);
-  mark_holes(psn, frame);
+  if (reads_answered) mark_holes(psn, frame);
 }
 
 /// The refused packet was sent again even before the refusal was seen: that copy may have been under way then.
@@ -307,8 +319,11 @@ void Channel::check_read_response(const Packet& packet, const Read& read) {
   const bool last = offset + 1 == read.span;
   // A repeated READ that starts later has its own First; some responders still answer by the original's places.
   const bool first = offset == 0;
-  const bool first_of_retry = read.was_retried_from(psn);
-  const bool fits = info.is_last() == last &&
+  const bool parts = selective();  // any part of a READ may be asked for again, and is answered as a READ of its own
+  if (parts && read.retries > read.retries_seen.size()) return;
+  const bool first_of_retry = read.was_retried_from(psn, parts ? read.retries_seen.size() : kRetriesOfStrangers);
+  const bool last_of_part = parts && info.is_last() && read.was_retried_to(psn + 1);
+  const bool fits = (info.is_last() == last || last_of_part) &&
                     (!read.origin_known || info.is_first() == first || info.is_first() == (first || first_of_retry));
   if (!fits) {
     const char* expected = last ? (first ? "an Only" : "a Last") : (first ? "a First" : "a Middle");

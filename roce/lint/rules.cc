@@ -75,6 +75,14 @@ constexpr RuleInfo kRules[] = {
     {"atomic-response-unasked", kError, "atomic response without an atomic", "each atomic has one response, at its PSN"},
     {"atomic-replay", kError, "atomic answered with another value", "a repeated atomic is answered from the saved result, never executed again"},
     {"atomic-missing", kError, "atomic without a response", "an atomic is answered, or the requester asks again"},
+    {"sack-form", kError, "SACK of the wrong length", "a selective ACK carries 1 to 16 ranges of 8 bytes"},
+    {"sack-range", kError, "SACK with an impossible range", "each range lies behind the gap that begins after the SACK's PSN, and none touches another"},
+    {"sack-order", kError, "SACK with ranges in the wrong order", "the range that changed last stands first"},
+    {"sack-unsent", kError, "SACK for what was not sent", "what is held was sent before"},
+    {"sack-unseen", kError, "SACK for what never came by", "what is held has arrived"},
+    {"sack-unsigned", kError, "SACK without a signature", "who knows selective repeat signs every packet"},
+    {"sack-stranger", kError, "SACK to a stranger", "a selective ACK is sent only to a peer that signed three packets in a row, and goes on signing"},
+    {"retransmit-held", kError, "retransmission of what is held", "only what is missing is sent again, or everything from the oldest PSN on"},
 };
 // clang-format on
 static_assert(sizeof kRules / sizeof kRules[0] == kRuleCount);

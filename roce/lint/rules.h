@@ -77,6 +77,15 @@ enum class Rule : uint8_t {
   kAtomicResponseUnasked,
   kAtomicReplay,
   kAtomicMissing,
+  // Selective repeat.
+  kSackForm,
+  kSackRange,
+  kSackOrder,
+  kSackUnsent,
+  kSackUnseen,
+  kSackUnsigned,
+  kSackStranger,
+  kRetransmitHeld,
   kCount,
 };
 

@@ -87,6 +87,22 @@ std::vector<uint8_t> EditedCapture::file() const {
   return writer.bytes();
 }
 
+lint::Linter EditedCapture::lint() const {
+  lint::Linter linter;
+  for (size_t i = 0; i < frames_.size(); i++) {
+    capture::Frame frame;
+    frame.number = i + 1;
+    frame.time = frames_[i].time;
+    frame.has_time = true;
+    frame.bytes = frames_[i].bytes;
+    frame.original_bytes = static_cast<uint32_t>(frames_[i].bytes.size());
+    frame.direction = frames_[i].direction;
+    linter.on_frame(frame);
+  }
+  linter.finish();
+  return linter;
+}
+
 lint::Linter lint_file(const std::vector<uint8_t>& file, const lint::LintOptions& options) {
   lint::Linter linter(options);
   capture::CaptureReader reader(file);

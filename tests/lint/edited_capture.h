@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "capture/reader.h"
 #include "lint/linter.h"
 
 namespace uroce::test {
@@ -15,6 +16,7 @@ namespace uroce::test {
 struct EditedFrame {
   Instant time{};
   std::vector<uint8_t> bytes;
+  capture::FrameDirection direction = capture::FrameDirection::kUnknown;  // not in `file`
 
   uint8_t* ip() { return bytes.data() + 14; }
   bool is_v4() { return ip()[0] >> 4 == 4; }
@@ -44,6 +46,7 @@ class EditedCapture {
  public:
   /// Reads tests/conformance/pcap/NAME.pcap.
   explicit EditedCapture(const std::string& name);
+  explicit EditedCapture(std::vector<EditedFrame> frames) : frames_(std::move(frames)) {}
 
   size_t size() const { return frames_.size(); }
   /// `number`: from 1, as tools count, in the capture as it is now.
@@ -58,10 +61,16 @@ class EditedCapture {
   void insert_after(size_t number, const std::vector<uint8_t>& frame);
 
   std::vector<uint8_t> file() const;
+  /// Through the linter as it is, with the directions.
+  lint::Linter lint() const;
 
  private:
   std::vector<EditedFrame> frames_;
 };
+
+/// What has faults planted in captures of our own, since no other stack speaks it: selective_faults_test.cc.
+inline constexpr const char* kSelectiveRules[] = {"sack-form",   "sack-range",    "sack-order",    "sack-unsent",
+                                                  "sack-unseen", "sack-unsigned", "sack-stranger", "retransmit-held"};
 
 /// All of a capture file through the linter.
 lint::Linter lint_file(const std::vector<uint8_t>& file, const lint::LintOptions& options = {});
