@@ -181,6 +181,22 @@ TEST_P(Simulated, TrafficIsClean) {
   }
 }
 
+/// A READ is lost in front of the tap, or some of its responses come, before anything tells the path MTU: how many PSNs
+/// it takes is known only later.
+TEST(SimulatedOnce, ReadsBeforeThePathMtuIsKnown) {
+  struct Run {
+    uint64_t seed;
+    const CableCase& cable;
+  };
+  for (const Run& run : {Run{605, kCables[1]}, Run{228, kCables[2]}, Run{223, kCables[5]}}) {
+    Traffic traffic(run.seed, run.cable, QpType::kRc);
+    traffic.run(30);
+    for (Tap* tap : {&traffic.tap_a_, &traffic.tap_b_}) {
+      EXPECT_EQ(test::findings_text(tap->linter()), "") << run.cable.name << ", seed " << run.seed;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cables, Simulated,
                          testing::Combine(testing::Values(QpType::kRc, QpType::kUc), testing::ValuesIn(kCables)),
                          [](const auto& test) {
