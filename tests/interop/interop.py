@@ -63,7 +63,7 @@ def prepare(work, programs):
     """(kernel, initramfs), or Skip."""
     if os.geteuid() != 0:
         raise Skip("interfaces and namespaces need root")
-    for program in ("qemu-system-x86_64", "ip"):
+    for program in ("qemu-system-x86_64", "ip", "tshark"):
         if shutil.which(program) is None:
             raise Skip(f"{program} is not installed (scripts/install-deps.sh interop)")
     for path in programs.values():

@@ -163,8 +163,8 @@ def _our_extras(we_are):
                   if row["name"].startswith(kind))
         title = "_auto" if run == _AUTO else "_swift"
         yield {**row, "name": f"{kind}_bw{title}_loss", "run": run, "short": False}
-    # Marks matter to who receives data, and are answered with CNPs. Of READs few are outstanding: what is lost on a busy
-    # machine is asked for again with all behind it, and rxe answers all of it.
+    # Marks matter to who receives data, and are answered with CNPs. Of READs few are outstanding: what is lost on a
+    # busy machine is asked for again with all behind it, and rxe answers all of it.
     what, few = ("read_bw", ("-o", "16")) if we_are == "client" else ("write_bw", ())
     yield {**_perftest(what, "_dcqcn_marked", "-m", "1024", "-s", "16384", *few, iterations=200, run=_DCQCN, marked=20),
            "sizes": (16384,)}

@@ -194,7 +194,7 @@ def lint(bench, capture):
 
 @contextlib.contextmanager
 def attempt_on(bench, name, run=()):
-    """An attempt whose outputs are printed, and whose capture is kept, when it fails. `run`: more options of uroce run."""
+    """An attempt whose outputs are printed, and whose capture is kept, when it fails. `run`: for uroce run."""
     attempt = Attempt(bench, name, run)
     try:
         yield attempt

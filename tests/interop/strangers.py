@@ -44,8 +44,8 @@ class Frame:
 
 def read_capture(path):
     fields = ("frame.packet_flags_direction", "frame.time_epoch", "eth.dst", "eth.type", "ip.id", "ipv6.flow",
-              "ip.dsfield.ecn", "ipv6.tclass.ecn", "infiniband.bth.opcode", "infiniband.bth.destqp", "infiniband.bth.psn",
-              "infiniband.payload", "macc.cbfc.pause_time.c3")
+              "ip.dsfield.ecn", "ipv6.tclass.ecn", "infiniband.bth.opcode", "infiniband.bth.destqp",
+              "infiniband.bth.psn", "infiniband.payload", "macc.cbfc.pause_time.c3")
     result = subprocess.run(["tshark", "-n", "-r", str(path), "-T", "fields",
                              *(word for field in fields for word in ("-e", field))],
                             capture_output=True, text=True, check=True, timeout=120)

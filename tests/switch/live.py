@@ -156,9 +156,9 @@ def fair_share(tools):
 
 
 def fair_share_of_unequals(tools):
-    """One sends packets of 4 KB, the other of 1 KB: windows alone give the first one four times as much. DCQCN does not make
-    them equal either: packets are marked, not bytes, so who sends long ones hears of congestion less often and gets about
-    twice as much (Jain 0.9). On a machine with little else to do 2.6 times was seen; 3 times is 0.8."""
+    """One sends packets of 4 KB, the other of 1 KB: windows alone give the first one four times as much. DCQCN does not
+    make them equal either: packets are marked, not bytes, so who sends long ones hears of congestion less often and
+    gets about twice as much (Jain 0.9). On a machine with little else to do 2.6 times was seen; 3 times is 0.8."""
     without = share(tools, "none", 8, mtus=(1024, 4096))
     shares = share(tools, "dcqcn", 8, ECN, mtus=(1024, 4096))
     text = f"without DCQCN {without[0]:.1f} and {without[1]:.1f} Mbit/s, Jain {jain(without):.4f}; " \
@@ -189,8 +189,8 @@ def pauses_in(frames, speed):
 
 
 def paused_sender(lab, speed, sender="client"):
-    """The server is at port 0, the client at port 1, and the port to the other one is slow: nothing is lost, `sender` is
-    silent while it is paused, and it starts again. `speed`: what pauses are counted in. Says what it saw."""
+    """The server is at port 0, the client at port 1, and the port to the other one is slow: nothing is lost, `sender`
+    is silent while it is paused, and it starts again. `speed`: what pauses are counted in. Says what it saw."""
     port = lab.port(("server", "client").index(sender))
     for number in (0, 1):
         expect(not dropped_frames(lab, number), f"port {number}: {dropped_frames(lab, number)}")
@@ -201,7 +201,8 @@ def paused_sender(lab, speed, sender="client"):
     expect(port["prio3_xoff_sent"] > 0 and port.get("prio3_xon_sent", 0) > 0, f"no pauses: {port}")
     frames, counted = lab.frames_of("pair", sender), lab.counted("pair", sender)
     seen = sum(frame.received and frame.pause is not None for frame in frames)
-    expect(counted["rx_pause_frames"] == seen > 0, f"{seen} pause frames arrived, {counted['rx_pause_frames']} were counted")
+    heeded = counted["rx_pause_frames"]
+    expect(heeded == seen > 0, f"{seen} pause frames arrived, {heeded} were counted")
     pauses = pauses_in(frames, speed)
     expect(len(pauses) > 1, "it was not started again")
     expect(not any(pauses), f"{sum(pauses)} packets left in {len(pauses)} pauses")
