@@ -178,7 +178,7 @@ void Channel::go_back(const Packet& packet) {
     return;
   }
   const Read* const read = find_read(psn);
-  if (read != nullptr && read->hole_frame != 0) {
+  if (read != nullptr && (read->hole_frame != 0 || selective())) {
     statistics_.back_for_read++;
     return;
   }
