@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""own_traffic.py UROCE UROCE_LINT: what unmodified programs send over uroce, captured at both ends, breaks no rule."""
+"""own_traffic.py UROCE UROCE_LINT UROCE_SWITCH: what unmodified programs send over uroce, captured at both ends, breaks
+no rule: over shared memory, and with selective repeat through a switch that loses frames.
+"""
 
 import json
 import os
@@ -24,14 +26,22 @@ PROGRAMS = [
 ]
 
 
+LOSSY = [
+    ("ib_write_bw", "-n", "300"),
+    ("ib_read_bw", "-n", "300"),
+    ("ib_send_bw", "-n", "300"),
+]
+
+
 def start(uroce, wire, capture, command):
-    line = [uroce, "run", "--port", wire, "--pcap", str(capture), "--", *command]
+    recovery = "auto" if wire.startswith("switch:") else "go-back-n"
+    line = [uroce, "run", "--port", wire, "--loss-recovery", recovery, "--pcap", str(capture), "--", *command]
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def run_pair(uroce, directory, command):
+def run_pair(uroce, directory, command, switch=""):
     """Gives the two captures, or what went wrong."""
-    wire = f"memif:lint-{os.getpid()}-{command[0]}"
+    wire = f"switch:{switch}" if switch else f"memif:lint-{os.getpid()}-{command[0]}"
     captures = [directory / f"{command[0]}-{side}.pcapng" for side in ("server", "client")]
     server = start(uroce, wire, captures[0], command)
     client = None
@@ -64,24 +74,32 @@ def judge(lint, capture):
 
 
 def main():
-    uroce, lint = sys.argv[1:]
+    uroce, lint, switch_program = sys.argv[1:]
     missing = [command[0] for command in PROGRAMS if shutil.which(command[0]) is None]
     if missing:
         print(f"skipped: {', '.join(missing)} not installed")
         return SKIP
     packets, fine = 0, True
-    with tempfile.TemporaryDirectory() as name:
-        for command in PROGRAMS:
-            captures, why = run_pair(uroce, pathlib.Path(name), list(command))
-            if captures is None:
-                print(f"{' '.join(command)}: {why}")
-                return 1
-            for capture in captures:
-                count, clean = judge(lint, capture)
-                packets += count
-                fine = fine and clean
-                capture.unlink()
-    print(f"{len(PROGRAMS)} programs, {packets} packets")
+    switch_name = f"lint-{os.getpid()}"
+    switch_line = [switch_program, "--name", switch_name, "--ports", "2", "--rate", "1G", "--impair", "loss 1%"]
+    switch = subprocess.Popen(switch_line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            runs = [(command, "") for command in PROGRAMS] + [(command, switch_name) for command in LOSSY]
+            for command, through in runs:
+                captures, why = run_pair(uroce, pathlib.Path(name), list(command), through)
+                if captures is None:
+                    print(f"{' '.join(command)}: {why}")
+                    return 1
+                for capture in captures:
+                    count, clean = judge(lint, capture)
+                    packets += count
+                    fine = fine and clean
+                    capture.unlink()
+    finally:
+        switch.terminate()
+        switch.wait()
+    print(f"{len(runs)} programs, {packets} packets")
     return 0 if fine else 1
 
 
