@@ -125,7 +125,7 @@ SharedReceiveQueue* Engine::create_srq(PdId pd, uint32_t max_wr, uint32_t max_sg
 bool Engine::destroy_srq(SharedReceiveQueue* srq) { return erase_object(srqs_, srq); }
 
 Qp* Engine::create_qp(const QpInit& init, void* user) {
-  const QpTable::Slot slot = qps_.reserve();
+  const QpTable::Slot slot = qps_.next_free();
   if (slot.index == QpTable::kNone) return nullptr;
   auto qp = std::make_unique<Qp>(init, slot.qpn, slot.index, active_mtu_, env_, user);
   Qp* result = qp.get();

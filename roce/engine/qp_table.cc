@@ -17,11 +17,9 @@ QpTable::QpTable(uint32_t qps_max, RandomSource& random)
   for (Entry& e : slots_) e.generation = random.next_u32();
 }
 
-QpTable::Slot QpTable::reserve() {
+QpTable::Slot QpTable::next_free() {
   if (free_count_ == 0) return {kNone, 0};
   const uint32_t index = free_[free_head_];
-  free_head_ = (free_head_ + 1) % static_cast<uint32_t>(free_.size());
-  free_count_--;
   Entry& entry = slots_[index];
   do {
     entry.generation++;
@@ -32,6 +30,8 @@ QpTable::Slot QpTable::reserve() {
 
 void QpTable::put(uint32_t index, std::unique_ptr<Qp> qp) {
   slots_[index].qp = std::move(qp);
+  free_head_ = (free_head_ + 1) % static_cast<uint32_t>(free_.size());
+  free_count_--;
   in_use_++;
 }
 

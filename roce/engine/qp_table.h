@@ -23,8 +23,9 @@ class QpTable {
     uint32_t index;
     uint32_t qpn;
   };
-  /// Takes the slot that has been free longest, with a new number. index kNone when all are in use.
-  Slot reserve();
+  /// The slot that has been free longest, with a new number. index kNone when all are in use. It is taken by `put`:
+  /// when there is no memory for the QP, the slot stays free.
+  Slot next_free();
   void put(uint32_t index, std::unique_ptr<Qp> qp);
   void remove(uint32_t index);
 

@@ -59,10 +59,18 @@ ModifyResult Qp::modify(const QpAttributes& attributes, uint32_t mask, const Pat
   if (result == ModifyResult::kOk) result = check_values(attributes, mask);
   if (result != ModifyResult::kOk) return result;
   if ((mask & kAttrAv) != 0 && path == nullptr) return ModifyResult::kNoRoute;
+  make_room(attributes, mask, to);
   apply(attributes, mask, path, resolved);
   if (to != from || to == QpState::kErr) enter(to, now);
   settle(now);
   return ModifyResult::kOk;
+}
+
+/// All that a transition allocates: when there is no memory for it, nothing has changed yet.
+void Qp::make_room(const QpAttributes& attributes, uint32_t mask, QpState to) {
+  if (context_.type != QpType::kRc || (mask & kAttrMaxDestRdAtomic) == 0) return;
+  if (context_.state == QpState::kInit && to == QpState::kRtr) responder_.make_room(attributes.max_dest_rd_atomic);
+  if (context_.state == QpState::kSqd) responder_.change_depth(attributes.max_dest_rd_atomic);
 }
 
 void Qp::apply(const QpAttributes& a, uint32_t mask, const PathSpec* path, bool resolved) {
@@ -78,10 +86,7 @@ void Qp::apply(const QpAttributes& a, uint32_t mask, const PathSpec* path, bool 
   if (has(kAttrRqPsn)) to.rq_psn = a.rq_psn;
   if (has(kAttrSqPsn)) to.sq_psn = a.sq_psn;
   if (has(kAttrMaxQpRdAtomic)) to.max_rd_atomic = a.max_rd_atomic;
-  if (has(kAttrMaxDestRdAtomic)) {
-    to.max_dest_rd_atomic = a.max_dest_rd_atomic;
-    if (context_.state == QpState::kSqd) responder_.change_depth();
-  }
+  if (has(kAttrMaxDestRdAtomic)) to.max_dest_rd_atomic = a.max_dest_rd_atomic;
   if (has(kAttrMinRnrTimer)) to.min_rnr_timer = a.min_rnr_timer;
   if (has(kAttrDestQpn)) to.dest_qpn = a.dest_qpn;
   if (has(kAttrEnSqdAsyncNotify)) to.sqd_async_notify = a.sqd_async_notify;

@@ -19,19 +19,23 @@ Responder::Responder(QpContext& context, ReceiveQueue& own)
   if (context.peer.enabled() && context.env.reorder_pool != nullptr) context.env.reorder_pool->prepare();
 }
 
-void Responder::start() {
-  const uint32_t depth = std::max<uint32_t>(context_.attributes.max_dest_rd_atomic, 1);
-  replies_ = Ring<Reply>(2 * depth);  // requests in flight, and as many of them asked for again
+void Responder::make_room(uint32_t depth) {
+  depth = std::max(depth, 1u);
+  Ring<Reply> replies(2 * depth);  // requests in flight, and as many of them asked for again
   saved_atomics_.assign(depth, SavedAtomic{});
+  replies_ = std::move(replies);
+}
+
+void Responder::start() {
   reset();
   epsn_ = context_.attributes.rq_psn;
 }
 
 /// Room for more is made at once; with fewer than before there is simply some to spare.
-void Responder::change_depth() {
-  const uint32_t depth = context_.attributes.max_dest_rd_atomic;
+void Responder::change_depth(uint32_t depth) {
   if (depth <= saved_atomics_.size()) return;
   Ring<Reply> larger(2 * depth);
+  saved_atomics_.reserve(depth);  // behind here nothing fails
   for (; !replies_.empty(); replies_.pop()) larger.push(replies_.front());
   replies_ = std::move(larger);
   std::rotate(saved_atomics_.begin(), saved_atomics_.begin() + saved_next_, saved_atomics_.end());

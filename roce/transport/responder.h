@@ -31,11 +31,13 @@ class Responder {
  public:
   Responder(QpContext& context, ReceiveQueue& own);
 
+  /// Before INIT -> RTR: room for so many READs and atomics.
+  void make_room(uint32_t depth);
   /// INIT -> RTR: the first request has PSN attributes.rq_psn.
   void start();
   void reset();
-  /// attributes.max_dest_rd_atomic was changed while requests are under way.
-  void change_depth();
+  /// attributes.max_dest_rd_atomic is about to change while requests are under way.
+  void change_depth(uint32_t depth);
 
   void on_request(const PacketView& packet, Instant now);
   /// The hold time of an ACK ran out.

@@ -52,7 +52,7 @@ TEST_F(Numbers, DoNotComeBackSoon) {
   std::set<uint32_t> seen;
   // 16 places with 256 generations each.
   for (int i = 0; i < 4000; i++) {
-    const QpTable::Slot slot = table_.reserve();
+    const QpTable::Slot slot = table_.next_free();
     ASSERT_NE(slot.index, QpTable::kNone);
     ASSERT_TRUE(seen.insert(slot.qpn).second) << i;
     put(slot);
@@ -63,8 +63,8 @@ TEST_F(Numbers, DoNotComeBackSoon) {
 }
 
 TEST_F(Numbers, OnlyThoseGivenOutFindSomething) {
-  for (int i = 0; i < 16; i++) put(table_.reserve());
-  EXPECT_EQ(table_.reserve().index, QpTable::kNone);
+  for (int i = 0; i < 16; i++) put(table_.next_free());
+  EXPECT_EQ(table_.next_free().index, QpTable::kNone);
   uint32_t found = 0;
   for (uint32_t qpn = 0; qpn < 0x1000000; qpn++) found += table_.find(qpn) != nullptr ? 1 : 0;
   EXPECT_EQ(found, 16u);

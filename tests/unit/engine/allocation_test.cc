@@ -1,0 +1,341 @@
+// Memory runs out. Objects are made, connected, used, reset and destroyed; each time another allocation fails, until
+// each has: std::bad_alloc reaches the caller, nothing has changed, nothing leaks, and the same call works when there
+// is memory again. Sending and receiving allocate nothing.
+//
+// The engine talks to itself, so that whatever is allocated is the engine's.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <optional>
+
+#include "engine/engine.h"
+
+namespace {
+
+constexpr uint64_t kNever = UINT64_MAX;
+
+// Of this thread alone, as GoogleTest uses no other.
+struct Heap {
+  int64_t live = 0;
+  uint64_t all = 0;
+  uint64_t asked = 0;       // while it was watched
+  uint64_t fails = kNever;  // the allocation of that number
+  bool all_after = false;   // and those that follow, until the call is over
+  bool watched = false;
+} heap;
+
+void* allocate(std::size_t bytes, std::size_t alignment) {
+  heap.all++;
+  if (heap.watched) {
+    const uint64_t number = heap.asked++;
+    if (number == heap.fails || (heap.all_after && number > heap.fails)) throw std::bad_alloc();
+  }
+  void* memory =
+      std::aligned_alloc(alignment, (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  heap.live++;
+  return memory;
+}
+
+void release(void* memory) {
+  if (memory == nullptr) return;
+  heap.live--;
+  std::free(memory);
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
+void* operator new[](std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+
+namespace uroce {
+namespace {
+
+constexpr uint32_t kBytes = 3000;
+constexpr uint32_t kQps = 2;
+constexpr uint32_t kRegions = 3;
+
+/// Nobody is there.
+class DeadPort final : public Port {
+ public:
+  uint32_t receive(RxFrame*, uint32_t) override { return 0; }
+  void release_rx(RxFrame*, uint32_t) override {}
+  uint32_t acquire_tx(TxFrame* frames, uint32_t max) override {
+    for (uint32_t i = 0; i < max; i++) frames[i] = {buffers_[i], sizeof buffers_[i], 0, nullptr};
+    return max;
+  }
+  void send(TxFrame*, uint32_t) override {}
+
+ private:
+  uint8_t buffers_[kMaxBurst][4096 + 128];
+};
+
+struct Kind {
+  const char* name;
+  QpType type;
+  LossRecovery recovery = LossRecovery::kGoBackN;
+  CongestionAlgorithm congestion = CongestionAlgorithm::kNone;
+};
+
+constexpr Kind kKinds[] = {
+    {"Rc", QpType::kRc},
+    {"RcSelective", QpType::kRc, LossRecovery::kSelective, CongestionAlgorithm::kDcqcn},
+    {"RcSwift", QpType::kRc, LossRecovery::kAuto, CongestionAlgorithm::kSwift},
+    {"Uc", QpType::kUc, LossRecovery::kGoBackN, CongestionAlgorithm::kTimely},
+    {"Ud", QpType::kUd},
+};
+
+class Story {
+ public:
+  explicit Story(const Kind& kind) : kind_(kind) {
+    std::memset(near_, 0x11, sizeof near_);
+    config_.mac = MacAddress{{2, 0, 0, 0, 0, 1}};
+    config_.addresses = {{IpAddress::v4(0x0A000001), 24, 0}};
+    config_.max_qps = kQps;
+    config_.max_regions = kRegions;
+    config_.loss_recovery = kind.recovery;
+    config_.congestion.algorithm = kind.congestion;
+    config_.congestion.link_bits_per_second = 100'000'000'000;
+  }
+
+  void tell() {
+    step([&] { engine_.emplace(config_, port_, random_, observer_); });
+    make();
+    if (testing::Test::HasFatalFailure()) return;
+    for (unsigned round = 0; round < 2; round++) {
+      connect();
+      use();
+      for (Qp* qp : qps_) modify(*qp, {}, QpState::kReset, kAttrState);
+    }
+    destroy();
+    make();  // all places are free again
+    if (testing::Test::HasFatalFailure()) return;
+    destroy();
+    engine_.reset();
+  }
+
+  /// How often a call failed.
+  unsigned failures = 0;
+
+ private:
+  /// Does it until there was memory for it.
+  template <typename F>
+  void step(F&& f) {
+    for (;;) {
+      try {
+        heap.watched = true;
+        f();
+        heap.watched = false;
+        return;
+      } catch (const std::bad_alloc&) {
+        heap.watched = false;
+        heap.fails = kNever;
+        failures++;
+      }
+    }
+  }
+
+  void modify(Qp& qp, QpAttributes attributes, QpState to, uint32_t mask) {
+    attributes.state = to;
+    const QpState before = qp.state();
+    bool whole = true;
+    step([&] {
+      whole = whole && qp.state() == before;
+      EXPECT_EQ(engine_->modify_qp(qp, attributes, mask, now_), ModifyResult::kOk);
+    });
+    EXPECT_TRUE(whole) << "a transition that failed has begun";
+  }
+
+  void make() {
+    pd_ = engine_->allocate_pd();
+    for (CompletionQueue*& cq : cqs_) step([&] { cq = engine_->create_cq(16, nullptr); });
+    step([&] { cqs_[0]->resize(64); });
+    step([&] { srq_ = engine_->create_srq(pd_, 8, 2, nullptr); });
+    for (unsigned i = 0; i < kQps; i++) {
+      QpInit init;
+      init.type = kind_.type;
+      init.pd = pd_;
+      init.send_cq = cqs_[0];
+      init.recv_cq = cqs_[1];
+      init.srq = i == 0 || kind_.type == QpType::kUc ? nullptr : srq_;
+      init.cap = {16, 16, 2, 2, 64};
+      step([&] { qps_[i] = engine_->create_qp(init, nullptr); });
+      ASSERT_NE(qps_[i], nullptr) << "its place was lost";
+    }
+    near_key_ = engine_->memory().register_region(pd_, near_, kBytes, near_addr(), kLocalWrite);
+    far_key_ = engine_->memory().register_region(pd_, far_, kBytes, far_addr(), kAccess);
+    window_ = engine_->memory().allocate_window(pd_, true);
+    ASSERT_TRUE(near_key_ != 0 && far_key_ != 0 && window_ != 0);
+    step([&] { ah_ = engine_->create_ah(pd_, own_address(), now_); });
+    ASSERT_NE(ah_, nullptr);
+  }
+
+  void connect() {
+    for (unsigned i = 0; i < kQps; i++) {
+      Qp& qp = *qps_[i];
+      const bool rc = kind_.type == QpType::kRc;
+      const bool ud = kind_.type == QpType::kUd;
+      QpAttributes a;
+      a.access = kRemoteWrite | kRemoteRead | kRemoteAtomic;
+      a.av = own_address();
+      a.path_mtu_bytes = 1024;
+      a.dest_qpn = qps_[1 - i]->qpn();
+      a.qkey = kQkey;
+      a.max_rd_atomic = a.max_dest_rd_atomic = 2;
+      a.timeout = 10;
+      const uint32_t path = kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn;
+      const uint32_t reads = kAttrMaxDestRdAtomic | kAttrMinRnrTimer;
+      const uint32_t retries = kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic;
+      modify(qp, a, QpState::kInit, kAttrState | kAttrPkeyIndex | kAttrPort | (ud ? kAttrQkey : kAttrAccessFlags));
+      modify(qp, a, QpState::kRtr, kAttrState | (ud ? 0 : path) | (rc ? reads : 0));
+      modify(qp, a, QpState::kRts, kAttrState | kAttrSqPsn | (rc ? retries : 0));
+      if (!rc) continue;
+      modify(qp, a, QpState::kSqd, kAttrState);
+      engine_->turn(now_);
+      a.max_dest_rd_atomic = a.max_rd_atomic = 16;
+      modify(qp, a, QpState::kSqd, kAttrMaxDestRdAtomic | kAttrMaxQpRdAtomic);
+      EXPECT_EQ(qp.attributes().max_dest_rd_atomic, 16);
+      modify(qp, a, QpState::kRts, kAttrState);
+    }
+  }
+
+  void use() {
+    std::memset(far_, 0x22, sizeof far_);
+    const uint64_t before = heap.all;
+    const bool own_queue = qps_[1]->init().srq == nullptr;
+    const Sge into{far_addr(), kBytes, far_key_};
+    const RecvWr receive{7, &into, 1};
+    EXPECT_EQ(own_queue ? engine_->post_recv(*qps_[1], receive) : engine_->post_srq_recv(*srq_, receive),
+              PostResult::kOk);
+    post(WrOpcode::kSend, 800);
+    if (kind_.type != QpType::kUd) post(WrOpcode::kRdmaWrite, kBytes);
+    if (kind_.type == QpType::kRc) {
+      for (unsigned i = 0; i < 4; i++) post(WrOpcode::kRdmaRead, kBytes);
+      for (unsigned i = 0; i < 4; i++) post(WrOpcode::kFetchAdd, 8);
+    }
+    for (unsigned turn = 0; turn < 100; turn++) {
+      now_ = now_ + microseconds(20);
+      engine_->turn(now_);
+    }
+    EXPECT_EQ(heap.all, before) << "allocated on the data path";
+    Completion done[16];
+    const uint32_t sent = cqs_[0]->poll(done);
+    EXPECT_EQ(sent, posted_);
+    for (uint32_t i = 0; i < sent; i++) EXPECT_EQ(done[i].status, WcStatus::kSuccess);
+    EXPECT_EQ(cqs_[1]->poll(done), 1u);
+    EXPECT_EQ(done[0].status, WcStatus::kSuccess);
+    EXPECT_EQ(far_[kGrhBytes + 700], 0x11);
+    posted_ = 0;
+  }
+
+  void post(WrOpcode opcode, uint32_t bytes) {
+    const Sge sge{near_addr(), bytes, near_key_};
+    SendWr wr;
+    wr.opcode = opcode;
+    wr.flags = kSendSignaled;
+    wr.sges = &sge;
+    wr.num_sge = 1;
+    wr.remote_addr = far_addr();
+    wr.rkey = far_key_;
+    wr.ah = ah_.get();
+    wr.remote_qpn = qps_[1]->qpn();
+    wr.remote_qkey = kQkey;
+    EXPECT_EQ(engine_->post_send(*qps_[0], wr), PostResult::kOk);
+    posted_++;
+  }
+
+  void destroy() {
+    engine_->destroy_ah(ah_.get());
+    ah_.reset();
+    for (Qp* qp : qps_) engine_->destroy_qp(qp);
+    EXPECT_TRUE(engine_->memory().free_window(window_));
+    EXPECT_TRUE(engine_->memory().deregister(near_key_));
+    EXPECT_TRUE(engine_->memory().deregister(far_key_));
+    EXPECT_TRUE(engine_->destroy_srq(srq_));
+    for (CompletionQueue* cq : cqs_) EXPECT_TRUE(engine_->destroy_cq(cq));
+    EXPECT_TRUE(engine_->deallocate_pd(pd_));
+    EXPECT_EQ(engine_->status().qps, 0u);
+    EXPECT_EQ(engine_->status().regions, 0u);
+  }
+
+  static AddressVector own_address() {
+    AddressVector av;
+    av.sgid_index = 1;
+    av.dgid = IpAddress::v4(0x0A000001);
+    return av;
+  }
+  uint64_t near_addr() { return reinterpret_cast<uint64_t>(near_); }
+  uint64_t far_addr() { return reinterpret_cast<uint64_t>(far_); }
+
+  static constexpr uint32_t kQkey = 0x11111111;
+  static constexpr uint32_t kAccess = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind;
+
+  Kind kind_;
+  EngineConfig config_;
+  DeadPort port_;
+  SeededRandom random_{1};
+  Observer observer_;
+  alignas(8) uint8_t near_[kBytes];
+  alignas(8) uint8_t far_[kBytes];
+  Instant now_{1'000'000};
+  std::optional<Engine> engine_;
+  PdId pd_ = 0;
+  CompletionQueue* cqs_[2] = {};
+  SharedReceiveQueue* srq_ = nullptr;
+  Qp* qps_[kQps] = {};
+  std::unique_ptr<AddressHandle> ah_;
+  uint32_t near_key_ = 0;
+  uint32_t far_key_ = 0;
+  uint32_t window_ = 0;
+  uint32_t posted_ = 0;
+};
+
+class Allocations : public testing::TestWithParam<std::tuple<Kind, bool>> {};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Allocations, testing::Combine(testing::ValuesIn(kKinds), testing::Bool()),
+                         [](const auto& run) {
+                           const std::string name = std::get<0>(run.param).name;
+                           return name + (std::get<1>(run.param) ? "AllFromOne" : "EachOnce");
+                         });
+
+TEST_P(Allocations, EachMayFail) {
+  uint64_t failed = 0;
+  for (uint64_t n = 0;; n++) {
+    unsigned failures = 0;
+    heap.asked = 0;
+    heap.all_after = std::get<1>(GetParam());
+    const int64_t before = heap.live;
+    {
+      Story story(std::get<0>(GetParam()));
+      heap.fails = n;
+      story.tell();
+      failures = story.failures;
+    }
+    ASSERT_FALSE(testing::Test::HasFailure()) << "when allocation " << n << " failed";
+    ASSERT_EQ(heap.live, before) << "leaked when allocation " << n << " failed";
+    if (failures == 0) break;
+    failed += failures;
+  }
+  heap.fails = kNever;
+  EXPECT_GT(failed, 40u) << "hardly any was reached";
+}
+
+}  // namespace
+}  // namespace uroce
