@@ -3,6 +3,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -54,8 +56,12 @@ void retire(Engine& engine, std::unique_ptr<AddressHandle> handle) {
   bool datagrams_wait = false;
   engine.for_each_qp([&](const Qp& qp) { datagrams_wait |= qp.type() == QpType::kUd && qp.sends_queued() != 0; });
   engine.destroy_ah(handle.get());
-  retired_handles().push_back(std::move(handle));
-  if (!datagrams_wait) retired_handles().clear();
+  if (!datagrams_wait) return retired_handles().clear();
+  try {
+    retired_handles().push_back(std::move(handle));
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(handle.release());  // lost, but still there for those who read it
+  }
 }
 
 /// The GRH area of a datagram: an IPv6 header, or an IPv4 header in its last 20 bytes.
@@ -109,16 +115,19 @@ int gid_index_of(const IpAddress& ip) {
 
 }  // namespace
 
-UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) try {
+  auto ah = std::make_unique<Ah>();
   std::unique_ptr<AddressHandle> handle = resolved_handle(from(pd).id, *attr);
   if (handle == nullptr) return nullptr;
-  auto* ah = new Ah{};
   ah->context = pd->context;
   ah->pd = pd;
   ah->handle = next_handle();
   ah->address = std::move(handle);
   count_object(pd->context, 1);
-  return ah;
+  return ah.release();
+} catch (const std::bad_alloc&) {
+  errno = ENOMEM;
+  return nullptr;
 }
 
 UROCE_VERBS_EXPORT int ibv_destroy_ah(ibv_ah* base) {

@@ -1,5 +1,6 @@
 // Completion channels: how a program sleeps until something completes.
 #include <cerrno>
+#include <new>
 
 #include "dpdk/log.h"
 #include "objects.h"
@@ -51,7 +52,7 @@ void Channel::forget(Cq& cq) {
 
 }  // namespace uroce::verbs
 
-UROCE_VERBS_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+UROCE_VERBS_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) try {
   auto* channel = new Channel;
   channel->context = context;
   channel->fd = channel->event_fd.fd();
@@ -63,6 +64,9 @@ UROCE_VERBS_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* contex
   }
   count_object(context, 1);
   return channel;
+} catch (const std::bad_alloc&) {
+  errno = ENOMEM;
+  return nullptr;
 }
 
 UROCE_VERBS_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* base) {

@@ -1,5 +1,7 @@
 // Completion queues: create, poll, arm, resize, destroy.
 #include <cerrno>
+#include <memory>
+#include <new>
 
 #include "dpdk/log.h"
 #include "operations.h"
@@ -59,18 +61,17 @@ void to_wc(const Completion& from, ibv_wc& to) {
   to.dlid_path_bits = 0;
 }
 
-Cq* create(ibv_context* context, uint32_t cqe, void* cq_context, ibv_comp_channel* channel, uint32_t comp_vector) {
+Cq* create(ibv_context* context, uint32_t cqe, void* cq_context, ibv_comp_channel* channel, uint32_t comp_vector) try {
   if (cqe == 0 || cqe > kMaxCqe || comp_vector >= static_cast<uint32_t>(context->num_comp_vectors)) {
     errno = EINVAL;
     return nullptr;
   }
-  auto* cq = new Cq{};
+  auto cq = std::make_unique<Cq>();
   {
     EngineLock lock(endpoint());
-    cq->queue = lock->create_cq(cqe, cq);
+    cq->queue = lock->create_cq(cqe, cq.get());
   }
   if (cq->queue == nullptr) {
-    delete cq;
     errno = ENOMEM;
     return nullptr;
   }
@@ -86,7 +87,10 @@ Cq* create(ibv_context* context, uint32_t cqe, void* cq_context, ibv_comp_channe
     channel->refcnt++;
   }
   count_object(context, 1);
-  return cq;
+  return cq.release();
+} catch (const std::bad_alloc&) {
+  errno = ENOMEM;
+  return nullptr;
 }
 
 }  // namespace
@@ -161,12 +165,14 @@ UROCE_VERBS_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq
   return cq != nullptr ? cq->base() : nullptr;
 }
 
-UROCE_VERBS_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
+UROCE_VERBS_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) try {
   if (cqe <= 0 || static_cast<uint32_t>(cqe) > kMaxCqe) return EINVAL;
   EngineLock lock(endpoint());
   if (!from(cq).queue->resize(static_cast<uint32_t>(cqe))) return EINVAL;
   cq->cqe = cqe;
   return 0;
+} catch (const std::bad_alloc&) {
+  return ENOMEM;
 }
 
 UROCE_VERBS_EXPORT int ibv_destroy_cq(ibv_cq* base) {

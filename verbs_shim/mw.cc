@@ -1,16 +1,19 @@
 // Memory windows.
 #include <cerrno>
+#include <memory>
+#include <new>
 
 #include "operations.h"
 #include "runtime.h"
 
 namespace uroce::verbs {
 
-ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) try {
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
     errno = EINVAL;
     return nullptr;
   }
+  auto mw = std::make_unique<Mw>();
   uint32_t key;
   {
     EngineLock lock(endpoint());
@@ -20,14 +23,16 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
     errno = ENOMEM;
     return nullptr;
   }
-  auto* mw = new Mw{};
   mw->context = pd->context;
   mw->pd = pd;
   mw->rkey = mw->current_rkey = key;
   mw->handle = next_handle();
   mw->type = type;
   count_object(pd->context, 1);
-  return mw;
+  return mw.release();
+} catch (const std::bad_alloc&) {
+  errno = ENOMEM;
+  return nullptr;
 }
 
 int dealloc_mw(ibv_mw* mw) {

@@ -1,5 +1,7 @@
 // Protection domains and memory regions.
 #include <cerrno>
+#include <memory>
+#include <new>
 
 #include "dpdk/log.h"
 #include "objects.h"
@@ -35,13 +37,14 @@ int check_access(unsigned access, uint32_t& rights) {
   return 0;
 }
 
-ibv_mr* register_region(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access) {
+ibv_mr* register_region(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access) try {
   uint32_t rights = 0;
   if (const int error = check_access(access, rights); error != 0) {
     errno = error;
     return nullptr;
   }
   if ((access & IBV_ACCESS_ZERO_BASED) != 0) iova = 0;
+  auto mr = std::make_unique<Mr>();
   uint32_t key;
   {
     EngineLock lock(endpoint());
@@ -52,7 +55,6 @@ ibv_mr* register_region(ibv_pd* pd, void* addr, size_t length, uint64_t iova, un
     errno = wraps ? EINVAL : ENOMEM;
     return nullptr;
   }
-  auto* mr = new Mr{};
   mr->context = pd->context;
   mr->pd = pd;
   mr->addr = addr;
@@ -62,12 +64,16 @@ ibv_mr* register_region(ibv_pd* pd, void* addr, size_t length, uint64_t iova, un
   mr->iova = iova;
   mr->access = rights;
   count_object(pd->context, 1);
-  return mr;
+  return mr.release();
+} catch (const std::bad_alloc&) {
+  errno = ENOMEM;
+  return nullptr;
 }
 
 }  // namespace
 
-UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
+UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
+  auto pd = std::make_unique<Pd>();
   PdId id;
   {
     EngineLock lock(endpoint());
@@ -77,12 +83,14 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
     errno = ENOMEM;
     return nullptr;
   }
-  auto* pd = new Pd{};
   pd->context = context;
   pd->handle = next_handle();
   pd->id = id;
   count_object(context, 1);
-  return pd;
+  return pd.release();
+} catch (const std::bad_alloc&) {
+  errno = ENOMEM;
+  return nullptr;
 }
 
 UROCE_VERBS_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {

@@ -1,6 +1,8 @@
 // Queue pairs: create, query, destroy.
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <new>
 
 #include "dpdk/log.h"
 #include "identity.h"
@@ -64,19 +66,18 @@ ibv_qp_cap cap_to_verbs(const QpCapabilities& cap) {
   return out;
 }
 
-QueuePair* create(const ibv_qp_init_attr_ex& attr, ibv_qp_cap& granted) {
+QueuePair* create(const ibv_qp_init_attr_ex& attr, ibv_qp_cap& granted) try {
   if (const int error = check_init(attr); error != 0) {
     errno = error;
     return nullptr;
   }
-  auto* qp = new QueuePair{};
+  auto qp = std::make_unique<QueuePair>();
   {
     EngineLock lock(endpoint());
-    qp->qp = lock->create_qp(init_from(attr), qp);
+    qp->qp = lock->create_qp(init_from(attr), qp.get());
     if (qp->qp != nullptr) granted = cap_to_verbs(qp->qp->init().cap);
   }
   if (qp->qp == nullptr) {
-    delete qp;
     errno = ENOMEM;
     return nullptr;
   }
@@ -95,7 +96,10 @@ QueuePair* create(const ibv_qp_init_attr_ex& attr, ibv_qp_cap& granted) {
   pthread_cond_init(&base.cond, nullptr);
   qp->sq_sig_all = attr.sq_sig_all != 0;
   count_object(base.context, 1);
-  return qp;
+  return qp.release();
+} catch (const std::bad_alloc&) {
+  errno = ENOMEM;
+  return nullptr;
 }
 
 /// What the peer still has to hear from this QP, acknowledgements above all, leaves before the QP is gone: the peer's
@@ -144,7 +148,13 @@ ibv_qp* create_qp_extended(ibv_context*, ibv_qp_init_attr_ex* attr) {
   }
   QueuePair* qp = create(*attr, attr->cap);
   if (qp == nullptr) return nullptr;
-  if (with_ops) fill_wr_operations(*qp, attr->send_ops_flags);
+  try {
+    if (with_ops) fill_wr_operations(*qp, attr->send_ops_flags);
+  } catch (const std::bad_alloc&) {
+    ibv_destroy_qp(qp->base());
+    errno = ENOMEM;
+    return nullptr;
+  }
   return qp->base();
 }
 

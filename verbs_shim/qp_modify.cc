@@ -1,6 +1,7 @@
 // ibv_modify_qp: from verbs' attributes to the engine's, and waiting for the peer's MAC address.
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "dpdk/log.h"
 #include "identity.h"
@@ -85,7 +86,7 @@ int modify_errno(ModifyResult result) { return result == ModifyResult::kNoRoute 
 
 }  // namespace
 
-UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_mask) {
+UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_mask) try {
   QueuePair& qp = from(base);
   auto mask = static_cast<uint32_t>(attr_mask);
   if ((mask & (kAttrAltPath | kAttrRateLimit)) != 0) {
@@ -115,6 +116,8 @@ UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_m
   const bool connects = (mask & kAttrState) != 0 && attributes.state == QpState::kRtr && base->qp_type != IBV_QPT_UD;
   if (connects) wait_for_peer(qp);
   return 0;
+} catch (const std::bad_alloc&) {
+  return ENOMEM;
 }
 
 namespace uroce::verbs {

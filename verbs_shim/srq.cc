@@ -1,5 +1,7 @@
 // Shared receive queues.
 #include <cerrno>
+#include <memory>
+#include <new>
 
 #include "dpdk/log.h"
 #include "operations.h"
@@ -10,22 +12,21 @@ using namespace uroce::verbs;
 
 namespace {
 
-ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) {
+ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) try {
   if (attr.max_wr == 0 || attr.max_wr > kMaxSrqWr || attr.max_sge > kMaxSge) {
     errno = EINVAL;
     return nullptr;
   }
-  auto* srq = new Srq{};
+  auto srq = std::make_unique<Srq>();
   {
     EngineLock lock(endpoint());
-    srq->queue = lock->create_srq(from(pd).id, attr.max_wr, attr.max_sge != 0 ? attr.max_sge : 1, srq);
+    srq->queue = lock->create_srq(from(pd).id, attr.max_wr, attr.max_sge != 0 ? attr.max_sge : 1, srq.get());
     if (srq->queue != nullptr) {
       attr.max_wr = srq->queue->max_wr();
       attr.max_sge = srq->queue->max_sge();
     }
   }
   if (srq->queue == nullptr) {
-    delete srq;
     errno = ENOMEM;
     return nullptr;
   }
@@ -36,7 +37,10 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) {
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
   count_object(pd->context, 1);
-  return srq;
+  return srq.release();
+} catch (const std::bad_alloc&) {
+  errno = ENOMEM;
+  return nullptr;
 }
 
 }  // namespace
