@@ -10,8 +10,11 @@ namespace uroce::sim {
 
 namespace {
 
-/// More than is ever under way, or kept out of order.
+/// More than is ever under way.
 constexpr uint32_t kReach = 1u << 17;
+/// A request up to so far ahead is held by who knows selective repeat, and has its turn when the peer gets there: a
+/// hit, only later (doc/adr, selective repeat).
+constexpr uint32_t kHeldReach = (1u << 22) + kReach;
 constexpr uint32_t kPayloadMax = 256;
 
 constexpr uint8_t kOpcodes[] = {
@@ -25,7 +28,7 @@ constexpr uint8_t kOpcodes[] = {
 
 }  // namespace
 
-Psn Spoofer::far_from(Psn near) { return near + kReach + random_.below((1u << 24) - 2 * kReach); }
+Psn Spoofer::far_from(Psn near, uint32_t ahead) { return near + ahead + random_.below((1u << 24) - ahead - kReach); }
 
 /// ACKs, RNR NAKs, NAKs of every code; any credits.
 uint8_t Spoofer::syndrome() {
@@ -47,7 +50,8 @@ void Spoofer::forge(Host& host, const Qp& victim, const Qp& peer, const Buffer& 
   bth.dest_qp = random_.below(16) == 0 ? random_.below(1u << 24) : victim.qpn();
   bth.ack_req = random_.below(2) == 0;
   bth.solicited = random_.below(8) == 0;
-  bth.psn = far_from(info.is_response() ? victim.requester().una() : victim.responder().epsn());
+  bth.psn =
+      info.is_response() ? far_from(victim.requester().una(), kReach) : far_from(victim.responder().epsn(), kHeldReach);
 
   uint32_t bytes = 0;
   if (info.has(kHasPayload)) bytes = random_.below(3) == 0 ? victim.mtu() : 4 * (1 + random_.below(kPayloadMax / 4));

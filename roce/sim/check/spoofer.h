@@ -2,7 +2,7 @@
 // QP numbers, has read the specification, and guesses the rest. Sends every kind of packet with a good iCRC.
 //
 // A guess that hits cannot be told from the peer's own packet; the specification has nothing against it. So this one
-// never hits: its PSNs are far from what is under way, on either side.
+// never hits: its PSNs are far from what is under way, on either side, and from what may be held until its turn comes.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Spoofer {
 
  private:
   void forge(Host& host, const Qp& victim, const Qp& peer, const Buffer& target);
-  Psn far_from(Psn near);
+  Psn far_from(Psn near, uint32_t ahead);
   uint8_t syndrome();
 
   SeededRandom random_;
