@@ -38,6 +38,7 @@ class Bench:
     programs: dict  # name -> path on this machine, of those that are not installed
     captures: pathlib.Path
     keep: bool  # captures of what passed, too
+    stuck_cards: int = 0  # rows that were repeated because the guest's card sent nothing any more
 
 
 class Attempt:
