@@ -134,8 +134,8 @@ def run_all(arguments, kernel, archive, captures):
 
 
 def second_try(failed, bench):
-    """An emulated peer on a busy machine falls silent now and then, with nothing of ours that it waits for. Up to two rows
-    get another chance, with a fresh guest and in plain sight. How many passed then."""
+    """An emulated peer on a busy machine may be late for its own timers. Up to two rows get another chance, with a fresh
+    guest and in plain sight. How many passed then."""
     if not 0 < len(failed) <= 2:
         return 0
     print("once more:", flush=True)

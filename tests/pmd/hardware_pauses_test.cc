@@ -40,47 +40,45 @@ class HardwarePauses : public DriverRig {
     dpdk_port = uroce::DpdkPort::start(options, error);
     ASSERT_NE(dpdk_port, nullptr) << error;
   }
-  void replace_refusal() {
+  void start_with_own_answers() {
+    start_port();
     ops = *rte_eth_devices[port].dev_ops;
     ops.priority_flow_ctrl_set = write_down;
     rte_eth_devices[port].dev_ops = &ops;
     asked.clear();
     refused_priority = -1;
   }
+  void TearDown() override {
+    dpdk_port.reset();
+    DriverRig::TearDown();
+  }
   eth_dev_ops ops{};
   std::unique_ptr<uroce::DpdkPort> dpdk_port;
 };
 
 TEST_F(HardwarePauses, EachPriorityBothWays) {
-  start_port();
-  replace_refusal();
+  start_with_own_answers();
   EXPECT_TRUE(dpdk_port->pause_in_hardware(0b0000'1010));
   EXPECT_THAT(asked, ElementsAre(Asked{1, RTE_ETH_FC_FULL, 0xFFFF}, Asked{3, RTE_ETH_FC_FULL, 0xFFFF}));
-  dpdk_port.reset();
 }
 
 TEST_F(HardwarePauses, AllOrNone) {
-  start_port();
-  replace_refusal();
+  start_with_own_answers();
   refused_priority = 5;
   EXPECT_FALSE(dpdk_port->pause_in_hardware(0b0010'1000));
   EXPECT_THAT(asked, ElementsAre(Asked{3, RTE_ETH_FC_FULL, 0xFFFF}, Asked{3, RTE_ETH_FC_NONE, 0xFFFF}));
-  dpdk_port.reset();
 }
 
 TEST_F(HardwarePauses, NotAskedWithoutPriorities) {
-  start_port();
-  replace_refusal();
+  start_with_own_answers();
   EXPECT_FALSE(dpdk_port->pause_in_hardware(0));
   EXPECT_THAT(asked, IsEmpty());
-  dpdk_port.reset();
 }
 
 /// The card has none: the engine's software does it.
 TEST_F(HardwarePauses, OurCardRefuses) {
   start_port();
   EXPECT_FALSE(dpdk_port->pause_in_hardware(0b0000'1000));
-  dpdk_port.reset();
 }
 
 }  // namespace
