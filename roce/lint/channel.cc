@@ -95,7 +95,12 @@ void Channel::on_ahead(const Packet& packet) {
             is_young());
     return;
   }
-  if (service_ == Service::kUc) return;  // what UC loses stays lost
+  if (service_ == Service::kUc) {  // what UC loses stays lost
+    add(Rule::kUcLoss, packet.frame,
+        sentence("%s with PSN %u after PSN %u; expected PSN %u, unless it was lost in front of the capture",
+                 opcode_name(packet.opcode()), val(packet.psn()), val(next_ - 1), val(next_)));
+    return;
+  }
   if (gaps_.size() == kMaxGaps) gaps_.erase(gaps_.begin());
   gaps_.push_back({next_, count, packet.frame, rule, is_young()});
 }
@@ -140,6 +145,8 @@ Channel::Verdict Channel::on_behind(const Packet& packet) {
   const bool filled = fill_gap(psn, longest_span_of(packet));
   if (filled) {
     statistics_.late++;
+    overtaken_ = true;
+    overtaken_end_ = next_;
   } else {
     statistics_.retransmitted++;
   }

@@ -90,6 +90,8 @@ class Channel {
     uint32_t answered = 0;    // offsets below were seen
     uint64_t seen_ahead = 0;  // bit i: offset answered + i was seen
     uint32_t retries = 0;
+    uint32_t newest = 0;                       // offset behind the newest response
+    uint32_t steps_back = 0;                   // responses that did not come behind the one before
     std::array<SackRange, 16> retries_seen{};  // what the newest repetitions asked for
     uint64_t repeats_before = 0;               // retransmissions that were seen before it was sent
     uint64_t hole_frame = 0;                   // the response that jumped over ours
@@ -173,6 +175,7 @@ class Channel {
   void store(const Packet& packet, bool is_new);
   Sent describe(const Packet& packet, const Sent* before) const;
   const Sent* before(Psn psn) const;
+  bool is_over_gap(Psn psn) const;
   void check_sequence(const Packet& packet, const Sent& before);
   void check_lengths(const Packet& packet, const Sent& sent);
   bool same_request(const Packet& packet, const Sent& sent) const;
@@ -189,6 +192,7 @@ class Channel {
   void retire_reads();
 
   // responses.cc
+  void on_old_response(const Packet& packet);
   void on_ack(const Packet& packet);
   void on_positive_ack(const Packet& packet, const Aeth& aeth);
   bool leaves_out_reads(Psn psn) const;
@@ -199,12 +203,15 @@ class Channel {
   void on_read_response(const Packet& packet);
   void check_read_response(const Packet& packet, const Read& read);
   void mark_answered(Read& read, const Packet& packet);
+  void check_response_order(Read& read, const Packet& packet, bool seen);
+  bool was_overtaken(const Read& read) const;
   void on_atomic_response(const Packet& packet);
-  void advance(Psn psn);
+  void advance(Psn psn, uint64_t frame);
   void acknowledge(Psn psn, uint64_t frame, bool reads_answered = true);
   bool may_be_under_way(const Refusal& refusal) const;
   void settle(Refusal& refusal, Psn psn, uint64_t frame);
   void mark_holes(Psn psn, uint64_t frame);
+  void check_order(Psn psn, uint64_t frame);
   void check_msn(const Packet& packet, Psn psn, uint32_t msn, bool through);
   void check_msn_range(const Packet& packet, const Read& read, uint32_t msn);
   Psn oldest_in_doubt() const;
@@ -239,6 +246,8 @@ class Channel {
   Psn acked_;                   // everything before was acknowledged, as far as the capture shows
   bool acknowledged_ = false;   // something was
   bool behind_losses_ = false;  // packets were lost in front of the capture
+  bool overtaken_ = false;      // a gap was filled: what came over it, up to `overtaken_end_`, has to come again
+  Psn overtaken_end_;
   uint64_t packets_ = 0;
   Instant last_time_{};
   bool has_last_time_ = false;

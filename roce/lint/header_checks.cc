@@ -32,6 +32,18 @@ void check_bth(const Packet& packet, std::vector<Issue>& issues) {
   }
 }
 
+/// Only what ends a message that takes a receive can ask for an event. The CNP has a check of its own.
+void check_solicited(const Packet& packet, std::vector<Issue>& issues) {
+  const OpcodeInfo& info = packet.info();
+  if (!packet.view.bth.solicited || info.operation == Operation::kCnp) return;
+  const bool takes_receive =
+      info.operation == Operation::kSend || (info.operation == Operation::kWrite && info.has(kHasImm));
+  if (takes_receive && info.is_last()) return;
+  issues.push_back(
+      {Rule::kSolicited, sentence("%s with the solicited event bit; expected it clear: no receive completes",
+                                  opcode_name(packet.opcode()))});
+}
+
 void check_padding(const Packet& packet, std::vector<Issue>& issues) {
   const Bth& bth = packet.view.bth;
   const char* name = opcode_name(bth.opcode);
@@ -149,6 +161,7 @@ void check_sack(const Packet& packet, std::vector<Issue>& issues) {
 void check_headers(const Packet& packet, std::vector<Issue>& issues) {
   const OpcodeInfo& info = packet.info();
   check_bth(packet, issues);
+  check_solicited(packet, issues);
   check_padding(packet, issues);
   if (info.has(kHasReth)) check_reth(packet, issues);
   if (info.has(kHasAtomicEth) && (packet.view.atomic_eth().va & 7) != 0) {

@@ -35,11 +35,28 @@ size_t Linter::PairKeyHash::operator()(const PairKey& key) const { return mix(ke
 Linter::Linter(const LintOptions& options) : options_(options), findings_(options.findings_per_rule) {
   if (!options.lossy_capture) return;
   // What a frame that was not captured explains as well.
-  for (const Rule rule :
-       {Rule::kPsnGap, Rule::kCmStartPsn, Rule::kAckUnsent, Rule::kRetransmitStart, Rule::kNakRepeated, Rule::kNakPsn,
-        Rule::kNakUnanswered, Rule::kReadResponseMissing, Rule::kAtomicMissing, Rule::kReadResponseUnasked,
-        Rule::kAtomicResponseUnasked, Rule::kAckForRead, Rule::kMsn, Rule::kSackUnsent, Rule::kSackUnseen,
-        Rule::kSackOrder, Rule::kSackStranger, Rule::kRetransmitHeld}) {
+  for (const Rule rule : {Rule::kPsnGap,
+                          Rule::kCmStartPsn,
+                          Rule::kAckUnsent,
+                          Rule::kRetransmitStart,
+                          Rule::kNakRepeated,
+                          Rule::kNakPsn,
+                          Rule::kNakUnanswered,
+                          Rule::kReadResponseMissing,
+                          Rule::kAtomicMissing,
+                          Rule::kReadResponseUnasked,
+                          Rule::kAtomicResponseUnasked,
+                          Rule::kAckForRead,
+                          Rule::kMsn,
+                          Rule::kRequestOrder,
+                          Rule::kUcLoss,
+                          Rule::kResponseQp,
+                          Rule::kReadResponseOrder,
+                          Rule::kSackUnsent,
+                          Rule::kSackUnseen,
+                          Rule::kSackOrder,
+                          Rule::kSackStranger,
+                          Rule::kRetransmitHeld}) {
     findings_.soften(rule);
   }
 }
@@ -243,6 +260,7 @@ void Linter::pair(uint32_t request_flow, uint32_t response_flow) {
   join_channel(responses, request_flow);
   std::erase(unpaired_[{requests.key.src, requests.key.dst}], request_flow);
   std::erase(unpaired_[{responses.key.src, responses.key.dst}], response_flow);
+  paired_[{requests.key.src, requests.key.dst}].push_back(request_flow);
 }
 
 /// Whose requests does this answer? Only when there is exactly one flow that waits for such an answer.
@@ -270,11 +288,48 @@ void Linter::on_response(uint32_t index, const Packet& packet) {
     const uint32_t searches = flows_[index].partner_searches++;
     if (searches >= kEagerSearches && !std::has_single_bit(searches)) return;
     const uint32_t partner = find_partner(flows_[index], packet);
-    if (partner == kNoFlow) return;
+    if (partner == kNoFlow) return note_stray(flows_[index], packet);
     pair(partner, index);
   }
   Flow& requests = flows_[flows_[index].partner];
   if (requests.channel != nullptr) requests.channel->on_response(packet);
+}
+
+/// A response to a QP that is not known to have asked: it may be the answer to another's requests.
+void Linter::note_stray(Flow& responses, const Packet& packet) {
+  const auto candidates = paired_.find({responses.key.dst, responses.key.src});
+  if (candidates == paired_.end() || candidates->second.size() > search_credit_) return;
+  search_credit_ -= candidates->second.size();
+  uint32_t found = kNoFlow;
+  for (const uint32_t index : candidates->second) {
+    const Flow& candidate = flows_[index];
+    if (candidate.partner == kNoFlow || candidate.channel == nullptr || !candidate.channel->could_answer(packet))
+      continue;
+    if (found != kNoFlow) return;
+    found = index;
+  }
+  if (found == kNoFlow || (responses.stray_of != kNoFlow && responses.stray_of != found)) return;
+  responses.stray_of = found;
+  responses.strays++;
+}
+
+/// All responses to a QP whose requests nobody saw answered those of another QP: chance does not do that. Of the two
+/// QPs that were answered, the one with fewer answers is the wrong one.
+void Linter::judge_stray(uint32_t index) {
+  const Flow& flow = flows_[index];
+  if (flow.strays == 0 || flow.strays != flow.partner_searches || flow.partner != kNoFlow || flow.channel != nullptr)
+    return;
+  const Flow& asked = flows_[flow.stray_of];
+  if (asked.partner == kNoFlow) return;
+  const Flow& other = flows_[asked.partner];
+  const bool fewer = flow.statistics.packets <= other.statistics.packets;
+  const Flow& wrong = fewer ? flow : other;
+  const Flow& right = fewer ? other : flow;
+  findings_.add(Rule::kResponseQp, wrong.statistics.first_frame, fewer ? index : asked.partner,
+                sentence("%llu responses to QP 0x%06x answer what was asked of QP 0x%06x; expected them at QP 0x%06x, "
+                         "which asked",
+                         static_cast<unsigned long long>(wrong.statistics.packets), wrong.key.dest_qp,
+                         asked.key.dest_qp, right.key.dest_qp));
 }
 
 void Linter::on_cnp(uint32_t index, const Packet& packet) {
@@ -336,6 +391,7 @@ void Linter::finish() {
   for (uint32_t i = 0; i < flows_.size(); i++) {
     if (flows_[i].channel != nullptr) flows_[i].channel->finish();
     judge_pkeys(i);
+    judge_stray(i);
   }
   findings_.sort();
 }

@@ -75,6 +75,9 @@ struct Flow {
   SignatureTrail signature;
   unsigned mixed_in_a_row = 0;
   uint32_t partner_searches = 0;
+  // Of responses to a QP that asked nothing: those that answer the requests of another.
+  uint32_t strays = 0;
+  uint32_t stray_of = kNoFlow;
 };
 
 struct Totals {
@@ -128,6 +131,8 @@ class Linter {
   void join_channel(Flow& flow, uint32_t partner);
   void pair(uint32_t request_flow, uint32_t response_flow);
   uint32_t find_partner(const Flow& responses, const Packet& packet);
+  void note_stray(Flow& responses, const Packet& packet);
+  void judge_stray(uint32_t index);
   void begin_channel(uint32_t index);
   void judge_pkeys(uint32_t index);
 
@@ -137,6 +142,7 @@ class Linter {
   std::deque<Flow> flows_;
   std::unordered_map<FlowKey, uint32_t, FlowKeyHash> current_;
   std::unordered_map<PairKey, std::vector<uint32_t>, PairKeyHash> unpaired_;  // flows with requests
+  std::unordered_map<PairKey, std::vector<uint32_t>, PairKeyHash> paired_;
   uint64_t search_credit_ = 400'000'000;  // looking for partners takes no more than a few steps a frame
   CmTracker cm_;
   Packet packet_;

@@ -112,6 +112,10 @@ bool Channel::same_request(const Packet& packet, const Sent& sent) const {
   return crc32_update(kCrcInit, packet.view.payload, packet.view.payload_bytes) == sent.payload_crc;
 }
 
+bool Channel::is_over_gap(Psn psn) const {
+  return std::any_of(gaps_.begin(), gaps_.end(), [psn](const Gap& gap) { return distance(gap.begin, psn) > 0; });
+}
+
 void Channel::store(const Packet& packet, bool is_new) {
   const Psn psn = packet.psn();
   const Sent* const previous = before(psn);
@@ -125,8 +129,7 @@ void Channel::store(const Packet& packet, bool is_new) {
   }
   Sent sent = describe(packet, previous);
   sent.repeated = !is_new && log_.find(psn) != nullptr;
-  sent.over_gap =
-      std::any_of(gaps_.begin(), gaps_.end(), [psn](const Gap& gap) { return distance(gap.begin, psn) > 0; });
+  sent.over_gap = is_over_gap(psn);
   if (previous != nullptr) check_sequence(packet, *previous);
   log_.put(sent, acked_);
   check_lengths(packet, sent);
@@ -256,6 +259,7 @@ Channel::Verdict Channel::on_read_range(const Packet& packet, Read& read) {
   if (read.hole_frame != 0) read.asked_again = true;
   if (Sent* const sent = log_.find(read.psn)) {
     sent->repeated = true;
+    sent->over_gap = is_over_gap(packet.psn());
     last_ = *sent;
   }
   position_ = read.end();

@@ -47,8 +47,9 @@ void Channel::on_response(const Packet& packet) {
   packets_++;
   const Psn psn = packet.psn();
   const bool sack = packet.info().operation == Operation::kSelectiveAck;
-  if (!started_ || distance(first_, psn) < (sack ? -1 : 0)) return;
+  if (!started_) return;
   if (odd_.active && std::abs(distance(odd_.psn, psn)) <= kFar) return;
+  if (distance(first_, psn) < (sack ? -1 : 0)) return on_old_response(packet);
   if (selective() || (sack && responses_signed_ != nullptr && responses_signed_->signs())) learn_frontier(psn + 1);
   if (distance(next_, psn) >= 0) {
     if (tip_span_unknown_ && packet.info().operation == Operation::kReadResponse) {
@@ -85,6 +86,14 @@ void Channel::on_response(const Packet& packet) {
   }
   last_time_ = packet.time;
   has_last_time_ = packet.has_time;
+}
+
+/// A response to what was sent before the capture, unless that is too long ago.
+void Channel::on_old_response(const Packet& packet) {
+  if (distance(packet.psn(), first_) <= kFar) return;
+  add_response(Rule::kAckUnsent, packet.frame,
+               sentence("%s for PSN %u; expected PSN %u to %u, of what was sent", opcode_name(packet.opcode()),
+                        val(packet.psn()), val(acked_), val(next_ - 1)));
 }
 
 void Channel::on_ack(const Packet& packet) {
@@ -233,7 +242,8 @@ void Channel::on_fatal_nak(const Packet& packet, const Aeth& aeth) {
   fatal_frame_ = packet.frame;
 }
 
-void Channel::advance(Psn psn) {
+void Channel::advance(Psn psn, uint64_t frame) {
+  if (overtaken_) check_order(psn, frame);
   acknowledged_ = true;
   if (distance(acked_, psn) >= 0) acked_ = psn + 1;
   held_.drop_before(acked_);
@@ -241,7 +251,7 @@ void Channel::advance(Psn psn) {
 
 /// Everything up to `psn` reached the responder. `reads_answered`: and its READs were answered before.
 void Channel::acknowledge(Psn psn, uint64_t frame, bool reads_answered) {
-  advance(psn);
+  advance(psn, frame);
   for (const Gap& gap : gaps_) {
     if (distance(gap.begin, psn) < 0) continue;
     const Psn last = gap.begin + (gap.count - 1);
@@ -255,6 +265,24 @@ void Channel::acknowledge(Psn psn, uint64_t frame, bool reads_answered) {
   settle(nak_, psn, frame);
   settle(rnr_, psn, frame);
   if (reads_answered) mark_holes(psn, frame);
+}
+
+/// A responder drops what comes over a gap: when the gap has closed, that has to come again.
+void Channel::check_order(Psn psn, uint64_t frame) {
+  for (Psn at = acked_; distance(at, psn) >= 0;) {
+    Sent* const sent = log_.find(at);
+    if (sent != nullptr && sent->over_gap && !is_over_gap(at) && !selective()) {
+      sent->over_gap = false;
+      add_gap(
+          Rule::kRequestOrder, frame,
+          sentence("acknowledges PSN %u, which came before one of an earlier PSN and was not sent again; expected a "
+                   "NAK and a retransmission first",
+                   val(at)),
+          is_young());
+    }
+    at = sent != nullptr && distance(at, sent->end()) > 0 ? sent->end() : at + 1;
+  }
+  if (distance(overtaken_end_, psn) >= -1) overtaken_ = false;
 }
 
 /// The refused packet was sent again even before the refusal was seen: that copy may have been under way then.
@@ -305,7 +333,7 @@ void Channel::on_read_response(const Packet& packet) {
     return;
   }
   acknowledge(read->psn - 1, packet.frame);
-  advance(psn);
+  advance(psn, packet.frame);
   check_read_response(packet, *read);
   if (packet.info().has(kHasAeth)) check_msn_range(packet, *read, packet.view.aeth().msn);
   mark_answered(*read, packet);
@@ -340,15 +368,40 @@ void Channel::check_read_response(const Packet& packet, const Read& read) {
                packet.view.payload_bytes, offset + 1, read.span, read.length, expected));
 }
 
+/// Each time that it is asked, a READ is answered once, from some PSN on and in order.
+void Channel::check_response_order(Read& read, const Packet& packet, bool seen) {
+  const auto offset = static_cast<uint32_t>(distance(read.psn, packet.psn()));
+  const bool back = offset < read.newest || (read.answered == 0 && read.seen_ahead == 0 && was_overtaken(read));
+  read.newest = offset + 1;
+  if (!back) return;
+  // The first READ of a capture may have been asked before, and is answered from its beginning then.
+  const bool free = !read.origin_known && offset != 0 && !behind_losses_;
+  if (read.steps_back++ < read.retries - (free && read.retries != 0 ? 1 : 0)) return;
+  if (seen) {
+    add_response(Rule::kReadResponseUnasked, packet.frame,
+                 sentence("%s for PSN %u a second time; expected one response as long as the READ is not repeated",
+                          opcode_name(packet.opcode()), val(packet.psn())));
+  } else {
+    add_response(
+        Rule::kReadResponseOrder, packet.frame,
+        sentence("%s for PSN %u behind that for a later PSN; expected responses in order as long as nothing is "
+                 "asked again",
+                 opcode_name(packet.opcode()), val(packet.psn())));
+  }
+}
+
+/// A later READ was answered before this one.
+bool Channel::was_overtaken(const Read& read) const {
+  return distance(read.end(), acked_) > 0 && std::any_of(reads_.begin(), reads_.end(), [&read](const Read& r) {
+           return distance(read.psn, r.psn) > 0 && r.newest != 0;
+         });
+}
+
 void Channel::mark_answered(Read& read, const Packet& packet) {
   const auto offset = static_cast<uint32_t>(distance(read.psn, packet.psn()));
   const uint32_t ahead = offset - read.answered;  // meaningful from `answered` on
   const bool seen = offset < read.answered || (ahead < 64 && ((read.seen_ahead >> ahead) & 1) != 0);
-  if (seen && read.retries == 0) {
-    add_response(Rule::kReadResponseUnasked, packet.frame,
-                 sentence("%s for PSN %u a second time; expected one response as long as the READ is not repeated",
-                          opcode_name(packet.opcode()), val(packet.psn())));
-  }
+  check_response_order(read, packet, seen);
   if (offset < read.answered) return;
   if (ahead != 0 && read.hole_frame == 0) {
     read.hole_frame = packet.frame;
@@ -384,7 +437,7 @@ void Channel::on_atomic_response(const Packet& packet) {
   if (read->answered == 0) read->value = value;
   read->answered = 1;
   acknowledge(psn - 1, packet.frame);
-  advance(psn);
+  advance(psn, packet.frame);
   check_msn_range(packet, *read, packet.view.aeth().msn);
 }
 

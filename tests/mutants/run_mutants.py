@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""Do the tests notice small mistakes? Draws edits that rules.py makes, puts each alone into a copy of the tree, builds
+what can see it, and runs tests until one fails, the cheap ones first.
+
+    run_mutants.py [FOLDER...] [--count N] [--seed S] [--minutes M] [--jobs N] [--scratch DIR] [--handle H]
+
+The seed and the text of the edit decide what is drawn, not the place in the file: a change of the code leaves the other
+draws as they are. An edit that does not compile, or compiles to the same code, is no mutant; the next one is drawn
+instead. What survives must be in survivors/FOLDER.txt, with the reason; exit status 1 when it is not, or when less than
+95 % of a folder's mutants were caught (those that nobody can tell from the original do not count).
+"""
+
+import argparse
+import concurrent.futures
+import fnmatch
+import hashlib
+import json
+import os
+import pathlib
+import queue
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import rules
+from folders import FOLDERS, Folder
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+ENOUGH = 0.95
+KINDS = ("equivalent", "tuning", "unseen")
+SETUP = ["-Doptimization=1", "-Ddebug=false", "-Dwerror=false", "-Dtests=true", "-Dprograms=true", "-Dpmd=enabled"]
+GIGABYTE = 1 << 30
+HANGS = "does not end"
+
+
+class Mutant:
+    def __init__(self, file: str, text: str, edit: rules.Edit):
+        self.file, self.rule = file, edit.rule
+        self.start, self.end, self.new = edit.start, edit.end, rules.new_text(text, edit)
+        first, last = text.rfind("\n", 0, edit.start) + 1, text.find("\n", edit.end)
+        self.line = text.count("\n", 0, edit.start) + 1
+        self.old_lines = [line.strip() for line in text[first:last].split("\n")]
+        self.new_lines = [line.strip() for line in (text[first : edit.start] + self.new + text[edit.end : last]).split("\n")]
+        self.handle = ""
+
+    def name_after(self, seen: dict):
+        """A short name for the edit; the same edit of another such line is another."""
+        what = "\n".join([self.file, self.rule, *self.old_lines, "", *self.new_lines])
+        seen[what] = seen.get(what, 0) + 1
+        self.handle = hashlib.sha1(f"{what}\n{seen[what]}".encode()).hexdigest()[:8]
+
+    def text(self) -> str:
+        whole = (ROOT / self.file).read_text(encoding="utf-8")
+        return whole[: self.start] + self.new + whole[self.end :]
+
+    def shown(self) -> str:
+        pairs = [(old, new) for old, new in zip(self.old_lines, self.new_lines) if old != new]
+        return "\n".join([f"{self.file}:{self.line} ({self.rule})"] + ["-" + old for old, _ in pairs] + ["+" + new for _, new in pairs])
+
+
+def mutants_of(folder: Folder) -> list:
+    found, seen = [], {}
+    for path in sorted((ROOT / folder.path).rglob("*")):
+        if path.suffix not in (".cc", ".h") or any(part in folder.leave_out for part in path.parts):
+            continue
+        file, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+        for edit in sorted(rules.edits_of(text), key=lambda e: (e.start, e.end, e.rule)):
+            mutant = Mutant(file, text, edit)
+            mutant.name_after(seen)
+            found.append(mutant)
+    return found
+
+
+def drawn(mutants: list, seed: str):
+    """The mutants in the order of the draw: the rules take turns."""
+    queues = {}
+    for mutant in sorted(mutants, key=lambda m: hashlib.sha1(f"{seed} {m.handle}".encode()).hexdigest()):
+        queues.setdefault(mutant.rule, []).append(mutant)
+    turns = [(number, rule, mutant) for rule, found in queues.items() for number, mutant in enumerate(found)]
+    return [mutant for _, _, mutant in sorted(turns, key=lambda turn: turn[:2])]
+
+
+def read_survivors(folder: Folder) -> dict:
+    """Handle -> (kind, reason)."""
+    path = HERE / "survivors" / (folder.name + ".txt")
+    known = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else [], 1):
+        if not line.startswith("== "):
+            continue
+        head, _, reason = line[3:].partition(": ")
+        handle, _, kind = head.partition(" ")
+        if kind not in KINDS or not reason.strip() or reason.startswith("?"):
+            sys.exit(f"{path}:{number}: a survivor needs a kind ({', '.join(KINDS)}) and a reason")
+        known[handle] = (kind, reason)
+    return known
+
+
+def hashes_of(build: pathlib.Path, since: float = 0) -> dict:
+    return {path: hashlib.sha1(path.read_bytes()).digest() for path in build.rglob("*.o") if path.stat().st_mtime >= since}
+
+
+def in_bounds():
+    """What a mutant may take of the machine."""
+    resource.setrlimit(resource.RLIMIT_DATA, (6 * GIGABYTE, 6 * GIGABYTE))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (GIGABYTE, GIGABYTE))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+class Tree:
+    """A copy of the tree, built; one edit at a time is in it."""
+
+    def __init__(self, place: pathlib.Path):
+        self.source, self.build = place, place / "build"
+        self.tests, self.targets, self.seconds, self.plain = {}, {}, {}, {}
+
+    def prepare(self, folder: Folder) -> str:
+        """Builds the folder's tests and runs them. Returns what is wrong without any edit."""
+        self.copy()
+        if not (self.build / "build.ninja").exists():
+            made = subprocess.run(["meson", "setup", *SETUP, str(self.build), str(self.source)], capture_output=True, text=True, check=False)
+            if made.returncode != 0:
+                return made.stdout[-2000:] + made.stderr
+        introspect = lambda what: json.loads(subprocess.run(["meson", "introspect", what, str(self.build)], capture_output=True, text=True, check=True).stdout)
+        files = {target["id"]: target["filename"] for target in introspect("--targets")}
+        known = {test["name"]: test for test in introspect("--tests")}
+        self.tests = {}
+        for pattern in folder.tests:
+            names = [name for name in known if fnmatch.fnmatchcase(name, pattern) and name not in folder.not_these and "long" not in known[name]["suite"]]
+            if not names:
+                return f"folders.py: there is no test {pattern}"
+            self.tests.update({name: known[name] for name in names})
+        for name, test in self.tests.items():
+            # What a test needs: programs that it depends on, and files of the build that its command names.
+            wanted = [os.path.relpath(file, self.build) for target in test["depends"] for file in files[target]]
+            wanted += [os.path.relpath(word, self.build) for word in test["cmd"] if word.startswith(str(self.build)) and os.path.splitext(word)[1] in ("", ".so")]
+            self.targets[name] = sorted(set(wanted))
+        wrong = self.make([target for name in self.tests for target in self.targets[name]])
+        if wrong:
+            return wrong
+        for name in self.tests:
+            begun = time.monotonic()
+            self.seconds[name] = 60
+            noticed = self.fails(name)
+            self.seconds[name] = time.monotonic() - begun
+            if noticed:
+                return f"{name} fails without any edit: {noticed}"
+        self.plain = hashes_of(self.build)
+        return ""
+
+    def copy(self):
+        listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True, check=True).stdout
+        for file in filter(None, listed.split("\0")):
+            source, target = ROOT / file, self.source / file
+            if source.is_file() and not (target.exists() and target.read_bytes() == source.read_bytes()):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, target)
+            # What git forgot (a run that was ended left it) does not matter; what it knows is as it stands there.
+
+    def make(self, targets: list) -> str:
+        made = subprocess.run(["ninja", "-C", str(self.build), "-j", "2", *dict.fromkeys(targets)], capture_output=True, text=True, check=False)
+        return "" if made.returncode == 0 else made.stdout[-3000:] + made.stderr
+
+    def fails(self, name: str) -> str:
+        """Why the test does not pass, or "" when it does."""
+        test = self.tests[name]
+        command = list(test["cmd"])
+        if test["protocol"] == "gtest" or any(word.startswith("--gtest") for word in command):
+            command.append("--gtest_fail_fast")
+        run = subprocess.Popen(command, cwd=test["workdir"] or self.build, env={**os.environ, **test["env"]}, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True, preexec_fn=in_bounds)
+        try:
+            said, _ = run.communicate(timeout=20 + 8 * self.seconds[name])
+        except subprocess.TimeoutExpired:
+            return HANGS
+        finally:
+            try:
+                os.killpg(run.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            run.wait()
+        if run.returncode == 0:
+            return ""
+        failed = [line for line in said.splitlines() if "[  FAILED  ]" in line or line.startswith("FAILED")]
+        return f"exit status {run.returncode}" + (f", {failed[0].replace('[  FAILED  ]', '').strip()[:100]}" if failed else "")
+
+    def judge(self, mutant: Mutant) -> tuple:
+        """("invalid" | "same" | "caught" | "survived", by whom)."""
+        path = self.source / mutant.file
+        original = path.read_text(encoding="utf-8")
+        path.write_text(mutant.text(), encoding="utf-8")
+        begun, changed = time.time() - 0.05, False
+        try:
+            for name in self.tests:
+                if wrong := self.make(self.targets[name]):
+                    return "invalid", wrong
+                if not changed:
+                    changed = any(self.plain.get(file) != digest for file, digest in hashes_of(self.build, begun).items())
+                if not changed:
+                    continue  # this test does not see the file
+                noticed = self.fails(name)
+                # A test that fails for another reason, say a busy machine, hardly does so twice.
+                if noticed and (noticed == HANGS or self.fails(name)):
+                    return "caught", f"{name}: {noticed}"
+            return ("survived", "") if changed else ("same", "")
+        finally:
+            path.write_text(original, encoding="utf-8")
+
+
+class Run:
+    """One folder: mutants go to whichever tree is free."""
+
+    def __init__(self, folder: Folder, trees: list, count: int, seed: str, until: float):
+        self.folder, self.count, self.until = folder, count, until
+        self.free = queue.SimpleQueue()
+        for tree in trees:
+            self.free.put(tree)
+        self.survivors = read_survivors(folder)
+        self.mutants = drawn(mutants_of(folder), seed)
+        self.lock = threading.Lock()
+        self.results = {"invalid": [], "same": [], "caught": [], "survived": []}
+
+    def judge(self, mutant: Mutant):
+        with self.lock:
+            have = len(self.results["caught"]) + len(self.results["survived"])
+        if have >= self.count or time.monotonic() > self.until:
+            return
+        tree, begun = self.free.get(), time.monotonic()
+        try:
+            verdict, by = tree.judge(mutant)
+        finally:
+            self.free.put(tree)
+        with self.lock:
+            self.results[verdict].append(mutant)
+            if verdict in ("caught", "survived"):
+                print(f"{verdict:8} {mutant.handle} {time.monotonic() - begun:4.0f} s {by}\n    " + mutant.shown().replace("\n", "\n    "), flush=True)
+
+    def all(self, jobs: int):
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            for done in [pool.submit(self.judge, mutant) for mutant in self.mutants]:
+                done.result()
+
+    def report(self) -> bool:
+        caught, survived = self.results["caught"], self.results["survived"]
+        new = [m for m in survived if m.handle not in self.survivors]
+        alike = [m for m in survived if self.survivors.get(m.handle, ("",))[0] == "equivalent"]
+        judged = len(caught) + len(survived) - len(alike)
+        share = len(caught) / judged if judged else 1.0
+        for mutant in new:
+            print(f"not in survivors/{self.folder.name}.txt:\n== {mutant.handle} unseen: ?\n{mutant.shown()}")
+        for mutant in caught:
+            if mutant.handle in self.survivors:
+                print(f"caught now, take it from the list: {mutant.handle}")
+        print(f"{self.folder.name}: {len(caught)} of {judged} caught, {100 * share:.1f} %; {len(survived) - len(alike)} survivors "
+              f"({len(new)} not listed), {len(alike)} equivalent; {len(self.results['invalid'])} did not compile, "
+              f"{len(self.results['same'])} came to the same code; drawn from {len(self.mutants)}", flush=True)
+        return not new and (share >= ENOUGH or judged < 20)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="asks whether the tests notice small mistakes")
+    parser.add_argument("folders", nargs="*", help=f"of {', '.join(FOLDERS)}; all of them when none is given")
+    parser.add_argument("--count", type=int, default=45, help="mutants a folder")
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin no other mutant after that time")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--scratch", type=pathlib.Path, default=ROOT / "build-mutants", help="build here; used again by the next run")
+    parser.add_argument("--handle", action="append", default=[], help="only these, as a run named them")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.folders if name not in FOLDERS]:
+        parser.error(f"no such folder: {', '.join(unknown)}")
+    chosen = [FOLDERS[name] for name in arguments.folders or FOLDERS]
+    begun, good = time.monotonic(), True
+    trees = [Tree(arguments.scratch.resolve() / f"tree-{number}") for number in range(arguments.jobs)]
+    for number, folder in enumerate(chosen):
+        for tree in trees:
+            if wrong := tree.prepare(folder):
+                sys.exit(wrong)
+        # Each folder has its part of the time that is left.
+        now, end = time.monotonic(), begun + 60 * arguments.minutes
+        run = Run(folder, trees, arguments.count, arguments.seed, now + (end - now) / (len(chosen) - number))
+        if arguments.handle:
+            run.mutants = [mutant for mutant in run.mutants if mutant.handle in arguments.handle]
+        print(f"{folder.name}: {len(trees[0].tests)} tests, ready after {time.monotonic() - begun:.0f} s", flush=True)
+        run.all(arguments.jobs)
+        good = run.report() and good
+    print(f"{time.monotonic() - begun:.0f} s")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
