@@ -60,16 +60,18 @@ def own_programs(uroce):
     return {name: folder / name for name in ("verbs_data",)}
 
 
+def judges(uroce):
+    """What a row cannot be judged without."""
+    return [*own_programs(uroce).values(), uroce.parent / "uroce-lint"]
+
+
 def prepare(work, programs):
-    """(kernel, initramfs), or Skip."""
+    """(kernel, initramfs), or Skip: only what the machine cannot do, never what this build lacks."""
     if os.geteuid() != 0:
         raise Skip("interfaces and namespaces need root")
     for program in ("qemu-system-x86_64", "ip", "tshark"):
         if shutil.which(program) is None:
             raise Skip(f"{program} is not installed (scripts/install-deps.sh interop)")
-    for path in programs.values():
-        if not path.exists():
-            raise Skip(f"{path} is not built (ninja)")
     if not os.path.exists("/dev/net/tun"):
         raise Skip("there is no /dev/net/tun")
     try:
@@ -94,7 +96,7 @@ def run_one(test, bench):
         bench.guest.power_off()  # whatever it is left with: the next row gets a fresh one
         if stuck:
             bench.stuck_cards += 1
-            print(f"{name:44} {time.monotonic() - begun:5.1f} s  {verdict}", flush=True)
+            print(f"{name:44} {time.monotonic() - begun:5.1f} s  {verdict}\nrepeated: {name}: its virtual card was stuck", flush=True)
             return run_one(test, bench)
     print(f"{name:44} {time.monotonic() - begun:5.1f} s  {verdict}", flush=True)
     return verdict.startswith("passed")
@@ -110,19 +112,16 @@ def in_guest(guest, command):
 
 def run_all(arguments, kernel, archive, captures):
     begun = time.monotonic()
-    try:
-        lab.make_wire()
-    except lab.NoWire as error:
-        print(f"skipped: no bridge, veth or TAP here: {error}")
+    if missing := lab.missing_kinds():
+        print(f"skipped: {missing}")
         return SKIP
-    lint = arguments.uroce.parent / "uroce-lint"
+    lab.make_wire()
     with Children() as children:
         guest = Guest(children, kernel, archive, captures / "console.txt")
-        bench = Bench(arguments.uroce, lint if lint.exists() else None, children, guest,
+        bench = Bench(arguments.uroce, arguments.uroce.parent / "uroce-lint", children, guest,
                       own_programs(arguments.uroce), captures, arguments.keep)
         guest.start()
-        print(f"{kernel.name} with rxe: ready after {guest.wait_ready():.1f} s; captures are "
-              f"{'linted' if bench.lint else 'not linted (no uroce-lint built)'}", flush=True)
+        print(f"{kernel.name} with rxe: ready after {guest.wait_ready():.1f} s", flush=True)
         if arguments.in_guest:
             return in_guest(guest, arguments.in_guest)
         tests = list(chosen(arguments))
@@ -138,7 +137,8 @@ def second_try(failed, bench):
     guest and in plain sight. How many passed then."""
     if not 0 < len(failed) <= 2:
         return 0
-    print("once more:", flush=True)
+    for name, _, _ in failed:
+        print(f"repeated: {name}: it failed at the first try", flush=True)
     return sum(run_one(test, bench) for test in failed)
 
 
@@ -172,6 +172,8 @@ def parse_arguments():
     arguments = parser.parse_args()
     arguments.uroce = arguments.uroce.resolve()
     arguments.work = (arguments.work or arguments.uroce.parent.parent / "interop").resolve()
+    if not arguments.list and (lacking := [str(path) for path in judges(arguments.uroce) if not path.exists()]):
+        parser.exit(1, f"FAILED: not built (ninja): {', '.join(lacking)}\n")
     return arguments
 
 

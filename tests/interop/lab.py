@@ -51,12 +51,27 @@ neigh add {GUEST_CONTROL} lladdr {CONTROL_MAC} nud permanent dev control0
 """
 
 
-class NoWire(Exception):
-    """The kernel refuses; the text says what."""
+# One interface of each kind that the wire is made of, made and taken away.
+_PROBES = {
+    "bridge": ("link add probe0 type bridge", "link del probe0"),
+    "veth": ("link add probe0 type veth peer name probe1", "link del probe0"),
+    "TAP": ("tuntap add probe0 mode tap", "tuntap del probe0 mode tap"),
+}
+
+
+def missing_kinds():
+    """What this kernel cannot make, and its words; "" when it can make all. To be asked before `make_wire`, whose failures
+    are then ours."""
+    for kind, commands in _PROBES.items():
+        for command in commands:
+            result = subprocess.run(["ip", *command.split()], capture_output=True, text=True, check=False)
+            if result.returncode != 0:
+                return f"no {kind} interfaces here: {result.stderr.strip()}"
+    return ""
 
 
 def make_wire():
     """In the network namespace of the caller, which takes it along when it ends."""
     result = subprocess.run(["ip", "-batch", "-"], input=_COMMANDS, capture_output=True, text=True, check=False)
     if result.returncode != 0:
-        raise NoWire(result.stderr.strip())
+        raise RuntimeError(f"the wire cannot be made: {result.stderr.strip()}")

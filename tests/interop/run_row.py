@@ -32,7 +32,7 @@ class Bench:
     """What all rows share."""
 
     uroce: pathlib.Path
-    lint: pathlib.Path | None
+    lint: pathlib.Path
     children: object
     guest: object
     programs: dict  # name -> path on this machine, of those that are not installed
@@ -184,9 +184,7 @@ def _judge_extras(row, attempt):
 
 
 def lint(bench, capture):
-    """What uroce-lint, where it is built, finds wrong in the capture."""
-    if bench.lint is None:
-        return []
+    """What uroce-lint finds wrong in the capture."""
     result = subprocess.run([bench.lint, capture], capture_output=True, text=True, check=False, timeout=120)
     if result.returncode == 0:
         return []

@@ -133,12 +133,16 @@ class TapWire:
     def __enter__(self):
         try:
             _make_namespace(self._space)
-            _ip("-n", self._space, "link", "set", "lo", "up")
             _ip("-n", self._space, "link", "add", "bridge0", "type", "bridge")
-            _ip("-n", self._space, "link", "set", "bridge0", "up")
         except subprocess.CalledProcessError as error:
             self.__exit__()
             raise Skip(f"no network namespaces or bridges here: {error.stderr.strip()}") from error
+        try:
+            _ip("-n", self._space, "link", "set", "lo", "up")
+            _ip("-n", self._space, "link", "set", "bridge0", "up")
+        except subprocess.CalledProcessError as error:
+            self.__exit__()
+            raise RuntimeError(f"{' '.join(error.cmd)}: {error.stderr}") from error
         return self
 
     def __exit__(self, *exception):

@@ -208,7 +208,9 @@ class Lab:
                            capture_output=True, text=True)
         except subprocess.CalledProcessError as error:
             self.__exit__(None)
-            raise Skip(f"no network namespaces here: {error.stderr.strip()}") from error
+            if error.cmd[1:3] == ["netns", "add"]:
+                raise Skip(f"no network namespaces here: {error.stderr.strip()}") from error
+            raise Failure(f"{' '.join(map(str, error.cmd))}: {error.stderr.strip()}") from error
         return here
 
     def in_host(self, number, *command):
@@ -220,12 +222,10 @@ class KernelHosts(Lab):
 
     def __init__(self, tools, *options, drivers=("net_af_packet", "net_af_packet"), arguments="", **more):
         super().__init__(tools, "--ports", "0", **more)
-        self.said = ""
         ports = [f"{driver}{number},iface={self.add_host(number)}{arguments}" for number, driver in enumerate(drivers)]
         self.options = (*self.options, "--port", ports[0], "--port", ports[1], *options)
 
     def __exit__(self, kind, *more):
-        self.said = self.switch.output() if self.switch is not None else ""
         super().__exit__(kind, *more)
 
     def tcp(self, seconds, *options):

@@ -150,4 +150,7 @@ class Simulate(unittest.TestCase):
 
 if __name__ == "__main__":
     PROGRAM = sys.argv.pop(1)
-    unittest.main()
+    outcome = unittest.main(exit=False).result
+    for test, why in outcome.skipped:
+        print(f"skipped: {test}: {why}")
+    sys.exit(0 if outcome.wasSuccessful() else 1)
