@@ -17,7 +17,7 @@ constexpr Duration kMostCatchUp = milliseconds(100);
 
 }  // namespace
 
-Cable::Cable(const CableConfig& config, std::unique_ptr<DpdkPort> port, MbufPool& pool, Instant start)
+Cable::Cable(const CableConfig& config, std::unique_ptr<SwitchPort> port, MbufPool& pool, Instant start)
     : config_(config),
       port_(std::move(port)),
       pool_(pool),
@@ -45,7 +45,7 @@ uint32_t Cable::receive(fabric::Switch& to, Instant now) {
   }
   while (const FabricFrame storm = in_faults_.poll_injected(now)) to.on_frame(config_.id, storm, now);
   rte_mbuf* mbufs[kBurst];
-  const uint32_t count = port_->receive_mbufs(mbufs, kBurst);
+  const uint32_t count = port_->receive(mbufs, kBurst);
   if (count != 0 && !up_) {
     // Who speaks is there. The port is asked itself, as look_after would only see what it knew before.
     port_->read_link();
@@ -122,7 +122,7 @@ uint32_t Cable::transmit(fabric::Switch& from, Instant now) {
   }
   while (outbox_count_ + Impairments::kMaxDeliveries <= kOutbox && fill_outbox(from, now)) {
   }
-  if (outbox_count_ != 0) port_->send_mbufs(outbox_.data(), outbox_count_);
+  if (outbox_count_ != 0) port_->send(outbox_.data(), outbox_count_);
   return outbox_count_;
 }
 

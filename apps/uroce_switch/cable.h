@@ -1,4 +1,4 @@
-// One port of the switch and what is plugged into it: the DPDK port, the faults of both directions, the frames that
+// One port of the switch and what is plugged into it: the port itself, the faults of both directions, the frames that
 // these delay, and how fast frames may leave.
 //
 // The cap is that of a cable: a frame starts when the one before it is out. A loop that shares its processor comes
@@ -12,12 +12,12 @@
 #include <string>
 
 #include "base/random.h"
-#include "dpdk/dpdk_port.h"
 #include "fabric/delay_line.h"
 #include "fabric/impairments.h"
 #include "fabric/rate_cap.h"
 #include "fabric/switch.h"
 #include "mbuf_pool.h"
+#include "switch_port.h"
 
 namespace uroce {
 class PcapngWriter;
@@ -46,7 +46,7 @@ struct CableCounters {
 
 class Cable {
  public:
-  Cable(const CableConfig& config, std::unique_ptr<DpdkPort> port, MbufPool& pool, Instant start);
+  Cable(const CableConfig& config, std::unique_ptr<SwitchPort> port, MbufPool& pool, Instant start);
 
   /// What arrived goes to the switch. How many frames.
   uint32_t receive(fabric::Switch& to, Instant now);
@@ -63,7 +63,7 @@ class Cable {
   }
 
   const CableConfig& config() const { return config_; }
-  const DpdkPort& port() const { return *port_; }
+  const SwitchPort& port() const { return *port_; }
   const CableCounters& counters() const { return counters_; }
   const fabric::Impairments& in_faults() const { return in_faults_; }
   const fabric::Impairments& out_faults() const { return out_faults_; }
@@ -72,7 +72,7 @@ class Cable {
 
  private:
   static constexpr uint32_t kBurst = 32;
-  static constexpr uint32_t kOutbox = DpdkPort::kMaxBurst;
+  static constexpr uint32_t kOutbox = SwitchPort::kMaxBurst;
 
   bool to_one_piece(rte_mbuf* mbuf);
   void take_in(fabric::Switch& to, rte_mbuf* mbuf, Instant now);
@@ -83,7 +83,7 @@ class Cable {
   void set_up(fabric::Switch& of, bool up, Instant now);
 
   CableConfig config_;
-  std::unique_ptr<DpdkPort> port_;
+  std::unique_ptr<SwitchPort> port_;
   MbufPool& pool_;
   SeededRandom random_;
   fabric::Impairments in_faults_;

@@ -12,7 +12,7 @@
 namespace uroce::netswitch {
 namespace {
 
-// What --rate does not limit is as fast as net_memif says that it is.
+// What --rate does not limit and what does not know its speed: shared memory.
 constexpr uint64_t kUnknownRate = 100'000'000'000;
 constexpr uint64_t kBufferBytes = 16'000'000;
 
@@ -52,7 +52,7 @@ uint64_t LiveSwitch::rate_of(size_t port) const {
 }
 
 fabric::SwitchConfig LiveSwitch::switch_config(const std::vector<PlannedPort>& planned,
-                                               const std::vector<std::unique_ptr<DpdkPort>>& ports) const {
+                                               const std::vector<std::unique_ptr<SwitchPort>>& ports) const {
   fabric::SwitchConfig config;
   config.max_frames = options_.frames;
   config.set_lossless(options_.lossless);
@@ -124,12 +124,10 @@ bool LiveSwitch::start(const std::vector<PlannedPort>& planned, std::string& err
   pool_ = std::make_unique<MbufPool>(mempool);
 
   lock_.acquire();
-  std::vector<std::unique_ptr<DpdkPort>> ports;
+  std::vector<std::unique_ptr<SwitchPort>> ports;
   for (const PlannedPort& port : planned) {
-    DpdkPortOptions options = port.plan.options;
-    options.pool = pool_of(options_, port, ports.size(), mempool, error);
-    options.promiscuous = !options.wire;
-    ports.push_back(options.pool != nullptr ? DpdkPort::start(options, error) : nullptr);
+    rte_mempool* const pool = pool_of(options_, port, ports.size(), mempool, error);
+    ports.push_back(pool != nullptr ? start_port(port, pool, error) : nullptr);
     if (ports.back() == nullptr) {
       error = "port " + port.plan.name + ": " + error;
       break;
@@ -211,7 +209,7 @@ void LiveSwitch::rest(Instant now) {
   for (const auto& cable : cables_) {
     next = std::min(next, cable->next_event());
     anybody = anybody || cable->up();
-    waiting = waiting || cable->port().tx_pending();
+    waiting = waiting || cable->port().waiting();
   }
   // A neighbour that shares this processor may be what is waited for.
   if (idle < kAwake || next - now < kNapMin) {

@@ -3,9 +3,9 @@
 //   received burst -> faults of that direction -> Switch::on_frame -> Switch::poll_transmit, as fast as the cable's cap
 //   allows -> faults of that direction -> burst to send
 //
-// The loop owns the ports; DPDK's interrupt thread (a memif peer comes or goes) and telemetry get them between two
-// turns. It gives the processor to others as soon as it finds nothing, and sleeps, up to a millisecond, when it has
-// found nothing for some time.
+// The loop owns the ports; telemetry and DPDK's interrupt thread (a link changes) get them between two turns. It gives
+// the processor to others as soon as it finds nothing, and sleeps, up to a millisecond, when it has found nothing for
+// some time.
 #pragma once
 
 #include <atomic>
@@ -62,7 +62,7 @@ class LiveSwitch {
 
  private:
   fabric::SwitchConfig switch_config(const std::vector<PlannedPort>& planned,
-                                     const std::vector<std::unique_ptr<DpdkPort>>& ports) const;
+                                     const std::vector<std::unique_ptr<SwitchPort>>& ports) const;
   CableConfig cable_config(const PlannedPort& planned, size_t number, unsigned delaying) const;
   uint64_t rate_of(size_t port) const;
   unsigned impaired_directions(size_t ports) const;

@@ -9,6 +9,7 @@
 
 #include "dpdk/log.h"
 #include "dpdk/packet_pool.h"
+#include "memif_port.h"
 
 namespace uroce::netswitch {
 namespace {
@@ -20,16 +21,14 @@ constexpr uint32_t kRing = 256;  // as DpdkPort asks for
 constexpr uint32_t kRingOfXdp = 2048;
 constexpr unsigned kMbufsOfXdp = 8191;  // its driver's rings are long, whatever it is asked for
 
-PlannedPort plan_memif(const SwitchSign& sign, const std::string& name, unsigned number) {
+PlannedPort plan_memif(const SwitchSign& sign, unsigned number) {
   PlannedPort port;
   PortPlan& plan = port.plan;
   plan.spec.kind = PortKind::kSwitch;
   plan.spec.driver = "net_memif";
-  plan.spec.device = "net_memif_" + std::to_string(number);  // away from those of --port
-  plan.identity.mac = stable_mac("switch port " + name, static_cast<uint8_t>(number + 1));
   plan.name = "memif " + std::to_string(number);
   plan.options.wire = true;
-  plan.devargs = memif_devargs(plan.spec.device, false, sign.socket_path(number), plan.identity.mac);
+  port.listens_at = sign.socket_path(number);
   use_mtu(plan, kFullMtu);
   return port;
 }
@@ -81,6 +80,7 @@ bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, s
       const std::string device = "net_memif_w" + std::to_string(ports.size());
       plan.devargs.replace(0, plan.spec.device.size(), device);
       plan.spec.device = device;
+      if (!plan.options.connects) port.listens_at = plan.socket;
     }
     if (!devices.insert(plan.spec.device).second) {
       error = "port '" + spec + "': two ports are called " + plan.spec.device + ", number them";
@@ -95,16 +95,17 @@ bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<Pla
   std::vector<PlannedPort> all;
   std::vector<PlannedPort> eal_ports;
   if (!add_eal_ports(eal_ports, error)) return false;
-  for (unsigned i = 0; i < options.ports.value_or(0); i++) all.push_back(plan_memif(sign, options.name, i));
+  for (unsigned i = 0; i < options.ports.value_or(0); i++) all.push_back(plan_memif(sign, i));
   all.insert(all.end(), ports.begin(), ports.end());
   for (PlannedPort& port : all) {
+    if (!port.listens_at.empty()) continue;
     if (!probe(port, error)) return false;
     port.probed = true;
   }
   // What EAL probed for a --port of ours (a PCI device) is not there twice.
   for (const PlannedPort& port : eal_ports) {
     const bool named = std::any_of(all.begin(), all.end(), [&](const PlannedPort& other) {
-      return other.plan.options.port_id == port.plan.options.port_id;
+      return other.probed && other.plan.options.port_id == port.plan.options.port_id;
     });
     if (!named) all.push_back(port);
   }
@@ -147,6 +148,15 @@ rte_mempool* make_pool(const PacketPoolShape& shape, std::string& error) {
 }
 
 }  // namespace
+
+std::unique_ptr<SwitchPort> start_port(const PlannedPort& planned, rte_mempool* pool, std::string& error) {
+  if (!planned.listens_at.empty()) return MemifPort::start(planned.listens_at, planned.plan.name, pool, error);
+  DpdkPortOptions options = planned.plan.options;
+  options.pool = pool;
+  options.promiscuous = !options.wire;
+  auto port = DpdkPort::start(options, error);
+  return port != nullptr ? std::make_unique<EthdevPort>(std::move(port)) : nullptr;
+}
 
 uint32_t ring_bytes(const PlannedPort& port) {
   const std::string& driver = port.plan.spec.driver;

@@ -9,6 +9,7 @@
 #include "dpdk/place.h"
 #include "dpdk/port_plan.h"
 #include "options.h"
+#include "switch_port.h"
 
 struct rte_mempool;
 
@@ -16,13 +17,17 @@ namespace uroce::netswitch {
 
 struct PlannedPort {
   PortPlan plan;
-  bool probed = false;  // DPDK has it
+  std::string listens_at;  // a socket: shared memory without DPDK; else "", and a port of DPDK
+  bool probed = false;     // DPDK has it
 };
 
 /// What --port names, checked before EAL is started: an interface that is not there is one line, not a page.
 bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, std::string& error);
-/// After EAL: puts the shared memory ports in front and EAL's own behind, and makes devices of all.
+/// After EAL: puts the shared memory ports in front and EAL's own behind, and makes devices of those of DPDK.
 bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<PlannedPort>& ports, std::string& error);
+
+/// nullptr and one line in `error` when it cannot be.
+std::unique_ptr<SwitchPort> start_port(const PlannedPort& planned, rte_mempool* pool, std::string& error);
 
 /// What may wait in the port to be received, and what its neighbour sends, if that is a program, before it looks again.
 uint32_t ring_bytes(const PlannedPort& port);

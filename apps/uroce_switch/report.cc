@@ -10,7 +10,8 @@ namespace {
 /// What the port's driver lost by itself, before or behind the switch.
 void print_driver_losses(FILE* out, const Cable& cable) {
   rte_eth_stats stats{};
-  if (rte_eth_stats_get(cable.port().id(), &stats) != 0) return;
+  const std::optional<uint16_t> id = cable.port().dpdk_id();
+  if (!id || rte_eth_stats_get(*id, &stats) != 0) return;
   const std::pair<const char*, uint64_t> losses[] = {{"missed", stats.imissed},
                                                      {"receive errors", stats.ierrors},
                                                      {"no memory", stats.rx_nombuf},
@@ -22,8 +23,9 @@ void print_driver_losses(FILE* out, const Cable& cable) {
 
 bool is_detail(const std::string& name) {
   return name.rfind("drop_", 0) == 0 || name.rfind("in_", 0) == 0 || name.rfind("out_", 0) == 0 ||
-         name.find("xoff_sent") != std::string::npos || name.find("paused_ns") != std::string::npos ||
-         name.find("max_queue") != std::string::npos || name == "ecn_not_capable" || name == "flooded";
+         name.rfind("peers_", 0) == 0 || name.find("xoff_sent") != std::string::npos ||
+         name.find("paused_ns") != std::string::npos || name.find("max_queue") != std::string::npos ||
+         name == "ecn_not_capable" || name == "flooded";
 }
 
 }  // namespace

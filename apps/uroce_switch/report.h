@@ -76,6 +76,7 @@ void for_each_counter(const Cable& cable, const fabric::Switch& fabric, F&& f) {
   f("drop_no_link", port.tx_dropped_no_link);
   f("drop_stuck", port.tx_dropped_stuck);
   f("link_ups", port.link_ups);
+  cable.port().for_each_own_counter([&f](const char* name, uint64_t value) { f(name, value); });
   for_each_fault(cable.in_faults(), "in_", f);
   for_each_fault(cable.out_faults(), "out_", f);
 }

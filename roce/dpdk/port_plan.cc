@@ -43,7 +43,8 @@ bool plan_wire(const EndpointConfig& config, PortPlan& plan, std::string& error)
   if (!place->wire.empty()) plan.name += ":" + place->wire;
   if (at_switch) plan.name += ", port " + std::to_string(place->number);
   plan.spec.device = "net_memif0";
-  plan.devargs = memif_devargs(plan.spec.device, plan.options.connects, place->socket_path, place->mac);
+  plan.socket = place->socket_path;
+  plan.devargs = memif_devargs(plan.spec.device, plan.options.connects, plan.socket, place->mac);
   use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
   return true;
 }

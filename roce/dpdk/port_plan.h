@@ -18,6 +18,7 @@ struct PortPlan {
   EndpointIdentity identity;
   std::string name;     // for people: "memif wire, place 0", "net_af_packet0"
   std::string devargs;  // for rte_dev_probe
+  std::string socket;   // where the two ends of a shared memory wire meet
   std::optional<Netdev> netdev;
   uint32_t max_frame_bytes = 0;  // for the engine
   DpdkPortOptions options;       // but the port's number

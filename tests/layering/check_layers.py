@@ -9,6 +9,7 @@ Floors, an arrow points only downwards:
 
     base < wire < congestion < transport < cm < engine < {sim, dpdk} < {apps, verbs_shim}
     wire < fabric < {sim, apps}: the network that simulator and uroce-switch share
+    base < memif < apps: shared memory with programs that are not trusted
     wire < capture < lint, engine < script, {engine, lint} < replay: tools for conformance
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
 
@@ -33,11 +34,12 @@ BELOW = {
 BELOW["fabric"] = ["base", "wire"]
 BELOW["sim"] = BELOW["engine"] + ["engine", "fabric"]
 BELOW["dpdk"] = BELOW["engine"] + ["engine"]
+BELOW["memif"] = ["base"]
 BELOW["capture"] = ["base", "wire"]
 BELOW["lint"] = ["base", "wire", "capture"]
 BELOW["script"] = BELOW["engine"] + ["engine"]
 BELOW["replay"] = BELOW["engine"] + ["engine", "capture", "lint"]
-BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "sim", "fabric", "capture", "lint", "script", "replay"]
+BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "memif", "sim", "fabric", "capture", "lint", "script", "replay"]
 BELOW["verbs_shim"] = BELOW["dpdk"] + ["dpdk"]
 BELOW["pmd/hw"] = []
 BELOW["pmd/vfio_user"] = ["pmd/hw"]

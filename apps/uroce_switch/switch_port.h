@@ -1,0 +1,66 @@
+// A port as the switch uses it: whole mbufs in and out, and a peer that comes and goes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "base/time.h"
+#include "dpdk/dpdk_port.h"
+
+struct rte_mbuf;
+
+namespace uroce::netswitch {
+
+class SwitchPort {
+ public:
+  static constexpr uint32_t kMaxBurst = DpdkPort::kMaxBurst;
+
+  virtual ~SwitchPort() = default;
+
+  /// Up to `max` (<= kMaxBurst), which are the caller's then; the frame may be in pieces.
+  virtual uint32_t receive(rte_mbuf** mbufs, uint32_t max) = 0;
+  /// Sends what waits. False: the port takes no more at the moment.
+  virtual bool ready_to_send() = 0;
+  /// After ready_to_send: up to kMaxBurst, in order. Those that the port does not take at once wait here.
+  virtual void send(rte_mbuf* const* mbufs, uint32_t count) = 0;
+
+  /// Once a turn: peers come and go, and frames that nobody takes are given up.
+  virtual void on_turn(Instant now) = 0;
+  /// Something waits for the next turn that is no frame for the switch.
+  virtual bool waiting() const = 0;
+  virtual bool link_up() const = 0;
+  /// Asks now: link_up() may be as old as the last turn.
+  virtual void read_link() = 0;
+  /// 0 when it is not known.
+  virtual uint32_t link_speed_mbps() const = 0;
+
+  virtual const PortCounters& counters() const = 0;
+  /// What this kind of port counts beside these.
+  virtual void for_each_own_counter(const std::function<void(const char*, uint64_t)>& /*f*/) const {}
+  /// Its number in DPDK, if it is there.
+  virtual std::optional<uint16_t> dpdk_id() const { return std::nullopt; }
+};
+
+/// A port of DPDK.
+class EthdevPort final : public SwitchPort {
+ public:
+  explicit EthdevPort(std::unique_ptr<DpdkPort> port) : port_(std::move(port)) {}
+
+  uint32_t receive(rte_mbuf** mbufs, uint32_t max) override { return port_->receive_mbufs(mbufs, max); }
+  bool ready_to_send() override { return port_->ready_to_send(); }
+  void send(rte_mbuf* const* mbufs, uint32_t count) override { port_->send_mbufs(mbufs, count); }
+  void on_turn(Instant now) override { port_->on_turn(now); }
+  bool waiting() const override { return port_->tx_pending(); }
+  bool link_up() const override { return port_->link_up(); }
+  void read_link() override { port_->read_link(); }
+  uint32_t link_speed_mbps() const override { return port_->link_speed_mbps(); }
+  const PortCounters& counters() const override { return port_->counters(); }
+  std::optional<uint16_t> dpdk_id() const override { return port_->id(); }
+
+ private:
+  std::unique_ptr<DpdkPort> port_;
+};
+
+}  // namespace uroce::netswitch
