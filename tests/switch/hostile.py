@@ -374,7 +374,7 @@ def run_attack(lab, name, attack):
         raise Failure(f"{name}: the switch ended with {lab.switch.exit_code}")
 
 
-def peers(tools):
+def hostile_peers(tools):
     """Everything above against one port, while honest programs move verified data through four others."""
     with Lab(tools, "--ports", "6") as lab:
         before = descriptors(lab)
