@@ -127,7 +127,9 @@ int Program::replay_capture(const std::string& path) {
   if (!options_.quiet) print_left_out(recording);
   const bool any = replay_conversations(recording);
   std::fflush(stdout);
-  const std::string error = !recording.error.empty() ? recording.error : any ? "" : "nothing to replay";
+  // A connection that was refused, or never used, is nothing to complain about.
+  const bool only_cm = recording.conversations.empty() && recording.cm_packets != 0 && recording.homeless == 0;
+  const std::string error = !recording.error.empty() ? recording.error : any || only_cm ? "" : "nothing to replay";
   if (!error.empty()) std::fprintf(stderr, "uroce-replay: %s: %s\n", path.c_str(), error.c_str());
   return error.empty() ? kSame : kCannot;
 }

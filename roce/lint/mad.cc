@@ -72,6 +72,8 @@ std::optional<CmMessage> decode_cm(const uint8_t* mad) {
     message.qpn = load_be24(data + 12);
     message.starting_psn = Psn(load_be24(data + 20));
     message.responder_resources = data[24];
+  } else if (message.attribute == CmAttribute::kDreq) {
+    message.qpn = load_be24(data + 8);
   }
   return message;
 }

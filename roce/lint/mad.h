@@ -36,7 +36,7 @@ struct CmMessage {
   uint64_t transaction_id = 0;
   uint32_t local_id = 0;   // of the sender
   uint32_t remote_id = 0;  // all but REQ
-  // REQ and REP.
+  // REQ and REP: of the sender. DREQ: of the receiver.
   uint32_t qpn = 0;
   Psn starting_psn{};
   uint8_t responder_resources = 0;

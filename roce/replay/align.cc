@@ -10,6 +10,7 @@ namespace uroce::replay {
 namespace {
 
 constexpr size_t kLookAhead = 256;
+constexpr Duration kGoing = milliseconds(1);  // a request so short in front of a DREQ may find nobody
 
 bool is_plain_ack(const PacketView& view) {
   return view.info->operation == Operation::kAcknowledge && aeth_kind(view.aeth().syndrome) == AethKind::kAck;
@@ -33,14 +34,40 @@ bool has_plain_header(const PacketView& view) {
          bth.pkey == kDefaultPkey;
 }
 
+/// Whether plain ACKs and NAKs, one after the other, acknowledge less than one before.
+class Backwards {
+ public:
+  bool follow(const PacketView& view) {
+    if (view.info->operation != Operation::kAcknowledge) return false;
+    const Psn psn = acknowledged_by(view);
+    const bool back = any_ && psn.before(newest_);
+    if (!back) newest_ = psn;
+    any_ = true;
+    return back;
+  }
+
+ private:
+  Psn newest_;
+  bool any_ = false;
+};
+
 class Aligner {
  public:
   Aligner(const Conversation& conversation, const std::vector<OurAnswer>& ours, const Progress& progress,
           RoleResult& result)
-      : packets_(conversation.packets), ours_(ours), progress_(progress), result_(result) {
+      : packets_(conversation.packets),
+        closed_(conversation.closed),
+        ours_(ours),
+        progress_(progress),
+        result_(result) {
+    Backwards recorded;
     for (size_t i = 0; i < packets_.size(); i++) {
-      if (packets_[i].response && packets_[i].parsed) recorded_.push_back(i);
+      if (!packets_[i].response || !packets_[i].parsed) continue;
+      recorded_.push_back(i);
+      recorded_back_.push_back(packets_[i].usable() && recorded.follow(packets_[i].view));
     }
+    Backwards own;
+    for (const OurAnswer& answer : ours_) ours_back_.push_back(own.follow(answer.view));
   }
   void run();
 
@@ -65,10 +92,13 @@ class Aligner {
   void report_theirs();
 
   const std::vector<Recorded>& packets_;
+  const std::optional<Instant> closed_;
   const std::vector<OurAnswer>& ours_;
   const Progress& progress_;
   RoleResult& result_;
-  std::vector<size_t> recorded_;                    // indices of answers
+  std::vector<size_t> recorded_;     // indices of answers
+  std::vector<bool> recorded_back_;  // of each: acknowledges less than one before
+  std::vector<bool> ours_back_;
   std::unordered_map<uint8_t, bool> gave_credits_;  // by opcode
   size_t i_ = 0;                                    // into recorded_
   size_t j_ = 0;                                    // into ours_
@@ -97,13 +127,14 @@ bool Aligner::asked_again(size_t j) const {
 /// Why the capture may lack this answer of ours.
 std::optional<Freedom> Aligner::reason_to_lack_ours(size_t j) const {
   const PacketView& view = ours_[j].view;
-  if (is_plain_ack(view)) {
+  if (is_plain_ack(view) && !ours_back_[j]) {
     for (size_t i = i_; i < recorded_.size(); i++) {
       if (recorded_[i] < ours_[j].cause || !theirs(i).usable()) continue;
       if (distance(view.bth.psn, acknowledged_by(theirs(i).view)) >= 0) return Freedom::kAckCoalescing;
     }
   }
   if (asked_again(j)) return Freedom::kLostAnswer;
+  if (closed_ && i_ == recorded_.size() && packets_[ours_[j].cause].time + kGoing > *closed_) return Freedom::kClosed;
   return std::nullopt;
 }
 
@@ -112,7 +143,8 @@ std::optional<Freedom> Aligner::reason_to_lack_theirs(size_t i, size_t j) const 
   const PacketView& view = theirs(i).view;
   if (!theirs(i).usable() || !has_plain_header(view)) return std::nullopt;
   if (is_plain_ack(view)) {
-    // One ACK more still says what is true.
+    // One ACK more still says what is true, unless more was acknowledged before.
+    if (recorded_back_[i]) return std::nullopt;
     const auto known = progress_.find(view.bth.psn.value());
     if (known == progress_.end() || known->second != view.aeth().msn) return std::nullopt;
     const auto later = std::partition_point(ours_.begin(), ours_.end(),

@@ -24,13 +24,13 @@ constexpr FreedomInfo kFreedoms[] = {
     {Freedom::kAckReq, true, "ack-req", "requester",
      "BTH AckReq of RC: which packets ask for an acknowledgement is the requester's choice."},
     {Freedom::kAckCoalescing, true, "ack-coalescing", "responder",
-     "More or fewer ACKs, as long as one that comes later acknowledges as much: the last one agrees."},
+     "More or fewer ACKs, as long as one that comes later acknowledges as much, and none came before that acknowledges "
+     "more: the last one agrees."},
     {Freedom::kCredits, true, "credits", "responder",
      "The credit count of an ACK, and giving none at all; but not both in turn."},
     {Freedom::kLostRequest, true, "lost-request", "responder",
      "A request packet that nothing answers, that is sent again, and that no later answer proves to have arrived, is "
-     "taken "
-     "as lost on the way; it is not handed in."},
+     "taken as lost on the way; it is not handed in. What follows it until it is sent again is handed in."},
     {Freedom::kLostAnswer, true, "lost-answer", "responder",
      "An answer that the capture lacks, to a request that is sent again later: it was lost before the capture."},
     {Freedom::kNakAfterRnr, true, "nak-after-rnr", "responder",
@@ -43,6 +43,10 @@ constexpr FreedomInfo kFreedoms[] = {
      "When a READ is asked for again from its middle on: the responses begin with FIRST or ONLY (ours), or go on with "
      "the "
      "same MIDDLE and LAST as the first time. Their bytes are compared."},
+    {Freedom::kClosed, true, "closed", "responder",
+     "The last answers, to requests that came behind a DREQ or less than 1 ms in front of it: the recorded responder "
+     "was "
+     "gone."},
 };
 
 }  // namespace

@@ -22,8 +22,9 @@ enum class Freedom : uint8_t {
   kNakAfterRnr,
   kLongSendNak,
   kReadAgainShape,
+  kClosed,
 };
-inline constexpr unsigned kFreedomCount = static_cast<unsigned>(Freedom::kReadAgainShape) + 1;
+inline constexpr unsigned kFreedomCount = static_cast<unsigned>(Freedom::kClosed) + 1;
 
 struct FreedomInfo {
   Freedom freedom;

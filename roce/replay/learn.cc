@@ -133,6 +133,8 @@ void Student::judge_requests() {
       at->second = i;
     }
   }
+  bool hole_open = false;  // something is missing
+  Psn hole;
   for (size_t i = 0; i < count; i++) {
     if (packets_[i].response || !packets_[i].usable()) continue;
     const bool already_lost = learned_.notes[i].fate == Fate::kLost;  // its earlier copy was, and this is the last
@@ -140,6 +142,16 @@ void Student::judge_requests() {
     RequestNote& note = learned_.notes[i];
     if (note.fate == Fate::kUnknown && arrived(i)) note.fate = Fate::kAccepted;
     if (note.fate == Fate::kUnknown && (copy[i] != SIZE_MAX || already_lost)) note.fate = Fate::kLost;
+    // One lost packet explains the silence to all behind it.
+    const bool behind_hole = hole_open && hole.before(packets_[i].psn());
+    if (note.fate == Fate::kLost && behind_hole) {
+      note.fate = Fate::kAhead;
+    } else if (note.fate == Fate::kLost) {
+      hole = packets_[i].psn();
+      hole_open = true;
+    } else if (hole_open && hole == packets_[i].psn()) {
+      hole_open = false;
+    }
     if (note.fate == Fate::kLost && copy[i] != SIZE_MAX) learned_.notes[copy[i]].fate = Fate::kLost;
     fatal_ |= note.fate == Fate::kRefused;
   }

@@ -66,10 +66,20 @@ class Sorter {
   std::optional<size_t> goes_on(uint32_t flow, const Recorded& recorded) const;
   void learn_mtu();
   void join_directions();
+  void note_end(const lint::Packet& packet);
+  void close();
 
   std::span<const uint8_t> file_;
   Recording& recording_;
   lint::Linter linter_;
+  struct End {  // a DREQ
+    IpAddress from;
+    IpAddress to;
+    uint32_t qpn = 0;  // of its receiver
+    uint64_t frame = 0;
+    Instant time{};
+  };
+  std::vector<End> ends_;
   std::unordered_map<lint::FlowKey, std::vector<uint32_t>, lint::FlowKeyHash> flows_;
   std::unordered_map<uint32_t, std::vector<uint32_t>> asked_by_;  // of a flow with answers: those that it answers
   std::unordered_map<uint32_t, uint32_t> adopted_;                // requests, and the flow that answers them
@@ -212,6 +222,7 @@ void Sorter::sort(const capture::Frame& frame) {
   }
   if (packet.view.bth.dest_qp == lint::kGsiQpn) {
     recording_.cm_packets++;
+    note_end(packet);
     return;
   }
   const uint32_t flow = flow_of({packet.view.src_ip, packet.view.dst_ip, packet.view.bth.dest_qp}, frame.number);
@@ -246,12 +257,37 @@ void Sorter::join_directions() {
   }
 }
 
+void Sorter::note_end(const lint::Packet& packet) {
+  if (!packet.whole || packet.view.payload_bytes != lint::kMadBytes) return;
+  const auto message = lint::decode_cm(packet.view.payload);
+  if (!message || message->attribute != lint::CmAttribute::kDreq) return;
+  ends_.push_back({packet.view.src_ip, packet.view.dst_ip, message->qpn, packet.frame, packet.time});
+}
+
+/// The first DREQ behind a conversation's beginning ends it; it names the QP of its receiver.
+void Sorter::close() {
+  for (Conversation& conversation : recording_.conversations) {
+    if (conversation.service == Service::kUd) continue;
+    for (const End& end : ends_) {
+      if (end.frame < conversation.packets.front().frame) continue;
+      const bool at_responder = end.from == conversation.requester && end.to == conversation.responder &&
+                                end.qpn == conversation.responder_qpn;
+      const bool at_requester = end.from == conversation.responder && end.to == conversation.requester &&
+                                end.qpn == conversation.requester_qpn;
+      if (!at_responder && !at_requester) continue;
+      conversation.closed = end.time;
+      break;
+    }
+  }
+}
+
 void Sorter::run() {
   judge();
   capture::CaptureReader reader(file_);
   for (capture::Frame frame; reader.next(frame);) sort(frame);
   learn_mtu();
   join_directions();
+  close();
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ struct Conversation {
   std::optional<uint32_t> requester_qpn;  // nothing: the capture does not tell
   std::vector<Recorded> packets;          // in the capture's order
   uint32_t path_mtu = 0;                  // that the packets prove, of both directions of the connection; 0: none
+  std::optional<Instant> closed;          // a DREQ asked for the end
   bool cut = false;                       // the capture has not all bytes of all packets
   size_t reverse = SIZE_MAX;              // the conversation in the other direction
 };
