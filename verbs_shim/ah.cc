@@ -116,6 +116,10 @@ int gid_index_of(const IpAddress& ip) {
 }  // namespace
 
 UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) try {
+  if (device_is_the_parents) {
+    refuse_to_child();
+    return nullptr;
+  }
   auto ah = std::make_unique<Ah>();
   std::unique_ptr<AddressHandle> handle = resolved_handle(from(pd).id, *attr);
   if (handle == nullptr) return nullptr;

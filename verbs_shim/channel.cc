@@ -53,6 +53,10 @@ void Channel::forget(Cq& cq) {
 }  // namespace uroce::verbs
 
 UROCE_VERBS_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) try {
+  if (device_is_the_parents) {
+    refuse_to_child();
+    return nullptr;
+  }
   auto* channel = new Channel;
   channel->context = context;
   channel->fd = channel->event_fd.fd();
@@ -119,6 +123,10 @@ Cq* wait_for_event(Channel& channel) {
 }  // namespace
 
 UROCE_VERBS_EXPORT int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq, void** cq_context) {
+  if (device_is_the_parents) {
+    refuse_to_child();
+    return -1;
+  }
   Cq* const event = wait_for_event(from(base));
   if (event == nullptr) return -1;
   endpoint().attend();

@@ -62,6 +62,10 @@ void to_wc(const Completion& from, ibv_wc& to) {
 }
 
 Cq* create(ibv_context* context, uint32_t cqe, void* cq_context, ibv_comp_channel* channel, uint32_t comp_vector) try {
+  if (device_is_the_parents) {
+    refuse_to_child();
+    return nullptr;
+  }
   if (cqe == 0 || cqe > kMaxCqe || comp_vector >= static_cast<uint32_t>(context->num_comp_vectors)) {
     errno = EINVAL;
     return nullptr;
@@ -111,6 +115,8 @@ void found_empty(Cq& cq) {
 }
 
 int poll_cq(ibv_cq* base, int entries, ibv_wc* wc) {
+  if (device_is_the_parents) [[unlikely]]
+    return -refuse_to_child();
   if (entries <= 0) return 0;
   Cq& cq = from(base);
   const auto fill = [&wc](const Completion& completion) { to_wc(completion, *wc++); };
@@ -127,6 +133,8 @@ int poll_cq(ibv_cq* base, int entries, ibv_wc* wc) {
 }
 
 int req_notify_cq(ibv_cq* base, int solicited_only) {
+  if (device_is_the_parents) [[unlikely]]
+    return refuse_to_child();
   Cq& cq = from(base);
   EngineLock lock(endpoint());
   cq.wait_expected = cq.channel != nullptr;
@@ -166,6 +174,8 @@ UROCE_VERBS_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq
 }
 
 UROCE_VERBS_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) try {
+  if (device_is_the_parents) [[unlikely]]
+    return refuse_to_child();
   if (cqe <= 0 || static_cast<uint32_t>(cqe) > kMaxCqe) return EINVAL;
   EngineLock lock(endpoint());
   if (!from(cq).queue->resize(static_cast<uint32_t>(cqe))) return EINVAL;

@@ -25,6 +25,8 @@ bool take_next(Cq& cq) {
 }
 
 int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
+  if (device_is_the_parents) [[unlikely]]
+    return refuse_to_child();
   if (attr->comp_mask != 0) return EINVAL;
   Cq& cq = from(base);
   if (!cq.single_threaded) cq.poll_mutex.lock();

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "objects.h"
+#include "runtime.h"
 
 using namespace uroce;
 using namespace uroce::verbs;
@@ -87,6 +88,10 @@ template uint32_t AsyncQueue::forget(Srq&);
 }  // namespace uroce::verbs
 
 UROCE_VERBS_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+  if (device_is_the_parents) {
+    refuse_to_child();
+    return -1;
+  }
   return from(context).async.take(*event);
 }
 

@@ -9,6 +9,10 @@
 namespace uroce::verbs {
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) try {
+  if (device_is_the_parents) {
+    refuse_to_child();
+    return nullptr;
+  }
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
     errno = EINVAL;
     return nullptr;
@@ -49,6 +53,8 @@ int dealloc_mw(ibv_mw* mw) {
 }
 
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
+  if (device_is_the_parents) [[unlikely]]
+    return refuse_to_child();
   // The inline function in verbs.h has checked the window's type and that window and region share a PD.
   const ibv_mw_bind_info& info = bind->bind_info;
   if ((info.mw_access_flags & IBV_ACCESS_ON_DEMAND) != 0) return EINVAL;

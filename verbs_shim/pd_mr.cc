@@ -38,6 +38,10 @@ int check_access(unsigned access, uint32_t& rights) {
 }
 
 ibv_mr* register_region(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access) try {
+  if (device_is_the_parents) {
+    refuse_to_child();
+    return nullptr;
+  }
   uint32_t rights = 0;
   if (const int error = check_access(access, rights); error != 0) {
     errno = error;
@@ -73,6 +77,10 @@ ibv_mr* register_region(ibv_pd* pd, void* addr, size_t length, uint64_t iova, un
 }  // namespace
 
 UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
+  if (device_is_the_parents) {
+    refuse_to_child();
+    return nullptr;
+  }
   auto pd = std::make_unique<Pd>();
   PdId id;
   {

@@ -85,6 +85,10 @@ bool translate(const ibv_send_wr& from_wr, bool datagram, SendWr& wr) {
 int post_error(PostResult result) { return result == PostResult::kQueueFull ? ENOMEM : EINVAL; }
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  if (device_is_the_parents) [[unlikely]] {
+    *bad_wr = wr;
+    return refuse_to_child();
+  }
   QueuePair& qp = from(base);
   const bool datagram = base->qp_type == IBV_QPT_UD;
   int error = 0;
@@ -105,6 +109,10 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 }
 
 int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  if (device_is_the_parents) [[unlikely]] {
+    *bad_wr = wr;
+    return refuse_to_child();
+  }
   QueuePair& qp = from(base);
   EngineLock lock(endpoint());
   for (; wr != nullptr; wr = wr->next) {
@@ -119,6 +127,10 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 }
 
 int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  if (device_is_the_parents) [[unlikely]] {
+    *bad_wr = wr;
+    return refuse_to_child();
+  }
   Srq& srq = from(base);
   EngineLock lock(endpoint());
   for (; wr != nullptr; wr = wr->next) {

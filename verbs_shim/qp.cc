@@ -67,6 +67,10 @@ ibv_qp_cap cap_to_verbs(const QpCapabilities& cap) {
 }
 
 QueuePair* create(const ibv_qp_init_attr_ex& attr, ibv_qp_cap& granted) try {
+  if (device_is_the_parents) {
+    refuse_to_child();
+    return nullptr;
+  }
   if (const int error = check_init(attr); error != 0) {
     errno = error;
     return nullptr;

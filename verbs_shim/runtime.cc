@@ -3,15 +3,16 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 
 #include "dpdk/log.h"
-#include "dpdk/place.h"
 
 namespace uroce::verbs {
 
 Endpoint* open_endpoint = nullptr;
+bool device_is_the_parents = false;
 
 namespace {
 
@@ -36,23 +37,31 @@ bool Runtime::configure() {
   return true;
 }
 
-// The child of a fork is somebody else: it may open a device of its own, at a place of its own.
+// The child of a fork is somebody else: it may open a device of its own, unless its parent has done that.
 void Runtime::on_fork_child() {
   get().identified_ = false;
-  leave_places();
+  device_is_the_parents = get().is_open();
+}
+
+void Runtime::watch_forks() {
+  [[maybe_unused]] static const int hooked = pthread_atfork(nullptr, nullptr, on_fork_child);
 }
 
 bool Runtime::identify(EndpointIdentity& identity, LogLevel level) {
   const std::lock_guard guard(runtime_mutex);
   if (!configure()) return false;
+  watch_forks();
+  if (endpoint_ != nullptr) {
+    identity = endpoint_->identity();
+    return true;
+  }
   if (!identified_) {
     std::string error;
     if (!Endpoint::identify(config_, identity_, error)) {
       log_message(level, "%s", error.c_str());
       return false;
     }
-    static const int hooked = pthread_atfork(nullptr, nullptr, on_fork_child);
-    identified_ = hooked == 0;
+    identified_ = true;
   }
   identity = identity_;
   return true;
@@ -70,6 +79,7 @@ bool Runtime::open() {
     errno = EINVAL;
     return false;
   }
+  watch_forks();
   if (observer_ == nullptr) observer_ = make_observer();
   std::string error;
   endpoint_ = Endpoint::open(config_, *observer_, error);
@@ -84,6 +94,19 @@ bool Runtime::open() {
 }
 
 bool Runtime::is_open() const { return open_endpoint != nullptr; }
+
+int refuse_to_child() {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true)) {
+    log_message(
+        LogLevel::kError,
+        "process %d is the child of a process that opened the device: what it inherited belongs to the parent and "
+        "does nothing here (ENODEV); let one process use the device, or fork before it is opened",
+        static_cast<int>(getpid()));
+  }
+  errno = ENODEV;
+  return ENODEV;
+}
 
 void pause_between_turns() { usleep(20); }
 

@@ -14,7 +14,8 @@ class Runtime {
   /// Never destroyed: threads of the program may still poll while it exits.
   static Runtime& get();
 
-  /// Who we are, without starting anything. False: the log says why.
+  /// Who we are, without starting anything: before the device is open, who we would be if it were opened now. In the
+  /// child of a fork, who the parent is. False: the log says why.
   bool identify(EndpointIdentity& identity, LogLevel level = LogLevel::kError);
   /// Starts the endpoint with the first call. False: said why on stderr, errno is set.
   bool open();
@@ -24,6 +25,7 @@ class Runtime {
  private:
   Runtime() = default;
   bool configure();
+  static void watch_forks();
   static void on_fork_child();
 
   bool configured_ = false;
@@ -37,6 +39,12 @@ class Runtime {
 extern Endpoint* open_endpoint;  // what Runtime opened: one load on the data path
 /// Only where an ibv_context exists, which proves that it is open.
 inline Endpoint& endpoint() { return *open_endpoint; }
+
+/// True in the child of a fork whose parent has opened the device: what the child inherited stays the parent's. Every
+/// entry point that would seem to work there asks first, and returns `refuse_to_child()`.
+extern bool device_is_the_parents;
+/// Says so once. Returns ENODEV; errno is set, too.
+int refuse_to_child();
 
 std::unique_ptr<Observer> make_observer();
 

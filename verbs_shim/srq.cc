@@ -13,6 +13,10 @@ using namespace uroce::verbs;
 namespace {
 
 ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) try {
+  if (device_is_the_parents) {
+    refuse_to_child();
+    return nullptr;
+  }
   if (attr.max_wr == 0 || attr.max_wr > kMaxSrqWr || attr.max_sge > kMaxSge) {
     errno = EINVAL;
     return nullptr;

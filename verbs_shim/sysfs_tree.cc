@@ -171,7 +171,7 @@ void put_uverbs(const Path& root) {
   std::filesystem::create_symlink(Path("../../infiniband") / kDeviceName / "device", uverbs / "device", ignored);
 }
 
-bool make_tree(const EndpointIdentity& identity) {
+bool make_tree() {
   std::string error;
   const std::string directory = runtime_dir(error);
   if (directory.empty()) {
@@ -188,7 +188,6 @@ bool make_tree(const EndpointIdentity& identity) {
   tree_owner = getpid();
   std::atexit(remove_at_exit);
   put_uverbs(root);
-  put_device(Path(root) / "sys/class/infiniband" / kDeviceName, identity);
   return true;
 }
 
@@ -217,9 +216,11 @@ const std::string& sysfs_root() {
   if (!Runtime::get().identify(identity, LogLevel::kDebug)) return *none;
   if (!tree_tried) {
     tree_tried = true;
-    if (!make_tree(identity)) return *none;
+    if (!make_tree()) return *none;
   }
-  put_port(Path(*tree_root) / "sys/class/infiniband" / kDeviceName, facts_of(identity));
+  const Path device = Path(*tree_root) / "sys/class/infiniband" / kDeviceName;
+  put_device(device, identity);
+  put_port(device, facts_of(identity));
   tree_knows_port = open;
   return *tree_root;
 }

@@ -159,7 +159,7 @@ void wr_abort(ibv_qp_ex* qp) { from(qp).builder->finish(false); }
 int wr_complete(ibv_qp_ex* base) {
   QueuePair& qp = from(base);
   WrBuilder& builder = *qp.builder;
-  int error = builder.error();
+  int error = device_is_the_parents ? refuse_to_child() : builder.error();
   if (error == 0) {
     EngineLock lock(endpoint());
     // All or nothing: what a QP's state or a full queue would refuse is refused before the first is queued.

@@ -124,8 +124,8 @@ bool Settings::check(std::string& error) const {
   EndpointConfig config;
   if (!endpoint_config_from_environment(config, error)) return false;
   PortPlan plan;
-  if (!plan_port(config, plan, error)) return false;
-  leave_places();  // it is the program that takes it
+  // It is the program that takes a place, if it opens the device at all.
+  if (!plan_port(config, PlaceUse::kLook, plan, error)) return false;
   if (config.hugepages == Hugepages::kYes && !hugepages_usable(kEalMemoryBytes)) {
     error = "no free hugepages (64 MB are needed): as root, echo 64 > /proc/sys/vm/nr_hugepages; or use --hugepages no";
     return false;

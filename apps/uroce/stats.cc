@@ -1,49 +1,20 @@
 // Asks running endpoints through DPDK's telemetry socket.
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 
 #include "commands.h"
-#include "dpdk/place.h"
+#include "dpdk/endpoint_note.h"
 
 namespace uroce::launcher {
 namespace {
-
-namespace fs = std::filesystem;
-
-struct Running {
-  int pid = 0;
-  std::string socket_path;
-};
-
-std::vector<Running> running_endpoints(std::string& error) {
-  std::vector<Running> found;
-  const std::string dir = runtime_dir(error);
-  std::error_code code;
-  for (const auto& entry : fs::directory_iterator(dir, code)) {
-    const std::string name = entry.path().filename();
-    Running running;
-    if (std::sscanf(name.c_str(), "endpoint.%d", &running.pid) != 1) continue;
-    std::ifstream(entry.path()) >> running.socket_path;
-    if (kill(running.pid, 0) == 0 || errno == EPERM) {
-      found.push_back(running);
-    } else {
-      fs::remove(entry.path(), code);  // killed, it could not do that itself
-    }
-  }
-  return found;
-}
 
 class TelemetryClient {
  public:
@@ -134,8 +105,8 @@ void print_pairs(const std::string& json, bool zeros) {
   }
 }
 
-bool print_endpoint(const Running& running, bool json, bool all) {
-  TelemetryClient client(running.socket_path);
+bool print_endpoint(const RunningEndpoint& running, bool json, bool all) {
+  TelemetryClient client(running.telemetry_socket);
   const auto endpoint = client.ask("/uroce/endpoint");
   const auto counters = client.ask("/uroce/counters");
   const auto qps = client.ask("/uroce/qps");
@@ -167,11 +138,11 @@ bool print_endpoint(const Running& running, bool json, bool all) {
 
 int stats(int pid, bool json, bool all) {
   std::string error;
-  const std::vector<Running> running = running_endpoints(error);
+  const std::vector<RunningEndpoint> running = running_endpoints(error);
   if (!error.empty()) return fail(error);
   bool found = false;
   bool good = true;
-  for (const Running& r : running) {
+  for (const RunningEndpoint& r : running) {
     if (pid != 0 && r.pid != pid) continue;
     found = true;
     good = print_endpoint(r, json, all) && good;

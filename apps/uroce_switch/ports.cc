@@ -73,7 +73,7 @@ bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, s
     PlannedPort port;
     EndpointConfig config;
     config.port = spec;
-    if (!plan_port(config, port.plan, error)) return false;
+    if (!plan_port(config, PlaceUse::kTake, port.plan, error)) return false;
     PortPlan& plan = port.plan;
     if (plan.spec.kind == PortKind::kWire) {
       // Every wire's device is called the same, as an endpoint has one only.

@@ -1,30 +1,33 @@
 #include "dpdk/eal.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
 
+#include "dpdk/endpoint_note.h"
 #include "dpdk/hugepages.h"
 #include "dpdk/log.h"
-#include "dpdk/place.h"
+#include "dpdk/runtime_dir.h"
 
 namespace uroce {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPrefix = "uroce-";
+EndpointNote& note() {
+  static auto* const one = new EndpointNote;  // locked until the process ends
+  return *one;
+}
 
 /// "0@(0,1)": one lcore that floats over the CPUs that we may use.
 std::string lcore_map(const cpu_set_t& allowed) {
@@ -36,8 +39,7 @@ std::string lcore_map(const cpu_set_t& allowed) {
 }
 
 std::vector<std::string> build_args(const EalOptions& options, const cpu_set_t& allowed, bool huge) {
-  std::vector<std::string> args = {program_invocation_short_name,
-                                   "--file-prefix=" + (kPrefix + std::to_string(getpid())),
+  std::vector<std::string> args = {program_invocation_short_name, "--file-prefix=" + (kEalPrefix + note().name()),
                                    "--lcores=" + lcore_map(allowed)};
   if (options.pci_device.empty()) {
     args.insert(args.end(), {"--no-pci", "--iova-mode=va"});
@@ -53,34 +55,21 @@ std::vector<std::string> build_args(const EalOptions& options, const cpu_set_t& 
   return args;
 }
 
-/// Where EAL makes its directories; "" when it would be /tmp/dpdk, which belongs to the first user that needs it.
-std::string eal_base_directory_of_environment() {
-  if (const char* directory = std::getenv("RUNTIME_DIRECTORY")) return directory;
-  if (getuid() == 0) return "/var/run";
-  const char* directory = std::getenv("XDG_RUNTIME_DIR");
-  return directory == nullptr ? "" : directory;
-}
-
-std::string eal_base_directory() {
-  const std::string directory = eal_base_directory_of_environment();
-  std::string error;
-  return directory.empty() ? runtime_dir(error) : directory;
-}
-
-/// Tells EAL for as long as it starts.
+/// Tells EAL where its files go, for as long as it starts: to ours. It would take a place that the user, or root of a
+/// user namespace, may not have.
 class EalBaseDirectory {
  public:
-  EalBaseDirectory() : set_(eal_base_directory_of_environment().empty()) {
-    if (set_) setenv("RUNTIME_DIRECTORY", eal_base_directory().c_str(), 1);
+  explicit EalBaseDirectory(const std::string& dir) {
+    if (const char* before = std::getenv(kVariable)) before_ = before;
+    setenv(kVariable, dir.c_str(), 1);
   }
-  ~EalBaseDirectory() {
-    if (set_) unsetenv("RUNTIME_DIRECTORY");
-  }
+  ~EalBaseDirectory() { before_ ? setenv(kVariable, before_->c_str(), 1) : unsetenv(kVariable); }
   EalBaseDirectory(const EalBaseDirectory&) = delete;
   EalBaseDirectory& operator=(const EalBaseDirectory&) = delete;
 
  private:
-  bool set_;
+  static constexpr const char* kVariable = "RUNTIME_DIRECTORY";
+  std::optional<std::string> before_;
 };
 
 std::string explain(const std::string& first_error, bool huge, bool extra_args) {
@@ -103,6 +92,8 @@ bool start_eal(const EalOptions& options, std::string& error) {
     error = "no free hugepages (64 MB are needed): as root, echo 64 > /proc/sys/vm/nr_hugepages; or use --hugepages no";
     return false;
   }
+  const std::string dir = runtime_dir(error);
+  if (dir.empty() || !note().make(error)) return false;
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   sched_getaffinity(0, sizeof allowed, &allowed);
@@ -114,9 +105,8 @@ bool start_eal(const EalOptions& options, std::string& error) {
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
 
-  tidy_eal_directories();
   const QuietDpdk quiet;
-  const EalBaseDirectory base;
+  const EalBaseDirectory base(dir);
   const int rc = rte_eal_init(static_cast<int>(argv.size()), argv.data());
   pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed);
   if (rc < 0) {
@@ -130,22 +120,22 @@ bool start_eal(const EalOptions& options, std::string& error) {
 
 std::string eal_directory() { return rte_eal_get_runtime_dir(); }
 
-void tidy_eal_directories() {
-  const fs::path root = fs::path(eal_base_directory()) / "dpdk";
-  std::error_code code;
-  for (const auto& entry : fs::directory_iterator(root, code)) {
-    const std::string name = entry.path().filename();
-    if (name.rfind(kPrefix, 0) != 0) continue;
-    const int pid = std::atoi(name.c_str() + std::strlen(kPrefix));
-    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) fs::remove_all(entry.path(), code);
-  }
-}
-
 void remove_eal_directory() {
   const fs::path dir = eal_directory();
-  if (dir.filename().string() != kPrefix + std::to_string(getpid())) return;
   std::error_code code;
-  fs::remove_all(dir, code);
+  if (dir.filename().string() == kEalPrefix + note().name()) fs::remove_all(dir, code);
+  note().remove();
 }
+
+bool publish_note(std::string& error) {
+  // A DPDK application has started EAL itself.
+  if (note().name().empty() && !note().make(error)) return false;
+  note().publish(eal_directory() + "/dpdk_telemetry.v2");
+  return true;
+}
+
+void withdraw_note() { note().publish(""); }
+
+void leave_note() { note().leave(); }
 
 }  // namespace uroce

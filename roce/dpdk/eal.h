@@ -19,10 +19,15 @@ struct EalOptions {
 /// is restored. False and one clear line in `error` when that fails.
 bool start_eal(const EalOptions& options, std::string& error);
 
-/// Where EAL keeps the files of this process (its telemetry socket).
+/// Where EAL keeps the files of this process (its telemetry socket): in the runtime directory, as all that we make.
 std::string eal_directory();
-/// Removes the directories of processes that have ended, and at exit ours.
-void tidy_eal_directories();
+/// At exit: this process's files, and its note.
 void remove_eal_directory();
+
+/// What `uroce stats` finds this process by (endpoint_note.h). False and one line in `error` when it cannot be written.
+bool publish_note(std::string& error);
+void withdraw_note();
+/// In the child of a fork.
+void leave_note();
 
 }  // namespace uroce

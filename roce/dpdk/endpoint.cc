@@ -33,8 +33,12 @@ class Ownership final : public EngineLockable {
  public:
   void acquire() override {
     mutex_.lock();
-    saved_lcore_ = RTE_PER_LCORE(_lcore_id);
-    RTE_PER_LCORE(_lcore_id) = lcore_;
+    take_lcore();
+  }
+  bool try_acquire_for(Duration patience) {
+    if (!mutex_.try_lock_for(patience)) return false;
+    take_lcore();
+    return true;
   }
   void release() override {
     RTE_PER_LCORE(_lcore_id) = saved_lcore_;
@@ -44,6 +48,11 @@ class Ownership final : public EngineLockable {
   void reset_after_fork() { mutex_.reset_after_fork(); }
 
  private:
+  void take_lcore() {
+    saved_lcore_ = RTE_PER_LCORE(_lcore_id);
+    RTE_PER_LCORE(_lcore_id) = lcore_;
+  }
+
   EngineMutex mutex_;
   unsigned lcore_ = LCORE_ID_ANY;
   unsigned saved_lcore_ = LCORE_ID_ANY;
@@ -51,12 +60,14 @@ class Ownership final : public EngineLockable {
 
 Ownership g_ownership;
 std::atomic<EndpointImpl*> g_endpoint{nullptr};  // the one of this process
-EndpointImpl* g_published = nullptr;             // under g_ownership
+std::mutex g_publishing;                         // an onlooker has it for as long as it looks
+EndpointImpl* g_published = nullptr;             // under g_publishing
 
 void on_fork_child() {
   g_ownership.reset_after_fork();
   if (EndpointImpl* endpoint = g_endpoint.load()) endpoint->abandon();
   leave_places();
+  leave_note();
 }
 
 void on_exit() {
@@ -95,7 +106,7 @@ std::unique_ptr<Endpoint> Endpoint::open(const EndpointConfig& config, Observer&
 
 bool Endpoint::identify(const EndpointConfig& config, EndpointIdentity& identity, std::string& error) {
   PortPlan plan;
-  if (!plan_port(config, plan, error)) return false;
+  if (!plan_port(config, PlaceUse::kLook, plan, error)) return false;
   identity = plan.identity;
   return true;
 }
@@ -120,7 +131,7 @@ bool EndpointImpl::start(std::string& error) {
 
 bool EndpointImpl::plan_it(std::string& error) {
   if (config_.eal_running) return plan_existing_port(config_, plan_, error);
-  if (!plan_port(config_, plan_, error)) return false;
+  if (!plan_port(config_, PlaceUse::kTake, plan_, error)) return false;
   return !plan_.netdev || share_netdev(error);
 }
 
@@ -323,18 +334,20 @@ void EndpointImpl::finish() {
   }
 }
 
-bool with_published_endpoint(void (*f)(EndpointImpl&, void*), void* context) {
-  g_ownership.acquire();
-  EndpointImpl* endpoint = g_published;
-  if (endpoint != nullptr) f(*endpoint, context);
-  g_ownership.release();
-  return endpoint != nullptr;
+bool with_published_endpoint(void (*f)(EndpointImpl&, Look, void*), void* context) {
+  // A turn takes microseconds. Who is inside for longer than this is stuck, and that is what somebody wants to see.
+  constexpr Duration kBusyPatience = milliseconds(200);
+  const std::lock_guard guard(g_publishing);
+  if (g_published == nullptr) return false;
+  const bool inside = g_ownership.try_acquire_for(kBusyPatience);
+  f(*g_published, inside ? Look::kInside : Look::kOutside, context);
+  if (inside) g_ownership.release();
+  return true;
 }
 
 void set_published_endpoint(EndpointImpl* endpoint) {
-  g_ownership.acquire();
+  const std::lock_guard guard(g_publishing);
   g_published = endpoint;
-  g_ownership.release();
 }
 
 }  // namespace uroce

@@ -62,13 +62,15 @@ class Endpoint {
   static std::unique_ptr<Endpoint> open(const EndpointConfig& config, Observer& observer, std::string& error);
   virtual ~Endpoint() = default;
 
-  /// The port's MAC and addresses as `open` would use them. Reserves the place on the default wire for this process.
+  /// The port's MAC and addresses as `open` would use them now. Takes nothing: where a place on a wire decides, another
+  /// process may be the first to open it.
   static bool identify(const EndpointConfig& config, EndpointIdentity& identity, std::string& error);
 
   virtual Engine& engine() = 0;     // under an EngineLock
   virtual Instant now() const = 0;  // TSC, nanoseconds
   virtual bool link_up() const = 0;
   virtual uint64_t link_speed_mbps() const = 0;
+  virtual const EndpointIdentity& identity() const = 0;  // does not change
   virtual const std::string& port_name() const = 0;
   virtual const std::string& netdev_name() const = 0;  // kernel interface below it, or ""
 

@@ -28,6 +28,7 @@ class EndpointImpl final : public Endpoint {
   Instant now() const override { return clock_.now(); }
   bool link_up() const override;
   uint64_t link_speed_mbps() const override;
+  const EndpointIdentity& identity() const override { return plan_.identity; }
   const std::string& port_name() const override { return plan_.name; }
   const std::string& netdev_name() const override { return netdev_name_; }
   uint32_t drive() override;
@@ -97,7 +98,9 @@ class EndpointImpl final : public Endpoint {
 
 /// Makes the endpoint visible to DPDK's telemetry and to `uroce stats`; nullptr takes it away.
 void publish_endpoint(EndpointImpl* endpoint);
-/// Runs `f(EndpointImpl&)` as owner of the engine; false when no endpoint is published.
-bool with_published_endpoint(void (*f)(EndpointImpl&, void*), void* context);
+/// How an onlooker sees the endpoint: as owner of the engine; or from outside, since a thread does not come out of it.
+enum class Look : uint8_t { kInside, kOutside };
+/// Runs `f`; false when no endpoint is published. From outside only what does not change may be read, and counters.
+bool with_published_endpoint(void (*f)(EndpointImpl&, Look, void*), void* context);
 
 }  // namespace uroce

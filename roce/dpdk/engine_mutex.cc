@@ -40,6 +40,16 @@ bool EngineMutex::spin() {
   return false;
 }
 
+bool EngineMutex::try_lock_for(Duration patience) {
+  constexpr Duration kPause = microseconds(100);
+  for (int64_t looks = patience.ns / kPause.ns; !spin(); looks--) {
+    if (looks <= 0) return false;
+    const timespec pause{0, kPause.ns};
+    nanosleep(&pause, nullptr);
+  }
+  return true;
+}
+
 void EngineMutex::lock_contended() {
   if (spin()) return;
   bool claimed = false;

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/time.h"
+
 namespace uroce {
 
 class EngineMutex {
@@ -16,6 +18,8 @@ class EngineMutex {
     uint32_t expected = 0;
     if (!word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire)) lock_contended();
   }
+  /// For onlookers, who have no claim to be handed the lock: false when it was not free at any look within `patience`.
+  bool try_lock_for(Duration patience);
   void unlock() {
     if (claim_.load(std::memory_order_relaxed) == kClaimed) {
       hand_over();

@@ -1,8 +1,6 @@
 #include "dpdk/place.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,36 +42,6 @@ bool write_holder(int fd) {
   return ftruncate(fd, 0) == 0 && pwrite(fd, pid.data(), pid.size(), 0) == static_cast<ssize_t>(pid.size());
 }
 
-/// A place of those that are called `stem`, with its number and its address. Nothing and no error: all are taken.
-std::optional<HeldPlace> take_first_free(const std::string& stem, unsigned count, std::vector<std::string>& holders,
-                                         std::string& error) {
-  for (unsigned number = 0; number < count; number++) {
-    const std::string path = stem + "place" + std::to_string(number);
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
-      error = "cannot open " + path + ": " + std::strerror(errno);
-      return std::nullopt;
-    }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-      holders.push_back(read_holder(fd));
-      close(fd);
-      continue;
-    }
-    if (!write_holder(fd)) {
-      error = "cannot write " + path + ": " + std::strerror(errno);
-      close(fd);
-      return std::nullopt;
-    }
-    HeldPlace held;
-    held.fd = fd;
-    held.place.number = number;
-    // 198.18.0.0/15 is for benchmarks between hosts.
-    held.place.address = {IpAddress::v4(0xc6120001u + number), 24, 0};
-    return held;
-  }
-  return std::nullopt;
-}
-
 std::string sign_path(const std::string& dir, const std::string& name) { return dir + "/switch-" + name; }
 
 /// What else belongs to a switch is called by its sign and an '@', which no name has: else the sign of a switch
@@ -106,30 +74,129 @@ std::optional<unsigned> ports_on_sign(const std::string& path) {
   return std::min(ports, SwitchSign::kMaxPorts);
 }
 
-}  // namespace
+/// A wire or a switch: something that has places.
+struct Meeting {
+  std::string key;  // in held_places()
+  std::string name;
+  std::string stem;  // the places' files begin with it
+  std::string sign;  // of a switch
+  unsigned places = 2;
 
-std::string runtime_dir(std::string& error) {
-  std::string dir;
-  if (const char* own = std::getenv("UROCE_RUNTIME_DIR"); own != nullptr && *own != 0) {
-    dir = own;
-  } else if (geteuid() == 0) {
-    dir = "/run/uroce";
-  } else if (const char* xdg = std::getenv("XDG_RUNTIME_DIR"); xdg != nullptr && *xdg != 0) {
-    dir = std::string(xdg) + "/uroce";
-  } else {
-    dir = "/tmp/uroce-" + std::to_string(geteuid());
+  bool at_switch() const { return !sign.empty(); }
+  std::string file_of(unsigned number) const { return stem + "place" + std::to_string(number); }
+
+  Place place(unsigned number) const {
+    Place p;
+    p.wire = name;
+    p.number = number;
+    p.socket_path = at_switch() ? port_socket_path(sign, number) : stem + "sock";
+    p.mac = stable_mac(at_switch() ? key : "wire " + name, static_cast<uint8_t>(number + 1));
+    // 198.18.0.0/15 is for benchmarks between hosts.
+    p.address = {IpAddress::v4(0xc6120001u + number), 24, 0};
+    return p;
   }
-  if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
-    error = "cannot create " + dir + ": " + std::strerror(errno) + "; name another place with UROCE_RUNTIME_DIR";
-    return "";
+
+  /// The one line for who comes too late.
+  std::string taken_by(const std::vector<std::string>& holders, const char* another) const {
+    std::string who;
+    for (const std::string& holder : holders) {
+      if (!who.empty()) who += &holder == &holders.back() ? " and " : ", ";
+      who += holder;
+    }
+    if (at_switch()) {
+      return "all " + std::to_string(places) + " ports of the switch '" + name + "' are taken, by " + who +
+             "; end one of them, or start the switch with more --ports";
+    }
+    return "both places of the shared memory wire" + (name.empty() ? std::string() : " '" + name + "'") +
+           " are taken, by " + who + "; end one of them, or use another wire for your two programs with " + another +
+           ", or join more than two through a switch: uroce-switch, and --port switch for each program";
   }
-  struct stat st {};
-  if (lstat(dir.c_str(), &st) != 0 || !S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && geteuid() != 0)) {
-    error = dir + " is not a directory of this user; name another place with UROCE_RUNTIME_DIR";
-    return "";
-  }
-  return dir;
+};
+
+std::optional<Meeting> find_wire(const std::string& wire, std::string& error) {
+  const std::string dir = runtime_dir(error);
+  if (dir.empty()) return std::nullopt;
+  return Meeting{wire, wire, dir + "/wire" + (wire.empty() ? "" : "-" + wire) + ".", "", 2};
 }
+
+std::optional<Meeting> find_switch(const std::string& name, std::string& error) {
+  const std::string dir = runtime_dir(error);
+  if (dir.empty()) return std::nullopt;
+  const std::string sign = sign_path(dir, name);
+  const auto ports = ports_on_sign(sign);
+  if (!ports) {
+    error = "no switch '" + name + "' is running: start it first, uroce-switch --name " + name;
+    return std::nullopt;
+  }
+  if (*ports == 0) {
+    error = "the switch '" + name + "' has no ports of shared memory: start it with --ports";
+    return std::nullopt;
+  }
+  return Meeting{"switch:" + name, name, switch_stem(sign), sign, *ports};  // no wire can have that key
+}
+
+int open_place(const std::string& path, int flags, std::string& error) {
+  const int fd = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0 && errno != ENOENT) error = "cannot open " + path + ": " + std::strerror(errno);
+  return fd;
+}
+
+std::optional<Place> take_first_free(const Meeting& meeting, const char* another, std::string& error) {
+  std::vector<std::string> holders;
+  for (unsigned number = 0; number < meeting.places; number++) {
+    const std::string path = meeting.file_of(number);
+    const int fd = open_place(path, O_RDWR | O_CREAT, error);
+    if (fd < 0) return std::nullopt;
+    struct flock lock = whole_file(F_WRLCK);
+    if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+      holders.push_back(read_holder(fd));
+      close(fd);
+      continue;
+    }
+    if (!write_holder(fd)) {
+      error = "cannot write " + path + ": " + std::strerror(errno);
+      close(fd);
+      return std::nullopt;
+    }
+    const Place place = meeting.place(number);
+    // The socket of an earlier holder stays behind when it ends without closing its port; nobody listens on it.
+    if (!meeting.at_switch() && number == 0) unlink(place.socket_path.c_str());
+    held_places()[meeting.key] = HeldPlace{place, fd};
+    return place;
+  }
+  error = meeting.taken_by(holders, another);
+  return std::nullopt;
+}
+
+std::optional<Place> take(const std::optional<Meeting>& meeting, const char* another, std::string& error) {
+  if (!meeting) return std::nullopt;
+  const std::lock_guard guard(g_mutex);
+  const auto it = held_places().find(meeting->key);
+  if (it != held_places().end()) return it->second.place;
+  return take_first_free(*meeting, another, error);
+}
+
+bool is_free(const std::string& path) {
+  std::string ignored;
+  const int fd = open_place(path, O_RDONLY, ignored);
+  if (fd < 0) return true;  // nobody has ever been there
+  struct flock lock = whole_file(F_RDLCK);
+  const bool known = fcntl(fd, F_OFD_GETLK, &lock) == 0;
+  close(fd);
+  return known && lock.l_type == F_UNLCK;
+}
+
+std::optional<Place> look_at(const std::optional<Meeting>& meeting) {
+  if (!meeting) return std::nullopt;
+  const std::lock_guard guard(g_mutex);
+  const auto it = held_places().find(meeting->key);
+  if (it != held_places().end()) return it->second.place;
+  unsigned number = 0;
+  while (number < meeting->places && !is_free(meeting->file_of(number))) number++;
+  return meeting->place(number);
+}
+
+}  // namespace
 
 bool valid_wire_name(const std::string& name) {
   if (name.size() > 32) return false;
@@ -153,62 +220,19 @@ MacAddress stable_mac(const std::string& text, uint8_t last_byte) {
 }
 
 std::optional<Place> take_place(const std::string& wire, std::string& error, const char* another) {
-  const std::lock_guard guard(g_mutex);
-  auto& held = held_places();
-  if (const auto it = held.find(wire); it != held.end()) return it->second.place;
-  const std::string dir = runtime_dir(error);
-  if (dir.empty()) return std::nullopt;
-
-  const std::string stem = dir + "/wire" + (wire.empty() ? "" : "-" + wire);
-  std::vector<std::string> holders;
-  auto taken = take_first_free(stem + ".", 2, holders, error);
-  if (!taken && error.empty()) {
-    error = "both places of the shared memory wire" + (wire.empty() ? std::string() : " '" + wire + "'") +
-            " are taken, by " + holders[0] + " and " + holders[1] +
-            "; end one of them, or use another wire for your two programs with " + another;
-  }
-  if (!taken) return std::nullopt;
-  Place& place = taken->place;
-  place.wire = wire;
-  place.socket_path = stem + ".sock";
-  // The socket of an earlier holder stays behind when it ends without closing its port; nobody listens on it.
-  if (place.number == 0) unlink(place.socket_path.c_str());
-  place.mac = stable_mac("wire " + wire, static_cast<uint8_t>(place.number + 1));
-  held[wire] = *taken;
-  return place;
+  return take(find_wire(wire, error), another, error);
 }
 
 std::optional<Place> take_switch_place(const std::string& name, std::string& error) {
-  const std::lock_guard guard(g_mutex);
-  auto& held = held_places();
-  const std::string key = "switch:" + name;  // no wire can be called that
-  if (const auto it = held.find(key); it != held.end()) return it->second.place;
-  const std::string dir = runtime_dir(error);
-  if (dir.empty()) return std::nullopt;
-  const std::string sign = sign_path(dir, name);
-  const auto ports = ports_on_sign(sign);
-  if (!ports) {
-    error = "no switch '" + name + "' is running: start it first, uroce-switch --name " + name;
-    return std::nullopt;
-  }
-  if (*ports == 0) {
-    error = "the switch '" + name + "' has no ports of shared memory: start it with --ports";
-    return std::nullopt;
-  }
-  std::vector<std::string> holders;
-  auto taken = take_first_free(switch_stem(sign), *ports, holders, error);
-  if (!taken && error.empty()) {
-    error = "all " + std::to_string(*ports) + " ports of the switch '" + name + "' are taken, by";
-    for (const std::string& holder : holders) error += (&holder == &holders[0] ? " " : ", ") + holder;
-    error += "; end one of them, or start the switch with more --ports";
-  }
-  if (!taken) return std::nullopt;
-  Place& place = taken->place;
-  place.wire = name;
-  place.socket_path = port_socket_path(sign, place.number);
-  place.mac = stable_mac(key, static_cast<uint8_t>(place.number + 1));
-  held[key] = *taken;
-  return place;
+  return take(find_switch(name, error), "", error);
+}
+
+std::optional<Place> look_at_place(const std::string& wire, std::string& error) {
+  return look_at(find_wire(wire, error));
+}
+
+std::optional<Place> look_at_switch_place(const std::string& name, std::string& error) {
+  return look_at(find_switch(name, error));
 }
 
 std::vector<RunningSwitch> running_switches() {

@@ -2,7 +2,8 @@
 // switch one socket and one place for each of its ports.
 //
 // A place is a file that is locked while its holder lives, so that a killed process leaves its place at once. Who has
-// place 0 listens on the wire's socket, who has place 1 connects to it.
+// place 0 listens on the wire's socket, who has place 1 connects to it. A place is taken by who opens a port; programs
+// that only list the device look at what is free, and take nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,9 @@
 #include <vector>
 
 #include "base/address.h"
+#include "dpdk/runtime_dir.h"
 
 namespace uroce {
-
-/// $UROCE_RUNTIME_DIR, else /run/uroce for root, else $XDG_RUNTIME_DIR/uroce, else /tmp/uroce-<uid>. Created with mode
-/// 0700. "" and one line in `error` when that cannot be, or when it belongs to somebody else.
-std::string runtime_dir(std::string& error);
 
 /// Names of wires: letters, digits, '-', '_' and '.', up to 32.
 bool valid_wire_name(const std::string& name);
@@ -35,6 +33,11 @@ std::optional<Place> take_place(const std::string& wire, std::string& error, con
 /// The first free port of the switch (uroce-switch) called `name`, as a place to connect from; otherwise like
 /// take_place. Nothing and one line in `error` when no such switch runs, or all its ports are taken.
 std::optional<Place> take_switch_place(const std::string& name, std::string& error);
+/// What take_place would give now, as a guess: nothing is taken, and others do not notice. The place that this process
+/// has, else the first free one, else one beyond the last (the wire is full, but its device can be listed).
+std::optional<Place> look_at_place(const std::string& wire, std::string& error);
+/// The same for a switch. Nothing and one line in `error` when it does not run.
+std::optional<Place> look_at_switch_place(const std::string& name, std::string& error);
 /// Gives up every place of this process. In the child of a fork: closes what it inherited, the parent keeps its places.
 void leave_places();
 

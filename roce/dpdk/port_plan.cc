@@ -30,9 +30,16 @@ std::string place_in_the_world() {
   return std::string(host) + " " + name_space;
 }
 
-bool plan_wire(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+std::optional<Place> find_place(PortKind kind, const std::string& wire, PlaceUse use, std::string& error) {
+  if (use == PlaceUse::kTake) {
+    return kind == PortKind::kSwitch ? take_switch_place(wire, error) : take_place(wire, error);
+  }
+  return kind == PortKind::kSwitch ? look_at_switch_place(wire, error) : look_at_place(wire, error);
+}
+
+bool plan_wire(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::string& error) {
   const bool at_switch = plan.spec.kind == PortKind::kSwitch;
-  const auto place = at_switch ? take_switch_place(plan.spec.wire, error) : take_place(plan.spec.wire, error);
+  const auto place = find_place(plan.spec.kind, plan.spec.wire, use, error);
   if (!place) return false;
   plan.identity.mac = place->mac;
   plan.identity.addresses = config.addresses;
@@ -127,14 +134,15 @@ bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::strin
 
 /// A card model in this process whose cable is shared memory: the two ends get their addresses like those of a memif
 /// wire.
-bool plan_card_wire(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+bool plan_card_wire(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::string& error) {
   if (!plan.spec.arg("wire")) plan.spec.args += std::string(plan.spec.args.empty() ? "" : ",") + "wire=shm:uroce";
   const std::string wire = plan.spec.arg("wire")->substr(std::strlen("shm:"));
   if (wire.empty() || !valid_wire_name("card-" + wire)) {
     error = "port " + plan.spec.device + ": wire=shm:NAME wants a name of 1 to 27 letters, digits, '-', '_' or '.'";
     return false;
   }
-  const auto place = take_place("card-" + wire, error, "wire=shm:NAME");
+  const std::string name = "card-" + wire;
+  const auto place = use == PlaceUse::kTake ? take_place(name, error, "wire=shm:NAME") : look_at_place(name, error);
   if (!place) return false;
   plan.identity.mac = place->mac;
   if (config.addresses.empty()) plan.identity.addresses = {place->address};
@@ -142,12 +150,12 @@ bool plan_card_wire(const EndpointConfig& config, PortPlan& plan, std::string& e
   return true;
 }
 
-bool plan_card(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+bool plan_card(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::string& error) {
   plan.identity.mac = stable_mac(place_in_the_world() + plan.spec.device + plan.spec.args, 0x01);
   plan.identity.addresses = config.addresses;
   const bool is_inline = plan.spec.arg("card").value_or("inline") == "inline";
   const bool shared_memory = plan.spec.arg("wire").value_or("shm:").rfind("shm:", 0) == 0;
-  if (is_inline && shared_memory && !plan_card_wire(config, plan, error)) return false;
+  if (is_inline && shared_memory && !plan_card_wire(config, use, plan, error)) return false;
   if (const auto mac = plan.spec.arg("mac")) {
     const auto given = parse_mac(*mac);
     if (!given) {
@@ -165,8 +173,8 @@ bool plan_card(const EndpointConfig& config, PortPlan& plan, std::string& error)
   return true;
 }
 
-bool plan_virtual(const EndpointConfig& config, PortPlan& plan, std::string& error) {
-  if (plan.spec.driver == "net_mqnic") return plan_card(config, plan, error);
+bool plan_virtual(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::string& error) {
+  if (plan.spec.driver == "net_mqnic") return plan_card(config, use, plan, error);
   if (!check_rights(plan, error)) return false;
   const VirtualDriver* driver = find_virtual_driver(plan.spec.device);
   if (driver->shares_netdev && !plan.spec.netdev.empty()) {
@@ -229,16 +237,16 @@ std::string memif_devargs(const std::string& device, bool connects, const std::s
          ",mac=" + to_string(mac);
 }
 
-bool plan_port(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+bool plan_port(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::string& error) {
   auto spec = parse_port_spec(config.port, error);
   if (!spec) return false;
   plan.spec = *spec;
   switch (plan.spec.kind) {
     case PortKind::kWire:
     case PortKind::kSwitch:
-      return plan_wire(config, plan, error);
+      return plan_wire(config, use, plan, error);
     case PortKind::kVirtual:
-      return plan_virtual(config, plan, error);
+      return plan_virtual(config, use, plan, error);
     case PortKind::kPci:
       return plan_pci(config, plan, error);
   }

@@ -24,8 +24,11 @@ struct PortPlan {
   DpdkPortOptions options;       // but the port's number
 };
 
-/// False and one clear line in `error` when the configuration cannot work on this machine. Takes a place on the wire.
-bool plan_port(const EndpointConfig& config, PortPlan& plan, std::string& error);
+/// Who opens a port takes a place on the wire; who only lists the device looks at the one that it would get.
+enum class PlaceUse : uint8_t { kTake, kLook };
+
+/// False and one clear line in `error` when the configuration cannot work on this machine.
+bool plan_port(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::string& error);
 
 /// The same for a port that a DPDK application has already (EndpointConfig::eal_running).
 bool plan_existing_port(const EndpointConfig& config, PortPlan& plan, std::string& error);

@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <mutex>
 
 #include <rte_telemetry.h>
@@ -13,7 +11,6 @@
 #include "dpdk/eal.h"
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/log.h"
-#include "dpdk/place.h"
 
 namespace uroce {
 
@@ -27,23 +24,24 @@ int reply(F&& f) {
     F& f;
   } context{f};
   const bool there = with_published_endpoint(
-      [](EndpointImpl& endpoint, void* data) { static_cast<Context*>(data)->f(endpoint); }, &context);
+      [](EndpointImpl& endpoint, Look look, void* data) { static_cast<Context*>(data)->f(endpoint, look); }, &context);
   return there ? 0 : -1;
 }
 
 int on_counters(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
-  return reply([&](EndpointImpl& endpoint) {
+  return reply([&](EndpointImpl& endpoint, Look) {
     rte_tel_data_start_dict(data);
     for_each_counter(endpoint.engine().counters(),
-                     [&](const char* name, uint64_t value) { rte_tel_data_add_dict_u64(data, name, value); });
+                     [&](const char* name, const uint64_t& value) { rte_tel_data_add_dict_u64(data, name, value); });
     for_each_counter(endpoint.port().counters(),
                      [&](const char* name, uint64_t value) { rte_tel_data_add_dict_u64(data, name, value); });
   });
 }
 
 int on_qp_list(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
-  return reply([&](EndpointImpl& endpoint) {
+  return reply([&](EndpointImpl& endpoint, Look look) {
     rte_tel_data_start_array(data, RTE_TEL_U64_VAL);
+    if (look == Look::kOutside) return;
     endpoint.engine().for_each_qp([&](const Qp& qp) { rte_tel_data_add_array_u64(data, qp.qpn()); });
   });
 }
@@ -80,7 +78,8 @@ int on_qp(const char* /*cmd*/, const char* params, rte_tel_data* data) {
   if (params == nullptr || *params == 0) return -1;
   const auto qpn = static_cast<uint32_t>(std::strtoul(params, nullptr, 0));
   bool found = false;
-  const int rc = reply([&](EndpointImpl& endpoint) {
+  const int rc = reply([&](EndpointImpl& endpoint, Look look) {
+    if (look == Look::kOutside) return;
     endpoint.engine().for_each_qp([&](const Qp& qp) {
       if (qp.qpn() != qpn) return;
       found = true;
@@ -90,27 +89,33 @@ int on_qp(const char* /*cmd*/, const char* params, rte_tel_data* data) {
   return rc == 0 && found ? 0 : -1;
 }
 
+void describe_engine(EndpointImpl& endpoint, rte_tel_data* data) {
+  const EngineStatus status = endpoint.engine().status();
+  rte_tel_data_add_dict_string(data, "engine", "running");
+  rte_tel_data_add_dict_string(data, "peer", endpoint.port().link_up() ? "there" : "not there");
+  rte_tel_data_add_dict_u64(data, "qps", status.qps);
+  rte_tel_data_add_dict_u64(data, "regions", status.regions);
+  rte_tel_data* gids = rte_tel_data_alloc();
+  rte_tel_data_start_array(gids, RTE_TEL_STRING_VAL);
+  for (const LocalAddress& address : endpoint.engine().gids()) {
+    rte_tel_data_add_array_string(gids, to_string(address).c_str());
+  }
+  rte_tel_data_add_dict_container(data, "gids", gids, 0);
+}
+
 int on_endpoint(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
-  return reply([&](EndpointImpl& endpoint) {
-    const EngineStatus status = endpoint.engine().status();
+  return reply([&](EndpointImpl& endpoint, Look look) {
     rte_tel_data_start_dict(data);
     rte_tel_data_add_dict_u64(data, "pid", static_cast<uint64_t>(getpid()));
     rte_tel_data_add_dict_string(data, "program", program_invocation_short_name);
     rte_tel_data_add_dict_string(data, "port", endpoint.port_name().c_str());
     rte_tel_data_add_dict_string(data, "netdev", endpoint.netdev_name().c_str());
-    rte_tel_data_add_dict_string(data, "peer", endpoint.port().link_up() ? "there" : "not there");
     rte_tel_data_add_dict_string(data, "mac", to_string(endpoint.engine().mac()).c_str());
     rte_tel_data_add_dict_u64(data, "active_mtu", endpoint.engine().active_mtu_bytes());
-    rte_tel_data_add_dict_u64(data, "qps", status.qps);
-    rte_tel_data_add_dict_u64(data, "regions", status.regions);
     rte_tel_data_add_dict_u64(data, "turns", endpoint.turns());
     rte_tel_data_add_dict_u64(data, "background_turns", endpoint.background_turns());
-    rte_tel_data* gids = rte_tel_data_alloc();
-    rte_tel_data_start_array(gids, RTE_TEL_STRING_VAL);
-    for (const LocalAddress& address : endpoint.engine().gids()) {
-      rte_tel_data_add_array_string(gids, to_string(address).c_str());
-    }
-    rte_tel_data_add_dict_container(data, "gids", gids, 0);
+    if (look == Look::kInside) return describe_engine(endpoint, data);
+    rte_tel_data_add_dict_string(data, "engine", "stuck: a thread of the program has been inside for over 200 ms");
   });
 }
 
@@ -124,24 +129,15 @@ void register_commands_once() {
   });
 }
 
-/// A file named by our process id, with the path of the telemetry socket inside.
-std::string note_path() {
-  std::string error;
-  const std::string dir = runtime_dir(error);
-  return dir.empty() ? "" : dir + "/endpoint." + std::to_string(getpid());
-}
-
 }  // namespace
 
 void publish_endpoint(EndpointImpl* endpoint) {
   set_published_endpoint(endpoint);
-  const std::string note = note_path();
-  if (endpoint == nullptr) {
-    if (!note.empty()) unlink(note.c_str());
-    return;
-  }
+  if (endpoint == nullptr) return withdraw_note();
   register_commands_once();
-  if (!note.empty()) std::ofstream(note) << eal_directory() << "/dpdk_telemetry.v2\n";
+  std::string error;
+  if (!publish_note(error))
+    log_message(LogLevel::kWarning, "`uroce stats` will not find this program: %s", error.c_str());
 }
 
 }  // namespace uroce

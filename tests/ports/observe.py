@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What can be seen of an endpoint from outside while it works, and that it costs nothing while it does not.
 
-    observe.py UROCE TEST
+    observe.py UROCE TEST [PROGRAM]
 """
 
 import json
@@ -34,13 +34,14 @@ class Endpoints:
             process.wait()
         self.directory.cleanup()
 
-    def start(self, options, *command):
+    def start(self, options, *command, **how):
         process = subprocess.Popen(
             [self.uroce, "run", *options, "--", *command],
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            **how,
         )
         self.running.append(process)
         return process
@@ -105,6 +106,27 @@ def counters_move(endpoints):
     assert "no process" in endpoints.stats().stdout
 
 
+def stuck_engine(endpoints, program):
+    """`uroce stats` answers while a thread of the program does not come out of the engine."""
+    process = endpoints.start([], program, stdin=subprocess.PIPE)
+    line = process.stdout.readline()
+    if "userfaultfd" in line:
+        print(line)
+        sys.exit(SKIP)
+    assert line == "posting\n", line
+    deadline = time.monotonic() + 10
+    text = ""
+    while "stuck: a thread of the program has been inside" not in text:
+        assert time.monotonic() < deadline, text
+        result = endpoints.stats("--all", str(process.pid))
+        assert result.returncode == 0, result
+        text = result.stdout
+    assert re.search(r"^ +program +stuck_engine$", text, re.M), text
+    assert re.search(r"^ +tx_packets +\d+$", text, re.M), text
+    output, _ = process.communicate(timeout=20)  # ends its input: the page comes
+    assert (process.returncode, output) == (0, "done\n"), (process.returncode, output)
+
+
 def capture_is_readable(endpoints):
     """A capture is readable by tshark, complete, and in order."""
     need("ibv_rc_pingpong", "tshark")
@@ -150,14 +172,14 @@ def idle_costs_nothing(endpoints):
     assert share < 0.02
 
 
-TESTS = [counters_move, capture_is_readable, idle_costs_nothing]
+TESTS = [counters_move, stuck_engine, capture_is_readable, idle_costs_nothing]
 
 
 def main():
-    uroce, name = sys.argv[1:]
+    uroce, name, *more = sys.argv[1:]
     test = next(t for t in TESTS if t.__name__ == name)
     with Endpoints(uroce) as endpoints:
-        test(endpoints)
+        test(endpoints, *more)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,44 @@ TEST_F(PlaceTest, TheThirdIsToldWhoIsThere) {
   EXPECT_TRUE(take_place("other", error_)) << error_;
 }
 
+TEST_F(PlaceTest, TheThirdIsToldOfTheSwitch) {
+  const Neighbour first("");
+  const Neighbour second("");
+  EXPECT_FALSE(take_place("", error_));
+  EXPECT_NE(error_.find("uroce-switch"), std::string::npos) << error_;
+  EXPECT_NE(error_.find("--port switch"), std::string::npos) << error_;
+}
+
+TEST_F(PlaceTest, WhoLooksTakesNothing) {
+  const auto seen = look_at_place("", error_);
+  ASSERT_TRUE(seen) << error_;
+  EXPECT_EQ(seen->number, 0u);
+  const Neighbour first("");
+  EXPECT_EQ(first.number(), '0') << "it was only looked at";
+  EXPECT_EQ(look_at_place("", error_)->number, 1u);
+  const auto taken = take_place("", error_);
+  ASSERT_TRUE(taken) << error_;
+  EXPECT_EQ(taken->number, 1u);
+  EXPECT_EQ(to_string(look_at_place("", error_)->address), "198.18.0.2/24") << "the one that it has";
+}
+
+TEST_F(PlaceTest, AFullWireCanBeLookedAt) {
+  const Neighbour first("");
+  const Neighbour second("");
+  const auto seen = look_at_place("", error_);
+  ASSERT_TRUE(seen) << error_;
+  EXPECT_EQ(to_string(seen->address), "198.18.0.3/24") << "neither of those that are taken";
+}
+
+TEST_F(PlaceTest, LookingAtASwitchTakesNoPort) {
+  EXPECT_FALSE(look_at_switch_place("lab", error_));
+  EXPECT_NE(error_.find("no switch 'lab' is running"), std::string::npos) << error_;
+  SwitchSign sign;
+  ASSERT_TRUE(sign.hang("lab", 1, "note", error_)) << error_;
+  EXPECT_EQ(look_at_switch_place("lab", error_)->number, 0u);
+  EXPECT_EQ(Neighbour("lab", take_switch_place).number(), '0');
+}
+
 TEST_F(PlaceTest, AKilledProcessLeavesItsPlace) {
   Neighbour first("");
   const Neighbour second("");

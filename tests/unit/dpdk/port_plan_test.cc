@@ -13,7 +13,7 @@ class PlanTest : public testing::Test {
   bool plan(const std::string& port) {
     config_.port = port;
     plan_ = PortPlan{};
-    return plan_port(config_, plan_, error_);
+    return plan_port(config_, PlaceUse::kTake, plan_, error_);
   }
   TemporaryRuntimeDir dir_;
   EndpointConfig config_;
