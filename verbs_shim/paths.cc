@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdarg>
@@ -24,6 +25,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "dpdk/log.h"
 #include "shim.h"
 #include "sysfs_tree.h"
 
@@ -34,6 +36,7 @@ namespace {
 constexpr char kSysPrefix[] = "/sys/class/infiniband";
 constexpr char kDevPrefix[] = "/dev/infiniband";
 constexpr char kUverbsPath[] = "/dev/infiniband/uverbs0";
+constexpr char kRdmaCmPath[] = "/dev/infiniband/rdma_cm";
 
 bool starts_with(const char* path, const char* prefix) { return std::strncmp(path, prefix, std::strlen(prefix)) == 0; }
 
@@ -51,6 +54,16 @@ bool switched_on() {
   return on;
 }
 
+/// What the program makes of its absence says nothing of the reason, and rsockets turn to TCP without a word.
+void note_rdma_cm(const char* path) {
+  static std::atomic<bool> said{false};
+  if (std::strcmp(path, kRdmaCmPath) != 0 || said.exchange(true)) return;
+  log_message(
+      LogLevel::kWarning,
+      "the program asks for connection management (rdma_cm), which is not there: programs that can exchange their "
+      "numbers over TCP work (perftest without -R); rsockets use the kernel's TCP");
+}
+
 // Making the tree uses files itself, and drivers look into sysfs while they start: those see the real thing.
 thread_local bool inside = false;
 
@@ -64,6 +77,7 @@ bool translate_path(const char* path, std::string& translated) {
   }
   const int saved_errno = errno;
   inside = true;
+  note_rdma_cm(path);
   const std::string& root = sysfs_root();
   if (!root.empty()) {
     refresh_counter(path);

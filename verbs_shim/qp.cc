@@ -21,11 +21,26 @@ static_assert(static_cast<int>(QpState::kReset) == IBV_QPS_RESET && static_cast<
 
 namespace {
 
+/// For people: what they asked a program for.
+const char* type_name(ibv_qp_type type) {
+  switch (type) {
+    case IBV_QPT_RAW_PACKET:
+      return "RAW_PACKET";
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV:
+      return "XRC";
+    case IBV_QPT_DRIVER:
+      return "DRIVER: DC, SRD and others of one vendor's cards";
+    default:
+      return "unknown";
+  }
+}
+
 /// 0, or errno.
 int check_init(const ibv_qp_init_attr_ex& attr) {
   if (attr.qp_type != IBV_QPT_RC && attr.qp_type != IBV_QPT_UC && attr.qp_type != IBV_QPT_UD) {
-    log_message(LogLevel::kWarning, "queue pairs of type %d are not supported (EOPNOTSUPP)",
-                static_cast<int>(attr.qp_type));
+    log_message(LogLevel::kWarning, "queue pairs of type %d (%s) are not supported (EOPNOTSUPP); RC, UC and UD are",
+                static_cast<int>(attr.qp_type), type_name(attr.qp_type));
     return EOPNOTSUPP;
   }
   if (attr.pd == nullptr || attr.send_cq == nullptr || attr.recv_cq == nullptr) return EINVAL;

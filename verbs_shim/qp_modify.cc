@@ -1,4 +1,5 @@
 // ibv_modify_qp: from verbs' attributes to the engine's, and waiting for the peer's MAC address.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -82,6 +83,24 @@ void wait_for_peer(QueuePair& qp) {
               qp.base()->qp_num, to_string(peer).c_str());
 }
 
+/// Two programs whose wires do not meet may have the same default address, and each talks to itself then.
+void warn_of_own_address(QueuePair& qp) {
+  EngineLock lock(endpoint());
+  const IpAddress& peer = qp.qp->path().dst_ip;
+  const uint32_t peer_qpn = qp.qp->attributes().dest_qpn;
+  const auto gids = lock->gids();
+  if (std::none_of(gids.begin(), gids.end(), [&](const LocalAddress& own) { return own.ip == peer; })) return;
+  bool here = false;
+  lock->for_each_qp([&](const Qp& other) { here = here || other.qpn() == peer_qpn; });
+  if (here) return;
+  log_message(
+      LogLevel::kWarning,
+      "QP 0x%06x: the peer's address %s is this program's own, and QP 0x%06x is not here: if the peer is another "
+      "program, the two do not meet; they have to use one directory (same user, same UROCE_RUNTIME_DIR) and one "
+      "wire, or a network interface (--port, --addr)",
+      qp.base()->qp_num, to_string(peer).c_str(), peer_qpn);
+}
+
 int modify_errno(ModifyResult result) { return result == ModifyResult::kNoRoute ? ENETUNREACH : EINVAL; }
 
 }  // namespace
@@ -116,7 +135,10 @@ UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_m
     return modify_errno(result);
   }
   const bool connects = (mask & kAttrState) != 0 && attributes.state == QpState::kRtr && base->qp_type != IBV_QPT_UD;
-  if (connects) wait_for_peer(qp);
+  if (connects) {
+    warn_of_own_address(qp);
+    wait_for_peer(qp);
+  }
   return 0;
 } catch (const std::bad_alloc&) {
   return ENOMEM;

@@ -1,4 +1,3 @@
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,25 +8,11 @@
 #include <memory>
 
 #include "commands.h"
+#include "program_file.h"
 #include "settings.h"
 
 namespace uroce::launcher {
 namespace {
-
-/// The kernel ignores LD_PRELOAD for programs that change their user.
-bool changes_user(const std::string& path) {
-  struct stat st {};
-  return stat(path.c_str(), &st) == 0 && (st.st_mode & (S_ISUID | S_ISGID)) != 0 && geteuid() != 0;
-}
-
-void preload(const std::string& shim) {
-  std::string value = shim;
-  if (const char* before = std::getenv("LD_PRELOAD"); before != nullptr && *before != 0) {
-    // Ours first: a library that overrides single functions of libibverbs sees our objects then.
-    if (std::string(before).find(shim) == std::string::npos) value += std::string(":") + before;
-  }
-  setenv("LD_PRELOAD", value.c_str(), 1);
-}
 
 int run(Settings& settings, std::vector<std::string> words) {
   if (words.empty()) return fail("no program given: uroce run [OPTIONS] -- PROGRAM ARGS...");
@@ -36,10 +21,13 @@ int run(Settings& settings, std::vector<std::string> words) {
   const std::string shim = find_shim();
   if (shim.empty()) return fail(std::string(UROCE_SHIM_NAME) + " is missing: build it, ninja -C build");
   const std::string program = find_program(words[0]);
-  if (!program.empty() && changes_user(program)) {
-    return fail(program + " changes its user when it starts (set-uid), and then nothing can be preloaded into it");
+  const ProgramFile file = read_program(program);
+  if (const std::string why = preload_obstacle(program, file, geteuid() == 0); !why.empty()) return fail(why);
+  if (const std::string advice = cleaner_advice(words[0]); !advice.empty()) {
+    std::fprintf(stderr, "uroce: %s\n", advice.c_str());
   }
-  preload(shim);
+  const char* before = std::getenv("LD_PRELOAD");
+  setenv("LD_PRELOAD", preload_value(shim, before != nullptr ? before : "", file).c_str(), 1);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

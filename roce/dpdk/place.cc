@@ -1,6 +1,8 @@
 #include "dpdk/place.h"
 
 #include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -119,13 +122,34 @@ std::optional<Meeting> find_wire(const std::string& wire, std::string& error) {
   return Meeting{wire, wire, dir + "/wire" + (wire.empty() ? "" : "-" + wire) + ".", "", 2};
 }
 
+std::string user_name(uid_t uid) {
+  const passwd* user = getpwuid(uid);
+  return user != nullptr ? user->pw_name : "number " + std::to_string(uid);
+}
+
+/// What to say of switches that run where this user does not look: of other users, or in other directories.
+std::string switches_elsewhere(const std::string& dir) {
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", code)) {
+    std::string program;
+    std::ifstream(entry.path() / "comm") >> program;
+    struct stat st {};
+    if (program != "uroce-switch" || stat(entry.path().c_str(), &st) != 0) continue;
+    return "; process " + entry.path().filename().string() + " of user " + user_name(st.st_uid) +
+           " is a switch with another name, or in another directory than " + dir +
+           ": a switch and its programs belong to one user and one directory (UROCE_RUNTIME_DIR)";
+  }
+  return "";
+}
+
 std::optional<Meeting> find_switch(const std::string& name, std::string& error) {
   const std::string dir = runtime_dir(error);
   if (dir.empty()) return std::nullopt;
   const std::string sign = sign_path(dir, name);
   const auto ports = ports_on_sign(sign);
   if (!ports) {
-    error = "no switch '" + name + "' is running: start it first, uroce-switch --name " + name;
+    error =
+        "no switch '" + name + "' is running: start it first, uroce-switch --name " + name + switches_elsewhere(dir);
     return std::nullopt;
   }
   if (*ports == 0) {

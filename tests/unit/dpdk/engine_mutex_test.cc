@@ -46,6 +46,22 @@ TEST(EngineMutex, ASleeperIsWoken) {
   EXPECT_TRUE(had);
 }
 
+TEST(EngineMutex, AnOnlookerGivesUp) {
+  EngineMutex mutex;
+  EXPECT_TRUE(mutex.try_lock_for(milliseconds(1)));
+  bool had = true;
+  std::thread([&] { had = mutex.try_lock_for(milliseconds(5)); }).join();
+  EXPECT_FALSE(had);
+  std::thread patient([&] { had = mutex.try_lock_for(milliseconds(60000)); });
+  usleep(5000);
+  mutex.unlock();
+  patient.join();
+  EXPECT_TRUE(had) << "it was free in time";
+  mutex.unlock();
+  mutex.lock();  // as before
+  mutex.unlock();
+}
+
 TEST(EngineMutex, APollingThreadDoesNotStarveOthers) {
   EngineMutex mutex;
   std::atomic<bool> stop{false};

@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""Who meets whom on a machine, and what a user reads when something is in the way.
+
+    meetings.py UROCE TEST [PROGRAM]
+"""
+
+import glob
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIP = 77
+NOBODY = 65534
+
+
+class Machine:
+    """Programs through `uroce run`, all ended at the end."""
+
+    def __init__(self, uroce):
+        self.uroce = uroce
+        # Other users may look into it: their own directories are in there.
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="uroce-meet-"))
+        self.folder.chmod(0o755)
+        self.running = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for process in self.running:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def environment(self, directory="run", **more):
+        path = self.folder / directory
+        return dict(os.environ, UROCE_RUNTIME_DIR=str(path), **more)
+
+    def start(self, words, environment, wrapper=()):
+        process = subprocess.Popen([*wrapper, *words], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True)
+        self.running.append(process)
+        return process
+
+    def start_run(self, *words, options=(), environment=None, wrapper=()):
+        return self.start([self.uroce, "run", *options, "--", *words], environment or self.environment(), wrapper)
+
+    def run(self, *words, options=(), environment=None, wrapper=(), timeout=20):
+        """Exit status and all output."""
+        process = self.start_run(*words, options=options, environment=environment, wrapper=wrapper)
+        output, _ = process.communicate(timeout=timeout)
+        return process.returncode, output
+
+    def wait_for_device(self, process, environment=None, seconds=20):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and process.poll() is None:
+            words = [self.uroce, "stats", str(process.pid)]
+            if subprocess.run(words, env=environment or self.environment(), capture_output=True, check=False).returncode == 0:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"no endpoint of process {process.pid}: {process.poll()}")
+
+
+def as_nobody():
+    """The words that start a program as another user; skips where that cannot be."""
+    wrapper = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    if os.geteuid() != 0 or subprocess.run([*wrapper, "true"], capture_output=True, check=False).returncode != 0:
+        print("cannot become another user here")
+        sys.exit(SKIP)
+    return wrapper
+
+
+def tcp_port():
+    return str(20000 + os.getpid() % 20000)
+
+
+def third_program(machine):
+    """The third program on a wire is told of the switch; it can list the device all the same."""
+    for _ in range(2):
+        machine.wait_for_device(machine.start_run("ibv_asyncwatch"))
+    status, output = machine.run("ibv_asyncwatch")
+    assert status != 0, output
+    assert "uroce-switch" in output and "--port switch" in output, output
+    status, output = machine.run("ibv_devices")
+    assert status == 0 and "uroce0" in output, output
+
+
+def launcher(machine):
+    """A launcher lists the device, and the two programs that it starts have the wire for themselves."""
+    port = tcp_port()
+    script = f"ibv_devices | grep -q uroce0 && (ib_write_bw -n 100 -p {port} >/dev/null & sleep 1; " \
+             f"ib_write_bw -n 100 -p {port} 127.0.0.1 && wait)"
+    status, output = machine.run("sh", "-c", script, timeout=40)
+    assert status == 0 and "BW average" in output, output
+
+
+def own_address(machine):
+    """Two programs in two directories have the same address: each is told that it talks to itself."""
+    port = tcp_port()
+    words = ["ibv_rc_pingpong", "-g", "1", "-n", "1", "-p", port]
+    server = machine.start_run(*words, environment=machine.environment("one"))
+    machine.wait_for_device(server, machine.environment("one"))
+    time.sleep(0.3)
+    client = machine.start_run(*words, "127.0.0.1", environment=machine.environment("two"))
+    time.sleep(2)
+    for process in (client, server):
+        process.kill()
+        output, _ = process.communicate(timeout=10)
+        assert "is this program's own" in output and "UROCE_RUNTIME_DIR" in output, output
+
+
+def other_users_switch(machine, switch):
+    """Who asks for a switch that another user runs reads whose it is."""
+    wrapper = as_nobody()
+    running = machine.start([switch, "--name", "lab", "--ports", "2"], machine.environment())
+    while running.poll() is None and "port 0" not in running.stdout.readline():
+        pass
+    (machine.folder / "nobody").mkdir(mode=0o700)
+    os.chown(machine.folder / "nobody", NOBODY, NOBODY)
+    status, output = machine.run("ibv_devinfo", options=["--port", "switch:lab"], wrapper=wrapper,
+                                 environment=machine.environment("nobody"))
+    assert status != 0, output
+    assert f"process {running.pid} of user root is a switch" in output, output
+    assert len(output.strip().splitlines()) == 1, output
+
+
+def user_namespace(machine):
+    """Root of a user namespace has neither /run/uroce nor DPDK's directory there, and needs them not."""
+    wrapper = as_nobody()
+    inside = [*wrapper, "unshare", "--user", "--map-root-user"]
+    if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode != 0:
+        print("this machine has no user namespaces for users")
+        sys.exit(SKIP)
+    environment = machine.environment()
+    for name in ("UROCE_RUNTIME_DIR", "XDG_RUNTIME_DIR"):
+        environment.pop(name, None)
+    status, output = machine.run("ibv_devinfo", wrapper=inside, environment=environment)
+    assert status == 0 and "PORT_ACTIVE" in output, output
+
+    # The same user outside of it is in the same place.
+    watcher = machine.start_run("ibv_asyncwatch", wrapper=inside, environment=environment)
+    deadline = time.monotonic() + 20
+    listed = ""
+    while "ibv_asyncwatch" not in listed:
+        assert time.monotonic() < deadline and watcher.poll() is None, listed
+        listed = subprocess.run([*wrapper, machine.uroce, "stats"], env=environment, capture_output=True, text=True,
+                                check=False).stdout
+    watcher.send_signal(signal.SIGTERM)
+
+
+def nothing_stays_behind(machine):
+    """What a killed program left is removed by the next one."""
+    directory = machine.folder / "run"
+    process = machine.start_run("ibv_asyncwatch")
+    machine.wait_for_device(process)
+    process.kill()
+    process.wait()
+
+    def leftovers():
+        return sorted(glob.glob(f"{directory}/endpoint.*") + glob.glob(f"{directory}/dpdk/uroce-*"))
+
+    assert len(leftovers()) == 2, leftovers()  # so the rest of this test says something
+    status, output = machine.run("ibv_devinfo")
+    assert status == 0, output
+    assert leftovers() == [], leftovers()
+
+
+def missing_parts_are_named(machine):
+    """What is asked for and not there is said in one line, with what helps."""
+    def lines_of(text, output):
+        found = [line for line in output.splitlines() if text in line]
+        assert len(found) == 1, output
+        return found[0]
+
+    status, output = machine.run("ib_write_bw", "-R", "-p", tcp_port())
+    assert status != 0, output
+    assert "perftest without -R" in lines_of("connection management (rdma_cm)", output)
+
+    rsockets = glob.glob("/usr/lib/*/rsocket/librspreload.so*")
+    assert rsockets, "librdmacm1 brings it"
+    status, output = machine.run("/usr/bin/python3", "-c", "import ctypes; assert ctypes.CDLL(None).socket(2, 1, 0) > 2",
+                                 environment=machine.environment(LD_PRELOAD=rsockets[0]))
+    assert status == 0, output
+    assert "rsockets use the kernel's TCP" in lines_of("connection management (rdma_cm)", output)
+
+    port = tcp_port()
+    server = machine.start_run("ib_write_bw", "-c", "DC", "-p", port)
+    machine.wait_for_device(server)
+    time.sleep(0.3)
+    _, output = machine.run("ib_write_bw", "-c", "DC", "-p", port, "127.0.0.1")
+    assert "DC, SRD" in lines_of("queue pairs of type 255", output)
+
+
+def programs_without_preload(machine, static_program):
+    """A program into which nothing can be preloaded is refused; one that drops the preload is spoken of."""
+    status, output = machine.run(static_program)
+    assert status == 2 and "linked statically" in output, (status, output)
+
+    fake = machine.folder / "sudo"
+    fake.write_text("#!/bin/sh\nexec env -i \"$@\"\n", encoding="ascii")
+    fake.chmod(0o755)
+    status, output = machine.run(str(fake), "/bin/true")
+    assert status == 0 and "sudo uroce run -- PROGRAM" in output, (status, output)
+
+    wrapper = as_nobody()
+    capable = machine.folder / "capable"
+    shutil.copy(shutil.which("ibv_devinfo"), capable)
+    if shutil.which("setcap") is None or subprocess.run(["setcap", "cap_net_raw+ep", str(capable)], check=False).returncode != 0:
+        print("no file capabilities here: that part was not tried")
+        sys.exit(SKIP)
+    environment = machine.environment()
+    environment.pop("UROCE_RUNTIME_DIR")
+    status, output = machine.run(str(capable), wrapper=wrapper, environment=environment)
+    assert status == 2 and "carries capabilities" in output, (status, output)
+
+
+def sanitized_program(machine, program):
+    """A program built with the address sanitizer needs no settings."""
+    status, output = machine.run(program)
+    assert status == 0 and re.search(r"^opened uroce0$", output, re.M), (status, output)
+
+
+TESTS = [third_program, launcher, own_address, other_users_switch, user_namespace, nothing_stays_behind,
+         missing_parts_are_named, programs_without_preload, sanitized_program]
+
+
+def main():
+    uroce, name, *more = sys.argv[1:]
+    test = next(t for t in TESTS if t.__name__ == name)
+    with Machine(uroce) as machine:
+        test(machine, *more)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+#include "dpdk/runtime_dir.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "dpdk/endpoint_note.h"
+#include "temporary_directory.h"
+
+namespace uroce {
+namespace {
+
+TEST(RuntimeDir, TheUserIsTheOneOutsideOfTheNamespace) {
+  EXPECT_EQ(outer_uid(1000, "         0          0 4294967295\n"), 1000u) << "no namespace";
+  EXPECT_EQ(outer_uid(0, "         0       1000          1\n"), 1000u) << "unshare -Ur";
+  EXPECT_EQ(outer_uid(0, "0 1000 1\n1 100000 65536\n"), 1000u) << "a rootless container";
+  EXPECT_EQ(outer_uid(33, "0 1000 1\n1 100000 65536\n"), 100032u);
+  EXPECT_EQ(outer_uid(7, ""), 7u) << "no such file";
+  EXPECT_EQ(outer_uid(5, "0 1000 1\n"), 5u) << "not mapped";
+}
+
+TEST(RuntimeDir, TheOneThatTheUserNamesIsMade) {
+  const TemporaryRuntimeDir dir;
+  const std::string wanted = dir.path() / "mine";
+  setenv("UROCE_RUNTIME_DIR", wanted.c_str(), 1);
+  std::string error;
+  EXPECT_EQ(runtime_dir(error), wanted) << error;
+  struct stat st {};
+  ASSERT_EQ(stat(wanted.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0700u);
+}
+
+TEST(RuntimeDir, AFileInItsPlaceIsAClearError) {
+  const TemporaryRuntimeDir dir;
+  const std::string file = dir.path() / "file";
+  std::ofstream(file) << "x";
+  setenv("UROCE_RUNTIME_DIR", file.c_str(), 1);
+  std::string error;
+  EXPECT_EQ(runtime_dir(error), "");
+  EXPECT_NE(error.find(file + " is not a directory of this user"), std::string::npos) << error;
+}
+
+class NoteTest : public testing::Test {
+ protected:
+  std::vector<RunningEndpoint> running() { return running_endpoints(error_); }
+  bool exists(const std::string& file) { return std::filesystem::exists(dir_.path() / file); }
+  TemporaryRuntimeDir dir_;
+  std::string error_;
+};
+
+TEST_F(NoteTest, IsFoundFromPublishingToRemoval) {
+  EndpointNote note;
+  ASSERT_TRUE(note.make(error_)) << error_;
+  EXPECT_EQ(note.name(), std::to_string(getpid()));
+  EXPECT_TRUE(running().empty()) << "not yet";
+  note.publish("/some/socket");
+  ASSERT_EQ(running().size(), 1u);
+  EXPECT_EQ(running()[0].pid, getpid());
+  EXPECT_EQ(running()[0].telemetry_socket, "/some/socket");
+  note.publish("");
+  EXPECT_TRUE(running().empty());
+  note.remove();
+  EXPECT_FALSE(exists("endpoint." + std::to_string(getpid())));
+}
+
+// Processes of two containers have the same number.
+TEST_F(NoteTest, TheSameNumberTwiceMakesTwoNames) {
+  EndpointNote one;
+  EndpointNote two;
+  ASSERT_TRUE(one.make(error_) && two.make(error_)) << error_;
+  EXPECT_EQ(two.name(), one.name() + ".1");
+  one.publish("/one");
+  two.publish("/two");
+  EXPECT_EQ(running().size(), 2u);
+}
+
+TEST_F(NoteTest, WhatAKilledProcessLeftGoes) {
+  const std::string mine = "uroce-" + std::to_string(getpid());
+  std::filesystem::create_directories(dir_.path() / "dpdk" / mine);
+  std::filesystem::create_directories(dir_.path() / "dpdk" / "of-another-program");
+  EndpointNote note;
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::string error;
+    auto* never_removed = new EndpointNote;
+    if (never_removed->make(error)) never_removed->publish("/gone");
+    std::filesystem::create_directories(dir_.path() / "dpdk" / ("uroce-" + never_removed->name()));
+    if (write(ready[1], "x", 1) != 1) _exit(1);
+    pause();
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(running().size(), 1u);
+  EXPECT_TRUE(exists("dpdk/uroce-" + std::to_string(child))) << "it lives";
+  EXPECT_FALSE(exists("dpdk/" + mine)) << "nobody has that note";
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  ASSERT_TRUE(note.make(error_)) << error_;
+  EXPECT_TRUE(running().empty());
+  EXPECT_FALSE(exists("endpoint." + std::to_string(child)));
+  EXPECT_FALSE(exists("dpdk/uroce-" + std::to_string(child)));
+  EXPECT_TRUE(exists("dpdk/of-another-program"));
+}
+
+TEST_F(NoteTest, AChildThatLeavesDoesNotRemoveItsParents) {
+  EndpointNote note;
+  ASSERT_TRUE(note.make(error_));
+  note.publish("/parents");
+  const pid_t child = fork();
+  if (child == 0) {
+    note.leave();
+    const bool nameless = note.name().empty();
+    note.remove();
+    _exit(nameless ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(running().size(), 1u);
+}
+
+}  // namespace
+}  // namespace uroce
