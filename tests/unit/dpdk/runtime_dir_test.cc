@@ -44,6 +44,42 @@ TEST(RuntimeDir, AFileInItsPlaceIsAClearError) {
   EXPECT_NE(error.find(file + " is not a directory of this user"), std::string::npos) << error;
 }
 
+/// What another user gets: the directory, or the error behind "!".
+std::string as_nobody() {
+  int fds[2];
+  EXPECT_EQ(pipe(fds), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    std::string error;
+    std::string dir = setresuid(kNobody, kNobody, kNobody) == 0 ? runtime_dir(error) : "cannot be nobody";
+    if (dir.empty()) dir = "!" + error;
+    const bool written = write(fds[1], dir.data(), dir.size()) == static_cast<ssize_t>(dir.size());
+    _exit(written ? 0 : 1);
+  }
+  close(fds[1]);
+  char text[512] = {};
+  EXPECT_GT(read(fds[0], text, sizeof text - 1), 0);
+  close(fds[0]);
+  waitpid(child, nullptr, 0);
+  return text;
+}
+
+TEST(RuntimeDir, OneOfAnotherUserIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  const TemporaryRuntimeDir dir;
+  ASSERT_EQ(chmod(dir.path().c_str(), 0777), 0) << "everybody may write into it, and yet";
+  EXPECT_EQ(as_nobody(),
+            "!" + dir.path().string() + " is not a directory of this user; name another place with UROCE_RUNTIME_DIR");
+  const std::string link = dir.path() / "link";
+  const std::string own = dir.path() / "own";
+  setenv("UROCE_RUNTIME_DIR", own.c_str(), 1);
+  EXPECT_EQ(as_nobody(), own);
+  ASSERT_EQ(symlink(own.c_str(), link.c_str()), 0);
+  setenv("UROCE_RUNTIME_DIR", link.c_str(), 1);
+  EXPECT_EQ(as_nobody().substr(0, 1), "!") << "a link may lead elsewhere tomorrow";
+}
+
 class NoteTest : public testing::Test {
  protected:
   std::vector<RunningEndpoint> running() { return running_endpoints(error_); }
