@@ -11,6 +11,8 @@ SILENT_CALLS = r"static_assert|log_message|RTE_LOG|reserve|shrink_to_fit|prefetc
 # The order of their arguments does not matter, or they are no calls.
 SYMMETRIC = {"min", "max", "if", "for", "while", "switch", "return", "sizeof", "alignas", "decltype", "catch", "defined", "operator"}
 
+TEXT = re.compile(r"[_ \n]+")
+
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 NUMBER = re.compile(r"(?<![\w.'])(0[xX][0-9a-fA-F']+|\d[\d']*)([uUlLzZ]*)(?![\w.'])")
 BYTE_ORDER = re.compile(r"\b(load_be(16|24|32|64)|store_be(16|24|32|64)|__builtin_bswap(16|32|64)|[hn]to[hn][sl]|htobe\d\d|be\d\dtoh"
@@ -118,7 +120,9 @@ def arguments(code: str):
             continue
         spans = arguments_of(code, match.end(), end)
         for (a, b), (c, d) in zip(spans, spans[1:]):
-            if code[a:b] != code[c:d] and b > a and d > c and "\n" not in code[a:d]:
+            # Texts are for people: where they stand in a message is not looked at.
+            texts = TEXT.fullmatch(code, a, b) or TEXT.fullmatch(code, c, d)
+            if code[a:b] != code[c:d] and b > a and d > c and "\n" not in code[a:d] and not texts:
                 yield Edit("arguments", a, d, (a, b, c, d))
 
 

@@ -2,7 +2,8 @@
 """Do the tests notice small mistakes? Draws edits that rules.py makes, puts each alone into a copy of the tree, builds
 what can see it, and runs tests until one fails, the cheap ones first.
 
-    run_mutants.py [FOLDER...] [--count N] [--seed S] [--minutes M] [--jobs N] [--scratch DIR] [--handle H]
+    run_mutants.py [FOLDER...] [--count N] [--seed S] [--minutes M] [--jobs N] [--handle H]
+    run_mutants.py --list [FOLDER...]          what can be drawn, without running anything
 
 The seed and the text of the edit decide what is drawn, not the place in the file: a change of the code leaves the other
 draws as they are. An edit that does not compile, or compiles to the same code, is no mutant; the next one is drawn
@@ -33,9 +34,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ENOUGH = 0.95
 KINDS = ("equivalent", "tuning", "unseen")
-SETUP = ["-Doptimization=1", "-Ddebug=false", "-Dwerror=false", "-Dtests=true", "-Dprograms=true", "-Dpmd=enabled"]
 GIGABYTE = 1 << 30
 HANGS = "does not end"
+PATIENCE_S = 120
+FILTER = "--gtest_filter="
+IN_MEMORY = {"uroce:sim", "uroce:conformance", "uroce:unit"}  # suites that give the same every time
 
 
 class Mutant:
@@ -111,58 +114,91 @@ def in_bounds():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def joined(tests: dict) -> dict:
+    """Fewer processes: cases of one GoogleTest program, and the packet scripts, in one run each."""
+    together = {}
+    for name, test in tests.items():
+        command = test["cmd"]
+        if "--quiet" in command:
+            common = command[: command.index("--quiet") + 1]
+        else:
+            common = [word for word in command if not word.startswith(FILTER)]
+        rest = [word.removeprefix(FILTER) for word in command[len(common) :]]
+        key = (tuple(common), tuple(test["suite"]))
+        if key not in together:
+            together[key] = (name, {**test, "cmd": common}, [])
+        together[key][2].extend(rest)
+    found = {}
+    for name, test, rest in together.values():
+        by_filter = rest and "--quiet" not in test["cmd"]
+        found[name] = {**test, "cmd": test["cmd"] + ([FILTER + ":".join(rest)] if by_filter else rest)}
+    return found
+
+
 class Tree:
     """A copy of the tree, built; one edit at a time is in it."""
 
     def __init__(self, place: pathlib.Path):
-        self.source, self.build = place, place / "build"
-        self.tests, self.targets, self.seconds, self.plain = {}, {}, {}, {}
+        self.source, self.build, self.tools = place, place / "build", place / "build-tools"
+        self.tests, self.targets, self.plain, self.known = {}, {}, {}, {}
+
+    def copy(self, build: pathlib.Path):
+        """The tree and its build as they stand, with their times: nothing is compiled again."""
+        listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                                capture_output=True, text=True, check=True).stdout
+        shutil.rmtree(self.source, ignore_errors=True)
+        for file in filter(None, listed.split("\0")):
+            if (ROOT / file).is_file():
+                (self.source / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / file, self.source / file)
+        shutil.copytree(build, self.build, symlinks=True)
+        if (ROOT / "build-deps").exists():
+            (self.source / "build-deps").symlink_to(ROOT / "build-deps")
+        self.wrap_compiler()
+        for what in ("tests", "targets"):
+            said = subprocess.run(["meson", "introspect", f"--{what}", str(build)], capture_output=True, text=True, check=True).stdout
+            said = said.replace(f'"{build}', f'"{self.build}').replace(f'"{ROOT}/', f'"{self.source}/')
+            self.known[what] = json.loads(said)
+
+    def wrap_compiler(self):
+        """A mistake may earn a warning; that is not what it is to be caught by."""
+        self.tools.mkdir(exist_ok=True)
+        linker = " -fuse-ld=lld" if shutil.which("ld.lld") else ""
+        for name, more in (("ccache", ""), ("c++", linker), ("g++", linker), ("clang++", linker)):
+            if shutil.which(name):
+                more = f"case \" $* \" in *' -c '*) ;; *) set -- \"$@\" {more} ;; esac" if more else ":"
+                tool = self.tools / name
+                tool.write_text(f"#!/bin/sh\nPATH='{os.environ['PATH']}'\n{more}\nexec {shutil.which(name)} \"$@\" -w\n")
+                tool.chmod(0o755)
 
     def prepare(self, folder: Folder) -> str:
-        """Builds the folder's tests and runs them. Returns what is wrong without any edit."""
-        self.copy()
-        if not (self.build / "build.ninja").exists():
-            made = subprocess.run(["meson", "setup", *SETUP, str(self.build), str(self.source)], capture_output=True, text=True, check=False)
-            if made.returncode != 0:
-                return made.stdout[-2000:] + made.stderr
-        introspect = lambda what: json.loads(subprocess.run(["meson", "introspect", what, str(self.build)], capture_output=True, text=True, check=True).stdout)
-        files = {target["id"]: target["filename"] for target in introspect("--targets")}
-        known = {test["name"]: test for test in introspect("--tests")}
-        self.tests = {}
+        """The folder's tests, built. Returns what is wrong without any edit."""
+        files = {target["id"]: target["filename"] for target in self.known["targets"]}
+        known = {test["name"]: test for test in self.known["tests"]}
+        chosen = {}
         for pattern in folder.tests:
-            names = [name for name in known if fnmatch.fnmatchcase(name, pattern) and name not in folder.not_these and "long" not in known[name]["suite"]]
+            names = [name for name in known if fnmatch.fnmatchcase(name, pattern) and name not in folder.not_these and "uroce:long" not in known[name]["suite"]]
             if not names:
                 return f"folders.py: there is no test {pattern}"
-            self.tests.update({name: known[name] for name in names})
+            chosen.update({name: known[name] for name in names})
+        self.tests = joined(chosen)
         for name, test in self.tests.items():
-            # What a test needs: programs that it depends on, and files of the build that its command names.
-            wanted = [os.path.relpath(file, self.build) for target in test["depends"] for file in files[target]]
-            wanted += [os.path.relpath(word, self.build) for word in test["cmd"] if word.startswith(str(self.build)) and os.path.splitext(word)[1] in ("", ".so")]
-            self.targets[name] = sorted(set(wanted))
-        wrong = self.make([target for name in self.tests for target in self.targets[name]])
-        if wrong:
+            self.targets[name] = sorted({os.path.relpath(file, self.build) for target in test["depends"] for file in files[target]})
+        if wrong := self.make([target for name in self.tests for target in self.targets[name]]):
             return wrong
-        for name in self.tests:
-            begun = time.monotonic()
-            self.seconds[name] = 60
-            noticed = self.fails(name)
-            self.seconds[name] = time.monotonic() - begun
-            if noticed:
-                return f"{name} fails without any edit: {noticed}"
         self.plain = hashes_of(self.build)
         return ""
 
-    def copy(self):
-        listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True, check=True).stdout
-        for file in filter(None, listed.split("\0")):
-            source, target = ROOT / file, self.source / file
-            if source.is_file() and not (target.exists() and target.read_bytes() == source.read_bytes()):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(source, target)
-            # What git forgot (a run that was ended left it) does not matter; what it knows is as it stands there.
+    def sound(self, names: set) -> str:
+        """Which of the tests that noticed something fails without any edit, too; "" when none does."""
+        if wrong := self.make([target for name in self.tests for target in self.targets[name]]):
+            return wrong
+        return "".join(f"{name} fails without any edit: {why}\n" for name in names if (why := self.fails(name)))
 
     def make(self, targets: list) -> str:
-        made = subprocess.run(["ninja", "-C", str(self.build), "-j", "2", *dict.fromkeys(targets)], capture_output=True, text=True, check=False)
+        environment = {**os.environ, "PATH": f"{self.tools}:{os.environ['PATH']}"}
+        made = subprocess.run(["ninja", "-C", str(self.build), "-j", "2", *dict.fromkeys(targets)], capture_output=True, text=True,
+                              env=environment, check=False)
         return "" if made.returncode == 0 else made.stdout[-3000:] + made.stderr
 
     def fails(self, name: str) -> str:
@@ -174,7 +210,7 @@ class Tree:
         run = subprocess.Popen(command, cwd=test["workdir"] or self.build, env={**os.environ, **test["env"]}, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True, preexec_fn=in_bounds)
         try:
-            said, _ = run.communicate(timeout=20 + 8 * self.seconds[name])
+            said, _ = run.communicate(timeout=min(test["timeout"], PATIENCE_S))
         except subprocess.TimeoutExpired:
             return HANGS
         finally:
@@ -193,18 +229,20 @@ class Tree:
         path = self.source / mutant.file
         original = path.read_text(encoding="utf-8")
         path.write_text(mutant.text(), encoding="utf-8")
-        begun, changed = time.time() - 0.05, False
+        begun, changed, made = time.time() - 0.05, False, set()
         try:
-            for name in self.tests:
-                if wrong := self.make(self.targets[name]):
+            for name, test in self.tests.items():
+                if not made.issuperset(self.targets[name]) and (wrong := self.make(self.targets[name])):
                     return "invalid", wrong
+                made.update(self.targets[name])
                 if not changed:
                     changed = any(self.plain.get(file) != digest for file, digest in hashes_of(self.build, begun).items())
                 if not changed:
                     continue  # this test does not see the file
                 noticed = self.fails(name)
-                # A test that fails for another reason, say a busy machine, hardly does so twice.
-                if noticed and (noticed == HANGS or self.fails(name)):
+                # What looks at a clock may fail for another reason, say a busy machine, but hardly twice.
+                surely = noticed == HANGS or IN_MEMORY.intersection(test["suite"])
+                if noticed and (surely or self.fails(name)):
                     return "caught", f"{name}: {noticed}"
             return ("survived", "") if changed else ("same", "")
         finally:
@@ -222,6 +260,7 @@ class Run:
         self.survivors = read_survivors(folder)
         self.mutants = drawn(mutants_of(folder), seed)
         self.lock = threading.Lock()
+        self.noticed = set()  # names of tests
         self.results = {"invalid": [], "same": [], "caught": [], "survived": []}
 
     def judge(self, mutant: Mutant):
@@ -236,8 +275,10 @@ class Run:
             self.free.put(tree)
         with self.lock:
             self.results[verdict].append(mutant)
+            if verdict == "caught":
+                self.noticed.add(by.partition(": ")[0])
             if verdict in ("caught", "survived"):
-                print(f"{verdict:8} {mutant.handle} {time.monotonic() - begun:4.0f} s {by}\n    " + mutant.shown().replace("\n", "\n    "), flush=True)
+                print(f"{verdict} {mutant.handle} {time.monotonic() - begun:4.0f} s {by}\n    " + mutant.shown().replace("\n", "\n    "), flush=True)
 
     def all(self, jobs: int):
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
@@ -268,14 +309,28 @@ def main() -> int:
     parser.add_argument("--seed", default="1")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no other mutant after that time")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--scratch", type=pathlib.Path, default=ROOT / "build-mutants", help="build here; used again by the next run")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="where everything is built, as ./check does")
+    parser.add_argument("--scratch", type=pathlib.Path, help="for the copies (default: build-mutants beside the build)")
+    parser.add_argument("--list", action="store_true", help="only show the first COUNT of each folder's draw")
     parser.add_argument("--handle", action="append", default=[], help="only these, as a run named them")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.folders if name not in FOLDERS]:
         parser.error(f"no such folder: {', '.join(unknown)}")
     chosen = [FOLDERS[name] for name in arguments.folders or FOLDERS]
-    begun, good = time.monotonic(), True
-    trees = [Tree(arguments.scratch.resolve() / f"tree-{number}") for number in range(arguments.jobs)]
+    if arguments.list:
+        for folder in chosen:
+            mutants = drawn(mutants_of(folder), arguments.seed)
+            print(f"{folder.name}: {len(mutants)} edits")
+            for mutant in mutants[: arguments.count]:
+                print(f"{mutant.handle} {mutant.shown()}")
+        return 0
+    begun, good, build = time.monotonic(), True, arguments.build.resolve()
+    if subprocess.run(["ninja", "-C", str(build)], stdout=subprocess.DEVNULL, check=False).returncode != 0:
+        sys.exit(f"{build} does not build: meson setup build -Dtests=true -Dprograms=true -Dpmd=enabled")
+    scratch = arguments.scratch or build.parent / "build-mutants"
+    trees = [Tree(scratch.resolve() / f"tree-{number}") for number in range(arguments.jobs)]
+    for tree in trees:
+        tree.copy(build)
     for number, folder in enumerate(chosen):
         for tree in trees:
             if wrong := tree.prepare(folder):
@@ -287,6 +342,8 @@ def main() -> int:
             run.mutants = [mutant for mutant in run.mutants if mutant.handle in arguments.handle]
         print(f"{folder.name}: {len(trees[0].tests)} tests, ready after {time.monotonic() - begun:.0f} s", flush=True)
         run.all(arguments.jobs)
+        if wrong := trees[0].sound(run.noticed):
+            sys.exit(wrong)
         good = run.report() and good
     print(f"{time.monotonic() - begun:.0f} s")
     return 0 if good else 1
