@@ -1,0 +1,153 @@
+// What the kernel says of interfaces, asked of a real one, in a network namespace of each test's own.
+#include "dpdk/netdev.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+
+namespace uroce {
+namespace {
+
+bool ip(const std::string& words) { return std::system(("ip " + words + " 2>/dev/null").c_str()) == 0; }
+
+constexpr MacAddress kMac{{0x02, 0, 0, 0, 0, 0x0a}};
+constexpr MacAddress kOtherMac{{0x02, 0, 0, 0, 0, 0x0b}};
+const LocalAddress kFour{IpAddress::v4(0x0a090807), 20, 0};
+
+/// near0 is ours; far0 is the other end of the cable. The thread's namespace is its own.
+std::string make_cable() {
+  if (unshare(CLONE_NEWNET) != 0) return "no right to make a network namespace";
+  if (!ip("link add near0 type veth peer name far0")) return "no veth interfaces here";
+  EXPECT_TRUE(ip("link set near0 address 02:00:00:00:00:0a mtu 4200 up"));
+  EXPECT_TRUE(ip("link set far0 address 02:00:00:00:00:0b mtu 4200 up"));
+  EXPECT_TRUE(ip("addr add fd99::7/72 dev near0 nodad"));
+  EXPECT_TRUE(ip("addr add 10.9.8.7/20 dev near0"));
+  EXPECT_TRUE(ip("addr add 10.9.0.99/32 dev far0"));
+  return "";
+}
+
+void with_cable(const std::function<void()>& test) {
+  std::string skip;
+  std::thread([&] {
+    skip = make_cable();
+    if (skip.empty()) test();
+  }).join();
+  if (!skip.empty()) GTEST_SKIP() << skip;
+}
+
+LocalAddress six() {
+  LocalAddress address;
+  EXPECT_EQ(inet_pton(AF_INET6, "fd99::7", address.ip.bytes.data()), 1);
+  address.prefix_bits = 72;
+  return address;
+}
+
+TEST(Netdev, IsAsTheKernelHasIt) {
+  with_cable([] {
+    const auto netdev = read_netdev("near0");
+    ASSERT_TRUE(netdev);
+    EXPECT_EQ(netdev->name, "near0");
+    EXPECT_GT(netdev->index, 0);
+    EXPECT_EQ(netdev->mac, kMac);
+    EXPECT_EQ(netdev->mtu, 4200u);
+    EXPECT_TRUE(netdev->up);
+    EXPECT_TRUE(netdev->carrier);
+    // IPv4 first, though it came last; without the address that the kernel made from the MAC.
+    EXPECT_EQ(netdev->addresses, (std::vector<LocalAddress>{kFour, six()}));
+    EXPECT_FALSE(read_netdev("nobody0"));
+    EXPECT_FALSE(read_netdev(""));
+    EXPECT_FALSE(read_netdev("a-name-longer-than-any"));
+    const std::vector<std::string> all = list_netdevs();
+    EXPECT_EQ(std::count(all.begin(), all.end(), "near0") + std::count(all.begin(), all.end(), "far0"), 2);
+    EXPECT_EQ(std::count(all.begin(), all.end(), "lo"), 0);
+  });
+}
+
+TEST(Netdev, CarrierGoesWithTheOtherEnd) {
+  with_cable([] {
+    EXPECT_TRUE(netdev_carrier("near0"));
+    ASSERT_TRUE(ip("link set far0 down"));
+    EXPECT_FALSE(netdev_carrier("near0"));
+    const auto netdev = read_netdev("near0");
+    ASSERT_TRUE(netdev);
+    EXPECT_TRUE(netdev->up);
+    EXPECT_FALSE(netdev->carrier);
+    ASSERT_TRUE(ip("link set near0 down"));
+    EXPECT_FALSE(read_netdev("near0")->up);
+    EXPECT_FALSE(netdev_carrier("nobody0"));
+  });
+}
+
+/// What anybody gets who wants the port now.
+int bind_port(const LocalAddress& address, uint16_t port) {
+  const bool v4 = address.ip.is_v4();
+  const int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_in in{};
+  in.sin_family = AF_INET;
+  in.sin_port = htons(port);
+  in.sin_addr.s_addr = htonl(v4 ? address.ip.v4_host_order() : 0);
+  sockaddr_in6 in6{};
+  in6.sin6_family = AF_INET6;
+  in6.sin6_port = htons(port);
+  std::copy(address.ip.bytes.begin(), address.ip.bytes.end(), in6.sin6_addr.s6_addr);
+  const int result = v4 ? bind(fd, reinterpret_cast<const sockaddr*>(&in), sizeof in)
+                        : bind(fd, reinterpret_cast<const sockaddr*>(&in6), sizeof in6);
+  const int error = result == 0 ? 0 : errno;
+  close(fd);
+  return error;
+}
+
+TEST(Netdev, ThePortOfRoceIsHeldAtEachAddress) {
+  with_cable([] {
+    const Netdev netdev = *read_netdev("near0");
+    for (const LocalAddress& address : {kFour, six()}) {
+      std::string error;
+      {
+        RocePortHold hold;
+        ASSERT_TRUE(hold.take(address, netdev, error)) << error;
+        EXPECT_EQ(bind_port(address, 4791), EADDRINUSE);
+        EXPECT_EQ(bind_port(address, 4792), 0);
+        RocePortHold second;
+        EXPECT_FALSE(second.take(address, netdev, error));
+        EXPECT_NE(error.find("4791 of " + to_string(address.ip) + " (near0)"), std::string::npos) << error;
+      }
+      EXPECT_EQ(bind_port(address, 4791), 0);
+    }
+    // One that this host does not have: the kernel does not answer for it, so there is nothing to hold.
+    const LocalAddress foreign{IpAddress::v4(0x0a090001), 20, 0};
+    std::string error;
+    RocePortHold hold;
+    RocePortHold second;
+    EXPECT_TRUE(hold.take(foreign, netdev, error));
+    EXPECT_TRUE(second.take(foreign, netdev, error));
+  });
+}
+
+TEST(Netdev, AnAddressOfSomebodyElseOnTheWireIsFound) {
+  with_cable([] {
+    const Netdev netdev = *read_netdev("near0");
+    const LocalAddress taken{IpAddress::v4(0x0a090063), 20, 0};
+    const LocalAddress nobodys{IpAddress::v4(0x0a090064), 20, 0};
+    LocalAddress tagged = taken;
+    tagged.vlan_id = 5;
+    const auto found = find_address_conflict(netdev, {nobodys, taken});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->first, taken.ip);
+    EXPECT_EQ(found->second, kOtherMac);
+    EXPECT_FALSE(find_address_conflict(netdev, {nobodys}));
+    EXPECT_FALSE(find_address_conflict(netdev, {tagged, six()}));
+    EXPECT_FALSE(find_address_conflict(netdev, {}));
+  });
+}
+
+}  // namespace
+}  // namespace uroce
