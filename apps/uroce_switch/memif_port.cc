@@ -69,10 +69,11 @@ bool MemifPort::ready_to_send() {
 }
 
 void MemifPort::send(rte_mbuf* const* mbufs, uint32_t count) {
+  if (count == 0) return;
   pending_head_ = 0;
   pending_count_ = count;
   std::copy_n(mbufs, count, pending_.begin());
-  if (count != 0) flush();
+  flush();
 }
 
 void MemifPort::flush() {

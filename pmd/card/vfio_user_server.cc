@@ -1,6 +1,5 @@
 #include "pmd/card/vfio_user_server.h"
 
-#include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -94,10 +93,13 @@ std::string VfioUserServer::bind(const std::string& path) {
 std::vector<std::string> VfioUserServer::take_messages() {
   std::vector<std::string> messages = card_.take_messages();
   wires_.take_messages(messages);
+  messages.insert(messages.end(), messages_.begin(), messages_.end());
+  messages_.clear();
   return messages;
 }
 
 void VfioUserServer::drop_client() {
+  stalled_since_ns_ = 0;
   channel_.reset();
   device_.end_client();
 }
@@ -113,7 +115,7 @@ void VfioUserServer::accept_client() {
   channel_.emplace(std::move(client));
 }
 
-/// True: the reply has gone out, or none was wanted.
+/// True: the reply is on its way, or none was wanted.
 bool VfioUserServer::answer() {
   const vu::Header& header = request_.header;
   if ((header.flags & vu::kTypeMask) != vu::kTypeCommand) return false;  // we ask for nothing
@@ -125,15 +127,20 @@ bool VfioUserServer::answer() {
   if (error != 0) {
     back.flags |= vu::kFlagError;
     back.error = static_cast<uint32_t>(error);
-    return channel_->send(back, {});
+    return channel_->begin_send(back, {});
   }
   back.bytes += static_cast<uint32_t>(reply.body.size());
   const std::span<const int> fds = reply.fd >= 0 ? std::span<const int>(&reply.fd, 1) : std::span<const int>();
-  return channel_->send(back, reply.body, fds);
+  return channel_->begin_send(back, reply.body, fds);
 }
 
-/// One message, if it is there. False: there was none, or the client is gone.
+/// One message, if it is there. False: there was none, the client has not read the last answer, or it is gone.
 bool VfioUserServer::serve_client() {
+  if (!channel_->flush()) {
+    drop_client();
+    return false;
+  }
+  if (channel_->sending()) return false;
   const auto received = channel_->receive(request_, 0);
   if (received == vu::Channel::Received::kNothing) return false;
   if (received == vu::Channel::Received::kMessage && answer()) return true;
@@ -141,19 +148,43 @@ bool VfioUserServer::serve_client() {
   return false;
 }
 
-bool VfioUserServer::look_at_sockets() {
-  pollfd entries[2] = {{listener_.get(), POLLIN, 0}, {channel_ ? channel_->fd() : -1, POLLIN, 0}};
-  if (poll(entries, 2, 0) <= 0) return false;
-  for (int i = 0; channel_ && i < kMessagesPerLook && serve_client(); i++) {
+bool VfioUserServer::stalled() const {
+  return channel_ && (!device_.introduced() || channel_->receiving() || channel_->sending());
+}
+
+void VfioUserServer::look_at_stall(uint64_t now_ns) {
+  if (!stalled()) {
+    stalled_since_ns_ = 0;
+  } else if (stalled_since_ns_ == 0) {
+    stalled_since_ns_ = now_ns;
+  } else if (now_ns - stalled_since_ns_ >= kPatienceNs) {
+    messages_.push_back("a client stalled for 3 s and was disconnected");
+    drop_client();
   }
+}
+
+/// What to wait for: new clients, unless the one that is there may be about to be sent away, and that one.
+std::array<pollfd, 2> VfioUserServer::waited_for() const {
+  const short client = channel_ && channel_->sending() ? POLLOUT : POLLIN;
+  return {{{stalled() ? -1 : listener_.get(), POLLIN, 0}, {channel_ ? channel_->fd() : -1, client, 0}}};
+}
+
+bool VfioUserServer::look_at_sockets(uint64_t now_ns) {
+  auto entries = waited_for();
+  const bool any = poll(entries.data(), entries.size(), 0) > 0;
+  if (entries[1].revents != 0) {
+    for (int i = 0; channel_ && i < kMessagesPerLook && serve_client(); i++) {
+    }
+  }
+  look_at_stall(now_ns);
   if (entries[0].revents != 0) accept_client();
-  return true;
+  return any;
 }
 
 bool VfioUserServer::turn(uint64_t now_ns) {
   bool busy = card_.run(now_ns, kFramesPerRun) != 0;
   if (!busy || now_ns >= next_look_ns_) {
-    if (look_at_sockets()) busy = true;
+    if (look_at_sockets(now_ns)) busy = true;
     next_look_ns_ = now_ns + kSocketLookNs;
   }
   return busy;
@@ -161,9 +192,9 @@ bool VfioUserServer::turn(uint64_t now_ns) {
 
 /// Until the time is over, or somebody says something.
 void VfioUserServer::sleep(uint64_t ns) {
-  pollfd entries[2] = {{listener_.get(), POLLIN, 0}, {channel_ ? channel_->fd() : -1, POLLIN, 0}};
+  auto entries = waited_for();
   const timespec time{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-  ppoll(entries, 2, &time, nullptr);
+  ppoll(entries.data(), entries.size(), &time, nullptr);
 }
 
 void VfioUserServer::serve(const std::function<bool()>& stop) {

@@ -1,6 +1,9 @@
 // The card model as a process of its own: a vfio-user server on a socket, for one client at a time.
 #pragma once
 
+#include <poll.h>
+
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,9 +20,13 @@
 namespace mqnic::card {
 
 /// A client that leaves, in whatever way, or that breaks the protocol, leaves a card behind that is as after power-on.
-/// A second client at the same time is sent away. Used by one thread.
+/// A second client at the same time is sent away. One that stalls - does not introduce itself, stops in the middle of a
+/// message, does not read its answers - is not waited for: the card goes on, and after kPatienceNs the next client has
+/// its turn. Used by one thread.
 class VfioUserServer {
  public:
+  static constexpr uint64_t kPatienceNs = 3'000'000'000;
+
   /// Makes the socket, for this user only. A socket that nobody listens on is replaced. nullptr: `error` says why not.
   /// Wires as InlineCard takes them. Throws what Card throws for a build that cannot exist.
   static std::unique_ptr<VfioUserServer> listen(const std::string& socket_path, const CardConfig& config,
@@ -46,11 +53,15 @@ class VfioUserServer {
   VfioUserServer(const CardConfig& config, std::vector<std::unique_ptr<Wire>> wires);
 
   std::string bind(const std::string& path);
-  bool look_at_sockets();
+  bool look_at_sockets(uint64_t now_ns);
   void accept_client();
   bool serve_client();
   bool answer();
   void drop_client();
+  /// The client owes us something.
+  bool stalled() const;
+  void look_at_stall(uint64_t now_ns);
+  std::array<pollfd, 2> waited_for() const;
   void sleep(uint64_t ns);
 
   std::string path_;  // empty: there is no socket yet
@@ -62,6 +73,8 @@ class VfioUserServer {
   std::optional<vfio_user::Channel> channel_;
   vfio_user::Message request_;
   uint64_t next_look_ns_ = 0;
+  uint64_t stalled_since_ns_ = 0;  // 0: the client is not stalled
+  std::vector<std::string> messages_;
 };
 
 }  // namespace mqnic::card

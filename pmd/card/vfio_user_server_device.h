@@ -33,6 +33,8 @@ class VfioUserDevice {
   /// are no longer looked at. False: there is no memory for doorbells.
   bool start_client();
   void end_client();
+  /// The client has said who it is.
+  bool introduced() const { return introduced_; }
 
  private:
   int version(const vfio_user::Message& request, Reply& reply);

@@ -1,5 +1,6 @@
 #include "pmd/vfio_user/channel.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -79,36 +80,51 @@ Channel::Received Channel::receive(Message& message, int timeout_ms) {
   }
 }
 
-bool Channel::send(const Header& header, std::span<const uint8_t> body, std::span<const int> fds) {
-  if (fds.size() > kMessageFdsMax) return false;
-  std::vector<uint8_t> bytes(sizeof header + body.size());
-  std::memcpy(bytes.data(), &header, sizeof header);
-  std::copy(body.begin(), body.end(), bytes.begin() + sizeof header);
-  alignas(cmsghdr) uint8_t control[CMSG_SPACE(kMessageFdsMax * sizeof(int))] = {};
-  msghdr message{};
-  if (!fds.empty()) {
-    message.msg_control = control;
-    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
-    cmsghdr* const item = CMSG_FIRSTHDR(&message);
-    item->cmsg_level = SOL_SOCKET;
-    item->cmsg_type = SCM_RIGHTS;
-    item->cmsg_len = CMSG_LEN(fds.size_bytes());
-    std::memcpy(CMSG_DATA(item), fds.data(), fds.size_bytes());
-  }
-  for (size_t done = 0; done < bytes.size();) {
-    iovec part{bytes.data() + done, bytes.size() - done};
+bool Channel::begin_send(const Header& header, std::span<const uint8_t> body, std::span<const int> fds) {
+  if (fds.size() > kMessageFdsMax || sending()) return false;
+  unsent_.resize(sizeof header + body.size());
+  std::memcpy(unsent_.data(), &header, sizeof header);
+  std::copy(body.begin(), body.end(), unsent_.begin() + sizeof header);
+  for (const int fd : fds) unsent_fds_.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  return flush();
+}
+
+bool Channel::flush() {
+  while (sending()) {
+    iovec part{unsent_.data(), unsent_.size()};
+    msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
+    alignas(cmsghdr) uint8_t control[CMSG_SPACE(kMessageFdsMax * sizeof(int))] = {};
+    if (const size_t bytes = unsent_fds_.size() * sizeof(int); bytes != 0) {
+      message.msg_control = control;
+      message.msg_controllen = CMSG_SPACE(bytes);
+      cmsghdr* const item = CMSG_FIRSTHDR(&message);
+      item->cmsg_level = SOL_SOCKET;
+      item->cmsg_type = SCM_RIGHTS;
+      item->cmsg_len = CMSG_LEN(bytes);
+      for (size_t i = 0; i < unsent_fds_.size(); i++) {
+        const int fd = unsent_fds_[i].get();
+        std::memcpy(CMSG_DATA(item) + i * sizeof fd, &fd, sizeof fd);
+      }
+    }
     const ssize_t sent = sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
-      done += static_cast<size_t>(sent);
-      message.msg_control = nullptr;  // went with the first byte
-      message.msg_controllen = 0;
+      unsent_.erase(unsent_.begin(), unsent_.begin() + sent);
+      unsent_fds_.clear();  // went with the first byte
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (!wait(POLLOUT, kSendPatienceMs)) return false;
+      return true;
     } else if (errno != EINTR) {
       return false;
     }
+  }
+  return true;
+}
+
+bool Channel::send(const Header& header, std::span<const uint8_t> body, std::span<const int> fds) {
+  if (!begin_send(header, body, fds)) return false;
+  while (sending()) {
+    if (!wait(POLLOUT, kSendPatienceMs) || !flush()) return false;
   }
   return true;
 }

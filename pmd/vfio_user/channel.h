@@ -51,6 +51,15 @@ class Channel {
   /// seconds.
   bool send(const Header& header, std::span<const uint8_t> body, std::span<const int> fds = {});
 
+  // The same for who does not want to wait:
+
+  /// Sends what the peer takes now; the rest is kept for `flush`. One message at a time. False: the peer is gone.
+  bool begin_send(const Header& header, std::span<const uint8_t> body, std::span<const int> fds = {});
+  bool flush();
+  bool sending() const { return !unsent_.empty(); }
+  /// A message has come in part.
+  bool receiving() const { return !partial_.empty(); }
+
   int fd() const { return socket_.get(); }
 
  private:
@@ -60,6 +69,8 @@ class Channel {
   UniqueFd socket_;
   std::vector<uint8_t> partial_;
   std::vector<UniqueFd> fds_;
+  std::vector<uint8_t> unsent_;
+  std::vector<UniqueFd> unsent_fds_;
 };
 
 /// Of both sides, from the JSON of a VERSION message.

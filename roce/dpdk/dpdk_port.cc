@@ -216,6 +216,7 @@ uint32_t DpdkPort::acquire_tx(TxFrame* frames, uint32_t max) {
 }
 
 void DpdkPort::send(TxFrame* frames, uint32_t count) {
+  if (count == 0) return;  // others may still be pending
   // `acquire_tx` left nothing pending, so this is a queue that starts empty.
   pending_head_ = 0;
   for (uint32_t i = 0; i < count; i++) {
@@ -237,10 +238,11 @@ bool DpdkPort::ready_to_send() {
 }
 
 void DpdkPort::send_mbufs(rte_mbuf* const* mbufs, uint32_t count) {
+  if (count == 0) return;
   pending_head_ = 0;
   pending_count_ = count;
   std::copy_n(mbufs, count, pending_.begin());
-  if (count != 0) flush_pending();
+  flush_pending();
 }
 
 void DpdkPort::flush_pending() {
@@ -273,6 +275,9 @@ void DpdkPort::check(Instant now) {
   stuck_checks_ = pending_count_ != 0 && !accepted_since_check_ ? stuck_checks_ + 1 : 0;
   accepted_since_check_ = false;
   if (stuck_checks_ >= kStuckChecks) {
+    // A wire's peer that is stopped is its user's business; a device that sends nothing any more is a fault.
+    const LogLevel level = options_.wire ? LogLevel::kInfo : LogLevel::kWarning;
+    if (!stuck_) log_message(level, "port: has taken no frame for a second; what it does not take at once is lost");
     stuck_ = true;
     drop_pending(counters_.tx_dropped_stuck);
   }

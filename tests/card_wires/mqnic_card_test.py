@@ -5,6 +5,7 @@
 """
 
 import array
+import contextlib
 import errno
 import json
 import mmap
@@ -378,6 +379,43 @@ class MqnicCard(unittest.TestCase):
         again = self.host(self.client(path))
         again.send(frame_of(2, 100))
         self.assertEqual(again.receive(), frame_of(2, 100))
+
+    def test_clients_that_stall_do_not_block_the_others(self):
+        """Each holds a card of its own, in another way; the next client waits for three seconds at most."""
+        version = struct.pack("<HHIII", 1, VERSION, 16 + 40, 0, 0)
+        stalls = [b"", version[:7], version + b"\0\0"]
+        cards, stalled = [], []
+        for number, said in enumerate(stalls):
+            process, path = self.start(f"stall{number}", "--wire", "loop")
+            cards.append((process, path))
+            stalled.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            self.addCleanup(stalled[-1].close)
+            stalled[-1].connect(path)
+            stalled[-1].send(said)
+        process, path = self.start("greedy", "--wire", "loop")
+        cards.append((process, path))
+        greedy = Client(path)  # asks, and does not read
+        self.addCleanup(greedy.close)
+        question = struct.pack("<HHIII", 7, REGION_READ, 32, 0, 0) + struct.pack("<QII", 0, BAR0, 4096)
+        greedy.socket.settimeout(0.5)
+        with self.assertRaises(TimeoutError):
+            while True:
+                greedy.socket.sendall(question)
+        began = time.monotonic()
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(process.stdout.readline().split(), ["tx_frames", "0"])
+        self.assertLess(time.monotonic() - began, 1, "the card goes on meanwhile")
+        for number, (process, path) in enumerate(cards):
+            host = self.host(self.client(path))
+            host.send(frame_of(number, 100))
+            self.assertEqual(host.receive(), frame_of(number, 100))
+            host.client.close()
+            _, messages = self.finish(process)
+            self.assertEqual(messages, "mqnic-card: a client stalled for 3 s and was disconnected\n")
+        for connection in stalled:
+            connection.settimeout(1)
+            with contextlib.suppress(ConnectionResetError):
+                self.assertEqual(connection.recv(1), b"")
 
     def test_report_on_request(self):
         process, path = self.start("a", "--wire", "loop", "--loss", "1")

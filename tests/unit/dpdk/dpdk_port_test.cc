@@ -1,0 +1,235 @@
+// DpdkPort over net_ring, whose rings are the cable: what the port sends lies in one, what is put into the other it
+// receives. Time is a number.
+#include "dpdk/dpdk_port.h"
+
+#include <gtest/gtest.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "dpdk/eal.h"
+#include "dpdk/packet_pool.h"
+#include "temporary_directory.h"
+
+namespace uroce {
+namespace {
+
+constexpr uint32_t kFrameBytes = 2000;
+constexpr unsigned kRoom = 15;  // frames that the cable holds
+
+class DpdkPortTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    dir_ = new TemporaryRuntimeDir;
+    EalOptions eal;
+    eal.hugepages = Hugepages::kNo;
+    std::string error;
+    ASSERT_TRUE(start_eal(eal, error)) << error;
+    RTE_PER_LCORE(_lcore_id) = rte_get_main_lcore();
+    PacketPoolShape shape;
+    shape.name = "test";
+    shape.mbufs = 511;
+    shape.frame_bytes = kFrameBytes;
+    pool_ = make_packet_pool(shape, error);
+    ASSERT_NE(pool_, nullptr) << error;
+  }
+  static void TearDownTestSuite() {
+    remove_eal_directory();
+    delete dir_;
+  }
+
+  void SetUp() override {
+    const std::string number = std::to_string(serial_++);
+    to_port_ = rte_ring_create(("rx" + number).c_str(), kRoom + 1, SOCKET_ID_ANY, 0);
+    from_port_ = rte_ring_create(("tx" + number).c_str(), kRoom + 1, SOCKET_ID_ANY, 0);
+    const int id = rte_eth_from_rings(("net_ring_test" + number).c_str(), &to_port_, 1, &from_port_, 1, 0);
+    ASSERT_GE(id, 0);
+    DpdkPortOptions options;
+    options.port_id = static_cast<uint16_t>(id);
+    options.frame_bytes = kFrameBytes;
+    options.pool = pool_;
+    options.unplug = false;
+    std::string error;
+    free_before_ = rte_mempool_avail_count(pool_);
+    port_ = DpdkPort::start(options, error);
+    ASSERT_NE(port_, nullptr) << error;
+  }
+  /// Nothing of what a test did is left: every buffer is back in the pool.
+  void TearDown() override {
+    drain();
+    port_.reset();
+    EXPECT_EQ(rte_mempool_avail_count(pool_), free_before_);
+    rte_ring_free(to_port_);
+    rte_ring_free(from_port_);
+  }
+
+  /// Frames that begin with a number of their own. How many the port gave buffers for.
+  uint32_t send(uint32_t wanted) {
+    TxFrame frames[Port::kMaxBurst];
+    const uint32_t count = port_->acquire_tx(frames, wanted);
+    for (uint32_t i = 0; i < count; i++) {
+      std::memcpy(frames[i].data, &sent_, sizeof sent_);
+      sent_++;
+      frames[i].bytes = 60;
+    }
+    port_->send(frames, count);
+    return count;
+  }
+  /// What lies in the cable, as numbers; it is taken out.
+  std::vector<uint32_t> drain() {
+    std::vector<uint32_t> numbers;
+    void* mbuf = nullptr;
+    while (rte_ring_dequeue(from_port_, &mbuf) == 0) {
+      numbers.push_back(*rte_pktmbuf_mtod(static_cast<rte_mbuf*>(mbuf), uint32_t*));
+      rte_pktmbuf_free(static_cast<rte_mbuf*>(mbuf));
+    }
+    return numbers;
+  }
+  void turns(int milliseconds_each, int count) {
+    for (int i = 0; i < count; i++) port_->on_turn(now_ = now_ + milliseconds(milliseconds_each));
+  }
+
+  /// A frame whose bytes count up, in pieces of these sizes.
+  void put_in(const std::vector<uint32_t>& pieces) {
+    rte_mbuf* head = nullptr;
+    uint8_t next = 0;
+    for (const uint32_t bytes : pieces) {
+      rte_mbuf* const mbuf = rte_pktmbuf_alloc(pool_);
+      ASSERT_NE(mbuf, nullptr);
+      mbuf->data_len = static_cast<uint16_t>(bytes);
+      mbuf->pkt_len = bytes;
+      for (uint32_t i = 0; i < bytes; i++) rte_pktmbuf_mtod(mbuf, uint8_t*)[i] = next++;
+      if (head == nullptr) {
+        head = mbuf;
+      } else {
+        ASSERT_EQ(rte_pktmbuf_chain(head, mbuf), 0);
+      }
+    }
+    ASSERT_EQ(rte_ring_enqueue(to_port_, head), 0);
+  }
+  static bool counts_up(const RxFrame& frame) {
+    for (uint32_t i = 0; i < frame.bytes; i++) {
+      if (frame.data[i] != static_cast<uint8_t>(i)) return false;
+    }
+    return true;
+  }
+
+  static inline TemporaryRuntimeDir* dir_ = nullptr;
+  static inline rte_mempool* pool_ = nullptr;
+  static inline int serial_ = 0;
+  rte_ring* to_port_ = nullptr;
+  rte_ring* from_port_ = nullptr;
+  unsigned free_before_ = 0;
+  std::unique_ptr<DpdkPort> port_;
+  Instant now_{0};
+  uint32_t sent_ = 0;
+};
+
+TEST_F(DpdkPortTest, WhatTheDriverDoesNotTakeAtOnceWaitsInOrder) {
+  ASSERT_EQ(send(40), 40u);
+  EXPECT_TRUE(port_->tx_pending());
+  EXPECT_EQ(send(1), 0u) << "nobody overtakes what waits";
+  std::vector<uint32_t> arrived;
+  for (int i = 0; i < 4; i++) {
+    const auto some = drain();
+    arrived.insert(arrived.end(), some.begin(), some.end());
+    turns(1, 1);
+  }
+  std::vector<uint32_t> all(40);
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_EQ(arrived, all);
+  EXPECT_EQ(port_->counters().tx_dropped_stuck, 0u);
+}
+
+TEST_F(DpdkPortTest, APortThatStaysStuckLosesFramesInsteadOfHoldingEverythingUp) {
+  ASSERT_EQ(send(20), 20u);
+  turns(10, 95);
+  EXPECT_TRUE(port_->tx_pending()) << "patient for a second";
+  EXPECT_EQ(port_->counters().tx_dropped_stuck, 0u);
+  testing::internal::CaptureStderr();
+  turns(10, 10);
+  EXPECT_FALSE(port_->tx_pending());
+  EXPECT_EQ(port_->counters().tx_dropped_stuck, 20u - kRoom);
+  // From now on what it does not take is lost at once: whoever sends goes on.
+  for (unsigned i = 1; i <= 10; i++) {
+    EXPECT_EQ(send(10), 10u);
+    EXPECT_EQ(port_->counters().tx_dropped_stuck, 20u - kRoom + 10 * i);
+  }
+  turns(10, 300);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "uroce: port: has taken no frame for a second; what it does not take at once is lost\n")
+      << "said once";
+  EXPECT_EQ(port_->counters().tx_dropped_no_link, 0u);
+}
+
+TEST_F(DpdkPortTest, APortThatTakesFramesAgainIsStuckNoMore) {
+  send(20);
+  turns(10, 105);
+  ASSERT_EQ(port_->counters().tx_dropped_stuck, 20u - kRoom);
+  EXPECT_EQ(drain().size(), kRoom);
+  ASSERT_EQ(send(20), 20u);
+  EXPECT_EQ(port_->counters().tx_dropped_stuck, 20u - kRoom) << "what it does not take waits again";
+  EXPECT_TRUE(port_->tx_pending());
+  EXPECT_EQ(drain().size(), kRoom);
+  turns(10, 1);
+  EXPECT_EQ(drain(), (std::vector<uint32_t>{35, 36, 37, 38, 39}));
+}
+
+TEST_F(DpdkPortTest, APortThatIsSlowIsNotStuck) {
+  for (int i = 0; i < 300; i++) {
+    send(20);
+    turns(10, 1);
+    void* mbuf = nullptr;  // one frame every ten milliseconds
+    ASSERT_EQ(rte_ring_dequeue(from_port_, &mbuf), 0);
+    rte_pktmbuf_free(static_cast<rte_mbuf*>(mbuf));
+  }
+  EXPECT_EQ(port_->counters().tx_dropped_stuck, 0u);
+}
+
+TEST_F(DpdkPortTest, AFrameInPiecesArrivesAsOne) {
+  put_in({100});
+  put_in({14, 20, 8, 58});
+  put_in({60});
+  put_in({1000, 1000});
+  RxFrame frames[8];
+  ASSERT_EQ(port_->receive(frames, 8), 4u);
+  const uint32_t bytes[] = {100, 100, 60, 2000};
+  for (unsigned i = 0; i < 4; i++) {
+    EXPECT_EQ(frames[i].bytes, bytes[i]) << i;
+    EXPECT_TRUE(counts_up(frames[i])) << i;
+  }
+  EXPECT_EQ(port_->counters().rx_linearized, 2u);
+  port_->release_rx(frames, 4);
+}
+
+TEST_F(DpdkPortTest, AFrameInPiecesThatIsTooLongIsCut) {
+  put_in({1500, 1500});
+  put_in({1, 1});
+  RxFrame frames[8];
+  ASSERT_EQ(port_->receive(frames, 8), 2u);
+  EXPECT_EQ(frames[0].bytes, kFrameBytes) << "which the engine finds to be less than its headers say";
+  EXPECT_TRUE(counts_up(frames[0]));
+  EXPECT_EQ(frames[1].bytes, 2u);
+  EXPECT_TRUE(counts_up(frames[1]));
+  port_->release_rx(frames, 2);
+}
+
+TEST_F(DpdkPortTest, ABurstOfFramesInPiecesKeepsThemApart) {
+  for (uint32_t i = 0; i < kRoom; i++) put_in({10 + i, 10});
+  RxFrame frames[Port::kMaxBurst];
+  ASSERT_EQ(port_->receive(frames, Port::kMaxBurst), kRoom);
+  for (uint32_t i = 0; i < kRoom; i++) {
+    EXPECT_EQ(frames[i].bytes, 20 + i);
+    EXPECT_TRUE(counts_up(frames[i])) << i;
+  }
+  EXPECT_EQ(port_->counters().rx_linearized, kRoom);
+  port_->release_rx(frames, kRoom);
+}
+
+}  // namespace
+}  // namespace uroce
