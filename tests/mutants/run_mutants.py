@@ -38,6 +38,7 @@ GIGABYTE = 1 << 30
 HANGS = "does not end"
 PATIENCE_S = 120
 FILTER = "--gtest_filter="
+QUICK = {"uroce:unit", "uroce:conformance"}
 IN_MEMORY = {"uroce:sim", "uroce:conformance", "uroce:unit"}  # suites that give the same every time
 
 
@@ -66,10 +67,10 @@ class Mutant:
         return "\n".join([f"{self.file}:{self.line} ({self.rule})"] + ["-" + old for old, _ in pairs] + ["+" + new for _, new in pairs])
 
 
-def mutants_of(folder: Folder) -> list:
+def mutants_of(folder: Folder, suffixes: tuple = (".cc", ".h")) -> list:
     found, seen = [], {}
     for path in sorted((ROOT / folder.path).rglob("*")):
-        if path.suffix not in (".cc", ".h") or any(part in folder.leave_out for part in path.parts):
+        if path.suffix not in suffixes or any(part in folder.leave_out for part in path.parts):
             continue
         file, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
         for edit in sorted(rules.edits_of(text), key=lambda e: (e.start, e.end, e.rule)):
@@ -171,7 +172,7 @@ class Tree:
                 tool.write_text(f"#!/bin/sh\nPATH='{os.environ['PATH']}'\n{more}\nexec {shutil.which(name)} \"$@\" -w\n")
                 tool.chmod(0o755)
 
-    def prepare(self, folder: Folder) -> str:
+    def prepare(self, folder: Folder, quick: bool) -> str:
         """The folder's tests, built. Returns what is wrong without any edit."""
         files = {target["id"]: target["filename"] for target in self.known["targets"]}
         known = {test["name"]: test for test in self.known["tests"]}
@@ -181,7 +182,7 @@ class Tree:
             if not names:
                 return f"folders.py: there is no test {pattern}"
             chosen.update({name: known[name] for name in names})
-        self.tests = joined(chosen)
+        self.tests = joined({name: test for name, test in chosen.items() if not quick or QUICK.intersection(test["suite"])})
         for name, test in self.tests.items():
             self.targets[name] = sorted({os.path.relpath(file, self.build) for target in test["depends"] for file in files[target]})
         if wrong := self.make([target for name in self.tests for target in self.targets[name]]):
@@ -252,13 +253,12 @@ class Tree:
 class Run:
     """One folder: mutants go to whichever tree is free."""
 
-    def __init__(self, folder: Folder, trees: list, count: int, seed: str, until: float):
-        self.folder, self.count, self.until = folder, count, until
+    def __init__(self, folder: Folder, mutants: list, trees: list, count: int, until: float):
+        self.folder, self.mutants, self.count, self.until = folder, mutants, count, until
         self.free = queue.SimpleQueue()
         for tree in trees:
             self.free.put(tree)
         self.survivors = read_survivors(folder)
-        self.mutants = drawn(mutants_of(folder), seed)
         self.lock = threading.Lock()
         self.noticed = set()  # names of tests
         self.results = {"invalid": [], "same": [], "caught": [], "survived": []}
@@ -308,6 +308,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=45, help="mutants a folder")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no other mutant after that time")
+    parser.add_argument("--quick", action="store_true", help="only edits of .cc files, and only unit tests and packet scripts")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="where everything is built, as ./check does")
     parser.add_argument("--scratch", type=pathlib.Path, help="for the copies (default: build-mutants beside the build)")
@@ -317,9 +318,10 @@ def main() -> int:
     if unknown := [name for name in arguments.folders if name not in FOLDERS]:
         parser.error(f"no such folder: {', '.join(unknown)}")
     chosen = [FOLDERS[name] for name in arguments.folders or FOLDERS]
+    suffixes = (".cc",) if arguments.quick else (".cc", ".h")
     if arguments.list:
         for folder in chosen:
-            mutants = drawn(mutants_of(folder), arguments.seed)
+            mutants = drawn(mutants_of(folder, suffixes), arguments.seed)
             print(f"{folder.name}: {len(mutants)} edits")
             for mutant in mutants[: arguments.count]:
                 print(f"{mutant.handle} {mutant.shown()}")
@@ -333,11 +335,11 @@ def main() -> int:
         tree.copy(build)
     for number, folder in enumerate(chosen):
         for tree in trees:
-            if wrong := tree.prepare(folder):
+            if wrong := tree.prepare(folder, arguments.quick):
                 sys.exit(wrong)
         # Each folder has its part of the time that is left.
         now, end = time.monotonic(), begun + 60 * arguments.minutes
-        run = Run(folder, trees, arguments.count, arguments.seed, now + (end - now) / (len(chosen) - number))
+        run = Run(folder, drawn(mutants_of(folder, suffixes), arguments.seed), trees, arguments.count, now + (end - now) / (len(chosen) - number))
         if arguments.handle:
             run.mutants = [mutant for mutant in run.mutants if mutant.handle in arguments.handle]
         print(f"{folder.name}: {len(trees[0].tests)} tests, ready after {time.monotonic() - begun:.0f} s", flush=True)

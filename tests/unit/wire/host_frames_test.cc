@@ -29,7 +29,7 @@ const char* const kSolicitation =
     "87 00 2d43 00000000 fd000000000000000000000000000001 01 01 525400000002";
 
 template <typename T, typename Decode>
-std::optional<T> decoded(const Bytes& frame, Decode decode) {
+std::optional<T> decoded(std::span<const uint8_t> frame, Decode decode) {
   const auto link = decode_link(frame);
   return link ? decode(*link) : std::nullopt;
 }
@@ -225,6 +225,29 @@ TEST(Echo, Ipv4LiteralRequestAndReply) {
   EXPECT_EQ(to_hex(std::span(out).subspan(34, 4)), "00003b36");
   frame[40] ^= 1;
   EXPECT_FALSE(decoded<Icmp>(frame, decode_icmp));  // checksum
+}
+
+/// The message ends where the IP header says, and that has to be within the frame.
+TEST(Echo, LengthsThatLie) {
+  const Bytes whole = from_hex(
+      "525400000001 525400000002 0800"
+      "45000020 1234 4000 40 01 14a7 0a000002 0a000001"
+      "08 00 3336 0001 0002 61626364");
+  for (size_t bytes = 14; bytes < whole.size(); bytes++) {
+    EXPECT_FALSE(decoded<Icmp>(std::span(whole).first(bytes), decode_icmp)) << bytes;
+  }
+  const Bytes too_short = from_hex(
+      "525400000001 525400000002 0800"
+      "45000016 1234 4000 40 01 14b1 0a000002 0a000001"
+      "ffff 0000 0000 0000 0000 0000");
+  EXPECT_FALSE(decoded<Icmp>(too_short, decode_icmp));
+  const Bytes six = from_hex(
+      "525400000001 525400000002 86dd"
+      "60000000 000b 3a 40 fd000000000000000000000000000002 fd000000000000000000000000000001"
+      "80 00 c14f 0001 0002 616263");
+  for (size_t bytes = 14; bytes < six.size(); bytes++) {
+    EXPECT_FALSE(decoded<Icmp>(std::span(six).first(bytes), decode_icmp)) << bytes;
+  }
 }
 
 TEST(Echo, Ipv6) {
