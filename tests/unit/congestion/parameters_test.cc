@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <iterator>
 #include <sstream>
 
 namespace uroce::test {
@@ -78,6 +79,108 @@ TEST(Parameters, WhatIsRefused) {
     EXPECT_THAT(error, HasSubstr(c.says));
   }
   EXPECT_EQ(config.dcqcn.rpg_ai_rate, 40u);
+}
+
+/// Each bound is taken, what lies beyond is not.
+TEST(Parameters, EveryBound) {
+  const struct {
+    const char* name;
+    const char* least;
+    const char* most;
+  } kBounds[] = {
+      {"dce_tcp_g", "0", "1023"},
+      {"dce_tcp_rtt", "1", "1000000"},
+      {"initial_alpha_value", "0", "1024"},
+      {"alpha_by_interval", "0", "1"},
+      {"rpg_gd", "0", "15"},
+      {"rpg_min_dec_fac", "1", "100"},
+      {"rate_reduce_monitor_period", "0", "1000000"},
+      {"cut_by_interval", "0", "1"},
+      {"rpg_time_reset", "1", "1000000"},
+      {"rpg_byte_reset", "0", "4000000000"},
+      {"rpg_threshold", "1", "31"},
+      {"rpg_ai_rate", "1", "4000000"},
+      {"rpg_hai_rate", "1", "4000000"},
+      {"rpg_min_rate", "1", "4000000"},
+      {"rpg_max_rate", "0", "4000000"},
+      {"rate_to_set_on_first_cnp", "0", "4000000"},
+      {"clamp_tgt_rate", "0", "1"},
+      {"clamp_tgt_rate_after_time_inc", "0", "1"},
+      {"timely_ewma", "0", "1"},
+      {"timely_beta", "0", "1"},
+      {"timely_t_low", "0", "1000000"},
+      {"timely_t_high", "1", "1000000"},
+      {"timely_min_rtt", "1", "1000000"},
+      {"timely_ai_rate", "1", "4000000"},
+      {"timely_hai_rate", "1", "4000000"},
+      {"timely_hai_threshold", "1", "1000"},
+      {"timely_patched", "0", "1"},
+      {"timely_patched_beta", "0", "1"},
+      {"timely_hai_below_t_low", "0", "1"},
+      {"swift_target", "1", "1000000"},
+      {"swift_ai", "0.001", "1000"},
+      {"swift_beta", "0", "1"},
+      {"swift_max_mdf", "0", "1"},
+      {"swift_fs_range", "0", "1000000"},
+      {"swift_fs_min_cwnd", "0.001", "1000"},
+      {"swift_fs_max_cwnd", "0.01", "100000"},
+      {"min_time_between_cnps", "0", "1000000"},
+      {"cnp_dscp", "0", "63"},
+      {"cnp_802p_prio", "0", "7"},
+      {"has_win", "0", "1"},
+      {"var_win", "0", "1"},
+      {"base_rtt", "0", "1000000"},
+      {"burst_bytes", "0", "10000000"},
+  };
+  std::istringstream names(congestion_parameter_names());
+  EXPECT_EQ(std::distance(std::istream_iterator<std::string>(names), {}), std::ssize(kBounds) + 1);  // and `profile`
+  for (const auto& bound : kBounds) {
+    CongestionConfig config;
+    std::string error;
+    EXPECT_TRUE(set_congestion_parameter(config, bound.name, bound.least, error)) << error;
+    EXPECT_TRUE(set_congestion_parameter(config, bound.name, bound.most, error)) << error;
+    for (const char* const beyond : {"-1", "5000000000"}) {
+      EXPECT_FALSE(set_congestion_parameter(config, bound.name, beyond, error)) << bound.name;
+      EXPECT_THAT(error + "$", HasSubstr(std::string("from ") + bound.least + " to " + bound.most + "$"));
+    }
+  }
+}
+
+TEST(Parameters, ProfilesSetEveryField) {
+  CongestionConfig config;
+  config.link_bits_per_second = 25'000'000'000;
+  std::string error;
+  EXPECT_TRUE(set_congestion_parameter(config, "profile=nic", error));
+  EXPECT_EQ(config.dcqcn.dce_tcp_rtt, 1u);
+  EXPECT_EQ(config.dcqcn.initial_alpha_value, 1023u);
+  EXPECT_TRUE(config.dcqcn.alpha_by_interval);
+  EXPECT_EQ(config.dcqcn.rate_reduce_monitor_period, 4u);
+  EXPECT_EQ(config.dcqcn.rpg_time_reset, 300u);
+  EXPECT_EQ(config.dcqcn.rpg_byte_reset, 32767u);
+  EXPECT_EQ(config.dcqcn.rpg_threshold, 1u);
+  EXPECT_EQ(config.dcqcn.rpg_ai_rate, 5u);
+  EXPECT_EQ(config.dcqcn.rpg_hai_rate, 50u);
+  EXPECT_EQ(config.dcqcn.rpg_min_rate, 1u);
+  EXPECT_FALSE(config.dcqcn.clamp_tgt_rate);
+  EXPECT_EQ(config.notification.min_time_between_cnps, 4u);
+  EXPECT_TRUE(set_congestion_parameter(config, "profile=hpcc", error));
+  EXPECT_EQ(config.dcqcn.dce_tcp_g, 1020u);
+  EXPECT_EQ(config.dcqcn.dce_tcp_rtt, 1u);
+  EXPECT_EQ(config.dcqcn.initial_alpha_value, 1024u);
+  EXPECT_TRUE(config.dcqcn.alpha_by_interval);
+  EXPECT_EQ(config.dcqcn.rate_reduce_monitor_period, 4u);
+  EXPECT_EQ(config.dcqcn.rpg_time_reset, 300u);
+  EXPECT_EQ(config.dcqcn.rpg_byte_reset, 0u);
+  EXPECT_EQ(config.dcqcn.rpg_threshold, 1u);
+  EXPECT_EQ(config.dcqcn.rpg_ai_rate, 5u);
+  EXPECT_EQ(config.dcqcn.rpg_hai_rate, 50u);
+  EXPECT_EQ(config.dcqcn.rpg_min_rate, 1000u);
+  EXPECT_FALSE(config.dcqcn.clamp_tgt_rate);
+  EXPECT_EQ(config.timely.ai_rate, 25u);
+  EXPECT_EQ(config.timely.hai_rate, 125u);
+  EXPECT_TRUE(config.timely.hai_below_t_low);
+  EXPECT_EQ(config.notification.min_time_between_cnps, 0u);
+  EXPECT_EQ(config.burst_bytes, 0u);
 }
 
 TEST(Parameters, Profiles) {
