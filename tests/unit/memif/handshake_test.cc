@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "support.h"
 
 namespace uroce::memif {
@@ -173,6 +174,42 @@ TEST_F(HandshakeTest, RingsLieInARegionThatIsThere) {
   EXPECT_EQ(say(connect()), Step::kRefuse);
   ASSERT_EQ(say(add_region(1, 4096 + 256), 1), Step::kMapRegion) << "it may come later";
   EXPECT_EQ(say(connect()), Step::kConnect);
+}
+
+/// Any messages, most of them nearly right: who gets through has rings that lie where they can be.
+TEST_F(HandshakeTest, AnyMessages) {
+  SeededRandom random(3);
+  const auto one_of = [&random](std::initializer_list<uint32_t> values) {
+    return values.begin()[random.below(static_cast<uint32_t>(values.size()))];
+  };
+  unsigned connected = 0;
+  unsigned refused = 0;
+  for (int round = 0; round < 20'000; round++) {
+    handshake_ = Handshake("port");
+    std::array<uint64_t, kMaxRegions> regions{};
+    size_t mapped = 0;
+    const auto say_changed = [&](std::vector<uint8_t> bytes, unsigned descriptors) {
+      if (random.below(60) == 0) bytes[random.below(20)] ^= static_cast<uint8_t>(1u << random.below(8));
+      const Step step = say(bytes, random.below(100) == 0 ? random.below(3) : descriptors);
+      if (step == Step::kMapRegion) regions.at(mapped++) = outcome_.bytes;
+      if (step == Step::kRefuse) refused++;
+      return step;
+    };
+    say_changed(init(), 0);
+    for (uint32_t i = 0; i < 1 + random.below(2); i++) say_changed(add_region(i, one_of({512, 4096, kRegion})), 1);
+    for (const bool to_server : {true, false}) {
+      say_changed(add_ring(to_server, one_of({0, 128, 256, 4096, 8192}), random.below(10), random.below(2)), 1);
+    }
+    if (say_changed(connect(), 0) != Step::kConnect) continue;
+    connected++;
+    for (const RingPlace* ring : {&handshake_.ring_to_server(), &handshake_.ring_to_client()}) {
+      ASSERT_LT(ring->region, mapped);
+      ASSERT_LE(ring->log2_slots, kMaxLog2Slots);
+      ASSERT_LE(ring->offset + 128 + (16u << ring->log2_slots), regions[ring->region]);
+    }
+  }
+  EXPECT_GT(connected, 1000u);
+  EXPECT_GT(refused, 1000u);
 }
 
 }  // namespace
