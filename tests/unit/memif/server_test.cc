@@ -198,14 +198,16 @@ TEST_F(ServerTest, NoDescriptorIsKeptThatNobodyAskedFor) {
     EXPECT_EQ(ask(client, init(), std::vector<int>(count, event.get())), 8) << count;
     EXPECT_EQ(open_descriptors(), before + 1) << count;
   }
-  const ClientMemory memory;
-  Client client(path_);
-  ASSERT_NO_FATAL_FAILURE(greet(client));
-  ASSERT_EQ(ask(client, init()), 1);
-  ASSERT_EQ(ask(client, add_region(0, memory.bytes()), {memory.file.get()}), 1);
-  const size_t mapped = open_descriptors();
-  EXPECT_EQ(ask(client, add_region(1, memory.bytes()), {memory.file.get(), memory.file.get()}), 8);
-  EXPECT_EQ(open_descriptors(), mapped - 1) << "its socket is closed, and both descriptors are";
+  for (const size_t count : {size_t{0}, size_t{2}, size_t{9}, size_t{200}}) {
+    const ClientMemory memory;
+    Client client(path_);
+    ASSERT_NO_FATAL_FAILURE(greet(client));
+    ASSERT_EQ(ask(client, init()), 1);
+    ASSERT_EQ(ask(client, add_region(0, memory.bytes()), {memory.file.get()}), 1);
+    const size_t mapped = open_descriptors();
+    EXPECT_EQ(ask(client, add_region(1, memory.bytes()), std::vector<int>(count, memory.file.get())), 8) << count;
+    EXPECT_EQ(open_descriptors(), mapped - 1) << "its socket is closed, and what it sent is: " << count;
+  }
 }
 
 TEST_F(ServerTest, HalfDoneHandshakesAreGivenUp) {
