@@ -164,6 +164,22 @@ TEST_F(DcqcnTest, WithoutByteCounterTheTimerAloneGoesHyper) {
   EXPECT_EQ(dcqcn_.target_bits_per_second(), 50 * kGigabit + 240'000'000);
 }
 
+/// What is sent beyond a step counts for the next one.
+TEST_F(DcqcnTest, EachStepOfTheByteCounterTakesAsManyBytes) {
+  set("rpg_byte_reset=1000");
+  dcqcn_.on_cnp(at_us(0));
+  const auto rate_after = [this](uint32_t bytes) {
+    dcqcn_.on_sent(bytes, at_us(1));
+    return dcqcn_.rate_bits_per_second();
+  };
+  const uint64_t cut = dcqcn_.rate_bits_per_second();
+  EXPECT_EQ(rate_after(999), cut);
+  const uint64_t once = rate_after(201);
+  EXPECT_GT(once, cut);
+  EXPECT_EQ(rate_after(799), once);
+  EXPECT_GT(rate_after(1), once);
+}
+
 // The timer and the byte counter count each for itself; additive increase needs one of them, hyper increase both.
 TEST_F(DcqcnTest, ByteCounterAndTimerBothCountSteps) {
   set("rpg_byte_reset=1000");
