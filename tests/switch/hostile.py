@@ -344,7 +344,7 @@ class Talker:
             end = time.monotonic() + 5
             while self.peer.next[TO_SERVER] - 200 & 0xFFFF == self.peer.get_index(TO_SERVER, TAIL):
                 if time.monotonic() > end:
-                    raise Failure("the switch does not read an honest peer's frames any more")
+                    raise Failure(f"the switch does not read an honest peer's frames any more: {self.peer.closed(0.1)}")
             self.peer.send(frame())
 
 
