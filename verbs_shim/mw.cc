@@ -68,7 +68,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   wr.bind.length = info.length;
   wr.bind.access = info.mw_access_flags;
   EngineLock lock(endpoint());
-  const PostResult result = lock->post_send(*from(qp).qp, wr);
+  const PostResult result = lock->post_send(*from(qp).qp, wr, endpoint().now());
   if (result != PostResult::kOk) return post_error(result);
   mw->rkey = from(mw).current_rkey = ibv_inc_rkey(mw->rkey);  // the engine gives it the next key when the bind runs
   endpoint().flush();

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/untouched_array.h"
 #include "engine/engine.h"
 #include "event_fd.h"
 #include "shim.h"
@@ -157,9 +158,9 @@ class WrBuilder {
   SendWr& at(uint32_t i) { return wrs_[i]; }
 
  private:
-  std::unique_ptr<SendWr[]> wrs_;
-  std::unique_ptr<Sge[]> sges_;
-  std::unique_ptr<uint8_t[]> inline_;
+  UntouchedArray<SendWr> wrs_;
+  UntouchedArray<Sge> sges_;
+  UntouchedArray<uint8_t> inline_;
   SendWr scratch_;
   struct Bind {
     Mw* mw;

@@ -31,6 +31,10 @@ class ShimObserver final : public Observer {
 
   void on_qp_event(Qp& qp, AsyncEvent kind) override {
     auto& pair = *static_cast<QueuePair*>(qp.user());
+    if (kind == AsyncEvent::kQpFatal) {
+      log_message(LogLevel::kError, "QP 0x%06x (%s) goes to error: %s", qp.qpn(), qp_type_name(qp.type()),
+                  cause_text(Cause::kCqOverrun));
+    }
     ibv_async_event event{};
     event.element.qp = pair.base();
     event.event_type = static_cast<ibv_event_type>(kind);

@@ -93,10 +93,12 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   const bool datagram = base->qp_type == IBV_QPT_UD;
   int error = 0;
   EngineLock lock(endpoint());
+  const Instant now = endpoint().now();
   Engine& engine = lock.engine();
   for (; wr != nullptr; wr = wr->next) {
     SendWr out;
-    const PostResult result = translate(*wr, datagram, out) ? engine.post_send(*qp.qp, out) : PostResult::kBadOpcode;
+    const PostResult result =
+        translate(*wr, datagram, out) ? engine.post_send(*qp.qp, out, now) : PostResult::kBadOpcode;
     if (result != PostResult::kOk) [[unlikely]] {
       error = post_error(result);
       *bad_wr = wr;
@@ -104,7 +106,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     }
     if (wr->opcode == IBV_WR_BIND_MW && !datagram) from(wr->bind_mw.mw).current_rkey = wr->bind_mw.rkey;
   }
-  endpoint().flush();
+  endpoint().flush(now);
   return error;
 }
 
@@ -115,9 +117,10 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   }
   QueuePair& qp = from(base);
   EngineLock lock(endpoint());
+  const Instant now = endpoint().now();
   for (; wr != nullptr; wr = wr->next) {
     const RecvWr out{wr->wr_id, sges_of(wr->sg_list), static_cast<uint32_t>(wr->num_sge)};
-    const PostResult result = lock->post_recv(*qp.qp, out);
+    const PostResult result = lock->post_recv(*qp.qp, out, now);
     if (result != PostResult::kOk) [[unlikely]] {
       *bad_wr = wr;
       return post_error(result);

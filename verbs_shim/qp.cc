@@ -232,7 +232,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* base) {
   send_last_words(*qp.qp);
   {
     EngineLock lock(endpoint());
-    lock->destroy_qp(qp.qp);
+    lock->destroy_qp(qp.qp, endpoint().now());
   }
   if (qp.flushed != 0) {
     log_message(LogLevel::kInfo, "QP 0x%06x is gone; %u work requests had been flushed", base->qp_num, qp.flushed);

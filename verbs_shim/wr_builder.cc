@@ -11,9 +11,9 @@ void WrBuilder::reserve(uint32_t max_wr, uint32_t max_sge, uint32_t max_inline) 
   max_wr_ = max_wr;
   max_sge_ = max_sge;
   max_inline_ = max_inline;
-  wrs_ = std::make_unique<SendWr[]>(max_wr);
-  sges_.reset(new Sge[size_t{max_wr} * max_sge]);
-  inline_.reset(new uint8_t[size_t{max_wr} * max_inline]);  // not touched before it is used
+  wrs_ = UntouchedArray<SendWr>(max_wr);
+  sges_ = UntouchedArray<Sge>(size_t{max_wr} * max_sge);
+  inline_ = UntouchedArray<uint8_t>(size_t{max_wr} * max_inline);
 }
 
 SendWr& WrBuilder::next() {
@@ -23,7 +23,7 @@ SendWr& WrBuilder::next() {
     fail(ENOMEM);
   }
   SendWr& wr = error_ == 0 ? wrs_[count_ - 1] : scratch_;
-  wr.num_sge = 0;
+  wr = SendWr{};
   return wr;
 }
 
@@ -162,13 +162,14 @@ int wr_complete(ibv_qp_ex* base) {
   int error = device_is_the_parents ? refuse_to_child() : builder.error();
   if (error == 0) {
     EngineLock lock(endpoint());
+    const Instant now = endpoint().now();
     // All or nothing: what a QP's state or a full queue would refuse is refused before the first is queued.
-    if (qp.qp->sends_queued() + builder.count() > qp.qp->init().cap.max_send_wr) error = ENOMEM;
+    if (builder.count() > qp.qp->send_slots_free()) error = ENOMEM;
     for (uint32_t i = 0; i < builder.count() && error == 0; i++) {
-      const PostResult result = lock->post_send(*qp.qp, builder.at(i));
+      const PostResult result = lock->post_send(*qp.qp, builder.at(i), now);
       if (result != PostResult::kOk) error = post_error(result);
     }
-    endpoint().flush();
+    endpoint().flush(now);
   }
   builder.finish(error == 0);
   return error;

@@ -54,7 +54,7 @@ Transfer::Transfer(Endpoint& endpoint, const Options& options)
 
 Transfer::~Transfer() {
   EngineLock engine(endpoint_);
-  for (const Lane& lane : lanes_) engine->destroy_qp(lane.qp);
+  for (const Lane& lane : lanes_) engine->destroy_qp(lane.qp, endpoint_.now());
   engine->destroy_cq(cq_);
   engine->memory().deregister(key_);
   engine->deallocate_pd(pd_);
@@ -122,7 +122,7 @@ void Transfer::post_receive(uint32_t lane_index) {
   wr.wr_id = lane_index;
   wr.sges = &sge;
   wr.num_sge = 1;
-  if (endpoint_.engine().post_recv(*lanes_[lane_index].qp, wr) != PostResult::kOk) {
+  if (endpoint_.engine().post_recv(*lanes_[lane_index].qp, wr, endpoint_.now()) != PostResult::kOk) {
     throw std::runtime_error("a receive was refused");
   }
 }
@@ -139,7 +139,8 @@ void Transfer::post_one(Lane& lane, uint32_t lane_index, Instant now) {
   wr.remote_addr = peer_.addr + offset;
   wr.rkey = peer_.rkey;
   wr.compare_add = 1;
-  if (endpoint_.engine().post_send(*lane.qp, wr) != PostResult::kOk) throw std::runtime_error("a post was refused");
+  if (endpoint_.engine().post_send(*lane.qp, wr, now) != PostResult::kOk)
+    throw std::runtime_error("a post was refused");
   lane.posted_at_ns[lane.next++ % options_.depth] = now.ns;
   lane.under_way++;
 }

@@ -5,16 +5,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
+
+#include "base/untouched_array.h"
 
 namespace uroce {
 
 /// One owner. Positions count up for ever (wrap of 2^32 included), so an element keeps its position while it is queued:
-/// `at(position)` is valid for positions in [head(), tail()).
+/// `at(position)` is valid for positions in [head(), tail()). Memory of plain elements is not touched before they are
+/// pushed.
 template <typename T>
 class Ring {
  public:
   explicit Ring(uint32_t capacity)
-      : capacity_(capacity), mask_(std::bit_ceil(capacity ? capacity : 1u) - 1), items_(new T[mask_ + 1u]()) {}
+      : capacity_(capacity), mask_(std::bit_ceil(capacity ? capacity : 1u) - 1), items_(make(mask_ + 1u)) {}
 
   uint32_t capacity() const { return capacity_; }
   uint32_t size() const { return tail_ - head_; }
@@ -44,11 +48,21 @@ class Ring {
   uint32_t slots() const { return mask_ + 1u; }
 
  private:
+  static constexpr bool kPlain = std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>;
+  using Items = std::conditional_t<kPlain, UntouchedArray<T>, std::unique_ptr<T[]>>;
+  static Items make(uint32_t slots) {
+    if constexpr (kPlain) {
+      return Items(slots);
+    } else {
+      return Items(new T[slots]());
+    }
+  }
+
   uint32_t capacity_;
   uint32_t mask_;
   uint32_t head_ = 0;
   uint32_t tail_ = 0;
-  std::unique_ptr<T[]> items_;
+  Items items_;
 };
 
 }  // namespace uroce

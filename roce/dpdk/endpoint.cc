@@ -286,8 +286,8 @@ uint32_t EndpointImpl::drive() {
   return work;
 }
 
-void EndpointImpl::flush() {
-  if (!abandoned_) engine_->transmit(clock_.now());
+void EndpointImpl::flush(Instant now) {
+  if (!abandoned_) engine_->transmit(now);
 }
 
 void EndpointImpl::linger() {

@@ -77,7 +77,8 @@ class Endpoint {
   /// One turn, and a note that somebody drives. Under an EngineLock.
   virtual uint32_t drive() = 0;
   /// Only transmit. Under an EngineLock.
-  virtual void flush() = 0;
+  virtual void flush(Instant now) = 0;
+  void flush() { flush(now()); }
   /// Something asynchronous is awaited (an armed CQ, a sleeping program): the background thread shall look at once.
   virtual void kick() = 0;
   /// The program has woken up and is about to poll: the background thread stands back as after `drive`.

@@ -32,7 +32,8 @@ class EndpointImpl final : public Endpoint {
   const std::string& port_name() const override { return plan_.name; }
   const std::string& netdev_name() const override { return netdev_name_; }
   uint32_t drive() override;
-  void flush() override;
+  using Endpoint::flush;
+  void flush(Instant now) override;
   void kick() override;
   void attend() override { last_driven_ns_.store(now().ns, std::memory_order_relaxed); }
 

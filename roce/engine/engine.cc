@@ -136,10 +136,12 @@ Qp* Engine::create_qp(const QpInit& init, void* user) {
   return result;
 }
 
-void Engine::destroy_qp(Qp* qp) {
+void Engine::destroy_qp(Qp* qp, Instant now) {
+  now_ = now;
   qp->release_held_ack();
   update(*qp);
-  transmit(now_);  // a peer that waits for a last ACK gets it
+  transmit(now);  // a peer that waits for a last ACK gets it
+  qp->forget_work();
   take_out(ready_, qp);
   take_out(parked_, qp);
   take_out(cnps_, qp);
@@ -242,14 +244,14 @@ ModifyResult Engine::modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t 
   return result;
 }
 
-PostResult Engine::post_send(Qp& qp, const SendWr& wr) {
-  const PostResult result = qp.post_send(wr);
+PostResult Engine::post_send(Qp& qp, const SendWr& wr, Instant now) {
+  const PostResult result = qp.post_send(wr, now);
   if (result == PostResult::kOk) update(qp);
   return result;
 }
 
-PostResult Engine::post_recv(Qp& qp, const RecvWr& wr) {
-  const PostResult result = qp.post_recv(wr);
+PostResult Engine::post_recv(Qp& qp, const RecvWr& wr, Instant now) {
+  const PostResult result = qp.post_recv(wr, now);
   if (result == PostResult::kOk) update(qp);
   return result;
 }

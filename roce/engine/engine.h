@@ -93,7 +93,8 @@ class Engine {
   SharedReceiveQueue* create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge, void* user);
   bool destroy_srq(SharedReceiveQueue* srq);  // false: QPs use it
   Qp* create_qp(const QpInit& init, void* user);
-  void destroy_qp(Qp* qp);
+  /// Its completions leave the completion queues.
+  void destroy_qp(Qp* qp, Instant now);
   /// nullptr: the address vector has no route. Starts resolving the peer's MAC.
   std::unique_ptr<AddressHandle> create_ah(PdId pd, const AddressVector& av, Instant now);
   void destroy_ah(AddressHandle* ah);  // before it is deleted
@@ -101,8 +102,8 @@ class Engine {
 
   // Work.
   ModifyResult modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t mask, Instant now);
-  PostResult post_send(Qp& qp, const SendWr& wr);
-  PostResult post_recv(Qp& qp, const RecvWr& wr);
+  PostResult post_send(Qp& qp, const SendWr& wr, Instant now);
+  PostResult post_recv(Qp& qp, const RecvWr& wr, Instant now);
   PostResult post_srq_recv(SharedReceiveQueue& srq, const RecvWr& wr) { return srq.post(wr); }
   /// True when the QP's (or handle's) peer has a known MAC address; asks for it if not.
   bool resolved(const Qp& qp) const { return qp.path_resolved(); }

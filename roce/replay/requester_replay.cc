@@ -227,7 +227,7 @@ void RequesterReplay::post(const Message& message) {
   wr.num_sge = message.length == 0 ? 0 : 1;
   wr.ah = player_->address_handle();
   wr.flags |= kSendSignaled;
-  const PostResult posted = player_->engine().post_send(player_->qp(), wr);
+  const PostResult posted = player_->engine().post_send(player_->qp(), wr, player_->now());
   if (posted == PostResult::kOk) return;
   Difference difference{"our engine refuses the work request", packets_[message.first].frame, 0, {}, {}};
   difference.rows.push_back({"post", "sent", format("refused, code %u", static_cast<unsigned>(posted)), false, ""});

@@ -173,7 +173,7 @@ void ResponderReplay::post_receive(size_t at) {
   RecvWr wr;
   wr.sges = &sge;
   wr.num_sge = 1;
-  player_->engine().post_recv(player_->qp(), wr);
+  player_->engine().post_recv(player_->qp(), wr, player_->now());
 }
 
 /// The bytes of the recorded response, where the peer wrote none before. When it is asked again, only what no response

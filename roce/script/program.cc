@@ -91,7 +91,7 @@ std::string Program::post(const Statement& statement, int64_t round) {
   wr.ah = qp.ah.get();
   wr.remote_qpn = static_cast<uint32_t>(number("peer", qp.peer_qpn));
   wr.remote_qkey = static_cast<uint32_t>(number("qkey", kQkey));
-  return refused(statement, post_result_name(stage_.engine().post_send(*qp.qp, wr)));
+  return refused(statement, post_result_name(stage_.engine().post_send(*qp.qp, wr, stage_.now())));
 }
 
 std::string Program::recv(const Statement& statement, int64_t round) {
@@ -99,8 +99,8 @@ std::string Program::recv(const Statement& statement, int64_t round) {
   const std::vector<Sge> list = sges(statement, round, 1, false);
   const RecvWr wr{static_cast<uint64_t>(statement.number("wrid", 0, round)), list.data(),
                   static_cast<uint32_t>(list.size())};
-  const PostResult result =
-      qp.srq != nullptr ? stage_.engine().post_srq_recv(*qp.srq, wr) : stage_.engine().post_recv(*qp.qp, wr);
+  const PostResult result = qp.srq != nullptr ? stage_.engine().post_srq_recv(*qp.srq, wr)
+                                              : stage_.engine().post_recv(*qp.qp, wr, stage_.now());
   return refused(statement, post_result_name(result));
 }
 

@@ -277,7 +277,7 @@ ModifyResult Stage::set(ScriptQp& qp, const Statement& statement) {
 }
 
 void Stage::destroy(ScriptQp& qp) {
-  engine_.destroy_qp(qp.qp);
+  engine_.destroy_qp(qp.qp, now());
   qp.qp = nullptr;
 }
 

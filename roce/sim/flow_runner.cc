@@ -37,8 +37,9 @@ void FlowRunner::prepare_host(uint32_t number) {
   side.key = engine(number).memory().register_region(side.pd, memory_.get(), options_.shape.piece_bytes, kIova,
                                                      kLocalWrite | kRemoteWrite | kRemoteRead);
   network_.host(number).set_program([this, &side] {
-    if (side.cq->size() == 0) return;
-    side.cq->drain(kCqEntries, [this](const Completion& completion) { on_completion(completion); });
+    // One by one: the end of a flow takes its queue pair's completions out of the queue.
+    Completion completion;
+    while (side.cq->poll({&completion, 1}) == 1) on_completion(completion);
   });
 }
 
@@ -169,7 +170,7 @@ void FlowRunner::post_pieces(Active& flow, uint32_t slot) {
     wr.num_sge = 1;
     wr.remote_addr = kIova;
     wr.rkey = sides_[responder_of(spec)].key;
-    if (engine(asker).post_send(*flow.asker.qp, wr) != PostResult::kOk) break;
+    if (engine(asker).post_send(*flow.asker.qp, wr, network_.world().now()) != PostResult::kOk) break;
     flow.pieces_out++;
     if (flow.left != FlowSpec::kEndless) flow.left -= bytes;
   }

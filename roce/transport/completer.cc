@@ -31,6 +31,7 @@ void Requester::on_response(const PacketView& packet, Instant now) {
       break;
   }
   if (selective_) after_responses(now);
+  settle_head(now);
 }
 
 void Requester::learn_credits(const Aeth& aeth) {
@@ -67,12 +68,15 @@ void Requester::on_acknowledge(const PacketView& packet, Instant now) {
     case AethKind::kAck:
       learn_credits(aeth);
       measure(psn, now);
-      if (acknowledge(psn + 1, now)) {
-        context_.peer.selective() ? on_blocked_ack(now) : implied_nak(now);
-      } else if (selective_) {
-        // A plain ACK leaves out READs and atomics at the end: of those it says nothing.
-        const bool exact = ring_.empty() || !ring_.front().needs_response();
-        if (exact) check_dropped(psn + 1, now);
+      switch (acknowledge(psn + 1, now)) {
+        case Reached::kFailed:
+          return;
+        case Reached::kBlocked:
+          return context_.peer.selective() ? on_blocked_ack(now) : implied_nak(now);
+        case Reached::kAll:
+          // A plain ACK leaves out READs and atomics at the end: of those it says nothing.
+          if (selective_ && (ring_.empty() || !ring_.front().needs_response())) check_dropped(psn + 1, now);
+          return;
       }
       return;
     case AethKind::kRnrNak:
@@ -83,13 +87,15 @@ void Requester::on_acknowledge(const PacketView& packet, Instant now) {
 }
 
 void Requester::on_nak(NakCode code, Psn psn, Instant now) {
-  const bool blocked = acknowledge(psn, now);
+  const Reached reached = acknowledge(psn, now);
+  if (reached == Reached::kFailed) return;
+  if (code == NakCode::kPsnSequenceError) context_.counters().packet_seq_err++;
+  // It is not the head that was refused: the head's response is lost, and has to be asked for first.
+  if (reached == Reached::kBlocked) return implied_nak(now);
   switch (code) {
     case NakCode::kPsnSequenceError:
-      context_.counters().packet_seq_err++;
       // While the peer waits for a receive, the packets behind the one that it refused are missing by design.
       if (rnr_wait_) return;
-      if (blocked) return implied_nak(now);
       shrink_window();
       return retry(Cause::kSequenceRetries, now);
     case NakCode::kInvalidRequest:
@@ -105,8 +111,10 @@ void Requester::on_nak(NakCode code, Psn psn, Instant now) {
 
 void Requester::on_rnr_nak(uint8_t timer, Psn psn, Instant now) {
   const Psn before = una_;
-  acknowledge(psn, now);
+  const Reached reached = acknowledge(psn, now);
+  if (reached == Reached::kFailed) return;
   context_.counters().rnr_nak_retry_err++;
+  if (reached == Reached::kBlocked) return implied_nak(now);
   // For another copy of what we wait with: the wait may become longer, but we did not retry.
   const bool again = rnr_wait_ && una_ == before;
   if (!again && context_.attributes.rnr_retry != 7) {
@@ -122,29 +130,31 @@ void Requester::on_rnr_nak(uint8_t timer, Psn psn, Instant now) {
   if (selective_) forget_repeats();
 }
 
-/// Everything before `upto` is acknowledged, except that READs and atomics wait for their own responses. True when one
-/// of those stands in the way: its response was lost.
-bool Requester::acknowledge(Psn upto, Instant now) {
+/// Everything before `upto`, which was sent, is acknowledged, except that READs and atomics wait for their own
+/// responses.
+Requester::Reached Requester::acknowledge(Psn upto, Instant now) {
   if (selective_) on_delivered(upto, now);
-  bool moved = false;
-  bool blocked = false;
-  while (una_.before(upto)) {
-    SendWqe& wqe = ring_.front();
-    if (wqe.needs_response()) {
-      blocked = true;
-      break;
-    }
-    moved = true;
-    const Psn end = wqe.first_psn + wqe.packets;
-    if (upto.before(end)) {
-      una_ = upto;
-    } else {
+  const Psn before = una_;
+  Reached reached = Reached::kAll;
+  while (!ring_.empty()) {
+    const SendWqe& wqe = ring_.front();
+    if (!wqe.done) {
+      if (!una_.before(upto)) break;
+      if (wqe.needs_response()) {
+        reached = Reached::kBlocked;
+        break;
+      }
+      const Psn end = wqe.first_psn + wqe.packets;
+      if (upto.before(end)) {
+        una_ = upto;
+        break;
+      }
       una_ = end;
-      complete_head(Cause::kNone, now);
     }
+    if (complete_head(now) == Outcome::kFailed) return Reached::kFailed;
   }
-  if (moved) progress(now);
-  return blocked;
+  if (una_ != before) progress(now);
+  return reached;
 }
 
 /// The peer got further: retry counters and the timer start afresh, and a cursor that was overtaken catches up.
@@ -191,7 +201,7 @@ bool Requester::reach_response(const PacketView& packet, Instant now) {
     return false;
   }
   measure(psn, now);
-  acknowledge(psn, now);
+  if (acknowledge(psn, now) == Reached::kFailed) return false;
   if (selective_) on_delivered(psn + 1, now);
   if (una_ == psn) return true;
   if (context_.peer.selective()) {
@@ -243,7 +253,7 @@ void Requester::on_read_response(const PacketView& packet, Instant now) {
   una_ = psn + 1;
   if (last) {
     if (rd_atomic_in_flight_ != 0) rd_atomic_in_flight_--;
-    complete_head(Cause::kNone, now);
+    if (complete_head(now) == Outcome::kFailed) return;
   }
   progress(now);
 }
@@ -267,14 +277,28 @@ void Requester::on_atomic_response(const PacketView& packet, Instant now) {
   scatter(pieces, reinterpret_cast<const uint8_t*>(&original), sizeof original);
   una_ = psn + 1;
   if (rd_atomic_in_flight_ != 0) rd_atomic_in_flight_--;
-  complete_head(Cause::kNone, now);
+  if (complete_head(now) == Outcome::kFailed) return;
   progress(now);
 }
 
+/// The head was carried out.
+Requester::Outcome Requester::complete_head(Instant now) {
+  take_head(Cause::kNone, now);
+  return context_.failed ? Outcome::kFailed : Outcome::kGoesOn;
+}
+
+/// The head failed, and the QP with it. Nothing may follow in the same call.
+void Requester::fail_head(Cause cause, Instant now) {
+  context_.failed = true;
+  local_error_ = Cause::kNone;
+  take_head(cause, now);
+}
+
 /// Takes the head off the queue. Completions in error are always reported, others when they were asked for.
-void Requester::complete_head(Cause cause, Instant now) {
+void Requester::take_head(Cause cause, Instant now) {
   const SendWqe& wqe = ring_.front();
   const bool cursor_here = cursor_ == ring_.head();
+  slots_.end();
   if (cause != Cause::kNone || wqe.has(kSendSignaled)) {
     Completion completion;
     completion.wr_id = wqe.wr_id;
@@ -282,28 +306,20 @@ void Requester::complete_head(Cause cause, Instant now) {
     completion.cause = cause;
     completion.opcode = completion_opcode(wqe.opcode);
     completion.byte_len = wqe.length;
-    context_.complete(context_.send_cq, completion, false, now);
+    context_.complete(context_.send_cq, slots_, completion, false, now);
   }
   ring_.pop();
   if (cursor_here) {
     cursor_ = ring_.head();
     cursor_packet_ = 0;
   }
-  retire_local(now);
 }
 
-/// Local operations complete as soon as they stand at the head; a local error at the cursor, likewise. Behind a failure
-/// everything is flushed, also what was carried out before its turn.
-void Requester::retire_local(Instant now) {
-  if (ring_.empty() || context_.failed || context_.state == QpState::kErr) return;
-  if (ring_.front().done) return complete_head(Cause::kNone, now);
-  if (local_error_ != Cause::kNone && cursor_ == ring_.head()) fail_head(local_error_, now);
-}
-
-void Requester::fail_head(Cause cause, Instant now) {
-  context_.failed = true;
-  local_error_ = Cause::kNone;
-  complete_head(cause, now);
+/// Local operations complete as soon as they stand at the head; a local error at the cursor, likewise. Only at the end
+/// of a call, so that nothing can go on behind the failure.
+void Requester::settle_head(Instant now) {
+  while (!context_.failed && !ring_.empty() && ring_.front().done) take_head(Cause::kNone, now);
+  if (!context_.failed && local_error_ != Cause::kNone && cursor_ == ring_.head()) fail_head(local_error_, now);
 }
 
 }  // namespace uroce

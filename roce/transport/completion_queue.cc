@@ -19,12 +19,12 @@ void CompletionQueue::arm(bool solicited_only) {
   if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
 }
 
-bool CompletionQueue::push(const Completion& completion, bool solicited) {
+bool CompletionQueue::push(const Completion& completion, bool solicited, WorkQueueSlots& queue) {
   if (ring_.full()) {
     if (!std::exchange(overrun_, true)) observer_.on_cq_error(*this);
     return false;
   }
-  ring_.push(completion);
+  ring_.push({completion, queue.report(), &queue});
   const bool wakes =
       armed_ == Armed::kAny || (armed_ == Armed::kSolicited && (solicited || completion.status != WcStatus::kSuccess));
   if (wakes) {
@@ -34,15 +34,29 @@ bool CompletionQueue::push(const Completion& completion, bool solicited) {
   return true;
 }
 
+void CompletionQueue::remove(uint32_t qpn) {
+  uint32_t kept = ring_.head();
+  for (uint32_t at = ring_.head(); at != ring_.tail(); at++) {
+    const Entry& entry = ring_.at(at);
+    if (entry.completion.qp_num == qpn) {
+      entry.queue->give_back(entry.slots);
+    } else {
+      ring_.at(kept++) = entry;
+    }
+  }
+  ring_.truncate(kept);
+}
+
 bool CompletionQueue::resize(uint32_t capacity) {
   if (capacity < ring_.size()) return false;
-  Ring<Completion> larger(capacity);
+  Ring<Entry> larger(capacity);
   for (; !ring_.empty(); ring_.pop()) larger.push(ring_.front());
   ring_ = std::move(larger);
   return true;
 }
 
-void QpContext::complete(CompletionQueue& cq, Completion& completion, bool solicited, Instant now) {
+void QpContext::complete(CompletionQueue& cq, WorkQueueSlots& queue, Completion& completion, bool solicited,
+                         Instant now) {
   completion.qp_num = qpn;
   completion.timestamp_ns = now.ns;
   if (completion.status != WcStatus::kSuccess) {
@@ -54,7 +68,9 @@ void QpContext::complete(CompletionQueue& cq, Completion& completion, bool solic
     }
     env.observer.on_error_completion(qp, completion);
   }
-  if (!cq.push(completion, solicited)) failed = true;
+  if (cq.push(completion, solicited, queue)) return;
+  failed = true;
+  if (!std::exchange(completion_lost, true)) env.observer.on_qp_event(qp, AsyncEvent::kQpFatal);
 }
 
 }  // namespace uroce

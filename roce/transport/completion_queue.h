@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/ring.h"
+#include "transport/work_queue_slots.h"
 #include "transport/work_request.h"
 
 namespace uroce {
@@ -21,12 +22,15 @@ class CompletionQueue {
   uint32_t size() const { return ring_.size(); }
   bool overrun() const { return overrun_; }
 
-  /// Takes up to `max` completions, oldest first, and calls `f(completion)` for each; returns how many.
+  /// Takes up to `max` completions, oldest first, and calls `f(completion)` for each; returns how many. The slots that
+  /// a completion frees in its work queue are free when `f` is called.
   template <typename F>
   uint32_t drain(uint32_t max, F&& f) {
     const uint32_t count = ring_.size() < max ? ring_.size() : max;
     for (uint32_t i = 0; i < count; i++) {
-      f(ring_.front());
+      const Entry& entry = ring_.front();
+      entry.queue->give_back(entry.slots);
+      f(entry.completion);
       ring_.pop();
     }
     return count;
@@ -39,8 +43,13 @@ class CompletionQueue {
   void arm(bool solicited_only);
 
   /// False when the queue is full: the completion is lost, the queue is in error for good and says so once
-  /// (Observer::on_cq_error).
-  bool push(const Completion& completion, bool solicited);
+  /// (Observer::on_cq_error). `queue`: the work queue whose slots are free when the completion has been polled; it must
+  /// exist until then, or until `remove`.
+  bool push(const Completion& completion, bool solicited, WorkQueueSlots& queue);
+
+  /// Takes out what is there of a QP that forgets its work or goes away, and frees the slots. The others keep their
+  /// order.
+  void remove(uint32_t qpn);
 
   /// Makes room for more; keeps what is queued. False when `capacity` is less than what is queued.
   bool resize(uint32_t capacity);
@@ -49,7 +58,13 @@ class CompletionQueue {
   uint32_t users = 0;
 
  private:
-  Ring<Completion> ring_;
+  struct Entry {
+    Completion completion;
+    uint32_t slots = 0;  // that it frees in its work queue
+    WorkQueueSlots* queue = nullptr;
+  };
+
+  Ring<Entry> ring_;
   Observer& observer_;
   void* user_;
   enum class Armed : uint8_t { kNo, kSolicited, kAny } armed_ = Armed::kNo;

@@ -18,7 +18,7 @@ namespace uroce {
 /// The sending side of UC and UD.
 class UnackedSender {
  public:
-  UnackedSender(QpContext& context, SendQueue& queue) : context_(context), ring_(queue.ring()) {}
+  UnackedSender(QpContext& context, SendQueue& queue) : context_(context), ring_(queue.ring()), slots_(queue.slots()) {}
 
   void start();
   bool wants_transmit() const;
@@ -32,6 +32,7 @@ class UnackedSender {
 
   QpContext& context_;
   Ring<SendWqe>& ring_;
+  WorkQueueSlots& slots_;
   Psn next_psn_;
   uint32_t packet_ = 0;  // of the head
 };

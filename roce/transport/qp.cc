@@ -111,14 +111,10 @@ void Qp::enter(QpState to, Instant now) {
   draining_ = to == QpState::kSqd;
   switch (to) {
     case QpState::kReset:
-      send_queue_.ring().clear();
-      receive_queue_.clear();
+      forget_work();
       requester_.reset();
-      responder_.reset();
       sender_.start();
-      uc_receiver_.reset();
-      ud_receiver_.reset();
-      context_.failed = context_.send_queue_failed = false;
+      context_.failed = context_.send_queue_failed = context_.completion_lost = false;
       context_.attributes = QpAttributes{};
       context_.path_resolved = false;
       context_.peer.forget();
@@ -142,6 +138,16 @@ void Qp::enter(QpState to, Instant now) {
   }
 }
 
+void Qp::forget_work() {
+  context_.send_cq.remove(context_.qpn);
+  context_.recv_cq.remove(context_.qpn);
+  send_queue_.clear();
+  receive_queue_.clear();
+  responder_.reset();
+  uc_receiver_.reset();
+  ud_receiver_.reset();
+}
+
 /// Both queues complete as flushed, each in order.
 void Qp::flush(Instant now) {
   if (context_.type == QpType::kRc) {
@@ -157,12 +163,6 @@ void Qp::flush(Instant now) {
 
 /// What a call found out takes effect at its end: the QP goes to error, or its send queue does, or is drained.
 void Qp::settle(Instant now) {
-  if (context_.failed && context_.state != QpState::kErr && context_.state != QpState::kReset) {
-    context_.state = QpState::kErr;
-    draining_ = false;
-    flush(now);
-  }
-  context_.failed = false;
   if (context_.send_queue_failed) {
     context_.send_queue_failed = false;
     if (context_.state == QpState::kRts || context_.state == QpState::kSqd) {
@@ -170,6 +170,12 @@ void Qp::settle(Instant now) {
       sender_.flush(now);
     }
   }
+  if (context_.failed && context_.state != QpState::kErr && context_.state != QpState::kReset) {
+    context_.state = QpState::kErr;
+    draining_ = false;
+    flush(now);
+  }
+  context_.failed = false;
   if (draining_) check_drained();
 }
 
@@ -189,7 +195,7 @@ void Qp::on_path_resolved(const MacAddress& mac) {
   if (!was && context_.type == QpType::kRc) requester_.on_path_resolved();
 }
 
-PostResult Qp::post_send(const SendWr& wr) {
+PostResult Qp::post_send(const SendWr& wr, Instant now) {
   const QpState s = context_.state;
   if (s == QpState::kReset || s == QpState::kInit || s == QpState::kRtr) return PostResult::kBadState;
   const PostResult result = send_queue_.post(wr, context_.type, context_.mtu);
@@ -197,23 +203,23 @@ PostResult Qp::post_send(const SendWr& wr) {
   if (init_.sq_sig_all) send_queue_.ring().at(send_queue_.ring().tail() - 1).flags |= kSendSignaled;
   if (s == QpState::kErr || s == QpState::kSqe) {
     // Posting to a failed queue is allowed; the work completes at once, as flushed.
-    const Instant now{};
     context_.type == QpType::kRc ? requester_.flush(now) : sender_.flush(now);
+    settle(now);
   } else if (context_.type == QpType::kRc) {
     responder_.on_send_posted();
   }
   return PostResult::kOk;
 }
 
-PostResult Qp::post_recv(const RecvWr& wr) {
+PostResult Qp::post_recv(const RecvWr& wr, Instant now) {
   if (context_.state == QpState::kReset || context_.srq != nullptr) return PostResult::kBadState;
   const PostResult result = receive_queue_.post(wr);
   if (result != PostResult::kOk) return result;
   if (context_.state == QpState::kErr) {
-    const Instant now{};
     context_.type == QpType::kRc   ? responder_.flush(now)
     : context_.type == QpType::kUc ? uc_receiver_.flush(now)
                                    : ud_receiver_.flush(now);
+    settle(now);
   } else if (context_.type == QpType::kRc) {
     responder_.on_receive_posted();
   }

@@ -49,8 +49,10 @@ class Qp {
   /// The peer's MAC became known, or changed: what was lost for want of it is sent again at once.
   void on_path_resolved(const MacAddress& mac);
 
-  PostResult post_send(const SendWr& wr);
-  PostResult post_recv(const RecvWr& wr);
+  PostResult post_send(const SendWr& wr, Instant now);
+  PostResult post_recv(const RecvWr& wr, Instant now);
+  /// Nothing of this QP stays in its completion queues, nor of a shared receive queue in it: before it is destroyed.
+  void forget_work();
 
   /// A packet of this QP's service with a good iCRC, from the peer that the address vector names.
   void on_packet(const PacketView& packet, Instant now);
@@ -77,6 +79,8 @@ class Qp {
   const Requester& requester() const { return requester_; }
   const Responder& responder() const { return responder_; }
   uint32_t sends_queued() const { return send_queue_.ring().size(); }
+  /// How many sends may be posted now; completions that nobody polled keep their slots.
+  uint32_t send_slots_free() const { return send_queue_.slots().free(); }
   uint32_t receives_queued() const { return receive_queue_.size(); }
 
   bool ready = false;       // the engine's: it is in the list of QPs with something to send

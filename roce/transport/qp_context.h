@@ -65,6 +65,8 @@ struct QpContext {
 
   /// Set by requester or responder when the QP has to go to error; Qp does it before its call returns.
   bool failed = false;
+  /// A completion was lost because its queue was full; said once, with an event.
+  bool completion_lost = false;
   /// UD and UC: the send queue alone is in error (SQE).
   bool send_queue_failed = false;
 
@@ -85,8 +87,9 @@ struct QpContext {
 
   Counters& counters() { return env.counters; }
 
-  /// Counts, explains and queues. `solicited` matters to receive queues only.
-  void complete(CompletionQueue& cq, Completion& completion, bool solicited, Instant now);
+  /// Counts, explains and queues; `queue` is where the work request was posted. `solicited` matters to receive queues
+  /// only.
+  void complete(CompletionQueue& cq, WorkQueueSlots& queue, Completion& completion, bool solicited, Instant now);
 };
 
 }  // namespace uroce

@@ -5,11 +5,11 @@
 namespace uroce {
 
 ReceiveQueue::ReceiveQueue(uint32_t max_wr, uint32_t max_sge)
-    : ring_(max_wr), max_sge_(max_sge), sges_(new Sge[size_t{ring_.slots()} * (max_sge ? max_sge : 1)]) {}
+    : ring_(max_wr), slots_(max_wr), max_sge_(max_sge), sges_(size_t{ring_.slots()} * (max_sge ? max_sge : 1)) {}
 
 PostResult ReceiveQueue::post(const RecvWr& wr) {
   if (wr.num_sge > max_sge_) return PostResult::kTooManySges;
-  if (ring_.full()) return PostResult::kQueueFull;
+  if (slots_.full()) return PostResult::kQueueFull;
   Sge* sges = &sges_[size_t{ring_.slot(ring_.tail())} * max_sge_];
   uint64_t total = 0;
   for (uint32_t i = 0; i < wr.num_sge; i++) {
@@ -17,6 +17,7 @@ PostResult ReceiveQueue::post(const RecvWr& wr) {
     total += wr.sges[i].length;
   }
   ring_.push({wr.wr_id, sges, wr.num_sge, total});
+  slots_.take();
   return PostResult::kOk;
 }
 

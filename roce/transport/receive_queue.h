@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "base/ring.h"
+#include "base/untouched_array.h"
+#include "transport/work_queue_slots.h"
 #include "transport/work_request.h"
 
 namespace uroce {
@@ -30,12 +31,18 @@ class ReceiveQueue {
   uint32_t max_sge() const { return max_sge_; }
   const RecvWqe& front() { return ring_.front(); }
   void pop() { ring_.pop(); }
-  void clear() { ring_.clear(); }
+  /// Forgets what is queued. Completions of it must be out of their queue.
+  void clear() {
+    ring_.clear();
+    slots_.reset();
+  }
+  WorkQueueSlots& slots() { return slots_; }
 
  private:
   Ring<RecvWqe> ring_;
+  WorkQueueSlots slots_;
   uint32_t max_sge_;
-  std::unique_ptr<Sge[]> sges_;  // max_sge_ for each slot of the ring
+  UntouchedArray<Sge> sges_;  // max_sge_ for each slot of the ring
 };
 
 class SharedReceiveQueue {
@@ -54,6 +61,7 @@ class SharedReceiveQueue {
   bool empty() const { return queue_.empty(); }
   const RecvWqe& front() { return queue_.front(); }
   void pop();
+  WorkQueueSlots& slots() { return queue_.slots(); }
 
   uint32_t users = 0;
 

@@ -35,7 +35,13 @@ void ReceiveSlot::complete(Completion& completion, bool solicited, Instant now) 
   completion.wr_id = wqe_.wr_id;
   if (completion.opcode == WcOpcode::kRecv && completion.byte_len == 0) completion.byte_len = filled_;
   active_ = false;
-  context_.complete(context_.recv_cq, completion, solicited, now);
+  slots().end();
+  context_.complete(context_.recv_cq, slots(), completion, solicited, now);
+}
+
+void ReceiveSlot::drop() {
+  if (active_ && context_.srq != nullptr) slots().give_back(1);
+  active_ = false;
 }
 
 void ReceiveSlot::fail(WcStatus status, Cause cause, Instant now) {

@@ -34,11 +34,13 @@ class ReceiveSlot {
   void fail(WcStatus status, Cause cause, Instant now);
 
   /// Forgets the active receive, without a completion (RESET).
-  void drop() { active_ = false; }
+  void drop();
   /// Flushes the active receive and the QP's own queue, in order.
   void flush(Instant now);
 
  private:
+  WorkQueueSlots& slots() { return context_.srq != nullptr ? context_.srq->slots() : own_.slots(); }
+
   QpContext& context_;
   ReceiveQueue& own_;
   bool active_ = false;

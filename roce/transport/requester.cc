@@ -16,7 +16,8 @@ constexpr int32_t kReadAheadMax = 1 << 22;  // PSNs that READs may reserve: a qu
 
 }  // namespace
 
-Requester::Requester(QpContext& context, SendQueue& queue) : context_(context), ring_(queue.ring()) {
+Requester::Requester(QpContext& context, SendQueue& queue)
+    : context_(context), ring_(queue.ring()), slots_(queue.slots()) {
   if (!context.peer.enabled()) return;
   // What the peer holds does not count in the window, so that a loss does not stop the flow while it is repaired.
   const uint32_t packets = std::bit_ceil(std::max(2 * context.env.window_packets, kBoardFloor));
@@ -62,7 +63,7 @@ bool Requester::credit_limited(const SendWqe& wqe) const {
 }
 
 bool Requester::may_send() const {
-  if (rnr_wait_ || local_error_ != Cause::kNone || cursor_ == ring_.tail()) return false;
+  if (rnr_wait_ || context_.failed || local_error_ != Cause::kNone || cursor_ == ring_.tail()) return false;
   const SendWqe& wqe = ring_.at(cursor_);
   const bool running = context_.state == QpState::kRts || (context_.state == QpState::kSqd && wqe.started);
   if (!running) return false;
@@ -81,8 +82,9 @@ bool Requester::may_send() const {
   if (open >= window_) return false;
   // When the cap shrinks under packets that asked for no ACK, one more may go to ask for it.
   if (open >= context_.window_cap_packets && unrequested_ == 0) return false;
-  // Without credit a single packet may go, to find out whether there is a receive by now.
-  return in_flight == 0 || !credit_limited(wqe);
+  // Without credit a single packet may go, to find out whether there is a receive by now; also when nobody would be
+  // asked for an ACK of those before it.
+  return in_flight == 0 || unrequested_ != 0 || !credit_limited(wqe);
 }
 
 bool Requester::wants_transmit() const { return may_send() || (selective_ && wants_again()); }
@@ -100,7 +102,7 @@ bool Requester::run_local(SendWqe& wqe, Instant now) {
   }
   wqe.done = true;
   cursor_++;
-  retire_local(now);
+  settle_head(now);
   return true;
 }
 
@@ -177,7 +179,7 @@ void Requester::advance_cursor(const SendWqe& wqe, Instant now) {
 /// The work request at the cursor cannot be sent. It fails in its turn: after everything before it.
 void Requester::set_local_error(Cause cause, Instant now) {
   local_error_ = cause;
-  if (cursor_ == ring_.head()) fail_head(cause, now);
+  settle_head(now);
 }
 
 void Requester::rewind() {
@@ -238,7 +240,7 @@ void Requester::flush(Instant now) {
   deadline_ = rnr_until_ = Instant::never();
   rnr_wait_ = false;
   local_error_ = Cause::kNone;
-  while (!ring_.empty()) complete_head(Cause::kFlushed, now);
+  while (!ring_.empty()) take_head(Cause::kFlushed, now);
   next_psn_ = high_psn_;
   reset();
 }

@@ -70,6 +70,14 @@ class Requester {
   Duration answer_time() const;
 
   // completer.cc
+  /// How far an acknowledgement got. Behind kFailed nothing may happen to the queue in this call.
+  enum class [[nodiscard]] Reached : uint8_t{
+      kAll,
+      kBlocked,  // a READ or atomic stands in the way: its response was lost
+      kFailed,   // the QP goes to error
+  };
+  enum class [[nodiscard]] Outcome : uint8_t{kGoesOn, kFailed};
+
   bool outstanding(Psn psn) const { return distance(una_, psn) >= 0 && psn.before(high_psn_); }
   void on_acknowledge(const PacketView& packet, Instant now);
   void measure(Psn psn, Instant now);
@@ -79,14 +87,15 @@ class Requester {
   void on_other_response(Psn psn, Instant now);
   void on_atomic_response(const PacketView& packet, Instant now);
   bool reach_response(const PacketView& packet, Instant now);
-  bool acknowledge(Psn upto, Instant now);
+  Reached acknowledge(Psn upto, Instant now);
   void implied_nak(Instant now);
   void retry(Cause when_exhausted, Instant now);
   void progress(Instant now);
   void learn_credits(const Aeth& aeth);
-  void complete_head(Cause cause, Instant now);
-  void retire_local(Instant now);
+  Outcome complete_head(Instant now);
   void fail_head(Cause cause, Instant now);
+  void take_head(Cause cause, Instant now);
+  void settle_head(Instant now);
 
   // selective_requester.cc
   void on_selective_ack(const PacketView& packet, Instant now);
@@ -114,6 +123,7 @@ class Requester {
 
   QpContext& context_;
   Ring<SendWqe>& ring_;
+  WorkQueueSlots& slots_;
   std::unique_ptr<SelectiveRepeat> selective_;
 
   Psn una_;

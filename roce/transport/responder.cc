@@ -151,7 +151,7 @@ void Responder::on_send(const PacketView& packet, Instant now) {
     if (info.has(kHasIeth) && !context_.env.memory.invalidate(packet.ieth().rkey, context_.pd, context_.qpn)) {
       return refuse(NakCode::kRemoteAccessError, Cause::kRemoteInvalidate, WcStatus::kLocAccessErr, now);
     }
-    deliver(packet, WcOpcode::kRecv, receive_.filled(), now);
+    if (!deliver(packet, WcOpcode::kRecv, receive_.filled(), now)) return;
   }
   context_.counters().rx_sends += info.is_last() ? 1 : 0;
   accept(packet, 1, now);
@@ -203,7 +203,7 @@ void Responder::on_write(const PacketView& packet, Instant now) {
     context_.counters().rx_write_requests++;
     if (info.has(kHasImm)) {
       receive_.take();
-      deliver(packet, WcOpcode::kRecvRdmaWithImm, write_length_, now);
+      if (!deliver(packet, WcOpcode::kRecvRdmaWithImm, write_length_, now)) return;
     }
   }
   accept(packet, 1, now);
@@ -300,7 +300,9 @@ void Responder::accept(const PacketView& packet, uint32_t psns, Instant now) {
   }
 }
 
-void Responder::deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte_len, Instant now) {
+/// False: the completion is lost, and the QP fails. The program will never hear of the message, so the peer must not
+/// believe that it was delivered.
+bool Responder::deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte_len, Instant now) {
   Completion completion;
   completion.opcode = opcode;
   completion.byte_len = byte_len;
@@ -312,6 +314,10 @@ void Responder::deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte
     completion.imm_or_rkey = packet.ieth().rkey;
   }
   receive_.complete(completion, packet.bth.solicited, now);
+  if (!context_.failed) return true;
+  request_nak(make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteOperationalError)));
+  context_.env.observer.on_responder_error(context_.qp, Cause::kCqOverrun);
+  return false;
 }
 
 /// A fatal NAK: the receive in use fails, and the QP goes to error.

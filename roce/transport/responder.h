@@ -99,7 +99,7 @@ class Responder {
   void on_atomic(const PacketView& packet, Instant now);
   bool may_reply();
   void accept(const PacketView& packet, uint32_t psns, Instant now);
-  void deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte_len, Instant now);
+  [[nodiscard]] bool deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte_len, Instant now);
   void refuse(NakCode code, Cause cause, WcStatus receive_status, Instant now);
   void refuse_key(AccessCheck check, Instant now);
   void receiver_not_ready();

@@ -55,14 +55,15 @@ void Requester::on_selective_ack(const PacketView& packet, Instant now) {
   }
   context_.counters().rx_sack++;
   learn_credits(aeth);
-  const bool blocked = acknowledge(next, now);
+  const Reached reached = acknowledge(next, now);
+  if (reached == Reached::kFailed) return;
   check_dropped(next, now);
   // An old one: what it says of ranges may not be true any more.
   if (next.before(selective_->delivered)) return;
   read_ranges(packet, now);
   selective_->active_at = now;
   if (selective_->board.find_lost() != 0) context_.on_loss(now);
-  if (blocked) on_blocked_ack(now);
+  if (reached == Reached::kBlocked) on_blocked_ack(now);
 }
 
 /// Ranges that cannot be are left out: one packet with a strange PSN that the peer holds must not make us deaf.
@@ -178,9 +179,9 @@ void Requester::after_responses(Instant now) {
   if (s.responses.empty() && !s.tail_gap) return;
   const Psn before = una_;
   while (!context_.failed && !ring_.empty()) {
-    acknowledge(s.delivered, now);
+    if (acknowledge(s.delivered, now) == Reached::kFailed) return;
     PacketView packet;
-    if (context_.failed || !s.responses.take(una_, packet)) break;
+    if (!s.responses.take(una_, packet)) break;
     const Psn at = una_;
     packet.info->operation == Operation::kReadResponse ? on_read_response(packet, now)
                                                        : on_atomic_response(packet, now);

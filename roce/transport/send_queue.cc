@@ -26,10 +26,11 @@ WcOpcode completion_opcode(WrOpcode opcode) {
 
 SendQueue::SendQueue(const QpCapabilities& cap)
     : ring_(cap.max_send_wr),
+      slots_(cap.max_send_wr),
       max_sge_(cap.max_send_sge),
       max_inline_(cap.max_inline_data),
-      sges_(new Sge[size_t{ring_.slots()} * (max_sge_ ? max_sge_ : 1)]),
-      inline_data_(new uint8_t[size_t{ring_.slots()} * (max_inline_ ? max_inline_ : 1)]) {}
+      sges_(size_t{ring_.slots()} * (max_sge_ ? max_sge_ : 1)),
+      inline_data_(size_t{ring_.slots()} * (max_inline_ ? max_inline_ : 1)) {}
 
 namespace {
 
@@ -55,7 +56,7 @@ constexpr uint32_t kPsnsInFlightMax = 1u << 23;
 PostResult SendQueue::post(const SendWr& wr, QpType type, uint32_t mtu) {
   if (!allowed(wr.opcode, type)) return PostResult::kBadOpcode;
   if (wr.num_sge > max_sge_) return PostResult::kTooManySges;
-  if (ring_.full()) return PostResult::kQueueFull;
+  if (slots_.full()) return PostResult::kQueueFull;
   uint64_t total = 0;
   for (uint32_t i = 0; i < wr.num_sge; i++) total += wr.sges[i].length;
   const uint32_t slot = ring_.slot(ring_.tail());
@@ -97,6 +98,7 @@ PostResult SendQueue::post(const SendWr& wr, QpType type, uint32_t mtu) {
   // All of a READ's responses are in flight at once, and half the circle of PSNs is the past.
   if (wqe.is_read() && wqe.packets >= kPsnsInFlightMax) return PostResult::kTooLong;
   ring_.push();
+  slots_.take();
   return PostResult::kOk;
 }
 

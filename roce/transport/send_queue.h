@@ -1,13 +1,14 @@
-// A QP's send queue: what was posted, in order, until it completes.
+// A QP's send queue: what was posted, in order, until it ends. Its slots are taken for longer (work_queue_slots.h).
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 
 #include "base/psn.h"
 #include "base/ring.h"
+#include "base/untouched_array.h"
 #include "transport/qp_attributes.h"
+#include "transport/work_queue_slots.h"
 #include "transport/work_request.h"
 
 namespace uroce {
@@ -62,13 +63,21 @@ class SendQueue {
 
   Ring<SendWqe>& ring() { return ring_; }
   const Ring<SendWqe>& ring() const { return ring_; }
+  WorkQueueSlots& slots() { return slots_; }
+  const WorkQueueSlots& slots() const { return slots_; }
+  /// Forgets what is queued. Completions of it must be out of their queue.
+  void clear() {
+    ring_.clear();
+    slots_.reset();
+  }
 
  private:
   Ring<SendWqe> ring_;
+  WorkQueueSlots slots_;
   uint32_t max_sge_;
   uint32_t max_inline_;
-  std::unique_ptr<Sge[]> sges_;
-  std::unique_ptr<uint8_t[]> inline_data_;
+  UntouchedArray<Sge> sges_;
+  UntouchedArray<uint8_t> inline_data_;
 };
 
 }  // namespace uroce

@@ -9,7 +9,7 @@ void UnackedSender::start() {
 }
 
 bool UnackedSender::wants_transmit() const {
-  if (ring_.empty()) return false;
+  if (ring_.empty() || context_.failed || context_.send_queue_failed) return false;
   return context_.state == QpState::kRts || (context_.state == QpState::kSqd && packet_ != 0);
 }
 
@@ -40,6 +40,7 @@ bool UnackedSender::poll_transmit(TxFrame& frame, Instant now) {
 
 void UnackedSender::complete_head(Cause cause, Instant now) {
   const SendWqe& wqe = ring_.front();
+  slots_.end();
   if (cause != Cause::kNone || wqe.has(kSendSignaled)) {
     Completion completion;
     completion.wr_id = wqe.wr_id;
@@ -47,7 +48,7 @@ void UnackedSender::complete_head(Cause cause, Instant now) {
     completion.cause = cause;
     completion.opcode = completion_opcode(wqe.opcode);
     completion.byte_len = wqe.length;
-    context_.complete(context_.send_cq, completion, false, now);
+    context_.complete(context_.send_cq, slots_, completion, false, now);
   }
   ring_.pop();
   packet_ = 0;

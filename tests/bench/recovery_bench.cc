@@ -114,7 +114,7 @@ class Side {
     const Sge sge{address(), static_cast<uint32_t>(memory_.size()), key_};
     wr_.sges = &sge;
     wr_.num_sge = 1;
-    while (engine_->post_send(*qp_, wr_) == PostResult::kOk) {
+    while (engine_->post_send(*qp_, wr_, now) == PostResult::kOk) {
     }
     turn(now);
     Completion completions[kMessagesInFlight];

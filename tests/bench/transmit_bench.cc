@@ -52,7 +52,7 @@ class Bench {
     QpInit init;
     init.type = QpType::kUc;  // needs no answers
     init.pd = engine_->allocate_pd();
-    init.send_cq = init.recv_cq = engine_->create_cq(16, nullptr);
+    init.send_cq = init.recv_cq = cq_ = engine_->create_cq(16, nullptr);
     init.cap = {16, 1, 1, 1, 0};
     qp_ = engine_->create_qp(init, nullptr);
     key_ = engine_->memory().register_region(init.pd, memory_.get(), kMessageBytes, address(), kLocalWrite);
@@ -75,13 +75,16 @@ class Bench {
     wr.opcode = WrOpcode::kRdmaWrite;
     wr.sges = &sge;
     wr.num_sge = 1;
+    wr.flags = kSendSignaled;
+    Completion completions[16];
     const uint64_t goal = port_.packets + packets;
     const auto begin = std::chrono::steady_clock::now();
     while (port_.packets < goal) {
-      while (engine_->post_send(*qp_, wr) == PostResult::kOk) {
+      while (engine_->post_send(*qp_, wr, now_) == PostResult::kOk) {
       }
       now_ = now_ + microseconds(5);
       engine_->turn(now_);
+      cq_->poll(completions);
     }
     const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - begin;
     return time.count() / static_cast<double>(packets);
@@ -100,6 +103,7 @@ class Bench {
   sim::RecordingObserver observer_;
   std::unique_ptr<uint8_t[]> memory_;
   std::unique_ptr<Engine> engine_;
+  CompletionQueue* cq_ = nullptr;
   Qp* qp_ = nullptr;
   uint32_t key_ = 0;
   Instant now_{1'000'000'000};

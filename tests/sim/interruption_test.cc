@@ -89,13 +89,14 @@ void deregister_far(Scene& scene) {
 
 INSTANTIATE_TEST_SUITE_P(
     AtEveryEvent, Interrupted,
-    testing::Values(Interruption{"RequesterToError", [](Scene& s) { s.a.modify(QpState::kErr); }, true},
-                    Interruption{"ResponderToError", [](Scene& s) { s.b.modify(QpState::kErr); }, true},
-                    Interruption{"RequesterReset", [](Scene& s) { s.a.modify(QpState::kReset); }, false},
-                    Interruption{"ResponderReset", [](Scene& s) { s.b.modify(QpState::kReset); }, true},
-                    Interruption{"RequesterDestroyed", [](Scene& s) { s.a.engine().destroy_qp(s.a.qp); }, false},
-                    Interruption{"ResponderDestroyed", [](Scene& s) { s.b.engine().destroy_qp(s.b.qp); }, true},
-                    Interruption{"RegionDeregistered", deregister_far, true, true}),
+    testing::Values(
+        Interruption{"RequesterToError", [](Scene& s) { s.a.modify(QpState::kErr); }, true},
+        Interruption{"ResponderToError", [](Scene& s) { s.b.modify(QpState::kErr); }, true},
+        Interruption{"RequesterReset", [](Scene& s) { s.a.modify(QpState::kReset); }, false},
+        Interruption{"ResponderReset", [](Scene& s) { s.b.modify(QpState::kReset); }, true},
+        Interruption{"RequesterDestroyed", [](Scene& s) { s.a.engine().destroy_qp(s.a.qp, s.a.host->now()); }, false},
+        Interruption{"ResponderDestroyed", [](Scene& s) { s.b.engine().destroy_qp(s.b.qp, s.b.host->now()); }, true},
+        Interruption{"RegionDeregistered", deregister_far, true, true}),
     [](const testing::TestParamInfo<Interruption>& test) { return std::string(test.param.name); });
 
 TEST_P(Interrupted, EverythingComesToRest) {

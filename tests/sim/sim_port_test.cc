@@ -254,7 +254,7 @@ TEST(Nic, KeepsTheWireFullWithASmallQueue) {
   wr.flags = kSendSignaled;
   wr.sges = &sge;
   wr.num_sge = 1;
-  ASSERT_EQ(engine.post_send(*qp, wr), PostResult::kOk);
+  ASSERT_EQ(engine.post_send(*qp, wr, world.now()), PostResult::kOk);
   sink.frames.clear();
   world.run_for(microseconds(500));
   uint64_t bits = 0;

@@ -141,7 +141,7 @@ void Star::start() {
       wr.num_sge = 1;
       wr.remote_addr = remote_addr_;
       wr.rkey = rkeys_[i];
-      require(hosts_[i]->engine().post_send(*qps_[i], wr) == PostResult::kOk);
+      require(hosts_[i]->engine().post_send(*qps_[i], wr, world_.now()) == PostResult::kOk);
     }
     hosts_[i]->kick();
   }

@@ -84,7 +84,7 @@ class Stream {
     wr.remote_addr = far_.addr();
     wr.rkey = far_.key;
     bool posted = false;
-    while (failures_.empty() && a_.engine().post_send(*a_.qp, wr) == PostResult::kOk) posted = true;
+    while (failures_.empty() && a_.engine().post_send(*a_.qp, wr, a_.host->now()) == PostResult::kOk) posted = true;
     if (posted) bed_.a.kick();
   }
 

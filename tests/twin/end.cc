@@ -79,6 +79,7 @@ void End::add_lane(const Flow& flow, size_t number) {
 }
 
 void End::connect(End& a, End& b, Instant now) {
+  a.now_ = b.now_ = now;
   for (End* end : {&a, &b}) {
     End& peer = end == &a ? b : a;
     for (const LocalAddress& address : peer.engine_.gids()) {
@@ -118,7 +119,7 @@ void End::post_receive(Lane& lane) {
   const size_t number = static_cast<size_t>(&lane - lanes_.data());
   const Op& op = lane.expected[lane.posted];
   const Sge sge{iova_of(number) + lane.recv_offset, op.bytes, lane.key};
-  require(engine_.post_recv(*lane.qp, {lane.posted, &sge, 1}) == PostResult::kOk, "posting a receive");
+  require(engine_.post_recv(*lane.qp, {lane.posted, &sge, 1}, now_) == PostResult::kOk, "posting a receive");
   lane.recv_offset += room_of(op);
   lane.posted++;
 }
@@ -139,7 +140,7 @@ void End::post_round(Lane& lane) {
     wr.rkey = lane.peer_key;
     wr.compare_add = wr.wr_id + 5;
     wr.swap = ~wr.wr_id;
-    require(engine_.post_send(*lane.qp, wr) == PostResult::kOk, "posting");
+    require(engine_.post_send(*lane.qp, wr, now_) == PostResult::kOk, "posting");
     lane.offset += room_of(op);
   }
   lane.open = round.size();
@@ -168,7 +169,8 @@ bool End::on_completion(const Completion& completion) {
   return true;
 }
 
-bool End::work() {
+bool End::work(Instant now) {
+  now_ = now;
   bool posted = false;
   cq_->drain(UINT32_MAX, [&](const Completion& completion) { posted = on_completion(completion) || posted; });
   for (; receives_missed_ < engine_.counters().out_of_buffer; receives_missed_++) {

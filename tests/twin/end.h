@@ -42,7 +42,7 @@ class End final : private Capture {
   static void connect(End& a, End& b, Instant now);
   void start();
   /// After each turn of the engine. True: something was posted.
-  bool work();
+  bool work(Instant now);
   bool done() const { return flows_left_ == 0; }
   Seen take_seen();
 
@@ -75,6 +75,7 @@ class End final : private Capture {
   std::vector<Lane> lanes_;
   size_t flows_left_ = 0;
   uint64_t receives_missed_ = 0;
+  Instant now_{0};  // of the latest work
   Seen seen_;
 };
 

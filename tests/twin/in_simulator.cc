@@ -22,7 +22,7 @@ struct SimulatedHost {
   SimulatedHost(sim::EventQueue& events, const Scenario& scenario, bool is_b)
       : host(events, End::config_of(scenario, is_b), End::seed_of(is_b)), end(host.engine(), scenario, is_b) {
     host.set_program([this] {
-      if (end.work()) host.kick();
+      if (end.work(host.now())) host.kick();
     });
   }
   sim::Host host;

@@ -89,7 +89,7 @@ struct LiveHost {
     bool busy = false;
     for (bool more = true; more; busy = busy || more) {
       more = engine.turn(now) != 0;
-      more = end.work() || more;
+      more = end.work(now) || more;
     }
     return busy;
   }

@@ -106,7 +106,7 @@ void RcRun::vanish(unsigned pair, unsigned side) {
   Side s = side_of(pair, side);
   checkers_[1 - side].forget(s.qp->qpn());
   receivers_[side][pair]->take_back();
-  s.engine().destroy_qp(s.qp);
+  s.engine().destroy_qp(s.qp, s.host->now());
   Testbed::make_qp(s, side == 0, pairs_[pair].options);
   end.set_qp(*s.qp);
   receivers_[side][pair]->set_qp(s.qp);

@@ -267,7 +267,7 @@ bool RcEnd::submit(SendWr& wr, Pending&& op) {
   }
   wr.sges = sges_.data();
   wr.num_sge = static_cast<uint32_t>(sges_.size());
-  const PostResult result = side_.engine().post_send(*side_.qp, wr);
+  const PostResult result = side_.engine().post_send(*side_.qp, wr, side_.host->now());
   std::fill(inline_bytes_.begin(), inline_bytes_.end(), uint8_t{0xEE});
   if (result != PostResult::kOk) {
     verdict_.fail("post_send refused opcode %d, %u bytes: %d", static_cast<int>(wr.opcode), op.bytes,

@@ -68,12 +68,13 @@ struct Side {
     b.key = engine().memory().register_region(pd, b.data(), b.size, b.addr(), access);
   }
   PostResult send(const SendWr& wr) const {
-    const PostResult result = engine().post_send(*qp, wr);
+    const PostResult result = engine().post_send(*qp, wr, host->now());
     host->kick();
     return result;
   }
   PostResult receive(uint64_t wr_id, std::span<const Sge> sges) const {
-    const PostResult result = engine().post_recv(*qp, {wr_id, sges.data(), static_cast<uint32_t>(sges.size())});
+    const PostResult result =
+        engine().post_recv(*qp, {wr_id, sges.data(), static_cast<uint32_t>(sges.size())}, host->now());
     host->kick();
     return result;
   }

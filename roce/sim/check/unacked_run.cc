@@ -122,7 +122,7 @@ void UnackedEnd::post_one() {
   const Sge sges[2] = {heads_.sge(head, 8), source_.sge(m.source_offset, m.bytes - 8)};
   wr.sges = sges;
   wr.num_sge = 2;
-  const PostResult result = side_.engine().post_send(*side_.qp, wr);
+  const PostResult result = side_.engine().post_send(*side_.qp, wr, side_.host->now());
   if (result != PostResult::kOk) verdict_.fail("post_send refused %u bytes: %d", m.bytes, static_cast<int>(result));
   if (m.opcode != WrOpcode::kRdmaWrite) expected_there_++;
 }

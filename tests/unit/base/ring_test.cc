@@ -1,8 +1,12 @@
 #include "base/ring.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/resource.h>
 
 #include <deque>
+#include <utility>
+#include <vector>
 
 #include "base/random.h"
 
@@ -68,6 +72,37 @@ TEST(Ring, ZeroCapacityIsAlwaysFull) {
   const Ring<int> ring(0);
   EXPECT_TRUE(ring.full());
   EXPECT_TRUE(ring.empty());
+}
+
+long pages_touched() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+TEST(Ring, ALargeOneCostsNothingUntilItIsUsed) {
+  struct Item {
+    uint64_t words[8] = {};
+  };
+  constexpr uint32_t kItems = 1 << 20;
+  constexpr long kPages = kItems * sizeof(Item) / 4096;
+  mallopt(M_PERTURB, 0);  // Meson has malloc fill all that it gives
+  const long before = pages_touched();
+  Ring<Item> ring(kItems);
+  ring.push({{7}});
+  EXPECT_LT(pages_touched() - before, kPages / 4);  // a sanitizer's shadow is an eighth
+  EXPECT_EQ(ring.front().words[0], 7u);
+  Ring<Item> other = std::move(ring);
+  EXPECT_EQ(other.front().words[0], 7u);
+}
+
+/// Elements that own something are there from the start, and go with it.
+TEST(Ring, HoldsWhatIsNotPlain) {
+  Ring<std::vector<int>> ring(2);
+  ring.next_slot().assign(3, 9);
+  ring.push();
+  EXPECT_EQ(ring.front().size(), 3u);
+  EXPECT_TRUE(ring.next_slot().empty());
 }
 
 TEST(Ring, AgreesWithADequeOverAMillionSteps) {

@@ -222,7 +222,7 @@ class Story {
     const bool own_queue = qps_[1]->init().srq == nullptr;
     const Sge into{far_addr(), kBytes, far_key_};
     const RecvWr receive{7, &into, 1};
-    EXPECT_EQ(own_queue ? engine_->post_recv(*qps_[1], receive) : engine_->post_srq_recv(*srq_, receive),
+    EXPECT_EQ(own_queue ? engine_->post_recv(*qps_[1], receive, now_) : engine_->post_srq_recv(*srq_, receive),
               PostResult::kOk);
     post(WrOpcode::kSend, 800);
     if (kind_.type != QpType::kUd) post(WrOpcode::kRdmaWrite, kBytes);
@@ -257,14 +257,14 @@ class Story {
     wr.ah = ah_.get();
     wr.remote_qpn = qps_[1]->qpn();
     wr.remote_qkey = kQkey;
-    EXPECT_EQ(engine_->post_send(*qps_[0], wr), PostResult::kOk);
+    EXPECT_EQ(engine_->post_send(*qps_[0], wr, now_), PostResult::kOk);
     posted_++;
   }
 
   void destroy() {
     engine_->destroy_ah(ah_.get());
     ah_.reset();
-    for (Qp* qp : qps_) engine_->destroy_qp(qp);
+    for (Qp* qp : qps_) engine_->destroy_qp(qp, now_);
     EXPECT_TRUE(engine_->memory().free_window(window_));
     EXPECT_TRUE(engine_->memory().deregister(near_key_));
     EXPECT_TRUE(engine_->memory().deregister(far_key_));

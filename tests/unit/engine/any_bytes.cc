@@ -248,7 +248,7 @@ void AnyBytes::post() {
   wr.rkey = wr.imm_or_rkey = random_.next_u32();
   wr.ah = ah_.get();
   if (wr.opcode == WrOpcode::kLocalInv || wr.opcode == WrOpcode::kBindMw) return;  // fail at once: nothing to learn
-  rig_.engine().post_send(rig_.qp(), wr);
+  rig_.engine().post_send(rig_.qp(), wr, rig_.now());
 }
 
 /// A QP in error starts again, as a program would.

@@ -88,7 +88,7 @@ TEST(Identity, ObjectsInUseStay) {
   EXPECT_FALSE(rig.engine().destroy_cq(&rig.send_cq()));
   EXPECT_FALSE(rig.engine().destroy_cq(&rig.recv_cq()));
   EXPECT_FALSE(rig.engine().deallocate_pd(rig.pd()));
-  rig.engine().destroy_qp(&rig.qp());
+  rig.engine().destroy_qp(&rig.qp(), rig.now());
   EXPECT_TRUE(rig.engine().destroy_cq(&rig.send_cq()));
   EXPECT_FALSE(rig.engine().deallocate_pd(rig.pd()));  // regions
   EXPECT_TRUE(rig.engine().memory().deregister(rig.rkey()));

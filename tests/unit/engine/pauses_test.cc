@@ -81,7 +81,7 @@ TEST(Pauses, AQpThatWaitsCanBeDestroyed) {
   rig.turn();
   Qp* another = rig.engine().create_qp(rig.qp_init(), nullptr);
   ASSERT_NE(another, nullptr);
-  rig.engine().destroy_qp(&rig.qp());
+  rig.engine().destroy_qp(&rig.qp(), rig.now());
   rig.advance(milliseconds(1));
   EXPECT_THAT(rig.sent(), IsEmpty());
 }

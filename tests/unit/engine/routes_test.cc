@@ -183,7 +183,7 @@ TEST_F(Loopback, FramesThatWaitInsideAreWork) {
   SendWr wr = rig_.read_wr(1000, 1);
   wr.remote_addr = rig_.remote_va();
   wr.rkey = rig_.rkey();
-  ASSERT_EQ(rig_.engine().post_send(rig_.qp(), wr), PostResult::kOk);
+  ASSERT_EQ(rig_.engine().post_send(rig_.qp(), wr, rig_.now()), PostResult::kOk);
   for (int turns = 0; turns < 20 && rig_.engine().wants_transmit(); turns++) rig_.engine().turn(rig_.now());
   EXPECT_EQ(rig_.completed(), (std::vector<std::string>{"read 1: success, 1000 bytes"}));
 }
@@ -229,7 +229,7 @@ TEST(Scheduling, QpsTakeTurns) {
   ASSERT_EQ(sim::bring_up(rig.engine(), *other, attributes, true, rig.now()), ModifyResult::kOk);
   rig.port().set_tx_room(0);
   rig.post(rig.write_wr(256 * 100, 1));
-  ASSERT_EQ(rig.engine().post_send(*other, rig.write_wr(256 * 100, 2)), PostResult::kOk);
+  ASSERT_EQ(rig.engine().post_send(*other, rig.write_wr(256 * 100, 2), rig.now()), PostResult::kOk);
   rig.port().set_tx_room(32);
   rig.engine().turn(rig.now());
   int first = 0;

@@ -187,7 +187,7 @@ TEST(Acceptance, Ipv6) {
 TEST(Acceptance, ADestroyedQpsNumber) {
   Rig rig;
   const Bytes late = rig.frame(send(kOpSendOnly, 0x100, 0));
-  rig.engine().destroy_qp(&rig.qp());
+  rig.engine().destroy_qp(&rig.qp(), rig.now());
   rig.counted();
   rig.arrive(late);
   EXPECT_EQ(rig.counted(), "rx_drop_no_qp 1");

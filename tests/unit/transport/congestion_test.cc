@@ -164,7 +164,7 @@ TEST(Notification, NoneFromAQpThatWasReset) {
   rig.port().set_tx_room(4);
   rig.turn();
   EXPECT_THAT(rig.sent(), IsEmpty());
-  rig.engine().destroy_qp(&rig.qp());
+  rig.engine().destroy_qp(&rig.qp(), rig.now());
   rig.turn();
 }
 
@@ -174,7 +174,7 @@ TEST(Notification, DestroyedWithACnpStillToSend) {
   set_traffic_class(rig, kMarked);
   rig.port().set_tx_room(0);
   rig.arrive(send(kOpSendOnly, 0x100, 0).no_ack_request());
-  rig.engine().destroy_qp(&rig.qp());
+  rig.engine().destroy_qp(&rig.qp(), rig.now());
   rig.port().set_tx_room(4);
   rig.turn();
   EXPECT_THAT(rig.sent(), IsEmpty());

@@ -85,6 +85,20 @@ TEST(Credits, WithoutAnyOneMayGoToFindOut) {
   EXPECT_THAT(rig.sent(), ElementsAre("SEND_ONLY 000201 bytes 0 ack"));
 }
 
+/// The credit ends in the middle of a message, and what is under way asked for no ACK: one packet more asks.
+TEST(Credits, AMessageThatStopsInItsMiddleAsksForAnAck) {
+  RigOptions options;
+  options.engine.window_packets = 8;
+  Rig rig(options);
+  rig.post(rig.send_wr(0, 1));
+  rig.post(rig.send_wr(256 * 20, 2));
+  EXPECT_EQ(rig.sent().size(), 8u);  // the second message's packets 4 asks for an ACK, 5 to 7 do not
+  rig.arrive(ack(0x200, 1, 0));
+  EXPECT_THAT(rig.sent(), ElementsAre("SEND_MIDDLE 000208 bytes 256 ack"));
+  rig.arrive(ack(0x204, 1, 0));
+  EXPECT_THAT(rig.sent(), IsEmpty());
+}
+
 TEST(Credits, AnUnsolicitedUpdateCounts) {
   Rig rig;
   rig.post(rig.send_wr(0, 1));

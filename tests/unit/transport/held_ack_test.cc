@@ -114,7 +114,7 @@ TEST_F(HeldAck, LeavesBeforeTheProgramsErrorResetOrDestruction) {
     rig.sent();
     if (how == 0) rig.modify(QpState::kErr);
     if (how == 1) rig.modify(QpState::kReset);
-    if (how == 2) rig.engine().destroy_qp(&rig.qp());
+    if (how == 2) rig.engine().destroy_qp(&rig.qp(), rig.now());
     EXPECT_THAT(rig.sent(), ElementsAre("ACK 000104 msn 5")) << how;
   }
 }

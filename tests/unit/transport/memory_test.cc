@@ -56,7 +56,7 @@ TEST(Memory, DeregisteredUnderASend) {
       rig.engine().memory().register_region(rig.pd(), rig.local(), 1024, rig.local_sge(0, 0).addr, kLocalWrite);
   const Sge sge{rig.local_sge(0, 0).addr, 600, key};
   const RecvWr wr{1, &sge, 1};
-  ASSERT_EQ(rig.engine().post_recv(rig.qp(), wr), PostResult::kOk);
+  ASSERT_EQ(rig.engine().post_recv(rig.qp(), wr, rig.now()), PostResult::kOk);
   rig.arrive(send(kOpSendFirst, 0x100, 256));
   ASSERT_TRUE(rig.engine().memory().deregister(key));
   rig.sent();
@@ -65,12 +65,33 @@ TEST(Memory, DeregisteredUnderASend) {
   EXPECT_THAT(rig.completed(), ElementsAre("recv 1: local protection error"));
 }
 
+/// The whole element must lie in its region, also what the message leaves free or has not reached yet.
+TEST(Memory, ElementsThatLeaveTheirRegionWhereNothingIsPut) {
+  Rig rig;
+  const Sge receive{rig.local_sge(Rig::kMemoryBytes - 8, 0).addr, 9, rig.lkey()};
+  ASSERT_EQ(rig.engine().post_recv(rig.qp(), {1, &receive, 1}, rig.now()), PostResult::kOk);
+  rig.arrive(send(kOpSendOnly, 0x100, 4));
+  EXPECT_THAT(rig.completed(), ElementsAre("recv 1: local protection error"));
+  EXPECT_EQ(rig.local()[Rig::kMemoryBytes - 8], static_cast<uint8_t>((Rig::kMemoryBytes - 8) * 5 + 9));
+  for (const WrOpcode opcode : {WrOpcode::kSend, WrOpcode::kRdmaRead}) {
+    Rig other;
+    const Sge sge{other.local_sge(Rig::kMemoryBytes - 300, 0).addr, 301, other.lkey()};  // two packets
+    SendWr wr = other.write_wr(0, 2);
+    wr.opcode = opcode;
+    wr.sges = &sge;
+    other.post(wr);
+    other.sent();
+    if (opcode == WrOpcode::kRdmaRead) other.arrive(read_response(kOpReadResponseFirst, 0x200, 256));
+    EXPECT_THAT(other.completed(), ElementsAre(testing::EndsWith(" 2: local protection error")));
+  }
+}
+
 TEST(Memory, ReceiveWithoutLocalWrite) {
   Rig rig;
   const uint32_t key = rig.engine().memory().register_region(rig.pd(), rig.local(), 1024, rig.local_sge(0, 0).addr, 0);
   const Sge sge{rig.local_sge(0, 0).addr, 600, key};
   const RecvWr wr{1, &sge, 1};
-  ASSERT_EQ(rig.engine().post_recv(rig.qp(), wr), PostResult::kOk);
+  ASSERT_EQ(rig.engine().post_recv(rig.qp(), wr, rig.now()), PostResult::kOk);
   rig.arrive(send(kOpSendOnly, 0x100, 4));
   EXPECT_THAT(rig.sent(), ElementsAre("NAK 000100 remote operational error msn 0"));
 }
@@ -223,6 +244,38 @@ TEST_F(Windows, BindsThatAreRefused) {
     EXPECT_THAT(rig.completed(), ElementsAre("bind 50: memory window bind error"));
     EXPECT_EQ(rig.qp().state(), QpState::kErr);
   }
+}
+
+/// The window is as it was: it opens nothing new, and can be bound again or freed; then its PD can go too.
+TEST_F(Windows, ARefusedBindLeavesTheWindowAsItWas) {
+  for (const bool type2 : {true, false}) {
+    Rig rig;
+    Engine& engine = rig.engine();
+    const PdId pd = engine.allocate_pd();
+    const uint32_t window = engine.memory().allocate_window(rig.pd(), type2);
+    SendWr wr;
+    wr.opcode = WrOpcode::kBindMw;
+    wr.bind = {window, next(window), rig.rkey(), rig.remote_va(Rig::kMemoryBytes - 10), 11, kRemoteRead};
+    EXPECT_EQ(rig.post(wr), PostResult::kOk);
+    EXPECT_THAT(rig.completed(), ElementsAre("bind 0: memory window bind error"));
+    uint8_t* memory = nullptr;
+    EXPECT_EQ(engine.memory().check(next(window), rig.pd(), rig.remote_va(), 1, kRemoteRead, rig.qp().qpn(), memory),
+              AccessCheck::kBadKey);
+    wr.bind.addr = rig.remote_va();
+    EXPECT_EQ(engine.memory().bind_window(wr.bind, rig.pd(), rig.qp().qpn()), next(window));
+    EXPECT_FALSE(engine.memory().free_window(window));
+    EXPECT_TRUE(engine.memory().free_window(next(window)));
+    EXPECT_TRUE(engine.deallocate_pd(pd));
+  }
+}
+
+TEST_F(Windows, ARefusedBindCanBeFreedUnderItsOldKey) {
+  const uint32_t window = new_type2();
+  bind(window, next(window), Rig::kMemoryBytes - 10, 11, kRemoteRead);
+  EXPECT_THAT(rig_.completed(), ElementsAre("bind 50: memory window bind error"));
+  EXPECT_FALSE(rig_.engine().memory().free_window(next(window)));
+  EXPECT_TRUE(rig_.engine().memory().free_window(window));
+  EXPECT_TRUE(rig_.engine().memory().deregister(rig_.rkey()));
 }
 
 TEST_F(Windows, ARegionWithWindowsCannotGo) {

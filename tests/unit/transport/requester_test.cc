@@ -468,6 +468,22 @@ TEST(Requester, AReadIntoMemoryWithoutLocalWrite) {
   EXPECT_EQ(rig.local()[0], 9);
 }
 
+/// It is not the READ's key that was refused. Its response is lost; the peer that refused will not send it again.
+TEST(Requester, AFatalNakBehindALostResponseIsNotTheHeads) {
+  for (const NakCode code : {NakCode::kInvalidRequest, NakCode::kRemoteAccessError, NakCode::kRemoteOperationalError}) {
+    Rig rig;
+    rig.post(rig.read_wr(16, 1));
+    rig.post(rig.write_wr(16, 2));
+    rig.sent();
+    rig.arrive(nak(0x201, code));
+    EXPECT_THAT(rig.completed(), IsEmpty());
+    EXPECT_EQ(rig.sent().size(), 2u);
+    for (int i = 0; i < 4; i++) rig.advance(milliseconds(10));
+    EXPECT_THAT(rig.completed(),
+                ElementsAre("read 1: transport retry counter exceeded", "write 2: work request flushed"));
+  }
+}
+
 TEST(Requester, SequenceNumbersWrap) {
   RigOptions options;
   options.attributes.sq_psn = Psn(0xFFFFFE);

@@ -259,7 +259,7 @@ void Rig::advance(Duration d) {
 }
 
 PostResult Rig::post(SendWr wr) {
-  const PostResult result = engine_->post_send(*qp_, wr);
+  const PostResult result = engine_->post_send(*qp_, wr, now_);
   turn();
   return result;
 }
@@ -268,7 +268,7 @@ PostResult Rig::post(SendWr wr) {
 PostResult Rig::receive(uint64_t wr_id, uint32_t bytes) {
   const Sge sge = local_sge(kMemoryBytes / 2 + static_cast<uint32_t>(wr_id % 16) * 2048, bytes);
   const RecvWr wr{wr_id, &sge, 1};
-  const PostResult result = srq_ != nullptr ? engine_->post_srq_recv(*srq_, wr) : engine_->post_recv(*qp_, wr);
+  const PostResult result = srq_ != nullptr ? engine_->post_srq_recv(*srq_, wr) : engine_->post_recv(*qp_, wr, now_);
   turn();
   return result;
 }

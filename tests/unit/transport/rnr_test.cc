@@ -208,6 +208,37 @@ TEST(RnrRequester, AnswerRestoresTheTimeoutBudget) {
   EXPECT_EQ(rig.qp().state(), QpState::kRts);
 }
 
+/// Timeout, RNR NAK, timeout: the whole budget again, no more.
+TEST(RnrRequester, AnswerRestoresAllOfTheTimeoutBudget) {
+  Rig rig;  // three retries
+  rig.post(rig.send_wr(16, 1));
+  for (int i = 0; i < 3; i++) rig.advance(milliseconds(10));
+  EXPECT_EQ(rig.qp().requester().retries_left(), 0u);
+  rig.arrive(rnr_nak(0x200, 1));
+  EXPECT_EQ(rig.qp().requester().retries_left(), 3u);
+  rig.advance(microseconds(10));
+  for (int i = 0; i < 3; i++) rig.advance(milliseconds(10));
+  EXPECT_THAT(rig.completed(), IsEmpty());
+  rig.advance(milliseconds(10));
+  EXPECT_THAT(rig.completed(), ElementsAre("send 1: transport retry counter exceeded"));
+}
+
+/// It was not the READ that found no receive: its response is lost, and that comes first.
+TEST(RnrRequester, BehindALostResponseItIsNotTheHeads) {
+  RigOptions options;
+  options.attributes.rnr_retry = 0;
+  Rig rig(options);
+  rig.post(rig.read_wr(16, 1));
+  rig.post(rig.send_wr(16, 2));
+  rig.sent();
+  rig.arrive(rnr_nak(0x201, 1));
+  EXPECT_THAT(rig.completed(), IsEmpty());
+  EXPECT_THAT(rig.sent(), ElementsAre("READ_REQUEST 000200 va 1000 len 16 ack", "SEND_ONLY 000201 bytes 16 ack"));
+  rig.arrive(read_response(kOpReadResponseOnly, 0x200, 16, 1));
+  rig.arrive(rnr_nak(0x201, 1, 1));
+  EXPECT_THAT(rig.completed(), ElementsAre("read 1: success, 16 bytes", "send 2: RNR retry counter exceeded"));
+}
+
 TEST(RnrRequester, NoTimeoutRunsDuringTheWait) {
   Rig rig;  // local ACK timeout 1.05 ms
   rig.post(rig.send_wr(16, 1));

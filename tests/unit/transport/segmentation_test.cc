@@ -132,7 +132,7 @@ TEST(SegmentationOnce, ScatterAcrossReceives) {
   Rig rig;
   const Sge sges[] = {rig.local_sge(40000, 10), rig.local_sge(50000, 0), rig.local_sge(41000, 300)};
   const RecvWr receive{5, sges, 3};
-  ASSERT_EQ(rig.engine().post_recv(rig.qp(), receive), PostResult::kOk);
+  ASSERT_EQ(rig.engine().post_recv(rig.qp(), receive, rig.now()), PostResult::kOk);
   rig.arrive({send(kOpSendFirst, 0x100, 256), send(kOpSendLast, 0x101, 44)});
   EXPECT_THAT(rig.completed(), ElementsAre("recv 5: success, 300 bytes"));
   for (uint32_t i = 0; i < 300; i++) {
@@ -149,7 +149,7 @@ TEST(SegmentationOnce, InlineDataIsTakenAtOnceAndNeedsNoKey) {
   SendWr wr = rig.send_wr(0);
   wr.sges = &sge;
   wr.flags |= kSendInline;
-  ASSERT_EQ(rig.engine().post_send(rig.qp(), wr), PostResult::kOk);
+  ASSERT_EQ(rig.engine().post_send(rig.qp(), wr, rig.now()), PostResult::kOk);
   std::fill(data, data + 64, uint8_t{0});
   rig.turn();
   const Seen seen = look(rig);
@@ -195,6 +195,8 @@ TEST(SegmentationOnce, FullQueues) {
   for (uint64_t i = 0; i < 16; i++) ASSERT_EQ(rig.post(rig.send_wr(0, i)), PostResult::kOk);
   EXPECT_EQ(rig.post(rig.send_wr(0, 16)), PostResult::kQueueFull);
   rig.arrive(ack(0x200, 1));
+  EXPECT_EQ(rig.post(rig.send_wr(0, 16)), PostResult::kQueueFull);
+  EXPECT_THAT(rig.completed(), ElementsAre("send 0: success"));
   EXPECT_EQ(rig.post(rig.send_wr(0, 16)), PostResult::kOk);
   for (uint64_t i = 0; i < 16; i++) ASSERT_EQ(rig.receive(i), PostResult::kOk);
   EXPECT_EQ(rig.receive(16), PostResult::kQueueFull);

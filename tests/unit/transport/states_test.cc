@@ -40,6 +40,20 @@ TEST(States, ReceivesPostedInInitAreThereInRts) {
   EXPECT_EQ(rig.qp().receives_queued(), 1u);
 }
 
+TEST(States, ATransitionMaySayWhereItBelievesToBe) {
+  Rig rig;
+  QpAttributes attributes;
+  attributes.state = QpState::kRts;
+  attributes.min_rnr_timer = 5;
+  constexpr uint32_t kMask = kAttrState | kAttrCurState | kAttrMinRnrTimer;
+  attributes.cur_state = QpState::kSqd;
+  EXPECT_EQ(rig.modify(attributes, kMask), ModifyResult::kBadTransition);
+  EXPECT_EQ(rig.qp().attributes().min_rnr_timer, 12u);
+  attributes.cur_state = QpState::kRts;
+  EXPECT_EQ(rig.modify(attributes, kMask), ModifyResult::kOk);
+  EXPECT_EQ(rig.qp().attributes().min_rnr_timer, 5u);
+}
+
 TEST(States, PostingInErrorIsFlushedAtOnce) {
   for (const QpType type : {QpType::kRc, QpType::kUc}) {
     RigOptions options;
@@ -282,7 +296,7 @@ TEST(Shared, AQpWithASharedQueueTakesNoReceivesOfItsOwn) {
   options.use_srq = true;
   Rig rig(options);
   const Sge sge = rig.local_sge(0, 8);
-  EXPECT_EQ(rig.engine().post_recv(rig.qp(), {1, &sge, 1}), PostResult::kBadState);
+  EXPECT_EQ(rig.engine().post_recv(rig.qp(), {1, &sge, 1}, rig.now()), PostResult::kBadState);
 }
 
 }  // namespace

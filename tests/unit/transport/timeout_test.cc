@@ -136,7 +136,7 @@ TEST(Timeout, ARetransmissionThatCannotLeaveCostsNothing) {
 TEST(Timeout, DestroyedQpHasNoTimer) {
   Rig rig;
   rig.post(rig.send_wr(16, 1));
-  rig.engine().destroy_qp(&rig.qp());
+  rig.engine().destroy_qp(&rig.qp(), rig.now());
   rig.sent();
   rig.advance(milliseconds(100));
   EXPECT_THAT(rig.sent(), IsEmpty());

@@ -96,7 +96,7 @@ TEST(Traps, TimerOfADestroyedQp) {
   rig.post(rig.send_wr(4, 1));
   const uint32_t old_qpn = rig.qp().qpn();
   const QpInit init = rig.qp_init();
-  rig.engine().destroy_qp(&rig.qp());
+  rig.engine().destroy_qp(&rig.qp(), rig.now());
   Qp* next = rig.engine().create_qp(init, nullptr);
   ASSERT_NE(next, nullptr);
   EXPECT_NE(next->qpn(), old_qpn);
@@ -114,7 +114,7 @@ TEST(Traps, GhostPacketsReachNoSuccessor) {
   Rig rig(options);
   const Bytes late = rig.frame(send(kOpSendOnly, 0x100, 4));
   const QpInit init = rig.qp_init();
-  rig.engine().destroy_qp(&rig.qp());
+  rig.engine().destroy_qp(&rig.qp(), rig.now());
   ASSERT_NE(rig.engine().create_qp(init, nullptr), nullptr);
   rig.counted();
   rig.arrive(late);

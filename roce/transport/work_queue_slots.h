@@ -1,0 +1,34 @@
+// How much of a work queue is taken.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+namespace uroce {
+
+/// A post takes a slot. It is free again when the completion of its work request, or a later one of the same queue, was
+/// polled: as with hardware, whose driver knows only what it polled. Work requests that end in silence (unsignalled
+/// sends, completions lost in an overrun) wait for the next that is reported; who never asks for a completion fills the
+/// queue.
+class WorkQueueSlots {
+ public:
+  explicit WorkQueueSlots(uint32_t capacity) : capacity_(capacity) {}
+
+  uint32_t free() const { return capacity_ - taken_; }
+  bool full() const { return taken_ >= capacity_; }
+  void take() { taken_++; }
+  /// A work request has ended.
+  void end() { ended_++; }
+  /// Of those that ended, the slots that a completion, added now, gives back when it is polled.
+  uint32_t report() { return std::exchange(ended_, 0u); }
+  void give_back(uint32_t slots) { taken_ -= slots; }
+  /// All are free. No completion may be left that would give some back.
+  void reset() { taken_ = ended_ = 0; }
+
+ private:
+  uint32_t capacity_;
+  uint32_t taken_ = 0;
+  uint32_t ended_ = 0;  // and not reported yet
+};
+
+}  // namespace uroce

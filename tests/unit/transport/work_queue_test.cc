@@ -1,0 +1,300 @@
+// Slots of work queues, and what a queue pair leaves behind in its completion queues.
+#include <gmock/gmock.h>
+#include <malloc.h>
+#include <sys/resource.h>
+
+#include "rig.h"
+
+namespace uroce::test {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+RigOptions of(QpType type) {
+  RigOptions options;
+  options.type = type;  // of UC, a send completes as soon as it was sent
+  return options;
+}
+
+/// Takes one completion.
+std::string poll_one(CompletionQueue& cq) {
+  Completion c;
+  if (cq.poll(std::span(&c, 1)) == 0) return "none";
+  return std::to_string(c.wr_id) + " of " + std::to_string(c.qp_num) + ": " + wc_status_name(c.status);
+}
+
+SendWr silent(SendWr wr) {
+  wr.flags = 0;
+  return wr;
+}
+
+// Send queues.
+
+TEST(SendSlots, AreFreeWhenTheCompletionWasPolled) {
+  for (const QpType type : {QpType::kRc, QpType::kUc}) {
+    Rig rig(of(type));
+    for (uint64_t id = 1; id <= 16; id++) EXPECT_EQ(rig.post(rig.send_wr(4, id)), PostResult::kOk);
+    EXPECT_EQ(rig.post(rig.send_wr(4, 17)), PostResult::kQueueFull);
+    if (type == QpType::kRc) rig.arrive(ack(0x20f, 16));
+    EXPECT_EQ(rig.qp().sends_queued(), 0u);  // all are done, but nobody knows it
+    EXPECT_EQ(rig.post(rig.send_wr(4, 17)), PostResult::kQueueFull);
+    for (uint64_t id = 17; id <= 100; id++) {
+      EXPECT_NE(poll_one(rig.send_cq()), "none");
+      EXPECT_EQ(rig.qp().send_slots_free(), 1u);
+      EXPECT_EQ(rig.post(rig.send_wr(4, id)), PostResult::kOk);
+      EXPECT_EQ(rig.post(rig.send_wr(4, id)), PostResult::kQueueFull);
+      if (type == QpType::kRc) rig.arrive(ack(0x200 + static_cast<uint32_t>(id) - 1, static_cast<uint32_t>(id)));
+    }
+    EXPECT_FALSE(rig.send_cq().overrun());
+  }
+}
+
+TEST(SendSlots, OfTheSilentAreFreeWithTheNextThatIsPolled) {
+  Rig rig(of(QpType::kUc));
+  for (uint64_t id = 1; id <= 16; id++) {
+    const SendWr wr = rig.send_wr(4, id);
+    EXPECT_EQ(rig.post(id == 6 || id == 9 ? wr : silent(wr)), PostResult::kOk);
+  }
+  EXPECT_EQ(rig.qp().send_slots_free(), 0u);
+  rig.completed();
+  EXPECT_EQ(rig.qp().send_slots_free(), 9u);
+  EXPECT_EQ(rig.post(rig.send_wr(4, 17)), PostResult::kOk);
+  rig.completed();
+  EXPECT_EQ(rig.qp().send_slots_free(), 16u);
+}
+
+TEST(SendSlots, WhoNeverAsksFillsTheQueue) {
+  Rig rig(of(QpType::kUc));
+  for (uint64_t id = 1; id <= 16; id++) EXPECT_EQ(rig.post(silent(rig.send_wr(4, id))), PostResult::kOk);
+  EXPECT_EQ(rig.qp().sends_queued(), 0u);
+  EXPECT_EQ(rig.post(silent(rig.send_wr(4, 17))), PostResult::kQueueFull);
+  rig.modify(QpState::kReset);
+  EXPECT_EQ(rig.qp().send_slots_free(), 16u);
+}
+
+TEST(SendSlots, AreTakenByTheFlushedToo) {
+  Rig rig;
+  rig.modify(QpState::kErr);
+  for (uint64_t id = 1; id <= 16; id++) EXPECT_EQ(rig.post(silent(rig.send_wr(4, id))), PostResult::kOk);
+  EXPECT_EQ(rig.post(rig.send_wr(4, 17)), PostResult::kQueueFull);
+  EXPECT_THAT(rig.completed(), SizeIs(16));
+  EXPECT_EQ(rig.post(rig.send_wr(4, 17)), PostResult::kOk);
+}
+
+/// Completions that an overrun lost: their slots come back with the next that is polled.
+TEST(SendSlots, OfLostCompletions) {
+  RigOptions options = of(QpType::kUc);
+  options.cq_capacity = 4;
+  Rig rig(options);
+  for (uint64_t id = 1; id <= 6; id++) rig.post(rig.send_wr(4, id));
+  EXPECT_THAT(rig.completed(), SizeIs(4));
+  EXPECT_EQ(rig.qp().send_slots_free(), 14u);
+  EXPECT_EQ(rig.post(rig.send_wr(4, 7)), PostResult::kOk);
+  EXPECT_THAT(rig.completed(), ElementsAre("send 7: work request flushed"));
+  EXPECT_EQ(rig.qp().send_slots_free(), 16u);
+}
+
+// Receive queues.
+
+TEST(ReceiveSlots, AreFreeWhenTheCompletionWasPolled) {
+  for (const bool shared : {false, true}) {
+    RigOptions options;
+    options.use_srq = shared;
+    Rig rig(options);
+    for (uint64_t id = 1; id <= 16; id++) EXPECT_EQ(rig.receive(id), PostResult::kOk);
+    EXPECT_EQ(rig.receive(17), PostResult::kQueueFull);
+    rig.arrive(send(kOpSendOnly, 0x100, 4));
+    rig.arrive(send(kOpSendOnly, 0x101, 4));
+    EXPECT_EQ(rig.receive(17), PostResult::kQueueFull);
+    EXPECT_THAT(rig.completed(), SizeIs(2));
+    EXPECT_EQ(rig.receive(17), PostResult::kOk);
+    EXPECT_EQ(rig.receive(18), PostResult::kOk);
+    EXPECT_EQ(rig.receive(19), PostResult::kQueueFull);
+  }
+}
+
+/// A message that began and will never end.
+TEST(ReceiveSlots, OfABrokenMessageComeBackWithReset) {
+  for (const bool shared : {false, true}) {
+    for (const bool destroy : {false, true}) {
+      RigOptions options;
+      options.use_srq = shared;
+      Rig rig(options);
+      for (uint64_t id = 1; id <= 16; id++) rig.receive(id);
+      rig.arrive(send(kOpSendOnly, 0x100, 4));
+      rig.arrive(send(kOpSendFirst, 0x101, 256));
+      if (destroy && !shared) continue;
+      if (destroy) {
+        rig.engine().destroy_qp(&rig.qp(), rig.now());
+      } else {
+        rig.modify(QpState::kReset);
+      }
+      EXPECT_THAT(rig.completed(), IsEmpty());
+      if (!shared) {
+        EXPECT_EQ(rig.qp().receives_queued(), 0u);
+        continue;
+      }
+      const RecvWr wr{1, nullptr, 0};
+      for (int i = 0; i < 2; i++) EXPECT_EQ(rig.engine().post_srq_recv(*rig.srq(), wr), PostResult::kOk);
+      EXPECT_EQ(rig.engine().post_srq_recv(*rig.srq(), wr), PostResult::kQueueFull);
+    }
+  }
+}
+
+TEST(ReceiveSlots, AFreshQueueAfterReset) {
+  Rig rig;
+  for (uint64_t id = 1; id <= 16; id++) rig.receive(id);
+  rig.arrive(send(kOpSendOnly, 0x100, 4));
+  rig.arrive(send(kOpSendFirst, 0x101, 256));
+  rig.modify(QpState::kReset);
+  QpAttributes attributes;
+  attributes.state = QpState::kInit;
+  ASSERT_EQ(rig.modify(attributes, kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccessFlags), ModifyResult::kOk);
+  for (uint64_t id = 1; id <= 16; id++) EXPECT_EQ(rig.receive(id), PostResult::kOk);
+  EXPECT_EQ(rig.receive(17), PostResult::kQueueFull);
+}
+
+/// Below the limit means below: at the limit nothing is said. And a limit that was said is spent.
+TEST(SharedQueue, LimitBoundary) {
+  RigOptions options;
+  options.use_srq = true;
+  Rig rig(options);
+  for (uint64_t id = 1; id <= 4; id++) rig.receive(id);
+  rig.srq()->set_limit(3);
+  rig.arrive(send(kOpSendOnly, 0x100, 4));  // 3 are left
+  EXPECT_THAT(rig.observer().srq_limits, IsEmpty());
+  EXPECT_EQ(rig.srq()->limit(), 3u);
+  rig.arrive(send(kOpSendOnly, 0x101, 4));  // 2
+  EXPECT_THAT(rig.observer().srq_limits, SizeIs(1));
+  EXPECT_EQ(rig.srq()->limit(), 0u);
+  rig.arrive(send(kOpSendOnly, 0x102, 4));
+  EXPECT_THAT(rig.observer().srq_limits, SizeIs(1));
+}
+
+// Completions of a QP leave with its work.
+
+/// Two QPs in error that share their completion queues: what is posted completes at once, in turns.
+class SharedCompletions : public testing::Test {
+ protected:
+  SharedCompletions() : other_(rig_.engine().create_qp(rig_.qp_init(), nullptr)) {
+    fail(rig_.qp());
+    fail(*other_);
+  }
+  void fail(Qp& qp) {
+    QpAttributes attributes;
+    attributes.state = QpState::kErr;
+    EXPECT_EQ(rig_.engine().modify_qp(qp, attributes, kAttrState, rig_.now()), ModifyResult::kOk);
+  }
+  void post(Qp& qp, uint64_t id) {
+    EXPECT_EQ(rig_.engine().post_send(qp, rig_.send_wr(4, id), rig_.now()), PostResult::kOk);
+    EXPECT_EQ(rig_.engine().post_recv(qp, {id, nullptr, 0}, rig_.now()), PostResult::kOk);
+  }
+  std::string flushed(Qp& qp, uint64_t id) {
+    return std::to_string(id) + " of " + std::to_string(qp.qpn()) + ": work request flushed";
+  }
+
+  Rig rig_;
+  Qp* other_;
+};
+
+TEST_F(SharedCompletions, ResetTakesOutItsOwnAlone) {
+  for (uint64_t id = 1; id <= 4; id++) post(id % 2 == 0 ? rig_.qp() : *other_, id);
+  QpAttributes attributes;
+  attributes.state = QpState::kReset;
+  ASSERT_EQ(rig_.engine().modify_qp(rig_.qp(), attributes, kAttrState, rig_.now()), ModifyResult::kOk);
+  for (CompletionQueue* cq : {&rig_.send_cq(), &rig_.recv_cq()}) {
+    EXPECT_EQ(cq->size(), 2u);
+    EXPECT_EQ(poll_one(*cq), flushed(*other_, 1));
+    EXPECT_EQ(poll_one(*cq), flushed(*other_, 3));
+    EXPECT_EQ(poll_one(*cq), "none");
+  }
+  EXPECT_EQ(rig_.qp().send_slots_free(), 16u);
+  EXPECT_EQ(other_->send_slots_free(), 16u);
+}
+
+TEST_F(SharedCompletions, DestructionToo) {
+  for (uint64_t id = 1; id <= 5; id++) post(id % 2 == 0 ? rig_.qp() : *other_, id);
+  EXPECT_EQ(poll_one(rig_.send_cq()), flushed(*other_, 1));  // the ring does not begin at its start
+  rig_.engine().destroy_qp(other_, rig_.now());
+  EXPECT_EQ(poll_one(rig_.send_cq()), flushed(rig_.qp(), 2));
+  post(rig_.qp(), 6);
+  EXPECT_EQ(poll_one(rig_.send_cq()), flushed(rig_.qp(), 4));
+  EXPECT_EQ(poll_one(rig_.send_cq()), flushed(rig_.qp(), 6));
+  EXPECT_EQ(poll_one(rig_.send_cq()), "none");
+  EXPECT_EQ(rig_.recv_cq().size(), 3u);
+}
+
+TEST_F(SharedCompletions, AResizedQueueFreesSlotsAsBefore) {
+  for (uint64_t id = 1; id <= 16; id++) post(rig_.qp(), id);
+  EXPECT_TRUE(rig_.send_cq().resize(20));
+  EXPECT_EQ(rig_.completed().size(), 32u);
+  EXPECT_EQ(rig_.qp().send_slots_free(), 16u);
+}
+
+// The time of what completes at once.
+
+TEST(Flushed, CarriesTheTimeOfThePost) {
+  for (const QpType type : {QpType::kRc, QpType::kUc}) {
+    Rig rig(of(type));
+    rig.modify(QpState::kErr);
+    rig.advance(milliseconds(3));
+    rig.post(rig.send_wr(4, 1));
+    rig.receive(2);
+    for (CompletionQueue* cq : {&rig.send_cq(), &rig.recv_cq()}) {
+      Completion c;
+      ASSERT_EQ(cq->poll(std::span(&c, 1)), 1u);
+      EXPECT_EQ(c.timestamp_ns, rig.now().ns);
+    }
+  }
+}
+
+// Events.
+
+TEST(Arming, SolicitedDoesNotWeakenAny) {
+  Rig rig;
+  for (uint64_t id = 1; id <= 4; id++) rig.receive(id);
+  rig.recv_cq().arm(false);
+  rig.recv_cq().arm(true);
+  rig.arrive(send(kOpSendOnly, 0x100, 4));
+  EXPECT_THAT(rig.observer().cq_events, ElementsAre(&rig.recv_cq()));
+  rig.completed();
+  rig.recv_cq().arm(true);
+  rig.recv_cq().arm(false);
+  rig.arrive(send(kOpSendOnly, 0x101, 4));
+  EXPECT_THAT(rig.observer().cq_events, SizeIs(2));
+}
+
+TEST(Arming, AnErrorWakesWhoWaitsForTheSolicited) {
+  Rig rig;
+  rig.post(rig.send_wr(4, 1));
+  rig.send_cq().arm(true);
+  rig.arrive(ack(0x200, 1));
+  EXPECT_THAT(rig.observer().cq_events, IsEmpty());  // a send of our own is never solicited
+  rig.completed();
+  rig.post(rig.send_wr(4, 2));
+  rig.arrive(nak(0x201, NakCode::kRemoteAccessError, 1));
+  EXPECT_THAT(rig.observer().cq_events, ElementsAre(&rig.send_cq()));
+}
+
+// A queue pair of the largest size costs what is used of it.
+
+TEST(LargeQueues, CostNothingUntilTheyAreUsed) {
+  Rig rig;
+  QpInit init = rig.qp_init();
+  init.cap = {32768, 32768, 32, 32, 1024};
+  constexpr long kPages = 32768l * (32 * 16 + 32 * 16 + 1024) / 4096;
+  mallopt(M_PERTURB, 0);  // Meson has malloc fill all that it gives
+  rusage before{};
+  getrusage(RUSAGE_SELF, &before);
+  Qp* qp = rig.engine().create_qp(init, nullptr);
+  rusage after{};
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_minflt - before.ru_minflt, kPages / 4);  // a sanitizer's shadow is an eighth
+  rig.engine().destroy_qp(qp, rig.now());
+}
+
+}  // namespace
+}  // namespace uroce::test
