@@ -1,0 +1,129 @@
+// Programs that were found, in the form in which they were printed. Each failed once, on the engine of that time.
+#include <gtest/gtest.h>
+
+#include "verbs_model/run.h"
+
+namespace uroce::model {
+namespace {
+
+/// A WRITE behind one that failed locally was sent, and succeeded.
+TEST(Found, NothingIsSentBehindALocalError) {
+  const Program program{
+      .seed = 25025,
+      .steps = {
+          {.what = Do::kPost, .opcode = WrOpcode::kRdmaWriteWithImm, .sges = {{.length = 1, .wrong_key = true}}},
+          {.what = Do::kPost, .qp = 1, .region = Region::kReadOnly, .opcode = WrOpcode::kRdmaRead},
+          {.what = Do::kPost, .opcode = WrOpcode::kRdmaWrite, .sges = {{.length = 1}}},
+      }};
+  EXPECT_EQ(run_on_engines(program, Rules{}), "");
+}
+
+/// Two errors of one queue: the second request was looked at before the queue pair was in ERR.
+TEST(Found, OneErrorAndThenOnlyFlushes) {
+  const Program program{.seed = 5499,
+                        .endpoints = {{}},
+                        .qps = {{.endpoint = 0}, {.endpoint = 0}},
+                        .steps = {
+                            {.what = Do::kPost, .opcode = WrOpcode::kRdmaWrite},
+                            {.what = Do::kSettle},
+                            {.what = Do::kDeregister, .region = Region::kSource},
+                            {.what = Do::kReceive, .qp = 1},
+                            {.what = Do::kPost, .qp = 1, .opcode = WrOpcode::kRdmaWrite, .sges = {{.length = 1}}},
+                            {.what = Do::kPost, .qp = 1, .opcode = WrOpcode::kRdmaWrite, .sges = {{.length = 1}}},
+                        }};
+  EXPECT_EQ(run_on_engines(program, Rules{}), "");
+}
+
+/// A long WRITE fails in the middle, behind one that is acknowledged meanwhile: acknowledging went on in an empty
+/// queue.
+TEST(Found, ALocalErrorBehindAnAcknowledgement) {
+  for (uint64_t seed = 1; seed <= 40; seed++) {
+    const Program program{
+        .seed = seed,
+        .steps = {
+            {.what = Do::kPost, .opcode = WrOpcode::kRdmaWrite, .flags = kSendSignaled, .sges = {{.length = 100}}},
+            {.what = Do::kPost,
+             .opcode = WrOpcode::kRdmaWrite,
+             .sges = {{.length = 10'240}, {.length = 6000, .wrong_key = true}}},
+            {.what = Do::kPost, .opcode = WrOpcode::kRdmaWrite, .flags = kSendSignaled, .sges = {{.length = 100}}},
+            {.what = Do::kPost,
+             .opcode = WrOpcode::kRdmaRead,
+             .flags = kSendSignaled,
+             .sges = {{.region = Region::kLanding, .length = 8}}},
+        }};
+    EXPECT_EQ(run_on_engines(program, Rules{}), "");
+  }
+}
+
+TEST(Found, SlotsAreFreeWhenTheirCompletionsArePolled) {
+  const Program program{.qps = {{.endpoint = 1, .send_wrs = 2}, {.endpoint = 0}},
+                        .steps = {
+                            {.what = Do::kPost, .opcode = WrOpcode::kRdmaRead},
+                            {.what = Do::kPost, .opcode = WrOpcode::kRdmaRead},
+                            {.what = Do::kSettle},
+                            {.what = Do::kPost, .opcode = WrOpcode::kRdmaWrite},
+                        }};
+  EXPECT_EQ(run_on_engines(program, Rules{}), "");
+}
+
+TEST(Found, ResetAndDestructionTakeCompletionsAway) {
+  for (const Step& end : {Step{.what = Do::kModify, .state = QpState::kReset}, Step{.what = Do::kDestroy}}) {
+    const Program program{.steps = {
+                              {.what = Do::kPost, .opcode = WrOpcode::kRdmaWrite, .flags = kSendSignaled},
+                              {.what = Do::kSettle},
+                              end,
+                          }};
+    EXPECT_EQ(run_on_engines(program, Rules{}), "");
+  }
+}
+
+TEST(Found, FlushedPostsHaveATime) {
+  const Program program{.steps = {
+                            {.what = Do::kModify, .state = QpState::kErr},
+                            {.what = Do::kPost},
+                            {.what = Do::kReceive},
+                        }};
+  EXPECT_EQ(run_on_engines(program, Rules{}), "");
+}
+
+/// UC: the WRITE behind a bind that was refused was carried out.
+TEST(Found, AFailedBindStopsAnUnreliableQueue) {
+  const Program program{
+      .qps = {{.endpoint = 0, .type = QpType::kUc}, {.endpoint = 1, .type = QpType::kUc}},
+      .steps = {
+          {.what = Do::kPost, .opcode = WrOpcode::kBindMw, .wrong_rkey = true, .length = 10'000, .access = kRemoteRead},
+          {.what = Do::kPost, .opcode = WrOpcode::kRdmaWrite, .flags = kSendSignaled},
+      }};
+  EXPECT_EQ(run_on_engines(program, Rules{}), "");
+}
+
+/// The RNR NAK was for the WRITE; the READ, whose answer was lost, took the blame.
+TEST(Found, ANakBehindALostReadResponseIsNotTheReads) {
+  const Program program{
+      .seed = 1142,
+      .qps = {{.endpoint = 1, .mtu = 256, .rnr_retries = 0}, {.endpoint = 0, .mtu = 256}},
+      .faults = {{1, "corrupt 19 any"}},
+      .steps = {
+          {.what = Do::kPost, .opcode = WrOpcode::kRdmaRead, .sges = {{.region = Region::kLanding, .length = 5549}}},
+          {.what = Do::kPost, .opcode = WrOpcode::kRdmaWriteWithImm},
+      }};
+  EXPECT_EQ(run_on_engines(program, Rules{}), "");
+}
+
+/// The credit went away in the middle of a message, and nobody asked for an ACK of what was under way: only a timeout
+/// helped, and here there is none left.
+TEST(Found, CreditThatEndsInAMessage) {
+  const Program program{.seed = 8766,
+                        .endpoints = {{}, {}, {}, {}},
+                        .qps = {{.endpoint = 0, .mtu = 256, .retries = 0}, {.endpoint = 1, .mtu = 256}},
+                        .steps = {
+                            {.what = Do::kPost, .opcode = WrOpcode::kRdmaRead},
+                            {.what = Do::kPost},
+                            {.what = Do::kPost, .opcode = WrOpcode::kRdmaWriteWithImm, .sges = {{.length = 7936}}},
+                            {.what = Do::kReceive, .qp = 1},
+                        }};
+  EXPECT_EQ(run_on_engines(program, Rules{}), "");
+}
+
+}  // namespace
+}  // namespace uroce::model

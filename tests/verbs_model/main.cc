@@ -1,0 +1,100 @@
+// uroce-model: random verbs programs on engines in virtual time, judged by the model. See doc/verbs-model.md.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "verbs_model/campaign.h"
+
+namespace {
+
+using namespace uroce::model;
+
+int usage(int code) {
+  std::printf(
+      "uroce-model [--seeds FIRST..LAST] [--jobs N] [--print] [--no-shrink] [--trace]\n"
+      "Runs one program for each seed, and stops at the first that goes wrong: it is made short and printed as C++.\n"
+      "--print shows the programs instead; --trace every frame, of the whole program. --jobs: so many processes share "
+      "the seeds.\n");
+  return code;
+}
+
+Rules rules;
+Frames frames = Frames::kSilent;
+
+int run(const Campaign& campaign) {
+  const auto begun = std::chrono::steady_clock::now();
+  const Trial trial = [](const Program& program, Totals* totals) {
+    return run_on_engines(program, rules, totals, frames);
+  };
+  const Outcome outcome = run_campaign(campaign, trial);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  std::printf("seeds %" PRIu64 "..%" PRIu64 ": %" PRIu64 " programs, %" PRIu64 " posts, %" PRIu64
+              " completions, %" PRIu64 " of them errors, %.1f s\n%s",
+              campaign.first, campaign.last, outcome.totals.programs, outcome.totals.posts, outcome.totals.completions,
+              outcome.totals.errors, seconds, outcome.text().c_str());
+  return outcome.good ? 0 : 1;
+}
+
+/// One process for each part of the seeds.
+int share(const Campaign& campaign, uint64_t jobs) {
+  const uint64_t each = (campaign.last - campaign.first) / jobs + 1;
+  for (uint64_t job = 0; job < jobs; job++) {
+    Campaign part = campaign;
+    part.first = campaign.first + job * each;
+    part.last = std::min(part.first + each - 1, campaign.last);
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+      const int code = run(part);
+      std::fflush(nullptr);
+      _exit(code);
+    }
+  }
+  int worst = 0;
+  for (int status = 0; wait(&status) > 0;) worst |= WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+  return worst;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Campaign campaign;
+  uint64_t jobs = 1;
+  bool print = false;
+  for (int i = 1; i < argc; i++) {
+    const bool more = i + 1 < argc;
+    if (std::strcmp(argv[i], "--seeds") == 0 && more) {
+      char* end = nullptr;
+      campaign.first = campaign.last = std::strtoull(argv[++i], &end, 0);
+      if (std::strncmp(end, "..", 2) == 0) campaign.last = std::strtoull(end + 2, nullptr, 0);
+    } else if (std::strcmp(argv[i], "--jobs") == 0 && more) {
+      jobs = std::strtoull(argv[++i], nullptr, 0);
+    } else if (std::strcmp(argv[i], "--without") == 0 && more) {
+      const std::string words = argv[++i];
+      rules.slots_until_polled = words.find("slots") == std::string::npos;
+      rules.reset_takes_completions = words.find("reset") == std::string::npos;
+      rules.times = words.find("times") == std::string::npos;
+    } else if (std::strcmp(argv[i], "--print") == 0) {
+      print = true;
+    } else if (std::strcmp(argv[i], "--trace") == 0) {
+      frames = Frames::kShown;
+      campaign.shrinks = false;
+    } else if (std::strcmp(argv[i], "--no-shrink") == 0) {
+      campaign.shrinks = false;
+    } else {
+      return usage(std::strcmp(argv[i], "--help") == 0 ? 0 : 2);
+    }
+  }
+  if (jobs == 0 || campaign.last < campaign.first) return usage(2);
+  if (print) {
+    for (uint64_t seed = campaign.first; seed <= campaign.last; seed++)
+      std::printf("%s", to_cpp(generate(seed)).c_str());
+    return 0;
+  }
+  return jobs == 1 ? run(campaign) : share(campaign, jobs);
+}

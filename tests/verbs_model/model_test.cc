@@ -1,0 +1,144 @@
+// A hundred thousand random programs, and proof that a wrong one would be found, made short, and printed so that it can
+// be pasted in here. UROCE_SEED moves the seeds.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+#include "verbs_model/campaign.h"
+
+namespace uroce::model {
+namespace {
+
+uint64_t first_seed() {
+  const char* text = std::getenv("UROCE_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 0) : 1;
+}
+
+std::string on_engines(const Program& program, Totals* totals) { return run_on_engines(program, Rules{}, totals); }
+
+TEST(RandomPrograms, AgreeWithTheModel) {
+  const uint64_t count = 100'000;
+  const Outcome outcome = run_campaign({.first = first_seed(), .last = first_seed() + count - 1}, on_engines);
+  EXPECT_EQ(outcome.text(), "");
+  EXPECT_EQ(outcome.totals.programs, count);
+  // They do something: posts that complete, well and badly.
+  EXPECT_GT(outcome.totals.completions, 5 * count);
+  EXPECT_GT(outcome.totals.errors, count);
+  EXPECT_GT(outcome.totals.completions - outcome.totals.errors, 2 * count);
+}
+
+/// The model is made wrong. The failure that this leads to takes a receive and a WRITE with immediate data, no more.
+TEST(Shrinker, MakesAPlantedMistakeShort) {
+  const Trial wrong = [](const Program& program, Totals* totals) {
+    return run_on_engines(program, Rules{.planted_mistake = true}, totals);
+  };
+  const Outcome outcome = run_campaign({.first = first_seed(), .last = first_seed() + 2000}, wrong);
+  ASSERT_FALSE(outcome.good);
+  EXPECT_EQ(outcome.program.steps.size(), 2u) << outcome.text();
+  EXPECT_EQ(outcome.program.faults.size(), 0u) << outcome.text();
+  for (const Step& step : outcome.program.steps) {
+    EXPECT_TRUE(step.what == Do::kReceive || step.opcode == WrOpcode::kRdmaWriteWithImm) << outcome.text();
+  }
+  EXPECT_NE(outcome.text().find("TEST(Found, Seed"), std::string::npos);
+  EXPECT_EQ(on_engines(outcome.program, nullptr), "") << "the engine is right";
+}
+
+std::string without_blanks(std::string text) {
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  // A comma behind the last member is a matter of taste.
+  for (size_t at = 0; (at = text.find(",}", at)) != std::string::npos;) text.erase(at, 1);
+  return text;
+}
+
+// What is printed was pasted here, as a failure's text asks for.
+#define PASTED                                                                                                        \
+  const Program program{.seed = 1,                                                                                    \
+                        .endpoints = {{}, {.cq_entries = {3, 256}, .srq_wrs = 2}},                                    \
+                        .qps = {{.endpoint = 0, .retries = 3}, {.endpoint = 1, .srq = true, .access = kRemoteWrite}}, \
+                        .faults = {{1, "drop 2 any"}},                                                                \
+                        .steps = {                                                                                    \
+                            {.what = Do::kReceive, .qp = 1, .sges = {{.region = Region::kLanding, .length = 8}}},     \
+                            {.what = Do::kPost,                                                                       \
+                             .opcode = WrOpcode::kRdmaWriteWithImm,                                                   \
+                             .flags = kSendSignaled | kSendInline,                                                    \
+                             .sges = {{.length = 3}},                                                                 \
+                             .offset = 16,                                                                            \
+                             .imm = 0x12345678},                                                                      \
+                            {.what = Do::kRun, .count = 100},                                                         \
+                        }};
+#define TEXT_OF(...) #__VA_ARGS__
+#define EXPANDED(...) TEXT_OF(__VA_ARGS__)
+
+TEST(Printer, PrintsWhatCompiles) {
+  PASTED
+  EXPECT_EQ(without_blanks(to_cpp(program)), without_blanks(EXPANDED(PASTED)));
+  EXPECT_EQ(run_on_engines(program, Rules{}), "");
+  EXPECT_NE(run_on_engines(program, Rules{.planted_mistake = true}), "");
+}
+
+TEST(Campaign, FindsHangsAndCrashes) {
+  const Trial hangs = [](const Program&, Totals*) {
+    for (volatile bool forever = true; forever;) {
+    }
+    return std::string();
+  };
+  EXPECT_EQ(try_apart(generate(1), hangs, 20), "hangs: a call does not return");
+  const Trial dies = [](const Program&, Totals*) {
+    std::signal(SIGSEGV, SIG_DFL);
+    std::raise(SIGSEGV);
+    return std::string();
+  };
+  EXPECT_EQ(try_apart(generate(1), dies), "dies by signal 11");
+  // The rest of the machinery does not mind what kind of failure it is.
+  const Trial third = [](const Program& program, Totals* totals) {
+    if (program.seed == 3) std::raise(SIGKILL);
+    return run_on_engines(program, Rules{}, totals);
+  };
+  const Outcome outcome = run_campaign({.first = 1, .last = 5}, third);
+  EXPECT_EQ(outcome.seed, 3u);
+  EXPECT_EQ(outcome.program.steps.size(), 0u);
+}
+
+TEST(Generator, DrawsEverything) {
+  uint32_t opcodes = 0;
+  uint32_t steps = 0;
+  uint32_t types = 0;
+  uint32_t recoveries = 0;
+  uint32_t endpoints = 0;
+  bool faults = false, huge = false, none = false, wrong_lkey = false, wrong_rkey = false, tiny = false, shared = false;
+  for (uint64_t seed = 1; seed <= 500; seed++) {
+    const Program program = generate(seed);
+    EXPECT_EQ(program, generate(seed));
+    endpoints |= 1u << program.endpoints.size();
+    faults |= !program.faults.empty();
+    for (const QueuePair& qp : program.qps) {
+      types |= 1u << static_cast<unsigned>(qp.type);
+      recoveries |= 1u << static_cast<unsigned>(qp.recovery);
+      tiny |= qp.send_wrs == 1;
+      shared |= qp.srq;
+    }
+    for (const Step& step : program.steps) {
+      steps |= 1u << static_cast<unsigned>(step.what);
+      if (step.what != Do::kPost) continue;
+      opcodes |= 1u << static_cast<unsigned>(step.opcode);
+      wrong_rkey |= step.wrong_rkey;
+      none |= step.sges.empty();
+      for (const Element& element : step.sges) {
+        huge |= element.length > 1u << 30;
+        wrong_lkey |= element.wrong_key;
+      }
+    }
+  }
+  EXPECT_EQ(opcodes, (1u << 10) - 1);
+  EXPECT_EQ(steps, (1u << 10) - 1);
+  EXPECT_EQ(types, 0b11100u);
+  EXPECT_EQ(recoveries, 0b111u);
+  EXPECT_EQ(endpoints, 0b11110u);
+  EXPECT_TRUE(faults && huge && none && wrong_lkey && wrong_rkey && tiny && shared);
+}
+
+}  // namespace
+}  // namespace uroce::model
