@@ -26,12 +26,12 @@ class CompletionQueue {
   /// a completion frees in its work queue are free when `f` is called.
   template <typename F>
   uint32_t drain(uint32_t max, F&& f) {
-    const uint32_t count = ring_.size() < max ? ring_.size() : max;
-    for (uint32_t i = 0; i < count; i++) {
-      const Entry& entry = ring_.front();
+    uint32_t count = 0;
+    for (; count < max && !ring_.empty(); count++) {
+      const Entry entry = ring_.front();  // a copy: `f` may reset a QP, which takes its completions out of the ring
+      ring_.pop();
       entry.queue->give_back(entry.slots);
       f(entry.completion);
-      ring_.pop();
     }
     return count;
   }

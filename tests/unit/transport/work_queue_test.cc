@@ -227,6 +227,21 @@ TEST_F(SharedCompletions, DestructionToo) {
   EXPECT_EQ(rig_.recv_cq().size(), 3u);
 }
 
+// As programs do: they look at a completion and tear its QP down.
+TEST_F(SharedCompletions, WhoDrainsMayReset) {
+  for (uint64_t id = 1; id <= 6; id++) post(id % 2 == 0 ? rig_.qp() : *other_, id);
+  std::vector<uint64_t> seen;
+  QpAttributes attributes;
+  attributes.state = QpState::kReset;
+  const uint32_t count = rig_.send_cq().drain(16, [&](const Completion& completion) {
+    const ModifyResult reset = rig_.engine().modify_qp(rig_.qp(), attributes, kAttrState, rig_.now());
+    EXPECT_EQ(reset, ModifyResult::kOk);
+    seen.push_back(completion.wr_id);
+  });
+  EXPECT_EQ(seen, (std::vector<uint64_t>{1, 3, 5})) << "the others went with their QP";
+  EXPECT_EQ(count, 3u);
+}
+
 TEST_F(SharedCompletions, AResizedQueueFreesSlotsAsBefore) {
   for (uint64_t id = 1; id <= 16; id++) post(rig_.qp(), id);
   EXPECT_TRUE(rig_.send_cq().resize(20));
