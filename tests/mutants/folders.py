@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 
 VERBS = ["verbs_post", "verbs_memory", "verbs_qp", "verbs_completion", "verbs_context", "verbs_event", "verbs_datagram",
-         "verbs_channel", "verbs_wrbuilder", "verbs_notsupported", "verbs_paths", "verbs_dlopen", "verbs_fork", "verbs_symbols", "verbs_thread"]
+         "verbs_channel", "verbs_wrbuilder", "verbs_smallprint", "verbs_notsupported", "verbs_paths", "verbs_dlopen", "verbs_fork", "verbs_symbols", "verbs_thread"]
 SCRIPTS = ["conformance *"]
 NOT_SCRIPTS = ("conformance mutants", "conformance page", "conformance alterations")
 SIMULATED = ["reference-hash", "mixed", "sim", "network"]
