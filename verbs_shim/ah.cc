@@ -148,7 +148,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_ah(ibv_ah* base) {
 UROCE_VERBS_EXPORT int ibv_init_ah_from_wc(ibv_context*, uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attr) {
   *attr = {};
   attr->dlid = wc->slid;
-  attr->sl = wc->sl;
+  attr->sl = 0;  // wc->sl is the kind of IP header (DatagramHeader), and no priority
   attr->src_path_bits = wc->dlid_path_bits;
   attr->port_num = port;
   if ((wc->wc_flags & IBV_WC_GRH) == 0) return 0;

@@ -45,6 +45,7 @@ void UdReceiver::on_request(const PacketView& packet, Instant now) {
   completion.byte_len = receive_.filled();
   completion.src_qp = deth.src_qp;
   completion.flags = kWcGrh;
+  completion.sl = static_cast<uint8_t>(packet.ipv6 ? DatagramHeader::kIpv6 : DatagramHeader::kIpv4);
   if (packet.info->has(kHasImm)) {
     completion.flags |= kWcWithImm;
     completion.imm_or_rkey = packet.imm().imm;

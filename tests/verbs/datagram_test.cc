@@ -48,6 +48,8 @@ TEST_F(DatagramTest, ThereAndBack) {
     auto* grh = reinterpret_cast<ibv_grh*>(b_.data());
     ibv_ah_attr back;
     ASSERT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, grh, &back), 0);
+    EXPECT_EQ(wc.sl, gid_index == 0 ? 1 : 2);  // the kind of IP header, as RoCE drivers report it
+    EXPECT_EQ(back.sl, 0);                     // which is no priority for the way back
     EXPECT_EQ(back.is_global, 1);
     EXPECT_EQ(back.grh.sgid_index, gid_index);
     EXPECT_EQ(std::memcmp(back.grh.dgid.raw, attr.grh.dgid.raw, 16), 0);

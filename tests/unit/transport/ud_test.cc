@@ -101,6 +101,15 @@ TEST_P(Ud, CompletionNamesTheSender) {
   EXPECT_EQ(c.flags, kWcGrh);
 }
 
+// RoCE has no service level to report. Drivers put the kind of IP header there, and UCX reads it: 1 is IPv6, 2 IPv4.
+TEST_P(Ud, CompletionNamesTheKindOfIpHeader) {
+  rig_.receive(1, 200);
+  rig_.arrive(datagram(0x5, 10, Rig::kQkey, 0x333));
+  Completion c;
+  ASSERT_EQ(rig_.recv_cq().poll(std::span(&c, 1)), 1u);
+  EXPECT_EQ(c.sl, GetParam() ? 1 : 2);
+}
+
 TEST_P(Ud, OrderDoesNotMatter) {
   rig_.receive(1, 200);
   rig_.receive(2, 200);
