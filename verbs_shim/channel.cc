@@ -129,7 +129,13 @@ UROCE_VERBS_EXPORT int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq, voi
   }
   Cq* const event = wait_for_event(from(base));
   if (event == nullptr) return -1;
-  endpoint().attend();
+  {
+    // The background thread does not deliver the next completion between here and the arming that is to come: then an
+    // event of its own would announce it, and ibv_rc_pingpong -t, which polls two at a time, would find that one empty.
+    EngineLock lock(endpoint());
+    endpoint().attend();
+    if (event->queue != nullptr) event->queue->on_event_taken();
+  }
   *cq = event->base();
   *cq_context = event->cq_context;
   return 0;

@@ -138,7 +138,9 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
   Cq& cq = from(base);
   EngineLock lock(endpoint());
   cq.wait_expected = cq.channel != nullptr;
-  cq.queue->arm(solicited_only != 0);
+  cq.queue->arm(solicited_only != 0 ? CompletionQueue::Wake::kSolicited : CompletionQueue::Wake::kAny);
+  // Who polls first and arms then (UCX) goes to sleep now. By poll() or the like: ibv_get_cq_event says so itself.
+  if (cq.wait_expected && cq.queue->size() == 0 && !from(cq.channel).event_fd.blocking()) found_empty(cq);
   return 0;
 }
 
@@ -190,6 +192,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_cq(ibv_cq* base) {
   {
     EngineLock lock(endpoint());
     if (!lock->destroy_cq(cq.queue)) return EBUSY;
+    cq.queue = nullptr;  // a thread that has just taken one of its events looks
   }
   if (cq.channel != nullptr) {
     Channel& channel = from(cq.channel);

@@ -9,8 +9,11 @@ namespace uroce::verbs {
 
 namespace {
 
-bool take_next(Cq& cq) {
+enum class Batch : uint8_t { kStart, kNext };
+
+bool take_next(Cq& cq, Batch batch) {
   EngineLock lock(endpoint());
+  if (batch == Batch::kNext && cq.queue->next_is_unheard()) return false;
   uint32_t taken = cq.queue->poll({&cq.current, 1});
   if (taken == 0) {
     if (drive_for(cq)) taken = cq.queue->poll({&cq.current, 1});
@@ -30,12 +33,12 @@ int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
   if (attr->comp_mask != 0) return EINVAL;
   Cq& cq = from(base);
   if (!cq.single_threaded) cq.poll_mutex.lock();
-  if (take_next(cq)) return 0;
+  if (take_next(cq, Batch::kStart)) return 0;
   if (!cq.single_threaded) cq.poll_mutex.unlock();
   return ENOENT;
 }
 
-int next_poll(ibv_cq_ex* base) { return take_next(from(base)) ? 0 : ENOENT; }
+int next_poll(ibv_cq_ex* base) { return take_next(from(base), Batch::kNext) ? 0 : ENOENT; }
 
 void end_poll(ibv_cq_ex* base) {
   Cq& cq = from(base);

@@ -1,5 +1,6 @@
 #include "transport/completion_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "transport/observer.h"
@@ -15,8 +16,17 @@ uint32_t CompletionQueue::poll(std::span<Completion> out) {
   return drain(static_cast<uint32_t>(out.size()), [&to](const Completion& completion) { *to++ = completion; });
 }
 
-void CompletionQueue::arm(bool solicited_only) {
-  if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
+void CompletionQueue::arm(Wake wake) {
+  const uint64_t newest = wake == Wake::kAny ? added_ : newest_solicited_;
+  if (newest > announced_ && still_here(newest)) return raise();
+  if (armed_ != Armed::kAny) armed_ = wake == Wake::kAny ? Armed::kAny : Armed::kSolicited;
+}
+
+void CompletionQueue::raise() {
+  armed_ = Armed::kNo;
+  if (unheard_ == 0) unheard_ = std::max(announced_, added_ - ring_.size()) + 1;
+  announced_ = added_;
+  observer_.on_cq_event(*this);
 }
 
 bool CompletionQueue::push(const Completion& completion, bool solicited, WorkQueueSlots& queue) {
@@ -25,26 +35,36 @@ bool CompletionQueue::push(const Completion& completion, bool solicited, WorkQue
     return false;
   }
   ring_.push({completion, queue.report(), &queue});
-  const bool wakes =
-      armed_ == Armed::kAny || (armed_ == Armed::kSolicited && (solicited || completion.status != WcStatus::kSuccess));
-  if (wakes) {
-    armed_ = Armed::kNo;
-    observer_.on_cq_event(*this);
-  }
+  added_++;
+  const bool counts_as_solicited = solicited || completion.status != WcStatus::kSuccess;
+  if (counts_as_solicited) newest_solicited_ = added_;
+  if (armed_ == Armed::kAny || (armed_ == Armed::kSolicited && counts_as_solicited)) raise();
   return true;
 }
 
 void CompletionQueue::remove(uint32_t qpn) {
+  // Those that stay are numbered anew, the newest as before: how many of them are younger than what we remember?
+  uint64_t number = added_ - ring_.size();
+  uint64_t not_announced = 0;
+  uint64_t after_solicited = 0;
+  uint64_t not_heard = 0;
   uint32_t kept = ring_.head();
   for (uint32_t at = ring_.head(); at != ring_.tail(); at++) {
     const Entry& entry = ring_.at(at);
+    number++;
     if (entry.completion.qp_num == qpn) {
       entry.queue->give_back(entry.slots);
-    } else {
-      ring_.at(kept++) = entry;
+      continue;
     }
+    not_announced += number > announced_;
+    after_solicited += number > newest_solicited_;
+    not_heard += unheard_ != 0 && number >= unheard_;
+    ring_.at(kept++) = entry;
   }
   ring_.truncate(kept);
+  announced_ = added_ - not_announced;
+  newest_solicited_ = added_ - after_solicited;
+  unheard_ = not_heard != 0 ? added_ - not_heard + 1 : 0;
 }
 
 bool CompletionQueue::resize(uint32_t capacity) {

@@ -30,7 +30,7 @@ enum class AsyncEvent : uint8_t {
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// A completion arrived on a queue that was armed; it is disarmed now.
+  /// An armed queue has a completion for the program; it is disarmed now. Also called from CompletionQueue::arm.
   virtual void on_cq_event(CompletionQueue& /*cq*/) {}
   virtual void on_qp_event(Qp& /*qp*/, AsyncEvent /*event*/) {}
   virtual void on_cq_error(CompletionQueue& /*cq*/) {}

@@ -63,6 +63,34 @@ TEST_F(ChannelTest, OneEventForOneArming) {
   ibv_ack_cq_events(events_cq_.get(), 1);
 }
 
+// UCX polls until the queue is empty, arms it and sleeps; what came between the two must wake it.
+TEST_F(ChannelTest, WhatCameBeforeTheArmingWakes) {
+  send();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the background thread receives
+  EXPECT_FALSE(readable(0));
+  ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
+  ASSERT_TRUE(readable(0));
+  take_event();
+  ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
+  EXPECT_FALSE(readable(20));  // the program was told
+  poll(events_cq_.get(), 1);
+  ibv_ack_cq_events(events_cq_.get(), 1);
+}
+
+// ibv_rc_pingpong -t -e polls no more than two after each event, and takes an event without a completion for an error.
+TEST_F(ChannelTest, NoEventFindsAnEmptyQueue) {
+  ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
+  send();
+  ASSERT_TRUE(readable(2000));
+  send();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  take_event();  // for the first; the second is there too
+  ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
+  poll(events_cq_.get(), 2);
+  EXPECT_FALSE(readable(20));
+  ibv_ack_cq_events(events_cq_.get(), 1);
+}
+
 TEST_F(ChannelTest, SleepingProgramIsWoken) {
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
   std::thread later([this] {

@@ -248,7 +248,7 @@ TEST(Events, AnArmedQueueSaysSoOnce) {
   for (uint64_t i = 1; i <= 3; i++) rig.receive(i);
   rig.arrive(send(kOpSendOnly, 0x100, 4));
   EXPECT_THAT(rig.observer().cq_events, IsEmpty());
-  rig.recv_cq().arm(false);
+  rig.recv_cq().arm(CompletionQueue::Wake::kAny);
   rig.arrive(send(kOpSendOnly, 0x101, 4));
   rig.arrive(send(kOpSendOnly, 0x102, 4));
   EXPECT_EQ(rig.observer().cq_events.size(), 1u);
@@ -257,12 +257,12 @@ TEST(Events, AnArmedQueueSaysSoOnce) {
 TEST(Events, SolicitedOnly) {
   Rig rig;
   for (uint64_t i = 1; i <= 3; i++) rig.receive(i);
-  rig.recv_cq().arm(true);
+  rig.recv_cq().arm(CompletionQueue::Wake::kSolicited);
   rig.arrive(send(kOpSendOnly, 0x100, 4));
   EXPECT_EQ(rig.observer().cq_events.size(), 0u);
   rig.arrive(send(kOpSendOnly, 0x101, 4).solicited());
   EXPECT_EQ(rig.observer().cq_events.size(), 1u);
-  rig.recv_cq().arm(true);
+  rig.recv_cq().arm(CompletionQueue::Wake::kSolicited);
   rig.modify(QpState::kErr);  // any error counts
   EXPECT_EQ(rig.observer().cq_events.size(), 2u);
 }

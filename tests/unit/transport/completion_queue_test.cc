@@ -1,0 +1,193 @@
+// When an arming raises an event: at once for completions that no event has announced, else with the next one.
+#include "transport/completion_queue.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/recording_observer.h"
+
+namespace uroce {
+namespace {
+
+constexpr auto kAny = CompletionQueue::Wake::kAny;
+constexpr auto kSolicited = CompletionQueue::Wake::kSolicited;
+
+class ArmTest : public testing::Test {
+ protected:
+  /// What it did to the program: events raised by it.
+  size_t push(bool solicited = false, WcStatus status = WcStatus::kSuccess, uint32_t qpn = 1) {
+    Completion completion;
+    completion.qp_num = qpn;
+    completion.status = status;
+    return raised_by([&] { EXPECT_TRUE(cq_.push(completion, solicited, slots_)); });
+  }
+  size_t arm(CompletionQueue::Wake wake) {
+    return raised_by([&] { cq_.arm(wake); });
+  }
+  void poll(uint32_t expected) {
+    EXPECT_EQ(cq_.drain(expected, [](const Completion&) {}), expected);
+  }
+  template <typename F>
+  size_t raised_by(F&& f) {
+    const size_t before = observer_.cq_events.size();
+    f();
+    return observer_.cq_events.size() - before;
+  }
+
+  WorkQueueSlots slots_{64};
+  sim::RecordingObserver observer_;
+  CompletionQueue cq_{8, observer_};
+};
+
+TEST_F(ArmTest, AnEmptyQueueWaitsForTheNextOneAndSaysSoOnce) {
+  EXPECT_EQ(arm(kAny), 0u);
+  EXPECT_EQ(push(), 1u);
+  EXPECT_EQ(push(), 0u);
+}
+
+// UCX polls, then arms, then sleeps: what came between the two is in the queue, and nothing else will wake it.
+TEST_F(ArmTest, WhatCameBeforeTheArmingIsSaidAtOnce) {
+  EXPECT_EQ(push(), 0u);
+  EXPECT_EQ(arm(kAny), 1u);
+  EXPECT_EQ(push(), 0u);  // that was the one event of this arming
+}
+
+// ibv_rc_pingpong takes the event, arms, and only then polls.
+TEST_F(ArmTest, WhatRaisedAnEventIsNotSaidTwice) {
+  arm(kAny);
+  EXPECT_EQ(push(), 1u);
+  cq_.on_event_taken();
+  EXPECT_EQ(arm(kAny), 0u);
+  poll(1);
+  EXPECT_EQ(push(), 1u);
+}
+
+// The program was woken for the first, and finds the second when it looks.
+TEST_F(ArmTest, TakingAnEventAnnouncesAllThatIsThere) {
+  arm(kAny);
+  EXPECT_EQ(push(), 1u);
+  EXPECT_EQ(push(), 0u);
+  cq_.on_event_taken();
+  EXPECT_EQ(arm(kAny), 0u);
+  poll(2);
+}
+
+TEST_F(ArmTest, WhatCameAfterTheEventWasTakenIsNew) {
+  arm(kAny);
+  push();
+  cq_.on_event_taken();
+  EXPECT_EQ(push(), 0u);
+  EXPECT_EQ(arm(kAny), 1u);
+}
+
+TEST_F(ArmTest, WhatCameAfterAnEventThatNobodyTookIsNew) {
+  arm(kAny);
+  EXPECT_EQ(push(), 1u);
+  EXPECT_EQ(push(), 0u);
+  EXPECT_EQ(arm(kAny), 1u);
+  EXPECT_EQ(arm(kAny), 0u);  // both are announced now
+}
+
+TEST_F(ArmTest, WhatWasPolledIsKnown) {
+  push();
+  push();
+  poll(2);
+  EXPECT_EQ(arm(kAny), 0u);
+  EXPECT_EQ(push(), 1u);
+}
+
+TEST_F(ArmTest, OneThatIsLeftIsEnough) {
+  push();
+  push();
+  poll(1);
+  EXPECT_EQ(arm(kAny), 1u);
+}
+
+// ibv_rc_pingpong -t polls in batches, one for each event, and finds an error in an event without a completion.
+TEST_F(ArmTest, ABatchEndsBeforeWhatAWaitingEventTellsOf) {
+  arm(kAny);
+  push();
+  cq_.on_event_taken();
+  arm(kAny);
+  EXPECT_EQ(push(), 1u);
+  EXPECT_FALSE(cq_.next_is_unheard());  // the one whose event was taken
+  poll(1);
+  EXPECT_TRUE(cq_.next_is_unheard());
+  cq_.on_event_taken();
+  EXPECT_FALSE(cq_.next_is_unheard());
+}
+
+TEST_F(ArmTest, WhatAnArmingFoundIsUnheardUntilItsEventIsTaken) {
+  arm(kAny);
+  push();
+  cq_.on_event_taken();
+  push();
+  EXPECT_EQ(arm(kAny), 1u);
+  EXPECT_FALSE(cq_.next_is_unheard());
+  poll(1);
+  EXPECT_TRUE(cq_.next_is_unheard());
+}
+
+// A program may poll and never look at its events.
+TEST_F(ArmTest, WhatWasPolledAllTheSameEndsTheWait) {
+  arm(kAny);
+  push();
+  push();
+  EXPECT_TRUE(cq_.next_is_unheard());
+  poll(1);
+  EXPECT_FALSE(cq_.next_is_unheard());
+}
+
+// A reset takes out what is there of one queue pair: what the program was told of the others stays as it was.
+TEST_F(ArmTest, WhatARemovalLeavesIsAsNewAsItWas) {
+  arm(kAny);
+  push(false, WcStatus::kSuccess, 1);
+  cq_.on_event_taken();  // of 1
+  push(false, WcStatus::kSuccess, 2);
+  cq_.remove(2);
+  EXPECT_EQ(arm(kAny), 0u);
+  EXPECT_EQ(push(false, WcStatus::kSuccess, 1), 1u);
+  cq_.on_event_taken();
+  push(false, WcStatus::kSuccess, 2);
+  push(false, WcStatus::kSuccess, 1);
+  cq_.remove(2);
+  EXPECT_EQ(arm(kAny), 1u);
+}
+
+TEST_F(ArmTest, ForSolicitedOnesOthersDoNotCount) {
+  push(false);
+  EXPECT_EQ(arm(kSolicited), 0u);
+  EXPECT_EQ(push(false), 0u);
+  EXPECT_EQ(push(true), 1u);
+}
+
+TEST_F(ArmTest, ASolicitedOneOrAnErrorBehindOthersIsSaidAtOnce) {
+  push(true);
+  push(false);
+  EXPECT_EQ(arm(kSolicited), 1u);
+  poll(2);
+  push(false, WcStatus::kWrFlushErr);
+  push(false);
+  EXPECT_EQ(arm(kSolicited), 1u);
+}
+
+TEST_F(ArmTest, ASolicitedOneThatWasPolledIsKnown) {
+  push(true);
+  push(false);
+  poll(1);
+  EXPECT_EQ(arm(kSolicited), 0u);
+  EXPECT_EQ(arm(kAny), 1u);  // the other one was never announced
+}
+
+TEST_F(ArmTest, ArmingForSolicitedOnesKeepsAnArmingForAny) {
+  arm(kAny);
+  EXPECT_EQ(arm(kSolicited), 0u);
+  EXPECT_EQ(push(false), 1u);
+}
+
+TEST_F(ArmTest, AnErrorWakesASolicitedArming) {
+  arm(kSolicited);
+  EXPECT_EQ(push(false, WcStatus::kWrFlushErr), 1u);
+}
+
+}  // namespace
+}  // namespace uroce
