@@ -29,6 +29,14 @@ EndpointNote& note() {
   return *one;
 }
 
+// Where DPDK's memory begins, if nobody is there: EAL's own choice, 0x100000000, is where heaps at fixed low addresses
+// grow to (OpenSHMEM's begins at 0xff000000), and their owner maps over whatever is there. Between 128 and 264 GiB is
+// room: below are 32-bit mappings, Java's heap and classes (up to 36 GiB) and SBCL's (64 GiB), above are GHC's (264
+// GiB) and Go's (768 GiB). It is a part of what ThreadSanitizer and MemorySanitizer leave to programs; with
+// AddressSanitizer the range is protected, and EAL goes where the kernel leads it. It is below 2^39, which is all that
+// some IOMMUs reach.
+constexpr const char* kBaseAddress = "--base-virtaddr=0x2000000000";
+
 /// "0@(0,1)": one lcore that floats over the CPUs that we may use.
 std::string lcore_map(const cpu_set_t& allowed) {
   std::string cpus;
@@ -40,7 +48,7 @@ std::string lcore_map(const cpu_set_t& allowed) {
 
 std::vector<std::string> build_args(const EalOptions& options, const cpu_set_t& allowed, bool huge) {
   std::vector<std::string> args = {program_invocation_short_name, "--file-prefix=" + (kEalPrefix + note().name()),
-                                   "--lcores=" + lcore_map(allowed)};
+                                   "--lcores=" + lcore_map(allowed), kBaseAddress};
   if (options.pci_device.empty()) {
     args.insert(args.end(), {"--no-pci", "--iova-mode=va"});
   } else {
