@@ -280,6 +280,8 @@ uint32_t EndpointImpl::drive() {
   const uint32_t work = turn(now);
   if (work != 0) {
     last_work_ = now;
+    if (const int lay = left_lying_.load(std::memory_order_relaxed); lay != 0) [[unlikely]]
+      left_lying_.store(lay - 1, std::memory_order_relaxed);
   } else if (now - last_work_ > kPatience) {
     yield_wanted_ = true;
   }

@@ -18,6 +18,18 @@
 
 namespace uroce {
 
+/// Does the program use the CPU, whatever for? The background thread asks, and does not count itself. Looked at over
+/// windows that are long enough for the kernel's bookkeeping.
+class ProgramLoad {
+ public:
+  bool busy(Instant now);
+
+ private:
+  Instant window_start_{0};
+  int64_t used_before_ns_ = 0;
+  bool busy_ = false;
+};
+
 class EndpointImpl final : public Endpoint {
  public:
   EndpointImpl(const EndpointConfig& config, Observer& observer) : config_(config), observer_(observer) {}
@@ -66,6 +78,9 @@ class EndpointImpl final : public Endpoint {
   void thread_main();
   void drive_in_background();
   bool somebody_drives(Instant now) const;
+  bool program_polls(Instant now) const;
+  void note_background_work(Instant now);
+  void give_way();
   void look_after_capture(Instant now);
   bool sleep(Duration duration);
 
@@ -87,6 +102,11 @@ class EndpointImpl final : public Endpoint {
   std::atomic<int64_t> last_driven_ns_{0};  // by the program
   Instant last_work_{0};                    // of the program's own turns
   bool yield_wanted_ = false;
+  std::atomic<int> left_lying_{0};  // frames that the background thread found and the program's calls had not; bounded
+  // The background thread's own.
+  Instant last_background_work_{0};
+  Instant crowded_until_{0};
+  ProgramLoad program_load_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> kicked_{0};
 

@@ -26,6 +26,23 @@ constexpr Duration kSleepNoQps = milliseconds(5);
 constexpr Duration kCaptureFlush = milliseconds(100);
 constexpr int kTurnsPerLock = 16;
 
+// A program that waits for a byte of its memory to change makes no calls, and the frames that it waits for lie until
+// this thread comes. It is found by that: this thread finds frames more often than the program's own calls do.
+constexpr int kLeftLying = 2;      // so many more: the program does not poll
+constexpr int kLeftLyingMost = 8;  // how many of its own it has to find to be believed again
+constexpr Duration kDrivenJustNow = microseconds(5);
+constexpr Duration kUnpolled =
+    milliseconds(5);  // since frames were found lying: after that it may be doing nothing at all
+// Where the program keeps every CPU busy, who yields waits for its slice to end; who sleeps for a moment is let in at
+// once.
+constexpr Duration kCatnap = microseconds(15);
+constexpr Duration kYieldWasLong = microseconds(50);
+constexpr Duration kCrowded = milliseconds(100);
+constexpr uint64_t kSliceNs = 100'000;
+// A program that waits and does not sleep: the naps stay short for a while.
+constexpr Duration kBusyWindow = milliseconds(10);
+constexpr Duration kBusyPatience = milliseconds(100);
+
 /// The program's signals are for the program's threads. net_tap alone wants a real-time signal for every packet, and
 /// takes it from any thread: those that got a handler while the port was opened stay open.
 class SignalMask {
@@ -53,6 +70,28 @@ class SignalMask {
   bool had_handler_[_NSIG] = {};
 };
 
+/// Since Linux 6.12 a thread may ask for short slices of the CPU; in return it is let in sooner. Older kernels ignore
+/// it.
+void ask_for_short_slices() {
+  struct {  // the kernel's sched_attr, which libc has under that name only in later releases
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+  } attributes{};
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
+  if (attributes.policy != SCHED_OTHER) return;
+  attributes.runtime_ns = kSliceNs;
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+int64_t cpu_time_ns(clockid_t clock) {
+  timespec ts{};
+  clock_gettime(clock, &ts);
+  return ts.tv_sec * int64_t{1'000'000'000} + ts.tv_nsec;
+}
+
 }  // namespace
 
 bool EndpointImpl::start_thread(std::string& error) {
@@ -68,6 +107,7 @@ void EndpointImpl::thread_main() {
   const SignalMask mask;
   pthread_setname_np(pthread_self(), "uroce");
   prctl(PR_SET_TIMERSLACK, 1000UL);
+  ask_for_short_slices();
   std::string error;
   const bool good = open_port(error);
   mask.open_new_handlers();
@@ -80,8 +120,42 @@ void EndpointImpl::thread_main() {
   if (good) drive_in_background();
 }
 
+bool EndpointImpl::program_polls(Instant now) const {
+  return left_lying_.load(std::memory_order_relaxed) < kLeftLying || now - last_background_work_ > kUnpolled;
+}
+
 bool EndpointImpl::somebody_drives(Instant now) const {
-  return now - Instant{last_driven_ns_.load(std::memory_order_relaxed)} < kDrivenRecently;
+  return now - Instant{last_driven_ns_.load(std::memory_order_relaxed)} <
+         (program_polls(now) ? kDrivenRecently : kDrivenJustNow);
+}
+
+bool ProgramLoad::busy(Instant now) {
+  if (now - window_start_ >= kBusyWindow) {
+    const int64_t used_ns = cpu_time_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_time_ns(CLOCK_THREAD_CPUTIME_ID);
+    busy_ = used_ns - used_before_ns_ > (now - window_start_).ns / 3;
+    used_before_ns_ = used_ns;
+    window_start_ = now;
+  }
+  return busy_;
+}
+
+/// Under the engine's lock, as is the other side in `drive`.
+void EndpointImpl::note_background_work(Instant now) {
+  last_background_work_ = now;
+  left_lying_.store(std::min(left_lying_.load(std::memory_order_relaxed) + 2, kLeftLyingMost),
+                    std::memory_order_relaxed);
+}
+
+/// The peer, or the program itself, may be waiting for this CPU.
+void EndpointImpl::give_way() {
+  const Instant before = clock_.now();
+  if (before < crowded_until_ && program_load_.busy(before)) {
+    sleep(kCatnap);
+    return;
+  }
+  sched_yield();
+  const Instant after = clock_.now();
+  if (after - before > kYieldWasLong) crowded_until_ = after + kCrowded;
 }
 
 void EndpointImpl::drive_in_background() {
@@ -95,7 +169,7 @@ void EndpointImpl::drive_in_background() {
       continue;
     }
     if (config_.progress == Progress::kAuto && somebody_drives(now)) {
-      if (sleep(kLookAgain)) last_work = clock_.now();
+      if (sleep(program_polls(now) ? kLookAgain : kCatnap)) last_work = clock_.now();
       continue;
     }
     uint32_t work = 0;
@@ -112,6 +186,7 @@ void EndpointImpl::drive_in_background() {
         work += done;
         if (done == 0) break;
       }
+      if (work != 0) note_background_work(now);
       next = engine_->next_timeout();
       waiting = port_->tx_pending() || engine_->wants_transmit();
       has_qps = engine_->status().qps != 0;
@@ -125,11 +200,11 @@ void EndpointImpl::drive_in_background() {
       continue;
     }
     if (now - last_work < kAwake) {
-      // The peer, or the program itself, may be waiting for this CPU.
-      sched_yield();
+      give_way();
       continue;
     }
-    const Duration longest = waiting ? kSleepMin : has_qps ? kSleepMax : kSleepNoQps;
+    const bool awaited = now - last_work < kBusyPatience && program_load_.busy(now);
+    const Duration longest = waiting || awaited ? kSleepMin : has_qps ? kSleepMax : kSleepNoQps;
     if (sleep(std::min({nap, longest, std::max(next - now, microseconds(10))}))) last_work = clock_.now();
     nap = std::min(nap * 2, longest);
   }
