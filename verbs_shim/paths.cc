@@ -2,7 +2,11 @@
 //
 // UCX refuses a device whose /dev/infiniband/uverbsN is not an accessible character device, NCCL reads GID types from
 // sysfs, ibstat knows nothing but files. Each wrapper rewrites the path to a real file (sysfs_tree.h) and calls the
-// next definition of the function; every other path costs the comparison of its first characters.
+// next definition of the function; every other path costs a look at its characters.
+//
+// A program may change its directory into the tree: it is a real one, from there the kernel finds relative paths by
+// itself, and children inherit it. Only three kinds need help: a name that leads into the tree from outside (from
+// /sys/class to "infiniband/uroce0"), one that leads out of it ("../net"), and the question where one is (getcwd).
 //
 // A translation unit of its own: nothing else in the shim depends on it. UROCE_PATHS=0 switches it off.
 //
@@ -11,10 +15,10 @@
 #include "paths.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -24,8 +28,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "dpdk/log.h"
+#include "held_counters.h"
+#include "next_symbol.h"
 #include "shim.h"
 #include "sysfs_tree.h"
 
@@ -37,6 +44,7 @@ constexpr char kSysPrefix[] = "/sys/class/infiniband";
 constexpr char kDevPrefix[] = "/dev/infiniband";
 constexpr char kUverbsPath[] = "/dev/infiniband/uverbs0";
 constexpr char kRdmaCmPath[] = "/dev/infiniband/rdma_cm";
+constexpr char kTreeMark[] = "/sysfs-";  // how sysfs_tree.cc begins the name of a root
 
 bool starts_with(const char* path, const char* prefix) { return std::strncmp(path, prefix, std::strlen(prefix)) == 0; }
 
@@ -44,6 +52,61 @@ bool is_ours(const char* path) {
   if (path == nullptr || path[0] != '/') return false;
   if (path[1] == 's') return starts_with(path, kSysPrefix);
   return path[1] == 'd' && starts_with(path, kDevPrefix);
+}
+
+/// Does it lead to one of our prefixes, from wherever? All that relative paths elsewhere cost.
+bool may_lead_in(const char* path) { return std::strstr(path, "infiniband") != nullptr; }
+
+bool goes_up(const char* path) { return std::strstr(path, "..") != nullptr; }
+
+/// The rest of `path` behind the root of a tree (ours, or that of a parent whose directory we inherited): the name that
+/// the program knows it by. Null when it is in none.
+const char* name_in_a_tree(const char* path) {
+  const char* tree = std::strstr(path, kTreeMark);
+  if (tree == nullptr) return nullptr;
+  const char* rest = std::strchr(tree + 1, '/');
+  return rest != nullptr && (starts_with(rest, "/sys/class") || starts_with(rest, "/dev/infiniband")) ? rest : nullptr;
+}
+
+std::string path_of_descriptor(int fd) {
+  char room[PATH_MAX];
+  const ssize_t length = syscall(SYS_readlink, ("/proc/self/fd/" + std::to_string(fd)).c_str(), room, sizeof room);
+  return length > 0 ? std::string(room, static_cast<size_t>(length)) : "";
+}
+
+std::string working_directory() {
+  char room[PATH_MAX];
+  return syscall(SYS_getcwd, room, sizeof room) > 0 ? room : "";
+}
+
+/// Whether the working directory is in a tree. Asked once, and again when it changes.
+enum class Cwd : uint8_t { kUnknown, kElsewhere, kInATree };
+std::atomic<Cwd> cwd{Cwd::kUnknown};
+bool cwd_in_a_tree() {
+  if (cwd == Cwd::kUnknown) {
+    cwd = name_in_a_tree(working_directory().c_str()) != nullptr ? Cwd::kInATree : Cwd::kElsewhere;
+  }
+  return cwd == Cwd::kInATree;
+}
+
+/// The absolute path that a program means, when the path that it gives leads into a tree or out of one in a way that
+/// the kernel cannot know. "" otherwise.
+std::string absolute_path(int directory, const char* path) {
+  if (is_ours(path)) return goes_up(path) ? std::filesystem::path(path).lexically_normal().string() : path;
+  if (path[0] == '/') return "";
+  const bool up = goes_up(path);
+  const bool in = may_lead_in(path);
+  std::string base;
+  if (directory == AT_FDCWD) {
+    if (in || (up && cwd_in_a_tree())) base = working_directory();
+  } else if (in) {
+    base = path_of_descriptor(directory);
+  }
+  if (base.empty()) return "";
+  const char* const name = name_in_a_tree(base.c_str());
+  if (name != nullptr && !up) return "";  // it stays inside: the kernel finds it
+  std::string meant = (std::filesystem::path(name != nullptr ? name : base.c_str()) / path).lexically_normal();
+  return name != nullptr || is_ours(meant.c_str()) ? meant : "";
 }
 
 bool switched_on() {
@@ -64,26 +127,28 @@ void note_rdma_cm(const char* path) {
       "numbers over TCP work (perftest without -R); rsockets use the kernel's TCP");
 }
 
-// Making the tree uses files itself, and drivers look into sysfs while they start: those see the real thing.
-thread_local bool inside = false;
-
 }  // namespace
 
-bool translate_path(const char* path, std::string& translated) {
-  if (!is_ours(path) || inside || !switched_on()) return false;
-  if (std::strcmp(path, kUverbsPath) == 0) {
-    translated = "/dev/null";
-    return true;
-  }
+constinit thread_local bool inside_own_files = false;
+
+bool translate_path(const char* path, std::string& translated, int directory) {
+  if (path == nullptr || inside_own_files || !switched_on()) return false;
   const int saved_errno = errno;
-  inside = true;
-  note_rdma_cm(path);
-  const std::string& root = sysfs_root();
-  if (!root.empty()) {
-    refresh_counter(path);
-    translated = root + path;
+  const std::string meant = absolute_path(directory, path);
+  if (meant.empty()) return false;
+  if (meant == kUverbsPath) {
+    translated = "/dev/null";
+  } else if (!is_ours(meant.c_str())) {
+    translated = meant;  // out of a tree, to the real thing
+  } else {
+    const OwnFiles guard;
+    note_rdma_cm(meant.c_str());
+    const std::string& root = sysfs_root();
+    if (!root.empty()) {
+      refresh_counter(meant.c_str());
+      translated = root + meant;
+    }
   }
-  inside = false;
   errno = saved_errno;
   return !translated.empty();
 }
@@ -93,8 +158,8 @@ namespace {
 /// A path as libc shall see it.
 class Path {
  public:
-  explicit Path(const char* path) : path_(path) {
-    if (translate_path(path, translated_)) path_ = translated_.c_str();
+  explicit Path(const char* path, int directory = AT_FDCWD) : path_(path) {
+    if (translate_path(path, translated_, directory)) path_ = translated_.c_str();
   }
   operator const char*() const { return path_; }  // NOLINT: it is one
   bool changed() const { return !translated_.empty(); }
@@ -104,22 +169,23 @@ class Path {
   std::string translated_;
 };
 
-template <typename Function>
-Function next(const char* name) {
-  void* found = dlsym(RTLD_NEXT, name);
-  if (found == nullptr) found = dlvsym(RTLD_NEXT, name, "GLIBC_2.2.5");  // kept for old binaries only
-  return reinterpret_cast<Function>(found);
+/// A real path in a tree, as the program would name it. In place: the virtual name is the shorter one.
+char* virtual_name(char* path) {
+  if (path == nullptr || inside_own_files || !switched_on()) return path;
+  const char* const name = name_in_a_tree(path);
+  if (name != nullptr) std::memmove(path, name, std::strlen(name) + 1);
+  return path;
 }
 
-/// A real path in the tree, as the program would name it. In place: the virtual name is the shorter one.
-char* virtual_name(char* path) {
-  if (path == nullptr || inside || !switched_on()) return path;
-  const std::string& root = sysfs_root();
-  const size_t length = std::strlen(path);
-  if (!root.empty() && length > root.size() && starts_with(path, root.c_str())) {
-    std::memmove(path, path + root.size(), length - root.size() + 1);
-  }
-  return path;
+/// An open of a counter is remembered, so that the file is up to date whenever it is read from its beginning.
+int opened(const Path& path, int fd) {
+  if (fd < 0 || inside_own_files || !switched_on()) return fd;
+  if (path.changed() || (path[0] != '/' && cwd_in_a_tree())) hold_counter(fd);
+  return fd;
+}
+FILE* opened(const Path& path, FILE* file) {
+  if (file != nullptr) opened(path, fileno(file));
+  return file;
 }
 
 bool takes_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
@@ -129,9 +195,6 @@ bool takes_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE
 }  // namespace uroce::verbs
 
 using namespace uroce::verbs;
-
-// `real` is the definition that would have been called without us.
-#define UROCE_NEXT(name) static const auto real = next<decltype(&::name)>(#name)
 
 #define UROCE_WRAP_OPEN(name)                                     \
   UROCE_VERBS_EXPORT int name(const char* path, int flags, ...) { \
@@ -143,7 +206,8 @@ using namespace uroce::verbs;
       mode = va_arg(arguments, mode_t);                           \
       va_end(arguments);                                          \
     }                                                             \
-    return real(Path(path), flags, mode);                         \
+    const Path translated(path);                                  \
+    return opened(translated, real(translated, flags, mode));     \
   }
 UROCE_WRAP_OPEN(open)
 UROCE_WRAP_OPEN(open64)
@@ -158,35 +222,40 @@ UROCE_WRAP_OPEN(open64)
       mode = va_arg(arguments, mode_t);                                          \
       va_end(arguments);                                                         \
     }                                                                            \
-    return real(directory, Path(path), flags, mode);                             \
+    const Path translated(path, directory);                                      \
+    return opened(translated, real(directory, translated, flags, mode));         \
   }
 UROCE_WRAP_OPENAT(openat)
 UROCE_WRAP_OPENAT(openat64)
 
 // What programs built with _FORTIFY_SOURCE call.
-#define UROCE_WRAP_OPEN_2(name)                                      \
-  UROCE_VERBS_EXPORT int name(const char* path, int flags) {         \
-    static const auto real = next<int (*)(const char*, int)>(#name); \
-    return real(Path(path), flags);                                  \
+#define UROCE_WRAP_OPEN_2(name)                              \
+  UROCE_VERBS_EXPORT int name(const char* path, int flags) { \
+    UROCE_NEXT_AS(name, int (*)(const char*, int));          \
+    const Path translated(path);                             \
+    return opened(translated, real(translated, flags));      \
   }
 UROCE_WRAP_OPEN_2(__open_2)
 UROCE_WRAP_OPEN_2(__open64_2)
 
 #define UROCE_WRAP_OPENAT_2(name)                                           \
   UROCE_VERBS_EXPORT int name(int directory, const char* path, int flags) { \
-    static const auto real = next<int (*)(int, const char*, int)>(#name);   \
-    return real(directory, Path(path), flags);                              \
+    UROCE_NEXT_AS(name, int (*)(int, const char*, int));                    \
+    const Path translated(path, directory);                                 \
+    return opened(translated, real(directory, translated, flags));          \
   }
 UROCE_WRAP_OPENAT_2(__openat_2)
 UROCE_WRAP_OPENAT_2(__openat64_2)
 
 UROCE_VERBS_EXPORT FILE* fopen(const char* path, const char* mode) {
   UROCE_NEXT(fopen);
-  return real(Path(path), mode);
+  const Path translated(path);
+  return opened(translated, real(translated, mode));
 }
 UROCE_VERBS_EXPORT FILE* fopen64(const char* path, const char* mode) {
   UROCE_NEXT(fopen64);
-  return real(Path(path), mode);
+  const Path translated(path);
+  return opened(translated, real(translated, mode));
 }
 
 #define UROCE_WRAP_STAT(name, Buffer)                                          \
@@ -200,10 +269,10 @@ UROCE_WRAP_STAT(lstat, stat)
 UROCE_WRAP_STAT(lstat64, stat64)
 
 // The names under which programs built before glibc 2.33 call them.
-#define UROCE_WRAP_XSTAT(name, Buffer)                                               \
-  UROCE_VERBS_EXPORT int name(int version, const char* path, struct Buffer* out) {   \
-    static const auto real = next<int (*)(int, const char*, struct Buffer*)>(#name); \
-    return real(version, Path(path), out);                                           \
+#define UROCE_WRAP_XSTAT(name, Buffer)                                             \
+  UROCE_VERBS_EXPORT int name(int version, const char* path, struct Buffer* out) { \
+    UROCE_NEXT_AS(name, int (*)(int, const char*, struct Buffer*));                \
+    return real(version, Path(path), out);                                         \
   }
 UROCE_WRAP_XSTAT(__xstat, stat)
 UROCE_WRAP_XSTAT(__xstat64, stat64)
@@ -212,15 +281,15 @@ UROCE_WRAP_XSTAT(__lxstat64, stat64)
 
 UROCE_VERBS_EXPORT int fstatat(int directory, const char* path, struct stat* out, int flags) noexcept {
   UROCE_NEXT(fstatat);
-  return real(directory, Path(path), out, flags);
+  return real(directory, Path(path, directory), out, flags);
 }
 UROCE_VERBS_EXPORT int fstatat64(int directory, const char* path, struct stat64* out, int flags) noexcept {
   UROCE_NEXT(fstatat64);
-  return real(directory, Path(path), out, flags);
+  return real(directory, Path(path, directory), out, flags);
 }
 UROCE_VERBS_EXPORT int statx(int directory, const char* path, int flags, unsigned mask, struct statx* out) noexcept {
   UROCE_NEXT(statx);
-  return real(directory, Path(path), flags, mask, out);
+  return real(directory, Path(path, directory), flags, mask, out);
 }
 
 UROCE_VERBS_EXPORT int access(const char* path, int mode) noexcept {
@@ -237,7 +306,7 @@ UROCE_VERBS_EXPORT int eaccess(const char* path, int mode) noexcept {
 }
 UROCE_VERBS_EXPORT int faccessat(int directory, const char* path, int mode, int flags) noexcept {
   UROCE_NEXT(faccessat);
-  return real(directory, Path(path), mode, flags);
+  return real(directory, Path(path, directory), mode, flags);
 }
 
 UROCE_VERBS_EXPORT ssize_t readlink(const char* path, char* out, size_t bytes) noexcept {
@@ -246,20 +315,52 @@ UROCE_VERBS_EXPORT ssize_t readlink(const char* path, char* out, size_t bytes) n
 }
 UROCE_VERBS_EXPORT ssize_t readlinkat(int directory, const char* path, char* out, size_t bytes) noexcept {
   UROCE_NEXT(readlinkat);
-  return real(directory, Path(path), out, bytes);
+  return real(directory, Path(path, directory), out, bytes);
 }
 
 UROCE_VERBS_EXPORT char* realpath(const char* path, char* out) noexcept {
   UROCE_NEXT(realpath);
-  const Path translated(path);
-  char* result = real(translated, out);
-  return translated.changed() ? virtual_name(result) : result;
+  return virtual_name(real(Path(path), out));
 }
 UROCE_VERBS_EXPORT char* __realpath_chk(const char* path, char* out, size_t out_bytes) {  // NOLINT: glibc's name
   if (out_bytes < PATH_MAX) std::abort();  // as the original does: the caller's buffer is too small
   return realpath(path, out);
 }
 UROCE_VERBS_EXPORT char* canonicalize_file_name(const char* path) noexcept { return realpath(path, nullptr); }
+
+UROCE_VERBS_EXPORT int chdir(const char* path) noexcept {
+  UROCE_NEXT(chdir);
+  const int error = real(Path(path));
+  if (error == 0) cwd = Cwd::kUnknown;
+  return error;
+}
+UROCE_VERBS_EXPORT int fchdir(int directory) noexcept {
+  UROCE_NEXT(fchdir);
+  const int error = real(directory);
+  if (error == 0) cwd = Cwd::kUnknown;
+  return error;
+}
+UROCE_VERBS_EXPORT char* getcwd(char* out, size_t bytes) noexcept {
+  UROCE_NEXT(getcwd);
+  if (inside_own_files || !switched_on() || !cwd_in_a_tree()) return real(out, bytes);
+  std::string name = working_directory();
+  name.resize(std::strlen(virtual_name(name.data())));
+  if (bytes == 0 && out == nullptr) bytes = name.size() + 1;
+  if (bytes <= name.size()) {
+    errno = bytes == 0 ? EINVAL : ERANGE;
+    return nullptr;
+  }
+  if (out == nullptr) out = static_cast<char*>(std::malloc(bytes));
+  return out != nullptr ? std::strcpy(out, name.c_str()) : nullptr;
+}
+UROCE_VERBS_EXPORT char* __getcwd_chk(char* out, size_t bytes, size_t out_bytes) {  // NOLINT: glibc's name
+  if (bytes > out_bytes) std::abort();  // as the original does: the caller's buffer is too small
+  return getcwd(out, bytes);
+}
+UROCE_VERBS_EXPORT char* get_current_dir_name() noexcept {
+  UROCE_NEXT(get_current_dir_name);
+  return cwd_in_a_tree() ? getcwd(nullptr, 0) : real();
+}
 
 UROCE_VERBS_EXPORT DIR* opendir(const char* path) {
   UROCE_NEXT(opendir);
@@ -281,7 +382,7 @@ UROCE_VERBS_EXPORT int scandir64(const char* path, dirent64*** list, ScandirFilt
 
 using GlobError = int (*)(const char*, int);
 template <typename Real, typename Result>
-int glob_in_tree(Real real, const char* pattern, int flags, GlobError on_error, Result* result) {
+int glob_in_tree(Real& real, const char* pattern, int flags, GlobError on_error, Result* result) {
   const Path translated(pattern);
   const int error = real(translated, flags, on_error, result);
   if (error == 0 && translated.changed()) {

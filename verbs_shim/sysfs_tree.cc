@@ -1,5 +1,6 @@
 #include "sysfs_tree.h"
 
+#include <fcntl.h>
 #include <net/if.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -55,11 +56,15 @@ void remove_stale_trees(const std::string& directory) {
 void put(const Path& file, const std::string& text) {
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
-  std::FILE* out = std::fopen(file.c_str(), "we");
-  if (out == nullptr) return;
-  std::fwrite(text.data(), 1, text.size(), out);
-  std::fputc('\n', out);
-  std::fclose(out);
+  const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return;
+  // Not emptied first: another thread may read it just now.
+  const std::string line = text + '\n';
+  if (pwrite(fd, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size())) {
+    if (ftruncate(fd, static_cast<off_t>(line.size())) != 0)
+      log_message(LogLevel::kDebug, "%s keeps an old end", file.c_str());
+  }
+  close(fd);
 }
 
 std::string guid_text(const MacAddress& mac) {

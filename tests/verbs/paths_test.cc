@@ -92,6 +92,83 @@ TEST(PathsTest, RealPathKeepsItsName) {
   std::free(allocated);
 }
 
+/// Puts the working directory back.
+class InDirectory {
+ public:
+  explicit InDirectory(const std::string& path) : before_(open(".", O_PATH | O_DIRECTORY)) {
+    EXPECT_EQ(chdir(path.c_str()), 0) << path;
+  }
+  ~InDirectory() {
+    EXPECT_EQ(fchdir(before_), 0);
+    close(before_);
+  }
+
+ private:
+  int before_;
+};
+
+std::string where() {
+  char room[PATH_MAX];
+  return getcwd(room, sizeof room) != nullptr ? room : "(nowhere)";
+}
+
+std::string output_of(const char* command) {
+  std::FILE* pipe = popen(command, "r");
+  if (pipe == nullptr) return "(cannot be started)";
+  std::string text;
+  char line[256];
+  while (std::fgets(line, sizeof line, pipe) != nullptr) text += line;
+  pclose(pipe);
+  return text;
+}
+
+TEST(PathsTest, ADirectoryToWorkIn) {
+  const InDirectory in("/sys/class/infiniband");
+  EXPECT_EQ(where(), "/sys/class/infiniband");
+  EXPECT_EQ(list("."), std::set<std::string>{"uroce0"});
+  EXPECT_EQ(read_file("uroce0/node_type"), "1: CA\n");
+  ASSERT_EQ(chdir("uroce0/ports/1"), 0);
+  EXPECT_EQ(where(), kDevice + "/ports/1");
+  EXPECT_EQ(read_file("state"), "4: ACTIVE\n");
+  EXPECT_EQ(read_file("../../node_type"), "1: CA\n");
+  char* const path = realpath("state", nullptr);
+  EXPECT_EQ(path, kDevice + "/ports/1/state");
+  std::free(path);
+  char* const name = get_current_dir_name();
+  EXPECT_EQ(name, kDevice + "/ports/1");
+  std::free(name);
+  char small[8];
+  EXPECT_EQ(getcwd(small, sizeof small), nullptr);
+  EXPECT_EQ(errno, ERANGE);
+  EXPECT_EQ(output_of("pwd; cat link_layer; /bin/pwd"), kDevice + "/ports/1\nEthernet\n" + kDevice + "/ports/1\n");
+}
+
+TEST(PathsTest, IntoTheTreeAndOutOfItByRelativeNames) {
+  const InDirectory in("/sys/class");
+  EXPECT_EQ(where(), "/sys/class");
+  EXPECT_EQ(read_file("infiniband/uroce0/node_type"), "1: CA\n");
+  ASSERT_EQ(chdir("infiniband"), 0);
+  EXPECT_EQ(where(), "/sys/class/infiniband");
+  EXPECT_EQ(access("../net/lo/ifindex", R_OK), 0);  // the real one
+  EXPECT_EQ(read_file("../infiniband_verbs/uverbs0/ibdev"), "uroce0\n");
+  ASSERT_EQ(chdir(".."), 0);
+  EXPECT_EQ(where(), "/sys/class");
+  EXPECT_EQ(access("net/lo", F_OK), 0);
+  const int classes = open("/sys/class", O_RDONLY | O_DIRECTORY);
+  const int file = openat(classes, "infiniband/uroce0/node_type", O_RDONLY);
+  EXPECT_GE(file, 0);
+  close(file);
+  close(classes);
+}
+
+TEST(PathsTest, AShellMayGoThere) {
+  EXPECT_EQ(output_of("cd /sys/class/infiniband && for d in *; do echo $d; cat $d/ports/1/state; done; cd ..; pwd"),
+            "uroce0\n4: ACTIVE\n/sys/class\n");
+  EXPECT_EQ(
+      output_of("bash -c 'cd /sys/class/infiniband/uroce0; cd ports/1; cat phys_state; pwd -P; cd ../..; ls -d ports'"),
+      "5: LinkUp\n" + kDevice + "/ports/1\nports\n");
+}
+
 TEST(PathsTest, ChildrenSeeTheSame) {
   std::FILE* pipe = popen("ls /sys/class/infiniband", "r");
   ASSERT_NE(pipe, nullptr);

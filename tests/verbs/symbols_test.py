@@ -15,7 +15,8 @@ LIBC_WRAPPERS = set("""
     dlopen dlmopen open open64 openat openat64 __open_2 __open64_2 __openat_2 __openat64_2 fopen fopen64
     stat stat64 lstat lstat64 __xstat __xstat64 __lxstat __lxstat64 fstatat fstatat64 statx
     access euidaccess eaccess faccessat readlink readlinkat realpath __realpath_chk canonicalize_file_name
-    opendir scandir scandir64 glob glob64""".split())
+    opendir scandir scandir64 glob glob64 chdir fchdir getcwd __getcwd_chk get_current_dir_name
+    read pread pread64 __read_chk __pread_chk __pread64_chk""".split())
 
 
 def exported(library):

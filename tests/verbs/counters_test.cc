@@ -1,0 +1,108 @@
+// Counters in sysfs: a file that is opened once and read again from its beginning shows what is true then.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "verbs_fixture.h"
+
+namespace {
+
+using namespace verbs_test;
+
+const std::string kPort = "/sys/class/infiniband/uroce0/ports/1/";
+
+class CountersTest : public PairTest {
+ protected:
+  void SetUp() override {
+    left_ = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
+    right_ = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
+    connect(left_.get(), right_->qp_num);
+    connect(right_.get(), left_->qp_num);
+  }
+  void send_one() {
+    ASSERT_EQ(post_recv(right_.get(), 1, b_.sge(0, 64)), 0);
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
+    poll(recv_cq_.get(), 1);
+    poll(cq_.get(), 1);
+  }
+  static long number(const char* text) { return std::strtol(text, nullptr, 10); }
+  static long read_at(int fd, off_t offset) {
+    char text[64] = "";
+    return pread(fd, text, sizeof text - 1, offset) > 0 ? number(text) : -1;
+  }
+  /// As perftest reads: first read, then back to the beginning.
+  static long read_and_rewind(int fd) {
+    char text[64] = "";
+    const ssize_t length = read(fd, text, sizeof text - 1);
+    lseek(fd, 0, SEEK_SET);
+    return length > 0 ? number(text) : -1;
+  }
+
+  Owned<ibv_qp> left_;
+  Owned<ibv_qp> right_;
+};
+
+TEST_F(CountersTest, AHeldFileShowsNewValues) {
+  const int fd = open((kPort + "hw_counters/rx_sends").c_str(), O_RDONLY);
+  ASSERT_GE(fd, 0);
+  const long before = read_and_rewind(fd);
+  ASSERT_GE(before, 0);
+  for (long i = 1; i <= 12; i++) {  // past a change of length
+    send_one();
+    EXPECT_EQ(read_and_rewind(fd), before + i);
+  }
+  send_one();
+  EXPECT_EQ(read_at(fd, 0), before + 13);
+  const int copy = dup(fd);
+  close(fd);
+  send_one();
+  EXPECT_EQ(read_at(copy, 0), before + 14);
+  close(copy);
+}
+
+TEST_F(CountersTest, AHeldStreamShowsNewValues) {
+  std::ifstream stream(kPort + "hw_counters/rx_sends");
+  long before = -1;
+  ASSERT_TRUE(stream >> before);
+  send_one();
+  stream.clear();
+  stream.seekg(0);
+  long after = -1;
+  stream.sync();
+  ASSERT_TRUE(stream >> after);
+  EXPECT_EQ(after, before + 1);
+}
+
+// A text is made when it is read from its beginning; its rest belongs to it.
+TEST_F(CountersTest, TheRestOfAFileIsOfTheSameText) {
+  const int fd = open((kPort + "hw_counters/rx_sends").c_str(), O_RDONLY);
+  ASSERT_GE(fd, 0);
+  char text[64] = "";
+  ASSERT_EQ(read(fd, text, 1), 1);
+  ASSERT_GT(read(fd, text + 1, sizeof text - 2), 0);
+  EXPECT_EQ(read(fd, text, 1), 0);  // the end, also when something has happened since
+  send_one();
+  EXPECT_EQ(read(fd, text, 1), 0);
+  close(fd);
+}
+
+TEST_F(CountersTest, FoundFromTheDirectoryToo) {
+  char before_path[PATH_MAX];
+  ASSERT_NE(getcwd(before_path, sizeof before_path), nullptr);
+  ASSERT_EQ(chdir((kPort + "hw_counters").c_str()), 0);
+  const int fd = open("rx_sends", O_RDONLY);
+  ASSERT_GE(fd, 0);
+  const long before = read_and_rewind(fd);
+  send_one();
+  EXPECT_EQ(read_and_rewind(fd), before + 1);
+  close(fd);
+  ASSERT_EQ(chdir(before_path), 0);
+}
+
+}  // namespace

@@ -1,0 +1,143 @@
+// The functions of libc that read from a descriptor. Until a program opens a counter they cost one load more.
+//
+// A counter is known by its inode, so that descriptors may be duplicated, closed and used again as the program likes.
+// FILE streams read with functions of libc's own: one that is kept open shows what it read first, as its buffer often
+// would in sysfs.
+#undef _FILE_OFFSET_BITS
+#include "held_counters.h"
+
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "next_symbol.h"
+#include "paths.h"
+#include "shim.h"
+#include "sysfs_tree.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+struct HeldCounter {
+  dev_t device;
+  ino_t inode;
+  std::string path;  // as a program would name it
+};
+
+std::atomic<bool> any_held{false};
+std::mutex held_mutex;
+std::vector<HeldCounter>& held() {
+  static auto* const counters = new std::vector<HeldCounter>;  // read while the program exits
+  return *counters;
+}
+
+std::string path_of(const struct stat& info) {
+  const std::lock_guard guard(held_mutex);
+  for (const HeldCounter& counter : held()) {
+    if (counter.device == info.st_dev && counter.inode == info.st_ino) return counter.path;
+  }
+  return "";
+}
+
+/// The path below the tree's root of what `fd` is; "" when it is no counter there.
+std::string counter_behind(int fd) {
+  char room[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t length = syscall(SYS_readlink, link.c_str(), room, sizeof room);
+  if (length <= 0) return "";
+  const std::string path(room, static_cast<size_t>(length));
+  const std::string& root = sysfs_root();
+  if (root.empty() || !path.starts_with(root) || path.find("counters/") == std::string::npos) return "";
+  return path.substr(root.size());
+}
+
+}  // namespace
+
+void hold_counter(int fd) {
+  const int saved_errno = errno;
+  const OwnFiles guard;
+  struct stat info;
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && path_of(info).empty()) {
+    const std::string path = counter_behind(fd);
+    if (!path.empty()) {
+      const std::lock_guard lock(held_mutex);
+      held().push_back({info.st_dev, info.st_ino, path});
+      any_held = true;
+    }
+  }
+  errno = saved_errno;
+}
+
+namespace {
+
+/// Before `fd` is read at `offset`.
+void refresh_held(int fd, off64_t offset) {
+  if (inside_own_files) return;
+  struct stat info;
+  const int saved_errno = errno;
+  const OwnFiles guard;
+  if (offset == 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
+    const std::string path = path_of(info);
+    if (!path.empty()) refresh_counter(path.c_str());
+  }
+  errno = saved_errno;
+}
+
+void before_read(int fd) {
+  if (!any_held.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  refresh_held(fd, syscall(SYS_lseek, fd, 0, SEEK_CUR));
+}
+
+void before_pread(int fd, off64_t offset) {
+  if (!any_held.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  refresh_held(fd, offset);
+}
+
+}  // namespace
+
+}  // namespace uroce::verbs
+
+using namespace uroce::verbs;
+
+UROCE_VERBS_EXPORT ssize_t read(int fd, void* out, size_t bytes) {
+  UROCE_NEXT(read);
+  before_read(fd);
+  return real(fd, out, bytes);
+}
+UROCE_VERBS_EXPORT ssize_t pread(int fd, void* out, size_t bytes, off_t offset) {
+  UROCE_NEXT(pread);
+  before_pread(fd, offset);
+  return real(fd, out, bytes, offset);
+}
+UROCE_VERBS_EXPORT ssize_t pread64(int fd, void* out, size_t bytes, off64_t offset) {
+  UROCE_NEXT(pread64);
+  before_pread(fd, offset);
+  return real(fd, out, bytes, offset);
+}
+
+// What programs built with _FORTIFY_SOURCE call. The originals abort when the caller's buffer is too small.
+UROCE_VERBS_EXPORT ssize_t __read_chk(int fd, void* out, size_t bytes, size_t out_bytes) {  // NOLINT: glibc's name
+  if (bytes > out_bytes) std::abort();
+  return read(fd, out, bytes);
+}
+UROCE_VERBS_EXPORT ssize_t __pread_chk(int fd, void* out, size_t bytes, off_t offset,  // NOLINT: glibc's name
+                                       size_t out_bytes) {
+  if (bytes > out_bytes) std::abort();
+  return pread(fd, out, bytes, offset);
+}
+UROCE_VERBS_EXPORT ssize_t __pread64_chk(int fd, void* out, size_t bytes, off64_t offset,  // NOLINT: glibc's name
+                                         size_t out_bytes) {
+  if (bytes > out_bytes) std::abort();
+  return pread64(fd, out, bytes, offset);
+}
