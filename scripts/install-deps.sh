@@ -3,6 +3,7 @@
 #
 #   scripts/install-deps.sh demo    what ./demo needs: compiler, Meson, DPDK, the unmodified RDMA programs
 #   scripts/install-deps.sh check   what ./check needs as well: tests, format, lint, capture reading
+#   scripts/install-deps.sh full    what ./check --full needs as well: the message passing libraries
 #   scripts/install-deps.sh interop what tests/interop needs as well: a virtual machine, and a kernel with rxe for it
 #   scripts/install-deps.sh bench   what tests/bench needs as well: the peers to compare with; and to draw pictures
 #
@@ -19,6 +20,11 @@ check_packages=(
   clang clang-format clang-tidy libclang-rt-14-dev shellcheck git
   libgtest-dev libgmock-dev python3-scapy libisal-dev zlib1g-dev
   dpdk-dev iproute2 procps iperf3
+  ucx-utils qperf infiniband-diags
+)
+full_packages=(
+  "${check_packages[@]}"
+  openmpi-bin libopenmpi-dev mpich libmpich-dev
 )
 interop_packages=(
   "${check_packages[@]}"
@@ -29,16 +35,17 @@ command -v busybox >/dev/null || interop_packages+=(busybox)
 compgen -G '/lib/modules/*/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko' >/dev/null || interop_packages+=(linux-image-amd64)
 bench_packages=(
   "${check_packages[@]}"
-  ucx-utils ethtool python3-matplotlib
+  ethtool python3-matplotlib
 )
 
 case "${1:-demo}" in
   demo) wanted=("${demo_packages[@]}") ;;
   check) wanted=("${check_packages[@]}") ;;
+  full) wanted=("${full_packages[@]}") ;;
   interop) wanted=("${interop_packages[@]}") ;;
   bench) wanted=("${bench_packages[@]}") ;;
   *)
-    echo "usage: $0 [demo|check|interop|bench]" >&2
+    echo "usage: $0 [demo|check|full|interop|bench]" >&2
     exit 2
     ;;
 esac

@@ -18,7 +18,9 @@ import time
 sys.dont_write_bytecode = True
 
 import faults
+import measures
 import singles
+import stacks
 import wires
 from cases import all_cases, check_result
 from children import free_tcp_port, wait_for_listener
@@ -87,7 +89,7 @@ def all_tests():
     tests = {}
     for case in all_cases():
         tests[case.name] = (case.suite, case.timeout_s, lambda uroce, case=case: run_case(case, uroce))
-    for scenario in (*singles.SCENARIOS, *faults.SCENARIOS):
+    for scenario in (*singles.SCENARIOS, *measures.SCENARIOS, *stacks.SCENARIOS, *faults.SCENARIOS):
         tests[scenario.name] = (scenario.suite, scenario.timeout_s,
                                 lambda uroce, scenario=scenario: scenario.run(uroce))
     return tests

@@ -39,6 +39,47 @@ class MemifWire:
         pass
 
 
+class SwitchWire:
+    """A uroce-switch with a place for each of many programs."""
+
+    PORTS = 8
+
+    def __init__(self):
+        self._name = f"test{os.getpid()}"
+        self._switch = None
+
+    def __enter__(self):
+        output = tempfile.TemporaryFile(mode="w+")
+        self._switch = subprocess.Popen([find_built("apps/uroce-switch"), "--name", self._name, "--ports", str(self.PORTS)],
+                                        stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + 30
+        while True:
+            output.seek(0)
+            text = output.read()
+            if "is ready" in text:
+                return self
+            if time.monotonic() > deadline or self._switch.poll() is not None:
+                self.__exit__()
+                raise RuntimeError(f"uroce-switch did not start: {text}")
+            time.sleep(0.02)
+
+    def __exit__(self, *exception):
+        self._switch.terminate()
+        self._switch.wait(10)
+
+    def port(self, _side):
+        return f"switch:{self._name}"
+
+    def prefix(self, _side):
+        return []
+
+    def tcp_address(self, _side):
+        return "127.0.0.1"
+
+    def attach(self, _side, _child):
+        pass
+
+
 def _ip(*words):
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
@@ -222,4 +263,4 @@ def find_built(path):
 
 build_directory = pathlib.Path()  # set by who runs the tests
 
-WIRES = {"card": CardWire, "card_server": CardServerWire, "card_tap": CardTapWire, "memif": MemifWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}
+WIRES = {"card": CardWire, "card_server": CardServerWire, "card_tap": CardTapWire, "memif": MemifWire, "switch": SwitchWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}

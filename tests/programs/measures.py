@@ -1,0 +1,89 @@
+"""Programs that look at the device in their own way: files of sysfs held open or found by `cd`, memory that is polled."""
+
+import re
+import shutil
+
+from children import free_tcp_port, wait_for_listener
+from session import Failure, Scenario
+from wires import Skip
+
+
+def ibstatus(session):
+    """A shell script: it changes its directory to where the kernel has none."""
+    if shutil.which("ibstatus") is None:
+        raise Skip("ibstatus is not installed")
+    child = session.start("ibstatus", 0, ["ibstatus"])
+    session.expect_exit(child, 20)
+    for pattern in (r"device 'uroce0' port 1 status", r"state:\s+4: ACTIVE", r"phys state:\s+5: LinkUp",
+                    r"default gid:\s+fe80:", r"link_layer:\s+Ethernet"):
+        if not re.search(pattern, child.output()):
+            raise Failure(f"nothing matches /{pattern}/")
+
+
+def counters_of_perftest(session):
+    """-W opens the counters once, and prints how far they went while the test ran."""
+    sends = 1000
+    port = str(free_tcp_port())
+    words = ["ib_send_bw", "-n", str(sends), "-p", port, "-W", "hw_counters/rx_sends,counters/port_rcv_packets"]
+    server = session.start("server", 0, words)
+    if not wait_for_listener(server, int(port), 20):
+        raise Failure("the server did not get as far as listening")
+    client = session.start("client", 1, [*words[:-2], session.wire.tcp_address(0)])
+    for child in (client, server):
+        session.expect_exit(child, 30)
+        if child.exit_code != 0:
+            raise Failure(f"the {child.name}: exit code {child.exit_code}")
+    shown = {name: int(value) for name, value in re.findall(r"counters/(\w+)=(\d+)", server.output())}
+    if shown.get("rx_sends") != sends or shown.get("port_rcv_packets", 0) < sends:
+        raise Failure(f"the server's counters went by {shown}, not by {sends} sends")
+
+
+# What qperf prints for one test: name, then lines of "field = value unit".
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "sec": 1.0, "bytes/sec": 1.0, "KB/sec": 1e3, "MB/sec": 1e6, "GB/sec": 1e9,
+          "Kb/sec": 125.0, "Mb/sec": 125e3, "Gb/sec": 125e6}
+
+
+def _figure(text, test, field):
+    found = re.search(rf"^{test}:(?:\n\s+.*)*?\n\s+{field}\s+=\s+([\d.,]+) (\S+)", text, re.MULTILINE)
+    if found is None:
+        raise Failure(f"{test} printed no {field}")
+    return float(found[1].replace(",", "")) * _UNITS[found[2]]
+
+
+def _qperf(tests, limits):
+    def body(session):
+        if shutil.which("qperf") is None:
+            raise Skip("qperf is not installed")
+        port = str(free_tcp_port())
+        server = session.start("server", 0, ["qperf", "-lp", port])
+        if not wait_for_listener(server, int(port), 20):
+            raise Failure("the server did not get as far as listening")
+        client = session.start("client", 1, ["qperf", session.wire.tcp_address(0), "-lp", port, "-t", "1", *tests])
+        session.expect_exit(client, 40)
+        if client.exit_code != 0:
+            raise Failure(f"the client: exit code {client.exit_code}")
+        for test, (field, worst) in limits.items():
+            value = _figure(client.output(), test, field)
+            if (value > worst) if field == "latency" else (value < worst):
+                raise Failure(f"{test}: {field} {value:g}, allowed {worst:g}")
+
+    return body
+
+
+def _latency(*tests, worst_s):
+    return _qperf(tests, {test: ("latency", worst_s) for test in tests})
+
+
+SCENARIOS = [
+    Scenario("ibstatus", ibstatus),
+    Scenario("ib_send_bw_counters", counters_of_perftest),
+    # Both programs wait for a byte of their memory, and make no call meanwhile. Where every CPU is busy the background
+    # threads must be let in; without care that takes a slice of the scheduler's, milliseconds.
+    Scenario("qperf_rc_rdma_write_poll_lat", _latency("rc_rdma_write_poll_lat", worst_s=1e-3)),
+    Scenario("qperf_uc_rdma_write_poll_lat", _latency("uc_rdma_write_poll_lat", worst_s=1e-3), suite="long"),
+    Scenario("qperf_lat", _latency("rc_lat", "uc_lat", "ud_lat", "rc_rdma_read_lat", "rc_rdma_write_lat", worst_s=2e-3),
+             suite="long", timeout_s=60),
+    Scenario("qperf_bw", _qperf(("rc_bw", "rc_rdma_write_bw", "rc_rdma_read_bw"),
+                                {test: ("bw", 50e6) for test in ("rc_bw", "rc_rdma_write_bw", "rc_rdma_read_bw")}),
+             suite="long", timeout_s=60),
+]
