@@ -87,8 +87,8 @@ enum class PostResult : uint8_t {
   kBadAddressHandle,
 };
 
-/// RoCE has no service level to report with a datagram. In its place drivers report what kind of IP header stands in the
-/// GRH area, and programs (UCX) look at nothing else to tell where in it the addresses are.
+/// RoCE has no service level to report with a datagram. In its place drivers report what kind of IP header stands in
+/// the GRH area, and programs (UCX) look at nothing else to tell where in it the addresses are.
 enum class DatagramHeader : uint8_t { kIpv6 = 1, kIpv4 = 2 };
 
 struct Completion {
@@ -102,7 +102,7 @@ struct Completion {
   uint32_t qp_num = 0;
   uint32_t src_qp = 0;  // UD
   uint16_t pkey_index = 0;
-  uint8_t sl = 0;  // UD, received: a DatagramHeader
+  uint8_t sl = 0;            // UD, received: a DatagramHeader
   int64_t timestamp_ns = 0;  // the engine's clock when it was made
 };
 
