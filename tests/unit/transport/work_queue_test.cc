@@ -271,13 +271,13 @@ TEST(Flushed, CarriesTheTimeOfThePost) {
 TEST(Arming, SolicitedDoesNotWeakenAny) {
   Rig rig;
   for (uint64_t id = 1; id <= 4; id++) rig.receive(id);
-  rig.recv_cq().arm(false);
-  rig.recv_cq().arm(true);
+  rig.recv_cq().arm(CompletionQueue::Wake::kAny);
+  rig.recv_cq().arm(CompletionQueue::Wake::kSolicited);
   rig.arrive(send(kOpSendOnly, 0x100, 4));
   EXPECT_THAT(rig.observer().cq_events, ElementsAre(&rig.recv_cq()));
   rig.completed();
-  rig.recv_cq().arm(true);
-  rig.recv_cq().arm(false);
+  rig.recv_cq().arm(CompletionQueue::Wake::kSolicited);
+  rig.recv_cq().arm(CompletionQueue::Wake::kAny);
   rig.arrive(send(kOpSendOnly, 0x101, 4));
   EXPECT_THAT(rig.observer().cq_events, SizeIs(2));
 }
@@ -285,7 +285,7 @@ TEST(Arming, SolicitedDoesNotWeakenAny) {
 TEST(Arming, AnErrorWakesWhoWaitsForTheSolicited) {
   Rig rig;
   rig.post(rig.send_wr(4, 1));
-  rig.send_cq().arm(true);
+  rig.send_cq().arm(CompletionQueue::Wake::kSolicited);
   rig.arrive(ack(0x200, 1));
   EXPECT_THAT(rig.observer().cq_events, IsEmpty());  // a send of our own is never solicited
   rig.completed();
