@@ -2,6 +2,7 @@
 //
 // Called in the middle of a turn, under the engine's lock: nothing here calls the engine.
 #include "dpdk/log.h"
+#include "engine/neighbour_news.h"
 #include "objects.h"
 #include "runtime.h"
 
@@ -70,6 +71,10 @@ class ShimObserver final : public Observer {
   void on_responder_error(const Qp& qp, Cause cause) override {
     log_message(LogLevel::kWarning, "QP 0x%06x (%s) refused a request of its peer: %s", qp.qpn(),
                 qp_type_name(qp.type()), cause_text(cause));
+  }
+
+  void on_neighbour_news(const NeighbourNews& news) override {
+    log_message(LogLevel::kWarning, "%s", to_string(news).c_str());
   }
 };
 

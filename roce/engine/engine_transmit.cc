@@ -30,6 +30,8 @@ void Engine::run_timers(Instant now) {
     Qp* qp = qps_.at(owner);
     if (qp == nullptr) continue;
     if (qp->next_timeout() <= now) qp->on_timeout(now);
+    // A peer that is silent may have another MAC by now. One without any is being asked for already.
+    if (qp->requester().timed_out() && qp->path_resolved()) ask_for(qp->path(), qp->attributes().av.sgid_index);
     update(*qp);
   }
 }

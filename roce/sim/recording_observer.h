@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/neighbour_news.h"
 #include "transport/completion_queue.h"
 #include "transport/observer.h"
 
@@ -32,6 +33,7 @@ class RecordingObserver final : public Observer {
   void on_error_completion(const Qp& qp, const Completion& completion) override {
     error_completions.push_back({&qp, completion});
   }
+  void on_neighbour_news(const NeighbourNews& news) override { neighbour_news.push_back(news); }
   void on_responder_error(const Qp& qp, Cause cause) override { responder_errors.push_back({&qp, cause}); }
 
   std::vector<CompletionQueue*> cq_events;
@@ -40,6 +42,7 @@ class RecordingObserver final : public Observer {
   std::vector<SharedReceiveQueue*> srq_limits;
   std::vector<ErrorCompletion> error_completions;
   std::vector<ResponderError> responder_errors;
+  std::vector<NeighbourNews> neighbour_news;
 };
 
 }  // namespace uroce::sim

@@ -32,7 +32,7 @@
   X(rx_drop_ud_length) X(rx_drop_unexpected_response) X(rx_drop_early_response) X(rx_drop_mac_control) X(rx_drop_ping) \
   /* the port and its neighbours */ \
   X(tx_port_full) X(tx_neighbour_unresolved) X(arp_rx) X(arp_tx) X(nd_rx) X(nd_tx) X(echo_replies) \
-  X(address_conflicts) X(loopback_packets) X(loopback_full) X(rx_pause_frames) X(tx_pause_frames) \
+  X(address_conflicts) X(neighbour_claims) X(neighbour_moves) X(loopback_packets) X(loopback_full) X(rx_pause_frames) X(tx_pause_frames) \
   X(pfc_watchdog_fired)
 // clang-format on
 

@@ -9,6 +9,7 @@
 
 namespace uroce {
 
+struct NeighbourNews;  // engine/neighbour_news.h
 class CompletionQueue;
 class SharedReceiveQueue;
 class Qp;
@@ -39,6 +40,8 @@ class Observer {
   virtual void on_error_completion(const Qp& /*qp*/, const Completion& /*completion*/) {}
   /// The responder sent a fatal NAK, and why.
   virtual void on_responder_error(const Qp& /*qp*/, Cause /*cause*/) {}
+  /// An address moved to another MAC, or two hosts claim it.
+  virtual void on_neighbour_news(const NeighbourNews& /*news*/) {}
 };
 
 }  // namespace uroce

@@ -187,12 +187,12 @@ void Qp::check_drained() {
 }
 
 void Qp::on_path_resolved(const MacAddress& mac) {
+  const bool news = !context_.path_resolved || context_.path.dst_mac != mac;
   context_.path.dst_mac = mac;
   context_.header.set_dst_mac(mac);
   context_.data_header.set_dst_mac(mac);
-  const bool was = context_.path_resolved;
   context_.path_resolved = true;
-  if (!was && context_.type == QpType::kRc) requester_.on_path_resolved();
+  if (news && context_.type == QpType::kRc) requester_.on_path_resolved();
 }
 
 PostResult Qp::post_send(const SendWr& wr, Instant now) {

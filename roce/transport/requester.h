@@ -51,6 +51,7 @@ class Requester {
   Psn una() const { return una_; }
   Psn next_psn() const { return next_psn_; }
   uint8_t retries_left() const { return retry_left_; }
+  bool timed_out() const { return timeouts_ != 0; }  // and the peer has not got further since
   bool waits_for_receive() const { return rnr_wait_; }
   const RttSampler& rtt() const { return rtt_; }
   /// nullptr: go-back-N only.

@@ -1,26 +1,14 @@
-// Neighbours as timelines: frames in, frames out, time handed in.
-#include "engine/neighbours.h"
-
+// Asking, answering, announcing; the table; ping.
 #include <gtest/gtest.h>
 
 #include <memory>
 
 #include "base/big_endian.h"
 #include "base/random.h"
+#include "neighbours_fixture.h"
 
-namespace uroce {
+namespace uroce::test {
 namespace {
-
-using Bytes = std::vector<uint8_t>;
-
-IpAddress ip(const char* text) { return *parse_ip(text); }
-MacAddress mac(const char* text) { return *parse_mac(text); }
-LocalAddress local(const char* text) { return *parse_local_address(text); }
-
-const MacAddress kOurs = mac("52:54:00:00:00:01");
-const MacAddress kPeer = mac("52:54:00:00:00:02");
-const MacAddress kOther = mac("52:54:00:00:00:03");
-const Instant kStart{milliseconds(5000).ns};
 
 Bytes echo_request(bool ipv6, const MacAddress& to, size_t data_bytes) {
   // An echo reply turned into a request: type changed and checksum adjusted by hand.
@@ -44,100 +32,10 @@ Bytes echo_request(bool ipv6, const MacAddress& to, size_t data_bytes) {
   return frame;
 }
 
-class NeighboursTest : public testing::Test {
- protected:
-  struct Resolution {
-    IpAddress ip;
-    uint16_t vlan_id;
-    MacAddress mac;
-    bool operator==(const Resolution&) const = default;
-  };
-
-  NeighboursTest() {
-    restart({local("10.0.0.1/24"), local("fd00::1/64"), local("10.1.0.1/24@100"), local("fd01::1/64@100")});
-  }
-
-  void restart(std::vector<LocalAddress> addresses) {
-    addresses_ = std::move(addresses);
-    counters_ = {};
-    neighbours_ = std::make_unique<Neighbours>(
-        kOurs, addresses_, counters_, [this](const IpAddress& address, uint16_t vlan_id, const MacAddress& found) {
-          resolved_.push_back({address, vlan_id, found});
-        });
-  }
-
-  /// The next frame to send at `now`; empty when there is none.
-  Bytes poll(Instant now, uint32_t capacity = 2048) {
-    Bytes room(capacity, 0xee);
-    TxFrame frame{room.data(), capacity, 0, nullptr};
-    const bool more = neighbours_->poll_transmit(frame, now);
-    EXPECT_EQ(more, frame.bytes != 0);
-    EXPECT_LE(frame.bytes, capacity);
-    room.resize(frame.bytes);
-    return room;
-  }
-
-  bool receive(const Bytes& frame, Instant now = kStart) { return neighbours_->on_frame(frame, now); }
-
-  static Bytes arp_frame(const Arp& arp, const MacAddress& to, uint16_t vlan_id = 0) {
-    Bytes frame(100);
-    frame.resize(encode_arp(frame, {to, arp.sender_mac, vlan_id}, arp));
-    return frame;
-  }
-  static Bytes request(const MacAddress& from, const char* from_ip, const char* for_ip, uint16_t vlan_id = 0) {
-    return arp_frame({Arp::kRequest, from, ip(from_ip), {}, ip(for_ip)}, kBroadcastMac, vlan_id);
-  }
-  static Bytes reply(const MacAddress& from, const char* from_ip, const char* to_ip, uint16_t vlan_id = 0) {
-    return arp_frame({Arp::kReply, from, ip(from_ip), kOurs, ip(to_ip)}, kOurs, vlan_id);
-  }
-
-  static Bytes nd_frame(const NeighbourMessage& m, const MacAddress& from, const MacAddress& to, uint16_t vlan_id = 0) {
-    Bytes frame(200);
-    frame.resize(encode_neighbour_message(frame, {to, from, vlan_id}, m));
-    return frame;
-  }
-  static Bytes solicitation(const MacAddress& from, const char* from_ip, const char* target, uint16_t vlan_id = 0) {
-    NeighbourMessage m;
-    m.src_ip = ip(from_ip);
-    m.target = ip(target);
-    m.dst_ip = solicited_node_multicast(m.target);
-    if (!m.src_ip.is_zero()) m.link_layer = from;
-    return nd_frame(m, from, multicast_mac(m.dst_ip), vlan_id);
-  }
-  static Bytes advertisement(const MacAddress& from, const char* target, bool override_cache = true,
-                             uint16_t vlan_id = 0) {
-    NeighbourMessage m;
-    m.advertisement = true;
-    m.override_cache = override_cache;
-    m.src_ip = m.target = ip(target);
-    m.dst_ip = all_nodes_multicast();
-    m.link_layer = from;
-    return nd_frame(m, from, multicast_mac(m.dst_ip), vlan_id);
-  }
-
-  static std::optional<Arp> sent_arp(const Bytes& frame, uint16_t vlan_id, const MacAddress& to) {
-    const auto link = decode_link(frame);
-    if (!link || link->vlan_id != vlan_id || link->dst_mac != to || link->src_mac != kOurs) return std::nullopt;
-    return decode_arp(*link);
-  }
-  static std::optional<NeighbourMessage> sent_nd(const Bytes& frame, uint16_t vlan_id, const MacAddress& to) {
-    const auto link = decode_link(frame);
-    if (!link || link->vlan_id != vlan_id || link->dst_mac != to || link->src_mac != kOurs) return std::nullopt;
-    const auto icmp = decode_icmp(*link);
-    return icmp ? decode_neighbour_message(*icmp) : std::nullopt;
-  }
-
-  std::vector<LocalAddress> addresses_;
-  Counters counters_;
-  std::vector<Resolution> resolved_;
-  std::unique_ptr<Neighbours> neighbours_;
-};
-
 TEST_F(NeighboursTest, NothingToSayAtFirst) {
   EXPECT_EQ(neighbours_->next_timeout(), Instant::never());
   EXPECT_TRUE(poll(kStart).empty());
   EXPECT_FALSE(neighbours_->lookup(ip("10.0.0.2"), 0));
-  EXPECT_FALSE(neighbours_->take_conflict());
 }
 
 TEST_F(NeighboursTest, AsksAndLearns) {
@@ -172,9 +70,9 @@ TEST_F(NeighboursTest, AsksByNeighbourDiscovery) {
   EXPECT_EQ(asked->target, ip("fd01::2"));
   EXPECT_EQ(asked->link_layer, kOurs);
 
-  EXPECT_FALSE(receive(advertisement(kPeer, "fd01::2")));  // on another VLAN: somebody else
+  EXPECT_FALSE(receive(answer(kPeer, "fd01::2", "fd01::1")));  // on another VLAN: somebody else
   EXPECT_FALSE(neighbours_->lookup(ip("fd01::2"), 100));
-  EXPECT_TRUE(receive(advertisement(kPeer, "fd01::2", true, 100)));
+  EXPECT_TRUE(receive(answer(kPeer, "fd01::2", "fd01::1", 100)));
   EXPECT_EQ(neighbours_->lookup(ip("fd01::2"), 100), kPeer);
   EXPECT_FALSE(neighbours_->lookup(ip("fd01::2"), 0));
   EXPECT_EQ(counters_.nd_tx, 1u);
@@ -201,22 +99,6 @@ TEST_F(NeighboursTest, AsksAgainMoreAndMoreSeldomAndGivesUp) {
   EXPECT_EQ(neighbours_->next_timeout(), later + milliseconds(10));
   EXPECT_TRUE(receive(reply(kPeer, "10.0.0.2", "10.0.0.1"), later));
   EXPECT_EQ(neighbours_->lookup(ip("10.0.0.2"), 0), kPeer);
-}
-
-TEST_F(NeighboursTest, WantingAKnownAddressVerifiesItAtMostOnceASecond) {
-  ASSERT_TRUE(receive(request(kPeer, "10.0.0.2", "10.0.0.1")));
-  ASSERT_FALSE(poll(kStart).empty());  // the reply
-  unsigned sent = 0;
-  for (int64_t t = 0; t < 5000; t++) {
-    const Instant now = kStart + milliseconds(t);
-    neighbours_->want(ip("10.0.0.2"), addresses_[0], now);
-    if (!poll(now).empty()) sent++;
-    ASSERT_EQ(neighbours_->lookup(ip("10.0.0.2"), 0), kPeer);
-  }
-  EXPECT_EQ(sent, 5u);
-  EXPECT_TRUE(receive(reply(kOther, "10.0.0.2", "10.0.0.1")));  // it has moved to another machine
-  EXPECT_EQ(neighbours_->lookup(ip("10.0.0.2"), 0), kOther);
-  EXPECT_EQ(resolved_.back(), (Resolution{ip("10.0.0.2"), 0, kOther}));
 }
 
 TEST_F(NeighboursTest, AnswersArpAndLearnsWhoAsked) {
@@ -279,26 +161,6 @@ TEST_F(NeighboursTest, IsSilentAboutOthers) {
   EXPECT_FALSE(neighbours_->lookup(ip("10.0.0.2"), 0));
 }
 
-TEST_F(NeighboursTest, UnaskedAnnouncementsOnlyUpdate) {
-  const Bytes gratuitous = request(kOther, "10.0.0.2", "10.0.0.2");
-  EXPECT_FALSE(receive(gratuitous));
-  EXPECT_FALSE(receive(advertisement(kOther, "fd00::2")));
-  EXPECT_FALSE(neighbours_->lookup(ip("10.0.0.2"), 0));
-  EXPECT_TRUE(receive(request(kPeer, "10.0.0.2", "10.0.0.1")));
-  EXPECT_TRUE(receive(solicitation(kPeer, "fd00::2", "fd00::1")));
-  EXPECT_TRUE(receive(gratuitous));
-  EXPECT_TRUE(receive(advertisement(kOther, "fd00::2")));
-  EXPECT_EQ(neighbours_->lookup(ip("10.0.0.2"), 0), kOther);
-  EXPECT_EQ(neighbours_->lookup(ip("fd00::2"), 0), kOther);
-  EXPECT_EQ(resolved_.size(), 4u);
-}
-
-TEST_F(NeighboursTest, AnAdvertisementWithoutOverrideDoesNotReplace) {
-  EXPECT_TRUE(receive(solicitation(kPeer, "fd00::2", "fd00::1")));
-  receive(advertisement(kOther, "fd00::2", false));
-  EXPECT_EQ(neighbours_->lookup(ip("fd00::2"), 0), kPeer);
-}
-
 TEST_F(NeighboursTest, AskersFromElsewhereAreAnsweredButNotKept) {
   EXPECT_TRUE(receive(request(kPeer, "192.168.1.2", "10.0.0.1")));
   EXPECT_FALSE(poll(kStart).empty());
@@ -320,29 +182,6 @@ TEST_F(NeighboursTest, AnnouncesEveryAddressOnce) {
   EXPECT_TRUE(sent_nd(poll(kStart), 100, mac("33:33:00:00:00:01")));
   EXPECT_TRUE(poll(kStart).empty());
   EXPECT_EQ(neighbours_->next_timeout(), Instant::never());
-}
-
-TEST_F(NeighboursTest, ReportsEachConflictOnce) {
-  EXPECT_TRUE(receive(reply(kPeer, "10.0.0.1", "10.0.0.1")));
-  EXPECT_TRUE(receive(request(kPeer, "10.0.0.1", "10.0.0.9")));
-  EXPECT_TRUE(receive(advertisement(kOther, "fd00::1")));
-  EXPECT_TRUE(receive(solicitation(kOther, "fd00::1", "fd00::1")));
-  using Conflict = std::pair<IpAddress, MacAddress>;
-  EXPECT_EQ(neighbours_->take_conflict(), (Conflict{ip("10.0.0.1"), kPeer}));
-  EXPECT_EQ(neighbours_->take_conflict(), (Conflict{ip("fd00::1"), kOther}));
-  EXPECT_FALSE(neighbours_->take_conflict());
-  EXPECT_EQ(counters_.address_conflicts, 4u);
-  EXPECT_FALSE(receive(reply(kPeer, "10.1.0.1", "10.1.0.1")));  // on the untagged network that address is free
-  EXPECT_EQ(counters_.address_conflicts, 4u);
-  EXPECT_TRUE(resolved_.empty());
-}
-
-TEST_F(NeighboursTest, TheConflictListIsBounded) {
-  for (uint8_t i = 0; i < 100; i++) receive(reply({{2, 0, 0, 0, 0, i}}, "10.0.0.1", "10.0.0.1"));
-  unsigned reported = 0;
-  while (neighbours_->take_conflict()) reported++;
-  EXPECT_EQ(reported, 16u);
-  EXPECT_EQ(counters_.address_conflicts, 100u);
 }
 
 TEST_F(NeighboursTest, LookupKnowsMulticastAndItself) {
@@ -427,22 +266,13 @@ TEST_F(NeighboursTest, AFullTableKeepsWhatIsWanted) {
   EXPECT_EQ(neighbours_->lookup(ip("10.9.9.9"), 0), kPeer);
 }
 
-TEST_F(NeighboursTest, AStaticEntryIsNeverAskedForAndNeverChanges) {
-  EXPECT_TRUE(neighbours_->set_static(ip("10.0.0.2"), 0, kPeer));
-  EXPECT_EQ(resolved_, (std::vector<Resolution>{{ip("10.0.0.2"), 0, kPeer}}));
-  neighbours_->want(ip("10.0.0.2"), local("10.0.0.1/24"), kStart);
-  EXPECT_TRUE(poll(kStart + milliseconds(5000)).empty());
-  EXPECT_TRUE(receive(reply(kOther, "10.0.0.2", "10.0.0.1")));
-  EXPECT_EQ(neighbours_->lookup(ip("10.0.0.2"), 0), kPeer);
-  EXPECT_FALSE(neighbours_->set_static(ip("10.0.0.1"), 0, kPeer));  // our own
-}
-
 TEST_F(NeighboursTest, TheCallbackMayWantMore) {
   Counters counters;
   std::unique_ptr<Neighbours> neighbours;
   neighbours = std::make_unique<Neighbours>(
       kOurs, addresses_, counters,
-      [&](const IpAddress&, uint16_t, const MacAddress&) { neighbours->want(ip("10.0.0.7"), addresses_[0], kStart); });
+      [&](const IpAddress&, uint16_t, const MacAddress&) { neighbours->want(ip("10.0.0.7"), addresses_[0], kStart); },
+      [](const NeighbourNews&) {});
   EXPECT_TRUE(neighbours->on_frame(request(kPeer, "10.0.0.2", "10.0.0.1"), kStart));
   EXPECT_EQ(neighbours->lookup(ip("10.0.0.2"), 0), kPeer);
 }
@@ -469,4 +299,4 @@ TEST_F(NeighboursTest, AnyBytesAtAll) {
 }
 
 }  // namespace
-}  // namespace uroce
+}  // namespace uroce::test

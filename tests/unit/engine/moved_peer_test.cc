@@ -1,0 +1,161 @@
+// A connection and the MAC of its peer: who can change it, and how soon a peer that really moved is found.
+#include <gmock/gmock.h>
+
+#include "rig.h"
+#include "wire/host_frames.h"
+
+namespace uroce::test {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr MacAddress kHolder{{0x02, 0, 0, 0, 0, 2}};  // the rig's peer
+constexpr MacAddress kOther{{0x02, 0, 0, 0, 0, 9}};
+
+struct Questions final : Capture {
+  std::vector<std::pair<Instant, MacAddress>> asked;
+  void on_frame(Direction direction, Instant now, std::span<const uint8_t> frame) override {
+    const auto link = decode_link(frame);
+    if (direction != Direction::kSent || !link) return;
+    const auto icmp = decode_icmp(*link);
+    if (link->ethertype == kEtherArp || icmp) asked.emplace_back(now, link->dst_mac);
+  }
+};
+
+class MovedPeer : public testing::TestWithParam<bool> {
+ protected:
+  static RigOptions options(QpType type = QpType::kRc) {
+    RigOptions options;
+    options.type = type;
+    options.ipv6 = GetParam();
+    options.attributes.timeout = 14;  // as perftest has it
+    options.attributes.retry_cnt = 7;
+    return options;
+  }
+  /// The peer's address, as `mac` announces or answers it.
+  static Bytes says(Rig& rig, const MacAddress& mac, bool answer) {
+    const PathSpec path = rig.path_from_peer();
+    const MacAddress to = answer ? path.dst_mac : GetParam() ? multicast_mac(all_nodes_multicast()) : kBroadcastMac;
+    Bytes frame(200);
+    if (GetParam()) {
+      NeighbourMessage m;
+      m.advertisement = m.override_cache = true;
+      m.solicited = answer;
+      m.src_ip = m.target = path.src_ip;
+      m.dst_ip = answer ? path.dst_ip : all_nodes_multicast();
+      m.link_layer = mac;
+      frame.resize(encode_neighbour_message(frame, {to, mac, 0}, m));
+    } else {
+      const Arp arp{answer ? Arp::kReply : Arp::kRequest, mac, path.src_ip, path.dst_mac,
+                    answer ? path.dst_ip : path.src_ip};
+      frame.resize(encode_arp(frame, {to, mac, 0}, arp));
+    }
+    return frame;
+  }
+  /// Lets `mac` answer every question that it hears, for so long.
+  static void live(Rig& rig, Questions& questions, const MacAddress& mac, Duration duration) {
+    for (const Instant end = rig.now() + duration; rig.now() < end;) {
+      rig.advance(milliseconds(1));
+      const auto asked = std::exchange(questions.asked, {});
+      for (const auto& [when, whom] : asked) {
+        if (whom == mac || whom.is_multicast()) rig.arrive(says(rig, mac, true));
+      }
+    }
+  }
+  static std::vector<MacAddress> destinations(Rig& rig) {
+    std::vector<MacAddress> to;
+    for (const Bytes& frame : rig.sent_frames()) to.push_back(decode_link(frame)->dst_mac);
+    return to;
+  }
+};
+
+/// Another machine has the address, and never said so: the first timeout makes us look, and 310 ms later it is found.
+TEST_P(MovedPeer, ATimeoutFindsThePeerAtAnotherMac) {
+  Rig rig(options());
+  Questions questions;
+  rig.engine().set_capture(&questions);
+  rig.advance(milliseconds(5000));
+  rig.post(rig.write_wr(4));
+  EXPECT_THAT(destinations(rig), ElementsAre(kHolder));
+  live(rig, questions, kOther, milliseconds(67 + 310));
+  for (const MacAddress& to : destinations(rig)) EXPECT_EQ(to, kHolder);
+  live(rig, questions, kOther, milliseconds(2));
+  // At once, without waiting for a timer.
+  EXPECT_THAT(destinations(rig), ElementsAre(kOther));
+  ASSERT_EQ(rig.observer().neighbour_news.size(), 1u);
+  EXPECT_EQ(rig.observer().neighbour_news[0].kind, NeighbourNews::Kind::kMoved);
+  EXPECT_EQ(rig.observer().neighbour_news[0].claimant, kOther);
+  rig.arrive(ack(Rig::kOurPsn, 1));
+  EXPECT_THAT(rig.completed(), ElementsAre("write 1: success"));
+  rig.engine().set_capture(nullptr);
+}
+
+/// A peer that is slow, or loses packets, but lives: it is asked at most once a second, and nothing else changes.
+TEST_P(MovedPeer, APeerThatIsOnlySlowKeepsItsMac) {
+  Rig rig(options());
+  Questions questions;
+  rig.engine().set_capture(&questions);
+  rig.advance(milliseconds(5000));
+  rig.post(rig.write_wr(4));
+  size_t asked = 0;
+  for (int i = 0; i < 800; i++) {
+    rig.advance(milliseconds(1));
+    for (const auto& [when, whom] : std::exchange(questions.asked, {})) {
+      EXPECT_EQ(whom, kHolder);
+      asked++;
+      rig.arrive(says(rig, kHolder, true));
+    }
+  }
+  EXPECT_EQ(asked, 1u);
+  for (const MacAddress& to : destinations(rig)) EXPECT_EQ(to, kHolder);
+  EXPECT_TRUE(rig.observer().neighbour_news.empty());
+  rig.engine().set_capture(nullptr);
+}
+
+/// Thousands of forged frames, while packets flow: none of ours goes astray, and both MACs are named once.
+TEST_P(MovedPeer, AThirdHostDoesNotTakeTheConnection) {
+  for (const QpType type : {QpType::kRc, QpType::kUc}) {
+    Rig rig(options(type));
+    Questions questions;
+    rig.engine().set_capture(&questions);
+    rig.advance(milliseconds(5000));
+    for (uint32_t i = 0; i < 2000; i++) {
+      for (int burst = 0; burst < 4; burst++) rig.arrive(says(rig, kOther, burst % 2 == 0));
+      live(rig, questions, kHolder, milliseconds(1));
+      ASSERT_EQ(rig.post(rig.write_wr(4)), PostResult::kOk);
+      ASSERT_THAT(destinations(rig), ElementsAre(kHolder)) << i;
+      if (type == QpType::kRc) rig.arrive(ack(Rig::kOurPsn + i, i + 1));
+      ASSERT_THAT(rig.completed(), ElementsAre("write 1: success"));
+    }
+    ASSERT_EQ(rig.observer().neighbour_news.size(), 1u);
+    const NeighbourNews& news = rig.observer().neighbour_news[0];
+    EXPECT_EQ(news.kind, NeighbourNews::Kind::kDisputed);
+    EXPECT_EQ(news.holder, kHolder);
+    EXPECT_EQ(news.claimant, kOther);
+    EXPECT_EQ(rig.engine().counters().neighbour_claims, 8000u);
+    EXPECT_EQ(rig.engine().counters().neighbour_moves, 0u);
+    rig.engine().set_capture(nullptr);
+  }
+}
+
+/// A failover that announces itself: an unreliable connection, which notices no silence, follows too.
+TEST_P(MovedPeer, AnAnnouncedFailoverIsFollowed) {
+  for (const QpType type : {QpType::kRc, QpType::kUc}) {
+    Rig rig(options(type));
+    Questions questions;
+    rig.engine().set_capture(&questions);
+    rig.advance(milliseconds(5000));
+    rig.arrive(says(rig, kOther, false));
+    live(rig, questions, kOther, milliseconds(311));
+    rig.post(rig.write_wr(4));
+    EXPECT_THAT(destinations(rig), ElementsAre(kOther));
+    EXPECT_EQ(rig.observer().neighbour_news.size(), 1u);
+    rig.engine().set_capture(nullptr);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ip, MovedPeer, testing::Values(false, true),
+                         [](const auto& ip) { return ip.param ? "V6" : "V4"; });
+
+}  // namespace
+}  // namespace uroce::test
