@@ -88,6 +88,7 @@ constexpr Name<Cause> kCauses[] = {
     {"read_resources", Cause::kReadResources},
     {"cq_overrun", Cause::kCqOverrun},
     {"bind_refused", Cause::kBindRefused},
+    {"key_budget", Cause::kKeyBudget},
 };
 
 constexpr Name<WrOpcode> kOperations[] = {

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/psn.h"
+#include "transport/key_guard.h"
 #include "transport/qp_context.h"
 #include "transport/receive_slot.h"
 #include "transport/send_queue.h"
@@ -47,8 +48,8 @@ class UcReceiver {
   void flush(Instant now);
 
  private:
-  bool begin(const PacketView& packet);
-  bool begin_write(const PacketView& packet);
+  bool begin(const PacketView& packet, Instant now);
+  bool begin_write(const PacketView& packet, Instant now);
   bool place(const PacketView& packet, Instant now);
   void finish(const PacketView& packet, Instant now);
   bool check_length(const PacketView& packet) const;
@@ -56,6 +57,7 @@ class UcReceiver {
 
   QpContext& context_;
   ReceiveSlot receive_;
+  KeyGuard keys_;
   Psn epsn_;
   bool in_message_ = false;
   Operation operation_ = Operation::kSend;

@@ -38,7 +38,8 @@ class Observer {
   virtual void on_srq_limit(SharedReceiveQueue& /*srq*/) {}
   /// A completion in error, with its cause; called for unsignalled ones too.
   virtual void on_error_completion(const Qp& /*qp*/, const Completion& /*completion*/) {}
-  /// The responder sent a fatal NAK, and why.
+  /// A peer's request was refused, and why: the responder sent a fatal NAK, or an unreliable connection has had enough
+  /// of wrong keys.
   virtual void on_responder_error(const Qp& /*qp*/, Cause /*cause*/) {}
   /// An address moved to another MAC, or two hosts claim it.
   virtual void on_neighbour_news(const NeighbourNews& /*news*/) {}

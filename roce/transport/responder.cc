@@ -22,7 +22,7 @@ Responder::Responder(QpContext& context, ReceiveQueue& own)
 void Responder::make_room(uint32_t depth) {
   depth = std::max(depth, 1u);
   Ring<Reply> replies(2 * depth);  // requests in flight, and as many of them asked for again
-  saved_atomics_.assign(depth, SavedAtomic{});
+  executed_.assign(depth, Executed{});
   replies_ = std::move(replies);
 }
 
@@ -33,21 +33,21 @@ void Responder::start() {
 
 /// Room for more is made at once; with fewer than before there is simply some to spare.
 void Responder::change_depth(uint32_t depth) {
-  if (depth <= saved_atomics_.size()) return;
+  if (depth <= executed_.size()) return;
   Ring<Reply> larger(2 * depth);
-  saved_atomics_.reserve(depth);  // behind here nothing fails
+  executed_.reserve(depth);  // behind here nothing fails
   for (; !replies_.empty(); replies_.pop()) larger.push(replies_.front());
   replies_ = std::move(larger);
-  std::rotate(saved_atomics_.begin(), saved_atomics_.begin() + saved_next_, saved_atomics_.end());
-  saved_next_ = static_cast<uint32_t>(saved_atomics_.size());
-  saved_atomics_.resize(depth);
+  std::rotate(executed_.begin(), executed_.begin() + executed_next_, executed_.end());
+  executed_next_ = static_cast<uint32_t>(executed_.size());
+  executed_.resize(depth);
 }
 
 void Responder::reset() {
   msn_ = reads_last_ = 0;
   out_of_sequence_ = in_message_ = established_ = missed_ = false;
-  saved_next_ = 0;
-  std::fill(saved_atomics_.begin(), saved_atomics_.end(), SavedAtomic{});
+  executed_next_ = 0;
+  std::fill(executed_.begin(), executed_.end(), Executed{});
   answers_ = 0;
   message_unanswered_ = false;
   credits_granted_ = false;
@@ -219,6 +219,16 @@ bool Responder::may_reply() {
   return true;
 }
 
+/// Takes the place of the oldest one.
+Responder::Executed& Responder::remember(const PacketView& packet) {
+  Executed& executed = executed_[executed_next_];
+  executed_next_ = (executed_next_ + 1) % static_cast<uint32_t>(executed_.size());
+  executed = Executed{};
+  executed.operation = packet.info->operation;
+  executed.psn = executed.last_replay = executed.furthest_replay = packet.bth.psn;
+  return executed;
+}
+
 void Responder::on_read(const PacketView& packet, Instant now) {
   const Reth reth = packet.reth();
   if (reth.dma_length > kMaxMessageBytes) {
@@ -232,6 +242,7 @@ void Responder::on_read(const PacketView& packet, Instant now) {
     if (check != AccessCheck::kOk) return refuse_key(check, now);
   }
   context_.counters().rx_read_requests++;
+  remember(packet).read = reth;
   Reply reply;
   reply.psn = packet.bth.psn;
   reply.msn = msn_ + 1;
@@ -265,8 +276,9 @@ void Responder::on_atomic(const PacketView& packet, Instant now) {
   } else {
     __atomic_compare_exchange_n(word, &original, eth.swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   }
-  saved_atomics_[saved_next_] = {true, packet.bth.psn, original};
-  saved_next_ = (saved_next_ + 1) % static_cast<uint32_t>(saved_atomics_.size());
+  Executed& executed = remember(packet);
+  executed.atomic = eth;
+  executed.original = original;
   Reply reply;
   reply.atomic = true;
   reply.psn = packet.bth.psn;

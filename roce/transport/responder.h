@@ -81,10 +81,17 @@ class Responder {
     uint64_t original = 0;  // atomic: the value before
     Psn end(uint32_t mtu) const { return psn + (remaining <= mtu ? 1 : (remaining + mtu - 1) / mtu); }
   };
-  struct SavedAtomic {
-    bool valid = false;
-    Psn psn;
-    uint64_t original = 0;
+  /// A READ or atomic that was carried out. The last max_dest_rd_atomic of them are remembered: a peer has no more in
+  /// flight, so it asks for no other again.
+  struct Executed {
+    Operation operation = Operation::kSend;  // kSend: an empty place
+    Psn psn;                                 // of its first response
+    Reth read;
+    Psn last_replay;         // READ: where the latest replay began
+    Psn furthest_replay;     // READ: the furthest of them
+    uint32_t went_back = 0;  // replays that began no further than the one before, since one was the furthest
+    AtomicEth atomic;
+    uint64_t original = 0;  // atomic: the value before
   };
 
   // responder.cc
@@ -98,6 +105,7 @@ class Responder {
   void on_read(const PacketView& packet, Instant now);
   void on_atomic(const PacketView& packet, Instant now);
   bool may_reply();
+  Executed& remember(const PacketView& packet);
   void accept(const PacketView& packet, uint32_t psns, Instant now);
   [[nodiscard]] bool deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte_len, Instant now);
   void refuse(NakCode code, Cause cause, WcStatus receive_status, Instant now);
@@ -113,8 +121,11 @@ class Responder {
   void on_duplicate(const PacketView& packet);
   void on_duplicate_read(const PacketView& packet);
   void on_duplicate_atomic(const PacketView& packet);
+  Executed* find_read(Psn psn, const Reth& reth);
+  const Executed* find_atomic(const PacketView& packet) const;
+  Executed& executed(uint32_t age);
   bool one_read(const Reply& a, const Reply& b) const;
-  void answer_again(Reply reply);
+  bool answer_again(Reply reply);
   void replace_replies(uint32_t from, uint32_t to, const Reply& reply);
 
   // responder_reply.cc
@@ -145,8 +156,8 @@ class Responder {
   uint32_t write_length_ = 0;
 
   Ring<Reply> replies_;
-  std::vector<SavedAtomic> saved_atomics_;
-  uint32_t saved_next_ = 0;
+  std::vector<Executed> executed_;  // a ring
+  uint32_t executed_next_ = 0;
 
   Answer answer_ = Answer::kNone;
   uint8_t nak_syndrome_ = 0;

@@ -1,9 +1,22 @@
 // Requests that were received before: answered again, never carried out twice (READs excepted, which change nothing).
+//
+// A READ or an atomic is answered again only if it is one that was carried out, and that the peer may still be waiting
+// for. A packet with an old PSN costs its sender nothing, so nothing may be had for it that was not given before: not
+// other memory, not a word on whether a key is right, not more traffic than retries make.
 #include <utility>
 
 #include "transport/responder.h"
 
 namespace uroce {
+
+namespace {
+
+// How often a READ's responses are sent again from the same place, or from an earlier one. A requester has at most
+// eight tries without getting further (retry_cnt is three bits), the network may double them, and selective repeat asks
+// for an earlier gap after a later one.
+constexpr uint32_t kWentBackMax = 32;
+
+}  // namespace
 
 void Responder::on_duplicate(const PacketView& packet) {
   context_.counters().duplicate_request++;
@@ -28,15 +41,16 @@ bool Responder::one_read(const Reply& a, const Reply& b) const {
 
 /// Puts the answer where its PSN belongs: in place of all that is left of the same one, or before all later ones. Those
 /// stay: the network may have repeated a request that the requester did not. Queued answers never overlap: one that
-/// stayed behind its copy would be owed to a peer that has it, and take a place from the peer's next READ.
-void Responder::answer_again(Reply reply) {
+/// stayed behind its copy would be owed to a peer that has it, and take a place from the peer's next READ. So however
+/// often something is asked for, it is queued once. False: it is on its way already, or there is no room.
+bool Responder::answer_again(Reply reply) {
   const bool selective = context_.peer.selective();
   uint32_t at = replies_.head();
   while (at != replies_.tail() && !reply.psn.before(replies_.at(at).end(context_.mtu))) at++;
   if (at != replies_.tail() && replies_.at(at).psn.before(reply.psn)) {
     const Reply& under_way = replies_.at(at);
     const bool more = under_way.end(context_.mtu).before(reply.end(context_.mtu));
-    if (!more || !selective || !one_read(under_way, reply)) return;  // will come anyway
+    if (!more || !selective || !one_read(under_way, reply)) return false;  // will come anyway
     const uint64_t end_va = reply.va + reply.remaining;
     reply = under_way;
     reply.remaining = static_cast<uint32_t>(end_va - reply.va);
@@ -53,9 +67,10 @@ void Responder::answer_again(Reply reply) {
   }
   if (behind == at && replies_.full()) {
     context_.counters().rx_drop_bad_duplicate++;
-    return;
+    return false;
   }
   replace_replies(at, behind, reply);
+  return true;
 }
 
 /// `reply` takes the place of those in [from, to); without any, it stands before `from`.
@@ -70,43 +85,79 @@ void Responder::replace_replies(uint32_t from, uint32_t to, const Reply& reply) 
   replies_.truncate(from + 1);
 }
 
+/// The latest has age 0.
+Responder::Executed& Responder::executed(uint32_t age) {
+  const auto size = static_cast<uint32_t>(executed_.size());
+  return executed_[(executed_next_ + size - 1 - age) % size];
+}
+
+/// The READ that was carried out and that this one repeats, whole or in part: with the same key, and each byte of
+/// memory at the PSN that it had.
+Responder::Executed* Responder::find_read(Psn psn, const Reth& reth) {
+  for (uint32_t age = 0; age < executed_.size(); age++) {
+    Executed& e = executed(age);
+    if (e.operation != Operation::kReadRequest || psn.before(e.psn)) continue;
+    const uint64_t offset = uint64_t{context_.mtu} * static_cast<uint32_t>(distance(e.psn, psn));
+    if (offset != 0 && offset >= e.read.dma_length) continue;
+    const bool part = reth.dma_length <= e.read.dma_length - offset && (reth.dma_length != 0 || e.read.dma_length == 0);
+    return part && reth.rkey == e.read.rkey && reth.va == e.read.va + offset ? &e : nullptr;
+  }
+  return nullptr;
+}
+
 void Responder::on_duplicate_read(const PacketView& packet) {
   const Reth reth = packet.reth();
-  const uint32_t packets = reth.dma_length == 0 ? 1 : (reth.dma_length - 1) / context_.mtu + 1;
-  // All of it must have been asked for before, and the region must still be the peer's to read.
-  const bool known =
-      reth.dma_length <= kMaxMessageBytes && packets <= static_cast<uint32_t>(-distance(epsn_, packet.bth.psn));
+  const Psn psn = packet.bth.psn;
+  Executed* read = find_read(psn, reth);
+  const bool further = read != nullptr && read->furthest_replay.before(psn);
+  const bool back = read != nullptr && !read->last_replay.before(psn);
+  bool allowed = read != nullptr && check_enabled(Operation::kReadRequest) && (!back || read->went_back < kWentBackMax);
   uint8_t* memory = nullptr;
-  const bool allowed =
-      reth.dma_length == 0 || context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteRead,
-                                                        context_.qpn, memory) == AccessCheck::kOk;
-  if (!known || !allowed || !check_enabled(Operation::kReadRequest)) {
+  if (allowed && reth.dma_length != 0) {
+    // The program may have taken its memory back since.
+    allowed = context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteRead, context_.qpn,
+                                        memory) == AccessCheck::kOk;
+  }
+  if (!allowed) {
     context_.counters().rx_drop_bad_duplicate++;
     return;
   }
   Reply reply;
   reply.again = true;
-  reply.psn = packet.bth.psn;
+  reply.psn = psn;
   reply.msn = msn_;
   reply.va = reth.va;
   reply.rkey = reth.rkey;
   reply.remaining = reth.dma_length;
-  answer_again(reply);
+  if (!answer_again(reply)) return;
+  read->last_replay = psn;
+  if (further) read->furthest_replay = psn;
+  read->went_back = further ? 0 : read->went_back + (back ? 1 : 0);
+}
+
+/// The same request, to the last bit: another one with an old PSN gets no answer that was meant for this one.
+const Responder::Executed* Responder::find_atomic(const PacketView& packet) const {
+  const AtomicEth eth = packet.atomic_eth();
+  for (const Executed& e : executed_) {
+    if (e.operation != packet.info->operation || e.psn != packet.bth.psn) continue;
+    if (e.atomic == eth) return &e;
+  }
+  return nullptr;
 }
 
 void Responder::on_duplicate_atomic(const PacketView& packet) {
-  for (const SavedAtomic& saved : saved_atomics_) {
-    if (!saved.valid || saved.psn != packet.bth.psn) continue;
-    Reply reply;
-    reply.atomic = true;
-    reply.again = true;
-    reply.psn = saved.psn;
-    reply.msn = msn_;
-    reply.original = saved.original;
-    answer_again(reply);
+  const Executed* atomic = find_atomic(packet);
+  if (atomic == nullptr) {
+    context_.counters().rx_drop_bad_duplicate++;
     return;
   }
-  context_.counters().rx_drop_bad_duplicate++;
+  Reply reply;
+  reply.atomic = true;
+  reply.again = true;
+  reply.psn = atomic->psn;
+  reply.msn = msn_;
+  reply.original = atomic->original;
+  answer_again(reply);
 }
 
 }  // namespace uroce

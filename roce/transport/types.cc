@@ -47,6 +47,10 @@ const char* cause_text(Cause cause) {
       return "the completion queue was full";
     case Cause::kBindRefused:
       return "memory window bind with a bad region, range or right";
+    case Cause::kKeyBudget:
+      return "one wrong rkey after the other: somebody is guessing; until that stops, rkeys that are new to this QP "
+             "are "
+             "looked at once a second";
   }
   return "?";
 }

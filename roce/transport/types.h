@@ -88,6 +88,7 @@ enum class Cause : uint8_t {
   kReadResources,      // responder: more READs or atomics than max_dest_rd_atomic
   kCqOverrun,          // the completion queue was full
   kBindRefused,        // memory window bind with a bad region, range or right
+  kKeyBudget,          // UC receiver: more wrong rkeys than an honest peer sends (transport/key_guard.h)
 };
 
 const char* cause_text(Cause cause);

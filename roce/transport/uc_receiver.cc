@@ -5,6 +5,7 @@
 namespace uroce {
 
 void UcReceiver::start() {
+  keys_.reset();
   epsn_ = context_.attributes.rq_psn;
   in_message_ = false;
 }
@@ -24,7 +25,7 @@ void UcReceiver::on_request(const PacketView& packet, Instant now) {
   if (!info.is_first() && !continues) return drop_message(context_.counters().rx_drop_uc_sequence);
   if (!padding_fits(packet)) return drop_message(context_.counters().rx_drop_bad_pad);
   if (!check_length(packet)) return drop_message(context_.counters().rx_drop_uc_length);
-  if (info.is_first() && !begin(packet)) return;
+  if (info.is_first() && !begin(packet, now)) return;
   if (!place(packet, now)) return;
   if (info.is_last()) finish(packet, now);
 }
@@ -44,11 +45,11 @@ bool UcReceiver::check_length(const PacketView& packet) const {
   return info.is_last() ? bytes == remaining : bytes < remaining;
 }
 
-bool UcReceiver::begin(const PacketView& packet) {
+bool UcReceiver::begin(const PacketView& packet, Instant now) {
   const OpcodeInfo& info = *packet.info;
   in_message_ = true;
   operation_ = info.operation;
-  if (operation_ == Operation::kWrite) return begin_write(packet);
+  if (operation_ == Operation::kWrite) return begin_write(packet, now);
   if (receive_.active()) {
     receive_.restart();  // the message that it was taken for was lost
   } else if (receive_.available()) {
@@ -60,17 +61,30 @@ bool UcReceiver::begin(const PacketView& packet) {
   return true;
 }
 
-bool UcReceiver::begin_write(const PacketView& packet) {
+bool UcReceiver::begin_write(const PacketView& packet, Instant now) {
   const Reth reth = packet.reth();
-  uint8_t* memory = nullptr;
-  const bool allowed =
-      (context_.attributes.access & kRemoteWrite) != 0 &&
-      (reth.dma_length == 0 || context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteWrite,
-                                                         context_.qpn, memory) == AccessCheck::kOk);
-  if (!allowed) {
+  // A zero-length WRITE touches nothing, so its key is not looked at, and nothing is learned from it.
+  const bool keyless = reth.dma_length == 0;
+  if ((context_.attributes.access & kRemoteWrite) == 0) {
     drop_message(context_.counters().resp_remote_access_errors);
     return false;
   }
+  if (!keyless && !keys_.allows(reth.rkey, now)) {
+    drop_message(context_.counters().rx_drop_key_budget);
+    return false;
+  }
+  uint8_t* memory = nullptr;
+  const bool good = keyless || context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteWrite,
+                                                         context_.qpn, memory) == AccessCheck::kOk;
+  if (!good) {
+    drop_message(context_.counters().resp_remote_access_errors);
+    if (keys_.on_wrong(reth.rkey, now)) {
+      context_.env.observer.on_responder_error(context_.qp, Cause::kKeyBudget);
+      context_.env.observer.on_qp_event(context_.qp, AsyncEvent::kQpAccessErr);
+    }
+    return false;
+  }
+  if (!keyless) keys_.on_good(reth.rkey);
   write_va_ = reth.va;
   write_rkey_ = reth.rkey;
   write_remaining_ = write_length_ = reth.dma_length;

@@ -110,6 +110,7 @@ struct AtomicEth {
   uint32_t rkey = 0;
   uint64_t swap_add = 0;
   uint64_t compare = 0;
+  bool operator==(const AtomicEth&) const = default;
 
   static AtomicEth decode(const uint8_t* p) {
     return {load_be64(p), load_be32(p + 8), load_be64(p + 12), load_be64(p + 20)};

@@ -193,12 +193,10 @@ def _in_order(situation, packet):
 
 
 def _past(packet):
-    """Carried out before: answered again, whatever it carries."""
+    """Carried out before, as far as its PSN says: acknowledged again. There was no such READ or atomic, so that is not answered."""
     counters = {"duplicate_request": 1}
     psn = THEIR_PSN - 1
-    if packet.op.kind == "read":
-        return Outcome("READ response again", counters, ("RDMA_READ_RESPONSE_ONLY", psn, (READ_BYTES,)))
-    if packet.op.kind == "atomic":
+    if packet.op.kind in ("read", "atomic"):
         return dropped("rx_drop_bad_duplicate", **counters)
     return Outcome("ACK again", {**counters, "sent_acks": 1}, ("ACK", psn, (0, 0)))
 

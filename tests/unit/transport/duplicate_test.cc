@@ -206,5 +206,75 @@ TEST(Duplicate, RepeatedReadOfMemoryThatIsGone) {
   EXPECT_EQ(rig.qp().state(), QpState::kRts);
 }
 
+/// What a forger who knows everything but the READ itself can try with a PSN of the past: half a million keys, and none
+/// of them tells him anything, nor ends the connection.
+TEST(Duplicate, KeysCannotBeTriedWithOldPsns) {
+  Rig rig;
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 16));
+  rig.sent();
+  rig.counted();
+  const uint32_t other = rig.engine().memory().register_region(rig.pd(), rig.local(), 64, 0, sim::kAllAccess);
+  for (uint32_t guess = 0; guess < 1000; guess++) {
+    const uint32_t key = guess == 500 ? other : rig.rkey() + 1 + guess;
+    rig.arrive(read(0x100, guess == 500 ? 0 : rig.remote_va(), key, 16));
+    rig.arrive(read(0x0FF, guess == 500 ? 0 : rig.remote_va(), key, 16));
+  }
+  EXPECT_THAT(rig.sent(), IsEmpty());
+  EXPECT_EQ(rig.counted(), "duplicate_request 2000, rx_drop_bad_duplicate 2000");
+  EXPECT_EQ(rig.qp().state(), QpState::kRts);
+}
+
+/// The memory that a forger of READs with old PSNs gets sent: of a large READ no more than 32 copies, however often it
+/// is asked for, and nothing at all once its peer has read four more times.
+TEST(Duplicate, WhatForgedReadsMakeUsSendIsBounded) {
+  Rig rig;
+  constexpr uint32_t kPackets = 256;
+  const Packet large = read(0x100, rig.remote_va(), rig.rkey(), kPackets * 256);
+  const auto packets_sent = [&rig] {
+    size_t sent = 0;
+    for (size_t more = 1; more != 0; sent += more) {
+      rig.turn();
+      more = rig.sent().size();
+    }
+    return sent;
+  };
+  rig.arrive(large);
+  EXPECT_EQ(packets_sent(), kPackets);
+  // In a burst: one copy.
+  rig.port().set_tx_room(0);
+  for (int i = 0; i < 1000; i++) rig.arrive(large);
+  rig.port().set_tx_room(4096);
+  EXPECT_LE(packets_sent(), kPackets);
+  size_t sent = 0;
+  for (int i = 0; i < 1000; i++) {
+    rig.arrive(large);
+    sent += packets_sent();
+    rig.port().set_tx_room(4096);
+  }
+  EXPECT_LE(sent, 32 * kPackets);
+  for (uint32_t i = 0; i < 4; i++) rig.arrive(read(0x200 + i, rig.remote_va(), rig.rkey(), 16));
+  packets_sent();
+  rig.arrive(large);
+  EXPECT_EQ(packets_sent(), 0u);
+  EXPECT_EQ(rig.qp().state(), QpState::kRts);
+}
+
+/// Every part that retries of a lossy READ may ask for is served, once going forwards and once going backwards.
+TEST(Duplicate, EveryPartOfAReadMayBeAskedForAgain) {
+  constexpr uint32_t kPackets = 20;
+  for (uint32_t length = 1; length <= kPackets; length++) {
+    Rig rig;
+    rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), kPackets * 256 - 7));
+    rig.sent();
+    for (uint32_t i = 0; i < 2 * kPackets; i++) {
+      const uint32_t from = i < kPackets ? i : 2 * kPackets - 1 - i;
+      if (from + length > kPackets) continue;
+      const uint32_t bytes = length * 256 - (from + length == kPackets ? 7 : 0);
+      rig.arrive(read(0x100 + from, rig.remote_va(from * 256), rig.rkey(), bytes));
+      ASSERT_EQ(rig.sent().size(), length) << from;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace uroce::test

@@ -114,6 +114,63 @@ TEST_F(Uc, ABadKeyDropsTheMessageNotTheQp) {
   EXPECT_EQ(rig_.remote()[0], 5);
 }
 
+/// A guesser tries a million keys in a minute. He gets 64 tries, and one a second; the program hears of it once.
+TEST_F(Uc, KeysCannotBeGuessedAtTheSpeedOfTheWire) {
+  rig_.arrive(write(kOpWriteOnly, 0x100, rig_.remote_va(), rig_.rkey(), 4, 4, kUc));
+  EXPECT_EQ(rig_.counted(), "rx_write_requests 1");
+  constexpr uint32_t kGuesses = 60'000;
+  for (uint32_t i = 0; i < kGuesses; i++) {
+    if (i % 1000 == 0) rig_.advance(milliseconds(1000));
+    rig_.arrive(write(kOpWriteOnly, 0x101 + i, rig_.remote_va(), rig_.rkey() + 0x100 + i, 4, 4, kUc));
+  }
+  EXPECT_EQ(rig_.counted(), "resp_remote_access_errors 123, rx_drop_key_budget 59877");
+  EXPECT_EQ(rig_.qp().state(), QpState::kRts);
+  ASSERT_EQ(rig_.observer().responder_errors.size(), 1u);
+  EXPECT_EQ(rig_.observer().responder_errors[0].cause, Cause::kKeyBudget);
+  // What the peer used before goes on.
+  rig_.arrive(write(kOpWriteOnly, 0x101 + kGuesses, rig_.remote_va(8), rig_.rkey(), 4, 4, kUc));
+  EXPECT_EQ(rig_.counted(), "rx_write_requests 1");
+}
+
+/// An honest program that holds on to a key for too long: nothing but its own WRITEs suffers, not even new keys.
+TEST_F(Uc, OneStaleKeyCostsNothingElse) {
+  for (uint32_t i = 0; i < 10'000; i++) {
+    rig_.arrive(write(kOpWriteOnly, 0x100 + i, rig_.remote_va(), rig_.rkey() ^ 0x100, 4, 4, kUc));
+  }
+  EXPECT_EQ(rig_.counted(), "resp_remote_access_errors 10000");
+  rig_.arrive(write(kOpWriteOnly, 0x5000, rig_.remote_va(), rig_.rkey(), 4, 4, kUc));
+  EXPECT_EQ(rig_.counted(), "rx_write_requests 1");
+  rig_.engine().memory().deregister(rig_.rkey());
+  for (uint32_t i = 0; i < 10'000; i++) {
+    rig_.arrive(write(kOpWriteOnly, 0x6000 + i, rig_.remote_va(), rig_.rkey(), 4, 4, kUc));
+  }
+  EXPECT_EQ(rig_.counted(), "resp_remote_access_errors 10000");
+  EXPECT_TRUE(rig_.observer().responder_errors.empty());
+}
+
+/// When the guessing stops, the budget comes back, and the next flood is said again.
+TEST_F(Uc, TheBudgetOfGuessesComesBack) {
+  for (int flood = 0; flood < 3; flood++) {
+    for (uint32_t i = 0; i < 200; i++) {
+      const uint32_t key = rig_.rkey() + 0x100 * (1 + i + 200 * static_cast<uint32_t>(flood));
+      rig_.arrive(write(kOpWriteOnly, 0x100, rig_.remote_va(), key, 4, 4, kUc));
+    }
+    EXPECT_EQ(rig_.counted(), "resp_remote_access_errors 64, rx_drop_key_budget 136");
+    EXPECT_EQ(rig_.observer().responder_errors.size(), static_cast<size_t>(flood + 1));
+    rig_.advance(milliseconds(64'000));
+  }
+}
+
+/// No key, no access, no oracle: a WRITE of nothing is the same with every key.
+TEST_F(Uc, AWriteOfNothingSaysNothingOfItsKey) {
+  for (uint32_t i = 0; i < 100; i++) {
+    rig_.receive(i);
+    rig_.arrive(write(kOpWriteOnlyImm, 0x100 + i, rig_.remote_va(), rig_.rkey() + i, 0, 0, kUc));
+    EXPECT_EQ(rig_.completed().size(), 1u);
+    if (i % 8 == 7) rig_.counted();
+  }
+}
+
 TEST_F(Uc, PacketsOfTheWrongLength) {
   rig_.receive(1);
   rig_.arrive(send(kOpSendFirst, 0x100, 200, kUc));

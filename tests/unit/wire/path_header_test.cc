@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "bytes.h"
 #include "wire/packet.h"
 
@@ -113,6 +114,50 @@ TEST(PathHeader, EveryChecksumHolds) {
       ASSERT_EQ(view.payload_bytes, bytes - 16);
     }
   }
+}
+
+/// RFC 791's sum, word by word: a carry out of the 16 bits comes in at the bottom at once.
+uint16_t ones_complement_sum(const uint8_t* words, size_t count) {
+  uint16_t sum = 0;
+  for (size_t i = 0; i < count; i++) {
+    const auto word = static_cast<uint16_t>(words[2 * i] << 8 | words[2 * i + 1]);
+    const bool carry = sum > 0xFFFF - word;
+    sum = static_cast<uint16_t>(sum + word + (carry ? 1 : 0));
+  }
+  return sum;
+}
+
+/// Random headers, many of them near the sums where the carry makes another carry.
+TEST(PathHeader, ChecksumsOfRandomHeaders) {
+  SeededRandom random(8);
+  unsigned second_carries = 0;
+  for (int repeat = 0; repeat < 200'000; repeat++) {
+    PathSpec spec = ipv4_spec();
+    // Words of ones make the sum large.
+    const auto address = [&random] {
+      const uint32_t bits = random.next_u32();
+      return IpAddress::v4(random.below(2) == 0 ? bits : bits | 0xFFF0FFF0u);
+    };
+    spec.src_ip = address();
+    spec.dst_ip = address();
+    spec.traffic_class = static_cast<uint8_t>(random.next_u32());
+    spec.hop_limit = static_cast<uint8_t>(random.next_u32());
+    const PathHeader path(spec);
+    const uint32_t bytes = 16 + random.below(4180);
+    std::vector<uint8_t> frame(path.bytes() + bytes);
+    path.write(frame.data(), bytes);
+    const uint8_t* ip = frame.data() + 14;
+    ASSERT_EQ(ones_complement_sum(ip, 10), 0xFFFF) << to_string(spec.src_ip) << " " << to_string(spec.dst_ip);
+    uint32_t wide = 0;
+    for (size_t i = 0; i < 20; i += 2) wide += i == 10 ? 0u : static_cast<uint32_t>(ip[i] << 8 | ip[i + 1]);
+    second_carries += (wide & 0xFFFF) + (wide >> 16) > 0xFFFF ? 1 : 0;
+    frame[path.bytes()] = 0x04;  // RC SEND ONLY
+    PacketView view;
+    ASSERT_EQ(parse_frame(frame, view), ParseResult::kOk);
+    frame[14 + 10 + random.below(10)] ^= static_cast<uint8_t>(1u << random.below(8));  // checksum or an address
+    ASSERT_EQ(parse_frame(frame, view), ParseResult::kBadIpHeader);
+  }
+  EXPECT_GT(second_carries, 20u);
 }
 
 }  // namespace
