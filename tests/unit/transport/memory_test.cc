@@ -350,6 +350,45 @@ TEST(Keys, UniqueUnpredictableAndNotReusedSoon) {
   EXPECT_LT(neighbours, 10u);
 }
 
+/// The arithmetic of SECURITY.md: a guess hits one of R regions with R / 2^32.
+TEST(Keys, AGuessHitsAsOftenAsThereAreRegions) {
+  constexpr uint32_t kRegions = 65536;
+  constexpr uint32_t kGuesses = 10'000'000;
+  SeededRandom random(11);
+  MemoryTable table(kRegions, random);
+  uint8_t byte = 0;
+  for (uint32_t i = 0; i < kRegions; i++) ASSERT_NE(table.register_region(1, &byte, 1, 0, kRemoteWrite), 0u);
+  uint32_t hits = 0;
+  for (uint32_t i = 0; i < kGuesses; i++) {
+    uint8_t* memory = nullptr;
+    hits += table.check(random.next_u32(), 1, 0, 1, kRemoteWrite, 0, memory) == AccessCheck::kOk ? 1 : 0;
+  }
+  // 152.6 are expected; five standard deviations.
+  EXPECT_GT(hits, 90u);
+  EXPECT_LT(hits, 215u);
+}
+
+/// On a reliable connection a guess costs the connection, whatever request it comes with.
+TEST(Keys, AWrongKeyEndsAReliableConnection) {
+  for (int kind = 0; kind < 6; kind++) {
+    Rig rig;
+    rig.receive(1);
+    const uint32_t key = rig.rkey() ^ 0x100;
+    rig.arrive(kind == 0   ? write(kOpWriteOnly, 0x100, rig.remote_va(), key, 4, 4)
+               : kind == 1 ? write(kOpWriteFirst, 0x100, rig.remote_va(), key, 300, 256)
+               : kind == 2 ? read(0x100, rig.remote_va(), key, 4)
+               : kind == 3 ? fetch_add(0x100, rig.remote_va(), key, 1)
+               : kind == 4 ? compare_swap(0x100, rig.remote_va(), key, 0, 1)
+                           : send_inv(0x100, 4, key));
+    EXPECT_EQ(rig.qp().state(), QpState::kErr) << kind;
+    EXPECT_THAT(rig.sent(), ElementsAre("NAK 000100 access msn 0")) << kind;
+    // Nothing more can be tried.
+    rig.arrive(write(kOpWriteOnly, 0x100, rig.remote_va(), rig.rkey(), 4, 4));
+    EXPECT_EQ(rig.remote()[0], 5) << kind;
+    EXPECT_THAT(rig.sent(), IsEmpty()) << kind;
+  }
+}
+
 TEST(Keys, AFullTableSaysSo) {
   SeededRandom random(5);
   MemoryTable table(4, random);
