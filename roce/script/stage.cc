@@ -285,6 +285,11 @@ void Stage::resolve(ScriptQp& qp) {
   uint8_t frame[256];
   const LinkAddress link{kOurMac, kPeerMac, qp.from_peer.vlan_id};
   uint32_t bytes = 0;
+  // A QP that goes no further than INIT has not asked yet, and what nobody asked for makes nobody known.
+  for (const LocalAddress& own : engine_.gids()) {
+    if (own.ip == qp.from_peer.dst_ip) engine_.neighbours().want(qp.from_peer.src_ip, own, now());
+  }
+  turn();
   if (qp.from_peer.src_ip.is_v4()) {
     bytes = encode_arp(frame, link, {Arp::kReply, kPeerMac, qp.from_peer.src_ip, kOurMac, qp.from_peer.dst_ip});
   } else {

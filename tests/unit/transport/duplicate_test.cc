@@ -213,7 +213,7 @@ TEST(Duplicate, KeysCannotBeTriedWithOldPsns) {
   rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 16));
   rig.sent();
   rig.counted();
-  const uint32_t other = rig.engine().memory().register_region(rig.pd(), rig.local(), 64, 0, sim::kAllAccess);
+  const uint32_t other = rig.engine().memory().register_region(rig.pd(), rig.local(), 64, 0, kRemoteRead);
   for (uint32_t guess = 0; guess < 1000; guess++) {
     const uint32_t key = guess == 500 ? other : rig.rkey() + 1 + guess;
     rig.arrive(read(0x100, guess == 500 ? 0 : rig.remote_va(), key, 16));
