@@ -3,7 +3,9 @@
 #include <memory>
 #include <new>
 
+#include "base/guarded_memory.h"
 #include "dpdk/log.h"
+#include "dpdk/mappings.h"
 #include "objects.h"
 #include "runtime.h"
 
@@ -37,6 +39,29 @@ int check_access(unsigned access, uint32_t& rights) {
   return 0;
 }
 
+/// Whether the processor may do with the range what `rights` promise. What hardware finds out by pinning every page is
+/// only looked up here: nothing is touched (doc/adr/0016-memory-that-goes-away.md). 0, or errno.
+int check_memory(const void* addr, size_t length, uint32_t rights) {
+  const auto start = reinterpret_cast<uint64_t>(addr);
+  if (length == 0) return 0;  // no byte of it is ever touched
+  if (start + (length - 1) < start) return EINVAL;
+  constexpr uint32_t kWrites = kLocalWrite | kRemoteWrite | kRemoteAtomic | kMwBind;
+  const Need need = (rights & kWrites) != 0 ? Need::kWrite : Need::kRead;
+  RangeAnswer answer = check_range(addr, length, need);
+  if (answer.state == RangeState::kNotMapped) {
+    // A stack grows when it is touched, and a buffer on it may reach below what is there.
+    uint8_t byte;
+    if (try_copy(&byte, reinterpret_cast<const void*>(answer.at), 1)) answer = check_range(addr, length, need);
+  }
+  if (answer.state == RangeState::kUsable) return 0;
+  log_message(LogLevel::kWarning, "registration of %zu bytes at 0x%llx refused (EFAULT): 0x%llx is not %s", length,
+              static_cast<unsigned long long>(start), static_cast<unsigned long long>(answer.at),
+              answer.state == RangeState::kNotMapped     ? "mapped"
+              : answer.state == RangeState::kNotReadable ? "readable"
+                                                         : "writable, as the access flags ask");
+  return EFAULT;
+}
+
 ibv_mr* register_region(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access) try {
   if (device_is_the_parents) {
     refuse_to_child();
@@ -44,6 +69,10 @@ ibv_mr* register_region(ibv_pd* pd, void* addr, size_t length, uint64_t iova, un
   }
   uint32_t rights = 0;
   if (const int error = check_access(access, rights); error != 0) {
+    errno = error;
+    return nullptr;
+  }
+  if (const int error = check_memory(addr, length, rights); error != 0) {
     errno = error;
     return nullptr;
   }
@@ -144,6 +173,10 @@ UROCE_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* a
   }
   void* const new_addr = moves ? addr : mr.addr;
   const size_t new_length = moves ? length : mr.length;
+  if (const int error = check_memory(new_addr, new_length, rights); error != 0) {
+    errno = error;
+    return IBV_REREG_MR_ERR_INPUT;
+  }
   const uint64_t moved_iova = (rights & kZeroBased) != 0 ? 0 : reinterpret_cast<uint64_t>(addr);
   const uint64_t new_iova = moves ? moved_iova : mr.iova;
   {

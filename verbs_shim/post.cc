@@ -82,7 +82,10 @@ bool translate(const ibv_send_wr& from_wr, bool datagram, SendWr& wr) {
 
 }  // namespace
 
-int post_error(PostResult result) { return result == PostResult::kQueueFull ? ENOMEM : EINVAL; }
+int post_error(PostResult result) {
+  if (result == PostResult::kQueueFull) return ENOMEM;
+  return result == PostResult::kInlineNotThere ? EFAULT : EINVAL;
+}
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   if (device_is_the_parents) [[unlikely]] {

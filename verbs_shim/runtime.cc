@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <mutex>
 
+#include "dpdk/fault_handler.h"
 #include "dpdk/log.h"
 
 namespace uroce::verbs {
@@ -90,6 +91,7 @@ bool Runtime::open() {
   }
   open_endpoint = endpoint_.get();
   owner_pid = getpid();
+  install_fault_handler();
   return true;
 }
 

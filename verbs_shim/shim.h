@@ -11,6 +11,7 @@
 //   not_supported.cc   what is not there: EOPNOTSUPP and one log line, never a crash
 //   compat_1_0.cc      the entry points of libibverbs before 2006, which nothing uses any more
 //   dlopen.cc          programs that load libibverbs at run time get this library
+//   signals.cc         the program's handlers of SIGSEGV and SIGBUS stand behind ours
 //   paths.cc sysfs_tree.cc  programs that look into /sys/class/infiniband or /dev/infiniband find files there
 //
 // How it gets in: LD_PRELOAD, own SONAME, every public symbol of libibverbs under its real version node. The dynamic

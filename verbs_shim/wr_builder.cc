@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/guarded_memory.h"
 #include "operations.h"
 #include "runtime.h"
 
@@ -132,7 +133,10 @@ void wr_set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* li
       builder.fail(EINVAL);
       return;
     }
-    std::memcpy(data + used, list[i].addr, list[i].length);
+    if (!try_copy(data + used, list[i].addr, list[i].length)) {
+      builder.fail(EFAULT);
+      return;
+    }
     used += static_cast<uint32_t>(list[i].length);
   }
   Sge* const sge = builder.last_sges();

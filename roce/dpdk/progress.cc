@@ -43,13 +43,16 @@ constexpr uint64_t kSliceNs = 100'000;
 constexpr Duration kBusyWindow = milliseconds(10);
 constexpr Duration kBusyPatience = milliseconds(100);
 
-/// The program's signals are for the program's threads. net_tap alone wants a real-time signal for every packet, and
+/// The program's signals are for the program's threads, but for those that an instruction raises: memory of the program
+/// may be gone when this thread touches it (fault_handler.h), and a fault that is blocked ends the process. net_tap alone wants a real-time signal for every packet, and
 /// takes it from any thread: those that got a handler while the port was opened stay open.
 class SignalMask {
  public:
   SignalMask() {
     sigset_t all;
     sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
     for (int s = SIGRTMIN; s <= SIGRTMAX; s++) had_handler_[s] = has_handler(s);
   }

@@ -110,6 +110,7 @@ constexpr Name<PostResult> kPostResults[] = {
     {"bad_state", PostResult::kBadState},
     {"too_many_sges", PostResult::kTooManySges},
     {"inline_too_long", PostResult::kInlineTooLong},
+    {"inline_not_there", PostResult::kInlineNotThere},
     {"bad_opcode", PostResult::kBadOpcode},
     {"too_long", PostResult::kTooLong},
     {"bad_address_handle", PostResult::kBadAddressHandle},

@@ -249,7 +249,7 @@ void Requester::on_read_response(const PacketView& packet, Instant now) {
   const AccessCheck check =
       resolve(context_.env.memory, context_.pd, wqe.sge_span(), offset, expected, kLocalWrite, pieces);
   if (check != AccessCheck::kOk) return fail_head(cause_of(check), now);
-  scatter(pieces, packet.payload, expected);
+  if (!scatter(pieces, packet.payload, expected)) return fail_head(Cause::kMemoryGone, now);
   una_ = psn + 1;
   if (last) {
     if (rd_atomic_in_flight_ != 0) rd_atomic_in_flight_--;
@@ -274,7 +274,9 @@ void Requester::on_atomic_response(const PacketView& packet, Instant now) {
   const AccessCheck check = resolve(context_.env.memory, context_.pd, wqe.sge_span(), 0, 8, kLocalWrite, pieces);
   if (check != AccessCheck::kOk) return fail_head(cause_of(check), now);
   uint64_t original = packet.atomic_ack_eth().original;
-  scatter(pieces, reinterpret_cast<const uint8_t*>(&original), sizeof original);
+  if (!scatter(pieces, reinterpret_cast<const uint8_t*>(&original), sizeof original)) {
+    return fail_head(Cause::kMemoryGone, now);
+  }
   una_ = psn + 1;
   if (rd_atomic_in_flight_ != 0) rd_atomic_in_flight_--;
   if (complete_head(now) == Outcome::kFailed) return;

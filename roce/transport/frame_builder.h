@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "base/guarded_memory.h"
 #include "transport/tx_frame.h"
 #include "wire/crc32.h"
 #include "wire/headers.h"
@@ -39,6 +40,16 @@ class FrameBuilder {
   void append(const uint8_t* data, uint32_t bytes) {
     crc_ = crc32_copy(crc_, at_, data, bytes);
     at_ += bytes;
+  }
+
+  /// The same from registered memory. False: it went away, and the frame is not used.
+  [[nodiscard]] bool append_registered(const uint8_t* data, uint32_t bytes) {
+    try {
+      append(data, bytes);
+      return true;
+    } catch (const MemoryFault&) {
+      return false;
+    }
   }
 
   void finish() {

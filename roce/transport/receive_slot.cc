@@ -26,7 +26,7 @@ Cause ReceiveSlot::append(const uint8_t* data, uint32_t bytes) {
   const AccessCheck check =
       resolve(context_.env.memory, context_.pd, {wqe_.sges, wqe_.num_sge}, filled_, bytes, kLocalWrite, pieces);
   if (check != AccessCheck::kOk) return check == AccessCheck::kOutOfRange ? Cause::kLocalRange : Cause::kLocalKey;
-  scatter(pieces, data, bytes);
+  if (!scatter(pieces, data, bytes)) return Cause::kMemoryGone;
   filled_ += bytes;
   return Cause::kNone;
 }

@@ -78,7 +78,9 @@ Cause encode_message(QpContext& context, const SendWqe& wqe, uint32_t index, Bth
   FrameBuilder builder(frame, header, bth, ext_bytes, bytes);
   encode_message_ext(context, wqe, first, last, builder.ext());
   builder.begin_payload();
-  for (const Piece& piece : pieces) builder.append(piece.memory, piece.bytes);
+  for (const Piece& piece : pieces) {
+    if (!builder.append_registered(piece.memory, piece.bytes)) return Cause::kMemoryGone;
+  }
   builder.finish();
   return Cause::kNone;
 }
@@ -125,6 +127,7 @@ WcStatus status_of(Cause cause) {
       return WcStatus::kLocLenErr;
     case Cause::kLocalKey:
     case Cause::kLocalRange:
+    case Cause::kMemoryGone:
       return WcStatus::kLocProtErr;
     case Cause::kBadReadResponse:
       return WcStatus::kBadRespErr;

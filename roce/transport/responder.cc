@@ -1,8 +1,9 @@
 #include "transport/responder.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
+
+#include "base/guarded_memory.h"
 
 namespace uroce {
 
@@ -195,7 +196,7 @@ void Responder::on_write(const PacketView& packet, Instant now) {
     const AccessCheck check =
         context_.env.memory.check(write_rkey_, context_.pd, write_va_, bytes, kRemoteWrite, context_.qpn, memory);
     if (check != AccessCheck::kOk) return refuse_key(check, now);
-    std::memcpy(memory, packet.payload, bytes);
+    if (!try_copy(memory, packet.payload, bytes)) return refuse_memory_gone(now);
   }
   write_va_ += bytes;
   write_remaining_ -= bytes;
@@ -270,11 +271,12 @@ void Responder::on_atomic(const PacketView& packet, Instant now) {
   context_.counters().rx_atomic_requests++;
   // Atomic towards the program's own CPU accesses too.
   auto* word = reinterpret_cast<uint64_t*>(static_cast<void*>(memory));
-  uint64_t original = eth.compare;
-  if (packet.info->operation == Operation::kFetchAdd) {
-    original = __atomic_fetch_add(word, eth.swap_add, __ATOMIC_SEQ_CST);
-  } else {
-    __atomic_compare_exchange_n(word, &original, eth.swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  uint64_t original;
+  try {
+    const bool add = packet.info->operation == Operation::kFetchAdd;
+    original = add ? guarded_fetch_add(word, eth.swap_add) : guarded_compare_swap(word, eth.compare, eth.swap_add);
+  } catch (const MemoryFault&) {
+    return refuse_memory_gone(now);
   }
   Executed& executed = remember(packet);
   executed.atomic = eth;
@@ -348,6 +350,11 @@ void Responder::refuse(NakCode code, Cause cause, WcStatus receive_status, Insta
 
 void Responder::refuse_key(AccessCheck /*check*/, Instant now) {
   refuse(NakCode::kRemoteAccessError, Cause::kRemoteKey, WcStatus::kLocAccessErr, now);
+}
+
+/// The key is good, but the memory is not there: for the peer that is no difference.
+void Responder::refuse_memory_gone(Instant now) {
+  refuse(NakCode::kRemoteAccessError, Cause::kMemoryGone, WcStatus::kLocAccessErr, now);
 }
 
 void Responder::receiver_not_ready() {

@@ -110,6 +110,7 @@ class Responder {
   [[nodiscard]] bool deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte_len, Instant now);
   void refuse(NakCode code, Cause cause, WcStatus receive_status, Instant now);
   void refuse_key(AccessCheck check, Instant now);
+  void refuse_memory_gone(Instant now);
   void receiver_not_ready();
 
   // selective_responder.cc
@@ -132,6 +133,7 @@ class Responder {
   void request_ack(Instant now);
   void request_nak(uint8_t syndrome);
   bool send_read_response(Reply& reply, TxFrame& frame, Instant now);
+  void break_off(const Reply& reply, NakCode code, Cause cause, Instant now);
   void send_atomic_response(const Reply& reply, TxFrame& frame);
   void send_answer(TxFrame& frame);
   uint8_t ack_syndrome();

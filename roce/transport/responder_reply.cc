@@ -73,17 +73,8 @@ bool Responder::send_read_response(Reply& reply, TxFrame& frame, Instant now) {
   if (bytes != 0) {
     const AccessCheck check =
         context_.env.memory.check(reply.rkey, context_.pd, reply.va, bytes, kRemoteRead, context_.qpn, memory);
-    if (check != AccessCheck::kOk && reply.again) {
-      context_.counters().rx_drop_bad_duplicate++;  // the program may have taken its memory back by now
-      replies_.pop();
-      return false;
-    }
     if (check != AccessCheck::kOk) {
-      // A NAK takes the place of this response and all later ones.
-      epsn_ = reply.psn;
-      msn_ = reply.msn - 1;
-      replies_.clear();
-      refuse(NakCode::kRemoteOperationalError, Cause::kRemoteKey, WcStatus::kLocAccessErr, now);
+      break_off(reply, NakCode::kRemoteOperationalError, Cause::kRemoteKey, now);
       return false;
     }
   }
@@ -100,7 +91,10 @@ bool Responder::send_read_response(Reply& reply, TxFrame& frame, Instant now) {
   if (ext_bytes != 0)
     Aeth{make_syndrome(AethKind::kAck, kCreditsInvalid), reply.msn & Psn::kMask}.encode(builder.ext());
   builder.begin_payload();
-  if (bytes != 0) builder.append(memory, bytes);
+  if (bytes != 0 && !builder.append_registered(memory, bytes)) {
+    break_off(reply, NakCode::kRemoteAccessError, Cause::kMemoryGone, now);
+    return false;
+  }
   builder.finish();
   reply.begun = true;
   reply.psn += 1;
@@ -112,6 +106,20 @@ bool Responder::send_read_response(Reply& reply, TxFrame& frame, Instant now) {
     replies_.pop();
   }
   return true;
+}
+
+/// The program took its memory back. A NAK takes the place of this response and all later ones, except that what the
+/// peer got before is just not repeated.
+void Responder::break_off(const Reply& reply, NakCode code, Cause cause, Instant now) {
+  if (reply.again) {
+    context_.counters().rx_drop_bad_duplicate++;
+    replies_.pop();
+    return;
+  }
+  epsn_ = reply.psn;
+  msn_ = reply.msn - 1;
+  replies_.clear();
+  refuse(code, cause, WcStatus::kLocAccessErr, now);
 }
 
 void Responder::send_atomic_response(const Reply& reply, TxFrame& frame) {

@@ -1,6 +1,6 @@
 #include "transport/send_queue.h"
 
-#include <cstring>
+#include "base/guarded_memory.h"
 
 namespace uroce {
 
@@ -85,7 +85,9 @@ PostResult SendQueue::post(const SendWr& wr, QpType type, uint32_t mtu) {
     uint8_t* at = wqe.inline_data;
     for (uint32_t i = 0; i < wr.num_sge; i++) {
       if (wr.sges[i].length == 0) continue;
-      std::memcpy(at, reinterpret_cast<const void*>(wr.sges[i].addr), wr.sges[i].length);
+      if (!try_copy(at, reinterpret_cast<const void*>(wr.sges[i].addr), wr.sges[i].length)) {
+        return PostResult::kInlineNotThere;
+      }
       at += wr.sges[i].length;
     }
   } else {

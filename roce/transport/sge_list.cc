@@ -1,7 +1,8 @@
 #include "transport/sge_list.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "base/guarded_memory.h"
 
 namespace uroce {
 
@@ -27,13 +28,14 @@ AccessCheck resolve(const MemoryTable& memory, PdId pd, std::span<const Sge> sge
   return AccessCheck::kOk;
 }
 
-void scatter(const PieceList& pieces, const uint8_t* data, uint32_t bytes) {
+bool scatter(const PieceList& pieces, const uint8_t* data, uint32_t bytes) {
   for (const Piece& piece : pieces) {
     const uint32_t n = std::min(piece.bytes, bytes);
-    std::memcpy(piece.memory, data, n);
+    if (!try_copy(piece.memory, data, n)) return false;
     data += n;
     bytes -= n;
   }
+  return true;
 }
 
 }  // namespace uroce

@@ -28,7 +28,7 @@ struct PieceList {
 AccessCheck resolve(const MemoryTable& memory, PdId pd, std::span<const Sge> sges, uint64_t offset, uint32_t bytes,
                     uint32_t rights, PieceList& out);
 
-/// Copies into the pieces; together they have at least `bytes`.
-void scatter(const PieceList& pieces, const uint8_t* data, uint32_t bytes);
+/// Copies into the pieces; together they have at least `bytes`. False: the memory of one went away.
+[[nodiscard]] bool scatter(const PieceList& pieces, const uint8_t* data, uint32_t bytes);
 
 }  // namespace uroce

@@ -51,6 +51,8 @@ const char* cause_text(Cause cause) {
       return "one wrong rkey after the other: somebody is guessing; until that stops, rkeys that are new to this QP "
              "are "
              "looked at once a second";
+    case Cause::kMemoryGone:
+      return "the memory of a region went away: the program unmapped or protected it, or cut the file behind it";
   }
   return "?";
 }

@@ -89,6 +89,7 @@ enum class Cause : uint8_t {
   kCqOverrun,          // the completion queue was full
   kBindRefused,        // memory window bind with a bad region, range or right
   kKeyBudget,          // UC receiver: more wrong rkeys than an honest peer sends (transport/key_guard.h)
+  kMemoryGone,         // registered memory is not there any more: unmapped, protected, its file cut
 };
 
 const char* cause_text(Cause cause);

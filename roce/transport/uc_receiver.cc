@@ -1,5 +1,4 @@
-#include <cstring>
-
+#include "base/guarded_memory.h"
 #include "transport/datagram.h"
 
 namespace uroce {
@@ -108,7 +107,10 @@ bool UcReceiver::place(const PacketView& packet, Instant now) {
       drop_message(context_.counters().resp_remote_access_errors);
       return false;
     }
-    std::memcpy(memory, packet.payload, bytes);
+    if (!try_copy(memory, packet.payload, bytes)) {
+      drop_message(context_.counters().rx_drop_memory_gone);
+      return false;
+    }
   }
   write_va_ += bytes;
   write_remaining_ -= bytes;

@@ -78,12 +78,13 @@ struct RecvWr {
 /// Why a post was refused. Nothing of the refused work request was queued.
 enum class PostResult : uint8_t {
   kOk,
-  kQueueFull,      // ENOMEM
-  kBadState,       // EINVAL: RESET (receive), RESET/INIT/RTR (send)
-  kTooManySges,    // EINVAL
-  kInlineTooLong,  // EINVAL
-  kBadOpcode,      // EINVAL: not for this QP type
-  kTooLong,        // EINVAL: over 2^31 bytes, or over the MTU on UD
+  kQueueFull,       // ENOMEM
+  kBadState,        // EINVAL: RESET (receive), RESET/INIT/RTR (send)
+  kTooManySges,     // EINVAL
+  kInlineTooLong,   // EINVAL
+  kInlineNotThere,  // EFAULT
+  kBadOpcode,       // EINVAL: not for this QP type
+  kTooLong,         // EINVAL: over 2^31 bytes, or over the MTU on UD
   kBadAddressHandle,
 };
 

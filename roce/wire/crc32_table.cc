@@ -1,6 +1,5 @@
 // Eight bytes a step through eight tables: for CPUs without carry-less multiplication.
-#include <cstring>
-
+#include "base/guarded_memory.h"
 #include "wire/crc32_kernels.h"
 #include "wire/crc32_math.h"
 
@@ -16,12 +15,11 @@ inline uint32_t step8(uint64_t v) {
 }
 
 template <bool kCopy>
-inline uint32_t run(uint32_t state, uint8_t* dst, const uint8_t* src, size_t bytes) {
+inline __attribute__((always_inline)) uint32_t run(uint32_t state, uint8_t* dst, const uint8_t* src, size_t bytes) {
   for (; bytes >= 8; bytes -= 8, src += 8) {
-    uint64_t v;
-    std::memcpy(&v, src, 8);
+    const uint64_t v = *reinterpret_cast<const Unaligned64*>(src);
     if constexpr (kCopy) {
-      std::memcpy(dst, &v, 8);
+      *reinterpret_cast<Unaligned64*>(dst) = v;
       dst += 8;
     }
     state = step8(v ^ state);
@@ -40,7 +38,7 @@ uint32_t table_update(uint32_t state, const void* data, size_t bytes) {
   return run<false>(state, nullptr, static_cast<const uint8_t*>(data), bytes);
 }
 
-uint32_t table_copy(uint32_t state, void* dst, const void* src, size_t bytes) {
+UROCE_GUARDED uint32_t table_copy(uint32_t state, void* dst, const void* src, size_t bytes) {
   return run<true>(state, static_cast<uint8_t*>(dst), static_cast<const uint8_t*>(src), bytes);
 }
 

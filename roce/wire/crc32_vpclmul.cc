@@ -98,8 +98,8 @@ __attribute__((target(UROCE_CRC_TARGET))) uint32_t vpclmul_update(uint32_t state
   return run<false>(state, no_destination(data), static_cast<const uint8_t*>(data), bytes);
 }
 
-__attribute__((target(UROCE_CRC_TARGET))) uint32_t vpclmul_copy(uint32_t state, void* dst, const void* src,
-                                                                size_t bytes) {
+UROCE_GUARDED __attribute__((target(UROCE_CRC_TARGET))) uint32_t vpclmul_copy(uint32_t state, void* dst,
+                                                                              const void* src, size_t bytes) {
   return run<true>(state, static_cast<uint8_t*>(dst), static_cast<const uint8_t*>(src), bytes);
 }
 

@@ -1,12 +1,13 @@
 // 128-bit steps that the carry-less multiplication kernels share. The text is compiled once per kernel, for that
 // kernel's CPU: define UROCE_CRC_TARGET (the target attribute's string) before including this, in one .cc file only.
+// The program's memory is read here, so all of it is inlined into the guarded functions of the .cc file.
+//
 // Everything has internal linkage, so that no code for a newer CPU can end up in a function that an older one calls.
 #pragma once
 
 #include <immintrin.h>
 
-#include <cstring>
-
+#include "base/guarded_memory.h"
 #include "wire/crc32_math.h"
 
 #define UROCE_CRC_INLINE static inline __attribute__((always_inline, target(UROCE_CRC_TARGET)))
@@ -17,17 +18,12 @@ namespace {
 UROCE_CRC_INLINE __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
 UROCE_CRC_INLINE void store128(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
 
-UROCE_CRC_INLINE uint64_t load64(const uint8_t* p) {
-  uint64_t v;
-  std::memcpy(&v, p, 8);
-  return v;
-}
+UROCE_CRC_INLINE uint64_t load64(const uint8_t* p) { return *reinterpret_cast<const Unaligned64*>(p); }
 
-UROCE_CRC_INLINE uint32_t load32(const uint8_t* p) {
-  uint32_t v;
-  std::memcpy(&v, p, 4);
-  return v;
-}
+UROCE_CRC_INLINE uint32_t load32(const uint8_t* p) { return *reinterpret_cast<const Unaligned32*>(p); }
+
+UROCE_CRC_INLINE void store64(uint8_t* p, uint64_t v) { *reinterpret_cast<Unaligned64*>(p) = v; }
+UROCE_CRC_INLINE void store32(uint8_t* p, uint32_t v) { *reinterpret_cast<Unaligned32*>(p) = v; }
 
 /// What update passes as `dst`: never written, but a pointer that may be moved along like the source.
 UROCE_CRC_INLINE uint8_t* no_destination(const void* src) {
@@ -62,8 +58,8 @@ UROCE_CRC_INLINE uint32_t run_below_8(uint32_t state, uint8_t* dst, const uint8_
     const uint32_t first = load32(src);
     const uint32_t last = load32(src + bytes - 4);
     if constexpr (kCopy) {
-      std::memcpy(dst, &first, 4);
-      std::memcpy(dst + bytes - 4, &last, 4);
+      store32(dst, first);
+      store32(dst + bytes - 4, last);
     }
     v = (first | (uint64_t{last} << (bits - 32))) ^ state;
   } else {
@@ -91,8 +87,8 @@ UROCE_CRC_INLINE uint32_t run_up_to_16(uint32_t state, uint8_t* dst, const uint8
   const uint64_t first = load64(src);
   const uint64_t last = load64(src + bytes - 8);
   if constexpr (kCopy) {
-    std::memcpy(dst, &first, 8);
-    std::memcpy(dst + bytes - 8, &last, 8);
+    store64(dst, first);
+    store64(dst + bytes - 8, last);
   }
   const uint64_t head = first ^ state;
   if (bytes == 8) return reduce(_mm_cvtsi64_si128(static_cast<int64_t>(head)));

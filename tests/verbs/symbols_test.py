@@ -16,7 +16,8 @@ LIBC_WRAPPERS = set("""
     stat stat64 lstat lstat64 __xstat __xstat64 __lxstat __lxstat64 fstatat fstatat64 statx
     access euidaccess eaccess faccessat readlink readlinkat realpath __realpath_chk canonicalize_file_name
     opendir scandir scandir64 glob glob64 chdir fchdir getcwd __getcwd_chk get_current_dir_name
-    read pread pread64 __read_chk __pread_chk __pread64_chk""".split())
+    read pread pread64 __read_chk __pread_chk __pread64_chk
+    sigaction signal bsd_signal ssignal sysv_signal __sysv_signal pthread_sigmask sigprocmask""".split())
 
 
 def exported(library):

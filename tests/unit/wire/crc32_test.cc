@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "fault_recovery.h"
+#include "mapped.h"
 #include "wire/crc32_math.h"
 
 namespace uroce {
@@ -133,6 +135,25 @@ TEST_P(Crc32Kernel, HeadersAreMaskedAsTheByteWiseDefinitionSays) {
       // Exactly sized, so that the address sanitizer sees a read behind the headers.
       const std::vector<uint8_t> exact(l3.begin(), l3.begin() + static_cast<std::ptrdiff_t>(ip_bytes + 20));
       ASSERT_EQ(functions_.icrc_header(exact.data(), ipv6), zlib_update(kCrcInit, masked.data(), masked.size()));
+    }
+  }
+}
+
+/// Copies reach up to the end of what is mapped, and not a byte further; beyond it they throw.
+TEST_P(Crc32Kernel, CopyIsGuarded) {
+  const test::FaultRecovery recovery;
+  test::Mapped memory(3 * test::kPage);
+  memory.protect(PROT_NONE, 2 * test::kPage);
+  uint8_t* const end = memory.data() + 2 * test::kPage;
+  std::vector<uint8_t> other = random_bytes(kLongest, 5);
+  for (size_t bytes = 1; bytes <= kLongest; bytes += bytes < 700 ? 1 : 61) {
+    const uint32_t state = functions_.copy(7, end - bytes, other.data(), bytes);
+    ASSERT_EQ(state, zlib_update(7, other.data(), bytes)) << bytes;
+    ASSERT_EQ(functions_.copy(7, other.data(), end - bytes, bytes), state) << bytes;
+    for (const size_t missing : {size_t{1}, bytes / 2 + 1, bytes}) {
+      uint8_t* const gone = end - (bytes - missing);
+      ASSERT_THROW(functions_.copy(7, other.data(), gone, bytes), MemoryFault) << bytes << " bytes, " << missing;
+      ASSERT_THROW(functions_.copy(7, gone, other.data(), bytes), MemoryFault) << bytes << " bytes, " << missing;
     }
   }
 }

@@ -1,0 +1,150 @@
+// Copies of every length, and faults at every place of them.
+#include "base/guarded_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "fault_recovery.h"
+#include "mapped.h"
+
+namespace uroce {
+namespace {
+
+using test::FaultRecovery;
+using test::kPage;
+using test::Mapped;
+
+using Copy = void (*)(void*, const void*, size_t);
+struct Kernel {
+  Copy copy;
+  size_t least;  // bytes
+};
+
+std::vector<Kernel> kernels() {
+  std::vector<Kernel> all{{guarded_copy, 0}, {guarded_copy_string, 33}};
+  if (__builtin_cpu_supports("avx2")) all.push_back({guarded_copy_avx2, 33});
+  return all;
+}
+
+uint8_t pattern(size_t i) { return static_cast<uint8_t>(i * 31 + i / 256 + 1); }
+
+TEST(GuardedMemory, CopiesEveryLength) {
+  std::vector<uint8_t> src(5000);
+  for (size_t i = 0; i < src.size(); i++) src[i] = pattern(i);
+  for (const Kernel& kernel : kernels()) {
+    for (size_t bytes = kernel.least; bytes < 4200; bytes += bytes < 600 ? 1 : 37) {
+      const size_t at = bytes * 7 % 64;
+      std::vector<uint8_t> dst(5000, 0xEE);
+      kernel.copy(dst.data() + at, src.data() + bytes % 48, bytes);
+      ASSERT_TRUE(std::equal(dst.begin() + at, dst.begin() + at + bytes, src.begin() + bytes % 48)) << bytes;
+      ASSERT_EQ(std::count(dst.begin(), dst.end(), 0xEE),
+                std::count(src.begin() + bytes % 48, src.begin() + bytes % 48 + bytes, 0xEE) +
+                    static_cast<long>(5000 - bytes))
+          << bytes;
+    }
+  }
+}
+
+/// `kBefore` pages that are there, and one that is not.
+class GuardedMemoryHole : public testing::Test {
+ protected:
+  static constexpr size_t kBefore = 2 * kPage;
+  GuardedMemoryHole() {
+    there_.protect(PROT_NONE, kBefore);
+    for (size_t i = 0; i < kBefore; i++) there_.data()[i] = pattern(i);
+  }
+  uint8_t* hole() { return there_.data() + kBefore; }
+
+  FaultRecovery recovery_;
+  Mapped there_{kBefore + kPage};
+  std::vector<uint8_t> other_ = std::vector<uint8_t>(kBefore + kPage);
+};
+
+/// Nothing outside of the range is touched: a region may end where a mapping ends.
+TEST_F(GuardedMemoryHole, ReachesUpToTheHole) {
+  for (const Kernel& kernel : kernels()) {
+    for (size_t bytes = kernel.least; bytes < 700; bytes++) {
+      kernel.copy(other_.data(), hole() - bytes, bytes);
+      kernel.copy(hole() - bytes, other_.data(), bytes);
+    }
+  }
+}
+
+TEST_F(GuardedMemoryHole, FaultsAreThrown) {
+  for (const Kernel& kernel : kernels()) {
+    for (size_t bytes = std::max<size_t>(kernel.least, 1); bytes < 700; bytes++) {
+      for (const size_t missing : {size_t{1}, bytes / 2 + 1, bytes}) {
+        uint8_t* const gone = hole() - (bytes - missing);
+        const uint64_t canary = 0x0123456789ABCDEF * bytes;
+        int faults = 0;
+        for (const bool read : {true, false}) {
+          try {
+            read ? kernel.copy(other_.data(), gone, bytes) : kernel.copy(gone, other_.data(), bytes);
+          } catch (const MemoryFault& fault) {
+            faults++;
+            ASSERT_GE(fault.address, reinterpret_cast<uint64_t>(hole()));
+            ASSERT_LT(fault.address, reinterpret_cast<uint64_t>(hole()) + missing);
+          }
+        }
+        ASSERT_EQ(faults, 2) << bytes << " bytes, " << missing << " missing";
+        ASSERT_EQ(canary, 0x0123456789ABCDEF * bytes);  // what the compiler kept in registers came through
+      }
+    }
+  }
+}
+
+TEST_F(GuardedMemoryHole, WhatComesBeforeIsCopied) {
+  for (const Kernel& kernel : kernels()) {
+    std::fill(other_.begin(), other_.end(), uint8_t{0x5A});
+    EXPECT_THROW(kernel.copy(there_.data() + kPage, other_.data(), kPage + 1), MemoryFault);
+    // All but what the last steps of the copy would have written.
+    EXPECT_EQ(std::count(there_.data() + kPage, hole() - 160, 0x5A), static_cast<long>(kPage - 160));
+    for (size_t i = 0; i < kBefore; i++) there_.data()[i] = pattern(i);
+  }
+}
+
+TEST_F(GuardedMemoryHole, TryCopy) {
+  EXPECT_TRUE(try_copy(other_.data(), there_.data(), kBefore));
+  EXPECT_FALSE(try_copy(other_.data(), there_.data() + 1, kBefore));
+  EXPECT_FALSE(try_copy(there_.data() + 1, other_.data(), kBefore));
+  EXPECT_FALSE(try_copy(other_.data(), nullptr, 1));
+}
+
+TEST_F(GuardedMemoryHole, Atomics) {
+  auto* word = reinterpret_cast<uint64_t*>(there_.data());
+  *word = 5;
+  EXPECT_EQ(guarded_fetch_add(word, 3), 5u);
+  EXPECT_EQ(guarded_compare_swap(word, 7, 1), 8u);
+  EXPECT_EQ(guarded_compare_swap(word, 8, 1), 8u);
+  EXPECT_EQ(*word, 1u);
+  auto* gone = reinterpret_cast<uint64_t*>(hole());
+  EXPECT_THROW(guarded_fetch_add(gone, 3), MemoryFault);
+  EXPECT_THROW(guarded_compare_swap(gone, 7, 1), MemoryFault);
+}
+
+TEST_F(GuardedMemoryHole, FileThatWasCut) {
+  Mapped file(4 * kPage, Mapped::Of::kFile);
+  file.cut(kPage);
+  EXPECT_TRUE(try_copy(other_.data(), file.data(), kPage));
+  EXPECT_FALSE(try_copy(other_.data(), file.data(), kPage + 1));
+}
+
+/// Only faults, and only where they are expected.
+TEST(GuardedMemory, OtherFaultsAreNotOurs) {
+  const auto touch = [] {
+    const FaultRecovery recovery;
+    *static_cast<volatile uint8_t*>(nullptr) = 1;
+  };
+  EXPECT_EXIT(touch(), testing::KilledBySignal(SIGSEGV), "");
+  const auto send = [] {
+    const FaultRecovery recovery;
+    raise(SIGSEGV);
+    raise(SIGSEGV);
+  };
+  EXPECT_EXIT(send(), testing::KilledBySignal(SIGSEGV), "");
+}
+
+}  // namespace
+}  // namespace uroce

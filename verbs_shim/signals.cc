@@ -1,0 +1,89 @@
+// Programs keep their signal handlers: for SIGSEGV and SIGBUS these stand behind ours (dpdk/fault_handler.h).
+//
+// The two signals are never blocked. A fault that is blocked ends the process, and threads that block "all signals"
+// so as to leave them to one thread mean those that are sent, not those that an instruction raises.
+//
+// sigset, sigignore and the bare system call are not caught: they replace our handler, and then memory that goes away
+// is the crash that it is in any program.
+#include <dlfcn.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "dpdk/fault_handler.h"
+#include "shim.h"
+
+extern "C" int __sigaction(int signal, const struct sigaction* action, struct sigaction* old) noexcept;
+
+namespace {
+
+template <typename Function>
+Function next(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+/// What signal(2) is in terms of sigaction(2); `flags` tell BSD's from System V's.
+sighandler_t set_handler(int signal, sighandler_t handler, int flags) {
+  struct sigaction action {};
+  struct sigaction old {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  if ((flags & SA_NODEFER) == 0) sigaddset(&action.sa_mask, signal);
+  uroce::program_sigaction(signal, &action, &old);
+  return old.sa_handler;
+}
+
+sighandler_t bsd(const char* name, int signal, sighandler_t handler) {
+  if (uroce::is_fault_signal(signal) && handler != SIG_ERR) return set_handler(signal, handler, SA_RESTART);
+  return next<sighandler_t (*)(int, sighandler_t)>(name)(signal, handler);
+}
+
+sighandler_t system_v(const char* name, int signal, sighandler_t handler) {
+  if (uroce::is_fault_signal(signal) && handler != SIG_ERR) {
+    return set_handler(signal, handler, static_cast<int>(SA_RESETHAND) | SA_NODEFER);
+  }
+  return next<sighandler_t (*)(int, sighandler_t)>(name)(signal, handler);
+}
+
+using SetMask = int (*)(int, const sigset_t*, sigset_t*);
+
+int set_mask(SetMask real, int how, const sigset_t* set, sigset_t* old) {
+  if (set == nullptr || how == SIG_UNBLOCK) return real(how, set, old);
+  sigset_t without = *set;
+  sigdelset(&without, SIGSEGV);
+  sigdelset(&without, SIGBUS);
+  return real(how, &without, old);
+}
+
+}  // namespace
+
+UROCE_VERBS_EXPORT int sigaction(int signal, const struct sigaction* action, struct sigaction* old) noexcept {
+  if (uroce::is_fault_signal(signal)) return uroce::program_sigaction(signal, action, old);
+  return __sigaction(signal, action, old);
+}
+
+UROCE_VERBS_EXPORT sighandler_t signal(int number, sighandler_t handler) noexcept {
+  return bsd("signal", number, handler);
+}
+UROCE_VERBS_EXPORT sighandler_t bsd_signal(int number, sighandler_t handler) noexcept {
+  return bsd("bsd_signal", number, handler);
+}
+UROCE_VERBS_EXPORT sighandler_t ssignal(int number, sighandler_t handler) noexcept {
+  return bsd("ssignal", number, handler);
+}
+UROCE_VERBS_EXPORT sighandler_t sysv_signal(int number, sighandler_t handler) noexcept {
+  return system_v("sysv_signal", number, handler);
+}
+UROCE_VERBS_EXPORT sighandler_t __sysv_signal(int number, sighandler_t handler) noexcept {
+  return system_v("__sysv_signal", number, handler);
+}
+
+UROCE_VERBS_EXPORT int pthread_sigmask(int how, const sigset_t* set, sigset_t* old) noexcept {
+  static const auto real = next<SetMask>("pthread_sigmask");
+  return set_mask(real, how, set, old);
+}
+
+UROCE_VERBS_EXPORT int sigprocmask(int how, const sigset_t* set, sigset_t* old) noexcept {
+  static const auto real = next<SetMask>("sigprocmask");
+  return set_mask(real, how, set, old);
+}
