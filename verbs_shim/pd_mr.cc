@@ -40,7 +40,7 @@ int check_access(unsigned access, uint32_t& rights) {
 }
 
 /// Whether the processor may do with the range what `rights` promise. What hardware finds out by pinning every page is
-/// only looked up here: nothing is touched (doc/adr/0016-memory-that-goes-away.md). 0, or errno.
+/// only looked up here: nothing is touched (doc/adr/0017-memory-that-goes-away.md). 0, or errno.
 int check_memory(const void* addr, size_t length, uint32_t rights) {
   const auto start = reinterpret_cast<uint64_t>(addr);
   if (length == 0) return 0;  // no byte of it is ever touched

@@ -5,7 +5,7 @@
 // instruction of it faults, the process's handler for SIGSEGV and SIGBUS (dpdk/fault_handler.h) hands the fault to
 // `recover_from_fault`, and the guarded function ends by throwing MemoryFault. The way back to the caller is in the
 // tables that the compiler writes for exceptions anyway: nothing is saved, set or checked while nothing fails, and what
-// was copied before the fault stays (doc/adr/0016-memory-that-goes-away.md).
+// was copied before the fault stays (doc/adr/0017-memory-that-goes-away.md).
 //
 // Without a handler nothing changes: a fault is the ordinary crash.
 #pragma once
