@@ -18,15 +18,15 @@ UROCE_ALWAYS_INLINE void copy_up_to_32(uint8_t* dst, const uint8_t* src, size_t 
     _mm_storeu_si128(reinterpret_cast<__m128i*>(dst), first);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + bytes - 16), last);
   } else if (bytes >= 8) {
-    const uint64_t first = *reinterpret_cast<const Unaligned64*>(src);
-    const uint64_t last = *reinterpret_cast<const Unaligned64*>(src + bytes - 8);
-    *reinterpret_cast<Unaligned64*>(dst) = first;
-    *reinterpret_cast<Unaligned64*>(dst + bytes - 8) = last;
+    const uint64_t first = reinterpret_cast<const Unaligned64*>(src)->value;
+    const uint64_t last = reinterpret_cast<const Unaligned64*>(src + bytes - 8)->value;
+    reinterpret_cast<Unaligned64*>(dst)->value = first;
+    reinterpret_cast<Unaligned64*>(dst + bytes - 8)->value = last;
   } else if (bytes >= 4) {
-    const uint32_t first = *reinterpret_cast<const Unaligned32*>(src);
-    const uint32_t last = *reinterpret_cast<const Unaligned32*>(src + bytes - 4);
-    *reinterpret_cast<Unaligned32*>(dst) = first;
-    *reinterpret_cast<Unaligned32*>(dst + bytes - 4) = last;
+    const uint32_t first = reinterpret_cast<const Unaligned32*>(src)->value;
+    const uint32_t last = reinterpret_cast<const Unaligned32*>(src + bytes - 4)->value;
+    reinterpret_cast<Unaligned32*>(dst)->value = first;
+    reinterpret_cast<Unaligned32*>(dst + bytes - 4)->value = last;
   } else if (bytes != 0) {
     const uint8_t first = src[0];
     const uint8_t middle = src[bytes / 2];

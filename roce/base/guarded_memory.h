@@ -30,8 +30,12 @@ struct MemoryFault {
 };
 
 /// Loads and stores of any alignment and type, which compilers never turn into calls.
-using Unaligned64 = uint64_t __attribute__((aligned(1), may_alias));
-using Unaligned32 = uint32_t __attribute__((aligned(1), may_alias));
+struct __attribute__((packed, may_alias)) Unaligned64 {
+  uint64_t value;
+};
+struct __attribute__((packed, may_alias)) Unaligned32 {
+  uint32_t value;
+};
 
 /// Copies; the ranges do not overlap.
 UROCE_GUARDED void guarded_copy(void* dst, const void* src, size_t bytes);

@@ -17,9 +17,9 @@ inline uint32_t step8(uint64_t v) {
 template <bool kCopy>
 inline __attribute__((always_inline)) uint32_t run(uint32_t state, uint8_t* dst, const uint8_t* src, size_t bytes) {
   for (; bytes >= 8; bytes -= 8, src += 8) {
-    const uint64_t v = *reinterpret_cast<const Unaligned64*>(src);
+    const uint64_t v = reinterpret_cast<const Unaligned64*>(src)->value;
     if constexpr (kCopy) {
-      *reinterpret_cast<Unaligned64*>(dst) = v;
+      reinterpret_cast<Unaligned64*>(dst)->value = v;
       dst += 8;
     }
     state = step8(v ^ state);

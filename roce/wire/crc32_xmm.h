@@ -18,12 +18,12 @@ namespace {
 UROCE_CRC_INLINE __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
 UROCE_CRC_INLINE void store128(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
 
-UROCE_CRC_INLINE uint64_t load64(const uint8_t* p) { return *reinterpret_cast<const Unaligned64*>(p); }
+UROCE_CRC_INLINE uint64_t load64(const uint8_t* p) { return reinterpret_cast<const Unaligned64*>(p)->value; }
 
-UROCE_CRC_INLINE uint32_t load32(const uint8_t* p) { return *reinterpret_cast<const Unaligned32*>(p); }
+UROCE_CRC_INLINE uint32_t load32(const uint8_t* p) { return reinterpret_cast<const Unaligned32*>(p)->value; }
 
-UROCE_CRC_INLINE void store64(uint8_t* p, uint64_t v) { *reinterpret_cast<Unaligned64*>(p) = v; }
-UROCE_CRC_INLINE void store32(uint8_t* p, uint32_t v) { *reinterpret_cast<Unaligned32*>(p) = v; }
+UROCE_CRC_INLINE void store64(uint8_t* p, uint64_t v) { reinterpret_cast<Unaligned64*>(p)->value = v; }
+UROCE_CRC_INLINE void store32(uint8_t* p, uint32_t v) { reinterpret_cast<Unaligned32*>(p)->value = v; }
 
 /// What update passes as `dst`: never written, but a pointer that may be moved along like the source.
 UROCE_CRC_INLINE uint8_t* no_destination(const void* src) {

@@ -109,7 +109,7 @@ TEST_F(GuardedMemoryHole, TryCopy) {
   EXPECT_TRUE(try_copy(other_.data(), there_.data(), kBefore));
   EXPECT_FALSE(try_copy(other_.data(), there_.data() + 1, kBefore));
   EXPECT_FALSE(try_copy(there_.data() + 1, other_.data(), kBefore));
-  EXPECT_FALSE(try_copy(other_.data(), nullptr, 1));
+  EXPECT_FALSE(try_copy(other_.data(), hole(), 1));
 }
 
 TEST_F(GuardedMemoryHole, Atomics) {
@@ -133,9 +133,10 @@ TEST_F(GuardedMemoryHole, FileThatWasCut) {
 
 /// Only faults, and only where they are expected.
 TEST(GuardedMemory, OtherFaultsAreNotOurs) {
-  const auto touch = [] {
+  Mapped page(kPage, Mapped::Of::kNothing, PROT_NONE);
+  const auto touch = [&] {
     const FaultRecovery recovery;
-    *static_cast<volatile uint8_t*>(nullptr) = 1;
+    *static_cast<volatile uint8_t*>(page.data()) = 1;
   };
   EXPECT_EXIT(touch(), testing::KilledBySignal(SIGSEGV), "");
   const auto send = [] {
