@@ -7,7 +7,7 @@
 // is the crash that it is in any program.
 #include <dlfcn.h>
 
-#include <cerrno>
+#include <atomic>
 #include <csignal>
 
 #include "dpdk/fault_handler.h"
@@ -47,12 +47,26 @@ sighandler_t system_v(const char* name, int signal, sighandler_t handler) {
 
 using SetMask = int (*)(int, const sigset_t*, sigset_t*);
 
-int set_mask(SetMask real, int how, const sigset_t* set, sigset_t* old) {
-  if (set == nullptr || how == SIG_UNBLOCK) return real(how, set, old);
+/// The function behind ours, looked up once. No `static` with a lock: handlers of signals call these too.
+struct Behind {
+  const char* name;
+  std::atomic<SetMask> function{nullptr};
+
+  SetMask get() {
+    SetMask found = function.load(std::memory_order_relaxed);
+    if (found == nullptr) function.store(found = next<SetMask>(name), std::memory_order_relaxed);
+    return found;
+  }
+};
+Behind thread_mask{"pthread_sigmask"};
+Behind process_mask{"sigprocmask"};
+
+int set_mask(Behind& behind, int how, const sigset_t* set, sigset_t* old) {
+  if (set == nullptr || how == SIG_UNBLOCK) return behind.get()(how, set, old);
   sigset_t without = *set;
   sigdelset(&without, SIGSEGV);
   sigdelset(&without, SIGBUS);
-  return real(how, &without, old);
+  return behind.get()(how, &without, old);
 }
 
 }  // namespace
@@ -79,11 +93,9 @@ UROCE_VERBS_EXPORT sighandler_t __sysv_signal(int number, sighandler_t handler) 
 }
 
 UROCE_VERBS_EXPORT int pthread_sigmask(int how, const sigset_t* set, sigset_t* old) noexcept {
-  static const auto real = next<SetMask>("pthread_sigmask");
-  return set_mask(real, how, set, old);
+  return set_mask(thread_mask, how, set, old);
 }
 
 UROCE_VERBS_EXPORT int sigprocmask(int how, const sigset_t* set, sigset_t* old) noexcept {
-  static const auto real = next<SetMask>("sigprocmask");
-  return set_mask(real, how, set, old);
+  return set_mask(process_mask, how, set, old);
 }

@@ -90,14 +90,16 @@ void install(int signal, const struct sigaction& program) {
 }  // namespace
 
 void install_fault_handler() {
-  if (g_installed.exchange(true)) return;
+  if (g_installed.load()) return;
   {
     const Changing changing;
+    if (g_installed.load()) return;
     for (const int signal : {SIGSEGV, SIGBUS}) {
       struct sigaction before {};
       __sigaction(signal, nullptr, &before);
       install(signal, before);
     }
+    g_installed.store(true);
   }
   sigset_t both;
   sigemptyset(&both);
