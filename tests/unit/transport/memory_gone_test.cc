@@ -20,7 +20,9 @@ class MemoryGone : public testing::Test {
 
   void take_away(size_t offset = 0) { memory_.protect(PROT_NONE, offset); }
   Sge sge(uint32_t bytes, uint32_t offset = 0) const { return {memory_.addr() + offset, bytes, key_}; }
-  void receive(const Sge& sge) { ASSERT_EQ(rig_.engine().post_recv(rig_.qp(), {1, &sge, 1}), PostResult::kOk); }
+  void receive(const Sge& sge) {
+    ASSERT_EQ(rig_.engine().post_recv(rig_.qp(), {1, &sge, 1}, rig_.now()), PostResult::kOk);
+  }
   PostResult post(SendWr wr, const Sge& sge) {
     wr.sges = &sge;
     wr.num_sge = 1;
