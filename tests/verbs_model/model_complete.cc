@@ -106,7 +106,7 @@ void Model::complete_send(uint32_t id, const Cq& cq, const Completion& c) {
   }
   if (!flushed && (failures(send) & bit(c.status)) == 0)
     return fail("step %u ended with '%s': nothing explains it", id, status);
-  q.sends_failed = true;
+  q.sends_failed = !q.vague;
   fail_queue(send.qp, true, flushed);
   retire(send, flushed ? Sure::kMaybe : Sure::kNo);
 }
@@ -188,7 +188,8 @@ void Model::fail_queue(unsigned qp, bool send, bool flushed) {
   worry(qp);
   const bool stops_sending = send && q.spec.type != QpType::kRc && !flushed;
   if (stops_sending) {
-    if (q.state != QpState::kErr) q.state = QpState::kSqe;
+    // One that may have left SQE before its error was polled may be in RTS.
+    if (q.state != QpState::kErr && !q.vague) q.state = QpState::kSqe;
   } else if (!send || q.spec.type == QpType::kRc) {
     q.failed = Sure::kYes;
     q.state = QpState::kErr;

@@ -79,6 +79,19 @@ TEST(Printer, PrintsWhatCompiles) {
   EXPECT_NE(run_on_engines(program, Rules{.planted_mistake = true}), "");
 }
 
+/// Moved from SQE to RTS before the error was polled: what is posted after the poll is carried out.
+TEST(Model, KnowsThatAQueueMayHaveLeftItsErrorBehind) {
+  const Program program{.qps = {{.endpoint = 0, .type = QpType::kUc}, {.endpoint = 1, .type = QpType::kUc}},
+                        .steps = {
+                            {.what = Do::kPost, .opcode = WrOpcode::kLocalInv},
+                            {.what = Do::kSettle},
+                            {.what = Do::kModify, .state = QpState::kRts},
+                            {.what = Do::kPoll, .count = 64},
+                            {.what = Do::kPost, .opcode = WrOpcode::kRdmaWrite, .sges = {{.length = 1}}},
+                        }};
+  EXPECT_EQ(run_on_engines(program, Rules{}), "");
+}
+
 TEST(Campaign, FindsHangsAndCrashes) {
   const Trial hangs = [](const Program&, Totals*) {
     for (volatile bool forever = true; forever;) {
