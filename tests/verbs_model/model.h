@@ -155,6 +155,7 @@ class Model {
     QpState state = QpState::kRts;  // as the program knows
     bool destroyed = false;
     uint32_t generation = 0;
+    bool was_reset = false;  // since it was connected: completions that it had are gone
     Sure failed = Sure::kNo;
     bool sends_failed = false;     // an error was polled
     bool receives_failed = false;  // an error was polled

@@ -257,6 +257,7 @@ void Model::forget(unsigned qp) {
   }
   q.receives.clear();
   q.generation++;
+  q.was_reset = true;
   q.failed = Sure::kYes;
   q.sends_failed = q.receives_failed = q.doomed = q.mute = q.vague = false;
 }
@@ -270,6 +271,7 @@ void Model::before_connect(unsigned qp) {
     if (q.spec.type != QpType::kUd) q.messages.clear();
     q.receives_in_order.clear();
     q.delivered = q.order = 0;
+    q.was_reset = false;
     q.failed = Sure::kNo;
     q.state = QpState::kRts;
     const bool enough = !network_cuts_ && faults_ <= q.spec.retries;

@@ -92,6 +92,22 @@ TEST(Model, KnowsThatAQueueMayHaveLeftItsErrorBehind) {
   EXPECT_EQ(run_on_engines(program, Rules{}), "");
 }
 
+/// RESET took the receiver's completion away; that the queue pair went to ERR afterwards changes nothing.
+TEST(Model, KnowsThatResetTookAMessageAway) {
+  const Program program{.endpoints = {{}},
+                        .qps = {{.endpoint = 0}, {.endpoint = 0}},
+                        .steps = {
+                            {.what = Do::kReceive, .qp = 1},
+                            {.what = Do::kPost, .opcode = WrOpcode::kSendWithImm, .flags = kSendSignaled},
+                            {.what = Do::kSettle},
+                            {.what = Do::kModify, .qp = 1, .state = QpState::kReset},
+                            {.what = Do::kModify, .qp = 1, .state = QpState::kErr},
+                            {.what = Do::kPoll, .count = 64},
+                            {.what = Do::kModify, .state = QpState::kReset},
+                        }};
+  EXPECT_EQ(run_on_engines(program, Rules{}), "");
+}
+
 TEST(Campaign, FindsHangsAndCrashes) {
   const Trial hangs = [](const Program&, Totals*) {
     for (volatile bool forever = true; forever;) {
