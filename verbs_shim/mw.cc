@@ -18,18 +18,17 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) try {
     return nullptr;
   }
   auto mw = std::make_unique<Mw>();
-  uint32_t key;
   {
     EngineLock lock(endpoint());
-    key = lock->memory().allocate_window(from(pd).id, type == IBV_MW_TYPE_2);
+    mw->id = lock->memory().allocate_window(from(pd).id, type == IBV_MW_TYPE_2, mw.get());
   }
-  if (key == 0) {
+  if (mw->id == 0) {
     errno = ENOMEM;
     return nullptr;
   }
   mw->context = pd->context;
   mw->pd = pd;
-  mw->rkey = mw->current_rkey = key;
+  mw->rkey = mw->id;
   mw->handle = next_handle();
   mw->type = type;
   count_object(pd->context, 1);
@@ -42,10 +41,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) try {
 int dealloc_mw(ibv_mw* mw) {
   {
     EngineLock lock(endpoint());
-    if (!lock->memory().free_window(from(mw).current_rkey)) {
-      // A bind that never ran (its QP failed first) left the window under the key it had before.
-      if (!lock->memory().free_window(mw->rkey)) return EINVAL;
-    }
+    lock->memory().free_window(from(mw).id);
   }
   count_object(mw->context, -1);
   delete &from(mw);
@@ -58,19 +54,24 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   // The inline function in verbs.h has checked the window's type and that window and region share a PD.
   const ibv_mw_bind_info& info = bind->bind_info;
   if ((info.mw_access_flags & IBV_ACCESS_ON_DEMAND) != 0) return EINVAL;
+  const uint32_t old_rkey = mw->rkey;
   SendWr wr;
   wr.wr_id = bind->wr_id;
   wr.opcode = WrOpcode::kBindMw;
   wr.flags = static_cast<uint8_t>(bind->send_flags & (kSendFence | kSendSignaled));
-  wr.bind.mw_rkey = mw->rkey;
+  wr.bind.mw_rkey = from(mw).id;
+  wr.bind.new_rkey = ibv_inc_rkey(old_rkey);
   wr.bind.mr_lkey = info.mr != nullptr ? info.mr->lkey : 0;
   wr.bind.addr = info.addr;
   wr.bind.length = info.length;
   wr.bind.access = info.mw_access_flags;
   EngineLock lock(endpoint());
+  mw->rkey = wr.bind.new_rkey;  // before posting: a queue pair in error completes the bind, as flushed, at once
   const PostResult result = lock->post_send(*from(qp).qp, wr, endpoint().now());
-  if (result != PostResult::kOk) return post_error(result);
-  mw->rkey = from(mw).current_rkey = ibv_inc_rkey(mw->rkey);  // the engine gives it the next key when the bind runs
+  if (result != PostResult::kOk) {
+    mw->rkey = old_rkey;
+    return post_error(result);
+  }
   endpoint().flush();
   return 0;
 }

@@ -7,7 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <vector>
+#include <span>
 
 #include "base/untouched_array.h"
 #include "engine/engine.h"
@@ -73,7 +73,7 @@ struct Mr : ibv_mr {
 
 struct Mw : ibv_mw {
   uint8_t foreign[kForeignRoom];
-  uint32_t current_rkey;  // after the binds posted so far
+  uint32_t id;  // the key that it began with: names the window whatever its key is now
 };
 
 struct Ah : ibv_ah {
@@ -135,12 +135,9 @@ class WrBuilder {
     mutex_.lock();
     count_ = 0;
     error_ = 0;
-    binds_.clear();
   }
-  /// Ends what `start` began. Not posted: windows that were to be bound go back to the keys they had.
-  void finish(bool posted);
-  /// Later binds of the same batch find the window under its new key.
-  void note_bind(Mw& mw, uint32_t new_rkey);
+  /// Ends what `start` began.
+  void finish() { mutex_.unlock(); }
 
   /// The next work request; a scratch one when there is no room (the error is kept for ibv_wr_complete).
   SendWr& next();
@@ -151,22 +148,16 @@ class WrBuilder {
     if (error_ == 0) error_ = error;
   }
 
-  uint32_t count() const { return count_; }
+  std::span<const SendWr> wrs() const { return {&wrs_[0], count_}; }
   int error() const { return error_; }
   uint32_t max_sge() const { return max_sge_; }
   uint32_t max_inline() const { return max_inline_; }
-  SendWr& at(uint32_t i) { return wrs_[i]; }
 
  private:
   UntouchedArray<SendWr> wrs_;
   UntouchedArray<Sge> sges_;
   UntouchedArray<uint8_t> inline_;
   SendWr scratch_;
-  struct Bind {
-    Mw* mw;
-    uint32_t old_rkey;
-  };
-  std::vector<Bind> binds_;
   std::mutex mutex_;
   uint32_t count_ = 0;
   uint32_t max_wr_ = 0;

@@ -68,6 +68,13 @@ class ShimObserver final : public Observer {
                 wc_status_name(completion.status), cause_text(completion.cause));
   }
 
+  /// The program was told a new key when it posted the bind; it finds the window's real one again. Not when a later
+  /// bind gave it another in the meantime: that one will be the window's.
+  void on_bind_error(void* window, const MwBind& bind, uint32_t key) override {
+    Mw& mw = *static_cast<Mw*>(window);
+    if (mw.type == IBV_MW_TYPE_1 && mw.rkey == bind.new_rkey) mw.rkey = key;
+  }
+
   void on_responder_error(const Qp& qp, Cause cause) override {
     log_message(LogLevel::kWarning, "QP 0x%06x (%s) refused a request of its peer: %s", qp.qpn(),
                 qp_type_name(qp.type()), cause_text(cause));

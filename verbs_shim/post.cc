@@ -67,7 +67,7 @@ bool translate(const ibv_send_wr& from_wr, bool datagram, SendWr& wr) {
       if (from_wr.bind_mw.mw == nullptr) return false;
       const ibv_mw_bind_info& info = from_wr.bind_mw.bind_info;
       wr.num_sge = 0;
-      wr.bind.mw_rkey = from(from_wr.bind_mw.mw).current_rkey;
+      wr.bind.mw_rkey = from(from_wr.bind_mw.mw).id;
       wr.bind.new_rkey = from_wr.bind_mw.rkey;
       wr.bind.mr_lkey = info.mr != nullptr ? info.mr->lkey : 0;
       wr.bind.addr = info.addr;
@@ -107,7 +107,6 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
       *bad_wr = wr;
       break;
     }
-    if (wr->opcode == IBV_WR_BIND_MW && !datagram) from(wr->bind_mw.mw).current_rkey = wr->bind_mw.rkey;
   }
   endpoint().flush(now);
   return error;

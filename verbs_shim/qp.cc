@@ -121,6 +121,28 @@ QueuePair* create(const ibv_qp_init_attr_ex& attr, ibv_qp_cap& granted) try {
   return nullptr;
 }
 
+/// The operations of the ibv_wr_* interface that a type has.
+uint64_t send_ops_of(ibv_qp_type type) {
+  static constexpr struct {
+    uint64_t flag;
+    WrOpcode opcode;
+  } kOperations[] = {{IBV_QP_EX_WITH_RDMA_WRITE, WrOpcode::kRdmaWrite},
+                     {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, WrOpcode::kRdmaWriteWithImm},
+                     {IBV_QP_EX_WITH_SEND, WrOpcode::kSend},
+                     {IBV_QP_EX_WITH_SEND_WITH_IMM, WrOpcode::kSendWithImm},
+                     {IBV_QP_EX_WITH_RDMA_READ, WrOpcode::kRdmaRead},
+                     {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, WrOpcode::kCompareSwap},
+                     {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, WrOpcode::kFetchAdd},
+                     {IBV_QP_EX_WITH_LOCAL_INV, WrOpcode::kLocalInv},
+                     {IBV_QP_EX_WITH_BIND_MW, WrOpcode::kBindMw},
+                     {IBV_QP_EX_WITH_SEND_WITH_INV, WrOpcode::kSendWithInv}};
+  uint64_t flags = 0;
+  for (const auto& operation : kOperations) {
+    if (operation_allowed(operation.opcode, static_cast<QpType>(type))) flags |= operation.flag;
+  }
+  return flags;
+}
+
 /// What the peer still has to hear from this QP, acknowledgements above all, leaves before the QP is gone: the peer's
 /// last work request would fail otherwise, long after it was served.
 void send_last_words(Qp& qp) {
@@ -147,16 +169,13 @@ namespace uroce::verbs {
 
 ibv_qp* create_qp_extended(ibv_context*, ibv_qp_init_attr_ex* attr) {
   constexpr uint32_t kOffered = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  constexpr uint64_t kSendOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
-                                IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-                                IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-                                IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
   const bool with_ops = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   const bool flags = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0;
-  if ((attr->comp_mask & ~kOffered) != 0 || flags || (with_ops && (attr->send_ops_flags & ~kSendOps) != 0)) {
+  if ((attr->comp_mask & ~kOffered) != 0 || flags ||
+      (with_ops && (attr->send_ops_flags & ~send_ops_of(attr->qp_type)) != 0)) {
     log_message(LogLevel::kInfo,
-                "ibv_create_qp_ex: comp_mask 0x%x, create_flags 0x%x, send_ops 0x%llx: not all supported",
-                attr->comp_mask, flags ? attr->create_flags : 0,
+                "ibv_create_qp_ex, type %d: comp_mask 0x%x, create_flags 0x%x, send_ops 0x%llx: not all supported",
+                static_cast<int>(attr->qp_type), attr->comp_mask, flags ? attr->create_flags : 0,
                 with_ops ? static_cast<unsigned long long>(attr->send_ops_flags) : 0ull);
     errno = EOPNOTSUPP;
     return nullptr;

@@ -28,18 +28,6 @@ SendWr& WrBuilder::next() {
   return wr;
 }
 
-void WrBuilder::note_bind(Mw& mw, uint32_t new_rkey) {
-  binds_.push_back({&mw, mw.current_rkey});
-  mw.current_rkey = new_rkey;
-}
-
-void WrBuilder::finish(bool posted) {
-  if (!posted) {
-    for (auto bind = binds_.rbegin(); bind != binds_.rend(); ++bind) bind->mw->current_rkey = bind->old_rkey;
-  }
-  mutex_.unlock();
-}
-
 namespace {
 
 SendWr& begin(ibv_qp_ex* base, WrOpcode opcode) {
@@ -90,13 +78,12 @@ void wr_local_inv(ibv_qp_ex* qp, uint32_t rkey) { begin(qp, WrOpcode::kLocalInv)
 
 void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
   SendWr& wr = begin(qp, WrOpcode::kBindMw);
-  wr.bind.mw_rkey = from(mw).current_rkey;
+  wr.bind.mw_rkey = from(mw).id;
   wr.bind.new_rkey = rkey;
   wr.bind.mr_lkey = info->mr != nullptr ? info->mr->lkey : 0;
   wr.bind.addr = info->addr;
   wr.bind.length = info->length;
   wr.bind.access = info->mw_access_flags;
-  from(qp).builder->note_bind(from(mw), rkey);
 }
 
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) {
@@ -158,7 +145,7 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* addr, size_t length) {
 
 void wr_start(ibv_qp_ex* qp) { from(qp).builder->start(); }
 
-void wr_abort(ibv_qp_ex* qp) { from(qp).builder->finish(false); }
+void wr_abort(ibv_qp_ex* qp) { from(qp).builder->finish(); }
 
 int wr_complete(ibv_qp_ex* base) {
   QueuePair& qp = from(base);
@@ -167,15 +154,11 @@ int wr_complete(ibv_qp_ex* base) {
   if (error == 0) {
     EngineLock lock(endpoint());
     const Instant now = endpoint().now();
-    // All or nothing: what a QP's state or a full queue would refuse is refused before the first is queued.
-    if (builder.count() > qp.qp->send_slots_free()) error = ENOMEM;
-    for (uint32_t i = 0; i < builder.count() && error == 0; i++) {
-      const PostResult result = lock->post_send(*qp.qp, builder.at(i), now);
-      if (result != PostResult::kOk) error = post_error(result);
-    }
+    const PostResult result = lock->post_sends(*qp.qp, builder.wrs(), now);
+    if (result != PostResult::kOk) error = post_error(result);
     endpoint().flush(now);
   }
-  builder.finish(error == 0);
+  builder.finish();
   return error;
 }
 

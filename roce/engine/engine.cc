@@ -245,8 +245,8 @@ ModifyResult Engine::modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t 
   return result;
 }
 
-PostResult Engine::post_send(Qp& qp, const SendWr& wr, Instant now) {
-  const PostResult result = qp.post_send(wr, now);
+PostResult Engine::post_sends(Qp& qp, std::span<const SendWr> wrs, Instant now) {
+  const PostResult result = qp.post_sends(wrs, now);
   if (result == PostResult::kOk) update(qp);
   return result;
 }

@@ -102,7 +102,9 @@ class Engine {
 
   // Work.
   ModifyResult modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t mask, Instant now);
-  PostResult post_send(Qp& qp, const SendWr& wr, Instant now);
+  PostResult post_send(Qp& qp, const SendWr& wr, Instant now) { return post_sends(qp, {&wr, 1}, now); }
+  /// All of them or, when one is refused, none.
+  PostResult post_sends(Qp& qp, std::span<const SendWr> wrs, Instant now);
   PostResult post_recv(Qp& qp, const RecvWr& wr, Instant now);
   PostResult post_srq_recv(SharedReceiveQueue& srq, const RecvWr& wr) { return srq.post(wr); }
   /// True when the QP's (or handle's) peer has a known MAC address; asks for it if not.

@@ -10,6 +10,8 @@ namespace {
 constexpr uint32_t kSlotBits = 16;
 constexpr uint32_t kSlotMask = (1u << kSlotBits) - 1;
 
+bool same_window(uint32_t key, uint32_t other) { return ((key ^ other) >> 8) == 0; }
+
 }  // namespace
 
 MemoryTable::MemoryTable(uint32_t slots_max, RandomSource& random)
@@ -55,6 +57,18 @@ MemoryRegion* MemoryTable::find(uint32_t key) {
   return const_cast<MemoryRegion*>(static_cast<const MemoryTable*>(this)->find(key));
 }
 
+const MemoryRegion* MemoryTable::window(uint32_t key) const {
+  const uint32_t slot = permutation_.backward(key >> 8) & kSlotMask;
+  if (slot >= slots_.size()) return nullptr;
+  const MemoryRegion& region = slots_[slot];
+  const bool is_window = region.kind == RegionKind::kMwType1 || region.kind == RegionKind::kMwType2;
+  return is_window && same_window(region.key, key) ? &region : nullptr;
+}
+
+MemoryRegion* MemoryTable::find_window(uint32_t key) {
+  return const_cast<MemoryRegion*>(static_cast<const MemoryTable*>(this)->window(key));
+}
+
 namespace {
 
 bool wraps(uint64_t start, uint64_t length) { return length != 0 && start + (length - 1) < start; }
@@ -92,24 +106,26 @@ bool MemoryTable::reregister(uint32_t key, PdId pd, void* memory, uint64_t lengt
   return true;
 }
 
-uint32_t MemoryTable::allocate_window(PdId pd, bool type2) {
+uint32_t MemoryTable::allocate_window(PdId pd, bool type2, void* user) {
   if (free_count_ == 0) return 0;
-  return slots_[take_slot(type2 ? RegionKind::kMwType2 : RegionKind::kMwType1, pd)].key;
+  MemoryRegion& window = slots_[take_slot(type2 ? RegionKind::kMwType2 : RegionKind::kMwType1, pd)];
+  window.user = user;
+  return window.key;
 }
 
 bool MemoryTable::free_window(uint32_t key) {
-  MemoryRegion* window = find(key);
-  if (window == nullptr || window->kind == RegionKind::kMr) return false;
+  MemoryRegion* window = find_window(key);
+  if (window == nullptr) return false;
   if (window->bound) slots_[window->parent_slot].windows--;
   release_slot(static_cast<uint32_t>(window - slots_.data()));
   return true;
 }
 
 uint32_t MemoryTable::bind_window(const MwBind& bind, PdId pd, uint32_t qpn) {
-  MemoryRegion* window = find(bind.mw_rkey);
-  if (window == nullptr || window->kind == RegionKind::kMr || window->pd != pd) return 0;
+  MemoryRegion* window = find_window(bind.mw_rkey);
+  if (window == nullptr || window->pd != pd || !same_window(window->key, bind.new_rkey)) return 0;
   const bool type2 = window->kind == RegionKind::kMwType2;
-  if (type2 && (window->bound || (bind.new_rkey >> 8) != (window->key >> 8) || bind.length == 0)) return 0;
+  if (type2 && (window->bound || bind.length == 0)) return 0;
   if (bind.length != 0) {
     MemoryRegion* parent = find(bind.mr_lkey);
     if (parent == nullptr || parent->kind != RegionKind::kMr || parent->pd != pd) return 0;
@@ -128,8 +144,7 @@ uint32_t MemoryTable::bind_window(const MwBind& bind, PdId pd, uint32_t qpn) {
     slots_[window->parent_slot].windows--;
     window->bound = false;
   }
-  window->key = type2 ? bind.new_rkey : (window->key & ~0xFFu) | ((window->key + 1) & 0xFFu);
-  return window->key;
+  return window->key = bind.new_rkey;
 }
 
 bool MemoryTable::invalidate(uint32_t key, PdId pd, uint32_t qpn) {

@@ -33,6 +33,7 @@ struct MemoryRegion {
   uint32_t qpn = 0;           // bound type 2 windows: the QP that may use it
   uint32_t windows = 0;       // regions: windows bound to it
   uint32_t generation = 0;
+  void* user = nullptr;  // windows: the owner's
 };
 
 /// Why an access is refused.
@@ -50,10 +51,13 @@ class MemoryTable {
   /// Changes a region in place (ibv_rereg_mr); the key stays.
   bool reregister(uint32_t key, PdId pd, void* memory, uint64_t length, uint64_t iova, uint32_t access);
 
-  uint32_t allocate_window(PdId pd, bool type2);  // 0: full
+  uint32_t allocate_window(PdId pd, bool type2, void* user = nullptr);  // 0: full
+  // A window is named by any key that it had or will have: all but the low byte. Programs are told the key of a bind
+  // when they post it, and the bind may be refused.
   bool free_window(uint32_t key);
   /// Binds (or, with length 0, unbinds) a window. Returns its key from now on, 0 when refused.
   uint32_t bind_window(const MwBind& bind, PdId pd, uint32_t qpn);
+  const MemoryRegion* window(uint32_t key) const;
   /// LOCAL_INV, or a peer's SEND with Invalidate: only bound type 2 windows of that PD.
   bool invalidate(uint32_t key, PdId pd, uint32_t qpn);
 
@@ -70,6 +74,7 @@ class MemoryTable {
   void release_slot(uint32_t slot);
   const MemoryRegion* find(uint32_t key) const;
   MemoryRegion* find(uint32_t key);
+  MemoryRegion* find_window(uint32_t key);
 
   std::vector<MemoryRegion> slots_;
   std::vector<uint32_t> free_;  // a circular queue: the slot freed longest ago is used next

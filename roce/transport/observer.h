@@ -38,6 +38,8 @@ class Observer {
   virtual void on_srq_limit(SharedReceiveQueue& /*srq*/) {}
   /// A completion in error, with its cause; called for unsignalled ones too.
   virtual void on_error_completion(const Qp& /*qp*/, const Completion& /*completion*/) {}
+  /// A bind completed in error: the window has `key`, whatever the program was told when it posted the bind.
+  virtual void on_bind_error(void* /*window's user*/, const MwBind& /*bind*/, uint32_t /*key*/) {}
   /// A peer's request was refused, and why: the responder sent a fatal NAK, or an unreliable connection has had enough
   /// of wrong keys.
   virtual void on_responder_error(const Qp& /*qp*/, Cause /*cause*/) {}

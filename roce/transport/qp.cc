@@ -195,12 +195,18 @@ void Qp::on_path_resolved(const MacAddress& mac) {
   if (news && context_.type == QpType::kRc) requester_.on_path_resolved();
 }
 
-PostResult Qp::post_send(const SendWr& wr, Instant now) {
+PostResult Qp::post_sends(std::span<const SendWr> wrs, Instant now) {
   const QpState s = context_.state;
   if (s == QpState::kReset || s == QpState::kInit || s == QpState::kRtr) return PostResult::kBadState;
-  const PostResult result = send_queue_.post(wr, context_.type, context_.mtu);
-  if (result != PostResult::kOk) return result;
-  if (init_.sq_sig_all) send_queue_.ring().at(send_queue_.ring().tail() - 1).flags |= kSendSignaled;
+  for (const SendWr& wr : wrs) {
+    const PostResult result = send_queue_.check(wr, context_.type, context_.mtu);
+    if (result != PostResult::kOk) return result;
+  }
+  if (send_queue_.room() < wrs.size()) return PostResult::kQueueFull;
+  for (const SendWr& wr : wrs) {
+    send_queue_.push(wr, context_.mtu);
+    if (init_.sq_sig_all) send_queue_.ring().at(send_queue_.ring().tail() - 1).flags |= kSendSignaled;
+  }
   if (s == QpState::kErr || s == QpState::kSqe) {
     // Posting to a failed queue is allowed; the work completes at once, as flushed.
     context_.type == QpType::kRc ? requester_.flush(now) : sender_.flush(now);

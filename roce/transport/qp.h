@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "base/time.h"
 #include "congestion/congestion_control.h"
@@ -49,7 +50,9 @@ class Qp {
   /// The peer's MAC became known, or changed: what was lost for want of it is sent again at once.
   void on_path_resolved(const MacAddress& mac);
 
-  PostResult post_send(const SendWr& wr, Instant now);
+  PostResult post_send(const SendWr& wr, Instant now) { return post_sends({&wr, 1}, now); }
+  /// All of them or, when one is refused, none.
+  PostResult post_sends(std::span<const SendWr> wrs, Instant now);
   PostResult post_recv(const RecvWr& wr, Instant now);
   /// Nothing of this QP stays in its completion queues, nor of a shared receive queue in it: before it is destroyed.
   void forget_work();

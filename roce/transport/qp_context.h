@@ -85,6 +85,11 @@ struct QpContext {
     congestion_news = true;
   }
 
+  void on_bind_error(const MwBind& bind) {
+    const MemoryRegion* window = env.memory.window(bind.mw_rkey);
+    if (window != nullptr) env.observer.on_bind_error(window->user, bind, window->key);
+  }
+
   Counters& counters() { return env.counters; }
 
   /// Counts, explains and queues; `queue` is where the work request was posted. `solicited` matters to receive queues

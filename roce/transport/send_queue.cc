@@ -32,9 +32,7 @@ SendQueue::SendQueue(const QpCapabilities& cap)
       sges_(size_t{ring_.slots()} * (max_sge_ ? max_sge_ : 1)),
       inline_data_(size_t{ring_.slots()} * (max_inline_ ? max_inline_ : 1)) {}
 
-namespace {
-
-bool allowed(WrOpcode opcode, QpType type) {
+bool operation_allowed(WrOpcode opcode, QpType type) {
   switch (opcode) {
     case WrOpcode::kSend:
     case WrOpcode::kSendWithImm:
@@ -49,27 +47,38 @@ bool allowed(WrOpcode opcode, QpType type) {
   }
 }
 
+namespace {
+
 constexpr uint32_t kPsnsInFlightMax = 1u << 23;
+
+uint32_t packets_for(uint64_t bytes, uint32_t mtu) {
+  return bytes == 0 ? 1 : static_cast<uint32_t>((bytes + mtu - 1) / mtu);
+}
 
 }  // namespace
 
-PostResult SendQueue::post(const SendWr& wr, QpType type, uint32_t mtu) {
-  if (!allowed(wr.opcode, type)) return PostResult::kBadOpcode;
+PostResult SendQueue::check(const SendWr& wr, QpType type, uint32_t mtu) const {
+  if (!operation_allowed(wr.opcode, type)) return PostResult::kBadOpcode;
   if (wr.num_sge > max_sge_) return PostResult::kTooManySges;
-  if (slots_.full()) return PostResult::kQueueFull;
   uint64_t total = 0;
   for (uint32_t i = 0; i < wr.num_sge; i++) total += wr.sges[i].length;
+  if (is_atomic(wr.opcode) && total != 8) return PostResult::kTooLong;
+  if (total > kMaxMessageBytes || (type == QpType::kUd && total > mtu)) return PostResult::kTooLong;
+  if (type == QpType::kUd && wr.ah == nullptr) return PostResult::kBadAddressHandle;
+  if (is_inline(wr.opcode, wr.flags) && total > max_inline_) return PostResult::kInlineTooLong;
+  // All of a READ's responses are in flight at once, and half the circle of PSNs is the past.
+  if (wr.opcode == WrOpcode::kRdmaRead && packets_for(total, mtu) >= kPsnsInFlightMax) return PostResult::kTooLong;
+  return PostResult::kOk;
+}
+
+void SendQueue::push(const SendWr& wr, uint32_t mtu) {
   const uint32_t slot = ring_.slot(ring_.tail());
   SendWqe& wqe = ring_.next_slot();
   wqe = SendWqe{};
   wqe.opcode = wr.opcode;
-  if (wqe.is_atomic() && total != 8) return PostResult::kTooLong;
-  if (total > kMaxMessageBytes || (type == QpType::kUd && total > mtu)) return PostResult::kTooLong;
-  if (type == QpType::kUd && wr.ah == nullptr) return PostResult::kBadAddressHandle;
-
   wqe.wr_id = wr.wr_id;
   wqe.flags = wr.flags;
-  wqe.length = static_cast<uint32_t>(total);
+  for (uint32_t i = 0; i < wr.num_sge; i++) wqe.length += wr.sges[i].length;
   wqe.imm_or_rkey = wr.imm_or_rkey;
   wqe.remote_addr = wr.remote_addr;
   wqe.rkey = wr.rkey;
@@ -79,8 +88,7 @@ PostResult SendQueue::post(const SendWr& wr, QpType type, uint32_t mtu) {
   wqe.swap = wr.swap;
   wqe.ah = wr.ah;
   wqe.bind = wr.bind;
-  if (wqe.has(kSendInline) && !wqe.needs_response() && !wqe.is_local()) {
-    if (total > max_inline_) return PostResult::kInlineTooLong;
+  if (is_inline(wr.opcode, wr.flags)) {
     wqe.inline_data = &inline_data_[size_t{slot} * max_inline_];
     uint8_t* at = wqe.inline_data;
     for (uint32_t i = 0; i < wr.num_sge; i++) {
@@ -96,12 +104,9 @@ PostResult SendQueue::post(const SendWr& wr, QpType type, uint32_t mtu) {
     wqe.sges = sges;
     wqe.num_sge = wr.num_sge;
   }
-  if (!wqe.is_local()) wqe.packets = wqe.length == 0 ? 1 : (wqe.length + mtu - 1) / mtu;
-  // All of a READ's responses are in flight at once, and half the circle of PSNs is the past.
-  if (wqe.is_read() && wqe.packets >= kPsnsInFlightMax) return PostResult::kTooLong;
+  if (!wqe.is_local()) wqe.packets = packets_for(wqe.length, mtu);
   ring_.push();
   slots_.take();
-  return PostResult::kOk;
 }
 
 }  // namespace uroce

@@ -13,6 +13,15 @@
 
 namespace uroce {
 
+inline bool is_atomic(WrOpcode opcode) { return opcode == WrOpcode::kCompareSwap || opcode == WrOpcode::kFetchAdd; }
+inline bool is_local(WrOpcode opcode) { return opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBindMw; }
+/// Its data is taken when it is posted. READs, atomics and local operations have none to take.
+inline bool is_inline(WrOpcode opcode, uint8_t flags) {
+  return (flags & kSendInline) != 0 && opcode != WrOpcode::kRdmaRead && !is_atomic(opcode) && !is_local(opcode);
+}
+/// Which operations a QP of that type has.
+bool operation_allowed(WrOpcode opcode, QpType type);
+
 struct SendWqe {
   uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::kSend;
@@ -37,10 +46,10 @@ struct SendWqe {
   MwBind bind;
 
   bool is_read() const { return opcode == WrOpcode::kRdmaRead; }
-  bool is_atomic() const { return opcode == WrOpcode::kCompareSwap || opcode == WrOpcode::kFetchAdd; }
+  bool is_atomic() const { return uroce::is_atomic(opcode); }
   /// Needs a response of its own; a plain ACK does not complete it.
   bool needs_response() const { return is_read() || is_atomic(); }
-  bool is_local() const { return opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBindMw; }
+  bool is_local() const { return uroce::is_local(opcode); }
   bool is_write() const { return opcode == WrOpcode::kRdmaWrite || opcode == WrOpcode::kRdmaWriteWithImm; }
   /// Consumes a receive at the peer: obeys credits.
   bool takes_receive() const {
@@ -58,8 +67,12 @@ class SendQueue {
  public:
   explicit SendQueue(const QpCapabilities& cap);
 
-  /// Checks what does not depend on the QP's state, copies elements and inline data, queues.
-  PostResult post(const SendWr& wr, QpType type, uint32_t mtu);
+  /// Everything that can be wrong with a work request, except the QP's state and the queue's room.
+  PostResult check(const SendWr& wr, QpType type, uint32_t mtu) const;
+  /// Completions that nobody polled keep their slots.
+  uint32_t room() const { return slots_.free(); }
+  /// Copies elements and inline data, queues. What `check` accepts, with room for it.
+  void push(const SendWr& wr, uint32_t mtu);
 
   Ring<SendWqe>& ring() { return ring_; }
   const Ring<SendWqe>& ring() const { return ring_; }

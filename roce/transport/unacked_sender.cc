@@ -49,6 +49,7 @@ void UnackedSender::complete_head(Cause cause, Instant now) {
     completion.opcode = completion_opcode(wqe.opcode);
     completion.byte_len = wqe.length;
     context_.complete(context_.send_cq, slots_, completion, false, now);
+    if (cause != Cause::kNone && wqe.opcode == WrOpcode::kBindMw) context_.on_bind_error(wqe.bind);
   }
   ring_.pop();
   packet_ = 0;

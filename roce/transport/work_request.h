@@ -44,8 +44,8 @@ struct AddressHandle {
 
 /// Memory window bind, for WrOpcode::kBindMw.
 struct MwBind {
-  uint32_t mw_rkey = 0;   // the window as it is known now
-  uint32_t new_rkey = 0;  // type 2: the key after the bind (same index, new low byte)
+  uint32_t mw_rkey = 0;   // the window, by any of its keys
+  uint32_t new_rkey = 0;  // the key after the bind: the same but for its low byte
   uint32_t mr_lkey = 0;
   uint64_t addr = 0;
   uint64_t length = 0;  // 0 unbinds

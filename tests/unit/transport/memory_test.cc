@@ -290,13 +290,14 @@ TEST_F(Windows, ARegionWithWindowsCannotGo) {
 TEST_F(Windows, Type1MovesItsKeyAtEveryBind) {
   MemoryTable& memory = rig_.engine().memory();
   const uint32_t window = memory.allocate_window(rig_.pd(), false);
-  const uint32_t first = memory.bind_window({window, 0, rig_.rkey(), rig_.remote_va(), 64, kRemoteRead}, rig_.pd(), 0);
+  const uint32_t first =
+      memory.bind_window({window, next(window), rig_.rkey(), rig_.remote_va(), 64, kRemoteRead}, rig_.pd(), 0);
   ASSERT_NE(first, 0u);
   EXPECT_NE(first, window);
   rig_.arrive(read(0x100, rig_.remote_va(), first, 64));
   EXPECT_THAT(rig_.sent(), ElementsAre("READ_RESPONSE_ONLY 000100 msn 1 bytes 64"));
   const uint32_t second =
-      memory.bind_window({first, 0, rig_.rkey(), rig_.remote_va(64), 64, kRemoteRead}, rig_.pd(), 0);
+      memory.bind_window({first, next(first), rig_.rkey(), rig_.remote_va(64), 64, kRemoteRead}, rig_.pd(), 0);
   ASSERT_NE(second, 0u);
   rig_.arrive(read(0x101, rig_.remote_va(64), second, 64));
   EXPECT_THAT(rig_.sent(), ElementsAre("READ_RESPONSE_ONLY 000101 msn 2 bytes 64"));
