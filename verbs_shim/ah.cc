@@ -27,9 +27,15 @@ std::unique_ptr<AddressHandle> resolved_handle(PdId pd, const ibv_ah_attr& attr)
     return nullptr;
   }
   std::unique_ptr<AddressHandle> handle;
+  bool full;
   {
     EngineLock lock(endpoint());
+    full = lock->ahs_full();
     handle = lock->create_ah(pd, av, endpoint().now());
+  }
+  if (full) {
+    errno = ENOMEM;
+    return nullptr;
   }
   if (handle == nullptr) {
     log_message(LogLevel::kWarning, "address handle: no route to %s",
@@ -180,7 +186,7 @@ UROCE_VERBS_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr* at
     EngineLock lock(endpoint());
     pd = lock->allocate_pd();
   }
-  if (pd == 0) return ENOMEM;
+  if (pd == 0) return with_errno(ENOMEM);
   std::unique_ptr<AddressHandle> handle = resolved_handle(pd, *attr);
   const int error = handle != nullptr ? 0 : errno;
   if (handle != nullptr) {
@@ -191,5 +197,5 @@ UROCE_VERBS_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr* at
   EngineLock lock(endpoint());
   if (handle != nullptr) lock->destroy_ah(handle.get());
   lock->deallocate_pd(pd);
-  return error;
+  return with_errno(error);
 }

@@ -77,7 +77,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* base) {
   Channel& channel = from(base);
   {
     const std::lock_guard guard(channel.mutex);
-    if (base->refcnt != 0) return EBUSY;
+    if (base->refcnt != 0) return with_errno(EBUSY);
   }
   count_object(base->context, -1);
   delete &channel;

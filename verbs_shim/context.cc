@@ -58,7 +58,7 @@ void fill_operations(Context& context) {
 }
 
 int query_rt_values(ibv_context*, ibv_values_ex* values) {
-  if ((values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EOPNOTSUPP;
+  if ((values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return with_errno(EOPNOTSUPP);
   if ((values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) != 0) {
     // The clock of completion timestamps, as a count of its ticks: one a nanosecond.
     values->raw_clock.tv_sec = 0;

@@ -178,20 +178,20 @@ UROCE_VERBS_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq
 UROCE_VERBS_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) try {
   if (device_is_the_parents) [[unlikely]]
     return refuse_to_child();
-  if (cqe <= 0 || static_cast<uint32_t>(cqe) > kMaxCqe) return EINVAL;
+  if (cqe <= 0 || static_cast<uint32_t>(cqe) > kMaxCqe) return with_errno(EINVAL);
   EngineLock lock(endpoint());
-  if (!from(cq).queue->resize(static_cast<uint32_t>(cqe))) return EINVAL;
+  if (!from(cq).queue->resize(static_cast<uint32_t>(cqe))) return with_errno(EINVAL);
   cq->cqe = cqe;
   return 0;
 } catch (const std::bad_alloc&) {
-  return ENOMEM;
+  return with_errno(ENOMEM);
 }
 
 UROCE_VERBS_EXPORT int ibv_destroy_cq(ibv_cq* base) {
   Cq& cq = from(base);
   {
     EngineLock lock(endpoint());
-    if (!lock->destroy_cq(cq.queue)) return EBUSY;
+    if (!lock->destroy_cq(cq.queue)) return with_errno(EBUSY);
     cq.queue = nullptr;  // a thread that has just taken one of its events looks
   }
   if (cq.channel != nullptr) {

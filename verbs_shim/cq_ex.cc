@@ -30,12 +30,12 @@ bool take_next(Cq& cq, Batch batch) {
 int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
   if (device_is_the_parents) [[unlikely]]
     return refuse_to_child();
-  if (attr->comp_mask != 0) return EINVAL;
+  if (attr->comp_mask != 0) return with_errno(EINVAL);
   Cq& cq = from(base);
   if (!cq.single_threaded) cq.poll_mutex.lock();
   if (take_next(cq, Batch::kStart)) return 0;
   if (!cq.single_threaded) cq.poll_mutex.unlock();
-  return ENOENT;
+  return ENOENT;  // no failure: errno stays
 }
 
 int next_poll(ibv_cq_ex* base) { return take_next(from(base), Batch::kNext) ? 0 : ENOENT; }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "dpdk/log.h"
 #include "identity.h"
@@ -31,6 +32,22 @@ Device& the_device() {
     return d;
   }();
   return *device;
+}
+
+// The contexts that are open, in a list through themselves.
+std::mutex contexts_mutex;
+Context* first_context = nullptr;
+
+void add_to_contexts(Context& context) {
+  const std::lock_guard guard(contexts_mutex);
+  context.next_open = std::exchange(first_context, &context);
+}
+
+void take_from_contexts(Context& context) {
+  const std::lock_guard guard(contexts_mutex);
+  Context** at = &first_context;
+  while (*at != &context) at = &(*at)->next_open;
+  *at = context.next_open;
 }
 
 }  // namespace
@@ -79,11 +96,13 @@ UROCE_VERBS_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
     errno = error;
     return nullptr;
   }
+  add_to_contexts(*context);
   return &base;
 }
 
 UROCE_VERBS_EXPORT int ibv_close_device(ibv_context* base) {
   Context& context = from(base);
+  take_from_contexts(context);
   syscall(SYS_close, base->cmd_fd);
   uint32_t left;
   {
@@ -101,6 +120,11 @@ UROCE_VERBS_EXPORT int ibv_close_device(ibv_context* base) {
 }
 
 namespace uroce::verbs {
+
+void push_to_contexts(const ibv_async_event& event) {
+  const std::lock_guard guard(contexts_mutex);
+  for (Context* context = first_context; context != nullptr; context = context->next_open) context->async.push(event);
+}
 
 uint32_t next_handle() {
   static std::atomic<uint32_t> counter{0};

@@ -87,7 +87,7 @@ void refresh_held(int fd, off64_t offset) {
   const OwnFiles guard;
   if (offset == 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
     const std::string path = path_of(info);
-    if (!path.empty()) refresh_counter(path.c_str());
+    if (!path.empty()) refresh_file(path.c_str());
   }
   errno = saved_errno;
 }

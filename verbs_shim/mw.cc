@@ -53,7 +53,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
     return refuse_to_child();
   // The inline function in verbs.h has checked the window's type and that window and region share a PD.
   const ibv_mw_bind_info& info = bind->bind_info;
-  if ((info.mw_access_flags & IBV_ACCESS_ON_DEMAND) != 0) return EINVAL;
+  if ((info.mw_access_flags & IBV_ACCESS_ON_DEMAND) != 0) return with_errno(EINVAL);
   const uint32_t old_rkey = mw->rkey;
   SendWr wr;
   wr.wr_id = bind->wr_id;
@@ -70,7 +70,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   const PostResult result = lock->post_send(*from(qp).qp, wr, endpoint().now());
   if (result != PostResult::kOk) {
     mw->rkey = old_rkey;
-    return post_error(result);
+    return with_errno(post_error(result));
   }
   endpoint().flush();
   return 0;

@@ -45,9 +45,9 @@ UROCE_VERBS_EXPORT ibv_mr* ibv_reg_buf_mr(ibv_pd*, ibv_buf*, uint64_t, size_t, i
 // Vendor-specific connection establishment: this vendor has none. Programs ask as a matter of course: no log line.
 UROCE_VERBS_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece* ece) {
   std::memset(ece, 0, sizeof *ece);
-  return EOPNOTSUPP;
+  return with_errno(EOPNOTSUPP);
 }
-UROCE_VERBS_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece*) { return EOPNOTSUPP; }
+UROCE_VERBS_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece*) { return with_errno(EOPNOTSUPP); }
 
 // Drivers register with the real library.
 UROCE_VERBS_EXPORT void ibv_register_driver(const char*, void*) { refuse<void, "ibv_register_driver">(); }

@@ -56,6 +56,7 @@ class AsyncQueue {
 
 struct Context : ContextAbi {
   AsyncQueue async;
+  Context* next_open = nullptr;
   std::mutex mutex;
   uint32_t objects = 0;  // still alive when the context is closed: then it stays
 };
@@ -197,6 +198,9 @@ inline QueuePair& from(ibv_qp* qp) { return from(reinterpret_cast<ibv_qp_ex*>(qp
 uint32_t next_handle();
 /// Counts an object in (+1) or out (-1) of its context.
 void count_object(ibv_context* context, int difference);
+
+/// Tells every context that is open.
+void push_to_contexts(const ibv_async_event& event);
 
 /// Waits until the program acknowledged the `taken` events that it took of this object.
 void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t taken);

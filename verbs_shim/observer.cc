@@ -18,6 +18,7 @@ static_assert(static_cast<int>(AsyncEvent::kPortActive) == IBV_EVENT_PORT_ACTIVE
 static_assert(static_cast<int>(AsyncEvent::kPortErr) == IBV_EVENT_PORT_ERR);
 static_assert(static_cast<int>(AsyncEvent::kSrqLimitReached) == IBV_EVENT_SRQ_LIMIT_REACHED);
 static_assert(static_cast<int>(AsyncEvent::kQpLastWqeReached) == IBV_EVENT_QP_LAST_WQE_REACHED);
+static_assert(static_cast<int>(AsyncEvent::kGidChange) == IBV_EVENT_GID_CHANGE);
 
 namespace {
 
@@ -40,6 +41,13 @@ class ShimObserver final : public Observer {
     event.element.qp = pair.base();
     event.event_type = static_cast<ibv_event_type>(kind);
     from(pair.base()->context).async.push(event);
+  }
+
+  void on_port_event(AsyncEvent kind) override {
+    ibv_async_event event{};
+    event.element.port_num = 1;
+    event.event_type = static_cast<ibv_event_type>(kind);
+    push_to_contexts(event);
   }
 
   void on_cq_error(CompletionQueue& queue) override {

@@ -145,7 +145,7 @@ bool translate_path(const char* path, std::string& translated, int directory) {
     note_rdma_cm(meant.c_str());
     const std::string& root = sysfs_root();
     if (!root.empty()) {
-      refresh_counter(meant.c_str());
+      refresh_file(meant.c_str());
       translated = root + meant;
     }
   }

@@ -27,7 +27,7 @@ constexpr uint32_t kEngineAccess = kLocalWrite | kRemoteWrite | kRemoteRead | kR
 int check_access(unsigned access, uint32_t& rights) {
   if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
     log_message(LogLevel::kWarning, "on-demand paging is not supported: registration refused (EOPNOTSUPP)");
-    return EOPNOTSUPP;
+    return with_errno(EOPNOTSUPP);
   }
   // Huge pages and relaxed ordering change nothing for a processor that copies.
   constexpr unsigned kIgnored = unsigned{IBV_ACCESS_HUGETLB} | IBV_ACCESS_OPTIONAL_RANGE;
@@ -133,7 +133,7 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
 UROCE_VERBS_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
   {
     EngineLock lock(endpoint());
-    if (!lock->deallocate_pd(from(pd).id)) return EBUSY;
+    if (!lock->deallocate_pd(from(pd).id)) return with_errno(EBUSY);
   }
   count_object(pd->context, -1);
   delete &from(pd);
@@ -197,7 +197,7 @@ UROCE_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* a
 UROCE_VERBS_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   {
     EngineLock lock(endpoint());
-    if (!lock->memory().deregister(mr->lkey)) return EBUSY;
+    if (!lock->memory().deregister(mr->lkey)) return with_errno(EBUSY);
   }
   count_object(mr->context, -1);
   delete &from(mr);

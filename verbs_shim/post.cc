@@ -109,7 +109,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     }
   }
   endpoint().flush(now);
-  return error;
+  return with_errno(error);
 }
 
 int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
@@ -125,7 +125,7 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     const PostResult result = lock->post_recv(*qp.qp, out, now);
     if (result != PostResult::kOk) [[unlikely]] {
       *bad_wr = wr;
-      return post_error(result);
+      return with_errno(post_error(result));
     }
   }
   return 0;
@@ -143,7 +143,7 @@ int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     const PostResult result = lock->post_srq_recv(*srq.queue, out);
     if (result != PostResult::kOk) [[unlikely]] {
       *bad_wr = wr;
-      return post_error(result);
+      return with_errno(post_error(result));
     }
   }
   return 0;

@@ -110,14 +110,15 @@ UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_m
     return refuse_to_child();
   QueuePair& qp = from(base);
   auto mask = static_cast<uint32_t>(attr_mask);
-  if ((mask & (kAttrAltPath | kAttrRateLimit)) != 0) {
-    log_message(LogLevel::kWarning, "ibv_modify_qp: alternate paths and rate limits are not supported (EOPNOTSUPP)");
-    return EOPNOTSUPP;
+  if ((mask & (kAttrAltPath | kAttrRateLimit | kAttrCap)) != 0) {
+    log_message(LogLevel::kWarning,
+                "ibv_modify_qp: alternate paths, rate limits and other sizes are not supported (EOPNOTSUPP)");
+    return with_errno(EOPNOTSUPP);
   }
   QpAttributes attributes;
   if (!attributes_from(*attr, mask, attributes)) {
     log_message(LogLevel::kInfo, "ibv_modify_qp, QP 0x%06x: value out of range", base->qp_num);
-    return EINVAL;
+    return with_errno(EINVAL);
   }
   ModifyResult result;
   {
@@ -132,7 +133,7 @@ UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_m
     log_message(result == ModifyResult::kNoRoute ? LogLevel::kWarning : LogLevel::kInfo,
                 "ibv_modify_qp, QP 0x%06x to state %d, mask 0x%x: %s", base->qp_num, static_cast<int>(attr->qp_state),
                 mask, modify_result_text(result));
-    return modify_errno(result);
+    return with_errno(modify_errno(result));
   }
   const bool connects = (mask & kAttrState) != 0 && attributes.state == QpState::kRtr && base->qp_type != IBV_QPT_UD;
   if (connects) {
@@ -141,7 +142,7 @@ UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_m
   }
   return 0;
 } catch (const std::bad_alloc&) {
-  return ENOMEM;
+  return with_errno(ENOMEM);
 }
 
 namespace uroce::verbs {

@@ -32,27 +32,30 @@ void fill_device(ibv_device_attr& attr) {
   attr.vendor_part_id = kVendorPartId;
   attr.max_qp = static_cast<int>(limits.max_qps);
   attr.max_qp_wr = kMaxQpWr;
-  attr.device_cap_flags = IBV_DEVICE_RESIZE_MAX_WR | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
-                          IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+  attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD |
+                          IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   attr.max_sge = kMaxSge;
   attr.max_sge_rd = kMaxSge;
-  attr.max_cq = kMaxObjects;
+  attr.max_cq = static_cast<int>(limits.max_cqs);
   attr.max_cqe = kMaxCqe;
   attr.max_mr = static_cast<int>(limits.max_regions);
-  attr.max_pd = kMaxObjects;
+  attr.max_pd = static_cast<int>(limits.max_pds);
   attr.max_qp_rd_atom = kMaxReads;
   attr.max_res_rd_atom = static_cast<int>(limits.max_qps * kMaxReads);
   attr.max_qp_init_rd_atom = kMaxReads;
   attr.atomic_cap = IBV_ATOMIC_HCA;
   attr.max_mw = static_cast<int>(limits.max_regions);
-  attr.max_ah = kMaxObjects;
-  attr.max_srq = kMaxObjects;
+  attr.max_ah = static_cast<int>(limits.max_ahs);
+  attr.max_srq = static_cast<int>(limits.max_srqs);
   attr.max_srq_wr = kMaxSrqWr;
   attr.max_srq_sge = kMaxSge;
   attr.max_pkeys = kPkeys;
   attr.local_ca_ack_delay = 15;
   attr.phys_port_cnt = 1;
 }
+
+/// Rows that a program may ask for: an address that comes later finds an empty one.
+size_t gid_table_length(const Engine& engine) { return std::max<size_t>(engine.gids().size(), Engine::kGidsMax); }
 
 /// Today's ibv_port_attr and what later releases append.
 struct PortAttr {
@@ -64,7 +67,7 @@ constexpr size_t kCompatPortBytes = 48;
 static_assert(offsetof(ibv_port_attr, flags) == kCompatPortBytes - 1);
 
 int fill_port(uint8_t port, PortAttr& out) {
-  if (port != 1) return EINVAL;
+  if (port != 1) return with_errno(EINVAL);
   out = {};
   ibv_port_attr& attr = out.v44;
   const bool up = endpoint().link_up();
@@ -81,18 +84,20 @@ int fill_port(uint8_t port, PortAttr& out) {
   attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   EngineLock lock(endpoint());
   attr.active_mtu = mtu_to_verbs(lock->active_mtu_bytes());
-  attr.gid_tbl_len = static_cast<int>(lock->gids().size());
+  attr.gid_tbl_len = static_cast<int>(gid_table_length(lock.engine()));
   attr.lid = lock->lid();
   return 0;
 }
 
-/// False: no such port or index.
-bool read_gid(uint32_t port, uint32_t index, ibv_gid& gid) {
+/// 0; ENODATA: nothing at this index; EINVAL: no such port or index. Without one, `gid` is zeros.
+int read_gid(uint32_t port, uint32_t index, ibv_gid& gid) {
+  gid = {};
   EngineLock lock(endpoint());
   const std::span<const LocalAddress> gids = lock->gids();
-  if (port != 1 || index >= gids.size()) return false;
+  if (port != 1 || index >= gid_table_length(lock.engine())) return EINVAL;
+  if (index >= gids.size() || gids[index].ip.is_zero()) return ENODATA;
   std::memcpy(gid.raw, gids[index].ip.bytes.data(), sizeof gid.raw);
-  return true;
+  return 0;
 }
 
 ibv_gid_entry gid_entry(uint32_t index, const ibv_gid& gid) {
@@ -112,8 +117,8 @@ namespace uroce::verbs {
 
 int query_device_extended(ibv_context*, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
                           size_t bytes) {
-  if (input != nullptr && input->comp_mask != 0) return EINVAL;
-  if (bytes < sizeof attr->orig_attr) return EINVAL;
+  if (input != nullptr && input->comp_mask != 0) return with_errno(EINVAL);
+  if (bytes < sizeof attr->orig_attr) return with_errno(EINVAL);
   ibv_device_attr_ex all{};
   fill_device(all.orig_attr);
   all.completion_timestamp_mask = ~uint64_t{0};
@@ -150,22 +155,24 @@ UROCE_VERBS_EXPORT int ibv_query_port(ibv_context*, uint8_t port, _compat_ibv_po
 
 /// rdma-core 60: in units of 100 Mb/s.
 UROCE_VERBS_EXPORT int ibv_query_port_speed(ibv_context*, uint32_t port, uint64_t* speed) {
-  if (port != 1) return EINVAL;
+  if (port != 1) return with_errno(EINVAL);
   *speed = endpoint().link_speed_mbps() / 100;
   return 0;
 }
 
 UROCE_VERBS_EXPORT int ibv_query_gid(ibv_context*, uint8_t port, int index, ibv_gid* gid) {
-  if (index >= 0 && read_gid(port, static_cast<uint32_t>(index), *gid)) return 0;
-  errno = EINVAL;
+  // As ever: nothing at an index reads as zeros.
+  const int error = index >= 0 ? read_gid(port, static_cast<uint32_t>(index), *gid) : EINVAL;
+  if (error == 0 || error == ENODATA) return 0;
+  errno = error;
   return -1;
 }
 
 UROCE_VERBS_EXPORT int _ibv_query_gid_ex(ibv_context*, uint32_t port, uint32_t index, ibv_gid_entry* entry,
                                          uint32_t flags, size_t entry_bytes) {
-  if (flags != 0) return EOPNOTSUPP;
+  if (flags != 0) return with_errno(EOPNOTSUPP);
   ibv_gid gid;
-  if (!read_gid(port, index, gid)) return EINVAL;
+  if (const int error = read_gid(port, index, gid); error != 0) return with_errno(error);
   const ibv_gid_entry found = gid_entry(index, gid);
   std::memset(entry, 0, entry_bytes);
   std::memcpy(entry, &found, std::min(entry_bytes, sizeof found));
@@ -174,27 +181,31 @@ UROCE_VERBS_EXPORT int _ibv_query_gid_ex(ibv_context*, uint32_t port, uint32_t i
 
 UROCE_VERBS_EXPORT ssize_t _ibv_query_gid_table(ibv_context*, ibv_gid_entry* entries, size_t entries_max,
                                                 uint32_t flags, size_t entry_bytes) {
-  if (flags != 0) return -EOPNOTSUPP;
+  if (flags != 0) return -with_errno(EOPNOTSUPP);
   auto* out = reinterpret_cast<uint8_t*>(entries);
-  uint32_t index = 0;
-  for (ibv_gid gid; read_gid(1, index, gid); index++) {
-    if (index >= entries_max) return -EINVAL;
+  size_t count = 0;
+  ibv_gid gid;
+  for (uint32_t index = 0;; index++) {
+    const int error = read_gid(1, index, gid);
+    if (error == EINVAL) return static_cast<ssize_t>(count);
+    if (error != 0) continue;
+    if (count++ >= entries_max) return -with_errno(EINVAL);
     const ibv_gid_entry found = gid_entry(index, gid);
     std::memset(out, 0, entry_bytes);
     std::memcpy(out, &found, std::min(entry_bytes, sizeof found));
     out += entry_bytes;
   }
-  return static_cast<ssize_t>(index);
 }
 
-/// Private to rdma-core's tools: the kernel's words for GID types, where RoCE v2 is 1.
+/// Private to rdma-core's tools: the kernel's words for GID types, where RoCE v2 is 1. Nothing at an index reads as 0.
 UROCE_VERBS_EXPORT int ibv_query_gid_type(ibv_context*, uint8_t port, unsigned index, int* type) {
   ibv_gid gid;
-  if (!read_gid(port, index, gid)) {
-    errno = EINVAL;
+  const int error = read_gid(port, index, gid);
+  if (error != 0 && error != ENODATA) {
+    errno = error;
     return -1;
   }
-  *type = 1;
+  *type = error == 0 ? 1 : 0;
   return 0;
 }
 

@@ -28,6 +28,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <cerrno>
+
 // The header turns these into calls of inline functions; here the functions themselves are meant.
 #undef ibv_query_port
 #undef ibv_reg_mr
@@ -53,8 +55,13 @@ inline constexpr unsigned kMaxInlineBytes = 1024;
 inline constexpr unsigned kMaxCqe = (1u << 20) - 1;
 inline constexpr unsigned kMaxSrqWr = 32768;
 inline constexpr unsigned kMaxReads = 128;  // READs and atomics under way per QP, both directions
-inline constexpr unsigned kMaxObjects = 65536;
 inline constexpr unsigned kPkeys = 1;
 inline constexpr unsigned short kPkey = 0xffff;
+
+/// How a function ends that returns an error's number: programs that ask `perror` find it in errno too.
+inline int with_errno(int error) {
+  if (error != 0) errno = error;
+  return error;
+}
 
 }  // namespace uroce::verbs

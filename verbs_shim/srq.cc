@@ -54,12 +54,12 @@ UROCE_VERBS_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) 
 }
 
 UROCE_VERBS_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
-  if ((mask & ~(IBV_SRQ_LIMIT | IBV_SRQ_MAX_WR)) != 0) return EINVAL;
-  if ((mask & IBV_SRQ_MAX_WR) != 0) return EOPNOTSUPP;  // IBV_DEVICE_SRQ_RESIZE is not announced
+  if ((mask & ~(IBV_SRQ_LIMIT | IBV_SRQ_MAX_WR)) != 0) return with_errno(EINVAL);
+  if ((mask & IBV_SRQ_MAX_WR) != 0) return with_errno(EOPNOTSUPP);  // IBV_DEVICE_SRQ_RESIZE is not announced
   if ((mask & IBV_SRQ_LIMIT) != 0) {
     EngineLock lock(endpoint());
     SharedReceiveQueue& queue = *from(srq).queue;
-    if (attr->srq_limit > queue.max_wr()) return EINVAL;
+    if (attr->srq_limit > queue.max_wr()) return with_errno(EINVAL);
     queue.set_limit(attr->srq_limit);
   }
   return 0;
@@ -78,7 +78,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_srq(ibv_srq* base) {
   Srq& srq = from(base);
   {
     EngineLock lock(endpoint());
-    if (!lock->destroy_srq(srq.queue)) return EBUSY;
+    if (!lock->destroy_srq(srq.queue)) return with_errno(EBUSY);
   }
   wait_for_acks(srq.mutex, srq.cond, srq.events_completed, from(srq.context).async.forget(srq));
   pthread_cond_destroy(&srq.cond);

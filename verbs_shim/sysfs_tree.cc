@@ -6,14 +6,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <utility>
 
 #include "dpdk/log.h"
+#include "dpdk/netdev.h"
 #include "dpdk/place.h"
 #include "identity.h"
 #include "runtime.h"
@@ -94,7 +97,9 @@ struct PortFacts {
   uint16_t lid = 0;
   std::vector<IpAddress> gids;
   std::string netdev;
+  bool operator==(const PortFacts&) const = default;
 };
+PortFacts* tree_facts = nullptr;  // what the files say; under the mutex
 
 PortFacts facts_of(const EndpointIdentity& identity) {
   PortFacts facts;
@@ -105,13 +110,20 @@ PortFacts facts_of(const EndpointIdentity& identity) {
     EngineLock lock(endpoint());
     facts.lid = lock->lid();
     for (const LocalAddress& a : lock->gids()) facts.gids.push_back(a.ip);
+    facts.gids.resize(std::max<size_t>(facts.gids.size(), Engine::kGidsMax));
     return facts;
+  }
+  facts.netdev = identity.netdev;
+  if (const auto netdev = read_netdev(identity.netdev)) {
+    facts.up = netdev->carrier;
+    if (netdev->speed_mbps != 0) facts.mbps = netdev->speed_mbps;
   }
   facts.gids.push_back(link_local_of(identity.mac));
   for (const LocalAddress& a : identity.addresses) {
     facts.gids.push_back(a.ip);
     if (facts.lid == 0 && a.ip.is_v4()) facts.lid = static_cast<uint16_t>(a.ip.v4_host_order());
   }
+  facts.gids.resize(std::max<size_t>(facts.gids.size(), Engine::kGidsMax));
   return facts;
 }
 
@@ -132,34 +144,48 @@ void put_device(const Path& device, const EndpointIdentity& identity) {
   put(device / "device/numa_node", "-1");
 }
 
-void put_port(const Path& device, const PortFacts& facts) {
+/// What stays as it is.
+void put_port(const Path& device) {
   const Path port = device / "ports/1";
   char text[64];
-  put(port / "state", facts.up ? "4: ACTIVE" : "1: DOWN");
-  put(port / "phys_state", facts.up ? "5: LinkUp" : "3: Disabled");
-  put(port / "rate", link_rate(facts.mbps).text);
   put(port / "link_layer", "Ethernet");
-  std::snprintf(text, sizeof text, "0x%x", facts.lid);
-  put(port / "lid", text);
   put(port / "sm_lid", "0x0");
   put(port / "sm_sl", "0");
   put(port / "lid_mask_count", "0");
   std::snprintf(text, sizeof text, "0x%08x", IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS);
   put(port / "cap_mask", text);
   put(port / "pkeys/0", "0xffff");
-  for (size_t i = 0; i < facts.gids.size(); i++) {
-    const std::string row = std::to_string(i);
-    put(port / "gids" / row, gid_text(facts.gids[i]));
-    put(port / "gid_attrs/types" / row, "RoCE v2");
-    if (!facts.netdev.empty()) put(port / "gid_attrs/ndevs" / row, facts.netdev);
-  }
-  if (!facts.netdev.empty()) {
-    put(device / "device/net" / facts.netdev / "ifindex", std::to_string(if_nametoindex(facts.netdev.c_str())));
-  }
   for_each_counter(Counters{}, [&](const char* name, uint64_t) { put(port / "hw_counters" / name, "0"); });
   for (const char* name : {"port_xmit_data", "port_rcv_data", "port_xmit_packets", "port_rcv_packets"}) {
     put(port / "counters" / name, "0");
   }
+}
+
+/// What the link and its addresses change. Under the mutex.
+void put_facts(const Path& device, const PortFacts& facts) {
+  if (tree_facts != nullptr && *tree_facts == facts) return;
+  const Path port = device / "ports/1";
+  char text[64];
+  put(port / "state", facts.up ? "4: ACTIVE" : "1: DOWN");
+  put(port / "phys_state", facts.up ? "5: LinkUp" : "3: Disabled");
+  put(port / "rate", link_rate(facts.mbps).text);
+  std::snprintf(text, sizeof text, "0x%x", facts.lid);
+  put(port / "lid", text);
+  std::error_code ignored;
+  for (size_t i = 0; i < facts.gids.size(); i++) {
+    const std::string row = std::to_string(i);
+    put(port / "gids" / row, gid_text(facts.gids[i]));  // zeros where there is none, as the kernel shows it
+    if (!facts.gids[i].is_zero()) {
+      put(port / "gid_attrs/types" / row, "RoCE v2");
+      if (!facts.netdev.empty()) put(port / "gid_attrs/ndevs" / row, facts.netdev);
+    } else {
+      std::filesystem::remove(port / "gid_attrs/types" / row, ignored);
+      std::filesystem::remove(port / "gid_attrs/ndevs" / row, ignored);
+    }
+  }
+  const unsigned index = if_nametoindex(facts.netdev.c_str());
+  if (index != 0) put(device / "device/net" / facts.netdev / "ifindex", std::to_string(index));
+  delete std::exchange(tree_facts, new PortFacts(facts));
 }
 
 void put_uverbs(const Path& root) {
@@ -225,16 +251,25 @@ const std::string& sysfs_root() {
   }
   const Path device = Path(*tree_root) / "sys/class/infiniband" / kDeviceName;
   put_device(device, identity);
-  put_port(device, facts_of(identity));
+  if (tree_facts == nullptr) put_port(device);
+  put_facts(device, facts_of(identity));
   tree_knows_port = open;
   return *tree_root;
 }
 
-void refresh_counter(const char* path) {
-  const char* const found = std::strstr(path, "counters/");
+void refresh_file(const char* path) {
+  constexpr char kPort[] = "/ports/1/";
+  const char* const found = std::strstr(path, kPort);
   if (found == nullptr || !Runtime::get().is_open() || tree_root == nullptr || getpid() != tree_owner) return;
-  const std::string name = found + std::strlen("counters/");
   const std::string file = *tree_root + path;
+  const char* const counter = std::strstr(found, "counters/");
+  if (counter == nullptr) {
+    const PortFacts facts = facts_of({});
+    const std::lock_guard guard(tree_mutex);
+    put_facts(Path(*tree_root) / "sys/class/infiniband" / kDeviceName, facts);
+    return;
+  }
+  const std::string name = counter + std::strlen("counters/");
   if (name.empty() || name.find('/') != std::string::npos || access(file.c_str(), F_OK) != 0) return;
   Counters counters;
   {

@@ -8,7 +8,7 @@ namespace uroce::verbs {
 /// The directory that stands for "/": made with the first call, removed at exit. "" when there is none.
 /// Not under an EngineLock.
 const std::string& sysfs_root();
-/// Counters are written when somebody opens them. `path` is as the program names it.
-void refresh_counter(const char* path);
+/// Files of the port are brought up to date when somebody opens them. `path` is as the program names it.
+void refresh_file(const char* path);
 
 }  // namespace uroce::verbs

@@ -159,7 +159,7 @@ int wr_complete(ibv_qp_ex* base) {
     endpoint().flush(now);
   }
   builder.finish();
-  return error;
+  return with_errno(error);
 }
 
 void wr_not_offered(ibv_qp_ex* qp) { from(qp).builder->fail(EOPNOTSUPP); }

@@ -166,8 +166,7 @@ bool EndpointImpl::open_port(std::string& error) {
   lock();
   const bool good = (config_.eal_running || probe(error)) && (port_ = DpdkPort::start(plan_.options, error));
   if (good) {
-    if (plan_.netdev) netdev_name_ = plan_.netdev->name;
-    if (plan_.spec.driver == "net_tap") netdev_name_ = plan_.spec.netdev;
+    netdev_name_ = plan_.identity.netdev;
     EngineConfig engine_config;
     engine_config.mac = plan_.identity.mac;
     engine_config.addresses = plan_.identity.addresses;
@@ -179,6 +178,7 @@ bool EndpointImpl::open_port(std::string& error) {
     engine_ = std::make_unique<Engine>(engine_config, *port_, random_, observer_);
   }
   unlock();
+  if (good) start_port_watch();
   return good && make_capture(error);
 }
 

@@ -53,6 +53,7 @@ bool endpoint_config_from_environment(EndpointConfig& config, std::string& error
 struct EndpointIdentity {
   MacAddress mac;
   std::vector<LocalAddress> addresses;
+  std::string netdev;  // kernel interface below the port, or ""
 };
 
 class Endpoint {

@@ -13,6 +13,7 @@
 #include "dpdk/dpdk_port.h"
 #include "dpdk/endpoint.h"
 #include "dpdk/netdev.h"
+#include "dpdk/netdev_watch.h"
 #include "dpdk/pcapng_writer.h"
 #include "dpdk/port_plan.h"
 
@@ -82,6 +83,10 @@ class EndpointImpl final : public Endpoint {
   void note_background_work(Instant now);
   void give_way();
   void look_after_capture(Instant now);
+  // port_watch.cc
+  void start_port_watch();
+  void look_after_port(Instant now);
+  void follow_addresses();
   bool sleep(Duration duration);
 
   EndpointConfig config_;
@@ -98,6 +103,9 @@ class EndpointImpl final : public Endpoint {
   uint64_t turns_ = 0;
   uint64_t background_turns_ = 0;
   Instant next_capture_flush_{0};
+  Instant next_port_look_{0};
+  bool link_was_up_ = true;
+  std::unique_ptr<NetdevWatch> netdev_watch_;
 
   std::atomic<int64_t> last_driven_ns_{0};  // by the program
   Instant last_work_{0};                    // of the program's own turns

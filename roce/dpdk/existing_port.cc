@@ -32,6 +32,7 @@ bool plan_existing_port(const EndpointConfig& config, PortPlan& plan, std::strin
   char netdev_name[64] = {};
   if (info.if_index != 0 && if_indextoname(info.if_index, netdev_name) != nullptr)
     plan.netdev = read_netdev(netdev_name);
+  if (plan.netdev) plan.identity.netdev = netdev_name;
   if (plan.netdev && config.addresses.empty()) plan.identity.addresses = plan.netdev->addresses;
   use_mtu(plan, config.mtu != 0 ? config.mtu : plan.netdev ? plan.netdev->mtu : kFullMtu);
   plan.options.wire = plan.spec.driver == "net_memif";

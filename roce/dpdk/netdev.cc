@@ -130,7 +130,11 @@ bool netdev_carrier(const std::string& name) {
 }
 
 RocePortHold::~RocePortHold() {
-  for (const int fd : sockets_) close(fd);
+  for (const auto& [address, fd] : sockets_) close(fd);
+}
+
+void RocePortHold::release(const LocalAddress& address) {
+  std::erase_if(sockets_, [&](const auto& held) { return held.first == address && close(held.second) == 0; });
 }
 
 bool RocePortHold::take(const LocalAddress& address, const Netdev& netdev, std::string& error) {
@@ -160,7 +164,7 @@ bool RocePortHold::take(const LocalAddress& address, const Netdev& netdev, std::
     std::memcpy(&storage, &in6, bytes = sizeof in6);
   }
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&storage), bytes) == 0) {
-    sockets_.push_back(fd.release());
+    sockets_.emplace_back(address, fd.release());
     return true;
   }
   if (errno != EADDRINUSE) return true;  // not an address of this host: then the kernel does not answer for it either

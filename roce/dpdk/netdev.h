@@ -37,9 +37,10 @@ class RocePortHold {
   RocePortHold& operator=(const RocePortHold&) = delete;
   /// False and one line in `error` when somebody else has the port: another RoCE stack on this address.
   bool take(const LocalAddress& address, const Netdev& netdev, std::string& error);
+  void release(const LocalAddress& address);
 
  private:
-  std::vector<int> sockets_;
+  std::vector<std::pair<LocalAddress, int>> sockets_;
 };
 
 /// Asks on the wire (ARP probe, about 0.3 s) whether somebody has one of the untagged IPv4 `addresses`. Needs

@@ -241,6 +241,10 @@ bool plan_port(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::
   auto spec = parse_port_spec(config.port, error);
   if (!spec) return false;
   plan.spec = *spec;
+  // One that TAP makes, or one that exists and is shared.
+  const VirtualDriver* driver = find_virtual_driver(spec->device);
+  const bool has_netdev = spec->driver == "net_tap" || (driver != nullptr && driver->shares_netdev);
+  if (has_netdev) plan.identity.netdev = spec->netdev;
   switch (plan.spec.kind) {
     case PortKind::kWire:
     case PortKind::kSwitch:

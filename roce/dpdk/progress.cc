@@ -167,6 +167,7 @@ void EndpointImpl::drive_in_background() {
   while (!stopping_) {
     Instant now = clock_.now();
     look_after_capture(now);
+    look_after_port(now);
     if (config_.progress == Progress::kInline) {
       sleep(kCaptureFlush);
       continue;

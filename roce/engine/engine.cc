@@ -11,7 +11,6 @@ namespace uroce {
 
 namespace {
 
-constexpr uint32_t kPdsMax = 4096;
 constexpr uint32_t kCnpsMax = 64;  // waiting; when there are more, the next marked packet asks again
 
 std::vector<LocalAddress> make_gids(const EngineConfig& config) {
@@ -37,8 +36,10 @@ uint16_t source_port(uint32_t flow) {
 template <typename T>
 bool erase_object(std::vector<std::unique_ptr<T>>& objects, T* object) {
   if (object->users != 0) return false;
-  const auto at = std::find_if(objects.begin(), objects.end(), [object](const auto& o) { return o.get() == object; });
-  if (at != objects.end()) objects.erase(at);
+  auto& place = objects[object->place];
+  place.swap(objects.back());
+  place->place = object->place;
+  objects.pop_back();
   return true;
 }
 
@@ -60,7 +61,7 @@ Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Obs
       observer_(observer),
       gids_(make_gids(config)),
       active_mtu_(mtu_for(config.max_frame_bytes)),
-      memory_(config.max_regions, random),
+      memory_(config.max_regions, random, config.max_pds),
       neighbours_(config.mac, gids_, counters_,
                   [this](const IpAddress& ip, uint16_t vlan, const MacAddress& mac) { on_neighbour(ip, vlan, mac); },
                   [this](const NeighbourNews& news) { observer_.on_neighbour_news(news); }),
@@ -77,7 +78,7 @@ Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Obs
            config.congestion,
            config.loss_recovery,
            &reorder_pool_},
-      pds_(kPdsMax),
+      pds_(config.max_pds + 1),
       ready_(config.max_qps),
       parked_(config.max_qps),
       pfc_(config.pfc, config.mac, counters_),
@@ -90,6 +91,27 @@ uint16_t Engine::lid() const {
     if (a.ip.is_v4()) return static_cast<uint16_t>(a.ip.v4_host_order());
   }
   return 0;
+}
+
+bool Engine::set_addresses(std::span<const LocalAddress> addresses) {
+  const auto has = [](std::span<const LocalAddress> list, const LocalAddress& address) {
+    return std::find(list.begin(), list.end(), address) != list.end();
+  };
+  bool changed = false;
+  for (LocalAddress& row : std::span(gids_).subspan(1)) {
+    if (row.ip.is_zero() || has(addresses, row)) continue;
+    row = {};
+    changed = true;
+  }
+  for (const LocalAddress& address : addresses) {
+    if (address.ip.is_zero() || has(gids_, address)) continue;
+    const auto hole = std::find_if(gids_.begin(), gids_.end(), [](const LocalAddress& a) { return a.ip.is_zero(); });
+    if (hole == gids_.end() && gids_.size() >= kGidsMax) break;
+    hole != gids_.end() ? static_cast<void>(*hole = address) : gids_.push_back(address);
+    changed = true;
+  }
+  if (changed) neighbours_.set_addresses(gids_);
+  return changed;
 }
 
 PdId Engine::allocate_pd() {
@@ -112,14 +134,18 @@ bool Engine::deallocate_pd(PdId pd) {
 }
 
 CompletionQueue* Engine::create_cq(uint32_t capacity, void* user) {
+  if (cqs_.size() >= config_.max_cqs) return nullptr;
   cqs_.push_back(std::make_unique<CompletionQueue>(capacity, observer_, user));
+  cqs_.back()->place = static_cast<uint32_t>(cqs_.size() - 1);
   return cqs_.back().get();
 }
 
 bool Engine::destroy_cq(CompletionQueue* cq) { return erase_object(cqs_, cq); }
 
 SharedReceiveQueue* Engine::create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge, void* user) {
+  if (srqs_.size() >= config_.max_srqs) return nullptr;
   srqs_.push_back(std::make_unique<SharedReceiveQueue>(pd, max_wr, max_sge, observer_, user));
+  srqs_.back()->place = static_cast<uint32_t>(srqs_.size() - 1);
   return srqs_.back().get();
 }
 
@@ -160,7 +186,7 @@ std::optional<PathSpec> Engine::route(const AddressVector& av, uint32_t flow) {
   const LocalAddress* source = nullptr;
   path.dst_ip = av.dgid;
   if (av.is_global) {
-    if (av.sgid_index >= gids_.size()) return std::nullopt;
+    if (av.sgid_index >= gids_.size() || gids_[av.sgid_index].ip.is_zero()) return std::nullopt;
     source = &gids_[av.sgid_index];
   } else {
     // No GID given: the LID is the low half of an IPv4 address in our own network.
@@ -199,7 +225,7 @@ void Engine::ask_for(const PathSpec& path, uint8_t sgid_index) {
 std::unique_ptr<AddressHandle> Engine::create_ah(PdId pd, const AddressVector& av, Instant now) {
   now_ = now;
   const auto path = route(av, random_.next_u32());
-  if (!path) return nullptr;
+  if (!path || ahs_full()) return nullptr;
   auto ah = std::make_unique<AddressHandle>();
   ah->pd = pd;
   ah->path = *path;
@@ -207,11 +233,17 @@ std::unique_ptr<AddressHandle> Engine::create_ah(PdId pd, const AddressVector& a
   ah->resolved = !path->dst_mac.is_zero();
   ah->static_rate = av.static_rate;
   ask_for(*path, av.sgid_index);
+  ah->place = static_cast<uint32_t>(ahs_.size());
   ahs_.push_back(ah.get());
   return ah;
 }
 
-void Engine::destroy_ah(AddressHandle* ah) { std::erase(ahs_, ah); }
+void Engine::destroy_ah(AddressHandle* ah) {
+  AddressHandle*& place = ahs_[ah->place];
+  place = ahs_.back();
+  place->place = ah->place;
+  ahs_.pop_back();
+}
 
 void Engine::on_neighbour(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac) {
   qps_.for_each([&](Qp& qp) {

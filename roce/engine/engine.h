@@ -38,7 +38,11 @@ struct EngineConfig {
   std::vector<LocalAddress> addresses;    // GIDs 1.. in this order; GID 0 is the link-local address of `mac`
   uint32_t max_frame_bytes = 4096 + 128;  // the port's: bounds active_mtu
   uint32_t max_qps = 4096;
-  uint32_t max_regions = 65536;
+  uint32_t max_regions = 65536;  // and windows
+  uint32_t max_pds = 4096;
+  uint32_t max_cqs = 16384;
+  uint32_t max_srqs = 4096;
+  uint32_t max_ahs = 65536;
   uint32_t window_packets = 128;         // most packets of one QP in flight
   uint32_t ack_every = 32;               // packets of one message without an ACK request, at most
   Duration ack_hold = microseconds(20);  // how long an ACK may wait for a request to travel with; 0: never
@@ -78,8 +82,12 @@ class Engine {
   void set_capture(Capture* capture) { capture_ = capture; }  // nullptr: off
 
   // Addresses.
-  /// The GID table: row i is gids()[i]. All are RoCE v2.
+  /// The GID table: row i is gids()[i]; an address of zeros is a hole. All are RoCE v2.
   std::span<const LocalAddress> gids() const { return gids_; }
+  /// The port's addresses have changed. Rows keep their numbers: what went leaves a hole, what came takes the first.
+  /// GID 0 stays. False: nothing new, or nothing that fits kGidsMax.
+  bool set_addresses(std::span<const LocalAddress> addresses);
+  static constexpr uint32_t kGidsMax = 32;
   /// The largest RoCE MTU (256..4096) whose packets fit the port's frames.
   uint32_t active_mtu_bytes() const { return active_mtu_; }
   uint16_t lid() const;  // see doc/adr: the low 16 bits of the first IPv4 address
@@ -95,9 +103,10 @@ class Engine {
   Qp* create_qp(const QpInit& init, void* user);
   /// Its completions leave the completion queues.
   void destroy_qp(Qp* qp, Instant now);
-  /// nullptr: the address vector has no route. Starts resolving the peer's MAC.
+  /// nullptr: the address vector has no route, or `ahs_full()`. Starts resolving the peer's MAC.
   std::unique_ptr<AddressHandle> create_ah(PdId pd, const AddressVector& av, Instant now);
   void destroy_ah(AddressHandle* ah);  // before it is deleted
+  bool ahs_full() const { return ahs_.size() >= config_.max_ahs; }
   MemoryTable& memory() { return memory_; }
 
   // Work.

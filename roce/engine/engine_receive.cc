@@ -120,6 +120,7 @@ void Engine::on_unparsed(ParseResult result, std::span<const uint8_t> frame, Ins
 }
 
 bool Engine::is_own(const IpAddress& ip, uint16_t vlan_id) const {
+  if (ip.is_zero()) return false;  // what holes in the table are filled with
   return std::any_of(gids_.begin(), gids_.end(),
                      [&](const LocalAddress& own) { return own.ip == ip && own.vlan_id == vlan_id; });
 }

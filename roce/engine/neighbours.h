@@ -16,6 +16,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/address.h"
@@ -40,6 +41,12 @@ class Neighbours {
   /// NewsLimiter allows.
   Neighbours(const MacAddress& mac, std::vector<LocalAddress> addresses, Counters& counters, Resolved on_resolved,
              News on_news);
+
+  /// Ours have changed.
+  void set_addresses(std::vector<LocalAddress> addresses) {
+    addresses_ = std::move(addresses);
+    announce_next_ = static_cast<uint32_t>(addresses_.size());
+  }
 
   /// The MAC of `ip` if it is known. Multicast addresses map by rule.
   std::optional<MacAddress> lookup(const IpAddress& ip, uint16_t vlan_id) const;

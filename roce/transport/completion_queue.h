@@ -82,6 +82,7 @@ class CompletionQueue {
 
   /// QPs that use it; the engine refuses to destroy a queue in use.
   uint32_t users = 0;
+  uint32_t place = 0;  // the engine's
 
  private:
   struct Entry {

@@ -14,8 +14,11 @@ bool same_window(uint32_t key, uint32_t other) { return ((key ^ other) >> 8) == 
 
 }  // namespace
 
-MemoryTable::MemoryTable(uint32_t slots_max, RandomSource& random)
-    : slots_(std::clamp(slots_max, 1u, 1u << kSlotBits)), free_(slots_.size()), permutation_(random) {
+MemoryTable::MemoryTable(uint32_t slots_max, RandomSource& random, uint32_t pds_max)
+    : slots_(std::clamp(slots_max, 1u, 1u << kSlotBits)),
+      by_pd_(pds_max + 1),
+      free_(slots_.size()),
+      permutation_(random) {
   free_count_ = static_cast<uint32_t>(slots_.size());
   for (uint32_t i = 0; i < free_count_; i++) free_[i] = i;
   for (MemoryRegion& slot : slots_) slot.generation = random.next_u32();
@@ -26,6 +29,7 @@ uint32_t MemoryTable::take_slot(RegionKind kind, PdId pd) {
   free_head_ = (free_head_ + 1) % static_cast<uint32_t>(free_.size());
   free_count_--;
   in_use_++;
+  by_pd_[pd]++;
   MemoryRegion& region = slots_[slot];
   const uint32_t generation = region.generation + 1;
   region = MemoryRegion{};
@@ -39,6 +43,7 @@ uint32_t MemoryTable::take_slot(RegionKind kind, PdId pd) {
 }
 
 void MemoryTable::release_slot(uint32_t slot) {
+  by_pd_[slots_[slot].pd]--;
   slots_[slot].kind = RegionKind::kFree;
   slots_[slot].key = 0;
   free_[(free_head_ + free_count_) % static_cast<uint32_t>(free_.size())] = slot;
@@ -102,6 +107,8 @@ bool MemoryTable::reregister(uint32_t key, PdId pd, void* memory, uint64_t lengt
   MemoryRegion* region = find(key);
   if (region == nullptr || region->kind != RegionKind::kMr || region->windows != 0) return false;
   if (wraps(iova, length) || wraps(reinterpret_cast<uint64_t>(memory), length)) return false;
+  by_pd_[region->pd]--;
+  by_pd_[pd]++;
   set_range(*region, pd, memory, length, iova, access);
   return true;
 }
@@ -171,11 +178,6 @@ AccessCheck MemoryTable::check(uint32_t key, PdId pd, uint64_t addr, uint64_t le
   if (offset > region->length || length > region->length - offset) return AccessCheck::kOutOfRange;
   memory = region->memory + offset;
   return AccessCheck::kOk;
-}
-
-uint32_t MemoryTable::in_use_by(PdId pd) const {
-  return static_cast<uint32_t>(std::count_if(
-      slots_.begin(), slots_.end(), [pd](const MemoryRegion& r) { return r.kind != RegionKind::kFree && r.pd == pd; }));
 }
 
 }  // namespace uroce

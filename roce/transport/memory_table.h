@@ -42,7 +42,7 @@ enum class AccessCheck : uint8_t { kOk, kBadKey, kBadPd, kBadRights, kOutOfRange
 class MemoryTable {
  public:
   /// `slots_max`: regions and windows together, up to 2^16. All memory is allocated here.
-  MemoryTable(uint32_t slots_max, RandomSource& random);
+  MemoryTable(uint32_t slots_max, RandomSource& random, uint32_t pds_max = 4096);
 
   /// Returns the key, or 0 when the table is full or iova + length wraps.
   uint32_t register_region(PdId pd, void* memory, uint64_t length, uint64_t iova, uint32_t access);
@@ -67,7 +67,7 @@ class MemoryTable {
                     uint8_t*& memory) const;
 
   uint32_t in_use() const { return in_use_; }
-  uint32_t in_use_by(PdId pd) const;
+  uint32_t in_use_by(PdId pd) const { return by_pd_[pd]; }
 
  private:
   uint32_t take_slot(RegionKind kind, PdId pd);
@@ -77,7 +77,8 @@ class MemoryTable {
   MemoryRegion* find_window(uint32_t key);
 
   std::vector<MemoryRegion> slots_;
-  std::vector<uint32_t> free_;  // a circular queue: the slot freed longest ago is used next
+  std::vector<uint32_t> by_pd_;  // slots in use
+  std::vector<uint32_t> free_;   // a circular queue: the slot freed longest ago is used next
   uint32_t free_head_ = 0;
   uint32_t free_count_ = 0;
   uint32_t in_use_ = 0;

@@ -26,6 +26,7 @@ enum class AsyncEvent : uint8_t {
   kPortErr = 10,
   kSrqLimitReached = 15,
   kQpLastWqeReached = 16,
+  kGidChange = 18,
 };
 
 class Observer {
@@ -34,6 +35,8 @@ class Observer {
   /// An armed queue has a completion for the program; it is disarmed now. Also called from CompletionQueue::arm.
   virtual void on_cq_event(CompletionQueue& /*cq*/) {}
   virtual void on_qp_event(Qp& /*qp*/, AsyncEvent /*event*/) {}
+  /// The link came or went, or the port's addresses changed.
+  virtual void on_port_event(AsyncEvent /*event*/) {}
   virtual void on_cq_error(CompletionQueue& /*cq*/) {}
   virtual void on_srq_limit(SharedReceiveQueue& /*srq*/) {}
   /// A completion in error, with its cause; called for unsignalled ones too.

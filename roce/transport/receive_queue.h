@@ -64,6 +64,7 @@ class SharedReceiveQueue {
   WorkQueueSlots& slots() { return queue_.slots(); }
 
   uint32_t users = 0;
+  uint32_t place = 0;  // the engine's
 
  private:
   ReceiveQueue queue_;

@@ -40,6 +40,7 @@ struct AddressHandle {
   PathHeader header;
   bool resolved = false;
   uint8_t static_rate = 0;
+  uint32_t place = 0;  // the engine's
 };
 
 /// Memory window bind, for WrOpcode::kBindMw.

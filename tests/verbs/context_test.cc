@@ -1,5 +1,6 @@
 // The device and its context, by symbol and by offset.
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 
@@ -121,6 +122,11 @@ TEST(ContextTest, QueryPort) {
   EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
   EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
   EXPECT_EQ(port.active_mtu, IBV_MTU_4096);
+  EXPECT_EQ(port.max_mtu, IBV_MTU_4096);
+  EXPECT_EQ(port.phys_state, 5);  // link up
+  EXPECT_EQ(port.pkey_tbl_len, 1);
+  EXPECT_EQ(port.port_cap_flags, unsigned{IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS});
+  EXPECT_EQ(port.max_vl_num, 1);
   EXPECT_NE(port.lid, 0);  // lets programs connect that know no GIDs
   EXPECT_GE(port.gid_tbl_len, 2);
   EXPECT_EQ(port.max_msg_sz, 1u << 31);
@@ -132,6 +138,8 @@ TEST(ContextTest, GidTable) {
   ASSERT_EQ(ibv_query_gid(device(), 1, 0, &gid), 0);
   EXPECT_EQ(gid.raw[0], 0xfe);
   EXPECT_EQ(gid.raw[1], 0x80);
+  EXPECT_EQ(ibv_query_gid(device(), 1, 1, &gid), 0);
+  EXPECT_EQ(gid.raw[10], 0xff);  // an IPv4 address
   EXPECT_EQ(ibv_query_gid(device(), 1, 1000, &gid), -1);
   EXPECT_EQ(ibv_query_gid(device(), 1, -1, &gid), -1);
   EXPECT_EQ(ibv_query_gid(device(), 2, 0, &gid), -1);
@@ -140,7 +148,9 @@ TEST(ContextTest, GidTable) {
   const ssize_t count = ibv_query_gid_table(device(), entries, 16, 0);
   ibv_port_attr port;
   ASSERT_EQ(ibv_query_port(device(), 1, &port), 0);
-  ASSERT_EQ(count, port.gid_tbl_len);
+  // The table has room for addresses that come later; what is not there is not in the list.
+  ASSERT_EQ(count, 2);
+  EXPECT_EQ(port.gid_tbl_len, 32);
   for (ssize_t i = 0; i < count; i++) {
     EXPECT_EQ(entries[i].gid_index, static_cast<uint32_t>(i));
     EXPECT_EQ(entries[i].gid_type, IBV_GID_TYPE_ROCE_V2);
@@ -148,8 +158,51 @@ TEST(ContextTest, GidTable) {
     ASSERT_EQ(ibv_query_gid_ex(device(), 1, static_cast<uint32_t>(i), &one, 0), 0);
     EXPECT_EQ(std::memcmp(&one, &entries[i], sizeof one), 0);
   }
+  EXPECT_EQ(ibv_query_gid_table(device(), entries, 2, 0), 2);
   EXPECT_EQ(ibv_query_gid_table(device(), entries, 1, 0), -EINVAL);
   EXPECT_EQ(ibv_query_gid_ex(device(), 1, 1000, entries, 0), EINVAL);
+  EXPECT_EQ(ibv_query_gid_ex(device(), 2, 0, entries, 0), EINVAL);
+}
+
+TEST(ContextTest, HolesOfTheGidTable) {
+  ibv_port_attr port;
+  ASSERT_EQ(ibv_query_port(device(), 1, &port), 0);
+  const auto last = static_cast<uint32_t>(port.gid_tbl_len) - 1;
+  ibv_gid_entry entry;
+  EXPECT_EQ(ibv_query_gid_ex(device(), 1, 2, &entry, 0), ENODATA);
+  EXPECT_EQ(ibv_query_gid_ex(device(), 1, last, &entry, 0), ENODATA);
+  EXPECT_EQ(ibv_query_gid_ex(device(), 1, last + 1, &entry, 0), EINVAL);
+  // The older functions read zeros.
+  ibv_gid gid;
+  std::memset(&gid, 0xff, sizeof gid);
+  EXPECT_EQ(ibv_query_gid(device(), 1, static_cast<int>(last), &gid), 0);
+  EXPECT_EQ(gid.global.subnet_prefix, 0u);
+  EXPECT_EQ(gid.global.interface_id, 0u);
+  EXPECT_EQ(ibv_query_gid(device(), 1, static_cast<int>(last) + 1, &gid), -1);
+  EXPECT_EQ(errno, EINVAL);
+  // What rdma-core's tools call.
+  using QueryType = int (*)(ibv_context*, uint8_t, unsigned, int*);
+  const auto query_type = reinterpret_cast<QueryType>(dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", "IBVERBS_PRIVATE_34"));
+  ASSERT_NE(query_type, nullptr);
+  int type = -1;
+  EXPECT_EQ(query_type(device(), 1, 0, &type), 0);
+  EXPECT_EQ(type, 1);
+  EXPECT_EQ(query_type(device(), 1, last, &type), 0);
+  EXPECT_EQ(type, 0);
+  EXPECT_EQ(query_type(device(), 1, last + 1, &type), -1);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(query_type(device(), 2, 0, &type), -1);
+}
+
+TEST(ContextTest, SpeedOfThePort) {
+  using QuerySpeed = int (*)(ibv_context*, uint32_t, uint64_t*);
+  const auto query_speed = reinterpret_cast<QuerySpeed>(dlvsym(RTLD_DEFAULT, "ibv_query_port_speed", "IBVERBS_1.16"));
+  ASSERT_NE(query_speed, nullptr);
+  uint64_t speed = 0;
+  EXPECT_EQ(query_speed(device(), 1, &speed), 0);
+  EXPECT_GE(speed, 1u);
+  EXPECT_LE(speed, 10000u);  // in units of 100 Mb/s
+  EXPECT_EQ(query_speed(device(), 2, &speed), EINVAL);
 }
 
 TEST(ContextTest, PkeyTable) {

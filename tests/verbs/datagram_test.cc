@@ -1,4 +1,6 @@
 // UD: address handles, the GRH area, replies.
+#include <arpa/inet.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -77,10 +79,111 @@ TEST_F(DatagramTest, BadAddressesAreRefused) {
   EXPECT_EQ(ibv_create_ah(pd_.get(), &attr), nullptr);
   EXPECT_EQ(errno, EINVAL);
   attr = own_address(1);
-  attr.grh.sgid_index = 200;
-  EXPECT_EQ(ibv_create_ah(pd_.get(), &attr), nullptr);
-  EXPECT_EQ(errno, EINVAL);
+  for (const uint8_t hole : {uint8_t{2}, uint8_t{200}}) {
+    attr.grh.sgid_index = hole;
+    EXPECT_EQ(ibv_create_ah(pd_.get(), &attr), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+  }
   EXPECT_EQ(send(left_.get(), nullptr, right_->qp_num, kQkey, 10), EINVAL);
+}
+
+TEST_F(DatagramTest, ADomainWithHandlesIsBusy) {
+  Owned<ibv_pd> pd(ibv_alloc_pd(device()));
+  ibv_ah_attr attr = own_address(1);
+  Owned<ibv_ah> first(ibv_create_ah(pd.get(), &attr));
+  Owned<ibv_ah> second(ibv_create_ah(pd.get(), &attr));
+  EXPECT_EQ(first->pd, pd.get());
+  EXPECT_EQ(first->context, device());
+  EXPECT_EQ(ibv_dealloc_pd(pd.get()), EBUSY);
+  first.reset();
+  EXPECT_EQ(ibv_dealloc_pd(pd.get()), EBUSY);
+  second.reset();
+}
+
+/// Whoever answers answers with the sender's traffic class: over IPv4 and IPv6.
+TEST_F(DatagramTest, AHandleFromACompletionKeepsTheTrafficClass) {
+  for (const int gid_index : {0, 1}) {
+    ibv_ah_attr attr = own_address(gid_index);
+    attr.grh.traffic_class = 0x68;
+    attr.grh.flow_label = 0x12345;
+    const Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &attr));
+    ASSERT_EQ(post_recv(right_.get(), 1, b_.sge(0, 2048)), 0);
+    ASSERT_EQ(send(left_.get(), ah.get(), right_->qp_num, kQkey, 10), 0);
+    poll(cq_.get(), 1);
+    ibv_wc wc = poll(recv_cq_.get(), 1)[0];
+    auto* grh = reinterpret_cast<ibv_grh*>(b_.data());
+    ibv_ah_attr back;
+    ASSERT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, grh, &back), 0);
+    EXPECT_EQ(back.grh.traffic_class, 0x68);
+    EXPECT_EQ(back.grh.flow_label, gid_index == 0 ? 0x12345u : 0u);
+    EXPECT_EQ(back.port_num, 1);
+    EXPECT_EQ(back.grh.hop_limit, 64);
+    EXPECT_EQ(back.src_path_bits, 0);
+    EXPECT_EQ(back.dlid, 0);
+    // On the wire too: the answer's header says it.
+    const Owned<ibv_ah> reply(ibv_create_ah(pd_.get(), &back));
+    ASSERT_EQ(post_recv(left_.get(), 2, b_.sge(4096, 2048)), 0);
+    ASSERT_EQ(send(right_.get(), reply.get(), left_->qp_num, kQkey, 10), 0);
+    poll(cq_.get(), 1);
+    poll(recv_cq_.get(), 1);
+    const uint8_t* area = b_.data() + 4096;
+    EXPECT_EQ(gid_index == 1 ? area[21] : ((area[0] & 0xf) << 4 | area[1] >> 4), 0x68);
+  }
+}
+
+TEST_F(DatagramTest, AHandleFromABadCompletionIsRefused) {
+  ibv_wc wc{};
+  ibv_ah_attr attr;
+  EXPECT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, nullptr, &attr), 0);  // no GRH: by LID
+  EXPECT_EQ(attr.is_global, 0);
+  wc.wc_flags = IBV_WC_GRH;
+  ibv_grh grh{};
+  errno = 0;
+  EXPECT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, nullptr, &attr), -1);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, &grh, &attr), -1);  // neither version
+  grh.version_tclass_flow = htonl(6u << 28);
+  EXPECT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, &grh, &attr), -1);  // to nobody here
+  ASSERT_EQ(ibv_query_gid(device(), 1, 0, &grh.dgid), 0);
+  EXPECT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, &grh, &attr), 0);
+  EXPECT_EQ(ibv_init_ah_from_wc(device(), 2, &wc, &grh, &attr), -1);
+  EXPECT_EQ(ibv_create_ah_from_wc(pd_.get(), &wc, &grh, 2), nullptr);
+  grh.dgid.raw[0] = 0xff;  // a group: the first address of its family
+  EXPECT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, &grh, &attr), 0);
+  EXPECT_EQ(attr.grh.sgid_index, 0);
+}
+
+TEST_F(DatagramTest, AHandleMayGoWhileItsDatagramsWait) {
+  ibv_ah_attr attr = own_address(1);
+  for (int round = 0; round < 3; round++) {
+    Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &attr));
+    ASSERT_EQ(post_recv(right_.get(), 1, b_.sge(0, 2048)), 0);
+    ASSERT_EQ(send(left_.get(), ah.get(), right_->qp_num, kQkey, 100), 0);
+    ah.reset();
+    EXPECT_EQ(poll(recv_cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+    EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+  }
+}
+
+TEST_F(DatagramTest, OnlySendsAreForDatagrams) {
+  ibv_ah_attr attr = own_address(1);
+  const Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &attr));
+  for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
+                                     IBV_WR_SEND_WITH_INV, IBV_WR_LOCAL_INV, IBV_WR_BIND_MW}) {
+    ibv_send_wr wr{};
+    wr.opcode = opcode;
+    wr.wr.ud = {ah.get(), right_->qp_num, kQkey};
+    EXPECT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), EINVAL) << opcode;
+  }
+  ASSERT_EQ(post_recv(right_.get(), 1, b_.sge(0, 2048)), 0);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_SEND_WITH_IMM;
+  wr.imm_data = htonl(77);
+  wr.wr.ud = {ah.get(), right_->qp_num, kQkey};
+  EXPECT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
+  const ibv_wc wc = poll(recv_cq_.get(), 1)[0];
+  EXPECT_EQ(wc.imm_data, htonl(77));
+  EXPECT_NE(wc.wc_flags & IBV_WC_WITH_IMM, 0u);
 }
 
 TEST_F(DatagramTest, NobodyAnswers) {
@@ -119,6 +222,9 @@ TEST_F(DatagramTest, MacOfAGid) {
   EXPECT_EQ(mac[5], link_local.raw[15]);
   EXPECT_EQ(mac[0] ^ 2, link_local.raw[8]);
   EXPECT_EQ(vlan, 0xffff);
+  EXPECT_EQ(ibv_resolve_eth_l2_from_gid(device(), &attr, mac, nullptr), 0);
+  attr.grh.sgid_index = 31;
+  EXPECT_EQ(ibv_resolve_eth_l2_from_gid(device(), &attr, mac, &vlan), EINVAL);
 }
 
 }  // namespace

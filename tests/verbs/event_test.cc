@@ -53,8 +53,41 @@ TEST_F(EventTest, LimitOfASharedReceiveQueue) {
   poll(recv_cq_.get(), 2);
   ibv_async_event event = wait_for(IBV_EVENT_SRQ_LIMIT_REACHED, srq.get());
   ibv_ack_async_event(&event);
+  ASSERT_EQ(ibv_query_srq(srq.get(), &limit), 0);
+  EXPECT_EQ(limit.srq_limit, 0u);  // once
+  ibv_srq_attr most{0, 0, limit.max_wr};
+  EXPECT_EQ(ibv_modify_srq(srq.get(), &most, IBV_SRQ_LIMIT), 0);
+  most.srq_limit++;
+  EXPECT_EQ(ibv_modify_srq(srq.get(), &most, IBV_SRQ_LIMIT), EINVAL);
   left_.reset();
   right_.reset();
+}
+
+/// What an object has not told yet goes with it: the descriptor does not call for it any more.
+TEST_F(EventTest, AnObjectThatGoesTakesItsEventsAlong) {
+  ibv_async_event other;
+  for (pollfd p{device()->async_fd, POLLIN, 0}; ::poll(&p, 1, 50) == 1;) {  // of the tests before
+    ASSERT_EQ(ibv_get_async_event(device(), &other), 0);
+    ibv_ack_async_event(&other);
+  }
+  ibv_srq_init_attr attr{};
+  attr.attr = {8, 1, 0};
+  const Owned<ibv_srq> srq(ibv_create_srq(pd_.get(), &attr));
+  QpOptions options;
+  options.srq = srq.get();
+  make_pair(options);
+  to_error(left_.get());
+  to_error(right_.get());
+  pollfd p{device()->async_fd, POLLIN, 0};
+  ASSERT_EQ(::poll(&p, 1, 2000), 1);
+  left_.reset();
+  // The other's is still there, and only that.
+  ASSERT_EQ(::poll(&p, 1, 0), 1);
+  ibv_async_event event = wait_for(IBV_EVENT_QP_LAST_WQE_REACHED, right_.get());
+  ibv_ack_async_event(&event);
+  EXPECT_EQ(::poll(&p, 1, 0), 0);
+  right_.reset();
+  EXPECT_EQ(::poll(&p, 1, 0), 0);
 }
 
 TEST_F(EventTest, LastReceiveOfAQueuePairOnASharedQueue) {

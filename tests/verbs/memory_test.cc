@@ -94,6 +94,39 @@ TEST_F(MemoryTest, ReregistrationMovesTheRegion) {
   EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_REM_ACCESS_ERR);
 }
 
+TEST_F(MemoryTest, ReregistrationChecksTheRights) {
+  std::vector<uint8_t> memory(64);
+  const Owned<ibv_mr> mr(ibv_reg_mr(pd_.get(), memory.data(), memory.size(), kAllAccess));
+  for (const int rights : {static_cast<int>(IBV_ACCESS_REMOTE_WRITE), static_cast<int>(IBV_ACCESS_REMOTE_ATOMIC),
+                           IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, 1 << 15}) {
+    errno = 0;
+    EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, rights), IBV_REREG_MR_ERR_INPUT);
+    EXPECT_EQ(errno, EINVAL) << rights;
+  }
+  EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_PD, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, nullptr, 8, 0), IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(ibv_rereg_mr(mr.get(), 1 << 9, nullptr, nullptr, 8, 0), IBV_REREG_MR_ERR_INPUT);
+  // Nothing was changed by any of them.
+  make_pair();
+  const uint64_t addr = reinterpret_cast<uint64_t>(memory.data());
+  ASSERT_EQ(post_send(left_.get(), write_to(addr, mr->rkey), a_.sge(0, 64)), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+  // Rights that need no LOCAL_WRITE are fine without.
+  EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_READ), 0);
+}
+
+TEST_F(MemoryTest, ReregistrationMovesToAnotherDomain) {
+  const Owned<ibv_pd> other(ibv_alloc_pd(device()));
+  std::vector<uint8_t> memory(64);
+  Owned<ibv_mr> mr(ibv_reg_mr(pd_.get(), memory.data(), memory.size(), kAllAccess));
+  ASSERT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_PD, other.get(), nullptr, 0, 0), 0);
+  EXPECT_EQ(mr->pd, other.get());
+  EXPECT_EQ(ibv_dealloc_pd(other.get()), EBUSY);
+  make_pair();
+  ASSERT_EQ(post_send(left_.get(), write_to(reinterpret_cast<uint64_t>(memory.data()), mr->rkey), a_.sge(0, 8)), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_REM_ACCESS_ERR);
+}
+
 TEST_F(MemoryTest, WindowOfType1) {
   make_pair();
   const Owned<ibv_mw> mw(ibv_alloc_mw(pd_.get(), IBV_MW_TYPE_1));

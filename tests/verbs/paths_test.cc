@@ -73,6 +73,11 @@ TEST(PathsTest, Attributes) {
   EXPECT_EQ(read_file(kDevice + "/ports/1/gids/0").substr(0, 5), "fe80:");
   EXPECT_EQ(read_file(kDevice + "/node_guid").size(), 20u);
   EXPECT_EQ(read_file(kDevice + "/ports/1/gid_attrs/types/99"), "(cannot be opened)");
+  // Nothing at an index: zeros, of no type.
+  EXPECT_EQ(read_file(kDevice + "/ports/1/gids/31"), "0000:0000:0000:0000:0000:0000:0000:0000\n");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/gids/32"), "(cannot be opened)");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/gid_attrs/types/2"), "(cannot be opened)");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/phys_state"), "5: LinkUp\n");
   std::ifstream stream(kDevice + "/ports/1/state");
   std::string state;
   std::getline(stream, state);

@@ -1,5 +1,6 @@
 // Queue pairs: creation, state machine, query.
 #include <cerrno>
+#include <cstring>
 
 #include "verbs_fixture.h"
 
@@ -100,6 +101,239 @@ TEST_F(QpTest, QueryTellsWhatWasSet) {
   EXPECT_EQ(attr.qp_state, IBV_QPS_ERR);
 }
 
+constexpr int kToInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kToRtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+constexpr int kToRts =
+    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+
+/// Every field another value, so that no two can be mixed up.
+TEST_F(QpTest, QueryTellsEveryField) {
+  ibv_qp_init_attr create_attr{};
+  create_attr.qp_context = this;
+  create_attr.send_cq = cq_.get();
+  create_attr.recv_cq = recv_cq_.get();
+  create_attr.cap = {5, 6, 2, 3, 40};
+  create_attr.qp_type = IBV_QPT_RC;
+  create_attr.sq_sig_all = 1;
+  const Owned<ibv_qp> qp(ibv_create_qp(pd_.get(), &create_attr));
+  ibv_qp_attr set{};
+  set.qp_state = IBV_QPS_INIT;
+  set.port_num = 1;
+  set.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  ASSERT_EQ(ibv_modify_qp(qp.get(), &set, kToInit), 0);
+  set.qp_state = IBV_QPS_RTR;
+  set.path_mtu = IBV_MTU_2048;
+  set.dest_qp_num = 0x00abcd;
+  set.rq_psn = 0xff123456;  // the upper byte does not count
+  set.max_dest_rd_atomic = 9;
+  set.min_rnr_timer = 13;
+  set.ah_attr = own_address(1);
+  set.ah_attr.sl = 5;
+  set.ah_attr.static_rate = 3;
+  set.ah_attr.grh.flow_label = 0x54321;
+  set.ah_attr.grh.hop_limit = 33;
+  set.ah_attr.grh.traffic_class = 0x2c;
+  ASSERT_EQ(ibv_modify_qp(qp.get(), &set, kToRtr), 0);
+  set.qp_state = IBV_QPS_RTS;
+  set.sq_psn = 0xaa654321;
+  set.timeout = 11;
+  set.retry_cnt = 5;
+  set.rnr_retry = 6;
+  set.max_rd_atomic = 3;
+  ASSERT_EQ(ibv_modify_qp(qp.get(), &set, kToRts), 0);
+
+  ibv_qp_attr now;
+  ibv_qp_init_attr init;
+  std::memset(&now, 0xee, sizeof now);
+  std::memset(&init, 0xee, sizeof init);
+  ASSERT_EQ(ibv_query_qp(qp.get(), &now, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(now.qp_state, IBV_QPS_RTS);
+  EXPECT_EQ(now.cur_qp_state, IBV_QPS_RTS);
+  EXPECT_EQ(now.path_mtu, IBV_MTU_2048);
+  EXPECT_EQ(now.path_mig_state, IBV_MIG_MIGRATED);
+  EXPECT_EQ(now.qkey, 0u);
+  EXPECT_EQ(now.rq_psn, 0x123456u);
+  EXPECT_EQ(now.sq_psn, 0x654321u);
+  EXPECT_EQ(now.dest_qp_num, 0x00abcdu);
+  EXPECT_EQ(now.qp_access_flags, unsigned{IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC});
+  EXPECT_EQ(now.pkey_index, 0);
+  EXPECT_EQ(now.en_sqd_async_notify, 0);
+  EXPECT_EQ(now.sq_draining, 0);
+  EXPECT_EQ(now.max_rd_atomic, 3);
+  EXPECT_EQ(now.max_dest_rd_atomic, 9);
+  EXPECT_EQ(now.min_rnr_timer, 13);
+  EXPECT_EQ(now.port_num, 1);
+  EXPECT_EQ(now.timeout, 11);
+  EXPECT_EQ(now.retry_cnt, 5);
+  EXPECT_EQ(now.rnr_retry, 6);
+  EXPECT_EQ(now.alt_port_num, 0);
+  EXPECT_EQ(now.rate_limit, 0u);
+  const ibv_ah_attr& ah = now.ah_attr;
+  EXPECT_EQ(std::memcmp(ah.grh.dgid.raw, set.ah_attr.grh.dgid.raw, 16), 0);
+  EXPECT_EQ(ah.grh.flow_label, 0x54321u);
+  EXPECT_EQ(ah.grh.sgid_index, 1);
+  EXPECT_EQ(ah.grh.hop_limit, 33);
+  EXPECT_EQ(ah.grh.traffic_class, 0x2c);
+  EXPECT_EQ(ah.dlid, 0);
+  EXPECT_EQ(ah.sl, 5);
+  EXPECT_EQ(ah.static_rate, 3);
+  EXPECT_EQ(ah.is_global, 1);
+  EXPECT_EQ(ah.port_num, 1);
+  for (const ibv_qp_cap& cap : {now.cap, init.cap}) {
+    EXPECT_EQ(cap.max_send_wr, 5u);
+    EXPECT_EQ(cap.max_recv_wr, 6u);
+    EXPECT_EQ(cap.max_send_sge, 2u);
+    EXPECT_EQ(cap.max_recv_sge, 3u);
+    EXPECT_EQ(cap.max_inline_data, 40u);
+  }
+  EXPECT_EQ(init.qp_context, this);
+  EXPECT_EQ(init.send_cq, cq_.get());
+  EXPECT_EQ(init.recv_cq, recv_cq_.get());
+  EXPECT_EQ(init.srq, nullptr);
+  EXPECT_EQ(init.qp_type, IBV_QPT_RC);
+  EXPECT_EQ(init.sq_sig_all, 1);
+
+  set.qp_state = IBV_QPS_SQD;
+  set.en_sqd_async_notify = 1;
+  ASSERT_EQ(ibv_modify_qp(qp.get(), &set, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+  ASSERT_EQ(ibv_query_qp(qp.get(), &now, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(now.qp_state, IBV_QPS_SQD);
+  EXPECT_EQ(now.en_sqd_async_notify, 1);
+}
+
+TEST_F(QpTest, QueryTellsTheQkeyAndTheSharedQueue) {
+  ibv_srq_init_attr srq_attr{};
+  srq_attr.attr = {4, 1, 0};
+  const Owned<ibv_srq> srq(ibv_create_srq(pd_.get(), &srq_attr));
+  QpOptions options;
+  options.type = IBV_QPT_UD;
+  options.srq = srq.get();
+  const Owned<ibv_qp> qp = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), options);
+  ibv_qp_attr now;
+  ibv_qp_init_attr init;
+  ASSERT_EQ(ibv_query_qp(qp.get(), &now, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(now.qkey, 0x11111111u);
+  EXPECT_EQ(now.qp_state, IBV_QPS_INIT);
+  EXPECT_EQ(init.srq, srq.get());
+  EXPECT_EQ(init.qp_type, IBV_QPT_UD);
+  EXPECT_EQ(init.sq_sig_all, 0);
+  EXPECT_EQ(init.cap.max_recv_wr, 0u);  // it has no receives of its own
+  ASSERT_EQ(ibv_query_qp(qp.get(), &now, IBV_QP_STATE, nullptr), 0);
+}
+
+TEST_F(QpTest, ASharedQueueIsNothingForUc) {
+  ibv_srq_init_attr srq_attr{};
+  srq_attr.attr = {4, 1, 0};
+  const Owned<ibv_srq> srq(ibv_create_srq(pd_.get(), &srq_attr));
+  ibv_qp_init_attr attr{};
+  attr.qp_type = IBV_QPT_UC;
+  attr.srq = srq.get();
+  attr.cap = {1, 1, 1, 1, 0};
+  EXPECT_EQ(create(attr), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(QpTest, WhatAQueuePairNeedsIsAskedFor) {
+  for (int missing = 0; missing < 4; missing++) {
+    ibv_qp_init_attr_ex attr{};
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap = {1, 1, 1, 1, 0};
+    attr.pd = missing != 0 ? pd_.get() : nullptr;
+    attr.send_cq = missing != 1 ? cq_.get() : nullptr;
+    attr.recv_cq = missing != 2 ? recv_cq_.get() : nullptr;
+    attr.comp_mask = missing != 3 ? unsigned{IBV_QP_INIT_ATTR_PD} : 0;
+    EXPECT_EQ(ibv_create_qp_ex(device(), &attr), nullptr) << missing;
+    EXPECT_EQ(errno, EINVAL);
+  }
+  ibv_qp_init_attr_ex attr{};
+  attr.qp_type = IBV_QPT_RC;
+  attr.pd = pd_.get();
+  attr.send_cq = attr.recv_cq = cq_.get();
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  attr.create_flags = IBV_QP_CREATE_SCATTER_FCS;
+  EXPECT_EQ(ibv_create_qp_ex(device(), &attr), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  attr.create_flags = 0;
+  EXPECT_NE(Owned<ibv_qp>(ibv_create_qp_ex(device(), &attr)), nullptr);
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD;
+  EXPECT_EQ(ibv_create_qp_ex(device(), &attr), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+/// "Only if the queue pair is in that state."
+TEST_F(QpTest, CurrentStateHasToHold) {
+  make_pair();
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTS;
+  for (int state = IBV_QPS_RESET; state <= IBV_QPS_ERR + 1; state++) {
+    attr.cur_qp_state = static_cast<ibv_qp_state>(state);
+    const int expected = state == IBV_QPS_RTS ? 0 : EINVAL;
+    EXPECT_EQ(ibv_modify_qp(left_.get(), &attr, IBV_QP_STATE | IBV_QP_CUR_STATE), expected) << state;
+    EXPECT_EQ(left_->state, IBV_QPS_RTS);
+  }
+}
+
+TEST_F(QpTest, ValuesOutOfRangeAreRefused) {
+  const auto fresh = [&] { return make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {}); };
+  ibv_qp_attr good{};
+  good.qp_state = IBV_QPS_RTR;
+  good.path_mtu = IBV_MTU_4096;
+  good.dest_qp_num = 0xffffff;
+  good.max_dest_rd_atomic = 128;
+  good.min_rnr_timer = 31;
+  good.ah_attr = own_address(1);
+  good.timeout = 31;
+  good.retry_cnt = good.rnr_retry = 7;
+  good.max_rd_atomic = 128;
+  EXPECT_EQ(ibv_modify_qp(fresh().get(), &good, kToRtr), 0);
+  const auto refused = [&](int mask, auto&& change) {
+    const Owned<ibv_qp> qp = fresh();
+    ibv_qp_attr attr = good;
+    if (mask == kToRts) {
+      EXPECT_EQ(ibv_modify_qp(qp.get(), &attr, kToRtr), 0);
+      attr.qp_state = IBV_QPS_RTS;
+    }
+    change(attr);
+    const bool no = ibv_modify_qp(qp.get(), &attr, mask) == EINVAL;
+    return no && qp->state == (mask == kToRts ? IBV_QPS_RTR : IBV_QPS_INIT);
+  };
+  EXPECT_TRUE(refused(kToRtr, [](ibv_qp_attr& a) { a.path_mtu = static_cast<ibv_mtu>(0); }));
+  EXPECT_TRUE(refused(kToRtr, [](ibv_qp_attr& a) { a.path_mtu = static_cast<ibv_mtu>(6); }));
+  EXPECT_TRUE(refused(kToRtr, [](ibv_qp_attr& a) { a.dest_qp_num = 0x1000000; }));
+  EXPECT_TRUE(refused(kToRtr, [](ibv_qp_attr& a) { a.max_dest_rd_atomic = 129; }));
+  EXPECT_TRUE(refused(kToRtr, [](ibv_qp_attr& a) { a.min_rnr_timer = 32; }));
+  EXPECT_TRUE(refused(kToRtr, [](ibv_qp_attr& a) { a.ah_attr.port_num = 2; }));
+  EXPECT_TRUE(refused(kToRtr, [](ibv_qp_attr& a) { a.qp_state = static_cast<ibv_qp_state>(IBV_QPS_ERR + 1); }));
+  EXPECT_TRUE(refused(kToRts, [](ibv_qp_attr& a) { a.timeout = 32; }));
+  EXPECT_TRUE(refused(kToRts, [](ibv_qp_attr& a) { a.retry_cnt = 8; }));
+  EXPECT_TRUE(refused(kToRts, [](ibv_qp_attr& a) { a.rnr_retry = 8; }));
+  EXPECT_TRUE(refused(kToRts, [](ibv_qp_attr& a) { a.max_rd_atomic = 129; }));
+}
+
+/// One path, where it starts: programs that set it all the same may.
+TEST_F(QpTest, PathMigrationStateIsMigrated) {
+  const Owned<ibv_qp> qp = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.ah_attr = own_address(1);
+  attr.path_mig_state = IBV_MIG_ARMED;
+  EXPECT_EQ(ibv_modify_qp(qp.get(), &attr, kToRtr | IBV_QP_PATH_MIG_STATE), EINVAL);
+  attr.path_mig_state = IBV_MIG_MIGRATED;
+  EXPECT_EQ(ibv_modify_qp(qp.get(), &attr, kToRtr | IBV_QP_PATH_MIG_STATE), 0);
+}
+
+TEST_F(QpTest, SizesAreForLife) {
+  make_pair();
+  ibv_qp_attr attr{};
+  attr.cap = {100, 100, 4, 4, 64};
+  EXPECT_EQ(ibv_modify_qp(left_.get(), &attr, IBV_QP_CAP), EOPNOTSUPP);
+  attr.qp_state = IBV_QPS_RTS;
+  EXPECT_EQ(ibv_modify_qp(left_.get(), &attr, IBV_QP_STATE | IBV_QP_CAP), EOPNOTSUPP);
+  EXPECT_EQ(ibv_modify_qp(left_.get(), &attr, IBV_QP_RATE_LIMIT), EOPNOTSUPP);
+}
+
 TEST_F(QpTest, ConnectsByLidAlone) {
   ibv_port_attr port;
   ASSERT_EQ(ibv_query_port(device(), 1, &port), 0);
@@ -111,10 +345,11 @@ TEST_F(QpTest, ConnectsByLidAlone) {
   attr.max_dest_rd_atomic = 1;
   attr.ah_attr.dlid = port.lid;
   attr.ah_attr.port_num = 1;
-  EXPECT_EQ(ibv_modify_qp(left_.get(), &attr,
-                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-            0);
+  ASSERT_EQ(ibv_modify_qp(left_.get(), &attr, kToRtr), 0);
+  ibv_qp_init_attr init;
+  ASSERT_EQ(ibv_query_qp(left_.get(), &attr, IBV_QP_AV, &init), 0);
+  EXPECT_EQ(attr.ah_attr.is_global, 0);
+  EXPECT_EQ(attr.ah_attr.dlid, port.lid);
 }
 
 TEST_F(QpTest, PeerThatIsNotThereFailsWithinItsRetries) {

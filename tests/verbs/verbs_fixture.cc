@@ -70,12 +70,15 @@ ibv_ah_attr own_address(int gid_index) {
   return attr;
 }
 
+/// Every queue pair begins at a number of its own, some of them just before the numbers wrap.
+static uint32_t first_psn(uint32_t qpn) { return qpn % 2 != 0 ? 0xfffffe - qpn % 64 : (qpn * 2654435761u) & 0xffffff; }
+
 void connect(ibv_qp* qp, uint32_t peer_qpn) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = IBV_MTU_1024;
   attr.dest_qp_num = peer_qpn;
-  attr.rq_psn = 100;
+  attr.rq_psn = first_psn(peer_qpn);
   attr.max_dest_rd_atomic = 4;
   attr.min_rnr_timer = 1;
   attr.ah_attr = own_address(1);
@@ -84,7 +87,7 @@ void connect(ibv_qp* qp, uint32_t peer_qpn) {
   if (qp->qp_type == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   ASSERT_EQ(ibv_modify_qp(qp, &attr, mask), 0);
   attr.qp_state = IBV_QPS_RTS;
-  attr.sq_psn = 100;
+  attr.sq_psn = first_psn(qp->qp_num);
   attr.timeout = 10;
   attr.retry_cnt = 3;
   attr.rnr_retry = 7;

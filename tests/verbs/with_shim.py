@@ -1,4 +1,8 @@
-"""Runs a program with the shim preloaded and a runtime directory of its own: with_shim.py SHIM PROGRAM ARGS..."""
+"""Runs a program with the shim preloaded and a runtime directory of its own.
+
+    with_shim.py SHIM PROGRAM ARGS...
+    with_shim.py SHIM --veth [--addr ADDRESS] PROGRAM ARGS...   in a network namespace, over `near`, whose peer is `far`
+"""
 
 import os
 import shutil
@@ -6,13 +10,38 @@ import subprocess
 import sys
 import tempfile
 
+SKIPPED = 77
+
+
+def namespace_command():
+    """The command that makes the pair of interfaces and goes on inside. None: only root may."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "--net", "true"], check=False).returncode != 0:
+        return None
+    script = "ip link add near type veth peer name far && ip addr add 10.77.0.1/24 dev near && " \
+             "ip link set near up && ip link set far up && exec \"$0\" \"$@\""
+    return ["unshare", "--net", "sh", "-c", script]
+
 
 def main():
     shim, command = os.path.abspath(sys.argv[1]), sys.argv[2:]
     # A short path: sockets lie in it, whose names may have 107 characters.
     directory = tempfile.mkdtemp(prefix="uroce-verbs-", dir="/tmp")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
-    environment.update(LD_PRELOAD=shim, UROCE_RUNTIME_DIR=directory, UROCE_LOG="info")
+    environment.update(UROCE_RUNTIME_DIR=directory, UROCE_LOG="info")
+    preload = f"LD_PRELOAD={shim}"
+    if command[0] == "--veth":
+        prefix = namespace_command()
+        if not prefix:
+            print("skipped: network namespaces need root")
+            return SKIPPED
+        environment.update(UROCE_PORT="net_af_packet0,iface=near")
+        command = command[1:]
+        if command[0] == "--addr":
+            environment.update(UROCE_ADDR=command[1])
+            command = command[2:]
+        command = [*prefix, "env", preload, *command]
+    else:
+        environment.update(LD_PRELOAD=shim)
     try:
         return subprocess.run(command, env=environment, check=False).returncode
     finally:

@@ -74,6 +74,39 @@ TEST(Pauses, OtherPrioritiesGoOn) {
   EXPECT_THAT(rig.sent(), SizeIs(1)) << "priority 0 is not lossless: its pauses do not count";
 }
 
+/// A datagram has the priority of its handle, whatever others of the same QP have.
+TEST(Pauses, DatagramsHaveThePriorityOfTheirHandle) {
+  RigOptions options = lossless(0);
+  options.type = QpType::kUd;
+  Rig rig(options);
+  AddressVector av;
+  av.dgid = rig.path_from_peer().src_ip;
+  av.sgid_index = 1;
+  auto common = rig.engine().create_ah(rig.pd(), av, rig.now());
+  av.traffic_class = kDscp24;
+  auto lossless_one = rig.engine().create_ah(rig.pd(), av, rig.now());
+  rig.resolve_peer();
+  rig.sent();
+  const auto to = [&](const AddressHandle& ah) {
+    SendWr wr = rig.send_wr(16);
+    wr.ah = &ah;
+    wr.remote_qpn = Rig::kPeerQpn;
+    wr.remote_qkey = Rig::kQkey;
+    return wr;
+  };
+  EXPECT_EQ(rig.qp().priority(), 0) << "nothing to send";
+  rig.arrive(pause(0b1000, 1000));
+  rig.post(to(*common));
+  EXPECT_THAT(rig.sent(), SizeIs(1));
+  rig.post(to(*lossless_one));
+  EXPECT_EQ(rig.qp().priority(), 3);
+  EXPECT_THAT(rig.sent(), IsEmpty());
+  rig.advance(nanoseconds(1000));
+  EXPECT_THAT(rig.sent(), SizeIs(1));
+  rig.engine().destroy_ah(common.get());
+  rig.engine().destroy_ah(lossless_one.get());
+}
+
 TEST(Pauses, AQpThatWaitsCanBeDestroyed) {
   Rig rig(lossless());
   rig.arrive(pause(0b1000, 1000));

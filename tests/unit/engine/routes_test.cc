@@ -82,6 +82,80 @@ TEST(Routes, VlanGid) {
   EXPECT_EQ(rig.counted(), "rx_drop_not_for_us 1");
 }
 
+/// The service level is the tag's priority; without a tag there is no place for it.
+TEST(Routes, ServiceLevelIsThePriorityOfTheTag) {
+  for (const uint8_t sl : {uint8_t{0}, uint8_t{5}, uint8_t{7}, uint8_t{11}}) {
+    Rig rig(unconnected());
+    QpAttributes attributes = attributes_to(IpAddress::v4(0x0A006402), 3);
+    attributes.av.sl = sl;
+    ASSERT_EQ(connect(rig, attributes), ModifyResult::kOk);
+    PathSpec from = rig.path_from_peer();
+    from.src_ip = IpAddress::v4(0x0A006402);
+    from.vlan_id = 100;
+    rig.set_path_from_peer(from);
+    rig.resolve_peer();
+    rig.post(rig.send_wr(4));
+    const auto frames = rig.sent_frames();
+    ASSERT_EQ(frames.size(), 1u);
+    EXPECT_EQ(load_be16(frames[0].data() + 14), (sl & 7) << 13 | 100);
+    EXPECT_EQ(rig.qp().priority(), sl & 7);
+  }
+  Rig rig(unconnected());
+  QpAttributes attributes = attributes_to(rig.path_from_peer().src_ip, 1);
+  attributes.av.sl = 5;
+  ASSERT_EQ(connect(rig, attributes), ModifyResult::kOk);
+  EXPECT_EQ(rig.qp().priority(), 0);
+}
+
+std::vector<std::string> table_of(const Engine& engine) {
+  std::vector<std::string> rows;
+  for (const LocalAddress& row : engine.gids()) rows.push_back(row.ip.is_zero() ? "-" : to_string(row.ip));
+  return rows;
+}
+
+TEST(Routes, AddressesComeAndGoAndKeepTheirRows) {
+  Rig rig(unconnected());
+  Engine& engine = rig.engine();
+  const LocalAddress v4{IpAddress::v4(0x0A000001), 24, 0};
+  const LocalAddress later{IpAddress::v4(0x0A000909), 24, 0};
+  const std::vector<LocalAddress> now(engine.gids().begin() + 1, engine.gids().end());
+  EXPECT_FALSE(engine.set_addresses(now)) << "nothing new";
+  EXPECT_TRUE(engine.set_addresses(std::vector{v4}));
+  EXPECT_THAT(table_of(engine), ElementsAre("fe80::ff:fe00:1", "10.0.0.1", "-", "-"));
+  EXPECT_TRUE(engine.set_addresses(std::vector{later, v4}));
+  EXPECT_THAT(table_of(engine), ElementsAre("fe80::ff:fe00:1", "10.0.0.1", "10.0.9.9", "-"));
+  EXPECT_FALSE(engine.set_addresses(std::vector{v4, later}));
+  // Holes lead nowhere, as a source and as a destination.
+  EXPECT_EQ(connect(rig, attributes_to(IpAddress::v4(0x0A000002), 3)), ModifyResult::kNoRoute);
+  EXPECT_EQ(connect(rig, attributes_to(IpAddress{}, 1)), ModifyResult::kNoRoute);
+  EXPECT_EQ(engine.neighbours().lookup(later.ip, 0), engine.mac()) << "ours";
+  EXPECT_EQ(engine.neighbours().lookup(IpAddress{}, 0), std::nullopt);
+  EXPECT_TRUE(engine.set_addresses({}));
+  EXPECT_THAT(table_of(engine), ElementsAre("fe80::ff:fe00:1", "-", "-", "-"));
+  EXPECT_EQ(engine.neighbours().lookup(later.ip, 0), std::nullopt);
+  EXPECT_EQ(engine.lid(), 0);
+  // No more than there is room for.
+  std::vector<LocalAddress> many;
+  for (uint32_t i = 0; i < 40; i++) many.push_back({IpAddress::v4(0x0A010000 + i), 24, 0});
+  EXPECT_TRUE(engine.set_addresses(many));
+  EXPECT_EQ(engine.gids().size(), Engine::kGidsMax);
+  EXPECT_EQ(to_string(engine.gids()[Engine::kGidsMax - 1].ip), "10.1.0.30");
+  EXPECT_FALSE(engine.set_addresses(many)) << "the rest has still no room";
+}
+
+TEST(Routes, AnAddressThatIsGoneReceivesNothing) {
+  Rig rig;
+  rig.receive(1);
+  rig.arrive(send(kOpSendOnly, 0x100, 4));
+  EXPECT_EQ(rig.completed().size(), 1u);
+  rig.counted();
+  ASSERT_TRUE(rig.engine().set_addresses({}));
+  rig.receive(2);
+  rig.arrive(send(kOpSendOnly, 0x101, 4));
+  EXPECT_EQ(rig.counted(), "rx_drop_not_for_us 1");
+  EXPECT_TRUE(rig.completed().empty());
+}
+
 TEST(Routes, LidIsTheLowHalfOfAnIpv4Address) {
   Rig rig(unconnected());
   EXPECT_EQ(rig.engine().lid(), 0x0001);

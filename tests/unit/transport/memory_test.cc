@@ -305,6 +305,45 @@ TEST_F(Windows, Type1MovesItsKeyAtEveryBind) {
   EXPECT_THAT(rig_.sent(), ElementsAre("NAK 000102 remote access error msn 2"));
 }
 
+TEST_F(Windows, AreNamedByAnyOfTheirKeys) {
+  MemoryTable& memory = rig_.engine().memory();
+  const uint32_t window = memory.allocate_window(rig_.pd(), false);
+  MwBind bind{window, window + 1, rig_.rkey(), rig_.remote_va(), 64, kRemoteRead};
+  bind.new_rkey = window ^ 0x100;  // another's
+  EXPECT_EQ(memory.bind_window(bind, rig_.pd(), 0), 0u);
+  bind.new_rkey = next(next(window));
+  bind.mw_rkey = next(window);  // what it would be if a bind before had not been refused
+  EXPECT_EQ(memory.bind_window(bind, rig_.pd(), 0), next(next(window)));
+  ASSERT_NE(memory.window(window), nullptr);
+  EXPECT_EQ(memory.window(window)->key, next(next(window)));
+  EXPECT_EQ(memory.window(rig_.rkey()), nullptr) << "a region";
+  EXPECT_FALSE(memory.free_window(rig_.rkey()));
+  EXPECT_FALSE(memory.free_window(window ^ 0x100));
+  EXPECT_TRUE(memory.free_window(window));
+  EXPECT_FALSE(memory.free_window(window));
+  EXPECT_EQ(memory.window(window), nullptr);
+  bind.mw_rkey = window;
+  EXPECT_EQ(memory.bind_window(bind, rig_.pd(), 0), 0u);
+}
+
+TEST(Keys, DomainsKnowTheirUsers) {
+  SeededRandom random(5);
+  MemoryTable table(8, random);
+  uint8_t byte = 0;
+  EXPECT_EQ(table.in_use_by(1), 0u);
+  const uint32_t region = table.register_region(1, &byte, 1, 0, 0);
+  const uint32_t window = table.allocate_window(1, true);
+  EXPECT_EQ(table.in_use_by(1), 2u);
+  EXPECT_EQ(table.in_use_by(2), 0u);
+  ASSERT_TRUE(table.reregister(region, 2, &byte, 1, 0, 0));
+  EXPECT_EQ(table.in_use_by(1), 1u);
+  EXPECT_EQ(table.in_use_by(2), 1u);
+  ASSERT_TRUE(table.free_window(window));
+  ASSERT_TRUE(table.deregister(region));
+  EXPECT_EQ(table.in_use_by(1), 0u);
+  EXPECT_EQ(table.in_use_by(2), 0u);
+}
+
 TEST_F(Windows, ZeroBased) {
   const uint32_t window = new_type2();
   const uint32_t key = bind(window, next(window), 100, 50, kRemoteRead, kZeroBased);

@@ -1,0 +1,152 @@
+// What happens to the port while a program runs: over one end of a veth pair, in a network namespace that with_shim.py
+// made for this test alone (and which is why it may change interfaces).
+#include <fcntl.h>
+#include <net/if.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+
+#include "verbs_fixture.h"
+
+namespace {
+
+using namespace verbs_test;
+
+void run(const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; }
+
+std::string output_of(const std::string& command) {
+  std::FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return "(nothing)";
+  char text[256] = "";
+  const size_t length = std::fread(text, 1, sizeof text - 1, pipe);
+  pclose(pipe);
+  return std::string(text, length);
+}
+
+std::string file(const std::string& name) {
+  const std::string path = "/sys/class/infiniband/uroce0/" + name;
+  const int fd = open(path.c_str(), O_RDONLY);
+  if (fd < 0) return "(cannot be opened)";
+  char text[256];
+  const ssize_t length = read(fd, text, sizeof text);
+  close(fd);
+  return std::string(text, length > 0 ? static_cast<size_t>(length) : 0);
+}
+
+/// The next event of a context, which is about the port; one that never comes when there is none.
+ibv_event_type next_event(ibv_context* context = device()) {
+  pollfd p{context->async_fd, POLLIN, 0};
+  if (::poll(&p, 1, 3000) != 1) return IBV_EVENT_CLIENT_REREGISTER;
+  ibv_async_event event{};
+  EXPECT_EQ(ibv_get_async_event(context, &event), 0);
+  EXPECT_EQ(event.element.port_num, 1);
+  ibv_ack_async_event(&event);
+  return event.event_type;
+}
+void expect_no_event() {
+  pollfd p{device()->async_fd, POLLIN, 0};
+  EXPECT_EQ(::poll(&p, 1, 300), 0);
+}
+
+std::string gid_at(uint32_t index) {
+  ibv_gid_entry entry;
+  const int error = ibv_query_gid_ex(device(), 1, index, &entry, 0);
+  if (error != 0) return error == ENODATA ? "hole" : "error";
+  EXPECT_NE(entry.ndev_ifindex, 0u);
+  const uint8_t* raw = entry.gid.raw;
+  if (raw[10] != 0xff) return "v6";
+  return std::to_string(raw[12]) + "." + std::to_string(raw[13]) + "." + std::to_string(raw[14]) + "." +
+         std::to_string(raw[15]);
+}
+
+TEST(PortTest, TheLinkGoesAndComes) {
+  ibv_context* second = ibv_open_device(device()->device);
+  ibv_context* closed = ibv_open_device(device()->device);
+  ASSERT_NE(second, nullptr);
+  ASSERT_EQ(ibv_close_device(closed), 0);
+  ibv_port_attr port;
+  ASSERT_EQ(ibv_query_port(device(), 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(file("ports/1/state"), "4: ACTIVE\n");
+  run("ip link set far down");
+  EXPECT_EQ(next_event(), IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(next_event(second), IBV_EVENT_PORT_ERR);  // every context hears of it
+  ASSERT_EQ(ibv_query_port(device(), 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_DOWN);
+  EXPECT_EQ(port.phys_state, 3);
+  EXPECT_EQ(file("ports/1/state"), "1: DOWN\n");
+  EXPECT_EQ(file("ports/1/phys_state"), "3: Disabled\n");
+  run("ip link set far up");
+  EXPECT_EQ(next_event(), IBV_EVENT_PORT_ACTIVE);
+  EXPECT_EQ(next_event(second), IBV_EVENT_PORT_ACTIVE);
+  EXPECT_EQ(file("ports/1/state"), "4: ACTIVE\n");
+  expect_no_event();  // once each
+  EXPECT_EQ(ibv_close_device(second), 0);
+}
+
+TEST(PortTest, AddressesComeAndGo) {
+  ASSERT_EQ(gid_at(1), "10.77.0.1");
+  ASSERT_EQ(gid_at(2), "hole");
+  run("ip addr add 10.77.1.2/24 dev near");
+  EXPECT_EQ(next_event(), IBV_EVENT_GID_CHANGE);
+  EXPECT_EQ(gid_at(1), "10.77.0.1");
+  EXPECT_EQ(gid_at(2), "10.77.1.2");
+  EXPECT_EQ(file("ports/1/gids/2"), "0000:0000:0000:0000:0000:ffff:0a4d:0102\n");
+  EXPECT_EQ(file("ports/1/gid_attrs/types/2"), "RoCE v2\n");
+  EXPECT_EQ(file("ports/1/gid_attrs/ndevs/2"), "near\n");
+
+  // It can be talked from, and to.
+  const Owned<ibv_pd> pd(ibv_alloc_pd(device()));
+  ibv_ah_attr attr = own_address(2);
+  EXPECT_NE(Owned<ibv_ah>(ibv_create_ah(pd.get(), &attr)), nullptr);
+
+  // What goes leaves a hole; the others keep their places.
+  ibv_ah_attr gone = own_address(1);
+  run("ip addr del 10.77.0.1/24 dev near");
+  EXPECT_EQ(next_event(), IBV_EVENT_GID_CHANGE);
+  EXPECT_EQ(gid_at(0), "v6");
+  EXPECT_EQ(gid_at(1), "hole");
+  EXPECT_EQ(gid_at(2), "10.77.1.2");
+  ibv_gid_entry entries[8];
+  ASSERT_EQ(ibv_query_gid_table(device(), entries, 8, 0), 2);
+  EXPECT_EQ(entries[1].gid_index, 2u);
+  EXPECT_EQ(file("ports/1/gids/1"), "0000:0000:0000:0000:0000:0000:0000:0000\n");
+  EXPECT_EQ(file("ports/1/gid_attrs/types/1"), "(cannot be opened)");
+  EXPECT_EQ(file("ports/1/gid_attrs/ndevs/1"), "(cannot be opened)");
+  EXPECT_EQ(ibv_create_ah(pd.get(), &gone), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+
+  // The first hole is the next one's.
+  run("ip addr add 10.77.0.1/24 dev near");
+  EXPECT_EQ(next_event(), IBV_EVENT_GID_CHANGE);
+  EXPECT_EQ(gid_at(1), "10.77.0.1");
+  run("ip addr del 10.77.1.2/24 dev near");
+  EXPECT_EQ(next_event(), IBV_EVENT_GID_CHANGE);
+  EXPECT_EQ(gid_at(2), "hole");
+  run("ip addr add 10.88.0.1/24 dev far");  // another interface's business
+  expect_no_event();
+}
+
+/// A child that only lists finds what its parent finds.
+TEST(PortTest, ChildrenFindTheInterface) {
+  EXPECT_EQ(output_of("ls /sys/class/infiniband/uroce0/device/net"), "near\n");
+  EXPECT_EQ(output_of("cat /sys/class/infiniband/uroce0/ports/1/gid_attrs/ndevs/1"), "near\n");
+  EXPECT_EQ(output_of("cat /sys/class/infiniband/uroce0/ports/1/rate"), file("ports/1/rate"));
+  EXPECT_EQ(output_of("cat /sys/class/infiniband/uroce0/ports/1/gids/1"), file("ports/1/gids/1"));
+  EXPECT_EQ(file("device/net/near/ifindex"), std::to_string(if_nametoindex("near")) + "\n");
+}
+
+/// Run with UROCE_ADDR: what a program was given for itself is no business of the interface.
+TEST(OwnAddressTest, StaysWhateverTheInterfaceDoes) {
+  ASSERT_EQ(gid_at(1), "10.99.0.1");
+  run("ip addr add 10.77.1.2/24 dev near");
+  run("ip addr del 10.77.0.1/24 dev near");
+  expect_no_event();
+  EXPECT_EQ(gid_at(1), "10.99.0.1");
+  EXPECT_EQ(gid_at(2), "hole");
+}
+
+}  // namespace
