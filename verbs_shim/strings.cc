@@ -13,17 +13,17 @@ const char* name_in(const char* const (&names)[N], int value, const char* otherw
 
 struct Rate {
   ibv_rate rate;
-  int multiple;  // of 2.5 Gb/s as that API rounds them; 0: none
+  int multiple;  // of 2.5 Gb/s; 0: not one that this API knows
   int mbps;
 };
 constexpr Rate kRates[] = {
     {IBV_RATE_2_5_GBPS, 1, 2500},     {IBV_RATE_5_GBPS, 2, 5000},         {IBV_RATE_10_GBPS, 4, 10000},
-    {IBV_RATE_14_GBPS, 6, 14062},     {IBV_RATE_20_GBPS, 8, 20000},       {IBV_RATE_25_GBPS, 10, 25781},
+    {IBV_RATE_14_GBPS, 0, 14062},     {IBV_RATE_20_GBPS, 8, 20000},       {IBV_RATE_25_GBPS, 0, 25781},
     {IBV_RATE_28_GBPS, 11, 28125},    {IBV_RATE_30_GBPS, 12, 30000},      {IBV_RATE_40_GBPS, 16, 40000},
-    {IBV_RATE_50_GBPS, 20, 53125},    {IBV_RATE_56_GBPS, 22, 56250},      {IBV_RATE_60_GBPS, 24, 60000},
-    {IBV_RATE_80_GBPS, 32, 80000},    {IBV_RATE_100_GBPS, 40, 103125},    {IBV_RATE_112_GBPS, 45, 112500},
-    {IBV_RATE_120_GBPS, 48, 120000},  {IBV_RATE_168_GBPS, 67, 168750},    {IBV_RATE_200_GBPS, 80, 206250},
-    {IBV_RATE_300_GBPS, 120, 309375}, {IBV_RATE_400_GBPS, 160, 425000},   {IBV_RATE_600_GBPS, 240, 637500},
+    {IBV_RATE_50_GBPS, 20, 53125},    {IBV_RATE_56_GBPS, 0, 56250},       {IBV_RATE_60_GBPS, 24, 60000},
+    {IBV_RATE_80_GBPS, 32, 80000},    {IBV_RATE_100_GBPS, 0, 103125},     {IBV_RATE_112_GBPS, 0, 112500},
+    {IBV_RATE_120_GBPS, 48, 120000},  {IBV_RATE_168_GBPS, 0, 168750},     {IBV_RATE_200_GBPS, 0, 206250},
+    {IBV_RATE_300_GBPS, 0, 309375},   {IBV_RATE_400_GBPS, 160, 425000},   {IBV_RATE_600_GBPS, 240, 637500},
     {IBV_RATE_800_GBPS, 320, 850000}, {IBV_RATE_1200_GBPS, 480, 1275000},
 };
 
@@ -99,19 +99,19 @@ UROCE_VERBS_EXPORT const char* ibv_node_type_str(ibv_node_type type) {
 
 UROCE_VERBS_EXPORT const char* ibv_port_state_str(ibv_port_state state) {
   static constexpr const char* kNames[] = {"no state change (NOP)", "down", "init", "armed", "active", "active defer"};
-  return name_in(kNames, static_cast<int>(state), "invalid state");
+  return name_in(kNames, static_cast<int>(state), "unknown");
 }
 
 UROCE_VERBS_EXPORT int ibv_rate_to_mult(ibv_rate rate) {
   for (const Rate& r : kRates) {
-    if (r.rate == rate) return r.multiple;
+    if (r.rate == rate && r.multiple != 0) return r.multiple;
   }
   return -1;
 }
 
 UROCE_VERBS_EXPORT ibv_rate mult_to_ibv_rate(int multiple) {
   for (const Rate& r : kRates) {
-    if (r.multiple == multiple) return r.rate;
+    if (r.multiple == multiple && multiple != 0) return r.rate;
   }
   return IBV_RATE_MAX;
 }

@@ -14,6 +14,7 @@
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 
+#include "dpdk/descriptors.h"
 #include "dpdk/driver_libraries.h"
 #include "dpdk/eal.h"
 #include "dpdk/endpoint_impl.h"
@@ -112,7 +113,7 @@ bool Endpoint::identify(const EndpointConfig& config, EndpointIdentity& identity
 }
 
 bool EndpointImpl::start(std::string& error) {
-  if (!plan_it(error)) return false;
+  if (!enough_descriptors(error) || !plan_it(error)) return false;
   const bool own_thread = !config_.eal_running || config_.progress != Progress::kInline;
   if (own_thread) {
     if (!start_thread(error)) return false;

@@ -1,8 +1,11 @@
 // Completion queues: limits, resizing, and the extended polling interface.
 #include <arpa/inet.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
+#include <thread>
 
 #include "verbs_fixture.h"
 
@@ -32,6 +35,8 @@ TEST_F(CompletionTest, SizesAreChecked) {
   EXPECT_EQ(ibv_create_cq(device(), 1, nullptr, nullptr, device()->num_comp_vectors), nullptr);
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(ibv_poll_cq(cq_.get(), 0, nullptr), 0);
+  EXPECT_EQ(ibv_poll_cq(cq_.get(), -1, nullptr), 0);
+  EXPECT_EQ(ibv_create_cq(device(), 1, nullptr, nullptr, -1), nullptr);
 }
 
 TEST_F(CompletionTest, ResizingKeepsWhatIsQueued) {
@@ -106,6 +111,86 @@ TEST_F(CompletionTest, FieldsOneByOne) {
     now.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
     ASSERT_EQ(ibv_query_rt_values_ex(device(), &now), 0);
     EXPECT_GT(static_cast<uint64_t>(now.raw_clock.tv_nsec), last_time);  // the same clock
+  }
+}
+
+/// What only datagrams say, and what an Ethernet device has nothing to say about.
+TEST_F(CompletionTest, FieldsOfADatagram) {
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = 16;
+  attr.wc_flags = IBV_WC_STANDARD_FLAGS;
+  ibv_cq_ex* extended = ibv_create_cq_ex(device(), &attr);
+  ASSERT_NE(extended, nullptr);
+  const Owned<ibv_cq> owner(ibv_cq_ex_to_cq(extended));
+  QpOptions options;
+  options.type = IBV_QPT_UD;
+  const Owned<ibv_qp> sender = make_qp(pd_.get(), cq_.get(), cq_.get(), options);
+  const Owned<ibv_qp> receiver = make_qp(pd_.get(), owner.get(), owner.get(), options);
+  connect(sender.get(), 0);
+  connect(receiver.get(), 0);
+  ibv_ah_attr address = own_address(1);
+  const Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &address));
+  ASSERT_EQ(post_recv(receiver.get(), 5, b_.sge(0, 128)), 0);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_SEND;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.ud = {ah.get(), receiver->qp_num, 0x11111111};
+  ASSERT_EQ(post_send(sender.get(), wr, a_.sge(0, 20)), 0);
+  poll(cq_.get(), 1);
+  ibv_poll_cq_attr poll_attr{};
+  ASSERT_EQ(ibv_start_poll(extended, &poll_attr), 0);
+  EXPECT_EQ(ibv_wc_read_src_qp(extended), sender->qp_num);
+  EXPECT_EQ(ibv_wc_read_qp_num(extended), receiver->qp_num);
+  EXPECT_EQ(ibv_wc_read_byte_len(extended), 60u);
+  EXPECT_EQ(ibv_wc_read_wc_flags(extended), unsigned{IBV_WC_GRH});
+  EXPECT_EQ(ibv_wc_read_slid(extended), 0u);
+  EXPECT_EQ(ibv_wc_read_dlid_path_bits(extended), 0);
+  EXPECT_EQ(ibv_wc_read_cvlan(extended), 0);
+  EXPECT_EQ(ibv_wc_read_flow_tag(extended), 0u);
+  ibv_wc_tm_info info{1, 2};
+  ibv_wc_read_tm_info(extended, &info);
+  EXPECT_EQ(info.tag, 0u);
+  ibv_end_poll(extended);
+}
+
+/// From start to end a poller is alone; one that promised to be the only thread takes no lock.
+TEST_F(CompletionTest, PollersTakeTurns) {
+  make_pair();
+  for (const bool alone : {false, true}) {
+    ibv_cq_init_attr_ex attr{};
+    attr.cqe = 16;
+    attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+    attr.flags = alone ? IBV_CREATE_CQ_ATTR_SINGLE_THREADED : IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+    ibv_cq_ex* extended = ibv_create_cq_ex(device(), &attr);
+    ASSERT_NE(extended, nullptr);
+    const Owned<ibv_cq> owner(ibv_cq_ex_to_cq(extended));
+    const Owned<ibv_qp> left = make_qp(pd_.get(), owner.get(), owner.get(), {});
+    const Owned<ibv_qp> right = make_qp(pd_.get(), cq_.get(), cq_.get(), {});
+    connect(left.get(), right->qp_num);
+    connect(right.get(), left->qp_num);
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma = {b_.addr(), b_.rkey()};
+    for (int i = 0; i < 2; i++) ASSERT_EQ(post_send(left.get(), wr, a_.sge(0, 8)), 0);
+    expect_nothing(cq_.get());  // time to complete
+    ibv_poll_cq_attr poll_attr{};
+    ASSERT_EQ(ibv_start_poll(extended, &poll_attr), 0);
+    std::atomic<bool> entered{false};
+    std::thread other([&] {
+      ibv_poll_cq_attr mine{};
+      EXPECT_EQ(ibv_start_poll(extended, &mine), 0);
+      entered = true;
+      ibv_end_poll(extended);
+    });
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(alone ? 2000 : 50);
+    while (!entered && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_EQ(entered, alone);
+    ibv_end_poll(extended);
+    other.join();
+    // An empty queue holds no lock.
+    EXPECT_EQ(ibv_start_poll(extended, &poll_attr), ENOENT);
+    EXPECT_EQ(ibv_start_poll(extended, &poll_attr), ENOENT);
   }
 }
 

@@ -1,5 +1,6 @@
 // What a program finds in /sys/class/infiniband and /dev/infiniband.
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <set>
 #include <string>
@@ -85,6 +87,135 @@ TEST(PathsTest, Attributes) {
   std::FILE* file = std::fopen((kDevice + "/ports/1/hw_counters/out_of_sequence").c_str(), "r");
   ASSERT_NE(file, nullptr);
   std::fclose(file);
+}
+
+/// The files of a kernel's device, with what programs make of them.
+TEST(PathsTest, EveryAttribute) {
+  EXPECT_EQ(read_file(kDevice + "/fw_ver"), "uroce-0.1\n");
+  EXPECT_EQ(read_file(kDevice + "/hw_rev"), "0\n");
+  EXPECT_EQ(read_file(kDevice + "/hca_type"), "uroce\n");
+  EXPECT_EQ(read_file(kDevice + "/board_id"), "uroce\n");
+  EXPECT_EQ(read_file(kDevice + "/node_desc"), "uroce0\n");
+  EXPECT_EQ(read_file(kDevice + "/device/vendor"), "0x75726f\n");
+  EXPECT_EQ(read_file(kDevice + "/device/device"), "0x1\n");
+  EXPECT_EQ(read_file(kDevice + "/device/numa_node"), "-1\n");
+  EXPECT_EQ(read_file(kDevice + "/sys_image_guid"), read_file(kDevice + "/node_guid"));
+  // The low half of GID 0 is the GUID.
+  const std::string gid = read_file(kDevice + "/ports/1/gids/0");
+  EXPECT_EQ(gid.substr(20), read_file(kDevice + "/node_guid"));
+  EXPECT_EQ(read_file(kDevice + "/ports/1/gids/1").substr(0, 30), "0000:0000:0000:0000:0000:ffff:");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/rate"), "10 Gb/sec (1X QDR)\n");
+  EXPECT_NE(read_file(kDevice + "/ports/1/lid"), "0x0\n");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/sm_lid"), "0x0\n");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/sm_sl"), "0\n");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/lid_mask_count"), "0\n");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/cap_mask"), "0x04010000\n");
+  for (const char* name : {"port_xmit_data", "port_rcv_data", "port_xmit_packets", "port_rcv_packets"}) {
+    EXPECT_EQ(read_file(kDevice + "/ports/1/counters/" + name), "0\n") << name;
+  }
+  EXPECT_EQ(read_file("/sys/class/infiniband_verbs/abi_version"), "6\n");
+  EXPECT_EQ(read_file("/sys/class/infiniband_verbs/uverbs0/abi_version"), "1\n");
+  EXPECT_EQ(read_file("/sys/class/infiniband_verbs/uverbs0/dev"), "1:3\n");
+  EXPECT_EQ(read_file("/sys/class/infiniband_mad/abi_version"), "5\n");
+}
+
+/// Each function of libc that takes a path, under each of its names.
+TEST(PathsTest, EveryFunctionFindsThem) {
+  const std::string file = kDevice + "/node_type";
+  const char* path = file.c_str();
+  const auto opens = [](int fd) {
+    char text[8] = "";
+    const bool good = fd >= 0 && read(fd, text, 5) == 5 && std::string(text) == "1: CA";
+    if (fd >= 0) close(fd);
+    return good;
+  };
+  using Open = int (*)(const char*, int, ...);
+  using Open2 = int (*)(const char*, int);
+  using OpenAt = int (*)(int, const char*, int, ...);
+  using OpenAt2 = int (*)(int, const char*, int);
+  for (const char* name : {"open", "open64"})
+    EXPECT_TRUE(opens(reinterpret_cast<Open>(dlsym(RTLD_DEFAULT, name))(path, O_RDONLY))) << name;
+  for (const char* name : {"__open_2", "__open64_2"})
+    EXPECT_TRUE(opens(reinterpret_cast<Open2>(dlsym(RTLD_DEFAULT, name))(path, O_RDONLY))) << name;
+  for (const char* name : {"openat", "openat64"})
+    EXPECT_TRUE(opens(reinterpret_cast<OpenAt>(dlsym(RTLD_DEFAULT, name))(AT_FDCWD, path, O_RDONLY))) << name;
+  for (const char* name : {"__openat_2", "__openat64_2"})
+    EXPECT_TRUE(opens(reinterpret_cast<OpenAt2>(dlsym(RTLD_DEFAULT, name))(AT_FDCWD, path, O_RDONLY))) << name;
+  for (const char* name : {"fopen", "fopen64"}) {
+    std::FILE* stream =
+        reinterpret_cast<std::FILE* (*)(const char*, const char*)>(dlsym(RTLD_DEFAULT, name))(path, "r");
+    ASSERT_NE(stream, nullptr) << name;
+    std::fclose(stream);
+  }
+  using Stat = int (*)(const char*, struct stat*);
+  using Xstat = int (*)(int, const char*, struct stat*);
+  using StatAt = int (*)(int, const char*, struct stat*, int);
+  struct stat info;
+  for (const char* name : {"stat", "stat64", "lstat", "lstat64"}) {
+    info = {};
+    EXPECT_EQ(reinterpret_cast<Stat>(dlsym(RTLD_DEFAULT, name))(path, &info), 0) << name;
+    EXPECT_TRUE(S_ISREG(info.st_mode)) << name;
+  }
+  for (const char* name : {"__xstat", "__xstat64", "__lxstat", "__lxstat64"}) {
+    info = {};
+    EXPECT_EQ(reinterpret_cast<Xstat>(dlsym(RTLD_DEFAULT, name))(1, path, &info), 0) << name;
+    EXPECT_TRUE(S_ISREG(info.st_mode)) << name;
+  }
+  for (const char* name : {"fstatat", "fstatat64"}) {
+    EXPECT_EQ(reinterpret_cast<StatAt>(dlsym(RTLD_DEFAULT, name))(AT_FDCWD, path, &info, 0), 0) << name;
+  }
+  struct statx extended {};
+  EXPECT_EQ(statx(AT_FDCWD, path, 0, STATX_SIZE, &extended), 0);
+  EXPECT_EQ(extended.stx_size, 6u);
+  using Access = int (*)(const char*, int);
+  for (const char* name : {"access", "euidaccess", "eaccess"}) {
+    EXPECT_EQ(reinterpret_cast<Access>(dlsym(RTLD_DEFAULT, name))(path, R_OK), 0) << name;
+  }
+  EXPECT_EQ(faccessat(AT_FDCWD, path, R_OK, 0), 0);
+  char room[PATH_MAX] = "";
+  EXPECT_GT(readlink("/sys/class/infiniband_verbs/uverbs0/device", room, sizeof room), 0);
+  EXPECT_GT(readlinkat(AT_FDCWD, "/sys/class/infiniband_verbs/uverbs0/device", room, sizeof room), 0);
+  char* name = canonicalize_file_name(path);
+  EXPECT_STREQ(name, path);
+  std::free(name);
+  dirent64** entries = nullptr;
+  const int count = scandir64(kDevice.c_str(), &entries, nullptr, nullptr);
+  EXPECT_GT(count, 8);
+  for (int i = 0; i < count; i++) std::free(entries[i]);
+  std::free(entries);
+  glob64_t found{};
+  ASSERT_EQ(glob64("/sys/class/infiniband/*/node_t*", 0, nullptr, &found), 0);
+  EXPECT_EQ(found.gl_pathv[0], file);
+  globfree64(&found);
+}
+
+TEST(PathsTest, FilesOfTheApi) {
+  using ReadFile = int (*)(const char*, const char*, char*, size_t);
+  const auto read_sysfs = reinterpret_cast<ReadFile>(dlvsym(RTLD_DEFAULT, "ibv_read_sysfs_file", "IBVERBS_1.0"));
+  ASSERT_NE(read_sysfs, nullptr);
+  char text[16];
+  std::memset(text, 'x', sizeof text);
+  EXPECT_EQ(read_sysfs(kDevice.c_str(), "node_type", text, sizeof text), 5);
+  EXPECT_STREQ(text, "1: CA");
+  EXPECT_EQ(read_sysfs(kDevice.c_str(), "no_such_file", text, sizeof text), -1);
+  std::memset(text, 'x', sizeof text);
+  EXPECT_EQ(read_sysfs(kDevice.c_str(), "node_type", text, 3), 3);  // no room for more, nor for an end
+  EXPECT_EQ(std::string(text, 4), "1: x");
+}
+
+/// Trees of processes that are gone go with the first tree that somebody else makes; those of living ones stay.
+TEST(PathsTest, TreesOfTheDeadAreRemoved) {
+  const std::string directory = std::getenv("UROCE_RUNTIME_DIR");
+  const std::string dead = directory + "/sysfs-4000000-abcdef";
+  const std::string living = directory + "/sysfs-" + std::to_string(getppid()) + "-abcdef";
+  const std::string other = directory + "/sysfs-none";
+  for (const std::string& name : {dead, living, other}) ASSERT_EQ(mkdir(name.c_str(), 0700), 0);
+  EXPECT_EQ(std::system("ls /sys/class/infiniband > /dev/null"), 0);
+  EXPECT_NE(access(dead.c_str(), F_OK), 0);
+  EXPECT_EQ(access(living.c_str(), F_OK), 0);
+  EXPECT_EQ(access(other.c_str(), F_OK), 0);
+  rmdir(living.c_str());
+  rmdir(other.c_str());
 }
 
 TEST(PathsTest, RealPathKeepsItsName) {

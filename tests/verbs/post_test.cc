@@ -122,6 +122,78 @@ TEST_F(PostTest, RefusalsHaveTheirErrno) {
   EXPECT_EQ(post_send(fresh.get(), {}, a_.sge(0, 8)), EINVAL);  // INIT
 }
 
+TEST_F(PostTest, RequestsThatAreNoneAreRefused) {
+  make_pair();
+  ibv_send_wr wr{};
+  ibv_send_wr* bad = nullptr;
+  wr.num_sge = -1;
+  EXPECT_EQ(ibv_post_send(left_.get(), &wr, &bad), EINVAL);
+  EXPECT_EQ(bad, &wr);
+  wr.num_sge = 0;
+  wr.opcode = IBV_WR_BIND_MW;  // of no window
+  EXPECT_EQ(ibv_post_send(left_.get(), &wr, &bad), EINVAL);
+  ibv_recv_wr receive{};
+  ibv_recv_wr* bad_receive = nullptr;
+  receive.num_sge = -1;
+  EXPECT_EQ(ibv_post_recv(left_.get(), &receive, &bad_receive), EINVAL);
+  EXPECT_EQ(bad_receive, &receive);
+  ibv_recv_wr good{1, &receive, nullptr, 0};
+  bad_receive = nullptr;
+  EXPECT_EQ(ibv_post_recv(left_.get(), &good, &bad_receive), EINVAL);
+  EXPECT_EQ(bad_receive, &receive);  // the first was taken
+  to_error(left_.get());
+  EXPECT_EQ(poll(recv_cq_.get(), 1)[0].wr_id, 1u);
+}
+
+/// Flags of offloads that the device does not have change nothing; those it has are told from each other.
+TEST_F(PostTest, FlagsAreWhatTheySay) {
+  make_pair();
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.wr.rdma = {b_.addr(), b_.rkey()};
+  wr.send_flags = IBV_SEND_IP_CSUM | IBV_SEND_SOLICITED | IBV_SEND_FENCE;
+  ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
+  expect_nothing(cq_.get());  // none of them asks for a completion
+  wr.send_flags = IBV_SEND_SIGNALED;
+  ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].byte_len, 8u);
+}
+
+TEST_F(PostTest, EverySendOfAQueuePairCanBeSignalled) {
+  QpOptions options;
+  options.sig_all = true;
+  make_pair(options);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.wr.rdma = {b_.addr(), b_.rkey()};
+  ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+}
+
+TEST_F(PostTest, SharedReceiveQueueOfTheExtendedInterface) {
+  ibv_srq_init_attr_ex attr{};
+  attr.attr = {4, 2, 0};
+  attr.srq_context = &attr;
+  attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+  attr.srq_type = IBV_SRQT_BASIC;
+  attr.pd = pd_.get();
+  const Owned<ibv_srq> srq(ibv_create_srq_ex(device(), &attr));
+  ASSERT_NE(srq, nullptr);
+  EXPECT_EQ(srq->srq_context, &attr);
+  EXPECT_EQ(srq->pd, pd_.get());
+  EXPECT_EQ(srq->context, device());
+  attr.srq_type = IBV_SRQT_XRC;
+  EXPECT_EQ(ibv_create_srq_ex(device(), &attr), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  attr.srq_type = IBV_SRQT_BASIC;
+  attr.comp_mask |= IBV_SRQ_INIT_ATTR_TM;
+  EXPECT_EQ(ibv_create_srq_ex(device(), &attr), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE;  // in no domain
+  EXPECT_EQ(ibv_create_srq_ex(device(), &attr), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
 TEST_F(PostTest, FullSendQueueIsNoMemory) {
   left_ = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
   connect(left_.get(), 0xabcdef);  // nobody answers: nothing completes for a while
