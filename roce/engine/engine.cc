@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "engine/loopback.h"
 #include "transport/frame_builder.h"
@@ -62,9 +63,10 @@ Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Obs
       gids_(make_gids(config)),
       active_mtu_(mtu_for(config.max_frame_bytes)),
       memory_(config.max_regions, random, config.max_pds),
-      neighbours_(config.mac, gids_, counters_,
-                  [this](const IpAddress& ip, uint16_t vlan, const MacAddress& mac) { on_neighbour(ip, vlan, mac); },
-                  [this](const NeighbourNews& news) { observer_.on_neighbour_news(news); }),
+      neighbours_(
+          config.mac, gids_, counters_,
+          [this](const IpAddress& ip, uint16_t vlan, const MacAddress& mac) { on_neighbour(ip, vlan, mac); },
+          [this](const NeighbourNews& news) { observer_.on_neighbour_news(news); }),
       reorder_pool_(config.reorder_packets, active_mtu_),
       qps_(config.max_qps, random),
       timers_(config.max_qps),
@@ -110,8 +112,11 @@ bool Engine::set_addresses(std::span<const LocalAddress> addresses) {
     hole != gids_.end() ? static_cast<void>(*hole = address) : gids_.push_back(address);
     changed = true;
   }
-  if (changed) neighbours_.set_addresses(gids_);
-  return changed;
+  if (!changed) return false;
+  std::vector<LocalAddress> present = gids_;
+  std::erase_if(present, [](const LocalAddress& row) { return row.ip.is_zero(); });
+  neighbours_.set_addresses(std::move(present));
+  return true;
 }
 
 PdId Engine::allocate_pd() {

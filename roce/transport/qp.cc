@@ -203,6 +203,9 @@ PostResult Qp::post_sends(std::span<const SendWr> wrs, Instant now) {
     if (result != PostResult::kOk) return result;
   }
   if (send_queue_.room() < wrs.size()) return PostResult::kQueueFull;
+  for (uint32_t i = 0; i < wrs.size(); i++) {
+    if (!send_queue_.take_inline_data(wrs[i], i)) return PostResult::kInlineNotThere;
+  }
   for (const SendWr& wr : wrs) {
     send_queue_.push(wr, context_.mtu);
     if (init_.sq_sig_all) send_queue_.ring().at(send_queue_.ring().tail() - 1).flags |= kSendSignaled;

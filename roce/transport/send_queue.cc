@@ -71,6 +71,18 @@ PostResult SendQueue::check(const SendWr& wr, QpType type, uint32_t mtu) const {
   return PostResult::kOk;
 }
 
+bool SendQueue::take_inline_data(const SendWr& wr, uint32_t ahead) {
+  if (!is_inline(wr.opcode, wr.flags)) return true;
+  uint8_t* at = inline_data_of(ring_.slot(ring_.tail() + ahead));
+  for (uint32_t i = 0; i < wr.num_sge; i++) {
+    const Sge& sge = wr.sges[i];
+    if (sge.length == 0) continue;
+    if (!try_copy(at, reinterpret_cast<const void*>(sge.addr), sge.length)) return false;
+    at += sge.length;
+  }
+  return true;
+}
+
 void SendQueue::push(const SendWr& wr, uint32_t mtu) {
   const uint32_t slot = ring_.slot(ring_.tail());
   SendWqe& wqe = ring_.next_slot();
@@ -89,15 +101,7 @@ void SendQueue::push(const SendWr& wr, uint32_t mtu) {
   wqe.ah = wr.ah;
   wqe.bind = wr.bind;
   if (is_inline(wr.opcode, wr.flags)) {
-    wqe.inline_data = &inline_data_[size_t{slot} * max_inline_];
-    uint8_t* at = wqe.inline_data;
-    for (uint32_t i = 0; i < wr.num_sge; i++) {
-      if (wr.sges[i].length == 0) continue;
-      if (!try_copy(at, reinterpret_cast<const void*>(wr.sges[i].addr), wr.sges[i].length)) {
-        return PostResult::kInlineNotThere;
-      }
-      at += wr.sges[i].length;
-    }
+    wqe.inline_data = inline_data_of(slot);
   } else {
     Sge* sges = &sges_[size_t{slot} * max_sge_];
     for (uint32_t i = 0; i < wr.num_sge; i++) sges[i] = wr.sges[i];

@@ -71,7 +71,10 @@ class SendQueue {
   PostResult check(const SendWr& wr, QpType type, uint32_t mtu) const;
   /// Completions that nobody polled keep their slots.
   uint32_t room() const { return slots_.free(); }
-  /// Copies elements and inline data, queues. What `check` accepts, with room for it.
+  /// Copies the inline data of the request that will be queued behind `ahead` others. False: the program's memory is
+  /// not there. What `check` accepts, with room for it.
+  [[nodiscard]] bool take_inline_data(const SendWr& wr, uint32_t ahead);
+  /// Queues, with the inline data that was taken. Copies the elements.
   void push(const SendWr& wr, uint32_t mtu);
 
   Ring<SendWqe>& ring() { return ring_; }
@@ -85,6 +88,8 @@ class SendQueue {
   }
 
  private:
+  uint8_t* inline_data_of(uint32_t slot) { return &inline_data_[size_t{slot} * max_inline_]; }
+
   Ring<SendWqe> ring_;
   WorkQueueSlots slots_;
   uint32_t max_sge_;

@@ -86,7 +86,7 @@ TEST_P(MemoryGoneTest, SourceOfTheSecondOfThreeSends) {
   take_away(2 * kPage);
   for (uint64_t i = 0; i < 3; i++) ASSERT_EQ(post_recv(right_.get(), i, b_.sge(i * 10000, 10000)), 0);
   ASSERT_EQ(post_send(left_.get(), send(), a_.sge(0, 64)), 0);
-  ASSERT_EQ(post_send(left_.get(), send(), {memory_.addr() + 2 * kPage, kPage, mr_->lkey}), 0);
+  ASSERT_EQ(post_send(left_.get(), send(), {memory_.addr() + kPage, 2 * kPage, mr_->lkey}), 0);
   ASSERT_EQ(post_send(left_.get(), send(), a_.sge(0, 64)), 0);
   const auto all = poll(cq_.get(), 3);
   EXPECT_EQ(all[0].status, IBV_WC_SUCCESS);

@@ -209,6 +209,7 @@ TEST(Ect, NotWithoutAnAlgorithmAndNotOnDatagrams) {
   av.sgid_index = 1;
   const auto ah = ud.engine().create_ah(ud.pd(), av, ud.now());
   ASSERT_NE(ah, nullptr);
+  ud.resolve_peer();  // an answer counts when the handle has asked
   SendWr wr = ud.send_wr(16);
   wr.ah = ah.get();
   wr.remote_qpn = 0x123;
