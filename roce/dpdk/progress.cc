@@ -44,8 +44,9 @@ constexpr Duration kBusyWindow = milliseconds(10);
 constexpr Duration kBusyPatience = milliseconds(100);
 
 /// The program's signals are for the program's threads, but for those that an instruction raises: memory of the program
-/// may be gone when this thread touches it (fault_handler.h), and a fault that is blocked ends the process. net_tap alone wants a real-time signal for every packet, and
-/// takes it from any thread: those that got a handler while the port was opened stay open.
+/// may be gone when this thread touches it (fault_handler.h), and a fault that is blocked ends the process. net_tap
+/// alone wants a real-time signal for every packet, and takes it from any thread: those that got a handler while the
+/// port was opened stay open.
 class SignalMask {
  public:
   SignalMask() {
