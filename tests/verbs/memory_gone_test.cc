@@ -12,7 +12,7 @@ using namespace verbs_test;
 using uroce::test::kPage;
 using uroce::test::Mapped;
 
-constexpr uint32_t kMemoryGone = 21;  // Cause::kMemoryGone, the completion's vendor_err
+constexpr uint32_t kMemoryGone = 22;  // Cause::kMemoryGone, the completion's vendor_err
 
 /// How memory goes away.
 enum class Way : uint8_t { kUnmapped, kNoRights, kFileCut };

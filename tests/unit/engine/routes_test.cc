@@ -91,6 +91,7 @@ TEST(Routes, ServiceLevelIsThePriorityOfTheTag) {
     ASSERT_EQ(connect(rig, attributes), ModifyResult::kOk);
     PathSpec from = rig.path_from_peer();
     from.src_ip = IpAddress::v4(0x0A006402);
+    from.dst_ip = IpAddress::v4(0x0A006401);
     from.vlan_id = 100;
     rig.set_path_from_peer(from);
     rig.resolve_peer();
