@@ -46,6 +46,7 @@ class Neighbours {
   void set_addresses(std::vector<LocalAddress> addresses) {
     addresses_ = std::move(addresses);
     announce_next_ = static_cast<uint32_t>(addresses_.size());
+    defend_at_.assign(addresses_.size(), Instant{});
   }
 
   /// The MAC of `ip` if it is known. Multicast addresses map by rule.

@@ -89,7 +89,8 @@ class Responder {
     Reth read;
     Psn last_replay;         // READ: where the latest replay began
     Psn furthest_replay;     // READ: the furthest of them
-    uint32_t went_back = 0;  // replays that began no further than the one before, since one was the furthest
+    // Replays that began no further than the one before, since the requester got further in this READ or an older one.
+    uint32_t went_back = 0;
     AtomicEth atomic;
     uint64_t original = 0;  // atomic: the value before
   };
@@ -125,6 +126,7 @@ class Responder {
   Executed* find_read(Psn psn, const Reth& reth);
   const Executed* find_atomic(const PacketView& packet) const;
   Executed& executed(uint32_t age);
+  void count_replay(Executed& read, Psn psn);
   bool one_read(const Reply& a, const Reply& b) const;
   bool answer_again(Reply reply);
   void replace_replies(uint32_t from, uint32_t to, const Reply& reply);

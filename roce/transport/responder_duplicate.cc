@@ -11,9 +11,10 @@ namespace uroce {
 
 namespace {
 
-// How often a READ's responses are sent again from the same place, or from an earlier one. A requester has at most
-// eight tries without getting further (retry_cnt is three bits), the network may double them, and selective repeat asks
-// for an earlier gap after a later one.
+// How often a READ's responses are sent again from the same place, or from an earlier one, while its requester gets no
+// further. It has at most eight tries for that (retry_cnt is three bits), the network may double them, and selective
+// repeat asks for an earlier gap after a later one. Who goes back n asks for all READs that follow each time, so these
+// are not counted either while he gets further in an earlier one.
 constexpr uint32_t kWentBackMax = 32;
 
 }  // namespace
@@ -91,6 +92,19 @@ Responder::Executed& Responder::executed(uint32_t age) {
   return executed_[(executed_next_ + size - 1 - age) % size];
 }
 
+/// `read` is replayed from `psn`: notes it, and whether its requester got further since.
+void Responder::count_replay(Executed& read, Psn psn) {
+  const bool further = read.furthest_replay.before(psn);
+  if (!further && !read.last_replay.before(psn)) read.went_back++;
+  read.last_replay = psn;
+  if (!further) return;
+  read.furthest_replay = psn;
+  for (uint32_t age = 0; age < executed_.size(); age++) {
+    executed(age).went_back = 0;
+    if (&executed(age) == &read) return;  // the others are older
+  }
+}
+
 /// The READ that was carried out and that this one repeats, whole or in part: with the same key, and each byte of
 /// memory at the PSN that it had.
 Responder::Executed* Responder::find_read(Psn psn, const Reth& reth) {
@@ -109,9 +123,8 @@ void Responder::on_duplicate_read(const PacketView& packet) {
   const Reth reth = packet.reth();
   const Psn psn = packet.bth.psn;
   Executed* read = find_read(psn, reth);
-  const bool further = read != nullptr && read->furthest_replay.before(psn);
-  const bool back = read != nullptr && !read->last_replay.before(psn);
-  bool allowed = read != nullptr && check_enabled(Operation::kReadRequest) && (!back || read->went_back < kWentBackMax);
+  bool allowed = read != nullptr && check_enabled(Operation::kReadRequest) &&
+                 (read->last_replay.before(psn) || read->went_back < kWentBackMax);
   uint8_t* memory = nullptr;
   if (allowed && reth.dma_length != 0) {
     // The program may have taken its memory back since.
@@ -129,10 +142,7 @@ void Responder::on_duplicate_read(const PacketView& packet) {
   reply.va = reth.va;
   reply.rkey = reth.rkey;
   reply.remaining = reth.dma_length;
-  if (!answer_again(reply)) return;
-  read->last_replay = psn;
-  if (further) read->furthest_replay = psn;
-  read->went_back = further ? 0 : read->went_back + (back ? 1 : 0);
+  if (answer_again(reply)) count_replay(*read, psn);
 }
 
 /// The same request, to the last bit: another one with an old PSN gets no answer that was meant for this one.

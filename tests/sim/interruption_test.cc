@@ -151,7 +151,8 @@ TEST(Gone, ACutCableIsAnErrorWithinTheRetryBudget) {
     const auto everything = [](std::span<const uint8_t>) { return true; };
     scene.bed.cable.a_to_b->set_drop_rule(everything);
     scene.bed.cable.b_to_a->set_drop_rule(everything);
-    ASSERT_TRUE(scene.bed.world.run_until_idle(milliseconds(1000)));
+    // Longer than the retries take: the neighbour is asked for, too, and that goes on for some seconds.
+    ASSERT_TRUE(scene.bed.world.run_until_idle(milliseconds(10'000)));
     Instant last{0};
     uint32_t mine = 0;
     for (const Completion& c : scene.a.sent()) {

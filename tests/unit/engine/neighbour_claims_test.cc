@@ -241,6 +241,21 @@ TEST_F(NeighboursTest, AnAdvertisementWithoutOverrideDoesNotReplace) {
   EXPECT_TRUE(poll(later).empty());  // nor does it make us ask
 }
 
+/// An address that came later is defended as the first ones are.
+TEST_F(NeighboursTest, AnAddressThatCameLaterIsDefended) {
+  std::vector<LocalAddress> more = addresses_;
+  for (uint32_t i = 0; i < 100; i++) more.push_back({IpAddress::v4(0x0A000A00 + i), 24});
+  neighbours_->set_addresses(more);
+  for (uint32_t i = 0; i < 100; i++) {
+    const IpAddress& ours = more[addresses_.size() + i].ip;
+    for (int again = 0; again < 2; again++) receive(request(kPeer, to_string(ours).c_str(), to_string(ours).c_str()));
+    const auto arp = sent_arp(poll(kStart), 0, kBroadcastMac);
+    ASSERT_TRUE(arp) << i;
+    EXPECT_EQ(arp->sender_ip, ours);
+    EXPECT_TRUE(poll(kStart).empty());
+  }
+}
+
 TEST_F(NeighboursTest, OurOwnAddressIsDefendedAndTheConflictSaidOnce) {
   EXPECT_TRUE(receive(reply(kPeer, "10.0.0.1", "10.0.0.1")));
   EXPECT_TRUE(receive(request(kPeer, "10.0.0.1", "10.0.0.9")));

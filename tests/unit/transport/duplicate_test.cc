@@ -259,6 +259,26 @@ TEST(Duplicate, WhatForgedReadsMakeUsSendIsBounded) {
   EXPECT_EQ(rig.qp().state(), QpState::kRts);
 }
 
+/// Who goes back n asks for all that follows each time: a READ behind a large one that comes through packet by packet is
+/// served as often as that takes.
+TEST(Duplicate, AReadBehindOneThatGetsFurtherIsServedEachTime) {
+  constexpr uint32_t kPackets = 100;
+  Rig rig;
+  const Packet behind = read(0x100 + kPackets, rig.remote_va(), rig.rkey(), 16);
+  rig.arrive({read(0x100, rig.remote_va(), rig.rkey(), kPackets * 256), behind});
+  while (!rig.sent().empty()) rig.turn();
+  for (uint32_t lost = 0; lost < kPackets; lost++) {
+    rig.arrive({read(0x100 + lost, rig.remote_va(lost * 256), rig.rkey(), (kPackets - lost) * 256), behind});
+    size_t sent = 0;
+    for (size_t more = 1; more != 0; sent += more) {
+      rig.turn();
+      more = rig.sent().size();
+    }
+    // The last is asked for, and what stands behind it.
+    ASSERT_EQ(sent, kPackets - lost + 1) << lost;
+  }
+}
+
 /// Every part that retries of a lossy READ may ask for is served, once going forwards and once going backwards.
 TEST(Duplicate, EveryPartOfAReadMayBeAskedForAgain) {
   constexpr uint32_t kPackets = 20;
