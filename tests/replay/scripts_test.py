@@ -24,12 +24,16 @@ KNOWN = {
     },
     "the QP is reset and used again": {"duplicates/atomic_zero_depth_after_reset", "states/reset_forgets"},
     "fewer READs or atomics at a time than the peer asks, or fewer results saved": {
-        "duplicates/atomics_saved_as_many_as_negotiated", "responder/atomic_resources", "responder/read_resources",
+        "duplicates/atomics_saved_as_many_as_negotiated", "duplicates/read_and_atomic_share_places",
+        "duplicates/read_forgotten", "responder/atomic_resources", "responder/read_resources",
+        "software_rdma/resources_resized_under_way",
     },
     "several requests in one burst": {
         "duplicates/answered_in_psn_order", "duplicates/before_new_answers", "responder/reordered_burst",
     },
-    "repeated requests that are not like their originals": {"duplicates/unchecked"},
+    "repeated requests that are not like their originals": {
+        "duplicates/read_of_nothing", "duplicates/unchecked",
+    },
     "selective repeat, which uroce-replay does not play: its engine takes every peer for a stranger": {
         "selective/atomic_asked_again", "selective/duplicate_of_held", "selective/exactly_the_missing_packet",
         "selective/gap_closes", "selective/impossible_ranges", "selective/ipv6_signature",
