@@ -72,7 +72,7 @@ def as_nobody():
     """The words that start a program as another user; skips where that cannot be."""
     wrapper = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     if os.geteuid() != 0 or subprocess.run([*wrapper, "true"], capture_output=True, check=False).returncode != 0:
-        print("cannot become another user here")
+        print("skipped: cannot become another user here")
         sys.exit(SKIP)
     return wrapper
 
@@ -136,7 +136,7 @@ def user_namespace(machine):
     wrapper = as_nobody()
     inside = [*wrapper, "unshare", "--user", "--map-root-user"]
     if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode != 0:
-        print("this machine has no user namespaces for users")
+        print("skipped: this machine has no user namespaces for users")
         sys.exit(SKIP)
     environment = machine.environment()
     for name in ("UROCE_RUNTIME_DIR", "XDG_RUNTIME_DIR"):
@@ -213,7 +213,7 @@ def programs_without_preload(machine, static_program):
     capable = machine.folder / "capable"
     shutil.copy(shutil.which("ibv_devinfo"), capable)
     if shutil.which("setcap") is None or subprocess.run(["setcap", "cap_net_raw+ep", str(capable)], check=False).returncode != 0:
-        print("no file capabilities here: that part was not tried")
+        print("skipped: the part with file capabilities, which this machine has not")
         sys.exit(SKIP)
     environment = machine.environment()
     environment.pop("UROCE_RUNTIME_DIR")

@@ -73,7 +73,7 @@ class Endpoints:
 def need(*programs):
     for program in programs:
         if shutil.which(program) is None:
-            print(f"{program} is not installed")
+            print(f"skipped: {program} is not installed")
             sys.exit(SKIP)
 
 
@@ -111,7 +111,7 @@ def stuck_engine(endpoints, program):
     process = endpoints.start([], program, stdin=subprocess.PIPE)
     line = process.stdout.readline()
     if "userfaultfd" in line:
-        print(line)
+        print("skipped: " + line.strip())
         sys.exit(SKIP)
     assert line == "posting\n", line
     deadline = time.monotonic() + 10
