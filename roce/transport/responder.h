@@ -87,8 +87,8 @@ class Responder {
     Operation operation = Operation::kSend;  // kSend: an empty place
     Psn psn;                                 // of its first response
     Reth read;
-    Psn last_replay;         // READ: where the latest replay began
-    Psn furthest_replay;     // READ: the furthest of them
+    Psn last_replay;      // READ: where the latest replay began
+    Psn furthest_replay;  // READ: the furthest of them
     // Replays that began no further than the one before, since the requester got further in this READ or an older one.
     uint32_t went_back = 0;
     AtomicEth atomic;

@@ -248,7 +248,7 @@ TEST_F(NeighboursTest, AnAddressThatCameLaterIsDefended) {
   neighbours_->set_addresses(more);
   for (uint32_t i = 0; i < 100; i++) {
     const IpAddress& ours = more[addresses_.size() + i].ip;
-    for (int again = 0; again < 2; again++) receive(request(kPeer, to_string(ours).c_str(), to_string(ours).c_str()));
+    for (int again = 0; again < 2; again++) receive(request(kPeer, to_string(ours).c_str(), "10.0.0.9"));
     const auto arp = sent_arp(poll(kStart), 0, kBroadcastMac);
     ASSERT_TRUE(arp) << i;
     EXPECT_EQ(arp->sender_ip, ours);
