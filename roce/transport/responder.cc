@@ -11,8 +11,6 @@ namespace {
 
 constexpr uint32_t kReadsLastMax = 1 << 22;  // an ACK for older packets than that would look like one for newer ones
 
-uint32_t packets_of(uint32_t bytes, uint32_t mtu) { return bytes == 0 ? 1 : (bytes - 1) / mtu + 1; }
-
 }  // namespace
 
 Responder::Responder(QpContext& context, ReceiveQueue& own)
@@ -226,7 +224,7 @@ Responder::Executed& Responder::remember(const PacketView& packet) {
   executed_next_ = (executed_next_ + 1) % static_cast<uint32_t>(executed_.size());
   executed = Executed{};
   executed.operation = packet.info->operation;
-  executed.psn = executed.last_replay = executed.furthest_replay = packet.bth.psn;
+  executed.psn = executed.furthest_replay = packet.bth.psn;
   return executed;
 }
 

@@ -68,6 +68,9 @@ class Responder {
  private:
   enum class Answer : uint8_t { kNone, kAck, kNak };
 
+  /// Packets of a message, or of a READ's responses.
+  static uint32_t packets_of(uint32_t bytes, uint32_t mtu) { return bytes == 0 ? 1 : (bytes - 1) / mtu + 1; }
+
   /// A READ or atomic whose response is not sent in full.
   struct Reply {
     bool atomic = false;
@@ -79,7 +82,7 @@ class Responder {
     uint32_t remaining = 0;
     bool begun = false;
     uint64_t original = 0;  // atomic: the value before
-    Psn end(uint32_t mtu) const { return psn + (remaining <= mtu ? 1 : (remaining + mtu - 1) / mtu); }
+    Psn end(uint32_t mtu) const { return psn + packets_of(remaining, mtu); }
   };
   /// A READ or atomic that was carried out. The last max_dest_rd_atomic of them are remembered: a peer has no more in
   /// flight, so it asks for no other again.
@@ -87,10 +90,9 @@ class Responder {
     Operation operation = Operation::kSend;  // kSend: an empty place
     Psn psn;                                 // of its first response
     Reth read;
-    Psn last_replay;      // READ: where the latest replay began
-    Psn furthest_replay;  // READ: the furthest of them
-    // Replays that began no further than the one before, since the requester got further in this READ or an older one.
-    uint32_t went_back = 0;
+    Psn furthest_replay;  // READ: the furthest place from which it was asked for again
+    // READ: how many packets were asked for again since its requester got further in it, or in an older one.
+    uint32_t replayed_packets = 0;
     AtomicEth atomic;
     uint64_t original = 0;  // atomic: the value before
   };
@@ -126,7 +128,8 @@ class Responder {
   Executed* find_read(Psn psn, const Reth& reth);
   const Executed* find_atomic(const PacketView& packet) const;
   Executed& executed(uint32_t age);
-  void count_replay(Executed& read, Psn psn);
+  bool replay_allowed(const Executed& read) const;
+  void count_replay(Executed& read, Psn psn, uint32_t packets);
   bool one_read(const Reply& a, const Reply& b) const;
   bool answer_again(Reply reply);
   void replace_replies(uint32_t from, uint32_t to, const Reply& reply);

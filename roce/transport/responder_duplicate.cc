@@ -11,11 +11,11 @@ namespace uroce {
 
 namespace {
 
-// How often a READ's responses are sent again from the same place, or from an earlier one, while its requester gets no
-// further. It has at most eight tries for that (retry_cnt is three bits), the network may double them, and selective
-// repeat asks for an earlier gap after a later one. Who goes back n asks for all READs that follow each time, so these
-// are not counted either while he gets further in an earlier one.
-constexpr uint32_t kWentBackMax = 32;
+// A READ's responses are sent again so many times in all, until its requester gets further. It has at most eight tries
+// for that (retry_cnt is three bits), and the network may double them; with selective repeat it asks for small parts of
+// a READ, in any order and as often as they are lost. Who goes back n asks for all READs that follow each time, so
+// these are counted anew when he gets further in an earlier one.
+constexpr uint32_t kReplaysMax = 32;
 
 }  // namespace
 
@@ -92,17 +92,18 @@ Responder::Executed& Responder::executed(uint32_t age) {
   return executed_[(executed_next_ + size - 1 - age) % size];
 }
 
-/// `read` is replayed from `psn`: notes it, and whether its requester got further since.
-void Responder::count_replay(Executed& read, Psn psn) {
-  const bool further = read.furthest_replay.before(psn);
-  if (!further && !read.last_replay.before(psn)) read.went_back++;
-  read.last_replay = psn;
-  if (!further) return;
-  read.furthest_replay = psn;
-  for (uint32_t age = 0; age < executed_.size(); age++) {
-    executed(age).went_back = 0;
-    if (&executed(age) == &read) return;  // the others are older
+bool Responder::replay_allowed(const Executed& read) const {
+  return read.replayed_packets < kReplaysMax * packets_of(read.read.dma_length, context_.mtu);
+}
+
+void Responder::count_replay(Executed& read, Psn psn, uint32_t packets) {
+  if (read.furthest_replay.before(psn)) {
+    read.furthest_replay = psn;
+    uint32_t age = 0;
+    while (&executed(age) != &read) executed(age++).replayed_packets = 0;
+    read.replayed_packets = 0;
   }
+  read.replayed_packets += packets;
 }
 
 /// The READ that was carried out and that this one repeats, whole or in part: with the same key, and each byte of
@@ -124,7 +125,7 @@ void Responder::on_duplicate_read(const PacketView& packet) {
   const Psn psn = packet.bth.psn;
   Executed* read = find_read(psn, reth);
   bool allowed = read != nullptr && check_enabled(Operation::kReadRequest) &&
-                 (read->last_replay.before(psn) || read->went_back < kWentBackMax);
+                 (read->furthest_replay.before(psn) || replay_allowed(*read));
   uint8_t* memory = nullptr;
   if (allowed && reth.dma_length != 0) {
     // The program may have taken its memory back since.
@@ -142,7 +143,7 @@ void Responder::on_duplicate_read(const PacketView& packet) {
   reply.va = reth.va;
   reply.rkey = reth.rkey;
   reply.remaining = reth.dma_length;
-  if (answer_again(reply)) count_replay(*read, psn);
+  if (answer_again(reply)) count_replay(*read, psn, packets_of(reth.dma_length, context_.mtu));
 }
 
 /// The same request, to the last bit: another one with an old PSN gets no answer that was meant for this one.
