@@ -163,6 +163,7 @@ def main() -> int:
     parser.add_argument("--first", default="", help="begin with this one")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=pathlib.Path, help="build here and leave it there")
+    parser.add_argument("--applies", action="store_true", help="only looks whether each edit still fits the source")
     arguments = parser.parse_args()
     mutants = [mutant for mutant in read_mutants(HERE / "mutants.txt") if re.search(arguments.only, mutant.name)]
     names = [mutant.name for mutant in mutants]
@@ -170,6 +171,9 @@ def main() -> int:
         mutants = mutants[names.index(arguments.first) :]
     for mutant in mutants:
         mutated(mutant)
+    if arguments.applies:
+        print(f"{len(mutants)} mutants fit the source")
+        return 0 if len(mutants) > 100 else 1
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
         scratch = arguments.keep or pathlib.Path(temporary)
