@@ -163,6 +163,7 @@ def main() -> int:
     parser.add_argument("--first", default="", help="begin with this one")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=pathlib.Path, help="build here and leave it there")
+    parser.add_argument("--every", type=int, default=1, help="only each N-th mutant")
     parser.add_argument("--applies", action="store_true", help="only looks whether each edit still fits the source")
     arguments = parser.parse_args()
     mutants = [mutant for mutant in read_mutants(HERE / "mutants.txt") if re.search(arguments.only, mutant.name)]
@@ -171,6 +172,7 @@ def main() -> int:
         mutants = mutants[names.index(arguments.first) :]
     for mutant in mutants:
         mutated(mutant)
+    mutants = mutants[:: arguments.every]
     if arguments.applies:
         print(f"{len(mutants)} mutants fit the source")
         return 0 if len(mutants) > 100 else 1
