@@ -1,5 +1,8 @@
 #include "verbs_model/shim/verbs_machine.h"
 
+#include <fcntl.h>
+#include <poll.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +41,10 @@ unsigned window_number(Region region) { return static_cast<unsigned>(region) - k
 
 Manner manner_of(const Program& program) {
   SeededRandom random(program.seed * 3 + 1);
-  return {.builds = random.below(2) == 0, .extended = random.below(2) == 0, .sleeps = random.below(3) == 0};
+  return {.builds = random.below(2) == 0,
+          .extended = random.below(2) == 0,
+          .sleeps = random.below(3) == 0,
+          .events = random.below(3) == 0};
 }
 
 /// The wire is the device's own, and nobody can cut it. A peer may just wait for a processor: no counted retries.
@@ -71,18 +77,20 @@ VerbsMachine::~VerbsMachine() {
 }
 
 void VerbsMachine::make_cq(End& one, unsigned number, uint32_t entries) {
+  Queue& queue = one.cqs[number];
   if (manner_.extended) {
     ibv_cq_init_attr_ex attr{};
     attr.cqe = entries;
+    attr.channel = one.channel;
     attr.wc_flags = uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
-    one.extended[number] = ibv_create_cq_ex(device_.context(), &attr);
-    require(one.extended[number] != nullptr, "ibv_create_cq_ex");
-    one.cqs[number] = ibv_cq_ex_to_cq(one.extended[number]);
+    queue.extended = ibv_create_cq_ex(device_.context(), &attr);
+    require(queue.extended != nullptr, "ibv_create_cq_ex");
+    queue.cq = ibv_cq_ex_to_cq(queue.extended);
   } else {
-    one.cqs[number] = ibv_create_cq(device_.context(), static_cast<int>(entries), nullptr, nullptr, 0);
-    require(one.cqs[number] != nullptr, "ibv_create_cq");
+    queue.cq = ibv_create_cq(device_.context(), static_cast<int>(entries), nullptr, one.channel, 0);
+    require(queue.cq != nullptr, "ibv_create_cq");
   }
-  require(one.cqs[number]->cqe == static_cast<int>(entries), "a completion queue of the size that was asked for");
+  require(queue.cq->cqe == static_cast<int>(entries), "a completion queue of the size that was asked for");
 }
 
 void VerbsMachine::make_objects(unsigned endpoint) {
@@ -91,6 +99,10 @@ void VerbsMachine::make_objects(unsigned endpoint) {
   one.pd = ibv_alloc_pd(device_.context());
   one.foreign_pd = ibv_alloc_pd(device_.context());
   require(one.pd != nullptr && one.foreign_pd != nullptr, "ibv_alloc_pd");
+  if (manner_.events) {
+    one.channel = ibv_create_comp_channel(device_.context());
+    require(one.channel != nullptr && fcntl(one.channel->fd, F_SETFL, O_NONBLOCK) == 0, "ibv_create_comp_channel");
+  }
   for (unsigned i = 0; i < 2; i++) make_cq(one, i, spec.cq_entries[i]);
   if (spec.srq_wrs != 0) {
     ibv_srq_init_attr attr{};
@@ -115,8 +127,8 @@ void VerbsMachine::make_qp(unsigned qp) {
   const QueuePair& spec = program_.qps[qp];
   ibv_qp_init_attr_ex attr{};
   attr.qp_type = static_cast<ibv_qp_type>(spec.type);
-  attr.send_cq = end(qp).cqs[spec.send_cq];
-  attr.recv_cq = end(qp).cqs[spec.recv_cq];
+  attr.send_cq = end(qp).cqs[spec.send_cq].cq;
+  attr.recv_cq = end(qp).cqs[spec.recv_cq].cq;
   attr.srq = spec.srq ? end(qp).srq : nullptr;
   attr.cap = {spec.send_wrs, spec.recv_wrs, spec.sges, spec.sges, spec.inline_bytes};
   attr.sq_sig_all = spec.signal_all ? 1 : 0;
@@ -201,8 +213,50 @@ void VerbsMachine::take_events() {
   for (ibv_async_event event; device_.take_event(event);) {
     if (event.event_type != IBV_EVENT_CQ_ERR) continue;
     for (End& one : ends_) {
-      for (unsigned i = 0; i < 2; i++) one.overrun[i] |= one.cqs[i] == event.element.cq;
+      for (Queue& queue : one.cqs) queue.overrun |= queue.cq == event.element.cq;
     }
+  }
+}
+
+void VerbsMachine::complain(const std::string& text) {
+  if (complaint_.empty()) complaint_ = text;
+}
+
+void VerbsMachine::take_cq_events(End& one) {
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  while (ibv_get_cq_event(one.channel, &cq, &context) == 0) {
+    ibv_ack_cq_events(cq, 1);
+    for (Queue& queue : one.cqs) {
+      if (queue.cq != cq) continue;
+      if (!queue.armed || queue.told) complain("a completion queue raised an event that it was not armed for");
+      queue.told = true;
+    }
+  }
+}
+
+/// A queue that was armed when it was empty must not have anything before its event. It is armed again when it was found
+/// empty after that: whoever arms before has been told of what is there, and hears of it no more.
+void VerbsMachine::note_events(End& one, Queue& queue, uint32_t polled) {
+  const bool waits = queue.armed && !queue.told;
+  take_cq_events(one);
+  if (polled != 0 && queue.armed && !queue.told) complain("a completion came without an event");
+  if (polled != 0 || waits) return;
+  queue.armed = true;
+  queue.told = false;
+  require(ibv_req_notify_cq(queue.cq, 0) == 0, "ibv_req_notify_cq");
+}
+
+/// Sleeps, but looks after events when there are some.
+void VerbsMachine::wait_for_events(Duration time) {
+  const Instant end = device_.now() + time;
+  std::vector<pollfd> fds;
+  for (const End& one : ends_) fds.push_back({one.channel->fd, POLLIN, 0});
+  for (Instant at = device_.now(); at < end; at = device_.now()) {
+    const Duration left = end - at;
+    const timespec timeout{left.ns / 1'000'000'000, left.ns % 1'000'000'000};
+    if (ppoll(fds.data(), fds.size(), &timeout, nullptr) <= 0) continue;
+    for (End& one : ends_) take_cq_events(one);
   }
 }
 
@@ -253,7 +307,8 @@ bool VerbsMachine::free_rest() {
   bool good = true;
   for (End& one : ends_) {
     for (ibv_mr* mr : one.mrs) good &= mr == nullptr || ibv_dereg_mr(mr) == 0;
-    for (ibv_cq* cq : one.cqs) good &= ibv_destroy_cq(cq) == 0;
+    for (Queue& queue : one.cqs) good &= ibv_destroy_cq(queue.cq) == 0;
+    good &= one.channel == nullptr || ibv_destroy_comp_channel(one.channel) == 0;
     good &= one.srq == nullptr || ibv_destroy_srq(one.srq) == 0;
     good &= ibv_destroy_ah(one.ah) == 0;
     good &= ibv_dealloc_pd(one.pd) == 0 && ibv_dealloc_pd(one.foreign_pd) == 0;
@@ -264,7 +319,9 @@ bool VerbsMachine::free_rest() {
 
 void VerbsMachine::run(Duration time) {
   const Instant end = device_.now() + time;
-  if (manner_.sleeps) {
+  if (manner_.sleeps && manner_.events) {
+    wait_for_events(time);
+  } else if (manner_.sleeps) {
     const timespec pause{time.ns / 1'000'000'000, time.ns % 1'000'000'000};
     clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
   } else {
@@ -298,7 +355,8 @@ std::string run_on_verbs(const Program& program, const Rules& rules, Totals* tot
   static Memory memory(4);
   memory.prepare();
   VerbsMachine machine(program, memory, Device::get());
-  return run_on(program, rules, machine, memory, totals);
+  const std::string failure = run_on(program, rules, machine, memory, totals);
+  return failure.empty() ? machine.complaint() : failure;
 }
 
 }  // namespace uroce::model

@@ -48,6 +48,7 @@ struct Manner {
   bool builds = false;    // ibv_wr_* instead of ibv_post_send
   bool extended = false;  // ibv_start_poll, which tells times, instead of ibv_poll_cq
   bool sleeps = false;    // and leaves the engine to the background thread, instead of polling
+  bool events = false;    // arms a queue that it found empty; what it finds there next must have raised an event
 };
 Manner manner_of(const Program& program);
 /// Of ibv_wr_*, that queue pairs of the type are created with: IBV_QP_EX_WITH_*.
@@ -74,7 +75,7 @@ class VerbsMachine final : public Machine {
   Answer post_send(unsigned qp, SendWr& wr, unsigned to) override;
   Answer post_receive(unsigned qp, const RecvWr& wr) override;
   uint32_t poll(unsigned endpoint, unsigned cq, std::span<Completion> out) override;
-  bool overrun(unsigned endpoint, unsigned cq) const override { return ends_[endpoint].overrun[cq]; }
+  bool overrun(unsigned endpoint, unsigned cq) const override { return ends_[endpoint].cqs[cq].overrun; }
 
   void register_region(unsigned endpoint, Region region) override;
   bool deregister(unsigned endpoint, Region region) override;
@@ -88,13 +89,22 @@ class VerbsMachine final : public Machine {
   void run(Duration time) override;
   bool settle() override;
 
+  /// What is wrong besides what the model judges.
+  const std::string& complaint() const { return complaint_; }
+
  private:
+  struct Queue {
+    ibv_cq* cq = nullptr;
+    ibv_cq_ex* extended = nullptr;  // the same, if it is polled that way
+    bool overrun = false;
+    bool armed = false;
+    bool told = false;  // an event came since
+  };
   struct End {
     ibv_pd* pd = nullptr;
     ibv_pd* foreign_pd = nullptr;
-    ibv_cq* cqs[2] = {};
-    ibv_cq_ex* extended[2] = {};  // the same queues, if they are polled that way
-    bool overrun[2] = {};
+    ibv_comp_channel* channel = nullptr;
+    Queue cqs[2];
     ibv_srq* srq = nullptr;
     ibv_mr* mrs[kRegions] = {};
     ibv_mw* mws[kWindows] = {};
@@ -107,7 +117,11 @@ class VerbsMachine final : public Machine {
   void make_cq(End& one, unsigned number, uint32_t entries);
   void make_qp(unsigned qp);
   bool bring_up(unsigned qp);
+  void complain(const std::string& text);
   void take_events();
+  void take_cq_events(End& one);
+  void wait_for_events(Duration time);
+  void note_events(End& one, Queue& queue, uint32_t polled);
   uint32_t poll_plain(ibv_cq* cq, std::span<Completion> out);
   uint32_t poll_extended(ibv_cq_ex* cq, std::span<Completion> out);
   bool can_build(unsigned qp, const SendWr& wr) const;
@@ -125,6 +139,7 @@ class VerbsMachine final : public Machine {
   ibv_mw* binding_ = nullptr;  // what the next kBindMw is about
   uint32_t connections_ = 0;
   Instant moment_{};
+  std::string complaint_;
 };
 
 /// Over libibverbs.

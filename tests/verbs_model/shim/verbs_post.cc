@@ -179,9 +179,11 @@ Answer VerbsMachine::post_receive(unsigned qp, const RecvWr& from) {
 
 uint32_t VerbsMachine::poll(unsigned endpoint, unsigned cq, std::span<Completion> out) {
   End& one = ends_[endpoint];
-  const uint32_t count = manner_.extended ? poll_extended(one.extended[cq], out) : poll_plain(one.cqs[cq], out);
+  Queue& queue = one.cqs[cq];
+  const uint32_t count = manner_.extended ? poll_extended(queue.extended, out) : poll_plain(queue.cq, out);
   moment_ = device_.now();
   take_events();
+  if (manner_.events) note_events(one, queue, count);
   return count;
 }
 
