@@ -235,8 +235,8 @@ void VerbsMachine::take_cq_events(End& one) {
   }
 }
 
-/// A queue that was armed when it was empty must not have anything before its event. It is armed again when it was found
-/// empty after that: whoever arms before has been told of what is there, and hears of it no more.
+/// A queue that was armed when it was empty must not have anything before its event. It is armed again when it was
+/// found empty after that: whoever arms before has been told of what is there, and hears of it no more.
 void VerbsMachine::note_events(End& one, Queue& queue, uint32_t polled) {
   const bool waits = queue.armed && !queue.told;
   take_cq_events(one);
