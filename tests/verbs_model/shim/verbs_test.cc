@@ -65,9 +65,10 @@ void show_failure(const Outcome& outcome, bool shrinks) {
       for (int i = 0; i < 3 && last.empty(); i++) last = on_verbs(p, nullptr);
       return last;
     };
-    program =
-        shrink(program, thrice, failure.starts_with("d") || failure.starts_with("h") ? Place::kApart : Place::kHere);
-    const std::string short_failure = try_apart(program, thrice, kTrialMs);
+    // The device belongs to the process that opens it: to this one, unless the program would end it.
+    const bool ends = failure.starts_with("dies") || failure.starts_with("hangs");
+    program = shrink(program, thrice, ends ? Place::kApart : Place::kHere);
+    const std::string short_failure = ends ? try_apart(program, thrice, kTrialMs) : thrice(program, nullptr);
     if (!short_failure.empty()) failure = short_failure;
   }
   std::printf("seed %" PRIu64 ": %s\n%s", outcome.seed, failure.c_str(), to_cpp(program).c_str());
