@@ -11,6 +11,14 @@ import sys
 import tempfile
 
 SKIPPED = 77
+RUNTIMES = ("libasan.so", "libtsan.so", "libhwasan.so", "liblsan.so", "libclang_rt.")
+
+
+def sanitizer_runtime(program):
+    """The runtime that a program built with a sanitizer loads, as a list: it has to come before the shim. Clang's is
+    usually a part of the program, and then there is nothing to load."""
+    libraries = subprocess.run(["ldd", program], check=False, capture_output=True, text=True).stdout.split()
+    return [library for library in libraries if library.startswith("/") and os.path.basename(library).startswith(RUNTIMES)]
 
 
 def namespace_command():
@@ -28,7 +36,7 @@ def main():
     directory = tempfile.mkdtemp(prefix="uroce-verbs-", dir="/tmp")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
     environment.update(UROCE_RUNTIME_DIR=directory, UROCE_LOG="info")
-    preload = f"LD_PRELOAD={shim}"
+    prefix = []
     if command[0] == "--veth":
         prefix = namespace_command()
         if not prefix:
@@ -39,9 +47,11 @@ def main():
         if command[0] == "--addr":
             environment.update(UROCE_ADDR=command[1])
             command = command[2:]
-        command = [*prefix, "env", preload, *command]
+    preload = ":".join([*sanitizer_runtime(command[0]), shim])
+    if prefix:
+        command = [*prefix, "env", f"LD_PRELOAD={preload}", *command]
     else:
-        environment.update(LD_PRELOAD=shim)
+        environment.update(LD_PRELOAD=preload)
     try:
         return subprocess.run(command, env=environment, check=False).returncode
     finally:

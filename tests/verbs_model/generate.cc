@@ -71,7 +71,7 @@ class Generator {
       QueuePair qp = both;
       qp.endpoint =
           static_cast<uint8_t>(i == 0 || endpoints == 1 ? first : (first + 1 + below(endpoints - 1)) % endpoints);
-      qp.srq = program_.endpoints[qp.endpoint].srq_wrs != 0 && one_in(2);
+      qp.srq = program_.endpoints[qp.endpoint].srq_wrs != 0 && one_in(2) && (limits_.uc_srqs || qp.type != QpType::kUc);
       qp.signal_all = one_in(5);
       qp.send_cq = static_cast<uint8_t>(one_in(4) ? 1 : 0);
       qp.recv_cq = static_cast<uint8_t>(one_in(4) ? 0 : 1);

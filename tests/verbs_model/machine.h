@@ -1,4 +1,4 @@
-// What a program runs on: engines in virtual time (engine_machine.cc).
+// What a program runs on: engines in virtual time (engine_machine.cc), or libibverbs in real time (shim/).
 #pragma once
 
 #include <cstdint>

@@ -115,8 +115,14 @@ void Model::check_words(unsigned endpoint) {
       const uint64_t possible = there.added[word] | there.maybe_added[word];
       good = (value & ~possible) == 0 && (there.added[word] & ~value) == 0;
     } else {
-      good = value == 0;
-      for (const uint32_t id : there.swaps[word]) good |= sends_[id].step->operand == value;
+      // Nothing puts 0 back: one that found what it compared with has left something.
+      bool swapped = false;
+      good = false;
+      for (const uint32_t id : there.swaps[word]) {
+        good |= sends_[id].step->operand == value;
+        swapped |= sends_[id].swapped;
+      }
+      good |= value == 0 && !swapped;
     }
     if (!good) fail("word %u of endpoint %u is 0x%" PRIx64, word, endpoint, value);
   }

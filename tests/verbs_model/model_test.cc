@@ -169,5 +169,19 @@ TEST(Generator, DrawsEverything) {
   EXPECT_TRUE(faults && huge && none && wrong_lkey && wrong_rkey && tiny && shared);
 }
 
+TEST(Generator, LeavesOutWhatAMachineCannotDo) {
+  const auto has_shared_uc = [](uint64_t seed, const Limits& limits) {
+    const Program program = generate(seed, limits);
+    return std::any_of(program.qps.begin(), program.qps.end(),
+                       [](const QueuePair& qp) { return qp.srq && qp.type == QpType::kUc; });
+  };
+  unsigned drawn = 0;
+  for (uint64_t seed = 1; seed <= 500; seed++) {
+    drawn += has_shared_uc(seed, {}) ? 1 : 0;
+    EXPECT_FALSE(has_shared_uc(seed, {.uc_srqs = false}));
+  }
+  EXPECT_GT(drawn, 0u);
+}
+
 }  // namespace
 }  // namespace uroce::model

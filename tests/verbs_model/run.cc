@@ -1,6 +1,6 @@
 #include "verbs_model/run.h"
 
-#include <cstring>
+#include <algorithm>
 
 namespace uroce::model {
 
@@ -107,7 +107,7 @@ class Runner {
     }
     const Answer answer = machine_.post_send(step.qp, wr, step.to);
     // Inline data was taken: the program uses the memory again.
-    std::memset(copy.data(), 0x3A, copy.size());
+    std::fill(copy.begin(), copy.end(), 0x3A);
     totals_.posts++;
     model_.on_post_send(id, step, answer);
   }
