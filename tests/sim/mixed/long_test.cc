@@ -19,7 +19,7 @@ void run(const MixedOptions& options) {
 }
 
 TEST(LongMixed, ReliableConnections) {
-  for (uint64_t n = 0; n < 40 && !HasFatalFailure(); n++) {
+  for (uint64_t n = 0; n < 16 && !HasFatalFailure(); n++) {
     MixedOptions options = draw_mixed(first_seed() + n);
     options.ops = 100'000;
     run(options);
