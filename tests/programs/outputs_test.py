@@ -25,6 +25,9 @@ class Outputs(unittest.TestCase):
         self.assertEqual(outputs.check_bandwidth(BANDWIDTH, [2, 4]), [])
         self.assertEqual(outputs.check_bandwidth(BANDWIDTH, [2, 8]), ["no result line for 8 bytes (and 0 more)"])
         self.assertEqual(outputs.check_bandwidth(BANDWIDTH.replace("10.1", "0.00"), [4]), ["no bandwidth at 4 bytes"])
+        slow = BANDWIDTH.replace("10.1", "0.00").replace("2.64", "0.000142")
+        self.assertEqual(outputs.check_bandwidth(slow, [4]), [])
+        self.assertEqual(outputs.check_bandwidth(slow.replace("0.000142", "0.000000"), [4]), ["no bandwidth at 4 bytes"])
         self.assertEqual(outputs.check_bandwidth("", [2]), ["no result line for 2 bytes (and 0 more)"])
 
     def test_latency(self):
