@@ -66,7 +66,7 @@ class CompletionQueue {
     unheard_ = 0;
   }
   /// The next completion has an event that waits for the program.
-  bool next_is_unheard() const { return unheard_ != 0 && ring_.size() != 0 && added_ - ring_.size() + 1 >= unheard_; }
+  bool next_is_unheard() const { return unheard_ != 0 && !ring_.empty() && added_ - ring_.size() + 1 >= unheard_; }
 
   /// False when the queue is full: the completion is lost, the queue is in error for good and says so once
   /// (Observer::on_cq_error). `queue`: the work queue whose slots are free when the completion has been polled; it must
