@@ -136,9 +136,9 @@ class EventQueue {
   static void prefetch(const Event& event) {
     __builtin_prefetch(event.actor);
     if (event.what >> 16 == 0) return;
-    const auto* about = reinterpret_cast<const uint8_t*>(static_cast<uintptr_t>(event.what));
-    __builtin_prefetch(about, 1);
-    __builtin_prefetch(about + 64);
+    const auto about = static_cast<uintptr_t>(event.what);
+    __builtin_prefetch(reinterpret_cast<const void*>(about), 1);
+    __builtin_prefetch(reinterpret_cast<const void*>(about + 64));
   }
   void take_slot();
   void prefetch_slot() const;
