@@ -83,7 +83,7 @@ std::string Server::bind() {
   // Between bind and chmod nobody can connect yet.
   if (!listener_ || ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
       chmod(path_.c_str(), 0600) != 0 || ::listen(listener_.get(), kBacklog) != 0) {
-    const std::string why = "cannot listen on " + path_ + ": " + std::strerror(errno);
+    std::string why = "cannot listen on " + path_ + ": " + std::strerror(errno);
     listener_.reset();
     return why;
   }

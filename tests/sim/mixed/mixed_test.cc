@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(Cables, Mixed,
                                           testing::ValuesIn(kCables)),
                          name_of);
 
-TEST_P(Mixed, EveryByteAndEveryCompletion) { run({.ops = 12'000}, 6); }
+TEST_P(Mixed, EveryByteAndEveryCompletion) { run({.ops = 12'000}, 3); }
 
 /// Few bytes in many messages: queues, numbers and windows are what is under test.
 TEST_P(Mixed, SmallMessages) { run({.ops = 60'000, .qps = 2, .max_bytes = 8192, .small_bytes = 64}, 2); }
