@@ -351,7 +351,7 @@ UROCE_VERBS_EXPORT char* getcwd(char* out, size_t bytes) noexcept {
     return nullptr;
   }
   if (out == nullptr) out = static_cast<char*>(std::malloc(bytes));
-  return out != nullptr ? std::strcpy(out, name.c_str()) : nullptr;
+  return out != nullptr ? static_cast<char*>(std::memcpy(out, name.c_str(), name.size() + 1)) : nullptr;
 }
 UROCE_VERBS_EXPORT char* __getcwd_chk(char* out, size_t bytes, size_t out_bytes) {  // NOLINT: glibc's name
   if (bytes > out_bytes) std::abort();  // as the original does: the caller's buffer is too small
