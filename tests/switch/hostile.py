@@ -7,18 +7,20 @@ import contextlib
 import mmap
 import os
 import random
+import select
 import struct
 import threading
 import time
 
 from lab import Lab
-from memif_peer import (ACK, BUFFER_BYTES, CONNECT, CONNECTED, HEAD, HELLO, INIT, NEXT, TAIL, TO_CLIENT, TO_SERVER, Peer,
+from memif_peer import (ACK, BUFFER_BYTES, CONNECT, CONNECTED, HEAD, HELLO, INIT, NEXT, SLOTS, TAIL, TO_CLIENT, TO_SERVER, Peer,
                         Refused)
 from outputs import check_bandwidth, check_pingpong
 from session import Failure
 
 BROADCAST = b"\xff" * 6 + b"\x02\x75\x66\x66\x66\x01" + b"\x88\xb5"
 OUTSIDE = "outside its memory"
+ALL_TRIED = "all was tried"
 RANGE = "than slots"
 
 
@@ -202,11 +204,12 @@ def head_of_client(value):
     return do
 
 
-def slots_of_client(**lies):
+def slots_of_client(said=None, **lies):
+    """`said`: the frame that comes; what honest programs send to everybody may come as well."""
     def do(peer, talk):
         for slot in range(peer.count):
             peer.slot(TO_CLIENT, slot, **lies)
-        talk(4)
+        talk(4, said or frame())
     return do
 
 
@@ -290,7 +293,8 @@ RINGS = {
     "slots of 2^32-1 bytes": broken(OUTSIDE, slots_of_client(length=0xFFFFFFFF)),
     "slots of nothing": tolerated(slots_of_client(length=0)),
     "slots of a byte": tolerated(slots_of_client(length=1)),
-    "slots on the rings": tolerated(slots_of_client(offset=0, length=64)),
+    "slots on other slots": tolerated(slots_of_client(offset=SLOTS, length=64)),
+    "slots on an index": broken(RANGE, slots_of_client(offset=0, length=64, said=BROADCAST + b"\x55" * 186)),
     "indices that leap": broken("", indices_that_leap),
     "everything changes": broken("", all_bytes_change),
     "the file is cut": tolerated(cut_the_file),
@@ -339,13 +343,13 @@ class Talker:
         self.peer = Peer(path)
         self.peer.shake_hands()
 
-    def __call__(self, count):
+    def __call__(self, count, said=frame()):
         for _ in range(count):
             end = time.monotonic() + 5
             while self.peer.next[TO_SERVER] - 200 & 0xFFFF == self.peer.get_index(TO_SERVER, TAIL):
                 if time.monotonic() > end:
                     raise Failure(f"the switch does not read an honest peer's frames any more: {self.peer.closed(0.1)}")
-            self.peer.send(frame())
+            self.peer.send(said)
 
 
 def attack_everything(lab):
@@ -370,8 +374,31 @@ def run_attack(lab, name, attack):
         attack()
     except (Failure, OSError, Refused, AssertionError) as failure:
         raise Failure(f"{name}: {failure!r}") from failure
-    if lab.switch.exit_code is not None:
-        raise Failure(f"{name}: the switch ended with {lab.switch.exit_code}")
+    with open(f"/proc/{lab.switch.pid}/stat", encoding="ascii") as stat:
+        if stat.read().rsplit(")", 1)[1].split()[0] == "Z":
+            raise Failure(f"{name}: the switch ended")
+
+
+@contextlib.contextmanager
+def attacker(lab):
+    """Attacks from a process of its own, and gives a function that says whether it goes on, and one for its last words.
+    A thread would not do: what starts the honest programs holds its sockets until they run, and so who left has not."""
+    reader, writer = os.pipe()
+    process = os.fork()
+    if process == 0:
+        said = ALL_TRIED
+        try:
+            attack_everything(lab)
+        except BaseException as failure:  # pylint: disable=broad-except
+            said = f"{failure!r}"
+        os.write(writer, said.encode()[:4000])
+        os._exit(0)
+    os.close(writer)
+    try:
+        yield (lambda: not select.select([reader], [], [], 0)[0], lambda: os.read(reader, 4096).decode())
+    finally:
+        os.close(reader)
+        os.waitpid(process, 0)
 
 
 def hostile_peers(tools):
@@ -379,25 +406,17 @@ def hostile_peers(tools):
     with Lab(tools, "--ports", "6") as lab:
         before = descriptors(lab)
         failures = []
-
-        def attack():
-            try:
-                attack_everything(lab)
-            except Failure as failure:
-                failures.append(str(failure))
-
-        thread = threading.Thread(target=attack)
-        thread.start()
         rounds = 0
-        while thread.is_alive() or rounds == 0:
-            pairs = lab.start_pair("ibv_rc_pingpong", "-g", "1", "-c"), lab.start_pair("ib_write_bw", "-n", "500")
-            problems = [*check_pingpong(lab.finish(pairs[0]), 2 * 4096 * 1000),
-                        *check_bandwidth(lab.finish(pairs[1]), (65536,))]
-            if problems:
-                failures += problems
-                break
-            rounds += 1
-        thread.join()
+        with attacker(lab) as (goes_on, last_words):
+            while goes_on() or rounds == 0:
+                pairs = lab.start_pair("ibv_rc_pingpong", "-g", "1", "-c"), lab.start_pair("ib_write_bw", "-n", "500")
+                failures = [*check_pingpong(lab.finish(pairs[0]), 2 * 4096 * 1000),
+                            *check_bandwidth(lab.finish(pairs[1]), (65536,))]
+                if failures:
+                    break
+                rounds += 1
+            if (said := last_words()) != ALL_TRIED:
+                failures.append(f"the attacker: {said}")
         if failures:
             raise Failure("; ".join(failures))
         end = time.monotonic() + 5
