@@ -19,6 +19,7 @@ import json
 import os
 import pathlib
 import queue
+import re
 import resource
 import shutil
 import signal
@@ -158,7 +159,8 @@ class Tree:
         self.wrap_compiler()
         for what in ("tests", "targets"):
             said = subprocess.run(["meson", "introspect", f"--{what}", str(build)], capture_output=True, text=True, check=True).stdout
-            said = said.replace(f'"{build}', f'"{self.build}').replace(f'"{ROOT}/', f'"{self.source}/')
+            moved = {str(build): self.build, str(ROOT): self.source}
+            said = re.sub(f'"({re.escape(str(build))}|{re.escape(str(ROOT))})(?=[/"])', lambda at: f'"{moved[at[1]]}', said)
             self.known[what] = json.loads(said)
 
     def wrap_compiler(self):
