@@ -17,7 +17,9 @@ using namespace uroce::verbs;
 
 namespace {
 
-constexpr Duration kResolvePatience = milliseconds(1000);
+// How long a program waits for the peer's MAC address, as with rdma-core (NEIGH_GET_DEFAULT_TIMEOUT_MS in
+// libibverbs/neigh.c): there the peer's kernel answers, here its program does, which may have to wait for a CPU.
+constexpr Duration kResolvePatience = milliseconds(3000);
 
 /// A handle whose peer has answered. Null with errno when it has no route or nobody answers.
 std::unique_ptr<AddressHandle> resolved_handle(PdId pd, const ibv_ah_attr& attr) {

@@ -133,7 +133,7 @@ UROCE_VERBS_EXPORT int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq, voi
     // The background thread does not deliver the next completion between here and the arming that is to come: then an
     // event of its own would announce it, and ibv_rc_pingpong -t, which polls two at a time, would find that one empty.
     EngineLock lock(endpoint());
-    endpoint().attend();
+    endpoint().note_awake();
     if (event->queue != nullptr) event->queue->on_event_taken();
   }
   *cq = event->base();

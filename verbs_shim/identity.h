@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/address.h"
 #include "dpdk/endpoint.h"
 #include "shim.h"
+#include "uroce/address.h"
 
 namespace uroce::verbs {
 

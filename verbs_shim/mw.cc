@@ -72,7 +72,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
     mw->rkey = old_rkey;
     return with_errno(post_error(result));
   }
-  endpoint().flush();
+  endpoint().transmit();
   return 0;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/guarded_memory.h"
 #include "dpdk/log.h"
-#include "dpdk/mappings.h"
+#include "host/mappings.h"
 #include "objects.h"
 #include "runtime.h"
 

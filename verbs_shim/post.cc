@@ -108,7 +108,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
       break;
     }
   }
-  endpoint().flush(now);
+  endpoint().transmit(now);
   return with_errno(error);
 }
 

@@ -148,8 +148,8 @@ uint64_t send_ops_of(ibv_qp_type type) {
 void send_last_words(Qp& qp) {
   {
     EngineLock lock(endpoint());
-    qp.release_held_ack();
-    endpoint().flush();
+    qp.end_ack_delay();
+    endpoint().transmit();
   }
   drive_until(milliseconds(1), [&](Engine&) { return !qp.wants_transmit(); });
 }

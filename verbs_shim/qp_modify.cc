@@ -126,7 +126,7 @@ UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_m
     result = lock->modify_qp(*qp.qp, attributes, mask, endpoint().now());
     if (result == ModifyResult::kOk) {
       base->state = static_cast<ibv_qp_state>(qp.qp->state());
-      endpoint().flush();
+      endpoint().transmit();
     }
   }
   if (result != ModifyResult::kOk) {

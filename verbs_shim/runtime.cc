@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <mutex>
 
-#include "dpdk/fault_handler.h"
 #include "dpdk/log.h"
+#include "host/fault_handler.h"
 
 namespace uroce::verbs {
 

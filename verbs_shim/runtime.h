@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "base/time.h"
 #include "dpdk/endpoint.h"
 #include "dpdk/log.h"
+#include "uroce/time.h"
 
 namespace uroce::verbs {
 

@@ -30,6 +30,8 @@
 
 #include <cerrno>
 
+#include "uroce/limits.h"
+
 // The header turns these into calls of inline functions; here the functions themselves are meant.
 #undef ibv_query_port
 #undef ibv_reg_mr
@@ -49,11 +51,10 @@ inline constexpr unsigned kVendorId = 0x75726f;
 inline constexpr unsigned kVendorPartId = 1;
 
 // What the device says it can do, and what create functions hold programs to.
-inline constexpr unsigned kMaxSge = 32;
-inline constexpr unsigned kMaxQpWr = 32768;
-inline constexpr unsigned kMaxInlineBytes = 1024;
-inline constexpr unsigned kMaxCqe = (1u << 20) - 1;
-inline constexpr unsigned kMaxSrqWr = 32768;
+inline constexpr unsigned kMaxSge = kMaxSges;
+inline constexpr unsigned kMaxQpWr = kMaxQueueEntries;
+inline constexpr unsigned kMaxCqe = kMaxCqEntries;
+inline constexpr unsigned kMaxSrqWr = kMaxQueueEntries;
 inline constexpr unsigned kMaxReads = 128;  // READs and atomics under way per QP, both directions
 inline constexpr unsigned kPkeys = 1;
 inline constexpr unsigned short kPkey = 0xffff;

@@ -1,4 +1,4 @@
-// Programs keep their signal handlers: for SIGSEGV and SIGBUS these stand behind ours (dpdk/fault_handler.h).
+// Programs keep their signal handlers: for SIGSEGV and SIGBUS these stand behind ours (host/fault_handler.h).
 //
 // The two signals are never blocked. A fault that is blocked ends the process, and threads that block "all signals"
 // so as to leave them to one thread mean those that are sent, not those that an instruction raises.
@@ -10,7 +10,7 @@
 #include <atomic>
 #include <csignal>
 
-#include "dpdk/fault_handler.h"
+#include "host/fault_handler.h"
 #include "shim.h"
 
 extern "C" int __sigaction(int signal, const struct sigaction* action, struct sigaction* old) noexcept;

@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "dpdk/log.h"
-#include "dpdk/netdev.h"
-#include "dpdk/place.h"
+#include "host/netdev.h"
+#include "host/place.h"
 #include "identity.h"
 #include "runtime.h"
 

@@ -156,7 +156,7 @@ int wr_complete(ibv_qp_ex* base) {
     const Instant now = endpoint().now();
     const PostResult result = lock->post_sends(*qp.qp, builder.wrs(), now);
     if (result != PostResult::kOk) error = post_error(result);
-    endpoint().flush(now);
+    endpoint().transmit(now);
   }
   builder.finish();
   return with_errno(error);

@@ -12,9 +12,9 @@
 #include <rte_version.h>
 
 #include "commands.h"
-#include "dpdk/hugepages.h"
-#include "dpdk/netdev.h"
-#include "dpdk/place.h"
+#include "host/hugepages.h"
+#include "host/netdev.h"
+#include "host/place.h"
 
 namespace uroce::launcher {
 namespace {

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dpdk/hugepages.h"
-#include "dpdk/log.h"
-#include "dpdk/place.h"
 #include "dpdk/port_plan.h"
+#include "host/hugepages.h"
+#include "host/log_level.h"
+#include "host/place.h"
 
 namespace uroce::launcher {
 namespace {

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "commands.h"
-#include "dpdk/endpoint_note.h"
+#include "host/endpoint_note.h"
 
 namespace uroce::launcher {
 namespace {

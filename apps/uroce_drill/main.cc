@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/pcap_writer.h"
 #include "common/command_line.h"
 #include "script/runner.h"
 
@@ -26,24 +27,17 @@ struct Options {
   std::vector<std::string> files;
 };
 
-void put32(std::ofstream& file, uint32_t value) { file.write(reinterpret_cast<const char*>(&value), sizeof value); }
-
-/// Classic pcap with nanoseconds. Each script begins a minute after the one before it.
+/// Each script begins a minute after the one before it.
 bool write_pcap(const std::string& path, const std::vector<std::vector<TimelineFrame>>& scripts) {
-  std::ofstream file(path, std::ios::binary);
-  for (const uint32_t word : {0xa1b23c4du, 0x00040002u, 0u, 0u, 262144u, 1u}) put32(file, word);
-  uint32_t minutes = 0;
+  capture::PcapWriter captured;
+  Instant begun{0};
   for (const auto& frames : scripts) {
-    for (const TimelineFrame& frame : frames) {
-      constexpr int64_t kSecond = 1'000'000'000;
-      put32(file, minutes * 60 + static_cast<uint32_t>(frame.at.ns / kSecond));
-      put32(file, static_cast<uint32_t>(frame.at.ns % kSecond));
-      put32(file, static_cast<uint32_t>(frame.bytes.size()));
-      put32(file, static_cast<uint32_t>(frame.bytes.size()));
-      file.write(reinterpret_cast<const char*>(frame.bytes.data()), static_cast<std::streamsize>(frame.bytes.size()));
-    }
-    minutes++;
+    for (const TimelineFrame& frame : frames) captured.add(begun + frame.at, frame.bytes);
+    begun = begun + milliseconds(60'000);
   }
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(captured.bytes().data()),
+             static_cast<std::streamsize>(captured.bytes().size()));
   file.flush();
   return file.good();
 }

@@ -1,4 +1,4 @@
-// uroce-perf: a DPDK application that measures the transport, and an example of its C++ API.
+// uroce-perf: a DPDK application that measures the transport; written against the library (doc/api.md).
 //
 //   uroce-perf -l 0 --vdev=net_memif0,role=server,... -- --listen
 //   uroce-perf -l 1 --vdev=net_memif0,role=client,... -- --connect 198.18.0.1 --op write --size 65536
@@ -12,11 +12,11 @@
 #include <stdexcept>
 #include <vector>
 
-#include "dpdk/endpoint.h"
 #include "dpdk/interrupt_guard.h"
 #include "options.h"
 #include "rendezvous.h"
 #include "transfer.h"
+#include "uroce/uroce.h"
 
 namespace uroce::perf {
 namespace {
@@ -58,7 +58,7 @@ void print_latency(const Options& o, std::vector<int64_t>& samples) {
               o.op_name.c_str(), o.size, samples.size(), at(0), at(0.5), at(0.9), at(0.99), at(0.999), at(1));
 }
 
-void measure(Endpoint& endpoint, const Options& options, Transfer& transfer) {
+void measure(rdma::Endpoint& endpoint, const Options& options, Transfer& transfer) {
   transfer.run(std::max<uint64_t>(options.iterations / 10, 1), [](int64_t) {});  // warms caches, learns addresses
   std::vector<int64_t> samples;
   if (options.latency) samples.reserve(options.iterations);
@@ -73,7 +73,7 @@ void measure(Endpoint& endpoint, const Options& options, Transfer& transfer) {
   }
 }
 
-void run(Endpoint& endpoint, Options options) {
+void run(rdma::Endpoint& endpoint, Options options) {
   Rendezvous other(options.listen, options.oob_host, options.oob_port);
   if (options.listen) {
     take_plan(other.receive_line(), options);
@@ -112,15 +112,14 @@ int main(int argc, char** argv) {
   int code = 0;
   if (!perf::parse_options(argc - used, argv + used, options, code)) return code;
 
-  EndpointConfig config;
+  rdma::EndpointOptions config;
   config.eal_running = true;
   config.port = options.port;
   config.addresses = options.addresses;
-  config.progress = Progress::kInline;  // this thread drives
-  Observer observer;
+  config.drive = rdma::Drive::kProgram;  // this thread
   std::string error;
   try {
-    const auto endpoint = Endpoint::open(config, observer, error);
+    const auto endpoint = rdma::Endpoint::open(config, nullptr, error);
     if (!endpoint) throw std::runtime_error(error);
     perf::run(*endpoint, options);
   } catch (const std::exception& failure) {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "common/command_line.h"
-#include "dpdk/endpoint_options.h"
+#include "host/endpoint_options.h"
 
 namespace uroce::perf {
 namespace {

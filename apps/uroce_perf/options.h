@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/address.h"
-#include "transport/work_request.h"
+#include "uroce/address.h"
+#include "uroce/work_request.h"
 
 namespace uroce::perf {
 

@@ -1,4 +1,4 @@
-// Queue pairs, memory and work requests of one side: the part to read for how the C++ API is used.
+// Queue pairs, memory and work requests of one side: written against the library alone (doc/api.md).
 #pragma once
 
 #include <cstdint>
@@ -6,17 +6,22 @@
 #include <string>
 #include <vector>
 
-#include "dpdk/endpoint.h"
 #include "options.h"
+#include "uroce/uroce.h"
 
 namespace uroce::perf {
+
+struct CardQp {
+  uint32_t number = 0;
+  Psn psn;  // of its first packet
+};
 
 /// What one side must know of the other.
 struct Card {
   IpAddress gid;
   uint64_t addr = 0;
   uint32_t rkey = 0;
-  std::vector<uint32_t> qpns;
+  std::vector<CardQp> qpns;
 
   std::string to_line() const;
   static Card from_line(const std::string& line);  // throws std::runtime_error
@@ -25,7 +30,7 @@ struct Card {
 class Transfer {
  public:
   /// Creates everything; the QPs are in INIT, with receives posted. Throws std::runtime_error.
-  Transfer(Endpoint& endpoint, const Options& options);
+  Transfer(rdma::Endpoint& endpoint, const Options& options);
   ~Transfer();
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
@@ -43,8 +48,10 @@ class Transfer {
   void serve();
 
  private:
+  static constexpr uint32_t kPolled = 64;  // completions at once
+
   struct Lane {
-    Qp* qp = nullptr;
+    rdma::QueuePair qp;
     uint32_t under_way = 0;
     uint64_t next = 0;                  // number of the next post
     std::vector<int64_t> posted_at_ns;  // by number modulo depth
@@ -56,12 +63,12 @@ class Transfer {
   Lane& completed(const Completion& completion);
   uint32_t lane_bytes() const { return options_.size; }
 
-  Endpoint& endpoint_;
+  rdma::Endpoint& endpoint_;
   const Options& options_;
   std::unique_ptr<uint8_t[]> memory_;
   PdId pd_ = 0;
-  CompletionQueue* cq_ = nullptr;
-  uint32_t key_ = 0;
+  rdma::CompletionQueue cq_;
+  rdma::MemoryRegion region_;
   Card peer_;
   std::vector<Lane> lanes_;
 };
@@ -71,15 +78,18 @@ void Transfer::run(uint64_t count, F&& on_completion) {
   uint64_t to_post = count;
   uint64_t to_complete = count;
   while (to_complete != 0) {
-    const EngineLock owner(endpoint_);
+    const rdma::Endpoint::Ownership owner(endpoint_);
     fill(to_post, endpoint_.now());
     endpoint_.drive();
-    to_complete -= cq_->drain(256, [&](const Completion& completion) {
-      Lane& lane = completed(completion);
-      const uint64_t number = completion.wr_id / lanes_.size();
-      on_completion(completion.timestamp_ns - lane.posted_at_ns[number % options_.depth]);
+    Completion completions[kPolled];
+    const uint32_t count_now = cq_.poll(completions);
+    for (uint32_t i = 0; i < count_now; i++) {
+      Lane& lane = completed(completions[i]);
+      const uint64_t number = completions[i].wr_id / lanes_.size();
+      on_completion(completions[i].timestamp_ns - lane.posted_at_ns[number % options_.depth]);
       lane.under_way--;
-    });
+    }
+    to_complete -= count_now;
   }
 }
 

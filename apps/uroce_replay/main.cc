@@ -36,22 +36,22 @@ struct Options {
   std::string parameters;
   std::vector<std::string> without;
   bool all = false;
-  bool freedoms = false;
+  bool tolerances = false;
   bool strict = false;
   bool quiet = false;
   ResultStyle style;
 };
 
-std::optional<replay::Freedom> freedom_of(const std::string& name) {
-  for (const replay::FreedomInfo& freedom : replay::freedoms()) {
-    if (freedom.counted && name == freedom.name) return freedom.freedom;
+std::optional<replay::Tolerance> tolerance_of(const std::string& name) {
+  for (const replay::ToleranceInfo& tolerance : replay::tolerances()) {
+    if (tolerance.counted && name == tolerance.name) return tolerance.tolerance;
   }
   return std::nullopt;
 }
 
 void add_options(CLI::App& app, Options& options) {
-  const auto known_freedom = [](const std::string& name) {
-    return freedom_of(name) ? std::string() : "no freedom that is counted: " + name + " (--freedoms lists them)";
+  const auto known_tolerance = [](const std::string& name) {
+    return tolerance_of(name) ? std::string() : "no tolerance that is counted: " + name + " (--tolerances lists them)";
   };
   app.add_option("CAPTURE", options.captures, "pcap or pcapng files");
   app.add_option("--as", options.as, "only this side of every connection")
@@ -61,11 +61,11 @@ void add_options(CLI::App& app, Options& options) {
       ->allow_extra_args(false);
   app.add_flag("--all", options.all, "every conversation in every role that the capture allows (the default)");
   app.add_option("--parameters", options.parameters, "a file that says what the capture does not show (doc/replay.md)");
-  app.add_flag("--freedoms", options.freedoms, "list in what packets may differ");
-  app.add_option("--without", options.without, "freedoms that are not granted: their use is a difference")
+  app.add_flag("--tolerances", options.tolerances, "list in what packets may differ");
+  app.add_option("--without", options.without, "tolerances that are not granted: their use is a difference")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(known_freedom);
+      ->check(known_tolerance);
   app.add_flag("--strict", options.strict, "what is not replayed counts as a difference");
   app.add_flag("--verbose", options.style.verbose, "say what was learned, and which packets are taken as lost");
   app.add_flag("--quiet", options.quiet, "print nothing, only set the exit status");
@@ -85,8 +85,8 @@ bool wanted(const Options& options, const Conversation& conversation) {
 
 class Program {
  public:
-  Program(const Options& options, const replay::ReplayOptions& replay_options, replay::Cable& cable)
-      : options_(options), replay_options_(replay_options), cable_(cable) {}
+  Program(const Options& options, const replay::ReplayOptions& replay_options, replay::Attachment& attachment)
+      : options_(options), replay_options_(replay_options), attachment_(attachment) {}
   int run();
 
  private:
@@ -95,7 +95,7 @@ class Program {
 
   const Options& options_;
   const replay::ReplayOptions& replay_options_;
-  replay::Cable& cable_;
+  replay::Attachment& attachment_;
   Totals totals_;
 };
 
@@ -106,7 +106,7 @@ bool Program::replay_conversations(const Recording& recording) {
     if (!wanted(options_, recording.conversations[i])) continue;
     for (const Role role : {Role::kResponder, Role::kRequester}) {
       if (!options_.as.empty() && (options_.as == "requester") != (role == Role::kRequester)) continue;
-      const RoleResult result = replay::replay(recording, i, role, replay_options_, cable_);
+      const RoleResult result = replay::replay(recording, i, role, replay_options_, attachment_);
       if (!options_.quiet) print_result(options_.style, recording.conversations[i], role, result);
       add(result, totals_);
       any |= result.outcome != Outcome::kSkipped;
@@ -159,8 +159,8 @@ int run(int argc, char** argv, NetPcap* port) {
   CLI::App app("Plays one side of a capture against our engine and compares what it sends.", "uroce-replay");
   add_options(app, options);
   if (const auto status = apps::parse_command_line(app, argc, argv)) return *status;
-  if (options.freedoms) {
-    print_freedoms();
+  if (options.tolerances) {
+    print_tolerances();
     return kSame;
   }
   // In a DPDK application what the port receives may stand with the port alone.
@@ -168,12 +168,12 @@ int run(int argc, char** argv, NetPcap* port) {
   if (!apps::any_capture(app, options.captures)) return kCannot;
   replay::ReplayOptions replay_options;
   for (const std::string& name : options.without) {
-    replay_options.withheld |= replay::FreedomUse::bit(freedom_of(name).value());
+    replay_options.withheld |= replay::ToleranceUse::bit(tolerance_of(name).value());
   }
   if (!read_parameters(options.parameters, replay_options.parameters)) return kCannot;
-  replay::MemoryCable memory;
-  replay::Cable* const cable = port != nullptr ? static_cast<replay::Cable*>(port) : &memory;
-  return Program(options, replay_options, *cable).run();
+  replay::MemoryAttachment memory;
+  replay::Attachment* const attachment = port != nullptr ? static_cast<replay::Attachment*>(port) : &memory;
+  return Program(options, replay_options, *attachment).run();
 }
 
 /// EAL's arguments stand in front of "--", as in every DPDK application.

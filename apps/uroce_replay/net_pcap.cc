@@ -14,7 +14,7 @@
 
 #include "capture/pcap_writer.h"
 #include "capture/reader.h"
-#include "dpdk/port_spec.h"
+#include "host/port_spec.h"
 
 namespace uroce::replay_app {
 namespace {

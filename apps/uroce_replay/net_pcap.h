@@ -1,5 +1,5 @@
-// The player's cable as a DPDK port, driver net_pcap: what is handed in is written to the file that the port receives
-// from, what the engine sends is read back from the file that the port writes.
+// The player's attachment as a DPDK port, driver net_pcap: what is handed in is written to the file that the port
+// receives from, what the engine sends is read back from the file that the port writes.
 //
 // net_pcap reads its file when it is asked for frames, so the file may grow while it is in use: a frame is appended,
 // and the port is then asked for this one frame. Time stays the player's.
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "dpdk/dpdk_port.h"
-#include "replay/cable.h"
+#include "replay/attachment.h"
 
 namespace uroce::replay_app {
 
@@ -29,7 +29,7 @@ class Eal {
 };
 
 /// Throws std::runtime_error when there is no such port, or when it loses a frame.
-class NetPcap final : public replay::Cable, private Port {
+class NetPcap final : public replay::Attachment, private Port {
  public:
   /// A net_pcap port among EAL's arguments is taken over: `rx_pcap` is the capture, `tx_pcap` keeps what is sent.
   NetPcap();

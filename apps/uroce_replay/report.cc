@@ -43,10 +43,10 @@ void add(const replay::Recording& recording, Totals& totals) {
   totals.cnps += recording.cnps;
 }
 
-void print_freedoms() {
-  for (const replay::FreedomInfo& freedom : replay::freedoms()) {
-    std::printf("%-16s %-10s %s %s\n", freedom.name, freedom.role, freedom.counted ? "counted" : "always ",
-                freedom.text);
+void print_tolerances() {
+  for (const replay::ToleranceInfo& tolerance : replay::tolerances()) {
+    std::printf("%-16s %-10s %s %s\n", tolerance.name, tolerance.role, tolerance.counted ? "counted" : "always ",
+                tolerance.text);
   }
 }
 
@@ -61,11 +61,11 @@ void print_result(const ResultStyle& style, const replay::Conversation& conversa
   std::printf("%s, %llu packets compared, %llu handed in", result.outcome == Outcome::kSame ? "same" : "DIFFERENT",
               static_cast<Ull>(result.compared), static_cast<Ull>(result.injected));
   if (!result.differences.empty()) std::printf(", %zu differences", result.differences.size());
-  const char* before = "; freedoms: ";
-  for (const replay::FreedomInfo& freedom : replay::freedoms()) {
-    const uint64_t used = result.used.count(freedom.freedom);
+  const char* before = "; tolerances: ";
+  for (const replay::ToleranceInfo& tolerance : replay::tolerances()) {
+    const uint64_t used = result.used.count(tolerance.tolerance);
     if (used == 0) continue;
-    std::printf("%s%s %llu", before, freedom.name, static_cast<Ull>(used));
+    std::printf("%s%s %llu", before, tolerance.name, static_cast<Ull>(used));
     before = ", ";
   }
   std::printf("\n");

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "replay/freedoms.h"
 #include "replay/replay.h"
+#include "replay/tolerances.h"
 
 namespace uroce::replay_app {
 
@@ -27,7 +27,7 @@ struct ResultStyle {
   uint32_t differences = 10;  // to show
 };
 
-void print_freedoms();
+void print_tolerances();
 void print_left_out(const replay::Recording& recording);
 void print_result(const ResultStyle& style, const replay::Conversation& conversation, replay::Role role,
                   const replay::RoleResult& result);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
+#include "uroce/time.h"
 
 namespace uroce::simulate {
 
@@ -40,12 +40,8 @@ class PcapngFile {
   bool close() { return file_.close(); }
 
  private:
-  void put(const void* data, size_t bytes);
-  void put_u32(uint32_t value) { put(&value, sizeof value); }
-  void put_option(uint16_t code, const void* data, size_t bytes);
-
   OutputFile file_;
-  std::vector<uint8_t> block_;
+  std::vector<uint8_t> blocks_;
 };
 
 bool read_file(const std::string& path, std::string& text);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
+#include "uroce/time.h"
 #include "verify.h"
 
 namespace uroce::simulate {

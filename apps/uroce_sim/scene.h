@@ -42,7 +42,6 @@ class Scene final : public sim::SampleSink, public sim::LinkTap {
   uint64_t hash() const { return hash_.value(); }
   uint64_t frames() const { return hash_.frames(); }
   Duration virtual_time() const { return ended_ - start_; }
-  Duration workload_time() const { return options_.duration; }
   double cpu_seconds() const { return cpu_seconds_; }
   /// All flows that could end have.
   bool complete() const { return complete_; }

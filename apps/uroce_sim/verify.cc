@@ -4,7 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "sim/check/options.h"
+#include "oracle/options.h"
 
 namespace uroce::simulate {
 
@@ -18,10 +18,10 @@ constexpr uint64_t kReportEvery = 1000;
 
 int verify(const VerifyOptions& options) {
   uint32_t without = 0;
-  if (!sim::parse_faults(options.without, without)) {
+  if (!oracle::parse_faults(options.without, without)) {
     std::fprintf(stderr, "uroce-sim: '%s' is no list of faults:", options.without.c_str());
-    for (unsigned i = 0; i < static_cast<unsigned>(sim::Fault::kCount); i++)
-      std::fprintf(stderr, " %s", sim::fault_name(static_cast<sim::Fault>(i)));
+    for (unsigned i = 0; i < static_cast<unsigned>(oracle::Fault::kCount); i++)
+      std::fprintf(stderr, " %s", oracle::fault_name(static_cast<oracle::Fault>(i)));
     std::fprintf(stderr, "\n");
     return 2;
   }
@@ -35,12 +35,12 @@ int verify(const VerifyOptions& options) {
        seed++) {
     for (unsigned i = 0; i < std::size(kTypes); i++) {
       if (options.type != "all" && options.type != kTypeNames[i]) continue;
-      sim::MixedOptions mixed = sim::draw_mixed(seed, without);
+      oracle::MixedOptions mixed = oracle::draw_mixed(seed, without);
       mixed.type = kTypes[i];
       mixed.ops = options.ops;
       mixed.max_bytes = options.max_bytes;
       mixed.trace = options.trace;
-      const sim::MixedReport report = sim::run_mixed(mixed);
+      const oracle::MixedReport report = oracle::run_mixed(mixed);
       runs++;
       operations += report.ops;
       if (!report.failure.empty()) {
@@ -48,7 +48,7 @@ int verify(const VerifyOptions& options) {
                     " --type %s --ops %" PRIu64 " --max %u%s%s\nfaults: %s; leave some out with --without\n",
                     seed, kTypeNames[i], report.failure.c_str(), seed, kTypeNames[i], options.ops, options.max_bytes,
                     options.without.empty() ? "" : " --without ", options.without.c_str(),
-                    sim::fault_list(mixed.faults).c_str());
+                    oracle::fault_list(mixed.faults).c_str());
         return 1;
       }
       if (options.seeds == 1 && options.hours == 0)

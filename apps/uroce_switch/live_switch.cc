@@ -32,17 +32,6 @@ int64_t wall_clock_ns() {
 
 }  // namespace
 
-void LoopLock::acquire() {
-  mutex_.lock();
-  saved_lcore_ = RTE_PER_LCORE(_lcore_id);
-  RTE_PER_LCORE(_lcore_id) = lcore_;
-}
-
-void LoopLock::release() {
-  RTE_PER_LCORE(_lcore_id) = saved_lcore_;
-  mutex_.unlock();
-}
-
 uint64_t LiveSwitch::rate_of(size_t port) const {
   uint64_t rate = 0;
   for (const RateOption& option : options_.rates) {
@@ -61,7 +50,7 @@ fabric::SwitchConfig LiveSwitch::switch_config(const std::vector<PlannedPort>& p
   uint64_t headrooms = 0;
   for (size_t i = 0; i < planned.size(); i++) {
     fabric::PortConfig port;
-    // Pauses are counted in the time of the cable, which is that of the port and not of the cap.
+    // Pauses are counted in the time of the link, which is that of the port and not of the cap.
     const uint64_t said = uint64_t{ports[i]->link_speed_mbps()} * 1'000'000;
     const uint64_t speed = said != 0 ? said : kUnknownRate;
     port.bits_per_second = pause_speed(planned[i].plan, speed);
@@ -92,8 +81,8 @@ unsigned LiveSwitch::impaired_directions(size_t ports) const {
   return count;
 }
 
-CableConfig LiveSwitch::cable_config(const PlannedPort& planned, size_t number, unsigned delaying) const {
-  CableConfig config;
+SwitchLinkConfig LiveSwitch::cable_config(const PlannedPort& planned, size_t number, unsigned delaying) const {
+  SwitchLinkConfig config;
   config.id = static_cast<fabric::PortId>(number);
   config.name = planned.plan.name;
   config.max_frame_bytes = planned.plan.max_frame_bytes;
@@ -141,8 +130,8 @@ bool LiveSwitch::start(const std::vector<PlannedPort>& planned, std::string& err
     if (error.empty()) switch_ = std::make_unique<fabric::Switch>(config, *pool_, random_);
     const unsigned delaying = impaired_directions(planned.size());
     for (size_t i = 0; error.empty() && i < planned.size(); i++) {
-      cables_.push_back(
-          std::make_unique<Cable>(cable_config(planned[i], i, delaying), std::move(ports[i]), *pool_, started_));
+      links_.push_back(
+          std::make_unique<SwitchLink>(cable_config(planned[i], i, delaying), std::move(ports[i]), *pool_, started_));
     }
   }
   ports.clear();
@@ -152,27 +141,28 @@ bool LiveSwitch::start(const std::vector<PlannedPort>& planned, std::string& err
 
 bool LiveSwitch::open_capture(std::string& error) {
   if (options_.pcap_file.empty()) return true;
-  const auto name = [this](size_t i) { return std::to_string(i) + " " + cables_[i]->config().name; };
+  const auto name = [this](size_t i) { return std::to_string(i) + " " + links_[i]->config().name; };
   capture_ = PcapngWriter::create(options_.pcap_file, name(0), wall_clock_ns() - clock_.now().ns, error);
   if (!capture_) return false;
-  cables_[0]->set_capture(capture_.get(), 0);
-  for (size_t i = 1; i < cables_.size(); i++) cables_[i]->set_capture(capture_.get(), capture_->add_interface(name(i)));
+  links_[0]->set_capture(capture_.get(), 0);
+  for (size_t i = 1; i < links_.size(); i++) links_[i]->set_capture(capture_.get(), capture_->add_interface(name(i)));
   return true;
 }
 
 LiveSwitch::~LiveSwitch() {
   lock_.acquire();
   switch_.reset();
-  cables_.clear();
+  links_.clear();
   lock_.release();
+  unguard_interrupt_thread(lock_);
 }
 
 uint32_t LiveSwitch::turn(Instant now) {
   uint32_t work = 0;
-  for (const auto& cable : cables_) work += cable->receive(*switch_, now);
+  for (const auto& link : links_) work += link->receive(*switch_, now);
   switch_->on_time(now);
-  for (const auto& cable : cables_) work += cable->transmit(*switch_, now);
-  for (const auto& cable : cables_) cable->look_after(*switch_, now);
+  for (const auto& link : links_) work += link->transmit(*switch_, now);
+  for (const auto& link : links_) link->look_after(*switch_, now);
   return work;
 }
 
@@ -206,10 +196,10 @@ void LiveSwitch::rest(Instant now) {
   Instant next = switch_->next_event();
   bool anybody = false;
   bool waiting = false;
-  for (const auto& cable : cables_) {
-    next = std::min(next, cable->next_event());
-    anybody = anybody || cable->up();
-    waiting = waiting || cable->port().waiting();
+  for (const auto& link : links_) {
+    next = std::min(next, link->next_event());
+    anybody = anybody || link->up();
+    waiting = waiting || link->port().waiting();
   }
   // A neighbour that shares this processor may be what is waited for.
   if (idle < kAwake || next - now < kNapMin) {

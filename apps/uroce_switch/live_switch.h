@@ -1,6 +1,6 @@
 // The switch in real time: one loop that polls every port, with the time stamp counter for a clock.
 //
-//   received burst -> faults of that direction -> Switch::on_frame -> Switch::poll_transmit, as fast as the cable's cap
+//   received burst -> faults of that direction -> Switch::on_frame -> Switch::poll_transmit, as fast as the link's cap
 //   allows -> faults of that direction -> burst to send
 //
 // The loop owns the ports; telemetry and DPDK's interrupt thread (a link changes) get them between two turns. It gives
@@ -15,33 +15,21 @@
 #include <vector>
 
 #include "base/random.h"
-#include "cable.h"
 #include "dpdk/clock.h"
-#include "dpdk/engine_mutex.h"
 #include "dpdk/interrupt_guard.h"
+#include "dpdk/ownership.h"
 #include "dpdk/pcapng_writer.h"
 #include "mbuf_pool.h"
 #include "options.h"
 #include "ports.h"
+#include "switch_link.h"
 
 namespace uroce::netswitch {
 
-/// Who holds it owns ports, switch and the lcore id of the loop. Lives as long as the process.
-class LoopLock final : public EngineLockable {
- public:
-  void acquire() override;
-  void release() override;
-  void set_lcore(unsigned lcore) { lcore_ = lcore; }
-
- private:
-  EngineMutex mutex_;
-  unsigned lcore_ = UINT32_MAX;
-  unsigned saved_lcore_ = UINT32_MAX;
-};
-
 class LiveSwitch {
  public:
-  LiveSwitch(const Options& options, LoopLock& lock) : options_(options), lock_(lock) {}
+  /// Who has `lock` owns ports, switch and the lcore id of the loop. It outlives the switch.
+  LiveSwitch(const Options& options, Ownership& lock) : options_(options), lock_(lock) {}
   ~LiveSwitch();
   LiveSwitch(const LiveSwitch&) = delete;
   LiveSwitch& operator=(const LiveSwitch&) = delete;
@@ -55,28 +43,28 @@ class LiveSwitch {
   uint32_t turn(Instant now);
 
   const Options& options() const { return options_; }
-  const std::vector<std::unique_ptr<Cable>>& cables() const { return cables_; }
+  const std::vector<std::unique_ptr<SwitchLink>>& links() const { return links_; }
   const fabric::Switch& fabric() const { return *switch_; }
   Duration uptime() const { return clock_.now() - started_; }
-  LoopLock& lock() { return lock_; }
+  Ownership& lock() { return lock_; }
 
  private:
   fabric::SwitchConfig switch_config(const std::vector<PlannedPort>& planned,
                                      const std::vector<std::unique_ptr<SwitchPort>>& ports) const;
-  CableConfig cable_config(const PlannedPort& planned, size_t number, unsigned delaying) const;
+  SwitchLinkConfig cable_config(const PlannedPort& planned, size_t number, unsigned delaying) const;
   uint64_t rate_of(size_t port) const;
   unsigned impaired_directions(size_t ports) const;
   bool open_capture(std::string& error);
   void rest(Instant now);
 
   const Options& options_;
-  LoopLock& lock_;
+  Ownership& lock_;
   TscClock clock_;
   Instant started_;
   SeededRandom random_{0};
   std::unique_ptr<MbufPool> pool_;
   std::unique_ptr<fabric::Switch> switch_;
-  std::vector<std::unique_ptr<Cable>> cables_;
+  std::vector<std::unique_ptr<SwitchLink>> links_;
   std::unique_ptr<PcapngWriter> capture_;
   Instant last_work_;
   Duration nap_{};

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "dpdk/eal.h"
-#include "dpdk/endpoint_options.h"
 #include "dpdk/log.h"
+#include "host/endpoint_options.h"
 #include "live_switch.h"
 #include "options.h"
 #include "ports.h"
@@ -74,8 +74,8 @@ bool start_own_eal(const Options& options, const std::vector<PlannedPort>& ports
 
 void greet(const LiveSwitch& live) {
   const Options& options = live.options();
-  for (const auto& cable : live.cables()) {
-    std::printf("port %u: %s\n", cable->config().id, cable->config().name.c_str());
+  for (const auto& link : live.links()) {
+    std::printf("port %u: %s\n", link->config().id, link->config().name.c_str());
   }
   if (options.ports.value_or(0) != 0) {
     std::printf("plug a program in: uroce run --port switch:%s -- PROGRAM\n", options.name.c_str());
@@ -95,14 +95,14 @@ void watch(LiveSwitch& live) {
 }
 
 bool run(Options& options, bool& eal_started, std::string& error) {
-  static LoopLock lock;  // DPDK's interrupt thread uses it as long as the process lives
+  static Ownership lock;  // the telemetry thread asks for it as long as the process lives
   std::vector<PlannedPort> ports;
   if (!plan_named_ports(options, ports, error)) return false;
   if (!(options.eal_given ? start_given_eal(options, error) : start_own_eal(options, ports, error))) return false;
   eal_started = true;
   SwitchSign sign;
   const std::string socket = eal_directory() + "/dpdk_telemetry.v2";
-  if (!sign.hang(options.name, *options.ports, socket, error)) return false;
+  if (!sign.put_up(options.name, *options.ports, socket, error)) return false;
   if (!probe_ports(options, sign, ports, error)) return false;
   LiveSwitch live(options, lock);
   if (!live.start(ports, error)) return false;

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "dpdk/place.h"
+#include "host/place.h"
 
 namespace uroce::netswitch {
 namespace {

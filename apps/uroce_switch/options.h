@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
-#include "dpdk/port_spec.h"
 #include "fabric/impairments.h"
 #include "fabric/switch_config.h"
+#include "host/port_spec.h"
+#include "uroce/time.h"
 
 namespace uroce::netswitch {
 

@@ -38,8 +38,8 @@ void for_each_fault(const fabric::Impairments& faults, const std::string& prefix
 /// Every counter of a port by its name, in a fixed order. Names of losses begin with "drop_", those of faults with
 /// "in_" or "out_".
 template <typename F>
-void for_each_counter(const Cable& cable, const fabric::Switch& fabric, F&& f) {
-  const fabric::PortCounters& c = fabric.counters(cable.config().id);
+void for_each_counter(const SwitchLink& link, const fabric::Switch& fabric, F&& f) {
+  const fabric::PortCounters& c = fabric.counters(link.config().id);
   f("rx_frames", c.rx_frames);
   f("rx_bytes", c.rx_bytes);
   f("tx_frames", c.tx_frames);
@@ -61,24 +61,24 @@ void for_each_counter(const Cable& cable, const fabric::Switch& fabric, F&& f) {
     f(prefix + "resumes_received", c.resumes_received[p]);
     f(prefix + "paused_ns", c.paused_ns[p]);
     f(prefix + "max_queue_bytes", c.max_queue_bytes[p]);
-    f(prefix + "queue_bytes", fabric.queue_bytes(cable.config().id, p));
+    f(prefix + "queue_bytes", fabric.queue_bytes(link.config().id, p));
   }
   for (unsigned i = 0; i < fabric::kDropCount; i++) {
     std::string name = std::string("drop_") + fabric::drop_name(static_cast<fabric::Drop>(i));
     std::replace(name.begin(), name.end(), '-', '_');  // telemetry wants it
     f(name, c.drops[i]);
   }
-  const PortCounters& port = cable.port().counters();
-  f("drop_rx_in_pieces", cable.counters().rx_too_long);
-  f("drop_tx_too_long", cable.counters().tx_too_long);
-  f("drop_in_delay_full", cable.counters().in_delay_full);
-  f("drop_out_delay_full", cable.counters().out_delay_full);
+  const PortCounters& port = link.port().counters();
+  f("drop_rx_in_pieces", link.counters().rx_too_long);
+  f("drop_tx_too_long", link.counters().tx_too_long);
+  f("drop_in_delay_full", link.counters().in_delay_full);
+  f("drop_out_delay_full", link.counters().out_delay_full);
   f("drop_no_link", port.tx_dropped_no_link);
   f("drop_stuck", port.tx_dropped_stuck);
   f("link_ups", port.link_ups);
-  cable.port().for_each_own_counter([&f](const char* name, uint64_t value) { f(name, value); });
-  for_each_fault(cable.in_faults(), "in_", f);
-  for_each_fault(cable.out_faults(), "out_", f);
+  link.port().for_each_own_counter([&f](const char* name, uint64_t value) { f(name, value); });
+  for_each_fault(link.in_faults(), "in_", f);
+  for_each_fault(link.out_faults(), "out_", f);
 }
 
 /// A line for each port, and one for each loss and fault that has happened.

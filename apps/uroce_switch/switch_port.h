@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "base/time.h"
 #include "dpdk/dpdk_port.h"
+#include "uroce/time.h"
 
 struct rte_mbuf;
 

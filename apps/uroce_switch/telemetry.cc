@@ -11,7 +11,7 @@
 namespace uroce::netswitch {
 namespace {
 
-LoopLock* g_lock = nullptr;
+Ownership* g_lock = nullptr;
 LiveSwitch* g_live = nullptr;  // under g_lock
 
 /// `f` as owner of the switch.
@@ -28,7 +28,7 @@ int on_info(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
     rte_tel_data_start_dict(data);
     rte_tel_data_add_dict_string(data, "name", live.options().name.c_str());
     rte_tel_data_add_dict_u64(data, "pid", static_cast<uint64_t>(getpid()));
-    rte_tel_data_add_dict_u64(data, "ports", live.cables().size());
+    rte_tel_data_add_dict_u64(data, "ports", live.links().size());
     rte_tel_data_add_dict_u64(data, "uptime_ms", static_cast<uint64_t>(live.uptime().ns / 1'000'000));
     rte_tel_data_add_dict_u64(data, "buffer_bytes_used", live.fabric().buffer().shared_used());
     return 0;
@@ -38,7 +38,7 @@ int on_info(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
 int on_ports(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
   return reply([&](const LiveSwitch& live) {
     rte_tel_data_start_array(data, RTE_TEL_STRING_VAL);
-    for (const auto& cable : live.cables()) rte_tel_data_add_array_string(data, cable->config().name.c_str());
+    for (const auto& link : live.links()) rte_tel_data_add_array_string(data, link->config().name.c_str());
     return 0;
   });
 }
@@ -47,13 +47,13 @@ int on_port(const char* /*cmd*/, const char* params, rte_tel_data* data) {
   if (params == nullptr || *params == 0) return -1;
   const unsigned long number = std::strtoul(params, nullptr, 10);
   return reply([&](const LiveSwitch& live) {
-    if (number >= live.cables().size()) return -1;
-    const Cable& cable = *live.cables()[number];
+    if (number >= live.links().size()) return -1;
+    const SwitchLink& link = *live.links()[number];
     rte_tel_data_start_dict(data);
-    rte_tel_data_add_dict_string(data, "name", cable.config().name.c_str());
-    rte_tel_data_add_dict_u64(data, "link", cable.up() ? 1 : 0);
-    rte_tel_data_add_dict_u64(data, "rate_cap", cable.config().bits_per_second);
-    for_each_counter(cable, live.fabric(), [&](const std::string& name, uint64_t value) {
+    rte_tel_data_add_dict_string(data, "name", link.config().name.c_str());
+    rte_tel_data_add_dict_u64(data, "link", link.up() ? 1 : 0);
+    rte_tel_data_add_dict_u64(data, "rate_cap", link.config().bits_per_second);
+    for_each_counter(link, live.fabric(), [&](const std::string& name, uint64_t value) {
       // An answer has room for 256 names.
       if (value != 0 || name.rfind("prio", 0) != 0) rte_tel_data_add_dict_u64(data, name.c_str(), value);
     });
@@ -63,7 +63,7 @@ int on_port(const char* /*cmd*/, const char* params, rte_tel_data* data) {
 
 }  // namespace
 
-void publish(LiveSwitch* live, LoopLock& lock) {
+void publish(LiveSwitch* live, Ownership& lock) {
   lock.acquire();
   const bool first = g_lock == nullptr;
   g_lock = &lock;

@@ -6,6 +6,6 @@
 namespace uroce::netswitch {
 
 /// Visible until it is called again with nullptr.
-void publish(LiveSwitch* live, LoopLock& lock);
+void publish(LiveSwitch* live, Ownership& lock);
 
 }  // namespace uroce::netswitch

@@ -44,7 +44,6 @@ class VfioUserServer {
   /// One look at the socket and one run of the card, without waiting. True: something was done.
   bool turn(uint64_t now_ns);
 
-  bool has_client() const { return channel_.has_value(); }
   const CardReport& report() const { return card_.report(); }
   /// Of the card and of its wires, for a log.
   std::vector<std::string> take_messages();

@@ -8,8 +8,10 @@
 
 #include "pmd/ethdev/dma_memory.h"
 #include "pmd/ethdev/dpdk_driver.h"
+#include "pmd/ethdev/lifecycle.h"
 #include "pmd/ethdev/log.h"
 #include "pmd/ethdev/port.h"
+#include "pmd/ethdev/timesync.h"
 #include "pmd/hw/control.h"
 #include "pmd/hw/registers.h"
 

@@ -1,5 +1,7 @@
 // Interrupts of RX queues: a completion queue that is armed makes an event, and an event queue that is armed makes an
 // interrupt. Both are armed again each time.
+#include "pmd/ethdev/interrupts.h"
+
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -10,6 +12,7 @@
 
 #include "pmd/ethdev/log.h"
 #include "pmd/ethdev/port.h"
+#include "pmd/ethdev/rx_burst.h"
 #include "pmd/hw/queue.h"
 #include "pmd/hw/registers.h"
 

@@ -1,4 +1,6 @@
 // Configure, start, stop, close: the order in which the card is woken up and put to rest.
+#include "pmd/ethdev/lifecycle.h"
+
 #include <rte_cycles.h>
 #include <rte_malloc.h>
 #include <rte_mbuf_dyn.h>
@@ -6,8 +8,15 @@
 #include <algorithm>
 #include <vector>
 
+#include "pmd/ethdev/interrupts.h"
 #include "pmd/ethdev/log.h"
+#include "pmd/ethdev/ops.h"
 #include "pmd/ethdev/port.h"
+#include "pmd/ethdev/queue_setup.h"
+#include "pmd/ethdev/rss.h"
+#include "pmd/ethdev/rx_burst.h"
+#include "pmd/ethdev/timesync.h"
+#include "pmd/ethdev/tx_burst.h"
 #include "pmd/hw/control.h"
 #include "pmd/hw/queue.h"
 

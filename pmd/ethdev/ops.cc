@@ -1,11 +1,21 @@
 // What ethdev asks a port for, apart from packets.
+#include "pmd/ethdev/ops.h"
+
 #include <rte_string_fns.h>
 
 #include <algorithm>
 #include <cstdio>
 
+#include "pmd/ethdev/interrupts.h"
+#include "pmd/ethdev/lifecycle.h"
 #include "pmd/ethdev/log.h"
 #include "pmd/ethdev/port.h"
+#include "pmd/ethdev/queue_setup.h"
+#include "pmd/ethdev/rss.h"
+#include "pmd/ethdev/rx_burst.h"
+#include "pmd/ethdev/statistics.h"
+#include "pmd/ethdev/timesync.h"
+#include "pmd/ethdev/tx_burst.h"
 #include "pmd/hw/control.h"
 
 namespace mqnic::ethdev {

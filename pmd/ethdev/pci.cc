@@ -5,6 +5,7 @@
 
 #include "pmd/ethdev/log.h"
 #include "pmd/ethdev/port.h"
+#include "pmd/ethdev/probe.h"
 #include "pmd/hw/registers.h"
 
 namespace mqnic::ethdev {

@@ -1,5 +1,11 @@
 // An ethdev for every port of a card.
+#include "pmd/ethdev/probe.h"
+
+#include "pmd/ethdev/lifecycle.h"
+#include "pmd/ethdev/ops.h"
 #include "pmd/ethdev/port.h"
+#include "pmd/ethdev/rx_burst.h"
+#include "pmd/ethdev/tx_burst.h"
 
 #include <rte_malloc.h>
 

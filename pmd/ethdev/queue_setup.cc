@@ -1,4 +1,6 @@
 // rte_eth_rx_queue_setup and rte_eth_tx_queue_setup: memory, and checks of what was asked for.
+#include "pmd/ethdev/queue_setup.h"
+
 #include <rte_malloc.h>
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 
 #include "pmd/ethdev/log.h"
 #include "pmd/ethdev/port.h"
+#include "pmd/ethdev/statistics.h"
 
 namespace mqnic::ethdev {
 

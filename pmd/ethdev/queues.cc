@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "pmd/ethdev/log.h"
+#include "pmd/ethdev/rx_burst.h"
 #include "pmd/hw/queue.h"
 #include "pmd/hw/registers.h"
 

@@ -1,6 +1,7 @@
 // A ring of descriptors and its completion queue, one pair for each RX and TX queue of an ethdev.
 #pragma once
 
+#include <rte_atomic.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include <rte_memzone.h>
@@ -73,6 +74,9 @@ struct QueuePlace {
   uint32_t completion_queue = 0;  // of the interface
   uint32_t ring_registers = 0, completion_registers = 0;
 };
+
+/// What else a completion says is read after the phase bit that says that it is there.
+inline void order_phase_before_rest() { rte_io_rmb(); }
 
 struct Port;
 
@@ -156,22 +160,7 @@ struct alignas(RTE_CACHE_LINE_SIZE) TxQueue {
   rte_mempool* scratch = nullptr;
 };
 
-// ---- Bursts: rx_burst.cc, tx_burst.cc
-
-eth_rx_burst_t choose_rx_burst(bool scatter, bool offloads);
-eth_tx_burst_t choose_tx_burst(bool blocks);
-uint16_t prepare_tx(void* queue, rte_mbuf** packets, uint16_t count);
-
-/// Gives the card as many buffers as the pool has. False: not one descriptor is in use afterwards.
-bool refill(RxQueue& queue);
-/// Frees what the card has sent. How many descriptors became free.
-uint32_t reap(TxQueue& queue, uint32_t most);
-
-uint32_t count_waiting(void* rx_queue);
-int rx_descriptor_status(void* rx_queue, uint16_t offset);
-int tx_descriptor_status(void* tx_queue, uint16_t offset);
-
-// ---- Setup: queues.cc. 0 or a negative errno.
+// ---- Setup: 0 or a negative errno.
 
 int make_queue_memory(const char* name, uint32_t entries, uint32_t log2_block, int socket, bool virtual_addresses,
                       QueueMemory& out);

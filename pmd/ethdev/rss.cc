@@ -1,4 +1,6 @@
 // Receive-side scaling: the card hashes with a key of its own and looks the queue up in a table.
+#include "pmd/ethdev/rss.h"
+
 #include <cerrno>
 #include <cstring>
 

@@ -1,6 +1,9 @@
 // Receiving. Per packet: one completion read, one mbuf header written. No register is read, and the card hears of it
 // once in a batch.
+#include "pmd/ethdev/rx_burst.h"
+
 #include <rte_atomic.h>
+#include <rte_debug.h>
 #include <rte_ethdev.h>
 #include <rte_ether.h>
 #include <rte_prefetch.h>
@@ -209,7 +212,7 @@ uint16_t rx_burst(void* rx_queue, rte_mbuf** packets, uint16_t most) {
   while (received < most && consumer != queue.producer && completed != last) {
     const Completion& completion = queue.completions[completed & mask];
     if (!is_new(load_phase(completion), completed, entries)) break;
-    rte_io_rmb();
+    order_phase_before_rest();
     const uint64_t head = load_head(completion);
     const uint32_t expected = queue.expected + ((consumer & mask) << 16);
     ++completed;
@@ -234,6 +237,7 @@ uint16_t rx_burst(void* rx_queue, rte_mbuf** packets, uint16_t most) {
     bytes += length;
     packets[received++] = m;
   }
+  RTE_VERIFY(queue.producer - consumer <= entries);  // whatever a card says was checked before
   queue.consumer = consumer;
   queue.completed = completed;
   count(queue, kRxPackets, received);
@@ -259,6 +263,7 @@ bool refill(RxQueue& queue) {
     if (n < queue.refill_threshold && queue.producer != before && queue.entries - at > n) break;
     const uint32_t posted = post(queue, at, n);
     queue.producer += posted;
+    RTE_VERIFY(queue.producer - queue.consumer <= queue.entries);
     vacant -= posted;
     if (posted != n) {
       count(queue, kRxNoMbufs);

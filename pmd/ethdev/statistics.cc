@@ -1,4 +1,6 @@
 // Statistics. The card counts nothing itself.
+#include "pmd/ethdev/statistics.h"
+
 #include <algorithm>
 #include <cstdio>
 

@@ -1,7 +1,11 @@
 // IEEE 1588: the card's clock, and the times at which packets passed it.
+#include "pmd/ethdev/timesync.h"
+
 #include <cerrno>
 
+#include "pmd/ethdev/lifecycle.h"
 #include "pmd/ethdev/port.h"
+#include "pmd/ethdev/tx_burst.h"
 
 namespace mqnic::ethdev {
 

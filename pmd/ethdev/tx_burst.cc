@@ -1,6 +1,9 @@
 // Sending. Per packet: one descriptor written. Completions are looked at once in a batch; the card hears of a burst
 // once.
+#include "pmd/ethdev/tx_burst.h"
+
 #include <rte_atomic.h>
+#include <rte_debug.h>
 #include <rte_errno.h>
 #include <rte_ip.h>
 #include <rte_net.h>
@@ -82,6 +85,7 @@ void free_run(const TxQueue& queue, rte_mbuf** mbufs, uint32_t n) {
 }
 
 void free_oldest(TxQueue& queue, uint32_t n) {
+  RTE_VERIFY(n <= queue.producer - queue.consumer);  // whatever a card says was checked before
   const uint32_t at = queue.consumer & queue.mask;
   const uint32_t first = std::min(n, queue.entries - at);
   free_run(queue, queue.mbufs + at, first);
@@ -123,7 +127,7 @@ void acknowledge(TxQueue& queue) {
 [[gnu::always_inline]] inline void reap_batches(TxQueue& queue) {
   const uint32_t batch = queue.free_threshold;
   while (queue.producer - queue.consumer >= batch && has_completed(queue, queue.completed + batch - 1)) {
-    rte_io_rmb();
+    order_phase_before_rest();
     const Completion& completion = queue.completions[(queue.completed + batch - 1) & queue.mask];
     const uint32_t head = load_head(completion);
     const uint32_t expected = queue.expected + (((queue.consumer + batch - 1) & queue.mask) << 16);
@@ -296,6 +300,7 @@ uint16_t tx_burst(void* tx_queue, rte_mbuf** packets, uint16_t wanted) {
     ++queue.producer;
     bytes += m->data_len;
   }
+  RTE_VERIFY(queue.producer - queue.consumer <= queue.entries);
   if (queue.producer != before) {
     queue.ring_bell.ring(command::set_producer(static_cast<uint16_t>(queue.producer)));
     count(queue, kTxPackets, queue.producer - before);
@@ -311,7 +316,7 @@ uint32_t reap(TxQueue& queue, uint32_t most) {
   uint32_t vacant = 0;
   // Each turn uses up one completion; a card has no more of them than there are entries.
   for (uint32_t i = 0; vacant < most && i < queue.entries && has_completed(queue, queue.completed); ++i) {
-    rte_io_rmb();
+    order_phase_before_rest();
     vacant += take_completion(queue);
   }
   return vacant;

@@ -2,7 +2,9 @@
 #include "pmd/ethdev/arguments.h"
 #include "pmd/ethdev/card_kinds.h"
 #include "pmd/ethdev/log.h"
+#include "pmd/ethdev/ops.h"
 #include "pmd/ethdev/port.h"
+#include "pmd/ethdev/probe.h"
 
 namespace mqnic::ethdev {
 

@@ -49,9 +49,4 @@ void disable_completion_queue(Bus& bus, uint32_t offset) {
   bus.write32(offset + cq_register::kCommand, command::enable(false));
 }
 
-bool is_completion_queue_active(Bus& bus, uint32_t offset) {
-  const uint32_t status = bus.read32(offset + cq_register::kControlStatus);
-  return status != kAllOnes && (status & cq_register::kActive) != 0;
-}
-
 }  // namespace mqnic

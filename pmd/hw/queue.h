@@ -25,6 +25,5 @@ bool is_ring_active(Bus& bus, uint32_t offset);
 /// queue enabled and not armed, with both pointers 0.
 void configure_completion_queue(Bus& bus, uint32_t offset, uint64_t base, uint32_t log2_entries, uint32_t target);
 void disable_completion_queue(Bus& bus, uint32_t offset);
-bool is_completion_queue_active(Bus& bus, uint32_t offset);
 
 }  // namespace mqnic

@@ -196,9 +196,8 @@ void VfioUserBus::write32(uint32_t offset, uint32_t value) {
 
 volatile uint32_t* VfioUserBus::doorbell_word(unsigned interface, QueueKind kind, unsigned queue, uint32_t) {
   const size_t at = doorbell_page::word_index(interface, static_cast<unsigned>(kind), queue) * sizeof(uint32_t);
-  if (doorbells_ == nullptr || queue >= doorbell_page::kQueuesMax || at + sizeof(uint32_t) > doorbell_bytes_) {
-    return nullptr;
-  }
+  // Without doorbells there are no bytes of them.
+  if (queue >= doorbell_page::kQueuesMax || at + sizeof(uint32_t) > doorbell_bytes_) return nullptr;
   return reinterpret_cast<volatile uint32_t*>(__builtin_assume_aligned(doorbells_ + at, sizeof(uint32_t)));
 }
 

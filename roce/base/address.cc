@@ -1,4 +1,4 @@
-#include "base/address.h"
+#include "uroce/address.h"
 
 #include <arpa/inet.h>
 

@@ -2,7 +2,7 @@
 //
 // A program can unmap or protect memory that is still registered, or cut the file behind it; a peer may touch it then.
 // So whatever reads or writes such memory is a *guarded* function: its code lies in a section of its own. When an
-// instruction of it faults, the process's handler for SIGSEGV and SIGBUS (dpdk/fault_handler.h) hands the fault to
+// instruction of it faults, the process's handler for SIGSEGV and SIGBUS (host/fault_handler.h) hands the fault to
 // `recover_from_fault`, and the guarded function ends by throwing MemoryFault. The way back to the caller is in the
 // tables that the compiler writes for exceptions anyway: nothing is saved, set or checked while nothing fails, and what
 // was copied before the fault stays (doc/adr/0017-memory-that-goes-away.md).

@@ -7,6 +7,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "base/check.h"
 #include "base/untouched_array.h"
 
 namespace uroce {
@@ -34,15 +35,25 @@ class Ring {
 
   /// The element that the next `push()` will publish; fill it in place. The ring must not be full.
   T& next_slot() { return at(tail_); }
-  void push() { tail_++; }
+  void push() {
+    ensure(!full(), "there is room in the ring");
+    tail_++;
+  }
   void push(const T& item) {
+    ensure(!full(), "there is room in the ring");
     at(tail_) = item;
     tail_++;
   }
-  void pop() { head_++; }
+  void pop() {
+    ensure(!empty(), "there is something in the ring");
+    head_++;
+  }
   void clear() { head_ = tail_; }
   /// Drops the newest elements, so that `position` becomes the tail.
-  void truncate(uint32_t position) { tail_ = position; }
+  void truncate(uint32_t position) {
+    ensure(position - head_ <= size(), "what is dropped was in the ring");
+    tail_ = position;
+  }
   /// Which storage slot a position uses: for tables that run beside the ring.
   uint32_t slot(uint32_t position) const { return position & mask_; }
   uint32_t slots() const { return mask_ + 1u; }

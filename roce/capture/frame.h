@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "base/time.h"
+#include "uroce/time.h"
 
 namespace uroce::capture {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "base/time.h"
 #include "capture/frame.h"
+#include "uroce/time.h"
 
 namespace uroce::capture {
 

@@ -3,25 +3,14 @@
 #include <cstring>
 #include <limits>
 
+#include "capture/pcapng_format.h"
 #include "capture/reader.h"
 
 namespace uroce::capture {
+
+using namespace pcapng;
+
 namespace {
-
-constexpr uint32_t kSectionHeader = 0x0A0D0D0A;
-constexpr uint32_t kByteOrderMagic = 0x1A2B3C4D;
-constexpr uint32_t kInterfaceDescription = 1;
-constexpr uint32_t kObsoletePacket = 2;
-constexpr uint32_t kSimplePacket = 3;
-constexpr uint32_t kInterfaceStatistics = 5;
-constexpr uint32_t kEnhancedPacket = 6;
-
-constexpr uint16_t kOptionEnd = 0;
-constexpr uint16_t kIfTimeResolution = 9;
-constexpr uint16_t kIfTimeOffset = 14;
-constexpr uint16_t kEpbFlags = 2;
-constexpr uint16_t kIsbInterfaceDrop = 5;
-constexpr uint16_t kIsbSystemDrop = 7;
 
 constexpr uint64_t kBlockHeaderBytes = 8;
 constexpr uint64_t kBlockMinBytes = 12;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/big_endian.h"
+#include "capture/pcapng_format.h"
 
 namespace uroce::capture {
 namespace {
@@ -13,7 +14,6 @@ constexpr uint32_t kPcapMicroseconds = 0xA1B2C3D4;
 constexpr uint32_t kPcapNanoseconds = 0xA1B23C4D;
 constexpr uint64_t kPcapHeaderBytes = 24;
 constexpr uint64_t kPcapRecordBytes = 16;
-constexpr uint32_t kSectionHeader = 0x0A0D0D0A;  // the same in both byte orders
 
 /// Linux' cooked headers say whether the host sent the frame: packet type 4.
 FrameDirection cooked_direction(LinkType link, std::span<const uint8_t> bytes) {
@@ -53,7 +53,7 @@ CaptureReader::CaptureReader(std::span<const uint8_t> file) : file_(file) {
     return;
   }
   const uint32_t magic = u32(0);
-  if (magic == kSectionHeader) {
+  if (magic == pcapng::kSectionHeader) {
     kind_ = FileKind::kPcapng;
     return;
   }

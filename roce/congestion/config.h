@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "base/time.h"
+#include "uroce/time.h"
 
 namespace uroce {
 

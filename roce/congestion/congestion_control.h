@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/time.h"
 #include "congestion/config.h"
+#include "uroce/time.h"
 
 namespace uroce {
 

@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/time.h"
+#include "base/check.h"
+#include "uroce/time.h"
 
 namespace uroce {
 
@@ -34,6 +35,7 @@ class Pacer {
   Instant open_at() const { return open_at_; }
 
   void on_sent(uint32_t bytes, Instant now) {
+    ensure(limited(), "who paces has a rate");
     const Instant earliest = now + Duration{-burst_.ns};
     if (open_at_ < earliest) open_at_ = earliest;
     const uint64_t work = bytes * kNsBits + rest_;

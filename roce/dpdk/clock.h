@@ -5,7 +5,7 @@
 
 #include <rte_cycles.h>
 
-#include "base/time.h"
+#include "uroce/time.h"
 
 namespace uroce {
 

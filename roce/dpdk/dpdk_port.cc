@@ -198,7 +198,7 @@ void DpdkPort::release_rx(RxFrame* frames, uint32_t count) {
 
 uint32_t DpdkPort::acquire_tx(TxFrame* frames, uint32_t max) {
   if (pending_count_ != 0) {
-    flush_pending();
+    send_pending();
     // Whatever is handed out now might have to wait in line behind these: then it waits in the engine instead.
     if (pending_count_ != 0) return 0;
   }
@@ -229,11 +229,11 @@ void DpdkPort::send(TxFrame* frames, uint32_t count) {
     mbuf->pkt_len = frames[i].bytes;
     pending_[pending_count_++] = mbuf;
   }
-  if (pending_count_ != 0) flush_pending();
+  if (pending_count_ != 0) send_pending();
 }
 
 bool DpdkPort::ready_to_send() {
-  if (pending_count_ != 0) flush_pending();
+  if (pending_count_ != 0) send_pending();
   return pending_count_ == 0;
 }
 
@@ -242,10 +242,10 @@ void DpdkPort::send_mbufs(rte_mbuf* const* mbufs, uint32_t count) {
   pending_head_ = 0;
   pending_count_ = count;
   std::copy_n(mbufs, count, pending_.begin());
-  flush_pending();
+  send_pending();
 }
 
-void DpdkPort::flush_pending() {
+void DpdkPort::send_pending() {
   const uint16_t sent = !started_ ? uint16_t{0}
                                   : rte_eth_tx_burst(options_.port_id, 0, pending_.data() + pending_head_,
                                                      static_cast<uint16_t>(pending_count_));
@@ -257,7 +257,7 @@ void DpdkPort::flush_pending() {
   }
   // Nobody at the other end: the frames are lost, as with an unplugged cable, and the transport's timers run.
   if (pending_count_ != 0 && options_.wire) read_link();
-  if (pending_count_ != 0 && !link_up_) drop_pending(counters_.tx_dropped_no_link);
+  if (pending_count_ != 0 && !link_up()) drop_pending(counters_.tx_dropped_no_link);
   if (pending_count_ != 0 && stuck_) drop_pending(counters_.tx_dropped_stuck);
 }
 
@@ -269,7 +269,7 @@ void DpdkPort::drop_pending(uint64_t& counter) {
 
 void DpdkPort::check(Instant now) {
   read_link();
-  if (!link_up_ && options_.connects) reconnect();
+  if (!link_up() && options_.connects) reconnect();
   // A peer that is stopped keeps its ring full. Holding back for ever would also hold back the retries that end in an
   // error, so after some time the frames are lost instead.
   stuck_checks_ = pending_count_ != 0 && !accepted_since_check_ ? stuck_checks_ + 1 : 0;
@@ -281,7 +281,7 @@ void DpdkPort::check(Instant now) {
     stuck_ = true;
     drop_pending(counters_.tx_dropped_stuck);
   }
-  const bool soon = pending_count_ != 0 || (!link_up_ && connect_attempts_ < 1000);
+  const bool soon = pending_count_ != 0 || (!link_up() && connect_attempts_ < 1000);
   next_check_ = now + (soon ? kCheckDown : kCheckUp);
 }
 
@@ -289,7 +289,7 @@ void DpdkPort::read_link() {
   rte_eth_link link{};
   const bool up = started_ && rte_eth_link_get_nowait(options_.port_id, &link) == 0 && link.link_status != 0;
   link_speed_mbps_ = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
-  if (up == link_up_) return;
+  if (up == link_up()) return;
   link_up_ = up;
   if (up) counters_.link_ups++;
   if (up) connect_attempts_ = 0;

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "base/time.h"
-#include "dpdk/port_spec.h"
-#include "engine/port.h"
+#include "host/port_spec.h"
+#include "uroce/port.h"
+#include "uroce/time.h"
 
 struct rte_mbuf;
 struct rte_mempool;
@@ -69,16 +70,18 @@ class DpdkPort final : public Port {
   void send_mbufs(rte_mbuf* const* mbufs, uint32_t count);
 
   /// Once a turn: sends what a full port did not take before (the engine may have nothing to add), looks after the link
-  /// every few milliseconds, and gives up on frames that nobody takes.
-  void on_turn(Instant now) {
-    if (pending_count_ != 0) flush_pending();
-    if (now >= next_check_) check(now);
+  /// ten times a second, and gives up on frames that nobody takes. True when it looked at the link.
+  bool on_turn(Instant now) {
+    if (pending_count_ != 0) send_pending();
+    if (now < next_check_) return false;
+    check(now);
+    return true;
   }
   bool tx_pending() const { return pending_count_ != 0; }
-  bool link_up() const { return link_up_; }
+  bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
   /// Asks the driver now: link_up() is as old as the last look.
   void read_link();
-  uint32_t link_speed_mbps() const { return link_speed_mbps_; }
+  uint32_t link_speed_mbps() const { return link_speed_mbps_.load(std::memory_order_relaxed); }
   uint16_t id() const { return options_.port_id; }
   const PortCounters& counters() const { return counters_; }
 
@@ -90,19 +93,19 @@ class DpdkPort final : public Port {
   bool set_hardware_pauses(uint8_t priority, bool on);
   void check(Instant now);
   void reconnect();
-  void flush_pending();
+  void send_pending();
   void drop_pending(uint64_t& counter);
   void linearize(RxFrame& frame, const rte_mbuf* mbuf, uint32_t slot);
 
   DpdkPortOptions options_;
   rte_mempool* pool_ = nullptr;
   bool started_ = false;
-  bool link_up_ = false;
+  std::atomic<bool> link_up_{false};  // others may ask
   bool accepted_since_check_ = false;
   unsigned stuck_checks_ = 0;
   bool stuck_ = false;  // frames that the port does not take at once are dropped until it takes some again
   unsigned connect_attempts_ = 0;
-  uint32_t link_speed_mbps_ = 0;
+  std::atomic<uint32_t> link_speed_mbps_{0};
   Instant next_check_{0};
   PortCounters counters_;
 

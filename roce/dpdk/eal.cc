@@ -8,16 +8,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
 
-#include "dpdk/endpoint_note.h"
-#include "dpdk/hugepages.h"
 #include "dpdk/log.h"
-#include "dpdk/runtime_dir.h"
+#include "host/endpoint_note.h"
+#include "host/hugepages.h"
+#include "host/runtime_dir.h"
 
 namespace uroce {
 namespace {
@@ -81,6 +82,9 @@ class EalBaseDirectory {
 };
 
 std::string explain(const std::string& first_error, bool huge, bool extra_args) {
+  if (rte_errno == EALREADY) {
+    return "DPDK runs in this process already: open the endpoint with eal_running, on a port that DPDK has";
+  }
   std::string text = "DPDK did not start";
   if (!first_error.empty()) text += " (" + first_error + ")";
   if (rte_errno != 0) text += std::string(": ") + rte_strerror(rte_errno);
@@ -89,11 +93,47 @@ std::string explain(const std::string& first_error, bool huge, bool extra_args) 
                       : "; UROCE_LOG=debug shows the whole story");
 }
 
+/// How this process's EAL was started.
+struct StartedEal {
+  EalOptions options;
+  bool huge = false;
+  pid_t pid = 0;
+};
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+/// Does a later endpoint get what it asks for? Who asks for nothing gets what there is.
+bool fits(const StartedEal& started, const EalOptions& wanted, std::string& error) {
+  if (started.pid != getpid()) {
+    error = "DPDK was started before fork(), and does not live through it: fork before the first endpoint is opened";
+    return false;
+  }
+  const std::string running = "DPDK is running in this process already, for its first endpoint, ";
+  if (!wanted.extra_args.empty() && wanted.extra_args != started.options.extra_args) {
+    error = running + "and takes no arguments any more: give '" + joined(wanted.extra_args) + "' to the first one, too";
+  } else if (wanted.hugepages == Hugepages::kYes && !started.huge) {
+    error = running + "without hugepages: ask for them with the first one";
+  } else if (wanted.hugepages == Hugepages::kNo && started.huge) {
+    error = running + "with hugepages: refuse them with the first one";
+  } else if (!wanted.pci_device.empty() && started.options.pci_device.empty()) {
+    error = running + "without PCI devices: open " + wanted.pci_device + " first";
+  } else {
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool start_eal(const EalOptions& options, std::string& error) {
-  static bool started = false;
-  if (started) return true;
+  static std::mutex mutex;
+  static std::optional<StartedEal> started;
+  const std::lock_guard guard(mutex);
+  if (started) return fits(*started, options, error);
 
   const bool free_pages = options.hugepages != Hugepages::kNo && hugepages_usable(kEalMemoryBytes);
   if (options.hugepages == Hugepages::kYes && !free_pages) {
@@ -107,9 +147,7 @@ bool start_eal(const EalOptions& options, std::string& error) {
   sched_getaffinity(0, sizeof allowed, &allowed);
 
   std::vector<std::string> args = build_args(options, allowed, free_pages);
-  std::string joined;
-  for (const std::string& arg : args) joined += " " + arg;
-  log_message(LogLevel::kDebug, "EAL:%s", joined.c_str());
+  log_message(LogLevel::kDebug, "EAL: %s", joined(args).c_str());
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
 
@@ -123,7 +161,8 @@ bool start_eal(const EalOptions& options, std::string& error) {
   }
   // From now on who owns the engine has the lcore id, and this thread is one like any other.
   RTE_PER_LCORE(_lcore_id) = LCORE_ID_ANY;
-  return started = true;
+  started = {options, free_pages, getpid()};
+  return true;
 }
 
 std::string eal_directory() { return rte_eal_get_runtime_dir(); }

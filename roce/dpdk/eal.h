@@ -15,8 +15,9 @@ struct EalOptions {
   Hugepages hugepages = Hugepages::kAuto;
 };
 
-/// Once per process. EAL makes the calling thread its main lcore, so call it from a thread that is ours; its affinity
-/// is restored. False and one clear line in `error` when that fails.
+/// Once per process: EAL makes the calling thread its main lcore, so call it from a thread that is ours; its affinity
+/// is restored. Later calls find EAL running, which cannot be changed any more. False and one clear line in `error`
+/// when it does not start, or when it runs and `options` ask for something else.
 bool start_eal(const EalOptions& options, std::string& error);
 
 /// Where EAL keeps the files of this process (its telemetry socket): in the runtime directory, as all that we make.

@@ -6,6 +6,11 @@
 //
 // DPDK keeps per-lcore caches by a thread-local lcore id. Ownership of the engine carries the id of the engine's lcore
 // with it, so that every thread that drives uses the same caches.
+//
+// A process may have several endpoints, each with a port, an engine, an owner, an lcore id and a background thread of
+// its own, driven at the same time. EAL is one, and stays when the last endpoint goes. A thread owns one engine at a
+// time; one that needs several takes them in the order in which they were opened, and gives them back in reverse. Who
+// owns one opens and closes no endpoint: both wait for DPDK's interrupt thread, which may wait for that owner.
 #pragma once
 
 #include <cstdint>
@@ -13,41 +18,12 @@
 #include <string>
 #include <vector>
 
-#include "base/address.h"
-#include "base/time.h"
-#include "congestion/config.h"
 #include "engine/engine.h"
+#include "host/endpoint_config.h"
+#include "uroce/address.h"
+#include "uroce/time.h"
 
 namespace uroce {
-
-enum class Progress : uint8_t {
-  kAuto,    // the program's polls drive; a background thread when nobody polls
-  kInline,  // only the program's polls (and an lcore loop that calls drive)
-  kThread,  // only the background thread, busy
-};
-
-enum class Hugepages : uint8_t { kAuto, kYes, kNo };
-
-/// What a user can set. Empty fields mean: the default of the port.
-struct EndpointConfig {
-  std::string port;  // "", "memif", "net_memif0,...", "net_af_packet0,iface=eth0", "0000:03:00.0"
-  std::vector<LocalAddress> addresses;
-  std::vector<std::string> eal_args;  // passed through to EAL
-  std::string pcap_file;              // pcapng of everything sent and received; "": none
-  Progress progress = Progress::kAuto;
-  Hugepages hugepages = Hugepages::kAuto;
-  LossRecovery loss_recovery = LossRecovery::kGoBackN;
-  uint32_t mtu = 0;             // IP MTU of the port; 0: the port's own, enough for RoCE MTU 4096 where possible
-  CongestionConfig congestion;  // the link's speed is found out when the port is there
-  uint8_t traffic_class = 0;    // of QPs whose program asks for none
-  uint8_t lossless = 0;         // priorities with flow control (PFC), as bits
-  bool eal_running = false;     // a DPDK application called rte_eal_init itself; `port` is then a port name or number
-};
-
-/// Reads UROCE_PORT, UROCE_ADDR, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES, UROCE_LOSS_RECOVERY,
-/// UROCE_MTU, UROCE_CC, UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC. False and one clear line in `error` when one of them
-/// is malformed.
-bool endpoint_config_from_environment(EndpointConfig& config, std::string& error);
 
 /// Who this endpoint is, known without starting EAL: what `ibv_devices` needs.
 struct EndpointIdentity {
@@ -58,8 +34,9 @@ struct EndpointIdentity {
 
 class Endpoint {
  public:
-  /// Starts EAL (once per process), the port, the engine and the background thread. nullptr and one clear line in
-  /// `error` (what is wrong, what to change) when that cannot be. `observer` outlives the endpoint.
+  /// Starts EAL (once per process, with what the first endpoint asks for), the port, the engine and the background
+  /// thread. nullptr and one clear line in `error` (what is wrong, what to change) when that cannot be. `observer`
+  /// outlives the endpoint.
   static std::unique_ptr<Endpoint> open(const EndpointConfig& config, Observer& observer, std::string& error);
   virtual ~Endpoint() = default;
 
@@ -78,15 +55,14 @@ class Endpoint {
   /// One turn, and a note that somebody drives. Under an EngineLock.
   virtual uint32_t drive() = 0;
   /// Only transmit. Under an EngineLock.
-  virtual void flush(Instant now) = 0;
-  void flush() { flush(now()); }
+  virtual void transmit(Instant now) = 0;
+  void transmit() { transmit(now()); }
   /// Something asynchronous is awaited (an armed CQ, a sleeping program): the background thread shall look at once.
   virtual void kick() = 0;
   /// The program has woken up and is about to poll: the background thread stands back as after `drive`.
-  virtual void attend() = 0;
+  virtual void note_awake() = 0;
 
- protected:
-  friend class EngineLock;
+  /// What an EngineLock does.
   virtual void lock() = 0;
   virtual void unlock() = 0;
 };

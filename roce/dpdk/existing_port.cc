@@ -1,7 +1,8 @@
 #include <net/if.h>
 
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
+#include <system_error>
 
 #include <rte_dev.h>
 #include <rte_ethdev.h>
@@ -10,12 +11,21 @@
 
 namespace uroce {
 
+namespace {
+
+/// By its number or by its name.
+bool find_port(const std::string& port, uint16_t& id) {
+  const char* const end = port.data() + port.size();
+  const auto [rest, code] = std::from_chars(port.data(), end, id);
+  if (rest != end) return rte_eth_dev_get_port_by_name(port.c_str(), &id) == 0;
+  return code == std::errc() && rte_eth_dev_is_valid_port(id) != 0;
+}
+
+}  // namespace
+
 bool plan_existing_port(const EndpointConfig& config, PortPlan& plan, std::string& error) {
   uint16_t id = 0;
-  const bool number = !config.port.empty() && config.port.find_first_not_of("0123456789") == std::string::npos;
-  if (number) id = static_cast<uint16_t>(std::atoi(config.port.c_str()));
-  const bool found = config.port.empty() || number ? rte_eth_dev_is_valid_port(id) != 0
-                                                   : rte_eth_dev_get_port_by_name(config.port.c_str(), &id) == 0;
+  const bool found = config.port.empty() ? rte_eth_dev_is_valid_port(id) != 0 : find_port(config.port, id);
   rte_eth_dev_info info{};
   rte_ether_addr mac{};
   if (!found || rte_eth_dev_info_get(id, &info) != 0 || rte_eth_macaddr_get(id, &mac) != 0) {

@@ -1,39 +1,67 @@
 #include "dpdk/interrupt_guard.h"
 
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include <rte_interrupts.h>
+
+#include "base/check.h"
 
 namespace uroce {
 namespace {
 
-std::atomic<EngineLockable*> g_lockable{nullptr};
-std::atomic<bool> g_caught{false};
-thread_local EngineLockable* t_owned = nullptr;
+struct Guarded {
+  std::mutex mutex;  // the interrupt thread has it for as long as it owns the engines
+  std::vector<EngineLockable*> locks;
+};
+
+Guarded& guarded() {
+  static auto* const one = new Guarded;  // the interrupt thread uses it until the process ends
+  return *one;
+}
+
+thread_local bool t_owns = false;
+
+void acquire_all() {
+  guarded().mutex.lock();
+  for (EngineLockable* lockable : guarded().locks) lockable->acquire();
+}
+
+/// In reverse: each puts back the lcore id that it found.
+void release_all() {
+  auto& locks = guarded().locks;
+  std::for_each(locks.rbegin(), locks.rend(), [](EngineLockable* lockable) { lockable->release(); });
+  guarded().mutex.unlock();
+}
 
 }  // namespace
 
-void guard_interrupt_thread(EngineLockable& lockable) { g_lockable.store(&lockable, std::memory_order_release); }
-
-void park_interrupt_thread() {
-  if (EngineLockable* lockable = g_lockable.load(std::memory_order_acquire)) lockable->acquire();
+void guard_interrupt_thread(EngineLockable& lockable) {
+  const std::lock_guard guard(guarded().mutex);
+  auto& locks = guarded().locks;
+  ensure(std::find(locks.begin(), locks.end(), &lockable) == locks.end(), "a lock is taken once");
+  locks.push_back(&lockable);
 }
 
-bool interrupt_thread_is_guarded() { return g_caught.load(std::memory_order_relaxed); }
+void unguard_interrupt_thread(const EngineLockable& lockable) {
+  const std::lock_guard guard(guarded().mutex);
+  std::erase(guarded().locks, &lockable);
+}
+
+void park_interrupt_thread() { acquire_all(); }
 
 int guarded_epoll_wait(EpollWait wait, int epoll_fd, epoll_event* events, int events_max, int timeout_ms) {
   if (rte_thread_is_intr() == 0) return wait(epoll_fd, events, events_max, timeout_ms);
-  g_caught.store(true, std::memory_order_relaxed);
   while (true) {
-    if (EngineLockable* owned = std::exchange(t_owned, nullptr)) owned->release();
+    if (std::exchange(t_owns, false)) release_all();
     int count = wait(epoll_fd, events, events_max, timeout_ms);
-    EngineLockable* lockable = g_lockable.load(std::memory_order_acquire);
-    if (count <= 0 || lockable == nullptr) return count;
-    lockable->acquire();
-    t_owned = lockable;
-    // Who owned the engine meanwhile may have closed what these events are about, and opened something else under the
+    if (count <= 0) return count;
+    acquire_all();
+    t_owns = true;
+    // Who owned an engine meanwhile may have closed what these events are about, and opened something else under the
     // same number: look again, now that nobody can.
     count = wait(epoll_fd, events, events_max, 0);
     if (count != 0) return count;

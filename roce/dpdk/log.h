@@ -4,19 +4,13 @@
 // "uroce: dpdk: ...", warnings and errors only unless UROCE_LOG=debug. Works before EAL is started.
 #pragma once
 
-#include <cstdint>
-#include <string>
+#include "host/log_level.h"
 
 namespace uroce {
-
-enum class LogLevel : uint8_t { kError, kWarning, kInfo, kDebug };
 
 /// One message, one line; no newline at the end. Control path only.
 void log_message(LogLevel level, const char* format, ...) __attribute__((format(printf, 2, 3)));
 bool log_enabled(LogLevel level);
-
-/// "error", "warning", "info", "debug". False when it is none of them.
-bool parse_log_level(const std::string& text, LogLevel& level);
 
 /// While it lives DPDK's messages are kept instead of printed (unless UROCE_LOG=debug): what fails meanwhile is
 /// reported in one line of our own.

@@ -18,6 +18,11 @@ uint32_t data_room(const PacketPoolShape& shape) {
   return room + RTE_PKTMBUF_HEADROOM;
 }
 
+bool fits(rte_mempool& pool, const PacketPoolShape& shape) {
+  const bool for_dma = (pool.flags & RTE_MEMPOOL_F_NO_IOVA_CONTIG) == 0;
+  return pool.size >= shape.mbufs && rte_pktmbuf_data_room_size(&pool) >= data_room(shape) && for_dma == shape.dma;
+}
+
 }  // namespace
 
 uint64_t packet_pool_bytes(const PacketPoolShape& shape) {
@@ -26,12 +31,17 @@ uint64_t packet_pool_bytes(const PacketPoolShape& shape) {
 }
 
 rte_mempool* make_packet_pool(const PacketPoolShape& shape, std::string& error) {
+  std::string name = shape.name;
+  for (unsigned number = 2; rte_mempool* left = rte_mempool_lookup(name.c_str()); number++) {
+    if (fits(*left, shape)) return left;
+    name = shape.name + "." + std::to_string(number);
+  }
   rte_pktmbuf_pool_private layout{};
   layout.mbuf_data_room_size = static_cast<uint16_t>(data_room(shape));
   // Without hugepages DPDK keeps a buffer from crossing a page, which only DMA needs; net_af_xdp even relies on buffers
   // that lie one behind the other.
   rte_mempool* pool = rte_mempool_create_empty(
-      shape.name.c_str(), shape.mbufs, static_cast<unsigned>(sizeof(rte_mbuf)) + layout.mbuf_data_room_size, kCache,
+      name.c_str(), shape.mbufs, static_cast<unsigned>(sizeof(rte_mbuf)) + layout.mbuf_data_room_size, kCache,
       sizeof layout, SOCKET_ID_ANY, shape.dma ? 0 : RTE_MEMPOOL_F_NO_IOVA_CONTIG);
   bool good = pool != nullptr && rte_mempool_set_ops_byname(pool, "ring_mp_mc", nullptr) == 0;
   if (good) rte_pktmbuf_pool_init(pool, &layout);

@@ -9,13 +9,14 @@ struct rte_mempool;
 namespace uroce {
 
 struct PacketPoolShape {
-  std::string name;  // one of its own for every pool of a process
+  std::string name;  // one of its own for every user of a pool in a process
   unsigned mbufs = 0;
   uint32_t frame_bytes = 0;  // the longest frame
   bool dma = false;          // a device that is not virtual reads and writes them
 };
 
-/// nullptr and one line in `error` when there is not enough memory.
+/// nullptr and one line in `error` when there is not enough memory. What an earlier user of that name could not free,
+/// because the queues of a port that stays keep it, is used again when it fits.
 rte_mempool* make_packet_pool(const PacketPoolShape& shape, std::string& error);
 
 /// The memory that takes, nearly: pages may not be filled to their last byte.

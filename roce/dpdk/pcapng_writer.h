@@ -40,10 +40,6 @@ class PcapngWriter final : public Capture {
 
  private:
   PcapngWriter(int fd, std::string path, int64_t wall_offset_ns);
-  void put(const void* data, size_t bytes);
-  void put_u32(uint32_t value) { put(&value, sizeof value); }
-  void put_option(uint16_t code, const void* data, size_t bytes);
-  void put_headers(const std::string& interface_name);
   void write_out(std::vector<uint8_t>& bytes);
 
   static constexpr size_t kBufferBytes = 4 << 20;

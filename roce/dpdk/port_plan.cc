@@ -49,9 +49,9 @@ bool plan_wire(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::
   plan.name = at_switch ? "switch" : "memif";
   if (!place->wire.empty()) plan.name += ":" + place->wire;
   if (at_switch) plan.name += ", port " + std::to_string(place->number);
-  plan.spec.device = "net_memif0";
+  plan.place = place;
   plan.socket = place->socket_path;
-  plan.devargs = memif_devargs(plan.spec.device, plan.options.connects, plan.socket, place->mac);
+  number_wire_device(plan, 0);
   use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
   return true;
 }
@@ -69,7 +69,7 @@ bool may_administer_the_network() {
 
 bool check_rights(const PortPlan& plan, std::string& error) {
   const VirtualDriver* driver = find_virtual_driver(plan.spec.device);
-  if (driver == nullptr || !driver->needs_root) return true;
+  if (driver == nullptr || driver->netdev == NetdevUse::kNone) return true;
   int fd = -1;
   std::string what;
   if (plan.spec.driver == "net_tap") {
@@ -144,6 +144,7 @@ bool plan_card_wire(const EndpointConfig& config, PlaceUse use, PortPlan& plan, 
   const std::string name = "card-" + wire;
   const auto place = use == PlaceUse::kTake ? take_place(name, error, "wire=shm:NAME") : look_at_place(name, error);
   if (!place) return false;
+  plan.place = place;
   plan.identity.mac = place->mac;
   if (config.addresses.empty()) plan.identity.addresses = {place->address};
   plan.options.wire = true;
@@ -177,7 +178,7 @@ bool plan_virtual(const EndpointConfig& config, PlaceUse use, PortPlan& plan, st
   if (plan.spec.driver == "net_mqnic") return plan_card(config, use, plan, error);
   if (!check_rights(plan, error)) return false;
   const VirtualDriver* driver = find_virtual_driver(plan.spec.device);
-  if (driver->shares_netdev && !plan.spec.netdev.empty()) {
+  if (driver->netdev == NetdevUse::kShares && !plan.spec.netdev.empty()) {
     if (!plan_shared_netdev(config, plan, error)) return false;
   } else {
     plan.identity.mac = stable_mac(place_in_the_world() + plan.spec.device + plan.spec.args, 0x01);
@@ -237,13 +238,18 @@ std::string memif_devargs(const std::string& device, bool connects, const std::s
          ",mac=" + to_string(mac);
 }
 
+void number_wire_device(PortPlan& plan, unsigned number) {
+  plan.spec.device = "net_memif" + std::to_string(number);
+  plan.devargs = memif_devargs(plan.spec.device, plan.options.connects, plan.socket, plan.identity.mac);
+}
+
 bool plan_port(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::string& error) {
   auto spec = parse_port_spec(config.port, error);
   if (!spec) return false;
   plan.spec = *spec;
   // One that TAP makes, or one that exists and is shared.
   const VirtualDriver* driver = find_virtual_driver(spec->device);
-  const bool has_netdev = spec->driver == "net_tap" || (driver != nullptr && driver->shares_netdev);
+  const bool has_netdev = spec->driver == "net_tap" || (driver != nullptr && driver->netdev == NetdevUse::kShares);
   if (has_netdev) plan.identity.netdev = spec->netdev;
   switch (plan.spec.kind) {
     case PortKind::kWire:

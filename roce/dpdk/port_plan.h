@@ -7,18 +7,19 @@
 
 #include "dpdk/dpdk_port.h"
 #include "dpdk/endpoint.h"
-#include "dpdk/netdev.h"
-#include "dpdk/place.h"
-#include "dpdk/port_spec.h"
+#include "host/netdev.h"
+#include "host/place.h"
+#include "host/port_spec.h"
 
 namespace uroce {
 
 struct PortPlan {
   PortSpec spec;
   EndpointIdentity identity;
-  std::string name;     // for people: "memif wire, place 0", "net_af_packet0"
-  std::string devargs;  // for rte_dev_probe
-  std::string socket;   // where the two ends of a shared memory wire meet
+  std::string name;            // for people: "memif wire, place 0", "net_af_packet0"
+  std::string devargs;         // for rte_dev_probe
+  std::string socket;          // where the two ends of a shared memory wire meet
+  std::optional<Place> place;  // on a wire or at a switch
   std::optional<Netdev> netdev;
   uint32_t max_frame_bytes = 0;  // for the engine
   DpdkPortOptions options;       // but the port's number
@@ -51,6 +52,9 @@ uint64_t pause_speed(const PortPlan& plan, uint64_t link_speed);
 
 /// What net_memif is told, at either end.
 std::string memif_devargs(const std::string& device, bool connects, const std::string& socket, const MacAddress& mac);
+
+/// A shared memory wire's device has no name of the user's: the first has number 0, further ones of a process others.
+void number_wire_device(PortPlan& plan, unsigned number);
 
 /// Sets the frame sizes that follow from an IP MTU.
 void use_mtu(PortPlan& plan, uint32_t mtu);

@@ -1,35 +1,65 @@
-// What a running endpoint tells through DPDK's telemetry socket, and the note that lets `uroce stats` find the socket.
+// What running endpoints tell through DPDK's telemetry socket.
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
+#include <string_view>
 
 #include <rte_telemetry.h>
 
-#include "dpdk/eal.h"
 #include "dpdk/endpoint_impl.h"
-#include "dpdk/log.h"
+#include "dpdk/endpoint_registry.h"
 
 namespace uroce {
 
-void set_published_endpoint(EndpointImpl* endpoint);
-
 namespace {
 
+/// Which endpoint a command is about: the one with this number, without one the oldest.
+using Number = std::optional<uint64_t>;
+
+/// The number at the front of `text`, which is moved behind it and a comma. False when there is something else.
+bool take_number(std::string_view& text, Number& number) {
+  if (text.empty()) return true;
+  uint64_t value = 0;
+  const auto [rest, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  text.remove_prefix(static_cast<size_t>(rest - text.data()));
+  if (code != std::errc() || (!text.empty() && text.front() != ',')) return false;
+  if (!text.empty()) text.remove_prefix(1);
+  number = value;
+  return true;
+}
+
 template <typename F>
-int reply(F&& f) {
+int reply(Number number, F&& f) {
   struct Context {
     F& f;
   } context{f};
-  const bool there = with_published_endpoint(
-      [](EndpointImpl& endpoint, Look look, void* data) { static_cast<Context*>(data)->f(endpoint, look); }, &context);
+  const bool there = EndpointRegistry::get().look_at(
+      number, [](EndpointImpl& endpoint, Look look, void* data) { static_cast<Context*>(data)->f(endpoint, look); },
+      &context);
   return there ? 0 : -1;
 }
 
-int on_counters(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
-  return reply([&](EndpointImpl& endpoint, Look) {
+/// For commands whose only parameter is the endpoint.
+template <typename F>
+int reply_to(const char* params, F&& f) {
+  std::string_view text = params == nullptr ? "" : params;
+  Number number;
+  return take_number(text, number) && text.empty() ? reply(number, f) : -1;
+}
+
+int on_list(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
+  rte_tel_data_start_array(data, RTE_TEL_U64_VAL);
+  for (const uint64_t number : EndpointRegistry::get().numbers()) rte_tel_data_add_array_u64(data, number);
+  return 0;
+}
+
+int on_counters(const char* /*cmd*/, const char* params, rte_tel_data* data) {
+  return reply_to(params, [&](EndpointImpl& endpoint, Look) {
     rte_tel_data_start_dict(data);
     for_each_counter(endpoint.engine().counters(),
                      [&](const char* name, const uint64_t& value) { rte_tel_data_add_dict_u64(data, name, value); });
@@ -38,8 +68,8 @@ int on_counters(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data)
   });
 }
 
-int on_qp_list(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
-  return reply([&](EndpointImpl& endpoint, Look look) {
+int on_qp_list(const char* /*cmd*/, const char* params, rte_tel_data* data) {
+  return reply_to(params, [&](EndpointImpl& endpoint, Look look) {
     rte_tel_data_start_array(data, RTE_TEL_U64_VAL);
     if (look == Look::kOutside) return;
     endpoint.engine().for_each_qp([&](const Qp& qp) { rte_tel_data_add_array_u64(data, qp.qpn()); });
@@ -76,9 +106,14 @@ void describe_qp(const Qp& qp, rte_tel_data* data) {
 
 int on_qp(const char* /*cmd*/, const char* params, rte_tel_data* data) {
   if (params == nullptr || *params == 0) return -1;
-  const auto qpn = static_cast<uint32_t>(std::strtoul(params, nullptr, 0));
+  char* rest = nullptr;
+  const auto qpn = static_cast<uint32_t>(std::strtoul(params, &rest, 0));
+  if (*rest != 0 && *rest != ',') return -1;
+  std::string_view text = *rest == ',' ? rest + 1 : rest;
+  Number number;
+  if (!take_number(text, number) || !text.empty()) return -1;
   bool found = false;
-  const int rc = reply([&](EndpointImpl& endpoint, Look look) {
+  const int rc = reply(number, [&](EndpointImpl& endpoint, Look look) {
     if (look == Look::kOutside) return;
     endpoint.engine().for_each_qp([&](const Qp& qp) {
       if (qp.qpn() != qpn) return;
@@ -103,8 +138,8 @@ void describe_engine(EndpointImpl& endpoint, rte_tel_data* data) {
   rte_tel_data_add_dict_container(data, "gids", gids, 0);
 }
 
-int on_endpoint(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
-  return reply([&](EndpointImpl& endpoint, Look look) {
+int on_endpoint(const char* /*cmd*/, const char* params, rte_tel_data* data) {
+  return reply_to(params, [&](EndpointImpl& endpoint, Look look) {
     rte_tel_data_start_dict(data);
     rte_tel_data_add_dict_u64(data, "pid", static_cast<uint64_t>(getpid()));
     rte_tel_data_add_dict_string(data, "program", program_invocation_short_name);
@@ -119,25 +154,22 @@ int on_endpoint(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data)
   });
 }
 
-void register_commands_once() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    rte_telemetry_register_cmd("/uroce/counters", on_counters, "Every counter of the endpoint. No parameters");
-    rte_telemetry_register_cmd("/uroce/qps", on_qp_list, "Numbers of all queue pairs. No parameters");
-    rte_telemetry_register_cmd("/uroce/qp", on_qp, "One queue pair. Parameters: its number");
-    rte_telemetry_register_cmd("/uroce/endpoint", on_endpoint, "What the endpoint is. No parameters");
-  });
-}
-
 }  // namespace
 
-void publish_endpoint(EndpointImpl* endpoint) {
-  set_published_endpoint(endpoint);
-  if (endpoint == nullptr) return withdraw_note();
-  register_commands_once();
-  std::string error;
-  if (!publish_note(error))
-    log_message(LogLevel::kWarning, "`uroce stats` will not find this program: %s", error.c_str());
+void register_telemetry() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    rte_telemetry_register_cmd("/uroce/endpoints", on_list,
+                               "Numbers of all endpoints of the process, the oldest first. No parameters");
+    rte_telemetry_register_cmd("/uroce/counters", on_counters,
+                               "Every counter of an endpoint. Parameters: its number; without it, the oldest");
+    rte_telemetry_register_cmd("/uroce/qps", on_qp_list,
+                               "Numbers of all queue pairs. Parameters: the endpoint's number; without it, the oldest");
+    rte_telemetry_register_cmd("/uroce/qp", on_qp,
+                               "One queue pair. Parameters: its number[,the endpoint's; without it, the oldest]");
+    rte_telemetry_register_cmd("/uroce/endpoint", on_endpoint,
+                               "What an endpoint is. Parameters: its number; without it, the oldest");
+  });
 }
 
 }  // namespace uroce

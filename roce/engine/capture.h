@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/time.h"
+#include "uroce/time.h"
 
 namespace uroce {
 

@@ -44,15 +44,6 @@ bool erase_object(std::vector<std::unique_ptr<T>>& objects, T* object) {
   return true;
 }
 
-void take_out(Ring<Qp*>& ring, const Qp* qp) {
-  const uint32_t waiting = ring.size();
-  for (uint32_t i = 0; i < waiting; i++) {
-    Qp* other = ring.front();
-    ring.pop();
-    if (other != qp) ring.push(other);
-  }
-}
-
 }  // namespace
 
 Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Observer& observer)
@@ -81,10 +72,10 @@ Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Obs
            config.loss_recovery,
            &reorder_pool_},
       pds_(config.max_pds + 1),
-      ready_(config.max_qps),
-      parked_(config.max_qps),
+      ready_(config.max_qps, config.max_qps),
+      parked_(config.max_qps, config.max_qps),
       pfc_(config.pfc, config.mac, counters_),
-      cnps_(kCnpsMax) {}
+      cnps_(kCnpsMax, config.max_qps) {}
 
 Engine::~Engine() = default;
 
@@ -96,6 +87,7 @@ uint16_t Engine::lid() const {
 }
 
 bool Engine::set_addresses(std::span<const LocalAddress> addresses) {
+  check_owner();
   const auto has = [](std::span<const LocalAddress> list, const LocalAddress& address) {
     return std::find(list.begin(), list.end(), address) != list.end();
   };
@@ -120,6 +112,7 @@ bool Engine::set_addresses(std::span<const LocalAddress> addresses) {
 }
 
 PdId Engine::allocate_pd() {
+  check_owner();
   for (PdId pd = 1; pd < pds_.size(); pd++) {
     if (pds_[pd]) continue;
     pds_[pd] = true;
@@ -129,34 +122,45 @@ PdId Engine::allocate_pd() {
 }
 
 bool Engine::deallocate_pd(PdId pd) {
+  check_owner();
+  if (pd >= pds_.size() || !pds_[pd]) return false;
   bool used = memory_.in_use_by(pd) != 0;
   used |= std::any_of(srqs_.begin(), srqs_.end(), [pd](const auto& srq) { return srq->pd() == pd; });
   used |= std::any_of(ahs_.begin(), ahs_.end(), [pd](const AddressHandle* ah) { return ah->pd == pd; });
   qps_.for_each([&](const Qp& qp) { used |= qp.init().pd == pd; });
-  if (used || pd >= pds_.size() || !pds_[pd]) return false;
+  if (used) return false;
   pds_[pd] = false;
   return true;
 }
 
 CompletionQueue* Engine::create_cq(uint32_t capacity, void* user) {
+  check_owner();
   if (cqs_.size() >= config_.max_cqs) return nullptr;
   cqs_.push_back(std::make_unique<CompletionQueue>(capacity, observer_, user));
   cqs_.back()->place = static_cast<uint32_t>(cqs_.size() - 1);
   return cqs_.back().get();
 }
 
-bool Engine::destroy_cq(CompletionQueue* cq) { return erase_object(cqs_, cq); }
+bool Engine::destroy_cq(CompletionQueue* cq) {
+  check_owner();
+  return erase_object(cqs_, cq);
+}
 
 SharedReceiveQueue* Engine::create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge, void* user) {
+  check_owner();
   if (srqs_.size() >= config_.max_srqs) return nullptr;
   srqs_.push_back(std::make_unique<SharedReceiveQueue>(pd, max_wr, max_sge, observer_, user));
   srqs_.back()->place = static_cast<uint32_t>(srqs_.size() - 1);
   return srqs_.back().get();
 }
 
-bool Engine::destroy_srq(SharedReceiveQueue* srq) { return erase_object(srqs_, srq); }
+bool Engine::destroy_srq(SharedReceiveQueue* srq) {
+  check_owner();
+  return erase_object(srqs_, srq);
+}
 
 Qp* Engine::create_qp(const QpInit& init, void* user) {
+  check_owner();
   const QpTable::Slot slot = qps_.next_free();
   if (slot.index == QpTable::kNone) return nullptr;
   auto qp = std::make_unique<Qp>(init, slot.qpn, slot.index, active_mtu_, env_, user);
@@ -169,14 +173,15 @@ Qp* Engine::create_qp(const QpInit& init, void* user) {
 }
 
 void Engine::destroy_qp(Qp* qp, Instant now) {
+  check_owner();
   now_ = now;
-  qp->release_held_ack();
+  qp->end_ack_delay();
   update(*qp);
   transmit(now);  // a peer that waits for a last ACK gets it
   qp->forget_work();
-  take_out(ready_, qp);
-  take_out(parked_, qp);
-  take_out(cnps_, qp);
+  ready_.remove(*qp);
+  parked_.remove(*qp);
+  cnps_.remove(*qp);
   timers_.cancel(qp->index());
   const QpInit init = qp->init();
   qps_.remove(qp->index());
@@ -228,6 +233,7 @@ void Engine::ask_for(const PathSpec& path, uint8_t sgid_index) {
 }
 
 std::unique_ptr<AddressHandle> Engine::create_ah(PdId pd, const AddressVector& av, Instant now) {
+  check_owner();
   now_ = now;
   const auto path = route(av, random_.next_u32());
   if (!path || ahs_full()) return nullptr;
@@ -244,6 +250,7 @@ std::unique_ptr<AddressHandle> Engine::create_ah(PdId pd, const AddressVector& a
 }
 
 void Engine::destroy_ah(AddressHandle* ah) {
+  check_owner();
   AddressHandle*& place = ahs_[ah->place];
   place = ahs_.back();
   place->place = ah->place;
@@ -265,13 +272,14 @@ void Engine::on_neighbour(const IpAddress& ip, uint16_t vlan_id, const MacAddres
 }
 
 ModifyResult Engine::modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t mask, Instant now) {
+  check_owner();
   now_ = now;
   std::optional<PathSpec> path;
   if ((mask & kAttrAv) != 0) path = route(attributes.av, qp.qpn() ^ attributes.dest_qpn);
   const bool ends =
       (mask & kAttrState) != 0 && (attributes.state == QpState::kErr || attributes.state == QpState::kReset);
   if (ends) {
-    qp.release_held_ack();
+    qp.end_ack_delay();
     update(qp);
     transmit(now);
   }
@@ -283,12 +291,14 @@ ModifyResult Engine::modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t 
 }
 
 PostResult Engine::post_sends(Qp& qp, std::span<const SendWr> wrs, Instant now) {
+  check_owner();
   const PostResult result = qp.post_sends(wrs, now);
   if (result == PostResult::kOk) update(qp);
   return result;
 }
 
 PostResult Engine::post_recv(Qp& qp, const RecvWr& wr, Instant now) {
+  check_owner();
   const PostResult result = qp.post_recv(wr, now);
   if (result == PostResult::kOk) update(qp);
   return result;

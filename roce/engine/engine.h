@@ -14,22 +14,26 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
+#include "base/owner.h"
 #include "base/random.h"
 #include "base/ring.h"
-#include "base/time.h"
 #include "congestion/config.h"
 #include "engine/capture.h"
 #include "engine/neighbours.h"
-#include "engine/port.h"
 #include "engine/priority_flow_control.h"
+#include "engine/qp_queue.h"
 #include "engine/qp_table.h"
 #include "engine/timer_queue.h"
+#include "transport/address_handle.h"
 #include "transport/completion_queue.h"
 #include "transport/counters.h"
 #include "transport/memory_table.h"
 #include "transport/observer.h"
 #include "transport/qp.h"
 #include "transport/receive_queue.h"
+#include "uroce/port.h"
+#include "uroce/time.h"
 
 namespace uroce {
 
@@ -80,6 +84,10 @@ class Engine {
   /// What pauses are measured in; 0: as before.
   void set_pause_speed(uint64_t bits_per_second) { pfc_.set_link_speed(bits_per_second); }
   void set_capture(Capture* capture) { capture_ = capture; }  // nullptr: off
+  /// Whoever passes the engine between threads notes in `owner` who has it; calls of another thread are found out then.
+  /// Lookers (gids, counters, status, for_each_qp) need not own it, if nobody drives meanwhile. `owner` outlives the
+  /// engine.
+  void set_owner(const Owner& owner) { owner_ = &owner; }
 
   // Addresses.
   /// The GID table: row i is gids()[i]; an address of zeros is a hole. All are RoCE v2.
@@ -130,7 +138,10 @@ class Engine {
   const PriorityFlowControl& flow_control() const { return pfc_; }
 
  private:
-  friend class EngineTest;
+  void check_owner() const {
+    ensure(owner_ == nullptr || owner_->is_me(), "an engine is used by the thread that owns it");
+  }
+
   // engine_receive.cc
   uint32_t receive(Instant now);
   void note_backlog(Instant now);
@@ -164,6 +175,7 @@ class Engine {
   RandomSource& random_;
   Observer& observer_;
   Capture* capture_ = nullptr;
+  const Owner* owner_ = nullptr;  // none: nobody says
   Counters counters_;
   std::vector<LocalAddress> gids_;
   uint32_t active_mtu_ = 1024;
@@ -177,12 +189,12 @@ class Engine {
   std::vector<std::unique_ptr<CompletionQueue>> cqs_;
   std::vector<std::unique_ptr<SharedReceiveQueue>> srqs_;
   std::vector<AddressHandle*> ahs_;
-  Ring<Qp*> ready_;             // QPs that have something to send, each once
-  Ring<Qp*> parked_;            // of those, the ones whose priority was found paused
+  QpQueue ready_;               // QPs that have something to send
+  QpQueue parked_;              // the ones whose priority was found paused: not in ready_ then
   uint8_t parked_pauses_ = 0;   // the pauses of that moment
   uint32_t full_receives_ = 0;  // turns in a row that received all they may
   PriorityFlowControl pfc_;
-  Ring<Qp*> cnps_;  // QPs whose peers are to be told of congestion, each once
+  QpQueue cnps_;    // QPs whose peers are to be told of congestion
   Instant now_{0};  // of the latest turn
   /// Frames to ourselves: made when the first path to one of our own addresses is.
   struct Loopback;

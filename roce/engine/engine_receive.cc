@@ -8,8 +8,8 @@ namespace uroce {
 
 namespace {
 
-constexpr uint32_t kBurst = 32;
-constexpr uint32_t kBurstsPerTurn = 2;
+constexpr uint32_t kReceiveBurst = 32;
+constexpr uint32_t kReceivesPerTurn = 2;
 constexpr size_t kParseAhead = 8;  // packets whose QPs are fetched into the cache before the first is looked at
 
 /// Full and limited membership of the default partition; ours is full, so either is a match.
@@ -39,25 +39,26 @@ bool state_receives(QpState state, bool response) {
 /// that cannot tell is behind when we could not empty it for several turns.
 void Engine::note_backlog(Instant now) {
   uint32_t frames = port_.rx_backlog();
-  if (frames == Port::kBacklogUnknown) frames = full_receives_ * kBurstsPerTurn * kBurst;
+  if (frames == Port::kBacklogUnknown) frames = full_receives_ * kReceivesPerTurn * kReceiveBurst;
   pfc_.on_backlog(frames, now);
 }
 
 uint32_t Engine::receive(Instant now) {
   if (pfc_.enabled()) note_backlog(now);
   uint32_t total = 0;
-  for (uint32_t i = 0; i < kBurstsPerTurn; i++) {
-    RxFrame frames[kBurst];
-    const uint32_t count = port_.receive(frames, kBurst);
+  for (uint32_t i = 0; i < kReceivesPerTurn; i++) {
+    RxFrame frames[kReceiveBurst];
+    const uint32_t count = port_.receive(frames, kReceiveBurst);
+    ensure(count <= kReceiveBurst, "a port gives no more frames than there is room for");
     if (count == 0) break;
     for (uint32_t at = 0; at < count; at += kParseAhead) {
       process({frames + at, std::min<size_t>(kParseAhead, count - at)}, now);
     }
     port_.release_rx(frames, count);
     total += count;
-    if (count < kBurst) break;
+    if (count < kReceiveBurst) break;
   }
-  full_receives_ = total == kBurstsPerTurn * kBurst ? full_receives_ + 1 : 0;
+  full_receives_ = total == kReceivesPerTurn * kReceiveBurst ? full_receives_ + 1 : 0;
   // Nobody may call again before the neighbour sends: what is gone is said now.
   if (pfc_.pausing() && port_.rx_backlog() != Port::kBacklogUnknown) note_backlog(now);
   return total;
@@ -181,9 +182,8 @@ void Engine::on_packet(const PacketView& packet, Instant now) {
 /// Its sender is to slow down, if it is one that can be told: a datagram's is not connected to anything.
 void Engine::on_marked(Qp& qp, Instant now) {
   counters_.np_ecn_marked_roce_packets++;
-  if (qp.congestion() == nullptr || qp.cnp_queued || cnps_.full() || !qp.on_marked(now)) return;
-  qp.cnp_queued = true;
-  cnps_.push(&qp);
+  if (qp.congestion() == nullptr || cnps_.contains(qp) || cnps_.full() || !qp.on_marked(now)) return;
+  cnps_.push(qp);
 }
 
 }  // namespace uroce

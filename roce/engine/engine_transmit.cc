@@ -9,19 +9,16 @@ namespace uroce {
 
 namespace {
 
-constexpr uint32_t kBurst = 32;
+constexpr uint32_t kSendBurst = 32;
 constexpr uint32_t kFirstBurst = 4;  // a post or an answer rarely needs more; bulk senders come back for whole bursts
-constexpr uint32_t kBurstsPerTurn = 5;
+constexpr uint32_t kSendsPerTurn = 5;
 constexpr uint32_t kQuantum = 16;  // frames of one QP before the next has its turn
 
 }  // namespace
 
 /// After anything that touched a QP: queue it if it has something to send, and keep its timer.
 void Engine::update(Qp& qp) {
-  if (!qp.ready && qp.wants_transmit()) {
-    qp.ready = true;
-    ready_.push(&qp);
-  }
+  if (!ready_.contains(qp) && !parked_.contains(qp) && qp.wants_transmit()) ready_.push(qp);
   timers_.arm(qp.index(), qp.next_timeout());
 }
 
@@ -31,7 +28,8 @@ void Engine::run_timers(Instant now) {
     if (qp == nullptr) continue;
     if (qp->next_timeout() <= now) qp->on_timeout(now);
     // A peer that is silent may have another MAC by now. One without any is being asked for already.
-    if (qp->requester().timed_out() && qp->path_resolved()) ask_for(qp->path(), qp->attributes().av.sgid_index);
+    if (qp->requester().retry_timer().timed_out() && qp->path_resolved())
+      ask_for(qp->path(), qp->attributes().av.sgid_index);
     update(*qp);
   }
 }
@@ -78,15 +76,14 @@ uint32_t Engine::send_qp_frames(TxFrame* frames, uint32_t count, Instant now) {
   uint32_t used = 0;
   uint32_t rounds = ready_.size();
   while (used < count && rounds > 0 && !ready_.empty()) {
-    Qp& qp = *ready_.front();
+    Qp& qp = ready_.front();
     ready_.pop();
     if (pfc_.paused() != 0 && blocked(qp.priority())) {
-      parked_.push(&qp);  // it stays `ready`: it has its place in a list
+      parked_.push(qp);
       parked_pauses_ = pfc_.paused();
       rounds--;
       continue;
     }
-    qp.ready = false;
     uint32_t quantum = std::min(kQuantum, count - used);
     while (quantum > 0 && transmit_one(qp, frames[used], now)) {
       used++;
@@ -108,9 +105,8 @@ void Engine::unpark() {
 uint32_t Engine::send_cnps(TxFrame* frames, uint32_t count, Instant now) {
   uint32_t used = 0;
   while (used < count && !cnps_.empty()) {
-    Qp& qp = *cnps_.front();
+    Qp& qp = cnps_.front();
     cnps_.pop();
-    qp.cnp_queued = false;
     if (!qp.encode_cnp(frames[used])) continue;
     if (divert(frames[used], now)) {
       frames[used].bytes = 0;
@@ -134,8 +130,9 @@ uint32_t Engine::transmit_burst(uint32_t size, Instant now) {
   const bool host = neighbours_.next_timeout() <= now || pfc_.wants_transmit(now);
   if (!parked_.empty() && pfc_.paused() != parked_pauses_) unpark();
   if (ready_.empty() && cnps_.empty() && !host) return 0;
-  TxFrame frames[kBurst];
+  TxFrame frames[kSendBurst];
   const uint32_t acquired = port_.acquire_tx(frames, size);
+  ensure(acquired <= size, "a port lends no more frames than it was asked for");
   if (acquired == 0) {
     counters_.tx_port_full++;
     return 0;
@@ -153,10 +150,11 @@ uint32_t Engine::transmit_burst(uint32_t size, Instant now) {
 }
 
 uint32_t Engine::transmit(Instant now) {
+  check_owner();
   now_ = now;
   uint32_t total = 0;
-  for (uint32_t i = 0; i < kBurstsPerTurn; i++) {
-    const uint32_t size = i == 0 ? kFirstBurst : kBurst;
+  for (uint32_t i = 0; i < kSendsPerTurn; i++) {
+    const uint32_t size = i == 0 ? kFirstBurst : kSendBurst;
     const uint32_t sent = transmit_burst(size, now);
     total += sent;
     if (sent < size) break;
@@ -178,6 +176,7 @@ uint32_t Engine::drain_loopback(Instant now) {
 }
 
 uint32_t Engine::turn(Instant now) {
+  check_owner();
   now_ = now;
   uint32_t work = receive(now);
   work += drain_loopback(now);

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "base/address.h"
-#include "base/time.h"
+#include "uroce/address.h"
+#include "uroce/time.h"
 
 namespace uroce {
 

@@ -19,12 +19,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/address.h"
 #include "base/ring.h"
-#include "base/time.h"
 #include "engine/neighbour_news.h"
-#include "engine/port.h"
 #include "transport/counters.h"
+#include "uroce/address.h"
+#include "uroce/port.h"
+#include "uroce/time.h"
 #include "wire/host_frames.h"
 
 namespace uroce {

@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <span>
 
-#include "base/address.h"
-#include "base/time.h"
 #include "transport/counters.h"
-#include "transport/tx_frame.h"
+#include "uroce/address.h"
+#include "uroce/port.h"
+#include "uroce/time.h"
 #include "wire/mac_control.h"
 
 namespace uroce {

@@ -1,10 +1,13 @@
 #include "engine/timer_queue.h"
 
+#include "base/check.h"
+
 namespace uroce {
 
 TimerQueue::TimerQueue(uint32_t owners_max) : position_(owners_max, kNone) { heap_.reserve(owners_max); }
 
 void TimerQueue::place(uint32_t index, const Entry& entry) {
+  ensure(index < heap_.size(), "a timer lies in the heap");
   heap_[index] = entry;
   position_[entry.owner] = index;
 }
@@ -47,6 +50,7 @@ void TimerQueue::arm(uint32_t owner, Instant when) {
 }
 
 void TimerQueue::remove(uint32_t index) {
+  ensure(position_[heap_[index].owner] == index, "a timer knows its place in the heap");
   position_[heap_[index].owner] = kNone;
   const Entry last = heap_.back();
   heap_.pop_back();

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/time.h"
+#include "uroce/time.h"
 
 namespace uroce {
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/time.h"
 #include "fabric/frame_fields.h"
+#include "uroce/time.h"
 
 namespace uroce::fabric {
 

@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "base/address.h"
-#include "base/time.h"
 #include "fabric/frame.h"
 #include "fabric/switch_config.h"
+#include "uroce/address.h"
+#include "uroce/time.h"
 
 namespace uroce::fabric {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/time.h"
+#include "uroce/time.h"
 
 namespace uroce::fabric {
 

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "base/random.h"
-#include "base/time.h"
 #include "fabric/fault_rule.h"
 #include "fabric/frame.h"
+#include "uroce/time.h"
 #include "wire/mac_control.h"
 
 namespace uroce::fabric {

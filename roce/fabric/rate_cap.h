@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "base/time.h"
 #include "fabric/frame.h"
+#include "uroce/time.h"
 
 namespace uroce::fabric {
 

@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "base/random.h"
-#include "base/time.h"
 #include "fabric/egress.h"
 #include "fabric/forwarding.h"
 #include "fabric/frame.h"
@@ -33,6 +32,7 @@
 #include "fabric/shared_buffer.h"
 #include "fabric/switch_config.h"
 #include "fabric/switch_counters.h"
+#include "uroce/time.h"
 
 namespace uroce::fabric {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "base/address.h"
-#include "base/time.h"
 #include "fabric/frame.h"
+#include "uroce/address.h"
+#include "uroce/time.h"
 #include "wire/mac_control.h"
 
 namespace uroce::fabric {

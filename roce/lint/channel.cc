@@ -2,268 +2,327 @@
 
 #include <algorithm>
 
-#include "lint/rnr_timer.h"
-
 namespace uroce::lint {
-namespace {
-
-constexpr int32_t kFar = 16384;       // PSNs: more is no loss but another life of the QP number, or a wrong PSN
-constexpr int32_t kHalf = 1 << 22;    // keeps comparisons on one half of the circle
-constexpr size_t kMaxGaps = 64;       // a capture with more of them is beyond judging one by one
-constexpr uint64_t kSwapFrames = 4;   // frames by which a capture may show two directions in the wrong order
-constexpr int64_t kSwapNs = 200'000;  // and the time
-
-constexpr unsigned val(Psn psn) { return psn.value(); }
-
-bool covers(Psn begin, uint32_t span, Psn psn) {
-  const int32_t d = distance(begin, psn);
-  return d >= 0 && static_cast<uint32_t>(d) < span;
-}
-
-}  // namespace
-
-Channel::Channel(Findings& findings, uint32_t request_flow, Service service)
-    : findings_(findings), request_flow_(request_flow), service_(service) {}
-
-void Channel::start(Psn psn) {
-  started_ = true;
-  first_ = next_ = position_ = acked_ = psn;
-}
 
 void Channel::set_start(Psn psn, uint32_t read_limit) {
-  start(psn);
-  start_known_ = beginning_known_ = true;
-  read_limit_ = read_limit;
+  seen_.numbers.start(psn, Numbers::Beginning::kAgreed);
+  reads_.set_limit(read_limit);
 }
 
-bool Channel::is_far(Psn psn) const { return distance(next_, psn) > kFar || distance(psn, acked_) > kFar; }
-
-/// One packet that is far away is a wrong PSN; two that follow each other are another life of this QP number.
-Channel::Verdict Channel::on_far(const Packet& packet) {
-  if (start_known_) {
-    add(Rule::kCmStartPsn, packet.frame,
-        sentence("first request has PSN %u; expected the starting PSN %u", val(packet.psn()), val(first_)));
-    start_known_ = false;
-    return Verdict::kRestarted;
-  }
-  const int32_t since_odd = odd_.active ? distance(odd_.psn, packet.psn()) : -1;
-  if (since_odd >= 0 && since_odd <= kFar) return Verdict::kRestarted;
-  odd_ = {true, packet.psn(), packet.frame, packet.time, next_ - 1, packet.opcode()};
-  return Verdict::kTaken;
-}
-
-Channel::Verdict Channel::on_request(const Packet& packet) {
-  packets_++;
-  if (!started_) start(packet.psn());
-  resolve_tip(packet.psn());
-  if (is_far(packet.psn())) return on_far(packet);
-  if (odd_.active) {
-    add(Rule::kPsnGap, odd_.frame,
-        sentence("%s with PSN %u, while the sequence goes on with PSN %u; expected a PSN near it",
-                 opcode_name(odd_.opcode), val(odd_.psn), val(packet.psn())));
-    odd_.active = false;
-  }
-  const int32_t ahead = distance(next_, packet.psn());
-  if (start_known_ && ahead < 0) return on_far(packet);
+Verdict Channel::on_request(const Packet& packet) {
+  seen_.packets++;
+  if (!seen_.numbers.started()) seen_.numbers.start(packet.psn(), Numbers::Beginning::kAnywhere);
+  seen_.numbers.resolve_tip(packet.psn());
+  if (seen_.numbers.is_far(packet.psn())) return on_far(packet);
+  sequence_.on_near(packet);
+  const int32_t ahead = distance(seen_.numbers.next, packet.psn());
+  if (seen_.numbers.awaits_start() && ahead < 0) return on_far(packet);
   if (ahead < 0) {
-    const Verdict verdict = service_ == Service::kUc ? on_uc_behind(packet) : on_behind(packet);
+    const Verdict verdict = seen_.service == Service::kUc ? sequence_.on_uc_behind(packet) : on_behind(packet);
     if (verdict == Verdict::kRestarted) return verdict;
   } else {
     if (ahead > 0) on_ahead(packet);
-    satisfy_refusals(packet, 1);
+    refusals_.on_sent(packet, 1);
     store(packet, true);
   }
-  statistics_.requests++;
-  start_known_ = false;
-  check_held_response(&packet, last_.span);
-  last_time_ = packet.time;
-  has_last_time_ = packet.has_time;
-  keep_in_half_circle();
+  seen_.statistics.requests++;
+  seen_.numbers.leave_start();
+  unsent_.on_request(packet, seen_.sent.last().span);
+  seen_.note_time(packet);
+  seen_.numbers.keep_in_half_circle();
   return Verdict::kTaken;
+}
+
+Verdict Channel::on_far(const Packet& packet) {
+  const Verdict verdict = sequence_.on_far(packet);
+  seen_.numbers.leave_start();
+  return verdict;
 }
 
 /// Packets are missing in front of this one. Whether that is a fault shows later.
 void Channel::on_ahead(const Packet& packet) {
-  const auto count = static_cast<uint32_t>(distance(next_, packet.psn()));
-  statistics_.missing += count;
-  behind_losses_ = true;
-  const Rule rule = start_known_ ? Rule::kCmStartPsn : Rule::kPsnGap;
-  if (packet.direction == capture::FrameDirection::kSent && !lossy_capture_) {
-    add_gap(rule, packet.frame,
-            sentence("%s sent with PSN %u after PSN %u; expected PSN %u", opcode_name(packet.opcode()),
-                     val(packet.psn()), val(next_ - 1), val(next_)),
-            is_young());
-    return;
-  }
-  if (service_ == Service::kUc) {  // what UC loses stays lost
-    add(Rule::kUcLoss, packet.frame,
-        sentence("%s with PSN %u after PSN %u; expected PSN %u, unless it was lost in front of the capture",
-                 opcode_name(packet.opcode()), val(packet.psn()), val(next_ - 1), val(next_)));
-    return;
-  }
-  if (gaps_.size() == kMaxGaps) gaps_.erase(gaps_.begin());
-  gaps_.push_back({next_, count, packet.frame, rule, is_young()});
+  seen_.statistics.missing += static_cast<uint32_t>(distance(seen_.numbers.next, packet.psn()));
+  seen_.behind_losses = true;
+  sequence_.on_ahead(packet);
 }
 
-bool Channel::fill_gap(Psn psn, uint32_t span) {
-  bool filled = false;
-  for (size_t i = 0; i < gaps_.size(); i++) {
-    Gap& gap = gaps_[i];
-    const int32_t begin = std::max(0, distance(gap.begin, psn));
-    const int32_t end = std::min(static_cast<int32_t>(gap.count), distance(gap.begin, psn + span));
-    if (end <= begin) continue;
-    filled = true;
-    const Gap rest{gap.begin + static_cast<uint32_t>(end), gap.count - static_cast<uint32_t>(end), gap.frame, gap.rule,
-                   gap.young};
-    gap.count = static_cast<uint32_t>(begin);
-    if (rest.count != 0) gaps_.push_back(rest);
-  }
-  std::erase_if(gaps_, [](const Gap& gap) { return gap.count == 0; });
-  return filled;
-}
-
-Channel::Verdict Channel::on_uc_behind(const Packet& packet) {
-  if (packet.psn() == first_) return Verdict::kRestarted;  // the same number again, from the same PSN on
-  add(Rule::kUcPsnBack, packet.frame,
-      sentence("%s with PSN %u after PSN %u; expected PSN %u or later", opcode_name(packet.opcode()), val(packet.psn()),
-               val(next_ - 1), val(next_)));
-  return Verdict::kTaken;
-}
-
-Channel::Verdict Channel::on_behind(const Packet& packet) {
+/// A request of a PSN that is not new.
+Verdict Channel::on_behind(const Packet& packet) {
   const Psn psn = packet.psn();
-  if (Read* const read = find_read(psn); read != nullptr) return on_read_range(packet, *read);
-  const Sent* const sent = log_.find(psn);
-  if (sent != nullptr && !same_request(packet, *sent)) {
-    // Acknowledged or refused for good: the number may serve somebody else by now.
-    if (distance(psn, acked_) > 0 || fatal_frame_ != 0) return Verdict::kRestarted;
-    add(Rule::kRetransmitDiffers, packet.frame,
-        sentence("%s of %u bytes with PSN %u, which was %s of %u bytes (or another content) before; expected the same",
-                 opcode_name(packet.opcode()), packet.view.payload_bytes, val(psn), opcode_name(sent->opcode),
-                 sent->payload_bytes));
+  if (Read* const read = seen_.sent.find_read(psn); read != nullptr) return on_read_range(packet, *read);
+  if (const Sent* const sent = seen_.sent.find(psn); sent != nullptr) {
+    const bool settled = distance(psn, seen_.numbers.acked) > 0 || refusals_.is_final();
+    if (contents_.check_repeated(packet, *sent, settled) == Verdict::kRestarted) return Verdict::kRestarted;
   }
-  const bool filled = fill_gap(psn, longest_span_of(packet));
+  const bool filled = sequence_.on_behind(psn, seen_.sent.longest_span_of(packet));
   if (filled) {
-    statistics_.late++;
-    overtaken_ = true;
-    overtaken_end_ = next_;
+    seen_.statistics.late++;
   } else {
-    statistics_.retransmitted++;
+    seen_.statistics.retransmitted++;
   }
-  const bool refused = nak_.active || rnr_.active;
-  // Go-back-N leaves nothing out but what was acknowledged meanwhile.
-  if (distance(position_, psn) > 0 && distance(acked_, psn) > 0) behind_losses_ = true;
-  if (distance(psn, position_) > 0 && (!filled || refused)) go_back(packet);
-  satisfy_refusals(packet, span_of(packet));
-  on_sent_again(packet, psn + span_of(packet), false);
-  if (distance(psn, first_) > 0) {
-    first_ = psn;
-    if (!acknowledged_) acked_ = psn;
-  }
+  seen_.note_jump(psn);
+  if (distance(psn, seen_.numbers.position) > 0 && (!filled || refusals_.is_open())) go_back(packet);
+  const uint32_t span = seen_.sent.span_of(packet);
+  refusals_.on_sent(packet, span);
+  sacks_.on_sent_again(packet, psn + span, false);
+  seen_.numbers.extend_back(psn);
   store(packet, false);
   return Verdict::kTaken;
 }
 
-void Channel::count_timeout(const Packet& packet) {
-  statistics_.timeouts++;
-  if (!packet.has_time || !has_last_time_) return;
-  const int64_t silence_ns = std::max<int64_t>(0, packet.time.ns - last_time_.ns);
-  const bool first = statistics_.timeouts == 1;
-  statistics_.timeout_min_ns = first ? silence_ns : std::min(statistics_.timeout_min_ns, silence_ns);
-  statistics_.timeout_max_ns = std::max(statistics_.timeout_max_ns, silence_ns);
+/// A request at or within the PSNs of an earlier READ or atomic.
+Verdict Channel::on_read_range(const Packet& packet, Read& read) {
+  switch (reads_.on_within(packet, read, refusals_.is_final())) {
+    case ReadJudge::Within::kRestarted:
+      return Verdict::kRestarted;
+    case ReadJudge::Within::kWrong:
+      return Verdict::kTaken;
+    case ReadJudge::Within::kRepetition:
+      break;
+  }
+  seen_.statistics.retransmitted++;
+  seen_.note_jump(packet.psn());
+  if (distance(packet.psn(), seen_.numbers.position) > 0) go_back(packet);
+  refusals_.on_sent(packet, static_cast<uint32_t>(distance(packet.psn(), read.end())));
+  sacks_.on_sent_again(packet, read.end(), true);
+  reads_.on_asked_again(packet, read);
+  if (Sent* const sent = seen_.sent.find(read.psn)) {
+    sent->repeated = true;
+    sent->over_gap = sequence_.is_over_gap(packet.psn());
+    seen_.sent.set_last(*sent);
+  }
+  seen_.numbers.position = read.end();
+  return Verdict::kTaken;
 }
 
 /// The requester starts again at an earlier PSN: why, and is it the right one?
 void Channel::go_back(const Packet& packet) {
+  ChannelStatistics& statistics = seen_.statistics;
+  switch (refusals_.on_back(packet)) {
+    case RefusalJudge::Reason::kRnrNak:
+      statistics.back_for_rnr++;
+      return;
+    case RefusalJudge::Reason::kNak:
+      statistics.back_for_nak++;
+      return;
+    case RefusalJudge::Reason::kNone:
+      break;
+  }
+  const Read* const read = seen_.sent.find_read(packet.psn());
+  if (read != nullptr && (read->hole != Read::Hole::kNone || seen_.selective())) {
+    statistics.back_for_read++;
+  } else if (sacks_.explains_back(packet.psn())) {
+    statistics.back_for_sack++;
+  } else {
+    seen_.count_timeout(packet);
+  }
+}
+
+void Channel::store(const Packet& packet, bool is_new) {
   const Psn psn = packet.psn();
-  if (rnr_.active && goes_back_for(rnr_, packet)) {
-    statistics_.back_for_rnr++;
-    return;
+  const Sent* const previous = seen_.sent.before(psn);
+  if (previous == nullptr && seen_.sent.begin_run() == 1 && seen_.numbers.from_start() && psn == seen_.numbers.first) {
+    msn_.count_from_start(1);
   }
-  if (nak_.active && goes_back_for(nak_, packet)) {
-    statistics_.back_for_nak++;
-    return;
+  Sent sent = seen_.sent.describe(packet, previous);
+  sent.repeated = !is_new && seen_.sent.find(psn) != nullptr;
+  sent.over_gap = sequence_.is_over_gap(psn);
+  if (previous != nullptr) contents_.check_opcode(packet, *previous);
+  seen_.sent.log(sent, seen_.numbers.acked);
+  contents_.check_lengths(packet, sent);
+  const OpcodeInfo& info = packet.info();
+  if (info.has(kHasPayload) && !info.is_last()) seen_.learn_mtu(sent.payload_bytes);
+  seen_.sent.set_last(sent);
+  if (info.operation == Operation::kReadRequest || is_atomic(info)) {
+    reads_.on_asked(packet, sent.span, is_new);
+    if (is_new) seen_.numbers.tip_open = !seen_.sent.span_is_known(packet);
+    reads_.retire(refusals_.is_final());
   }
-  const Read* const read = find_read(psn);
-  if (read != nullptr && (read->hole_frame != 0 || selective())) {
-    statistics_.back_for_read++;
-    return;
-  }
-  if (selective() && held_.any_behind(psn)) {
-    statistics_.back_for_sack++;
-    return;
-  }
-  count_timeout(packet);
+  if (is_new) seen_.numbers.next = sent.end();
+  seen_.numbers.position = sent.end();
 }
 
-/// True when the refusal explains the step back.
-bool Channel::goes_back_for(Refusal& refusal, const Packet& packet) {
-  const int32_t behind_named = distance(refusal.psn, packet.psn());
-  if (behind_named == 0) return true;
-  const char* name = opcode_name(packet.opcode());
-  if (behind_named > 0) {
-    if (refusal.late_frame == 0) {
-      refusal.late_frame = packet.frame;
-      refusal.late_psn = packet.psn();
-    }
-    return true;
+bool Channel::could_answer(const Packet& packet) const {
+  const Psn psn = packet.psn();
+  const Numbers& numbers = seen_.numbers;
+  if (!numbers.started() || distance(numbers.acked, psn) < 0 || distance(psn, numbers.next) <= 0) return false;
+  const Read* const read = seen_.sent.find_read(psn);
+  switch (packet.info().operation) {
+    case Operation::kReadResponse:
+      return read != nullptr && !read->atomic;
+    case Operation::kAtomicAcknowledge:
+      return read != nullptr && read->atomic;
+    default:
+      return read != nullptr || seen_.sent.find(psn) != nullptr;
   }
-  // In front of it: a timer may have run out while the NAK was on its way, and starts with the oldest PSN in doubt. In
-  // a capture behind losses the first packets of that run may be missing.
-  if (distance(refusal.una, packet.psn()) <= 0) return false;
-  // Nothing but its own response acknowledges a READ: the NAK may be put aside for it.
-  if (refusal.read_in_doubt || find_read(packet.psn()) != nullptr) return false;
-  if (behind_losses_ && packet.direction != capture::FrameDirection::kSent) return false;
-  // A single packet that was under way when the NAK left.
-  if (selective() && packet.direction != capture::FrameDirection::kSent) return false;
-  add(Rule::kRetransmitStart, packet.frame,
-      sentence("retransmission starts with %s PSN %u after the NAK of frame %llu; expected PSN %u", name,
-               val(packet.psn()), static_cast<unsigned long long>(refusal.frame), val(refusal.psn)));
-  return true;
 }
 
-void Channel::satisfy_refusals(const Packet& packet, uint32_t span) {
-  if (nak_.active && covers(packet.psn(), span, nak_.psn)) nak_.active = false;
-  if (!rnr_.active || !covers(packet.psn(), span, rnr_.psn)) return;
-  rnr_.active = false;
-  if (!rnr_.has_time || !packet.has_time) return;
-  const int64_t waited_ns = packet.time.ns - rnr_.time.ns;
-  const int64_t asked_ns = rnr_timer(rnr_.code).ns;
-  // Time stamps of a capture jitter a little.
-  if (waited_ns >= asked_ns - asked_ns / 50 - 10'000) return;
-  add(Rule::kRnrEarly, packet.frame,
-      sentence("PSN %u sent again %.3f ms after the RNR NAK of frame %llu; expected to wait %.3f ms (timer code %u)",
-               val(rnr_.psn), static_cast<double>(waited_ns) / 1e6, static_cast<unsigned long long>(rnr_.frame),
-               static_cast<double>(asked_ns) / 1e6, rnr_.code));
+void Channel::on_response(const Packet& packet) {
+  seen_.packets++;
+  const Psn psn = packet.psn();
+  const bool sack = packet.info().operation == Operation::kSelectiveAck;
+  if (!seen_.numbers.started()) return;
+  if (sequence_.is_about_odd(psn)) return;
+  if (distance(seen_.numbers.first, psn) < (sack ? -1 : 0)) return unsent_.on_old(packet);
+  if (seen_.selective() || (sack && seen_.signatures.responder_signs())) seen_.learn_frontier(psn + 1);
+  if (!was_sent(packet)) return;
+  if (refusals_.is_final()) return refusals_.on_after_final(packet);
+  switch (packet.info().operation) {
+    case Operation::kAcknowledge:
+      on_ack(packet);
+      break;
+    case Operation::kSelectiveAck:
+      on_selective_ack(packet);
+      break;
+    case Operation::kReadResponse:
+      on_read_response(packet);
+      break;
+    case Operation::kAtomicAcknowledge:
+      on_atomic_response(packet);
+      break;
+    default:
+      break;
+  }
+  seen_.note_time(packet);
 }
 
-/// A response that came before its request was seen: the capture may have swapped neighbours, but no more than that.
-void Channel::check_held_response(const Packet* packet, uint32_t span) {
-  if (!response_.active) return;
-  response_.active = false;
-  if (packet != nullptr && covers(packet->psn(), span, response_.psn) &&
-      packet->frame - response_.frame <= kSwapFrames && packet->time.ns - response_.time.ns <= kSwapNs) {
+/// What the response names was sent, as far as can be told.
+bool Channel::was_sent(const Packet& packet) {
+  const Psn psn = packet.psn();
+  const Numbers& numbers = seen_.numbers;
+  if (distance(numbers.next, psn) < 0) return true;
+  if (numbers.tip_open && packet.info().operation == Operation::kReadResponse) {
+    seen_.learn_mtu(packet.view.payload_bytes);
+    if (distance(numbers.next, psn) < 0) return true;
+  }
+  if (!numbers.tip_open) unsent_.on_early(packet, psn, Rule::kAckUnsent);
+  return false;
+}
+
+void Channel::on_ack(const Packet& packet) {
+  const uint8_t syndrome = packet.view.aeth().syndrome;
+  switch (aeth_kind(syndrome)) {
+    case AethKind::kAck:
+      return on_positive_ack(packet);
+    case AethKind::kRnrNak:
+      return on_rnr_nak(packet);
+    case AethKind::kNak:
+      if (aeth_value(syndrome) == static_cast<uint8_t>(NakCode::kPsnSequenceError)) return on_sequence_nak(packet);
+      if (aeth_value(syndrome) < seen_.statistics.naks.size()) on_fatal_nak(packet);
+      break;
+    case AethKind::kReserved:
+      break;
+  }
+}
+
+void Channel::on_positive_ack(const Packet& packet) {
+  const Psn psn = packet.psn();
+  seen_.statistics.acks++;
+  const AckJudge::Meaning meaning = acks_.on_ack(packet);
+  if (meaning == AckJudge::Meaning::kNothing) return;
+  if (meaning == AckJudge::Meaning::kWholeMessages) msn_.check(packet, psn, true);
+  acknowledge(psn, packet.frame);
+  sacks_.on_ack(psn);
+}
+
+void Channel::on_rnr_nak(const Packet& packet) {
+  seen_.statistics.rnr_naks++;
+  sacks_.on_nak();
+  if (refusals_.is_too_late(packet)) return;
+  const bool again = refusals_.on_rnr_nak(packet);
+  msn_.check(packet, packet.psn(), false);
+  const Psn una = seen_.oldest_in_doubt();
+  acknowledge(packet.psn() - 1, packet.frame);
+  refusals_.open_rnr(packet, una, again);
+}
+
+void Channel::on_sequence_nak(const Packet& packet) {
+  seen_.statistics.naks[0]++;
+  sacks_.on_nak();
+  if (refusals_.is_too_late(packet)) return;
+  refusals_.on_sequence_nak(packet, sequence_.take_missing_before(packet.psn()));
+  msn_.check(packet, packet.psn(), false);
+  const Psn una = seen_.oldest_in_doubt();
+  acknowledge(packet.psn() - 1, packet.frame);
+  refusals_.open_nak(packet, una);
+}
+
+void Channel::on_fatal_nak(const Packet& packet) {
+  seen_.statistics.naks[aeth_value(packet.view.aeth().syndrome)]++;
+  if (refusals_.is_too_late(packet)) return;
+  msn_.check(packet, packet.psn(), false);
+  acknowledge(packet.psn() - 1, packet.frame);
+  refusals_.on_fatal_nak(packet);
+}
+
+void Channel::on_selective_ack(const Packet& packet) {
+  const Psn psn = packet.psn();
+  seen_.statistics.sacks++;
+  if (!sacks_.check_ends(packet) || acks_.goes_back(packet)) return;
+  if (seen_.sent.find_read(psn) == nullptr) msn_.check(packet, psn, true);
+  // READs and atomics in front of it may still be waiting for their turn to be answered.
+  acknowledge_packets(psn, packet.frame);
+  sacks_.on_expected(psn + 1);
+  const std::vector<SackRange> ranges = SackJudge::ranges_of(packet);
+  for (const SackRange& range : ranges) seen_.learn_frontier(range.end);  // its sender signed it
+  const auto unsent = std::find_if(ranges.begin(), ranges.end(), [this](const SackRange& range) {
+    return distance(seen_.numbers.next, range.end) > 0;
+  });
+  if (unsent != ranges.end()) {
+    if (!seen_.numbers.tip_open) unsent_.on_early(packet, unsent->end - 1, Rule::kSackUnsent);
     return;
   }
-  const char* const verb = response_.rule == Rule::kSackUnsent ? "holds" : "for";
-  add_response(response_.rule, response_.frame,
-               sentence("%s %s PSN %u; expected at most PSN %u, the last that was sent", opcode_name(response_.opcode),
-                        verb, val(response_.psn), val(response_.newest)));
+  sacks_.check_order(packet, ranges);
+  for (const SackRange& range : ranges) {
+    sacks_.on_range(packet, range, sequence_.missing_in(range));
+    sequence_.fill(range.first, static_cast<uint32_t>(distance(range.first, range.end)));
+  }
 }
 
-/// Without acknowledgements in sight the oldest PSNs are forgotten, so that "before" keeps its meaning.
-void Channel::keep_in_half_circle() {
-  if (distance(acked_, next_) > kHalf || distance(acked_, next_) < 0) acked_ = next_ - kHalf;
-  if (distance(first_, next_) > kHalf || distance(first_, next_) < 0) first_ = next_ - kHalf;
+void Channel::on_read_response(const Packet& packet) {
+  if (!packet.info().is_last()) seen_.learn_mtu(packet.view.payload_bytes);
+  Read* const read = reads_.answered_by(packet);
+  if (read == nullptr) return;
+  acknowledge(read->psn - 1, packet.frame);
+  advance(packet.psn(), packet.frame);
+  reads_.check_form(packet, *read);
+  if (packet.info().has(kHasAeth)) msn_.check_range(packet, *read);
+  reads_.on_read_response(packet, *read);
+}
+
+void Channel::on_atomic_response(const Packet& packet) {
+  Read* const read = reads_.answered_by(packet);
+  if (read == nullptr) return;
+  reads_.on_atomic_response(packet, *read);
+  acknowledge(packet.psn() - 1, packet.frame);
+  advance(packet.psn(), packet.frame);
+  msn_.check_range(packet, *read);
+}
+
+/// Everything up to `psn` reached the responder, as this frame says. It may be part of a READ.
+void Channel::advance(Psn psn, uint64_t frame) {
+  sequence_.check_order(psn, frame, seen_.sent);
+  seen_.numbers.acknowledge(psn);
+  sacks_.on_acknowledged(seen_.numbers.acked);
+}
+
+/// The same, and gaps and refusals in front of it are settled.
+void Channel::acknowledge_packets(Psn psn, uint64_t frame) {
+  advance(psn, frame);
+  sequence_.on_acknowledged(psn, frame);
+  refusals_.on_acknowledged(psn, frame);
+}
+
+/// The same, and READs and atomics in front of it were answered before.
+void Channel::acknowledge(Psn psn, uint64_t frame) {
+  acknowledge_packets(psn, frame);
+  reads_.on_acknowledged(psn, frame);
 }
 
 void Channel::finish() {
-  check_held_response(nullptr, 0);
-  for (const Read& read : reads_) judge(read);
-  // With selective repeat a capture may begin with single packets that were sent again.
-  for (EarlyFinding& finding : early_) {
-    if (!selective()) add(finding.rule, finding.frame, std::move(finding.text));
-  }
+  unsent_.finish();
+  reads_.finish(refusals_.is_final());
+  sequence_.finish();
 }
 
 }  // namespace uroce::lint

@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/address.h"
 #include "lint/mad.h"
+#include "uroce/address.h"
 
 namespace uroce::lint {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/psn.h"
+#include "uroce/psn.h"
 #include "wire/sack.h"
 
 namespace uroce::lint {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "base/time.h"
+#include "uroce/time.h"
 
 namespace uroce::lint {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/psn.h"
+#include "uroce/psn.h"
 #include "wire/opcode.h"
 
 namespace uroce::lint {

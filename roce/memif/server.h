@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
 #include "memif/handshake.h"
 #include "memif/memory.h"
 #include "memif/rings.h"
+#include "uroce/time.h"
 
 namespace uroce::memif {
 

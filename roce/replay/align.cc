@@ -74,12 +74,12 @@ class Aligner {
  private:
   const Recorded& theirs(size_t i) const { return packets_[recorded_[i]]; }
   bool correspond(size_t i, size_t j) const;
-  std::optional<Freedom> may_lack_ours(size_t j) const { return granted(reason_to_lack_ours(j)); }
-  std::optional<Freedom> may_lack_theirs(size_t i, size_t j) const { return granted(reason_to_lack_theirs(i, j)); }
-  std::optional<Freedom> reason_to_lack_ours(size_t j) const;
-  std::optional<Freedom> reason_to_lack_theirs(size_t i, size_t j) const;
-  std::optional<Freedom> granted(std::optional<Freedom> freedom) const {
-    return freedom && result_.used.grants(*freedom) ? freedom : std::nullopt;
+  std::optional<Tolerance> may_lack_ours(size_t j) const { return granted(reason_to_lack_ours(j)); }
+  std::optional<Tolerance> may_lack_theirs(size_t i, size_t j) const { return granted(reason_to_lack_theirs(i, j)); }
+  std::optional<Tolerance> reason_to_lack_ours(size_t j) const;
+  std::optional<Tolerance> reason_to_lack_theirs(size_t i, size_t j) const;
+  std::optional<Tolerance> granted(std::optional<Tolerance> tolerance) const {
+    return tolerance && result_.used.grants(*tolerance) ? tolerance : std::nullopt;
   }
   bool asked_again(size_t j) const;
   bool first_since_rnr_nak(size_t i) const;
@@ -125,21 +125,21 @@ bool Aligner::asked_again(size_t j) const {
 }
 
 /// Why the capture may lack this answer of ours.
-std::optional<Freedom> Aligner::reason_to_lack_ours(size_t j) const {
+std::optional<Tolerance> Aligner::reason_to_lack_ours(size_t j) const {
   const PacketView& view = ours_[j].view;
   if (is_plain_ack(view) && !ours_back_[j]) {
     for (size_t i = i_; i < recorded_.size(); i++) {
       if (recorded_[i] < ours_[j].cause || !theirs(i).usable()) continue;
-      if (distance(view.bth.psn, acknowledged_by(theirs(i).view)) >= 0) return Freedom::kAckCoalescing;
+      if (distance(view.bth.psn, acknowledged_by(theirs(i).view)) >= 0) return Tolerance::kAckCoalescing;
     }
   }
-  if (asked_again(j)) return Freedom::kLostAnswer;
-  if (closed_ && i_ == recorded_.size() && packets_[ours_[j].cause].time + kGoing > *closed_) return Freedom::kClosed;
+  if (asked_again(j)) return Tolerance::kLostAnswer;
+  if (closed_ && i_ == recorded_.size() && packets_[ours_[j].cause].time + kGoing > *closed_) return Tolerance::kClosed;
   return std::nullopt;
 }
 
 /// Why ours may lack this recorded answer. `j`: ours in front of `j` are paired or let go.
-std::optional<Freedom> Aligner::reason_to_lack_theirs(size_t i, size_t j) const {
+std::optional<Tolerance> Aligner::reason_to_lack_theirs(size_t i, size_t j) const {
   const PacketView& view = theirs(i).view;
   if (!theirs(i).usable() || !has_plain_header(view)) return std::nullopt;
   if (is_plain_ack(view)) {
@@ -150,7 +150,7 @@ std::optional<Freedom> Aligner::reason_to_lack_theirs(size_t i, size_t j) const 
     const auto later = std::partition_point(ours_.begin(), ours_.end(),
                                             [&](const OurAnswer& ours) { return ours.cause <= recorded_[i]; });
     for (auto k = static_cast<size_t>(later - ours_.begin()); k-- > 0;) {
-      if (distance(view.bth.psn, acknowledged_by(ours_[k].view)) >= 0) return Freedom::kAckCoalescing;
+      if (distance(view.bth.psn, acknowledged_by(ours_[k].view)) >= 0) return Tolerance::kAckCoalescing;
     }
   }
   if (is_sequence_nak(view)) {
@@ -159,7 +159,7 @@ std::optional<Freedom> Aligner::reason_to_lack_theirs(size_t i, size_t j) const 
       if (!is_nak(before)) break;
       if (aeth_kind(before.aeth().syndrome) == AethKind::kRnrNak && before.bth.psn == view.bth.psn &&
           before.aeth().msn == view.aeth().msn) {
-        return first_since_rnr_nak(i) ? std::optional(Freedom::kNakAfterRnr) : std::nullopt;
+        return first_since_rnr_nak(i) ? std::optional(Tolerance::kNakAfterRnr) : std::nullopt;
       }
     }
   }
@@ -244,14 +244,15 @@ void Aligner::pair() {
 void Aligner::report_ours() {
   const OurAnswer& ours = ours_[j_++];
   Difference difference{"we answer, the recorded responder does not", 0, packets_[ours.cause].frame, {}, ours.reasons};
-  difference.rows.push_back({"packet", "none", summary(ours.view), false, "no freedom lets this answer be missing"});
+  difference.rows.push_back({"packet", "none", summary(ours.view), false, "no tolerance lets this answer be missing"});
   result_.differences.push_back(std::move(difference));
 }
 
 void Aligner::report_theirs() {
   const Recorded& recorded = theirs(i_++);
   Difference difference{"the recorded responder answers, we do not", recorded.frame, 0, {}, {}};
-  difference.rows.push_back({"packet", summary(recorded.view), "none", false, "no freedom lets this answer be there"});
+  difference.rows.push_back(
+      {"packet", summary(recorded.view), "none", false, "no tolerance lets this answer be there"});
   result_.differences.push_back(std::move(difference));
 }
 

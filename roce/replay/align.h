@@ -21,7 +21,7 @@ struct OurAnswer {
 /// The MSN that our responder had when it had carried out everything up to a PSN.
 using Progress = std::unordered_map<uint32_t, uint32_t>;
 
-/// Appends differences, and counts pairs and freedoms.
+/// Appends differences, and counts pairs and tolerances.
 void align(const Conversation& conversation, const std::vector<OurAnswer>& ours, const Progress& progress,
            RoleResult& result);
 

@@ -14,7 +14,7 @@ using Ull = unsigned long long;
 
 class Comparison {
  public:
-  Comparison(const CompareContext& context, const Recorded& recorded, const PacketView& ours, FreedomUse& used)
+  Comparison(const CompareContext& context, const Recorded& recorded, const PacketView& ours, ToleranceUse& used)
       : context_(context), recorded_(recorded), theirs_(recorded.view), ours_(ours), used_(used) {}
   std::vector<Row> run();
 
@@ -25,10 +25,10 @@ class Comparison {
   void number(const char* field, uint64_t recorded, uint64_t ours, const char* rule) {
     row(field, format("0x%llx", static_cast<Ull>(recorded)), format("0x%llx", static_cast<Ull>(ours)), rule);
   }
-  void forgive(Freedom freedom) {
-    if (rows_.back().same || !used_.grants(freedom)) return;
+  void forgive(Tolerance tolerance) {
+    if (rows_.back().same || !used_.grants(tolerance)) return;
     rows_.back().same = true;
-    use(used_, freedom);
+    use(used_, tolerance);
   }
   void path();
   void link(const Recorded& first);
@@ -42,7 +42,7 @@ class Comparison {
   const Recorded& recorded_;
   const PacketView& theirs_;
   const PacketView& ours_;
-  FreedomUse& used_;
+  ToleranceUse& used_;
   std::vector<Row> rows_;
 };
 
@@ -105,7 +105,7 @@ void Comparison::path() {
   number("mig_req", theirs_.bth.mig_req, first.bth.mig_req, "the QP's, from its first packet on");
   if (rows_.back().same && first.bth.mig_req != ours_.bth.mig_req) {
     rows_.back() = {"mig_req", rows_.back().recorded, format("0x%x", ours_.bth.mig_req), false, ""};
-    forgive(Freedom::kMigReq);
+    forgive(Tolerance::kMigReq);
   }
 }
 
@@ -122,7 +122,7 @@ void Comparison::bth() {
   row("opcode", opcode_name(a.opcode), opcode_name(b.opcode), "the opcode says what the packet is and where it stands");
   const bool reads =
       theirs_.info->operation == Operation::kReadResponse && ours_.info->operation == theirs_.info->operation;
-  if (context_.duplicate && reads && has_first_shape()) forgive(Freedom::kReadAgainShape);
+  if (context_.duplicate && reads && has_first_shape()) forgive(Tolerance::kReadAgainShape);
   number("psn", a.psn.value(), b.psn.value(),
          request ? "requests count up; a READ takes as many as its response" : "an answer has its request's PSN");
   number("dest_qp", a.dest_qp, b.dest_qp, "the peer's QP");
@@ -132,7 +132,7 @@ void Comparison::bth() {
   number("tver", a.tver, b.tver, "the transport version is 0");
   number("ack_req", a.ack_req, b.ack_req,
          request ? "what nobody acknowledges does not ask for it" : "answers do not ask for answers");
-  if (request && context_.reliable) forgive(Freedom::kAckReq);
+  if (request && context_.reliable) forgive(Tolerance::kAckReq);
   number("resv8a", a.resv8a, b.resv8a, "reserved, FECN and BECN are 0");
   number("resv7", a.resv7, b.resv7, "reserved is 0");
 }
@@ -147,11 +147,11 @@ void Comparison::aeth() {
     rows_.back() = {"credits", syndrome_text(a.syndrome), *context_.gives_credits ? "a count" : "none", false,
                     "who gives credits goes on giving them, and who does not gives none"};
   }
-  if (acks && ((a.syndrome ^ b.syndrome) & 0x80) == 0 && !changes) forgive(Freedom::kCredits);
+  if (acks && ((a.syndrome ^ b.syndrome) & 0x80) == 0 && !changes) forgive(Tolerance::kCredits);
   const bool codes =
       a.syndrome == make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteOperationalError)) &&
       b.syndrome == make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kInvalidRequest));
-  if (codes && context_.refused_send) forgive(Freedom::kLongSendNak);
+  if (codes && context_.refused_send) forgive(Tolerance::kLongSendNak);
   number("msn", a.msn, b.msn, "the MSN counts the messages that are completed");
 }
 
@@ -217,7 +217,7 @@ std::vector<Row> Comparison::run() {
 }  // namespace
 
 std::vector<Row> compare(const CompareContext& context, const Recorded& recorded, const PacketView& ours,
-                         FreedomUse& used) {
+                         ToleranceUse& used) {
   return Comparison(context, recorded, ours, used).run();
 }
 

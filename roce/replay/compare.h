@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "replay/freedoms.h"
 #include "replay/recording.h"
+#include "replay/tolerances.h"
 
 namespace uroce::replay {
 
@@ -40,9 +40,9 @@ struct CompareContext {
   std::optional<bool> gives_credits;   // as in the first ACK
 };
 
-/// All fields; those with a freedom count as same and are counted in `used`.
+/// All fields; those with a tolerance count as same and are counted in `used`.
 std::vector<Row> compare(const CompareContext& context, const Recorded& recorded, const PacketView& ours,
-                         FreedomUse& used);
+                         ToleranceUse& used);
 /// Of an ACK's AETH.
 bool gives_credits(const Aeth& aeth);
 bool all_same(const std::vector<Row>& rows);

@@ -7,8 +7,8 @@
 
 #include "replay/parameters.h"
 #include "replay/recording.h"
-#include "transport/qp_attributes.h"
-#include "transport/types.h"
+#include "uroce/qp_attributes.h"
+#include "uroce/types.h"
 
 namespace uroce::replay {
 

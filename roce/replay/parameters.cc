@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "replay/text.h"
-#include "transport/types.h"
+#include "uroce/types.h"
 
 namespace uroce::replay {
 

@@ -26,22 +26,9 @@ EngineConfig config_of(const PlayerSetup& setup) {
   return config;
 }
 
-uint32_t mask_for(QpType type, QpState to) {
-  const bool rc = type == QpType::kRc;
-  if (to == QpState::kInit) {
-    return kAttrState | kAttrPkeyIndex | kAttrPort | (type == QpType::kUd ? kAttrQkey : kAttrAccessFlags);
-  }
-  if (to == QpState::kRts) {
-    return kAttrState | kAttrSqPsn | (rc ? kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic : 0);
-  }
-  if (type == QpType::kUd) return kAttrState;
-  return kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn |
-         (rc ? kAttrMaxDestRdAtomic | kAttrMinRnrTimer : 0);
-}
-
 }  // namespace
 
-Player::Player(const PlayerSetup& setup, Cable& cable) : cable_(cable) {
+Player::Player(const PlayerSetup& setup, Attachment& attachment) : attachment_(attachment) {
   engine_ =
       std::make_unique<Engine>(config_of(setup), static_cast<Port&>(*this), random_, static_cast<Observer&>(*this));
   pd_ = engine_->allocate_pd();
@@ -72,7 +59,8 @@ void Player::connect(const PlayerSetup& setup) {
   }
   for (const QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
     attributes.state = to;
-    const ModifyResult result = engine_->modify_qp(*qp_, attributes, mask_for(setup.type, to), now_);
+    const ModifyResult result =
+        engine_->modify_qp(*qp_, attributes, required_attributes(setup.type, qp_->state(), to), now_);
     if (result != ModifyResult::kOk) {
       error_ = std::string("the engine refuses the QP: ") + modify_result_text(result);
       return;
@@ -104,7 +92,7 @@ void Player::turn(uint32_t packets) {
   }
   allowed_ = 0;
   std::deque<Bytes> frames;
-  cable_.collect(frames);
+  attachment_.collect(frames);
   for (Bytes& frame : frames) {
     PacketView view;
     if (parse_frame(frame, view) != ParseResult::kNotRoce) sent.push_back(std::move(frame));  // else ARP and the like
@@ -130,13 +118,13 @@ Bytes Player::readdressed(const Recorded& recorded, uint32_t qpn, uint32_t rkey)
   return bytes;
 }
 
-uint32_t Player::receive(RxFrame* frames, uint32_t max) { return cable_.port().receive(frames, max); }
+uint32_t Player::receive(RxFrame* frames, uint32_t max) { return attachment_.port().receive(frames, max); }
 
-void Player::release_rx(RxFrame* frames, uint32_t count) { cable_.port().release_rx(frames, count); }
+void Player::release_rx(RxFrame* frames, uint32_t count) { attachment_.port().release_rx(frames, count); }
 
 uint32_t Player::acquire_tx(TxFrame* frames, uint32_t max) {
   const uint32_t count = std::min(max, allowed_);
-  return count == 0 ? 0 : cable_.port().acquire_tx(frames, count);
+  return count == 0 ? 0 : attachment_.port().acquire_tx(frames, count);
 }
 
 void Player::send(TxFrame* frames, uint32_t count) {
@@ -146,7 +134,7 @@ void Player::send(TxFrame* frames, uint32_t count) {
         frames[i].bytes != 0 && parse_frame({frames[i].data, frames[i].bytes}, view) != ParseResult::kNotRoce;
     if (packet && allowed_ != 0) allowed_--;
   }
-  cable_.port().send(frames, count);
+  attachment_.port().send(frames, count);
 }
 
 void Player::on_error_completion(const Qp& /*qp*/, const Completion& completion) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
+#include "uroce/time.h"
 #include "wire/packet.h"
 
 namespace uroce::replay {

@@ -29,8 +29,11 @@ struct Message {
 
 class RequesterReplay {
  public:
-  RequesterReplay(const Conversation& conversation, const ReplayOptions& options, Cable& cable)
-      : conversation_(conversation), packets_(conversation.packets), parameters_(options.parameters), cable_(cable) {
+  RequesterReplay(const Conversation& conversation, const ReplayOptions& options, Attachment& attachment)
+      : conversation_(conversation),
+        packets_(conversation.packets),
+        parameters_(options.parameters),
+        attachment_(attachment) {
     result_.mtu = learn_mtu(conversation, parameters_, mtu_proven_);
     result_.used.withheld = options.withheld;
   }
@@ -54,7 +57,7 @@ class RequesterReplay {
   const Conversation& conversation_;
   const std::vector<Recorded>& packets_;
   const Parameters& parameters_;
-  Cable& cable_;
+  Attachment& attachment_;
   RoleResult result_;
   bool mtu_proven_ = false;
   Psn first_psn_;
@@ -203,7 +206,7 @@ bool RequesterReplay::set_up() {
   attributes.max_rd_atomic = static_cast<uint8_t>(parameters_.read_depth.value_or(255));
   attributes.timeout = 14;
   if (!messages_.empty()) attributes.qkey = messages_.front().wr.remote_qkey;
-  player_ = std::make_unique<Player>(setup, cable_);
+  player_ = std::make_unique<Player>(setup, attachment_);
   if (!player_->error().empty()) return refuse(player_->error());
   MemoryTable& table = player_->engine().memory();
   arena_.resize(arena_.size() + 1);
@@ -332,7 +335,7 @@ void RequesterReplay::at_end() {
 RoleResult RequesterReplay::run() {
   if (!reconstruct() || !set_up()) return std::move(result_);
   for (size_t at = 0; at < packets_.size(); at++) {
-    // No timer of ours runs out by itself: see the freedom `time`.
+    // No timer of ours runs out by itself: see the tolerance `time`.
     const Instant due = player_->qp().next_timeout();
     Instant now = start_ + (packets_[at].time - packets_.front().time);
     if (due != Instant::never() && now >= due) now = due + nanoseconds(-1);
@@ -345,8 +348,8 @@ RoleResult RequesterReplay::run() {
 
 }  // namespace
 
-RoleResult replay_requester(const Conversation& conversation, const ReplayOptions& options, Cable& cable) {
-  return RequesterReplay(conversation, options, cable).run();
+RoleResult replay_requester(const Conversation& conversation, const ReplayOptions& options, Attachment& attachment) {
+  return RequesterReplay(conversation, options, attachment).run();
 }
 
 }  // namespace uroce::replay

@@ -32,11 +32,11 @@ struct Memory {
 
 class ResponderReplay {
  public:
-  ResponderReplay(const Conversation& conversation, const ReplayOptions& options, Cable& cable)
+  ResponderReplay(const Conversation& conversation, const ReplayOptions& options, Attachment& attachment)
       : conversation_(conversation),
         packets_(conversation.packets),
         parameters_(options.parameters),
-        cable_(cable),
+        attachment_(attachment),
         learned_(learn(conversation, options.parameters)) {
     result_.used.withheld = options.withheld;
   }
@@ -61,7 +61,7 @@ class ResponderReplay {
   const Conversation& conversation_;
   const std::vector<Recorded>& packets_;
   const Parameters& parameters_;
-  Cable& cable_;
+  Attachment& attachment_;
   const Learned learned_;
   RoleResult result_;
   std::unique_ptr<uint8_t[]> receive_buffer_;
@@ -126,7 +126,7 @@ bool ResponderReplay::set_up() {
       break;
     }
   }
-  player_ = std::make_unique<Player>(setup, cable_);
+  player_ = std::make_unique<Player>(setup, attachment_);
   if (!player_->error().empty()) return refuse(player_->error());
   for (const auto& [rkey, region] : learned_.regions) {
     if (!add_memory(rkey, region)) return false;
@@ -282,9 +282,9 @@ void ResponderReplay::collect(size_t at, bool duplicate) {
 void ResponderReplay::step(size_t at) {
   const Recorded& packet = packets_[at];
   const bool lost = packet.usable() && learned_.notes[at].fate == Fate::kLost;
-  if (lost && result_.used.grants(Freedom::kLostRequest)) {
+  if (lost && result_.used.grants(Tolerance::kLostRequest)) {
     result_.lost_frames.push_back(packet.frame);
-    use(result_.used, Freedom::kLostRequest);
+    use(result_.used, Tolerance::kLostRequest);
     return;
   }
   const Psn expected = reliable() ? player_->qp().responder().epsn() : packet.psn();
@@ -328,8 +328,8 @@ RoleResult ResponderReplay::run() {
 
 }  // namespace
 
-RoleResult replay_responder(const Conversation& conversation, const ReplayOptions& options, Cable& cable) {
-  return ResponderReplay(conversation, options, cable).run();
+RoleResult replay_responder(const Conversation& conversation, const ReplayOptions& options, Attachment& attachment) {
+  return ResponderReplay(conversation, options, attachment).run();
 }
 
 }  // namespace uroce::replay

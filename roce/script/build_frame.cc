@@ -25,8 +25,8 @@ void append(Bytes& bytes, const Header& header) {
 /// The statement's numbers in this round.
 class Numbers {
  public:
-  Numbers(Stage& stage, const Statement& statement, int64_t round)
-      : stage_(stage), statement_(statement), round_(round) {}
+  Numbers(Testbench& testbench, const Statement& statement, int64_t round)
+      : testbench_(testbench), statement_(statement), round_(round) {}
 
   template <typename T>
   T get(std::string_view name, int64_t otherwise = 0) const {
@@ -35,22 +35,22 @@ class Numbers {
   bool has(std::string_view name) const { return statement_.has(name); }
   uint64_t address(std::string_view name, uint64_t otherwise) const {
     const Option* option = statement_.find(name);
-    return option == nullptr ? otherwise : address_of(stage_, option->value, round_);
+    return option == nullptr ? otherwise : address_of(testbench_, option->value, round_);
   }
   /// `rkey`, or the key of the region that `at` names.
   uint32_t rkey() const {
     const Option* option = statement_.find("rkey");
     if (option == nullptr) option = statement_.find("at");
-    return option == nullptr ? 0 : key_of(stage_, option->value, round_);
+    return option == nullptr ? 0 : key_of(testbench_, option->value, round_);
   }
   uint32_t key(std::string_view name) const {
     const Option* option = statement_.find(name);
-    return option == nullptr ? 0 : key_of(stage_, option->value, round_);
+    return option == nullptr ? 0 : key_of(testbench_, option->value, round_);
   }
   const Option* find(std::string_view name) const { return statement_.find(name); }
 
  private:
-  Stage& stage_;
+  Testbench& testbench_;
   const Statement& statement_;
   int64_t round_;
 };
@@ -168,14 +168,14 @@ PathSpec path_of(const Numbers& numbers, const ScriptQp& qp) {
 
 }  // namespace
 
-uint64_t address_of(Stage& stage, const Value& value, int64_t round) {
-  const uint64_t base = value.object == Object::kMr ? stage.region(value.id).iova : 0;
+uint64_t address_of(Testbench& testbench, const Value& value, int64_t round) {
+  const uint64_t base = value.object == Object::kMr ? testbench.region(value.id).iova : 0;
   return base + static_cast<uint64_t>(value.number.at(round));
 }
 
-uint32_t key_of(Stage& stage, const Value& value, int64_t round) {
-  if (value.object == Object::kMr) return stage.region(value.id).key;
-  if (value.object == Object::kMw) return stage.window_key(value.id);
+uint32_t key_of(Testbench& testbench, const Value& value, int64_t round) {
+  if (value.object == Object::kMr) return testbench.region(value.id).key;
+  if (value.object == Object::kMw) return testbench.window_key(value.id);
   return static_cast<uint32_t>(value.number.at(round));
 }
 
@@ -195,8 +195,8 @@ std::optional<uint8_t> nak_code_of(std::string_view name) {
   return std::nullopt;
 }
 
-Bytes build_frame(Stage& stage, ScriptQp& qp, const Statement& statement, int64_t round) {
-  const Numbers numbers(stage, statement, round);
+Bytes build_frame(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round) {
+  const Numbers numbers(testbench, statement, round);
   const PacketName name = *packet_name(statement.word);
   uint8_t opcode = name.opcode;
   if (name.own_service) {

@@ -74,8 +74,8 @@ std::string held_text(const PacketView& view, Psn base) {
 /// Collects the rows of one comparison.
 class Comparison {
  public:
-  Comparison(Stage& stage, ScriptQp& qp, const Statement& statement, int64_t round, const PacketView& view)
-      : stage_(stage), qp_(qp), statement_(statement), round_(round), view_(view) {}
+  Comparison(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round, const PacketView& view)
+      : testbench_(testbench), qp_(qp), statement_(statement), round_(round), view_(view) {}
 
   std::vector<Row> rows() {
     name();
@@ -174,11 +174,11 @@ class Comparison {
 
   void address(const char* field, uint64_t actual) {
     const Option* option = statement_.find(field);
-    if (option != nullptr) add(field, hex(address_of(stage_, option->value, round_)), hex(actual));
+    if (option != nullptr) add(field, hex(address_of(testbench_, option->value, round_)), hex(actual));
   }
   void key(const char* field, uint32_t actual, uint32_t otherwise) {
     const Option* option = statement_.find(field);
-    const uint32_t expected = option == nullptr ? otherwise : key_of(stage_, option->value, round_);
+    const uint32_t expected = option == nullptr ? otherwise : key_of(testbench_, option->value, round_);
     if (option != nullptr || expected != actual) add(field, hex(expected), hex(actual));
   }
 
@@ -191,7 +191,7 @@ class Comparison {
   void signature() {
     if (qp_.qp == nullptr) return;
     const bool expected =
-        stage_.config().loss_recovery != LossRecovery::kGoBackN && view_.info->service == Service::kRc;
+        testbench_.config().loss_recovery != LossRecovery::kGoBackN && view_.info->service == Service::kRc;
     const bool actual = expected ? view_.signed_with(Signature(qp_.qp->qpn(), qp_.peer_qpn))
                                  : !view_.ipv6 && view_.flow_id != 0;  // DF and 0 is what all others have
     if (expected || actual) add("signed", expected ? "yes" : "no", actual ? "yes" : "no");
@@ -202,7 +202,7 @@ class Comparison {
     const std::span<const uint8_t> actual(view_.payload, view_.payload_bytes);
     Bytes expected;
     if (const Option* data = statement_.find("data")) {
-      const Region& region = stage_.region(data->value.id);
+      const Region& region = testbench_.region(data->value.id);
       const auto offset = static_cast<uint64_t>(data->value.number.at(round_));
       if (data->value.object != Object::kMr || offset > region.length || actual.size() > region.length - offset) {
         throw ScriptError(data->where, "that is not inside the region");
@@ -240,7 +240,7 @@ class Comparison {
     if (expected != actual) add(field, to_string(expected), to_string(actual));
   }
 
-  Stage& stage_;
+  Testbench& testbench_;
   ScriptQp& qp_;
   const Statement& statement_;
   const int64_t round_;
@@ -249,25 +249,25 @@ class Comparison {
 };
 
 /// An address and its key: as a place in a region of the script's when both fit.
-std::string place_text(Stage& stage, uint64_t va, uint32_t rkey) {
-  for (const auto& [id, region] : stage.regions()) {
+std::string place_text(Testbench& testbench, uint64_t va, uint32_t rkey) {
+  for (const auto& [id, region] : testbench.regions()) {
     if (rkey != region.key || va < region.iova || va - region.iova > region.length) continue;
     return format(" at mr%u+%llu", id, static_cast<unsigned long long>(va - region.iova));
   }
   return " at " + hex(va) + " rkey " + hex(rkey);
 }
 
-std::string describe_extensions(Stage& stage, const PacketView& view) {
+std::string describe_extensions(Testbench& testbench, const PacketView& view) {
   const OpcodeInfo& info = *view.info;
   std::string text;
   if (info.has(kHasDeth)) text += " qkey " + hex(view.deth().qkey) + " src_qp " + hex(view.deth().src_qp);
   if (info.has(kHasReth)) {
     const Reth reth = view.reth();
-    text += place_text(stage, reth.va, reth.rkey) + " len " + decimal(reth.dma_length);
+    text += place_text(testbench, reth.va, reth.rkey) + " len " + decimal(reth.dma_length);
   }
   if (info.has(kHasAtomicEth)) {
     const AtomicEth eth = view.atomic_eth();
-    text += place_text(stage, eth.va, eth.rkey);
+    text += place_text(testbench, eth.va, eth.rkey);
     text += info.operation == Operation::kFetchAdd ? " add " + decimal(static_cast<int64_t>(eth.swap_add))
                                                    : " compare " + decimal(static_cast<int64_t>(eth.compare)) +
                                                          " swap " + decimal(static_cast<int64_t>(eth.swap_add));
@@ -289,22 +289,22 @@ std::string describe_extensions(Stage& stage, const PacketView& view) {
 
 }  // namespace
 
-std::vector<Row> compare(Stage& stage, ScriptQp& qp, const Statement& statement, int64_t round,
+std::vector<Row> compare(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round,
                          std::span<const uint8_t> frame) {
   PacketView view;
   const ParseResult result = parse_frame(frame, view);
   if (result != ParseResult::kOk) {
     return {{"packet", statement.word, std::string("no RoCE packet: ") + parse_result_name(result), false}};
   }
-  return Comparison(stage, qp, statement, round, view).rows();
+  return Comparison(testbench, qp, statement, round, view).rows();
 }
 
-std::string describe(Stage& stage, std::span<const uint8_t> frame, bool sent) {
+std::string describe(Testbench& testbench, std::span<const uint8_t> frame, bool sent) {
   PacketView view;
   const ParseResult result = parse_frame(frame, view);
   if (result != ParseResult::kOk) return std::string("(") + parse_result_name(result) + ")";
   const ScriptQp* qp = nullptr;
-  for (const auto& [id, known] : stage.qps()) {
+  for (const auto& [id, known] : testbench.qps()) {
     const bool meant =
         sent ? known->peer_qpn == view.bth.dest_qp : known->qp != nullptr && known->qp->qpn() == view.bth.dest_qp;
     if (meant && qp == nullptr) qp = known.get();
@@ -316,7 +316,7 @@ std::string describe(Stage& stage, std::span<const uint8_t> frame, bool sent) {
   if (view.bth.ack_req) text += " ack_req";
   if (view.bth.solicited) text += " solicited";
   if (view.bth.mig_req) text += " mig";
-  text += describe_extensions(stage, view);
+  text += describe_extensions(testbench, view);
   if (view.info->operation == Operation::kSelectiveAck && qp != nullptr) {
     text += " held " + held_text(view, psn_base(*qp, sent, *view.info));
   } else if (view.payload_bytes != 0) {

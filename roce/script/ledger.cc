@@ -51,11 +51,11 @@ void Ledger::on_request(ScriptQp& qp, const PacketView& view) {
   if (sender.next.before(psn + psns)) sender.next = psn + psns;
 }
 
-void Ledger::on_sent(Stage& stage, std::span<const uint8_t> frame) {
+void Ledger::on_sent(Testbench& testbench, std::span<const uint8_t> frame) {
   PacketView view;
   if (parse_frame(frame, view) != ParseResult::kOk) return;
   roce_sent_++;
-  ScriptQp* qp = stage.qp_of_peer(view.bth.dest_qp);
+  ScriptQp* qp = testbench.qp_of_peer(view.bth.dest_qp);
   if (view.info->operation == Operation::kAcknowledge) {
     const AethKind kind = aeth_kind(view.aeth().syndrome);
     seen_[kind == AethKind::kAck ? "sent_acks" : kind == AethKind::kRnrNak ? "sent_rnr_naks" : "sent_naks"]++;
@@ -73,17 +73,17 @@ void Ledger::on_completion(const Completion& completion) {
   seen_[std::string(receive ? "resp" : "req") + (flushed ? "_cqe_flush_error" : "_cqe_error")]++;
 }
 
-uint64_t Ledger::counter(Stage& stage, const std::string& name) const {
+uint64_t Ledger::counter(Testbench& testbench, const std::string& name) const {
   uint64_t found = 0;
-  for_each_counter(stage.engine().counters(), [&](const char* known, uint64_t value) {
+  for_each_counter(testbench.engine().counters(), [&](const char* known, uint64_t value) {
     if (name == known) found = value;
   });
   return found;
 }
 
-std::vector<Row> Ledger::differences(Stage& stage) const {
+std::vector<Row> Ledger::differences(Testbench& testbench) const {
   std::vector<Row> rows;
-  for_each_counter(stage.engine().counters(), [&](const char* name, uint64_t value) {
+  for_each_counter(testbench.engine().counters(), [&](const char* name, uint64_t value) {
     uint64_t expected = 0;
     const auto mentioned = mentioned_.find(name);
     const auto seen = seen_.find(name);
@@ -99,9 +99,9 @@ std::vector<Row> Ledger::differences(Stage& stage) const {
   return rows;
 }
 
-std::string Ledger::nonzero(Stage& stage) const {
+std::string Ledger::nonzero(Testbench& testbench) const {
   std::string text;
-  for_each_counter(stage.engine().counters(), [&](const char* name, uint64_t value) {
+  for_each_counter(testbench.engine().counters(), [&](const char* name, uint64_t value) {
     if (value == 0 || std::string_view(name).ends_with("_bytes") || std::string_view(name).starts_with("arp_")) return;
     text += (text.empty() ? "" : ", ") + std::string(name) + " " + std::to_string(value);
   });

@@ -12,22 +12,22 @@
 #include <vector>
 
 #include "script/packets.h"
-#include "script/stage.h"
+#include "script/testbench.h"
 
 namespace uroce::script {
 
 class Ledger {
  public:
   void on_injected() { injected_++; }
-  void on_sent(Stage& stage, std::span<const uint8_t> frame);
+  void on_sent(Testbench& testbench, std::span<const uint8_t> frame);
   void on_completion(const Completion& completion);
   void on_mentioned(const std::string& counter, int64_t value) { mentioned_[counter] = value; }
 
-  uint64_t counter(Stage& stage, const std::string& name) const;
+  uint64_t counter(Testbench& testbench, const std::string& name) const;
   /// What does not fit, at the end.
-  std::vector<Row> differences(Stage& stage) const;
+  std::vector<Row> differences(Testbench& testbench) const;
   /// "name value, ..." of all that are not 0, without traffic.
-  std::string nonzero(Stage& stage) const;
+  std::string nonzero(Testbench& testbench) const;
 
  private:
   struct Sender {

@@ -8,21 +8,21 @@
 #include <vector>
 
 #include "script/script.h"
-#include "script/stage.h"
+#include "script/testbench.h"
 #include "script/words.h"
 #include "wire/packet.h"
 
 namespace uroce::script {
 
 /// Where an address of the script lies, and which key goes with it.
-uint64_t address_of(Stage& stage, const Value& value, int64_t round);
-uint32_t key_of(Stage& stage, const Value& value, int64_t round);
+uint64_t address_of(Testbench& testbench, const Value& value, int64_t round);
+uint32_t key_of(Testbench& testbench, const Value& value, int64_t round);
 
 /// "sequence", "invalid", "access", "operational", or a number.
 std::optional<uint8_t> nak_code_of(std::string_view name);
 
 /// The frame that `< ...` means. Right in everything that the statement does not mention.
-Bytes build_frame(Stage& stage, ScriptQp& qp, const Statement& statement, int64_t round);
+Bytes build_frame(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round);
 
 /// One line of a comparison.
 struct Row {
@@ -33,11 +33,11 @@ struct Row {
 };
 
 /// Holds a sent frame against `> ...`, field by field.
-std::vector<Row> compare(Stage& stage, ScriptQp& qp, const Statement& statement, int64_t round,
+std::vector<Row> compare(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round,
                          std::span<const uint8_t> frame);
 
 /// A frame in the language of scripts, without direction: "SEND_ONLY psn 0 ack_req payload 64".
-std::string describe(Stage& stage, std::span<const uint8_t> frame, bool sent);
+std::string describe(Testbench& testbench, std::span<const uint8_t> frame, bool sent);
 
 /// The sequence number that is `psn 0` in a packet of this direction and kind.
 Psn psn_base(const ScriptQp& qp, bool sent, const OpcodeInfo& info);

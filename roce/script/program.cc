@@ -21,7 +21,7 @@ std::string refused(const Statement& statement, const std::string& actual) {
 
 uint8_t* Program::memory(const Value& value, int64_t round, uint64_t bytes) {
   if (value.object != Object::kMr) throw ScriptError(value.where, "memory is named mr1 or mr1+64");
-  const Region& region = stage_.region(value.id);
+  const Region& region = testbench_.region(value.id);
   const auto offset = static_cast<uint64_t>(value.number.at(round));
   if (offset > region.length || bytes > region.length - offset) {
     throw ScriptError(value.where, "that is not inside the region");
@@ -35,7 +35,8 @@ std::vector<Sge> Program::sges(const Statement& statement, int64_t round, size_t
     const Value& address = statement.args[i];
     const auto bytes = static_cast<uint32_t>(statement.args[i + 1].number.at(round));
     const Option* lkey = statement.find("lkey");
-    Sge sge{address_of(stage_, address, round), bytes, key_of(stage_, lkey == nullptr ? address : lkey->value, round)};
+    Sge sge{address_of(testbench_, address, round), bytes,
+            key_of(testbench_, lkey == nullptr ? address : lkey->value, round)};
     if (inline_data) sge.addr = reinterpret_cast<uint64_t>(memory(address, round, bytes));
     list.push_back(sge);
   }
@@ -47,25 +48,25 @@ void Program::fill_bind(const Statement& statement, int64_t round, SendWr& wr) {
   if (args.size() != 5 || args[2].object != Object::kMw || args[3].object != Object::kMr) {
     throw ScriptError(statement.where, "write: post 1 bind mw1 mr1+0 64 access write");
   }
-  const uint32_t key = stage_.window_key(args[2].id);
+  const uint32_t key = testbench_.window_key(args[2].id);
   const auto next = static_cast<uint32_t>(statement.number("key", (key & ~0xFFu) | ((key + 1) & 0xFFu), round));
   uint32_t access = 0;
   if (const Option* option = statement.find("access")) access = access_of(option->value.text).value_or(0);
   wr.bind = {key,
              next,
-             stage_.region(args[3].id).key,
-             address_of(stage_, args[3], round),
+             testbench_.region(args[3].id).key,
+             address_of(testbench_, args[3], round),
              static_cast<uint64_t>(args[4].number.at(round)),
              access};
-  stage_.set_window_key(args[2].id, next);
+  testbench_.set_window_key(args[2].id, next);
 }
 
 std::string Program::post(const Statement& statement, int64_t round) {
-  ScriptQp& qp = stage_.qp(statement.args[0].number.at(round));
+  ScriptQp& qp = testbench_.qp(statement.args[0].number.at(round));
   const auto number = [&](const char* name, int64_t otherwise = 0) { return statement.number(name, otherwise, round); };
   const auto key = [&](const char* name, uint32_t otherwise) {
     const Option* option = statement.find(name);
-    return option == nullptr ? otherwise : key_of(stage_, option->value, round);
+    return option == nullptr ? otherwise : key_of(testbench_, option->value, round);
   };
   SendWr wr;
   wr.opcode = *operation_of(statement.word);
@@ -82,7 +83,7 @@ std::string Program::post(const Statement& statement, int64_t round) {
   wr.sges = list.data();
   wr.num_sge = static_cast<uint32_t>(list.size());
   const Option* where = statement.find(statement.has("from") ? "from" : "to");
-  wr.remote_addr = where == nullptr ? kRemoteAddress : address_of(stage_, where->value, round);
+  wr.remote_addr = where == nullptr ? kRemoteAddress : address_of(testbench_, where->value, round);
   wr.rkey = key("rkey", kRemoteKey);
   wr.imm_or_rkey = statement.has("imm") ? __builtin_bswap32(static_cast<uint32_t>(number("imm"))) : key("inv", 0);
   const bool swap = wr.opcode == WrOpcode::kCompareSwap;
@@ -91,23 +92,23 @@ std::string Program::post(const Statement& statement, int64_t round) {
   wr.ah = qp.ah.get();
   wr.remote_qpn = static_cast<uint32_t>(number("peer", qp.peer_qpn));
   wr.remote_qkey = static_cast<uint32_t>(number("qkey", kQkey));
-  return refused(statement, post_result_name(stage_.engine().post_send(*qp.qp, wr, stage_.now())));
+  return refused(statement, post_result_name(testbench_.engine().post_send(*qp.qp, wr, testbench_.now())));
 }
 
 std::string Program::recv(const Statement& statement, int64_t round) {
-  ScriptQp& qp = stage_.qp(statement.args[0].number.at(round));
+  ScriptQp& qp = testbench_.qp(statement.args[0].number.at(round));
   const std::vector<Sge> list = sges(statement, round, 1, false);
   const RecvWr wr{static_cast<uint64_t>(statement.number("wrid", 0, round)), list.data(),
                   static_cast<uint32_t>(list.size())};
-  const PostResult result = qp.srq != nullptr ? stage_.engine().post_srq_recv(*qp.srq, wr)
-                                              : stage_.engine().post_recv(*qp.qp, wr, stage_.now());
+  const PostResult result = qp.srq != nullptr ? testbench_.engine().post_srq_recv(*qp.srq, wr)
+                                              : testbench_.engine().post_recv(*qp.qp, wr, testbench_.now());
   return refused(statement, post_result_name(result));
 }
 
 std::string Program::modify(const Statement& statement, int64_t round) {
-  ScriptQp& qp = stage_.qp(statement.args[0].number.at(round));
-  const ModifyResult result =
-      statement.word == "set" ? stage_.set(qp, statement) : stage_.modify(qp, statement, *state_of(statement.word));
+  ScriptQp& qp = testbench_.qp(statement.args[0].number.at(round));
+  const ModifyResult result = statement.word == "set" ? testbench_.set(qp, statement)
+                                                      : testbench_.modify(qp, statement, *state_of(statement.word));
   return refused(statement, modify_result_name(result));
 }
 
@@ -136,16 +137,16 @@ std::string Program::act(const Statement& statement, int64_t round) {
       return "";
     case Kind::kDereg: {
       const Value& value = statement.args[0];
-      const uint32_t key = key_of(stage_, value, round);
-      const bool done = value.object == Object::kMw ? stage_.engine().memory().free_window(key)
-                                                    : stage_.engine().memory().deregister(key);
+      const uint32_t key = key_of(testbench_, value, round);
+      const bool done = value.object == Object::kMw ? testbench_.engine().memory().free_window(key)
+                                                    : testbench_.engine().memory().deregister(key);
       return done ? "" : "the engine refuses to deregister this";
     }
     case Kind::kDestroy:
-      stage_.destroy(stage_.qp(statement.args[0].number.at(round)));
+      testbench_.destroy(testbench_.qp(statement.args[0].number.at(round)));
       return "";
     case Kind::kResolve:
-      stage_.resolve(stage_.qp(statement.args[0].number.at(round)));
+      testbench_.resolve(testbench_.qp(statement.args[0].number.at(round)));
       return "";
     default:
       throw ScriptError(statement.where, "this cannot stand here");
@@ -166,7 +167,7 @@ std::string Program::check_memory(const Statement& statement, int64_t round) {
                   static_cast<long long>(there));
   }
   if (statement.has("untouched")) {
-    expected = pattern_bytes(stage_.region(place.id).fill, place.number.at(round), bytes);
+    expected = pattern_bytes(testbench_.region(place.id).fill, place.number.at(round), bytes);
   } else if (const Option* option = statement.find("bytes")) {
     expected = option->value.bytes;
     if (expected.size() != bytes) throw ScriptError(option->where, "not as many bytes as the statement names");

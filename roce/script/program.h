@@ -5,13 +5,13 @@
 #include <string>
 
 #include "script/script.h"
-#include "script/stage.h"
+#include "script/testbench.h"
 
 namespace uroce::script {
 
 class Program {
  public:
-  explicit Program(Stage& stage) : stage_(stage) {}
+  explicit Program(Testbench& testbench) : testbench_(testbench) {}
 
   /// post, recv, modify, dereg, destroy, set, resolve. Says what went otherwise than the statement expects, or nothing.
   std::string act(const Statement& statement, int64_t round);
@@ -27,7 +27,7 @@ class Program {
   std::vector<Sge> sges(const Statement& statement, int64_t round, size_t first, bool inline_data);
   uint8_t* memory(const Value& value, int64_t round, uint64_t bytes);
 
-  Stage& stage_;
+  Testbench& testbench_;
 };
 
 }  // namespace uroce::script

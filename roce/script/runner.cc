@@ -9,7 +9,7 @@
 #include "script/ledger.h"
 #include "script/packets.h"
 #include "script/program.h"
-#include "script/stage.h"
+#include "script/testbench.h"
 #include "script/text.h"
 #include "script/words.h"
 
@@ -76,7 +76,11 @@ std::string completion_text(const ScriptQp& qp, const Completion& c) {
 class Runner {
  public:
   Runner(const Script& script, bool keep_frames)
-      : script_(script), keep_frames_(keep_frames), stage_(config_of(script)), program_(stage_), last_(kStart) {}
+      : script_(script),
+        keep_frames_(keep_frames),
+        testbench_(config_of(script)),
+        program_(testbench_),
+        last_(kStart) {}
 
   Result run();
 
@@ -108,7 +112,7 @@ class Runner {
 
   const Script& script_;
   const bool keep_frames_;
-  Stage stage_;
+  Testbench testbench_;
   Program program_;
   Ledger ledger_;
   Instant last_;  // when the statement before took place
@@ -120,10 +124,10 @@ class Runner {
 
 /// Everything that the port took, but for ARP and the like, into the timeline.
 void Runner::take_sent() {
-  auto& sent = stage_.port().sent;
+  auto& sent = testbench_.port().sent;
   for (; !sent.empty(); sent.pop_front()) {
     ScriptPort::Sent& one = sent.front();
-    ledger_.on_sent(stage_, one.frame);
+    ledger_.on_sent(testbench_, one.frame);
     if (!is_roce(one.frame)) continue;
     note({one.at - kStart, true, true, "", one.frame});
     unmatched_.push_back(std::move(one));
@@ -139,9 +143,9 @@ void Runner::note(Event event) {
 std::string Runner::line_of(const Statement& s) const { return script_.lines[s.where.line - 1].substr(s.where.column); }
 
 ScriptQp& Runner::qp_named(const Statement& s) {
-  const int64_t id = s.number("qp", stage_.has_qp(1) ? 1 : stage_.qps().begin()->first, round_);
-  if (!stage_.has_qp(id)) throw ScriptError(s.find("qp")->where, "there is no such qp");
-  return stage_.qp(id);
+  const int64_t id = s.number("qp", testbench_.has_qp(1) ? 1 : testbench_.qps().begin()->first, round_);
+  if (!testbench_.has_qp(id)) throw ScriptError(s.find("qp")->where, "there is no such qp");
+  return testbench_.qp(id);
 }
 
 /// Nothing may be left over when the script goes on: neither packets nor completions.
@@ -151,10 +155,10 @@ void Runner::require_quiet(const Where& where) {
     const ScriptPort::Sent& first = unmatched_.front();
     throw Mismatch{where,
                    "sent although the script does not expect it, at " + to_text(first.at - kStart) + ":\n    > " +
-                       describe(stage_, first.frame, true),
+                       describe(testbench_, first.frame, true),
                    {}};
   }
-  for (const auto& [id, qp] : stage_.qps()) {
+  for (const auto& [id, qp] : testbench_.qps()) {
     if (qp->completions.empty()) continue;
     const SeenCompletion& first = qp->completions.front();
     throw Mismatch{where,
@@ -162,12 +166,12 @@ void Runner::require_quiet(const Where& where) {
                        completion_text(*qp, first.completion),
                    {}};
   }
-  if (stage_.stuck()) throw Mismatch{where, "the engine never comes to rest", {}};
+  if (testbench_.stuck()) throw Mismatch{where, "the engine never comes to rest", {}};
 }
 
 void Runner::advance(const Statement& s, Instant to) {
   require_quiet(s.where);
-  while (stage_.step(to)) require_quiet(s.where);
+  while (testbench_.step(to)) require_quiet(s.where);
 }
 
 void Runner::execute(const Statement& s) {
@@ -194,30 +198,30 @@ void Runner::input(const Statement& s) {
   if (!s.when.same_burst) {
     if (s.when.latest != s.when.earliest) throw ScriptError(s.where, "only what is expected can have a time span");
     advance(s, earliest(s));
-    last_ = stage_.now();
+    last_ = testbench_.now();
   }
   act(s);
   const auto index = static_cast<size_t>(&s - script_.statements.data());
   const bool joined = index + 1 < script_.statements.size() && script_.statements[index + 1].when.same_burst;
   if (joined) return;
-  stage_.turn();
+  testbench_.turn();
   take_sent();
 }
 
 void Runner::inject(const Statement& s, Bytes frame) {
   ledger_.on_injected();
-  note({stage_.now() - kStart, true, false, s.kind == Kind::kRaw ? line_of(s) : "", frame});
-  stage_.port().deliver(std::move(frame));
+  note({testbench_.now() - kStart, true, false, s.kind == Kind::kRaw ? line_of(s) : "", frame});
+  testbench_.port().deliver(std::move(frame));
 }
 
 void Runner::act(const Statement& s) {
-  if (s.kind == Kind::kInject) return inject(s, build_frame(stage_, qp_named(s), s, round_));
+  if (s.kind == Kind::kInject) return inject(s, build_frame(testbench_, qp_named(s), s, round_));
   if (s.kind == Kind::kRaw) {
     const Option* hex = s.find("hex");
     if (hex == nullptr) throw ScriptError(s.where, "write: raw hex 0200...");
     return inject(s, hex->value.bytes);
   }
-  note({stage_.now() - kStart, false, false, line_of(s), {}});
+  note({testbench_.now() - kStart, false, false, line_of(s), {}});
   switch (s.kind) {
     case Kind::kQp:
     case Kind::kMr:
@@ -227,7 +231,7 @@ void Runner::act(const Statement& s) {
       break;
     case Kind::kPort:
       if (s.word != "full" && s.word != "free") throw ScriptError(s.where, "a port is full or free");
-      stage_.port().full = s.word == "full";
+      testbench_.port().full = s.word == "full";
       break;
     default: {
       const std::string wrong = program_.act(s, round_);
@@ -237,10 +241,10 @@ void Runner::act(const Statement& s) {
 }
 
 void Runner::define(const Statement& s) {
-  const std::string wrong = s.kind == Kind::kQp   ? stage_.add_qp(s)
-                            : s.kind == Kind::kMr ? stage_.add_mr(s)
-                            : s.kind == Kind::kMw ? stage_.add_mw(s)
-                                                  : stage_.add_srq(s);
+  const std::string wrong = s.kind == Kind::kQp   ? testbench_.add_qp(s)
+                            : s.kind == Kind::kMr ? testbench_.add_mr(s)
+                            : s.kind == Kind::kMw ? testbench_.add_mw(s)
+                                                  : testbench_.add_srq(s);
   if (!wrong.empty()) throw ScriptError(s.where, wrong);
 }
 
@@ -262,19 +266,19 @@ void Runner::expect_packet(const Statement& s) {
   ScriptQp& qp = qp_named(s);
   const Instant until = latest(s);
   take_sent();
-  while (unmatched_.empty() && stage_.step(until)) take_sent();
+  while (unmatched_.empty() && testbench_.step(until)) take_sent();
   if (unmatched_.empty()) {
     throw Mismatch{s.where, "expected, but nothing was sent until " + to_text(until - kStart), {}};
   }
   const ScriptPort::Sent sent = std::move(unmatched_.front());
   unmatched_.pop_front();
-  check_time(s, sent.at, compare(stage_, qp, s, round_, sent.frame), "packet");
+  check_time(s, sent.at, compare(testbench_, qp, s, round_, sent.frame), "packet");
 }
 
 void Runner::expect_completion(const Statement& s) {
-  ScriptQp& qp = stage_.qp(s.args[0].number.at(round_));
+  ScriptQp& qp = testbench_.qp(s.args[0].number.at(round_));
   const Instant until = latest(s);
-  while (qp.completions.empty() && stage_.step(until)) {
+  while (qp.completions.empty() && testbench_.step(until)) {
   }
   if (qp.completions.empty()) {
     throw Mismatch{s.where, "expected, but nothing completed until " + to_text(until - kStart), {}};
@@ -302,7 +306,7 @@ void Runner::expect_completion(const Statement& s) {
   }
   number("imm", __builtin_bswap32(c.imm_or_rkey));
   if (s.has("inv"))
-    row("inv", std::to_string(key_of(stage_, s.find("inv")->value, round_)), std::to_string(c.imm_or_rkey));
+    row("inv", std::to_string(key_of(testbench_, s.find("inv")->value, round_)), std::to_string(c.imm_or_rkey));
   if (s.has("cause")) row("cause", s.find("cause")->value.text, cause_name(c.cause));
   if (qp.qp != nullptr) row("qp_num", std::to_string(qp.qp->qpn()), std::to_string(c.qp_num));
   check_time(s, at, std::move(rows), "completion");
@@ -311,15 +315,15 @@ void Runner::expect_completion(const Statement& s) {
 void Runner::check(const Statement& s) {
   if (s.when.same_burst) throw ScriptError(s.where, "`&` joins what is done, not what is checked");
   const Instant at = earliest(s);
-  if (s.kind == Kind::kNothing || at > stage_.now()) advance(s, at);
+  if (s.kind == Kind::kNothing || at > testbench_.now()) advance(s, at);
   if (s.kind == Kind::kNothing) require_quiet(s.where);
   last_ = std::max(last_, at);
   switch (s.kind) {
     case Kind::kState:
-      return check_state(s, stage_.qp(s.args[0].number.base));
+      return check_state(s, testbench_.qp(s.args[0].number.base));
     case Kind::kCounter: {
       const int64_t expected = s.args[1].number.at(round_);
-      const auto actual = static_cast<int64_t>(ledger_.counter(stage_, s.word));
+      const auto actual = static_cast<int64_t>(ledger_.counter(testbench_, s.word));
       ledger_.on_mentioned(s.word, expected);
       if (expected != actual) {
         throw Mismatch{
@@ -344,7 +348,7 @@ void Runner::check_state(const Statement& s, ScriptQp& qp) {
 
 /// Events that a script does not mention do not matter; those that it does come in its order.
 void Runner::expect_event(const Statement& s) {
-  auto& events = stage_.qp(s.args[0].number.base).events;
+  auto& events = testbench_.qp(s.args[0].number.base).events;
   std::string seen;
   while (!events.empty()) {
     const std::string name = event_name(events.front());
@@ -363,13 +367,13 @@ void Runner::check_memory(const Statement& s) {
 void Runner::at_end() {
   const Where end{static_cast<uint32_t>(script_.lines.size()), 0, 1};
   require_quiet(end);
-  for (const auto& [id, qp] : stage_.qps()) {
+  for (const auto& [id, qp] : testbench_.qps()) {
     if (qp->qp == nullptr || qp->qp->state() == qp->expected_state) continue;
     throw Mismatch{end,
                    format("qp %u changed its state although the script does not expect it", id),
                    {{"state", state_name(qp->expected_state), state_name(qp->qp->state()), false}}};
   }
-  std::vector<Row> rows = ledger_.differences(stage_);
+  std::vector<Row> rows = ledger_.differences(testbench_);
   if (!rows.empty()) {
     throw Mismatch{end, "at the end of the script, a counter says what the timeline does not", std::move(rows)};
   }
@@ -382,7 +386,7 @@ std::vector<std::string> Runner::timeline() {
     std::string line = format("%12s  ", to_text(event.at).c_str());
     if (event.is_frame) {
       line += event.sent ? "> " : "< ";
-      line += event.text.empty() ? describe(stage_, event.frame, event.sent) : event.text;
+      line += event.text.empty() ? describe(testbench_, event.frame, event.sent) : event.text;
     } else {
       line += event.text;
     }
@@ -408,9 +412,9 @@ std::string Runner::report(const Mismatch& mismatch) {
   }
   text += "the timeline so far:\n";
   for (const std::string& line : timeline()) text += "  " + line + "\n";
-  const std::string counted = ledger_.nonzero(stage_);
+  const std::string counted = ledger_.nonzero(testbench_);
   text += "counters: " + (counted.empty() ? "none" : counted) + "\n";
-  for (const std::string& reason : stage_.reasons()) text += "the engine says " + reason + "\n";
+  for (const std::string& reason : testbench_.reasons()) text += "the engine says " + reason + "\n";
   return text;
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
 #include "script/script.h"
+#include "uroce/time.h"
 
 namespace uroce::script {
 

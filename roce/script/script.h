@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/address.h"
-#include "base/time.h"
+#include "uroce/address.h"
+#include "uroce/time.h"
 
 namespace uroce::script {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
+#include "uroce/time.h"
 
 namespace uroce::script {
 

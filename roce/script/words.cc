@@ -277,16 +277,13 @@ std::optional<WcStatus> status_of_name(std::string_view name) { return by_name(k
 std::string status_name(WcStatus status) { return name_of(kStatuses, status); }
 std::optional<AsyncEvent> event_of(std::string_view name) { return by_name(kEvents, name); }
 std::string event_name(AsyncEvent event) { return name_of(kEvents, event); }
-std::optional<Cause> cause_of_name(std::string_view name) { return by_name(kCauses, name); }
 std::string cause_name(Cause cause) { return name_of(kCauses, cause); }
 std::optional<WrOpcode> operation_of(std::string_view name) { return by_name(kOperations, name); }
 std::string completion_kind_name(WcOpcode opcode) { return name_of(kCompletionKinds, opcode); }
 bool is_completion_kind(std::string_view name) { return by_name(kCompletionKinds, name).has_value(); }
-std::optional<PostResult> post_result_of(std::string_view name) { return by_name(kPostResults, name); }
 std::string post_result_name(PostResult result) {
   return result == PostResult::kOk ? "accepted" : name_of(kPostResults, result);
 }
-std::optional<ModifyResult> modify_result_of(std::string_view name) { return by_name(kModifyResults, name); }
 std::string modify_result_name(ModifyResult result) {
   return result == ModifyResult::kOk ? "accepted" : name_of(kModifyResults, result);
 }

@@ -9,8 +9,8 @@
 
 #include "script/script.h"
 #include "transport/observer.h"
-#include "transport/qp_attributes.h"
-#include "transport/work_request.h"
+#include "uroce/qp_attributes.h"
+#include "uroce/work_request.h"
 #include "wire/opcode.h"
 
 namespace uroce::script {
@@ -41,14 +41,11 @@ std::optional<WcStatus> status_of_name(std::string_view name);
 std::string status_name(WcStatus status);
 std::optional<AsyncEvent> event_of(std::string_view name);
 std::string event_name(AsyncEvent event);
-std::optional<Cause> cause_of_name(std::string_view name);
 std::string cause_name(Cause cause);
 std::optional<WrOpcode> operation_of(std::string_view name);
 std::string completion_kind_name(WcOpcode opcode);
 bool is_completion_kind(std::string_view name);
-std::optional<PostResult> post_result_of(std::string_view name);
 std::string post_result_name(PostResult result);
-std::optional<ModifyResult> modify_result_of(std::string_view name);
 std::string modify_result_name(ModifyResult result);
 std::optional<LossRecovery> recovery_of(std::string_view name);
 bool is_counter(std::string_view name);

@@ -4,6 +4,10 @@
 
 namespace uroce::sim {
 
+EventQueue::~EventQueue() {
+  while (!empty()) Frame::adopt(take().frame);
+}
+
 /// Moves a slot's events to where they belong from the new base on: all of them further down.
 void EventQueue::spread(unsigned level, uint64_t number) {
   uint32_t index = levels_[level].slots[number].head;
@@ -25,7 +29,7 @@ void EventQueue::take_slot() {
   ready_at_ = 0;
   for (uint32_t index = slot.head; index != kNone;) {
     Node& node = nodes_[index];
-    ready_.push_back({node.actor, node.what});
+    ready_.push_back(node.due());
     if (ready_.size() <= kAhead) prefetch(ready_.back());
     const uint32_t following = node.next;
     node.next = free_;
@@ -42,7 +46,7 @@ void EventQueue::prefetch_slot() const {
   if (level_of(when, base_) != 0) return;
   uint32_t index = levels_[0].slots[when & 0xFF].head;
   for (unsigned i = 0; i < 4 && index != kNone; i++) {
-    prefetch({nodes_[index].actor, nodes_[index].what});
+    prefetch(nodes_[index].due());
     index = nodes_[index].next;
   }
 }

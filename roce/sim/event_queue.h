@@ -1,7 +1,8 @@
 // The virtual clock: time is that of the event being handled, and jumps to the next one.
 //
 // Events of the same instant are handled in the order in which they were scheduled, so a run depends on nothing but its
-// seed. Actors must outlive their events.
+// seed. Actors must outlive the events that are handled. Those that are still pending when the queue is destroyed only
+// give back their frames, so their actors may be gone.
 //
 // Inside, a monotone radix queue (a timing wheel with a resolution of one nanosecond): an event lies at the level of
 // the highest byte in which its instant differs from the last one handled, in the slot which that byte names. Time only
@@ -16,23 +17,30 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/time.h"
 #include "sim/actor.h"
+#include "sim/frame.h"
+#include "uroce/time.h"
 
 namespace uroce::sim {
 
 class EventQueue {
  public:
   explicit EventQueue(Instant start = {1'000'000'000}) : now_(start), base_(static_cast<uint64_t>(start.ns)) {}
+  ~EventQueue();
+  EventQueue(const EventQueue&) = delete;
+  EventQueue& operator=(const EventQueue&) = delete;
 
   Instant now() const { return now_; }
-  void schedule(Actor& actor, Instant when, uint64_t what = 0) {
-    if (when < now_) when = now_;
-    const uint32_t index = take_node();
-    nodes_[index] = {when, &actor, what, kNone};
-    insert(index);
-    pending_++;
-    if (when < next_) next_ = when;
+  /// `actor` is told `event` at `when`; the past is now.
+  template <typename Self>
+  void schedule(Actor<Self>& actor, Instant when, typename Self::Event event) {
+    add(when, {&actor, nullptr, StoredEvent::of(event)});
+  }
+  /// The same, with a frame. The queue owns it until the event is due.
+  template <typename Self>
+  void schedule(Actor<Self>& actor, Instant when, typename Self::Event event, Frame&& frame) {
+    static_assert(TakesFrames<Self>);
+    add(when, {&actor, frame.detach(), StoredEvent::of(event)});
   }
   bool empty() const { return pending_ == 0; }
   uint64_t pending() const { return pending_; }
@@ -42,26 +50,9 @@ class EventQueue {
 
   /// Handles the next event. There must be one.
   void step() {
-    if (ready_at_ == ready_.size()) take_slot();
-    const Event event = ready_[ready_at_++];
-    if (ready_at_ + kAhead < ready_.size()) prefetch(ready_[ready_at_ + kAhead]);
-    if (ready_at_ == ready_.size()) {
-      next_ = find_next();
-      prefetch_slot();
-    }
-    pending_--;
+    const Due due = take();
     handled_++;
-    event.actor->on_event(event.what, now_);
-  }
-  /// Forgets everything that is pending, after f(actor, what) for each; some of the actors may be gone.
-  template <typename F>
-  void clear(F&& f) {
-    for (; pending_ != 0; pending_--) {
-      if (ready_at_ == ready_.size()) take_slot();
-      const Event event = ready_[ready_at_++];
-      if (ready_at_ == ready_.size()) next_ = find_next();
-      f(event.actor, event.what);
-    }
+    due.actor->handle(due.event, due.frame, now_);
   }
   /// Nothing happens until `when`. No event may be due before.
   void advance_to(Instant when) {
@@ -72,16 +63,23 @@ class EventQueue {
   static constexpr uint32_t kNone = 0xFFFFFFFF;
   static constexpr unsigned kLevels = 8;
   static constexpr size_t kAhead = 6;  // so many events before its own an event's memory is asked for
-  struct Event {
-    Actor* actor;
-    uint64_t what;
+  /// What was scheduled, and for whom.
+  struct Due {
+    AnyActor* actor;
+    void* frame;  // detached; nullptr: none
+    StoredEvent event;
   };
+  /// The same with its place, in 32 bytes: a large network has tens of thousands, from all over the memory.
   struct Node {
     Instant when;
-    Actor* actor;
-    uint64_t what;
+    AnyActor* actor;
+    void* frame;
+    StoredEvent event;
     uint32_t next;
+
+    Due due() const { return {actor, frame, event}; }
   };
+  static_assert(sizeof(Node) == 32);
   struct Slot {
     uint32_t head = kNone;
     uint32_t tail = kNone;
@@ -91,6 +89,26 @@ class EventQueue {
     std::array<uint64_t, 4> used{};
   };
 
+  void add(Instant when, const Due& due) {
+    if (when < now_) when = now_;
+    const uint32_t index = take_node();
+    nodes_[index] = {when, due.actor, due.frame, due.event, kNone};
+    insert(index);
+    pending_++;
+    if (when < next_) next_ = when;
+  }
+  /// The next event, which is not pending any more. There must be one.
+  Due take() {
+    if (ready_at_ == ready_.size()) take_slot();
+    const Due due = ready_[ready_at_++];
+    if (ready_at_ + kAhead < ready_.size()) prefetch(ready_[ready_at_ + kAhead]);
+    if (ready_at_ == ready_.size()) {
+      next_ = find_next();
+      prefetch_slot();
+    }
+    pending_--;
+    return due;
+  }
   uint32_t take_node() {
     if (free_ == kNone) {
       nodes_.emplace_back();
@@ -131,14 +149,12 @@ class EventQueue {
     if (level != 0) spread(level, (when >> (8 * level)) & 0xFF);
     return levels_[0].slots[when & 0xFF];
   }
-  /// A large network does not fit the cache, and its events come from all over it. An event that is about a frame has
-  /// the frame's address for its number; other numbers are small.
-  static void prefetch(const Event& event) {
-    __builtin_prefetch(event.actor);
-    if (event.what >> 16 == 0) return;
-    const auto about = static_cast<uintptr_t>(event.what);
-    __builtin_prefetch(reinterpret_cast<const void*>(about), 1);
-    __builtin_prefetch(reinterpret_cast<const void*>(about + 64));
+  /// A large network does not fit the cache, and its events come from all over it.
+  static void prefetch(const Due& due) {
+    __builtin_prefetch(due.actor);
+    if (due.frame == nullptr) return;
+    __builtin_prefetch(due.frame, 1);
+    __builtin_prefetch(static_cast<const char*>(due.frame) + 64);
   }
   void take_slot();
   void prefetch_slot() const;
@@ -147,8 +163,8 @@ class EventQueue {
 
   std::array<Level, kLevels> levels_;
   std::vector<Node> nodes_;
-  std::vector<Event> ready_;  // of the instant that is now, taken out of their slot
-  size_t ready_at_ = 0;       // the next one of them
+  std::vector<Due> ready_;  // of the instant that is now, taken out of their slot
+  size_t ready_at_ = 0;     // the next one of them
   uint32_t free_ = kNone;
   uint64_t pending_ = 0;
   Instant next_ = Instant::never();

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/time.h"
 #include "sim/topology.h"
+#include "uroce/time.h"
 
 namespace uroce::sim {
 

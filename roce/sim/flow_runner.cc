@@ -60,10 +60,10 @@ void FlowRunner::schedule_next() {
   const Instant next = workload_.next_start();
   if (next == Instant::never() || next >= scheduled_) return;
   scheduled_ = next;
-  network_.world().events().schedule(*this, next);
+  network_.world().events().schedule(*this, next, Event{});
 }
 
-void FlowRunner::on_event(uint64_t /*what*/, Instant now) {
+void FlowRunner::on_event(Event /*event*/, Instant now) {
   if (scheduled_ <= now) scheduled_ = Instant::never();
   while (workload_.next_start() <= now) start_flow(workload_.take(), now);
   schedule_next();
@@ -113,18 +113,10 @@ bool FlowRunner::bring_up(const Active& flow, const FlowSpec& spec, bool asker, 
   attributes.min_rnr_timer = 1;
   attributes.dest_qpn = peer.qp->qpn();
   attributes.sq_psn = attributes.rq_psn = flow.responder.next_psn;
-  constexpr uint32_t kToInit = kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccessFlags;
-  constexpr uint32_t kToRtr =
-      kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic | kAttrMinRnrTimer;
-  constexpr uint32_t kToRts =
-      kAttrState | kAttrSqPsn | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic;
-  const struct {
-    QpState to;
-    uint32_t mask;
-  } steps[] = {{QpState::kInit, kToInit}, {QpState::kRtr, kToRtr}, {QpState::kRts, kToRts}};
-  for (const auto& step : steps) {
-    attributes.state = step.to;
-    if (engine(host).modify_qp(*own.qp, attributes, step.mask, now) != ModifyResult::kOk) return false;
+  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+    attributes.state = state;
+    const uint32_t mask = required_attributes(own.qp->type(), own.qp->state(), state);
+    if (engine(host).modify_qp(*own.qp, attributes, mask, now) != ModifyResult::kOk) return false;
   }
   return true;
 }
@@ -206,7 +198,7 @@ void FlowRunner::end_flow(uint32_t slot, bool failed, const char* why) {
                      network_.host_name(record.spec.to) + ": " + why;
   }
   if (flow.asker.qp != nullptr && flow.responder.qp != nullptr) {
-    flow.asker.next_psn = flow.responder.next_psn = flow.asker.qp->requester().next_psn();
+    flow.asker.next_psn = flow.responder.next_psn = flow.asker.qp->requester().window().next();
   }
   if (flow.asker.qp != nullptr) put_half(asker_of(record.spec), flow.asker);
   if (flow.responder.qp != nullptr) put_half(responder_of(record.spec), flow.responder);
@@ -219,7 +211,7 @@ void FlowRunner::end_flow(uint32_t slot, bool failed, const char* why) {
 /// At the receiver of the bytes, as that is exact to the packet: ACKs come for many at once.
 void FlowRunner::count_arrived(Active& flow) {
   const bool read = records_[flow.record].spec.kind == FlowKind::kRead;
-  const Psn next = read ? flow.asker.qp->requester().una() : flow.responder.qp->responder().epsn();
+  const Psn next = read ? flow.asker.qp->requester().window().una() : flow.responder.qp->responder().epsn();
   flow.arrived_packets += static_cast<uint64_t>(distance(flow.counted_to, next));
   flow.counted_to = next;
 }

@@ -28,8 +28,10 @@ struct FlowOptions {
   uint8_t max_rd_atomic = 16;
 };
 
-class FlowRunner final : public Actor {
+class FlowRunner final : public Actor<FlowRunner> {
  public:
+  struct Event {};  // the one that there is: the workload's next flows begin
+
   /// All three must outlive it, and it must outlive the run: it is the program of every host.
   FlowRunner(Network& network, Workload& workload, const FlowOptions& options);
   ~FlowRunner() override;
@@ -54,7 +56,7 @@ class FlowRunner final : public Actor {
   /// Calls `f(record, bytes that have arrived so far)` for every flow that runs, in the order of queue pairs used.
   void for_each_active(const std::function<void(const FlowRecord&, uint64_t)>& f);
 
-  void on_event(uint64_t what, Instant now) override;
+  void on_event(Event event, Instant now);
 
  private:
   struct Half {

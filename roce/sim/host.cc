@@ -25,7 +25,7 @@ void Host::restart_engine(bool same_numbers) {
 void Host::wake_at(Instant when) {
   if (wakes_at_ <= when) return;
   wakes_at_ = when;
-  events_.schedule(*this, when, kTurn);
+  events_.schedule(*this, when, Event::kTurn);
 }
 
 void Host::watch_timers() {
@@ -34,7 +34,7 @@ void Host::watch_timers() {
   if (wanted <= events_.now() && !port_.has_room()) return port_.wake_when_room();
   if (timer_at_ <= wanted) return;
   timer_at_ = std::max(wanted, events_.now() + nanoseconds(1));
-  events_.schedule(*this, timer_at_, kTimer);
+  events_.schedule(*this, timer_at_, Event::kTimer);
 }
 
 void Host::turn(Instant now) {
@@ -48,13 +48,22 @@ void Host::turn(Instant now) {
   watch_timers();
 }
 
-void Host::on_event(uint64_t what, Instant now) {
-  if (what == kTurn) {
-    if (wakes_at_ != now) return;  // an earlier one took its place
-    wakes_at_ = Instant::never();
-    turn(now);
-    return;
+void Host::on_event(Event event, Instant now) {
+  switch (event) {
+    case Event::kTurn:
+      return on_wake(now);
+    case Event::kTimer:
+      return on_timer(now);
   }
+}
+
+void Host::on_wake(Instant now) {
+  if (wakes_at_ != now) return;  // an earlier one took its place
+  wakes_at_ = Instant::never();
+  turn(now);
+}
+
+void Host::on_timer(Instant now) {
   if (timer_at_ != now) return;
   timer_at_ = Instant::never();
   if (engine_->next_timeout() <= this->now()) {

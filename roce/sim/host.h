@@ -14,8 +14,13 @@
 
 namespace uroce::sim {
 
-class Host final : public Actor, private Waker {
+class Host final : public Actor<Host>, private Waker {
  public:
+  enum class Event : uint8_t {
+    kTurn,   // somebody has woken the host: its engine gets a turn
+    kTimer,  // a deadline of the engine, as it was when this was scheduled
+  };
+
   Host(EventQueue& events, const EngineConfig& config, uint64_t seed);
 
   Engine& engine() { return *engine_; }
@@ -38,14 +43,15 @@ class Host final : public Actor, private Waker {
   /// Called after every turn: the program that runs on this host.
   void set_program(std::function<void()> program) { program_ = std::move(program); }
 
-  void on_event(uint64_t what, Instant now) override;
+  void on_event(Event event, Instant now);
 
  private:
-  enum What : uint64_t { kTurn, kTimer };
   void wake() override { wake_at(events_.now() + turn_delay_); }
   void wake_at(Instant when);
   void watch_timers();
   void turn(Instant now);
+  void on_wake(Instant now);
+  void on_timer(Instant now);
 
   EventQueue& events_;
   const EngineConfig config_;

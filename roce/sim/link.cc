@@ -24,11 +24,11 @@ void Link::watch_storms() {
   const Instant wanted = impairments_->next_event();
   if (wanted >= storm_at_) return;
   storm_at_ = wanted;
-  events_.schedule(*this, wanted, kStorm);
+  events_.schedule(*this, wanted, Event::kStorm);
 }
 
 void Link::launch(Frame&& frame, Instant arrival) {
-  events_.schedule(*this, arrival, reinterpret_cast<uintptr_t>(frame.detach()));
+  events_.schedule(*this, arrival, Event::kArrival, std::move(frame));
 }
 
 void Link::deliver(Frame&& frame) {
@@ -54,23 +54,26 @@ void Link::deliver(Frame&& frame) {
   }
 }
 
-void Link::on_event(uint64_t what, Instant now) {
-  Frame frame;
-  if (what == kStorm) {
-    if (storm_at_ != now) return;
-    storm_at_ = Instant::never();
-    frame = SimFramePool::from_fabric(impairments_->poll_injected(now));
-    watch_storms();
-    if (frame.empty()) return;
-  } else {
-    frame = Frame::adopt(reinterpret_cast<void*>(static_cast<uintptr_t>(what)));
+void Link::on_event(Event event, Frame&& frame, Instant now) {
+  switch (event) {
+    case Event::kArrival:
+      return arrive(std::move(frame), now);
+    case Event::kStorm:
+      return on_storm(now);
   }
-  if (tap_ != nullptr) tap_->on_arrival(number_, now, frame);
-  to_.deliver(std::move(frame));
 }
 
-void Link::give_back(uint64_t what) {
-  if (what != kStorm) Frame::adopt(reinterpret_cast<void*>(static_cast<uintptr_t>(what)));
+void Link::on_storm(Instant now) {
+  if (storm_at_ != now) return;
+  storm_at_ = Instant::never();
+  Frame frame = SimFramePool::from_fabric(impairments_->poll_injected(now));
+  watch_storms();
+  if (!frame.empty()) arrive(std::move(frame), now);
+}
+
+void Link::arrive(Frame&& frame, Instant now) {
+  if (tap_ != nullptr) tap_->on_arrival(number_, now, frame);
+  to_.deliver(std::move(frame));
 }
 
 Link::DropRule drop_nth(uint64_t n, std::function<bool(std::span<const uint8_t>)> matches) {

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "base/random.h"
-#include "base/time.h"
 #include "fabric/impairments.h"
 #include "sim/actor.h"
 #include "sim/event_queue.h"
 #include "sim/frame.h"
 #include "sim/frame_pool.h"
+#include "uroce/time.h"
 
 namespace uroce::sim {
 
@@ -37,8 +37,13 @@ class LinkTap {
   virtual void on_arrival(uint32_t /*link*/, Instant /*now*/, std::span<const uint8_t> /*frame*/) {}
 };
 
-class alignas(64) Link final : public Actor, public FrameSink {
+class alignas(64) Link final : public Actor<Link>, public FrameSink {
  public:
+  enum class Event : uint8_t {
+    kArrival,  // the frame that the event brings has come to the other end
+    kStorm,    // the impairments have a pause frame of their own to inject
+  };
+
   /// True: the frame is lost. Asked before chance is.
   using DropRule = std::function<bool(std::span<const uint8_t> frame)>;
 
@@ -50,9 +55,7 @@ class alignas(64) Link final : public Actor, public FrameSink {
   void deliver(Frame&& frame) override;
   /// From when on a frame that is delivered need not wait for the one before; rounded down, no rate is lost by it.
   Instant ready_at() const { return {free_at_ps_ / 1000}; }
-  void on_event(uint64_t what, Instant now) override;
-  /// Of an event that will not come.
-  static void give_back(uint64_t what);
+  void on_event(Event event, Frame&& frame, Instant now);
 
   uint64_t bits_per_second() const { return bits_per_second_; }
   /// From now on, for frames that leave later.
@@ -68,9 +71,10 @@ class alignas(64) Link final : public Actor, public FrameSink {
   const fabric::ImpairmentCounters& faults() const { return impairments_->counters(); }
 
  private:
-  static constexpr uint64_t kStorm = UINT64_MAX;  // an event is this, or about a frame that arrives: its buffer
   void launch(Frame&& frame, Instant arrival);
+  void arrive(Frame&& frame, Instant now);
   void watch_storms();
+  void on_storm(Instant now);
 
   // First what every frame needs.
   EventQueue& events_;

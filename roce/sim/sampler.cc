@@ -30,7 +30,7 @@ NetworkTotals totals_of(Network& network) {
 
 Sampler::Sampler(Network& network, FlowRunner& runner, SampleSink& sink, Duration interval)
     : network_(network), runner_(runner), sink_(sink), interval_(interval), was_queued_(network.egresses().size()) {
-  network_.world().events().schedule(*this, network_.world().now() + interval);
+  network_.world().events().schedule(*this, network_.world().now() + interval, Event{});
 }
 
 void Sampler::sample_queues(Instant now) {
@@ -62,11 +62,11 @@ void Sampler::sample_rates(Instant now) {
   sink_.on_sample(now, totals_of(network_), rates_.size(), sum, jain_index(rates_));
 }
 
-void Sampler::on_event(uint64_t /*what*/, Instant now) {
+void Sampler::on_event(Event /*event*/, Instant now) {
   if (stopped_) return;
   sample_queues(now);
   if (++ticks_ % kRateEvery == 0) sample_rates(now);
-  network_.world().events().schedule(*this, now + interval_);
+  network_.world().events().schedule(*this, now + interval_, Event{});
 }
 
 }  // namespace uroce::sim

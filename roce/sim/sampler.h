@@ -37,11 +37,13 @@ class SampleSink {
                          double /*bits_per_second*/, double /*jain*/) {}
 };
 
-class Sampler final : public Actor {
+class Sampler final : public Actor<Sampler> {
  public:
+  struct Event {};  // the one that there is: the next sample is due
+
   Sampler(Network& network, FlowRunner& runner, SampleSink& sink, Duration interval);
 
-  void on_event(uint64_t what, Instant now) override;
+  void on_event(Event event, Instant now);
   /// No sample after this.
   void stop() { stopped_ = true; }
 

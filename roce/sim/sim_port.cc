@@ -141,7 +141,7 @@ void SimPort::drain() {
   }
   if (!queue_.empty() && (drains_at_ <= now || next < drains_at_)) {
     drains_at_ = next;
-    events_->schedule(*this, next);
+    events_->schedule(*this, next, Event::kWireFree);
   }
   if (wake_wanted_ && room() != 0) {
     wake_wanted_ = false;
@@ -169,15 +169,25 @@ void SimPort::send_pauses(Instant now) {
   const Instant next = pauser_->pfc.next_event();
   if (next >= pauser_->wakes_at) return;
   pauser_->wakes_at = next;
-  events_->schedule(*this, next, kPauses);
+  events_->schedule(*this, next, Event::kPauses);
 }
 
-void SimPort::on_event(uint64_t what, Instant now) {
-  if (what == kPauses) {
-    if (pauser_->wakes_at != now) return;
-    pauser_->wakes_at = Instant::never();
-    return send_pauses(now);
+void SimPort::on_event(Event event, Instant now) {
+  switch (event) {
+    case Event::kWireFree:
+      return on_wire_free(now);
+    case Event::kPauses:
+      return on_pauses(now);
   }
+}
+
+void SimPort::on_pauses(Instant now) {
+  if (pauser_->wakes_at != now) return;
+  pauser_->wakes_at = Instant::never();
+  send_pauses(now);
+}
+
+void SimPort::on_wire_free(Instant now) {
   if (drains_at_ <= now) drains_at_ = Instant::never();
   drain();
 }

@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "base/ring.h"
-#include "engine/port.h"
 #include "engine/priority_flow_control.h"
 #include "sim/actor.h"
 #include "sim/event_queue.h"
 #include "sim/frame.h"
 #include "sim/link.h"
+#include "uroce/port.h"
 #include "wire/mac_control.h"
 
 namespace uroce::sim {
@@ -51,8 +51,13 @@ struct NicCounters {
   uint64_t pauses_sent = 0;  // times that the NIC paused its neighbour, without the repetitions
 };
 
-class SimPort final : public Port, public FrameSink, public Actor {
+class SimPort final : public Port, public FrameSink, public Actor<SimPort> {
  public:
+  enum class Event : uint8_t {
+    kWireFree,  // the wire can take the frame at the head of the queue
+    kPauses,    // a pause of the neighbour is to be repeated or ended
+  };
+
   SimPort(uint32_t max_frame_bytes, Waker& waker);
 
   /// Takes everything.
@@ -72,8 +77,8 @@ class SimPort final : public Port, public FrameSink, public Actor {
   void deliver(Frame&& frame) override;
   bool has_received() const { return first_ != received_.size(); }
 
-  // Actor: the wire is free, or a pause is to be repeated.
-  void on_event(uint64_t what, Instant now) override;
+  // Actor
+  void on_event(Event event, Instant now);
 
   /// Whether acquire_tx would give a buffer.
   bool has_room() const { return room() != 0; }
@@ -92,6 +97,7 @@ class SimPort final : public Port, public FrameSink, public Actor {
   uint32_t waiting() const { return static_cast<uint32_t>(received_.size() - first_); }
   bool take_pause(const Frame& frame);
   void drain();
+  void on_wire_free(Instant now);
   /// The NIC's own half of flow control: what arrives.
   struct Pauser {
     explicit Pauser(const NicConfig& config) : pfc(config.pfc, config.mac, counters) {}
@@ -99,9 +105,9 @@ class SimPort final : public Port, public FrameSink, public Actor {
     PriorityFlowControl pfc;
     Instant wakes_at = Instant::never();
   };
-  static constexpr uint64_t kPauses = 1;  // of on_event
   void watch_backlog();
   void send_pauses(Instant now);
+  void on_pauses(Instant now);
 
   Waker& waker_;
   FrameSink* to_ = nullptr;

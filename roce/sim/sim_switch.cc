@@ -27,26 +27,37 @@ void SimSwitch::pump(SwitchPort& port, Instant now) {
     port.egress->deliver(SimFramePool::from_fabric(frame));
   }
   port.scheduled = true;
-  events_.schedule(*this, port.egress->ready_at(), port.number);
+  events_.schedule(*this, port.egress->ready_at(), Event{Event::Kind::kWireFree, port.number});
 }
 
 void SimSwitch::watch_time() {
   const Instant wanted = switch_.next_event();
   if (timer_at_ <= wanted) return;
   timer_at_ = std::max(wanted, events_.now() + nanoseconds(1));
-  events_.schedule(*this, timer_at_, kTimer);
+  events_.schedule(*this, timer_at_, Event{Event::Kind::kTimer});
 }
 
-void SimSwitch::on_event(uint64_t what, Instant now) {
-  if (what != kTimer) {
-    SwitchPort& port = *ports_[what];
-    port.scheduled = false;
-    pump(port, now);
-  } else if (timer_at_ == now) {
-    timer_at_ = Instant::never();
-    switch_.on_time(now);
+void SimSwitch::on_event(Event event, Instant now) {
+  switch (event.kind) {
+    case Event::Kind::kWireFree:
+      on_wire_free(*ports_[event.port], now);
+      break;
+    case Event::Kind::kTimer:
+      on_timer(now);
+      break;
   }
   watch_time();
+}
+
+void SimSwitch::on_wire_free(SwitchPort& port, Instant now) {
+  port.scheduled = false;
+  pump(port, now);
+}
+
+void SimSwitch::on_timer(Instant now) {
+  if (timer_at_ != now) return;
+  timer_at_ = Instant::never();
+  switch_.on_time(now);
 }
 
 uint64_t SimSwitch::queue_bytes(fabric::PortId port) const {

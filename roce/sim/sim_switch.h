@@ -13,8 +13,17 @@
 
 namespace uroce::sim {
 
-class SimSwitch final : public Actor, private fabric::Switch::Listener {
+class SimSwitch final : public Actor<SimSwitch>, private fabric::Switch::Listener {
  public:
+  struct Event {
+    enum class Kind : uint8_t {
+      kWireFree,  // the cable at `port` can take the port's next frame
+      kTimer,     // the fabric has something to do by itself
+    };
+    Kind kind;
+    fabric::PortId port = 0;
+  };
+
   /// `config` has passed check_config, and has as many ports as will be connected.
   SimSwitch(EventQueue& events, const fabric::SwitchConfig& config, RandomSource& random);
 
@@ -24,13 +33,12 @@ class SimSwitch final : public Actor, private fabric::Switch::Listener {
 
   fabric::Switch& fabric() { return switch_; }
   const fabric::Switch& fabric() const { return switch_; }
-  void on_event(uint64_t what, Instant now) override;
+  void on_event(Event event, Instant now);
 
   /// All priorities of a port together.
   uint64_t queue_bytes(fabric::PortId port) const;
 
  private:
-  static constexpr uint64_t kTimer = UINT64_MAX;
   struct SwitchPort final : FrameSink {
     SwitchPort(SimSwitch& switch_node, fabric::PortId id) : owner(switch_node), number(id) {}
     void deliver(Frame&& frame) override { owner.on_frame(number, std::move(frame)); }
@@ -43,6 +51,8 @@ class SimSwitch final : public Actor, private fabric::Switch::Listener {
   void on_port_ready(fabric::PortId port, Instant now) override { pump(*ports_[port], now); }
   void on_frame(fabric::PortId port, Frame&& frame);
   void pump(SwitchPort& port, Instant now);
+  void on_wire_free(SwitchPort& port, Instant now);
+  void on_timer(Instant now);
   void watch_time();
 
   EventQueue& events_;

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/time.h"
+#include "uroce/time.h"
 
 namespace uroce::sim {
 

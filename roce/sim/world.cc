@@ -1,25 +1,12 @@
 #include "sim/world.h"
 
-#include <algorithm>
-#include <functional>
-
 namespace uroce::sim {
 
 namespace {
 
-enum Kind : uint32_t { kHosts, kLinks, kSwitches };
+enum Stream : uint32_t { kHosts, kLinks, kSwitches };
 
 }  // namespace
-
-/// Frames that are still on their way belong to nobody but their events.
-World::~World() {
-  std::vector<const Actor*> links;
-  for (const auto& link : links_) links.push_back(link.get());
-  std::sort(links.begin(), links.end(), std::less<>());
-  events_.clear([&](const Actor* actor, uint64_t what) {
-    if (std::binary_search(links.begin(), links.end(), actor, std::less<>())) Link::give_back(what);
-  });
-}
 
 SeededRandom World::stream(uint32_t kind, size_t number) const {
   SeededRandom root(seed_ + uint64_t{kind} * 0x632BE59BD9B4E019u);

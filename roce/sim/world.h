@@ -26,7 +26,6 @@ struct Cable {
 class World {
  public:
   explicit World(uint64_t seed) : seed_(seed), random_(seed) {}
-  ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 

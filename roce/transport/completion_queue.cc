@@ -75,8 +75,8 @@ bool CompletionQueue::resize(uint32_t capacity) {
   return true;
 }
 
-void QpContext::complete(CompletionQueue& cq, WorkQueueSlots& queue, Completion& completion, bool solicited,
-                         Instant now) {
+Outcome QpContext::complete(CompletionQueue& cq, WorkQueueSlots& queue, Completion& completion, bool solicited,
+                            Instant now) {
   completion.qp_num = qpn;
   completion.timestamp_ns = now.ns;
   if (completion.status != WcStatus::kSuccess) {
@@ -86,11 +86,11 @@ void QpContext::complete(CompletionQueue& cq, WorkQueueSlots& queue, Completion&
     } else {
       (receive ? counters().resp_cqe_error : counters().req_cqe_error)++;
     }
-    env.observer.on_error_completion(qp, completion);
+    events.on_error_completion(completion);
   }
-  if (cq.push(completion, solicited, queue)) return;
-  failed = true;
-  if (!std::exchange(completion_lost, true)) env.observer.on_qp_event(qp, AsyncEvent::kQpFatal);
+  if (cq.push(completion, solicited, queue)) return Outcome::kGoesOn;
+  events.on_completion_lost();
+  return Outcome::kFailed;
 }
 
 }  // namespace uroce

@@ -24,7 +24,7 @@
 
 #include "base/ring.h"
 #include "transport/work_queue_slots.h"
-#include "transport/work_request.h"
+#include "uroce/work_request.h"
 
 namespace uroce {
 

@@ -6,12 +6,14 @@
 
 #include <cstdint>
 
-#include "base/psn.h"
+#include "transport/inbound_message.h"
 #include "transport/key_guard.h"
+#include "transport/outcome.h"
 #include "transport/qp_context.h"
 #include "transport/receive_slot.h"
 #include "transport/send_queue.h"
-#include "transport/tx_frame.h"
+#include "uroce/port.h"
+#include "uroce/psn.h"
 #include "wire/packet.h"
 
 namespace uroce {
@@ -19,21 +21,19 @@ namespace uroce {
 /// The sending side of UC and UD.
 class UnackedSender {
  public:
-  UnackedSender(QpContext& context, SendQueue& queue) : context_(context), ring_(queue.ring()), slots_(queue.slots()) {}
+  UnackedSender(QpContext& context, SendQueue& queue) : context_(context), queue_(queue) {}
 
   void start();
   bool wants_transmit() const;
-  bool poll_transmit(TxFrame& frame, Instant now);
+  Polled poll_transmit(TxFrame& frame, Instant now);
   void flush(Instant now);
   bool drained() const { return packet_ == 0; }
 
  private:
-  void complete_head(Cause cause, Instant now);
-  bool run_local(SendWqe& wqe);
+  Outcome complete_head(Cause cause, Instant now);
 
   QpContext& context_;
-  Ring<SendWqe>& ring_;
-  WorkQueueSlots& slots_;
+  SendQueue& queue_;
   Psn next_psn_;
   uint32_t packet_ = 0;  // of the head
 };
@@ -44,34 +44,31 @@ class UcReceiver {
 
   void start();
   void reset() { receive_.drop(); }
-  void on_request(const PacketView& packet, Instant now);
+  Outcome on_request(const PacketView& packet, Instant now);
   void flush(Instant now);
 
  private:
+  bool check_sequence(const PacketView& packet);
+  bool check_length(const PacketView& packet);
   bool begin(const PacketView& packet, Instant now);
   bool begin_write(const PacketView& packet, Instant now);
-  bool place(const PacketView& packet, Instant now);
-  void finish(const PacketView& packet, Instant now);
-  bool check_length(const PacketView& packet) const;
-  void drop_message(uint64_t& counter);
+  Outcome store_send(const PacketView& packet, Instant now);
+  bool store_write(const PacketView& packet);
+  Outcome finish(const PacketView& packet, Instant now);
+  bool drop_message(uint64_t& counter);
 
   QpContext& context_;
   ReceiveSlot receive_;
   KeyGuard keys_;
+  InboundMessage message_;
   Psn epsn_;
-  bool in_message_ = false;
-  Operation operation_ = Operation::kSend;
-  uint64_t write_va_ = 0;
-  uint32_t write_rkey_ = 0;
-  uint32_t write_remaining_ = 0;
-  uint32_t write_length_ = 0;
 };
 
 class UdReceiver {
  public:
   UdReceiver(QpContext& context, ReceiveQueue& own) : context_(context), receive_(context, own) {}
 
-  void on_request(const PacketView& packet, Instant now);
+  Outcome on_request(const PacketView& packet, Instant now);
   void flush(Instant now) { receive_.flush(now); }
   void reset() { receive_.drop(); }
 

@@ -9,8 +9,9 @@
 
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/guarded_memory.h"
-#include "transport/tx_frame.h"
+#include "uroce/port.h"
 #include "wire/crc32.h"
 #include "wire/headers.h"
 #include "wire/icrc.h"
@@ -22,8 +23,10 @@ class FrameBuilder {
  public:
   FrameBuilder(TxFrame& frame, const PathHeader& path, Bth bth, uint32_t ext_bytes, uint32_t payload_bytes)
       : frame_(frame), path_(path), pad_bytes_(-payload_bytes & 3u) {
+    const uint32_t udp_bytes = Bth::kBytes + ext_bytes + payload_bytes + pad_bytes_ + kIcrcBytes;
+    ensure(path.bytes() + udp_bytes <= frame.capacity, "the frame has room for the packet");
     bth.pad_count = static_cast<uint8_t>(pad_bytes_);
-    path.write(frame.data, Bth::kBytes + ext_bytes + payload_bytes + pad_bytes_ + kIcrcBytes, bth.psn);
+    path.write(frame.data, udp_bytes, bth.psn);
     bth.encode(frame.data + path.bytes());
     ext_ = frame.data + path.bytes() + Bth::kBytes;
     at_ = ext_ + ext_bytes;

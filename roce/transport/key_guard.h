@@ -11,7 +11,7 @@
 #include <array>
 #include <cstdint>
 
-#include "base/time.h"
+#include "uroce/time.h"
 
 namespace uroce {
 

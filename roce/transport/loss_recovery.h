@@ -1,15 +1,11 @@
-// How a QP recovers from loss, and how it finds out whether its peer knows selective repeat too (doc/adr/0015).
+// How a QP finds out whether its peer knows selective repeat too (doc/adr/0015).
 #pragma once
 
 #include <cstdint>
 
-namespace uroce {
+#include "uroce/types.h"
 
-enum class LossRecovery : uint8_t {
-  kGoBackN,    // as the specification says; nothing on the wire tells of anything else
-  kAuto,       // selective repeat with peers that sign their packets, go-back-N with all others
-  kSelective,  // the peer is taken to know it: for tests
-};
+namespace uroce {
 
 /// Watches the signatures of what a peer sends.
 class PeerRecognition {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace uroce {
 
 namespace {
@@ -25,6 +27,7 @@ MemoryTable::MemoryTable(uint32_t slots_max, RandomSource& random, uint32_t pds_
 }
 
 uint32_t MemoryTable::take_slot(RegionKind kind, PdId pd) {
+  ensure(free_count_ != 0, "a slot of the memory table is free");
   const uint32_t slot = free_[free_head_];
   free_head_ = (free_head_ + 1) % static_cast<uint32_t>(free_.size());
   free_count_--;
@@ -43,6 +46,7 @@ uint32_t MemoryTable::take_slot(RegionKind kind, PdId pd) {
 }
 
 void MemoryTable::release_slot(uint32_t slot) {
+  ensure(slots_[slot].kind != RegionKind::kFree, "what is freed is in use");
   by_pd_[slots_[slot].pd]--;
   slots_[slot].kind = RegionKind::kFree;
   slots_[slot].key = 0;

@@ -13,8 +13,8 @@
 
 #include "base/permutation.h"
 #include "base/random.h"
-#include "transport/types.h"
-#include "transport/work_request.h"
+#include "uroce/types.h"
+#include "uroce/work_request.h"
 
 namespace uroce {
 

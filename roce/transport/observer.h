@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "transport/types.h"
-#include "transport/work_request.h"
+#include "uroce/types.h"
+#include "uroce/work_request.h"
 
 namespace uroce {
 
@@ -13,21 +13,6 @@ struct NeighbourNews;  // engine/neighbour_news.h
 class CompletionQueue;
 class SharedReceiveQueue;
 class Qp;
-
-/// ibv_event_type, the ones that a software device raises.
-enum class AsyncEvent : uint8_t {
-  kCqErr = 0,
-  kQpFatal = 1,
-  kQpReqErr = 2,
-  kQpAccessErr = 3,
-  kCommEst = 4,
-  kSqDrained = 5,
-  kPortActive = 9,
-  kPortErr = 10,
-  kSrqLimitReached = 15,
-  kQpLastWqeReached = 16,
-  kGidChange = 18,
-};
 
 class Observer {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/address_handle.h"
 #include "transport/qp_transitions.h"
 
 namespace uroce {
@@ -21,8 +22,6 @@ Qp::Qp(const QpInit& init, uint32_t qpn, uint32_t index, uint32_t port_mtu, Tran
       uc_receiver_(context_, receive_queue_),
       ud_receiver_(context_, receive_queue_) {
   context_.mtu = port_mtu;
-  if (connected()) congestion_ = make_congestion_control(env.congestion);
-  context_.congestion = congestion_.get();
 }
 
 QpAttributes Qp::attributes() const {
@@ -62,7 +61,7 @@ ModifyResult Qp::modify(const QpAttributes& attributes, uint32_t mask, const Pat
   make_room(attributes, mask, to);
   apply(attributes, mask, path, resolved);
   if (to != from || to == QpState::kErr) enter(to, now);
-  settle(now);
+  settle(Outcome::kGoesOn, now);
   return ModifyResult::kOk;
 }
 
@@ -114,7 +113,7 @@ void Qp::enter(QpState to, Instant now) {
       forget_work();
       requester_.reset();
       sender_.start();
-      context_.failed = context_.send_queue_failed = context_.completion_lost = false;
+      context_.events.reset();
       context_.attributes = QpAttributes{};
       context_.path_resolved = false;
       context_.peer.forget();
@@ -158,24 +157,20 @@ void Qp::flush(Instant now) {
     if (context_.type == QpType::kUc) uc_receiver_.flush(now);
     if (context_.type == QpType::kUd) ud_receiver_.flush(now);
   }
-  if (context_.srq != nullptr) context_.env.observer.on_qp_event(*this, AsyncEvent::kQpLastWqeReached);
+  if (context_.srq != nullptr) context_.events.raise(AsyncEvent::kQpLastWqeReached);
 }
 
 /// What a call found out takes effect at its end: the QP goes to error, or its send queue does, or is drained.
-void Qp::settle(Instant now) {
-  if (context_.send_queue_failed) {
-    context_.send_queue_failed = false;
-    if (context_.state == QpState::kRts || context_.state == QpState::kSqd) {
-      context_.state = QpState::kSqe;
-      sender_.flush(now);
-    }
-  }
-  if (context_.failed && context_.state != QpState::kErr && context_.state != QpState::kReset) {
+void Qp::settle(Outcome outcome, Instant now) {
+  const QpState s = context_.state;
+  if (outcome == Outcome::kFailed && s != QpState::kErr && s != QpState::kReset) {
     context_.state = QpState::kErr;
     draining_ = false;
     flush(now);
+  } else if (outcome == Outcome::kSendQueueFailed && (s == QpState::kRts || s == QpState::kSqd)) {
+    context_.state = QpState::kSqe;
+    sender_.flush(now);
   }
-  context_.failed = false;
   if (draining_) check_drained();
 }
 
@@ -183,7 +178,7 @@ void Qp::check_drained() {
   const bool drained = context_.type == QpType::kRc ? requester_.drained() : sender_.drained();
   if (!drained) return;
   draining_ = false;
-  if (context_.attributes.sqd_async_notify) context_.env.observer.on_qp_event(*this, AsyncEvent::kSqDrained);
+  if (context_.attributes.sqd_async_notify) context_.events.raise(AsyncEvent::kSqDrained);
 }
 
 void Qp::on_path_resolved(const MacAddress& mac) {
@@ -213,7 +208,6 @@ PostResult Qp::post_sends(std::span<const SendWr> wrs, Instant now) {
   if (s == QpState::kErr || s == QpState::kSqe) {
     // Posting to a failed queue is allowed; the work completes at once, as flushed.
     context_.type == QpType::kRc ? requester_.flush(now) : sender_.flush(now);
-    settle(now);
   } else if (context_.type == QpType::kRc) {
     responder_.on_send_posted();
   }
@@ -228,7 +222,6 @@ PostResult Qp::post_recv(const RecvWr& wr, Instant now) {
     context_.type == QpType::kRc   ? responder_.flush(now)
     : context_.type == QpType::kUc ? uc_receiver_.flush(now)
                                    : ud_receiver_.flush(now);
-    settle(now);
   } else if (context_.type == QpType::kRc) {
     responder_.on_receive_posted();
   }
@@ -236,52 +229,61 @@ PostResult Qp::post_recv(const RecvWr& wr, Instant now) {
 }
 
 void Qp::on_packet(const PacketView& packet, Instant now) {
+  Outcome outcome = Outcome::kGoesOn;
   switch (context_.type) {
     case QpType::kRc:
       if (context_.peer.enabled()) context_.peer.on_packet(packet.signed_with(context_.peer_signature));
-      packet.info->is_response() ? requester_.on_response(packet, now) : responder_.on_request(packet, now);
+      outcome = packet.info->is_response() ? requester_.on_response(packet, now) : responder_.on_request(packet, now);
       break;
     case QpType::kUc:
-      uc_receiver_.on_request(packet, now);
+      outcome = uc_receiver_.on_request(packet, now);
       break;
     case QpType::kUd:
-      ud_receiver_.on_request(packet, now);
+      outcome = ud_receiver_.on_request(packet, now);
       break;
   }
-  if (context_.congestion_news) follow_congestion(now);
-  settle(now);
+  context_.rate.settle(now);
+  settle(outcome, now);
 }
 
 void Qp::on_timeout(Instant now) {
-  if (pacer_closed_) follow_congestion(now);
+  if (context_.rate.closed()) context_.rate.follow(now);
   if (context_.type != QpType::kRc) return;
   responder_.on_timeout(now);
-  if (context_.state == QpState::kRts || context_.state == QpState::kSqd) requester_.on_timeout(now);
-  if (context_.congestion_news) follow_congestion(now);
-  settle(now);
+  Outcome outcome = Outcome::kGoesOn;
+  if (context_.state == QpState::kRts || context_.state == QpState::kSqd) outcome = requester_.on_timeout(now);
+  context_.rate.settle(now);
+  settle(outcome, now);
 }
 
-bool Qp::transmit(TxFrame& frame, Instant now) {
+Polled Qp::transmit(TxFrame& frame, Instant now) {
   if (context_.type != QpType::kRc) return sender_.poll_transmit(frame, now);
-  // A held ACK follows the program's own packets; any other answer goes before them.
-  if (responder_.holds_ack() && requester_.poll_transmit(frame, now)) {
-    if (!requester_.wants_transmit()) responder_.release_held();
-    return true;
+  // A delayed ACK follows the program's own packets; any other answer goes before them. Answers go first, but a peer
+  // that reads a lot does not keep us from our own work.
+  const bool delays_ack = responder_.delays_ack();
+  Outcome outcome = Outcome::kGoesOn;
+  if (delays_ack || std::exchange(answered_, false)) {
+    const Polled request = requester_.poll_transmit(frame, now);
+    if (request.frame && delays_ack && !requester_.wants_transmit()) responder_.end_ack_delay();
+    if (request.frame) return request;
+    outcome = request.outcome;
   }
-  // Answers go first, but a peer that reads a lot does not keep us from our own work.
-  if (std::exchange(answered_, false) && requester_.poll_transmit(frame, now)) return true;
-  answered_ = responder_.poll_transmit(frame, now);
-  return answered_ || requester_.poll_transmit(frame, now);
+  const Polled answer =
+      responder_.poll_transmit(frame);  // also when a request failed: what was received is acknowledged
+  answered_ = answer.frame;
+  outcome = std::max(outcome, answer.outcome);
+  if (answered_ || outcome != Outcome::kGoesOn) return {.frame = answered_, .outcome = outcome};
+  return requester_.poll_transmit(frame, now);
 }
 
 bool Qp::poll_transmit(TxFrame& frame, Instant now) {
-  const bool sent = paced_ ? transmit_paced(frame, now) : transmit(frame, now);
-  settle(now);
-  return sent;
+  const Polled polled = context_.rate.limited() ? transmit_paced(frame, now) : transmit(frame, now);
+  settle(polled.outcome, now);
+  return polled.frame;
 }
 
 bool Qp::wants_transmit() const {
-  if (pacer_closed_) return wants_unpaced();
+  if (context_.rate.closed()) return wants_unpaced();
   if (context_.type != QpType::kRc) return sender_.wants_transmit();
   return responder_.wants_transmit() || requester_.wants_transmit();
 }
@@ -289,12 +291,12 @@ bool Qp::wants_transmit() const {
 uint8_t Qp::priority() const {
   if (context_.type != QpType::kUd) return context_.path.priority();
   const auto& queue = send_queue_.ring();
-  return queue.empty() || queue.front().ah == nullptr ? 0 : queue.front().ah->path.priority();
+  return queue.empty() ? 0 : queue.front().ah->path.priority();
 }
 
 Instant Qp::next_timeout() const {
   Instant next = Instant::never();
-  if (pacer_closed_ && wants_paced()) next = std::min(pacer_.open_at(), congestion_->next_change());
+  if (context_.rate.closed() && wants_paced()) next = context_.rate.next_timeout();
   if (context_.type != QpType::kRc) return next;
   return std::min({next, responder_.next_timeout(), requester_.next_timeout()});
 }

@@ -8,20 +8,20 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 
-#include "base/time.h"
 #include "congestion/congestion_control.h"
-#include "congestion/pacer.h"
 #include "transport/datagram.h"
-#include "transport/qp_attributes.h"
+#include "transport/outcome.h"
 #include "transport/qp_context.h"
+#include "transport/qp_init.h"
 #include "transport/receive_queue.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 #include "transport/send_queue.h"
-#include "transport/tx_frame.h"
+#include "uroce/port.h"
+#include "uroce/qp_attributes.h"
+#include "uroce/time.h"
 
 namespace uroce {
 
@@ -66,8 +66,8 @@ class Qp {
   Instant next_timeout() const;
   /// The traffic class of the frame that poll_transmit would fill.
   uint8_t priority() const;
-  /// An answer that waits for a better moment leaves with the next frames: before a program goes away.
-  void release_held_ack() { responder_.release_held(); }
+  /// A delayed ACK leaves with the next frames: before a program goes away.
+  void end_ack_delay() { responder_.end_ack_delay(); }
 
   // Congestion (qp_congestion.cc).
   /// A CNP from the peer: its switches are congested by what we send. False: nobody here listens.
@@ -76,7 +76,7 @@ class Qp {
   bool on_marked(Instant now);
   /// Fills `frame` with a CNP. False in a state that sends nothing.
   bool encode_cnp(TxFrame& frame) const;
-  const CongestionControl* congestion() const { return congestion_.get(); }  // nullptr: none
+  const CongestionControl* congestion() const { return context_.rate.control(); }  // nullptr: none
 
   // For explaining a QP to a person.
   const Requester& requester() const { return requester_; }
@@ -86,23 +86,19 @@ class Qp {
   uint32_t send_slots_free() const { return send_queue_.slots().free(); }
   uint32_t receives_queued() const { return receive_queue_.size(); }
 
-  bool ready = false;       // the engine's: it is in the list of QPs with something to send
-  bool cnp_queued = false;  // the engine's: it is in the list of QPs whose peers get a CNP
-
  private:
   ModifyResult check_values(const QpAttributes& attributes, uint32_t mask) const;
   void make_room(const QpAttributes& attributes, uint32_t mask, QpState to);
   void apply(const QpAttributes& attributes, uint32_t mask, const PathSpec* path, bool resolved);
   void enter(QpState to, Instant now);
   void flush(Instant now);
-  void settle(Instant now);
+  void settle(Outcome outcome, Instant now);
   void check_drained();
-  bool transmit(TxFrame& frame, Instant now);
+  Polled transmit(TxFrame& frame, Instant now);
 
   // qp_congestion.cc
   void restart_congestion();
-  void follow_congestion(Instant now);
-  bool transmit_paced(TxFrame& frame, Instant now);
+  Polled transmit_paced(TxFrame& frame, Instant now);
   bool wants_unpaced() const;
   bool wants_paced() const;
   void set_headers(const PathSpec& path);
@@ -119,10 +115,6 @@ class Qp {
   UnackedSender sender_;
   UcReceiver uc_receiver_;
   UdReceiver ud_receiver_;
-  std::unique_ptr<CongestionControl> congestion_;
-  Pacer pacer_;
-  bool paced_ = false;         // there is a rate to keep
-  bool pacer_closed_ = false;  // data waits for its time
   Instant cnp_allowed_at_{0};
   bool draining_ = false;
   bool answered_ = false;  // the last frame was the responder's

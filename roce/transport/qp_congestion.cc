@@ -27,42 +27,26 @@ void Qp::set_headers(const PathSpec& path) {
   context_.path = path;
   context_.header = PathHeader(path);
   PathSpec data = path;
-  if (congestion_ != nullptr && (path.traffic_class & kEcnMask) == 0) data.traffic_class |= kEct0;
+  if (congestion() != nullptr && (path.traffic_class & kEcnMask) == 0) data.traffic_class |= kEct0;
   context_.data_header = PathHeader(data);
 }
 
 void Qp::restart_congestion() {
-  pacer_.reset();
-  paced_ = pacer_closed_ = false;
+  context_.rate.start(context_.mtu);
   cnp_allowed_at_ = {0};
-  if (congestion_ == nullptr) return;
-  congestion_->start(context_.mtu);
-  follow_congestion({0});
 }
 
-/// What congestion control allows takes effect.
-void Qp::follow_congestion(Instant now) {
-  context_.congestion_news = false;
-  congestion_->advance(now);
-  const CongestionConfig& config = context_.env.congestion;
-  pacer_.set_rate(congestion_->rate_bits_per_second(), config.burst_bytes, now);
-  paced_ = pacer_.limited();
-  pacer_closed_ = paced_ && !pacer_.open(now);
-  const uint64_t window = congestion_->window_bytes();
-  const uint64_t packets = (window + context_.mtu - 1) / context_.mtu;
-  context_.window_cap_packets = window == 0 ? UINT32_MAX : static_cast<uint32_t>(std::min<uint64_t>(packets, 1u << 22));
-}
-
-bool Qp::transmit_paced(TxFrame& frame, Instant now) {
-  follow_congestion(now);
-  if (!paced_) return transmit(frame, now);  // recovered while it was silent
-  if (pacer_closed_) return wants_unpaced() && responder_.poll_transmit(frame, now);
-  if (!transmit(frame, now)) return false;
-  if (!is_data(opcode_info(frame.data[context_.header.bytes()]).operation)) return true;
-  pacer_.on_sent(frame.bytes, now);
-  congestion_->on_sent(frame.bytes, now);
-  pacer_closed_ = !pacer_.open(now);
-  return true;
+Polled Qp::transmit_paced(TxFrame& frame, Instant now) {
+  SendRate& rate = context_.rate;
+  rate.follow(now);
+  if (!rate.limited()) return transmit(frame, now);  // recovered while it was silent
+  if (rate.closed()) {
+    return wants_unpaced() ? responder_.poll_transmit(frame) : Polled{};
+  }
+  const Polled polled = transmit(frame, now);
+  const bool data = polled.frame && is_data(opcode_info(frame.data[context_.header.bytes()]).operation);
+  if (data) rate.on_sent(frame.bytes, now);
+  return polled;
 }
 
 bool Qp::wants_unpaced() const {
@@ -75,10 +59,8 @@ bool Qp::wants_paced() const {
 }
 
 bool Qp::on_cnp(Instant now) {
-  if (congestion_ == nullptr || !congestion_->takes_cnps()) return false;
+  if (!context_.rate.on_cnp(now)) return false;
   context_.counters().rp_cnp_handled++;
-  congestion_->on_cnp(now);
-  follow_congestion(now);
   return true;
 }
 

@@ -2,17 +2,20 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
-#include "base/time.h"
-#include "congestion/congestion_control.h"
+#include "congestion/config.h"
 #include "transport/completion_queue.h"
 #include "transport/counters.h"
 #include "transport/loss_recovery.h"
 #include "transport/memory_table.h"
 #include "transport/observer.h"
-#include "transport/qp_attributes.h"
+#include "transport/outcome.h"
+#include "transport/qp_events.h"
+#include "transport/qp_init.h"
 #include "transport/reorder_buffer.h"
+#include "transport/send_rate.h"
+#include "uroce/qp_attributes.h"
+#include "uroce/time.h"
 #include "wire/path_header.h"
 
 namespace uroce {
@@ -33,18 +36,18 @@ struct TransportEnv {
 
 struct QpContext {
   QpContext(Qp& owner, const QpInit& init, uint32_t number, TransportEnv& environment)
-      : qp(owner),
-        env(environment),
+      : env(environment),
         type(init.type),
         qpn(number),
         pd(init.pd),
         send_cq(*init.send_cq),
         recv_cq(*init.recv_cq),
         srq(init.srq),
+        events(environment.observer, owner),
+        rate(environment.congestion, init.type != QpType::kUd),
         peer(init.type == QpType::kRc ? init.loss_recovery.value_or(environment.loss_recovery)
                                       : LossRecovery::kGoBackN) {}
 
-  Qp& qp;
   TransportEnv& env;
   const QpType type;
   const uint32_t qpn;
@@ -52,6 +55,8 @@ struct QpContext {
   CompletionQueue& send_cq;
   CompletionQueue& recv_cq;
   SharedReceiveQueue* const srq;
+  QpEvents events;
+  SendRate rate;
 
   QpState state = QpState::kReset;
   QpAttributes attributes;
@@ -63,28 +68,6 @@ struct QpContext {
   PeerRecognition peer;
   Signature peer_signature;  // of the packets that the peer sends, if it signs them
 
-  /// Set by requester or responder when the QP has to go to error; Qp does it before its call returns.
-  bool failed = false;
-  /// A completion was lost because its queue was full; said once, with an event.
-  bool completion_lost = false;
-  /// UD and UC: the send queue alone is in error (SQE).
-  bool send_queue_failed = false;
-
-  CongestionControl* congestion = nullptr;   // none: the QP sends as fast as it can
-  bool congestion_news = false;              // it may have changed its mind
-  uint32_t window_cap_packets = UINT32_MAX;  // what it allows in flight
-
-  void on_rtt(std::optional<Duration> rtt, Instant now) {
-    if (!rtt || congestion == nullptr) return;
-    congestion->on_rtt(*rtt, now);
-    congestion_news = true;
-  }
-  void on_loss(Instant now) {
-    if (congestion == nullptr) return;
-    congestion->on_loss(now);
-    congestion_news = true;
-  }
-
   void on_bind_error(const MwBind& bind) {
     const MemoryRegion* window = env.memory.window(bind.mw_rkey);
     if (window != nullptr) env.observer.on_bind_error(window->user, bind, window->key);
@@ -92,9 +75,16 @@ struct QpContext {
 
   Counters& counters() { return env.counters; }
 
-  /// Counts, explains and queues; `queue` is where the work request was posted. `solicited` matters to receive queues
-  /// only.
-  void complete(CompletionQueue& cq, WorkQueueSlots& queue, Completion& completion, bool solicited, Instant now);
+  /// Counts, explains and queues; `queue` is where the work request was posted. kFailed: there was no room for it.
+  Outcome complete_send(WorkQueueSlots& queue, Completion& completion, Instant now) {
+    return complete(send_cq, queue, completion, false, now);
+  }
+  Outcome complete_receive(WorkQueueSlots& queue, Completion& completion, bool solicited, Instant now) {
+    return complete(recv_cq, queue, completion, solicited, now);
+  }
+
+ private:
+  Outcome complete(CompletionQueue& cq, WorkQueueSlots& queue, Completion& completion, bool solicited, Instant now);
 };
 
 }  // namespace uroce

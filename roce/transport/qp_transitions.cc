@@ -58,6 +58,13 @@ ModifyResult check_transition(QpType type, QpState from, QpState to, uint32_t ma
   return ModifyResult::kBadTransition;
 }
 
+uint32_t required_attributes(QpType type, QpState from, QpState to) {
+  for (const Transition& t : kTable) {
+    if (t.from == from && t.to == to) return kAttrState | t.required[column(type)];
+  }
+  return kAttrState;
+}
+
 const char* modify_result_text(ModifyResult result) {
   switch (result) {
     case ModifyResult::kOk:

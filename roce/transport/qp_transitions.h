@@ -4,7 +4,7 @@
 // ibv_modify_qp's manual page gives it. Alternate paths do not exist on RoCE and are refused.
 #pragma once
 
-#include "transport/qp_attributes.h"
+#include "uroce/qp_attributes.h"
 
 namespace uroce {
 

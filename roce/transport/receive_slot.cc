@@ -31,12 +31,12 @@ Cause ReceiveSlot::append(const uint8_t* data, uint32_t bytes) {
   return Cause::kNone;
 }
 
-void ReceiveSlot::complete(Completion& completion, bool solicited, Instant now) {
+Outcome ReceiveSlot::complete(Completion& completion, bool solicited, Instant now) {
   completion.wr_id = wqe_.wr_id;
   if (completion.opcode == WcOpcode::kRecv && completion.byte_len == 0) completion.byte_len = filled_;
   active_ = false;
   slots().end();
-  context_.complete(context_.recv_cq, slots(), completion, solicited, now);
+  return context_.complete_receive(slots(), completion, solicited, now);
 }
 
 void ReceiveSlot::drop() {
@@ -51,7 +51,8 @@ void ReceiveSlot::fail(WcStatus status, Cause cause, Instant now) {
   completion.opcode = WcOpcode::kRecv;
   completion.status = status;
   completion.cause = cause;
-  complete(completion, true, now);
+  constexpr bool kSolicited = true;             // whoever waits hears of errors
+  (void)complete(completion, kSolicited, now);  // what fails cannot fail again
 }
 
 void ReceiveSlot::flush(Instant now) {

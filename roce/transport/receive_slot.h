@@ -29,8 +29,10 @@ class ReceiveSlot {
   Cause append(const uint8_t* data, uint32_t bytes);
   uint32_t filled() const { return filled_; }
 
-  /// Completes the active receive; wr_id and, on success without its own, byte_len are filled in.
-  void complete(Completion& completion, bool solicited, Instant now);
+  /// Completes the active receive; wr_id and, on success without its own, byte_len are filled in. kFailed: there was no
+  /// room for the completion.
+  Outcome complete(Completion& completion, bool solicited, Instant now);
+  /// The active receive, if there is one, ends in error.
   void fail(WcStatus status, Cause cause, Instant now);
 
   /// Forgets the active receive, without a completion (RESET).

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
+
 namespace uroce {
 
 void ReorderPool::prepare() {
@@ -22,6 +24,7 @@ uint32_t ReorderPool::take() {
 }
 
 void ReorderPool::give_back(uint32_t slot) {
+  ensure(free_ < packets_ && slot < untouched_, "a slot that is given back was taken");
   slots_[slot].next = first_free_;
   first_free_ = slot;
   free_++;

@@ -12,8 +12,8 @@
 #include <memory>
 #include <span>
 
-#include "base/psn.h"
-#include "base/time.h"
+#include "uroce/psn.h"
+#include "uroce/time.h"
 #include "wire/packet.h"
 #include "wire/sack.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "transport/address_handle.h"
 #include "transport/frame_builder.h"
 #include "transport/sge_list.h"
 
@@ -87,12 +88,12 @@ Cause encode_message(QpContext& context, const SendWqe& wqe, uint32_t index, Bth
 
 }  // namespace
 
-Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn psn, bool ack_req, TxFrame& frame,
-                     uint32_t read_packets) {
+Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn psn, AckRequest ack_request,
+                     TxFrame& frame, uint32_t read_packets) {
   Bth bth;
   bth.dest_qp = context.type == QpType::kUd ? wqe.remote_qpn : context.attributes.dest_qpn;
   bth.psn = psn;
-  bth.ack_req = ack_req;
+  bth.ack_req = ack_request == AckRequest::kYes;
   if (wqe.is_read()) {
     const uint64_t done = uint64_t{index} * context.mtu;
     const uint64_t bytes = std::min<uint64_t>(wqe.length - done, uint64_t{read_packets} * context.mtu);

@@ -3,18 +3,20 @@
 
 #include <cstdint>
 
-#include "base/psn.h"
 #include "transport/qp_context.h"
 #include "transport/send_queue.h"
-#include "transport/tx_frame.h"
+#include "uroce/port.h"
+#include "uroce/psn.h"
 
 namespace uroce {
+
+enum class AckRequest : bool { kNo, kYes };
 
 /// Packet `index` (0-based) of `wqe` goes into `frame` with sequence number `psn`. For a READ, `index` is how many
 /// responses have already arrived: the request asks for the rest, or for `read_packets` of it.
 /// A reason other than kNone: the local memory may not be read; the frame is not used.
-Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn psn, bool ack_req, TxFrame& frame,
-                     uint32_t read_packets = UINT32_MAX);
+Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn psn, AckRequest ack_request,
+                     TxFrame& frame, uint32_t read_packets = UINT32_MAX);
 
 /// The work completion status for a local failure.
 WcStatus status_of(Cause cause);

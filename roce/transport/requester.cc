@@ -1,247 +1,173 @@
 #include "transport/requester.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "transport/request_encoder.h"
-#include "transport/timing.h"
 
 namespace uroce {
 
 namespace {
 
-constexpr uint32_t kWindowFloor = 8;
-constexpr uint32_t kBoardFloor = 64;
 constexpr int32_t kReadAheadMax = 1 << 22;  // PSNs that READs may reserve: a quarter of the circle, but any one alone
 
 }  // namespace
 
 Requester::Requester(QpContext& context, SendQueue& queue)
-    : context_(context), ring_(queue.ring()), slots_(queue.slots()) {
-  if (!context.peer.enabled()) return;
-  // What the peer holds does not count in the window, so that a loss does not stop the flow while it is repaired.
-  const uint32_t packets = std::bit_ceil(std::max(2 * context.env.window_packets, kBoardFloor));
-  selective_ = std::make_unique<SelectiveRepeat>(packets, context.env.reorder_pool);
+    : context_(context),
+      ring_(queue.ring()),
+      window_(queue.ring()),
+      completer_(context, queue, window_),
+      timer_(context.attributes),
+      limit_(context.env.window_packets, context.env.ack_every) {
+  if (context.peer.enabled()) selective_ = std::make_unique<SelectiveRepeat>(context, ring_, window_);
 }
 
 void Requester::start() {
-  una_ = next_psn_ = high_psn_ = context_.attributes.sq_psn;
-  cursor_ = ring_.head();
-  cursor_packet_ = 0;
+  window_.start(context_.attributes.sq_psn);
   ssn_ = 0;
   rd_atomic_in_flight_ = 0;
-  unrequested_ = 0;
-  window_ = context_.env.window_packets;
-  retry_left_ = context_.attributes.retry_cnt;
-  rnr_left_ = context_.attributes.rnr_retry;
-  credits_known_ = false;
+  limit_.start();
+  timer_.start();
+  credits_.reset();
   rtt_.reset();
-  if (selective_) selective_->board.forget_path();
+  if (selective_) selective_->start();
   reset();
 }
 
 void Requester::reset() {
-  deadline_ = rnr_until_ = Instant::never();
-  rnr_wait_ = implied_nak_ = false;
-  timeouts_ = 0;
-  local_error_ = Cause::kNone;
-  una_ = high_psn_ = next_psn_;
+  timer_.reset();
+  implied_nak_ = false;
+  completer_.forget_local_error();
+  window_.reset();
   rtt_.forget();
-  cursor_ = ring_.head();
-  cursor_packet_ = 0;
-  if (selective_) {
-    forget_repeats();
-    selective_->delivered = una_;
-    selective_->asked_parts = false;
-  }
+  if (selective_) selective_->reset();
 }
 
-bool Requester::credit_limited(const SendWqe& wqe) const {
-  if (!credits_known_ || !wqe.takes_receive()) return false;
-  const uint32_t ssn = wqe.started ? wqe.ssn : ssn_ + 1;
-  return credit_limit_.before(Psn(ssn));
+bool Requester::lacks_credit(const SendWqe& wqe) const {
+  return wqe.takes_receive() && !credits_.allow(wqe.started ? wqe.ssn : ssn_ + 1);
 }
 
 bool Requester::may_send() const {
-  if (rnr_wait_ || context_.failed || local_error_ != Cause::kNone || cursor_ == ring_.tail()) return false;
-  const SendWqe& wqe = ring_.at(cursor_);
+  if (timer_.awaits_receive() || completer_.has_local_error() || window_.at_end()) return false;
+  const SendWqe& wqe = window_.wqe();
   const bool running = context_.state == QpState::kRts || (context_.state == QpState::kSqd && wqe.started);
   if (!running) return false;
-  if (wqe.has(kSendFence) && cursor_packet_ == 0 && rd_atomic_in_flight_ != 0) return false;
+  if (wqe.has(kSendFence) && window_.packet() == 0 && rd_atomic_in_flight_ != 0) return false;
   if (wqe.is_local()) return true;
-  if (selective_ && selective_->board.full()) return false;
-  const int32_t in_flight = distance(una_, next_psn_);
+  if (selective_ && selective_->requests.full()) return false;
+  const int32_t in_flight = window_.distance_to_cursor();
   if (wqe.needs_response()) {
-    // Zero would wait for ever; poll_transmit reports it instead.
+    // Zero would wait for ever; send_next reports it instead.
     const uint32_t limit = std::max<uint32_t>(context_.attributes.max_rd_atomic, 1);
     const bool fits = in_flight == 0 || in_flight + static_cast<int32_t>(wqe.packets) < kReadAheadMax;
     return rd_atomic_in_flight_ < limit && fits;
   }
   const bool spared = selective_ && context_.peer.selective();
-  const uint32_t open = spared ? selective_->board.open() : static_cast<uint32_t>(in_flight);
-  if (open >= window_) return false;
-  // When the cap shrinks under packets that asked for no ACK, one more may go to ask for it.
-  if (open >= context_.window_cap_packets && unrequested_ == 0) return false;
+  const uint32_t open = spared ? selective_->requests.open() : static_cast<uint32_t>(in_flight);
+  if (!limit_.allows(open, context_.rate.window_cap())) return false;
   // Without credit a single packet may go, to find out whether there is a receive by now; also when nobody would be
   // asked for an ACK of those before it.
-  return in_flight == 0 || unrequested_ != 0 || !credit_limited(wqe);
+  return in_flight == 0 || !limit_.newest_asked() || !lacks_credit(wqe);
 }
 
-bool Requester::wants_transmit() const { return may_send() || (selective_ && wants_again()); }
+bool Requester::wants_transmit() const { return may_send() || (selective_ && wants_beside_cursor()); }
 
-bool Requester::run_local(SendWqe& wqe, Instant now) {
-  bool ok;
-  if (wqe.opcode == WrOpcode::kBindMw) {
-    ok = context_.env.memory.bind_window(wqe.bind, context_.pd, context_.qpn) != 0;
-  } else {
-    ok = context_.env.memory.invalidate(wqe.imm_or_rkey, context_.pd, context_.qpn);
-  }
-  if (!ok) {
-    set_local_error(wqe.opcode == WrOpcode::kBindMw ? Cause::kBindRefused : Cause::kLocalKey, now);
-    return false;
-  }
-  wqe.done = true;
-  cursor_++;
-  settle_head(now);
-  return true;
-}
-
-void Requester::start_wqe(SendWqe& wqe) {
-  wqe.started = true;
-  wqe.first_psn = next_psn_;
-  wqe.ssn = ++ssn_;
-}
-
-bool Requester::wants_ack(const SendWqe& wqe, uint32_t index) {
-  const bool last = wqe.needs_response() || index + 1 == wqe.packets;
-  // The window may close before the message ends: never without an ACK request in it.
-  const uint32_t window = std::min(window_, context_.window_cap_packets);
-  const bool closes = static_cast<uint32_t>(distance(una_, next_psn_)) + 1 >= context_.window_cap_packets;
-  if (last || closes || ++unrequested_ >= std::min(context_.env.ack_every, window / 2) || credit_limited(wqe)) {
-    unrequested_ = 0;
-    return true;
-  }
-  return false;
-}
-
-bool Requester::poll_transmit(TxFrame& frame, Instant now) {
-  if (selective_ && wants_again() && poll_again(frame, now)) return true;
+Polled Requester::poll_transmit(TxFrame& frame, Instant now) {
+  if (selective_ && wants_beside_cursor() && poll_beside_cursor(frame, now)) return {.frame = true};
   while (may_send()) {
-    SendWqe& wqe = ring_.at(cursor_);
-    if (wqe.is_local()) {
-      if (wqe.done) {
-        cursor_++;  // carried out before the cursor was moved back
-      } else if (!run_local(wqe, now)) {
-        return false;
-      }
+    SendWqe& wqe = window_.wqe();
+    if (!wqe.is_local()) return send_next(wqe, frame, now);
+    if (wqe.done) {
+      window_.skip();  // carried out before the cursor was moved back
       continue;
     }
-    if (wqe.needs_response() && context_.attributes.max_rd_atomic == 0) {
-      set_local_error(Cause::kReadResources, now);
-      return false;
-    }
-    if (!wqe.started) start_wqe(wqe);
-    const bool ack_req = wants_ack(wqe, cursor_packet_);
-    const Cause cause = encode_request(context_, wqe, cursor_packet_, next_psn_, ack_req, frame);
-    if (cause != Cause::kNone) {
-      set_local_error(cause, now);
-      return false;
-    }
-    if (next_psn_.before(high_psn_)) {
-      context_.counters().retransmits++;
-    } else if (ack_req) {
-      rtt_.on_sent(next_psn_, now);
-    }
-    // What the peer has carried out is sent again only to get its response: that is not the board's business.
-    if (selective_ && !next_psn_.before(selective_->delivered)) selective_->board.on_sent(next_psn_, cursor_, now);
-    advance_cursor(wqe, now);
-    if (selective_) on_activity(now);
-    return true;
+    const Outcome outcome = run_local(wqe, now);
+    if (outcome != Outcome::kGoesOn) return {.outcome = outcome};
   }
-  return false;
+  return {};
 }
 
-void Requester::advance_cursor(const SendWqe& wqe, Instant now) {
-  const uint32_t psns = wqe.is_read() ? wqe.packets - cursor_packet_ : 1;
+/// The local operation at the cursor.
+Outcome Requester::run_local(SendWqe& wqe, Instant now) {
+  const Cause cause = uroce::run_local(context_, wqe);
+  if (cause != Cause::kNone) return completer_.set_local_error(cause, now);
+  wqe.done = true;
+  window_.skip();
+  return completer_.settle(now);
+}
+
+/// The packet at the cursor.
+Polled Requester::send_next(SendWqe& wqe, TxFrame& frame, Instant now) {
+  if (wqe.needs_response() && context_.attributes.max_rd_atomic == 0) return give_up(Cause::kReadResources, now);
+  const Psn psn = window_.next();
+  if (!wqe.started) {
+    wqe.started = true;
+    wqe.first_psn = psn;
+    wqe.ssn = ++ssn_;
+  }
+  const bool last = wqe.needs_response() || window_.packet() + 1 == wqe.packets;
+  const auto in_flight = static_cast<uint32_t>(window_.distance_to_cursor());
+  const bool asks = limit_.asks(in_flight, context_.rate.window_cap(), last || lacks_credit(wqe));
+  const AckRequest ack_request = asks ? AckRequest::kYes : AckRequest::kNo;
+  const Cause cause = encode_request(context_, wqe, window_.packet(), psn, ack_request, frame);
+  if (cause != Cause::kNone) return give_up(cause, now);
+  if (psn.before(window_.high())) {
+    context_.counters().retransmits++;
+  } else if (asks) {
+    rtt_.on_sent(psn, now);
+  }
   if (wqe.needs_response()) rd_atomic_in_flight_++;
-  next_psn_ += psns;
-  cursor_packet_ += psns;
-  if (cursor_packet_ == wqe.packets) {
-    cursor_++;
-    cursor_packet_ = 0;
-  }
-  if (high_psn_.before(next_psn_)) high_psn_ = next_psn_;
-  if (deadline_ == Instant::never() && context_.attributes.timeout != 0) {
-    deadline_ = now + answer_time();
-  }
+  const uint32_t work = window_.cursor();
+  window_.advance();
+  timer_.on_sent(now);
+  if (selective_) selective_->on_sent(psn, work, now);
+  return {.frame = true};
 }
 
 /// The work request at the cursor cannot be sent. It fails in its turn: after everything before it.
-void Requester::set_local_error(Cause cause, Instant now) {
-  local_error_ = cause;
-  settle_head(now);
-}
+Polled Requester::give_up(Cause cause, Instant now) { return {.outcome = completer_.set_local_error(cause, now)}; }
 
 void Requester::rewind() {
   rtt_.forget();
-  cursor_ = ring_.head();
-  const bool inside = !ring_.empty() && ring_.front().started && !ring_.front().is_local();
-  cursor_packet_ = inside ? static_cast<uint32_t>(distance(ring_.front().first_psn, una_)) : 0;
-  next_psn_ = una_;
+  window_.rewind();
   rd_atomic_in_flight_ = 0;
-  unrequested_ = 0;
-  heard_ = false;
-  local_error_ = Cause::kNone;  // met again when the cursor comes there
-  if (selective_) {
-    selective_->board.clear();
-    selective_->delivered = una_;  // what is sent again stands on the board again
-  }
+  limit_.on_rewind();
+  timer_.on_rewind();
+  completer_.forget_local_error();
+  if (selective_) selective_->on_rewind();
 }
 
-void Requester::shrink_window() {
-  window_ = std::max(window_ / 2, std::min(kWindowFloor, context_.env.window_packets));
+/// Go-back-N: whatever is known of packets on their way is forgotten.
+void Requester::start_over() {
+  rewind();
+  if (selective_) selective_->restart();
 }
 
 void Requester::on_path_resolved() {
-  if (una_ != high_psn_ && !rnr_wait_) rewind();
+  if (!window_.all_answered() && !timer_.awaits_receive()) rewind();
 }
 
-void Requester::on_timeout(Instant now) {
-  if (rnr_wait_) {
-    if (now < rnr_until_) return;
-    rnr_wait_ = false;
-    rnr_until_ = deadline_ = Instant::never();
-    return;
-  }
-  if (selective_) on_repeat_timer(now);
-  if (now < deadline_) return;
-  deadline_ = Instant::never();
-  if (una_ == high_psn_) return;
+Outcome Requester::on_timeout(Instant now) {
+  if (selective_ && !timer_.awaits_receive() && selective_->expire(now)) context_.rate.on_loss(now);
+  if (timer_.expire(now) != RetryTimer::Expired::kAnswerWait || window_.all_answered()) return Outcome::kGoesOn;
   context_.counters().local_ack_timeout_err++;
-  if (timeouts_ < 2) timeouts_++;
+  timer_.lengthen();
   implied_nak_ = false;
-  shrink_window();
-  retry(context_.path_resolved ? Cause::kTimeout : Cause::kPeerUnresolved, now);
+  limit_.on_loss();
+  return retry(context_.path_resolved ? Cause::kTimeout : Cause::kPeerUnresolved, now);
 }
-
-/// How long to wait for an answer: once, twice, then four times the timeout that was asked for. The specification lets
-/// the timer run up to four times as long. A peer in software that waits for a CPU has more time before it is given up,
-/// and the first retransmission is as prompt as it can be.
-Duration Requester::answer_time() const { return ack_timeout(context_.attributes.timeout) * (1 << timeouts_); }
 
 Instant Requester::next_timeout() const {
-  if (rnr_wait_) return rnr_until_;
-  return selective_ ? std::min(deadline_, repeat_timer()) : deadline_;
+  if (!selective_ || timer_.awaits_receive()) return timer_.next_timeout();
+  return std::min(timer_.next_timeout(), selective_->next_timeout());
 }
 
-bool Requester::drained() const { return una_ == high_psn_ && (cursor_ == ring_.tail() || !ring_.at(cursor_).started); }
+bool Requester::drained() const { return window_.all_answered() && (window_.at_end() || !window_.wqe().started); }
 
 void Requester::flush(Instant now) {
-  deadline_ = rnr_until_ = Instant::never();
-  rnr_wait_ = false;
-  local_error_ = Cause::kNone;
-  while (!ring_.empty()) take_head(Cause::kFlushed, now);
-  next_psn_ = high_psn_;
+  timer_.stop();
+  completer_.flush(now);
+  window_.abandon();
   reset();
 }
 

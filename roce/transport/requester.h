@@ -1,27 +1,37 @@
 // The reliable requester: turns the send queue into request packets, and answers into completions.
 //
-// Two positions move over the send queue. `una_` is the oldest sequence number without an answer; it lies in the work
-// request at the head of the queue. The cursor (`cursor_`, `cursor_packet_`, `next_psn_`) is the next packet to send.
-// Retransmission is nothing but moving the cursor back to `una_` (go-back-N): packets are made again from the
-// program's memory, which belongs to us until completion.
+// It coordinates parts that each have one matter in hand and a test of their own:
+//   RequestWindow    where it stands in the send queue, and which sequence numbers that means
+//   SendCompleter    the head of the queue: work requests end there, in order
+//   RetryTimer       when to ask again, and how often
+//   FlightLimit      how many packets may be in flight, and which of them ask for an answer
+//   PeerCredits      how many messages the peer has receives for
+//   SelectiveRepeat  towards a peer that knows it: what is lost is sent again beside the cursor
 //
-// Towards a peer that knows selective repeat the cursor does not move back: what the scoreboard shows to be lost is
-// sent again beside it, and of responses only what is missing is asked for again. Timeouts and NAKs mean go-back-N
-// there too.
+// Retransmission is nothing but moving the cursor back to the oldest packet without an answer (go-back-N): packets are
+// made again from the program's memory, which belongs to us until completion. Timeouts and NAKs mean go-back-N with
+// selective repeat, too.
 //
-// requester.cc sends; completer.cc takes the answers; selective_requester.cc has what is between our own peers.
+// requester.cc sends; requester_response.cc takes the answers; selective_requester.cc has what is between our own
+// peers.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
-#include "base/psn.h"
-#include "base/time.h"
+#include "transport/flight_limit.h"
+#include "transport/outcome.h"
+#include "transport/peer_credits.h"
 #include "transport/qp_context.h"
+#include "transport/request_window.h"
+#include "transport/retry_timer.h"
 #include "transport/rtt_sampler.h"
 #include "transport/selective_repeat.h"
+#include "transport/send_completer.h"
 #include "transport/send_queue.h"
-#include "transport/tx_frame.h"
+#include "uroce/port.h"
+#include "uroce/psn.h"
+#include "uroce/time.h"
 #include "wire/packet.h"
 
 namespace uroce {
@@ -36,9 +46,9 @@ class Requester {
   void reset();
 
   bool wants_transmit() const;
-  bool poll_transmit(TxFrame& frame, Instant now);
-  void on_response(const PacketView& packet, Instant now);
-  void on_timeout(Instant now);
+  Polled poll_transmit(TxFrame& frame, Instant now);
+  Outcome on_response(const PacketView& packet, Instant now);
+  Outcome on_timeout(Instant now);
   Instant next_timeout() const;
   /// Packets sent before the peer's MAC was known were lost: send them again, at no cost in retries.
   void on_path_resolved();
@@ -47,12 +57,8 @@ class Requester {
   /// No message is under way (SQD).
   bool drained() const;
 
-  uint32_t packets_in_flight() const { return static_cast<uint32_t>(distance(una_, high_psn_)); }
-  Psn una() const { return una_; }
-  Psn next_psn() const { return next_psn_; }
-  uint8_t retries_left() const { return retry_left_; }
-  bool timed_out() const { return timeouts_ != 0; }  // and the peer has not got further since
-  bool waits_for_receive() const { return rnr_wait_; }
+  const RequestWindow& window() const { return window_; }
+  const RetryTimer& retry_timer() const { return timer_; }
   const RttSampler& rtt() const { return rtt_; }
   /// nullptr: go-back-N only.
   const SelectiveRepeat* selective_repeat() const { return selective_.get(); }
@@ -60,97 +66,54 @@ class Requester {
  private:
   // requester.cc
   bool may_send() const;
-  bool credit_limited(const SendWqe& wqe) const;
-  bool run_local(SendWqe& wqe, Instant now);
-  void start_wqe(SendWqe& wqe);
-  bool wants_ack(const SendWqe& wqe, uint32_t index);
-  void advance_cursor(const SendWqe& wqe, Instant now);
-  void set_local_error(Cause cause, Instant now);
+  bool lacks_credit(const SendWqe& wqe) const;
+  Polled send_next(SendWqe& wqe, TxFrame& frame, Instant now);
+  Polled give_up(Cause cause, Instant now);
+  Outcome run_local(SendWqe& wqe, Instant now);
   void rewind();
-  void shrink_window();
-  Duration answer_time() const;
+  void start_over();
 
-  // completer.cc
-  /// How far an acknowledgement got. Behind kFailed nothing may happen to the queue in this call.
+  // requester_response.cc
+  /// How far an acknowledgement got.
   enum class [[nodiscard]] Reached : uint8_t{
       kAll,
       kBlocked,  // a READ or atomic stands in the way: its response was lost
       kFailed,   // the QP goes to error
   };
-  enum class [[nodiscard]] Outcome : uint8_t{kGoesOn, kFailed};
-
-  bool outstanding(Psn psn) const { return distance(una_, psn) >= 0 && psn.before(high_psn_); }
-  void on_acknowledge(const PacketView& packet, Instant now);
-  void measure(Psn psn, Instant now);
-  void on_nak(NakCode code, Psn psn, Instant now);
-  void on_rnr_nak(uint8_t timer, Psn psn, Instant now);
-  void on_read_response(const PacketView& packet, Instant now);
-  void on_other_response(Psn psn, Instant now);
-  void on_atomic_response(const PacketView& packet, Instant now);
-  bool reach_response(const PacketView& packet, Instant now);
+  Outcome on_acknowledge(const PacketView& packet, Instant now);
+  Outcome on_ack(Psn psn, const Aeth& aeth, Instant now);
+  Outcome on_nak(NakCode code, Psn psn, Instant now);
+  Outcome on_rnr_nak(uint8_t timer, Psn psn, Instant now);
+  Outcome on_data_response(const PacketView& packet, Instant now);
+  Reached reach_response(const PacketView& packet, Instant now);
   Reached acknowledge(Psn upto, Instant now);
-  void implied_nak(Instant now);
-  void retry(Cause when_exhausted, Instant now);
+  Outcome implied_nak(Instant now);
+  Outcome retry(Cause when_exhausted, Instant now);
   void progress(Instant now);
-  void learn_credits(const Aeth& aeth);
-  Outcome complete_head(Instant now);
-  void fail_head(Cause cause, Instant now);
-  void take_head(Cause cause, Instant now);
-  void settle_head(Instant now);
 
   // selective_requester.cc
-  void on_selective_ack(const PacketView& packet, Instant now);
-  void read_ranges(const PacketView& packet, Instant now);
-  void on_delivered(Psn upto, Instant now);
-  void check_dropped(Psn next, Instant now);
-  void tell_rtt(Instant now);
+  Outcome on_selective_ack(const PacketView& packet, Instant now);
+  void apply(const RequestRecovery::News& news, Instant now);
   void hold_response(const PacketView& packet, Instant now);
-  void on_blocked_ack(Instant now);
-  void after_responses(Instant now);
-  bool wants_again() const;
-  bool poll_again(TxFrame& frame, Instant now);
-  bool send_again(uint32_t entry, bool probe, TxFrame& frame, Instant now);
-  bool ask_again(TxFrame& frame, Instant now);
-  bool response_overdue() const;
-  bool needs_responses(Psn from, Psn to) const;
-  uint32_t find_response(Psn from) const;
-  void check_gaps(bool first_at_once, Instant now);
-  void on_activity(Instant now);
-  void on_repeat_timer(Instant now);
-  Instant repeat_timer() const;
-  Duration patience() const;
-  Duration probe_time() const;
-  void forget_repeats();
+  Outcome take_held(Instant now);
+  bool wants_beside_cursor() const;
+  bool poll_beside_cursor(TxFrame& frame, Instant now);
+  bool send_again(const RequestRecovery::Resend& resend, TxFrame& frame, Instant now);
+  bool ask_again(const ResponseRecovery::Ask& ask, TxFrame& frame, Instant now);
 
   QpContext& context_;
-  Ring<SendWqe>& ring_;
-  WorkQueueSlots& slots_;
+  const Ring<SendWqe>& ring_;
+  RequestWindow window_;
+  SendCompleter completer_;
+  RetryTimer timer_;
+  FlightLimit limit_;
+  PeerCredits credits_;
+  RttSampler rtt_;
   std::unique_ptr<SelectiveRepeat> selective_;
 
-  Psn una_;
-  Psn next_psn_;         // at the cursor
-  Psn high_psn_;         // never sent yet
-  uint32_t cursor_ = 0;  // position in ring_
-  uint32_t cursor_packet_ = 0;
-  uint32_t ssn_ = 0;  // messages started
-  uint32_t rd_atomic_in_flight_ = 0;
-  uint32_t unrequested_ = 0;  // packets since one asked for an ACK
-  uint32_t window_ = 0;
-  RttSampler rtt_;
-
-  Instant deadline_ = Instant::never();  // local ACK timeout
-  uint8_t timeouts_ = 0;                 // since the peer last got further
-  Instant rnr_until_ = Instant::never();
-  bool rnr_wait_ = false;
-  bool implied_nak_ = false;  // this gap was already asked for again
-  bool heard_ = false;        // since the last retry, responses that were not the one waited for, up to:
-  Psn heard_until_;
-  uint8_t retry_left_ = 0;
-  uint8_t rnr_left_ = 0;
-  Cause local_error_ = Cause::kNone;  // at the cursor; reported when everything before it has completed
-
-  bool credits_known_ = false;
-  Psn credit_limit_;  // highest SSN that the peer has a receive for
+  uint32_t ssn_ = 0;                  // messages started
+  uint32_t rd_atomic_in_flight_ = 0;  // READs and atomics
+  bool implied_nak_ = false;          // this gap was already asked for again
 };
 
 }  // namespace uroce

@@ -1,98 +1,78 @@
 #include "transport/responder.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/guarded_memory.h"
 
 namespace uroce {
 
-namespace {
-
-constexpr uint32_t kReadsLastMax = 1 << 22;  // an ACK for older packets than that would look like one for newer ones
-
-}  // namespace
-
 Responder::Responder(QpContext& context, ReceiveQueue& own)
-    : context_(context), receive_(context, own), early_(context.env.reorder_pool), replies_(1) {
+    : context_(context), receive_(context, own), early_(context.env.reorder_pool), ack_(context.env.ack_hold) {
   if (context.peer.enabled() && context.env.reorder_pool != nullptr) context.env.reorder_pool->prepare();
 }
 
 void Responder::make_room(uint32_t depth) {
   depth = std::max(depth, 1u);
-  Ring<Reply> replies(2 * depth);  // requests in flight, and as many of them asked for again
-  executed_.assign(depth, Executed{});
-  replies_ = std::move(replies);
-}
-
-void Responder::start() {
-  reset();
-  epsn_ = context_.attributes.rq_psn;
+  replies_.make_room(depth);
+  executed_.make_room(depth);
 }
 
 /// Room for more is made at once; with fewer than before there is simply some to spare.
 void Responder::change_depth(uint32_t depth) {
-  if (depth <= executed_.size()) return;
-  Ring<Reply> larger(2 * depth);
-  executed_.reserve(depth);  // behind here nothing fails
-  for (; !replies_.empty(); replies_.pop()) larger.push(replies_.front());
-  replies_ = std::move(larger);
-  std::rotate(executed_.begin(), executed_.begin() + executed_next_, executed_.end());
-  executed_next_ = static_cast<uint32_t>(executed_.size());
-  executed_.resize(depth);
+  replies_.grow(depth);
+  executed_.grow(depth);
+}
+
+void Responder::start() {
+  reset();
+  sequence_.start(context_.attributes.rq_psn);
+  replies_.start(context_.mtu);
+  executed_.start(context_.mtu);
 }
 
 void Responder::reset() {
-  msn_ = reads_last_ = 0;
-  out_of_sequence_ = in_message_ = established_ = missed_ = false;
-  executed_next_ = 0;
-  std::fill(executed_.begin(), executed_.end(), Executed{});
-  answers_ = 0;
-  message_unanswered_ = false;
-  credits_granted_ = false;
+  sequence_.reset();
+  message_.abandon();
+  established_ = false;
+  executed_.clear();
+  credit_limit_.reset();
   early_.clear();
   receive_.drop();
-  silence();
+  replies_.clear();
+  ack_.reset();
 }
 
-void Responder::on_request(const PacketView& packet, Instant now) {
-  if (context_.state == QpState::kErr) return;  // only the answer that explains the error is still to go
-  const int32_t ahead = distance(epsn_, packet.bth.psn);
+Outcome Responder::on_request(const PacketView& packet, Instant now) {
+  if (context_.state == QpState::kErr) return Outcome::kGoesOn;  // only the answer that explains the error is to go
+  const int32_t ahead = distance(sequence_.next(), packet.bth.psn);
   if (ahead == 0) {
-    on_in_order(packet, now);
-    if (!early_.empty()) feed(now);
-  } else if (ahead < 0) {
-    on_duplicate(packet);
-  } else {
-    context_.counters().out_of_sequence++;
-    if (context_.peer.enabled() && hold(packet, now)) return;
-    if (!missed_ || missed_until_.before(packet.bth.psn)) missed_until_ = packet.bth.psn;
-    missed_ = true;
-    if (out_of_sequence_) {
-      context_.counters().rx_drop_after_nak++;
-      return;
-    }
-    out_of_sequence_ = true;
-    request_nak(make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kPsnSequenceError)));
+    const Outcome outcome = on_in_order(packet, now);
+    return outcome == Outcome::kGoesOn && !early_.empty() ? feed(now) : outcome;
   }
+  if (ahead < 0) {
+    on_duplicate(packet);
+    return Outcome::kGoesOn;
+  }
+  context_.counters().out_of_sequence++;
+  if (context_.peer.enabled() && hold(packet, now)) return Outcome::kGoesOn;
+  if (sequence_.on_dropped(packet.bth.psn) == ReceiveSequence::Gap::kKnown) {
+    context_.counters().rx_drop_after_nak++;
+  } else {
+    ack_.require_nak(make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kPsnSequenceError)));
+  }
+  return Outcome::kGoesOn;
 }
 
-void Responder::on_in_order(const PacketView& packet, Instant now) {
-  out_of_sequence_ = false;
+Outcome Responder::on_in_order(const PacketView& packet, Instant now) {
+  sequence_.on_next();
   if (!established_) {
     established_ = true;
-    if (context_.state == QpState::kRtr) context_.env.observer.on_qp_event(context_.qp, AsyncEvent::kCommEst);
+    if (context_.state == QpState::kRtr) context_.events.raise(AsyncEvent::kCommEst);
   }
   const OpcodeInfo& info = *packet.info;
-  if (!check_sequence(info)) {
-    return refuse(NakCode::kInvalidRequest, Cause::kRequestMalformed, WcStatus::kRemInvReqErr, now);
-  }
-  if (!check_enabled(info.operation)) {
-    return refuse(NakCode::kInvalidRequest, Cause::kRequestNotEnabled, WcStatus::kRemInvReqErr, now);
-  }
-  if (!check_length(packet)) {
-    return refuse(NakCode::kInvalidRequest, Cause::kRequestMalformed, WcStatus::kRemInvReqErr, now);
-  }
+  if (!message_.takes(info)) return refuse(refusal::kMalformed, now);
+  if (!check_enabled(info.operation)) return refuse(refusal::kNotEnabled, now);
+  if (!InboundMessage::length_fits(packet, context_.mtu)) return refuse(refusal::kMalformed, now);
   switch (info.operation) {
     case Operation::kSend:
       return on_send(packet, now);
@@ -103,11 +83,6 @@ void Responder::on_in_order(const PacketView& packet, Instant now) {
     default:
       return on_atomic(packet, now);
   }
-}
-
-bool Responder::check_sequence(const OpcodeInfo& info) const {
-  if (!in_message_) return info.is_first();
-  return !info.is_first() && info.operation == operation_;
 }
 
 bool Responder::check_enabled(Operation operation) const {
@@ -125,147 +100,100 @@ bool Responder::check_enabled(Operation operation) const {
   }
 }
 
-bool Responder::check_length(const PacketView& packet) const {
-  if (!packet.info->has(kHasPayload)) return true;
-  const uint32_t bytes = packet.payload_bytes;
-  if (!padding_fits(packet)) return false;
-  if (!packet.info->is_last()) return bytes == context_.mtu;
-  return bytes <= context_.mtu && (packet.info->is_first() || bytes != 0);
-}
-
-void Responder::on_send(const PacketView& packet, Instant now) {
+Outcome Responder::on_send(const PacketView& packet, Instant now) {
   const OpcodeInfo& info = *packet.info;
   if (info.is_first()) {
     if (!receive_.available()) return receiver_not_ready();
     receive_.take();
   }
   const Cause cause = receive_.append(packet.payload, packet.payload_bytes);
-  if (cause == Cause::kReceiveTooShort) {
-    return refuse(NakCode::kInvalidRequest, cause, WcStatus::kLocLenErr, now);
-  }
-  if (cause != Cause::kNone) {
-    return refuse(NakCode::kRemoteOperationalError, cause, WcStatus::kLocProtErr, now);
-  }
+  if (cause == Cause::kReceiveTooShort) return refuse(refusal::kReceiveTooShort, now);
+  if (cause != Cause::kNone) return refuse(refusal::receive_unusable(cause), now);
   if (info.is_last()) {
     if (info.has(kHasIeth) && !context_.env.memory.invalidate(packet.ieth().rkey, context_.pd, context_.qpn)) {
-      return refuse(NakCode::kRemoteAccessError, Cause::kRemoteInvalidate, WcStatus::kLocAccessErr, now);
+      return refuse(refusal::kInvalidate, now);
     }
-    if (!deliver(packet, WcOpcode::kRecv, receive_.filled(), now)) return;
+    if (deliver(packet, WcOpcode::kRecv, receive_.filled(), now) == Outcome::kFailed) return Outcome::kFailed;
   }
   context_.counters().rx_sends += info.is_last() ? 1 : 0;
-  accept(packet, 1, now);
+  return accept(packet, 1, now);
 }
 
-bool Responder::begin_write(const PacketView& packet, Instant now) {
+/// nullptr: it may begin.
+const Refusal* Responder::begin_write(const PacketView& packet) {
   const Reth reth = packet.reth();
-  const bool only = packet.info->is_last();
-  const bool length_fits = only ? reth.dma_length == packet.payload_bytes : reth.dma_length > context_.mtu;
-  if (reth.dma_length > kMaxMessageBytes || !length_fits) {
-    refuse(NakCode::kInvalidRequest, Cause::kRequestMalformed, WcStatus::kRemInvReqErr, now);
-    return false;
-  }
+  if (!InboundMessage::write_length_fits(packet, context_.mtu)) return &refusal::kMalformed;
   // A zero-length WRITE touches nothing, so its key is not looked at.
   if (reth.dma_length != 0) {
     uint8_t* memory = nullptr;
     const AccessCheck check =
         context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteWrite, context_.qpn, memory);
-    if (check != AccessCheck::kOk) {
-      refuse_key(check, now);
-      return false;
-    }
+    if (check != AccessCheck::kOk) return &refusal::kKey;
   }
-  write_va_ = reth.va;
-  write_rkey_ = reth.rkey;
-  write_remaining_ = write_length_ = reth.dma_length;
-  return true;
+  message_.begin_write(reth);
+  return nullptr;
 }
 
-void Responder::on_write(const PacketView& packet, Instant now) {
+Outcome Responder::on_write(const PacketView& packet, Instant now) {
   const OpcodeInfo& info = *packet.info;
   const uint32_t bytes = packet.payload_bytes;
-  if (info.is_first() && !begin_write(packet, now)) return;
-  const bool length_fits = info.is_last() ? bytes == write_remaining_ : bytes < write_remaining_;
-  if (!length_fits) return refuse(NakCode::kInvalidRequest, Cause::kRequestMalformed, WcStatus::kRemInvReqErr, now);
+  if (info.is_first()) {
+    if (const Refusal* why = begin_write(packet)) return refuse(*why, now);
+  }
+  if (!message_.write_goes_on(packet)) return refuse(refusal::kMalformed, now);
   // Before any byte is placed: this packet will come again when a receive is there.
   if (info.has(kHasImm) && !receive_.available()) return receiver_not_ready();
   if (bytes != 0) {
     // Checked again for each packet: the program may have deregistered the region in the middle of the message.
     uint8_t* memory = nullptr;
-    const AccessCheck check =
-        context_.env.memory.check(write_rkey_, context_.pd, write_va_, bytes, kRemoteWrite, context_.qpn, memory);
-    if (check != AccessCheck::kOk) return refuse_key(check, now);
-    if (!try_copy(memory, packet.payload, bytes)) return refuse_memory_gone(now);
+    const AccessCheck check = context_.env.memory.check(message_.write_rkey(), context_.pd, message_.write_va(), bytes,
+                                                        kRemoteWrite, context_.qpn, memory);
+    if (check != AccessCheck::kOk) return refuse(refusal::kKey, now);
+    if (!try_copy(memory, packet.payload, bytes)) return refuse(refusal::kMemoryGone, now);
   }
-  write_va_ += bytes;
-  write_remaining_ -= bytes;
+  message_.on_written(bytes);
   if (info.is_last()) {
     context_.counters().rx_write_requests++;
     if (info.has(kHasImm)) {
       receive_.take();
-      if (!deliver(packet, WcOpcode::kRecvRdmaWithImm, write_length_, now)) return;
+      const Outcome outcome = deliver(packet, WcOpcode::kRecvRdmaWithImm, message_.write_length(), now);
+      if (outcome == Outcome::kFailed) return outcome;
     }
   }
-  accept(packet, 1, now);
+  return accept(packet, 1, now);
 }
 
-/// Is there room for one more READ or atomic? What is answered again does not count: it stands before everything that
-/// is answered for the first time, and gives way.
-bool Responder::may_reply() {
-  uint32_t owed = 0;
-  for (uint32_t at = replies_.head(); at != replies_.tail(); at++) owed += replies_.at(at).again ? 0 : 1;
-  if (owed >= context_.attributes.max_dest_rd_atomic) return false;
-  if (replies_.full()) replies_.pop();
-  return true;
-}
-
-/// Takes the place of the oldest one.
-Responder::Executed& Responder::remember(const PacketView& packet) {
-  Executed& executed = executed_[executed_next_];
-  executed_next_ = (executed_next_ + 1) % static_cast<uint32_t>(executed_.size());
-  executed = Executed{};
-  executed.operation = packet.info->operation;
-  executed.psn = executed.furthest_replay = packet.bth.psn;
-  return executed;
-}
-
-void Responder::on_read(const PacketView& packet, Instant now) {
+Outcome Responder::on_read(const PacketView& packet, Instant now) {
   const Reth reth = packet.reth();
-  if (reth.dma_length > kMaxMessageBytes) {
-    return refuse(NakCode::kInvalidRequest, Cause::kRequestMalformed, WcStatus::kRemInvReqErr, now);
-  }
-  if (!may_reply()) return refuse(NakCode::kInvalidRequest, Cause::kReadResources, WcStatus::kRemInvReqErr, now);
+  if (reth.dma_length > kMaxMessageBytes) return refuse(refusal::kMalformed, now);
+  if (!replies_.make_place(context_.attributes.max_dest_rd_atomic)) return refuse(refusal::kTooManyReads, now);
   if (reth.dma_length != 0) {
     uint8_t* memory = nullptr;
     const AccessCheck check =
         context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteRead, context_.qpn, memory);
-    if (check != AccessCheck::kOk) return refuse_key(check, now);
+    if (check != AccessCheck::kOk) return refuse(refusal::kKey, now);
   }
   context_.counters().rx_read_requests++;
-  remember(packet).read = reth;
+  executed_.add_read(packet.bth.psn, reth);
   Reply reply;
   reply.psn = packet.bth.psn;
-  reply.msn = msn_ + 1;
+  reply.msn = sequence_.msn() + 1;
   reply.va = reth.va;
   reply.rkey = reth.rkey;
   reply.remaining = reth.dma_length;
   replies_.push(reply);
-  accept(packet, packets_of(reth.dma_length, context_.mtu), now);
+  return accept(packet, packets_of(reth.dma_length, context_.mtu), now);
 }
 
-void Responder::on_atomic(const PacketView& packet, Instant now) {
+Outcome Responder::on_atomic(const PacketView& packet, Instant now) {
   const AtomicEth eth = packet.atomic_eth();
-  if ((eth.va & 7) != 0) {
-    return refuse(NakCode::kInvalidRequest, Cause::kRequestMalformed, WcStatus::kRemInvReqErr, now);
-  }
-  if (!may_reply()) return refuse(NakCode::kInvalidRequest, Cause::kReadResources, WcStatus::kRemInvReqErr, now);
+  if ((eth.va & 7) != 0) return refuse(refusal::kMalformed, now);
+  if (!replies_.make_place(context_.attributes.max_dest_rd_atomic)) return refuse(refusal::kTooManyReads, now);
   uint8_t* memory = nullptr;
   const AccessCheck check =
       context_.env.memory.check(eth.rkey, context_.pd, eth.va, 8, kRemoteAtomic, context_.qpn, memory);
-  if (check != AccessCheck::kOk) return refuse_key(check, now);
-  // Aligned for the peer, but not here: the region was registered with an iova of its own.
-  if ((reinterpret_cast<uintptr_t>(memory) & 7) != 0) {
-    return refuse(NakCode::kRemoteOperationalError, Cause::kRequestMalformed, WcStatus::kRemOpErr, now);
-  }
+  if (check != AccessCheck::kOk) return refuse(refusal::kKey, now);
+  if ((reinterpret_cast<uintptr_t>(memory) & 7) != 0) return refuse(refusal::kMisaligned, now);
   context_.counters().rx_atomic_requests++;
   // Atomic towards the program's own CPU accesses too.
   auto* word = reinterpret_cast<uint64_t*>(static_cast<void*>(memory));
@@ -274,47 +202,37 @@ void Responder::on_atomic(const PacketView& packet, Instant now) {
     const bool add = packet.info->operation == Operation::kFetchAdd;
     original = add ? guarded_fetch_add(word, eth.swap_add) : guarded_compare_swap(word, eth.compare, eth.swap_add);
   } catch (const MemoryFault&) {
-    return refuse_memory_gone(now);
+    return refuse(refusal::kMemoryGone, now);
   }
-  Executed& executed = remember(packet);
-  executed.atomic = eth;
-  executed.original = original;
+  executed_.add_atomic(packet.info->operation, packet.bth.psn, eth, original);
   Reply reply;
   reply.atomic = true;
   reply.psn = packet.bth.psn;
-  reply.msn = msn_ + 1;
+  reply.msn = sequence_.msn() + 1;
   reply.original = original;
   replies_.push(reply);
-  accept(packet, 1, now);
+  return accept(packet, 1, now);
 }
 
 /// The packet is carried out: the next one is expected, and the peer hears of it if it wants to.
-void Responder::accept(const PacketView& packet, uint32_t psns, Instant now) {
-  epsn_ += psns;
-  operation_ = packet.info->operation;
-  in_message_ = !packet.info->is_last();
-  if (!in_message_) msn_++;
-  if (missed_ && missed_until_.before(epsn_)) missed_ = false;
-  // A NAK not sent yet names epsn_ when it leaves. It is still true if something from there on was dropped.
-  if (answer_ == Answer::kNak) {
-    if (missed_) {
-      out_of_sequence_ = true;
-    } else {
-      answer_ = Answer::kNone;
-    }
-  }
+Outcome Responder::accept(const PacketView& packet, uint32_t psns, Instant now) {
   const bool has_reply = packet.info->operation != Operation::kSend && packet.info->operation != Operation::kWrite;
-  reads_last_ = has_reply ? std::min(reads_last_ + psns, kReadsLastMax) : 0;
-  if (has_reply) {
-    held_ = false;  // answers leave in order: the response also acknowledges what came before it
-  } else if (packet.bth.ack_req) {
-    request_ack(now);
+  sequence_.on_accepted(psns, packet.info->is_last(), has_reply);
+  message_.on_accepted(*packet.info);
+  if (ack_.state() == Acknowledger::State::kNak && sequence_.review_nak() == ReceiveSequence::Nak::kObsolete) {
+    ack_.withdraw_nak();
   }
+  if (has_reply) {
+    ack_.end_delay();  // answers leave in order: the response also acknowledges what came before it
+  } else if (packet.bth.ack_req) {
+    ack_.on_message(replies_.empty(), now);
+  }
+  return Outcome::kGoesOn;
 }
 
-/// False: the completion is lost, and the QP fails. The program will never hear of the message, so the peer must not
-/// believe that it was delivered.
-bool Responder::deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte_len, Instant now) {
+/// kFailed: the completion is lost. The program will never hear of the message, so the peer must not believe that it
+/// was delivered.
+Outcome Responder::deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte_len, Instant now) {
   Completion completion;
   completion.opcode = opcode;
   completion.byte_len = byte_len;
@@ -325,53 +243,52 @@ bool Responder::deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte
     completion.flags |= kWcWithInv;
     completion.imm_or_rkey = packet.ieth().rkey;
   }
-  receive_.complete(completion, packet.bth.solicited, now);
-  if (!context_.failed) return true;
-  request_nak(make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteOperationalError)));
-  context_.env.observer.on_responder_error(context_.qp, Cause::kCqOverrun);
-  return false;
+  const Outcome outcome = receive_.complete(completion, packet.bth.solicited, now);
+  if (outcome == Outcome::kGoesOn) return outcome;
+  ack_.require_nak(make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteOperationalError)));
+  context_.events.on_responder_error(Cause::kCqOverrun);
+  return outcome;
 }
 
 /// A fatal NAK: the receive in use fails, and the QP goes to error.
-void Responder::refuse(NakCode code, Cause cause, WcStatus receive_status, Instant now) {
-  request_nak(make_syndrome(AethKind::kNak, static_cast<uint8_t>(code)));
-  if (code == NakCode::kRemoteAccessError) context_.counters().resp_remote_access_errors++;
-  context_.env.observer.on_responder_error(context_.qp, cause);
-  if (receive_.active()) {
-    receive_.fail(receive_status, cause, now);
-  } else {
-    const bool access = code == NakCode::kRemoteAccessError;
-    context_.env.observer.on_qp_event(context_.qp, access ? AsyncEvent::kQpAccessErr : AsyncEvent::kQpReqErr);
-  }
-  context_.failed = true;
+Outcome Responder::refuse(const Refusal& why, Instant now) {
+  if (!receive_.active()) return refuse_reply(why);
+  end_with(why);
+  receive_.fail(why.receive_status, why.cause, now);
+  return Outcome::kFailed;
 }
 
-void Responder::refuse_key(AccessCheck /*check*/, Instant now) {
-  refuse(NakCode::kRemoteAccessError, Cause::kRemoteKey, WcStatus::kLocAccessErr, now);
+/// The same for a request that uses no receive. One that is in use is a later message's, and is flushed.
+Outcome Responder::refuse_reply(const Refusal& why) {
+  end_with(why);
+  const bool access = why.code == NakCode::kRemoteAccessError;
+  context_.events.raise(access ? AsyncEvent::kQpAccessErr : AsyncEvent::kQpReqErr);
+  return Outcome::kFailed;
 }
 
-/// The key is good, but the memory is not there: for the peer that is no difference.
-void Responder::refuse_memory_gone(Instant now) {
-  refuse(NakCode::kRemoteAccessError, Cause::kMemoryGone, WcStatus::kLocAccessErr, now);
+void Responder::end_with(const Refusal& why) {
+  ack_.require_nak(make_syndrome(AethKind::kNak, static_cast<uint8_t>(why.code)));
+  if (why.code == NakCode::kRemoteAccessError) context_.counters().resp_remote_access_errors++;
+  context_.events.on_responder_error(why.cause);
 }
 
-void Responder::receiver_not_ready() {
+Outcome Responder::receiver_not_ready() {
   context_.counters().out_of_buffer++;
-  out_of_sequence_ = true;  // what follows is dropped in silence until this packet comes again
-  request_nak(make_syndrome(AethKind::kRnrNak, context_.attributes.min_rnr_timer));
+  sequence_.on_not_ready();
+  ack_.require_nak(make_syndrome(AethKind::kRnrNak, context_.attributes.min_rnr_timer));
+  return Outcome::kGoesOn;
 }
 
 void Responder::flush(Instant now) {
-  in_message_ = false;
+  message_.abandon();
   early_.clear();
-  if (answer_ != Answer::kNak) silence();
+  if (ack_.state() != Acknowledger::State::kNak) silence();
   receive_.flush(now);
 }
 
 void Responder::silence() {
   replies_.clear();
-  answer_ = Answer::kNone;
-  held_ = false;
+  ack_.silence();
 }
 
 }  // namespace uroce

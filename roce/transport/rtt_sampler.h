@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/psn.h"
-#include "base/time.h"
+#include "uroce/psn.h"
+#include "uroce/time.h"
 
 namespace uroce {
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace uroce {
 
 void Scoreboard::clear() {
@@ -31,18 +33,22 @@ void Scoreboard::leave_list(uint32_t entry) {
     case State::kLost:
       return unlink(lost_, entry);
     case State::kHeld:
+      ensure(held_ != 0, "what is held was counted");
       held_--;
   }
 }
 
 void Scoreboard::on_sent(Psn psn, uint32_t work, Instant now) {
+  ensure(ring_.empty() || ring_.at(ring_.tail() - 1).psn.before(psn), "packets leave in the order of their PSNs");
   const uint32_t entry = ring_.slot(ring_.tail());
-  Sent sent;
+  Sent& sent = ring_.next_slot();  // in place: a copy of what was just written in parts waits for it
   sent.psn = psn;
   sent.work = work;
   sent.at = now;
   sent.number = ++number_;
-  ring_.push(sent);
+  sent.state = State::kUnderWay;
+  sent.again = sent.probe = false;
+  ring_.push();
   append(under_way_, entry);
 }
 

@@ -12,10 +12,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/psn.h"
 #include "base/ring.h"
-#include "base/time.h"
 #include "transport/rtt_sampler.h"
+#include "uroce/psn.h"
+#include "uroce/time.h"
 #include "wire/sack.h"
 
 namespace uroce {

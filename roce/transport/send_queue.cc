@@ -1,4 +1,5 @@
 #include "transport/send_queue.h"
+#include "transport/address_handle.h"
 
 #include "base/guarded_memory.h"
 

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <span>
 
-#include "base/psn.h"
 #include "base/ring.h"
 #include "base/untouched_array.h"
-#include "transport/qp_attributes.h"
 #include "transport/work_queue_slots.h"
-#include "transport/work_request.h"
+#include "uroce/psn.h"
+#include "uroce/qp_attributes.h"
+#include "uroce/work_request.h"
 
 namespace uroce {
 

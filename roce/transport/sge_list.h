@@ -5,11 +5,10 @@
 #include <span>
 
 #include "transport/memory_table.h"
-#include "transport/work_request.h"
+#include "uroce/limits.h"
+#include "uroce/work_request.h"
 
 namespace uroce {
-
-inline constexpr uint32_t kMaxSges = 32;
 
 struct Piece {
   uint8_t* memory = nullptr;

@@ -1,4 +1,4 @@
-#include "transport/types.h"
+#include "uroce/types.h"
 
 namespace uroce {
 

@@ -4,24 +4,24 @@
 
 namespace uroce {
 
-void UdReceiver::on_request(const PacketView& packet, Instant now) {
-  if (context_.state == QpState::kErr) return;
+Outcome UdReceiver::on_request(const PacketView& packet, Instant now) {
+  if (context_.state == QpState::kErr) return Outcome::kGoesOn;
   const Deth deth = packet.deth();
   if (deth.qkey != context_.attributes.qkey) {
     context_.counters().rx_drop_bad_qkey++;
-    return;
+    return Outcome::kGoesOn;
   }
   if (!padding_fits(packet)) {
     context_.counters().rx_drop_bad_pad++;
-    return;
+    return Outcome::kGoesOn;
   }
   if (packet.payload_bytes > context_.mtu) {
     context_.counters().rx_drop_ud_length++;
-    return;
+    return Outcome::kGoesOn;
   }
   if (!receive_.available()) {
     context_.counters().rx_drop_no_receive++;
-    return;
+    return Outcome::kGoesOn;
   }
   receive_.take();
   // The receive begins with the 40 bytes of a GRH. RoCEv2 puts the IP header there: an IPv6 header fills it, an IPv4
@@ -36,8 +36,7 @@ void UdReceiver::on_request(const PacketView& packet, Instant now) {
   if (cause == Cause::kNone) cause = receive_.append(packet.payload, packet.payload_bytes);
   if (cause != Cause::kNone) {
     receive_.fail(cause == Cause::kReceiveTooShort ? WcStatus::kLocLenErr : WcStatus::kLocProtErr, cause, now);
-    context_.failed = true;
-    return;
+    return Outcome::kFailed;
   }
   context_.counters().rx_sends++;
   Completion completion;
@@ -50,7 +49,7 @@ void UdReceiver::on_request(const PacketView& packet, Instant now) {
     completion.flags |= kWcWithImm;
     completion.imm_or_rkey = packet.imm().imm;
   }
-  receive_.complete(completion, packet.bth.solicited, now);
+  return receive_.complete(completion, packet.bth.solicited, now);
 }
 
 }  // namespace uroce

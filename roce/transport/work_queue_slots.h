@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/check.h"
+
 namespace uroce {
 
 /// A post takes a slot. It is free again when the completion of its work request, or a later one of the same queue, was
@@ -16,12 +18,21 @@ class WorkQueueSlots {
 
   uint32_t free() const { return capacity_ - taken_; }
   bool full() const { return taken_ >= capacity_; }
-  void take() { taken_++; }
+  void take() {
+    ensure(!full(), "a slot of the work queue is free");
+    taken_++;
+  }
   /// A work request has ended.
-  void end() { ended_++; }
+  void end() {
+    ended_++;
+    ensure(ended_ <= taken_, "what ended had a slot");
+  }
   /// Of those that ended, the slots that a completion, added now, gives back when it is polled.
   uint32_t report() { return std::exchange(ended_, 0u); }
-  void give_back(uint32_t slots) { taken_ -= slots; }
+  void give_back(uint32_t slots) {
+    ensure(slots <= taken_, "slots that are given back were taken");
+    taken_ -= slots;
+  }
   /// All are free. No completion may be left that would give some back.
   void reset() { taken_ = ended_ = 0; }
 

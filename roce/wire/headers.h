@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/big_endian.h"
-#include "base/psn.h"
+#include "uroce/psn.h"
 
 namespace uroce {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 
-#include "base/address.h"
+#include "uroce/address.h"
 
 namespace uroce {
 

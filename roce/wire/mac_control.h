@@ -12,8 +12,8 @@
 #include <optional>
 #include <span>
 
-#include "base/address.h"
-#include "base/time.h"
+#include "uroce/address.h"
+#include "uroce/time.h"
 
 namespace uroce {
 

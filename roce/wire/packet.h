@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/address.h"
+#include "uroce/address.h"
 #include "wire/headers.h"
 #include "wire/opcode.h"
 #include "wire/signature.h"

@@ -8,8 +8,8 @@
 #include <array>
 #include <cstdint>
 
-#include "base/address.h"
-#include "base/psn.h"
+#include "uroce/address.h"
+#include "uroce/psn.h"
 #include "wire/signature.h"
 
 namespace uroce {

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "base/big_endian.h"
-#include "base/psn.h"
+#include "uroce/psn.h"
 
 namespace uroce {
 

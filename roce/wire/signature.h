@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "base/psn.h"
+#include "uroce/psn.h"
 
 namespace uroce {
 

@@ -95,13 +95,11 @@ class Side {
     a.av.dgid = IpAddress::v4(0x0A000000u + peer.number_);
     a.dest_qpn = peer.qp_->qpn();
     a.access = kRemoteWrite;
-    const auto modify = [&](QpState state, uint32_t mask) {
+    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       a.state = state;
-      if (engine_->modify_qp(*qp_, a, mask | kAttrState, now) != ModifyResult::kOk) std::abort();
-    };
-    modify(QpState::kInit, kAttrPkeyIndex | kAttrPort | kAttrAccessFlags);
-    modify(QpState::kRtr, kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic | kAttrMinRnrTimer);
-    modify(QpState::kRts, kAttrSqPsn | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic);
+      const uint32_t mask = required_attributes(qp_->type(), qp_->state(), state);
+      if (engine_->modify_qp(*qp_, a, mask, now) != ModifyResult::kOk) std::abort();
+    }
     qp_->on_path_resolved(mac(peer.number_));
     wr_.opcode = WrOpcode::kRdmaWrite;
     wr_.flags = kSendSignaled;

@@ -10,6 +10,7 @@ import errno
 import json
 import mmap
 import os
+import select
 import signal
 import socket
 import struct
@@ -24,6 +25,7 @@ MQNIC_CARD = ""
 VERSION, DMA_MAP, DMA_UNMAP, GET_INFO, REGION_INFO = 1, 2, 3, 4, 5
 IRQ_INFO, SET_IRQS, REGION_READ, REGION_WRITE, RESET = 7, 8, 9, 10, 13
 BAR0, CONFIG, DOORBELLS = 0, 7, 9
+PATIENCE_S = 30  # with what comes at once, on a machine that is not busy
 
 
 class Refused(Exception):
@@ -33,9 +35,9 @@ class Refused(Exception):
 class Client:
     """vfio-user, as the public specification has it."""
 
-    def __init__(self, path):
+    def __init__(self, path, patience=PATIENCE_S):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.settimeout(5)
+        self.socket.settimeout(patience)
         self.socket.connect(path)
         self.number = 100
         body = struct.pack("<HH", 0, 1) + json.dumps({"capabilities": {"max_msg_fds": 8}}).encode() + b"\0"
@@ -191,7 +193,7 @@ class Host:
         self.tx += 1
         self.ring_doorbell(0, 0, 0x80800000 | self.tx)
 
-    def receive(self, patience=3.0):
+    def receive(self, patience=PATIENCE_S):
         at = self.RXCQ + 32 * (self.reads % 16)
         end = time.monotonic() + patience
         lap = 0x80 if self.reads // 16 % 2 == 0 else 0
@@ -237,12 +239,12 @@ class MqnicCard(unittest.TestCase):
 
     def finish(self, process):
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, 0, err)
         return dict(line.split() for line in out.splitlines()), err
 
-    def client(self, path):
-        client = Client(path)
+    def client(self, path, patience=PATIENCE_S):
+        client = Client(path, patience)
         self.addCleanup(client.close)
         return client
 
@@ -316,11 +318,11 @@ class MqnicCard(unittest.TestCase):
                 host = Host(Client(path_b))
                 host.start()
                 host.send(frame_of(1, 500))
-                if host.receive(5.0) == frame_of(2, 600):
+                if host.receive() == frame_of(2, 600):
                     signal.pause()
             finally:
                 os._exit(1)
-        self.assertEqual(a.receive(5.0), frame_of(1, 500))
+        self.assertEqual(a.receive(), frame_of(1, 500))
         a.send(frame_of(2, 600))
         time.sleep(0.2)
         os.kill(pid, signal.SIGKILL)
@@ -333,7 +335,7 @@ class MqnicCard(unittest.TestCase):
         self.assertTrue(a.client.read32(port + 0x10) & 1 << 16)
         second.kill()
         second.wait()
-        end = time.monotonic() + 3
+        end = time.monotonic() + PATIENCE_S
         while a.client.read32(port + 0x10) & 1 << 16 and time.monotonic() < end:
             time.sleep(0.01)
         self.assertFalse(a.client.read32(port + 0x10) & 1 << 16)
@@ -347,7 +349,7 @@ class MqnicCard(unittest.TestCase):
         path = os.path.join(self.directory.name, "c")
         environment = dict(os.environ, UROCE_RUNTIME_DIR=os.path.join(self.directory.name, "run"))
         third = subprocess.run([MQNIC_CARD, "--socket", path, "--wire", "shm:cable"], capture_output=True, text=True,
-                               env=environment, timeout=10, check=False)
+                               env=environment, timeout=PATIENCE_S, check=False)
         self.assertEqual(third.returncode, 2)
         self.assertEqual(len(third.stderr.splitlines()), 1)
         self.assertIn(str(first.pid), third.stderr)
@@ -372,7 +374,7 @@ class MqnicCard(unittest.TestCase):
         host = self.host(client)
         os.ftruncate(host.fd, 0)
         host.ring_doorbell(0, 0, 0x80800001)
-        end = time.monotonic() + 3
+        end = time.monotonic() + PATIENCE_S
         while client.read32(host.txq + 0x10) >> 16 != 1:  # the card has taken the descriptor, which is not there
             self.assertLess(time.monotonic(), end)
         client.close()
@@ -381,7 +383,8 @@ class MqnicCard(unittest.TestCase):
         self.assertEqual(again.receive(), frame_of(2, 100))
 
     def test_clients_that_stall_do_not_block_the_others(self):
-        """Each holds a card of its own, in another way; the next client waits for three seconds at most."""
+        """Each holds a card of its own, in another way, for three seconds; the next client waits no longer than that,
+        and what a busy machine adds."""
         version = struct.pack("<HHIII", 1, VERSION, 16 + 40, 0, 0)
         stalls = [b"", version[:7], version + b"\0\0"]
         cards, stalled = [], []
@@ -401,19 +404,18 @@ class MqnicCard(unittest.TestCase):
         with self.assertRaises(TimeoutError):
             while True:
                 greedy.socket.sendall(question)
-        began = time.monotonic()
         process.send_signal(signal.SIGUSR1)
         self.assertEqual(process.stdout.readline().split(), ["tx_frames", "0"])
-        self.assertLess(time.monotonic() - began, 1, "the card goes on meanwhile")
+        self.assertEqual(select.select([process.stderr], [], [], 0)[0], [], "the card goes on while the client has its three seconds")
         for number, (process, path) in enumerate(cards):
-            host = self.host(self.client(path))
+            host = self.host(self.client(path, patience=10))
             host.send(frame_of(number, 100))
             self.assertEqual(host.receive(), frame_of(number, 100))
             host.client.close()
             _, messages = self.finish(process)
             self.assertEqual(messages, "mqnic-card: a client stalled for 3 s and was disconnected\n")
         for connection in stalled:
-            connection.settimeout(1)
+            connection.settimeout(PATIENCE_S)
             with contextlib.suppress(ConnectionResetError):
                 self.assertEqual(connection.recv(1), b"")
 
@@ -436,9 +438,9 @@ class MqnicCard(unittest.TestCase):
                 fields = stat.read().rsplit(")", 1)[1].split()
             return int(fields[11]) + int(fields[12])
 
-        before = ticks()
+        before, begun = ticks(), time.monotonic()
         time.sleep(1.0)
-        share = (ticks() - before) / os.sysconf("SC_CLK_TCK")
+        share = (ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - begun)
         self.assertLess(share, 0.2)
 
     def test_wrong_arguments_are_one_line_and_exit_2(self):
@@ -450,12 +452,12 @@ class MqnicCard(unittest.TestCase):
             (["--socket", os.path.join(self.directory.name, "x"), "--wire", "loop", "--wire", "loop"], "2 wires for 1 port"),
             (["--socket", os.path.join(self.directory.name, "x"), "--interfaces", "0"], "--interfaces"),
         ]:
-            done = subprocess.run([MQNIC_CARD, *arguments], capture_output=True, text=True, timeout=10, check=False)
+            done = subprocess.run([MQNIC_CARD, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
             self.assertIn(says, done.stderr)
         self.assertEqual(os.listdir(self.directory.name), [])
-        self.assertEqual(subprocess.run([MQNIC_CARD, "--help"], capture_output=True, timeout=10, check=False).returncode, 0)
+        self.assertEqual(subprocess.run([MQNIC_CARD, "--help"], capture_output=True, timeout=PATIENCE_S, check=False).returncode, 0)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class TestHost {
   TestHost(const TestHost&) = delete;
   TestHost& operator=(const TestHost&) = delete;
 
-  /// As in the facts sheet: CQs, rings, MTU, queue map, enable, scheduler, port. `interrupt` is that of the RX queue's
+  /// In this order: CQs, rings, MTU, queue map, enable, scheduler, port. `interrupt` is that of the RX queue's
   /// events.
   void start(unsigned interrupt = 0) {
     CardDescription description;

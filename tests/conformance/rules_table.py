@@ -1,46 +1,70 @@
 #!/usr/bin/env python3
-"""doc/conformance.md from the headers of the packet scripts: behaviour, rule, status, script, code.
+"""doc/conformance.md from the headers of the packet scripts (behaviour, rule, status, script, code) and from
+rule_sources.ini, which says of each group of rules where it comes from.
 
     rules_table.py ROOT            writes ROOT/doc/conformance.md
     rules_table.py ROOT --check    exit 1 when it is not what would be written
 """
 
+import collections
+import configparser
 import pathlib
 import re
 import sys
+import textwrap
 
 # A folder of scripts: its title, and where the code is that it pins.
 TOPICS = {
     "acceptance": ("Is it a packet for us at all", "roce/wire/packet.cc", "roce/engine/engine_receive.cc"),
-    "responder": ("The responder's checks, in their order", "roce/transport/responder.cc"),
-    "requester": ("The requester's checks, in their order", "roce/transport/requester.cc", "roce/transport/completer.cc"),
+    "responder": ("The responder's checks, in their order", "roce/transport/responder.cc", "roce/transport/receive_sequence.cc", "roce/transport/inbound_message.h"),
+    "requester": ("The requester's checks, in their order", "roce/transport/requester.cc", "roce/transport/requester_response.cc"),
     "opcodes": ("Past, in-order, duplicate and future packets of every opcode", "roce/transport/responder.cc", "roce/wire/opcode.cc"),
-    "duplicates": ("Duplicate requests", "roce/transport/responder_duplicate.cc"),
-    "acks": ("Acknowledgements", "roce/transport/responder_reply.cc", "roce/transport/completer.cc"),
+    "duplicates": ("Duplicate requests", "roce/transport/responder_duplicate.cc", "roce/transport/executed_log.cc", "roce/transport/reply_queue.cc"),
+    "acks": ("Acknowledgements", "roce/transport/acknowledger.cc", "roce/transport/responder_reply.cc", "roce/transport/requester_response.cc"),
     "credits": ("End-to-end credits", "roce/transport/responder_reply.cc", "roce/transport/requester.cc"),
-    "rnr": ("Receiver not ready", "roce/transport/responder.cc", "roce/transport/completer.cc"),
+    "rnr": ("Receiver not ready", "roce/transport/responder.cc", "roce/transport/requester_response.cc"),
     "timers": ("Timeouts and retries", "roce/transport/requester.cc", "roce/transport/timing.cc"),
-    "reads": ("RDMA READ", "roce/transport/responder_reply.cc", "roce/transport/completer.cc"),
-    "atomics": ("Atomics", "roce/transport/responder.cc", "roce/transport/responder_duplicate.cc"),
-    "wrap": ("PSN and MSN wrap", "roce/base/psn.h"),
+    "reads": ("RDMA READ", "roce/transport/responder_reply.cc", "roce/transport/requester_response.cc"),
+    "atomics": ("Atomics", "roce/transport/responder.cc", "roce/transport/executed_log.cc"),
+    "wrap": ("PSN and MSN wrap", "roce/include/uroce/psn.h"),
     "states": ("States of a queue pair", "roce/transport/qp_transitions.cc"),
     "selective": ("Selective repeat between our own peers", "roce/transport/selective_responder.cc", "roce/transport/selective_requester.cc", "roce/transport/scoreboard.cc"),
     "uc": ("Unreliable connections", "roce/transport/uc_receiver.cc", "roce/transport/unacked_sender.cc"),
     "ud": ("Unreliable datagrams", "roce/transport/ud_receiver.cc", "roce/transport/unacked_sender.cc"),
-    "lumina": ("What Lumina found in RDMA NICs", "roce/transport"),
+    "lumina": ("After Lumina, which tests RDMA network cards", "roce/transport"),
     "software_rdma": ("What went wrong in other software", "roce/transport"),
     "long": ("What takes seconds", "roce/transport"),
 }
+KINDS = ("specification", "RFC", "implementation", "documentation", "capture", "paper", "report", "ours")  # of a source
+HEADER = re.compile(r"(?:Rule|What went wrong) \[([a-z0-9-]+(?:, [a-z0-9-]+)*)\]: (\S.*)")
 INTRODUCTION = """# Conformance
 
-What the transport promises, script by script: each row is a file of `tests/conformance/scripts` that plays packets against the production engine and fails when the promise is broken
-([the language](scripts.md); `uroce-drill FILE` runs one). Rules are quoted as the project's notes on RoCEv2 have them; a clause number stands only where it was verified.
+What the transport promises, script by script: each row is a file of `tests/conformance/scripts` that plays packets
+against the production engine and fails when the promise is broken ([the language](scripts.md); `uroce-drill FILE` runs
+one). A rule begins with the names of its groups, and [the next section](#where-the-rules-come-from) says of each group
+where it comes from.
 
-Beside the scripts: [lint.md](lint.md), the rules that any capture is held against, ours included; [interop.md](interop.md), the kernel's rxe as a live peer; `tests/traffic`, every opcode with
-every length and every field wrong on a real port, each frame with the one counter or answer that it gives; `tests/sim`, two engines joined by a bad cable; and
-`tests/conformance/mutants`, small wrong edits of the transport, which the scripts have to notice.
+Beside the scripts: [lint.md](lint.md), the rules that any capture is held against, ours included;
+[interop.md](interop.md), the kernel's rxe as a live peer; `tests/traffic`, every opcode with every length and every
+field wrong on a real port, each frame with the one counter or answer that it gives; `tests/sim`, two engines joined by
+a bad cable; and `tests/conformance/mutants`, small wrong edits of the transport, which the scripts have to notice.
 
-This page is generated by `tests/conformance/rules_table.py`; a test fails when it is out of date.
+This page is generated by `tests/conformance/rules_table.py` from the scripts and from `rule_sources.ini` beside it; a
+test fails when it is out of date, or when a rule has no source.
+"""
+SOURCES = """
+## Where the rules come from
+
+The InfiniBand Architecture Specification, volume 1, is IBA below. A clause of it stands here only as a public source
+names it, and that source stands beside it: whoever has the specification can look the clause up, anybody else can read
+the source. Where no such source is known, what stands is an implementation that does the same. An implementation shows
+what peers do, and not that they have to; where this stack does otherwise, that is said.
+
+Files without a folder are those of Linux' rxe, `drivers/infiniband/sw/rxe`; `rdmavt`, `hfi1` and `qib` are folders of
+`drivers/infiniband/sw` and `drivers/infiniband/hw` in Linux. `ibv_...(3)` are the manual pages of rdma-core. A `.pcap`
+is a capture in `tests/conformance/pcap`. "Report" is somebody's fault that became known, and "ours" what this project
+decided.
+
 """
 
 
@@ -55,9 +79,12 @@ class Script:
         paragraphs = [" ".join(paragraph.split("\n")) for paragraph in "\n".join(lines).split("\n\n")]
         self.behaviour = paragraphs[0]
         rest = " ".join(paragraphs[1:])
-        found = re.match(r"(Rule|What went wrong): (.*)", rest)
+        found = HEADER.fullmatch(rest)
         if not found or not self.behaviour:
-            raise SystemExit(f"{path}: the header has to say a behaviour, and after an empty line `Rule:` or `What went wrong:`")
+            raise SystemExit(
+                f"{path}: the header has to say a behaviour, and after an empty line `Rule [group]: ...` or `What went wrong [group]: ...`"
+            )
+        self.groups = found[1].split(", ")
         self.rule = found[2]
         deviation = re.search(r"(Deliberately not followed.*|This stack has no .*)", self.rule)
         self.status = "held"
@@ -67,13 +94,65 @@ class Script:
             self.rule = self.rule[: deviation.start()].strip()
 
 
+class Sources:
+    """The groups of rules, from rule_sources.ini: what each says, and where it comes from."""
+
+    def __init__(self, path):
+        self.path = path
+        self.groups = configparser.ConfigParser(interpolation=None, delimiters=("=",))
+        try:
+            self.groups.read_string(path.read_text(encoding="utf-8"), source=str(path))
+        except configparser.Error as error:
+            raise SystemExit(str(error)) from error
+        for name in self.groups.sections():
+            entry = dict(self.groups[name])
+            if set(entry) != {"says", "kind", "where"} or not all(entry.values()):
+                raise SystemExit(f"{path}: [{name}] has to have `says`, `kind` and `where`, and nothing else")
+            if entry["kind"] not in KINDS:
+                raise SystemExit(f"{path}: [{name}] has the kind {entry['kind']}, which is none of {', '.join(KINDS)}")
+            if entry["kind"] == "specification" and ", as named in " not in entry["where"]:
+                raise SystemExit(f"{path}: [{name}] has to say which public source names the clause: `IBA ..., as named in ...`")
+            for capture in re.findall(r"[\w-]+\.pcap", entry["where"]):
+                if not (path.parent / "pcap" / capture).exists():
+                    raise SystemExit(f"{path}: [{name}] names {capture}, which is not in pcap")
+
+    def agree_with(self, scripts):
+        for script in scripts:
+            for group in script.groups:
+                if group not in self.groups:
+                    raise SystemExit(f"{script.path}: {self.path.name} does not say where the rule [{group}] comes from")
+        named = {group for script in scripts for group in script.groups}
+        for group in self.groups.sections():
+            if group not in named:
+                raise SystemExit(f"{self.path}: no script names [{group}]")
+
+    def section(self, scripts):
+        groups = collections.Counter(self.groups[name]["kind"] for name in self.groups.sections())
+        first = collections.Counter(self.groups[script.groups[0]]["kind"] for script in scripts)
+        text = SOURCES + "| kind | groups | scripts, by the first group that they name |\n|---|---|---|\n"
+        for kind in KINDS:
+            text += f"| {kind} | {groups[kind]} | {first[kind]} |\n"
+        text += f"| all | {sum(groups.values())} | {sum(first.values())} |\n\n| group | what it says | source |\n|---|---|---|\n"
+        for name in self.groups.sections():
+            entry = self.groups[name]
+            text += f'| <a id="rule-{name}"></a>{name} | {cell(entry["says"])} | {entry["kind"]}: {cell(entry["where"])} |\n'
+        return text
+
+
+def wrapped(text):
+    """The text in lines of at most 120 columns; the lines of a list's item after its first are indented."""
+    indent = "  " if text.startswith("- ") else ""
+    return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
 def cell(text):
     return text.replace("|", "\\|")
 
 
 def page(root):
     folder = root / "tests/conformance/scripts"
-    text, total, deviations = "", 0, []
+    sources = Sources(root / "tests/conformance/rule_sources.ini")
+    text, everything, deviations = "", [], []
     topics = sorted((path.name for path in folder.iterdir() if path.is_dir()), key=lambda name: list(TOPICS).index(name))
     for topic in topics:
         title, *code = TOPICS[topic]
@@ -81,17 +160,19 @@ def page(root):
             if not (root / name).exists():
                 raise SystemExit(f"{name} is not there any more: correct TOPICS")
         scripts = [Script(path) for path in sorted((folder / topic).glob("*.rdrill"))]
-        total += len(scripts)
+        everything += scripts
         deviations += [script for script in scripts if script.status != "held"]
         links = ", ".join(f"[`{name}`](../{name})" for name in code)
-        text += f"\n## {title}\n\nCode: {links}.\n\n| behaviour | rule | status | script |\n|---|---|---|---|\n"
+        text += f"\n## {title}\n\n{wrapped(f'Code: {links}.')}\n| behaviour | rule | status | script |\n|---|---|---|---|\n"
         for script in scripts:
             link = f"[{script.path.stem}](../{script.path.relative_to(root)})"
-            text += f"| {cell(script.behaviour)} | {cell(script.rule)} | {cell(script.status)} | {link} |\n"
-    summary = f"\n{total} scripts. Not followed, or without a meaning here:\n\n"
+            groups = ", ".join(f"[{group}](#rule-{group})" for group in script.groups)
+            text += f"| {cell(script.behaviour)} | {groups}: {cell(script.rule)} | {cell(script.status)} | {link} |\n"
+    sources.agree_with(everything)
+    summary = f"\n{len(everything)} scripts. Not followed, or without a meaning here:\n\n"
     for script in deviations:
-        summary += f"- {script.path.stem}: {script.status}\n"
-    return INTRODUCTION + summary + text
+        summary += wrapped(f"- {script.path.stem}: {script.status}")
+    return INTRODUCTION + summary + sources.section(everything) + text
 
 
 def main():

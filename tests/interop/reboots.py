@@ -13,6 +13,8 @@ from run_row import Failure, attempt_on, lint, run_row
 RETRY_BUDGET_S = 4 * 8 * 0.0671 + 3
 RETRY_EXCEEDED = ("status 12", "status transport retry counter exceeded (12)", "transport retry counter exceeded")
 ENDLESS = ("-F", "-D", "60")
+FLOWING_PACKETS = 100
+FLOWING_TIMEOUT_S = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,13 +44,16 @@ def _again(bench, name):
 
 def _flowing(attempt, we_are, program, options):
     ours, theirs = attempt.start(we_are, program, options, "ipv4")
-    time.sleep(2)
-    for one in (ours, theirs):
-        if one.wait(0):
-            raise Failure(f"the {one.name} ended before its peer was to go away")
-    packets = sum(attempt.counters.last.get(name, 0) for name in ("tx_packets", "rx_packets"))
-    if packets < 100:
-        raise Failure(f"nothing flowed: {packets} packets")
+    deadline = time.monotonic() + FLOWING_TIMEOUT_S
+    packets = 0
+    while packets < FLOWING_PACKETS:
+        for one in (ours, theirs):
+            if one.wait(0):
+                raise Failure(f"the {one.name} ended before its peer was to go away")
+        if time.monotonic() > deadline:
+            raise Failure(f"nothing flowed: {packets} packets in {FLOWING_TIMEOUT_S} s")
+        time.sleep(0.1)
+        packets = sum(attempt.counters.last.get(name, 0) for name in ("tx_packets", "rx_packets"))
     return ours, theirs
 
 

@@ -7,10 +7,13 @@ The build runs this on every change (target `layering`); an arrow in the wrong d
 
 Floors, an arrow points only downwards:
 
-    base < wire < congestion < transport < cm < engine < {sim, dpdk} < {apps, verbs_shim}
+    include < base < wire < congestion < transport < cm < engine < {sim, dpdk} < {apps, verbs_shim}
+    congestion < host < dpdk: the machine as the kernel tells of it, and what a user sets
+    dpdk < api: what the library shows, in roce/include, which needs nothing of the house
+    sim < oracle < apps: judges simulated traffic, which the simulator itself knows nothing of
     wire < fabric < {sim, apps}: the network that simulator and uroce-switch share
     base < memif < apps: shared memory with programs that are not trusted
-    wire < capture < lint, engine < script, {engine, lint} < replay: tools for conformance
+    wire < capture < {dpdk, lint}, engine < script, {engine, lint} < replay: tools for conformance
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
 
 `pmd/` and `roce/` do not know each other. Only roce/dpdk, pmd/ethdev, apps and verbs_shim include DPDK's headers, only
@@ -33,14 +36,20 @@ BELOW = {
 }
 BELOW["fabric"] = ["base", "wire"]
 BELOW["sim"] = BELOW["engine"] + ["engine", "fabric"]
-BELOW["dpdk"] = BELOW["engine"] + ["engine"]
+BELOW["oracle"] = BELOW["sim"] + ["sim"]
+BELOW["host"] = ["base", "wire", "congestion"]
+BELOW["dpdk"] = BELOW["engine"] + ["engine", "host", "capture"]
 BELOW["memif"] = ["base"]
 BELOW["capture"] = ["base", "wire"]
 BELOW["lint"] = ["base", "wire", "capture"]
 BELOW["script"] = BELOW["engine"] + ["engine"]
 BELOW["replay"] = BELOW["engine"] + ["engine", "capture", "lint"]
-BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "memif", "sim", "fabric", "capture", "lint", "script", "replay"]
+BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "memif", "sim", "oracle", "fabric", "capture", "lint", "script", "replay"]
 BELOW["verbs_shim"] = BELOW["dpdk"] + ["dpdk"]
+BELOW["api"] = BELOW["dpdk"] + ["dpdk"]
+for floor in BELOW:
+    BELOW[floor] = ["include"] + BELOW[floor]
+BELOW["include"] = []
 BELOW["pmd/hw"] = []
 BELOW["pmd/vfio_user"] = ["pmd/hw"]
 BELOW["pmd/card"] = ["pmd/hw", "pmd/vfio_user"]
@@ -49,7 +58,7 @@ BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
 DPDK_ALLOWED = {"dpdk", "apps", "verbs_shim", "pmd/ethdev"}
 VERBS_ALLOWED = {"verbs_shim"}
-PURE = {"wire", "transport", "congestion", "cm", "engine", "fabric", "sim", "capture", "lint", "script", "replay"}
+PURE = {"include", "wire", "transport", "congestion", "cm", "engine", "fabric", "sim", "oracle", "capture", "lint", "script", "replay"}
 IMPURE_HEADERS = re.compile(
     r"^(sys/|linux/|net/|netinet/|arpa/|unistd\.h|fcntl\.h|poll\.h|pthread\.h|time\.h|ctime$|thread$|mutex$|shared_mutex$|"
     r"condition_variable$|future$|fstream$|iostream$|filesystem$)"
@@ -73,7 +82,7 @@ def floor_of(path: pathlib.PurePath) -> str:
 def target_floor(root: pathlib.Path, source: pathlib.Path, name: str):
     """The floor that a quoted include leads to: like the compiler, next to the file first, then the include roots.
     None when there is no such file: the compiler says so better."""
-    for base in (source.parent, root / "roce", root):
+    for base in (source.parent, root / "roce", root / "roce" / "include", root):
         candidate = (base / name).resolve()
         if candidate.is_file() and candidate.is_relative_to(root):
             return floor_of(candidate.relative_to(root))

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
 #include "capture/reader.h"
 #include "lint/linter.h"
+#include "uroce/time.h"
 
 namespace uroce::test {
 

@@ -10,9 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "programs"))
+
+from children import Children, free_tcp_port, wait_for_listener  # noqa: E402
+
 SKIP = 77
 PROGRAMS = [
     ("ibv_rc_pingpong", "-n", "200"),
@@ -33,32 +36,25 @@ LOSSY = [
 ]
 
 
-def start(uroce, wire, capture, command):
+def run_line(uroce, wire, capture, command):
     recovery = "auto" if wire.startswith("switch:") else "go-back-n"
-    line = [uroce, "run", "--port", wire, "--loss-recovery", recovery, "--pcap", str(capture), "--", *command]
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return [uroce, "run", "--port", wire, "--loss-recovery", recovery, "--pcap", capture, "--", *command]
 
 
 def run_pair(uroce, directory, command, switch=""):
     """Gives the two captures, or what went wrong."""
     wire = f"switch:{switch}" if switch else f"memif:lint-{os.getpid()}-{command[0]}"
     captures = [directory / f"{command[0]}-{side}.pcapng" for side in ("server", "client")]
-    server = start(uroce, wire, captures[0], command)
-    client = None
-    try:
-        time.sleep(2)
-        client = start(uroce, wire, captures[1], [*command, "127.0.0.1"])
+    port = free_tcp_port()
+    command = [*command, "-p", str(port)]
+    with Children() as children:
+        server = children.start("server", run_line(uroce, wire, captures[0], command))
+        if not wait_for_listener(server, port, 30):
+            return None, f"the server does not listen\n{children.report()}"
+        client = children.start("client", run_line(uroce, wire, captures[1], [*command, "127.0.0.1"]))
         for child in (client, server):
-            output, _ = child.communicate(timeout=60)
-            if child.returncode != 0:
-                return None, output
-    except subprocess.TimeoutExpired:
-        return None, f"{command[0]} did not end"
-    finally:
-        for child in (server, client):
-            if child is not None and child.poll() is None:
-                child.kill()
-                child.wait()
+            if not child.wait(60) or child.exit_code != 0:
+                return None, f"the {child.name} has not ended, or not well\n{children.report()}"
     return captures, ""
 
 

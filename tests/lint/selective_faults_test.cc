@@ -8,7 +8,7 @@
 
 #include "base/big_endian.h"
 #include "edited_capture.h"
-#include "sim/check/testbed.h"
+#include "sim/testbed.h"
 #include "wire/packet.h"
 #include "wire/sack.h"
 

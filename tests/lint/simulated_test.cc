@@ -10,7 +10,7 @@
 #include "capture/pcap_writer.h"
 #include "edited_capture.h"
 #include "lint/linter.h"
-#include "sim/check/testbed.h"
+#include "sim/testbed.h"
 
 namespace uroce {
 namespace {

@@ -3,9 +3,14 @@
 import dataclasses
 import pathlib
 
-VERBS = ["verbs_post", "verbs_memory", "verbs_qp", "verbs_completion", "verbs_context", "verbs_event", "verbs_datagram",
-         "verbs_channel", "verbs_wrbuilder", "verbs_smallprint", "verbs_notsupported", "verbs_paths", "verbs_dlopen", "verbs_fork", "verbs_symbols", "verbs_thread"]
+VERBS = ["verbs_post", "verbs_memory", "verbs_qp", "verbs_completion", "verbs_context", "verbs_event", "verbs_*"]
+ON_PORTS = ["ibv_rc_pingpong", "ibv_rc_pingpong_veth", "ib_write_bw_veth", "ibv_rc_pingpong_tap", "port_traffic", "wire_peer_exits", "wire_peer_reopens",
+            "observe_counters_move", "observe_capture_is_readable", "meet_third_program", "uroce_perf"]
+# These map more than a mutant may have: a case of a program, and whole programs.
+TOO_LARGE = "RegistrationTest.TerabytesWithoutMemoryBehind"
+TOO_LARGE_PROGRAMS = ("verbs_fixed_addresses_beforethedevice", "verbs_fixed_addresses_afterthedevice")
 SCRIPTS = ["conformance *"]
+ALONE = ("verbs_faulthandler",)  # begins before anybody has opened the device, so that it needs a process of its own
 NOT_SCRIPTS = ("conformance mutants", "conformance page", "conformance alterations")
 SIMULATED = ["reference-hash", "mixed", "sim", "network"]
 
@@ -22,7 +27,7 @@ class Folder:
     name: str
     path: str
     tests: list
-    not_these: tuple = NOT_SCRIPTS
+    not_these: tuple = NOT_SCRIPTS + TOO_LARGE_PROGRAMS
     leave_out: tuple = ()  # names of folders or files
 
 
@@ -31,7 +36,8 @@ FOLDERS = {folder.name: folder for folder in [
     Folder("congestion", "roce/congestion", ["unit-congestion", "unit-transport", *SCRIPTS, *SIMULATED]),
     Folder("transport", "roce/transport", ["unit-transport", "unit-engine-objects", "unit-engine-allocations", *SCRIPTS, "unit-any-bytes", *SIMULATED, *VERBS]),
     Folder("engine", "roce/engine", ["unit-engine", "unit-engine-objects", "unit-engine-allocations", "unit-transport", *SCRIPTS, "unit-any-bytes", *SIMULATED, *VERBS]),
-    Folder("dpdk", "roce/dpdk", ["unit-dpdk", *VERBS]),
+    Folder("host", "roce/host", ["unit-host", "unit-dpdk-port", *VERBS, "unit-switch-ports", "twin", *ON_PORTS]),
+    Folder("dpdk", "roce/dpdk", ["unit-dpdk", "unit-dpdk-port", *VERBS, "unit-switch-ports", "twin", *ON_PORTS]),
     Folder("verbs_shim", "verbs_shim", VERBS),
     Folder("pmd", "pmd", ["pmd-hw", "card-model", "card-fuzz", "vfio_user", "card_wires", "pmd-driver", "mqnic_card"]),
 ]}

@@ -1,15 +1,32 @@
 // DPDK without hugepages, PCI or files of its own, started once for all driver tests.
 #include <gtest/gtest.h>
 #include <rte_eal.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <array>
+#include <string>
+
+/// The one lcore on any CPU that the process may use: what starts threads later does not find them on one CPU.
+static std::string lcore_everywhere() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  std::string cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    if (CPU_ISSET(cpu, &allowed)) cpus += (cpus.empty() ? "" : ",") + std::to_string(cpu);
+  }
+  return "--lcores=0@(" + cpus + ")";
+}
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  const std::string lcore = lcore_everywhere();
+  const std::string prefix = "--file-prefix=pmd_driver" + std::to_string(getpid());
   std::array<char*, 12> arguments{};
   int count = 0;
   for (const char* argument : {"pmd_driver", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry", "-m", "256",
-                               "-l", "0", "--log-level=lib.eal:error"}) {
+                               lcore.c_str(), prefix.c_str(), "--log-level=lib.eal:error"}) {
     arguments[static_cast<size_t>(count++)] = const_cast<char*>(argument);
   }
   if (rte_eal_init(count, arguments.data()) < 0) {

@@ -95,6 +95,29 @@ TEST_F(Guard, BuffersThatAreTooSmallAreRefused) {
   rte_mempool_free(small);
 }
 
+/// What is said depends on what would help.
+TEST_F(Guard, WhyBuffersAreTooSmall) {
+  rte_mempool* small = rte_pktmbuf_pool_create("small", 255, 0, 0, 512 + RTE_PKTMBUF_HEADROOM, 0);
+  ASSERT_EQ(attach(), 0);
+  const auto said = [&](const PortSetup& setup) {
+    char* text = nullptr;
+    size_t bytes = 0;
+    FILE* const stream = open_memstream(&text, &bytes);
+    rte_openlog_stream(stream);
+    EXPECT_LT(start(setup), 0);
+    rte_openlog_stream(nullptr);
+    std::fclose(stream);
+    const std::string all = text;
+    std::free(text);
+    return all;
+  };
+  EXPECT_NE(said({.rx_pool = small}).find("offload SCATTER or larger buffers are needed"), std::string::npos);
+  const std::string with_scatter = said({.rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER, .mtu = 9000, .rx_pool = small});
+  EXPECT_NE(with_scatter.find(": larger buffers are needed"), std::string::npos) << with_scatter;
+  detach();
+  rte_mempool_free(small);
+}
+
 TEST_F(Guard, PoolWithoutBuffersFailsToStart) {
   rte_mempool* empty = rte_pktmbuf_pool_create("empty", 1, 0, 0, kRoom + RTE_PKTMBUF_HEADROOM, 0);
   rte_mbuf* last = rte_pktmbuf_alloc(empty);

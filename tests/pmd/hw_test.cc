@@ -253,6 +253,13 @@ TEST(Clock, GroupsAreReadAndWrittenInOrder) {
   bus.written.clear();
   clock.adjust(-1'200'000'000);  // far: read and set
   EXPECT_THAT(bus.written, ElementsAre(Pair(0xf4u, 923456789u), Pair(0xf8u, 0x7fffffffu), Pair(0xfcu, 2u)));
+  for (const int64_t nearest : {499'999'999, 500'000'000}) {  // half a second is far, on both sides
+    for (const int64_t offset : {nearest, -nearest}) {
+      bus.written.clear();
+      clock.adjust(offset);
+      EXPECT_EQ(bus.written.size(), nearest == 500'000'000 ? 3u : 1u) << offset;
+    }
+  }
 }
 
 // ---- Checksums: a packet of a capture, 14 bytes Ethernet, IPv4, UDP "hi" from 10.0.0.1:1 to 10.0.0.2:2

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <set>
 
+#include "pmd/hw/description.h"
+#include "pmd/hw/registers.h"
 #include "tests/pmd/driver_rig.h"
 
 namespace mqnic::test {
@@ -274,6 +276,14 @@ TEST_F(Offload, FlowControl) {
   EXPECT_EQ(conf.high_water, 50000u);
   conf.high_water = 200000;
   EXPECT_LT(rte_eth_dev_flow_ctrl_set(port, &conf), 0);
+  conf.high_water = 50000;
+  for (const auto mode : {RTE_ETH_FC_RX_PAUSE, RTE_ETH_FC_TX_PAUSE, RTE_ETH_FC_NONE, RTE_ETH_FC_FULL}) {
+    conf.mode = mode;
+    ASSERT_EQ(rte_eth_dev_flow_ctrl_set(port, &conf), 0);
+    conf = {};
+    ASSERT_EQ(rte_eth_dev_flow_ctrl_get(port, &conf), 0);
+    EXPECT_EQ(conf.mode, mode);
+  }
   rte_eth_pfc_conf priority{};
   EXPECT_EQ(rte_eth_dev_priority_flow_ctrl_set(port, &priority), -ENOTSUP);
 }
@@ -378,7 +388,43 @@ TEST_F(Offload, RxInterrupts) {
   ASSERT_EQ(rte_eth_dev_rx_intr_enable(port, 1), 0);
 }
 
+TEST_F(Offload, InterruptsThatNobodyAskedFor) {
+  attach_and_start();
+  EXPECT_EQ(rte_eth_dev_rx_intr_enable(port, 0), -ENOTSUP);
+  EXPECT_EQ(rte_eth_dev_rx_intr_disable(port, 0), -ENOTSUP);
+}
+
+/// The card has no filter: every frame comes, which is what was asked for.
+TEST_F(Offload, MulticastListsAreTaken) {
+  attach_and_start();
+  rte_ether_addr group{{0x33, 0x33, 0, 0, 0, 1}};
+  EXPECT_EQ(rte_eth_dev_set_mc_addr_list(port, &group, 1), 0);
+  EXPECT_EQ(rte_eth_dev_set_mc_addr_list(port, nullptr, 0), 0);
+}
+
 // ---- Several ports
+
+TEST_F(Offload, AStoppedPortStopsItsSchedulerAlone) {
+  card::CardConfig config;
+  config.interfaces = 2;
+  ASSERT_EQ(attach(config), 0);
+  CardDescription card;
+  ASSERT_FALSE(describe_card(*bus, card));
+  const auto runs = [&](size_t interface) {
+    const uint32_t control = card.interfaces[interface].schedulers[0].control + scheduler_round_robin::kControl;
+    return (bus->read32(control) & scheduler_round_robin::kEnable) != 0;
+  };
+  const uint16_t first = port;
+  ASSERT_EQ(start(), 0);
+  ASSERT_EQ(rte_eth_dev_get_port_by_name("net_mqnic_test_if1_port0", &port), 0);
+  ASSERT_EQ(start(), 0);
+  EXPECT_TRUE(runs(0) && runs(1));
+  ASSERT_EQ(rte_eth_dev_stop(port), 0);
+  EXPECT_TRUE(runs(0) && !runs(1));
+  port = first;
+  ASSERT_EQ(rte_eth_dev_stop(port), 0);
+  EXPECT_FALSE(runs(0));
+}
 
 TEST_F(Offload, EveryPortOfTheCardIsAnEthdev) {
   card::CardConfig config;

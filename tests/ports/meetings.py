@@ -8,12 +8,18 @@ import glob
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "programs"))
+
+from children import free_tcp_port, listens  # noqa: E402
 
 SKIP = 77
 NOBODY = 65534
@@ -68,6 +74,26 @@ class Machine:
         raise AssertionError(f"no endpoint of process {process.pid}: {process.poll()}")
 
 
+def wait_for_listener(process, port, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not listens(int(port), process.pid):
+        assert time.monotonic() < deadline and process.poll() is None, f"nobody listens: {process.poll()}"
+        time.sleep(0.05)
+
+
+def read_until(process, texts, seconds=20):
+    """What it prints until each of the texts was there."""
+    deadline = time.monotonic() + seconds
+    output = ""
+    while not all(text in output for text in texts):
+        left = deadline - time.monotonic()
+        assert left > 0 and select.select([process.stdout], [], [], left)[0], output
+        part = os.read(process.stdout.fileno(), 65536)
+        assert part, output
+        output += part.decode(errors="replace")
+    return output
+
+
 def as_nobody():
     """The words that start a program as another user; skips where that cannot be."""
     wrapper = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
@@ -75,10 +101,6 @@ def as_nobody():
         print("skipped: cannot become another user here")
         sys.exit(SKIP)
     return wrapper
-
-
-def tcp_port():
-    return str(20000 + os.getpid() % 20000)
 
 
 def third_program(machine):
@@ -94,8 +116,9 @@ def third_program(machine):
 
 def launcher(machine):
     """A launcher lists the device, and the two programs that it starts have the wire for themselves."""
-    port = tcp_port()
-    script = f"ibv_devices | grep -q uroce0 && (ib_write_bw -n 100 -p {port} >/dev/null & sleep 1; " \
+    port = str(free_tcp_port())
+    listens_there = f"cat /proc/net/tcp /proc/net/tcp6 | grep -q ':{int(port):04X} [^ ]* 0A'"
+    script = f"ibv_devices | grep -q uroce0 && (ib_write_bw -n 100 -p {port} >/dev/null & until {listens_there}; do sleep 0.1; done; " \
              f"ib_write_bw -n 100 -p {port} 127.0.0.1 && wait)"
     status, output = machine.run("sh", "-c", script, timeout=40)
     assert status == 0 and "BW average" in output, output
@@ -103,17 +126,13 @@ def launcher(machine):
 
 def own_address(machine):
     """Two programs in two directories have the same address: each is told that it talks to itself."""
-    port = tcp_port()
+    port = str(free_tcp_port())
     words = ["ibv_rc_pingpong", "-g", "1", "-n", "1", "-p", port]
     server = machine.start_run(*words, environment=machine.environment("one"))
-    machine.wait_for_device(server, machine.environment("one"))
-    time.sleep(0.3)
+    wait_for_listener(server, port)
     client = machine.start_run(*words, "127.0.0.1", environment=machine.environment("two"))
-    time.sleep(2)
     for process in (client, server):
-        process.kill()
-        output, _ = process.communicate(timeout=10)
-        assert "is this program's own" in output and "UROCE_RUNTIME_DIR" in output, output
+        read_until(process, ("is this program's own", "UROCE_RUNTIME_DIR"))
 
 
 def other_users_switch(machine, switch):
@@ -179,7 +198,7 @@ def missing_parts_are_named(machine):
         assert len(found) == 1, output
         return found[0]
 
-    status, output = machine.run("ib_write_bw", "-R", "-p", tcp_port())
+    status, output = machine.run("ib_write_bw", "-R", "-p", str(free_tcp_port()))
     assert status != 0, output
     assert "perftest without -R" in lines_of("connection management (rdma_cm)", output)
 
@@ -190,10 +209,9 @@ def missing_parts_are_named(machine):
     assert status == 0, output
     assert "rsockets use the kernel's TCP" in lines_of("connection management (rdma_cm)", output)
 
-    port = tcp_port()
+    port = str(free_tcp_port())
     server = machine.start_run("ib_write_bw", "-c", "DC", "-p", port)
-    machine.wait_for_device(server)
-    time.sleep(0.3)
+    wait_for_listener(server, port)
     _, output = machine.run("ib_write_bw", "-c", "DC", "-p", port, "127.0.0.1")
     assert "DC, SRD" in lines_of("queue pairs of type 255", output)
 

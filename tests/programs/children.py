@@ -9,7 +9,10 @@ import time
 
 
 class Child:
-    """A program in its own process group, its output in files (a pipe would stop it when nobody reads)."""
+    """A program in its own process group, its output in files (a pipe would stop it when nobody reads).
+
+    Not in its own session: Linux schedules sessions as groups (autogroup), and one that polls starves another.
+    """
 
     def __init__(self, name, command, environment=None):
         self.name = name
@@ -17,7 +20,7 @@ class Child:
         self._out = tempfile.TemporaryFile(mode="w+b")
         self._process = subprocess.Popen(
             self.command, stdin=subprocess.DEVNULL, stdout=self._out, stderr=subprocess.STDOUT,
-            env={**os.environ, **(environment or {})}, start_new_session=True)
+            env={**os.environ, **(environment or {})}, process_group=0)
 
     @property
     def pid(self):

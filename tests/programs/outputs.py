@@ -16,6 +16,12 @@ def rows(text):
             for size, count, rest in _NUMBERS.findall(text)]
 
 
+def clock_was_lost(text):
+    """perftest measures the CPU's clock before it reports. When it is kept from the CPU meanwhile, it says that the
+    measurements do not fit; then bandwidths are not reported (exit code 1), and latencies are infinite."""
+    return "Correlation coefficient r^2" in text and re.search(r"Can't produce a report|\binf\b", text) is not None
+
+
 def trouble(text):
     """Lines that a healthy run never prints."""
     return [f'it printed "{line.strip()}"' for line in _TROUBLE.findall(text)]

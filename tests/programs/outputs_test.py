@@ -36,6 +36,14 @@ class Outputs(unittest.TestCase):
                          ["no typical latency at 2 bytes"])
         self.assertEqual(outputs.check_latency(LATENCY, [65536]), ["no result line for 65536 bytes (and 0 more)"])
 
+    def test_a_clock_that_was_lost(self):
+        lost = "Correlation coefficient r^2: 0.41 < 0.9\nCan't produce a report\n"
+        self.assertTrue(outputs.clock_was_lost(lost))
+        self.assertTrue(outputs.clock_was_lost(lost.splitlines()[0] + "\n" + LATENCY.replace("1.20", "inf")))
+        self.assertFalse(outputs.clock_was_lost(BANDWIDTH))
+        self.assertFalse(outputs.clock_was_lost("Conflicting CPU frequency values detected: 1 != 2\n" + BANDWIDTH))
+        self.assertFalse(outputs.clock_was_lost(lost.splitlines()[0] + BANDWIDTH))
+
     def test_pingpong(self):
         self.assertEqual(outputs.check_pingpong(PINGPONG, 8192000), [])
         self.assertEqual(len(outputs.check_pingpong(PINGPONG, 4096)), 1)

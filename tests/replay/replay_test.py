@@ -169,8 +169,8 @@ def what_a_qp_keeps():
     yield "MigReq", lambda p: p.add(1, 1, -0x40 if p.data[p.bth + 1] & 0x40 else 0x40)
 
 
-def narrow_freedoms():
-    """What stays outside of the freedoms although it is close to them."""
+def narrow_tolerances():
+    """What stays outside of the tolerances although it is close to them."""
     for role, frames in (("responder", (5, 6)), ("requester", (2, 3))):
         for frame in frames:
             for what, edit in what_a_qp_keeps():
@@ -182,7 +182,7 @@ def narrow_freedoms():
     result = replay("--as", "responder", changed("rc-send", [5], lambda p: p.add(12, 1, -0x1A)))
     expect(result.returncode == 1 and "* credits" in result.stdout, "credits once and then not are found", result)
     result = replay("--as", "responder", changed("rc-send", [4, 5, 6], lambda p: p.add(12, 1, -0x1A)))
-    expect(result.returncode == 0 and "credits 3" in result.stdout, "credits always are a freedom", result)
+    expect(result.returncode == 0 and "credits 3" in result.stdout, "credits always are a tolerance", result)
 
     header, packets = cap.load(CAPTURES / "rc-rnr.pcap")
     cap.save(EDITED, header, packets[:4] + [packets[3]] + packets[4:])
@@ -223,7 +223,7 @@ def narrow_freedoms():
     result = replay("--as", "responder", EDITED)
     expect(result.returncode == 0 and "closed 1" in result.stdout, "the last ACK may be missing when a DREQ came at once", result)
     result = replay("--as", "responder", "--without", "closed", EDITED)
-    expect(result.returncode == 1, "unless that freedom is withheld", result)
+    expect(result.returncode == 1, "unless that tolerance is withheld", result)
     packets[38].data[packets[38].bth + 12 + 8 + 24 + 8 + 2] ^= 1
     packets[38].seal()
     cap.save(EDITED, header, packets)
@@ -271,7 +271,7 @@ def planted():
     result = replay("--as", "responder", changed("rc-send", [6]))
     expect(result.returncode == 1 and "we answer, the recorded responder does not" in result.stdout, "a missing last ACK is found", result)
     result = replay("--as", "responder", changed("rc-send", [5]))
-    expect(result.returncode == 0 and "ack-coalescing 1" in result.stdout, "one ACK less in the middle is a freedom", result)
+    expect(result.returncode == 0 and "ack-coalescing 1" in result.stdout, "one ACK less in the middle is a tolerance", result)
     result = replay("--as", "responder", changed("rc-read", [6]))
     expect(result.returncode == 1, "a missing READ response is found", result)
     result = replay("--as", "responder", changed("rc-send", [6], spoil_icrc))
@@ -314,7 +314,7 @@ def options():
     without()
     raw_ip()
     parameters()
-    freedoms()
+    tolerances()
 
 
 def strict():
@@ -357,18 +357,18 @@ def parameters():
     expect(result.returncode == 1 and "NAK invalid request" in result.stdout, "rights from a file", result)
 
 
-def freedoms():
-    listed = replay("--freedoms").stdout.splitlines()
-    expect(len(listed) >= 10, "--freedoms lists them")
+def tolerances():
+    listed = replay("--tolerances").stdout.splitlines()
+    expect(len(listed) >= 10, "--tolerances lists them")
     page = " ".join(DOC.read_text().split())
     for line in listed:
         name, role = line.split()[:2]
         text = " ".join(line.split()[3:]) if line.split()[2] in ("counted", "always") else ""
-        expect(f"| `{name}` | {role} | {text} |" in page, f"doc/replay.md has the freedom {name} as --freedoms prints it")
+        expect(f"| `{name}` | {role} | {text} |" in page, f"doc/replay.md has the tolerance {name} as --tolerances prints it")
 
 
 originals()
 planted()
-narrow_freedoms()
+narrow_tolerances()
 options()
 print(f"{checks.done} checks")

@@ -15,6 +15,7 @@
 namespace {
 
 using uroce::Instant;
+using uroce::sim::StoredEvent;
 
 constexpr unsigned kDelays = 4096;
 
@@ -37,34 +38,39 @@ struct Delays {
 class Reference {
  public:
   Instant now() const { return now_; }
-  void schedule(uroce::sim::Actor& actor, Instant when, uint64_t what) { events_.push({when, order_++, &actor, what}); }
+  template <typename Self>
+  void schedule(uroce::sim::Actor<Self>& actor, Instant when, typename Self::Event event) {
+    events_.push({when, order_++, &actor, StoredEvent::of(event)});
+  }
   void step() {
-    const Event event = events_.top();
+    const Due due = events_.top();
     events_.pop();
-    now_ = event.when;
-    event.actor->on_event(event.what, now_);
+    now_ = due.when;
+    due.actor->handle(due.event, nullptr, now_);
   }
 
  private:
-  struct Event {
+  struct Due {
     Instant when;
     uint64_t order;
-    uroce::sim::Actor* actor;
-    uint64_t what;
-    bool operator<(const Event& other) const { return when != other.when ? when > other.when : order > other.order; }
+    uroce::sim::AnyActor* actor;
+    StoredEvent event;
+    bool operator<(const Due& other) const { return when != other.when ? when > other.when : order > other.order; }
   };
-  std::priority_queue<Event> events_;
+  std::priority_queue<Due> events_;
   Instant now_{1'000'000'000};
   uint64_t order_ = 0;
 };
 
 template <typename Queue>
-class Repeater final : public uroce::sim::Actor {
+class Repeater final : public uroce::sim::Actor<Repeater<Queue>> {
  public:
+  using Event = uint32_t;
+
   explicit Repeater(Queue& queue) : queue_(queue) {}
-  void on_event(uint64_t what, Instant now) override {
-    sum = sum * 31 + static_cast<uint64_t>(now.ns) + what;
-    queue_.schedule(*this, now + uroce::nanoseconds(delays_.next()), what);
+  void on_event(Event event, Instant now) {
+    sum = sum * 31 + static_cast<uint64_t>(now.ns) + event;
+    queue_.schedule(*this, now + uroce::nanoseconds(delays_.next()), event);
   }
   uint64_t sum = 0;
 
@@ -83,7 +89,7 @@ Figure measure(uint64_t pending, uint64_t events) {
   Queue queue;
   Repeater<Queue> actor(queue);
   Delays delays;
-  for (uint64_t i = 0; i < pending; i++) queue.schedule(actor, queue.now() + uroce::nanoseconds(delays.next()), i);
+  for (uint32_t i = 0; i < pending; i++) queue.schedule(actor, queue.now() + uroce::nanoseconds(delays.next()), i);
   for (uint64_t i = 0; i < pending; i++) queue.step();
   const auto start = std::chrono::steady_clock::now();
   for (uint64_t i = 0; i < events; i++) queue.step();

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sim/check/options.h"
-#include "sim/check/testbed.h"
+#include "oracle/options.h"
+#include "sim/testbed.h"
 #include "transport/frame_builder.h"
 #include "wire/opcode.h"
 
@@ -208,12 +208,12 @@ TEST_P(WrongKey, GivesNoByteAway) {
 
 /// The drawn attacker has to be one that the engine notices.
 TEST(DrawnSpoofer, IsHeardAndChangesNothing) {
-  MixedOptions options;
+  oracle::MixedOptions options;
   options.seed = 5;
   options.ops = 2000;
   options.max_bytes = 8192;
-  options.faults = bit(Fault::kSpoofer);
-  const MixedReport report = run_mixed(options);
+  options.faults = oracle::bit(oracle::Fault::kSpoofer);
+  const oracle::MixedReport report = oracle::run_mixed(options);
   EXPECT_EQ(report.failure, "");
   EXPECT_GT(report.forged, 1000u);
   EXPECT_GT(report.naks, 0u) << "a request with a PSN from ahead is a gap";

@@ -6,12 +6,12 @@
 #include <cstring>
 #include <functional>
 
-#include "sim/check/testbed.h"
+#include "sim/testbed.h"
 
 namespace uroce::sim {
 namespace {
 
-constexpr uint32_t kBytes = 3000;
+constexpr uint32_t kMessage = 3000;
 
 class Scene {
  public:
@@ -26,9 +26,9 @@ class Scene {
     bystander_a = a;
     bystander_b = b;
     bed.add_qps(bystander_a, bystander_b, other);
-    near = a.buffer(8 * kBytes);
-    far = b.buffer(8 * kBytes);
-    far_other = b.buffer(kBytes);
+    near = a.buffer(8 * kMessage);
+    far = b.buffer(8 * kMessage);
+    far_other = b.buffer(kMessage);
     std::memset(near.data(), 0x11, near.size);
     std::memset(far.data(), 0x22, far.size);
     EXPECT_TRUE(bed.world.run_until_idle());
@@ -37,7 +37,7 @@ class Scene {
   void post_all() {
     const WrOpcode opcodes[] = {WrOpcode::kRdmaWrite, WrOpcode::kSend, WrOpcode::kRdmaRead, WrOpcode::kFetchAdd,
                                 WrOpcode::kRdmaWrite};
-    EXPECT_EQ(b.receive(100, far.sge(6 * kBytes, kBytes)), PostResult::kOk);
+    EXPECT_EQ(b.receive(100, far.sge(6 * kMessage, kMessage)), PostResult::kOk);
     for (uint64_t i = 0; i < 5; i++) post(a, opcodes[i], i, far, 0);
     post(bystander_a, WrOpcode::kRdmaWrite, 50, far_other, 0);
     post(bystander_a, WrOpcode::kRdmaRead, 51, far_other, 0);
@@ -45,7 +45,7 @@ class Scene {
 
   void post(const Side& side, WrOpcode opcode, uint64_t wr_id, const Buffer& remote, uint32_t remote_offset) {
     const bool atomic = opcode == WrOpcode::kFetchAdd;
-    const Sge sge = near.sge(static_cast<uint32_t>(wr_id % 5) * kBytes, atomic ? 8 : kBytes);
+    const Sge sge = near.sge(static_cast<uint32_t>(wr_id % 5) * kMessage, atomic ? 8 : kMessage);
     SendWr wr;
     wr.wr_id = wr_id;
     wr.opcode = opcode;
@@ -201,7 +201,7 @@ TEST(Again, ReconnectedWhileOldPacketsAreUnderWay) {
     }
     scene.a.sent();
     std::memset(scene.near.data(), 0x55, scene.near.size);
-    scene.post(scene.a, WrOpcode::kRdmaWrite, 7, scene.far, 5 * kBytes);
+    scene.post(scene.a, WrOpcode::kRdmaWrite, 7, scene.far, 5 * kMessage);
     ASSERT_TRUE(scene.bed.world.run_until_idle());
     uint32_t done = 0;
     for (const Completion& c : scene.a.sent()) {
@@ -210,7 +210,7 @@ TEST(Again, ReconnectedWhileOldPacketsAreUnderWay) {
       done++;
     }
     EXPECT_EQ(done, 1u);
-    for (uint32_t i = 0; i < kBytes; i++) ASSERT_EQ(scene.far.data()[5 * kBytes + i], 0x55);
+    for (uint32_t i = 0; i < kMessage; i++) ASSERT_EQ(scene.far.data()[5 * kMessage + i], 0x55);
     EXPECT_EQ(scene.a.qp->state(), QpState::kRts);
     EXPECT_EQ(scene.b.qp->state(), QpState::kRts);
   }

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "sim/testbed.h"
 #include "stream.h"
-#include "testbed.h"
 
 namespace uroce::sim {
 namespace {

@@ -234,15 +234,7 @@ TEST(Nic, KeepsTheWireFullWithASmallQueue) {
   attributes.dest_qpn = 77;
   attributes.path_mtu_bytes = 1024;
   attributes.access = kRemoteWrite;
-  attributes.state = QpState::kInit;
-  ASSERT_EQ(engine.modify_qp(*qp, attributes, kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccessFlags, world.now()),
-            ModifyResult::kOk);
-  attributes.state = QpState::kRtr;
-  ASSERT_EQ(
-      engine.modify_qp(*qp, attributes, kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn, world.now()),
-      ModifyResult::kOk);
-  attributes.state = QpState::kRts;
-  ASSERT_EQ(engine.modify_qp(*qp, attributes, kAttrState | kAttrSqPsn, world.now()), ModifyResult::kOk);
+  ASSERT_EQ(bring_up(engine, *qp, attributes, true, world.now()), ModifyResult::kOk);
   world.run_for(microseconds(5));
   engine.neighbours().set_static(attributes.av.dgid, 0, simple_config(2).mac);
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "sim/check/testbed.h"
+#include "sim/testbed.h"
 
 namespace uroce::sim {
 namespace {

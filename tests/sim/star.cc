@@ -30,15 +30,15 @@ void Star::End::deliver(Frame&& frame) {
   star->switch_->on_frame(port, to_fabric(std::move(frame)), star->world_.now());
 }
 
-void Star::End::on_event(uint64_t /*what*/, Instant now) {
+void Star::End::on_event(Event /*event*/, Instant now) {
   waits = false;
   star->pump(*this, now);
 }
 
-void Star::Sampler::on_event(uint64_t /*what*/, Instant now) {
+void Star::Sampler::on_event(Event /*event*/, Instant now) {
   looks++;
   for (unsigned i = 0; i < kPriorities; i++) bytes += star->switch_->queue_bytes(star->receiver_port(), i);
-  if (now + microseconds(1) < until) star->world_.events().schedule(*this, now + microseconds(1));
+  if (now + microseconds(1) < until) star->world_.events().schedule(*this, now + microseconds(1), Event{});
 }
 
 /// Gives a cable frames for as long as it is free.
@@ -46,7 +46,7 @@ void Star::pump(End& end, Instant now) {
   while (!end.waits) {
     if (end.to_host->ready_at() > now) {
       end.waits = true;
-      world_.events().schedule(end, end.to_host->ready_at());
+      world_.events().schedule(end, end.to_host->ready_at(), End::Event{});
       return;
     }
     const fabric::FabricFrame frame = switch_->poll_transmit(end.port, now);
@@ -151,7 +151,7 @@ double Star::mean_queue_bytes(Duration time) {
   Sampler sampler;
   sampler.star = this;
   sampler.until = world_.now() + time;
-  world_.events().schedule(sampler, world_.now());
+  world_.events().schedule(sampler, world_.now(), Sampler::Event{});
   world_.run_for(time);
   return static_cast<double>(sampler.bytes) / static_cast<double>(sampler.looks);
 }
@@ -163,7 +163,7 @@ uint64_t Star::drops() const {
 }
 
 uint64_t Star::acknowledged(uint32_t i) const {
-  return static_cast<uint64_t>((qps_[i]->requester().una().value() - first_psn_[i].value()) & Psn::kMask);
+  return static_cast<uint64_t>((qps_[i]->requester().window().una().value() - first_psn_[i].value()) & Psn::kMask);
 }
 
 }  // namespace uroce::sim

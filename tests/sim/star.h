@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fabric/switch.h"
-#include "sim/check/testbed.h"
+#include "sim/testbed.h"
 
 namespace uroce::sim {
 
@@ -23,7 +23,7 @@ struct StarConfig {
 class Star final : private fabric::Switch::Listener {
  public:
   explicit Star(const StarConfig& config);
-  ~Star();
+  ~Star() override;
 
   /// Every sender writes from now on, for as long as the simulation runs.
   void start();
@@ -48,22 +48,24 @@ class Star final : private fabric::Switch::Listener {
     void release(const fabric::FabricFrame& frame) override { Frame::adopt(frame.token); }
   };
   /// The switch's end of a cable.
-  struct End final : FrameSink, Actor {
+  struct End final : FrameSink, Actor<End> {
+    struct Event {};  // the cable to the host is free
     Star* star = nullptr;
     fabric::PortId port = 0;
     std::unique_ptr<Link> to_switch;
     std::unique_ptr<Link> to_host;
     bool waits = false;  // for the cable to be free
     void deliver(Frame&& frame) override;
-    void on_event(uint64_t what, Instant now) override;
+    void on_event(Event event, Instant now);
   };
   /// Looks at the bottleneck's queue every microsecond.
-  struct Sampler final : Actor {
+  struct Sampler final : Actor<Sampler> {
+    struct Event {};  // the next look is due
     Star* star = nullptr;
     Instant until;
     uint64_t bytes = 0;
     uint64_t looks = 0;
-    void on_event(uint64_t what, Instant now) override;
+    void on_event(Event event, Instant now);
   };
   fabric::PortId receiver_port() const { return static_cast<fabric::PortId>(ends_.size() - 1); }
   void on_port_ready(fabric::PortId port, Instant now) override { pump(*ends_[port], now); }

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "testbed.h"
+#include "sim/testbed.h"
 
 namespace uroce::sim {
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <tuple>
 
-#include "sim/check/testbed.h"
+#include "sim/testbed.h"
 #include "wire/packet.h"
 
 namespace uroce::sim {

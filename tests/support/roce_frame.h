@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/address.h"
+#include "uroce/address.h"
 #include "wire/crc32.h"
 #include "wire/headers.h"
 #include "wire/icrc.h"

@@ -4,8 +4,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "dpdk/place.h"
 #include "eal_test.h"
+#include "host/place.h"
 #include "support.h"
 
 namespace uroce::netswitch {

@@ -62,10 +62,12 @@ class Bench:
 class Testpmd:
     """One process. `cards` are the arguments behind net_mqnic0, net_mqnic1, ...; `more` are other virtual devices."""
 
-    def __init__(self, bench, cards, *options, more=(), memory_mb=512, cores="0,1"):
+    def __init__(self, bench, cards, *options, more=(), memory_mb=512, lcores=2):
         self._output = b""
+        # Each lcore on any CPU: beside another test, or another testpmd, a fixed one may be taken.
+        cpus = "@(%s)" % ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
         # Its answers go to a pipe: line by line, please, as to a terminal.
-        line = ["stdbuf", "-oL", "dpdk-testpmd", "--lcores" if "@" in cores else "-l", cores, "--no-huge", "-m", str(memory_mb), "--no-pci", "--no-telemetry", "--no-shconf",
+        line = ["stdbuf", "-oL", "dpdk-testpmd", "--lcores=" + ",".join(f"{lcore}{cpus}" for lcore in range(lcores)), "--no-huge", "-m", str(memory_mb), "--no-pci", "--no-telemetry", "--no-shconf",
                 f"--file-prefix={bench.wire}-{len(bench.running)}", "-d", str(bench.plugin)]
         line += [f"--vdev={device}" for device in more]
         line += [f"--vdev=net_mqnic{number},{arguments}" for number, arguments in enumerate(cards)]
@@ -84,6 +86,11 @@ class Testpmd:
         text = self._output[begin:].decode(errors="replace")
         expect("Bad arguments" not in text and "Command not found" not in text, f"testpmd does not know '{command}': {text}")
         return text
+
+    def wait_for_words(self, words, timeout_s=40):
+        """Until it has printed this by itself."""
+        begin = len(self._output)
+        self._read_until(lambda: words.encode() in self._output[begin:], timeout_s, f"waiting for '{words}'")
 
     def start_talking(self, command, enough, timeout_s=20):
         """Types a command after which the forwarding cores print without end: the prompt comes character by character
@@ -130,11 +137,22 @@ class Testpmd:
     def xstats(self, port):
         return {name: int(value) for name, value in re.findall(r"^(\w+): (\d+)\s*$", self(f"show port xstats {port}"), re.MULTILINE)}
 
-    def wait_for(self, what, found, timeout_s=15):
+    def wait_for(self, what, found, timeout_s=40):
         deadline = time.monotonic() + timeout_s
         while not found():
             expect(time.monotonic() < deadline, f"waited {timeout_s} s for {what}:\n{self.tail()}")
             time.sleep(0.05)
+
+    def wait_until_still(self, port):
+        """Nothing is on its way to the port any more: three times in a row it has received as many frames."""
+        seen = []
+
+        def still():
+            seen.append(self.stats(port)["RX-packets"])
+            time.sleep(0.15)
+            return len(seen) >= 3 and len(set(seen[-3:])) == 1
+
+        self.wait_for("the last frame", still)
 
     def close_without_leak(self, pools=("mb_pool_0",)):
         """Every port stopped and closed, then all packet buffers must be back, and the program ends with 0."""
@@ -153,7 +171,7 @@ class Testpmd:
         self._process.stdin.write(b"quit\n")
         self._process.stdin.flush()
         try:
-            rest, _ = self._process.communicate(timeout=20)
+            rest, _ = self._process.communicate(timeout=40)
         except subprocess.TimeoutExpired as error:
             raise Failure("testpmd does not end at quit") from error
         self._output += rest

@@ -7,7 +7,6 @@
 
 import re
 import sys
-import time
 
 sys.dont_write_bytecode = True
 
@@ -87,7 +86,7 @@ def several_ports(bench):
 def two_cores(bench):
     """Two cores poll the queues of the same two cards."""
     card = f"card=inline,wire=shm:{bench.wire}"
-    testpmd = Testpmd(bench, [card, card], "--rxq=2", "--txq=2", "--rss-udp", "--nb-cores=2", "--txonly-multi-flow", cores="0@0,1@0,2@1")
+    testpmd = Testpmd(bench, [card, card], "--rxq=2", "--txq=2", "--rss-udp", "--nb-cores=2", "--txonly-multi-flow", lcores=3)
     circulate(testpmd)
     testpmd("stop")
     testpmd("set fwd txonly")
@@ -100,15 +99,15 @@ def two_cores(bench):
 @test
 def rxonly_and_txonly(bench):
     card = f"card=inline,wire=shm:{bench.wire}"
-    receiver = Testpmd(bench, [card], cores="0,1")
-    sender = Testpmd(bench, [card], cores="1,0")
+    receiver = Testpmd(bench, [card])
+    sender = Testpmd(bench, [card])
     receiver("set fwd rxonly")
     receiver("start")
     sender("set fwd txonly")
     sender("start")
     receiver.wait_for("received frames", lambda: receiver.stats(0)["RX-packets"] > 5000)
     sender.close_without_leak()
-    time.sleep(0.2)
+    receiver.wait_until_still(0)
     counts = receiver.stats(0)
     expect(counts["RX-bytes"] == 64 * counts["RX-packets"], f"not the 64-byte frames that were sent: {counts}")
     receiver.close_without_leak()
@@ -188,8 +187,8 @@ def rss(bench):
 def reta(bench):
     """All entries of the table lead to queue 2: so do all frames, of whatever flow."""
     card = f"card=inline,wire=shm:{bench.wire}"
-    receiver = Testpmd(bench, [card], "--rxq=4", "--txq=4", "--rss-udp", "--nb-cores=1", cores="0,1")
-    sender = Testpmd(bench, [card], "--txonly-multi-flow", cores="1,0")
+    receiver = Testpmd(bench, [card], "--rxq=4", "--txq=4", "--rss-udp", "--nb-cores=1")
+    sender = Testpmd(bench, [card], "--txonly-multi-flow")
     size = int(re.search(r"Redirection table size: (\d+)", receiver("show port info 0"))[1])
     receiver("set fwd rxonly")
     sender("set fwd txonly")
@@ -206,7 +205,7 @@ def reta(bench):
     expect(queues_used() == [0, 1, 2, 3], "not all queues had frames at first")
     for begin in range(0, size, 8):
         receiver("port config 0 rss reta " + ",".join(f"({entry},2)" for entry in range(begin, min(begin + 8, size))))
-    time.sleep(0.3)  # frames that were on their way
+    receiver.wait_until_still(0)
     used = queues_used()
     expect(used == [2], f"queues {used} had frames, not queue 2 alone")
     receiver.close_without_leak()
@@ -324,13 +323,7 @@ def lossy_cable(bench):
     testpmd = two_cards(bench, knobs=",loss=0.1,seed=5")
     testpmd("start tx_first")
     testpmd.wait_for("some frames", lambda: testpmd.stats(0)["RX-packets"] > 0)
-
-    def quiet():
-        before = testpmd.stats(0)["RX-packets"]
-        time.sleep(0.3)
-        return testpmd.stats(0)["RX-packets"] == before
-
-    testpmd.wait_for("the last frame to be lost", quiet)
+    testpmd.wait_until_still(0)  # the last one is lost
     testpmd.close_without_leak()
 
 
@@ -370,7 +363,10 @@ def served_card_that_dies(bench):
     testpmd = Testpmd(bench, [f"card=vfio-user,socket={server.socket}" for server in servers])
     circulate(testpmd, 200)
     servers[0].kill()
-    time.sleep(0.3)
+    # testpmd detaches the port in a thread of its own, and forwards again with the other one: it must not be told to
+    # stop meanwhile.
+    testpmd.wait_for_words("nb forwarding ports=1")
+    testpmd.wait_until_still(1)
     testpmd("show port stats all")
     testpmd.close_without_leak()
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "sim/check/testbed.h"
+#include "sim/testbed.h"
 #include "wire/packet.h"
 
 namespace uroce::twin {

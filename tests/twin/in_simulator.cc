@@ -7,7 +7,6 @@ namespace uroce::twin {
 namespace {
 
 constexpr Duration kCable = microseconds(2);
-constexpr Duration kLimit = milliseconds(60'000);
 
 /// Where uroce-switch lets the chance of its n-th port begin.
 SeededRandom chance_of(uint64_t port) { return SeededRandom(kCableSeed + port * 0xD1342543DE82EF95u); }

@@ -18,10 +18,9 @@ namespace uroce::twin {
 
 namespace {
 
-constexpr Duration kLimit = milliseconds(60'000);
 constexpr Duration kQuiet = milliseconds(3);  // after the end: nothing more is to come
 
-netswitch::LoopLock g_lock;  // DPDK's interrupt thread uses it as long as the process lives
+Ownership g_lock;
 
 netswitch::Options switch_options(const Scenario& scenario) {
   netswitch::Options options;
@@ -109,7 +108,7 @@ class Lab {
 
   std::string start() {
     std::string error;
-    if (!sign_.hang(options_.name, 2, "", error)) return error;
+    if (!sign_.put_up(options_.name, 2, "", error)) return error;
     std::vector<netswitch::PlannedPort> ports;
     if (!netswitch::probe_ports(options_, sign_, ports, error)) return error;
     if (!live_.start(ports, error)) return error;
@@ -147,7 +146,7 @@ class Lab {
  private:
   bool plugged_in() const {
     for (unsigned i = 0; i < 2; i++) {
-      if (!hosts_[i]->port->link_up() || !live_.cables()[i]->up() || !live_.cables()[i]->port().link_up()) return false;
+      if (!hosts_[i]->port->link_up() || !live_.links()[i]->up() || !live_.links()[i]->port().link_up()) return false;
     }
     return true;
   }

@@ -6,7 +6,7 @@
 
 #include "congestion/config.h"
 #include "transport/loss_recovery.h"
-#include "transport/work_request.h"
+#include "uroce/work_request.h"
 
 namespace uroce::twin {
 

@@ -13,6 +13,9 @@ using Outcome = std::array<Seen, 2>;  // of A and of B
 /// Of chance: both worlds make the same streams of random numbers of it for the two directions of the cable.
 inline constexpr uint64_t kCableSeed = 4;
 
+/// No scenario takes longer, in either world's time.
+inline constexpr Duration kLimit = milliseconds(60'000);
+
 /// Two hosts of the simulator on a cable with a delay but without serialization: what leaves together arrives together,
 /// as in shared memory.
 Outcome in_simulator(const Scenario& scenario);

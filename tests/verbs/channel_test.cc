@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include "verbs_fixture.h"
@@ -12,6 +13,8 @@
 namespace {
 
 using namespace verbs_test;
+
+constexpr int kPatience_ms = 10000;
 
 class ChannelTest : public PairTest {
  protected:
@@ -31,6 +34,18 @@ class ChannelTest : public PairTest {
     wr.opcode = IBV_WR_SEND;
     wr.send_flags = flags;
     ASSERT_EQ(post_send(sender_.get(), wr, a_.sge(0, 8)), 0);
+  }
+  /// SENDs that this device has received. No call that drives it, so that its thread does.
+  static long arrived() {
+    long sends = -1;
+    std::ifstream("/sys/class/infiniband/uroce0/ports/1/hw_counters/rx_sends") >> sends;
+    return sends;
+  }
+  static void wait_for_arrivals(long sends) {
+    for (int ms = 0; arrived() < sends && ms < kPatience_ms; ms++) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_EQ(arrived(), sends);
   }
   bool readable(int timeout_ms) {
     pollfd p{channel_->fd, POLLIN, 0};
@@ -54,7 +69,7 @@ TEST_F(ChannelTest, OneEventForOneArming) {
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
   send();
   send();
-  ASSERT_TRUE(readable(2000));  // nobody polls: the background thread receives
+  ASSERT_TRUE(readable(kPatience_ms));  // nobody polls: the background thread receives
   take_event();
   poll(events_cq_.get(), 2);
   EXPECT_FALSE(readable(20));
@@ -65,8 +80,9 @@ TEST_F(ChannelTest, OneEventForOneArming) {
 
 // UCX polls until the queue is empty, arms it and sleeps; what came between the two must wake it.
 TEST_F(ChannelTest, WhatCameBeforeTheArmingWakes) {
+  const long before = arrived();
   send();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the background thread receives
+  wait_for_arrivals(before + 1);
   EXPECT_FALSE(readable(0));
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
   ASSERT_TRUE(readable(0));
@@ -79,11 +95,12 @@ TEST_F(ChannelTest, WhatCameBeforeTheArmingWakes) {
 
 // ibv_rc_pingpong -t -e polls no more than two after each event, and takes an event without a completion for an error.
 TEST_F(ChannelTest, NoEventFindsAnEmptyQueue) {
+  const long before = arrived();
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
   send();
-  ASSERT_TRUE(readable(2000));
+  ASSERT_TRUE(readable(kPatience_ms));
   send();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  wait_for_arrivals(before + 2);
   take_event();  // for the first; the second is there too
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
   poll(events_cq_.get(), 2);
@@ -108,7 +125,7 @@ TEST_F(ChannelTest, OnlySolicitedOnes) {
   send();
   EXPECT_FALSE(readable(30));
   send(IBV_SEND_SOLICITED);
-  ASSERT_TRUE(readable(2000));
+  ASSERT_TRUE(readable(kPatience_ms));
   take_event();
   ibv_ack_cq_events(events_cq_.get(), 1);
   poll(events_cq_.get(), 2);
@@ -118,7 +135,7 @@ TEST_F(ChannelTest, OnlySolicitedOnes) {
 TEST_F(ChannelTest, EventStaysWhenAPollOvertakesIt) {
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
   send();
-  ASSERT_TRUE(readable(2000));
+  ASSERT_TRUE(readable(kPatience_ms));
   poll(events_cq_.get(), 1);
   expect_nothing(events_cq_.get());
   EXPECT_TRUE(readable(0));
@@ -140,7 +157,7 @@ TEST_F(ChannelTest, ChannelInUseIsBusy) { EXPECT_EQ(ibv_destroy_comp_channel(cha
 TEST_F(ChannelTest, EventsNobodyTookGoWithTheirQueue) {
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
   send();
-  ASSERT_TRUE(readable(2000));
+  ASSERT_TRUE(readable(kPatience_ms));
   receiver_.reset();
   events_cq_.reset();
   EXPECT_FALSE(readable(0));

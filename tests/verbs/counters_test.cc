@@ -66,6 +66,16 @@ TEST_F(CountersTest, AHeldFileShowsNewValues) {
   close(copy);
 }
 
+TEST_F(CountersTest, UnderEveryNameOfTheFile) {
+  send_one();
+  for (const char* name : {"hw_counters/rx_sends", "hw_counters//rx_sends", "./hw_counters/../hw_counters/rx_sends"}) {
+    const int fd = open((kPort + name).c_str(), O_RDONLY);
+    ASSERT_GE(fd, 0) << name;
+    EXPECT_GT(read_at(fd, 0), 0) << name;
+    close(fd);
+  }
+}
+
 TEST_F(CountersTest, AHeldStreamShowsNewValues) {
   std::ifstream stream(kPort + "hw_counters/rx_sends");
   long before = -1;

@@ -119,6 +119,12 @@ TEST(PathsTest, EveryAttribute) {
   EXPECT_EQ(read_file("/sys/class/infiniband_mad/abi_version"), "5\n");
 }
 
+TEST(PathsTest, SharedMemoryIsNoInterfaceOfTheKernel) {
+  EXPECT_TRUE(list((kDevice + "/device").c_str()).contains("numa_node"));
+  EXPECT_TRUE(list((kDevice + "/device/net").c_str()).empty());
+  EXPECT_EQ(read_file(kDevice + "/ports/1/gid_attrs/ndevs/0"), "(cannot be opened)");
+}
+
 /// Each function of libc that takes a path, under each of its names.
 TEST(PathsTest, EveryFunctionFindsThem) {
   const std::string file = kDevice + "/node_type";
@@ -273,9 +279,12 @@ TEST(PathsTest, ADirectoryToWorkIn) {
   char* const name = get_current_dir_name();
   EXPECT_EQ(name, kDevice + "/ports/1");
   std::free(name);
-  char small[8];
-  EXPECT_EQ(getcwd(small, sizeof small), nullptr);
-  EXPECT_EQ(errno, ERANGE);
+  std::string room(kDevice.size() + std::strlen("/ports/1"), '\0');  // its end would have no place
+  for (const size_t bytes : {size_t{8}, room.size()}) {
+    EXPECT_EQ(getcwd(room.data(), bytes), nullptr);
+    EXPECT_EQ(errno, ERANGE);
+  }
+  EXPECT_EQ(getcwd(room.data(), room.size() + 1), room.data());
   EXPECT_EQ(output_of("pwd; cat link_layer; /bin/pwd"), kDevice + "/ports/1\nEthernet\n" + kDevice + "/ports/1\n");
 }
 
@@ -312,6 +321,20 @@ TEST(PathsTest, ChildrenSeeTheSame) {
   EXPECT_NE(std::fgets(line, sizeof line, pipe), nullptr);
   EXPECT_EQ(pclose(pipe), 0);
   EXPECT_STREQ(line, "uroce0\n");
+}
+
+/// As the kernel answers.
+TEST(PathsTest, NoPathAtAll) {
+  const char* volatile none = nullptr;  // the compiler would warn
+  struct stat info;
+  const auto refused = [](int result) { return result == -1 && errno == EFAULT; };
+  EXPECT_TRUE(refused(access(none, F_OK)));
+  EXPECT_TRUE(refused(open(none, O_RDONLY)));
+  EXPECT_TRUE(refused(openat(AT_FDCWD, none, O_RDONLY)));
+  EXPECT_TRUE(refused(stat(none, &info)));
+  EXPECT_TRUE(refused(lstat(none, &info)));
+  EXPECT_TRUE(refused(chdir(none)));
+  EXPECT_TRUE(refused(faccessat(AT_FDCWD, none, F_OK, 0)));
 }
 
 TEST(PathsTest, OtherPathsAreLeftAlone) {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include "sim/check/testbed.h"
-#include "sim/check/trace.h"
+#include "sim/testbed.h"
+#include "sim/trace.h"
 #include "verbs_model/run.h"
 
 namespace uroce::model {

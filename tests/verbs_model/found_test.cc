@@ -125,5 +125,70 @@ TEST(Found, CreditThatEndsInAMessage) {
   EXPECT_EQ(run_on_engines(program, Rules{}), "");
 }
 
+/// Of the model: it took the bind for one that has to be refused. But the other queue pair has its turn first, and its
+/// invalidation, which was posted later, frees the window.
+TEST(Found, AnInvalidationThatWasPostedLaterAndComesFirst) {
+  const Program program{.seed = 2170045,
+                        .endpoints = {{}},
+                        .qps = {{.endpoint = 0, .type = QpType::kUc}, {.endpoint = 0, .type = QpType::kUc}},
+                        .steps = {
+                            {.what = Do::kPost,
+                             .qp = 1,
+                             .opcode = WrOpcode::kBindMw,
+                             .flags = kSendSignaled,
+                             .window = Region::kWindow2,
+                             .length = 2828,
+                             .access = kRemoteWrite | kRemoteRead},
+                            {.what = Do::kSettle},
+                            {.what = Do::kPost, .qp = 1, .region = Region::kWindow2, .opcode = WrOpcode::kRdmaWrite},
+                            {.what = Do::kPoll, .count = 64},
+                            {.what = Do::kPost,
+                             .opcode = WrOpcode::kBindMw,
+                             .window = Region::kWindow2,
+                             .length = 6621,
+                             .access = kRemoteWrite | kRemoteRead},
+                            {.what = Do::kPost, .qp = 1, .opcode = WrOpcode::kLocalInv, .window = Region::kWindow2},
+                        }};
+  EXPECT_EQ(run_on_engines(program, Rules{}), "");
+}
+
+/// Of the model: behind a RESET there is no path whose MTU could make a READ too long.
+TEST(Found, ALongReadInErrorBehindAReset) {
+  const Program program{
+      .seed = 2188284,
+      .endpoints = {{}, {}},
+      .qps = {{.endpoint = 1}, {.endpoint = 0}, {.endpoint = 0, .mtu = 256}, {.endpoint = 1, .mtu = 256}},
+      .steps = {
+          {.what = Do::kModify, .qp = 2, .state = QpState::kReset},
+          {.what = Do::kModify, .qp = 2},
+          {.what = Do::kPost,
+           .qp = 2,
+           .opcode = WrOpcode::kRdmaRead,
+           .sges = {{.region = Region::kLanding, .offset = 4387, .length = 0x80000000}}},
+      }};
+  EXPECT_EQ(run_on_engines(program, Rules{}), "");
+}
+
+/// The memory of a READ was deregistered while its answer waited to be sent. The receive of the SEND behind it, which
+/// had begun, took the blame.
+TEST(Found, AReadThatIsRefusedLateIsNotTheReceives) {
+  const Program program{.seed = 6578787,
+                        .endpoints = {{}, {}},
+                        .qps = {{.endpoint = 1, .mtu = 256}, {.endpoint = 0, .mtu = 256}},
+                        .faults = {{1, "drop 6 any"}, {1, "corrupt 1 any"}},
+                        .steps = {
+                            {.what = Do::kPost,
+                             .qp = 1,
+                             .region = Region::kReadOnly,
+                             .opcode = WrOpcode::kRdmaRead,
+                             .sges = {{.region = Region::kLanding, .offset = 12041, .length = 300}}},
+                            {.what = Do::kPost, .qp = 1, .sges = {{.length = 257}}},
+                            {.what = Do::kReceive, .sges = {{.region = Region::kLanding, .length = 300}}},
+                            {.what = Do::kRun, .count = 7471},
+                            {.what = Do::kDeregister, .endpoint = 1, .region = Region::kReadOnly},
+                        }};
+  EXPECT_EQ(run_on_engines(program, Rules{}), "");
+}
+
 }  // namespace
 }  // namespace uroce::model

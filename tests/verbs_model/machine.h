@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <span>
 
-#include "base/time.h"
-#include "transport/qp_attributes.h"
-#include "transport/work_request.h"
+#include "uroce/qp_attributes.h"
+#include "uroce/time.h"
+#include "uroce/work_request.h"
 #include "verbs_model/program.h"
 
 namespace uroce::model {

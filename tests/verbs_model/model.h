@@ -214,6 +214,7 @@ class Model {
   void judge_remote(Send& send) const;
   void judge_key(Send& send, uint32_t rights) const;
   Sure judge_window(const Send& send, unsigned endpoint, Region window, uint32_t rights) const;
+  bool contested(const Send& send) const;
   void judge_window_work(Send& send);
   void note_effects(uint32_t id, Send& send, uint32_t reach);
   void note_message(uint32_t id, Send& send);

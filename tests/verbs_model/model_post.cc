@@ -52,7 +52,9 @@ Answer Model::expected_answer(const Queue& queue, const Step& step, bool& either
   invalid |= is_atomic(step.opcode) && total != 8;
   invalid |= spec.type == QpType::kUd && total > rules_.port_mtu;
   invalid |= (step.flags & kSendInline) != 0 && !is_local(step.opcode) && total > spec.inline_bytes;
-  invalid |= step.opcode == WrOpcode::kRdmaRead && (total + spec.mtu - 1) / spec.mtu >= 1u << 23;
+  // A RESET takes the path away; what is posted in ERR behind it is counted in the port's packets.
+  const uint32_t mtu = queue.was_reset ? rules_.port_mtu : spec.mtu;
+  invalid |= step.opcode == WrOpcode::kRdmaRead && (total + mtu - 1) / mtu >= 1u << 23;
   const bool full = queue.sends.size() >= spec.send_wrs;
   either = full && (invalid || !rules_.slots_until_polled || lossy(queue, true));
   if (either || (full && !rules_.exact_queues)) {
@@ -186,6 +188,20 @@ Sure Model::judge_window(const Send& send, unsigned endpoint, Region region, uin
   return mine && inside && (window.access & rights) == rights ? Sure::kYes : Sure::kNo;
 }
 
+/// Does a later step of another queue pair change the same window, before all has come to rest? It may be carried out
+/// first.
+bool Model::contested(const Send& send) const {
+  const unsigned endpoint = queue(send.qp).spec.endpoint;
+  for (const Step* step = send.step + 1; step != program_.steps.data() + program_.steps.size(); step++) {
+    if (step->what == Do::kSettle) return false;
+    if (step->what != Do::kPost || step->qp == send.qp || step->window != send.step->window) continue;
+    const bool own = step->opcode == WrOpcode::kBindMw || step->opcode == WrOpcode::kLocalInv;
+    if (own && queue(step->qp).spec.endpoint == endpoint) return true;
+    if (step->opcode == WrOpcode::kSendWithInv && peer(step->qp).spec.endpoint == endpoint) return true;
+  }
+  return false;
+}
+
 /// BIND_MW and LOCAL_INV.
 void Model::judge_window_work(Send& send) {
   const Step& step = *send.step;
@@ -193,9 +209,10 @@ void Model::judge_window_work(Send& send) {
   const Window& window = side(q).windows[static_cast<unsigned>(step.window) - kRegions];
   const bool old = step.window == Region::kOldWindow;
   if (step.opcode == WrOpcode::kLocalInv) {
-    send.local = old || step.wrong_rkey                               ? Sure::kNo
-                 : window.bound == Sure::kYes && window.qp != send.qp ? Sure::kNo
-                                                                      : window.bound;
+    const bool refused = window.bound == Sure::kNo || (window.bound == Sure::kYes && window.qp != send.qp);
+    send.local = old || step.wrong_rkey || (refused && !contested(send)) ? Sure::kNo
+                 : refused                                               ? Sure::kMaybe
+                                                                         : window.bound;
   } else {
     const uint32_t size = kTargetBytes;
     bool good = !is_window(step.region) && step.region != Region::kForeign && step.region != Region::kSource &&
@@ -208,7 +225,8 @@ void Model::judge_window_work(Send& send) {
     good = good && (old || step.length != 0);
     // A type 2 window must not be bound; and while another change is under way, its key may be another one by then.
     const bool bindable = old || window.bound == Sure::kNo;
-    send.local = !good ? Sure::kNo : window.bound == Sure::kMaybe ? Sure::kMaybe : bindable ? Sure::kYes : Sure::kNo;
+    const bool uncertain = window.bound == Sure::kMaybe || (!bindable && contested(send));
+    send.local = !good ? Sure::kNo : uncertain ? Sure::kMaybe : bindable ? Sure::kYes : Sure::kNo;
   }
   begin_window_change(q.spec.endpoint, step.window);
 }

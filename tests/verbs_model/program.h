@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/qp_attributes.h"
-#include "transport/work_request.h"
+#include "uroce/qp_attributes.h"
+#include "uroce/work_request.h"
 
 namespace uroce::model {
 

@@ -21,8 +21,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-FLOORS = ("base", "wire", "congestion", "transport", "engine", "script")
-INCLUDES = [ROOT / "roce", ROOT / "apps"]
+FLOORS = ("base", "wire", "capture", "congestion", "transport", "engine", "script")
+INCLUDES = [ROOT / "roce", ROOT / "roce/include", ROOT / "apps"]
 ENOUGH = 0.95
 RUN_SECONDS = 30
 CXX = os.environ.get("CXX", "c++").split()
@@ -100,9 +100,12 @@ class Build:
 
     def users_of(self, header: str) -> list:
         """The sources that include a header, by what the compiler noted for the plain build."""
-        path = str(ROOT / "roce" / header)
+        end = f"/roce/{header}"  # ccache may have made its beginning relative
         notes = {name: self.object_of(self.scratch / "plain", name).with_suffix(".d") for name in self.sources}
-        return [name for name, note in notes.items() if path in note.read_text(encoding="utf-8").split()]
+        users = [name for name, note in notes.items() if any(f"/{word}".endswith(end) for word in note.read_text(encoding="utf-8").split())]
+        if not users:
+            sys.exit(f"nothing includes {header}")
+        return users
 
     def link(self, folder: pathlib.Path, replaced: dict) -> pathlib.Path:
         objects = [str(replaced.get(name, self.object_of(self.scratch / "plain", name))) for name in self.sources]
@@ -116,7 +119,7 @@ class Build:
         copy = folder / "roce" / mutant.file
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(mutated(mutant), encoding="utf-8")
-        includes = [folder / "roce", *INCLUDES]
+        includes = [folder / "roce", folder / "roce/include", *INCLUDES]
         if mutant.file.endswith(".h"):
             # Headers are found by their path from the include root: the copy comes first.
             changed = {name: self.sources[name] for name in self.users_of(mutant.file)}

@@ -3,9 +3,9 @@
 
 #include <cstdlib>
 
-#include "sim/check/options.h"
+#include "oracle/options.h"
 
-namespace uroce::sim {
+namespace uroce::oracle {
 namespace {
 
 uint64_t first_seed() {
@@ -72,4 +72,4 @@ TEST(LongMixed, MessageNumbersWrap) {
 }
 
 }  // namespace
-}  // namespace uroce::sim
+}  // namespace uroce::oracle

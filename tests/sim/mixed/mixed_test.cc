@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "sim/check/options.h"
+#include "oracle/options.h"
 
-namespace uroce::sim {
+namespace uroce::oracle {
 namespace {
 
 uint64_t first_seed() {
@@ -149,4 +149,4 @@ TEST_P(MixedRecovery, EveryByteAndEveryCompletion) { run({.ops = 8'000}, 4); }
 TEST_P(MixedRecovery, SmallMessages) { run({.ops = 30'000, .qps = 2, .max_bytes = 8192, .small_bytes = 64}, 1); }
 
 }  // namespace
-}  // namespace uroce::sim
+}  // namespace uroce::oracle

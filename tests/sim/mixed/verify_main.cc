@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "sim/check/options.h"
+#include "oracle/options.h"
 
 namespace {
 
@@ -25,7 +25,7 @@ void usage() {
 }
 
 /// What the rest changes: nothing, or what is drawn from the seed.
-bool begin(int argc, char** argv, uroce::sim::MixedOptions& options) {
+bool begin(int argc, char** argv, uroce::oracle::MixedOptions& options) {
   bool drawn = false;
   uint64_t seed = 1;
   uint32_t without = 0;
@@ -33,16 +33,16 @@ bool begin(int argc, char** argv, uroce::sim::MixedOptions& options) {
     drawn = drawn || std::strcmp(argv[i], "--drawn") == 0;
     if (i + 1 == argc) break;
     if (std::strcmp(argv[i], "--seed") == 0) seed = std::strtoull(argv[i + 1], nullptr, 0);
-    if (std::strcmp(argv[i], "--without") == 0 && !uroce::sim::parse_faults(argv[i + 1], without)) return false;
+    if (std::strcmp(argv[i], "--without") == 0 && !uroce::oracle::parse_faults(argv[i + 1], without)) return false;
   }
-  if (drawn) options = uroce::sim::draw_mixed(seed, without);
+  if (drawn) options = uroce::oracle::draw_mixed(seed, without);
   return true;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  uroce::sim::MixedOptions options;
+  uroce::oracle::MixedOptions options;
   uint64_t seeds = 1;
   if (!begin(argc, argv, options)) return 2;
   auto& wrong = options.impairments;
@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
     }
   }
   for (uint64_t n = 0; n < seeds; n++, options.seed++) {
-    const auto report = uroce::sim::run_mixed(options);
+    const auto report = uroce::oracle::run_mixed(options);
     std::printf("seed %llu: %s\n", static_cast<unsigned long long>(options.seed), report.text().c_str());
     if (!report.failure.empty()) {
       std::printf("FAILED: %s\nrepeat with: %s\n", report.failure.c_str(), options.command().c_str());

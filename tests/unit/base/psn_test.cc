@@ -1,4 +1,4 @@
-#include "base/psn.h"
+#include "uroce/psn.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/time.h"
+#include "uroce/time.h"
 
 #include <gtest/gtest.h>
 

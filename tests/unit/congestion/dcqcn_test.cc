@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "congestion/parameters.h"
+#include "rates.h"
 
 namespace uroce::test {
 namespace {
 
-constexpr uint64_t kGigabit = 1'000'000'000;
 constexpr Instant at_us(int64_t us) { return {1'000'000'000 + us * 1000}; }
 
 class DcqcnTest : public testing::Test {
@@ -162,6 +162,21 @@ TEST_F(DcqcnTest, WithoutByteCounterTheTimerAloneGoesHyper) {
   EXPECT_EQ(dcqcn_.target_bits_per_second(), 50 * kGigabit + 40'000'000);
   rate_at(50 + 55 * 7);
   EXPECT_EQ(dcqcn_.target_bits_per_second(), 50 * kGigabit + 240'000'000);
+}
+
+TEST_F(DcqcnTest, WithoutByteCounterBytesDoNotMatter) {
+  dcqcn_.on_cnp(at_us(0));
+  for (int i = 0; i < 10; i++) dcqcn_.on_sent(UINT32_MAX, at_us(1));
+  EXPECT_EQ(dcqcn_.rate_bits_per_second(), 50 * kGigabit);
+}
+
+TEST_F(DcqcnTest, WhatWasSentBeforeTheFirstCnpDoesNotCount) {
+  set("rpg_byte_reset=1000");
+  dcqcn_.on_sent(5000, at_us(0));
+  EXPECT_FALSE(dcqcn_.limited());
+  dcqcn_.on_cnp(at_us(1));
+  dcqcn_.on_sent(999, at_us(2));
+  EXPECT_EQ(dcqcn_.rate_bits_per_second(), 50 * kGigabit);
 }
 
 /// What is sent beyond a step counts for the next one.

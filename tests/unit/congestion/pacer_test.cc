@@ -3,11 +3,12 @@
 
 #include <gmock/gmock.h>
 
+#include "rates.h"
+
 namespace uroce::test {
 namespace {
 
 constexpr Instant kStart{5'000'000'000};
-constexpr uint64_t kGigabit = 1'000'000'000;
 
 /// Sends whenever it may, for `time`, looking at the clock every `tick`.
 uint64_t bytes_in(Pacer& pacer, Duration time, Duration tick, uint32_t packet) {

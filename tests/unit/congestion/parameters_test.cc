@@ -146,41 +146,62 @@ TEST(Parameters, EveryBound) {
   }
 }
 
-TEST(Parameters, ProfilesSetEveryField) {
+/// What a profile has to overwrite: defaults, and something else.
+CongestionConfig before(bool defaults) {
   CongestionConfig config;
   config.link_bits_per_second = 25'000'000'000;
+  std::istringstream names(congestion_parameter_names());
   std::string error;
-  EXPECT_TRUE(set_congestion_parameter(config, "profile=nic", error));
-  EXPECT_EQ(config.dcqcn.dce_tcp_rtt, 1u);
-  EXPECT_EQ(config.dcqcn.initial_alpha_value, 1023u);
-  EXPECT_TRUE(config.dcqcn.alpha_by_interval);
-  EXPECT_EQ(config.dcqcn.rate_reduce_monitor_period, 4u);
-  EXPECT_EQ(config.dcqcn.rpg_time_reset, 300u);
-  EXPECT_EQ(config.dcqcn.rpg_byte_reset, 32767u);
-  EXPECT_EQ(config.dcqcn.rpg_threshold, 1u);
-  EXPECT_EQ(config.dcqcn.rpg_ai_rate, 5u);
-  EXPECT_EQ(config.dcqcn.rpg_hai_rate, 50u);
-  EXPECT_EQ(config.dcqcn.rpg_min_rate, 1u);
-  EXPECT_FALSE(config.dcqcn.clamp_tgt_rate);
-  EXPECT_EQ(config.notification.min_time_between_cnps, 4u);
-  EXPECT_TRUE(set_congestion_parameter(config, "profile=hpcc", error));
-  EXPECT_EQ(config.dcqcn.dce_tcp_g, 1020u);
-  EXPECT_EQ(config.dcqcn.dce_tcp_rtt, 1u);
-  EXPECT_EQ(config.dcqcn.initial_alpha_value, 1024u);
-  EXPECT_TRUE(config.dcqcn.alpha_by_interval);
-  EXPECT_EQ(config.dcqcn.rate_reduce_monitor_period, 4u);
-  EXPECT_EQ(config.dcqcn.rpg_time_reset, 300u);
-  EXPECT_EQ(config.dcqcn.rpg_byte_reset, 0u);
-  EXPECT_EQ(config.dcqcn.rpg_threshold, 1u);
-  EXPECT_EQ(config.dcqcn.rpg_ai_rate, 5u);
-  EXPECT_EQ(config.dcqcn.rpg_hai_rate, 50u);
-  EXPECT_EQ(config.dcqcn.rpg_min_rate, 1000u);
-  EXPECT_FALSE(config.dcqcn.clamp_tgt_rate);
-  EXPECT_EQ(config.timely.ai_rate, 25u);
-  EXPECT_EQ(config.timely.hai_rate, 125u);
-  EXPECT_TRUE(config.timely.hai_below_t_low);
-  EXPECT_EQ(config.notification.min_time_between_cnps, 0u);
-  EXPECT_EQ(config.burst_bytes, 0u);
+  for (std::string name; !defaults && names >> name;) {
+    if (name == "profile" || name == "rpg_max_rate") continue;
+    EXPECT_TRUE(set_congestion_parameter(config, name, "1", error)) << error;
+  }
+  return config;
+}
+
+TEST(Parameters, NicProfileSetsEveryField) {
+  for (const bool defaults : {false, true}) {
+    CongestionConfig config = before(defaults);
+    std::string error;
+    EXPECT_TRUE(set_congestion_parameter(config, "profile=nic", error));
+    EXPECT_EQ(config.dcqcn.dce_tcp_rtt, 1u);
+    EXPECT_EQ(config.dcqcn.initial_alpha_value, 1023u);
+    EXPECT_TRUE(config.dcqcn.alpha_by_interval);
+    EXPECT_EQ(config.dcqcn.rate_reduce_monitor_period, 4u);
+    EXPECT_EQ(config.dcqcn.rpg_time_reset, 300u);
+    EXPECT_EQ(config.dcqcn.rpg_byte_reset, 32767u);
+    EXPECT_EQ(config.dcqcn.rpg_threshold, 1u);
+    EXPECT_EQ(config.dcqcn.rpg_ai_rate, 5u);
+    EXPECT_EQ(config.dcqcn.rpg_hai_rate, 50u);
+    EXPECT_EQ(config.dcqcn.rpg_min_rate, 1u);
+    EXPECT_FALSE(config.dcqcn.clamp_tgt_rate);
+    EXPECT_EQ(config.notification.min_time_between_cnps, 4u);
+  }
+}
+
+TEST(Parameters, HpccProfileSetsEveryField) {
+  for (const bool defaults : {false, true}) {
+    CongestionConfig config = before(defaults);
+    std::string error;
+    EXPECT_TRUE(set_congestion_parameter(config, "profile=hpcc", error));
+    EXPECT_EQ(config.dcqcn.dce_tcp_g, 1020u);
+    EXPECT_EQ(config.dcqcn.dce_tcp_rtt, 1u);
+    EXPECT_EQ(config.dcqcn.initial_alpha_value, 1024u);
+    EXPECT_TRUE(config.dcqcn.alpha_by_interval);
+    EXPECT_EQ(config.dcqcn.rate_reduce_monitor_period, 4u);
+    EXPECT_EQ(config.dcqcn.rpg_time_reset, 300u);
+    EXPECT_EQ(config.dcqcn.rpg_byte_reset, 0u);
+    EXPECT_EQ(config.dcqcn.rpg_threshold, 1u);
+    EXPECT_EQ(config.dcqcn.rpg_ai_rate, 5u);
+    EXPECT_EQ(config.dcqcn.rpg_hai_rate, 50u);
+    EXPECT_EQ(config.dcqcn.rpg_min_rate, 1000u);
+    EXPECT_FALSE(config.dcqcn.clamp_tgt_rate);
+    EXPECT_EQ(config.timely.ai_rate, 25u);
+    EXPECT_EQ(config.timely.hai_rate, 125u);
+    EXPECT_TRUE(config.timely.hai_below_t_low);
+    EXPECT_EQ(config.notification.min_time_between_cnps, 0u);
+    EXPECT_EQ(config.burst_bytes, 0u);
+  }
 }
 
 TEST(Parameters, Profiles) {

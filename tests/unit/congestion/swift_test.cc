@@ -3,10 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include "rates.h"
+
 namespace uroce::test {
 namespace {
-
-constexpr uint64_t kGigabit = 1'000'000'000;
 
 class SwiftTest : public testing::Test {
  protected:

@@ -3,10 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include "rates.h"
+
 namespace uroce::test {
 namespace {
-
-constexpr uint64_t kGigabit = 1'000'000'000;
 
 class TimelyTest : public testing::Test {
  protected:
@@ -73,6 +73,15 @@ TEST_F(TimelyTest, PatchedItIsDrawnToTLow) {
   EXPECT_EQ(sample(100), 10'000'000'000u - 40'000'000u + 5'000'000u);  // weight 1/2, error 1: half a step, 0.4 % off
   config_.timely.patched_beta = 0;
   EXPECT_EQ(sample(100), 9'965'000'000u + 5'000'000u);
+}
+
+TEST_F(TimelyTest, PatchedTheGradientSaysWhichOfBothItIs) {
+  config_.timely.patched = true;
+  sample(100);
+  // Gradient 0.4375: 2 * 0.4375 + 0.5 is more than 1. The distance alone, error 60/50: 1 - 0.008 * 1.2.
+  EXPECT_EQ(sample(110), 9'904'000'000u);
+  // 0.125 * 8.75 - 0.875 * 40 over 20 is below nothing: a step alone.
+  EXPECT_EQ(sample(70), 9'904'000'000u + 10'000'000u);
 }
 
 TEST_F(TimelyTest, OneUpdateARoundTrip) {

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "dpdk/endpoint.h"
 #include "dpdk/log.h"
@@ -71,6 +74,31 @@ TEST_F(Config, EverySetting) {
   EXPECT_EQ(config.loss_recovery, LossRecovery::kAuto);
 }
 
+/// Sets `name` to each word and compares what `member` is then.
+template <typename T>
+void expect_words(EndpointConfig& config, const char* name, T EndpointConfig::*member,
+                  const std::vector<std::pair<const char*, T>>& words) {
+  for (const auto& [word, value] : words) {
+    setenv(name, word, 1);
+    config = EndpointConfig{};
+    std::string error;
+    EXPECT_TRUE(endpoint_config_from_environment(config, error)) << error;
+    EXPECT_EQ(config.*member, value) << name << "=" << word;
+    unsetenv(name);
+  }
+}
+
+TEST_F(Config, EveryWordOfASetting) {
+  expect_words(config, "UROCE_PROGRESS", &EndpointConfig::progress,
+               {{"auto", Progress::kAuto}, {"inline", Progress::kInline}, {"thread", Progress::kThread}});
+  expect_words(config, "UROCE_HUGEPAGES", &EndpointConfig::hugepages,
+               {{"auto", Hugepages::kAuto}, {"yes", Hugepages::kYes}, {"no", Hugepages::kNo}});
+  expect_words(
+      config, "UROCE_LOSS_RECOVERY", &EndpointConfig::loss_recovery,
+      {{"auto", LossRecovery::kAuto}, {"go-back-n", LossRecovery::kGoBackN}, {"selective", LossRecovery::kSelective}});
+  expect_words(config, "UROCE_MTU", &EndpointConfig::mtu, {{"576", 576u}, {"9216", 9216u}});
+}
+
 TEST_F(Config, MistakesAreNamed) {
   const std::pair<const char*, const char*> mistakes[] = {{"UROCE_PORT", "net_nothing0"},
                                                           {"UROCE_ADDR", "10.0.0.300/24"},
@@ -106,8 +134,14 @@ TEST_F(Config, ACongestionParameterOutOfRange) {
 
 TEST(LogLevels, Names) {
   LogLevel level = LogLevel::kWarning;
-  EXPECT_TRUE(parse_log_level("debug", level));
-  EXPECT_EQ(level, LogLevel::kDebug);
+  const std::pair<const char*, LogLevel> names[] = {{"error", LogLevel::kError},
+                                                    {"warning", LogLevel::kWarning},
+                                                    {"info", LogLevel::kInfo},
+                                                    {"debug", LogLevel::kDebug}};
+  for (const auto& [name, wanted] : names) {
+    EXPECT_TRUE(parse_log_level(name, level)) << name;
+    EXPECT_EQ(level, wanted) << name;
+  }
   EXPECT_FALSE(parse_log_level("loud", level));
   EXPECT_EQ(level, LogLevel::kDebug);
 }

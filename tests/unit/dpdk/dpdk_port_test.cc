@@ -5,16 +5,15 @@
 #include <gtest/gtest.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
-#include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
-#include "dpdk/eal.h"
 #include "dpdk/packet_pool.h"
-#include "temporary_directory.h"
+#include "eal_environment.h"
 
 namespace uroce {
 namespace {
@@ -25,12 +24,7 @@ constexpr unsigned kRoom = 15;  // frames that the cable holds
 class DpdkPortTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    dir_ = new TemporaryRuntimeDir;
-    EalOptions eal;
-    eal.hugepages = Hugepages::kNo;
     std::string error;
-    ASSERT_TRUE(start_eal(eal, error)) << error;
-    RTE_PER_LCORE(_lcore_id) = rte_get_main_lcore();
     PacketPoolShape shape;
     shape.name = "test";
     shape.mbufs = 511;
@@ -38,10 +32,7 @@ class DpdkPortTest : public testing::Test {
     pool_ = make_packet_pool(shape, error);
     ASSERT_NE(pool_, nullptr) << error;
   }
-  static void TearDownTestSuite() {
-    remove_eal_directory();
-    delete dir_;
-  }
+  static void TearDownTestSuite() { rte_mempool_free(pool_); }
 
   void SetUp() override {
     const std::string number = std::to_string(serial_++);
@@ -119,7 +110,6 @@ class DpdkPortTest : public testing::Test {
     return true;
   }
 
-  static inline TemporaryRuntimeDir* dir_ = nullptr;
   static inline rte_mempool* pool_ = nullptr;
   static inline int serial_ = 0;
   rte_ring* to_port_ = nullptr;
@@ -191,6 +181,16 @@ TEST_F(DpdkPortTest, APortThatIsSlowIsNotStuck) {
   EXPECT_EQ(port_->counters().tx_dropped_stuck, 0u);
 }
 
+TEST_F(DpdkPortTest, TheLinkIsLookedAtNowAndThen) {
+  now_ = now_ + milliseconds(1000);
+  EXPECT_TRUE(port_->on_turn(now_));
+  EXPECT_FALSE(port_->on_turn(now_));
+  int looks = 0;
+  for (int i = 0; i < 10'000; i++) looks += port_->on_turn(now_ = now_ + microseconds(100)) ? 1 : 0;
+  EXPECT_GE(looks, 5) << "of a second";
+  EXPECT_LE(looks, 50);
+}
+
 TEST_F(DpdkPortTest, AFrameInPiecesArrivesAsOne) {
   put_in({100});
   put_in({14, 20, 8, 58});
@@ -229,6 +229,52 @@ TEST_F(DpdkPortTest, ABurstOfFramesInPiecesKeepsThemApart) {
   }
   EXPECT_EQ(port_->counters().rx_linearized, kRoom);
   port_->release_rx(frames, kRoom);
+}
+
+TEST_F(DpdkPortTest, WholeBuffersArePassedOnInOrder) {
+  rte_mbuf* mbufs[Port::kMaxBurst];
+  put_in({60});
+  put_in({60, 40});
+  ASSERT_EQ(port_->receive_mbufs(mbufs, Port::kMaxBurst), 2u);
+  EXPECT_EQ(mbufs[1]->pkt_len, 100u) << "as it came, in pieces";
+  rte_pktmbuf_free_bulk(mbufs, 2);
+
+  ASSERT_EQ(rte_pktmbuf_alloc_bulk(pool_, mbufs, 20), 0);
+  for (uint32_t i = 0; i < 20; i++) std::memcpy(rte_pktmbuf_append(mbufs[i], 60), &i, sizeof i);
+  ASSERT_TRUE(port_->ready_to_send());
+  port_->send_mbufs(mbufs, 20);
+  EXPECT_FALSE(port_->ready_to_send()) << "what the cable has no room for waits";
+  std::vector<uint32_t> arrived = drain();
+  EXPECT_EQ(arrived.size(), kRoom);
+  EXPECT_TRUE(port_->ready_to_send());
+  port_->send_mbufs(mbufs, 0);
+  for (const uint32_t number : drain()) arrived.push_back(number);
+  std::vector<uint32_t> all(20);
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_EQ(arrived, all);
+}
+
+TEST_F(DpdkPortTest, APoolHasAllItsBuffersAndEachItsOwnMemory) {
+  PacketPoolShape shape;
+  shape.name = "counted";
+  shape.mbufs = 127;
+  shape.frame_bytes = kFrameBytes;
+  std::string error;
+  rte_mempool* const pool = make_packet_pool(shape, error);
+  ASSERT_NE(pool, nullptr) << error;
+  EXPECT_EQ(rte_mempool_avail_count(pool), 127u);
+  std::vector<rte_mbuf*> mbufs(127);
+  ASSERT_EQ(rte_pktmbuf_alloc_bulk(pool, mbufs.data(), 127), 0);
+  EXPECT_EQ(rte_pktmbuf_alloc(pool), nullptr);
+  std::sort(mbufs.begin(), mbufs.end());
+  const uint8_t* free_from = nullptr;
+  for (const rte_mbuf* mbuf : mbufs) {
+    EXPECT_GE(rte_pktmbuf_tailroom(mbuf), kFrameBytes);
+    EXPECT_LE(free_from, reinterpret_cast<const uint8_t*>(mbuf)) << "the one before reaches into it";
+    free_from = static_cast<const uint8_t*>(mbuf->buf_addr) + mbuf->buf_len;
+  }
+  rte_pktmbuf_free_bulk(mbufs.data(), 127);
+  rte_mempool_free(pool);
 }
 
 }  // namespace

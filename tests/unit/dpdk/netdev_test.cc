@@ -1,18 +1,22 @@
 // What the kernel says of interfaces, asked of a real one, in a network namespace of each test's own.
-#include "dpdk/netdev.h"
+#include "host/netdev.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <linux/if_packet.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
+
+#include "dpdk/endpoint.h"
 
 namespace uroce {
 namespace {
@@ -153,6 +157,59 @@ TEST(Netdev, AnAddressOfSomebodyElseOnTheWireIsFound) {
     EXPECT_FALSE(find_address_conflict(netdev, {nobodys}));
     EXPECT_FALSE(find_address_conflict(netdev, {tagged, six()}));
     EXPECT_FALSE(find_address_conflict(netdev, {}));
+  });
+}
+
+/// Says without a pause on near1, another network, that `ip` is there: so that something is heard in every moment.
+class Shouter {
+ public:
+  explicit Shouter(const IpAddress& ip) : thread_([this, ip] { shout(ip); }) {}
+  ~Shouter() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  void shout(const IpAddress& ip) {
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+    sockaddr_ll link{};
+    link.sll_family = AF_PACKET;
+    link.sll_ifindex = read_netdev("far1")->index;
+    // An answer of ARP, from 02:00:00:00:00:0c.
+    uint8_t frame[60] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 0x0c, 0x08, 0x06,
+                         0,    1,    0x08, 0,    6,    4,    0, 2, 2, 0, 0, 0,    0,    0x0c};
+    std::copy_n(ip.bytes.begin() + 12, 4, frame + 28);
+    while (!stop_) {
+      sendto(fd, frame, sizeof frame, 0, reinterpret_cast<const sockaddr*>(&link), sizeof link);
+    }
+    close(fd);
+  }
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+TEST(Netdev, WhoIsOnAnotherNetworkHasNoSayHere) {
+  with_cable([] {
+    const LocalAddress nobodys{IpAddress::v4(0x0a090064), 20, 0};
+    ASSERT_TRUE(ip("link add near1 type veth peer name far1 && ip link set near1 up && ip link set far1 up"));
+    const Netdev netdev = *read_netdev("near0");
+    const Shouter shouter(nobodys.ip);
+    for (int i = 0; i < 3; i++) EXPECT_FALSE(find_address_conflict(netdev, {nobodys}));
+  });
+}
+
+/// Before anything of DPDK is started.
+TEST(Netdev, AnEndpointIsRefusedTheAddressOfSomebodyElse) {
+  with_cable([] {
+    EndpointConfig config;
+    config.port = "net_af_packet0,iface=near0";
+    config.addresses = {kFour, {IpAddress::v4(0x0a090063), 20, 0}};
+    Observer observer;
+    std::string error;
+    EXPECT_EQ(Endpoint::open(config, observer, error), nullptr);
+    EXPECT_EQ(error,
+              "address already in use: 10.9.0.99 belongs to 02:00:00:00:00:0b on the network of near0; choose another "
+              "with --addr");
   });
 }
 

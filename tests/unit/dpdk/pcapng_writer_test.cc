@@ -131,6 +131,18 @@ TEST_F(PcapngTest, TheProcessIdInTheName) {
   EXPECT_EQ(writer->path(), (dir_.path() / ("x" + std::to_string(getpid()))).string());
 }
 
+TEST_F(PcapngTest, AFullDiskEndsTheCaptureAndNothingElse) {
+  const std::vector<uint8_t> frame(9000, 0x5a);
+  testing::internal::CaptureStderr();
+  {
+    const auto writer = PcapngWriter::create("/dev/full", "p", 0, error_);
+    ASSERT_TRUE(writer) << error_;
+    for (uint32_t i = 0; i < 600; i++) writer->on_frame(Direction::kSent, Instant{i}, frame);  // more than a buffer
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "uroce: the capture /dev/full ends here: No space left on device\n")
+      << "said once";
+}
+
 TEST_F(PcapngTest, AFileThatCannotBeWritten) {
   EXPECT_FALSE(PcapngWriter::create((dir_.path() / "no" / "such").string(), "p", 0, error_));
   EXPECT_NE(error_.find("No such file"), std::string::npos) << error_;

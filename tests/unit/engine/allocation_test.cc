@@ -191,7 +191,6 @@ class Story {
     for (unsigned i = 0; i < kQps; i++) {
       Qp& qp = *qps_[i];
       const bool rc = kind_.type == QpType::kRc;
-      const bool ud = kind_.type == QpType::kUd;
       QpAttributes a;
       a.access = kRemoteWrite | kRemoteRead | kRemoteAtomic;
       a.av = own_address();
@@ -200,12 +199,9 @@ class Story {
       a.qkey = kQkey;
       a.max_rd_atomic = a.max_dest_rd_atomic = 2;
       a.timeout = 10;
-      const uint32_t path = kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn;
-      const uint32_t reads = kAttrMaxDestRdAtomic | kAttrMinRnrTimer;
-      const uint32_t retries = kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic;
-      modify(qp, a, QpState::kInit, kAttrState | kAttrPkeyIndex | kAttrPort | (ud ? kAttrQkey : kAttrAccessFlags));
-      modify(qp, a, QpState::kRtr, kAttrState | (ud ? 0 : path) | (rc ? reads : 0));
-      modify(qp, a, QpState::kRts, kAttrState | kAttrSqPsn | (rc ? retries : 0));
+      for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+        modify(qp, a, state, required_attributes(qp.type(), qp.state(), state));
+      }
       if (!rc) continue;
       modify(qp, a, QpState::kSqd, kAttrState);
       engine_->turn(now_);

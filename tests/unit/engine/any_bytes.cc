@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "rig.h"
-#include "sim/check/testbed.h"
+#include "sim/testbed.h"
 #include "wire/icrc.h"
 
 namespace uroce::test {
@@ -100,7 +100,7 @@ void AnyBytes::change_region() {
 }
 
 Psn AnyBytes::draw_psn() {
-  const Psn near = one_in(2) ? rig_.qp().responder().epsn() : rig_.qp().requester().una();
+  const Psn near = one_in(2) ? rig_.qp().responder().epsn() : rig_.qp().requester().window().una();
   switch (random_.below(4)) {
     case 0:
       return near;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "transport/types.h"
+#include "uroce/types.h"
 
 namespace uroce::test {
 

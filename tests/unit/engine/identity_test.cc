@@ -94,7 +94,7 @@ TEST(Identity, ObjectsInUseStay) {
   EXPECT_TRUE(rig.engine().memory().deregister(rig.rkey()));
   EXPECT_TRUE(rig.engine().memory().deregister(rig.lkey()));
   EXPECT_TRUE(rig.engine().deallocate_pd(rig.pd()));
-  EXPECT_FALSE(rig.engine().deallocate_pd(rig.pd()));
+  for (const PdId never : {rig.pd(), PdId{0}, ~PdId{0}}) EXPECT_FALSE(rig.engine().deallocate_pd(never)) << never;
 }
 
 }  // namespace

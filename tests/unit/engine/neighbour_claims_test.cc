@@ -173,6 +173,28 @@ TEST_F(NeighboursTest, HearsayGivesWayToAnAnswer) {
   EXPECT_EQ(news_.size(), 1u);
 }
 
+/// The same one asks us again: that is hearsay again, and no reason to stop asking.
+TEST_F(NeighboursTest, AQuestionIsNoAnswer) {
+  receive(request(kOther, "10.0.0.2", "10.0.0.1"));
+  neighbours_->want(ip("10.0.0.2"), addresses_[0], kStart);
+  drain(kStart);
+  receive(request(kOther, "10.0.0.2", "10.0.0.1"));
+  drain(kStart);
+  EXPECT_EQ(neighbours_->next_timeout(), kStart + milliseconds(10));
+  live(kStart + milliseconds(10), kStart + milliseconds(10), {kPeer});
+  EXPECT_TRUE(holds("10.0.0.2", kPeer));
+}
+
+/// An answer comes to who asked. What goes to everybody may have been said by anybody, for anybody.
+TEST_F(NeighboursTest, AReplyToEverybodyIsNoAnswer) {
+  neighbours_->want(ip("10.0.0.2"), addresses_[0], kStart);
+  drain(kStart);
+  receive(arp_frame({Arp::kReply, kOther, ip("10.0.0.2"), kOurs, ip("10.0.0.1")}, kBroadcastMac));
+  EXPECT_FALSE(neighbours_->lookup(ip("10.0.0.2"), 0));
+  receive(reply(kPeer, "10.0.0.2", "10.0.0.1"));
+  EXPECT_TRUE(holds("10.0.0.2", kPeer));
+}
+
 /// Nobody here uses the address: a question from another MAC replaces what was heard, an announcement forgets it.
 TEST_F(NeighboursTest, WhatNobodyUsesIsNotDefended) {
   EXPECT_TRUE(receive(request(kPeer, "10.0.0.2", "10.0.0.1")));

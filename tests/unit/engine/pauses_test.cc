@@ -4,7 +4,7 @@
 #include <array>
 
 #include "rig.h"
-#include "testbed.h"
+#include "sim/testbed.h"
 #include "wire/packet.h"
 
 namespace uroce::test {
@@ -103,6 +103,7 @@ TEST(Pauses, DatagramsHaveThePriorityOfTheirHandle) {
   EXPECT_THAT(rig.sent(), IsEmpty());
   rig.advance(nanoseconds(1000));
   EXPECT_THAT(rig.sent(), SizeIs(1));
+  EXPECT_EQ(rig.qp().priority(), 0) << "nothing to send again";
   rig.engine().destroy_ah(common.get());
   rig.engine().destroy_ah(lossless_one.get());
 }

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "rig.h"
-#include "sim/check/testbed.h"
+#include "sim/testbed.h"
 
 namespace uroce::test {
 namespace {
@@ -82,7 +82,7 @@ TEST(Routes, VlanGid) {
   EXPECT_EQ(rig.counted(), "rx_drop_not_for_us 1");
 }
 
-/// The service level is the tag's priority; without a tag there is no place for it.
+/// The service level is the tag's priority.
 TEST(Routes, ServiceLevelIsThePriorityOfTheTag) {
   for (const uint8_t sl : {uint8_t{0}, uint8_t{5}, uint8_t{7}, uint8_t{11}}) {
     Rig rig(unconnected());
@@ -102,10 +102,38 @@ TEST(Routes, ServiceLevelIsThePriorityOfTheTag) {
     EXPECT_EQ(rig.qp().priority(), sl & 7);
   }
   Rig rig(unconnected());
+  ASSERT_EQ(connect(rig, attributes_to(IpAddress::v4(0x0A006402), 3)), ModifyResult::kOk);
+  EXPECT_EQ(rig.qp().priority(), 0) << "who says nothing";
+}
+
+TEST(Routes, WithoutATagThereIsNoPlaceForTheServiceLevel) {
+  Rig rig(unconnected());
   QpAttributes attributes = attributes_to(rig.path_from_peer().src_ip, 1);
   attributes.av.sl = 5;
   ASSERT_EQ(connect(rig, attributes), ModifyResult::kOk);
   EXPECT_EQ(rig.qp().priority(), 0);
+}
+
+/// Whichever others were destroyed, in any order.
+TEST(Routes, HandlesHearOfTheirNeighbour) {
+  for (const auto& order : std::vector<std::vector<size_t>>{{}, {0}, {0, 3}, {0, 3, 2}, {1, 0}, {3, 2}, {2, 1, 3}}) {
+    Rig rig(unconnected());
+    AddressVector av;
+    av.dgid = rig.path_from_peer().src_ip;
+    av.sgid_index = 1;
+    std::vector<std::unique_ptr<AddressHandle>> handles;
+    for (int i = 0; i < 4; i++) handles.push_back(rig.engine().create_ah(rig.pd(), av, rig.now()));
+    for (const size_t gone : order) {
+      rig.engine().destroy_ah(handles[gone].get());
+      handles[gone].reset();
+    }
+    rig.resolve_peer();
+    for (const auto& handle : handles) {
+      if (!handle) continue;
+      EXPECT_TRUE(handle->resolved);
+      rig.engine().destroy_ah(handle.get());
+    }
+  }
 }
 
 std::vector<std::string> table_of(const Engine& engine) {

@@ -153,6 +153,13 @@ TEST_F(ArmTest, WhatARemovalLeavesIsAsNewAsItWas) {
   EXPECT_EQ(arm(kAny), 1u);
 }
 
+TEST_F(ArmTest, ARemovalKeepsASolicitedOneThatWaits) {
+  push(true);
+  push(false, WcStatus::kSuccess, 2);
+  cq_.remove(2);
+  EXPECT_EQ(arm(kSolicited), 1u);
+}
+
 TEST_F(ArmTest, ForSolicitedOnesOthersDoNotCount) {
   push(false);
   EXPECT_EQ(arm(kSolicited), 0u);

@@ -3,6 +3,7 @@
 
 #include "congestion/parameters.h"
 #include "rig.h"
+#include "sim/testbed.h"
 #include "wire/packet.h"
 
 namespace uroce::test {
@@ -349,6 +350,23 @@ TEST(Reaction, TheResetOfAQpForgetsItsRate) {
   EXPECT_FALSE(rig.qp().congestion()->limited());
 }
 
+/// The packets too: nobody has to ask first, and the window is as new.
+TEST(Reaction, AfterAResetPacketsGoAtTheFullRateAtOnce) {
+  RigOptions options = dcqcn();
+  options.engine.congestion.has_win = true;
+  options.engine.congestion.base_rtt = microseconds(8);  // four packets of 256
+  Rig rig(options);
+  for (int i = 0; i < 4; i++) {
+    arrive_cnp(rig);
+    rig.advance(microseconds(50));
+  }
+  const QpAttributes attributes = rig.qp().attributes();
+  EXPECT_EQ(rig.modify(QpState::kReset), ModifyResult::kOk);
+  ASSERT_EQ(sim::bring_up(rig.engine(), rig.qp(), attributes, true, rig.now()), ModifyResult::kOk);
+  rig.post(rig.send_wr(256 * 10));
+  EXPECT_THAT(rig.sent(), SizeIs(4));
+}
+
 TEST(Reaction, ARetransmissionKeepsToTheRateAsWell) {
   Rig rig(dcqcn());
   arrive_cnp(rig);
@@ -414,15 +432,15 @@ TEST(Delay, TimelyAndSwiftSlowDownWhenRoundTripsGrow) {
 
 TEST(Pacing, ARateThatRecoveredInSilenceIsNoRate) {
   RigOptions options = dcqcn();
-  options.engine.congestion.burst_bytes = 16384;
+  options.engine.congestion.burst_bytes = 512;
   Rig rig(options);
   arrive_cnp(rig);
   rig.post(rig.send_wr(16));
   EXPECT_THAT(rig.sent(), SizeIs(1));
   rig.arrive(ack(Rig::kOurPsn, 1));
   rig.advance(milliseconds(10));
-  rig.post(rig.send_wr(16));
-  EXPECT_THAT(rig.sent(), SizeIs(1));
+  rig.post(rig.send_wr(256 * 10));
+  EXPECT_THAT(rig.sent(), SizeIs(10)) << "a burst at the old rate is two";
 }
 
 }  // namespace

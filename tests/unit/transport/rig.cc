@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "sim/check/testbed.h"
+#include "sim/testbed.h"
 #include "wire/host_frames.h"
 #include "wire/packet.h"
 
@@ -196,18 +196,11 @@ void Rig::bring_up() {
   attributes.qkey = kQkey;
   attributes.av.sgid_index = options_.ipv6 ? 2 : 1;
   attributes.av.dgid = from_peer_.src_ip;
-  const uint32_t last = attributes.access;
-  attributes.access = last;
   constexpr QpState kSteps[] = {QpState::kInit, QpState::kRtr, QpState::kRts};
-  const bool ud = options_.type == QpType::kUd;
   for (const QpState step : kSteps) {
     if (static_cast<int>(step) > static_cast<int>(options_.state)) return;
     attributes.state = step;
-    const uint32_t mask = step == QpState::kInit
-                              ? kAttrState | kAttrPkeyIndex | kAttrPort | (ud ? kAttrQkey : kAttrAccessFlags)
-                          : step == QpState::kRtr ? sim::rtr_mask(options_.type)
-                                                  : sim::rts_mask(options_.type);
-    const ModifyResult result = modify(attributes, mask);
+    const ModifyResult result = modify(attributes, required_attributes(options_.type, qp().state(), step));
     if (result != ModifyResult::kOk) std::fprintf(stderr, "rig: %s\n", modify_result_text(result));
   }
 }

@@ -243,7 +243,7 @@ TEST_F(SelectiveRequester, SendsExactlyWhatIsLost) {
   EXPECT_THAT(rig_.sent(), ElementsAre("SEND_ONLY 000200 bytes 4 ack", "SEND_ONLY 000203 bytes 4 ack"));
   EXPECT_EQ(rig_.counted(), "retransmits 2, rx_sack 2, selective_retransmits 2");
   EXPECT_THAT(rig_.completed(), IsEmpty());
-  EXPECT_EQ(rig_.qp().requester().retries_left(), 3);
+  EXPECT_EQ(rig_.qp().requester().retry_timer().retries_left(), 3);
   rig_.arrive(ack(0x209, 10));
   EXPECT_THAT(rig_.completed(), SizeIs(10));
   EXPECT_THAT(rig_.sent(), IsEmpty());
@@ -267,7 +267,7 @@ TEST_F(SelectiveRequester, OvertakenAndStillNotThereAfterARoundTrip) {
 
 TEST_F(SelectiveRequester, ProbesForALostTail) {
   rig_.arrive(ack(0x207, 8));
-  // Twice the round trip, the time of a held ACK, and a little.
+  // Twice the round trip, the time of a delayed ACK, and a little.
   rig_.advance(microseconds(69));
   EXPECT_THAT(rig_.sent(), IsEmpty());
   rig_.advance(microseconds(1));
@@ -303,7 +303,7 @@ TEST_F(SelectiveRequester, WhatThePeerHeldAndDroppedIsSentAgainAtOnce) {
   EXPECT_EQ(again.back(), "SEND_ONLY 000209 bytes 4 ack");
   rig_.arrive(ack(0x200, 1));  // of the same state: once is enough
   EXPECT_THAT(rig_.sent(), IsEmpty());
-  EXPECT_EQ(rig_.qp().requester().retries_left(), 3);
+  EXPECT_EQ(rig_.qp().requester().retry_timer().retries_left(), 3);
 }
 
 TEST_F(SelectiveRequester, TheSameByASelectiveAck) {

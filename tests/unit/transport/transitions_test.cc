@@ -96,6 +96,8 @@ TEST_P(Transitions, ExactlyThese) {
       EXPECT_EQ(check_transition(GetParam(), from, to, mask),
                 at == table.end() ? ModifyResult::kBadTransition : ModifyResult::kOk)
           << qp_type_name(GetParam()) << " " << qp_state_name(from) << " -> " << qp_state_name(to);
+      EXPECT_EQ(required_attributes(GetParam(), from, to), mask)
+          << qp_type_name(GetParam()) << " " << qp_state_name(from) << " -> " << qp_state_name(to);
     }
   }
 }

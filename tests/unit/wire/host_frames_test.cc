@@ -250,6 +250,23 @@ TEST(Echo, LengthsThatLie) {
   }
 }
 
+TEST(Echo, NothingBehindTheHeaderIsAnEchoToo) {
+  const Bytes four = from_hex(
+      "525400000001 525400000002 0800"
+      "4500001c 1234 4000 40 01 14ab 0a000002 0a000001"
+      "08 00 f7fc 0001 0002");
+  const Bytes six = from_hex(
+      "525400000001 525400000002 86dd"
+      "60000000 0008 3a 40 fd000000000000000000000000000002 fd000000000000000000000000000001"
+      "80 00 85b5 0001 0002");
+  for (const Bytes& frame : {four, six}) {
+    const auto icmp = decoded<Icmp>(frame, decode_icmp);
+    ASSERT_TRUE(icmp);
+    EXPECT_TRUE(icmp->is_echo_request());
+    EXPECT_EQ(icmp->message.size(), 8u);
+  }
+}
+
 TEST(Echo, Ipv6) {
   const Bytes frame = from_hex(
       "525400000001 525400000002 86dd"

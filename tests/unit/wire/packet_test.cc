@@ -203,7 +203,8 @@ TEST(ParseFrame, WhatBelongsToOthers) {
   ipv6[20] = 58;
   EXPECT_EQ(parse(ipv6), ParseResult::kNotRoce);  // ICMPv6
   ipv6[20] = 0;
-  EXPECT_EQ(parse(ipv6), ParseResult::kNotRoce);  // hop-by-hop options
+  EXPECT_EQ(parse(ipv6), ParseResult::kNotRoce);                                    // hop-by-hop options
+  EXPECT_EQ(parse(Bytes(ipv6.begin(), ipv6.begin() + 54)), ParseResult::kNotRoce);  // and nothing behind them
   ipv6[20] = 44;
   ipv6[54] = 58;
   EXPECT_EQ(parse(ipv6), ParseResult::kNotRoce);  // a fragment, but of ICMPv6

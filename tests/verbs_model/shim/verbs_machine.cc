@@ -19,7 +19,6 @@ namespace {
 
 constexpr uint8_t kTimeout = 6;    // 262 us; an answer is waited for four times as long at most
 constexpr uint8_t kRnrTimer = 12;  // 640 us
-constexpr uint32_t kQkey = 0x11111111;
 
 // Whoever has something to do sends a packet within 1.1 ms. One queue pair that asks for a receive again and again
 // never ends; everything else needs 8 ms at most.

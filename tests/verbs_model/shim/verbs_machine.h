@@ -21,6 +21,8 @@
 
 namespace uroce::model {
 
+inline constexpr uint32_t kQkey = 0x11111111;  // of every UD queue pair
+
 /// The device, opened once in a process. What it cannot do without ends the process with a line on stderr.
 class Device {
  public:

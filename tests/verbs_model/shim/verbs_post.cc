@@ -11,8 +11,6 @@ namespace uroce::model {
 
 namespace {
 
-constexpr uint32_t kQkey = 0x11111111;
-
 Answer answer_of(int error) {
   switch (error) {
     case 0:

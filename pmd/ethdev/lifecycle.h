@@ -1,0 +1,24 @@
+// Configuring, starting, stopping and closing a port, whole or queue by queue.
+#pragma once
+
+#include "pmd/ethdev/port.h"
+
+namespace mqnic::ethdev {
+
+/// All bursts of the ethdev return nothing from now on.
+void stop_bursts(rte_eth_dev& dev);
+
+/// The burst functions that the queues' offloads need. For a started port too.
+void choose_bursts(Port& port);
+int configure_port(rte_eth_dev* dev);
+int start_port(rte_eth_dev* dev);
+int stop_port(rte_eth_dev* dev);
+int close_port(rte_eth_dev* dev);
+int start_one_rx_queue(rte_eth_dev* dev, uint16_t queue);
+int stop_one_rx_queue(rte_eth_dev* dev, uint16_t queue);
+int start_one_tx_queue(rte_eth_dev* dev, uint16_t queue);
+int stop_one_tx_queue(rte_eth_dev* dev, uint16_t queue);
+/// Frames of this MTU are let through from now on. -EINVAL when the buffers of a started port are too small for them.
+int set_mtu(rte_eth_dev* dev, uint16_t mtu);
+
+}  // namespace mqnic::ethdev

@@ -1,0 +1,16 @@
+// What an application says of a queue, made into a queue.
+#pragma once
+
+#include "pmd/ethdev/port.h"
+
+namespace mqnic::ethdev {
+
+int setup_rx_queue(rte_eth_dev* dev, uint16_t queue, uint16_t descriptors, unsigned socket, const rte_eth_rxconf* conf,
+                   rte_mempool* pool);
+int setup_tx_queue(rte_eth_dev* dev, uint16_t queue, uint16_t descriptors, unsigned socket, const rte_eth_txconf* conf);
+void release_rx_queue(rte_eth_dev* dev, uint16_t queue);
+void release_tx_queue(rte_eth_dev* dev, uint16_t queue);
+/// Frames up to the MTU, into buffers of the queue's pool.
+int fit_buffers(const Port& port, RxQueue& queue);
+
+}  // namespace mqnic::ethdev

@@ -1,0 +1,57 @@
+// What stands behind the library's Engine and all that it makes: the engine itself, and who hears its events.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/engine.h"
+#include "transport/observer.h"
+#include "uroce/events.h"
+#include "uroce/handle.h"
+
+namespace uroce {
+class Endpoint;
+}
+
+namespace uroce::rdma {
+
+struct EngineCore final : Observer {
+  explicit EngineCore(EventListener* who) : listener(who) {}
+
+  void on_qp_event(Qp& qp, AsyncEvent event) override;
+  void on_port_event(AsyncEvent event) override;
+  void on_cq_error(uroce::CompletionQueue& cq) override;
+  void on_srq_limit(uroce::SharedReceiveQueue& srq) override;
+  void on_error_completion(const Qp& qp, const Completion& completion) override;
+  void on_responder_error(const Qp& qp, Cause cause) override;
+
+  EventListener* listener;  // may be null
+  std::unique_ptr<RandomSource> random;
+  std::unique_ptr<uroce::Engine> owned;  // nullptr: an endpoint's
+  uroce::Engine* engine = nullptr;
+  const uroce::Endpoint* endpoint = nullptr;  // whose engine it is, if it is an endpoint's
+  Instant told{0};                            // the latest time that we were told
+  /// For calls that are not told the time.
+  Instant now() const;
+
+  // Protection domains, by number.
+  std::vector<bool> pds;
+  bool has(PdId pd) const { return pd < pds.size() && pds[pd]; }
+};
+
+// What a handle holds.
+inline uroce::CompletionQueue* real(HeldCompletionQueue* held) {
+  return reinterpret_cast<uroce::CompletionQueue*>(held);
+}
+inline uroce::SharedReceiveQueue* real(HeldSharedReceiveQueue* held) {
+  return reinterpret_cast<uroce::SharedReceiveQueue*>(held);
+}
+inline Qp* real(HeldQueuePair* held) { return reinterpret_cast<Qp*>(held); }
+inline HeldCompletionQueue* held(uroce::CompletionQueue* real) { return reinterpret_cast<HeldCompletionQueue*>(real); }
+inline HeldSharedReceiveQueue* held(uroce::SharedReceiveQueue* real) {
+  return reinterpret_cast<HeldSharedReceiveQueue*>(real);
+}
+inline HeldQueuePair* held(Qp* real) { return reinterpret_cast<HeldQueuePair*>(real); }
+
+}  // namespace uroce::rdma

@@ -1,0 +1,52 @@
+// What an engine makes beside queue pairs: queues, memory, destinations.
+#include "api/engine_core.h"
+#include "transport/address_handle.h"
+#include "uroce/completion_queue.h"
+#include "uroce/destination.h"
+#include "uroce/memory_region.h"
+#include "uroce/shared_receive_queue.h"
+
+namespace uroce::rdma {
+
+uint32_t CompletionQueue::capacity() const { return real(queue_.get())->capacity(); }
+uint32_t CompletionQueue::size() const { return real(queue_.get())->size(); }
+bool CompletionQueue::overrun() const { return real(queue_.get())->overrun(); }
+uint32_t CompletionQueue::poll(std::span<Completion> out) { return real(queue_.get())->poll(out); }
+
+// One that is still used stays, and goes with the engine.
+template <>
+void Release<HeldCompletionQueue>::operator()(HeldCompletionQueue* queue) const {
+  core->engine->destroy_cq(real(queue));
+}
+
+template <>
+void Release<HeldSharedReceiveQueue>::operator()(HeldSharedReceiveQueue* queue) const {
+  core->engine->destroy_srq(real(queue));
+}
+
+PostResult SharedReceiveQueue::post(const RecvWr& wr) { return real(queue_.get())->post(wr); }
+void SharedReceiveQueue::set_limit(uint32_t limit) { real(queue_.get())->set_limit(limit); }
+
+MemoryRegion& MemoryRegion::operator=(MemoryRegion&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  core_ = std::exchange(other.core_, nullptr);
+  key_ = std::exchange(other.key_, 0);
+  address_ = other.address_;
+  length_ = other.length_;
+  return *this;
+}
+
+void MemoryRegion::release() {
+  if (key_ != 0) core_->engine->memory().deregister(key_);
+}
+
+bool Destination::resolved() const { return handle_->resolved; }
+
+template <>
+void Release<AddressHandle>::operator()(AddressHandle* handle) const {
+  core->engine->destroy_ah(handle);
+  delete handle;
+}
+
+}  // namespace uroce::rdma

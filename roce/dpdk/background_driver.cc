@@ -1,0 +1,250 @@
+#include "dpdk/background_driver.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "dpdk/endpoint_impl.h"
+
+namespace uroce {
+namespace {
+
+// A program that polls drives every microsecond or so. When it has not for this long it does something else.
+constexpr Duration kDrivenRecently = microseconds(100);
+constexpr Duration kLookAgain = microseconds(300);
+// After the last frame: keep polling this long, then sleep, longer each time.
+constexpr Duration kAwake = microseconds(150);
+constexpr Duration kSleepMin = microseconds(50);
+constexpr Duration kSleepMax = milliseconds(1);
+constexpr Duration kSleepNoQps = milliseconds(5);
+constexpr Duration kInlineLook = milliseconds(100);  // after capture and port, where the program drives alone
+constexpr int kTurnsPerLock = 16;
+
+// A program that waits for a byte of its memory to change makes no calls, and the frames that it waits for lie until
+// this thread comes. It is found by that: this thread finds frames more often than the program's own calls do.
+constexpr int kLeftLying = 2;      // so many more: the program does not poll
+constexpr int kLeftLyingMost = 8;  // how many of its own it has to find to be believed again
+constexpr Duration kDrivenJustNow = microseconds(5);
+constexpr Duration kUnpolled =
+    milliseconds(5);  // since frames were found lying: after that it may be doing nothing at all
+// Where the program keeps every CPU busy, who yields waits for its slice to end; who sleeps for a moment is let in at
+// once.
+constexpr Duration kCatnap = microseconds(15);
+constexpr Duration kYieldWasLong = microseconds(50);
+constexpr Duration kCrowded = milliseconds(100);
+constexpr uint64_t kSliceNs = 100'000;
+// A program that waits and does not sleep: the naps stay short for a while.
+constexpr Duration kBusyWindow = milliseconds(10);
+constexpr Duration kBusyPatience = milliseconds(100);
+
+/// The program's signals are for the program's threads, but for those that an instruction raises: memory of the program
+/// may be gone when this thread touches it (fault_handler.h), and a fault that is blocked ends the process. net_tap
+/// alone wants a real-time signal for every packet, and takes it from any thread: those that got a handler while the
+/// port was opened stay open.
+class SignalMask {
+ public:
+  SignalMask() {
+    sigset_t all;
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    for (int s = SIGRTMIN; s <= SIGRTMAX; s++) had_handler_[s] = has_handler(s);
+  }
+  void open_new_handlers() const {
+    sigset_t fresh;
+    sigemptyset(&fresh);
+    for (int s = SIGRTMIN; s <= SIGRTMAX; s++) {
+      if (has_handler(s) && !had_handler_[s]) sigaddset(&fresh, s);
+    }
+    pthread_sigmask(SIG_UNBLOCK, &fresh, nullptr);
+  }
+
+ private:
+  static bool has_handler(int signal) {
+    struct sigaction action {};
+    return sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+  }
+  bool had_handler_[_NSIG] = {};
+};
+
+/// Since Linux 6.12 a thread may ask for short slices of the CPU; in return it is let in sooner. Older kernels ignore
+/// it.
+void ask_for_short_slices() {
+  struct {  // the kernel's sched_attr, which libc has under that name only in later releases
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+  } attributes{};
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
+  if (attributes.policy != SCHED_OTHER) return;
+  attributes.runtime_ns = kSliceNs;
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+int64_t cpu_time_ns(clockid_t clock) {
+  timespec ts{};
+  clock_gettime(clock, &ts);
+  return ts.tv_sec * int64_t{1'000'000'000} + ts.tv_nsec;
+}
+
+}  // namespace
+
+bool BackgroundDriver::start(std::string& error) {
+  thread_ = std::thread([this] { thread_main(); });
+  std::unique_lock lock(opening_.mutex);
+  opening_.condition.wait(lock, [this] { return opening_.done; });
+  if (opening_.error.empty()) return true;
+  error = opening_.error;
+  return false;
+}
+
+void BackgroundDriver::stop() {
+  stopping_ = true;
+  kick();
+  if (thread_.joinable()) thread_.join();
+}
+
+void BackgroundDriver::abandon() {
+  if (thread_.joinable()) thread_.detach();
+}
+
+void BackgroundDriver::thread_main() {
+  const SignalMask mask;
+  pthread_setname_np(pthread_self(), "uroce");
+  prctl(PR_SET_TIMERSLACK, 1000UL);
+  ask_for_short_slices();
+  std::string error;
+  const bool good = endpoint_.open_port(error);
+  mask.open_new_handlers();
+  {
+    const std::lock_guard guard(opening_.mutex);
+    opening_.done = true;
+    if (!good) opening_.error = error.empty() ? "the port did not start" : error;
+  }
+  opening_.condition.notify_one();
+  if (good) run();
+}
+
+bool BackgroundDriver::program_polls(Instant now) const {
+  return left_lying_.load(std::memory_order_relaxed) < kLeftLying || now - last_found_ > kUnpolled;
+}
+
+bool BackgroundDriver::somebody_drives(Instant now) const {
+  return now - Instant{last_driven_ns_.load(std::memory_order_relaxed)} <
+         (program_polls(now) ? kDrivenRecently : kDrivenJustNow);
+}
+
+bool ProgramLoad::busy(Instant now) {
+  if (now - window_start_ >= kBusyWindow) {
+    const int64_t used_ns = cpu_time_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_time_ns(CLOCK_THREAD_CPUTIME_ID);
+    busy_ = used_ns - used_before_ns_ > (now - window_start_).ns / 3;
+    used_before_ns_ = used_ns;
+    window_start_ = now;
+  }
+  return busy_;
+}
+
+/// Under the engine's lock, as is the other side in `note_program_work`.
+void BackgroundDriver::note_work(Instant now) {
+  last_found_ = now;
+  left_lying_.store(std::min(left_lying_.load(std::memory_order_relaxed) + 2, kLeftLyingMost),
+                    std::memory_order_relaxed);
+}
+
+/// The peer, or the program itself, may be waiting for this CPU.
+void BackgroundDriver::give_way() {
+  const Instant before = endpoint_.now();
+  if (before < crowded_until_ && program_load_.busy(before)) {
+    sleep(kCatnap);
+    return;
+  }
+  sched_yield();
+  const Instant after = endpoint_.now();
+  if (after - before > kYieldWasLong) crowded_until_ = after + kCrowded;
+}
+
+void BackgroundDriver::run() {
+  last_work_ = endpoint_.now();
+  nap_ = kSleepMin;
+  while (!stopping_) {
+    const Instant now = endpoint_.now();
+    endpoint_.look_after(now);
+    if (progress_ == Progress::kInline) {
+      sleep(kInlineLook);
+      continue;
+    }
+    if (progress_ == Progress::kAuto && somebody_drives(now)) {
+      if (sleep(program_polls(now) ? kLookAgain : kCatnap)) last_work_ = endpoint_.now();
+      continue;
+    }
+    const Burst burst = drive();
+    if (!burst.program_came_back) rest(burst);
+  }
+}
+
+BackgroundDriver::Burst BackgroundDriver::drive() {
+  Burst burst;
+  EngineLock engine(endpoint_);
+  // The program may have come back while this thread waited for the engine.
+  burst.program_came_back = progress_ == Progress::kAuto && somebody_drives(endpoint_.now());
+  if (burst.program_came_back) return burst;
+  for (int i = 0; i < kTurnsPerLock; i++) {
+    const uint32_t done = endpoint_.turn(burst.at = endpoint_.now());
+    turns_++;
+    burst.work += done;
+    if (done == 0) break;
+  }
+  if (burst.work != 0) note_work(burst.at);
+  burst.next_timeout = engine->next_timeout();
+  burst.waiting = endpoint_.port().tx_pending() || engine->wants_transmit();
+  burst.has_qps = engine->status().qps != 0;
+  return burst;
+}
+
+/// Between two bursts, for as long as nothing is to be expected.
+void BackgroundDriver::rest(const Burst& burst) {
+  const Instant now = burst.at;
+  if (burst.work != 0) {
+    last_work_ = now;
+    nap_ = kSleepMin;
+  }
+  if (progress_ == Progress::kThread) {
+    if (burst.work == 0) sched_yield();  // the program's own threads may share this CPU
+    return;
+  }
+  if (now - last_work_ < kAwake) {
+    give_way();
+    return;
+  }
+  const bool awaited = now - last_work_ < kBusyPatience && program_load_.busy(now);
+  const Duration longest = burst.waiting || awaited ? kSleepMin : burst.has_qps ? kSleepMax : kSleepNoQps;
+  const Duration until_timeout = std::max(burst.next_timeout - now, microseconds(10));
+  if (sleep(std::min({nap_, longest, until_timeout}))) last_work_ = endpoint_.now();
+  nap_ = std::min(nap_ * 2, longest);
+}
+
+/// True when it was kicked awake.
+bool BackgroundDriver::sleep(Duration duration) {
+  if (kicked_.exchange(0) != 0) return true;
+  const timespec timeout{duration.ns / 1'000'000'000, duration.ns % 1'000'000'000};
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&kicked_), FUTEX_WAIT_PRIVATE, 0, &timeout, nullptr, 0);
+  return kicked_.exchange(0) != 0;
+}
+
+void BackgroundDriver::kick() {
+  last_driven_ns_.store(0, std::memory_order_relaxed);  // whoever waits does not drive any more
+  if (kicked_.exchange(1) == 0) {
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&kicked_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  }
+}
+
+}  // namespace uroce

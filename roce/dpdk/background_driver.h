@@ -1,0 +1,101 @@
+// The thread of an endpoint: it opens the port, and drives the engine when the program does not.
+//
+// In mode `kAuto` it stands back while the program's own calls drive, takes over when they do not find what comes, and
+// sleeps when nothing happens.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "dpdk/endpoint.h"
+#include "uroce/time.h"
+
+namespace uroce {
+
+class EndpointImpl;
+
+/// Does the program use the CPU, whatever for? The background thread asks, and does not count itself. Looked at over
+/// windows that are long enough for the kernel's bookkeeping.
+class ProgramLoad {
+ public:
+  bool busy(Instant now);
+
+ private:
+  Instant window_start_{0};
+  int64_t used_before_ns_ = 0;
+  bool busy_ = false;
+};
+
+class BackgroundDriver {
+ public:
+  BackgroundDriver(EndpointImpl& endpoint, Progress progress) : endpoint_(endpoint), progress_(progress) {}
+
+  /// Returns when the thread has opened the port, or has failed to, with its line in `error`.
+  bool start(std::string& error);
+  /// Waits for the thread, if there is one.
+  void stop();
+  /// In the child of a fork there is none.
+  void abandon();
+
+  /// The program drives: the thread stands back.
+  void note_driven(Instant now) { last_driven_ns_.store(now.ns, std::memory_order_relaxed); }
+  /// The program's own call has found something to do. Under the engine's lock, as is the thread's side.
+  void note_program_work() {
+    if (const int lay = left_lying_.load(std::memory_order_relaxed); lay != 0) [[unlikely]]
+      left_lying_.store(lay - 1, std::memory_order_relaxed);
+  }
+  /// The program waits for something: the thread looks at once.
+  void kick();
+  uint64_t turns() const { return turns_; }
+
+ private:
+  struct Burst {
+    uint32_t work = 0;
+    Instant at;            // of its last turn
+    Instant next_timeout;  // of the engine
+    bool waiting = false;  // something to be sent
+    bool has_qps = false;
+    bool program_came_back = false;  // before anything was done
+  };
+
+  /// What `start` waits for.
+  struct Opening {
+    std::mutex mutex;
+    std::condition_variable condition;
+    bool done = false;
+    std::string error;
+  };
+
+  void thread_main();
+  void run();
+  Burst drive();
+  void rest(const Burst& burst);
+  bool somebody_drives(Instant now) const;
+  bool program_polls(Instant now) const;
+  void note_work(Instant now);
+  void give_way();
+  bool sleep(Duration duration);
+
+  EndpointImpl& endpoint_;
+  const Progress progress_;
+  std::atomic<int64_t> last_driven_ns_{0};  // by the program
+  std::atomic<int> left_lying_{0};  // frames that the background thread found and the program's calls had not; bounded
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint32_t> kicked_{0};
+  // The thread's own.
+  uint64_t turns_ = 0;
+  Instant last_found_{0};  // when it found frames that the program had not
+  Instant last_work_{0};
+  Duration nap_{0};
+  Instant crowded_until_{0};
+  ProgramLoad program_load_;
+
+  std::thread thread_;
+  Opening opening_;
+};
+
+}  // namespace uroce

@@ -1,0 +1,183 @@
+#include "dpdk/endpoint_port.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include <rte_dev.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+
+#include "dpdk/driver_libraries.h"
+#include "dpdk/eal.h"
+#include "dpdk/interrupt_guard.h"
+#include "dpdk/log.h"
+#include "host/place.h"
+
+namespace uroce {
+namespace {
+
+/// Ports are opened and closed one at a time: EAL's list of devices, and what a driver shares between its ports, are
+/// not made for several threads. Comes before every lock of an engine. Under it: the ports that endpoints have open.
+struct OpenPorts {
+  std::mutex mutex;
+  std::set<uint16_t> ids;
+};
+
+OpenPorts& open_ports() {
+  static auto* const ports = new OpenPorts;  // an endpoint may be closed while the process exits
+  return *ports;
+}
+
+}  // namespace
+
+bool EndpointPort::plan(std::string& error) {
+  if (config_.eal_running) return plan_existing_port(config_, plan_, error);
+  {
+    // Two that are opened at the same time get different places.
+    const std::lock_guard opening(open_ports().mutex);
+    if (!plan_port(config_, PlaceUse::kTake, plan_, error)) {
+      plan_.place.reset();  // it may be another's by the time of `close`
+      return false;
+    }
+    if (plan_.place) occupy_place(*plan_.place);
+  }
+  return !plan_.netdev || share_netdev(error);
+}
+
+bool EndpointPort::share_netdev(std::string& error) {
+  std::vector<LocalAddress> foreign;
+  for (const LocalAddress& address : plan_.identity.addresses) {
+    if (address.vlan_id == 0 && !addresses_hold_.take(address, *plan_.netdev, error)) return false;
+    const auto& own = plan_.netdev->addresses;
+    if (std::find_if(own.begin(), own.end(), [&](const LocalAddress& a) { return a.ip == address.ip; }) == own.end()) {
+      foreign.push_back(address);
+    }
+  }
+  const auto conflict = find_address_conflict(*plan_.netdev, foreign);
+  if (!conflict) return true;
+  error = "address already in use: " + to_string(conflict->first) + " belongs to " + to_string(conflict->second) +
+          " on the network of " + plan_.netdev->name + "; choose another with --addr";
+  return false;
+}
+
+bool EndpointPort::open(std::string& error) {
+  const std::lock_guard opening(open_ports().mutex);
+  const unsigned own = config_.eal_running ? rte_lcore_id() : LCORE_ID_ANY;
+  const EalOptions options{config_.eal_args, plan_.spec.kind == PortKind::kPci ? plan_.devargs : "", config_.hugepages};
+  if (!config_.eal_running && !start_eal(options, error)) return false;
+  if (!lcore_lease_.take(own != LCORE_ID_ANY ? own : rte_get_main_lcore(), error)) return false;
+  ownership_.set_lcore(lcore_lease_.id());
+  guard_interrupt_thread(ownership_);
+  guarded_ = true;
+  ownership_.acquire();
+  const bool good =
+      (config_.eal_running || probe(error)) && claim(error) && (device_ = DpdkPort::start(plan_.options, error));
+  ownership_.release();
+  if (good) netdev_name_ = plan_.identity.netdev;
+  return good;
+}
+
+/// Under the mutex of open ports, as is `close`.
+bool EndpointPort::claim(std::string& error) {
+  claimed_ = open_ports().ids.insert(plan_.options.port_id).second;
+  if (!claimed_) error = "port " + plan_.name + " is open already, for another endpoint of this process";
+  return claimed_;
+}
+
+bool EndpointPort::find() {
+  return rte_eth_dev_get_port_by_name(plan_.spec.device.c_str(), &plan_.options.port_id) == 0;
+}
+
+bool EndpointPort::probe(std::string& error) {
+  if (uroce_load_driver_libraries != nullptr && !uroce_load_driver_libraries(plan_.spec.driver.c_str(), error))
+    return false;
+  const QuietDpdk quiet;
+  const bool wire = plan_.spec.kind == PortKind::kWire || plan_.spec.kind == PortKind::kSwitch;
+  for (unsigned number = 1; wire && find(); number++) number_wire_device(plan_, number);
+  // A PCI device is probed while EAL starts, but not when it is opened again.
+  if (!find() && (rte_dev_probe(plan_.devargs.c_str()) != 0 || !find())) {
+    error = "DPDK cannot open port " + plan_.name;
+    if (const std::string last = quiet.first_error(); !last.empty()) error += " (" + last + ")";
+    if (const VirtualDriver* driver = find_virtual_driver(plan_.spec.device); driver != nullptr) {
+      error += std::string("; are its arguments right? For example ") + driver->example;
+    }
+    if (plan_.spec.kind == PortKind::kPci) {
+      error += "; it has to be bound to vfio-pci: dpdk-devbind.py -b vfio-pci " + plan_.spec.device;
+    }
+    return false;
+  }
+  rte_ether_addr mac{};
+  if (plan_.spec.kind == PortKind::kPci && rte_eth_macaddr_get(plan_.options.port_id, &mac) == 0) {
+    std::memcpy(plan_.identity.mac.bytes.data(), mac.addr_bytes, 6);
+  }
+  return true;
+}
+
+void EndpointPort::close() {
+  const std::lock_guard opening(open_ports().mutex);
+  if (device_) {
+    ownership_.acquire();
+    device_.reset();
+    ownership_.release();
+  }
+  if (claimed_) open_ports().ids.erase(plan_.options.port_id);
+  if (guarded_) unguard_interrupt_thread(ownership_);
+  lcore_lease_.give_back();
+  if (plan_.place) vacate_place(*plan_.place);
+}
+
+void EndpointPort::abandon() {
+  static_cast<void>(device_.release());
+  lcore_lease_.abandon();
+}
+
+bool EndpointPort::link_up() const {
+  // The wire is there also while nobody is at its other end: programs refuse a port that is down.
+  return plan_.options.wire || !netdev_name_.empty() ? plan_.options.wire || netdev_carrier(netdev_name_)
+                                                     : device_->link_up();
+}
+
+uint64_t EndpointPort::link_speed_mbps() const {
+  if (plan_.netdev && plan_.netdev->speed_mbps != 0) return plan_.netdev->speed_mbps;
+  return device_->link_speed_mbps();
+}
+
+void EndpointPort::follow_link_speed(Engine& engine) {
+  const uint64_t mbps = link_speed_mbps();
+  if (mbps == speed_told_mbps_) return;
+  speed_told_mbps_ = mbps;
+  engine.set_link_speed(mbps * kMegabit);
+  engine.set_pause_speed(pause_speed(plan_, mbps * kMegabit));
+}
+
+std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses() {
+  // Addresses that the program was given for itself are no business of the interface.
+  if (!plan_.netdev || !config_.addresses.empty()) return std::nullopt;
+  const auto netdev = read_netdev(plan_.netdev->name);
+  if (!netdev || netdev->addresses == plan_.netdev->addresses) return std::nullopt;
+  std::vector<LocalAddress> usable;
+  for (const LocalAddress& address : netdev->addresses) {
+    const auto& known = plan_.netdev->addresses;
+    std::string error;
+    const bool is_new = std::find(known.begin(), known.end(), address) == known.end();
+    if (is_new && !addresses_hold_.take(address, *netdev, error)) {
+      log_message(LogLevel::kWarning, "%s", error.c_str());
+      continue;
+    }
+    if (is_new) log_message(LogLevel::kInfo, "address %s is new", to_string(address).c_str());
+    usable.push_back(address);
+  }
+  for (const LocalAddress& address : plan_.netdev->addresses) {
+    const auto& left = netdev->addresses;
+    if (std::find(left.begin(), left.end(), address) != left.end()) continue;
+    log_message(LogLevel::kWarning, "address %s is gone from %s: its connections will fail", to_string(address).c_str(),
+                netdev->name.c_str());
+    addresses_hold_.release(address);
+  }
+  plan_.netdev->addresses = netdev->addresses;
+  return usable;
+}
+
+}  // namespace uroce

@@ -1,0 +1,89 @@
+#include "dpdk/endpoint_registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dpdk/eal.h"
+#include "dpdk/endpoint_impl.h"
+#include "dpdk/log.h"
+
+namespace uroce {
+
+EndpointRegistry& EndpointRegistry::get() {
+  static auto* const registry = new EndpointRegistry;
+  return *registry;
+}
+
+bool EndpointRegistry::add(EndpointImpl& endpoint, std::string& error) {
+  if (is_child_) {
+    error =
+        "this process is the child of one that had an endpoint open, and DPDK does not live through fork(): let one "
+        "process have endpoints, or fork before the first is opened";
+    return false;
+  }
+  for (auto& slot : slots_) {
+    EndpointImpl* none = nullptr;
+    if (slot.compare_exchange_strong(none, &endpoint)) return true;
+  }
+  error = "this process has " + std::to_string(kMaxEndpoints) + " endpoints already, as many as DPDK has ports";
+  return false;
+}
+
+void EndpointRegistry::remove(const EndpointImpl& endpoint) {
+  for (auto& slot : slots_) {
+    if (slot.load() == &endpoint) slot.store(nullptr);
+  }
+}
+
+void EndpointRegistry::publish(EndpointImpl& endpoint) {
+  const std::lock_guard guard(mutex_);
+  published_.push_back({next_number_++, &endpoint});
+  std::string error;
+  if (published_.size() == 1 && !publish_note(error))
+    log_message(LogLevel::kWarning, "`uroce stats` will not find this program: %s", error.c_str());
+}
+
+void EndpointRegistry::withdraw(const EndpointImpl& endpoint) {
+  const std::lock_guard guard(mutex_);
+  const size_t gone = std::erase_if(published_, [&](const Published& p) { return p.endpoint == &endpoint; });
+  if (gone != 0 && published_.empty()) withdraw_note();
+}
+
+std::vector<uint64_t> EndpointRegistry::numbers() {
+  const std::lock_guard guard(mutex_);
+  std::vector<uint64_t> numbers;
+  for (const Published& p : published_) numbers.push_back(p.number);
+  return numbers;
+}
+
+bool EndpointRegistry::look_at(std::optional<uint64_t> number, void (*f)(EndpointImpl&, Look, void*), void* context) {
+  // A turn takes microseconds. Who is inside for longer than this is stuck, and that is what somebody wants to see.
+  constexpr Duration kBusyPatience = milliseconds(200);
+  const std::lock_guard guard(mutex_);
+  const auto found = std::find_if(published_.begin(), published_.end(),
+                                  [&](const Published& p) { return !number || p.number == *number; });
+  if (found == published_.end()) return false;
+  Ownership& ownership = found->endpoint->ownership();
+  const bool inside = ownership.try_acquire_for(kBusyPatience);
+  f(*found->endpoint, inside ? Look::kInside : Look::kOutside, context);
+  if (inside) ownership.release();
+  return true;
+}
+
+void EndpointRegistry::abandon_all() {
+  for (auto& slot : slots_) {
+    EndpointImpl* const endpoint = slot.load();
+    if (endpoint == nullptr) continue;
+    is_child_ = true;
+    endpoint->abandon();
+  }
+}
+
+void EndpointRegistry::finish_all() {
+  if (is_child_) return;  // nothing here is ours, the mutex may be held by nobody
+  const std::lock_guard guard(mutex_);
+  if (!published_.empty()) withdraw_note();
+  for (const Published& p : std::exchange(published_, {})) p.endpoint->finish();
+}
+
+}  // namespace uroce

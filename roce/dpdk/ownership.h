@@ -1,0 +1,53 @@
+// Who owns an engine owns its endpoint's lcore id, too.
+//
+// DPDK keeps per-lcore caches by a thread-local lcore id. Whichever thread owns the engine carries the id of the
+// engine's endpoint, and gets its own back when it leaves. No two endpoints have the same id (lcore_lease.h), so
+// threads that own different engines never share a cache.
+#pragma once
+
+#include <rte_lcore.h>
+
+#include "base/owner.h"
+#include "dpdk/interrupt_guard.h"
+#include "host/engine_mutex.h"
+
+namespace uroce {
+
+class Ownership final : public EngineLockable {
+ public:
+  void acquire() override {
+    mutex_.lock();
+    take();
+  }
+  bool try_acquire_for(Duration patience) {
+    if (!mutex_.try_lock_for(patience)) return false;
+    take();
+    return true;
+  }
+  void release() override {
+    RTE_PER_LCORE(_lcore_id) = saved_lcore_;
+    owner_.leave();
+    mutex_.unlock();
+  }
+  /// Before anybody else can own it.
+  void set_lcore(unsigned lcore) { lcore_ = lcore; }
+  void reset_after_fork() {
+    mutex_.reset_after_fork();
+    owner_.leave();
+  }
+  const Owner& owner() const { return owner_; }
+
+ private:
+  void take() {
+    owner_.take();
+    saved_lcore_ = RTE_PER_LCORE(_lcore_id);
+    RTE_PER_LCORE(_lcore_id) = lcore_;
+  }
+
+  EngineMutex mutex_;
+  Owner owner_;
+  unsigned lcore_ = LCORE_ID_ANY;
+  unsigned saved_lcore_ = LCORE_ID_ANY;
+};
+
+}  // namespace uroce

@@ -1,0 +1,43 @@
+// What a user can set of an endpoint.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "congestion/config.h"
+#include "uroce/address.h"
+#include "uroce/types.h"
+
+namespace uroce {
+
+enum class Progress : uint8_t {
+  kAuto,    // the program's polls drive; a background thread when nobody polls
+  kInline,  // only the program's polls (and an lcore loop that calls drive)
+  kThread,  // only the background thread, busy
+};
+
+enum class Hugepages : uint8_t { kAuto, kYes, kNo };
+
+/// What a user can set. Empty fields mean: the default of the port.
+struct EndpointConfig {
+  std::string port;  // "", "memif", "net_memif0,...", "net_af_packet0,iface=eth0", "0000:03:00.0"
+  std::vector<LocalAddress> addresses;
+  std::vector<std::string> eal_args;  // passed through to EAL
+  std::string pcap_file;              // pcapng of everything sent and received; "": none
+  Progress progress = Progress::kAuto;
+  Hugepages hugepages = Hugepages::kAuto;
+  LossRecovery loss_recovery = LossRecovery::kGoBackN;
+  uint32_t mtu = 0;             // IP MTU of the port; 0: the port's own, enough for RoCE MTU 4096 where possible
+  CongestionConfig congestion;  // the link's speed is found out when the port is there
+  uint8_t traffic_class = 0;    // of QPs whose program asks for none
+  uint8_t lossless = 0;         // priorities with flow control (PFC), as bits
+  bool eal_running = false;     // a DPDK application called rte_eal_init itself; `port` is then a port name or number
+};
+
+/// Reads UROCE_PORT, UROCE_ADDR, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES, UROCE_LOSS_RECOVERY,
+/// UROCE_MTU, UROCE_CC, UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC. False and one clear line in `error` when one of them
+/// is malformed.
+bool endpoint_config_from_environment(EndpointConfig& config, std::string& error);
+
+}  // namespace uroce

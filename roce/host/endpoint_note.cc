@@ -1,0 +1,131 @@
+#include "host/endpoint_note.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "host/runtime_dir.h"
+
+namespace uroce {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "endpoint.";
+constexpr int kNamesMax = 1000;
+
+struct flock whole_file(short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+bool starts_with(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
+
+bool is_locked(const fs::path& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return false;
+  struct flock lock = whole_file(F_RDLCK);
+  const bool locked = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  close(fd);
+  return locked;
+}
+
+/// Opens and locks `path`, provided that it is still there then: who tidies may have removed it in between.
+int lock_new_file(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return -1;
+  struct flock lock = whole_file(F_WRLCK);
+  struct stat opened {};
+  struct stat named {};
+  const bool good = fcntl(fd, F_OFD_SETLK, &lock) == 0 && fstat(fd, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
+                    opened.st_ino == named.st_ino;
+  if (good) return fd;
+  close(fd);
+  errno = EEXIST;
+  return -1;
+}
+
+/// Notes that nobody holds, and DPDK's files of processes whose note is gone.
+void tidy(const fs::path& dir) {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(dir, code)) {
+    if (!starts_with(entry.path().filename(), kPrefix)) continue;
+    // Locked for the moment, so that nobody makes it his own while it goes.
+    const int fd = lock_new_file(entry.path());
+    if (fd < 0) continue;
+    fs::remove(entry.path(), code);
+    close(fd);
+  }
+  for (const auto& entry : fs::directory_iterator(dir / "dpdk", code)) {
+    const std::string name = entry.path().filename();
+    if (!starts_with(name, kEalPrefix)) continue;
+    if (!is_locked(dir / (kPrefix + name.substr(std::strlen(kEalPrefix))))) fs::remove_all(entry.path(), code);
+  }
+}
+
+}  // namespace
+
+bool EndpointNote::make(std::string& error) {
+  if (fd_ >= 0) return true;
+  const std::string dir = runtime_dir(error);
+  if (dir.empty()) return false;
+  tidy(dir);
+  const std::string pid = std::to_string(getpid());
+  for (int i = 0; i < kNamesMax; i++) {
+    name_ = i == 0 ? pid : pid + "." + std::to_string(i);
+    path_ = dir + "/" + kPrefix + name_;
+    fd_ = lock_new_file(path_);
+    if (fd_ >= 0) return ftruncate(fd_, 0) == 0;
+    if (errno != EEXIST) break;
+  }
+  error = "cannot write " + path_ + ": " + std::strerror(errno);
+  return false;
+}
+
+void EndpointNote::publish(const std::string& telemetry_socket) {
+  if (fd_ < 0 || ftruncate(fd_, 0) != 0 || telemetry_socket.empty()) return;
+  const std::string text = telemetry_socket + "\n";
+  [[maybe_unused]] const ssize_t written = pwrite(fd_, text.data(), text.size(), 0);
+}
+
+void EndpointNote::remove() {
+  if (fd_ < 0) return;
+  unlink(path_.c_str());
+  close(std::exchange(fd_, -1));
+}
+
+void EndpointNote::leave() {
+  name_.clear();
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+std::vector<RunningEndpoint> running_endpoints(std::string& error) {
+  std::vector<RunningEndpoint> found;
+  const std::string dir = runtime_dir(error);
+  if (dir.empty()) return found;
+  tidy(dir);
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(dir, code)) {
+    const std::string name = entry.path().filename();
+    if (!starts_with(name, kPrefix) || !is_locked(entry.path())) continue;
+    RunningEndpoint running;
+    running.pid = std::atoi(name.c_str() + std::strlen(kPrefix));
+    std::ifstream(entry.path()) >> running.telemetry_socket;
+    if (!running.telemetry_socket.empty()) found.push_back(std::move(running));
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.pid < b.pid; });
+  return found;
+}
+
+}  // namespace uroce

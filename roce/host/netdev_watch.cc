@@ -1,0 +1,36 @@
+#include "host/netdev_watch.h"
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace uroce {
+
+NetdevWatch::NetdevWatch() : fd_(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+  if (fd_ >= 0) static_cast<void>(bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address));
+}
+
+NetdevWatch::~NetdevWatch() {
+  if (fd_ >= 0) close(fd_);
+}
+
+bool NetdevWatch::changed() {
+  // What the messages say does not matter: the interface is asked for its present state, which cannot be out of date.
+  bool heard = false;
+  char message[64];
+  for (;;) {
+    if (recv(fd_, message, sizeof message, MSG_TRUNC) >= 0 || errno == ENOBUFS) {
+      heard = true;
+    } else if (errno != EINTR) {
+      return heard;
+    }
+  }
+}
+
+}  // namespace uroce

@@ -1,0 +1,353 @@
+#include "host/place.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace uroce {
+namespace {
+
+struct HeldPlace {
+  Place place;
+  int fd = -1;
+  bool occupied = false;  // a port is open there
+};
+
+std::mutex g_mutex;
+/// Of each wire or switch those that this process has.
+std::map<std::string, std::vector<HeldPlace>>& held_places() {
+  static auto* places = new std::map<std::string, std::vector<HeldPlace>>;  // locks last until the process ends
+  return *places;
+}
+
+const Place* idle_place(const std::string& meeting) {
+  for (const HeldPlace& held : held_places()[meeting]) {
+    if (!held.occupied) return &held.place;
+  }
+  return nullptr;
+}
+
+void set_occupied(const Place& place, bool occupied) {
+  const std::lock_guard guard(g_mutex);
+  for (HeldPlace& held : held_places()[place.meeting]) {
+    if (held.place.number == place.number) held.occupied = occupied;
+  }
+}
+
+std::string read_holder(int fd) {
+  char text[32] = {};
+  const ssize_t n = pread(fd, text, sizeof text - 1, 0);
+  std::string pid(text, n > 0 ? static_cast<size_t>(n) : 0);
+  pid.resize(std::min(pid.find_first_of(" \n"), pid.size()));
+  return pid.empty() ? "another process" : "process " + pid;
+}
+
+bool write_holder(int fd) {
+  const std::string pid = std::to_string(getpid()) + "\n";
+  return ftruncate(fd, 0) == 0 && pwrite(fd, pid.data(), pid.size(), 0) == static_cast<ssize_t>(pid.size());
+}
+
+std::string sign_path(const std::string& dir, const std::string& name) { return dir + "/switch-" + name; }
+
+/// What else belongs to a switch is called by its sign and an '@', which no name has: else the sign of a switch
+/// "a.port0" might be a file of switch "a".
+std::string switch_stem(const std::string& sign) { return sign + "@"; }
+
+std::string port_socket_path(const std::string& sign, unsigned number) {
+  return switch_stem(sign) + "port" + std::to_string(number) + ".sock";
+}
+
+struct flock whole_file(short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+/// How many ports of shared memory the switch has that hung this sign; nothing when it does not run (any more).
+std::optional<unsigned> ports_on_sign(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return std::nullopt;
+  struct flock lock = whole_file(F_RDLCK);
+  const bool runs = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  char text[64] = {};
+  const ssize_t n = pread(fd, text, sizeof text - 1, 0);
+  close(fd);
+  int pid = 0;
+  unsigned ports = 0;
+  if (!runs || n <= 0 || std::sscanf(text, "%d %u", &pid, &ports) != 2) return std::nullopt;
+  return std::min(ports, SwitchSign::kMaxPorts);
+}
+
+/// A wire or a switch: something that has places.
+struct Meeting {
+  std::string key;  // in held_places()
+  std::string name;
+  std::string stem;  // the places' files begin with it
+  std::string sign;  // of a switch
+  unsigned places = 2;
+
+  bool at_switch() const { return !sign.empty(); }
+  std::string file_of(unsigned number) const { return stem + "place" + std::to_string(number); }
+
+  Place place(unsigned number) const {
+    Place p;
+    p.meeting = key;
+    p.wire = name;
+    p.number = number;
+    p.socket_path = at_switch() ? port_socket_path(sign, number) : stem + "sock";
+    p.mac = stable_mac(at_switch() ? key : "wire " + name, static_cast<uint8_t>(number + 1));
+    // 198.18.0.0/15 is for benchmarks between hosts.
+    p.address = {IpAddress::v4(0xc6120001u + number), 24, 0};
+    return p;
+  }
+
+  /// The one line for who comes too late.
+  std::string taken_by(const std::vector<std::string>& holders, const char* another) const {
+    std::string who;
+    for (const std::string& holder : holders) {
+      if (!who.empty()) who += &holder == &holders.back() ? " and " : ", ";
+      who += holder;
+    }
+    if (at_switch()) {
+      return "all " + std::to_string(places) + " ports of the switch '" + name + "' are taken, by " + who +
+             "; end one of them, or start the switch with more --ports";
+    }
+    return "both places of the shared memory wire" + (name.empty() ? std::string() : " '" + name + "'") +
+           " are taken, by " + who + "; end one of them, or use another wire for your two programs with " + another +
+           ", or join more than two through a switch: uroce-switch, and --port switch for each program";
+  }
+};
+
+std::optional<Meeting> find_wire(const std::string& wire, std::string& error) {
+  const std::string dir = runtime_dir(error);
+  if (dir.empty()) return std::nullopt;
+  return Meeting{wire, wire, dir + "/wire" + (wire.empty() ? "" : "-" + wire) + ".", "", 2};
+}
+
+std::string user_name(uid_t uid) {
+  const passwd* user = getpwuid(uid);
+  return user != nullptr ? user->pw_name : "number " + std::to_string(uid);
+}
+
+/// What to say of switches that run where this user does not look: of other users, or in other directories.
+std::string switches_elsewhere(const std::string& dir) {
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", code)) {
+    std::string program;
+    std::ifstream(entry.path() / "comm") >> program;
+    struct stat st {};
+    if (program != "uroce-switch" || stat(entry.path().c_str(), &st) != 0) continue;
+    return "; process " + entry.path().filename().string() + " of user " + user_name(st.st_uid) +
+           " is a switch with another name, or in another directory than " + dir +
+           ": a switch and its programs belong to one user and one directory (UROCE_RUNTIME_DIR)";
+  }
+  return "";
+}
+
+std::optional<Meeting> find_switch(const std::string& name, std::string& error) {
+  const std::string dir = runtime_dir(error);
+  if (dir.empty()) return std::nullopt;
+  const std::string sign = sign_path(dir, name);
+  const auto ports = ports_on_sign(sign);
+  if (!ports) {
+    error =
+        "no switch '" + name + "' is running: start it first, uroce-switch --name " + name + switches_elsewhere(dir);
+    return std::nullopt;
+  }
+  if (*ports == 0) {
+    error = "the switch '" + name + "' has no ports of shared memory: start it with --ports";
+    return std::nullopt;
+  }
+  return Meeting{"switch:" + name, name, switch_stem(sign), sign, *ports};  // no wire can have that key
+}
+
+int open_place(const std::string& path, int flags, std::string& error) {
+  const int fd = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0 && errno != ENOENT) error = "cannot open " + path + ": " + std::strerror(errno);
+  return fd;
+}
+
+/// "dir/./file" for "dir/file", and the other way round.
+std::string other_spelling(const std::string& path) {
+  const auto slash = path.rfind('/');
+  const std::string dir = path.substr(0, slash);
+  const bool dotted = dir.size() >= 2 && dir.compare(dir.size() - 2, 2, "/.") == 0;
+  return (dotted ? dir.substr(0, dir.size() - 2) : dir + "/.") + path.substr(slash);
+}
+
+std::optional<Place> take_first_free(const Meeting& meeting, const char* another, std::string& error) {
+  std::vector<std::string> holders;
+  for (unsigned number = 0; number < meeting.places; number++) {
+    const std::string path = meeting.file_of(number);
+    const int fd = open_place(path, O_RDWR | O_CREAT, error);
+    if (fd < 0) return std::nullopt;
+    struct flock lock = whole_file(F_WRLCK);
+    if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+      holders.push_back(read_holder(fd));
+      close(fd);
+      continue;
+    }
+    if (!write_holder(fd)) {
+      error = "cannot write " + path + ": " + std::strerror(errno);
+      close(fd);
+      return std::nullopt;
+    }
+    Place place = meeting.place(number);
+    // The socket of an earlier holder stays behind when it ends without closing its port; nobody listens on it.
+    if (!meeting.at_switch() && number == 0) unlink(place.socket_path.c_str());
+    auto& held = held_places()[meeting.key];
+    // net_memif knows a socket by its path as it is spelled, and has one record for both ends when that is the same,
+    // which it frees with the first that goes. Two ends in one process spell it differently.
+    if (!meeting.at_switch() && !held.empty()) place.socket_path = other_spelling(held.front().place.socket_path);
+    held.push_back({place, fd});
+    return place;
+  }
+  error = meeting.taken_by(holders, another);
+  return std::nullopt;
+}
+
+std::optional<Place> take(const std::optional<Meeting>& meeting, const char* another, std::string& error) {
+  if (!meeting) return std::nullopt;
+  const std::lock_guard guard(g_mutex);
+  if (const Place* idle = idle_place(meeting->key)) return *idle;
+  return take_first_free(*meeting, another, error);
+}
+
+bool is_free(const std::string& path) {
+  std::string ignored;
+  const int fd = open_place(path, O_RDONLY, ignored);
+  if (fd < 0) return true;  // nobody has ever been there
+  struct flock lock = whole_file(F_RDLCK);
+  const bool known = fcntl(fd, F_OFD_GETLK, &lock) == 0;
+  close(fd);
+  return known && lock.l_type == F_UNLCK;
+}
+
+std::optional<Place> look_at(const std::optional<Meeting>& meeting) {
+  if (!meeting) return std::nullopt;
+  const std::lock_guard guard(g_mutex);
+  if (const Place* idle = idle_place(meeting->key)) return *idle;
+  unsigned number = 0;
+  while (number < meeting->places && !is_free(meeting->file_of(number))) number++;
+  return meeting->place(number);
+}
+
+}  // namespace
+
+bool valid_wire_name(const std::string& name) {
+  if (name.size() > 32) return false;
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && std::strchr("-_.", c) == nullptr) return false;
+  }
+  return true;
+}
+
+MacAddress stable_mac(const std::string& text, uint8_t last_byte) {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  hash ^= hash >> 29;  // the last characters have reached the low bits only
+  hash *= 0xbf58476d1ce4e5b9u;
+  MacAddress mac;
+  mac.bytes[0] = 0x02;  // locally administered
+  mac.bytes[1] = 0x75;  // away from numbers that analysers have names for
+  for (unsigned i = 2; i < 5; i++) mac.bytes[i] = static_cast<uint8_t>(hash >> (24 + 8 * i));
+  mac.bytes[5] = last_byte;
+  return mac;
+}
+
+std::optional<Place> take_place(const std::string& wire, std::string& error, const char* another) {
+  return take(find_wire(wire, error), another, error);
+}
+
+std::optional<Place> take_switch_place(const std::string& name, std::string& error) {
+  return take(find_switch(name, error), "", error);
+}
+
+std::optional<Place> look_at_place(const std::string& wire, std::string& error) {
+  return look_at(find_wire(wire, error));
+}
+
+std::optional<Place> look_at_switch_place(const std::string& name, std::string& error) {
+  return look_at(find_switch(name, error));
+}
+
+std::vector<RunningSwitch> running_switches() {
+  std::vector<RunningSwitch> found;
+  std::string error;
+  const std::string dir = runtime_dir(error);
+  if (dir.empty()) return found;
+  const std::string prefix = std::filesystem::path(sign_path(dir, "")).filename();
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(dir, code)) {
+    const std::string file = entry.path().filename();
+    if (file.rfind(prefix, 0) != 0) continue;
+    // Its places and sockets are called alike, but carry no such lock.
+    if (const auto ports = ports_on_sign(entry.path())) found.push_back({file.substr(prefix.size()), *ports});
+  }
+  std::sort(found.begin(), found.end(), [](const RunningSwitch& a, const RunningSwitch& b) { return a.name < b.name; });
+  return found;
+}
+
+bool SwitchSign::put_up(const std::string& name, unsigned ports, const std::string& note, std::string& error) {
+  const std::string dir = runtime_dir(error);
+  if (dir.empty()) return false;
+  path_ = sign_path(dir, name);
+  fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  struct flock lock = whole_file(F_WRLCK);
+  if (fd_ < 0) {
+    error = "cannot open " + path_ + ": " + std::strerror(errno);
+    return false;
+  }
+  if (fcntl(fd_, F_OFD_SETLK, &lock) != 0) {
+    error = "a switch '" + name + "' is running already (" + read_holder(fd_) + "): end it, or choose another --name";
+    close(std::exchange(fd_, -1));
+    return false;
+  }
+  const std::string text = std::to_string(getpid()) + "\n" + std::to_string(ports) + "\n" + note + "\n";
+  if (ftruncate(fd_, 0) != 0 || pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    error = "cannot write " + path_ + ": " + std::strerror(errno);
+    close(std::exchange(fd_, -1));
+    return false;
+  }
+  // A switch that was killed leaves its sockets behind; nobody listens on them.
+  for (unsigned i = 0; i < ports; i++) unlink(socket_path(i).c_str());
+  return true;
+}
+
+SwitchSign::~SwitchSign() {
+  if (fd_ < 0) return;
+  // Emptied, not removed: who has opened it meanwhile must not put up a sign that nobody sees.
+  [[maybe_unused]] const int rc = ftruncate(fd_, 0);
+  close(fd_);
+}
+
+std::string SwitchSign::socket_path(unsigned number) const { return port_socket_path(path_, number); }
+
+void occupy_place(const Place& place) { set_occupied(place, true); }
+
+void vacate_place(const Place& place) { set_occupied(place, false); }
+
+void leave_places() {
+  // No lock: also called in the child of a fork, where its holder may not exist.
+  for (auto& [meeting, places] : held_places()) {
+    for (const HeldPlace& held : places) close(held.fd);
+  }
+  held_places().clear();
+}
+
+}  // namespace uroce

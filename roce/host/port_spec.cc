@@ -1,0 +1,138 @@
+#include "host/port_spec.h"
+
+#include <array>
+#include <cctype>
+
+#include "host/place.h"
+
+namespace uroce {
+namespace {
+
+constexpr std::array kDrivers = {
+    VirtualDriver{"net_mqnic", NetdevUse::kNone, "net_mqnic0,card=inline,wire=shm:NAME"},
+    VirtualDriver{"net_memif", NetdevUse::kNone, "net_memif0,role=client,socket=/run/x.sock,socket-abstract=no"},
+    VirtualDriver{"net_af_packet", NetdevUse::kShares, "net_af_packet0,iface=eth0"},
+    VirtualDriver{"net_af_xdp", NetdevUse::kShares, "net_af_xdp0,iface=eth0"},
+    VirtualDriver{"net_tap", NetdevUse::kMakes, "net_tap0,iface=dtap0"},
+    VirtualDriver{"net_pcap", NetdevUse::kShares, "net_pcap0,iface=eth0"},
+    VirtualDriver{"net_ring", NetdevUse::kNone, "net_ring0"},
+    VirtualDriver{"net_null", NetdevUse::kNone, "net_null0"},
+    VirtualDriver{"net_virtio_user", NetdevUse::kNone, "net_virtio_user0,path=/run/vhost.sock"},
+    VirtualDriver{"net_vhost", NetdevUse::kNone, "net_vhost0,iface=/run/vhost.sock"},
+};
+
+bool is_hex(std::string_view text, size_t digits) {
+  if (text.size() != digits) return false;
+  for (const char c : text) {
+    if (std::isxdigit(static_cast<unsigned char>(c)) == 0) return false;
+  }
+  return true;
+}
+
+/// "0000:03:00.0" from it or from "03:00.0".
+std::optional<std::string> to_pci_address(std::string_view text) {
+  std::string domain = "0000";
+  if (text.size() > 4 && text[4] == ':') {
+    domain = text.substr(0, 4);
+    text.remove_prefix(5);
+  }
+  const bool good = text.size() == 7 && text[2] == ':' && text[5] == '.' && is_hex(domain, 4) &&
+                    is_hex(text.substr(0, 2), 2) && is_hex(text.substr(3, 2), 2) && text[6] >= '0' && text[6] <= '7';
+  if (!good) return std::nullopt;
+  return domain + ":" + std::string(text);
+}
+
+std::string known_drivers() {
+  std::string names;
+  for (const VirtualDriver& d : kDrivers) names += std::string(names.empty() ? "" : ", ") + d.name;
+  return names;
+}
+
+std::optional<PortSpec> parse_wire(const std::string& text, std::string& error) {
+  PortSpec spec;
+  spec.kind = PortKind::kWire;
+  spec.driver = "net_memif";
+  if (text.size() > 6) spec.wire = text.substr(6);
+  if ((text.size() == 6 && text.back() == ':') || !valid_wire_name(spec.wire)) {
+    error = "port '" + text + "': the name of a wire is 1 to 32 letters, digits, '-', '_' or '.'";
+    return std::nullopt;
+  }
+  return spec;
+}
+
+std::optional<PortSpec> parse_switch(const std::string& text, std::string& error) {
+  PortSpec spec;
+  spec.kind = PortKind::kSwitch;
+  spec.driver = "net_memif";
+  spec.wire = text == "switch" ? kDefaultSwitchName : text.substr(std::string_view("switch:").size());
+  if (!spec.wire.empty() && valid_wire_name(spec.wire)) return spec;
+  error = "port '" + text + "': the name of a switch is 1 to 32 letters, digits, '-', '_' or '.'";
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> PortSpec::arg(std::string_view key) const {
+  size_t at = 0;
+  while (at < args.size()) {
+    const size_t end = std::min(args.find(',', at), args.size());
+    const std::string_view pair = std::string_view(args).substr(at, end - at);
+    if (pair.size() > key.size() && pair.substr(0, key.size()) == key && pair[key.size()] == '=') {
+      return std::string(pair.substr(key.size() + 1));
+    }
+    at = end + 1;
+  }
+  return std::nullopt;
+}
+
+const VirtualDriver* find_virtual_driver(std::string_view device) {
+  for (const VirtualDriver& d : kDrivers) {
+    const std::string_view name = d.name;
+    if (device.substr(0, name.size()) != name) continue;
+    bool numbered = true;
+    for (const char c : device.substr(name.size())) {
+      numbered = numbered && (std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '_');
+    }
+    if (numbered) return &d;
+  }
+  return nullptr;
+}
+
+std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& error) {
+  if (text.empty() || text == "memif" || text.rfind("memif:", 0) == 0) return parse_wire(text, error);
+  if (text == "switch" || text.rfind("switch:", 0) == 0) return parse_switch(text, error);
+  PortSpec spec;
+  const size_t comma = text.find(',');
+  spec.device = text.substr(0, comma);
+  if (comma != std::string::npos) spec.args = text.substr(comma + 1);
+  if (const auto pci = to_pci_address(spec.device)) {
+    spec.kind = PortKind::kPci;
+    spec.device = *pci;
+    return spec;
+  }
+  spec.kind = PortKind::kVirtual;
+  const VirtualDriver* driver = find_virtual_driver(spec.device);
+  if (driver == nullptr) {
+    error =
+        "port '" + text +
+        "': no such driver; a port is memif, memif:NAME, switch:NAME, a PCI address such as 0000:03:00.0, or one of " +
+        known_drivers() + " with its arguments, for example " + find_virtual_driver("net_af_packet")->example;
+    return std::nullopt;
+  }
+  spec.driver = driver->name;
+  // A driver wants a number behind its name.
+  if (spec.device == driver->name) spec.device += '0';
+  if (driver->netdev != NetdevUse::kNone) spec.netdev = spec.arg("iface").value_or("");
+  const bool netdev_needed = spec.driver == "net_af_packet" || spec.driver == "net_af_xdp";
+  if (netdev_needed && spec.netdev.empty()) {
+    error = "port '" + text + "': name the kernel interface, for example " + driver->example;
+    return std::nullopt;
+  }
+  if (spec.driver == "net_tap" && spec.netdev.empty()) {
+    spec.netdev = "dtap" + spec.device.substr(std::string_view(driver->name).size());
+    spec.args += std::string(spec.args.empty() ? "" : ",") + "iface=" + spec.netdev;
+  }
+  return spec;
+}
+
+}  // namespace uroce

@@ -1,0 +1,54 @@
+// What a user means by `--port`, read without DPDK: the launcher checks it before the program starts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "uroce/address.h"
+
+namespace uroce {
+
+enum class PortKind : uint8_t {
+  kWire,     // "", "memif", "memif:NAME": shared memory, by place
+  kSwitch,   // "switch", "switch:NAME": a port of uroce-switch
+  kVirtual,  // "net_af_packet0,iface=eth0": a DPDK vdev and its arguments
+  kPci,      // "0000:03:00.0" or "03:00.0", arguments after a comma
+};
+
+struct PortSpec {
+  PortKind kind = PortKind::kWire;
+  std::string device;  // "net_af_packet0", "0000:03:00.0"
+  std::string args;    // after the device's comma
+  std::string driver;  // "net_af_packet"; "" for PCI
+  std::string wire;    // name of a shared memory wire, or of a switch
+  std::string netdev;  // kernel interface below the port, or ""
+
+  /// The value of `key=` in `args`.
+  std::optional<std::string> arg(std::string_view key) const;
+};
+
+/// What a driver has to do with the interface that its argument `iface` names. Whoever has anything to do with one
+/// needs CAP_NET_RAW or CAP_NET_ADMIN.
+enum class NetdevUse : uint8_t {
+  kNone,
+  kShares,  // one that exists already, with addresses of its own
+  kMakes,   // one of its own
+};
+
+/// What is special about a driver of virtual ports.
+struct VirtualDriver {
+  const char* name;  // a device name is this with a number behind
+  NetdevUse netdev;
+  const char* example;
+};
+const VirtualDriver* find_virtual_driver(std::string_view device);
+
+/// What a switch is called that nobody gave a name.
+inline constexpr const char* kDefaultSwitchName = "lab";
+
+/// Nothing and one clear line in `error` when the text is not a port.
+std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& error);
+
+}  // namespace uroce

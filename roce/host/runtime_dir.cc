@@ -1,0 +1,79 @@
+#include "host/runtime_dir.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <vector>
+
+namespace uroce {
+namespace {
+
+constexpr const char* kRemedy = "; name another place with UROCE_RUNTIME_DIR";
+
+/// Makes the directory if need be. False and one line when this user cannot have it.
+bool can_have(const std::string& dir, std::string& error) {
+  if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
+    error = "cannot create " + dir + ": " + std::strerror(errno) + kRemedy;
+    return false;
+  }
+  struct stat st {};
+  const bool ours = lstat(dir.c_str(), &st) == 0 && S_ISDIR(st.st_mode) && (st.st_uid == geteuid() || geteuid() == 0);
+  if (!ours) {
+    error = dir + " is not a directory of this user" + kRemedy;
+    return false;
+  }
+  // Root of a user namespace is not root here.
+  if (faccessat(AT_FDCWD, dir.c_str(), R_OK | W_OK | X_OK, AT_EACCESS) != 0) {
+    error = "cannot use " + dir + ": " + std::strerror(errno) + kRemedy;
+    return false;
+  }
+  return true;
+}
+
+unsigned machine_uid() {
+  std::ifstream file("/proc/self/uid_map");
+  return outer_uid(geteuid(), std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+std::vector<std::string> candidates() {
+  std::vector<std::string> dirs;
+  if (geteuid() == 0) dirs.emplace_back("/run/uroce");
+  if (const char* xdg = std::getenv("XDG_RUNTIME_DIR"); xdg != nullptr && *xdg != 0) {
+    dirs.push_back(std::string(xdg) + "/uroce");
+  }
+  dirs.push_back("/tmp/uroce-" + std::to_string(machine_uid()));
+  return dirs;
+}
+
+}  // namespace
+
+unsigned outer_uid(unsigned uid, const std::string& map) {
+  std::istringstream lines(map);
+  for (unsigned inside, outside, count; lines >> inside >> outside >> count;) {
+    if (uid >= inside && uid - inside < count) return outside + (uid - inside);
+  }
+  return uid;
+}
+
+std::string runtime_dir(std::string& error) {
+  if (const char* own = std::getenv("UROCE_RUNTIME_DIR"); own != nullptr && *own != 0) {
+    return can_have(own, error) ? own : "";
+  }
+  std::string first_error;
+  for (const std::string& dir : candidates()) {
+    std::string why;
+    if (can_have(dir, why)) return dir;
+    if (first_error.empty()) first_error = why;
+  }
+  error = first_error;
+  return "";
+}
+
+}  // namespace uroce

@@ -1,0 +1,88 @@
+// Ethernet and IP addresses as plain values.
+//
+// An `IpAddress` is always 16 bytes in network order. IPv4 is stored in its mapped form ::ffff:a.b.c.d, which is
+// exactly the RoCEv2 GID of that address, so a GID and an `IpAddress` are the same 16 bytes.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "uroce/export.h"
+
+namespace uroce {
+
+struct MacAddress {
+  std::array<uint8_t, 6> bytes{};
+  bool operator==(const MacAddress&) const = default;
+  bool is_multicast() const { return (bytes[0] & 1) != 0; }
+  bool is_zero() const { return *this == MacAddress{}; }
+};
+
+inline constexpr MacAddress kBroadcastMac{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+
+struct IpAddress {
+  std::array<uint8_t, 16> bytes{};
+
+  /// By words: for so many bytes GCC calls memcmp, and every packet's addresses are compared.
+  constexpr bool operator==(const IpAddress& other) const {
+    using Words = std::array<uint64_t, 2>;
+    const auto a = std::bit_cast<Words>(bytes), b = std::bit_cast<Words>(other.bytes);
+    return ((a[0] ^ b[0]) | (a[1] ^ b[1])) == 0;
+  }
+  static IpAddress v4(uint32_t host_order);
+  bool is_v4() const;
+  uint32_t v4_host_order() const;
+  bool is_zero() const { return *this == IpAddress{}; }
+  bool is_link_local_v6() const { return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80; }
+  bool is_multicast() const { return is_v4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff; }
+};
+
+inline IpAddress IpAddress::v4(uint32_t host_order) {
+  IpAddress a;
+  a.bytes[10] = a.bytes[11] = 0xff;
+  for (unsigned i = 0; i < 4; i++) a.bytes[12 + i] = static_cast<uint8_t>(host_order >> (24 - 8 * i));
+  return a;
+}
+
+inline bool IpAddress::is_v4() const {
+  uint64_t head;
+  uint32_t middle;
+  std::memcpy(&head, bytes.data(), 8);
+  std::memcpy(&middle, bytes.data() + 8, 4);
+  return head == 0 && middle == 0xffff0000u;
+}
+
+inline uint32_t IpAddress::v4_host_order() const {
+  return (uint32_t{bytes[12]} << 24) | (uint32_t{bytes[13]} << 16) | (uint32_t{bytes[14]} << 8) | bytes[15];
+}
+
+/// fe80::/64 with the modified EUI-64 of `mac`.
+UROCE_API IpAddress link_local_of(const MacAddress& mac);
+
+/// "10.0.0.1", "fe80::1"; nothing when the text is not an address.
+UROCE_API std::optional<IpAddress> parse_ip(std::string_view text);
+UROCE_API std::string to_string(const IpAddress& ip);
+UROCE_API std::optional<MacAddress> parse_mac(std::string_view text);
+UROCE_API std::string to_string(const MacAddress& mac);
+
+/// An address of this endpoint: what `--addr IP/PREFIX[@VLAN]` gives. Each one becomes a GID.
+struct LocalAddress {
+  IpAddress ip;
+  uint8_t prefix_bits = 0;  // of the address family: up to 32 or 128
+  uint16_t vlan_id = 0;     // 0: untagged
+  bool operator==(const LocalAddress&) const = default;
+
+  /// True when `other` is in this address's subnet.
+  UROCE_API bool on_link(const IpAddress& other) const;
+};
+
+/// "10.0.0.1/24", "fd00::1/64@100". Missing prefix: /24 for IPv4, /64 for IPv6. Nothing when malformed.
+UROCE_API std::optional<LocalAddress> parse_local_address(std::string_view text);
+UROCE_API std::string to_string(const LocalAddress& address);
+
+}  // namespace uroce

@@ -1,0 +1,39 @@
+// How objects that an engine made are held: moved, not copied, and given back to the engine in the end.
+#pragma once
+
+#include <memory>
+
+#include "uroce/export.h"
+
+namespace uroce {
+
+struct AddressHandle;
+
+namespace rdma {
+
+struct EngineCore;
+// The library's own objects, by names that are nobody else's.
+struct HeldCompletionQueue;
+struct HeldSharedReceiveQueue;
+struct HeldQueuePair;
+
+template <typename T>
+struct Release {
+  EngineCore* core = nullptr;
+  void operator()(T* object) const;
+};
+
+template <>
+UROCE_API void Release<HeldCompletionQueue>::operator()(HeldCompletionQueue* object) const;
+template <>
+UROCE_API void Release<HeldSharedReceiveQueue>::operator()(HeldSharedReceiveQueue* object) const;
+template <>
+UROCE_API void Release<HeldQueuePair>::operator()(HeldQueuePair* object) const;
+template <>
+UROCE_API void Release<AddressHandle>::operator()(AddressHandle* object) const;
+
+template <typename T>
+using Handle = std::unique_ptr<T, Release<T>>;
+
+}  // namespace rdma
+}  // namespace uroce

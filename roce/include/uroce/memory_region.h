@@ -1,0 +1,43 @@
+// Memory that work requests and peers may name.
+//
+// The bytes stay the program's, and must be there as long as the region is. (The verbs shim also bears with memory that
+// is unmapped earlier; it has the process's handler of SIGSEGV for that, which a library does not take.)
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "uroce/export.h"
+#include "uroce/work_request.h"
+
+namespace uroce::rdma {
+
+struct EngineCore;
+
+class UROCE_API MemoryRegion {
+ public:
+  MemoryRegion() = default;  // none
+  ~MemoryRegion() { release(); }
+  MemoryRegion(MemoryRegion&& other) noexcept { *this = static_cast<MemoryRegion&&>(other); }
+  MemoryRegion& operator=(MemoryRegion&& other) noexcept;
+  /// False: none, or the engine had no room for one.
+  explicit operator bool() const { return key_ != 0; }
+
+  uint32_t lkey() const { return key_; }
+  uint32_t rkey() const { return key_; }         // what a peer is told
+  uint64_t address() const { return address_; }  // of its first byte, as work requests and peers name it
+  uint64_t length() const { return length_; }    // bytes
+  /// `length` bytes from `offset` on, for a work request. What lies outside is refused when the request is carried out.
+  Sge sge(uint64_t offset, uint32_t length) const { return {address_ + offset, length, key_}; }
+
+ private:
+  friend class Engine;
+  void release();
+
+  EngineCore* core_ = nullptr;
+  uint32_t key_ = 0;
+  uint64_t address_ = 0;
+  uint64_t length_ = 0;
+};
+
+}  // namespace uroce::rdma

@@ -1,0 +1,44 @@
+// Where frames come from and go to: the seam between the engine and DPDK, the simulator or a script.
+//
+// Calls come once per burst, from the thread that drives the engine.
+#pragma once
+
+#include <cstdint>
+
+namespace uroce {
+
+/// Room for one frame to send. Whoever lent it owns the buffer; whoever fills it sets `bytes`.
+struct TxFrame {
+  uint8_t* data = nullptr;
+  uint32_t capacity = 0;
+  uint32_t bytes = 0;     // 0: not used, the lender takes the buffer back
+  void* token = nullptr;  // the lender's own
+};
+
+/// A received frame. The port owns the bytes until `release_rx`.
+struct RxFrame {
+  const uint8_t* data = nullptr;
+  uint32_t bytes = 0;
+  void* token = nullptr;  // the port's own
+};
+
+class Port {
+ public:
+  static constexpr uint32_t kMaxBurst = 64;
+
+  virtual ~Port() = default;
+
+  /// Up to `max` (<= kMaxBurst) received frames.
+  virtual uint32_t receive(RxFrame* frames, uint32_t max) = 0;
+  virtual void release_rx(RxFrame* frames, uint32_t count) = 0;
+  /// How many frames have arrived and were not received yet; kBacklogUnknown from a port that cannot tell.
+  virtual uint32_t rx_backlog() { return kBacklogUnknown; }
+  static constexpr uint32_t kBacklogUnknown = UINT32_MAX;
+
+  /// Buffers for up to `max` (<= kMaxBurst) frames that the port is sure to take; fewer, or none, when it is congested.
+  virtual uint32_t acquire_tx(TxFrame* frames, uint32_t max) = 0;
+  /// Sends those with bytes != 0 in order, takes back all of them.
+  virtual void send(TxFrame* frames, uint32_t count) = 0;
+};
+
+}  // namespace uroce

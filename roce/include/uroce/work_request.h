@@ -1,0 +1,103 @@
+// What a program posts and what it gets back.
+//
+// All pointers in here point at memory of the calling program and are used only during the call, except the memory that
+// the scatter/gather elements name, which belongs to the transport until the work request completes.
+#pragma once
+
+#include <cstdint>
+
+#include "uroce/types.h"
+
+namespace uroce {
+
+struct Sge {
+  uint64_t addr = 0;  // in the region's own address space (iova); for inline data a plain pointer
+  uint32_t length = 0;
+  uint32_t lkey = 0;
+};
+
+enum class WrOpcode : uint8_t {
+  kRdmaWrite = 0,  // ibv_wr_opcode
+  kRdmaWriteWithImm = 1,
+  kSend = 2,
+  kSendWithImm = 3,
+  kRdmaRead = 4,
+  kCompareSwap = 5,
+  kFetchAdd = 6,
+  kLocalInv = 7,
+  kBindMw = 8,
+  kSendWithInv = 9,
+};
+
+/// ibv_send_flags.
+enum SendFlags : uint8_t { kSendFence = 1, kSendSignaled = 2, kSendSolicited = 4, kSendInline = 8 };
+
+/// Where a UD message goes: made by an engine from address attributes.
+struct AddressHandle;
+
+/// Memory window bind, for WrOpcode::kBindMw.
+struct MwBind {
+  uint32_t mw_rkey = 0;   // the window, by any of its keys
+  uint32_t new_rkey = 0;  // the key after the bind: the same but for its low byte
+  uint32_t mr_lkey = 0;
+  uint64_t addr = 0;
+  uint64_t length = 0;  // 0 unbinds
+  uint32_t access = 0;
+};
+
+struct SendWr {
+  uint64_t wr_id = 0;
+  WrOpcode opcode = WrOpcode::kSend;
+  uint8_t flags = 0;  // SendFlags
+  const Sge* sges = nullptr;
+  uint32_t num_sge = 0;
+  uint32_t imm_or_rkey = 0;  // immediate data as it lies in memory, or the key to invalidate
+  uint64_t remote_addr = 0;  // WRITE, READ, atomics
+  uint32_t rkey = 0;
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
+  const AddressHandle* ah = nullptr;  // UD; must live until the completion
+  uint32_t remote_qpn = 0;
+  uint32_t remote_qkey = 0;
+  MwBind bind;
+};
+
+struct RecvWr {
+  uint64_t wr_id = 0;
+  const Sge* sges = nullptr;
+  uint32_t num_sge = 0;
+};
+
+/// Why a post was refused. Nothing of the refused work request was queued.
+enum class PostResult : uint8_t {
+  kOk,
+  kQueueFull,       // ENOMEM
+  kBadState,        // EINVAL: RESET (receive), RESET/INIT/RTR (send)
+  kTooManySges,     // EINVAL
+  kInlineTooLong,   // EINVAL
+  kInlineNotThere,  // EFAULT
+  kBadOpcode,       // EINVAL: not for this QP type
+  kTooLong,         // EINVAL: over 2^31 bytes, or over the MTU on UD
+  kBadAddressHandle,
+};
+
+/// RoCE has no service level to report with a datagram. In its place drivers report what kind of IP header stands in
+/// the GRH area, and programs (UCX) look at nothing else to tell where in it the addresses are.
+enum class DatagramHeader : uint8_t { kIpv6 = 1, kIpv4 = 2 };
+
+struct Completion {
+  uint64_t wr_id = 0;
+  WcStatus status = WcStatus::kSuccess;
+  WcOpcode opcode = WcOpcode::kSend;
+  uint8_t flags = 0;  // WcFlags
+  Cause cause = Cause::kNone;
+  uint32_t byte_len = 0;
+  uint32_t imm_or_rkey = 0;  // immediate data as on the wire, or the key that the peer invalidated
+  uint32_t qp_num = 0;
+  uint32_t src_qp = 0;  // UD
+  uint16_t pkey_index = 0;
+  uint8_t sl = 0;            // UD, received: a DatagramHeader
+  int64_t timestamp_ns = 0;  // the engine's clock when it was made
+};
+
+}  // namespace uroce

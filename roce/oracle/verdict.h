@@ -1,0 +1,29 @@
+// The first thing that went wrong in a run.
+#pragma once
+
+#include <cstdarg>
+#include <cstdio>
+#include <string>
+
+namespace uroce::oracle {
+
+class Verdict {
+ public:
+  bool failed() const { return !text_.empty(); }
+  const std::string& text() const { return text_; }
+
+  [[gnu::format(printf, 2, 3)]] void fail(const char* format, ...) {
+    if (failed()) return;
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    text_ = text;
+  }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace uroce::oracle

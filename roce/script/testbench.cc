@@ -1,0 +1,368 @@
+#include "script/testbench.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "script/text.h"
+#include "script/words.h"
+#include "wire/host_frames.h"
+
+namespace uroce::script {
+
+namespace {
+
+constexpr uint32_t kAll = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind;
+
+QpAttributes default_attributes() {
+  QpAttributes attributes;
+  attributes.access = kAll;
+  attributes.max_rd_atomic = attributes.max_dest_rd_atomic = 4;
+  attributes.rq_psn = Psn(200);
+  attributes.sq_psn = Psn(100);
+  attributes.qkey = kQkey;
+  return attributes;
+}
+
+struct Setting {
+  const char* name;
+  uint32_t bit;
+  void (*apply)(QpAttributes& attributes, int64_t value);
+};
+
+constexpr Setting kSettings[] = {
+    {"mtu", kAttrPathMtu, [](QpAttributes& a, int64_t v) { a.path_mtu_bytes = static_cast<uint32_t>(v); }},
+    {"sq_psn", kAttrSqPsn, [](QpAttributes& a, int64_t v) { a.sq_psn = Psn(static_cast<uint32_t>(v)); }},
+    {"rq_psn", kAttrRqPsn, [](QpAttributes& a, int64_t v) { a.rq_psn = Psn(static_cast<uint32_t>(v)); }},
+    {"timeout", kAttrTimeout, [](QpAttributes& a, int64_t v) { a.timeout = static_cast<uint8_t>(v); }},
+    {"retry_cnt", kAttrRetryCnt, [](QpAttributes& a, int64_t v) { a.retry_cnt = static_cast<uint8_t>(v); }},
+    {"rnr_retry", kAttrRnrRetry, [](QpAttributes& a, int64_t v) { a.rnr_retry = static_cast<uint8_t>(v); }},
+    {"rnr_timer", kAttrMinRnrTimer, [](QpAttributes& a, int64_t v) { a.min_rnr_timer = static_cast<uint8_t>(v); }},
+    {"max_rd_atomic", kAttrMaxQpRdAtomic,
+     [](QpAttributes& a, int64_t v) { a.max_rd_atomic = static_cast<uint8_t>(v); }},
+    {"max_dest_rd_atomic", kAttrMaxDestRdAtomic,
+     [](QpAttributes& a, int64_t v) { a.max_dest_rd_atomic = static_cast<uint8_t>(v); }},
+    {"qkey", kAttrQkey, [](QpAttributes& a, int64_t v) { a.qkey = static_cast<uint32_t>(v); }},
+    {"dscp", 0, [](QpAttributes& a, int64_t v) { a.av.traffic_class = static_cast<uint8_t>(v << 2); }},
+    {"ttl", 0, [](QpAttributes& a, int64_t v) { a.av.hop_limit = static_cast<uint8_t>(v); }},
+};
+
+/// Takes over what the statement says; returns the mask bits of what it named.
+uint32_t apply_settings(const Statement& statement, QpAttributes& attributes) {
+  uint32_t mask = 0;
+  for (const Setting& setting : kSettings) {
+    if (!statement.has(setting.name)) continue;
+    setting.apply(attributes, statement.number(setting.name, 0, 0));
+    mask |= setting.bit;
+  }
+  if (const Option* access = statement.find("access")) {
+    const auto bits = access_of(access->value.text);
+    if (!bits) throw ScriptError(access->value.where, "rights are read,write,atomic,local,bind, all or none");
+    attributes.access = *bits;
+    mask |= kAttrAccessFlags;
+  }
+  if (statement.has("drain_event")) {
+    attributes.sqd_async_notify = true;
+    mask |= kAttrEnSqdAsyncNotify;
+  }
+  return mask;
+}
+
+QpState target_state(const Statement& statement) {
+  const Option* state = statement.find("state");
+  return state == nullptr ? QpState::kRts : *state_of(state->value.text);
+}
+
+}  // namespace
+
+std::optional<uint32_t> access_of(std::string_view text) {
+  struct Right {
+    std::string_view name;
+    uint32_t bits;
+  };
+  static constexpr Right kRights[] = {{"all", kAll},          {"none", 0},
+                                      {"local", kLocalWrite}, {"write", kLocalWrite | kRemoteWrite},
+                                      {"read", kRemoteRead},  {"atomic", kLocalWrite | kRemoteAtomic},
+                                      {"bind", kMwBind},      {"zero_based", kZeroBased}};
+  uint32_t bits = 0;
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    const std::string_view name = text.substr(0, comma);
+    const auto* right =
+        std::find_if(std::begin(kRights), std::end(kRights), [&](const Right& r) { return r.name == name; });
+    if (right == std::end(kRights)) return std::nullopt;
+    bits |= right->bits;
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+  }
+  return bits;
+}
+
+// The port.
+
+void ScriptPort::set_frame_bytes(uint32_t bytes) {
+  frame_bytes_ = bytes;
+  buffers_.assign(kMaxBurst, Bytes(bytes));
+}
+
+uint32_t ScriptPort::receive(RxFrame* frames, uint32_t max) {
+  const auto count = std::min(max, static_cast<uint32_t>(received_.size()));
+  for (uint32_t i = 0; i < count; i++) {
+    frames[i] = {received_[i].data(), static_cast<uint32_t>(received_[i].size()), nullptr};
+  }
+  return count;
+}
+
+void ScriptPort::release_rx(RxFrame* /*frames*/, uint32_t count) {
+  received_.erase(received_.begin(), received_.begin() + count);
+}
+
+uint32_t ScriptPort::acquire_tx(TxFrame* frames, uint32_t max) {
+  if (full) return 0;
+  const uint32_t count = std::min(max, kMaxBurst);
+  for (uint32_t i = 0; i < count; i++) frames[i] = {buffers_[i].data(), frame_bytes_, 0, nullptr};
+  return count;
+}
+
+void ScriptPort::send(TxFrame* frames, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (frames[i].bytes != 0) sent.push_back({now, Bytes(frames[i].data, frames[i].data + frames[i].bytes)});
+  }
+}
+
+// The testbench.
+
+Testbench::Testbench(const EngineConfig& config) : config_(config), engine_(config, port_, random_, *this) {
+  port_.set_frame_bytes(config.max_frame_bytes);
+  port_.now = kStart;
+}
+
+Testbench::~Testbench() = default;
+
+PdId Testbench::pd(int64_t id) {
+  const auto [at, fresh] = pds_.try_emplace(id, 0);
+  if (fresh) at->second = engine_.allocate_pd();
+  return at->second;
+}
+
+std::string Testbench::add_mr(const Statement& statement) {
+  const auto id = static_cast<uint32_t>(statement.args[0].number.base);
+  Region& region = regions_[id];
+  region.length = static_cast<uint64_t>(statement.args[1].number.base);
+  const auto skew = static_cast<uint64_t>(statement.number("skew", 0, 0));
+  region.storage.reset(new uint8_t[region.length + 64 + skew]);
+  const uint64_t misaligned = reinterpret_cast<uint64_t>(region.storage.get()) & 63;
+  region.memory = region.storage.get() + (64 - misaligned) % 64 + skew;
+  region.iova = static_cast<uint64_t>(statement.number("iova", int64_t{id} << 32, 0));
+  region.fill = 100 + id;
+  for (uint64_t i = 0; i < region.length; i++) region.memory[i] = pattern_byte(region.fill, static_cast<int64_t>(i));
+  uint32_t access = kAll;
+  if (const Option* option = statement.find("access")) {
+    const auto bits = access_of(option->value.text);
+    if (!bits) throw ScriptError(option->value.where, "rights are read,write,atomic,local,bind, all or none");
+    access = *bits;
+  }
+  region.key = engine_.memory().register_region(pd(statement.number("pd", 1, 0)), region.memory, region.length,
+                                                region.iova, access);
+  return region.key == 0 ? "the engine refuses this memory region" : "";
+}
+
+std::string Testbench::add_mw(const Statement& statement) {
+  const uint32_t key = engine_.memory().allocate_window(pd(statement.number("pd", 1, 0)), statement.word == "type2");
+  windows_[static_cast<uint32_t>(statement.args[0].number.base)] = key;
+  return key == 0 ? "the engine refuses this window" : "";
+}
+
+std::string Testbench::add_srq(const Statement& statement) {
+  SharedReceiveQueue* srq = engine_.create_srq(pd(statement.number("pd", 1, 0)),
+                                               static_cast<uint32_t>(statement.args[1].number.base), 4, this);
+  srqs_[static_cast<uint32_t>(statement.args[0].number.base)] = srq;
+  if (srq == nullptr) return "the engine refuses this shared receive queue";
+  srq->set_limit(static_cast<uint32_t>(statement.number("limit", 0, 0)));
+  return "";
+}
+
+std::string Testbench::add_qp(const Statement& statement) {
+  auto added = std::make_unique<ScriptQp>();
+  ScriptQp& qp = *added;
+  qp.id = static_cast<uint32_t>(statement.args[0].number.base);
+  const auto number = [&](const char* name, int64_t otherwise) {
+    return static_cast<uint32_t>(statement.number(name, otherwise, 0));
+  };
+  QpInit init;
+  init.type = *qp_type_of(statement.word);
+  init.pd = pd(number("pd", 1));
+  qp.cq = engine_.create_cq(number("cq", 4096), &qp);
+  init.send_cq = init.recv_cq = qp.cq;
+  if (statement.has("srq")) {
+    if (!srqs_.contains(number("srq", 0))) return "there is no such srq yet";
+    init.srq = qp.srq = srqs_.at(number("srq", 0));
+  }
+  init.cap = {number("send_wr", 256), number("recv_wr", 256), 4, 4, number("inline", 256)};
+  init.sq_sig_all = statement.has("sig_all");
+  qp.qp = engine_.create_qp(init, &qp);
+  if (qp.qp == nullptr) return "the engine has no room for this QP";
+  qp.peer_qpn = number("peer", 0x1000 + qp.id);
+  const bool ipv6 = statement.has("ipv6");
+  qp.attributes = default_attributes();
+  qp.attributes.dest_qpn = qp.peer_qpn;
+  qp.attributes.av.sgid_index = ipv6 ? 2 : 1;
+  qp.from_peer.src_mac = kPeerMac;
+  qp.from_peer.dst_mac = kOurMac;
+  qp.from_peer.dst_ip = config_.addresses[ipv6 ? 1 : 0].ip;
+  qp.from_peer.src_ip = *parse_ip(ipv6 ? "fd00::2" : "10.0.0.2");
+  qp.from_peer.vlan_id = config_.addresses[0].vlan_id;
+  qp.from_peer.udp_src_port = 0xC123;
+  qp.attributes.av.dgid = qp.from_peer.src_ip;
+  apply_settings(statement, qp.attributes);
+  qps_[qp.id] = std::move(added);
+  const QpState target = target_state(statement);
+  for (const QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+    if (static_cast<int>(to) > static_cast<int>(target)) break;
+    const ModifyResult result = step_to(qp, to);
+    if (result != ModifyResult::kOk) return std::string("the engine refuses it: ") + modify_result_text(result);
+  }
+  if (init.type == QpType::kUd) qp.ah = engine_.create_ah(init.pd, qp.attributes.av, now());
+  turn();
+  if (!statement.has("unresolved")) resolve(qp);
+  return "";
+}
+
+ModifyResult Testbench::step_to(ScriptQp& qp, QpState to) {
+  QpAttributes attributes = qp.attributes;
+  attributes.state = to;
+  const ModifyResult result =
+      engine_.modify_qp(*qp.qp, attributes, required_attributes(qp.qp->type(), qp.qp->state(), to), now());
+  if (result == ModifyResult::kOk) qp.expected_state = to;
+  return result;
+}
+
+/// To another state, with the attributes that the transition needs; those that the statement names are added.
+ModifyResult Testbench::modify(ScriptQp& qp, const Statement& statement, QpState to) {
+  QpAttributes attributes = qp.attributes;
+  const uint32_t named = apply_settings(statement, attributes);
+  attributes.state = to;
+  const uint32_t mask = required_attributes(qp.qp->type(), qp.qp->state(), to) | named;
+  const ModifyResult result = engine_.modify_qp(*qp.qp, attributes, mask, now());
+  if (result == ModifyResult::kOk) {
+    qp.attributes = attributes;
+    qp.expected_state = to;
+  }
+  return result;
+}
+
+ModifyResult Testbench::set(ScriptQp& qp, const Statement& statement) {
+  QpAttributes attributes = qp.attributes;
+  const uint32_t mask = apply_settings(statement, attributes);
+  const ModifyResult result = engine_.modify_qp(*qp.qp, attributes, mask, now());
+  if (result == ModifyResult::kOk) qp.attributes = attributes;
+  return result;
+}
+
+void Testbench::destroy(ScriptQp& qp) {
+  engine_.destroy_qp(qp.qp, now());
+  qp.qp = nullptr;
+}
+
+void Testbench::resolve(ScriptQp& qp) {
+  uint8_t frame[256];
+  const LinkAddress link{kOurMac, kPeerMac, qp.from_peer.vlan_id};
+  uint32_t bytes = 0;
+  // A QP that goes no further than INIT has not asked yet, and what nobody asked for makes nobody known.
+  for (const LocalAddress& own : engine_.gids()) {
+    if (own.ip == qp.from_peer.dst_ip) engine_.neighbours().want(qp.from_peer.src_ip, own, now());
+  }
+  turn();
+  if (qp.from_peer.src_ip.is_v4()) {
+    bytes = encode_arp(frame, link, {Arp::kReply, kPeerMac, qp.from_peer.src_ip, kOurMac, qp.from_peer.dst_ip});
+  } else {
+    NeighbourMessage message;
+    message.advertisement = message.solicited = message.override_cache = true;
+    message.src_ip = message.target = qp.from_peer.src_ip;
+    message.dst_ip = qp.from_peer.dst_ip;
+    message.link_layer = kPeerMac;
+    bytes = encode_neighbour_message(frame, link, message);
+  }
+  port_.deliver(Bytes(frame, frame + bytes));
+  turn();
+}
+
+ScriptQp* Testbench::qp_of_peer(uint32_t dest_qpn) {
+  for (auto& [id, qp] : qps_) {
+    if (qp->peer_qpn == dest_qpn) return qp.get();
+  }
+  return nullptr;
+}
+
+void Testbench::collect() {
+  for (auto& entry : qps_) {
+    ScriptQp& qp = *entry.second;
+    qp.cq->drain(~0u, [&](const Completion& completion) { qp.completions.push_back({now(), completion}); });
+  }
+}
+
+void Testbench::turn() {
+  constexpr int kTurnsMax = 10'000;
+  engine_.turn(now());
+  int turns = 0;
+  while ((engine_.wants_transmit() && !port_.full) || port_.has_received()) {
+    if (engine_.turn(now()) == 0) break;
+    if (++turns == kTurnsMax) {
+      stuck_ = true;
+      break;
+    }
+  }
+  collect();
+}
+
+bool Testbench::step(Instant until) {
+  constexpr uint32_t kLateMax = 100'000;
+  if (now() >= until || stuck_) return false;
+  const Instant next = engine_.next_timeout();
+  port_.now = std::max(now(), std::min(next, until));
+  turn();
+  // What is due and cannot be done (the port is full) would hold the clock for ever.
+  if (engine_.next_timeout() <= now()) {
+    port_.now = std::min(until, port_.full ? until : now() + microseconds(1));
+    stuck_ = ++late_steps_ > kLateMax;
+  }
+  return true;
+}
+
+uint32_t Testbench::id_of(const Qp& qp) const {
+  for (const auto& [id, known] : qps_) {
+    if (known->qp == &qp) return id;
+  }
+  return 0;
+}
+
+void Testbench::on_qp_event(Qp& qp, AsyncEvent event) {
+  const uint32_t id = id_of(qp);
+  if (id != 0) qps_.at(id)->events.push_back(event);
+  reasons_.push_back(format("at %s: event on qp %u: ", to_text(now() - kStart).c_str(), id) + event_name(event));
+}
+
+void Testbench::on_srq_limit(SharedReceiveQueue& srq) {
+  for (auto& [id, qp] : qps_) {
+    if (qp->srq == &srq) qp->events.push_back(AsyncEvent::kSrqLimitReached);
+  }
+}
+
+void Testbench::on_cq_error(CompletionQueue& cq) {
+  for (auto& [id, qp] : qps_) {
+    if (qp->cq == &cq) qp->events.push_back(AsyncEvent::kCqErr);
+  }
+}
+
+void Testbench::on_error_completion(const Qp& qp, const Completion& completion) {
+  if (completion.cause == Cause::kFlushed) return;
+  reasons_.push_back(format("at %s: qp %u, work request %llu: ", to_text(now() - kStart).c_str(), id_of(qp),
+                            static_cast<unsigned long long>(completion.wr_id)) +
+                     wc_status_name(completion.status) + ": " + cause_text(completion.cause));
+}
+
+void Testbench::on_responder_error(const Qp& qp, Cause cause) {
+  reasons_.push_back(format("at %s: qp %u refused a request: ", to_text(now() - kStart).c_str(), id_of(qp)) +
+                     cause_text(cause));
+}
+
+}  // namespace uroce::script

@@ -1,0 +1,88 @@
+#include "sim/testbed.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace uroce::sim {
+
+namespace {
+
+EngineConfig config_for(const EngineConfig& base, uint8_t n) {
+  EngineConfig config = base;
+  const EngineConfig own = simple_config(n);
+  config.mac = own.mac;
+  config.addresses = own.addresses;
+  return config;
+}
+
+void require(bool ok, const char* what) {
+  if (ok) return;
+  std::fprintf(stderr, "testbed: %s failed\n", what);
+  std::abort();
+}
+
+}  // namespace
+
+Testbed::Testbed(uint64_t seed, const LinkConfig& link, const EngineConfig& base)
+    : world(seed),
+      a(world.add_host(config_for(base, 1))),
+      b(world.add_host(config_for(base, 2))),
+      cable(world.connect(a, b, link)) {}
+
+ModifyResult bring_up(Engine& engine, Qp& qp, QpAttributes attributes, bool to_rts, Instant now) {
+  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+    if (state == QpState::kRts && !to_rts) break;
+    attributes.state = state;
+    const uint32_t mask = required_attributes(qp.type(), qp.state(), state);
+    if (const auto result = engine.modify_qp(qp, attributes, mask, now); result != ModifyResult::kOk) return result;
+  }
+  return ModifyResult::kOk;
+}
+
+void Testbed::connect(Side& first, Side& second, const QpOptions& options) {
+  first.host = &a;
+  second.host = &b;
+  for (Side* side : {&first, &second}) {
+    side->pd = side->engine().allocate_pd();
+    side->send_cq = side->engine().create_cq(4096, nullptr);
+    side->recv_cq = side->engine().create_cq(4096, nullptr);
+  }
+  add_qps(first, second, options);
+}
+
+void Testbed::make_qp(Side& side, bool first, const QpOptions& options) {
+  QpInit init;
+  init.type = options.type;
+  init.pd = side.pd;
+  init.send_cq = side.send_cq;
+  init.recv_cq = side.recv_cq;
+  init.srq = first ? options.srq_a : options.srq_b;
+  init.cap = options.cap;
+  init.sq_sig_all = options.sq_sig_all;
+  init.loss_recovery = first ? options.recovery_a : options.recovery_b;
+  side.qp = side.engine().create_qp(init, nullptr);
+  require(side.qp != nullptr, "create_qp");
+}
+
+void Testbed::join(const Side& first, const Side& second, const QpOptions& options) {
+  for (const Side* side : {&first, &second}) {
+    const bool is_first = side == &first;
+    const Side& peer = is_first ? second : first;
+    QpAttributes attributes = options.attributes;
+    attributes.dest_qpn = peer.qp->qpn();
+    attributes.sq_psn = is_first ? options.psn_a : options.psn_b;
+    attributes.rq_psn = is_first ? options.psn_b : options.psn_a;
+    attributes.av.sgid_index = options.ipv6 ? 2 : 1;
+    attributes.av.dgid = peer.engine().gids()[attributes.av.sgid_index].ip;
+    require(bring_up(side->engine(), *side->qp, attributes, options.to_rts, side->host->now()) == ModifyResult::kOk,
+            "bring_up");
+  }
+}
+
+void Testbed::add_qps(Side& first, Side& second, const QpOptions& options) {
+  make_qp(first, true, options);
+  make_qp(second, false, options);
+  join(first, second, options);
+}
+
+}  // namespace uroce::sim

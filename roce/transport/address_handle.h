@@ -1,0 +1,21 @@
+// Where a UD message goes.
+#pragma once
+
+#include <cstdint>
+
+#include "uroce/types.h"
+#include "wire/path_header.h"
+
+namespace uroce {
+
+/// Created by the engine from address attributes; owned by whoever created it.
+struct AddressHandle {
+  PdId pd = 0;
+  PathSpec path;  // as given; the MAC is filled in when it is known
+  PathHeader header;
+  bool resolved = false;
+  uint8_t static_rate = 0;
+  uint32_t place = 0;  // the engine's
+};
+
+}  // namespace uroce

@@ -1,0 +1,15 @@
+#include "transport/flight_limit.h"
+
+#include <algorithm>
+
+namespace uroce {
+
+namespace {
+
+constexpr uint32_t kFloor = 8;  // losses leave so many packets, or all of a smaller window
+
+}  // namespace
+
+void FlightLimit::on_loss() { allowed_ = std::max(allowed_ / 2, std::min(kFloor, window_)); }
+
+}  // namespace uroce

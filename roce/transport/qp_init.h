@@ -1,0 +1,25 @@
+// What a QP is created with.
+#pragma once
+
+#include <optional>
+
+#include "uroce/qp_attributes.h"
+#include "uroce/types.h"
+
+namespace uroce {
+
+class CompletionQueue;
+class SharedReceiveQueue;
+
+struct QpInit {
+  QpType type = QpType::kRc;
+  PdId pd = 0;
+  CompletionQueue* send_cq = nullptr;  // must outlive the QP
+  CompletionQueue* recv_cq = nullptr;
+  SharedReceiveQueue* srq = nullptr;  // none: the QP has its own receive queue
+  QpCapabilities cap;
+  bool sq_sig_all = false;
+  std::optional<LossRecovery> loss_recovery;  // none: the engine's
+};
+
+}  // namespace uroce

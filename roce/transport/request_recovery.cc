@@ -1,0 +1,85 @@
+#include "transport/request_recovery.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace uroce {
+
+void RequestRecovery::start() {
+  board_.forget_path();
+  samples_ = 0;
+}
+
+void RequestRecovery::restart(Psn una) {
+  board_.clear();
+  delivered_ = una;
+}
+
+RequestRecovery::News RequestRecovery::on_delivered(Psn upto, Instant now) {
+  News news;
+  if (!delivered_.before(upto)) return news;
+  delivered_ = upto;
+  board_.on_arrived(upto, now);
+  news.rtt = new_rtt();
+  news.loss = board_.find_lost() != 0;
+  news.spurious = board_.spurious() - std::exchange(spurious_, board_.spurious());
+  return news;
+}
+
+/// Ranges that cannot be are left out: one packet with a strange PSN that the peer holds must not make us deaf.
+RequestRecovery::News RequestRecovery::on_ranges(const PacketView& packet, Psn high, Instant now) {
+  News news;
+  const Psn gap = packet.bth.psn + 1;
+  const uint32_t count = packet.payload_bytes / SackRange::kBytes;
+  for (uint32_t i = 0; i < count; i++) {
+    const SackRange range = SackRange::decode(packet.payload + i * SackRange::kBytes);
+    // Behind the gap, and nothing that was never sent.
+    const bool possible = gap.before(range.first) && range.first.before(range.end) && !high.before(range.end);
+    if (possible) {
+      board_.on_held(range, now);
+    } else {
+      news.impossible_range = true;
+    }
+  }
+  news.rtt = new_rtt();
+  news.loss = board_.find_lost() != 0;
+  return news;
+}
+
+bool RequestRecovery::on_expects(Psn next) {
+  if (next != delivered_ || !board_.contradicts(next)) return false;
+  board_.on_dropped();
+  return true;
+}
+
+Duration RequestRecovery::patience() const {
+  return {rtt().smoothed().ns + rtt().smoothed().ns / 4 + rtt().variation().ns};
+}
+
+Instant RequestRecovery::next_timeout() const { return rtt().known() ? board_.late_at(patience()) : Instant::never(); }
+
+bool RequestRecovery::expire(Instant now) { return rtt().known() && board_.find_late(now, patience()) != 0; }
+
+std::optional<RequestRecovery::Resend> RequestRecovery::lost() const {
+  if (board_.lost() == Scoreboard::kNone) return std::nullopt;
+  return describe(board_.lost(), false);
+}
+
+std::optional<RequestRecovery::Resend> RequestRecovery::probe(TailProbe::Packet packet) const {
+  const uint32_t entry = packet == TailProbe::Packet::kLast ? board_.last_open() : board_.first_open();
+  if (entry == Scoreboard::kNone) return std::nullopt;
+  return describe(entry, true);
+}
+
+RequestRecovery::Resend RequestRecovery::describe(uint32_t entry, bool probe) const {
+  const Scoreboard::Sent& sent = board_.at(entry);
+  return {.entry = entry, .work = sent.work, .psn = sent.psn, .probe = probe};
+}
+
+/// The board measures what was sent once also while other packets are sent again.
+std::optional<Duration> RequestRecovery::new_rtt() {
+  if (board_.rtt().samples() == std::exchange(samples_, board_.rtt().samples())) return std::nullopt;
+  return board_.rtt().latest();
+}
+
+}  // namespace uroce

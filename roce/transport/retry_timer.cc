@@ -1,0 +1,88 @@
+#include "transport/retry_timer.h"
+
+#include <algorithm>
+
+#include "transport/timing.h"
+
+namespace uroce {
+
+namespace {
+
+constexpr uint8_t kEndlessRnrRetries = 7;
+constexpr uint8_t kDoublings = 2;
+
+}  // namespace
+
+void RetryTimer::start() {
+  retries_left_ = attributes_.retry_cnt;
+  rnr_retries_left_ = attributes_.rnr_retry;
+  reset();
+}
+
+void RetryTimer::reset() {
+  stop();
+  timeouts_ = 0;
+  heard_.reset();
+}
+
+void RetryTimer::stop() {
+  state_ = State::kIdle;
+  until_ = Instant::never();
+}
+
+void RetryTimer::await_answer(Instant now) {
+  if (attributes_.timeout == 0) return;
+  state_ = State::kAwaitsAnswer;
+  until_ = now + answer_time();
+}
+
+/// Once, twice, then four times the timeout that was asked for. The specification lets the timer run up to four times
+/// as long. A peer in software that waits for a CPU has more time before it is given up, and the first retransmission
+/// is as prompt as it can be.
+Duration RetryTimer::answer_time() const { return ack_timeout(attributes_.timeout) * (1 << timeouts_); }
+
+void RetryTimer::on_progress(bool more, Instant now) {
+  timeouts_ = 0;
+  retries_left_ = attributes_.retry_cnt;
+  rnr_retries_left_ = attributes_.rnr_retry;
+  if (state_ == State::kAwaitsReceive) return;
+  stop();
+  if (more) await_answer(now);
+}
+
+void RetryTimer::on_other_response(Psn psn, Instant now) {
+  if (state_ != State::kAwaitsAnswer || (heard_ && !heard_->before(psn))) return;
+  heard_ = psn;
+  await_answer(now);
+}
+
+RetryTimer::Expired RetryTimer::expire(Instant now) {
+  if (now < until_) return Expired::kNothing;
+  const State was = state_;
+  stop();
+  return was == State::kAwaitsReceive ? Expired::kReceiveWait : Expired::kAnswerWait;
+}
+
+void RetryTimer::lengthen() { timeouts_ = std::min<uint8_t>(timeouts_ + 1, kDoublings); }
+
+RetryTimer::Budget RetryTimer::spend_retry() {
+  if (retries_left_ == 0) return Budget::kExhausted;
+  retries_left_--;
+  stop();
+  return Budget::kLeft;
+}
+
+RetryTimer::Budget RetryTimer::await_receive(Duration wait, bool further, Instant now) {
+  const bool again = state_ == State::kAwaitsReceive && !further;
+  if (!again && attributes_.rnr_retry != kEndlessRnrRetries) {
+    if (rnr_retries_left_ == 0) return Budget::kExhausted;
+    rnr_retries_left_--;
+  }
+  retries_left_ = attributes_.retry_cnt;  // the peer answers: losses before this one are over
+  const Instant until = now + wait;
+  until_ = again ? std::max(until_, until) : until;
+  state_ = State::kAwaitsReceive;
+  return Budget::kLeft;
+}
+
+}  // namespace uroce

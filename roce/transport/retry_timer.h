@@ -1,0 +1,83 @@
+// When a requester asks again, and how often: the local ACK timer, the waits that RNR NAKs ask for, and what is left of
+// the budgets for both.
+//
+// It knows no packets and no queue. It is told what happened and when, and says what became of it; the requester does
+// the rest. Both budgets are full again whenever the peer gets further.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "uroce/psn.h"
+#include "uroce/qp_attributes.h"
+#include "uroce/time.h"
+
+namespace uroce {
+
+class RetryTimer {
+ public:
+  enum class State : uint8_t {
+    kIdle,           // nothing is waited for
+    kAwaitsAnswer,   // the local ACK timer runs
+    kAwaitsReceive,  // an RNR NAK said when to try again; until then nothing new is sent
+  };
+  enum class Expired : uint8_t {
+    kNothing,
+    kAnswerWait,   // the peer is silent
+    kReceiveWait,  // it may have a receive by now
+  };
+  enum class [[nodiscard]] Budget : uint8_t{kLeft, kExhausted};
+
+  /// The QP's own, which may change in SQD; it outlives the timer.
+  explicit RetryTimer(const QpAttributes& attributes) : attributes_(attributes) {}
+
+  /// A new connection: full budgets, idle.
+  void start();
+  /// Idle, and the peer was never silent. What is left of the budgets stays.
+  void reset();
+  /// Idle. A wait for a receive ends too.
+  void stop();
+
+  /// A packet that wants an answer left.
+  void on_sent(Instant now) {
+    if (state_ == State::kIdle) await_answer(now);
+  }
+  /// The peer got further. `more`: there is more to wait for.
+  void on_progress(bool more, Instant now);
+  /// Responses to what was asked before a loss may go on for longer than the ACK timer. A peer that sends them is not
+  /// gone: the timer starts again, but only for what was not heard since the last retransmission, so that a peer cannot
+  /// put off the end.
+  void on_other_response(Psn psn, Instant now);
+  /// What was sent is going to be sent again.
+  void on_rewind() { heard_.reset(); }
+
+  /// Has a wait come to its end? If so, the state is kIdle.
+  Expired expire(Instant now);
+  /// The silence was one: the next wait is longer.
+  void lengthen();
+  /// One retry less, and idle until the retransmission leaves: a full port is not a peer that is gone.
+  Budget spend_retry();
+  /// An RNR NAK. When it is for another copy of what already waits (`further`: the peer did not get further with it),
+  /// the wait may become longer, but that was no retry.
+  Budget await_receive(Duration wait, bool further, Instant now);
+
+  State state() const { return state_; }
+  bool awaits_receive() const { return state_ == State::kAwaitsReceive; }
+  bool timed_out() const { return timeouts_ != 0; }  // and the peer has not got further since
+  uint8_t retries_left() const { return retries_left_; }
+  Instant next_timeout() const { return until_; }
+
+ private:
+  void await_answer(Instant now);
+  Duration answer_time() const;
+
+  const QpAttributes& attributes_;
+  State state_ = State::kIdle;
+  Instant until_ = Instant::never();
+  uint8_t timeouts_ = 0;  // since the peer last got further; two at most
+  uint8_t retries_left_ = 0;
+  uint8_t rnr_retries_left_ = 0;
+  std::optional<Psn> heard_;  // the furthest of the responses that put the end of the wait off
+};
+
+}  // namespace uroce

@@ -1,0 +1,83 @@
+// How fast a QP may send, because of congestion: what congestion control says, made into a pacer and a cap on the
+// packets in flight.
+//
+// Without congestion control, and while it asks for nothing, all of this is inert. News take effect in `settle`, which
+// whoever brings them calls at the end of his turn: several at once are one change of the rate.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "congestion/congestion_control.h"
+#include "congestion/pacer.h"
+#include "uroce/time.h"
+
+namespace uroce {
+
+class SendRate {
+ public:
+  /// `config` outlives this. `wanted`: datagrams have no congestion control.
+  SendRate(const CongestionConfig& config, bool wanted);
+
+  /// A new connection, with packets of `mtu` bytes.
+  void start(uint32_t mtu);
+
+  // News.
+  /// An answer came so long after its request; nothing: it could not be measured.
+  void on_rtt(std::optional<Duration> rtt, Instant now);
+  /// Something has to be sent again.
+  void on_loss(Instant now);
+  /// The peer says that our packets met congestion. False: nobody here listens.
+  bool on_cnp(Instant now);
+  void settle(Instant now) {
+    if (news_) follow(now);
+  }
+
+  /// Time has passed, which may have changed the rate.
+  void follow(Instant now);
+  /// A frame with data left.
+  void on_sent(uint32_t bytes, Instant now) {
+    pacer_.on_sent(bytes, now);
+    control_->on_sent(bytes, now);
+    closed_ = !pacer_.open(now);
+  }
+
+  /// There is a rate to keep to.
+  bool limited() const { return limited_; }
+  /// Data waits for its time, as of the last call that had one.
+  bool closed() const { return closed_; }
+  /// When to call `follow`, while data waits.
+  Instant next_timeout() const;
+  /// Most packets in flight.
+  uint32_t window_cap() const { return window_cap_; }
+
+  const CongestionControl* control() const { return control_.get(); }  // nullptr: none
+
+ private:
+  static constexpr uint64_t kWindowCapMax = 1u << 22;  // packets: a quarter of the PSN circle
+
+  const CongestionConfig& config_;
+  std::unique_ptr<CongestionControl> control_;
+  Pacer pacer_;
+  uint32_t mtu_ = 1024;
+  uint32_t window_cap_ = UINT32_MAX;
+  bool news_ = false;
+  bool limited_ = false;
+  bool closed_ = false;
+};
+
+// Asked for every packet while a rate is kept, hence here.
+inline void SendRate::follow(Instant now) {
+  news_ = false;
+  control_->advance(now);
+  pacer_.set_rate(control_->rate_bits_per_second(), config_.burst_bytes, now);
+  limited_ = pacer_.limited();
+  closed_ = limited_ && !pacer_.open(now);
+  const uint64_t window = control_->window_bytes();
+  window_cap_ = UINT32_MAX;
+  if (window != 0) window_cap_ = static_cast<uint32_t>(std::min((window + mtu_ - 1) / mtu_, kWindowCapMax));
+}
+
+}  // namespace uroce

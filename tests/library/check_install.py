@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Installs the library into a folder of its own, and builds and runs two programs against nothing but that.
+
+    check_install.py BUILDDIR SOURCES
+"""
+
+import os
+import pathlib
+import re
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+
+STANDARD = ["-std=c++20"]
+
+
+def run(*words, **more):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=200, check=False, **more)
+    assert done.returncode == 0, f"{words}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+class Prefix:
+    """What `meson install` leaves."""
+
+    def __init__(self, build, folder):
+        run("meson", "install", "-C", build, "--no-rebuild", "--destdir", folder)
+        (self.pc,) = folder.rglob("uroce.pc")
+        self.lib = self.pc.parent.parent
+        self.prefix = folder / re.search(r"^prefix=/(.*)$", self.pc.read_text(), re.M)[1]
+        self.include = self.prefix / "include"
+
+    def flags(self, what):
+        """As the prefix is elsewhere than it was configured, it is said anew."""
+        environment = {**os.environ, "PKG_CONFIG_PATH": str(self.pc.parent)}
+        return run("pkg-config", f"--define-variable=prefix={self.prefix}", what, "uroce", env=environment).split()
+
+
+def dpdk(what):
+    return run("pkg-config", what, "libdpdk").split()
+
+
+def check_headers(prefix, scratch):
+    """Each is complete in itself, and takes nothing from beyond the installed folder."""
+    names = sorted(path.name for path in (prefix.include / "uroce").glob("*.h"))
+    assert "engine.h" in names and "endpoint.h" in names, names
+    for name in names:
+        source = scratch / "header.cc"
+        source.write_text(f"#include <uroce/{name}>\n#include <uroce/{name}>\n")
+        for compiler in filter(shutil.which, ("g++", "clang++")):
+            run(compiler, *STANDARD, *prefix.flags("--cflags"), "-Wall", "-Wextra", "-Wconversion", "-Wold-style-cast", "-Werror",
+                "-fsyntax-only", source)
+        for included in re.findall(r'#include "([^"]+)"', (prefix.include / "uroce" / name).read_text()):
+            assert included.startswith("uroce/"), f"{name} includes {included}"
+
+
+def check_symbols(library):
+    """Nothing leaves the shared object but what the headers declare, under the version that its name says."""
+    assert re.search(r"SONAME.*\[liburoce\.so\.0\.1\]", run("readelf", "-d", library))
+    lines = run("nm", "-DC", "--defined-only", library).splitlines()
+    names = [line.split(maxsplit=2)[2] for line in lines]
+    foreign = [name for name in names if not re.match(
+        r"(UROCE_0\.1$|(typeinfo for |typeinfo name for |vtable for |void )?uroce::)", name)]
+    assert not foreign, foreign
+    inside = [name for name in names if re.search(r"uroce::(Engine|Qp|Requester|Responder|EndpointImpl|DpdkPort)::", name)]
+    assert not inside, inside
+    assert any("uroce::rdma::Engine::turn" in name for name in names), names
+
+
+def build(prefix, sources, scratch, name, libraries, more=()):
+    program = scratch / name
+    run("g++", *STANDARD, "-O2", "-Wall", "-Wextra", "-Werror", *prefix.flags("--cflags"), *more, sources / f"{name}.cc",
+        "-o", program, *libraries)
+    return program
+
+
+def card_of(side):
+    """The line in which it says where it is."""
+    for line in side.stdout:
+        if re.match(r"[0-9a-f.:]+ \d+ \d+ \d+ \d+$", line):
+            return line
+    raise AssertionError(f"no address came: {side.communicate()[1]}")
+
+
+def run_application(program, scratch, environment):
+    """Two processes over a wire of shared memory; their lines are carried between them."""
+    sides = []
+    for number, role in ((1, "server"), (2, "client")):
+        device = f"net_memif0,role={role},socket={scratch}/wire.sock,socket-abstract=no,bsize=4352,rsize=8"
+        cpus = "(%s)" % ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:8])
+        words = [program, f"--lcores=0@{cpus},1@{cpus}", "--no-huge", "-m", "64", "--no-pci", "--no-shconf", "--no-telemetry",
+                 f"--file-prefix=library{os.getpid()}{role}", f"--vdev={device}", "--", role, f"198.18.0.{number}/24"]
+        sides.append(subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True,
+                                      env={**environment, "RUNTIME_DIRECTORY": str(scratch)}))
+    server, client = sides
+    try:
+        cards = [card_of(side) for side in sides]
+        for side, card in ((server, cards[1]), (client, cards[0])):
+            side.stdin.write(card)
+            side.stdin.flush()
+        # The client says that it is done; then each goes when its standard input ends, the server first, which may
+        # still be in the middle of a burst.
+        select.select([client.stdout], [], [], 120)
+        outputs = [side.communicate(timeout=60) for side in sides]
+    finally:
+        for side in sides:
+            side.kill()
+            side.wait()
+    for side, (out, err) in zip(sides, outputs):
+        assert side.returncode == 0 and "done: 2000 writes of 8192 bytes" in out, f"{side.returncode}\n{out}{err}"
+
+
+def main():
+    build_folder, sources = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    with tempfile.TemporaryDirectory(prefix="uroce-library-") as name:
+        scratch = pathlib.Path(name)
+        prefix = Prefix(build_folder, scratch / "destdir")
+        check_headers(prefix, scratch)
+        check_symbols(prefix.lib / "liburoce.so")
+        shared = prefix.flags("--libs")
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(prefix.lib)}
+        two = build(prefix, sources, scratch, "two_engines", shared)
+        print(run(two, env=environment), end="")
+        application = build(prefix, sources, scratch, "lcore_writes", [*shared, *dpdk("--libs")], dpdk("--cflags"))
+        run_application(application, scratch, environment)
+        # The archive: the program holds the transport itself, and needs no shared object of ours.
+        static = build(prefix, sources, scratch, "two_engines",
+                       [prefix.lib / "liburoce.a", *dpdk("--libs"), "-lpthread"])
+        assert "liburoce" not in run("readelf", "-d", static)
+        print(run(static), end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+// Packets as the judges of a channel see them, made of their fields, and a conversation to judge.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lint/conversation.h"
+#include "lint/reporter.h"
+#include "wire/headers.h"
+#include "wire/sack.h"
+
+namespace uroce::test {
+
+struct PacketSpec {
+  uint8_t opcode = kOpSendOnly;
+  uint32_t psn = 0;
+  uint32_t payload_bytes = 0;
+  uint64_t frame = 1;
+  uint8_t content = 0;  // of every byte of the payload
+  Reth reth{};
+  AtomicEth atomic{};
+  Aeth aeth{};
+  uint64_t original = 0;  // of an atomic response
+  capture::FrameDirection direction = capture::FrameDirection::kUnknown;
+  Instant time{};
+  std::vector<SackRange> ranges{};  // the payload of a SACK
+};
+
+/// Owns its bytes.
+class MadePacket {
+ public:
+  explicit MadePacket(const PacketSpec& spec);
+  MadePacket(const MadePacket&) = delete;
+  MadePacket& operator=(const MadePacket&) = delete;
+
+  const lint::Packet& operator*() const { return packet_; }
+
+ private:
+  std::array<uint8_t, 64> headers_{};
+  std::vector<uint8_t> payload_;
+  lint::Packet packet_;
+};
+
+/// What one judge needs, and what it said.
+struct Court {
+  explicit Court(Service service = Service::kRc) : seen(service) { report.set_response_flow(kResponses); }
+
+  /// The packet was sent, as the channel would note it. Gives what the log holds.
+  lint::Sent send(const lint::Packet& packet);
+  void send(uint32_t first, uint32_t count, uint8_t opcode = kOpSendOnly);
+  /// A READ or an atomic was asked that takes these PSNs.
+  lint::Read& ask(uint32_t psn, uint32_t span, bool atomic = false);
+  /// Findings as "rule@frame", of the responder with a '<' in front, separated by spaces. Says each only once.
+  std::string found();
+
+  static constexpr uint32_t kRequests = 1;
+  static constexpr uint32_t kResponses = 2;
+  lint::Findings findings{1000};
+  lint::Reporter report{findings, kRequests};
+  lint::Conversation seen;
+
+ private:
+  size_t told_ = 0;
+};
+
+}  // namespace uroce::test

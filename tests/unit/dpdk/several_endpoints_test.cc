@@ -1,0 +1,343 @@
+// Several endpoints in one process, joined by shared memory: driven at the same time by a thread each, closed while the
+// others live, opened again, seen from outside, inherited by a fork, and refused.
+#include <gtest/gtest.h>
+#include <rte_lcore.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "ask_telemetry.h"
+#include "endpoint_on_wire.h"
+#include "host/place.h"
+#include "temporary_directory.h"
+
+#ifdef __SANITIZE_THREAD__
+// DPDK's own libraries are not built with the sanitizer, so that it sees them copy and clear memory of their heap, but
+// not the spinlock of that heap, through which the memory of one endpoint becomes another's.
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
+  return "called_from_lib:librte_eal.so\n"
+         "called_from_lib:librte_net_memif.so\n";
+}
+#endif
+
+// What only the stacks of the parent's threads hold looks like leaks to LeakSanitizer in a child, which has no such
+// threads.
+static bool in_a_child = false;
+extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off() { return in_a_child ? 1 : 0; }
+
+namespace uroce {
+namespace {
+
+/// DPDK starts in it with the first endpoint, and stays.
+class RuntimeDirOfTheProcess : public testing::Environment {
+ public:
+  void SetUp() override { dir_.emplace(); }
+  void TearDown() override {
+    remove_eal_directory();
+    dir_.reset();
+  }
+
+ private:
+  std::optional<TemporaryRuntimeDir> dir_;
+};
+[[maybe_unused]] testing::Environment* const kDir = testing::AddGlobalTestEnvironment(new RuntimeDirOfTheProcess);
+
+void exchange(EndpointOnWire& a, EndpointOnWire& b, int times, uint32_t seed) {
+  a.fill(seed);
+  b.fill(~seed);
+  WcStatus status[2]{};
+  std::thread one([&] { status[0] = a.write(times); });
+  std::thread two([&] { status[1] = b.write(times); });
+  one.join();
+  two.join();
+  EXPECT_EQ(status[0], WcStatus::kSuccess);
+  EXPECT_EQ(status[1], WcStatus::kSuccess);
+  EXPECT_EQ(a.received(), b.out);
+  EXPECT_EQ(b.received(), a.out);
+}
+
+/// One after the other, until the end.
+class Exchanges {
+ public:
+  Exchanges(EndpointOnWire& a, EndpointOnWire& b) {
+    thread_ = std::thread([&] {
+      do exchange(a, b, 2, count_++);
+      while (!stop_);
+    });
+  }
+  ~Exchanges() { end(); }
+  Exchanges(const Exchanges&) = delete;
+  Exchanges& operator=(const Exchanges&) = delete;
+  uint32_t end() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+    return count_;
+  }
+
+ private:
+  std::atomic<bool> stop_{false};
+  uint32_t count_ = 0;
+  std::thread thread_;
+};
+
+class SeveralEndpointsTest : public testing::Test {
+ protected:
+  /// A wire for each test: sockets of another that was just closed may still be known to the driver.
+  SeveralEndpointsTest() : wire_("memif:" + std::to_string(serial_++)) {}
+
+  void open_pair(EndpointOnWire& a, EndpointOnWire& b) {
+    ASSERT_TRUE(a.open()) << a.error;
+    ASSERT_TRUE(b.open()) << b.error;
+    a.connect(b);
+    b.connect(a);
+  }
+
+  static inline int serial_ = 0;
+  std::string wire_;
+};
+
+TEST_F(SeveralEndpointsTest, TwoWriteToEachOtherAtTheSameTime) {
+  EndpointOnWire a(wire_);
+  EndpointOnWire b(wire_);
+  open_pair(a, b);
+  EXPECT_FALSE(a.endpoint->identity().mac == b.endpoint->identity().mac);
+  for (uint32_t round = 0; round < 4; round++) exchange(a, b, 20, round);
+}
+
+TEST_F(SeveralEndpointsTest, TheirOwnThreadsDriveThemAtTheSameTime) {
+  EndpointOnWire a(wire_, Progress::kThread);
+  EndpointOnWire b(wire_, Progress::kThread);
+  open_pair(a, b);
+  exchange(a, b, 20, 1);
+}
+
+TEST_F(SeveralEndpointsTest, OneClosesWhileTheOtherLivesAndIsOpenedAgain) {
+  EndpointOnWire a(wire_);
+  EndpointOnWire lives(wire_ + "b");
+  EndpointOnWire lives_too(wire_ + "b");
+  open_pair(lives, lives_too);
+  Exchanges busy(lives, lives_too);
+  ASSERT_TRUE(a.open()) << a.error;
+  for (uint32_t round = 0; round < 5; round++) {
+    EndpointOnWire b(wire_);
+    ASSERT_TRUE(b.open()) << b.error;
+    a.endpoint.reset();
+    ASSERT_TRUE(a.open()) << a.error;
+    a.connect(b);
+    b.connect(a);
+    exchange(a, b, 3, round);
+  }
+  EXPECT_GT(busy.end(), 0u);
+  lives.endpoint.reset();
+  lives_too.endpoint.reset();
+  a.endpoint.reset();
+  EndpointOnWire c(wire_);
+  open_pair(a, c);
+  exchange(a, c, 3, 99);
+}
+
+unsigned carried(Endpoint& endpoint) {
+  const EngineLock owner(endpoint);
+  return rte_lcore_id();
+}
+
+TEST_F(SeveralEndpointsTest, EachHasAnLcoreIdOfItsOwnForWhoeverDrives) {
+  EndpointOnWire one(wire_);
+  EndpointOnWire two(wire_);
+  EndpointOnWire three(wire_ + "b");
+  for (EndpointOnWire* each : {&one, &two, &three}) ASSERT_TRUE(each->open()) << each->error;
+  const unsigned before = rte_lcore_id();
+  EXPECT_EQ(carried(*one.endpoint), rte_get_main_lcore()) << "what is there anyway";
+  EXPECT_NE(carried(*one.endpoint), carried(*two.endpoint));
+  EXPECT_NE(carried(*two.endpoint), carried(*three.endpoint));
+  EXPECT_NE(carried(*one.endpoint), carried(*three.endpoint));
+  EXPECT_EQ(rte_lcore_id(), before);
+  unsigned elsewhere = 0;
+  std::thread([&] { elsewhere = carried(*two.endpoint); }).join();
+  EXPECT_EQ(elsewhere, carried(*two.endpoint));
+  {
+    const EngineLock first(*one.endpoint);
+    const EngineLock second(*two.endpoint);
+    EXPECT_EQ(rte_lcore_id(), elsewhere);
+  }
+  EXPECT_EQ(rte_lcore_id(), before);
+  one.endpoint.reset();
+  ASSERT_TRUE(one.open()) << one.error;
+  EXPECT_EQ(carried(*one.endpoint), rte_get_main_lcore()) << "free again";
+}
+
+TEST_F(SeveralEndpointsTest, WhenLcoreIdsRunOutALineSaysSo) {
+  EndpointOnWire one(wire_);
+  EndpointOnWire two(wire_);
+  ASSERT_TRUE(one.open()) << one.error;
+  std::thread([&] {
+    std::vector<unsigned> ids;
+    testing::internal::CaptureStderr();
+    while (rte_thread_register() == 0) ids.push_back(rte_lcore_id());
+    EXPECT_FALSE(two.open());
+    testing::internal::GetCapturedStderr();
+    EXPECT_EQ(two.error, "DPDK has no lcore id left for another endpoint (" + std::to_string(RTE_MAX_LCORE) +
+                             " at most, the application's among them): "
+                             "close an endpoint, or start EAL with fewer");
+    for (const unsigned id : ids) {
+      RTE_PER_LCORE(_lcore_id) = id;
+      rte_thread_unregister();
+    }
+  }).join();
+  EXPECT_TRUE(two.open()) << two.error;
+}
+
+TEST_F(SeveralEndpointsTest, TelemetryTellsOfEach) {
+  EndpointOnWire one(wire_);
+  EndpointOnWire two(wire_);
+  open_pair(one, two);
+  exchange(one, two, 1, 5);
+  const std::string list = asked("/uroce/endpoints");
+  unsigned first = 0;
+  unsigned second = 0;
+  ASSERT_EQ(std::sscanf(list.c_str(), "{\"/uroce/endpoints\":[%u,%u]}", &first, &second), 2) << list;
+  EXPECT_LT(first, second);
+  const auto mac = [](const EndpointOnWire& each) { return to_string(each.endpoint->identity().mac); };
+  const auto tells = [&](const std::string& question, const EndpointOnWire& of) {
+    const std::string answer = asked(question);
+    EXPECT_NE(answer.find("\"mac\":\"" + mac(of) + "\""), std::string::npos) << question << ": " << answer;
+  };
+  tells("/uroce/endpoint", one);
+  tells("/uroce/endpoint," + std::to_string(first), one);
+  tells("/uroce/endpoint," + std::to_string(second), two);
+  for (const char* question : {"/uroce/endpoint,", "/uroce/counters,", "/uroce/qps,"}) {
+    for (const std::string& none : {std::to_string(second + 1), std::string("dog"), std::to_string(first) + ",0"}) {
+      EXPECT_NE(asked(question + none).find(":null}"), std::string::npos) << question << none;
+    }
+  }
+  const std::string qps = asked("/uroce/qps," + std::to_string(second));
+  unsigned qpn = 0;
+  ASSERT_EQ(std::sscanf(qps.c_str(), "{\"/uroce/qps\":[%u]}", &qpn), 1) << qps;
+  EXPECT_NE(asked("/uroce/qp," + std::to_string(qpn) + "," + std::to_string(second)).find("\"RTS\""),
+            std::string::npos);
+  EXPECT_EQ(asked("/uroce/qp," + std::to_string(qpn)), "{\"/uroce/qp\":null}") << "the first has no such number";
+  one.endpoint.reset();
+  tells("/uroce/endpoint", two);
+}
+
+/// What a child does in here ends it; 0 is good. It ends without a word of the parent's objects.
+int status_of_child(const std::function<int()>& what) {
+  const pid_t child = fork();
+  if (child == 0) {
+    in_a_child = true;
+    alarm(120);
+    _exit(what());
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST_F(SeveralEndpointsTest, AForkLeavesThemToTheParent) {
+  EndpointOnWire a(wire_);
+  EndpointOnWire b(wire_);
+  open_pair(a, b);
+  Exchanges busy(a, b);
+  for (int i = 0; i < 20; i++) {
+    usleep(1000);
+    const int status = status_of_child([&] {
+      for (EndpointOnWire* each : {&a, &b}) {
+        const EngineLock owner(*each->endpoint);
+        if (each->endpoint->drive() != 0) return 1;
+      }
+      EndpointOnWire third(wire_ + "b");
+      if (third.open()) return 2;
+      if (third.error.find("child of one that had an endpoint open") == std::string::npos) return 3;
+      a.endpoint.reset();
+      b.endpoint.reset();
+      return third.open() ? 4 : 0;
+    });
+    ASSERT_EQ(status, 0) << "fork " << i;
+  }
+  busy.end();
+  exchange(a, b, 2, 7);
+}
+
+TEST_F(SeveralEndpointsTest, AChildThatEndsAsProgramsDoTouchesNothing) {
+  EndpointOnWire a(wire_);
+  EndpointOnWire b(wire_);
+  open_pair(a, b);
+  Exchanges busy(a, b);
+  for (int i = 0; i < 20; i++) {
+    usleep(1000);
+    const int status = status_of_child([&]() -> int {
+      a.endpoint.reset();
+      std::exit(0);  // with the handlers of the process
+    });
+    ASSERT_EQ(status, 0) << "fork " << i;
+  }
+  busy.end();
+  exchange(a, b, 2, 7);
+}
+
+TEST_F(SeveralEndpointsTest, AProgramMayEndWhileItOwnsAnEngine) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own, with an EAL of its own
+  const auto end = [this] {
+    EndpointOnWire one(wire_);
+    if (!one.open()) std::_Exit(1);
+    alarm(120);
+    const EngineLock owner(*one.endpoint);
+    std::exit(0);
+  };
+  EXPECT_EXIT(end(), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(SeveralEndpointsTest, TheThirdOnAWireIsRefused) {
+  EndpointOnWire one(wire_);
+  EndpointOnWire two(wire_);
+  EndpointOnWire three(wire_);
+  open_pair(one, two);
+  EXPECT_FALSE(three.open());
+  const std::string me = "process " + std::to_string(getpid());
+  EXPECT_NE(three.error.find("are taken, by " + me + " and " + me), std::string::npos) << three.error;
+  exchange(one, two, 1, 3);
+  two.endpoint.reset();
+  ASSERT_TRUE(three.open()) << three.error;
+  EXPECT_EQ(to_string(three.endpoint->identity().addresses.at(0)), "198.18.0.2/24") << "the place that became free";
+}
+
+TEST_F(SeveralEndpointsTest, AnOpenPortIsRefused) {
+  EndpointOnWire one("net_ring0");
+  EndpointOnWire two("net_ring0");
+  ASSERT_TRUE(one.open()) << one.error;
+  EXPECT_FALSE(two.open());
+  EXPECT_EQ(two.error, "port net_ring0 is open already, for another endpoint of this process");
+  two.config.eal_running = true;
+  EXPECT_FALSE(two.open());
+  EXPECT_EQ(two.error, "port net_ring0 is open already, for another endpoint of this process");
+  one.endpoint.reset();
+  two.config.eal_running = false;
+  EXPECT_TRUE(two.open()) << two.error;
+}
+
+TEST_F(SeveralEndpointsTest, WhatEalCannotBeToldAnyMoreIsRefused) {
+  EndpointOnWire one(wire_);
+  ASSERT_TRUE(one.open()) << one.error;
+  const std::string running = "DPDK is running in this process already, for its first endpoint, ";
+  EndpointOnWire two(wire_);
+  two.config.eal_args = {"-m", "128"};
+  EXPECT_FALSE(two.open());
+  EXPECT_EQ(two.error, running + "and takes no arguments any more: give '-m 128' to the first one, too");
+  two.config.eal_args.clear();
+  two.config.hugepages = Hugepages::kYes;
+  EXPECT_FALSE(two.open());
+  EXPECT_EQ(two.error, running + "without hugepages: ask for them with the first one");
+  EalOptions pci;
+  pci.pci_device = "0000:00:1f.0";
+  EXPECT_FALSE(start_eal(pci, two.error));
+  EXPECT_EQ(two.error, running + "without PCI devices: open 0000:00:1f.0 first");
+  two.config.hugepages = Hugepages::kAuto;
+  EXPECT_TRUE(two.open()) << two.error << ": who asks for nothing gets what there is";
+}
+
+}  // namespace
+}  // namespace uroce

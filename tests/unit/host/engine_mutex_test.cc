@@ -1,0 +1,99 @@
+#include "host/engine_mutex.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace uroce {
+namespace {
+
+TEST(EngineMutex, OneOwnerAtATime) {
+  EngineMutex mutex;
+  uint64_t counter = 0;  // not atomic: that is the point
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 50000;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; t++) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kRounds; i++) {
+        mutex.lock();
+        counter = counter + 1;
+        mutex.unlock();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counter, uint64_t{kThreads} * kRounds);
+}
+
+TEST(EngineMutex, ASleeperIsWoken) {
+  EngineMutex mutex;
+  mutex.lock();
+  std::atomic<bool> had{false};
+  std::thread sleeper([&] {
+    mutex.lock();
+    had = true;
+    mutex.unlock();
+  });
+  usleep(20000);
+  EXPECT_FALSE(had);
+  mutex.unlock();
+  sleeper.join();
+  EXPECT_TRUE(had);
+}
+
+TEST(EngineMutex, AnOnlookerGivesUp) {
+  EngineMutex mutex;
+  EXPECT_TRUE(mutex.try_lock_for(milliseconds(1)));
+  bool had = true;
+  std::thread([&] { had = mutex.try_lock_for(milliseconds(5)); }).join();
+  EXPECT_FALSE(had);
+  std::thread patient([&] { had = mutex.try_lock_for(milliseconds(60000)); });
+  usleep(5000);
+  mutex.unlock();
+  patient.join();
+  EXPECT_TRUE(had) << "it was free in time";
+  mutex.unlock();
+  mutex.lock();  // as before
+  mutex.unlock();
+}
+
+TEST(EngineMutex, APollingThreadDoesNotStarveOthers) {
+  EngineMutex mutex;
+  std::atomic<bool> stop{false};
+  std::thread poller([&] {
+    while (!stop) {
+      mutex.lock();
+      // A turn, so that the lock is held nearly always.
+      const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
+      while (std::chrono::steady_clock::now() < end) {
+      }
+      mutex.unlock();
+    }
+  });
+  int had = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (had < 200 && std::chrono::steady_clock::now() < end) {
+    mutex.lock();
+    had++;
+    mutex.unlock();
+  }
+  stop = true;
+  poller.join();
+  EXPECT_EQ(had, 200);
+}
+
+TEST(EngineMutex, AfterForkItIsFree) {
+  EngineMutex mutex;
+  mutex.lock();
+  mutex.reset_after_fork();
+  mutex.lock();  // would hang
+  mutex.unlock();
+}
+
+}  // namespace
+}  // namespace uroce

@@ -1,0 +1,115 @@
+// A queue pair without an engine: what stands below it, and nothing else.
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "base/random.h"
+#include "transport/qp.h"
+
+namespace uroce::test {
+
+/// One side: memory of 64 KiB under one key with all rights, a completion queue, and a QP. Its owner hands packets to
+/// `qp` and takes frames from it.
+class LoneQp : public Observer {
+ public:
+  explicit LoneQp(uint32_t qpn, QpType type = QpType::kRc, LossRecovery recovery = LossRecovery::kGoBackN,
+                  uint32_t cq_size = 64)
+      : env_{.memory = table_, .counters = counters, .observer = *this, .loss_recovery = recovery},
+        cq(cq_size, *this),
+        qp(init(type), qpn, 0, 1024, with_pool(), nullptr) {
+    key = table_.register_region(1, memory.data(), memory.size(), 0, 15);
+  }
+
+  /// RESET to RTS, towards `peer`.
+  void connect(const LoneQp& peer, Instant now) {
+    PathSpec path;
+    path.src_ip = IpAddress::v4(0x0A000001);
+    path.dst_ip = IpAddress::v4(0x0A000002);
+    path.src_mac = path.dst_mac = MacAddress{{2, 0, 0, 0, 0, 1}};
+    QpAttributes a;
+    a.access = 15;
+    a.dest_qpn = peer.qp.qpn();
+    a.rq_psn = a.sq_psn = Psn(0x100);
+    a.max_rd_atomic = a.max_dest_rd_atomic = 4;
+    a.retry_cnt = 1;
+    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+      a.state = state;
+      step(a, required_attributes(qp.type(), qp.state(), state), path, now);
+    }
+  }
+
+  /// The first bytes of our memory, and for WRITE and READ those from 32768 on of the peer's. Signalled.
+  PostResult post(WrOpcode opcode, uint64_t wr_id, uint32_t bytes, const LoneQp& peer, Instant now) {
+    const Sge sge{.addr = 0, .length = bytes, .lkey = key};
+    SendWr wr;
+    wr.wr_id = wr_id;
+    wr.opcode = opcode;
+    wr.flags = kSendSignaled;
+    wr.sges = &sge;
+    wr.num_sge = 1;
+    wr.remote_addr = 32768;
+    wr.rkey = peer.key;
+    return qp.post_send(wr, now);
+  }
+
+  /// Everything that the QP has to send now.
+  std::vector<std::vector<uint8_t>> frames(Instant now) {
+    std::vector<std::vector<uint8_t>> all;
+    std::array<uint8_t, 2048> buffer{};
+    for (TxFrame frame{.data = buffer.data(), .capacity = buffer.size()}; qp.poll_transmit(frame, now);) {
+      all.emplace_back(buffer.begin(), buffer.begin() + frame.bytes);
+    }
+    return all;
+  }
+  void receive(std::span<const uint8_t> frame, Instant now) {
+    PacketView packet;
+    if (parse_frame(frame, packet) == ParseResult::kOk) qp.on_packet(packet, now);
+  }
+  std::vector<Completion> completions() {
+    std::vector<Completion> all(64);
+    all.resize(cq.poll(all));
+    return all;
+  }
+
+  void on_qp_event(Qp& /*qp*/, AsyncEvent event) override { events.push_back(event); }
+  void on_error_completion(const Qp& /*qp*/, const Completion& completion) override {
+    causes.push_back(completion.cause);
+  }
+
+  std::vector<AsyncEvent> events;
+  std::vector<Cause> causes;
+  Counters counters;
+  std::vector<uint8_t> memory = std::vector<uint8_t>(65536);
+  uint32_t key = 0;
+
+ private:
+  QpInit init(QpType type) {
+    QpInit init;
+    init.type = type;
+    init.pd = 1;
+    init.send_cq = init.recv_cq = &cq;
+    init.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    return init;
+  }
+  TransportEnv& with_pool() {
+    pool_.prepare();
+    env_.reorder_pool = &pool_;
+    return env_;
+  }
+  void step(const QpAttributes& attributes, uint32_t mask, const PathSpec& path, Instant now) {
+    if (qp.modify(attributes, mask, &path, true, now) != ModifyResult::kOk) std::abort();
+  }
+
+  SeededRandom random_{1};
+  MemoryTable table_{16, random_};
+  ReorderPool pool_{64, 1024};
+  TransportEnv env_;
+
+ public:
+  CompletionQueue cq;
+  Qp qp;
+};
+
+}  // namespace uroce::test
