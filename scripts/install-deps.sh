@@ -4,7 +4,7 @@
 #   scripts/install-deps.sh demo    what ./demo needs: compiler, Meson, DPDK, the unmodified RDMA programs
 #   scripts/install-deps.sh check   what ./check needs as well: tests, format, lint, capture reading
 #   scripts/install-deps.sh full    what ./check --full needs as well: the message passing libraries
-#   scripts/install-deps.sh interop what tests/interop needs as well: a virtual machine, and a kernel with rxe for it
+#   scripts/install-deps.sh interop what tests/system/interop needs as well: a virtual machine, and a kernel with rxe for it
 #   scripts/install-deps.sh bench   what tests/bench needs as well: the peers to compare with; and to draw pictures
 #
 # Debian 12 and its relatives. Prints one line when there is nothing to do.

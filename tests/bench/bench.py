@@ -20,7 +20,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "programs"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "system" / "programs"))
 
 import peers
 from children import Children

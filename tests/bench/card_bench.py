@@ -17,7 +17,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "testpmd"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "system" / "testpmd"))
 
 from harness import Bench, Testpmd
 

@@ -21,7 +21,7 @@
 #include "pmd/ethdev/card_kinds.h"
 #include "pmd/hw/checksum.h"
 #include "pmd/hw/formats.h"
-#include "tests/pmd/model_bus.h"
+#include "tests/unit/pmd/model_bus.h"
 
 namespace mqnic {
 namespace {

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Refuses #include lines that point upwards.
+
+The build runs this on every change (target `layering`); an arrow in the wrong direction fails the build.
+
+    check_layers.py ROOT [--stamp FILE --depfile FILE]
+
+Floors, an arrow points only downwards:
+
+    include < base < wire < congestion < transport < cm < engine < {sim, dpdk} < {apps, verbs_shim}
+    congestion < host < dpdk: the machine as the kernel tells of it, and what a user sets
+    dpdk < api: what the library shows, in roce/include, which needs nothing of the house
+    sim < oracle < apps: judges simulated traffic, which the simulator itself knows nothing of
+    wire < fabric < {sim, apps}: the network that simulator and uroce-switch share
+    base < memif < apps: shared memory with programs that are not trusted
+    wire < capture < {dpdk, lint}, engine < script, {engine, lint} < replay: tools for conformance
+    pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
+
+`pmd/` and `roce/` do not know each other. Only roce/dpdk, pmd/ethdev, apps and verbs_shim include DPDK's headers, only
+verbs_shim includes the verbs headers, and the floors that are pure logic include nothing that reads a clock, opens a
+file or starts a thread.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+
+BELOW = {
+    "base": [],
+    "wire": ["base"],
+    "congestion": ["base", "wire"],
+    "transport": ["base", "wire", "congestion"],
+    "cm": ["base", "wire", "transport", "congestion"],
+    "engine": ["base", "wire", "transport", "congestion", "cm"],
+}
+BELOW["fabric"] = ["base", "wire"]
+BELOW["sim"] = BELOW["engine"] + ["engine", "fabric"]
+BELOW["oracle"] = BELOW["sim"] + ["sim"]
+BELOW["host"] = ["base", "wire", "congestion"]
+BELOW["dpdk"] = BELOW["engine"] + ["engine", "host", "capture"]
+BELOW["memif"] = ["base"]
+BELOW["capture"] = ["base", "wire"]
+BELOW["lint"] = ["base", "wire", "capture"]
+BELOW["script"] = BELOW["engine"] + ["engine"]
+BELOW["replay"] = BELOW["engine"] + ["engine", "capture", "lint"]
+BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "memif", "sim", "oracle", "fabric", "capture", "lint", "script", "replay"]
+BELOW["verbs_shim"] = BELOW["dpdk"] + ["dpdk"]
+BELOW["api"] = BELOW["dpdk"] + ["dpdk"]
+for floor in BELOW:
+    BELOW[floor] = ["include"] + BELOW[floor]
+BELOW["include"] = []
+BELOW["pmd/hw"] = []
+BELOW["pmd/vfio_user"] = ["pmd/hw"]
+BELOW["pmd/card"] = ["pmd/hw", "pmd/vfio_user"]
+BELOW["pmd/ethdev"] = ["pmd/hw", "pmd/vfio_user", "pmd/card"]
+BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
+
+DPDK_ALLOWED = {"dpdk", "apps", "verbs_shim", "pmd/ethdev"}
+VERBS_ALLOWED = {"verbs_shim"}
+PURE = {"include", "wire", "transport", "congestion", "cm", "engine", "fabric", "sim", "oracle", "capture", "lint", "script", "replay"}
+IMPURE_HEADERS = re.compile(
+    r"^(sys/|linux/|net/|netinet/|arpa/|unistd\.h|fcntl\.h|poll\.h|pthread\.h|time\.h|ctime$|thread$|mutex$|shared_mutex$|"
+    r"condition_variable$|future$|fstream$|iostream$|filesystem$)"
+)
+DPDK_HEADER = re.compile(r"^(rte_|cmdline|ethdev_|eal_|bus_.*driver\.h)")
+VERBS_HEADER = re.compile(r"^(infiniband|rdma)/")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]')
+SOURCES = {".h", ".hpp", ".inc", ".c", ".cc", ".cpp"}
+
+
+def floor_of(path: pathlib.PurePath) -> str:
+    """The floor of a path relative to the root, or "" for files that stand outside the house (tests)."""
+    parts = path.parts
+    if parts[0] == "roce":
+        return parts[1] if len(parts) > 2 else "roce"
+    if parts[0] == "pmd":
+        return "/".join(parts[:2])
+    return parts[0] if parts[0] in BELOW else ""
+
+
+def target_floor(root: pathlib.Path, source: pathlib.Path, name: str):
+    """The floor that a quoted include leads to: like the compiler, next to the file first, then the include roots.
+    None when there is no such file: the compiler says so better."""
+    for base in (source.parent, root / "roce", root / "roce" / "include", root):
+        candidate = (base / name).resolve()
+        if candidate.is_file() and candidate.is_relative_to(root):
+            return floor_of(candidate.relative_to(root))
+    return None
+
+
+def check_include(root: pathlib.Path, source: pathlib.Path, floor: str, quoted: bool, name: str) -> str:
+    """Why this include is refused, or an empty string."""
+    if DPDK_HEADER.match(name) and floor not in DPDK_ALLOWED:
+        return f"{floor} must not include DPDK's {name}"
+    if VERBS_HEADER.match(name) and floor not in VERBS_ALLOWED:
+        return f"{floor} must not include the verbs header {name}"
+    if floor in PURE and IMPURE_HEADERS.match(name):
+        return f"{floor} is pure logic: no I/O, clock or thread header ({name})"
+    if not quoted:
+        first = name.split("/")[0]
+        if first in BELOW:
+            return f'project headers are included with quotes: "{name}"'
+        return ""
+    target = target_floor(root, source, name)
+    if target is None or target == floor or target in BELOW[floor]:
+        return ""
+    return f"{floor} must not include {target or 'tests'} ({name}): the arrow points upwards"
+
+
+def check_file(root: pathlib.Path, source: pathlib.Path) -> list:
+    relative = source.relative_to(root)
+    floor = floor_of(relative)
+    if floor not in BELOW:
+        return [f"{relative}: `{floor}` is not a known floor: add it to tests/source/layering/check_layers.py"] if floor else []
+    found = []
+    for number, line in enumerate(source.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        why = check_include(root, source, floor, match[1] == '"', match[2])
+        if why:
+            found.append(f"{relative}:{number}: {why}")
+    return found
+
+
+def sources_of(root: pathlib.Path):
+    files, folders = [], []
+    for top in ("roce", "verbs_shim", "apps", "pmd"):
+        base = root / top
+        if not base.is_dir():
+            continue
+        folders.append(base)
+        for path in sorted(base.rglob("*")):
+            if path.is_dir():
+                folders.append(path)
+            elif path.suffix in SOURCES:
+                files.append(path)
+    return files, folders
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="refuses #include lines that point upwards")
+    parser.add_argument("root", type=pathlib.Path)
+    parser.add_argument("--stamp", type=pathlib.Path)
+    parser.add_argument("--depfile", type=pathlib.Path)
+    arguments = parser.parse_args()
+    root = arguments.root.resolve()
+    files, folders = sources_of(root)
+    if not files:
+        print(f"layering: no sources below {root}", file=sys.stderr)
+        return 2
+    violations = [line for path in files for line in check_file(root, path)]
+    for line in violations:
+        print(f"layering: {line}", file=sys.stderr)
+    if violations:
+        return 1
+    if arguments.depfile:
+        needed = " ".join(str(path).replace(" ", "\\ ") for path in files + folders)
+        arguments.depfile.write_text(f"{arguments.stamp}: {needed}\n")
+    if arguments.stamp:
+        arguments.stamp.write_text(f"{len(files)} files\n")
+    else:
+        print(f"layering: {len(files)} files, every arrow points downwards")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
