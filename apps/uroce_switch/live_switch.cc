@@ -17,7 +17,7 @@ constexpr uint64_t kUnknownRate = 100'000'000'000;
 constexpr uint64_t kBufferBytes = 16'000'000;
 
 // After the last frame: look again at once, then let others run in between, then sleep, longer each time.
-constexpr Duration kPatience = microseconds(4);
+constexpr Duration kSpin = microseconds(4);
 constexpr Duration kAwake = microseconds(200);
 constexpr Duration kNapMin = microseconds(50);
 constexpr Duration kNapMax = milliseconds(1);
@@ -192,7 +192,7 @@ void LiveSwitch::run(const std::atomic<bool>& stop, const std::function<void()>&
 /// There was nothing to do.
 void LiveSwitch::rest(Instant now) {
   const Duration idle = now - last_work_;
-  if (idle < kPatience) return rte_pause();
+  if (idle < kSpin) return rte_pause();
   Instant next = switch_->next_event();
   bool anybody = false;
   bool waiting = false;

@@ -14,7 +14,7 @@ using memif::OutRing;
 namespace {
 
 // A peer that is stopped or waits for its CPU keeps its ring full, and its frames wait; but not for ever.
-constexpr Duration kPatience = milliseconds(1000);
+constexpr Duration kStuckAfter = milliseconds(1000);
 // A client that is refused again and again is not worth more lines.
 constexpr Duration kNewsInterval = milliseconds(1000);
 
@@ -118,7 +118,7 @@ void MemifPort::on_turn(Instant now) {
   if (pending_count_ != 0) flush();
   if (pending_count_ == 0 || std::exchange(accepted_, false)) {
     waiting_since_ = now;
-  } else if (now - waiting_since_ >= kPatience) {
+  } else if (now - waiting_since_ >= kStuckAfter) {
     stuck_ = true;
     drop_pending(counters_.tx_dropped_stuck);
   }

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "pmd/card/block_header.h"
 #include "pmd/hw/registers.h"
 
 namespace mqnic::card {
 namespace {
-
-constexpr uint32_t kHeaderBytes = 0x0c;
 
 // What a build of a 100G design says of itself.
 constexpr uint32_t kFpgaJtagId = 0x04b57093;
@@ -17,17 +16,6 @@ constexpr uint32_t kGitHash = 0x0, kRelease = 0x0;
 constexpr uint32_t kCorePeriod = 4u << 16 | 1u;            // 4/1 ns
 constexpr uint32_t kReferencePeriod = 1024u << 16 | 165u;  // 1024/165 ns
 constexpr uint32_t kCoreHz = 250'000'000, kMacHz = 322'265'625;
-
-uint32_t header(BlockType type, uint32_t version, uint32_t next, uint32_t offset) {
-  switch (offset) {
-    case kBlockType:
-      return static_cast<uint32_t>(type);
-    case kBlockVersion:
-      return version;
-    default:
-      return next;
-  }
-}
 
 }  // namespace
 
@@ -82,8 +70,8 @@ uint32_t Device::read_list(uint32_t offset) {
   if (offset < kIrqBlock) return read_firmware(offset);
   if (offset < kInterfacesBlock) {
     const uint32_t at = offset - kIrqBlock;
-    return at < kHeaderBytes ? header(BlockType::kIrq, version::kIrq, kInterfacesBlock, at)
-                             : context_->interrupts.interval_us();
+    return at < kBlockHeaderBytes ? block_header(BlockType::kIrq, version::kIrq, kInterfacesBlock, at)
+                                  : context_->interrupts.interval_us();
   }
   if (offset < kAppBlock) return read_interfaces(offset - kInterfacesBlock);
   if (offset < kStatsBlock) {
@@ -115,7 +103,8 @@ uint32_t Device::read_firmware(uint32_t offset) const {
     case reg::kReleaseInfo:
       return kRelease;
     default:
-      return offset < kHeaderBytes ? header(BlockType::kFirmwareId, version::kFirmwareId, kIrqBlock, offset) : 0;
+      return offset < kBlockHeaderBytes ? block_header(BlockType::kFirmwareId, version::kFirmwareId, kIrqBlock, offset)
+                                        : 0;
   }
 }
 
@@ -130,7 +119,8 @@ uint32_t Device::read_interfaces(uint32_t offset) const {
     case interfaces::kCsrOffset:
       return layout_->csr_bytes;
     default:
-      return offset < kHeaderBytes ? header(BlockType::kInterfaces, version::kInterfaces, kAppBlock, offset) : 0;
+      return offset < kBlockHeaderBytes ? block_header(BlockType::kInterfaces, version::kInterfaces, kAppBlock, offset)
+                                        : 0;
   }
 }
 
@@ -148,11 +138,11 @@ uint32_t Device::read_statistics_block(uint32_t offset) const {
       break;
   }
   const uint32_t next = context_->config.ptp ? kPtpBlock : kClockBlock;
-  return offset < kHeaderBytes ? header(BlockType::kStats, version::kStats, next, offset) : 0;
+  return offset < kBlockHeaderBytes ? block_header(BlockType::kStats, version::kStats, next, offset) : 0;
 }
 
 uint32_t Device::read_ptp(uint32_t offset) {
-  if (offset < kHeaderBytes) return header(BlockType::kPtp, version::kPtp, kClockBlock, offset);
+  if (offset < kBlockHeaderBytes) return block_header(BlockType::kPtp, version::kPtp, kClockBlock, offset);
   uint32_t value = 0;
   return context_->clock.read(offset, context_->now_ns, value) ? value : 0;
 }
@@ -172,7 +162,7 @@ uint32_t Device::read_clock(uint32_t offset) const {
     default:
       break;
   }
-  if (offset < kHeaderBytes) return header(BlockType::kClockInfo, version::kClockInfo, 0, offset);
+  if (offset < kBlockHeaderBytes) return block_header(BlockType::kClockInfo, version::kClockInfo, 0, offset);
   return offset >= reg::kChannels && offset < reg::kChannels + 4 * channels ? kMacHz : 0;
 }
 

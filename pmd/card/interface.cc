@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "pmd/card/block_header.h"
 #include "pmd/hw/doorbell_page.h"
 #include "pmd/hw/registers.h"
 
@@ -10,20 +11,7 @@ namespace mqnic::card {
 namespace {
 
 constexpr uint32_t kRingStride = queue_manager::kRingStride, kCqStride = queue_manager::kCompletionStride;
-// Block headers end here; the numbers of a queue manager follow.
-constexpr uint32_t kHeaderBytes = 0x0c;
 constexpr uint32_t kQueueBlockBytes = 0x20;
-
-uint32_t header(BlockType type, uint32_t version, uint32_t next, uint32_t offset) {
-  switch (offset) {
-    case kBlockType:
-      return static_cast<uint32_t>(type);
-    case kBlockVersion:
-      return version;
-    default:
-      return next;
-  }
-}
 
 }  // namespace
 
@@ -134,7 +122,8 @@ uint32_t Interface::read_control(uint32_t offset) {
     case kBlockType:
     case kBlockVersion:
     case kBlockNext:
-      return header(BlockType::kInterfaceControl, version::kInterfaceControl, layout_->csr_bytes + kEventBlock, offset);
+      return block_header(BlockType::kInterfaceControl, version::kInterfaceControl, layout_->csr_bytes + kEventBlock,
+                          offset);
     case reg::kFeatures:
       return reg::kRss | (config.ptp ? reg::kPtpTimestamps : 0) | reg::kTxChecksum | reg::kRxChecksum | reg::kRxHash |
              reg::kLinkFlowControl | reg::kPriorityFlowControl;
@@ -206,14 +195,14 @@ uint32_t Interface::read_queue_block(uint32_t offset) const {
     case queue_manager::kStride:
       return block.stride;
     default:
-      return at < kHeaderBytes ? header(block.type, version::kQueueManager, block.next, at) : 0;
+      return at < kBlockHeaderBytes ? block_header(block.type, version::kQueueManager, block.next, at) : 0;
   }
 }
 
 uint32_t Interface::read_queue_map(uint32_t offset) const {
   const auto ports = static_cast<uint32_t>(ports_.size());
-  if (offset < kHeaderBytes) {
-    return header(BlockType::kRxQueueMap, version::kRxQueueMap, layout_->csr_bytes + kPortBlocks, offset);
+  if (offset < kBlockHeaderBytes) {
+    return block_header(BlockType::kRxQueueMap, version::kRxQueueMap, layout_->csr_bytes + kPortBlocks, offset);
   }
   if (offset == rx_queue_map::kConfig) return ports | context_->config.log2_rss_table << 8;
   const uint32_t port = (offset - rx_queue_map::kPorts) / rx_queue_map::kPortStride;
@@ -224,10 +213,10 @@ uint32_t Interface::read_queue_map(uint32_t offset) const {
 /// A port's block, and behind it the port's own list of one block.
 uint32_t Interface::read_port_block(unsigned port, uint32_t offset) {
   const uint32_t here = layout_->csr_bytes + kPortBlocks + port * kBlockStride;
-  if (offset < kHeaderBytes) return header(BlockType::kPort, version::kPort, here + kBlockStride, offset);
+  if (offset < kBlockHeaderBytes) return block_header(BlockType::kPort, version::kPort, here + kBlockStride, offset);
   if (offset == port::kListOffset) return here + kSubListOffset;
   const uint32_t at = offset - kSubListOffset;
-  if (at < kHeaderBytes) return header(BlockType::kPortControl, version::kPortControl, 0, at);
+  if (at < kBlockHeaderBytes) return block_header(BlockType::kPortControl, version::kPortControl, 0, at);
   uint32_t value = 0;
   return ports_[port].read(at, context_->now_ns, value) ? value : 0;
 }
@@ -241,7 +230,7 @@ uint32_t Interface::read_scheduler_block(unsigned scheduler, uint32_t offset) co
   const auto count = static_cast<uint32_t>(ports_.size());
   const uint32_t here = layout_->csr_bytes + kPortBlocks + (count + scheduler) * kBlockStride;
   const uint32_t next = scheduler + 1 < count ? here + kBlockStride : 0;
-  if (offset < kHeaderBytes) return header(BlockType::kScheduler, version::kScheduler, next, offset);
+  if (offset < kBlockHeaderBytes) return block_header(BlockType::kScheduler, version::kScheduler, next, offset);
   if (offset == scheduler::kListOffset) return here + kSubListOffset;
   const uint32_t at = offset - kSubListOffset;
   switch (at) {
@@ -256,7 +245,9 @@ uint32_t Interface::read_scheduler_block(unsigned scheduler, uint32_t offset) co
     case reg::kDestination:
       return schedulers_[scheduler].destination();
     default:
-      return at < kHeaderBytes ? header(BlockType::kSchedulerRoundRobin, version::kSchedulerRoundRobin, 0, at) : 0;
+      return at < kBlockHeaderBytes
+                 ? block_header(BlockType::kSchedulerRoundRobin, version::kSchedulerRoundRobin, 0, at)
+                 : 0;
   }
 }
 

@@ -30,7 +30,6 @@ namespace {
 
 // How far ahead mbuf headers are fetched: they were last touched when the buffer was posted.
 constexpr uint32_t kPrefetchAhead = 4;
-constexpr uint64_t kNanosecondsPerSecond = 1000000000;
 
 static_assert(offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4 &&
               offsetof(rte_mbuf, data_len) == offsetof(rte_mbuf, packet_type) + 8 &&

@@ -11,8 +11,6 @@ namespace mqnic::ethdev {
 
 namespace {
 
-constexpr uint64_t kNanosecondsPerSecond = 1000000000;
-
 int take_stamp(Port& port, StampSlot& slot, timespec* out) {
   uint16_t seconds = 0;
   uint32_t nanoseconds = 0;

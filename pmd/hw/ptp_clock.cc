@@ -6,7 +6,7 @@ namespace mqnic {
 
 namespace {
 
-constexpr int64_t kNanosecondsPerSecond = 1000000000;
+constexpr int64_t kSecond = kNanosecondsPerSecond;
 // The offset register is for small corrections: above this the clock is read and set.
 constexpr int64_t kOffsetMaxNs = 500000000;
 
@@ -33,13 +33,13 @@ void PtpClock::adjust(int64_t nanoseconds) {
     return;
   }
   const TimeOfDay now = time();
-  int64_t seconds = static_cast<int64_t>(now.seconds) + nanoseconds / kNanosecondsPerSecond;
-  int64_t fraction = int64_t{now.nanoseconds} + nanoseconds % kNanosecondsPerSecond;
+  int64_t seconds = static_cast<int64_t>(now.seconds) + nanoseconds / kSecond;
+  int64_t fraction = int64_t{now.nanoseconds} + nanoseconds % kSecond;
   if (fraction < 0) {
-    fraction += kNanosecondsPerSecond;
+    fraction += kSecond;
     --seconds;
-  } else if (fraction >= kNanosecondsPerSecond) {
-    fraction -= kNanosecondsPerSecond;
+  } else if (fraction >= kSecond) {
+    fraction -= kSecond;
     ++seconds;
   }
   if (seconds < 0) seconds = fraction = 0;

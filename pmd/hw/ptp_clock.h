@@ -7,6 +7,8 @@
 
 namespace mqnic {
 
+inline constexpr uint32_t kNanosecondsPerSecond = 1'000'000'000;
+
 struct TimeOfDay {
   uint64_t seconds = 0;  // 48 bits
   uint32_t nanoseconds = 0;
