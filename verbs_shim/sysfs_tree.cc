@@ -17,7 +17,7 @@
 
 #include "dpdk/log.h"
 #include "host/netdev.h"
-#include "host/place.h"
+#include "host/wire_end.h"
 #include "identity.h"
 #include "runtime.h"
 

@@ -14,7 +14,7 @@
 #include "commands.h"
 #include "host/hugepages.h"
 #include "host/netdev.h"
-#include "host/place.h"
+#include "host/wire_end.h"
 
 namespace uroce::launcher {
 namespace {

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dpdk/port_plan.h"
 #include "host/hugepages.h"
 #include "host/log_level.h"
-#include "host/place.h"
+#include "host/port_plan.h"
+#include "host/wire_end.h"
 
 namespace uroce::launcher {
 namespace {
@@ -124,8 +124,8 @@ bool Settings::check(std::string& error) const {
   EndpointConfig config;
   if (!endpoint_config_from_environment(config, error)) return false;
   PortPlan plan;
-  // It is the program that takes a place, if it opens the device at all.
-  if (!plan_port(config, PlaceUse::kLook, plan, error)) return false;
+  // It is the program that takes an end of the wire, if it opens the device at all.
+  if (!plan_port(config, WireEndUse::kLook, plan, error)) return false;
   if (config.hugepages == Hugepages::kYes && !hugepages_usable(kEalMemoryBytes)) {
     error = "no free hugepages (64 MB are needed): as root, echo 64 > /proc/sys/vm/nr_hugepages; or use --hugepages no";
     return false;

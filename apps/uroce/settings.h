@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "dpdk/endpoint.h"
-
 namespace CLI {
 class App;
 }

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "host/place.h"
+#include "host/wire_end.h"
 
 namespace uroce::netswitch {
 namespace {

@@ -7,6 +7,7 @@
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 
+#include "dpdk/existing_port.h"
 #include "dpdk/log.h"
 #include "dpdk/packet_pool.h"
 #include "memif_port.h"
@@ -73,7 +74,7 @@ bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, s
     PlannedPort port;
     EndpointConfig config;
     config.port = spec;
-    if (!plan_port(config, PlaceUse::kTake, port.plan, error)) return false;
+    if (!plan_port(config, WireEndUse::kTake, port.plan, error)) return false;
     PortPlan& plan = port.plan;
     if (plan.spec.kind == PortKind::kWire) {
       // Every wire's device is called the same, as an endpoint has one only.
@@ -151,8 +152,7 @@ rte_mempool* make_pool(const PacketPoolShape& shape, std::string& error) {
 
 std::unique_ptr<SwitchPort> start_port(const PlannedPort& planned, rte_mempool* pool, std::string& error) {
   if (!planned.listens_at.empty()) return MemifPort::start(planned.listens_at, planned.plan.name, pool, error);
-  DpdkPortOptions options = planned.plan.options;
-  options.pool = pool;
+  DpdkPortOptions options{planned.plan.options, pool};
   options.promiscuous = !options.wire;
   auto port = DpdkPort::start(options, error);
   return port != nullptr ? std::make_unique<EthdevPort>(std::move(port)) : nullptr;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "dpdk/dpdk_port.h"
-#include "dpdk/port_plan.h"
-#include "host/place.h"
+#include "host/port_plan.h"
+#include "host/wire_end.h"
 #include "options.h"
 #include "switch_port.h"
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "host/port_options.h"
 #include "host/port_spec.h"
 #include "uroce/port.h"
 #include "uroce/time.h"
@@ -16,15 +17,8 @@ struct rte_mempool;
 
 namespace uroce {
 
-struct DpdkPortOptions {
-  uint16_t port_id = 0;
-  uint32_t frame_bytes = 4096 + 128;  // the longest frame to send or receive
-  uint32_t mtu = 0;                   // to set on the port; 0: leave it alone
-  bool wire = false;                  // net_memif: a peer comes and goes
-  bool connects = false;              // net_memif client: has to try again and again
-  bool unplug = true;                 // take the device away in the end; not one that the application plugged in
-  bool promiscuous = false;           // frames for others too
-  rte_mempool* pool = nullptr;        // the caller's, which several ports share; nullptr: one of its own
+struct DpdkPortOptions : PortOptions {
+  rte_mempool* pool = nullptr;  // the caller's, which several ports share; nullptr: one of its own
 };
 
 /// What happened at the port, beyond the engine's counters.

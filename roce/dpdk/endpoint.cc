@@ -23,7 +23,7 @@ constexpr Duration kPatience = microseconds(4);
 
 void on_fork_child() {
   EndpointRegistry::get().abandon_all();
-  leave_places();
+  leave_wire_ends();
   leave_note();
 }
 
@@ -86,7 +86,7 @@ std::unique_ptr<Endpoint> Endpoint::open(const EndpointConfig& config, Observer&
 
 bool Endpoint::identify(const EndpointConfig& config, EndpointIdentity& identity, std::string& error) {
   PortPlan plan;
-  if (!plan_port(config, PlaceUse::kLook, plan, error)) return false;
+  if (!plan_port(config, WireEndUse::kLook, plan, error)) return false;
   identity = plan.identity;
   return true;
 }

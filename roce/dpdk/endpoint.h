@@ -20,17 +20,10 @@
 
 #include "engine/engine.h"
 #include "host/endpoint_config.h"
-#include "uroce/address.h"
+#include "host/endpoint_identity.h"
 #include "uroce/time.h"
 
 namespace uroce {
-
-/// Who this endpoint is, known without starting EAL: what `ibv_devices` needs.
-struct EndpointIdentity {
-  MacAddress mac;
-  std::vector<LocalAddress> addresses;
-  std::string netdev;  // kernel interface below the port, or ""
-};
 
 class Endpoint {
  public:
@@ -40,7 +33,7 @@ class Endpoint {
   static std::unique_ptr<Endpoint> open(const EndpointConfig& config, Observer& observer, std::string& error);
   virtual ~Endpoint() = default;
 
-  /// The port's MAC and addresses as `open` would use them now. Takes nothing: where a place on a wire decides, another
+  /// The port's MAC and addresses as `open` would use them now. Takes nothing: where the end of a wire decides, another
   /// process may be the first to open it.
   static bool identify(const EndpointConfig& config, EndpointIdentity& identity, std::string& error);
 

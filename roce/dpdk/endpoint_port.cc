@@ -11,9 +11,10 @@
 
 #include "dpdk/driver_libraries.h"
 #include "dpdk/eal.h"
+#include "dpdk/existing_port.h"
 #include "dpdk/interrupt_guard.h"
 #include "dpdk/log.h"
-#include "host/place.h"
+#include "host/wire_end.h"
 
 namespace uroce {
 namespace {
@@ -35,13 +36,13 @@ OpenPorts& open_ports() {
 bool EndpointPort::plan(std::string& error) {
   if (config_.eal_running) return plan_existing_port(config_, plan_, error);
   {
-    // Two that are opened at the same time get different places.
+    // Two that are opened at the same time get different ends.
     const std::lock_guard opening(open_ports().mutex);
-    if (!plan_port(config_, PlaceUse::kTake, plan_, error)) {
-      plan_.place.reset();  // it may be another's by the time of `close`
+    if (!plan_port(config_, WireEndUse::kTake, plan_, error)) {
+      plan_.end.reset();  // it may be another's by the time of `close`
       return false;
     }
-    if (plan_.place) occupy_place(*plan_.place);
+    if (plan_.end) occupy_wire_end(*plan_.end);
   }
   return !plan_.netdev || share_netdev(error);
 }
@@ -73,7 +74,7 @@ bool EndpointPort::open(std::string& error) {
   guarded_ = true;
   ownership_.acquire();
   const bool good =
-      (config_.eal_running || probe(error)) && claim(error) && (device_ = DpdkPort::start(plan_.options, error));
+      (config_.eal_running || probe(error)) && claim(error) && (device_ = DpdkPort::start({plan_.options}, error));
   ownership_.release();
   if (good) netdev_name_ = plan_.identity.netdev;
   return good;
@@ -125,7 +126,7 @@ void EndpointPort::close() {
   if (claimed_) open_ports().ids.erase(plan_.options.port_id);
   if (guarded_) unguard_interrupt_thread(ownership_);
   lcore_lease_.give_back();
-  if (plan_.place) vacate_place(*plan_.place);
+  if (plan_.end) vacate_wire_end(*plan_.end);
 }
 
 void EndpointPort::abandon() {

@@ -1,6 +1,6 @@
 // The port of an endpoint: from what a user asked for to an open device, and back.
 //
-// Around the device stands what belongs to it alone: the place on a wire, the kernel's addresses below it, the lcore id
+// Around the device stands what belongs to it alone: its end of a wire, the kernel's addresses below it, the lcore id
 // of its queues, and the interrupt thread, which is kept away from it.
 #pragma once
 
@@ -13,8 +13,8 @@
 #include "dpdk/endpoint.h"
 #include "dpdk/lcore_lease.h"
 #include "dpdk/ownership.h"
-#include "dpdk/port_plan.h"
 #include "host/netdev.h"
+#include "host/port_plan.h"
 
 namespace uroce {
 
@@ -23,7 +23,8 @@ class EndpointPort {
   /// `ownership` is taken while the device is opened and closed, and carries the lcore id in between.
   EndpointPort(const EndpointConfig& config, Ownership& ownership) : config_(config), ownership_(ownership) {}
 
-  /// Before EAL is started: decides what will be opened, and takes place and addresses. False and one line in `error`.
+  /// Before EAL is started: decides what will be opened, and takes the end of the wire and the addresses. False and one
+  /// line in `error`.
   bool plan(std::string& error);
   /// Starts EAL, if nobody has, and the device: in the thread that EAL may make its own, which owns no engine. False
   /// and one line in `error`; `close` puts back what was done until then.

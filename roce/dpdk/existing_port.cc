@@ -1,3 +1,5 @@
+#include "dpdk/existing_port.h"
+
 #include <net/if.h>
 
 #include <charconv>
@@ -6,8 +8,6 @@
 
 #include <rte_dev.h>
 #include <rte_ethdev.h>
-
-#include "dpdk/port_plan.h"
 
 namespace uroce {
 

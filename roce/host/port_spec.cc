@@ -3,7 +3,7 @@
 #include <array>
 #include <cctype>
 
-#include "host/place.h"
+#include "host/wire_end.h"
 
 namespace uroce {
 namespace {

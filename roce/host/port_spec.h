@@ -11,7 +11,7 @@
 namespace uroce {
 
 enum class PortKind : uint8_t {
-  kWire,     // "", "memif", "memif:NAME": shared memory, by place
+  kWire,     // "", "memif", "memif:NAME": shared memory; the first process has one end, the second the other
   kSwitch,   // "switch", "switch:NAME": a port of uroce-switch
   kVirtual,  // "net_af_packet0,iface=eth0": a DPDK vdev and its arguments
   kPci,      // "0000:03:00.0" or "03:00.0", arguments after a comma

@@ -22,7 +22,7 @@
 #include "dpdk/eal.h"
 #include "dpdk/log.h"
 #include "dpdk/packet_pool.h"
-#include "dpdk/port_plan.h"
+#include "host/port_plan.h"
 #include "uroce_switch/memif_port.h"
 
 namespace uroce::netswitch {

@@ -7,7 +7,7 @@ The build runs this on every change (target `layering`); an arrow in the wrong d
 
 Floors, an arrow points only downwards:
 
-    include < base < wire < congestion < transport < cm < engine < {sim, dpdk} < {apps, verbs_shim}
+    include < base < wire < congestion < transport < engine < {sim, dpdk} < {apps, verbs_shim}
     congestion < host < dpdk: the machine as the kernel tells of it, and what a user sets
     dpdk < api: what the library shows, in roce/include, which needs nothing of the house
     sim < oracle < apps: judges simulated traffic, which the simulator itself knows nothing of
@@ -31,8 +31,7 @@ BELOW = {
     "wire": ["base"],
     "congestion": ["base", "wire"],
     "transport": ["base", "wire", "congestion"],
-    "cm": ["base", "wire", "transport", "congestion"],
-    "engine": ["base", "wire", "transport", "congestion", "cm"],
+    "engine": ["base", "wire", "transport", "congestion"],
 }
 BELOW["fabric"] = ["base", "wire"]
 BELOW["sim"] = BELOW["engine"] + ["engine", "fabric"]
@@ -58,7 +57,7 @@ BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
 DPDK_ALLOWED = {"dpdk", "apps", "verbs_shim", "pmd/ethdev"}
 VERBS_ALLOWED = {"verbs_shim"}
-PURE = {"include", "wire", "transport", "congestion", "cm", "engine", "fabric", "sim", "oracle", "capture", "lint", "script", "replay"}
+PURE = {"include", "wire", "transport", "congestion", "engine", "fabric", "sim", "oracle", "capture", "lint", "script", "replay"}
 IMPURE_HEADERS = re.compile(
     r"^(sys/|linux/|net/|netinet/|arpa/|unistd\.h|fcntl\.h|poll\.h|pthread\.h|time\.h|ctime$|thread$|mutex$|shared_mutex$|"
     r"condition_variable$|future$|fstream$|iostream$|filesystem$)"

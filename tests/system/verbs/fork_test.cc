@@ -76,7 +76,7 @@ TEST(ForkTest, AProgramThatOnlyListsTakesNoPlaceFromTheOthers) {
   Opener one;
   Opener two;
   EXPECT_NE(one.guid(), 0u);
-  EXPECT_NE(two.guid(), 0u) << "the two places of the wire are for the two that open the device";
+  EXPECT_NE(two.guid(), 0u) << "the two ends of the wire are for the two that open the device";
   EXPECT_NE(one.guid(), two.guid());
   ibv_device** again = get_list(nullptr);
   ASSERT_NE(again, nullptr) << "the wire is full, its device can be listed";
@@ -87,7 +87,7 @@ TEST(ForkTest, AProgramThatOnlyListsTakesNoPlaceFromTheOthers) {
   two.end();
   ibv_context* context = open_device(list[0]);
   ASSERT_NE(context, nullptr);
-  EXPECT_EQ(get_guid(list[0]), two.guid()) << "who has opened it has the place, and its names";
+  EXPECT_EQ(get_guid(list[0]), two.guid()) << "who has opened it has the end, and its names";
   EXPECT_EQ(close_device(context), 0);
 }
 

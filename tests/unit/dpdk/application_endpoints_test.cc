@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "dpdk/log.h"
-#include "dpdk/port_plan.h"
 #include "eal_environment.h"
 #include "endpoint_on_wire.h"
+#include "host/port_plan.h"
 
 namespace uroce {
 namespace {

@@ -4,7 +4,7 @@
 #include <rte_ethdev.h>
 #include <rte_ring.h>
 
-#include "dpdk/port_plan.h"
+#include "dpdk/existing_port.h"
 #include "eal_environment.h"
 
 namespace uroce {

@@ -12,7 +12,7 @@
 
 #include "ask_telemetry.h"
 #include "endpoint_on_wire.h"
-#include "host/place.h"
+#include "host/wire_end.h"
 #include "temporary_directory.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -302,7 +302,7 @@ TEST_F(SeveralEndpointsTest, TheThirdOnAWireIsRefused) {
   exchange(one, two, 1, 3);
   two.endpoint.reset();
   ASSERT_TRUE(three.open()) << three.error;
-  EXPECT_EQ(to_string(three.endpoint->identity().addresses.at(0)), "198.18.0.2/24") << "the place that became free";
+  EXPECT_EQ(to_string(three.endpoint->identity().addresses.at(0)), "198.18.0.2/24") << "the end that became free";
 }
 
 TEST_F(SeveralEndpointsTest, AnOpenPortIsRefused) {

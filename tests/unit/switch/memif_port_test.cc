@@ -5,7 +5,7 @@
 #include <sys/un.h>
 
 #include "eal_test.h"
-#include "host/place.h"
+#include "host/wire_end.h"
 #include "support.h"
 
 namespace uroce::netswitch {

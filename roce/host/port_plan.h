@@ -5,34 +5,32 @@
 #include <optional>
 #include <string>
 
-#include "dpdk/dpdk_port.h"
-#include "dpdk/endpoint.h"
+#include "host/endpoint_config.h"
+#include "host/endpoint_identity.h"
 #include "host/netdev.h"
-#include "host/place.h"
+#include "host/port_options.h"
 #include "host/port_spec.h"
+#include "host/wire_end.h"
 
 namespace uroce {
 
 struct PortPlan {
   PortSpec spec;
   EndpointIdentity identity;
-  std::string name;            // for people: "memif wire, place 0", "net_af_packet0"
+  std::string name;            // for people: "memif:NAME", "switch:NAME, port 3", "net_af_packet0"
   std::string devargs;         // for rte_dev_probe
   std::string socket;          // where the two ends of a shared memory wire meet
-  std::optional<Place> place;  // on a wire or at a switch
+  std::optional<WireEnd> end;  // of a wire, or a port of a switch
   std::optional<Netdev> netdev;
   uint32_t max_frame_bytes = 0;  // for the engine
-  DpdkPortOptions options;       // but the port's number
+  PortOptions options;           // but the port's number
 };
 
-/// Who opens a port takes a place on the wire; who only lists the device looks at the one that it would get.
-enum class PlaceUse : uint8_t { kTake, kLook };
+/// Who opens a port takes an end of the wire; who only lists the device looks at the one that it would get.
+enum class WireEndUse : uint8_t { kTake, kLook };
 
 /// False and one clear line in `error` when the configuration cannot work on this machine.
-bool plan_port(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::string& error);
-
-/// The same for a port that a DPDK application has already (EndpointConfig::eal_running).
-bool plan_existing_port(const EndpointConfig& config, PortPlan& plan, std::string& error);
+bool plan_port(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error);
 
 /// Ethernet header and VLAN tag: what a frame has beyond the IP MTU.
 inline constexpr uint32_t kLinkHeaderBytes = 18;

@@ -1,4 +1,4 @@
-#include "host/place.h"
+#include "host/wire_end.h"
 
 #include <fcntl.h>
 #include <pwd.h>
@@ -21,30 +21,30 @@
 namespace uroce {
 namespace {
 
-struct HeldPlace {
-  Place place;
+struct HeldEnd {
+  WireEnd end;
   int fd = -1;
   bool occupied = false;  // a port is open there
 };
 
 std::mutex g_mutex;
 /// Of each wire or switch those that this process has.
-std::map<std::string, std::vector<HeldPlace>>& held_places() {
-  static auto* places = new std::map<std::string, std::vector<HeldPlace>>;  // locks last until the process ends
-  return *places;
+std::map<std::string, std::vector<HeldEnd>>& held_ends() {
+  static auto* ends = new std::map<std::string, std::vector<HeldEnd>>;  // locks last until the process ends
+  return *ends;
 }
 
-const Place* idle_place(const std::string& meeting) {
-  for (const HeldPlace& held : held_places()[meeting]) {
-    if (!held.occupied) return &held.place;
+const WireEnd* idle_end(const std::string& meeting) {
+  for (const HeldEnd& held : held_ends()[meeting]) {
+    if (!held.occupied) return &held.end;
   }
   return nullptr;
 }
 
-void set_occupied(const Place& place, bool occupied) {
+void set_occupied(const WireEnd& end, bool occupied) {
   const std::lock_guard guard(g_mutex);
-  for (HeldPlace& held : held_places()[place.meeting]) {
-    if (held.place.number == place.number) held.occupied = occupied;
+  for (HeldEnd& held : held_ends()[end.meeting]) {
+    if (held.end.number == end.number) held.occupied = occupied;
   }
 }
 
@@ -93,19 +93,19 @@ std::optional<unsigned> ports_on_sign(const std::string& path) {
   return std::min(ports, SwitchSign::kMaxPorts);
 }
 
-/// A wire or a switch: something that has places.
+/// A wire or a switch: something that has ends.
 struct Meeting {
-  std::string key;  // in held_places()
+  std::string key;  // in held_ends()
   std::string name;
-  std::string stem;  // the places' files begin with it
+  std::string stem;  // the ends' files begin with it
   std::string sign;  // of a switch
-  unsigned places = 2;
+  unsigned ends = 2;
 
   bool at_switch() const { return !sign.empty(); }
-  std::string file_of(unsigned number) const { return stem + "place" + std::to_string(number); }
+  std::string file_of(unsigned number) const { return stem + "end" + std::to_string(number); }
 
-  Place place(unsigned number) const {
-    Place p;
+  WireEnd end(unsigned number) const {
+    WireEnd p;
     p.meeting = key;
     p.wire = name;
     p.number = number;
@@ -124,11 +124,11 @@ struct Meeting {
       who += holder;
     }
     if (at_switch()) {
-      return "all " + std::to_string(places) + " ports of the switch '" + name + "' are taken, by " + who +
-             "; end one of them, or start the switch with more --ports";
+      return "all " + std::to_string(ends) + " ports of the switch '" + name + "' are taken, by " + who +
+             "; stop one of them, or start the switch with more --ports";
     }
-    return "both places of the shared memory wire" + (name.empty() ? std::string() : " '" + name + "'") +
-           " are taken, by " + who + "; end one of them, or use another wire for your two programs with " + another +
+    return "both ends of the shared memory wire" + (name.empty() ? std::string() : " '" + name + "'") +
+           " are taken, by " + who + "; stop one of them, or use another wire for your two programs with " + another +
            ", or join more than two through a switch: uroce-switch, and --port switch for each program";
   }
 };
@@ -176,7 +176,7 @@ std::optional<Meeting> find_switch(const std::string& name, std::string& error) 
   return Meeting{"switch:" + name, name, switch_stem(sign), sign, *ports};  // no wire can have that key
 }
 
-int open_place(const std::string& path, int flags, std::string& error) {
+int open_end_file(const std::string& path, int flags, std::string& error) {
   const int fd = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0 && errno != ENOENT) error = "cannot open " + path + ": " + std::strerror(errno);
   return fd;
@@ -190,11 +190,11 @@ std::string other_spelling(const std::string& path) {
   return (dotted ? dir.substr(0, dir.size() - 2) : dir + "/.") + path.substr(slash);
 }
 
-std::optional<Place> take_first_free(const Meeting& meeting, const char* another, std::string& error) {
+std::optional<WireEnd> take_first_free(const Meeting& meeting, const char* another, std::string& error) {
   std::vector<std::string> holders;
-  for (unsigned number = 0; number < meeting.places; number++) {
+  for (unsigned number = 0; number < meeting.ends; number++) {
     const std::string path = meeting.file_of(number);
-    const int fd = open_place(path, O_RDWR | O_CREAT, error);
+    const int fd = open_end_file(path, O_RDWR | O_CREAT, error);
     if (fd < 0) return std::nullopt;
     struct flock lock = whole_file(F_WRLCK);
     if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
@@ -207,30 +207,30 @@ std::optional<Place> take_first_free(const Meeting& meeting, const char* another
       close(fd);
       return std::nullopt;
     }
-    Place place = meeting.place(number);
+    WireEnd end = meeting.end(number);
     // The socket of an earlier holder stays behind when it ends without closing its port; nobody listens on it.
-    if (!meeting.at_switch() && number == 0) unlink(place.socket_path.c_str());
-    auto& held = held_places()[meeting.key];
+    if (!meeting.at_switch() && number == 0) unlink(end.socket_path.c_str());
+    auto& held = held_ends()[meeting.key];
     // net_memif knows a socket by its path as it is spelled, and has one record for both ends when that is the same,
     // which it frees with the first that goes. Two ends in one process spell it differently.
-    if (!meeting.at_switch() && !held.empty()) place.socket_path = other_spelling(held.front().place.socket_path);
-    held.push_back({place, fd});
-    return place;
+    if (!meeting.at_switch() && !held.empty()) end.socket_path = other_spelling(held.front().end.socket_path);
+    held.push_back({end, fd});
+    return end;
   }
   error = meeting.taken_by(holders, another);
   return std::nullopt;
 }
 
-std::optional<Place> take(const std::optional<Meeting>& meeting, const char* another, std::string& error) {
+std::optional<WireEnd> take(const std::optional<Meeting>& meeting, const char* another, std::string& error) {
   if (!meeting) return std::nullopt;
   const std::lock_guard guard(g_mutex);
-  if (const Place* idle = idle_place(meeting->key)) return *idle;
+  if (const WireEnd* idle = idle_end(meeting->key)) return *idle;
   return take_first_free(*meeting, another, error);
 }
 
 bool is_free(const std::string& path) {
   std::string ignored;
-  const int fd = open_place(path, O_RDONLY, ignored);
+  const int fd = open_end_file(path, O_RDONLY, ignored);
   if (fd < 0) return true;  // nobody has ever been there
   struct flock lock = whole_file(F_RDLCK);
   const bool known = fcntl(fd, F_OFD_GETLK, &lock) == 0;
@@ -238,13 +238,13 @@ bool is_free(const std::string& path) {
   return known && lock.l_type == F_UNLCK;
 }
 
-std::optional<Place> look_at(const std::optional<Meeting>& meeting) {
+std::optional<WireEnd> look_at(const std::optional<Meeting>& meeting) {
   if (!meeting) return std::nullopt;
   const std::lock_guard guard(g_mutex);
-  if (const Place* idle = idle_place(meeting->key)) return *idle;
+  if (const WireEnd* idle = idle_end(meeting->key)) return *idle;
   unsigned number = 0;
-  while (number < meeting->places && !is_free(meeting->file_of(number))) number++;
-  return meeting->place(number);
+  while (number < meeting->ends && !is_free(meeting->file_of(number))) number++;
+  return meeting->end(number);
 }
 
 }  // namespace
@@ -270,19 +270,19 @@ MacAddress stable_mac(const std::string& text, uint8_t last_byte) {
   return mac;
 }
 
-std::optional<Place> take_place(const std::string& wire, std::string& error, const char* another) {
+std::optional<WireEnd> take_wire_end(const std::string& wire, std::string& error, const char* another) {
   return take(find_wire(wire, error), another, error);
 }
 
-std::optional<Place> take_switch_place(const std::string& name, std::string& error) {
+std::optional<WireEnd> take_switch_port(const std::string& name, std::string& error) {
   return take(find_switch(name, error), "", error);
 }
 
-std::optional<Place> look_at_place(const std::string& wire, std::string& error) {
+std::optional<WireEnd> look_at_wire_end(const std::string& wire, std::string& error) {
   return look_at(find_wire(wire, error));
 }
 
-std::optional<Place> look_at_switch_place(const std::string& name, std::string& error) {
+std::optional<WireEnd> look_at_switch_port(const std::string& name, std::string& error) {
   return look_at(find_switch(name, error));
 }
 
@@ -296,7 +296,7 @@ std::vector<RunningSwitch> running_switches() {
   for (const auto& entry : std::filesystem::directory_iterator(dir, code)) {
     const std::string file = entry.path().filename();
     if (file.rfind(prefix, 0) != 0) continue;
-    // Its places and sockets are called alike, but carry no such lock.
+    // Its ends and sockets are called alike, but carry no such lock.
     if (const auto ports = ports_on_sign(entry.path())) found.push_back({file.substr(prefix.size()), *ports});
   }
   std::sort(found.begin(), found.end(), [](const RunningSwitch& a, const RunningSwitch& b) { return a.name < b.name; });
@@ -338,16 +338,16 @@ SwitchSign::~SwitchSign() {
 
 std::string SwitchSign::socket_path(unsigned number) const { return port_socket_path(path_, number); }
 
-void occupy_place(const Place& place) { set_occupied(place, true); }
+void occupy_wire_end(const WireEnd& end) { set_occupied(end, true); }
 
-void vacate_place(const Place& place) { set_occupied(place, false); }
+void vacate_wire_end(const WireEnd& end) { set_occupied(end, false); }
 
-void leave_places() {
+void leave_wire_ends() {
   // No lock: also called in the child of a fork, where its holder may not exist.
-  for (auto& [meeting, places] : held_places()) {
-    for (const HeldPlace& held : places) close(held.fd);
+  for (auto& [meeting, ends] : held_ends()) {
+    for (const HeldEnd& held : ends) close(held.fd);
   }
-  held_places().clear();
+  held_ends().clear();
 }
 
 }  // namespace uroce

@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "dpdk/port_plan.h"
 #include "host/hugepages.h"
 #include "host/netdev.h"
+#include "host/port_plan.h"
 
 namespace uroce {
 namespace {
@@ -45,9 +45,9 @@ TEST(ClosedInput, RightsAreTheSame) {
   PortPlan plan;
   std::string before;
   std::string after;
-  const bool planned = plan_port(config, PlaceUse::kLook, plan, before);
+  const bool planned = plan_port(config, WireEndUse::kLook, plan, before);
   bool planned_after = !planned;
-  EXPECT_TRUE(gives_back_zero([&] { planned_after = plan_port(config, PlaceUse::kLook, plan, after); }));
+  EXPECT_TRUE(gives_back_zero([&] { planned_after = plan_port(config, WireEndUse::kLook, plan, after); }));
   EXPECT_EQ(planned_after, planned) << after;
   EXPECT_EQ(after, before);
 }

@@ -1,4 +1,4 @@
-#include "dpdk/port_plan.h"
+#include "host/port_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@ namespace {
 
 class PlanTest : public testing::Test {
  protected:
-  void TearDown() override { leave_places(); }
+  void TearDown() override { leave_wire_ends(); }
   bool plan(const std::string& port) {
     config_.port = port;
     plan_ = PortPlan{};
-    return plan_port(config_, PlaceUse::kTake, plan_, error_);
+    return plan_port(config_, WireEndUse::kTake, plan_, error_);
   }
   TemporaryRuntimeDir dir_;
   EndpointConfig config_;
@@ -50,7 +50,7 @@ TEST_F(PlanTest, ACardOnASharedMemoryWireHasAPlaceOfItsOwn) {
   EXPECT_EQ(plan_.options.mtu, 4206u);
   EXPECT_TRUE(plan_.options.wire);
   EXPECT_EQ(plan_.devargs,
-            "net_mqnic0,card=inline,wire=shm:blue,mac=" + to_string(take_place("card-blue", error_)->mac));
+            "net_mqnic0,card=inline,wire=shm:blue,mac=" + to_string(take_wire_end("card-blue", error_)->mac));
   EXPECT_EQ(to_string(plan_.identity.addresses.at(0)), "198.18.0.1/24");
 }
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "dpdk/endpoint.h"
-#include "dpdk/log.h"
+#include "host/endpoint_config.h"
+#include "host/log_level.h"
 
 namespace uroce {
 namespace {

@@ -1,4 +1,4 @@
-#include "host/place.h"
+#include "host/wire_end.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,21 +10,23 @@
 namespace uroce {
 namespace {
 
-/// Another process that takes a place and keeps it until it is killed.
+/// Another process that takes a end and keeps it until it is killed.
 class Neighbour {
  public:
-  using Take = std::optional<Place> (*)(const std::string&, std::string&);
-  static std::optional<Place> take_wire(const std::string& name, std::string& error) { return take_place(name, error); }
+  using Take = std::optional<WireEnd> (*)(const std::string&, std::string&);
+  static std::optional<WireEnd> take_wire(const std::string& name, std::string& error) {
+    return take_wire_end(name, error);
+  }
 
   explicit Neighbour(const std::string& wire, Take take = take_wire) {
     int fds[2];
     EXPECT_EQ(pipe(fds), 0);
     pid_ = fork();
     if (pid_ == 0) {
-      leave_places();  // what this process has inherited
+      leave_wire_ends();  // what this process has inherited
       std::string error;
-      const auto place = take(wire, error);
-      const char number = place ? static_cast<char>('0' + place->number) : 'x';
+      const auto end = take(wire, error);
+      const char number = end ? static_cast<char>('0' + end->number) : 'x';
       if (write(fds[1], &number, 1) != 1) _exit(1);
       pause();
       _exit(0);
@@ -48,147 +50,147 @@ class Neighbour {
   char number_ = 0;
 };
 
-class PlaceTest : public testing::Test {
+class WireEndTest : public testing::Test {
  protected:
-  void TearDown() override { leave_places(); }
+  void TearDown() override { leave_wire_ends(); }
   TemporaryRuntimeDir dir_;
   std::string error_;
 };
 
-TEST_F(PlaceTest, TheFirstListensTheSecondConnects) {
+TEST_F(WireEndTest, TheFirstListensTheSecondConnects) {
   Neighbour first("");
   EXPECT_EQ(first.number(), '0');
-  const auto place = take_place("", error_);
-  ASSERT_TRUE(place) << error_;
-  EXPECT_EQ(place->number, 1u);
-  EXPECT_EQ(to_string(place->address), "198.18.0.2/24");
-  EXPECT_EQ(place->socket_path, (dir_.path() / "wire.sock").string());
+  const auto end = take_wire_end("", error_);
+  ASSERT_TRUE(end) << error_;
+  EXPECT_EQ(end->number, 1u);
+  EXPECT_EQ(to_string(end->address), "198.18.0.2/24");
+  EXPECT_EQ(end->socket_path, (dir_.path() / "wire.sock").string());
 }
 
-TEST_F(PlaceTest, AskedAgainItIsTheSamePlace) {
-  const auto one = take_place("", error_);
-  const auto two = take_place("", error_);
+TEST_F(WireEndTest, AskedAgainItIsTheSameEnd) {
+  const auto one = take_wire_end("", error_);
+  const auto two = take_wire_end("", error_);
   ASSERT_TRUE(one && two);
   EXPECT_EQ(one->number, two->number);
   EXPECT_EQ(one->mac, two->mac);
 }
 
-TEST_F(PlaceTest, TheThirdIsToldWhoIsThere) {
+TEST_F(WireEndTest, TheThirdIsToldWhoIsThere) {
   const Neighbour first("");
   const Neighbour second("");
-  EXPECT_FALSE(take_place("", error_));
+  EXPECT_FALSE(take_wire_end("", error_));
   EXPECT_NE(error_.find("process " + std::to_string(first.pid())), std::string::npos) << error_;
   EXPECT_NE(error_.find("process " + std::to_string(second.pid())), std::string::npos) << error_;
   EXPECT_NE(error_.find("--port memif:NAME"), std::string::npos) << error_;
-  EXPECT_TRUE(take_place("other", error_)) << error_;
+  EXPECT_TRUE(take_wire_end("other", error_)) << error_;
 }
 
-TEST_F(PlaceTest, WhoIsThereIsListedAsPeopleWrite) {
+TEST_F(WireEndTest, WhoIsThereIsListedAsPeopleWrite) {
   const Neighbour first("");
   const Neighbour second("");
   const std::string one = "process " + std::to_string(first.pid());
   const std::string two = "process " + std::to_string(second.pid());
-  EXPECT_FALSE(take_place("", error_));
-  EXPECT_NE(error_.find("are taken, by " + one + " and " + two + "; end one of them"), std::string::npos) << error_;
+  EXPECT_FALSE(take_wire_end("", error_));
+  EXPECT_NE(error_.find("are taken, by " + one + " and " + two + "; stop one of them"), std::string::npos) << error_;
   SwitchSign sign;
   ASSERT_TRUE(sign.put_up("lab", 3, "note", error_)) << error_;
-  const Neighbour ports[] = {Neighbour("lab", take_switch_place), Neighbour("lab", take_switch_place),
-                             Neighbour("lab", take_switch_place)};
+  const Neighbour ports[] = {Neighbour("lab", take_switch_port), Neighbour("lab", take_switch_port),
+                             Neighbour("lab", take_switch_port)};
   std::string who;
   for (const int i : {0, 1, 2}) {
     who += std::string(i == 0 ? "" : i == 1 ? ", " : " and ") + "process " + std::to_string(ports[i].pid());
   }
-  EXPECT_FALSE(take_switch_place("lab", error_));
-  EXPECT_NE(error_.find("are taken, by " + who + "; end one of them"), std::string::npos) << error_;
+  EXPECT_FALSE(take_switch_port("lab", error_));
+  EXPECT_NE(error_.find("are taken, by " + who + "; stop one of them"), std::string::npos) << error_;
 }
 
-TEST_F(PlaceTest, TheThirdIsToldOfTheSwitch) {
+TEST_F(WireEndTest, TheThirdIsToldOfTheSwitch) {
   const Neighbour first("");
   const Neighbour second("");
-  EXPECT_FALSE(take_place("", error_));
+  EXPECT_FALSE(take_wire_end("", error_));
   EXPECT_NE(error_.find("uroce-switch"), std::string::npos) << error_;
   EXPECT_NE(error_.find("--port switch"), std::string::npos) << error_;
 }
 
-TEST_F(PlaceTest, WhoLooksTakesNothing) {
-  const auto seen = look_at_place("", error_);
+TEST_F(WireEndTest, WhoLooksTakesNothing) {
+  const auto seen = look_at_wire_end("", error_);
   ASSERT_TRUE(seen) << error_;
   EXPECT_EQ(seen->number, 0u);
   const Neighbour first("");
   EXPECT_EQ(first.number(), '0') << "it was only looked at";
-  EXPECT_EQ(look_at_place("", error_)->number, 1u);
-  const auto taken = take_place("", error_);
+  EXPECT_EQ(look_at_wire_end("", error_)->number, 1u);
+  const auto taken = take_wire_end("", error_);
   ASSERT_TRUE(taken) << error_;
   EXPECT_EQ(taken->number, 1u);
-  EXPECT_EQ(to_string(look_at_place("", error_)->address), "198.18.0.2/24") << "the one that it has";
+  EXPECT_EQ(to_string(look_at_wire_end("", error_)->address), "198.18.0.2/24") << "the one that it has";
 }
 
-TEST_F(PlaceTest, AFullWireCanBeLookedAt) {
+TEST_F(WireEndTest, AFullWireCanBeLookedAt) {
   const Neighbour first("");
   const Neighbour second("");
-  const auto seen = look_at_place("", error_);
+  const auto seen = look_at_wire_end("", error_);
   ASSERT_TRUE(seen) << error_;
   EXPECT_EQ(to_string(seen->address), "198.18.0.3/24") << "neither of those that are taken";
 }
 
-TEST_F(PlaceTest, LookingAtASwitchTakesNoPort) {
-  EXPECT_FALSE(look_at_switch_place("lab", error_));
+TEST_F(WireEndTest, LookingAtASwitchTakesNoPort) {
+  EXPECT_FALSE(look_at_switch_port("lab", error_));
   EXPECT_NE(error_.find("no switch 'lab' is running"), std::string::npos) << error_;
   SwitchSign sign;
   ASSERT_TRUE(sign.put_up("lab", 1, "note", error_)) << error_;
-  EXPECT_EQ(look_at_switch_place("lab", error_)->number, 0u);
-  EXPECT_EQ(Neighbour("lab", take_switch_place).number(), '0');
+  EXPECT_EQ(look_at_switch_port("lab", error_)->number, 0u);
+  EXPECT_EQ(Neighbour("lab", take_switch_port).number(), '0');
 }
 
-TEST_F(PlaceTest, AKilledProcessLeavesItsPlace) {
+TEST_F(WireEndTest, AKilledProcessLeavesItsEnd) {
   Neighbour first("");
   const Neighbour second("");
   EXPECT_EQ(second.number(), '1');
   first.end();
-  const auto place = take_place("", error_);
-  ASSERT_TRUE(place) << error_;
-  EXPECT_EQ(place->number, 0u);
+  const auto end = take_wire_end("", error_);
+  ASSERT_TRUE(end) << error_;
+  EXPECT_EQ(end->number, 0u);
 }
 
-TEST_F(PlaceTest, AChildThatLeavesDoesNotGiveUpItsParentsPlace) {
-  ASSERT_TRUE(take_place("", error_));
+TEST_F(WireEndTest, AChildThatLeavesDoesNotGiveUpItsParentsEnd) {
+  ASSERT_TRUE(take_wire_end("", error_));
   const Neighbour child("");  // leaves what it inherited, then takes its own
   EXPECT_EQ(child.number(), '1');
 }
 
-TEST_F(PlaceTest, ASwitchThatDoesNotRunIsAClearError) {
-  EXPECT_FALSE(take_switch_place("lab", error_));
+TEST_F(WireEndTest, ASwitchThatDoesNotRunIsAClearError) {
+  EXPECT_FALSE(take_switch_port("lab", error_));
   EXPECT_NE(error_.find("no switch 'lab' is running"), std::string::npos) << error_;
   {
     SwitchSign ended;
     ASSERT_TRUE(ended.put_up("lab", 4, "note", error_));
   }
-  EXPECT_FALSE(take_switch_place("lab", error_)) << "it has ended";
+  EXPECT_FALSE(take_switch_port("lab", error_)) << "it has ended";
   SwitchSign kernel_only;
   ASSERT_TRUE(kernel_only.put_up("lab", 0, "note", error_));
-  EXPECT_FALSE(take_switch_place("lab", error_));
+  EXPECT_FALSE(take_switch_port("lab", error_));
   EXPECT_NE(error_.find("--ports"), std::string::npos) << error_;
 }
 
-TEST_F(PlaceTest, ASwitchHasAPlaceForEachPort) {
+TEST_F(WireEndTest, ASwitchHasAnEndForEachPort) {
   SwitchSign sign;
   ASSERT_TRUE(sign.put_up("lab", 2, "note", error_)) << error_;
-  const auto place = take_switch_place("lab", error_);
-  ASSERT_TRUE(place) << error_;
-  EXPECT_EQ(place->number, 0u);
-  EXPECT_EQ(place->socket_path, sign.socket_path(0));
-  EXPECT_EQ(to_string(place->address), "198.18.0.1/24");
-  const auto wire = take_place("lab", error_);
+  const auto end = take_switch_port("lab", error_);
+  ASSERT_TRUE(end) << error_;
+  EXPECT_EQ(end->number, 0u);
+  EXPECT_EQ(end->socket_path, sign.socket_path(0));
+  EXPECT_EQ(to_string(end->address), "198.18.0.1/24");
+  const auto wire = take_wire_end("lab", error_);
   ASSERT_TRUE(wire) << "a wire of the same name is something else: " << error_;
-  EXPECT_FALSE(wire->mac == place->mac);
+  EXPECT_FALSE(wire->mac == end->mac);
 
-  const Neighbour second("lab", take_switch_place);
+  const Neighbour second("lab", take_switch_port);
   EXPECT_EQ(second.number(), '1');
-  const Neighbour third("lab", take_switch_place);
+  const Neighbour third("lab", take_switch_port);
   EXPECT_EQ(third.number(), 'x');
 }
 
-TEST_F(PlaceTest, TheSecondSwitchOfANameIsRefused) {
+TEST_F(WireEndTest, TheSecondSwitchOfANameIsRefused) {
   SwitchSign first;
   ASSERT_TRUE(first.put_up("lab", 2, "note", error_));
   SwitchSign second;
@@ -196,7 +198,7 @@ TEST_F(PlaceTest, TheSecondSwitchOfANameIsRefused) {
   EXPECT_NE(error_.find("running already (process " + std::to_string(getpid())), std::string::npos) << error_;
   SwitchSign other;
   EXPECT_TRUE(other.put_up("lab2", 3, "note", error_));
-  const Neighbour plugged("lab", take_switch_place);  // whose files are called alike
+  const Neighbour plugged("lab", take_switch_port);  // whose files are called alike
   const auto running = running_switches();
   ASSERT_EQ(running.size(), 2u);
   EXPECT_EQ(running[0].name, "lab");
@@ -204,22 +206,22 @@ TEST_F(PlaceTest, TheSecondSwitchOfANameIsRefused) {
   EXPECT_EQ(running[1].ports, 3u);
 }
 
-TEST_F(PlaceTest, NamesWithDotsAreNamesLikeOthers) {
+TEST_F(WireEndTest, NamesWithDotsAreNamesLikeOthers) {
   SwitchSign sign;
   ASSERT_TRUE(sign.put_up("lab", 2, "note", error_));
-  const Neighbour plugged("lab", take_switch_place);
+  const Neighbour plugged("lab", take_switch_port);
   EXPECT_EQ(plugged.number(), '0');
   // As a file of the first one would be called.
-  for (const char* name : {"lab.place0", "lab.place1", "lab.port0.sock"}) {
+  for (const char* name : {"lab.end0", "lab.end1", "lab.port0.sock"}) {
     SwitchSign other;
     EXPECT_TRUE(other.put_up(name, 2, "note", error_)) << error_;
   }
-  const Neighbour next("lab", take_switch_place);
-  EXPECT_EQ(next.number(), '1') << "the first one still has its place";
+  const Neighbour next("lab", take_switch_port);
+  EXPECT_EQ(next.number(), '1') << "the first one still has its end";
   EXPECT_EQ(running_switches().size(), 1u);
 }
 
-TEST_F(PlaceTest, MacAddressesAreStableLocalAndDifferent) {
+TEST_F(WireEndTest, MacAddressesAreStableLocalAndDifferent) {
   const MacAddress a = stable_mac("x", 1);
   EXPECT_EQ(a, stable_mac("x", 1));
   EXPECT_FALSE(a == stable_mac("y", 1));
@@ -227,7 +229,7 @@ TEST_F(PlaceTest, MacAddressesAreStableLocalAndDifferent) {
   EXPECT_EQ(a.bytes[0] & 3, 2) << "locally administered, not multicast";
 }
 
-TEST_F(PlaceTest, ADirectoryThatCannotBeIsAClearError) {
+TEST_F(WireEndTest, ADirectoryThatCannotBeIsAClearError) {
   setenv("UROCE_RUNTIME_DIR", "/proc/nowhere/uroce", 1);
   EXPECT_EQ(runtime_dir(error_), "");
   EXPECT_NE(error_.find("UROCE_RUNTIME_DIR"), std::string::npos);

@@ -1,4 +1,4 @@
-#include "dpdk/port_plan.h"
+#include "host/port_plan.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -30,27 +30,27 @@ std::string place_in_the_world() {
   return std::string(host) + " " + name_space;
 }
 
-std::optional<Place> find_place(PortKind kind, const std::string& wire, PlaceUse use, std::string& error) {
-  if (use == PlaceUse::kTake) {
-    return kind == PortKind::kSwitch ? take_switch_place(wire, error) : take_place(wire, error);
+std::optional<WireEnd> find_end(PortKind kind, const std::string& wire, WireEndUse use, std::string& error) {
+  if (use == WireEndUse::kTake) {
+    return kind == PortKind::kSwitch ? take_switch_port(wire, error) : take_wire_end(wire, error);
   }
-  return kind == PortKind::kSwitch ? look_at_switch_place(wire, error) : look_at_place(wire, error);
+  return kind == PortKind::kSwitch ? look_at_switch_port(wire, error) : look_at_wire_end(wire, error);
 }
 
-bool plan_wire(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::string& error) {
+bool plan_wire(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
   const bool at_switch = plan.spec.kind == PortKind::kSwitch;
-  const auto place = find_place(plan.spec.kind, plan.spec.wire, use, error);
-  if (!place) return false;
-  plan.identity.mac = place->mac;
+  const auto end = find_end(plan.spec.kind, plan.spec.wire, use, error);
+  if (!end) return false;
+  plan.identity.mac = end->mac;
   plan.identity.addresses = config.addresses;
-  if (config.addresses.empty()) plan.identity.addresses = {place->address};
+  if (config.addresses.empty()) plan.identity.addresses = {end->address};
   plan.options.wire = true;
-  plan.options.connects = at_switch || place->number == 1;
+  plan.options.connects = at_switch || end->number == 1;
   plan.name = at_switch ? "switch" : "memif";
-  if (!place->wire.empty()) plan.name += ":" + place->wire;
-  if (at_switch) plan.name += ", port " + std::to_string(place->number);
-  plan.place = place;
-  plan.socket = place->socket_path;
+  if (!end->wire.empty()) plan.name += ":" + end->wire;
+  if (at_switch) plan.name += ", port " + std::to_string(end->number);
+  plan.end = end;
+  plan.socket = end->socket_path;
   number_wire_device(plan, 0);
   use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
   return true;
@@ -134,7 +134,7 @@ bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::strin
 
 /// A card model in this process whose cable is shared memory: the two ends get their addresses like those of a memif
 /// wire.
-bool plan_card_wire(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::string& error) {
+bool plan_card_wire(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
   if (!plan.spec.arg("wire")) plan.spec.args += std::string(plan.spec.args.empty() ? "" : ",") + "wire=shm:uroce";
   const std::string wire = plan.spec.arg("wire")->substr(std::strlen("shm:"));
   if (wire.empty() || !valid_wire_name("card-" + wire)) {
@@ -142,16 +142,17 @@ bool plan_card_wire(const EndpointConfig& config, PlaceUse use, PortPlan& plan, 
     return false;
   }
   const std::string name = "card-" + wire;
-  const auto place = use == PlaceUse::kTake ? take_place(name, error, "wire=shm:NAME") : look_at_place(name, error);
-  if (!place) return false;
-  plan.place = place;
-  plan.identity.mac = place->mac;
-  if (config.addresses.empty()) plan.identity.addresses = {place->address};
+  const auto end =
+      use == WireEndUse::kTake ? take_wire_end(name, error, "wire=shm:NAME") : look_at_wire_end(name, error);
+  if (!end) return false;
+  plan.end = end;
+  plan.identity.mac = end->mac;
+  if (config.addresses.empty()) plan.identity.addresses = {end->address};
   plan.options.wire = true;
   return true;
 }
 
-bool plan_card(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::string& error) {
+bool plan_card(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
   plan.identity.mac = stable_mac(place_in_the_world() + plan.spec.device + plan.spec.args, 0x01);
   plan.identity.addresses = config.addresses;
   const bool is_inline = plan.spec.arg("card").value_or("inline") == "inline";
@@ -174,7 +175,7 @@ bool plan_card(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::
   return true;
 }
 
-bool plan_virtual(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::string& error) {
+bool plan_virtual(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
   if (plan.spec.driver == "net_mqnic") return plan_card(config, use, plan, error);
   if (!check_rights(plan, error)) return false;
   const VirtualDriver* driver = find_virtual_driver(plan.spec.device);
@@ -243,7 +244,7 @@ void number_wire_device(PortPlan& plan, unsigned number) {
   plan.devargs = memif_devargs(plan.spec.device, plan.options.connects, plan.socket, plan.identity.mac);
 }
 
-bool plan_port(const EndpointConfig& config, PlaceUse use, PortPlan& plan, std::string& error) {
+bool plan_port(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
   auto spec = parse_port_spec(config.port, error);
   if (!spec) return false;
   plan.spec = *spec;

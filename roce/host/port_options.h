@@ -1,0 +1,18 @@
+// How a port is to be started. Who opens it follows from the configuration (host/port_plan.h).
+#pragma once
+
+#include <cstdint>
+
+namespace uroce {
+
+struct PortOptions {
+  uint16_t port_id = 0;               // DPDK's number, known once the device is there
+  uint32_t frame_bytes = 4096 + 128;  // the longest frame to send or receive
+  uint32_t mtu = 0;                   // to set on the port; 0: leave it alone
+  bool wire = false;                  // net_memif: a peer comes and goes
+  bool connects = false;              // net_memif client: has to try again and again
+  bool unplug = true;                 // take the device away in the end; not one that the application plugged in
+  bool promiscuous = false;           // frames for others too
+};
+
+}  // namespace uroce
