@@ -1,6 +1,7 @@
 #include "uroce/queue_pair.h"
 
 #include "api/engine_core.h"
+#include "engine/bring_up.h"
 
 namespace uroce::rdma {
 
@@ -20,15 +21,15 @@ ModifyResult QueuePair::modify(const QpAttributes& attributes, uint32_t mask, In
   return core.engine->modify_qp(*real(qp_.get()), attributes, mask, core.told = now);
 }
 
-ModifyResult QueuePair::move_to(QpState state, QpAttributes& attributes, Instant now) {
-  attributes.state = state;
-  return modify(attributes, required_attributes(real(qp_.get())->type(), real(qp_.get())->state(), state), now);
+ModifyResult QueuePair::bring_up_to(QpState target, const QpAttributes& attributes, Instant now) {
+  EngineCore& core = *qp_.get_deleter().core;
+  return bring_up(*core.engine, *real(qp_.get()), attributes, target, core.told = now);
 }
 
 ModifyResult QueuePair::initialize(uint32_t access, Instant now) {
   QpAttributes attributes;
   attributes.access = access;
-  return move_to(QpState::kInit, attributes, now);
+  return bring_up_to(QpState::kInit, attributes, now);
 }
 
 ModifyResult QueuePair::connect(const QueuePairAddress& peer, const ConnectOptions& options, Instant now,
@@ -49,26 +50,20 @@ ModifyResult QueuePair::connect(const QueuePairAddress& peer, const ConnectOptio
   a.dest_qpn = peer.qp_num;
   a.rq_psn = peer.psn;
   a.sq_psn = first_psn_;
-  ModifyResult result = ModifyResult::kOk;
-  if (state() == QpState::kReset) {
-    result = move_to(QpState::kInit, a, now);
-  } else if (state() == QpState::kInit) {  // with the access rights that `initialize` was told
+  if (state() == QpState::kInit) {  // `initialize` has set access rights; those of `options` hold
     a.state = QpState::kInit;
-    result = modify(a, kAttrState | kAttrAccessFlags, now);
+    const ModifyResult result = modify(a, kAttrState | kAttrAccessFlags, now);
+    if (result != ModifyResult::kOk) return result;
   }
-  if (result == ModifyResult::kOk) result = move_to(QpState::kRtr, a, now);
-  if (result == ModifyResult::kOk) result = move_to(QpState::kRts, a, now);
-  return result;
+  return bring_up_to(QpState::kRts, a, now);
 }
 
 ModifyResult QueuePair::activate(uint32_t qkey, Instant now) {
+  if (state() != QpState::kReset) return ModifyResult::kBadTransition;
   QpAttributes a;
   a.qkey = qkey;
   a.sq_psn = first_psn_;
-  ModifyResult result = move_to(QpState::kInit, a, now);
-  if (result == ModifyResult::kOk) result = move_to(QpState::kRtr, a, now);
-  if (result == ModifyResult::kOk) result = move_to(QpState::kRts, a, now);
-  return result;
+  return bring_up_to(QpState::kRts, a, now);
 }
 
 PostResult QueuePair::post_sends(std::span<const SendWr> wrs, Instant now) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/bring_up.h"
 #include "wire/crc32.h"
 #include "wire/host_frames.h"
 #include "wire/icrc.h"
@@ -57,14 +58,10 @@ void Player::connect(const PlayerSetup& setup) {
   for (size_t i = 0; i < gids.size(); i++) {
     if (gids[i].ip == setup.own) attributes.av.sgid_index = static_cast<uint8_t>(i);
   }
-  for (const QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-    attributes.state = to;
-    const ModifyResult result =
-        engine_->modify_qp(*qp_, attributes, required_attributes(setup.type, qp_->state(), to), now_);
-    if (result != ModifyResult::kOk) {
-      error_ = std::string("the engine refuses the QP: ") + modify_result_text(result);
-      return;
-    }
+  const ModifyResult result = bring_up(*engine_, *qp_, attributes, QpState::kRts, now_);
+  if (result != ModifyResult::kOk) {
+    error_ = std::string("the engine refuses the QP: ") + modify_result_text(result);
+    return;
   }
   if (setup.type == QpType::kUd) ah_ = engine_->create_ah(pd_, attributes.av, now_);
 }

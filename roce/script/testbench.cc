@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "engine/bring_up.h"
 #include "script/text.h"
 #include "script/words.h"
 #include "wire/host_frames.h"
@@ -216,24 +217,13 @@ std::string Testbench::add_qp(const Statement& statement) {
   apply_settings(statement, qp.attributes);
   qps_[qp.id] = std::move(added);
   const QpState target = target_state(statement);
-  for (const QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-    if (static_cast<int>(to) > static_cast<int>(target)) break;
-    const ModifyResult result = step_to(qp, to);
-    if (result != ModifyResult::kOk) return std::string("the engine refuses it: ") + modify_result_text(result);
-  }
+  const ModifyResult result = bring_up(engine_, *qp.qp, qp.attributes, target, now());
+  if (result != ModifyResult::kOk) return std::string("the engine refuses it: ") + modify_result_text(result);
+  qp.expected_state = target;
   if (init.type == QpType::kUd) qp.ah = engine_.create_ah(init.pd, qp.attributes.av, now());
   turn();
   if (!statement.has("unresolved")) resolve(qp);
   return "";
-}
-
-ModifyResult Testbench::step_to(ScriptQp& qp, QpState to) {
-  QpAttributes attributes = qp.attributes;
-  attributes.state = to;
-  const ModifyResult result =
-      engine_.modify_qp(*qp.qp, attributes, required_attributes(qp.qp->type(), qp.qp->state(), to), now());
-  if (result == ModifyResult::kOk) qp.expected_state = to;
-  return result;
 }
 
 /// To another state, with the attributes that the transition needs; those that the statement names are added.

@@ -129,7 +129,6 @@ class Testbench final : private Observer {
   void on_responder_error(const Qp& qp, Cause cause) override;
   uint32_t id_of(const Qp& qp) const;
   void collect();
-  ModifyResult step_to(ScriptQp& qp, QpState to);
 
   EngineConfig config_;
   SeededRandom random_{1};

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/bring_up.h"
+
 namespace uroce::sim {
 
 namespace {
@@ -113,12 +115,7 @@ bool FlowRunner::bring_up(const Active& flow, const FlowSpec& spec, bool asker, 
   attributes.min_rnr_timer = 1;
   attributes.dest_qpn = peer.qp->qpn();
   attributes.sq_psn = attributes.rq_psn = flow.responder.next_psn;
-  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-    attributes.state = state;
-    const uint32_t mask = required_attributes(own.qp->type(), own.qp->state(), state);
-    if (engine(host).modify_qp(*own.qp, attributes, mask, now) != ModifyResult::kOk) return false;
-  }
-  return true;
+  return uroce::bring_up(engine(host), *own.qp, attributes, QpState::kRts, now) == ModifyResult::kOk;
 }
 
 void FlowRunner::start_flow(const FlowSpec& spec, Instant now) {

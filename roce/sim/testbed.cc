@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "engine/bring_up.h"
+
 namespace uroce::sim {
 
 namespace {
@@ -28,16 +30,6 @@ Testbed::Testbed(uint64_t seed, const LinkConfig& link, const EngineConfig& base
       a(world.add_host(config_for(base, 1))),
       b(world.add_host(config_for(base, 2))),
       cable(world.connect(a, b, link)) {}
-
-ModifyResult bring_up(Engine& engine, Qp& qp, QpAttributes attributes, bool to_rts, Instant now) {
-  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-    if (state == QpState::kRts && !to_rts) break;
-    attributes.state = state;
-    const uint32_t mask = required_attributes(qp.type(), qp.state(), state);
-    if (const auto result = engine.modify_qp(qp, attributes, mask, now); result != ModifyResult::kOk) return result;
-  }
-  return ModifyResult::kOk;
-}
 
 void Testbed::connect(Side& first, Side& second, const QpOptions& options) {
   first.host = &a;
@@ -74,7 +66,8 @@ void Testbed::join(const Side& first, const Side& second, const QpOptions& optio
     attributes.rq_psn = is_first ? options.psn_b : options.psn_a;
     attributes.av.sgid_index = options.ipv6 ? 2 : 1;
     attributes.av.dgid = peer.engine().gids()[attributes.av.sgid_index].ip;
-    require(bring_up(side->engine(), *side->qp, attributes, options.to_rts, side->host->now()) == ModifyResult::kOk,
+    const QpState target = options.to_rts ? QpState::kRts : QpState::kRtr;
+    require(bring_up(side->engine(), *side->qp, attributes, target, side->host->now()) == ModifyResult::kOk,
             "bring_up");
   }
 }

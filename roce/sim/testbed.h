@@ -112,7 +112,4 @@ class Testbed {
   Cable cable;
 };
 
-/// Brings a QP from RESET to INIT and RTR, and if wanted RTS. Every step must succeed.
-ModifyResult bring_up(Engine& engine, Qp& qp, QpAttributes attributes, bool to_rts, Instant now);
-
 }  // namespace uroce::sim

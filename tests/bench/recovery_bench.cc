@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/bring_up.h"
 #include "engine/engine.h"
 #include "sim/recording_observer.h"
 
@@ -95,11 +96,7 @@ class Side {
     a.av.dgid = IpAddress::v4(0x0A000000u + peer.number_);
     a.dest_qpn = peer.qp_->qpn();
     a.access = kRemoteWrite;
-    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      a.state = state;
-      const uint32_t mask = required_attributes(qp_->type(), qp_->state(), state);
-      if (engine_->modify_qp(*qp_, a, mask, now) != ModifyResult::kOk) std::abort();
-    }
+    if (bring_up(*engine_, *qp_, a, QpState::kRts, now) != ModifyResult::kOk) std::abort();
     qp_->on_path_resolved(mac(peer.number_));
     wr_.opcode = WrOpcode::kRdmaWrite;
     wr_.flags = kSendSignaled;

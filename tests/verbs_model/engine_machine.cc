@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "engine/bring_up.h"
 #include "sim/testbed.h"
 #include "sim/trace.h"
 #include "verbs_model/run.h"
@@ -267,7 +268,7 @@ bool EngineMachine::connect(unsigned qp) {
     attributes.rq_psn = psn(~each & 1);
     attributes.av.sgid_index = 1;
     attributes.av.dgid = hosts_[program_.qps[each ^ 1].endpoint].engine().gids()[1].ip;
-    good &= sim::bring_up(engine(each), *qps_[each], attributes, true, now()) == ModifyResult::kOk;
+    good &= bring_up(engine(each), *qps_[each], attributes, QpState::kRts, now()) == ModifyResult::kOk;
   }
   return good;
 }

@@ -91,7 +91,7 @@ class UROCE_API QueuePair {
 
  private:
   friend class Engine;
-  ModifyResult move_to(QpState state, QpAttributes& attributes, Instant now);
+  ModifyResult bring_up_to(QpState target, const QpAttributes& attributes, Instant now);
 
   Handle<HeldQueuePair> qp_;
   Psn first_psn_;

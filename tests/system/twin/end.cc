@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "engine/bring_up.h"
 #include "sim/testbed.h"
 #include "wire/packet.h"
 
@@ -98,7 +99,7 @@ void End::connect(End& a, End& b, Instant now) {
       attributes.sq_psn = attributes.rq_psn = Psn(first_psn(i));
       attributes.av.sgid_index = lane.flow->ipv6 ? 2 : 1;
       attributes.av.dgid = peer.engine_.gids()[attributes.av.sgid_index].ip;
-      require(sim::bring_up(end->engine_, *lane.qp, attributes, true, now) == ModifyResult::kOk, "connecting");
+      require(bring_up(end->engine_, *lane.qp, attributes, QpState::kRts, now) == ModifyResult::kOk, "connecting");
     }
   }
 }

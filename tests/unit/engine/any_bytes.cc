@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "engine/bring_up.h"
 #include "rig.h"
 #include "sim/testbed.h"
 #include "wire/icrc.h"
@@ -265,7 +266,8 @@ void AnyBytes::recover() {
   attributes.max_rd_atomic = static_cast<uint8_t>(random_.below(6));
   attributes.av.sgid_index = seed_ % 2 != 0 ? 2 : 1;
   attributes.av.dgid = rig_.path_from_peer().src_ip;
-  const ModifyResult result = sim::bring_up(rig_.engine(), rig_.qp(), attributes, !one_in(10), rig_.now());
+  const ModifyResult result =
+      bring_up(rig_.engine(), rig_.qp(), attributes, one_in(10) ? QpState::kRtr : QpState::kRts, rig_.now());
   if (result != ModifyResult::kOk) report_.failure = std::string("recovery: ") + modify_result_text(result);
 }
 

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
+#include "engine/bring_up.h"
 #include "rig.h"
-#include "sim/testbed.h"
 
 namespace uroce::test {
 namespace {
@@ -31,7 +31,7 @@ RigOptions unconnected() {
 }
 
 ModifyResult connect(Rig& rig, const QpAttributes& attributes) {
-  return sim::bring_up(rig.engine(), rig.qp(), attributes, true, rig.now());
+  return bring_up(rig.engine(), rig.qp(), attributes, QpState::kRts, rig.now());
 }
 
 TEST(Routes, GidTable) {
@@ -260,9 +260,9 @@ class Loopback : public testing::Test {
     attributes.max_rd_atomic = attributes.max_dest_rd_atomic = 4;
     attributes.rq_psn = attributes.sq_psn = Psn(0x100);
     attributes.dest_qpn = other_->qpn();
-    ASSERT_EQ(sim::bring_up(rig_.engine(), rig_.qp(), attributes, true, rig_.now()), ModifyResult::kOk);
+    ASSERT_EQ(bring_up(rig_.engine(), rig_.qp(), attributes, QpState::kRts, rig_.now()), ModifyResult::kOk);
     attributes.dest_qpn = rig_.qp().qpn();
-    ASSERT_EQ(sim::bring_up(rig_.engine(), *other_, attributes, true, rig_.now()), ModifyResult::kOk);
+    ASSERT_EQ(bring_up(rig_.engine(), *other_, attributes, QpState::kRts, rig_.now()), ModifyResult::kOk);
     rig_.sent();
   }
 
@@ -329,7 +329,7 @@ TEST(Scheduling, QpsTakeTurns) {
   Qp* other = rig.engine().create_qp(rig.qp_init(), nullptr);
   QpAttributes attributes = attributes_to(rig.path_from_peer().src_ip, 1);
   attributes.dest_qpn = 0x888;
-  ASSERT_EQ(sim::bring_up(rig.engine(), *other, attributes, true, rig.now()), ModifyResult::kOk);
+  ASSERT_EQ(bring_up(rig.engine(), *other, attributes, QpState::kRts, rig.now()), ModifyResult::kOk);
   rig.port().set_tx_room(0);
   rig.post(rig.write_wr(256 * 100, 1));
   ASSERT_EQ(rig.engine().post_send(*other, rig.write_wr(256 * 100, 2), rig.now()), PostResult::kOk);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 
+#include "engine/bring_up.h"
 #include "sim/testbed.h"
 
 namespace uroce::sim {
@@ -197,7 +198,8 @@ TEST(Again, ReconnectedWhileOldPacketsAreUnderWay) {
       attributes.rq_psn = is_a ? Psn(0x900100) : Psn(0x800100);
       attributes.av.sgid_index = 1;
       attributes.av.dgid = (is_a ? scene.b : scene.a).engine().gids()[1].ip;
-      ASSERT_EQ(bring_up(side->engine(), *side->qp, attributes, true, scene.bed.world.now()), ModifyResult::kOk);
+      ASSERT_EQ(bring_up(side->engine(), *side->qp, attributes, QpState::kRts, scene.bed.world.now()),
+                ModifyResult::kOk);
     }
     scene.a.sent();
     std::memset(scene.near.data(), 0x55, scene.near.size);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/big_endian.h"
+#include "engine/bring_up.h"
 #include "sim/world.h"
 
 namespace uroce::sim {
@@ -234,7 +235,7 @@ TEST(Nic, KeepsTheWireFullWithASmallQueue) {
   attributes.dest_qpn = 77;
   attributes.path_mtu_bytes = 1024;
   attributes.access = kRemoteWrite;
-  ASSERT_EQ(bring_up(engine, *qp, attributes, true, world.now()), ModifyResult::kOk);
+  ASSERT_EQ(bring_up(engine, *qp, attributes, QpState::kRts, world.now()), ModifyResult::kOk);
   world.run_for(microseconds(5));
   engine.neighbours().set_static(attributes.av.dgid, 0, simple_config(2).mac);
 

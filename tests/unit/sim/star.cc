@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "engine/bring_up.h"
+
 namespace uroce::sim {
 
 namespace {
@@ -114,10 +116,10 @@ void Star::connect_flow(uint32_t i) {
   attributes.av.sgid_index = 1;
   attributes.av.dgid = receiver_->engine().gids()[1].ip;
   attributes.dest_qpn = b->qpn();
-  require(bring_up(from.engine(), *a, attributes, true, world_.now()) == ModifyResult::kOk);
+  require(bring_up(from.engine(), *a, attributes, QpState::kRts, world_.now()) == ModifyResult::kOk);
   attributes.av.dgid = from.engine().gids()[1].ip;
   attributes.dest_qpn = a->qpn();
-  require(bring_up(receiver_->engine(), *b, attributes, true, world_.now()) == ModifyResult::kOk);
+  require(bring_up(receiver_->engine(), *b, attributes, QpState::kRts, world_.now()) == ModifyResult::kOk);
   uint8_t* const target = memory_.front().get();
   remote_addr_ = reinterpret_cast<uint64_t>(target);
   const uint32_t rkey = receiver_->engine().memory().register_region(b->init().pd, target, kMessageBytes, remote_addr_,

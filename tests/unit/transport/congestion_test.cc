@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "congestion/parameters.h"
+#include "engine/bring_up.h"
 #include "rig.h"
 #include "sim/testbed.h"
 #include "wire/packet.h"
@@ -362,7 +363,7 @@ TEST(Reaction, AfterAResetPacketsGoAtTheFullRateAtOnce) {
   }
   const QpAttributes attributes = rig.qp().attributes();
   EXPECT_EQ(rig.modify(QpState::kReset), ModifyResult::kOk);
-  ASSERT_EQ(sim::bring_up(rig.engine(), rig.qp(), attributes, true, rig.now()), ModifyResult::kOk);
+  ASSERT_EQ(bring_up(rig.engine(), rig.qp(), attributes, QpState::kRts, rig.now()), ModifyResult::kOk);
   rig.post(rig.send_wr(256 * 10));
   EXPECT_THAT(rig.sent(), SizeIs(4));
 }
