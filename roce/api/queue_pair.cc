@@ -52,7 +52,7 @@ ModifyResult QueuePair::connect(const QueuePairAddress& peer, const ConnectOptio
   ModifyResult result = ModifyResult::kOk;
   if (state() == QpState::kReset) {
     result = move_to(QpState::kInit, a, now);
-  } else if (state() == QpState::kInit) {  // with the access rights that `initialize` was told
+  } else if (state() == QpState::kInit) {  // keeps the access rights that `initialize` was given
     a.state = QpState::kInit;
     result = modify(a, kAttrState | kAttrAccessFlags, now);
   }
