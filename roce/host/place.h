@@ -1,9 +1,9 @@
 // Where the processes of one machine meet: a directory with one socket per wire, and two places per wire; and for a
 // switch one socket and one place for each of its ports.
 //
-// A place is a file that is locked while its holder lives, so that a killed process leaves its place at once. Who has
-// place 0 listens on the wire's socket, who has place 1 connects to it. A place is taken by who opens a port; programs
-// that only list the device look at what is free, and take nothing.
+// A place is a file that is locked while its holder lives, so that a killed process leaves its place at once. The
+// process that has place 0 listens on the wire's socket, the one that has place 1 connects to it. A process takes a
+// place when it opens a port; programs that only list the device look at which place is free, and take none.
 #pragma once
 
 #include <cstdint>
@@ -16,50 +16,53 @@
 
 namespace uroce {
 
-/// Names of wires: letters, digits, '-', '_' and '.', up to 32.
+/// True for a valid name of a wire: letters, digits, '-', '_' and '.', up to 32 characters.
 bool valid_wire_name(const std::string& name);
 
 struct Place {
-  std::string meeting;  // the wire or switch, as no other of this process is called
+  std::string meeting;  // the wire or switch, by a name that is unique in this process
   std::string wire;     // "" is the default one
-  unsigned number = 0;  // of a wire: 0 listens, 1 connects; of a switch: the port
+  unsigned number = 0;  // on a wire: 0 listens, 1 connects; on a switch: the port
   std::string socket_path;
   MacAddress mac;
-  LocalAddress address;  // the default one of this place
+  LocalAddress address;  // the default address of this place
 };
 
-/// Takes a free place of `wire` for this process, once: asked again, it gives the same one, until that is occupied.
-/// Nothing and one line in `error` when both are taken; `another` is how a user names another wire.
+/// Takes a free place of `wire` for this process. Further calls return the same place until that is occupied. Returns
+/// nothing, with one line in `error`, when both are taken; `another` is how that line tells the user to name another
+/// wire.
 std::optional<Place> take_place(const std::string& wire, std::string& error, const char* another = "--port memif:NAME");
-/// The first free port of the switch (uroce-switch) called `name`, as a place to connect from; otherwise like
-/// take_place. Nothing and one line in `error` when no such switch runs, or all its ports are taken.
+/// Takes the first free port of the switch (uroce-switch) called `name`, as a place to connect from; otherwise like
+/// take_place. Returns nothing, with one line in `error`, when no such switch runs, or all its ports are taken.
 std::optional<Place> take_switch_place(const std::string& name, std::string& error);
-/// What take_place would give now, as a guess: nothing is taken, and others do not notice. The place that this process
-/// has and does not occupy, else the first free one, else one beyond the last (the wire is full, but its device can be
-/// listed).
+/// What take_place would probably return now. Nothing is taken, and others do not notice. It is the place that this
+/// process has and does not occupy, else the first free one, else one beyond the last (so that the device of a full
+/// wire can still be listed).
 std::optional<Place> look_at_place(const std::string& wire, std::string& error);
-/// The same for a switch. Nothing and one line in `error` when it does not run.
+/// The same for a switch. Returns nothing, with one line in `error`, when it does not run.
 std::optional<Place> look_at_switch_place(const std::string& name, std::string& error);
-/// A port of this process is open there: whoever takes a place in this process gets another.
+/// A port of this process is open at this place, so further calls of take_place return another one.
 void occupy_place(const Place& place);
-/// The port is closed. The process keeps the place, for the next port.
+/// The port was closed. The process keeps the place for its next port.
 void vacate_place(const Place& place);
-/// Gives up every place of this process. In the child of a fork: closes what it inherited, the parent keeps its places.
+/// Gives up every place of this process. In the child of a fork it only closes the inherited descriptors; the parent
+/// keeps its places.
 void leave_places();
 
 struct RunningSwitch {
   std::string name;
-  unsigned ports = 0;  // of shared memory
+  unsigned ports = 0;  // ports of shared memory
 };
 /// The switches that run now, by name.
 std::vector<RunningSwitch> running_switches();
 
-/// What a running switch shows to those who look for it: a locked file in the runtime directory.
+/// A locked file in the runtime directory by which a running switch can be found.
 class SwitchSign {
  public:
   static constexpr unsigned kMaxPorts = 64;
 
-  /// False and one line in `error` when the name is taken. `note`: a line for people and tools, the telemetry socket.
+  /// Returns false, with one line in `error`, when the name is taken. `note` is a line that others can read: the
+  /// telemetry socket.
   bool put_up(const std::string& name, unsigned ports, const std::string& note, std::string& error);
   SwitchSign() = default;
   ~SwitchSign();
@@ -74,7 +77,7 @@ class SwitchSign {
   int fd_ = -1;
 };
 
-/// A locally administered MAC address that is the same whenever `text` is.
+/// A locally administered MAC address that depends only on `text` and `last_byte`.
 MacAddress stable_mac(const std::string& text, uint8_t last_byte);
 
 }  // namespace uroce
