@@ -1,4 +1,4 @@
-// What stands behind the library's Engine and all that it makes: the engine itself, and who hears its events.
+// What is behind the library's Engine and all that it makes: the engine itself, and the listener of its events.
 #pragma once
 
 #include <memory>
@@ -28,11 +28,11 @@ struct EngineCore final : Observer {
 
   EventListener* listener;  // may be null
   std::unique_ptr<RandomSource> random;
-  std::unique_ptr<uroce::Engine> owned;  // nullptr: an endpoint's
+  std::unique_ptr<uroce::Engine> owned;  // nullptr: the engine belongs to an endpoint
   uroce::Engine* engine = nullptr;
-  const uroce::Endpoint* endpoint = nullptr;  // whose engine it is, if it is an endpoint's
-  Instant told{0};                            // the latest time that we were told
-  /// For calls that are not told the time.
+  const uroce::Endpoint* endpoint = nullptr;  // the endpoint that the engine belongs to, or nullptr
+  Instant told{0};                            // the latest time that a caller passed
+  /// The time for calls to which none is passed.
   Instant now() const;
 
   // Protection domains, by number.
@@ -40,7 +40,7 @@ struct EngineCore final : Observer {
   bool has(PdId pd) const { return pd < pds.size() && pds[pd]; }
 };
 
-// What a handle holds.
+// Between the object that a handle holds and the type that stands for it in the public headers.
 inline uroce::CompletionQueue* real(HeldCompletionQueue* held) {
   return reinterpret_cast<uroce::CompletionQueue*>(held);
 }

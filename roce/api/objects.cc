@@ -1,4 +1,4 @@
-// What an engine makes beside queue pairs: queues, memory, destinations.
+// What an engine makes beside queue pairs: completion queues, shared receive queues, memory regions, destinations.
 #include "api/engine_core.h"
 #include "transport/address_handle.h"
 #include "uroce/completion_queue.h"
@@ -13,7 +13,7 @@ uint32_t CompletionQueue::size() const { return real(queue_.get())->size(); }
 bool CompletionQueue::overrun() const { return real(queue_.get())->overrun(); }
 uint32_t CompletionQueue::poll(std::span<Completion> out) { return real(queue_.get())->poll(out); }
 
-// One that is still used stays, and goes with the engine.
+// An object that is still used stays, and is destroyed with the engine.
 template <>
 void Release<HeldCompletionQueue>::operator()(HeldCompletionQueue* queue) const {
   core->engine->destroy_cq(real(queue));

@@ -1,4 +1,4 @@
-// What engines and endpoints of the library have in common among their options.
+// The options that the library's engines and endpoints have in common.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace uroce::rdma {
 
-// Each: false and one clear line in `error` when an option cannot be.
+// These return false, with one line in `error`, when an option is not possible.
 bool check_addresses(const std::vector<LocalAddress>& addresses, std::string& error);
 bool check_mtu(uint32_t mtu, std::string& error);
 
-/// "" is none. False and one clear line in `error` when a name or a value is unknown.
+/// An `algorithm` of "" is none. Returns false, with one line in `error`, when a name or a value is unknown.
 bool congestion_from(const std::string& algorithm, const std::vector<std::string>& parameters, CongestionConfig& config,
                      std::string& error);
 

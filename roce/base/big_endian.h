@@ -1,7 +1,7 @@
 // Network-order integers at any address.
 //
-// `load_be<Bits>` and `store_be<Bits>` move one big-endian word between memory of any alignment and a host integer.
-// They compile to a plain load and a byte swap. Widths: 8, 16, 24, 32, 64.
+// `load_beN` and `store_beN` move one big-endian integer of N bits (16, 24, 32 or 64) between memory of any alignment
+// and a host integer. All but those of 24 bits compile to a plain load or store and a byte swap.
 #pragma once
 
 #include <bit>
@@ -30,7 +30,7 @@ inline uint64_t load_be64(const uint8_t* p) {
   return __builtin_bswap64(v);
 }
 
-/// Three bytes; reads exactly three.
+/// Reads exactly three bytes.
 inline uint32_t load_be24(const uint8_t* p) { return (uint32_t{p[0]} << 16) | (uint32_t{p[1]} << 8) | p[2]; }
 
 inline void store_be16(uint8_t* p, uint16_t v) {

@@ -1,9 +1,9 @@
-// Assertions that stay on: in release builds, too.
+// Assertions that stay on in release builds, too.
 //
-// For what we ourselves guarantee, and nothing else: the bounds of our rings, the order of our numbers, who owns an
-// engine, that a frame fits where it is written. What a peer, a program or a user can cause is never checked here: it
-// has a counter, an error code or a line that says what to change. So a failure is a mistake in uroce, behind which
-// nothing can be relied on; the process says where, and ends.
+// They check what uroce itself guarantees, and nothing else: the bounds of its rings, the order of its numbers, who
+// owns an engine, that a frame fits where it is written. What a peer, a program or a user can cause is never checked
+// here: that has a counter, an error code or a message that says what to change. So a failed assertion is a mistake in
+// uroce, after which nothing can be relied on; the process prints where it happened, and aborts.
 #pragma once
 
 namespace uroce {
@@ -11,8 +11,8 @@ namespace uroce {
 /// Prints one line on standard error and aborts.
 [[noreturn, gnu::cold, gnu::noinline]] void ensure_failed(const char* promise, const char* file, int line);
 
-/// `promise`: what holds, in a few words. Costs a comparison and a branch that is not taken. (std::source_location
-/// would say where, too, but not to Clang 14.)
+/// `promise` says in a few words what has to hold. Costs a comparison and a branch that is not taken. (`file` and
+/// `line` are builtins because Clang 14 cannot use std::source_location.)
 constexpr void ensure(bool holds, const char* promise, const char* file = __builtin_FILE(),
                       int line = __builtin_LINE()) {
   if (!holds) [[unlikely]] {

@@ -96,16 +96,17 @@ extern const char __stop_uroce_guarded[] __attribute__((visibility("hidden")));
 
 void uroce_fault_landing();
 
-/// Called by the landing only.
+/// Called by uroce_fault_landing only.
 [[noreturn]] __attribute__((used, visibility("hidden"))) void uroce_throw_memory_fault(uint64_t address) {
   throw uroce::MemoryFault{address};
 }
 
 }  // extern "C"
 
-// Where a thread goes on after a fault: as if the instruction that faulted had called it. rdi is the address that was
-// touched, rsi the instruction, rdx the stack pointer there. The unwind information says that the frame below begins
-// at the pushed stack pointer and goes on at the pushed instruction, which did not finish (a signal frame).
+// After a fault the thread goes on here, as if the instruction that faulted had called this function. rdi is the
+// address that was accessed, rsi the address of the instruction, rdx the stack pointer at that moment. The unwind
+// information says that the caller's stack pointer and instruction are the two words pushed here, and that this
+// instruction did not finish (a signal frame).
 asm(R"(
   .text
   .type uroce_fault_landing, @function
@@ -126,7 +127,7 @@ uroce_fault_landing:
 namespace uroce {
 
 bool recover_from_fault(const siginfo_t& info, void* context) {
-  if (info.si_code <= 0) return false;  // sent by somebody
+  if (info.si_code <= 0) return false;  // sent with kill() or the like: no fault
   greg_t(&registers)[NGREG] = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   const auto instruction = static_cast<uint64_t>(registers[REG_RIP]);
   if (instruction < reinterpret_cast<uint64_t>(__start_uroce_guarded)) return false;
@@ -134,7 +135,7 @@ bool recover_from_fault(const siginfo_t& info, void* context) {
   registers[REG_RDI] = static_cast<greg_t>(reinterpret_cast<uint64_t>(info.si_addr));
   registers[REG_RSI] = registers[REG_RIP];
   registers[REG_RDX] = registers[REG_RSP];
-  // Below what a function may use without moving its stack pointer, aligned as for a call.
+  // Leaves the red zone alone, which a function may use below its stack pointer, and aligns as for a call.
   constexpr greg_t kRedZone = 128;
   registers[REG_RSP] = (registers[REG_RSP] - kRedZone) & ~greg_t{15};
   registers[REG_RIP] = static_cast<greg_t>(reinterpret_cast<uint64_t>(&uroce_fault_landing));

@@ -1,5 +1,6 @@
-// Which thread owns something that has one owner at a time. It does not wait and does not lock: whoever passes the
-// thing on does that, and notes here who has it, so that everybody who uses it can be asked whether he is the one.
+// Notes which thread owns something that has one owner at a time, so that code that uses the thing can check that its
+// own thread is the owner. `Owner` neither waits nor locks: that is done by whoever passes the thing from thread to
+// thread.
 #pragma once
 
 #include <atomic>
@@ -10,11 +11,11 @@ class Owner {
  public:
   void take() { thread_.store(self(), std::memory_order_relaxed); }
   void leave() { thread_.store(nullptr, std::memory_order_relaxed); }
-  /// The calling thread took it and did not leave it since.
+  /// True when the calling thread was the last to call `take` and has not called `leave` since.
   bool is_me() const { return thread_.load(std::memory_order_relaxed) == self(); }
 
  private:
-  /// Something that each thread has for itself.
+  /// An address that is different in each thread.
   static const void* self() {
     [[gnu::tls_model("initial-exec")]] static thread_local char mark;
     return &mark;

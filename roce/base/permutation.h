@@ -1,7 +1,7 @@
 // A keyed permutation of small integers: numbers that look random, are unique, and map back in a few instructions.
 //
-// A balanced Feistel network of four rounds over `kBits` bits. It hides a slot number from somebody who guesses; it is
-// not a cipher and protects no data.
+// A balanced Feistel network of four rounds over `kBits` bits. It keeps slot numbers from being guessed; it is not a
+// cipher and protects no data.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@ namespace uroce {
 
 uint64_t SystemRandom::next_u64() {
   if (left_ == 0) {
-    // 256 bytes and fewer are never cut short; only a signal before the pool is ready can interrupt.
+    // getrandom() never returns fewer bytes when asked for at most 256; only a signal before the pool is ready
+    // interrupts it.
     while (getrandom(buffer_, sizeof buffer_, 0) != static_cast<ssize_t>(sizeof buffer_)) {
       if (errno != EINTR) std::abort();
     }

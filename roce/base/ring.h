@@ -12,9 +12,9 @@
 
 namespace uroce {
 
-/// One owner. Positions count up for ever (wrap of 2^32 included), so an element keeps its position while it is queued:
-/// `at(position)` is valid for positions in [head(), tail()). Memory of plain elements is not touched before they are
-/// pushed.
+/// For one thread at a time. Positions count up for ever (and wrap at 2^32), so an element keeps its position while it
+/// is queued: `at(position)` is valid for positions in [head(), tail()). The memory of trivially copyable elements is
+/// not touched before they are pushed.
 template <typename T>
 class Ring {
  public:
@@ -54,7 +54,7 @@ class Ring {
     ensure(position - head_ <= size(), "what is dropped was in the ring");
     tail_ = position;
   }
-  /// Which storage slot a position uses: for tables that run beside the ring.
+  /// The storage slot that a position uses, for tables that run beside the ring and have `slots()` entries.
   uint32_t slot(uint32_t position) const { return position & mask_; }
   uint32_t slots() const { return mask_ + 1u; }
 

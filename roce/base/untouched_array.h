@@ -8,8 +8,8 @@
 
 namespace uroce {
 
-/// Elements hold nothing until they are assigned. So a queue of the largest size costs, in time and in memory, only
-/// what is used of it.
+/// Elements are not initialised, so a queue of the largest size costs only as much time and memory as the part of it
+/// that is used.
 template <typename T>
 class UntouchedArray {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);

@@ -9,7 +9,8 @@
 
 namespace uroce::capture {
 
-/// The link types that `network_layer` reads, by their numbers in the files. Any other number may stand in a frame.
+/// The link types that `network_layer` reads, by their numbers in capture files. A frame may also have any other
+/// number.
 enum class LinkType : uint16_t {
   kEthernet = 1,
   kRawIp = 101,
@@ -28,21 +29,21 @@ struct Frame {
   std::span<const uint8_t> bytes;  // what was captured, from the link-layer header on
   uint32_t original_bytes = 0;     // what was on the wire: more than captured when the capture cut frames short
   LinkType link = LinkType::kEthernet;
-  uint32_t interface = 0;  // of the section, in pcapng
-  /// Seen from the host that captured: what pcapng's packet flags or Linux' cooked header say.
+  uint32_t interface = 0;  // its number in the section (pcapng)
+  /// As seen from the host that captured, according to pcapng's packet flags or Linux' cooked header.
   FrameDirection direction = FrameDirection::kUnknown;
   uint64_t file_offset = 0;  // of the record's header
 };
 
-/// What lies above the link layer.
+/// The part of a frame above the link layer.
 struct NetworkLayer {
   uint16_t ethertype = 0;
-  uint16_t vlan_id = 0;            // of the innermost tag; 0: untagged
-  uint32_t link_bytes = 0;         // in front of `bytes`, within the frame
-  std::span<const uint8_t> bytes;  // to the end of the captured frame: link-layer padding included
+  uint16_t vlan_id = 0;            // that of the innermost tag; 0: untagged
+  uint32_t link_bytes = 0;         // length of the link-layer header, before `bytes`
+  std::span<const uint8_t> bytes;  // to the end of the captured frame, including link-layer padding
 };
 
-/// Nothing when the link type is not known, or the frame is shorter than its link-layer header.
+/// Returns nothing when the link type is not known, or the frame is shorter than its link-layer header.
 std::optional<NetworkLayer> network_layer(const Frame& frame);
 
 }  // namespace uroce::capture

@@ -16,7 +16,7 @@ NetworkLayer from(const Frame& frame, uint16_t ethertype, uint32_t link_bytes, u
   return {ethertype, vlan_id, link_bytes, frame.bytes.subspan(link_bytes)};
 }
 
-/// `at`: where the ethertype stands. Steps over VLAN tags.
+/// Skips VLAN tags. `at` is where the ethertype stands.
 std::optional<NetworkLayer> tagged(const Frame& frame, uint32_t at) {
   uint16_t vlan_id = 0;
   for (unsigned tags = 0; tags <= kMaxTags; tags++) {

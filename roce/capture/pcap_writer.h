@@ -1,4 +1,4 @@
-// Writes classic pcap into memory: for tests that make or mutate captures, and for whoever saves the bytes.
+// Writes classic pcap into memory, for tests that make or mutate captures, and for tools that save the bytes.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class PcapWriter {
  public:
   explicit PcapWriter(const PcapOptions& options = {});
 
-  /// `original_bytes`: the length on the wire, when that is more than `frame`.
+  /// `original_bytes` is the length on the wire, if that is more than the size of `frame`.
   void add(Instant time, std::span<const uint8_t> frame, uint32_t original_bytes = 0);
   /// The file so far.
   const std::vector<uint8_t>& bytes() const { return bytes_; }

@@ -1,4 +1,4 @@
-// The pcapng half of the reader: sections, interfaces, packets of three kinds; every other block is stepped over.
+// The pcapng half of the reader: it reads sections, interfaces and three kinds of packets, and skips every other block.
 #include <algorithm>
 #include <cstring>
 #include <limits>

@@ -36,7 +36,7 @@ void put_option(std::vector<uint8_t>& to, uint16_t code, const void* data, size_
 
 void append_section(std::vector<uint8_t>& bytes) {
   const auto block = static_cast<uint32_t>(28 + option_bytes(kApplication.size()) + 4);
-  // Version 1.0, its major number in the low half; the section's length, in 64 bits, is not known.
+  // Version 1.0, with the major number in the low half; the 64-bit length of the section is given as unknown.
   put_words(bytes, {pcapng::kSectionHeader, block, pcapng::kByteOrderMagic, 1, UINT32_MAX, UINT32_MAX});
   put_option(bytes, pcapng::kSectionApplication, kApplication.data(), kApplication.size());
   put_words(bytes, {kEndOfOptions, block});

@@ -1,5 +1,5 @@
 // Blocks of a pcapng file, appended to bytes in memory: Ethernet frames with nanoseconds, in this machine's byte order.
-// A file is a section, then its interfaces, then packets; who saves the bytes decides when.
+// A file consists of a section, then its interfaces, then packets. The caller saves the bytes.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct PcapngPacket {
 void append_section(std::vector<uint8_t>& bytes);
 void append_interface(std::vector<uint8_t>& bytes, std::string_view name);
 void append_packet(std::vector<uint8_t>& bytes, const PcapngPacket& packet);
-/// What `append_packet` will append.
+/// How many bytes `append_packet` will append.
 size_t packet_block_bytes(size_t frame_bytes);
 
 }  // namespace uroce::capture

@@ -1,4 +1,4 @@
-// Numbers of the pcapng format (draft-ietf-opsawg-pcapng), for whoever reads or writes it.
+// Numbers of the pcapng format (draft-ietf-opsawg-pcapng), for both its reader and its writer.
 #pragma once
 
 #include <cstdint>

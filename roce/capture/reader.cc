@@ -15,7 +15,7 @@ constexpr uint32_t kPcapNanoseconds = 0xA1B23C4D;
 constexpr uint64_t kPcapHeaderBytes = 24;
 constexpr uint64_t kPcapRecordBytes = 16;
 
-/// Linux' cooked headers say whether the host sent the frame: packet type 4.
+/// Linux' cooked headers say by packet type 4 that the host sent the frame.
 FrameDirection cooked_direction(LinkType link, std::span<const uint8_t> bytes) {
   unsigned type = 0;
   if (link == LinkType::kLinuxSll && bytes.size() >= 2) {

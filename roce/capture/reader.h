@@ -1,11 +1,10 @@
 // Reads capture files: classic pcap and pcapng, in both byte orders, as tcpdump, Wireshark and uroce write them.
 //
-// The caller brings the whole file in memory (or mapped); frames are views into it and live as long as it does. Nothing
-// is copied and nothing outside the given bytes is ever read, whatever they say.
+// The caller provides the whole file in memory (or mapped); frames are views into it, and are valid as long as it is.
+// Nothing is copied and nothing outside the given bytes is ever read, whatever they say.
 //
-//   CaptureReader reader(bytes);
-//   for (Frame frame; reader.next(frame);) ...
-//   if (reader.error()) ...   // damaged or cut short: every frame in front of the damage was given
+//   CaptureReader reader(bytes); for (Frame frame; reader.next(frame);) ... if (reader.error()) ... // damaged or cut
+//   short; every frame before the damage was returned
 #pragma once
 
 #include <cstdint>
@@ -19,8 +18,8 @@
 namespace uroce::capture {
 
 struct CaptureError {
-  uint64_t offset = 0;  // where in the file
-  std::string text;     // "byte 1234: ..." is for the caller to put together
+  uint64_t offset = 0;  // position in the file
+  std::string text;     // without the position, which the caller adds ("byte 1234: ...")
 };
 
 enum class FileKind : uint8_t { kUnknown, kPcap, kPcapng };

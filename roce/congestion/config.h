@@ -1,7 +1,7 @@
-// Settings of congestion control, one set for all QPs of an engine.
+// Settings of congestion control. All QPs of an engine share one set.
 //
-// Names are those that users of such NICs know (mlx5's ecn settings) where there is one; units are theirs too, and
-// stand in the name's comment. `parameters.h` sets them by name.
+// Where users of RDMA NICs know a setting (from mlx5's ecn settings), it has the same name and unit here; the unit
+// stands in the comment. `parameters.h` sets them by name.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace uroce {
 
 enum class CongestionAlgorithm : uint8_t { kNone, kDcqcn, kTimely, kSwift };
 
-/// The reaction point of DCQCN. The values here are those of the paper (Zhu et al., SIGCOMM 2015); where it gives none,
-/// the comment says whose they are.
+/// The reaction point of DCQCN. The values here are those of the paper (Zhu et al., SIGCOMM 2015); where the paper
+/// gives none, the comment says where the value is from.
 struct DcqcnConfig {
   uint32_t dce_tcp_g = 1020;            // of 1024: what alpha keeps per update; g = 1 - 1020/1024 = 1/256
   uint32_t dce_tcp_rtt = 55;            // us between updates of alpha
@@ -38,7 +38,7 @@ struct DcqcnConfig {
   bool clamp_tgt_rate_after_time_inc = true;  // with clamp_tgt_rate off: an increase by the timer counts too
 };
 
-/// TIMELY (Mittal et al., SIGCOMM 2015). Values are those published for it.
+/// TIMELY (Mittal et al., SIGCOMM 2015). The defaults are values published for it.
 struct TimelyConfig {
   double ewma = 0.875;     // weight of the newest difference
   double beta = 0.8;       // of multiplicative decrease
@@ -48,8 +48,8 @@ struct TimelyConfig {
   uint32_t ai_rate = 10;   // Mbit/s
   uint32_t hai_rate = 50;  // Mbit/s, from the hai_threshold-th increase in a row
   uint32_t hai_threshold = 5;
-  /// Between t_low and t_high, TIMELY alone has no single point of balance, so flows keep what they have. Patched (Zhu
-  /// et al., "ECN or Delay", CoNEXT 2016) it is drawn to t_low by the delay itself, and so to equal shares.
+  /// Between t_low and t_high, TIMELY alone has no single point of balance, so flows keep what they have. When patched
+  /// (Zhu et al., "ECN or Delay", CoNEXT 2016), flows are drawn to t_low by the delay itself, and so to equal shares.
   bool patched = false;
   double patched_beta = 0.008;
   bool hai_below_t_low = false;  // increases below t_low count for hai too (the HPCC authors' simulator)
@@ -60,17 +60,17 @@ struct SwiftConfig {
   uint32_t target = 25;      // us
   double ai = 1.0;           // packets per round trip
   double beta = 0.8;         // of multiplicative decrease
-  double max_mdf = 0.5;      // a decrease takes this share of the window at most
-  uint32_t fs_range = 50;    // us that flow scaling adds at most to the target; 0: no flow scaling
-  double fs_min_cwnd = 0.1;  // packets: from here down all of fs_range
-  double fs_max_cwnd = 100;  // packets: from here up nothing
+  double max_mdf = 0.5;      // a decrease takes at most this share of the window
+  uint32_t fs_range = 50;    // us that flow scaling adds to the target at most; 0: no flow scaling
+  double fs_min_cwnd = 0.1;  // packets: windows up to this get all of fs_range
+  double fs_max_cwnd = 100;  // packets: windows from this on get nothing
 };
 
-/// The notification point: who receives marked packets says so.
+/// The notification point: the receiver of packets marked with ECN, which answers them with CNPs.
 struct NotificationConfig {
   uint32_t min_time_between_cnps = 50;  // us, per QP
   uint32_t cnp_dscp = 48;
-  uint32_t cnp_802p_prio = 6;  // where the path has a VLAN tag
+  uint32_t cnp_802p_prio = 6;  // used where the path has a VLAN tag
 };
 
 struct CongestionConfig {
@@ -80,13 +80,13 @@ struct CongestionConfig {
   TimelyConfig timely;
   SwiftConfig swift;
   NotificationConfig notification;
-  bool has_win = false;          // no more in flight than the rate times base_rtt
-  bool var_win = true;           // of the current rate; false: of the highest
+  bool has_win = false;          // allows no more in flight than the rate times base_rtt
+  bool var_win = true;           // true: times the current rate; false: times the highest
   Duration base_rtt{0};          // 0: the shortest that was measured
   uint32_t burst_bytes = 16384;  // what a paced QP that was silent may send at once
 };
 
-/// Nobody knows how fast the port is: where a rate starts from.
+/// The highest rate when the speed of the port is not known.
 inline constexpr uint64_t kUnknownLinkBitsPerSecond = 100'000'000'000;
 inline constexpr uint64_t kMegabit = 1'000'000;
 

@@ -35,7 +35,7 @@ void CongestionControl::set_rate(uint64_t bits_per_second) {
   rate_ = bits_per_second;
 }
 
-/// The bandwidth-delay product: of the highest rate, or of the current one as in HPCC's variable window.
+/// The bandwidth-delay product of the highest rate, or of the current one as in HPCC's variable window.
 uint64_t CongestionControl::window_bytes() const {
   const uint64_t own = own_window_bytes();
   if (!config_.has_win) return own;

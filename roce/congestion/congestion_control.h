@@ -1,11 +1,11 @@
 // How fast one QP may send: the interface of congestion control.
 //
-// Sans-I/O, and without timers of its own: what happened in the meantime is worked out when somebody asks (`advance`).
-// Whoever sends does this, and only while `limited()`:
+// It does no I/O and has no timers of its own: `advance` works out what has happened since the last call. Whoever sends
+// makes these calls, and only while `limited()`:
 //
 //   advance(now); ... rate_bits_per_second(); ... on_sent(bytes, now);
 //
-// A QP that is not limited pays nothing: no call per packet.
+// A QP that is not limited needs no call per packet.
 #pragma once
 
 #include <algorithm>
@@ -24,29 +24,29 @@ class CongestionControl {
   CongestionControl(const CongestionControl&) = delete;
   CongestionControl& operator=(const CongestionControl&) = delete;
 
-  /// A new connection, with packets of `mtu` bytes.
+  /// Begins anew for a connection with packets of `mtu` bytes.
   void start(uint32_t mtu);
 
-  // What happens.
+  // What happens to the connection.
   virtual void on_sent(uint32_t bytes, Instant now);
   virtual void on_cnp(Instant now);
   /// An answer came `rtt` after its request left.
   void on_rtt(Duration rtt, Instant now);
-  /// Something has to be sent again.
+  /// Something was lost and has to be sent again.
   virtual void on_loss(Instant now);
-  /// Time passes: rates rise.
+  /// Brings the rate up to date: as time passes, rates rise.
   virtual void advance(Instant now);
 
-  // What follows from it.
+  // How fast it may send.
   bool limited() const { return limited_; }
   uint64_t rate_bits_per_second() const { return limited_ ? rate_ : 0; }  // 0: not limited
   /// Most bytes in flight; 0: not limited.
   uint64_t window_bytes() const;
-  /// When the rate changes by itself, at the latest. Never, while it is not limited.
+  /// The next instant at which the rate may change by itself; Instant::never() while it is not limited.
   virtual Instant next_change() const { return Instant::never(); }
   /// Does this algorithm listen to CNPs?
   virtual bool takes_cnps() const { return false; }
-  /// DCQCN's estimate of congestion, 0 to 1, for people to look at.
+  /// DCQCN's estimate of congestion, 0 to 1. Only for display.
   virtual double alpha() const { return 0; }
 
  protected:
@@ -55,7 +55,7 @@ class CongestionControl {
   virtual uint64_t own_window_bytes() const { return 0; }
 
   uint64_t max_rate() const;
-  /// Sets the rate; one at or above the highest is no limit.
+  /// Sets the rate. A rate at or above the highest means that the QP is not limited.
   void set_rate(uint64_t bits_per_second);
 
   const CongestionConfig& config_;

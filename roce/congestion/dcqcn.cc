@@ -4,7 +4,7 @@ namespace uroce {
 
 namespace {
 
-/// Below this alpha is nothing: a cut would not change a rate of a megabit.
+/// An alpha below this counts as 0: a cut by it would change a rate of a megabit per second by less than one bit.
 constexpr uint64_t kNegligible = 1 << 12;
 
 uint64_t fraction_of(uint64_t value, uint64_t numerator, unsigned shift) {
@@ -42,7 +42,7 @@ void Dcqcn::age_alpha(Instant to) {
   }
 }
 
-/// From no limit to one.
+/// Begins to limit the QP.
 void Dcqcn::engage() {
   const uint64_t first = parameters_.rate_to_set_on_first_cnp * kMegabit;
   target_ = rate_ = first != 0 ? std::min(first, max_rate()) : max_rate();
@@ -53,7 +53,7 @@ void Dcqcn::engage() {
 void Dcqcn::cut(Instant at) {
   const bool risen = byte_steps_ != 0 || (timer_steps_ != 0 && parameters_.clamp_tgt_rate_after_time_inc);
   if (parameters_.clamp_tgt_rate || risen) target_ = rate_;
-  // alpha in 1024ths over 2^gd, alpha itself being of 2^32.
+  // rpg_gd divides alpha in 1024ths by 2^rpg_gd. alpha_ is in units of 2^-32: 32 - 10 = 22.
   const uint64_t reduction = fraction_of(rate_, alpha_, 22 + parameters_.rpg_gd);
   const uint64_t left = fraction_of(rate_, parameters_.rpg_min_dec_fac, 0) / 100;
   const uint64_t lowest = std::min(parameters_.rpg_min_rate * kMegabit, max_rate());
@@ -65,7 +65,7 @@ void Dcqcn::cut(Instant at) {
   cut_at_ = Instant::never();
 }
 
-/// Periods follow each other from the first CNP on.
+/// Plans a cut for the end of the current period. Periods follow each other without a pause from the first CNP on.
 void Dcqcn::plan_cut(Instant now) {
   if (cut_at_ != Instant::never()) return;
   const Duration length = period(parameters_.rate_reduce_monitor_period);

@@ -2,11 +2,12 @@
 // Deployments", SIGCOMM 2015).
 //
 // A CNP makes the current rate the target and takes alpha/2 off it; alpha, an estimate of congestion, grows with every
-// CNP and decays without. Then a timer and a byte counter raise the rate again: first half of the way to the target
-// each time (fast recovery), then the target itself moves up by steps (additive increase), and by larger ones once both
-// have counted enough (hyper increase). At the highest rate the QP is not limited any more; only alpha is remembered.
+// CNP and decays while there are none. Then a timer and a byte counter raise the rate again: first half of the way to
+// the target each time (fast recovery), then the target itself moves up by steps (additive increase), and by larger
+// ones once both have counted enough (hyper increase). When the highest rate is reached, the QP is not limited any
+// more, and only alpha is remembered.
 //
-// Everything is in integers, so that a run repeats on every compiler.
+// All arithmetic is in integers, so that a simulation gives the same result with every compiler.
 #pragma once
 
 #include "congestion/congestion_control.h"
@@ -42,7 +43,7 @@ class Dcqcn final : public CongestionControl {
   const DcqcnConfig& parameters_;
   uint64_t target_ = 0;
   uint64_t alpha_ = 0;
-  bool alpha_known_ = false;  // a CNP came some time
+  bool alpha_known_ = false;  // a CNP has come since the start
   bool cnp_in_interval_ = false;
   Instant alpha_at_{0};       // its next update
   uint32_t timer_steps_ = 0;  // increases since the last cut
@@ -50,7 +51,7 @@ class Dcqcn final : public CongestionControl {
   uint64_t bytes_ = 0;  // since the last step of the byte counter
   Instant increase_at_ = Instant::never();
   Instant may_cut_at_{0};
-  Instant cut_at_ = Instant::never();  // of a CNP that came too soon after the cut before
+  Instant cut_at_ = Instant::never();  // when to cut for a CNP that came too soon after a cut
 };
 
 }  // namespace uroce

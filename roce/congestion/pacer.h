@@ -1,8 +1,8 @@
 // Spaces the packets of one QP so that they keep to a rate: a token bucket, kept as the instant at which the next
 // packet may leave.
 //
-// A packet is let go whole when the bucket is not in debt. A sender that comes late, or was silent, may catch up by
-// `burst_bytes`. Rounding does not add up: what a nanosecond cuts off is carried over.
+// A packet may leave, whole, when the bucket is not in debt. A sender that comes late, or was silent, may catch up by
+// `burst_bytes`. Rounding errors do not add up: what is lost by rounding to whole nanoseconds is carried over.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class Pacer {
   void reset() { *this = Pacer(); }
 
   bool limited() const { return rate_ != 0; }
-  /// 0: no limit. What is still owed is paid at the new rate.
+  /// A rate of 0 is no limit. Bytes that are still owed are paid off at the new rate.
   void set_rate(uint64_t bits_per_second, uint32_t burst_bytes, Instant now) {
     if (bits_per_second == rate_) return;
     if (bits_per_second == 0) return reset();

@@ -97,7 +97,8 @@ void set_nic_profile(CongestionConfig& config) {
   config.notification.min_time_between_cnps = 4;
 }
 
-/// Values of the HPCC authors' simulations, which give steps for 25G (DCQCN) and 10G (TIMELY).
+/// Values of the HPCC authors' simulations. Their rate steps are for 25 Gbit/s (DCQCN) and 10 Gbit/s (TIMELY), and are
+/// scaled here.
 void set_hpcc_profile(CongestionConfig& config) {
   DcqcnConfig& d = config.dcqcn;
   const uint64_t highest = d.rpg_max_rate != 0                ? d.rpg_max_rate * kMegabit
@@ -179,7 +180,7 @@ bool set_congestion_parameter(CongestionConfig& config, std::string_view name, s
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
   const bool fractions = std::holds_alternative<double*>(field);
   bool good = code == std::errc() && end == value.data() + value.size();
-  good = good && number >= found->least && number <= found->most;  // which a NaN is not
+  good = good && number >= found->least && number <= found->most;  // false for a NaN
   good = good && (fractions || number == static_cast<double>(static_cast<int64_t>(number)));
   if (!good) {
     const char* kind = fractions ? "a number" : "a whole number";

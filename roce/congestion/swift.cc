@@ -15,7 +15,8 @@ void Swift::restart() {
   updated_at_ = decreased_at_ = {0};
 }
 
-/// The target, and what a small window adds to it: proportional to 1/sqrt(window), between two bounds.
+/// The configured target plus what a small window adds to it, which is proportional to 1/sqrt(window) between two
+/// bounds.
 Duration Swift::target() const {
   const Duration base = microseconds(parameters_.target);
   if (parameters_.fs_range == 0 || window_ <= 0) return base;

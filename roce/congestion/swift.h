@@ -1,9 +1,10 @@
 // Control by a target delay, in the manner of Swift (Kumar et al., SIGCOMM 2020): below the target the window grows by
-// a packet per round trip, above it shrinks in proportion to the excess, once per round trip. A window below one packet
-// is a rate. Flows with small windows get a larger target (flow scaling), which is what makes many flows fair.
+// a packet per round trip; above the target it shrinks in proportion to the excess, once per round trip. A window below
+// one packet is kept as a rate. Flows with small windows get a larger target (flow scaling), which is what makes many
+// flows fair.
 //
-// Unlike Swift it has no time stamps from the NIC, so the delay includes the peer's; there is no scaling by hops; and
-// it paces always, since one packet in several asks for an answer and nothing else would space the others.
+// Unlike Swift it has no time stamps from the NIC, so the delay includes the peer's own; it does not scale by hops; and
+// it always paces, because only one packet in several asks for an answer and nothing else would space the others.
 #pragma once
 
 #include "congestion/congestion_control.h"

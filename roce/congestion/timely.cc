@@ -23,7 +23,7 @@ void Timely::decrease(double factor) {
   set_rate(std::max(lowered, min_rate()));
 }
 
-/// The patched rule: between a step up and a decrease by the distance from t_low, weighted by the gradient.
+/// The patched rule: a mean of a step up and of a decrease by the distance from t_low, weighted by the gradient.
 void Timely::follow_delay(double rtt_ns) {
   increases_ = 0;
   const double weight = std::clamp(2 * gradient() + 0.5, 0.0, 1.0);
@@ -37,7 +37,7 @@ void Timely::follow_delay(double rtt_ns) {
 
 void Timely::handle_rtt(Duration rtt, Instant now) {
   const bool first = previous_rtt_.ns == 0;
-  // Only what left after the last update tells what that did.
+  // Only a packet that left after the last update tells what effect that update had.
   if (!first && now.ns - rtt.ns < updated_at_.ns) return;
   const auto newest = static_cast<double>(rtt.ns);
   const double step = newest - static_cast<double>(previous_rtt_.ns);

@@ -1,6 +1,6 @@
 // TIMELY: rate control by the gradient of round-trip times (Mittal et al., SIGCOMM 2015). One update per round trip.
 //
-// The floating point here happens once per round trip, in the same operations on every compiler.
+// It computes in floating point, once per round trip, with the same operations on every compiler.
 #pragma once
 
 #include "congestion/congestion_control.h"

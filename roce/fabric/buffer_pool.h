@@ -1,7 +1,8 @@
 // Frames in plain memory: the pool of the simulator and of tests.
 //
-// Buffers are of one size and are used again in the order last in, first out, which keeps them in the cache. The pool
-// grows by slabs up to its limit and never shrinks, so that after the start nothing is allocated any more.
+// All buffers have one size. The one released last is used next, which keeps buffers in the cache. The pool grows by
+// slabs up to its limit and never shrinks, so that nothing is allocated any more once a run has warmed up. For one
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,7 @@ class BufferPool final : public FramePool {
 
   uint32_t buffer_bytes() const { return buffer_bytes_; }
   size_t buffers() const { return buffers_; }
-  /// Frames that somebody holds: 0 at the end, or there is a leak.
+  /// Frames that are in use. If it is not 0 at the end, there is a leak.
   size_t in_use() const { return buffers_ - free_.size(); }
 
  private:

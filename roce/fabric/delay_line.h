@@ -1,6 +1,7 @@
-// Frames that wait for their instant: what a polled loop keeps those in that `Impairments` delay.
+// Frames that wait for their instant. A polled loop keeps in it those that `Impairments` delay.
 //
-// First comes first among equals. No allocation once the line has been as long as it gets.
+// Frames with the same instant leave in the order in which they came. Nothing is allocated once the line has reached
+// its greatest length.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,7 @@ class DelayLine {
  public:
   explicit DelayLine(size_t max_frames = SIZE_MAX) : max_frames_(max_frames) {}
 
-  /// False: full, and the frame is still the caller's.
+  /// False when the line is full; the frame then still belongs to the caller.
   bool push(const FabricFrame& frame, Instant when) {
     if (heap_.size() >= max_frames_) return false;
     heap_.push_back({when, order_++, frame});

@@ -40,7 +40,8 @@ unsigned EgressScheduler::pick(const FrameQueues& queues, uint8_t blocked) {
   if (ready == 0) return kPriorities;
   const auto strict = static_cast<uint8_t>(ready & strict_);
   if (strict != 0) return static_cast<unsigned>(std::bit_width(strict)) - 1;
-  // Ends: every round adds at least one quantum to a queue that is ready, and a frame is a few quanta long at most.
+  // The loop ends, because every round adds at least one quantum to a queue that is ready, and a frame is at most a few
+  // quanta long.
   while (true) {
     if ((ready >> current_ & 1) != 0 && deficit_[current_] >= queues[queues_[current_].head].frame.bytes) {
       return current_;
@@ -57,7 +58,8 @@ uint32_t EgressScheduler::pop(FrameQueues& queues, unsigned priority) {
   const uint32_t index = q.head;
   const uint32_t bytes = queues[index].frame.bytes;
   q.head = queues[index].next;
-  // In a long queue the next frame's head and the node after it have not been touched for a while; they will be soon.
+  // In a long queue the beginning of the next frame and the node after it are no longer in the cache, and will be
+  // needed soon.
   if (q.head != FrameQueues::kNone) {
     const QueuedFrame& next = queues[q.head];
     __builtin_prefetch(next.frame.data, 1);

@@ -1,4 +1,4 @@
-// The queues in front of a port, and which of them is next.
+// The queues in front of a port, and the choice of the one that sends next.
 #pragma once
 
 #include <array>
@@ -22,14 +22,14 @@ struct QueuedFrame {
   uint8_t priority = 0;
 };
 
-/// The memory of all queues of a switch: linked lists in one array, addressed by index. Grows to what was needed so
-/// far.
+/// The memory of all queues of a switch: linked lists in one array, addressed by index. It grows with the number of
+/// frames, and never shrinks.
 class FrameQueues {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
   explicit FrameQueues(uint32_t max_frames) : max_frames_(max_frames) {}
-  /// kNone when max_frames are queued.
+  /// Returns the index, or kNone when max_frames are queued.
   uint32_t take(const QueuedFrame& queued);
   void give_back(uint32_t index) {
     nodes_[index].next = free_;
@@ -47,22 +47,22 @@ class FrameQueues {
   uint32_t used_ = 0;
 };
 
-/// Eight queues and their order: strict ones first, then deficit round robin by weight. In a turn a weighted queue
-/// sends what its weight and what it saved allow; a queue that runs empty saves nothing, a paused one keeps what it
-/// has.
+/// Eight queues and their order: strict ones first, then deficit round robin by weight. In its turn a weighted queue
+/// sends as much as its weight and its saved deficit allow; a queue that runs empty loses the deficit, a paused one
+/// keeps it.
 class EgressScheduler {
  public:
   EgressScheduler(const PriorityConfigs& priorities, uint32_t quantum_bytes);
 
   void push(FrameQueues& queues, unsigned priority, uint32_t index);
-  /// The priority whose first frame is to leave, when those in `blocked` may not; kPriorities: none. To be followed by
-  /// `pop` of that priority.
+  /// The priority whose first frame is to leave, when those in `blocked` (bits) may not; kPriorities when there is
+  /// none. Must be followed by `pop` of that priority.
   unsigned pick(const FrameQueues& queues, uint8_t blocked);
-  /// Takes the first frame out of its queue; its node is still the caller's to give back.
+  /// Takes the first frame out of its queue. Returns its node, which the caller has to give back.
   uint32_t pop(FrameQueues& queues, unsigned priority);
 
   bool empty() const { return waiting_ == 0; }
-  /// Priorities that hold frames, as bits.
+  /// The priorities that hold frames, as bits.
   uint8_t waiting() const { return waiting_; }
   uint64_t bytes(unsigned priority) const { return queues_[priority].bytes; }
 
@@ -78,7 +78,7 @@ class EgressScheduler {
   std::array<uint64_t, kPriorities> quantum_{};
   uint8_t waiting_ = 0;
   uint8_t strict_ = 0;
-  uint8_t current_ = kPriorities - 1;  // the first turn is priority 0's
+  uint8_t current_ = kPriorities - 1;  // so that priority 0 has the first turn
 };
 
 }  // namespace uroce::fabric

@@ -118,7 +118,7 @@ std::optional<PortId> Forwarding::choose(uint32_t group, uint64_t flow) const {
   const PortId first = g.members[scale(flow, g.members.size())];
   if (up_[first] != 0) return first;
   if (g.alive.empty()) return std::nullopt;
-  // Other bits of the hash: the flows of one member must not all go to the same other one.
+  // Uses other bits of the hash, so that the flows of one member do not all go to the same other member.
   return g.alive[scale(flow << 32 | flow >> 32, g.alive.size())];
 }
 

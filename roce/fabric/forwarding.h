@@ -1,4 +1,4 @@
-// Where a frame goes: routes that were set, addresses that were learned.
+// Where a frame goes, by routes that were set and addresses that were learned.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ inline constexpr size_t kMaxGroupPorts = 256;
 struct Destination {
   enum class Kind : uint8_t {
     kPort,     // `port`
-    kGroup,    // `group`: choose by flow
-    kUnknown,  // neither route nor learned
+    kGroup,    // `group`: its port is chosen by flow
+    kUnknown,  // there is no route, and the address was not learned
   };
   Kind kind = Kind::kUnknown;
   PortId port = 0;
@@ -34,14 +34,14 @@ class Forwarding {
   bool add_route(const MacAddress& mac, std::span<const PortId> ports);
   void set_port_up(PortId port, bool up);
 
-  /// `mac` points at six bytes.
+  /// Where frames to `mac` (six bytes) go.
   Destination find(const uint8_t* mac, Instant now) const;
   /// A frame from `mac` came in at `port`. Group addresses are not learned.
   void learn(const uint8_t* mac, PortId port, Instant now);
   void forget_port(PortId port);
 
-  /// The member of a group that `flow` goes by; nothing when all are down. Members that are down hand their flows to
-  /// the others and get the same ones back; nobody else's flows move.
+  /// The member of a group by which `flow` leaves; nothing when all are down. The flows of a member that is down go to
+  /// the others, and come back when it is up again; no other flows move.
   std::optional<PortId> choose(uint32_t group, uint64_t flow) const;
 
  private:
@@ -49,7 +49,7 @@ class Forwarding {
     uint64_t key = kFree;
     uint32_t group = 0;
     PortId port = 0;      // the group's only member,
-    bool single = false;  // if it has but one: then nothing else needs to be looked at
+    bool single = false;  // if it has just one, so that nothing else has to be looked up
   };
   struct Learned {
     uint64_t key = kFree;
@@ -72,7 +72,7 @@ class Forwarding {
   Duration aging_;
   std::vector<Route> routes_;  // open addressing, at most half full
   size_t route_count_ = 0;
-  std::vector<Learned> learned_;  // buckets of kBucket: the oldest makes room
+  std::vector<Learned> learned_;  // in buckets of kBucket; the oldest entry of a full bucket is replaced
   std::vector<Group> groups_;
   std::vector<uint8_t> up_;
 };

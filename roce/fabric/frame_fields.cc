@@ -32,7 +32,7 @@ void inspect_ipv6(const uint8_t* ip, uint32_t left, FrameFields& out) {
   if (left < kIpv6Bytes || (ip[0] >> 4) != 6) return;
   out.ip_version = 6;
   out.traffic_class = static_cast<uint8_t>(load_be16(ip) >> 4);
-  out.protocol = ip[6];  // an extension header is a protocol without ports here
+  out.protocol = ip[6];  // an extension header counts as a protocol without ports
   out.l4_offset = static_cast<uint16_t>(out.l3_offset + kIpv6Bytes);
 }
 
@@ -79,7 +79,7 @@ void set_traffic_class(std::span<uint8_t> frame, const FrameFields& fields, uint
   if (fields.ip_version != 4) return;
   const uint16_t old_word = load_be16(ip);
   ip[1] = traffic_class;
-  // HC' = ~(~HC + ~m + m')
+  // RFC 1624: HC' = ~(~HC + ~m + m')
   uint32_t sum = static_cast<uint16_t>(~load_be16(ip + 10));
   sum += static_cast<uint16_t>(~old_word);
   sum += load_be16(ip);

@@ -1,7 +1,8 @@
-// What a network looks at in a frame: addresses, priority bits, the flow, ECN, and for fault rules the RoCE header.
+// The fields of a frame that a network looks at: addresses, priority bits, the flow, ECN, and for fault rules the RoCE
+// header.
 //
-// Much weaker than `parse_frame`: a switch forwards what it does not understand, and damaged packets too. Nothing here
-// fails; what is not there is reported as absent, and no byte outside the frame is read.
+// This checks much less than `parse_frame`, because a switch also forwards what it does not understand, and damaged
+// packets. Nothing here fails: what is not there is reported as absent, and no byte outside the frame is read.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,14 @@ inline constexpr uint32_t kEthernetBytes = 14;
 enum class Ecn : uint8_t { kNotCapable = 0, kEct1 = 1, kEct0 = 2, kMarked = 3 };
 
 struct FrameFields {
-  uint8_t ip_version = 0;  // 4, 6, or 0: neither, or cut short
-  bool tagged = false;     // has an 802.1Q or 802.1ad tag (up to two are passed over)
+  uint8_t ip_version = 0;  // 4, 6, or 0 when it is neither or too short
+  bool tagged = false;     // has an 802.1Q or 802.1ad tag (up to two are skipped)
   uint8_t pcp = 0;         // of the outer tag
   uint8_t traffic_class = 0;
-  uint8_t protocol = 0;    // IP's
+  uint8_t protocol = 0;    // of the IP header
   uint16_t ethertype = 0;  // after the tags
   uint16_t l3_offset = 0;  // of the IP header, when ip_version is not 0
-  uint16_t l4_offset = 0;  // 0: none, or this is a fragment
+  uint16_t l4_offset = 0;  // 0: there is none, or this is a fragment
 
   uint8_t dscp() const { return traffic_class >> 2; }
   Ecn ecn() const { return static_cast<Ecn>(traffic_class & 3); }
@@ -34,28 +35,28 @@ struct FrameFields {
 /// `frame` has at least kEthernetBytes.
 FrameFields inspect(std::span<const uint8_t> frame);
 
-/// Sets DSCP and ECN and mends the IPv4 header checksum by the difference (RFC 1624), so that a checksum that was wrong
-/// stays wrong. Nothing changes in a frame that is not IP.
+/// Sets DSCP and ECN and updates the IPv4 header checksum by the difference (RFC 1624), so that a wrong checksum stays
+/// wrong. Nothing changes in a frame that is not IP.
 void set_traffic_class(std::span<uint8_t> frame, const FrameFields& fields, uint8_t traffic_class);
 
-/// Sets ECN to "congestion experienced". False, and nothing changed, when the sender did not say that it understands
-/// ECN.
+/// Sets ECN to "congestion experienced". Returns false and changes nothing when the frame is not ECN-capable.
 bool mark_congestion(std::span<uint8_t> frame, const FrameFields& fields);
 
-/// A number that is the same for all frames of a flow: of the addresses, the protocol and the ports, or of the MAC
-/// addresses when it is not IP. Different seeds give independent numbers, so that the next switch does not split a
-/// flow's companions the same way again.
+/// A hash that is the same for all frames of a flow: of the IP addresses, the protocol and the ports, or of the MAC
+/// addresses when the frame is not IP. Different seeds give independent hashes, so that flows that one switch sends the
+/// same way are split again at the next.
 uint64_t flow_hash(std::span<const uint8_t> frame, const FrameFields& fields, uint64_t seed);
 
 /// The part of a RoCEv2 packet that fault rules know.
 struct RoceFields {
   uint8_t opcode = 0;
-  uint8_t syndrome = 0;  // of the AETH, for opcodes that have one
+  uint8_t syndrome = 0;  // that of the AETH, for opcodes that have one
   uint32_t dest_qp = 0;
   Psn psn;
 };
 
-/// Nothing when the frame is no UDP datagram to the RoCE port, or too short for its opcode's headers.
+/// Returns nothing when the frame is not a UDP datagram to the RoCE port, or is too short for the headers of its
+/// opcode.
 std::optional<RoceFields> roce_fields(std::span<const uint8_t> frame, const FrameFields& fields);
 
 }  // namespace uroce::fabric

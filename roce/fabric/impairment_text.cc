@@ -85,7 +85,7 @@ bool read_duration(std::string_view text, Duration& value) {
   return true;
 }
 
-/// One statement, word by word. The first thing that is wrong is kept.
+/// Reads one statement, word by word, and keeps the first error.
 class Statement {
  public:
   explicit Statement(std::string_view text) : rest_(text) { advance(); }
@@ -117,7 +117,7 @@ class Statement {
     duration(value);
     return true;
   }
-  /// The text behind `key=` when the word begins so; the word is passed over.
+  /// If the word begins with `key=`, returns the text after that and goes on to the next word.
   std::optional<std::string_view> value_of(std::string_view key) {
     if (word_.size() <= key.size() || !word_.starts_with(key) || word_[key.size()] != '=') return std::nullopt;
     const std::string_view value = word_.substr(key.size() + 1);
@@ -239,8 +239,8 @@ void parse_rule(Statement& in, FaultRule& rule) {
   if (!late && rule.action == FaultRule::Action::kDelay) in.fail("delay by how much?");
 }
 
-/// `corrupt 1%` and `duplicate 1% within 5us` are chances, `corrupt 1 data` is a rule: a chance has a '.', an 'e' or a
-/// '%'.
+/// `corrupt 1%` and `duplicate 1% within 5us` are chances, `corrupt 1 data` is a rule. What makes the difference is
+/// that a chance contains a '.', an 'e' or a '%'.
 bool is_chance(std::string_view word) {
   return !word.empty() && word[0] >= '0' && word[0] <= '9' && word.find_first_of(".e%") != std::string_view::npos;
 }
@@ -289,7 +289,7 @@ std::string text_of(double value) {
   char buffer[64];
   const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
   std::string text(buffer, end);
-  // Without one of these it would be read as the number of a frame.
+  // Without one of these characters the number would be read as the number of a frame.
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }

@@ -9,7 +9,7 @@ FrameFields fields_of(const FabricFrame& frame) {
   return frame.bytes >= kEthernetBytes ? inspect(frame.view()) : FrameFields{};
 }
 
-/// Where nobody is: the storm's frames have no real sender.
+/// An address that nobody has, because the frames of a storm have no real sender.
 constexpr MacAddress kStormMac{{0x02, 0x00, 0x5f, 0xff, 0xff, 0xff}};
 
 }  // namespace
@@ -133,7 +133,7 @@ void Impairments::corrupt(FabricFrame& frame, SeededRandom& random) {
   for (uint32_t i = 0; i < flips; i++) {
     do {
       flipped[i] = random.below(frame.bytes * 8);
-    } while (std::find(flipped, flipped + i, flipped[i]) != flipped + i);  // a bit flipped twice is no damage
+    } while (std::find(flipped, flipped + i, flipped[i]) != flipped + i);  // flipping a bit twice would do no damage
     uint8_t& byte = frame.data[flipped[i] / 8];
     byte = static_cast<uint8_t>(byte ^ (1u << (flipped[i] % 8)));
   }
@@ -204,7 +204,7 @@ FabricFrame Impairments::poll_injected(Instant now) {
       } else {
         counters_.no_frame_memory++;
       }
-      // Counted from now: a loop that was late does not make up for it.
+      // Counts from now, so that a loop that was late does not send the missed frames at once.
       next = now + storm.every;
       const bool over = !Interval{storm.from, storm.length, {}}.contains(next - start_);
       if (over) next = Instant::never();

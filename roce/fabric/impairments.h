@@ -1,12 +1,12 @@
 // Everything that can go wrong on one direction of a cable.
 //
-// Whoever moves frames along the cable asks for each one what becomes of it: `on_frame` gives back no frame, one, or
-// several, each with a delay to be added to the cable's own. It does not hold frames itself; a polled loop keeps
-// delayed ones in a `DelayLine`. Random faults come from the seed, each kind from a stream of its own: switching
+// The code that moves frames along the cable asks for each one what becomes of it: `on_frame` returns no frame, one, or
+// several, each with a delay to be added to the cable's own. `Impairments` keeps no frames itself; a polled loop keeps
+// delayed ones in a `DelayLine`. Random faults come from the seed, each kind from a stream of its own: so switching
 // duplication on does not change which frames are lost.
 //
-// A frame passes in this order: exact rules, interruptions, random loss, burst loss, corruption, duplication, jitter,
-// reordering.
+// A frame passes through these in this order: exact rules, interruptions, random loss, burst loss, corruption,
+// duplication, jitter, reordering.
 #pragma once
 
 #include <array>
@@ -24,10 +24,10 @@
 
 namespace uroce::fabric {
 
-/// Gilbert and Elliott's channel: two states with their own losses. Before each frame the state changes with
+/// The channel of Gilbert and Elliott: two states with their own loss rates. Before each frame the state changes with
 /// probability `to_bad` or `to_good`. Bursts last 1 / to_good frames on average.
 struct BurstLoss {
-  double to_bad = 0;  // 0: always good, off
+  double to_bad = 0;  // 0: always good, so no burst loss
   double to_good = 1;
   double loss_when_good = 0;
   double loss_when_bad = 1;
@@ -43,7 +43,7 @@ struct Interval {
   bool contains(Duration since_start) const;
 };
 
-/// Pause frames out of nowhere, towards the end of the cable: what a broken card does.
+/// Pause frames that nobody sent come out of the end of the cable, as a broken card would send them.
 struct PauseStorm {
   uint8_t priorities = 0xff;
   uint16_t quanta = kMaxPauseQuanta;
@@ -56,11 +56,11 @@ struct PauseStorm {
 struct ImpairmentConfig {
   double loss = 0;
   BurstLoss burst{};
-  double corrupt = 0;  // one to three bits of an IP packet flip; what has no checksum of its own (ARP) arrives whole
+  double corrupt = 0;  // flips one to three bits of an IP packet; frames without a checksum (ARP) stay intact
   double duplicate = 0;
   Duration duplicate_span = microseconds(20);  // the copy comes up to this much later
   double reorder = 0;
-  Duration reorder_span = microseconds(20);  // such a frame comes up to this much later, and others overtake it
+  Duration reorder_span = microseconds(20);  // such a frame comes up to this much later, so that others overtake it
   Duration jitter{};                         // every frame comes up to this much later, without overtaking
   /// When the faults above are on; rules and interruptions have their own times.
   Interval active{};
@@ -92,12 +92,12 @@ struct ImpairmentConfig {
 /// A rule is: what to do, which of the frames that fit (`2`, `2nd`, `2-4`, `2-`, `all`, `every 100`; the first when
 /// nothing is said), what fits (a class, `psn=`, `qp=`; every frame when nothing is said), and for `delay` and
 /// `duplicate` how much later (`by`). Classes: any roce request response data send write read-request read-response
-/// atomic atomic-ack ack nak rnr-nak cnp opcode=N. A cable stays `down` for ever, and a storm lasts for ever, without a
-/// `for`.
+/// atomic atomic-ack ack nak rnr-nak cnp opcode=N. Without a `for`, a cable stays `down` for ever, and a storm lasts
+/// for ever.
 ///
-/// Adds to `config`. Empty, or what is wrong and where.
+/// Adds to `config`. Returns an empty string, or what is wrong and where.
 std::string parse_impairments(std::string_view text, ImpairmentConfig& config);
-/// Text that parse_impairments makes the same configuration of, in one line.
+/// One line of text from which parse_impairments makes the same configuration.
 std::string to_text(const ImpairmentConfig& config);
 
 struct ImpairmentCounters {
@@ -118,7 +118,7 @@ struct ImpairmentCounters {
   uint64_t no_frame_memory = 0;  // a copy or a pause frame could not be made
 };
 
-/// A frame that arrives after all, and how much later than without faults.
+/// A frame that arrives, and how much later than without faults.
 struct Delivery {
   FabricFrame frame;
   Duration delay{};
@@ -128,30 +128,30 @@ class Impairments {
  public:
   static constexpr uint32_t kMaxDeliveries = 8;
 
-  /// `random` is asked here only. `start`: what the times of the configuration count from.
+  /// `random` is used only in the constructor. The times of the configuration count from `start`.
   Impairments(const ImpairmentConfig& config, FramePool& pool, RandomSource& random, Instant start);
 
-  /// False: nothing is configured, on_frame would hand every frame through.
+  /// False when no fault is configured, so that on_frame would let every frame pass.
   bool active() const { return active_; }
-  /// The frame enters the cable at `now`. It belongs to the callee; those in `out` (the first ones, as many as
-  /// returned) belong to the caller, the original first if it survives.
+  /// The frame enters the cable at `now`, and no longer belongs to the caller. Returns how many frames were written to
+  /// `out`; these belong to the caller. The original is the first of them, if it survives.
   uint32_t on_frame(FabricFrame frame, Instant now, std::span<Delivery, kMaxDeliveries> out);
-  /// The cable is unplugged at this moment.
+  /// True when the cable is unplugged at this moment.
   bool is_down(Instant now) const;
 
-  /// When the next frame of a pause storm is to be asked for; Instant::never(): none will be.
+  /// When to call `poll_injected` for the next frame of a pause storm; Instant::never() when there will be none.
   Instant next_event() const { return next_storm_; }
-  /// A pause frame that comes out of the cable at `now`, one without data when none is due (any more).
+  /// A pause frame that comes out of the cable at `now`, or a frame without data when none is due (any more).
   FabricFrame poll_injected(Instant now);
 
   const ImpairmentConfig& config() const { return config_; }
   const ImpairmentCounters& counters() const { return counters_; }
-  /// How many frames have fitted rule `index`, and on how many it has acted.
+  /// How many frames fitted rule `index`, and on how many the rule acted.
   uint64_t rule_fits(size_t index) const { return rules_[index].fits; }
   uint64_t rule_hits(size_t index) const { return rules_[index].hits; }
 
  private:
-  /// A probability in 1/2^32, so that no floating point is left on the path.
+  /// A probability in units of 1/2^32, so that no floating point is needed per frame.
   class Chance {
    public:
     explicit Chance(double probability);

@@ -30,7 +30,7 @@ bool SharedBuffer::take_lossless(Group& of, uint32_t bytes) {
   const uint64_t before = shared_part(of);
   const uint64_t all = of.bytes + bytes;
   const uint64_t after = all > reserved_ ? all - reserved_ : 0;
-  // An alpha above 1 promises more than is free.
+  // With an alpha above 1 the threshold is larger than what is free, so that has to be checked, too.
   const bool fits = after == 0 || (after <= pfc_threshold() && after - before <= shared_bytes_ - shared_used_);
   if (fits) {
     of.bytes = all;
@@ -59,7 +59,7 @@ void SharedBuffer::give_back(PortId ingress, unsigned priority, uint32_t bytes) 
     shared_used_ -= bytes;
     return;
   }
-  // The headroom first: it has to be empty again before the next pause needs it.
+  // The headroom is given back first, because it has to be empty again before the next pause needs it.
   const uint64_t from_headroom = std::min<uint64_t>(g.headroom_used, bytes);
   g.headroom_used -= from_headroom;
   const uint64_t before = shared_part(g);
@@ -71,7 +71,7 @@ bool SharedBuffer::check_xoff(PortId ingress, unsigned priority, bool refused) {
   Group& g = group(ingress, priority);
   if (!g.lossless || g.paused) return false;
   const uint64_t shared = shared_part(g);
-  // A group that holds nothing is never paused: nothing would ever leave it that could end the pause.
+  // A group that holds nothing is never paused, because no frame would leave it, which is what ends a pause.
   g.paused = g.headroom_used > 0 || (shared > 0 && shared >= pfc_threshold()) || (refused && g.bytes > 0);
   return g.paused;
 }

@@ -1,10 +1,10 @@
-// Who may still put a frame into the buffer, and who has to be paused for it.
+// Decides whether a frame may still enter the buffer, and which senders have to be paused.
 //
-// The buffer is divided into: a reserve for each lossless (ingress port, priority), a headroom for each of them, and
-// the rest, which all share. A lossless group takes from the shared part up to `pfc_alpha` times what is free of it at
-// that moment, so that few groups get much and many get little; beyond that it is to be paused, and what still arrives
-// goes to its headroom. A lossy frame takes from the shared part as long as its egress queue holds no more than
-// `lossy_alpha` times what is free.
+// Each lossless pair of an ingress port and a priority is a group. The buffer is divided into a reserve for each group,
+// a headroom for each group, and the rest, which all share. A group takes from the shared part up to `pfc_alpha` times
+// what is free of it at that moment, so that few groups get much and many get little; beyond that it has to be paused,
+// and what still arrives goes to its headroom. A lossy frame takes from the shared part as long as its egress queue
+// holds no more than `lossy_alpha` times what is free.
 #pragma once
 
 #include <array>
@@ -21,14 +21,15 @@ class SharedBuffer {
  public:
   explicit SharedBuffer(const SwitchConfig& config);
 
-  /// Takes room for a frame, or says why there is none. `queue_bytes`: of the egress queue, without it.
+  /// Takes room for a frame, or says why there is none. `queue_bytes` is the length of the egress queue without this
+  /// frame.
   std::optional<Drop> take(PortId ingress, unsigned priority, uint32_t bytes, uint64_t queue_bytes);
   void give_back(PortId ingress, unsigned priority, uint32_t bytes);
 
-  /// After take: true when the neighbour is to be paused and was not. Remembers that it is now. `refused`: the frame
-  /// found no room.
+  /// To be called after `take`. True when the neighbour is to be paused and was not; from then on it counts as paused.
+  /// `refused`: there was no room for the frame.
   bool check_xoff(PortId ingress, unsigned priority, bool refused);
-  /// After give_back: true when the pause may end. Remembers that it has ended.
+  /// To be called after `give_back`. True when the pause may end; from then on the neighbour does not count as paused.
   bool check_xon(PortId ingress, unsigned priority);
 
   bool lossless(PortId ingress, unsigned priority) const { return group(ingress, priority).lossless; }
@@ -40,7 +41,7 @@ class SharedBuffer {
   uint64_t headroom_used(PortId ingress, unsigned priority) const { return group(ingress, priority).headroom_used; }
   uint64_t shared_bytes() const { return shared_bytes_; }
   uint64_t shared_used() const { return shared_used_; }
-  /// What a lossless group may hold of the shared part now.
+  /// How much of the shared part a lossless group may hold at this moment.
   uint64_t pfc_threshold() const { return (shared_bytes_ - shared_used_) * pfc_alpha_1024_ >> 10; }
   uint64_t lossy_threshold() const { return (shared_bytes_ - shared_used_) * lossy_alpha_1024_ >> 10; }
 

@@ -7,7 +7,7 @@
 namespace uroce::fabric {
 namespace {
 
-/// 01:80:c2:00:00:00 to :0f.
+/// True for 01:80:c2:00:00:00 to 01:80:c2:00:00:0f.
 bool is_reserved_mac(const uint8_t* mac) {
   constexpr uint8_t kPrefix[5] = {0x01, 0x80, 0xc2, 0x00, 0x00};
   return std::memcmp(mac, kPrefix, sizeof kPrefix) == 0 && (mac[5] & 0xf0) == 0;
@@ -18,7 +18,7 @@ MacAddress mac_of(const PortConfig& config, size_t port) {
   return {{0x02, 0x00, 0x5f, 0x00, static_cast<uint8_t>(port >> 8), static_cast<uint8_t>(port)}};
 }
 
-/// Another stream for each port, so that one more port does not shift the others' chances.
+/// Each port has a random stream of its own, so that one more port does not change what happens at the others.
 uint64_t seed_of(uint64_t seed, size_t port) { return SeededRandom(seed + port * 0xD1342543DE82EF95u).next_u64(); }
 
 }  // namespace
@@ -93,7 +93,7 @@ void Switch::on_frame(PortId id, FabricFrame frame, Instant now) {
   if (is_reserved_mac(frame.data)) return drop(port, Drop::kReservedMac, frame);
   const FrameFields fields = inspect(frame.view());
   const uint8_t priority = classify(fields);
-  // Outside the tree an address may be seen on a loop's other side.
+  // At a port outside the flooding tree, a frame may have come around a loop, so its address is not learned.
   if (port.flood) forwarding_.learn(frame.data + 6, id, now);
   if ((frame.data[0] & 1) != 0) return flood(id, frame, fields, priority, now);
   forward(id, frame, fields, priority, now);
@@ -121,7 +121,7 @@ void Switch::flood(PortId from, const FabricFrame& frame, const FrameFields& fie
   PortState& port = ports_[from];
   if (!port.flood) return drop(port, Drop::kFloodBlocked, frame);
   constexpr uint32_t kNobody = UINT32_MAX;
-  uint32_t last = kNobody;  // gets the original; all before it get copies
+  uint32_t last = kNobody;  // this port gets the original; all before it get copies
   for (uint32_t to = 0; to < ports_.size(); to++) {
     if (to == from || !ports_[to].flood || !ports_[to].up) continue;
     if (last != kNobody) {
@@ -158,7 +158,7 @@ void Switch::enqueue(PortId from, PortId to, const FabricFrame& frame, const Fra
     }
   }
   const bool xoff = in.send_pfc && buffer_.check_xoff(from, priority, why.has_value());
-  // A change that the neighbour has not been told of is undone by the opposite one.
+  // A change of which the neighbour has not been told is cancelled by the opposite change.
   if (xoff) in.pause_changes = static_cast<uint8_t>(in.pause_changes ^ priority_bit(priority));
   if (why) {
     drop(in, *why, frame);
@@ -179,7 +179,7 @@ FabricFrame Switch::poll_transmit(PortId id, Instant now) {
   PortState& port = ports_[id];
   FabricFrame frame;
   if (port.up) {
-    // Pause frames do not wait for a rate cap: they are the answer to a buffer that runs over.
+    // Pause frames do not wait for the rate cap, because the buffer is filling up.
     if (pause_frame_due(port, now)) frame = next_pause_frame(port, id, now);
     if (!frame && !port.egress.empty() && port.cap.may_send(now)) {
       const unsigned priority = port.egress.pick(queues_, blocked(port, now));
@@ -260,7 +260,7 @@ bool Switch::add_route(const MacAddress& mac, std::span<const PortId> ports) {
 
 void Switch::set_rate_cap(PortId port, uint64_t bits_per_second, uint32_t burst_bytes) {
   ports_[port].cap = RateCap(bits_per_second, burst_bytes);
-  // A port that waited for the old cap is found by the next on_time.
+  // The next on_time finds a port that waited for the old cap.
   wake_at_ = {INT64_MIN};
 }
 

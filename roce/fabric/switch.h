@@ -6,15 +6,14 @@
 //
 //   classify     PCP of a tagged frame, else DSCP
 //   forward      routes set by `add_route` (several ports: ECMP by flow), else learned addresses, else flooding
-//   admit        lossless priorities against their ingress share (dynamic threshold, then XOFF, then headroom), lossy
-//   ones
-//                against their egress queue's share
+//   admit        lossless priorities by their ingress share (dynamic threshold, then XOFF, then headroom),
+//                lossy ones by the share of their egress queue
 //   queue        one per port and priority; strict ones first, then deficit round robin
-//   mark         ECN on leaving, by the bytes left behind in the queue: the newest news there are
+//   mark         ECN when a frame leaves, by the bytes left behind in the queue, which is the most recent state
 //   leave        unless the neighbour paused this priority
 //
-// Nothing is allocated per frame once the queues have been as long as they get. A frame takes constant time. All chance
-// comes from the seed: the same frames at the same instants give the same bytes.
+// Nothing is allocated per frame once the queues have reached their greatest length. A frame takes constant time. All
+// randomness comes from the seed: the same frames at the same instants give the same bytes. For one thread at a time.
 #pragma once
 
 #include <array>
@@ -41,64 +40,66 @@ class Switch {
   class Listener {
    public:
     virtual ~Listener() = default;
-    /// `poll_transmit(port)` gave nothing when it was last called (or was not called yet) and may give something now.
-    /// It may be called from inside here.
+    /// The last `poll_transmit(port)` returned nothing (or there was none yet), and the next one may return a frame.
+    /// The listener may call it from inside this function.
     virtual void on_port_ready(PortId port, Instant now) = 0;
   };
 
-  /// `config` has passed check_config. `random` is asked here only, for the seeds of the switch's own streams. A loop
-  /// that polls every port needs no listener.
+  /// `config` must have passed check_config. `random` is used only in the constructor, for the seeds of the switch's
+  /// own streams. A loop that polls every port needs no listener.
   Switch(const SwitchConfig& config, FramePool& pool, RandomSource& random, Listener* listener = nullptr);
   ~Switch();
   Switch(const Switch&) = delete;
   Switch& operator=(const Switch&) = delete;
 
-  /// A frame has arrived at `port`, whole. The switch owns it from here on.
+  /// A whole frame has arrived at `port`. The switch owns it from now on.
   void on_frame(PortId port, FabricFrame frame, Instant now);
 
-  /// The next frame to leave `port`, which the caller owns then; one without data when there is none, or none that may
-  /// leave now. It has left the buffer: its time on the cable is the caller's business.
+  /// The next frame to leave `port`, which the caller then owns, or a frame without data when none may leave now. The
+  /// frame has left the buffer; the caller takes care of its time on the cable.
   FabricFrame poll_transmit(PortId port, Instant now);
-  /// Only a pause frame that is due, as poll_transmit would give it first. For a caller that holds the other frames
-  /// back to make a port slower: the answer to a buffer that runs over does not wait with them.
+  /// A pause frame that is due, which poll_transmit would return first, and nothing else. For a caller that holds the
+  /// other frames back to make a port slower: a pause frame must not wait with them while the buffer fills up.
   FabricFrame poll_pause_frame(PortId port, Instant now);
 
-  /// When `on_time` wants to be called: a pause of the neighbour runs out, one of ours has to be repeated, a capped
-  /// port may send again, a queue is stuck. May be early, never late; Instant::never() when there is nothing. Any call
-  /// may change it. A loop that polls every port all the time may call `on_time` every few microseconds instead of
-  /// asking.
+  /// When `on_time` has to be called: a pause by the neighbour runs out, a pause by the switch has to be repeated, a
+  /// capped port may send again, or a queue is stuck. It may be early but never late; Instant::never() when there is
+  /// nothing to do. Any call may change it. A loop that polls every port all the time may call `on_time` every few
+  /// microseconds instead of asking.
   Instant next_event() const { return wake_at_; }
   void on_time(Instant now);
 
-  // Control, at any time.
+  // Control; may be called at any time.
 
-  /// Frames for `mac` leave by one of `ports`, chosen by their flow. Replaces an earlier route. False: no or too many
-  /// ports (kMaxGroupPorts), or a port that is not there.
+  /// Frames for `mac` leave by one of `ports`, chosen by their flow. Replaces an earlier route. False when there are no
+  /// ports or too many (kMaxGroupPorts), or when one does not exist.
   bool add_route(const MacAddress& mac, std::span<const PortId> ports);
-  /// A port that is down takes and gives no frames, loses those that wait there, and its flows of ECMP routes go by the
-  /// other ports (those of the other ports stay where they are). All ports begin up.
+  /// A port that is down takes and sends no frames, and loses those that wait there. Its flows of ECMP routes go by the
+  /// other ports; the flows of the other ports stay where they are. At the beginning all ports are up.
   void set_port_up(PortId port, bool up, Instant now);
   void set_rate_cap(PortId port, uint64_t bits_per_second, uint32_t burst_bytes);
 
-  // Looking in.
+  // State, for display and tests.
 
   uint16_t port_count() const { return static_cast<uint16_t>(ports_.size()); }
   const PortCounters& counters(PortId port) const { return ports_[port].counters; }
   uint64_t queue_bytes(PortId port, unsigned priority) const { return ports_[port].egress.bytes(priority); }
   /// True while the switch holds the neighbour at `port` paused in this priority.
   bool pausing(PortId port, unsigned priority) const { return buffer_.paused(port, priority); }
-  /// How long the neighbour has kept `port` silent in this priority, with a pause that goes on.
+  /// For how many nanoseconds the neighbour has kept `port` silent in this priority, including a pause that is still
+  /// going on.
   uint64_t paused_ns(PortId port, unsigned priority, Instant now);
   /// The priorities in which the neighbour holds `port` paused, as bits.
   uint8_t paused_by_neighbour(PortId port, Instant now) { return ports_[port].pauses.paused(now); }
   const SharedBuffer& buffer() const { return buffer_; }
 
  private:
-  /// ECN of one queue in integers: marked when random32 * span < (bytes - kmin) * pmax32, without a division.
+  /// ECN of one queue in integers: a frame is marked when random32 * span < (bytes - kmin) * pmax32, which needs no
+  /// division.
   struct Marking {
     uint64_t kmin = UINT64_MAX;
     uint64_t kmax = UINT64_MAX;
-    uint64_t pmax32 = 0;  // in 1/2^32
+    uint64_t pmax32 = 0;  // in units of 1/2^32
   };
 
   struct PortState {
@@ -115,9 +116,9 @@ class Switch {
     bool flood;
     bool send_pfc;
     bool obey_pfc;
-    bool waiting = true;        // the listener is to be told when there is something
+    bool waiting = true;        // the listener is to be told when there is a frame to send
     uint8_t pause_changes = 0;  // priorities whose state the neighbour does not know yet
-    uint8_t ignore_pauses = 0;  // by the watchdog
+    uint8_t ignore_pauses = 0;  // priorities, by the watchdog
     Instant refresh_at = Instant::never();
     Instant restore_at = Instant::never();
     std::array<Instant, kPriorities> paused_since{};

@@ -55,8 +55,8 @@ uint64_t headroom_of(const SwitchConfig& config, const PortConfig& port) {
   const Duration silence{2 * port.cable_delay.ns + kPauseResponse.ns};
   const auto under_way = static_cast<uint64_t>(static_cast<unsigned __int128>(port.bits_per_second) *
                                                static_cast<uint64_t>(silence.ns) / 8'000'000'000);
-  // The frame that crossed the threshold, the one that the pause frame waits behind, the one that the neighbour had
-  // begun.
+  // Three frames: the one that crossed the threshold, the one behind which the pause frame waits, and the one that the
+  // neighbour had begun.
   return under_way + 3 * (uint64_t{config.max_frame_bytes} + kWireOverheadBytes) + kPauseFrameBytes;
 }
 

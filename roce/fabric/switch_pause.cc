@@ -4,7 +4,7 @@
 namespace uroce::fabric {
 namespace {
 
-/// When there was no memory for a pause frame: soon, as frames are on their way to be dropped.
+/// How soon a pause frame is tried again when there was no memory for it. Soon, because frames are being dropped.
 constexpr Duration kPauseFrameRetry = microseconds(1);
 
 }  // namespace
@@ -20,7 +20,7 @@ void Switch::on_mac_control(PortState& port, PortId id, const FabricFrame& frame
     if (pause->quanta[i] != 0) port.counters.pauses_received[i]++;
     if (pause->quanta[i] == 0) port.counters.resumes_received[i]++;
   }
-  account_pauses(port, now);  // one that ran out and nobody looked has ended
+  account_pauses(port, now);  // a pause that has run out in the meantime has ended
   port.pauses.on_pause(*pause, port.bits_per_second, now);
   account_pauses(port, now);
   wake_by(port.pauses.next_resume());
@@ -104,7 +104,8 @@ void Switch::on_time(Instant now) {
   }
 }
 
-// Only what is still to come: what is due was announced, and a port that was not waiting is polled without being asked.
+// Plans only what is still to come. What is due already was announced, and a port that was not waiting is polled
+// anyway.
 void Switch::plan_wake(PortState& port, Instant now) {
   const auto plan = [this, now](Instant when) {
     if (now < when) wake_by(when);
@@ -126,7 +127,7 @@ void Switch::run_watchdog(PortState& port, Instant now) {
   if (now >= port.restore_at) {
     port.restore_at = Instant::never();
     port.ignore_pauses = 0;
-    // A new chance: counted from here.
+    // The queue gets a new chance, so the time counts from now.
     const uint8_t still = port.was_paused;
     port.was_paused = 0;
     for (unsigned i = 0; i < kPriorities; i++) {
@@ -155,7 +156,7 @@ void Switch::set_port_up(PortId id, bool up, Instant now) {
   port.ignore_pauses = 0;
   port.restore_at = port.refresh_at = Instant::never();
   if (up) {
-    // The neighbour may be another one: tell it everything.
+    // The neighbour may be another one now, so it is told of all pauses.
     port.pause_changes = port.send_pfc ? paused_groups(id) : uint8_t{0};
     if (port.pause_changes != 0) notify(id, now);
     return;

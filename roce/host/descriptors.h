@@ -1,14 +1,15 @@
-// File descriptors that an endpoint will need. DPDK does not say when it got none: the peer just never answers.
+// Checks that there are enough file descriptors for an endpoint. DPDK does not report when it got none; then the peer
+// merely never answers.
 #pragma once
 
 #include <string>
 
 namespace uroce {
 
-/// EAL, a port and a peer on shared memory take 16; a program's channels come on top.
+/// EAL, a port and a peer on shared memory take 16; the program's completion channels need further ones.
 inline constexpr int kDescriptorsNeeded = 20;
 
-/// False and one clear line in `error` when fewer than kDescriptorsNeeded can be opened.
+/// Returns false, with one line in `error`, when fewer than kDescriptorsNeeded can be opened.
 bool enough_descriptors(std::string& error);
 
 }  // namespace uroce

@@ -14,7 +14,7 @@ namespace uroce {
 enum class Progress : uint8_t {
   kAuto,    // the program's polls drive; a background thread when nobody polls
   kInline,  // only the program's polls (and an lcore loop that calls drive)
-  kThread,  // only the background thread, busy
+  kThread,  // only the background thread, which polls all the time
 };
 
 enum class Hugepages : uint8_t { kAuto, kYes, kNo };
@@ -29,15 +29,15 @@ struct EndpointConfig {
   Hugepages hugepages = Hugepages::kAuto;
   LossRecovery loss_recovery = LossRecovery::kGoBackN;
   uint32_t mtu = 0;             // IP MTU of the port; 0: the port's own, enough for RoCE MTU 4096 where possible
-  CongestionConfig congestion;  // the link's speed is found out when the port is there
-  uint8_t traffic_class = 0;    // of QPs whose program asks for none
+  CongestionConfig congestion;  // the speed of the link is filled in when the port is open
+  uint8_t traffic_class = 0;    // for QPs whose program sets none
   uint8_t lossless = 0;         // priorities with flow control (PFC), as bits
   bool eal_running = false;     // a DPDK application called rte_eal_init itself; `port` is then a port name or number
 };
 
 /// Reads UROCE_PORT, UROCE_ADDR, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES, UROCE_LOSS_RECOVERY,
-/// UROCE_MTU, UROCE_CC, UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC. False and one clear line in `error` when one of them
-/// is malformed.
+/// UROCE_MTU, UROCE_CC, UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC. Returns false, with one line in `error`, when one of
+/// them is malformed.
 bool endpoint_config_from_environment(EndpointConfig& config, std::string& error);
 
 }  // namespace uroce

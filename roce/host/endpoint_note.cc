@@ -41,7 +41,8 @@ bool is_locked(const fs::path& path) {
   return locked;
 }
 
-/// Opens and locks `path`, provided that it is still there then: who tidies may have removed it in between.
+/// Opens and locks `path`, and checks that it still exists then: another process that tidies may have removed it in
+/// between.
 int lock_new_file(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return -1;
@@ -56,12 +57,12 @@ int lock_new_file(const std::string& path) {
   return -1;
 }
 
-/// Notes that nobody holds, and DPDK's files of processes whose note is gone.
+/// Removes notes that nobody holds, and DPDK's files of processes whose note is gone.
 void tidy(const fs::path& dir) {
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(dir, code)) {
     if (!starts_with(entry.path().filename(), kPrefix)) continue;
-    // Locked for the moment, so that nobody makes it his own while it goes.
+    // Locked while it is removed, so that no other process can take it over in that moment.
     const int fd = lock_new_file(entry.path());
     if (fd < 0) continue;
     fs::remove(entry.path(), code);

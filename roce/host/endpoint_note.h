@@ -1,8 +1,9 @@
-// What a process with an open endpoint shows to others: a file in the runtime directory, locked while the process
-// lives.
+// A file in the runtime directory by which a process with an open endpoint makes itself known to others. The file is
+// locked while the process lives.
 //
-// The lock tells who is alive, not the process number: containers that share the directory have numbers of their own.
-// The note's name is unique in the directory, so DPDK's files of this process are called after it.
+// The lock tells which processes are alive. The process number does not, because containers that share the directory
+// number their processes independently. The name of the note is unique in the directory, so DPDK's files of this
+// process are named after it.
 #pragma once
 
 #include <string>
@@ -17,15 +18,15 @@ class EndpointNote {
   EndpointNote(const EndpointNote&) = delete;
   EndpointNote& operator=(const EndpointNote&) = delete;
 
-  /// Makes and locks the file, empty; removes what processes left behind that were killed. False and one line in
-  /// `error` when that cannot be. Asked again, it is there already.
+  /// Makes and locks the empty file, and removes what killed processes left behind. Returns false, with one line in
+  /// `error`, when that fails. Further calls find the note made already.
   bool make(std::string& error);
-  /// "<pid>", or "<pid>.<n>" where somebody else has that. "" before `make`.
+  /// "<pid>", or "<pid>.<n>" when another process has that name. "" before `make`.
   const std::string& name() const { return name_; }
-  /// From now on others find the socket; "": no more.
+  /// From now on others find this socket; with "" they find none any more.
   void publish(const std::string& telemetry_socket);
   void remove();
-  /// In the child of a fork: the note is the parent's.
+  /// To be called in the child of a fork: the note belongs to the parent.
   void leave();
 
  private:
@@ -35,10 +36,11 @@ class EndpointNote {
 };
 
 struct RunningEndpoint {
-  int pid = 0;  // as its owner knows itself
+  int pid = 0;  // as its owner sees it
   std::string telemetry_socket;
 };
-/// Everybody whose note is published and locked, by pid. Empty and one line in `error` when there is no directory.
+/// All endpoints whose note is published and locked, sorted by pid. Empty, with one line in `error`, when there is no
+/// directory.
 std::vector<RunningEndpoint> running_endpoints(std::string& error);
 
 /// DPDK's files of the process with that note lie in <runtime directory>/dpdk/<this><name>.

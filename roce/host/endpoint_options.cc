@@ -1,4 +1,4 @@
-// EndpointConfig from the environment: what `uroce run` sets for the program that it starts.
+// Reads an EndpointConfig from the environment, which `uroce run` sets for the program that it starts.
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -48,7 +48,7 @@ std::vector<std::string> split_words(const std::string& text) {
 
 namespace {
 
-/// At commas and blanks.
+/// Splits at commas and blanks.
 std::vector<std::string> split_list(std::string text) {
   std::replace(text.begin(), text.end(), ',', ' ');
   return split_words(text);
@@ -70,7 +70,7 @@ bool parse_addresses(const std::string& text, std::vector<LocalAddress>& address
 
 namespace {
 
-/// "3" or "3,4": priorities, as bits.
+/// Reads "3" or "3,4" as priorities, one bit for each.
 bool parse_priorities(const std::string& text, uint8_t& priorities) {
   for (const std::string& word : split_list(text)) {
     if (word.size() != 1 || word[0] < '0' || word[0] > '7') return false;

@@ -9,15 +9,15 @@
 
 namespace uroce {
 
-inline constexpr uint32_t kMtuMin = 576;  // what IPv4 promises; carries RoCE MTU 256
+inline constexpr uint32_t kMtuMin = 576;  // what IPv4 guarantees; enough for RoCE MTU 256
 inline constexpr uint32_t kMtuMax = 9216;
 
-// Each: false when the text is none of the words; the value is left alone then.
+// These return false, and leave the value alone, when the text is none of the words.
 bool parse_progress(const std::string& text, Progress& progress);           // auto, inline, thread
 bool parse_hugepages(const std::string& text, Hugepages& hugepages);        // auto, yes, no
 bool parse_loss_recovery(const std::string& text, LossRecovery& recovery);  // auto, go-back-n, selective
 bool parse_mtu(const std::string& text, uint32_t& mtu);
-/// "10.0.0.1/24 fd00::1/64@100", separated by blanks or commas; appended.
+/// Appends addresses such as "10.0.0.1/24 fd00::1/64@100", which are separated by blanks or commas.
 bool parse_addresses(const std::string& text, std::vector<LocalAddress>& addresses, std::string& error);
 
 std::vector<std::string> split_words(const std::string& text);

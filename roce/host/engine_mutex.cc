@@ -21,7 +21,7 @@ void cpu_pause() {
 }
 
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected) {
-  // The timeout only bounds what a wake-up lost between claim and sleep would cost.
+  // The timeout limits the delay when a wake-up is lost between claim and sleep.
   timespec timeout{0, 1'000'000};
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, &timeout, nullptr, 0);
 }
@@ -55,7 +55,7 @@ void EngineMutex::lock_contended() {
   bool claimed = false;
   while (true) {
     if (claimed && claim_.load(std::memory_order_acquire) == kGranted) {
-      word_.store(kHeldWaiters, std::memory_order_relaxed);  // others may sleep still
+      word_.store(kHeldWaiters, std::memory_order_relaxed);  // others may still sleep
       claim_.store(kNoClaim, std::memory_order_relaxed);
       return;
     }
@@ -70,11 +70,11 @@ void EngineMutex::lock_contended() {
 }
 
 void EngineMutex::hand_over() {
-  // The grant comes last: from then on the claimant may own the lock, and give it back, before this thread goes on. A
-  // word that was written after that would say that the lock is held, by nobody.
+  // The grant is written last: from then on the claimant may own the lock, and even release it, before this thread goes
+  // on. If the word were written after that, it would say that the lock is held although nobody holds it.
   word_.store(kHandedOver, std::memory_order_relaxed);
   claim_.store(kGranted, std::memory_order_release);
-  // Everybody: only the claimant gets on, the others look and sleep again.
+  // Wakes all waiters: only the claimant goes on, the others look and sleep again.
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word_), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/guarded_memory.h"
 
-// glibc's own name of sigaction: nobody stands in front of it, not even the verbs shim.
+// glibc's internal name of sigaction, which nobody intercepts, not even the verbs shim.
 extern "C" int __sigaction(int signal, const struct sigaction* action, struct sigaction* old) noexcept;
 
 namespace uroce {
@@ -19,8 +19,8 @@ constexpr int kResetHand = static_cast<int>(SA_RESETHAND);
 
 std::atomic<bool> g_installed{false};
 
-/// What the program wants done with a signal. The mask that it asked for is in the kernel, with our handler. Atomic
-/// each, as a fault may come at any moment: at worst it finds the old handler.
+/// What the program wants done with a signal. The mask that it asked for is in the kernel, with our handler. The fields
+/// are atomic because a fault may come at any moment; at worst it finds the old handler.
 struct Wanted {
   std::atomic<sighandler_t> handler{SIG_DFL};
   std::atomic<int> flags{0};
@@ -30,7 +30,8 @@ Wanted g_bus;
 
 Wanted& wanted(int signal) { return signal == SIGBUS ? g_bus : g_segv; }
 
-/// One thread at a time changes handlers, and no handler interrupts it: sigaction may be called by handlers too.
+/// Held while handlers are changed: by one thread at a time, and with all signals blocked, because handlers may call
+/// sigaction, too.
 class Changing {
  public:
   Changing() {
@@ -48,11 +49,12 @@ class Changing {
 
  private:
   static std::atomic_flag busy_;
-  uint64_t before_ = 0;  // the kernel's set of signals
+  uint64_t before_ = 0;  // the signal mask, as the kernel stores it
 };
 std::atomic_flag Changing::busy_ = ATOMIC_FLAG_INIT;
 
-/// The fault is executed again, or the signal sent again, without a handler: the process dies as it would without us.
+/// Removes the handler and lets the fault happen again, or sends the signal again: so the process dies as it would
+/// without this handler.
 void die(int signal, siginfo_t* info) {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
@@ -63,7 +65,7 @@ void die(int signal, siginfo_t* info) {
 void on_fault(int signal, siginfo_t* info, void* context) {
   if (recover_from_fault(*info, context)) return;
   Wanted& program = wanted(signal);
-  struct sigaction action {};  // a handler with one argument and one with three share their place there
+  struct sigaction action {};  // sa_handler and sa_sigaction share their place in it
   action.sa_handler = program.handler.load();
   if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;  // a fault cannot be ignored
   if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) return die(signal, info);
@@ -71,7 +73,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   action.sa_sigaction(signal, info, context);
 }
 
-/// Ours, in the surroundings that the program's handler asked for.
+/// Installs our handler with the mask and flags that the program asked for.
 void install(int signal, const struct sigaction& program) {
   Wanted& w = wanted(signal);
   w.flags.store(program.sa_flags);
@@ -113,7 +115,7 @@ bool fault_handler_installed() { return g_installed.load(); }
 bool is_fault_signal(int signal) { return (signal == SIGSEGV || signal == SIGBUS) && fault_handler_installed(); }
 
 int program_sigaction(int signal, const struct sigaction* action, struct sigaction* old) {
-  // Copied first: the program's pointers may be bad, and that is its own fault.
+  // Copied before the lock is taken: a bad pointer of the program faults here, as it would in libc.
   struct sigaction wanted_now {};
   if (action != nullptr) wanted_now = *action;
   struct sigaction before {};

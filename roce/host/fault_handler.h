@@ -1,10 +1,10 @@
-// One handler for SIGSEGV and SIGBUS: faults of guarded functions (base/guarded_memory.h) become errors there, all
-// others go where they would go without us.
+// One handler for SIGSEGV and SIGBUS. Faults of guarded functions (base/guarded_memory.h) become exceptions there; all
+// others are handled as they would be without this handler.
 //
-// Who else handles these signals, ASan, a JVM, Go, the program itself, keeps its place behind ours: its handler runs
-// with the mask and on the stack that it asked for, and without any, the process dies at the instruction and address
-// of its fault. Whoever installs a handler later would replace ours; the verbs shim stands in front of sigaction and
-// its relatives and calls `program_sigaction` instead. A DPDK application that wants the handler calls
+// A handler that ASan, a JVM, Go or the program itself has installed before is kept and called for those others, with
+// the mask and on the stack that it asked for; if there is none, the process dies at the instruction and address of its
+// fault. A handler that is installed later would replace this one, so the verbs shim intercepts sigaction and its
+// relatives and calls `program_sigaction` instead. A DPDK application that wants this handler calls
 // `install_fault_handler` after it has installed its own.
 #pragma once
 
@@ -12,14 +12,15 @@
 
 namespace uroce {
 
-/// For the whole process; calls after the first change nothing. The two signals are unblocked in the calling thread: a
-/// fault in a thread that blocks them ends the process, whatever the handler would do.
+/// Installs the handler for the whole process; calls after the first change nothing. Also unblocks the two signals in
+/// the calling thread, because a fault in a thread that blocks them ends the process without calling any handler.
 void install_fault_handler();
 bool fault_handler_installed();
 
-/// SIGSEGV and SIGBUS, once our handler is there.
+/// True for SIGSEGV and SIGBUS once the handler is installed.
 bool is_fault_signal(int signal);
-/// sigaction(2) as the program means it, for those two: installs or asks for the handler behind ours.
+/// What sigaction(2) means to the program for those two signals: sets or returns the program's own handler, which is
+/// called by this one.
 int program_sigaction(int signal, const struct sigaction* action, struct sigaction* old);
 
 }  // namespace uroce

@@ -33,7 +33,7 @@ uint64_t free_hugepage_bytes(unsigned& page_shift) {
 bool hugepages_usable(uint64_t bytes) {
   unsigned page_shift = 21;
   if (free_hugepage_bytes(page_shift) < bytes) return false;
-  // Pages may be free and yet not for this user, or not within its cgroup.
+  // Pages may be free but not available to this user or within its cgroup, so it is tried.
   const int fd = memfd_create("uroce-hugepage-probe", MFD_CLOEXEC | MFD_HUGETLB | (page_shift << MAP_HUGE_SHIFT));
   if (fd < 0) return false;
   const size_t page = size_t{1} << page_shift;

@@ -1,4 +1,4 @@
-// Whether this process can have hugepages.
+// Says whether this process can have hugepages.
 #pragma once
 
 #include <cstdint>

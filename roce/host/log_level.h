@@ -1,4 +1,4 @@
-// How much is said. The log itself is DPDK's business (dpdk/log.h).
+// How much is logged. The log itself is written through DPDK (dpdk/log.h).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace uroce {
 
 enum class LogLevel : uint8_t { kError, kWarning, kInfo, kDebug };
 
-/// "error", "warning", "info", "debug". False when it is none of them.
+/// Takes "error", "warning", "info" or "debug". Returns false for anything else.
 bool parse_log_level(const std::string& text, LogLevel& level);
 
 }  // namespace uroce

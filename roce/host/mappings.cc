@@ -63,7 +63,7 @@ class Query {
   int fd_;
 };
 
-/// The same from the text, which is sorted by address: looked for in rising order.
+/// The same from the text, which is sorted by address; so addresses must be looked up in rising order.
 class Text {
  public:
   explicit Text(const MapsFile& maps) : fd_(maps.fd()) {}
@@ -107,7 +107,7 @@ class Text {
   char text_[8192];  // a line ends with a path of up to 4096 bytes
 };
 
-/// False: the kernel does not tell.
+/// Returns false when the kernel does not tell.
 template <typename Source>
 bool walk(Source&& source, uint64_t at, uint64_t end, Need need, RangeAnswer& answer) {
   while (at < end) {
@@ -133,7 +133,7 @@ RangeAnswer check_range(const void* start, uint64_t bytes, Need need, MapsInterf
   const MapsFile maps;
   if (first == MapsInterface::kQuery && walk(Query(maps), at, at + bytes, need, answer)) return answer;
   if (walk(Text(maps), at, at + bytes, need, answer)) return answer;
-  // Without /proc: this call does nothing but say ENOMEM where a page is not mapped.
+  // Without /proc: the call below changes nothing, and fails with ENOMEM where a page is not mapped.
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const uint64_t first_page = at & ~(page - 1);
   const bool mapped = msync(reinterpret_cast<void*>(first_page), at + bytes - first_page, MS_ASYNC) == 0;

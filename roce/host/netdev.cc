@@ -107,7 +107,7 @@ std::optional<Netdev> read_netdev(const std::string& name) {
     if (address && !(address->ip == link_local_of(netdev.mac))) netdev.addresses.push_back(*address);
   }
   freeifaddrs(list);
-  // IPv4 first: programs take the first GID with an IPv4 address.
+  // IPv4 addresses come first, because programs take the first GID with an IPv4 address.
   std::stable_sort(netdev.addresses.begin(), netdev.addresses.end(),
                    [](const LocalAddress& a, const LocalAddress& b) { return a.ip.is_v4() && !b.ip.is_v4(); });
   return netdev;
@@ -140,7 +140,7 @@ void RocePortHold::release(const LocalAddress& address) {
 bool RocePortHold::take(const LocalAddress& address, const Netdev& netdev, std::string& error) {
   const bool v4 = address.ip.is_v4();
   Fd fd(socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (fd.get() < 0) return true;  // a kernel without this family answers nobody
+  if (fd.get() < 0) return true;  // a kernel without this address family sends no answers for it
   sock_filter drop_all = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program{1, &drop_all};
   setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
@@ -183,7 +183,7 @@ void fill_arp_probe(uint8_t (&frame)[kArpFrameBytes], const MacAddress& mac, con
   std::memset(frame, 0xff, 6);
   std::memcpy(frame + 6, mac.bytes.data(), 6);
   std::memcpy(frame + 12, kFixed, sizeof kFixed);
-  std::memcpy(frame + 22, mac.bytes.data(), 6);  // the sender's IP stays 0.0.0.0: nobody learns from a probe
+  std::memcpy(frame + 22, mac.bytes.data(), 6);  // the sender's IP stays 0.0.0.0, so nobody learns from a probe
   std::memcpy(frame + 38, target.bytes.data() + 12, 4);
 }
 
@@ -195,7 +195,8 @@ std::optional<std::pair<IpAddress, MacAddress>> find_address_conflict(const Netd
   for (const LocalAddress& a : addresses) {
     if (a.ip.is_v4() && a.vlan_id == 0) targets.push_back(a.ip);
   }
-  // Without a protocol it hears nothing until it is bound: one with it would hear every interface until then.
+  // Without a protocol the socket receives nothing until it is bound; with one it would receive from every interface
+  // until then.
   const Fd fd(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
   if (targets.empty() || fd.get() < 0) return std::nullopt;
   sockaddr_ll link{};

@@ -1,4 +1,4 @@
-// What the kernel knows about a network interface, and what must be arranged with it when we share one.
+// What the kernel knows about a network interface, and what must be arranged with the kernel when uroce shares one.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ struct Netdev {
   bool up = false;
   bool carrier = false;
   uint64_t speed_mbps = 0;              // 0: unknown
-  std::vector<LocalAddress> addresses;  // without the link-local one that the engine makes from `mac`
+  std::vector<LocalAddress> addresses;  // without the link-local address that the engine makes from `mac`
 };
 
 std::optional<Netdev> read_netdev(const std::string& name);
-/// Names of all interfaces but loopback.
+/// The names of all interfaces except loopback.
 std::vector<std::string> list_netdevs();
 bool netdev_carrier(const std::string& name);
 
-/// Keeps UDP port 4791 of the host's own addresses, so that the kernel does not answer our peers' packets with "port
+/// Holds UDP port 4791 of the host's own addresses, so that the kernel does not answer the peers' packets with "port
 /// unreachable". Nothing is ever read: a filter drops everything at the socket.
 class RocePortHold {
  public:
@@ -35,7 +35,8 @@ class RocePortHold {
   ~RocePortHold();
   RocePortHold(const RocePortHold&) = delete;
   RocePortHold& operator=(const RocePortHold&) = delete;
-  /// False and one line in `error` when somebody else has the port: another RoCE stack on this address.
+  /// Returns false, with one line in `error`, when the port is taken, which means that another RoCE stack uses this
+  /// address.
   bool take(const LocalAddress& address, const Netdev& netdev, std::string& error);
   void release(const LocalAddress& address);
 
@@ -43,8 +44,9 @@ class RocePortHold {
   std::vector<std::pair<LocalAddress, int>> sockets_;
 };
 
-/// Asks on the wire (ARP probe, about 0.3 s) whether somebody has one of the untagged IPv4 `addresses`. Needs
-/// CAP_NET_RAW; without it, or on any other failure, nothing is found.
+/// Asks on the network (with ARP probes, for about 0.3 s) whether another host has one of the untagged IPv4
+/// `addresses`, and returns the address and that host's MAC. Needs CAP_NET_RAW; without it, or on any other failure,
+/// nothing is found.
 std::optional<std::pair<IpAddress, MacAddress>> find_address_conflict(const Netdev& netdev,
                                                                       const std::vector<LocalAddress>& addresses);
 

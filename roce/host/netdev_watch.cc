@@ -21,7 +21,8 @@ NetdevWatch::~NetdevWatch() {
 }
 
 bool NetdevWatch::changed() {
-  // What the messages say does not matter: the interface is asked for its present state, which cannot be out of date.
+  // The contents of the messages are ignored: the interface is asked for its present state, which cannot be out of
+  // date.
   bool heard = false;
   char message[64];
   for (;;) {

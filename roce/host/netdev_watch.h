@@ -1,4 +1,4 @@
-// Hears from the kernel when interfaces or their addresses change.
+// Learns from the kernel when interfaces or their addresses change.
 #pragma once
 
 namespace uroce {
@@ -9,7 +9,8 @@ class NetdevWatch {
   ~NetdevWatch();
   NetdevWatch(const NetdevWatch&) = delete;
   NetdevWatch& operator=(const NetdevWatch&) = delete;
-  /// Something changed since the last call: some link or address, of any interface. One system call when nothing did.
+  /// True when a link or an address of any interface changed since the last call. Takes one system call when nothing
+  /// did.
   bool changed();
 
  private:

@@ -29,7 +29,7 @@ bool is_hex(std::string_view text, size_t digits) {
   return true;
 }
 
-/// "0000:03:00.0" from it or from "03:00.0".
+/// Takes "0000:03:00.0" or "03:00.0", and returns the former.
 std::optional<std::string> to_pci_address(std::string_view text) {
   std::string domain = "0000";
   if (text.size() > 4 && text[4] == ':') {
@@ -120,7 +120,7 @@ std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& er
     return std::nullopt;
   }
   spec.driver = driver->name;
-  // A driver wants a number behind its name.
+  // DPDK wants a number after the driver's name.
   if (spec.device == driver->name) spec.device += '0';
   if (driver->netdev != NetdevUse::kNone) spec.netdev = spec.arg("iface").value_or("");
   const bool netdev_needed = spec.driver == "net_af_packet" || spec.driver == "net_af_xdp";

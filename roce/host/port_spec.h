@@ -1,4 +1,4 @@
-// What a user means by `--port`, read without DPDK: the launcher checks it before the program starts.
+// Reads what a user means by `--port` without DPDK, so that the launcher can check it before the program starts.
 #pragma once
 
 #include <cstdint>
@@ -23,32 +23,32 @@ struct PortSpec {
   std::string args;    // after the device's comma
   std::string driver;  // "net_af_packet"; "" for PCI
   std::string wire;    // name of a shared memory wire, or of a switch
-  std::string netdev;  // kernel interface below the port, or ""
+  std::string netdev;  // the kernel interface that the port uses, or ""
 
   /// The value of `key=` in `args`.
   std::optional<std::string> arg(std::string_view key) const;
 };
 
-/// What a driver has to do with the interface that its argument `iface` names. Whoever has anything to do with one
-/// needs CAP_NET_RAW or CAP_NET_ADMIN.
+/// What a driver does with the interface that its argument `iface` names. Sharing or making one needs CAP_NET_RAW or
+/// CAP_NET_ADMIN.
 enum class NetdevUse : uint8_t {
   kNone,
-  kShares,  // one that exists already, with addresses of its own
-  kMakes,   // one of its own
+  kShares,  // shares one that exists already and has addresses of its own
+  kMakes,   // makes one of its own
 };
 
 /// What is special about a driver of virtual ports.
 struct VirtualDriver {
-  const char* name;  // a device name is this with a number behind
+  const char* name;  // the name of a device is this followed by a number
   NetdevUse netdev;
   const char* example;
 };
 const VirtualDriver* find_virtual_driver(std::string_view device);
 
-/// What a switch is called that nobody gave a name.
+/// The name of a switch to which nobody gave one.
 inline constexpr const char* kDefaultSwitchName = "lab";
 
-/// Nothing and one clear line in `error` when the text is not a port.
+/// Returns nothing, with one line in `error`, when the text is not a port.
 std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& error);
 
 }  // namespace uroce

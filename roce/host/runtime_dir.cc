@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kRemedy = "; name another place with UROCE_RUNTIME_DIR";
 
-/// Makes the directory if need be. False and one line when this user cannot have it.
+/// Makes the directory if necessary. Returns false, with one line in `error`, when this user cannot use it.
 bool can_have(const std::string& dir, std::string& error) {
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
     error = "cannot create " + dir + ": " + std::strerror(errno) + kRemedy;
@@ -29,7 +29,7 @@ bool can_have(const std::string& dir, std::string& error) {
     error = dir + " is not a directory of this user" + kRemedy;
     return false;
   }
-  // Root of a user namespace is not root here.
+  // Tested with access rights, because root of a user namespace is not root outside.
   if (faccessat(AT_FDCWD, dir.c_str(), R_OK | W_OK | X_OK, AT_EACCESS) != 0) {
     error = "cannot use " + dir + ": " + std::strerror(errno) + kRemedy;
     return false;

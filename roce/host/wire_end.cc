@@ -28,9 +28,9 @@ struct HeldEnd {
 };
 
 std::mutex g_mutex;
-/// Of each wire or switch those that this process has.
+/// The ends that this process has, by wire or switch.
 std::map<std::string, std::vector<HeldEnd>>& held_ends() {
-  static auto* ends = new std::map<std::string, std::vector<HeldEnd>>;  // locks last until the process ends
+  static auto* ends = new std::map<std::string, std::vector<HeldEnd>>;  // never destroyed, as locks last
   return *ends;
 }
 
@@ -63,8 +63,8 @@ bool write_holder(int fd) {
 
 std::string sign_path(const std::string& dir, const std::string& name) { return dir + "/switch-" + name; }
 
-/// What else belongs to a switch is called by its sign and an '@', which no name has: else the sign of a switch
-/// "a.port0" might be a file of switch "a".
+/// The other files of a switch are named after its sign, followed by an '@', which no name of a switch contains:
+/// otherwise the sign of a switch "a.port0" could be taken for a file of switch "a".
 std::string switch_stem(const std::string& sign) { return sign + "@"; }
 
 std::string port_socket_path(const std::string& sign, unsigned number) {
@@ -78,7 +78,7 @@ struct flock whole_file(short type) {
   return lock;
 }
 
-/// How many ports of shared memory the switch has that hung this sign; nothing when it does not run (any more).
+/// How many ports of shared memory the switch with this sign has; nothing when it does not run (any more).
 std::optional<unsigned> ports_on_sign(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return std::nullopt;
@@ -95,10 +95,10 @@ std::optional<unsigned> ports_on_sign(const std::string& path) {
 
 /// A wire or a switch: something that has ends.
 struct Meeting {
-  std::string key;  // in held_ends()
+  std::string key;  // its key in held_ends()
   std::string name;
-  std::string stem;  // the ends' files begin with it
-  std::string sign;  // of a switch
+  std::string stem;  // the names of the ends' files begin with it
+  std::string sign;  // only of a switch
   unsigned ends = 2;
 
   bool at_switch() const { return !sign.empty(); }
@@ -111,12 +111,12 @@ struct Meeting {
     p.number = number;
     p.socket_path = at_switch() ? port_socket_path(sign, number) : stem + "sock";
     p.mac = stable_mac(at_switch() ? key : "wire " + name, static_cast<uint8_t>(number + 1));
-    // 198.18.0.0/15 is for benchmarks between hosts.
+    // 198.18.0.0/15 is reserved for benchmarks.
     p.address = {IpAddress::v4(0xc6120001u + number), 24, 0};
     return p;
   }
 
-  /// The one line for who comes too late.
+  /// The error message when all places are taken.
   std::string taken_by(const std::vector<std::string>& holders, const char* another) const {
     std::string who;
     for (const std::string& holder : holders) {
@@ -144,7 +144,7 @@ std::string user_name(uid_t uid) {
   return user != nullptr ? user->pw_name : "number " + std::to_string(uid);
 }
 
-/// What to say of switches that run where this user does not look: of other users, or in other directories.
+/// A note about switches that run where this user does not look: those of other users, or in other directories.
 std::string switches_elsewhere(const std::string& dir) {
   std::error_code code;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", code)) {
@@ -182,7 +182,7 @@ int open_end_file(const std::string& path, int flags, std::string& error) {
   return fd;
 }
 
-/// "dir/./file" for "dir/file", and the other way round.
+/// Returns "dir/./file" for "dir/file", and the other way round.
 std::string other_spelling(const std::string& path) {
   const auto slash = path.rfind('/');
   const std::string dir = path.substr(0, slash);
@@ -208,11 +208,11 @@ std::optional<WireEnd> take_first_free(const Meeting& meeting, const char* anoth
       return std::nullopt;
     }
     WireEnd end = meeting.end(number);
-    // The socket of an earlier holder stays behind when it ends without closing its port; nobody listens on it.
+    // The socket of an earlier holder that ended without closing its port is still there, but nobody listens on it.
     if (!meeting.at_switch() && number == 0) unlink(end.socket_path.c_str());
     auto& held = held_ends()[meeting.key];
-    // net_memif knows a socket by its path as it is spelled, and has one record for both ends when that is the same,
-    // which it frees with the first that goes. Two ends in one process spell it differently.
+    // net_memif identifies a socket by the spelling of its path. Two ends in one process with the same spelling would
+    // share a record, which is freed when the first of them is closed. So they spell the path differently.
     if (!meeting.at_switch() && !held.empty()) end.socket_path = other_spelling(held.front().end.socket_path);
     held.push_back({end, fd});
     return end;
@@ -260,11 +260,11 @@ bool valid_wire_name(const std::string& name) {
 MacAddress stable_mac(const std::string& text, uint8_t last_byte) {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-  hash ^= hash >> 29;  // the last characters have reached the low bits only
+  hash ^= hash >> 29;  // so far the last characters have changed only the low bits
   hash *= 0xbf58476d1ce4e5b9u;
   MacAddress mac;
   mac.bytes[0] = 0x02;  // locally administered
-  mac.bytes[1] = 0x75;  // away from numbers that analysers have names for
+  mac.bytes[1] = 0x75;  // not a prefix to which analysers give a name
   for (unsigned i = 2; i < 5; i++) mac.bytes[i] = static_cast<uint8_t>(hash >> (24 + 8 * i));
   mac.bytes[5] = last_byte;
   return mac;
@@ -296,7 +296,7 @@ std::vector<RunningSwitch> running_switches() {
   for (const auto& entry : std::filesystem::directory_iterator(dir, code)) {
     const std::string file = entry.path().filename();
     if (file.rfind(prefix, 0) != 0) continue;
-    // Its ends and sockets are called alike, but carry no such lock.
+    // The switch's ends and sockets have similar names, but no such lock.
     if (const auto ports = ports_on_sign(entry.path())) found.push_back({file.substr(prefix.size()), *ports});
   }
   std::sort(found.begin(), found.end(), [](const RunningSwitch& a, const RunningSwitch& b) { return a.name < b.name; });
@@ -331,7 +331,8 @@ bool SwitchSign::put_up(const std::string& name, unsigned ports, const std::stri
 
 SwitchSign::~SwitchSign() {
   if (fd_ < 0) return;
-  // Emptied, not removed: who has opened it meanwhile must not put up a sign that nobody sees.
+  // Emptied but not removed: another process may have opened the file in the meantime, and its sign would not be
+  // visible.
   [[maybe_unused]] const int rc = ftruncate(fd_, 0);
   close(fd_);
 }
@@ -343,7 +344,7 @@ void occupy_wire_end(const WireEnd& end) { set_occupied(end, true); }
 void vacate_wire_end(const WireEnd& end) { set_occupied(end, false); }
 
 void leave_wire_ends() {
-  // No lock: also called in the child of a fork, where its holder may not exist.
+  // Takes no lock, because this is also called in the child of a fork, where the holder of the lock may not exist.
   for (auto& [meeting, ends] : held_ends()) {
     for (const HeldEnd& held : ends) close(held.fd);
   }

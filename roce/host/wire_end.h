@@ -1,9 +1,9 @@
 // Where the processes of one machine meet: a directory with a socket for each wire, which has two ends, and one for
 // each port of a switch.
 //
-// An end belongs to the process that has locked its file, so that a killed process leaves it at once. The process at
-// end 0 listens on the wire's socket, the one at end 1 connects to it; at a switch every process connects. A process
-// takes an end when it opens a port; one that only lists the device looks at what is free, and takes nothing.
+// An end is a file that is locked while its holder lives, so that a killed process leaves its end at once. The
+// process that has end 0 listens on the wire's socket, the one that has end 1 connects to it. A process takes a
+// end when it opens a port; programs that only list the device look at which end is free, and take none.
 #pragma once
 
 #include <cstdint>
@@ -16,51 +16,54 @@
 
 namespace uroce {
 
-/// Names of wires: letters, digits, '-', '_' and '.', up to 32.
+/// True for a valid name of a wire: letters, digits, '-', '_' and '.', up to 32 characters.
 bool valid_wire_name(const std::string& name);
 
 struct WireEnd {
-  std::string meeting;  // names the wire or switch: no other of this process has the same
+  std::string meeting;  // the wire or switch, by a name that is unique in this process
   std::string wire;     // "" is the default one
-  unsigned number = 0;  // of a wire: 0 listens, 1 connects; of a switch: the port
+  unsigned number = 0;  // on a wire: 0 listens, 1 connects; on a switch: the port
   std::string socket_path;
   MacAddress mac;
-  LocalAddress address;  // the default one of this end
+  LocalAddress address;  // the default address of this end
 };
 
-/// Takes a free end of `wire` for this process, once: asked again, it gives the same one, until that is occupied.
-/// Nothing and one line in `error` when both are taken; `another` is how a user names another wire.
+/// Takes a free end of `wire` for this process. Further calls return the same end until that is occupied. Returns
+/// nothing, with one line in `error`, when both are taken; `another` is how that line tells the user to name another
+/// wire.
 std::optional<WireEnd> take_wire_end(const std::string& wire, std::string& error,
                                      const char* another = "--port memif:NAME");
-/// The first free port of the switch (uroce-switch) called `name`, to connect to; otherwise like
-/// take_wire_end. Nothing and one line in `error` when no such switch runs, or all its ports are taken.
+/// Takes the first free port of the switch (uroce-switch) called `name`, as an end to connect from; otherwise like
+/// take_wire_end. Returns nothing, with one line in `error`, when no such switch runs, or all its ports are taken.
 std::optional<WireEnd> take_switch_port(const std::string& name, std::string& error);
-/// What take_wire_end would give now, as a guess: nothing is taken, and others do not notice. The end that this process
-/// has and does not occupy, else the first free one, else one beyond the last (the wire is full, but its device can be
-/// listed).
+/// What take_wire_end would probably return now. Nothing is taken, and others do not notice. It is the end that this
+/// process has and does not occupy, else the first free one, else one beyond the last (so that the device of a full
+/// wire can still be listed).
 std::optional<WireEnd> look_at_wire_end(const std::string& wire, std::string& error);
-/// The same for a switch. Nothing and one line in `error` when it does not run.
+/// The same for a switch. Returns nothing, with one line in `error`, when it does not run.
 std::optional<WireEnd> look_at_switch_port(const std::string& name, std::string& error);
-/// A port of this process is open there: the next that takes an end in this process gets another.
+/// A port of this process is open at this end, so further calls of take_wire_end return another one.
 void occupy_wire_end(const WireEnd& end);
-/// The port is closed. The process keeps the end, for the next port.
+/// The port was closed. The process keeps the end for its next port.
 void vacate_wire_end(const WireEnd& end);
-/// Gives up every end of this process. In the child of a fork: closes what it inherited, the parent keeps its ends.
+/// Gives up every end of this process. In the child of a fork it only closes the inherited descriptors; the parent
+/// keeps its ends.
 void leave_wire_ends();
 
 struct RunningSwitch {
   std::string name;
-  unsigned ports = 0;  // of shared memory
+  unsigned ports = 0;  // ports of shared memory
 };
 /// The switches that run now, by name.
 std::vector<RunningSwitch> running_switches();
 
-/// What a running switch shows to those who look for it: a locked file in the runtime directory.
+/// A locked file in the runtime directory by which a running switch can be found.
 class SwitchSign {
  public:
   static constexpr unsigned kMaxPorts = 64;
 
-  /// False and one line in `error` when the name is taken. `note`: a line for people and tools, the telemetry socket.
+  /// Returns false, with one line in `error`, when the name is taken. `note` is a line that others can read: the
+  /// telemetry socket.
   bool put_up(const std::string& name, unsigned ports, const std::string& note, std::string& error);
   SwitchSign() = default;
   ~SwitchSign();
@@ -75,7 +78,7 @@ class SwitchSign {
   int fd_ = -1;
 };
 
-/// A locally administered MAC address that is the same whenever `text` is.
+/// A locally administered MAC address that depends only on `text` and `last_byte`.
 MacAddress stable_mac(const std::string& text, uint8_t last_byte);
 
 }  // namespace uroce

@@ -26,8 +26,8 @@ bool AckJudge::goes_back(const Packet& packet) {
   return true;
 }
 
-/// `read`: what its PSN asked. Two kinds of ACK carry the latest PSN, whatever that was: the answer to a duplicate, and
-/// an update of the credits. The response itself may be lost in front of the capture.
+/// `read` is the READ or atomic with the PSN of the ACK. Two kinds of ACK carry the latest PSN whatever it belongs to:
+/// the answer to a duplicate, and an update of the credits. The response itself may have been lost before the tap.
 bool AckJudge::takes_place_of_response(const Packet& packet, const Read* read) const {
   if (read == nullptr || !read->untouched()) return false;
   const bool duplicates = seen_.repeats() != read->repeats_before;
@@ -36,8 +36,8 @@ bool AckJudge::takes_place_of_response(const Packet& packet, const Read* read) c
   return !duplicates && !credits;
 }
 
-/// The answer to a duplicate in front of READs and atomics that were answered: an ACK is not to name those, so there
-/// are responders that name what stands before them.
+/// True when the ACK may answer a duplicate and leaves out READs and atomics that were answered. An ACK must not name
+/// those, so some responders name what stands before them.
 bool AckJudge::leaves_out_reads(Psn psn) const {
   const uint64_t repeats = seen_.repeats();
   const Read* read = repeats == 0 ? nullptr : seen_.sent.find_read(psn + 1);

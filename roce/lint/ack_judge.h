@@ -1,4 +1,4 @@
-// Judges positive ACKs: they never go back, and nothing but its own response answers a READ or an atomic.
+// Judges positive ACKs: they never go back, and a READ or an atomic is answered only by its own response.
 //
 // It remembers nothing of its own.
 #pragma once
@@ -13,7 +13,7 @@ class AckJudge {
   enum class Meaning : uint8_t {
     kNothing,        // it should not have been sent
     kPackets,        // everything up to its PSN arrived
-    kWholeMessages,  // that, and its MSN counts the messages up to its PSN
+    kWholeMessages,  // the same, and its MSN counts the messages up to its PSN
   };
 
   /// Both outlive it.

@@ -39,7 +39,7 @@ Verdict Channel::on_far(const Packet& packet) {
   return verdict;
 }
 
-/// Packets are missing in front of this one. Whether that is a fault shows later.
+/// Packets before this one are missing. Whether that is a fault turns out later.
 void Channel::on_ahead(const Packet& packet) {
   seen_.statistics.missing += static_cast<uint32_t>(distance(seen_.numbers.next, packet.psn()));
   seen_.behind_losses = true;
@@ -95,7 +95,7 @@ Verdict Channel::on_read_range(const Packet& packet, Read& read) {
   return Verdict::kTaken;
 }
 
-/// The requester starts again at an earlier PSN: why, and is it the right one?
+/// The requester starts again at an earlier PSN. Finds out why, and whether it is the right PSN.
 void Channel::go_back(const Packet& packet) {
   ChannelStatistics& statistics = seen_.statistics;
   switch (refusals_.on_back(packet)) {
@@ -186,7 +186,7 @@ void Channel::on_response(const Packet& packet) {
   seen_.note_time(packet);
 }
 
-/// What the response names was sent, as far as can be told.
+/// True when the request that the response names was sent, as far as the capture shows.
 bool Channel::was_sent(const Packet& packet) {
   const Psn psn = packet.psn();
   const Numbers& numbers = seen_.numbers;
@@ -260,11 +260,11 @@ void Channel::on_selective_ack(const Packet& packet) {
   seen_.statistics.sacks++;
   if (!sacks_.check_ends(packet) || acks_.goes_back(packet)) return;
   if (seen_.sent.find_read(psn) == nullptr) msn_.check(packet, psn, true);
-  // READs and atomics in front of it may still be waiting for their turn to be answered.
+  // READs and atomics before it may still be waiting for their turn to be answered.
   acknowledge_packets(psn, packet.frame);
   sacks_.on_expected(psn + 1);
   const std::vector<SackRange> ranges = SackJudge::ranges_of(packet);
-  for (const SackRange& range : ranges) seen_.learn_frontier(range.end);  // its sender signed it
+  for (const SackRange& range : ranges) seen_.learn_frontier(range.end);  // it is signed, so it is true
   const auto unsent = std::find_if(ranges.begin(), ranges.end(), [this](const SackRange& range) {
     return distance(seen_.numbers.next, range.end) > 0;
   });
@@ -299,21 +299,21 @@ void Channel::on_atomic_response(const Packet& packet) {
   msn_.check_range(packet, *read);
 }
 
-/// Everything up to `psn` reached the responder, as this frame says. It may be part of a READ.
+/// This frame says that everything up to `psn` reached the responder. That may end within a READ.
 void Channel::advance(Psn psn, uint64_t frame) {
   sequence_.check_order(psn, frame, seen_.sent);
   seen_.numbers.acknowledge(psn);
   sacks_.on_acknowledged(seen_.numbers.acked);
 }
 
-/// The same, and gaps and refusals in front of it are settled.
+/// The same, and gaps and refusals before `psn` are settled.
 void Channel::acknowledge_packets(Psn psn, uint64_t frame) {
   advance(psn, frame);
   sequence_.on_acknowledged(psn, frame);
   refusals_.on_acknowledged(psn, frame);
 }
 
-/// The same, and READs and atomics in front of it were answered before.
+/// The same, and READs and atomics before `psn` were answered.
 void Channel::acknowledge(Psn psn, uint64_t frame) {
   acknowledge_packets(psn, frame);
   reads_.on_acknowledged(psn, frame);

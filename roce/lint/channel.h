@@ -1,13 +1,13 @@
 // One direction of a connected QP pair: the requests of one side, and what the other side answers.
 //
-// The channel sees what a wire tap saw, not what the two ends know: packets may be missing because they were lost in
-// front of the tap or not captured, and a packet that was seen may be lost behind it. So its judges judge late: a gap
-// is remembered and becomes a finding only when the peer acknowledges what was never seen; a missing READ response only
-// when the requester does not ask again. What stays open at the end of the capture is no finding.
+// The channel sees what a wire tap saw, not what the two ends know: packets may be missing because they were lost
+// before the tap or not captured, and a packet that was seen may be lost after it. So its judges wait: a gap is
+// remembered, and becomes a finding only when the peer acknowledges what was never seen; a missing READ response
+// becomes one only when the requester does not ask again. What is still open at the end of the capture is no finding.
 //
-// It takes each packet to the judges that it concerns, and writes down in the Conversation what was
-// seen. Each judge knows one thing, reads the Conversation, and answers with what it made of the packet; judges do not
-// know each other.
+// The channel passes each packet to the judges that it concerns, and records in the Conversation what was seen. Each
+// judge knows one kind of rule, reads the Conversation, and returns its view of the packet; judges do not know each
+// other.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace uroce::lint {
 
 class Channel {
  public:
-  /// `findings` outlives it.
+  /// `findings` outlives the channel.
   Channel(Findings& findings, uint32_t request_flow, Service service)
       : report_(findings, request_flow), seen_(service) {}
   Channel(const Channel&) = delete;
@@ -39,11 +39,11 @@ class Channel {
   /// The connection's first PSN is known (CM), and how many READs and atomics the responder takes.
   void set_start(Psn psn, uint32_t read_limit);
   void set_response_flow(uint32_t flow) { report_.set_response_flow(flow); }
-  /// Who signs its packets: the requester, and the responder. Both outlive it.
+  /// Whether the requester and the responder sign their packets. Both trails outlive the channel.
   void set_signatures(const SignatureTrail* requests, const SignatureTrail* responses) {
     seen_.signatures = {requests, responses};
   }
-  /// The capture says that it lost frames: a jump at the sender's own port proves nothing then.
+  /// The capture says that it lost frames, so a jump in the PSNs proves nothing, even at the sender's own port.
   void set_lossy_capture() { seen_.lossy_capture = true; }
 
   /// `kRestarted`: the packet belongs to a later life of the same QP number; it was not taken.

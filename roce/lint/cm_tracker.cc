@@ -72,7 +72,7 @@ std::optional<CmTracker::Established> CmTracker::on_message(const IpAddress& src
   const End& theirs = from_active ? exchange->passive : exchange->active;
   const bool mine_known = from_active || exchange->has_passive;
   const bool theirs_known = !from_active || exchange->has_passive;
-  // A REJ may come from somebody who never chose an id, or does not know the other's.
+  // A REJ may come from a side that never chose an id, or does not know the other's id.
   const bool may_be_zero = message.attribute == CmAttribute::kRej;
   if (theirs_known && message.remote_id != theirs.id && !(may_be_zero && message.remote_id == 0)) {
     issues.push_back({Rule::kCmId, sentence("%s with remote communication id 0x%08x; expected 0x%08x", name,

@@ -1,4 +1,4 @@
-// Connection management as a bystander follows it: which QPs belong together, and whether the ids fit.
+// Follows connection management from outside: which QPs belong together, and whether the ids fit.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ class CmTracker {
     Psn starting_psn{};
     uint8_t responder_resources = 0;
   };
-  /// REQ and REP are both seen: a connection between two QPs.
+  /// A connection between two QPs, of which both REQ and REP were seen.
   struct Established {
     End active;
     End passive;
     uint8_t service = 0;
   };
 
-  /// Checks the message against what came before; gives the connection when this one completes it.
+  /// Checks the message against what came before. Returns the connection when this message completes it.
   std::optional<Established> on_message(const IpAddress& src, const IpAddress& dst, const CmMessage& message,
                                         std::vector<Issue>& issues);
 
@@ -53,8 +53,8 @@ class CmTracker {
   std::optional<Established> on_rep(Exchange& exchange, const CmMessage& message);
 
   std::vector<Exchange> exchanges_;
-  std::unordered_map<Key, uint32_t, KeyHash> by_transaction_;  // of the active side's address
-  std::unordered_map<Key, uint32_t, KeyHash> by_id_;           // of the address that chose the id
+  std::unordered_map<Key, uint32_t, KeyHash> by_transaction_;  // by the address of the active side
+  std::unordered_map<Key, uint32_t, KeyHash> by_id_;           // by the address that chose the id
 };
 
 }  // namespace uroce::lint

@@ -43,7 +43,7 @@ void ContentJudge::check_lengths(const Packet& packet, const Sent& sent) {
   if (info.operation == Operation::kWrite && sent.message_known) check_message_length(packet, sent);
 }
 
-/// A packet with others of its message behind it.
+/// Checks the length of a packet that others of its message follow.
 void ContentJudge::check_full(const Packet& packet) {
   const uint32_t bytes = packet.view.payload_bytes;
   const uint32_t mtu = seen_.sent.mtu();
@@ -53,7 +53,7 @@ void ContentJudge::check_full(const Packet& packet) {
                                    bytes, mtu != 0 ? sentence(", %u", mtu).c_str() : ""));
 }
 
-/// The last packet of a WRITE: its RETH said how long all of them are together.
+/// Checks the length of a WRITE at its last packet: the RETH said how long all packets are together.
 void ContentJudge::check_message_length(const Packet& packet, const Sent& last) {
   uint64_t total = last.payload_bytes;
   uint32_t asked = last.dma_length;

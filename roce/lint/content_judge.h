@@ -1,5 +1,5 @@
-// Judges what is in a request: does its opcode continue the message before, is its payload as long as the path MTU and
-// its message want it, and is a request that comes again the same as before?
+// Judges the contents of a request: whether its opcode continues the message before, whether its payload is as long as
+// the path MTU and its message demand, and whether a request that comes again is the same as before.
 //
 // It remembers nothing of its own.
 #pragma once
@@ -18,8 +18,8 @@ class ContentJudge {
   void check_opcode(const Packet& packet, const Sent& before);
   /// `sent`: what the log holds of the packet.
   void check_lengths(const Packet& packet, const Sent& sent);
-  /// The PSN of `sent` comes again. `settled`: it was acknowledged, or everything was refused for good; the QP number
-  /// may serve somebody else by now, who sends something else.
+  /// The PSN of `sent` comes again. `settled`: it was acknowledged, or everything was refused for good; then the packet
+  /// may belong to another QP with the same number, which sends something else.
   Verdict check_repeated(const Packet& packet, const Sent& sent, bool settled);
 
  private:

@@ -1,5 +1,5 @@
-// One direction of a connected QP pair as a wire tap saw it: the requests of one side, what the other side said to
-// them, and nothing about who was right.
+// One direction of a connected QP pair as a wire tap saw it: the requests of one side and the answers of the other,
+// without any judgement.
 //
 // The channel that owns it is the only one that changes it, packet by packet; the judges read it.
 #pragma once
@@ -15,18 +15,19 @@
 
 namespace uroce::lint {
 
-/// What became of a request. `kRestarted`: it belongs to a later life of the same QP number and was not taken.
+/// What became of a request. `kRestarted`: it belongs to a later life of the QP number, that is, to another QP with the
+/// same number, and was not taken.
 enum class Verdict : uint8_t { kTaken, kRestarted };
 
-/// Who signs its packets: the requester, and the responder. Both trails belong to the flows; none is known as long as
-/// the flows are not known to belong together.
+/// Whether the requester and the responder sign their packets. Both trails belong to the flows, and are null as long as
+/// the two flows are not known to belong together.
 struct Signatures {
   const SignatureTrail* requests = nullptr;
   const SignatureTrail* responses = nullptr;
 
   bool known() const { return requests != nullptr && responses != nullptr; }
   bool responder_signs() const { return responses != nullptr && responses->signs(); }
-  /// Both sides do: they may use selective repeat.
+  /// True when both sides sign, and so may use selective repeat.
   bool of_both() const {
     if (!known()) return false;
     if (!requests->signs() && !requests->known()) return false;
@@ -40,12 +41,12 @@ struct Conversation {
 
   Service service;
   bool lossy_capture = false;  // the capture says that it lost frames
-  bool behind_losses = false;  // packets were lost in front of the capture
+  bool behind_losses = false;  // packets were lost before the tap
   Numbers numbers;
   SentRequests sent;
   Signatures signatures;
   ChannelStatistics statistics;
-  uint64_t packets = 0;              // of both sides
+  uint64_t packets = 0;              // those of both sides
   std::optional<Instant> last_time;  // of the newest packet
 
   bool selective() const { return signatures.of_both(); }
@@ -60,16 +61,16 @@ struct Conversation {
   void note_time(const Packet& packet) {
     last_time = packet.has_time ? std::optional<Instant>(packet.time) : std::nullopt;
   }
-  /// The requester begins again, and nothing that was seen made it do so.
+  /// The requester begins again, and nothing that was seen explains it: counts a timeout.
   void count_timeout(const Packet& packet);
-  /// A request that is not new comes. Go-back-N leaves nothing out but what was acknowledged meanwhile: when this one
-  /// jumps over more, that was lost in front of the capture.
+  /// A request that is not new comes. Go-back-N leaves out only what was acknowledged in the meantime: when this
+  /// request jumps over more, packets were lost before the tap.
   void note_jump(Psn psn) {
     if (distance(numbers.position, psn) > 0 && distance(numbers.acked, psn) > 0) behind_losses = true;
   }
   /// What is answered was sent, even if that was before the capture.
   void learn_frontier(Psn end);
-  /// `payload_bytes`: of a packet that has to be full.
+  /// `payload_bytes` is the payload of a packet that has to be full.
   void learn_mtu(uint32_t payload_bytes);
 
  private:

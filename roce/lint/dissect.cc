@@ -106,7 +106,7 @@ Dissection Dissector::ipv6() {
   return to_roce(kIpv6Bytes) ? udp(kIpv6Bytes, ip_bytes) : other_port(kIpv6Bytes, ip_bytes);
 }
 
-/// Another destination port: still RoCEv2 when the iCRC says so, which 32 bits do not by chance.
+/// A packet to another UDP port is RoCEv2 if its iCRC is right, because 32 bits do not match by chance.
 Dissection Dissector::other_port(uint32_t ip_header_bytes, uint32_t ip_bytes) {
   const uint32_t least = ip_header_bytes + kUdpBytes + Bth::kBytes + kIcrcBytes;
   if (ip_bytes < least || ip_bytes > left_) return Dissection::kOther;
@@ -162,7 +162,7 @@ Dissection Dissector::transport(const uint8_t* bth, uint32_t bytes, uint32_t cap
   out_.view.info = &info;
   out_.has_bth = true;
   out_.view.ext = bth + Bth::kBytes;
-  // Damaged on the way: nothing else of it means anything.
+  // The packet was damaged on the way, so none of its fields means anything.
   if (out_.whole && !icrc_matches(out_.view)) {
     out_.icrc_wrong = true;
     return wrong(Rule::kIcrc, sentence("%s with an iCRC that is not that of its bytes", opcode_name(bth[0])));

@@ -17,7 +17,7 @@ struct Finding {
   Severity severity{};
   uint64_t frame = 0;       // number in the capture, from 1
   uint32_t flow = kNoFlow;  // Linter::flows()
-  std::string text;         // what was seen and what was expected; why is in rule_info
+  std::string text;         // what was seen and what was expected; the reason is in rule_info
 };
 
 /// Collects findings. Memory stays bounded: of each rule the first `kept_per_rule` are kept, the others counted.
@@ -37,9 +37,9 @@ class Findings {
   }
 
   void ignore(Rule rule) { ignored_[static_cast<unsigned>(rule)] = true; }
-  /// From now on a note, whatever it usually is.
+  /// From now on findings of this rule are notes, whatever their usual severity is.
   void soften(Rule rule) { softened_[static_cast<unsigned>(rule)] = true; }
-  /// In the order of frames, after `sort`.
+  /// The findings that were kept; after `sort` in the order of frames.
   const std::vector<Finding>& kept() const { return kept_; }
   uint64_t count(Rule rule) const { return counts_[static_cast<unsigned>(rule)]; }
   uint64_t count(Severity severity) const { return by_severity_[static_cast<unsigned>(severity)]; }

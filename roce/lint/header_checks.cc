@@ -1,4 +1,4 @@
-// The rules that one packet's headers must keep, whatever came before.
+// The rules that the headers of a single packet must keep, whatever came before.
 #include <algorithm>
 
 #include "lint/finding.h"
@@ -32,7 +32,7 @@ void check_bth(const Packet& packet, std::vector<Issue>& issues) {
   }
 }
 
-/// Only what ends a message that takes a receive can ask for an event. The CNP has a check of its own.
+/// Only a packet that ends a message that consumes a receive can ask for an event. CNPs have a check of their own.
 void check_solicited(const Packet& packet, std::vector<Issue>& issues) {
   const OpcodeInfo& info = packet.info();
   if (!packet.view.bth.solicited || info.operation == Operation::kCnp) return;
@@ -129,8 +129,8 @@ void check_cnp(const Packet& packet, std::vector<Issue>& issues) {
   if (fault != nullptr) issues.push_back({Rule::kCnpForm, sentence("CNP with %s", fault)});
 }
 
-/// Each range lies behind the gap that begins with the packet after the SACK's, and between any two something is
-/// missing.
+/// Each range must lie behind the gap that begins after the PSN of the SACK, and between any two ranges something must
+/// be missing.
 void check_sack(const Packet& packet, std::vector<Issue>& issues) {
   const uint32_t bytes = packet.view.payload_bytes;
   if (!sack_length_holds(bytes)) {

@@ -1,4 +1,4 @@
-// What a requester was told that its peer holds, and where it goes back over all of it.
+// What a requester was told that its peer holds, and the runs in which it sends everything again nevertheless.
 #pragma once
 
 #include <array>
@@ -46,12 +46,12 @@ class HeldPsns {
   std::vector<SackRange> ranges_;
 };
 
-/// Repetitions of everything from the oldest PSN on: after a timeout or a NAK the peer holds nothing any more. Several
-/// may be under way, and single packets may be repeated in between.
+/// Runs in which everything from the oldest PSN on is sent again: after a timeout or a NAK the peer holds nothing any
+/// more. Several may be under way, and single packets may be repeated in between.
 class BackRuns {
  public:
   void begin(Psn end) { ends_[next_++ % ends_.size()] = {end, true}; }
-  /// The packet continues one of them.
+  /// True when the packet continues one of the runs.
   bool follow(Psn psn, Psn end) {
     for (Run& run : ends_) {
       if (!run.active || run.end != psn) continue;

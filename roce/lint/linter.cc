@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kMaxPkeys = 8;
 constexpr unsigned kMixedIsANewQp = 3;
 constexpr uint64_t kSearchStepsPerFrame = 256;
-constexpr uint32_t kEagerSearches = 64;  // for a partner; later ones are rare, so that a flow without one costs nothing
+constexpr uint32_t kEagerSearches = 64;  // for a partner; later ones are rare, so that they cost little
 
 size_t mix(const IpAddress& src, const IpAddress& dst, uint64_t number) {
   uint64_t a[2];
@@ -34,7 +34,7 @@ size_t Linter::PairKeyHash::operator()(const PairKey& key) const { return mix(ke
 
 Linter::Linter(const LintOptions& options) : options_(options), findings_(options.findings_per_rule) {
   if (!options.lossy_capture) return;
-  // What a frame that was not captured explains as well.
+  // These findings can also be explained by a frame that was not captured.
   for (const Rule rule : {Rule::kPsnGap,
                           Rule::kCmStartPsn,
                           Rule::kAckUnsent,
@@ -149,7 +149,7 @@ void Linter::on_frame(const capture::Frame& frame) {
   report_issues(kNoFlow);
 }
 
-/// One service for each QP. Several packets of another one in a row are a new QP with an old number.
+/// A QP has one service. Several packets of another service in a row mean a new QP with an old number.
 bool Linter::check_service(uint32_t& index, const Packet& packet) {
   Flow& flow = flows_[index];
   const Service service = packet.info().service;
@@ -229,7 +229,7 @@ void Linter::begin_channel(uint32_t index) {
   }
 }
 
-/// Gives the flow that the packet belongs to: a new one when a QP number begins another life.
+/// Returns the flow to which the packet belongs, which is a new one when the QP number begins another life.
 uint32_t Linter::on_request(uint32_t index, const Packet& packet) {
   if (flows_[index].channel == nullptr) begin_channel(index);
   if (flows_[index].channel->on_request(packet) == Channel::Verdict::kTaken) return index;
@@ -263,7 +263,7 @@ void Linter::pair(uint32_t request_flow, uint32_t response_flow) {
   paired_[{requests.key.src, requests.key.dst}].push_back(request_flow);
 }
 
-/// Whose requests does this answer? Only when there is exactly one flow that waits for such an answer.
+/// Finds the flow of requests that this packet answers, if exactly one flow waits for such an answer.
 uint32_t Linter::find_partner(const Flow& responses, const Packet& packet) {
   const auto candidates = unpaired_.find({responses.key.dst, responses.key.src});
   if (candidates == unpaired_.end() || candidates->second.size() > search_credit_) return kNoFlow;
@@ -271,7 +271,7 @@ uint32_t Linter::find_partner(const Flow& responses, const Packet& packet) {
   uint32_t found = kNoFlow;
   for (const uint32_t index : candidates->second) {
     const Flow& candidate = flows_[index];
-    // A selective ACK names its sender by the signature.
+    // The signature of a selective ACK names its sender.
     const bool fits = packet.info().operation == Operation::kSelectiveAck
                           ? packet.view.signed_with(Signature(candidate.key.dest_qp, responses.key.dest_qp)) &&
                                 candidate.channel->is_near(packet.psn())
@@ -295,7 +295,7 @@ void Linter::on_response(uint32_t index, const Packet& packet) {
   if (requests.channel != nullptr) requests.channel->on_response(packet);
 }
 
-/// A response to a QP that is not known to have asked: it may be the answer to another's requests.
+/// Notes a response to a QP that is not known to have sent requests: it may answer the requests of another QP.
 void Linter::note_stray(Flow& responses, const Packet& packet) {
   const auto candidates = paired_.find({responses.key.dst, responses.key.src});
   if (candidates == paired_.end() || candidates->second.size() > search_credit_) return;
@@ -313,8 +313,8 @@ void Linter::note_stray(Flow& responses, const Packet& packet) {
   responses.strays++;
 }
 
-/// All responses to a QP whose requests nobody saw answered those of another QP: chance does not do that. Of the two
-/// QPs that were answered, the one with fewer answers is the wrong one.
+/// All responses to a QP whose requests were not seen fit the requests of another QP, which is no coincidence. Of the
+/// two QPs that were answered, the one with fewer answers is the wrong one.
 void Linter::judge_stray(uint32_t index) {
   const Flow& flow = flows_[index];
   if (flow.strays == 0 || flow.strays != flow.partner_searches || flow.partner != kNoFlow || flow.channel != nullptr)
@@ -335,7 +335,7 @@ void Linter::judge_stray(uint32_t index) {
 void Linter::on_cnp(uint32_t index, const Packet& packet) {
   Flow& flow = flows_[index];
   flow.statistics.cnps++;
-  if (flow.partner == kNoFlow) return;  // whose marks it answers is not known
+  if (flow.partner == kNoFlow) return;  // it is not known whose marks it answers
   Flow& marked = flows_[flow.partner];
   if (marked.statistics.ecn_marked == 0) {
     findings_.add(Rule::kCnpWithoutEcn, packet.frame, index, "CNP for a flow without an ECN mark in this capture");
@@ -354,7 +354,7 @@ void Linter::on_cm(uint32_t index, const Packet& packet) {
   if (established) connect(*established);
 }
 
-/// Two flows that belong together from their first packet on.
+/// Joins two flows that belong together from their first packet on.
 void Linter::connect(const CmTracker::Established& connection) {
   const CmTracker::End& a = connection.active;
   const CmTracker::End& b = connection.passive;
@@ -366,13 +366,13 @@ void Linter::connect(const CmTracker::Established& connection) {
   flows_[to_b].service = flows_[to_a].service = service;
   begin_channel(to_b);
   begin_channel(to_a);
-  // Each side names the PSN that it wants to receive first.
+  // Each side names the PSN with which the other side is to begin.
   flows_[to_b].channel->set_start(b.starting_psn, b.responder_resources);
   flows_[to_a].channel->set_start(a.starting_psn, a.responder_resources);
   pair(to_b, to_a);
 }
 
-/// The P_Key of the most packets is the flow's own.
+/// The P_Key that most packets have is taken to be that of the flow.
 void Linter::judge_pkeys(uint32_t index) {
   const Flow& flow = flows_[index];
   if (flow.pkeys.size() < 2 || flow.service == Service::kUd) return;

@@ -26,7 +26,7 @@
 namespace uroce::lint {
 
 struct LintOptions {
-  uint32_t findings_per_rule = 1000;  // kept; the others are counted
+  uint32_t findings_per_rule = 1000;  // so many are kept; the others are only counted
   uint32_t max_flows = 1u << 18;      // packets of further ones are judged alone
   bool lossy_capture = false;         // the capture is known to lack frames
 };
@@ -49,7 +49,7 @@ struct FlowStatistics {
   uint64_t ecn_capable = 0;
   uint64_t ecn_marked = 0;
   uint64_t cnps = 0;
-  uint64_t faulty = 0;  // that a receiver drops: iCRC and header faults
+  uint64_t faulty = 0;  // packets that a receiver drops: iCRC and header faults
   uint64_t first_frame = 0;
   uint64_t last_frame = 0;
   Instant first_time{};
@@ -59,7 +59,7 @@ struct FlowStatistics {
 struct Flow {
   FlowKey key;
   std::optional<Service> service;
-  uint32_t partner = kNoFlow;        // the flow in the other direction, when the capture told
+  uint32_t partner = kNoFlow;        // the flow in the other direction, if the capture tells
   std::unique_ptr<Channel> channel;  // of connected services: the requests of this flow
   FlowStatistics statistics;
 
@@ -75,14 +75,14 @@ struct Flow {
   SignatureTrail signature;
   unsigned mixed_in_a_row = 0;
   uint32_t partner_searches = 0;
-  // Of responses to a QP that asked nothing: those that answer the requests of another.
+  // For responses to a QP that sent no requests: how many of them answer the requests of another QP, and which.
   uint32_t strays = 0;
   uint32_t stray_of = kNoFlow;
 };
 
 struct Totals {
   uint64_t frames = 0;
-  uint64_t packets = 0;  // RoCEv2 that a receiver takes
+  uint64_t packets = 0;  // RoCEv2 packets that a receiver takes
   uint64_t faulty = 0;
   uint64_t other = 0;         // not RoCEv2
   uint64_t cut = 0;           // RoCEv2 whose headers were not captured
@@ -102,7 +102,7 @@ class Linter {
   const Findings& findings() const { return findings_; }
   const std::deque<Flow>& flows() const { return flows_; }
   const Totals& totals() const { return totals_; }
-  /// The packet of the newest frame, for whoever prints what was decoded; nothing when it was not RoCEv2.
+  /// The packet of the newest frame, for printing what was decoded; nullptr when it was not RoCEv2.
   const Packet* newest_packet() const { return newest_ == Dissection::kPacket ? &packet_ : nullptr; }
 
  private:
@@ -143,7 +143,7 @@ class Linter {
   std::unordered_map<FlowKey, uint32_t, FlowKeyHash> current_;
   std::unordered_map<PairKey, std::vector<uint32_t>, PairKeyHash> unpaired_;  // flows with requests
   std::unordered_map<PairKey, std::vector<uint32_t>, PairKeyHash> paired_;
-  uint64_t search_credit_ = 400'000'000;  // looking for partners takes no more than a few steps a frame
+  uint64_t search_credit_ = 400'000'000;  // looking for partners takes only a few steps per frame
   CmTracker cm_;
   Packet packet_;
   Dissection newest_ = Dissection::kOther;

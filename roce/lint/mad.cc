@@ -10,7 +10,7 @@ constexpr uint8_t kClassCm = 0x07;
 constexpr uint8_t kCmVersion = 2;
 constexpr uint8_t kMethodSend = 0x03;
 constexpr uint16_t kClassPortInfo = 0x0001;
-constexpr uint16_t kLastAttribute = 0x1c;  // the two that suggest an alternate path follow APR
+constexpr uint16_t kLastAttribute = 0x1c;  // the two attributes that suggest an alternate path follow APR
 constexpr uint32_t kMadHeaderBytes = 24;
 
 void check_cm(const uint8_t* mad, std::vector<Issue>& issues) {
@@ -62,7 +62,7 @@ std::optional<CmMessage> decode_cm(const uint8_t* mad) {
   message.local_id = load_be32(data);
   message.remote_id = load_be32(data + 4);
   if (message.attribute == CmAttribute::kReq) {
-    message.remote_id = 0;  // reserved there
+    message.remote_id = 0;  // reserved in this message
     message.qpn = load_be24(data + 32);
     message.responder_resources = data[35];
     message.service = (data[43] >> 1) & 3;

@@ -36,7 +36,7 @@ struct CmMessage {
   uint64_t transaction_id = 0;
   uint32_t local_id = 0;   // of the sender
   uint32_t remote_id = 0;  // all but REQ
-  // REQ and REP: of the sender. DREQ: of the receiver.
+  // In REQ and REP those of the sender, in DREQ of the receiver.
   uint32_t qpn = 0;
   Psn starting_psn{};
   uint8_t responder_resources = 0;
@@ -47,7 +47,7 @@ struct CmMessage {
 
 const char* cm_attribute_name(CmAttribute attribute);
 
-/// `mad`: 256 bytes. Nothing when it is no CM message, or one without communication ids.
+/// `mad` points at 256 bytes. Returns nothing when it is no CM message, or one without communication ids.
 std::optional<CmMessage> decode_cm(const uint8_t* mad);
 void check_mad(const uint8_t* mad, std::vector<Issue>& issues);
 

@@ -7,7 +7,8 @@
 
 namespace uroce::lint {
 
-/// PSNs. What is further away is no loss but another life of the QP number, or a wrong PSN.
+/// A distance in PSNs. What is further away is not explained by losses: it is another life of the QP number, or a wrong
+/// PSN.
 inline constexpr int32_t kFar = 16384;
 
 struct Numbers {
@@ -19,15 +20,15 @@ struct Numbers {
   };
 
   Beginning beginning = Beginning::kNothing;
-  Psn first;                  // PSNs before were sent before the capture
-  Psn next;                   // follows everything that was sent
-  Psn position;               // follows the newest packet
+  Psn first;                  // earlier PSNs were sent before the capture
+  Psn next;                   // the PSN after everything that was sent
+  Psn position;               // the PSN after the newest packet
   Psn acked;                  // everything before was acknowledged, as far as the capture shows
-  bool acknowledged = false;  // something was
-  bool tip_open = false;      // the newest request is a READ that may take more PSNs: the path MTU is not known
+  bool acknowledged = false;  // something was acknowledged
+  bool tip_open = false;      // the newest request is a READ that may take more PSNs, as the path MTU is not known
 
   bool started() const { return beginning != Beginning::kNothing; }
-  /// The very first PSN of the connection is known.
+  /// True when the very first PSN of the connection is known.
   bool from_start() const { return beginning == Beginning::kAgreed || beginning == Beginning::kFromStart; }
   bool awaits_start() const { return beginning == Beginning::kAgreed; }
   bool is_far(Psn psn) const { return distance(next, psn) > kFar || distance(psn, acked) > kFar; }
@@ -56,13 +57,13 @@ struct Numbers {
     acknowledged = true;
     if (distance(acked, psn) >= 0) acked = psn + 1;
   }
-  /// A request of an earlier PSN than all others: what was sent reaches further back.
+  /// A request with an earlier PSN than all others came: what was sent reaches further back.
   void extend_back(Psn psn) {
     if (distance(psn, first) <= 0) return;
     first = psn;
     if (!acknowledged) acked = psn;
   }
-  /// Without acknowledgements in sight the oldest PSNs are forgotten, so that "before" keeps its meaning.
+  /// If no acknowledgements are seen, the oldest PSNs are forgotten, so that "before" keeps its meaning.
   void keep_in_half_circle() {
     constexpr int32_t kHalf = 1 << 22;
     if (distance(acked, next) > kHalf || distance(acked, next) < 0) acked = next - kHalf;
@@ -70,7 +71,7 @@ struct Numbers {
   }
 };
 
-/// `span` PSNs from `begin` on have `psn` among them.
+/// True when `psn` is among the `span` PSNs from `begin` on.
 constexpr bool covers(Psn begin, uint32_t span, Psn psn) {
   const int32_t d = distance(begin, psn);
   return d >= 0 && static_cast<uint32_t>(d) < span;

@@ -1,7 +1,7 @@
-// From a captured frame to a packet, leniently: what a receiver would drop is named instead.
+// Makes a packet of a captured frame, leniently: where a receiver would drop the frame, the fault is reported instead.
 //
 // wire/packet.h stops at the first fault, as a receiver does. Here each fault becomes an issue with its rule, and the
-// packet goes on to be judged as far as a receiver would use it.
+// packet is still judged as far as a receiver would use it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Packet {
   uint64_t frame = 0;
   Instant time{};
   bool has_time = false;
-  bool whole = true;           // false: the capture cut the frame; payload and iCRC are not there to be read
+  bool whole = true;           // false: the capture cut the frame, so payload and iCRC must not be read
   bool icrc_wrong = false;     // every receiver drops it
   bool has_addresses = false;  // src_ip and dst_ip are set
   bool has_bth = false;        // bth is set
@@ -37,7 +37,7 @@ struct Issue {
 
 enum class Dissection : uint8_t {
   kOther,   // not RoCEv2
-  kCut,     // RoCEv2, but the capture has not all of its headers
+  kCut,     // RoCEv2, but the capture lacks some of its headers
   kFaulty,  // RoCEv2 that a receiver drops
   kPacket,
 };
@@ -45,7 +45,7 @@ enum class Dissection : uint8_t {
 /// Appends what is wrong to `issues`.
 Dissection dissect(const capture::Frame& frame, Packet& out, std::vector<Issue>& issues);
 
-/// The rules of one packet's headers, for what `dissect` took as a packet.
+/// Checks the rules for the headers of one packet that `dissect` took as a packet.
 void check_headers(const Packet& packet, std::vector<Issue>& issues);
 
 }  // namespace uroce::lint

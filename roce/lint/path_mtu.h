@@ -13,7 +13,7 @@ constexpr bool is_mtu(uint32_t bytes) {
   return bytes >= kSmallestMtu && bytes <= kLargestMtu && std::has_single_bit(bytes);
 }
 
-/// Packets that `length` bytes take; nothing takes one as well.
+/// The packets that `length` bytes take; an empty message takes one, too.
 constexpr uint32_t packets_of(uint32_t length, uint32_t mtu) {
   return length == 0 ? 1 : static_cast<uint32_t>((uint64_t{length} + mtu - 1) / mtu);
 }

@@ -6,8 +6,8 @@
 namespace uroce::lint {
 namespace {
 
-constexpr uint32_t kRetriesOfStrangers = 4;  // the newest repetitions of a READ that may still be answered
-constexpr uint64_t kFollowers = 3;           // packets after a hole that make it one
+constexpr uint32_t kRetriesOfStrangers = 4;  // so many of the newest repetitions of a READ may still be answered
+constexpr uint64_t kFollowers = 3;           // a hole counts after so many packets
 
 }  // namespace
 
@@ -83,7 +83,7 @@ void ReadJudge::check_repetition(const Packet& packet, const Read& read) {
     expected_va += uint64_t{skipped} * seen_.sent.mtu();
     expected_length = read.length - skipped * seen_.sent.mtu();
   }
-  // A READ may be repeated for less than what is left, never for anything outside of it.
+  // A repeated READ may ask for less than what is left, but for nothing outside of it.
   if (va == expected_va && length <= expected_length && rkey == read.rkey) return;
   report_.blame_requester(
       Rule::kReadRetryRange, packet.frame,
@@ -108,7 +108,7 @@ void ReadJudge::finish(bool settled) {
 /// Nothing more will be seen of this READ or atomic.
 void ReadJudge::judge_hole(const Read& read) {
   if (read.done() || !read.span_known() || read.hole != Read::Hole::kOpen) return;
-  // With selective repeat those are not sent again.
+  // With selective repeat, responses that came before are not sent again.
   if (read.span_state == Read::Span::kLate && seen_.selective()) return;
   if (seen_.packets - read.hole_packets < kFollowers) return;  // the requester had no time to ask again
   const Psn missing = read.psn + read.answered;
@@ -127,7 +127,7 @@ void ReadJudge::on_acknowledged(Psn psn, uint64_t frame) {
   }
 }
 
-/// The packet of this frame should have come behind responses that are missing.
+/// The packet in this frame should have come after responses that are missing.
 void ReadJudge::open_hole(Read& read, uint64_t frame) const {
   if (read.hole != Read::Hole::kNone) return;
   read.hole = Read::Hole::kOpen;
@@ -140,7 +140,7 @@ Read* ReadJudge::answered_by(const Packet& packet) {
   const bool atomic = packet.info().operation == Operation::kAtomicAcknowledge;
   Read* const read = reads_.find(psn);
   if (read != nullptr && read->atomic == atomic) return read;
-  if (read == nullptr && seen_.sent.find(psn) == nullptr) return nullptr;  // what that PSN was is not known
+  if (read == nullptr && seen_.sent.find(psn) == nullptr) return nullptr;  // it is not known what that PSN was
   if (atomic) {
     report_.blame_responder(
         Rule::kAtomicResponseUnasked, packet.frame,
@@ -160,7 +160,8 @@ void ReadJudge::check_form(const Packet& packet, const Read& read) {
   const Psn psn = packet.psn();
   const auto offset = static_cast<uint32_t>(distance(read.psn, psn));
   const bool last = offset + 1 == read.span;
-  // A repeated READ that starts later has its own First; some responders still answer by the original's places.
+  // A repeated READ that starts later has a First of its own; but some responders still use the opcodes of the
+  // original.
   const bool first = offset == 0;
   // With selective repeat any part of a READ may be asked for again, and is answered as a READ of its own.
   const bool parts = seen_.selective();
@@ -184,13 +185,13 @@ void ReadJudge::check_form(const Packet& packet, const Read& read) {
                packet.view.payload_bytes, offset + 1, read.span, read.length, expected));
 }
 
-/// Each time that it is asked, a READ is answered once, from some PSN on and in order.
+/// Checks that a READ is answered once for each time that it was asked, from some PSN on and in order.
 void ReadJudge::check_order(const Packet& packet, Read& read, bool seen_before) {
   const auto offset = static_cast<uint32_t>(distance(read.psn, packet.psn()));
   const bool back = offset < read.newest || (read.untouched() && was_overtaken(read));
   read.newest = offset + 1;
   if (!back) return;
-  // The first READ of a capture may have been asked before, and is answered from its beginning then.
+  // The first READ of a capture may have been asked before the capture began, and is then answered from its beginning.
   const bool free = !read.origin_known && offset != 0 && !seen_.behind_losses;
   if (read.steps_back++ < read.retries.count() - (free && read.retries.count() != 0 ? 1 : 0)) return;
   if (seen_before) {
@@ -207,7 +208,7 @@ void ReadJudge::check_order(const Packet& packet, Read& read, bool seen_before) 
   }
 }
 
-/// A later READ was answered before this one.
+/// True when a later READ was answered before this one.
 bool ReadJudge::was_overtaken(const Read& read) const {
   const std::span<const Read> reads = std::as_const(reads_).all();
   return distance(read.end(), seen_.numbers.acked) > 0 &&

@@ -1,8 +1,8 @@
-// Judges READs and atomics: what is asked again is what was asked, and each is answered once for each time that it was
-// asked, in order, completely, and with what fits.
+// Judges READs and atomics: a request that comes again must ask for the same, and each must be answered once for each
+// time that it was asked, in order, completely, and with what fits it.
 //
 // A response that is missing becomes a finding only when later ones came and the requester did not ask again: it may
-// have been lost behind the tap, or not captured. What is still open at the end of the capture is no finding.
+// not have been captured. What is still open at the end of the capture is no finding.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace uroce::lint {
 
 class ReadJudge {
  public:
-  /// What a request is that begins within the PSNs of an earlier READ or atomic.
+  /// What a request that begins within the PSNs of an earlier READ or atomic means.
   enum class Within : uint8_t {
     kRepetition,
     kWrong,      // it does not belong there, which is a finding
     kRestarted,  // all that was answered long ago: another life of the QP number
   };
 
-  /// All outlive it. `reads`: those of `seen`; here is noted what was answered.
+  /// All outlive it. `reads` are those of `seen`; this judge notes in them what was answered.
   ReadJudge(const Conversation& seen, Reads& reads, Reporter& report) : seen_(seen), reads_(reads), report_(report) {}
 
-  /// How many the responder takes at once.
+  /// How many READs and atomics the responder takes at once.
   void set_limit(uint32_t limit) { limit_ = limit; }
 
   // Requests.
@@ -34,11 +34,12 @@ class ReadJudge {
   Within on_within(const Packet& packet, const Read& read, bool settled);
   /// `read` is repeated, from this packet's PSN on.
   void on_asked_again(const Packet& packet, Read& read);
-  /// Forgets the oldest when they are many. `settled` as above.
+  /// Forgets the oldest ones when there are many. `settled` as above.
   void retire(bool settled);
 
   // Responses.
-  /// What a READ or atomic response answers; null when that is not known, or it is a finding.
+  /// The request that a READ or atomic response answers; nullptr when it is not known, or when the response is a
+  /// finding.
   Read* answered_by(const Packet& packet);
   void check_form(const Packet& packet, const Read& read);
   void on_read_response(const Packet& packet, Read& read);

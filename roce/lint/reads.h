@@ -1,4 +1,4 @@
-// READs and atomics that were asked, and how far each was answered.
+// READs and atomics that were requested, and how far each was answered.
 //
 // Both are answered by packets of their own instead of an ACK: a READ takes one PSN for each of its responses, an
 // atomic takes one.
@@ -22,21 +22,21 @@ constexpr bool is_atomic(const OpcodeInfo& info) {
   return info.operation == Operation::kCompareSwap || info.operation == Operation::kFetchAdd;
 }
 
-/// The newest repetitions of a READ: from where to where each asked.
+/// The newest repetitions of a READ, with the PSNs from and up to which each asked.
 class Retries {
  public:
   static constexpr uint32_t kKept = 16;
 
   void add(Psn from, Psn to) { newest_[count_++ % kKept] = {from, to}; }
   uint32_t count() const { return count_; }
-  /// One of the newest `among` started there.
+  /// True when one of the newest `among` started at this PSN.
   bool started_at(Psn psn, uint32_t among) const {
     for (uint32_t i = 0; i < std::min(count_, among); i++) {
       if (newest_[(count_ - 1 - i) % kKept].first == psn) return true;
     }
     return false;
   }
-  /// One of the newest ended there.
+  /// True when one of the newest ended at this PSN.
   bool ended_at(Psn psn) const {
     for (uint32_t i = 0; i < std::min(count_, kKept); i++) {
       if (newest_[i].end == psn) return true;
@@ -52,15 +52,15 @@ class Retries {
 /// A READ or an atomic, and its responses so far.
 struct Read {
   enum class Span : uint8_t {
-    kGuessed,  // as the path MTU is not known
+    kGuessed,  // because the path MTU is not known
     kKnown,
-    kLate,  // known, but responses may have come before that could not be told to be its own
+    kLate,  // known, but earlier responses may not have been recognised as its own
   };
-  /// Something came that should have come behind its responses.
+  /// Whether something came that should have come after its responses.
   enum class Hole : uint8_t {
     kNone,
     kOpen,
-    kAskedAgain,  // the requester saw it as well
+    kAskedAgain,  // the requester noticed it, too
   };
 
   Psn psn;
@@ -75,14 +75,14 @@ struct Read {
   Retries retries;
   uint64_t repeats_before = 0;  // retransmissions that were seen before it was sent
   // What was answered.
-  uint64_t value = 0;       // atomic: the first response's
-  uint32_t answered = 0;    // offsets below were seen
+  uint64_t value = 0;       // atomic: the value in the first response
+  uint32_t answered = 0;    // all offsets below this were seen
   uint64_t seen_ahead = 0;  // bit i: offset answered + i was seen
   uint32_t newest = 0;      // offset behind the newest response
-  uint32_t steps_back = 0;  // responses that did not come behind the one before
+  uint32_t steps_back = 0;  // responses that did not continue the one before
   Hole hole = Hole::kNone;
-  uint64_t hole_frame = 0;    // what came instead
-  uint64_t hole_packets = 0;  // Conversation::packets then
+  uint64_t hole_frame = 0;    // the frame that came instead
+  uint64_t hole_packets = 0;  // Conversation::packets at that time
 
   bool contains(Psn p) const { return covers(psn, span, p); }
   bool span_known() const { return span_state != Span::kGuessed; }
@@ -91,7 +91,8 @@ struct Read {
   Psn end() const { return psn + span; }
 };
 
-/// Those that may still be asked again, by PSN. Only the channel and the judge of READs change them.
+/// The READs and atomics that may still be asked for again, by PSN. Only the channel and the judge of READs change
+/// them.
 class Reads {
  public:
   const Read* find(Psn psn) const;
@@ -104,11 +105,11 @@ class Reads {
 
   std::span<const Read> all() const { return reads_; }
   std::span<Read> all() { return reads_; }
-  /// From the first on that is not answered.
+  /// Those from the first one on that is not answered.
   std::span<Read> open();
-  /// That still wait for a response which is not known to be missing.
+  /// How many still wait for a response that is not known to be missing.
   uint32_t waiting() const;
-  /// The oldest response that is still to come for what `acked` has left behind.
+  /// The PSN of the oldest response that is still to come for requests before `acked`.
   std::optional<Psn> oldest_in_doubt(Psn acked) const;
 
  private:

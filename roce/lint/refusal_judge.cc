@@ -31,13 +31,14 @@ bool RefusalJudge::explains(Refusal& refusal, const Packet& packet) {
     }
     return true;
   }
-  // In front of it: a timer may have run out while the NAK was on its way, and starts with the oldest PSN in doubt. In
-  // a capture behind losses the first packets of that run may be missing.
+  // The packet is before the PSN that was named: a timer may have run out while the NAK was on its way, and then the
+  // requester starts with the oldest PSN in doubt. If packets were lost before the tap, the first packets of that run
+  // may be missing.
   if (distance(refusal.una, packet.psn()) <= 0) return false;
-  // Nothing but its own response acknowledges a READ: the NAK may be put aside for it.
+  // Only its own response acknowledges a READ, so the requester may ask for that response first.
   if (refusal.read_in_doubt || seen_.sent.find_read(packet.psn()) != nullptr) return false;
   if (seen_.behind_losses && packet.direction != capture::FrameDirection::kSent) return false;
-  // A single packet that was under way when the NAK left.
+  // With selective repeat it may be a single packet that was under way when the NAK left.
   if (seen_.selective() && packet.direction != capture::FrameDirection::kSent) return false;
   report_.blame_requester(
       Rule::kRetransmitStart, packet.frame,
@@ -46,7 +47,7 @@ bool RefusalJudge::explains(Refusal& refusal, const Packet& packet) {
   return true;
 }
 
-/// The requester sends, or sends again, what was refused: did it wait as long as it was told?
+/// The requester sends what was refused. Checks that it waited as long as it was told.
 void RefusalJudge::check_answer(const Packet& packet, uint32_t span) {
   if (nak_.is_open() && covers(packet.psn(), span, nak_.psn)) nak_.settle();
   if (!rnr_.is_open() || !covers(packet.psn(), span, rnr_.psn)) return;
@@ -54,7 +55,7 @@ void RefusalJudge::check_answer(const Packet& packet, uint32_t span) {
   if (!rnr_.time || !packet.has_time) return;
   const int64_t waited_ns = packet.time.ns - rnr_.time->ns;
   const int64_t asked_ns = rnr_timer(rnr_.code).ns;
-  // Time stamps of a capture jitter a little.
+  // Tolerates a little jitter in the time stamps of the capture.
   if (waited_ns >= asked_ns - asked_ns / 50 - 10'000) return;
   report_.blame_requester(
       Rule::kRnrEarly, packet.frame,
@@ -83,7 +84,7 @@ bool RefusalJudge::on_rnr_nak(const Packet& packet) {
 }
 
 void RefusalJudge::open_rnr(const Packet& packet, Psn una, bool again) {
-  // A second refusal does not make the wait longer.
+  // A second refusal of the same packet does not make the wait longer.
   const bool same_wait = again && rnr_.psn == packet.psn();
   const Instant since = same_wait ? rnr_.time.value_or(Instant{}) : packet.time;
   rnr_ = Refusal{};
@@ -108,7 +109,7 @@ void RefusalJudge::on_sequence_nak(const Packet& packet, std::optional<Psn> miss
                  long_val(rnr_.frame), val(rnr_.psn)));
   }
   const Sent* const sent = seen_.sent.find(psn);
-  // What was dropped over a gap is still missing after the gap has closed.
+  // A packet that was dropped because of a gap is still missing after the gap has closed.
   const bool dropped = sent != nullptr && sent->over_gap;
   const Numbers& numbers = seen_.numbers;
   if (!numbers.tip_open && sent != nullptr && !dropped && distance(sent->end(), numbers.next) <= 0) {
@@ -139,13 +140,13 @@ void RefusalJudge::on_after_final(const Packet& packet) {
                                    opcode_name(packet.opcode()), val(packet.psn()), long_val(final_frame_)));
 }
 
-/// The refused packet was sent again even before the refusal was seen: that copy may have been under way then.
+/// True when the refused packet was sent again before the refusal was seen: that copy may have been under way.
 bool RefusalJudge::may_be_under_way(const Refusal& refusal) const {
   const Sent* const sent = seen_.sent.find(refusal.psn);
   return sent == nullptr || sent->repeated;
 }
 
-/// What was refused is acknowledged now, and was not sent again as it should.
+/// Reports that what was refused is now acknowledged although it was not sent again as it should have been.
 void RefusalJudge::blame_unanswered(Refusal& refusal, uint64_t frame) {
   const bool begun_behind = refusal.state == Refusal::State::kBegunBehind;
   refusal.settle();

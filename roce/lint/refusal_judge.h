@@ -1,8 +1,8 @@
-// Judges refusals, and what the requester makes of them: a NAK of a sequence error or an RNR NAK, after which it begins
-// again with the PSN that was named, and a NAK that ends everything.
+// Judges refusals and how the requester reacts to them: after a NAK for a sequence error or an RNR NAK it has to begin
+// again with the PSN that was named; any other NAK ends everything.
 //
-// A NAK takes time to arrive, and copies of a packet may be under way together: what may have crossed a refusal is no
-// answer to it.
+// A NAK takes time to arrive, and several copies of a packet may be under way: a packet that may have crossed a refusal
+// is no answer to it.
 #pragma once
 
 #include <cstdint>
@@ -15,38 +15,39 @@ namespace uroce::lint {
 
 class RefusalJudge {
  public:
-  /// Why a requester goes back.
+  /// The refusal because of which a requester goes back.
   enum class Reason : uint8_t { kNone, kNak, kRnrNak };
 
   /// Both outlive it.
   RefusalJudge(const Conversation& seen, Reporter& report) : seen_(seen), report_(report) {}
 
-  /// The requester owes a retransmission.
+  /// True when the requester owes a retransmission.
   bool is_open() const { return nak_.is_open() || rnr_.is_open(); }
-  /// A NAK said that nothing more will be done.
+  /// True after a NAK that ends the connection.
   bool is_final() const { return final_frame_ != 0; }
 
   // Requests.
-  /// The requester begins again with this packet: because of a refusal, and is it the right packet?
+  /// The requester begins again with this packet. Says whether a refusal is the reason, and checks that it is the right
+  /// packet.
   Reason on_back(const Packet& packet);
   /// `span` PSNs from this packet on are sent, or sent again.
   void on_sent(const Packet& packet, uint32_t span) {
     if (is_open()) check_answer(packet, span);
   }
 
-  // Responses. A NAK acknowledges what stands before its PSN: of the two calls for each, one is before the channel
-  // notes that, and one behind it.
-  /// It refuses what was acknowledged, which is a finding.
+  // Responses. A NAK acknowledges what stands before its PSN. There are two calls for each NAK: one before the channel
+  // notes that, and one after.
+  /// True when the NAK refuses what was acknowledged, which is a finding.
   bool is_too_late(const Packet& packet);
-  /// True when it is the second refusal of copies that were under way together.
+  /// True when it is another refusal of a packet of which several copies were under way.
   bool on_rnr_nak(const Packet& packet);
-  /// `una`: the oldest PSN in doubt when it came. `again`: what `on_rnr_nak` said.
+  /// `una` is the oldest PSN in doubt when the NAK came; `again` is what `on_rnr_nak` returned.
   void open_rnr(const Packet& packet, Psn una, bool again);
-  /// `missing`: a PSN before its own that never came by.
+  /// `missing` is a PSN before its own that was never seen.
   void on_sequence_nak(const Packet& packet, std::optional<Psn> missing);
   void open_nak(const Packet& packet, Psn una);
   void on_fatal_nak(const Packet& packet) { final_frame_ = packet.frame; }
-  /// Any response after that.
+  /// Any response after a NAK that ended the connection.
   void on_after_final(const Packet& packet);
   /// Everything up to `psn` is acknowledged by this frame.
   void on_acknowledged(Psn psn, uint64_t frame) {
@@ -57,7 +58,7 @@ class RefusalJudge {
  private:
   struct Refusal {
     enum class State : uint8_t {
-      kSettled,      // there is none, or what it wants was done
+      kSettled,      // there is none, or the requester did what it asks for
       kOpen,         // the requester has to begin again with `psn`
       kBegunBehind,  // it began again, but with a later one
     };
@@ -66,9 +67,9 @@ class RefusalJudge {
     uint64_t frame = 0;
     std::optional<Instant> time;
     uint8_t code = 0;
-    Psn una;                     // oldest PSN in doubt when it came
-    bool read_in_doubt = false;  // a READ or atomic in front of it waits for its response
-    uint64_t behind_frame = 0;   // kBegunBehind: the packet
+    Psn una;                     // the oldest PSN in doubt when it came
+    bool read_in_doubt = false;  // a READ or atomic before it waits for its response
+    uint64_t behind_frame = 0;   // for kBegunBehind: the packet
     Psn behind_psn;
     bool is_open() const { return state != State::kSettled; }
     void settle() { state = State::kSettled; }

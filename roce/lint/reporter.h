@@ -1,4 +1,4 @@
-// Where the judges of one channel put what they find: each finding belongs to the flow of the side that is at fault.
+// Takes the findings of the judges of one channel: each finding belongs to the flow of the side that is at fault.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace uroce::lint {
 
 class Reporter {
  public:
-  /// `findings` outlives it.
+  /// `findings` outlives the reporter.
   Reporter(Findings& findings, uint32_t request_flow) : findings_(findings), request_flow_(request_flow) {}
 
   /// The flow of the responses, once it is known.
@@ -31,7 +31,7 @@ class Reporter {
   uint32_t response_flow_ = kNoFlow;
 };
 
-// What sentences print with %u and %llu.
+// Convert values for %u and %llu.
 constexpr unsigned val(Psn psn) { return psn.value(); }
 constexpr unsigned long long long_val(uint64_t number) { return number; }
 

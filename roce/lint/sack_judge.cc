@@ -16,7 +16,7 @@ std::vector<SackRange> SackJudge::ranges_of(const Packet& packet) {
   if (!packet.whole || !sack_length_holds(packet.view.payload_bytes)) return ranges;
   for (uint32_t at = 0; at < packet.view.payload_bytes; at += SackRange::kBytes) {
     const SackRange range = SackRange::decode(packet.view.payload + at);
-    // What cannot be is reported as such (check_headers), and means nothing.
+    // Impossible ranges are reported by check_headers, and ignored here.
     if ((packet.psn() + 1).before(range.first) && range.first.before(range.end)) ranges.push_back(range);
   }
   return ranges;
@@ -41,10 +41,10 @@ bool SackJudge::check_ends(const Packet& packet) {
   return false;
 }
 
-/// What is as it was in the SACK before comes behind the others, in the same order.
+/// Ranges that are as in the previous SACK must come after the others, in the same order.
 void SackJudge::check_order(const Packet& packet, const std::vector<SackRange>& ranges) {
   const bool comparable = !newest_.empty() && packet.has_time && packet.time.ns - newest_time_.ns < kForgets;
-  size_t before = 0;  // position in the one before of the newest range that did not change
+  size_t before = 0;  // position in the previous SACK of the latest range that did not change
   bool unchanged = false;
   for (const SackRange& range : ranges) {
     if (!comparable) break;
@@ -93,8 +93,8 @@ void SackJudge::forget() {
   newest_.clear();
 }
 
-/// Whether the peer is known to hold it can be told only at its sender's own port: a SACK that was seen elsewhere may
-/// be lost behind the capture, or come too late.
+/// Only at the requester's own port can be told whether the requester knew that the peer holds the packet: a SACK that
+/// was seen elsewhere may be lost after the tap, or come too late.
 void SackJudge::on_sent_again(const Packet& packet, Psn end, bool answered_by_response) {
   if (!seen_.selective()) return;
   const Psn psn = packet.psn();
@@ -102,8 +102,8 @@ void SackJudge::on_sent_again(const Packet& packet, Psn end, bool answered_by_re
     if (held_.contains(psn)) forget();
     return;
   }
-  // The oldest one may be a probe; or the ACK timer ran out. The first response of a READ tells that the request
-  // arrived.
+  // The oldest packet may be a probe, or the ACK timer may have run out. The first response of a READ says that the
+  // request arrived.
   const Read* const answering = seen_.sent.find_read(seen_.numbers.acked);
   const bool oldest = psn == seen_.numbers.acked || (answering != nullptr && psn == answering->end());
   if (answered_by_response || oldest || psn == seen_.oldest_in_doubt()) return back_runs_.begin(end);

@@ -1,7 +1,7 @@
-// Judges selective repeat: who may send a selective ACK, what it says is held, and what the requester sends again
-// because of it.
+// Judges selective repeat: who may send a selective ACK, what a selective ACK says is held, and what the requester
+// sends again because of it.
 //
-// Both sides must sign their packets to be judged by these rules; all others keep those of go-back-N.
+// These rules apply only where both sides sign their packets; all others must keep the rules of go-back-N.
 #pragma once
 
 #include <optional>
@@ -18,25 +18,25 @@ class SackJudge {
   /// Both outlive it.
   SackJudge(const Conversation& seen, Reporter& report) : seen_(seen), report_(report) {}
 
-  /// The ranges of a selective ACK that can be; none when the capture cut them.
+  /// The ranges of a selective ACK that are possible; none when the capture cut them.
   static std::vector<SackRange> ranges_of(const Packet& packet);
-  /// Who may send one, and to whom?
+  /// Checks that the sender may send a selective ACK to this receiver.
   bool check_ends(const Packet& packet);
-  /// The range that changed last stands first.
+  /// Checks that the range that changed last stands first.
   void check_order(const Packet& packet, const std::vector<SackRange>& ranges);
-  /// What is held must have come by. `missing`: the first PSN of the range that did not.
+  /// Checks that the packets in the range were seen. `missing` is the first PSN that was not.
   void on_range(const Packet& packet, const SackRange& range, std::optional<Psn> missing);
 
-  /// The peer says that it expects `psn`: if it held that one, it has dropped all that it held.
+  /// The peer says that it expects `psn`. If it held that packet, it has dropped everything that it held.
   void on_expected(Psn psn);
-  /// A plain ACK for everything up to `psn`: the next selective ACK has none before it to be compared with.
+  /// A plain ACK for everything up to `psn` came. The next selective ACK is not compared with an earlier one.
   void on_ack(Psn psn);
-  /// What was held is not any more.
+  /// The peer dropped what it held.
   void on_nak() { forget(); }
-  /// Everything in front of `psn` is acknowledged.
+  /// Everything before `psn` is acknowledged.
   void on_acknowledged(Psn psn) { held_.drop_before(psn); }
 
-  /// Something behind `psn` is held: it is missing in front of that.
+  /// True when something behind `psn` is held, which explains why `psn` is sent again.
   bool explains_back(Psn psn) const { return seen_.selective() && held_.any_behind(psn); }
   /// A request up to `end` is sent again. `answered_by_response`: it is a READ or an atomic.
   void on_sent_again(const Packet& packet, Psn end, bool answered_by_response);
@@ -48,7 +48,7 @@ class SackJudge {
   Reporter& report_;
   HeldPsns held_;
   BackRuns back_runs_;
-  std::vector<SackRange> newest_;  // the ranges of the newest selective ACK, while they may be compared with
+  std::vector<SackRange> newest_;  // those of the newest selective ACK, if it can be compared
   Instant newest_time_{};
 };
 

@@ -17,24 +17,24 @@ struct Sent {
   uint32_t payload_bytes = 0;
   uint32_t payload_crc = 0;
   uint32_t dma_length = 0;  // of the RETH, when there is one
-  uint32_t first_psn = 0;   // of its message, when `message_known`
-  uint32_t messages = 0;    // that ended with or before it, counted within `epoch`
+  uint32_t first_psn = 0;   // first PSN of its message, if `message_known`
+  uint32_t messages = 0;    // messages that ended with or before it, counted within `epoch`
   uint32_t epoch = 0;       // a run of packets without a gap: counts compare only within one
   uint8_t opcode = 0;
   bool has_crc = false;
   bool message_known = false;
   bool repeated = false;  // seen more than once
-  bool over_gap = false;  // came while an earlier one was missing: its receiver has dropped it
+  bool over_gap = false;  // came while an earlier one was missing, so its receiver has dropped it
 
   bool is_set() const { return psn != kNone; }
   Psn end() const { return Psn(psn) + span; }
   const OpcodeInfo& info() const { return opcode_info(opcode); }
-  /// More packets of its message must follow.
+  /// True when more packets of its message must follow.
   bool is_open() const { return !info().is_last(); }
   uint32_t messages_before() const { return messages - (info().is_last() ? 1 : 0); }
 };
 
-/// Remembers the newest packets: at least those that are not acknowledged, as long as they are not more than kMaxSlots.
+/// Remembers the newest packets: at least those that are not acknowledged, up to kMaxSlots.
 class SentLog {
  public:
   static constexpr uint32_t kMaxSlots = 16384;
@@ -46,7 +46,7 @@ class SentLog {
   }
   Sent* find(Psn psn) { return const_cast<Sent*>(static_cast<const SentLog*>(this)->find(psn)); }
 
-  /// `oldest`: packets from here on are still wanted.
+  /// Packets from `oldest` on are kept.
   void put(const Sent& sent, Psn oldest) {
     if (slots_.empty()) slots_.resize(16);
     while (slots_.size() < kMaxSlots) {

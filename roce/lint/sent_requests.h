@@ -1,4 +1,4 @@
-// What a requester sent: every packet, the READs and atomics among them, and the path MTU that all this shows.
+// What a requester sent: every packet, the READs and atomics among them, and the path MTU that follows from them.
 #pragma once
 
 #include <cstdint>
@@ -25,22 +25,23 @@ class SentRequests {
   const Read* find_read(Psn psn) const { return reads_.find(psn); }
   Read* find_read(Psn psn) { return reads_.find(psn); }
 
-  /// Bytes; 0: not known yet.
+  /// The path MTU in bytes; 0 while it is not known.
   uint32_t mtu() const { return mtu_; }
   bool span_is_known(const Packet& packet) const;
-  /// PSNs that a request takes. As long as the path MTU is not known, a READ may take more.
+  /// The PSNs that a request takes. As long as the path MTU is not known, a READ may take more.
   uint32_t span_of(const Packet& packet) const;
   uint32_t longest_span_of(const Packet& packet) const;
 
-  /// What the log holds of a packet that comes behind `before`, when that was seen.
+  /// The log entry for a packet that comes after `before`, which is nullptr when that one was not seen.
   Sent describe(const Packet& packet, const Sent* before) const;
-  /// A run of packets begins: nothing was seen in front of it. Gives its number, from 1.
+  /// A run of packets begins, before which nothing was seen. Returns its number, from 1.
   uint32_t begin_run() { return ++epoch_; }
-  /// `oldest`: packets from here on are still wanted.
+  /// Packets from `oldest` on are kept.
   void log(const Sent& sent, Psn oldest) { log_.put(sent, oldest); }
   void set_last(const Sent& sent) { last_ = sent; }
 
-  /// READs that came before now have their PSNs. Gives the end of the newest, when it is among them.
+  /// Sets the path MTU, so that the number of PSNs of earlier READs is known. Returns the end of the newest packet, if
+  /// it is one of them.
   std::optional<Psn> learn_mtu(uint32_t bytes);
 
  private:

@@ -5,7 +5,7 @@
 namespace uroce::lint {
 namespace {
 
-constexpr size_t kMaxGaps = 64;  // a capture with more of them is beyond judging one by one
+constexpr size_t kMaxGaps = 64;  // with more gaps, a capture cannot be judged one by one
 
 }  // namespace
 
@@ -46,7 +46,7 @@ void SequenceJudge::on_ahead(const Packet& packet) {
           seen_.is_young());
     return;
   }
-  if (seen_.service == Service::kUc) {  // what UC loses stays lost
+  if (seen_.service == Service::kUc) {  // UC sends nothing again
     report_.blame_requester(
         Rule::kUcLoss, packet.frame,
         sentence("%s with PSN %u after PSN %u; expected PSN %u, unless it was lost in front of the capture", name,
@@ -59,7 +59,7 @@ void SequenceJudge::on_ahead(const Packet& packet) {
 }
 
 Verdict SequenceJudge::on_uc_behind(const Packet& packet) {
-  if (packet.psn() == seen_.numbers.first) return Verdict::kRestarted;  // the same number again, from the same PSN on
+  if (packet.psn() == seen_.numbers.first) return Verdict::kRestarted;  // another life, from the same PSN on
   report_.blame_requester(
       Rule::kUcPsnBack, packet.frame,
       sentence("%s with PSN %u after PSN %u; expected PSN %u or later", opcode_name(packet.opcode()), val(packet.psn()),
@@ -90,7 +90,7 @@ bool SequenceJudge::fill(Psn psn, uint32_t span) {
   return filled;
 }
 
-/// A responder drops what comes over a gap: when the gap has closed, that has to come again.
+/// A responder drops what comes over a gap, so it has to come again when the gap has closed.
 void SequenceJudge::check_overtaken(Psn psn, uint64_t frame, SentRequests& requests) {
   for (Psn at = seen_.numbers.acked; distance(at, psn) >= 0;) {
     Sent* const sent = requests.find(at);

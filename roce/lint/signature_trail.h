@@ -1,5 +1,5 @@
-// Does the sender of a flow sign what it sends (wire/signature.h)? The signature holds the sender's own QP number,
-// which only the flow in the other direction tells: until that is known, the newest packets are kept.
+// Finds out whether the sender of a flow signs its packets (wire/signature.h). The signature depends on the sender's
+// own QP number, which only the flow in the other direction shows: until that is known, the newest packets are kept.
 #pragma once
 
 #include <array>
@@ -34,11 +34,12 @@ class SignatureTrail {
   }
 
   uint64_t packets() const { return packets_; }
-  /// The newest packet was signed.
+  /// True when the newest packet was signed.
   bool signs() const { return in_a_row_ != 0; }
-  /// So were three in a row, at some time: nobody does that by chance.
+  /// True when three packets in a row were signed at some time, which does not happen by chance.
   bool known() const { return known_; }
-  /// At least one packet was not, and no three in a row were since: nobody may take the sender for one of ours.
+  /// True when at least one packet was not signed, and no three in a row were signed since: then no peer may assume
+  /// that the sender knows selective repeat.
   bool is_stranger() const { return unsigned_seen_ && in_a_row_ < kInARow; }
 
  private:

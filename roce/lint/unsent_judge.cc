@@ -3,7 +3,7 @@
 namespace uroce::lint {
 namespace {
 
-// By how much a capture may show two directions in the wrong order.
+// By how much a capture may show the two directions in the wrong order.
 constexpr uint64_t kSwapFrames = 4;
 constexpr int64_t kSwapNs = 200'000;
 

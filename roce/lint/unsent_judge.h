@@ -1,5 +1,5 @@
-// Judges responses to what was not sent. A capture may show two directions in the wrong order, so such a response waits
-// for the next request: one of a few frames later may be what it answers.
+// Judges responses to requests that were not sent. A capture may show the two directions in the wrong order, so such a
+// response waits for the next requests: one that comes a few frames later may be what it answers.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class UnsentJudge {
   /// Both outlive it.
   UnsentJudge(const Conversation& seen, Reporter& report) : seen_(seen), report_(report) {}
 
-  /// A response to what was sent before the capture, unless that is too long ago.
+  /// A response to a request from before the capture, unless that is too long ago.
   void on_old(const Packet& packet);
   /// A response that names `psn`, which was not sent; `rule` says in which way.
   void on_early(const Packet& packet, Psn psn, Rule rule);
@@ -29,7 +29,7 @@ class UnsentJudge {
  private:
   struct Early {
     Psn psn;
-    Psn newest;  // of the requests then
+    Psn newest;  // the newest request at that time
     uint64_t frame = 0;
     Instant time{};
     uint8_t opcode = 0;

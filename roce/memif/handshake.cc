@@ -5,7 +5,7 @@
 namespace uroce::memif {
 namespace {
 
-// Descriptors are read as two words, and a ring of a client that counts as everybody does is aligned so.
+// Descriptors are read as two words, so rings must be aligned; those of usual clients are.
 constexpr uint32_t kRingAlignment = 16;
 
 Handshake::Outcome refuse(const std::string& why) { return {Handshake::Step::kRefuse, make_disconnect(why), 0, why}; }

@@ -1,4 +1,4 @@
-// What a server says to what a client says, until they are connected. Knows no socket and no memory.
+// The server's answers to the messages of a client, until they are connected. Knows no socket and no memory.
 //
 // The client is not trusted: a message of the wrong size, type, order or content, or with descriptors that do not
 // belong to it, ends the connection with a reason.
@@ -15,12 +15,12 @@
 
 namespace uroce::memif {
 
-// What a client may bring.
+// Limits of what a client may bring.
 inline constexpr uint8_t kMaxLog2Slots = 8;
 inline constexpr uint16_t kMaxRegions = 4;
-inline constexpr uint64_t kMaxSharedBytes = 64u << 20;  // 256 slots of 64 KB, both ways, with rings fit in
+inline constexpr uint64_t kMaxSharedBytes = 64u << 20;  // enough for 256 slots of 64 KB in both directions, with rings
 
-/// Where a ring lies, inside a region.
+/// Where in a region a ring lies.
 struct RingPlace {
   uint16_t region = 0;
   uint32_t offset = 0;
@@ -35,22 +35,22 @@ class Handshake {
     kAnswer,     // send `reply`
     kMapRegion,  // map the next region of `bytes` from the one descriptor, then send `reply`
     kConnect,    // rings() are complete: look at them, then send `reply`
-    kRefuse,     // send `reply`, and it is over
-    kLeave,      // the client goes
+    kRefuse,     // send `reply` and close the connection
+    kLeave,      // the client wants to leave
   };
   struct Outcome {
     Step step = Step::kAnswer;
     MessageBytes reply{};
     uint64_t bytes = 0;
-    std::string why;  // of kRefuse
+    std::string why;  // the reason, for kRefuse
   };
 
-  /// `interface`: what the client is told that it is connected to.
+  /// `interface` is the name that the client is told.
   explicit Handshake(std::string interface) : interface_(std::move(interface)) {}
 
-  /// What a server says first.
+  /// The first message, which the server sends.
   MessageBytes hello() const;
-  /// A message, and how many file descriptors came with it.
+  /// Takes a message of the client, and the number of file descriptors that came with it.
   Outcome on_message(std::span<const uint8_t> bytes, unsigned descriptors);
 
   const RingPlace& ring_to_server() const { return *rings_[0]; }

@@ -18,10 +18,10 @@ void UniqueFd::reset(int fd) {
 }
 
 std::string Memory::add(int fd, uint64_t bytes) {
-  // First the seal, then the length: behind a seal it can only grow.
+  // The seal is checked before the length: once sealed, the file can only grow.
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return "region is not sealed against shrinking";
-  // A hole in a file of huge pages may find none left when it is filled.
+  // A file of huge pages is refused, because there may be no page left when a hole in it is first accessed.
   struct statfs system {};
   if (fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC) return "region is not ordinary memory";
   struct stat file {};

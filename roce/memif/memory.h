@@ -1,8 +1,8 @@
-// The memory that a peer shares, and that it goes on writing, or tries to take away, while we use it.
+// The memory that a peer shares. While the server uses it, the peer may go on writing to it, or try to take it away.
 //
-// A region is taken only if it is memory (no file, no huge page) that cannot shrink: sealed with F_SEAL_SHRINK, which
-// nobody can take back, and as long as the peer says. So no access to it ever raises SIGBUS. What it may cost us is
-// bounded by its size, which a handshake limits.
+// A region is accepted only if it is ordinary memory (no file, no huge pages), as long as the peer says, and cannot
+// shrink because it is sealed with F_SEAL_SHRINK, which cannot be undone. So no access to it ever raises SIGBUS. How
+// much memory it can cost is bounded by its size, which the handshake limits.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class Memory {
     return *this;
   }
 
-  /// Maps the next region; the file is not needed afterwards. Empty, or what is wrong with it.
+  /// Maps the next region; `fd` is not needed afterwards. Returns an empty string, or what is wrong with the region.
   std::string add(int fd, uint64_t bytes);
   void clear();
   size_t regions() const { return regions_.size(); }

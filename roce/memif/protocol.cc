@@ -6,7 +6,7 @@
 namespace uroce::memif {
 namespace {
 
-// Behind the type come the fields, packed.
+// The fields follow the type without padding.
 constexpr size_t kBodyAt = 2;
 constexpr size_t kNameBytes = 32;
 constexpr size_t kReasonBytes = 96;
@@ -23,7 +23,7 @@ void write(MessageBytes& bytes, size_t at, T value) {
   std::memcpy(bytes.data() + kBodyAt + at, &value, sizeof value);
 }
 
-/// With a NUL behind it, cut if it has to be.
+/// Writes the text with a NUL at its end, cut if it is too long.
 void write_text(MessageBytes& bytes, size_t at, const std::string& text, size_t room) {
   std::memcpy(bytes.data() + kBodyAt + at, text.data(), std::min(text.size(), room - 1));
 }
@@ -77,7 +77,7 @@ MessageBytes make_connected(const std::string& interface) {
 
 MessageBytes make_disconnect(const std::string& why) {
   MessageBytes bytes = make(MessageType::kDisconnect);
-  write_text(bytes, 4, why, kReasonBytes);  // behind a code
+  write_text(bytes, 4, why, kReasonBytes);  // after a code
   return bytes;
 }
 

@@ -1,9 +1,9 @@
-// The memif protocol, version 2.0: what is said over the socket, and what lies in shared memory.
+// The memif protocol, version 2.0: the messages over the socket, and the layout of shared memory.
 //
-// A client brings the memory. It connects to a server's SOCK_SEQPACKET socket and, after the server's HELLO, says INIT,
-// ADD_REGION (with the memory's file descriptor), ADD_RING for each direction (with an eventfd) and CONNECT, each when
-// the one before was acknowledged; the server's CONNECTED ends it. Every message has 128 bytes, and numbers are in the
-// machine's order, which is little endian on all that this runs on.
+// The client provides the memory. It connects to the server's SOCK_SEQPACKET socket and, after the server's HELLO,
+// sends INIT, ADD_REGION (with the file descriptor of the memory), ADD_RING for each direction (with an eventfd) and
+// CONNECT, each after the one before was acknowledged; the server's CONNECTED completes the handshake. Every message
+// has 128 bytes, and numbers are in the machine's order, which is little endian on all that this runs on.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ enum class MessageType : uint16_t {
   kDisconnect = 8,
 };
 
-/// Any number that a peer may write, also one that is no type.
+/// The type as the peer wrote it, which may be a number that is no type.
 MessageType type_of(std::span<const uint8_t, kMessageBytes> bytes);
 
 struct Init {
@@ -79,7 +79,7 @@ inline constexpr uint32_t kRingFlagsAt = 4;
 inline constexpr uint32_t kRingHeadAt = 6;
 inline constexpr uint32_t kRingTailAt = 64;
 inline constexpr uint32_t kRingSlotsAt = 128;
-inline constexpr uint16_t kRingPolled = 1;  // flags: who reads it wants no interrupts
+inline constexpr uint16_t kRingPolled = 1;  // flags: the reader of the ring wants no interrupts
 
 inline constexpr uint32_t kDescriptorBytes = 16;
 struct Descriptor {

@@ -11,7 +11,7 @@ std::atomic_ref<T> shared(uint8_t* base, uint64_t at) {
   return std::atomic_ref<T>(*reinterpret_cast<T*>(__builtin_assume_aligned(base + at, alignof(T))));
 }
 
-/// Start of the ring, which is empty then; nullptr when there is none.
+/// Returns the start of the ring, and makes it empty; nullptr when there is no ring.
 uint8_t* open_ring(const Memory& memory, const RingPlace& place) {
   uint8_t* const base = memory.at(place.region, place.offset, place.bytes());
   if (base == nullptr || shared<uint32_t>(base, kRingCookieAt).load(std::memory_order_relaxed) != kCookie) {
@@ -38,7 +38,7 @@ void write_slot(uint8_t* base, uint64_t at, uint16_t flags, uint32_t length) {
   shared<uint32_t>(base, at + 4).store(length, std::memory_order_relaxed);
 }
 
-/// Where the peer is; false when it cannot be there.
+/// Reads the position of the peer. False when that position is impossible.
 bool read_head(uint8_t* base, uint16_t next, uint16_t slots, uint16_t& head) {
   const uint16_t read = shared<uint16_t>(base, kRingHeadAt).load(std::memory_order_acquire);
   if (static_cast<uint16_t>(read - next) > slots) return false;
@@ -64,7 +64,7 @@ InRing::Taken InRing::take(const Memory& memory, uint8_t* out, uint32_t room, ui
   uint32_t filled = 0;
   bool fits = true;
   for (bool more = true; more;) {
-    if (next_ == head_) return Taken::kBroken;  // a frame that goes on where there is nothing
+    if (next_ == head_) return Taken::kBroken;  // the frame continues in a slot that the peer did not fill
     const Descriptor slot = read_slot(base_, slot_at(next_++, slots_));
     const uint8_t* const part = memory.at(slot.region, slot.offset, slot.length);
     if (part == nullptr) return Taken::kBroken;
@@ -94,7 +94,7 @@ OutRing::Put OutRing::put(const Memory& memory, const uint8_t* frame, uint32_t b
   uint16_t slot = next_;
   for (uint32_t done = 0;;) {
     if (slot == head_) {
-      // Nothing was published: what was written so far is as if it had never been.
+      // Nothing was published, so what was written so far has no effect.
       return static_cast<uint16_t>(head_ - next_) == slots_ ? Put::kTooLong : Put::kFull;
     }
     const uint64_t at = slot_at(slot++, slots_);

@@ -1,8 +1,8 @@
 // The two rings of a connection, as a server uses them.
 //
 // The peer may write to all of this memory at any time. So everything in it is read once, into a variable, and checked
-// there; what is ours (how far we got) is kept here and only published to the peer, never read back; and a frame is
-// copied before anybody looks at it. Work is bounded by the size of the ring, whatever the peer writes.
+// there; the server's own position is kept here and only published to the peer, never read back; and a frame is copied
+// before anything in it is looked at. The work of a call is bounded by the size of the ring, whatever the peer writes.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +13,33 @@
 
 namespace uroce::memif {
 
-/// Frames from the peer: it fills slots and moves the head, we follow with the tail.
+/// Frames from the peer: the peer fills slots and moves the head, the server follows with the tail.
 class InRing {
  public:
   enum class Taken : uint8_t {
     kNothing,  // no frame waits
     kFrame,
-    kTooLong,  // one that has no room in `out`: it is skipped
-    kBroken,   // the peer breaks the protocol; nothing more is to be had from it
+    kTooLong,  // the frame has no room in `out` and is skipped
+    kBroken,   // the peer broke the protocol; the ring must not be used any more
   };
 
-  /// False: there is no ring at that place.
+  /// False when there is no ring at that place.
   bool open(const Memory& memory, const RingPlace& place);
-  /// Looks how far the peer is. Once a burst, before take(). False: broken.
+  /// Reads the peer's position. To be called once per burst, before `take`. False when the ring is broken.
   bool begin();
-  /// The next frame, copied to `out`, which has `room` bytes.
+  /// Copies the next frame to `out`, which has `room` bytes.
   Taken take(const Memory& memory, uint8_t* out, uint32_t room, uint32_t& bytes);
-  /// Gives the slots of all frames taken back to the peer. Once a burst.
+  /// Gives the slots of all frames that were taken back to the peer. To be called once per burst.
   void finish();
 
  private:
   uint8_t* base_ = nullptr;
   uint16_t slots_ = 0;
-  uint16_t next_ = 0;  // of us
-  uint16_t head_ = 0;  // of the peer, checked
+  uint16_t next_ = 0;  // our position
+  uint16_t head_ = 0;  // the peer's position, checked
 };
 
-/// Frames to the peer: it offers empty slots by moving the head, we fill them and move the tail.
+/// Frames to the peer: the peer offers empty slots by moving the head, the server fills them and moves the tail.
 class OutRing {
  public:
   enum class Put : uint8_t {

@@ -14,18 +14,19 @@
 namespace uroce::memif {
 namespace {
 
-// How often the sockets are looked at. A handshake takes six looks, and a client that goes is noticed after one; who
-// does nothing but connect gets a small part of the time of who has to listen.
+// How often the sockets are looked at. A handshake takes six looks, and that a client leaves is noticed after one. A
+// client that does nothing but connect costs the server only a small part of its time.
 constexpr Duration kLook = milliseconds(2);
 constexpr Duration kLookHandshaking = microseconds(500);
 constexpr unsigned kAcceptsPerLook = 2;
 constexpr int kBacklog = 8;
 
-// Room for more descriptors than any message may bring: the kernel closes what finds none, we what is too much.
+// Room for more descriptors than any message may bring. The kernel closes those for which there is no room, and this
+// code those that are too many.
 constexpr size_t kDescriptorsRoom = 8;
 
 struct Received {
-  ssize_t bytes = 0;  // 0: the client is gone; below: nothing there
+  ssize_t bytes = 0;  // 0: the client is gone; negative: there is no message
   std::array<uint8_t, kMessageBytes + 1> message{};
   unsigned descriptors = 0;
   std::array<UniqueFd, kDescriptorsRoom> fds;
@@ -58,7 +59,7 @@ Received receive(int socket) {
   return received;
 }
 
-/// False: the client does not take it. It is not waited for.
+/// Does not wait: returns false when the client does not take the message.
 bool send(int socket, const MessageBytes& message) {
   return ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL) ==
          static_cast<ssize_t>(message.size());
@@ -142,7 +143,7 @@ bool Server::answer(Client& client, const Handshake::Outcome& outcome, int fd) {
       break;
     case Handshake::Step::kConnect:
       if (connected_) why = "somebody is connected already";
-      if (why.empty() && connect(client)) return false;  // it is no handshake any more
+      if (why.empty() && connect(client)) return false;  // the handshake is complete
       if (why.empty()) why = "there is no ring where it should be";
       break;
     case Handshake::Step::kAnswer:
@@ -156,7 +157,8 @@ bool Server::answer(Client& client, const Handshake::Outcome& outcome, int fd) {
   return false;
 }
 
-/// False: its rings are not there. A client that does not hear that it is connected is gone at the next look.
+/// False when its rings are not there. If the client cannot be told that it is connected, the next look finds out that
+/// it is gone.
 bool Server::connect(Client& client) {
   if (!in_.open(client.memory, client.handshake.ring_to_server()) ||
       !out_.open(client.memory, client.handshake.ring_to_client())) {

@@ -1,12 +1,14 @@
-// The server's side of memif that survives its peers: one socket, one client at a time.
+// A memif server that does not trust its clients: one socket, one client at a time.
 //
-// DPDK's net_memif believes what its peer writes, and a peer that wants to ends the process. Here nothing is believed:
-// messages (handshake.h), memory (memory.h) and rings (rings.h) are checked, and what is wrong ends the connection with
-// a reason that the client is told and `take_news` tells us. A client costs a bounded number of descriptors, and time:
+// DPDK's net_memif trusts what its peer writes, so a malicious peer can crash the process. This server trusts nothing:
+// messages (handshake.h), memory (memory.h) and rings (rings.h) are checked, and a fault ends the connection with a
+// reason, which the client is told and `take_news` returns. A client costs a bounded number of descriptors and a
+// bounded time:
 //
-// - at most kHandshakes clients are being talked to, each for kHandshakeTime; another one takes the oldest one's place;
-// - file descriptors are closed at once: memory stays mapped without, and a client's eventfds are never written to, as
-//   that could block us. So a client has to poll, as DPDK's does.
+// - there are at most kHandshakes handshakes at a time, each for at most kHandshakeTime; a further client replaces the
+//   oldest of them;
+// - file descriptors are closed at once: memory stays mapped without them, and a client's eventfds are never written
+//   to, because that could block the server. So a client has to poll, as DPDK's does.
 #pragma once
 
 #include <cstdint>
@@ -33,25 +35,25 @@ class Server {
   static constexpr size_t kHandshakes = 4;
   static constexpr Duration kHandshakeTime = milliseconds(1000);
 
-  /// Listens on a socket for this user only. nullptr and one line in `error` when that cannot be. `interface`: what
-  /// clients are told that they are connected to.
+  /// Listens on a socket that only this user may connect to. Returns nullptr, with one line in `error`, when that
+  /// fails. `interface` is the name that clients are told.
   static std::unique_ptr<Server> listen(const std::string& path, const std::string& interface, std::string& error);
-  /// Tells the client, and removes the socket.
+  /// Tells the client that the connection ends, and removes the socket.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Looks at the sockets, if it is time to: clients come and go here and nowhere else.
+  /// Looks at the sockets if it is time to. Clients come and go only here and in `look`.
   void on_turn(Instant now) {
     if (now >= next_look_) look(now);
   }
-  /// The same at once.
+  /// Looks at the sockets at once.
   void look(Instant now);
-  /// Somebody is being talked to, who waits for the next look.
+  /// True when a handshake is under way, whose client waits for the next look.
   bool handshaking() const { return !handshakes_.empty(); }
 
   bool connected() const { return connected_; }
-  // While somebody is connected.
+  // To be called only while a client is connected.
   const Memory& memory() const { return memory_; }
   InRing& in() { return in_; }
   OutRing& out() { return out_; }
@@ -59,7 +61,7 @@ class Server {
   void on_broken(const char* why);
 
   const ServerCounters& counters() const { return counters_; }
-  /// What happened last that somebody might want to know; "" when there is nothing new.
+  /// The last event that is worth logging; "" when there is nothing new.
   std::string take_news() { return std::exchange(news_, {}); }
 
  private:
@@ -74,7 +76,7 @@ class Server {
   std::string bind();
   void accept_clients(Instant now);
   void hear_connected();
-  /// False: it is over with this one.
+  /// False when the handshake with this client has ended.
   bool hear(Client& client);
   bool answer(Client& client, const Handshake::Outcome& outcome, int fd);
   bool connect(Client& client);

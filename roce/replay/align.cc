@@ -10,7 +10,7 @@ namespace uroce::replay {
 namespace {
 
 constexpr size_t kLookAhead = 256;
-constexpr Duration kGoing = milliseconds(1);  // a request so short in front of a DREQ may find nobody
+constexpr Duration kGoing = milliseconds(1);  // a request so shortly before a DREQ may reach nobody
 
 bool is_plain_ack(const PacketView& view) {
   return view.info->operation == Operation::kAcknowledge && aeth_kind(view.aeth().syndrome) == AethKind::kAck;
@@ -34,7 +34,7 @@ bool has_plain_header(const PacketView& view) {
          bth.pkey == kDefaultPkey;
 }
 
-/// Whether plain ACKs and NAKs, one after the other, acknowledge less than one before.
+/// Takes plain ACKs and NAKs one after the other, and says whether one acknowledges less than an earlier one.
 class Backwards {
  public:
   bool follow(const PacketView& view) {
@@ -97,7 +97,7 @@ class Aligner {
   const Progress& progress_;
   RoleResult& result_;
   std::vector<size_t> recorded_;     // indices of answers
-  std::vector<bool> recorded_back_;  // of each: acknowledges less than one before
+  std::vector<bool> recorded_back_;  // for each: it acknowledges less than an earlier one
   std::vector<bool> ours_back_;
   std::unordered_map<uint8_t, bool> gave_credits_;  // by opcode
   size_t i_ = 0;                                    // into recorded_
@@ -113,7 +113,7 @@ bool Aligner::correspond(size_t i, size_t j) const {
   return !a.info->has(kHasAeth) || aeth_kind(a.aeth().syndrome) == aeth_kind(b.aeth().syndrome);
 }
 
-/// Does the requester ask later for what this answers?
+/// True when the requester asks again later for what our answer `j` answers.
 bool Aligner::asked_again(size_t j) const {
   const Psn psn = ours_[j].view.bth.psn;
   for (size_t at = ours_[j].cause + 1; at < packets_.size(); at++) {
@@ -138,12 +138,12 @@ std::optional<Tolerance> Aligner::reason_to_lack_ours(size_t j) const {
   return std::nullopt;
 }
 
-/// Why ours may lack this recorded answer. `j`: ours in front of `j` are paired or let go.
+/// Why our engine may lack this recorded answer. Our answers before `j` are already paired or skipped.
 std::optional<Tolerance> Aligner::reason_to_lack_theirs(size_t i, size_t j) const {
   const PacketView& view = theirs(i).view;
   if (!theirs(i).usable() || !has_plain_header(view)) return std::nullopt;
   if (is_plain_ack(view)) {
-    // One ACK more still says what is true, unless more was acknowledged before.
+    // An additional ACK is correct, unless more was acknowledged before.
     if (recorded_back_[i]) return std::nullopt;
     const auto known = progress_.find(view.bth.psn.value());
     if (known == progress_.end() || known->second != view.aeth().msn) return std::nullopt;
@@ -166,10 +166,11 @@ std::optional<Tolerance> Aligner::reason_to_lack_theirs(size_t i, size_t j) cons
   return std::nullopt;
 }
 
-/// Requests that came too early get one NAK for each RNR NAK, and only if there are any.
+/// True when this is the first such NAK since the RNR NAK and a request came too early: such requests get one NAK for
+/// each RNR NAK.
 bool Aligner::first_since_rnr_nak(size_t i) const {
   const Psn psn = theirs(i).psn();
-  bool since = true;  // the RNR NAK
+  bool since = true;  // since the RNR NAK
   bool too_early = false;
   for (size_t k = recorded_[i], looked = 0; k-- > 0 && looked < kLookAhead; looked++) {
     const Recorded& before = packets_[k];
@@ -184,7 +185,7 @@ bool Aligner::first_since_rnr_nak(size_t i) const {
   return false;
 }
 
-/// Lets go of ours up to one that belongs to the recorded answer (or all that are left, when there is none).
+/// Skips our answers up to the one that belongs to the recorded answer, or all that are left when there is none.
 bool Aligner::skip_ours() {
   size_t j = j_;
   const size_t end = std::min(ours_.size(), j_ + kLookAhead);
@@ -216,7 +217,7 @@ const Recorded* Aligner::read_response_before(size_t i) const {
   return nullptr;
 }
 
-/// Whether the first ACK of the same kind did.
+/// Whether the first ACK of the same kind gave credits.
 std::optional<bool> Aligner::gave_credits(const PacketView& view) {
   if (!view.info->has(kHasAeth) || aeth_kind(view.aeth().syndrome) != AethKind::kAck) return std::nullopt;
   return gave_credits_.try_emplace(view.bth.opcode, gives_credits(view.aeth())).first->second;
@@ -261,7 +262,7 @@ void Aligner::run() {
     const bool both = i_ < recorded_.size() && j_ < ours_.size();
     const bool paired = both && correspond(i_, j_);
     if (!paired && (skip_ours() || skip_theirs())) continue;
-    // Another answer to the same request is a pair too.
+    // Different answers to the same request are a pair, too.
     const bool same_psn = both && theirs(i_).psn() == ours_[j_].view.bth.psn;
     const bool too_early = both && recorded_[i_] < ours_[j_].cause;
     if (paired || (same_psn && !too_early)) {

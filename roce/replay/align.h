@@ -1,4 +1,4 @@
-// Our answers beside the recorded ones: which belong together, and which may be missing on one side.
+// Aligns our engine's answers with the recorded ones: which belong together, and which may be missing on one side.
 #pragma once
 
 #include <unordered_map>
@@ -18,7 +18,7 @@ struct OurAnswer {
   std::vector<std::string> reasons;
 };
 
-/// The MSN that our responder had when it had carried out everything up to a PSN.
+/// For a PSN, the MSN that our responder had when it had carried out everything up to that PSN.
 using Progress = std::unordered_map<uint32_t, uint32_t>;
 
 /// Appends differences, and counts pairs and tolerances.

@@ -1,5 +1,5 @@
-// What joins the player to the outside: its engine receives from the port and sends into it. In memory, or a port of
-// DPDK's whose other end is in our hands.
+// What joins the player to the outside: its engine receives from the attachment's port and sends into it. The port is
+// in memory, or a DPDK port whose other end this program holds.
 #pragma once
 
 #include <deque>
@@ -11,14 +11,14 @@
 
 namespace uroce::replay {
 
-/// No frame that a port of these is given to send is longer.
+/// The longest frame that such a port is given to send.
 inline constexpr uint32_t kFrameBytes = 4096 + 160;
 
 class Attachment {
  public:
   virtual ~Attachment() = default;
   virtual Port& port() = 0;
-  /// The next frame that the port receives. What was delivered is there at once, and nothing else is.
+  /// Gives the port its next frame to receive. It can be received at once, and nothing else can.
   virtual void deliver(std::span<const uint8_t> frame) = 0;
   /// Appends what was sent into the port since the last call, in order.
   virtual void collect(std::deque<Bytes>& sent) = 0;

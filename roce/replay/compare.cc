@@ -65,7 +65,7 @@ std::string syndrome_text(uint8_t syndrome) {
 
 uint32_t flow_label(const PacketView& packet) { return load_be32(packet.l3) & 0xFFFFF; }
 
-/// Right, or not given at all.
+/// True when the UDP checksum is right or was left out (0).
 bool udp_checksum_good(const PacketView& packet) {
   const uint32_t ip_bytes = packet.ipv6 ? 40 : 20;
   const uint8_t* const udp = packet.l3 + ip_bytes;
@@ -80,7 +80,7 @@ bool udp_checksum_good(const PacketView& packet) {
   return sum == 0xFFFF;
 }
 
-/// Ours are made up.
+/// Our link-layer addresses are invented, so the recorded ones are compared with those of the first packet.
 void Comparison::link(const Recorded& first) {
   if (!recorded_.link || !first.link) return;
   const char* const rule = "the QP's, from its first packet on";
@@ -89,7 +89,7 @@ void Comparison::link(const Recorded& first) {
   number("vlan", recorded_.link->vlan_id, first.link->vlan_id, rule);
 }
 
-/// Our QP has the path of the recorded one's first packet.
+/// Our QP has the path of the first packet of the recorded QP.
 void Comparison::path() {
   row("src_ip", to_string(theirs_.src_ip), to_string(ours_.src_ip), "the QP's own address");
   row("dst_ip", to_string(theirs_.dst_ip), to_string(ours_.dst_ip), "the peer's address");
@@ -109,7 +109,7 @@ void Comparison::path() {
   }
 }
 
-/// A READ that is asked for again is answered in the shape of its first answer, or as one of its own.
+/// A READ that is asked for again is answered with the same opcodes as the first time, or as a READ of its own.
 bool Comparison::has_first_shape() const {
   if (context_.original != nullptr) return theirs_.bth.opcode == context_.original->view.bth.opcode;
   return theirs_.bth.opcode == kOpReadResponseMiddle || theirs_.bth.opcode == kOpReadResponseLast;

@@ -46,15 +46,15 @@ class Student {
   const Parameters& parameters_;
   std::vector<size_t> responses_;  // usable ones
   bool fatal_ = false;             // a NAK ended the connection
-  // By PSN, counted from the first request's: every copy of the request, and the last one that can be the one that was
-  // carried out, because something behind it was.
+  // By PSN, counted from that of the first request: every copy of a request, and the last copy that can be the one that
+  // was carried out, because a later request was.
   Psn origin_;
   std::map<int64_t, std::vector<size_t>> copies_;
   std::unordered_map<int64_t, size_t> arrived_by_;
   Learned learned_;
 };
 
-/// What the answers between this request and its next copy say of it: the first that says anything.
+/// What the first answer between this request and its next copy that says anything about it says.
 RequestNote Student::judge(size_t at, size_t until) const {
   const Psn psn = packets_[at].psn();
   auto next = std::lower_bound(responses_.begin(), responses_.end(), at);
@@ -75,7 +75,7 @@ RequestNote Student::judge(size_t at, size_t until) const {
   return {};
 }
 
-/// What answers acknowledge was carried out, and everything in front of it before that.
+/// What an answer acknowledges was carried out, and everything before it was carried out earlier.
 void Student::prove_arrivals() {
   bool any = false;
   for (size_t i = 0; i < packets_.size(); i++) {
@@ -92,7 +92,7 @@ void Student::prove_arrivals() {
   }
 }
 
-/// Backwards from the last one: of each request the last copy in front of what had to come behind it.
+/// Goes backwards from the last one. Of each request it takes the last copy before the request that had to follow.
 void Student::prove_until(Psn last, size_t response) {
   int64_t psn = from_start(last);
   for (size_t limit = response;;) {
@@ -137,12 +137,12 @@ void Student::judge_requests() {
   Psn hole;
   for (size_t i = 0; i < count; i++) {
     if (packets_[i].response || !packets_[i].usable()) continue;
-    const bool already_lost = learned_.notes[i].fate == Fate::kLost;  // its earlier copy was, and this is the last
+    const bool already_lost = learned_.notes[i].fate == Fate::kLost;  // its earlier copy was lost, and this is the last
     learned_.notes[i] = judge(i, std::min(copy[i], count));
     RequestNote& note = learned_.notes[i];
     if (note.fate == Fate::kUnknown && arrived(i)) note.fate = Fate::kAccepted;
     if (note.fate == Fate::kUnknown && (copy[i] != SIZE_MAX || already_lost)) note.fate = Fate::kLost;
-    // One lost packet explains the silence to all behind it.
+    // One lost packet explains why all later ones get no answer.
     const bool behind_hole = hole_open && hole.before(packets_[i].psn());
     if (note.fate == Fate::kLost && behind_hole) {
       note.fate = Fate::kAhead;
@@ -209,16 +209,17 @@ void Student::learn_region(size_t at) {
   region.access |= right_of(info.operation);
 }
 
-/// A key may be used for what was accepted with it; the QP allows what was not refused as an invalid request.
+/// A key allows what was accepted with it; the QP allows what was not refused as an invalid request.
 void Student::learn_rights() {
   learned_.access = kRemoteRights;
   uint32_t used = 0;   // what was accepted once was allowed
-  int64_t behind = 0;  // of all requests so far
+  int64_t behind = 0;  // the PSN behind all requests so far
   for (size_t i = 0; i < packets_.size(); i++) {
     if (packets_[i].response || !packets_[i].usable()) continue;
     const RequestNote& note = learned_.notes[i];
     const PacketView& view = packets_[i].view;
-    // One that comes again and gets no answer may ask for what it may not have: such are dropped.
+    // A request that comes again and gets no answer may ask for something that is not allowed, since such requests are
+    // dropped.
     const int64_t psn = from_start(packets_[i].psn());
     const bool again = psn < behind;
     behind = std::max(behind, psn + 1);

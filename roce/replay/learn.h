@@ -1,5 +1,5 @@
-// What a recorded conversation tells about the responder: which requests reached it, what it said to each, its rights,
-// memory and numbers.
+// What a recorded conversation tells about the responder: which requests reached it, what it answered to each, its
+// access rights, memory and numbers.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 namespace uroce::replay {
 
 enum class Fate : uint8_t {
-  kUnknown,   // nothing more in the capture tells
+  kUnknown,   // the capture does not tell
   kAccepted,  // something that came later acknowledges it
   kRefused,   // a NAK names it
   kNotReady,  // an RNR NAK names it
@@ -30,11 +30,11 @@ struct LearnedRegion {
   uint64_t begin = 0;
   uint64_t end = 0;
   uint32_t access = 0;
-  bool window = false;  // somebody invalidates it
+  bool window = false;  // the key is invalidated by a peer
 };
 
 struct Learned {
-  std::vector<RequestNote> notes;  // for each of the conversation's packets; those of answers mean nothing
+  std::vector<RequestNote> notes;  // one for each packet of the conversation; those of answers are not used
   Psn first_psn;
   uint32_t mtu = 1024;
   bool mtu_proven = false;
@@ -44,11 +44,11 @@ struct Learned {
 };
 
 uint32_t packets_of(uint32_t bytes, uint32_t mtu);
-/// Behind the last PSN that the request takes.
+/// The PSN behind the last one that the request takes.
 Psn end_of(const PacketView& request, uint32_t mtu);
 uint32_t learn_mtu(const Conversation& conversation, const Parameters& parameters, bool& proven);
-/// DSCP, hop limit and flow label of the first packet of this side, which is returned; nullptr for datagrams, which
-/// choose a path each.
+/// Takes DSCP, hop limit and flow label from the first packet of this side, which is returned; nullptr for datagrams,
+/// each of which chooses its own path.
 const Recorded* learn_path(const Conversation& conversation, bool responses, AddressVector& av);
 Learned learn(const Conversation& conversation, const Parameters& parameters);
 

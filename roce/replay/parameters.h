@@ -1,4 +1,4 @@
-// What a capture may not show, from a small file: `name = value` lines, `#` begins a comment.
+// Values that a capture may not show, read from a small file of `name = value` lines; `#` begins a comment.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ struct Parameters {
   std::optional<uint32_t> rnr_timer;
   std::optional<uint32_t> read_depth;
   std::optional<uint32_t> access;        // of the responder's QP
-  std::vector<RegionParameter> regions;  // instead of learned ones, for their keys
+  std::vector<RegionParameter> regions;  // replace the learned ones with the same keys
 };
 
-/// Fills `out`; returns what is wrong, with the line's number, or an empty string.
+/// Fills `out`. Returns what is wrong, with the number of the line, or an empty string.
 std::string parse_parameters(std::string_view text, Parameters& out);
 
 }  // namespace uroce::replay

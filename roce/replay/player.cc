@@ -21,7 +21,7 @@ EngineConfig config_of(const PlayerSetup& setup) {
   config.max_frame_bytes = kFrameBytes;
   config.max_qps = 4;
   config.max_regions = 4096;
-  config.window_packets = 1 << 16;  // the recorded sender's window is not ours to judge
+  config.window_packets = 1 << 16;  // the window of the recorded sender is not judged
   config.ack_hold = {0};
   config.grant_credits = false;
   return config;
@@ -99,7 +99,7 @@ void Player::turn(uint32_t packets) {
 
 Bytes Player::readdressed(const Recorded& recorded, uint32_t qpn, uint32_t rkey) {
   Bytes bytes = recorded.bytes;
-  if (!recorded.parsed) return bytes;  // dropped before anybody looks for a QP
+  if (!recorded.parsed) return bytes;  // the engine drops it before it looks for a QP
   const PacketView& view = recorded.view;
   const auto at = [&](const uint8_t* where) { return bytes.data() + (where - recorded.bytes.data()); };
   store_be32(at(view.bth_bytes) + 4, (uint32_t{view.bth.resv8a} << 24) | qpn);

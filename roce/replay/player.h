@@ -1,5 +1,5 @@
-// One engine with one QP that plays one side of a conversation. Time and frames are handed in; what the engine sends is
-// kept, and it may send only as many packets as it is allowed to.
+// One engine with one QP that plays one side of a conversation. The caller sets the time and delivers frames; what the
+// engine sends is kept, and the engine sends only as many packets as the caller allows.
 #pragma once
 
 #include <deque>
@@ -36,17 +36,17 @@ class Player final : private Port, private Observer {
 
   static constexpr uint32_t kNoLimit = UINT32_MAX;
   Instant now() const { return now_; }
-  /// Forward only.
+  /// Sets the time, which never goes back.
   void set_time(Instant now) { now_ = std::max(now_, now); }
   /// Turns the engine until it has nothing more to do now; at most `packets` are sent.
   void turn(uint32_t packets);
   void deliver(std::span<const uint8_t> frame) { attachment_.deliver(frame); }
-  /// The captured packet as the peer of our QP would have sent it: to our QP, with our keys. A wrong iCRC stays wrong.
+  /// The captured packet as the peer would have sent it to our QP, with our keys. A wrong iCRC stays wrong.
   static Bytes readdressed(const Recorded& recorded, uint32_t qpn, uint32_t rkey);
 
   std::deque<Bytes> sent;
   std::vector<Completion> completions;
-  std::vector<std::string> reasons;  // what the engine said of errors
+  std::vector<std::string> reasons;  // the errors that the engine reported
 
  private:
   uint32_t receive(RxFrame* frames, uint32_t max) override;

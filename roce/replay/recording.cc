@@ -30,7 +30,7 @@ const char* service_name(Service service) {
   }
 }
 
-/// An Ethernet header of our own in front of the IP packet.
+/// Puts an Ethernet header of our own before the IP packet.
 Recorded make_recorded(const capture::Frame& frame, const capture::NetworkLayer& network) {
   Recorded recorded;
   recorded.frame = frame.number;
@@ -72,7 +72,7 @@ class Sorter {
   std::span<const uint8_t> file_;
   Recording& recording_;
   lint::Linter linter_;
-  struct End {  // a DREQ
+  struct End {  // the end of a connection, by a DREQ
     IpAddress from;
     IpAddress to;
     uint32_t qpn = 0;  // of its receiver
@@ -81,12 +81,12 @@ class Sorter {
   };
   std::vector<End> ends_;
   std::unordered_map<lint::FlowKey, std::vector<uint32_t>, lint::FlowKeyHash> flows_;
-  std::unordered_map<uint32_t, std::vector<uint32_t>> asked_by_;  // of a flow with answers: those that it answers
+  std::unordered_map<uint32_t, std::vector<uint32_t>> asked_by_;  // for a flow of answers, the flows that it answers
   std::unordered_map<uint32_t, uint32_t> adopted_;                // requests, and the flow that answers them
   std::map<std::tuple<uint32_t, uint32_t>, size_t> index_;        // request flow and UD source QP
 };
 
-/// First the whole capture for roce/lint, which finds out what belongs together.
+/// Lets roce/lint read the whole capture first, because it finds out which flows belong together.
 void Sorter::judge() {
   capture::CaptureReader reader(file_);
   for (capture::Frame frame; reader.next(frame);) linter_.on_frame(frame);
@@ -103,8 +103,8 @@ void Sorter::judge() {
   pair_the_rest();
 }
 
-/// Answers that fit no request belong to the only requests between the two hosts that came before and that nothing else
-/// answers.
+/// Answers that fit no request belong to the requests between the two hosts that came before and that nothing else
+/// answers, if there is just one such flow.
 void Sorter::pair_the_rest() {
   const auto& flows = linter_.flows();
   for (uint32_t i = 0; i < flows.size(); i++) {
@@ -126,7 +126,7 @@ void Sorter::pair_the_rest() {
   }
 }
 
-/// The flow that this one answers. A QP number that began another life may have left its partner behind.
+/// The flow that this one answers. When a QP number was used for another QP, its earlier partner may remain.
 uint32_t Sorter::partner_of(uint32_t flow, uint64_t frame) const {
   const auto found = asked_by_.find(flow);
   if (found == asked_by_.end()) return linter_.flows()[flow].partner;
@@ -137,7 +137,8 @@ uint32_t Sorter::partner_of(uint32_t flow, uint64_t frame) const {
   return last;
 }
 
-/// The life of the QP number that the frame falls into; for one in front of all, the first.
+/// The flow, among those of successive QPs with this number, to which the frame belongs. A frame before all of them
+/// belongs to the first.
 uint32_t Sorter::flow_of(const lint::FlowKey& key, uint64_t frame) const {
   const auto found = flows_.find(key);
   if (found == flows_.end()) return lint::kNoFlow;
@@ -148,7 +149,7 @@ uint32_t Sorter::flow_of(const lint::FlowKey& key, uint64_t frame) const {
   return last;
 }
 
-/// No life of a QP begins inside a message: that is a repetition which is not like its original.
+/// A new QP does not begin inside a message: such a packet is a repetition that differs from its original.
 std::optional<size_t> Sorter::goes_on(uint32_t index, const Recorded& recorded) const {
   const lint::Flow& flow = linter_.flows()[index];
   if (flow.service != Service::kRc || !recorded.usable() || recorded.info().is_first()) return std::nullopt;
@@ -187,7 +188,7 @@ size_t Sorter::conversation_of(uint32_t index, const Recorded& recorded) {
 void Sorter::add(uint32_t flow, Recorded recorded, bool cut) {
   if (recorded.response) {
     const uint32_t partner = partner_of(flow, recorded.frame);
-    // Without a question the answer belongs to nobody.
+    // Without a request the answer belongs to no conversation.
     if (partner == lint::kNoFlow || !index_.contains({partner, 0})) {
       recording_.homeless++;
       return;
@@ -233,7 +234,7 @@ void Sorter::sort(const capture::Frame& frame) {
   add(flow, make_recorded(frame, *network), dissection == lint::Dissection::kCut || !packet.whole);
 }
 
-/// A packet with others of its message behind it is exactly one MTU long.
+/// A packet that others of its message follow is exactly one MTU long.
 void Sorter::learn_mtu() {
   for (Conversation& conversation : recording_.conversations) {
     for (const Recorded& recorded : conversation.packets) {
@@ -264,7 +265,7 @@ void Sorter::note_end(const lint::Packet& packet) {
   ends_.push_back({packet.view.src_ip, packet.view.dst_ip, message->qpn, packet.frame, packet.time});
 }
 
-/// The first DREQ behind a conversation's beginning ends it; it names the QP of its receiver.
+/// The first DREQ after the beginning of a conversation ends it. A DREQ names the QP of its receiver.
 void Sorter::close() {
   for (Conversation& conversation : recording_.conversations) {
     if (conversation.service == Service::kUd) continue;

@@ -1,7 +1,7 @@
 // What a capture holds, sorted into conversations: the requests of one QP to another, and what came back.
 //
-// A connected QP pair in which both sides ask makes two conversations. Pairing, and telling the lives of a QP number
-// apart, is roce/lint's work.
+// A connected pair of QPs in which both sides send requests makes two conversations. roce/lint finds out which flows
+// belong together, and tells different QPs that had the same number one after the other (its *lives*) apart.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@ namespace uroce::replay {
 
 using Bytes = std::vector<uint8_t>;
 
-/// What the capture has of an Ethernet header.
+/// What the capture contains of the Ethernet header.
 struct LinkHeader {
   MacAddress source;
   MacAddress destination;
   uint16_t vlan_id = 0;  // 0: untagged
 };
 
-/// One packet, as an untagged Ethernet frame whatever it was captured from.
+/// One packet as an untagged Ethernet frame, whatever link it was captured from.
 struct Recorded {
   uint64_t frame = 0;
   Instant time{};
-  std::optional<LinkHeader> link;  // nothing: not captured from Ethernet
+  std::optional<LinkHeader> link;  // not set: not captured from Ethernet
   Bytes bytes;
-  bool parsed = false;  // `view` is set and looks into `bytes`
+  bool parsed = false;  // `view` is set and points into `bytes`
   bool icrc_right = false;
   bool response = false;
   PacketView view;
@@ -45,11 +45,11 @@ struct Conversation {
   IpAddress requester;
   IpAddress responder;
   uint32_t responder_qpn = 0;
-  std::optional<uint32_t> requester_qpn;  // nothing: the capture does not tell
+  std::optional<uint32_t> requester_qpn;  // not set: the capture does not tell
   std::vector<Recorded> packets;          // in the capture's order
-  uint32_t path_mtu = 0;                  // that the packets prove, of both directions of the connection; 0: none
-  std::optional<Instant> closed;          // a DREQ asked for the end
-  bool cut = false;                       // the capture has not all bytes of all packets
+  uint32_t path_mtu = 0;                  // proved by the packets of either direction of the connection; 0: none
+  std::optional<Instant> closed;          // when a DREQ asked for the end of the connection
+  bool cut = false;                       // the capture lacks bytes of some packets
   size_t reverse = SIZE_MAX;              // the conversation in the other direction
 };
 
@@ -59,8 +59,8 @@ struct Recording {
   uint64_t roce_packets = 0;
   uint64_t cm_packets = 0;  // MADs to QP 1
   uint64_t cnps = 0;
-  uint64_t homeless = 0;  // of no conversation: to no known QP, or answers to nothing
-  std::string error;      // the capture is damaged: what stands in front of the damage is here
+  uint64_t homeless = 0;  // packets of no conversation: to no known QP, or answers to nothing
+  std::string error;      // the capture is damaged; the recording contains what comes before the damage
 };
 
 Recording read_recording(std::span<const uint8_t> file);

@@ -1,6 +1,6 @@
 // Our engine as the requester of a recorded conversation.
 //
-// Both go in step: for each recorded request our engine may send one packet, which is compared with it.
+// The two sides keep in step: for each recorded request our engine may send one packet, which is compared with it.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -16,7 +16,7 @@ namespace uroce::replay {
 namespace {
 
 constexpr uint64_t kReadMax = uint64_t{1} << 30;
-constexpr unsigned kTimersMax = 4;  // that may run out before one packet
+constexpr unsigned kTimersMax = 4;  // so many timers may run out before one packet
 
 /// A work request, put together from the packets that carried it.
 struct Message {
@@ -72,9 +72,9 @@ class RequesterReplay {
   std::unique_ptr<Player> player_;
   const Recorded* first_of_path_ = nullptr;
   size_t next_message_ = 0;
-  std::vector<size_t> pending_;        // answers that are not handed in yet
-  bool holding_ = false;               // one of them makes us go back
-  const Recorded* rnr_nak_ = nullptr;  // the newest
+  std::vector<size_t> pending_;        // answers that were not delivered yet
+  bool holding_ = false;               // one of them makes our engine go back
+  const Recorded* rnr_nak_ = nullptr;  // the newest RNR NAK
   Psn sent_until_;
   Psn continues_at_;
   Instant start_{0};
@@ -127,7 +127,7 @@ void RequesterReplay::begin_message(size_t at) {
   messages_.push_back(message);
 }
 
-/// A packet that was never sent before: the next of the message under way, or the first of a new one.
+/// Takes a packet that was never sent before: the next of the message under way, or the first of a new one.
 bool RequesterReplay::add_packet(size_t at) {
   const PacketView& view = packets_[at].view;
   const OpcodeInfo& info = *view.info;
@@ -179,7 +179,7 @@ bool RequesterReplay::reconstruct() {
     next_psn_ = end_of(packet.view, result_.mtu);
   }
   if (!any_) return refuse("there are no requests");
-  // What a message lacks at its end: enough that the packets that were seen are not its last.
+  // Completes a message that lacks its end, so that the packets that were seen are not its last.
   if (!messages_.empty() && messages_.back().open) {
     Message& last = messages_.back();
     const OpcodeInfo& info = packets_[last.first].info();
@@ -237,7 +237,8 @@ void RequesterReplay::post(const Message& message) {
   result_.differences.push_back(std::move(difference));
 }
 
-/// The recorded answers are handed in as they come; from a NAK on, when the recorded requester goes back.
+/// Recorded answers are delivered as they come. From a NAK on they are held back until the recorded requester goes
+/// back.
 void RequesterReplay::on_response(size_t at) {
   pending_.push_back(at);
   const Recorded& packet = packets_[at];
@@ -259,7 +260,7 @@ void RequesterReplay::hand_in() {
   holding_ = false;
 }
 
-/// One packet of ours. A packet that is sent again may have waited for a timer.
+/// Lets our engine send one packet. A packet that is sent again may have waited for a timer.
 bool RequesterReplay::send_one(const Recorded& recorded, bool again) {
   player_->turn(1);
   for (unsigned i = 0; i < kTimersMax && again && player_->sent.empty(); i++) {
@@ -276,7 +277,7 @@ bool RequesterReplay::send_one(const Recorded& recorded, bool again) {
   return false;
 }
 
-/// Ours waits as long as an RNR NAK says, at least.
+/// Checks that our engine waits at least as long as the RNR NAK said.
 void RequesterReplay::check_rnr_wait(const Recorded& recorded) {
   if (rnr_nak_ == nullptr || rnr_nak_->psn() != recorded.psn()) return;
   const Duration wait = rnr_delay(aeth_value(rnr_nak_->view.aeth().syndrome));
@@ -295,7 +296,7 @@ void RequesterReplay::on_request(size_t at) {
   const Recorded& recorded = packets_[at];
   const bool again = recorded.psn().before(sent_until_);
   if (again) check_rnr_wait(recorded);
-  if (recorded.psn() != continues_at_) hand_in();  // it went back: whatever made it go back was heard
+  if (recorded.psn() != continues_at_) hand_in();  // it went back, so it had heard what made it go back
   if (next_message_ < messages_.size() && messages_[next_message_].first == at) post(messages_[next_message_++]);
   const bool sends = send_one(recorded, again);
   continues_at_ = end_of(recorded.view, result_.mtu);
@@ -317,7 +318,7 @@ void RequesterReplay::on_request(size_t at) {
   result_.differences.push_back({"a request differs", recorded.frame, 0, std::move(rows), player_->reasons});
 }
 
-/// After the last answer nothing may be left that we would send at once.
+/// After the last answer our engine must have nothing left to send at once.
 void RequesterReplay::at_end() {
   const bool held = holding_;
   hand_in();
@@ -335,7 +336,7 @@ void RequesterReplay::at_end() {
 RoleResult RequesterReplay::run() {
   if (!reconstruct() || !set_up()) return std::move(result_);
   for (size_t at = 0; at < packets_.size(); at++) {
-    // No timer of ours runs out by itself: see the tolerance `time`.
+    // No timer of our engine runs out by itself; see the tolerance `time`.
     const Instant due = player_->qp().next_timeout();
     Instant now = start_ + (packets_[at].time - packets_.front().time);
     if (due != Instant::never() && now >= due) now = due + nanoseconds(-1);

@@ -15,11 +15,12 @@ constexpr uint64_t kRegionMax = uint64_t{1} << 30;
 constexpr uint32_t kReceiveMax = 64u << 20;
 constexpr uint32_t kReadDepth = 255;
 
-/// Memory behind one rkey. What the capture does not show is supplied when it is read.
+/// The memory of one rkey. Bytes that the peer did not write are supplied from the recorded response when they are
+/// read.
 struct Memory {
   std::unique_ptr<uint8_t[]> storage;
-  uint8_t* bytes = nullptr;   // where `begin` lies: aligned as the address is
-  std::vector<bool> written;  // by the peer: it has to come back as it was written
+  uint8_t* bytes = nullptr;   // the byte at address `begin`, with the same alignment as that address
+  std::vector<bool> written;  // by the peer, which must read back what it wrote
   std::vector<bool> shown;    // by a READ response
   uint64_t begin = 0;
   uint64_t length = 0;
@@ -67,10 +68,10 @@ class ResponderReplay {
   std::unique_ptr<uint8_t[]> receive_buffer_;
   std::map<uint32_t, Memory> memory_;
   uint32_t receive_key_ = 0;
-  std::unique_ptr<Player> player_;  // after the memory that it uses
+  std::unique_ptr<Player> player_;  // declared after the memory that it uses
   std::vector<OurAnswer> ours_;
   Progress progress_;
-  Memory* write_memory_ = nullptr;  // of the WRITE under way
+  Memory* write_memory_ = nullptr;  // where the WRITE under way goes
   uint64_t write_va_ = 0;
 };
 
@@ -82,7 +83,7 @@ bool ResponderReplay::refuse(std::string why) {
 
 bool ResponderReplay::add_memory(uint32_t rkey, const LearnedRegion& learned) {
   Memory& memory = memory_[rkey];
-  const bool empty = learned.begin == learned.end;  // only ever invalidated
+  const bool empty = learned.begin == learned.end;  // the key was only ever invalidated
   memory.begin = learned.begin;
   memory.length = empty ? 64 : learned.end - learned.begin;
   if (memory.length > kRegionMax) return refuse(format("the addresses used with rkey 0x%x span more than 1 GiB", rkey));
@@ -142,7 +143,7 @@ Memory* ResponderReplay::memory_of(uint32_t rkey) {
   return found == memory_.end() ? nullptr : &found->second;
 }
 
-/// Our key for the packet's; one that does not exist for keys with which nothing was accepted.
+/// Our key for the key in the packet. For a key with which nothing was accepted, it is one that does not exist.
 uint32_t ResponderReplay::key_of(const PacketView& view) const {
   uint32_t rkey = 0;
   if (view.info->has(kHasReth)) rkey = view.reth().rkey;
@@ -152,7 +153,7 @@ uint32_t ResponderReplay::key_of(const PacketView& view) const {
   return found == memory_.end() ? 0 : found->second.key;
 }
 
-/// A receive long enough for the message; shorter when the recorded one was too short for it.
+/// Posts a receive that is long enough for the message, or too short if the recorded one was too short.
 void ResponderReplay::post_receive(size_t at) {
   if (learned_.notes[at].fate == Fate::kNotReady || player_->qp().receives_queued() != 0) return;
   uint32_t bytes = conversation_.service == Service::kUd ? kGrhBytes : 0;
@@ -176,8 +177,8 @@ void ResponderReplay::post_receive(size_t at) {
   player_->engine().post_recv(player_->qp(), wr, player_->now());
 }
 
-/// The bytes of the recorded response, where the peer wrote none before. When it is asked again, only what no response
-/// has shown yet.
+/// Stores the bytes of the recorded response where the peer has written nothing. When a READ is asked for again, only
+/// bytes that no response has shown yet are stored.
 void ResponderReplay::supply_read(size_t at, bool again) {
   const Reth reth = packets_[at].view.reth();
   Memory* memory = memory_of(reth.rkey);
@@ -230,7 +231,7 @@ void ResponderReplay::note_write(size_t at) {
   write_va_ += view.payload_bytes;
 }
 
-/// Before a request that our responder will carry out: what the program behind it would have ready.
+/// Called before a request that our responder will carry out: provides what the program would have prepared.
 void ResponderReplay::prepare(size_t at) {
   const OpcodeInfo& info = packets_[at].info();
   switch (info.operation) {
@@ -259,7 +260,7 @@ void ResponderReplay::collect(size_t at, bool duplicate) {
     answer.bytes = std::move(bytes);
     if (parse_frame(answer.bytes, answer.view) != ParseResult::kOk) continue;
     if (parameters_.msn && answer.view.info->has(kHasAeth)) {
-      // Ours began to count at 0.
+      // Our MSN began to count at 0.
       uint8_t* const aeth = answer.bytes.data() + (answer.view.ext - answer.bytes.data());
       store_be24(aeth + 1, (answer.view.aeth().msn + *parameters_.msn) & 0xFFFFFF);
       Recorded whole;

@@ -1,5 +1,5 @@
-// In what a recorded packet and ours may differ without it being a difference. The whole of it is this table: nothing
-// else in roce/replay forgives anything.
+// In what a recorded packet and ours may differ without counting as a difference. This table is complete: nothing else
+// in roce/replay tolerates a difference.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ struct ToleranceInfo {
 
 std::span<const ToleranceInfo> tolerances();
 
-/// How often each was used, and which are not granted at all.
+/// How often each tolerance was used, and which are not granted at all.
 struct ToleranceUse {
   std::array<uint64_t, kToleranceCount> counts{};
   uint32_t withheld = 0;  // bits

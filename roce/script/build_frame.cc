@@ -1,4 +1,4 @@
-// `< ...`: from a statement to bytes.
+// Makes the bytes of a frame from a statement `< ...`.
 #include <algorithm>
 #include <cstring>
 
@@ -22,7 +22,7 @@ void append(Bytes& bytes, const Header& header) {
   bytes.insert(bytes.end(), encoded, encoded + Header::kBytes);
 }
 
-/// The statement's numbers in this round.
+/// The numbers of a statement in one round.
 class Numbers {
  public:
   Numbers(Testbench& testbench, const Statement& statement, int64_t round)
@@ -101,7 +101,7 @@ void append_extensions(Bytes& body, const Numbers& numbers, const PacketName& na
   if (info.operation == Operation::kCnp) body.insert(body.end(), 16, 0);
 }
 
-/// What a SACK says is held, else a pattern.
+/// The payload: for a SACK the ranges that it says are held, else a pattern.
 Bytes payload_of(const Numbers& numbers, const ScriptQp& qp, const OpcodeInfo& info) {
   const Option* held = numbers.find("held");
   if (held == nullptr) {
@@ -119,7 +119,7 @@ Bytes payload_of(const Numbers& numbers, const ScriptQp& qp, const OpcodeInfo& i
   return bytes;
 }
 
-/// As a peer that knows selective repeat does.
+/// Signs the packet as a peer that knows selective repeat does.
 void sign(const ScriptQp& qp, Psn psn, uint8_t* ip, bool ipv6) {
   const Signature signature(qp.peer_qpn, qp.qp != nullptr ? qp.qp->qpn() : 0);
   if (ipv6) {
@@ -137,7 +137,7 @@ void fix_ipv4_checksum(uint8_t* ip) {
   store_be16(ip + 10, static_cast<uint16_t>(~sum));
 }
 
-/// What makes IP and UDP headers wrong on purpose.
+/// Makes the IP and UDP headers wrong where the statement asks for it.
 void spoil_headers(const Numbers& numbers, uint8_t* ip, bool ipv6) {
   uint8_t* udp = ip + (ipv6 ? 40 : 20);
   const auto shift = [](uint8_t* field, int64_t by) {
@@ -180,7 +180,7 @@ uint32_t key_of(Testbench& testbench, const Value& value, int64_t round) {
 }
 
 Psn psn_base(const ScriptQp& qp, bool sent, const OpcodeInfo& info) {
-  const bool ours = sent != info.is_response();  // our requests, and the answers to them
+  const bool ours = sent != info.is_response();  // requests of the engine, and the answers to them
   return ours ? qp.attributes.sq_psn : qp.attributes.rq_psn;
 }
 

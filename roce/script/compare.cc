@@ -1,4 +1,4 @@
-// `> ...`: a sent frame held against a statement, and frames as text.
+// Compares a sent frame with a statement `> ...`, and describes frames as text.
 #include <algorithm>
 #include <cstring>
 
@@ -59,7 +59,7 @@ std::string bytes_text(std::span<const uint8_t> bytes) {
   return text + (bytes.size() > 12 ? " ..." : "");
 }
 
-/// What a SACK holds, as scripts write it: PSNs from `base`.
+/// The ranges of a SACK, as scripts write them: PSNs counted from `base`.
 std::string held_text(const PacketView& view, Psn base) {
   std::string text;
   for (uint32_t at = 0; at + SackRange::kBytes <= view.payload_bytes; at += SackRange::kBytes) {
@@ -187,13 +187,13 @@ class Comparison {
     add("held", held == nullptr ? "" : held->value.text, held_text(view_, psn_base(qp_, true, *view_.info)));
   }
 
-  /// Every RC packet of an engine that may use selective repeat, and no other.
+  /// Every RC packet of an engine that may use selective repeat must be signed, and no other packet.
   void signature() {
     if (qp_.qp == nullptr) return;
     const bool expected =
         testbench_.config().loss_recovery != LossRecovery::kGoBackN && view_.info->service == Service::kRc;
     const bool actual = expected ? view_.signed_with(Signature(qp_.qp->qpn(), qp_.peer_qpn))
-                                 : !view_.ipv6 && view_.flow_id != 0;  // DF and 0 is what all others have
+                                 : !view_.ipv6 && view_.flow_id != 0;  // all others have DF and identification 0
     if (expected || actual) add("signed", expected ? "yes" : "no", actual ? "yes" : "no");
   }
 
@@ -248,7 +248,7 @@ class Comparison {
   std::vector<Row> rows_;
 };
 
-/// An address and its key: as a place in a region of the script's when both fit.
+/// An address and its key as text: as a place in a region of the script when both fit.
 std::string place_text(Testbench& testbench, uint64_t va, uint32_t rkey) {
   for (const auto& [id, region] : testbench.regions()) {
     if (rkey != region.key || va < region.iova || va - region.iova > region.length) continue;

@@ -10,12 +10,12 @@ namespace uroce::script {
 
 namespace {
 
-/// Counted from the timeline.
+/// These are counted from the timeline.
 constexpr std::string_view kFromTimeline[] = {"sent_acks",           "tx_sack",        "sent_naks",
                                               "sent_rnr_naks",       "retransmits",    "req_cqe_error",
                                               "req_cqe_flush_error", "resp_cqe_error", "resp_cqe_flush_error"};
 
-/// Not held against anything: bytes, ARP, and what a script mentions if it likes.
+/// These are not checked unless the script mentions them: bytes, ARP and the like.
 constexpr std::string_view kFree[] = {"tx_packets",
                                       "tx_bytes",
                                       "rx_packets",

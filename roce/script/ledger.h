@@ -1,4 +1,4 @@
-// Counters held against the timeline: what the engine counts must be what the script saw.
+// Compares the engine's counters with the timeline: what the engine counts must be what the script saw.
 //
 // Traffic, answers, retransmissions and errors are counted here from the packets and completions themselves. Everything
 // else that explains a loss or a fault (drops, duplicates, NAKs, timeouts) has to be mentioned by the script: a counter
@@ -24,15 +24,15 @@ class Ledger {
   void on_mentioned(const std::string& counter, int64_t value) { mentioned_[counter] = value; }
 
   uint64_t counter(Testbench& testbench, const std::string& name) const;
-  /// What does not fit, at the end.
+  /// At the end: the counters that do not fit.
   std::vector<Row> differences(Testbench& testbench) const;
-  /// "name value, ..." of all that are not 0, without traffic.
+  /// "name value, ..." for all counters that are not 0, without those of traffic.
   std::string nonzero(Testbench& testbench) const;
 
  private:
   struct Sender {
     bool any = false;
-    Psn next;  // never sent yet
+    Psn next;  // the first PSN that was never sent
   };
   void on_request(ScriptQp& qp, const PacketView& view);
 

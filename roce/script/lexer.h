@@ -1,4 +1,4 @@
-// A line of a script as words, and words as numbers and times.
+// Splits a line of a script into words, and reads words as numbers and times.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ struct Token {
   Where where;
 };
 
-/// Words between spaces; `#` begins a comment.
+/// The words between spaces; `#` begins a comment. `number` is that of the line.
 std::vector<Token> split_words(const std::string& line, uint32_t number);
 
-/// A whole number at the front of `text`, which is cut off. Hexadecimal with 0x; K and M multiply by 1024 and 1024^2.
+/// Cuts a whole number off the front of `text`. It is hexadecimal with 0x; K and M multiply by 1024 and 1024^2.
 std::optional<int64_t> take_integer(std::string_view& text);
-/// Sums of integers, `i`, and integer*i, without spaces.
+/// Reads a sum of integers, `i` and integer*i, without spaces.
 std::optional<Number> to_number(std::string_view text);
 /// PSNs that a selective ACK names: "3", "3..5", "7,3..5".
 struct PsnRange {

@@ -1,4 +1,4 @@
-// Packets of a script: as bytes that arrive, as expectations that a sent frame is held against, and as text.
+// Packets of a script: as bytes that arrive, as expectations with which a sent frame is compared, and as text.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace uroce::script {
 
-/// Where an address of the script lies, and which key goes with it.
+/// The address in this process for an address of the script, and the key that belongs to it.
 uint64_t address_of(Testbench& testbench, const Value& value, int64_t round);
 uint32_t key_of(Testbench& testbench, const Value& value, int64_t round);
 
-/// "sequence", "invalid", "access", "operational", or a number.
+/// Reads "sequence", "invalid", "access", "operational" or a number.
 std::optional<uint8_t> nak_code_of(std::string_view name);
 
-/// The frame that `< ...` means. Right in everything that the statement does not mention.
+/// The frame that a statement `< ...` describes. Everything that the statement does not mention is correct.
 Bytes build_frame(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round);
 
 /// One line of a comparison.
@@ -32,14 +32,14 @@ struct Row {
   bool same = true;
 };
 
-/// Holds a sent frame against `> ...`, field by field.
+/// Compares a sent frame with a statement `> ...`, field by field.
 std::vector<Row> compare(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round,
                          std::span<const uint8_t> frame);
 
 /// A frame in the language of scripts, without direction: "SEND_ONLY psn 0 ack_req payload 64".
 std::string describe(Testbench& testbench, std::span<const uint8_t> frame, bool sent);
 
-/// The sequence number that is `psn 0` in a packet of this direction and kind.
+/// The sequence number that scripts call `psn 0` in packets of this direction and kind.
 Psn psn_base(const ScriptQp& qp, bool sent, const OpcodeInfo& info);
 
 }  // namespace uroce::script

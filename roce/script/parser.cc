@@ -1,4 +1,4 @@
-// Text to statements.
+// Reads text as statements.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -80,7 +80,7 @@ class Parser {
     return value;
   }
 
-  /// mr1, mr1+64, mw2, or a number.
+  /// Reads mr1, mr1+64, mw2 or a number.
   Value address_value() {
     const Token& token = next("an address");
     static constexpr std::pair<std::string_view, Object> kObjects[] = {{"mr", Object::kMr}, {"mw", Object::kMw}};
@@ -164,7 +164,7 @@ class Parser {
     for (const char part : syntax.shape) {
       switch (part) {
         case 'n':
-          // `memory mr1+8 u64 5`: the length follows from the option.
+          // In `memory mr1+8 u64 5` the length follows from the option.
           if ((syntax.kind == Kind::kMemory || syntax.kind == Kind::kSet) && more() && tokens_[at_].text == "u64") {
             Value eight;
             eight.number.base = 8;
@@ -174,7 +174,7 @@ class Parser {
           statement.args.push_back(number_value());
           break;
         case 'w': {
-          // `completion 1 success`: the kind may be left out.
+          // In `completion 1 success` the kind was left out.
           if (syntax.kind == Kind::kCompletion && statement.word.empty() && more() &&
               !is_completion_kind(tokens_[at_].text)) {
             statement.word = "*";
@@ -257,7 +257,7 @@ class Parser {
             "there is no qp " + value.text + " yet");
   }
 
-  /// What the table of words cannot say.
+  /// Checks what the table of words cannot express.
   void check(Statement& statement, const Token& keyword) {
     switch (statement.kind) {
       case Kind::kEngine:
@@ -309,7 +309,7 @@ class Parser {
     define(object, args[0]);
   }
 
-  /// Statements that begin with a QP's number, and a word from a list.
+  /// Checks statements that begin with the number of a QP, and those with a word from a list.
   void check_words(const Statement& statement) {
     const auto& args = statement.args;
     switch (statement.kind) {

@@ -1,4 +1,4 @@
-// What a script's program does: posts work, changes QPs, looks at its memory.
+// The part of a script that plays the program: it posts work, changes QPs, and looks at its memory.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,10 @@ class Program {
  public:
   explicit Program(Testbench& testbench) : testbench_(testbench) {}
 
-  /// post, recv, modify, dereg, destroy, set, resolve. Says what went otherwise than the statement expects, or nothing.
+  /// Carries out post, recv, modify, dereg, destroy, set or resolve. Returns what differs from what the statement
+  /// expects, or an empty string.
   std::string act(const Statement& statement, int64_t round);
-  /// The `memory` statement; says what differs.
+  /// Carries out a `memory` statement. Returns what differs, or an empty string.
   std::string check_memory(const Statement& statement, int64_t round);
 
  private:

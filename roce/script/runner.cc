@@ -1,4 +1,4 @@
-// The script's clock and its statements, one after the other.
+// Keeps the script's clock, and carries out its statements one after the other.
 #include "script/runner.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kTimelineMax = 400;
 
-/// The engine did something else than the script expects.
+/// Thrown when the engine did something else than the script expects.
 struct Mismatch {
   Where where;
   std::string text;
@@ -115,14 +115,14 @@ class Runner {
   Testbench testbench_;
   Program program_;
   Ledger ledger_;
-  Instant last_;  // when the statement before took place
+  Instant last_;  // when the previous statement took place
   int64_t round_ = 0;
   std::deque<ScriptPort::Sent> unmatched_;
   std::deque<Event> events_;
   std::vector<TimelineFrame> frames_;
 };
 
-/// Everything that the port took, but for ARP and the like, into the timeline.
+/// Puts everything that the engine sent into the timeline, except ARP and the like.
 void Runner::take_sent() {
   auto& sent = testbench_.port().sent;
   for (; !sent.empty(); sent.pop_front()) {
@@ -346,7 +346,7 @@ void Runner::check_state(const Statement& s, ScriptQp& qp) {
   if (actual != s.word) throw Mismatch{s.where, "this QP's state differs", {{"state", s.word, actual, false}}};
 }
 
-/// Events that a script does not mention do not matter; those that it does come in its order.
+/// Events that a script does not mention are ignored; those that it mentions must come in its order.
 void Runner::expect_event(const Statement& s) {
   auto& events = testbench_.qp(s.args[0].number.base).events;
   std::string seen;

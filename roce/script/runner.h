@@ -27,7 +27,7 @@ struct Result {
   std::vector<TimelineFrame> frames;
 };
 
-/// `keep_frames`: fill Result::frames. Throws ScriptError when the script asks for what cannot be.
+/// With `keep_frames`, Result::frames is filled. Throws ScriptError when the script asks for something impossible.
 Result run(const Script& script, bool keep_frames = false);
 
 }  // namespace uroce::script

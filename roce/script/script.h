@@ -1,4 +1,5 @@
-// A packet script as it was read: statements with their times, arguments and options. doc/scripts.md has the language.
+// A packet script as it was read: statements with their times, arguments and options. doc/scripts.md describes the
+// language.
 //
 // Reading is separate from running: `parse` finds everything that is wrong with the text itself, so that what `run`
 // (runner.h) reports is about the engine.
@@ -60,7 +61,7 @@ struct Option {
 };
 
 enum class Kind : uint8_t {
-  // what there is
+  // objects
   kEngine,
   kQp,
   kMr,
@@ -105,7 +106,7 @@ struct Statement {
   std::string word;         // what follows the keyword: operation, state, opcode, counter
   std::vector<Value> args;  // the numbers and addresses after it, in order
   std::vector<Option> options;
-  uint32_t partner = 0;  // repeat: index of its end, and the other way round
+  uint32_t partner = 0;  // for `repeat` the index of its `end`, and the other way round
 
   const Option* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }

@@ -47,7 +47,7 @@ constexpr Setting kSettings[] = {
     {"ttl", 0, [](QpAttributes& a, int64_t v) { a.av.hop_limit = static_cast<uint8_t>(v); }},
 };
 
-/// Takes over what the statement says; returns the mask bits of what it named.
+/// Takes over the attributes that the statement names, and returns their mask bits.
 uint32_t apply_settings(const Statement& statement, QpAttributes& attributes) {
   uint32_t mask = 0;
   for (const Setting& setting : kSettings) {
@@ -226,7 +226,7 @@ std::string Testbench::add_qp(const Statement& statement) {
   return "";
 }
 
-/// To another state, with the attributes that the transition needs; those that the statement names are added.
+/// Moves the QP to another state, with the attributes that the transition needs and those that the statement names.
 ModifyResult Testbench::modify(ScriptQp& qp, const Statement& statement, QpState to) {
   QpAttributes attributes = qp.attributes;
   const uint32_t named = apply_settings(statement, attributes);
@@ -257,7 +257,8 @@ void Testbench::resolve(ScriptQp& qp) {
   uint8_t frame[256];
   const LinkAddress link{kOurMac, kPeerMac, qp.from_peer.vlan_id};
   uint32_t bytes = 0;
-  // A QP that goes no further than INIT has not asked yet, and what nobody asked for makes nobody known.
+  // A QP that goes no further than INIT has not asked for the peer's address yet, and an answer that was not asked for
+  // is ignored.
   for (const LocalAddress& own : engine_.gids()) {
     if (own.ip == qp.from_peer.dst_ip) engine_.neighbours().want(qp.from_peer.src_ip, own, now());
   }
@@ -310,7 +311,7 @@ bool Testbench::step(Instant until) {
   const Instant next = engine_.next_timeout();
   port_.now = std::max(now(), std::min(next, until));
   turn();
-  // What is due and cannot be done (the port is full) would hold the clock for ever.
+  // A timer that is due but cannot be served (because the port is full) would stop the clock for ever.
   if (engine_.next_timeout() <= now()) {
     port_.now = std::min(until, port_.full ? until : now() + microseconds(1));
     stuck_ = ++late_steps_ > kLateMax;

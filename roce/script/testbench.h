@@ -57,14 +57,14 @@ struct SeenCompletion {
   Completion completion;
 };
 
-/// A QP and what the script said of it.
+/// A QP, and what the script said about it.
 struct ScriptQp {
   uint32_t id = 0;
   Qp* qp = nullptr;
   CompletionQueue* cq = nullptr;
   QpAttributes attributes;
   uint32_t peer_qpn = 0;
-  PathSpec from_peer;  // of its packets
+  PathSpec from_peer;  // of the peer's packets
   QpState expected_state = QpState::kReset;
   SharedReceiveQueue* srq = nullptr;
   std::unique_ptr<AddressHandle> ah;  // UD
@@ -78,7 +78,7 @@ struct Region {
   uint64_t length = 0;
   uint64_t iova = 0;
   uint32_t key = 0;
-  int64_t fill = 0;  // pattern at the beginning
+  int64_t fill = 0;  // the pattern with which it is filled at the beginning
 };
 
 class Testbench final : private Observer {
@@ -86,7 +86,7 @@ class Testbench final : private Observer {
   explicit Testbench(const EngineConfig& config);
   ~Testbench() override;
 
-  // Objects. Each says why when it cannot be made.
+  // Objects. Each function returns why the object cannot be made, or an empty string.
   std::string add_qp(const Statement& statement);
   std::string add_mr(const Statement& statement);
   std::string add_mw(const Statement& statement);
@@ -116,7 +116,7 @@ class Testbench final : private Observer {
 
   Engine& engine() { return engine_; }
   ScriptPort& port() { return port_; }
-  /// Why things happened: errors with their causes, in order.
+  /// The errors that the engine reported, with their causes, in order.
   const std::vector<std::string>& reasons() const { return reasons_; }
   bool stuck() const { return stuck_; }
   const EngineConfig& config() const { return config_; }
@@ -140,7 +140,7 @@ class Testbench final : private Observer {
   std::map<uint32_t, SharedReceiveQueue*> srqs_;
   std::map<int64_t, PdId> pds_;
   std::vector<std::string> reasons_;
-  uint32_t late_steps_ = 0;  // with a timer that stayed due
+  uint32_t late_steps_ = 0;  // steps with a timer that stayed due
   bool stuck_ = false;
 };
 

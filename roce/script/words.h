@@ -26,12 +26,13 @@ struct OptionSyntax {
 struct StatementSyntax {
   std::string_view keyword;
   Kind kind;
-  /// What comes first, one letter each: n number, w word, a address or number, l list of "address length".
+  /// The arguments before the options, one letter each: n number, w word, a address or number, l list of "address
+  /// length".
   std::string_view shape;
   std::span<const OptionSyntax> options;
 };
 
-/// nullptr: no such keyword.
+/// Returns nullptr when there is no such keyword.
 const StatementSyntax* find_syntax(std::string_view keyword);
 
 std::optional<QpState> state_of(std::string_view name);
@@ -55,7 +56,7 @@ bool is_counter(std::string_view name);
 struct PacketName {
   enum class Kind : uint8_t { kPlain, kAck, kNak, kRnrNak };
   uint8_t opcode = 0;
-  bool own_service = true;  // the three upper bits are the QP's
+  bool own_service = true;  // the three upper bits of the opcode are those of the QP's service
   Kind kind = Kind::kPlain;
 };
 std::optional<PacketName> packet_name(std::string_view name);

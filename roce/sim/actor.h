@@ -1,8 +1,8 @@
-// Something that acts at instants of virtual time, and what it is told then.
+// An actor is something that acts at instants of virtual time; an event is what it is told then.
 //
-// An actor says what its events are: a type `Event` of its own, which is an enum class, or a small struct of an enum
-// class and what goes with it. Somebody schedules such a value, and the actor gets it back when it is due. An event may
-// bring a frame; the queue owns the frame meanwhile.
+// An actor's class defines what its events are: a type `Event`, which is an enum class, or a small struct of an enum
+// class and what goes with it. Such a value is scheduled, and the actor gets it back when it is due. An event may bring
+// a frame; the queue owns the frame until then.
 //
 //   class Lamp final : public Actor<Lamp> {
 //    public:
@@ -22,10 +22,10 @@
 
 namespace uroce::sim {
 
-/// An event of any actor while it is in the queue. Nobody looks into it but Actor, which knows the type.
+/// An event of any actor while it is in the queue. Only Actor, which knows the type, looks into it.
 class StoredEvent {
  public:
-  static constexpr size_t kMaxBytes = 4;  // events are small, as the queue moves them around
+  static constexpr size_t kMaxBytes = 4;  // events must be small, because the queue moves them around
 
   StoredEvent() = default;
   template <typename Event>
@@ -46,15 +46,15 @@ class StoredEvent {
   alignas(4) std::byte bytes_[kMaxBytes]{};
 };
 
-/// What the queue knows of an actor.
+/// What the queue knows about an actor.
 class AnyActor {
  public:
   virtual ~AnyActor() = default;
-  /// An event that was scheduled for this actor is due. `frame`: what it brings, detached; nullptr: nothing.
+  /// An event that was scheduled for this actor is due. `frame` is the detached frame that it brings, or nullptr.
   virtual void handle(StoredEvent event, void* frame, Instant now) = 0;
 };
 
-/// The actor's class takes a frame with its events.
+/// True for an actor's class whose events bring a frame.
 template <typename Self>
 concept TakesFrames = requires(Self& self, typename Self::Event event, Frame frame, Instant now) {
   self.on_event(event, std::move(frame), now);

@@ -8,7 +8,7 @@ EventQueue::~EventQueue() {
   while (!empty()) Frame::adopt(take().frame);
 }
 
-/// Moves a slot's events to where they belong from the new base on: all of them further down.
+/// Moves the events of a slot to where they belong with the new base, which is always at a lower level.
 void EventQueue::spread(unsigned level, uint64_t number) {
   uint32_t index = levels_[level].slots[number].head;
   levels_[level].slots[number] = {};
@@ -21,7 +21,8 @@ void EventQueue::spread(unsigned level, uint64_t number) {
   }
 }
 
-/// All events of the next instant. What they schedule for the same instant comes after them, in the slot.
+/// Takes all events of the next instant. What they schedule for the same instant goes into the slot, and comes after
+/// them.
 void EventQueue::take_slot() {
   now_ = next_;
   Slot& slot = bring_down(static_cast<uint64_t>(next_.ns));
@@ -40,7 +41,7 @@ void EventQueue::take_slot() {
   mark(0, base_ & 0xFF, false);
 }
 
-/// The first events of the next instant, if that is near.
+/// Prefetches the first events of the next instant, if that is near.
 void EventQueue::prefetch_slot() const {
   const auto when = static_cast<uint64_t>(next_.ns);
   if (level_of(when, base_) != 0) return;

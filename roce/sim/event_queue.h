@@ -1,8 +1,8 @@
-// The virtual clock: time is that of the event being handled, and jumps to the next one.
+// The virtual clock: time is that of the event being handled, and jumps to that of the next one.
 //
 // Events of the same instant are handled in the order in which they were scheduled, so a run depends on nothing but its
-// seed. Actors must outlive the events that are handled. Those that are still pending when the queue is destroyed only
-// give back their frames, so their actors may be gone.
+// seed. Actors must outlive the events that are handled. Events that are still pending when the queue is destroyed only
+// give back their frames, so their actors may be gone by then.
 //
 // Inside, a monotone radix queue (a timing wheel with a resolution of one nanosecond): an event lies at the level of
 // the highest byte in which its instant differs from the last one handled, in the slot which that byte names. Time only
@@ -31,12 +31,12 @@ class EventQueue {
   EventQueue& operator=(const EventQueue&) = delete;
 
   Instant now() const { return now_; }
-  /// `actor` is told `event` at `when`; the past is now.
+  /// `actor` is told `event` at `when`, or now when that is in the past.
   template <typename Self>
   void schedule(Actor<Self>& actor, Instant when, typename Self::Event event) {
     add(when, {&actor, nullptr, StoredEvent::of(event)});
   }
-  /// The same, with a frame. The queue owns it until the event is due.
+  /// The same with a frame, which the queue owns until the event is due.
   template <typename Self>
   void schedule(Actor<Self>& actor, Instant when, typename Self::Event event, Frame&& frame) {
     static_assert(TakesFrames<Self>);
@@ -54,7 +54,7 @@ class EventQueue {
     handled_++;
     due.actor->handle(due.event, due.frame, now_);
   }
-  /// Nothing happens until `when`. No event may be due before.
+  /// Moves the clock to `when`. No event may be due before.
   void advance_to(Instant when) {
     if (now_ < when) now_ = when;
   }
@@ -62,14 +62,14 @@ class EventQueue {
  private:
   static constexpr uint32_t kNone = 0xFFFFFFFF;
   static constexpr unsigned kLevels = 8;
-  static constexpr size_t kAhead = 6;  // so many events before its own an event's memory is asked for
+  static constexpr size_t kAhead = 6;  // an event's memory is prefetched so many events before its own turn
   /// What was scheduled, and for whom.
   struct Due {
     AnyActor* actor;
-    void* frame;  // detached; nullptr: none
+    void* frame;  // detached; nullptr when there is none
     StoredEvent event;
   };
-  /// The same with its place, in 32 bytes: a large network has tens of thousands, from all over the memory.
+  /// The same with its place in the queue, in 32 bytes, because a large network has tens of thousands of them.
   struct Node {
     Instant when;
     AnyActor* actor;
@@ -142,14 +142,14 @@ class EventQueue {
     }
     slot.tail = index;
   }
-  /// Makes `when`, which is the earliest event's, the base; returns the slot of exactly that instant.
+  /// Makes `when`, the instant of the earliest event, the base, and returns the slot of exactly that instant.
   Slot& bring_down(uint64_t when) {
     const unsigned level = level_of(when, base_);
     base_ = when;
     if (level != 0) spread(level, (when >> (8 * level)) & 0xFF);
     return levels_[0].slots[when & 0xFF];
   }
-  /// A large network does not fit the cache, and its events come from all over it.
+  /// Prefetches what an event needs: a large network does not fit the cache, and its events come from all over it.
   static void prefetch(const Due& due) {
     __builtin_prefetch(due.actor);
     if (due.frame == nullptr) return;
@@ -163,13 +163,13 @@ class EventQueue {
 
   std::array<Level, kLevels> levels_;
   std::vector<Node> nodes_;
-  std::vector<Due> ready_;  // of the instant that is now, taken out of their slot
+  std::vector<Due> ready_;  // the events of the present instant, taken out of their slot
   size_t ready_at_ = 0;     // the next one of them
   uint32_t free_ = kNone;
   uint64_t pending_ = 0;
   Instant next_ = Instant::never();
   Instant now_;
-  uint64_t base_;  // the instant of the last event handled: none that is pending is earlier
+  uint64_t base_;  // the instant of the last event handled; no pending event is earlier
   uint64_t handled_ = 0;
 };
 

@@ -6,7 +6,7 @@ namespace uroce::sim {
 
 namespace {
 
-// Bytes on the wire: preamble, check sequence and gap; Ethernet, IPv4, UDP, BTH, iCRC.
+// Bytes on the wire beside the payload: preamble, check sequence and gap; Ethernet, IPv4, UDP, BTH, iCRC.
 constexpr uint64_t kPacketOverhead = 24 + 14 + 20 + 8 + 12 + 4;
 constexpr uint64_t kRethBytes = 16;
 constexpr uint64_t kAethBytes = 4;

@@ -8,7 +8,7 @@ namespace uroce::sim {
 
 namespace {
 
-constexpr uint64_t kIova = 0x100000000;  // the same for everybody and in every run: it is on the wire
+constexpr uint64_t kIova = 0x100000000;  // the same for all hosts and in every run, because it appears on the wire
 constexpr uint32_t kPiecesOut = 4;
 constexpr uint32_t kCqEntries = 4096;
 
@@ -39,7 +39,7 @@ void FlowRunner::prepare_host(uint32_t number) {
   side.key = engine(number).memory().register_region(side.pd, memory_.get(), options_.shape.piece_bytes, kIova,
                                                      kLocalWrite | kRemoteWrite | kRemoteRead);
   network_.host(number).set_program([this, &side] {
-    // One by one: the end of a flow takes its queue pair's completions out of the queue.
+    // Polled one by one, because the end of a flow takes the completions of its queue pair out of the queue.
     Completion completion;
     while (side.cq->poll({&completion, 1}) == 1) on_completion(completion);
   });
@@ -170,7 +170,7 @@ void FlowRunner::on_completion(const Completion& completion) {
   const auto slot = static_cast<uint32_t>(completion.wr_id);
   if (slot >= active_.size()) return;
   Active& flow = active_[slot];
-  if (!flow.in_use || flow.generation != completion.wr_id >> 32) return;  // of a flow that has failed
+  if (!flow.in_use || flow.generation != completion.wr_id >> 32) return;  // belongs to a flow that has failed
   if (completion.status != WcStatus::kSuccess) return end_flow(slot, true, cause_text(completion.cause));
   flow.pieces_out--;
   if (network_.world().now() >= records_[flow.record].spec.stop) flow.left = 0;
@@ -205,7 +205,7 @@ void FlowRunner::end_flow(uint32_t slot, bool failed, const char* why) {
   schedule_next();
 }
 
-/// At the receiver of the bytes, as that is exact to the packet: ACKs come for many at once.
+/// Counts at the receiver of the bytes, which is exact to the packet: an ACK stands for many packets.
 void FlowRunner::count_arrived(Active& flow) {
   const bool read = records_[flow.record].spec.kind == FlowKind::kRead;
   const Psn next = read ? flow.asker.qp->requester().window().una() : flow.responder.qp->responder().epsn();

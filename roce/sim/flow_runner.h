@@ -3,8 +3,8 @@
 //
 // A queue pair that has done its work goes through RESET and serves another flow later, between any two hosts: so each
 // flow begins with fresh congestion state, and there are never more queue pairs than flows at the same time. Its
-// sequence numbers go on where the receiver's last ones ended, so that a late duplicate of an earlier flow is a
-// duplicate.
+// sequence numbers go on where those of the receiver ended, so that a late duplicate from an earlier flow is recognised
+// as a duplicate.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace uroce::sim {
 
 struct FlowOptions {
   FlowShape shape;
-  uint8_t traffic_class = 26 << 2;  // DSCP 26, priority 3: where RoCE usually is
+  uint8_t traffic_class = 26 << 2;  // DSCP 26, priority 3, which RoCE usually has
   uint8_t timeout = 14;
   uint8_t retry_cnt = 7;
   uint8_t max_rd_atomic = 16;
@@ -30,9 +30,9 @@ struct FlowOptions {
 
 class FlowRunner final : public Actor<FlowRunner> {
  public:
-  struct Event {};  // the one that there is: the workload's next flows begin
+  struct Event {};  // there is only one: the workload's next flows begin
 
-  /// All three must outlive it, and it must outlive the run: it is the program of every host.
+  /// All three must outlive the runner, and the runner must outlive the run, because it is the program of every host.
   FlowRunner(Network& network, Workload& workload, const FlowOptions& options);
   ~FlowRunner() override;
 
@@ -41,16 +41,16 @@ class FlowRunner final : public Actor<FlowRunner> {
   uint64_t finished() const { return finished_; }
   uint64_t failed() const { return failed_; }
   uint64_t active() const { return records_.size() - finished_ - failed_; }
-  /// No flow runs and none is announced.
+  /// True when no flow runs and none is announced.
   bool done() const { return active() == 0 && workload_.next_start() == Instant::never(); }
-  /// One of the flows that run has no end.
+  /// True when one of the flows that run has no end.
   bool has_endless() const { return endless_ != 0; }
-  /// Payload of all flows, of those that run as far as it has arrived.
+  /// Bytes of payload that have arrived, of all flows including those that still run.
   uint64_t arrived_bytes();
   /// The first flow that failed, and why; empty when none did.
   const std::string& first_failure() const { return first_failure_; }
   uint64_t queue_pairs() const { return queue_pairs_; }
-  /// No flow has put a byte in a wrong place.
+  /// True when no flow has put a byte in a wrong place.
   bool memory_intact() const;
 
   /// Calls `f(record, bytes that have arrived so far)` for every flow that runs, in the order of queue pairs used.
@@ -61,18 +61,18 @@ class FlowRunner final : public Actor<FlowRunner> {
  private:
   struct Half {
     Qp* qp = nullptr;
-    Psn next_psn;  // what its next requests, or its peer's, begin with
+    Psn next_psn;  // the PSN of its next request, or of its peer's
   };
   struct HostSide {
     PdId pd = 0;
     CompletionQueue* cq = nullptr;
     uint32_t key = 0;
-    std::vector<Half> idle;  // the longest idle first
+    std::vector<Half> idle;  // the one that has been idle longest comes first
     size_t idle_head = 0;
   };
   struct Active {
     size_t record = 0;
-    Half asker;  // who posts
+    Half asker;  // the side that posts
     Half responder;
     uint32_t generation = 0;
     bool in_use = false;
@@ -100,14 +100,14 @@ class FlowRunner final : public Actor<FlowRunner> {
   Network& network_;
   Workload& workload_;
   FlowOptions options_;
-  /// Of all hosts, to send from and to write to: payload is copied but stays in the cache. Every flow writes each byte
-  /// to where the same byte is already, so this never changes.
+  /// All hosts send from this memory and write to it, so that payload is copied but stays in the cache. Every flow
+  /// writes each byte to where the same byte is already, so the contents never change.
   std::unique_ptr<uint8_t[]> memory_;
   std::vector<HostSide> sides_;
   std::vector<Active> active_;
   std::vector<uint32_t> free_slots_;
   std::vector<FlowRecord> records_;
-  std::vector<std::vector<TopologyLink>> paths_;  // from * hosts + to, filled when asked for
+  std::vector<std::vector<TopologyLink>> paths_;  // index from * hosts + to; filled when first asked for
   uint64_t finished_ = 0;
   uint64_t failed_ = 0;
   uint64_t endless_ = 0;

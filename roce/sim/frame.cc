@@ -10,7 +10,7 @@ namespace uroce::sim {
 
 namespace {
 
-/// For the RoCE MTUs with their headers, and for what is longer.
+/// Sizes of buffers: for the RoCE MTUs with their headers, and one for longer frames.
 constexpr std::array<uint32_t, 6> kCapacities = {256, 640, 1280, 2304, 4352, 65536};
 
 }  // namespace
@@ -43,7 +43,7 @@ class FrameStore {
 
  private:
   std::array<Frame::Block*, kCapacities.size()> free_{};
-  std::vector<Frame::Block*> all_;  // a frame that is under way when a run ends is nobody's
+  std::vector<Frame::Block*> all_;  // so that also frames that are still under way when a run ends are freed
 };
 
 namespace {

@@ -1,4 +1,4 @@
-// A frame on its way, and whoever takes it.
+// A frame on its way, and the interface of whatever takes frames.
 //
 // Bytes lie in buffers that are used again and again: after a run has warmed up, no frame allocates.
 #pragma once
@@ -13,7 +13,7 @@ namespace uroce::sim {
 class Frame {
  public:
   Frame() = default;
-  /// That many zeros.
+  /// A frame of that many zero bytes.
   explicit Frame(size_t bytes);
   explicit Frame(std::span<const uint8_t> bytes);
   Frame(const Frame& other) : Frame(std::span<const uint8_t>(other.data(), other.size())) {}
@@ -26,9 +26,9 @@ class Frame {
     if (block_ != nullptr) give_back(block_);
   }
 
-  /// Room for that many bytes, with whatever they are, and a size of 0: for whoever fills it.
+  /// A frame with room for that many bytes, undefined contents and a size of 0, to be filled by the caller.
   static Frame with_capacity(size_t bytes);
-  /// Within the capacity.
+  /// `bytes` must not exceed the capacity.
   void set_size(size_t bytes) { block_->bytes = static_cast<uint32_t>(bytes); }
 
   uint8_t* data() { return block_ != nullptr ? block_->data() : nullptr; }
@@ -43,7 +43,7 @@ class Frame {
   uint8_t operator[](size_t at) const { return data()[at]; }
   bool operator==(const Frame& other) const;
 
-  /// The buffer as a bare pointer, for somebody who carries frames without knowing this class; `adopt` takes it back.
+  /// The buffer as a bare pointer, for code that carries frames without knowing this class; `adopt` takes it back.
   void* detach() { return std::exchange(block_, nullptr); }
   static Frame adopt(void* token) {
     Frame frame;

@@ -1,4 +1,4 @@
-// The simulator's frames as the fabric's: the same buffers, handed over without a copy.
+// The simulator's frames as frames of the fabric: the same buffers, passed on without a copy.
 #pragma once
 
 #include "fabric/frame.h"

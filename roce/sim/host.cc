@@ -30,7 +30,7 @@ void Host::wake_at(Instant when) {
 
 void Host::watch_timers() {
   Instant wanted = engine_->next_timeout();
-  if (wanted != Instant::never()) wanted = {std::max(wanted, now()).ns - ahead_.ns};  // "at once" is far in the past
+  if (wanted != Instant::never()) wanted = {std::max(wanted, now()).ns - ahead_.ns};  // may be in the past
   if (wanted <= events_.now() && !port_.has_room()) return port_.wake_when_room();
   if (timer_at_ <= wanted) return;
   timer_at_ = std::max(wanted, events_.now() + nanoseconds(1));
@@ -58,7 +58,7 @@ void Host::on_event(Event event, Instant now) {
 }
 
 void Host::on_wake(Instant now) {
-  if (wakes_at_ != now) return;  // an earlier one took its place
+  if (wakes_at_ != now) return;  // an earlier event took its place
   wakes_at_ = Instant::never();
   turn(now);
 }

@@ -1,4 +1,4 @@
-// One simulated machine: the production engine, a port, and somebody who calls turn() when there is something to do.
+// One simulated machine: the production engine, a port, and the code that calls turn() when there is something to do.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace uroce::sim {
 class Host final : public Actor<Host>, private Waker {
  public:
   enum class Event : uint8_t {
-    kTurn,   // somebody has woken the host: its engine gets a turn
+    kTurn,   // the host was woken, and its engine gets a turn
     kTimer,  // a deadline of the engine, as it was when this was scheduled
   };
 
@@ -26,17 +26,17 @@ class Host final : public Actor<Host>, private Waker {
   Engine& engine() { return *engine_; }
   SimPort& port() { return port_; }
   RecordingObserver& observer() { return observer_; }
-  /// By its own clock, which is the engine's.
+  /// The time by the host's own clock, which is that of its engine.
   Instant now() const { return events_.now() + ahead_; }
 
-  /// The clock leaps, as in a virtual machine that did not run for a while. It is a steady one: it never goes back.
+  /// Moves the host's clock forward, as in a virtual machine that did not run for a while. The clock never goes back.
   void leap(Duration forward);
-  /// The engine and everything in it is gone; the new one has the same addresses and knows nobody. What the port has
-  /// received stays there. `same_numbers`: it draws the queue pair numbers and keys that the old one drew, in the same
-  /// order. Frames and timers of the old one may still come.
+  /// Destroys the engine with everything in it, and makes a new one with the same addresses, which knows no neighbours.
+  /// What the port has received stays there. With `same_numbers` the new engine draws the same queue pair numbers and
+  /// keys as the old one, in the same order. Frames and timers of the old engine may still come.
   void restart_engine(bool same_numbers);
 
-  /// Something was posted from outside of the simulation: look at it now.
+  /// To be called when something was posted from outside the simulation: the engine gets a turn now.
   void kick() { wake(); }
   /// How long after a frame arrives the engine gets to run.
   void set_turn_delay(Duration delay) { turn_delay_ = delay; }
@@ -60,11 +60,11 @@ class Host final : public Actor<Host>, private Waker {
   RecordingObserver observer_;
   SimPort port_;
   std::optional<Engine> engine_;
-  Duration ahead_{0};  // of the network's clock
+  Duration ahead_{0};  // of the host's clock, before that of the network
   Duration turn_delay_{0};
   Instant wakes_at_ = Instant::never();
-  /// By the network's clock, when the one timer event that counts is due. Deadlines move back with every answer: the
-  /// event stays, and is scheduled anew when it comes up too early.
+  /// When the one timer event that counts is due, by the network's clock. Every answer puts deadlines off; the event
+  /// then stays where it is, and is scheduled again if it comes too early.
   Instant timer_at_ = Instant::never();
   std::function<void()> program_;
 };

@@ -26,10 +26,10 @@ struct LinkConfig {
 struct LinkCounters {
   uint64_t frames = 0;
   uint64_t bytes = 0;
-  uint64_t dropped_by_rule = 0;  // of set_drop_rule
+  uint64_t dropped_by_rule = 0;  // by the rule of set_drop_rule
 };
 
-/// Sees every frame of a link: leaving as it was sent, arriving as it came out.
+/// Sees every frame of a link, both when it is sent and when it arrives.
 class LinkTap {
  public:
   virtual ~LinkTap() = default;
@@ -44,24 +44,25 @@ class alignas(64) Link final : public Actor<Link>, public FrameSink {
     kStorm,    // the impairments have a pause frame of their own to inject
   };
 
-  /// True: the frame is lost. Asked before chance is.
+  /// True when the frame is to be lost. Applied before random faults.
   using DropRule = std::function<bool(std::span<const uint8_t> frame)>;
 
-  /// `random` is asked here only, for the link's own streams.
+  /// `random` is used only in the constructor, for the link's own streams.
   Link(EventQueue& events, RandomSource& random, FrameSink& to, const LinkConfig& config);
 
-  /// Takes any number of frames at once: they leave one after the other. Who wants a queue of its own in front waits
-  /// for `ready_at` with each.
+  /// Takes any number of frames at once, which leave one after the other. A caller with a queue of its own waits until
+  /// `ready_at` before each frame.
   void deliver(Frame&& frame) override;
-  /// From when on a frame that is delivered need not wait for the one before; rounded down, no rate is lost by it.
+  /// The instant from which on a delivered frame need not wait for the one before. Rounded down, so that no rate is
+  /// lost.
   Instant ready_at() const { return {free_at_ps_ / 1000}; }
   void on_event(Event event, Frame&& frame, Instant now);
 
   uint64_t bits_per_second() const { return bits_per_second_; }
-  /// From now on, for frames that leave later.
+  /// Sets the faults for frames that are sent from now on.
   void set_impairments(const fabric::ImpairmentConfig& config);
   void set_drop_rule(DropRule rule) { drop_rule_ = std::move(rule); }
-  /// `number`: what the tap is told. nullptr: none.
+  /// `number` is passed to the tap with every frame. nullptr removes the tap.
   void set_tap(LinkTap* tap, uint32_t number) {
     tap_ = tap;
     number_ = number;
@@ -76,7 +77,7 @@ class alignas(64) Link final : public Actor<Link>, public FrameSink {
   void watch_storms();
   void on_storm(Instant now);
 
-  // First what every frame needs.
+  // The fields that every frame needs come first.
   EventQueue& events_;
   FrameSink& to_;
   LinkTap* tap_ = nullptr;

@@ -11,8 +11,8 @@ MacAddress Network::host_mac(uint32_t number) {
 
 namespace {
 
-/// What an engine that does flow control itself sends beyond what a NIC would: its queue, and what it hands out until
-/// it looks at the pause frame.
+/// How many bytes an engine that does flow control itself sends after a pause frame beyond what a NIC would: those in
+/// its queue, and those that it hands out before it looks at the pause frame.
 uint64_t late_bytes(const NetworkConfig& config, const TopologyLink& link, Duration turn_delay) {
   const double bytes_per_ns = static_cast<double>(link.bits_per_second) / 8e9;
   return config.nic.tx_bytes + config.engine.max_frame_bytes +
@@ -152,7 +152,7 @@ uint64_t Network::pauses_sent(uint32_t node, uint16_t port) {
   return sum;
 }
 
-/// The priority that was paused longest: they are mostly paused together, or it is only one.
+/// The time of the priority that was paused longest: mostly priorities are paused together, or there is only one.
 Duration Network::paused_for(uint32_t node, uint16_t port) {
   int64_t most = 0;
   for (unsigned i = 0; i < kPriorities; i++) {

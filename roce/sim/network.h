@@ -1,5 +1,5 @@
-// A topology that runs: hosts with the production engine, switches of the fabric, cables; addresses, routes and
-// neighbour tables filled in, so that the first frame is already the program's.
+// A running topology: hosts with the production engine, switches of the fabric, and cables. Addresses, routes and
+// neighbour tables are filled in, so that already the first frame carries data of the program.
 //
 // Host number i (in the topology's order) has the address 10.x.y.z/8 with 10.0.0.1 + i, and the MAC 02:00:00:x:y:z.
 // A host has one NIC: one cable.
@@ -20,16 +20,16 @@ namespace uroce::sim {
 struct NetworkConfig {
   EngineConfig engine;  // addresses and the port's speed are filled in
   NicConfig nic{4, 8192, true};
-  Duration turn_delay{};                                     // how long a host takes to look at what arrived
-  std::vector<std::pair<std::string, Duration>> slow_hosts;  // their own turn delays, by name
+  Duration turn_delay{};                                     // how long after an arrival the host's engine runs
+  std::vector<std::pair<std::string, Duration>> slow_hosts;  // hosts with their own turn delays, by name
   fabric::SwitchConfig switches;    // ports are filled in, with more headroom where the engine does flow control
-  fabric::ImpairmentConfig faults;  // of every cable, both directions
+  fabric::ImpairmentConfig faults;  // on every cable, in both directions
   bool preload_neighbours = true;   // false: hosts ask each other by ARP, and switches flood along a tree
 };
 
 class Network {
  public:
-  /// Empty `error` when it worked; otherwise the network is of no use.
+  /// `error` is empty when it worked; otherwise the network must not be used.
   Network(const Topology& topology, const NetworkConfig& config, uint64_t seed, std::string& error);
 
   World& world() { return world_; }
@@ -42,12 +42,12 @@ class Network {
   uint32_t find_host(std::string_view name) const;
   static IpAddress host_ip(uint32_t number) { return IpAddress::v4(0x0A000001u + number); }
   static MacAddress host_mac(uint32_t number);
-  /// Row in a host's GID table of that address.
+  /// The row of that address in a host's GID table.
   static constexpr uint8_t kSgidIndex = 1;
   /// Topology::flows as host numbers.
   std::vector<std::pair<uint32_t, uint32_t>> flows() const;
 
-  /// A switch's port that is the start of a cable.
+  /// A port of a switch, at which one direction of a cable begins.
   struct Egress {
     SimSwitch* node;
     fabric::PortId port;
@@ -55,25 +55,25 @@ class Network {
   };
   const std::vector<Egress>& egresses() const { return egresses_; }
   const std::vector<SimSwitch*>& switches() const { return switches_; }
-  /// Of Topology::links, in the same order.
+  /// The cable of Topology::links[link].
   const Cable& cable(uint32_t link) const { return cables_[link]; }
   /// "A_B", by the names of its ends.
   std::string cable_name(uint32_t link) const;
-  /// The cable of that name, in either direction, or links.size().
+  /// The number of the cable of that name, in either direction, or links.size().
   uint32_t find_cable(std::string_view name) const;
 
-  /// One direction of a cable, and what pauses do to it.
+  /// One direction of a cable, with its traffic and pauses.
   struct Direction {
     std::string name;     // "from>to"
-    uint64_t frames = 0;  // that were sent, with pause frames
+    uint64_t frames = 0;  // sent, including pause frames
     uint64_t bytes = 0;
     uint64_t pauses = 0;  // times that `to` stopped `from`, without the repetitions
-    Duration paused{};    // for which `from` had to be silent; a NIC's own flow control: and had something to send
+    Duration paused{};    // how long `from` had to be silent (with a NIC's own flow control: while it had data)
   };
-  /// Of all cables, a to b before b to a.
+  /// Both directions of all cables, a to b before b to a.
   std::vector<Direction> directions();
 
-  /// The cables between two hosts by one of the shortest ways; empty: there is none.
+  /// The cables of one of the shortest paths between two hosts; empty when there is none.
   std::vector<TopologyLink> path(uint32_t from, uint32_t to) const;
 
  private:

@@ -15,7 +15,7 @@ double natural_log(double x) {
     m = m / 2;
     exponent++;
   }
-  // ln(m) = 2 artanh(z) with z = (m - 1) / (m + 1), |z| < 0.172: the series ends below 1e-16 after z^19.
+  // ln(m) = 2 artanh(z) with z = (m - 1) / (m + 1), |z| < 0.172: what follows z^19 in the series is below 1e-16.
   const double z = (m - 1) / (m + 1);
   const double square = z * z;
   double sum = 0;

@@ -1,5 +1,5 @@
-// Mathematics whose result is the same with every compiler: the C library's logarithm may differ in the last bit from
-// one to the next, and then so does everything that was drawn with it. Additions, multiplications and divisions do not
+// Mathematics with the same result on every machine. The logarithm of one C library may differ from another's in the
+// last bit, and then so does everything that was drawn with it. Additions, multiplications and divisions do not differ
 // (IEEE 754; nothing in here is compiled with contraction or reassociation).
 #pragma once
 

@@ -1,5 +1,5 @@
-// Looks at a running network at regular instants: queues at every one, rates and fairness at every tenth, as packets
-// come in bursts and a rate over a few of them says nothing.
+// Looks at a running network at regular instants: at queues every time, and at rates and fairness every tenth time,
+// because packets come in bursts and a rate over a few of them says nothing.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +13,34 @@ namespace uroce::sim {
 
 struct NetworkTotals {
   uint64_t queued_bytes = 0;
-  uint64_t max_queue_bytes = 0;  // of a port, all priorities
+  uint64_t max_queue_bytes = 0;  // of the longest queue of a port, with all priorities
   uint64_t ecn_marked = 0;
   uint64_t dropped = 0;
   uint64_t pauses_sent = 0;  // times that a switch stopped a priority
   uint64_t host_pauses = 0;  // times that a host stopped its switch
-  uint64_t nic_dropped = 0;  // by full receive queues of hosts
+  uint64_t nic_dropped = 0;  // because the receive queue of a host was full
   uint64_t watchdog_fired = 0;
 };
 NetworkTotals totals_of(Network& network);
 
-/// Whoever wants to know.
+/// Receives the samples.
 class SampleSink {
  public:
   virtual ~SampleSink() = default;
-  /// A switch's port whose queue is not empty, or was not at the last sample.
+  /// Called for a switch's port whose queue is not empty, or was not empty at the last sample.
   virtual void on_queue(Instant /*now*/, const Network::Egress& /*egress*/, uint64_t /*bytes*/) {}
-  /// A flow that has been running since the last time: payload that has arrived since then, per second.
+  /// Called for a flow that has been running since the last time, with the rate at which payload has arrived since
+  /// then.
   virtual void on_rate(Instant /*now*/, const FlowRecord& /*flow*/, double /*bits_per_second*/) {}
-  /// All of these together, as often as on_rate. `measured`: the flows that on_rate was called for; their sum, and
-  /// Jain's index over them.
+  /// Called as often as on_rate, for everything together. `measured` is the number of flows for which on_rate was
+  /// called; `bits_per_second` is the sum of their rates, and `jain` Jain's index over them.
   virtual void on_sample(Instant /*now*/, const NetworkTotals& /*totals*/, uint64_t /*measured*/,
                          double /*bits_per_second*/, double /*jain*/) {}
 };
 
 class Sampler final : public Actor<Sampler> {
  public:
-  struct Event {};  // the one that there is: the next sample is due
+  struct Event {};  // there is only one: the next sample is due
 
   Sampler(Network& network, FlowRunner& runner, SampleSink& sink, Duration interval);
 
@@ -63,7 +64,7 @@ class Sampler final : public Actor<Sampler> {
   Duration interval_;
   uint32_t ticks_ = 0;
   std::vector<bool> was_queued_;
-  std::vector<Seen> seen_;  // of the flows that ran at the last sample, in their order
+  std::vector<Seen> seen_;  // the flows that ran at the last sample, in their order
   std::vector<Seen> seeing_;
   std::vector<double> rates_;
   bool stopped_ = false;

@@ -10,7 +10,7 @@ namespace uroce::sim {
 
 namespace {
 
-/// Received frames that are gone but still have their places.
+/// So many places of received frames that were taken are kept before they are removed.
 constexpr size_t kForgotten = 4096;
 
 }  // namespace
@@ -46,7 +46,7 @@ void SimPort::release_rx(RxFrame* /*frames*/, uint32_t count) {
   if (first_ == received_.size()) {
     received_.clear();
     first_ = 0;
-  } else if (first_ >= kForgotten) {  // a host that is always behind
+  } else if (first_ >= kForgotten) {  // for a host that never empties its queue
     received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(first_));
     first_ = 0;
   }
@@ -82,7 +82,7 @@ uint32_t SimPort::acquire_tx(TxFrame* frames, uint32_t max) {
 
 namespace {
 
-/// Another DSCP for an ACK. Nothing but the IPv4 header's checksum covers it.
+/// Gives an ACK another DSCP. Only the checksum of the IPv4 header covers that field, not the iCRC.
 void remark_ack(Frame& frame, uint8_t dscp) {
   const std::span<uint8_t> bytes(frame.data(), frame.size());
   if (bytes.size() < fabric::kEthernetBytes) return;
@@ -113,7 +113,7 @@ void SimPort::send(TxFrame* frames, uint32_t count) {
 
 namespace {
 
-/// As the fabric's switches classify.
+/// The priority, as the fabric's switches classify frames.
 unsigned priority_of(const Frame& frame) {
   if (frame.size() < fabric::kEthernetBytes) return 0;
   const fabric::FrameFields fields = fabric::inspect(frame);
@@ -122,7 +122,7 @@ unsigned priority_of(const Frame& frame) {
 
 }  // namespace
 
-/// Gives the wire what it can take now, and comes back when it can take more.
+/// Gives the wire what it can take now, and schedules an event for when it can take more.
 void SimPort::drain() {
   const Instant now = events_->now();
   Instant next = Instant::never();
@@ -149,7 +149,7 @@ void SimPort::drain() {
   }
 }
 
-/// The queue is looked at whenever it changes, and pause frames wait for nothing but the frame on the wire.
+/// Called whenever the queue changes. Pause frames wait only for the frame on the wire.
 void SimPort::watch_backlog() {
   pauser_->pfc.on_backlog(waiting(), events_->now());
   send_pauses(events_->now());

@@ -1,11 +1,12 @@
 // The engine's port in the simulator: a NIC. A queue of received frames, and either
 //
-//  - a small queue of frames to send in front of a link: it gives room back as the wire drains, and wakes its host
-//    then, so that what the engine sends is paced by the wire and can be held back by pause frames; or
+//  - a small queue of frames to send in front of a link: as the wire drains, there is room again and the host is woken,
+//    so that what the engine sends is paced by the wire and can be held back by pause frames; or
 //  - anything that takes frames, at any rate: for tests that look at the engine alone.
 //
-// Priority flow control is done by the NIC (it holds back what is paused, and pauses its neighbour when its receive
-// queue runs over a watermark), or by nobody in here: then the engine sees the pause frames and asks for the backlog.
+// Priority flow control is done by the NIC, which holds back paused priorities, and pauses its neighbour when its
+// receive queue exceeds a watermark; or the port does none, and then the engine sees the pause frames and asks for the
+// backlog.
 #pragma once
 
 #include <array>
@@ -25,7 +26,7 @@
 
 namespace uroce::sim {
 
-/// Told when a frame has arrived, or when there is room again to send.
+/// Is told when a frame has arrived, or when there is room again to send.
 class Waker {
  public:
   virtual ~Waker() = default;
@@ -33,21 +34,21 @@ class Waker {
 };
 
 struct NicConfig {
-  uint32_t tx_frames = 0;    // in the queue, besides the one on the wire; 0: no queue of its own, takes everything
-  uint32_t tx_bytes = 8192;  // the queue takes no more when it holds as many
+  uint32_t tx_frames = 0;    // in the queue, besides the one on the wire; 0: no queue, the port takes everything
+  uint32_t tx_bytes = 8192;  // the queue takes no more when it holds so many
   bool obeys_pause = true;   // with a queue: pause frames hold back the frame at its head, by priority
-  uint32_t rx_frames = 0;    // the receive queue holds; what comes then is lost; 0: it holds everything
-  PfcConfig pfc{};           // with a queue: how it pauses its neighbour; no lossless priorities: it does not
+  uint32_t rx_frames = 0;    // so many fit the receive queue, and further ones are lost; 0: no limit
+  PfcConfig pfc{};           // with a queue: how it pauses its neighbour; without lossless priorities it does not
   MacAddress mac{};          // source of these pause frames
-  std::optional<uint8_t> ack_dscp{};  // of ACKs, instead of that of data
+  std::optional<uint8_t> ack_dscp{};  // the DSCP of ACKs, if it is not that of data
 };
 
 struct NicCounters {
   uint64_t pauses_received = 0;  // frames that stop a priority
   uint64_t resumes_received = 0;
-  uint64_t paused_ns = 0;    // for which the head of the queue was held back
+  uint64_t paused_ns = 0;    // how long the head of the queue was held back
   uint64_t rx_dropped = 0;   // the receive queue was full
-  uint64_t rx_most = 0;      // frames in it
+  uint64_t rx_most = 0;      // the most frames that were in it
   uint64_t pauses_sent = 0;  // times that the NIC paused its neighbour, without the repetitions
 };
 
@@ -60,9 +61,9 @@ class SimPort final : public Port, public FrameSink, public Actor<SimPort> {
 
   SimPort(uint32_t max_frame_bytes, Waker& waker);
 
-  /// Takes everything.
+  /// Connects the port without a queue: it takes everything.
   void connect(FrameSink& to) { to_ = &to; }
-  /// As `config` says.
+  /// Connects the port to a link, as `config` says.
   void connect(EventQueue& events, Link& wire, const NicConfig& config);
 
   // Port
@@ -80,15 +81,15 @@ class SimPort final : public Port, public FrameSink, public Actor<SimPort> {
   // Actor
   void on_event(Event event, Instant now);
 
-  /// Whether acquire_tx would give a buffer.
+  /// True when acquire_tx would give a buffer.
   bool has_room() const { return room() != 0; }
   /// The waker is called as soon as there is room.
   void wake_when_room() { wake_wanted_ = true; }
-  /// At most this many buffers a burst from now on: 0 is a port that takes nothing.
+  /// From now on acquire_tx gives at most so many buffers per burst; with 0 the port takes nothing.
   void set_tx_room(uint32_t frames);
-  /// The receive queue holds so many frames from now on; what comes then is lost. 0: everything.
+  /// From now on so many frames fit the receive queue, and further ones are lost. 0: no limit.
   void set_rx_frames(uint32_t frames) { config_.rx_frames = frames; }
-  /// Frame buffers are used up, or are there again: none to send, and what arrives is lost.
+  /// With `out`, frame buffers are used up: there are none to send, and frames that arrive are lost.
   void set_out_of_buffers(bool out);
   const NicCounters& counters() const { return counters_; }
 
@@ -98,7 +99,7 @@ class SimPort final : public Port, public FrameSink, public Actor<SimPort> {
   bool take_pause(const Frame& frame);
   void drain();
   void on_wire_free(Instant now);
-  /// The NIC's own half of flow control: what arrives.
+  /// The NIC's flow control for frames that arrive.
   struct Pauser {
     explicit Pauser(const NicConfig& config) : pfc(config.pfc, config.mac, counters) {}
     Counters counters;
@@ -111,20 +112,20 @@ class SimPort final : public Port, public FrameSink, public Actor<SimPort> {
 
   Waker& waker_;
   FrameSink* to_ = nullptr;
-  Link* wire_ = nullptr;  // not nullptr: the queue is in use
+  Link* wire_ = nullptr;  // nullptr when there is no queue
   EventQueue* events_ = nullptr;
   NicConfig config_;
   uint32_t max_frame_bytes_;
   uint32_t tx_room_ = kMaxBurst;
   bool out_of_buffers_ = false;
   std::vector<Frame> received_;
-  size_t first_ = 0;   // of received_ that is still here
-  uint32_t lent_ = 0;  // frames from there on that the engine looks at
+  size_t first_ = 0;   // index of the first frame in received_ that is still there
+  uint32_t lent_ = 0;  // frames from there on that the engine has borrowed
   std::array<Frame, kMaxBurst> lent_tx_;
   Ring<Frame> queue_;
   uint32_t queued_bytes_ = 0;
   bool wake_wanted_ = false;
-  Instant drains_at_ = Instant::never();  // an event is scheduled
+  Instant drains_at_ = Instant::never();  // when the scheduled event is due
   PauseClock pauses_;
   std::unique_ptr<Pauser> pauser_;
   Instant held_since_ = Instant::never();

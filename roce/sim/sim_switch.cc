@@ -17,8 +17,8 @@ void SimSwitch::on_frame(fabric::PortId port, Frame&& frame) {
   watch_time();
 }
 
-/// Gives the wire what it can take now. The switch says when a port that had nothing has something again; a wire that
-/// is busy is looked after here.
+/// Gives the wire what it can take now. The switch reports when a port that had nothing to send has something again;
+/// when the wire is busy, an event is scheduled here.
 void SimSwitch::pump(SwitchPort& port, Instant now) {
   if (port.scheduled || port.egress == nullptr) return;
   while (port.egress->ready_at() <= now) {

@@ -1,4 +1,4 @@
-// A switch in the simulated network: the fabric's, with a cable at each port.
+// A switch in the simulated network: that of the fabric, with a cable at each port.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ class SimSwitch final : public Actor<SimSwitch>, private fabric::Switch::Listene
     fabric::PortId port = 0;
   };
 
-  /// `config` has passed check_config, and has as many ports as will be connected.
+  /// `config` must have passed check_config, and have as many ports as will be connected.
   SimSwitch(EventQueue& events, const fabric::SwitchConfig& config, RandomSource& random);
 
-  /// Where the cable to `port` ends, and the one that begins there.
+  /// Where the cable to `port` ends; `connect` sets the cable that begins there.
   FrameSink& ingress(fabric::PortId port) { return *ports_[port]; }
   void connect(fabric::PortId port, Link& egress) { ports_[port]->egress = &egress; }
 
@@ -35,7 +35,7 @@ class SimSwitch final : public Actor<SimSwitch>, private fabric::Switch::Listene
   const fabric::Switch& fabric() const { return switch_; }
   void on_event(Event event, Instant now);
 
-  /// All priorities of a port together.
+  /// The length of the queues of all priorities of a port.
   uint64_t queue_bytes(fabric::PortId port) const;
 
  private:
@@ -45,7 +45,7 @@ class SimSwitch final : public Actor<SimSwitch>, private fabric::Switch::Listene
     SimSwitch& owner;
     fabric::PortId number;
     Link* egress = nullptr;
-    bool scheduled = false;  // an event comes when the wire is free
+    bool scheduled = false;  // an event for when the wire is free is scheduled
   };
 
   void on_port_ready(fabric::PortId port, Instant now) override { pump(*ports_[port], now); }

@@ -18,9 +18,9 @@ constexpr SizeDistribution::Point kHadoop[] = {
     {600, 40},    {700, 50},     {1'000, 60},   {2'000, 67},       {7'000, 70},     {30'000, 72},     {50'000, 82},
     {80'000, 87}, {120'000, 90}, {300'000, 95}, {1'000'000, 97.5}, {2'000'000, 99}, {10'000'000, 100}};
 
-/// "12.5" as hundredths of a per cent's worth of exactness: a decimal number without a sign or exponent.
+/// Reads a percentage such as "12.5": a decimal number without a sign or exponent.
 bool parse_percent(std::string_view text, double& percent) {
-  uint64_t millionths = 0;  // of a bit per second, really: the same decimals
+  uint64_t millionths = 0;  // parse_rate reads such decimals exactly, so the percentage is read as a rate in Mbit/s
   if (!parse_rate(std::string(text) + "M", millionths)) return false;
   percent = static_cast<double>(millionths) / 1e6;
   return percent <= 100;

@@ -1,4 +1,4 @@
-// How long flows are: a cumulative distribution, linear between its points.
+// The sizes of flows: a cumulative distribution, linear between its points.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ class SizeDistribution {
  public:
   struct Point {
     uint64_t bytes;
-    double percent;  // of flows that are not longer
+    double percent;  // of all flows are not longer than this
   };
 
   /// "websearch" and "hadoop" (the published traces of a search cluster and of a Hadoop cluster), or a single size.
-  /// False: none of these.
+  /// Returns false for anything else.
   static bool named(std::string_view name, SizeDistribution& distribution);
-  /// Lines or words of BYTES:PERCENT, both rising, the last with 100. Empty `error` when it worked.
+  /// Reads lines or words of BYTES:PERCENT, both rising, the last with 100. `error` is empty when it worked.
   static SizeDistribution parse(std::string_view text, std::string& error);
 
   double mean_bytes() const;
-  /// At least one byte.
+  /// Draws the size of a flow, at least one byte.
   uint64_t draw(RandomSource& random) const;
   const std::vector<Point>& points() const { return points_; }
 

@@ -1,4 +1,4 @@
-// Two simulated hosts on a cable, and short ways to make what a test needs on them.
+// Two simulated hosts on a cable, and helpers that make what a test needs on them.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Buffer {
 struct QpOptions {
   QpType type = QpType::kRc;
   QpCapabilities cap{128, 128, 4, 4, 256};
-  QpAttributes attributes;  // what both sides are given, except numbers and addresses
+  QpAttributes attributes;  // attributes of both sides, except numbers and addresses
   Psn psn_a{0x100};
   Psn psn_b{0x200};
   bool sq_sig_all = false;
@@ -63,7 +63,7 @@ struct Side {
     b.key = engine().memory().register_region(pd, b.data(), size, b.addr(), access);
     return b;
   }
-  /// In another engine.
+  /// Registers a buffer again after the engine was replaced.
   void register_again(Buffer& b, uint32_t access = kAllAccess) const {
     b.key = engine().memory().register_region(pd, b.data(), b.size, b.addr(), access);
   }
@@ -101,7 +101,7 @@ class Testbed {
   void connect(Side& a, Side& b, const QpOptions& options);
   /// Another QP for each, in the PDs and completion queues that they have.
   void add_qps(Side& a, Side& b, const QpOptions& options);
-  /// A QP for one of them, in RESET.
+  /// Makes a QP in RESET on one side.
   static void make_qp(Side& side, bool first, const QpOptions& options);
   /// Connects QPs that are in RESET.
   void join(const Side& a, const Side& b, const QpOptions& options);

@@ -95,14 +95,14 @@ void dumbbell(Builder& b, const Numbers& n) {
   const uint32_t right = b.node("right");
   b.cable(left, right);
   for (uint32_t i = 0; i < n[0]; i++) {
-    // One after the other: which argument of a call comes first is the compiler's choice.
+    // In two statements, because the compiler chooses which argument of a call is evaluated first.
     const uint32_t to = b.host(numbered("b", i), right);
     const uint32_t from = b.host(numbered("a", i), left);
     b.flow(from, to);
   }
 }
 
-/// One long way over every hop, and on every hop one flow that knows only this hop.
+/// One flow takes the long way over every hop, and on every hop there is one flow over just this hop.
 void parking_lot(Builder& b, const Numbers& n) {
   std::vector<uint32_t> switches;
   for (uint32_t i = 0; i <= n[0]; i++) switches.push_back(b.node(numbered("s", i)));

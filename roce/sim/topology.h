@@ -1,6 +1,6 @@
-// A network as a drawing: hosts, switches, and the cables between them. Nothing in here moves; `Network` builds it.
+// The description of a network: hosts, switches, and the cables between them. `Network` builds it and makes it run.
 //
-// Built in, by name, or from a text file:
+// A topology is built in, with a name, or is read from a text file:
 //
 //   # hosts, switches, cables with rate and one-way delay; flows that are of interest are optional
 //   host h[0-3]
@@ -40,7 +40,7 @@ struct Topology {
   std::string name;
   std::vector<TopologyNode> nodes;
   std::vector<TopologyLink> links;
-  /// What the drawing is about, where it is about something: senders and receivers, as node indices.
+  /// Senders and receivers of the flows that are of interest in this topology, as node indices. May be empty.
   std::vector<std::pair<uint32_t, uint32_t>> flows;
 
   uint32_t add(std::string node_name, bool is_host);
@@ -55,22 +55,22 @@ struct Topology {
   std::vector<uint32_t> hosts() const;
 };
 
-/// What the built-in ones leave open.
+/// Values that the built-in topologies leave open.
 struct TopologyOptions {
   uint64_t host_bits_per_second = 100'000'000'000;
   uint64_t core_bits_per_second = 0;  // between switches; 0: as the hosts' (hpcc: four times as much)
   Duration delay = microseconds(1);   // of every cable
 };
 
-/// `spec` is NAME or NAME:NUMBER[:NUMBER...]; see `topology_help`. Empty `error` when it worked.
+/// `spec` is NAME or NAME:NUMBER[:NUMBER...]; see `topology_help`. `error` is empty when it worked.
 Topology build_topology(std::string_view spec, const TopologyOptions& options, std::string& error);
 /// One line for each built-in topology.
 std::string topology_help();
-/// From the text format above. Rates and delays are given there.
+/// Reads the text format above, which contains rates and delays. `error` is empty when it worked.
 Topology parse_topology(std::string_view text, std::string& error);
 
 /// "100G", "2.5G", "40M", "1000" as bits per second; "1us", "500ns", "2ms", "1s" as a time; "64k", "1M", "30000" (k and
-/// M are powers of ten, ki and Mi of two) as bytes. False when it is none.
+/// M are powers of ten, ki and Mi of two) as bytes. Returns false for anything else.
 bool parse_rate(std::string_view text, uint64_t& bits_per_second);
 bool parse_duration(std::string_view text, Duration& duration);
 bool parse_bytes(std::string_view text, uint64_t& bytes);

@@ -8,7 +8,8 @@ namespace uroce::sim {
 
 namespace {
 
-/// A decimal number with up to nine places, times `unit`, exact. False when it has other characters or does not fit.
+/// A decimal number with up to nine decimal places, times `unit`, exactly. False when it has other characters or does
+/// not fit.
 bool scaled(std::string_view digits, uint64_t unit, uint64_t& value) {
   uint64_t whole = 0;
   const char* const end = digits.data() + digits.size();
@@ -31,7 +32,7 @@ struct Unit {
   uint64_t factor;
 };
 
-/// The first unit in the list that the text ends with counts: longer ones come first.
+/// The first unit in the list with which the text ends is used, so longer ones must come first.
 template <size_t N>
 bool with_unit(std::string_view text, const Unit (&units)[N], uint64_t& value) {
   for (const Unit& unit : units) {
@@ -57,7 +58,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
 
 constexpr uint32_t kRangeMax = 4096;
 
-/// "h[0-3]x" is h0x h1x h2x h3x. Empty: malformed.
+/// "h[0-3]x" gives h0x h1x h2x h3x. The result is empty when the word is malformed.
 std::vector<std::string> names_of(std::string_view word) {
   const size_t open = word.find('[');
   if (open == std::string_view::npos) return {std::string(word)};
@@ -82,7 +83,7 @@ std::vector<std::string> names_of(std::string_view word) {
 
 class Parser {
  public:
-  /// Why not, or an empty string.
+  /// Returns what is wrong with the line, or an empty string.
   std::string line(std::string_view text) {
     const auto words = words_of(text);
     if (words.empty()) return "";

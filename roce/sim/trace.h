@@ -1,4 +1,4 @@
-// Prints every frame that an engine receives and sends: for looking at a seed that fails.
+// Prints every frame that an engine receives and sends, to examine a seed that fails.
 #pragma once
 
 #include <cstdio>

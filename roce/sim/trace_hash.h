@@ -1,6 +1,7 @@
-// One number for everything that happened on every cable: equal for equal runs, whatever compiler built them.
+// One number for everything that happened on every cable. It is equal for equal runs, whatever compiler built the
+// program.
 //
-// The ends of a frame are enough: its iCRC, at the end, covers what lies between.
+// The beginning and the end of a frame are enough, because the iCRC at its end covers what lies between.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +19,8 @@ class TraceHash final : public LinkTap {
     on_passing(link, now, frame);
     mix_bytes(frame.last(std::min<size_t>(frame.size() - std::min(frame.size(), kHeadBytes), kTailBytes)));
   }
-  /// Its head alone, which is all that a switch looks at: for cables between switches, when the last cable of a frame's
-  /// way takes the rest.
+  /// Takes only the beginning of the frame, which is all that a switch looks at. For cables between switches; the rest
+  /// is covered on the last cable of the frame's way.
   void on_passing(uint32_t link, Instant now, std::span<const uint8_t> frame) {
     mix(static_cast<uint64_t>(now.ns));
     mix(uint64_t{link} << 32 | frame.size());

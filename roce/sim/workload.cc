@@ -58,7 +58,7 @@ using Made = std::unique_ptr<Workload>;
 
 uint32_t hosts_of(const WorkloadContext& context) { return context.network->host_count(); }
 
-/// The topology's own flows; where it has none, every host to the one half way round.
+/// The flows of the topology; if it has none, every host sends to the host that is half of all hosts further.
 Made make_long(const Parameters& parameters, const WorkloadContext& context, std::string& error) {
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
   const uint32_t hosts = hosts_of(context);
@@ -262,7 +262,7 @@ class Storage final : public Workload {
             0};
   }
   void on_flow_end(const FlowRecord& flow, Instant now) override {
-    // What could not even begin would fail again at once, for ever.
+    // A flow that failed is not repeated: it would fail again at once, and for ever.
     if (now < end_ && !flow.failed)
       waiting_.push_back({now, flow.spec.kind == FlowKind::kRead ? flow.spec.to : flow.spec.from});
   }
@@ -310,7 +310,7 @@ constexpr Kind kKinds[] = {
     {"trace", ":FILE", "lines of START FROM TO BYTES [write|read]", make_trace},
 };
 
-/// Several at the same time.
+/// Several workloads at the same time.
 class Together final : public Workload {
  public:
   explicit Together(std::vector<Made> parts) : parts_(std::move(parts)) {}
@@ -354,7 +354,7 @@ std::unique_ptr<Workload> make_workload(std::string_view spec, const WorkloadCon
   for (const std::string_view one : split(spec, '+')) {
     parts.push_back(make_one(one, own, error));
     if (parts.back() == nullptr) return nullptr;
-    own.seed = own.seed * 0x9E3779B97F4A7C15u + 1;  // a stream for each
+    own.seed = own.seed * 0x9E3779B97F4A7C15u + 1;  // each has a random stream of its own
   }
   if (parts.size() == 1) return std::move(parts[0]);
   return std::make_unique<Together>(std::move(parts));

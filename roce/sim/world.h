@@ -1,4 +1,4 @@
-// Hosts joined by links, and a clock that belongs to nobody else. The same seed gives the same run.
+// Hosts joined by links, and a virtual clock of their own. The same seed gives the same run.
 #pragma once
 
 #include <cstdint>
@@ -39,16 +39,17 @@ class World {
   /// Two hosts on a cable, without queues of their own: see SimPort.
   Cable connect(Host& a, Host& b, const LinkConfig& config);
 
-  /// Until nothing is scheduled any more, or `limit` of virtual time is over: then false.
+  /// Runs until nothing is scheduled any more. False when `limit` of virtual time was over before.
   bool run_until_idle(Duration limit = milliseconds(60'000));
   void run_for(Duration duration);
-  /// Until `done()` holds; false when `limit` of virtual time is over, or nothing happens any more, and it does not.
+  /// Runs until `done()` holds. False when `limit` of virtual time is over, or nothing happens any more, and it still
+  /// does not hold.
   template <typename Done>
   bool run_until(Done&& done, Duration limit = milliseconds(60'000)) {
     const Instant end = now() + limit;
     kick_all();
     while (!done()) {
-      if (events_.next() > end) return false;  // never() too
+      if (events_.next() > end) return false;  // also when it is never()
       events_.step();
     }
     return true;
@@ -56,7 +57,8 @@ class World {
 
  private:
   void kick_all();
-  /// Where an object's random numbers begin: of its own kind and number, so that one more link changes no host.
+  /// The random stream of an object. It depends on the kind and number of the object, so that one more link changes no
+  /// host.
   SeededRandom stream(uint32_t kind, size_t number) const;
 
   EventQueue events_;

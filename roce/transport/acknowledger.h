@@ -1,11 +1,12 @@
 // What a responder owes its peer beside READ responses and atomic results: nothing, an ACK, a delayed ACK, or a NAK.
 //
-// What an ACK or a NAK says is made when it leaves, so one stands for everything received until then, and one state is
-// all there is to keep. An ACK is delayed for a moment when the program is likely to answer the message with one of its
-// own, as it lately did: then the ACK leaves behind that message in the same burst (doc/adr/0006). A READ, an atomic, a
-// second message or the end of the delay sends it; so does whatever needs an answer at once.
+// The contents of an ACK or a NAK are made when it leaves, so it stands for everything received until then, and one
+// state is all that has to be kept. An ACK is delayed for a moment when the program is likely to answer the message
+// with one of its own, because it did so lately: then the ACK leaves behind that message in the same burst
+// (doc/adr/0006-delayed-acks.md). The delay ends early with a READ, an atomic, a second message, or anything that needs
+// an answer at once.
 //
-// It knows no packets. It is told what happened, and says what is owed.
+// The acknowledger knows no packets. It is told what happened, and says what is owed.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ class Acknowledger {
     kNak,         // acknowledges everything before it too
   };
 
-  /// `delay`: how long an ACK may wait; 0: not at all.
+  /// `delay` is how long an ACK may wait; with 0 no ACK waits.
   explicit Acknowledger(Duration delay) : delay_(delay) {}
 
   /// A new connection: nothing is owed, and nothing is known of how the program answers.
@@ -33,14 +34,14 @@ class Acknowledger {
 
   /// A message, or part of one, asks for an ACK. `alone`: no response waits to be sent before it.
   void on_message(bool alone, Instant now);
-  /// An ACK, and at once.
+  /// An ACK is owed at once.
   void require_ack() { on(Event::kAckNow); }
   void require_nak(uint8_t syndrome);
-  /// The NAK that did not leave yet is not true any more.
+  /// The NAK that waits to be sent is no longer true.
   void withdraw_nak() { on(Event::kNakWithdrawn); }
   /// A delayed ACK leaves with the next frames.
   void end_delay() { on(Event::kDelayEnds); }
-  /// A response left that acknowledges everything received.
+  /// A READ response or atomic result left, which acknowledges everything received.
   void on_response() { on(Event::kResponse); }
   /// The ACK or NAK left.
   void on_sent() { on(Event::kSettled); }
@@ -49,13 +50,14 @@ class Acknowledger {
   void on_send_posted() {
     if (message_unanswered_) on_answered();
   }
-  /// The delay may have come to its end. Then nobody answered, and the next ACK does not wait.
+  /// To be called when `next_timeout` has come. If the delay is over, the program has not answered, and the next ACK
+  /// does not wait.
   void on_timeout(Instant now);
   Instant next_timeout() const { return delayed() ? until_ : Instant::never(); }
 
   State state() const { return state_; }
   bool delayed() const { return state_ == State::kDelayedAck; }
-  /// Something is to be sent now.
+  /// An ACK or a NAK is to be sent now.
   bool due() const { return state_ == State::kAck || state_ == State::kNak; }
   uint8_t nak_syndrome() const { return nak_syndrome_; }
 

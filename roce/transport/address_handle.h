@@ -8,14 +8,14 @@
 
 namespace uroce {
 
-/// Created by the engine from address attributes; owned by whoever created it.
+/// Created by the engine from address attributes, and destroyed by whoever had it created.
 struct AddressHandle {
   PdId pd = 0;
   PathSpec path;  // as given; the MAC is filled in when it is known
   PathHeader header;
   bool resolved = false;
   uint8_t static_rate = 0;
-  uint32_t place = 0;  // the engine's
+  uint32_t place = 0;  // its index in the engine's list
 };
 
 }  // namespace uroce

@@ -43,7 +43,8 @@ bool CompletionQueue::push(const Completion& completion, bool solicited, WorkQue
 }
 
 void CompletionQueue::remove(uint32_t qpn) {
-  // Those that stay are numbered anew, the newest as before: how many of them are younger than what we remember?
+  // The completions that stay are renumbered so that the newest keeps its number. The remembered numbers are moved by
+  // counting how many of those that stay are newer than each of them.
   uint64_t number = added_ - ring_.size();
   uint64_t not_announced = 0;
   uint64_t after_solicited = 0;

@@ -1,22 +1,21 @@
 // Completion queue: a ring of completions, sized once.
 //
-// A program that sleeps is woken by an event, and each arming raises at most one. What an event tells is "look into the
-// queue", so it *announces* every completion that is there when the program takes it (on_event_taken), and the one that
-// raised it, taken or not. Arming promises that no completion is slept over:
+// A program that sleeps is woken by an event, and each arming raises at most one. An event means "look into the queue",
+// so it *announces* the completion that raised it and, when the program takes the event (on_event_taken), every other
+// completion that is in the queue then. Arming makes sure that no completion is overlooked:
 //
-//   - one that no event has announced, and that was not polled, raises the event at once. It came while the queue was
-//   not
-//     armed, and a program that polls first and arms then (UCX) has no other way to hear of it;
-//   - announced ones raise nothing. The program was told; it may arm before it polls them (ibv_rc_pingpong), and an
-//   event
-//     for each of those armings would find an empty queue;
-//   - otherwise the next one that is added raises it.
+//   - If there is a completion that no event has announced and that was not polled, the event is raised at once. That
+//     completion came while the queue was not armed, and a program that polls first and arms afterwards (UCX) has no
+//     other way to hear of it.
+//   - Completions that were announced raise nothing. The program has been told; it may arm before it polls them
+//     (ibv_rc_pingpong), and an event for each of those armings would find an empty queue.
+//   - Otherwise the next completion that is added raises the event.
 //
-// Armed for solicited ones, only completions of solicited messages and errors count.
+// When armed for solicited completions, only those of solicited messages and those in error count.
 //
-// The other way round, an event should find what it tells of: a batch (ibv_next_poll) does not run on into completions
-// whose event the program has yet to take. ibv_rc_pingpong -t polls once for each event and gives up when it finds
-// nothing.
+// Conversely, an event should find the completion that it tells of: a batch (ibv_next_poll) ends before completions
+// whose event the program has yet to take, because ibv_rc_pingpong -t polls once for each event and gives up when it
+// finds nothing.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +50,7 @@ class CompletionQueue {
       entry.queue->give_back(entry.slots);
       f(entry.completion);
     }
-    if (unheard_ != 0 && !still_here(unheard_)) unheard_ = 0;  // found without its event
+    if (unheard_ != 0 && !still_here(unheard_)) unheard_ = 0;  // the program found it without taking its event
     return count;
   }
   /// Takes up to out.size() completions, oldest first; returns how many.
@@ -60,12 +59,12 @@ class CompletionQueue {
   enum class Wake : uint8_t { kAny, kSolicited };
   /// Raises on_cq_event once: now, when there is a completion that was not announced, else with the next one.
   void arm(Wake wake);
-  /// The program took an event of this queue: what is here now is announced.
+  /// The program took an event of this queue: the completions that are here now are announced.
   void on_event_taken() {
     announced_ = added_;
     unheard_ = 0;
   }
-  /// The next completion has an event that waits for the program.
+  /// True when the event of the next completion has not yet been taken by the program.
   bool next_is_unheard() const { return unheard_ != 0 && !ring_.empty() && added_ - ring_.size() + 1 >= unheard_; }
 
   /// False when the queue is full: the completion is lost, the queue is in error for good and says so once
@@ -73,8 +72,7 @@ class CompletionQueue {
   /// exist until then, or until `remove`.
   bool push(const Completion& completion, bool solicited, WorkQueueSlots& queue);
 
-  /// Takes out what is there of a QP that forgets its work or goes away, and frees the slots. The others keep their
-  /// order.
+  /// Takes out the completions of a QP that is reset or destroyed, and frees their slots. The others keep their order.
   void remove(uint32_t qpn);
 
   /// Makes room for more; keeps what is queued. False when `capacity` is less than what is queued.
@@ -82,12 +80,12 @@ class CompletionQueue {
 
   /// QPs that use it; the engine refuses to destroy a queue in use.
   uint32_t users = 0;
-  uint32_t place = 0;  // the engine's
+  uint32_t place = 0;  // its index in the engine's list
 
  private:
   struct Entry {
     Completion completion;
-    uint32_t slots = 0;  // that it frees in its work queue
+    uint32_t slots = 0;  // slots that it frees in its work queue
     WorkQueueSlots* queue = nullptr;
   };
 
@@ -99,10 +97,10 @@ class CompletionQueue {
   Observer& observer_;
   void* user_;
   enum class Armed : uint8_t { kNo, kSolicited, kAny } armed_ = Armed::kNo;
-  uint64_t added_ = 0;             // the newest one's number
-  uint64_t newest_solicited_ = 0;  // of those that count for Wake::kSolicited
-  uint64_t announced_ = 0;         // this one, and all before it
-  uint64_t unheard_ = 0;           // the first one that only an event tells of that nobody has taken; 0: none
+  uint64_t added_ = 0;             // the number of the newest completion
+  uint64_t newest_solicited_ = 0;  // the newest that counts for Wake::kSolicited
+  uint64_t announced_ = 0;         // the completions up to this number were announced
+  uint64_t unheard_ = 0;           // the first one whose event the program has not taken; 0: none
   bool overrun_ = false;
 };
 

@@ -1,12 +1,12 @@
-// Every count that the transport and the engine keep, by the name that a user of rdma-core's hw_counters knows it by
-// where there is one.
+// Every count that the transport and the engine keep. Where rdma-core's hw_counters have the same count, its name is
+// the same.
 //
 // X-macro: `X(name)` for each. `name` is the telemetry key.
 #pragma once
 
 #include <cstdint>
 
-// Lists like this one have no fixed point in clang-format 14.
+// Not formatted: clang-format 14 changes a list like this one anew each time that it runs.
 // clang-format off
 #define UROCE_COUNTERS(X) \
   /* traffic */ \

@@ -35,7 +35,7 @@ class UnackedSender {
   QpContext& context_;
   SendQueue& queue_;
   Psn next_psn_;
-  uint32_t packet_ = 0;  // of the head
+  uint32_t packet_ = 0;  // the next packet of the work request at the head
 };
 
 class UcReceiver {

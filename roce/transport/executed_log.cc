@@ -8,10 +8,10 @@ namespace uroce {
 
 namespace {
 
-// A READ's responses are sent again so many times in all, until its requester gets further. It has at most eight tries
-// for that (retry_cnt is three bits), and the network may double them; with selective repeat it asks for small parts of
-// a READ, in any order and as often as they are lost. Who goes back n asks for all READs that follow each time, so
-// these are counted anew when he gets further in an earlier one.
+// How many times in all the responses of a READ are sent again until its requester gets further. A requester has at
+// most eight tries (retry_cnt has three bits), and the network may duplicate each; with selective repeat it asks for
+// small parts of a READ, in any order and as often as they are lost. A requester that uses go-back-N asks each time for
+// all READs that follow, so their counts start anew when it gets further in an earlier one.
 constexpr uint32_t kRepeatsMax = 32;
 
 }  // namespace
@@ -20,7 +20,7 @@ void ExecutedLog::make_room(uint32_t depth) { entries_.assign(depth, Entry{}); }
 
 void ExecutedLog::grow(uint32_t depth) {
   if (depth <= entries_.size()) return;
-  entries_.reserve(depth);  // behind here nothing fails
+  entries_.reserve(depth);  // nothing fails after this
   std::rotate(entries_.begin(), entries_.begin() + next_, entries_.end());
   next_ = static_cast<uint32_t>(entries_.size());
   entries_.resize(depth);
@@ -53,13 +53,13 @@ void ExecutedLog::add_atomic(Operation operation, Psn psn, const AtomicEth& eth,
   entry.original = original;
 }
 
-/// The latest has age 0.
+/// The entry of the given age; the latest has age 0.
 ExecutedLog::Entry& ExecutedLog::entry(uint32_t age) {
   const auto size = static_cast<uint32_t>(entries_.size());
   return entries_[(next_ + size - 1 - age) % size];
 }
 
-/// Who asks from further on than ever gets further.
+/// A requester gets further when it asks from a PSN beyond all those from which it asked before.
 bool ExecutedLog::repeats_left(const Entry& read, Psn psn) const {
   return read.furthest_repeat.before(psn) ||
          read.repeated_packets < kRepeatsMax * packets_of(read.read.dma_length, mtu_);

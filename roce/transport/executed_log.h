@@ -1,8 +1,8 @@
-// The READs and atomics that a responder carried out last, for a peer that asks for one of them again.
+// The READs and atomics that a responder carried out last, kept for a peer that asks for one of them again.
 //
-// As many as the peer may have in flight (max_dest_rd_atomic), so it asks for no other. A packet with an old PSN costs
-// its sender nothing, so nothing may be had for it that was not given before: not other memory, not another atomic's
-// result, not more traffic than retries make.
+// The log keeps as many as the peer may have in flight (max_dest_rd_atomic), so an honest peer asks for no others.
+// Anybody can send a packet with an old PSN, so such a packet must not obtain anything that was not given before: no
+// other memory, no other atomic's result, and no more traffic than retries cause.
 #pragma once
 
 #include <cstdint>
@@ -17,34 +17,35 @@ namespace uroce {
 class ExecutedLog {
  public:
   struct Entry {
-    Operation operation = Operation::kSend;  // kSend: an empty place
-    Psn psn;                                 // of its first response
+    Operation operation = Operation::kSend;  // kSend: this entry is empty
+    Psn psn;                                 // PSN of its first response
     Reth read;
-    Psn furthest_repeat;  // READ: the furthest place from which it was asked for again
-    // READ: how many packets were asked for again since its requester got further in it, or in an older one.
+    Psn furthest_repeat;  // READ: the furthest PSN from which it was asked for again
+    // READ: how many packets were asked for again since the requester last got further in this READ or in an older one.
     uint32_t repeated_packets = 0;
     AtomicEth atomic;
     uint64_t original = 0;  // atomic: the value before
   };
 
-  /// So many are remembered; none is now.
+  /// From now on so many are remembered. The log is empty afterwards.
   void make_room(uint32_t depth);
-  /// The same, and what is remembered stays.
+  /// The same, but what is remembered stays.
   void grow(uint32_t depth);
-  /// A new connection. `mtu`: payload bytes of a full packet.
+  /// Begins anew for a connection. `mtu` is the payload of a full packet in bytes.
   void start(uint32_t mtu);
   void clear();
 
-  // Each takes the place of the oldest.
+  // Each replaces the oldest entry.
   void add_read(Psn psn, const Reth& reth);
   void add_atomic(Operation operation, Psn psn, const AtomicEth& eth, uint64_t original);
 
-  /// The READ that this one repeats, whole or in part: with the same key, and each byte of memory at the PSN that it
-  /// had. nullptr: there is none, or it was repeated as often as retries explain.
+  /// The READ that this one repeats as a whole or in part: it has the same key, and each byte of memory has the same
+  /// PSN as before. nullptr when there is none, or when it was already repeated as often as retries can explain.
   Entry* find_read(Psn psn, const Reth& reth);
-  /// `read` is answered again, from `psn` on.
+  /// `read` is answered again from `psn` on, with so many packets.
   void on_repeated(Entry& read, Psn psn, uint32_t packets);
-  /// The same request, to the last bit: another one with an old PSN gets no answer that was meant for this one.
+  /// The atomic that is identical in every bit, or nullptr: another request with the same old PSN must not get the
+  /// answer that was meant for this one.
   const Entry* find_atomic(Operation operation, Psn psn, const AtomicEth& eth) const;
 
  private:

@@ -6,7 +6,7 @@ namespace uroce {
 
 namespace {
 
-constexpr uint32_t kFloor = 8;  // losses leave so many packets, or all of a smaller window
+constexpr uint32_t kFloor = 8;  // losses never reduce the number below this, or below a smaller window
 
 }  // namespace
 

@@ -1,8 +1,8 @@
 // How many packets may be in flight without an answer, and which of them ask for one.
 //
-// A loss halves the number, as nobody knows how much the path can take; each sign of progress adds one. Congestion
-// control, where there is any, has a cap of its own. A flow that is stopped by either must have asked for an answer, or
-// it would stand still until a timeout: so what would close the window always asks.
+// A loss halves the number, because nobody knows how much the path can take; each sign of progress adds one. Congestion
+// control, where there is any, has a cap of its own. A flow that is stopped by either limit must have asked for an
+// answer, or it would stand still until a timeout: so the packet that closes the window always asks.
 #pragma once
 
 #include <algorithm>
@@ -12,24 +12,25 @@ namespace uroce {
 
 class FlightLimit {
  public:
-  /// `window`: packets at most. `ack_every`: the answer is asked for at least so often.
+  /// `window` is the most packets in flight; at least every `ack_every`-th packet asks for an answer.
   FlightLimit(uint32_t window, uint32_t ack_every) : window_(window), ack_every_(ack_every) {}
 
-  /// A new connection: the whole window.
+  /// A new connection, which may use the whole window.
   void start() {
     allowed_ = window_;
     unrequested_ = 0;
   }
-  /// What was sent is going to be sent again: who asked for what does not matter any more.
+  /// What was sent is going to be sent again, so which of those packets asked for an answer does not matter any more.
   void on_rewind() { unrequested_ = 0; }
   void on_loss();
   void on_progress();
 
-  /// May another packet go, when `open` are in flight? `cap`: congestion control's.
+  /// May another packet go when `open` are in flight? `cap` is the limit of congestion control.
   bool allows(uint32_t open, uint32_t cap) const;
-  /// The packet that leaves asks for an answer, or need not. `open`: in flight without it. `must`: it asks anyway.
+  /// Whether the packet that is about to leave has to ask for an answer; counts the packet. `open` are in flight
+  /// without it. With `must` it asks in any case.
   bool asks(uint32_t open, uint32_t cap, bool must);
-  /// The newest packet asked for an answer: one for all that was sent is on its way.
+  /// True when the newest packet asked for an answer, which will then stand for all that was sent.
   bool newest_asked() const { return unrequested_ == 0; }
 
  private:
@@ -39,7 +40,7 @@ class FlightLimit {
   uint32_t unrequested_ = 0;  // packets since one asked for an answer
 };
 
-// Asked for every packet, hence here.
+// Called for every packet, hence inline.
 
 inline void FlightLimit::on_progress() { allowed_ = std::min(allowed_ + 1, window_); }
 

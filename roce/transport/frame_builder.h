@@ -34,7 +34,7 @@ class FrameBuilder {
 
   uint8_t* ext() { return ext_; }
 
-  /// The extension headers are written.
+  /// To be called when the extension headers have been written.
   void begin_payload() {
     crc_ = icrc_begin(frame_.data + path_.l3_offset(), path_.ipv6());
     if (at_ != ext_) crc_ = crc32_update(crc_, ext_, static_cast<size_t>(at_ - ext_));
@@ -45,7 +45,7 @@ class FrameBuilder {
     at_ += bytes;
   }
 
-  /// The same from registered memory. False: it went away, and the frame is not used.
+  /// `append` from registered memory. False when that memory went away; the frame must not be used then.
   [[nodiscard]] bool append_registered(const uint8_t* data, uint32_t bytes) {
     try {
       append(data, bytes);
@@ -73,7 +73,7 @@ class FrameBuilder {
   uint32_t pad_bytes_;
 };
 
-/// Most bytes that a frame needs beside its payload: headers, the longest extension headers, padding and iCRC.
+/// The most bytes that a frame needs beside its payload: headers, the longest extension headers, padding and iCRC.
 inline constexpr uint32_t kMaxFrameOverhead = PathHeader::kMaxBytes + Bth::kBytes + 28 + 3 + kIcrcBytes;
 
 }  // namespace uroce

@@ -1,7 +1,7 @@
 // The message that a peer is in the middle of: which packet may come next, and which bytes of a WRITE are still to
 // come.
 //
-// Checks of one packet against the message, in the specification's terms; keys, rights and memory are not its business.
+// Checks each packet against the message, in the specification's terms. Keys, rights and memory are checked elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,29 @@ namespace uroce {
 
 class InboundMessage {
  public:
-  /// May it come now? First or Only when no message is under way, Middle or Last of the same operation when one is.
+  /// Whether such a packet may come now: First or Only when no message is under way, Middle or Last of the same
+  /// operation when one is.
   bool takes(const OpcodeInfo& info) const;
-  /// First and Middle are full, Only and Last no longer than that, and Last is not empty. `mtu`: bytes of a full
-  /// packet.
+  /// Whether the packet has the length that its place demands: First and Middle are full, Only and Last no longer than
+  /// that, and Last is not empty. `mtu` is the payload of a full packet in bytes.
   static bool length_fits(const PacketView& packet, uint32_t mtu);
 
-  /// First or Only of a WRITE. False: it announces more than there may be, or what does not go with its own length.
+  /// For First or Only of a WRITE. False when it announces more than the longest message, or a length that does not fit
+  /// its own.
   [[nodiscard]] static bool write_length_fits(const PacketView& packet, uint32_t mtu);
   void begin_write(const Reth& reth);
-  /// Middle and Last, too: no more than was announced, and at the end no less.
+  /// Whether a packet of the WRITE fits what is left of the announced length: no packet may exceed it, and the last
+  /// must complete it.
   bool write_goes_on(const PacketView& packet) const;
-  /// So many bytes of the WRITE are in their place.
+  /// So many bytes of the WRITE were stored.
   void on_written(uint32_t bytes);
-  uint64_t write_va() const { return write_va_; }  // of the bytes that come next
+  uint64_t write_va() const { return write_va_; }  // address of the bytes that come next
   uint32_t write_rkey() const { return write_rkey_; }
   uint32_t write_length() const { return write_length_; }  // of the whole message
 
   /// The packet was carried out.
   void on_accepted(const OpcodeInfo& info);
-  /// What was under way will not go on.
+  /// The message under way will not be continued.
   void abandon() { under_way_ = false; }
 
  private:
@@ -44,7 +47,7 @@ class InboundMessage {
   uint32_t write_length_ = 0;
 };
 
-// Asked for every packet, hence here.
+// Called for every packet, hence inline.
 
 inline bool InboundMessage::takes(const OpcodeInfo& info) const {
   if (!under_way_) return info.is_first();

@@ -1,10 +1,10 @@
-// Who may try keys where a wrong key ends nothing: on an unreliable connection.
+// Limits how many keys a peer can try on an unreliable connection, where a wrong key does not end the connection.
 //
 // A reliable connection ends with the first wrong key, so a guess costs a connection. An unreliable one drops the WRITE
-// and lives on. So guesses have a budget: 64, and one more a second. When it is used up, keys that are new to the QP
-// are not looked at, right or wrong, until there is budget again. Keys that it used before go on as ever, and a wrong
-// key that comes again costs nothing, as it is no new guess: an honest program that holds on to one key too long pays
-// once for it.
+// and lives on. So guesses have a budget: 64, and one more each second. When it is used up, keys that are new to the QP
+// are not looked up, right or wrong, until there is budget again. Keys that were right before go on working, and a
+// wrong key that comes again costs nothing, because it is no new guess: an honest program that uses one key for too
+// long pays for it once.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class KeyGuard {
  public:
   static constexpr uint32_t kGuesses = 64;
   static constexpr Duration kInterval = milliseconds(1000);
-  static constexpr uint32_t kRemembered = 16;  // keys of either kind
+  static constexpr uint32_t kRemembered = 16;  // right keys, and as many wrong ones
 
   void reset() { *this = KeyGuard{}; }
 
@@ -28,9 +28,10 @@ class KeyGuard {
     refill(now);
     return left_ != 0 || good_.has(key) || wrong_.has(key);
   }
-  /// It opened what it was to open.
+  /// The key was right.
   void on_good(uint32_t key) { good_.add(key); }
-  /// It did not. True when this guess was the last for now: somebody should hear of it.
+  /// The key was wrong. True when this guess used up the budget for the first time since it was full, which is worth
+  /// reporting.
   bool on_wrong(uint32_t key, Instant now) {
     if (good_.has(key) || wrong_.has(key)) return false;
     if (left_ == kGuesses) refilled_ = now;
@@ -42,7 +43,7 @@ class KeyGuard {
   }
 
  private:
-  /// The last few, each once.
+  /// The last few keys, each once.
   class Keys {
    public:
     bool has(uint32_t key) const { return std::find(keys_.begin(), keys_.end(), key) != keys_.end(); }

@@ -14,7 +14,8 @@ class PeerRecognition {
 
   explicit PeerRecognition(LossRecovery recovery) : recovery_(recovery) {}
 
-  /// A packet with a good iCRC arrived. One without a signature makes the peer a stranger.
+  /// A packet with a good iCRC arrived. After one without a signature, the peer is no longer taken to know selective
+  /// repeat.
   void on_packet(bool is_signed) {
     if (!is_signed) {
       signed_ = 0;
@@ -24,9 +25,9 @@ class PeerRecognition {
   }
   void forget() { signed_ = 0; }
 
-  /// We sign, and understand selective ACKs.
+  /// Whether this side signs its packets and understands selective ACKs.
   bool enabled() const { return recovery_ != LossRecovery::kGoBackN; }
-  /// The peer does.
+  /// Whether the peer does.
   bool selective() const {
     return recovery_ == LossRecovery::kSelective || (recovery_ == LossRecovery::kAuto && signed_ == kInARow);
   }

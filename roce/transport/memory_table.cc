@@ -8,7 +8,8 @@ namespace uroce {
 
 namespace {
 
-// A key: 24 permuted bits (16 of slot, 8 of generation) above the low byte, which the owner of a type 2 window moves.
+// A key is 24 permuted bits (16 of slot, 8 of generation) above the low byte, which the owner of a type 2 window
+// changes.
 constexpr uint32_t kSlotBits = 16;
 constexpr uint32_t kSlotMask = (1u << kSlotBits) - 1;
 

@@ -1,4 +1,4 @@
-// Memory regions and windows, and the checks before any byte is touched.
+// Memory regions and windows, and the checks that are made before any byte of them is touched.
 //
 // Registration is O(1): a slot is taken, nothing is pinned or copied. A key (lkey and rkey are the same number) is 32
 // bits that look random: slot and generation under a keyed permutation, so that a guessed key is wrong with high
@@ -28,12 +28,12 @@ struct MemoryRegion {
   uint32_t access = 0;  // Access
   uint64_t iova = 0;    // first address as work requests and peers name it
   uint64_t length = 0;
-  uint8_t* memory = nullptr;  // where iova lies in this process
+  uint8_t* memory = nullptr;  // the address of `iova` in this process
   uint32_t parent_slot = 0;   // windows: the region below
   uint32_t qpn = 0;           // bound type 2 windows: the QP that may use it
   uint32_t windows = 0;       // regions: windows bound to it
   uint32_t generation = 0;
-  void* user = nullptr;  // windows: the owner's
+  void* user = nullptr;  // windows: for whoever allocated it
 };
 
 /// Why an access is refused.
@@ -52,17 +52,19 @@ class MemoryTable {
   bool reregister(uint32_t key, PdId pd, void* memory, uint64_t length, uint64_t iova, uint32_t access);
 
   uint32_t allocate_window(PdId pd, bool type2, void* user = nullptr);  // 0: full
-  // A window is named by any key that it had or will have: all but the low byte. Programs are told the key of a bind
-  // when they post it, and the bind may be refused.
+  // The functions below find a window by any key that it had or will have, that is without the low byte. Programs are
+  // told the key of a bind when they post it, and the bind may be refused later.
   bool free_window(uint32_t key);
-  /// Binds (or, with length 0, unbinds) a window. Returns its key from now on, 0 when refused.
+  /// Binds (or, with length 0, unbinds) a window. Returns the key that it has from now on, or 0 when the bind is
+  /// refused.
   uint32_t bind_window(const MwBind& bind, PdId pd, uint32_t qpn);
   const MemoryRegion* window(uint32_t key) const;
-  /// LOCAL_INV, or a peer's SEND with Invalidate: only bound type 2 windows of that PD.
+  /// Carries out LOCAL_INV, or a peer's SEND with Invalidate. False unless `key` is a bound type 2 window of that PD.
   bool invalidate(uint32_t key, PdId pd, uint32_t qpn);
 
   /// Checks that [addr, addr+length) may be used with `key` and `rights` (all bits needed), without any sum that could
-  /// wrap, and says where it lies. `length` 0 checks only what the caller wants checked: do not call it then.
+  /// wrap, and stores in `memory` where that range lies in this process. Not to be called with `length` 0: an access
+  /// without bytes needs no key.
   AccessCheck check(uint32_t key, PdId pd, uint64_t addr, uint64_t length, uint32_t rights, uint32_t qpn,
                     uint8_t*& memory) const;
 

@@ -1,5 +1,6 @@
-// What the transport tells the world above it. One object per engine; every call comes from the thread that drives the
-// engine, in the middle of a turn: implementations queue or log, they never call back into the engine.
+// What the transport reports to the code above it. There is one observer per engine. Every call comes from the thread
+// that owns the engine, in the middle of a turn or of a post: implementations queue or log, and never call back into
+// the engine.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +27,11 @@ class Observer {
   virtual void on_srq_limit(SharedReceiveQueue& /*srq*/) {}
   /// A completion in error, with its cause; called for unsignalled ones too.
   virtual void on_error_completion(const Qp& /*qp*/, const Completion& /*completion*/) {}
-  /// A bind completed in error: the window has `key`, whatever the program was told when it posted the bind.
+  /// A bind completed in error: the window still has `key`, although the program was told another one when it posted
+  /// the bind.
   virtual void on_bind_error(void* /*window's user*/, const MwBind& /*bind*/, uint32_t /*key*/) {}
-  /// A peer's request was refused, and why: the responder sent a fatal NAK, or an unreliable connection has had enough
-  /// of wrong keys.
+  /// A peer's request was refused for this cause: the responder sent a fatal NAK, or an unreliable connection used up
+  /// its budget of wrong keys (key_guard.h).
   virtual void on_responder_error(const Qp& /*qp*/, Cause /*cause*/) {}
   /// An address moved to another MAC, or two hosts claim it.
   virtual void on_neighbour_news(const NeighbourNews& /*news*/) {}

@@ -14,7 +14,7 @@ class PeerCredits {
  public:
   /// A new connection: nothing is known, and nothing is forbidden.
   void reset() { limit_.reset(); }
-  /// From any ACK. A peer may stop giving credits at any time: then nothing is forbidden.
+  /// To be called with every ACK. A peer may stop giving credits at any time; then nothing is forbidden.
   void learn(const Aeth& aeth) {
     const uint8_t code = aeth_value(aeth.syndrome);
     limit_.reset();

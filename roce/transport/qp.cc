@@ -65,7 +65,7 @@ ModifyResult Qp::modify(const QpAttributes& attributes, uint32_t mask, const Pat
   return ModifyResult::kOk;
 }
 
-/// All that a transition allocates: when there is no memory for it, nothing has changed yet.
+/// Makes all allocations of a transition before anything changes, so that a lack of memory leaves the QP as it was.
 void Qp::make_room(const QpAttributes& attributes, uint32_t mask, QpState to) {
   if (context_.type != QpType::kRc || (mask & kAttrMaxDestRdAtomic) == 0) return;
   if (context_.state == QpState::kInit && to == QpState::kRtr) responder_.make_room(attributes.max_dest_rd_atomic);
@@ -129,7 +129,7 @@ void Qp::enter(QpState to, Instant now) {
       if (from == QpState::kRtr) rc ? requester_.start() : sender_.start();
       break;
     case QpState::kErr:
-      responder_.silence();  // the program's own decision: nothing more goes out
+      responder_.silence();  // the program decided so: nothing more goes out
       flush(now);
       break;
     default:
@@ -147,7 +147,7 @@ void Qp::forget_work() {
   ud_receiver_.reset();
 }
 
-/// Both queues complete as flushed, each in order.
+/// Completes the work requests of both queues as flushed, each queue in order.
 void Qp::flush(Instant now) {
   if (context_.type == QpType::kRc) {
     requester_.flush(now);
@@ -160,7 +160,7 @@ void Qp::flush(Instant now) {
   if (context_.srq != nullptr) context_.events.raise(AsyncEvent::kQpLastWqeReached);
 }
 
-/// What a call found out takes effect at its end: the QP goes to error, or its send queue does, or is drained.
+/// What a call found out takes effect at its end: the QP or its send queue goes to error, or the send queue is drained.
 void Qp::settle(Outcome outcome, Instant now) {
   const QpState s = context_.state;
   if (outcome == Outcome::kFailed && s != QpState::kErr && s != QpState::kReset) {
@@ -269,7 +269,7 @@ Polled Qp::transmit(TxFrame& frame, Instant now) {
     outcome = request.outcome;
   }
   const Polled answer =
-      responder_.poll_transmit(frame);  // also when a request failed: what was received is acknowledged
+      responder_.poll_transmit(frame);  // also when a request failed, so that what was received is acknowledged
   answered_ = answer.frame;
   outcome = std::max(outcome, answer.outcome);
   if (answered_ || outcome != Outcome::kGoesOn) return {.frame = answered_, .outcome = outcome};

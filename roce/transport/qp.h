@@ -1,7 +1,8 @@
 // A queue pair: the state machine, and the sending and receiving sides that it joins.
 //
-// Sans-I/O. Work requests, packets and time go in; frames (into memory that the caller owns) and completions come out.
-// Nothing is rolled back: `poll_transmit` is called only with room for a frame that will be sent.
+// A Qp does no I/O. Work requests, packets and time go in; frames (in memory that the caller owns) and completions come
+// out. Nothing is rolled back: `poll_transmit` is called only with room for a frame that will be sent. All calls come
+// from the thread that owns the engine.
 //
 // After any call that can change them (`modify`, `post_send`, `post_recv`, `on_packet`, `on_timeout`, `poll_transmit`),
 // ask `wants_transmit` and `next_timeout` again.
@@ -37,24 +38,25 @@ class Qp {
   QpType type() const { return context_.type; }
   QpState state() const { return context_.state; }
   const QpInit& init() const { return init_; }
-  /// As set; `state`, `cur_state` and `sq_draining` are filled in.
+  /// The attributes as they were set, with the current `state`, `cur_state` and `sq_draining`.
   QpAttributes attributes() const;
   const PathSpec& path() const { return context_.path; }
   bool path_resolved() const { return context_.path_resolved; }
   bool connected() const { return context_.type != QpType::kUd; }
   uint32_t mtu() const { return context_.mtu; }
 
-  /// Checks the transition and its attributes, then applies them. `path`: where attributes.av leads; needed when the
-  /// mask has kAttrAv.
+  /// Checks the transition and its attributes, then applies them. `path` is where attributes.av leads, and is needed
+  /// when the mask has kAttrAv; `resolved` says whether the peer's MAC address in it is known.
   ModifyResult modify(const QpAttributes& attributes, uint32_t mask, const PathSpec* path, bool resolved, Instant now);
-  /// The peer's MAC became known, or changed: what was lost for want of it is sent again at once.
+  /// The peer's MAC address became known, or changed. What was lost because it was not known is sent again at once.
   void on_path_resolved(const MacAddress& mac);
 
   PostResult post_send(const SendWr& wr, Instant now) { return post_sends({&wr, 1}, now); }
-  /// All of them or, when one is refused, none.
+  /// Posts all of them or, when one is refused, none.
   PostResult post_sends(std::span<const SendWr> wrs, Instant now);
   PostResult post_recv(const RecvWr& wr, Instant now);
-  /// Nothing of this QP stays in its completion queues, nor of a shared receive queue in it: before it is destroyed.
+  /// To be called before the QP is destroyed: takes its completions out of the completion queues, and drops the receive
+  /// that it took from a shared receive queue.
   void forget_work();
 
   /// A packet of this QP's service with a good iCRC, from the peer that the address vector names.
@@ -66,23 +68,25 @@ class Qp {
   Instant next_timeout() const;
   /// The traffic class of the frame that poll_transmit would fill.
   uint8_t priority() const;
-  /// A delayed ACK leaves with the next frames: before a program goes away.
+  /// Lets a delayed ACK leave with the next frames. Called before the program ends.
   void end_ack_delay() { responder_.end_ack_delay(); }
 
   // Congestion (qp_congestion.cc).
-  /// A CNP from the peer: its switches are congested by what we send. False: nobody here listens.
+  /// The peer sent a CNP: what this QP sends meets congestion. False when the QP has no congestion control that
+  /// listens.
   bool on_cnp(Instant now);
-  /// A packet came marked. True: the peer is to be told so now; how often is limited. Call it when that is possible.
+  /// A packet came with a congestion mark. True when a CNP is to be sent to the peer now; how often that happens is
+  /// limited. Only to be called when a CNP can be sent.
   bool on_marked(Instant now);
   /// Fills `frame` with a CNP. False in a state that sends nothing.
   bool encode_cnp(TxFrame& frame) const;
   const CongestionControl* congestion() const { return context_.rate.control(); }  // nullptr: none
 
-  // For explaining a QP to a person.
+  // For displaying a QP to a person.
   const Requester& requester() const { return requester_; }
   const Responder& responder() const { return responder_; }
   uint32_t sends_queued() const { return send_queue_.ring().size(); }
-  /// How many sends may be posted now; completions that nobody polled keep their slots.
+  /// How many sends may be posted now. Completions that the program has not polled keep their slots.
   uint32_t send_slots_free() const { return send_queue_.slots().free(); }
   uint32_t receives_queued() const { return receive_queue_.size(); }
 
@@ -117,7 +121,7 @@ class Qp {
   UdReceiver ud_receiver_;
   Instant cnp_allowed_at_{0};
   bool draining_ = false;
-  bool answered_ = false;  // the last frame was the responder's
+  bool answered_ = false;  // the last frame came from the responder
 };
 
 }  // namespace uroce

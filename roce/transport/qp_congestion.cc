@@ -1,4 +1,4 @@
-// What congestion does to a QP: the rate it keeps to, and the news that it sends to its peer.
+// What congestion means for a QP: the rate to which it keeps, and the CNPs that it sends to its peer.
 //
 // Requests and READ responses are data and keep to the rate. ACKs, NAKs, atomic results and CNPs never wait for it.
 #include <algorithm>
@@ -22,7 +22,8 @@ bool is_data(Operation operation) {
 
 }  // namespace
 
-/// A program that chose an ECN codepoint itself keeps it. Datagrams are not marked: nobody would react.
+/// Marks data as ECN-capable, unless the program chose an ECN codepoint itself. Datagrams are left alone, because they
+/// have no congestion control that would react.
 void Qp::set_headers(const PathSpec& path) {
   context_.path = path;
   context_.header = PathHeader(path);
@@ -39,7 +40,7 @@ void Qp::restart_congestion() {
 Polled Qp::transmit_paced(TxFrame& frame, Instant now) {
   SendRate& rate = context_.rate;
   rate.follow(now);
-  if (!rate.limited()) return transmit(frame, now);  // recovered while it was silent
+  if (!rate.limited()) return transmit(frame, now);  // the rate recovered while the QP was silent
   if (rate.closed()) {
     return wants_unpaced() ? responder_.poll_transmit(frame) : Polled{};
   }
@@ -75,7 +76,7 @@ bool Qp::encode_cnp(TxFrame& frame) const {
   if (s != QpState::kRtr && s != QpState::kRts && s != QpState::kSqd && s != QpState::kSqe) return false;
   const NotificationConfig& config = context_.env.congestion.notification;
   PathSpec path = context_.path;
-  path.traffic_class = static_cast<uint8_t>(config.cnp_dscp << 2);  // and no ECN: a CNP is never marked
+  path.traffic_class = static_cast<uint8_t>(config.cnp_dscp << 2);  // ECN bits 0: a CNP is never marked
   if (path.vlan_id != 0) path.pcp = static_cast<uint8_t>(config.cnp_802p_prio);
   const PathHeader header(path);
   Bth bth;

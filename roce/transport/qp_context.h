@@ -1,4 +1,5 @@
-// What a QP's requester and responder share: its numbers, its path, its queues' completions, and what lies below.
+// What a QP's requester and responder share: its numbers and path, its completion queues, and the services of the
+// engine.
 #pragma once
 
 #include <cstdint>
@@ -63,10 +64,10 @@ struct QpContext {
   uint32_t mtu = 1024;
   PathSpec path;
   PathHeader header;
-  PathHeader data_header;  // of packets with payload: the same, but a switch may mark them (ECT) if the QP heeds marks
+  PathHeader data_header;  // for packets with payload: the same, but with ECT if the QP reacts to congestion marks
   bool path_resolved = false;
   PeerRecognition peer;
-  Signature peer_signature;  // of the packets that the peer sends, if it signs them
+  Signature peer_signature;  // the one on packets of the peer, if it signs them
 
   void on_bind_error(const MwBind& bind) {
     const MemoryRegion* window = env.memory.window(bind.mw_rkey);
@@ -75,7 +76,8 @@ struct QpContext {
 
   Counters& counters() { return env.counters; }
 
-  /// Counts, explains and queues; `queue` is where the work request was posted. kFailed: there was no room for it.
+  /// Counts and reports the completion, and puts it into the completion queue. `queue` is where the work request was
+  /// posted. kFailed when there was no room for the completion.
   Outcome complete_send(WorkQueueSlots& queue, Completion& completion, Instant now) {
     return complete(send_cq, queue, completion, false, now);
   }

@@ -1,4 +1,5 @@
-// What a queue pair tells the observer, as one of its parts sees it: which queue pair it is, the parts need not know.
+// What the parts of a queue pair report to the observer. It adds which queue pair it is, so that the parts need not
+// know.
 #pragma once
 
 #include <utility>
@@ -14,7 +15,7 @@ class QpEvents {
   void raise(AsyncEvent event) const { observer_.on_qp_event(qp_, event); }
   void on_error_completion(const Completion& completion) const { observer_.on_error_completion(qp_, completion); }
   void on_responder_error(Cause cause) const { observer_.on_responder_error(qp_, cause); }
-  /// A completion found no room in its queue. That is said once, until a RESET.
+  /// A completion found no room in its queue. This is reported once, and again only after a RESET.
   void on_completion_lost() {
     if (!std::exchange(completion_lost_, true)) raise(AsyncEvent::kQpFatal);
   }

@@ -16,7 +16,7 @@ struct QpInit {
   PdId pd = 0;
   CompletionQueue* send_cq = nullptr;  // must outlive the QP
   CompletionQueue* recv_cq = nullptr;
-  SharedReceiveQueue* srq = nullptr;  // none: the QP has its own receive queue
+  SharedReceiveQueue* srq = nullptr;  // nullptr: the QP has its own receive queue
   QpCapabilities cap;
   bool sq_sig_all = false;
   std::optional<LossRecovery> loss_recovery;  // none: the engine's

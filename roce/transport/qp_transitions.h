@@ -8,7 +8,7 @@
 
 namespace uroce {
 
-/// kOk, or what is wrong with `mask` for going from `from` to `to`. Any state may go to RESET or ERR.
+/// kOk, or what is wrong with `mask` for a transition from `from` to `to`. Every state may go to RESET or ERR.
 ModifyResult check_transition(QpType type, QpState from, QpState to, uint32_t mask);
 
 }  // namespace uroce

@@ -31,7 +31,7 @@ class ReceiveQueue {
   uint32_t max_sge() const { return max_sge_; }
   const RecvWqe& front() { return ring_.front(); }
   void pop() { ring_.pop(); }
-  /// Forgets what is queued. Completions of it must be out of their queue.
+  /// Forgets what is queued. No completion of these receives may be left in a completion queue.
   void clear() {
     ring_.clear();
     slots_.reset();
@@ -64,7 +64,7 @@ class SharedReceiveQueue {
   WorkQueueSlots& slots() { return queue_.slots(); }
 
   uint32_t users = 0;
-  uint32_t place = 0;  // the engine's
+  uint32_t place = 0;  // its index in the engine's list
 
  private:
   ReceiveQueue queue_;

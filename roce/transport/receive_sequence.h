@@ -1,8 +1,8 @@
-// Where a responder stands in what its peer sends: which PSN comes next, what was completed until there, and whether
-// the peer knows of a gap.
+// Where a responder stands in what its peer sends: which PSN comes next, which messages are complete, and whether the
+// peer knows of a gap.
 //
-// It is told what was received, and says what that means; what is answered is the responder's business. Of a gap the
-// peer is told once: then all that follows is dropped in silence until the missing packet comes.
+// It is told what was received, and says what that means; the responder decides what to answer. The peer is told of a
+// gap once; then all that follows is dropped in silence until the missing packet comes.
 #pragma once
 
 #include <algorithm>
@@ -15,54 +15,54 @@ namespace uroce {
 class ReceiveSequence {
  public:
   enum class [[nodiscard]] Gap : uint8_t{
-      kNew,    // the peer has to be told
-      kKnown,  // it was
+      kNew,    // the peer has to be told of it
+      kKnown,  // the peer was told
   };
   enum class [[nodiscard]] Nak : uint8_t{kTrue, kObsolete};
 
   /// A new connection, whose first request has the number `first`.
   void start(Psn first);
-  /// Nothing was received, and no gap is known; the next number stays.
+  /// Forgets what was received and any gap; the next PSN stays as it is.
   void reset();
 
   Psn next() const { return next_; }
-  /// Messages completed; 24 bits of it go on the wire.
+  /// Messages completed, of which 24 bits go on the wire.
   uint32_t msn() const { return msn_; }
-  /// What an ACK names: the last packet received. READs and atomics at the end are left out: their responses may be
-  /// lost, and there are peers that would do without.
+  /// The PSN of an ACK: that of the last packet received, without READs and atomics at the end. Their responses may
+  /// have been lost, and some peers would then do without the response.
   Psn acknowledged() const { return next_ - (1 + reads_last_); }
-  /// The last request was a READ or an atomic.
+  /// True when the last request was a READ or an atomic.
   bool ends_with_read() const { return reads_last_ != 0; }
-  /// Until `next` comes, all is dropped in silence.
+  /// True when everything is dropped in silence until the packet `next` comes.
   bool silent() const { return silent_; }
 
-  /// The next packet is here.
+  /// The packet `next` has come.
   void on_next() { silent_ = false; }
-  /// It is not carried out now (RNR): until it comes again, what follows is dropped.
+  /// The packet `next` is not carried out now (RNR). Until it comes again, everything that follows is dropped.
   void on_not_ready() { silent_ = true; }
   /// A packet from beyond a gap is dropped.
   Gap on_dropped(Psn psn);
-  /// The next packet, which took so many PSNs, was carried out. `last`: of its message. `read`: it was a READ or
-  /// atomic.
+  /// The packet `next`, which took so many PSNs, was carried out. `last`: it ended its message. `read`: it was a READ
+  /// or an atomic.
   void on_accepted(uint32_t psns, bool last, bool read);
-  /// A NAK that has not left names `next` when it does. Is it true still? If so, silence goes on.
+  /// A NAK that has not left yet will name `next`. Says whether the NAK is still true; if so, the silence goes on.
   Nak review_nak();
-  /// What was accepted from there on was not, after all: responses that cannot be given.
+  /// Takes back what was accepted from `next` on, because its responses cannot be given.
   void go_back(Psn next, uint32_t msn);
 
  private:
-  // An ACK for older packets than that would look like one for newer ones.
+  // If more PSNs than this were left out, an ACK would look like one for newer packets.
   static constexpr uint32_t kReadsLastMax = 1 << 22;
 
   Psn next_;
   uint32_t msn_ = 0;
   uint32_t reads_last_ = 0;  // PSNs of READs and atomics behind the last SEND or WRITE
   bool silent_ = false;
-  bool missed_ = false;  // packets from next_ on were dropped, up to:
+  bool missed_ = false;  // packets from next_ to missed_until_ were dropped
   Psn missed_until_;
 };
 
-// Asked for every packet, hence here.
+// Called for every packet, hence inline.
 inline void ReceiveSequence::on_accepted(uint32_t psns, bool last, bool read) {
   next_ += psns;
   if (last) msn_++;

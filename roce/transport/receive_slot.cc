@@ -51,8 +51,8 @@ void ReceiveSlot::fail(WcStatus status, Cause cause, Instant now) {
   completion.opcode = WcOpcode::kRecv;
   completion.status = status;
   completion.cause = cause;
-  constexpr bool kSolicited = true;             // whoever waits hears of errors
-  (void)complete(completion, kSolicited, now);  // what fails cannot fail again
+  constexpr bool kSolicited = true;             // errors wake also those who wait for solicited completions
+  (void)complete(completion, kSolicited, now);  // the QP has failed already
 }
 
 void ReceiveSlot::flush(Instant now) {

@@ -17,7 +17,7 @@ class ReceiveSlot {
 
   bool available() const { return context_.srq != nullptr ? !context_.srq->empty() : !own_.empty(); }
   bool active() const { return active_; }
-  /// Receives that the peer may be told of; a shared queue makes no promise.
+  /// How many receives the peer may be told of. Those of a shared queue do not count, because other QPs may take them.
   uint32_t posted() const { return own_.size(); }
 
   /// Takes the oldest receive. One must be available and none active.
@@ -25,14 +25,15 @@ class ReceiveSlot {
   /// The next message overwrites what the active receive holds so far (UC, after a loss).
   void restart() { filled_ = 0; }
 
-  /// Appends message data. A cause other than kNone: too long, or the program's elements are not its own.
+  /// Appends message data. Returns a cause other than kNone when the message is too long, or when the program may not
+  /// use the memory that the receive's elements name.
   Cause append(const uint8_t* data, uint32_t bytes);
   uint32_t filled() const { return filled_; }
 
-  /// Completes the active receive; wr_id and, on success without its own, byte_len are filled in. kFailed: there was no
-  /// room for the completion.
+  /// Completes the active receive. Fills in wr_id and, on success, byte_len if that is not set. kFailed when there was
+  /// no room for the completion.
   Outcome complete(Completion& completion, bool solicited, Instant now);
-  /// The active receive, if there is one, ends in error.
+  /// Ends the active receive, if there is one, in error.
   void fail(WcStatus status, Cause cause, Instant now);
 
   /// Forgets the active receive, without a completion (RESET).

@@ -1,4 +1,4 @@
-// Why a responder refuses a request for good, and what each side is told of it.
+// Why a responder refuses a request with a fatal NAK, and what each side is told of it.
 #pragma once
 
 #include "uroce/types.h"
@@ -7,9 +7,9 @@
 namespace uroce {
 
 struct Refusal {
-  NakCode code;             // to the peer
-  Cause cause;              // to whoever looks for the reason here
-  WcStatus receive_status;  // of the receive in use, if there is one
+  NakCode code;             // told to the peer
+  Cause cause;              // reported on this side (Observer::on_responder_error)
+  WcStatus receive_status;  // status of the receive in use, if there is one
 };
 
 namespace refusal {
@@ -20,9 +20,10 @@ inline constexpr Refusal kTooManyReads{NakCode::kInvalidRequest, Cause::kReadRes
 inline constexpr Refusal kReceiveTooShort{NakCode::kInvalidRequest, Cause::kReceiveTooShort, WcStatus::kLocLenErr};
 inline constexpr Refusal kKey{NakCode::kRemoteAccessError, Cause::kRemoteKey, WcStatus::kLocAccessErr};
 inline constexpr Refusal kInvalidate{NakCode::kRemoteAccessError, Cause::kRemoteInvalidate, WcStatus::kLocAccessErr};
-/// The key is good, but the memory is not there: for the peer that is no difference.
+/// The key is good, but the memory is not there. For the peer this makes no difference.
 inline constexpr Refusal kMemoryGone{NakCode::kRemoteAccessError, Cause::kMemoryGone, WcStatus::kLocAccessErr};
-/// An atomic's word is aligned for the peer, but not here: the region was registered with an iova of its own.
+/// The address of an atomic is aligned as the peer names it, but not in this process: the region was registered with an
+/// iova that differs from its address.
 inline constexpr Refusal kMisaligned{NakCode::kRemoteOperationalError, Cause::kRequestMalformed, WcStatus::kRemOpErr};
 /// The key of a READ was good when the request came, and is not any more.
 inline constexpr Refusal kKeyGone{NakCode::kRemoteOperationalError, Cause::kRemoteKey, WcStatus::kRemOpErr};

@@ -10,7 +10,7 @@ namespace uroce {
 void ReorderPool::prepare() {
   if (slots_) return;
   slots_.reset(new Slot[packets_]);
-  bytes_.reset(new uint8_t[size_t{packets_} * slot_bytes_]);  // pages come when they are used
+  bytes_.reset(new uint8_t[size_t{packets_} * slot_bytes_]);  // the kernel provides each page when it is first used
   free_ = packets_;
 }
 
@@ -44,8 +44,8 @@ void ReorderPool::put_off(ReorderBuffer& buffer) {
   (after == nullptr ? latest_ : after->silent_longer_) = before;
 }
 
-/// Empties the buffer to which nothing came for the longest time, if that is long. What it held is sent again when its
-/// peer is still there.
+/// Empties the buffer to which nothing has come for the longest time, if that is at least kSilence. If its peer is
+/// still there, it sends again what the buffer held.
 bool ReorderPool::reclaim(const ReorderBuffer& for_whom, Instant now) {
   ReorderBuffer* const victim = longest_silent_;
   if (victim == nullptr || victim == &for_whom || now - victim->arrival_ < kSilence) return false;
@@ -71,7 +71,7 @@ void ReorderBuffer::store(uint32_t n, const PacketView& packet, Psn end) {
 ReorderBuffer::Result ReorderBuffer::hold(const PacketView& packet, uint32_t psns, Instant now) {
   const Psn psn = packet.bth.psn;
   const Psn end = psn + psns;
-  // Late packets are more often the newest than the oldest.
+  // The search begins at the end, because a packet that has to be held usually has a newer PSN than those that are.
   uint32_t before = last_run_;
   while (before != kNone && psn.before(slot(before).bth.psn)) before = slot(before).run_before;
   const uint32_t after = before == kNone ? first_run_ : slot(before).run_after;
@@ -114,14 +114,14 @@ void ReorderBuffer::insert_run(uint32_t run, uint32_t before, uint32_t after) {
   slot(run).run_after = after;
   (before == kNone ? first_run_ : slot(before).run_after) = run;
   (after == kNone ? last_run_ : slot(after).run_before) = run;
-  // A gap that is cut in two was asked for as a whole.
+  // A gap that is cut in two was asked for as a whole, so both parts keep its values.
   if (after != kNone) {
     slot(run).asked_at = slot(after).asked_at;
     slot(run).arrivals = slot(after).arrivals;
   }
 }
 
-/// Out of both lists; its packets stay.
+/// Takes the run out of both lists; its packets stay.
 void ReorderBuffer::remove_run(uint32_t run) {
   const uint32_t before = slot(run).run_before;
   const uint32_t after = slot(run).run_after;
@@ -130,7 +130,7 @@ void ReorderBuffer::remove_run(uint32_t run) {
   unlink_age(run);
 }
 
-/// The run begins with another packet from now on.
+/// From now on the run begins with the packet `to`, and so has that number.
 void ReorderBuffer::move_run(uint32_t from, uint32_t to) {
   ReorderPool::Slot& a = slot(from);
   ReorderPool::Slot& b = slot(to);
@@ -161,7 +161,7 @@ void ReorderBuffer::unlink_age(uint32_t run) {
   (newer == kNone ? newest_ : slot(newer).older) = older;
 }
 
-/// The packet with the lowest PSN goes back to the pool. There must be one.
+/// Gives the packet with the lowest PSN back to the pool. There must be one.
 void ReorderBuffer::drop_first() {
   const uint32_t n = first_run_;
   if (slot(n).last == n) {

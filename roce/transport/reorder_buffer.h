@@ -1,11 +1,11 @@
 // Packets that arrived before their turn, kept until the gap in front of them closes.
 //
-// Copies: nothing of them reaches the program's memory, and no key or length is checked, before the packet is taken out
-// in its turn and goes the ordinary way. One pool bounds what all QPs of an engine keep together. A QP is given a slot
-// only while it has no more than are left: one alone may use half of the pool, n in need share it in n + 1 parts. What
-// a QP holds for a peer that has fallen silent is dropped when another one needs slots.
+// They are copies: nothing of them reaches the program's memory, and no key or length is checked, before the packet is
+// taken out in its turn and is treated like any other. One pool bounds what all QPs of an engine keep together. A QP is
+// given a slot only while it has no more slots than are free: a single QP may use half of the pool, and n that need
+// slots get 1/(n + 1) each. What a QP holds for a peer that has fallen silent is dropped when another one needs slots.
 //
-// Packets whose PSNs touch form a run. Runs are what a selective ACK tells, and between them lie the gaps.
+// Packets whose PSNs are adjacent form a run. A selective ACK lists runs, and between them lie the gaps.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,11 @@ class ReorderBuffer;
 class ReorderPool {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
-  /// For so long nothing may come to a buffer before others may take its slots: longer than any path's round trip.
+  /// When nothing has come to a buffer for so long, other buffers may take its slots. Longer than the round trip of any
+  /// path.
   static constexpr Duration kSilence = milliseconds(1000);
 
-  /// Memory is taken when the first QP calls `prepare`.
+  /// The memory is allocated when the first QP calls `prepare`.
   ReorderPool(uint32_t packets, uint32_t mtu) : packets_(packets), slot_bytes_(kMaxExtension + mtu) {}
   void prepare();
 
@@ -43,16 +44,16 @@ class ReorderPool {
     Bth bth;
     const OpcodeInfo* info = nullptr;
     uint32_t payload_bytes = 0;
-    Psn end;                // behind its PSNs
-    uint32_t next = kNone;  // packet of the run, or free slot
-    // Of a run's first packet only.
-    uint32_t last = kNone;  // packet of the run
+    Psn end;                // the PSN behind the last of its own
+    uint32_t next = kNone;  // the next packet of the run, or the next free slot
+    // The following are valid in the first packet of a run only.
+    uint32_t last = kNone;  // the last packet of the run
     uint32_t run_before = kNone;
     uint32_t run_after = kNone;
-    uint32_t older = kNone;  // by the time of their last change
+    uint32_t older = kNone;  // the runs are linked by the time of their last change
     uint32_t newer = kNone;
-    Instant asked_at{0};    // for what lies in the gap before it; 0: never
-    uint64_t arrivals = 0;  // that there were when the gap appeared
+    Instant asked_at{0};    // when the gap before it was asked for; 0: never
+    uint64_t arrivals = 0;  // the number of arrivals when the gap appeared
   };
 
   void put_last(ReorderBuffer& buffer);
@@ -66,8 +67,8 @@ class ReorderPool {
   uint32_t slot_bytes_;
   uint32_t free_ = 0;
   uint32_t first_free_ = kNone;
-  uint32_t untouched_ = 0;                   // slots from here on were never used
-  ReorderBuffer* longest_silent_ = nullptr;  // of those that hold something, in the order of their last arrivals
+  uint32_t untouched_ = 0;                   // the slots from this on were never used
+  ReorderBuffer* longest_silent_ = nullptr;  // the buffers that hold something, in the order of their last arrivals
   ReorderBuffer* latest_ = nullptr;
   std::unique_ptr<Slot[]> slots_;
   std::unique_ptr<uint8_t[]> bytes_;
@@ -78,36 +79,37 @@ class ReorderBuffer {
   static constexpr uint32_t kNone = ReorderPool::kNone;
   enum class Result : uint8_t {
     kHeld,
-    kAgain,  // held already, or it overlaps with what is
+    kAgain,  // it is held already, or overlaps with what is
     kFull,
   };
 
-  /// Without a pool everything is kFull.
+  /// Without a pool, `hold` always returns kFull.
   explicit ReorderBuffer(ReorderPool* pool) : pool_(pool) {}
   ~ReorderBuffer() { clear(); }
   ReorderBuffer(const ReorderBuffer&) = delete;
   ReorderBuffer& operator=(const ReorderBuffer&) = delete;
 
-  /// `psns`: how many the packet takes. All that is held must lie within a quarter of the circle.
+  /// Holds a copy of the packet, which takes `psns` PSNs. All that is held must lie within a quarter of the PSN circle.
   Result hold(const PacketView& packet, uint32_t psns, Instant now);
-  /// Takes out the packet that begins at `psn`; what lies before it is dropped. The view is good until the next `hold`,
-  /// and has no headers below the BTH. False: there is none.
+  /// Takes out the packet that begins at `psn`, and drops those before it. The view is valid until the next `hold`, and
+  /// has no headers below the BTH. False when no such packet is held.
   bool take(Psn psn, PacketView& packet);
   void clear();
 
   bool empty() const { return packets_ == 0; }
   uint32_t packets() const { return packets_; }
 
-  /// Runs, the one that changed last first. Returns how many were written.
+  /// Writes the runs, the one that changed last first. Returns how many were written.
   uint32_t recent(std::span<SackRange> ranges) const;
 
-  // Runs in order, by number. A run's number changes with its first packet.
+  // Runs in the order of their PSNs, by number. The number of a run changes with its first packet.
   uint32_t first_run() const { return first_run_; }
-  /// The one that changed last.
+  /// The run that changed last.
   uint32_t newest_run() const { return newest_; }
   uint32_t run_after(uint32_t run) const { return pool_->slots_[run].run_after; }
   SackRange range(uint32_t run) const;
-  /// What belongs to the gap before the run.
+  /// When the gap before the run was asked for, and the number of arrivals when it appeared. The user of the buffer
+  /// keeps them here.
   Instant& asked_at(uint32_t run) { return pool_->slots_[run].asked_at; }
   uint64_t& arrivals(uint32_t run) { return pool_->slots_[run].arrivals; }
 
@@ -128,8 +130,8 @@ class ReorderBuffer {
   uint32_t first_run_ = kNone;
   uint32_t last_run_ = kNone;
   uint32_t newest_ = kNone;
-  // Among the pool's buffers that hold something.
-  Instant arrival_{0};  // the latest
+  // Its place among the pool's buffers that hold something.
+  Instant arrival_{0};  // of the latest packet
   ReorderBuffer* silent_longer_ = nullptr;
   ReorderBuffer* silent_shorter_ = nullptr;
 };

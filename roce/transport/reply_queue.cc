@@ -26,7 +26,7 @@ bool ReplyQueue::make_place(uint32_t limit) {
   return true;
 }
 
-/// Are both of them parts of one READ's answer?
+/// True when both are parts of the answer to one READ.
 bool ReplyQueue::one_read(const Reply& a, const Reply& b) const {
   return !a.atomic && !b.atomic && a.rkey == b.rkey &&
          a.va - b.va == static_cast<uint64_t>(int64_t{mtu_} * distance(b.psn, a.psn));
@@ -48,7 +48,7 @@ ReplyQueue::Repeat ReplyQueue::repeat(Reply reply, bool parts) {
   for (; behind != ring_.tail() && ring_.at(behind).psn.before(end); behind++) {
     const Reply& queued = ring_.at(behind);
     reply.again = reply.again && queued.again;
-    // Part of it again, and then what was still to come.
+    // The part that was asked for again, and then what was still to come.
     if (parts && one_read(queued, reply) && end.before(queued.end(mtu_))) {
       reply.remaining = static_cast<uint32_t>(queued.va + queued.remaining - reply.va);
     }
@@ -58,7 +58,7 @@ ReplyQueue::Repeat ReplyQueue::repeat(Reply reply, bool parts) {
   return Repeat::kQueued;
 }
 
-/// `reply` takes the place of those in [from, to); without any, it stands before `from`.
+/// `reply` takes the place of those in [from, to); when that range is empty, it is inserted before `from`.
 void ReplyQueue::replace(uint32_t from, uint32_t to, const Reply& reply) {
   if (from == to) {
     ring_.push(reply);

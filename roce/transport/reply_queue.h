@@ -1,10 +1,11 @@
 // The READ responses and atomic results that a responder owes, in the order of their PSNs.
 //
-// Each stands there once, however often it was asked for, and no two overlap: one that stayed behind its copy would be
-// owed to a peer that has it, and take a place from the peer's next READ. There is room for all requests that a peer
-// may have in flight, and for as many of them asked for again.
+// Each stands in the queue once, however often it was asked for, and no two overlap: a second copy would be owed to a
+// peer that already has the data, and would take room from the peer's next READ. There is room for all requests that a
+// peer may have in flight, and for as many that are asked for again.
 //
-// It knows neither memory nor frames: the responder makes each packet of the reply at the front, and says when it left.
+// The queue knows neither memory nor frames: the responder makes each packet of the reply at the front, and reports
+// when it left.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,10 @@ namespace uroce {
 /// A READ or atomic whose response is not sent in full.
 struct Reply {
   bool atomic = false;
-  bool again = false;  // was answered in full before: owed to nobody who keeps to his max_rd_atomic
+  bool again = false;  // it was answered in full before, so it does not count against the peer's max_rd_atomic
   Psn psn;             // of the next response packet
   uint32_t msn = 0;
-  uint64_t va = 0;  // READ: of the next response packet
+  uint64_t va = 0;  // READ: address of the data of the next response packet
   uint32_t rkey = 0;
   uint32_t remaining = 0;  // bytes
   bool begun = false;
@@ -33,7 +34,7 @@ class ReplyQueue {
  public:
   enum class [[nodiscard]] Repeat : uint8_t{
       kQueued,
-      kUnderWay,  // it will come anyway
+      kUnderWay,  // it is on its way, or already in the queue
       kFull,
   };
   enum class [[nodiscard]] Sent : uint8_t{
@@ -41,22 +42,23 @@ class ReplyQueue {
       kAll,
   };
 
-  /// Room for the replies to so many requests; nothing is queued.
+  /// Makes room for the replies to so many requests. The queue is empty afterwards.
   void make_room(uint32_t depth);
-  /// The same, and what is queued stays.
+  /// The same, but what is queued stays.
   void grow(uint32_t depth);
-  /// A new connection. `mtu`: payload bytes of a full packet.
+  /// Begins anew for a connection. `mtu` is the payload of a full packet in bytes.
   void start(uint32_t mtu);
   void clear() { ring_.clear(); }
 
-  /// A place for one more that is answered for the first time, of which at most `limit` may be owed. What is answered
-  /// again does not count: it stands before them, and gives way.
+  /// Makes room for one more reply that is given for the first time. False when `limit` of those are already owed.
+  /// Replies that are given again do not count: they stand before the others, and the first of them is dropped if the
+  /// queue is full.
   [[nodiscard]] bool make_place(uint32_t limit);
-  /// Behind all others. There must be a place.
+  /// Appends a reply. There must be room.
   void push(const Reply& reply) { ring_.push(reply); }
-  /// Puts an answer that is given again where its PSN belongs: in place of all that is left of the same one, or before
-  /// all later ones. Those stay: the network may have repeated a request that the requester did not. `parts`: the peer
-  /// asks for parts of READs (selective repeat), so what overlaps is joined.
+  /// Puts an answer that is given again where its PSN belongs: in place of what is left of the same answer, or before
+  /// all later ones. The later ones stay, because it may be the network that repeated the request, and not the
+  /// requester. With `parts` the peer asks for parts of READs (selective repeat), so answers that overlap are joined.
   Repeat repeat(Reply reply, bool parts);
 
   bool empty() const { return ring_.empty(); }

@@ -38,7 +38,7 @@ Shape message_shape(const SendWqe& wqe, bool first, bool last) {
 /// Extension headers of a SEND or WRITE, in wire order: DETH, RETH, ImmDt or IETH.
 void encode_message_ext(const QpContext& context, const SendWqe& wqe, bool first, bool last, uint8_t* ext) {
   if (context.type == QpType::kUd) {
-    // A Q_Key with its top bit set means: the QP's own.
+    // A Q_Key with its top bit set stands for the Q_Key of the QP itself.
     const bool own = (wqe.remote_qkey & 0x80000000u) != 0;
     Deth{own ? context.attributes.qkey : wqe.remote_qkey, context.qpn}.encode(ext);
     ext += Deth::kBytes;

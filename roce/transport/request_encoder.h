@@ -1,4 +1,4 @@
-// One packet of a work request, as bytes. Used by the reliable requester and by the unacknowledged sender.
+// Writes one packet of a work request as bytes. Used by the reliable requester and by UnackedSender.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace uroce {
 
 enum class AckRequest : bool { kNo, kYes };
 
-/// Packet `index` (0-based) of `wqe` goes into `frame` with sequence number `psn`. For a READ, `index` is how many
-/// responses have already arrived: the request asks for the rest, or for `read_packets` of it.
-/// A reason other than kNone: the local memory may not be read; the frame is not used.
+/// Writes packet `index` (0-based) of `wqe` into `frame`, with sequence number `psn`. For a READ, `index` is how many
+/// responses have already arrived: the request asks for the rest, or for `read_packets` of it. Returns a cause other
+/// than kNone when the local memory may not be read; the frame must not be used then.
 Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn psn, AckRequest ack_request,
                      TxFrame& frame, uint32_t read_packets = UINT32_MAX);
 

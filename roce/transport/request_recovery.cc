@@ -26,14 +26,15 @@ RequestRecovery::News RequestRecovery::on_delivered(Psn upto, Instant now) {
   return news;
 }
 
-/// Ranges that cannot be are left out: one packet with a strange PSN that the peer holds must not make us deaf.
+/// Impossible ranges are left out, but the others are used: if the peer holds one packet with a wrong PSN, that must
+/// not make its selective ACKs useless.
 RequestRecovery::News RequestRecovery::on_ranges(const PacketView& packet, Psn high, Instant now) {
   News news;
   const Psn gap = packet.bth.psn + 1;
   const uint32_t count = packet.payload_bytes / SackRange::kBytes;
   for (uint32_t i = 0; i < count; i++) {
     const SackRange range = SackRange::decode(packet.payload + i * SackRange::kBytes);
-    // Behind the gap, and nothing that was never sent.
+    // The range must lie behind the gap, and contain nothing that was never sent.
     const bool possible = gap.before(range.first) && range.first.before(range.end) && !high.before(range.end);
     if (possible) {
       board_.on_held(range, now);
@@ -76,7 +77,7 @@ RequestRecovery::Resend RequestRecovery::describe(uint32_t entry, bool probe) co
   return {.entry = entry, .work = sent.work, .psn = sent.psn, .probe = probe};
 }
 
-/// The board measures what was sent once also while other packets are sent again.
+/// The board measures packets that were sent once even while others are sent again, so its samples are used here.
 std::optional<Duration> RequestRecovery::new_rtt() {
   if (board_.rtt().samples() == std::exchange(samples_, board_.rtt().samples())) return std::nullopt;
   return board_.rtt().latest();

@@ -1,8 +1,9 @@
 // Where a requester stands in its send queue, and which sequence numbers that means.
 //
-// Three numbers: una, the oldest without an answer, which lies in the work request at the head of the queue; next, that
-// of the packet at the cursor; high, the first that was never sent. Retransmission is nothing but moving the cursor
-// back to una. While that is repeated, una may overtake the cursor: then the cursor is moved up to it.
+// There are three numbers: `una`, the oldest PSN without an answer, which belongs to the work request at the head of
+// the queue; `next`, the PSN of the packet at the cursor; and `high`, the first PSN that was never sent. Retransmission
+// is nothing but moving the cursor back to una. While packets are sent again, una may overtake the cursor; then the
+// cursor is moved up to una.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +17,27 @@ namespace uroce {
 
 class RequestWindow {
  public:
-  /// The send queue's ring, which outlives the window. Whoever posts appends to it; heads are taken off here.
+  /// `ring` is that of the send queue, and outlives the window. Posts are appended to it elsewhere; heads are taken off
+  /// here.
   explicit RequestWindow(Ring<SendWqe>& ring) : ring_(ring) {}
 
   /// A new connection, whose first packet has the number `first`.
   void start(Psn first);
-  /// Nothing is under way: what was sent has no answer to come, and the numbers go on at the cursor.
+  /// Nothing is under way any more: no answer is expected to what was sent, and the numbers go on at the cursor.
   void reset();
-  /// The same, but the numbers go on behind all that was ever sent. The queue must be empty.
+  /// The same, but the numbers go on after everything that was ever sent. The queue must be empty.
   void abandon();
-  /// The cursor goes back to una.
+  /// Moves the cursor back to una.
   void rewind();
 
   Psn una() const { return una_; }
   Psn next() const { return next_; }
   Psn high() const { return high_; }
   bool all_answered() const { return una_ == high_; }
-  /// Sent, and without an answer.
+  /// True for a packet that was sent and has no answer yet.
   bool outstanding(Psn psn) const { return distance(una_, psn) >= 0 && psn.before(high_); }
   uint32_t packets_in_flight() const { return static_cast<uint32_t>(distance(una_, high_)); }
-  /// From una to the cursor; negative when that has been overtaken.
+  /// PSNs from una to the cursor; negative when una has overtaken the cursor.
   int32_t distance_to_cursor() const { return distance(una_, next_); }
   /// Everything before `upto` has its answer.
   void on_answered(Psn upto) {
@@ -47,17 +49,17 @@ class RequestWindow {
   bool at_end() const { return cursor_ == ring_.tail(); }
   bool at_head() const { return cursor_ == ring_.head(); }
   uint32_t cursor() const { return cursor_; }  // position in the ring
-  uint32_t packet() const { return packet_; }  // of the work request there
+  uint32_t packet() const { return packet_; }  // the packet of the work request there
   SendWqe& wqe() { return ring_.at(cursor_); }
   const SendWqe& wqe() const { return ring_.at(cursor_); }
-  /// Behind a work request that sends nothing.
+  /// Moves the cursor past a work request that sends nothing.
   void skip() {
     ensure(!at_end(), "there is a work request at the cursor");
     cursor_++;
   }
-  /// Behind the packet that was sent, or behind a READ request and the numbers of its responses.
+  /// Moves the cursor past the packet that was sent, or past a READ request and the PSNs of its responses.
   void advance();
-  /// The work request at the head is over.
+  /// Takes the work request at the head, which has ended, off the queue.
   void pop_head();
 
  private:
@@ -69,7 +71,7 @@ class RequestWindow {
   uint32_t packet_ = 0;
 };
 
-// Asked for every packet, hence here.
+// Called for every packet, hence inline.
 
 inline void RequestWindow::advance() {
   ensure(!at_end(), "there is a work request at the cursor");

@@ -8,7 +8,7 @@ namespace uroce {
 
 namespace {
 
-constexpr int32_t kReadAheadMax = 1 << 22;  // PSNs that READs may reserve: a quarter of the circle, but any one alone
+constexpr int32_t kReadAheadMax = 1 << 22;  // PSNs that READs may reserve: a quarter of the circle; a single one, any
 
 }  // namespace
 
@@ -57,7 +57,7 @@ bool Requester::may_send() const {
   if (selective_ && selective_->requests.full()) return false;
   const int32_t in_flight = window_.distance_to_cursor();
   if (wqe.needs_response()) {
-    // Zero would wait for ever; send_next reports it instead.
+    // With 0 the request would wait for ever; send_next reports the error instead.
     const uint32_t limit = std::max<uint32_t>(context_.attributes.max_rd_atomic, 1);
     const bool fits = in_flight == 0 || in_flight + static_cast<int32_t>(wqe.packets) < kReadAheadMax;
     return rd_atomic_in_flight_ < limit && fits;
@@ -65,8 +65,8 @@ bool Requester::may_send() const {
   const bool spared = selective_ && context_.peer.selective();
   const uint32_t open = spared ? selective_->requests.open() : static_cast<uint32_t>(in_flight);
   if (!limit_.allows(open, context_.rate.window_cap())) return false;
-  // Without credit a single packet may go, to find out whether there is a receive by now; also when nobody would be
-  // asked for an ACK of those before it.
+  // Without credit a single packet may go, to find out whether the peer has a receive by now. One may also go when the
+  // newest packet in flight asked for no ACK, so that it can ask for one.
   return in_flight == 0 || !limit_.newest_asked() || !lacks_credit(wqe);
 }
 
@@ -87,7 +87,7 @@ Polled Requester::poll_transmit(TxFrame& frame, Instant now) {
   return {};
 }
 
-/// The local operation at the cursor.
+/// Carries out the local operation at the cursor.
 Outcome Requester::run_local(SendWqe& wqe, Instant now) {
   const Cause cause = uroce::run_local(context_, wqe);
   if (cause != Cause::kNone) return completer_.set_local_error(cause, now);
@@ -96,7 +96,7 @@ Outcome Requester::run_local(SendWqe& wqe, Instant now) {
   return completer_.settle(now);
 }
 
-/// The packet at the cursor.
+/// Sends the packet at the cursor.
 Polled Requester::send_next(SendWqe& wqe, TxFrame& frame, Instant now) {
   if (wqe.needs_response() && context_.attributes.max_rd_atomic == 0) return give_up(Cause::kReadResources, now);
   const Psn psn = window_.next();
@@ -124,7 +124,7 @@ Polled Requester::send_next(SendWqe& wqe, TxFrame& frame, Instant now) {
   return {.frame = true};
 }
 
-/// The work request at the cursor cannot be sent. It fails in its turn: after everything before it.
+/// The work request at the cursor cannot be sent. It fails in its turn, after everything before it.
 Polled Requester::give_up(Cause cause, Instant now) { return {.outcome = completer_.set_local_error(cause, now)}; }
 
 void Requester::rewind() {
@@ -137,7 +137,7 @@ void Requester::rewind() {
   if (selective_) selective_->on_rewind();
 }
 
-/// Go-back-N: whatever is known of packets on their way is forgotten.
+/// Go-back-N: everything that is known about packets on their way is forgotten.
 void Requester::start_over() {
   rewind();
   if (selective_) selective_->restart();

@@ -1,6 +1,6 @@
 // The reliable requester: turns the send queue into request packets, and answers into completions.
 //
-// It coordinates parts that each have one matter in hand and a test of their own:
+// It coordinates parts that each have one task and a test of their own:
 //   RequestWindow    where it stands in the send queue, and which sequence numbers that means
 //   SendCompleter    the head of the queue: work requests end there, in order
 //   RetryTimer       when to ask again, and how often
@@ -9,11 +9,11 @@
 //   SelectiveRepeat  towards a peer that knows it: what is lost is sent again beside the cursor
 //
 // Retransmission is nothing but moving the cursor back to the oldest packet without an answer (go-back-N): packets are
-// made again from the program's memory, which belongs to us until completion. Timeouts and NAKs mean go-back-N with
-// selective repeat, too.
+// made again from the program's memory, which belongs to the transport until the completion. Timeouts and NAKs mean
+// go-back-N with selective repeat, too.
 //
-// requester.cc sends; requester_response.cc takes the answers; selective_requester.cc has what is between our own
-// peers.
+// requester.cc sends; requester_response.cc takes the answers; selective_requester.cc has what is used only between
+// peers that know selective repeat.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +40,9 @@ class Requester {
  public:
   Requester(QpContext& context, SendQueue& queue);
 
-  /// RESET -> ... -> RTS: numbers start at attributes.sq_psn.
+  /// The QP goes to RTS for the first time since RESET: PSNs start at attributes.sq_psn.
   void start();
-  /// What was posted after this stays; sequence numbers and timers are forgotten. The queue must be empty.
+  /// Forgets sequence numbers and timers. The queue must be empty.
   void reset();
 
   bool wants_transmit() const;
@@ -50,17 +50,18 @@ class Requester {
   Outcome on_response(const PacketView& packet, Instant now);
   Outcome on_timeout(Instant now);
   Instant next_timeout() const;
-  /// Packets sent before the peer's MAC was known were lost: send them again, at no cost in retries.
+  /// The peer's MAC address has become known. Packets sent before were lost; they are sent again, which does not count
+  /// as a retry.
   void on_path_resolved();
   /// Completes everything that is queued as flushed, in order.
   void flush(Instant now);
-  /// No message is under way (SQD).
+  /// True when no message is under way (for SQD).
   bool drained() const;
 
   const RequestWindow& window() const { return window_; }
   const RetryTimer& retry_timer() const { return timer_; }
   const RttSampler& rtt() const { return rtt_; }
-  /// nullptr: go-back-N only.
+  /// nullptr when the QP knows only go-back-N.
   const SelectiveRepeat* selective_repeat() const { return selective_.get(); }
 
  private:
@@ -77,7 +78,7 @@ class Requester {
   /// How far an acknowledgement got.
   enum class [[nodiscard]] Reached : uint8_t{
       kAll,
-      kBlocked,  // a READ or atomic stands in the way: its response was lost
+      kBlocked,  // a READ or atomic before it has no response yet: that was lost
       kFailed,   // the QP goes to error
   };
   Outcome on_acknowledge(const PacketView& packet, Instant now);
@@ -112,7 +113,7 @@ class Requester {
   std::unique_ptr<SelectiveRepeat> selective_;
 
   uint32_t ssn_ = 0;                  // messages started
-  uint32_t rd_atomic_in_flight_ = 0;  // READs and atomics
+  uint32_t rd_atomic_in_flight_ = 0;  // READs and atomics in flight
   bool implied_nak_ = false;          // this gap was already asked for again
 };
 

@@ -1,4 +1,4 @@
-// The requester's other half: answers in, completions out.
+// The half of the requester that takes answers and ends work requests.
 #include "transport/requester.h"
 #include "transport/response_data.h"
 #include "transport/timing.h"
@@ -7,7 +7,8 @@ namespace uroce {
 
 namespace {
 
-/// Of the codes that a reliable connection knows; those behind it are dropped with all that they seem to acknowledge.
+/// The last NAK code that a reliable connection knows. NAKs with higher codes are dropped, with everything that they
+/// seem to acknowledge.
 constexpr auto kNakCodeLast = static_cast<uint8_t>(NakCode::kRemoteOperationalError);
 
 }  // namespace
@@ -39,7 +40,7 @@ Outcome Requester::on_acknowledge(const PacketView& packet, Instant now) {
     return Outcome::kGoesOn;
   }
   if (!window_.outstanding(psn)) {
-    // The newest ACK again: the peer posted receives and says so.
+    // The newest ACK has come again: the peer posted receives and sends new credits.
     if (kind == AethKind::kAck && psn + 1 == window_.una()) {
       credits_.learn(aeth);
     } else {
@@ -64,7 +65,7 @@ Outcome Requester::on_ack(Psn psn, const Aeth& aeth, Instant now) {
   const Reached reached = acknowledge(psn + 1, now);
   if (reached == Reached::kFailed) return Outcome::kFailed;
   if (reached == Reached::kAll) {
-    // A plain ACK leaves out READs and atomics at the end: of those it says nothing.
+    // A plain ACK leaves out READs and atomics at the end, and says nothing about them.
     const bool names_all = ring_.empty() || !ring_.front().needs_response();
     if (selective_ && names_all && selective_->requests.on_expects(psn + 1)) context_.rate.on_loss(now);
     return Outcome::kGoesOn;
@@ -78,7 +79,7 @@ Outcome Requester::on_nak(NakCode code, Psn psn, Instant now) {
   const Reached reached = acknowledge(psn, now);
   if (reached == Reached::kFailed) return Outcome::kFailed;
   if (code == NakCode::kPsnSequenceError) context_.counters().packet_seq_err++;
-  // It is not the head that was refused: the head's response is lost, and has to be asked for first.
+  // Not the request at the head was refused: the response of that one was lost, and has to be asked for first.
   if (reached == Reached::kBlocked) return implied_nak(now);
   switch (code) {
     case NakCode::kPsnSequenceError:
@@ -109,8 +110,8 @@ Outcome Requester::on_rnr_nak(uint8_t timer, Psn psn, Instant now) {
   return Outcome::kGoesOn;
 }
 
-/// Everything before `upto`, which was sent, is acknowledged, except that READs and atomics wait for their own
-/// responses.
+/// Everything before `upto` is acknowledged, except READs and atomics, which wait for their own responses. `upto` must
+/// not lie beyond what was sent.
 Requester::Reached Requester::acknowledge(Psn upto, Instant now) {
   if (selective_) apply(selective_->requests.on_delivered(upto, now), now);
   const Psn before = window_.una();
@@ -142,7 +143,7 @@ void Requester::progress(Instant now) {
   limit_.on_progress();
   if (window_.distance_to_cursor() < 0) rewind();
   if (selective_) selective_->on_progress(now);
-  // What has to be sent again starts the timer when it leaves.
+  // If packets still have to be sent again, the timer starts when the first of them leaves.
   timer_.on_progress(window_.distance_to_cursor() != 0, now);
 }
 
@@ -161,7 +162,7 @@ Outcome Requester::retry(Cause when_exhausted, Instant now) {
   return Outcome::kGoesOn;
 }
 
-/// A READ or atomic response with this PSN acknowledges everything before it. kAll: it is the one waited for.
+/// A READ or atomic response acknowledges everything before it. kAll when it is the response that is waited for.
 Requester::Reached Requester::reach_response(const PacketView& packet, Instant now) {
   const Psn psn = packet.bth.psn;
   if (!window_.outstanding(psn)) {
@@ -185,7 +186,7 @@ Requester::Reached Requester::reach_response(const PacketView& packet, Instant n
   return outcome == Outcome::kFailed ? Reached::kFailed : Reached::kBlocked;
 }
 
-/// A response of a READ, or that of an atomic.
+/// Takes a response of a READ or of an atomic.
 Outcome Requester::on_data_response(const PacketView& packet, Instant now) {
   const bool read = packet.info->operation == Operation::kReadResponse;
   if (packet.info->has(kHasAeth) && aeth_kind(packet.aeth().syndrome) != AethKind::kAck) {

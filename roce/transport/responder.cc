@@ -17,7 +17,7 @@ void Responder::make_room(uint32_t depth) {
   executed_.make_room(depth);
 }
 
-/// Room for more is made at once; with fewer than before there is simply some to spare.
+/// Makes room for more at once. When there are to be fewer, the room that is too much is kept.
 void Responder::change_depth(uint32_t depth) {
   replies_.grow(depth);
   executed_.grow(depth);
@@ -43,7 +43,7 @@ void Responder::reset() {
 }
 
 Outcome Responder::on_request(const PacketView& packet, Instant now) {
-  if (context_.state == QpState::kErr) return Outcome::kGoesOn;  // only the answer that explains the error is to go
+  if (context_.state == QpState::kErr) return Outcome::kGoesOn;  // only the answer that explains the error is sent
   const int32_t ahead = distance(sequence_.next(), packet.bth.psn);
   if (ahead == 0) {
     const Outcome outcome = on_in_order(packet, now);
@@ -119,7 +119,7 @@ Outcome Responder::on_send(const PacketView& packet, Instant now) {
   return accept(packet, 1, now);
 }
 
-/// nullptr: it may begin.
+/// Why the WRITE is refused; nullptr when it may begin.
 const Refusal* Responder::begin_write(const PacketView& packet) {
   const Reth reth = packet.reth();
   if (!InboundMessage::write_length_fits(packet, context_.mtu)) return &refusal::kMalformed;
@@ -141,7 +141,7 @@ Outcome Responder::on_write(const PacketView& packet, Instant now) {
     if (const Refusal* why = begin_write(packet)) return refuse(*why, now);
   }
   if (!message_.write_goes_on(packet)) return refuse(refusal::kMalformed, now);
-  // Before any byte is placed: this packet will come again when a receive is there.
+  // Checked before any byte is stored, because this packet will come again when a receive is there.
   if (info.has(kHasImm) && !receive_.available()) return receiver_not_ready();
   if (bytes != 0) {
     // Checked again for each packet: the program may have deregistered the region in the middle of the message.
@@ -195,7 +195,7 @@ Outcome Responder::on_atomic(const PacketView& packet, Instant now) {
   if (check != AccessCheck::kOk) return refuse(refusal::kKey, now);
   if ((reinterpret_cast<uintptr_t>(memory) & 7) != 0) return refuse(refusal::kMisaligned, now);
   context_.counters().rx_atomic_requests++;
-  // Atomic towards the program's own CPU accesses too.
+  // The operation is atomic towards the program's own CPU accesses, too.
   auto* word = reinterpret_cast<uint64_t*>(static_cast<void*>(memory));
   uint64_t original;
   try {
@@ -214,7 +214,7 @@ Outcome Responder::on_atomic(const PacketView& packet, Instant now) {
   return accept(packet, 1, now);
 }
 
-/// The packet is carried out: the next one is expected, and the peer hears of it if it wants to.
+/// The packet was carried out: the next one is expected, and the peer gets an ACK if it asked for one.
 Outcome Responder::accept(const PacketView& packet, uint32_t psns, Instant now) {
   const bool has_reply = packet.info->operation != Operation::kSend && packet.info->operation != Operation::kWrite;
   sequence_.on_accepted(psns, packet.info->is_last(), has_reply);
@@ -230,8 +230,8 @@ Outcome Responder::accept(const PacketView& packet, uint32_t psns, Instant now) 
   return Outcome::kGoesOn;
 }
 
-/// kFailed: the completion is lost. The program will never hear of the message, so the peer must not believe that it
-/// was delivered.
+/// Completes a receive. kFailed when the completion is lost: the program will never hear of the message, so the peer
+/// must not believe that it was delivered.
 Outcome Responder::deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte_len, Instant now) {
   Completion completion;
   completion.opcode = opcode;
@@ -250,7 +250,7 @@ Outcome Responder::deliver(const PacketView& packet, WcOpcode opcode, uint32_t b
   return outcome;
 }
 
-/// A fatal NAK: the receive in use fails, and the QP goes to error.
+/// Refuses a request with a fatal NAK: the receive in use fails, and the QP goes to error.
 Outcome Responder::refuse(const Refusal& why, Instant now) {
   if (!receive_.active()) return refuse_reply(why);
   end_with(why);
@@ -258,7 +258,7 @@ Outcome Responder::refuse(const Refusal& why, Instant now) {
   return Outcome::kFailed;
 }
 
-/// The same for a request that uses no receive. One that is in use is a later message's, and is flushed.
+/// The same for a request that uses no receive. A receive that is in use belongs to a later message, and is flushed.
 Outcome Responder::refuse_reply(const Refusal& why) {
   end_with(why);
   const bool access = why.code == NakCode::kRemoteAccessError;

@@ -1,9 +1,9 @@
 // The reliable responder: checks requests in the specification's order, carries them out, and answers.
 //
-// Answers leave in PSN order. READ responses and atomic results stand in the ReplyQueue; whether an ACK or a NAK is
-// owed behind them, and whether it waits, is the Acknowledger's. What may be asked for again is in the ExecutedLog.
-// Which packet comes next, and what is told of a gap, is the ReceiveSequence's; whether it fits the message under way,
-// the InboundMessage's.
+// Answers leave in PSN order. READ responses and atomic results stand in the ReplyQueue; the Acknowledger knows whether
+// an ACK or a NAK is owed behind them, and whether it waits. The ExecutedLog has what may be asked for again. The
+// ReceiveSequence decides which packet comes next and what the peer is told of a gap, the InboundMessage whether a
+// packet fits the message under way.
 //
 // From a peer that knows selective repeat, packets that come too early are held until the gap in front of them closes,
 // and then go through the same checks in the same order as all others.
@@ -36,7 +36,7 @@ class Responder {
  public:
   Responder(QpContext& context, ReceiveQueue& own);
 
-  /// Before INIT -> RTR: room for so many READs and atomics.
+  /// To be called before INIT -> RTR: makes room for so many READs and atomics.
   void make_room(uint32_t depth);
   /// INIT -> RTR: the first request has PSN attributes.rq_psn.
   void start();
@@ -45,22 +45,22 @@ class Responder {
   void change_depth(uint32_t depth);
 
   Outcome on_request(const PacketView& packet, Instant now);
-  /// The delay of an ACK may be over.
+  /// To be called when `next_timeout` has come: the delay of an ACK may be over.
   void on_timeout(Instant now) { ack_.on_timeout(now); }
   Instant next_timeout() const { return ack_.next_timeout(); }
   bool wants_transmit() const { return !replies_.empty() || ack_.due(); }
   Polled poll_transmit(TxFrame& frame);
-  /// The next frame carries data: it keeps to the QP's rate.
+  /// True when the next frame carries data, which keeps to the QP's rate.
   bool next_is_read_response() const { return replies_.read_is_next(); }
 
   void on_send_posted() { ack_.on_send_posted(); }
-  /// The program posted a receive: a peer that ran out of credit is told.
+  /// The program posted a receive. A peer that has run out of credit is told so.
   void on_receive_posted();
-  /// A delayed ACK leaves with the next frames.
+  /// Lets a delayed ACK leave with the next frames.
   void end_ack_delay() { ack_.end_delay(); }
   bool delays_ack() const { return ack_.delayed(); }
 
-  /// Flushes receives. An answer that explains the error to the peer stays to be sent.
+  /// Flushes receives. An answer that explains the error to the peer is still sent.
   void flush(Instant now);
   /// Nothing is to be sent any more.
   void silence();
@@ -111,7 +111,7 @@ class Responder {
   ExecutedLog executed_;
   Acknowledger ack_;
   bool established_ = false;         // the first request was received
-  std::optional<Psn> credit_limit_;  // the MSN that the peer was told to have receives for; none: it was told nothing
+  std::optional<Psn> credit_limit_;  // the MSN up to which the peer knows of receives; none: it was told nothing
 };
 
 }  // namespace uroce

@@ -1,8 +1,8 @@
 // Requests that were received before: answered again, never carried out twice (READs excepted, which change nothing).
 //
-// A READ or an atomic is answered again only if it is one that was carried out, and that the peer may still be waiting
-// for. A packet with an old PSN costs its sender nothing, so nothing may be had for it that was not given before: not
-// other memory, not a word on whether a key is right, not more traffic than retries make.
+// A READ or an atomic is answered again only if it was carried out before and the peer may still be waiting for the
+// answer. Anybody can send a packet with an old PSN, so such a packet must not obtain anything that was not given
+// before: no other memory, no hint whether a key is right, and no more traffic than retries cause.
 #include "transport/responder.h"
 
 namespace uroce {
@@ -20,7 +20,7 @@ void Responder::on_duplicate(const PacketView& packet) {
   }
 }
 
-/// True: it is queued. Otherwise it is on its way already, or there is no room.
+/// True when the reply was queued; false when it is on its way already or there is no room.
 bool Responder::answer_again(const Reply& reply) {
   const ReplyQueue::Repeat repeat = replies_.repeat(reply, context_.peer.selective());
   if (repeat == ReplyQueue::Repeat::kFull) context_.counters().rx_drop_bad_duplicate++;
@@ -34,7 +34,7 @@ void Responder::on_duplicate_read(const PacketView& packet) {
   bool allowed = read != nullptr && check_enabled(Operation::kReadRequest);
   uint8_t* memory = nullptr;
   if (allowed && reth.dma_length != 0) {
-    // The program may have taken its memory back since.
+    // The program may have deregistered the memory in the meantime.
     allowed = context_.env.memory.check(reth.rkey, context_.pd, reth.va, reth.dma_length, kRemoteRead, context_.qpn,
                                         memory) == AccessCheck::kOk;
   }

@@ -9,8 +9,8 @@
 namespace uroce {
 
 void Responder::on_receive_posted() {
-  // The limit that the peer knows of is used up, so it may be waiting for exactly this. Behind a READ or an atomic
-  // there is no PSN for such an ACK; the peer will ask with the packet that it may send without credit.
+  // The peer has used up the credits that it knows of, so it may be waiting for this receive. After a READ or an atomic
+  // there is no PSN for such an ACK; then the peer finds out with the one packet that it may send without credit.
   const bool starved = credit_limit_ && !Psn(sequence_.msn()).before(*credit_limit_);
   const bool nothing_owed = ack_.state() == Acknowledger::State::kNothing;
   if (starved && nothing_owed && !sequence_.ends_with_read()) ack_.require_ack();
@@ -36,7 +36,8 @@ Polled Responder::poll_transmit(TxFrame& frame) {
       outcome = polled.outcome;
       if (!polled.frame) continue;
     }
-    // Sent in full, it acknowledges everything before it; an ACK that was waiting is only needed for what came later.
+    // A reply that was sent in full acknowledges everything before it; an ACK that was waiting is needed only for what
+    // came later.
     const bool all = replies_.on_sent(bytes) == ReplyQueue::Sent::kAll;
     if (all && next == sequence_.next() && early_.empty()) ack_.on_response();
     return {.frame = true};
@@ -47,7 +48,8 @@ Polled Responder::poll_transmit(TxFrame& frame) {
   return {.frame = true, .outcome = outcome};
 }
 
-/// The next packet of a READ response. No frame: the region may not be read any more, and the reply is off the queue.
+/// Sends the next packet of a READ response. There is no frame when the region may not be read any more; then the reply
+/// was taken off the queue.
 Polled Responder::send_read_response(const Reply& reply, uint32_t bytes, TxFrame& frame) {
   uint8_t* memory = nullptr;
   if (bytes != 0) {
@@ -59,8 +61,8 @@ Polled Responder::send_read_response(const Reply& reply, uint32_t bytes, TxFrame
   return {.outcome = break_off(reply, refusal::kMemoryGone)};
 }
 
-/// The program took its memory back. A NAK takes the place of this response and all later ones, except that what the
-/// peer got before is just not repeated.
+/// The program took its memory back. A NAK takes the place of this response and all later ones; but a response that the
+/// peer got before is merely not repeated.
 Outcome Responder::break_off(const Reply& reply, const Refusal& why) {
   if (reply.again) {
     context_.counters().rx_drop_bad_duplicate++;
@@ -72,8 +74,8 @@ Outcome Responder::break_off(const Reply& reply, const Refusal& why) {
   return refuse_reply(why);
 }
 
-/// An ACK names the last packet received in order, but for READs and atomics; a NAK, the one that is expected; a
-/// selective ACK, the last one whatever it is.
+/// An ACK names the last packet received in order, without READs and atomics at the end; a NAK names the packet that is
+/// expected; a selective ACK names the last packet received in order, of whatever kind.
 void Responder::send_answer(TxFrame& frame) {
   Counters& counters = context_.counters();
   const uint32_t msn = sequence_.msn() & Psn::kMask;

@@ -1,4 +1,4 @@
-// The data of responses: checked against what was asked for, and stored in the program's memory.
+// Checks the data of responses against what was asked for, and stores them in the program's memory.
 #pragma once
 
 #include "transport/qp_context.h"
@@ -7,10 +7,11 @@
 
 namespace uroce {
 
-/// The next response of the READ `wqe`. `parts_asked`: a peer that was asked for a part of a READ says "last" where the
-/// part ends. A cause other than kNone: the response is not what was asked for, or the memory may not be written.
+/// Stores the next response of the READ `wqe`. With `parts_asked` a response may be a "last" one before the end of the
+/// READ, because the peer was asked for parts. Returns a cause other than kNone when the response is not what was asked
+/// for, or when the memory may not be written.
 Cause store_read_response(const QpContext& context, const SendWqe& wqe, const PacketView& packet, bool parts_asked);
-/// The response of the atomic `wqe`. A cause other than kNone: the memory may not be written.
+/// Stores the response of the atomic `wqe`. Returns a cause other than kNone when the memory may not be written.
 Cause store_atomic_response(const QpContext& context, const SendWqe& wqe, const PacketView& packet);
 
 }  // namespace uroce

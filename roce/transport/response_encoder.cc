@@ -14,7 +14,7 @@ Bth bth_of(const QpContext& context, uint8_t opcode, Psn psn) {
   return bth;
 }
 
-/// Credits are told in ACKs only.
+/// The AETH of a reply gives no credits; only those of ACKs do.
 Aeth aeth_of(const Reply& reply) { return {make_syndrome(AethKind::kAck, kCreditsInvalid), reply.msn & Psn::kMask}; }
 
 }  // namespace

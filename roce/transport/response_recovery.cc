@@ -6,7 +6,7 @@ namespace uroce {
 
 namespace {
 
-constexpr uint64_t kLaterResponses = 3;  // as with requests: fewer may have been overtaken
+constexpr uint64_t kLaterResponses = 3;  // as with requests: with fewer, the missing ones may have been overtaken only
 constexpr uint32_t kGapsLookedAt = 32;
 
 }  // namespace
@@ -53,7 +53,7 @@ void ResponseRecovery::after_taking(bool further, Instant now) {
   }
 }
 
-/// Position of the first READ or atomic that ends behind `from`.
+/// The position in the send queue of the first READ or atomic that ends behind `from`.
 uint32_t ResponseRecovery::find_response(Psn from) const {
   for (uint32_t at = ring_.head(); at != ring_.tail(); at++) {
     const SendWqe& wqe = ring_.at(at);
@@ -66,14 +66,14 @@ uint32_t ResponseRecovery::find_response(Psn from) const {
   return ring_.tail();
 }
 
-/// READs or atomics have responses there.
+/// True when responses of READs or atomics belong in the gap.
 bool ResponseRecovery::is_missing(const Gap& gap) const {
   if (!gap.begin.before(gap.end)) return false;
   const uint32_t at = find_response(gap.begin);
   return at != ring_.tail() && ring_.at(at).first_psn.before(gap.end);
 }
 
-/// Enough came behind the gap, or what it was asked for is lost, too.
+/// True when enough has come behind the gap, or when it was asked for and the answer is lost, too.
 bool ResponseRecovery::ripe(Instant asked_at, uint64_t first_arrival, Instant now) const {
   if (asked_at == Instant{0}) return arrivals_ - first_arrival + 1 >= kLaterResponses;
   return requests_.rtt().known() && now - asked_at > requests_.patience() * 2;
@@ -89,7 +89,7 @@ void ResponseRecovery::find_gap(Patience patience, uint32_t limit, Instant now) 
     if (tail && !tail_gap_ && !first_at_once) return;
     Psn to = requests_.delivered();
     if (!tail) to = held_.range(run).first;
-    // Nothing came from beyond, but the READ at the head is under way: all of the rest.
+    // Nothing came for later requests, but the READ at the head is under way: all the rest of it is the gap.
     if (tail && !tail_gap_ && !ring_.empty()) to = ring_.front().last_psn() + 1;
     Instant& asked_at = tail ? tail_asked_at_ : held_.asked_at(run);
     const uint64_t first_arrival = tail ? tail_arrivals_ : held_.arrivals(run);
@@ -121,7 +121,7 @@ std::optional<ResponseRecovery::Ask> ResponseRecovery::take_ask() {
   const Psn from = gap_.begin.before(wqe.first_psn) ? wqe.first_psn : gap_.begin;
   const Psn end = wqe.last_psn() + 1;
   const Psn to = gap_.end.before(end) ? gap_.end : end;
-  // The peer must have carried it out. If not, it is the scoreboard's.
+  // The peer must have carried out the request. If it has not, RequestRecovery sends the request again.
   if (!from.before(to) || !wqe.first_psn.before(requests_.delivered())) return std::nullopt;
   return Ask{.work = at,
              .index = static_cast<uint32_t>(distance(wqe.first_psn, from)),

@@ -36,9 +36,9 @@ void RetryTimer::await_answer(Instant now) {
   until_ = now + answer_time();
 }
 
-/// Once, twice, then four times the timeout that was asked for. The specification lets the timer run up to four times
-/// as long. A peer in software that waits for a CPU has more time before it is given up, and the first retransmission
-/// is as prompt as it can be.
+/// The timeout that was asked for, then twice and then four times as long; the specification lets the timer run for up
+/// to four times the timeout. So the first retransmission is prompt, and a peer in software that waits for a CPU has
+/// more time before it is given up (doc/adr/0010-patient-timer.md).
 Duration RetryTimer::answer_time() const { return ack_timeout(attributes_.timeout) * (1 << timeouts_); }
 
 void RetryTimer::on_progress(bool more, Instant now) {
@@ -78,7 +78,7 @@ RetryTimer::Budget RetryTimer::await_receive(Duration wait, bool further, Instan
     if (rnr_retries_left_ == 0) return Budget::kExhausted;
     rnr_retries_left_--;
   }
-  retries_left_ = attributes_.retry_cnt;  // the peer answers: losses before this one are over
+  retries_left_ = attributes_.retry_cnt;  // the peer answers, so earlier losses are over
   const Instant until = now + wait;
   until_ = again ? std::max(until_, until) : until;
   state_ = State::kAwaitsReceive;

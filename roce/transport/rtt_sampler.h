@@ -1,10 +1,10 @@
 // Round-trip times of one QP, from requests that asked for an answer to the answer.
 //
 // Only a packet that was sent once is measured: after a retransmission nobody knows which of the two was answered
-// (Karn's rule). So whoever sends anything again calls `forget` first.
+// (Karn's rule). So `forget` must be called before anything is sent again.
 //
-// An answer may wait at the peer: for a request of its own to travel with, or for a busy program. `smoothed` includes
-// that, as a timer should; `minimum` is close to the path alone.
+// An answer may wait at the peer, either for a request with which it can travel, or for a busy program. `smoothed`
+// includes that, as a timer should; `minimum` is close to the path alone.
 #pragma once
 
 #include <algorithm>
@@ -18,20 +18,20 @@ namespace uroce {
 
 class RttSampler {
  public:
-  static constexpr uint32_t kProbes = 16;  // more than ask for an answer in one window
+  static constexpr uint32_t kProbes = 16;  // more than the packets of one window that ask for an answer
 
   void reset() { *this = RttSampler(); }
 
-  /// A packet left, for the first time, that the peer answers at once. PSNs go up from call to call. When too many are
-  /// under way, this one is not measured.
+  /// A packet that the peer answers at once left for the first time. PSNs must go up from call to call. When too many
+  /// are under way, this one is not measured.
   void on_sent(Psn psn, Instant now) {
     if (count_ == kProbes) return;
     probes_[(first_ + count_) % kProbes] = {psn, now};
     count_++;
   }
 
-  /// Everything up to and including `psn` is answered. The sample is that of the newest packet among those, since one
-  /// answer may stand for several.
+  /// Everything up to and including `psn` is answered. The sample, if any, is that of the newest packet among those,
+  /// since one answer may stand for several.
   std::optional<Duration> on_answered(Psn psn, Instant now) {
     if (count_ == 0 || psn.before(probes_[first_].psn)) return std::nullopt;
     Instant sent_at{};
@@ -45,7 +45,7 @@ class RttSampler {
     return sample;
   }
 
-  /// A sample that somebody else took.
+  /// Adds a sample that was taken elsewhere.
   void add(Duration sample) {
     latest_ = sample;
     if (samples_++ == 0) {

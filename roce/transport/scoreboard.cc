@@ -41,7 +41,7 @@ void Scoreboard::leave_list(uint32_t entry) {
 void Scoreboard::on_sent(Psn psn, uint32_t work, Instant now) {
   ensure(ring_.empty() || ring_.at(ring_.tail() - 1).psn.before(psn), "packets leave in the order of their PSNs");
   const uint32_t entry = ring_.slot(ring_.tail());
-  Sent& sent = ring_.next_slot();  // in place: a copy of what was just written in parts waits for it
+  Sent& sent = ring_.next_slot();  // filled in place: copying what was just written in parts would stall
   sent.psn = psn;
   sent.work = work;
   sent.at = now;
@@ -63,15 +63,16 @@ void Scoreboard::on_sent_again(uint32_t entry, Instant now, bool probe) {
   append(under_way_, entry);
 }
 
-/// Off its list; and what its arrival says about the others.
+/// Takes a packet that arrived off its list, and notes what its arrival says about the others.
 void Scoreboard::arrived(uint32_t entry, Instant now, Sample& sample) {
   const Sent& sent = ring_.at(entry);
   unlink(sent.state == State::kLost ? lost_ : under_way_, entry);
   const Duration age = now - sent.at;
   if (sent.number > sample.number) sample = {sent.number, sent.again ? Duration{0} : age};
   if (sent.probe) {
-    // Long silence went before a probe: all that was sent before it and did not arrive is lost. The answer is to the
-    // probe even when it comes sooner than any before, as the round trips known may be those of a full queue.
+    // A probe follows a long silence, so everything sent before it that did not arrive is lost. The answer is taken to
+    // be to the probe even when it comes sooner than any before, because the known round trips may be those of a full
+    // queue.
     newest_.fill(std::max(newest_[0], sent.number));
     return;
   }
@@ -102,7 +103,7 @@ void Scoreboard::on_arrived(Psn upto, Instant now) {
   add(sample);
 }
 
-/// Position of the first packet that does not lie before `psn`.
+/// The position of the first packet that does not lie before `psn`.
 uint32_t Scoreboard::find(Psn psn) const {
   uint32_t low = 0;
   uint32_t high = ring_.size();

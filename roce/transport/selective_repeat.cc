@@ -9,7 +9,8 @@ namespace {
 
 constexpr uint32_t kBoardFloor = 64;
 
-/// What the peer holds does not count in the window, so that a loss does not stop the flow while it is repaired.
+/// The board has more room than the window, because packets that the peer holds do not count in the window: so a loss
+/// does not stop the flow while it is repaired.
 uint32_t board_packets(uint32_t window_packets) { return std::bit_ceil(std::max(2 * window_packets, kBoardFloor)); }
 
 }  // namespace

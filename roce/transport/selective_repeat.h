@@ -1,11 +1,13 @@
-// What a requester has beside its cursor when it may use selective repeat (doc/adr/0015): exactly what is lost is sent
-// again, and exactly what is missing is asked for.
+// What a requester has beside its cursor when it may use selective repeat (doc/adr/0015-selective-repeat.md): exactly
+// the lost packets are sent again, and exactly the missing responses are asked for.
 //
-// Three parts. Requests: which of them the peer has, and which have to be sent again. Responses of READs and atomics:
-// those that come early, and the gaps between them. The probe: when there is only silence. Here stands what they have
-// to do with each other, and with time; the requester takes what comes in and makes the packets that go out.
+// It has three parts. `requests` knows which requests the peer has, and which have to be sent again. `responses` keeps
+// responses of READs and atomics that come early, and knows the gaps between them. `probe` is for when there is only
+// silence. This class connects the three with each other and with time; the requester takes the packets that come in
+// and makes those that go out.
 //
-// None of this touches the RetryTimer: when the peer is gone, its end comes exactly as without.
+// None of this touches the RetryTimer: when the peer is gone, the QP fails exactly when it would without selective
+// repeat.
 #pragma once
 
 #include <algorithm>
@@ -23,16 +25,16 @@ namespace uroce {
 
 class SelectiveRepeat {
  public:
-  /// The requester's own, which outlive this.
+  /// All three belong to the requester's QP and outlive this object.
   SelectiveRepeat(const QpContext& context, const Ring<SendWqe>& ring, const RequestWindow& window);
 
-  /// A new connection, perhaps to another peer.
+  /// Begins anew for a connection, perhaps to another peer.
   void start();
   /// Nothing is under way.
   void reset();
-  /// The cursor goes back to una: what was sent is no longer waited for. Gaps in the responses stay.
+  /// The cursor goes back to una: no answer to what was sent is expected any more. Gaps in the responses stay.
   void on_rewind() { requests.restart(window_.una()); }
-  /// All that is known of what is under way is forgotten: after a timeout, a NAK, an RNR NAK.
+  /// Forgets all that is known of what is under way: after a timeout, a NAK or an RNR NAK.
   void restart();
 
   /// A packet left from the cursor, which has moved on; `work`: the position of its work request.
@@ -40,20 +42,20 @@ class SelectiveRepeat {
     requests.on_sent(psn, work, now);
     on_activity(now);
   }
-  /// A part of the responses was asked for.
+  /// Missing responses were asked for.
   void on_asked(const ResponseRecovery::Ask& ask, Instant now);
   /// The peer got further.
   void on_progress(Instant now);
-  /// Nothing more can be taken from what is held. `further`: una moved meanwhile.
+  /// Nothing more can be taken from the responses that are held. `further`: una has moved in the meantime.
   void after_taking(bool further, Instant now);
 
   Instant next_timeout() const {
     return std::min({probe.next_timeout(), requests.next_timeout(), responses.next_timeout()});
   }
-  /// True: packets are lost that were not known to be.
+  /// True when packets were found to be lost.
   bool expire(Instant now);
 
-  /// Something is to be sent that is not at the cursor.
+  /// True when a packet is to be sent that is not at the cursor.
   bool wants_transmit() const {
     return responses.wants_transmit() || requests.wants_transmit() || probe.wants_transmit();
   }

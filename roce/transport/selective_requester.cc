@@ -1,11 +1,13 @@
-// The requester between our own peers: selective ACKs in, exactly what is lost out.
+// The part of the requester that is used with peers that know selective repeat: it takes selective ACKs, and sends
+// exactly the lost packets again.
 #include "transport/request_encoder.h"
 #include "transport/requester.h"
 
 namespace uroce {
 
 Outcome Requester::on_selective_ack(const PacketView& packet, Instant now) {
-  // From a stranger it is what it always was. It may be the first that we hear of one of ours.
+  // From a peer that does not know selective repeat this is an unknown opcode. But it may also be the first packet from
+  // a peer that does.
   if (!selective_ || !(context_.peer.selective() || packet.signed_with(context_.peer_signature))) {
     context_.counters().rx_drop_unknown_opcode++;
     return Outcome::kGoesOn;
@@ -26,7 +28,7 @@ Outcome Requester::on_selective_ack(const PacketView& packet, Instant now) {
   if (reached == Reached::kFailed) return Outcome::kFailed;
   SelectiveRepeat& selective = *selective_;
   if (selective.requests.on_expects(next)) context_.rate.on_loss(now);
-  // An old one: what it says of ranges may not be true any more.
+  // The ranges of an old selective ACK may not be true any more.
   if (next.before(selective.requests.delivered())) return Outcome::kGoesOn;
   apply(selective.requests.on_ranges(packet, window_.high(), now), now);
   selective.probe.on_activity(now);
@@ -41,7 +43,7 @@ void Requester::apply(const RequestRecovery::News& news, Instant now) {
   if (news.impossible_range) context_.counters().rx_drop_bad_sack++;
 }
 
-/// A response that is not the one waited for.
+/// Holds a response that is not the one waited for.
 void Requester::hold_response(const PacketView& packet, Instant now) {
   switch (selective_->responses.hold(packet, now)) {
     case ReorderBuffer::Result::kHeld:
@@ -56,7 +58,7 @@ void Requester::hold_response(const PacketView& packet, Instant now) {
   }
 }
 
-/// What is held and what the peer is known to have carried out may have its turn now.
+/// Responses that are held, and requests that the peer is known to have carried out, may have their turn now.
 Outcome Requester::take_held(Instant now) {
   SelectiveRepeat& selective = *selective_;
   if (!selective.responses.has_gap()) return Outcome::kGoesOn;
@@ -67,7 +69,7 @@ Outcome Requester::take_held(Instant now) {
     if (!selective.responses.take(packet)) break;
     const Psn at = window_.una();
     if (on_data_response(packet, now) == Outcome::kFailed) return Outcome::kFailed;
-    if (window_.una() == at) break;  // not the response that belongs there: it is gone, and will be asked for
+    if (window_.una() == at) break;  // the response does not belong there: it was dropped, and will be asked for
   }
   selective.after_taking(window_.una() != before, now);
   return Outcome::kGoesOn;
@@ -89,13 +91,13 @@ bool Requester::poll_beside_cursor(TxFrame& frame, Instant now) {
 
 bool Requester::send_again(const RequestRecovery::Resend& resend, TxFrame& frame, Instant now) {
   if (resend.work - ring_.head() >= ring_.size()) {
-    rewind();  // its work request is gone: the board is not what it should be, and is made anew
+    rewind();  // its work request is gone, so the board is wrong, and is made anew
     return false;
   }
   const SendWqe& wqe = ring_.at(resend.work);
   const auto index = static_cast<uint32_t>(distance(wqe.first_psn, resend.psn));
   if (encode_request(context_, wqe, index, resend.psn, AckRequest::kYes, frame) != Cause::kNone) {
-    rewind();  // the cursor meets it in its turn, and reports it
+    rewind();  // the cursor comes to it in its turn, and the error is reported then
     return false;
   }
   rtt_.forget();

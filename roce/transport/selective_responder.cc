@@ -1,7 +1,9 @@
-// Requests that come before their turn, from peers that know selective repeat: held, and reported with selective ACKs.
+// Requests that come before their turn from peers that know selective repeat are held, and reported with selective
+// ACKs.
 //
 // An RNR NAK or a fatal NAK drops what is held: the specification lets a responder forget everything behind the packet
-// that it refuses, the requester sends all of it again, and slots of the pool do not wait out an RNR timer.
+// that it refuses, the requester sends all of it again, and so no slot of the pool is kept for the time of an RNR
+// timer.
 #include "transport/packet_count.h"
 #include "transport/responder.h"
 
@@ -20,13 +22,14 @@ uint32_t psns_of(const PacketView& packet, uint32_t mtu) {
 
 }  // namespace
 
-/// False: a stranger's packet, or one that nothing can be done for; go-back-N deals with it.
+/// False when the packet cannot be held, or comes from a peer that does not know selective repeat. Then go-back-N deals
+/// with the gap.
 bool Responder::hold(const PacketView& packet, Instant now) {
   if (!context_.peer.selective()) {
     early_.clear();
     return false;
   }
-  // A NAK is out: the peer sends everything from there on again.
+  // A NAK was sent, so the peer sends everything from there on again.
   if (sequence_.silent()) return false;
   const uint32_t psns = psns_of(packet, context_.mtu);
   const int32_t ahead = distance(sequence_.next(), packet.bth.psn);
@@ -47,7 +50,7 @@ bool Responder::hold(const PacketView& packet, Instant now) {
   return true;
 }
 
-/// The gap may have closed: what is held goes the way of packets that arrive.
+/// The gap may have closed: packets that are held and now have their turn are treated like packets that arrive.
 Outcome Responder::feed(Instant now) {
   PacketView packet;
   bool fed = false;
@@ -57,7 +60,7 @@ Outcome Responder::feed(Instant now) {
     outcome = on_in_order(packet, now);
   }
   if (outcome != Outcome::kGoesOn || sequence_.silent()) early_.clear();
-  // The peer counts on hearing that the gap closed. A response tells it too.
+  // The peer relies on hearing that the gap has closed. A response tells it, too.
   if (fed && replies_.empty()) ack_.require_ack();
   return outcome;
 }

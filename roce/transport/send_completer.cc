@@ -12,7 +12,7 @@ Cause run_local(QpContext& context, const SendWqe& wqe) {
   return memory.invalidate(wqe.imm_or_rkey, context.pd, context.qpn) ? Cause::kNone : Cause::kLocalKey;
 }
 
-/// Completions in error are always reported, others when they were asked for.
+/// Completions in error are always made, others only when they were asked for.
 Outcome report_send(QpContext& context, SendQueue& queue, Cause cause, Instant now) {
   const SendWqe& wqe = queue.ring().front();
   queue.slots().end();
@@ -36,7 +36,7 @@ Outcome SendCompleter::fail(Cause cause, Instant now) {
 
 void SendCompleter::flush(Instant now) {
   local_error_ = Cause::kNone;
-  while (!queue_.ring().empty()) (void)take(Cause::kFlushed, now);  // an overrun cannot end what has ended
+  while (!queue_.ring().empty()) (void)take(Cause::kFlushed, now);  // the QP has failed already
 }
 
 Outcome SendCompleter::set_local_error(Cause cause, Instant now) {

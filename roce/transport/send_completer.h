@@ -1,7 +1,8 @@
 // The head of a reliable send queue: work requests end there, one by one, in the order in which they were posted.
 //
-// A work request that cannot be sent, because of its memory or its key, is found out at the cursor, while others in
-// front of it still wait for their answers. It fails in its turn: the cause is kept here until it stands at the head.
+// That a work request cannot be sent, because of its memory or its key, is found out at the cursor, while others before
+// it still wait for their answers. It fails in its turn: the cause is kept here until the work request stands at the
+// head.
 #pragma once
 
 #include "transport/outcome.h"
@@ -12,34 +13,34 @@
 
 namespace uroce {
 
-/// A local operation, on any service. A cause other than kNone: it was refused.
+/// Carries out a local operation, on any service. Returns a cause other than kNone when the operation was refused.
 Cause run_local(QpContext& context, const SendWqe& wqe);
 
-/// The head of the queue has ended, for this cause: its slot is accounted for, and the program is told if it asked, or
-/// if the cause is an error. Whoever calls this takes it off the queue.
+/// The head of the queue has ended for this cause. Accounts for its slot, and makes a completion if the program asked
+/// for one or if the cause is an error. The caller then takes the head off the queue.
 Outcome report_send(QpContext& context, SendQueue& queue, Cause cause, Instant now);
 
 class SendCompleter {
  public:
-  /// The QP's own, which outlive this.
+  /// All three belong to the QP and outlive this object.
   SendCompleter(QpContext& context, SendQueue& queue, RequestWindow& window)
       : context_(context), queue_(queue), window_(window) {}
 
-  /// The head was carried out. It fails nevertheless when there is no room for its completion.
+  /// The head was carried out. The outcome is a failure when there is no room for its completion.
   Outcome complete(Instant now) { return take(Cause::kNone, now); }
   /// The head failed, and the QP with it.
   Outcome fail(Cause cause, Instant now);
-  /// Everything ends as flushed.
+  /// Completes everything as flushed.
   void flush(Instant now);
 
-  /// The work request at the cursor cannot be sent. Nothing goes out before that is settled or forgotten.
+  /// The work request at the cursor cannot be sent. Nothing goes out before this error is settled or forgotten.
   Outcome set_local_error(Cause cause, Instant now);
-  /// The cursor goes back: the error is met again when it comes there.
+  /// The cursor goes back; the error is found again when the cursor comes to the same work request.
   void forget_local_error() { local_error_ = Cause::kNone; }
   bool has_local_error() const { return local_error_ != Cause::kNone; }
 
-  /// Local operations complete as soon as they stand at the head; a local error at the cursor, likewise. To be called
-  /// at the end of each call that may have moved the head.
+  /// Completes what now stands at the head and waits for no answer: local operations, and the work request with a local
+  /// error. To be called at the end of each call that may have moved the head.
   Outcome settle(Instant now);
 
  private:

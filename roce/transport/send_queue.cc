@@ -67,7 +67,7 @@ PostResult SendQueue::check(const SendWr& wr, QpType type, uint32_t mtu) const {
   if (total > kMaxMessageBytes || (type == QpType::kUd && total > mtu)) return PostResult::kTooLong;
   if (type == QpType::kUd && wr.ah == nullptr) return PostResult::kBadAddressHandle;
   if (is_inline(wr.opcode, wr.flags) && total > max_inline_) return PostResult::kInlineTooLong;
-  // All of a READ's responses are in flight at once, and half the circle of PSNs is the past.
+  // All responses of a READ are in flight at once, and half of the PSN circle counts as the past.
   if (wr.opcode == WrOpcode::kRdmaRead && packets_for(total, mtu) >= kPsnsInFlightMax) return PostResult::kTooLong;
   return PostResult::kOk;
 }

@@ -1,4 +1,5 @@
-// A QP's send queue: what was posted, in order, until it ends. Its slots are taken for longer (work_queue_slots.h).
+// A QP's send queue: what was posted, in order, until each work request ends. Its slots stay taken for longer
+// (work_queue_slots.h).
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,11 @@ namespace uroce {
 
 inline bool is_atomic(WrOpcode opcode) { return opcode == WrOpcode::kCompareSwap || opcode == WrOpcode::kFetchAdd; }
 inline bool is_local(WrOpcode opcode) { return opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBindMw; }
-/// Its data is taken when it is posted. READs, atomics and local operations have none to take.
+/// True when the data is copied at the time of the post. READs, atomics and local operations have no data to copy.
 inline bool is_inline(WrOpcode opcode, uint8_t flags) {
   return (flags & kSendInline) != 0 && opcode != WrOpcode::kRdmaRead && !is_atomic(opcode) && !is_local(opcode);
 }
-/// Which operations a QP of that type has.
+/// Whether a QP of that type has this operation.
 bool operation_allowed(WrOpcode opcode, QpType type);
 
 struct SendWqe {
@@ -27,7 +28,7 @@ struct SendWqe {
   WrOpcode opcode = WrOpcode::kSend;
   uint8_t flags = 0;
   bool started = false;  // its PSNs are assigned
-  bool done = false;     // local operations, and everything on UC and UD: only completion is left
+  bool done = false;     // local operations, and everything on UC and UD: only the completion is left
   uint32_t num_sge = 0;
   const Sge* sges = nullptr;       // in the queue's storage
   uint8_t* inline_data = nullptr;  // in the queue's storage, with kSendInline
@@ -47,11 +48,11 @@ struct SendWqe {
 
   bool is_read() const { return opcode == WrOpcode::kRdmaRead; }
   bool is_atomic() const { return uroce::is_atomic(opcode); }
-  /// Needs a response of its own; a plain ACK does not complete it.
+  /// True when it needs a response of its own, that is, when a plain ACK does not complete it.
   bool needs_response() const { return is_read() || is_atomic(); }
   bool is_local() const { return uroce::is_local(opcode); }
   bool is_write() const { return opcode == WrOpcode::kRdmaWrite || opcode == WrOpcode::kRdmaWriteWithImm; }
-  /// Consumes a receive at the peer: obeys credits.
+  /// True when it consumes a receive at the peer, and so obeys credits.
   bool takes_receive() const {
     return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendWithImm || opcode == WrOpcode::kSendWithInv ||
            opcode == WrOpcode::kRdmaWriteWithImm;
@@ -69,19 +70,19 @@ class SendQueue {
 
   /// Everything that can be wrong with a work request, except the QP's state and the queue's room.
   PostResult check(const SendWr& wr, QpType type, uint32_t mtu) const;
-  /// Completions that nobody polled keep their slots.
+  /// How many more may be posted. Completions that the program has not polled keep their slots.
   uint32_t room() const { return slots_.free(); }
-  /// Copies the inline data of the request that will be queued behind `ahead` others. False: the program's memory is
-  /// not there. What `check` accepts, with room for it.
+  /// Copies the inline data of a request that `check` accepted, that there is room for, and that will be queued behind
+  /// `ahead` others. False when the program's memory is not there.
   [[nodiscard]] bool take_inline_data(const SendWr& wr, uint32_t ahead);
-  /// Queues, with the inline data that was taken. Copies the elements.
+  /// Queues the request, with the inline data that was taken. Copies the scatter/gather elements.
   void push(const SendWr& wr, uint32_t mtu);
 
   Ring<SendWqe>& ring() { return ring_; }
   const Ring<SendWqe>& ring() const { return ring_; }
   WorkQueueSlots& slots() { return slots_; }
   const WorkQueueSlots& slots() const { return slots_; }
-  /// Forgets what is queued. Completions of it must be out of their queue.
+  /// Forgets what is queued. No completion of these work requests may be left in a completion queue.
   void clear() {
     ring_.clear();
     slots_.reset();

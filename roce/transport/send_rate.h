@@ -1,8 +1,7 @@
-// How fast a QP may send, because of congestion: what congestion control says, made into a pacer and a cap on the
-// packets in flight.
+// How fast a QP may send: turns what congestion control says into a pacer and a cap on the packets in flight.
 //
-// Without congestion control, and while it asks for nothing, all of this is inert. News take effect in `settle`, which
-// whoever brings them calls at the end of his turn: several at once are one change of the rate.
+// Without congestion control, and while it sets no limit, all of this does nothing. News take effect in `settle`, which
+// is called at the end of the call that brought them, so that several news at once change the rate once.
 #pragma once
 
 #include <algorithm>
@@ -18,18 +17,18 @@ namespace uroce {
 
 class SendRate {
  public:
-  /// `config` outlives this. `wanted`: datagrams have no congestion control.
+  /// `config` outlives this object. `wanted` is false for datagrams, which have no congestion control.
   SendRate(const CongestionConfig& config, bool wanted);
 
-  /// A new connection, with packets of `mtu` bytes.
+  /// Begins anew for a connection with packets of `mtu` bytes.
   void start(uint32_t mtu);
 
   // News.
-  /// An answer came so long after its request; nothing: it could not be measured.
+  /// An answer came `rtt` after its request; without a value, the time could not be measured.
   void on_rtt(std::optional<Duration> rtt, Instant now);
   /// Something has to be sent again.
   void on_loss(Instant now);
-  /// The peer says that our packets met congestion. False: nobody here listens.
+  /// The peer says that this QP's packets met congestion. False when there is no congestion control that listens.
   bool on_cnp(Instant now);
   void settle(Instant now) {
     if (news_) follow(now);
@@ -44,13 +43,13 @@ class SendRate {
     closed_ = !pacer_.open(now);
   }
 
-  /// There is a rate to keep to.
+  /// True when there is a rate to keep to. While it is false, `on_sent` must not be called.
   bool limited() const { return limited_; }
-  /// Data waits for its time, as of the last call that had one.
+  /// True when data had to wait at the time of the last call that was told the time.
   bool closed() const { return closed_; }
   /// When to call `follow`, while data waits.
   Instant next_timeout() const;
-  /// Most packets in flight.
+  /// The most packets that may be in flight.
   uint32_t window_cap() const { return window_cap_; }
 
   const CongestionControl* control() const { return control_.get(); }  // nullptr: none
@@ -68,7 +67,7 @@ class SendRate {
   bool closed_ = false;
 };
 
-// Asked for every packet while a rate is kept, hence here.
+// Called for every packet while a rate is kept, hence inline.
 inline void SendRate::follow(Instant now) {
   news_ = false;
   control_->advance(now);

@@ -23,11 +23,12 @@ struct PieceList {
 };
 
 /// Finds where bytes [offset, offset + bytes) of the message that `sges` describe lie in this process, with the right
-/// `rights` (0: read). The elements must cover them. Elements of length 0 are not looked at.
+/// `rights` (0: read). The elements must cover those bytes. Elements of length 0 are ignored.
 AccessCheck resolve(const MemoryTable& memory, PdId pd, std::span<const Sge> sges, uint64_t offset, uint32_t bytes,
                     uint32_t rights, PieceList& out);
 
-/// Copies into the pieces; together they have at least `bytes`. False: the memory of one went away.
+/// Copies `bytes` into the pieces, which together have room for at least as many. False when the memory of one went
+/// away.
 [[nodiscard]] bool scatter(const PieceList& pieces, const uint8_t* data, uint32_t bytes);
 
 }  // namespace uroce

@@ -1,9 +1,9 @@
-// When to ask whether the end of what was sent has arrived.
+// Decides when to ask whether the end of what was sent has arrived.
 //
-// Nothing comes behind the last packet of a burst that would show it to be lost. So when the line has been silent for
-// a while, one packet is sent again: in turn the last of those that may be lost, whose answer says what of the others
-// is missing, and the first, in case that the peer threw the others away. Each probe without an answer doubles the
-// wait for the next; the ACK timer, which ends the QP, knows nothing of them.
+// Nothing comes behind the last packet of a burst that would show it to be lost. So when the connection has been silent
+// for a while, one packet is sent again: in turn the last of those that may be lost, whose answer says which of the
+// others are missing, and the first, in case the peer threw the others away. Each probe without an answer doubles the
+// wait for the next; the ACK timer, which ends the QP, is not affected.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ class TailProbe {
  public:
   enum class Packet : uint8_t { kNone, kLast, kFirst };
 
-  /// `ack_hold`: how long a peer may delay an ACK.
+  /// `ack_hold` is how long a peer may delay an ACK.
   explicit TailProbe(Duration ack_hold) : ack_hold_(ack_hold) {}
 
   /// Nothing is waited for, and no probe was ever sent.
   void reset();
   /// The peer got further: the next wait is a short one again.
   void on_progress() { sent_ = 0; }
-  /// Something was sent, or came from the peer: silence begins again here.
+  /// Something was sent, or came from the peer: the silence begins anew.
   void on_activity(Instant now) { active_at_ = now; }
-  /// Something waits for an answer. The wait begins, if it has not and a round trip is known.
+  /// Something waits for an answer. The wait begins now, unless it has begun already or no round trip time is known.
   void start(const RttSampler& rtt, Instant now) {
     if (due_ == Instant::never() && rtt.known()) due_ = now + silence(rtt);
   }
@@ -35,11 +35,12 @@ class TailProbe {
 
   /// When to call `expire`.
   Instant next_timeout() const { return due_; }
-  /// True when the silence was long enough: a probe is to be sent now. Unless `waiting`, none is, and the wait is over.
+  /// True when the silence was long enough and a probe is to be sent now. When `waiting` is false, nothing waits for an
+  /// answer: no probe is sent, and the wait is over.
   bool expire(bool waiting, const RttSampler& rtt, Instant now);
 
   bool wants_transmit() const { return packet_ != Packet::kNone; }
-  /// Which packet the probe is; it is no longer wanted then.
+  /// Which packet to send as the probe. Afterwards the probe is no longer wanted.
   Packet take();
 
  private:

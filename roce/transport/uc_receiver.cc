@@ -9,8 +9,8 @@ void UcReceiver::start() {
   message_.abandon();
 }
 
-/// Any fault drops the rest of the message in silence; the next First or Only packet starts afresh, whatever its PSN.
-/// Always false.
+/// Drops the rest of the message in silence; the next First or Only packet starts afresh, whatever its PSN. Always
+/// returns false.
 bool UcReceiver::drop_message(uint64_t& counter) {
   message_.abandon();
   counter++;
@@ -35,11 +35,11 @@ Outcome UcReceiver::on_request(const PacketView& packet, Instant now) {
 bool UcReceiver::check_sequence(const PacketView& packet) {
   const bool in_order = packet.bth.psn == epsn_;
   epsn_ = packet.bth.psn + 1;
-  if (!in_order || packet.info->is_first()) message_.abandon();  // what was under way will not go on
+  if (!in_order || packet.info->is_first()) message_.abandon();  // the message under way will not be continued
   return message_.takes(*packet.info) || drop_message(context_.counters().rx_drop_uc_sequence);
 }
 
-/// Of the packet alone, and of what a WRITE announced.
+/// Checks the length of the packet by itself, and against the length that a WRITE announced.
 bool UcReceiver::check_length(const PacketView& packet) {
   if (!padding_fits(packet)) return drop_message(context_.counters().rx_drop_bad_pad);
   bool fits = InboundMessage::length_fits(packet, context_.mtu);
@@ -53,7 +53,7 @@ bool UcReceiver::check_length(const PacketView& packet) {
 bool UcReceiver::begin(const PacketView& packet, Instant now) {
   if (packet.info->operation == Operation::kWrite) return begin_write(packet, now);
   if (receive_.active()) {
-    receive_.restart();  // the message that it was taken for was lost
+    receive_.restart();  // the message for which the receive was taken was lost
   } else if (receive_.available()) {
     receive_.take();
   } else {
@@ -64,7 +64,7 @@ bool UcReceiver::begin(const PacketView& packet, Instant now) {
 
 bool UcReceiver::begin_write(const PacketView& packet, Instant now) {
   const Reth reth = packet.reth();
-  // A zero-length WRITE touches nothing, so its key is not looked at, and nothing is learned from it.
+  // A zero-length WRITE touches nothing, so its key is not looked at, and tells nothing to the key guard.
   const bool keyless = reth.dma_length == 0;
   if ((context_.attributes.access & kRemoteWrite) == 0) {
     return drop_message(context_.counters().resp_remote_access_errors);

@@ -31,7 +31,7 @@ Polled UnackedSender::poll_transmit(TxFrame& frame, Instant now) {
   return {};
 }
 
-/// A local failure stops the send queue alone; receiving goes on.
+/// Completes the head. A local failure stops only the send queue; receiving goes on.
 Outcome UnackedSender::complete_head(Cause cause, Instant now) {
   const Outcome outcome = report_send(context_, queue_, cause, now);
   queue_.ring().pop();
@@ -41,7 +41,7 @@ Outcome UnackedSender::complete_head(Cause cause, Instant now) {
 }
 
 void UnackedSender::flush(Instant now) {
-  while (!queue_.ring().empty()) (void)complete_head(Cause::kFlushed, now);  // nothing can fail that has failed
+  while (!queue_.ring().empty()) (void)complete_head(Cause::kFlushed, now);  // the QP has failed already
 }
 
 }  // namespace uroce

@@ -1,4 +1,4 @@
-// How much of a work queue is taken.
+// Counts how many slots of a work queue are taken.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace uroce {
 
-/// A post takes a slot. It is free again when the completion of its work request, or a later one of the same queue, was
-/// polled: as with hardware, whose driver knows only what it polled. Work requests that end in silence (unsignalled
-/// sends, completions lost in an overrun) wait for the next that is reported; who never asks for a completion fills the
-/// queue.
+/// A post takes a slot. The slot is free again when the completion of that work request, or a later one of the same
+/// queue, was polled: as with hardware, whose driver knows only what it polled. Work requests that end without a
+/// completion (unsignalled sends, completions lost in an overrun) keep their slots until a later one is reported and
+/// polled; a program that never asks for a completion fills the queue.
 class WorkQueueSlots {
  public:
   explicit WorkQueueSlots(uint32_t capacity) : capacity_(capacity) {}
@@ -27,7 +27,8 @@ class WorkQueueSlots {
     ended_++;
     ensure(ended_ <= taken_, "what ended had a slot");
   }
-  /// Of those that ended, the slots that a completion, added now, gives back when it is polled.
+  /// The slots of all work requests that have ended and were not reported: a completion that is added now gives them
+  /// back when it is polled.
   uint32_t report() { return std::exchange(ended_, 0u); }
   void give_back(uint32_t slots) {
     ensure(slots <= taken_, "slots that are given back were taken");

@@ -15,7 +15,8 @@ CrcKernel best_kernel() {
   return CrcKernel::kTable;
 }
 
-// Until the first call, these point at functions that choose. Several threads may choose at once: they agree.
+// Until the first call, the pointers below point at functions that choose. Several threads may choose at once: they
+// come to the same result.
 uint32_t choose_update(uint32_t state, const void* data, size_t bytes);
 uint32_t choose_copy(uint32_t state, void* dst, const void* src, size_t bytes);
 uint32_t choose_icrc_header(const uint8_t* l3, bool ipv6);
@@ -54,7 +55,7 @@ uint32_t crc32_copy(uint32_t state, void* dst, const void* src, size_t bytes) {
 uint32_t icrc_begin(const uint8_t* l3, bool ipv6) { return g_icrc_header.load(std::memory_order_relaxed)(l3, ipv6); }
 
 bool crc32_kernel_supported(CrcKernel kernel) {
-  // These ask the operating system's opinion too: whether it saves the wide registers.
+  // __builtin_cpu_supports also checks that the operating system saves the wide registers.
   const bool pclmul = __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0;
   const bool vpclmul = pclmul && __builtin_cpu_supports("vpclmulqdq") != 0 && __builtin_cpu_supports("avx2") != 0;
   switch (kernel) {

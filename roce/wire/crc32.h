@@ -14,8 +14,9 @@ inline constexpr uint32_t kCrcInit = 0xFFFFFFFFu;
 
 uint32_t crc32_update(uint32_t state, const void* data, size_t bytes);
 
-/// Copies `bytes` from `src` to `dst` (not overlapping) and returns the state over them, in one pass. Guarded: either
-/// may be memory of the program, and throws MemoryFault when it is not there (base/guarded_memory.h).
+/// Copies `bytes` from `src` to `dst` (not overlapping) and returns the state over them, in one pass. Guarded: `src`
+/// and `dst` may be memory of the program, and when it is not there the function throws MemoryFault
+/// (base/guarded_memory.h).
 uint32_t crc32_copy(uint32_t state, void* dst, const void* src, size_t bytes);
 
 constexpr uint32_t crc32_final(uint32_t state) { return ~state; }

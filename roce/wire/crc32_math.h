@@ -50,9 +50,9 @@ constexpr SliceTables make_slice_tables() {
 // Folding a register over D bits of later message (R * x^D = H * x^(D+64) + L * x^D) needs the product where bit k is
 // the coefficient of x^(127-k), that is divided by x^32: hence constant(D + 64 - 32) for H, constant(D - 32) for L.
 //
-// The end: what counts is the sum over blocks of R * x^D * x^32 mod P, with D the bits after the block. As
-// H * constant(D + 96) + L * constant(D + 32) every block becomes a polynomial B below x^96, and all of them are added.
-// No block waits for another: a short message costs one multiplication deep, whatever its length.
+// At the end, the state is the sum over all blocks of R * x^D * x^32 mod P, with D the number of bits after the block.
+// As H * constant(D + 96) + L * constant(D + 32) every block becomes a polynomial B below x^96, and all of them are
+// added. No block waits for another: a short message costs one multiplication deep, whatever its length.
 //
 // B (bit k is the coefficient of x^(95-k)) is reduced after Barrett. With B = Bh * x^32 + Bl, the quotient
 // floor(Bh * x^32 / P) is floor(Bh * mu / x^63), mu = floor(x^95 / P), exactly, since both errors lie below x^0. Stored
@@ -110,8 +110,8 @@ inline constexpr EndTable kEndTable = make_end_table();
 constexpr const ConstantPair* end_constants(size_t following) { return &kEndTable.block[kEndBlocks - 1 - following]; }
 
 /// The headers that every iCRC begins with: IP, UDP and BTH, 40 bytes for IPv4 and 60 for IPv6, as four blocks with
-/// zero bytes behind them. `ones` are the bits that routers may change; `state` is that of the eight bytes of ones
-/// before.
+/// zero bytes behind them. `ones` are the bits that routers may change; `state` is the CRC state after the eight bytes
+/// of ones that come before the headers.
 struct alignas(64) HeaderTable {
   ConstantPair block[4];
   uint8_t ones[64];
@@ -155,8 +155,8 @@ constexpr HeaderTable make_header_table(bool ipv6) {
 inline constexpr HeaderTable kIpv4Header = make_header_table(false);
 inline constexpr HeaderTable kIpv6Header = make_header_table(true);
 
-/// Byte shuffles by h = 0..15 (unaligned loads from these): at `kShuffle + h`, moves bytes 0..h-1 to the end of the
-/// register and clears the rest; at `kShuffle + 16 + h`, moves bytes h..15 to its beginning and clears the rest.
+/// Byte shuffles for h = 0..15. The 16 bytes at `kShuffle + h` (an unaligned load) move bytes 0..h-1 to the end of the
+/// register and clear the rest; those at `kShuffle + 16 + h` move bytes h..15 to its beginning and clear the rest.
 inline constexpr uint8_t kShuffle[48] = {
     0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,  //
     0,    1,    2,    3,    4,    5,    6,    7,    8,    9,    10,   11,   12,   13,   14,   15,    //

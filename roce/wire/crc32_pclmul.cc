@@ -7,11 +7,11 @@ namespace uroce::crc {
 namespace {
 
 constexpr size_t kLanes = 8;
-constexpr size_t kDirectBlocks = 32;  // up to here no main loop: every block goes straight to the end
+constexpr size_t kDirectBlocks = 32;  // up to this many there is no main loop: every block goes straight to the end
 alignas(16) constexpr ConstantPair kFold1 = fold_constants(128);
 alignas(16) constexpr ConstantPair kFold8 = fold_constants(128 * kLanes);
 
-/// Adds `blocks` blocks, the last of the message, to `b`.
+/// Adds the last `blocks` blocks of the message to `b`.
 template <bool kCopy>
 UROCE_CRC_INLINE __m128i add_end(__m128i b, uint8_t* dst, const uint8_t* src, size_t blocks) {
   const ConstantPair* k = end_constants(blocks) + 1;

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kLanes = 4;
 constexpr size_t kLaneBlocks = 2;
 constexpr size_t kStepBlocks = kLanes * kLaneBlocks;
-constexpr size_t kDirectBlocks = 32;  // up to here no main loop: every block goes straight to the end
+constexpr size_t kDirectBlocks = 32;  // up to this many there is no main loop: every block goes straight to the end
 alignas(16) constexpr ConstantPair kFold1 = fold_constants(128);
 alignas(16) constexpr ConstantPair kFoldStep = fold_constants(128 * kStepBlocks);
 
@@ -24,8 +24,8 @@ UROCE_CRC_INLINE __m128i add_halves(__m256i v) {
   return _mm_xor_si128(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
 }
 
-/// The state after `blocks` blocks, the last of the message, whose sum with what came before is narrow + wide. `spill`
-/// adds to the first of them.
+/// The state after the last `blocks` blocks of the message. narrow + wide is the sum of everything before them; `spill`
+/// is added to the first of them.
 template <bool kCopy>
 UROCE_CRC_INLINE uint32_t finish(__m128i narrow, __m256i wide, __m128i spill, uint8_t* dst, const uint8_t* src,
                                  size_t blocks) {

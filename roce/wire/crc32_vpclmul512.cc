@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kWide = 64;  // bytes of a register
 constexpr size_t kWideBlocks = kWide / 16;
 constexpr size_t kLanes = 4;
-constexpr size_t kDirect = kEndBlocks / kWideBlocks;  // registers; up to here every one goes straight to the end
+constexpr size_t kDirect = kEndBlocks / kWideBlocks;  // registers; up to this many, every one goes straight to the end
 alignas(16) constexpr ConstantPair kFold1 = fold_constants(512);
 alignas(16) constexpr ConstantPair kFoldStep = fold_constants(512 * kLanes);
 
@@ -35,12 +35,12 @@ UROCE_CRC_INLINE __m128i add_quarters(__m512i v) {
   return _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-/// The end constants of a register that `following` registers follow; those of the next ones lie behind.
+/// The end constants of a register that is followed by `following` others; in memory, those of the others come next.
 UROCE_CRC_INLINE const ConstantPair* wide_end_constants(size_t following) {
   return end_constants(kWideBlocks * following + kWideBlocks - 1);
 }
 
-/// Adds `count` registers, the last of the message.
+/// Adds the last `count` registers of the message.
 template <bool kCopy>
 UROCE_CRC_INLINE uint32_t finish(__m512i sum, uint8_t* dst, const uint8_t* src, size_t count) {
   const ConstantPair* k = wide_end_constants(count) + kWideBlocks;
@@ -96,7 +96,7 @@ UROCE_CRC_INLINE uint32_t run(uint32_t state, uint8_t* dst, const uint8_t* src, 
   const size_t count = (bytes - 1) / kWide;  // registers behind the head
   const __mmask64 head_mask = ~__mmask64{0} >> (kWide - head_bytes);
   const __mmask64 end_mask = ~__mmask64{0} << (kWide - head_bytes);
-  // What of the state reaches beyond a head that is shorter than the state.
+  // The part of the state that reaches beyond a head that is shorter than the state.
   const uint32_t spill = head_bytes < sizeof state ? state >> (8 * head_bytes) : 0;
   __m512i head;
   if (count == 0) {

@@ -1,6 +1,6 @@
 // 128-bit steps that the carry-less multiplication kernels share. The text is compiled once per kernel, for that
 // kernel's CPU: define UROCE_CRC_TARGET (the target attribute's string) before including this, in one .cc file only.
-// The program's memory is read here, so all of it is inlined into the guarded functions of the .cc file.
+// The code here reads the program's memory, so all of it is inlined into the guarded functions of the .cc file.
 //
 // Everything has internal linkage, so that no code for a newer CPU can end up in a function that an older one calls.
 #pragma once
@@ -25,7 +25,8 @@ UROCE_CRC_INLINE uint32_t load32(const uint8_t* p) { return reinterpret_cast<con
 UROCE_CRC_INLINE void store64(uint8_t* p, uint64_t v) { reinterpret_cast<Unaligned64*>(p)->value = v; }
 UROCE_CRC_INLINE void store32(uint8_t* p, uint32_t v) { reinterpret_cast<Unaligned32*>(p)->value = v; }
 
-/// What update passes as `dst`: never written, but a pointer that may be moved along like the source.
+/// What `update` passes as `dst`: nothing is written there, but it is advanced like the source, so it must be a valid
+/// pointer.
 UROCE_CRC_INLINE uint8_t* no_destination(const void* src) {
   return const_cast<uint8_t*>(static_cast<const uint8_t*>(src));
 }
@@ -69,7 +70,7 @@ UROCE_CRC_INLINE uint32_t run_below_8(uint32_t state, uint8_t* dst, const uint8_
       dst[bytes / 2] = static_cast<uint8_t>(all >> (8 * (bytes / 2)));
       dst[bytes - 1] = static_cast<uint8_t>(all >> (8 * (bytes - 1)));
     }
-    v = all ^ state;  // the shift below drops what of the state lies behind these bytes
+    v = all ^ state;  // the shift below drops the part of the state behind these bytes
     spill = state >> bits;
   }
   return reduce(_mm_cvtsi64_si128(static_cast<int64_t>(v << (64 - bits)))) ^ spill;
@@ -118,9 +119,9 @@ UROCE_CRC_INLINE uint32_t run_header(const uint8_t* l3, bool ipv6) {
   return reduce(_mm_xor_si128(b, header_block(t, 3, _mm_srli_si128(load128(l3 + 44), 4))));
 }
 
-/// What a message of 16 bytes and more starts with: bytes % 16 bytes, in a register with zero bytes in front, and what
-/// of the state reaches into the 16-byte blocks behind them. Most messages have no such bytes: `bytes` is 0, and the
-/// whole state belongs to the first block.
+/// The beginning of a message of at least 16 bytes: its first (length % 16) bytes, in a register with zero bytes in
+/// front, and `spill`, the part of the state that reaches into the 16-byte blocks behind them. Most messages have no
+/// such bytes: `bytes` is 0, and the whole state belongs to the first block.
 struct Head {
   size_t bytes;
   __m128i block;

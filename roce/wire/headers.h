@@ -84,7 +84,7 @@ struct Aeth {
   void encode(uint8_t* p) const { store_be32(p, (uint32_t{syndrome} << 24) | (msn & 0xFFFFFF)); }
 };
 
-/// What bits 6..5 of a syndrome say.
+/// The kind of an AETH: bits 6..5 of its syndrome.
 enum class AethKind : uint8_t { kAck = 0, kRnrNak = 1, kReserved = 2, kNak = 3 };
 
 constexpr AethKind aeth_kind(uint8_t syndrome) { return static_cast<AethKind>((syndrome >> 5) & 3); }

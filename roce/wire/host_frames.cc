@@ -57,7 +57,7 @@ uint16_t fold16(uint32_t sum) {
   return static_cast<uint16_t>(sum);
 }
 
-/// Of the pseudo header that an ICMPv6 checksum covers.
+/// The sum of the pseudo header that an ICMPv6 checksum covers.
 uint32_t pseudo_sum(const uint8_t* ipv6, uint32_t message_bytes) {
   return sum16({ipv6 + 8, 32}) + message_bytes + kProtocolIcmpv6;
 }
@@ -132,7 +132,7 @@ std::optional<Icmp> decode_icmpv6(std::span<const uint8_t> body) {
   if (fold16(pseudo_sum(ip, message_bytes) + sum16(icmp.message)) != 0xFFFF) return std::nullopt;
   icmp.src_ip = load_ipv6(ip + 8);
   icmp.dst_ip = load_ipv6(ip + 24);
-  // A mapped IPv4 address is an IPv4 address everywhere in this code; it has no business in an IPv6 header.
+  // This code takes a mapped IPv4 address for an IPv4 address everywhere, so an IPv6 header must not contain one.
   if (icmp.src_ip.is_v4() || icmp.dst_ip.is_v4()) return std::nullopt;
   icmp.hop_limit = ip[7];
   return icmp;

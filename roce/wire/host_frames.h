@@ -1,7 +1,7 @@
 // What a host on an Ethernet must speak besides RoCE: ARP, IPv6 neighbour discovery, and ping.
 //
-// `decode_*` gives nothing for a frame that is malformed, or that its RFC says to ignore silently (826, 4861, 792,
-// 4443). `encode_*` writes a whole frame, padded to Ethernet's minimum, and returns its length; 0 when it does not fit.
+// `decode_*` returns nothing for a frame that is malformed, or that RFC 826, 4861, 792 or 4443 says to ignore silently.
+// `encode_*` writes a whole frame, padded to Ethernet's minimum, and returns its length, or 0 when it does not fit.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ inline constexpr uint16_t kEtherArp = 0x0806;
 inline constexpr uint16_t kEtherVlan = 0x8100;
 inline constexpr uint16_t kEtherIpv6 = 0x86dd;
 
-/// At most one 802.1Q tag.
+/// Takes frames with no or one 802.1Q tag. `body` points into `frame`.
 std::optional<LinkFrame> decode_link(std::span<const uint8_t> frame);
 
-/// The addresses that every frame of ours begins with.
+/// What `encode_*` begins a frame with.
 struct LinkAddress {
   MacAddress dst_mac;
   MacAddress src_mac;
@@ -51,7 +51,8 @@ struct Arp {
 std::optional<Arp> decode_arp(const LinkFrame& frame);
 uint32_t encode_arp(std::span<uint8_t> out, const LinkAddress& link, const Arp& arp);
 
-/// An ICMP or ICMPv6 message whose checksums hold, in an unfragmented datagram without options.
+/// An ICMP or ICMPv6 message whose checksums hold, from an unfragmented datagram without options. `message` points into
+/// the frame.
 struct Icmp {
   IpAddress src_ip;
   IpAddress dst_ip;

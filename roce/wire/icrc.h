@@ -19,7 +19,7 @@ uint32_t icrc_begin(const uint8_t* l3, bool ipv6);
 /// Writes the four iCRC bytes for the state after the last byte of payload and padding.
 void icrc_store(uint8_t* where, uint32_t state);
 
-/// True when the packet's stored iCRC is that of its bytes.
+/// True when the iCRC at the end of the packet is the one computed over its bytes.
 bool icrc_matches(const PacketView& packet);
 
 }  // namespace uroce

@@ -1,9 +1,9 @@
 // Pause frames: IEEE 802.3x, which stops everything, and IEEE 802.1Qbb (priority-based flow control, PFC), which stops
 // single priorities.
 //
-// Both are MAC control frames (ethertype 0x8808) to the address 01:80:c2:00:00:01, which no bridge forwards: they speak
-// to the neighbour at the other end of the cable. A pause is counted in quanta of 512 bit times of that cable and
-// replaces what was left of an earlier one; zero quanta end it. They are padded to Ethernet's 60 bytes and never
+// Both are MAC control frames (ethertype 0x8808) to the address 01:80:c2:00:00:01, which no bridge forwards: they are
+// for the neighbour at the other end of the cable. A pause is counted in quanta of 512 bit times of that cable and
+// replaces what was left of an earlier one; zero quanta end it. The frames are padded to Ethernet's 60 bytes and never
 // tagged.
 #pragma once
 
@@ -36,16 +36,16 @@ struct Pause {
 /// True when the frame's ethertype is that of MAC control frames, whatever they contain.
 bool is_mac_control(std::span<const uint8_t> frame);
 
-/// Nothing when the frame is not a pause frame of either kind, is cut short, or asks another address than kPauseMac.
+/// Returns nothing when the frame is not a pause frame of either kind, is too short, or is not addressed to kPauseMac.
 std::optional<Pause> decode_pause(std::span<const uint8_t> frame);
 
-/// Writes kPauseFrameBytes at `out` and returns that; 0 when they do not fit.
+/// Writes kPauseFrameBytes bytes at `out` and returns that number, or 0 when they do not fit.
 uint32_t encode_pause(std::span<uint8_t> out, const Pause& pause);
 
-/// Rounded up to whole nanoseconds.
+/// How long `quanta` last at this speed, rounded up to whole nanoseconds.
 Duration pause_time(uint16_t quanta, uint64_t bits_per_second);
 
-/// Until when a sender has to keep each priority silent: what obeying pause frames takes, without any timer.
+/// Remembers until when a sender has to keep each priority silent. It needs no timer: it is asked before sending.
 class PauseClock {
  public:
   void on_pause(const Pause& pause, uint64_t bits_per_second, Instant now);

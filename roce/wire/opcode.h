@@ -2,8 +2,8 @@
 //
 // An opcode's upper three bits name the transport service, its lower five the operation. `opcode_info(op)` says for
 // every one of the 256 values which extension headers follow the BTH, in order, and where in a message the packet may
-// stand. Values are those of the InfiniBand specification's BTH OpCode table; 0x81 is RoCEv2's CNP. 0xC0 is our own,
-// from the range that the specification leaves to manufacturers: an ACK that also says what arrived out of order
+// stand. Values are those of the InfiniBand specification's BTH OpCode table; 0x81 is RoCEv2's CNP. 0xC0 is uroce's
+// own, from the range that the specification leaves to manufacturers: an ACK that also says what arrived out of order
 // (sack.h).
 #pragma once
 
@@ -16,7 +16,7 @@ enum class Service : uint8_t { kRc = 0, kUc = 1, kRd = 2, kUd = 3, kCnp = 4, kXr
 
 /// What the packet does, without its place in the message.
 enum class Operation : uint8_t {
-  kReserved,  // not an opcode: drop
+  kReserved,  // not an opcode: the packet is dropped
   kSend,
   kWrite,
   kReadRequest,
@@ -26,7 +26,7 @@ enum class Operation : uint8_t {
   kCompareSwap,
   kFetchAdd,
   kCnp,
-  kSelectiveAck,  // ours
+  kSelectiveAck,  // uroce's own
 };
 
 /// Extension headers and traits, as bits.
@@ -54,14 +54,14 @@ struct OpcodeInfo {
   constexpr bool is_first() const { return has(kFirst); }
   constexpr bool is_last() const { return has(kLast); }
   constexpr bool is_only() const { return (bits & (kFirst | kLast)) == (kFirst | kLast); }
-  /// Sent by a responder: goes to the requester side of the QP.
+  /// True for packets that a responder sends, which go to the requester side of the QP.
   constexpr bool is_response() const {
     return operation == Operation::kReadResponse || operation == Operation::kAcknowledge ||
            operation == Operation::kAtomicAcknowledge || operation == Operation::kSelectiveAck;
   }
 };
 
-// Lower five bits.
+// The operation: the lower five bits of an opcode.
 enum OpcodeLow : uint8_t {
   kOpSendFirst = 0x00,
   kOpSendMiddle = 0x01,
@@ -168,7 +168,7 @@ inline constexpr std::array<OpcodeInfo, 256> kOpcodeTable = detail::make_opcode_
 
 constexpr const OpcodeInfo& opcode_info(uint8_t opcode) { return kOpcodeTable[opcode]; }
 
-/// "RC_SEND_ONLY", "UD_SEND_ONLY_IMM", "CNP", "SACK"; "RESERVED_0x15" has no name of its own and gives "RESERVED".
+/// For example "RC_SEND_ONLY", "UD_SEND_ONLY_IMM", "CNP" or "SACK"; "RESERVED" for opcodes that are not in the table.
 const char* opcode_name(uint8_t opcode);
 
 }  // namespace uroce

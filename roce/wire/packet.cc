@@ -33,7 +33,7 @@ bool ipv4_checksum_holds(const uint8_t* ip) {
   return sum == 0xFFFF;
 }
 
-/// As IpAddress::v4 of the four bytes at `p`, in two stores.
+/// The same as IpAddress::v4 of the four bytes at `p`, but in two stores.
 void set_v4(IpAddress& ip, const uint8_t* p) {
   uint32_t address;
   std::memcpy(&address, p, 4);

@@ -52,14 +52,14 @@ struct PacketView {
   uint8_t hop_limit = 0;
   bool ipv6 = false;
 
-  /// The sender signed it (signature.h).
+  /// True when the packet carries the signature of its sender (signature.h).
   bool signed_with(const Signature& signature) const {
     return flow_id == (ipv6 ? signature.flow_label() : signature.identification(bth.psn));
   }
 
   bool ecn_marked() const { return (traffic_class & 3) == 3; }
 
-  // Extension headers. Call only what `info` says is there.
+  // Extension headers. Only those that `info` says are there may be asked for.
   Reth reth() const { return Reth::decode(after(kHasXrceth)); }
   AtomicEth atomic_eth() const { return AtomicEth::decode(after(kHasXrceth)); }
   Aeth aeth() const { return Aeth::decode(ext); }
@@ -73,7 +73,7 @@ struct PacketView {
   const uint8_t* after(uint16_t header) const { return ext + (info->has(header) ? 4 : 0); }
 };
 
-/// Headers, payload and padding end at a multiple of four bytes, with no more padding than that takes.
+/// True when headers, payload and padding end at a multiple of four bytes, with no more padding than that needs.
 inline bool padding_fits(const PacketView& packet) { return packet.bth.pad_count == (-packet.payload_bytes & 3u); }
 
 /// Fills `out` when the result is kOk. Never reads outside `frame`. Trailing bytes after the IP datagram (Ethernet

@@ -1,8 +1,8 @@
 // The Ethernet, VLAN, IP and UDP headers of everything that a QP (or an address handle) sends: built once, copied into
 // each frame, with only the length fields and the IPv4 checksum filled in per packet.
 //
-// IPv4 packets carry DF and identification 0, unless they are signed (signature.h): they are never fragmented, and RFC
-// 6864 gives the field no other meaning.
+// IPv4 packets carry DF. Since they are never fragmented, RFC 6864 gives the identification no meaning; it is 0, or a
+// signature (signature.h).
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ struct PathSpec {
   uint32_t flow_label = 0;  // IPv6, 20 bits
   uint16_t udp_src_port = 0xC000;
 
-  /// The traffic class that networks put such packets in: VLAN priority where there is a tag, else DSCP / 8.
+  /// The priority (0 to 7) that networks put such packets in: the VLAN priority where there is a tag, else DSCP / 8.
   uint8_t priority() const { return vlan_id != 0 ? pcp & 7 : traffic_class >> 5; }
 };
 
@@ -43,11 +43,12 @@ class PathHeader {
   uint32_t l3_offset() const { return l3_offset_; }
   bool ipv6() const { return ipv6_; }
 
-  /// Writes the headers at `frame`. `udp_payload_bytes`: BTH to iCRC inclusive. `psn`: what a signature depends on.
+  /// Writes the headers at `frame`. `udp_payload_bytes` counts from the BTH to the iCRC, both included. A signature
+  /// depends on `psn`.
   void write(uint8_t* frame, uint32_t udp_payload_bytes, Psn psn = {}) const;
 
   void set_dst_mac(const MacAddress& mac);
-  /// From now on packets are signed. A flow label that was asked for stays.
+  /// From now on packets are signed, but a flow label that the PathSpec asked for stays.
   void sign(const Signature& signature);
 
  private:

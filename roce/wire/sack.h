@@ -1,11 +1,10 @@
 // What a selective ACK (opcode 0xC0) says beside a plain one.
 //
-//   BTH    PSN: the last request received in order, as in an ACK
-//   AETH   as in an ACK: credits and MSN
-//   1 to 16 ranges, as payload: what is held beyond a gap, the range that changed last first
+//   BTH PSN: the last request received in order, as in an ACK AETH as in an ACK: credits and MSN 1 to 16 ranges, as
+//   payload: the packets held beyond a gap; the range that changed last comes first
 //
-// Each range is 8 bytes: first PSN and the PSN behind the last, 24 bits each, below a byte of zeros. A READ request
-// holds as many PSNs as it has responses.
+// Each range is 8 bytes: the first PSN and the PSN behind the last, 24 bits each, each after a byte of zeros. A READ
+// request counts as many PSNs as it has responses.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ struct SackRange {
 
 inline constexpr uint32_t kSackRangesMax = 16;
 
-/// `payload_bytes` of a SACK are whole ranges, and not too many.
+/// True when `payload_bytes` of a SACK are whole ranges, at least one and not too many.
 constexpr bool sack_length_holds(uint32_t payload_bytes) {
   return payload_bytes != 0 && payload_bytes % SackRange::kBytes == 0 &&
          payload_bytes <= kSackRangesMax * SackRange::kBytes;

@@ -1,9 +1,10 @@
-// How a stack that understands selective ACKs tells another of its kind, in a field that means nothing to anybody else:
-// the IPv4 identification, or the IPv6 flow label when the program does not set one (doc/adr/0015).
+// How a stack that understands selective ACKs makes itself known to another such stack: by a value in a field that
+// means nothing to others, which is the IPv4 identification, or the IPv6 flow label when the program does not set one
+// (doc/adr/0015-selective-repeat.md).
 //
-// IPv4: 16 bits of a hash of both QP numbers and the packet's PSN. A stack that leaves the field zero, constant,
-// counting or random does not match several packets in a row. IPv6: 20 bits of a hash of the QP numbers alone, because
-// switches spread flows by the label and one flow must keep its path; never zero.
+// IPv4: 16 bits of a hash of both QP numbers and the packet's PSN. A stack that leaves the field zero or constant,
+// counts in it or fills it at random does not match several packets in a row. IPv6: 20 bits of a hash of the QP numbers
+// alone, because switches spread flows by the label and one flow must keep its path. The label is never zero.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace uroce {
 class Signature {
  public:
   constexpr Signature() = default;
-  /// Of the packets that QP `source` sends to QP `destination`.
+  /// The signature of the packets that QP `source` sends to QP `destination`.
   constexpr Signature(uint32_t source, uint32_t destination)
       : key_(mix((uint64_t{kVersion} << 48) | (uint64_t{source & 0xFFFFFF} << 24) | (destination & 0xFFFFFF)) | 1) {}
 

@@ -28,7 +28,7 @@ inline constexpr MacAddress kBroadcastMac{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 struct IpAddress {
   std::array<uint8_t, 16> bytes{};
 
-  /// By words: for so many bytes GCC calls memcmp, and every packet's addresses are compared.
+  /// Compares by words, because GCC would call memcmp for 16 bytes, and the addresses of every packet are compared.
   constexpr bool operator==(const IpAddress& other) const {
     using Words = std::array<uint64_t, 2>;
     const auto a = std::bit_cast<Words>(bytes), b = std::bit_cast<Words>(other.bytes);
@@ -61,16 +61,16 @@ inline uint32_t IpAddress::v4_host_order() const {
   return (uint32_t{bytes[12]} << 24) | (uint32_t{bytes[13]} << 16) | (uint32_t{bytes[14]} << 8) | bytes[15];
 }
 
-/// fe80::/64 with the modified EUI-64 of `mac`.
+/// The address in fe80::/64 with the modified EUI-64 of `mac`.
 UROCE_API IpAddress link_local_of(const MacAddress& mac);
 
-/// "10.0.0.1", "fe80::1"; nothing when the text is not an address.
+/// Takes for example "10.0.0.1" or "fe80::1". Returns nothing when the text is not an address.
 UROCE_API std::optional<IpAddress> parse_ip(std::string_view text);
 UROCE_API std::string to_string(const IpAddress& ip);
 UROCE_API std::optional<MacAddress> parse_mac(std::string_view text);
 UROCE_API std::string to_string(const MacAddress& mac);
 
-/// An address of this endpoint: what `--addr IP/PREFIX[@VLAN]` gives. Each one becomes a GID.
+/// An address of this endpoint, as `--addr IP/PREFIX[@VLAN]` gives it. Each one becomes a GID.
 struct LocalAddress {
   IpAddress ip;
   uint8_t prefix_bits = 0;  // of the address family: up to 32 or 128
@@ -81,7 +81,8 @@ struct LocalAddress {
   UROCE_API bool on_link(const IpAddress& other) const;
 };
 
-/// "10.0.0.1/24", "fd00::1/64@100". Missing prefix: /24 for IPv4, /64 for IPv6. Nothing when malformed.
+/// Takes for example "10.0.0.1/24" or "fd00::1/64@100". Without a prefix it is /24 for IPv4 and /64 for IPv6. Returns
+/// nothing when the text is malformed.
 UROCE_API std::optional<LocalAddress> parse_local_address(std::string_view text);
 UROCE_API std::string to_string(const LocalAddress& address);
 

@@ -1,7 +1,7 @@
 // Where completions wait for the program.
 //
-// A queue is polled; several queue pairs may share one. It lives at least as long as they do: declare it before them.
-// Calls are made by whoever owns the engine at the time (engine.h).
+// A queue is polled; several queue pairs may share one. It must live at least as long as they do: declare it before
+// them. All calls must come from the thread that owns the engine at the time (engine.h).
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,17 @@ namespace uroce::rdma {
 class UROCE_API CompletionQueue {
  public:
   CompletionQueue() = default;  // none
-  /// False: none, or the engine had no room for one, or it would be larger than any may be (limits.h).
+  /// False when there is no queue: none was made, the engine had no room for one, or it would have been too large
+  /// (limits.h).
   explicit operator bool() const { return queue_ != nullptr; }
 
   uint32_t capacity() const;
-  uint32_t size() const;  // completions that wait
+  uint32_t size() const;  // completions that wait to be polled
   /// A completion found no room: it is lost, and the queue is in error for good. A queue that holds as many as all work
   /// requests that may be under way cannot overrun.
   bool overrun() const;
-  /// Takes up to out.size() completions, oldest first; returns how many. Only then are the slots of their work requests
-  /// free again.
+  /// Takes up to out.size() completions, oldest first, and returns how many. The slots of their work requests are free
+  /// only after this.
   uint32_t poll(std::span<Completion> out);
 
  private:

@@ -1,4 +1,4 @@
-// Where a datagram of an unreliable datagram (UD) queue pair goes: verbs' address handle.
+// Where a datagram of an unreliable datagram (UD) queue pair goes; verbs calls this an address handle.
 #pragma once
 
 #include "uroce/export.h"
@@ -7,14 +7,14 @@
 
 namespace uroce::rdma {
 
-/// Lives until the work requests that name it have completed.
+/// Must live until the work requests that name it have completed.
 class UROCE_API Destination {
  public:
   Destination() = default;  // none
-  /// False: none, the address leads nowhere, or the engine had no room for one.
+  /// False when there is no destination: none was made, the address leads nowhere, or the engine had no room for one.
   explicit operator bool() const { return handle_ != nullptr; }
 
-  /// The peer's MAC address is known. Datagrams that are posted earlier are dropped.
+  /// True when the peer's MAC address is known. Datagrams that are posted before that are dropped.
   bool resolved() const;
   /// For SendWr::ah.
   const AddressHandle* handle() const { return handle_.get(); }

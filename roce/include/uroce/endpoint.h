@@ -1,14 +1,15 @@
 // An engine on a DPDK port: EAL, the port, the clock, and the lock that passes the engine between threads.
 //
-// Whoever calls the engine, or anything that it made, owns it: holds an `Ownership`. An lcore loop takes it once for
-// each round; that costs a compare-and-swap, and where nothing happened for a while the CPU is offered to others after
-// it.
+// A thread that calls the engine, or anything that the engine made, must own it, that is, hold an `Ownership`. An lcore
+// loop takes it once for each round. That costs a compare-and-swap; when nothing has happened for a while, giving it
+// back also offers the CPU to other threads.
 //
-// With ownership a thread has the lcore id of the endpoint, so that DPDK's caches are not shared: rte_lcore_id() is
-// that one until it is given back, and mbufs of the application's own pools are no business of that scope.
+// While a thread holds the ownership, it has the lcore id of the endpoint, so that DPDK's per-lcore caches are not
+// shared: rte_lcore_id() returns that id until the ownership is given back. Do not use mbufs of the application's own
+// pools in that scope.
 //
-// A process may have several endpoints. A thread owns one at a time, and none while it opens or closes one. In the
-// child of a fork what was inherited is not to be touched, and no other can be opened: exec, or end with _exit.
+// A process may have several endpoints. A thread owns one at a time, and none while it opens or closes one. The child
+// of a fork must not touch what it inherited, and cannot open another endpoint: it may only call exec or _exit.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +26,14 @@
 namespace uroce::rdma {
 
 enum class Drive : uint8_t {
-  kProgram,     // only who calls Endpoint::drive: an lcore loop
-  kBackground,  // only a thread of the endpoint, busy
-  kBoth,        // the program when it drives; the thread when it has not for a while
+  kProgram,     // only the program, by calling Endpoint::drive: an lcore loop
+  kBackground,  // only a thread of the endpoint, which polls all the time
+  kBoth,        // the program when it drives; the thread when the program has not for a while
 };
 
 struct EndpointOptions {
   /// A DPDK port as `uroce run --port` names it ("net_memif0,...", "0000:03:00.0", ...; doc/configuration.md). With
-  /// `eal_running` the name or number of a port that the application has, not started; "": the first.
+  /// `eal_running` it is the name or number of a port of the application that is not started; "" is the first one.
   std::string port;
   std::vector<LocalAddress> addresses;  // of this endpoint; none: those of the kernel interface below, or of the wire
   bool eal_running = false;             // the application called rte_eal_init itself
@@ -48,14 +49,14 @@ struct EndpointOptions {
 
 class UROCE_API Endpoint {
  public:
-  /// nullptr and one clear line in `error` (what is wrong, what to change) when that cannot be. `listener` may be null,
-  /// and outlives the endpoint.
+  /// Returns nullptr, with one line in `error` (what is wrong, and what to change), when the endpoint cannot be opened.
+  /// `listener` may be null; otherwise it must outlive the endpoint.
   static std::unique_ptr<Endpoint> open(const EndpointOptions& options, EventListener* listener, std::string& error);
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  /// Owns the engine for a scope. Not to be taken twice by one thread.
+  /// Owns the engine for a scope; waits until it can. A thread must not take it twice.
   class UROCE_API Ownership {
    public:
     explicit Ownership(Endpoint& endpoint);
@@ -67,11 +68,12 @@ class UROCE_API Endpoint {
     Endpoint& endpoint_;
   };
 
-  Engine& engine() { return *engine_; }  // its calls: under an Ownership
-  /// One turn of the engine, and a note that somebody drives. Under an Ownership.
+  Engine& engine() { return *engine_; }  // to be called under an Ownership
+  /// Makes one turn of the engine, and notes that the program drives. To be called under an Ownership. Returns what
+  /// Engine::turn does.
   uint32_t drive();
 
-  // Any time, by any thread.
+  // These may be called at any time by any thread.
   Instant now() const;
   bool link_up() const;
   uint64_t link_speed_mbps() const;  // 0: unknown
@@ -81,7 +83,7 @@ class UROCE_API Endpoint {
   Endpoint();
 
   struct Opened;
-  std::unique_ptr<Engine> engine_;  // hears the events of `opened_`, which goes first
+  std::unique_ptr<Engine> engine_;  // hears the events of `opened_`, which is destroyed first
   std::unique_ptr<Opened> opened_;
 };
 

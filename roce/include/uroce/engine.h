@@ -1,11 +1,11 @@
-// One RoCEv2 endpoint without a port of its own: frames come from a `Port`, time is handed in.
+// One RoCEv2 endpoint without a port of its own: frames come from a `Port`, and the caller passes the time.
 //
-// An engine has no thread, reads no clock and does no I/O. Whoever drives it calls `turn` again and again:
-// with every turn it takes what the port has received, looks at its timers and sends. One thread at a time may call an
-// engine or anything that it made; which thread, is the program's affair (an endpoint has a lock for that, endpoint.h).
+// An engine has no thread, reads no clock and does no I/O. The thread that drives it calls `turn` again and again: in
+// every turn the engine takes what the port has received, looks at its timers and sends. Only one thread at a time may
+// call an engine or anything that it made; the program sees to that (an endpoint has a lock for it, endpoint.h).
 //
-// Everything that an engine made goes before the engine does. All tables are sized by `EngineOptions`; making things
-// allocates, nothing that sends or receives does.
+// Everything that an engine made must be destroyed before the engine. All tables are sized by `EngineOptions`; making
+// objects allocates memory, sending and receiving does not.
 #pragma once
 
 #include <cstdint>
@@ -34,52 +34,55 @@ class Endpoint;
 struct EngineOptions {
   MacAddress mac;                         // must not be zero
   std::vector<LocalAddress> addresses;    // GIDs 1.. in this order; GID 0 is the link-local address of `mac`
-  uint32_t max_frame_bytes = 4096 + 128;  // of the port: bounds the path MTU
+  uint32_t max_frame_bytes = 4096 + 128;  // largest frame of the port; limits the path MTU
   uint32_t max_qps = 4096;
   uint32_t max_regions = 65536;
-  uint8_t traffic_class = 0;  // of queue pairs that ask for none
+  uint8_t traffic_class = 0;  // for queue pairs that set none
   LossRecovery loss_recovery = LossRecovery::kGoBackN;
   std::string congestion;                          // "", "dcqcn", "timely", "swift"
   std::vector<std::string> congestion_parameters;  // "name=value", doc/congestion.md
-  /// 0: queue pair numbers, keys and sequence numbers cannot be guessed. Else they repeat with the seed: for tests.
+  /// With 0, queue pair numbers, keys and sequence numbers cannot be guessed. Any other seed makes them repeat, for
+  /// tests.
   uint64_t seed = 0;
 };
 
 class UROCE_API Engine {
  public:
-  /// nullptr and one clear line in `error` when an option makes no sense. `port` and `listener` outlive the engine;
-  /// `port` lends room for frames of `max_frame_bytes`.
+  /// Returns nullptr, with one line in `error`, when an option makes no sense. `port` and `listener` (which may be
+  /// null) must outlive the engine; `port` must lend room for frames of `max_frame_bytes`.
   static std::unique_ptr<Engine> create(const EngineOptions& options, Port& port, EventListener* listener,
                                         std::string& error);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Receives a burst, looks at timers, sends. Returns how much happened (frames in and out): 0 is idle.
+  /// Receives a burst, looks at timers, sends. Returns the number of frames received and sent; 0 means that the engine
+  /// was idle.
   uint32_t turn(Instant now);
-  /// Only sends: for what was posted a moment ago.
+  /// Only sends. For a program that has just posted something and does not want to wait for the next turn.
   uint32_t transmit(Instant now);
   /// The next instant at which a turn is needed even if no frame arrives; Instant::never() if none.
   Instant next_timeout() const;
-  /// Something waits for the next turn.
+  /// True when something waits to be sent in the next turn.
   bool wants_transmit() const;
 
-  /// The GID table: where `sgid_index` leads.
+  /// The GID table, which is indexed by `sgid_index`.
   std::span<const LocalAddress> gids() const;
   const MacAddress& mac() const;
   uint32_t active_mtu_bytes() const;  // the largest path MTU whose packets fit the port's frames
-  /// `ip` has this MAC for good: ARP or neighbour discovery are not asked. False when the table is full.
+  /// From now on `ip` has this MAC address, and neither ARP nor neighbour discovery is asked. False when the table is
+  /// full.
   bool set_static_neighbour(const IpAddress& ip, const MacAddress& mac);
 
-  /// A protection domain: a number that objects share that may work together. 0: the table is full.
+  /// Makes a protection domain: a number that is shared by objects that may work together. 0 when the table is full.
   PdId allocate_pd();
-  bool deallocate_pd(PdId pd);  // false: still in use
+  bool deallocate_pd(PdId pd);  // false when it is still in use
   CompletionQueue create_cq(uint32_t capacity);
   SharedReceiveQueue create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge);
-  /// `access`: Access bits. The bytes are named by their addresses.
+  /// `access` are Access bits. Work requests and peers name the bytes by their addresses in this process.
   MemoryRegion register_memory(PdId pd, void* memory, uint64_t bytes, uint32_t access);
   QueuePair create_qp(const QueuePairOptions& options);
-  /// Asks for the peer's MAC at once.
+  /// Starts to resolve the peer's MAC address at once.
   Destination create_destination(PdId pd, const AddressVector& address, Instant now);
 
   /// Every counter by the name that doc/debugging.md explains.

@@ -1,4 +1,5 @@
-// How objects that an engine made are held: moved, not copied, and given back to the engine in the end.
+// How objects that an engine made are held: they can be moved but not copied, and their destructor gives them back to
+// the engine.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@ struct AddressHandle;
 namespace rdma {
 
 struct EngineCore;
-// The library's own objects, by names that are nobody else's.
+// The library's own objects. The names are unique, so that they cannot clash with other types.
 struct HeldCompletionQueue;
 struct HeldSharedReceiveQueue;
 struct HeldQueuePair;

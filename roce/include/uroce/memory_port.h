@@ -16,12 +16,12 @@ namespace uroce {
 
 class UROCE_API MemoryPort final : public Port {
  public:
-  /// Room for `frames` in each direction, of up to `frame_bytes`. All memory is allocated here.
+  /// Makes room for `frames` frames of up to `frame_bytes` in each direction. All memory is allocated here.
   explicit MemoryPort(uint32_t frames = 256, uint32_t frame_bytes = 4096 + 128);
 
-  /// The oldest frame that the engine has sent, until the next call; nothing: none.
+  /// Takes the oldest frame that the engine has sent, which is valid until the next call. Nothing when there is none.
   std::optional<std::span<const uint8_t>> take();
-  /// Copies a frame to where the engine will find it. False: no room, or it is too long.
+  /// Copies a frame to where the engine will receive it. False when there is no room or the frame is too long.
   bool deliver(std::span<const uint8_t> frame);
   uint32_t waiting() const { return to_engine_.size(); }  // delivered, and not yet received
   uint32_t sent() const { return from_engine_.size(); }   // sent, and not yet taken
@@ -33,7 +33,7 @@ class UROCE_API MemoryPort final : public Port {
   void send(TxFrame* frames, uint32_t count) override;
 
  private:
-  /// Frames in the order of their slots; numbers grow for ever.
+  /// A queue of frames. Frames are numbered for ever; a number modulo the size is the slot.
   struct Queue {
     Queue(uint32_t frames, uint32_t frame_bytes) : memory(size_t{frames} * frame_bytes), bytes(frames) {}
     uint32_t size() const { return static_cast<uint32_t>(tail - head); }

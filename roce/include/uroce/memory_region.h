@@ -1,7 +1,8 @@
 // Memory that work requests and peers may name.
 //
-// The bytes stay the program's, and must be there as long as the region is. (The verbs shim also bears with memory that
-// is unmapped earlier; it has the process's handler of SIGSEGV for that, which a library does not take.)
+// The bytes stay the program's, and must stay mapped as long as the region exists. (The verbs shim also tolerates
+// memory that is unmapped earlier. For that it installs the process's handler for SIGSEGV, which a library does not
+// do.)
 #pragma once
 
 #include <cstdint>
@@ -20,14 +21,15 @@ class UROCE_API MemoryRegion {
   ~MemoryRegion() { release(); }
   MemoryRegion(MemoryRegion&& other) noexcept { *this = static_cast<MemoryRegion&&>(other); }
   MemoryRegion& operator=(MemoryRegion&& other) noexcept;
-  /// False: none, or the engine had no room for one.
+  /// False when there is no region: none was made, or the engine had no room for one.
   explicit operator bool() const { return key_ != 0; }
 
   uint32_t lkey() const { return key_; }
-  uint32_t rkey() const { return key_; }         // what a peer is told
-  uint64_t address() const { return address_; }  // of its first byte, as work requests and peers name it
+  uint32_t rkey() const { return key_; }         // what the peer has to be told
+  uint64_t address() const { return address_; }  // of the first byte, as work requests and peers name it
   uint64_t length() const { return length_; }    // bytes
-  /// `length` bytes from `offset` on, for a work request. What lies outside is refused when the request is carried out.
+  /// `length` bytes from `offset` on, for a work request. A range outside the region is refused when the request is
+  /// carried out.
   Sge sge(uint64_t offset, uint32_t length) const { return {address_ + offset, length, key_}; }
 
  private:

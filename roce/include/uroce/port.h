@@ -1,18 +1,18 @@
-// Where frames come from and go to: the seam between the engine and DPDK, the simulator or a script.
+// Where frames come from and go to: the interface between the engine and DPDK, the simulator or a script.
 //
-// Calls come once per burst, from the thread that drives the engine.
+// Calls come once per burst, from the thread that owns the engine.
 #pragma once
 
 #include <cstdint>
 
 namespace uroce {
 
-/// Room for one frame to send. Whoever lent it owns the buffer; whoever fills it sets `bytes`.
+/// Room for one frame to send. The port that lent the buffer owns it; whoever fills it sets `bytes`.
 struct TxFrame {
   uint8_t* data = nullptr;
   uint32_t capacity = 0;
-  uint32_t bytes = 0;     // 0: not used, the lender takes the buffer back
-  void* token = nullptr;  // the lender's own
+  uint32_t bytes = 0;     // 0: not used; the port takes the buffer back
+  void* token = nullptr;  // the port's own
 };
 
 /// A received frame. The port owns the bytes until `release_rx`.
@@ -28,7 +28,7 @@ class Port {
 
   virtual ~Port() = default;
 
-  /// Up to `max` (<= kMaxBurst) received frames.
+  /// Takes up to `max` (<= kMaxBurst) received frames. Returns how many.
   virtual uint32_t receive(RxFrame* frames, uint32_t max) = 0;
   virtual void release_rx(RxFrame* frames, uint32_t count) = 0;
   /// How many frames have arrived and were not received yet; kBacklogUnknown from a port that cannot tell.
@@ -37,7 +37,7 @@ class Port {
 
   /// Buffers for up to `max` (<= kMaxBurst) frames that the port is sure to take; fewer, or none, when it is congested.
   virtual uint32_t acquire_tx(TxFrame* frames, uint32_t max) = 0;
-  /// Sends those with bytes != 0 in order, takes back all of them.
+  /// Sends those with bytes != 0 in order, and takes back the buffers of all.
   virtual void send(TxFrame* frames, uint32_t count) = 0;
 };
 

@@ -29,7 +29,7 @@ class Psn {
   uint32_t value_ = 0;
 };
 
-/// Steps from `from` to `to`, in [-2^23, 2^23).
+/// The steps from `from` to `to`, in [-2^23, 2^23).
 constexpr int32_t distance(Psn from, Psn to) {
   const uint32_t d = (to.value() - from.value()) & Psn::kMask;
   return d < 0x800000 ? static_cast<int32_t>(d) : static_cast<int32_t>(d) - 0x1000000;

@@ -1,5 +1,4 @@
-// How large a QP is, and what `modify` sets. Names and mask bits are those of verbs (ibv_qp_attr,
-// ibv_qp_attr_mask).
+// The size of a QP, and what `modify` sets. Names and mask bits are those of verbs (ibv_qp_attr, ibv_qp_attr_mask).
 #pragma once
 
 #include <cstdint>
@@ -44,10 +43,10 @@ enum QpAttrMask : uint32_t {
   kAttrRateLimit = 1 << 25,
 };
 
-/// Where a connected QP's packets, or an address handle's, go.
+/// Where the packets of a connected QP or of an address handle go.
 struct AddressVector {
   IpAddress dgid;
-  bool is_global = true;  // false: `dlid` names the peer, see doc/adr on LIDs
+  bool is_global = true;  // false: `dlid` names the peer (doc/adr/0005-lid-on-ethernet.md)
   uint16_t dlid = 0;
   uint8_t sgid_index = 0;
   uint8_t hop_limit = 64;
@@ -76,12 +75,12 @@ struct QpAttributes {
   uint32_t dest_qpn = 0;
   uint8_t port_num = 1;
   uint16_t pkey_index = 0;
-  bool sq_draining = false;  // output only: SQD with work still under way
+  bool sq_draining = false;  // output only: in SQD, with work still under way
   bool sqd_async_notify = false;
 };
 
-/// The bits of what has to be set for a transition, the state's among them. (Where there is no such transition it is
-/// the state's alone, and `modify` refuses it.)
+/// The mask bits of the attributes that have to be set for a transition, including kAttrState. If there is no such
+/// transition, the result is kAttrState alone, and `modify` refuses the transition.
 UROCE_API uint32_t required_attributes(QpType type, QpState from, QpState to);
 
 /// Why `modify` refused. Nothing was changed.

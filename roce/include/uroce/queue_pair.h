@@ -1,8 +1,9 @@
-// A queue pair: work requests go in, completions come out of its completion queues; those that nobody polled go with
-// it.
+// A queue pair: work requests go in, completions come out of its completion queues. When it is destroyed, completions
+// that were not polled are gone, too.
 //
 // Its life is that of verbs: RESET, INIT (receives may be posted), RTR (receives), RTS (sends). `connect` goes all the
-// way; `modify` is ibv_modify_qp. Calls are made by whoever owns the engine at the time (engine.h), with the time.
+// way; `modify` is ibv_modify_qp. All calls must come from the thread that owns the engine at the time (engine.h);
+// `now` is the current time.
 #pragma once
 
 #include <cstdint>
@@ -25,68 +26,71 @@ class SharedReceiveQueue;
 struct QueuePairOptions {
   QpType type = QpType::kRc;
   PdId pd = 0;                               // Engine::allocate_pd
-  const CompletionQueue* send_cq = nullptr;  // must be there, and outlive the queue pair
+  const CompletionQueue* send_cq = nullptr;  // both are required, and outlive the queue pair
   const CompletionQueue* recv_cq = nullptr;
-  const SharedReceiveQueue* srq = nullptr;  // none: the queue pair has a receive queue of its own
+  const SharedReceiveQueue* srq = nullptr;  // nullptr: the queue pair has a receive queue of its own
   QpCapabilities cap{
       .max_send_wr = 128, .max_recv_wr = 128, .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 0};
   bool sq_sig_all = false;                                   // every send completes, signalled or not
-  std::optional<LossRecovery> loss_recovery = std::nullopt;  // none: the engine's
+  std::optional<LossRecovery> loss_recovery = std::nullopt;  // not set: as the engine's
 };
 
-/// What the other side has to know to connect. How it is told is the program's affair: a TCP connection, a file.
+/// What the other side has to know to connect. The program has to pass it on, for example over a TCP connection or in a
+/// file.
 struct QueuePairAddress {
   IpAddress gid;
   uint32_t qp_num = 0;
   Psn psn;  // of the first packet
 };
 
-/// The attributes of ibv_modify_qp that a connection has beside its addresses.
+/// The attributes of ibv_modify_qp that a connection needs beside the peer's address.
 struct ConnectOptions {
   uint32_t access = kRemoteWrite | kRemoteRead | kRemoteAtomic;  // what the peer may do, with a region's key
   uint32_t path_mtu_bytes = 0;                                   // 256 .. 4096; 0: the engine's active_mtu_bytes()
-  uint8_t timeout = 14;                                          // of an ACK: 4.096 us * 2^timeout; 0: never
+  uint8_t timeout = 14;                                          // for an ACK: 4.096 us * 2^timeout; 0: never
   uint8_t retry_cnt = 7;
   uint8_t rnr_retry = 7;  // 7: for ever
   uint8_t min_rnr_timer = 12;
   uint8_t max_rd_atomic = 16;       // READs and atomics under way, as requester
-  uint8_t max_dest_rd_atomic = 16;  // ... and as responder
+  uint8_t max_dest_rd_atomic = 16;  // the same as responder
   uint8_t traffic_class = 0;
 };
 
 class UROCE_API QueuePair {
  public:
   QueuePair() = default;  // none
-  /// False: none, or the engine had no room for one, or it would be larger than any may be (limits.h).
+  /// False when there is no queue pair: none was made, the engine had no room for one, or it would have been too large
+  /// (limits.h).
   explicit operator bool() const { return qp_ != nullptr; }
 
   uint32_t qp_num() const;
   QpState state() const;
-  /// The peer's MAC address is known. Before, what a connected queue pair sends waits, and its retries count.
+  /// True when the peer's MAC address is known. Until then, what a connected queue pair sends waits, but its retries
+  /// count.
   bool path_resolved() const;
-  /// What the peer has to know. `sgid_index`: which of Engine::gids() it is to send to.
+  /// What the peer has to know. `sgid_index` says which of Engine::gids() the peer is to send to.
   QueuePairAddress address(uint8_t sgid_index = 1) const;
 
-  /// RC and UC: from RESET or INIT to RTS. kOk, or why not; it may have come as far as INIT or RTR then, and begins
-  /// again after `modify` to RESET.
+  /// RC and UC: goes from RESET or INIT to RTS. Returns kOk, or why not; the queue pair may then be in INIT or RTR, and
+  /// can begin again after `modify` to RESET.
   ModifyResult connect(const QueuePairAddress& peer, const ConnectOptions& options, Instant now,
                        uint8_t sgid_index = 1);
-  /// RESET to INIT, so that receives can be posted before the peer may send.
+  /// Goes from RESET to INIT, so that receives can be posted before the peer may send.
   ModifyResult initialize(uint32_t access, Instant now);
-  /// UD: from RESET to RTS.
+  /// UD: goes from RESET to RTS.
   ModifyResult activate(uint32_t qkey, Instant now);
-  /// One transition; `mask` says which attributes count (required_attributes() says which have to).
+  /// Makes one transition. `mask` says which attributes count; required_attributes() says which have to.
   ModifyResult modify(const QpAttributes& attributes, uint32_t mask, Instant now);
-  /// As set, with the state that is.
+  /// The attributes as they were set, with the current state.
   QpAttributes attributes() const;
 
-  /// Queues the request, and starts it with the engine's next turn (or `transmit`). What it names is the program's
-  /// again when it has completed; inline data at once.
+  /// Queues the request, which starts with the engine's next turn (or `transmit`). The memory that it names belongs to
+  /// the program again when it has completed; inline data belong to the program at once.
   PostResult post_send(const SendWr& wr, Instant now) { return post_sends({&wr, 1}, now); }
-  /// All of them or, when one is refused, none.
+  /// Posts all of them or, when one is refused, none.
   PostResult post_sends(std::span<const SendWr> wrs, Instant now);
   PostResult post_recv(const RecvWr& wr, Instant now);
-  /// How many sends may be posted now. Completions that nobody polled keep their slots.
+  /// How many sends may be posted now. Completions that were not polled keep their slots.
   uint32_t send_slots_free() const;
 
  private:

@@ -1,4 +1,5 @@
-// Receives that several queue pairs share. It lives at least as long as they do: declare it before them.
+// Receives that several queue pairs share. The queue must live at least as long as they do: declare it before them. All
+// calls must come from the thread that owns the engine at the time (engine.h).
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,12 @@ namespace uroce::rdma {
 class UROCE_API SharedReceiveQueue {
  public:
   SharedReceiveQueue() = default;  // none
-  /// False: none, or the engine had no room for one, or it would be larger than any may be (limits.h).
+  /// False when there is no queue: none was made, the engine had no room for one, or it would have been too large
+  /// (limits.h).
   explicit operator bool() const { return queue_ != nullptr; }
 
   PostResult post(const RecvWr& wr);
-  /// EventListener::on_srq_limit comes once, when fewer than `limit` receives are left. 0: never.
+  /// EventListener::on_srq_limit is called once, when fewer than `limit` receives are left. With 0 it is never called.
   void set_limit(uint32_t limit);
 
  private:

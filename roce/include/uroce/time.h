@@ -1,7 +1,7 @@
-// Time as the engine sees it: nanoseconds on a monotonic clock that somebody else reads.
+// Time as the engine sees it: nanoseconds on a monotonic clock that the caller reads.
 //
-// The engine reads no clock: an `Instant` is handed to every call that needs one, by whoever drives. It may begin
-// anywhere and must not go back.
+// The engine reads no clock: the caller passes an `Instant` to every call that needs one. Time may begin anywhere and
+// must not go back.
 #pragma once
 
 #include <compare>

@@ -1,6 +1,6 @@
-// Words that everything shares: QP types and states, access rights, completion statuses, events.
+// Types that everything shares: QP types and states, access rights, completion statuses, events.
 //
-// Where verbs has a number for the same thing, ours is the same number.
+// Where verbs has a number for the same thing, the number here is the same.
 #pragma once
 
 #include <cstdint>
@@ -90,10 +90,10 @@ enum class Cause : uint8_t {
   kCqOverrun,          // the completion queue was full
   kBindRefused,        // memory window bind with a bad region, range or right
   kKeyBudget,          // UC receiver: more wrong rkeys than an honest peer sends
-  kMemoryGone,         // registered memory is not there any more: unmapped, protected, its file cut
+  kMemoryGone,         // registered memory was unmapped or protected, or its file truncated
 };
 
-/// ibv_event_type, the ones that a software device raises.
+/// ibv_event_type: those events that a software device raises.
 enum class AsyncEvent : uint8_t {
   kCqErr = 0,
   kQpFatal = 1,
@@ -110,9 +110,9 @@ enum class AsyncEvent : uint8_t {
 
 /// How a QP recovers from lost packets (doc/loss-recovery.md).
 enum class LossRecovery : uint8_t {
-  kGoBackN,    // as the specification says; nothing on the wire tells of anything else
+  kGoBackN,    // as the specification says; nothing on the wire differs from it
   kAuto,       // selective repeat with peers that sign their packets, go-back-N with all others
-  kSelective,  // the peer is taken to know it: for tests
+  kSelective,  // the peer is assumed to know selective repeat: for tests
 };
 
 UROCE_API const char* cause_text(Cause cause);
@@ -123,7 +123,7 @@ UROCE_API const char* qp_type_name(QpType type);
 inline constexpr uint32_t kMaxMessageBytes = 1u << 31;
 inline constexpr uint32_t kGrhBytes = 40;
 
-/// Protection domain: a number; 0 is none.
+/// The number of a protection domain; 0 is none.
 using PdId = uint32_t;
 
 }  // namespace uroce

@@ -1,4 +1,4 @@
-// All of the library.
+// Includes all headers of the library.
 #pragma once
 
 #include "uroce/address.h"

@@ -11,7 +11,7 @@
 namespace uroce {
 
 struct Sge {
-  uint64_t addr = 0;  // in the region's own address space (iova); for inline data a plain pointer
+  uint64_t addr = 0;  // as the region names it (iova); for inline data a plain pointer
   uint32_t length = 0;
   uint32_t lkey = 0;
 };
@@ -32,13 +32,13 @@ enum class WrOpcode : uint8_t {
 /// ibv_send_flags.
 enum SendFlags : uint8_t { kSendFence = 1, kSendSignaled = 2, kSendSolicited = 4, kSendInline = 8 };
 
-/// Where a UD message goes: made by an engine from address attributes.
+/// Where a UD message goes. An engine makes it from address attributes.
 struct AddressHandle;
 
 /// Memory window bind, for WrOpcode::kBindMw.
 struct MwBind {
   uint32_t mw_rkey = 0;   // the window, by any of its keys
-  uint32_t new_rkey = 0;  // the key after the bind: the same but for its low byte
+  uint32_t new_rkey = 0;  // the key after the bind, which differs only in its low byte
   uint32_t mr_lkey = 0;
   uint64_t addr = 0;
   uint64_t length = 0;  // 0 unbinds
@@ -81,8 +81,8 @@ enum class PostResult : uint8_t {
   kBadAddressHandle,
 };
 
-/// RoCE has no service level to report with a datagram. In its place drivers report what kind of IP header stands in
-/// the GRH area, and programs (UCX) look at nothing else to tell where in it the addresses are.
+/// RoCE has no service level to report with a datagram. In its place drivers report which kind of IP header stands in
+/// the GRH area, and that is all that programs (UCX) look at to find the addresses in it.
 enum class DatagramHeader : uint8_t { kIpv6 = 1, kIpv4 = 2 };
 
 struct Completion {
@@ -97,7 +97,7 @@ struct Completion {
   uint32_t src_qp = 0;  // UD
   uint16_t pkey_index = 0;
   uint8_t sl = 0;            // UD, received: a DatagramHeader
-  int64_t timestamp_ns = 0;  // the engine's clock when it was made
+  int64_t timestamp_ns = 0;  // the engine's clock when the completion was made
 };
 
 }  // namespace uroce
