@@ -1,5 +1,6 @@
 #include "oracle/run.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace uroce::oracle {
@@ -54,6 +55,8 @@ sim::QpOptions draw_qp(const MixedOptions& options, RandomSource& random) {
     qp.attributes.rnr_retry = static_cast<uint8_t>(random.below(3) == 0 ? random.below(3) : 7);
   return qp;
 }
+
+uint64_t ops_of_each_end(const MixedOptions& options) { return std::max<uint64_t>(options.ops / (2 * options.qps), 1); }
 
 bool run_with_nudges(sim::Testbed& bed, const std::function<bool()>& done, const std::function<uint64_t()>& progress) {
   constexpr Duration kPatience = milliseconds(5'000);

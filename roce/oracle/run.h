@@ -20,6 +20,8 @@ struct MixedBed : sim::Testbed {
 std::unique_ptr<MixedBed> make_testbed(const MixedOptions& options, RandomSource& random);
 /// Drawn attributes; often sequence numbers that are about to wrap.
 sim::QpOptions draw_qp(const MixedOptions& options, RandomSource& random);
+/// How much each end of each pair posts.
+uint64_t ops_of_each_end(const MixedOptions& options);
 /// Until `done`. Programs run after turns only, so hosts that have nothing to do are woken up now and then. False when
 /// `progress` stands still for seconds of virtual time.
 bool run_with_nudges(sim::Testbed& bed, const std::function<bool()>& done, const std::function<uint64_t()>& progress);

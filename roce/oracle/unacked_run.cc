@@ -227,14 +227,12 @@ class UnackedRun {
     if (!run_with_nudges(*bed_, done, [this] { return completions_; })) verdict_.fail("stuck, or messages are missing");
     if (!verdict_.failed() && !bed_->world.run_until_idle(milliseconds(10'000))) verdict_.fail("never became idle");
     MixedReport report = summarize(*bed_, verdict_, start);
-    report.ops = ops_each() * 2 * options_.qps;
+    report.ops = ops_of_each_end(options_) * 2 * options_.qps;
     for (const auto& end : ends_) report.messages_received += end->received();
     return report;
   }
 
  private:
-  uint64_t ops_each() const { return std::max<uint64_t>(options_.ops / (2 * options_.qps), 1); }
-
   void make_pair() {
     sim::QpOptions qp = draw_qp(options_, random_);
     qp.cap = {kDepth, 64, 4, 4, 0};
@@ -247,7 +245,7 @@ class UnackedRun {
       }
       receivers_.push_back(std::make_unique<Receiver>(side, nullptr, 48, kSlotBytes + kGrhBytes, random_));
       ends_.push_back(std::make_unique<UnackedEnd>(side, *receivers_.back(), *sources_.back(), options_,
-                                                   random_.next_u64(), ops_each(), verdict_));
+                                                   random_.next_u64(), ops_of_each_end(options_), verdict_));
       sides_.push_back(side);
     }
     const size_t a = ends_.size() - 2;

@@ -4,10 +4,9 @@
 
 #include <deque>
 #include <span>
-#include <vector>
 
 #include "replay/recording.h"
-#include "uroce/port.h"
+#include "uroce/memory_port.h"
 
 namespace uroce::replay {
 
@@ -20,26 +19,20 @@ class Attachment {
   virtual Port& port() = 0;
   /// Gives the port its next frame to receive. It can be received at once, and nothing else can.
   virtual void deliver(std::span<const uint8_t> frame) = 0;
-  /// Appends what was sent into the port since the last call, in order.
+  /// Appends what was sent into the port since the last call, in order. To be called behind each of the engine's turns.
   virtual void collect(std::deque<Bytes>& sent) = 0;
 };
 
-class MemoryAttachment final : public Attachment, private Port {
+class MemoryAttachment final : public Attachment {
  public:
-  MemoryAttachment() : buffers_(kMaxBurst, Bytes(kFrameBytes)) {}
-  Port& port() override { return *this; }
-  void deliver(std::span<const uint8_t> frame) override { delivered_.emplace_back(frame.begin(), frame.end()); }
+  Port& port() override { return port_; }
+  void deliver(std::span<const uint8_t> frame) override;
   void collect(std::deque<Bytes>& sent) override;
 
  private:
-  uint32_t receive(RxFrame* frames, uint32_t max) override;
-  void release_rx(RxFrame* frames, uint32_t count) override;
-  uint32_t acquire_tx(TxFrame* frames, uint32_t max) override;
-  void send(TxFrame* frames, uint32_t count) override;
-
-  std::deque<Bytes> delivered_;
-  std::deque<Bytes> sent_;
-  std::vector<Bytes> buffers_;
+  /// No packet ends behind it: the longest IP packet behind an Ethernet header with tags.
+  static constexpr uint32_t kLongestRecorded = 65535 + 32;
+  MemoryPort port_{256, kLongestRecorded};
 };
 
 }  // namespace uroce::replay

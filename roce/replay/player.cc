@@ -85,11 +85,13 @@ void Player::resolve(const PlayerSetup& setup) {
 
 void Player::turn(uint32_t packets) {
   allowed_ = packets;
-  while (engine_->turn(now_) != 0) {
+  std::deque<Bytes> frames;
+  bool active = true;
+  while (active) {
+    active = engine_->turn(now_) != 0;
+    attachment_.collect(frames);
   }
   allowed_ = 0;
-  std::deque<Bytes> frames;
-  attachment_.collect(frames);
   for (Bytes& frame : frames) {
     PacketView view;
     if (parse_frame(frame, view) != ParseResult::kNotRoce) sent.push_back(std::move(frame));  // else ARP and the like

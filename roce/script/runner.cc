@@ -117,16 +117,16 @@ class Runner {
   Ledger ledger_;
   Instant last_;  // when the previous statement took place
   int64_t round_ = 0;
-  std::deque<ScriptPort::Sent> unmatched_;
+  std::deque<SentFrame> unmatched_;
   std::deque<Event> events_;
   std::vector<TimelineFrame> frames_;
 };
 
 /// Puts everything that the engine sent into the timeline, except ARP and the like.
 void Runner::take_sent() {
-  auto& sent = testbench_.port().sent;
+  auto& sent = testbench_.sent();
   for (; !sent.empty(); sent.pop_front()) {
-    ScriptPort::Sent& one = sent.front();
+    SentFrame& one = sent.front();
     ledger_.on_sent(testbench_, one.frame);
     if (!is_roce(one.frame)) continue;
     note({one.at - kStart, true, true, "", one.frame});
@@ -152,7 +152,7 @@ ScriptQp& Runner::qp_named(const Statement& s) {
 void Runner::require_quiet(const Where& where) {
   take_sent();
   if (!unmatched_.empty()) {
-    const ScriptPort::Sent& first = unmatched_.front();
+    const SentFrame& first = unmatched_.front();
     throw Mismatch{where,
                    "sent although the script does not expect it, at " + to_text(first.at - kStart) + ":\n    > " +
                        describe(testbench_, first.frame, true),
@@ -211,7 +211,10 @@ void Runner::input(const Statement& s) {
 void Runner::inject(const Statement& s, Bytes frame) {
   ledger_.on_injected();
   note({testbench_.now() - kStart, true, false, s.kind == Kind::kRaw ? line_of(s) : "", frame});
-  testbench_.port().deliver(std::move(frame));
+  if (!testbench_.port().deliver(frame)) {
+    throw ScriptError(s.where,
+                      "the port has no room for this: it is longer than `max_frame`, or one of too many at once");
+  }
 }
 
 void Runner::act(const Statement& s) {
@@ -231,7 +234,7 @@ void Runner::act(const Statement& s) {
       break;
     case Kind::kPort:
       if (s.word != "full" && s.word != "free") throw ScriptError(s.where, "a port is full or free");
-      testbench_.port().full = s.word == "full";
+      testbench_.port().set_congested(s.word == "full");
       break;
     default: {
       const std::string wrong = program_.act(s, round_);
@@ -270,7 +273,7 @@ void Runner::expect_packet(const Statement& s) {
   if (unmatched_.empty()) {
     throw Mismatch{s.where, "expected, but nothing was sent until " + to_text(until - kStart), {}};
   }
-  const ScriptPort::Sent sent = std::move(unmatched_.front());
+  const SentFrame sent = std::move(unmatched_.front());
   unmatched_.pop_front();
   check_time(s, sent.at, compare(testbench_, qp, s, round_, sent.frame), "packet");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/check.h"
 #include "engine/bring_up.h"
 #include "script/text.h"
 #include "script/words.h"
@@ -12,6 +13,8 @@ namespace uroce::script {
 
 namespace {
 
+constexpr uint32_t kNeighbourBytes = 256;  // an answer to ARP or neighbour discovery fits
+constexpr uint32_t kPortFrames = 1024;     // more than are joined in one burst, or than the engine sends in a turn
 constexpr uint32_t kAll = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind;
 
 QpAttributes default_attributes() {
@@ -98,46 +101,10 @@ std::optional<uint32_t> access_of(std::string_view text) {
   return bits;
 }
 
-// The port.
-
-void ScriptPort::set_frame_bytes(uint32_t bytes) {
-  frame_bytes_ = bytes;
-  buffers_.assign(kMaxBurst, Bytes(bytes));
-}
-
-uint32_t ScriptPort::receive(RxFrame* frames, uint32_t max) {
-  const auto count = std::min(max, static_cast<uint32_t>(received_.size()));
-  for (uint32_t i = 0; i < count; i++) {
-    frames[i] = {received_[i].data(), static_cast<uint32_t>(received_[i].size()), nullptr};
-  }
-  return count;
-}
-
-void ScriptPort::release_rx(RxFrame* /*frames*/, uint32_t count) {
-  received_.erase(received_.begin(), received_.begin() + count);
-}
-
-uint32_t ScriptPort::acquire_tx(TxFrame* frames, uint32_t max) {
-  if (full) return 0;
-  const uint32_t count = std::min(max, kMaxBurst);
-  for (uint32_t i = 0; i < count; i++) frames[i] = {buffers_[i].data(), frame_bytes_, 0, nullptr};
-  return count;
-}
-
-void ScriptPort::send(TxFrame* frames, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
-    if (frames[i].bytes != 0) sent.push_back({now, Bytes(frames[i].data, frames[i].data + frames[i].bytes)});
-  }
-}
-
-// The testbench.
-
-Testbench::Testbench(const EngineConfig& config) : config_(config), engine_(config, port_, random_, *this) {
-  port_.set_frame_bytes(config.max_frame_bytes);
-  port_.now = kStart;
-}
-
-Testbench::~Testbench() = default;
+Testbench::Testbench(const EngineConfig& config)
+    : config_(config),
+      port_(kPortFrames, std::max(config.max_frame_bytes, kNeighbourBytes)),
+      engine_(config, port_, random_, news_) {}
 
 PdId Testbench::pd(int64_t id) {
   const auto [at, fresh] = pds_.try_emplace(id, 0);
@@ -254,7 +221,7 @@ void Testbench::destroy(ScriptQp& qp) {
 }
 
 void Testbench::resolve(ScriptQp& qp) {
-  uint8_t frame[256];
+  uint8_t frame[kNeighbourBytes];
   const LinkAddress link{kOurMac, kPeerMac, qp.from_peer.vlan_id};
   uint32_t bytes = 0;
   // A QP that goes no further than INIT has not asked for the peer's address yet, and an answer that was not asked for
@@ -273,7 +240,7 @@ void Testbench::resolve(ScriptQp& qp) {
     message.link_layer = kPeerMac;
     bytes = encode_neighbour_message(frame, link, message);
   }
-  port_.deliver(Bytes(frame, frame + bytes));
+  ensure(port_.deliver({frame, bytes}), "the port is empty between two statements");
   turn();
 }
 
@@ -291,12 +258,19 @@ void Testbench::collect() {
   }
 }
 
+/// The port is empty behind each turn, so that its room never bounds what the engine sends.
+uint32_t Testbench::turn_once() {
+  const uint32_t done = engine_.turn(now());
+  while (const auto frame = port_.take()) sent_.push_back({now(), Bytes(frame->begin(), frame->end())});
+  return done;
+}
+
 void Testbench::turn() {
   constexpr int kTurnsMax = 10'000;
-  engine_.turn(now());
+  turn_once();
   int turns = 0;
-  while ((engine_.wants_transmit() && !port_.full) || port_.has_received()) {
-    if (engine_.turn(now()) == 0) break;
+  while ((engine_.wants_transmit() && !port_.congested()) || port_.waiting() != 0) {
+    if (turn_once() == 0) break;
     if (++turns == kTurnsMax) {
       stuck_ = true;
       break;
@@ -309,51 +283,14 @@ bool Testbench::step(Instant until) {
   constexpr uint32_t kLateMax = 100'000;
   if (now() >= until || stuck_) return false;
   const Instant next = engine_.next_timeout();
-  port_.now = std::max(now(), std::min(next, until));
+  now_ = std::max(now(), std::min(next, until));
   turn();
   // A timer that is due but cannot be served (because the port is full) would stop the clock for ever.
   if (engine_.next_timeout() <= now()) {
-    port_.now = std::min(until, port_.full ? until : now() + microseconds(1));
+    now_ = std::min(until, port_.congested() ? until : now() + microseconds(1));
     stuck_ = ++late_steps_ > kLateMax;
   }
   return true;
-}
-
-uint32_t Testbench::id_of(const Qp& qp) const {
-  for (const auto& [id, known] : qps_) {
-    if (known->qp == &qp) return id;
-  }
-  return 0;
-}
-
-void Testbench::on_qp_event(Qp& qp, AsyncEvent event) {
-  const uint32_t id = id_of(qp);
-  if (id != 0) qps_.at(id)->events.push_back(event);
-  reasons_.push_back(format("at %s: event on qp %u: ", to_text(now() - kStart).c_str(), id) + event_name(event));
-}
-
-void Testbench::on_srq_limit(SharedReceiveQueue& srq) {
-  for (auto& [id, qp] : qps_) {
-    if (qp->srq == &srq) qp->events.push_back(AsyncEvent::kSrqLimitReached);
-  }
-}
-
-void Testbench::on_cq_error(CompletionQueue& cq) {
-  for (auto& [id, qp] : qps_) {
-    if (qp->cq == &cq) qp->events.push_back(AsyncEvent::kCqErr);
-  }
-}
-
-void Testbench::on_error_completion(const Qp& qp, const Completion& completion) {
-  if (completion.cause == Cause::kFlushed) return;
-  reasons_.push_back(format("at %s: qp %u, work request %llu: ", to_text(now() - kStart).c_str(), id_of(qp),
-                            static_cast<unsigned long long>(completion.wr_id)) +
-                     wc_status_name(completion.status) + ": " + cause_text(completion.cause));
-}
-
-void Testbench::on_responder_error(const Qp& qp, Cause cause) {
-  reasons_.push_back(format("at %s: qp %u refused a request: ", to_text(now() - kStart).c_str(), id_of(qp)) +
-                     cause_text(cause));
 }
 
 }  // namespace uroce::script

@@ -15,54 +15,14 @@
 #include "engine/bring_up.h"
 #include "engine/engine.h"
 #include "sim/recording_observer.h"
+#include "uroce/memory_port.h"
 
 namespace uroce {
 namespace {
 
+constexpr uint32_t kFrames = 256;
 constexpr uint32_t kFrameBytes = 4352;
 constexpr uint32_t kMessagesInFlight = 128;
-
-/// One direction of the wire, in place.
-struct Ring {
-  static constexpr uint32_t kSlots = 256;
-  Ring() : memory(size_t{kSlots} * kFrameBytes) {}
-  uint8_t* slot(uint64_t index) { return memory.data() + index % kSlots * kFrameBytes; }
-
-  std::vector<uint8_t> memory;
-  uint32_t bytes[kSlots] = {};
-  uint64_t head = 0;  // sent
-  uint64_t read = 0;  // handed out
-  uint64_t tail = 0;  // given back
-};
-
-class End final : public Port {
- public:
-  End(Ring& in, Ring& out) : in_(in), out_(out) {}
-  uint32_t receive(RxFrame* frames, uint32_t max) override {
-    uint32_t count = 0;
-    for (; count < max && in_.read != in_.head; in_.read++) {
-      if (const uint32_t bytes = in_.bytes[in_.read % Ring::kSlots]; bytes != 0) {
-        frames[count++] = {in_.slot(in_.read), bytes, nullptr};
-      }
-    }
-    if (count == 0) in_.tail = in_.read;
-    return count;
-  }
-  void release_rx(RxFrame* /*frames*/, uint32_t /*count*/) override { in_.tail = in_.read; }
-  uint32_t acquire_tx(TxFrame* frames, uint32_t max) override {
-    const auto room = static_cast<uint32_t>(Ring::kSlots - (out_.head - out_.tail));
-    const uint32_t count = std::min(max, room);
-    for (uint32_t i = 0; i < count; i++) frames[i] = {out_.slot(out_.head + i), kFrameBytes, 0, nullptr};
-    return count;
-  }
-  void send(TxFrame* frames, uint32_t count) override {
-    for (uint32_t i = 0; i < count; i++) out_.bytes[out_.head++ % Ring::kSlots] = frames[i].bytes;
-  }
-
- private:
-  Ring& in_;
-  Ring& out_;
-};
 
 double processor_ns() {
   timespec ts{};
@@ -72,8 +32,8 @@ double processor_ns() {
 
 class Side {
  public:
-  Side(LossRecovery recovery, Ring& in, Ring& out, uint8_t number, uint32_t message_bytes)
-      : random_(number), port_(in, out), memory_(message_bytes), number_(number) {
+  Side(LossRecovery recovery, uint8_t number, uint32_t message_bytes)
+      : random_(number), memory_(message_bytes), number_(number) {
     EngineConfig config;
     config.mac = mac(number);
     config.addresses = {{IpAddress::v4(0x0A000000u + number), 24, 0}};
@@ -117,13 +77,14 @@ class Side {
   }
   void turn(Instant now) { engine_->turn(now); }
   const Counters& counters() const { return engine_->counters(); }
+  MemoryPort& port() { return port_; }
 
  private:
   static MacAddress mac(uint8_t number) { return MacAddress{{2, 0, 0, 0, 0, number}}; }
   uint64_t address() const { return reinterpret_cast<uint64_t>(memory_.data()); }
 
   SeededRandom random_;
-  End port_;
+  MemoryPort port_{kFrames, kFrameBytes};
   sim::RecordingObserver observer_;
   std::vector<uint8_t> memory_;
   uint8_t number_;
@@ -137,7 +98,8 @@ class Side {
 class Bench {
  public:
   Bench(LossRecovery recovery, uint32_t message_bytes)
-      : requester_(recovery, back_, forth_, 1, message_bytes), responder_(recovery, forth_, back_, 2, message_bytes) {
+      : requester_(recovery, 1, message_bytes), responder_(recovery, 2, message_bytes) {
+    MemoryPort::join(requester_.port(), responder_.port());
     requester_.connect(responder_, now_);
     responder_.connect(requester_, now_);
   }
@@ -154,7 +116,6 @@ class Bench {
   const Counters& counters() const { return requester_.counters(); }
 
  private:
-  Ring forth_, back_;
   Instant now_{1'000'000'000};
   Side requester_, responder_;
 };

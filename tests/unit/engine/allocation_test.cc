@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "engine/engine.h"
+#include "uroce/memory_port.h"
 
 namespace {
 
@@ -71,21 +72,6 @@ namespace {
 constexpr uint32_t kBytes = 3000;
 constexpr uint32_t kQps = 2;
 constexpr uint32_t kRegions = 3;
-
-/// Nobody is there.
-class DeadPort final : public Port {
- public:
-  uint32_t receive(RxFrame*, uint32_t) override { return 0; }
-  void release_rx(RxFrame*, uint32_t) override {}
-  uint32_t acquire_tx(TxFrame* frames, uint32_t max) override {
-    for (uint32_t i = 0; i < max; i++) frames[i] = {buffers_[i], sizeof buffers_[i], 0, nullptr};
-    return max;
-  }
-  void send(TxFrame*, uint32_t) override {}
-
- private:
-  uint8_t buffers_[kMaxBurst][4096 + 128];
-};
 
 struct Kind {
   const char* name;
@@ -205,6 +191,7 @@ class Story {
       if (!rc) continue;
       modify(qp, a, QpState::kSqd, kAttrState);
       engine_->turn(now_);
+      port_.discard();
       a.max_dest_rd_atomic = a.max_rd_atomic = 16;
       modify(qp, a, QpState::kSqd, kAttrMaxDestRdAtomic | kAttrMaxQpRdAtomic);
       EXPECT_EQ(qp.attributes().max_dest_rd_atomic, 16);
@@ -229,6 +216,7 @@ class Story {
     for (unsigned turn = 0; turn < 100; turn++) {
       now_ = now_ + microseconds(20);
       engine_->turn(now_);
+      port_.discard();
     }
     EXPECT_EQ(heap.all, before) << "allocated on the data path";
     Completion done[16];
@@ -285,7 +273,7 @@ class Story {
 
   Kind kind_;
   EngineConfig config_;
-  DeadPort port_;
+  MemoryPort port_;  // nobody is there
   SeededRandom random_{1};
   Observer observer_;
   alignas(8) uint8_t near_[kBytes];

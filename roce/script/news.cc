@@ -1,0 +1,45 @@
+#include "script/news.h"
+
+#include "script/text.h"
+#include "script/words.h"
+
+namespace uroce::script {
+
+uint32_t News::id_of(const Qp& qp) const {
+  for (const auto& [id, known] : qps_) {
+    if (known->qp == &qp) return id;
+  }
+  return 0;
+}
+
+void News::on_qp_event(Qp& qp, AsyncEvent event) {
+  const uint32_t id = id_of(qp);
+  if (id != 0) qps_.at(id)->events.push_back(event);
+  reasons_.push_back(format("at %s: event on qp %u: ", to_text(now_ - kStart).c_str(), id) + event_name(event));
+}
+
+void News::on_srq_limit(SharedReceiveQueue& srq) {
+  for (auto& [id, qp] : qps_) {
+    if (qp->srq == &srq) qp->events.push_back(AsyncEvent::kSrqLimitReached);
+  }
+}
+
+void News::on_cq_error(CompletionQueue& cq) {
+  for (auto& [id, qp] : qps_) {
+    if (qp->cq == &cq) qp->events.push_back(AsyncEvent::kCqErr);
+  }
+}
+
+void News::on_error_completion(const Qp& qp, const Completion& completion) {
+  if (completion.cause == Cause::kFlushed) return;
+  reasons_.push_back(format("at %s: qp %u, work request %llu: ", to_text(now_ - kStart).c_str(), id_of(qp),
+                            static_cast<unsigned long long>(completion.wr_id)) +
+                     wc_status_name(completion.status) + ": " + cause_text(completion.cause));
+}
+
+void News::on_responder_error(const Qp& qp, Cause cause) {
+  reasons_.push_back(format("at %s: qp %u refused a request: ", to_text(now_ - kStart).c_str(), id_of(qp)) +
+                     cause_text(cause));
+}
+
+}  // namespace uroce::script
