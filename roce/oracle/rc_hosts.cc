@@ -9,9 +9,9 @@ namespace uroce::oracle {
 void RcRun::make_objects(unsigned s) {
   sim::Side& side = sides_[s];
   watch(s);
-  side.pd = side.engine().allocate_pd();
-  side.send_cq = side.engine().create_cq(4096, nullptr);
-  side.recv_cq = side.engine().create_cq(4096, nullptr);
+  side.pd = side.engine().objects().allocate_pd();
+  side.send_cq = side.engine().objects().create_cq(4096, nullptr);
+  side.recv_cq = side.engine().objects().create_cq(4096, nullptr);
 }
 
 void RcRun::watch(unsigned s) {
@@ -41,7 +41,7 @@ void RcRun::restart_engine(unsigned s) {
   side.register_again(shares_[s].source, kLocalWrite);
   side.register_again(shares_[s].counter);
   if (srqs_[s] != nullptr) {
-    srqs_[s] = side.engine().create_srq(side.pd, srq_slots_[s], 4, nullptr);
+    srqs_[s] = side.engine().objects().create_srq(side.pd, srq_slots_[s], 4, nullptr);
     receivers_[s][0]->move_to(side, srqs_[s]);
   }
   for (unsigned pair = 0; pair < pairs_.size(); pair++) {

@@ -29,7 +29,7 @@ RcRun::RcRun(const MixedOptions& options)
     if (random_.below(3) == 0) {
       const uint32_t slots = options.has(Fault::kReceives) ? 1 + random_.below(4) : 4 + random_.below(28);
       srq_slots_[s] = slots;
-      srqs_[s] = side.engine().create_srq(side.pd, slots, 4, nullptr);
+      srqs_[s] = side.engine().objects().create_srq(side.pd, slots, 4, nullptr);
       receivers_[s].push_back(std::make_unique<Receiver>(side, srqs_[s], slots, options.max_bytes, random_));
     }
   }
