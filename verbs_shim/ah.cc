@@ -32,7 +32,7 @@ std::unique_ptr<AddressHandle> resolved_handle(PdId pd, const ibv_ah_attr& attr)
   bool full;
   {
     EngineLock lock(endpoint());
-    full = lock->ahs_full();
+    full = lock->objects().ahs_full();
     handle = lock->create_ah(pd, av, endpoint().now());
   }
   if (full) {
@@ -62,7 +62,7 @@ std::vector<std::unique_ptr<AddressHandle>>& retired_handles() {
 
 void retire(Engine& engine, std::unique_ptr<AddressHandle> handle) {
   bool datagrams_wait = false;
-  engine.for_each_qp([&](const Qp& qp) { datagrams_wait |= qp.type() == QpType::kUd && qp.sends_queued() != 0; });
+  engine.qps().for_each([&](const Qp& qp) { datagrams_wait |= qp.type() == QpType::kUd && qp.sends_queued() != 0; });
   engine.destroy_ah(handle.get());
   if (!datagrams_wait) return retired_handles().clear();
   try {
@@ -113,7 +113,7 @@ bool read_grh(const ibv_grh& grh, GrhAddresses& out) {
 /// Our own GID that a datagram was sent to, by index; for a multicast one, the first of its address family.
 int gid_index_of(const IpAddress& ip) {
   EngineLock lock(endpoint());
-  const std::span<const LocalAddress> gids = lock->gids();
+  const std::span<const LocalAddress> gids = lock->addresses().gids();
   for (size_t i = 0; i < gids.size(); i++) {
     const bool same = ip.is_multicast() ? gids[i].ip.is_v4() == ip.is_v4() : gids[i].ip == ip;
     if (same) return static_cast<int>(i);
@@ -186,7 +186,7 @@ UROCE_VERBS_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr* at
   PdId pd;
   {
     EngineLock lock(endpoint());
-    pd = lock->allocate_pd();
+    pd = lock->objects().allocate_pd();
   }
   if (pd == 0) return with_errno(ENOMEM);
   std::unique_ptr<AddressHandle> handle = resolved_handle(pd, *attr);
@@ -198,6 +198,6 @@ UROCE_VERBS_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr* at
   }
   EngineLock lock(endpoint());
   if (handle != nullptr) lock->destroy_ah(handle.get());
-  lock->deallocate_pd(pd);
+  lock->objects().deallocate_pd(pd);
   return with_errno(error);
 }

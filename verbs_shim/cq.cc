@@ -73,7 +73,7 @@ Cq* create(ibv_context* context, uint32_t cqe, void* cq_context, ibv_comp_channe
   auto cq = std::make_unique<Cq>();
   {
     EngineLock lock(endpoint());
-    cq->queue = lock->create_cq(cqe, cq.get());
+    cq->queue = lock->objects().create_cq(cqe, cq.get());
   }
   if (cq->queue == nullptr) {
     errno = ENOMEM;
@@ -191,7 +191,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_cq(ibv_cq* base) {
   Cq& cq = from(base);
   {
     EngineLock lock(endpoint());
-    if (!lock->destroy_cq(cq.queue)) return with_errno(EBUSY);
+    if (!lock->objects().destroy_cq(cq.queue)) return with_errno(EBUSY);
     cq.queue = nullptr;  // a thread that has just taken one of its events looks
   }
   if (cq.channel != nullptr) {

@@ -114,7 +114,7 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
   PdId id;
   {
     EngineLock lock(endpoint());
-    id = lock->allocate_pd();
+    id = lock->objects().allocate_pd();
   }
   if (id == 0) {
     errno = ENOMEM;
@@ -133,7 +133,7 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
 UROCE_VERBS_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
   {
     EngineLock lock(endpoint());
-    if (!lock->deallocate_pd(from(pd).id)) return with_errno(EBUSY);
+    if (!lock->objects().deallocate_pd(from(pd).id)) return with_errno(EBUSY);
   }
   count_object(pd->context, -1);
   delete &from(pd);

@@ -140,7 +140,7 @@ int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   EngineLock lock(endpoint());
   for (; wr != nullptr; wr = wr->next) {
     const RecvWr out{wr->wr_id, sges_of(wr->sg_list), static_cast<uint32_t>(wr->num_sge)};
-    const PostResult result = lock->post_srq_recv(*srq.queue, out);
+    const PostResult result = srq.queue->post(out);
     if (result != PostResult::kOk) [[unlikely]] {
       *bad_wr = wr;
       return with_errno(post_error(result));

@@ -72,7 +72,7 @@ bool attributes_from(const ibv_qp_attr& attr, uint32_t& mask, QpAttributes& out)
 }
 
 void wait_for_peer(QueuePair& qp) {
-  const bool resolved = drive_until(kResolvePatience, [&](Engine& engine) { return engine.resolved(*qp.qp); });
+  const bool resolved = drive_until(kResolvePatience, [&](Engine& /*engine*/) { return qp.qp->path_resolved(); });
   if (resolved) return;
   IpAddress peer;
   {
@@ -88,10 +88,10 @@ void warn_of_own_address(QueuePair& qp) {
   EngineLock lock(endpoint());
   const IpAddress& peer = qp.qp->path().dst_ip;
   const uint32_t peer_qpn = qp.qp->attributes().dest_qpn;
-  const auto gids = lock->gids();
+  const auto gids = lock->addresses().gids();
   if (std::none_of(gids.begin(), gids.end(), [&](const LocalAddress& own) { return own.ip == peer; })) return;
   bool here = false;
-  lock->for_each_qp([&](const Qp& other) { here = here || other.qpn() == peer_qpn; });
+  lock->qps().for_each([&](const Qp& other) { here = here || other.qpn() == peer_qpn; });
   if (here) return;
   log_message(
       LogLevel::kWarning,

@@ -22,7 +22,7 @@ void fill_device(ibv_device_attr& attr) {
   std::memcpy(attr.fw_ver, kFirmwareVersion, sizeof kFirmwareVersion);
   {
     EngineLock lock(endpoint());
-    attr.node_guid = guid_of(lock->mac());
+    attr.node_guid = guid_of(lock->addresses().mac());
   }
   const EngineConfig limits;
   attr.sys_image_guid = attr.node_guid;
@@ -55,7 +55,9 @@ void fill_device(ibv_device_attr& attr) {
 }
 
 /// Rows that a program may ask for: an address that comes later finds an empty one.
-size_t gid_table_length(const Engine& engine) { return std::max<size_t>(engine.gids().size(), Engine::kGidsMax); }
+size_t gid_table_length(const Engine& engine) {
+  return std::max<size_t>(engine.addresses().gids().size(), AddressTable::kGidsMax);
+}
 
 /// Today's ibv_port_attr and what later releases append.
 struct PortAttr {
@@ -83,9 +85,9 @@ int fill_port(uint8_t port, PortAttr& out) {
   attr.phys_state = up ? kPortPhysLinkUp : kPortPhysDisabled;
   attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   EngineLock lock(endpoint());
-  attr.active_mtu = mtu_to_verbs(lock->active_mtu_bytes());
+  attr.active_mtu = mtu_to_verbs(lock->qps().active_mtu_bytes());
   attr.gid_tbl_len = static_cast<int>(gid_table_length(lock.engine()));
-  attr.lid = lock->lid();
+  attr.lid = lock->addresses().lid();
   return 0;
 }
 
@@ -93,7 +95,7 @@ int fill_port(uint8_t port, PortAttr& out) {
 int read_gid(uint32_t port, uint32_t index, ibv_gid& gid) {
   gid = {};
   EngineLock lock(endpoint());
-  const std::span<const LocalAddress> gids = lock->gids();
+  const std::span<const LocalAddress> gids = lock->addresses().gids();
   if (port != 1 || index >= gid_table_length(lock.engine())) return EINVAL;
   if (index >= gids.size() || gids[index].ip.is_zero()) return ENODATA;
   std::memcpy(gid.raw, gids[index].ip.bytes.data(), sizeof gid.raw);

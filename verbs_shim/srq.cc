@@ -24,7 +24,7 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) try {
   auto srq = std::make_unique<Srq>();
   {
     EngineLock lock(endpoint());
-    srq->queue = lock->create_srq(from(pd).id, attr.max_wr, attr.max_sge != 0 ? attr.max_sge : 1, srq.get());
+    srq->queue = lock->objects().create_srq(from(pd).id, attr.max_wr, attr.max_sge != 0 ? attr.max_sge : 1, srq.get());
     if (srq->queue != nullptr) {
       attr.max_wr = srq->queue->max_wr();
       attr.max_sge = srq->queue->max_sge();
@@ -78,7 +78,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_srq(ibv_srq* base) {
   Srq& srq = from(base);
   {
     EngineLock lock(endpoint());
-    if (!lock->destroy_srq(srq.queue)) return with_errno(EBUSY);
+    if (!lock->objects().destroy_srq(srq.queue)) return with_errno(EBUSY);
   }
   wait_for_acks(srq.mutex, srq.cond, srq.events_completed, from(srq.context).async.forget(srq));
   pthread_cond_destroy(&srq.cond);

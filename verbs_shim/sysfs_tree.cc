@@ -108,9 +108,9 @@ PortFacts facts_of(const EndpointIdentity& identity) {
     facts.mbps = endpoint().link_speed_mbps();
     facts.netdev = endpoint().netdev_name();
     EngineLock lock(endpoint());
-    facts.lid = lock->lid();
-    for (const LocalAddress& a : lock->gids()) facts.gids.push_back(a.ip);
-    facts.gids.resize(std::max<size_t>(facts.gids.size(), Engine::kGidsMax));
+    facts.lid = lock->addresses().lid();
+    for (const LocalAddress& a : lock->addresses().gids()) facts.gids.push_back(a.ip);
+    facts.gids.resize(std::max<size_t>(facts.gids.size(), AddressTable::kGidsMax));
     return facts;
   }
   facts.netdev = identity.netdev;
@@ -123,7 +123,7 @@ PortFacts facts_of(const EndpointIdentity& identity) {
     facts.gids.push_back(a.ip);
     if (facts.lid == 0 && a.ip.is_v4()) facts.lid = static_cast<uint16_t>(a.ip.v4_host_order());
   }
-  facts.gids.resize(std::max<size_t>(facts.gids.size(), Engine::kGidsMax));
+  facts.gids.resize(std::max<size_t>(facts.gids.size(), AddressTable::kGidsMax));
   return facts;
 }
 

@@ -62,16 +62,16 @@ uint32_t Engine::turn(Instant now) { return core_->engine->turn(core_->told = no
 uint32_t Engine::transmit(Instant now) { return core_->engine->transmit(core_->told = now); }
 Instant Engine::next_timeout() const { return core_->engine->next_timeout(); }
 bool Engine::wants_transmit() const { return core_->engine->wants_transmit(); }
-std::span<const LocalAddress> Engine::gids() const { return core_->engine->gids(); }
-const MacAddress& Engine::mac() const { return core_->engine->mac(); }
-uint32_t Engine::active_mtu_bytes() const { return core_->engine->active_mtu_bytes(); }
+std::span<const LocalAddress> Engine::gids() const { return core_->engine->addresses().gids(); }
+const MacAddress& Engine::mac() const { return core_->engine->addresses().mac(); }
+uint32_t Engine::active_mtu_bytes() const { return core_->engine->qps().active_mtu_bytes(); }
 
 bool Engine::set_static_neighbour(const IpAddress& ip, const MacAddress& mac) {
   return core_->engine->neighbours().set_static(ip, 0, mac);
 }
 
 PdId Engine::allocate_pd() {
-  const PdId pd = core_->engine->allocate_pd();
+  const PdId pd = core_->engine->objects().allocate_pd();
   if (pd == 0) return 0;
   if (core_->pds.size() <= pd) core_->pds.resize(pd + 1);
   core_->pds[pd] = true;
@@ -79,7 +79,7 @@ PdId Engine::allocate_pd() {
 }
 
 bool Engine::deallocate_pd(PdId pd) {
-  if (!core_->has(pd) || !core_->engine->deallocate_pd(pd)) return false;
+  if (!core_->has(pd) || !core_->engine->objects().deallocate_pd(pd)) return false;
   core_->pds[pd] = false;
   return true;
 }
@@ -87,14 +87,14 @@ bool Engine::deallocate_pd(PdId pd) {
 CompletionQueue Engine::create_cq(uint32_t capacity) {
   CompletionQueue queue;
   if (capacity == 0 || capacity > kMaxCqEntries) return queue;
-  queue.queue_ = {held(core_->engine->create_cq(capacity, nullptr)), {core_.get()}};
+  queue.queue_ = {held(core_->engine->objects().create_cq(capacity, nullptr)), {core_.get()}};
   return queue;
 }
 
 SharedReceiveQueue Engine::create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge) {
   SharedReceiveQueue queue;
   if (!core_->has(pd) || max_wr == 0 || max_wr > kMaxQueueEntries || max_sge > kMaxSges) return queue;
-  queue.queue_ = {held(core_->engine->create_srq(pd, max_wr, max_sge, nullptr)), {core_.get()}};
+  queue.queue_ = {held(core_->engine->objects().create_srq(pd, max_wr, max_sge, nullptr)), {core_.get()}};
   return queue;
 }
 

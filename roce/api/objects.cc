@@ -16,12 +16,12 @@ uint32_t CompletionQueue::poll(std::span<Completion> out) { return real(queue_.g
 // An object that is still used stays, and is destroyed with the engine.
 template <>
 void Release<HeldCompletionQueue>::operator()(HeldCompletionQueue* queue) const {
-  core->engine->destroy_cq(real(queue));
+  core->engine->objects().destroy_cq(real(queue));
 }
 
 template <>
 void Release<HeldSharedReceiveQueue>::operator()(HeldSharedReceiveQueue* queue) const {
-  core->engine->destroy_srq(real(queue));
+  core->engine->objects().destroy_srq(real(queue));
 }
 
 PostResult SharedReceiveQueue::post(const RecvWr& wr) { return real(queue_.get())->post(wr); }

@@ -7,7 +7,7 @@
 namespace uroce::rdma {
 
 bool check_addresses(const std::vector<LocalAddress>& addresses, std::string& error) {
-  constexpr uint32_t kMost = uroce::Engine::kGidsMax - 1;  // GID 0 is the link-local address
+  constexpr uint32_t kMost = uroce::AddressTable::kGidsMax - 1;  // GID 0 is the link-local address
   if (addresses.size() > kMost) {
     error = "there may be at most " + std::to_string(kMost) + " addresses";
     return false;

@@ -12,7 +12,7 @@ QpAttributes QueuePair::attributes() const { return real(qp_.get())->attributes(
 uint32_t QueuePair::send_slots_free() const { return real(qp_.get())->send_slots_free(); }
 
 QueuePairAddress QueuePair::address(uint8_t sgid_index) const {
-  const auto gids = qp_.get_deleter().core->engine->gids();
+  const auto gids = qp_.get_deleter().core->engine->addresses().gids();
   return {sgid_index < gids.size() ? gids[sgid_index].ip : IpAddress{}, real(qp_.get())->qpn(), first_psn_};
 }
 
@@ -40,7 +40,7 @@ ModifyResult QueuePair::connect(const QueuePairAddress& peer, const ConnectOptio
   a.av.sgid_index = sgid_index;
   a.av.traffic_class = options.traffic_class;
   a.path_mtu_bytes =
-      options.path_mtu_bytes != 0 ? options.path_mtu_bytes : qp_.get_deleter().core->engine->active_mtu_bytes();
+      options.path_mtu_bytes != 0 ? options.path_mtu_bytes : qp_.get_deleter().core->engine->qps().active_mtu_bytes();
   a.timeout = options.timeout;
   a.retry_cnt = options.retry_cnt;
   a.rnr_retry = options.rnr_retry;

@@ -206,7 +206,7 @@ BackgroundDriver::Burst BackgroundDriver::drive() {
   if (burst.work != 0) note_work(burst.at);
   burst.next_timeout = engine->next_timeout();
   burst.waiting = endpoint_.port().tx_pending() || engine->wants_transmit();
-  burst.has_qps = engine->status().qps != 0;
+  burst.has_qps = engine->qps().size() != 0;
   return burst;
 }
 

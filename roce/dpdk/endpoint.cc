@@ -105,7 +105,7 @@ bool EndpointImpl::start(std::string& error) {
   EndpointRegistry::get().publish(*this);
   const PortPlan& plan = port_.plan();
   log_message(LogLevel::kInfo, "port %s, MAC %s, RoCE MTU %u", plan.name.c_str(), to_string(plan.identity.mac).c_str(),
-              engine_->active_mtu_bytes());
+              engine_->qps().active_mtu_bytes());
   for (const LocalAddress& address : plan.identity.addresses) {
     log_message(LogLevel::kInfo, "address %s", to_string(address).c_str());
   }

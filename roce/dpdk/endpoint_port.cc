@@ -150,7 +150,7 @@ void EndpointPort::follow_link_speed(Engine& engine) {
   if (mbps == speed_told_mbps_) return;
   speed_told_mbps_ = mbps;
   engine.set_link_speed(mbps * kMegabit);
-  engine.set_pause_speed(pause_speed(plan_, mbps * kMegabit));
+  engine.flow_control().set_link_speed(pause_speed(plan_, mbps * kMegabit));
 }
 
 std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses() {

@@ -72,7 +72,7 @@ int on_qp_list(const char* /*cmd*/, const char* params, rte_tel_data* data) {
   return reply_to(params, [&](EndpointImpl& endpoint, Look look) {
     rte_tel_data_start_array(data, RTE_TEL_U64_VAL);
     if (look == Look::kOutside) return;
-    endpoint.engine().for_each_qp([&](const Qp& qp) { rte_tel_data_add_array_u64(data, qp.qpn()); });
+    endpoint.engine().qps().for_each([&](const Qp& qp) { rte_tel_data_add_array_u64(data, qp.qpn()); });
   });
 }
 
@@ -115,7 +115,7 @@ int on_qp(const char* /*cmd*/, const char* params, rte_tel_data* data) {
   bool found = false;
   const int rc = reply(number, [&](EndpointImpl& endpoint, Look look) {
     if (look == Look::kOutside) return;
-    endpoint.engine().for_each_qp([&](const Qp& qp) {
+    endpoint.engine().qps().for_each([&](const Qp& qp) {
       if (qp.qpn() != qpn) return;
       found = true;
       describe_qp(qp, data);
@@ -125,14 +125,13 @@ int on_qp(const char* /*cmd*/, const char* params, rte_tel_data* data) {
 }
 
 void describe_engine(EndpointImpl& endpoint, rte_tel_data* data) {
-  const EngineStatus status = endpoint.engine().status();
   rte_tel_data_add_dict_string(data, "engine", "running");
   rte_tel_data_add_dict_string(data, "peer", endpoint.port().link_up() ? "there" : "not there");
-  rte_tel_data_add_dict_u64(data, "qps", status.qps);
-  rte_tel_data_add_dict_u64(data, "regions", status.regions);
+  rte_tel_data_add_dict_u64(data, "qps", endpoint.engine().qps().size());
+  rte_tel_data_add_dict_u64(data, "regions", endpoint.engine().memory().in_use());
   rte_tel_data* gids = rte_tel_data_alloc();
   rte_tel_data_start_array(gids, RTE_TEL_STRING_VAL);
-  for (const LocalAddress& address : endpoint.engine().gids()) {
+  for (const LocalAddress& address : endpoint.engine().addresses().gids()) {
     rte_tel_data_add_array_string(gids, to_string(address).c_str());
   }
   rte_tel_data_add_dict_container(data, "gids", gids, 0);
@@ -145,8 +144,8 @@ int on_endpoint(const char* /*cmd*/, const char* params, rte_tel_data* data) {
     rte_tel_data_add_dict_string(data, "program", program_invocation_short_name);
     rte_tel_data_add_dict_string(data, "port", endpoint.port_name().c_str());
     rte_tel_data_add_dict_string(data, "netdev", endpoint.netdev_name().c_str());
-    rte_tel_data_add_dict_string(data, "mac", to_string(endpoint.engine().mac()).c_str());
-    rte_tel_data_add_dict_u64(data, "active_mtu", endpoint.engine().active_mtu_bytes());
+    rte_tel_data_add_dict_string(data, "mac", to_string(endpoint.engine().addresses().mac()).c_str());
+    rte_tel_data_add_dict_u64(data, "active_mtu", endpoint.engine().qps().active_mtu_bytes());
     rte_tel_data_add_dict_u64(data, "turns", endpoint.turns());
     rte_tel_data_add_dict_u64(data, "background_turns", endpoint.background_turns());
     if (look == Look::kInside) return describe_engine(endpoint, data);

@@ -15,7 +15,7 @@ RcHost::RcHost(sim::Host& host, Capture* trace, const MixedOptions& options, Ran
   watch();
   if (random.below(3) != 0) return;
   srq_slots_ = options.has(Fault::kReceives) ? 1 + random.below(4) : 4 + random.below(28);
-  srq_ = side_.engine().create_srq(side_.pd, srq_slots_, 4, nullptr);
+  srq_ = side_.engine().objects().create_srq(side_.pd, srq_slots_, 4, nullptr);
   receivers_.push_back(std::make_unique<Receiver>(side_, srq_, srq_slots_, options.max_bytes, random));
 }
 
@@ -23,9 +23,9 @@ RcHost::RcHost(sim::Host& host, Capture* trace, const MixedOptions& options, Ran
 sim::Side RcHost::make_objects(sim::Host& host) {
   sim::Side side;
   side.host = &host;
-  side.pd = side.engine().allocate_pd();
-  side.send_cq = side.engine().create_cq(4096, nullptr);
-  side.recv_cq = side.engine().create_cq(4096, nullptr);
+  side.pd = side.engine().objects().allocate_pd();
+  side.send_cq = side.engine().objects().create_cq(4096, nullptr);
+  side.recv_cq = side.engine().objects().create_cq(4096, nullptr);
   return side;
 }
 
@@ -52,7 +52,7 @@ void RcHost::restart_engine(bool same_numbers) {
   side_.register_again(share_.source, kLocalWrite);
   share_.counter.register_again(side_);
   if (srq_ == nullptr) return;
-  srq_ = side_.engine().create_srq(side_.pd, srq_slots_, 4, nullptr);
+  srq_ = side_.engine().objects().create_srq(side_.pd, srq_slots_, 4, nullptr);
   receivers_[0]->move_to(side_, srq_);
 }
 

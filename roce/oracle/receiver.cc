@@ -28,8 +28,8 @@ Receiver::Receiver(const sim::Side& side, SharedReceiveQueue* srq, uint32_t slot
 void Receiver::post_one(uint32_t index, Verdict& verdict) {
   Slot& slot = slots_[index];
   const RecvWr wr{index, slot.sges.data(), static_cast<uint32_t>(slot.sges.size())};
-  const PostResult result = srq_ != nullptr ? side_.engine().post_srq_recv(*srq_, wr)
-                                            : side_.engine().post_recv(*side_.qp, wr, side_.host->now());
+  const PostResult result =
+      srq_ != nullptr ? srq_->post(wr) : side_.engine().post_recv(*side_.qp, wr, side_.host->now());
   if (result != PostResult::kOk) return verdict.fail("a receive was refused (%d)", static_cast<int>(result));
   slot.posted = true;
   posted_.push_back(index);

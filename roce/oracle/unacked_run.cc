@@ -252,7 +252,7 @@ class UnackedRun {
     const auto handle = [&](const sim::Side& from, const sim::Side& to) {
       AddressVector av;
       av.sgid_index = qp.ipv6 ? 2 : 1;
-      av.dgid = to.engine().gids()[av.sgid_index].ip;
+      av.dgid = to.engine().addresses().gids()[av.sgid_index].ip;
       return from.engine().create_ah(from.pd, av, bed_->world.now());
     };
     ends_[a]->set_peer(*ends_[a + 1], handle(sides[0], sides[1]));

@@ -32,8 +32,8 @@ EngineConfig config_of(const PlayerSetup& setup) {
 Player::Player(const PlayerSetup& setup, Attachment& attachment) : attachment_(attachment) {
   engine_ =
       std::make_unique<Engine>(config_of(setup), static_cast<Port&>(*this), random_, static_cast<Observer&>(*this));
-  pd_ = engine_->allocate_pd();
-  cq_ = engine_->create_cq(8192, nullptr);
+  pd_ = engine_->objects().allocate_pd();
+  cq_ = engine_->objects().create_cq(8192, nullptr);
   connect(setup);
   if (!error_.empty()) return;
   turn(kNoLimit);
@@ -54,7 +54,7 @@ void Player::connect(const PlayerSetup& setup) {
   qp_ = engine_->create_qp(init, nullptr);
   QpAttributes attributes = setup.attributes;
   attributes.av.dgid = setup.peer;
-  const auto gids = engine_->gids();
+  const auto gids = engine_->addresses().gids();
   for (size_t i = 0; i < gids.size(); i++) {
     if (gids[i].ip == setup.own) attributes.av.sgid_index = static_cast<uint8_t>(i);
   }

@@ -100,8 +100,8 @@ std::string Program::recv(const Statement& statement, int64_t round) {
   const std::vector<Sge> list = sges(statement, round, 1, false);
   const RecvWr wr{static_cast<uint64_t>(statement.number("wrid", 0, round)), list.data(),
                   static_cast<uint32_t>(list.size())};
-  const PostResult result = qp.srq != nullptr ? testbench_.engine().post_srq_recv(*qp.srq, wr)
-                                              : testbench_.engine().post_recv(*qp.qp, wr, testbench_.now());
+  const PostResult result =
+      qp.srq != nullptr ? qp.srq->post(wr) : testbench_.engine().post_recv(*qp.qp, wr, testbench_.now());
   return refused(statement, post_result_name(result));
 }
 

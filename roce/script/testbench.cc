@@ -108,7 +108,7 @@ Testbench::Testbench(const EngineConfig& config)
 
 PdId Testbench::pd(int64_t id) {
   const auto [at, fresh] = pds_.try_emplace(id, 0);
-  if (fresh) at->second = engine_.allocate_pd();
+  if (fresh) at->second = engine_.objects().allocate_pd();
   return at->second;
 }
 
@@ -141,8 +141,8 @@ std::string Testbench::add_mw(const Statement& statement) {
 }
 
 std::string Testbench::add_srq(const Statement& statement) {
-  SharedReceiveQueue* srq = engine_.create_srq(pd(statement.number("pd", 1, 0)),
-                                               static_cast<uint32_t>(statement.args[1].number.base), 4, this);
+  SharedReceiveQueue* srq = engine_.objects().create_srq(pd(statement.number("pd", 1, 0)),
+                                                         static_cast<uint32_t>(statement.args[1].number.base), 4, this);
   srqs_[static_cast<uint32_t>(statement.args[0].number.base)] = srq;
   if (srq == nullptr) return "the engine refuses this shared receive queue";
   srq->set_limit(static_cast<uint32_t>(statement.number("limit", 0, 0)));
@@ -159,7 +159,7 @@ std::string Testbench::add_qp(const Statement& statement) {
   QpInit init;
   init.type = *qp_type_of(statement.word);
   init.pd = pd(number("pd", 1));
-  qp.cq = engine_.create_cq(number("cq", 4096), &qp);
+  qp.cq = engine_.objects().create_cq(number("cq", 4096), &qp);
   init.send_cq = init.recv_cq = qp.cq;
   if (statement.has("srq")) {
     if (!srqs_.contains(number("srq", 0))) return "there is no such srq yet";
@@ -226,7 +226,7 @@ void Testbench::resolve(ScriptQp& qp) {
   uint32_t bytes = 0;
   // A QP that goes no further than INIT has not asked for the peer's address yet, and an answer that was not asked for
   // is ignored.
-  for (const LocalAddress& own : engine_.gids()) {
+  for (const LocalAddress& own : engine_.addresses().gids()) {
     if (own.ip == qp.from_peer.dst_ip) engine_.neighbours().want(qp.from_peer.src_ip, own, now());
   }
   turn();

@@ -34,8 +34,8 @@ FlowRunner::~FlowRunner() {
 
 void FlowRunner::prepare_host(uint32_t number) {
   HostSide& side = sides_[number];
-  side.pd = engine(number).allocate_pd();
-  side.cq = engine(number).create_cq(kCqEntries, nullptr);
+  side.pd = engine(number).objects().allocate_pd();
+  side.cq = engine(number).objects().create_cq(kCqEntries, nullptr);
   side.key = engine(number).memory().register_region(side.pd, memory_.get(), options_.shape.piece_bytes, kIova,
                                                      kLocalWrite | kRemoteWrite | kRemoteRead);
   network_.host(number).set_program([this, &side] {

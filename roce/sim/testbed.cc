@@ -35,9 +35,9 @@ void Testbed::connect(Side& first, Side& second, const QpOptions& options) {
   first.host = &a;
   second.host = &b;
   for (Side* side : {&first, &second}) {
-    side->pd = side->engine().allocate_pd();
-    side->send_cq = side->engine().create_cq(4096, nullptr);
-    side->recv_cq = side->engine().create_cq(4096, nullptr);
+    side->pd = side->engine().objects().allocate_pd();
+    side->send_cq = side->engine().objects().create_cq(4096, nullptr);
+    side->recv_cq = side->engine().objects().create_cq(4096, nullptr);
   }
   add_qps(first, second, options);
 }
@@ -65,7 +65,7 @@ void Testbed::join(const Side& first, const Side& second, const QpOptions& optio
     attributes.sq_psn = is_first ? options.psn_a : options.psn_b;
     attributes.rq_psn = is_first ? options.psn_b : options.psn_a;
     attributes.av.sgid_index = options.ipv6 ? 2 : 1;
-    attributes.av.dgid = peer.engine().gids()[attributes.av.sgid_index].ip;
+    attributes.av.dgid = peer.engine().addresses().gids()[attributes.av.sgid_index].ip;
     const QpState target = options.to_rts ? QpState::kRts : QpState::kRtr;
     require(bring_up(side->engine(), *side->qp, attributes, target, side->host->now()) == ModifyResult::kOk,
             "bring_up");

@@ -53,8 +53,8 @@ class Bench {
     engine_ = std::make_unique<Engine>(config, port_, random_, observer_);
     QpInit init;
     init.type = QpType::kUc;  // needs no answers
-    init.pd = engine_->allocate_pd();
-    init.send_cq = init.recv_cq = cq_ = engine_->create_cq(16, nullptr);
+    init.pd = engine_->objects().allocate_pd();
+    init.send_cq = init.recv_cq = cq_ = engine_->objects().create_cq(16, nullptr);
     init.cap = {16, 1, 1, 1, 0};
     qp_ = engine_->create_qp(init, nullptr);
     key_ = engine_->memory().register_region(init.pd, memory_.get(), kMessageBytes, address(), kLocalWrite);

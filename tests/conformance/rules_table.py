@@ -15,7 +15,7 @@ import textwrap
 
 # A folder of scripts: its title, and where the code is that it pins.
 TOPICS = {
-    "acceptance": ("Is it a packet for us at all", "roce/wire/packet.cc", "roce/engine/engine_receive.cc"),
+    "acceptance": ("Is it a packet for us at all", "roce/wire/packet.cc", "roce/engine/receiver.cc"),
     "responder": ("The responder's checks, in their order", "roce/transport/responder.cc", "roce/transport/receive_sequence.cc", "roce/transport/inbound_message.h"),
     "requester": ("The requester's checks, in their order", "roce/transport/requester.cc", "roce/transport/requester_response.cc"),
     "opcodes": ("Past, in-order, duplicate and future packets of every opcode", "roce/transport/responder.cc", "roce/wire/opcode.cc"),

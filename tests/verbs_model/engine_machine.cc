@@ -73,8 +73,7 @@ class EngineMachine final : public Machine {
   }
   Answer post_receive(unsigned qp, const RecvWr& wr) override {
     const bool shared = program_.qps[qp].srq;
-    const PostResult result =
-        shared ? engine(qp).post_srq_recv(*host(qp).srq, wr) : engine(qp).post_recv(*qps_[qp], wr, now());
+    const PostResult result = shared ? host(qp).srq->post(wr) : engine(qp).post_recv(*qps_[qp], wr, now());
     host(qp).host->kick();
     return answer_of(result);
   }
@@ -198,11 +197,11 @@ void EngineMachine::add_host(unsigned number) {
 void EngineMachine::make_objects(unsigned endpoint) {
   One& one = hosts_[endpoint];
   const Endpoint& spec = program_.endpoints[endpoint];
-  one.pd = one.engine().allocate_pd();
-  one.foreign_pd = one.engine().allocate_pd();
-  for (unsigned i = 0; i < 2; i++) one.cqs[i] = one.engine().create_cq(spec.cq_entries[i], nullptr);
+  one.pd = one.engine().objects().allocate_pd();
+  one.foreign_pd = one.engine().objects().allocate_pd();
+  for (unsigned i = 0; i < 2; i++) one.cqs[i] = one.engine().objects().create_cq(spec.cq_entries[i], nullptr);
   if (spec.srq_wrs != 0) {
-    one.srq = one.engine().create_srq(one.pd, spec.srq_wrs, 4, nullptr);
+    one.srq = one.engine().objects().create_srq(one.pd, spec.srq_wrs, 4, nullptr);
     one.srq->set_limit(spec.srq_limit);
   }
   for (unsigned region = 0; region < kRegions; region++) register_region(endpoint, static_cast<Region>(region));
@@ -267,7 +266,7 @@ bool EngineMachine::connect(unsigned qp) {
     attributes.sq_psn = psn(each & 1);
     attributes.rq_psn = psn(~each & 1);
     attributes.av.sgid_index = 1;
-    attributes.av.dgid = hosts_[program_.qps[each ^ 1].endpoint].engine().gids()[1].ip;
+    attributes.av.dgid = hosts_[program_.qps[each ^ 1].endpoint].engine().addresses().gids()[1].ip;
     good &= bring_up(engine(each), *qps_[each], attributes, QpState::kRts, now()) == ModifyResult::kOk;
   }
   return good;
@@ -298,13 +297,13 @@ bool EngineMachine::free_rest() {
   for (One& one : hosts_) {
     for (unsigned region = 0; region < kRegions; region++) one.engine().memory().deregister(one.keys[region]);
     good &= one.engine().memory().in_use() == 0;
-    for (CompletionQueue* cq : one.cqs) good &= one.engine().destroy_cq(cq);
-    if (one.srq != nullptr) good &= one.engine().destroy_srq(one.srq);
+    for (CompletionQueue* cq : one.cqs) good &= one.engine().objects().destroy_cq(cq);
+    if (one.srq != nullptr) good &= one.engine().objects().destroy_srq(one.srq);
     for (auto& ah : one.ahs) {
       if (ah) one.engine().destroy_ah(ah.get());
       ah.reset();
     }
-    good &= one.engine().deallocate_pd(one.pd) && one.engine().deallocate_pd(one.foreign_pd);
+    good &= one.engine().objects().deallocate_pd(one.pd) && one.engine().objects().deallocate_pd(one.foreign_pd);
   }
   return good;
 }

@@ -42,8 +42,8 @@ End::End(Engine& engine, const Scenario& scenario, bool is_b)
     : engine_(engine),
       is_b_(is_b),
       timeout_(scenario.cable_us != 0 ? 14 : 10),
-      pd_(engine.allocate_pd()),
-      cq_(engine.create_cq(1024, nullptr)) {
+      pd_(engine.objects().allocate_pd()),
+      cq_(engine.objects().create_cq(1024, nullptr)) {
   engine.set_capture(this);
   engine.set_link_speed(10'000'000'000);
   lanes_.reserve(scenario.flows.size());
@@ -83,8 +83,8 @@ void End::connect(End& a, End& b, Instant now) {
   a.now_ = b.now_ = now;
   for (End* end : {&a, &b}) {
     End& peer = end == &a ? b : a;
-    for (const LocalAddress& address : peer.engine_.gids()) {
-      end->engine_.neighbours().set_static(address.ip, 0, peer.engine_.mac());
+    for (const LocalAddress& address : peer.engine_.addresses().gids()) {
+      end->engine_.neighbours().set_static(address.ip, 0, peer.engine_.addresses().mac());
     }
     for (size_t i = 0; i < end->lanes_.size(); i++) {
       Lane& lane = end->lanes_[i];
@@ -98,7 +98,7 @@ void End::connect(End& a, End& b, Instant now) {
       attributes.dest_qpn = peer.lanes_[i].qp->qpn();
       attributes.sq_psn = attributes.rq_psn = Psn(first_psn(i));
       attributes.av.sgid_index = lane.flow->ipv6 ? 2 : 1;
-      attributes.av.dgid = peer.engine_.gids()[attributes.av.sgid_index].ip;
+      attributes.av.dgid = peer.engine_.addresses().gids()[attributes.av.sgid_index].ip;
       require(bring_up(end->engine_, *lane.qp, attributes, QpState::kRts, now) == ModifyResult::kOk, "connecting");
     }
   }

@@ -28,10 +28,10 @@ class EndpointOnWire {
     if (!endpoint) return false;
     const EngineLock owner(*endpoint);
     Engine& engine = endpoint->engine();
-    const PdId pd = engine.allocate_pd();
+    const PdId pd = engine.objects().allocate_pd();
     key_ = engine.memory().register_region(pd, in.data(), kBytes, address(in), kLocalWrite | kRemoteWrite);
     out_key_ = engine.memory().register_region(pd, out.data(), kBytes, address(out), kLocalWrite);
-    cq_ = engine.create_cq(64, nullptr);
+    cq_ = engine.objects().create_cq(64, nullptr);
     QpInit init;
     init.pd = pd;
     init.send_cq = init.recv_cq = cq_;
@@ -52,7 +52,7 @@ class EndpointOnWire {
     a.retry_cnt = 7;
     const EngineLock owner(*endpoint);
     Engine& engine = endpoint->engine();
-    a.path_mtu_bytes = engine.active_mtu_bytes();
+    a.path_mtu_bytes = engine.qps().active_mtu_bytes();
     const auto set = [&](QpState state, uint32_t mask) {
       a.state = state;
       EXPECT_EQ(engine.modify_qp(*qp_, a, kAttrState | mask, endpoint->now()), ModifyResult::kOk);

@@ -31,8 +31,8 @@ class EndpointTest : public testing::Test {
     const EngineLock owner(*endpoint_);
     Engine& engine = endpoint_->engine();
     QpInit init;
-    init.pd = engine.allocate_pd();
-    init.send_cq = init.recv_cq = engine.create_cq(16, nullptr);
+    init.pd = engine.objects().allocate_pd();
+    init.send_cq = init.recv_cq = engine.objects().create_cq(16, nullptr);
     init.cap = {4, 4, 1, 1, 0};
     return engine.create_qp(init, nullptr)->qpn();
   }

@@ -150,10 +150,10 @@ class Story {
   }
 
   void make() {
-    pd_ = engine_->allocate_pd();
-    for (CompletionQueue*& cq : cqs_) step([&] { cq = engine_->create_cq(16, nullptr); });
+    pd_ = engine_->objects().allocate_pd();
+    for (CompletionQueue*& cq : cqs_) step([&] { cq = engine_->objects().create_cq(16, nullptr); });
     step([&] { cqs_[0]->resize(64); });
-    step([&] { srq_ = engine_->create_srq(pd_, 8, 2, nullptr); });
+    step([&] { srq_ = engine_->objects().create_srq(pd_, 8, 2, nullptr); });
     for (unsigned i = 0; i < kQps; i++) {
       QpInit init;
       init.type = kind_.type;
@@ -205,8 +205,7 @@ class Story {
     const bool own_queue = qps_[1]->init().srq == nullptr;
     const Sge into{far_addr(), kBytes, far_key_};
     const RecvWr receive{7, &into, 1};
-    EXPECT_EQ(own_queue ? engine_->post_recv(*qps_[1], receive, now_) : engine_->post_srq_recv(*srq_, receive),
-              PostResult::kOk);
+    EXPECT_EQ(own_queue ? engine_->post_recv(*qps_[1], receive, now_) : srq_->post(receive), PostResult::kOk);
     post(WrOpcode::kSend, 800);
     if (kind_.type != QpType::kUd) post(WrOpcode::kRdmaWrite, kBytes);
     if (kind_.type == QpType::kRc) {
@@ -252,11 +251,11 @@ class Story {
     EXPECT_TRUE(engine_->memory().free_window(window_));
     EXPECT_TRUE(engine_->memory().deregister(near_key_));
     EXPECT_TRUE(engine_->memory().deregister(far_key_));
-    EXPECT_TRUE(engine_->destroy_srq(srq_));
-    for (CompletionQueue* cq : cqs_) EXPECT_TRUE(engine_->destroy_cq(cq));
-    EXPECT_TRUE(engine_->deallocate_pd(pd_));
-    EXPECT_EQ(engine_->status().qps, 0u);
-    EXPECT_EQ(engine_->status().regions, 0u);
+    EXPECT_TRUE(engine_->objects().destroy_srq(srq_));
+    for (CompletionQueue* cq : cqs_) EXPECT_TRUE(engine_->objects().destroy_cq(cq));
+    EXPECT_TRUE(engine_->objects().deallocate_pd(pd_));
+    EXPECT_EQ(engine_->qps().size(), 0u);
+    EXPECT_EQ(engine_->memory().in_use(), 0u);
   }
 
   static AddressVector own_address() {

@@ -205,14 +205,14 @@ Bytes AnyBytes::noise() {
 Bytes AnyBytes::neighbour() {
   uint8_t bytes[256];
   const MacAddress mac{{2, 0, 0, 0, 0, static_cast<uint8_t>(2 + random_.below(3))}};
-  const LinkAddress link{rig_.engine().mac(), mac, 0};
-  IpAddress ip = rig_.engine().gids()[1 + random_.below(2)].ip;
+  const LinkAddress link{rig_.engine().addresses().mac(), mac, 0};
+  IpAddress ip = rig_.engine().addresses().gids()[1 + random_.below(2)].ip;
   IpAddress other = ip;
   other.bytes[15] = static_cast<uint8_t>(2 + random_.below(250));
   uint32_t length;
   if (ip.is_v4()) {
-    length =
-        encode_arp(bytes, link, {static_cast<uint16_t>(1 + random_.below(2)), mac, other, rig_.engine().mac(), ip});
+    length = encode_arp(bytes, link,
+                        {static_cast<uint16_t>(1 + random_.below(2)), mac, other, rig_.engine().addresses().mac(), ip});
   } else {
     NeighbourMessage message;
     message.advertisement = one_in(2);

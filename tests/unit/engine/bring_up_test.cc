@@ -17,8 +17,8 @@ class BringUp : public testing::TestWithParam<QpType> {
     attributes_.dest_qpn = 0x123;
     QpInit init;
     init.type = GetParam();
-    init.pd = engine_.allocate_pd();
-    init.send_cq = init.recv_cq = engine_.create_cq(4, nullptr);
+    init.pd = engine_.objects().allocate_pd();
+    init.send_cq = init.recv_cq = engine_.objects().create_cq(4, nullptr);
     init.cap = {1, 1, 1, 1, 0};
     qp_ = engine_.create_qp(init, nullptr);
   }

@@ -28,7 +28,7 @@ TEST(Identity, QpNumbersAreUniqueAndScattered) {
   }
   EXPECT_LT(near, 10u);
   EXPECT_EQ(rig.engine().create_qp(rig.qp_init(), nullptr), nullptr);
-  EXPECT_EQ(rig.engine().status().qps, 2048u);
+  EXPECT_EQ(rig.engine().qps().size(), 2048u);
 }
 
 class Numbers : public testing::Test {
@@ -85,16 +85,17 @@ TEST(Identity, SeedsGiveDifferentNumbers) {
 
 TEST(Identity, ObjectsInUseStay) {
   Rig rig;
-  EXPECT_FALSE(rig.engine().destroy_cq(&rig.send_cq()));
-  EXPECT_FALSE(rig.engine().destroy_cq(&rig.recv_cq()));
-  EXPECT_FALSE(rig.engine().deallocate_pd(rig.pd()));
+  EXPECT_FALSE(rig.engine().objects().destroy_cq(&rig.send_cq()));
+  EXPECT_FALSE(rig.engine().objects().destroy_cq(&rig.recv_cq()));
+  EXPECT_FALSE(rig.engine().objects().deallocate_pd(rig.pd()));
   rig.engine().destroy_qp(&rig.qp(), rig.now());
-  EXPECT_TRUE(rig.engine().destroy_cq(&rig.send_cq()));
-  EXPECT_FALSE(rig.engine().deallocate_pd(rig.pd()));  // regions
+  EXPECT_TRUE(rig.engine().objects().destroy_cq(&rig.send_cq()));
+  EXPECT_FALSE(rig.engine().objects().deallocate_pd(rig.pd()));  // regions
   EXPECT_TRUE(rig.engine().memory().deregister(rig.rkey()));
   EXPECT_TRUE(rig.engine().memory().deregister(rig.lkey()));
-  EXPECT_TRUE(rig.engine().deallocate_pd(rig.pd()));
-  for (const PdId never : {rig.pd(), PdId{0}, ~PdId{0}}) EXPECT_FALSE(rig.engine().deallocate_pd(never)) << never;
+  EXPECT_TRUE(rig.engine().objects().deallocate_pd(rig.pd()));
+  for (const PdId never : {rig.pd(), PdId{0}, ~PdId{0}})
+    EXPECT_FALSE(rig.engine().objects().deallocate_pd(never)) << never;
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ ModifyResult connect(Rig& rig, const QpAttributes& attributes) {
 
 TEST(Routes, GidTable) {
   Rig rig(unconnected());
-  const auto gids = rig.engine().gids();
+  const auto gids = rig.engine().addresses().gids();
   ASSERT_EQ(gids.size(), 4u);
   EXPECT_EQ(to_string(gids[0].ip), "fe80::ff:fe00:1");
   EXPECT_EQ(to_string(gids[1].ip), "10.0.0.1");
@@ -138,7 +138,7 @@ TEST(Routes, HandlesHearOfTheirNeighbour) {
 
 std::vector<std::string> table_of(const Engine& engine) {
   std::vector<std::string> rows;
-  for (const LocalAddress& row : engine.gids()) rows.push_back(row.ip.is_zero() ? "-" : to_string(row.ip));
+  for (const LocalAddress& row : engine.addresses().gids()) rows.push_back(row.ip.is_zero() ? "-" : to_string(row.ip));
   return rows;
 }
 
@@ -147,7 +147,7 @@ TEST(Routes, AddressesComeAndGoAndKeepTheirRows) {
   Engine& engine = rig.engine();
   const LocalAddress v4{IpAddress::v4(0x0A000001), 24, 0};
   const LocalAddress later{IpAddress::v4(0x0A000909), 24, 0};
-  const std::vector<LocalAddress> now(engine.gids().begin() + 1, engine.gids().end());
+  const std::vector<LocalAddress> now(engine.addresses().gids().begin() + 1, engine.addresses().gids().end());
   EXPECT_FALSE(engine.set_addresses(now)) << "nothing new";
   EXPECT_TRUE(engine.set_addresses(std::vector{v4}));
   EXPECT_THAT(table_of(engine), ElementsAre("fe80::ff:fe00:1", "10.0.0.1", "-", "-"));
@@ -157,18 +157,18 @@ TEST(Routes, AddressesComeAndGoAndKeepTheirRows) {
   // Holes lead nowhere, as a source and as a destination.
   EXPECT_EQ(connect(rig, attributes_to(IpAddress::v4(0x0A000002), 3)), ModifyResult::kNoRoute);
   EXPECT_EQ(connect(rig, attributes_to(IpAddress{}, 1)), ModifyResult::kNoRoute);
-  EXPECT_EQ(engine.neighbours().lookup(later.ip, 0), engine.mac()) << "ours";
+  EXPECT_EQ(engine.neighbours().lookup(later.ip, 0), engine.addresses().mac()) << "ours";
   EXPECT_EQ(engine.neighbours().lookup(IpAddress{}, 0), std::nullopt);
   EXPECT_TRUE(engine.set_addresses({}));
   EXPECT_THAT(table_of(engine), ElementsAre("fe80::ff:fe00:1", "-", "-", "-"));
   EXPECT_EQ(engine.neighbours().lookup(later.ip, 0), std::nullopt);
-  EXPECT_EQ(engine.lid(), 0);
+  EXPECT_EQ(engine.addresses().lid(), 0);
   // No more than there is room for.
   std::vector<LocalAddress> many;
   for (uint32_t i = 0; i < 40; i++) many.push_back({IpAddress::v4(0x0A010000 + i), 24, 0});
   EXPECT_TRUE(engine.set_addresses(many));
-  EXPECT_EQ(engine.gids().size(), Engine::kGidsMax);
-  EXPECT_EQ(to_string(engine.gids()[Engine::kGidsMax - 1].ip), "10.1.0.30");
+  EXPECT_EQ(engine.addresses().gids().size(), AddressTable::kGidsMax);
+  EXPECT_EQ(to_string(engine.addresses().gids()[AddressTable::kGidsMax - 1].ip), "10.1.0.30");
   EXPECT_FALSE(engine.set_addresses(many)) << "the rest has still no room";
 }
 
@@ -187,7 +187,7 @@ TEST(Routes, AnAddressThatIsGoneReceivesNothing) {
 
 TEST(Routes, LidIsTheLowHalfOfAnIpv4Address) {
   Rig rig(unconnected());
-  EXPECT_EQ(rig.engine().lid(), 0x0001);
+  EXPECT_EQ(rig.engine().addresses().lid(), 0x0001);
   QpAttributes attributes = attributes_to(IpAddress{}, 0);
   attributes.av.is_global = false;
   attributes.av.dlid = 0x0002;
@@ -242,7 +242,7 @@ TEST(Routes, MtuFitsThePortsFrames) {
     RigOptions options = unconnected();
     options.engine.max_frame_bytes = c.frame_bytes;
     Rig rig(options);
-    EXPECT_EQ(rig.engine().active_mtu_bytes(), c.mtu) << c.frame_bytes;
+    EXPECT_EQ(rig.engine().qps().active_mtu_bytes(), c.mtu) << c.frame_bytes;
     QpAttributes attributes = attributes_to(rig.path_from_peer().src_ip, 1);
     attributes.path_mtu_bytes = 2 * c.mtu;
     EXPECT_EQ(connect(rig, attributes), ModifyResult::kBadValue);
@@ -255,7 +255,7 @@ class Loopback : public testing::Test {
  protected:
   void SetUp() override {
     other_ = rig_.engine().create_qp(rig_.qp_init(), nullptr);
-    QpAttributes attributes = attributes_to(rig_.engine().gids()[1].ip, 1);
+    QpAttributes attributes = attributes_to(rig_.engine().addresses().gids()[1].ip, 1);
     attributes.timeout = 8;
     attributes.max_rd_atomic = attributes.max_dest_rd_atomic = 4;
     attributes.rq_psn = attributes.sq_psn = Psn(0x100);

@@ -96,9 +96,9 @@ TEST_F(Hosts, ANewEngineTakesNothingThatWasForTheOldOne) {
   write(key);
   bed.world.run_for(microseconds(10));
   bed.b.restart_engine(true);
-  b.pd = b.engine().allocate_pd();
-  b.send_cq = b.engine().create_cq(16, nullptr);
-  b.recv_cq = b.engine().create_cq(16, nullptr);
+  b.pd = b.engine().objects().allocate_pd();
+  b.send_cq = b.engine().objects().create_cq(16, nullptr);
+  b.recv_cq = b.engine().objects().create_cq(16, nullptr);
   Testbed::make_qp(b, false, options);
   b.register_again(far);
   EXPECT_EQ(b.qp->qpn(), qpn);
@@ -152,10 +152,10 @@ class WrongKey : public Hosts, public testing::WithParamInterface<QpType> {
     bth.psn = options.psn_a;
     PathSpec path = a.qp->path();
     if (ud) {
-      path.src_mac = bed.a.engine().mac();
-      path.dst_mac = bed.b.engine().mac();
-      path.src_ip = bed.a.engine().gids()[1].ip;
-      path.dst_ip = bed.b.engine().gids()[1].ip;
+      path.src_mac = bed.a.engine().addresses().mac();
+      path.dst_mac = bed.b.engine().addresses().mac();
+      path.src_ip = bed.a.engine().addresses().gids()[1].ip;
+      path.dst_ip = bed.b.engine().addresses().gids()[1].ip;
       path.udp_src_port = 0xC000;
     }
     uint8_t junk[64];

@@ -197,7 +197,7 @@ TEST(Again, ReconnectedWhileOldPacketsAreUnderWay) {
       attributes.sq_psn = is_a ? Psn(0x800100) : Psn(0x900100);
       attributes.rq_psn = is_a ? Psn(0x900100) : Psn(0x800100);
       attributes.av.sgid_index = 1;
-      attributes.av.dgid = (is_a ? scene.b : scene.a).engine().gids()[1].ip;
+      attributes.av.dgid = (is_a ? scene.b : scene.a).engine().addresses().gids()[1].ip;
       ASSERT_EQ(bring_up(side->engine(), *side->qp, attributes, QpState::kRts, scene.bed.world.now()),
                 ModifyResult::kOk);
     }

@@ -221,8 +221,8 @@ TEST(Nic, KeepsTheWireFullWithASmallQueue) {
   host.port().connect(world.events(), wire, {2, 8192, true});
   // A UC QP to an address that never answers is enough to fill a wire: its MAC is taught by an ARP reply.
   Engine& engine = host.engine();
-  const PdId pd = engine.allocate_pd();
-  CompletionQueue* cq = engine.create_cq(64, nullptr);
+  const PdId pd = engine.objects().allocate_pd();
+  CompletionQueue* cq = engine.objects().create_cq(64, nullptr);
   QpInit init;
   init.type = QpType::kUc;
   init.pd = pd;

@@ -45,8 +45,8 @@ INSTANTIATE_TEST_SUITE_P(Families, SmokeTest, testing::Bool(),
 
 TEST_P(SmokeTest, ResolvesTheNeighbour) {
   ASSERT_TRUE(bed_.world.run_until_idle());
-  EXPECT_TRUE(a_.engine().resolved(*a_.qp));
-  EXPECT_TRUE(b_.engine().resolved(*b_.qp));
+  EXPECT_TRUE(a_.qp->path_resolved());
+  EXPECT_TRUE(b_.qp->path_resolved());
 }
 
 TEST_P(SmokeTest, Send) {

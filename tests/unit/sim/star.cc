@@ -98,9 +98,9 @@ void Star::add_host(uint8_t number) {
 void Star::connect_flow(uint32_t i) {
   const auto make = [](Host& host) {
     QpInit init;
-    init.pd = host.engine().allocate_pd();
-    init.send_cq = host.engine().create_cq(16, nullptr);
-    init.recv_cq = host.engine().create_cq(16, nullptr);
+    init.pd = host.engine().objects().allocate_pd();
+    init.send_cq = host.engine().objects().create_cq(16, nullptr);
+    init.recv_cq = host.engine().objects().create_cq(16, nullptr);
     init.cap = {kMessages, 1, 1, 1, 0};
     return host.engine().create_qp(init, nullptr);
   };
@@ -114,10 +114,10 @@ void Star::connect_flow(uint32_t i) {
   attributes.rq_psn = attributes.sq_psn = Psn(0x100 * (i + 1));
   attributes.timeout = 14;
   attributes.av.sgid_index = 1;
-  attributes.av.dgid = receiver_->engine().gids()[1].ip;
+  attributes.av.dgid = receiver_->engine().addresses().gids()[1].ip;
   attributes.dest_qpn = b->qpn();
   require(bring_up(from.engine(), *a, attributes, QpState::kRts, world_.now()) == ModifyResult::kOk);
-  attributes.av.dgid = from.engine().gids()[1].ip;
+  attributes.av.dgid = from.engine().addresses().gids()[1].ip;
   attributes.dest_qpn = a->qpn();
   require(bring_up(receiver_->engine(), *b, attributes, QpState::kRts, world_.now()) == ModifyResult::kOk);
   uint8_t* const target = memory_.front().get();

@@ -90,7 +90,7 @@ TEST(Acceptance, ThePeerMustBeThePeer) {
   path.src_ip = IpAddress::v4(0x0a000003);
   expect_dropped(rig, frame_of(path, good_bth(rig), {}, {}), "rx_drop_wrong_peer");
   path = good;
-  path.dst_ip = rig.engine().gids()[0].ip;  // ours, but not the one that the QP uses
+  path.dst_ip = rig.engine().addresses().gids()[0].ip;  // ours, but not the one that the QP uses
   path.src_ip = link_local_of(path.src_mac);
   expect_dropped(rig, frame_of(path, good_bth(rig), {}, {}), "rx_drop_wrong_peer");
   path = good;

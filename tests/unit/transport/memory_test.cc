@@ -251,7 +251,7 @@ TEST_F(Windows, ARefusedBindLeavesTheWindowAsItWas) {
   for (const bool type2 : {true, false}) {
     Rig rig;
     Engine& engine = rig.engine();
-    const PdId pd = engine.allocate_pd();
+    const PdId pd = engine.objects().allocate_pd();
     const uint32_t window = engine.memory().allocate_window(rig.pd(), type2);
     SendWr wr;
     wr.opcode = WrOpcode::kBindMw;
@@ -265,7 +265,7 @@ TEST_F(Windows, ARefusedBindLeavesTheWindowAsItWas) {
     EXPECT_EQ(engine.memory().bind_window(wr.bind, rig.pd(), rig.qp().qpn()), next(window));
     EXPECT_FALSE(engine.memory().free_window(window ^ 0x100)) << "another's key";
     EXPECT_TRUE(engine.memory().free_window(next(window)));
-    EXPECT_TRUE(engine.deallocate_pd(pd));
+    EXPECT_TRUE(engine.objects().deallocate_pd(pd));
   }
 }
 

@@ -266,7 +266,7 @@ TEST(ResponderChecks, UnknownKey) {
 
 TEST(ResponderChecks, KeyOfAnotherProtectionDomain) {
   Rig rig;
-  const PdId other = rig.engine().allocate_pd();
+  const PdId other = rig.engine().objects().allocate_pd();
   const uint32_t key = rig.engine().memory().register_region(other, rig.remote(), 64, rig.remote_va(), 15);
   expect_refused(rig, read(0x100, rig.remote_va(), key, 4), kAccess);
 }

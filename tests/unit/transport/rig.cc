@@ -159,12 +159,12 @@ Rig::Rig(const RigOptions& options)
   from_peer_.vlan_id = options.engine.addresses[options.ipv6 ? 1 : 0].vlan_id;
   for (uint32_t i = 0; i < kMemoryBytes; i++) remote_[i] = static_cast<uint8_t>(i * 3 + 5);
   for (uint32_t i = 0; i < kMemoryBytes; i++) local_[i] = static_cast<uint8_t>(i * 5 + 9);
-  pd_ = engine_->allocate_pd();
+  pd_ = engine_->objects().allocate_pd();
   rkey_ = engine_->memory().register_region(pd_, remote(), kMemoryBytes, remote_va(), sim::kAllAccess);
   lkey_ = engine_->memory().register_region(pd_, local(), kMemoryBytes, local_sge(0, 0).addr, kLocalWrite);
-  send_cq_ = engine_->create_cq(options.cq_capacity, nullptr);
-  recv_cq_ = engine_->create_cq(options.cq_capacity, nullptr);
-  if (options.use_srq) srq_ = engine_->create_srq(pd_, 16, 4, nullptr);
+  send_cq_ = engine_->objects().create_cq(options.cq_capacity, nullptr);
+  recv_cq_ = engine_->objects().create_cq(options.cq_capacity, nullptr);
+  if (options.use_srq) srq_ = engine_->objects().create_srq(pd_, 16, 4, nullptr);
   qp_ = engine_->create_qp(qp_init(), nullptr);
   bring_up();
   turn();
@@ -261,7 +261,7 @@ PostResult Rig::post(SendWr wr) {
 PostResult Rig::receive(uint64_t wr_id, uint32_t bytes) {
   const Sge sge = local_sge(kMemoryBytes / 2 + static_cast<uint32_t>(wr_id % 16) * 2048, bytes);
   const RecvWr wr{wr_id, &sge, 1};
-  const PostResult result = srq_ != nullptr ? engine_->post_srq_recv(*srq_, wr) : engine_->post_recv(*qp_, wr, now_);
+  const PostResult result = srq_ != nullptr ? srq_->post(wr) : engine_->post_recv(*qp_, wr, now_);
   turn();
   return result;
 }

@@ -138,8 +138,8 @@ TEST(ReceiveSlots, OfABrokenMessageComeBackWithReset) {
         continue;
       }
       const RecvWr wr{1, nullptr, 0};
-      for (int i = 0; i < 2; i++) EXPECT_EQ(rig.engine().post_srq_recv(*rig.srq(), wr), PostResult::kOk);
-      EXPECT_EQ(rig.engine().post_srq_recv(*rig.srq(), wr), PostResult::kQueueFull);
+      for (int i = 0; i < 2; i++) EXPECT_EQ(rig.srq()->post(wr), PostResult::kOk);
+      EXPECT_EQ(rig.srq()->post(wr), PostResult::kQueueFull);
     }
   }
 }

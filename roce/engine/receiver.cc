@@ -1,7 +1,8 @@
-// The engine's incoming half: parse, find the QP, check what concerns all of them, verify, deliver.
+#include "engine/receiver.h"
+
 #include <algorithm>
 
-#include "engine/engine.h"
+#include "base/check.h"
 #include "wire/icrc.h"
 
 namespace uroce {
@@ -37,44 +38,55 @@ bool state_receives(QpState state, bool response) {
 
 /// What waits at the port is measured before anything is taken: the longer the program was away, the more it is. A port
 /// that cannot tell is behind when we could not empty it for several turns.
-void Engine::note_backlog(Instant now) {
-  uint32_t frames = port_.rx_backlog();
+void Receiver::note_backlog(Instant now) {
+  uint32_t frames = parts_.port.rx_backlog();
   if (frames == Port::kBacklogUnknown) frames = full_receives_ * kReceivesPerTurn * kReceiveBurst;
-  pfc_.on_backlog(frames, now);
+  parts_.pfc.on_backlog(frames, now);
 }
 
-uint32_t Engine::receive(Instant now) {
-  if (pfc_.enabled()) note_backlog(now);
+uint32_t Receiver::receive(Instant now) {
+  if (parts_.pfc.enabled()) note_backlog(now);
   uint32_t total = 0;
   for (uint32_t i = 0; i < kReceivesPerTurn; i++) {
     RxFrame frames[kReceiveBurst];
-    const uint32_t count = port_.receive(frames, kReceiveBurst);
+    const uint32_t count = parts_.port.receive(frames, kReceiveBurst);
     ensure(count <= kReceiveBurst, "a port gives no more frames than there is room for");
     if (count == 0) break;
     for (uint32_t at = 0; at < count; at += kParseAhead) {
       process({frames + at, std::min<size_t>(kParseAhead, count - at)}, now);
     }
-    port_.release_rx(frames, count);
+    parts_.port.release_rx(frames, count);
     total += count;
     if (count < kReceiveBurst) break;
   }
   full_receives_ = total == kReceivesPerTurn * kReceiveBurst ? full_receives_ + 1 : 0;
   // Nobody may call again before the neighbour sends: what is gone is said now.
-  if (pfc_.pausing() && port_.rx_backlog() != Port::kBacklogUnknown) note_backlog(now);
+  if (parts_.pfc.pausing() && parts_.port.rx_backlog() != Port::kBacklogUnknown) note_backlog(now);
   return total;
 }
 
-/// At most kParseAhead frames.
-void Engine::process(std::span<const RxFrame> frames, Instant now) {
+uint32_t Receiver::drain_loopback(Instant now) {
+  const uint32_t count = parts_.loopback.size();
+  for (uint32_t i = 0; i < count; i++) {
+    const auto frame = parts_.loopback.front();
+    const RxFrame rx{frame.data(), static_cast<uint32_t>(frame.size()), nullptr};
+    process({&rx, 1}, now);
+    parts_.loopback.pop();
+  }
+  return count;
+}
+
+void Receiver::process(std::span<const RxFrame> frames, Instant now) {
+  ensure(frames.size() <= kParseAhead, "no more frames are looked at together than there is room for");
   PacketView packets[kParseAhead];
   ParseResult results[kParseAhead];
   for (size_t i = 0; i < frames.size(); i++) {
     const std::span<const uint8_t> frame(frames[i].data, frames[i].bytes);
     counters_.rx_packets++;
     counters_.rx_bytes += frame.size();
-    if (capture_ != nullptr) capture_->on_frame(Direction::kReceived, now, frame);
+    parts_.tap.on_received(frame, now);
     results[i] = parse_frame(frame, packets[i]);
-    if (results[i] == ParseResult::kOk) qps_.prefetch(packets[i].bth.dest_qp);
+    if (results[i] == ParseResult::kOk) parts_.qps.prefetch(packets[i].bth.dest_qp);
   }
   for (size_t i = 0; i < frames.size(); i++) {
     if (results[i] == ParseResult::kOk) {
@@ -85,13 +97,13 @@ void Engine::process(std::span<const RxFrame> frames, Instant now) {
   }
 }
 
-void Engine::on_unparsed(ParseResult result, std::span<const uint8_t> frame, Instant now) {
+void Receiver::on_unparsed(ParseResult result, std::span<const uint8_t> frame, Instant now) {
   switch (result) {
     case ParseResult::kOk:
       break;
     case ParseResult::kNotRoce:
-      if (pfc_.on_frame(frame, now)) break;
-      if (!neighbours_.on_frame(frame, now)) counters_.rx_drop_not_roce++;
+      if (parts_.pfc.on_frame(frame, now)) break;
+      if (!parts_.neighbours.on_frame(frame, now)) counters_.rx_drop_not_roce++;
       break;
     case ParseResult::kTruncated:
       counters_.rx_drop_truncated++;
@@ -120,17 +132,9 @@ void Engine::on_unparsed(ParseResult result, std::span<const uint8_t> frame, Ins
   }
 }
 
-bool Engine::is_own(const IpAddress& ip, uint16_t vlan_id) const {
-  if (ip.is_zero()) return false;  // what holes in the table are filled with
-  return std::any_of(gids_.begin(), gids_.end(),
-                     [&](const LocalAddress& own) { return own.ip == ip && own.vlan_id == vlan_id; });
-}
-
-bool Engine::addressed_to_us(const PacketView& packet) const { return is_own(packet.dst_ip, packet.vlan_id); }
-
 /// The checks that come before the iCRC, cheapest first. nullptr: dropped and counted.
-Qp* Engine::find_receiver(const PacketView& packet) {
-  Qp* qp = packet.bth.dest_qp == 0 ? nullptr : qps_.find(packet.bth.dest_qp);
+Qp* Receiver::find_receiver(const PacketView& packet) {
+  Qp* qp = packet.bth.dest_qp == 0 ? nullptr : parts_.qps.find(packet.bth.dest_qp);
   if (qp == nullptr) {
     counters_.rx_drop_no_qp++;
     return nullptr;
@@ -159,7 +163,7 @@ Qp* Engine::find_receiver(const PacketView& packet) {
   return qp;
 }
 
-void Engine::on_packet(const PacketView& packet, Instant now) {
+void Receiver::on_packet(const PacketView& packet, Instant now) {
   if (!addressed_to_us(packet)) {
     counters_.rx_drop_not_for_us++;
     return;
@@ -172,18 +176,18 @@ void Engine::on_packet(const PacketView& packet, Instant now) {
   }
   if (packet.info->operation == Operation::kCnp) {
     if (!qp->on_cnp(now)) counters_.rp_cnp_ignored++;
-    return update(*qp);
+    return parts_.schedule.update(*qp);
   }
   if (packet.ecn_marked()) on_marked(*qp, now);
   qp->on_packet(packet, now);
-  update(*qp);
+  parts_.schedule.update(*qp);
 }
 
 /// Its sender is to slow down, if it is one that can be told: a datagram's is not connected to anything.
-void Engine::on_marked(Qp& qp, Instant now) {
+void Receiver::on_marked(Qp& qp, Instant now) {
   counters_.np_ecn_marked_roce_packets++;
-  if (qp.congestion() == nullptr || cnps_.contains(qp) || cnps_.full() || !qp.on_marked(now)) return;
-  cnps_.push(qp);
+  if (qp.congestion() == nullptr || !parts_.schedule.takes_cnp(qp) || !qp.on_marked(now)) return;
+  parts_.schedule.want_cnp(qp);
 }
 
 }  // namespace uroce

@@ -1,0 +1,51 @@
+// By which addresses this endpoint is known: its MAC and the GID table.
+//
+// Row 0 is the link-local address of the MAC, for good. The others keep their numbers while they last: what goes leaves
+// a hole, an address of zeros, and what comes takes the first one.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "uroce/address.h"
+
+namespace uroce {
+
+class AddressTable {
+ public:
+  static constexpr uint32_t kGidsMax = 32;
+
+  /// `addresses`: rows 1.. in this order, each once.
+  AddressTable(const MacAddress& mac, std::span<const LocalAddress> addresses);
+
+  const MacAddress& mac() const { return mac_; }
+  /// Row i is gids()[i]; an address of zeros is a hole. All are RoCE v2.
+  std::span<const LocalAddress> gids() const { return gids_; }
+  uint16_t lid() const;  // see doc/adr: the low 16 bits of the first IPv4 address
+
+  /// The rows that have an address.
+  std::vector<LocalAddress> present() const;
+  bool is_own(const IpAddress& ip, uint16_t vlan_id) const {
+    if (ip.is_zero()) return false;  // what holes in the table are filled with
+    return std::any_of(gids_.begin(), gids_.end(),
+                       [&](const LocalAddress& own) { return own.ip == ip && own.vlan_id == vlan_id; });
+  }
+  /// The row with this number; nullptr when there is none, or a hole.
+  const LocalAddress* row(uint32_t index) const;
+  /// The first that is an IPv4 address, or nullptr.
+  const LocalAddress* first_v4() const;
+
+  /// These are the port's addresses now. False: nothing new, or nothing that fits kGidsMax.
+  bool set(std::span<const LocalAddress> addresses);
+
+ private:
+  bool remove_absent(std::span<const LocalAddress> addresses);
+  bool add(const LocalAddress& address);
+
+  const MacAddress mac_;
+  std::vector<LocalAddress> gids_;
+};
+
+}  // namespace uroce

@@ -1,0 +1,136 @@
+#include "engine/object_tables.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace uroce {
+
+namespace {
+
+/// The new object stands at the end, and knows its place.
+template <typename T>
+T* append(std::vector<std::unique_ptr<T>>& objects, std::unique_ptr<T> object) {
+  object->place = static_cast<uint32_t>(objects.size());
+  objects.push_back(std::move(object));
+  return objects.back().get();
+}
+
+/// The last one takes its place.
+template <typename T>
+bool erase_unused(std::vector<std::unique_ptr<T>>& objects, T* object) {
+  if (object->users != 0) return false;
+  ensure(object->place < objects.size() && objects[object->place].get() == object, "an object knows its place");
+  auto& place = objects[object->place];
+  place.swap(objects.back());
+  place->place = object->place;
+  objects.pop_back();
+  return true;
+}
+
+}  // namespace
+
+ObjectTables::ObjectTables(const EngineConfig& config, RandomSource& random, Observer& observer)
+    : observer_(observer),
+      cqs_max_(config.max_cqs),
+      srqs_max_(config.max_srqs),
+      ahs_max_(config.max_ahs),
+      memory_(config.max_regions, random, config.max_pds),
+      pds_(config.max_pds + 1) {}
+
+PdId ObjectTables::allocate_pd() {
+  for (PdId pd = 1; pd < pds_.size(); pd++) {
+    if (pds_[pd].given_out) continue;
+    pds_[pd].given_out = true;
+    return pd;
+  }
+  return 0;
+}
+
+bool ObjectTables::deallocate_pd(PdId pd) {
+  if (pd >= pds_.size() || !pds_[pd].given_out) return false;
+  if (pds_[pd].users != 0 || memory_.in_use_by(pd) != 0) return false;
+  pds_[pd].given_out = false;
+  return true;
+}
+
+/// A number that was never given out is nobody's: callers that check nothing use 0.
+void ObjectTables::hold_pd(PdId pd) {
+  if (pd < pds_.size()) pds_[pd].users++;
+}
+
+void ObjectTables::release_pd(PdId pd) {
+  if (pd >= pds_.size()) return;
+  ensure(pds_[pd].users != 0, "who leaves a protection domain was in it");
+  pds_[pd].users--;
+}
+
+CompletionQueue* ObjectTables::create_cq(uint32_t capacity, void* user) {
+  if (cqs_.size() >= cqs_max_) return nullptr;
+  return append(cqs_, std::make_unique<CompletionQueue>(capacity, observer_, user));
+}
+
+bool ObjectTables::destroy_cq(CompletionQueue* cq) { return erase_unused(cqs_, cq); }
+
+SharedReceiveQueue* ObjectTables::create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge, void* user) {
+  if (srqs_.size() >= srqs_max_) return nullptr;
+  SharedReceiveQueue* srq = append(srqs_, std::make_unique<SharedReceiveQueue>(pd, max_wr, max_sge, observer_, user));
+  hold_pd(pd);
+  return srq;
+}
+
+bool ObjectTables::destroy_srq(SharedReceiveQueue* srq) {
+  const PdId pd = srq->pd();
+  if (!erase_unused(srqs_, srq)) return false;
+  release_pd(pd);
+  return true;
+}
+
+std::unique_ptr<AddressHandle> ObjectTables::create_ah(PdId pd, const PathSpec& path, uint8_t static_rate) {
+  if (ahs_full()) return nullptr;
+  auto ah = std::make_unique<AddressHandle>();
+  ah->pd = pd;
+  ah->path = path;
+  ah->header = PathHeader(path);
+  ah->resolved = !path.dst_mac.is_zero();
+  ah->static_rate = static_rate;
+  ah->place = static_cast<uint32_t>(ahs_.size());
+  ahs_.push_back(ah.get());
+  hold_pd(pd);
+  return ah;
+}
+
+void ObjectTables::destroy_ah(AddressHandle* ah) {
+  ensure(ah->place < ahs_.size() && ahs_[ah->place] == ah, "an address handle knows its place");
+  release_pd(ah->pd);
+  AddressHandle*& place = ahs_[ah->place];
+  place = ahs_.back();
+  place->place = ah->place;
+  ahs_.pop_back();
+}
+
+void ObjectTables::hold(const QpInit& init) {
+  hold_pd(init.pd);
+  init.send_cq->users++;
+  init.recv_cq->users++;
+  if (init.srq != nullptr) init.srq->users++;
+}
+
+void ObjectTables::release(const QpInit& init) {
+  ensure(init.send_cq->users != 0 && init.recv_cq->users != 0, "a QP's completion queues know that it uses them");
+  release_pd(init.pd);
+  init.send_cq->users--;
+  init.recv_cq->users--;
+  if (init.srq != nullptr) init.srq->users--;
+}
+
+void ObjectTables::on_resolved(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac) {
+  for (AddressHandle* ah : ahs_) {
+    if (ah->path.dst_ip != ip || ah->path.vlan_id != vlan_id) continue;
+    ah->path.dst_mac = mac;
+    ah->header.set_dst_mac(mac);
+    ah->resolved = true;
+  }
+}
+
+}  // namespace uroce

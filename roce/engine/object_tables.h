@@ -1,0 +1,64 @@
+// What programs make beside queue pairs: protection domains, memory regions, completion queues, shared receive queues
+// and address handles. An object that another one uses stays.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/engine_config.h"
+#include "transport/address_handle.h"
+#include "transport/completion_queue.h"
+#include "transport/memory_table.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
+#include "transport/receive_queue.h"
+
+namespace uroce {
+
+/// Pointers are valid until destroyed. Create functions give nullptr (or 0) when a table is full.
+class ObjectTables {
+ public:
+  ObjectTables(const EngineConfig& config, RandomSource& random, Observer& observer);
+  ObjectTables(const ObjectTables&) = delete;
+  ObjectTables& operator=(const ObjectTables&) = delete;
+
+  PdId allocate_pd();
+  bool deallocate_pd(PdId pd);  // false: still in use
+  CompletionQueue* create_cq(uint32_t capacity, void* user);
+  bool destroy_cq(CompletionQueue* cq);  // false: QPs use it
+  SharedReceiveQueue* create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge, void* user);
+  bool destroy_srq(SharedReceiveQueue* srq);  // false: QPs use it
+  std::unique_ptr<AddressHandle> create_ah(PdId pd, const PathSpec& path, uint8_t static_rate);
+  void destroy_ah(AddressHandle* ah);  // before it is deleted
+  bool ahs_full() const { return ahs_.size() >= ahs_max_; }
+  MemoryTable& memory() { return memory_; }
+
+  /// A QP uses what `init` names, and does not any more.
+  void hold(const QpInit& init);
+  void release(const QpInit& init);
+
+  /// For the address handles that lead there.
+  void on_resolved(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);
+
+ private:
+  struct Pd {
+    bool given_out = false;
+    uint32_t users = 0;  // QPs, SRQs and AHs; the memory table counts its own
+  };
+  void hold_pd(PdId pd);
+  void release_pd(PdId pd);
+
+  Observer& observer_;
+  const uint32_t cqs_max_;
+  const uint32_t srqs_max_;
+  const uint32_t ahs_max_;
+  MemoryTable memory_;
+  std::vector<Pd> pds_;
+  std::vector<std::unique_ptr<CompletionQueue>> cqs_;
+  std::vector<std::unique_ptr<SharedReceiveQueue>> srqs_;
+  std::vector<AddressHandle*> ahs_;
+};
+
+}  // namespace uroce

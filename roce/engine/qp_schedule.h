@@ -1,0 +1,81 @@
+// Which QPs have something to do: those that have something to send, those that owe a congestion notification, and
+// when each wants to be called again.
+//
+// A QP with something to send is ready, or it is parked: its priority was found paused when its turn came. It is tried
+// again when other priorities are paused than then.
+#pragma once
+
+#include <cstdint>
+
+#include "base/check.h"
+#include "engine/qp_queue.h"
+#include "engine/timer_queue.h"
+#include "transport/qp.h"
+#include "uroce/time.h"
+
+namespace uroce {
+
+class QpSchedule {
+ public:
+  static constexpr uint32_t kCnpsMax = 64;  // waiting; when there are more, the next marked packet asks again
+
+  /// QPs have indices below `qps_max`.
+  explicit QpSchedule(uint32_t qps_max);
+
+  /// After anything that touched a QP: queues it if it has something to send, and keeps its timer.
+  void update(Qp& qp) {
+    if (!ready_.contains(qp) && !parked_.contains(qp) && qp.wants_transmit()) ready_.push(qp);
+    timers_.arm(qp.index(), qp.next_timeout());
+  }
+  /// Before it goes.
+  void remove(const Qp& qp);
+
+  /// QPs that have something to send.
+  uint32_t ready() const { return ready_.size(); }
+  /// The one whose turn it is; there must be one. It comes back with `update` or `park`.
+  Qp& take_ready() {
+    Qp& qp = ready_.front();
+    ready_.pop();
+    return qp;
+  }
+  /// `pauses`: the priorities that are paused now, as bits.
+  void park(Qp& qp, uint8_t pauses) {
+    ensure(!ready_.contains(qp), "a QP is ready or parked, not both");
+    parked_.push(qp);
+    parked_pauses_ = pauses;
+  }
+  /// With other pauses than when they were parked, the parked ones are ready; those that are still paused will be
+  /// parked again.
+  void unpark(uint8_t pauses) {
+    if (!parked_.empty() && pauses != parked_pauses_) unpark_all();
+  }
+
+  /// QPs whose peers are to be told of congestion.
+  bool cnps_wait() const { return !cnps_.empty(); }
+  bool takes_cnp(const Qp& qp) const { return !cnps_.contains(qp) && !cnps_.full(); }
+  /// Only when `takes_cnp`.
+  void want_cnp(Qp& qp) { cnps_.push(qp); }
+  Qp& take_cnp() {
+    Qp& qp = cnps_.front();
+    cnps_.pop();
+    return qp;
+  }
+
+  bool wants_transmit() const { return !ready_.empty() || !cnps_.empty(); }
+
+  /// The index of the next QP whose time may have come; TimerQueue::kNone when there is none. It is asked for its
+  /// deadline, and comes back with `update`.
+  uint32_t pop_due(Instant now) { return timers_.pop_due(now); }
+  Instant next_timeout() const { return timers_.next(); }
+
+ private:
+  void unpark_all();
+
+  QpQueue ready_;
+  QpQueue parked_;
+  uint8_t parked_pauses_ = 0;  // the pauses when the latest was parked
+  QpQueue cnps_;
+  TimerQueue timers_;
+};
+
+}  // namespace uroce

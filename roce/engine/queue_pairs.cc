@@ -1,0 +1,50 @@
+#include "engine/queue_pairs.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/check.h"
+#include "transport/frame_builder.h"
+
+namespace uroce {
+
+namespace {
+
+uint32_t mtu_for(uint32_t max_frame_bytes) {
+  uint32_t mtu = 256;
+  while (mtu < 4096 && mtu * 2 + kMaxFrameOverhead <= max_frame_bytes) mtu *= 2;
+  return mtu;
+}
+
+}  // namespace
+
+QueuePairs::QueuePairs(const EngineConfig& config, ObjectTables& objects, RandomSource& random, Counters& counters,
+                       Observer& observer)
+    : active_mtu_(mtu_for(config.max_frame_bytes)),
+      objects_(objects),
+      reorder_pool_(config.reorder_packets, active_mtu_),
+      table_(config.max_qps, random),
+      env_{objects.memory(),      counters,          observer,
+           config.window_packets, config.ack_every,  config.ack_hold,
+           config.grant_credits,  config.congestion, config.loss_recovery,
+           &reorder_pool_} {}
+
+Qp* QueuePairs::create(const QpInit& init, void* user) {
+  const QpTable::Slot slot = table_.next_free();
+  if (slot.index == QpTable::kNone) return nullptr;
+  auto qp = std::make_unique<Qp>(init, slot.qpn, slot.index, active_mtu_, env_, user);
+  Qp* result = qp.get();
+  table_.put(slot.index, std::move(qp));
+  objects_.hold(init);
+  ensure(table_.find(result->qpn()) == result, "a QP is found by its number");
+  return result;
+}
+
+void QueuePairs::destroy(Qp& qp) {
+  ensure(table_.at(qp.index()) == &qp, "a QP knows its slot");
+  const QpInit init = qp.init();
+  table_.remove(qp.index());
+  objects_.release(init);
+}
+
+}  // namespace uroce

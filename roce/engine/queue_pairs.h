@@ -1,0 +1,49 @@
+// The queue pairs of an engine, and what they share.
+#pragma once
+
+#include <cstdint>
+
+#include "base/random.h"
+#include "engine/engine_config.h"
+#include "engine/object_tables.h"
+#include "engine/qp_table.h"
+#include "transport/counters.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
+
+namespace uroce {
+
+class QueuePairs {
+ public:
+  /// All of them outlive the queue pairs; what a queue pair uses is held in `objects`.
+  QueuePairs(const EngineConfig& config, ObjectTables& objects, RandomSource& random, Counters& counters,
+             Observer& observer);
+  QueuePairs(const QueuePairs&) = delete;
+  QueuePairs& operator=(const QueuePairs&) = delete;
+
+  /// nullptr: the table is full.
+  Qp* create(const QpInit& init, void* user);
+  void destroy(Qp& qp);
+
+  /// By number and by index.
+  const QpTable& table() const { return table_; }
+  uint32_t size() const { return table_.size(); }
+  /// For explaining: every live QP.
+  template <typename F>
+  void for_each(F&& f) const {
+    table_.for_each(f);
+  }
+  /// The largest RoCE MTU (256..4096) whose packets fit the port's frames.
+  uint32_t active_mtu_bytes() const { return active_mtu_; }
+  /// Where rates start from; 0: unknown.
+  void set_link_speed(uint64_t bits_per_second) { env_.congestion.link_bits_per_second = bits_per_second; }
+
+ private:
+  const uint32_t active_mtu_;
+  ObjectTables& objects_;
+  ReorderPool reorder_pool_;
+  QpTable table_;
+  TransportEnv env_;
+};
+
+}  // namespace uroce

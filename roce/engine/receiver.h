@@ -1,0 +1,59 @@
+// The incoming half of a turn: parse, find the QP, check what concerns all of them, verify, deliver.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/address_table.h"
+#include "engine/frame_tap.h"
+#include "engine/loopback.h"
+#include "engine/neighbours.h"
+#include "engine/priority_flow_control.h"
+#include "engine/qp_schedule.h"
+#include "engine/qp_table.h"
+#include "transport/counters.h"
+#include "transport/qp.h"
+#include "uroce/port.h"
+#include "uroce/time.h"
+#include "wire/packet.h"
+
+namespace uroce {
+
+/// What is not a good packet for a QP of ours, nor for the neighbour protocol or flow control, is a counted drop.
+class Receiver {
+ public:
+  /// Where frames come from, and who gets them. All outlive the receiver.
+  struct Parts {
+    Port& port;
+    const AddressTable& addresses;
+    const QpTable& qps;
+    QpSchedule& schedule;
+    PriorityFlowControl& pfc;
+    Neighbours& neighbours;
+    Loopback& loopback;
+    const FrameTap& tap;
+  };
+  Receiver(const Parts& parts, Counters& counters) : parts_(parts), counters_(counters) {}
+
+  /// What the port has, up to two bursts. Returns how many frames that was.
+  uint32_t receive(Instant now);
+  /// What we have sent to ourselves by now; what these frames cause comes in the next turn.
+  uint32_t drain_loopback(Instant now);
+
+ private:
+  void note_backlog(Instant now);
+  void process(std::span<const RxFrame> frames, Instant now);
+  void on_packet(const PacketView& packet, Instant now);
+  void on_unparsed(ParseResult result, std::span<const uint8_t> frame, Instant now);
+  Qp* find_receiver(const PacketView& packet);
+  void on_marked(Qp& qp, Instant now);
+  bool addressed_to_us(const PacketView& packet) const {
+    return parts_.addresses.is_own(packet.dst_ip, packet.vlan_id);
+  }
+
+  const Parts parts_;
+  Counters& counters_;
+  uint32_t full_receives_ = 0;  // turns in a row that received all they may
+};
+
+}  // namespace uroce

@@ -1,0 +1,37 @@
+// Where address vectors lead.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/address_table.h"
+#include "engine/loopback.h"
+#include "engine/neighbours.h"
+#include "uroce/qp_attributes.h"
+#include "uroce/time.h"
+#include "wire/path_header.h"
+
+namespace uroce {
+
+/// Has no state of its own. The first path to one of our own addresses opens the loopback.
+class Router {
+ public:
+  /// `traffic_class`: of paths that ask for none.
+  Router(const AddressTable& addresses, Neighbours& neighbours, Loopback& loopback, uint8_t traffic_class);
+
+  /// Nothing when the source GID does not exist or cannot reach such an address. `flow`: what tells this path from
+  /// others between the same addresses. The MAC is zero when it is not known yet.
+  std::optional<PathSpec> route(const AddressVector& av, uint32_t flow);
+  /// Asks who has the path's address, again if it is known; `sgid_index`: the row that the path came from.
+  void ask_for(const PathSpec& path, uint8_t sgid_index, Instant now);
+
+ private:
+  void find_mac(PathSpec& path);
+
+  const AddressTable& addresses_;
+  Neighbours& neighbours_;
+  Loopback& loopback_;
+  const uint8_t traffic_class_;
+};
+
+}  // namespace uroce

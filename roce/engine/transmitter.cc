@@ -1,0 +1,143 @@
+#include "engine/transmitter.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace uroce {
+
+namespace {
+
+constexpr uint32_t kSendBurst = 32;
+constexpr uint32_t kFirstBurst = 4;  // a post or an answer rarely needs more; bulk senders come back for whole bursts
+constexpr uint32_t kSendsPerTurn = 5;
+constexpr uint32_t kQuantum = 16;  // frames of one QP before the next has its turn
+
+}  // namespace
+
+uint32_t Transmitter::transmit(Instant now) {
+  uint32_t total = 0;
+  for (uint32_t i = 0; i < kSendsPerTurn; i++) {
+    const uint32_t size = i == 0 ? kFirstBurst : kSendBurst;
+    const uint32_t sent = transmit_burst(size, now);
+    total += sent;
+    if (sent < size) break;
+  }
+  return total;
+}
+
+void Transmitter::send_last_ack(Qp& qp, Instant now) {
+  qp.end_ack_delay();
+  parts_.schedule.update(qp);
+  transmit(now);
+}
+
+/// Sends up to `size` frames; returns how many.
+uint32_t Transmitter::transmit_burst(uint32_t size, Instant now) {
+  QpSchedule& schedule = parts_.schedule;
+  const bool host = parts_.neighbours.next_timeout() <= now || parts_.pfc.wants_transmit(now);
+  schedule.unpark(parts_.pfc.paused());
+  if (!schedule.wants_transmit() && !host) return 0;
+  TxFrame frames[kSendBurst];
+  const uint32_t acquired = parts_.port.acquire_tx(frames, size);
+  ensure(acquired <= size, "a port lends no more frames than it was asked for");
+  if (acquired == 0) {
+    counters_.tx_port_full++;
+    return 0;
+  }
+  uint32_t used = host ? send_host_frames(frames, acquired, now) : 0;
+  if (schedule.cnps_wait()) used += send_cnps(frames + used, acquired - used, now);
+  used += send_qp_frames(frames + used, acquired - used, now);
+  ensure(used <= acquired, "no more frames are sent than the port lent");
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < used; i++) {
+    bytes += frames[i].bytes;
+    parts_.tap.on_sent({frames[i].data, frames[i].bytes}, now);
+  }
+  counters_.tx_packets += used;
+  counters_.tx_bytes += bytes;
+  parts_.port.send(frames, acquired);
+  return used;
+}
+
+uint32_t Transmitter::send_host_frames(TxFrame* frames, uint32_t count, Instant now) {
+  PriorityFlowControl& pfc = parts_.pfc;
+  Neighbours& neighbours = parts_.neighbours;
+  uint32_t used = 0;
+  if (pfc.wants_transmit(now) && pfc.poll_transmit(frames[0], now)) used++;
+  while (used < count && neighbours.next_timeout() <= now && neighbours.poll_transmit(frames[used], now)) used++;
+  return used;
+}
+
+/// News of congestion goes before everything else that QPs send.
+uint32_t Transmitter::send_cnps(TxFrame* frames, uint32_t count, Instant now) {
+  uint32_t used = 0;
+  while (used < count && parts_.schedule.cnps_wait()) {
+    Qp& qp = parts_.schedule.take_cnp();
+    if (!qp.encode_cnp(frames[used])) continue;
+    if (divert(frames[used], now)) {
+      frames[used].bytes = 0;
+      continue;
+    }
+    counters_.np_cnp_sent++;
+    used++;
+  }
+  return used;
+}
+
+/// Fills up to `count` frames from the QPs in turn; returns how many.
+uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t count, Instant now) {
+  QpSchedule& schedule = parts_.schedule;
+  uint32_t used = 0;
+  uint32_t rounds = schedule.ready();
+  while (used < count && rounds > 0 && schedule.ready() != 0) {
+    Qp& qp = schedule.take_ready();
+    if (parts_.pfc.paused() != 0 && blocked(qp.priority())) {
+      schedule.park(qp, parts_.pfc.paused());
+      rounds--;
+      continue;
+    }
+    uint32_t quantum = std::min(kQuantum, count - used);
+    while (quantum > 0 && transmit_one(qp, frames[used], now)) {
+      used++;
+      quantum--;
+    }
+    schedule.update(qp);
+    // A QP that used up its quantum has its turn again as long as there is room; one that had nothing more, not.
+    if (quantum != 0) rounds--;
+  }
+  return used;
+}
+
+/// One frame of `qp` into `frame`. False when it has none for the port now.
+bool Transmitter::transmit_one(Qp& qp, TxFrame& frame, Instant now) {
+  for (;;) {
+    if (parts_.loopback.full()) return false;
+    if (!qp.poll_transmit(frame, now)) return false;
+    if (!divert(frame, now)) return true;
+    frame.bytes = 0;
+  }
+}
+
+/// Frames that no port should see: to ourselves, or to a peer whose MAC is not known yet. True when taken.
+bool Transmitter::divert(TxFrame& frame, Instant now) {
+  MacAddress dst;
+  std::memcpy(dst.bytes.data(), frame.data, dst.bytes.size());
+  if (dst.is_zero()) {
+    counters_.tx_neighbour_unresolved++;
+    return true;
+  }
+  Loopback& loopback = parts_.loopback;
+  if (dst != mac_ || !loopback.is_open()) return false;
+  parts_.tap.on_sent({frame.data, frame.bytes}, now);
+  if (loopback.full()) {
+    counters_.loopback_full++;
+  } else {
+    counters_.loopback_packets++;
+    loopback.push(frame);
+  }
+  return true;
+}
+
+}  // namespace uroce

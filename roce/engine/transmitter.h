@@ -1,0 +1,55 @@
+// The outgoing half of a turn: who may send, and what of it goes to ourselves.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/frame_tap.h"
+#include "engine/loopback.h"
+#include "engine/neighbours.h"
+#include "engine/priority_flow_control.h"
+#include "engine/qp_schedule.h"
+#include "transport/counters.h"
+#include "transport/qp.h"
+#include "uroce/address.h"
+#include "uroce/port.h"
+#include "uroce/time.h"
+
+namespace uroce {
+
+/// Lends frames of the port to whoever has something to send: pauses first, then neighbours, news of congestion, and
+/// QPs in turn. Has no state of its own.
+class Transmitter {
+ public:
+  /// Whom it asks, and where it sends. All outlive the transmitter.
+  struct Parts {
+    Port& port;
+    QpSchedule& schedule;
+    PriorityFlowControl& pfc;
+    Neighbours& neighbours;
+    Loopback& loopback;
+    const FrameTap& tap;
+  };
+  /// `mac`: our own.
+  Transmitter(const Parts& parts, Counters& counters, const MacAddress& mac)
+      : parts_(parts), counters_(counters), mac_(mac) {}
+
+  /// Some bursts, as long as there is more to send. Returns how many frames the port was given.
+  uint32_t transmit(Instant now);
+  /// Before `qp` ends: a peer that waits for a last ACK gets it.
+  void send_last_ack(Qp& qp, Instant now);
+
+ private:
+  uint32_t transmit_burst(uint32_t size, Instant now);
+  uint32_t send_host_frames(TxFrame* frames, uint32_t count, Instant now);
+  uint32_t send_cnps(TxFrame* frames, uint32_t count, Instant now);
+  uint32_t send_qp_frames(TxFrame* frames, uint32_t count, Instant now);
+  bool transmit_one(Qp& qp, TxFrame& frame, Instant now);
+  bool divert(TxFrame& frame, Instant now);
+  bool blocked(uint8_t priority) const { return (parts_.pfc.paused() >> priority & 1) != 0; }
+
+  const Parts parts_;
+  Counters& counters_;
+  const MacAddress mac_;
+};
+
+}  // namespace uroce

@@ -1,0 +1,33 @@
+// Who listens hears everything, with its direction and its time; nobody has to.
+#include "engine/frame_tap.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace uroce::test {
+namespace {
+
+struct Listener final : Capture {
+  void on_frame(Direction direction, Instant now, std::span<const uint8_t> frame) override {
+    heard += (direction == Direction::kReceived ? "received " : "sent ") + std::to_string(frame.size()) + " at " +
+             std::to_string(now.ns) + "; ";
+  }
+  std::string heard;
+};
+
+TEST(FrameTap, TellsWhoIsAttached) {
+  const uint8_t bytes[3] = {};
+  Listener listener;
+  FrameTap tap;
+  tap.on_sent(bytes, {1});
+  tap.attach(&listener);
+  tap.on_received({bytes, 2}, {2});
+  tap.on_sent(bytes, {3});
+  tap.attach(nullptr);
+  tap.on_received(bytes, {4});
+  EXPECT_EQ(listener.heard, "received 2 at 2; sent 3 at 3; ");
+}
+
+}  // namespace
+}  // namespace uroce::test

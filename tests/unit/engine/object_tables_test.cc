@@ -1,0 +1,99 @@
+// What is in use stays, and what goes leaves room.
+#include "engine/object_tables.h"
+
+#include <memory>
+#include <set>
+
+#include "engine_parts.h"
+
+namespace uroce::test {
+namespace {
+
+class ObjectTablesTest : public EngineParts {
+ protected:
+  std::unique_ptr<AddressHandle> handle(PdId pd) { return objects_.create_ah(pd, *router_.route(to(kPeerIp), 1), 0); }
+};
+
+TEST_F(ObjectTablesTest, ProtectionDomainsAreNumberedFromOneUntilTheyEnd) {
+  EXPECT_EQ(objects_.allocate_pd(), 1u);
+  EXPECT_EQ(objects_.allocate_pd(), 2u);
+  EXPECT_EQ(objects_.allocate_pd(), 3u);
+  EXPECT_EQ(objects_.allocate_pd(), 0u);
+  EXPECT_TRUE(objects_.deallocate_pd(2));
+  EXPECT_FALSE(objects_.deallocate_pd(2)) << "it is nobody's now";
+  EXPECT_EQ(objects_.allocate_pd(), 2u);
+  for (const PdId never : {0u, 4u, 77u}) EXPECT_FALSE(objects_.deallocate_pd(never));
+}
+
+TEST_F(ObjectTablesTest, AProtectionDomainStaysWhileAnythingIsInIt) {
+  const PdId pd = objects_.allocate_pd();
+  uint8_t memory[64];
+  const uint32_t key = objects_.memory().register_region(pd, memory, sizeof memory, 0, 0);
+  EXPECT_FALSE(objects_.deallocate_pd(pd)) << "a region";
+  objects_.memory().deregister(key);
+  SharedReceiveQueue* srq = objects_.create_srq(pd, 4, 1, nullptr);
+  EXPECT_FALSE(objects_.deallocate_pd(pd)) << "a shared receive queue";
+  EXPECT_TRUE(objects_.destroy_srq(srq));
+  const auto ah = handle(pd);
+  EXPECT_FALSE(objects_.deallocate_pd(pd)) << "an address handle";
+  objects_.destroy_ah(ah.get());
+  QpInit qp = init();
+  qp.pd = pd;
+  objects_.hold(qp);
+  EXPECT_FALSE(objects_.deallocate_pd(pd)) << "a QP";
+  objects_.release(qp);
+  EXPECT_TRUE(objects_.deallocate_pd(pd));
+}
+
+TEST_F(ObjectTablesTest, QueuesStayWhileAQpUsesThem) {
+  QpInit qp = init();
+  qp.srq = objects_.create_srq(pd_, 4, 1, nullptr);
+  objects_.hold(qp);
+  EXPECT_FALSE(objects_.destroy_cq(cq_));
+  EXPECT_FALSE(objects_.destroy_srq(qp.srq));
+  objects_.release(qp);
+  EXPECT_TRUE(objects_.destroy_cq(cq_));
+  EXPECT_TRUE(objects_.destroy_srq(qp.srq));
+}
+
+TEST_F(ObjectTablesTest, TablesFillAndWhatGoesInAnyOrderLeavesRoom) {
+  CompletionQueue* cqs[3];
+  for (CompletionQueue*& cq : cqs) cq = objects_.create_cq(4, nullptr);
+  EXPECT_EQ(std::set<CompletionQueue*>(cqs, cqs + 3).size(), 3u);
+  EXPECT_EQ(objects_.create_cq(4, nullptr), nullptr);
+  for (const int gone : {0, 2, 1}) EXPECT_TRUE(objects_.destroy_cq(cqs[gone]));
+  EXPECT_NE(objects_.create_cq(4, nullptr), nullptr);
+  SharedReceiveQueue* first = objects_.create_srq(1, 4, 1, nullptr);
+  objects_.create_srq(1, 4, 1, nullptr);
+  EXPECT_EQ(objects_.create_srq(1, 4, 1, nullptr), nullptr);
+  EXPECT_TRUE(objects_.destroy_srq(first));
+  EXPECT_NE(objects_.create_srq(1, 4, 1, nullptr), nullptr);
+}
+
+TEST_F(ObjectTablesTest, AddressHandlesHearOfANewMac) {
+  const auto first = handle(1), second = handle(1);
+  EXPECT_TRUE(objects_.ahs_full());
+  EXPECT_EQ(handle(1), nullptr);
+  const MacAddress moved = *parse_mac("52:54:00:00:00:99");
+  objects_.on_resolved(kPeerIp, 100, moved);
+  EXPECT_EQ(first->path.dst_mac, kPeerMac) << "another VLAN";
+  objects_.on_resolved(kPeerIp, 0, moved);
+  EXPECT_EQ(first->path.dst_mac, moved);
+  objects_.destroy_ah(first.get());
+  EXPECT_FALSE(objects_.ahs_full());
+  objects_.on_resolved(kPeerIp, 0, kPeerMac);
+  EXPECT_EQ(first->path.dst_mac, moved) << "it is gone";
+  EXPECT_EQ(second->path.dst_mac, kPeerMac);
+  objects_.destroy_ah(second.get());
+}
+
+using ObjectTablesDeathTest = ObjectTablesTest;
+TEST_F(ObjectTablesDeathTest, WhatIsNotThereCannotGo) {
+  const auto ah = handle(1);
+  objects_.destroy_ah(ah.get());
+  EXPECT_DEATH(objects_.destroy_ah(ah.get()), "an address handle knows its place");
+  EXPECT_DEATH(objects_.release(init()), "a QP's completion queues know that it uses them");
+}
+
+}  // namespace
+}  // namespace uroce::test

@@ -1,0 +1,95 @@
+// Whose turn it is: ready, parked, owing a notification, or waiting for its time.
+#include "engine/qp_schedule.h"
+
+#include "engine_parts.h"
+
+namespace uroce::test {
+namespace {
+
+using QpScheduleTest = EngineParts;
+
+TEST_F(QpScheduleTest, WhoHasSomethingToSendIsReadyOnce) {
+  Qp& idle = connected();
+  schedule_.update(idle);
+  EXPECT_FALSE(schedule_.wants_transmit());
+  Qp& first = connected();
+  Qp& second = connected();
+  post(first);
+  post(second);
+  post(first);
+  EXPECT_TRUE(schedule_.wants_transmit());
+  ASSERT_EQ(schedule_.ready(), 2u);
+  EXPECT_EQ(&schedule_.take_ready(), &first);
+  EXPECT_EQ(&schedule_.take_ready(), &second);
+  schedule_.update(first);
+  EXPECT_EQ(schedule_.ready(), 1u) << "it has still something to send";
+}
+
+TEST_F(QpScheduleTest, WhoIsParkedWaitsForOtherPauses) {
+  Qp& qp = connected();
+  post(qp);
+  schedule_.park(schedule_.take_ready(), 0b1000);
+  EXPECT_FALSE(schedule_.wants_transmit());
+  post(qp);
+  EXPECT_FALSE(schedule_.wants_transmit()) << "more to send changes nothing";
+  schedule_.unpark(0b1000);
+  EXPECT_EQ(schedule_.ready(), 0u);
+  schedule_.unpark(0b0001);
+  ASSERT_EQ(schedule_.ready(), 1u);
+  EXPECT_EQ(&schedule_.take_ready(), &qp);
+}
+
+TEST_F(QpScheduleTest, NotificationsWaitOncePerQp) {
+  Qp& qp = connected();
+  EXPECT_TRUE(schedule_.takes_cnp(qp));
+  schedule_.want_cnp(qp);
+  EXPECT_FALSE(schedule_.takes_cnp(qp));
+  EXPECT_TRUE(schedule_.cnps_wait());
+  EXPECT_TRUE(schedule_.wants_transmit());
+  EXPECT_EQ(&schedule_.take_cnp(), &qp);
+  EXPECT_FALSE(schedule_.cnps_wait());
+  EXPECT_TRUE(schedule_.takes_cnp(qp));
+}
+
+TEST_F(QpScheduleTest, WhoWaitsForAnAnswerIsDueAtItsTimeout) {
+  Qp& qp = connected(to(kPeerIp), QpType::kRc);
+  post(qp);
+  EXPECT_EQ(schedule_.next_timeout(), Instant::never());
+  Bytes bytes(kFrameBytes);
+  TxFrame frame{bytes.data(), kFrameBytes, 0, nullptr};
+  ASSERT_TRUE(qp.poll_transmit(frame, kNow));
+  schedule_.update(qp);
+  const Instant due = schedule_.next_timeout();
+  EXPECT_EQ(due, qp.next_timeout());
+  EXPECT_GT(due, kNow);
+  EXPECT_EQ(schedule_.pop_due(Instant{due.ns - 1}), TimerQueue::kNone);
+  EXPECT_EQ(schedule_.pop_due(due), qp.index());
+  EXPECT_EQ(schedule_.next_timeout(), Instant::never());
+}
+
+TEST_F(QpScheduleTest, WhoGoesIsNowhere) {
+  Qp& qp = connected(to(kPeerIp), QpType::kRc);
+  Qp& parked = connected();
+  post(parked);
+  schedule_.park(schedule_.take_ready(), 1);
+  post(qp);
+  Bytes bytes(kFrameBytes);
+  TxFrame frame{bytes.data(), kFrameBytes, 0, nullptr};
+  ASSERT_TRUE(qp.poll_transmit(frame, kNow));
+  schedule_.update(qp);
+  schedule_.want_cnp(qp);
+  for (Qp* gone : {&qp, &parked}) schedule_.remove(*gone);
+  schedule_.unpark(0);
+  EXPECT_FALSE(schedule_.wants_transmit());
+  EXPECT_EQ(schedule_.next_timeout(), Instant::never());
+}
+
+using QpScheduleDeathTest = EngineParts;
+TEST_F(QpScheduleDeathTest, NobodyIsReadyAndParked) {
+  Qp& qp = connected();
+  post(qp);
+  EXPECT_DEATH(schedule_.park(qp, 1), "a QP is ready or parked, not both");
+}
+
+}  // namespace
+}  // namespace uroce::test

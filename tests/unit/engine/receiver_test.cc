@@ -1,0 +1,130 @@
+// What arrives is delivered, answered by who it concerns, or a counted drop.
+#include "engine/receiver.h"
+
+#include "engine_parts.h"
+
+namespace uroce::test {
+namespace {
+
+class ReceiverTest : public EngineParts {
+ protected:
+  /// From the peer, with a payload of 4 bytes.
+  Bytes frame(const Bth& bth, const PathSpec& path = ipv4_path()) { return frame_of(path, bth, {}, Bytes(4, 0x55)); }
+  uint32_t arrive(const Bytes& frame) {
+    EXPECT_TRUE(port_.deliver(frame));
+    return receiver_.receive(kNow);
+  }
+  /// A QP with a receive posted.
+  Qp& waiting() {
+    Qp& qp = connected();
+    RecvWr wr;
+    const Sge sge{reinterpret_cast<uint64_t>(memory_), sizeof memory_,
+                  objects_.memory().register_region(pd_, memory_, sizeof memory_, reinterpret_cast<uint64_t>(memory_),
+                                                    kLocalWrite)};
+    wr.sges = &sge;
+    wr.num_sge = 1;
+    EXPECT_EQ(qp.post_recv(wr, kNow), PostResult::kOk);
+    return qp;
+  }
+  uint32_t completions() {
+    Completion completion[4];
+    return cq_->poll(completion);
+  }
+
+  uint8_t memory_[64] = {};
+  Receiver receiver_{{port_, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_};
+};
+
+TEST_F(ReceiverTest, APacketReachesItsQp) {
+  Qp& qp = waiting();
+  const Bytes good = frame(send_to(qp));
+  EXPECT_EQ(arrive(good), 1u);
+  EXPECT_EQ(completions(), 1u);
+  EXPECT_EQ(memory_[3], 0x55);
+  EXPECT_EQ(counters_.rx_packets, 1u);
+  EXPECT_EQ(counters_.rx_bytes, good.size());
+}
+
+TEST_F(ReceiverTest, EachCheckBeforeTheQpHasACounter) {
+  Qp& qp = waiting();
+  const Bth good = send_to(qp);
+  PathSpec elsewhere = ipv4_path();
+  elsewhere.dst_ip = IpAddress::v4(0x0A000063);
+  PathSpec stranger = ipv4_path();
+  stranger.src_ip = IpAddress::v4(0x0A000063);
+  Bth nobody = good, other_service = good, other_pkey = good;
+  nobody.dest_qp ^= 1;
+  other_service.opcode = make_opcode(Service::kRc, kOpSendOnly);
+  other_pkey.pkey = 0x8001;
+  Bytes broken = frame(good);
+  broken[broken.size() - 6] ^= 1;
+  arrive(frame(good, elsewhere));
+  EXPECT_EQ(counters_.rx_drop_not_for_us, 1u);
+  arrive(frame(nobody));
+  EXPECT_EQ(counters_.rx_drop_no_qp, 1u);
+  arrive(frame(other_service));
+  EXPECT_EQ(counters_.rx_drop_qp_service, 1u);
+  arrive(frame(good, stranger));
+  EXPECT_EQ(counters_.rx_drop_wrong_peer, 1u);
+  arrive(frame(other_pkey));
+  EXPECT_EQ(counters_.rx_drop_bad_pkey, 1u);
+  arrive(broken);
+  EXPECT_EQ(counters_.rx_icrc_encapsulated, 1u);
+  EXPECT_EQ(completions(), 0u);
+  Qp& reset = *qps_.create(init(), nullptr);
+  arrive(frame(send_to(reset)));
+  EXPECT_EQ(counters_.rx_drop_qp_state, 1u);
+}
+
+TEST_F(ReceiverTest, WhatIsNotRoceGoesToWhomItConcerns) {
+  Bytes request(100);
+  request.resize(encode_arp(request, {kBroadcastMac, kPeerMac, 0},
+                            {Arp::kRequest, kPeerMac, kPeerIp, {}, config_.addresses[0].ip}));
+  arrive(request);
+  EXPECT_EQ(counters_.arp_rx, 1u);
+  EXPECT_LE(neighbours_.next_timeout(), kNow) << "it is answered";
+  arrive(pause_frame(1u << kLossless, 0xFFFF));
+  EXPECT_EQ(pfc_.paused(), 1u << kLossless);
+  EXPECT_EQ(counters_.rx_drop_not_roce, 0u);
+  arrive(Bytes(60, 0x77));
+  EXPECT_EQ(counters_.rx_drop_not_roce, 1u);
+  arrive(Bytes(5, 0));
+  EXPECT_EQ(counters_.rx_drop_truncated, 1u);
+}
+
+TEST_F(ReceiverTest, AMarkedPacketOwesOneNotification) {
+  Qp& qp = waiting();
+  PathSpec marked = ipv4_path();
+  marked.traffic_class = 3;
+  arrive(frame(send_to(qp), marked));
+  EXPECT_EQ(counters_.np_ecn_marked_roce_packets, 1u);
+  ASSERT_TRUE(schedule_.cnps_wait());
+  arrive(frame(send_to(qp, 1), marked));
+  EXPECT_EQ(&schedule_.take_cnp(), &qp);
+  EXPECT_FALSE(schedule_.cnps_wait());
+}
+
+TEST_F(ReceiverTest, ABacklogPausesTheNeighbourAndItsEndLetsHimGoOn) {
+  MemoryPort deep(512, kFrameBytes);
+  Receiver receiver({deep, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_);
+  for (uint32_t i = 0; i < config_.pfc.xoff_frames; i++) ASSERT_TRUE(deep.deliver(Bytes(60, 0x77)));
+  EXPECT_EQ(receiver.receive(kNow), 64u);
+  EXPECT_TRUE(pfc_.pausing());
+  receiver.receive(kNow);
+  receiver.receive(kNow);
+  EXPECT_FALSE(pfc_.pausing());
+  EXPECT_EQ(counters_.rx_drop_not_roce, config_.pfc.xoff_frames);
+}
+
+TEST_F(ReceiverTest, FramesToOurselvesArriveOnce) {
+  Qp& qp = waiting();
+  loopback_.open();
+  Bytes own = frame(send_to(qp));
+  loopback_.push({own.data(), kFrameBytes, static_cast<uint32_t>(own.size()), nullptr});
+  EXPECT_EQ(receiver_.drain_loopback(kNow), 1u);
+  EXPECT_EQ(completions(), 1u);
+  EXPECT_EQ(receiver_.drain_loopback(kNow), 0u);
+}
+
+}  // namespace
+}  // namespace uroce::test

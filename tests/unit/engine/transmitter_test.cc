@@ -1,0 +1,109 @@
+// Whose frames leave first, and which never see the port.
+#include "engine/transmitter.h"
+
+#include "engine_parts.h"
+#include "wire/packet.h"
+
+namespace uroce::test {
+namespace {
+
+class TransmitterTest : public EngineParts {
+ protected:
+  /// What left, one word each: where a packet goes, "cnp", "pause" or "host".
+  std::string left() {
+    std::string words;
+    while (const auto frame = port_.take()) {
+      PacketView packet;
+      if (parse_frame(*frame, packet) != ParseResult::kOk) {
+        words += is_mac_control(*frame) ? "pause " : "host ";
+      } else {
+        words += packet.info->operation == Operation::kCnp ? "cnp " : to_string(packet.dst_ip) + " ";
+      }
+    }
+    return words;
+  }
+
+  Transmitter transmitter_{{port_, schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac};
+};
+
+TEST_F(TransmitterTest, NothingToSendAsksThePortForNothing) {
+  EXPECT_EQ(transmitter_.transmit(kNow), 0u);
+  EXPECT_EQ(counters_.tx_port_full, 0u);
+}
+
+TEST_F(TransmitterTest, AllThatWaitsLeavesAndIsCounted) {
+  post(connected(), 7);
+  EXPECT_EQ(transmitter_.transmit(kNow), 7u);
+  EXPECT_EQ(counters_.tx_packets, 7u);
+  uint64_t bytes = 0;
+  while (const auto frame = port_.take()) bytes += frame->size();
+  EXPECT_GT(bytes, 0u);
+  EXPECT_EQ(counters_.tx_bytes, bytes);
+  EXPECT_FALSE(schedule_.wants_transmit());
+}
+
+TEST_F(TransmitterTest, PausesNeighboursAndNewsOfCongestionGoFirst) {
+  Qp& qp = connected();
+  post(qp);
+  ASSERT_TRUE(qp.on_marked(kNow));
+  schedule_.want_cnp(qp);
+  neighbours_.want(*parse_ip("10.0.0.99"), config_.addresses[0], kNow);
+  pfc_.on_backlog(config_.pfc.xoff_frames, kNow);
+  EXPECT_EQ(transmitter_.transmit(kNow), 4u);
+  EXPECT_EQ(left(), "pause host cnp 10.0.0.1 ");
+  EXPECT_EQ(counters_.np_cnp_sent, 1u);
+}
+
+TEST_F(TransmitterTest, APausedPriorityIsSilentUntilItMayGoOn) {
+  Qp& paused = connected(to(kPeerIp, kLossless << 5));
+  Qp& other = connected(to(kPeerIp));
+  post(paused);
+  post(other);
+  ASSERT_TRUE(pfc_.on_frame(pause_frame(1u << kLossless, 0xFFFF), kNow));
+  EXPECT_EQ(transmitter_.transmit(kNow), 1u);
+  EXPECT_FALSE(other.wants_transmit());
+  EXPECT_TRUE(paused.wants_transmit());
+  EXPECT_EQ(transmitter_.transmit(kNow), 0u);
+  ASSERT_TRUE(pfc_.on_frame(pause_frame(1u << kLossless, 0), kNow));
+  EXPECT_EQ(transmitter_.transmit(kNow), 1u);
+  EXPECT_FALSE(paused.wants_transmit());
+}
+
+TEST_F(TransmitterTest, FramesToOurselvesStayHere) {
+  post(connected(to(config_.addresses[0].ip)), 2);
+  EXPECT_EQ(transmitter_.transmit(kNow), 0u);
+  EXPECT_EQ(port_.sent(), 0u);
+  EXPECT_EQ(loopback_.size(), 2u);
+  EXPECT_EQ(counters_.loopback_packets, 2u);
+}
+
+TEST_F(TransmitterTest, AFullLoopbackTakesNoMore) {
+  Qp& qp = connected(to(config_.addresses[0].ip));
+  const Bytes frame(60);
+  while (!loopback_.full()) loopback_.push({const_cast<uint8_t*>(frame.data()), 60, 60, nullptr});
+  post(qp);
+  EXPECT_EQ(transmitter_.transmit(kNow), 0u);
+  EXPECT_TRUE(qp.wants_transmit()) << "it waits";
+  EXPECT_EQ(counters_.loopback_full, 0u) << "and is not lost";
+}
+
+TEST_F(TransmitterTest, FramesWithoutAMacDoNotLeave) {
+  post(connected(to(IpAddress::v4(0x0A000063))));
+  EXPECT_EQ(transmitter_.transmit(kNow), 0u);
+  EXPECT_EQ(counters_.tx_neighbour_unresolved, 1u);
+}
+
+TEST_F(TransmitterTest, ACongestedPortIsAskedAgainLater) {
+  MemoryPort narrow(8, kFrameBytes);
+  Transmitter transmitter({narrow, schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac);
+  post(connected(), 12);
+  EXPECT_EQ(transmitter.transmit(kNow), 8u) << "as many as there is room for";
+  EXPECT_EQ(transmitter.transmit(kNow), 0u);
+  EXPECT_EQ(counters_.tx_port_full, 1u);
+  EXPECT_TRUE(schedule_.wants_transmit());
+  while (narrow.take()) continue;
+  EXPECT_EQ(transmitter.transmit(kNow), 4u);
+}
+
+}  // namespace
+}  // namespace uroce::test
