@@ -7,7 +7,7 @@ namespace mqnic {
 namespace {
 
 constexpr int64_t kNanosecondsPerSecond = 1000000000;
-// The offset register is for small corrections: above this the clock is read and set.
+// The offset register is for small corrections. For larger ones the clock is read and set.
 constexpr int64_t kOffsetMaxNs = 500000000;
 
 }  // namespace
