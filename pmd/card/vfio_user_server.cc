@@ -164,7 +164,7 @@ void VfioUserServer::look_at_stall(uint64_t now_ns) {
   }
 }
 
-/// What to wait for: new clients, and the present one.
+/// What to wait for: the present client, and new ones unless that client stalls and may be about to be sent away.
 std::array<pollfd, 2> VfioUserServer::waited_for() const {
   const short client = channel_ && channel_->sending() ? POLLOUT : POLLIN;
   return {{{stalled() ? -1 : listener_.get(), POLLIN, 0}, {channel_ ? channel_->fd() : -1, client, 0}}};

@@ -17,7 +17,7 @@ inline constexpr uint32_t kBlockVersion = 0x04;
 inline constexpr uint32_t kBlockNext = 0x08;  // relative to the region's base; 0: the list ends
 
 enum class BlockType : uint32_t {
-  kNone = 0,  // a hole, which is skipped
+  kNone = 0,  // a hole: skipped
   kClockInfo = 0xc008,
   kPtp = 0xc080,
   kInterfaces = 0xc000,
