@@ -54,7 +54,7 @@ class MemifPort final : public SwitchPort {
   std::array<rte_mbuf*, kMaxBurst> pending_{};
   uint32_t pending_head_ = 0;
   uint32_t pending_count_ = 0;
-  bool accepted_ = true;  // the peer took frames since the last turn, or none were waiting then
+  bool accepted_ = true;  // the peer took frames since the last turn that found some waiting
   Instant waiting_since_{0};
   bool stuck_ = false;  // frames that the peer does not take at once are dropped until it takes some again
 

@@ -30,8 +30,8 @@ constexpr int kTurnsPerLock = 16;
 // A program that waits for a byte of its memory to change makes no calls, and the frames for which it waits lie there
 // until this thread comes. Such a program is recognised by this thread finding frames more often than the program's own
 // calls do.
-constexpr int kLeftLying = 2;      // this thread found so many more: the program does not poll
-constexpr int kLeftLyingMost = 8;  // upper bound: so many the program has to find to count as polling again
+constexpr int kLeftLying = 2;      // left_lying_ from which on the program counts as not polling
+constexpr int kLeftLyingMost = 8;  // bounds what the program has to find to count as polling again
 constexpr Duration kDrivenJustNow = microseconds(5);
 constexpr Duration kUnpolled =
     milliseconds(5);  // since frames were last found lying; later the program may be doing nothing at all

@@ -84,7 +84,7 @@ class BackgroundDriver {
   EndpointImpl& endpoint_;
   const Progress progress_;
   std::atomic<int64_t> last_driven_ns_{0};  // by the program
-  std::atomic<int> left_lying_{0};  // frames that the background thread found and the program's calls had not; bounded
+  std::atomic<int> left_lying_{0};  // goes up when this thread finds frames, down when the program does; bounded
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> kicked_{0};
   // Used by the thread only.
