@@ -17,11 +17,11 @@ using namespace uroce::verbs;
 
 namespace {
 
-// How long a program waits for the peer's MAC address, as with rdma-core (NEIGH_GET_DEFAULT_TIMEOUT_MS in
-// libibverbs/neigh.c): there the peer's kernel answers, here its program does, which may have to wait for a CPU.
+// How long a program waits for the peer's MAC address. As long as with rdma-core (NEIGH_GET_DEFAULT_TIMEOUT_MS in
+// libibverbs/neigh.c), although there the peer's kernel answers and here its program, which may have to wait for a CPU.
 constexpr Duration kResolvePatience = milliseconds(3000);
 
-/// A handle whose peer has answered. Null with errno when it has no route or nobody answers.
+/// Makes a handle and waits until the peer has answered. Null, with errno, when there is no route or nobody answers.
 std::unique_ptr<AddressHandle> resolved_handle(PdId pd, const ibv_ah_attr& attr) {
   AddressVector av;
   if (!address_vector_from(attr, av)) {
@@ -54,7 +54,7 @@ std::unique_ptr<AddressHandle> resolved_handle(PdId pd, const ibv_ah_attr& attr)
   return nullptr;
 }
 
-/// Handles that a program destroyed while datagrams waited to be sent: those still read them. Under an EngineLock.
+/// Handles that a program destroyed while datagrams that use them waited to be sent. To be used under an EngineLock.
 std::vector<std::unique_ptr<AddressHandle>>& retired_handles() {
   static auto* const handles = new std::vector<std::unique_ptr<AddressHandle>>;
   return *handles;
@@ -68,7 +68,7 @@ void retire(Engine& engine, std::unique_ptr<AddressHandle> handle) {
   try {
     retired_handles().push_back(std::move(handle));
   } catch (const std::bad_alloc&) {
-    static_cast<void>(handle.release());  // lost, but still there for those who read it
+    static_cast<void>(handle.release());  // never freed, because datagrams may still use it
   }
 }
 
@@ -110,7 +110,7 @@ bool read_grh(const ibv_grh& grh, GrhAddresses& out) {
   return true;
 }
 
-/// Our own GID that a datagram was sent to, by index; for a multicast one, the first of its address family.
+/// The index of our GID to which a datagram was sent; for a multicast one, that of the first GID of its address family.
 int gid_index_of(const IpAddress& ip) {
   EngineLock lock(endpoint());
   const std::span<const LocalAddress> gids = lock->addresses().gids();
@@ -156,7 +156,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_ah(ibv_ah* base) {
 UROCE_VERBS_EXPORT int ibv_init_ah_from_wc(ibv_context*, uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attr) {
   *attr = {};
   attr->dlid = wc->slid;
-  attr->sl = 0;  // wc->sl is the kind of IP header (DatagramHeader), and no priority
+  attr->sl = 0;  // wc->sl is the kind of IP header (DatagramHeader), not a priority
   attr->src_path_bits = wc->dlid_path_bits;
   attr->port_num = port;
   if ((wc->wc_flags & IBV_WC_GRH) == 0) return 0;

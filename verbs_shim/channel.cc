@@ -1,4 +1,4 @@
-// Completion channels: how a program sleeps until something completes.
+// Completion channels, with which a program sleeps until something completes.
 #include <cerrno>
 #include <new>
 
@@ -31,13 +31,13 @@ void Channel::push(Cq& cq) {
   event_fd.add();
 }
 
-/// Under the mutex. Null when the event that a reader was woken for is gone.
+/// Called under the mutex. Null when the event for which a reader was woken is gone.
 Cq* Channel::pop() {
   Cq* const cq = first;
   if (cq == nullptr) return nullptr;
   unlink(*cq);
   cq->events_taken++;
-  if (--cq->events_waiting != 0) append(*cq);  // more of the same: behind the others
+  if (--cq->events_waiting != 0) append(*cq);  // it has more events: appended behind the others
   return cq;
 }
 
@@ -45,7 +45,7 @@ void Channel::forget(Cq& cq) {
   const std::lock_guard guard(mutex);
   if (cq.events_waiting == 0) return;
   unlink(cq);
-  // A reader may already hold the count of one of them: it will find nothing and wait again.
+  // A reader may have taken the count of one of them already; it will find no event and wait again.
   for (uint32_t n = cq.events_waiting; n != 0; n--) event_fd.try_take();
   cq.events_waiting = 0;
 }
@@ -89,7 +89,7 @@ namespace {
 // A peer that answers at once is answered without the cost of going to sleep and being woken.
 constexpr Duration kSpin = microseconds(50);
 
-/// Drives the engine until an event is there. Null when `patience` ran out first.
+/// Drives the engine until there is an event. Null when `patience` is over before that.
 Cq* drive_until_event(Channel& channel, Duration patience) {
   const Instant end = endpoint().now() + patience;
   do {
@@ -105,7 +105,7 @@ Cq* drive_until_event(Channel& channel, Duration patience) {
 
 Cq* wait_for_event(Channel& channel) {
   if (channel.event_fd.blocking()) {
-    // Inline: nobody else drives the engine, a program that waits has to.
+    // In mode `inline` nobody else drives the engine, so a program that waits has to.
     Cq* event;
     do {
       event = drive_until_event(channel, kSpin);
@@ -130,8 +130,9 @@ UROCE_VERBS_EXPORT int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq, voi
   Cq* const event = wait_for_event(from(base));
   if (event == nullptr) return -1;
   {
-    // The background thread does not deliver the next completion between here and the arming that is to come: then an
-    // event of its own would announce it, and ibv_rc_pingpong -t, which polls two at a time, would find that one empty.
+    // Keeps the background thread from delivering the next completion before the program arms the queue again: an event
+    // of its own would announce that completion, and ibv_rc_pingpong -t, which polls two at a time, would find nothing
+    // for that event.
     EngineLock lock(endpoint());
     endpoint().note_awake();
     if (event->queue != nullptr) event->queue->on_event_taken();

@@ -1,5 +1,5 @@
 // The entry points of libibverbs 1.0, whose objects had other layouts. No program is known to use them any more; they
-// are here so that none can fall through to the real library with one of our objects.
+// exist so that none of these calls can reach the real library with one of our objects.
 #include "refusal.h"
 #include "shim.h"
 
@@ -31,7 +31,7 @@ UROCE_COMPAT(int, ibv_detach_mcast);
 UROCE_COMPAT(void, ibv_free_device_list);
 UROCE_COMPAT(int, ibv_get_async_event);
 UROCE_COMPAT(int, ibv_get_cq_event);
-UROCE_COMPAT(void*, ibv_get_device_guid);  // a guid of 0
+UROCE_COMPAT(void*, ibv_get_device_guid);  // returns a GUID of 0
 UROCE_COMPAT(void*, ibv_get_device_list);
 UROCE_COMPAT(void*, ibv_get_device_name);
 UROCE_COMPAT(int, ibv_modify_qp);

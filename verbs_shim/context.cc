@@ -10,8 +10,8 @@ namespace uroce::verbs {
 
 namespace {
 
-// verbs_context::priv belongs to the real libibverbs, whose functions find tables of their own there. None of them
-// should ever see our context. If one does after all, each pointer that it finds leads here.
+// verbs_context::priv belongs to the real libibverbs, whose functions expect tables of their own there. None of them
+// should ever get our context. If one does after all, each pointer that it finds leads to this function.
 void* strayed() {
   log_message(LogLevel::kError, "a function of the real libibverbs was called with a uroce object; nothing was done");
   errno = EOPNOTSUPP;
@@ -60,7 +60,7 @@ void fill_operations(Context& context) {
 int query_rt_values(ibv_context*, ibv_values_ex* values) {
   if ((values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return with_errno(EOPNOTSUPP);
   if ((values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) != 0) {
-    // The clock of completion timestamps, as a count of its ticks: one a nanosecond.
+    // The clock of completion timestamps, which ticks once a nanosecond.
     values->raw_clock.tv_sec = 0;
     values->raw_clock.tv_nsec = endpoint().now().ns;
   }

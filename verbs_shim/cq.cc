@@ -139,7 +139,8 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
   EngineLock lock(endpoint());
   cq.wait_expected = cq.channel != nullptr;
   cq.queue->arm(solicited_only != 0 ? CompletionQueue::Wake::kSolicited : CompletionQueue::Wake::kAny);
-  // Who polls first and arms then (UCX) goes to sleep now. By poll() or the like: ibv_get_cq_event says so itself.
+  // A program that armed the queue and now finds it empty is about to sleep in poll() or the like. (When it sleeps in
+  // ibv_get_cq_event, that function takes care of it.)
   if (cq.wait_expected && cq.queue->size() == 0 && !from(cq.channel).event_fd.blocking()) found_empty(cq);
   return 0;
 }
@@ -192,7 +193,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_cq(ibv_cq* base) {
   {
     EngineLock lock(endpoint());
     if (!lock->objects().destroy_cq(cq.queue)) return with_errno(EBUSY);
-    cq.queue = nullptr;  // a thread that has just taken one of its events looks
+    cq.queue = nullptr;  // a thread that has just taken one of its events looks at this
   }
   if (cq.channel != nullptr) {
     Channel& channel = from(cq.channel);

@@ -35,7 +35,7 @@ int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
   if (!cq.single_threaded) cq.poll_mutex.lock();
   if (take_next(cq, Batch::kStart)) return 0;
   if (!cq.single_threaded) cq.poll_mutex.unlock();
-  return ENOENT;  // no failure: errno stays
+  return ENOENT;  // not a failure, so errno is left alone
 }
 
 int next_poll(ibv_cq_ex* base) { return take_next(from(base), Batch::kNext) ? 0 : ENOENT; }

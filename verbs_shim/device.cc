@@ -34,7 +34,7 @@ Device& the_device() {
   return *device;
 }
 
-// The contexts that are open, in a list through themselves.
+// The open contexts, as a linked list through the contexts themselves.
 std::mutex contexts_mutex;
 Context* first_context = nullptr;
 
@@ -110,7 +110,7 @@ UROCE_VERBS_EXPORT int ibv_close_device(ibv_context* base) {
     left = context.objects;
   }
   if (left != 0) {
-    // Legal, if untidy: the kernel would clean up. Our objects still point at the context.
+    // This is allowed: a kernel would clean up. Here the objects still point at the context, so it stays.
     log_message(LogLevel::kInfo, "the device was closed with %u objects alive", left);
     return 0;
   }

@@ -1,7 +1,7 @@
 // Programs that load libibverbs at run time (NCCL, some Python wheels) get this library instead.
 //
-// glibc takes the caller's address from the return address of dlopen, to find its RUNPATH and namespace. So the real
-// function has to be called last, as a jump: this file is compiled with optimization in every build.
+// glibc uses the return address of dlopen to find the caller's RUNPATH and namespace. So the real function has to be
+// called last, as a jump; this file is therefore compiled with optimisation in every build.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace {
 
-/// True for libibverbs under any of its names: versioned, renamed with a hash by a wheel, with or without a path.
+/// True for libibverbs under any of its names: with a version, with the hash that a wheel adds, with or without a path.
 bool is_libibverbs(const char* file) {
   if (file == nullptr) return false;
   const char* slash = std::strrchr(file, '/');
@@ -27,7 +27,7 @@ Function next(const char* name) {
 
 }  // namespace
 
-// The name without a slash is compared with the SONAMEs of loaded libraries: no file is searched.
+// A name without a slash is compared with the SONAMEs of loaded libraries, so no file is searched.
 UROCE_VERBS_EXPORT void* dlopen(const char* file, int mode) {
   static const auto real = next<void* (*)(const char*, int)>("dlopen");
   return real(is_libibverbs(file) ? uroce::verbs::kLibraryName : file, mode);

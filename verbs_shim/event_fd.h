@@ -1,7 +1,7 @@
-// A descriptor that counts events: a program polls it, makes it non-blocking, duplicates it, as it would the kernel's.
+// A descriptor that counts events. A program can poll it, make it non-blocking or duplicate it, like that of a kernel.
 //
-// Each waiting event is one count of an eventfd in semaphore mode, so that whether taking one blocks is decided by the
-// descriptor's own O_NONBLOCK flag. System calls are made directly: other preloaded libraries (rsockets) wrap the
+// Each waiting event is one count of an eventfd in semaphore mode, so that the descriptor's own O_NONBLOCK flag decides
+// whether taking one blocks. System calls are made directly, because other preloaded libraries (rsockets) wrap the
 // functions of libc.
 #pragma once
 
@@ -30,17 +30,18 @@ class EventFd {
   void add() {
     const uint64_t one = 1;
     if (syscall(SYS_write, fd_, &one, sizeof one) < 0) {
-      // Only possible when the program closed our descriptor.
+      // This happens only when the program closed our descriptor.
     }
   }
 
-  /// Takes one count, waiting for it unless the program made the descriptor non-blocking. False: errno says why.
+  /// Takes one count, and waits for it unless the program made the descriptor non-blocking. False when errno says why
+  /// not.
   bool take() {
     uint64_t value = 0;
     return syscall(SYS_read, fd_, &value, sizeof value) == static_cast<long>(sizeof value);
   }
 
-  /// Takes one count if there is one.
+  /// Takes one count if there is one; never waits.
   bool try_take() {
     uint64_t value = 0;
     iovec piece{&value, sizeof value};

@@ -10,7 +10,8 @@ using namespace uroce::verbs;
 
 namespace {
 
-/// What an event is about: the structure whose acknowledgements count, and where its taken events are counted.
+/// The object that an event is about: the structure with its acknowledgements, and the count of its events that were
+/// taken.
 struct Subject {
   pthread_mutex_t* mutex = nullptr;
   pthread_cond_t* cond = nullptr;
@@ -63,7 +64,7 @@ int AsyncQueue::take(ibv_async_event& event) {
   for (;;) {
     if (!event_fd_.take()) return -1;
     const std::lock_guard guard(mutex_);
-    if (events_.empty()) continue;  // it went away with its object
+    if (events_.empty()) continue;  // the event went away with its object
     event = events_.front();
     events_.pop_front();
     if (const Subject subject = subject_of(event); subject.taken != nullptr) (*subject.taken)++;

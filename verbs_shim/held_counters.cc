@@ -1,8 +1,9 @@
-// The functions of libc that read from a descriptor. Until a program opens a counter they cost one load more.
+// Wrappers for the functions of libc that read from a descriptor. Until a program opens a counter they cost one
+// additional load.
 //
 // A counter is known by its inode, so that descriptors may be duplicated, closed and used again as the program likes.
-// FILE streams read with functions of libc's own: one that is kept open shows what it read first, as its buffer often
-// would in sysfs.
+// FILE streams read with libc's internal functions: a stream that is kept open shows what it read first, which often
+// happens with sysfs, too, because of its buffer.
 #undef _FILE_OFFSET_BITS
 #include "held_counters.h"
 
@@ -30,13 +31,13 @@ namespace {
 struct HeldCounter {
   dev_t device;
   ino_t inode;
-  std::string path;  // as a program would name it
+  std::string path;  // as a program names it
 };
 
 std::atomic<bool> any_held{false};
 std::mutex held_mutex;
 std::vector<HeldCounter>& held() {
-  static auto* const counters = new std::vector<HeldCounter>;  // read while the program exits
+  static auto* const counters = new std::vector<HeldCounter>;  // never destroyed: it is used while the program exits
   return *counters;
 }
 
@@ -48,7 +49,7 @@ std::string path_of(const struct stat& info) {
   return "";
 }
 
-/// The path below the tree's root of what `fd` is; "" when it is no counter there.
+/// The path of the file `fd` below the root of the tree; "" when it is not a counter in it.
 std::string counter_behind(int fd) {
   char room[PATH_MAX];
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
@@ -79,7 +80,7 @@ void hold_counter(int fd) {
 
 namespace {
 
-/// Before `fd` is read at `offset`.
+/// To be called before `fd` is read at `offset`.
 void refresh_held(int fd, off64_t offset) {
   if (inside_own_files) return;
   struct stat info;
@@ -126,7 +127,8 @@ UROCE_VERBS_EXPORT ssize_t pread64(int fd, void* out, size_t bytes, off64_t offs
   return real(fd, out, bytes, offset);
 }
 
-// What programs built with _FORTIFY_SOURCE call. The originals abort when the caller's buffer is too small.
+// Programs that were built with _FORTIFY_SOURCE call these. Like the originals, they abort when the caller's buffer is
+// too small.
 UROCE_VERBS_EXPORT ssize_t __read_chk(int fd, void* out, size_t bytes, size_t out_bytes) {  // NOLINT: glibc's name
   if (bytes > out_bytes) std::abort();
   return read(fd, out, bytes);

@@ -13,7 +13,7 @@ __be64 guid_of(const MacAddress& mac) {
 }
 
 const LinkRate& link_rate(uint64_t mbps) {
-  // The slowest that is not slower than the port; width 1: 1X, 2: 4X.
+  // The slowest rate that is not slower than the port is used. Width 1 means 1X, 2 means 4X.
   static constexpr LinkRate kRates[] = {
       {2500, 1, 1, "2.5 Gb/sec (1X SDR)"},     {5000, 1, 2, "5 Gb/sec (1X DDR)"},
       {10000, 1, 4, "10 Gb/sec (1X QDR)"},     {25000, 1, 32, "25 Gb/sec (1X EDR)"},

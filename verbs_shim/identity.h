@@ -1,4 +1,4 @@
-// The device's names and numbers as they follow from the endpoint.
+// The device's names and numbers, which are derived from the endpoint.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace uroce::verbs {
 
-/// Node GUID: the MAC as EUI-64. In network order, as verbs hands it out.
+/// The node GUID: the MAC as EUI-64, in network order as in verbs.
 __be64 guid_of(const MacAddress& mac);
 
-/// How Ethernet speeds are said in InfiniBand's words.
+/// How an Ethernet speed is expressed in InfiniBand's terms.
 struct LinkRate {
   uint64_t mbps;
   uint8_t active_width;
   uint8_t active_speed;
-  const char* text;  // as sysfs says it
+  const char* text;  // the text in sysfs
 };
 const LinkRate& link_rate(uint64_t mbps);
 

@@ -22,7 +22,7 @@ UROCE_VERBS_EXPORT void ibv_copy_ah_attr_from_kern(ibv_ah_attr* to, ib_uverbs_ah
 }
 
 UROCE_VERBS_EXPORT void ibv_copy_qp_attr_from_kern(ibv_qp_attr* to, ib_uverbs_qp_attr* from) {
-  // qp_state is the caller's: where it wants to go.
+  // qp_state is left alone: the caller sets it to the state that it wants.
   to->cur_qp_state = static_cast<ibv_qp_state>(from->cur_qp_state);
   to->path_mtu = static_cast<ibv_mtu>(from->path_mtu);
   to->path_mig_state = static_cast<ibv_mig_state>(from->path_mig_state);

@@ -66,7 +66,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   wr.bind.length = info.length;
   wr.bind.access = info.mw_access_flags;
   EngineLock lock(endpoint());
-  mw->rkey = wr.bind.new_rkey;  // before posting: a queue pair in error completes the bind, as flushed, at once
+  mw->rkey = wr.bind.new_rkey;  // set before the post: a queue pair in error flushes the bind at once
   const PostResult result = lock->post_send(*from(qp).qp, wr, endpoint().now());
   if (result != PostResult::kOk) {
     mw->rkey = old_rkey;

@@ -1,4 +1,4 @@
-// For wrappers of libc's functions: the definition that would have been called without us.
+// For wrappers of libc's functions: finds the definition that would be called without the shim.
 #pragma once
 
 #include <dlfcn.h>
@@ -7,14 +7,15 @@
 
 namespace uroce::verbs {
 
-/// `Function`: a pointer to one.
+/// `Function` is a pointer to a function.
 template <typename Function>
 class Next {
  public:
-  /// The second argument only says which type it is.
+  /// The second argument only gives the type.
   constexpr Next(const char* name, Function) : name_(name) {}
 
-  /// Looked up with the first call. No guard: a signal handler may be that call while another is under way.
+  /// The function is looked up with the first call. There is no lock, because a signal handler may call this while
+  /// another call is under way.
   template <typename... Arguments>
   auto operator()(const Arguments&... arguments) {
     Function function = function_.load(std::memory_order_relaxed);
@@ -34,6 +35,6 @@ class Next {
 
 }  // namespace uroce::verbs
 
-/// `real` in a wrapper called `name`, and for names that no header declares.
+/// Defines `real` in a wrapper of `name`. The second form is for names that no header declares.
 #define UROCE_NEXT(name) static constinit uroce::verbs::Next real(#name, &::name)
 #define UROCE_NEXT_AS(name, ...) static constinit uroce::verbs::Next<__VA_ARGS__> real(#name, nullptr)

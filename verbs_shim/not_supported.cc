@@ -1,4 +1,4 @@
-// What is not there (yet): every remaining entry point, as a symbol or in a table.
+// Everything that is not supported: all remaining entry points, as symbols or in tables.
 #include <cstring>
 
 #include "operations.h"
@@ -34,7 +34,7 @@ UROCE_VERBS_EXPORT ibv_dmah* ibv_alloc_dmah(ibv_context*, ibv_dmah_init_attr*) {
 UROCE_VERBS_EXPORT int ibv_dealloc_dmah(ibv_dmah*) { return refuse<int, "ibv_dealloc_dmah">(); }
 UROCE_VERBS_EXPORT int ibv_dm_export_dmabuf_fd(ibv_dm*) {
   refuse<void, "ibv_dm_export_dmabuf_fd">();
-  return -1;  // what is returned is a descriptor
+  return -1;  // it would return a descriptor
 }
 UROCE_VERBS_EXPORT ibv_buf* ibv_alloc_buf(ibv_pd*, ibv_buf_init_attr*) { return refuse<ibv_buf*, "ibv_alloc_buf">(); }
 UROCE_VERBS_EXPORT int ibv_free_buf(ibv_buf*) { return refuse<int, "ibv_free_buf">(); }
@@ -42,14 +42,15 @@ UROCE_VERBS_EXPORT ibv_mr* ibv_reg_buf_mr(ibv_pd*, ibv_buf*, uint64_t, size_t, i
   return refuse<ibv_mr*, "ibv_reg_buf_mr">();
 }
 
-// Vendor-specific connection establishment: this vendor has none. Programs ask as a matter of course: no log line.
+// Vendor-specific connection establishment, which this device does not have. Programs ask routinely, so nothing is
+// logged.
 UROCE_VERBS_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece* ece) {
   std::memset(ece, 0, sizeof *ece);
   return with_errno(EOPNOTSUPP);
 }
 UROCE_VERBS_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece*) { return with_errno(EOPNOTSUPP); }
 
-// Drivers register with the real library.
+// Drivers must register with the real library.
 UROCE_VERBS_EXPORT void ibv_register_driver(const char*, void*) { refuse<void, "ibv_register_driver">(); }
 
 namespace uroce::verbs {

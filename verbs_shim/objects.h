@@ -1,5 +1,5 @@
-// What a program's handles point at. Each object begins with the public structure, then room for what later releases
-// of rdma-core append to it, then our own state.
+// The objects at which a program's handles point. Each begins with the public structure; then comes room for what later
+// releases of rdma-core append to it, and then the shim's own state.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace uroce::verbs {
 
-/// Room behind every public structure for members of later releases, and zeros for provider libraries that look for
+/// Room behind every public structure for members of later releases. It is zeroed, because provider libraries look for
 /// their own private block there (mlx5dv_is_supported does).
 inline constexpr size_t kForeignRoom = 512;
 
@@ -38,13 +38,13 @@ inline constexpr size_t kVerbsContextBytesV64 = 696;
 static_assert(offsetof(ContextAbi, foreign) == kVerbsContextBytesV64);
 static_assert(offsetof(ContextAbi, verbs) == sizeof(ContextAbi::ops_after_v44));
 
-/// Async events wait here until the program takes them. Errors only: allocation is allowed.
+/// Async events wait here until the program takes them. They are rare, so allocation is allowed.
 class AsyncQueue {
  public:
   int fd() const { return event_fd_.fd(); }
   void push(const ibv_async_event& event);
   int take(ibv_async_event& event);  // as ibv_get_async_event
-  /// Drops what is queued for an object that goes away. Returns how many of its events the program has taken.
+  /// Drops the queued events of an object that is destroyed. Returns how many of its events the program has taken.
   template <typename Object>
   uint32_t forget(Object& object);
 
@@ -58,7 +58,7 @@ struct Context : ContextAbi {
   AsyncQueue async;
   Context* next_open = nullptr;
   std::mutex mutex;
-  uint32_t objects = 0;  // still alive when the context is closed: then it stays
+  uint32_t objects = 0;  // objects of the context that are alive; if any are when it is closed, it stays
 };
 
 struct Pd : ibv_pd {
@@ -74,7 +74,7 @@ struct Mr : ibv_mr {
 
 struct Mw : ibv_mw {
   uint8_t foreign[kForeignRoom];
-  uint32_t id;  // the key that it began with: names the window whatever its key is now
+  uint32_t id;  // the key with which it began, which names the window whatever its key is now
 };
 
 struct Ah : ibv_ah {
@@ -82,7 +82,7 @@ struct Ah : ibv_ah {
   std::unique_ptr<AddressHandle> address;
 };
 
-/// Completion events wait here, in a list through the queues themselves: raising one allocates nothing.
+/// Completion events wait here, in a linked list through the queues themselves, so that raising one allocates nothing.
 class Channel : public ibv_comp_channel {
  public:
   Channel() : ibv_comp_channel{} {}
@@ -106,10 +106,10 @@ struct Cq : ibv_cq_ex {
   uint8_t foreign[kForeignRoom];
   CompletionQueue* queue = nullptr;
   uint32_t taken_since_turn = 0;
-  Completion current;     // what the read_* functions of the extended interface look at
+  Completion current;     // the completion that the read_* functions of the extended interface read
   std::mutex poll_mutex;  // held from start_poll to end_poll
   bool single_threaded = false;
-  bool wait_expected = false;  // armed, and not found empty since: the program is about to sleep
+  bool wait_expected = false;  // armed, and not found empty since then: the program may be about to sleep
   uint32_t events_raised = 0;
   // Under the channel's mutex.
   Cq* next_in_channel = nullptr;
@@ -127,10 +127,11 @@ struct Srq : ibv_srq {
   uint32_t async_taken = 0;
 };
 
-/// What ibv_wr_* has built since ibv_wr_start. Nothing reaches the engine before ibv_wr_complete.
+/// The work requests that ibv_wr_* functions have built since ibv_wr_start. Nothing reaches the engine before
+/// ibv_wr_complete.
 class WrBuilder {
  public:
-  /// `max_wr` work requests with `max_sge` elements or `max_inline` bytes each.
+  /// Makes room for `max_wr` work requests with `max_sge` elements or `max_inline` bytes each.
   void reserve(uint32_t max_wr, uint32_t max_sge, uint32_t max_inline);
   void start() {
     mutex_.lock();
@@ -140,7 +141,7 @@ class WrBuilder {
   /// Ends what `start` began.
   void finish() { mutex_.unlock(); }
 
-  /// The next work request; a scratch one when there is no room (the error is kept for ibv_wr_complete).
+  /// The next work request, or a dummy when there is no room (ibv_wr_complete then returns the error).
   SendWr& next();
   SendWr& last() { return count_ != 0 ? wrs_[count_ - 1] : scratch_; }
   Sge* last_sges() { return count_ != 0 ? &sges_[size_t{count_ - 1} * max_sge_] : nullptr; }
@@ -172,7 +173,7 @@ struct QueuePair : ibv_qp_ex {
   Qp* qp = nullptr;
   bool extended = false;  // created with send_ops_flags
   bool sq_sig_all = false;
-  uint32_t flushed = 0;  // completions in flush error, for the one line that sums them up
+  uint32_t flushed = 0;  // completions in flush error, which are summed up in one log line
   uint32_t async_taken = 0;
   std::unique_ptr<WrBuilder> builder;
 
@@ -196,10 +197,10 @@ inline QueuePair& from(ibv_qp* qp) { return from(reinterpret_cast<ibv_qp_ex*>(qp
 
 /// A number for the `handle` fields.
 uint32_t next_handle();
-/// Counts an object in (+1) or out (-1) of its context.
+/// Adds an object to (+1), or removes it from (-1), the count of its context.
 void count_object(ibv_context* context, int difference);
 
-/// Tells every context that is open.
+/// Queues the event in every open context.
 void push_to_contexts(const ibv_async_event& event);
 
 /// Waits until the program acknowledged the `taken` events that it took of this object.

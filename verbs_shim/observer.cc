@@ -1,4 +1,4 @@
-// From the engine's events to completion channels, async events, and lines that explain.
+// Turns the engine's events into completion channel events, async events, and log lines.
 //
 // Called in the middle of a turn, under the engine's lock: nothing here calls the engine.
 #include "dpdk/log.h"
@@ -76,8 +76,8 @@ class ShimObserver final : public Observer {
                 wc_status_name(completion.status), cause_text(completion.cause));
   }
 
-  /// The program was told a new key when it posted the bind; it finds the window's real one again. Not when a later
-  /// bind gave it another in the meantime: that one will be the window's.
+  /// The program was told a new key when it posted the bind, so the window's real key is restored in its structure; but
+  /// not when a later bind has set another one in the meantime, which will be the window's key.
   void on_bind_error(void* window, const MwBind& bind, uint32_t key) override {
     Mw& mw = *static_cast<Mw*>(window);
     if (mw.type == IBV_MW_TYPE_1 && mw.rkey == bind.new_rkey) mw.rkey = key;

@@ -5,7 +5,7 @@
 
 namespace uroce::verbs {
 
-/// Puts all of the following, and refusals for what is not there, into a context's tables.
+/// Puts all of the following, and refusals for operations that are not supported, into a context's tables.
 void fill_operations(Context& context);
 void fill_refusals(Context& context);
 
@@ -29,21 +29,23 @@ ibv_qp* create_qp_extended(ibv_context* context, ibv_qp_init_attr_ex* attr);
 ibv_srq* create_srq_extended(ibv_context* context, ibv_srq_init_attr_ex* attr);
 
 // Shared between files.
-/// Completions that are there are handed out at once, but somebody has to keep receiving: after this many, a turn.
+/// Completions that are in the queue are returned at once, but the engine has to go on receiving: so after this many
+/// completions a turn is made.
 inline constexpr uint32_t kTakenPerTurn = 16;
-/// A turn for a program that polls `cq`, under an EngineLock. True when there is something to take now. What raised an
-/// event is left for the poll after that event: programs expect to find completions after an event (ibv_rc_pingpong -t
-/// gives up when it does not), and with real devices those rarely arrive between arming and polling.
+/// Makes a turn for a program that polls `cq`; to be called under an EngineLock. True when there is a completion to
+/// take now. A completion that raised an event is left for the poll after that event: programs expect to find
+/// completions after an event (ibv_rc_pingpong -t gives up when it does not), and with real devices completions rarely
+/// arrive between arming and polling.
 bool drive_for(Cq& cq);
-/// A program found `cq` empty, under an EngineLock. If it had armed the queue it is about to sleep: the background
-/// thread takes over.
+/// To be called under an EngineLock when a program found `cq` empty. If the program had armed the queue, it is about to
+/// sleep, so the background thread takes over.
 void found_empty(Cq& cq);
 /// Fills the function pointers of the extended interfaces.
 void fill_cq_readers(Cq& cq);
 void fill_wr_operations(QueuePair& qp, uint64_t send_ops);
 bool address_vector_from(const ibv_ah_attr& attr, AddressVector& av);
 void address_vector_to(const AddressVector& av, ibv_ah_attr& attr);
-/// errno for a refused post.
+/// The errno for a refused post.
 int post_error(PostResult result);
 
 }  // namespace uroce::verbs

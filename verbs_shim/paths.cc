@@ -1,16 +1,17 @@
-// The path layer: functions of libc that take a path, for /sys/class/infiniband* and /dev/infiniband.
+// The path layer: wrappers for functions of libc that take a path, for /sys/class/infiniband* and /dev/infiniband.
 //
 // UCX refuses a device whose /dev/infiniband/uverbsN is not an accessible character device, NCCL reads GID types from
-// sysfs, ibstat knows nothing but files. Each wrapper rewrites the path to a real file (sysfs_tree.h) and calls the
+// sysfs, and ibstat uses nothing but files. Each wrapper rewrites the path to a real file (sysfs_tree.h) and calls the
 // next definition of the function; every other path costs a look at its characters.
 //
-// A program may change its directory into the tree: it is a real one, from there the kernel finds relative paths by
-// itself, and children inherit it. Only three kinds need help: a name that leads into the tree from outside (from
-// /sys/class to "infiniband/uroce0"), one that leads out of it ("../net"), and the question where one is (getcwd).
+// A program may change its directory into the tree: that is a real directory, from which the kernel finds relative
+// paths by itself, and which children inherit. Only three cases need help: a name that leads into the tree from outside
+// (from /sys/class to "infiniband/uroce0"), one that leads out of it ("../net"), and getcwd.
 //
-// A translation unit of its own: nothing else in the shim depends on it. UROCE_PATHS=0 switches it off.
+// Nothing else in the shim depends on this file. UROCE_PATHS=0 switches the path layer off.
 //
-// The build asks for 64-bit file offsets, which makes `open` another name for `open64`. Here both are meant.
+// The build asks for 64-bit file offsets, which makes `open` another name for `open64`. Both are wrapped here, so that
+// is undone.
 #undef _FILE_OFFSET_BITS
 #include "paths.h"
 
@@ -44,7 +45,7 @@ constexpr char kSysPrefix[] = "/sys/class/infiniband";
 constexpr char kDevPrefix[] = "/dev/infiniband";
 constexpr char kUverbsPath[] = "/dev/infiniband/uverbs0";
 constexpr char kRdmaCmPath[] = "/dev/infiniband/rdma_cm";
-constexpr char kTreeMark[] = "/sysfs-";  // how sysfs_tree.cc begins the name of a root
+constexpr char kTreeMark[] = "/sysfs-";  // the names of root directories begin so (sysfs_tree.cc)
 
 bool starts_with(const char* path, const char* prefix) { return std::strncmp(path, prefix, std::strlen(prefix)) == 0; }
 
@@ -54,13 +55,14 @@ bool is_ours(const char* path) {
   return path[1] == 'd' && starts_with(path, kDevPrefix);
 }
 
-/// Does it lead to one of our prefixes, from wherever? All that relative paths elsewhere cost.
+/// Whether the path may lead to one of our prefixes, from any directory. This check is all that other relative paths
+/// cost.
 bool may_lead_in(const char* path) { return std::strstr(path, "infiniband") != nullptr; }
 
 bool goes_up(const char* path) { return std::strstr(path, "..") != nullptr; }
 
-/// The rest of `path` behind the root of a tree (ours, or that of a parent whose directory we inherited): the name that
-/// the program knows it by. Null when it is in none.
+/// The part of `path` behind the root of a tree (ours, or that of a parent whose working directory we inherited), which
+/// is the name that the program knows. Null when the path is in no tree.
 const char* name_in_a_tree(const char* path) {
   const char* tree = std::strstr(path, kTreeMark);
   if (tree == nullptr) return nullptr;
@@ -79,7 +81,7 @@ std::string working_directory() {
   return syscall(SYS_getcwd, room, sizeof room) > 0 ? room : "";
 }
 
-/// Whether the working directory is in a tree. Asked once, and again when it changes.
+/// Whether the working directory is in a tree. Determined once, and again when the directory changes.
 enum class Cwd : uint8_t { kUnknown, kElsewhere, kInATree };
 std::atomic<Cwd> cwd{Cwd::kUnknown};
 bool cwd_in_a_tree() {
@@ -89,8 +91,8 @@ bool cwd_in_a_tree() {
   return cwd == Cwd::kInATree;
 }
 
-/// The absolute path that a program means, when the path that it gives leads into a tree or out of one in a way that
-/// the kernel cannot know. "" otherwise.
+/// The absolute path that a program means, if its path leads into a tree or out of one in a way that the kernel cannot
+/// follow. "" otherwise.
 std::string absolute_path(int directory, const char* path) {
   if (is_ours(path)) return goes_up(path) ? std::filesystem::path(path).lexically_normal().string() : path;
   if (path[0] == '/') return "";
@@ -104,7 +106,7 @@ std::string absolute_path(int directory, const char* path) {
   }
   if (base.empty()) return "";
   const char* const name = name_in_a_tree(base.c_str());
-  if (name != nullptr && !up) return "";  // it stays inside: the kernel finds it
+  if (name != nullptr && !up) return "";  // it stays inside the tree, so the kernel finds it
   std::string meant = (std::filesystem::path(name != nullptr ? name : base.c_str()) / path).lexically_normal();
   return name != nullptr || is_ours(meant.c_str()) ? meant : "";
 }
@@ -117,7 +119,7 @@ bool switched_on() {
   return on;
 }
 
-/// What the program makes of its absence says nothing of the reason, and rsockets turn to TCP without a word.
+/// Logs once that rdma_cm is not there: programs report its absence without the reason, and rsockets silently use TCP.
 void note_rdma_cm(const char* path) {
   static std::atomic<bool> said{false};
   if (std::strcmp(path, kRdmaCmPath) != 0 || said.exchange(true)) return;
@@ -139,7 +141,7 @@ bool translate_path(const char* path, std::string& translated, int directory) {
   if (meant == kUverbsPath) {
     translated = "/dev/null";
   } else if (!is_ours(meant.c_str())) {
-    translated = meant;  // out of a tree, to the real thing
+    translated = meant;  // it leads out of a tree, to the real file
   } else {
     const OwnFiles guard;
     note_rdma_cm(meant.c_str());
@@ -155,7 +157,7 @@ bool translate_path(const char* path, std::string& translated, int directory) {
 
 namespace {
 
-/// A path as libc shall see it.
+/// A path as it is passed to libc.
 class Path {
  public:
   explicit Path(const char* path, int directory = AT_FDCWD) : path_(path) {
@@ -169,7 +171,7 @@ class Path {
   std::string translated_;
 };
 
-/// A real path in a tree, as the program would name it. In place: the virtual name is the shorter one.
+/// Changes a real path in a tree to the name that the program knows, in place, because that name is shorter.
 char* virtual_name(char* path) {
   if (path == nullptr || inside_own_files || !switched_on()) return path;
   const char* const name = name_in_a_tree(path);
@@ -177,7 +179,7 @@ char* virtual_name(char* path) {
   return path;
 }
 
-/// An open of a counter is remembered, so that the file is up to date whenever it is read from its beginning.
+/// Remembers that a counter was opened, so that the file is up to date whenever it is read from its beginning.
 int opened(const Path& path, int fd) {
   if (fd < 0 || inside_own_files || !switched_on()) return fd;
   if (path.changed() || (path[0] != '/' && cwd_in_a_tree())) hold_counter(fd);
@@ -228,7 +230,7 @@ UROCE_WRAP_OPEN(open64)
 UROCE_WRAP_OPENAT(openat)
 UROCE_WRAP_OPENAT(openat64)
 
-// What programs built with _FORTIFY_SOURCE call.
+// Programs that were built with _FORTIFY_SOURCE call these.
 #define UROCE_WRAP_OPEN_2(name)                              \
   UROCE_VERBS_EXPORT int name(const char* path, int flags) { \
     UROCE_NEXT_AS(name, int (*)(const char*, int));          \
@@ -268,7 +270,7 @@ UROCE_WRAP_STAT(stat64, stat64)
 UROCE_WRAP_STAT(lstat, stat)
 UROCE_WRAP_STAT(lstat64, stat64)
 
-// The names under which programs built before glibc 2.33 call them.
+// The names by which programs that were built before glibc 2.33 call them.
 #define UROCE_WRAP_XSTAT(name, Buffer)                                             \
   UROCE_VERBS_EXPORT int name(int version, const char* path, struct Buffer* out) { \
     UROCE_NEXT_AS(name, int (*)(int, const char*, struct Buffer*));                \
@@ -401,7 +403,7 @@ UROCE_VERBS_EXPORT int glob64(const char* pattern, int flags, GlobError on_error
 
 UROCE_VERBS_EXPORT const char* ibv_get_sysfs_path() { return "/sys"; }
 
-/// The content of `directory`/`file` without its newline. Its length, or -1.
+/// Reads `directory`/`file` without its final newline. Returns the length, or -1.
 UROCE_VERBS_EXPORT int ibv_read_sysfs_file(const char* directory, const char* file, char* out, size_t bytes) {
   const std::string path = std::string(directory) + "/" + file;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);

@@ -1,4 +1,4 @@
-// Files that programs look for besides symbols: /sys/class/infiniband*, /dev/infiniband.
+// The files that programs look for: /sys/class/infiniband* and /dev/infiniband.
 #pragma once
 
 #include <fcntl.h>
@@ -7,12 +7,12 @@
 
 namespace uroce::verbs {
 
-/// Where `path` really lies, seen from `directory` when it is a relative one: a file of ours, or nothing when the
-/// kernel finds it as it is (or UROCE_PATHS=0).
+/// If `path` (relative to `directory`, unless it is absolute) names one of our files, returns true and the real path in
+/// `translated`. False when the kernel finds the path as it is, or with UROCE_PATHS=0.
 bool translate_path(const char* path, std::string& translated, int directory = AT_FDCWD);
 
-/// Making the tree uses files itself, and drivers look into sysfs while they start: in the scope of one of these the
-/// calling thread sees the real thing.
+/// Making the tree uses files itself, and drivers look into sysfs while they start: within the scope of an OwnFiles
+/// object the calling thread sees the real files.
 extern constinit thread_local bool inside_own_files;
 class OwnFiles {
  public:

@@ -23,7 +23,7 @@ namespace {
 
 constexpr uint32_t kEngineAccess = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind | kZeroBased;
 
-/// 0, or errno. `rights` gets what the engine wants to know of `access`.
+/// Returns 0 or errno. Sets `rights` to the engine's Access bits for `access`.
 int check_access(unsigned access, uint32_t& rights) {
   if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
     log_message(LogLevel::kWarning, "on-demand paging is not supported: registration refused (EOPNOTSUPP)");
@@ -39,17 +39,17 @@ int check_access(unsigned access, uint32_t& rights) {
   return 0;
 }
 
-/// Whether the processor may do with the range what `rights` promise. What hardware finds out by pinning every page is
-/// only looked up here: nothing is touched (doc/adr/0017-memory-that-goes-away.md). 0, or errno.
+/// Checks that the process may access the range as `rights` allow. Hardware finds this out by pinning every page; here
+/// it is only looked up, and nothing is touched (doc/adr/0017-memory-that-goes-away.md). Returns 0 or errno.
 int check_memory(const void* addr, size_t length, uint32_t rights) {
   const auto start = reinterpret_cast<uint64_t>(addr);
-  if (length == 0) return 0;  // no byte of it is ever touched
+  if (length == 0) return 0;  // no byte of it is ever accessed
   if (start + (length - 1) < start) return EINVAL;
   constexpr uint32_t kWrites = kLocalWrite | kRemoteWrite | kRemoteAtomic | kMwBind;
   const Need need = (rights & kWrites) != 0 ? Need::kWrite : Need::kRead;
   RangeAnswer answer = check_range(addr, length, need);
   if (answer.state == RangeState::kNotMapped) {
-    // A stack grows when it is touched, and a buffer on it may reach below what is there.
+    // A stack grows when it is accessed, and a buffer on it may reach below what is mapped.
     uint8_t byte;
     if (try_copy(&byte, reinterpret_cast<const void*>(answer.at), 1)) answer = check_range(addr, length, need);
   }

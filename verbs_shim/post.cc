@@ -1,4 +1,4 @@
-// Posting: the hot path. A list is queued, then sent with one flush.
+// Posting, which is on the hot path. A list is queued first, and then sent with one flush.
 #include <cerrno>
 #include <cstddef>
 
@@ -7,7 +7,7 @@
 
 namespace uroce::verbs {
 
-// Scatter/gather lists go through as they are.
+// Scatter/gather lists are passed to the engine as they are.
 static_assert(sizeof(Sge) == sizeof(ibv_sge) && offsetof(Sge, addr) == offsetof(ibv_sge, addr) &&
               offsetof(Sge, length) == offsetof(ibv_sge, length) && offsetof(Sge, lkey) == offsetof(ibv_sge, lkey));
 static_assert(static_cast<int>(WrOpcode::kRdmaWrite) == IBV_WR_RDMA_WRITE &&
@@ -29,7 +29,7 @@ constexpr unsigned kKnownFlags = kSendFence | kSendSignaled | kSendSolicited | k
 
 const Sge* sges_of(ibv_sge* list) { return reinterpret_cast<const Sge*>(list); }
 
-/// False: an opcode that verbs knows and we do not.
+/// False for an opcode that verbs knows but the engine does not.
 bool translate(const ibv_send_wr& from_wr, bool datagram, SendWr& wr) {
   if (from_wr.num_sge < 0) return false;
   wr.wr_id = from_wr.wr_id;

@@ -21,7 +21,7 @@ static_assert(static_cast<int>(QpState::kReset) == IBV_QPS_RESET && static_cast<
 
 namespace {
 
-/// For people: what they asked a program for.
+/// The name of the type, for log lines.
 const char* type_name(ibv_qp_type type) {
   switch (type) {
     case IBV_QPT_RAW_PACKET:
@@ -36,7 +36,7 @@ const char* type_name(ibv_qp_type type) {
   }
 }
 
-/// 0, or errno.
+/// Returns 0 or errno.
 int check_init(const ibv_qp_init_attr_ex& attr) {
   if (attr.qp_type != IBV_QPT_RC && attr.qp_type != IBV_QPT_UC && attr.qp_type != IBV_QPT_UD) {
     log_message(LogLevel::kWarning, "queue pairs of type %d (%s) are not supported (EOPNOTSUPP); RC, UC and UD are",
@@ -59,7 +59,7 @@ QpInit init_from(const ibv_qp_init_attr_ex& attr) {
   init.send_cq = from(attr.send_cq).queue;
   init.recv_cq = from(attr.recv_cq).queue;
   init.srq = attr.srq != nullptr ? from(attr.srq).queue : nullptr;
-  // Nobody means "no elements" by 0: an element's worth of room is cheap, and an atomic needs one.
+  // A 0 is raised to one element: programs do not mean "no elements", the room is cheap, and an atomic needs one.
   init.cap.max_send_wr = attr.cap.max_send_wr;
   init.cap.max_send_sge = attr.cap.max_send_sge != 0 ? attr.cap.max_send_sge : 1;
   init.cap.max_inline_data = attr.cap.max_inline_data;
@@ -121,7 +121,7 @@ QueuePair* create(const ibv_qp_init_attr_ex& attr, ibv_qp_cap& granted) try {
   return nullptr;
 }
 
-/// The operations of the ibv_wr_* interface that a type has.
+/// The operations of the ibv_wr_* interface that a type of QP has.
 uint64_t send_ops_of(ibv_qp_type type) {
   static constexpr struct {
     uint64_t flag;
@@ -143,8 +143,8 @@ uint64_t send_ops_of(ibv_qp_type type) {
   return flags;
 }
 
-/// What the peer still has to hear from this QP, acknowledgements above all, leaves before the QP is gone: the peer's
-/// last work request would fail otherwise, long after it was served.
+/// Sends what the peer still has to hear from this QP, above all acknowledgements, before the QP is destroyed:
+/// otherwise the peer's last work request would fail, long after it was served.
 void send_last_words(Qp& qp) {
   {
     EngineLock lock(endpoint());

@@ -1,4 +1,4 @@
-// ibv_modify_qp: from verbs' attributes to the engine's, and waiting for the peer's MAC address.
+// ibv_modify_qp: converts verbs' attributes to the engine's, and waits for the peer's MAC address.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -29,7 +29,7 @@ namespace {
 // How long a program waits in modify_qp for the peer's MAC address before going on without.
 constexpr Duration kResolvePatience = milliseconds(1000);
 
-/// False: some value does not fit the engine's attribute. `mask` loses bits that change nothing here.
+/// False when a value does not fit the engine's attribute. Removes bits from `mask` that change nothing here.
 bool attributes_from(const ibv_qp_attr& attr, uint32_t& mask, QpAttributes& out) {
   if ((mask & kAttrState) != 0) {
     if (attr.qp_state > IBV_QPS_ERR) return false;
@@ -45,7 +45,7 @@ bool attributes_from(const ibv_qp_attr& attr, uint32_t& mask, QpAttributes& out)
     out.path_mtu_bytes = mtu_from_verbs(attr.path_mtu);
   }
   constexpr uint32_t kPsnMax = 0xffffff;
-  // Programs hand in whatever their random generator gave: rdma-core's rule is that the upper byte does not count.
+  // Programs pass whatever their random generator gave; as with rdma-core, the upper byte is ignored.
   out.rq_psn = Psn(attr.rq_psn & kPsnMax);
   out.sq_psn = Psn(attr.sq_psn & kPsnMax);
   if ((mask & kAttrDestQpn) != 0 && attr.dest_qp_num > kPsnMax) return false;
@@ -63,7 +63,7 @@ bool attributes_from(const ibv_qp_attr& attr, uint32_t& mask, QpAttributes& out)
   out.port_num = attr.port_num;
   out.pkey_index = attr.pkey_index;
   out.sqd_async_notify = attr.en_sqd_async_notify != 0;
-  // A software port has one path, which is where it starts: "migrated".
+  // There is only one path, so the state can only be the initial one, "migrated".
   if ((mask & kAttrPathMigState) != 0) {
     if (attr.path_mig_state != IBV_MIG_MIGRATED) return false;
     mask &= ~uint32_t{kAttrPathMigState};
@@ -83,7 +83,8 @@ void wait_for_peer(QueuePair& qp) {
               qp.base()->qp_num, to_string(peer).c_str());
 }
 
-/// Two programs whose wires do not meet may have the same default address, and each talks to itself then.
+/// Warns when the peer's address is our own: two programs on different wires may have the same default address, and
+/// then each talks to itself.
 void warn_of_own_address(QueuePair& qp) {
   EngineLock lock(endpoint());
   const IpAddress& peer = qp.qp->path().dst_ip;
@@ -153,7 +154,8 @@ bool address_vector_from(const ibv_ah_attr& attr, AddressVector& av) {
   av.is_global = attr.is_global != 0;
   av.dlid = attr.dlid;
   av.sgid_index = attr.grh.sgid_index;
-  // 0 means "as usual" to programs that fill in only what they must; a packet with it would not leave the link.
+  // Programs that fill in only what they must leave 0 here; a packet with that hop limit would be useless, so the
+  // default is kept.
   if (av.is_global && attr.grh.hop_limit != 0) av.hop_limit = attr.grh.hop_limit;
   av.traffic_class = attr.grh.traffic_class;
   av.flow_label = attr.grh.flow_label & IB_GRH_FLOWLABEL_MASK;

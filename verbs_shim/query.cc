@@ -1,4 +1,4 @@
-// What the device, its port and its tables are.
+// Queries about the device, its port and its tables.
 #include <net/if.h>
 
 #include <algorithm>
@@ -54,17 +54,17 @@ void fill_device(ibv_device_attr& attr) {
   attr.phys_port_cnt = 1;
 }
 
-/// Rows that a program may ask for: an address that comes later finds an empty one.
+/// The number of rows that a program may ask for. Some are empty, for addresses that come later.
 size_t gid_table_length(const Engine& engine) {
   return std::max<size_t>(engine.addresses().gids().size(), AddressTable::kGidsMax);
 }
 
-/// Today's ibv_port_attr and what later releases append.
+/// The present ibv_port_attr, and room for what later releases append.
 struct PortAttr {
   ibv_port_attr v44;
   uint32_t active_speed_ex;
 };
-// What the symbol ibv_query_port may write: programs that use it have a structure of this size.
+// How many bytes the symbol ibv_query_port may write: programs that use it have a structure of this size.
 constexpr size_t kCompatPortBytes = 48;
 static_assert(offsetof(ibv_port_attr, flags) == kCompatPortBytes - 1);
 
@@ -91,7 +91,8 @@ int fill_port(uint8_t port, PortAttr& out) {
   return 0;
 }
 
-/// 0; ENODATA: nothing at this index; EINVAL: no such port or index. Without one, `gid` is zeros.
+/// Returns 0, or ENODATA when there is nothing at this index, or EINVAL when there is no such port or index; then `gid`
+/// is zeros.
 int read_gid(uint32_t port, uint32_t index, ibv_gid& gid) {
   gid = {};
   EngineLock lock(endpoint());
@@ -155,7 +156,7 @@ UROCE_VERBS_EXPORT int ibv_query_port(ibv_context*, uint8_t port, _compat_ibv_po
   return error;
 }
 
-/// rdma-core 60: in units of 100 Mb/s.
+/// New in rdma-core 60: the speed in units of 100 Mb/s.
 UROCE_VERBS_EXPORT int ibv_query_port_speed(ibv_context*, uint32_t port, uint64_t* speed) {
   if (port != 1) return with_errno(EINVAL);
   *speed = endpoint().link_speed_mbps() / 100;
@@ -163,7 +164,7 @@ UROCE_VERBS_EXPORT int ibv_query_port_speed(ibv_context*, uint32_t port, uint64_
 }
 
 UROCE_VERBS_EXPORT int ibv_query_gid(ibv_context*, uint8_t port, int index, ibv_gid* gid) {
-  // As ever: nothing at an index reads as zeros.
+  // An empty row reads as zeros.
   const int error = index >= 0 ? read_gid(port, static_cast<uint32_t>(index), *gid) : EINVAL;
   if (error == 0 || error == ENODATA) return 0;
   errno = error;
@@ -199,7 +200,7 @@ UROCE_VERBS_EXPORT ssize_t _ibv_query_gid_table(ibv_context*, ibv_gid_entry* ent
   }
 }
 
-/// Private to rdma-core's tools: the kernel's words for GID types, where RoCE v2 is 1. Nothing at an index reads as 0.
+/// Private to rdma-core's tools: uses the kernel's numbers for GID types, where RoCE v2 is 1. An empty row reads as 0.
 UROCE_VERBS_EXPORT int ibv_query_gid_type(ibv_context*, uint8_t port, unsigned index, int* type) {
   ibv_gid gid;
   const int error = read_gid(port, index, gid);

@@ -1,4 +1,4 @@
-// An entry point that is not there: EOPNOTSUPP, one log line the first time, whatever its type.
+// An entry point that is not supported, of any type: fails with EOPNOTSUPP, and logs one line the first time.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct Name {
   constexpr Name(const char (&t)[N]) { std::copy_n(t, N, text); }  // NOLINT: a string literal stands for itself
 };
 
-/// errno is EOPNOTSUPP; the result is null for pointers, EOPNOTSUPP for ints.
+/// Sets errno to EOPNOTSUPP. The result is null for pointers and EOPNOTSUPP for ints.
 template <typename R, Name kName>
 R refuse() {
   static std::atomic<bool> said{false};
@@ -32,7 +32,7 @@ R refuse() {
   }
 }
 
-/// The same as a function of a given type, for tables.
+/// The same, as a function of a given type for tables.
 template <typename Function>
 struct Refusal;
 template <typename R, typename... Arguments>

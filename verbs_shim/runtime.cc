@@ -38,7 +38,7 @@ bool Runtime::configure() {
   return true;
 }
 
-// The child of a fork is somebody else: it may open a device of its own, unless its parent has done that.
+// The child of a fork may open a device of its own, with an identity of its own, unless its parent has opened one.
 void Runtime::on_fork_child() {
   get().identified_ = false;
   device_is_the_parents = get().is_open();

@@ -14,10 +14,11 @@ class Runtime {
   /// Never destroyed: threads of the program may still poll while it exits.
   static Runtime& get();
 
-  /// Who we are, without starting anything: before the device is open, who we would be if it were opened now. In the
-  /// child of a fork, who the parent is. False: the log says why.
+  /// The identity of the device, without starting anything: if the device is not open, what it would be if it were
+  /// opened now; in the child of a fork, that of the parent. False when it cannot be found out; the log says why.
   bool identify(EndpointIdentity& identity, LogLevel level = LogLevel::kError);
-  /// Starts the endpoint with the first call. False: said why on stderr, errno is set.
+  /// Starts the endpoint with the first call. False when that fails: then the reason was printed on stderr, and errno
+  /// is set.
   bool open();
   bool is_open() const;
   const EndpointConfig& config() const { return config_; }
@@ -36,19 +37,19 @@ class Runtime {
   std::unique_ptr<Observer> observer_;
 };
 
-extern Endpoint* open_endpoint;  // what Runtime opened: one load on the data path
-/// Only where an ibv_context exists, which proves that it is open.
+extern Endpoint* open_endpoint;  // what Runtime opened; a global, so that the data path needs one load
+/// To be called only where an ibv_context exists, which proves that the endpoint is open.
 inline Endpoint& endpoint() { return *open_endpoint; }
 
 /// True in the child of a fork whose parent has opened the device: what the child inherited stays the parent's. Every
-/// entry point that would seem to work there asks first, and returns `refuse_to_child()`.
+/// entry point that would otherwise seem to work there checks this first, and returns `refuse_to_child()`.
 extern bool device_is_the_parents;
-/// Says so once. Returns ENODEV; errno is set, too.
+/// Logs the reason once. Returns ENODEV, and sets errno.
 int refuse_to_child();
 
 std::unique_ptr<Observer> make_observer();
 
-/// Drives the engine until `done(engine)` holds; false when `patience` ran out first.
+/// Drives the engine until `done(engine)` holds. False when `patience` is over before that.
 template <typename Done>
 bool drive_until(Duration patience, Done&& done);
 void pause_between_turns();

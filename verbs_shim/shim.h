@@ -1,6 +1,6 @@
 // The verbs shim: a library that is preloaded into unmodified RDMA programs and gives them the device `uroce0`.
 //
-// What it is made of:
+// Its parts:
 //   verbs.map          which symbols leave the library, under which version nodes
 //   objects.h          what a program's ibv_context, ibv_pd, ibv_qp ... really are
 //   runtime.h          the one endpoint behind all contexts: opened late, shared, kept until exit
@@ -14,16 +14,17 @@
 //   signals.cc         the program's handlers of SIGSEGV and SIGBUS stand behind ours
 //   paths.cc sysfs_tree.cc  programs that look into /sys/class/infiniband or /dev/infiniband find files there
 //
-// How it gets in: LD_PRELOAD, own SONAME, every public symbol of libibverbs under its real version node. The dynamic
-// linker binds by name and version in load order and does not compare file names, so every caller in the process comes
-// here: the program, librdmacm, and the real libibverbs' own calls through its PLT. That is why all of the API is
-// here and not a part of it: a function left to the real library would read private fields that our objects lack.
+// How programs come to use it: it is preloaded (LD_PRELOAD), has a SONAME of its own, and exports every public symbol
+// of libibverbs under its real version node. The dynamic linker binds by name and version in load order and does not
+// compare file names, so all callers in the process reach it: the program, librdmacm, and the real libibverbs' own
+// calls through its PLT. That is why it has all of the API and not only a part: a function left to the real library
+// would read private fields that our objects lack.
 //
-// Rules inside:
+// Rules of the implementation:
 //   - Nothing starts when the library is loaded: shells and other children inherit the preload.
 //   - Every call into the engine happens under an EngineLock. Locks are taken in the order engine, then event queue.
-//   - Structures are given the newest known size and have zeroed room behind them: programs built against any rdma-core
-//     since v13 find their fields, and provider libraries that peek behind an object find nothing of theirs.
+//   - Structures have the newest known size and zeroed room behind them: so programs built against any rdma-core since
+//     v13 find their fields, and provider libraries that look behind an object find nothing of theirs.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -32,7 +33,7 @@
 
 #include "uroce/limits.h"
 
-// The header turns these into calls of inline functions; here the functions themselves are meant.
+// The header turns these into calls of inline functions; this library defines the functions themselves.
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -46,11 +47,11 @@ inline constexpr char kUverbsName[] = "uverbs0";
 inline constexpr char kFirmwareVersion[] = "uroce-0.1";
 inline constexpr char kLibraryName[] = "liburoce_verbs.so";  // its SONAME
 
-// Multicast bit set: never assigned to a vendor.
+// The multicast bit is set, so this is never assigned to a vendor.
 inline constexpr unsigned kVendorId = 0x75726f;
 inline constexpr unsigned kVendorPartId = 1;
 
-// What the device says it can do, and what create functions hold programs to.
+// The limits that the device reports, and that create functions enforce.
 inline constexpr unsigned kMaxSge = kMaxSges;
 inline constexpr unsigned kMaxQpWr = kMaxQueueEntries;
 inline constexpr unsigned kMaxCqe = kMaxCqEntries;
@@ -59,7 +60,7 @@ inline constexpr unsigned kMaxReads = 128;  // READs and atomics under way per Q
 inline constexpr unsigned kPkeys = 1;
 inline constexpr unsigned short kPkey = 0xffff;
 
-/// How a function ends that returns an error's number: programs that ask `perror` find it in errno too.
+/// For functions that return an error number: also sets errno, for programs that call `perror`.
 inline int with_errno(int error) {
   if (error != 0) errno = error;
   return error;

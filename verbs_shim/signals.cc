@@ -1,10 +1,10 @@
-// Programs keep their signal handlers: for SIGSEGV and SIGBUS these stand behind ours (host/fault_handler.h).
+// Programs keep their signal handlers: for SIGSEGV and SIGBUS they are called by ours (host/fault_handler.h).
 //
-// The two signals are never blocked. A fault that is blocked ends the process, and threads that block "all signals"
-// so as to leave them to one thread mean those that are sent, not those that an instruction raises.
+// The two signals are never blocked, because a fault that is blocked ends the process. Threads that block "all signals"
+// in order to leave them to one thread mean signals that are sent, not those that an instruction raises.
 //
-// sigset, sigignore and the bare system call are not caught: they replace our handler, and then memory that goes away
-// is the crash that it is in any program.
+// sigset, sigignore and the bare system call are not intercepted: they replace our handler, and then an access to
+// memory that went away is a crash, as in any other program.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -22,7 +22,7 @@ Function next(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
-/// What signal(2) is in terms of sigaction(2); `flags` tell BSD's from System V's.
+/// signal(2) in terms of sigaction(2); `flags` distinguish the BSD and System V semantics.
 sighandler_t set_handler(int signal, sighandler_t handler, int flags) {
   struct sigaction action {};
   struct sigaction old {};
@@ -47,7 +47,8 @@ sighandler_t system_v(const char* name, int signal, sighandler_t handler) {
 
 using SetMask = int (*)(int, const sigset_t*, sigset_t*);
 
-/// The function behind ours, looked up once. No `static` with a lock: handlers of signals call these too.
+/// The function that ours wraps, looked up once. Not a function-local `static`, which needs a lock, because signal
+/// handlers call these, too.
 struct Behind {
   const char* name;
   std::atomic<SetMask> function{nullptr};

@@ -13,7 +13,7 @@ const char* name_in(const char* const (&names)[N], int value, const char* otherw
 
 struct Rate {
   ibv_rate rate;
-  int multiple;  // of 2.5 Gb/s; 0: not one that this API knows
+  int multiple;  // of 2.5 Gb/s; 0: a rate that this API does not know
   int mbps;
 };
 constexpr Rate kRates[] = {

@@ -29,7 +29,7 @@ using Path = std::filesystem::path;
 
 std::mutex tree_mutex;
 bool tree_tried = false;
-bool tree_knows_port = false;  // written after the port was opened
+bool tree_knows_port = false;  // the tree was written after the port was opened
 std::string* tree_root = nullptr;
 pid_t tree_owner = 0;
 
@@ -44,7 +44,7 @@ void remove_at_exit() {
   if (getpid() == tree_owner && tree_root != nullptr) remove_tree(*tree_root);
 }
 
-/// Trees of processes that were killed.
+/// Removes the trees of processes that were killed.
 void remove_stale_trees(const std::string& directory) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
@@ -61,7 +61,7 @@ void put(const Path& file, const std::string& text) {
   std::filesystem::create_directories(file.parent_path(), ignored);
   const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return;
-  // Not emptied first: another thread may read it just now.
+  // The file is not emptied first, because another thread may be reading it.
   const std::string line = text + '\n';
   if (pwrite(fd, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size())) {
     if (ftruncate(fd, static_cast<off_t>(line.size())) != 0)
@@ -90,7 +90,7 @@ std::string gid_text(const IpAddress& ip) {
   return out;
 }
 
-/// What is known of the port: everything when it is open, the least assumption before.
+/// What is known about the port: everything when it is open, and defaults before.
 struct PortFacts {
   bool up = true;
   uint64_t mbps = 10000;
@@ -99,7 +99,7 @@ struct PortFacts {
   std::string netdev;
   bool operator==(const PortFacts&) const = default;
 };
-PortFacts* tree_facts = nullptr;  // what the files say; under the mutex
+PortFacts* tree_facts = nullptr;  // what the files contain; protected by the mutex
 
 PortFacts facts_of(const EndpointIdentity& identity) {
   PortFacts facts;
@@ -144,7 +144,7 @@ void put_device(const Path& device, const EndpointIdentity& identity) {
   put(device / "device/numa_node", "-1");
 }
 
-/// What stays as it is.
+/// Writes the files that do not change.
 void put_port(const Path& device) {
   const Path port = device / "ports/1";
   char text[64];
@@ -161,7 +161,7 @@ void put_port(const Path& device) {
   }
 }
 
-/// What the link and its addresses change. Under the mutex.
+/// Writes the files that depend on the link and its addresses. Called under the mutex.
 void put_facts(const Path& device, const PortFacts& facts) {
   if (tree_facts != nullptr && *tree_facts == facts) return;
   const Path port = device / "ports/1";
@@ -195,7 +195,7 @@ void put_uverbs(const Path& root) {
   const Path uverbs = classes / "infiniband_verbs" / kUverbsName;
   put(uverbs / "ibdev", kDeviceName);
   put(uverbs / "abi_version", "1");
-  put(uverbs / "dev", "1:3");  // of the file that stands for it: /dev/null
+  put(uverbs / "dev", "1:3");  // that of /dev/null, which stands for the device
   std::error_code ignored;
   std::filesystem::create_directories(root / "dev/infiniband", ignored);
   std::filesystem::create_symlink("/dev/null", root / "dev/infiniband" / kUverbsName, ignored);

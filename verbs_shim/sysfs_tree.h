@@ -1,14 +1,14 @@
-// The files that a kernel would show for the device, as real files in a directory of ours.
+// The files that a kernel would show for the device, as real files in a directory of uroce.
 #pragma once
 
 #include <string>
 
 namespace uroce::verbs {
 
-/// The directory that stands for "/": made with the first call, removed at exit. "" when there is none.
-/// Not under an EngineLock.
+/// The directory that stands for "/", made with the first call and removed at exit; "" when it could not be made. Must
+/// not be called under an EngineLock.
 const std::string& sysfs_root();
-/// Files of the port are brought up to date when somebody opens them. `path` is as the program names it.
+/// Brings a file of the port up to date; to be called when it is opened. `path` is as the program names it.
 void refresh_file(const char* path);
 
 }  // namespace uroce::verbs

@@ -1,4 +1,4 @@
-// ibv_wr_*: work requests built piece by piece, posted together.
+// ibv_wr_*: work requests are built piece by piece, and posted together.
 #include <cerrno>
 #include <cstring>
 

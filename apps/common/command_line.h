@@ -1,4 +1,4 @@
-// What programs have in common at their start.
+// Helpers for the command lines of the programs.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,15 +11,15 @@ namespace uroce::apps {
 
 constexpr int kUsageError = 2;
 
-/// Reads the command line. The exit status when the program has nothing more to do: help was asked for, or it is wrong
-/// and one line on stderr says how.
+/// Reads the command line. Returns the exit status if the program has nothing more to do, because help was asked for,
+/// or because the command line is wrong, which was reported in one line on stderr.
 std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv);
 
-/// The same in two steps: `complete` looks at what was read, and says what is wrong with it, or nothing. False: the
+/// The same in two steps: `complete` checks what was read, and returns what is wrong with it, or "". False when the
 /// program ends here, with `code`.
 bool parse_command_line(CLI::App& app, int argc, char** argv, const std::function<std::string()>& complete, int& code);
 
-/// False, and one line on stderr, when none is named.
+/// Returns false, and prints one line on stderr, when no capture is named.
 bool any_capture(const CLI::App& app, const std::vector<std::string>& captures);
 
 }  // namespace uroce::apps

@@ -10,7 +10,7 @@ namespace uroce::apps {
 
 class MappedFile {
  public:
-  /// `path`: "-" is standard input. When it cannot be read, `error()` says why.
+  /// A `path` of "-" is standard input. When the file cannot be read, `error()` says why.
   explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -2,7 +2,7 @@
 //
 //   mqnic-card --socket /run/card0.sock --wire shm:cable
 //
-// Knows no DPDK. See --help.
+// It does not use DPDK. See --help.
 #include <sys/mman.h>
 
 #include <csignal>
@@ -23,18 +23,19 @@ volatile std::sig_atomic_t g_report = 0;
 void on_stop(int) { g_stop = 1; }
 void on_report(int) { g_report = 1; }
 
-/// A client may cut off a file whose memory the card uses. The card reads zeros there from then on, and lives.
+/// A client may truncate a file whose memory the card uses. From then on the card reads zeros there, instead of
+/// crashing.
 void on_missing_page(int number, siginfo_t* info, void*) {
   constexpr uintptr_t kPageBytes = 4096;
   void* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(info->si_addr) & ~(kPageBytes - 1));
   const bool ours = info->si_code == BUS_ADRERR;
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
   if (ours && mmap(page, kPageBytes, PROT_READ | PROT_WRITE, kFlags, -1, 0) == page) return;
-  signal(number, SIG_DFL);  // comes again at once, and ends us
+  signal(number, SIG_DFL);  // the signal comes again at once, and ends the process
 }
 
 void catch_signals() {
-  struct sigaction action {};  // without SA_RESTART: a server that sleeps wakes up
+  struct sigaction action {};  // without SA_RESTART, so that a server that sleeps wakes up
   action.sa_handler = on_stop;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);

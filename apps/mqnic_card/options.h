@@ -1,4 +1,4 @@
-// What the user of mqnic-card asked for.
+// The options of mqnic-card.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct Options {
   CardConfig card;
 };
 
-/// False: the program ends here, with `code`; what there was to say has been printed.
+/// False when the program ends here, with `code`; help or an error message has been printed.
 bool parse_options(int argc, char** argv, Options& options, int& code);
 
 }  // namespace mqnic::card

@@ -1,4 +1,4 @@
-// The commands of the launcher. Each returns the exit code: 0, or 2 for a mistake of the caller, or what it documents.
+// The commands of the launcher. Each sets the exit code: 0, or 2 for a mistake of the caller, or what it documents.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ class App;
 namespace uroce::launcher {
 
 inline constexpr int kUsageError = 2;
-inline constexpr int kCannotExecute = 126;  // as a shell says it
+inline constexpr int kCannotExecute = 126;  // the same codes as in a shell
 inline constexpr int kNotFound = 127;
 
 /// "uroce: MESSAGE" on stderr; returns kUsageError.
 int fail(const std::string& message);
 
-/// `program`: the words behind "--".
+/// `program` are the words after "--".
 void add_run(CLI::App& app, const std::vector<std::string>& program, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_stats(CLI::App& app, int& exit_code);

@@ -1,4 +1,4 @@
-// What this machine can do for uroce, and what to change where it cannot.
+// `uroce doctor`: what this machine provides for uroce, and what to change where it does not.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

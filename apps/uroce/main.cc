@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   using namespace uroce::launcher;
   CLI::App app("RDMA programs without RDMA hardware: RoCEv2 in user space, over any DPDK port.", "uroce");
   app.require_subcommand(1);
-  // What stands behind "--" is the program's; CLI11 never sees it.
+  // What comes after "--" belongs to the program; CLI11 never sees it.
   char** const separator =
       std::find_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });
   const std::vector<std::string> program(std::min(separator + 1, argv + argc), argv + argc);

@@ -1,4 +1,4 @@
-// What `uroce run` has to know of the program that it is about to start: whether a library can be preloaded into it.
+// What `uroce run` has to know about the program that it is about to start: whether a library can be preloaded into it.
 #pragma once
 
 #include <string>
@@ -14,17 +14,17 @@ struct ProgramFile {
   bool carries_capabilities = false;
 };
 
-/// Reads the file. Scripts and what cannot be read: `elf` is false.
+/// Reads the file. For scripts, and files that cannot be read, `elf` is false.
 ProgramFile read_program(const std::string& path);
 
-/// Why nothing can be preloaded into the program, and what helps; "" when it can be. `as_root`: the caller is root,
-/// whose programs keep the preload also when they carry rights of their own.
+/// Why nothing can be preloaded into the program, and what helps; "" when preloading works. `as_root`: the caller is
+/// root, whose programs keep the preload even when they have set-uid or capabilities.
 std::string preload_obstacle(const std::string& path, const ProgramFile& program, bool as_root);
-/// Of programs that start others with a clean environment: what to say; "" for all others.
+/// Advice for programs that start others with a clean environment; "" for all others.
 std::string cleaner_advice(const std::string& path);
 
-/// LD_PRELOAD for the program: `before` is what it was. A sanitizer's runtime comes first, as it insists on that; then
-/// the shim: a library that overrides single functions of libibverbs sees our objects then.
+/// LD_PRELOAD for the program; `before` is its value so far. A sanitizer's runtime has to come first. Then comes the
+/// shim, so that a library that overrides single functions of libibverbs gets our objects.
 std::string preload_value(const std::string& shim, const std::string& before, const ProgramFile& program);
 
 }  // namespace uroce::launcher

@@ -61,7 +61,7 @@ Settings::Settings()
 void Settings::add_options(CLI::App& run) {
   for (Setting& setting : settings_) {
     CLI::Option* option = run.add_option(std::string("--") + setting.name, setting.values, setting.help);
-    option->allow_extra_args(false);  // a list would swallow the program
+    option->allow_extra_args(false);  // otherwise a list would take the program's words, too
     if (!setting.repeatable) option->expected(1);
   }
   run.add_option("--conf", conf_file_, "settings from FILE (TOML or INI): the same names, without the dashes");
@@ -124,7 +124,7 @@ bool Settings::check(std::string& error) const {
   EndpointConfig config;
   if (!endpoint_config_from_environment(config, error)) return false;
   PortPlan plan;
-  // It is the program that takes an end of the wire, if it opens the device at all.
+  // Only looks: the program takes an end itself, if it opens the device at all.
   if (!plan_port(config, WireEndUse::kLook, plan, error)) return false;
   if (config.hugepages == Hugepages::kYes && !hugepages_usable(kEalMemoryBytes)) {
     error = "no free hugepages (64 MB are needed): as root, echo 64 > /proc/sys/vm/nr_hugepages; or use --hugepages no";

@@ -1,4 +1,4 @@
-// The settings of `uroce run`: from flags, then from a configuration file, then from the environment.
+// The settings of `uroce run`: flags override a configuration file, and the file overrides the environment.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,8 @@ class Settings {
  public:
   Settings();
   void add_options(CLI::App& run);
-  /// Reads `--conf`, sets the variables, and checks everything against this machine. False and one line in `error`.
+  /// Reads `--conf`, sets the variables, and checks everything against this machine. Returns false, with one line in
+  /// `error`, when something is wrong.
   bool apply(std::string& error);
 
  private:

@@ -1,4 +1,4 @@
-// Asks running endpoints through DPDK's telemetry socket.
+// `uroce stats`: asks running endpoints through DPDK's telemetry socket.
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -30,7 +30,7 @@ class TelemetryClient {
   TelemetryClient(const TelemetryClient&) = delete;
   TelemetryClient& operator=(const TelemetryClient&) = delete;
 
-  /// The JSON that the command is answered with.
+  /// The JSON with which the command is answered.
   std::optional<std::string> ask(const std::string& command) {
     if (!connected_ || send(fd_, command.data(), command.size(), MSG_NOSIGNAL) < 0) return std::nullopt;
     return receive();
@@ -50,8 +50,9 @@ class TelemetryClient {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-/// Reads what our own commands answer: {"/command":{"key":value,...}} or {"/command":[value,...]}, a value being a
-/// number, a string without escapes, or a list. Pairs of key and value as text; the key is "" in a list.
+/// Reads the answers of uroce's own commands: {"/command":{"key":value,...}} or {"/command":[value,...]}, where a value
+/// is a number, a string without escapes, or a list. The result is pairs of key and value as text; the key is "" in a
+/// list.
 class Answer {
  public:
   explicit Answer(const std::string& json) : text_(json) {

@@ -1,4 +1,4 @@
-// uroce-drill: runs packet scripts against the engine. doc/scripts.md has the language.
+// uroce-drill: runs packet scripts against the engine. doc/scripts.md describes the language.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>

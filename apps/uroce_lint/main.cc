@@ -1,4 +1,4 @@
-// `uroce-lint`: judges captures of RoCEv2, whoever made them.
+// `uroce-lint`: judges captures of RoCEv2 traffic of any implementation.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
@@ -54,7 +54,7 @@ void print(const Options& options, const Report& report) {
   print_totals(report);
 }
 
-/// What the file says about frames that it lacks stands at its end, and is needed at its beginning.
+/// Reads the whole file once for the number of lost frames, which stands at its end and is needed at the beginning.
 uint64_t lost_frames(std::span<const uint8_t> bytes) {
   capture::CaptureReader reader(bytes);
   if (reader.kind() != capture::FileKind::kPcapng) return 0;
@@ -143,6 +143,6 @@ int run(int argc, char** argv) {
 }  // namespace uroce::lint_app
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_DFL);  // whoever reads may leave; a parent may have changed this
+  std::signal(SIGPIPE, SIG_DFL);  // a reader that leaves ends this program, even if the parent ignored the signal
   return uroce::lint_app::run(argc, argv);
 }

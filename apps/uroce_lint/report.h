@@ -15,14 +15,14 @@ namespace uroce::lint_app {
 struct Report {
   std::string path;
   const lint::Linter& linter;
-  const std::optional<capture::CaptureError>& error;  // the file is damaged or cut
-  uint64_t lost_frames = 0;                           // as the file says
+  const std::optional<capture::CaptureError>& error;  // set when the file is damaged or cut
+  uint64_t lost_frames = 0;                           // according to the file
 };
 
 /// "192.168.77.3 -> 192.168.77.2 QP 0x51"
 std::string flow_text(const lint::Linter& linter, uint32_t flow);
 
-/// Every flow with packets once, beside the flow in the other direction or kNoFlow.
+/// Every flow that has packets, once, with the flow in the other direction or kNoFlow.
 std::vector<std::pair<uint32_t, uint32_t>> connections_of(const lint::Linter& linter);
 
 void print_findings(const Report& report);

@@ -85,7 +85,7 @@ std::vector<std::pair<uint32_t, uint32_t>> connections_of(const lint::Linter& li
   for (uint32_t i = 0; i < flows.size(); i++) {
     if (taken[i]) continue;
     uint32_t partner = flows[i].partner;
-    // A flow whose QP number got another life is no longer named by the flow that answered it.
+    // When another QP got the number of a flow's QP, the flow that answered the earlier one no longer names it.
     const bool answers = partner != lint::kNoFlow && !taken[partner] &&
                          (flows[partner].partner == i || flows[partner].partner == lint::kNoFlow);
     if (!answers) partner = lint::kNoFlow;

@@ -1,4 +1,4 @@
-// uroce-perf: a DPDK application that measures the transport; written against the library (doc/api.md).
+// uroce-perf: a DPDK application that measures the transport, and uses only the library (doc/api.md).
 //
 //   uroce-perf -l 0 --vdev=net_memif0,role=server,... -- --listen
 //   uroce-perf -l 1 --vdev=net_memif0,role=client,... -- --connect 198.18.0.1 --op write --size 65536
@@ -21,7 +21,7 @@
 namespace uroce::perf {
 namespace {
 
-/// The side that connects decides what is measured; the side that listens takes it over.
+/// The side that connects decides what is measured, and sends this line; the side that listens does the same.
 std::string plan_line(const Options& o) {
   std::ostringstream line;
   line << "uroce-perf " << static_cast<unsigned>(o.opcode) << ' ' << o.size << ' ' << o.depth << ' ' << o.qps;
@@ -59,7 +59,7 @@ void print_latency(const Options& o, std::vector<int64_t>& samples) {
 }
 
 void measure(rdma::Endpoint& endpoint, const Options& options, Transfer& transfer) {
-  transfer.run(std::max<uint64_t>(options.iterations / 10, 1), [](int64_t) {});  // warms caches, learns addresses
+  transfer.run(std::max<uint64_t>(options.iterations / 10, 1), [](int64_t) {});  // warms caches, resolves addresses
   std::vector<int64_t> samples;
   if (options.latency) samples.reserve(options.iterations);
   const Instant start = endpoint.now();
@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   config.eal_running = true;
   config.port = options.port;
   config.addresses = options.addresses;
-  config.drive = rdma::Drive::kProgram;  // this thread
+  config.drive = rdma::Drive::kProgram;  // this thread drives
   std::string error;
   try {
     const auto endpoint = rdma::Endpoint::open(config, nullptr, error);

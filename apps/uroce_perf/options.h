@@ -11,11 +11,11 @@ namespace uroce::perf {
 
 struct Options {
   bool listen = false;
-  IpAddress peer;  // whom to connect to
+  IpAddress peer;  // the peer to which to connect
   WrOpcode opcode = WrOpcode::kRdmaWrite;
   std::string op_name = "write";
   uint32_t size = 65536;
-  uint64_t iterations = 100000;  // in all, over all queue pairs
+  uint64_t iterations = 100000;  // over all queue pairs together
   uint32_t depth = 64;           // work requests under way, per queue pair
   uint32_t qps = 1;
   bool latency = false;  // one at a time, with percentiles
@@ -27,7 +27,7 @@ struct Options {
   bool atomic() const { return opcode == WrOpcode::kFetchAdd || opcode == WrOpcode::kCompareSwap; }
 };
 
-/// Exit code in `code` and false when the program shall end at once: a mistake, or --help.
+/// Returns false, with the exit code in `code`, when the program is to end at once: after a mistake, or --help.
 bool parse_options(int argc, char** argv, Options& options, int& code);
 
 }  // namespace uroce::perf

@@ -19,7 +19,7 @@ int accept_one(int listener) {
   return listen(listener, 1) == 0 ? accept4(listener, nullptr, nullptr, SOCK_CLOEXEC) : -1;
 }
 
-/// One attempt. -1 with errno when it failed.
+/// Makes one attempt. Returns -1, with errno, when it fails.
 int meet(bool listen, const addrinfo& where) {
   const int fd = socket(where.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;

@@ -1,4 +1,4 @@
-// How two sides find each other: a TCP connection beside the wire, over which they exchange lines.
+// A TCP connection over which the two sides exchange lines, so as to find each other.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   void send_line(const std::string& line);
-  /// Waits for one. Throws when the other side has gone.
+  /// Waits for a line. Throws when the other side has gone.
   std::string receive_line();
-  /// True when a line, or the end of the connection, is there to be received.
+  /// True when a line, or the end of the connection, can be received.
   bool readable() const;
 
  private:

@@ -1,4 +1,4 @@
-// Queue pairs, memory and work requests of one side: written against the library alone (doc/api.md).
+// The queue pairs, memory and work requests of one side. Uses only the library (doc/api.md).
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace uroce::perf {
 
 struct CardQp {
   uint32_t number = 0;
-  Psn psn;  // of its first packet
+  Psn psn;  // PSN of its first packet
 };
 
-/// What one side must know of the other.
+/// What one side must know about the other.
 struct Card {
   IpAddress gid;
   uint64_t addr = 0;
@@ -44,7 +44,7 @@ class Transfer {
   template <typename F>
   void run(uint64_t count, F&& on_completion);
 
-  /// The passive side: one turn; posts receives again where they were used.
+  /// The passive side: makes one turn, and posts receives again where they were used.
   void serve();
 
  private:

@@ -1,4 +1,5 @@
-// `uroce-replay`: plays one side of a capture against our engine and compares what is sent.
+// `uroce-replay`: lets the engine take one side of a captured conversation, and compares what it sends with the
+// capture.
 //
 //   uroce-replay CAPTURE...
 //   uroce-replay EAL-ARGUMENTS -- CAPTURE...      the same through a DPDK port, net_pcap
@@ -99,7 +100,7 @@ class Program {
   Totals totals_;
 };
 
-/// False when there are none.
+/// Returns false when there are none.
 bool Program::replay_conversations(const Recording& recording) {
   bool any = false;
   for (size_t i = 0; i < recording.conversations.size(); i++) {
@@ -127,7 +128,7 @@ int Program::replay_capture(const std::string& path) {
   if (!options_.quiet) print_left_out(recording);
   const bool any = replay_conversations(recording);
   std::fflush(stdout);
-  // A connection that was refused, or never used, is nothing to complain about.
+  // A capture of a connection that was refused or never used is not an error.
   const bool only_cm = recording.conversations.empty() && recording.cm_packets != 0 && recording.homeless == 0;
   const std::string error = !recording.error.empty() ? recording.error : any || only_cm ? "" : "nothing to replay";
   if (!error.empty()) std::fprintf(stderr, "uroce-replay: %s: %s\n", path.c_str(), error.c_str());
@@ -163,7 +164,7 @@ int run(int argc, char** argv, NetPcap* port) {
     print_tolerances();
     return kSame;
   }
-  // In a DPDK application what the port receives may stand with the port alone.
+  // In a DPDK application the capture may be given only as what the port receives.
   if (options.captures.empty() && port != nullptr && !port->capture().empty()) options.captures = {port->capture()};
   if (!apps::any_capture(app, options.captures)) return kCannot;
   replay::ReplayOptions replay_options;
@@ -176,7 +177,7 @@ int run(int argc, char** argv, NetPcap* port) {
   return Program(options, replay_options, *attachment).run();
 }
 
-/// EAL's arguments stand in front of "--", as in every DPDK application.
+/// EAL's arguments come before "--", as in every DPDK application.
 int run_as_dpdk_application(int argc, char** argv) {
   const Eal eal(argc, argv);
   if (eal.used() < 0) return kCannot;
@@ -194,7 +195,7 @@ int run_as_dpdk_application(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace uroce::replay_app;
-  std::signal(SIGPIPE, SIG_DFL);  // whoever reads may leave; a parent may have changed this
+  std::signal(SIGPIPE, SIG_DFL);  // a reader that leaves ends this program, even if the parent ignored the signal
   const bool dpdk = std::any_of(argv + 1, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });
   return dpdk ? run_as_dpdk_application(argc, argv) : run(argc, argv, nullptr);
 }

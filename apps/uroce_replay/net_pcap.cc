@@ -57,12 +57,12 @@ NetPcap::NetPcap() {
     std::filesystem::remove_all(directory, ignored);
     throw;
   }
-  // Everybody has opened them. Without names nothing is left behind, whatever ends this program.
+  // All files are open. Without names nothing is left behind, however this program ends.
   std::filesystem::remove_all(directory, ignored);
 }
 
-/// Our engine has QP numbers and keys of its own, so the port cannot have the capture as it is: another one, with the
-/// same files to read and to write, takes its place.
+/// Our engine has QP numbers and keys of its own, so the port cannot receive the capture as it is. Another port, with
+/// the same files to read and to write, takes its place.
 void NetPcap::take_over_port() {
   for (uint16_t id = 0; id < RTE_MAX_ETHPORTS; id++) {
     if (rte_eth_dev_is_valid_port(id) == 0) continue;
@@ -110,7 +110,7 @@ void NetPcap::deliver(std::span<const uint8_t> frame) {
   waiting_++;
 }
 
-/// Never asks for more than there is: at the end of its file the driver would stop reading for good.
+/// Never asks for more frames than there are, because at the end of its file the driver would stop reading for good.
 uint32_t NetPcap::receive(RxFrame* frames, uint32_t max) {
   const uint32_t wanted = std::min(max, waiting_);
   if (wanted == 0) return 0;

@@ -1,8 +1,8 @@
-// The player's attachment as a DPDK port, driver net_pcap: what is handed in is written to the file that the port
-// receives from, what the engine sends is read back from the file that the port writes.
+// The player's attachment as a DPDK port with the driver net_pcap: delivered frames are written to the file from which
+// the port receives, and what the engine sends is read back from the file that the port writes.
 //
 // net_pcap reads its file when it is asked for frames, so the file may grow while it is in use: a frame is appended,
-// and the port is then asked for this one frame. Time stays the player's.
+// and the port is then asked for this one frame. Time is still that of the player.
 #pragma once
 
 #include <cstdio>
@@ -14,14 +14,14 @@
 
 namespace uroce::replay_app {
 
-/// DPDK, for as long as it lives.
+/// Starts DPDK, which runs as long as this object exists.
 class Eal {
  public:
   Eal(int argc, char** argv);
   ~Eal();
   Eal(const Eal&) = delete;
   Eal& operator=(const Eal&) = delete;
-  /// How many of the arguments were EAL's; negative: it did not start, and one line on stderr says so.
+  /// How many of the arguments were EAL's; negative when it did not start, which was reported in one line on stderr.
   int used() const { return used_; }
 
  private:
@@ -31,9 +31,9 @@ class Eal {
 /// Throws std::runtime_error when there is no such port, or when it loses a frame.
 class NetPcap final : public replay::Attachment, private Port {
  public:
-  /// A net_pcap port among EAL's arguments is taken over: `rx_pcap` is the capture, `tx_pcap` keeps what is sent.
+  /// Takes over a net_pcap port among EAL's arguments: `rx_pcap` is the capture, `tx_pcap` gets what is sent.
   NetPcap();
-  /// The file that EAL's arguments gave the port to receive; "" without.
+  /// The file from which the port was to receive according to EAL's arguments, or "".
   const std::string& capture() const { return capture_; }
 
   Port& port() override { return *this; }
@@ -60,8 +60,8 @@ class NetPcap final : public replay::Attachment, private Port {
   File rx_;
   File tx_;
   replay::Bytes read_;    // the header of the sent file, and what was not looked at yet
-  uint32_t waiting_ = 0;  // delivered, not received yet
-  uint64_t sent_ = 0;     // not collected yet
+  uint32_t waiting_ = 0;  // frames that were delivered but not received yet
+  uint64_t sent_ = 0;     // frames that were sent but not collected yet
   std::unique_ptr<DpdkPort> port_;
 };
 

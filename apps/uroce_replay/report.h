@@ -8,9 +8,9 @@
 
 namespace uroce::replay_app {
 
-/// Of all captures.
+/// The totals of all captures.
 struct Totals {
-  uint64_t same = 0;  // conversations, once for each role
+  uint64_t same = 0;  // conversations, counted once for each role
   uint64_t different = 0;
   uint64_t not_replayed = 0;
   uint64_t compared = 0;  // packets
@@ -24,14 +24,14 @@ void add(const replay::Recording& recording, Totals& totals);
 
 struct ResultStyle {
   bool verbose = false;
-  uint32_t differences = 10;  // to show
+  uint32_t differences = 10;  // how many are shown
 };
 
 void print_tolerances();
 void print_left_out(const replay::Recording& recording);
 void print_result(const ResultStyle& style, const replay::Conversation& conversation, replay::Role role,
                   const replay::RoleResult& result);
-/// The last line: what a CI job wants to keep.
+/// Prints the last line, with the totals.
 void print_totals(const Totals& totals);
 
 }  // namespace uroce::replay_app

@@ -12,7 +12,7 @@
 
 namespace uroce::simulate {
 
-/// A file to write to, that knows at the end whether everything got there.
+/// A file to write to, which reports at the end whether everything was written.
 class OutputFile {
  public:
   OutputFile() = default;
@@ -24,7 +24,7 @@ class OutputFile {
   __attribute__((format(printf, 2, 3))) void print(const char* format, ...);
   void write(std::span<const uint8_t> bytes);
   bool is_open() const { return file_ != nullptr; }
-  /// False: something was not written.
+  /// False when something could not be written.
   bool close();
 
  private:
@@ -32,7 +32,7 @@ class OutputFile {
   bool good_ = true;
 };
 
-/// Both directions of a cable as a pcapng file with one interface.
+/// Writes both directions of a cable to a pcapng file with one interface.
 class PcapngFile {
  public:
   bool open(const std::string& path, const std::string& interface_name);
@@ -45,7 +45,7 @@ class PcapngFile {
 };
 
 bool read_file(const std::string& path, std::string& text);
-/// Makes the directory when it is not there. False: it cannot be.
+/// Makes the directory if it does not exist. False when that fails.
 bool make_directory(const std::string& path);
 
 }  // namespace uroce::simulate

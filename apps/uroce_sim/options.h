@@ -1,4 +1,4 @@
-// What uroce-sim is asked to do.
+// The options of uroce-sim.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace uroce::simulate {
 
 struct Options {
   std::string topology = "back-to-back";  // a built-in one
-  std::string topology_file;              // instead
+  std::string topology_file;              // used instead, if not ""
   uint64_t host_rate = 100'000'000'000;
   uint64_t core_rate = 0;
   Duration delay = microseconds(1);
 
   std::string workload = "long";
   Duration duration = milliseconds(1);
-  Duration drain = milliseconds(1000);  // for flows that have not ended when the workload has
+  Duration drain = milliseconds(1000);  // how long to wait for flows that have not ended when the workload has
   uint64_t seed = 1;
 
   std::string cc = "none";
@@ -39,7 +39,7 @@ struct Options {
   uint32_t mtu = 1024;
   std::string loss_recovery = "go-back-n";
   uint64_t piece = 1 << 20;
-  uint32_t window = 0;  // packets; 0: what the longest way of the network holds
+  uint32_t window = 0;  // packets; 0: as many as fit on the longest path of the network
   uint32_t dscp = 26;
   uint32_t timeout = 14;
   uint32_t retry = 7;
@@ -52,7 +52,7 @@ struct Options {
   std::string nic_pfc = "hardware";
   std::vector<std::string> slow_hosts;  // HOST=TIME
 
-  std::string faults;                     // of every cable
+  std::string faults;                     // on every cable
   std::vector<std::string> cable_faults;  // CABLE=FAULTS
 
   std::string csv_dir;
@@ -65,7 +65,7 @@ struct Options {
 
 enum class Command { kRun, kVerify };
 
-/// False: the program ends with `code`; help or what is wrong has been printed.
+/// False when the program ends with `code`; help or an error message has been printed.
 bool parse_options(int argc, char** argv, Command& command, Options& options, VerifyOptions& verify, int& code);
 
 }  // namespace uroce::simulate

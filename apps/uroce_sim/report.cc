@@ -1,4 +1,4 @@
-// What a run looks like to a person.
+// Prints the report of a run.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -88,7 +88,7 @@ void print_switches(Scene& scene) {
   }
 }
 
-/// How far pauses have spread.
+/// Prints how far pauses have spread.
 void print_pauses(Scene& scene) {
   const char* head = "pauses  ";
   const auto run = static_cast<double>(std::max<int64_t>(scene.virtual_time().ns, 1));

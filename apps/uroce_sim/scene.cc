@@ -32,7 +32,7 @@ fabric::SwitchConfig switch_config(const Options& options) {
 
 }  // namespace
 
-/// As many packets as fit on the longest way there and back, and some for ACKs that come in groups.
+/// The window: as many packets as fit on the longest path there and back, and some more because ACKs come in groups.
 uint32_t Scene::window() const {
   if (options_.window != 0) return options_.window;
   const auto ports = sim::ports_of(topology_);
@@ -53,7 +53,7 @@ uint32_t Scene::window() const {
   return static_cast<uint32_t>(longest / options_.mtu + 32);
 }
 
-/// Who obeys pauses, who sends them, and who is late for both.
+/// Sets which hosts obey pauses, which send them, and which react late.
 std::string Scene::set_flow_control(sim::NetworkConfig& config) const {
   const uint8_t lossless = options_.pfc ? priority_bit(options_.dscp / 8) : uint8_t{0};
   config.nic.obeys_pause = options_.nic_pfc == "hardware";
@@ -96,7 +96,7 @@ std::string Scene::make_network() {
   config.engine.loss_recovery = options_.loss_recovery == "auto"        ? LossRecovery::kAuto
                                 : options_.loss_recovery == "selective" ? LossRecovery::kSelective
                                                                         : LossRecovery::kGoBackN;
-  // Twice what is in flight, of which a queue pair may have half.
+  // Four times the window, because a single queue pair may use only half of the pool and may need twice the window.
   config.engine.reorder_packets = std::max(config.engine.reorder_packets, 4 * config.engine.window_packets);
   config.engine.congestion.link_bits_per_second = options_.host_rate;
   parse_congestion_algorithm(options_.cc, config.engine.congestion.algorithm);
@@ -114,7 +114,7 @@ std::string Scene::make_network() {
   return error;
 }
 
-/// "h0_s0=loss 1%", or in one direction "h0>s0=loss 1%"
+/// Reads "h0_s0=loss 1%", or for one direction "h0>s0=loss 1%".
 std::string Scene::set_faults() {
   for (const std::string& text : options_.cable_faults) {
     const size_t equals = text.find('=');
@@ -285,7 +285,7 @@ void Scene::on_sample(Instant now, const sim::NetworkTotals& totals, uint64_t me
                      totals.ecn_marked, totals.dropped, totals.pauses_sent);
 }
 
-// A cable is captured at its first end: what leaves there as it leaves, what comes there as it comes.
+// A cable is captured at its first end: frames from there when they leave, frames to there when they arrive.
 
 void Scene::on_departure(uint32_t link, Instant now, std::span<const uint8_t> frame) {
   if (link % 2 == 0 && captures_[link / 2] != nullptr) captures_[link / 2]->add(now, false, frame);

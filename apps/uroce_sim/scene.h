@@ -1,4 +1,4 @@
-// One run: a network, what happens in it, and everybody who watches.
+// One run: a network, its workload, and everything that watches it.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@
 
 namespace uroce::simulate {
 
-/// What the samples add up to.
+/// The sums over all samples.
 struct SampleSummary {
   uint64_t samples = 0;
-  double jain_sum = 0;  // of samples with at least two flows
+  double jain_sum = 0;  // over samples with at least two flows
   uint64_t jain_samples = 0;
   double last_jain = 1;
   double queued_sum = 0;
@@ -29,10 +29,10 @@ class Scene final : public sim::SampleSink, public sim::LinkTap {
  public:
   explicit Scene(const Options& options) : options_(options) {}
 
-  /// Empty, or why not.
+  /// Returns an empty string, or why the run cannot begin.
   std::string prepare();
   void run();
-  /// Empty, or what could not be written.
+  /// Returns an empty string, or what could not be written.
   std::string finish();
 
   sim::Network& network() { return *network_; }
@@ -43,7 +43,7 @@ class Scene final : public sim::SampleSink, public sim::LinkTap {
   uint64_t frames() const { return hash_.frames(); }
   Duration virtual_time() const { return ended_ - start_; }
   double cpu_seconds() const { return cpu_seconds_; }
-  /// All flows that could end have.
+  /// True when all flows that can end have ended.
   bool complete() const { return complete_; }
 
  private:
@@ -79,7 +79,7 @@ class Scene final : public sim::SampleSink, public sim::LinkTap {
   bool complete_ = false;
 };
 
-/// The text table of a run that is over.
+/// Prints the text table of a finished run.
 void print_report(Scene& scene);
 
 }  // namespace uroce::simulate

@@ -12,16 +12,17 @@
 namespace uroce::netswitch {
 namespace {
 
-// What --rate does not limit and what does not know its speed: shared memory.
+// The speed of ports that --rate does not limit and that do not know their speed, such as shared memory.
 constexpr uint64_t kUnknownRate = 100'000'000'000;
 constexpr uint64_t kBufferBytes = 16'000'000;
 
-// After the last frame: look again at once, then let others run in between, then sleep, longer each time.
+// After the last frame the loop looks again at once for kSpin, then lets others run in between until kAwake, and
+// then sleeps, longer each time.
 constexpr Duration kSpin = microseconds(4);
 constexpr Duration kAwake = microseconds(200);
 constexpr Duration kNapMin = microseconds(50);
 constexpr Duration kNapMax = milliseconds(1);
-constexpr Duration kNapAlone = milliseconds(5);  // nobody is plugged in
+constexpr Duration kNapAlone = milliseconds(5);  // while nobody is connected
 constexpr Duration kHousekeeping = milliseconds(100);
 
 int64_t wall_clock_ns() {
@@ -50,12 +51,12 @@ fabric::SwitchConfig LiveSwitch::switch_config(const std::vector<PlannedPort>& p
   uint64_t headrooms = 0;
   for (size_t i = 0; i < planned.size(); i++) {
     fabric::PortConfig port;
-    // Pauses are counted in the time of the link, which is that of the port and not of the cap.
+    // Pauses are counted in bit times of the port, not of the cap.
     const uint64_t said = uint64_t{ports[i]->link_speed_mbps()} * 1'000'000;
     const uint64_t speed = said != 0 ? said : kUnknownRate;
     port.bits_per_second = pause_speed(planned[i].plan, speed);
     port.headroom_bytes = static_cast<uint32_t>(fabric::headroom_of(config, port));
-    // What lies in the ring comes in whatever we say: the loop may have been late.
+    // Frames that are already in the ring arrive in any case, because the loop may have been late.
     port.headroom_bytes += ring_bytes(planned[i]);
     if (options_.ecn) {
       port.priorities = config.priorities;
@@ -189,7 +190,7 @@ void LiveSwitch::run(const std::atomic<bool>& stop, const std::function<void()>&
   }
 }
 
-/// There was nothing to do.
+/// Called when there was nothing to do.
 void LiveSwitch::rest(Instant now) {
   const Duration idle = now - last_work_;
   if (idle < kSpin) return rte_pause();
@@ -201,7 +202,7 @@ void LiveSwitch::rest(Instant now) {
     anybody = anybody || link->up();
     waiting = waiting || link->port().waiting();
   }
-  // A neighbour that shares this processor may be what is waited for.
+  // The neighbour that the switch waits for may share this CPU.
   if (idle < kAwake || next - now < kNapMin) {
     sched_yield();
     return;

@@ -1,10 +1,10 @@
-// The switch in real time: one loop that polls every port, with the time stamp counter for a clock.
+// The switch in real time: one loop that polls every port, with the time stamp counter as its clock.
 //
 //   received burst -> faults of that direction -> Switch::on_frame -> Switch::poll_transmit, as fast as the link's cap
 //   allows -> faults of that direction -> burst to send
 //
-// The loop owns the ports; telemetry and DPDK's interrupt thread (a link changes) get them between two turns. It gives
-// the processor to others as soon as it finds nothing, and sleeps, up to a millisecond, when it has found nothing for
+// The loop owns the ports; telemetry and DPDK's interrupt thread (when a link changes) get them between two turns. The
+// loop yields the CPU as soon as it finds nothing to do, and sleeps, up to a millisecond, when it has found nothing for
 // some time.
 #pragma once
 
@@ -28,18 +28,19 @@ namespace uroce::netswitch {
 
 class LiveSwitch {
  public:
-  /// Who has `lock` owns ports, switch and the lcore id of the loop. It outlives the switch.
+  /// The thread that holds `lock` owns the ports, the switch and the lcore id of the loop. `lock` outlives the switch.
   LiveSwitch(const Options& options, Ownership& lock) : options_(options), lock_(lock) {}
   ~LiveSwitch();
   LiveSwitch(const LiveSwitch&) = delete;
   LiveSwitch& operator=(const LiveSwitch&) = delete;
 
-  /// Starts the ports, which have been probed. False and one line in `error` when that cannot be.
+  /// Starts the ports, which must have been probed. Returns false, with one line in `error`, when that fails.
   bool start(const std::vector<PlannedPort>& ports, std::string& error);
 
-  /// Until `stop`. `every_turn` is called by the loop, without the lock, at least every 100 ms.
+  /// Runs until `stop` is set. The loop calls `every_turn` without the lock, at least every 100 ms.
   void run(const std::atomic<bool>& stop, const std::function<void()>& every_turn);
-  /// One turn, for who has a loop of its own, under the lock. How much happened.
+  /// Makes one turn, for a caller with a loop of its own; to be called under the lock. Returns how many frames were
+  /// moved.
   uint32_t turn(Instant now);
 
   const Options& options() const { return options_; }

@@ -3,8 +3,7 @@
 //   uroce-switch --name lab --ports 4 --rate 1G --impair 'loss 1%'
 //   uroce-switch -l 1 --no-huge --vdev=net_af_packet0,iface=veth0 --vdev=... -- OPTIONS
 //
-// With a `--` EAL's arguments come before it, as in every DPDK application; without, EAL is started as `uroce run`
-// does.
+// EAL's arguments come before a `--`, as in every DPDK application; without a `--`, EAL is started as `uroce run` does.
 #include <rte_eal.h>
 #include <signal.h>
 #include <unistd.h>
@@ -54,7 +53,7 @@ bool start_given_eal(Options& options, std::string& error) {
 
 bool start_own_eal(const Options& options, const std::vector<PlannedPort>& ports, std::string& error) {
   EalOptions eal;
-  eal.hugepages = Hugepages::kNo;  // memory is copied from port to port in the cache
+  eal.hugepages = Hugepages::kNo;  // frames are copied from port to port within the cache
   for (const PlannedPort& port : ports) {
     if (port.plan.spec.kind != PortKind::kPci) continue;
     eal.hugepages = Hugepages::kAuto;
@@ -95,7 +94,7 @@ void watch(LiveSwitch& live) {
 }
 
 bool run(Options& options, bool& eal_started, std::string& error) {
-  static Ownership lock;  // the telemetry thread asks for it as long as the process lives
+  static Ownership lock;  // static, because the telemetry thread uses it as long as the process lives
   std::vector<PlannedPort> ports;
   if (!plan_named_ports(options, ports, error)) return false;
   if (!(options.eal_given ? start_given_eal(options, error) : start_own_eal(options, ports, error))) return false;

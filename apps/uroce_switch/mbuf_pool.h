@@ -31,7 +31,7 @@ class MbufPool final : public fabric::FramePool {
   }
   void release(const fabric::FabricFrame& frame) override { rte_pktmbuf_free(mbuf_of(frame)); }
 
-  /// Of an mbuf that is one segment.
+  /// The frame of an mbuf, which must have a single segment.
   static fabric::FabricFrame frame_of(rte_mbuf* mbuf) {
     return {rte_pktmbuf_mtod(mbuf, uint8_t*), mbuf->data_len, mbuf};
   }

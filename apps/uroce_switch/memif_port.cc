@@ -13,9 +13,9 @@ using memif::OutRing;
 
 namespace {
 
-// A peer that is stopped or waits for its CPU keeps its ring full, and its frames wait; but not for ever.
+// A peer that is stopped or waits for a CPU keeps its ring full. Frames for it wait, but no longer than this.
 constexpr Duration kStuckAfter = milliseconds(1000);
-// A client that is refused again and again is not worth more lines.
+// Limits the log lines about a client that is refused again and again.
 constexpr Duration kNewsInterval = milliseconds(1000);
 
 }  // namespace
@@ -102,7 +102,7 @@ void MemifPort::flush() {
     stuck_ = false;
   }
   if (broken != nullptr) server_->on_broken(broken);
-  // Nobody at the other end: the frames are lost, as with an unplugged cable.
+  // When nobody is at the other end, the frames are lost, as with an unplugged cable.
   if (pending_count_ != 0 && !server_->connected()) drop_pending(counters_.tx_dropped_no_link);
   if (pending_count_ != 0 && stuck_) drop_pending(counters_.tx_dropped_stuck);
 }

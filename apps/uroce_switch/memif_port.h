@@ -1,4 +1,4 @@
-// A port of shared memory that its peer cannot hurt: memif without DPDK's net_memif (memif/server.h says why).
+// A port of shared memory that its peer cannot harm: memif without DPDK's net_memif (memif/server.h says why).
 //
 // Frames are copied between shared memory and mbufs of the switch's pool. There is no interrupt thread: the loop looks
 // at the socket now and then, so a peer comes and goes between two turns.
@@ -17,7 +17,8 @@ namespace uroce::netswitch {
 
 class MemifPort final : public SwitchPort {
  public:
-  /// Listens at `socket`. nullptr and one line in `error` when that cannot be. `name`: for peers and people.
+  /// Listens at `socket`. Returns nullptr, with one line in `error`, when that fails. `name` is told to peers and shown
+  /// to users.
   static std::unique_ptr<MemifPort> start(const std::string& socket, const std::string& name, rte_mempool* pool,
                                           std::string& error);
   ~MemifPort() override;
@@ -49,11 +50,11 @@ class MemifPort final : public SwitchPort {
   uint64_t rx_too_long_ = 0;
   uint64_t tx_no_room_ = 0;
 
-  // Accepted by `send`, not yet by the peer, oldest first.
+  // Frames that `send` accepted but the peer has no room for yet, oldest first.
   std::array<rte_mbuf*, kMaxBurst> pending_{};
   uint32_t pending_head_ = 0;
   uint32_t pending_count_ = 0;
-  bool accepted_ = true;  // since the last turn that found none waiting, or some taken
+  bool accepted_ = true;  // the peer took frames since the last turn that found some waiting
   Instant waiting_since_{0};
   bool stuck_ = false;  // frames that the peer does not take at once are dropped until it takes some again
 

@@ -80,7 +80,7 @@ std::string complete(Options& options, const Texts& texts) {
     if (!bytes || *bytes == 0) return "--buffer " + texts.buffer + ": a number of bytes is wanted, such as 512K or 16M";
     options.buffer_bytes = *bytes;
   }
-  // Alone it has four ports; when it is given others it has these.
+  // Without any ports given it has four of shared memory; otherwise it has those that were given.
   if (!options.ports) options.ports = options.specs.empty() && !options.eal_given ? 4 : 0;
   if (options.eal_given) return "";
   const size_t count = *options.ports + options.specs.size();

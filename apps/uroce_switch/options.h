@@ -1,4 +1,4 @@
-// What the user of uroce-switch asked for.
+// The options of uroce-switch.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,23 @@ struct RateOption {
   uint64_t bits_per_second = 0;
 };
 
-/// "--impair 2:in:TEXT". Without a direction: out, so that a frame between two ports passes it once.
+/// "--impair 2:in:TEXT". Without a direction it is `out`, so that a frame between two ports passes through it once.
 struct ImpairOption {
   std::optional<unsigned> port;
   bool in = false;
-  std::string text;  // parse_impairments takes it
+  std::string text;  // for parse_impairments
 };
 
 struct Options {
   std::string name = kDefaultSwitchName;
   std::optional<unsigned> ports;   // shared memory ports
-  std::vector<std::string> specs;  // of further ports
+  std::vector<std::string> specs;  // further ports
   std::vector<RateOption> rates;
   std::vector<ImpairOption> impairments;
-  std::optional<fabric::EcnConfig> ecn;  // per_bits_per_second as a user means it: 0 for absolute thresholds
+  std::optional<fabric::EcnConfig> ecn;  // with per_bits_per_second 0 when the user gave absolute thresholds
   uint8_t lossless = 0;                  // priorities, as bits
   uint64_t buffer_bytes = 0;             // 0: enough for the ports
-  uint32_t frames = 4096;                // queued at most; as many may be delayed
+  uint32_t frames = 4096;                // most frames queued; as many more may be delayed
   uint64_t seed = 1;
   std::string pcap_file;
   unsigned stats_s = 0;  // 0: only at the end
@@ -44,22 +44,23 @@ struct Options {
   std::vector<std::string> eal_arguments;  // argv[0] too
 };
 
-/// False: the program ends here, with `code`; what there was to say has been printed.
+/// False when the program ends here, with `code`; help or an error message has been printed.
 bool parse_options(int argc, char** argv, Options& options, int& code);
 
-/// "1G", "2.5G", "500M", "9600": bits a second. Nothing when it is no number above 0.
+/// Reads bits per second such as "1G", "2.5G", "500M" or "9600". Returns nothing when it is no number above 0.
 std::optional<uint64_t> parse_rate(const std::string& text);
-/// "100K", "1.5M", "4096": bytes.
+/// Reads bytes such as "100K", "1.5M" or "4096".
 std::optional<uint64_t> parse_bytes(const std::string& text);
-/// "[PORT:][in:|out:]" in front of `text`, which is left with what stands behind.
+/// Reads "[PORT:][in:|out:]" at the front of `text`, and removes it from there.
 void take_target(std::string& text, std::optional<unsigned>& port, std::optional<bool>& in);
-/// Each: empty, or what is wrong.
+/// These return an empty string, or what is wrong.
 std::string parse_rate_option(const std::string& text, RateOption& rate);
 std::string parse_impair_option(const std::string& text, ImpairOption& impair);
 std::string parse_ecn(const std::string& text, std::optional<fabric::EcnConfig>& ecn);
 std::string parse_priorities(const std::string& text, uint8_t& mask);
 
-/// With `port_count` known: is there a --rate or --impair for a port that is not there? Empty, or what is wrong.
+/// Checks, when the number of ports is known, that no --rate or --impair is for a port that does not exist. Returns an
+/// empty string, or what is wrong.
 std::string check_targets(const Options& options, size_t port_count);
 
 }  // namespace uroce::netswitch

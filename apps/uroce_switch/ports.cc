@@ -18,9 +18,9 @@ namespace {
 // Buffers that a port may hold beside the queues: a burst received, one to be sent, and the rings of a real device.
 constexpr unsigned kMbufsPerPort = 128;
 constexpr unsigned kMbufsPerDmaPort = 1024;
-constexpr uint32_t kRing = 256;  // as DpdkPort asks for
+constexpr uint32_t kRing = 256;  // the number for which DpdkPort asks
 constexpr uint32_t kRingOfXdp = 2048;
-constexpr unsigned kMbufsOfXdp = 8191;  // its driver's rings are long, whatever it is asked for
+constexpr unsigned kMbufsOfXdp = 8191;  // its driver's rings are long, whatever size is requested
 
 PlannedPort plan_memif(const SwitchSign& sign, unsigned number) {
   PlannedPort port;
@@ -35,7 +35,7 @@ PlannedPort plan_memif(const SwitchSign& sign, unsigned number) {
 }
 
 std::string device_name(const PlannedPort& port) {
-  // PCI addresses are names as they are.
+  // A PCI address is the device's name as it is.
   return port.plan.devargs.substr(0, port.plan.devargs.find(','));
 }
 
@@ -77,7 +77,8 @@ bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, s
     if (!plan_port(config, WireEndUse::kTake, port.plan, error)) return false;
     PortPlan& plan = port.plan;
     if (plan.spec.kind == PortKind::kWire) {
-      // Every wire's device is called the same, as an endpoint has one only.
+      // The plan gives every wire's device the same name, as an endpoint has only one; so each gets a name of its own
+      // here.
       const std::string device = "net_memif_w" + std::to_string(ports.size());
       plan.devargs.replace(0, plan.spec.device.size(), device);
       plan.spec.device = device;
@@ -103,7 +104,7 @@ bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<Pla
     if (!probe(port, error)) return false;
     port.probed = true;
   }
-  // What EAL probed for a --port of ours (a PCI device) is not there twice.
+  // A device that EAL probed for a port named by --port (a PCI device) must not be listed twice.
   for (const PlannedPort& port : eal_ports) {
     const bool named = std::any_of(all.begin(), all.end(), [&](const PlannedPort& other) {
       return other.probed && other.plan.options.port_id == port.plan.options.port_id;
@@ -116,13 +117,13 @@ bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<Pla
 
 namespace {
 
-/// Receives into pages that it shares with the kernel. Buffers of the others' size do not fit one.
+/// net_af_xdp receives into pages that it shares with the kernel. Buffers of the size of the others do not fit a page.
 bool has_own_pool(const PlannedPort& port) { return port.plan.spec.driver == "net_af_xdp"; }
 
 PacketPoolShape shape_of_own(const Options& options, const PlannedPort& port, size_t number) {
   PacketPoolShape shape;
   shape.name = "uroce-switch" + std::to_string(number);
-  shape.mbufs = kMbufsOfXdp + 2 * options.frames;  // all that is queued or delayed may have come from there
+  shape.mbufs = kMbufsOfXdp + 2 * options.frames;  // all frames that are queued or delayed may be from this pool
   shape.frame_bytes = port.plan.options.frame_bytes;
   return shape;
 }

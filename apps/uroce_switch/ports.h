@@ -1,4 +1,4 @@
-// From what the user asked for to DPDK ports: those of shared memory, those named by --port, those that EAL was given.
+// Makes the ports that the user asked for: those of shared memory, those named by --port, and those given to EAL.
 #pragma once
 
 #include <memory>
@@ -17,27 +17,31 @@ namespace uroce::netswitch {
 
 struct PlannedPort {
   PortPlan plan;
-  std::string listens_at;  // a socket: shared memory without DPDK; else "", and a port of DPDK
-  bool probed = false;     // DPDK has it
+  std::string listens_at;  // the socket of shared memory without DPDK; "" for a port of DPDK
+  bool probed = false;     // DPDK has the device
 };
 
-/// What --port names, checked before EAL is started: an interface that is not there is one line, not a page.
+/// Plans and checks the ports that --port names before EAL is started, so that an interface that does not exist gives
+/// one line, not a page.
 bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, std::string& error);
-/// After EAL: puts the shared memory ports in front and EAL's own behind, and makes devices of those of DPDK.
+/// To be called after EAL is started: adds the shared memory ports before the others and EAL's own ports after them,
+/// and makes the devices of those of DPDK.
 bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<PlannedPort>& ports, std::string& error);
 
-/// nullptr and one line in `error` when it cannot be.
+/// Returns nullptr, with one line in `error`, when that fails.
 std::unique_ptr<SwitchPort> start_port(const PlannedPort& planned, rte_mempool* pool, std::string& error);
 
-/// What may wait in the port to be received, and what its neighbour sends, if that is a program, before it looks again.
+/// How many bytes may wait in the port to be received, plus what a neighbour that is a program sends before it looks
+/// again.
 uint32_t ring_bytes(const PlannedPort& port);
 
-/// Memory for the frames of all ports. nullptr and one line in `error` when there is not enough.
+/// Makes memory for the frames of all ports. Returns nullptr, with one line in `error`, when there is not enough.
 rte_mempool* make_shared_pool(const Options& options, const std::vector<PlannedPort>& ports, std::string& error);
-/// Where port `number` receives into: `shared`, or a pool of its own that lives as long as the process.
+/// The pool into which port `number` receives: `shared`, or one of its own that lives as long as the process.
 rte_mempool* pool_of(const Options& options, const PlannedPort& port, size_t number, rte_mempool* shared,
                      std::string& error);
-/// The memory that all these take, for the --port ports and those of shared memory; before anything is probed.
+/// The memory that all these pools take, for the ports of --port and those of shared memory. May be called before
+/// anything is probed.
 uint64_t pool_bytes(const Options& options, const std::vector<PlannedPort>& named);
 
 }  // namespace uroce::netswitch

@@ -7,7 +7,7 @@
 namespace uroce::netswitch {
 namespace {
 
-/// What the port's driver lost by itself, before or behind the switch.
+/// Prints what the port's driver lost by itself, before or after the switch.
 void print_driver_losses(FILE* out, const SwitchLink& link) {
   rte_eth_stats stats{};
   const std::optional<uint16_t> id = link.port().dpdk_id();

@@ -1,4 +1,4 @@
-// What the switch has seen, for people (a table) and for tools (names and numbers).
+// What the switch has counted, as a table for users and as names and numbers for tools.
 #pragma once
 
 #include <algorithm>
@@ -35,8 +35,8 @@ void for_each_fault(const fabric::Impairments& faults, const std::string& prefix
   }
 }
 
-/// Every counter of a port by its name, in a fixed order. Names of losses begin with "drop_", those of faults with
-/// "in_" or "out_".
+/// Calls `f` for every counter of a port with its name, in a fixed order. Names of losses begin with "drop_", those of
+/// faults with "in_" or "out_".
 template <typename F>
 void for_each_counter(const SwitchLink& link, const fabric::Switch& fabric, F&& f) {
   const fabric::PortCounters& c = fabric.counters(link.config().id);
@@ -65,7 +65,7 @@ void for_each_counter(const SwitchLink& link, const fabric::Switch& fabric, F&& 
   }
   for (unsigned i = 0; i < fabric::kDropCount; i++) {
     std::string name = std::string("drop_") + fabric::drop_name(static_cast<fabric::Drop>(i));
-    std::replace(name.begin(), name.end(), '-', '_');  // telemetry wants it
+    std::replace(name.begin(), name.end(), '-', '_');  // telemetry requires it
     f(name, c.drops[i]);
   }
   const PortCounters& port = link.port().counters();
@@ -81,7 +81,7 @@ void for_each_counter(const SwitchLink& link, const fabric::Switch& fabric, F&& 
   for_each_fault(link.out_faults(), "out_", f);
 }
 
-/// A line for each port, and one for each loss and fault that has happened.
+/// Prints a line for each port, and one for each loss and fault that has happened.
 void print_table(FILE* out, const LiveSwitch& live);
 
 }  // namespace uroce::netswitch

@@ -12,7 +12,7 @@ using fabric::Impairments;
 
 namespace {
 
-// A loop that was stopped for longer than this (SIGSTOP, a debugger) does not make up for it.
+// A loop that was stopped for longer than this (by SIGSTOP or a debugger) does not catch up on that time.
 constexpr Duration kMostCatchUp = milliseconds(100);
 
 }  // namespace
@@ -29,7 +29,8 @@ SwitchLink::SwitchLink(const SwitchLinkConfig& config, std::unique_ptr<SwitchPor
       wire_(config.bits_per_second) {}
 
 bool SwitchLink::to_one_piece(rte_mbuf* mbuf) {
-  // Flags of reception mean nothing to who sends it; where its data lies is what freeing it goes by.
+  // Flags from the reception are removed before the mbuf is sent, except those that say where its data lies, which are
+  // needed to free it.
   mbuf->ol_flags &= RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
   if (mbuf->nb_segs == 1 || rte_pktmbuf_linearize(mbuf) == 0) return true;
   counters_.rx_too_long++;
@@ -47,7 +48,7 @@ uint32_t SwitchLink::receive(fabric::Switch& to, Instant now) {
   rte_mbuf* mbufs[kBurst];
   const uint32_t count = port_->receive(mbufs, kBurst);
   if (count != 0 && !up_) {
-    // Who speaks is there. The port is asked itself, as look_after would only see what it knew before.
+    // A peer that sends is there. The port is asked directly, because look_after would only see its earlier state.
     port_->read_link();
     if (port_->link_up()) set_up(to, true, now);
   }
@@ -73,7 +74,7 @@ void SwitchLink::take_in(fabric::Switch& to, rte_mbuf* mbuf, Instant now) {
   }
 }
 
-/// Into the outbox, which has room.
+/// Puts the frame into the outbox, which must have room.
 void SwitchLink::send_out(const FabricFrame& frame, Instant now) {
   if (frame.bytes > config_.max_frame_bytes) {
     counters_.tx_too_long++;
@@ -99,7 +100,8 @@ void SwitchLink::put_out(const FabricFrame& frame, Instant now) {
 }
 
 uint32_t SwitchLink::transmit(fabric::Switch& from, Instant now) {
-  // Frames that the port does not take keep the others in the switch, where they are counted, marked and paused.
+  // As long as the port does not take its frames, the others stay in the switch, where they are counted, marked and
+  // paused.
   if (!port_->ready_to_send()) {
     backlogged_ = false;
     return 0;
@@ -126,7 +128,7 @@ uint32_t SwitchLink::transmit(fabric::Switch& from, Instant now) {
   return outbox_count_;
 }
 
-/// One frame of the switch. False: there is none that may leave by now.
+/// Takes one frame from the switch. False when none may leave yet.
 bool SwitchLink::fill_outbox(fabric::Switch& from, Instant now) {
   Instant start = now;
   if (config_.bits_per_second != 0) {

@@ -1,10 +1,10 @@
-// One port of the switch and what is plugged into it: the port itself, the faults of both directions, the frames that
-// these delay, and how fast frames may leave.
+// One port of the switch and its link: the port itself, the faults of both directions, the frames that these delay, and
+// the cap on how fast frames may leave.
 //
-// The cap is that of a link: a frame starts when the one before it is out. A loop that shares its processor comes
-// late, by milliseconds at times; frames that waited at that time leave then as if it had been punctual, at the
-// instants at which they would have. So the cap holds on average, without a burst for those who did not wait. Pause
-// frames neither wait for it nor count.
+// The cap works like a link: a frame starts when the one before it is out. A loop that shares its CPU may be late, at
+// times by milliseconds; frames that have waited then leave as if the loop had been punctual, with the instants at
+// which they would have left. So the cap holds on average, without allowing a burst of frames that did not wait. Pause
+// frames neither wait for the cap nor count.
 #pragma once
 
 #include <array>
@@ -27,18 +27,18 @@ namespace uroce::netswitch {
 
 struct SwitchLinkConfig {
   fabric::PortId id = 0;
-  std::string name;              // for people
-  uint32_t max_frame_bytes = 0;  // that the port can send
+  std::string name;              // for display
+  uint32_t max_frame_bytes = 0;  // the longest that the port can send
   uint64_t bits_per_second = 0;  // egress cap, 0: none
   fabric::ImpairmentConfig in;   // from the port to the switch
   fabric::ImpairmentConfig out;  // from the switch to the port
-  uint32_t max_delayed = 0;      // frames that wait in each direction
+  uint32_t max_delayed = 0;      // the most frames that wait in each direction
   uint64_t seed = 0;
 };
 
-/// Losses that neither the switch nor the faults know of.
+/// Losses that neither the switch nor the faults count.
 struct SwitchLinkCounters {
-  uint64_t rx_too_long = 0;    // in pieces that do not fit into one buffer
+  uint64_t rx_too_long = 0;    // in segments that do not fit into one buffer
   uint64_t tx_too_long = 0;    // longer than the port's MTU allows
   uint64_t in_delay_full = 0;  // more frames delayed than there is memory for
   uint64_t out_delay_full = 0;
@@ -48,13 +48,14 @@ class SwitchLink {
  public:
   SwitchLink(const SwitchLinkConfig& config, std::unique_ptr<SwitchPort> port, MbufPool& pool, Instant start);
 
-  /// What arrived goes to the switch. How many frames.
+  /// Passes the frames that arrived to the switch. Returns how many.
   uint32_t receive(fabric::Switch& to, Instant now);
-  /// What may leave goes to the port; what the port does not take at once waits in it, and the rest in the switch.
+  /// Passes the frames that may leave to the port. What the driver or peer does not take at once waits in the port, the
+  /// rest in the switch.
   uint32_t transmit(fabric::Switch& from, Instant now);
-  /// Once a turn: the switch learns that a peer came or went.
+  /// To be called once per turn: tells the switch when a peer came or went.
   void look_after(fabric::Switch& of, Instant now);
-  /// When there is something to do without a new frame.
+  /// When there is something to do even if no frame arrives.
   Instant next_event() const;
 
   void set_capture(PcapngWriter* capture, uint32_t interface) {
@@ -91,8 +92,8 @@ class SwitchLink {
   fabric::DelayLine in_line_;
   fabric::DelayLine out_line_;
   fabric::RateCap wire_;
-  bool backlogged_ = false;  // frames waited for nothing but the wire when it was last looked at
-  bool up_ = true;           // as the switch knows it
+  bool backlogged_ = false;  // at the last look, frames waited only for the wire
+  bool up_ = true;           // as the switch was told
   uint32_t outbox_count_ = 0;
   std::array<rte_mbuf*, kOutbox> outbox_{};
   SwitchLinkCounters counters_;

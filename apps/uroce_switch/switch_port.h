@@ -1,4 +1,4 @@
-// A port as the switch uses it: whole mbufs in and out, and a peer that comes and goes.
+// A port as the switch uses it: it receives and sends whole mbufs, and its peer may come and go.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +19,28 @@ class SwitchPort {
 
   virtual ~SwitchPort() = default;
 
-  /// Up to `max` (<= kMaxBurst), which are the caller's then; the frame may be in pieces.
+  /// Receives up to `max` (<= kMaxBurst) mbufs, which then belong to the caller. A frame may be in several segments.
   virtual uint32_t receive(rte_mbuf** mbufs, uint32_t max) = 0;
-  /// Sends what waits. False: the port takes no more at the moment.
+  /// Sends what waits. False when the port takes no more at the moment.
   virtual bool ready_to_send() = 0;
-  /// After ready_to_send: up to kMaxBurst, in order. Those that the port does not take at once wait here.
+  /// Sends up to kMaxBurst mbufs in order; to be called after ready_to_send. Those that are not taken at once wait in
+  /// the port.
   virtual void send(rte_mbuf* const* mbufs, uint32_t count) = 0;
 
-  /// Once a turn: peers come and go, and frames that nobody takes are given up.
+  /// To be called once per turn: peers come and go, and frames that nobody takes are dropped.
   virtual void on_turn(Instant now) = 0;
-  /// Something waits for the next turn that is no frame for the switch.
+  /// True when something other than a frame for the switch waits for the next turn.
   virtual bool waiting() const = 0;
   virtual bool link_up() const = 0;
-  /// Asks now: link_up() may be as old as the last turn.
+  /// Asks the port now; link_up() may be as old as the last turn.
   virtual void read_link() = 0;
-  /// 0 when it is not known.
+  /// The speed of the link; 0 when it is not known.
   virtual uint32_t link_speed_mbps() const = 0;
 
   virtual const PortCounters& counters() const = 0;
-  /// What this kind of port counts beside these.
+  /// Calls `f` for counters that only this kind of port has.
   virtual void for_each_own_counter(const std::function<void(const char*, uint64_t)>& /*f*/) const {}
-  /// Its number in DPDK, if it is there.
+  /// Its port number in DPDK, if it has one.
   virtual std::optional<uint16_t> dpdk_id() const { return std::nullopt; }
 };
 

@@ -12,9 +12,9 @@ namespace uroce::netswitch {
 namespace {
 
 Ownership* g_lock = nullptr;
-LiveSwitch* g_live = nullptr;  // under g_lock
+LiveSwitch* g_live = nullptr;  // protected by g_lock
 
-/// `f` as owner of the switch.
+/// Runs `f` as the owner of the switch.
 template <typename F>
 int reply(F&& f) {
   g_lock->acquire();
@@ -54,7 +54,7 @@ int on_port(const char* /*cmd*/, const char* params, rte_tel_data* data) {
     rte_tel_data_add_dict_u64(data, "link", link.up() ? 1 : 0);
     rte_tel_data_add_dict_u64(data, "rate_cap", link.config().bits_per_second);
     for_each_counter(link, live.fabric(), [&](const std::string& name, uint64_t value) {
-      // An answer has room for 256 names.
+      // An answer has room for 256 names, so those that are 0 are left out for priorities.
       if (value != 0 || name.rfind("prio", 0) != 0) rte_tel_data_add_dict_u64(data, name.c_str(), value);
     });
     return 0;

@@ -5,7 +5,7 @@
 
 namespace uroce::netswitch {
 
-/// Visible until it is called again with nullptr.
+/// Makes the switch visible until this is called again with nullptr.
 void publish(LiveSwitch* live, Ownership& lock);
 
 }  // namespace uroce::netswitch

@@ -23,7 +23,7 @@ struct Card::Impl {
     }
   }
 
-  /// Registers are answered after what was rung before.
+  /// Doorbells that were rung before a register access take effect before it.
   void poll_doorbells() {
     for (const auto& interface : interfaces) interface->poll_doorbells();
   }

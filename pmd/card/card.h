@@ -1,8 +1,8 @@
-// A model of the card: registers in, frames out, and the host's memory read and written as the real card does it,
-// its faults included (silent drops, truncation, the zero-length wedge).
+// A model of the card: it has the card's registers, moves frames, and reads and writes the host's memory as the real
+// card does, with the card's faults (silent drops, truncation, and that a zero-length packet wedges the TX engine).
 //
-// No I/O, no clock, no threads: whoever owns it calls `run` with the time. It is not written for speed alone: it is
-// what the driver is tested against, and what carries packets where there is no card.
+// The model has no I/O, no clock and no threads: its owner calls `run` with the time, one thread at a time. The driver
+// is tested against it, and it carries packets where there is no card.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace mqnic::card {
 struct CardConfig {
   unsigned interfaces = 1;
   unsigned ports_per_interface = 1;
-  unsigned tx_queues = 64;  // of an interface; also the scheduler's channels
+  unsigned tx_queues = 64;  // per interface; also the number of the scheduler's channels
   unsigned rx_queues = 64;
   unsigned completion_queues = 128;
   unsigned event_queues = 16;
@@ -34,37 +34,36 @@ struct CardConfig {
   bool ptp = true;
   uint32_t board_id = 0x12340001;  // subsystem ID
   uint64_t bar_bytes = 16u << 20;
-  uint64_t port_bits_per_second = 100'000'000'000;  // how long a quantum of a pause frame is
+  uint64_t port_bits_per_second = 100'000'000'000;  // determines how long a quantum of a pause frame is
 
   // Faults of the register space, for tests of a driver's bring-up.
   struct RegisterOverride {
     uint32_t offset;
     uint32_t value;
   };
-  std::vector<RegisterOverride> overrides;  // reads of these offsets give these values
+  std::vector<RegisterOverride> overrides;  // reads of these offsets return these values
 };
 
-/// What the model saw that the card itself has no register for. For tests, and for people who wonder where packets
-/// went.
+/// What the model counts although the card has no register for it. For tests, and to find out where packets went.
 struct CardReport {
   uint64_t tx_frames = 0, tx_bytes = 0, rx_frames = 0, rx_bytes = 0;
   uint64_t rx_dropped_no_descriptor = 0;
   uint64_t rx_dropped_port_off = 0;
   uint64_t rx_dropped_fifo_full = 0;
-  uint64_t rx_dropped_no_queue = 0;  // the queue map led to a queue that is off or does not exist
+  uint64_t rx_dropped_no_queue = 0;  // the queue map led to a queue that is disabled or does not exist
   uint64_t rx_truncated_mtu = 0, rx_clamped_buffer = 0;
   uint64_t tx_wedged = 0;  // interfaces whose TX engine saw a zero-length packet
   uint64_t completions_lost_cq_full = 0, events_lost_eq_full = 0;
   uint64_t dma_faults = 0;  // addresses that are not mapped
   uint64_t pause_frames_sent = 0, pause_frames_received = 0;
-  uint64_t doorbells_lost = 0;       // TX queues that were rung while off, counted when they are switched on
-  uint64_t bad_register_writes = 0;  // outside, unknown, or not allowed in the queue's state
+  uint64_t doorbells_lost = 0;       // TX queues that were rung while disabled, counted when they are enabled
+  uint64_t bad_register_writes = 0;  // outside BAR0, unknown, or not allowed in the queue's state
 };
 
 class Card {
  public:
-  /// `wires` has one entry for each port, interface by interface; nullptr: nothing is plugged in. `memory` and the
-  /// wires outlive the card. Throws std::invalid_argument when no such card can be built.
+  /// `wires` has one entry for each port, interface by interface; nullptr means that nothing is plugged in. `memory`
+  /// and the wires outlive the card. Throws std::invalid_argument when no such card can exist.
   Card(const CardConfig& config, HostMemory& memory, std::span<Wire* const> wires);
   ~Card();
   Card(const Card&) = delete;
@@ -72,31 +71,32 @@ class Card {
 
   const CardConfig& config() const;
 
-  /// Registers of BAR0. An offset outside, or a card that is gone, reads all-ones. Never fails.
+  /// Accesses to registers of BAR0, which never fail. An offset outside, or a card that was removed, reads all-ones.
   uint32_t read32(uint32_t offset);
   void write32(uint32_t offset, uint32_t value);
 
-  /// Doorbell words beside the registers (pmd/hw/doorbell_page.h), looked at from now on; nullptr: none. The card sets
-  /// a word to 0 when it has taken the command, so that a pointer that is written twice is two doorbells.
+  /// From now on the card looks at these doorbell words beside the registers (pmd/hw/doorbell_page.h); nullptr: none.
+  /// It sets a word to 0 when it has taken the command, so that a pointer that is written twice counts as two
+  /// doorbells.
   void set_doorbell_words(volatile uint32_t* words);
 
-  /// Sends and receives up to `budget` frames on each port, and raises the interrupts that are due. What it did; 0:
-  /// there was nothing to do. Time never goes backwards.
+  /// Sends and receives up to `budget` frames on each port, and raises the interrupts that are due. Returns how much it
+  /// did; 0 when there was nothing to do. Time must not go backwards.
   uint32_t run(uint64_t now_ns, uint32_t budget);
-  /// The time for register accesses until the next run, such as reads of the PTP clock. Never goes backwards.
+  /// Sets the time for register accesses until the next run, such as reads of the PTP clock. Must not go backwards.
   void set_time(uint64_t now_ns);
 
   /// Called from `run`, and from register accesses, when an interrupt vector fires. It must not call the card.
   void set_interrupt_handler(std::function<void(unsigned vector)> handler);
 
-  /// PCI reset, which the card itself has no register for: everything as after construction, but the report counts on,
-  /// and a card that was removed stays away.
+  /// PCI reset, for which the card itself has no register: everything is as after construction, but the report counts
+  /// on, and a card that was removed stays removed.
   void reset();
-  /// Surprise removal: every read is all-ones from now on, nothing moves.
+  /// Surprise removal: from now on every read is all-ones, and nothing moves.
   void remove();
 
   const CardReport& report() const;
-  /// What went wrong in words, such as the zero-length wedge, for a log. Empties the list.
+  /// Takes the messages about what went wrong, such as a wedged TX engine, for a log.
   std::vector<std::string> take_messages();
 
  private:

@@ -6,7 +6,8 @@
 namespace mqnic::card {
 
 uint16_t ones_complement_sum(std::span<const uint8_t> bytes) {
-  // Words as the machine reads them: the sum's bytes come out exchanged, and are put right at the end (RFC 1071).
+  // Adds words in the machine's byte order, so that the bytes of the sum are exchanged; that is corrected at the end
+  // (RFC 1071).
   uint64_t sum = 0;
   const uint8_t* data = bytes.data();
   size_t left = bytes.size();

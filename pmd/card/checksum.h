@@ -1,4 +1,4 @@
-// The ones-complement sum, as the card's two checksum units compute it.
+// The one's complement sum, as the card's two checksum units compute it.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace mqnic::card {
 
-/// Sum of the bytes as big-endian 16-bit words, an odd last byte being a word's upper half. Not inverted.
+/// The sum of the bytes as big-endian 16-bit words, where an odd last byte is the upper half of a word. Not inverted.
 uint16_t ones_complement_sum(std::span<const uint8_t> bytes);
 
 }  // namespace mqnic::card

@@ -1,5 +1,5 @@
-// From a completion to the driver: its CQ, then, when that is armed, an event in its EQ, then, when that is armed, an
-// interrupt.
+// The way of a completion to the driver: into its CQ; when that is armed, an event into its EQ; and when that is armed,
+// an interrupt.
 #pragma once
 
 #include "pmd/card/context.h"
@@ -15,7 +15,7 @@ class CompletionPath {
 
   /// A completion for a CQ that is full or off is lost without a trace, except in the report.
   void complete(uint16_t completion_queue, const Completion& completion);
-  /// What a register write of a CQ gave rise to.
+  /// An event that a register write to a CQ caused.
   void event(uint16_t event_queue, uint16_t completion_queue);
 
  private:

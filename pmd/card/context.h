@@ -18,7 +18,8 @@ struct Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  /// For what happens rarely. A host that provokes it without end cannot fill the memory.
+  /// Adds a message, for what happens rarely. The number is limited, so that a host that provokes messages cannot fill
+  /// the memory.
   void say(std::string text) {
     if (messages.size() < kMessagesMax) messages.push_back(std::move(text));
   }

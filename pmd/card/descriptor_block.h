@@ -14,8 +14,8 @@ namespace mqnic::card {
 /// Room for the largest block.
 using DescriptorBlock = std::array<Descriptor, 8>;
 
-/// The block at the ring's consumer pointer, copied, so that the host cannot change what has been looked at. Empty when
-/// it is not in mapped memory.
+/// A copy of the block at the ring's consumer pointer, so that the host cannot change what has been checked. Empty when
+/// the block is not in mapped memory.
 inline std::span<const Descriptor> fetch_block(Dma& dma, const RingManager::Queue& ring, DescriptorBlock& copy) {
   const size_t count = size_t{1} << ring.log2_block;
   const bool read = dma.read(ring.block_address(), reinterpret_cast<uint8_t*>(copy.data()), count * sizeof(Descriptor));

@@ -8,7 +8,7 @@
 namespace mqnic::card {
 namespace {
 
-// What a build of a 100G design says of itself.
+// What a build of a 100G design reports about itself.
 constexpr uint32_t kFpgaJtagId = 0x04b57093;
 constexpr uint32_t kFirmware = 0x00010001, kFirmwareVersion = 0x00000100, kBoardVersion = 0x01000000;
 constexpr uint32_t kBuildDate = 1701504649;  // after the last register change of this generation
@@ -29,7 +29,7 @@ Device::Device(Context& context, const Layout& layout)
 
 void Device::reset() {
   std::fill(msix_pending_.begin(), msix_pending_.end(), 0);
-  // As PCI has it, every vector begins masked.
+  // As PCI demands, every vector is masked at the beginning.
   for (size_t i = 0; i < msix_table_.size(); ++i) msix_table_[i] = i % 4 == 3 ? 1 : 0;
 }
 
@@ -75,7 +75,7 @@ uint32_t Device::read_list(uint32_t offset) {
   }
   if (offset < kAppBlock) return read_interfaces(offset - kInterfacesBlock);
   if (offset < kStatsBlock) {
-    // A build without an application has a hole here, which the list goes through.
+    // In a build without an application there is a hole here, which is part of the list.
     return offset == kAppBlock + kBlockNext ? kStatsBlock : 0;
   }
   if (offset < kPtpBlock) return read_statistics_block(offset - kStatsBlock);

@@ -1,4 +1,4 @@
-// The device's own registers, below those of the interfaces: its block list, MSI-X and statistics.
+// The registers of the device, which come before those of the interfaces: its block list, MSI-X and statistics.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ class Device {
  public:
   Device(Context& context, const Layout& layout);
 
-  /// `offset` is from the start of BAR0, or of an interface's space, where the same registers are again.
+  /// `offset` is from the start of BAR0, or of an interface's space, where the same registers appear again.
   uint32_t read(uint32_t offset);
   bool write(uint32_t offset, uint32_t value);
   void reset();

@@ -6,8 +6,8 @@
 namespace mqnic::card {
 namespace {
 
-/// Calls `piece(host, offset, bytes)` for every piece of one mapping; `host` is nullptr for what is not mapped. Rings
-/// and buffers may lie over mappings that follow each other, such as two huge pages.
+/// Calls `piece(host, offset, bytes)` for every part of the range that lies in one mapping; `host` is nullptr for what
+/// is not mapped. Rings and buffers may span adjacent mappings, such as two huge pages.
 template <typename Piece>
 bool each_piece(HostMemory& memory, uint64_t address, size_t bytes, Piece piece) {
   size_t done = 0;

@@ -1,4 +1,4 @@
-// The card's access to the host's memory, counted as the real one counts it.
+// The card's access to the host's memory, with the statistics of the real card.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ class Dma {
  public:
   Dma(HostMemory& memory, CardReport& report) : memory_(&memory), report_(&report) {}
 
-  /// Copies `bytes` bytes from the host; what is not mapped reads as zeros. False when that happened.
+  /// Copies `bytes` bytes from the host. What is not mapped reads as zeros; then the result is false.
   bool read(uint64_t address, uint8_t* to, size_t bytes);
-  /// Copies to the host; what is not mapped is lost. False when that happened.
+  /// Copies to the host. What is not mapped is lost; then the result is false.
   bool write(uint64_t address, const uint8_t* from, size_t bytes);
-  /// An entry of a completion or event ring: its last byte, which has the phase, is written after all others.
+  /// Writes an entry of a completion or event ring; the last byte, which has the phase, is written after all others.
   bool write_entry(uint64_t address, const uint8_t* from, size_t bytes);
 
   /// Statistics IDs 32 to 63: operations, bytes and errors of reads and writes. Others are 0.

@@ -1,4 +1,4 @@
-// The host's memory as the card model sees it: what was mapped for DMA and nothing else, as behind an IOMMU.
+// The host's memory as the card model sees it: only what was mapped for DMA, as behind an IOMMU.
 #pragma once
 
 #include <array>
@@ -9,16 +9,16 @@
 
 namespace mqnic::card {
 
-/// Ranges of DMA addresses, and where their bytes are in this process. Not for several threads at once: whoever runs
-/// the card owns it.
+/// Ranges of DMA addresses, and where their bytes are in this process. Used by one thread at a time, the one that runs
+/// the card.
 class HostMemory {
  public:
   /// False when the range is empty, wraps around, or overlaps another.
   bool map(uint64_t dma_address, size_t bytes, uint8_t* data);
-  /// An exact range that was mapped. Its data pointer, or nullptr when there is no such range.
+  /// Removes a range exactly as it was mapped. Returns its data pointer, or nullptr when there is no such range.
   uint8_t* unmap(uint64_t dma_address, size_t bytes);
 
-  /// `bytes` bytes at `dma_address`, nullptr when they are not mapped whole and in one piece.
+  /// The `bytes` bytes at `dma_address`; nullptr unless all of them are in one mapping.
   uint8_t* at(uint64_t dma_address, size_t bytes) {
     const Range& range = find(dma_address);
     const uint64_t offset = dma_address - range.dma_address;
@@ -26,7 +26,7 @@ class HostMemory {
     return range.data + offset;
   }
 
-  /// What is mapped in one piece from `dma_address` on; empty when nothing is.
+  /// What one mapping contains from `dma_address` on; empty when that is not mapped.
   std::span<uint8_t> from(uint64_t dma_address) {
     const Range& range = find(dma_address);
     const uint64_t offset = dma_address - range.dma_address;
@@ -41,7 +41,7 @@ class HostMemory {
     uint8_t* data = nullptr;
   };
 
-  /// The range with this address, or one without it.
+  /// The range that contains this address, or some other range when there is none.
   const Range& find(uint64_t dma_address) {
     const Range& recent = recent_[(dma_address >> kRecentShift) % recent_.size()];
     if (dma_address - recent.dma_address < recent.bytes) return recent;
@@ -49,7 +49,8 @@ class HostMemory {
   }
   const Range& search(uint64_t dma_address);
 
-  // Rings and buffers usually lie in different huge pages; each has a place of its own in the short-cut.
+  // A cache of recent ranges. Rings and buffers usually lie in different huge pages, and so have different entries in
+  // it.
   static constexpr unsigned kRecentShift = 21;
 
   std::vector<Range> ranges_;  // sorted by address

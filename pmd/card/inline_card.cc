@@ -11,7 +11,7 @@ namespace {
 
 uint64_t now_ns() {
   timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);  // no system call where the kernel keeps a vDSO: some 20 ns
+  clock_gettime(CLOCK_MONOTONIC, &now);  // no system call where there is a vDSO: about 20 ns
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
@@ -48,8 +48,8 @@ volatile uint32_t* InlineCard::doorbell_word(unsigned interface, QueueKind kind,
 }
 
 void InlineCard::run() {
-  // Who finds the card taken leaves a note and tries once more: either the other thread had gone in between, or it
-  // reads the note on its way out. So what was rung before this call is never left lying.
+  // A thread that finds the card locked sets the flag and tries once more: either the other thread has left in between,
+  // or it reads the flag before it leaves. So a doorbell that was rung before this call is never overlooked.
   if (!mutex_.try_lock()) {
     again_.store(true);
     if (!mutex_.try_lock()) return;

@@ -1,8 +1,8 @@
-// The card model in the driver's own process: it works when the driver lets it, in `run`.
+// The card model in the driver's own process: it works when the driver calls `run`.
 //
-// Everything in one object: the card, its wires, the host's memory as the card sees it, and the doorbell words. Any
-// thread may call anything. Configuration waits for its turn; `run` does not: while one thread works the card, the
-// others return at once, and what they rang is seen before the first one leaves.
+// One object holds the card, its wires, the host's memory as the card sees it, and the doorbell words. Any thread may
+// call any function. Configuration waits for the lock; `run` does not: while one thread runs the card, the others
+// return at once, and the first one sees their doorbells before it leaves.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ class InlineCard final : public Bus {
   /// ring after every burst always has room for them.
   static constexpr uint32_t kFramesPerRun = 32;
 
-  /// One wire for each port, interface by interface; missing ones and nullptr: nothing is plugged in.
+  /// `wires` has one wire for each port, interface by interface; for missing ones and nullptr nothing is plugged in.
   InlineCard(const CardConfig& config, std::vector<std::unique_ptr<Wire>> wires, std::string name = "inline");
   ~InlineCard() override;
 
@@ -40,21 +40,21 @@ class InlineCard final : public Bus {
   int map_memory(void* address, size_t bytes, int fd, uint64_t fd_offset) override;
   int unmap_memory(void* address, size_t bytes) override;
 
-  /// Which end of its cable port `port` holds (Wire::end). Ports are counted over all interfaces.
+  /// The end of its cable at port `port` (Wire::end). Ports are counted over all interfaces.
   unsigned wire_end(unsigned port) const;
-  /// Somebody is at the other end of the cable. As of the last `run`.
+  /// True when there was a peer at the other end of the cable at the last `run`.
   bool link_up(unsigned port);
 
-  /// What the card saw and has no register for.
+  /// What the model counted although the card has no register for it.
   CardReport report();
   std::vector<std::string> take_messages();
-  /// Surprise removal: every register reads all-ones from now on.
+  /// Surprise removal: from now on every register reads all-ones.
   void remove();
 
  private:
   std::string name_;
   std::mutex mutex_;                // guards everything below
-  std::atomic<bool> again_{false};  // somebody wanted to run the card while it ran
+  std::atomic<bool> again_{false};  // another thread wanted to run the card while it ran
   WireSet wires_;
   std::vector<uint32_t> doorbells_;
   HostMemory memory_;

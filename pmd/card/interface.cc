@@ -32,7 +32,7 @@ Interface::Interface(Context& context, const Layout& layout, std::span<Wire* con
   schedulers_.reserve(ports);
   ports_.reserve(ports);
   for (unsigned i = 0; i < ports; ++i) {
-    // A destination is a port and four bits of traffic class.
+    // A destination consists of a port and four bits of traffic class.
     schedulers_.emplace_back(context.config.tx_queues, static_cast<uint8_t>(i << 4));
     ports_.emplace_back(context.config, i < wires.size() ? wires[i] : nullptr, context.report);
   }
@@ -159,7 +159,7 @@ bool Interface::write_control(uint32_t offset, uint32_t value) {
     return port < ports && queue_map_.write(port, at % rx_queue_map::kPortStride, value);
   }
   if (offset == interface_control::kTxMtu) {
-    tx_mtu_ = value & 0xffff;  // kept, and used by nothing in tx_engine.v
+    tx_mtu_ = value & 0xffff;  // stored, but tx_engine.v does not use it
     return true;
   }
   if (offset == interface_control::kRxMtu) {
@@ -210,7 +210,7 @@ uint32_t Interface::read_queue_map(uint32_t offset) const {
   return queue_map_.read(port, (offset - rx_queue_map::kPorts) % rx_queue_map::kPortStride, layout_->table_offset);
 }
 
-/// A port's block, and behind it the port's own list of one block.
+/// A port's block, followed by the port's own list of one block.
 uint32_t Interface::read_port_block(unsigned port, uint32_t offset) {
   const uint32_t here = layout_->csr_bytes + kPortBlocks + port * kBlockStride;
   if (offset < kBlockHeaderBytes) return block_header(BlockType::kPort, version::kPort, here + kBlockStride, offset);
@@ -269,7 +269,7 @@ bool Interface::write_queue(Kind kind, size_t queue, uint32_t offset, uint32_t v
   const size_t counts[] = {tx_.count(), rx_.count(), completions_.count(), events_.count()};
   if (queue >= counts[static_cast<size_t>(kind)]) return false;
   const auto number = static_cast<uint16_t>(queue);
-  take_word(kind, number);  // it was written before
+  take_word(kind, number);  // its value is from before this write
   QueueWrite outcome;
   switch (kind) {
     case Kind::kTx:
@@ -294,7 +294,7 @@ void Interface::apply(Kind kind, uint16_t queue, const QueueWrite& outcome) {
     if (outcome.doorbell) {
       for (Scheduler& scheduler : schedulers_) scheduler.doorbell(queue);
     } else if (outcome.enable_changed && tx_.queue(queue).enabled && !tx_.queue(queue).empty()) {
-      ++context_->report.doorbells_lost;  // what is in the ring will wait for another one
+      ++context_->report.doorbells_lost;  // what is in the ring waits for another doorbell
     }
   }
   if (!outcome.event) return;
@@ -336,8 +336,9 @@ void Interface::forget_word(Kind kind, size_t queue) {
 
 void Interface::poll_doorbells() {
   if (words_ == nullptr) return;
-  // Producers first: whoever sees a new producer sees the acknowledged completions too that made room for it, as the
-  // host wrote those before. The other way round, a full completion queue would lose what the host had room for.
+  // Producers are taken first: the host acknowledges completions before it writes a new producer, so the consumers that
+  // are read afterwards are at least as new. In the other order, completions could be lost in a completion queue that
+  // looks full although the host has made room.
   for (const uint16_t queue : rx_.enabled()) take_word(Kind::kRx, queue);
   for (const uint16_t queue : tx_.enabled()) take_word(Kind::kTx, queue);
   for (const uint16_t queue : completions_.enabled()) take_word(Kind::kCompletion, queue);
@@ -391,9 +392,9 @@ uint32_t Interface::receive(unsigned number, uint32_t budget) {
     if (!port.rx_enabled()) {
       ++context_->report.rx_dropped_port_off;
     } else if (port.take_control_frame(frame, context_->now_ns)) {
-      // the port's own
+      // the port took it
     } else if (!port.rx_held()) {
-      rx_engine_.receive(frame, id, rx_mtu_);  // the FIFO is empty: past it
+      rx_engine_.receive(frame, id, rx_mtu_);  // the FIFO is empty, so the frame bypasses it
     } else if (!port.fifo().push(frame)) {
       ++context_->report.rx_dropped_fifo_full;
     }

@@ -24,14 +24,14 @@ class Interface {
   Interface(const Interface&) = delete;
   Interface& operator=(const Interface&) = delete;
 
-  /// `offset` is from the interface's base, beyond the device's own window.
+  /// `offset` is from the interface's base, and beyond the window with the device's registers.
   uint32_t read(uint32_t offset);
-  /// False: unknown, or refused in this state.
+  /// False when the register is unknown, or the write is refused in this state.
   bool write(uint32_t offset, uint32_t value);
 
-  /// The words of this interface's queues; nullptr: none.
+  /// Sets the doorbell words of this interface's queues; nullptr: none.
   void set_doorbell_words(volatile uint32_t* words) { words_ = words; }
-  /// Takes what has been written to the words of enabled queues.
+  /// Takes what was written to the doorbell words of enabled queues.
   void poll_doorbells();
 
   uint32_t run(uint32_t budget);

@@ -1,5 +1,5 @@
-// Interrupt vectors with a minimum interval (irq_rate_limit.v): one that is asked for while its timer runs fires when
-// the timer ends.
+// Interrupt vectors with a minimum interval (irq_rate_limit.v): a vector that is requested while its timer runs fires
+// when the timer ends.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Interrupts {
   size_t count() const { return vectors_.size(); }
 
   void request(unsigned vector, uint64_t now_ns);
-  /// Fires what has become due. How many that were.
+  /// Fires the vectors that have become due. Returns how many.
   uint32_t run(uint64_t now_ns);
   void reset();
 

@@ -31,7 +31,8 @@ Layout::Layout(const CardConfig& config) {
 
   interface_stride = static_cast<uint32_t>(config.bar_bytes / std::bit_ceil(config.interfaces));
   const unsigned schedulers = config.ports_per_interface;
-  // Eighths of the interface's space: the four small windows share the first, CQ, TXQ, RXQ and each scheduler have one.
+  // The interface's space is divided into eighths: the four small windows share the first; CQ, TXQ, RXQ and each
+  // scheduler have one each.
   const uint32_t large = interface_stride / 8 / std::bit_ceil((schedulers + 4 + 7) / 8);
   const uint32_t small = large / 4;
   csr_bytes = small;

@@ -1,5 +1,5 @@
-// Where the registers are in BAR0. The arithmetic is that of the real design, so that offsets look like those of a
-// shipped build: for a 16 MiB BAR and one interface the interface's list is at 0x80000 and its TX queues at 0x400000.
+// Where the registers are in BAR0. They are computed as in the real design, so that offsets are like those of a shipped
+// build: for a 16 MiB BAR and one interface the interface's list is at 0x80000 and its TX queues at 0x400000.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ inline constexpr uint32_t kFirmwareBlock = 0x00, kIrqBlock = 0x40, kInterfacesBl
 // Blocks of an interface's list, from its start.
 inline constexpr uint32_t kControlBlock = 0x00, kEventBlock = 0x40, kCompletionBlock = 0x60, kTxBlock = 0x80,
                           kRxBlock = 0xa0, kQueueMapBlock = 0x100, kPortBlocks = 0x1000, kBlockStride = 0x1000;
-// The list of a port, and that of a scheduler block, follows its header.
+// The lists of a port and of a scheduler block begin after the header of that block.
 inline constexpr uint32_t kSubListOffset = 0x10;
 
 struct Layout {
-  /// Throws std::invalid_argument when the build cannot exist: what is asked for does not fit its windows.
+  /// Throws std::invalid_argument when the build cannot exist because something does not fit its window.
   explicit Layout(const CardConfig& config);
 
   uint32_t interface_stride = 0;
-  uint32_t csr_bytes = 0;  // of the device's window in every interface; also the offset of the interface's list
+  uint32_t csr_bytes = 0;  // size of the device's window in every interface; also the offset of the interface's list
   uint32_t table_offset = 0, event_offset = 0, completion_offset = 0, tx_offset = 0, rx_offset = 0;
   uint32_t scheduler_offset = 0, scheduler_stride = 0;
 };

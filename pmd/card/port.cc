@@ -10,8 +10,8 @@ namespace {
 
 namespace reg = port_control;
 
-// (512 bits of data path * 256) / 512: one quantum for each clock of the 100G MAC. Software that writes another step
-// makes quanta shorter or longer.
+// (512 bits of data path * 256) / 512: one quantum per clock of the 100G MAC. By writing another step, software makes
+// quanta shorter or longer.
 constexpr uint16_t kDefaultQuantaStep = 256;
 
 constexpr size_t kPauseFrameBytes = 60;
@@ -149,7 +149,7 @@ bool Port::tx_held(uint64_t now_ns) {
   return !tx_enabled_ || tx_pause_ || (lfc_rx_enabled_ && now_ns < paused_until_ns_);
 }
 
-/// A quantum is the time of 512 bits, at the default step.
+/// At the default step, a quantum is the time of 512 bits.
 uint64_t Port::quanta_ns(uint16_t quanta, uint16_t step) const {
   if (quanta == 0) return 0;
   if (step == 0) return kForever;
@@ -199,7 +199,7 @@ uint32_t Port::send_pause(uint64_t now_ns) {
   const bool due = stop != pause_announced_ || (stop && now_ns >= refresh_at_ns_);
   if (!due) return 0;
   const std::span<uint8_t> room = wire_->reserve(kPauseFrameBytes);
-  if (room.size() < kPauseFrameBytes) return 0;  // the cable is busy: next time
+  if (room.size() < kPauseFrameBytes) return 0;  // the cable is busy; tried again at the next run
   std::fill_n(room.begin(), kPauseFrameBytes, uint8_t{0});
   std::copy(kPauseHeader.begin(), kPauseHeader.end(), room.begin());
   if (!stop) std::fill_n(room.begin() + kControlQuanta, 2, uint8_t{0});

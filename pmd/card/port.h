@@ -1,7 +1,8 @@
 // A port: its control registers, link flow control, and the FIFO between the cable and the RX engine.
 //
-// Flow control is that of mqnic_port.v, mqnic_l2_ingress.v and mac_pause_ctrl_{rx,tx}.v. PFC is a stub there too: its
-// registers take values and PFC frames are taken off the cable when it is on, but nobody obeys or sends any.
+// Flow control is that of mqnic_port.v, mqnic_l2_ingress.v and mac_pause_ctrl_{rx,tx}.v. As there, PFC is only a stub:
+// its registers take values, and PFC frames are removed from the traffic when it is on, but they are neither obeyed nor
+// sent.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ class RxFifo {
 
   uint32_t depth_bytes() const { return depth_; }
   bool empty() const { return count_ == 0; }
-  /// False: no room.
+  /// False when there is no room.
   bool push(std::span<const uint8_t> frame);
   std::span<const uint8_t> front() const;
   void pop();
@@ -33,7 +34,7 @@ class RxFifo {
   };
   uint32_t capacity_;
   uint32_t depth_ = 0;
-  std::vector<uint8_t> storage_;  // twice the capacity: a frame lies in one piece
+  std::vector<uint8_t> storage_;  // twice the capacity, so that a frame is contiguous
   std::vector<Frame> frames_;     // a ring
   size_t first_ = 0, count_ = 0;
 };
@@ -45,19 +46,19 @@ class Port {
   Wire* wire() { return wire_; }
   RxFifo& fifo() { return fifo_; }
 
-  /// `offset` is from the port control block's start. False: no such register.
+  /// `offset` is from the start of the port control block. False when there is no such register.
   bool read(uint32_t offset, uint64_t now_ns, uint32_t& value);
   bool write(uint32_t offset, uint32_t value);
 
   bool rx_enabled() const { return rx_enabled_; }
-  /// The RX engine gets nothing; frames gather in the FIFO.
+  /// True when the RX engine gets nothing and frames collect in the FIFO.
   bool rx_held() const { return !rx_enabled_ || rx_pause_; }
-  /// The TX engine has to keep its packets: the port is off, or paused by software or by the other end.
+  /// True when the TX engine has to keep its packets because the port is off, or paused by software or by the peer.
   bool tx_held(uint64_t now_ns);
 
-  /// A MAC control frame that the port keeps for itself.
+  /// Takes the frame and returns true if it is a MAC control frame for the port itself.
   bool take_control_frame(std::span<const uint8_t> frame, uint64_t now_ns);
-  /// Sends the pause frame that is due, if any. How many were sent.
+  /// Sends the pause frame that is due, if any. Returns how many were sent.
   uint32_t send_pause(uint64_t now_ns);
   void reset();
 
@@ -80,10 +81,10 @@ class Port {
   bool tx_enabled_ = false, tx_pause_ = false, rx_enabled_ = false, rx_pause_ = false;
   bool lfc_tx_enabled_ = false, lfc_rx_enabled_ = false;
   uint16_t tx_quanta_step_ = 0, rx_quanta_step_ = 0;
-  bool fifo_over_watermark_ = false;  // LFC TX request: until the FIFO is empty again
-  bool pause_announced_ = false;      // the other end has been told to stop
+  bool fifo_over_watermark_ = false;  // LFC TX request, which lasts until the FIFO is empty again
+  bool pause_announced_ = false;      // the peer was told to stop
   uint64_t refresh_at_ns_ = 0;
-  uint64_t paused_until_ns_ = 0;  // by the other end
+  uint64_t paused_until_ns_ = 0;  // by the peer
   std::array<bool, kPriorities> pfc_tx_enabled_{}, pfc_rx_enabled_{}, pfc_rx_requested_{};
 };
 

@@ -28,7 +28,7 @@ void PtpClock::reset() {
   set_tod_seconds_ = set_relative_ns_ = 0;
 }
 
-/// Advances by (now - then) * period / nominal, to 2^-32 ns, and carries what the division leaves.
+/// Advances by (now - then) * period / nominal, exact to 2^-32 ns; the remainder of the division is carried over.
 void PtpClock::advance(uint64_t now_ns) {
   if (now_ns <= now_ns_) return;
   const Wide product = Wide{now_ns - now_ns_} * period_;
@@ -59,7 +59,7 @@ void PtpClock::offset_tod(int32_t ns) {
   tod_.ns = static_cast<uint32_t>(total);
 }
 
-/// A step of less than a nanosecond moves both times.
+/// Moves both times by less than a nanosecond.
 void PtpClock::offset_fraction(int32_t fraction) {
   const int64_t total = int64_t{tod_.fraction} + fraction;
   tod_.fraction = static_cast<uint32_t>(total);
@@ -71,7 +71,7 @@ void PtpClock::offset_fraction(int32_t fraction) {
   }
 }
 
-/// Registers of a group "fraction, ToD ns, seconds L and H, relative ns L and H", by their number in it.
+/// The registers of a group "fraction, ToD ns, seconds L and H, relative ns L and H", by their index in it.
 uint32_t PtpClock::time_register(const Time& time, uint32_t index) {
   switch (index) {
     case 0:
@@ -87,13 +87,13 @@ uint32_t PtpClock::time_register(const Time& time, uint32_t index) {
     case 5:
       return static_cast<uint32_t>(time.relative_ns >> 32);
     default:
-      return 0;  // PTM: not in this design
+      return 0;  // PTM, which is not in this design
   }
 }
 
 bool PtpClock::read(uint32_t offset, uint64_t now_ns, uint32_t& value) {
   advance(now_ns);
-  if (offset >= ptp::kCurrentFns && offset < ptp::kSnapshotFns) {  // not latched: every read is of its own time
+  if (offset >= ptp::kCurrentFns && offset < ptp::kSnapshotFns) {  // not latched: every read returns the present time
     value = time_register(tod_, (offset - ptp::kCurrentFns) / 4);
     return true;
   }

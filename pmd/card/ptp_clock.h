@@ -1,6 +1,6 @@
-// The PTP hardware clock: time of day and relative time over the same fraction, run by the card's time scaled with the
-// period register. Register behaviour as in mqnic_ptp_clock.v and ptp_td_phc.v; updates are applied at once, so that
-// the pending bits are never seen.
+// The PTP hardware clock: time of day and relative time, with a common fraction, which advance with the card's time
+// scaled by the period register. The registers behave as in mqnic_ptp_clock.v and ptp_td_phc.v, but updates are applied
+// at once, so that the pending bits are never set.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ class PtpClock {
     return {tod_.ns, static_cast<uint16_t>(tod_.seconds)};
   }
 
-  /// `offset` is from the block's start. False: no such register.
+  /// `offset` is from the start of the block. False when there is no such register.
   bool read(uint32_t offset, uint64_t now_ns, uint32_t& value);
   bool write(uint32_t offset, uint32_t value, uint64_t now_ns);
 
-  /// Both times start at 0 again, counted from the time that was seen last.
+  /// Both times start at 0 again, from the card's time that was seen last.
   void reset();
 
  private:
@@ -46,7 +46,7 @@ class PtpClock {
 
   Time tod_, snapshot_;
   uint64_t now_ns_ = 0;
-  uint64_t period_ = 0;     // in force: nanoseconds and 32 bits of fraction
+  uint64_t period_ = 0;     // the current one: nanoseconds and 32 bits of fraction
   uint64_t remainder_ = 0;  // of the division by the nominal period
   uint32_t set_tod_ns_ = 0, offset_tod_ns_ = 0, offset_relative_ns_ = 0, offset_fraction_ = 0;
   uint32_t set_period_fraction_ = 0, set_period_ns_ = 0;

@@ -14,10 +14,10 @@ constexpr uint32_t kCommandVf = 0x8001, kCommandSize = 0x8002, kCommandProducer 
                    kCommandConsumerArm = 0x8091;
 constexpr uint32_t kCommandTarget = 0xc0, kCommandEnable = 0x400001, kCommandArm = 0x400002;
 
-/// The registers hold a queue number in as many bits as the count needs.
+/// The registers have as many bits for a queue number as the number of queues needs.
 uint16_t mask_for(unsigned count) { return static_cast<uint16_t>(std::bit_ceil(count) - 1); }
 
-/// The low 12 bits of a base do not exist: rings are aligned to 4 KiB.
+/// The low 12 bits of a base address do not exist, because rings are aligned to 4 KiB.
 bool write_base(uint64_t& base, bool enabled, uint32_t offset, uint32_t value) {
   if (enabled) return false;
   if (offset == ring_register::kBaseL) {
@@ -53,7 +53,8 @@ uint32_t RingManager::read(size_t index, uint32_t offset) const {
     case ring_register::kBaseH:
       return static_cast<uint32_t>(queue.base >> 32);
     case ring_register::kControlStatus:
-      // "Active" is an operation in flight; here every operation is over before a register can be read.
+      // "Active" means that an operation is in flight; in the model every operation is over before a register can be
+      // read.
       return queue.enabled ? ring_register::kEnabled : 0;
     case ring_register::kSizeCqn:
       return queue.completion_queue | uint32_t{queue.log2_size} << 24 | uint32_t{queue.log2_block} << 28;
@@ -87,7 +88,7 @@ QueueWrite RingManager::command(Queue& queue, uint32_t value) {
     outcome.enable_changed = queue.enabled != enable;
     queue.enabled = enable;
   } else if (value >> 16 == kCommandVf) {
-    // Not in the RTL either: taken, without effect.
+    // Accepted without effect, because the RTL does not implement it either.
   } else if (value >> 16 == kCommandSize && !queue.enabled) {
     queue.log2_size = value & 0xf;
     queue.log2_block = std::min<uint8_t>(value >> 8 & 3, log2_block_max_);  // two bits of register
@@ -152,7 +153,7 @@ QueueWrite CompletionManager::command(Queue& queue, uint32_t value) {
     outcome.enable_changed = queue.enabled != enable;
     queue.enabled = enable;
   } else if (value >> 16 == kCommandVf) {
-    // As for rings.
+    // Accepted without effect, as for rings.
   } else if (value >> 16 == kCommandSize && !queue.enabled) {
     queue.log2_size = value & 0xf;
   } else if (value >> 24 == kCommandTarget && !queue.enabled) {
@@ -165,7 +166,7 @@ QueueWrite CompletionManager::command(Queue& queue, uint32_t value) {
   return outcome;
 }
 
-/// Arming a queue that is not empty gives the event at once and leaves it disarmed.
+/// Arming a queue that is not empty causes the event at once, and leaves the queue disarmed.
 void CompletionManager::arm(Queue& queue, QueueWrite& outcome) {
   queue.armed = true;
   if (!queue.enabled || queue.producer == queue.consumer) return;

@@ -1,8 +1,8 @@
 // Queue managers: the registers of TX, RX, completion and event queues, and the pointers behind them.
 //
-// What a command does in which state is that of the RTL (queue_manager.v, cpl_queue_manager.v): configuration is
-// refused while a queue is enabled, enabling keeps the pointers, a doorbell is told to the schedulers only while the
-// queue is enabled.
+// What a command does in each state is as in the RTL (queue_manager.v, cpl_queue_manager.v): configuration is refused
+// while a queue is enabled, enabling keeps the pointers, and doorbells reach the schedulers only while the queue is
+// enabled.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@
 
 namespace mqnic::card {
 
-/// What a register write came to.
+/// The result of a register write.
 struct QueueWrite {
-  bool accepted = false;  // false: unknown, or refused in the queue's state
+  bool accepted = false;  // false: the register is unknown, or the write was refused in the queue's state
   bool doorbell = false;  // ring: the producer pointer was set while enabled
   bool enable_changed = false;
   bool event = false;   // completion and event queues: an event is due
-  uint16_t target = 0;  // ... to this EQ or interrupt
+  uint16_t target = 0;  // the EQ or interrupt of the event
 };
 
 /// TX and RX queues.
@@ -67,7 +67,7 @@ class CompletionManager {
   struct Push {
     Result result;
     bool event = false;   // the queue was armed: an event is due
-    uint16_t target = 0;  // ... to this EQ or interrupt
+    uint16_t target = 0;  // the EQ or interrupt of the event
   };
 
   CompletionManager(unsigned count, unsigned targets);
@@ -75,7 +75,7 @@ class CompletionManager {
   size_t count() const { return queues_.size(); }
   uint32_t read(size_t index, uint32_t offset) const;
   QueueWrite write(size_t index, uint32_t offset, uint32_t value);
-  /// Writes an entry; its phase bit is set here.
+  /// Writes an entry, and sets its phase bit.
   Push push(Dma& dma, size_t index, uint8_t (&entry)[kEntryBytes]);
   const std::vector<uint16_t>& enabled() const { return enabled_; }
 

@@ -10,7 +10,8 @@
 namespace mqnic::card {
 namespace {
 
-// The key of Microsoft's RSS verification suite, which the RTL has as a constant: as much of it as 12 bytes need.
+// The key of Microsoft's RSS verification suite, which is a constant in the RTL; as much of it as 12 bytes of input
+// need.
 constexpr std::array<uint8_t, 16> kKey = {0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2,
                                           0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0};
 constexpr size_t kInputMax = 12;
@@ -26,7 +27,7 @@ using ByteTable = std::array<uint32_t, 256>;
 constexpr std::array<ByteTable, kInputMax> make_tables() {
   std::array<ByteTable, kInputMax> tables{};
   for (size_t position = 0; position < kInputMax; ++position) {
-    // One bit at a time: a value's entry is that of the value without its lowest bit, and that bit's.
+    // The entry of a value is that of the value without its lowest bit, combined with that bit's own.
     for (size_t value = 1; value < 256; ++value) {
       const size_t rest = value & (value - 1);
       const auto lowest = static_cast<size_t>(std::countr_zero(value));
@@ -63,8 +64,8 @@ RxQueueMap::RxQueueMap(unsigned ports, unsigned log2_table, unsigned queues)
       table_(size_t{ports} << log2_table),
       log2_table_(log2_table),
       queue_mask_(std::bit_ceil(queues) - 1),
-      // In the RTL the masks have as many bits as a queue's number, which never is less than the table's. Here a build
-      // may have fewer queues than that.
+      // In the RTL the masks have as many bits as a queue number, which are never fewer than the table's index has. In
+      // the model, a build may have fewer queues than table entries.
       mask_bits_(std::max(queue_mask_, (1u << log2_table) - 1)) {}
 
 uint16_t RxQueueMap::queue(unsigned port, uint32_t hash) const {

@@ -12,15 +12,15 @@ struct FrameHash {
   uint8_t type = 0;  // kHashIpv4, and kHashTcp or kHashUdp
 };
 
-/// IPv4 addresses, and ports of TCP and UDP: also of fragments, as the card does not look at the fragment fields, but
-/// not behind IP options. Everything else, IPv6 and VLAN tags among it, hashes to 0 with type 0.
+/// Hashes IPv4 addresses, and ports of TCP and UDP: also of fragments, because the card does not look at the fragment
+/// fields, but not behind IP options. Everything else, such as IPv6 and VLAN tags, hashes to 0 with type 0.
 FrameHash hash_frame(std::span<const uint8_t> frame);
 
-/// Toeplitz hash of up to 12 bytes with the key that the design has built in.
+/// The Toeplitz hash of up to 12 bytes with the key that is built into the design.
 uint32_t toeplitz(std::span<const uint8_t> bytes);
 
-/// One table for each port, of which `index = (tdest & app mask) + (hash & RSS mask)` is an entry. Nothing in this
-/// design sets tdest.
+/// One table for each port; the queue is entry (tdest & app mask) + (hash & RSS mask). Nothing in this design sets
+/// tdest.
 class RxQueueMap {
  public:
   RxQueueMap(unsigned ports, unsigned log2_table, unsigned queues);

@@ -11,7 +11,7 @@ constexpr size_t kChecksumStart = 14;
 }
 
 void RxEngine::receive(std::span<const uint8_t> frame, uint8_t port, uint32_t mtu) {
-  // Hash and checksum are of the frame as it came in, before it is cut (mqnic_ingress.v).
+  // Hash and checksum are those of the frame as it came in, before it is cut (mqnic_ingress.v).
   const FrameHash hash = hash_frame(frame);
   const uint16_t queue = map_->queue(port, hash.value);
   CardReport& report = context_->report;
@@ -33,7 +33,7 @@ void RxEngine::receive(std::span<const uint8_t> frame, uint8_t port, uint32_t mt
   Completion completion{};
   completion.queue = queue;
   completion.index = ring.consumer;
-  completion.bytes = static_cast<uint16_t>(kept.size());  // whatever the buffers took of it
+  completion.bytes = static_cast<uint16_t>(kept.size());  // even if the buffers took only part of it
   if (context_->config.ptp) {
     const PtpClock::Stamp stamp = context_->clock.stamp(context_->now_ns);
     completion.timestamp_ns = stamp.ns;

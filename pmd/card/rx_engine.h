@@ -1,4 +1,4 @@
-// The RX engine of an interface: a frame goes to the queue that the map gives, over one block of descriptors.
+// The RX engine of an interface: writes a frame to one block of descriptors of the queue that the map gives.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class RxEngine {
   RxEngine(Context& context, CompletionPath& path, RingManager& rings, RxQueueMap& map)
       : context_(&context), path_(&path), rings_(&rings), map_(&map) {}
 
-  /// Delivers or drops the frame; there is no third way, and no counter in the card for the second.
+  /// Delivers or drops the frame. The card has no counter for drops.
   void receive(std::span<const uint8_t> frame, uint8_t port, uint32_t mtu);
 
  private:

@@ -38,7 +38,7 @@ std::optional<uint16_t> Scheduler::front() {
   while (waiting_ != 0) {
     const uint16_t channel = line_[first_];
     if (channels_[channel].may_send()) return channel;
-    drop_front();  // switched off since; it stays active
+    drop_front();  // it was disabled in the meantime; it stays active
   }
   return std::nullopt;
 }

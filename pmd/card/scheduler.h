@@ -1,5 +1,5 @@
-// The round-robin TX scheduler (tx_scheduler_rr.v): channels that have been rung stand in a line, and go back to its
-// end after each packet. A doorbell that comes while the scheduler or the channel is off is remembered as "active".
+// The round-robin TX scheduler (tx_scheduler_rr.v): channels that have been rung wait in a line, and go to its end
+// after each packet. A doorbell that comes while the scheduler or the channel is disabled is remembered as "active".
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class Scheduler {
   /// The TX queue of this number was rung.
   void doorbell(uint16_t channel);
 
-  /// The channel whose turn it is; none when the scheduler is off or nobody waits.
+  /// The channel whose turn it is; none when the scheduler is disabled or no channel waits.
   std::optional<uint16_t> front();
   /// The front channel sent a packet.
   void sent();
@@ -32,7 +32,7 @@ class Scheduler {
 
  private:
   struct Channel {
-    bool enabled = false, global = false;  // "control" is the TDMA control's, which this build does not have
+    bool enabled = false, global = false;  // the third bit, "control", is for TDMA, which this build does not have
     bool active = false, scheduled = false;
     bool may_send() const { return enabled && global && active; }
   };
@@ -40,7 +40,7 @@ class Scheduler {
   void drop_front();
 
   std::vector<Channel> channels_;
-  std::vector<uint16_t> line_;  // a ring: every channel is in it once at most
+  std::vector<uint16_t> line_;  // a ring, in which every channel is at most once
   size_t first_ = 0, waiting_ = 0;
   bool enabled_ = false;
   uint8_t destination_, default_destination_;

@@ -16,7 +16,7 @@ TxEngine::Result TxEngine::send(RingManager::Queue& ring, uint16_t queue, Port* 
   DescriptorBlock copy;
   const std::span<const Descriptor> block = fetch_block(context_->dma, ring, copy);
   if (block.empty()) {
-    // A real card would use whatever its buffer holds. Here the packet is skipped, and said to be.
+    // A real card would send whatever its buffer contains. Here the packet is skipped, and reported.
     context_->say("TX queue " + std::to_string(queue) + ": descriptors are not in mapped memory, packet skipped");
     ++ring.consumer;
     return Result::kSent;
@@ -45,7 +45,7 @@ TxEngine::Result TxEngine::send(RingManager::Queue& ring, uint16_t queue, Port* 
   return Result::kSent;
 }
 
-/// Seen on the RTL: the engine waits for data that never comes, and no register gets it out of that.
+/// As observed with the RTL: the engine waits for data that never comes, and no register ends that.
 void TxEngine::wedge(uint16_t queue) {
   wedged_ = true;
   ++context_->report.tx_wedged;
@@ -78,7 +78,7 @@ void TxEngine::complete(const RingManager::Queue& ring, uint16_t queue, size_t b
 
 void insert_checksum(std::span<uint8_t> frame, uint16_t command) {
   if ((command & 0x8000) == 0) return;
-  // tx_engine.v keeps seven bits of the start, though the descriptor has eight.
+  // tx_engine.v keeps only seven bits of the start, although the descriptor has eight.
   const size_t start = command & 0x7f;
   const size_t at = start + (command >> 8 & 0x7f);
   const uint16_t sum = start < frame.size() ? ones_complement_sum(frame.subspan(start)) : uint16_t{0};

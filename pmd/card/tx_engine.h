@@ -15,14 +15,14 @@ class TxEngine {
  public:
   enum class Result : uint8_t {
     kSent,
-    kEmpty,    // the queue has nothing, or is off
-    kBlocked,  // not now: the port is held, the cable is full
+    kEmpty,    // the queue is empty or disabled
+    kBlocked,  // not now, because the port is held or the cable is full
   };
 
   TxEngine(Context& context, CompletionPath& path) : context_(&context), path_(&path) {}
 
-  /// Sends the next packet of a queue through `port`; nullptr: the scheduler's destination has no port, and frames go
-  /// nowhere.
+  /// Sends the next packet of a queue through `port`. When that is nullptr, the scheduler's destination has no port,
+  /// and the frame is lost.
   Result send(RingManager::Queue& ring, uint16_t queue, Port* port, uint8_t destination);
   void reset() { wedged_ = false; }
 

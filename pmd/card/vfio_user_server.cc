@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t kFramesPerRun = 32;
 constexpr uint64_t kSocketLookNs = 20'000;  // between two looks at the sockets while there is traffic
-constexpr uint64_t kSpinNs = 50'000;        // without anything to do, before the first sleep
+constexpr uint64_t kSpinNs = 50'000;        // polling without anything to do, before the first sleep
 constexpr uint64_t kFirstSleepNs = 10'000;
 constexpr uint64_t kLongestSleepNs = 500'000;
 constexpr uint64_t kSleepWithoutClientNs = 20'000'000;
@@ -75,7 +75,7 @@ VfioUserServer::~VfioUserServer() {
   if (!path_.empty()) unlink(path_.c_str());
 }
 
-/// Empty, or what is wrong.
+/// Returns an empty string, or what is wrong.
 std::string VfioUserServer::bind(const std::string& path) {
   std::string error;
   sockaddr_un address{};
@@ -107,18 +107,18 @@ void VfioUserServer::drop_client() {
 void VfioUserServer::accept_client() {
   vu::UniqueFd client(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!client) return;
-  // What the client before has sent last - its end, above all - comes first.
+  // What the present client sent last comes first, above all that it has left.
   for (int i = 0; channel_ && i < kMessagesPerLook && serve_client(); i++) {
   }
-  if (channel_) return;  // closes: one client at a time
+  if (channel_) return;  // refused by closing it: one client at a time
   if (!device_.start_client()) return;
   channel_.emplace(std::move(client));
 }
 
-/// True: the reply is on its way, or none was wanted.
+/// True when the reply is on its way, or none was wanted.
 bool VfioUserServer::answer() {
   const vu::Header& header = request_.header;
-  if ((header.flags & vu::kTypeMask) != vu::kTypeCommand) return false;  // we ask for nothing
+  if ((header.flags & vu::kTypeMask) != vu::kTypeCommand) return false;  // the server sends no commands
   VfioUserDevice::Reply reply;
   const int error = device_.handle(request_, reply);
   request_.fds.clear();
@@ -134,7 +134,8 @@ bool VfioUserServer::answer() {
   return channel_->begin_send(back, reply.body, fds);
 }
 
-/// One message, if it is there. False: there was none, the client has not read the last answer, or it is gone.
+/// Handles one message, if there is one. False when there was none, when the client has not read the last answer, or
+/// when it is gone.
 bool VfioUserServer::serve_client() {
   if (!channel_->flush()) {
     drop_client();
@@ -163,7 +164,7 @@ void VfioUserServer::look_at_stall(uint64_t now_ns) {
   }
 }
 
-/// What to wait for: new clients, unless the one that is there may be about to be sent away, and that one.
+/// What to wait for: the present client, and new ones unless that client stalls and may be about to be sent away.
 std::array<pollfd, 2> VfioUserServer::waited_for() const {
   const short client = channel_ && channel_->sending() ? POLLOUT : POLLIN;
   return {{{stalled() ? -1 : listener_.get(), POLLIN, 0}, {channel_ ? channel_->fd() : -1, client, 0}}};
@@ -190,7 +191,7 @@ bool VfioUserServer::turn(uint64_t now_ns) {
   return busy;
 }
 
-/// Until the time is over, or somebody says something.
+/// Sleeps until the time is over or something happens on a socket.
 void VfioUserServer::sleep(uint64_t ns) {
   auto entries = waited_for();
   const timespec time{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
@@ -209,7 +210,7 @@ void VfioUserServer::serve(const std::function<bool()>& stop) {
       idle_since_ns = now_ns;
       sleep_ns = kFirstSleepNs;
     } else if (now_ns - idle_since_ns < kSpinNs && channel_) {
-      sched_yield();  // to the driver, if it has to share a core with us
+      sched_yield();  // the driver may share the core with this thread
     } else {
       sleep(channel_ ? sleep_ns : kSleepWithoutClientNs);
       sleep_ns = std::min(sleep_ns * 2, kLongestSleepNs);

@@ -1,4 +1,4 @@
-// The card model as a process of its own: a vfio-user server on a socket, for one client at a time.
+// The card model as a vfio-user server on a socket, for one client at a time.
 #pragma once
 
 #include <poll.h>
@@ -19,16 +19,17 @@
 
 namespace mqnic::card {
 
-/// A client that leaves, in whatever way, or that breaks the protocol, leaves a card behind that is as after power-on.
-/// A second client at the same time is sent away. One that stalls - does not introduce itself, stops in the middle of a
-/// message, does not read its answers - is not waited for: the card goes on, and after kPatienceNs the next client has
-/// its turn. Used by one thread.
+/// When a client leaves, in whatever way, or breaks the protocol, the card is as after power-on again. A second client
+/// at the same time is refused. The server does not wait for a client that stalls, that is, one that does not introduce
+/// itself, stops in the middle of a message, or does not read its answers: the card goes on, and after kPatienceNs the
+/// next client has its turn. Used by one thread.
 class VfioUserServer {
  public:
   static constexpr uint64_t kPatienceNs = 3'000'000'000;
 
-  /// Makes the socket, for this user only. A socket that nobody listens on is replaced. nullptr: `error` says why not.
-  /// Wires as InlineCard takes them. Throws what Card throws for a build that cannot exist.
+  /// Makes the socket, to which only this user may connect. A socket on which nobody listens is replaced. Returns
+  /// nullptr when that fails; `error` says why. `wires` are as for InlineCard. Throws what Card throws for a build that
+  /// cannot exist.
   static std::unique_ptr<VfioUserServer> listen(const std::string& socket_path, const CardConfig& config,
                                                 std::vector<std::unique_ptr<Wire>> wires, std::string& error);
   /// Removes the socket.
@@ -36,16 +37,16 @@ class VfioUserServer {
   VfioUserServer(const VfioUserServer&) = delete;
   VfioUserServer& operator=(const VfioUserServer&) = delete;
 
-  /// Works until `stop` says so; it is asked some twenty times a second at least. While there is traffic this thread
-  /// polls; without, it sleeps, from some ten microseconds at a time up to half a millisecond, and longer without a
+  /// Works until `stop` returns true; `stop` is called at least some twenty times a second. While there is traffic this
+  /// thread polls. Otherwise it sleeps for ten microseconds up to half a millisecond at a time, and longer without a
   /// client.
   void serve(const std::function<bool()>& stop);
 
-  /// One look at the socket and one run of the card, without waiting. True: something was done.
+  /// Looks at the socket once and runs the card once, without waiting. True when something was done.
   bool turn(uint64_t now_ns);
 
   const CardReport& report() const { return card_.report(); }
-  /// Of the card and of its wires, for a log.
+  /// Takes the messages of the card and of its wires, for a log.
   std::vector<std::string> take_messages();
 
  private:
@@ -57,7 +58,7 @@ class VfioUserServer {
   bool serve_client();
   bool answer();
   void drop_client();
-  /// The client owes us something.
+  /// True when the client owes the server something.
   bool stalled() const;
   void look_at_stall(uint64_t now_ns);
   std::array<pollfd, 2> waited_for() const;

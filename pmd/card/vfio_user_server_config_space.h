@@ -1,4 +1,4 @@
-// The PCI configuration space of the card, for whoever looks at it over vfio-user: a header, BAR0, and MSI-X.
+// The PCI configuration space of the card, as seen over vfio-user: a header, BAR0, and MSI-X.
 #pragma once
 
 #include <array>
@@ -15,10 +15,10 @@ class PciConfigSpace {
 
   explicit PciConfigSpace(const CardConfig& config);
 
-  /// Within kBytes, which the caller has checked. What is not writable keeps its value.
+  /// Accesses must be within kBytes, which the caller checks. What is not writable keeps its value.
   void read(size_t offset, std::span<uint8_t> out) const;
   void write(size_t offset, std::span<const uint8_t> data);
-  /// What was written is forgotten.
+  /// Forgets what was written.
   void reset() { bytes_ = initial_; }
 
  private:

@@ -32,7 +32,7 @@ void append(std::vector<uint8_t>& body, const T& value) {
   body.insert(body.end(), bytes, bytes + sizeof value);
 }
 
-/// Anything else could block us, or be what we must not write to.
+/// Only an eventfd is accepted: writing to anything else could block, or do harm.
 bool is_eventfd(int fd) {
   char target[64] = {};
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
@@ -181,7 +181,7 @@ int VfioUserDevice::region_info(const vu::Message& request, Reply& reply) const 
   }
   info.flags |= vu::kRegionMmap | vu::kRegionCapabilities;
   info.argsz = sizeof info + sizeof(vu::SparseMmap) + sizeof(vu::RegionType);
-  // Who has left no room for the capabilities learns how much they need, and asks again.
+  // A client that left no room for the capabilities learns how much they need, and asks again.
   const bool whole = room >= info.argsz;
   if (whole) info.capability_offset = sizeof info;
   append(reply.body, info);
@@ -233,7 +233,7 @@ int VfioUserDevice::set_msix(vu::Message& request, const vu::SetIrqs& set) {
       return 0;
     case vu::kIrqDataEventfd:
       if (!flags.empty() || set.count == 0) return EINVAL;
-      // No descriptors at all: these vectors have none from now on.
+      // Without any descriptors, these vectors have none from now on.
       if (!request.fds.empty() && request.fds.size() != set.count) return EINVAL;
       for (const vu::UniqueFd& fd : request.fds) {
         if (!is_eventfd(fd.get())) return EINVAL;
@@ -249,7 +249,7 @@ int VfioUserDevice::set_msix(vu::Message& request, const vu::SetIrqs& set) {
 
 void VfioUserDevice::fire(unsigned vector) {
   if (vector >= interrupts_.size() || !interrupts_[vector]) return;
-  // A client may have filled the counter on purpose: an interrupt that is not written is better than a card that hangs.
+  // A client may have filled the counter on purpose; losing an interrupt is better than a card that hangs.
   pollfd entry{interrupts_[vector].get(), POLLOUT, 0};
   const uint64_t one = 1;
   if (poll(&entry, 1, 0) != 1 || (entry.revents & POLLOUT) == 0) return;
@@ -268,7 +268,7 @@ uint8_t* VfioUserDevice::msix_table_at(uint64_t offset) {
   return offset >= kMsixTableOffset && at < msix_table_.size() ? msix_table_.data() + at : nullptr;
 }
 
-/// Registers are words. Who asks for a part of one gets that part.
+/// Registers are words. A read of a part of one returns that part.
 void VfioUserDevice::read_bar(uint64_t offset, std::span<uint8_t> out) {
   for (size_t done = 0; done < out.size();) {
     const uint64_t aligned = (offset + done) & ~uint64_t{3};
@@ -285,7 +285,7 @@ void VfioUserDevice::read_bar(uint64_t offset, std::span<uint8_t> out) {
   }
 }
 
-/// A command register takes whole words only: half of a command is none.
+/// A command register takes only whole words, because half a command makes no sense.
 int VfioUserDevice::write_bar(uint64_t offset, std::span<const uint8_t> data) {
   if (offset % sizeof(uint32_t) != 0 || data.size() % sizeof(uint32_t) != 0) return EINVAL;
   for (size_t done = 0; done < data.size(); done += sizeof(uint32_t)) {

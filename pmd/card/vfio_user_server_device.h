@@ -1,4 +1,4 @@
-// The card as a vfio-user device: answers one command after the other. Knows no socket.
+// The card as a vfio-user device, which answers one command after the other. Knows no socket.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mqnic::card {
 
-/// The client is not trusted: every length, index and range is checked, and what is wrong with it is the answer.
+/// The client is not trusted: every length, index and range is checked, and a wrong one is answered with an error.
 class VfioUserDevice {
  public:
   /// Both outlive the device.
@@ -24,16 +24,16 @@ class VfioUserDevice {
 
   struct Reply {
     std::vector<uint8_t> body;
-    int fd = -1;  // to be sent along; stays the device's
+    int fd = -1;  // to be sent with the reply; still belongs to the device
   };
-  /// 0, or the positive errno that the error reply carries.
+  /// Returns 0, or the positive errno for the error reply.
   int handle(vfio_user::Message& request, Reply& reply);
 
-  /// A client comes, and nothing is left of the one before: the card is reset, its memory is unmapped, its doorbells
-  /// are no longer looked at. False: there is no memory for doorbells.
+  /// A client comes, and nothing is left of the one before: the card is reset, the old client's memory is unmapped, and
+  /// its doorbells are no longer looked at. False when there is no memory for doorbells.
   bool start_client();
   void end_client();
-  /// The client has said who it is.
+  /// True when the client has introduced itself.
   bool introduced() const { return introduced_; }
 
  private:

@@ -35,7 +35,7 @@ int ClientMemory::map(const vfio_user::DmaMap& request, int fd) {
   Mapping mapping{request.address, request.bytes, nullptr};
   if (fd >= 0) {
     if (!file_has(fd, request.offset, request.bytes)) return EINVAL;
-    // What the card must not write, it writes to copies that nobody else sees: its faults stay its own.
+    // If the card writes where it must not, it writes to private copies, so that its faults do not affect others.
     const bool writable = (rights & vfio_user::kDmaWritable) != 0;
     void* const data = mmap(nullptr, request.bytes, PROT_READ | PROT_WRITE, writable ? MAP_SHARED : MAP_PRIVATE, fd,
                             static_cast<off_t>(request.offset));

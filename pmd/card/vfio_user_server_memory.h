@@ -8,9 +8,9 @@
 
 namespace mqnic::card {
 
-/// Memory that comes with a file is mapped into this process. Memory without one is remembered and nothing more: the
-/// card cannot reach it, and counts a DMA fault for each try. (The protocol has messages for that; what virtual
-/// machines map so - ROMs, other devices - no network card is told to use.)
+/// Memory that comes with a file is mapped into this process. Memory without one is only remembered: the card cannot
+/// access it, and counts a DMA fault for each attempt. (The protocol has messages for such accesses, but network cards
+/// are not used with what virtual machines map this way, which is ROMs and other devices.)
 class ClientMemory {
  public:
   static constexpr size_t kMapsMax = 65536;
@@ -20,9 +20,9 @@ class ClientMemory {
   ClientMemory(const ClientMemory&) = delete;
   ClientMemory& operator=(const ClientMemory&) = delete;
 
-  /// 0 or a positive errno. `fd` is -1 when none came.
+  /// Returns 0 or a positive errno. `fd` is -1 when none came with the request.
   int map(const vfio_user::DmaMap& request, int fd);
-  /// Exactly what was mapped before.
+  /// Removes a range exactly as it was mapped.
   int unmap(uint64_t address, uint64_t bytes);
   void clear();
 
@@ -30,7 +30,7 @@ class ClientMemory {
   struct Mapping {
     uint64_t address = 0;
     uint64_t bytes = 0;
-    uint8_t* data = nullptr;  // nullptr: not within reach
+    uint8_t* data = nullptr;  // nullptr: the card cannot access it
   };
   bool overlaps(uint64_t address, uint64_t bytes) const;
 

@@ -14,7 +14,7 @@ struct Number {
   void (*store)(card::CardConfig&, uint64_t);
 };
 
-// What the FPGA was built with. The card model checks the combination.
+// The parameters with which the FPGA was built. The card model checks their combination.
 constexpr Number kNumbers[] = {
     {"interfaces", 1, 8, [](card::CardConfig& c, uint64_t v) { c.interfaces = static_cast<unsigned>(v); }},
     {"ports", 1, 8, [](card::CardConfig& c, uint64_t v) { c.ports_per_interface = static_cast<unsigned>(v); }},
@@ -37,7 +37,7 @@ Failure bad(const Arguments& arguments, const std::string& what) {
   return failure(-EINVAL, "%s: %s", arguments.device.c_str(), what.c_str());
 }
 
-/// True when `key` is the key of a number; `why` says what is wrong with the value.
+/// True when `key` is one of the numbers; if the value is wrong, `why` says how.
 bool parse_number(card::CardConfig& config, const std::string& key, const std::string& value, std::string& why) {
   const auto* number =
       std::find_if(std::begin(kNumbers), std::end(kNumbers), [&](const Number& n) { return key == n.key; });

@@ -1,4 +1,4 @@
-// What a user writes behind the name of a virtual device:
+// The arguments that a user writes after the name of a virtual device:
 //   --vdev=net_mqnic0,card=inline,wire=shm:cable,loss=0.01
 //   --vdev=net_mqnic0,card=vfio-user,socket=/run/card.sock
 #pragma once
@@ -18,8 +18,8 @@ namespace mqnic::ethdev {
 struct Arguments {
   std::string device;  // "net_mqnic0"
   std::string card = "inline";
-  std::string socket;              // of card=vfio-user
-  std::vector<std::string> wires;  // of card=inline, one for each port in order
+  std::string socket;              // for card=vfio-user
+  std::vector<std::string> wires;  // for card=inline, one for each port in order
   std::optional<rte_ether_addr> mac;
   card::CardConfig config;
   card::WireKnobs knobs;
@@ -30,7 +30,7 @@ struct Arguments {
 /// line that names the key.
 Failure parse_arguments(const std::string& device, const char* text, Arguments& out);
 
-/// For `dpdk-pmdinfo` and messages.
+/// The list of arguments, for `dpdk-pmdinfo` and messages.
 #define MQNIC_ARGUMENTS                                                                                            \
   "card=inline|vfio-user socket=<path> wire=<kind[:name]> mac=<address> interfaces=<n> ports=<n> tx_queues=<n> "   \
   "rx_queues=<n> completion_queues=<n> event_queues=<n> interrupts=<n> log2_block_max=<n> log2_rss_table=<n> "     \

@@ -93,7 +93,8 @@ void CardDevice::on_removed() {
     const std::lock_guard lock(ports_mutex_);
     for (const uint16_t id : ports_) stop_bursts(rte_eth_devices[id]);
   }
-  // Not from here: the application may close the port in its callback, while it still waits for an answer of ours.
+  // The application is not called from here: it may close the port in its callback, while a call of its own is still
+  // under way here.
   auto* weak = new std::weak_ptr<CardDevice>(self_);
   if (rte_eal_alarm_set(1, on_removal_alarm, weak) != 0) delete weak;
 }

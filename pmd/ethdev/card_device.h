@@ -1,5 +1,5 @@
-// One card, shared by the ethdevs of its ports: the way to it, what it has, the memory that it may use, and whether it
-// is still there.
+// One card, shared by the ethdevs of its ports: its bus, its description, the memory that it may use, and whether it is
+// still there.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace mqnic::ethdev {
 
-/// A bus that any thread may configure: memory can come and go while a port is being set up.
+/// A bus that several threads may configure, because memory can come and go while a port is being set up.
 class GuardedBus final : public Bus {
  public:
   explicit GuardedBus(std::unique_ptr<Bus> bus) : bus_(std::move(bus)) {}
@@ -60,7 +60,7 @@ class GuardedBus final : public Bus {
 
 class CardDevice {
  public:
-  /// Puts the card to rest, reads what it has, and lets it use DPDK's memory.
+  /// Stops the card, reads its description, and lets it use DPDK's memory.
   static Failure open(std::unique_ptr<Bus> bus, std::shared_ptr<CardDevice>& out);
   ~CardDevice();
   CardDevice(const CardDevice&) = delete;
@@ -70,23 +70,24 @@ class CardDevice {
   const CardDescription& description() const { return description_; }
   std::unique_ptr<PtpClock>& clock() { return clock_; }
   std::mutex& clock_mutex() { return clock_mutex_; }
-  /// Seconds of the card's clock when somebody last looked: to complete the 16 bits of timestamps.
+  /// The seconds of the card's clock when it was last read, which complete the 16 bits in timestamps.
   uint64_t reference_seconds() const { return reference_seconds_.load(std::memory_order_relaxed); }
-  /// The whole time of the clock. False: there is no clock.
+  /// Reads the whole time of the clock. False when there is no clock.
   bool read_clock(TimeOfDay& out);
 
-  /// Looks whether the card answers. The first one who finds that it does not tells all ports: their bursts return
-  /// nothing from then on, and the application gets one RTE_ETH_EVENT_INTR_RMV for each, from EAL's interrupt thread.
+  /// Checks whether the card answers. The first call that finds that it does not informs all ports: from then on their
+  /// bursts return nothing, and the application gets one RTE_ETH_EVENT_INTR_RMV for each, from EAL's interrupt thread.
   bool check_removed();
   bool is_removed() const { return removed_.load(std::memory_order_relaxed); }
 
-  /// The ports of an interface share one register: it takes the largest. 0: this port wants nothing.
+  /// Sets the frame size that a port needs. The ports of an interface share one register, which gets the largest. 0:
+  /// this port needs none.
   void want_rx_frames(unsigned interface, unsigned port, uint32_t bytes);
 
   void add_port(uint16_t port_id);
   void remove_port(uint16_t port_id);
 
-  /// Memory that DPDK does not manage: rte_dev_dma_map.
+  /// For memory that DPDK does not manage (rte_dev_dma_map).
   int map_memory(void* address, size_t bytes);
   int unmap_memory(void* address, size_t bytes);
 

@@ -1,4 +1,4 @@
-// Where virtual cards come from.
+// The kinds of virtual cards, and how they are made.
 #pragma once
 
 #include <functional>
@@ -14,10 +14,10 @@ namespace mqnic::ethdev {
 
 struct OpenedCard {
   std::unique_ptr<Bus> bus;
-  std::vector<unsigned> wire_ends;  // of each port: 0 or 1. Keeps the addresses of the two ends apart
+  std::vector<unsigned> wire_ends;  // for each port, 0 or 1: makes the addresses of the two ends differ
 };
 
-/// Makes the card of `card=KIND`. "inline" and "vfio-user" are there; others can be added before EAL probes.
+/// A factory makes the card for `card=KIND`. "inline" and "vfio-user" exist; others can be added before EAL probes.
 using CardFactory = std::function<Failure(const Arguments&, OpenedCard&)>;
 void register_card_kind(const std::string& kind, CardFactory factory);
 Failure open_card(const Arguments& arguments, OpenedCard& out);

@@ -26,7 +26,8 @@ struct Follower {
 std::mutex followers_mutex;
 std::vector<Follower> followers;
 
-/// Neighbours that are one piece of one file become one range: without hugepages there are thousands of them.
+/// Joins adjacent segments that are contiguous in one file into one range: without hugepages there are thousands of
+/// segments.
 class Mapper {
  public:
   Mapper(Bus& bus, bool join) : bus_(bus), join_(join) {}
@@ -69,7 +70,7 @@ int add_segment(Mapper& mapper, const rte_memseg* segment) {
 }
 
 int on_segment(const rte_memseg_list* list, const rte_memseg* segment, void* argument) {
-  // Memory that was registered but is not DPDK's: rte_dev_dma_map tells us of it.
+  // Memory that was registered but does not belong to DPDK is announced by rte_dev_dma_map.
   if (list->external != 0 && list->heap == 0) return 0;
   return add_segment(*static_cast<Mapper*>(argument), segment);
 }
@@ -111,7 +112,7 @@ int follow_memory(void* owner, Bus& bus) {
     const std::lock_guard lock(followers_mutex);
     followers.push_back({owner, &bus});
   }
-  // Memory that cannot grow has no events: ENOTSUP.
+  // Where memory cannot grow there are no events, and the call fails with ENOTSUP.
   if (rte_mem_event_callback_register(kCallbackName, on_memory_event, owner) != 0 && rte_errno != ENOTSUP) {
     return -rte_errno;
   }

@@ -1,12 +1,12 @@
-// DPDK's memory, told to a card that is not behind DPDK's own VFIO code.
+// Maps DPDK's memory for a card that is not behind DPDK's own VFIO code.
 #pragma once
 
 #include "pmd/hw/bus.h"
 
 namespace mqnic::ethdev {
 
-/// Maps all memory that DPDK has, and whatever it gets or gives back later. `owner` tells several cards apart.
-/// 0 or a negative errno.
+/// Maps all memory that DPDK has, and follows what it gets or gives back later. `owner` distinguishes several cards.
+/// Returns 0 or a negative errno.
 int follow_memory(void* owner, Bus& bus);
 void stop_following_memory(void* owner);
 

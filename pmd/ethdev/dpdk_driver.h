@@ -1,8 +1,8 @@
 // DPDK's interface for drivers: the only way in this folder to include these headers.
 //
 // They are not part of a distribution's development package and come from the matching source package
-// (scripts/dpdk-driver-headers.sh), so it is checked here that they are of the release that is built against. A DPDK
-// that was built with enable_driver_sdk has them itself.
+// (scripts/dpdk-driver-headers.sh). So it is checked here that they are from the release that is built against. A DPDK
+// that was built with enable_driver_sdk installs them itself.
 #pragma once
 
 #include <rte_version.h>

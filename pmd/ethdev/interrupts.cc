@@ -28,7 +28,7 @@ uint32_t queues_used(const Port& port) {
   return std::min<uint32_t>(n, RTE_MAX_RXTX_INTR_VEC_ID);
 }
 
-/// EAL's side: which descriptor each queue waits for.
+/// Tells EAL for which descriptor each queue waits.
 int announce(Port& port) {
   rte_intr_handle* handle = port.dev->intr_handle;
   const auto used = static_cast<uint32_t>(port.interrupts.queues.size());
@@ -60,7 +60,7 @@ int announce(Port& port) {
 }
 
 int make_event_queues(Port& port, uint32_t used) {
-  // An armed completion queue makes one event: there are never more of them than queues.
+  // An armed completion queue makes one event, so there are never more events than queues.
   const uint32_t entries = std::bit_ceil(std::max<uint32_t>(port.dev->data->nb_rx_queues, 64));
   const size_t bytes = std::max<size_t>(entries * sizeof(Event), kRingBaseAlignment);
   const std::string name = "mqnic_" + std::to_string(port.dev->data->port_id) + "_events";
@@ -138,7 +138,7 @@ int enable_rx_interrupt(rte_eth_dev* dev, uint16_t number) {
   if (events == nullptr) return -ENOTSUP;
   RxQueue& queue = *port.rx_queue(number);
   const std::lock_guard lock(port.interrupts.mutex);
-  // What the events say is known: some queue has something. They only have to make room.
+  // The contents of the events are not needed: some queue has a packet. They are only consumed, to make room.
   for (uint32_t i = 0; i < events->entries; ++i) {
     const uint8_t phase =
         __atomic_load_n(&events->events[events->consumer & (events->entries - 1)].phase, __ATOMIC_ACQUIRE);
@@ -150,7 +150,7 @@ int enable_rx_interrupt(rte_eth_dev* dev, uint16_t number) {
   queue.acknowledged = queue.completed;
   port.bus().write32(queue.place.completion_registers + cq_register::kCommand,
                      command::set_consumer_and_arm(static_cast<uint16_t>(queue.completed)));
-  // A packet that came before the queue was armed may not make an event.
+  // A packet that came before the queue was armed may have made no event, so the descriptor is made readable here.
   const uint64_t one = 1;
   if (count_waiting(&queue) != 0 && write(events->event_fd, &one, sizeof(one)) < 0 && errno != EAGAIN) return -errno;
   return 0;

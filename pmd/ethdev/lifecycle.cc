@@ -1,4 +1,4 @@
-// Configure, start, stop, close: the order in which the card is woken up and put to rest.
+// Configure, start, stop, close: the order of the steps in which the card is started and stopped.
 #include "pmd/ethdev/lifecycle.h"
 
 #include <rte_cycles.h>
@@ -25,7 +25,7 @@ namespace mqnic::ethdev {
 namespace {
 
 constexpr unsigned kDrainMs = 5;       // for packets that were sent just before the stop
-constexpr unsigned kStubbornMs = 200;  // a queue that is still active then is given up
+constexpr unsigned kStubbornMs = 200;  // a queue that is still active after this is given up
 constexpr unsigned kPollUs = 100;
 
 constexpr uint64_t kRxWork = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM |
@@ -53,7 +53,7 @@ bool wait_for(Port& port, unsigned milliseconds, Done done) {
   return true;
 }
 
-/// After rings were disabled: until the card has let go of them.
+/// To be called after rings were disabled: waits until the card does not use them any more.
 void settle(Port& port, const std::vector<const QueuePlace*>& places) {
   if (places.empty() || port.card->check_removed()) return;
   if (port.bus().needs_run()) {
@@ -71,7 +71,7 @@ void settle(Port& port, const std::vector<const QueuePlace*>& places) {
   }
 }
 
-/// How a queue receives depends on the port as a whole.
+/// Prepares what depends on the port as a whole.
 int prepare_rx_queue(Port& port, RxQueue& queue) {
   if (const int rc = fit_buffers(port, queue); rc != 0) return rc;
   queue.verify_ip = (queue.offloads & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM) != 0;
@@ -104,7 +104,7 @@ void start_tx(Port& port, TxQueue& queue) {
   port.dev->data->tx_queue_state[queue.place.number] = RTE_ETH_QUEUE_STATE_STARTED;
 }
 
-/// Packets that were given to the card get a moment to leave.
+/// Gives packets that the card already has a moment to leave.
 void drain(Port& port, TxQueue& queue) {
   wait_for(port, kDrainMs, [&] {
     reap(queue, queue.entries);
@@ -162,7 +162,7 @@ void stop_queues(Port& port) {
   }
 }
 
-/// All queues of the configuration were set up.
+/// Checks that all queues of the configuration were set up.
 int check_queues(const Port& port) {
   const rte_eth_dev_data& data = *port.dev->data;
   bool complete = true;
@@ -175,7 +175,7 @@ int check_queues(const Port& port) {
 }
 
 uint32_t wanted_rx_frame(const Port& port) {
-  // One byte more than is good: a longer frame is cut there, and shows.
+  // One byte more than the longest good frame: a longer frame is cut there, and can be recognised.
   return std::min(port.dev->data->mtu + kFrameOverhead + 1, port.interface->max_rx_frame_bytes);
 }
 
@@ -205,7 +205,8 @@ void choose_bursts(Port& port) {
   port.dev->tx_pkt_burst = choose_tx_burst(blocks);
   port.dev->tx_pkt_prepare = prepare_tx;
   if (data.dev_started == 0) return;
-  // ethdev took its copy at start. Functions for more serve queues that need less.
+  // ethdev copied the functions when the port was started, so the copy is updated. Functions with more offloads also
+  // serve queues that need fewer.
   rte_eth_fp_ops[data.port_id].rx_pkt_burst = port.dev->rx_pkt_burst;
   rte_eth_fp_ops[data.port_id].tx_pkt_burst = port.dev->tx_pkt_burst;
 }
@@ -343,10 +344,10 @@ int stop_one_tx_queue(rte_eth_dev* dev, uint16_t number) {
 int set_mtu(rte_eth_dev* dev, uint16_t mtu) {
   Port& port = port_of(dev);
   if (mtu + kFrameOverhead > port.largest_frame()) return -EINVAL;
-  if (dev->data->dev_started == 0) return 0;  // start takes it
+  if (dev->data->dev_started == 0) return 0;  // it takes effect at start
   const uint16_t before = dev->data->mtu;
   int rc = 0;
-  dev->data->mtu = mtu;  // fit_buffers looks there
+  dev->data->mtu = mtu;  // fit_buffers reads it
   for (unsigned q = 0; rc == 0 && q < dev->data->nb_rx_queues; ++q) {
     const RxQueue& queue = *port.rx_queue(q);
     const uint32_t room = uint32_t{queue.room} * std::max(queue.pieces, 1u);

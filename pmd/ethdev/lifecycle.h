@@ -5,10 +5,10 @@
 
 namespace mqnic::ethdev {
 
-/// All bursts of the ethdev return nothing from now on.
+/// From now on all bursts of the ethdev return nothing.
 void stop_bursts(rte_eth_dev& dev);
 
-/// The burst functions that the queues' offloads need. For a started port too.
+/// Chooses the burst functions that the queues' offloads need, also for a started port.
 void choose_bursts(Port& port);
 int configure_port(rte_eth_dev* dev);
 int start_port(rte_eth_dev* dev);
@@ -18,7 +18,8 @@ int start_one_rx_queue(rte_eth_dev* dev, uint16_t queue);
 int stop_one_rx_queue(rte_eth_dev* dev, uint16_t queue);
 int start_one_tx_queue(rte_eth_dev* dev, uint16_t queue);
 int stop_one_tx_queue(rte_eth_dev* dev, uint16_t queue);
-/// Frames of this MTU are let through from now on. -EINVAL when the buffers of a started port are too small for them.
+/// From now on frames of this MTU are let through. Returns -EINVAL when the buffers of a started port are too small for
+/// them.
 int set_mtu(rte_eth_dev* dev, uint16_t mtu);
 
 }  // namespace mqnic::ethdev

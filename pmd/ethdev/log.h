@@ -1,4 +1,4 @@
-// The driver's log, "pmd.net.mqnic": one line a message.
+// The driver's log, "pmd.net.mqnic", with one line per message.
 #pragma once
 
 #include <rte_log.h>

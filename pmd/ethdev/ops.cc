@@ -1,4 +1,4 @@
-// What ethdev asks a port for, apart from packets.
+// The operations of a port, apart from packets.
 #include "pmd/ethdev/ops.h"
 
 #include <rte_string_fns.h>
@@ -71,7 +71,7 @@ int get_infos(rte_eth_dev* dev, rte_eth_dev_info* info) {
     info->hash_key_size = kRssKeyBytes;
   }
   info->dev_capa = RTE_ETH_DEV_CAPA_RUNTIME_RX_QUEUE_SETUP | RTE_ETH_DEV_CAPA_RUNTIME_TX_QUEUE_SETUP;
-  info->speed_capa = 0;  // the card does not say
+  info->speed_capa = 0;  // the card does not tell
   return 0;
 }
 
@@ -85,14 +85,14 @@ int update_link(rte_eth_dev* dev, int) {
   if (!port.card->check_removed() && dev->data->dev_started != 0 &&
       link_state(port.bus(), port.hw()) == LinkState::kUp) {
     link.link_status = RTE_ETH_LINK_UP;
-    link.link_speed = RTE_ETH_SPEED_NUM_UNKNOWN;  // no register has it
+    link.link_speed = RTE_ETH_SPEED_NUM_UNKNOWN;  // no register contains it
   }
   return rte_eth_linkstatus_set(dev, &link);
 }
 
 int is_removed(rte_eth_dev* dev) { return port_of(dev).card->check_removed() ? 1 : 0; }
 
-// The card has no MAC filter: everything is received, always.
+// The card has no MAC filter, so it always receives everything.
 int receive_all(rte_eth_dev*) { return 0; }
 int receive_less(rte_eth_dev*) { return -ENOTSUP; }
 int set_mac(rte_eth_dev*, rte_ether_addr*) { return 0; }
@@ -192,7 +192,7 @@ int clean_up_tx(void* tx_queue, uint32_t most) {
 
 int get_registers(rte_eth_dev* dev, rte_dev_reg_info* info) {
   const Port& port = port_of(dev);
-  // The port's own control block: it fits any tool, and the rest of the card is shared.
+  // Only the port's own control block: it is small enough for any tool, and the rest of the card is shared.
   constexpr uint32_t kWords = 16;
   if (info->data == nullptr) {
     info->length = kWords;

@@ -5,7 +5,7 @@
 
 namespace mqnic::ethdev {
 
-/// Everything that an ethdev can be asked for.
+/// All operations of the driver's ethdevs.
 extern const eth_dev_ops port_ops;
 
 /// Calls `f(rte_eth_dev&)` for each of this driver's ethdevs, whoever owns them.

@@ -1,4 +1,4 @@
-// One port of a card: what an ethdev stands for.
+// One port of a card, which is what an ethdev represents.
 #pragma once
 
 #include <array>
@@ -16,10 +16,10 @@
 
 namespace mqnic::ethdev {
 
-/// Ethernet header and one VLAN tag: what a frame has more than the MTU says. The FCS is the MAC's.
+/// Ethernet header and one VLAN tag, which a frame has beyond the MTU. The MAC adds and removes the FCS.
 inline constexpr uint32_t kFrameOverhead = RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN;
 
-/// A timestamp on its way from a burst to rte_eth_timesync_read_*: the last one, once.
+/// Passes the latest timestamp from a burst to rte_eth_timesync_read_*, which can read it once.
 class StampSlot {
  public:
   void put(uint16_t seconds, uint32_t nanoseconds) {
@@ -37,12 +37,12 @@ class StampSlot {
   std::atomic<uint64_t> word_{0};
 };
 
-/// Queues of an interface that belong to one of its ports.
+/// The queues of an interface that belong to one of its ports.
 struct Share {
   uint32_t first = 0, count = 0;
 };
 
-/// Interrupts of the RX queues: event queues of the card, and the descriptors that EAL waits for.
+/// Interrupts of the RX queues: event queues of the card, and the descriptors for which EAL waits.
 struct RxInterrupts {
   const rte_memzone* zone = nullptr;
   struct EventQueue {
@@ -71,7 +71,7 @@ struct Port {
   StampSlot rx_timestamp, tx_timestamp;
   RxInterrupts interrupts;
   rte_intr_handle* own_interrupt_handle = nullptr;
-  Counters<kRxCounters> rx_retired;  // of queues that were released
+  Counters<kRxCounters> rx_retired;  // counters of queues that were released
   Counters<kTxCounters> tx_retired;
 
   const PortDescription& hw() const { return interface->ports[number]; }

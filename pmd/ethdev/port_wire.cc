@@ -47,7 +47,7 @@ std::string PortWire::start(const std::string& port_name) {
   rte_eth_dev_info info{};
   rte_eth_conf conf{};
   rc = rte_eth_dev_info_get(port, &info);
-  // Frames as long as the port can take; some ports know one MTU only.
+  // Uses frames as long as the port can take; some ports support only one MTU.
   conf.rxmode.mtu = rc != 0 || info.max_mtu < RTE_ETHER_MTU ? 0 : std::min<uint16_t>(info.max_mtu, 9196);
   if (rc == 0 && rte_eth_dev_configure(port, 1, 1, &conf) != 0) {
     conf.rxmode.mtu = 0;
@@ -71,12 +71,12 @@ PortWire::~PortWire() {
   const bool there = port_ != UINT16_MAX && rte_eth_dev_is_valid_port(port_) != 0;
   if (there && started_) {
     rte_eth_dev_stop(port_);
-    // Its queues hold the wire's buffers: it has to be closed before they go.
+    // Its queues hold the wire's buffers, so it has to be closed before these are freed.
     rte_eth_dev_close(port_);
   } else if (there) {
     rte_eth_dev_owner_unset(port_, owner_);
   }
-  // A port such as net_ring hands mbufs on: whoever has them still needs the pool.
+  // A port such as net_ring passes mbufs on, whose holder still needs the pool.
   if (pool_ != nullptr && rte_mempool_in_use_count(pool_) == 0) rte_mempool_free(pool_);
 }
 
@@ -100,7 +100,7 @@ void PortWire::send() {
   const uint16_t sent = rte_eth_tx_burst(port_, 0, out_.data(), out_count_);
   std::move(out_.begin() + sent, out_.begin() + out_count_, out_.begin());
   out_count_ = static_cast<uint16_t>(out_count_ - sent);
-  // Nobody at the other end: frames are lost, as on any cable.
+  // Without a peer the frames are lost, as on any cable.
   if (!link_up_) {
     rte_pktmbuf_free_bulk(out_.data(), out_count_);
     out_count_ = 0;
@@ -119,7 +119,7 @@ std::span<const uint8_t> PortWire::front() {
       const void* bytes = rte_pktmbuf_read(m, 0, m->pkt_len, joined_.data());
       if (bytes != nullptr) return {static_cast<const uint8_t*>(bytes), m->pkt_len};
     }
-    pop();  // no frame that a card could take
+    pop();  // too long for any card
   }
 }
 

@@ -1,5 +1,6 @@
 // wire=port:NAME: the other end of the cable is another DPDK port of this process (a NIC, net_memif, net_af_packet,
-// ...), which has to be probed before this one. The port becomes the wire's: applications do not see it any more.
+// ...), which has to be probed before this one. The port then belongs to the wire, and applications do not see it any
+// more.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -15,7 +16,7 @@ namespace mqnic::ethdev {
 
 class PortWire final : public card::Wire {
  public:
-  /// nullptr: `error` is one line that says what is wrong.
+  /// Returns nullptr, with one line in `error`, when something is wrong.
   static std::unique_ptr<PortWire> open(const std::string& port_name, std::string& error);
   ~PortWire() override;
 
@@ -44,7 +45,7 @@ class PortWire final : public card::Wire {
   uint16_t out_count_ = 0;
   std::array<rte_mbuf*, kBurst> in_{};
   uint16_t in_count_ = 0, in_next_ = 0;
-  std::vector<uint8_t> joined_;  // a frame that came in several pieces
+  std::vector<uint8_t> joined_;  // for a frame that came in several segments
 };
 
 }  // namespace mqnic::ethdev

@@ -1,4 +1,4 @@
-// An ethdev for every port of a card.
+// Makes an ethdev for every port of a card.
 #include "pmd/ethdev/probe.h"
 
 #include "pmd/ethdev/lifecycle.h"
@@ -29,7 +29,7 @@ uint64_t hash(uint64_t start, const std::string& text) {
   return h;
 }
 
-/// Two machines with the same board in the same slot have different addresses.
+/// Part of the MAC address, so that two machines with the same board in the same slot have different addresses.
 std::string machine_id() {
   std::ifstream file("/etc/machine-id");
   std::string id;
@@ -37,7 +37,7 @@ std::string machine_id() {
   return id;
 }
 
-/// The card has no address of its own. This one stays the same from start to start.
+/// The card has no MAC address of its own. This one is the same after every start.
 rte_ether_addr derive_mac(const CardDevice& card, const std::string& name, const PortNames& names, unsigned port) {
   uint64_t h = hash(0xcbf29ce484222325, machine_id() + "|" + name + "|" + names.wires + "|" +
                                             std::to_string(card.description().board_id) + "|" + std::to_string(port));
@@ -48,7 +48,7 @@ rte_ether_addr derive_mac(const CardDevice& card, const std::string& name, const
     h <<= 8;
   }
   mac.addr_bytes[0] = static_cast<uint8_t>((mac.addr_bytes[0] | RTE_ETHER_LOCAL_ADMIN_ADDR) & ~RTE_ETHER_GROUP_ADDR);
-  // Both ends of a cable may be called the same.
+  // The devices at both ends of a cable may have the same name, so the end decides the last bit.
   mac.addr_bytes[5] = static_cast<uint8_t>((mac.addr_bytes[5] & 0xfe) | (end & 1));
   return mac;
 }
@@ -91,7 +91,7 @@ std::unique_ptr<Port> make_port(const std::shared_ptr<CardDevice>& card, const I
 
 int give_interrupts(Port& port, rte_device* device, bool first) {
   if (!port.bus().uses_virtual_addresses()) {
-    // A PCI device has one set of vectors; its first port has them.
+    // A PCI device has one set of vectors, which its first port gets.
     if (first) port.dev->intr_handle = RTE_DEV_TO_PCI(device)->intr_handle;
     return 0;
   }
@@ -104,7 +104,7 @@ int give_interrupts(Port& port, rte_device* device, bool first) {
   return 0;
 }
 
-/// Makes the ethdev. `port` becomes its own.
+/// Makes the ethdev, which then owns `port`.
 int create_ethdev(std::unique_ptr<Port> port, rte_device* device, const std::string& name, const rte_ether_addr& mac,
                   bool first) {
   rte_eth_dev* dev = rte_eth_dev_allocate(name.c_str());

@@ -1,4 +1,4 @@
-// An ethdev for every port of a card.
+// Makes an ethdev for every port of a card.
 #pragma once
 
 #include <memory>
@@ -12,9 +12,9 @@ namespace mqnic::ethdev {
 
 struct PortNames {
   std::string device;  // the first ethdev's name; the others add _ifX_portY
-  std::string wires;   // tells cards of the same name apart, for MAC addresses
+  std::string wires;   // makes the MAC addresses of cards with the same name differ
   std::vector<unsigned> wire_ends;
-  const rte_ether_addr* mac = nullptr;  // of the first; the others count up
+  const rte_ether_addr* mac = nullptr;  // that of the first port; the others count up from it
 };
 int create_ports(const std::shared_ptr<CardDevice>& card, rte_device* device, const PortNames& names);
 int remove_ports(const rte_device* device);

@@ -1,4 +1,4 @@
-// rte_eth_rx_queue_setup and rte_eth_tx_queue_setup: memory, and checks of what was asked for.
+// rte_eth_rx_queue_setup and rte_eth_tx_queue_setup: allocate memory, and check what was asked for.
 #include "pmd/ethdev/queue_setup.h"
 
 #include <rte_malloc.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint16_t kBatchDefault = 32;
 
-/// At most a quarter of the ring.
+/// The batch size asked for or the default, but at most a quarter of the ring.
 uint32_t batch_size(uint32_t asked, uint32_t entries) {
   return std::clamp<uint32_t>(asked == 0 ? kBatchDefault : asked, 1, entries / 4);
 }
@@ -38,7 +38,7 @@ void destroy(Queue* queue) {
 
 uint32_t log2_pieces(uint32_t pieces) { return static_cast<uint32_t>(std::countr_zero(std::bit_ceil(pieces))); }
 
-/// Pieces that a frame of `bytes` needs.
+/// How many pieces a frame of `bytes` needs.
 uint32_t pieces_for(uint32_t bytes, uint32_t room) { return (bytes + room - 1) / room; }
 
 std::string zone_name(const Port& port, const char* kind, uint16_t queue) {
@@ -49,7 +49,7 @@ std::string zone_name(const Port& port, const char* kind, uint16_t queue) {
 
 int fit_buffers(const Port& port, RxQueue& queue) {
   queue.limit = std::min(port.dev->data->mtu + kFrameOverhead, port.interface->max_rx_frame_bytes);
-  // One byte more shows frames that are too long, which the card would cut without a word.
+  // The limit has one byte more, to recognise frames that are too long, which the card would cut silently.
   const uint32_t pieces = pieces_for(queue.limit, queue.room);
   if (pieces > 1u << queue.log2_block) {
     MQNIC_LOG(ERR, "%s: RX queue %u: frames of %u bytes need %u buffers of %u bytes: %s", port.name(),
@@ -93,7 +93,7 @@ int setup_rx_queue(rte_eth_dev* dev, uint16_t number, uint16_t descriptors, unsi
   queue->place.completion_queue = port.completion.first + number;
   queue->place.ring_registers = port.interface->rx_queues.at(queue->place.hw_queue);
   queue->place.completion_registers = port.interface->completion_queues.at(queue->place.completion_queue);
-  // The MTU may still grow until the port is started: blocks are as large as this pool can ever need.
+  // The MTU may still grow until the port is started, so blocks are as large as this pool can ever need.
   if ((queue->offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0) {
     queue->log2_block =
         std::min(log2_pieces(pieces_for(port.interface->max_rx_frame_bytes, queue->room)), port.log2_block_max);
@@ -150,7 +150,7 @@ int setup_tx_queue(rte_eth_dev* dev, uint16_t number, uint16_t descriptors, unsi
   const std::string name = zone_name(port, "_tx", number);
   int rc = make_queue_memory(name.c_str(), queue->entries, queue->log2_block, static_cast<int>(socket),
                              queue->virtual_addresses, queue->memory);
-  // One allocation: the mbufs, and behind them the pieces of each.
+  // A single allocation for the mbufs, followed by the number of pieces of each.
   queue->mbufs = static_cast<rte_mbuf**>(rte_zmalloc_socket(
       name.c_str(), queue->entries * (sizeof(void*) + sizeof(uint8_t)), RTE_CACHE_LINE_SIZE, static_cast<int>(socket)));
   if (rc == 0 && queue->mbufs == nullptr) rc = -ENOMEM;

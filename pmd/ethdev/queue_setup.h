@@ -1,4 +1,4 @@
-// What an application says of a queue, made into a queue.
+// Makes queues as the application configures them.
 #pragma once
 
 #include "pmd/ethdev/port.h"
@@ -10,7 +10,7 @@ int setup_rx_queue(rte_eth_dev* dev, uint16_t queue, uint16_t descriptors, unsig
 int setup_tx_queue(rte_eth_dev* dev, uint16_t queue, uint16_t descriptors, unsigned socket, const rte_eth_txconf* conf);
 void release_rx_queue(rte_eth_dev* dev, uint16_t queue);
 void release_tx_queue(rte_eth_dev* dev, uint16_t queue);
-/// Frames up to the MTU, into buffers of the queue's pool.
+/// Makes frames up to the MTU fit the buffers of the queue's pool.
 int fit_buffers(const Port& port, RxQueue& queue);
 
 }  // namespace mqnic::ethdev

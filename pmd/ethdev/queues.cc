@@ -1,4 +1,4 @@
-// The card's side of a queue: memory, pointers, enable.
+// What the card needs of a queue: memory, pointers, enabling.
 #include "pmd/ethdev/queues.h"
 
 #include <rte_ethdev.h>
@@ -20,7 +20,7 @@ uint32_t log2_of(uint32_t entries) { return static_cast<uint32_t>(std::countr_ze
 
 size_t round_up(size_t bytes) { return (bytes + kRingBaseAlignment - 1) / kRingBaseAlignment * kRingBaseAlignment; }
 
-/// Low word of a completion for descriptor 0, and which of its bits count.
+/// Sets the low word of a completion for descriptor 0, and which of its bits count.
 template <typename Queue>
 void start_from_zero(Queue& queue) {
   queue.consumer = queue.producer = queue.completed = queue.acknowledged = 0;
@@ -28,8 +28,8 @@ void start_from_zero(Queue& queue) {
   queue.expected_mask = 0xffffu | queue.mask << 16;
 }
 
-/// Doorbells that are words of memory keep the last value of a queue's former life: it is replaced before the queue is
-/// enabled.
+/// A doorbell that is a word of memory still has the value from the last time that the queue was used, which is
+/// replaced before the queue is enabled.
 template <typename Queue>
 void configure_pair(GuardedBus& bus, Queue& queue, unsigned interface, Bus::QueueKind kind, uint32_t event_queue) {
   const QueuePlace& place = queue.place;
@@ -80,7 +80,7 @@ int start_rx_queue(GuardedBus& bus, RxQueue& queue, unsigned interface, uint32_t
   configure_pair(bus, queue, interface, Bus::QueueKind::kRx, event_queue);
   if (!refill(queue)) return -ENOMEM;
   enable_ring(bus, queue.place.ring_registers, true);
-  // What was rung while the queue was off is lost.
+  // Doorbells that were rung while the queue was disabled are lost, so it is rung again.
   bus.write32(queue.place.ring_registers + ring_register::kCommand,
               command::set_producer(static_cast<uint16_t>(queue.producer)));
   queue.running.store(true, std::memory_order_release);

@@ -17,16 +17,16 @@
 
 namespace mqnic::ethdev {
 
-// ---- Counters. The card has none: these are all that there is. Written by the queue's own thread.
+// ---- Counters. The card has none, so these are the only ones. Written by the queue's own thread.
 
 enum RxCounter : unsigned {
   kRxPackets,
   kRxBytes,
-  kRxZeroLength,       // a completion of length 0
-  kRxOversize,         // longer than the MTU: the card cuts frames without saying so
-  kRxClamped,          // longer than the buffers: what was received is not whole
-  kRxForeignQueue,     // a completion that names another queue
-  kRxWrongIndex,       // a completion for a descriptor that is not in use
+  kRxZeroLength,       // completions of length 0
+  kRxOversize,         // longer than the MTU; the card cuts such frames silently
+  kRxClamped,          // longer than the buffers, so the frame is incomplete
+  kRxForeignQueue,     // completions that name another queue
+  kRxWrongIndex,       // completions for a descriptor that is not in use
   kRxLostCompletions,  // descriptors that the card skipped
   kRxNoMbufs,          // refills that found the pool empty
   kRxBadIpChecksum,
@@ -36,13 +36,13 @@ enum RxCounter : unsigned {
 enum TxCounter : unsigned {
   kTxPackets,
   kTxBytes,
-  kTxZeroLength,     // not sent: an empty packet stops the card for good
+  kTxZeroLength,     // not sent, because an empty packet stops the card for good
   kTxOversize,       // not sent: longer than the card takes
   kTxTooManyPieces,  // not sent: more segments than a block has, and no memory to join them
-  kTxBadOffload,     // not sent: headers that the offload needs are not where the flags say
+  kTxBadOffload,     // not sent: the headers for the offload are not where the flags say
   kTxLinearised,     // joined into fewer segments
-  kTxPadded,         // runts, filled up to 60 bytes
-  kTxSoftwareSums,   // L4 checksums that the card cannot do
+  kTxPadded,         // runts, padded to 60 bytes
+  kTxSoftwareSums,   // L4 checksums that the card cannot compute
   kTxRingFull,       // bursts that did not fit
   kTxForeignQueue,
   kTxWrongIndex,
@@ -55,7 +55,7 @@ extern const char* const kTxCounterNames[kTxCounters];
 template <size_t kCount>
 struct Counters {
   std::array<uint64_t, kCount> now{};
-  std::array<uint64_t, kCount> base{};  // what a reset has taken away: the writer never waits for the reader
+  std::array<uint64_t, kCount> base{};  // subtracted since the last reset; so the writer never waits for a reader
   uint64_t value(unsigned i) const { return now[i] - base[i]; }
 };
 
@@ -75,12 +75,12 @@ struct QueuePlace {
   uint32_t ring_registers = 0, completion_registers = 0;
 };
 
-/// What else a completion says is read after the phase bit that says that it is there.
+/// Orders the reads of a completion: the phase bit, which says that it is valid, before the rest.
 inline void order_phase_before_rest() { rte_io_rmb(); }
 
 struct Port;
 
-/// Fields that the bursts use come first; one line of them for a packet without offloads.
+/// Fields that the bursts use come first; a packet without offloads needs one cache line of them.
 struct alignas(RTE_CACHE_LINE_SIZE) RxQueue {
   std::atomic<bool> running{false};
   uint16_t room = 0;              // bytes that a buffer takes
@@ -88,12 +88,12 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxQueue {
   uint32_t entries = 0;           // descriptor blocks; as many completions
   uint32_t consumer = 0;          // of the ring
   uint32_t completed = 0;         // consumer of the completion queue
-  uint32_t acknowledged = 0;      // `completed` that the card knows
+  uint32_t acknowledged = 0;      // the value of `completed` that the card knows
   uint32_t producer = 0;          // of the ring
-  uint32_t expected = 0;          // low word of the completion for descriptor 0 ...
-  uint32_t expected_mask = 0;     // ... and the bits of it that count
-  uint32_t longest = 0;           // frames that are good
-  uint32_t refill_threshold = 0;  // this many at once
+  uint32_t expected = 0;          // low word of the completion for descriptor 0,
+  uint32_t expected_mask = 0;     // and the bits of it that count
+  uint32_t longest = 0;           // the longest good frame
+  uint32_t refill_threshold = 0;  // refill at least this many at once
   uint32_t log2_block = 0;        // descriptors of a packet
   uint32_t pieces = 0;            // of them that have a buffer
   uint64_t rearm = 0;             // mbuf::rearm_data
@@ -101,7 +101,7 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxQueue {
   Descriptor* descriptors = nullptr;
   rte_mbuf** mbufs = nullptr;  // entries << log2_block
   rte_mempool* pool = nullptr;
-  Bus* run = nullptr;  // a card that has to be told to work
+  Bus* run = nullptr;  // for a card that works only in `run`; otherwise nullptr
   Doorbell ring_bell, completion_bell;
 
   // Offloads
@@ -118,7 +118,7 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxQueue {
   QueueMemory memory;
   bool virtual_addresses = true;
   bool deferred_start = false;
-  bool configured = false;  // the card has its ring
+  bool configured = false;  // the card has the addresses of its rings
   uint32_t limit = 0;       // longest frame of the MTU
   uint64_t offloads = 0;
   int event_fd = -1;
@@ -142,7 +142,7 @@ struct alignas(RTE_CACHE_LINE_SIZE) TxQueue {
   uint32_t log2_block = 0;
   const Completion* completions = nullptr;
   Descriptor* descriptors = nullptr;
-  rte_mbuf** mbufs = nullptr;  // heads of chains, one for each entry
+  rte_mbuf** mbufs = nullptr;  // the first segments of packets, one for each entry
   uint8_t* pieces = nullptr;   // descriptors of each block that are not empty
   Bus* run = nullptr;
   Doorbell ring_bell, completion_bell;
@@ -160,16 +160,16 @@ struct alignas(RTE_CACHE_LINE_SIZE) TxQueue {
   rte_mempool* scratch = nullptr;
 };
 
-// ---- Setup: 0 or a negative errno.
+// ---- Setup. These return 0 or a negative errno.
 
 int make_queue_memory(const char* name, uint32_t entries, uint32_t log2_block, int socket, bool virtual_addresses,
                       QueueMemory& out);
 void free_queue_memory(QueueMemory& memory);
 
-/// Prepares and starts the card's side: pointers 0, buffers posted, ring enabled.
+/// Prepares and starts a queue on the card: pointers 0, buffers posted, ring enabled.
 int start_rx_queue(GuardedBus& bus, RxQueue& queue, unsigned interface, uint32_t event_queue);
 void start_tx_queue(GuardedBus& bus, TxQueue& queue, unsigned interface);
-/// The card is at rest: takes all buffers back.
+/// Takes all buffers back. The card must not use the queue any more.
 void free_rx_buffers(RxQueue& queue);
 void free_tx_buffers(TxQueue& queue);
 

@@ -1,4 +1,4 @@
-// Receive-side scaling: the card hashes with a key of its own and looks the queue up in a table.
+// Receive-side scaling: the card hashes with a fixed key and looks the queue up in a table.
 #include "pmd/ethdev/rss.h"
 
 #include <cerrno>
@@ -12,7 +12,7 @@ namespace mqnic::ethdev {
 
 namespace {
 
-// The key that every Toeplitz example uses; it is part of the FPGA's design and cannot be changed.
+// The usual key of Toeplitz examples, which is part of the FPGA's design and cannot be changed.
 constexpr uint8_t kKey[kRssKeyBytes] = {0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67,
                                         0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb,
                                         0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,
@@ -20,7 +20,8 @@ constexpr uint8_t kKey[kRssKeyBytes] = {0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e
 
 bool has_rss(const Port& port) { return (port.interface->features & interface_control::kRss) != 0; }
 
-/// Key and types that this card can do. The types cannot be chosen one by one: the card always hashes what it can.
+/// Checks that the card supports the key and the types. The types cannot be chosen one by one, because the card always
+/// hashes what it can.
 int check_rss(const Port& port, const rte_eth_rss_conf& conf) {
   if (conf.rss_key != nullptr && (conf.rss_key_len != kRssKeyBytes || memcmp(conf.rss_key, kKey, kRssKeyBytes) != 0)) {
     MQNIC_LOG(ERR, "%s: the RSS key is part of the card and cannot be changed", port.name());
@@ -60,7 +61,7 @@ int configure_rss(Port& port) {
 void write_rss(Port& port) {
   std::vector<uint16_t> queues(port.reta.size());
   for (size_t i = 0; i < queues.size(); ++i) queues[i] = static_cast<uint16_t>(port.rx.first + port.reta[i]);
-  // Without RSS the card takes entry 0: that is queue 0, whatever the table says for RSS.
+  // Without RSS the card uses entry 0, which then has to be queue 0, whatever the table has for RSS.
   const bool on = port.rss_types != 0;
   if (!on && !queues.empty()) queues[0] = static_cast<uint16_t>(port.rx.first);
   set_queue_table(port.bus(), port.hw(), queues);

@@ -1,4 +1,4 @@
-// Which queue a packet goes to: the redirection table and the types that are hashed.
+// Chooses the queue of a packet: the redirection table, and the types that are hashed.
 #pragma once
 
 #include "pmd/ethdev/port.h"
@@ -9,7 +9,7 @@ int update_reta(rte_eth_dev* dev, rte_eth_rss_reta_entry64* entries, uint16_t si
 int query_reta(rte_eth_dev* dev, rte_eth_rss_reta_entry64* entries, uint16_t size);
 int update_rss(rte_eth_dev* dev, rte_eth_rss_conf* conf);
 int get_rss(rte_eth_dev* dev, rte_eth_rss_conf* conf);
-/// The default table and the types that the configuration asks for.
+/// Sets the default table, and the types that the configuration asks for.
 int configure_rss(Port& port);
 void write_rss(Port& port);
 inline constexpr uint64_t kRssTypes = RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_FRAG_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_TCP |

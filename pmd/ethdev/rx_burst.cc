@@ -1,5 +1,5 @@
-// Receiving. Per packet: one completion read, one mbuf header written. No register is read, and the card hears of it
-// once in a batch.
+// Receiving. Per packet one completion is read and one mbuf header written. No register is read, and the card is told
+// once per batch.
 #include "pmd/ethdev/rx_burst.h"
 
 #include <rte_atomic.h>
@@ -28,7 +28,7 @@ const char* const kRxCounterNames[kRxCounters] = {
 
 namespace {
 
-// How far ahead mbuf headers are fetched: they were last touched when the buffer was posted.
+// How far ahead mbuf headers are prefetched, which were last used when the buffer was posted.
 constexpr uint32_t kPrefetchAhead = 4;
 
 static_assert(offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4 &&
@@ -53,7 +53,8 @@ void free_block(RxQueue& queue, uint32_t entry) {
   }
 }
 
-/// A completion that is not for the oldest descriptor. True: it is for a younger one, which is the oldest now.
+/// Handles a completion that is not for the oldest descriptor. True when it is for a later one, which is now the
+/// oldest.
 [[gnu::noinline]] bool catch_up(RxQueue& queue, uint32_t head, uint32_t& consumer) {
   if (static_cast<uint16_t>(head) != queue.expected) {
     count(queue, kRxForeignQueue);
@@ -69,7 +70,7 @@ void free_block(RxQueue& queue, uint32_t entry) {
   return true;
 }
 
-/// A frame that is not whole, or that is none.
+/// Drops a frame that is incomplete or empty.
 [[gnu::noinline]] void drop(RxQueue& queue, uint32_t entry, uint32_t length) {
   const RxCounter why = length == 0 ? kRxZeroLength : length > queue.limit ? kRxOversize : kRxClamped;
   count(queue, why);
@@ -92,7 +93,7 @@ void write_header(const RxQueue& queue, rte_mbuf* m, const Completion& completio
   memcpy(reinterpret_cast<uint8_t*>(m) + offsetof(rte_mbuf, packet_type), fields, sizeof(fields));
 }
 
-/// Joins the pieces of a block that a frame fills. The others stay where they are.
+/// Chains the pieces of a block that the frame fills. The others stay where they are.
 rte_mbuf* gather(const RxQueue& queue, const Completion& completion, uint32_t entry, uint32_t length) {
   rte_mbuf** slot = queue.mbufs + (size_t{entry & queue.mask} << queue.log2_block);
   rte_mbuf* head = slot[0];
@@ -155,7 +156,7 @@ void write_descriptor(const RxQueue& queue, Descriptor& descriptor, const rte_mb
   memcpy(&descriptor, words, sizeof(words));
 }
 
-/// Entries [at, at + n), which do not wrap around. False: the pool has not that many.
+/// Posts the entries [at, at + n), which do not wrap around. False when the pool has too few buffers.
 bool post_single(RxQueue& queue, uint32_t at, uint32_t n) {
   void** slots = reinterpret_cast<void**>(queue.mbufs + at);
   if (rte_mempool_get_bulk(queue.pool, slots, n) != 0) return false;
@@ -184,11 +185,11 @@ uint32_t post_blocks(RxQueue& queue, uint32_t at, uint32_t n) {
   return n;
 }
 
-/// How many of the entries [at, at + n) got their buffers.
+/// Posts the entries [at, at + n). Returns how many of them got their buffers.
 uint32_t post(RxQueue& queue, uint32_t at, uint32_t n) {
   if (queue.log2_block != 0) return post_blocks(queue, at, n);
   if (post_single(queue, at, n)) return n;
-  // What is there is used one by one only where the card would have nothing otherwise.
+  // Buffers are posted one by one only when the card would have none otherwise.
   if (queue.producer - queue.consumer >= queue.refill_threshold) return 0;
   uint32_t posted = 0;
   while (posted < n && post_single(queue, at + posted, 1)) ++posted;
@@ -206,7 +207,8 @@ uint16_t rx_burst(void* rx_queue, rte_mbuf** packets, uint16_t most) {
   const uint32_t mask = queue.mask, entries = queue.entries;
   uint64_t bytes = 0;
   uint16_t received = 0;
-  // Each turn uses up one completion, so that a card that writes nonsense for ever does not keep us here.
+  // Each iteration uses up one completion and their number is limited, so that a card that writes nonsense cannot keep
+  // this loop running.
   const uint32_t last = completed + 2u * most;
   while (received < most && consumer != queue.producer && completed != last) {
     const Completion& completion = queue.completions[completed & mask];
@@ -236,7 +238,7 @@ uint16_t rx_burst(void* rx_queue, rte_mbuf** packets, uint16_t most) {
     bytes += length;
     packets[received++] = m;
   }
-  RTE_VERIFY(queue.producer - consumer <= entries);  // whatever a card says was checked before
+  RTE_VERIFY(queue.producer - consumer <= entries);  // what the card wrote was checked before
   queue.consumer = consumer;
   queue.completed = completed;
   count(queue, kRxPackets, received);
@@ -258,7 +260,7 @@ bool refill(RxQueue& queue) {
   while (vacant != 0) {
     const uint32_t at = queue.producer & queue.mask;
     const uint32_t n = std::min({vacant, queue.entries - at, queue.refill_threshold});
-    // Less than a batch waits for the next time, unless that would never come.
+    // Less than a batch waits for the next call, unless that would never come.
     if (n < queue.refill_threshold && queue.producer != before && queue.entries - at > n) break;
     const uint32_t posted = post(queue, at, n);
     queue.producer += posted;
@@ -270,7 +272,8 @@ bool refill(RxQueue& queue) {
       break;
     }
   }
-  // The completions first: there must be room for those of the new descriptors when the card sees them.
+  // Completions are acknowledged first: when the card sees the new descriptors, there must be room for their
+  // completions.
   if (queue.acknowledged != queue.completed) {
     queue.acknowledged = queue.completed;
     queue.completion_bell.ring(command::set_consumer(static_cast<uint16_t>(queue.completed)));

@@ -1,4 +1,4 @@
-// Counters as ethdev shows them: those of a port's queues, and of queues that were released.
+// Counters as ethdev shows them: the sums over a port's queues and those that were released.
 #pragma once
 
 #include "pmd/ethdev/port.h"

@@ -1,5 +1,5 @@
-// Sending. Per packet: one descriptor written. Completions are looked at once in a batch; the card hears of a burst
-// once.
+// Sending. Per packet one descriptor is written. Completions are looked at once per batch, and the card is told once
+// per burst.
 #include "pmd/ethdev/tx_burst.h"
 
 #include <rte_atomic.h>
@@ -27,7 +27,7 @@ const char* const kTxCounterNames[kTxCounters] = {
 
 namespace {
 
-// The shortest frame of Ethernet, without FCS. The card does not fill up runts, and not every MAC does.
+// The shortest Ethernet frame, without FCS. The card does not pad runts, and not every MAC does.
 constexpr uint32_t kFrameBytesMin = 60;
 
 constexpr uint64_t kChecksumFlags = RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_L4_MASK;
@@ -59,7 +59,7 @@ void write_descriptor(Descriptor& descriptor, uint64_t address, uint32_t bytes, 
   memcpy(&descriptor, words, sizeof(words));
 }
 
-// ---- What the card has sent
+// ---- Freeing what the card has sent
 
 void free_run(const TxQueue& queue, rte_mbuf** mbufs, uint32_t n) {
   if (queue.fast_free) {
@@ -85,7 +85,7 @@ void free_run(const TxQueue& queue, rte_mbuf** mbufs, uint32_t n) {
 }
 
 void free_oldest(TxQueue& queue, uint32_t n) {
-  RTE_VERIFY(n <= queue.producer - queue.consumer);  // whatever a card says was checked before
+  RTE_VERIFY(n <= queue.producer - queue.consumer);  // what the card wrote was checked before
   const uint32_t at = queue.consumer & queue.mask;
   const uint32_t first = std::min(n, queue.entries - at);
   free_run(queue, queue.mbufs + at, first);
@@ -93,7 +93,7 @@ void free_oldest(TxQueue& queue, uint32_t n) {
   queue.consumer += n;
 }
 
-/// The next completion, believed only as far as it makes sense. How many descriptors it sets free.
+/// Takes the next completion, and checks that it is possible. Returns how many descriptors it frees.
 uint32_t take_completion(TxQueue& queue) {
   const Completion& completion = queue.completions[queue.completed++ & queue.mask];
   const uint32_t head = load_head(completion);
@@ -123,7 +123,7 @@ void acknowledge(TxQueue& queue) {
   queue.completion_bell.ring(command::set_consumer(static_cast<uint16_t>(queue.completed)));
 }
 
-/// Whole batches: completions are in order, so that the last one of a batch speaks for all of it.
+/// Frees whole batches: completions are in order, so the last one of a batch stands for all of it.
 [[gnu::always_inline]] inline void reap_batches(TxQueue& queue) {
   const uint32_t batch = queue.free_threshold;
   while (queue.producer - queue.consumer >= batch && has_completed(queue, queue.completed + batch - 1)) {
@@ -140,7 +140,7 @@ void acknowledge(TxQueue& queue) {
   }
 }
 
-// ---- Packets that need more than a descriptor
+// ---- Packets that need more than one descriptor
 
 rte_mbuf* give_up(TxQueue& queue, rte_mbuf* m, TxCounter why) {
   count(queue, why);
@@ -158,7 +158,8 @@ uint32_t count_pieces(const rte_mbuf* m, uint32_t& bytes) {
   return pieces;
 }
 
-/// A packet with more pieces than a block: into the room of its first segment, or into new ones. nullptr: gone.
+/// Joins a packet with more segments than a block has pieces, within its first segment or in new ones. nullptr when the
+/// packet had to be given up.
 rte_mbuf* join_pieces(TxQueue& queue, rte_mbuf* m) {
   const uint32_t most = 1u << queue.log2_block;
   uint32_t bytes = 0;
@@ -187,7 +188,7 @@ void pad(TxQueue& queue, rte_mbuf* m, uint32_t& bytes) {
   count(queue, kTxPadded);
 }
 
-/// The L4 checksum, with the pseudo-header's sum where the checksum belongs.
+/// Computes the L4 checksum; the field contains the sum of the pseudo-header.
 bool sum_in_software(rte_mbuf* m, uint32_t start, uint32_t field, uint32_t bytes, bool udp) {
   uint16_t sum = 0;
   if (field + 2 > m->data_len || rte_raw_cksum_mbuf(m, start, bytes - start, &sum) != 0) return false;
@@ -197,7 +198,8 @@ bool sum_in_software(rte_mbuf* m, uint32_t start, uint32_t field, uint32_t bytes
   return true;
 }
 
-/// IPv4 header checksum in software, L4 by the card where it can. False: the flags and the packet do not agree.
+/// Computes the IPv4 header checksum in software, and lets the card compute the L4 checksum where it can. False when
+/// the flags do not fit the packet.
 bool do_checksums(TxQueue& queue, rte_mbuf* m, uint32_t bytes, uint16_t& card_command) {
   const uint32_t l3 = m->l2_len;
   const uint32_t start = l3 + m->l3_len;
@@ -237,7 +239,8 @@ void write_block(TxQueue& queue, rte_mbuf* m, uint16_t checksum) {
   ++queue.producer;
 }
 
-/// Whatever is not one whole segment without wishes. The packet is sent, or counted and freed. Bytes that were sent.
+/// Handles a packet that is not a single segment of good length without offloads: sends it, or counts and frees it.
+/// Returns the bytes that were sent.
 [[gnu::noinline]] uint32_t send_special(TxQueue& queue, rte_mbuf* m) {
   uint32_t bytes = 0;
   const uint32_t pieces = count_pieces(m, bytes);
@@ -279,7 +282,7 @@ uint16_t tx_burst(void* tx_queue, rte_mbuf** packets, uint16_t wanted) {
   uint64_t bytes = 0;
   for (uint16_t i = 0; i < wanted; ++i) {
     rte_mbuf* m = packets[i];
-    // Too short, too long and empty in one comparison.
+    // One comparison finds packets that are too short, too long or empty.
     const bool plain = m->nb_segs == 1 && m->data_len - kFrameBytesMin <= queue.longest - kFrameBytesMin &&
                        (m->ol_flags & kWorkFlags) == 0;
     if (!plain) [[unlikely]] {
@@ -314,7 +317,7 @@ uint16_t tx_burst(void* tx_queue, rte_mbuf** packets, uint16_t wanted) {
 
 uint32_t reap(TxQueue& queue, uint32_t most) {
   uint32_t vacant = 0;
-  // Each turn uses up one completion; a card has no more of them than there are entries.
+  // Each iteration uses up one completion, and there are no more of them than entries.
   for (uint32_t i = 0; vacant < most && i < queue.entries && has_completed(queue, queue.completed); ++i) {
     order_phase_before_rest();
     vacant += take_completion(queue);
@@ -349,7 +352,7 @@ uint16_t prepare_tx(void* tx_queue, rte_mbuf** packets, uint16_t count) {
 int tx_descriptor_status(void* tx_queue, uint16_t offset) {
   const auto& queue = *static_cast<const TxQueue*>(tx_queue);
   if (offset >= queue.entries) return -EINVAL;
-  // Counted from the next one to be filled: the oldest that are still with the card come last.
+  // `offset` counts from the next descriptor to be filled, so the oldest that the card still has come last.
   const uint32_t vacant = queue.entries - (queue.producer - queue.consumer);
   if (offset < vacant) return RTE_ETH_TX_DESC_DONE;
   return has_completed(queue, queue.completed + (offset - vacant)) ? RTE_ETH_TX_DESC_DONE : RTE_ETH_TX_DESC_FULL;

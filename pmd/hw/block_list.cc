@@ -7,7 +7,7 @@ namespace mqnic {
 
 namespace {
 
-// Real cards have fewer than 20 in a list.
+// Real cards have fewer than 20 blocks in a list.
 constexpr size_t kBlocksMax = 256;
 
 const char* known_name(BlockType type) {

@@ -16,7 +16,7 @@ uint16_t fold(uint64_t sum) {
   return static_cast<uint16_t>(sum);
 }
 
-/// What is left of `sum` without `part`.
+/// `sum` minus `part`.
 uint32_t without(uint32_t sum, uint16_t part) { return sum + static_cast<uint16_t>(~part); }
 
 struct Packet {
@@ -34,12 +34,12 @@ ChecksumVerdict check_l4(const uint8_t* head, size_t head_bytes, size_t frame_by
   if (packet.l4_bytes < l4_header || head_bytes < packet.l4 + l4_header || end > frame_bytes) {
     return ChecksumVerdict::kUnknown;
   }
-  // UDP without a checksum.
+  // This is UDP without a checksum.
   if (packet.protocol == kUdp && be16(head + packet.l4 + 6) == 0) return ChecksumVerdict::kUnknown;
   uint32_t sum = without(frame_sum, ones_complement_sum(head + kEthernetBytes, packet.l4 - kEthernetBytes));
   if (end < frame_bytes) {
     if (frame_bytes > head_bytes) return ChecksumVerdict::kUnknown;
-    // A word that starts at an odd byte counts with its bytes exchanged.
+    // Words that start at an odd byte count with their bytes exchanged.
     const uint16_t padding = ones_complement_sum(head + end, frame_bytes - end);
     const bool odd = (end - kEthernetBytes) % 2 != 0;
     sum = without(sum, odd ? static_cast<uint16_t>(padding << 8 | padding >> 8) : padding);

@@ -14,7 +14,7 @@ constexpr uint32_t kInterfacesMax = 16;
 constexpr uint32_t kPortsMax = 16;
 constexpr uint32_t kQueuesMax = 65536;
 
-/// A range of registers that the card says it has is inside BAR0.
+/// True when a range of registers that the card reports lies inside BAR0.
 bool inside(const Bus& bus, uint64_t offset, uint64_t count, uint64_t stride) {
   return offset % 4 == 0 && offset + count * stride <= bus.bar_bytes();
 }
@@ -104,7 +104,7 @@ Failure read_control(Bus& bus, const BlockList& list, InterfaceDescription& inte
   interface.max_rx_frame_bytes = bus.read32(control + interface_control::kMaxRxMtu);
   interface.tx_fifo_bytes = bus.read32(control + interface_control::kTxFifoBytes);
   interface.rx_fifo_bytes = bus.read32(control + interface_control::kRxFifoBytes);
-  // Lengths of completions have 16 bits.
+  // The length in a completion has 16 bits.
   if (interface.max_tx_frame_bytes >= 64 && interface.max_rx_frame_bytes >= 64 &&
       interface.max_tx_frame_bytes <= 65535 && interface.max_rx_frame_bytes <= 65535) {
     return {};

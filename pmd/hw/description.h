@@ -1,4 +1,4 @@
-// What a card has: read once from its block lists, all versions checked.
+// The parts of a card, read once from its block lists, with all versions checked.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mqnic {
 
-/// Queues of one kind. Offsets are in BAR0.
+/// The queues of one kind. Offsets are in BAR0.
 struct QueueArray {
   uint32_t offset = 0, count = 0, stride = 0;
   uint32_t at(uint32_t queue) const { return offset + queue * stride; }
@@ -49,14 +49,14 @@ struct CardDescription {
   uint32_t git_hash = 0, release = 0;
   std::optional<uint32_t> ptp;  // BlockType::kPtp
   std::vector<InterfaceDescription> interfaces;
-  std::vector<std::string> notes;  // parts that are left out, and why
+  std::vector<std::string> notes;  // parts of the card that are left out, and why
 };
 
 /// Reads the block lists. Nothing is written.
 Failure describe_card(Bus& bus, CardDescription& out);
 
-/// Fills in log2_block_max, which the card shows only when it is asked for too much: TXQ 0 of each interface has to be
-/// off (see quiesce).
+/// Fills in log2_block_max, which the card reveals only by clamping a size that is too large. TXQ 0 of each interface
+/// must be disabled for that (see quiesce).
 void read_block_sizes(Bus& bus, CardDescription& description);
 
 }  // namespace mqnic

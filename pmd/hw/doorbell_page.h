@@ -1,11 +1,12 @@
-// Doorbells of the card model in shared memory: what the driver writes instead of a message to another process.
+// Doorbells of the card model in shared memory, which the driver writes instead of sending a message to another
+// process.
 //
 // A command register cannot be shared memory, as the last write would hide the ones before it. So the model has words
-// beside the registers, one for each queue, that take pointer commands only; the card looks at those of enabled queues
-// when it runs, and before it answers any register access. A word that was never written is 0, which is no command.
+// beside the registers, one for each queue, that take only pointer commands; the card looks at those of enabled queues
+// when it runs, and before it answers any register access. A word that was never written is 0, which is not a command.
 //
-// Over vfio-user this is a region of its own (region 9, behind the nine of PCI), so that a driver that does not know of
-// it has all registers where it expects them.
+// Over vfio-user this is a region of its own (region 9, after the nine of PCI), so that a driver that does not know it
+// finds all registers where it expects them.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ constexpr size_t word_index(unsigned interface, unsigned kind, unsigned queue) {
 }
 constexpr size_t bytes(unsigned interfaces) { return interfaces * kInterfaceBytes; }
 
-/// The vfio-user region, and what VFIO_REGION_INFO_CAP_TYPE says of it.
+/// The vfio-user region, and its type in VFIO_REGION_INFO_CAP_TYPE.
 inline constexpr uint32_t kRegionIndex = 9;
 inline constexpr uint32_t kRegionType = 0x80000000u | 0x1234u;  // VFIO: a PCI vendor's own type
 inline constexpr uint32_t kRegionSubtype = 1;

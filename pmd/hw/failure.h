@@ -1,4 +1,4 @@
-// What went wrong, in one line, and the errno that says it to programs.
+// What went wrong: one line for users, and an errno for programs.
 #pragma once
 
 #include <cstdarg>
@@ -9,7 +9,7 @@
 namespace mqnic {
 
 struct Failure {
-  int code = 0;  // negative errno; 0: all is well
+  int code = 0;  // negative errno; 0: no failure
   std::string message;
   explicit operator bool() const { return code != 0; }
 };

@@ -1,5 +1,5 @@
-// What the card reads and writes in the host's memory. Little-endian, which is also the only byte order of hosts that
-// this code supports.
+// The formats that the card reads and writes in the host's memory. They are little-endian, which is the only byte order
+// of hosts that this code supports.
 #pragma once
 
 #include <bit>
@@ -14,14 +14,14 @@ static_assert(std::endian::native == std::endian::little);
 /// 0.
 struct Descriptor {
   uint16_t reserved;
-  uint16_t tx_checksum;  // of a block's first descriptor only: see tx_checksum_command
+  uint16_t tx_checksum;  // in a block's first descriptor only; see tx_checksum_command
   uint32_t bytes;
   uint64_t address;
 };
 static_assert(sizeof(Descriptor) == 16 && offsetof(Descriptor, bytes) == 4 && offsetof(Descriptor, address) == 8);
 
-/// Asks the card to store the inverted ones-complement sum of bytes `start` to the end at `start + offset`. The engine
-/// keeps seven bits of `start` (tx_engine.v): 127 is the largest that works.
+/// Asks the card to store the inverted one's complement sum of the bytes from `start` to the end at `start + offset`.
+/// The engine keeps seven bits of `start` (tx_engine.v), so 127 is the largest that works.
 constexpr uint16_t tx_checksum_command(unsigned start, unsigned offset) {
   return static_cast<uint16_t>(0x8000u | (offset & 0x7f) << 8 | (start & 0xff));
 }
@@ -35,7 +35,7 @@ struct Completion {
   uint16_t reserved0;
   uint32_t timestamp_ns;
   uint16_t timestamp_s;
-  uint16_t rx_checksum;  // ones-complement sum from byte 14 to the end, not inverted
+  uint16_t rx_checksum;  // one's complement sum from byte 14 to the end, not inverted
   uint32_t rx_hash;
   uint8_t hash_type;  // kHashIpv4 and kHashTcp or kHashUdp
   uint8_t port;

@@ -14,14 +14,14 @@ struct TimeOfDay {
   uint32_t nanoseconds = 0;
 };
 
-/// One user at a time: a group of registers is latched by its first word.
+/// For one thread at a time, because reading the first word of a group of registers latches the others.
 class PtpClock {
  public:
   PtpClock(Bus& bus, uint32_t block) : bus_(bus), block_(block) {}
 
   TimeOfDay time() const;
   void set_time(const TimeOfDay& time);
-  /// Moves the clock; at once if it is far, within some time if it is near (the card spreads it).
+  /// Moves the clock: at once by a large step, or gradually (done by the card) by a small one.
   void adjust(int64_t nanoseconds);
 
  private:
@@ -29,7 +29,8 @@ class PtpClock {
   uint32_t block_;
 };
 
-/// Completions carry 16 bits of the seconds: the time with these bits that is nearest to `reference_seconds`.
+/// Completions contain 16 bits of the seconds. Returns the seconds with these bits that are nearest to
+/// `reference_seconds`.
 constexpr uint64_t extend_seconds(uint16_t seconds, uint64_t reference_seconds) {
   const auto difference = static_cast<int16_t>(static_cast<uint16_t>(seconds - reference_seconds));
   return reference_seconds + static_cast<uint64_t>(int64_t{difference});

@@ -18,7 +18,7 @@ void configure_ring(Bus& bus, uint32_t offset, const RingSetup& setup) {
   write_base(bus, offset, setup.base);
   bus.write32(command_at, command::set_size(setup.log2_entries, setup.log2_block));
   bus.write32(command_at, command::set_target(setup.completion_queue));
-  // In this order: a producer that differs from the consumer is a doorbell.
+  // In this order, because a producer that differs from the consumer counts as a doorbell.
   bus.write32(command_at, command::set_consumer(0));
   bus.write32(command_at, command::set_producer(0));
 }

@@ -1,4 +1,4 @@
-// Setting up queues. Everything here is written through the bus, not through doorbells: order matters.
+// Sets up queues. Everything here is written through the bus and not through doorbells, because the order matters.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ struct RingSetup {
 /// Leaves the ring disabled, with both pointers 0.
 void configure_ring(Bus& bus, uint32_t offset, const RingSetup& setup);
 void enable_ring(Bus& bus, uint32_t offset, bool on);
-/// A ring that was disabled may still work for a moment. False also when the card is gone.
+/// True while a ring that was disabled is still working. False also when the card is gone.
 bool is_ring_active(Bus& bus, uint32_t offset);
 
-/// A CQ or EQ at `offset` in BAR0. `target`: the EQ of a CQ, the interrupt of an EQ. Its memory is zero. Leaves the
-/// queue enabled and not armed, with both pointers 0.
+/// Configures a CQ or EQ at `offset` in BAR0, whose memory must be zeroed. `target` is the EQ of a CQ, or the interrupt
+/// of an EQ. Leaves the queue enabled and not armed, with both pointers 0.
 void configure_completion_queue(Bus& bus, uint32_t offset, uint64_t base, uint32_t log2_entries, uint32_t target);
 void disable_completion_queue(Bus& bus, uint32_t offset);
 

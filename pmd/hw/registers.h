@@ -8,7 +8,7 @@
 
 namespace mqnic {
 
-/// What a read gives when nobody answers: the card is gone, or has to be reset.
+/// The result of a read when nothing answers, because the card is gone or has to be reset.
 inline constexpr uint32_t kAllOnes = 0xffffffffu;
 
 // ---- Block list: every block begins with these three words.
@@ -37,7 +37,7 @@ enum class BlockType : uint32_t {
   kFirmwareId = 0xffffffff,
 };
 
-/// Versions of the v4 generation: the only ones that this code speaks.
+/// The versions of the v4 generation, which are the only ones that this code supports.
 namespace version {
 inline constexpr uint32_t kFirmwareId = 0x100;
 inline constexpr uint32_t kIrq = 0x100;
@@ -165,13 +165,13 @@ constexpr uint32_t set_consumer(uint16_t pointer) { return 0x80900000u | pointer
 constexpr uint32_t set_consumer_and_arm(uint16_t pointer) { return 0x80910000u | pointer; }
 constexpr uint32_t enable(bool on) { return 0x40000100u | (on ? 1u : 0u); }
 constexpr uint32_t arm(bool on) { return 0x40000200u | (on ? 1u : 0u); }
-/// Asks for the largest block: the card clamps it, and shows what it took in ring_register::kSizeCqn, 31:28.
+/// Asks for the largest block. The card clamps the size, and shows the result in ring_register::kSizeCqn, 31:28.
 inline constexpr uint32_t kProbeBlock = 0x8002ff00u;
 }  // namespace command
 
 /// Pointers are 16 bits and run freely; a ring must be smaller than their range.
 inline constexpr uint32_t kLog2RingMax = 15;
-/// Descriptors of a packet: no card has more, and the register has only two bits for it.
+/// Log2 of the descriptors of a packet: no card has more, and the register has only two bits for it.
 inline constexpr uint32_t kLog2BlockMax = 3;
 inline constexpr uint32_t kRingBaseAlignment = 4096;
 

@@ -8,8 +8,8 @@
 namespace mqnic::vfio_user {
 namespace {
 
-/// The parts of JSON that introductions use: objects, arrays, strings without escapes that matter here, numbers, words.
-/// Everything is checked to be JSON; the two numbers that count are kept.
+/// Parses the JSON of VERSION messages: objects, arrays, strings (whose escapes do not matter here), numbers and words.
+/// Checks that everything is JSON, and keeps the two numbers that are needed.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}

@@ -26,7 +26,7 @@ bool Channel::wait(short events, int timeout_ms) {
   return poll(&entry, 1, timeout_ms) > 0;
 }
 
-/// Reads until `partial_` has `want` bytes. Descriptors are collected; more than a message may have are closed.
+/// Reads until `partial_` has `want` bytes. Descriptors are collected; those beyond what a message may have are closed.
 Channel::Received Channel::fill(size_t want) {
   while (partial_.size() < want) {
     const size_t have = partial_.size();
@@ -111,7 +111,7 @@ bool Channel::flush() {
     const ssize_t sent = sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
       unsent_.erase(unsent_.begin(), unsent_.begin() + sent);
-      unsent_fds_.clear();  // went with the first byte
+      unsent_fds_.clear();  // they went with the first byte
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return true;
     } else if (errno != EINTR) {

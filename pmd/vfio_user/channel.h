@@ -1,4 +1,4 @@
-// Messages over a vfio-user socket: framing, and file descriptors beside them.
+// Messages over a vfio-user socket: their framing, and the file descriptors that come with them.
 #pragma once
 
 #include <cstdint>
@@ -37,27 +37,28 @@ struct Message {
   std::vector<UniqueFd> fds;
 };
 
-/// One connection. The peer is not trusted: whatever it sends, a message comes out, or the connection is over.
+/// One connection. The peer is not trusted: whatever it sends, the result is a well-formed message or the end of the
+/// connection.
 class Channel {
  public:
   explicit Channel(UniqueFd socket) : socket_(std::move(socket)) {}
 
   enum class Received : uint8_t { kMessage, kNothing, kClosed };
-  /// The next message; kNothing when it is not there whole after `timeout_ms` (0: without waiting; what came so far is
-  /// kept). After kClosed nothing comes any more.
+  /// Receives the next message; kNothing when it is not complete after `timeout_ms` (0: does not wait), and then what
+  /// came so far is kept. After kClosed nothing comes any more.
   Received receive(Message& message, int timeout_ms);
 
-  /// Header and body in one; the descriptors stay the caller's. False: the peer is gone, or has not taken it for
-  /// seconds.
+  /// Sends header and body together; the descriptors still belong to the caller. False when the peer is gone, or has
+  /// not taken the message for seconds.
   bool send(const Header& header, std::span<const uint8_t> body, std::span<const int> fds = {});
 
-  // The same for who does not want to wait:
+  // The same without waiting:
 
-  /// Sends what the peer takes now; the rest is kept for `flush`. One message at a time. False: the peer is gone.
+  /// Sends what the peer takes now; the rest is kept for `flush`. One message at a time. False when the peer is gone.
   bool begin_send(const Header& header, std::span<const uint8_t> body, std::span<const int> fds = {});
   bool flush();
   bool sending() const { return !unsent_.empty(); }
-  /// A message has come in part.
+  /// True when a message has arrived in part.
   bool receiving() const { return !partial_.empty(); }
 
   int fd() const { return socket_.get(); }
@@ -73,13 +74,13 @@ class Channel {
   std::vector<UniqueFd> unsent_fds_;
 };
 
-/// Of both sides, from the JSON of a VERSION message.
+/// The capabilities of either side, from the JSON of a VERSION message.
 struct Capabilities {
   uint64_t message_fds_max = 1;
   uint64_t data_bytes_max = 1u << 20;
 };
 std::string version_json();
-/// Nothing when `text` (of a VERSION message, behind the numbers) is not NUL-terminated JSON.
+/// Returns nothing when `text` (what comes after the numbers of a VERSION message) is not NUL-terminated JSON.
 std::optional<Capabilities> parse_version_json(std::span<const uint8_t> text);
 
 }  // namespace mqnic::vfio_user

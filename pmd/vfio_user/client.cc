@@ -61,7 +61,7 @@ VfioUserBus::~VfioUserBus() {
   if (doorbells_ != nullptr) munmap(doorbells_, doorbell_bytes_);
 }
 
-/// Sends a command and waits for its reply. 0 or a negative errno: the server's, or -ENODEV when it is gone.
+/// Sends a command and waits for its reply. Returns 0, the server's negative errno, or -ENODEV when the server is gone.
 int VfioUserBus::call(Command command, std::span<const uint8_t> body, std::span<const int> fds, Message& reply) {
   if (gone_) return -ENODEV;
   const uint16_t id = next_id_++;
@@ -71,8 +71,8 @@ int VfioUserBus::call(Command command, std::span<const uint8_t> body, std::span<
     gone_ = true;
     return -ENODEV;
   }
-  // Anything else than the reply - a command of the server, the reply to something else - breaks the protocol as we
-  // introduced ourselves.
+  // Anything but the reply, such as a command of the server or the reply to something else, breaks the protocol as it
+  // was negotiated.
   const bool good = channel_.receive(reply, kAnswerPatienceMs) == Channel::Received::kMessage &&
                     (reply.header.flags & kTypeMask) == kTypeReply && reply.header.message_id == id &&
                     reply.header.command == header.command;
@@ -136,14 +136,14 @@ std::string VfioUserBus::look_at_device() {
   return gone_ ? "the server went away" : "";
 }
 
-/// Not having them is no error: write32 is slower and right.
+/// It is no error when there are none: write32 is slower, but works.
 std::string VfioUserBus::map_doorbells() {
   RegionInfo info{};
   Message reply;
   if (region_info(doorbell_page::kRegionIndex, info, reply) != 0) return gone_ ? "the server went away" : "";
   const uint32_t want = kRegionMmap | kRegionCapabilities;
   if ((info.flags & want) != want || reply.fds.size() != 1) return "";
-  // What the region is for, its type says.
+  // The type of the region says what it is for.
   bool ours = false;
   RegionType type{};
   for (uint64_t at = info.capability_offset, steps = 0; at >= sizeof info && steps < 16;
@@ -154,7 +154,7 @@ std::string VfioUserBus::map_doorbells() {
     std::memcpy(&type, reply.body.data() + at, sizeof type);
     ours = type.type == doorbell_page::kRegionType && type.subtype == doorbell_page::kRegionSubtype;
   }
-  // A server that could cut the memory off could crash us.
+  // Without the seals the server could truncate the memory, and so crash this process.
   const int seals = fcntl(reply.fds[0].get(), F_GET_SEALS);
   struct stat file {};
   if (!ours || seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(reply.fds[0].get(), &file) != 0) return "";
@@ -182,7 +182,7 @@ uint32_t VfioUserBus::read32(uint32_t offset) {
   return value;
 }
 
-// Waits for the answer: what is written through the doorbells' memory must not overtake it.
+// Waits for the answer, because a later write through the doorbells' memory must not overtake this one.
 void VfioUserBus::write32(uint32_t offset, uint32_t value) {
   const std::lock_guard lock(mutex_);
   struct {
@@ -196,7 +196,7 @@ void VfioUserBus::write32(uint32_t offset, uint32_t value) {
 
 volatile uint32_t* VfioUserBus::doorbell_word(unsigned interface, QueueKind kind, unsigned queue, uint32_t) {
   const size_t at = doorbell_page::word_index(interface, static_cast<unsigned>(kind), queue) * sizeof(uint32_t);
-  // Without doorbells there are no bytes of them.
+  // Without doorbells, doorbell_bytes_ is 0.
   if (queue >= doorbell_page::kQueuesMax || at + sizeof(uint32_t) > doorbell_bytes_) return nullptr;
   return reinterpret_cast<volatile uint32_t*>(__builtin_assume_aligned(doorbells_ + at, sizeof(uint32_t)));
 }
@@ -219,7 +219,7 @@ int VfioUserBus::unmap_memory(void* address, size_t bytes) {
 int VfioUserBus::set_interrupt(unsigned number, int event_fd) {
   if (number >= interrupts_) return -EINVAL;
   const std::lock_guard lock(mutex_);
-  // Without a descriptor: the vector has none from now on.
+  // Without a descriptor, the vector has none from now on.
   const SetIrqs set{sizeof(SetIrqs), kIrqDataEventfd | kIrqActionTrigger, kIrqMsix, number, 1};
   const std::span<const int> fds = event_fd >= 0 ? std::span<const int>(&event_fd, 1) : std::span<const int>();
   Message reply;

@@ -11,14 +11,14 @@
 
 namespace mqnic::vfio_user {
 
-/// Registers go by messages, doorbells through memory that both share, when the server offers that; DMA memory is
-/// shared by the descriptors of its files, so memory without a file is refused with -EOPNOTSUPP.
+/// Registers are accessed by messages, doorbells through shared memory if the server offers that. DMA memory is shared
+/// by the descriptors of its files, so memory without a file is refused with -EOPNOTSUPP.
 ///
-/// When the server goes away, or does not answer for seconds, every read is all-ones from then on, and writes do
+/// When the server goes away, or does not answer for seconds, from then on every read is all-ones, and writes do
 /// nothing.
 class VfioUserBus final : public Bus {
  public:
-  /// nullptr: `error` is one line that says what is wrong.
+  /// Returns nullptr, with one line in `error`, when that fails.
   static std::unique_ptr<VfioUserBus> connect(const std::string& socket_path, std::string& error);
   ~VfioUserBus() override;
 
@@ -33,10 +33,10 @@ class VfioUserBus final : public Bus {
   unsigned interrupt_count() const override { return interrupts_; }
   int set_interrupt(unsigned number, int event_fd) override;
 
-  /// 0 when it is not there (no PCI config space).
+  /// 0 when the server has no PCI configuration space.
   uint16_t vendor_id() const { return vendor_id_; }
   uint16_t device_id() const { return device_id_; }
-  /// PCI reset: the card is as after power-on. 0 or a negative errno.
+  /// PCI reset, after which the card is as after power-on. Returns 0 or a negative errno.
   int reset();
   bool gone();
 

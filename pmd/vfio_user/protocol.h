@@ -1,6 +1,6 @@
-// The vfio-user protocol: what travels over the socket between a driver or a virtual machine (client) and a device in
-// another process (server). AF_UNIX, SOCK_STREAM, the host's byte order. Only what a PCI device without migration
-// needs.
+// The vfio-user protocol: the messages over the socket between a driver or a virtual machine (client) and a device in
+// another process (server). The socket is AF_UNIX and SOCK_STREAM, and numbers are in the host's byte order. Contains
+// only what a PCI device without migration needs.
 //
 // Source: the public vfio-user specification, and <linux/vfio.h>, whose structures it carries.
 #pragma once
@@ -29,13 +29,13 @@ enum class Command : uint16_t {
   kReset = 13,
 };
 
-/// Before every message.
+/// The header of every message.
 struct Header {
   uint16_t message_id;
   uint16_t command;
   uint32_t bytes;  // this header included
   uint32_t flags;
-  uint32_t error;  // an errno, when kFlagError is set; the reply is the header only then
+  uint32_t error;  // an errno if kFlagError is set; then the reply consists of the header only
 };
 static_assert(sizeof(Header) == 16 && offsetof(Header, bytes) == 4 && offsetof(Header, error) == 12);
 
@@ -77,7 +77,7 @@ static_assert(sizeof(DeviceInfo) == 16);
 inline constexpr uint32_t kDeviceReset = 1u << 0, kDevicePci = 1u << 1;
 
 struct RegionInfo {
-  uint32_t argsz;  // of the request: room for the reply; of the reply: what it needs
+  uint32_t argsz;  // in a request: room for the reply; in a reply: the room that it needs
   uint32_t flags;
   uint32_t index;
   uint32_t capability_offset;  // from the start of this structure; 0: none
@@ -146,7 +146,7 @@ static_assert(sizeof(RegionAccess) == 16);
 enum Region : uint32_t { kRegionBar0 = 0, kRegionConfig = 7, kPciRegions = 9 };
 enum Irq : uint32_t { kIrqIntx = 0, kIrqMsi = 1, kIrqMsix = 2, kPciIrqs = 5 };
 
-// What this code receives in one message, and says so when it introduces itself.
+// The limits of what this code receives in one message, which it announces when it introduces itself.
 inline constexpr uint32_t kDataBytesMax = 4096;
 inline constexpr uint32_t kMessageFdsMax = 64;
 inline constexpr uint32_t kMessageBytesMax = 16384;  // longer ones end the connection

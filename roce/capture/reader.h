@@ -3,8 +3,9 @@
 // The caller provides the whole file in memory (or mapped); frames are views into it, and are valid as long as it is.
 // Nothing is copied and nothing outside the given bytes is ever read, whatever they say.
 //
-//   CaptureReader reader(bytes); for (Frame frame; reader.next(frame);) ... if (reader.error()) ... // damaged or cut
-//   short; every frame before the damage was returned
+//   CaptureReader reader(bytes);
+//   for (Frame frame; reader.next(frame);) ...
+//   if (reader.error()) ...   // damaged or cut short; every frame before the damage was returned
 #pragma once
 
 #include <cstdint>

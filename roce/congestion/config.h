@@ -30,8 +30,8 @@ struct DcqcnConfig {
   uint32_t rpg_threshold = 5;             // increases by timer or bytes that only recover
   uint32_t rpg_ai_rate = 40;              // Mbit/s
   uint32_t rpg_hai_rate = 200;            // Mbit/s (ns3-rdma; the paper gives none)
-  uint32_t rpg_min_rate = 10;             // Mbit/s
-  uint32_t rpg_max_rate = 0;              // Mbit/s; 0: the port's speed
+  uint32_t rpg_min_rate = 10;             // Mbit/s; for every algorithm
+  uint32_t rpg_max_rate = 0;              // Mbit/s; for every algorithm; 0: the port's speed
   uint32_t rate_to_set_on_first_cnp = 0;  // Mbit/s; 0: cut from the highest rate
   bool clamp_tgt_rate = true;  // each cut makes the current rate the target of recovery (the paper); false: only
                                // one that follows an increase does

@@ -15,10 +15,11 @@
 namespace uroce {
 namespace {
 
-// A program that polls drives every microsecond or so. When it has not for this long it does something else.
+// A program that polls drives every microsecond or so. When it has not driven for this long, it is doing something
+// else.
 constexpr Duration kDrivenRecently = microseconds(100);
 constexpr Duration kLookAgain = microseconds(300);
-// After the last frame: keep polling this long, then sleep, longer each time.
+// After the last frame the thread polls for this long, and then sleeps, longer each time.
 constexpr Duration kAwake = microseconds(150);
 constexpr Duration kSleepMin = microseconds(50);
 constexpr Duration kSleepMax = milliseconds(1);
@@ -26,27 +27,28 @@ constexpr Duration kSleepNoQps = milliseconds(5);
 constexpr Duration kInlineLook = milliseconds(100);  // after capture and port, where the program drives alone
 constexpr int kTurnsPerLock = 16;
 
-// A program that waits for a byte of its memory to change makes no calls, and the frames that it waits for lie until
-// this thread comes. It is found by that: this thread finds frames more often than the program's own calls do.
-constexpr int kLeftLying = 2;      // so many more: the program does not poll
-constexpr int kLeftLyingMost = 8;  // how many of its own it has to find to be believed again
+// A program that waits for a byte of its memory to change makes no calls, and the frames for which it waits lie there
+// until this thread comes. Such a program is recognised by this thread finding frames more often than the program's own
+// calls do.
+constexpr int kLeftLying = 2;      // left_lying_ from which on the program counts as not polling
+constexpr int kLeftLyingMost = 8;  // bounds what the program has to find to count as polling again
 constexpr Duration kDrivenJustNow = microseconds(5);
 constexpr Duration kUnpolled =
-    milliseconds(5);  // since frames were found lying: after that it may be doing nothing at all
-// Where the program keeps every CPU busy, who yields waits for its slice to end; who sleeps for a moment is let in at
-// once.
+    milliseconds(5);  // since frames were last found lying; later the program may be doing nothing at all
+// When the program keeps every CPU busy, a thread that yields waits for the end of the program's time slice, but one
+// that sleeps for a moment is scheduled at once.
 constexpr Duration kCatnap = microseconds(15);
 constexpr Duration kYieldWasLong = microseconds(50);
 constexpr Duration kCrowded = milliseconds(100);
 constexpr uint64_t kSliceNs = 100'000;
-// A program that waits and does not sleep: the naps stay short for a while.
+// For a program that waits without sleeping, the naps stay short for a while.
 constexpr Duration kBusyWindow = milliseconds(10);
 constexpr Duration kBusyPatience = milliseconds(100);
 
-/// The program's signals are for the program's threads, but for those that an instruction raises: memory of the program
-/// may be gone when this thread touches it (fault_handler.h), and a fault that is blocked ends the process. net_tap
-/// alone wants a real-time signal for every packet, and takes it from any thread: those that got a handler while the
-/// port was opened stay open.
+/// Blocks the program's signals in this thread, except those that an instruction raises: memory of the program may be
+/// gone when this thread accesses it (fault_handler.h), and a fault that is blocked ends the process. net_tap uses a
+/// real-time signal for every packet, and takes it in any thread: so signals that got a handler while the port was
+/// opened are not blocked either.
 class SignalMask {
  public:
   SignalMask() {
@@ -74,8 +76,8 @@ class SignalMask {
   bool had_handler_[_NSIG] = {};
 };
 
-/// Since Linux 6.12 a thread may ask for short slices of the CPU; in return it is let in sooner. Older kernels ignore
-/// it.
+/// Since Linux 6.12 a thread may ask for short time slices, and is scheduled sooner in return. Older kernels ignore
+/// this.
 void ask_for_short_slices() {
   struct {  // the kernel's sched_attr, which libc has under that name only in later releases
     uint32_t size, policy;
@@ -153,14 +155,14 @@ bool ProgramLoad::busy(Instant now) {
   return busy_;
 }
 
-/// Under the engine's lock, as is the other side in `note_program_work`.
+/// Called under the engine's lock, as is its counterpart `note_program_work`.
 void BackgroundDriver::note_work(Instant now) {
   last_found_ = now;
   left_lying_.store(std::min(left_lying_.load(std::memory_order_relaxed) + 2, kLeftLyingMost),
                     std::memory_order_relaxed);
 }
 
-/// The peer, or the program itself, may be waiting for this CPU.
+/// Gives the CPU to the peer or the program itself, which may be waiting for it.
 void BackgroundDriver::give_way() {
   const Instant before = endpoint_.now();
   if (before < crowded_until_ && program_load_.busy(before)) {
@@ -210,7 +212,7 @@ BackgroundDriver::Burst BackgroundDriver::drive() {
   return burst;
 }
 
-/// Between two bursts, for as long as nothing is to be expected.
+/// Waits between two bursts, for as long as nothing is expected to happen.
 void BackgroundDriver::rest(const Burst& burst) {
   const Instant now = burst.at;
   if (burst.work != 0) {
@@ -232,7 +234,7 @@ void BackgroundDriver::rest(const Burst& burst) {
   nap_ = std::min(nap_ * 2, longest);
 }
 
-/// True when it was kicked awake.
+/// Returns true when it was woken by `kick`.
 bool BackgroundDriver::sleep(Duration duration) {
   if (kicked_.exchange(0) != 0) return true;
   const timespec timeout{duration.ns / 1'000'000'000, duration.ns % 1'000'000'000};
@@ -241,7 +243,7 @@ bool BackgroundDriver::sleep(Duration duration) {
 }
 
 void BackgroundDriver::kick() {
-  last_driven_ns_.store(0, std::memory_order_relaxed);  // whoever waits does not drive any more
+  last_driven_ns_.store(0, std::memory_order_relaxed);  // a program that waits does not drive any more
   if (kicked_.exchange(1) == 0) {
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&kicked_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   }

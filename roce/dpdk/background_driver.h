@@ -1,7 +1,7 @@
 // The thread of an endpoint: it opens the port, and drives the engine when the program does not.
 //
-// In mode `kAuto` it stands back while the program's own calls drive, takes over when they do not find what comes, and
-// sleeps when nothing happens.
+// In mode `kAuto` it stands back while the program's own calls drive, takes over when those calls do not find the
+// frames that arrive, and sleeps when nothing happens.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@ namespace uroce {
 
 class EndpointImpl;
 
-/// Does the program use the CPU, whatever for? The background thread asks, and does not count itself. Looked at over
-/// windows that are long enough for the kernel's bookkeeping.
+/// Tells whether the program uses the CPU, for whatever purpose. The background thread asks, and does not count its own
+/// time. Measured over windows that are long enough for the kernel's accounting.
 class ProgramLoad {
  public:
   bool busy(Instant now);
@@ -34,32 +34,33 @@ class BackgroundDriver {
  public:
   BackgroundDriver(EndpointImpl& endpoint, Progress progress) : endpoint_(endpoint), progress_(progress) {}
 
-  /// Returns when the thread has opened the port, or has failed to, with its line in `error`.
+  /// Returns when the thread has opened the port, or false, with one line in `error`, when it could not.
   bool start(std::string& error);
   /// Waits for the thread, if there is one.
   void stop();
-  /// In the child of a fork there is none.
+  /// To be called in the child of a fork, which does not have the thread.
   void abandon();
 
-  /// The program drives: the thread stands back.
+  /// The program drives, so the thread stands back.
   void note_driven(Instant now) { last_driven_ns_.store(now.ns, std::memory_order_relaxed); }
-  /// The program's own call has found something to do. Under the engine's lock, as is the thread's side.
+  /// A call of the program found something to do. To be called under the engine's lock, as is the thread's counterpart
+  /// `note_work`.
   void note_program_work() {
     if (const int lay = left_lying_.load(std::memory_order_relaxed); lay != 0) [[unlikely]]
       left_lying_.store(lay - 1, std::memory_order_relaxed);
   }
-  /// The program waits for something: the thread looks at once.
+  /// The program waits for something, so the thread looks at once.
   void kick();
   uint64_t turns() const { return turns_; }
 
  private:
   struct Burst {
     uint32_t work = 0;
-    Instant at;            // of its last turn
+    Instant at;            // when its last turn was
     Instant next_timeout;  // of the engine
-    bool waiting = false;  // something to be sent
+    bool waiting = false;  // there is something to send
     bool has_qps = false;
-    bool program_came_back = false;  // before anything was done
+    bool program_came_back = false;  // before anything was done in this burst
   };
 
   /// What `start` waits for.
@@ -83,12 +84,12 @@ class BackgroundDriver {
   EndpointImpl& endpoint_;
   const Progress progress_;
   std::atomic<int64_t> last_driven_ns_{0};  // by the program
-  std::atomic<int> left_lying_{0};  // frames that the background thread found and the program's calls had not; bounded
+  std::atomic<int> left_lying_{0};  // goes up when this thread finds frames, down when the program does; bounded
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> kicked_{0};
-  // The thread's own.
+  // Used by the thread only.
   uint64_t turns_ = 0;
-  Instant last_found_{0};  // when it found frames that the program had not
+  Instant last_found_{0};  // when it last found frames that the program had not
   Instant last_work_{0};
   Duration nap_{0};
   Instant crowded_until_{0};

@@ -11,12 +11,12 @@ namespace uroce {
 
 class TscClock {
  public:
-  /// After EAL knows the counter's frequency.
+  /// To be called when EAL knows the frequency of the counter.
   void start() {
     base_ = rte_rdtsc();
     ns_per_tick_ = static_cast<uint64_t>((static_cast<unsigned __int128>(1'000'000'000) << kShift) / rte_get_tsc_hz());
   }
-  /// Starts at one second: an Instant of 0 is always past.
+  /// Starts at one second, so that an Instant of 0 is always in the past.
   Instant now() const {
     const auto ns = (static_cast<unsigned __int128>(rte_rdtsc() - base_) * ns_per_tick_) >> kShift;
     return {static_cast<int64_t>(ns) + 1'000'000'000};

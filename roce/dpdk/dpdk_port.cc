@@ -15,21 +15,22 @@ namespace uroce {
 namespace {
 
 constexpr uint16_t kDescriptors = 256;
-// Few buffers, used again while they are still in the cache; more for a driver that keeps long rings full (AF_XDP).
+// Few buffers, so that they are used again while they are still in the cache; more for a driver that keeps long rings
+// full (AF_XDP).
 constexpr unsigned kPoolMbufs = 2047;
 constexpr unsigned kPoolMbufsLongRings = 8191;
 
 constexpr Duration kCheckUp = milliseconds(100);
 constexpr Duration kCheckDown = milliseconds(10);
-// A peer that is stopped or waits for its CPU keeps its ring full. Its frames wait: the transport's own timers go on
-// and end in an error, and services without retransmission lose nothing to a busy machine.
+// A peer that is stopped or waits for a CPU keeps its ring full, and frames for it wait. Meanwhile the transport's
+// timers go on and may end in an error, and services without retransmission lose nothing because of a busy machine.
 constexpr unsigned kStuckChecks = 100;
 
-// Rings of net_af_packet are shorter, unless somebody asks for longer ones.
+// The longest ring that net_af_packet has unless the user asks for a longer one.
 constexpr uint32_t kPacketSocketRingMax = 4096;
 
-/// net_af_packet opens its socket before it binds it to the interface. In between the ring takes frames of every
-/// interface that the machine has: a switch would learn from them that everybody is behind this port.
+/// net_af_packet opens its socket before it binds it to the interface. In between its ring receives frames of all
+/// interfaces of the machine, from which a switch would learn that everybody is behind this port.
 void discard_frames_of_other_interfaces(uint16_t port_id) {
   rte_eth_dev_info info{};
   if (rte_eth_dev_info_get(port_id, &info) != 0 || std::strcmp(info.driver_name, "net_af_packet") != 0) return;
@@ -65,7 +66,7 @@ bool DpdkPort::make_pool(std::string& error) {
   if (pool_ != nullptr) return true;
   rte_eth_dev_info info{};
   rte_eth_dev_info_get(options_.port_id, &info);
-  // A driver that states no limits takes its own number of descriptors, whatever it is asked for.
+  // A driver that states no limits uses its own number of descriptors, whatever it is asked for.
   const bool own_rings = info.rx_desc_lim.nb_max == UINT16_MAX;
   const bool long_rings = own_rings && info.default_rxportconf.ring_size + info.default_txportconf.ring_size > 1024;
   PacketPoolShape shape;
@@ -82,11 +83,11 @@ bool DpdkPort::configure(std::string& error) {
   rte_eth_dev_info info{};
   int rc = rte_eth_dev_info_get(id, &info);
   rte_eth_conf conf{};
-  // Some drivers state a limit that they do not have, or none: their MTU is left alone.
+  // Some drivers state a limit that they do not have, or none at all; their MTU is left alone.
   if (options_.mtu != 0 && info.max_mtu != 0 && info.max_mtu != UINT16_MAX) {
     conf.rxmode.mtu = std::min<uint32_t>(options_.mtu, info.max_mtu);
   }
-  // What is sent may come from other ports' pools when the pool is shared.
+  // With a shared pool, mbufs that are sent may come from the pools of other ports, which FAST_FREE does not allow.
   if (options_.pool == nullptr) conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
   if (rc == 0) rc = rte_eth_dev_configure(id, 1, 1, &conf);
   uint16_t rx_descriptors = kDescriptors;
@@ -111,7 +112,8 @@ bool DpdkPort::configure(std::string& error) {
 
 bool DpdkPort::begin() {
   started_ = rte_eth_dev_start(options_.port_id) == 0;
-  // Neighbour discovery needs multicast; a driver that cannot filter it cannot switch it off either.
+  // Neighbour discovery needs multicast. A failure is ignored: a driver without such a filter receives multicast
+  // anyway.
   if (started_ && !options_.wire) rte_eth_allmulticast_enable(options_.port_id);
   if (started_ && options_.promiscuous) rte_eth_promiscuous_enable(options_.port_id);
   if (started_) discard_frames_of_other_interfaces(options_.port_id);
@@ -127,7 +129,8 @@ bool DpdkPort::pause_in_hardware(uint8_t priorities) {
   if (priorities == 0) return false;
   for (uint8_t priority = 0; priority < 8; priority++) {
     if ((priorities >> priority & 1) == 0 || set_hardware_pauses(priority, true)) continue;
-    // All of them or none: two who send pauses for one priority would take each other's back.
+    // All of them or none: if device and software both sent pauses for a priority, each would cancel those of the
+    // other.
     for (uint8_t done = 0; done < priority; done++) {
       if ((priorities >> done & 1) != 0) set_hardware_pauses(done, false);
     }
@@ -152,14 +155,14 @@ DpdkPort::~DpdkPort() {
   if (options_.unplug && rte_eth_dev_info_get(options_.port_id, &info) == 0) {
     rte_dev_remove(info.device);
     if (options_.pool == nullptr) rte_mempool_free(pool_);
-  }  // else the queues keep the pool
+  }  // otherwise the queues still use the pool
 }
 
 uint32_t DpdkPort::receive_mbufs(rte_mbuf** mbufs, uint32_t max) {
   if (!started_) return 0;
   const uint16_t count = rte_eth_rx_burst(options_.port_id, 0, mbufs, static_cast<uint16_t>(max));
   for (uint16_t i = 0; i < count; i++) {
-    // A driver that took the tag off puts it back: VLANs are read from the frame.
+    // If the driver took the tag off, it is put back, because VLANs are read from the frame.
     if ((mbufs[i]->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0 && rte_vlan_insert(&mbufs[i]) == 0) {
       mbufs[i]->ol_flags &= ~static_cast<uint64_t>(RTE_MBUF_F_RX_VLAN_STRIPPED);
     }
@@ -184,7 +187,7 @@ uint32_t DpdkPort::receive(RxFrame* frames, uint32_t max) {
 }
 
 void DpdkPort::linearize(RxFrame& frame, const rte_mbuf* mbuf, uint32_t slot) {
-  // What is longer than any frame of ours is cut, and counted as truncated by the engine.
+  // A frame that is longer than frame_bytes is cut, and the engine counts it as truncated.
   uint8_t* out = scratch_.get() + size_t{slot} * options_.frame_bytes;
   frame.bytes = std::min(mbuf->pkt_len, options_.frame_bytes);
   frame.data = static_cast<const uint8_t*>(rte_pktmbuf_read(mbuf, 0, frame.bytes, out));
@@ -199,7 +202,7 @@ void DpdkPort::release_rx(RxFrame* frames, uint32_t count) {
 uint32_t DpdkPort::acquire_tx(TxFrame* frames, uint32_t max) {
   if (pending_count_ != 0) {
     send_pending();
-    // Whatever is handed out now might have to wait in line behind these: then it waits in the engine instead.
+    // A frame sent now would have to wait behind these, so it waits in the engine instead.
     if (pending_count_ != 0) return 0;
   }
   if (stock_count_ < max) {
@@ -255,7 +258,7 @@ void DpdkPort::send_pending() {
     accepted_since_check_ = true;
     stuck_ = false;
   }
-  // Nobody at the other end: the frames are lost, as with an unplugged cable, and the transport's timers run.
+  // When nobody is at the other end the frames are lost, as with an unplugged cable, and the transport's timers run.
   if (pending_count_ != 0 && options_.wire) read_link();
   if (pending_count_ != 0 && !link_up()) drop_pending(counters_.tx_dropped_no_link);
   if (pending_count_ != 0 && stuck_) drop_pending(counters_.tx_dropped_stuck);
@@ -270,12 +273,12 @@ void DpdkPort::drop_pending(uint64_t& counter) {
 void DpdkPort::check(Instant now) {
   read_link();
   if (!link_up() && options_.connects) reconnect();
-  // A peer that is stopped keeps its ring full. Holding back for ever would also hold back the retries that end in an
-  // error, so after some time the frames are lost instead.
+  // A peer that is stopped keeps its ring full. If frames were held back for ever, so would be the retries that end in
+  // an error; so after some time frames are dropped instead.
   stuck_checks_ = pending_count_ != 0 && !accepted_since_check_ ? stuck_checks_ + 1 : 0;
   accepted_since_check_ = false;
   if (stuck_checks_ >= kStuckChecks) {
-    // A wire's peer that is stopped is its user's business; a device that sends nothing any more is a fault.
+    // That the peer on a wire is stopped may be intended; that a device sends nothing any more is a fault.
     const LogLevel level = options_.wire ? LogLevel::kInfo : LogLevel::kWarning;
     if (!stuck_) log_message(level, "port: has taken no frame for a second; what it does not take at once is lost");
     stuck_ = true;

@@ -1,4 +1,4 @@
-// A DPDK port as the engine wants it.
+// A DPDK port with the engine's interface (uroce/port.h).
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ struct rte_mempool;
 namespace uroce {
 
 struct DpdkPortOptions : PortOptions {
-  rte_mempool* pool = nullptr;  // the caller's, which several ports share; nullptr: one of its own
+  rte_mempool* pool = nullptr;  // the caller's, shared by several ports; nullptr: the port makes its own
 };
 
 /// What happened at the port, beyond the engine's counters.
@@ -29,7 +29,7 @@ struct PortCounters {
   uint64_t link_ups = 0;
 };
 
-/// `f(name, value)` for every counter.
+/// Calls `f(name, value)` for every counter.
 template <typename F>
 void for_each_counter(const PortCounters& counters, F&& f) {
   f("tx_dropped_no_link", counters.tx_dropped_no_link);
@@ -40,9 +40,9 @@ void for_each_counter(const PortCounters& counters, F&& f) {
 
 class DpdkPort final : public Port {
  public:
-  /// Configures and starts the port. nullptr and one line in `error` when that cannot be.
+  /// Configures and starts the port. Returns nullptr, with one line in `error`, when that fails.
   static std::unique_ptr<DpdkPort> start(const DpdkPortOptions& options, std::string& error);
-  /// Stops it, and closes it unless it is the application's.
+  /// Stops the port, and closes it unless it belongs to the application.
   ~DpdkPort() override;
 
   uint32_t receive(RxFrame* frames, uint32_t max) override;
@@ -51,20 +51,24 @@ class DpdkPort final : public Port {
   void send(TxFrame* frames, uint32_t count) override;
   uint32_t rx_backlog() override;
 
-  /// Has the device obey and send pause frames of these priorities (bits). False: it cannot, and software has to.
+  /// Makes the device obey and send pause frames for these priorities (bits). False when it cannot, so that software
+  /// has to.
   bool pause_in_hardware(uint8_t priorities);
 
-  // Whole mbufs, for who passes them on from port to port (`pool` is shared then).
+  // Whole mbufs, for a switch that passes them on from port to port (`pool` is shared then).
 
-  /// Up to `max` (<= kMaxBurst), which are the caller's then; a VLAN tag is in the frame, the frame may be in pieces.
+  /// Receives up to `max` (<= kMaxBurst) mbufs, which then belong to the caller. A VLAN tag is in the frame; a frame
+  /// may be in several segments.
   uint32_t receive_mbufs(rte_mbuf** mbufs, uint32_t max);
-  /// Sends what waits. False: the driver takes no more at the moment.
+  /// Sends what waits. False when the driver takes no more at the moment.
   bool ready_to_send();
-  /// After ready_to_send: up to kMaxBurst, in order. Those that the driver does not take wait here.
+  /// Sends up to kMaxBurst mbufs in order; to be called after ready_to_send. Those that the driver does not take wait
+  /// in the port.
   void send_mbufs(rte_mbuf* const* mbufs, uint32_t count);
 
-  /// Once a turn: sends what a full port did not take before (the engine may have nothing to add), looks after the link
-  /// ten times a second, and gives up on frames that nobody takes. True when it looked at the link.
+  /// To be called once per turn. Sends what a full port did not take before (the engine may have nothing to add),
+  /// checks the link ten times a second, and drops frames that nobody takes for a long time. True when it checked the
+  /// link.
   bool on_turn(Instant now) {
     if (pending_count_ != 0) send_pending();
     if (now < next_check_) return false;
@@ -73,7 +77,7 @@ class DpdkPort final : public Port {
   }
   bool tx_pending() const { return pending_count_ != 0; }
   bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
-  /// Asks the driver now: link_up() is as old as the last look.
+  /// Asks the driver now; link_up() is only as recent as the last check.
   void read_link();
   uint32_t link_speed_mbps() const { return link_speed_mbps_.load(std::memory_order_relaxed); }
   uint16_t id() const { return options_.port_id; }
@@ -94,7 +98,7 @@ class DpdkPort final : public Port {
   DpdkPortOptions options_;
   rte_mempool* pool_ = nullptr;
   bool started_ = false;
-  std::atomic<bool> link_up_{false};  // others may ask
+  std::atomic<bool> link_up_{false};  // other threads may ask
   bool accepted_since_check_ = false;
   unsigned stuck_checks_ = 0;
   bool stuck_ = false;  // frames that the port does not take at once are dropped until it takes some again
@@ -103,14 +107,14 @@ class DpdkPort final : public Port {
   Instant next_check_{0};
   PortCounters counters_;
 
-  // Accepted by `send`, not yet by the driver, oldest first.
+  // Frames that `send` accepted but the driver has not taken yet, oldest first.
   std::array<rte_mbuf*, kMaxBurst> pending_{};
   uint32_t pending_head_ = 0;
   uint32_t pending_count_ = 0;
   // Empty buffers, ready for `acquire_tx`.
   std::array<rte_mbuf*, kMaxBurst> stock_{};
   uint32_t stock_count_ = 0;
-  std::unique_ptr<uint8_t[]> scratch_;  // frames that came in pieces, one slot for each of a burst
+  std::unique_ptr<uint8_t[]> scratch_;  // for frames that came in several segments, one slot for each frame of a burst
 };
 
 }  // namespace uroce

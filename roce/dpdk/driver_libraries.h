@@ -2,6 +2,7 @@
 
 #include <string>
 
-/// Loads what `driver` ("net_af_xdp") needs beyond DPDK. False and one line in `error` when it is not installed. Only
-/// there where DPDK is linked statically, hence weak: its shared drivers have their libraries with them.
+/// Loads the libraries that `driver` (for example "net_af_xdp") needs beside DPDK. Returns false, with one line in
+/// `error`, when one is not installed. The function exists only where DPDK is linked statically, hence it is weak:
+/// DPDK's shared drivers load their libraries themselves.
 __attribute__((weak)) bool uroce_load_driver_libraries(const char* driver, std::string& error);

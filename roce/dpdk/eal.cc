@@ -26,19 +26,19 @@ namespace {
 namespace fs = std::filesystem;
 
 EndpointNote& note() {
-  static auto* const one = new EndpointNote;  // locked until the process ends
+  static auto* const one = new EndpointNote;  // never destroyed: it stays locked until the process ends
   return *one;
 }
 
-// Where DPDK's memory begins, if nobody is there: EAL's own choice, 0x100000000, is where heaps at fixed low addresses
-// grow to (OpenSHMEM's begins at 0xff000000), and their owner maps over whatever is there. Between 128 and 264 GiB is
-// room: below are 32-bit mappings, Java's heap and classes (up to 36 GiB) and SBCL's (64 GiB), above are GHC's (264
-// GiB) and Go's (768 GiB). It is a part of what ThreadSanitizer and MemorySanitizer leave to programs; with
-// AddressSanitizer the range is protected, and EAL goes where the kernel leads it. It is below 2^39, which is all that
-// some IOMMUs reach.
+// The address at which DPDK's memory begins, if it is free. EAL's own default, 0x100000000, lies where heaps at fixed
+// low addresses grow to (OpenSHMEM's begins at 0xff000000), and their owner maps over whatever is there. There is room
+// between 128 and 264 GiB: below are 32-bit mappings, Java's heap and classes (up to 36 GiB) and SBCL's (64 GiB), above
+// are GHC's (264 GiB) and Go's (768 GiB). ThreadSanitizer and MemorySanitizer leave that range to programs;
+// AddressSanitizer protects it, and EAL then takes an address from the kernel. It is below 2^39, which is all that some
+// IOMMUs reach.
 constexpr const char* kBaseAddress = "--base-virtaddr=0x2000000000";
 
-/// "0@(0,1)": one lcore that floats over the CPUs that we may use.
+/// For example "0@(0,1)": one lcore that may run on all CPUs that the process may use.
 std::string lcore_map(const cpu_set_t& allowed) {
   std::string cpus;
   for (int cpu = 0; cpu < RTE_MAX_LCORE; cpu++) {
@@ -64,8 +64,8 @@ std::vector<std::string> build_args(const EalOptions& options, const cpu_set_t& 
   return args;
 }
 
-/// Tells EAL where its files go, for as long as it starts: to ours. It would take a place that the user, or root of a
-/// user namespace, may not have.
+/// While EAL starts, tells it to put its files into uroce's directory. By itself it would take one that the user, or
+/// root of a user namespace, may not be able to use.
 class EalBaseDirectory {
  public:
   explicit EalBaseDirectory(const std::string& dir) {
@@ -106,7 +106,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-/// Does a later endpoint get what it asks for? Who asks for nothing gets what there is.
+/// True when the running EAL has what a later endpoint asks for. An endpoint that asks for nothing takes what there is.
 bool fits(const StartedEal& started, const EalOptions& wanted, std::string& error) {
   if (started.pid != getpid()) {
     error = "DPDK was started before fork(), and does not live through it: fork before the first endpoint is opened";
@@ -159,7 +159,7 @@ bool start_eal(const EalOptions& options, std::string& error) {
     error = explain(quiet.first_error(), free_pages, !options.extra_args.empty());
     return false;
   }
-  // From now on who owns the engine has the lcore id, and this thread is one like any other.
+  // From now on the owner of an engine has the lcore id, and this thread is one like any other.
   RTE_PER_LCORE(_lcore_id) = LCORE_ID_ANY;
   started = {options, free_pages, getpid()};
   return true;
@@ -175,7 +175,7 @@ void remove_eal_directory() {
 }
 
 bool publish_note(std::string& error) {
-  // A DPDK application has started EAL itself.
+  // In a DPDK application, which starts EAL itself, the note was not made yet.
   if (note().name().empty() && !note().make(error)) return false;
   note().publish(eal_directory() + "/dpdk_telemetry.v2");
   return true;

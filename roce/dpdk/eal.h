@@ -1,4 +1,4 @@
-// Starting DPDK inside a process that was not made for it.
+// Starts DPDK's EAL inside a process that was not made for it.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,28 @@
 namespace uroce {
 
 struct EalOptions {
-  std::vector<std::string> extra_args;  // the user's, last
-  std::string pci_device;               // allow this one, arguments behind a comma; "": no PCI at all
+  std::vector<std::string> extra_args;  // from the user, appended last
+  std::string pci_device;               // the only one that is allowed, with arguments after a comma; "": no PCI at all
   Hugepages hugepages = Hugepages::kAuto;
 };
 
-/// Once per process: EAL makes the calling thread its main lcore, so call it from a thread that is ours; its affinity
-/// is restored. Later calls find EAL running, which cannot be changed any more. False and one clear line in `error`
-/// when it does not start, or when it runs and `options` ask for something else.
+/// EAL is started once per process. It makes the calling thread its main lcore, so this must be called from a thread
+/// that belongs to uroce; the affinity of that thread is restored. Later calls find EAL running, whose options cannot
+/// be changed any more. Returns false, with one line in `error`, when EAL does not start, or when it runs and `options`
+/// ask for something else.
 bool start_eal(const EalOptions& options, std::string& error);
 
-/// Where EAL keeps the files of this process (its telemetry socket): in the runtime directory, as all that we make.
+/// Where EAL keeps the files of this process (its telemetry socket): in the runtime directory, like all other files of
+/// uroce.
 std::string eal_directory();
-/// At exit: this process's files, and its note.
+/// To be called at exit: removes these files, and the note.
 void remove_eal_directory();
 
-/// What `uroce stats` finds this process by (endpoint_note.h). False and one line in `error` when it cannot be written.
+/// Publishes the note by which `uroce stats` finds this process (endpoint_note.h). Returns false, with one line in
+/// `error`, when it cannot be written.
 bool publish_note(std::string& error);
 void withdraw_note();
-/// In the child of a fork.
+/// To be called in the child of a fork: the note belongs to the parent.
 void leave_note();
 
 }  // namespace uroce

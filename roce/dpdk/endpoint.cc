@@ -17,8 +17,8 @@
 namespace uroce {
 namespace {
 
-// How long a program that polls may find nothing before it offers its CPU to others after every poll: the peer, which
-// it waits for, may be one of them.
+// When a program that polls has found nothing for this long, it offers its CPU to others after every poll: the peer for
+// which it waits may be one of them.
 constexpr Duration kPatience = microseconds(4);
 
 void on_fork_child() {
@@ -62,7 +62,7 @@ EngineConfig make_engine_config(const EndpointConfig& config, EndpointPort& port
   return engine;
 }
 
-/// What `uroce stats` would show for the last time.
+/// Logs what `uroce stats` would show at the end.
 void log_counters(const Counters& engine, const PortCounters& port) {
   constexpr size_t kLineBytes = 800;
   std::string text;
@@ -135,7 +135,7 @@ bool EndpointImpl::make_capture(std::string& error) {
 }
 
 EndpointImpl::~EndpointImpl() {
-  if (!begun_) return;  // refused; in the child of a fork locks may be nobody's
+  if (!begun_) return;  // refused; and in the child of a fork, threads that held locks do not exist
   if (!abandoned_) {
     EndpointRegistry::get().withdraw(*this);
     linger();
@@ -147,7 +147,7 @@ EndpointImpl::~EndpointImpl() {
     }
     port_.close();
   } else {
-    // DPDK's memory is shared with the parent, and the threads are not here.
+    // DPDK's memory is shared with the parent, and its threads do not exist here.
     static_cast<void>(engine_.release());
     static_cast<void>(capture_.release());
     port_.abandon();
@@ -195,13 +195,13 @@ void EndpointImpl::transmit(Instant now) {
 
 void EndpointImpl::linger() {
   if (!engine_) return;
-  // A program may end as soon as its last receive completed, before the peer got the acknowledgement.
+  // A program may end as soon as its last receive has completed, before the acknowledgement was sent to the peer.
   {
     const EngineLock owner(*this);
     const Instant end = clock_.now() + microseconds(200);
     while (clock_.now() < end) turn(clock_.now());
   }
-  // What lies in shared memory is gone with this process: a peer that sleeps has to wake and read it first.
+  // Frames in shared memory are gone with this process, so a peer that sleeps gets some time to wake up and read them.
   if (port_.plan().options.wire) usleep(kWireLinger.ns / 1000);
 }
 
@@ -219,7 +219,7 @@ void EndpointImpl::look_after(Instant now) {
 
 void EndpointImpl::finish() {
   if (abandoned_) return;
-  // Somebody may call exit() while it owns the engine: the last turns are left out then.
+  // A thread may call exit() while it owns the engine; then the last turns are left out.
   if (!ownership_.try_acquire_for(kExitPatience)) return;
   ownership_.release();
   linger();

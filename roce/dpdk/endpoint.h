@@ -1,4 +1,4 @@
-// An engine on a DPDK port: EAL, port, clock and the question who drives.
+// An engine on a DPDK port: EAL, port, clock, and the thread that drives.
 //
 // An engine has one owner at a time. `EngineLock` takes ownership for a scope; every call to the engine is made under
 // one. In mode `kAuto` the program's own calls drive (the verbs shim calls `drive` when it polls), and a background
@@ -9,8 +9,9 @@
 //
 // A process may have several endpoints, each with a port, an engine, an owner, an lcore id and a background thread of
 // its own, driven at the same time. EAL is one, and stays when the last endpoint goes. A thread owns one engine at a
-// time; one that needs several takes them in the order in which they were opened, and gives them back in reverse. Who
-// owns one opens and closes no endpoint: both wait for DPDK's interrupt thread, which may wait for that owner.
+// time; one that needs several takes them in the order in which they were opened, and gives them back in reverse order.
+// A thread that owns an engine must not open or close an endpoint: both wait for DPDK's interrupt thread, which may be
+// waiting for that owner.
 #pragma once
 
 #include <cstdint>
@@ -28,34 +29,34 @@ namespace uroce {
 class Endpoint {
  public:
   /// Starts EAL (once per process, with what the first endpoint asks for), the port, the engine and the background
-  /// thread. nullptr and one clear line in `error` (what is wrong, what to change) when that cannot be. `observer`
+  /// thread. Returns nullptr, with one line in `error` (what is wrong, and what to change), when that fails. `observer`
   /// outlives the endpoint.
   static std::unique_ptr<Endpoint> open(const EndpointConfig& config, Observer& observer, std::string& error);
   virtual ~Endpoint() = default;
 
-  /// The port's MAC and addresses as `open` would use them now. Takes nothing: where the end of a wire decides, another
-  /// process may be the first to open it.
+  /// The port's MAC and addresses as `open` would use them now. Takes no end on a wire, so another process may take
+  /// the end that decides the addresses before this one opens it.
   static bool identify(const EndpointConfig& config, EndpointIdentity& identity, std::string& error);
 
-  virtual Engine& engine() = 0;     // under an EngineLock
+  virtual Engine& engine() = 0;     // to be called under an EngineLock
   virtual Instant now() const = 0;  // TSC, nanoseconds
   virtual bool link_up() const = 0;
   virtual uint64_t link_speed_mbps() const = 0;
   virtual const EndpointIdentity& identity() const = 0;  // does not change
   virtual const std::string& port_name() const = 0;
-  virtual const std::string& netdev_name() const = 0;  // kernel interface below it, or ""
+  virtual const std::string& netdev_name() const = 0;  // the kernel interface that the port uses, or ""
 
-  /// One turn, and a note that somebody drives. Under an EngineLock.
+  /// Makes one turn, and notes that the program drives. To be called under an EngineLock.
   virtual uint32_t drive() = 0;
-  /// Only transmit. Under an EngineLock.
+  /// Only transmits. To be called under an EngineLock.
   virtual void transmit(Instant now) = 0;
   void transmit() { transmit(now()); }
-  /// Something asynchronous is awaited (an armed CQ, a sleeping program): the background thread shall look at once.
+  /// The program waits for something asynchronous (it armed a CQ, or sleeps): the background thread looks at once.
   virtual void kick() = 0;
-  /// The program has woken up and is about to poll: the background thread stands back as after `drive`.
+  /// The program has woken up and is about to poll, so the background thread stands back as after `drive`.
   virtual void note_awake() = 0;
 
-  /// What an EngineLock does.
+  /// Used by EngineLock.
   virtual void lock() = 0;
   virtual void unlock() = 0;
 };

@@ -1,4 +1,4 @@
-// What is behind an Endpoint.
+// The implementation of Endpoint.
 #pragma once
 
 #include <memory>
@@ -44,16 +44,18 @@ class EndpointImpl final : public Endpoint {
   uint64_t turns() const { return turns_; }
   uint64_t background_turns() const { return driver_.turns(); }
 
-  // What the background thread does.
+  // For the background thread.
   bool open_port(std::string& error);
-  /// Under an EngineLock.
+  /// To be called under an EngineLock.
   uint32_t turn(Instant now);
-  /// Capture and port, now and then; without the lock.
+  /// Looks after capture and port now and then. To be called without the lock.
   void look_after(Instant now);
 
-  /// The last frames before the process ends: acknowledgements that wait for a request to travel with.
+  /// Sends the last frames before the process ends: acknowledgements that wait for a request with which they can
+  /// travel.
   void finish();
-  /// In the child of a fork: nothing of DPDK works here, so calls do nothing instead of waiting for ever.
+  /// To be called in the child of a fork, where nothing of DPDK works: from then on calls do nothing, instead of
+  /// waiting for ever.
   void abandon();
 
   void lock() override;
@@ -77,11 +79,11 @@ class EndpointImpl final : public Endpoint {
   BackgroundDriver driver_;
   PortWatch watch_;
   uint64_t turns_ = 0;
-  Instant last_work_{0};  // of the program's own turns
+  Instant last_work_{0};  // in the program's own turns
   bool yield_wanted_ = false;
 };
 
-/// The commands of DPDK's telemetry that tell of endpoints.
+/// Registers the commands of DPDK's telemetry that describe endpoints.
 void register_telemetry();
 
 }  // namespace uroce

@@ -19,15 +19,16 @@
 namespace uroce {
 namespace {
 
-/// Ports are opened and closed one at a time: EAL's list of devices, and what a driver shares between its ports, are
-/// not made for several threads. Comes before every lock of an engine. Under it: the ports that endpoints have open.
+/// Ports are opened and closed one at a time, because EAL's list of devices, and what a driver shares between its
+/// ports, are not thread-safe. The mutex comes before every lock of an engine, and protects the list of ports that
+/// endpoints have open.
 struct OpenPorts {
   std::mutex mutex;
   std::set<uint16_t> ids;
 };
 
 OpenPorts& open_ports() {
-  static auto* const ports = new OpenPorts;  // an endpoint may be closed while the process exits
+  static auto* const ports = new OpenPorts;  // never destroyed: an endpoint may be closed while the process exits
   return *ports;
 }
 
@@ -36,10 +37,10 @@ OpenPorts& open_ports() {
 bool EndpointPort::plan(std::string& error) {
   if (config_.eal_running) return plan_existing_port(config_, plan_, error);
   {
-    // Two that are opened at the same time get different ends.
+    // So that two that are opened at the same time get different ends.
     const std::lock_guard opening(open_ports().mutex);
     if (!plan_port(config_, WireEndUse::kTake, plan_, error)) {
-      plan_.end.reset();  // it may be another's by the time of `close`
+      plan_.end.reset();  // by the time of `close` it may belong to another
       return false;
     }
     if (plan_.end) occupy_wire_end(*plan_.end);
@@ -80,7 +81,7 @@ bool EndpointPort::open(std::string& error) {
   return good;
 }
 
-/// Under the mutex of open ports, as is `close`.
+/// Called under the mutex of open ports, as is `close`.
 bool EndpointPort::claim(std::string& error) {
   claimed_ = open_ports().ids.insert(plan_.options.port_id).second;
   if (!claimed_) error = "port " + plan_.name + " is open already, for another endpoint of this process";
@@ -97,7 +98,7 @@ bool EndpointPort::probe(std::string& error) {
   const QuietDpdk quiet;
   const bool wire = plan_.spec.kind == PortKind::kWire || plan_.spec.kind == PortKind::kSwitch;
   for (unsigned number = 1; wire && find(); number++) number_wire_device(plan_, number);
-  // A PCI device is probed while EAL starts, but not when it is opened again.
+  // EAL probes a PCI device when it starts; when the device is opened again, it has to be probed here.
   if (!find() && (rte_dev_probe(plan_.devargs.c_str()) != 0 || !find())) {
     error = "DPDK cannot open port " + plan_.name;
     if (const std::string last = quiet.first_error(); !last.empty()) error += " (" + last + ")";
@@ -135,7 +136,7 @@ void EndpointPort::abandon() {
 }
 
 bool EndpointPort::link_up() const {
-  // The wire is there also while nobody is at its other end: programs refuse a port that is down.
+  // A wire counts as up also while nobody is at its other end, because programs refuse a port that is down.
   return plan_.options.wire || !netdev_name_.empty() ? plan_.options.wire || netdev_carrier(netdev_name_)
                                                      : device_->link_up();
 }
@@ -154,7 +155,7 @@ void EndpointPort::follow_link_speed(Engine& engine) {
 }
 
 std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses() {
-  // Addresses that the program was given for itself are no business of the interface.
+  // Addresses that were configured for the program do not follow those of the interface.
   if (!plan_.netdev || !config_.addresses.empty()) return std::nullopt;
   const auto netdev = read_netdev(plan_.netdev->name);
   if (!netdev || netdev->addresses == plan_.netdev->addresses) return std::nullopt;

@@ -1,7 +1,7 @@
-// The port of an endpoint: from what a user asked for to an open device, and back.
+// The port of an endpoint: opens the device for what a user asked for, and closes it.
 //
-// Around the device stands what belongs to it alone: its end of a wire, the kernel's addresses below it, the lcore id
-// of its queues, and the interrupt thread, which is kept away from it.
+// It also takes care of what belongs to the device alone: the end on a wire, the addresses of the kernel's interface,
+// the lcore id of its queues, and the interrupt thread, which is kept away from it.
 #pragma once
 
 #include <memory>
@@ -20,18 +20,19 @@ namespace uroce {
 
 class EndpointPort {
  public:
-  /// `ownership` is taken while the device is opened and closed, and carries the lcore id in between.
+  /// `ownership` is taken while the device is opened and closed, and has the lcore id in between.
   EndpointPort(const EndpointConfig& config, Ownership& ownership) : config_(config), ownership_(ownership) {}
 
-  /// Before EAL is started: decides what will be opened, and takes the end of the wire and the addresses. False and one
-  /// line in `error`.
+  /// To be called before EAL is started: decides what will be opened, and takes end and addresses. Returns false,
+  /// with one line in `error`, when that fails.
   bool plan(std::string& error);
-  /// Starts EAL, if nobody has, and the device: in the thread that EAL may make its own, which owns no engine. False
-  /// and one line in `error`; `close` puts back what was done until then.
+  /// Starts EAL, unless it runs, and the device. To be called by a thread that EAL may make its main lcore and that
+  /// owns no engine. Returns false, with one line in `error`, when that fails; then `close` undoes what was done so
+  /// far.
   bool open(std::string& error);
-  /// EAL goes on: it cannot be started twice, and the next endpoint finds it there.
+  /// Closes the device. EAL goes on, because it cannot be started twice, and the next endpoint uses it.
   void close();
-  /// In the child of a fork: everything is the parent's.
+  /// To be called in the child of a fork: everything belongs to the parent.
   void abandon();
 
   const PortPlan& plan() const { return plan_; }
@@ -42,11 +43,12 @@ class EndpointPort {
   bool link_up() const;
   uint64_t link_speed_mbps() const;
 
-  /// Once a turn: looks after the device, and tells the engine when the link has another speed.
+  /// To be called once per turn: looks after the device, and tells the engine when the speed of the link changed.
   void on_turn(Engine& engine, Instant now) {
     if (device_->on_turn(now)) follow_link_speed(engine);
   }
-  /// What the engine shall use from now on, when the kernel's interface has other addresses than it had; says so.
+  /// If the addresses of the kernel's interface changed, logs that and returns those that the engine shall use from now
+  /// on.
   std::optional<std::vector<LocalAddress>> changed_addresses();
 
  private:
@@ -62,9 +64,9 @@ class EndpointPort {
   std::string netdev_name_;
   RocePortHold addresses_hold_;
   LcoreLease lcore_lease_;
-  uint64_t speed_told_mbps_ = UINT64_MAX;  // to the engine
-  bool guarded_ = false;                   // from the interrupt thread
-  bool claimed_ = false;                   // no other endpoint can open the device
+  uint64_t speed_told_mbps_ = UINT64_MAX;  // what the engine was told
+  bool guarded_ = false;                   // kept away from the interrupt thread
+  bool claimed_ = false;                   // so that no other endpoint can open the device
   std::unique_ptr<DpdkPort> device_;
 };
 

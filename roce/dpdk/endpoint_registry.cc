@@ -57,7 +57,8 @@ std::vector<uint64_t> EndpointRegistry::numbers() {
 }
 
 bool EndpointRegistry::look_at(std::optional<uint64_t> number, void (*f)(EndpointImpl&, Look, void*), void* context) {
-  // A turn takes microseconds. Who is inside for longer than this is stuck, and that is what somebody wants to see.
+  // A turn takes microseconds. A thread that is inside for longer than this is stuck, which is just what a user wants
+  // to look at.
   constexpr Duration kBusyPatience = milliseconds(200);
   const std::lock_guard guard(mutex_);
   const auto found = std::find_if(published_.begin(), published_.end(),
@@ -80,7 +81,7 @@ void EndpointRegistry::abandon_all() {
 }
 
 void EndpointRegistry::finish_all() {
-  if (is_child_) return;  // nothing here is ours, the mutex may be held by nobody
+  if (is_child_) return;  // nothing belongs to the child, and no thread may ever release the mutex
   const std::lock_guard guard(mutex_);
   if (!published_.empty()) withdraw_note();
   for (const Published& p : std::exchange(published_, {})) p.endpoint->finish();

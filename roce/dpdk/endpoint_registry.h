@@ -1,7 +1,8 @@
-// The endpoints of this process, for those who come without one: the hooks of fork and exit, and DPDK's telemetry.
+// The endpoints of this process, for code that does not belong to one of them: the hooks of fork and exit, and DPDK's
+// telemetry.
 //
-// Order of locks: the registry's comes before every engine's. So nobody who owns an engine publishes, withdraws or
-// looks; and the fork hook, which may interrupt anybody, takes no lock at all.
+// Order of locks: the registry's comes before that of every engine. So a thread that owns an engine must not publish,
+// withdraw or look; and the fork hook, which may interrupt any of them, takes no lock at all.
 #pragma once
 
 #include <array>
@@ -16,7 +17,7 @@ namespace uroce {
 
 class EndpointImpl;
 
-/// How an onlooker sees the endpoint: as owner of the engine; or from outside, since a thread does not come out of it.
+/// How `look_at` sees the endpoint: as owner of the engine, or from outside, because the owner does not release it.
 enum class Look : uint8_t { kInside, kOutside };
 
 class EndpointRegistry {
@@ -27,25 +28,27 @@ class EndpointRegistry {
   /// Never destroyed: threads may still look while the process exits.
   static EndpointRegistry& get();
 
-  /// From the first step of opening to the last of closing. False and one line in `error` when there are too many, or
-  /// when this is the child of a process that had one: DPDK's threads are not here.
+  /// An endpoint is in the registry from the first step of opening to the last of closing. `add` returns false, with
+  /// one line in `error`, when there are too many, or when this is the child of a process that had one, in which DPDK's
+  /// threads do not exist.
   bool add(EndpointImpl& endpoint, std::string& error);
   void remove(const EndpointImpl& endpoint);
 
-  /// While it is open: others see it, also `uroce stats` by the process's note, and it is finished when the process
-  /// exits. Each has a number of its own, which is not used again.
+  /// An endpoint is published while it is open: then telemetry and, by the process's note, `uroce stats` see it, and it
+  /// is finished when the process exits. Each has a number, which is not used again.
   void publish(EndpointImpl& endpoint);
   void withdraw(const EndpointImpl& endpoint);
 
-  /// Of those that are published, the oldest first.
+  /// The numbers of those that are published, the oldest first.
   std::vector<uint64_t> numbers();
-  /// Runs `f` with endpoint `number`, without one with the oldest. False when there is none. From outside only what
-  /// does not change may be read, and counters.
+  /// Runs `f` with endpoint `number`, or with the oldest when no number is given. False when there is none. With
+  /// Look::kOutside, `f` may read only counters and what does not change.
   bool look_at(std::optional<uint64_t> number, void (*f)(EndpointImpl&, Look, void*), void* context);
 
-  /// In the child of a fork: all of them belong to the parent.
+  /// To be called in the child of a fork: all endpoints belong to the parent.
   void abandon_all();
-  /// At exit: the last frames of each, in the order of opening. Nobody sees them any more.
+  /// To be called at exit: sends the last frames of each, in the order of opening. Afterwards none is published any
+  /// more.
   void finish_all();
 
  private:
@@ -54,9 +57,9 @@ class EndpointRegistry {
     EndpointImpl* endpoint;
   };
 
-  std::array<std::atomic<EndpointImpl*>, kMaxEndpoints> slots_{};  // atomic, as a fork looks at it any time
+  std::array<std::atomic<EndpointImpl*>, kMaxEndpoints> slots_{};  // atomic, because a fork hook may look at any time
   std::atomic<bool> is_child_{false};
-  std::mutex mutex_;  // an onlooker has it for as long as it looks
+  std::mutex mutex_;  // held by `look_at` for as long as it looks
   std::vector<Published> published_;
   uint64_t next_number_ = 0;
 };

@@ -13,7 +13,7 @@ namespace uroce {
 
 namespace {
 
-/// By its number or by its name.
+/// Finds a port by its number or by its name.
 bool find_port(const std::string& port, uint16_t& id) {
   const char* const end = port.data() + port.size();
   const auto [rest, code] = std::from_chars(port.data(), end, id);

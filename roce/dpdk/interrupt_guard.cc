@@ -14,12 +14,12 @@ namespace uroce {
 namespace {
 
 struct Guarded {
-  std::mutex mutex;  // the interrupt thread has it for as long as it owns the engines
+  std::mutex mutex;  // the interrupt thread holds it as long as it owns the engines
   std::vector<EngineLockable*> locks;
 };
 
 Guarded& guarded() {
-  static auto* const one = new Guarded;  // the interrupt thread uses it until the process ends
+  static auto* const one = new Guarded;  // never destroyed: the interrupt thread uses it until the process ends
   return *one;
 }
 
@@ -30,7 +30,7 @@ void acquire_all() {
   for (EngineLockable* lockable : guarded().locks) lockable->acquire();
 }
 
-/// In reverse: each puts back the lcore id that it found.
+/// In reverse order, because each puts back the lcore id that it found.
 void release_all() {
   auto& locks = guarded().locks;
   std::for_each(locks.rbegin(), locks.rend(), [](EngineLockable* lockable) { lockable->release(); });
@@ -61,8 +61,8 @@ int guarded_epoll_wait(EpollWait wait, int epoll_fd, epoll_event* events, int ev
     if (count <= 0) return count;
     acquire_all();
     t_owns = true;
-    // Who owned an engine meanwhile may have closed what these events are about, and opened something else under the
-    // same number: look again, now that nobody can.
+    // The owner of an engine may have closed the descriptors of these events in the meantime, and opened others with
+    // the same numbers. So the events are read again, now that no thread can do that.
     count = wait(epoll_fd, events, events_max, 0);
     if (count != 0) return count;
   }

@@ -16,20 +16,19 @@
 namespace uroce {
 namespace {
 
-/// Ids that endpoints have without having registered for them.
+/// The ids that endpoints have without having registered for them.
 struct Preferred {
   std::mutex mutex;
   std::bitset<RTE_MAX_LCORE> taken;
 };
 
 Preferred& preferred_ids() {
-  static auto* const ids = new Preferred;  // an endpoint may be closed while the process exits
+  static auto* const ids = new Preferred;  // never destroyed: an endpoint may be closed while the process exits
   return *ids;
 }
 
-/// What DPDK knows of a thread changes when it registers. The caller may be a thread of the application, or one of
-/// EAL's own, so that a thread of the moment does it; the id stays when that has ended. The program's signals are not
-/// for it.
+/// Registering changes what DPDK knows about a thread. The caller may be a thread of the application or of EAL, so a
+/// short-lived thread does it; the id remains when that thread has ended. The program's signals are blocked in it.
 template <typename F>
 void in_a_thread_of_the_moment(F&& f) {
   sigset_t all;
@@ -77,7 +76,7 @@ void LcoreLease::give_back() {
     preferred_ids().taken.reset(id_);
   } else if (held_ == Held::kRegistered) {
     in_a_thread_of_the_moment([this] {
-      RTE_PER_LCORE(_lcore_id) = id_;  // DPDK takes back the id of the thread that asks
+      RTE_PER_LCORE(_lcore_id) = id_;  // DPDK takes back the id of the calling thread
       rte_thread_unregister();
     });
   }

@@ -1,8 +1,9 @@
-// The lcore id of an endpoint: what threads carry while they own its engine, and no other endpoint has.
+// The lcore id of an endpoint. Threads have it while they own the engine of that endpoint; no other endpoint has the
+// same id.
 //
-// The first endpoint has the id that is there anyway: the one of the DPDK application's thread that opens it, or EAL's
-// main lcore, whose thread we have made one like any other. For every further one DPDK is asked for an id of its own,
-// as for a thread that the application has registered.
+// The first endpoint uses an id that exists anyway: that of the DPDK application's thread that opens it, or of EAL's
+// main lcore, whose thread was made one like any other (eal.cc). For every further endpoint DPDK is asked for an id of
+// its own, as if for a thread that the application registers.
 #pragma once
 
 #include <string>
@@ -16,12 +17,12 @@ class LcoreLease {
   LcoreLease(const LcoreLease&) = delete;
   LcoreLease& operator=(const LcoreLease&) = delete;
 
-  /// `preferred`, unless another endpoint of this process has it. Needs EAL. False and one line in `error` when DPDK
-  /// has no id left.
+  /// Takes `preferred`, or another id when another endpoint of this process has that one. Needs EAL. Returns false,
+  /// with one line in `error`, when DPDK has no id left.
   bool take(unsigned preferred, std::string& error);
   unsigned id() const { return id_; }
   void give_back();
-  /// In the child of a fork: the id stays the parent's.
+  /// To be called in the child of a fork: the id still belongs to the parent.
   void abandon() { held_ = Held::kNothing; }
 
  private:

@@ -37,7 +37,7 @@ void write_line(std::string_view line, bool from_dpdk) {
   std::string text = from_dpdk ? "uroce: dpdk: " : "uroce: ";
   text.append(line);
   text += '\n';
-  // A log that cannot be written has nowhere to be reported.
+  // A failure to write the log cannot be reported anywhere.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
 }
 
@@ -63,7 +63,7 @@ void set_up() {
   if (const char* text = std::getenv("UROCE_LOG")) parse_log_level(text, log.level);
   const bool debug = log.level == LogLevel::kDebug;
   rte_log_set_global_level(RTE_LOG_DEBUG);
-  // A pattern also holds for log types that drivers register later.
+  // A pattern also applies to log types that drivers register later.
   rte_log_set_level_pattern("*", debug ? RTE_LOG_INFO : RTE_LOG_WARNING);
   // Trying to reach a peer that is not there yet is not an error.
   if (!debug) rte_log_set_level_pattern("pmd.net.memif", RTE_LOG_CRIT);

@@ -1,26 +1,26 @@
 // One log for all of uroce, through rte_log: lines on stderr that start with "uroce: ".
 //
-// UROCE_LOG chooses: error, warning (the default), info, debug. DPDK's own messages pass the same way as
-// "uroce: dpdk: ...", warnings and errors only unless UROCE_LOG=debug. Works before EAL is started.
+// UROCE_LOG sets the level: error, warning (the default), info or debug. DPDK's own messages appear as "uroce: dpdk:
+// ...", but only warnings and errors unless UROCE_LOG=debug. The log works before EAL is started.
 #pragma once
 
 #include "host/log_level.h"
 
 namespace uroce {
 
-/// One message, one line; no newline at the end. Control path only.
+/// Logs one line; `format` has no newline at its end. For the control path only.
 void log_message(LogLevel level, const char* format, ...) __attribute__((format(printf, 2, 3)));
 bool log_enabled(LogLevel level);
 
-/// While it lives DPDK's messages are kept instead of printed (unless UROCE_LOG=debug): what fails meanwhile is
-/// reported in one line of our own.
+/// As long as such an object exists, DPDK's messages are kept instead of printed (unless UROCE_LOG=debug), so that a
+/// failure can be reported in one line of uroce.
 class QuietDpdk {
  public:
   QuietDpdk();
   ~QuietDpdk();
   QuietDpdk(const QuietDpdk&) = delete;
   QuietDpdk& operator=(const QuietDpdk&) = delete;
-  /// The first error that DPDK reported since, without newline: the ones behind it follow from it; "" if none.
+  /// The first error that DPDK reported since then, without newline, or "". Later ones usually follow from the first.
   std::string first_error() const;
 };
 

@@ -1,7 +1,7 @@
-// Who owns an engine owns its endpoint's lcore id, too.
+// The owner of an engine also has the lcore id of its endpoint.
 //
-// DPDK keeps per-lcore caches by a thread-local lcore id. Whichever thread owns the engine carries the id of the
-// engine's endpoint, and gets its own back when it leaves. No two endpoints have the same id (lcore_lease.h), so
+// DPDK keeps per-lcore caches by a thread-local lcore id. The thread that owns an engine has the id of the engine's
+// endpoint, and gets its own back when it releases the engine. No two endpoints have the same id (lcore_lease.h), so
 // threads that own different engines never share a cache.
 #pragma once
 
@@ -29,7 +29,7 @@ class Ownership final : public EngineLockable {
     owner_.leave();
     mutex_.unlock();
   }
-  /// Before anybody else can own it.
+  /// To be called before any other thread can own it.
   void set_lcore(unsigned lcore) { lcore_ = lcore; }
   void reset_after_fork() {
     mutex_.reset_after_fork();

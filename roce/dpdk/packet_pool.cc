@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned kCache = 64;
 
 uint32_t data_room(const PacketPoolShape& shape) {
-  // A port that cannot have larger buffers than this (AF_XDP) gets small ones.
+  // A port that cannot use larger buffers (AF_XDP) gets small ones.
   const uint32_t room = shape.frame_bytes <= 1700 ? 2048 : (shape.frame_bytes + 511) / 512 * 512;
   return room + RTE_PKTMBUF_HEADROOM;
 }
@@ -38,8 +38,8 @@ rte_mempool* make_packet_pool(const PacketPoolShape& shape, std::string& error) 
   }
   rte_pktmbuf_pool_private layout{};
   layout.mbuf_data_room_size = static_cast<uint16_t>(data_room(shape));
-  // Without hugepages DPDK keeps a buffer from crossing a page, which only DMA needs; net_af_xdp even relies on buffers
-  // that lie one behind the other.
+  // Without hugepages DPDK avoids buffers that cross a page, which only DMA needs; net_af_xdp even relies on buffers
+  // that are contiguous.
   rte_mempool* pool = rte_mempool_create_empty(
       name.c_str(), shape.mbufs, static_cast<unsigned>(sizeof(rte_mbuf)) + layout.mbuf_data_room_size, kCache,
       sizeof layout, SOCKET_ID_ANY, shape.dma ? 0 : RTE_MEMPOOL_F_NO_IOVA_CONTIG);

@@ -60,7 +60,7 @@ void PcapngWriter::on_frame_at(uint32_t interface, Direction direction, Instant 
 
 void PcapngWriter::begin_flush() {
   const std::lock_guard guard(writing_mutex_);
-  // Not written yet: then both go out now, in order.
+  // If the last part is not written yet, both are written now, in order.
   if (!writing_.empty()) write_out(writing_);
   std::swap(active_, writing_);
 }

@@ -1,5 +1,5 @@
-// What happens to the port while a program runs: the link comes and goes, the interface gets other addresses. The
-// background thread looks a few times a second; the data path knows nothing of it.
+// Watches what happens to the port while a program runs: the link comes and goes, or the interface gets other
+// addresses. The background thread looks a few times a second; the data path is not involved.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@ class PortWatch {
   PortWatch(Endpoint& endpoint, EndpointPort& port, Observer& observer)
       : endpoint_(endpoint), port_(port), observer_(observer) {}
 
-  /// The port is open, as it shall be compared with later.
+  /// To be called when the port is open: its present state is what later looks are compared with.
   void start();
-  /// Without the engine, which is owned for what has changed.
+  /// To be called without owning the engine; takes ownership only to report what has changed.
   void look(Instant now);
 
  private:

@@ -1,4 +1,4 @@
-// What running endpoints tell through DPDK's telemetry socket.
+// Answers questions about running endpoints on DPDK's telemetry socket.
 #include <unistd.h>
 
 #include <charconv>
@@ -18,10 +18,10 @@ namespace uroce {
 
 namespace {
 
-/// Which endpoint a command is about: the one with this number, without one the oldest.
+/// The endpoint that a command is about: the one with this number, or the oldest one when there is no number.
 using Number = std::optional<uint64_t>;
 
-/// The number at the front of `text`, which is moved behind it and a comma. False when there is something else.
+/// Cuts a number and the comma after it off the front of `text`. False when there is something else.
 bool take_number(std::string_view& text, Number& number) {
   if (text.empty()) return true;
   uint64_t value = 0;

@@ -1,4 +1,4 @@
-// For targets that link DPDK's archives, with -Wl,--wrap=... for each of these: see interrupt_guard.h.
+// For targets that link DPDK's archives with -Wl,--wrap=... for each of these functions; see interrupt_guard.h.
 #include "dpdk/interrupt_guard.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -21,8 +21,8 @@ HIDDEN ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
   return uroce::guarded_recvmsg(__real_recvmsg, fd, message, flags);
 }
 
-// EAL opens the system log, which would change the name under which the program itself writes there. Our log never
-// goes there.
+// Does nothing: EAL opens the system log, which would change the name under which the program itself writes to it.
+// uroce never logs there.
 HIDDEN void __wrap_openlog(const char* /*name*/, int /*option*/, int /*facility*/) {}
 
 }  // extern "C"

@@ -1,4 +1,4 @@
-// Who an endpoint is, known without starting EAL: what `ibv_devices` needs.
+// The names and addresses of an endpoint, which are known without starting EAL. `ibv_devices` needs them.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace uroce {
 struct EndpointIdentity {
   MacAddress mac;
   std::vector<LocalAddress> addresses;
-  std::string netdev;  // kernel interface below the port, or ""
+  std::string netdev;  // the kernel interface that the port uses, or ""
 };
 
 }  // namespace uroce

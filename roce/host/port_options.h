@@ -10,9 +10,9 @@ struct PortOptions {
   uint32_t frame_bytes = 4096 + 128;  // the longest frame to send or receive
   uint32_t mtu = 0;                   // to set on the port; 0: leave it alone
   bool wire = false;                  // net_memif: a peer comes and goes
-  bool connects = false;              // net_memif client: has to try again and again
-  bool unplug = true;                 // take the device away in the end; not one that the application plugged in
-  bool promiscuous = false;           // frames for others too
+  bool connects = false;              // net_memif client, which has to try again and again
+  bool unplug = true;                 // remove the device at the end; not if the application plugged it in
+  bool promiscuous = false;           // receive frames for others, too
 };
 
 }  // namespace uroce

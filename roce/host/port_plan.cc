@@ -21,7 +21,8 @@ constexpr uint32_t kXdpMtu = 3400;  // AF_XDP shares buffers with the kernel: fr
 
 uint32_t round_up(uint32_t value, uint32_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-/// Differs between machines and between network namespaces, so that ports that meet on a bridge have different MACs.
+/// A text that differs between machines and between network namespaces, so that ports that meet on a bridge have
+/// different MACs.
 std::string place_in_the_world() {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
@@ -81,7 +82,7 @@ bool check_rights(const PortPlan& plan, std::string& error) {
   }
   const int code = errno;
   if (fd >= 0) close(fd);
-  // An interface that exists may have been made for this user.
+  // If the interface exists already, it may have been made for this user.
   const bool allowed = plan.spec.driver != "net_tap" || read_netdev(plan.spec.netdev) || may_administer_the_network();
   if (fd >= 0 && allowed) return true;
   error = "port " + plan.spec.device + " cannot have " + what + " (" + std::strerror(fd < 0 ? code : EPERM) +
@@ -93,8 +94,8 @@ void add_arg(PortPlan& plan, const std::string& key, uint32_t value) {
   if (!plan.spec.arg(key)) plan.spec.args += "," + key + "=" + std::to_string(value);
 }
 
-/// net_af_packet copies a frame into a packet buffer without looking at its size, and puts its own frames one behind
-/// the other over blocks of memory: slots must fit our buffers, and fill their block.
+/// net_af_packet copies a frame into a packet buffer without looking at the size of the buffer, and lays out its slots
+/// one after the other in blocks of memory: so slots must fit the buffers of the pool, and fill their block.
 void fit_af_packet(PortPlan& plan) {
   const uint32_t slot_bytes = round_up(plan.max_frame_bytes + 128, 512);
   if (!plan.spec.arg("framesz") && !plan.spec.arg("blocksz")) {
@@ -132,8 +133,8 @@ bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::strin
   return true;
 }
 
-/// A card model in this process whose cable is shared memory: the two ends get their addresses like those of a memif
-/// wire.
+/// Plans a card model in this process whose cable is shared memory; the two ends get their addresses like those of a
+/// memif wire.
 bool plan_card_wire(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
   if (!plan.spec.arg("wire")) plan.spec.args += std::string(plan.spec.args.empty() ? "" : ",") + "wire=shm:uroce";
   const std::string wire = plan.spec.arg("wire")->substr(std::strlen("shm:"));
@@ -248,7 +249,7 @@ bool plan_port(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std
   auto spec = parse_port_spec(config.port, error);
   if (!spec) return false;
   plan.spec = *spec;
-  // One that TAP makes, or one that exists and is shared.
+  // An interface that TAP makes, or one that exists and is shared.
   const VirtualDriver* driver = find_virtual_driver(spec->device);
   const bool has_netdev = spec->driver == "net_tap" || (driver != nullptr && driver->netdev == NetdevUse::kShares);
   if (has_netdev) plan.identity.netdev = spec->netdev;

@@ -1,4 +1,4 @@
-// From a configuration to what will be opened: decided, and checked, before EAL is started.
+// Decides from a configuration what will be opened, and checks it, before EAL is started.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,20 @@ namespace uroce {
 struct PortPlan {
   PortSpec spec;
   EndpointIdentity identity;
-  std::string name;            // for people: "memif:NAME", "switch:NAME, port 3", "net_af_packet0"
+  std::string name;            // for display: "memif wire, end 0", "net_af_packet0"
   std::string devargs;         // for rte_dev_probe
   std::string socket;          // where the two ends of a shared memory wire meet
   std::optional<WireEnd> end;  // of a wire, or a port of a switch
   std::optional<Netdev> netdev;
   uint32_t max_frame_bytes = 0;  // for the engine
-  PortOptions options;           // but the port's number
+  PortOptions options;           // except the port's number
 };
 
-/// Who opens a port takes an end of the wire; who only lists the device looks at the one that it would get.
+/// A program that opens a port takes an end of the wire; one that only lists the device looks at the end that it would
+/// get.
 enum class WireEndUse : uint8_t { kTake, kLook };
 
-/// False and one clear line in `error` when the configuration cannot work on this machine.
+/// Returns false, with one line in `error` when the configuration cannot work on this machine.
 bool plan_port(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error);
 
 /// Ethernet header and VLAN tag: what a frame has beyond the IP MTU.
@@ -37,21 +38,24 @@ inline constexpr uint32_t kLinkHeaderBytes = 18;
 /// The IP MTU that carries RoCE MTU 4096 with every header, and a little more.
 inline constexpr uint32_t kFullMtu = 4224 - kLinkHeaderBytes;
 
-/// Slots of shared memory in each direction between two processes: what may be under way where no queue sees it.
+/// Slots of shared memory in each direction between two processes. So many frames may be under way that are in no
+/// queue.
 inline constexpr uint32_t kWireSlots = 256;
 /// One frame fits into one slot.
 inline constexpr uint32_t kWireSlotBytes = 4352;
 
-/// Shared memory has no bit times to count pauses in. Both ends of it are processes that may have to wait for a time
-/// slice, so that a pause, which is repeated at its half, has to be longer than some of these: 34 ms at most.
+/// Pauses are counted in bit times, which shared memory does not have; this speed is assumed for it. Both of its ends
+/// are processes that may have to wait for a few time slices, so a pause, which is repeated after half of it, has to be
+/// longer than that: with this speed it lasts up to 34 ms.
 inline constexpr uint64_t kWirePauseSpeed = 1'000'000'000;
-/// In bits per second; `link_speed`: what the port says, 0 when it does not know.
+/// The speed for pauses in bits per second. `link_speed` is what the port reports, or 0 when it does not know.
 uint64_t pause_speed(const PortPlan& plan, uint64_t link_speed);
 
-/// What net_memif is told, at either end.
+/// The device arguments of net_memif, for either end.
 std::string memif_devargs(const std::string& device, bool connects, const std::string& socket, const MacAddress& mac);
 
-/// A shared memory wire's device has no name of the user's: the first has number 0, further ones of a process others.
+/// The device of a shared memory wire is not named by the user: the first one of a process has number 0, further ones
+/// have others.
 void number_wire_device(PortPlan& plan, unsigned number);
 
 /// Sets the frame sizes that follow from an IP MTU.

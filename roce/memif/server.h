@@ -25,7 +25,7 @@ namespace uroce::memif {
 
 struct ServerCounters {
   uint64_t connected = 0;
-  uint64_t refused = 0;   // handshakes that broke the protocol, or came while somebody was connected
+  uint64_t refused = 0;   // handshakes that broke the protocol, or came while a client was connected
   uint64_t given_up = 0;  // handshakes that took too long, or made room for another one
   uint64_t broken = 0;    // connected clients that broke the protocol
 };

@@ -33,7 +33,7 @@ struct MemoryRegion {
   uint32_t qpn = 0;           // bound type 2 windows: the QP that may use it
   uint32_t windows = 0;       // regions: windows bound to it
   uint32_t generation = 0;
-  void* user = nullptr;  // windows: for whoever allocated it
+  void* user = nullptr;  // windows: passed to allocate_window
 };
 
 /// Why an access is refused.

@@ -30,8 +30,8 @@ class ReceiveSlot {
   Cause append(const uint8_t* data, uint32_t bytes);
   uint32_t filled() const { return filled_; }
 
-  /// Completes the active receive. Fills in wr_id and, on success, byte_len if that is not set. kFailed when there was
-  /// no room for the completion.
+  /// Completes the active receive. Fills in wr_id and, if a SEND filled the receive and byte_len is 0, byte_len.
+  /// kFailed when there was no room for the completion.
   Outcome complete(Completion& completion, bool solicited, Instant now);
   /// Ends the active receive, if there is one, in error.
   void fail(WcStatus status, Cause cause, Instant now);

@@ -105,7 +105,7 @@ class Scoreboard {
   void lose(uint32_t entry);
 
   Ring<Sent> ring_;  // an entry's number is its slot
-  List under_way_;   // by number
+  List under_way_;   // by number of transmission
   List lost_;
   uint32_t held_ = 0;
   uint64_t number_ = 0;

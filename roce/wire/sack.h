@@ -1,7 +1,8 @@
 // What a selective ACK (opcode 0xC0) says beside a plain one.
 //
-//   BTH PSN: the last request received in order, as in an ACK AETH as in an ACK: credits and MSN 1 to 16 ranges, as
-//   payload: the packets held beyond a gap; the range that changed last comes first
+//   BTH    PSN: the last request received in order, as in an ACK
+//   AETH   as in an ACK: credits and MSN
+//   1 to 16 ranges, as payload: the packets held beyond a gap; the range that changed last comes first
 //
 // Each range is 8 bytes: the first PSN and the PSN behind the last, 24 bits each, each after a byte of zeros. A READ
 // request counts as many PSNs as it has responses.

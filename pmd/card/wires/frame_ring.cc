@@ -41,7 +41,7 @@ void FrameWriter::commit(size_t frame_bytes) {
   head_ += record_bytes(frame_bytes);
 }
 
-// Once: what is checked is what is used, whatever the other end writes meanwhile.
+// Reads the word once, so that the value that is checked is the one that is used, whatever the peer writes meanwhile.
 uint32_t FrameReader::length_at(uint32_t offset) const {
   return word_at(memory_, offset).load(std::memory_order_relaxed);
 }

@@ -12,10 +12,10 @@ constexpr uint32_t kSlotBytes = kFrameBytesMax;
 constexpr uint64_t kFramingBytes = 24;              // preamble, FCS, gap
 constexpr uint64_t kMinimumFrameBytes = 60;         // without FCS
 constexpr uint64_t kBacklogNs = 100'000;            // covers the time between two runs of the card
-constexpr uint64_t kReorderPatienceNs = 1'000'000;  // a frame that nobody follows goes all the same
+constexpr uint64_t kReorderPatienceNs = 1'000'000;  // a frame that no other follows leaves after this time
 constexpr uint64_t kNsPerSecond = 1'000'000'000;
 
-// What a random number of a frame decides.
+// What the random numbers of a frame decide.
 enum Purpose : unsigned { kLoss, kCorrupt, kCorruptWhere, kDuplicate, kReorder, kPurposes };
 
 /// A stateless generator (the finalizer of SplitMix64).
@@ -43,7 +43,7 @@ ImpairedWire::ImpairedWire(std::unique_ptr<Wire> inner, const WireKnobs& knobs)
       memory_(std::make_unique_for_overwrite<uint8_t[]>(size_t{kSlots} * kSlotBytes)),
       queue_(kSlots),
       pause_frame_(make_pause_frame(knobs.pause_quanta)) {
-  // The two ends of a cable do not lose the same frames.
+  // Different seeds, so that the two ends of a cable do not lose the same frames.
   knobs_.seed = mix(knobs.seed ^ uint64_t{inner_->end()} << 63);
   for (uint32_t slot = kSlots; slot-- > 0;) free_slots_.push_back(slot);
   held_.slot = kNone;
@@ -66,7 +66,7 @@ bool ImpairedWire::happens(double chance, unsigned purpose) const {
 std::span<uint8_t> ImpairedWire::reserve(size_t bytes) {
   if (bytes == 0 || bytes > kSlotBytes) return {};
   if (knobs_.bandwidth_bps != 0 && free_at_ns_ + fresh_ns_ > now_ns_ + backlog_ns_) return {};
-  // Two: the frame and its duplicate.
+  // Two slots are needed: for the frame and its duplicate.
   if (free_slots_.size() < 2) return {};
   if (open_slot_ == kNone) {
     open_slot_ = free_slots_.back();
@@ -83,7 +83,7 @@ uint64_t ImpairedWire::time_on_wire_ns(size_t bytes) const {
 
 void ImpairedWire::queue(const Frame& frame) { queue_[queue_head_++ % kSlots] = frame; }
 
-/// Queues a frame, and the one that waited for it.
+/// Queues a frame, and then the one that waited for it.
 void ImpairedWire::send(const Frame& frame) {
   queue(frame);
   if (held_.slot == kNone) return;
@@ -127,7 +127,7 @@ void ImpairedWire::commit(size_t bytes) {
   frame_number_++;
 }
 
-/// The frames of the run that ends now leave from now on, one after the other.
+/// Sets the times of the frames of the run that ends now: they leave from now on, one after the other.
 void ImpairedWire::set_times() {
   free_at_ns_ = std::max(free_at_ns_, now_ns_) + lost_ns_;
   for (; queue_timed_ != queue_head_; queue_timed_++) {

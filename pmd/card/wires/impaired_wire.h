@@ -1,4 +1,4 @@
-// A cable that is slow, long, or bad: stands between the card that sends and the real wire.
+// A cable that is slow, long or bad. It stands between the card and the real wire.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace mqnic::card {
 
-/// Time is what `flush` is told, so that with virtual time everything repeats. The fate of a frame depends on the seed
-/// and on its number, and on nothing else.
+/// Its time is that passed to `flush`, so that with virtual time everything repeats. What happens to a frame depends
+/// only on the seed and on the number of the frame.
 ///
-/// All memory is there from the start: at most kSlots frames are on the way. When they are all used, or when the
-/// bandwidth is used up for a while ahead, the wire takes no more and the card keeps its packet.
+/// All memory is allocated at the start: at most kSlots frames are on the way. When all slots are used, or when the
+/// bandwidth is used up for some time ahead, the wire takes no more and the card keeps its packet.
 class ImpairedWire final : public Wire {
  public:
   ImpairedWire(std::unique_ptr<Wire> inner, const WireKnobs& knobs);
@@ -62,14 +62,14 @@ class ImpairedWire final : public Wire {
   uint32_t queue_head_ = 0;
   uint32_t queue_tail_ = 0;
   uint32_t queue_timed_ = 0;  // frames behind this one were sent since the last flush, and have no time yet
-  Frame held_;                // waits since due_ns for the next frame to go first; slot kNone: there is none
+  Frame held_;                // waits since due_ns until the next frame has gone first; slot kNone: there is none
   uint32_t open_slot_ = kNone;
   uint64_t frame_number_ = 0;
   uint64_t now_ns_ = 0;
   uint64_t free_at_ns_ = 0;  // when the last bit of the last frame is out
-  uint64_t fresh_ns_ = 0;    // what was sent since the last flush takes so long
-  uint64_t lost_ns_ = 0;     // of that, what is lost
-  uint64_t backlog_ns_ = 0;  // how far ahead of the time that may be
+  uint64_t fresh_ns_ = 0;    // how long it takes to send what was committed since the last flush
+  uint64_t lost_ns_ = 0;     // the part of that for frames that are lost
+  uint64_t backlog_ns_ = 0;  // how far ahead of the present time that may be
   uint64_t next_pause_ns_ = 0;
   bool pause_shown_ = false;
   std::vector<uint8_t> pause_frame_;

@@ -12,7 +12,7 @@ struct Unit {
   double factor;
 };
 
-/// A number from 0 to `max`, with one of `units` behind it.
+/// A number from 0 to `max`, followed by one of `units`.
 template <size_t kUnits>
 std::optional<double> parse_number(std::string_view text, const Unit (&units)[kUnits], double max) {
   double number = 0;

@@ -15,7 +15,7 @@ using Maker = std::unique_ptr<Wire> (*)(const std::string& argument, std::string
 
 struct Kind {
   const char* name;
-  const char* argument;  // nullptr: it takes none
+  const char* argument;  // nullptr: this kind takes no argument
   Maker make;
 };
 

@@ -1,12 +1,12 @@
-// Wires by their text, as a user writes it.
+// Makes wires from text, as a user writes it.
 //
 //   none                 nothing is plugged in
 //   loop                 a plug that joins what the port sends to what it receives
-//   shm:NAME             a cable to whoever else says shm:NAME on this machine
+//   shm:NAME             a cable to another process on this machine that uses shm:NAME
 //   tap:IFNAME           a TAP interface of the kernel
 //   pcap:IN[:OUT]        plays the file IN, records what is sent to OUT; pcap::OUT only records
 //
-// and what other parts have registered: the driver adds port:NAME, another DPDK port.
+// Other parts can register further kinds: the driver adds port:NAME, another DPDK port.
 #pragma once
 
 #include <functional>
@@ -18,10 +18,11 @@
 
 namespace mqnic::card {
 
-/// nullptr: `error` is one line that says what to change.
+/// Returns nullptr, with one line in `error` that says what to change, when that fails.
 std::unique_ptr<Wire> make_wire(const std::string& text, const WireKnobs& knobs, std::string& error);
 
-/// Adds a kind of wire, or replaces it. `argument` is what stands behind "kind:". Before threads call make_wire.
+/// Adds a kind of wire, or replaces it. The factory's `argument` is what comes after "kind:". To be called before any
+/// thread calls make_wire.
 using WireFactory = std::function<std::unique_ptr<Wire>(const std::string& argument, std::string& error)>;
 void register_wire_kind(const std::string& kind, WireFactory factory);
 

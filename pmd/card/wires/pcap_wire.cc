@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kMagicUs = 0xa1b2c3d4;
 constexpr uint32_t kMagicNs = 0xa1b23c4d;
 constexpr uint32_t kEthernet = 1;
-constexpr uint32_t kRecordBytesMax = 1u << 18;  // what other tools take for a record at most
+constexpr uint32_t kRecordBytesMax = 1u << 18;  // the longest record that other tools accept
 
 struct FileHeader {
   uint32_t magic = kMagicNs;
@@ -104,7 +104,7 @@ std::span<const uint8_t> PcapWire::front() {
   if (!receiving_) return {};
   while (played_bytes_ == 0 && input_ != nullptr) {
     if (!read_record()) input_.reset();
-    if (played_bytes_ > kFrameBytesMax) played_bytes_ = 0;  // no card sees such a frame
+    if (played_bytes_ > kFrameBytesMax) played_bytes_ = 0;  // too long for a card, so it is skipped
   }
   return {played_.data(), played_bytes_};
 }
@@ -129,7 +129,7 @@ void PcapWire::commit(size_t bytes) {
 }
 
 void PcapWire::flush(uint64_t) {
-  // Not kept back: a program that is killed leaves what it sent.
+  // Flushed, so that the file is complete even when the program is killed.
   if (written_ && output_ != nullptr) std::fflush(output_.get());
   written_ = false;
 }

@@ -1,4 +1,4 @@
-// A file at the other end of the cable: classic pcap, Ethernet, with micro- or nanoseconds, in either byte order.
+// Files at the other end of the cable: classic pcap with Ethernet frames, micro- or nanoseconds, in either byte order.
 #pragma once
 
 #include <cstdio>
@@ -11,11 +11,11 @@
 
 namespace mqnic::card {
 
-/// Frames of the file come as fast as the card takes them, from the moment when its port receives. What the card sends
-/// is written with the time of day and nanoseconds.
+/// From the moment when the port begins to receive, the frames of the file arrive as fast as the card takes them. What
+/// the card sends is written with the time of day in nanoseconds.
 class PcapWire final : public Wire {
  public:
-  /// "IN", "IN:OUT", or ":OUT". nullptr: `error` says what is wrong with the files.
+  /// `argument` is "IN", "IN:OUT" or ":OUT". Returns nullptr when a file cannot be used; `error` says why.
   static std::unique_ptr<Wire> open(const std::string& argument, std::string& error);
 
   bool connected() override { return true; }
@@ -26,7 +26,7 @@ class PcapWire final : public Wire {
   void pop() override { played_bytes_ = 0; }
   void flush(uint64_t now_ns) override;
 
-  /// Why the file that is played, or the one that is recorded, ended before its time.
+  /// Why playing or recording ended early.
   std::string take_message() override { return std::exchange(trouble_, {}); }
 
  private:

@@ -1,4 +1,4 @@
-// The two wires that lead nowhere else.
+// The two wires without a peer.
 #pragma once
 
 #include <vector>

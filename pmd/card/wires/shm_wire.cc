@@ -16,28 +16,29 @@ namespace mqnic::card {
 namespace {
 
 constexpr uint32_t kMagic = 0x65726977;  // "wire"
-constexpr uint32_t kLayout = 1;          // grows when ShmWireMemory changes
+constexpr uint32_t kLayout = 1;          // to be increased when ShmWireMemory changes
 constexpr uint32_t kRingBytes = 1u << 20;
-constexpr unsigned kGate = 2;  // the lock of whoever comes or goes; bytes 0 and 1 are the ends
+constexpr unsigned kGate = 2;  // locked while a user comes or goes; bytes 0 and 1 are for the ends
 constexpr uint64_t kLookIntervalNs = 2'000'000;
 
 }  // namespace
 
 struct ShmWireMemory {
-  // On lines of their own: each is written by one end and read by the other. Two lines, as processors fetch pairs.
+  // Each word has cache lines of its own, because one end writes it and the other reads it; two lines, because
+  // processors fetch pairs.
   struct alignas(128) Word {
     std::atomic<uint64_t> value;  // tag in the upper half
   };
   struct alignas(128) End {
-    std::atomic<uint32_t> number;  // of its user, counted over both ends; 0: nobody came, or it left in peace
+    std::atomic<uint32_t> number;  // of its user, counted over both ends; 0: nobody came yet, or the user left properly
     std::atomic<int32_t> pid;      // for messages only
   };
   uint32_t magic;
   uint32_t layout;
-  std::atomic<uint32_t> users;  // that came so far; guarded by the gate
+  std::atomic<uint32_t> users;  // how many came so far; protected by the gate
   End ends[2];
-  Word head[2];  // of the ring that this end writes
-  Word tail[2];  // of the ring that this end reads
+  Word head[2];  // position in the ring that this end writes
+  Word tail[2];  // position in the ring that this end reads
   alignas(4096) uint8_t rings[2][kRingBytes];
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
@@ -56,7 +57,7 @@ bool is_private_file(int fd) {
          (st.st_mode & 077) == 0;
 }
 
-/// The file that was opened still has its name: nobody removed it in between.
+/// True when the file that was opened still has its name, that is, was not removed in between.
 bool is_current(int fd, const std::string& path) {
   struct stat ours {};
   struct stat named {};
@@ -64,7 +65,7 @@ bool is_current(int fd, const std::string& path) {
          ours.st_dev == named.st_dev;
 }
 
-/// Opens the file and goes through its gate.
+/// Opens the file and takes its gate.
 int open_gate(const std::string& path, std::string& error) {
   for (int tries = 0; tries < 100; tries++) {
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -101,7 +102,7 @@ std::string users_of(int fd) {
   return text;
 }
 
-/// Empty and with all its memory there, so that no write into the mapping can fail.
+/// Empties the file and allocates all its memory, so that no write into the mapping can fail.
 std::string make_file(int fd, const std::string& name) {
   const int result = ftruncate(fd, 0) != 0 ? errno : posix_fallocate(fd, 0, kFileBytes);
   if (result != 0) {
@@ -172,20 +173,20 @@ ShmWire::ShmWire(std::string path, int fd, unsigned end, ShmWireMemory* memory)
   memory_->ends[end_].pid.store(getpid());
   memory_->ends[end_].number.store(own_number_);
   meet(memory_->ends[1 - end_].number.load());
-  lock_byte(fd_, end_, false);  // free: nobody else is within the gate
+  lock_byte(fd_, end_, false);  // it is free, because nobody else has the gate
   look_for_peer();
 }
 
 ShmWire::~ShmWire() {
   memory_->ends[end_].number.store(0);
-  munmap(memory_, kFileBytes);  // before the lock is given back: the next user may cut the file
+  munmap(memory_, kFileBytes);  // before the lock is released, because the next user may truncate the file
   lock_byte(fd_, kGate, true);
   unlock_byte(fd_, end_);
   if (!byte_is_locked(fd_, 1 - end_) && is_current(fd_, path_)) unlink(path_.c_str());
   close(fd_);
 }
 
-/// From here on with this peer, and with empty rings.
+/// Begins anew with this peer and with empty rings.
 void ShmWire::meet(uint32_t peer_number) {
   peer_number_ = peer_number;
   tag_ = std::max(own_number_, peer_number);
@@ -228,7 +229,7 @@ std::span<const uint8_t> ShmWire::front() {
     peer_head_ = position_of(head);
   }
   const std::span<const uint8_t> frame = reader_.front(peer_head_);
-  if (frame.empty()) peer_head_ = reader_.tail();  // nothing is left of what we knew, or it made no sense
+  if (frame.empty()) peer_head_ = reader_.tail();  // everything was read, or the contents were impossible
   return frame;
 }
 
@@ -242,7 +243,7 @@ std::string ShmWire::take_message() {
 void ShmWire::flush(uint64_t now_ns) {
   const uint32_t peer_number = memory_->ends[1 - end_].number.load(std::memory_order_acquire);
   if (peer_number != peer_number_) {
-    // Who left in peace may have left frames behind: those are still ours.
+    // A peer that left properly may have left frames in the ring, which are still delivered.
     if (peer_number != 0) meet(peer_number);
     peer_number_ = peer_number;
     look_for_peer();

@@ -1,15 +1,15 @@
-// A cable between two processes, or two cards in one process: memory that both share.
+// A cable between two processes, or between two cards in one process: memory that both share.
 //
-// A file in the runtime directory is everything: locks on its first bytes say which end is taken (and go away with a
-// process that is killed), its contents are two rings of frames, one for each direction. It is removed by whoever
-// leaves last; after a crash the next user cleans it up.
+// The cable is a file in the runtime directory: locks on its first bytes say which ends are taken (and end with a
+// process that is killed), and it contains two rings of frames, one for each direction. The user that leaves last
+// removes it; after a crash the next user cleans it up.
 //
-// What the two ends tell each other is one word for each index, {tag, position}. The tag names this meeting of these
-// two users: it is the number of the one that came last. Positions with another tag do not count, and nobody writes
-// before the reader has shown the same tag, so that nothing that was left from an earlier user is ever delivered.
+// The two ends tell each other their positions in one word each, {tag, position}. The tag identifies the pair of users:
+// it is the number of the one that came last. Positions with another tag are ignored, and an end does not write before
+// the reader has shown the same tag, so that nothing from an earlier user is ever delivered.
 //
-// The other end is not trusted with our memory: positions and lengths are checked at every use. (It could still cut off
-// the file; but it runs as the same user, who may kill this process anyway.)
+// The peer is not trusted: positions and lengths are checked at every use. (It could still truncate the file; but it
+// runs as the same user, who can kill this process anyway.)
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ struct ShmWireMemory;
 
 class ShmWire final : public Wire {
  public:
-  /// nullptr: `error` says why, and names the users when both ends are taken.
+  /// Returns nullptr when that fails; `error` says why, and names the users when both ends are taken.
   static std::unique_ptr<Wire> open(const std::string& name, std::string& error);
   ~ShmWire() override;
   ShmWire(const ShmWire&) = delete;
@@ -59,15 +59,15 @@ class ShmWire final : public Wire {
   uint32_t own_number_;
   uint32_t peer_number_ = 0;  // as last seen
   uint32_t tag_ = 0;
-  bool present_ = false;         // somebody holds the other end
-  bool matched_ = false;         // and has shown our tag
-  uint32_t peer_tail_ = 0;       // of what we wrote, as last seen
-  uint32_t peer_head_ = 0;       // of what it wrote, as last seen
-  uint32_t published_head_ = 0;  // as last told
+  bool present_ = false;         // another user holds the other end
+  bool matched_ = false;         // and that user has shown our tag
+  uint32_t peer_tail_ = 0;       // how far the peer has read, as last seen
+  uint32_t peer_head_ = 0;       // how far the peer has written, as last seen
+  uint32_t published_head_ = 0;  // as last told to the peer
   uint32_t published_tail_ = 0;
   uint64_t next_look_ns_ = 0;
   uint64_t told_damages_ = 0;
-  bool lost_ = false;  // the frame that is being written goes nowhere
+  bool lost_ = false;  // the frame that is being written will be lost
   std::vector<uint8_t> scrap_;
 };
 

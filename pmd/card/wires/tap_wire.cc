@@ -23,7 +23,7 @@ ifreq request_for(const std::string& interface) {
   return request;
 }
 
-/// 0 or an errno.
+/// Returns 0 or an errno.
 int set_up(const std::string& interface) {
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return errno;
@@ -81,7 +81,7 @@ std::span<uint8_t> TapWire::reserve(size_t bytes) {
 }
 
 void TapWire::commit(size_t bytes) {
-  // The kernel takes it or it is lost: an interface that is down, or one that has no room, is a cable that loses.
+  // A frame that the kernel does not take, because the interface is down or has no room, is lost as on any cable.
   while (write(fd_, sent_.data(), bytes) < 0 && errno == EINTR) {
   }
 }

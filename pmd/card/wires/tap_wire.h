@@ -11,7 +11,7 @@ namespace mqnic::card {
 
 class TapWire final : public Wire {
  public:
-  /// Makes the interface, or takes one that was made before and that nobody uses; jumbo frames, and up.
+  /// Makes the interface, or takes an existing one that nobody uses. Sets it up, with jumbo frames.
   static std::unique_ptr<Wire> open(const std::string& interface, std::string& error);
   ~TapWire() override;
   TapWire(const TapWire&) = delete;

@@ -12,13 +12,13 @@ namespace mqnic::card {
 
 class WireSet {
  public:
-  /// Missing ones and nullptr: nothing is plugged in. What is beyond the last port is dropped.
+  /// Ports without a wire, or with nullptr, have nothing plugged in. Wires beyond the last port are dropped.
   WireSet(std::vector<std::unique_ptr<Wire>> wires, size_t ports) : wires_(std::move(wires)) { wires_.resize(ports); }
 
-  /// nullptr: no such port, or nothing in it.
+  /// The wire of a port; nullptr when there is no such port, or nothing is plugged in.
   Wire* at(size_t port) const { return port < wires_.size() ? wires_[port].get() : nullptr; }
 
-  /// As Card takes them.
+  /// The wires as Card takes them.
   std::vector<Wire*> pointers() const {
     std::vector<Wire*> all;
     for (const auto& wire : wires_) all.push_back(wire.get());

@@ -1,8 +1,8 @@
 // Libraries that only some drivers need, loaded when such a port is opened.
 //
 // The verbs shim is loaded into every program that `uroce run` starts, and into its children. libpcap alone would bring
-// D-Bus and systemd's library into each of them. So the functions that the drivers call are one jump each, through a
-// slot that is filled by `uroce_load_driver_libraries`.
+// D-Bus and systemd's library into each of them. So each function that the drivers call is replaced by a jump through a
+// slot, which `uroce_load_driver_libraries` fills.
 #include <dlfcn.h>
 
 #include <string>
@@ -55,7 +55,7 @@ constexpr Slot kBpf[] = {BPF_FUNCTIONS(SLOT_ENTRY)};
 constexpr Slot kXdp[] = {XDP_FUNCTIONS(SLOT_ENTRY)};
 constexpr Slot kPcap[] = {PCAP_FUNCTIONS(SLOT_ENTRY)};
 
-/// Both libraries write to stderr what is no concern of ours, such as sections of other tools' programs.
+/// Silences the library: both write irrelevant messages to stderr, such as about sections of other tools' programs.
 void silence(void* library, const char* set_print) {
   using SetPrint = void* (*)(void*);
   const auto set = reinterpret_cast<SetPrint>(dlsym(library, set_print));
