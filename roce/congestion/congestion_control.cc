@@ -1,5 +1,6 @@
 #include "congestion/congestion_control.h"
 
+#include "base/check.h"
 #include "congestion/dcqcn.h"
 #include "congestion/swift.h"
 #include "congestion/timely.h"
@@ -31,6 +32,7 @@ uint64_t CongestionControl::max_rate() const {
 }
 
 void CongestionControl::set_rate(uint64_t bits_per_second) {
+  ensure(bits_per_second != 0, "a rate is more than nothing");
   limited_ = bits_per_second < max_rate();
   rate_ = bits_per_second;
 }

@@ -1,5 +1,7 @@
 #include "congestion/dcqcn.h"
 
+#include "base/check.h"
+
 namespace uroce {
 
 namespace {
@@ -22,7 +24,10 @@ void Dcqcn::restart() {
   may_cut_at_ = {0};
 }
 
-void Dcqcn::raise_alpha() { alpha_ += fraction_of(kOne - alpha_, 1024 - parameters_.dce_tcp_g, 10); }
+void Dcqcn::raise_alpha() {
+  ensure(alpha_ <= kOne, "alpha is a part of one");
+  alpha_ += fraction_of(kOne - alpha_, 1024 - parameters_.dce_tcp_g, 10);
+}
 
 void Dcqcn::lower_alpha() {
   alpha_ -= fraction_of(alpha_, 1024 - parameters_.dce_tcp_g, 10);

@@ -8,6 +8,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
+#include "base/check.h"
 #include "dpdk/log.h"
 #include "dpdk/packet_pool.h"
 
@@ -220,11 +221,12 @@ uint32_t DpdkPort::acquire_tx(TxFrame* frames, uint32_t max) {
 
 void DpdkPort::send(TxFrame* frames, uint32_t count) {
   if (count == 0) return;  // others may still be pending
-  // `acquire_tx` left nothing pending, so this is a queue that starts empty.
+  ensure(pending_count_ == 0 && count <= kMaxBurst, "`acquire_tx` left nothing pending");
   pending_head_ = 0;
   for (uint32_t i = 0; i < count; i++) {
     auto* mbuf = static_cast<rte_mbuf*>(frames[i].token);
     if (frames[i].bytes == 0) {
+      ensure(stock_count_ < kMaxBurst, "a buffer that comes back was lent");
       stock_[stock_count_++] = mbuf;
       continue;
     }
@@ -242,6 +244,7 @@ bool DpdkPort::ready_to_send() {
 
 void DpdkPort::send_mbufs(rte_mbuf* const* mbufs, uint32_t count) {
   if (count == 0) return;
+  ensure(pending_count_ == 0 && count <= kMaxBurst, "`ready_to_send` said so");
   pending_head_ = 0;
   pending_count_ = count;
   std::copy_n(mbufs, count, pending_.begin());

@@ -11,6 +11,7 @@
 #include <rte_errno.h>
 #include <rte_lcore.h>
 
+#include "base/check.h"
 #include "dpdk/log.h"
 
 namespace uroce {
@@ -43,6 +44,7 @@ void in_a_thread_of_the_moment(F&& f) {
 }  // namespace
 
 bool LcoreLease::take(unsigned preferred, std::string& error) {
+  ensure(held_ == Held::kNothing, "a lease is taken once");
   {
     const std::lock_guard guard(preferred_ids().mutex);
     if (preferred < RTE_MAX_LCORE && !preferred_ids().taken[preferred]) {
@@ -73,6 +75,7 @@ bool LcoreLease::take(unsigned preferred, std::string& error) {
 void LcoreLease::give_back() {
   if (held_ == Held::kPreferred) {
     const std::lock_guard guard(preferred_ids().mutex);
+    ensure(preferred_ids().taken[id_], "an id that is given back was taken");
     preferred_ids().taken.reset(id_);
   } else if (held_ == Held::kRegistered) {
     in_a_thread_of_the_moment([this] {

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/check.h"
+
 namespace uroce::memif {
 namespace {
 
@@ -60,6 +62,7 @@ bool InRing::open(const Memory& memory, const RingPlace& place) {
 bool InRing::begin() { return read_head(base_, next_, slots_, head_); }
 
 InRing::Taken InRing::take(const Memory& memory, uint8_t* out, uint32_t room, uint32_t& bytes) {
+  ensure(static_cast<uint16_t>(head_ - next_) <= slots_, "the peer's position was checked");
   if (next_ == head_) return Taken::kNothing;
   uint32_t filled = 0;
   bool fits = true;
@@ -91,6 +94,7 @@ bool OutRing::open(const Memory& memory, const RingPlace& place) {
 bool OutRing::begin() { return read_head(base_, next_, slots_, head_); }
 
 OutRing::Put OutRing::put(const Memory& memory, const uint8_t* frame, uint32_t bytes) {
+  ensure(static_cast<uint16_t>(head_ - next_) <= slots_, "the peer's position was checked");
   uint16_t slot = next_;
   for (uint32_t done = 0;;) {
     if (slot == head_) {

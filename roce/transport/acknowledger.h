@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "base/check.h"
 #include "uroce/time.h"
 
 namespace uroce {
@@ -44,7 +45,10 @@ class Acknowledger {
   /// A READ response or atomic result left, which acknowledges everything received.
   void on_response() { on(Event::kResponse); }
   /// The ACK or NAK left.
-  void on_sent() { on(Event::kSettled); }
+  void on_sent() {
+    ensure(due(), "an ACK or a NAK that left was owed");
+    on(Event::kSettled);
+  }
 
   /// The program posted a send. When that answers a message, ACKs will wait for such posts from now on.
   void on_send_posted() {

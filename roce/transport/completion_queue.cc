@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "transport/observer.h"
 #include "transport/qp_context.h"
 
@@ -23,6 +24,7 @@ void CompletionQueue::arm(Wake wake) {
 }
 
 void CompletionQueue::raise() {
+  ensure(announced_ <= added_, "only what was added is announced");
   armed_ = Armed::kNo;
   if (unheard_ == 0) unheard_ = std::max(announced_, added_ - ring_.size()) + 1;
   announced_ = added_;
@@ -62,6 +64,7 @@ void CompletionQueue::remove(uint32_t qpn) {
     not_heard += unheard_ != 0 && number >= unheard_;
     ring_.at(kept++) = entry;
   }
+  ensure(number == added_, "completions are numbered without gaps");
   ring_.truncate(kept);
   announced_ = added_ - not_announced;
   newest_solicited_ = added_ - after_solicited;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "transport/packet_count.h"
 
 namespace uroce {
@@ -37,6 +38,7 @@ void ExecutedLog::clear() {
 }
 
 ExecutedLog::Entry& ExecutedLog::add(Operation operation, Psn psn) {
+  ensure(next_ < entries_.size(), "there is room to remember what was carried out");
   Entry& entry = entries_[next_];
   next_ = (next_ + 1) % static_cast<uint32_t>(entries_.size());
   entry = Entry{};
@@ -79,6 +81,7 @@ ExecutedLog::Entry* ExecutedLog::find_read(Psn psn, const Reth& reth) {
 }
 
 void ExecutedLog::on_repeated(Entry& read, Psn psn, uint32_t packets) {
+  ensure(read.operation == Operation::kReadRequest, "what is answered again was a READ");
   if (read.furthest_repeat.before(psn)) {
     read.furthest_repeat = psn;
     uint32_t age = 0;

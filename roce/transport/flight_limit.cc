@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace uroce {
 
 namespace {
@@ -10,6 +12,9 @@ constexpr uint32_t kFloor = 8;  // losses never reduce the number below this, or
 
 }  // namespace
 
-void FlightLimit::on_loss() { allowed_ = std::max(allowed_ / 2, std::min(kFloor, window_)); }
+void FlightLimit::on_loss() {
+  allowed_ = std::max(allowed_ / 2, std::min(kFloor, window_));
+  ensure(allowed_ <= window_, "a loss opens no window");
+}
 
 }  // namespace uroce

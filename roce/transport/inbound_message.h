@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "base/check.h"
 #include "uroce/types.h"
 #include "wire/packet.h"
 
@@ -80,11 +81,13 @@ inline bool InboundMessage::write_goes_on(const PacketView& packet) const {
 }
 
 inline void InboundMessage::on_written(uint32_t bytes) {
+  ensure(bytes <= write_remaining_, "what is stored was announced");
   write_va_ += bytes;
   write_remaining_ -= bytes;
 }
 
 inline void InboundMessage::on_accepted(const OpcodeInfo& info) {
+  ensure(under_way_ == !info.is_first(), "a packet goes on with the message under way");
   operation_ = info.operation;
   under_way_ = !info.is_last();
 }

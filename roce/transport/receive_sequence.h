@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/check.h"
 #include "uroce/psn.h"
 
 namespace uroce {
@@ -64,6 +65,7 @@ class ReceiveSequence {
 
 // Called for every packet, hence inline.
 inline void ReceiveSequence::on_accepted(uint32_t psns, bool last, bool read) {
+  ensure(psns != 0, "every packet takes a PSN");
   next_ += psns;
   if (last) msn_++;
   if (missed_ && missed_until_.before(next_)) missed_ = false;

@@ -170,6 +170,7 @@ void ReorderBuffer::drop_first() {
     move_run(n, slot(n).next);
   }
   pool_->give_back(n);
+  ensure(packets_ != 0, "what is dropped was counted");
   if (--packets_ == 0) pool_->put_off(*this);
 }
 

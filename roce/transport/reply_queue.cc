@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/check.h"
+
 namespace uroce {
 
 void ReplyQueue::make_room(uint32_t depth) { ring_ = Ring<Reply>(2 * depth); }
@@ -60,6 +62,7 @@ ReplyQueue::Repeat ReplyQueue::repeat(Reply reply, bool parts) {
 
 /// `reply` takes the place of those in [from, to); when that range is empty, it is inserted before `from`.
 void ReplyQueue::replace(uint32_t from, uint32_t to, const Reply& reply) {
+  ensure(to - from <= ring_.size(), "what is replaced is queued");
   if (from == to) {
     ring_.push(reply);
     for (uint32_t i = ring_.tail() - 1; i != from; i--) std::swap(ring_.at(i), ring_.at(i - 1));
@@ -72,6 +75,7 @@ void ReplyQueue::replace(uint32_t from, uint32_t to, const Reply& reply) {
 
 ReplyQueue::Sent ReplyQueue::on_sent(uint32_t bytes) {
   Reply& reply = ring_.front();
+  ensure(bytes <= reply.remaining, "no more is sent than is owed");
   const bool last = bytes == reply.remaining;
   reply.begun = true;
   reply.psn += 1;

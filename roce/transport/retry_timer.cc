@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "transport/timing.h"
 
 namespace uroce {
@@ -31,6 +32,7 @@ void RetryTimer::stop() {
 }
 
 void RetryTimer::await_answer(Instant now) {
+  ensure(state_ != State::kAwaitsReceive, "a wait for a receive ends before an answer is awaited");
   if (attributes_.timeout == 0) return;
   state_ = State::kAwaitsAnswer;
   until_ = now + answer_time();
@@ -58,6 +60,7 @@ void RetryTimer::on_other_response(Psn psn, Instant now) {
 
 RetryTimer::Expired RetryTimer::expire(Instant now) {
   if (now < until_) return Expired::kNothing;
+  ensure(state_ != State::kIdle, "an idle timer does not expire");
   const State was = state_;
   stop();
   return was == State::kAwaitsReceive ? Expired::kReceiveWait : Expired::kAnswerWait;
