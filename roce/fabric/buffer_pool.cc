@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
+
 namespace uroce::fabric {
 
 bool BufferPool::grow() {
+  ensure(free_.empty(), "a pool grows when all that it has is in use");
   constexpr size_t kSlabBuffers = 64;
   const size_t count = std::min(kSlabBuffers, max_buffers_ - buffers_);
   if (count == 0) return false;

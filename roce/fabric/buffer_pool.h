@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/check.h"
 #include "fabric/frame.h"
 
 namespace uroce::fabric {
@@ -31,7 +32,10 @@ class BufferPool final : public FramePool {
     return {data, bytes, nullptr};
   }
   FabricFrame clone(const FabricFrame& frame) override;
-  void release(const FabricFrame& frame) override { free_.push_back(frame.data); }
+  void release(const FabricFrame& frame) override {
+    ensure(free_.size() < buffers_, "a buffer comes back once");
+    free_.push_back(frame.data);
+  }
 
   uint32_t buffer_bytes() const { return buffer_bytes_; }
   size_t buffers() const { return buffers_; }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/check.h"
 #include "fabric/frame.h"
 #include "uroce/time.h"
 
@@ -19,6 +20,7 @@ class DelayLine {
 
   /// False when the line is full; the frame then still belongs to the caller.
   bool push(const FabricFrame& frame, Instant when) {
+    ensure(static_cast<bool>(frame), "a frame that waits has bytes");
     if (heap_.size() >= max_frames_) return false;
     heap_.push_back({when, order_++, frame});
     std::push_heap(heap_.begin(), heap_.end());
@@ -28,9 +30,10 @@ class DelayLine {
   FabricFrame pop(Instant now) {
     if (heap_.empty() || now < heap_.front().when) return {};
     std::pop_heap(heap_.begin(), heap_.end());
-    const FabricFrame frame = heap_.back().frame;
+    const Waiting first = heap_.back();
     heap_.pop_back();
-    return frame;
+    ensure(heap_.empty() || first.when <= heap_.front().when, "frames leave in the order of their instants");
+    return first.frame;
   }
   Instant next() const { return heap_.empty() ? Instant::never() : heap_.front().when; }
   size_t size() const { return heap_.size(); }

@@ -1,11 +1,15 @@
 #include "fabric/egress.h"
 
+#include "base/check.h"
+
 namespace uroce::fabric {
 
 uint32_t FrameQueues::take(const QueuedFrame& queued) {
+  ensure(static_cast<bool>(queued.frame), "a place in the queues is for a frame");
   if (used_ >= max_frames_) return kNone;
   used_++;
   if (free_ == kNone) {
+    ensure(used_ == nodes_.size() + 1, "the queues grow when no place is free");
     nodes_.push_back(queued);
     return static_cast<uint32_t>(nodes_.size() - 1);
   }
@@ -18,6 +22,7 @@ uint32_t FrameQueues::take(const QueuedFrame& queued) {
 EgressScheduler::EgressScheduler(const PriorityConfigs& priorities, uint32_t quantum_bytes) {
   for (unsigned i = 0; i < kPriorities; i++) {
     quantum_[i] = uint64_t{priorities[i].weight} * quantum_bytes;
+    ensure(priorities[i].weight == 0 || quantum_[i] != 0, "a queue with a weight gets something in its turn");
     if (priorities[i].weight == 0) strict_ = static_cast<uint8_t>(strict_ | priority_bit(i));
   }
 }
@@ -55,6 +60,7 @@ unsigned EgressScheduler::pick(const FrameQueues& queues, uint8_t blocked) {
 
 uint32_t EgressScheduler::pop(FrameQueues& queues, unsigned priority) {
   Queue& q = queues_[priority];
+  ensure(q.head != FrameQueues::kNone, "the queue that was picked holds a frame");
   const uint32_t index = q.head;
   const uint32_t bytes = queues[index].frame.bytes;
   q.head = queues[index].next;
@@ -68,6 +74,7 @@ uint32_t EgressScheduler::pop(FrameQueues& queues, unsigned priority) {
   q.bytes -= bytes;
   if ((strict_ >> priority & 1) == 0) deficit_[priority] -= deficit_[priority] < bytes ? deficit_[priority] : bytes;
   if (q.head == FrameQueues::kNone) {
+    ensure(q.bytes == 0, "a queue holds the bytes of its frames");
     q.tail = FrameQueues::kNone;
     deficit_[priority] = 0;
     waiting_ = static_cast<uint8_t>(waiting_ & ~priority_bit(priority));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/check.h"
 #include "fabric/frame.h"
 #include "fabric/switch_config.h"
 
@@ -32,7 +33,10 @@ class FrameQueues {
   /// Returns the index, or kNone when max_frames are queued.
   uint32_t take(const QueuedFrame& queued);
   void give_back(uint32_t index) {
-    nodes_[index].next = free_;
+    QueuedFrame& node = nodes_[index];
+    ensure(static_cast<bool>(node.frame), "a place in the queues is given back once");
+    node.frame = {};
+    node.next = free_;
     free_ = index;
     used_--;
   }

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/big_endian.h"
+#include "base/check.h"
 
 namespace uroce::fabric {
 namespace {
@@ -34,6 +35,7 @@ void Forwarding::insert_route(uint64_t key, uint32_t group) {
   while (routes_[i].key != kFree && routes_[i].key != key) i = (i + 1) & mask;
   if (routes_[i].key == kFree) route_count_++;
   const std::vector<PortId>& members = groups_[group].members;
+  ensure(route_count_ * 2 <= routes_.size(), "half of the table is free, so that every search ends");
   routes_[i] = {key, group, members[0], members.size() == 1};
 }
 
@@ -94,6 +96,7 @@ Destination Forwarding::find(const uint8_t* mac, Instant now) const {
 
 void Forwarding::learn(const uint8_t* mac, PortId port, Instant now) {
   if (learned_.empty() || (mac[0] & 1) != 0) return;
+  ensure(port < up_.size(), "an address is learned at a port that is there");
   const uint64_t key = key_of(mac);
   const size_t bucket = hash(key) & (learned_.size() - 1) & ~(kBucket - 1);
   size_t oldest = bucket;
@@ -115,6 +118,7 @@ void Forwarding::forget_port(PortId port) {
 
 std::optional<PortId> Forwarding::choose(uint32_t group, uint64_t flow) const {
   const Group& g = groups_[group];
+  ensure(!g.members.empty() && g.alive.size() <= g.members.size(), "a group has members, some of them up");
   const PortId first = g.members[scale(flow, g.members.size())];
   if (up_[first] != 0) return first;
   if (g.alive.empty()) return std::nullopt;

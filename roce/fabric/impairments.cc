@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace uroce::fabric {
 namespace {
 
@@ -79,6 +81,7 @@ Impairments::Verdict Impairments::apply_rules(FabricFrame& frame) {
     const FaultRule& rule = config_.rules[i];
     if (!rule.filter.fits(roce) || !rule.acts_on(++rules_[i].fits)) continue;
     rules_[i].hits++;
+    ensure(rules_[i].hits <= rules_[i].fits, "a rule acts on what fits it");
     switch (rule.action) {
       case FaultRule::Action::kDrop:
         verdict.drop = true;
@@ -181,6 +184,7 @@ uint32_t Impairments::on_frame(FabricFrame frame, Instant now, std::span<Deliver
     counters_.reordered++;
     delay = {delay.ns + up_to(config_.reorder_span, reorder_random_).ns};
   }
+  ensure(delay.ns >= 0, "no frame comes before it was sent");
   out[0] = {frame, delay};
   return count;
 }

@@ -1,5 +1,7 @@
 #include "fabric/rate_cap.h"
 
+#include "base/check.h"
+
 namespace uroce::fabric {
 
 namespace {
@@ -17,9 +19,11 @@ void RateCap::on_sent(uint32_t frame_bytes, Instant now) {
     busy_until_ = now;
     remainder_ = 0;
   }
+  ensure(remainder_ < bits_per_second_, "what was left over is less than a nanosecond");
   const uint64_t cost = (uint64_t{frame_bytes} + kWireOverheadBytes) * 8 * kNsPerSecond + remainder_;
   busy_until_.ns += static_cast<int64_t>(cost / bits_per_second_);
   remainder_ = cost % bits_per_second_;
+  ensure(busy_until_ >= now, "a frame is not out before it leaves");
 }
 
 }  // namespace uroce::fabric

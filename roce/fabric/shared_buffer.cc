@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
+
 namespace uroce::fabric {
 
 SharedBuffer::SharedBuffer(const SwitchConfig& config)
@@ -35,6 +37,7 @@ bool SharedBuffer::take_lossless(Group& of, uint32_t bytes) {
   if (fits) {
     of.bytes = all;
     shared_used_ += after - before;
+    ensure(shared_used_ <= shared_bytes_, "no more is taken of what all share than there is");
     return true;
   }
   if (of.headroom_used + bytes > of.headroom) return false;
@@ -49,11 +52,13 @@ std::optional<Drop> SharedBuffer::take(PortId ingress, unsigned priority, uint32
   if (queue_bytes + bytes > lossy_threshold()) return Drop::kEgressShare;
   g.bytes += bytes;
   shared_used_ += bytes;
+  ensure(shared_used_ <= shared_bytes_, "no more is taken of what all share than there is");
   return std::nullopt;
 }
 
 void SharedBuffer::give_back(PortId ingress, unsigned priority, uint32_t bytes) {
   Group& g = group(ingress, priority);
+  ensure(g.bytes + g.headroom_used >= bytes, "what is given back was taken");
   if (!g.lossless) {
     g.bytes -= bytes;
     shared_used_ -= bytes;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/check.h"
+
 namespace uroce::fabric {
 namespace {
 
@@ -67,9 +69,14 @@ Switch::Switch(const SwitchConfig& config, FramePool& pool, RandomSource& random
 Switch::~Switch() {
   for (PortState& port : ports_) {
     for (unsigned i = 0; i < kPriorities; i++) {
-      while (port.egress.bytes(i) != 0) pool_.release(queues_[port.egress.pop(queues_, i)].frame);
+      while (port.egress.bytes(i) != 0) {
+        const uint32_t index = port.egress.pop(queues_, i);
+        pool_.release(queues_[index].frame);
+        queues_.give_back(index);
+      }
     }
   }
+  ensure(queues_.used() == 0, "every frame in the queues is in the queue of a port");
 }
 
 uint8_t Switch::classify(const FrameFields& fields) const {
@@ -83,6 +90,7 @@ void Switch::drop(PortState& port, Drop why, const FabricFrame& frame) {
 }
 
 void Switch::on_frame(PortId id, FabricFrame frame, Instant now) {
+  ensure(id < ports_.size(), "a frame arrives at a port that is there");
   PortState& port = ports_[id];
   port.counters.rx_frames++;
   port.counters.rx_bytes += frame.bytes;
@@ -144,6 +152,7 @@ void Switch::enqueue(PortId from, PortId to, const FabricFrame& frame, const Fra
                      Instant now) {
   PortState& in = ports_[from];
   PortState& out = ports_[to];
+  ensure(from != to && out.up, "a frame leaves by another port, which is up");
   std::optional<Drop> why = buffer_.take(from, priority, frame.bytes, out.egress.bytes(priority));
   if (!why) {
     const uint32_t index =
@@ -211,6 +220,7 @@ FabricFrame Switch::counted(PortState& port, const FabricFrame& frame, Instant n
 FabricFrame Switch::dequeue(PortState& port, unsigned priority, Instant now) {
   const uint32_t index = port.egress.pop(queues_, priority);
   const QueuedFrame queued = queues_[index];
+  ensure(queued.priority == priority, "a frame leaves by the queue that it was put in");
   queues_.give_back(index);
   port.counters.tx_priority_frames[priority]++;
   port.counters.tx_priority_bytes[priority] += queued.frame.bytes;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/check.h"
 #include "oracle/receiver.h"
 
 namespace uroce::oracle {
@@ -33,7 +34,13 @@ bool Landing::take(Place& place, uint32_t bytes, RandomSource& random) {
     left -= length;
   }
   head_ = place.end = start + room;
+  ensure(head_ - tail_ <= memory_.size, "no more is in use than there is");
   return true;
+}
+
+void Landing::give_back(const Place& place) {
+  ensure(place.end > tail_ && place.end <= head_, "room is given back in the order in which it was taken");
+  tail_ = place.end;
 }
 
 bool Landing::gaps_hold(const Span& piece) const {

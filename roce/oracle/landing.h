@@ -30,7 +30,7 @@ class Landing {
   /// Takes room for so many bytes, in pieces that are drawn. False: all is in use.
   bool take(Place& place, uint32_t bytes, RandomSource& random);
   /// The operation is done, and all before it.
-  void give_back(const Place& place) { tail_ = place.end; }
+  void give_back(const Place& place);
   /// Nothing is in use, and nothing was ever written.
   void clear();
 

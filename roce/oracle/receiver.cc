@@ -4,6 +4,8 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "base/check.h"
+
 namespace uroce::oracle {
 
 Receiver::Receiver(const sim::Side& side, SharedReceiveQueue* srq, uint32_t slots, uint32_t bytes, RandomSource& random)
@@ -27,6 +29,7 @@ Receiver::Receiver(const sim::Side& side, SharedReceiveQueue* srq, uint32_t slot
 
 void Receiver::post_one(uint32_t index, Verdict& verdict) {
   Slot& slot = slots_[index];
+  ensure(!slot.posted, "a receive is posted once");
   const RecvWr wr{index, slot.sges.data(), static_cast<uint32_t>(slot.sges.size())};
   const PostResult result =
       srq_ != nullptr ? srq_->post(wr) : side_.engine().post_recv(*side_.qp, wr, side_.host->now());
@@ -53,6 +56,7 @@ Receiver::Slot* Receiver::complete(uint64_t wr_id, Verdict& verdict) {
     return nullptr;
   }
   posted_.erase(at);
+  ensure(slots_[wr_id].posted, "a receive that completes was posted");
   slots_[wr_id].posted = false;
   return &slots_[wr_id];
 }
@@ -80,9 +84,14 @@ bool Receiver::rest_untouched(const Slot& slot, uint32_t used_bytes, bool restar
   return true;
 }
 
+void Receiver::make_free(const Slot& slot) {
+  ensure(!slot.posted && free_.size() < slots_.size(), "a receive is free once, and not while it is posted");
+  free_.push_back(static_cast<uint32_t>(&slot - slots_.data()));
+}
+
 void Receiver::wipe(Slot& slot) {
   std::memset(slot.buffer.data(), kCanary, slot.buffer.size);
-  free_.push_back(static_cast<uint32_t>(&slot - slots_.data()));
+  make_free(slot);
 }
 
 void Receiver::take_back() {
@@ -109,7 +118,7 @@ void Receiver::recycle(Slot& slot, uint32_t used_bytes) {
     std::memset(reinterpret_cast<uint8_t*>(sge.addr), kCanary, here);
     used_bytes -= here;
   }
-  free_.push_back(static_cast<uint32_t>(&slot - slots_.data()));
+  make_free(slot);
 }
 
 }  // namespace uroce::oracle

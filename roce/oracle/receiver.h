@@ -47,6 +47,7 @@ class Receiver {
 
  private:
   void post_one(uint32_t index, Verdict& verdict);
+  void make_free(const Slot& slot);
 
   sim::Side side_;
   SharedReceiveQueue* srq_;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/big_endian.h"
+#include "base/check.h"
 #include "script/lexer.h"
 #include "script/packets.h"
 #include "script/text.h"
@@ -107,7 +108,9 @@ class Comparison {
   }
 
   void name() {
-    const PacketName expected = *packet_name(statement_.word);
+    const auto named = packet_name(statement_.word);
+    ensure(named.has_value(), "a packet that was read has a name");
+    const PacketName& expected = *named;
     const std::string actual = packet_text(view_, service_of(qp_));
     std::string text = statement_.word;
     if (!expected.own_service) text = opcode_text(expected.opcode, service_of(qp_));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "script/ledger.h"
 #include "script/packets.h"
 #include "script/program.h"
@@ -429,10 +430,12 @@ Result Runner::run() {
     for (size_t at = 0; at < statements.size(); at++) {
       const Statement& s = statements[at];
       if (s.kind == Kind::kRepeat) {
+        ensure(statements[s.partner].kind == Kind::kEnd, "a `repeat` that was read has its `end`");
         rounds = s.args[0].number.base;
         round_ = 0;
         if (*rounds <= 0) at = s.partner;
       } else if (s.kind == Kind::kEnd) {
+        ensure(rounds.has_value(), "an `end` that was read has its `repeat`");
         if (++round_ < *rounds) {
           at = s.partner;
         } else {

@@ -260,6 +260,7 @@ void Testbench::collect() {
 
 /// The port is empty behind each turn, so that its room never bounds what the engine sends.
 uint32_t Testbench::turn_once() {
+  ensure(sent_.empty() || sent_.back().at <= now(), "time goes forward");
   const uint32_t done = engine_.turn(now());
   while (const auto frame = port_.take()) sent_.push_back({now(), Bytes(frame->begin(), frame->end())});
   return done;

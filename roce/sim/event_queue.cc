@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace uroce::sim {
 
 EventQueue::~EventQueue() {
@@ -24,6 +26,7 @@ void EventQueue::spread(unsigned level, uint64_t number) {
 /// Takes all events of the next instant. What they schedule for the same instant goes into the slot, and comes after
 /// them.
 void EventQueue::take_slot() {
+  ensure(next_ >= now_, "time does not go back");
   now_ = next_;
   Slot& slot = bring_down(static_cast<uint64_t>(next_.ns));
   ready_.clear();
@@ -37,6 +40,7 @@ void EventQueue::take_slot() {
     free_ = index;
     index = following;
   }
+  ensure(!ready_.empty(), "the instant that comes next has events");
   slot = {};
   mark(0, base_ & 0xFF, false);
 }
@@ -59,6 +63,7 @@ Instant EventQueue::find_next() const {
       if (levels_[level].used[word] == 0) continue;
       const unsigned number = word * 64 + static_cast<unsigned>(std::countr_zero(levels_[level].used[word]));
       uint32_t index = levels_[level].slots[number].head;
+      ensure(index != kNone, "a slot that is marked as used has events");
       Instant first = nodes_[index].when;
       if (level == 0) return first;
       for (; index != kNone; index = nodes_[index].next) first = std::min(first, nodes_[index].when);

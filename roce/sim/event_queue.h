@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/check.h"
 #include "sim/actor.h"
 #include "sim/frame.h"
 #include "uroce/time.h"
@@ -56,6 +57,7 @@ class EventQueue {
   }
   /// Moves the clock to `when`. No event may be due before.
   void advance_to(Instant when) {
+    ensure(when <= next_, "time does not pass over an event");
     if (now_ < when) now_ = when;
   }
 
@@ -99,6 +101,7 @@ class EventQueue {
   }
   /// The next event, which is not pending any more. There must be one.
   Due take() {
+    ensure(pending_ != 0, "there is an event to be handled");
     if (ready_at_ == ready_.size()) take_slot();
     const Due due = ready_[ready_at_++];
     if (ready_at_ + kAhead < ready_.size()) prefetch(ready_[ready_at_ + kAhead]);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "engine/bring_up.h"
 
 namespace uroce::sim {
@@ -119,6 +120,7 @@ bool FlowRunner::bring_up(const Active& flow, const FlowSpec& spec, bool asker, 
 }
 
 void FlowRunner::start_flow(const FlowSpec& spec, Instant now) {
+  ensure(spec.from != spec.to && std::max(spec.from, spec.to) < network_.host_count(), "a flow joins two hosts");
   FlowRecord record;
   record.id = records_.size();
   record.spec = spec;
@@ -172,7 +174,9 @@ void FlowRunner::on_completion(const Completion& completion) {
   Active& flow = active_[slot];
   if (!flow.in_use || flow.generation != completion.wr_id >> 32) return;  // belongs to a flow that has failed
   if (completion.status != WcStatus::kSuccess) return end_flow(slot, true, cause_text(completion.cause));
+  ensure(flow.pieces_out != 0, "a piece that completes was posted");
   flow.pieces_out--;
+  count_arrived(flow);  // now and then, as sequence numbers begin anew
   if (network_.world().now() >= records_[flow.record].spec.stop) flow.left = 0;
   if (flow.left == 0 && flow.pieces_out == 0) return end_flow(slot, false, "");
   post_pieces(flow, slot);
@@ -180,6 +184,7 @@ void FlowRunner::on_completion(const Completion& completion) {
 
 void FlowRunner::end_flow(uint32_t slot, bool failed, const char* why) {
   Active& flow = active_[slot];
+  ensure(flow.in_use, "a flow ends once");
   FlowRecord& record = records_[flow.record];
   const Instant now = network_.world().now();
   record.end = now;

@@ -6,14 +6,9 @@
 #include <new>
 #include <vector>
 
+#include "base/check.h"
+
 namespace uroce::sim {
-
-namespace {
-
-/// Sizes of buffers: for the RoCE MTUs with their headers, and one for longer frames.
-constexpr std::array<uint32_t, 6> kCapacities = {256, 640, 1280, 2304, 4352, 65536};
-
-}  // namespace
 
 /// The buffers of one thread.
 class FrameStore {
@@ -24,25 +19,26 @@ class FrameStore {
 
   Frame::Block* take(size_t bytes) {
     uint32_t size_class = 0;
-    while (size_class + 1 < kCapacities.size() && kCapacities[size_class] < bytes) size_class++;
-    if (kCapacities[size_class] < bytes) throw std::bad_alloc();
+    while (size_class + 1 < Frame::kCapacities.size() && Frame::kCapacities[size_class] < bytes) size_class++;
+    if (Frame::kCapacities[size_class] < bytes) throw std::bad_alloc();
     Frame::Block* block = free_[size_class];
     if (block != nullptr) {
       free_[size_class] = block->next;
       return block;
     }
     void* memory =
-        ::operator new (sizeof(Frame::Block) + kCapacities[size_class], std::align_val_t{alignof(Frame::Block)});
+        ::operator new (sizeof(Frame::Block) + Frame::kCapacities[size_class], std::align_val_t{alignof(Frame::Block)});
     all_.push_back(new (memory) Frame::Block{nullptr, 0, size_class});
     return all_.back();
   }
   void give_back(Frame::Block* block) {
+    ensure(block->size_class < free_.size(), "a buffer that comes back is one of ours");
     block->next = free_[block->size_class];
     free_[block->size_class] = block;
   }
 
  private:
-  std::array<Frame::Block*, kCapacities.size()> free_{};
+  std::array<Frame::Block*, Frame::kCapacities.size()> free_{};
   std::vector<Frame::Block*> all_;  // so that also frames that are still under way when a run ends are freed
 };
 

@@ -3,10 +3,13 @@
 // Bytes lie in buffers that are used again and again: after a run has warmed up, no frame allocates.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
+
+#include "base/check.h"
 
 namespace uroce::sim {
 
@@ -29,7 +32,10 @@ class Frame {
   /// A frame with room for that many bytes, undefined contents and a size of 0, to be filled by the caller.
   static Frame with_capacity(size_t bytes);
   /// `bytes` must not exceed the capacity.
-  void set_size(size_t bytes) { block_->bytes = static_cast<uint32_t>(bytes); }
+  void set_size(size_t bytes) {
+    ensure(block_ != nullptr && bytes <= kCapacities[block_->size_class], "a frame fits its buffer");
+    block_->bytes = static_cast<uint32_t>(bytes);
+  }
 
   uint8_t* data() { return block_ != nullptr ? block_->data() : nullptr; }
   const uint8_t* data() const { return block_ != nullptr ? block_->data() : nullptr; }
@@ -53,6 +59,8 @@ class Frame {
 
  private:
   friend class FrameStore;
+  /// For the RoCE MTUs with their headers, and for what is longer.
+  static constexpr std::array<uint32_t, 6> kCapacities = {256, 640, 1280, 2304, 4352, 65536};
   struct alignas(64) Block {
     static constexpr size_t kHeadBytes = 16;  // so that a frame's headers lie in the first two cache lines
     Block* next;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace uroce::sim {
 
 Host::Host(EventQueue& events, const EngineConfig& config, uint64_t seed)
@@ -10,6 +12,7 @@ Host::Host(EventQueue& events, const EngineConfig& config, uint64_t seed)
 }
 
 void Host::leap(Duration forward) {
+  ensure(forward.ns >= 0, "a host's clock never goes back");
   ahead_.ns += forward.ns;
   wake_at(events_.now());
 }
@@ -24,6 +27,7 @@ void Host::restart_engine(bool same_numbers) {
 
 void Host::wake_at(Instant when) {
   if (wakes_at_ <= when) return;
+  ensure(when >= events_.now(), "nobody is woken in the past");
   wakes_at_ = when;
   events_.schedule(*this, when, Event::kTurn);
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace uroce::sim {
 
 Link::Link(EventQueue& events, RandomSource& random, FrameSink& to, const LinkConfig& config)
@@ -28,6 +30,7 @@ void Link::watch_storms() {
 }
 
 void Link::launch(Frame&& frame, Instant arrival) {
+  ensure(arrival >= events_.now(), "no frame arrives before it was sent");
   events_.schedule(*this, arrival, Event::kArrival, std::move(frame));
 }
 
@@ -39,6 +42,7 @@ void Link::deliver(Frame&& frame) {
     const uint64_t bits = (frame.size() + fabric::kWireOverheadBytes) * 8;
     start_ps += static_cast<int64_t>(bits * 1'000'000'000'000 / bits_per_second_);
   }
+  ensure(start_ps >= free_at_ps_, "frames leave one after the other");
   free_at_ps_ = start_ps;
   const Instant left{(start_ps + 999) / 1000};
   if (tap_ != nullptr) tap_->on_departure(number_, events_.now(), frame);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace uroce::sim {
 
 MacAddress Network::host_mac(uint32_t number) {
@@ -36,6 +38,8 @@ Network::Network(const Topology& topology, const NetworkConfig& config, uint64_t
   if (!error.empty()) return;
   make_cables(config);
   make_routes();
+  ensure(hosts_.size() == host_nodes_.size(), "hosts are numbered as in the topology");
+  ensure(cables_.size() == topology_.links.size(), "cables are numbered as in the topology");
   if (!config.preload_neighbours) return;
   for (uint32_t i = 0; i < hosts_.size(); i++) {
     for (uint32_t j = 0; j < hosts_.size(); j++) {

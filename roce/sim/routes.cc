@@ -1,5 +1,7 @@
 #include "sim/routes.h"
 
+#include "base/check.h"
+
 namespace uroce::sim {
 
 namespace {
@@ -61,6 +63,7 @@ std::vector<uint32_t> a_path(const Topology& topology, const std::vector<std::ve
   for (uint32_t node = from; node != to;) {
     if (next[node].empty()) return {};
     const TopologyPort& port = ports[node][next[node][0]];
+    ensure(links.size() < topology.nodes.size(), "a shortest path passes no node twice");
     links.push_back(port.link);
     node = port.peer;
   }

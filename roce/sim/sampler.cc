@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace uroce::sim {
 
 NetworkTotals totals_of(Network& network) {
@@ -34,6 +36,7 @@ Sampler::Sampler(Network& network, FlowRunner& runner, SampleSink& sink, Duratio
 }
 
 void Sampler::sample_queues(Instant now) {
+  ensure(was_queued_.size() == network_.egresses().size(), "no cable is added to a network that runs");
   for (size_t i = 0; i < network_.egresses().size(); i++) {
     const Network::Egress& egress = network_.egresses()[i];
     const uint64_t bytes = egress.node->queue_bytes(egress.port);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "fabric/frame_fields.h"
 #include "wire/opcode.h"
 
@@ -39,7 +40,7 @@ uint32_t SimPort::receive(RxFrame* frames, uint32_t max) {
 }
 
 void SimPort::release_rx(RxFrame* /*frames*/, uint32_t count) {
-  count = std::min(count, lent_);
+  ensure(count <= lent_, "the engine gives back what it was lent");
   for (uint32_t i = 0; i < count; i++) received_[first_ + i] = Frame();
   first_ += count;
   lent_ = 0;
@@ -97,6 +98,7 @@ void remark_ack(Frame& frame, uint8_t dscp) {
 void SimPort::send(TxFrame* frames, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     if (frames[i].bytes == 0 || to_ == nullptr) continue;
+    ensure(lent_tx_[i].data() == frames[i].data, "what is sent lies in a buffer that was lent");
     Frame frame = std::move(lent_tx_[i]);
     frame.set_size(frames[i].bytes);
     if (config_.ack_dscp) remark_ack(frame, *config_.ack_dscp);
@@ -139,6 +141,7 @@ void SimPort::drain() {
     wire_->deliver(std::move(queue_.front()));
     queue_.pop();
   }
+  ensure(!queue_.empty() || queued_bytes_ == 0, "the queue holds the bytes of its frames");
   if (!queue_.empty() && (drains_at_ <= now || next < drains_at_)) {
     drains_at_ = next;
     events_->schedule(*this, next, Event::kWireFree);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace uroce::sim {
 
 SimSwitch::SimSwitch(EventQueue& events, const fabric::SwitchConfig& config, RandomSource& random)
@@ -10,6 +12,7 @@ SimSwitch::SimSwitch(EventQueue& events, const fabric::SwitchConfig& config, Ran
   for (size_t i = 0; i < config.ports.size(); i++) {
     ports_.push_back(std::make_unique<SwitchPort>(*this, static_cast<fabric::PortId>(i)));
   }
+  ensure(ports_.size() == switch_.port_count(), "each port of the switch can have a cable");
 }
 
 void SimSwitch::on_frame(fabric::PortId port, Frame&& frame) {
@@ -50,6 +53,7 @@ void SimSwitch::on_event(Event event, Instant now) {
 }
 
 void SimSwitch::on_wire_free(SwitchPort& port, Instant now) {
+  ensure(port.scheduled, "the wire that is free was waited for");
   port.scheduled = false;
   pump(port, now);
 }

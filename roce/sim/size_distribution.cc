@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "sim/portable_math.h"
 #include "sim/topology.h"
 
@@ -80,12 +81,14 @@ double SizeDistribution::mean_bytes() const {
 }
 
 uint64_t SizeDistribution::draw(RandomSource& random) const {
+  ensure(!points_.empty() && points_.back().percent == 100, "a distribution was read to its end");
   const double percent = uniform(random) * 100;
   size_t i = 0;
   while (i + 1 < points_.size() && points_[i].percent < percent) i++;
   if (i == 0) return std::max<uint64_t>(points_[0].bytes, 1);
   const Point& low = points_[i - 1];
   const Point& high = points_[i];
+  ensure(low.percent < percent && percent <= high.percent, "what is drawn lies between two points");
   const double part = (percent - low.percent) / (high.percent - low.percent);
   const double bytes = static_cast<double>(low.bytes) + part * static_cast<double>(high.bytes - low.bytes);
   return std::max<uint64_t>(static_cast<uint64_t>(bytes), 1);

@@ -1,8 +1,6 @@
 #include "sim/testbed.h"
 
-#include <cstdio>
-#include <cstdlib>
-
+#include "base/check.h"
 #include "engine/bring_up.h"
 
 namespace uroce::sim {
@@ -15,12 +13,6 @@ EngineConfig config_for(const EngineConfig& base, uint8_t n) {
   config.mac = own.mac;
   config.addresses = own.addresses;
   return config;
-}
-
-void require(bool ok, const char* what) {
-  if (ok) return;
-  std::fprintf(stderr, "testbed: %s failed\n", what);
-  std::abort();
 }
 
 }  // namespace
@@ -53,7 +45,7 @@ void Testbed::make_qp(Side& side, bool first, const QpOptions& options) {
   init.sq_sig_all = options.sq_sig_all;
   init.loss_recovery = first ? options.recovery_a : options.recovery_b;
   side.qp = side.engine().create_qp(init, nullptr);
-  require(side.qp != nullptr, "create_qp");
+  ensure(side.qp != nullptr, "a testbed's engine has room for the QP");
 }
 
 void Testbed::join(const Side& first, const Side& second, const QpOptions& options) {
@@ -67,8 +59,8 @@ void Testbed::join(const Side& first, const Side& second, const QpOptions& optio
     attributes.av.sgid_index = options.ipv6 ? 2 : 1;
     attributes.av.dgid = peer.engine().addresses().gids()[attributes.av.sgid_index].ip;
     const QpState target = options.to_rts ? QpState::kRts : QpState::kRtr;
-    require(bring_up(side->engine(), *side->qp, attributes, target, side->host->now()) == ModifyResult::kOk,
-            "bring_up");
+    const ModifyResult result = bring_up(side->engine(), *side->qp, attributes, target, side->host->now());
+    ensure(result == ModifyResult::kOk, "a testbed's QP comes up");
   }
 }
 

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "base/check.h"
 #include "sim/portable_math.h"
 #include "sim/size_distribution.h"
 
@@ -46,7 +47,10 @@ class ListedFlows : public Workload {
                      [](const FlowSpec& a, const FlowSpec& b) { return a.start < b.start; });
   }
   Instant next_start() const override { return next_ < flows_.size() ? flows_[next_].start : Instant::never(); }
-  FlowSpec take() override { return flows_[next_++]; }
+  FlowSpec take() override {
+    ensure(next_ < flows_.size(), "the flow that is taken was announced");
+    return flows_[next_++];
+  }
 
  private:
   std::vector<FlowSpec> flows_;
@@ -190,6 +194,7 @@ class Poisson final : public Workload {
   }
   Instant next_start() const override { return next_; }
   FlowSpec take() override {
+    ensure(next_ < end_, "the flow that is taken was announced");
     FlowSpec flow;
     flow.start = next_;
     flow.from = random_.below(hosts_);
@@ -251,6 +256,7 @@ class Storage final : public Workload {
   }
   Instant next_start() const override { return head_ < waiting_.size() ? waiting_[head_].start : Instant::never(); }
   FlowSpec take() override {
+    ensure(head_ < waiting_.size(), "the flow that is taken was announced");
     const auto [start, client] = waiting_[head_++];
     if (head_ == waiting_.size()) {
       waiting_.clear();
