@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "uroce/address.h"
 #include "uroce/time.h"
@@ -41,6 +43,21 @@ class NewsLimiter {
   uint32_t told_count_ = 0;
   uint32_t left_ = kBurst;
   Instant refilled_{0};
+};
+
+/// Tells what the limiter allows.
+class NewsDesk {
+ public:
+  using Listener = std::function<void(const NeighbourNews& news)>;
+  explicit NewsDesk(Listener listener) : listener_(std::move(listener)) {}
+
+  void tell(const NeighbourNews& news, Instant now) {
+    if (limiter_.allows(news, now)) listener_(news);
+  }
+
+ private:
+  NewsLimiter limiter_;
+  Listener listener_;
 };
 
 }  // namespace uroce

@@ -49,8 +49,8 @@ Network::Network(const Topology& topology, const NetworkConfig& config, uint64_t
 }
 
 std::string Network::check() const {
-  if (host_nodes_.size() > Neighbours::kTableMax) {
-    return "more than " + std::to_string(Neighbours::kTableMax) + " hosts";
+  if (host_nodes_.size() > NeighbourTable::kMax) {
+    return "more than " + std::to_string(NeighbourTable::kMax) + " hosts";
   }
   for (uint32_t node = 0; node < topology_.nodes.size(); node++) {
     const TopologyNode& it = topology_.nodes[node];

@@ -90,7 +90,7 @@ TEST_F(NeighboursTest, AsksAgainMoreAndMoreSeldomAndGivesUp) {
     if (sent) sent_ms.push_back(t);
   }
   EXPECT_EQ(sent_ms, (std::vector<int64_t>{0, 10, 30, 70, 150, 310, 630, 1270, 2270, 3270, 4270, 5270, 6270}));
-  EXPECT_EQ(sent_ms.size(), Neighbours::kAttempts);
+  EXPECT_EQ(sent_ms.size(), NeighbourTable::kAttempts);
   EXPECT_EQ(neighbours_->next_timeout(), Instant::never());
 
   const Instant later = kStart + milliseconds(70000);  // wanting again starts afresh
@@ -250,7 +250,7 @@ TEST_F(NeighboursTest, AFullTableKeepsWhatIsWanted) {
   EXPECT_TRUE(neighbours_->lookup(IpAddress::v4(0x0a010000), 0));
   EXPECT_FALSE(neighbours_->lookup(IpAddress::v4(0x0a010000 + 4999), 0));
   // Our own wishes push out those that only asked,
-  for (uint32_t i = 0; i < Neighbours::kTableMax - 1; i++) {
+  for (uint32_t i = 0; i < NeighbourTable::kMax - 1; i++) {
     neighbours_->want(IpAddress::v4(0x0a020000 + i), addresses_[0], kStart);
   }
   EXPECT_FALSE(neighbours_->lookup(IpAddress::v4(0x0a010000), 0));
