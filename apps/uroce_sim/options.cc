@@ -98,7 +98,7 @@ void add_hosts(CLI::App& app, Options& options) {
       ->group(kGroup)
       ->check(CLI::Range(0u, 31u));
   app.add_option("--retry", options.retry, "retries (7)")->group(kGroup)->check(CLI::Range(0u, 7u));
-  add_duration(app, "--ack-hold", options.ack_hold, "how long an ACK may wait for company (0ns)")->group(kGroup);
+  add_duration(app, "--ack-delay", options.ack_delay, "how long an ACK may wait for company (0ns)")->group(kGroup);
   app.add_option("--ack-every", options.ack_every, "packets of a message without a request for an ACK, at most (32)")
       ->group(kGroup)
       ->check(CLI::Range(1u, 1u << 20));

@@ -43,7 +43,7 @@ struct Options {
   uint32_t dscp = 26;
   uint32_t timeout = 14;
   uint32_t retry = 7;
-  Duration ack_hold{};
+  Duration ack_delay{};
   uint32_t ack_every = 32;
   std::optional<uint8_t> ack_dscp;
   Duration turn_delay{};

@@ -90,7 +90,7 @@ std::string Scene::make_network() {
   config.engine.max_frame_bytes = options_.mtu + kFrameOverheadMax;
   config.engine.max_qps = kQpsMax;
   config.engine.max_regions = 64;
-  config.engine.ack_hold = options_.ack_hold;
+  config.engine.ack_delay = options_.ack_delay;
   config.engine.ack_every = options_.ack_every;
   config.engine.window_packets = window();
   config.engine.loss_recovery = options_.loss_recovery == "auto"        ? LossRecovery::kAuto

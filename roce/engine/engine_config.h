@@ -22,10 +22,10 @@ struct EngineConfig {
   uint32_t max_cqs = 16384;
   uint32_t max_srqs = 4096;
   uint32_t max_ahs = 65536;
-  uint32_t window_packets = 128;         // most packets of one QP in flight
-  uint32_t ack_every = 32;               // packets of one message without an ACK request, at most
-  Duration ack_hold = microseconds(20);  // how long an ACK may wait for a request to travel with; 0: never
-  bool grant_credits = true;             // tell peers how many receives are posted
+  uint32_t window_packets = 128;          // most packets of one QP in flight
+  uint32_t ack_every = 32;                // packets of one message without an ACK request, at most
+  Duration ack_delay = microseconds(20);  // how long an ACK may wait for a request to travel with; 0: never
+  bool grant_credits = true;              // tell peers how many receives are posted
   uint8_t traffic_class = 0;    // of QPs and address handles that ask for none: DSCP and ECN, as the IPv4 TOS octet
   PfcConfig pfc;                // off unless there are lossless priorities
   CongestionConfig congestion;  // how senders react to congestion; none unless an algorithm is set

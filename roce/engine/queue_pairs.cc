@@ -25,7 +25,7 @@ QueuePairs::QueuePairs(const EngineConfig& config, ObjectTables& objects, Random
       reorder_pool_(config.reorder_packets, active_mtu_),
       table_(config.max_qps, random),
       env_{objects.memory(),      counters,          observer,
-           config.window_packets, config.ack_every,  config.ack_hold,
+           config.window_packets, config.ack_every,  config.ack_delay,
            config.grant_credits,  config.congestion, config.loss_recovery,
            &reorder_pool_} {}
 

@@ -5,7 +5,8 @@
 namespace uroce::lint {
 namespace {
 
-constexpr int64_t kForgets = 500'000'000;  // a responder may drop what it holds for a peer that is silent for so long
+constexpr Duration kForgets =
+    milliseconds(500);  // a responder may drop what it holds for a peer that is silent for so long
 
 bool same(const SackRange& a, const SackRange& b) { return a.first == b.first && a.end == b.end; }
 
@@ -43,7 +44,7 @@ bool SackJudge::check_ends(const Packet& packet) {
 
 /// Ranges that are as in the previous SACK must come after the others, in the same order.
 void SackJudge::check_order(const Packet& packet, const std::vector<SackRange>& ranges) {
-  const bool comparable = !newest_.empty() && packet.has_time && packet.time.ns - newest_time_.ns < kForgets;
+  const bool comparable = !newest_.empty() && packet.has_time && packet.time - newest_time_ < kForgets;
   size_t before = 0;  // position in the previous SACK of the latest range that did not change
   bool unchanged = false;
   for (const SackRange& range : ranges) {

@@ -9,7 +9,7 @@ std::unique_ptr<MixedBed> make_testbed(const MixedOptions& options, RandomSource
   EngineConfig config = sim::simple_config(1);
   constexpr uint32_t kWindows[] = {1, 2, 8, 16, 64, 128};
   config.window_packets = kWindows[random.below(6)];
-  config.ack_hold = microseconds(random.below(2) == 0 ? 0 : 20);
+  config.ack_delay = microseconds(random.below(2) == 0 ? 0 : 20);
   config.grant_credits = random.below(4) != 0;
   config.reorder_packets = options.reorder_packets;
   config.congestion.algorithm = options.congestion;

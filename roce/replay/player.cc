@@ -22,7 +22,7 @@ EngineConfig config_of(const PlayerSetup& setup) {
   config.max_qps = 4;
   config.max_regions = 4096;
   config.window_packets = 1 << 16;  // the window of the recorded sender is not judged
-  config.ack_hold = {0};
+  config.ack_delay = {0};
   config.grant_credits = false;
   return config;
 }

@@ -38,7 +38,7 @@ struct Event {
 EngineConfig config_of(const Script& script) {
   EngineConfig config;
   config.mac = kOurMac;
-  config.ack_hold = Duration{0};
+  config.ack_delay = Duration{0};
   config.grant_credits = false;
   config.max_qps = 64;
   config.max_regions = 64;
@@ -46,7 +46,7 @@ EngineConfig config_of(const Script& script) {
   if (!script.statements.empty() && script.statements[0].kind == Kind::kEngine) {
     const Statement& engine = script.statements[0];
     config.grant_credits = engine.has("credits");
-    if (const Option* hold = engine.find("ack_hold")) config.ack_hold = hold->value.duration;
+    if (const Option* hold = engine.find("ack_delay")) config.ack_delay = hold->value.duration;
     config.window_packets = static_cast<uint32_t>(engine.number("window", config.window_packets, 0));
     config.max_frame_bytes = static_cast<uint32_t>(engine.number("max_frame", config.max_frame_bytes, 0));
     config.max_qps = static_cast<uint32_t>(engine.number("max_qps", config.max_qps, 0));

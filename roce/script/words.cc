@@ -129,7 +129,7 @@ constexpr Name<LossRecovery> kRecoveries[] = {
 
 using enum Argument;
 
-constexpr OptionSyntax kEngineOptions[] = {{"credits", kFlag},     {"ack_hold", kDuration},     {"window", kNumber},
+constexpr OptionSyntax kEngineOptions[] = {{"credits", kFlag},     {"ack_delay", kDuration},    {"window", kNumber},
                                            {"max_frame", kNumber}, {"vlan", kNumber},           {"max_qps", kNumber},
                                            {"recovery", kWord},    {"reorder_packets", kNumber}};
 

@@ -28,7 +28,7 @@ struct TransportEnv {
   Observer& observer;
   uint32_t window_packets = 128;
   uint32_t ack_every = 32;
-  Duration ack_hold = microseconds(20);
+  Duration ack_delay = microseconds(20);
   bool grant_credits = true;  // tell the peer in ACKs how many receives are posted
   CongestionConfig congestion = {};
   LossRecovery loss_recovery = LossRecovery::kGoBackN;

@@ -7,7 +7,7 @@
 namespace uroce {
 
 Responder::Responder(QpContext& context, ReceiveQueue& own)
-    : context_(context), receive_(context, own), early_(context.env.reorder_pool), ack_(context.env.ack_hold) {
+    : context_(context), receive_(context, own), early_(context.env.reorder_pool), ack_(context.env.ack_delay) {
   if (context.peer.enabled() && context.env.reorder_pool != nullptr) context.env.reorder_pool->prepare();
 }
 

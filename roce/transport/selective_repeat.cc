@@ -18,7 +18,7 @@ uint32_t board_packets(uint32_t window_packets) { return std::bit_ceil(std::max(
 SelectiveRepeat::SelectiveRepeat(const QpContext& context, const Ring<SendWqe>& ring, const RequestWindow& window)
     : requests(board_packets(context.env.window_packets)),
       responses(ring, window, requests, context.env.reorder_pool),
-      probe(context.env.ack_hold),
+      probe(context.env.ack_delay),
       context_(context),
       ring_(ring),
       window_(window) {}

@@ -20,7 +20,7 @@ void TailProbe::reset() {
 
 /// After so long a silence the last packet, or its answer, is taken to be lost.
 Duration TailProbe::silence(const RttSampler& rtt) const {
-  const Duration once{2 * rtt.smoothed().ns + ack_hold_.ns + kSlack.ns};
+  const Duration once{2 * rtt.smoothed().ns + ack_delay_.ns + kSlack.ns};
   return once * (int64_t{1} << std::min(sent_, kProbeDoublings));
 }
 

@@ -17,8 +17,8 @@ class TailProbe {
  public:
   enum class Packet : uint8_t { kNone, kLast, kFirst };
 
-  /// `ack_hold` is how long a peer may delay an ACK.
-  explicit TailProbe(Duration ack_hold) : ack_hold_(ack_hold) {}
+  /// `ack_delay` is how long a peer may delay an ACK.
+  explicit TailProbe(Duration ack_delay) : ack_delay_(ack_delay) {}
 
   /// Nothing is waited for, and no probe was ever sent.
   void reset();
@@ -46,7 +46,7 @@ class TailProbe {
  private:
   Duration silence(const RttSampler& rtt) const;
 
-  Duration ack_hold_;
+  Duration ack_delay_;
   Packet packet_ = Packet::kNone;  // to be sent
   uint8_t sent_ = 0;               // since the peer last got further
   Instant active_at_{0};

@@ -177,7 +177,7 @@ void EngineMachine::add_host(unsigned number) {
   config.reorder_packets = 1 + random.below(64);
   constexpr uint32_t kWindowSizes[] = {1, 2, 8, 16, 128};
   config.window_packets = kWindowSizes[random.below(5)];
-  config.ack_hold = microseconds(random.below(2) == 0 ? 0 : 20);
+  config.ack_delay = microseconds(random.below(2) == 0 ? 0 : 20);
   config.grant_credits = random.below(4) != 0;
   One one;
   one.host = &world_.add_host(config);

@@ -34,7 +34,7 @@ EngineConfig End::config_of(const Scenario& scenario, bool is_b) {
   EngineConfig config = sim::simple_config(is_b ? 2 : 1);
   config.congestion.algorithm = scenario.congestion;
   // A probe of selective repeat waits that much beyond two round trips: a third of what a long cable takes.
-  if (scenario.cable_us != 0) config.ack_hold = microseconds(2 * scenario.cable_us / 3);
+  if (scenario.cable_us != 0) config.ack_delay = microseconds(2 * scenario.cable_us / 3);
   return config;
 }
 

@@ -75,7 +75,7 @@ RigOptions AnyBytes::options(QpType type, uint64_t seed) {
   o.mtu = 256u << (seed % 3);
   o.use_srq = seed % 5 == 0;
   o.engine.grant_credits = seed % 3 == 0;
-  o.engine.ack_hold = microseconds(static_cast<int64_t>(seed % 2) * 20);
+  o.engine.ack_delay = microseconds(static_cast<int64_t>(seed % 2) * 20);
   o.cq_capacity = 4096;
   o.seed = seed;
   return o;

@@ -21,7 +21,7 @@ inline NetworkConfig default_config() {
   config.engine.max_frame_bytes = 1024 + 128;
   config.engine.max_qps = 512;
   config.engine.max_regions = 64;
-  config.engine.ack_hold = Duration{0};
+  config.engine.ack_delay = Duration{0};
   config.engine.window_packets = 256;
   config.switches.set_lossless(kLossless);
   config.switches.flood_unknown = config.switches.learning = false;

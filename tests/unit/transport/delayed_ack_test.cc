@@ -13,7 +13,7 @@ class DelayedAck : public testing::Test {
  protected:
   static RigOptions options() {
     RigOptions o;
-    o.engine.ack_hold = microseconds(20);
+    o.engine.ack_delay = microseconds(20);
     return o;
   }
   /// One message in, and the program's answer out: how ping-pong looks.
@@ -121,7 +121,7 @@ TEST_F(DelayedAck, LeavesBeforeTheProgramsErrorResetOrDestruction) {
 
 TEST_F(DelayedAck, DelayZeroSwitchesItOff) {
   RigOptions off = options();
-  off.engine.ack_hold = Duration{0};
+  off.engine.ack_delay = Duration{0};
   Rig rig(off);
   for (uint32_t i = 0; i < 6; i++) {
     rig.receive(i);

@@ -140,7 +140,7 @@ RigOptions::RigOptions() {
   attributes.rnr_retry = 2;
   attributes.min_rnr_timer = 12;  // 0.64 ms
   engine = sim::simple_config(1);
-  engine.ack_hold = Duration{0};
+  engine.ack_delay = Duration{0};
   engine.grant_credits = false;
 }
 

@@ -19,7 +19,7 @@ using testing::SizeIs;
 RigOptions with(LossRecovery recovery) {
   RigOptions options;
   options.engine.loss_recovery = recovery;
-  options.engine.ack_hold = Duration{0};
+  options.engine.ack_delay = Duration{0};
   options.cap = {64, 64, 4, 4, 64};
   return options;
 }
@@ -230,7 +230,7 @@ class SelectiveRequester : public testing::Test {
   }
   static RigOptions options() {
     RigOptions options = selective();
-    options.engine.ack_hold = microseconds(20);
+    options.engine.ack_delay = microseconds(20);
     return options;
   }
   Rig rig_;
