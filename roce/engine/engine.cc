@@ -23,6 +23,8 @@ Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Obs
       receiver_({port, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_),
       transmitter_({port, schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config.mac) {}
 
+Engine::~Engine() = default;
+
 bool Engine::set_addresses(std::span<const LocalAddress> addresses) {
   owner_.check();
   if (!addresses_.set(addresses)) return false;

@@ -44,8 +44,8 @@ namespace uroce {
 
 class Engine {
  public:
-  /// QPs and queues that still exist go with it.
   Engine(const EngineConfig& config, Port& port, RandomSource& random, Observer& observer);
+  ~Engine();  // QPs and queues that still exist go with it
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -85,7 +85,7 @@ class Engine {
   /// Its completions leave the completion queues.
   void destroy_qp(Qp* qp, Instant now);
   ModifyResult modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t mask, Instant now);
-  /// nullptr: the address vector has no route, or `ahs_full()`. Starts resolving the peer's MAC.
+  /// nullptr: the address vector has no route, or `objects().ahs_full()`. Starts resolving the peer's MAC.
   std::unique_ptr<AddressHandle> create_ah(PdId pd, const AddressVector& av, Instant now);
   void destroy_ah(AddressHandle* ah);  // before it is deleted
 

@@ -6,9 +6,9 @@
 
 #include "congestion/config.h"
 #include "engine/priority_flow_control.h"
-#include "transport/qp.h"
 #include "uroce/address.h"
 #include "uroce/time.h"
+#include "uroce/types.h"
 
 namespace uroce {
 
