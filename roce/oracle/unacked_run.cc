@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "oracle/random_bytes.h"
 #include "oracle/receiver.h"
 #include "oracle/run.h"
 
@@ -240,9 +241,7 @@ class UnackedRun {
     bed_->connect(sides[0], sides[1], qp);
     for (sim::Side& side : sides) {
       sources_.push_back(std::make_unique<sim::Buffer>(side.buffer(64 * 1024)));
-      for (uint32_t i = 0; i < sources_.back()->size; i++) {
-        sources_.back()->data()[i] = static_cast<uint8_t>(random_.next_u32());
-      }
+      fill_with_random_bytes(*sources_.back(), random_);
       receivers_.push_back(std::make_unique<Receiver>(side, nullptr, 48, kSlotBytes + kGrhBytes, random_));
       ends_.push_back(std::make_unique<UnackedEnd>(side, *receivers_.back(), *sources_.back(), options_,
                                                    random_.next_u64(), ops_of_each_end(options_), verdict_));
