@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/check.h"
 #include "oracle/random_bytes.h"
 #include "oracle/receiver.h"
 #include "oracle/run.h"
@@ -98,6 +99,7 @@ Message UnackedEnd::message(uint64_t index) const {
              : kind == 1 ? WrOpcode::kSendWithImm
              : kind == 2 ? WrOpcode::kRdmaWrite
                          : WrOpcode::kRdmaWriteWithImm;
+  ensure(m.bytes >= 8 && m.bytes <= kSlotBytes, "a message has room for its number, and fits its place");
   // The first eight bytes name the message.
   m.source_offset = random.below(source_.size - m.bytes);
   m.signalled = random.below(2) == 0 || index + 1 == ops_ || index % 16 == 0;
@@ -105,6 +107,7 @@ Message UnackedEnd::message(uint64_t index) const {
 }
 
 void UnackedEnd::post_one() {
+  ensure(posted_ - completed_ < kDepth, "no more is posted than the queue holds");
   const uint64_t index = posted_++;
   const Message m = message(index);
   SendWr wr;
