@@ -1,10 +1,12 @@
 #include "oracle/host_share.h"
 
+#include "oracle/random_bytes.h"
+
 namespace uroce::oracle {
 
-HostShare::HostShare(const sim::Side& side, uint32_t source_bytes, RandomSource& random)
+HostShare::HostShare(const sim::Side& side, uint32_t source_bytes, SeededRandom& random)
     : source(side.buffer(source_bytes, kLocalWrite)), counter(side) {
-  for (uint32_t i = 0; i < source.size; i++) source.data()[i] = static_cast<uint8_t>(random.next_u32());
+  fill_with_random_bytes(source, random);
 }
 
 }  // namespace uroce::oracle

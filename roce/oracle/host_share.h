@@ -12,7 +12,7 @@
 namespace uroce::oracle {
 
 struct HostShare {
-  HostShare(const sim::Side& side, uint32_t source_bytes, RandomSource& random);
+  HostShare(const sim::Side& side, uint32_t source_bytes, SeededRandom& random);
 
   sim::Buffer source;  // random bytes that never change
   SharedCounter counter;

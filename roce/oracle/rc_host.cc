@@ -4,7 +4,7 @@
 
 namespace uroce::oracle {
 
-RcHost::RcHost(sim::Host& host, Capture* trace, const MixedOptions& options, RandomSource& random, Verdict& verdict)
+RcHost::RcHost(sim::Host& host, Capture* trace, const MixedOptions& options, SeededRandom& random, Verdict& verdict)
     : options_(options),
       random_(random),
       verdict_(verdict),

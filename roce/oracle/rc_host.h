@@ -19,7 +19,7 @@ namespace uroce::oracle {
 class RcHost {
  public:
   /// `trace`: watches instead of the checker; nullptr: none.
-  RcHost(sim::Host& host, Capture* trace, const MixedOptions& options, RandomSource& random, Verdict& verdict);
+  RcHost(sim::Host& host, Capture* trace, const MixedOptions& options, SeededRandom& random, Verdict& verdict);
   RcHost(const RcHost&) = delete;
   RcHost& operator=(const RcHost&) = delete;
 

@@ -7,7 +7,7 @@
 
 namespace uroce::oracle {
 
-RcPairs::RcPairs(MixedBed& bed, const MixedOptions& options, RandomSource& random, Verdict& verdict)
+RcPairs::RcPairs(MixedBed& bed, const MixedOptions& options, SeededRandom& random, Verdict& verdict)
     : options_(options),
       verdict_(verdict),
       a_(bed.a, options.trace ? &bed.trace_a : nullptr, options, random, verdict),

@@ -18,7 +18,7 @@ inline constexpr Duration kUnderWay = milliseconds(2);
 class RcPairs {
  public:
   /// Makes all of them, on a cable that loses nothing yet.
-  RcPairs(MixedBed& bed, const MixedOptions& options, RandomSource& random, Verdict& verdict);
+  RcPairs(MixedBed& bed, const MixedOptions& options, SeededRandom& random, Verdict& verdict);
 
   RcHost& host(unsigned side) { return side == 0 ? a_ : b_; }
   size_t size() const { return pairs_.size(); }

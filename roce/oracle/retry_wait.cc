@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "transport/timing.h"
 
 namespace uroce::oracle {
@@ -23,6 +24,8 @@ void RetryWait::begin(const sim::Side& side, const std::vector<Leap>& leaps) {
 }
 
 bool RetryWait::long_enough(const sim::Side& side, const std::vector<Leap>& leaps) const {
+  ensure(leaps_before_ <= leaps.size(), "a clock that has leapt has leapt");
+  ensure(side.host->now() >= began_at_, "a host's clock never goes back");
   const QpAttributes attributes = side.qp->attributes();
   const Duration once = ack_timeout(attributes.timeout);
   Duration waited = side.host->now() - began_at_;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/check.h"
 #include "transport/frame_builder.h"
 #include "wire/opcode.h"
 #include "wire/sack.h"
@@ -41,6 +42,7 @@ uint8_t Spoofer::syndrome() {
 void Spoofer::forge(sim::Host& host, const Qp& victim, const Qp& peer, const sim::Buffer& target) {
   const uint8_t opcode = kOpcodes[random_.below(std::size(kOpcodes))];
   const OpcodeInfo& info = opcode_info(opcode);
+  ensure(target.size / 8 > kPayloadMax / 8, "there is memory to be aimed at");
   const bool knows_key = random_.below(2) == 0;
   const uint32_t key = knows_key ? target.key : random_.next_u32();
   const uint64_t place = target.addr(8 * random_.below(target.size / 8 - kPayloadMax / 8));
@@ -57,6 +59,7 @@ void Spoofer::forge(sim::Host& host, const Qp& victim, const Qp& peer, const sim
   if (info.has(kHasPayload)) bytes = random_.below(3) == 0 ? victim.mtu() : 4 * (1 + random_.below(kPayloadMax / 4));
   if (opcode == kOpcodeSack) bytes = SackRange::kBytes * (1 + random_.below(kSackRangesMax));
   uint8_t junk[4096];
+  ensure(bytes <= sizeof junk, "a forged packet is no longer than a real one");
   for (uint32_t i = 0; i < bytes; i++) junk[i] = static_cast<uint8_t>(random_.next_u32());
 
   sim::Frame frame = sim::Frame::with_capacity(4096 + kMaxFrameOverhead);

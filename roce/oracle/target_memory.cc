@@ -3,11 +3,12 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "oracle/random_bytes.h"
 
 namespace uroce::oracle {
 
-TargetMemory::TargetMemory(const sim::Side& side, uint32_t bytes, RandomSource& random) : memory_(side.buffer(bytes)) {
-  for (uint32_t i = 0; i < memory_.size; i++) memory_.data()[i] = static_cast<uint8_t>(random.next_u32());
+TargetMemory::TargetMemory(const sim::Side& side, uint32_t bytes, SeededRandom& random) : memory_(side.buffer(bytes)) {
+  fill_with_random_bytes(memory_, random);
   accept();
 }
 

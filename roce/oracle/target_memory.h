@@ -13,7 +13,7 @@ namespace uroce::oracle {
 
 class TargetMemory {
  public:
-  TargetMemory(const sim::Side& side, uint32_t bytes, RandomSource& random);
+  TargetMemory(const sim::Side& side, uint32_t bytes, SeededRandom& random);
 
   uint32_t size() const { return memory_.size; }
   uint32_t key() const { return memory_.key; }

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <memory>
 
+#include "base/check.h"
+#include "oracle/random_bytes.h"
 #include "oracle/receiver.h"
 #include "oracle/run.h"
 
@@ -97,6 +99,7 @@ Message UnackedEnd::message(uint64_t index) const {
              : kind == 1 ? WrOpcode::kSendWithImm
              : kind == 2 ? WrOpcode::kRdmaWrite
                          : WrOpcode::kRdmaWriteWithImm;
+  ensure(m.bytes >= 8 && m.bytes <= kSlotBytes, "a message has room for its number, and fits its place");
   // The first eight bytes name the message.
   m.source_offset = random.below(source_.size - m.bytes);
   m.signalled = random.below(2) == 0 || index + 1 == ops_ || index % 16 == 0;
@@ -104,6 +107,7 @@ Message UnackedEnd::message(uint64_t index) const {
 }
 
 void UnackedEnd::post_one() {
+  ensure(posted_ - completed_ < kDepth, "no more is posted than the queue holds");
   const uint64_t index = posted_++;
   const Message m = message(index);
   SendWr wr;
@@ -240,9 +244,7 @@ class UnackedRun {
     bed_->connect(sides[0], sides[1], qp);
     for (sim::Side& side : sides) {
       sources_.push_back(std::make_unique<sim::Buffer>(side.buffer(64 * 1024)));
-      for (uint32_t i = 0; i < sources_.back()->size; i++) {
-        sources_.back()->data()[i] = static_cast<uint8_t>(random_.next_u32());
-      }
+      fill_with_random_bytes(*sources_.back(), random_);
       receivers_.push_back(std::make_unique<Receiver>(side, nullptr, 48, kSlotBytes + kGrhBytes, random_));
       ends_.push_back(std::make_unique<UnackedEnd>(side, *receivers_.back(), *sources_.back(), options_,
                                                    random_.next_u64(), ops_of_each_end(options_), verdict_));
