@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <initializer_list>
 #include <vector>
 
 #include "uroce/types.h"
@@ -33,6 +34,10 @@ class InboundMessageTest : public testing::Test {
     packet.ext = ext.data();
     return InboundMessage::write_length_fits(packet, kMtu);
   }
+  /// A message, packet by packet.
+  void accept(std::initializer_list<uint8_t> packets) {
+    for (const uint8_t low : packets) message_.on_accepted(info(low));
+  }
   bool goes_on(uint8_t low, uint32_t bytes) const { return message_.write_goes_on(packet_of(low, bytes)); }
 
   InboundMessage message_;
@@ -44,18 +49,28 @@ constexpr uint8_t kSendRests[] = {kOpSendMiddle, kOpSendLast, kOpSendLastImm};
 constexpr uint8_t kWriteRests[] = {kOpWriteMiddle, kOpWriteLast, kOpWriteLastImm};
 
 TEST_F(InboundMessageTest, BetweenMessagesOneHasToBegin) {
-  for (const uint8_t low : {kOpSendOnly, kOpWriteOnly, kOpReadRequest, kOpFetchAdd, kOpSendLast, kOpWriteLastImm}) {
+  const std::initializer_list<uint8_t> messages[] = {{kOpSendOnly},
+                                                     {kOpWriteOnly},
+                                                     {kOpReadRequest},
+                                                     {kOpFetchAdd},
+                                                     {kOpSendFirst, kOpSendLast},
+                                                     {kOpWriteFirst, kOpWriteMiddle, kOpWriteLastImm},
+                                                     {}};
+  for (const auto& message : messages) {
     for (const uint8_t first : kFirstsAndOnlys) EXPECT_TRUE(message_.takes(info(first))) << int{first};
     for (const uint8_t rest : kSendRests) EXPECT_FALSE(message_.takes(info(rest))) << int{rest};
     for (const uint8_t rest : kWriteRests) EXPECT_FALSE(message_.takes(info(rest))) << int{rest};
-    message_.on_accepted(info(low));
+    accept(message);
   }
 }
 
 TEST_F(InboundMessageTest, InAMessageOnlyItsOwnRestGoesOn) {
-  for (const uint8_t begun : {kOpSendFirst, kOpSendMiddle, kOpWriteFirst, kOpWriteMiddle}) {
-    message_.on_accepted(info(begun));
-    const bool send = begun == kOpSendFirst || begun == kOpSendMiddle;
+  const std::initializer_list<uint8_t> begun[] = {
+      {kOpSendFirst}, {kOpSendFirst, kOpSendMiddle}, {kOpWriteFirst}, {kOpWriteFirst, kOpWriteMiddle}};
+  for (const auto& packets : begun) {
+    message_.abandon();
+    accept(packets);
+    const bool send = *packets.begin() == kOpSendFirst;
     for (const uint8_t first : kFirstsAndOnlys) EXPECT_FALSE(message_.takes(info(first))) << int{first};
     for (const uint8_t rest : kSendRests) EXPECT_EQ(message_.takes(info(rest)), send) << int{rest};
     for (const uint8_t rest : kWriteRests) EXPECT_EQ(message_.takes(info(rest)), !send) << int{rest};
