@@ -59,13 +59,13 @@ std::vector<uint64_t> EndpointRegistry::numbers() {
 bool EndpointRegistry::look_at(std::optional<uint64_t> number, void (*f)(EndpointImpl&, Look, void*), void* context) {
   // A turn takes microseconds. A thread that is inside for longer than this is stuck, which is just what a user wants
   // to look at.
-  constexpr Duration kBusyPatience = milliseconds(200);
+  constexpr Duration kStuckAfter = milliseconds(200);
   const std::lock_guard guard(mutex_);
   const auto found = std::find_if(published_.begin(), published_.end(),
                                   [&](const Published& p) { return !number || p.number == *number; });
   if (found == published_.end()) return false;
   Ownership& ownership = found->endpoint->ownership();
-  const bool inside = ownership.try_acquire_for(kBusyPatience);
+  const bool inside = ownership.try_acquire_for(kStuckAfter);
   f(*found->endpoint, inside ? Look::kInside : Look::kOutside, context);
   if (inside) ownership.release();
   return true;

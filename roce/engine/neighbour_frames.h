@@ -6,9 +6,9 @@
 #include <span>
 
 #include "engine/neighbour_table.h"
+#include "packet/host_frames.h"
 #include "transport/counters.h"
 #include "uroce/address.h"
-#include "wire/host_frames.h"
 
 namespace uroce {
 

@@ -15,11 +15,11 @@
 #include "engine/neighbour_frames.h"
 #include "engine/neighbour_news.h"
 #include "engine/neighbour_table.h"
+#include "packet/host_frames.h"
 #include "transport/counters.h"
 #include "uroce/address.h"
 #include "uroce/port.h"
 #include "uroce/time.h"
-#include "wire/host_frames.h"
 
 namespace uroce {
 

@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <span>
 
+#include "packet/mac_control.h"
 #include "transport/counters.h"
 #include "uroce/address.h"
 #include "uroce/port.h"
 #include "uroce/time.h"
-#include "wire/mac_control.h"
 
 namespace uroce {
 

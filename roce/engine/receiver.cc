@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "wire/icrc.h"
+#include "packet/icrc.h"
 
 namespace uroce {
 

@@ -11,11 +11,11 @@
 #include "engine/priority_flow_control.h"
 #include "engine/qp_schedule.h"
 #include "engine/qp_table.h"
+#include "packet/packet.h"
 #include "transport/counters.h"
 #include "transport/qp.h"
 #include "uroce/port.h"
 #include "uroce/time.h"
-#include "wire/packet.h"
 
 namespace uroce {
 

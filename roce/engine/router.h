@@ -7,9 +7,9 @@
 #include "engine/address_table.h"
 #include "engine/loopback.h"
 #include "engine/neighbours.h"
+#include "packet/path_header.h"
 #include "uroce/qp_attributes.h"
 #include "uroce/time.h"
-#include "wire/path_header.h"
 
 namespace uroce {
 

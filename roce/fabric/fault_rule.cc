@@ -1,6 +1,6 @@
 #include "fabric/fault_rule.h"
 
-#include "wire/opcode.h"
+#include "packet/opcode.h"
 
 namespace uroce::fabric {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "base/big_endian.h"
-#include "wire/host_frames.h"
-#include "wire/opcode.h"
+#include "packet/host_frames.h"
+#include "packet/opcode.h"
 
 namespace uroce::fabric {
 namespace {

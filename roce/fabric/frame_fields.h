@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-#include "wire/headers.h"
+#include "packet/headers.h"
 
 namespace uroce::fabric {
 

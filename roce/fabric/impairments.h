@@ -19,8 +19,8 @@
 #include "base/random.h"
 #include "fabric/fault_rule.h"
 #include "fabric/frame.h"
+#include "packet/mac_control.h"
 #include "uroce/time.h"
-#include "wire/mac_control.h"
 
 namespace uroce::fabric {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "fabric/frame.h"
+#include "packet/mac_control.h"
 #include "uroce/address.h"
 #include "uroce/time.h"
-#include "wire/mac_control.h"
 
 namespace uroce::fabric {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#include "wire/mac_control.h"
+#include "packet/mac_control.h"
 
 namespace uroce::fabric {
 

@@ -1,6 +1,6 @@
 #include "lint/content_judge.h"
 
-#include "wire/crc32.h"
+#include "packet/crc32.h"
 
 namespace uroce::lint {
 namespace {

@@ -3,7 +3,7 @@
 #include "base/big_endian.h"
 #include "lint/finding.h"
 #include "lint/packet.h"
-#include "wire/icrc.h"
+#include "packet/icrc.h"
 
 namespace uroce::lint {
 namespace {

@@ -4,7 +4,7 @@
 #include "lint/finding.h"
 #include "lint/mad.h"
 #include "lint/packet.h"
-#include "wire/sack.h"
+#include "packet/sack.h"
 
 namespace uroce::lint {
 namespace {

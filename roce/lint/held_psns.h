@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "packet/sack.h"
 #include "uroce/psn.h"
-#include "wire/sack.h"
 
 namespace uroce::lint {
 

@@ -1,6 +1,6 @@
 // Makes a packet of a captured frame, leniently: where a receiver would drop the frame, the fault is reported instead.
 //
-// wire/packet.h stops at the first fault, as a receiver does. Here each fault becomes an issue with its rule, and the
+// packet/packet.h stops at the first fault, as a receiver does. Here each fault becomes an issue with its rule, and the
 // packet is still judged as far as a receiver would use it.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "capture/frame.h"
 #include "lint/rules.h"
-#include "wire/packet.h"
+#include "packet/packet.h"
 
 namespace uroce::lint {
 

@@ -13,8 +13,8 @@
 
 #include "lint/numbers.h"
 #include "lint/packet.h"
+#include "packet/sack.h"
 #include "uroce/psn.h"
-#include "wire/sack.h"
 
 namespace uroce::lint {
 

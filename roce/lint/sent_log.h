@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "packet/opcode.h"
 #include "uroce/psn.h"
-#include "wire/opcode.h"
 
 namespace uroce::lint {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "wire/crc32.h"
+#include "packet/crc32.h"
 
 namespace uroce::lint {
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <cstdint>
 
-#include "wire/packet.h"
-#include "wire/signature.h"
+#include "packet/packet.h"
+#include "packet/signature.h"
 
 namespace uroce::lint {
 

@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "packet/opcode.h"
+#include "packet/sack.h"
 #include "transport/frame_builder.h"
-#include "wire/opcode.h"
-#include "wire/sack.h"
 
 namespace uroce::oracle {
 

@@ -8,8 +8,8 @@
 
 #include "engine/capture.h"
 #include "oracle/verdict.h"
-#include "wire/icrc.h"
-#include "wire/packet.h"
+#include "packet/icrc.h"
+#include "packet/packet.h"
 
 namespace uroce::oracle {
 

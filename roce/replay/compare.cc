@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "packet/icrc.h"
 #include "replay/text.h"
-#include "wire/icrc.h"
 
 namespace uroce::replay {
 

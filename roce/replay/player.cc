@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "engine/bring_up.h"
-#include "wire/crc32.h"
-#include "wire/host_frames.h"
-#include "wire/icrc.h"
+#include "packet/crc32.h"
+#include "packet/host_frames.h"
+#include "packet/icrc.h"
 
 namespace uroce::replay {
 

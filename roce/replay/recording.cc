@@ -8,8 +8,8 @@
 #include "capture/reader.h"
 #include "lint/linter.h"
 #include "lint/mad.h"
+#include "packet/icrc.h"
 #include "replay/text.h"
-#include "wire/icrc.h"
 
 namespace uroce::replay {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "packet/packet.h"
 #include "uroce/time.h"
-#include "wire/packet.h"
 
 namespace uroce::replay {
 

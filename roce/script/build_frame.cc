@@ -3,13 +3,13 @@
 #include <cstring>
 
 #include "base/big_endian.h"
+#include "packet/crc32.h"
+#include "packet/icrc.h"
+#include "packet/sack.h"
+#include "packet/signature.h"
 #include "script/lexer.h"
 #include "script/packets.h"
 #include "script/text.h"
-#include "wire/crc32.h"
-#include "wire/icrc.h"
-#include "wire/sack.h"
-#include "wire/signature.h"
 
 namespace uroce::script {
 

@@ -4,11 +4,11 @@
 
 #include "base/big_endian.h"
 #include "base/check.h"
+#include "packet/icrc.h"
+#include "packet/sack.h"
 #include "script/lexer.h"
 #include "script/packets.h"
 #include "script/text.h"
-#include "wire/icrc.h"
-#include "wire/sack.h"
 
 namespace uroce::script {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "packet/packet.h"
 #include "script/script.h"
 #include "script/testbench.h"
 #include "script/words.h"
-#include "wire/packet.h"
 
 namespace uroce::script {
 

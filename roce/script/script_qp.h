@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "engine/engine.h"
-#include "wire/path_header.h"
+#include "packet/path_header.h"
 
 namespace uroce::script {
 

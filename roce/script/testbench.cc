@@ -5,9 +5,9 @@
 
 #include "base/check.h"
 #include "engine/bring_up.h"
+#include "packet/host_frames.h"
 #include "script/text.h"
 #include "script/words.h"
-#include "wire/host_frames.h"
 
 namespace uroce::script {
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "packet/opcode.h"
 #include "script/script.h"
 #include "transport/observer.h"
 #include "uroce/qp_attributes.h"
 #include "uroce/work_request.h"
-#include "wire/opcode.h"
 
 namespace uroce::script {
 

@@ -101,7 +101,6 @@ class EventQueue {
   }
   /// The next event, which is not pending any more. There must be one.
   Due take() {
-    ensure(pending_ != 0, "there is an event to be handled");
     if (ready_at_ == ready_.size()) take_slot();
     const Due due = ready_[ready_at_++];
     if (ready_at_ + kAhead < ready_.size()) prefetch(ready_[ready_at_ + kAhead]);

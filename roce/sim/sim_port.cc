@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "fabric/frame_fields.h"
-#include "wire/opcode.h"
+#include "packet/opcode.h"
 
 namespace uroce::sim {
 

@@ -17,12 +17,12 @@
 
 #include "base/ring.h"
 #include "engine/priority_flow_control.h"
+#include "packet/mac_control.h"
 #include "sim/actor.h"
 #include "sim/event_queue.h"
 #include "sim/frame.h"
 #include "sim/link.h"
 #include "uroce/port.h"
-#include "wire/mac_control.h"
 
 namespace uroce::sim {
 

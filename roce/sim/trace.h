@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "engine/capture.h"
-#include "wire/packet.h"
+#include "packet/packet.h"
 
 namespace uroce::sim {
 

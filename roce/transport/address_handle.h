@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "packet/path_header.h"
 #include "uroce/types.h"
-#include "wire/path_header.h"
 
 namespace uroce {
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "packet/packet.h"
 #include "transport/inbound_message.h"
 #include "transport/key_guard.h"
 #include "transport/outcome.h"
@@ -14,7 +15,6 @@
 #include "transport/send_queue.h"
 #include "uroce/port.h"
 #include "uroce/psn.h"
-#include "wire/packet.h"
 
 namespace uroce {
 

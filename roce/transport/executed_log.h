@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "packet/headers.h"
+#include "packet/opcode.h"
 #include "uroce/psn.h"
-#include "wire/headers.h"
-#include "wire/opcode.h"
 
 namespace uroce {
 

@@ -11,11 +11,11 @@
 
 #include "base/check.h"
 #include "base/guarded_memory.h"
+#include "packet/crc32.h"
+#include "packet/headers.h"
+#include "packet/icrc.h"
+#include "packet/path_header.h"
 #include "uroce/port.h"
-#include "wire/crc32.h"
-#include "wire/headers.h"
-#include "wire/icrc.h"
-#include "wire/path_header.h"
 
 namespace uroce {
 

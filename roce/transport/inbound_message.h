@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "packet/packet.h"
 #include "uroce/types.h"
-#include "wire/packet.h"
 
 namespace uroce {
 

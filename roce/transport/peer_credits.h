@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "packet/headers.h"
 #include "transport/timing.h"
 #include "uroce/psn.h"
-#include "wire/headers.h"
 
 namespace uroce {
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "congestion/config.h"
+#include "packet/path_header.h"
 #include "transport/completion_queue.h"
 #include "transport/counters.h"
 #include "transport/loss_recovery.h"
@@ -17,7 +18,6 @@
 #include "transport/send_rate.h"
 #include "uroce/qp_attributes.h"
 #include "uroce/time.h"
-#include "wire/path_header.h"
 
 namespace uroce {
 

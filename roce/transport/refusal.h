@@ -1,8 +1,8 @@
 // Why a responder refuses a request with a fatal NAK, and what each side is told of it.
 #pragma once
 
+#include "packet/headers.h"
 #include "uroce/types.h"
-#include "wire/headers.h"
 
 namespace uroce {
 

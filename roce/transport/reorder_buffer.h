@@ -12,10 +12,10 @@
 #include <memory>
 #include <span>
 
+#include "packet/packet.h"
+#include "packet/sack.h"
 #include "uroce/psn.h"
 #include "uroce/time.h"
-#include "wire/packet.h"
-#include "wire/sack.h"
 
 namespace uroce {
 

@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "packet/packet.h"
 #include "transport/scoreboard.h"
 #include "transport/tail_probe.h"
 #include "uroce/psn.h"
 #include "uroce/time.h"
-#include "wire/packet.h"
 
 namespace uroce {
 

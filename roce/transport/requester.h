@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "packet/packet.h"
 #include "transport/flight_limit.h"
 #include "transport/outcome.h"
 #include "transport/peer_credits.h"
@@ -32,7 +33,6 @@
 #include "uroce/port.h"
 #include "uroce/psn.h"
 #include "uroce/time.h"
-#include "wire/packet.h"
 
 namespace uroce {
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "packet/packet.h"
 #include "transport/acknowledger.h"
 #include "transport/executed_log.h"
 #include "transport/inbound_message.h"
@@ -28,7 +29,6 @@
 #include "uroce/port.h"
 #include "uroce/psn.h"
 #include "uroce/time.h"
-#include "wire/packet.h"
 
 namespace uroce {
 

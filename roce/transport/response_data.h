@@ -1,9 +1,9 @@
 // Checks the data of responses against what was asked for, and stores them in the program's memory.
 #pragma once
 
+#include "packet/packet.h"
 #include "transport/qp_context.h"
 #include "transport/send_queue.h"
-#include "wire/packet.h"
 
 namespace uroce {
 

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <span>
 
+#include "packet/headers.h"
+#include "packet/sack.h"
 #include "transport/qp_context.h"
 #include "transport/reply_queue.h"
 #include "uroce/port.h"
 #include "uroce/psn.h"
-#include "wire/headers.h"
-#include "wire/sack.h"
 
 namespace uroce {
 

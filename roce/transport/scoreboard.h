@@ -14,10 +14,10 @@
 #include <memory>
 
 #include "base/ring.h"
+#include "packet/sack.h"
 #include "transport/rtt_sampler.h"
 #include "uroce/psn.h"
 #include "uroce/time.h"
-#include "wire/sack.h"
 
 namespace uroce {
 

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "wire/crc32.h"
-#include "wire/icrc.h"
+#include "packet/crc32.h"
+#include "packet/icrc.h"
 
 // What ISA-L uses on a CPU without AVX-512. Its header does not tell, so it may be missing one day.
 extern "C" __attribute__((weak)) uint32_t crc32_gzip_refl_by8_02(uint32_t seed, const unsigned char* data,

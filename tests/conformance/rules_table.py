@@ -15,10 +15,10 @@ import textwrap
 
 # A folder of scripts: its title, and where the code is that it pins.
 TOPICS = {
-    "acceptance": ("Is it a packet for us at all", "roce/wire/packet.cc", "roce/engine/receiver.cc"),
+    "acceptance": ("Is it a packet for us at all", "roce/packet/packet.cc", "roce/engine/receiver.cc"),
     "responder": ("The responder's checks, in their order", "roce/transport/responder.cc", "roce/transport/receive_sequence.cc", "roce/transport/inbound_message.h"),
     "requester": ("The requester's checks, in their order", "roce/transport/requester.cc", "roce/transport/requester_response.cc"),
-    "opcodes": ("Past, in-order, duplicate and future packets of every opcode", "roce/transport/responder.cc", "roce/wire/opcode.cc"),
+    "opcodes": ("Past, in-order, duplicate and future packets of every opcode", "roce/transport/responder.cc", "roce/packet/opcode.cc"),
     "duplicates": ("Duplicate requests", "roce/transport/responder_duplicate.cc", "roce/transport/executed_log.cc", "roce/transport/reply_queue.cc"),
     "acks": ("Acknowledgements", "roce/transport/acknowledger.cc", "roce/transport/responder_reply.cc", "roce/transport/requester_response.cc"),
     "credits": ("End-to-end credits", "roce/transport/responder_reply.cc", "roce/transport/requester.cc"),

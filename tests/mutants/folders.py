@@ -32,7 +32,7 @@ class Folder:
 
 
 FOLDERS = {folder.name: folder for folder in [
-    Folder("wire", "roce/wire", ["unit-wire", "unit-transport", "unit-engine", *SCRIPTS, "encode", "decode", "unit-any-bytes"], leave_out=foreign_code()),
+    Folder("packet", "roce/packet", ["unit-packet", "unit-transport", "unit-engine", *SCRIPTS, "encode", "decode", "unit-any-bytes"], leave_out=foreign_code()),
     Folder("congestion", "roce/congestion", ["unit-congestion", "unit-transport", *SCRIPTS, *SIMULATED]),
     Folder("transport", "roce/transport", ["unit-transport", "unit-engine-objects", "unit-engine-allocations", *SCRIPTS, "unit-any-bytes", *SIMULATED, *VERBS]),
     Folder("engine", "roce/engine", ["unit-engine", "unit-engine-parts", "unit-engine-objects", "unit-engine-allocations", "unit-transport", *SCRIPTS, "unit-any-bytes", *SIMULATED, *VERBS]),

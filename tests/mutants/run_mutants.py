@@ -38,6 +38,7 @@ KINDS = ("equivalent", "tuning", "unseen")
 GIGABYTE = 1 << 30
 HANGS = "does not end"
 PATIENCE_S = 120
+COMMENT = re.compile(r"//.*")
 FILTER = "--gtest_filter="
 QUICK = {"uroce:unit", "uroce:conformance"}
 IN_MEMORY = {"uroce:sim", "uroce:conformance", "uroce:unit"}  # suites that give the same every time
@@ -54,8 +55,10 @@ class Mutant:
         self.handle = ""
 
     def name_after(self, seen: dict):
-        """A short name for the edit; the same edit of another such line is another."""
-        what = "\n".join([self.file, self.rule, *self.old_lines, "", *self.new_lines])
+        """A short name for the edit, which stays when a comment is reworded or a folder renamed; the same edit of another
+        such line is another."""
+        lines = [COMMENT.sub("", line).rstrip() for line in (*self.old_lines, "", *self.new_lines)]
+        what = "\n".join([pathlib.PurePath(self.file).name, self.rule, *lines])
         seen[what] = seen.get(what, 0) + 1
         self.handle = hashlib.sha1(f"{what}\n{seen[what]}".encode()).hexdigest()[:8]
 

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "packet/crc32.h"
+#include "packet/headers.h"
+#include "packet/icrc.h"
+#include "packet/path_header.h"
 #include "uroce/address.h"
-#include "wire/crc32.h"
-#include "wire/headers.h"
-#include "wire/icrc.h"
-#include "wire/path_header.h"
 
 namespace uroce::test {
 

@@ -7,13 +7,13 @@ The build runs this on every change (target `layering`); an arrow in the wrong d
 
 Floors, an arrow points only downwards:
 
-    include < base < wire < congestion < transport < engine < {sim, dpdk} < {apps, verbs_shim}
+    include < base < packet < congestion < transport < engine < {sim, dpdk} < {apps, verbs_shim}
     congestion < host < dpdk: the machine as the kernel tells of it, and what a user sets
     dpdk < api: what the library shows, in roce/include, which needs nothing of the house
     sim < oracle < apps: judges simulated traffic, which the simulator itself knows nothing of
-    wire < fabric < {sim, apps}: the network that simulator and uroce-switch share
+    packet < fabric < {sim, apps}: the network that simulator and uroce-switch share
     base < memif < apps: shared memory with programs that are not trusted
-    wire < capture < {dpdk, lint}, engine < script, {engine, lint} < replay: tools for conformance
+    packet < capture < {dpdk, lint}, engine < script, {engine, lint} < replay: tools for conformance
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
 
 `pmd/` and `roce/` do not know each other. Only roce/dpdk, pmd/ethdev, apps and verbs_shim include DPDK's headers, only
@@ -28,19 +28,19 @@ import sys
 
 BELOW = {
     "base": [],
-    "wire": ["base"],
-    "congestion": ["base", "wire"],
-    "transport": ["base", "wire", "congestion"],
-    "engine": ["base", "wire", "transport", "congestion"],
+    "packet": ["base"],
+    "congestion": ["base", "packet"],
+    "transport": ["base", "packet", "congestion"],
+    "engine": ["base", "packet", "transport", "congestion"],
 }
-BELOW["fabric"] = ["base", "wire"]
+BELOW["fabric"] = ["base", "packet"]
 BELOW["sim"] = BELOW["engine"] + ["engine", "fabric"]
 BELOW["oracle"] = BELOW["sim"] + ["sim"]
-BELOW["host"] = ["base", "wire", "congestion"]
+BELOW["host"] = ["base", "packet", "congestion"]
 BELOW["dpdk"] = BELOW["engine"] + ["engine", "host", "capture"]
 BELOW["memif"] = ["base"]
-BELOW["capture"] = ["base", "wire"]
-BELOW["lint"] = ["base", "wire", "capture"]
+BELOW["capture"] = ["base", "packet"]
+BELOW["lint"] = ["base", "packet", "capture"]
 BELOW["script"] = BELOW["engine"] + ["engine"]
 BELOW["replay"] = BELOW["engine"] + ["engine", "capture", "lint"]
 BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "memif", "sim", "oracle", "fabric", "capture", "lint", "script", "replay"]
@@ -57,7 +57,7 @@ BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
 DPDK_ALLOWED = {"dpdk", "apps", "verbs_shim", "pmd/ethdev"}
 VERBS_ALLOWED = {"verbs_shim"}
-PURE = {"include", "wire", "transport", "congestion", "engine", "fabric", "sim", "oracle", "capture", "lint", "script", "replay"}
+PURE = {"include", "packet", "transport", "congestion", "engine", "fabric", "sim", "oracle", "capture", "lint", "script", "replay"}
 IMPURE_HEADERS = re.compile(
     r"^(sys/|linux/|net/|netinet/|arpa/|unistd\.h|fcntl\.h|poll\.h|pthread\.h|time\.h|ctime$|thread$|mutex$|shared_mutex$|"
     r"condition_variable$|future$|fstream$|iostream$|filesystem$)"

@@ -11,8 +11,8 @@ CHECK = pathlib.Path(__file__).with_name("check_layers.py")
 
 HOUSE = {
     "roce/base/psn.h": "#pragma once\n#include <cstdint>\n",
-    "roce/wire/packet.h": '#pragma once\n#include "base/psn.h"\n',
-    "roce/transport/qp.h": '#pragma once\n#include "base/psn.h"\n#include "wire/packet.h"\n',
+    "roce/packet/packet.h": '#pragma once\n#include "base/psn.h"\n',
+    "roce/transport/qp.h": '#pragma once\n#include "base/psn.h"\n#include "packet/packet.h"\n',
     "roce/engine/engine.h": '#pragma once\n#include "transport/qp.h"\n',
     "roce/sim/link.cc": '#include "engine/engine.h"\n',
     "roce/sim/world.h": '#pragma once\n#include "engine/engine.h"\n',
@@ -24,14 +24,14 @@ HOUSE = {
     "apps/perf.cc": '#include <rte_eal.h>\n#include "dpdk/endpoint.h"\n',
     "pmd/hw/regs.h": "#pragma once\n",
     "pmd/ethdev/driver.cc": '#include <rte_ethdev.h>\n#include "pmd/hw/regs.h"\n',
-    "tests/unit/wire/x_test.cc": '#include "dpdk/endpoint.h"\n',
+    "tests/unit/packet/x_test.cc": '#include "dpdk/endpoint.h"\n',
 }
 
 # file, line, what the message must contain
 PLANTED = [
-    ("roce/base/psn.h", '#include "wire/packet.h"', "base must not include wire"),
-    ("roce/wire/packet.h", '#include "transport/qp.h"', "wire must not include transport"),
-    ("roce/wire/packet.h", '#include "../transport/qp.h"', "wire must not include transport"),
+    ("roce/base/psn.h", '#include "packet/packet.h"', "base must not include packet"),
+    ("roce/packet/packet.h", '#include "transport/qp.h"', "packet must not include transport"),
+    ("roce/packet/packet.h", '#include "../transport/qp.h"', "packet must not include transport"),
     ("roce/congestion/pacer.h", '#include "transport/qp.h"', "congestion must not include transport"),
     ("roce/transport/qp.h", '  #  include "engine/engine.h"', "transport must not include engine"),
     ("roce/engine/engine.h", '#include "dpdk/endpoint.h"', "engine must not include dpdk"),
@@ -51,7 +51,7 @@ PLANTED = [
     ("pmd/ethdev/driver.cc", '#include "engine/engine.h"', "pmd/ethdev must not include engine"),
     ("roce/transport/qp.h", "#include <sys/socket.h>", "pure logic"),
     ("roce/engine/engine.h", "#include <thread>", "pure logic"),
-    ("roce/wire/packet.h", "#include <base/psn.h>", "with quotes"),
+    ("roce/packet/packet.h", "#include <base/psn.h>", "with quotes"),
     ("roce/attic/new.h", "#pragma once", "not a known floor"),
 ]
 

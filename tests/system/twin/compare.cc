@@ -4,7 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "wire/packet.h"
+#include "packet/packet.h"
 
 namespace uroce::twin {
 

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "engine/bring_up.h"
+#include "packet/packet.h"
 #include "sim/testbed.h"
-#include "wire/packet.h"
 
 namespace uroce::twin {
 

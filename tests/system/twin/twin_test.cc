@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "compare.h"
-#include "wire/packet.h"
+#include "packet/packet.h"
 
 namespace uroce::twin {
 

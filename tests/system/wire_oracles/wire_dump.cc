@@ -12,10 +12,10 @@
 
 #include "base/random.h"
 #include "bytes.h"
+#include "packet/icrc.h"
+#include "packet/packet.h"
 #include "pcap.h"
 #include "roce_frame.h"
-#include "wire/icrc.h"
-#include "wire/packet.h"
 
 namespace {
 

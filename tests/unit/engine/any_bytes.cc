@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "engine/bring_up.h"
+#include "packet/icrc.h"
 #include "rig.h"
 #include "sim/testbed.h"
-#include "wire/icrc.h"
 
 namespace uroce::test {
 

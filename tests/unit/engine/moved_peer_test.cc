@@ -1,8 +1,8 @@
 // A connection and the MAC of its peer: who can change it, and how soon a peer that really moved is found.
 #include <gmock/gmock.h>
 
+#include "packet/host_frames.h"
 #include "rig.h"
-#include "wire/host_frames.h"
 
 namespace uroce::test {
 namespace {

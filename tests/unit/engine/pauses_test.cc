@@ -3,9 +3,9 @@
 
 #include <array>
 
+#include "packet/packet.h"
 #include "rig.h"
 #include "sim/testbed.h"
-#include "wire/packet.h"
 
 namespace uroce::test {
 namespace {

@@ -2,7 +2,7 @@
 #include "engine/transmitter.h"
 
 #include "engine_parts.h"
-#include "wire/packet.h"
+#include "packet/packet.h"
 
 namespace uroce::test {
 namespace {

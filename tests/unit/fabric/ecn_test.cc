@@ -3,8 +3,8 @@
 
 #include <cmath>
 
+#include "packet/packet.h"
 #include "rig.h"
-#include "wire/packet.h"
 
 namespace uroce::fabric::test {
 namespace {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <map>
 
+#include "packet/packet.h"
 #include "rig.h"
-#include "wire/packet.h"
 
 namespace uroce::fabric::test {
 namespace {

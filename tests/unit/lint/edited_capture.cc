@@ -7,8 +7,8 @@
 #include "base/big_endian.h"
 #include "capture/pcap_writer.h"
 #include "capture/reader.h"
-#include "wire/crc32.h"
-#include "wire/icrc.h"
+#include "packet/crc32.h"
+#include "packet/icrc.h"
 
 namespace uroce::test {
 

@@ -8,8 +8,8 @@
 
 #include "lint/conversation.h"
 #include "lint/reporter.h"
-#include "wire/headers.h"
-#include "wire/sack.h"
+#include "packet/headers.h"
+#include "packet/sack.h"
 
 namespace uroce::test {
 

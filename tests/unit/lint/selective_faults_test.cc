@@ -8,9 +8,9 @@
 
 #include "base/big_endian.h"
 #include "edited_capture.h"
+#include "packet/packet.h"
+#include "packet/sack.h"
 #include "sim/testbed.h"
-#include "wire/packet.h"
-#include "wire/sack.h"
 
 namespace uroce {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "oracle/options.h"
+#include "packet/opcode.h"
 #include "sim/testbed.h"
 #include "transport/frame_builder.h"
-#include "wire/opcode.h"
 
 namespace uroce::sim {
 namespace {

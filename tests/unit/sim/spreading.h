@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "network_run.h"
-#include "wire/packet.h"
+#include "packet/packet.h"
 
 namespace uroce::sim {
 

@@ -8,8 +8,8 @@
 #include <map>
 #include <tuple>
 
+#include "packet/packet.h"
 #include "sim/testbed.h"
-#include "wire/packet.h"
 
 namespace uroce::sim {
 namespace {

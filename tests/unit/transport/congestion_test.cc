@@ -3,9 +3,9 @@
 
 #include "congestion/parameters.h"
 #include "engine/bring_up.h"
+#include "packet/packet.h"
 #include "rig.h"
 #include "sim/testbed.h"
-#include "wire/packet.h"
 
 namespace uroce::test {
 namespace {

@@ -6,9 +6,9 @@
 #include <array>
 #include <cstring>
 
+#include "packet/icrc.h"
 #include "rig.h"
 #include "transport/frame_builder.h"
-#include "wire/icrc.h"
 
 namespace uroce::test {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <cstring>
 
+#include "packet/host_frames.h"
+#include "packet/packet.h"
 #include "sim/testbed.h"
-#include "wire/host_frames.h"
-#include "wire/packet.h"
 
 namespace uroce::test {
 

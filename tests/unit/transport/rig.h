@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
+#include "packet/sack.h"
 #include "roce_frame.h"
 #include "sim/recording_observer.h"
 #include "sim/sim_port.h"
 #include "sim/world.h"
 #include "transport/qp.h"
-#include "wire/sack.h"
 
 namespace uroce::test {
 

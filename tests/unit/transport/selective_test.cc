@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "packet/signature.h"
 #include "rig.h"
-#include "wire/signature.h"
 
 namespace uroce::test {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
+#include "packet/packet.h"
 #include "rig.h"
-#include "wire/packet.h"
 
 namespace uroce::test {
 namespace {

@@ -1,5 +1,5 @@
 // The opcode table against a list written by hand from the specification's table of opcodes, not from the code.
-#include "wire/opcode.h"
+#include "packet/opcode.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "wire/mac_control.h"
+#include "packet/mac_control.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // 128-bit carry-less multiplication: eight registers, 128 bytes a step.
 #define UROCE_CRC_TARGET "pclmul,sse4.1"
-#include "wire/crc32_kernels.h"
-#include "wire/crc32_xmm.h"
+#include "packet/crc32_kernels.h"
+#include "packet/crc32_xmm.h"
 
 namespace uroce::crc {
 namespace {

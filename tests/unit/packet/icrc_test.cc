@@ -1,10 +1,10 @@
-#include "wire/icrc.h"
+#include "packet/icrc.h"
 
 #include <gtest/gtest.h>
 
 #include "bytes.h"
+#include "packet/packet.h"
 #include "roce_frame.h"
-#include "wire/packet.h"
 
 namespace uroce {
 namespace {

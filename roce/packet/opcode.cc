@@ -1,4 +1,4 @@
-#include "wire/opcode.h"
+#include "packet/opcode.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // Each header against bytes written out by hand, in both directions.
-#include "wire/headers.h"
+#include "packet/headers.h"
 
 #include <gtest/gtest.h>
 

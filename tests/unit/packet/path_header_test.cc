@@ -1,10 +1,10 @@
-#include "wire/path_header.h"
+#include "packet/path_header.h"
 
 #include <gtest/gtest.h>
 
 #include "base/random.h"
 #include "bytes.h"
-#include "wire/packet.h"
+#include "packet/packet.h"
 
 namespace uroce {
 namespace {

@@ -1,4 +1,4 @@
-#include "wire/host_frames.h"
+#include "packet/host_frames.h"
 
 #include <algorithm>
 #include <cstring>

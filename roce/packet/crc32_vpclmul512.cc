@@ -5,8 +5,8 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #define UROCE_CRC_TARGET "vpclmulqdq,pclmul,avx2,avx512f,avx512vl,avx512bw,avx512vbmi2"
-#include "wire/crc32_kernels.h"
-#include "wire/crc32_xmm.h"
+#include "packet/crc32_kernels.h"
+#include "packet/crc32_xmm.h"
 
 namespace uroce::crc {
 namespace {

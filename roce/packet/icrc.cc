@@ -1,8 +1,8 @@
-#include "wire/icrc.h"
+#include "packet/icrc.h"
 
 #include <cstring>
 
-#include "wire/crc32.h"
+#include "packet/crc32.h"
 
 namespace uroce {
 void icrc_store(uint8_t* where, uint32_t state) {

@@ -1,6 +1,6 @@
 // The parser: what it accepts, what it refuses and why, and that no bytes at all lead it outside the frame. The frames
 // are copied into memory of exactly their size, so that the address sanitizer sees every byte read behind them.
-#include "wire/packet.h"
+#include "packet/packet.h"
 
 #include <gtest/gtest.h>
 

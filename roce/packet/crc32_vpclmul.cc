@@ -1,7 +1,7 @@
 // 256-bit carry-less multiplication: four registers of two blocks each, 128 bytes a step.
 #define UROCE_CRC_TARGET "vpclmulqdq,pclmul,avx2"
-#include "wire/crc32_kernels.h"
-#include "wire/crc32_xmm.h"
+#include "packet/crc32_kernels.h"
+#include "packet/crc32_xmm.h"
 
 namespace uroce::crc {
 namespace {

@@ -8,7 +8,7 @@
 #include <immintrin.h>
 
 #include "base/guarded_memory.h"
-#include "wire/crc32_math.h"
+#include "packet/crc32_math.h"
 
 #define UROCE_CRC_INLINE static inline __attribute__((always_inline, target(UROCE_CRC_TARGET)))
 

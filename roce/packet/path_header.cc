@@ -1,10 +1,10 @@
-#include "wire/path_header.h"
+#include "packet/path_header.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/big_endian.h"
-#include "wire/headers.h"
+#include "packet/headers.h"
 
 namespace uroce {
 namespace {

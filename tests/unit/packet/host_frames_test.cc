@@ -1,5 +1,5 @@
 // ARP, neighbour discovery and ping: literal frames, and whatever a hostile host may send.
-#include "wire/host_frames.h"
+#include "packet/host_frames.h"
 
 #include <gtest/gtest.h>
 

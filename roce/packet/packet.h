@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <span>
 
+#include "packet/headers.h"
+#include "packet/opcode.h"
+#include "packet/signature.h"
 #include "uroce/address.h"
-#include "wire/headers.h"
-#include "wire/opcode.h"
-#include "wire/signature.h"
 
 namespace uroce {
 

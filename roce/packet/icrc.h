@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "wire/packet.h"
+#include "packet/packet.h"
 
 namespace uroce {
 

@@ -8,9 +8,9 @@
 #include <array>
 #include <cstdint>
 
+#include "packet/signature.h"
 #include "uroce/address.h"
 #include "uroce/psn.h"
-#include "wire/signature.h"
 
 namespace uroce {
 

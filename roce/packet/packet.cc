@@ -1,4 +1,4 @@
-#include "wire/packet.h"
+#include "packet/packet.h"
 
 #include <new>
 

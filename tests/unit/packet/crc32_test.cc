@@ -1,5 +1,5 @@
 // Every kernel against zlib, for every length that a packet can have, at random alignments and from random states.
-#include "wire/crc32.h"
+#include "packet/crc32.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "fault_recovery.h"
 #include "mapped.h"
-#include "wire/crc32_math.h"
+#include "packet/crc32_math.h"
 
 namespace uroce {
 namespace {

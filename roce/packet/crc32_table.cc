@@ -1,7 +1,7 @@
 // Eight bytes a step through eight tables: for CPUs without carry-less multiplication.
 #include "base/guarded_memory.h"
-#include "wire/crc32_kernels.h"
-#include "wire/crc32_math.h"
+#include "packet/crc32_kernels.h"
+#include "packet/crc32_math.h"
 
 namespace uroce::crc {
 namespace {

@@ -1,14 +1,14 @@
 // Selective ACKs and signatures, as literal bytes.
-#include "wire/sack.h"
+#include "packet/sack.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "bytes.h"
+#include "packet/packet.h"
+#include "packet/signature.h"
 #include "roce_frame.h"
-#include "wire/packet.h"
-#include "wire/signature.h"
 
 namespace uroce {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "bytes.h"
+#include "packet/icrc.h"
+#include "packet/packet.h"
 #include "pcap.h"
 #include "roce_frame.h"
-#include "wire/icrc.h"
-#include "wire/packet.h"
 
 namespace uroce {
 namespace {

@@ -1,9 +1,9 @@
-#include "wire/crc32.h"
+#include "packet/crc32.h"
 
 #include <atomic>
 
-#include "wire/crc32_kernels.h"
-#include "wire/icrc.h"
+#include "packet/crc32_kernels.h"
+#include "packet/icrc.h"
 
 namespace uroce {
 namespace {
