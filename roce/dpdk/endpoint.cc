@@ -158,6 +158,7 @@ EndpointImpl::~EndpointImpl() {
 
 void EndpointImpl::abandon() {
   ownership_.reset_after_fork();
+  if (capture_) capture_->abandon();
   abandoned_ = true;
 }
 

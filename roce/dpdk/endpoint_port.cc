@@ -14,6 +14,7 @@
 #include "dpdk/existing_port.h"
 #include "dpdk/interrupt_guard.h"
 #include "dpdk/log.h"
+#include "dpdk/port_mtu.h"
 #include "host/wire_end.h"
 
 namespace uroce {
@@ -114,7 +115,7 @@ bool EndpointPort::probe(std::string& error) {
   if (plan_.spec.kind == PortKind::kPci && rte_eth_macaddr_get(plan_.options.port_id, &mac) == 0) {
     std::memcpy(plan_.identity.mac.bytes.data(), mac.addr_bytes, 6);
   }
-  return true;
+  return plan_.spec.kind != PortKind::kPci || fit_mtu(config_, plan_, error);
 }
 
 void EndpointPort::close() {

@@ -9,6 +9,8 @@
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 
+#include "dpdk/port_mtu.h"
+
 namespace uroce {
 
 namespace {
@@ -44,8 +46,9 @@ bool plan_existing_port(const EndpointConfig& config, PortPlan& plan, std::strin
     plan.netdev = read_netdev(netdev_name);
   if (plan.netdev) plan.identity.netdev = netdev_name;
   if (plan.netdev && config.addresses.empty()) plan.identity.addresses = plan.netdev->addresses;
-  use_mtu(plan, config.mtu != 0 ? config.mtu : plan.netdev ? plan.netdev->mtu : kFullMtu);
   plan.options.wire = plan.spec.driver == "net_memif";
+  if (!plan.options.wire && !plan.netdev) return fit_mtu(config, plan, error);
+  use_mtu(plan, config.mtu != 0 ? config.mtu : plan.netdev ? plan.netdev->mtu : kFullMtu);
   if (plan.options.wire) {
     const rte_devargs* args = rte_dev_devargs(info.device);
     plan.options.connects =

@@ -1,6 +1,7 @@
 #include "dpdk/pcapng_writer.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,15 +12,39 @@
 
 namespace uroce {
 
+namespace {
+
+/// Opens the file, and empties it when nobody else writes to it. -1 and one line in `error` when that cannot be.
+int open_capture(const std::string& name, std::string& error) {
+  const int fd = open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (fd >= 0 && fcntl(fd, F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES)) {
+    error = "the capture " + name +
+            " is being written already, by another program or for another endpoint of this one: "
+            "name another file, or put %p into the name, which becomes the process id";
+    close(fd);
+    return -1;
+  }
+  struct stat file {};
+  const bool regular = fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode);  // else a pipe, which has no length
+  if (fd < 0 || (regular && ftruncate(fd, 0) != 0)) {
+    error = "cannot write the capture " + name + ": " + std::strerror(errno);
+    if (fd >= 0) close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+}  // namespace
+
 std::unique_ptr<PcapngWriter> PcapngWriter::create(const std::string& path, const std::string& interface_name,
                                                    int64_t wall_offset_ns, std::string& error) {
   std::string name = path;
   if (const auto at = name.find("%p"); at != std::string::npos) name.replace(at, 2, std::to_string(getpid()));
-  const int fd = open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) {
-    error = "cannot write the capture " + name + ": " + std::strerror(errno);
-    return nullptr;
-  }
+  const int fd = open_capture(name, error);
+  if (fd < 0) return nullptr;
   std::unique_ptr<PcapngWriter> writer(new PcapngWriter(fd, name, wall_offset_ns));
   capture::append_section(writer->active_);
   writer->add_interface(interface_name);
@@ -32,6 +57,12 @@ PcapngWriter::PcapngWriter(int fd, std::string path, int64_t wall_offset_ns)
     : fd_(fd), path_(std::move(path)), wall_offset_ns_(wall_offset_ns) {
   active_.reserve(kBufferBytes);
   writing_.reserve(kBufferBytes);
+}
+
+void PcapngWriter::abandon() {
+  close(fd_);
+  fd_ = -1;
+  failed_ = true;
 }
 
 PcapngWriter::~PcapngWriter() {

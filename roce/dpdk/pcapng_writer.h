@@ -17,7 +17,8 @@ namespace uroce {
 
 class PcapngWriter final : public Capture {
  public:
-  /// "%p" in `path` becomes the process id. Returns nullptr, with one line in `error`, when the file cannot be made.
+  /// "%p" in `path` becomes the process id. Returns nullptr, with one line in `error`, when the file cannot be made, or
+  /// has a writer already.
   /// `wall_offset_ns` is added to an Instant to get the time of day.
   static std::unique_ptr<PcapngWriter> create(const std::string& path, const std::string& interface_name,
                                               int64_t wall_offset_ns, std::string& error);
@@ -37,6 +38,9 @@ class PcapngWriter final : public Capture {
   void begin_flush();
   /// To be called by the thread that called `begin_flush`, without owning the engine: writes what was set aside.
   void finish_flush();
+
+  /// In the child of a fork: gives up the file, which is the parent's.
+  void abandon();
 
   const std::string& path() const { return path_; }
 

@@ -51,6 +51,21 @@ class PcapngTest : public testing::Test {
   std::string error_;
 };
 
+TEST_F(PcapngTest, AFileHasOneWriter) {
+  auto writer = PcapngWriter::create(path(), "memif", 0, error_);
+  ASSERT_TRUE(writer) << error_;
+  EXPECT_EQ(PcapngWriter::create(path(), "memif", 0, error_), nullptr);
+  EXPECT_EQ(error_,
+            "the capture " + path() +
+                " is being written already, by another program or for another endpoint of this one: name another "
+                "file, or put %p into the name, which becomes the process id");
+  EXPECT_EQ(read_blocks(path()).size(), 2u) << "the first one's";
+  writer.reset();
+  writer = PcapngWriter::create(path(), "memif", 0, error_);
+  ASSERT_TRUE(writer) << error_;
+  EXPECT_EQ(read_blocks(path()).size(), 2u) << "what was there before is gone";
+}
+
 TEST_F(PcapngTest, HeadersAreThereAtOnce) {
   const auto writer = PcapngWriter::create(path(), "memif", 0, error_);
   ASSERT_TRUE(writer) << error_;

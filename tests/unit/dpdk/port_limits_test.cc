@@ -5,6 +5,7 @@
 #include <rte_ring.h>
 
 #include "dpdk/dpdk_port.h"
+#include "dpdk/existing_port.h"
 #include "eal_environment.h"
 
 namespace uroce {
@@ -54,6 +55,48 @@ TEST(PortLimits, RingsAreAsLongAsTheDeviceTakesThem) {
   EXPECT_NE(DpdkPort::start(options, error), nullptr) << error;
   EXPECT_EQ(g_rx_descriptors, 96) << "the most that it has";
   EXPECT_EQ(g_tx_descriptors, 512) << "the least that it has";
+  rte_eth_devices[id].dev_ops = g_ops;
+}
+
+uint16_t g_max_mtu = 0;
+
+int info_with_max_mtu(rte_eth_dev* device, rte_eth_dev_info* info) {
+  const int rc = g_ops->dev_infos_get(device, info);
+  info->max_mtu = g_max_mtu;
+  return rc;
+}
+
+/// An application's port, opened by an endpoint.
+TEST(PortLimits, FramesAreNoLongerThanTheDeviceTakesThem) {
+  rte_ring* ring = rte_ring_create("short_frames", 16, SOCKET_ID_ANY, 0);
+  const int id = rte_eth_from_rings("short_frames", &ring, 1, &ring, 1, 0);
+  ASSERT_GE(id, 0);
+  g_ops = rte_eth_devices[id].dev_ops;
+  eth_dev_ops limited = *g_ops;
+  limited.dev_infos_get = info_with_max_mtu;
+  rte_eth_devices[id].dev_ops = &limited;
+  EndpointConfig config;
+  config.eal_running = true;
+  config.port = std::to_string(id);
+  struct Row {
+    uint16_t max_mtu;
+    uint32_t wanted;
+    uint32_t mtu;  // 0: refused
+  };
+  for (const Row& row : {Row{9600, 0, kFullMtu}, Row{UINT16_MAX, 0, kFullMtu}, Row{2000, 0, 2000},
+                         Row{2000, 1500, 1500}, Row{2000, 2001, 0}}) {
+    g_max_mtu = row.max_mtu;
+    config.mtu = row.wanted;
+    PortPlan plan;
+    std::string error;
+    EXPECT_EQ(plan_existing_port(config, plan, error), row.mtu != 0);
+    if (row.mtu == 0) {
+      EXPECT_EQ(error, "an MTU of 2001 is more than port net_ring_short_frames takes: 2000 at most");
+      continue;
+    }
+    EXPECT_EQ(plan.options.mtu, row.mtu) << row.max_mtu;
+    EXPECT_EQ(plan.max_frame_bytes, row.mtu + kLinkHeaderBytes) << "what the engine's MTU follows from";
+  }
   rte_eth_devices[id].dev_ops = g_ops;
 }
 
