@@ -35,7 +35,8 @@ CLI::Option* add_rate(CLI::App& app, const char* name, uint64_t& value, const ch
   return app.add_option_function<std::string>(
       name,
       [&value, name](const std::string& text) {
-        if (!sim::parse_rate(text, value) || value == 0) throw CLI::ValidationError(name, "'" + text + "' is no rate");
+        if (!sim::parse_rate(text, value)) throw CLI::ValidationError(name, "'" + text + "' is no rate");
+        if (value < sim::kRateMin) throw CLI::ValidationError(name, "'" + text + "' is less than 1k");
       },
       what);
 }
@@ -152,7 +153,8 @@ void add_checks(CLI::App& app, VerifyOptions& verify) {
     command->add_option("--type", verify.type, "rc (the default), uc, ud, all")
         ->check(CLI::IsMember({"rc", "uc", "ud", "all"}));
     command->add_option("--ops", verify.ops, "operations for each seed (2000)")->check(CLI::PositiveNumber);
-    command->add_option("--max", verify.max_bytes, "bytes of a message at most (262144)")->check(CLI::PositiveNumber);
+    command->add_option("--max", verify.max_bytes, "bytes of a message at most (262144)")
+        ->check(CLI::Range(1u, 1u << 26));
     command->add_option("--without", verify.without, "faults to leave out, such as loss,burst; a wrong one lists all");
   }
 }

@@ -27,6 +27,7 @@ ModifyResult QueuePair::bring_up_to(QpState target, const QpAttributes& attribut
 }
 
 ModifyResult QueuePair::initialize(uint32_t access, Instant now) {
+  if (state() != QpState::kReset) return ModifyResult::kBadTransition;
   QpAttributes attributes;
   attributes.access = access;
   return bring_up_to(QpState::kInit, attributes, now);
@@ -59,10 +60,14 @@ ModifyResult QueuePair::connect(const QueuePairAddress& peer, const ConnectOptio
 }
 
 ModifyResult QueuePair::activate(uint32_t qkey, Instant now) {
-  if (state() != QpState::kReset) return ModifyResult::kBadTransition;
   QpAttributes a;
   a.qkey = qkey;
   a.sq_psn = first_psn_;
+  if (state() == QpState::kInit) {  // `initialize` knows no key
+    a.state = QpState::kInit;
+    const ModifyResult result = modify(a, kAttrState | kAttrQkey, now);
+    if (result != ModifyResult::kOk) return result;
+  }
   return bring_up_to(QpState::kRts, a, now);
 }
 

@@ -45,6 +45,7 @@ bool plan_existing_port(const EndpointConfig& config, PortPlan& plan, std::strin
   if (info.if_index != 0 && if_indextoname(info.if_index, netdev_name) != nullptr)
     plan.netdev = read_netdev(netdev_name);
   if (plan.netdev) plan.identity.netdev = netdev_name;
+  if (plan.netdev && !carries_roce(*plan.netdev, error)) return false;
   if (plan.netdev && config.addresses.empty()) plan.identity.addresses = plan.netdev->addresses;
   plan.options.wire = plan.spec.driver == "net_memif";
   if (!plan.options.wire && !plan.netdev) return fit_mtu(config, plan, error);

@@ -15,7 +15,7 @@ Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Obs
           [this](const IpAddress& ip, uint16_t vlan, const MacAddress& mac) { on_neighbour(ip, vlan, mac); },
           [&observer](const NeighbourNews& news) { observer.on_neighbour_news(news); }),
       pfc_(config.pfc, config.mac, counters_),
-      loopback_(config.max_frame_bytes + kMaxFrameOverhead),
+      loopback_(std::max(config.max_frame_bytes, QueuePairs::kMtuMin) + kMaxFrameOverhead),
       objects_(config, random, observer),
       qps_(config, objects_, random, counters_, observer),
       schedule_(config.max_qps),

@@ -25,9 +25,9 @@ namespace uroce {
 
 class Neighbours {
  public:
-  /// `addresses`: all of ours, the link-local one included. `on_resolved` is called inside `on_frame`, for every
-  /// address that becomes known or changes its MAC; so is `on_news`, for what a person should hear of, as often as
-  /// NewsLimiter allows.
+  /// `addresses`: all of ours, the link-local one included. `on_resolved` is called inside `on_frame` and `set_static`,
+  /// for every address that becomes known or changes its MAC; so is `on_news`, for what a person should hear of, as
+  /// often as NewsLimiter allows.
   Neighbours(const MacAddress& mac, std::vector<LocalAddress> addresses, Counters& counters,
              NeighbourTable::Resolved on_resolved, NewsDesk::Listener on_news);
   Neighbours(const Neighbours&) = delete;

@@ -11,7 +11,7 @@ namespace uroce {
 namespace {
 
 uint32_t mtu_for(uint32_t max_frame_bytes) {
-  uint32_t mtu = 256;
+  uint32_t mtu = QueuePairs::kMtuMin;
   while (mtu < 4096 && mtu * 2 + kMaxFrameOverhead <= max_frame_bytes) mtu *= 2;
   return mtu;
 }

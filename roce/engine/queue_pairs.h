@@ -15,6 +15,8 @@ namespace uroce {
 
 class QueuePairs {
  public:
+  static constexpr uint32_t kMtuMin = 256;  // of RoCE
+
   /// All of them outlive the queue pairs; what a queue pair uses is held in `objects`.
   QueuePairs(const EngineConfig& config, ObjectTables& objects, RandomSource& random, Counters& counters,
              Observer& observer);

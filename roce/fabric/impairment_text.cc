@@ -67,6 +67,8 @@ bool read_probability(std::string_view text, double& value) {
   return value >= 0 && value <= 1;
 }
 
+constexpr double kLongest = 3.6e12;  // an hour, in nanoseconds: several may be added
+
 /// "20us", "1.5ms".
 bool read_duration(std::string_view text, Duration& value) {
   const size_t unit_at = text.find_first_not_of("0123456789.");
@@ -80,7 +82,7 @@ bool read_duration(std::string_view text, Duration& value) {
   double number = 0;
   if (ns_per_unit == 0 || !read_double(text.substr(0, unit_at), number)) return false;
   number = std::floor(number * ns_per_unit + 0.5);
-  if (number > 9e17) return false;
+  if (number > kLongest) return false;
   value = nanoseconds(static_cast<int64_t>(number));
   return true;
 }

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "host/endpoint_options.h"
+
 namespace uroce {
 namespace {
 
@@ -119,6 +121,7 @@ bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::strin
     error = "interface " + name + " is down: as root, ip link set " + name + " up";
     return false;
   }
+  if (!carries_roce(*plan.netdev, error)) return false;
   if (config.mtu > plan.netdev->mtu) {
     error = "--mtu " + std::to_string(config.mtu) + " is more than interface " + name + " has (" +
             std::to_string(plan.netdev->mtu) + "): ip link set " + name + " mtu " + std::to_string(config.mtu);
@@ -224,6 +227,13 @@ bool plan_pci(const EndpointConfig& config, PortPlan& plan, std::string& error) 
 }
 
 }  // namespace
+
+bool carries_roce(const Netdev& netdev, std::string& error) {
+  if (netdev.mtu >= kMtuMin) return true;
+  error = "interface " + netdev.name + " has an MTU of " + std::to_string(netdev.mtu) +
+          ", too little for RoCE: ip link set " + netdev.name + " mtu " + std::to_string(kMtuMin) + " or more";
+  return false;
+}
 
 void use_mtu(PortPlan& plan, uint32_t mtu) {
   plan.max_frame_bytes = std::min(mtu, kFullMtu) + kLinkHeaderBytes;

@@ -58,6 +58,9 @@ std::string memif_devargs(const std::string& device, bool connects, const std::s
 /// have others.
 void number_wire_device(PortPlan& plan, unsigned number);
 
+/// Returns false, with one line in `error`, when the interface's MTU is below kMtuMin.
+bool carries_roce(const Netdev& netdev, std::string& error);
+
 /// Sets the frame sizes that follow from an IP MTU.
 void use_mtu(PortPlan& plan, uint32_t mtu);
 

@@ -105,18 +105,18 @@ struct Meeting {
   std::string file_of(unsigned number) const { return stem + "end" + std::to_string(number); }
 
   WireEnd end(unsigned number) const {
-    WireEnd p;
-    p.meeting = key;
-    p.wire = name;
-    p.number = number;
-    p.socket_path = at_switch() ? port_socket_path(sign, number) : stem + "sock";
-    p.mac = stable_mac(at_switch() ? key : "wire " + name, static_cast<uint8_t>(number + 1));
+    WireEnd found;
+    found.meeting = key;
+    found.wire = name;
+    found.number = number;
+    found.socket_path = at_switch() ? port_socket_path(sign, number) : stem + "sock";
+    found.mac = stable_mac(at_switch() ? key : "wire " + name, static_cast<uint8_t>(number + 1));
     // 198.18.0.0/15 is reserved for benchmarks.
-    p.address = {IpAddress::v4(0xc6120001u + number), 24, 0};
-    return p;
+    found.address = {IpAddress::v4(0xc6120001u + number), 24, 0};
+    return found;
   }
 
-  /// The error message when all places are taken.
+  /// The error message when all ends are taken.
   std::string taken_by(const std::vector<std::string>& holders, const char* another) const {
     std::string who;
     for (const std::string& holder : holders) {

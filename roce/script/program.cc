@@ -61,8 +61,14 @@ void Program::fill_bind(const Statement& statement, int64_t round, SendWr& wr) {
   testbench_.set_window_key(args[2].id, next);
 }
 
-std::string Program::post(const Statement& statement, int64_t round) {
+ScriptQp& Program::live_qp(const Statement& statement, int64_t round) {
   ScriptQp& qp = testbench_.qp(statement.args[0].number.at(round));
+  if (qp.qp == nullptr) throw ScriptError(statement.where, "this QP was destroyed");
+  return qp;
+}
+
+std::string Program::post(const Statement& statement, int64_t round) {
+  ScriptQp& qp = live_qp(statement, round);
   const auto number = [&](const char* name, int64_t otherwise = 0) { return statement.number(name, otherwise, round); };
   const auto key = [&](const char* name, uint32_t otherwise) {
     const Option* option = statement.find(name);
@@ -96,7 +102,7 @@ std::string Program::post(const Statement& statement, int64_t round) {
 }
 
 std::string Program::recv(const Statement& statement, int64_t round) {
-  ScriptQp& qp = testbench_.qp(statement.args[0].number.at(round));
+  ScriptQp& qp = live_qp(statement, round);
   const std::vector<Sge> list = sges(statement, round, 1, false);
   const RecvWr wr{static_cast<uint64_t>(statement.number("wrid", 0, round)), list.data(),
                   static_cast<uint32_t>(list.size())};
@@ -106,7 +112,7 @@ std::string Program::recv(const Statement& statement, int64_t round) {
 }
 
 std::string Program::modify(const Statement& statement, int64_t round) {
-  ScriptQp& qp = testbench_.qp(statement.args[0].number.at(round));
+  ScriptQp& qp = live_qp(statement, round);
   const ModifyResult result = statement.word == "set" ? testbench_.set(qp, statement)
                                                       : testbench_.modify(qp, statement, *state_of(statement.word));
   return refused(statement, modify_result_name(result));
@@ -143,10 +149,10 @@ std::string Program::act(const Statement& statement, int64_t round) {
       return done ? "" : "the engine refuses to deregister this";
     }
     case Kind::kDestroy:
-      testbench_.destroy(testbench_.qp(statement.args[0].number.at(round)));
+      testbench_.destroy(live_qp(statement, round));
       return "";
     case Kind::kResolve:
-      testbench_.resolve(testbench_.qp(statement.args[0].number.at(round)));
+      testbench_.resolve(live_qp(statement, round));
       return "";
     default:
       throw ScriptError(statement.where, "this cannot stand here");

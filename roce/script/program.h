@@ -20,6 +20,8 @@ class Program {
   std::string check_memory(const Statement& statement, int64_t round);
 
  private:
+  /// The QP that the statement names first. Throws ScriptError when it was destroyed.
+  ScriptQp& live_qp(const Statement& statement, int64_t round);
   std::string post(const Statement& statement, int64_t round);
   std::string recv(const Statement& statement, int64_t round);
   std::string modify(const Statement& statement, int64_t round);

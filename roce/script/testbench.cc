@@ -156,6 +156,9 @@ std::string Testbench::add_qp(const Statement& statement) {
   const auto number = [&](const char* name, int64_t otherwise) {
     return static_cast<uint32_t>(statement.number(name, otherwise, 0));
   };
+  for (const char* queue : {"cq", "send_wr", "recv_wr", "inline"}) {
+    if (number(queue, 1) > kMaxQueueEntries) return std::string(queue) + " is too large";
+  }
   QpInit init;
   init.type = *qp_type_of(statement.word);
   init.pd = pd(number("pd", 1));

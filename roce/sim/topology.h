@@ -70,9 +70,13 @@ std::string topology_help();
 Topology parse_topology(std::string_view text, std::string& error);
 
 /// "100G", "2.5G", "40M", "1000" as bits per second; "1us", "500ns", "2ms", "1s" as a time; "64k", "1M", "30000" (k and
-/// M are powers of ten, ki and Mi of two) as bytes. Returns false for anything else.
+/// M are powers of ten, ki and Mi of two) as bytes. A time is 10^6 s at most. Returns false for anything else.
 bool parse_rate(std::string_view text, uint64_t& bits_per_second);
 bool parse_duration(std::string_view text, Duration& duration);
 bool parse_bytes(std::string_view text, uint64_t& bytes);
+
+/// The least rate of a cable, in bits per second. At less, a frame takes minutes, and sums of such times do not fit 64
+/// bits.
+inline constexpr uint64_t kRateMin = 1000;
 
 }  // namespace uroce::sim

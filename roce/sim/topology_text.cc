@@ -128,7 +128,7 @@ class Parser {
     uint64_t rate = 0;
     Duration delay;
     if (words.size() != 5) return "expected: link A B RATE DELAY";
-    if (!parse_rate(words[3], rate) || rate == 0) return "'" + std::string(words[3]) + "' is not a rate";
+    if (!parse_rate(words[3], rate) || rate < kRateMin) return "'" + std::string(words[3]) + "' is not a rate";
     if (!parse_duration(words[4], delay)) return "'" + std::string(words[4]) + "' is not a time";
     std::vector<std::pair<uint32_t, uint32_t>> found;
     if (std::string why = pairs(words[1], words[2], found); !why.empty()) return why;
@@ -159,8 +159,9 @@ bool parse_rate(std::string_view text, uint64_t& bits_per_second) {
 
 bool parse_duration(std::string_view text, Duration& duration) {
   static constexpr Unit kUnits[] = {{"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
+  constexpr uint64_t kLongest = 1'000'000'000'000'000;  // sums and picoseconds stay far from what 64 bits hold
   uint64_t ns = 0;
-  if (!with_unit(text, kUnits, ns)) return false;
+  if (!with_unit(text, kUnits, ns) || ns > kLongest) return false;
   duration = nanoseconds(static_cast<int64_t>(ns));
   return true;
 }

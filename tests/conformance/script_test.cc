@@ -99,6 +99,9 @@ TEST(ScriptErrors, EveryKind) {
       {"qp 1 rc\nraw hex zz", ":2:9:", "not bytes"},
       {"qp 1 rc\nmr 1 64\nmemory mr1+60 8 pattern 1", ":3:8:", "not inside the region"},
       {"qp 1 rc\nmr 1 64\nmemory mr1+0 8", ":3:1:", "say what the memory holds"},
+      {"engine max_frame 200", ":1:1:", "max_frame is from 369 to 65535"},
+      {"engine max_qps 0", ":1:1:", "max_qps is from 1 to 65535"},
+      {"qp 1 rc\ndestroy 1\ndestroy 1", ":3:1:", "this QP was destroyed"},
   };
   for (const Case& c : cases) {
     const std::string error = refused(c.text);

@@ -45,8 +45,8 @@ IN_MEMORY = {"uroce:sim", "uroce:conformance", "uroce:unit"}  # suites that give
 
 
 class Mutant:
-    def __init__(self, file: str, text: str, edit: rules.Edit):
-        self.file, self.rule = file, edit.rule
+    def __init__(self, file: str, within: str, text: str, edit: rules.Edit):
+        self.file, self.within, self.rule = file, within, edit.rule  # `within`: the file's path within the drawn folder
         self.start, self.end, self.new = edit.start, edit.end, rules.new_text(text, edit)
         first, last = text.rfind("\n", 0, edit.start) + 1, text.find("\n", edit.end)
         self.line = text.count("\n", 0, edit.start) + 1
@@ -58,7 +58,7 @@ class Mutant:
         """A short name for the edit, which stays when a comment is reworded or a folder renamed; the same edit of another
         such line is another."""
         lines = [COMMENT.sub("", line).rstrip() for line in (*self.old_lines, "", *self.new_lines)]
-        what = "\n".join([pathlib.PurePath(self.file).name, self.rule, *lines])
+        what = "\n".join([self.within, self.rule, *lines])
         seen[what] = seen.get(what, 0) + 1
         self.handle = hashlib.sha1(f"{what}\n{seen[what]}".encode()).hexdigest()[:8]
 
@@ -78,7 +78,7 @@ def mutants_of(folder: Folder, suffixes: tuple = (".cc", ".h")) -> list:
             continue
         file, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
         for edit in sorted(rules.edits_of(text), key=lambda e: (e.start, e.end, e.rule)):
-            mutant = Mutant(file, text, edit)
+            mutant = Mutant(file, str(path.relative_to(ROOT / folder.path)), text, edit)
             mutant.name_after(seen)
             found.append(mutant)
     return found

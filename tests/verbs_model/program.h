@@ -1,7 +1,7 @@
 // A small verbs program as a value: what exists, what is posted and done, and what goes wrong on the wires.
 //
 // Programs are drawn from a seed (generate.h), carried out on a machine (machine.h, run.h), judged (model.h), made
-// short when they fail (shrink.h), and printed as C++ that builds the same value: paste it into model_test.cc.
+// short when they fail (campaign.h), and printed as C++ that builds the same value: paste it into model_test.cc.
 #pragma once
 
 #include <cstdint>

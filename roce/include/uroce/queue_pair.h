@@ -77,7 +77,7 @@ class UROCE_API QueuePair {
                        uint8_t sgid_index = 1);
   /// Goes from RESET to INIT, so that receives can be posted before the peer may send.
   ModifyResult initialize(uint32_t access, Instant now);
-  /// UD: goes from RESET to RTS.
+  /// UD: goes from RESET or INIT to RTS.
   ModifyResult activate(uint32_t qkey, Instant now);
   /// Makes one transition. `mask` says which attributes count; required_attributes() says which have to.
   ModifyResult modify(const QpAttributes& attributes, uint32_t mask, Instant now);

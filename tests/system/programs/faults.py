@@ -45,7 +45,7 @@ def _peer_killed(program, *options):
     return body
 
 
-def both_places_taken(session):
+def both_ends_taken(session):
     holders = [session.start(f"holder{side}", side, ["ibv_asyncwatch"]) for side in (0, 1)]
     for holder in holders:
         if not holder.wait_for_output("async event FD", 20):
@@ -57,13 +57,13 @@ def both_places_taken(session):
             raise Failure(f"the {holder.name} was disturbed")
 
 
-def place_free_again(session):
+def end_free_again(session):
     """A killed process leaves nothing behind that would keep the next one out."""
     for _ in range(3):
         holders = [session.start("holder", side, ["ibv_asyncwatch"]) for side in (0, 1)]
         for holder in holders:
             if not holder.wait_for_output("async event FD", 20):
-                raise Failure("a place is still taken after its owner was killed")
+                raise Failure("an end is still taken after its owner was killed")
         for holder in holders:
             holder.signal(signal.SIGKILL)
             holder.wait(5)
@@ -121,8 +121,8 @@ SCENARIOS = [
         Killed("ib_atomic_bw", ("-D", "30")),
         Killed("ib_write_bw", ("-D", "30"), wire="veth"),
     )),
-    Scenario("both_places_taken", both_places_taken),
-    Scenario("place_free_again", place_free_again),
+    Scenario("both_ends_taken", both_ends_taken),
+    Scenario("end_free_again", end_free_again),
     Scenario("no_such_driver", _refused("--port", "net_nosuch0", says=("net_nosuch0",))),
     Scenario("no_such_interface", _refused("--port", "net_af_packet0,iface=nosuch7", says=("nosuch7",))),
     Scenario("no_such_card", _refused("--port", "0000:7f:1f.7", says=("7f:1f.7",))),

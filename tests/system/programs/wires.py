@@ -40,7 +40,7 @@ class MemifWire:
 
 
 class SwitchWire:
-    """A uroce-switch with a place for each of many programs."""
+    """A uroce-switch with a port for each of many programs."""
 
     PORTS = 8
 

@@ -147,6 +147,7 @@ TEST_F(LibraryEngine, DatagramsGoWhereTheDestinationSays) {
   QueuePair a = a_.make(QpType::kUd);
   QueuePair b = b_.make(QpType::kUd);
   ASSERT_EQ(a.activate(kQkey, now_), ModifyResult::kOk);
+  ASSERT_EQ(b.initialize(0, now_), ModifyResult::kOk) << "to post receives first";
   ASSERT_EQ(b.activate(kQkey, now_), ModifyResult::kOk);
   post_receives(b, b_, 1);
   AddressVector address;
@@ -219,6 +220,7 @@ TEST_F(LibraryEngine, ReceivesArePostedBeforeThePeerMaySend) {
   const RecvWr receive{.wr_id = 1, .sges = &sge, .num_sge = 1};
   EXPECT_EQ(b.post_recv(receive, now_), PostResult::kBadState);
   ASSERT_EQ(b.initialize(kRemoteWrite, now_), ModifyResult::kOk);
+  EXPECT_EQ(b.initialize(0, now_), ModifyResult::kBadTransition) << "what it was told first holds";
   EXPECT_EQ(b.post_recv(receive, now_), PostResult::kOk);
   QueuePair a = a_.make(QpType::kRc);
   ASSERT_EQ(b.connect(a.address(), {}, now_), ModifyResult::kOk);

@@ -84,14 +84,15 @@ TEST(PortLimits, FramesAreNoLongerThanTheDeviceTakesThem) {
     uint32_t mtu;  // 0: refused
   };
   for (const Row& row : {Row{9600, 0, kFullMtu}, Row{UINT16_MAX, 0, kFullMtu}, Row{2000, 0, 2000},
-                         Row{2000, 1500, 1500}, Row{2000, 2001, 0}}) {
+                         Row{2000, 1500, 1500}, Row{2000, 2001, 0}, Row{575, 0, 0}}) {
     g_max_mtu = row.max_mtu;
     config.mtu = row.wanted;
     PortPlan plan;
     std::string error;
     EXPECT_EQ(plan_existing_port(config, plan, error), row.mtu != 0);
     if (row.mtu == 0) {
-      EXPECT_EQ(error, "an MTU of 2001 is more than port net_ring_short_frames takes: 2000 at most");
+      EXPECT_EQ(error, row.wanted == 0 ? "port net_ring_short_frames takes an MTU of 575 at most, too little for RoCE"
+                                       : "an MTU of 2001 is more than port net_ring_short_frames takes: 2000 at most");
       continue;
     }
     EXPECT_EQ(plan.options.mtu, row.mtu) << row.max_mtu;

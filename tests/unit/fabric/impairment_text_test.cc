@@ -99,6 +99,7 @@ TEST(ImpairmentText, WhatIsWrongAndWhere) {
   EXPECT_EQ(error("loss 1% 2%"), "line 1: loss: '2%' is not understood");
   EXPECT_EQ(error("drop 0"), "line 1: drop: frames are counted from 1 upwards");
   EXPECT_EQ(error("delay 1st"), "line 1: delay: delay by how much?");
+  EXPECT_EQ(error("jitter 3601s"), "line 1: jitter: '3601s' stands where a duration (20us, 1.5ms) is wanted");
   EXPECT_EQ(error("drop 1 psn=0x1000000"), "line 1: drop: psn=0x1000000 is not a number up to 16777215");
   for (const char* text : {"loss",
                            "loss x",

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "host/endpoint_options.h"
 #include "temporary_directory.h"
 
 namespace uroce {
@@ -93,6 +94,17 @@ TEST_F(PlanTest, IdentityIsTheSameEveryTime) {
   EXPECT_EQ(plan_.identity.mac, mac);
   ASSERT_TRUE(plan("net_null1"));
   EXPECT_FALSE(plan_.identity.mac == mac);
+}
+
+TEST(Netdevs, AnMtuThatIsTooLittleForRoceIsSaid) {
+  Netdev netdev;
+  netdev.name = "eth7";
+  netdev.mtu = kMtuMin;
+  std::string error;
+  EXPECT_TRUE(carries_roce(netdev, error)) << error;
+  netdev.mtu = kMtuMin - 1;
+  EXPECT_FALSE(carries_roce(netdev, error));
+  EXPECT_EQ(error, "interface eth7 has an MTU of 575, too little for RoCE: ip link set eth7 mtu 576 or more");
 }
 
 }  // namespace

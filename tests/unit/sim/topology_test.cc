@@ -134,6 +134,8 @@ TEST(Units, ExactOrRefused) {
   EXPECT_EQ(value, 1'500'000u);
   EXPECT_FALSE(parse_duration("1", duration));
   EXPECT_FALSE(parse_duration("0.5ns", duration));
+  EXPECT_TRUE(parse_duration("1000000s", duration));
+  EXPECT_FALSE(parse_duration("1000001s", duration)) << "sums have to fit";
   EXPECT_FALSE(parse_rate("-1G", value));
   EXPECT_FALSE(parse_rate("1.G", value));
   EXPECT_FALSE(parse_rate("99999999999T", value));

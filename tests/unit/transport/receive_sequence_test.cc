@@ -118,6 +118,13 @@ TEST_F(ReceiveSequenceTest, GoingBack) {
   EXPECT_EQ(sequence_.msn(), 1u);
 }
 
+/// A peer's READs may reserve more numbers than half the circle before the first of them is found to be impossible.
+TEST_F(ReceiveSequenceTest, GoingBackByMoreThanHalfTheCircle) {
+  for (int i = 0; i < 5; i++) read(1 << 21);
+  sequence_.go_back(psn(0), 0);
+  EXPECT_EQ(sequence_.next(), psn(0));
+}
+
 TEST_F(ReceiveSequenceTest, ResetForgetsAllButTheNextNumber) {
   read(2);
   EXPECT_EQ(sequence_.on_dropped(psn(5)), Gap::kNew);
