@@ -227,6 +227,41 @@ TEST(Echo, Ipv4LiteralRequestAndReply) {
   EXPECT_FALSE(decoded<Icmp>(frame, decode_icmp));  // checksum
 }
 
+TEST(Echo, OnlyIcmpBehindAHeaderWithoutOptions) {
+  const auto taken = [](const char* version, const char* protocol_and_checksum) {
+    const std::string frame = std::string("525400000001 525400000002 0800 ") + version + "000020 1234 4000 40" +
+                              protocol_and_checksum + "0a000002 0a000001 08 00 3336 0001 0002 61626364";
+    return decoded<Icmp>(from_hex(frame), decode_icmp).has_value();
+  };
+  EXPECT_TRUE(taken("45", "01 14a7"));
+  EXPECT_FALSE(taken("45", "11 1497")) << "UDP, with a checksum that holds";
+  EXPECT_FALSE(taken("46", "01 13a7")) << "one option, with a checksum that holds";
+}
+
+/// One's complement sum, as RFC 1071 has it: 0xffff when the checksum within holds.
+uint32_t ones_complement(std::span<const uint8_t> bytes) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < bytes.size(); i += 2) sum += bytes[i] << 8 | bytes[i + 1];
+  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<uint32_t>(sum);
+}
+
+/// Among them are sums that carry a second time.
+TEST(Echo, ChecksumsHoldForEveryAddress) {
+  const Bytes message = from_hex("08 00 3336 0001 0002 61626364");
+  Icmp request;
+  request.message = message;
+  request.dst_ip = *parse_ip("10.0.0.1");
+  Bytes out(100);
+  uint32_t wrong = 0;
+  for (uint32_t low = 0; low <= 0xffff; low++) {
+    request.src_ip = IpAddress::v4(0xf0000000 + low);
+    ASSERT_NE(encode_echo_reply(out, {kTheirs, kOurs, 0}, request), 0u);
+    wrong += ones_complement(std::span(out).subspan(14, 20)) != 0xffff;
+  }
+  EXPECT_EQ(wrong, 0u);
+}
+
 /// The message ends where the IP header says, and that has to be within the frame.
 TEST(Echo, LengthsThatLie) {
   const Bytes whole = from_hex(
