@@ -45,8 +45,12 @@ class Permutation {
  private:
   static uint32_t round(uint32_t half, uint32_t key) {
     const uint32_t x = (half ^ key) * 0x9E3779B1u;
-    return (x ^ (x >> 15)) & kHalfMask;
+    return (x ^ (x >> kShift)) & kHalfMask;
   }
+  // Which bits of the product are put upon its low ones. Of six bits the ones from 15 on grow as the low ones do, and
+  // neighbours would often stay neighbours.
+  static constexpr unsigned kShift = kHalf <= 6 ? 20 : 15;
+
   uint32_t keys_[4] = {};
 };
 

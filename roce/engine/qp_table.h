@@ -1,41 +1,44 @@
 // From a QPN on the wire to the QP, or to nothing.
 //
 // A QPN is 24 bits that look random: the table slot and a generation under a keyed permutation, so that neighbouring
-// QPs have unrelated numbers and a destroyed QP's number does not come back soon. 0, 1 and 0xFFFFFF are never given.
+// QPs have unrelated numbers and a destroyed QP's number does not come back soon. 0, 1 and 0xFFFFFF are never given. An
+// engine that shares the numbers with others has some blocks of them (qpn_blocks.h).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "base/permutation.h"
 #include "base/random.h"
+#include "engine/qp_numbers.h"
 #include "transport/qp.h"
 
 namespace uroce {
 
 class QpTable {
  public:
-  /// `qps_max` up to 2^16.
-  QpTable(uint32_t qps_max, RandomSource& random);
+  /// `qps_max` up to 2^16. `blocks`: where numbers come from; nullptr: all are this table's.
+  QpTable(uint32_t qps_max, RandomSource& random, QpnBlocks* blocks = nullptr);
 
   struct Slot {
     uint32_t index;
     uint32_t qpn;
   };
-  /// The slot that has been free longest, with a new number. index kNone when all are in use. It is taken by `put`:
-  /// when there is no memory for the QP, the slot stays free.
+  /// The slot that has been free longest, with a new number. A block is taken only when all slots that have numbers are
+  /// in use. index kNone when all are in use and there is no block. The slot is taken by `put`: when there is no memory
+  /// for the QP, it stays free.
   Slot next_free();
   void put(uint32_t index, std::unique_ptr<Qp> qp);
   void remove(uint32_t index);
 
   Qp* find(uint32_t qpn) const;
   Qp* at(uint32_t index) const { return slots_[index].qp.get(); }
-  uint32_t index_of(uint32_t qpn) const;
   void prefetch(uint32_t qpn) const {
-    const uint32_t index = index_of(qpn);
+    const uint32_t index = numbers_.slot_of(qpn);
     if (index < slots_.size()) __builtin_prefetch(slots_[index].qp.get());
   }
+  /// True when packets for this number are for us, whether a QP has it or not.
+  bool owns(uint32_t qpn) const { return numbers_.owns(qpn); }
   uint32_t size() const { return in_use_; }
 
   template <typename F>
@@ -45,7 +48,7 @@ class QpTable {
     }
   }
 
-  static constexpr uint32_t kNone = 0xFFFFFFFF;
+  static constexpr uint32_t kNone = QpNumbers::kNone;
 
  private:
   struct Entry {
@@ -53,12 +56,15 @@ class QpTable {
     uint32_t generation = 0;
     std::unique_ptr<Qp> qp;
   };
+  void add_free(uint32_t index);
+
   std::vector<Entry> slots_;
   std::vector<uint32_t> free_;
   uint32_t free_head_ = 0;
   uint32_t free_count_ = 0;
   uint32_t in_use_ = 0;
-  Permutation<24> permutation_;
+  uint32_t numbered_ = 0;  // the slots before this one have numbers
+  QpNumbers numbers_;
 };
 
 }  // namespace uroce

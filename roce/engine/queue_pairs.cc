@@ -23,7 +23,7 @@ QueuePairs::QueuePairs(const EngineConfig& config, ObjectTables& objects, Random
     : active_mtu_(mtu_for(config.max_frame_bytes)),
       objects_(objects),
       reorder_pool_(config.reorder_packets, active_mtu_),
-      table_(config.max_qps, random),
+      table_(config.max_qps, random, config.qpn_blocks),
       env_{objects.memory(),      counters,          observer,
            config.window_packets, config.ack_every,  config.ack_delay,
            config.grant_credits,  config.congestion, config.loss_recovery,

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/qp_table.h"
+#include "listed_blocks.h"
 #include "rig.h"
 
 namespace uroce::test {
@@ -68,6 +69,84 @@ TEST_F(Numbers, OnlyThoseGivenOutFindSomething) {
   uint32_t found = 0;
   for (uint32_t qpn = 0; qpn < 0x1000000; qpn++) found += table_.find(qpn) != nullptr ? 1 : 0;
   EXPECT_EQ(found, 16u);
+}
+
+class NumbersInBlocks : public Numbers {
+ protected:
+  uint32_t create() {
+    const QpTable::Slot slot = shared_.next_free();
+    if (slot.index == QpTable::kNone) return 0;
+    shared_.put(slot.index, std::make_unique<Qp>(init_, slot.qpn, slot.index, 1024, env_, nullptr));
+    return slot.qpn;
+  }
+
+  ListedBlocks blocks_{{7, 4094, 1}};
+  QpTable shared_{700, random_, &blocks_};
+};
+
+TEST_F(NumbersInBlocks, ABlockIsTakenWhenAllSlotsOfTheOthersAreInUse) {
+  EXPECT_EQ(blocks_.taken(), 0u);
+  EXPECT_FALSE(shared_.owns(7 << kQpnBlockBits));
+  std::set<uint32_t> seen;
+  for (const uint32_t block : {7u, 4094u}) {
+    for (int i = 0; i < 256; i++) {
+      const uint32_t qpn = create();
+      EXPECT_EQ(qpn >> kQpnBlockBits, block);
+      EXPECT_TRUE(seen.insert(qpn).second);
+      ASSERT_NE(shared_.find(qpn), nullptr);
+      EXPECT_EQ(shared_.find(qpn)->qpn(), qpn);
+    }
+  }
+  EXPECT_EQ(blocks_.taken(), 2u);
+  for (int i = 512; i < 700; i++) EXPECT_EQ(create() >> kQpnBlockBits, 1u);
+  EXPECT_EQ(create(), 0u) << "the table is full";
+  EXPECT_EQ(blocks_.taken(), 3u) << "and asks for no more";
+}
+
+TEST_F(NumbersInBlocks, AreOursAsAWhole) {
+  create();
+  uint32_t found = 0;
+  for (uint32_t qpn = 0; qpn < 0x1000000; qpn++) {
+    ASSERT_EQ(shared_.owns(qpn), qpn >> kQpnBlockBits == 7) << qpn;
+    found += shared_.find(qpn) != nullptr ? 1 : 0;
+  }
+  EXPECT_EQ(found, 1u);
+  EXPECT_TRUE(table_.owns(0)) << "without blocks all are";
+  EXPECT_TRUE(table_.owns(0xFFFFFF));
+}
+
+TEST_F(NumbersInBlocks, DoNotComeBackSoon) {
+  std::set<uint32_t> seen;
+  for (uint32_t i = 0; i < kQpnBlockSize; i++) {  // 256 places with 16 generations each
+    const uint32_t qpn = create();
+    ASSERT_TRUE(seen.insert(qpn).second) << i;
+    shared_.remove(shared_.find(qpn)->index());
+    ASSERT_EQ(shared_.find(qpn), nullptr);
+  }
+  EXPECT_EQ(blocks_.taken(), 1u);
+}
+
+TEST_F(NumbersInBlocks, WithoutABlockTheTableIsFullUntilThereIsOne) {
+  blocks_.list = {9};
+  uint32_t last = 0;
+  for (int i = 0; i < 256; i++) last = create();
+  EXPECT_EQ(create(), 0u);
+  shared_.remove(shared_.find(last)->index());
+  EXPECT_NE(create(), 0u) << "a slot of the block that is there";
+  EXPECT_EQ(create(), 0u);
+  blocks_.list.push_back(10);
+  EXPECT_EQ(create() >> kQpnBlockBits, 10u);
+}
+
+TEST(Identity, AnEngineWithBlocksHasNumbersOfThem) {
+  ListedBlocks blocks{{0x123}};
+  RigOptions options;
+  options.engine.qpn_blocks = &blocks;
+  options.engine.max_qps = 1024;
+  Rig rig(options);
+  EXPECT_EQ(rig.qp().qpn() >> kQpnBlockBits, 0x123u);
+  for (int i = 1; i < 256; i++) ASSERT_NE(rig.engine().create_qp(rig.qp_init(), nullptr), nullptr);
+  EXPECT_EQ(rig.engine().create_qp(rig.qp_init(), nullptr), nullptr);
 }
 
 TEST(Identity, SeedsGiveDifferentNumbers) {

@@ -1,0 +1,66 @@
+// Which numbers the slots of the QP table have, and which slot a number leads to.
+//
+// A number is a slot and a generation under a keyed permutation (doc/adr/0009). An engine that has all numbers permutes
+// their 24 bits. One that shares them has blocks (qpn_blocks.h): 256 slots are a group, a group has a block, and within
+// it 12 bits are permuted, four of them generation.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/permutation.h"
+#include "base/random.h"
+#include "engine/qpn_blocks.h"
+
+namespace uroce {
+
+class QpNumbers {
+ public:
+  static constexpr uint32_t kNone = 0xFFFFFFFF;
+
+  /// For up to 2^16 `slots`. `blocks` is nullptr when all numbers are ours, else it outlives this.
+  QpNumbers(uint32_t slots, RandomSource& random, QpnBlocks* blocks);
+
+  /// Takes one more block, if that gives more slots numbers. Returns how many slots have them now: the first so many.
+  /// Without blocks it is all of them.
+  uint32_t extend();
+
+  /// The number of a slot that has one; another in each of the next 256 generations, or 16 when there are blocks. It
+  /// may be one that no QP can have, which its caller passes over: 0, 1 or 0xFFFFFF.
+  uint32_t number(uint32_t slot, uint32_t generation) const;
+  /// The slot that has such numbers; one that does not exist, or kNone, when no slot has.
+  uint32_t slot_of(uint32_t qpn) const {
+    if (!shared_) return whole_.backward(qpn) & kSlotMask;
+    const uint32_t group = shared_->group(qpn);
+    if (group == Shared::kNotOurs) return kNone;
+    return group << kGroupBits | (shared_->within.backward(qpn & (kQpnBlockSize - 1)) & kGroupMask);
+  }
+  /// True when packets for this number are for this engine, whether a QP has it or not.
+  bool owns(uint32_t qpn) const { return !shared_ || shared_->group(qpn) != Shared::kNotOurs; }
+
+ private:
+  static constexpr uint32_t kSlotBits = 16;
+  static constexpr uint32_t kSlotMask = (1u << kSlotBits) - 1;
+  static constexpr uint32_t kGroupBits = 8;
+  static constexpr uint32_t kGroupMask = (1u << kGroupBits) - 1;
+
+  struct Shared {
+    static constexpr uint16_t kNotOurs = 0xFFFF;
+    Shared(QpnBlocks& from, RandomSource& random) : source(from), within(random) { group_of.fill(kNotOurs); }
+    uint16_t group(uint32_t qpn) const { return group_of[qpn >> kQpnBlockBits & (kQpnBlocks - 1)]; }
+
+    QpnBlocks& source;
+    Permutation<kQpnBlockBits> within;
+    std::vector<uint32_t> blocks;               // of each group that has one
+    std::array<uint16_t, kQpnBlocks> group_of;  // by block
+  };
+
+  const uint32_t slots_;
+  Permutation<24> whole_;
+  std::unique_ptr<Shared> shared_;  // nullptr: all numbers are ours
+};
+
+}  // namespace uroce

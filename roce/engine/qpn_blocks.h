@@ -1,0 +1,24 @@
+// Where an engine that shares its addresses with other programs gets its queue pair numbers from.
+//
+// A packet says by its QPN alone which program it is for. So the 24 bits are divided into blocks of kQpnBlockSize
+// consecutive numbers, and each block belongs to one engine. Block 0 and the last one are never given, so that 0, 1 and
+// 0xFFFFFF are nobody's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace uroce {
+
+inline constexpr uint32_t kQpnBlockBits = 12;
+inline constexpr uint32_t kQpnBlockSize = 1u << kQpnBlockBits;
+inline constexpr uint32_t kQpnBlocks = 1u << 12;
+
+class QpnBlocks {
+ public:
+  virtual ~QpnBlocks() = default;
+  /// A block (1 .. kQpnBlocks-2) that belongs to this engine from now on; nothing when there is none left.
+  virtual std::optional<uint32_t> take() = 0;
+};
+
+}  // namespace uroce

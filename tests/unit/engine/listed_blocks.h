@@ -1,0 +1,27 @@
+// Blocks of queue pair numbers from a list.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/qpn_blocks.h"
+
+namespace uroce::test {
+
+struct ListedBlocks final : QpnBlocks {
+  explicit ListedBlocks(std::vector<uint32_t> blocks) : list(std::move(blocks)) {}
+  std::optional<uint32_t> take() override {
+    if (next_ == list.size()) return std::nullopt;
+    return list[next_++];
+  }
+  size_t taken() const { return next_; }
+
+  std::vector<uint32_t> list;
+
+ private:
+  size_t next_ = 0;
+};
+
+}  // namespace uroce::test
