@@ -21,7 +21,7 @@ Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Obs
       schedule_(config.max_qps),
       router_(addresses_, neighbours_, loopback_, config.traffic_class),
       receiver_({port, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_),
-      transmitter_({port, schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config.mac) {}
+      transmitter_({port, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config.mac) {}
 
 Engine::~Engine() = default;
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "packet/path_header.h"
 
 namespace uroce {
 
@@ -120,7 +121,8 @@ bool Transmitter::transmit_one(Qp& qp, TxFrame& frame, Instant now) {
   }
 }
 
-/// Frames that no port should see: to ourselves, or to a peer whose MAC is not known yet. True when taken.
+/// Frames that no port should see: to QPs of ours, or to a peer whose MAC is not known yet. True when taken. Our MAC
+/// with a number that is not ours is another program of this host, to which the port leads.
 bool Transmitter::divert(TxFrame& frame, Instant now) {
   MacAddress dst;
   std::memcpy(dst.bytes.data(), frame.data, dst.bytes.size());
@@ -129,7 +131,7 @@ bool Transmitter::divert(TxFrame& frame, Instant now) {
     return true;
   }
   Loopback& loopback = parts_.loopback;
-  if (dst != mac_ || !loopback.is_open()) return false;
+  if (dst != mac_ || !loopback.is_open() || !parts_.qps.owns(dest_qp_of(frame.data))) return false;
   parts_.tap.on_sent({frame.data, frame.bytes}, now);
   if (loopback.full()) {
     counters_.loopback_full++;

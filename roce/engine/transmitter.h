@@ -8,6 +8,7 @@
 #include "engine/neighbours.h"
 #include "engine/priority_flow_control.h"
 #include "engine/qp_schedule.h"
+#include "engine/qp_table.h"
 #include "transport/counters.h"
 #include "transport/qp.h"
 #include "uroce/address.h"
@@ -23,6 +24,7 @@ class Transmitter {
   /// Whom it asks, and where it sends. All outlive the transmitter.
   struct Parts {
     Port& port;
+    const QpTable& qps;
     QpSchedule& schedule;
     PriorityFlowControl& pfc;
     Neighbours& neighbours;

@@ -13,6 +13,9 @@ constexpr uint32_t kIpv4Bytes = 20;
 constexpr uint32_t kIpv6Bytes = 40;
 constexpr uint32_t kUdpBytes = 8;
 constexpr uint8_t kProtocolUdp = 17;
+constexpr uint16_t kEtherVlan = 0x8100;
+constexpr uint16_t kEtherIpv4 = 0x0800;
+constexpr uint16_t kEtherIpv6 = 0x86dd;
 
 void write_ipv4(uint8_t* ip, const PathSpec& spec) {
   ip[0] = 0x45;
@@ -40,11 +43,11 @@ PathHeader::PathHeader(const PathSpec& spec) : ipv6_(!spec.src_ip.is_v4()) {
   std::copy(spec.src_mac.bytes.begin(), spec.src_mac.bytes.end(), p + 6);
   p += 12;
   if (spec.vlan_id != 0) {
-    store_be16(p, 0x8100);
+    store_be16(p, kEtherVlan);
     store_be16(p + 2, static_cast<uint16_t>(((spec.pcp & 7) << 13) | (spec.vlan_id & 0x0fff)));
     p += 4;
   }
-  store_be16(p, ipv6_ ? 0x86dd : 0x0800);
+  store_be16(p, ipv6_ ? kEtherIpv6 : kEtherIpv4);
   p += 2;
   l3_offset_ = static_cast<uint8_t>(p - template_.data());
   if (ipv6_) {
@@ -100,6 +103,13 @@ void PathHeader::sign(const Signature& signature) {
   uint8_t* const ip = template_.data() + l3_offset_;
   const uint32_t first = load_be32(ip);
   if ((first & 0xFFFFF) == 0) store_be32(ip, first | signature.flow_label());
+}
+
+uint32_t dest_qp_of(const uint8_t* frame) {
+  const uint8_t* type = frame + 12;
+  if (load_be16(type) == kEtherVlan) type += 4;
+  const uint8_t* const ip = type + 2;
+  return Bth::decode(ip + (load_be16(type) == kEtherIpv6 ? kIpv6Bytes : kIpv4Bytes) + kUdpBytes).dest_qp;
 }
 
 }  // namespace uroce

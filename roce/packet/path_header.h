@@ -60,4 +60,8 @@ class PathHeader {
   uint32_t ipv4_partial_sum_ = 0;  // of the IPv4 header without total length
 };
 
+/// The destination QPN of a frame that begins with such headers and a BTH. For frames that we made ourselves: nothing
+/// is checked.
+uint32_t dest_qp_of(const uint8_t* frame);
+
 }  // namespace uroce

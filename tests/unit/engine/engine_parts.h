@@ -64,13 +64,13 @@ class EngineParts : public testing::Test, protected Observer {
     av.traffic_class = traffic_class;
     return av;
   }
-  /// Connected to a QP 0x777 there, or to nobody when the address leads nowhere.
-  Qp& connected(const AddressVector& av, QpType type = QpType::kUc) {
+  /// Connected to a QP there, or to nobody when the address leads nowhere.
+  Qp& connected(const AddressVector& av, QpType type = QpType::kUc, uint32_t dest_qpn = 0x777) {
     Qp& qp = *qps_.create(init(type), nullptr);
     QpAttributes attributes;
     attributes.av = av;
     attributes.path_mtu_bytes = 256;
-    attributes.dest_qpn = 0x777;
+    attributes.dest_qpn = dest_qpn;
     attributes.qkey = 0x11111111;
     for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       attributes.state = state;

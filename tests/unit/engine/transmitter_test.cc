@@ -2,6 +2,7 @@
 #include "engine/transmitter.h"
 
 #include "engine_parts.h"
+#include "listed_blocks.h"
 #include "packet/packet.h"
 
 namespace uroce::test {
@@ -23,7 +24,8 @@ class TransmitterTest : public EngineParts {
     return words;
   }
 
-  Transmitter transmitter_{{port_, schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac};
+  Transmitter transmitter_{
+      {port_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac};
 };
 
 TEST_F(TransmitterTest, NothingToSendAsksThePortForNothing) {
@@ -77,6 +79,40 @@ TEST_F(TransmitterTest, FramesToOurselvesStayHere) {
   EXPECT_EQ(counters_.loopback_packets, 2u);
 }
 
+TEST_F(TransmitterTest, FramesToOtherProgramsOfThisHostLeave) {
+  ListedBlocks blocks({5});
+  QpTable ours(4, random_, &blocks);
+  ASSERT_NE(ours.next_free().index, QpTable::kNone);
+  Transmitter transmitter({port_, ours, schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac);
+  for (const LocalAddress& own : config_.addresses) {
+    post(connected(to(own.ip), QpType::kUc, 5 << kQpnBlockBits | 9));
+    EXPECT_EQ(transmitter.transmit(kNow), 0u) << to_string(own);
+    EXPECT_EQ(loopback_.size(), 1u);
+    loopback_.pop();
+    post(connected(to(own.ip), QpType::kUc, 6 << kQpnBlockBits | 9));
+    EXPECT_EQ(transmitter.transmit(kNow), 1u) << to_string(own);
+    EXPECT_EQ(loopback_.size(), 0u);
+  }
+  PacketView packet;
+  ASSERT_EQ(parse_frame(*port_.take(), packet), ParseResult::kOk);
+  EXPECT_EQ(packet.bth.dest_qp, 6u << kQpnBlockBits | 9);
+}
+
+TEST_F(TransmitterTest, NewsOfCongestionLeavesForOtherProgramsOfThisHost) {
+  ListedBlocks blocks({5});
+  QpTable ours(4, random_, &blocks);
+  ASSERT_NE(ours.next_free().index, QpTable::kNone);
+  Transmitter transmitter({port_, ours, schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac);
+  for (const uint32_t block : {5u, 6u}) {
+    Qp& qp = connected(to(config_.addresses[0].ip), QpType::kRc, block << kQpnBlockBits);
+    ASSERT_TRUE(qp.on_marked(kNow));
+    schedule_.want_cnp(qp);
+  }
+  EXPECT_EQ(transmitter.transmit(kNow), 1u);
+  EXPECT_EQ(left(), "cnp ");
+  EXPECT_EQ(loopback_.size(), 1u);
+}
+
 TEST_F(TransmitterTest, AFullLoopbackTakesNoMore) {
   Qp& qp = connected(to(config_.addresses[0].ip));
   const Bytes frame(60);
@@ -95,7 +131,8 @@ TEST_F(TransmitterTest, FramesWithoutAMacDoNotLeave) {
 
 TEST_F(TransmitterTest, ACongestedPortIsAskedAgainLater) {
   MemoryPort narrow(8, kFrameBytes);
-  Transmitter transmitter({narrow, schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac);
+  Transmitter transmitter({narrow, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_,
+                          config_.mac);
   post(connected(), 12);
   EXPECT_EQ(transmitter.transmit(kNow), 8u) << "as many as there is room for";
   EXPECT_EQ(transmitter.transmit(kNow), 0u);

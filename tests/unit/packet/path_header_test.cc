@@ -168,5 +168,21 @@ TEST(PathHeader, ChecksumsOfRandomHeaders) {
   EXPECT_GT(second_carries, 2000u);
 }
 
+TEST(PathHeader, TheDestinationIsFoundBehindEveryHeader) {
+  for (PathSpec spec : {ipv4_spec(), ipv6_spec()}) {
+    for (const uint16_t vlan_id : {uint16_t{0}, uint16_t{100}}) {
+      spec.vlan_id = vlan_id;
+      const PathHeader path(spec);
+      uint8_t frame[PathHeader::kMaxBytes + Bth::kBytes] = {};
+      path.write(frame, Bth::kBytes + kIcrcBytes);
+      frame[path.bytes() + 4] = 0xff;  // reserved
+      frame[path.bytes() + 5] = 0x12;
+      frame[path.bytes() + 6] = 0x34;
+      frame[path.bytes() + 7] = 0x56;
+      EXPECT_EQ(dest_qp_of(frame), 0x123456u) << path.bytes();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace uroce
