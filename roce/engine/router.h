@@ -20,7 +20,8 @@ class Router {
   Router(const AddressTable& addresses, Neighbours& neighbours, Loopback& loopback, uint8_t traffic_class);
 
   /// Nothing when the source GID does not exist or cannot reach such an address. `flow`: what tells this path from
-  /// others between the same addresses. The MAC is zero when it is not known yet.
+  /// others between the same addresses. The MAC is zero when it is not known yet. 127.0.0.0/8 and ::1 lead to the
+  /// source address itself.
   std::optional<PathSpec> route(const AddressVector& av, uint32_t flow);
   /// Asks who has the path's address, again if it is known; `sgid_index`: the row that the path came from.
   void ask_for(const PathSpec& path, uint8_t sgid_index, Instant now);

@@ -38,6 +38,8 @@ struct IpAddress {
   bool is_v4() const;
   uint32_t v4_host_order() const;
   bool is_zero() const { return *this == IpAddress{}; }
+  /// 127.0.0.0/8 or ::1: whoever says it means the host itself.
+  bool is_loopback() const;
   bool is_link_local_v6() const { return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80; }
   bool is_multicast() const { return is_v4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff; }
 };
@@ -59,6 +61,13 @@ inline bool IpAddress::is_v4() const {
 
 inline uint32_t IpAddress::v4_host_order() const {
   return (uint32_t{bytes[12]} << 24) | (uint32_t{bytes[13]} << 16) | (uint32_t{bytes[14]} << 8) | bytes[15];
+}
+
+inline bool IpAddress::is_loopback() const {
+  if (is_v4()) return bytes[12] == 127;
+  IpAddress one;
+  one.bytes[15] = 1;
+  return *this == one;
 }
 
 /// The address in fe80::/64 with the modified EUI-64 of `mac`.

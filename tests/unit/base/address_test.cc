@@ -36,6 +36,11 @@ TEST(IpAddress, Kinds) {
   EXPECT_TRUE(parse_ip("fe80::1")->is_link_local_v6());
   EXPECT_TRUE(parse_ip("febf::1")->is_link_local_v6());
   EXPECT_FALSE(parse_ip("fec0::1")->is_link_local_v6());
+  for (const char* itself : {"127.0.0.1", "127.255.255.255", "::ffff:127.0.0.2", "::1"})
+    EXPECT_TRUE(parse_ip(itself)->is_loopback()) << itself;
+  for (const char* other :
+       {"126.255.255.255", "128.0.0.1", "10.127.0.1", "::", "::2", "::127.0.0.1", "fe80::1", "1::1"})
+    EXPECT_FALSE(parse_ip(other)->is_loopback()) << other;
 }
 
 TEST(IpAddress, WhatIsNotAnAddress) {

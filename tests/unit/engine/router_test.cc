@@ -52,6 +52,36 @@ TEST_F(RouterTest, APathToOurselvesOpensTheLoopback) {
   EXPECT_TRUE(loopback_.is_open());
 }
 
+TEST_F(RouterTest, LoopbackAddressesLeadToTheSourceItself) {
+  for (const char* text : {"127.0.0.1", "127.3.2.1", "::ffff:127.0.0.1", "::1"}) {
+    const IpAddress itself = *parse_ip(text);
+    const auto path = router_.route(to(itself), 7);
+    ASSERT_TRUE(path) << text;
+    EXPECT_EQ(path->src_ip, config_.addresses[itself.is_v4() ? 0 : 1].ip) << text;
+    EXPECT_EQ(path->dst_ip, path->src_ip) << text;
+    EXPECT_EQ(path->dst_mac, config_.mac) << text;
+    router_.ask_for(*path, 1, kNow);
+  }
+  EXPECT_TRUE(loopback_.is_open());
+  EXPECT_FALSE(asks());
+}
+
+TEST_F(RouterTest, LoopbackAddressesLeadToTheRowThatIsAsked) {
+  ASSERT_TRUE(addresses_.set(std::vector{config_.addresses[0], config_.addresses[1], {*parse_ip("10.9.0.1"), 24, 7}}));
+  AddressVector av = to(*parse_ip("127.0.0.1"));
+  av.sgid_index = 3;
+  const auto path = router_.route(av, 7);
+  ASSERT_TRUE(path);
+  EXPECT_EQ(to_string(path->dst_ip), "10.9.0.1");
+  EXPECT_EQ(path->vlan_id, 7);
+  EXPECT_EQ(path->dst_mac, config_.mac);
+  av.dgid = *parse_ip("::1");
+  EXPECT_FALSE(router_.route(av, 7)) << "the row is of another family";
+  av = to(*parse_ip("::1"));
+  av.sgid_index = 0;
+  EXPECT_EQ(router_.route(av, 7)->dst_ip, link_local_of(config_.mac));
+}
+
 TEST_F(RouterTest, WhereNoWayLeads) {
   AddressVector no_such_row = to(kPeerIp);
   no_such_row.sgid_index = 9;
