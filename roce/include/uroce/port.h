@@ -20,6 +20,7 @@ struct RxFrame {
   const uint8_t* data = nullptr;
   uint32_t bytes = 0;
   void* token = nullptr;  // the port's own
+  const uint8_t* headers = nullptr;
 };
 
 class Port {

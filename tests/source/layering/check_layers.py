@@ -13,6 +13,7 @@ Floors, an arrow points only downwards:
     sim < oracle < apps: judges simulated traffic, which the simulator itself knows nothing of
     packet < fabric < {sim, apps}: the network that simulator and uroce-switch share
     base < memif < apps: shared memory with programs that are not trusted
+    packet < segment < host: shared memory in which the programs of a machine meet
     packet < capture < {dpdk, lint}, engine < script, {engine, lint} < replay: tools for conformance
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
 
@@ -36,8 +37,9 @@ BELOW = {
 BELOW["fabric"] = ["base", "packet"]
 BELOW["sim"] = BELOW["engine"] + ["engine", "fabric"]
 BELOW["oracle"] = BELOW["sim"] + ["sim"]
-BELOW["host"] = ["base", "packet", "congestion"]
-BELOW["dpdk"] = BELOW["engine"] + ["engine", "host", "capture"]
+BELOW["segment"] = ["base", "packet"]
+BELOW["host"] = ["base", "packet", "congestion", "segment"]
+BELOW["dpdk"] = BELOW["engine"] + ["engine", "host", "segment", "capture"]
 BELOW["memif"] = ["base"]
 BELOW["capture"] = ["base", "packet"]
 BELOW["lint"] = ["base", "packet", "capture"]

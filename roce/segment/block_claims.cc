@@ -1,0 +1,58 @@
+#include "segment/block_claims.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "segment/file_lock.h"
+
+namespace uroce::segment {
+namespace {
+
+std::string file_of(const MacAddress& mac) {
+  std::string name = "q-" + to_string(mac);
+  std::erase(name, ':');
+  return name;
+}
+
+}  // namespace
+
+bool BlockClaims::open(Directory& directory, const MacAddress& mac, std::string& error) {
+  directory_ = &directory;
+  mac_ = mac;
+  fd_ = openat(directory.fd(), file_of(mac).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd_ >= 0) return true;
+  error = "cannot open " + directory.path() + "/" + file_of(mac) + ": " + std::strerror(errno);
+  return false;
+}
+
+std::optional<uint32_t> BlockClaims::take(RandomSource& random) {
+  // Blocks 0 and kQpnBlocks - 1 have numbers with a meaning of their own.
+  constexpr uint32_t kChoices = kQpnBlocks - 2;
+  if (fd_ < 0) return std::nullopt;
+  const uint32_t first = random.below(kChoices);
+  directory_->scan();
+  std::vector<bool> taken = directory_->taken_blocks(mac_);
+  for (uint32_t i = 0; i < kChoices; i++) {
+    const uint32_t block = 1 + (first + i) % kChoices;
+    // A lock that is ours already can be had again, but then the block is on our card.
+    if (taken[block] || !lock_file(fd_, static_cast<off_t>(block), 1)) continue;
+    // Whoever had it may have left after the scan: then it rests by now.
+    directory_->scan();
+    taken = directory_->taken_blocks(mac_);
+    if (!taken[block]) return block;
+    struct flock unlock = lock_range(F_UNLCK, static_cast<off_t>(block), 1);
+    fcntl(fd_, F_OFD_SETLK, &unlock);
+  }
+  return std::nullopt;
+}
+
+void BlockClaims::forget() {
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+}  // namespace uroce::segment

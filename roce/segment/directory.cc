@@ -1,0 +1,158 @@
+#include "segment/directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "segment/file_lock.h"
+
+namespace uroce::segment {
+namespace {
+
+/// The kernel's clock of files ticks this slowly; what changed so short a time ago may change again unnoticed.
+constexpr int64_t kFileClockNs = 20'000'000;
+
+int64_t to_ns(const timespec& ts) { return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec; }
+
+int64_t file_clock_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return to_ns(now);
+}
+
+/// Of a member's card.
+MemberId parse_id(std::string_view name) {
+  MemberId id = 0;
+  if (name.size() != 18 || name[0] != 'm' || name[1] != '-') return 0;
+  const auto [end, code] = std::from_chars(name.data() + 2, name.data() + 18, id, 16);
+  return code == std::errc() && end == name.data() + 18 ? id : 0;
+}
+
+std::string read_all(int fd) {
+  std::string text(kCardBytesMax, '\0');
+  const ssize_t bytes = pread(fd, text.data(), text.size(), 0);
+  text.resize(bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  return text;
+}
+
+}  // namespace
+
+std::string Directory::file_name(char kind, MemberId id) {
+  char name[24];
+  snprintf(name, sizeof name, "%c-%016llx", kind, static_cast<unsigned long long>(id));
+  return name;
+}
+
+bool Directory::open(const std::string& path, std::string& error) {
+  path_ = path;
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    error = "cannot create " + path + ": " + std::strerror(errno) + "; name another place with UROCE_RUNTIME_DIR";
+    return false;
+  }
+  fd_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd_ >= 0 && faccessat(fd_, ".", R_OK | W_OK | X_OK, AT_EACCESS) == 0) return true;
+  error = "cannot use " + path + ": " + std::strerror(errno) + "; name another place with UROCE_RUNTIME_DIR";
+  return false;
+}
+
+Directory::~Directory() { forget(); }
+
+void Directory::forget() {
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+bool Directory::maybe_changed() const {
+  struct stat st {};
+  if (fstat(fd_, &st) != 0) return true;
+  return to_ns(st.st_mtim) != to_ns(scanned_) || file_clock_ns() - to_ns(scanned_) < kFileClockNs;
+}
+
+void Directory::announce() const {
+  // A file that comes and goes changes the directory's time; the content of a card alone does not.
+  const std::string name = ".changed-" + std::to_string(getpid());
+  const int fd = openat(fd_, name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return;
+  unlinkat(fd_, name.c_str(), 0);
+  close(fd);
+}
+
+void Directory::scan() {
+  struct stat st {};
+  if (fstat(fd_, &st) == 0) scanned_ = st.st_mtim;
+  const int copy = openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(copy < 0 ? nullptr : fdopendir(copy), closedir);
+  if (!listing) {
+    if (copy >= 0) close(copy);
+    return;  // what is known stays
+  }
+  std::map<MemberId, Stamp> seen;
+  resting_.clear();
+  while (const dirent* entry = readdir(listing.get())) {
+    const MemberId id = parse_id(entry->d_name);
+    if (id == 0) continue;
+    const int fd = openat(fd_, entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) continue;
+    look_at(fd, id, seen);
+    close(fd);
+  }
+  std::erase_if(members_, [&](const auto& member) { return seen.count(member.first) == 0; });
+  stamps_ = std::move(seen);
+}
+
+void Directory::look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen) {
+  struct stat st {};
+  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return;
+  const Stamp stamp{st.st_ino, st.st_size, to_ns(st.st_mtim)};
+  if (!is_locked(fd)) return look_at_dead(fd, id, stamp.changed_ns);
+  const auto before = stamps_.find(id);
+  const bool same = before != stamps_.end() && before->second == stamp && members_.count(id) != 0 &&
+                    file_clock_ns() - stamp.changed_ns > kFileClockNs;
+  if (!same) {
+    if (auto card = parse_card(read_all(fd))) members_[id] = std::move(*card);
+  }
+  if (members_.count(id) != 0) seen[id] = stamp;
+}
+
+/// Also one that is just being born, and has no lock and no card yet.
+void Directory::look_at_dead(int fd, MemberId id, int64_t changed_ns) {
+  const std::string mailbox = file_name('s', id);
+  const int64_t rested_ns = file_clock_ns() - changed_ns;
+  if (faccessat(fd_, mailbox.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+    // Its rest begins now; several may say so. The mailbox goes last, since where there is none, others believe the
+    // time of the card.
+    futimens(fd, nullptr);
+    unlinkat(fd_, mailbox.c_str(), 0);
+  } else if (std::abs(rested_ns) > kRestSeconds * 1'000'000'000) {  // a clock that was set back keeps no numbers
+    unlinkat(fd_, file_name('m', id).c_str(), 0);
+    return;
+  }
+  if (auto card = parse_card(read_all(fd))) resting_[id] = std::move(*card);
+}
+
+std::vector<bool> Directory::taken_blocks(const MacAddress& mac) const {
+  std::vector<bool> taken(kQpnBlocks);
+  for_each_card([&](const MemberCard& card) {
+    if (card.mac != mac) return;
+    for (const uint32_t block : card.blocks) taken[block] = true;
+  });
+  return taken;
+}
+
+bool Directory::alive(MemberId id) const {
+  const int fd = openat(fd_, file_name('m', id).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  // A process without descriptors left must not take its peers for dead.
+  if (fd < 0) return errno != ENOENT;
+  const bool locked = is_locked(fd);
+  close(fd);
+  return locked;
+}
+
+}  // namespace uroce::segment

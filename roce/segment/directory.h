@@ -1,0 +1,112 @@
+// The directory in which the members of a segment find each other.
+//
+//   m-<id>   the card of a member, locked by the member as long as it lives. When it is gone the card stays for a
+//   while:
+//            its numbers rest until the connections that used them are forgotten
+//   s-<id>   its mailbox, a socket (mailbox.h); while it is there nobody has noticed yet that the member is gone
+//   q-<mac>  one byte per block of a host's queue pair numbers, locked by the member whose block it is (block_claims.h)
+//
+// Who lives is known by locks, which the kernel gives up when the last descriptor is closed: process numbers mean
+// nothing here, since containers that share the directory count their own. Whoever looks tidies up behind members that
+// were killed. Nobody ever waits for a lock.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "segment/member_card.h"
+
+namespace uroce::segment {
+
+class Directory {
+ public:
+  /// For so long nobody gets the numbers of a member that is gone: more than the time after which a peer that retries
+  /// with the longest patience that programs commonly have (timeout 14 to 18, seven times) has given up.
+  static constexpr int64_t kRestSeconds = 60;
+
+  Directory() = default;
+  ~Directory();
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+
+  /// Makes it if necessary. Returns false, with one line in `error`, when this user cannot use it.
+  bool open(const std::string& path, std::string& error);
+  const std::string& path() const { return path_; }
+  int fd() const { return fd_; }
+
+  /// Reads the cards that are new or have changed, and removes what members left that are gone.
+  void scan();
+  /// False when nothing can have changed since the last scan.
+  bool maybe_changed() const;
+  /// As of the last scan.
+  const std::map<MemberId, MemberCard>& members() const { return members_; }
+  /// Those of members that are gone, too, as long as their numbers rest.
+  template <typename F>
+  void for_each_card(F&& f) const {
+    for (const auto& [id, card] : members_) f(card);
+    for (const auto& [id, card] : resting_) f(card);
+  }
+  /// Blocks of the host with this MAC that nobody may take, because they belong to a member or rest.
+  std::vector<bool> taken_blocks(const MacAddress& mac) const;
+
+  /// Asks the kernel now.
+  bool alive(MemberId id) const;
+  /// After a change that the others should notice.
+  void announce() const;
+  /// In the child of a fork: descriptors are closed, and with them nothing of the parent's.
+  void forget();
+
+  static std::string file_name(char kind, MemberId id);
+
+ private:
+  struct Stamp {
+    uint64_t inode = 0;
+    int64_t size = 0;
+    int64_t changed_ns = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+
+  void look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen);
+  void look_at_dead(int fd, MemberId id, int64_t changed_ns);
+
+  std::string path_;
+  int fd_ = -1;
+  std::map<MemberId, MemberCard> members_;
+  std::map<MemberId, Stamp> stamps_;
+  std::map<MemberId, MemberCard> resting_;
+  timespec scanned_{};  // the directory's time of change before the last scan
+};
+
+/// This process as a member: its file in the directory.
+class Membership {
+ public:
+  Membership() = default;
+  ~Membership() { leave(); }
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+
+  /// Makes the file with this card. `directory` outlives the membership. Returns false, with one line in `error`, when
+  /// that fails.
+  bool join(Directory& directory, const MemberCard& card, std::string& error);
+  MemberId id() const { return id_; }
+  const MemberCard& card() const { return card_; }
+  /// Tells the others.
+  bool update(const MemberCard& card, std::string& error);
+  /// The numbers rest from now on.
+  void leave();
+  /// In the child of a fork: the membership is the parent's.
+  void forget();
+
+ private:
+  bool write(std::string& error);
+
+  Directory* directory_ = nullptr;
+  MemberId id_ = 0;
+  int fd_ = -1;
+  MemberCard card_;
+};
+
+}  // namespace uroce::segment

@@ -1,0 +1,32 @@
+// Locks of files that belong to an open file, not to a process (fcntl(2), F_OFD_SETLK): the kernel gives them up when
+// the last descriptor of that open file is closed, however the process ends. Nothing here waits.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace uroce::segment {
+
+/// `bytes` 0: to the end.
+inline struct flock lock_range(short type, off_t start = 0, off_t bytes = 0) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = start;
+  lock.l_len = bytes;
+  return lock;
+}
+
+/// False when somebody else has a lock there.
+inline bool lock_file(int fd, off_t start = 0, off_t bytes = 0) {
+  struct flock lock = lock_range(F_WRLCK, start, bytes);
+  return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+/// True when another open file has a lock there.
+inline bool is_locked(int fd) {
+  struct flock lock = lock_range(F_RDLCK);
+  return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+}  // namespace uroce::segment

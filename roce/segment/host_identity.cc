@@ -1,0 +1,65 @@
+#include "segment/host_identity.h"
+
+#include <algorithm>
+
+namespace uroce::segment {
+namespace {
+
+constexpr uint32_t kLeaseNetwork = 0xc6130000;  // 198.19.0.0
+constexpr uint8_t kLeasePrefix = 16;
+constexpr uint32_t kLeases = 0xFFFE;
+
+uint64_t hash(const std::string& text) {
+  uint64_t value = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char c : text) value = (value ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  value ^= value >> 29;  // so far the last characters have changed only the low bits
+  value *= 0xbf58476d1ce4e5b9u;
+  return value ^ value >> 32;
+}
+
+/// The host that has `ip`, or nullptr. A host that is gone keeps its addresses as long as its numbers rest.
+const MemberCard* owner_of(const Directory& directory, const IpAddress& ip) {
+  const MemberCard* owner = nullptr;
+  directory.for_each_card([&](const MemberCard& card) {
+    const auto has = [&](const LocalAddress& address) { return address.ip == ip; };
+    if (owner == nullptr && std::any_of(card.addresses.begin(), card.addresses.end(), has)) owner = &card;
+  });
+  return owner;
+}
+
+}  // namespace
+
+MacAddress mac_of_host(const std::string& host) {
+  const uint64_t value = hash(host);
+  MacAddress mac{{0x02, 0x75}};  // locally administered; not a prefix to which analysers give a name
+  for (unsigned i = 2; i < 6; i++) mac.bytes[i] = static_cast<uint8_t>(value >> (8 * (i - 2)));
+  return mac;
+}
+
+bool is_leased(const LocalAddress& address) {
+  return address.ip.is_v4() && address.ip.v4_host_order() >> 16 == kLeaseNetwork >> 16 && address.vlan_id == 0;
+}
+
+std::vector<LocalAddress> choose_addresses(const Directory& directory, const std::string& host,
+                                           const std::vector<LocalAddress>& own) {
+  std::vector<LocalAddress> chosen;
+  for (const LocalAddress& address : own) {
+    const MemberCard* const owner = owner_of(directory, address.ip);
+    if (owner == nullptr || owner->host == host) chosen.push_back(address);
+  }
+  if (!chosen.empty()) return chosen;
+  for (const auto& [id, card] : directory.members()) {
+    if (card.host != host) continue;
+    const auto leased = std::find_if(card.addresses.begin(), card.addresses.end(), is_leased);
+    if (leased != card.addresses.end()) return {*leased};
+  }
+  const auto first = static_cast<uint32_t>(hash(host) % kLeases);
+  for (uint32_t i = 0; i < kLeases; i++) {
+    const IpAddress ip = IpAddress::v4(kLeaseNetwork + 1 + (first + i) % kLeases);
+    const MemberCard* const owner = owner_of(directory, ip);
+    if (owner == nullptr || owner->host == host) return {{ip, kLeasePrefix, 0}};
+  }
+  return {};
+}
+
+}  // namespace uroce::segment

@@ -1,0 +1,107 @@
+#include "segment/introductions.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace uroce::segment {
+namespace {
+
+constexpr Duration kFirstRepeat = milliseconds(1);
+constexpr unsigned kLongestRepeat = 8;  // doublings of it
+constexpr unsigned kLettersPerLook = 32;
+
+}  // namespace
+
+void Introductions::warn_once(bool& warned, const std::string& line) {
+  if (!std::exchange(warned, true)) warn_(line);
+}
+
+bool Introductions::make_contact(Peer& peer, Instant now) {
+  OwnMemory memory;
+  std::string error;
+  if (!memory.make("uroce-lane", sizeof(LaneMemory), error)) {
+    warn_once(warned_of_memory_, error);
+    return false;
+  }
+  peer.lane = std::make_unique<Lane>(std::move(memory), pool_);
+  peer.lane->seen = now;
+  peers_.note_contact(peer);
+  unconfirmed_++;
+  say_hello(peer, true, now);
+  return true;
+}
+
+void Introductions::say_hello(Peer& peer, bool answer, Instant now) {
+  Lane& lane = *peer.lane;
+  Letter letter;
+  letter.kind = Letter::Kind::kHello;
+  letter.from = own_;
+  letter.answer = answer ? 1 : 0;
+  mailbox_.send(peer.id, letter, {base_.fd(), lane.memory.fd()});  // when it does not arrive it is said again
+  lane.next_hello = now + Duration{kFirstRepeat.ns << std::min(lane.hellos++, kLongestRepeat)};
+}
+
+void Introductions::repeat(Instant now) {
+  if (unconfirmed_ == 0) return;
+  unsigned left = 0;
+  for (Peer* peer : peers_.in_contact()) {
+    if (peer->lane->confirmed) continue;
+    left++;
+    if (peer->lane->next_hello <= now) say_hello(*peer, true, now);
+  }
+  unconfirmed_ = left;
+}
+
+unsigned Introductions::read_mail(Instant now) {
+  unsigned count = 0;
+  LetterFds fds;
+  bool lost_fds = false;
+  for (; count < kLettersPerLook; count++) {
+    const auto letter = mailbox_.receive(fds, lost_fds);
+    if (!letter) break;
+    if (letter->kind != Letter::Kind::kHello) continue;
+    on_hello(*letter, fds, now);
+    close(fds.base);
+    close(fds.lane);
+  }
+  if (lost_fds)
+    warn_once(
+        warned_of_fds_,
+        "a program of this machine cannot be reached: this process has no file descriptors left; raise ulimit -n");
+  return count;
+}
+
+void Introductions::on_hello(const Letter& letter, const LetterFds& fds, Instant now) {
+  Peer* peer = peers_.find(letter.from);
+  if (peer == nullptr) {
+    peers_.refresh();
+    peer = peers_.find(letter.from);
+  }
+  if (peer == nullptr) return;  // gone, or not who it says
+  if (!peer->lane && !make_contact(*peer, now)) return;
+  Lane& lane = *peer->lane;
+  if (!lane.receiver.connected()) {
+    PeerMemory base;
+    PeerMemory half;
+    if (!base.map(fds.base, sizeof(BaseMemory)) || !half.map(fds.lane, sizeof(LaneMemory))) {
+      warn_once(warned_of_memory_,
+                "a program of this machine gives memory that cannot be used: is it another version?");
+      return;
+    }
+    lane.peer_base = std::move(base);
+    lane.peer_lane = std::move(half);
+    const auto* memory = static_cast<const LaneMemory*>(lane.peer_lane.data());
+    lane.sender.connect(*memory);
+    lane.receiver.connect(*memory, *lane.base());
+  }
+  if (letter.answer != 0) {
+    say_hello(*peer, false, now);
+  } else if (!lane.confirmed) {
+    lane.confirmed = true;
+    lane.memory.close_fd();
+  }
+}
+
+}  // namespace uroce::segment

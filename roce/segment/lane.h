@@ -1,0 +1,119 @@
+// The way of frames between this member and one peer: a ring in each direction.
+//
+// Frames that the peer's ring has no room for wait in a backlog of bounded length, oldest first; `congested` says so
+// before it comes to that. Nothing here knows where frames go, or who the peer is.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "segment/frame_pool.h"
+#include "segment/layout.h"
+#include "segment/shared_memory.h"
+
+namespace uroce::segment {
+
+/// A frame of ours in the pool.
+struct PooledFrame {
+  uint16_t frame = 0;
+  uint16_t bytes = 0;
+};
+
+/// The sending half.
+class LaneSender {
+ public:
+  static constexpr uint32_t kBacklog = 128;
+
+  enum class Sent : uint8_t { kInRing, kWaits, kDropped };
+
+  /// `own` is this member's half of the lane; `pool` has the frames that are sent. Both outlive the sender.
+  LaneSender(LaneMemory& own, FramePool& pool) : own_(own), pool_(pool) {}
+  LaneSender(const LaneSender&) = delete;
+  LaneSender& operator=(const LaneSender&) = delete;
+
+  /// The peer's half is known from now on; until then nothing is known to be read.
+  void connect(const LaneMemory& peer) { peer_ = &peer; }
+
+  /// Takes the frame, which goes back to the pool when the peer has read it, or when it is dropped.
+  Sent send(PooledFrame frame);
+  /// What waited goes into the ring as far as there is room.
+  void flush();
+  /// Frames would have to wait, or hold more of the pool than is fair.
+  bool congested();
+  /// The peer has read nothing for a long time: what does not find room at once is dropped, so that whoever retries
+  /// comes to an end.
+  void set_stuck(bool stuck) { stuck_ = stuck; }
+  bool stuck() const { return stuck_; }
+  /// True while frames wait in the backlog.
+  bool waiting() const { return backlog_count_ != 0; }
+  /// How many slots the peer has read so far, as far as we have looked, and how many there were.
+  uint64_t consumed() const { return reclaimed_; }
+  uint64_t produced() const { return produced_; }
+  /// Gives back the frames that the peer has read.
+  void reclaim();
+  /// Drops what waits. Returns how many.
+  uint32_t drop_backlog();
+  /// The peer is gone: all frames go back to the pool.
+  void abandon();
+
+ private:
+  bool has_room();
+  void put(PooledFrame frame);
+
+  LaneMemory& own_;
+  FramePool& pool_;
+  const LaneMemory* peer_ = nullptr;
+  uint64_t produced_ = 0;   // slots written
+  uint64_t reclaimed_ = 0;  // of these, read by the peer, as far as we have looked
+  uint32_t held_ = 0;       // frames of the pool that are in the ring or wait
+  bool stuck_ = false;
+  std::array<uint16_t, kSlots> in_slot_{};  // frame + 1 that a slot refers to, or 0
+  std::array<PooledFrame, kBacklog> backlog_{};
+  uint32_t backlog_head_ = 0;
+  uint32_t backlog_count_ = 0;
+};
+
+/// A received frame. A short one is in memory of the receiver's own; a long one is where its sender built it, and only
+/// its headers were copied.
+struct LaneFrame {
+  const uint8_t* data = nullptr;
+  const uint8_t* headers = nullptr;  // nullptr: `data` does not change
+  uint32_t bytes = 0;
+};
+
+/// The receiving half.
+class LaneReceiver {
+ public:
+  static constexpr uint32_t kHeaderBytes = kSlotBytes;  // that are copied of a long frame
+
+  explicit LaneReceiver(LaneMemory& own) : own_(own) {}
+  LaneReceiver(const LaneReceiver&) = delete;
+  LaneReceiver& operator=(const LaneReceiver&) = delete;
+
+  void connect(const LaneMemory& peer, const BaseMemory& base) {
+    peer_ = &peer;
+    base_ = &base;
+  }
+  bool connected() const { return peer_ != nullptr; }
+  /// Something can be received, as far as a look at the next slot tells.
+  bool ready() const;
+  /// The next frame; `room` (kHeaderBytes) takes what is copied of it. Nothing when there is none. A slot that makes no
+  /// sense is passed over and counted.
+  std::optional<LaneFrame> receive(uint8_t* room);
+  /// All frames received so far are done with.
+  void release();
+  uint64_t nonsense() const { return nonsense_; }
+
+ private:
+  LaneMemory& own_;
+  const LaneMemory* peer_ = nullptr;
+  const BaseMemory* base_ = nullptr;
+  uint64_t position_ = 0;
+  uint64_t released_ = 0;
+  uint64_t nonsense_ = 0;
+};
+
+}  // namespace uroce::segment

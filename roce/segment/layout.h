@@ -1,0 +1,65 @@
+// What lies in the memory that members of a segment share.
+//
+// Every page has one writer. A member writes its *base* (whether it sleeps, and the pool of frames that it sends) and,
+// for every peer, its half of a *lane*: a ring of slots towards that peer, and how far it has read the peer's ring. Its
+// peers map both read-only; the kernel refuses them anything else, because both are sealed before they are passed on.
+//
+// A slot is two cache lines. A short frame lies in the slot itself, behind the mark that says that it is there: so a
+// frame of up to 56 bytes takes one line from core to core, one of up to 120 takes two that lie side by side. A long
+// frame stays where the sender's engine built it, in the pool, and the slot says where.
+//
+// Whatever is read from here was written by somebody else: it is read once, and what was read is checked.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace uroce::segment {
+
+inline constexpr uint32_t kLine = 64;
+inline constexpr uint32_t kPage = 4096;
+
+inline constexpr uint32_t kSlots = 256;
+inline constexpr uint32_t kSlotBytes = 2 * kLine;
+inline constexpr uint32_t kInlineBytes = kSlotBytes - sizeof(uint64_t);
+
+/// A frame with RoCE MTU 4096 and every header, and a little more; a whole number of lines that is no power of two, so
+/// that the beginnings of frames do not compete for the same sets of a cache.
+inline constexpr uint32_t kFrameBytes = 4352;
+inline constexpr uint32_t kPoolFrames = 1024;
+
+/// The mark of a slot. Its sequence number says for which round of the ring the slot was written.
+struct Mark {
+  uint32_t sequence = 0;  // position in the ring since its beginning, plus one
+  uint16_t bytes = 0;
+  uint16_t frame = 0;  // number of the frame in the pool plus one; 0: the frame lies in the slot
+
+  static Mark decode(uint64_t word) {
+    return {static_cast<uint32_t>(word >> 32), static_cast<uint16_t>(word >> 16), static_cast<uint16_t>(word)};
+  }
+  uint64_t encode() const { return uint64_t{sequence} << 32 | uint64_t{bytes} << 16 | frame; }
+};
+
+struct Slot {
+  std::atomic<uint64_t> mark;
+  uint8_t bytes[kInlineBytes];
+};
+static_assert(sizeof(Slot) == kSlotBytes);
+
+/// A member's half of a lane.
+struct LaneMemory {
+  alignas(kPage) std::atomic<uint64_t> consumed;  // slots of the peer's ring that this member has read and released
+  alignas(kPage) Slot slots[kSlots];
+};
+static_assert(sizeof(LaneMemory) == kPage + kSlots * kSlotBytes);
+
+/// What a member has once, for all its peers.
+struct BaseMemory {
+  alignas(kPage) std::atomic<uint32_t> sleeps;  // odd: sleeps, and wants to be woken; goes up with every change
+  alignas(kPage) uint8_t frames[kPoolFrames][kFrameBytes];
+};
+static_assert(sizeof(BaseMemory) == kPage + size_t{kPoolFrames} * kFrameBytes);
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
+
+}  // namespace uroce::segment

@@ -1,0 +1,53 @@
+// Answers to questions for MAC addresses, in the name of the segment's hosts.
+//
+// An engine asks with ARP and neighbour solicitations, as on any Ethernet. On a segment nobody has to be woken for the
+// answer, which stands in the directory: so a program that is stopped does not keep its host from being found, and a
+// thousand programs do not all get a broadcast.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+
+#include "segment/peers.h"
+#include "uroce/address.h"
+
+namespace uroce::segment {
+
+class LocalAnswers {
+ public:
+  static constexpr uint32_t kFrameBytes = 128;
+  struct Answer {
+    std::array<uint8_t, kFrameBytes> data;
+    uint32_t bytes;
+  };
+
+  /// `own_mac`: of this member's host. `warn` gets a line about every address to which there is no way, once each.
+  LocalAnswers(Peers& peers, const MacAddress& own_mac, std::function<void(const std::string&)> warn)
+      : peers_(peers), own_mac_(own_mac), warn_(std::move(warn)) {}
+
+  /// Takes a frame that is for no queue pair. False when it asks for nothing.
+  bool ask(std::span<const uint8_t> frame);
+  /// The oldest answer that waits, or nothing.
+  std::optional<Answer> next();
+  bool any() const { return count_ != 0; }
+
+ private:
+  std::optional<MacAddress> find(const IpAddress& ip);
+
+  static constexpr uint32_t kAnswersMax = 16;
+
+  Peers& peers_;
+  const MacAddress own_mac_;
+  const std::function<void(const std::string&)> warn_;
+  std::set<std::string> warned_;
+  std::array<Answer, kAnswersMax> answers_{};
+  uint32_t head_ = 0;
+  uint32_t count_ = 0;
+};
+
+}  // namespace uroce::segment

@@ -1,0 +1,127 @@
+#include "segment/mailbox.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace uroce::segment {
+namespace {
+
+constexpr size_t kFdsMax = 2;
+constexpr int kBadLetters = 16;  // bad letters that are passed over in one call
+
+struct Address {
+  sockaddr_un un{};
+  socklen_t bytes = 0;
+};
+
+/// False when the path is too long for a socket's address.
+bool make_address(const std::string& path, Address& address) {
+  if (path.size() >= sizeof address.un.sun_path) return false;
+  address.un.sun_family = AF_UNIX;
+  std::memcpy(address.un.sun_path, path.c_str(), path.size() + 1);
+  address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+  return true;
+}
+
+/// Takes the descriptors out of a message, those of kinds that nobody asked for included. Returns how many.
+size_t take_fds(msghdr& message, int (&fds)[kFdsMax]) {
+  size_t count = 0;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const size_t here = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < here; i++) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+      if (count < kFdsMax) {
+        fds[count++] = fd;
+      } else {
+        close(fd);
+      }
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+bool Mailbox::open(Directory& directory, MemberId own, std::string& error) {
+  // A socket's address has room for some hundred characters, and the directory's path may be longer.
+  where_ = "/proc/self/fd/" + std::to_string(directory.fd()) + "/";
+  struct stat st {};
+  if (stat(where_.c_str(), &st) != 0) where_ = directory.path() + "/";
+  Address address;
+  if (!make_address(where_ + Directory::file_name('s', own), address)) {
+    error = "the path of " + directory.path() + " is too long for a socket; name another with UROCE_RUNTIME_DIR";
+    return false;
+  }
+  fd_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd_ >= 0 && bind(fd_, reinterpret_cast<const sockaddr*>(&address.un), address.bytes) == 0) return true;
+  error = "cannot make a socket in " + directory.path() + ": " + std::strerror(errno) +
+          (errno == EMFILE ? "; raise ulimit -n" : "; name another place with UROCE_RUNTIME_DIR");
+  return false;
+}
+
+Mailbox::Sent Mailbox::send(MemberId to, const Letter& letter, const LetterFds& fds) const {
+  Address address;
+  if (!make_address(where_ + Directory::file_name('s', to), address)) return Sent::kGone;
+  iovec bytes{const_cast<Letter*>(&letter), sizeof letter};
+  msghdr message{};
+  message.msg_name = &address.un;
+  message.msg_namelen = address.bytes;
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) uint8_t control[CMSG_SPACE(kFdsMax * sizeof(int))] = {};
+  if (fds.base >= 0 && fds.lane >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(kFdsMax * sizeof(int));
+    const int both[kFdsMax] = {fds.base, fds.lane};
+    std::memcpy(CMSG_DATA(header), both, sizeof both);
+  }
+  if (sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return Sent::kYes;
+  return errno == ENOENT || errno == ECONNREFUSED ? Sent::kGone : Sent::kFull;
+}
+
+std::optional<Letter> Mailbox::receive(LetterFds& fds, bool& lost_fds) const {
+  for (int i = 0; i < kBadLetters; i++) {
+    Letter letter;
+    iovec bytes{&letter, sizeof letter};
+    alignas(cmsghdr) uint8_t control[CMSG_SPACE(kFdsMax * sizeof(int))];
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t length = recvmsg(fd_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (length < 0) return std::nullopt;
+    int received[kFdsMax] = {-1, -1};
+    const size_t count = take_fds(message, received);
+    lost_fds = lost_fds || (message.msg_flags & MSG_CTRUNC) != 0;
+    const bool good = length == sizeof letter && (message.msg_flags & MSG_TRUNC) == 0 &&
+                      letter.magic == Letter::kMagic && letter.version == Letter::kVersion && letter.from != 0;
+    const size_t wanted = letter.kind == Letter::Kind::kHello ? kFdsMax : 0;
+    if (good && count == wanted) {
+      fds = {received[0], received[1]};
+      return letter;
+    }
+    for (const int fd : received) {
+      if (fd >= 0) close(fd);
+    }
+  }
+  return std::nullopt;
+}
+
+void Mailbox::forget() {
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+}  // namespace uroce::segment

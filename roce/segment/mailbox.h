@@ -1,0 +1,62 @@
+// Letters between members: a datagram socket in the segment's directory.
+//
+// They introduce two members to each other, with descriptors of the memory through which their frames go from then on,
+// and wake a member that sleeps. Frames never come this way. Nobody waits for anybody: a mailbox that is full takes no
+// more, and whoever has something to say tries again later. Descriptors are open only as long as a letter is under way.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "segment/directory.h"
+
+namespace uroce::segment {
+
+/// What a letter says. It travels as these bytes, in the machine's order.
+struct Letter {
+  enum class Kind : uint16_t { kHello = 1, kWake = 2 };
+  static constexpr uint32_t kMagic = 0x6c616e75;
+  static constexpr uint16_t kVersion = 1;
+
+  uint32_t magic = kMagic;
+  uint16_t version = kVersion;
+  Kind kind = Kind::kWake;
+  MemberId from = 0;
+  uint32_t answer = 0;  // of a hello. 1: say hello, too, so that the sender knows that this one has arrived
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(Letter) == 24);
+
+/// The memory that comes with a hello.
+struct LetterFds {
+  int base = -1;  // the sender's BaseMemory
+  int lane = -1;  // its half of the lane to the receiver
+};
+
+class Mailbox {
+ public:
+  Mailbox() = default;
+  ~Mailbox() { forget(); }
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  /// `directory` outlives the mailbox. Returns false, with one line in `error`, when that fails.
+  bool open(Directory& directory, MemberId own, std::string& error);
+  /// Readable when there is a letter.
+  int fd() const { return fd_; }
+
+  enum class Sent : uint8_t { kYes, kFull, kGone };
+  Sent send(MemberId to, const Letter& letter, const LetterFds& fds = {}) const;
+  /// The next good letter; nothing when there is none. Its descriptors are the caller's. `lost_fds`: there were more
+  /// than this process may have open.
+  std::optional<Letter> receive(LetterFds& fds, bool& lost_fds) const;
+  void forget();
+
+ private:
+  std::string where_;  // the directory, in few characters
+  int fd_ = -1;
+};
+
+}  // namespace uroce::segment

@@ -1,0 +1,78 @@
+#include "segment/member_card.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace uroce::segment {
+namespace {
+
+constexpr std::string_view kHeading = "uroce segment member 1";
+constexpr std::string_view kEnding = "end";  // so that a card that is being written is not taken for a whole one
+constexpr size_t kAddressesMax = 64;
+
+bool parse_number(std::string_view text, uint32_t& number) {
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return code == std::errc() && end == text.data() + text.size();
+}
+
+bool take_line(MemberCard& card, std::string_view key, std::string_view value) {
+  uint32_t number = 0;
+  if (key == "host" && valid_host_name(value)) {
+    card.host = value;
+  } else if (const auto mac = parse_mac(value); key == "mac" && mac && !mac->is_multicast()) {
+    card.mac = *mac;
+  } else if (const auto address = parse_local_address(value);
+             key == "address" && address && card.addresses.size() < kAddressesMax) {
+    card.addresses.push_back(*address);
+  } else if (key == "block" && parse_number(value, number) && number > 0 && number < kQpnBlocks - 1) {
+    card.blocks.push_back(number);
+  } else if (key == "pid" && parse_number(value, number)) {
+    card.pid = static_cast<int>(number);
+  } else if (key == "program") {
+    card.program = value;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool valid_host_name(std::string_view name) {
+  if (name.empty() || name.size() > 32 || std::isalnum(static_cast<unsigned char>(name.front())) == 0) return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("-_.@").find(c) != std::string::npos;
+  });
+}
+
+std::string to_text(const MemberCard& card) {
+  std::string text = std::string(kHeading) + "\nhost " + card.host + "\nmac " + to_string(card.mac) + "\n";
+  for (const LocalAddress& address : card.addresses) text += "address " + to_string(address) + "\n";
+  for (const uint32_t block : card.blocks) text += "block " + std::to_string(block) + "\n";
+  text += "pid " + std::to_string(card.pid) + "\nprogram ";
+  for (const char c : card.program) text += std::isprint(static_cast<unsigned char>(c)) != 0 ? c : '?';
+  return text + "\n" + std::string(kEnding) + "\n";
+}
+
+std::optional<MemberCard> parse_card(std::string_view text) {
+  MemberCard card;
+  for (bool first = true; !text.empty(); first = false) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos) return std::nullopt;
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    if (first != (line == kHeading)) return std::nullopt;
+    if (first) continue;
+    if (line == kEnding) {
+      const bool whole = text.empty() && !card.host.empty() && !card.mac.is_zero();
+      return whole ? std::optional(card) : std::nullopt;
+    }
+    const size_t space = line.find(' ');
+    if (space == std::string_view::npos || !take_line(card, line.substr(0, space), line.substr(space + 1)))
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace uroce::segment

@@ -1,0 +1,54 @@
+#include "segment/peer_checks.h"
+
+#include <algorithm>
+
+namespace uroce::segment {
+namespace {
+
+/// Within this time every peer is looked at once.
+constexpr Duration kCheckAll = milliseconds(250);
+/// So often somebody looks for members that were killed and had contact with nobody.
+constexpr Duration kTidy = milliseconds(500);
+/// A peer that is stopped or waits for a CPU keeps its ring full, and frames for it wait. Meanwhile the transport's
+/// timers rest; if they rested for ever, so would the error in which a peer that is gone has to end.
+constexpr Duration kStuckAfter = milliseconds(1000);
+
+}  // namespace
+
+Peer* PeerChecks::find_gone(Instant now) {
+  const auto& contacts = peers_.in_contact();
+  if (now < next_check_) return nullptr;
+  next_check_ = std::max(next_check_, now + Duration{-kCheckAll.ns});
+  for (size_t i = 0; i < contacts.size() && next_check_ <= now; i++) {
+    next_check_ = next_check_ + Duration{std::max(kCheckAll.ns / static_cast<int64_t>(contacts.size()), int64_t{1})};
+    last_checked_ = last_checked_ + 1 < contacts.size() ? last_checked_ + 1 : 0;
+    if (is_gone(*contacts[last_checked_], now)) return contacts[last_checked_];
+  }
+  if (contacts.empty()) next_check_ = now + kCheckAll;
+  return nullptr;
+}
+
+bool PeerChecks::is_gone(Peer& peer, Instant now) {
+  Lane& lane = *peer.lane;
+  LaneSender& sender = lane.sender;
+  sender.reclaim();
+  const bool idle = sender.consumed() == sender.produced() && !sender.waiting();
+  if (idle || sender.consumed() != lane.seen_at) {
+    lane.seen_at = sender.consumed();
+    lane.seen = now;
+    sender.set_stuck(false);
+  } else if (now - lane.seen > kStuckAfter && !sender.stuck()) {
+    sender.set_stuck(true);
+    dropped_stuck_ += sender.drop_backlog();
+  }
+  // What a peer sent before it went is still received.
+  return !lane.receiver.ready() && !peers_.alive(peer);
+}
+
+void PeerChecks::tidy(Instant now) {
+  if (now < next_tidy_) return;
+  next_tidy_ = now + Duration{kTidy.ns * static_cast<int64_t>(peers_.size() + 1)};
+  peers_.refresh(true);
+}
+
+}  // namespace uroce::segment

@@ -1,0 +1,94 @@
+// The other members of the segment, and which of them a frame is for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "segment/directory.h"
+#include "segment/lane.h"
+#include "segment/shared_memory.h"
+#include "uroce/address.h"
+#include "uroce/time.h"
+
+namespace uroce::segment {
+
+/// What two members share once they have had contact.
+struct Lane {
+  Lane(OwnMemory own, FramePool& pool)
+      : memory(std::move(own)),
+        sender(*static_cast<LaneMemory*>(memory.data()), pool),
+        receiver(*static_cast<LaneMemory*>(memory.data())) {}
+
+  OwnMemory memory;
+  PeerMemory peer_base;
+  PeerMemory peer_lane;
+  LaneSender sender;
+  LaneReceiver receiver;
+  bool confirmed = false;  // the peer has our memory, too
+  unsigned hellos = 0;
+  Instant next_hello;    // when to introduce ourselves again, unless confirmed
+  bool bell = false;     // frames were sent since the peer was last looked at
+  uint32_t woken = 0;    // for which of its sleeps it was woken
+  bool queued = false;   // frames wait
+  uint64_t seen_at = 0;  // what the peer had read ...
+  Instant seen;          // ... when that was last looked at and had changed
+
+  const BaseMemory* base() const { return static_cast<const BaseMemory*>(peer_base.data()); }
+};
+
+struct Peer {
+  MemberId id = 0;
+  MacAddress mac;
+  std::unique_ptr<Lane> lane;  // nullptr: no contact yet
+};
+
+class Peers {
+ public:
+  /// All but the member `own`. `directory` outlives them.
+  Peers(Directory& directory, MemberId own, const MacAddress& own_mac)
+      : directory_(directory), own_(own), own_mac_(own_mac) {}
+
+  /// Whose frame that is; nullptr: nobody's, as far as the last scan tells. 0 and 1 are nobody's numbers.
+  Peer* find(const MacAddress& mac, uint32_t qpn) {
+    if (mac == own_mac_) return own_host_[qpn >> kQpnBlockBits];
+    return find_at_other_host(mac, qpn);
+  }
+  Peer* find(MemberId id) const;
+  /// Looks into the directory, unless nothing has changed there; `always`: also for members that were killed, whose end
+  /// changes nothing there.
+  void refresh(bool always = false);
+  /// Which MAC has this address; nothing when no host of the segment has it.
+  std::optional<MacAddress> mac_of(const IpAddress& ip) const;
+  bool alive(const Peer& peer) const { return directory_.alive(peer.id); }
+  /// It is gone. Its lane must be empty of what somebody still needs.
+  void remove(Peer& peer);
+
+  /// Those with which there is contact.
+  const std::vector<Peer*>& in_contact() const { return in_contact_; }
+  size_t size() const { return peers_.size(); }
+  /// `peer` has a lane now.
+  void note_contact(Peer& peer) { in_contact_.push_back(&peer); }
+
+ private:
+  using Blocks = std::array<Peer*, kQpnBlocks>;
+  struct OtherHost {
+    MacAddress mac;
+    std::unique_ptr<Blocks> blocks;
+  };
+  Peer* find_at_other_host(const MacAddress& mac, uint32_t qpn);
+  Blocks& blocks_of(const MacAddress& mac);
+
+  Directory& directory_;
+  const MemberId own_;
+  const MacAddress own_mac_;
+  std::map<MemberId, std::unique_ptr<Peer>> peers_;
+  std::vector<Peer*> in_contact_;
+  Blocks own_host_{};
+  std::vector<OtherHost> others_;
+};
+
+}  // namespace uroce::segment

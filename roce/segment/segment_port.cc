@@ -1,0 +1,242 @@
+#include "segment/segment_port.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "segment/destination.h"
+
+namespace uroce::segment {
+namespace {
+
+constexpr Duration kMailLook = microseconds(50);
+/// How often a directory that changes is read because of a frame for somebody unknown.
+constexpr Duration kRefresh = milliseconds(2);
+
+}  // namespace
+
+std::unique_ptr<SegmentPort> SegmentPort::join(const SegmentOptions& options, std::string& error) {
+  std::unique_ptr<SegmentPort> port(new SegmentPort(options));
+  if (!port->start(error)) return nullptr;
+  return port;
+}
+
+SegmentPort::Parts::Parts(SegmentPort& port, BaseMemory& base)
+    : pool(base),
+      peers(port.registration_.directory(), port.id(), port.options_.card.mac),
+      introductions(port.mailbox_, peers, pool, port.base_memory_, port.id(), port.options_.warn),
+      answers(peers, port.options_.card.mac, port.options_.warn),
+      bells(port.mailbox_, port.id()),
+      checks(peers) {}
+
+bool SegmentPort::start(std::string& error) {
+  ensure(options_.frame_bytes <= kFrameBytes, "a frame of the port fits the segment's");
+  if (!base_memory_.make("uroce-segment", sizeof(BaseMemory), error)) return false;
+  if (!registration_.join(options_.directory, options_.card, error)) return false;
+  if (!mailbox_.open(registration_.directory(), id(), error)) return false;
+  parts_.emplace(*this, base());
+  parts_->peers.refresh();
+  return true;
+}
+
+SegmentPort::~SegmentPort() = default;
+
+void SegmentPort::abandon() {
+  // The memory is not mapped here. Tables may be as another thread of the parent left them in the middle of a change.
+  base_memory_.forget();
+  mailbox_.forget();
+  registration_.forget();
+}
+
+std::optional<uint32_t> SegmentPort::take_block() {
+  std::string error;
+  const auto block = registration_.take_block(error);
+  if (!error.empty()) options_.warn(error);
+  return block;
+}
+
+SegmentCounters SegmentPort::counters() const {
+  SegmentCounters counters = counters_;
+  counters.tx_dropped_stuck += parts_->checks.dropped_stuck();
+  counters.wakes_sent = parts_->bells.wakes_sent();
+  for (const Peer* peer : parts_->peers.in_contact()) counters.rx_nonsense += peer->lane->receiver.nonsense();
+  return counters;
+}
+
+// Out.
+
+uint32_t SegmentPort::acquire_tx(TxFrame* frames, uint32_t max) {
+  if (parts_->pool.free() < max) {
+    for (Peer* peer : parts_->peers.in_contact()) peer->lane->sender.reclaim();
+  }
+  const uint32_t count = std::min({max, parts_->pool.free(), kMaxBurst});
+  for (uint32_t i = 0; i < count; i++) {
+    const uint16_t frame = parts_->pool.take();
+    frames[i] = {parts_->pool.at(frame), options_.frame_bytes, 0, reinterpret_cast<void*>(uintptr_t{frame})};
+  }
+  return count;
+}
+
+void SegmentPort::send(TxFrame* frames, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    const auto frame = static_cast<uint16_t>(reinterpret_cast<uintptr_t>(frames[i].token));
+    if (frames[i].bytes == 0) {
+      parts_->pool.give_back(frame);
+      continue;
+    }
+    ensure(frames[i].bytes <= options_.frame_bytes, "a frame is no longer than its buffer");
+    const std::span<const uint8_t> bytes(frames[i].data, frames[i].bytes);
+    const Destination destination = destination_of(bytes);
+    Peer* peer = destination.qpn > 1 ? parts_->peers.find(destination.mac, destination.qpn) : nullptr;
+    if (peer == nullptr) peer = find_peer(bytes);
+    if (peer != nullptr) {
+      deliver(*peer, {frame, static_cast<uint16_t>(frames[i].bytes)});
+    } else {
+      parts_->pool.give_back(frame);
+    }
+  }
+  parts_->bells.ring();
+}
+
+/// For frames whose receiver is not known yet, or that are for no queue pair. nullptr: dropped or answered.
+Peer* SegmentPort::find_peer(std::span<const uint8_t> frame) {
+  const Destination destination = destination_of(frame);
+  if (destination.qpn <= 1) {
+    if (!parts_->answers.ask(frame)) counters_.tx_dropped_no_way++;
+    return nullptr;
+  }
+  Peer* peer = nullptr;
+  if (now_ >= next_refresh_) {
+    next_refresh_ = now_ + kRefresh;
+    parts_->peers.refresh();
+    peer = parts_->peers.find(destination.mac, destination.qpn);
+  }
+  if (peer == nullptr) counters_.tx_dropped_nobody++;
+  return peer;
+}
+
+void SegmentPort::deliver(Peer& peer, PooledFrame frame) {
+  if (!peer.lane) {
+    if (!parts_->introductions.make_contact(peer, now_)) {
+      parts_->pool.give_back(frame.frame);
+      counters_.tx_dropped_full++;
+      return;
+    }
+    counters_.contacts++;
+  }
+  Lane& lane = *peer.lane;
+  switch (lane.sender.send(frame)) {
+    case LaneSender::Sent::kInRing:
+      break;
+    case LaneSender::Sent::kWaits:
+      if (!std::exchange(lane.queued, true)) queued_.push_back(&peer);
+      break;
+    case LaneSender::Sent::kDropped:
+      (lane.sender.stuck() ? counters_.tx_dropped_stuck : counters_.tx_dropped_full)++;
+      break;
+  }
+  parts_->bells.sent_to(peer);
+}
+
+bool SegmentPort::congested(const MacAddress& dst, uint32_t dest_qpn) {
+  Peer* const peer = parts_->peers.find(dst, dest_qpn);
+  return peer != nullptr && peer->lane && peer->lane->sender.congested();
+}
+
+void SegmentPort::flush() {
+  for (Peer* peer : queued_) {
+    const uint64_t before = peer->lane->sender.produced();
+    peer->lane->sender.flush();
+    peer->lane->queued = peer->lane->sender.waiting();
+    if (peer->lane->sender.produced() != before) parts_->bells.sent_to(*peer);
+  }
+  std::erase_if(queued_, [](const Peer* peer) { return !peer->lane->queued; });
+}
+
+// In.
+
+uint32_t SegmentPort::receive_from(Peer& peer, RxFrame* frames, uint32_t max) {
+  uint32_t count = 0;
+  for (; count < max; count++) {
+    const auto frame = peer.lane->receiver.receive(headers_[held_].data());
+    if (!frame) break;
+    frames[count] = {frame->data, frame->bytes, nullptr};
+    frames[count].headers = frame->headers;
+    held_++;
+  }
+  return count;
+}
+
+uint32_t SegmentPort::receive(RxFrame* frames, uint32_t max) {
+  if (armed_) disarm();
+  uint32_t count = 0;
+  max = std::min(max, kMaxBurst - held_);
+  while (parts_->answers.any() && count < max) {
+    const auto answer = parts_->answers.next();
+    std::memcpy(headers_[held_].data(), answer->data.data(), answer->bytes);
+    frames[count++] = {headers_[held_++].data(), answer->bytes, nullptr};
+  }
+  const auto& contacts = parts_->peers.in_contact();
+  // Everybody has a turn, whoever fills a burst alone.
+  for (size_t i = 0; i < contacts.size() && count < max; i++) {
+    last_received_ = last_received_ + 1 < contacts.size() ? last_received_ + 1 : 0;
+    count += receive_from(*contacts[last_received_], frames + count, max - count);
+  }
+  return count;
+}
+
+void SegmentPort::release_rx(RxFrame* /*frames*/, uint32_t count) {
+  ensure(count <= held_, "a frame that is released was received");
+  held_ -= count;
+  if (held_ != 0) return;
+  for (Peer* peer : parts_->peers.in_contact()) peer->lane->receiver.release();
+}
+
+// Sleep.
+
+bool SegmentPort::arm() {
+  armed_ = true;
+  base().sleeps.fetch_or(1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const auto& contacts = parts_->peers.in_contact();
+  const bool ready = parts_->answers.any() || std::any_of(contacts.begin(), contacts.end(), [](const Peer* peer) {
+                       return peer->lane->receiver.ready();
+                     });
+  parts_->bells.ring_again();
+  if (!ready) return true;
+  disarm();
+  return false;
+}
+
+void SegmentPort::disarm() {
+  if (!std::exchange(armed_, false)) return;
+  base().sleeps.fetch_add(1, std::memory_order_relaxed);
+  next_mail_ = now_;
+}
+
+// Others come and go.
+
+void SegmentPort::look_after(Instant now) {
+  next_mail_ = now + kMailLook;
+  parts_->bells.ring_again();
+  const size_t before = parts_->peers.in_contact().size();
+  parts_->introductions.read_mail(now);
+  counters_.contacts += parts_->peers.in_contact().size() - before;
+  parts_->introductions.repeat(now);
+  if (held_ != 0) return;
+  while (Peer* gone = parts_->checks.find_gone(now)) say_goodbye(*gone);
+  parts_->checks.tidy(now);
+}
+
+void SegmentPort::say_goodbye(Peer& peer) {
+  counters_.peers_lost++;
+  counters_.rx_nonsense += peer.lane->receiver.nonsense();
+  peer.lane->sender.abandon();
+  parts_->bells.forget(peer);
+  std::erase(queued_, &peer);
+  parts_->peers.remove(peer);
+  parts_->peers.refresh(true);
+}
+
+}  // namespace uroce::segment

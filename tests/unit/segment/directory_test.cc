@@ -1,0 +1,206 @@
+#include "segment/directory.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <utime.h>
+
+#include <memory>
+#include <set>
+
+#include "segment/block_claims.h"
+#include "support.h"
+
+namespace uroce::segment {
+namespace {
+
+using namespace test;
+
+/// A process's view of the directory.
+struct View {
+  explicit View(const TempDir& dir) { EXPECT_TRUE(directory.open(dir.path(), error)) << error; }
+  std::string error;
+  Directory directory;
+};
+
+/// A member with blocks.
+struct Member {
+  Member(View& view, const MemberCard& card, unsigned blocks) {
+    EXPECT_TRUE(claims.open(view.directory, card.mac, view.error)) << view.error;
+    EXPECT_TRUE(membership.join(view.directory, card, view.error)) << view.error;
+    for (unsigned i = 0; i < blocks; i++) {
+      MemberCard more = membership.card();
+      const auto block = claims.take(random);
+      if (!block) break;
+      more.blocks.push_back(*block);
+      EXPECT_TRUE(membership.update(more, view.error)) << view.error;
+    }
+  }
+  const std::vector<uint32_t>& blocks() const { return membership.card().blocks; }
+
+  SeededRandom random{1};  // the same for all: they begin to look at the same place
+  BlockClaims claims;
+  Membership membership;
+};
+
+TEST(Directory, MembersSeeEachOther) {
+  const TempDir dir;
+  View mine(dir);
+  View yours(dir);
+  const Member me(mine, card_of("a", 1), 1);
+  const Member you(yours, card_of("b", 2), 0);
+  mine.directory.scan();
+  ASSERT_EQ(mine.directory.members().size(), 2u);
+  EXPECT_EQ(mine.directory.members().at(you.membership.id()).host, "b");
+  EXPECT_EQ(mine.directory.members().at(me.membership.id()).blocks, me.blocks());
+  EXPECT_TRUE(mine.directory.alive(you.membership.id()));
+  EXPECT_FALSE(mine.directory.alive(you.membership.id() ^ 1));
+}
+
+TEST(Directory, NoticesAChangedCard) {
+  const TempDir dir;
+  View mine(dir);
+  View yours(dir);
+  Member you(yours, card_of("b", 2), 0);
+  mine.directory.scan();
+  usleep(30'000);  // more than a tick of the clock that files have
+  mine.directory.scan();
+  EXPECT_FALSE(mine.directory.maybe_changed());
+  MemberCard card = you.membership.card();
+  card.blocks = {5};
+  ASSERT_TRUE(you.membership.update(card, yours.error));
+  EXPECT_TRUE(mine.directory.maybe_changed());
+  mine.directory.scan();
+  EXPECT_EQ(mine.directory.members().at(you.membership.id()).blocks, card.blocks);
+}
+
+TEST(Directory, WhoeverLeavesRests) {
+  const TempDir dir;
+  View mine(dir);
+  View yours(dir);
+  auto you = std::make_unique<Member>(yours, card_of("b", 2), 1);
+  const uint32_t block = you->blocks().at(0);
+  you.reset();
+  mine.directory.scan();
+  EXPECT_TRUE(mine.directory.members().empty());
+  EXPECT_TRUE(mine.directory.taken_blocks(mac_of(2))[block]);
+  EXPECT_FALSE(mine.directory.taken_blocks(mac_of(3))[block]) << "another host has numbers of its own";
+}
+
+TEST(Directory, WhoeverIsKilledIsFoundAndRests) {
+  const TempDir dir;
+  in_killed_child([&] {
+    View yours(dir);
+    const auto* const member = new Member(yours, card_of("b", 2), 3);
+    std::ofstream(dir.path() + "/" + Directory::file_name('s', member->membership.id()));
+  });
+  EXPECT_EQ(dir.count('m'), 1u);
+  View mine(dir);
+  mine.directory.scan();
+  EXPECT_TRUE(mine.directory.members().empty());
+  EXPECT_EQ(dir.count('s'), 0u);
+  const auto taken = mine.directory.taken_blocks(mac_of(2));
+  EXPECT_EQ(std::count(taken.begin(), taken.end(), true), 3);
+}
+
+TEST(Directory, NumbersRestForAMinute) {
+  const TempDir dir;
+  View mine(dir);
+  auto you = std::make_unique<Member>(mine, card_of("b", 2), 1);
+  const uint32_t block = you->blocks().at(0);
+  const std::string file = dir.path() + "/" + Directory::file_name('m', you->membership.id());
+  you.reset();
+  const auto age = [&](int seconds) {
+    const utimbuf times{time(nullptr) - seconds, time(nullptr) - seconds};
+    ASSERT_EQ(utime(file.c_str(), &times), 0);
+    mine.directory.scan();
+  };
+  age(55);
+  EXPECT_TRUE(mine.directory.taken_blocks(mac_of(2))[block]);
+  age(65);
+  EXPECT_EQ(dir.count('m'), 0u);
+  mine.directory.scan();
+  EXPECT_FALSE(mine.directory.taken_blocks(mac_of(2))[block]);
+}
+
+TEST(Directory, AnythingMayLieInIt) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir.path() + "/m-00000000000000aa");
+  std::ofstream(dir.path() + "/m-00000000000000bb") << "rubbish";
+  std::ofstream(dir.path() + "/m-xyz") << "rubbish";
+  std::filesystem::create_symlink("/dev/zero", dir.path() + "/m-00000000000000dd");
+  ASSERT_EQ(mkfifo((dir.path() + "/m-00000000000000ee").c_str(), 0600), 0);
+  View mine(dir);
+  mine.directory.scan();
+  EXPECT_TRUE(mine.directory.members().empty());
+}
+
+TEST(Directory, ThatCannotBeMadeSaysSo) {
+  Directory directory;
+  std::string error;
+  EXPECT_FALSE(directory.open("/proc/nowhere/segment", error));
+  EXPECT_NE(error.find("cannot create /proc/nowhere/segment"), std::string::npos) << error;
+  EXPECT_NE(error.find("UROCE_RUNTIME_DIR"), std::string::npos) << error;
+}
+
+TEST(BlockClaims, NobodyGetsWhatAnotherHas) {
+  const TempDir dir;
+  std::vector<std::unique_ptr<View>> views;
+  std::vector<std::unique_ptr<Member>> members;
+  std::set<uint32_t> blocks;
+  for (unsigned i = 0; i < 20; i++) {
+    views.push_back(std::make_unique<View>(dir));
+    members.push_back(std::make_unique<Member>(*views.back(), card_of("a", 1), 5));
+    ASSERT_EQ(members.back()->blocks().size(), 5u);
+    blocks.insert(members.back()->blocks().begin(), members.back()->blocks().end());
+  }
+  EXPECT_EQ(blocks.size(), 100u);
+  EXPECT_EQ(blocks.count(0) + blocks.count(kQpnBlocks - 1), 0u);
+}
+
+TEST(BlockClaims, WhatRestsIsNotGiven) {
+  const TempDir dir;
+  View mine(dir);
+  uint32_t first = 0;
+  {
+    const Member gone(mine, card_of("a", 1), 1);
+    first = gone.blocks().at(0);
+  }
+  const Member next(mine, card_of("a", 1), 1);
+  EXPECT_NE(next.blocks().at(0), first);
+}
+
+TEST(BlockClaims, ProcessesThatStartTogetherShareNothing) {
+  const TempDir dir;
+  constexpr int kProcesses = 8;
+  int gate[2];
+  ASSERT_EQ(pipe(gate), 0);
+  std::vector<pid_t> children;
+  for (int i = 0; i < kProcesses; i++) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      close(gate[1]);
+      char end;
+      if (read(gate[0], &end, 1) != 0) _exit(1);  // all go on when the pipe is closed
+      View view(dir);
+      const Member member(view, card_of("a", 1), 10);
+      std::ofstream out(dir.path() + "/result-" + std::to_string(i));
+      for (const uint32_t block : member.blocks()) out << block << "\n";
+      out.flush();
+      raise(SIGKILL);
+    }
+    children.push_back(pid);
+  }
+  close(gate[0]);
+  close(gate[1]);
+  for (const pid_t pid : children) waitpid(pid, nullptr, 0);
+  std::multiset<uint32_t> blocks;
+  for (int i = 0; i < kProcesses; i++) {
+    std::ifstream in(dir.path() + "/result-" + std::to_string(i));
+    for (uint32_t block; in >> block;) blocks.insert(block);
+  }
+  EXPECT_EQ(blocks.size(), 10u * kProcesses);
+  EXPECT_EQ(std::set<uint32_t>(blocks.begin(), blocks.end()).size(), blocks.size());
+}
+
+}  // namespace
+}  // namespace uroce::segment

@@ -1,0 +1,238 @@
+#include "segment/lane.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <numeric>
+
+#include "base/random.h"
+#include "support.h"
+
+namespace uroce::segment {
+namespace {
+
+using namespace test;
+
+/// Two members' halves of a lane; frames go from `tx` to `rx`.
+struct LaneTest : ::testing::Test {
+  LaneTest() {
+    tx.connect(*theirs);
+    rx.connect(*ours, *base);
+  }
+  static std::vector<uint8_t> bytes_of(size_t size, uint8_t seed) {
+    std::vector<uint8_t> bytes(size);
+    std::iota(bytes.begin(), bytes.end(), seed);
+    return bytes;
+  }
+  LaneSender::Sent send(size_t size, uint8_t seed) {
+    const uint16_t frame = pool.take();
+    const auto bytes = bytes_of(size, seed);
+    std::memcpy(pool.at(frame), bytes.data(), bytes.size());
+    return tx.send({frame, static_cast<uint16_t>(size)});
+  }
+  /// The next frame as the engine sees it: headers from the private copy.
+  std::optional<std::vector<uint8_t>> receive() {
+    const auto frame = rx.receive(room.data());
+    if (!frame) return std::nullopt;
+    std::vector<uint8_t> bytes(frame->data, frame->data + frame->bytes);
+    if (frame->headers != nullptr)
+      std::memcpy(bytes.data(), frame->headers, std::min<size_t>(bytes.size(), LaneReceiver::kHeaderBytes));
+    return bytes;
+  }
+
+  std::unique_ptr<BaseMemory> base = std::make_unique<BaseMemory>();
+  std::unique_ptr<LaneMemory> ours = std::make_unique<LaneMemory>();
+  std::unique_ptr<LaneMemory> theirs = std::make_unique<LaneMemory>();
+  FramePool pool{*base};
+  LaneSender tx{*ours, pool};
+  LaneReceiver rx{*theirs};
+  std::array<uint8_t, LaneReceiver::kHeaderBytes> room{};
+};
+
+TEST_F(LaneTest, CarriesFramesOfAllSizes) {
+  uint8_t seed = 0;
+  for (size_t size = 14; size <= kFrameBytes; size += size < 200 ? 1 : 97) {
+    ASSERT_EQ(send(size, ++seed), LaneSender::Sent::kInRing);
+    EXPECT_EQ(receive(), bytes_of(size, seed)) << size;
+    EXPECT_FALSE(receive());
+    rx.release();
+  }
+  tx.reclaim();
+  EXPECT_EQ(pool.free(), kPoolFrames);
+  EXPECT_EQ(rx.nonsense(), 0u);
+}
+
+TEST_F(LaneTest, AShortFrameLiesInTheSlotBehindItsMark) {
+  send(60, 1);
+  const Slot& slot = ours->slots[0];
+  EXPECT_EQ(slot.mark.load(), uint64_t{1} << 32 | 60u << 16);
+  EXPECT_EQ(std::memcmp(slot.bytes, bytes_of(60, 1).data(), 60), 0);
+  EXPECT_EQ(pool.free(), kPoolFrames) << "its buffer is free at once";
+}
+
+TEST_F(LaneTest, ALongFrameStaysWhereItWasBuilt) {
+  send(2000, 1);
+  const Mark mark = Mark::decode(ours->slots[0].mark.load());
+  EXPECT_EQ(mark.bytes, 2000);
+  const auto frame = rx.receive(room.data());
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(frame->data, base->frames[mark.frame - 1]);
+  EXPECT_EQ(frame->headers, room.data());
+}
+
+TEST_F(LaneTest, HeadersStayAsTheyWereRead) {
+  send(2000, 1);
+  const auto frame = rx.receive(room.data());
+  ASSERT_TRUE(frame);
+  const Mark mark = Mark::decode(ours->slots[0].mark.load());
+  std::memset(base->frames[mark.frame - 1], 0xEE, 2000);
+  EXPECT_EQ(std::memcmp(frame->headers, bytes_of(2000, 1).data(), LaneReceiver::kHeaderBytes), 0);
+}
+
+TEST_F(LaneTest, ABufferIsTheReceiversUntilItReleases) {
+  send(2000, 1);
+  ASSERT_TRUE(receive());
+  tx.reclaim();
+  EXPECT_EQ(pool.free(), kPoolFrames - 1);
+  rx.release();
+  tx.reclaim();
+  EXPECT_EQ(pool.free(), kPoolFrames);
+}
+
+TEST_F(LaneTest, WhatFindsNoRoomWaitsAndLeavesInOrder) {
+  for (uint32_t i = 0; i < kSlots; i++) ASSERT_EQ(send(100, static_cast<uint8_t>(i)), LaneSender::Sent::kInRing);
+  for (uint32_t i = 0; i < 10; i++) ASSERT_EQ(send(100, static_cast<uint8_t>(i)), LaneSender::Sent::kWaits);
+  EXPECT_TRUE(tx.waiting());
+  tx.flush();
+  EXPECT_TRUE(tx.waiting());
+  for (uint32_t i = 0; i < kSlots; i++) ASSERT_EQ(receive(), bytes_of(100, static_cast<uint8_t>(i)));
+  rx.release();
+  tx.flush();
+  EXPECT_FALSE(tx.waiting());
+  for (uint32_t i = 0; i < 10; i++) ASSERT_EQ(receive(), bytes_of(100, static_cast<uint8_t>(i)));
+}
+
+TEST_F(LaneTest, SaysThatItIsCongestedBeforeFramesHaveToWait) {
+  uint32_t sent = 0;
+  while (!tx.congested()) {
+    ASSERT_EQ(send(100, 0), LaneSender::Sent::kInRing);
+    sent++;
+  }
+  EXPECT_GE(sent, kSlots / 2);
+  EXPECT_LE(sent, kSlots - 63);
+  while (receive()) rx.release();
+  EXPECT_FALSE(tx.congested());
+}
+
+TEST_F(LaneTest, HoldsNoMoreOfThePoolThanIsFair) {
+  // Half of what is free at first: so others always find something, however many do not read.
+  uint32_t held = 0;
+  for (; !tx.congested(); held++) send(2000, 0);
+  EXPECT_LE(held, kSlots);
+  std::vector<uint16_t> others;
+  while (receive()) rx.release();
+  tx.reclaim();
+  while (pool.free() > 40) others.push_back(pool.take());
+  for (held = 0; !tx.congested(); held++) send(2000, 0);
+  EXPECT_LE(held, 34u);
+  EXPECT_GE(pool.free(), 6u);
+}
+
+TEST_F(LaneTest, DropsWhatAStuckReceiverDoesNotTakeAtOnce) {
+  for (uint32_t i = 0; i < kSlots; i++) send(100, 0);
+  EXPECT_EQ(send(2000, 0), LaneSender::Sent::kWaits);
+  tx.set_stuck(true);
+  EXPECT_EQ(tx.drop_backlog(), 1u);
+  EXPECT_FALSE(tx.congested()) << "so that whoever sends runs into its timers";
+  EXPECT_EQ(send(2000, 0), LaneSender::Sent::kDropped);
+  EXPECT_EQ(pool.free(), kPoolFrames);
+}
+
+TEST_F(LaneTest, AbandonedGivesEveryBufferBack) {
+  for (uint32_t i = 0; i < kSlots + 20; i++) send(2000, 0);
+  EXPECT_LT(pool.free(), kPoolFrames);
+  tx.abandon();
+  EXPECT_EQ(pool.free(), kPoolFrames);
+}
+
+TEST_F(LaneTest, CarriesBeforeTheOtherSideIsKnown) {
+  LaneSender early{*theirs, pool};
+  const uint16_t frame = pool.take();
+  EXPECT_EQ(early.send({frame, 2000}), LaneSender::Sent::kInRing);
+  early.reclaim();
+  EXPECT_EQ(pool.free(), kPoolFrames - 1);
+  early.connect(*ours);
+  ours->consumed = 1;
+  early.reclaim();
+  EXPECT_EQ(pool.free(), kPoolFrames);
+}
+
+TEST_F(LaneTest, BelievesNoReceiverThatSaysItReadWhatWasNotSent) {
+  for (uint32_t i = 0; i < 3; i++) send(2000, 0);
+  for (const uint64_t lie : {uint64_t{4}, uint64_t{1} << 40, ~uint64_t{0}}) {
+    theirs->consumed = lie;
+    tx.reclaim();
+    EXPECT_EQ(pool.free(), kPoolFrames - 3) << lie;
+  }
+  theirs->consumed = 2;
+  tx.reclaim();
+  EXPECT_EQ(pool.free(), kPoolFrames - 1);
+  theirs->consumed = 1;  // back again
+  tx.reclaim();
+  EXPECT_EQ(pool.free(), kPoolFrames - 1);
+}
+
+TEST_F(LaneTest, PassesOverSlotsThatMakeNoSense) {
+  const Mark bad[] = {{1, 13, 0}, {2, 121, 0}, {3, kFrameBytes + 1, 1}, {4, 2000, kPoolFrames + 1}, {5, 2000, 0xFFFF}};
+  for (uint32_t i = 0; i < std::size(bad); i++) ours->slots[i].mark = bad[i].encode();
+  ours->slots[5].mark = Mark{6, 60, 0}.encode();
+  EXPECT_TRUE(receive());
+  EXPECT_EQ(rx.nonsense(), std::size(bad));
+  EXPECT_FALSE(receive());
+}
+
+TEST_F(LaneTest, ReadsNoFurtherThanOneRoundWithoutRelease) {
+  for (uint32_t i = 0; i < kSlots; i++) ours->slots[i].mark = Mark{i + 1, 60, 0}.encode();
+  for (uint32_t i = 0; i < kSlots; i++) ASSERT_TRUE(receive());
+  ours->slots[0].mark = Mark{kSlots + 1, 60, 0}.encode();
+  EXPECT_FALSE(receive());
+  rx.release();
+  EXPECT_TRUE(receive());
+}
+
+/// Whatever the other side writes, at any moment, nothing is read or written outside of what is ours to read and write
+/// (the sanitizers watch), and every buffer is there in the end.
+TEST_F(LaneTest, SurvivesAnyScribble) {
+  SeededRandom random(7);
+  const auto scribble = [&](void* memory, size_t bytes) {
+    const size_t at = random.next_u64() % (bytes - 8);
+    const uint64_t word = random.below(2) != 0 ? random.next_u64() : random.below(300);
+    std::memcpy(static_cast<uint8_t*>(memory) + (at & ~size_t{7}), &word, 8);
+  };
+  uint64_t received = 0;
+  for (uint32_t i = 0; i < 300'000; i++) {
+    scribble(theirs.get(), kPage);
+    if (random.below(4) == 0) {
+      // As if everything in the ring were from somebody else.
+      const uint32_t slot = random.below(kSlots);
+      ours->slots[slot].mark =
+          random.below(2) != 0
+              ? random.next_u64()
+              : Mark{static_cast<uint32_t>(received + 1), 200, static_cast<uint16_t>(random.below(1100))}.encode();
+    }
+    if (pool.free() != 0) send(14 + random.below(kFrameBytes - 14), 0);
+    if (const auto frame = rx.receive(room.data())) {
+      received++;
+      ASSERT_LE(frame->bytes, kFrameBytes);
+    }
+    if (random.below(3) == 0) rx.release();
+    if (tx.congested()) tx.flush();
+  }
+  tx.abandon();
+  EXPECT_EQ(pool.free(), kPoolFrames);
+}
+
+}  // namespace
+}  // namespace uroce::segment

@@ -1,0 +1,366 @@
+#include "segment/segment_port.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <map>
+#include <memory>
+
+#include "packet/host_frames.h"
+#include "support.h"
+
+namespace uroce::segment {
+namespace {
+
+using namespace test;
+
+using Frames = std::vector<std::vector<uint8_t>>;
+
+/// A member in this process, with a clock that the test advances.
+class Node {
+ public:
+  Node(const TempDir& dir, const MemberCard& card) {
+    SegmentOptions options;
+    options.directory = dir.path();
+    options.card = card;
+    options.warn = [this](const std::string& line) { warnings.push_back(line); };
+    std::string error;
+    port = SegmentPort::join(options, error);
+    EXPECT_TRUE(port) << error;
+  }
+  /// A queue pair number of its own.
+  uint32_t qpn() {
+    if (block == 0) block = port->take_block().value_or(0);
+    EXPECT_NE(block, 0u);
+    return block << kQpnBlockBits | 7;
+  }
+  void turn(Duration passed = milliseconds(3)) {
+    now = now + passed;
+    port->on_turn(now);
+  }
+  bool send(const std::vector<uint8_t>& bytes) {
+    TxFrame frame;
+    if (port->acquire_tx(&frame, 1) == 0) return false;
+    std::memcpy(frame.data, bytes.data(), bytes.size());
+    frame.bytes = static_cast<uint32_t>(bytes.size());
+    port->send(&frame, 1);
+    return true;
+  }
+  Frames receive() {
+    Frames result;
+    RxFrame frames[Port::kMaxBurst];
+    const uint32_t count = port->receive(frames, Port::kMaxBurst);
+    for (uint32_t i = 0; i < count; i++) result.emplace_back(frames[i].data, frames[i].data + frames[i].bytes);
+    port->release_rx(frames, count);
+    return result;
+  }
+  bool wake_fd_ready() const {
+    pollfd entry{port->wake_fd(), POLLIN, 0};
+    return poll(&entry, 1, 0) == 1;
+  }
+
+  std::unique_ptr<SegmentPort> port;
+  std::vector<std::string> warnings;
+  Instant now{1'000'000'000};
+  uint32_t block = 0;
+};
+
+void settle(std::initializer_list<Node*> nodes) {
+  for (int i = 0; i < 4; i++) {
+    for (Node* node : nodes) node->turn();
+  }
+}
+
+TEST(SegmentPort, AFrameFindsItsProgramByQueuePairNumber) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1)), c(dir, card_of("host", 1));
+  const auto for_b = roce_frame(mac_of(1), b.qpn(), 90);
+  const auto for_c = roce_frame(mac_of(1), c.qpn(), 3000);
+  a.turn();
+  ASSERT_TRUE(a.send(for_b));
+  ASSERT_TRUE(a.send(for_c));
+  settle({&a, &b, &c});
+  EXPECT_EQ(b.receive(), Frames{for_b});
+  EXPECT_EQ(c.receive(), Frames{for_c});
+  EXPECT_EQ(a.port->counters().contacts, 2u);
+}
+
+TEST(SegmentPort, HostsHaveNumbersOfTheirOwn) {
+  const TempDir dir;
+  Node a(dir, card_of("one", 1)), b(dir, card_of("two", 2));
+  const auto frame = roce_frame(mac_of(2), b.qpn(), 200);
+  a.turn();
+  a.send(frame);
+  a.send(roce_frame(mac_of(1), b.qpn(), 200));  // the same number, but of our own host
+  settle({&a, &b});
+  EXPECT_EQ(b.receive(), Frames{frame});
+  EXPECT_EQ(a.port->counters().tx_dropped_nobody, 1u);
+}
+
+TEST(SegmentPort, TheFirstFramesWaitForNobody) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  const uint32_t qpn = b.qpn();
+  a.turn();
+  Frames sent;
+  for (uint8_t i = 0; i < 100; i++) {
+    sent.push_back(roce_frame(mac_of(1), qpn, 80 + i * 40u, i));
+    ASSERT_TRUE(a.send(sent.back()));
+  }
+  settle({&b, &a});
+  Frames received;
+  for (int i = 0; i < 4; i++) {
+    for (auto& frame : b.receive()) received.push_back(std::move(frame));
+  }
+  EXPECT_EQ(received, sent);
+}
+
+TEST(SegmentPort, BothWaysAtOnce) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  const uint32_t qpn_a = a.qpn(), qpn_b = b.qpn();
+  a.turn();
+  b.turn();
+  for (int i = 0; i < 5000; i++) {
+    const auto to_b = roce_frame(mac_of(1), qpn_b, 60 + i % 4000u, static_cast<uint8_t>(i));
+    const auto to_a = roce_frame(mac_of(1), qpn_a, 60 + i * 7 % 4000u, static_cast<uint8_t>(i));
+    ASSERT_TRUE(a.send(to_b) && b.send(to_a));
+    if (i == 0) settle({&a, &b});
+    a.turn(microseconds(1));
+    b.turn(microseconds(1));
+    ASSERT_EQ(a.receive(), Frames{to_a}) << i;
+    ASSERT_EQ(b.receive(), Frames{to_b}) << i;
+  }
+}
+
+TEST(SegmentPort, SleepersAreWokenOnceByAFrame) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  const auto frame = roce_frame(mac_of(1), b.qpn(), 90);
+  a.turn();
+  a.send(frame);
+  settle({&a, &b});
+  ASSERT_EQ(b.receive().size(), 1u);
+  a.send(frame);
+  settle({&a});
+  EXPECT_FALSE(b.wake_fd_ready()) << "who is awake needs no call";
+  EXPECT_FALSE(b.port->arm()) << "there is something already";
+  ASSERT_EQ(b.receive().size(), 1u);
+  ASSERT_TRUE(b.port->arm());
+  EXPECT_FALSE(b.wake_fd_ready());
+  for (int i = 0; i < 10; i++) a.send(frame);
+  EXPECT_TRUE(b.wake_fd_ready());
+  EXPECT_EQ(a.port->counters().wakes_sent, 1u);
+  EXPECT_EQ(b.receive().size(), 10u);
+  b.turn();
+  EXPECT_FALSE(b.wake_fd_ready());
+  ASSERT_TRUE(b.port->arm());
+  a.send(frame);
+  EXPECT_EQ(a.port->counters().wakes_sent, 2u) << "another sleep";
+}
+
+TEST(SegmentPort, TheFirstFrameWakesASleeper) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  const auto frame = roce_frame(mac_of(1), b.qpn(), 90);
+  b.turn();
+  ASSERT_TRUE(b.port->arm());
+  a.turn();
+  a.send(frame);
+  EXPECT_TRUE(b.wake_fd_ready());
+}
+
+TEST(SegmentPort, AReceiverThatTakesNothingHoldsUpNobodyElse) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1)), stopped(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  const uint32_t qpn = stopped.qpn();
+  const auto for_b = roce_frame(mac_of(1), b.qpn(), 3000);
+  a.turn();
+  for (int i = 0; i < 1000 && !a.port->congested(mac_of(1), qpn); i++) a.send(roce_frame(mac_of(1), qpn, 3000));
+  EXPECT_TRUE(a.port->congested(mac_of(1), qpn));
+  EXPECT_EQ(a.port->counters().tx_dropped_full, 0u);
+  for (int i = 0; i < 2000; i++) {
+    ASSERT_FALSE(a.port->congested(mac_of(1), b.qpn()));
+    ASSERT_TRUE(a.send(for_b));
+    if (i == 0) settle({&b, &a});
+    ASSERT_EQ(b.receive().size(), 1u);
+  }
+}
+
+TEST(SegmentPort, AReceiverThatTakesNothingForASecondLosesFrames) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1)), stopped(dir, card_of("host", 1));
+  const uint32_t qpn = stopped.qpn();
+  a.turn();
+  for (int i = 0; i < 300; i++) a.send(roce_frame(mac_of(1), qpn, 100));
+  for (int i = 0; i < 6; i++) a.turn(milliseconds(130));
+  EXPECT_TRUE(a.port->tx_pending());
+  EXPECT_TRUE(a.port->congested(mac_of(1), qpn));
+  for (int i = 0; i < 6; i++) a.turn(milliseconds(130));
+  EXPECT_FALSE(a.port->tx_pending());
+  EXPECT_FALSE(a.port->congested(mac_of(1), qpn));
+  EXPECT_EQ(a.port->counters().tx_dropped_stuck, 44u);
+  // It goes on, and so does everything else.
+  settle({&stopped, &a});
+  size_t received = 0;
+  for (size_t got = 1; got != 0; received += got) got = stopped.receive().size();
+  EXPECT_EQ(received, kSlots);
+  for (int i = 0; i < 4; i++) a.turn(milliseconds(130));
+  a.send(roce_frame(mac_of(1), qpn, 100));
+  EXPECT_EQ(stopped.receive().size(), 1u);
+}
+
+TEST(SegmentPort, APeerThatLeavesIsForgottenAndWhatItSentIsNot) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  auto b = std::make_unique<Node>(dir, card_of("host", 1));
+  const uint32_t gone = b->qpn();
+  const auto frame = roce_frame(mac_of(1), a.qpn(), 3000);
+  a.turn();
+  a.send(roce_frame(mac_of(1), gone, 3000));
+  settle({&a, b.get()});
+  b->send(frame);
+  b.reset();
+  for (int i = 0; i < 10; i++) a.turn(milliseconds(100));
+  EXPECT_EQ(a.port->counters().peers_lost, 0u) << "not before its last frames were received";
+  EXPECT_EQ(a.receive(), Frames{frame});
+  for (int i = 0; i < 10; i++) a.turn(milliseconds(100));
+  EXPECT_EQ(a.port->counters().peers_lost, 1u);
+  a.send(roce_frame(mac_of(1), gone, 3000));
+  EXPECT_EQ(a.port->counters().tx_dropped_nobody, 1u);
+}
+
+TEST(SegmentPort, APeerThatIsKilledIsForgottenWithinASecond) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    Node b(dir, card_of("host", 1));
+    const uint32_t qpn = b.qpn();
+    if (write(ends[1], &qpn, sizeof qpn) != sizeof qpn) _exit(1);
+    for (;;) {
+      b.turn();
+      usleep(1000);
+    }
+  }
+  uint32_t qpn = 0;
+  ASSERT_EQ(read(ends[0], &qpn, sizeof qpn), static_cast<ssize_t>(sizeof qpn));
+  a.turn();
+  a.send(roce_frame(mac_of(1), qpn, 3000));
+  for (int i = 0; i < 100; i++) {
+    a.turn();
+    usleep(1000);
+  }
+  EXPECT_EQ(a.port->counters().peers_lost, 0u);
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  for (int i = 0; i < 10; i++) a.turn(milliseconds(100));
+  EXPECT_EQ(a.port->counters().peers_lost, 1u);
+  EXPECT_EQ(dir.count('s'), 1u);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(SegmentPort, SomebodyTidiesUpBehindAStranger) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  in_killed_child([&] { new Node(dir, card_of("host", 1)); });
+  EXPECT_EQ(dir.count('s'), 2u);
+  for (int i = 0; i < 12; i++) a.turn(milliseconds(100));
+  EXPECT_EQ(dir.count('s'), 1u);
+}
+
+TEST(SegmentPort, AnswersForTheHostsOfTheSegment) {
+  const TempDir dir;
+  Node a(dir, card_of("one", 1)), b(dir, card_of("two", 2));
+  a.turn();
+  std::vector<uint8_t> frame(128);
+  Arp request;
+  request.operation = Arp::kRequest;
+  request.sender_mac = mac_of(1);
+  request.sender_ip = *parse_ip("10.0.0.1");
+  request.target_ip = *parse_ip("10.0.0.2");
+  frame.resize(encode_arp(frame, {kBroadcastMac, mac_of(1), 0}, request));
+  a.send(frame);
+  const auto answers = a.receive();
+  ASSERT_EQ(answers.size(), 1u);
+  const auto link = decode_link(answers[0]);
+  ASSERT_TRUE(link);
+  const auto arp = decode_arp(*link);
+  ASSERT_TRUE(arp);
+  EXPECT_EQ(arp->operation, Arp::kReply);
+  EXPECT_EQ(arp->sender_mac, mac_of(2));
+  EXPECT_EQ(arp->sender_ip, *parse_ip("10.0.0.2"));
+  EXPECT_TRUE(a.warnings.empty());
+}
+
+TEST(SegmentPort, AnswersNeighbourSolicitations) {
+  const TempDir dir;
+  Node a(dir, card_of("one", 1)), b(dir, card_of("two", 2));
+  a.turn();
+  std::vector<uint8_t> frame(128);
+  NeighbourMessage message;
+  message.src_ip = link_local_of(mac_of(1));
+  message.target = link_local_of(mac_of(2));
+  message.dst_ip = solicited_node_multicast(message.target);
+  message.link_layer = mac_of(1);
+  frame.resize(encode_neighbour_message(frame, {multicast_mac(message.dst_ip), mac_of(1), 0}, message));
+  a.send(frame);
+  const auto answers = a.receive();
+  ASSERT_EQ(answers.size(), 1u);
+  const auto link = decode_link(answers[0]);
+  const auto icmp = link ? decode_icmp(*link) : std::nullopt;
+  const auto answer = icmp ? decode_neighbour_message(*icmp) : std::nullopt;
+  ASSERT_TRUE(answer);
+  EXPECT_TRUE(answer->advertisement && answer->solicited);
+  EXPECT_EQ(answer->target, link_local_of(mac_of(2)));
+  EXPECT_EQ(answer->link_layer, mac_of(2));
+}
+
+TEST(SegmentPort, SaysOnceThatThereIsNoWay) {
+  const TempDir dir;
+  Node a(dir, card_of("one", 1));
+  a.turn();
+  std::vector<uint8_t> frame(128);
+  Arp request;
+  request.operation = Arp::kRequest;
+  request.sender_mac = mac_of(1);
+  request.sender_ip = *parse_ip("10.0.0.1");
+  request.target_ip = *parse_ip("10.0.0.99");
+  frame.resize(encode_arp(frame, {kBroadcastMac, mac_of(1), 0}, request));
+  for (int i = 0; i < 3; i++) a.send(frame);
+  EXPECT_TRUE(a.receive().empty());
+  ASSERT_EQ(a.warnings.size(), 1u);
+  EXPECT_EQ(a.warnings[0], "there is no way to 10.0.0.99: no program of this machine has that address");
+}
+
+TEST(SegmentPort, LosesNoBuffer) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  a.turn();
+  TxFrame frames[64];
+  for (int i = 0; i < 1000; i++) {
+    const uint32_t count = a.port->acquire_tx(frames, 64);
+    ASSERT_EQ(count, 64u) << i;
+    for (uint32_t k = 0; k < count; k += 2) {  // every other is used, for nobody, for nothing, or for what is no frame
+      const auto bytes = k % 8 == 0 ? roce_frame(mac_of(9), 0x5007, 300) : std::vector<uint8_t>(k + 1, 0xFF);
+      std::memcpy(frames[k].data, bytes.data(), bytes.size());
+      frames[k].bytes = static_cast<uint32_t>(bytes.size());
+    }
+    a.port->send(frames, count);
+  }
+}
+
+TEST(SegmentPort, ThatCannotJoinSaysWhy) {
+  SegmentOptions options;
+  options.directory = "/proc/nowhere";
+  options.card = card_of("host", 1);
+  std::string error;
+  EXPECT_FALSE(SegmentPort::join(options, error));
+  EXPECT_NE(error.find("cannot create /proc/nowhere"), std::string::npos) << error;
+}
+
+}  // namespace
+}  // namespace uroce::segment

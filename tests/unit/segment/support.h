@@ -1,0 +1,82 @@
+// What tests of the segment need: a directory of their own, processes that are killed, frames.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "segment/member_card.h"
+
+namespace uroce::segment::test {
+
+class TempDir {
+ public:
+  TempDir() {
+    char name[] = "/tmp/uroce-segment-XXXXXX";
+    path_ = mkdtemp(name);
+  }
+  ~TempDir() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+  /// How many files begin with this letter and '-'.
+  unsigned count(char kind) const {
+    unsigned found = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      const std::string name = entry.path().filename();
+      found += name.size() > 1 && name[0] == kind && name[1] == '-' ? 1 : 0;
+    }
+    return found;
+  }
+
+ private:
+  std::string path_;
+};
+
+/// Runs `f` in a child, which is killed afterwards: nothing is cleaned up.
+inline void in_killed_child(const std::function<void()>& f) {
+  const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    f();
+    raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  ASSERT_TRUE(WIFSIGNALED(status));
+}
+
+inline MacAddress mac_of(uint8_t last) { return {{0x02, 0x75, 0, 0, 0, last}}; }
+
+inline MemberCard card_of(const std::string& host, uint8_t last) {
+  MemberCard card;
+  card.host = host;
+  card.mac = mac_of(last);
+  card.addresses = {*parse_local_address("10.0.0." + std::to_string(last) + "/24")};
+  card.pid = getpid();
+  card.program = "test";
+  return card;
+}
+
+/// A RoCEv2 frame as far as a segment reads it: for queue pair `qpn` of `mac`. The rest counts up from `seed`.
+inline std::vector<uint8_t> roce_frame(const MacAddress& mac, uint32_t qpn, size_t bytes, uint8_t seed = 0) {
+  std::vector<uint8_t> frame(bytes);
+  for (size_t i = 0; i < bytes; i++) frame[i] = static_cast<uint8_t>(seed + i);
+  std::copy(mac.bytes.begin(), mac.bytes.end(), frame.begin());
+  store_be16(&frame[12], 0x0800);
+  frame[14] = 0x45;
+  frame[23] = 17;
+  store_be16(&frame[36], 4791);
+  store_be32(&frame[46], qpn);
+  return frame;
+}
+
+}  // namespace uroce::segment::test
