@@ -89,6 +89,7 @@ void warn_of_own_address(QueuePair& qp) {
   EngineLock lock(endpoint());
   const IpAddress& peer = qp.qp->path().dst_ip;
   const uint32_t peer_qpn = qp.qp->attributes().dest_qpn;
+  if (!lock->qps().table().owns(peer_qpn)) return;  // another program's, which has the address, too
   const auto gids = lock->addresses().gids();
   if (std::none_of(gids.begin(), gids.end(), [&](const LocalAddress& own) { return own.ip == peer; })) return;
   bool here = false;

@@ -1,9 +1,11 @@
 #include "dpdk/background_driver.h"
 
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,6 +26,7 @@ constexpr Duration kAwake = microseconds(150);
 constexpr Duration kSleepMin = microseconds(50);
 constexpr Duration kSleepMax = milliseconds(1);
 constexpr Duration kSleepNoQps = milliseconds(5);
+constexpr Duration kSleepArmed = milliseconds(100);  // where the device wakes; then capture and port are looked after
 constexpr Duration kInlineLook = milliseconds(100);  // after capture and port, where the program drives alone
 constexpr int kTurnsPerLock = 16;
 
@@ -100,6 +103,28 @@ int64_t cpu_time_ns(clockid_t clock) {
 
 }  // namespace
 
+WakeUp::~WakeUp() {
+  if (fd_ >= 0) close(fd_);
+}
+
+bool WakeUp::open() {
+  fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  return fd_ >= 0;
+}
+
+void WakeUp::wake() const {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);  // fails when it is readable already
+}
+
+void WakeUp::wait(int device_fd, Duration longest) const {
+  pollfd entries[] = {{device_fd, POLLIN, 0}, {fd_, POLLIN, 0}};
+  const timespec timeout{longest.ns / 1'000'000'000, longest.ns % 1'000'000'000};
+  if (ppoll(entries, 2, &timeout, nullptr) <= 0 || (entries[1].revents & POLLIN) == 0) return;
+  uint64_t count;
+  [[maybe_unused]] const ssize_t got = read(fd_, &count, sizeof count);
+}
+
 bool BackgroundDriver::start(std::string& error) {
   thread_ = std::thread([this] { thread_main(); });
   std::unique_lock lock(opening_.mutex);
@@ -126,6 +151,7 @@ void BackgroundDriver::thread_main() {
   ask_for_short_slices();
   std::string error;
   const bool good = endpoint_.open_port(error);
+  if (good && endpoint_.device().wake_fd() >= 0) wake_up_.open();  // else it looks now and then
   mask.open_new_handlers();
   {
     const std::lock_guard guard(opening_.mutex);
@@ -207,7 +233,7 @@ BackgroundDriver::Burst BackgroundDriver::drive() {
   }
   if (burst.work != 0) note_work(burst.at);
   burst.next_timeout = engine->next_timeout();
-  burst.waiting = endpoint_.port().tx_pending() || engine->wants_transmit();
+  burst.waiting = endpoint_.device().tx_pending() || engine->wants_transmit();
   burst.has_qps = engine->qps().size() != 0;
   return burst;
 }
@@ -227,11 +253,30 @@ void BackgroundDriver::rest(const Burst& burst) {
     give_way();
     return;
   }
+  if (wake_up_.is_open() && !burst.waiting) {
+    if (sleep_until_woken()) last_work_ = endpoint_.now();
+    return;
+  }
   const bool awaited = now - last_work_ < kBusyPatience && program_load_.busy(now);
   const Duration longest = burst.waiting || awaited ? kSleepMin : burst.has_qps ? kSleepMax : kSleepNoQps;
   const Duration until_timeout = std::max(burst.next_timeout - now, microseconds(10));
   if (sleep(std::min({nap_, longest, until_timeout}))) last_work_ = endpoint_.now();
   nap_ = std::min(nap_ * 2, longest);
+}
+
+/// Returns true when there is something to do.
+bool BackgroundDriver::sleep_until_woken() {
+  Duration longest = kSleepArmed;
+  {
+    EngineLock engine(endpoint_);
+    const Instant now = endpoint_.now();
+    if (somebody_drives(now) || engine->wants_transmit() || !endpoint_.device().arm()) return true;
+    longest = std::clamp(engine->next_timeout() - now, microseconds(10), kSleepArmed);
+    armed_.store(true, std::memory_order_relaxed);
+  }
+  if (kicked_.exchange(0) == 0) wake_up_.wait(endpoint_.device().wake_fd(), longest);
+  armed_.store(false, std::memory_order_relaxed);
+  return kicked_.exchange(0) != 0;
 }
 
 /// Returns true when it was woken by `kick`.
@@ -242,10 +287,15 @@ bool BackgroundDriver::sleep(Duration duration) {
   return kicked_.exchange(0) != 0;
 }
 
+void BackgroundDriver::rouse() {
+  if (armed_.exchange(false, std::memory_order_relaxed)) wake_up_.wake();
+}
+
 void BackgroundDriver::kick() {
   last_driven_ns_.store(0, std::memory_order_relaxed);  // a program that waits does not drive any more
   if (kicked_.exchange(1) == 0) {
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&kicked_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    if (wake_up_.is_open()) wake_up_.wake();
   }
 }
 

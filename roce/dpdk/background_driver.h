@@ -1,7 +1,8 @@
 // The thread of an endpoint: it opens the port, and drives the engine when the program does not.
 //
 // In mode `kAuto` it stands back while the program's own calls drive, takes over when those calls do not find the
-// frames that arrive, and sleeps when nothing happens.
+// frames that arrive, and sleeps when nothing happens: until the device wakes it, where there is one that can, else for
+// short times.
 #pragma once
 
 #include <atomic>
@@ -30,6 +31,26 @@ class ProgramLoad {
   bool busy_ = false;
 };
 
+/// What ends a sleep in which the device is waited for, too.
+class WakeUp {
+ public:
+  WakeUp() = default;
+  ~WakeUp();
+  WakeUp(const WakeUp&) = delete;
+  WakeUp& operator=(const WakeUp&) = delete;
+
+  /// False when there is no descriptor for it.
+  bool open();
+  bool is_open() const { return fd_ >= 0; }
+  /// Any thread.
+  void wake() const;
+  /// Sleeps until `device_fd` is readable, `wake` is called, or the time is over.
+  void wait(int device_fd, Duration longest) const;
+
+ private:
+  int fd_ = -1;
+};
+
 class BackgroundDriver {
  public:
   BackgroundDriver(EndpointImpl& endpoint, Progress progress) : endpoint_(endpoint), progress_(progress) {}
@@ -43,6 +64,12 @@ class BackgroundDriver {
 
   /// The program drives, so the thread stands back.
   void note_driven(Instant now) { last_driven_ns_.store(now.ns, std::memory_order_relaxed); }
+  /// The program takes the engine. What it does there may have to be looked after, and the device wakes nobody any more
+  /// once it was used: so a thread that sleeps until it is woken looks again.
+  void note_taken() {
+    if (armed_.load(std::memory_order_relaxed)) [[unlikely]]
+      rouse();
+  }
   /// A call of the program found something to do. To be called under the engine's lock, as is the thread's counterpart
   /// `note_work`.
   void note_program_work() {
@@ -80,6 +107,8 @@ class BackgroundDriver {
   void note_work(Instant now);
   void give_way();
   bool sleep(Duration duration);
+  bool sleep_until_woken();
+  void rouse();
 
   EndpointImpl& endpoint_;
   const Progress progress_;
@@ -87,6 +116,8 @@ class BackgroundDriver {
   std::atomic<int> left_lying_{0};  // goes up when this thread finds frames, down when the program does; bounded
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> kicked_{0};
+  std::atomic<bool> armed_{false};  // sleeps until the device wakes it
+  WakeUp wake_up_;
   // Used by the thread only.
   uint64_t turns_ = 0;
   Instant last_found_{0};  // when it last found frames that the program had not

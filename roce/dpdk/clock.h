@@ -9,12 +9,14 @@
 
 namespace uroce {
 
+/// The frequency of the counter. EAL knows it; where there is no EAL, it is measured once, in two milliseconds.
+uint64_t tsc_hz();
+
 class TscClock {
  public:
-  /// To be called when EAL knows the frequency of the counter.
   void start() {
     base_ = rte_rdtsc();
-    ns_per_tick_ = static_cast<uint64_t>((static_cast<unsigned __int128>(1'000'000'000) << kShift) / rte_get_tsc_hz());
+    ns_per_tick_ = static_cast<uint64_t>((static_cast<unsigned __int128>(1'000'000'000) << kShift) / tsc_hz());
   }
   /// Starts at one second, so that an Instant of 0 is always in the past.
   Instant now() const {

@@ -14,11 +14,18 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_version.h>
 
 #include "dpdk/log.h"
 #include "host/endpoint_note.h"
 #include "host/hugepages.h"
 #include "host/runtime_dir.h"
+
+// DPDK exports it to its own libraries only; EAL calls it when it starts.
+extern "C" int rte_telemetry_init(const char* runtime_dir, const char* rte_version, rte_cpuset_t* cpuset,
+                                  int (*log)(uint32_t level, uint32_t type, const char* format, ...),
+                                  uint32_t log_type);
 
 namespace uroce {
 namespace {
@@ -93,6 +100,12 @@ std::string explain(const std::string& first_error, bool huge, bool extra_args) 
                       : "; UROCE_LOG=debug shows the whole story");
 }
 
+/// Where telemetry is when there is no EAL.
+std::string& own_directory() {
+  static auto* const directory = new std::string;
+  return *directory;
+}
+
 /// How this process's EAL was started.
 struct StartedEal {
   EalOptions options;
@@ -165,7 +178,28 @@ bool start_eal(const EalOptions& options, std::string& error) {
   return true;
 }
 
-std::string eal_directory() { return rte_eal_get_runtime_dir(); }
+bool start_without_eal(std::string& error) {
+  if (!eal_directory().empty()) return true;
+  const std::string dir = runtime_dir(error);
+  if (dir.empty() || !note().make(error)) return false;
+  const fs::path own = fs::path(dir) / "dpdk" / (kEalPrefix + note().name());
+  std::error_code code;
+  fs::create_directories(own, code);
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  own_directory() = own;
+  const QuietDpdk quiet;
+  // Without it `uroce stats` knows nothing of this program, and the program runs all the same.
+  if (code || rte_telemetry_init(own.c_str(), rte_version(), &allowed, rte_log, RTE_LOGTYPE_EAL) != 0)
+    log_message(LogLevel::kWarning, "no telemetry: cannot use %s", own.c_str());
+  return true;
+}
+
+std::string eal_directory() {
+  const char* const eal = rte_eal_get_runtime_dir();
+  return eal == nullptr || *eal == 0 ? own_directory() : eal;
+}
 
 void remove_eal_directory() {
   const fs::path dir = eal_directory();

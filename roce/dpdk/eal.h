@@ -21,6 +21,10 @@ struct EalOptions {
 /// ask for something else.
 bool start_eal(const EalOptions& options, std::string& error);
 
+/// What an endpoint needs of a process that has no EAL: the note, and DPDK's telemetry. Later calls, and calls when EAL
+/// runs, do nothing. Returns false, with one line in `error`, when that fails.
+bool start_without_eal(std::string& error);
+
 /// Where EAL keeps the files of this process (its telemetry socket): in the runtime directory, like all other files of
 /// uroce.
 std::string eal_directory();

@@ -59,11 +59,12 @@ EngineConfig make_engine_config(const EndpointConfig& config, EndpointPort& port
   engine.traffic_class = config.traffic_class;
   if (!port.device().pause_in_hardware(config.lossless)) engine.pfc.lossless = config.lossless;
   engine.loss_recovery = config.loss_recovery;
+  engine.qpn_blocks = port.device().qpn_blocks();
   return engine;
 }
 
 /// Logs what `uroce stats` would show at the end.
-void log_counters(const Counters& engine, const PortCounters& port) {
+void log_counters(const Counters& engine, const EndpointDevice& device) {
   constexpr size_t kLineBytes = 800;
   std::string text;
   const auto add = [&text](const char* name, uint64_t value) {
@@ -72,7 +73,7 @@ void log_counters(const Counters& engine, const PortCounters& port) {
     text += (text.empty() ? "" : ", ") + (name + (" " + std::to_string(value)));
   };
   for_each_counter(engine, add);
-  for_each_counter(port, add);
+  device.for_each_counter(add);
   log_message(LogLevel::kInfo, "counted: %s", text.empty() ? "nothing" : text.c_str());
 }
 
@@ -118,7 +119,7 @@ bool EndpointImpl::open_port(std::string& error) {
   {
     const EngineLock owner(*this);
     const EngineConfig engine_config = make_engine_config(config_, port_);
-    engine_ = std::make_unique<Engine>(engine_config, port_.device(), random_, observer_);
+    engine_ = std::make_unique<Engine>(engine_config, port_.device().port(), random_, observer_);
     engine_->set_owner(ownership_.owner());
   }
   watch_.start();
@@ -159,10 +160,14 @@ EndpointImpl::~EndpointImpl() {
 void EndpointImpl::abandon() {
   ownership_.reset_after_fork();
   if (capture_) capture_->abandon();
+  if (port_.is_open()) port_.device().abandon();
   abandoned_ = true;
 }
 
-void EndpointImpl::lock() { ownership_.acquire(); }
+void EndpointImpl::lock() {
+  ownership_.acquire();
+  driver_.note_taken();
+}
 
 void EndpointImpl::unlock() {
   const bool yield = std::exchange(yield_wanted_, false);
@@ -229,12 +234,12 @@ void EndpointImpl::finish() {
       const EngineLock owner(*this);
       engine_->set_capture(nullptr);
       capture_->begin_flush();
-      log_counters(engine_->counters(), port_.device().counters());
+      log_counters(engine_->counters(), port_.device());
     }
     capture_->finish_flush();
   } else if (engine_) {
     const EngineLock owner(*this);
-    log_counters(engine_->counters(), port_.device().counters());
+    log_counters(engine_->counters(), port_.device());
   }
 }
 

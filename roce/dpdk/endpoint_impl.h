@@ -39,7 +39,7 @@ class EndpointImpl final : public Endpoint {
   void kick() override { driver_.kick(); }
   void note_awake() override { driver_.note_driven(now()); }
 
-  DpdkPort& port() { return port_.device(); }
+  EndpointDevice& device() { return port_.device(); }
   Ownership& ownership() { return ownership_; }
   uint64_t turns() const { return turns_; }
   uint64_t background_turns() const { return driver_.turns(); }

@@ -67,6 +67,17 @@ bool EndpointPort::share_netdev(std::string& error) {
 
 bool EndpointPort::open(std::string& error) {
   const std::lock_guard opening(open_ports().mutex);
+  if (plan_.spec.kind == PortKind::kSegment) {
+    if (!start_without_eal(error)) return false;
+    device_ = join_segment(plan_, error);
+  } else if (!open_device(error)) {
+    return false;
+  }
+  if (device_) netdev_name_ = plan_.identity.netdev;
+  return device_ != nullptr;
+}
+
+bool EndpointPort::open_device(std::string& error) {
   const unsigned own = config_.eal_running ? rte_lcore_id() : LCORE_ID_ANY;
   const EalOptions options{config_.eal_args, plan_.spec.kind == PortKind::kPci ? plan_.devargs : "", config_.hugepages};
   if (!config_.eal_running && !start_eal(options, error)) return false;
@@ -76,9 +87,8 @@ bool EndpointPort::open(std::string& error) {
   guarded_ = true;
   ownership_.acquire();
   const bool good =
-      (config_.eal_running || probe(error)) && claim(error) && (device_ = DpdkPort::start({plan_.options}, error));
+      (config_.eal_running || probe(error)) && claim(error) && (device_ = start_dpdk_device(plan_.options, error));
   ownership_.release();
-  if (good) netdev_name_ = plan_.identity.netdev;
   return good;
 }
 
@@ -138,6 +148,7 @@ void EndpointPort::abandon() {
 
 bool EndpointPort::link_up() const {
   // A wire counts as up also while nobody is at its other end, because programs refuse a port that is down.
+  if (plan_.spec.kind == PortKind::kSegment) return true;
   return plan_.options.wire || !netdev_name_.empty() ? plan_.options.wire || netdev_carrier(netdev_name_)
                                                      : device_->link_up();
 }

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "dpdk/dpdk_port.h"
 #include "dpdk/endpoint.h"
+#include "dpdk/endpoint_device.h"
 #include "dpdk/lcore_lease.h"
 #include "dpdk/ownership.h"
 #include "host/netdev.h"
@@ -26,9 +26,9 @@ class EndpointPort {
   /// To be called before EAL is started: decides what will be opened, and takes end and addresses. Returns false,
   /// with one line in `error`, when that fails.
   bool plan(std::string& error);
-  /// Starts EAL, unless it runs, and the device. To be called by a thread that EAL may make its main lcore and that
-  /// owns no engine. Returns false, with one line in `error`, when that fails; then `close` undoes what was done so
-  /// far.
+  /// Starts EAL, unless it runs or is not needed, and the device. To be called by a thread that EAL may make its main
+  /// lcore and that owns no engine. Returns false, with one line in `error`, when that fails; then `close` undoes what
+  /// was done so far.
   bool open(std::string& error);
   /// Closes the device. EAL goes on, because it cannot be started twice, and the next endpoint uses it.
   void close();
@@ -37,8 +37,8 @@ class EndpointPort {
 
   const PortPlan& plan() const { return plan_; }
   bool is_open() const { return device_ != nullptr; }
-  DpdkPort& device() { return *device_; }
-  const DpdkPort& device() const { return *device_; }
+  EndpointDevice& device() { return *device_; }
+  const EndpointDevice& device() const { return *device_; }
   const std::string& netdev_name() const { return netdev_name_; }  // kernel interface below it, or ""
   bool link_up() const;
   uint64_t link_speed_mbps() const;
@@ -53,6 +53,7 @@ class EndpointPort {
 
  private:
   bool share_netdev(std::string& error);
+  bool open_device(std::string& error);
   bool find();
   bool probe(std::string& error);
   bool claim(std::string& error);
@@ -67,7 +68,7 @@ class EndpointPort {
   uint64_t speed_told_mbps_ = UINT64_MAX;  // what the engine was told
   bool guarded_ = false;                   // kept away from the interrupt thread
   bool claimed_ = false;                   // so that no other endpoint can open the device
-  std::unique_ptr<DpdkPort> device_;
+  std::unique_ptr<EndpointDevice> device_;
 };
 
 }  // namespace uroce

@@ -21,8 +21,9 @@ enum class Hugepages : uint8_t { kAuto, kYes, kNo };
 
 /// What a user can set. Empty fields mean: the default of the port.
 struct EndpointConfig {
-  std::string port;  // "", "memif", "net_memif0,...", "net_af_packet0,iface=eth0", "0000:03:00.0"
+  std::string port;  // "", "memif", "shmlan", "net_memif0,...", "net_af_packet0,iface=eth0", "0000:03:00.0"
   std::vector<LocalAddress> addresses;
+  std::string host;  // on a segment: programs with the same name are one host. "": the user's programs on this machine
   std::vector<std::string> eal_args;  // passed through to EAL
   std::string pcap_file;              // pcapng of everything sent and received; "": none
   Progress progress = Progress::kAuto;
@@ -35,9 +36,9 @@ struct EndpointConfig {
   bool eal_running = false;     // a DPDK application called rte_eal_init itself; `port` is then a port name or number
 };
 
-/// Reads UROCE_PORT, UROCE_ADDR, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES, UROCE_LOSS_RECOVERY,
-/// UROCE_MTU, UROCE_CC, UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC. Returns false, with one line in `error`, when one of
-/// them is malformed.
+/// Reads UROCE_PORT, UROCE_ADDR, UROCE_HOST, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES,
+/// UROCE_LOSS_RECOVERY, UROCE_MTU, UROCE_CC, UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC. Returns false, with one line in
+/// `error`, when one of them is malformed.
 bool endpoint_config_from_environment(EndpointConfig& config, std::string& error);
 
 }  // namespace uroce

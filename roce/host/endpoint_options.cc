@@ -98,6 +98,7 @@ bool endpoint_config_from_environment(EndpointConfig& config, std::string& error
   config.port = environment("UROCE_PORT");
   if (!parse_port_spec(config.port, error)) return false;
   if (!parse_addresses(environment("UROCE_ADDR"), config.addresses, error)) return false;
+  config.host = environment("UROCE_HOST");
   config.eal_args = split_words(environment("UROCE_EAL"));
   config.pcap_file = environment("UROCE_PCAP");
   if (const std::string text = environment("UROCE_PROGRESS"); !text.empty() && !parse_progress(text, config.progress)) {

@@ -22,6 +22,8 @@ struct PortPlan {
   std::string socket;          // where the two ends of a shared memory wire meet
   std::optional<WireEnd> end;  // of a wire, or a port of a switch
   std::optional<Netdev> netdev;
+  std::string segment_dir;       // of a segment: where its members meet
+  std::string host;              // and which host this program belongs to
   uint32_t max_frame_bytes = 0;  // for the engine
   PortOptions options;           // except the port's number
 };

@@ -70,6 +70,16 @@ std::optional<PortSpec> parse_switch(const std::string& text, std::string& error
   return std::nullopt;
 }
 
+std::optional<PortSpec> parse_segment(const std::string& text, std::string& error) {
+  PortSpec spec;
+  spec.kind = PortKind::kSegment;
+  spec.driver = "net_shmlan";
+  if (text != "shmlan") spec.wire = text.substr(std::string_view("shmlan:").size());
+  if (text == "shmlan" || (!spec.wire.empty() && valid_wire_name(spec.wire))) return spec;
+  error = "port '" + text + "': the name of a segment is 1 to 32 letters, digits, '-', '_' or '.'";
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> PortSpec::arg(std::string_view key) const {
@@ -101,6 +111,7 @@ const VirtualDriver* find_virtual_driver(std::string_view device) {
 std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& error) {
   if (text.empty() || text == "memif" || text.rfind("memif:", 0) == 0) return parse_wire(text, error);
   if (text == "switch" || text.rfind("switch:", 0) == 0) return parse_switch(text, error);
+  if (text == "shmlan" || text.rfind("shmlan:", 0) == 0) return parse_segment(text, error);
   PortSpec spec;
   const size_t comma = text.find(',');
   spec.device = text.substr(0, comma);
@@ -113,10 +124,10 @@ std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& er
   spec.kind = PortKind::kVirtual;
   const VirtualDriver* driver = find_virtual_driver(spec.device);
   if (driver == nullptr) {
-    error =
-        "port '" + text +
-        "': no such driver; a port is memif, memif:NAME, switch:NAME, a PCI address such as 0000:03:00.0, or one of " +
-        known_drivers() + " with its arguments, for example " + find_virtual_driver("net_af_packet")->example;
+    error = "port '" + text +
+            "': no such driver; a port is memif, memif:NAME, shmlan, shmlan:NAME, switch:NAME, a PCI address such as "
+            "0000:03:00.0, or one of " +
+            known_drivers() + " with its arguments, for example " + find_virtual_driver("net_af_packet")->example;
     return std::nullopt;
   }
   spec.driver = driver->name;

@@ -37,11 +37,6 @@ bool can_have(const std::string& dir, std::string& error) {
   return true;
 }
 
-unsigned machine_uid() {
-  std::ifstream file("/proc/self/uid_map");
-  return outer_uid(geteuid(), std::string(std::istreambuf_iterator<char>(file), {}));
-}
-
 std::vector<std::string> candidates() {
   std::vector<std::string> dirs;
   if (geteuid() == 0) dirs.emplace_back("/run/uroce");
@@ -60,6 +55,11 @@ unsigned outer_uid(unsigned uid, const std::string& map) {
     if (uid >= inside && uid - inside < count) return outside + (uid - inside);
   }
   return uid;
+}
+
+unsigned machine_uid() {
+  std::ifstream file("/proc/self/uid_map");
+  return outer_uid(geteuid(), std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
 std::string runtime_dir(std::string& error) {

@@ -14,5 +14,7 @@ std::string runtime_dir(std::string& error);
 
 /// The uid of the caller outside of its user namespace. `map` is the text of /proc/self/uid_map.
 unsigned outer_uid(unsigned uid, const std::string& map);
+/// The caller's, outside of its user namespace.
+unsigned machine_uid();
 
 }  // namespace uroce

@@ -168,6 +168,20 @@ CARD_SHORT = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_uc_pingpong", "i
               "ib_write_bw_both_ways", "ib_send_bw_all_sizes_short"}
 
 
+# One of each program and transport over a segment; the rest is for the long suite.
+SEGMENT_SHORT = {"ibv_rc_pingpong_events", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong",
+                 "ibv_rc_pingpong_large", "ibv_rc_pingpong_ipv6", "ib_write_bw", "ib_read_bw", "ib_send_bw",
+                 "ib_atomic_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat", "ib_send_bw_ud", "ib_send_bw_events",
+                 "ib_send_lat_events", "ib_write_bw_qp16", "ib_write_bw_both_ways", "ib_send_bw_all_sizes_short"}
+
+
+def _on_segments(cases):
+    for case in cases:
+        if case.wire == "memif" and not case.refused and not case.needs and case.suite == "programs":
+            suite = "programs" if case.name in SEGMENT_SHORT else "long"
+            yield dataclasses.replace(case, name=case.name + "_segment", wire="segment", suite=suite)
+
+
 def _on_cards(cases):
     """Every program that runs over the default wire runs over two cards joined by a cable."""
     for case in cases:
@@ -189,4 +203,4 @@ def _on_other_cards():
 
 def all_cases():
     cases = [*_pingpongs(), *_perftests(), *_addressed(), *_other_ports()]
-    return [*cases, *_on_cards(cases), *_on_other_cards()]
+    return [*cases, *_on_segments(cases), *_on_cards(cases), *_on_other_cards()]

@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True
 
 import faults
 import measures
+import segments
 import singles
 import stacks
 import wires
@@ -100,7 +101,7 @@ def all_tests():
         # Two short pairs at a time wait for different things; who reserves hugepages takes them from under the others.
         company = "alone" if case.needs or case.suite == "long" or case.hogs else "beside"
         tests[case.name] = (case.suite, case.timeout_s, company, lambda uroce, case=case: run_case(case, uroce))
-    for scenario in (*singles.SCENARIOS, *measures.SCENARIOS, *stacks.SCENARIOS, *faults.SCENARIOS):
+    for scenario in (*singles.SCENARIOS, *measures.SCENARIOS, *stacks.SCENARIOS, *faults.SCENARIOS, *segments.SCENARIOS):
         tests[scenario.name] = (scenario.suite, scenario.timeout_s, "alone",
                                 lambda uroce, scenario=scenario: scenario.run(uroce))
     return tests

@@ -39,6 +39,13 @@ class MemifWire:
         pass
 
 
+class SegmentWire(MemifWire):
+    """A segment of shared memory, on which all programs are one host."""
+
+    def port(self, _side):
+        return f"shmlan:{self._name}"
+
+
 class SwitchWire:
     """A uroce-switch with a port for each of many programs."""
 
@@ -263,4 +270,4 @@ def find_built(path):
 
 build_directory = pathlib.Path()  # set by who runs the tests
 
-WIRES = {"card": CardWire, "card_server": CardServerWire, "card_tap": CardTapWire, "memif": MemifWire, "switch": SwitchWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}
+WIRES = {"card": CardWire, "card_server": CardServerWire, "card_tap": CardTapWire, "memif": MemifWire, "segment": SegmentWire, "switch": SwitchWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}

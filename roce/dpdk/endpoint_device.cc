@@ -1,0 +1,79 @@
+#include "dpdk/endpoint_device.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "dpdk/log.h"
+#include "segment/segment_port.h"
+
+namespace uroce {
+namespace {
+
+static_assert(kQpnBlockBits == segment::kQpnBlockBits);
+
+class DpdkDevice final : public EndpointDevice {
+ public:
+  explicit DpdkDevice(std::unique_ptr<DpdkPort> port) : port_(std::move(port)) {}
+
+  Port& port() override { return *port_; }
+  bool pause_in_hardware(uint8_t priorities) override { return port_->pause_in_hardware(priorities); }
+  bool on_turn(Instant now) override { return port_->on_turn(now); }
+  bool tx_pending() const override { return port_->tx_pending(); }
+  bool link_up() const override { return port_->link_up(); }
+  uint32_t link_speed_mbps() const override { return port_->link_speed_mbps(); }
+  void for_each_counter(const Counter& f) const override { uroce::for_each_counter(port_->counters(), f); }
+  void abandon() override { static_cast<void>(port_.release()); }  // DPDK's memory is shared with the parent
+
+ private:
+  std::unique_ptr<DpdkPort> port_;
+};
+
+class SegmentDevice final : public EndpointDevice, public QpnBlocks {
+ public:
+  explicit SegmentDevice(std::unique_ptr<segment::SegmentPort> port) : port_(std::move(port)) {}
+
+  Port& port() override { return *port_; }
+  QpnBlocks* qpn_blocks() override { return this; }
+  std::optional<uint32_t> take() override { return port_->take_block(); }
+  bool on_turn(Instant now) override {
+    port_->on_turn(now);
+    return false;
+  }
+  bool tx_pending() const override { return port_->tx_pending(); }
+  bool link_up() const override { return true; }
+  uint32_t link_speed_mbps() const override { return 0; }
+  void for_each_counter(const Counter& f) const override { segment::for_each_counter(port_->counters(), f); }
+  int wake_fd() const override { return port_->wake_fd(); }
+  bool arm() override { return port_->arm(); }
+  void abandon() override {
+    if (port_) port_.release()->abandon();
+  }
+
+ private:
+  std::unique_ptr<segment::SegmentPort> port_;
+};
+
+}  // namespace
+
+std::unique_ptr<EndpointDevice> start_dpdk_device(const PortOptions& options, std::string& error) {
+  auto port = DpdkPort::start({options}, error);
+  return port ? std::make_unique<DpdkDevice>(std::move(port)) : nullptr;
+}
+
+std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, std::string& error) {
+  segment::SegmentOptions options;
+  options.directory = plan.segment_dir;
+  options.card.host = plan.host;
+  options.card.mac = plan.identity.mac;
+  options.card.addresses = plan.identity.addresses;
+  options.card.pid = getpid();
+  options.card.program = program_invocation_short_name;
+  options.frame_bytes = plan.max_frame_bytes;
+  options.warn = [](const std::string& line) { log_message(LogLevel::kWarning, "segment: %s", line.c_str()); };
+  auto port = segment::SegmentPort::join(options, error);
+  return port ? std::make_unique<SegmentDevice>(std::move(port)) : nullptr;
+}
+
+}  // namespace uroce

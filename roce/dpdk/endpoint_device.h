@@ -1,0 +1,58 @@
+// What an endpoint sends and receives through: a DPDK port, or a place on a segment of shared memory.
+//
+// The engine sees the `Port`; the rest is for whoever looks after it. Everything is called by the owner of the engine,
+// except where noted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "dpdk/dpdk_port.h"
+#include "engine/qpn_blocks.h"
+#include "host/port_plan.h"
+#include "uroce/port.h"
+#include "uroce/time.h"
+
+namespace uroce {
+
+class EndpointDevice {
+ public:
+  virtual ~EndpointDevice() = default;
+
+  virtual Port& port() = 0;
+  /// Where the engine gets its queue pair numbers; nullptr: they are all its own.
+  virtual QpnBlocks* qpn_blocks() { return nullptr; }
+  /// Makes the device obey and send pause frames for these priorities (bits). False when it cannot, so that software
+  /// has to.
+  virtual bool pause_in_hardware(uint8_t /*priorities*/) { return false; }
+
+  /// To be called once per turn. True when it looked at the link.
+  virtual bool on_turn(Instant now) = 0;
+  /// Frames wait in the device.
+  virtual bool tx_pending() const = 0;
+
+  // Any thread may ask these.
+  virtual bool link_up() const = 0;
+  virtual uint32_t link_speed_mbps() const = 0;
+  using Counter = std::function<void(const char* name, uint64_t value)>;
+  virtual void for_each_counter(const Counter& f) const = 0;
+
+  /// A descriptor that is readable when a frame comes for a device that is armed; -1: there is none, so whoever waits
+  /// has to look now and then.
+  virtual int wake_fd() const { return -1; }
+  /// False when there is something to do already. Any use of the device disarms it.
+  virtual bool arm() { return false; }
+
+  /// In the child of a fork: closes the descriptors that would keep the parent's death from being seen. Nothing of the
+  /// device may be used any more, or destroyed.
+  virtual void abandon() = 0;
+};
+
+/// Configures and starts a port that DPDK has. Returns nullptr, with one line in `error`, when that fails.
+std::unique_ptr<EndpointDevice> start_dpdk_device(const PortOptions& options, std::string& error);
+/// Joins a segment. Returns nullptr, with one line in `error`, when that fails. Needs no EAL.
+std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, std::string& error);
+
+}  // namespace uroce

@@ -1,0 +1,163 @@
+"""Many programs that share one device: they meet on a segment, come and go, hang, and are killed."""
+
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import faults
+from children import free_tcp_port, wait_for_listener
+from outputs import check_bandwidth, trouble
+from session import Failure, Scenario
+from wires import Skip
+
+SOURCES = pathlib.Path(__file__).resolve().parent / "sources"
+
+
+def _build_mesh(folder):
+    if shutil.which("cc") is None:
+        raise Skip("there is no C compiler")
+    program = pathlib.Path(folder) / "verbs_mesh"
+    subprocess.run(["cc", "-O2", "-o", program, SOURCES / "verbs_mesh.c", "-libverbs"], check=True)
+    return program
+
+
+def _mesh(*runs):
+    """Each run: processes, topology, bytes, messages of everybody to everybody else, and how many that makes."""
+
+    def body(session):
+        with tempfile.TemporaryDirectory() as folder:
+            program = _build_mesh(folder)
+            for words, expected in runs:
+                child = session.start(f"mesh of {words}", 0, [program, *words.split()])
+                session.expect_exit(child, 60)
+                if child.exit_code != 0 or f"{expected} messages" not in child.output():
+                    raise Failure(f"{words}: exit {child.exit_code}, {expected} messages expected")
+                if "uroce:" in child.output():
+                    raise Failure(f"{words}: a line in the log")
+
+    return body
+
+
+def _pairs(count):
+    """Pairs of two kinds at once, all on one device."""
+
+    def body(session):
+        pairs = []
+        for i in range(count):
+            program = "ib_write_bw" if i % 2 == 0 else "ib_send_bw"
+            port = str(free_tcp_port())
+            words = [program, "-n", "500", "-p", port]
+            server = session.start(f"server {i}", 0, words)
+            if not wait_for_listener(server, int(port), 20):
+                raise Failure(f"server {i} did not get as far as listening")
+            pairs.append((server, session.start(f"client {i}", 1, [*words, session.wire.tcp_address(0)])))
+        for pair in pairs:
+            for child in pair:
+                session.expect_exit(child, 60)
+                problems = trouble(child.output())
+                if child.exit_code != 0 or problems:
+                    raise Failure(f"the {child.name}: exit {child.exit_code} {'; '.join(problems)}")
+            problems = check_bandwidth(pair[1].output(), (65536,))
+            if problems:
+                raise Failure(f"the {pair[1].name}: {'; '.join(problems)}")
+
+    return body
+
+
+def stopped_neighbour(session):
+    """One program hangs in the middle of its work; the others do not notice."""
+    server, client = faults._flowing_pair(session, "ib_write_bw", "-D", "8")
+    server.signal(signal.SIGSTOP)
+    try:
+        _pairs(2)(session)
+    finally:
+        server.signal(signal.SIGCONT)
+    for child in (client, server):
+        child.signal(signal.SIGKILL)
+
+
+def _addresses(session, side=0, options=()):
+    child = session.start("ibv_devinfo", side, ["ibv_devinfo", "-v"], None, options)
+    session.expect_exit(child, 20)
+    return re.findall(r"GID\[\s*\d+\]:\s+(\S+),", child.output())
+
+
+def one_host(session):
+    """All programs have the same addresses, those of the machine; a host of another name has others."""
+    first = _addresses(session)
+    if len(first) < 2 or _addresses(session) != first:
+        raise Failure(f"addresses differ: {first} and others")
+    names = subprocess.run(["ip", "-o", "-4", "addr", "show", "up", "scope", "global"], capture_output=True, text=True,
+                           check=True).stdout
+    machine = re.findall(r"inet (\d+\.\d+\.\d+\.\d+)", names)
+    if machine and f"::ffff:{machine[0]}" not in first:
+        raise Failure(f"the machine's {machine[0]} is not among {first}")
+    if not machine and not any(gid.startswith("::ffff:198.19.") for gid in first):
+        raise Failure(f"no leased address among {first}")
+    other = session.start("holder", 0, ["ibv_asyncwatch"])
+    if not other.wait_for_output("async event FD", 20):
+        raise Failure("the holder did not start")
+    second = _addresses(session, options=["--host", "other"])
+    if set(first) & set(second) or not any(gid.startswith("::ffff:198.19.") for gid in second):
+        raise Failure(f"another host has {second}, the first {first}")
+
+
+def no_way(session):
+    """Nobody has the address: the retry budget runs out, and the log says why."""
+    port = str(free_tcp_port())
+    words = ["ib_write_bw", "-n", "100", "-p", port]
+    server = session.start("server", 0, words, None, ["--addr", "10.99.0.1/24"])
+    if not wait_for_listener(server, int(port), 20):
+        raise Failure("the server did not get as far as listening")
+    # The same segment by name, but of another directory: the two do not see each other.
+    with tempfile.TemporaryDirectory() as folder:
+        client = session.start("client", 1, [*words, session.wire.tcp_address(0)], {"UROCE_RUNTIME_DIR": folder},
+                               ["--addr", "10.99.0.2/24"])
+        session.expect_exit(client, 30)
+    if client.exit_code == 0:
+        raise Failure("the client exited 0")
+    if "there is no way to 10.99.0.1" not in client.output():
+        raise Failure("the log did not say that there is no way")
+
+
+def killed_again_and_again(session):
+    """A program is killed every 100 ms, while others work and look at every byte; nothing is left behind."""
+    with tempfile.TemporaryDirectory() as runtime, tempfile.TemporaryDirectory() as folder:
+        environment = {"UROCE_RUNTIME_DIR": runtime}
+        program = _build_mesh(folder)
+        survivors = session.start("survivors", 0, [program, "4", "mesh", "16384", "12000"], environment)
+        victims = 0
+        while survivors.exit_code is None:
+            victim = session.start("victim", 0, [program, "2", "mesh", "4096", "1000000"], environment)
+            time.sleep(0.1)
+            victim.signal(signal.SIGKILL)
+            victims += 1
+        if survivors.exit_code != 0 or "144000 messages" not in survivors.output():
+            raise Failure(f"the survivors: exit {survivors.exit_code}")
+        if victims < 5:
+            raise Failure(f"only {victims} were killed")
+        # Whoever comes next finds nothing but cards at rest.
+        time.sleep(0.3)
+        session.expect_exit(session.start("ibv_devinfo", 0, ["ibv_devinfo"], environment), 20)
+        left = [path.name for path in pathlib.Path(runtime).glob("shmlan*/s-*")]
+        if len(left) > 1:
+            raise Failure(f"mailboxes of {len(left)} members are left after {victims} were killed")
+
+
+SCENARIOS = [
+    Scenario("segment_mesh", _mesh(("4 mesh 4096 300", 3600), ("4 ring 65536 100", 800), ("4 star 64 3000", 18000),
+                                   ("8 mesh 8192 100 events", 5600)), "segment"),
+    Scenario("segment_mesh_64", _mesh(("64 mesh 2048 10", 40320)), "segment", timeout_s=90),
+    Scenario("segment_pairs", _pairs(4), "segment", timeout_s=90),
+    Scenario("segment_pairs_16", _pairs(16), "segment", "long", 200),
+    Scenario("segment_stopped", stopped_neighbour, "segment", timeout_s=90),
+    Scenario("segment_one_host", one_host, "segment"),
+    Scenario("segment_no_way", no_way, "segment"),
+    Scenario("segment_killed", killed_again_and_again, "segment", timeout_s=90),
+    Scenario("peer_killed_segment", faults._peer_killed("ib_write_bw", "-D", "30"), "segment"),
+    Scenario("peer_killed_events_segment", faults._peer_killed("ib_send_bw", "-e", "-n", "5000000"), "segment"),
+]
