@@ -156,6 +156,7 @@ class WrBuilder {
   uint32_t max_inline() const { return max_inline_; }
 
  private:
+  UntouchedBlock memory_;  // of the three arrays
   UntouchedArray<SendWr> wrs_;
   UntouchedArray<Sge> sges_;
   UntouchedArray<uint8_t> inline_;

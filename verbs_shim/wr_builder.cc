@@ -12,9 +12,13 @@ void WrBuilder::reserve(uint32_t max_wr, uint32_t max_sge, uint32_t max_inline) 
   max_wr_ = max_wr;
   max_sge_ = max_sge;
   max_inline_ = max_inline;
-  wrs_ = UntouchedArray<SendWr>(max_wr);
-  sges_ = UntouchedArray<Sge>(size_t{max_wr} * max_sge);
-  inline_ = UntouchedArray<uint8_t>(size_t{max_wr} * max_inline);
+  const size_t sges = size_t{max_wr} * max_sge;
+  const size_t inline_bytes = size_t{max_wr} * max_inline;
+  memory_ = UntouchedBlock(UntouchedBlock::bytes_for<SendWr>(max_wr) + UntouchedBlock::bytes_for<Sge>(sges) +
+                           UntouchedBlock::bytes_for<uint8_t>(inline_bytes));
+  wrs_ = UntouchedArray<SendWr>(memory_, max_wr);
+  sges_ = UntouchedArray<Sge>(memory_, sges);
+  inline_ = UntouchedArray<uint8_t>(memory_, inline_bytes);
 }
 
 SendWr& WrBuilder::next() {

@@ -19,7 +19,10 @@ template <typename T>
 class Ring {
  public:
   explicit Ring(uint32_t capacity)
-      : capacity_(capacity), mask_(std::bit_ceil(capacity ? capacity : 1u) - 1), items_(make(mask_ + 1u)) {}
+      : capacity_(capacity), mask_(slots_for(capacity) - 1u), items_(make(slots_for(capacity))) {}
+  /// With its elements, `slots_for(capacity)` plain ones, in a block that outlives the ring.
+  Ring(uint32_t capacity, UntouchedBlock& block)
+      : capacity_(capacity), mask_(slots_for(capacity) - 1u), items_(block, slots_for(capacity)) {}
 
   uint32_t capacity() const { return capacity_; }
   uint32_t size() const { return tail_ - head_; }
@@ -57,6 +60,7 @@ class Ring {
   /// The storage slot that a position uses, for tables that run beside the ring and have `slots()` entries.
   uint32_t slot(uint32_t position) const { return position & mask_; }
   uint32_t slots() const { return mask_ + 1u; }
+  static constexpr uint32_t slots_for(uint32_t capacity) { return std::bit_ceil(capacity ? capacity : 1u); }
 
  private:
   static constexpr bool kPlain = std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>;

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -17,9 +18,22 @@
 namespace uroce {
 namespace {
 
-// When a program that polls has found nothing for this long, it offers its CPU to others after every poll: the peer for
-// which it waits may be one of them.
-constexpr Duration kPatience = microseconds(4);
+/// True when the kernel took the CPU from this thread for another since the last call. A yield that hands over the CPU
+/// counts, one that returns at once does not.
+bool others_ran_here() {
+  static thread_local long seen = -1;
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return std::exchange(seen, usage.ru_nivcsw) != usage.ru_nivcsw;
+}
+
+/// To be called without the lock: whoever runs then may need it.
+void offer_cpu(const TscClock& clock, YieldBackoff& yields) {
+  const Instant before = clock.now();
+  sched_yield();
+  const Instant after = clock.now();
+  yields.on_yielded(after, after - before > YieldBackoff::kOthersRan || others_ran_here());
+}
 
 void on_fork_child() {
   EndpointRegistry::get().abandon_all();
@@ -172,7 +186,7 @@ void EndpointImpl::lock() {
 void EndpointImpl::unlock() {
   const bool yield = std::exchange(yield_wanted_, false);
   ownership_.release();
-  if (yield) sched_yield();
+  if (yield) offer_cpu(clock_, yields_);
 }
 
 uint32_t EndpointImpl::turn(Instant now) {
@@ -187,9 +201,9 @@ uint32_t EndpointImpl::drive() {
   driver_.note_driven(now);
   const uint32_t work = turn(now);
   if (work != 0) {
-    last_work_ = now;
+    yields_.on_work(now);
     driver_.note_program_work();
-  } else if (now - last_work_ > kPatience) {
+  } else if (yields_.due(now)) {
     yield_wanted_ = true;
   }
   return work;

@@ -12,6 +12,7 @@
 #include "dpdk/ownership.h"
 #include "dpdk/pcapng_writer.h"
 #include "dpdk/port_watch.h"
+#include "dpdk/yield_backoff.h"
 
 namespace uroce {
 
@@ -79,7 +80,7 @@ class EndpointImpl final : public Endpoint {
   BackgroundDriver driver_;
   PortWatch watch_;
   uint64_t turns_ = 0;
-  Instant last_work_{0};  // in the program's own turns
+  YieldBackoff yields_;  // of the program's own polls
   bool yield_wanted_ = false;
 };
 

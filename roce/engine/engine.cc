@@ -103,8 +103,8 @@ PostResult Engine::post_recv(Qp& qp, const RecvWr& wr, Instant now) {
 uint32_t Engine::turn(Instant now) {
   owner_.check();
   uint32_t work = receiver_.receive(now);
-  work += receiver_.drain_loopback(now);
-  run_timers(now);
+  if (loopback_.size() != 0) work += receiver_.drain_loopback(now);
+  if (schedule_.next_timeout() <= now) run_timers(now);
   if (pfc_.next_event() <= now) pfc_.on_time(now);
   work += transmitter_.transmit(now);
   return work;

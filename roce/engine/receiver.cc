@@ -9,7 +9,6 @@ namespace uroce {
 
 namespace {
 
-constexpr uint32_t kReceiveBurst = 32;
 constexpr uint32_t kReceivesPerTurn = 2;
 constexpr size_t kParseAhead = 8;  // packets whose QPs are fetched into the cache before the first is looked at
 
@@ -48,14 +47,13 @@ uint32_t Receiver::receive(Instant now) {
   if (parts_.pfc.enabled()) note_backlog(now);
   uint32_t total = 0;
   for (uint32_t i = 0; i < kReceivesPerTurn; i++) {
-    RxFrame frames[kReceiveBurst];
-    const uint32_t count = parts_.port.receive(frames, kReceiveBurst);
+    const uint32_t count = parts_.port.receive(frames_.data(), kReceiveBurst);
     ensure(count <= kReceiveBurst, "a port gives no more frames than there is room for");
     if (count == 0) break;
     for (uint32_t at = 0; at < count; at += kParseAhead) {
-      process({frames + at, std::min<size_t>(kParseAhead, count - at)}, now);
+      process({frames_.data() + at, std::min<size_t>(kParseAhead, count - at)}, now);
     }
-    parts_.port.release_rx(frames, count);
+    parts_.port.release_rx(frames_.data(), count);
     total += count;
     if (count < kReceiveBurst) break;
   }

@@ -1,6 +1,7 @@
 // The incoming half of a turn: parse, find the QP, check what concerns all of them, verify, deliver.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -51,9 +52,14 @@ class Receiver {
     return parts_.addresses.is_own(packet.dst_ip, packet.vlan_id);
   }
 
+  static constexpr uint32_t kReceiveBurst = 32;
+
   const Parts parts_;
   Counters& counters_;
   uint32_t full_receives_ = 0;  // turns in a row that received all they may
+  // What the port fills. Not made anew in each turn: to clear it takes longer than all else that a turn does when there
+  // is nothing to receive.
+  std::array<RxFrame, kReceiveBurst> frames_;
 };
 
 }  // namespace uroce

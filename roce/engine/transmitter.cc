@@ -17,13 +17,13 @@ constexpr uint32_t kQuantum = 16;  // frames of one QP before the next has its t
 
 }  // namespace
 
-uint32_t Transmitter::transmit(Instant now) {
-  uint32_t total = 0;
-  for (uint32_t i = 0; i < kSendsPerTurn; i++) {
-    const uint32_t size = i == 0 ? kFirstBurst : kSendBurst;
-    const uint32_t sent = transmit_burst(size, now);
+uint32_t Transmitter::transmit_bursts(Instant now) {
+  uint32_t total = transmit_burst(kFirstBurst, now);
+  if (total < kFirstBurst) return total;
+  for (uint32_t i = 1; i < kSendsPerTurn && anything_waits(now); i++) {
+    const uint32_t sent = transmit_burst(kSendBurst, now);
     total += sent;
-    if (sent < size) break;
+    if (sent < kSendBurst) break;
   }
   return total;
 }
@@ -36,10 +36,6 @@ void Transmitter::send_last_ack(Qp& qp, Instant now) {
 
 /// Sends up to `size` frames; returns how many.
 uint32_t Transmitter::transmit_burst(uint32_t size, Instant now) {
-  QpSchedule& schedule = parts_.schedule;
-  const bool host = parts_.neighbours.next_timeout() <= now || parts_.pfc.wants_transmit(now);
-  schedule.unpark(parts_.pfc.paused());
-  if (!schedule.wants_transmit() && !host) return 0;
   TxFrame frames[kSendBurst];
   const uint32_t acquired = parts_.port.acquire_tx(frames, size);
   ensure(acquired <= size, "a port lends no more frames than it was asked for");
@@ -47,8 +43,8 @@ uint32_t Transmitter::transmit_burst(uint32_t size, Instant now) {
     counters_.tx_port_full++;
     return 0;
   }
-  uint32_t used = host ? send_host_frames(frames, acquired, now) : 0;
-  if (schedule.cnps_wait()) used += send_cnps(frames + used, acquired - used, now);
+  uint32_t used = host_waits(now) ? send_host_frames(frames, acquired, now) : 0;
+  if (parts_.schedule.cnps_wait()) used += send_cnps(frames + used, acquired - used, now);
   used += send_qp_frames(frames + used, acquired - used, now);
   ensure(used <= acquired, "no more frames are sent than the port lent");
   uint64_t bytes = 0;

@@ -36,11 +36,21 @@ class Transmitter {
       : parts_(parts), counters_(counters), mac_(mac) {}
 
   /// Some bursts, as long as there is more to send. Returns how many frames the port was given.
-  uint32_t transmit(Instant now);
+  uint32_t transmit(Instant now) { return anything_waits(now) ? transmit_bursts(now) : 0; }
   /// Before `qp` ends: a peer that waits for a last ACK gets it.
   void send_last_ack(Qp& qp, Instant now);
 
  private:
+  /// True when a pause or a neighbour's frame is due.
+  bool host_waits(Instant now) const {
+    return parts_.neighbours.next_timeout() <= now || parts_.pfc.wants_transmit(now);
+  }
+  /// QPs that were parked for a pause count again when it is over.
+  bool anything_waits(Instant now) {
+    parts_.schedule.unpark(parts_.pfc.paused());
+    return parts_.schedule.wants_transmit() || host_waits(now);
+  }
+  uint32_t transmit_bursts(Instant now);
   uint32_t transmit_burst(uint32_t size, Instant now);
   uint32_t send_host_frames(TxFrame* frames, uint32_t count, Instant now);
   uint32_t send_cnps(TxFrame* frames, uint32_t count, Instant now);

@@ -4,8 +4,21 @@
 
 namespace uroce {
 
+namespace {
+
+size_t bytes_for(uint32_t max_wr, uint32_t max_sge) {
+  const size_t slots = Ring<RecvWqe>::slots_for(max_wr);
+  return UntouchedBlock::bytes_for<RecvWqe>(slots) + UntouchedBlock::bytes_for<Sge>(slots * max_sge);
+}
+
+}  // namespace
+
 ReceiveQueue::ReceiveQueue(uint32_t max_wr, uint32_t max_sge)
-    : ring_(max_wr), slots_(max_wr), max_sge_(max_sge), sges_(size_t{ring_.slots()} * (max_sge ? max_sge : 1)) {}
+    : memory_(bytes_for(max_wr, max_sge)),
+      ring_(max_wr, memory_),
+      slots_(max_wr),
+      max_sge_(max_sge),
+      sges_(memory_, size_t{ring_.slots()} * max_sge) {}
 
 PostResult ReceiveQueue::post(const RecvWr& wr) {
   if (wr.num_sge > max_sge_) return PostResult::kTooManySges;

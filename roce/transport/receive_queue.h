@@ -39,6 +39,7 @@ class ReceiveQueue {
   WorkQueueSlots& slots() { return slots_; }
 
  private:
+  UntouchedBlock memory_;  // of the ring and its elements
   Ring<RecvWqe> ring_;
   WorkQueueSlots slots_;
   uint32_t max_sge_;

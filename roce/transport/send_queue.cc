@@ -25,13 +25,24 @@ WcOpcode completion_opcode(WrOpcode opcode) {
   }
 }
 
+namespace {
+
+size_t bytes_for(const QpCapabilities& cap) {
+  const size_t slots = Ring<SendWqe>::slots_for(cap.max_send_wr);
+  return UntouchedBlock::bytes_for<SendWqe>(slots) + UntouchedBlock::bytes_for<Sge>(slots * cap.max_send_sge) +
+         UntouchedBlock::bytes_for<uint8_t>(slots * cap.max_inline_data);
+}
+
+}  // namespace
+
 SendQueue::SendQueue(const QpCapabilities& cap)
-    : ring_(cap.max_send_wr),
+    : memory_(bytes_for(cap)),
+      ring_(cap.max_send_wr, memory_),
       slots_(cap.max_send_wr),
       max_sge_(cap.max_send_sge),
       max_inline_(cap.max_inline_data),
-      sges_(size_t{ring_.slots()} * (max_sge_ ? max_sge_ : 1)),
-      inline_data_(size_t{ring_.slots()} * (max_inline_ ? max_inline_ : 1)) {}
+      sges_(memory_, size_t{ring_.slots()} * max_sge_),
+      inline_data_(memory_, size_t{ring_.slots()} * max_inline_) {}
 
 bool operation_allowed(WrOpcode opcode, QpType type) {
   switch (opcode) {

@@ -91,6 +91,7 @@ class SendQueue {
  private:
   uint8_t* inline_data_of(uint32_t slot) { return &inline_data_[size_t{slot} * max_inline_]; }
 
+  UntouchedBlock memory_;  // of the ring and both arrays
   Ring<SendWqe> ring_;
   WorkQueueSlots slots_;
   uint32_t max_sge_;

@@ -96,6 +96,22 @@ TEST(Ring, ALargeOneCostsNothingUntilItIsUsed) {
   EXPECT_EQ(other.front().words[0], 7u);
 }
 
+TEST(Ring, MayLieInABlockBesideOthers) {
+  UntouchedBlock block(UntouchedBlock::bytes_for<uint32_t>(Ring<uint32_t>::slots_for(5)) +
+                       UntouchedBlock::bytes_for<uint64_t>(Ring<uint64_t>::slots_for(0)));
+  Ring<uint32_t> five(5, block);
+  Ring<uint64_t> none(0, block);
+  EXPECT_EQ(five.slots(), 8u);
+  EXPECT_TRUE(none.full());
+  none.next_slot() = UINT64_MAX;
+  for (uint32_t round = 0; round < 3; round++) {
+    for (uint32_t i = 0; i < 5; i++) five.push(i);
+    EXPECT_TRUE(five.full());
+    for (uint32_t i = 0; i < 5; i++, five.pop()) EXPECT_EQ(five.front(), i);
+  }
+  EXPECT_EQ(none.next_slot(), UINT64_MAX);
+}
+
 /// Elements that own something are there from the start, and go with it.
 TEST(Ring, HoldsWhatIsNotPlain) {
   Ring<std::vector<int>> ring(2);

@@ -320,5 +320,26 @@ TEST_P(Allocations, EachMayFail) {
   EXPECT_GT(failed, 40u) << "hardly any was reached";
 }
 
+/// What a queue pair costs is what the system does for each piece of its memory, so there are few, whatever its size.
+TEST(Pieces, AreFewInAQueuePair) {
+  EngineConfig config;
+  config.mac = MacAddress{{2, 0, 0, 0, 0, 1}};
+  config.addresses = {{IpAddress::v4(0x0A000001), 24, 0}};
+  MemoryPort port;
+  SeededRandom random{1};
+  Observer observer;
+  Engine engine(config, port, random, observer);
+  QpInit init;
+  init.pd = engine.objects().allocate_pd();
+  init.send_cq = init.recv_cq = engine.objects().create_cq(16, nullptr);
+  for (const uint32_t slots : {1u, 16u, 1000u, 16384u}) {
+    init.cap = {slots, slots, 4, 4, 220};
+    const uint64_t before = heap.all;
+    Qp* qp = engine.create_qp(init, nullptr);
+    EXPECT_EQ(heap.all - before, 4u) << slots;  // itself, its two queues, and the replies that it owes
+    engine.destroy_qp(qp, Instant{1'000'000});
+  }
+}
+
 }  // namespace
 }  // namespace uroce

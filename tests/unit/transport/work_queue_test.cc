@@ -3,12 +3,13 @@
 #include <malloc.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+
 #include "rig.h"
 
 namespace uroce::test {
 namespace {
 
-using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -292,6 +293,71 @@ TEST(Arming, AnErrorWakesWhoWaitsForTheSolicited) {
   rig.post(rig.send_wr(4, 2));
   rig.arrive(nak(0x201, NakCode::kRemoteAccessError, 1));
   EXPECT_THAT(rig.observer().cq_events, ElementsAre(&rig.send_cq()));
+}
+
+// What a queue keeps of its work requests.
+
+/// Elements and inline data lie in one piece of memory with the requests: each of them has to find its own, after many
+/// rounds too.
+TEST(QueueStorage, EachRequestHasItsOwnElementsAndItsOwnData) {
+  constexpr uint32_t kSlots = 6;  // of eight in the ring
+  constexpr uint32_t kSges = 3;
+  constexpr uint32_t kInline = 37;
+  SendQueue queue({kSlots, 0, kSges, 0, kInline});
+  for (uint32_t round = 0; round < 5; round++) {
+    for (uint32_t i = 0; i < kSlots; i++) {
+      const uint8_t filling[kInline] = {static_cast<uint8_t>(round * 16 + i)};
+      Sge sges[kSges] = {{i, 1, round}, {i, 2, round}, {i, 3, round}};
+      SendWr wr;
+      wr.sges = sges;
+      wr.num_sge = kSges;
+      if (i % 2 != 0) {
+        sges[0] = {reinterpret_cast<uint64_t>(filling), kInline, 0};
+        wr.num_sge = 1;
+        wr.flags = kSendInline;
+      }
+      ASSERT_EQ(queue.check(wr, QpType::kRc, 1024), PostResult::kOk);
+      ASSERT_TRUE(queue.take_inline_data(wr, 0));
+      queue.push(wr, 1024);
+    }
+    EXPECT_EQ(queue.room(), 0u);
+    for (uint32_t i = 0; i < kSlots; i++, queue.ring().pop()) {
+      const SendWqe& wqe = queue.ring().front();
+      if (i % 2 != 0) {
+        EXPECT_EQ(wqe.inline_data[0], round * 16 + i);
+        EXPECT_EQ(std::count(wqe.inline_data + 1, wqe.inline_data + kInline, 0), kInline - 1);
+        continue;
+      }
+      for (uint32_t n = 0; n < kSges; n++) {
+        EXPECT_EQ(wqe.sges[n].addr, i);
+        EXPECT_EQ(wqe.sges[n].length, n + 1);
+        EXPECT_EQ(wqe.sges[n].lkey, round);
+      }
+    }
+    queue.slots().reset();
+  }
+}
+
+TEST(QueueStorage, EachReceiveHasItsOwnElements) {
+  constexpr uint32_t kSlots = 5;
+  ReceiveQueue queue(kSlots, 2);
+  for (uint32_t round = 0; round < 5; round++) {
+    for (uint32_t i = 0; i < kSlots; i++) {
+      const Sge sges[2] = {{i, 100, round}, {i, 200, round}};
+      RecvWr wr;
+      wr.sges = sges;
+      wr.num_sge = 2;
+      ASSERT_EQ(queue.post(wr), PostResult::kOk);
+    }
+    for (uint32_t i = 0; i < kSlots; i++, queue.pop()) {
+      for (uint32_t n = 0; n < 2; n++) {
+        EXPECT_EQ(queue.front().sges[n].addr, i);
+        EXPECT_EQ(queue.front().sges[n].length, 100 * (n + 1));
+        EXPECT_EQ(queue.front().sges[n].lkey, round);
+      }
+    }
+    queue.slots().reset();
+  }
 }
 
 // A queue pair of the largest size costs what is used of it.
