@@ -17,9 +17,15 @@ struct TxFrame {
 
 /// A received frame. The port owns the bytes until `release_rx`.
 struct RxFrame {
+  static constexpr uint32_t kHeaderBytes = 128;  // more than all headers of a packet together
+
   const uint8_t* data = nullptr;
   uint32_t bytes = 0;
   void* token = nullptr;  // the port's own
+  /// The first kHeaderBytes (or `bytes` if fewer) of the frame in memory that nobody else can write, when `data` is
+  /// memory that a peer may change at any time. Headers are read here only; payload and iCRC, in `data`, wherever they
+  /// begin. nullptr: `data` does not change.
+  const uint8_t* headers = nullptr;
 };
 
 class Port {
