@@ -1,10 +1,13 @@
 // Where somebody may listen to what an engine receives and sends.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "engine/capture.h"
+#include "uroce/port.h"
 #include "uroce/time.h"
 
 namespace uroce {
@@ -13,15 +16,24 @@ class FrameTap {
  public:
   void attach(Capture* capture) { capture_ = capture; }  // nullptr: off
 
-  void on_received(std::span<const uint8_t> frame, Instant now) const {
-    if (capture_ != nullptr) capture_->on_frame(Direction::kReceived, now, frame);
+  void on_received(const RxFrame& frame, Instant now) {
+    if (capture_ != nullptr) capture_->on_frame(Direction::kReceived, now, as_read(frame));
   }
   void on_sent(std::span<const uint8_t> frame, Instant now) const {
     if (capture_ != nullptr) capture_->on_frame(Direction::kSent, now, frame);
   }
 
  private:
+  /// With the headers that the engine goes by. Of captures only: it allocates when a frame is longer than all before.
+  std::span<const uint8_t> as_read(const RxFrame& frame) {
+    if (frame.headers == nullptr) return {frame.data, frame.bytes};
+    copy_.assign(frame.data, frame.data + frame.bytes);
+    std::copy_n(frame.headers, std::min(frame.bytes, RxFrame::kHeaderBytes), copy_.begin());
+    return copy_;
+  }
+
   Capture* capture_ = nullptr;
+  std::vector<uint8_t> copy_;
 };
 
 }  // namespace uroce

@@ -3,7 +3,11 @@
 namespace uroce {
 
 QpSchedule::QpSchedule(uint32_t qps_max)
-    : ready_(qps_max, qps_max), parked_(qps_max, qps_max), cnps_(kCnpsMax, qps_max), timers_(qps_max) {}
+    : ready_(qps_max, qps_max),
+      parked_(qps_max, qps_max),
+      held_(qps_max, qps_max),
+      cnps_(kCnpsMax, qps_max),
+      timers_(qps_max) {}
 
 void QpSchedule::remove(const Qp& qp) {
   ready_.remove(qp);

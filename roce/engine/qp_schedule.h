@@ -2,7 +2,8 @@
 // when each wants to be called again.
 //
 // A QP with something to send is ready, or it is parked: its priority was found paused when its turn came. It is tried
-// again when other priorities are paused than then.
+// again when other priorities are paused than then. One whose destination takes no frames is held until the
+// transmission ends, and is ready again after it.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +51,13 @@ class QpSchedule {
     if (!parked_.empty() && pauses != parked_pauses_) unpark_all();
   }
 
+  /// `qp`, whose turn it was, has something to send that had better wait. It is ready again with `release_held`, behind
+  /// those that are ready now. Nothing else is done with it before.
+  void hold(Qp& qp) { held_.push(qp); }
+  void release_held() {
+    for (; !held_.empty(); held_.pop()) ready_.push(held_.front());
+  }
+
   /// QPs whose peers are to be told of congestion.
   bool cnps_wait() const { return !cnps_.empty(); }
   bool takes_cnp(const Qp& qp) const { return !cnps_.contains(qp) && !cnps_.full(); }
@@ -74,6 +82,7 @@ class QpSchedule {
   QpQueue ready_;
   QpQueue parked_;
   uint8_t parked_pauses_ = 0;  // the pauses when the latest was parked
+  QpQueue held_;               // within one transmission
   QpQueue cnps_;
   TimerQueue timers_;
 };

@@ -1,6 +1,8 @@
 #include "engine/receiver.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 
 #include "base/check.h"
 #include "packet/icrc.h"
@@ -11,6 +13,8 @@ namespace {
 
 constexpr uint32_t kReceivesPerTurn = 2;
 constexpr size_t kParseAhead = 8;  // packets whose QPs are fetched into the cache before the first is looked at
+constexpr uint32_t kOtherFrameBytes =
+    2048;  // of frames that may change while they are read; no longer ping is answered
 
 /// Full and limited membership of the default partition; ours is full, so either is a match.
 bool pkey_matches(uint16_t pkey) { return (pkey & 0x7FFF) == (kDefaultPkey & 0x7FFF); }
@@ -67,7 +71,7 @@ uint32_t Receiver::drain_loopback(Instant now) {
   const uint32_t count = parts_.loopback.size();
   for (uint32_t i = 0; i < count; i++) {
     const auto frame = parts_.loopback.front();
-    const RxFrame rx{frame.data(), static_cast<uint32_t>(frame.size()), nullptr};
+    const RxFrame rx{frame.data(), static_cast<uint32_t>(frame.size())};
     process({&rx, 1}, now);
     parts_.loopback.pop();
   }
@@ -82,26 +86,41 @@ void Receiver::process(std::span<const RxFrame> frames, Instant now) {
     const std::span<const uint8_t> frame(frames[i].data, frames[i].bytes);
     counters_.rx_packets++;
     counters_.rx_bytes += frame.size();
-    parts_.tap.on_received(frame, now);
-    results[i] = parse_frame(frame, packets[i]);
+    parts_.tap.on_received(frames[i], now);
+    results[i] = parse_frame(frame, packets[i], frames[i].headers);
     if (results[i] == ParseResult::kOk) parts_.qps.prefetch(packets[i].bth.dest_qp);
   }
   for (size_t i = 0; i < frames.size(); i++) {
     if (results[i] == ParseResult::kOk) {
       on_packet(packets[i], now);
     } else {
-      on_unparsed(results[i], {frames[i].data, frames[i].bytes}, now);
+      on_unparsed(results[i], frames[i], now);
     }
   }
 }
 
-void Receiver::on_unparsed(ParseResult result, std::span<const uint8_t> frame, Instant now) {
+/// Frames of other protocols: flow control and the neighbour protocol read them more than once, so one that may change
+/// is copied. True when they took it.
+bool Receiver::on_other(const RxFrame& frame, Instant now) {
+  std::span<const uint8_t> bytes(frame.data, frame.bytes);
+  uint8_t copy[kOtherFrameBytes];
+  if (frame.headers != nullptr) {
+    if (frame.bytes > sizeof copy) return false;
+    const uint32_t head = std::min(frame.bytes, RxFrame::kHeaderBytes);
+    std::memcpy(copy, frame.headers, head);
+    std::memcpy(copy + head, frame.data + head, frame.bytes - head);
+    std::atomic_signal_fence(std::memory_order_acquire);
+    bytes = {copy, frame.bytes};
+  }
+  return parts_.pfc.on_frame(bytes, now) || parts_.neighbours.on_frame(bytes, now);
+}
+
+void Receiver::on_unparsed(ParseResult result, const RxFrame& frame, Instant now) {
   switch (result) {
     case ParseResult::kOk:
       break;
     case ParseResult::kNotRoce:
-      if (parts_.pfc.on_frame(frame, now)) break;
-      if (!parts_.neighbours.on_frame(frame, now)) counters_.rx_drop_not_roce++;
+      if (!on_other(frame, now)) counters_.rx_drop_not_roce++;
       break;
     case ParseResult::kTruncated:
       counters_.rx_drop_truncated++;

@@ -32,7 +32,7 @@ class Receiver {
     PriorityFlowControl& pfc;
     Neighbours& neighbours;
     Loopback& loopback;
-    const FrameTap& tap;
+    FrameTap& tap;
   };
   Receiver(const Parts& parts, Counters& counters) : parts_(parts), counters_(counters) {}
 
@@ -45,7 +45,8 @@ class Receiver {
   void note_backlog(Instant now);
   void process(std::span<const RxFrame> frames, Instant now);
   void on_packet(const PacketView& packet, Instant now);
-  void on_unparsed(ParseResult result, std::span<const uint8_t> frame, Instant now);
+  void on_unparsed(ParseResult result, const RxFrame& frame, Instant now);
+  bool on_other(const RxFrame& frame, Instant now);
   Qp* find_receiver(const PacketView& packet);
   void on_marked(Qp& qp, Instant now);
   bool addressed_to_us(const PacketView& packet) const {

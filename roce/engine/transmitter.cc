@@ -25,13 +25,16 @@ uint32_t Transmitter::transmit_bursts(Instant now) {
     total += sent;
     if (sent < kSendBurst) break;
   }
+  if (by_destination_) parts_.schedule.release_held();
   return total;
 }
 
 void Transmitter::send_last_ack(Qp& qp, Instant now) {
   qp.end_ack_delay();
   parts_.schedule.update(qp);
+  ending_ = &qp;
   transmit(now);
+  ending_ = nullptr;
 }
 
 /// Sends up to `size` frames; returns how many.
@@ -95,6 +98,11 @@ uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t count, Instant no
       rounds--;
       continue;
     }
+    if (by_destination_ && must_wait(qp)) {
+      schedule.hold(qp);
+      rounds--;
+      continue;
+    }
     uint32_t quantum = std::min(kQuantum, count - used);
     while (quantum > 0 && transmit_one(qp, frames[used], now)) {
       used++;
@@ -105,6 +113,14 @@ uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t count, Instant no
     if (quantum != 0) rounds--;
   }
   return used;
+}
+
+/// Would its frames only wait in the port? A datagram's destination is its own, so UD QPs go on.
+bool Transmitter::must_wait(const Qp& qp) {
+  if (!qp.connected() || !qp.path_resolved() || &qp == ending_) return false;
+  const MacAddress& dst = qp.path().dst_mac;
+  const uint32_t dest_qpn = qp.attributes().dest_qpn;
+  return (dst != mac_ || !stays_here(dest_qpn)) && parts_.port.congested(dst, dest_qpn);
 }
 
 /// One frame of `qp` into `frame`. False when it has none for the port now.
@@ -126,8 +142,8 @@ bool Transmitter::divert(TxFrame& frame, Instant now) {
     counters_.tx_neighbour_unresolved++;
     return true;
   }
+  if (dst != mac_ || !stays_here(dest_qp_of(frame.data))) return false;
   Loopback& loopback = parts_.loopback;
-  if (dst != mac_ || !loopback.is_open() || !parts_.qps.owns(dest_qp_of(frame.data))) return false;
   parts_.tap.on_sent({frame.data, frame.bytes}, now);
   if (loopback.full()) {
     counters_.loopback_full++;

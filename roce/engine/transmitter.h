@@ -18,7 +18,7 @@
 namespace uroce {
 
 /// Lends frames of the port to whoever has something to send: pauses first, then neighbours, news of congestion, and
-/// QPs in turn. Has no state of its own.
+/// QPs in turn. A QP whose destination is congested waits, the others do not.
 class Transmitter {
  public:
   /// Whom it asks, and where it sends. All outlive the transmitter.
@@ -33,7 +33,7 @@ class Transmitter {
   };
   /// `mac`: our own.
   Transmitter(const Parts& parts, Counters& counters, const MacAddress& mac)
-      : parts_(parts), counters_(counters), mac_(mac) {}
+      : parts_(parts), counters_(counters), mac_(mac), by_destination_(parts.port.queues_by_destination()) {}
 
   /// Some bursts, as long as there is more to send. Returns how many frames the port was given.
   uint32_t transmit(Instant now) { return anything_waits(now) ? transmit_bursts(now) : 0; }
@@ -57,11 +57,16 @@ class Transmitter {
   uint32_t send_qp_frames(TxFrame* frames, uint32_t count, Instant now);
   bool transmit_one(Qp& qp, TxFrame& frame, Instant now);
   bool divert(TxFrame& frame, Instant now);
+  bool must_wait(const Qp& qp);
+  /// Of a frame with our own MAC.
+  bool stays_here(uint32_t dest_qpn) const { return parts_.loopback.is_open() && parts_.qps.owns(dest_qpn); }
   bool blocked(uint8_t priority) const { return (parts_.pfc.paused() >> priority & 1) != 0; }
 
   const Parts parts_;
   Counters& counters_;
   const MacAddress mac_;
+  const bool by_destination_;   // the port knows destinations that are congested alone
+  const Qp* ending_ = nullptr;  // its frames leave now or never
 };
 
 }  // namespace uroce

@@ -11,9 +11,15 @@ void icrc_store(uint8_t* where, uint32_t state) {
 }
 
 bool icrc_matches(const PacketView& packet) {
-  const uint8_t* end = packet.l3 + packet.l3_bytes - kIcrcBytes;
   uint32_t state = icrc_begin(packet.l3, packet.ipv6);
-  state = crc32_update(state, packet.ext, static_cast<size_t>(end - packet.ext));
+  const uint8_t* rest = packet.ext;
+  const uint8_t* end = packet.l3 + packet.l3_bytes - kIcrcBytes;
+  if (packet.apart()) {
+    state = crc32_update(state, rest, packet.info->header_bytes);
+    rest = packet.payload;
+    end = rest + packet.payload_bytes + packet.bth.pad_count;
+  }
+  state = crc32_update(state, rest, static_cast<size_t>(end - rest));
   uint32_t stored;
   std::memcpy(&stored, end, sizeof stored);
   return stored == crc32_final(state);

@@ -111,16 +111,15 @@ ParseResult parse_transport(const uint8_t* bth, uint32_t bytes, PacketView& out)
   out.info = &info;
   out.bth_bytes = bth;
   out.ext = bth + Bth::kBytes;
-  out.payload = out.ext + info.header_bytes;
   out.payload_bytes = rest - out.bth.pad_count;
   return ParseResult::kOk;
 }
 
 }  // namespace
 
-ParseResult parse_frame(std::span<const uint8_t> frame, PacketView& out) {
+ParseResult parse_frame(std::span<const uint8_t> frame, PacketView& out, const uint8_t* headers) {
   if (frame.size() < kEthernetBytes) return ParseResult::kTruncated;
-  const uint8_t* p = frame.data();
+  const uint8_t* p = headers != nullptr ? headers : frame.data();
   uint32_t l2_bytes = kEthernetBytes;
   uint16_t ethertype = load_be16(p + 12);
   uint16_t vlan_id = 0;
@@ -145,7 +144,10 @@ ParseResult parse_frame(std::span<const uint8_t> frame, PacketView& out) {
   out.l3 = ip;
   out.vlan_id = vlan_id;
   out.udp_src_port = load_be16(datagram.udp);
-  return parse_transport(datagram.udp + kUdpBytes, datagram.bytes - kUdpBytes, out);
+  result = parse_transport(datagram.udp + kUdpBytes, datagram.bytes - kUdpBytes, out);
+  if (result != ParseResult::kOk) return result;
+  out.payload = frame.data() + (out.ext + out.info->header_bytes - p);
+  return ParseResult::kOk;
 }
 
 const char* parse_result_name(ParseResult result) {

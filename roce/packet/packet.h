@@ -32,7 +32,8 @@ enum class ParseResult : uint8_t {
 
 inline constexpr unsigned kParseResultCount = static_cast<unsigned>(ParseResult::kUnexpectedPayload) + 1;
 
-/// A view into a frame that the caller owns; valid as long as the frame is.
+/// A view into a frame that the caller owns; valid as long as the frame is, and the copy of its headers if there is
+/// one.
 struct PacketView {
   const uint8_t* l2 = nullptr;  // Ethernet header
   const uint8_t* l3 = nullptr;  // IP header
@@ -57,6 +58,8 @@ struct PacketView {
     return flow_id == (ipv6 ? signature.flow_label() : signature.identification(bth.psn));
   }
 
+  /// The headers are a copy: payload and iCRC do not follow them.
+  bool apart() const { return payload != nullptr && payload != ext + info->header_bytes; }
   bool ecn_marked() const { return (traffic_class & 3) == 3; }
 
   // Extension headers. Only those that `info` says are there may be asked for.
@@ -66,8 +69,8 @@ struct PacketView {
   AtomicAckEth atomic_ack_eth() const { return AtomicAckEth::decode(ext + Aeth::kBytes); }
   Deth deth() const { return Deth::decode(ext); }
   /// Immediate data stands last among the extension headers.
-  ImmDt imm() const { return ImmDt::decode(payload - ImmDt::kBytes); }
-  Ieth ieth() const { return Ieth::decode(payload - Ieth::kBytes); }
+  ImmDt imm() const { return ImmDt::decode(ext + info->header_bytes - ImmDt::kBytes); }
+  Ieth ieth() const { return Ieth::decode(ext + info->header_bytes - Ieth::kBytes); }
 
  private:
   const uint8_t* after(uint16_t header) const { return ext + (info->has(header) ? 4 : 0); }
@@ -78,7 +81,10 @@ inline bool padding_fits(const PacketView& packet) { return packet.bth.pad_count
 
 /// Fills `out` when the result is kOk. Never reads outside `frame`. Trailing bytes after the IP datagram (Ethernet
 /// minimum-size padding) are ignored.
-ParseResult parse_frame(std::span<const uint8_t> frame, PacketView& out);
+///
+/// `headers`: RxFrame::headers. With it, a frame may change while it is looked at: no byte of a header is read from
+/// `frame`, so that what was proven stays true.
+ParseResult parse_frame(std::span<const uint8_t> frame, PacketView& out, const uint8_t* headers = nullptr);
 
 const char* parse_result_name(ParseResult result);
 

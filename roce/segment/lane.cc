@@ -18,7 +18,7 @@ constexpr uint32_t kFairShare = 32;
 constexpr uint32_t kEthernetBytes = 14;
 /// What the line of the mark has of a short frame.
 constexpr uint32_t kFirstLine = kLine - sizeof(uint64_t);
-static_assert(kInlineBytes == kFirstLine + kLine);
+static_assert(kInlineBytes == kFirstLine + kLine && kInlineBytes <= LaneReceiver::kHeaderBytes);
 
 }  // namespace
 

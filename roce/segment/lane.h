@@ -13,6 +13,7 @@
 #include "segment/frame_pool.h"
 #include "segment/layout.h"
 #include "segment/shared_memory.h"
+#include "uroce/port.h"
 
 namespace uroce::segment {
 
@@ -87,7 +88,7 @@ struct LaneFrame {
 /// The receiving half.
 class LaneReceiver {
  public:
-  static constexpr uint32_t kHeaderBytes = kSlotBytes;  // that are copied of a long frame
+  static constexpr uint32_t kHeaderBytes = RxFrame::kHeaderBytes;  // that are copied of a long frame
 
   explicit LaneReceiver(LaneMemory& own) : own_(own) {}
   LaneReceiver(const LaneReceiver&) = delete;

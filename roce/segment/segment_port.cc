@@ -161,8 +161,7 @@ uint32_t SegmentPort::receive_from(Peer& peer, RxFrame* frames, uint32_t max) {
   for (; count < max; count++) {
     const auto frame = peer.lane->receiver.receive(headers_[held_].data());
     if (!frame) break;
-    frames[count] = {frame->data, frame->bytes, nullptr};
-    frames[count].headers = frame->headers;
+    frames[count] = {frame->data, frame->bytes, nullptr, frame->headers};
     held_++;
   }
   return count;
@@ -175,7 +174,7 @@ uint32_t SegmentPort::receive(RxFrame* frames, uint32_t max) {
   while (parts_->answers.any() && count < max) {
     const auto answer = parts_->answers.next();
     std::memcpy(headers_[held_].data(), answer->data.data(), answer->bytes);
-    frames[count++] = {headers_[held_++].data(), answer->bytes, nullptr};
+    frames[count++] = {headers_[held_++].data(), answer->bytes, nullptr, nullptr};
   }
   const auto& contacts = parts_->peers.in_contact();
   // Everybody has a turn, whoever fills a burst alone.

@@ -65,7 +65,9 @@ void ReorderBuffer::store(uint32_t n, const PacketView& packet, Psn end) {
   s.payload_bytes = packet.payload_bytes;
   s.end = end;
   s.last = n;
-  std::memcpy(pool_->bytes(n), packet.ext, size_t{packet.info->header_bytes} + packet.payload_bytes);
+  uint8_t* const bytes = pool_->bytes(n);
+  std::memcpy(bytes, packet.ext, packet.info->header_bytes);
+  std::memcpy(bytes + packet.info->header_bytes, packet.payload, packet.payload_bytes);
 }
 
 ReorderBuffer::Result ReorderBuffer::hold(const PacketView& packet, uint32_t psns, Instant now) {

@@ -1,7 +1,11 @@
 #include "transport/request_recovery.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <utility>
+
+#include "base/check.h"
 
 namespace uroce {
 
@@ -32,8 +36,13 @@ RequestRecovery::News RequestRecovery::on_ranges(const PacketView& packet, Psn h
   News news;
   const Psn gap = packet.bth.psn + 1;
   const uint32_t count = packet.payload_bytes / SackRange::kBytes;
+  ensure(count <= kSackRangesMax, "a selective ACK has no more ranges than were checked");
+  // The peer may be able to write to the frame: what is checked is what is used.
+  uint8_t ranges[kSackRangesMax * SackRange::kBytes];
+  std::memcpy(ranges, packet.payload, size_t{count} * SackRange::kBytes);
+  std::atomic_signal_fence(std::memory_order_acquire);
   for (uint32_t i = 0; i < count; i++) {
-    const SackRange range = SackRange::decode(packet.payload + i * SackRange::kBytes);
+    const SackRange range = SackRange::decode(ranges + i * SackRange::kBytes);
     // The range must lie behind the gap, and contain nothing that was never sent.
     const bool possible = gap.before(range.first) && range.first.before(range.end) && !high.before(range.end);
     if (possible) {

@@ -39,6 +39,7 @@ class UROCE_API MemoryPort final : public Port {
   /// A port that is congested takes nothing from the engine, whatever room it has.
   void set_congested(bool congested) { congested_ = congested; }
   bool congested() const { return congested_; }
+  using Port::congested;
 
   uint32_t receive(RxFrame* frames, uint32_t max) override;
   void release_rx(RxFrame* frames, uint32_t count) override;

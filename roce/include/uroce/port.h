@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "uroce/address.h"
+
 namespace uroce {
 
 /// Room for one frame to send. The port that lent the buffer owns it; whoever fills it sets `bytes`.
@@ -17,9 +19,14 @@ struct TxFrame {
 
 /// A received frame. The port owns the bytes until `release_rx`.
 struct RxFrame {
+  static constexpr uint32_t kHeaderBytes = 128;  // more than all headers of a packet together
+
   const uint8_t* data = nullptr;
   uint32_t bytes = 0;
   void* token = nullptr;  // the port's own
+  /// The first kHeaderBytes (or `bytes` if fewer) of the frame in memory that nobody else can write, when `data` is
+  /// memory that a peer may change at any time. Headers are read here only; payload and iCRC, in `data`, wherever they
+  /// begin. nullptr: `data` does not change.
   const uint8_t* headers = nullptr;
 };
 
@@ -40,6 +47,13 @@ class Port {
   virtual uint32_t acquire_tx(TxFrame* frames, uint32_t max) = 0;
   /// Sends those with bytes != 0 in order, and takes back the buffers of all.
   virtual void send(TxFrame* frames, uint32_t count) = 0;
+
+  /// True for a port that has a queue for each destination; the same for as long as it lives. Only such a port is asked
+  /// whether a destination is congested.
+  virtual bool queues_by_destination() const { return false; }
+  /// Whether a frame for this destination would have to wait in the port now, because its receiver takes none; the
+  /// engine then asks QPs with other destinations first. Ports with one queue for all destinations answer no.
+  virtual bool congested(const MacAddress& /*dst*/, uint32_t /*dest_qpn*/) { return false; }
 };
 
 }  // namespace uroce

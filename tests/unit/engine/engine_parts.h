@@ -72,6 +72,7 @@ class EngineParts : public testing::Test, protected Observer {
     attributes.path_mtu_bytes = 256;
     attributes.dest_qpn = dest_qpn;
     attributes.qkey = 0x11111111;
+    attributes.timeout = timeout_;
     for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       attributes.state = state;
       const std::optional<PathSpec> path = router_.route(av, 1);
@@ -127,6 +128,7 @@ class EngineParts : public testing::Test, protected Observer {
   Router router_{addresses_, neighbours_, loopback_, config_.traffic_class};
   CompletionQueue* cq_ = nullptr;
   PdId pd_ = 0;
+  uint8_t timeout_ = QpAttributes{}.timeout;  // of RC QPs
 };
 
 }  // namespace uroce::test

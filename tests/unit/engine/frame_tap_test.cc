@@ -25,8 +25,27 @@ TEST(FrameTap, TellsWhoIsAttached) {
   tap.on_received({bytes, 2}, {2});
   tap.on_sent(bytes, {3});
   tap.attach(nullptr);
-  tap.on_received(bytes, {4});
+  tap.on_received({bytes, 3}, {4});
   EXPECT_EQ(listener.heard, "received 2 at 2; sent 3 at 3; ");
+}
+
+TEST(FrameTap, HearsTheHeadersThatTheEngineGoesBy) {
+  struct Last final : Capture {
+    void on_frame(Direction, Instant, std::span<const uint8_t> frame) override {
+      last.assign(frame.begin(), frame.end());
+    }
+    std::vector<uint8_t> last;
+  } listener;
+  FrameTap tap;
+  tap.attach(&listener);
+  std::vector<uint8_t> expected(200, 0xFF);
+  const std::vector<uint8_t> data = expected;
+  const std::vector<uint8_t> headers(RxFrame::kHeaderBytes, 7);
+  std::copy(headers.begin(), headers.end(), expected.begin());
+  tap.on_received({data.data(), 200, nullptr, headers.data()}, {1});
+  EXPECT_EQ(listener.last, expected);
+  tap.on_received({data.data(), 20, nullptr, headers.data()}, {1});
+  EXPECT_EQ(listener.last, std::vector<uint8_t>(20, 7));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include "engine/receiver.h"
 
 #include "engine_parts.h"
+#include "packet/host_frames.h"
+#include "scribbled_port.h"
 
 namespace uroce::test {
 namespace {
@@ -29,6 +31,18 @@ class ReceiverTest : public EngineParts {
   uint32_t completions() {
     Completion completion[4];
     return cq_->poll(completion);
+  }
+
+  /// A frame of so many bytes that asks for an answer.
+  Bytes ping(uint32_t bytes) {
+    const Bytes message(bytes - 14 - 20);
+    Bytes frame(bytes);
+    // An answer of the peer's, made a question: another type, and the checksum that follows.
+    const Icmp asked{config_.addresses[0].ip, kPeerIp, 64, message};
+    EXPECT_EQ(encode_echo_reply(frame, {config_.mac, kPeerMac, 0}, asked), bytes);
+    frame[34] = 8;
+    store_be16(&frame[36], 0xFFFF - 0x0800);
+    return frame;
   }
 
   uint8_t memory_[64] = {};
@@ -124,6 +138,25 @@ TEST_F(ReceiverTest, FramesToOurselvesArriveOnce) {
   EXPECT_EQ(receiver_.drain_loopback(kNow), 1u);
   EXPECT_EQ(completions(), 1u);
   EXPECT_EQ(receiver_.drain_loopback(kNow), 0u);
+}
+
+TEST_F(ReceiverTest, APingIsCopiedBeforeItIsReadIfItMayChange) {
+  ScribbledPort port(port_);
+  Receiver receiver({port, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_);
+  for (const uint32_t bytes : {60u, 127u, 128u, 129u, 1000u}) {
+    ASSERT_TRUE(port_.deliver(ping(bytes)));
+    EXPECT_EQ(receiver.receive(kNow), 1u);
+  }
+  EXPECT_EQ(counters_.echo_replies, 5u);
+  MemoryPort long_frames(4, 4096);
+  ScribbledPort scribbled(long_frames);
+  Receiver of_long({scribbled, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_);
+  ASSERT_TRUE(long_frames.deliver(ping(2048)));
+  EXPECT_EQ(of_long.receive(kNow), 1u);
+  EXPECT_EQ(counters_.echo_replies, 6u);
+  ASSERT_TRUE(long_frames.deliver(ping(2049)));
+  EXPECT_EQ(of_long.receive(kNow), 1u);
+  EXPECT_EQ(counters_.rx_drop_not_roce, 1u) << "there is no room for a copy";
 }
 
 }  // namespace

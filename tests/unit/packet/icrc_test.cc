@@ -79,6 +79,7 @@ void expect_only_these_may_change(const Bytes& frame, std::initializer_list<Muta
       PacketView moved = view;  // the same view over the changed bytes: no check comes in between
       moved.l3 = changed.data() + (view.l3 - view.l2);
       moved.ext = changed.data() + (view.ext - view.l2);
+      moved.payload = changed.data() + (view.payload - view.l2);
       ASSERT_EQ(icrc_matches(moved), may) << "bit " << bit << " of byte " << at;
     }
   }

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "bytes.h"
 #include "roce_frame.h"
+#include "uroce/port.h"
 
 namespace uroce {
 
@@ -377,6 +378,56 @@ TEST(ParseFrame, AnyBytesAtAll) {
   }
   for (unsigned i = 0; i < kParseResultCount; i++) {
     EXPECT_GT(counts[i], 0u) << parse_result_name(static_cast<ParseResult>(i)) << " never came up";
+  }
+}
+
+/// Every opcode with its longest headers fits the private copy of them, behind IPv4 options, too, which are only
+/// refused.
+TEST(ParseFrame, AllHeadersFitTheirCopy) {
+  for (unsigned opcode = 0; opcode < 256; opcode++) {
+    const uint32_t ext_bytes = opcode_info(static_cast<uint8_t>(opcode)).header_bytes;
+    EXPECT_LE(PathHeader::kMaxBytes + Bth::kBytes + ext_bytes, RxFrame::kHeaderBytes) << opcode;
+  }
+  EXPECT_LE(14u + 4 + 60 + 8, RxFrame::kHeaderBytes);
+}
+
+TEST(ParseFrame, HeadersAreReadInTheirCopyAlone) {
+  for (const PathSpec& path : {ipv4_path(), ipv6_path(), on_vlan(ipv4_path(), 3), on_vlan(ipv6_path(), 3)}) {
+    for (const size_t payload_bytes : {0, 1, 5, 30, 31, 32, 200, 1024}) {
+      Bytes extension;
+      append(extension, Reth{0x1122334455667788, 0x99aabbcc, 5});
+      append(extension, ImmDt{0x0a0b0c0d});
+      const Bth bth{.opcode = 0x0b, .dest_qp = 0x123456, .psn = Psn(0xabcdef)};
+      const Bytes right = frame_of(path, bth, extension, Bytes(payload_bytes, 0x5a));
+      const Bytes headers(right.begin(), right.begin() + std::min<std::ptrdiff_t>(std::ssize(right), 128));
+      PacketView whole;
+      ASSERT_EQ(parse_frame(right, whole), ParseResult::kOk);
+      EXPECT_FALSE(whole.apart());
+      const auto payload_at = whole.payload - right.data();
+      Bytes data = right;
+      std::fill_n(data.begin(), payload_at, uint8_t{0xff});
+      PacketView view;
+      ASSERT_EQ(parse_frame(data, view, headers.data()), ParseResult::kOk);
+      EXPECT_TRUE(view.apart());
+      EXPECT_EQ(view.l2, headers.data());
+      EXPECT_EQ(view.payload, data.data() + payload_at);
+      EXPECT_EQ(view.payload_bytes, payload_bytes);
+      EXPECT_EQ(view.reth().va, 0x1122334455667788u);
+      EXPECT_EQ(view.imm().imm, 0x0a0b0c0du);
+      EXPECT_EQ(view.dst_ip, path.dst_ip);
+      EXPECT_TRUE(icrc_matches(view)) << payload_bytes;
+      // Every byte counts that the iCRC covers, from either place: the last of the headers, and all behind them.
+      Bytes other_headers = headers;
+      other_headers[static_cast<size_t>(payload_at) - 1] ^= 1;
+      ASSERT_EQ(parse_frame(data, view, other_headers.data()), ParseResult::kOk);
+      EXPECT_FALSE(icrc_matches(view));
+      for (size_t at = static_cast<size_t>(payload_at); at < data.size(); at++) {
+        data[at] ^= 1;
+        ASSERT_EQ(parse_frame(data, view, headers.data()), ParseResult::kOk);
+        ASSERT_FALSE(icrc_matches(view)) << at;
+        data[at] ^= 1;
+      }
+    }
   }
 }
 

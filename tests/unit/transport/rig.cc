@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "packet/host_frames.h"
@@ -148,7 +149,9 @@ Rig::Rig(const RigOptions& options)
     : options_(options),
       random_(options.seed),
       port_(options.engine.max_frame_bytes, waker_),
-      engine_(std::make_unique<Engine>(options.engine, port_, random_, observer_)),
+      scribbled_(std::getenv("UROCE_SCRIBBLE") != nullptr ? std::make_unique<ScribbledPort>(port_) : nullptr),
+      engine_(std::make_unique<Engine>(options.engine, scribbled_ ? static_cast<Port&>(*scribbled_) : port_, random_,
+                                       observer_)),
       remote_(new uint8_t[kMemoryBytes]),
       local_(new uint8_t[kMemoryBytes]) {
   port_.connect(collector_);

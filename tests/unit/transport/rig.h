@@ -7,6 +7,9 @@
 //   EXPECT_THAT(rig.completed(), ElementsAre("recv 7: success, 16 bytes"));
 //   EXPECT_EQ(rig.counted(), "rx_sends 1, sent_acks 1");
 //
+// With UROCE_SCRIBBLE in the environment every frame arrives as from memory that others can write to
+// (scribbled_port.h).
+//
 // Time stands still until the test advances it. `sent`, `completed`, `events` and `counted` give what is new since they
 // were asked last.
 #pragma once
@@ -20,6 +23,7 @@
 
 #include "packet/sack.h"
 #include "roce_frame.h"
+#include "scribbled_port.h"
 #include "sim/recording_observer.h"
 #include "sim/sim_port.h"
 #include "sim/world.h"
@@ -160,6 +164,7 @@ class Rig {
   NoWaker waker_;
   Collector collector_;
   sim::SimPort port_;
+  std::unique_ptr<ScribbledPort> scribbled_;  // between the engine and `port_`
   std::unique_ptr<Engine> engine_;
   PathSpec from_peer_;
   std::unique_ptr<uint8_t[]> remote_;

@@ -1,0 +1,213 @@
+// A port with a queue for each destination: who waits for one that is congested, and who does not.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "engine/transmitter.h"
+#include "engine_parts.h"
+#include "listed_blocks.h"
+#include "packet/packet.h"
+
+namespace uroce::test {
+namespace {
+
+/// Over a port in memory.
+class DestinationPort final : public Port {
+ public:
+  explicit DestinationPort(bool queues) : queues_(queues) {}
+  uint32_t receive(RxFrame*, uint32_t) override { return 0; }
+  void release_rx(RxFrame*, uint32_t) override {}
+  uint32_t acquire_tx(TxFrame* frames, uint32_t max) override { return wire.acquire_tx(frames, max); }
+  void send(TxFrame* frames, uint32_t count) override { wire.send(frames, count); }
+  bool queues_by_destination() const override { return queues_; }
+  bool congested(const MacAddress& dst, uint32_t dest_qpn) override {
+    asked++;
+    last_mac = dst;
+    return full.contains(dest_qpn);
+  }
+
+  /// Frames that have left, by the QP that they are for.
+  uint32_t left(uint32_t dest_qpn) {
+    while (const auto frame = wire.take()) {
+      PacketView packet;
+      EXPECT_EQ(parse_frame(*frame, packet), ParseResult::kOk);
+      sent_.insert(packet.bth.dest_qp);
+    }
+    const auto count = static_cast<uint32_t>(sent_.count(dest_qpn));
+    sent_.erase(dest_qpn);
+    return count;
+  }
+
+  std::set<uint32_t> full;
+  uint32_t asked = 0;
+  MacAddress last_mac;
+  MemoryPort wire{1024, 1024};
+
+ private:
+  const bool queues_;
+  std::multiset<uint32_t> sent_;
+};
+
+class Destinations : public EngineParts {
+ protected:
+  static constexpr uint32_t kFull = 0x700;
+  static constexpr uint32_t kFree = 0x800;
+  static constexpr uint32_t kMost = 4 + 4 * 32;  // frames of one transmission
+
+  /// `count` messages of 16 frames each.
+  void post_long(Qp& qp, int count) {
+    if (key_ == 0) {
+      key_ = objects_.memory().register_region(pd_, memory_, sizeof memory_, reinterpret_cast<uint64_t>(memory_),
+                                               kLocalWrite);
+    }
+    const Sge sge{reinterpret_cast<uint64_t>(memory_), sizeof memory_, key_};
+    SendWr wr;
+    wr.opcode = WrOpcode::kSend;
+    wr.sges = &sge;
+    wr.num_sge = 1;
+    for (int i = 0; i < count; i++) ASSERT_EQ(qp.post_send(wr, kNow), PostResult::kOk);
+    schedule_.update(qp);
+  }
+  Qp& to_qp(uint32_t dest_qpn, QpType type = QpType::kUc) { return connected(to(kPeerIp), type, dest_qpn); }
+
+  uint8_t memory_[16 * 256] = {};
+  uint32_t key_ = 0;
+  DestinationPort port_of_queues_{true};
+  Transmitter transmitter_{
+      {port_of_queues_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac};
+};
+
+TEST_F(Destinations, TheOthersFlowAtFullRate) {
+  for (const uint32_t dest : {kFull, kFull + 1}) post(to_qp(dest), 16);
+  post_long(to_qp(kFree), 16);
+  post(to_qp(kFull + 2), 16);
+  port_of_queues_.full = {kFull, kFull + 1, kFull + 2};
+  EXPECT_EQ(transmitter_.transmit(kNow), kMost);
+  EXPECT_EQ(port_of_queues_.left(kFree), kMost);
+  EXPECT_EQ(port_of_queues_.asked, 3u + 1 + 4 * 2) << "those that wait once, the other one before each of its turns";
+  EXPECT_EQ(transmitter_.transmit(kNow), 256u - kMost);
+  EXPECT_EQ(port_of_queues_.left(kFree), 256u - kMost);
+  EXPECT_TRUE(schedule_.wants_transmit()) << "whoever drives the engine comes back";
+  EXPECT_EQ(transmitter_.transmit(kNow), 0u);
+  EXPECT_TRUE(schedule_.wants_transmit());
+  EXPECT_EQ(schedule_.ready(), 3u);
+}
+
+TEST_F(Destinations, GoOnWhenTheyAreFree) {
+  Qp& first = to_qp(kFull, QpType::kRc);
+  Qp& second = to_qp(kFull + 1);
+  post(first, 3);
+  post(second, 3);
+  port_of_queues_.full = {kFull, kFull + 1};
+  EXPECT_EQ(transmitter_.transmit(kNow), 0u);
+  EXPECT_EQ(port_of_queues_.last_mac, kPeerMac);
+  port_of_queues_.full = {kFull};
+  EXPECT_EQ(transmitter_.transmit(kNow), 3u);
+  EXPECT_EQ(port_of_queues_.left(kFull + 1), 3u);
+  port_of_queues_.full.clear();
+  EXPECT_EQ(transmitter_.transmit(kNow), 3u);
+  EXPECT_EQ(port_of_queues_.left(kFull), 3u);
+  EXPECT_FALSE(schedule_.wants_transmit());
+}
+
+TEST_F(Destinations, ADestinationThatIsCongestedAmidABurstStopsIt) {
+  Qp& qp = to_qp(kFull);
+  post_long(qp, 16);
+  // Its first turns are granted: what a port says is asked for before each.
+  EXPECT_EQ(transmitter_.transmit(kNow), kMost);
+  port_of_queues_.full = {kFull};
+  EXPECT_EQ(transmitter_.transmit(kNow), 0u);
+  port_of_queues_.full.clear();
+  EXPECT_EQ(transmitter_.transmit(kNow), 256u - kMost);
+}
+
+TEST_F(Destinations, TheTimeCountsFromWhenAPacketLeaves) {
+  timeout_ = 8;
+  constexpr Duration kTimeout{4096 << 8};
+  Qp& qp = to_qp(kFull, QpType::kRc);
+  post(qp);
+  port_of_queues_.full = {kFull};
+  const Instant late = kNow + milliseconds(10000);
+  for (const Instant now : {kNow, late}) {
+    EXPECT_EQ(transmitter_.transmit(now), 0u);
+    EXPECT_EQ(qp.next_timeout(), Instant::never());
+  }
+  port_of_queues_.full.clear();
+  EXPECT_EQ(transmitter_.transmit(late), 1u);
+  EXPECT_EQ(qp.next_timeout(), late + kTimeout);
+  // The repetition cannot leave: no further one is due before it has.
+  port_of_queues_.full = {kFull};
+  const Instant expired = late + kTimeout;
+  qp.on_timeout(expired);
+  schedule_.update(qp);
+  EXPECT_EQ(transmitter_.transmit(expired), 0u);
+  EXPECT_EQ(qp.next_timeout(), Instant::never());
+  port_of_queues_.full.clear();
+  EXPECT_EQ(transmitter_.transmit(expired + kTimeout), 1u);
+  EXPECT_EQ(qp.next_timeout(), expired + kTimeout + kTimeout + kTimeout);
+  EXPECT_EQ(qp.state(), QpState::kRts);
+}
+
+TEST_F(Destinations, DatagramsAndUnknownPeersAreNotAsked) {
+  post(connected(to(IpAddress::v4(0x0A000063))));
+  Qp& ud = *qps_.create(init(QpType::kUd), nullptr);
+  QpAttributes attributes;
+  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+    attributes.state = state;
+    const uint32_t mask = required_attributes(QpType::kUd, ud.state(), state);
+    ASSERT_EQ(ud.modify(attributes, mask, nullptr, false, kNow), ModifyResult::kOk);
+  }
+  const std::unique_ptr<AddressHandle> ah = objects_.create_ah(pd_, *router_.route(to(kPeerIp), 1), 0);
+  SendWr wr;
+  wr.opcode = WrOpcode::kSend;
+  wr.ah = ah.get();
+  wr.remote_qpn = kFull;
+  wr.remote_qkey = 0x11111111;
+  ASSERT_EQ(ud.post_send(wr, kNow), PostResult::kOk);
+  schedule_.update(ud);
+  port_of_queues_.full = {kFull, 0x777};
+  EXPECT_EQ(transmitter_.transmit(kNow), 1u);
+  EXPECT_EQ(port_of_queues_.left(kFull), 1u);
+  EXPECT_EQ(port_of_queues_.asked, 0u);
+}
+
+TEST_F(Destinations, OnlyWhatThePortSeesIsAskedFor) {
+  ListedBlocks blocks({5});
+  QpTable ours(4, random_, &blocks);
+  ASSERT_NE(ours.next_free().index, QpTable::kNone);
+  Transmitter transmitter({port_of_queues_, ours, schedule_, pfc_, neighbours_, loopback_, tap_}, counters_,
+                          config_.mac);
+  constexpr uint32_t kOurs = 5 << kQpnBlockBits, kTheirs = 6 << kQpnBlockBits;
+  port_of_queues_.full = {kOurs, kTheirs};
+  post(connected(to(config_.addresses[0].ip), QpType::kUc, kOurs));
+  EXPECT_EQ(transmitter.transmit(kNow), 0u);
+  EXPECT_EQ(loopback_.size(), 1u);
+  EXPECT_EQ(port_of_queues_.asked, 0u);
+  post(connected(to(config_.addresses[0].ip), QpType::kUc, kTheirs));
+  EXPECT_EQ(transmitter.transmit(kNow), 0u);
+  EXPECT_EQ(port_of_queues_.asked, 1u);
+  EXPECT_TRUE(schedule_.wants_transmit());
+}
+
+TEST_F(Destinations, ALastAckWaitsInThePort) {
+  Qp& qp = to_qp(kFull, QpType::kRc);
+  post(qp);
+  port_of_queues_.full = {kFull};
+  EXPECT_EQ(transmitter_.transmit(kNow), 0u);
+  transmitter_.send_last_ack(qp, kNow);
+  EXPECT_EQ(port_of_queues_.left(kFull), 1u);
+  post(qp);
+  EXPECT_EQ(transmitter_.transmit(kNow), 0u) << "the one that ended was that time's";
+}
+
+TEST_F(Destinations, APortWithOneQueueIsNotAsked) {
+  DestinationPort port(false);
+  port.full = {kFull};
+  Transmitter transmitter({port, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac);
+  post(to_qp(kFull));
+  EXPECT_EQ(transmitter.transmit(kNow), 1u);
+  EXPECT_EQ(port.asked, 0u);
+}
+
+}  // namespace
+}  // namespace uroce::test
