@@ -270,7 +270,9 @@ bool BackgroundDriver::sleep_until_woken() {
   {
     EngineLock engine(endpoint_);
     const Instant now = endpoint_.now();
-    if (somebody_drives(now) || engine->wants_transmit() || !endpoint_.device().arm()) return true;
+    if (somebody_drives(now) || engine->wants_transmit() || endpoint_.device().tx_pending() ||
+        !endpoint_.device().arm())
+      return true;
     longest = std::clamp(engine->next_timeout() - now, microseconds(10), kSleepArmed);
     armed_.store(true, std::memory_order_relaxed);
   }

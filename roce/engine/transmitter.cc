@@ -19,8 +19,7 @@ constexpr uint32_t kQuantum = 16;  // frames of one QP before the next has its t
 
 uint32_t Transmitter::transmit_bursts(Instant now) {
   uint32_t total = transmit_burst(kFirstBurst, now);
-  if (total < kFirstBurst) return total;
-  for (uint32_t i = 1; i < kSendsPerTurn && anything_waits(now); i++) {
+  for (uint32_t i = 1; total >= kFirstBurst && i < kSendsPerTurn && anything_waits(now); i++) {
     const uint32_t sent = transmit_burst(kSendBurst, now);
     total += sent;
     if (sent < kSendBurst) break;

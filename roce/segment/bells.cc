@@ -4,18 +4,19 @@
 
 namespace uroce::segment {
 
-/// A peer that is not known yet has a hello in its mailbox, which wakes it.
-void Bells::ring(Peer& peer) {
+/// False when it sleeps and cannot be woken at the moment. A peer that is not known yet is woken by a hello.
+bool Bells::ring(Peer& peer) {
   Lane& lane = *peer.lane;
-  if (lane.base() == nullptr) return;
+  if (lane.base() == nullptr) return true;
   const uint32_t sleeps = lane.base()->sleeps.load(std::memory_order_relaxed);
-  if ((sleeps & 1) == 0 || sleeps == lane.woken) return;
-  lane.woken = sleeps;
-  wakes_sent_++;
+  if ((sleeps & 1) == 0 || sleeps == lane.woken) return true;
   Letter letter;
   letter.from = own_;
-  // A mailbox that is full has something for which its owner wakes up.
-  mailbox_.send(peer.id, letter);
+  // What has no room may be our own socket, full of letters that others do not read.
+  if (mailbox_.send(peer.id, letter) == Mailbox::Sent::kFull) return false;
+  lane.woken = sleeps;
+  wakes_sent_++;
+  return true;
 }
 
 /// Not at once after a burst: a processor that has to wait until others see what it wrote waits for longer than it
@@ -23,9 +24,11 @@ void Bells::ring(Peer& peer) {
 void Bells::ring_again() {
   if (sent_to_.empty()) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  ring();
-  for (Peer* peer : sent_to_) peer->lane->bell = false;
-  sent_to_.clear();
+  std::erase_if(sent_to_, [this](Peer* peer) {
+    const bool done = ring(*peer);
+    peer->lane->bell = !done;
+    return done;
+  });
 }
 
 }  // namespace uroce::segment

@@ -33,7 +33,7 @@ class Bells {
   uint64_t wakes_sent() const { return wakes_sent_; }
 
  private:
-  void ring(Peer& peer);
+  bool ring(Peer& peer);
 
   const Mailbox& mailbox_;
   const MemberId own_;

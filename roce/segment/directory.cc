@@ -76,17 +76,13 @@ bool Directory::maybe_changed() const {
 }
 
 void Directory::announce() const {
-  // A file that comes and goes changes the directory's time; the content of a card alone does not.
-  const std::string name = ".changed-" + std::to_string(getpid());
-  const int fd = openat(fd_, name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return;
-  unlinkat(fd_, name.c_str(), 0);
-  close(fd);
+  // What is written into a card does not change the directory's own time.
+  futimens(fd_, nullptr);
 }
 
 void Directory::scan() {
   struct stat st {};
-  if (fstat(fd_, &st) == 0) scanned_ = st.st_mtim;
+  const bool known = fstat(fd_, &st) == 0;
   const int copy = openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(copy < 0 ? nullptr : fdopendir(copy), closedir);
   if (!listing) {
@@ -94,15 +90,23 @@ void Directory::scan() {
     return;  // what is known stays
   }
   std::map<MemberId, Stamp> seen;
-  resting_.clear();
+  std::map<MemberId, MemberCard> rested;
+  std::swap(rested, resting_);
   while (const dirent* entry = readdir(listing.get())) {
     const MemberId id = parse_id(entry->d_name);
     if (id == 0) continue;
     const int fd = openat(fd_, entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+      // Whoever was not looked at must not be taken for gone.
+      resting_.merge(rested);
+      scanned_ = {};
+      return;
+    }
     if (fd < 0) continue;
     look_at(fd, id, seen);
     close(fd);
   }
+  scanned_ = known ? st.st_mtim : timespec{};
   std::erase_if(members_, [&](const auto& member) { return seen.count(member.first) == 0; });
   stamps_ = std::move(seen);
 }
@@ -111,7 +115,7 @@ void Directory::look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen) {
   struct stat st {};
   if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return;
   const Stamp stamp{st.st_ino, st.st_size, to_ns(st.st_mtim)};
-  if (!is_locked(fd)) return look_at_dead(fd, id, stamp.changed_ns);
+  if (!is_locked(fd)) return look_at_dead(fd, id);
   const auto before = stamps_.find(id);
   const bool same = before != stamps_.end() && before->second == stamp && members_.count(id) != 0 &&
                     file_clock_ns() - stamp.changed_ns > kFileClockNs;
@@ -122,15 +126,18 @@ void Directory::look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen) {
 }
 
 /// Also one that is just being born, and has no lock and no card yet.
-void Directory::look_at_dead(int fd, MemberId id, int64_t changed_ns) {
+void Directory::look_at_dead(int fd, MemberId id) {
   const std::string mailbox = file_name('s', id);
-  const int64_t rested_ns = file_clock_ns() - changed_ns;
+  struct stat st {};
   if (faccessat(fd_, mailbox.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
     // Its rest begins now; several may say so. The mailbox goes last, since where there is none, others believe the
     // time of the card.
+    if (is_locked(fd)) return;  // it was being born, and lives
     futimens(fd, nullptr);
     unlinkat(fd_, mailbox.c_str(), 0);
-  } else if (std::abs(rested_ns) > kRestSeconds * 1'000'000'000) {  // a clock that was set back keeps no numbers
+  } else if (fstat(fd, &st) == 0 && !is_locked(fd) &&
+             std::abs(file_clock_ns() - to_ns(st.st_mtim)) > kRestSeconds * 1'000'000'000) {
+    // Also when the clock was set back, which must not keep numbers for ever.
     unlinkat(fd_, file_name('m', id).c_str(), 0);
     return;
   }
@@ -148,8 +155,9 @@ std::vector<bool> Directory::taken_blocks(const MacAddress& mac) const {
 
 bool Directory::alive(MemberId id) const {
   const int fd = openat(fd_, file_name('m', id).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  // A process without descriptors left must not take its peers for dead.
-  if (fd < 0) return errno != ENOENT;
+  // A process without descriptors left must not take its peers for dead, nor one whose directory was removed.
+  struct stat st {};
+  if (fd < 0) return errno != ENOENT || fstat(fd_, &st) != 0 || st.st_nlink == 0;
   const bool locked = is_locked(fd);
   close(fd);
   return locked;

@@ -70,7 +70,7 @@ class Directory {
   };
 
   void look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen);
-  void look_at_dead(int fd, MemberId id, int64_t changed_ns);
+  void look_at_dead(int fd, MemberId id);
 
   std::string path_;
   int fd_ = -1;

@@ -11,6 +11,9 @@ namespace uroce::segment {
 
 class FramePool {
  public:
+  /// When fewer are free, everybody takes few.
+  static constexpr uint32_t kReserve = 128;
+
   /// `base` outlives the pool.
   explicit FramePool(BaseMemory& base) : base_(base) {
     for (uint32_t i = 0; i < kPoolFrames; i++) free_[i] = static_cast<uint16_t>(kPoolFrames - 1 - i);

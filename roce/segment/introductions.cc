@@ -8,8 +8,10 @@
 namespace uroce::segment {
 namespace {
 
-constexpr Duration kFirstRepeat = milliseconds(1);
-constexpr unsigned kLongestRepeat = 8;  // doublings of it
+constexpr Duration kFirstRepeat = milliseconds(2);
+/// Letters that nobody reads count against the room that our own socket has for all letters: so few, and ever more
+/// seldom.
+constexpr unsigned kHellosMost = 6;
 constexpr unsigned kLettersPerLook = 32;
 
 }  // namespace
@@ -39,8 +41,9 @@ void Introductions::say_hello(Peer& peer, bool answer, Instant now) {
   letter.kind = Letter::Kind::kHello;
   letter.from = own_;
   letter.answer = answer ? 1 : 0;
-  mailbox_.send(peer.id, letter, {base_.fd(), lane.memory.fd()});  // when it does not arrive it is said again
-  lane.next_hello = now + Duration{kFirstRepeat.ns << std::min(lane.hellos++, kLongestRepeat)};
+  const auto sent = mailbox_.send(peer.id, letter, {base_.fd(), lane.memory.fd()});
+  lane.next_hello = now + Duration{kFirstRepeat.ns << 2 * std::min(lane.hellos, kHellosMost)};
+  if (sent == Mailbox::Sent::kYes) lane.hellos++;
 }
 
 void Introductions::repeat(Instant now) {
@@ -49,7 +52,7 @@ void Introductions::repeat(Instant now) {
   for (Peer* peer : peers_.in_contact()) {
     if (peer->lane->confirmed) continue;
     left++;
-    if (peer->lane->next_hello <= now) say_hello(*peer, true, now);
+    if (peer->lane->next_hello <= now && peer->lane->hellos < kHellosMost) say_hello(*peer, true, now);
   }
   unconfirmed_ = left;
 }
@@ -82,6 +85,7 @@ void Introductions::on_hello(const Letter& letter, const LetterFds& fds, Instant
   if (peer == nullptr) return;  // gone, or not who it says
   if (!peer->lane && !make_contact(*peer, now)) return;
   Lane& lane = *peer->lane;
+  lane.hellos = 0;  // it reads its letters
   if (!lane.receiver.connected()) {
     PeerMemory base;
     PeerMemory half;

@@ -9,12 +9,16 @@
 namespace uroce::segment {
 namespace {
 
-/// The peer's progress is looked at when so many slots may be in use: every look may fetch a line from its core.
+/// The peer's progress is looked at when so many slots may be in use, and then not for every frame: each look may fetch
+/// a line from its core.
 constexpr uint64_t kLookAt = kSlots / 2;
+constexpr uint64_t kLookEvery = 32;
 /// A lane is congested when there is less room than a burst may need.
 constexpr uint64_t kRoomForBurst = 64;
-/// Frames of the pool that a lane may always have, however few are free.
-constexpr uint32_t kFairShare = 32;
+/// A lane holds no more of the pool than this part of what is free, so that something is left however many peers do not
+/// read; and hardly anything of the last frames.
+constexpr uint32_t kFairPart = 4;
+constexpr uint32_t kFairMin = 2;
 constexpr uint32_t kEthernetBytes = 14;
 /// What the line of the mark has of a short frame.
 constexpr uint32_t kFirstLine = kLine - sizeof(uint64_t);
@@ -42,13 +46,19 @@ void LaneSender::put(PooledFrame frame) {
 }
 
 bool LaneSender::has_room() {
-  if (produced_ - reclaimed_ >= kLookAt) reclaim();
+  const uint64_t used = produced_ - reclaimed_;
+  if (used == kSlots || (used >= kLookAt && produced_ % kLookEvery == 0)) reclaim();
   return produced_ - reclaimed_ < kSlots;
+}
+
+bool LaneSender::holds_much() const {
+  return held_ >= kFairMin && (held_ > pool_.free() / kFairPart || pool_.free() < FramePool::kReserve);
 }
 
 LaneSender::Sent LaneSender::send(PooledFrame frame) {
   held_++;
-  if (backlog_count_ == 0 && has_room()) {
+  const bool wasted = stuck_ && frame.bytes > kInlineBytes && held_ > kFairMin;  // it would lie in the ring for long
+  if (backlog_count_ == 0 && !wasted && has_room()) {
     put(frame);
     return Sent::kInRing;
   }
@@ -72,10 +82,9 @@ void LaneSender::flush() {
 bool LaneSender::congested() {
   if (stuck_) return false;
   if (backlog_count_ != 0) return true;
-  const bool much = held_ > std::max(kFairShare, pool_.free());
-  if (!much && produced_ - reclaimed_ + kRoomForBurst <= kSlots) return false;
+  if (!holds_much() && produced_ - reclaimed_ + kRoomForBurst <= kSlots) return false;
   reclaim();
-  return produced_ - reclaimed_ + kRoomForBurst > kSlots || held_ > std::max(kFairShare, pool_.free());
+  return holds_much() || produced_ - reclaimed_ + kRoomForBurst > kSlots;
 }
 
 void LaneSender::reclaim() {
@@ -113,7 +122,7 @@ void LaneSender::abandon() {
 }
 
 bool LaneReceiver::ready() const {
-  if (peer_ == nullptr) return false;
+  if (peer_ == nullptr || position_ - released_ >= kSlots) return false;
   const uint64_t word = peer_->slots[position_ % kSlots].mark.load(std::memory_order_relaxed);
   return Mark::decode(word).sequence == static_cast<uint32_t>(position_ + 1);
 }
@@ -127,6 +136,8 @@ std::optional<LaneFrame> LaneReceiver::receive(uint8_t* room) {
     const uint32_t longest = mark.frame == 0 ? kInlineBytes : kFrameBytes;
     if (mark.bytes < kEthernetBytes || mark.bytes > longest || mark.frame > kPoolFrames) {
       nonsense_++;
+      // Nobody gets a frame that could be released later.
+      if (position_ == released_ + 1) release();
       continue;
     }
     if (mark.frame == 0) {

@@ -62,6 +62,7 @@ class LaneSender {
 
  private:
   bool has_room();
+  bool holds_much() const;
   void put(PooledFrame frame);
 
   LaneMemory& own_;

@@ -45,8 +45,10 @@ bool Membership::write(std::string& error) {
 }
 
 bool Membership::update(const MemberCard& card, std::string& error) {
-  card_ = card;
-  return write(error);
+  const MemberCard before = std::exchange(card_, card);
+  if (write(error)) return true;
+  card_ = before;
+  return false;
 }
 
 void Membership::leave() {

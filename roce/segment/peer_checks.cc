@@ -42,7 +42,7 @@ bool PeerChecks::is_gone(Peer& peer, Instant now) {
     dropped_stuck_ += sender.drop_backlog();
   }
   // What a peer sent before it went is still received.
-  return !lane.receiver.ready() && !peers_.alive(peer);
+  return !peers_.alive(peer) && !lane.receiver.ready();
 }
 
 void PeerChecks::tidy(Instant now) {

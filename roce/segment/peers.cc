@@ -28,6 +28,13 @@ Peers::Blocks& Peers::blocks_of(const MacAddress& mac) {
 void Peers::refresh(bool always) {
   if (!always && !directory_.maybe_changed()) return;
   directory_.scan();
+  // First who is gone: others may have their numbers by now. Those with which there was contact are looked after
+  // one by one.
+  std::vector<Peer*> gone;
+  for (const auto& [id, peer] : peers_) {
+    if (!peer->lane && directory_.members().count(id) == 0) gone.push_back(peer.get());
+  }
+  for (Peer* peer : gone) remove(*peer);
   for (const auto& [id, card] : directory_.members()) {
     if (id == own_) continue;
     std::unique_ptr<Peer>& peer = peers_[id];
@@ -43,12 +50,6 @@ void Peers::refresh(bool always) {
       if (blocks[block] == nullptr) blocks[block] = peer.get();
     }
   }
-  // Those with which there was contact are looked after one by one.
-  std::vector<Peer*> gone;
-  for (const auto& [id, peer] : peers_) {
-    if (!peer->lane && directory_.members().count(id) == 0) gone.push_back(peer.get());
-  }
-  for (Peer* peer : gone) remove(*peer);
 }
 
 std::optional<MacAddress> Peers::mac_of(const IpAddress& ip) const {

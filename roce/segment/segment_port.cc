@@ -11,6 +11,8 @@ namespace uroce::segment {
 namespace {
 
 constexpr Duration kMailLook = microseconds(50);
+/// Lent at a time when little is free: what is lent may go to one receiver that does not read.
+constexpr uint32_t kFewFrames = 4;
 /// How often a directory that changes is read because of a frame for somebody unknown.
 constexpr Duration kRefresh = milliseconds(2);
 
@@ -40,7 +42,9 @@ bool SegmentPort::start(std::string& error) {
   return true;
 }
 
-SegmentPort::~SegmentPort() = default;
+SegmentPort::~SegmentPort() {
+  if (parts_) parts_->bells.ring_again();
+}
 
 void SegmentPort::abandon() {
   // The memory is not mapped here. Tables may be as another thread of the parent left them in the middle of a change.
@@ -60,16 +64,16 @@ SegmentCounters SegmentPort::counters() const {
   SegmentCounters counters = counters_;
   counters.tx_dropped_stuck += parts_->checks.dropped_stuck();
   counters.wakes_sent = parts_->bells.wakes_sent();
-  for (const Peer* peer : parts_->peers.in_contact()) counters.rx_nonsense += peer->lane->receiver.nonsense();
   return counters;
 }
 
 // Out.
 
 uint32_t SegmentPort::acquire_tx(TxFrame* frames, uint32_t max) {
-  if (parts_->pool.free() < max) {
+  if (parts_->pool.free() < FramePool::kReserve) {
     for (Peer* peer : parts_->peers.in_contact()) peer->lane->sender.reclaim();
   }
+  if (parts_->pool.free() < FramePool::kReserve) max = std::min(max, kFewFrames);
   const uint32_t count = std::min({max, parts_->pool.free(), kMaxBurst});
   for (uint32_t i = 0; i < count; i++) {
     const uint16_t frame = parts_->pool.take();
@@ -158,12 +162,14 @@ void SegmentPort::flush() {
 
 uint32_t SegmentPort::receive_from(Peer& peer, RxFrame* frames, uint32_t max) {
   uint32_t count = 0;
+  const uint64_t nonsense = peer.lane->receiver.nonsense();
   for (; count < max; count++) {
     const auto frame = peer.lane->receiver.receive(headers_[held_].data());
     if (!frame) break;
     frames[count] = {frame->data, frame->bytes, nullptr, frame->headers};
     held_++;
   }
+  counters_.rx_nonsense += peer.lane->receiver.nonsense() - nonsense;
   return count;
 }
 
@@ -224,18 +230,18 @@ void SegmentPort::look_after(Instant now) {
   counters_.contacts += parts_->peers.in_contact().size() - before;
   parts_->introductions.repeat(now);
   if (held_ != 0) return;
+  const uint64_t lost = counters_.peers_lost;
   while (Peer* gone = parts_->checks.find_gone(now)) say_goodbye(*gone);
+  if (counters_.peers_lost != lost) parts_->peers.refresh(true);
   parts_->checks.tidy(now);
 }
 
 void SegmentPort::say_goodbye(Peer& peer) {
   counters_.peers_lost++;
-  counters_.rx_nonsense += peer.lane->receiver.nonsense();
   peer.lane->sender.abandon();
   parts_->bells.forget(peer);
   std::erase(queued_, &peer);
   parts_->peers.remove(peer);
-  parts_->peers.refresh(true);
 }
 
 }  // namespace uroce::segment

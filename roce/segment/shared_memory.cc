@@ -24,7 +24,8 @@ constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 bool OwnMemory::make(const char* name, size_t bytes, std::string& error) {
   fd_ = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd_ < 0 || ftruncate(fd_, static_cast<off_t>(bytes)) != 0) {
-    error = std::string("the kernel gives no shared memory: ") + std::strerror(errno);
+    error = std::string("the kernel gives no shared memory: ") + std::strerror(errno) +
+            (errno == EMFILE ? "; raise ulimit -n" : "");
     return false;
   }
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);

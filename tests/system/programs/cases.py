@@ -58,7 +58,8 @@ def _pingpongs():
         yield pingpong(kind, "_veth_events", "-g", "1", "-e", wire="veth", suite="veth")
         if kind != "ud":
             for mtu in (256, 512, 2048, 4096):
-                yield pingpong(kind, f"_mtu{mtu}", "-g", "1", "-m", str(mtu))
+                suite = "programs" if mtu in (256, 4096) else "long"
+                yield pingpong(kind, f"_mtu{mtu}", "-g", "1", "-m", str(mtu), suite=suite)
     yield pingpong("rc", "_timestamps", "-t")
     yield pingpong("rc", "_timestamps_events", "-t", "-e")
     yield pingpong("rc", "_new_send", "-N")
@@ -84,9 +85,10 @@ def _perftests():
             program = f"ib_{operation}_{measure}"
             yield perftest(program)
             yield perftest(program, "_veth", wire="veth", suite="veth")
-            yield perftest(program, "_gid0", "-x", "0")
+            suite = "programs" if measure == "bw" else "long"
+            yield perftest(program, "_gid0", "-x", "0", suite=suite)
             yield perftest(program, "_gid1", "-x", "1")
-            yield perftest(program, "_old_post_send", "--use_old_post_send")
+            yield perftest(program, "_old_post_send", "--use_old_post_send", suite=suite)
         program = f"ib_{operation}_bw"
         few = ("-n", "1000") if operation != "atomic" else ()
         yield perftest(program, "_qp16", "-q", "16", *few, timeout_s=60)
@@ -168,7 +170,7 @@ CARD_SHORT = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_uc_pingpong", "i
               "ib_write_bw_both_ways", "ib_send_bw_all_sizes_short"}
 
 
-# One of each program and transport over a segment; the rest is for the long suite.
+# One of each program and transport over a segment.
 SEGMENT_SHORT = {"ibv_rc_pingpong_events", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong",
                  "ibv_rc_pingpong_large", "ibv_rc_pingpong_ipv6", "ib_write_bw", "ib_read_bw", "ib_send_bw",
                  "ib_atomic_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat", "ib_send_bw_ud", "ib_send_bw_events",
@@ -177,9 +179,8 @@ SEGMENT_SHORT = {"ibv_rc_pingpong_events", "ibv_uc_pingpong", "ibv_ud_pingpong",
 
 def _on_segments(cases):
     for case in cases:
-        if case.wire == "memif" and not case.refused and not case.needs and case.suite == "programs":
-            suite = "programs" if case.name in SEGMENT_SHORT else "long"
-            yield dataclasses.replace(case, name=case.name + "_segment", wire="segment", suite=suite)
+        if case.name in SEGMENT_SHORT:
+            yield dataclasses.replace(case, name=case.name + "_segment", wire="segment")
 
 
 def _on_cards(cases):

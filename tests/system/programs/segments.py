@@ -151,7 +151,7 @@ def killed_again_and_again(session):
 SCENARIOS = [
     Scenario("segment_mesh", _mesh(("4 mesh 4096 300", 3600), ("4 ring 65536 100", 800), ("4 star 64 3000", 18000),
                                    ("8 mesh 8192 100 events", 5600)), "segment"),
-    Scenario("segment_mesh_64", _mesh(("64 mesh 2048 10", 40320)), "segment", timeout_s=90),
+    Scenario("segment_mesh_64", _mesh(("64 mesh 2048 10", 40320)), "segment", "long", 90),
     Scenario("segment_pairs", _pairs(4), "segment", timeout_s=90),
     Scenario("segment_pairs_16", _pairs(16), "segment", "long", 200),
     Scenario("segment_stopped", stopped_neighbour, "segment", timeout_s=90),

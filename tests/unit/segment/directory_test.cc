@@ -122,6 +122,57 @@ TEST(Directory, NumbersRestForAMinute) {
   EXPECT_FALSE(mine.directory.taken_blocks(mac_of(2))[block]);
 }
 
+TEST(Directory, RestBeginsWhenAMemberGoesHoweverOldItsCardIs) {
+  const TempDir dir;
+  View mine(dir);
+  const auto live = [&](bool killed) {
+    View yours(dir);
+    const Member you(yours, card_of("b", 2), 1);
+    const std::string id = Directory::file_name('m', you.membership.id());
+    std::ofstream(dir.path() + "/" + Directory::file_name('s', you.membership.id()));
+    const utimbuf old{time(nullptr) - 1000, time(nullptr) - 1000};
+    ASSERT_EQ(utime((dir.path() + "/" + id).c_str(), &old), 0);
+    if (killed) raise(SIGKILL);
+  };
+  const auto resting = [&] {
+    mine.directory.scan();
+    mine.directory.scan();
+    const auto taken = mine.directory.taken_blocks(mac_of(2));
+    return std::count(taken.begin(), taken.end(), true);
+  };
+  live(false);
+  EXPECT_EQ(resting(), 1);
+  in_killed_child([&] { live(true); });
+  EXPECT_EQ(resting(), 2);
+}
+
+TEST(Directory, WithoutDescriptorsNobodyIsForgotten) {
+  const TempDir dir;
+  View mine(dir);
+  View yours(dir);
+  const Member you(yours, card_of("b", 2), 1);
+  mine.directory.scan();
+  std::vector<int> all;
+  for (int fd = dup(0); fd >= 0; fd = dup(0)) all.push_back(fd);
+  close(all.back());
+  all.pop_back();
+  mine.directory.scan();
+  const bool alive = mine.directory.alive(you.membership.id());
+  for (const int fd : all) close(fd);
+  EXPECT_TRUE(alive);
+  EXPECT_EQ(mine.directory.members().size(), 1u);
+  EXPECT_TRUE(mine.directory.maybe_changed());
+}
+
+TEST(Directory, ThatWasRemovedTellsNothingOfItsMembers) {
+  const TempDir dir;
+  View mine(dir);
+  const Member you(mine, card_of("b", 2), 1);
+  mine.directory.scan();
+  std::filesystem::remove_all(dir.path());
+  EXPECT_TRUE(mine.directory.alive(you.membership.id()));
+}
+
 TEST(Directory, AnythingMayLieInIt) {
   const TempDir dir;
   std::filesystem::create_directory(dir.path() + "/m-00000000000000aa");

@@ -187,6 +187,34 @@ TEST(SegmentPort, AReceiverThatTakesNothingHoldsUpNobodyElse) {
   }
 }
 
+TEST(SegmentPort, ManyReceiversThatTakeNothingLeaveRoomForTheOthers) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  const auto for_b = roce_frame(mac_of(1), b.qpn(), 3000);
+  std::vector<std::unique_ptr<Node>> stopped;
+  for (int i = 0; i < 24; i++) {
+    stopped.push_back(std::make_unique<Node>(dir, card_of("host", 1)));
+    stopped.back()->qpn();
+  }
+  a.turn();
+  const auto press = [&] {
+    for (const auto& node : stopped) {
+      for (int i = 0; i < 600 && !a.port->congested(mac_of(1), node->qpn()); i++)
+        ASSERT_TRUE(a.send(roce_frame(mac_of(1), node->qpn(), 3000)));
+    }
+    for (int i = 0; i < 50; i++) {
+      ASSERT_FALSE(a.port->congested(mac_of(1), b.qpn()));
+      ASSERT_TRUE(a.send(for_b));
+      settle({&b});
+      ASSERT_EQ(b.receive().size(), 1u) << i;
+      a.turn();
+    }
+  };
+  press();
+  for (int i = 0; i < 20; i++) a.turn(milliseconds(130));  // now they are known to be stuck
+  press();
+}
+
 TEST(SegmentPort, AReceiverThatTakesNothingForASecondLosesFrames) {
   const TempDir dir;
   Node a(dir, card_of("host", 1)), stopped(dir, card_of("host", 1));
