@@ -7,6 +7,7 @@ namespace uroce::segment {
 /// False when it sleeps and cannot be woken at the moment. A peer that is not known yet is woken by a hello.
 bool Bells::ring(Peer& peer) {
   Lane& lane = *peer.lane;
+  lane.sender.publish();
   if (lane.base() == nullptr) return true;
   const uint32_t sleeps = lane.base()->sleeps.load(std::memory_order_relaxed);
   if ((sleeps & 1) == 0 || sleeps == lane.woken) return true;

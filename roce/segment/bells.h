@@ -23,7 +23,7 @@ class Bells {
   void sent_to(Peer& peer) {
     if (!std::exchange(peer.lane->bell, true)) sent_to_.push_back(&peer);
   }
-  /// After a burst: wakes those that are seen to sleep, each once for every sleep.
+  /// After a burst: publishes it, and wakes those that are seen to sleep, each once for every sleep.
   void ring() {
     for (Peer* peer : sent_to_) ring(*peer);
   }

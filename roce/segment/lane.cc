@@ -42,7 +42,18 @@ void LaneSender::put(PooledFrame frame) {
     mark.frame = static_cast<uint16_t>(frame.frame + 1);
     in_slot_[position % kSlots] = mark.frame;
   }
-  slot.mark.store(mark.encode(), std::memory_order_release);
+  // The peer reads slots in their order, so what follows the first cannot be seen before the first.
+  if (position == published_) {
+    first_mark_ = mark.encode();
+  } else {
+    slot.mark.store(mark.encode(), std::memory_order_relaxed);
+  }
+}
+
+void LaneSender::publish() {
+  if (published_ == produced_) return;
+  own_.slots[published_ % kSlots].mark.store(first_mark_, std::memory_order_release);
+  published_ = produced_;
 }
 
 bool LaneSender::has_room() {
@@ -77,6 +88,7 @@ void LaneSender::flush() {
     backlog_head_ = (backlog_head_ + 1) % kBacklog;
     backlog_count_--;
   }
+  publish();
 }
 
 bool LaneSender::congested() {
@@ -91,7 +103,7 @@ void LaneSender::reclaim() {
   if (peer_ == nullptr) return;
   const uint64_t consumed = peer_->consumed.load(std::memory_order_acquire);
   // What the peer says is taken only if it can be true.
-  if (consumed - reclaimed_ > produced_ - reclaimed_) return;
+  if (consumed - reclaimed_ > published_ - reclaimed_) return;
   for (; reclaimed_ != consumed; reclaimed_++) {
     const uint16_t frame = std::exchange(in_slot_[reclaimed_ % kSlots], 0);
     if (frame == 0) continue;
@@ -117,7 +129,7 @@ void LaneSender::abandon() {
     pool_.give_back(static_cast<uint16_t>(std::exchange(frame, 0) - 1));
     held_--;
   }
-  reclaimed_ = produced_;
+  reclaimed_ = published_ = produced_;
   ensure(held_ == 0, "a lane knows every frame that it holds");
 }
 

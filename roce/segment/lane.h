@@ -38,10 +38,15 @@ class LaneSender {
   /// The peer's half is known from now on; until then nothing is known to be read.
   void connect(const LaneMemory& peer) { peer_ = &peer; }
 
-  /// Takes the frame, which goes back to the pool when the peer has read it, or when it is dropped.
+  /// Takes the frame, which goes back to the pool when the peer has read it, or when it is dropped. The peer sees it
+  /// after `publish`.
   Sent send(PooledFrame frame);
-  /// What waited goes into the ring as far as there is room.
+  /// What waited goes into the ring as far as there is room, and is published.
   void flush();
+  /// The peer sees what was sent since the last time, all of it at once: of a burst that was made in one turn, no part
+  /// is acted upon before the rest is there (an ACK that follows the program's message in the same burst is as good as
+  /// one that precedes it).
+  void publish();
   /// Frames would have to wait, or hold more of the pool than is fair.
   bool congested();
   /// The peer has read nothing for a long time: what does not find room at once is dropped, so that whoever retries
@@ -68,9 +73,11 @@ class LaneSender {
   LaneMemory& own_;
   FramePool& pool_;
   const LaneMemory* peer_ = nullptr;
-  uint64_t produced_ = 0;   // slots written
-  uint64_t reclaimed_ = 0;  // of these, read by the peer, as far as we have looked
-  uint32_t held_ = 0;       // frames of the pool that are in the ring or wait
+  uint64_t produced_ = 0;    // slots written
+  uint64_t published_ = 0;   // of these, visible
+  uint64_t first_mark_ = 0;  // of slot `published_`, which is written last
+  uint64_t reclaimed_ = 0;   // of these, read by the peer, as far as we have looked
+  uint32_t held_ = 0;        // frames of the pool that are in the ring or wait
   bool stuck_ = false;
   std::array<uint16_t, kSlots> in_slot_{};  // frame + 1 that a slot refers to, or 0
   std::array<PooledFrame, kBacklog> backlog_{};

@@ -155,6 +155,7 @@ void SegmentPort::flush() {
     peer->lane->queued = peer->lane->sender.waiting();
     if (peer->lane->sender.produced() != before) parts_->bells.sent_to(*peer);
   }
+  parts_->bells.ring();
   std::erase_if(queued_, [](const Peer* peer) { return !peer->lane->queued; });
 }
 

@@ -30,7 +30,9 @@ struct LaneTest : ::testing::Test {
     const uint16_t frame = pool.take();
     const auto bytes = bytes_of(size, seed);
     std::memcpy(pool.at(frame), bytes.data(), bytes.size());
-    return tx.send({frame, static_cast<uint16_t>(size)});
+    const auto sent = tx.send({frame, static_cast<uint16_t>(size)});
+    tx.publish();
+    return sent;
   }
   /// The next frame as the engine sees it: headers from the private copy.
   std::optional<std::vector<uint8_t>> receive() {
@@ -62,6 +64,21 @@ TEST_F(LaneTest, CarriesFramesOfAllSizes) {
   tx.reclaim();
   EXPECT_EQ(pool.free(), kPoolFrames);
   EXPECT_EQ(rx.nonsense(), 0u);
+}
+
+TEST_F(LaneTest, ABurstIsSeenAsOne) {
+  for (uint32_t burst = 0; burst < 200; burst++) {
+    for (uint8_t i = 0; i < 3; i++) {
+      const uint16_t frame = pool.take();
+      std::memcpy(pool.at(frame), bytes_of(100, i).data(), 100);
+      ASSERT_EQ(tx.send({frame, 100}), LaneSender::Sent::kInRing);
+      ASSERT_FALSE(rx.ready());
+      ASSERT_FALSE(receive());
+    }
+    tx.publish();
+    for (uint8_t i = 0; i < 3; i++) ASSERT_EQ(receive(), bytes_of(100, i));
+    rx.release();
+  }
 }
 
 TEST_F(LaneTest, AShortFrameLiesInTheSlotBehindItsMark) {
@@ -172,6 +189,7 @@ TEST_F(LaneTest, CarriesBeforeTheOtherSideIsKnown) {
   LaneSender early{*theirs, pool};
   const uint16_t frame = pool.take();
   EXPECT_EQ(early.send({frame, 2000}), LaneSender::Sent::kInRing);
+  early.publish();
   early.reclaim();
   EXPECT_EQ(pool.free(), kPoolFrames - 1);
   early.connect(*ours);
