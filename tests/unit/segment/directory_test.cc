@@ -1,6 +1,7 @@
 #include "segment/directory.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <utime.h>
 
@@ -152,6 +153,10 @@ TEST(Directory, WithoutDescriptorsNobodyIsForgotten) {
   View yours(dir);
   const Member you(yours, card_of("b", 2), 1);
   mine.directory.scan();
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{std::min<rlim_t>(256, before.rlim_max), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
   std::vector<int> all;
   for (int fd = dup(0); fd >= 0; fd = dup(0)) all.push_back(fd);
   close(all.back());
@@ -159,6 +164,8 @@ TEST(Directory, WithoutDescriptorsNobodyIsForgotten) {
   mine.directory.scan();
   const bool alive = mine.directory.alive(you.membership.id());
   for (const int fd : all) close(fd);
+  setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_GT(all.size(), 10u);
   EXPECT_TRUE(alive);
   EXPECT_EQ(mine.directory.members().size(), 1u);
   EXPECT_TRUE(mine.directory.maybe_changed());
