@@ -92,7 +92,7 @@ TEST(Directory, WhoeverIsKilledIsFoundAndRests) {
   in_killed_child([&] {
     View yours(dir);
     const auto* const member = new Member(yours, card_of("b", 2), 3);
-    std::ofstream(dir.path() + "/" + Directory::file_name('s', member->membership.id()));
+    const std::ofstream mailbox(dir.path() + "/" + Directory::file_name('s', member->membership.id()));
   });
   EXPECT_EQ(dir.count('m'), 1u);
   View mine(dir);
@@ -130,7 +130,7 @@ TEST(Directory, RestBeginsWhenAMemberGoesHoweverOldItsCardIs) {
     View yours(dir);
     const Member you(yours, card_of("b", 2), 1);
     const std::string id = Directory::file_name('m', you.membership.id());
-    std::ofstream(dir.path() + "/" + Directory::file_name('s', you.membership.id()));
+    const std::ofstream mailbox(dir.path() + "/" + Directory::file_name('s', you.membership.id()));
     const utimbuf old{time(nullptr) - 1000, time(nullptr) - 1000};
     ASSERT_EQ(utime((dir.path() + "/" + id).c_str(), &old), 0);
     if (killed) raise(SIGKILL);
