@@ -129,14 +129,14 @@ def killed_again_and_again(session):
     with tempfile.TemporaryDirectory() as runtime, tempfile.TemporaryDirectory() as folder:
         environment = {"UROCE_RUNTIME_DIR": runtime}
         program = _build_mesh(folder)
-        survivors = session.start("survivors", 0, [program, "4", "mesh", "16384", "12000"], environment)
+        survivors = session.start("survivors", 0, [program, "4", "mesh", "16384", "6000"], environment)
         victims = 0
         while survivors.exit_code is None:
             victim = session.start("victim", 0, [program, "2", "mesh", "4096", "1000000"], environment)
             time.sleep(0.1)
             victim.signal(signal.SIGKILL)
             victims += 1
-        if survivors.exit_code != 0 or "144000 messages" not in survivors.output():
+        if survivors.exit_code != 0 or "72000 messages" not in survivors.output():
             raise Failure(f"the survivors: exit {survivors.exit_code}")
         if victims < 5:
             raise Failure(f"only {victims} were killed")
