@@ -19,7 +19,7 @@ class Bells {
   /// `mailbox` outlives the bells.
   Bells(const Mailbox& mailbox, MemberId own) : mailbox_(mailbox), own_(own) {}
 
-  /// Frames were put into its ring.
+  /// Frames were put into its ring, which `ring` publishes.
   void sent_to(Peer& peer) {
     if (!std::exchange(peer.lane->bell, true)) sent_to_.push_back(&peer);
   }
