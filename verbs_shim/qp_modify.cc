@@ -27,7 +27,7 @@ static_assert(int{kAttrState} == IBV_QP_STATE && int{kAttrCurState} == IBV_QP_CU
 namespace {
 
 // How long a program waits in modify_qp for the peer's MAC address before going on without.
-constexpr Duration kResolvePatience = milliseconds(1000);
+constexpr Duration kModifyPatience = milliseconds(1000);
 
 /// False when a value does not fit the engine's attribute. Removes bits from `mask` that change nothing here.
 bool attributes_from(const ibv_qp_attr& attr, uint32_t& mask, QpAttributes& out) {
@@ -72,7 +72,7 @@ bool attributes_from(const ibv_qp_attr& attr, uint32_t& mask, QpAttributes& out)
 }
 
 void wait_for_peer(QueuePair& qp) {
-  const bool resolved = drive_until(kResolvePatience, [&](Engine& /*engine*/) { return qp.qp->path_resolved(); });
+  const bool resolved = drive_until(kModifyPatience, [&](Engine& /*engine*/) { return qp.qp->path_resolved(); });
   if (resolved) return;
   IpAddress peer;
   {

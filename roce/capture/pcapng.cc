@@ -15,8 +15,6 @@ namespace {
 constexpr uint64_t kBlockHeaderBytes = 8;
 constexpr uint64_t kBlockMinBytes = 12;
 
-constexpr uint64_t padded(uint64_t bytes) { return (bytes + 3) & ~uint64_t{3}; }
-
 using Wide = __int128;
 
 /// Ticks as nanoseconds; the resolution's top bit chooses powers of two.

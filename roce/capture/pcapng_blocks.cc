@@ -6,6 +6,8 @@
 
 namespace uroce::capture {
 
+using namespace pcapng;
+
 namespace {
 
 constexpr std::string_view kApplication = "uroce";
@@ -13,7 +15,6 @@ constexpr uint32_t kEthernet = 1;
 constexpr uint8_t kNanoseconds = 9;  // digits behind the point
 constexpr uint32_t kEndOfOptions = 0;
 
-constexpr size_t padded(size_t bytes) { return (bytes + 3) & ~size_t{3}; }
 constexpr size_t option_bytes(size_t bytes) { return 4 + padded(bytes); }
 
 void put(std::vector<uint8_t>& to, const void* data, size_t bytes) {

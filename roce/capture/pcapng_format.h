@@ -22,6 +22,9 @@ inline constexpr uint16_t kEpbFlags = 2;
 inline constexpr uint16_t kIsbInterfaceDrop = 5;
 inline constexpr uint16_t kIsbSystemDrop = 7;
 
+/// Options and packets fill whole words.
+constexpr uint64_t padded(uint64_t bytes) { return (bytes + 3) & ~uint64_t{3}; }
+
 inline constexpr uint32_t kInbound = 1;  // of kEpbFlags
 inline constexpr uint32_t kOutbound = 2;
 

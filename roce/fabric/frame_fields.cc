@@ -3,19 +3,13 @@
 #include <cstring>
 
 #include "base/big_endian.h"
-#include "packet/host_frames.h"
 #include "packet/opcode.h"
 
 namespace uroce::fabric {
 namespace {
 
 constexpr uint16_t kEtherServiceVlan = 0x88a8;
-constexpr uint32_t kVlanBytes = 4;
-constexpr uint32_t kIpv4Bytes = 20;
-constexpr uint32_t kIpv6Bytes = 40;
-constexpr uint32_t kUdpBytes = 8;
 constexpr uint8_t kProtocolTcp = 6;
-constexpr uint8_t kProtocolUdp = 17;
 constexpr unsigned kMaxTags = 2;
 
 void inspect_ipv4(const uint8_t* ip, uint32_t left, FrameFields& out) {

@@ -10,10 +10,9 @@
 #include <span>
 
 #include "packet/headers.h"
+#include "packet/network_headers.h"
 
 namespace uroce::fabric {
-
-inline constexpr uint32_t kEthernetBytes = 14;
 
 /// Two bits of the IP header.
 enum class Ecn : uint8_t { kNotCapable = 0, kEct1 = 1, kEct0 = 2, kMarked = 3 };

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <utility>
 
+#include "host/file_lock.h"
 #include "host/runtime_dir.h"
 
 namespace uroce {
@@ -22,13 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "endpoint.";
 constexpr int kNamesMax = 1000;
-
-struct flock whole_file(short type) {
-  struct flock lock {};
-  lock.l_type = type;
-  lock.l_whence = SEEK_SET;
-  return lock;
-}
 
 bool starts_with(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
 

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "host/file_lock.h"
+
 namespace uroce {
 namespace {
 
@@ -69,13 +71,6 @@ std::string switch_stem(const std::string& sign) { return sign + "@"; }
 
 std::string port_socket_path(const std::string& sign, unsigned number) {
   return switch_stem(sign) + "port" + std::to_string(number) + ".sock";
-}
-
-struct flock whole_file(short type) {
-  struct flock lock {};
-  lock.l_type = type;
-  lock.l_whence = SEEK_SET;
-  return lock;
 }
 
 /// How many ports of shared memory the switch with this sign has; nothing when it does not run (any more).

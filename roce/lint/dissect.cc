@@ -4,17 +4,12 @@
 #include "lint/finding.h"
 #include "lint/packet.h"
 #include "packet/icrc.h"
+#include "packet/network_headers.h"
 
 namespace uroce::lint {
 namespace {
 
-constexpr uint16_t kEtherIpv4 = 0x0800;
-constexpr uint16_t kEtherIpv6 = 0x86dd;
-constexpr uint8_t kUdp = 17;
 constexpr uint8_t kIpv6Fragment = 44;
-constexpr uint32_t kIpv4Bytes = 20;
-constexpr uint32_t kIpv6Bytes = 40;
-constexpr uint32_t kUdpBytes = 8;
 
 /// One frame on its way from the link layer to the BTH.
 class Dissector {
@@ -64,7 +59,7 @@ uint32_t sum_words(const uint8_t* p, uint32_t bytes) {
 Dissection Dissector::run(bool ipv6_frame) { return ipv6_frame ? ipv6() : ipv4(); }
 
 Dissection Dissector::ipv4() {
-  if (left_ < kIpv4Bytes || ip_[0] >> 4 != 4 || ip_[9] != kUdp) return Dissection::kOther;
+  if (left_ < kIpv4Bytes || ip_[0] >> 4 != 4 || ip_[9] != kProtocolUdp) return Dissection::kOther;
   const uint32_t header_bytes = (ip_[0] & 0x0fu) * 4;
   if (header_bytes < kIpv4Bytes) return Dissection::kOther;
   const uint32_t fragment = load_be16(ip_ + 6) & 0x3fff;
@@ -90,11 +85,11 @@ Dissection Dissector::ipv4() {
 
 Dissection Dissector::ipv6() {
   if (left_ < kIpv6Bytes || ip_[0] >> 4 != 6) return Dissection::kOther;
-  if (ip_[6] == kIpv6Fragment && left_ >= kIpv6Bytes + 8 && ip_[kIpv6Bytes] == kUdp && to_roce(kIpv6Bytes + 8) &&
-      (load_be16(ip_ + kIpv6Bytes + 2) & 0xfff8) == 0) {
+  if (ip_[6] == kIpv6Fragment && left_ >= kIpv6Bytes + 8 && ip_[kIpv6Bytes] == kProtocolUdp &&
+      to_roce(kIpv6Bytes + 8) && (load_be16(ip_ + kIpv6Bytes + 2) & 0xfff8) == 0) {
     return wrong(Rule::kIpFragment, "a datagram with a fragment header; expected UDP right after IPv6");
   }
-  if (ip_[6] != kUdp) return Dissection::kOther;
+  if (ip_[6] != kProtocolUdp) return Dissection::kOther;
   out_.view.ipv6 = true;
   out_.view.traffic_class = static_cast<uint8_t>(load_be16(ip_) >> 4);
   out_.view.hop_limit = ip_[7];
@@ -127,7 +122,7 @@ void Dissector::check_udp_checksum(uint32_t ip_header_bytes, uint32_t udp_bytes)
   const uint16_t stored = load_be16(udp + 6);
   if (stored == 0 || left_ < ip_header_bytes + udp_bytes) return;
   const uint8_t* addresses = out_.view.ipv6 ? ip_ + 8 : ip_ + 12;
-  uint32_t sum = sum_words(addresses, out_.view.ipv6 ? 32 : 8) + kUdp + udp_bytes + sum_words(udp, udp_bytes);
+  uint32_t sum = sum_words(addresses, out_.view.ipv6 ? 32 : 8) + kProtocolUdp + udp_bytes + sum_words(udp, udp_bytes);
   while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
   if (sum == 0xffff) return;
   wrong(Rule::kUdpChecksum, sentence("UDP checksum 0x%04x does not hold; expected zero or the right one", stored));

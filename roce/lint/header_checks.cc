@@ -4,13 +4,13 @@
 #include "lint/finding.h"
 #include "lint/mad.h"
 #include "lint/packet.h"
+#include "lint/path_mtu.h"
 #include "packet/sack.h"
 
 namespace uroce::lint {
 namespace {
 
 constexpr uint32_t kMulticastQpn = 0xFFFFFF;
-constexpr uint32_t kLargestMtu = 4096;
 constexpr uint8_t kBecn = 0x40;
 constexpr uint8_t kReservedOfResv8a = 0x3f;
 

@@ -8,12 +8,8 @@
 namespace uroce {
 namespace {
 
-constexpr uint32_t kEthernetBytes = 14;
-constexpr uint32_t kVlanBytes = 4;
 constexpr uint32_t kMinFrameBytes = 60;  // without the frame check sequence
 constexpr uint32_t kArpBytes = 28;
-constexpr uint32_t kIpv4Bytes = 20;
-constexpr uint32_t kIpv6Bytes = 40;
 constexpr uint32_t kIcmpMinBytes = 8;
 constexpr uint32_t kNeighbourBytes = 24;  // type, code, checksum, flags, target
 constexpr uint32_t kOptionBytes = 8;      // a link-layer address option for Ethernet

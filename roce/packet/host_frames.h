@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "packet/network_headers.h"
 #include "uroce/address.h"
 
 namespace uroce {
@@ -19,11 +20,6 @@ struct LinkFrame {
   uint16_t ethertype = 0;
   std::span<const uint8_t> body;
 };
-
-inline constexpr uint16_t kEtherIpv4 = 0x0800;
-inline constexpr uint16_t kEtherArp = 0x0806;
-inline constexpr uint16_t kEtherVlan = 0x8100;
-inline constexpr uint16_t kEtherIpv6 = 0x86dd;
 
 /// Takes frames with no or one 802.1Q tag. `body` points into `frame`.
 std::optional<LinkFrame> decode_link(std::span<const uint8_t> frame);

@@ -2,20 +2,13 @@
 
 #include <new>
 
+#include "packet/network_headers.h"
+
 namespace uroce {
 namespace {
 
-constexpr uint32_t kEthernetBytes = 14;
-constexpr uint32_t kVlanBytes = 4;
-constexpr uint32_t kIpv4Bytes = 20;
-constexpr uint32_t kIpv6Bytes = 40;
-constexpr uint32_t kUdpBytes = 8;
 constexpr uint32_t kFragmentHeaderBytes = 8;
 
-constexpr uint16_t kEtherVlan = 0x8100;
-constexpr uint16_t kEtherIpv4 = 0x0800;
-constexpr uint16_t kEtherIpv6 = 0x86dd;
-constexpr uint8_t kProtocolUdp = 17;
 constexpr uint8_t kProtocolFragment = 44;
 
 bool ipv4_checksum_holds(const uint8_t* ip) {

@@ -5,17 +5,10 @@
 
 #include "base/big_endian.h"
 #include "packet/headers.h"
+#include "packet/network_headers.h"
 
 namespace uroce {
 namespace {
-
-constexpr uint32_t kIpv4Bytes = 20;
-constexpr uint32_t kIpv6Bytes = 40;
-constexpr uint32_t kUdpBytes = 8;
-constexpr uint8_t kProtocolUdp = 17;
-constexpr uint16_t kEtherVlan = 0x8100;
-constexpr uint16_t kEtherIpv4 = 0x0800;
-constexpr uint16_t kEtherIpv6 = 0x86dd;
 
 void write_ipv4(uint8_t* ip, const PathSpec& spec) {
   ip[0] = 0x45;

@@ -6,6 +6,8 @@
 #include <span>
 
 #include "base/big_endian.h"
+#include "packet/headers.h"
+#include "packet/network_headers.h"
 #include "uroce/address.h"
 
 namespace uroce::segment {
@@ -17,23 +19,23 @@ struct Destination {
 
 /// Reads what is there, and trusts nothing: DPDK applications send what they like.
 inline Destination destination_of(std::span<const uint8_t> frame) {
-  constexpr uint32_t kEthernet = 14, kVlan = 4, kIpv4 = 20, kIpv6 = 40, kUdp = 8, kBth = 12;
-  constexpr uint16_t kRocePort = 4791;
   Destination destination;
-  if (frame.size() < kEthernet) return destination;
+  if (frame.size() < kEthernetBytes) return destination;
   const uint8_t* p = frame.data();
   std::memcpy(destination.mac.bytes.data(), p, 6);
-  size_t l3 = kEthernet;
+  size_t l3 = kEthernetBytes;
   uint16_t ethertype = load_be16(p + 12);
-  if (ethertype == 0x8100 && frame.size() >= kEthernet + kVlan) {
+  if (ethertype == kEtherVlan && frame.size() >= kEthernetBytes + kVlanBytes) {
     ethertype = load_be16(p + 16);
-    l3 += kVlan;
+    l3 += kVlanBytes;
   }
   size_t udp = 0;
-  if (ethertype == 0x0800 && frame.size() >= l3 + kIpv4 && p[l3] == 0x45 && p[l3 + 9] == 17) udp = l3 + kIpv4;
-  if (ethertype == 0x86dd && frame.size() >= l3 + kIpv6 && p[l3 + 6] == 17) udp = l3 + kIpv6;
-  if (udp == 0 || frame.size() < udp + kUdp + kBth || load_be16(p + udp + 2) != kRocePort) return destination;
-  destination.qpn = load_be32(p + udp + kUdp + 4) & 0xFFFFFF;
+  if (ethertype == kEtherIpv4 && frame.size() >= l3 + kIpv4Bytes && p[l3] == 0x45 && p[l3 + 9] == kProtocolUdp)
+    udp = l3 + kIpv4Bytes;
+  if (ethertype == kEtherIpv6 && frame.size() >= l3 + kIpv6Bytes && p[l3 + 6] == kProtocolUdp) udp = l3 + kIpv6Bytes;
+  if (udp == 0 || frame.size() < udp + kUdpBytes + Bth::kBytes || load_be16(p + udp + 2) != kRoceUdpPort)
+    return destination;
+  destination.qpn = load_be32(p + udp + kUdpBytes + 4) & 0xFFFFFF;
   return destination;
 }
 

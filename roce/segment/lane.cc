@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "packet/network_headers.h"
 
 namespace uroce::segment {
 namespace {
@@ -19,7 +20,6 @@ constexpr uint64_t kRoomForBurst = 64;
 /// read; and hardly anything of the last frames.
 constexpr uint32_t kFairPart = 4;
 constexpr uint32_t kFairMin = 2;
-constexpr uint32_t kEthernetBytes = 14;
 /// What the line of the mark has of a short frame.
 constexpr uint32_t kFirstLine = kLine - sizeof(uint64_t);
 static_assert(kInlineBytes == kFirstLine + kLine && kInlineBytes <= LaneReceiver::kHeaderBytes);

@@ -86,7 +86,7 @@ namespace {
 /// Gives an ACK another DSCP. Only the checksum of the IPv4 header covers that field, not the iCRC.
 void remark_ack(Frame& frame, uint8_t dscp) {
   const std::span<uint8_t> bytes(frame.data(), frame.size());
-  if (bytes.size() < fabric::kEthernetBytes) return;
+  if (bytes.size() < kEthernetBytes) return;
   const fabric::FrameFields fields = fabric::inspect(bytes);
   const auto roce = fabric::roce_fields(bytes, fields);
   if (!roce || opcode_info(roce->opcode).operation != Operation::kAcknowledge) return;
@@ -117,7 +117,7 @@ namespace {
 
 /// The priority, as the fabric's switches classify frames.
 unsigned priority_of(const Frame& frame) {
-  if (frame.size() < fabric::kEthernetBytes) return 0;
+  if (frame.size() < kEthernetBytes) return 0;
   const fabric::FrameFields fields = fabric::inspect(frame);
   return fields.tagged ? fields.pcp : fields.dscp() / 8u;
 }

@@ -192,7 +192,7 @@ void hpcc(Builder& b, const Numbers&) {
   }
 }
 
-struct Kind {
+struct TopologyKind {
   const char* name;
   const char* numbers;  // how they are called
   const char* what;
@@ -202,7 +202,7 @@ struct Kind {
   void (*build)(Builder& builder, const Numbers& numbers);
 };
 
-constexpr Kind kKinds[] = {
+constexpr TopologyKind kTopologyKinds[] = {
     {"back-to-back", "", "two hosts on a cable", {}, {}, {}, back_to_back},
     {"star", "HOSTS", "hosts at one switch", {4}, {1}, {4096}, star},
     {"ring", "SWITCHES:HOSTS", "a ring of switches, each with hosts", {4, 1}, {2, 1}, {64, 1000}, ring},
@@ -222,7 +222,7 @@ constexpr Kind kKinds[] = {
 };
 
 /// The numbers after the name. False: not as many, or out of range.
-bool read_numbers(std::string_view text, const Kind& kind, Numbers& numbers) {
+bool read_numbers(std::string_view text, const TopologyKind& kind, Numbers& numbers) {
   numbers = kind.defaults;
   for (size_t i = 0; !text.empty(); i++) {
     if (i == numbers.size() || kind.most[i] == 0) return false;
@@ -243,7 +243,7 @@ Topology build_topology(std::string_view spec, const TopologyOptions& options, s
   const size_t colon = spec.find(':');
   const std::string_view name = spec.substr(0, colon);
   const std::string_view rest = colon == std::string_view::npos ? std::string_view() : spec.substr(colon + 1);
-  for (const Kind& kind : kKinds) {
+  for (const TopologyKind& kind : kTopologyKinds) {
     if (name != kind.name) continue;
     Numbers numbers;
     if (!read_numbers(rest, kind, numbers) || (name == "fat-tree" && numbers[0] % 2 != 0)) {
@@ -261,7 +261,7 @@ Topology build_topology(std::string_view spec, const TopologyOptions& options, s
 
 std::string topology_help() {
   std::string text;
-  for (const Kind& kind : kKinds) {
+  for (const TopologyKind& kind : kTopologyKinds) {
     std::string line = std::string("  ") + kind.name + (*kind.numbers != 0 ? ":" : "") + kind.numbers;
     line.resize(line.size() < 34 ? 34 : line.size() + 1, ' ');
     text += line + kind.what + "\n";

@@ -300,14 +300,14 @@ Made make_storage(const Parameters& parameters, const WorkloadContext& context, 
   return std::make_unique<Storage>(context, depth, reads, bytes);
 }
 
-struct Kind {
+struct WorkloadKind {
   const char* name;
   const char* parameters;
   const char* what;
   Made (*make)(const Parameters& parameters, const WorkloadContext& context, std::string& error);
 };
 
-constexpr Kind kKinds[] = {
+constexpr WorkloadKind kWorkloadKinds[] = {
     {"long", "[:A>B,C>D...[:APART[:LASTING]]]", "endless flows; default: the topology's own", make_long},
     {"incast", ":SENDERS[:BYTES[:EVERY]]", "all to the first host at once", make_incast},
     {"poisson", ":SIZES:LOAD", "SIZES: websearch, hadoop, bytes, or a file of BYTES:PERCENT", make_poisson},
@@ -340,7 +340,7 @@ class Together final : public Workload {
 
 Made make_one(std::string_view spec, const WorkloadContext& context, std::string& error) {
   const Parameters parameters = split(spec, ':');
-  for (const Kind& kind : kKinds) {
+  for (const WorkloadKind& kind : kWorkloadKinds) {
     if (parameters[0] == kind.name) return kind.make(parameters, context, error);
   }
   error = "'" + std::string(parameters[0]) + "' is not a workload";
@@ -368,7 +368,7 @@ std::unique_ptr<Workload> make_workload(std::string_view spec, const WorkloadCon
 
 std::string workload_help() {
   std::string text;
-  for (const Kind& kind : kKinds) {
+  for (const WorkloadKind& kind : kWorkloadKinds) {
     std::string line = std::string("  ") + kind.name + kind.parameters;
     line.resize(line.size() < 40 ? 40 : line.size() + 1, ' ');
     text += line + kind.what + "\n";
