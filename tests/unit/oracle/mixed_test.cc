@@ -6,6 +6,7 @@
 #include <string>
 
 #include "oracle/options.h"
+#include "sanitized.h"
 
 namespace uroce::oracle {
 namespace {
@@ -56,13 +57,17 @@ INSTANTIATE_TEST_SUITE_P(Cables, Mixed,
                                           testing::ValuesIn(kCables)),
                          name_of);
 
-TEST_P(Mixed, EveryByteAndEveryCompletion) { run({.ops = 12'000}, 3); }
+TEST_P(Mixed, EveryByteAndEveryCompletion) { run({.ops = some_of(uint64_t{12'000})}, 3); }
 
 /// Few bytes in many messages: queues, numbers and windows are what is under test.
-TEST_P(Mixed, SmallMessages) { run({.ops = 60'000, .qps = 2, .max_bytes = 8192, .small_bytes = 64}, 2); }
+TEST_P(Mixed, SmallMessages) {
+  run({.ops = some_of(uint64_t{60'000}), .qps = 2, .max_bytes = 8192, .small_bytes = 64}, 2);
+}
 
 TEST_P(Mixed, EachMtu) {
-  for (const uint32_t mtu : {256u, 512u, 1024u, 2048u, 4096u}) run({.ops = 3'000, .mtu = mtu, .qps = 2}, 1);
+  for (const uint32_t mtu : {256u, 512u, 1024u, 2048u, 4096u}) {
+    run({.ops = some_of(uint64_t{3'000}), .mtu = mtu, .qps = 2}, 1);
+  }
 }
 
 /// All faults that there are, drawn: see LongMixed.ManySeeds for more of them.
@@ -71,7 +76,7 @@ TEST(MixedFaults, AHundredSeeds) {
   uint64_t reconnects = 0;
   for (uint64_t n = 0; n < 100; n++) {
     MixedOptions options = draw_mixed(first_seed() + n);
-    options.ops = 1'000;
+    options.ops = some_of(uint64_t{1'000});
     options.max_bytes = 32 * 1024;
     const MixedReport report = run_mixed(options);
     ASSERT_EQ(report.failure, "") << "repeat with: " << options.command();
@@ -144,9 +149,11 @@ INSTANTIATE_TEST_SUITE_P(Cables, MixedRecovery,
                            return std::string(std::get<0>(run.param).name) + std::get<1>(run.param).name;
                          });
 
-TEST_P(MixedRecovery, EveryByteAndEveryCompletion) { run({.ops = 8'000}, 4); }
+TEST_P(MixedRecovery, EveryByteAndEveryCompletion) { run({.ops = some_of(uint64_t{8'000})}, 4); }
 
-TEST_P(MixedRecovery, SmallMessages) { run({.ops = 30'000, .qps = 2, .max_bytes = 8192, .small_bytes = 64}, 1); }
+TEST_P(MixedRecovery, SmallMessages) {
+  run({.ops = some_of(uint64_t{30'000}), .qps = 2, .max_bytes = 8192, .small_bytes = 64}, 1);
+}
 
 }  // namespace
 }  // namespace uroce::oracle

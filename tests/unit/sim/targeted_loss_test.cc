@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "packet/packet.h"
+#include "sanitized.h"
 #include "sim/testbed.h"
 
 namespace uroce::sim {
@@ -16,6 +17,7 @@ namespace {
 
 constexpr uint32_t kMtu = 256;
 constexpr uint32_t kMessages = 3;
+constexpr uint32_t kMany = some_of(64u);  // packets
 constexpr uint32_t kImm = 0xABCD0000;
 
 struct Message {
@@ -338,7 +340,7 @@ std::vector<Message> all_messages() {
   std::vector<Message> all;
   for (const WrOpcode opcode : {WrOpcode::kSend, WrOpcode::kSendWithImm, WrOpcode::kSendWithInv, WrOpcode::kRdmaWrite,
                                 WrOpcode::kRdmaWriteWithImm, WrOpcode::kRdmaRead}) {
-    for (const uint32_t packets : {1u, 2u, 3u, 64u}) all.push_back({opcode, packets});
+    for (const uint32_t packets : {1u, 2u, 3u, kMany}) all.push_back({opcode, packets});
   }
   all.push_back({WrOpcode::kFetchAdd, 1});
   all.push_back({WrOpcode::kCompareSwap, 1});
@@ -450,7 +452,7 @@ TEST(TargetedLossCost, AHoleInTheMiddleCostsNoTimeout) {
 
 /// The probe for a lost tail is lost as well: the next one finds it, long before the timer.
 TEST(TargetedLossCost, ALostProbeIsFollowedByAnother) {
-  for (const uint32_t packets : {1u, 2u, 3u, 64u}) {
+  for (const uint32_t packets : {1u, 2u, 3u, kMany}) {
     const Message message{WrOpcode::kRdmaWrite, packets};
     const auto all = Exchange(message, kSelective, true).packets();
     PacketName last{false, 0};
