@@ -88,6 +88,11 @@ class EndpointOnWire {
     return in;
   }
 
+  bool has_received(const std::vector<uint8_t>& bytes) {
+    const EngineLock owner(*endpoint);
+    return in == bytes;
+  }
+
   EndpointConfig config;
   std::string error;
   std::vector<uint8_t> in = std::vector<uint8_t>(kBytes);
