@@ -124,7 +124,7 @@ int gid_index_of(const IpAddress& ip) {
 }  // namespace
 
 UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) try {
-  if (device_is_the_parents) {
+  if (is_the_parents(pd->context)) {
     refuse_to_child();
     return nullptr;
   }

@@ -53,7 +53,7 @@ void Channel::forget(Cq& cq) {
 }  // namespace uroce::verbs
 
 UROCE_VERBS_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) try {
-  if (device_is_the_parents) {
+  if (is_the_parents(context)) {
     refuse_to_child();
     return nullptr;
   }
@@ -74,6 +74,7 @@ UROCE_VERBS_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* contex
 }
 
 UROCE_VERBS_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* base) {
+  if (is_the_parents(base->context)) return 0;
   Channel& channel = from(base);
   {
     const std::lock_guard guard(channel.mutex);
@@ -123,7 +124,7 @@ Cq* wait_for_event(Channel& channel) {
 }  // namespace
 
 UROCE_VERBS_EXPORT int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq, void** cq_context) {
-  if (device_is_the_parents) {
+  if (is_the_parents(base->context)) {
     refuse_to_child();
     return -1;
   }

@@ -62,7 +62,7 @@ void to_wc(const Completion& from, ibv_wc& to) {
 }
 
 Cq* create(ibv_context* context, uint32_t cqe, void* cq_context, ibv_comp_channel* channel, uint32_t comp_vector) try {
-  if (device_is_the_parents) {
+  if (is_the_parents(context) || (channel != nullptr && is_the_parents(channel->context))) {
     refuse_to_child();
     return nullptr;
   }
@@ -115,7 +115,7 @@ void found_empty(Cq& cq) {
 }
 
 int poll_cq(ibv_cq* base, int entries, ibv_wc* wc) {
-  if (device_is_the_parents) [[unlikely]]
+  if (is_the_parents(base->context)) [[unlikely]]
     return -refuse_to_child();
   if (entries <= 0) return 0;
   Cq& cq = from(base);
@@ -133,7 +133,7 @@ int poll_cq(ibv_cq* base, int entries, ibv_wc* wc) {
 }
 
 int req_notify_cq(ibv_cq* base, int solicited_only) {
-  if (device_is_the_parents) [[unlikely]]
+  if (is_the_parents(base->context)) [[unlikely]]
     return refuse_to_child();
   Cq& cq = from(base);
   EngineLock lock(endpoint());
@@ -177,7 +177,7 @@ UROCE_VERBS_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq
 }
 
 UROCE_VERBS_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) try {
-  if (device_is_the_parents) [[unlikely]]
+  if (is_the_parents(cq->context)) [[unlikely]]
     return refuse_to_child();
   if (cqe <= 0 || static_cast<uint32_t>(cqe) > kMaxCqe) return with_errno(EINVAL);
   EngineLock lock(endpoint());
@@ -189,6 +189,7 @@ UROCE_VERBS_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) try {
 }
 
 UROCE_VERBS_EXPORT int ibv_destroy_cq(ibv_cq* base) {
+  if (is_the_parents(base->context)) return 0;
   Cq& cq = from(base);
   {
     EngineLock lock(endpoint());

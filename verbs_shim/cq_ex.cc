@@ -28,7 +28,7 @@ bool take_next(Cq& cq, Batch batch) {
 }
 
 int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
-  if (device_is_the_parents) [[unlikely]]
+  if (is_the_parents(base->context)) [[unlikely]]
     return refuse_to_child();
   if (attr->comp_mask != 0) return with_errno(EINVAL);
   Cq& cq = from(base);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/fork.h"
 #include "dpdk/log.h"
 #include "identity.h"
 #include "objects.h"
@@ -102,6 +103,7 @@ UROCE_VERBS_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
 
 UROCE_VERBS_EXPORT int ibv_close_device(ibv_context* base) {
   Context& context = from(base);
+  if (is_the_parents(base)) return 0;
   take_from_contexts(context);
   syscall(SYS_close, base->cmd_fd);
   uint32_t left;
@@ -120,6 +122,11 @@ UROCE_VERBS_EXPORT int ibv_close_device(ibv_context* base) {
 }
 
 namespace uroce::verbs {
+
+void leave_contexts() {
+  renew_after_fork(contexts_mutex);
+  first_context = nullptr;
+}
 
 void push_to_contexts(const ibv_async_event& event) {
   const std::lock_guard guard(contexts_mutex);

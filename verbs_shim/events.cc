@@ -89,7 +89,7 @@ template uint32_t AsyncQueue::forget(Srq&);
 }  // namespace uroce::verbs
 
 UROCE_VERBS_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
-  if (device_is_the_parents) {
+  if (is_the_parents(context)) {
     refuse_to_child();
     return -1;
   }

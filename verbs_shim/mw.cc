@@ -9,7 +9,7 @@
 namespace uroce::verbs {
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) try {
-  if (device_is_the_parents) {
+  if (is_the_parents(pd->context)) {
     refuse_to_child();
     return nullptr;
   }
@@ -39,6 +39,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) try {
 }
 
 int dealloc_mw(ibv_mw* mw) {
+  if (is_the_parents(mw->context)) return 0;
   {
     EngineLock lock(endpoint());
     lock->memory().free_window(from(mw).id);
@@ -49,7 +50,7 @@ int dealloc_mw(ibv_mw* mw) {
 }
 
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
-  if (device_is_the_parents) [[unlikely]]
+  if (is_the_parents(qp->context) || is_the_parents(mw->context)) [[unlikely]]
     return refuse_to_child();
   // The inline function in verbs.h has checked the window's type and that window and region share a PD.
   const ibv_mw_bind_info& info = bind->bind_info;

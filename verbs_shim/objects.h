@@ -12,6 +12,7 @@
 #include "base/untouched_array.h"
 #include "engine/engine.h"
 #include "event_fd.h"
+#include "runtime.h"
 #include "shim.h"
 
 namespace uroce::verbs {
@@ -58,6 +59,7 @@ struct Context : ContextAbi {
   AsyncQueue async;
   Context* next_open = nullptr;
   std::mutex mutex;
+  const uint32_t generation = fork_generation;  // of the process that opened it
   uint32_t objects = 0;  // objects of the context that are alive; if any are when it is closed, it stays
 };
 
@@ -184,6 +186,10 @@ struct QueuePair : ibv_qp_ex {
 inline Context& from(ibv_context* context) {
   constexpr size_t kOffset = offsetof(ContextAbi, verbs) + offsetof(verbs_context, context);
   return *static_cast<Context*>(reinterpret_cast<ContextAbi*>(reinterpret_cast<uint8_t*>(context) - kOffset));
+}
+/// The process inherited the context, and what was made in it, through fork: see `has_inherited_objects`.
+inline bool is_the_parents(ibv_context* context) {
+  return has_inherited_objects && from(context).generation != fork_generation;
 }
 inline Pd& from(ibv_pd* pd) { return *static_cast<Pd*>(pd); }
 inline Mr& from(ibv_mr* mr) { return *static_cast<Mr*>(mr); }

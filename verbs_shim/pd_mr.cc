@@ -63,7 +63,7 @@ int check_memory(const void* addr, size_t length, uint32_t rights) {
 }
 
 ibv_mr* register_region(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access) try {
-  if (device_is_the_parents) {
+  if (is_the_parents(pd->context)) {
     refuse_to_child();
     return nullptr;
   }
@@ -106,7 +106,7 @@ ibv_mr* register_region(ibv_pd* pd, void* addr, size_t length, uint64_t iova, un
 }  // namespace
 
 UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
-  if (device_is_the_parents) {
+  if (is_the_parents(context)) {
     refuse_to_child();
     return nullptr;
   }
@@ -131,6 +131,7 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
 }
 
 UROCE_VERBS_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
+  if (is_the_parents(pd->context)) return 0;
   {
     EngineLock lock(endpoint());
     if (!lock->objects().deallocate_pd(from(pd).id)) return with_errno(EBUSY);
@@ -195,6 +196,7 @@ UROCE_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* a
 }
 
 UROCE_VERBS_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
+  if (is_the_parents(mr->context)) return 0;
   {
     EngineLock lock(endpoint());
     if (!lock->memory().deregister(mr->lkey)) return with_errno(EBUSY);

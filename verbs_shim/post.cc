@@ -88,7 +88,7 @@ int post_error(PostResult result) {
 }
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-  if (device_is_the_parents) [[unlikely]] {
+  if (is_the_parents(base->context)) [[unlikely]] {
     *bad_wr = wr;
     return refuse_to_child();
   }
@@ -113,7 +113,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 }
 
 int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  if (device_is_the_parents) [[unlikely]] {
+  if (is_the_parents(base->context)) [[unlikely]] {
     *bad_wr = wr;
     return refuse_to_child();
   }
@@ -132,7 +132,7 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 }
 
 int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  if (device_is_the_parents) [[unlikely]] {
+  if (is_the_parents(base->context)) [[unlikely]] {
     *bad_wr = wr;
     return refuse_to_child();
   }

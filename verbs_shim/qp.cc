@@ -44,6 +44,10 @@ int check_init(const ibv_qp_init_attr_ex& attr) {
     return EOPNOTSUPP;
   }
   if (attr.pd == nullptr || attr.send_cq == nullptr || attr.recv_cq == nullptr) return EINVAL;
+  for (ibv_context* context : {attr.pd->context, attr.send_cq->context, attr.recv_cq->context}) {
+    if (is_the_parents(context)) return refuse_to_child();
+  }
+  if (attr.srq != nullptr && is_the_parents(attr.srq->context)) return refuse_to_child();
   const ibv_qp_cap& cap = attr.cap;
   const bool own_receives = attr.srq == nullptr;
   if (cap.max_send_wr > kMaxQpWr || cap.max_send_sge > kMaxSge || cap.max_inline_data > kMaxInlineBytes) return EINVAL;
@@ -82,10 +86,6 @@ ibv_qp_cap cap_to_verbs(const QpCapabilities& cap) {
 }
 
 QueuePair* create(const ibv_qp_init_attr_ex& attr, ibv_qp_cap& granted) try {
-  if (device_is_the_parents) {
-    refuse_to_child();
-    return nullptr;
-  }
   if (const int error = check_init(attr); error != 0) {
     errno = error;
     return nullptr;
@@ -201,6 +201,7 @@ ibv_qp* create_qp_extended(ibv_context*, ibv_qp_init_attr_ex* attr) {
 UROCE_VERBS_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return from(qp).extended ? &from(qp) : nullptr; }
 
 UROCE_VERBS_EXPORT int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
+  if (is_the_parents(base->context)) return refuse_to_child();
   QueuePair& qp = from(base);
   QpAttributes now;
   ibv_qp_cap cap;
@@ -247,6 +248,7 @@ UROCE_VERBS_EXPORT int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp
 UROCE_VERBS_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }
 
 UROCE_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* base) {
+  if (is_the_parents(base->context)) return 0;
   QueuePair& qp = from(base);
   send_last_words(*qp.qp);
   {

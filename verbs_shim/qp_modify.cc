@@ -108,7 +108,7 @@ int modify_errno(ModifyResult result) { return result == ModifyResult::kNoRoute 
 }  // namespace
 
 UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_mask) try {
-  if (device_is_the_parents) [[unlikely]]
+  if (is_the_parents(base->context)) [[unlikely]]
     return refuse_to_child();
   QueuePair& qp = from(base);
   auto mask = static_cast<uint32_t>(attr_mask);

@@ -7,18 +7,19 @@
 #include <cerrno>
 #include <mutex>
 
+#include "base/fork.h"
 #include "dpdk/log.h"
 #include "host/fault_handler.h"
 
 namespace uroce::verbs {
 
 Endpoint* open_endpoint = nullptr;
-bool device_is_the_parents = false;
+bool has_inherited_objects = false;
+uint32_t fork_generation = 0;
 
 namespace {
 
 std::mutex runtime_mutex;
-pid_t owner_pid = 0;
 
 }  // namespace
 
@@ -38,10 +39,17 @@ bool Runtime::configure() {
   return true;
 }
 
-// The child of a fork may open a device of its own, with an identity of its own, unless its parent has opened one.
+// The child of a fork may open the device itself. What it inherited stays as it is, for who still has pointers to it.
 void Runtime::on_fork_child() {
-  get().identified_ = false;
-  device_is_the_parents = get().is_open();
+  renew_after_fork(runtime_mutex);
+  Runtime& runtime = get();
+  runtime.identified_ = runtime.endpoint_ != nullptr;
+  fork_generation++;
+  if (const Endpoint* parents = runtime.endpoint_.release(); parents != nullptr) {
+    runtime.identity_ = parents->identity();
+    has_inherited_objects = true;
+  }
+  leave_contexts();
 }
 
 void Runtime::watch_forks() {
@@ -70,12 +78,7 @@ bool Runtime::identify(EndpointIdentity& identity, LogLevel level) {
 
 bool Runtime::open() {
   const std::lock_guard guard(runtime_mutex);
-  if (endpoint_ != nullptr) {
-    if (getpid() == owner_pid) return true;
-    log_message(LogLevel::kError, "the device was opened before fork(): only the process that opened it can use it");
-    errno = EBUSY;
-    return false;
-  }
+  if (endpoint_ != nullptr) return true;
   if (!configure()) {
     errno = EINVAL;
     return false;
@@ -90,12 +93,11 @@ bool Runtime::open() {
     return false;
   }
   open_endpoint = endpoint_.get();
-  owner_pid = getpid();
   install_fault_handler();
   return true;
 }
 
-bool Runtime::is_open() const { return open_endpoint != nullptr; }
+bool Runtime::is_open() const { return endpoint_ != nullptr; }
 
 int refuse_to_child() {
   static std::atomic<bool> said{false};
@@ -103,7 +105,7 @@ int refuse_to_child() {
     log_message(
         LogLevel::kError,
         "process %d is the child of a process that opened the device: what it inherited belongs to the parent and "
-        "does nothing here (ENODEV); let one process use the device, or fork before it is opened",
+        "does nothing here (ENODEV); let the child open the device itself",
         static_cast<int>(getpid()));
   }
   errno = ENODEV;

@@ -15,11 +15,13 @@ class Runtime {
   static Runtime& get();
 
   /// The identity of the device, without starting anything: if the device is not open, what it would be if it were
-  /// opened now; in the child of a fork, that of the parent. False when it cannot be found out; the log says why.
+  /// opened now; in the child of a fork whose parent had it open, what it is there. False when it cannot be found out;
+  /// the log says why.
   bool identify(EndpointIdentity& identity, LogLevel level = LogLevel::kError);
   /// Starts the endpoint with the first call. False when that fails: then the reason was printed on stderr, and errno
   /// is set.
   bool open();
+  /// In the child of a fork: whether the child has opened it.
   bool is_open() const;
   const EndpointConfig& config() const { return config_; }
 
@@ -37,17 +39,24 @@ class Runtime {
   std::unique_ptr<Observer> observer_;
 };
 
-extern Endpoint* open_endpoint;  // what Runtime opened; a global, so that the data path needs one load
+/// What Runtime opened; a global, so that the data path needs one load. In the child of a fork that has not opened the
+/// device, its parent's, in which nothing happens any more.
+extern Endpoint* open_endpoint;
 /// To be called only where an ibv_context exists, which proves that the endpoint is open.
 inline Endpoint& endpoint() { return *open_endpoint; }
 
-/// True in the child of a fork whose parent has opened the device: what the child inherited stays the parent's. Every
-/// entry point that would otherwise seem to work there checks this first, and returns `refuse_to_child()`.
-extern bool device_is_the_parents;
+/// True in the child of a fork whose parent had opened the device: what the child inherited stays the parent's, also
+/// after the child has opened the device itself. Every entry point asks `is_the_parents` (objects.h) of the objects
+/// that it is given, and returns `refuse_to_child()`; those that destroy do nothing.
+extern bool has_inherited_objects;
+/// How many forks are between this process and the first.
+extern uint32_t fork_generation;
 /// Logs the reason once. Returns ENODEV, and sets errno.
 int refuse_to_child();
 
 std::unique_ptr<Observer> make_observer();
+/// In the child of a fork: the contexts that are open are the parent's.
+void leave_contexts();
 
 /// Drives the engine until `done(engine)` holds. False when `patience` is over before that.
 template <typename Done>

@@ -13,7 +13,7 @@ using namespace uroce::verbs;
 namespace {
 
 ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) try {
-  if (device_is_the_parents) {
+  if (is_the_parents(pd->context)) {
     refuse_to_child();
     return nullptr;
   }
@@ -54,6 +54,7 @@ UROCE_VERBS_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) 
 }
 
 UROCE_VERBS_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
+  if (is_the_parents(srq->context)) return refuse_to_child();
   if ((mask & ~(IBV_SRQ_LIMIT | IBV_SRQ_MAX_WR)) != 0) return with_errno(EINVAL);
   if ((mask & IBV_SRQ_MAX_WR) != 0) return with_errno(EOPNOTSUPP);  // IBV_DEVICE_SRQ_RESIZE is not announced
   if ((mask & IBV_SRQ_LIMIT) != 0) {
@@ -66,6 +67,7 @@ UROCE_VERBS_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask
 }
 
 UROCE_VERBS_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
+  if (is_the_parents(srq->context)) return refuse_to_child();
   EngineLock lock(endpoint());
   const SharedReceiveQueue& queue = *from(srq).queue;
   attr->max_wr = queue.max_wr();
@@ -75,6 +77,7 @@ UROCE_VERBS_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
 }
 
 UROCE_VERBS_EXPORT int ibv_destroy_srq(ibv_srq* base) {
+  if (is_the_parents(base->context)) return 0;
   Srq& srq = from(base);
   {
     EngineLock lock(endpoint());

@@ -154,7 +154,7 @@ void wr_abort(ibv_qp_ex* qp) { from(qp).builder->finish(); }
 int wr_complete(ibv_qp_ex* base) {
   QueuePair& qp = from(base);
   WrBuilder& builder = *qp.builder;
-  int error = device_is_the_parents ? refuse_to_child() : builder.error();
+  int error = is_the_parents(qp.base()->context) ? refuse_to_child() : builder.error();
   if (error == 0) {
     EngineLock lock(endpoint());
     const Instant now = endpoint().now();

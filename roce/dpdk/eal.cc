@@ -106,6 +106,9 @@ std::string& own_directory() {
   return *directory;
 }
 
+/// Set in the child of a fork: what EAL says of itself is about its parent.
+bool eal_is_the_parents = false;
+
 /// How this process's EAL was started.
 struct StartedEal {
   EalOptions options;
@@ -197,7 +200,7 @@ bool start_without_eal(std::string& error) {
 }
 
 std::string eal_directory() {
-  const char* const eal = rte_eal_get_runtime_dir();
+  const char* const eal = eal_is_the_parents ? nullptr : rte_eal_get_runtime_dir();
   return eal == nullptr || *eal == 0 ? own_directory() : eal;
 }
 
@@ -217,6 +220,10 @@ bool publish_note(std::string& error) {
 
 void withdraw_note() { note().publish(""); }
 
-void leave_note() { note().leave(); }
+void leave_note() {
+  eal_is_the_parents = true;
+  own_directory().clear();
+  note().leave();
+}
 
 }  // namespace uroce

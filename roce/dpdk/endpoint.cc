@@ -14,6 +14,7 @@
 #include "dpdk/endpoint_registry.h"
 #include "dpdk/log.h"
 #include "host/descriptors.h"
+#include "host/port_spec.h"
 
 namespace uroce {
 namespace {
@@ -37,6 +38,7 @@ void offer_cpu(const TscClock& clock, YieldBackoff& yields) {
 
 void on_fork_child() {
   EndpointRegistry::get().abandon_all();
+  EndpointPort::leave_ports();
   leave_wire_ends();
   leave_note();
 }
@@ -91,11 +93,24 @@ void log_counters(const Counters& engine, const EndpointDevice& device) {
   log_message(LogLevel::kInfo, "counted: %s", text.empty() ? "nothing" : text.c_str());
 }
 
+/// EAL's threads do not exist in the child of a fork, and its memory is the parent's.
+bool fork_allows(const EndpointConfig& config, std::string& error) {
+  if (!EndpointRegistry::get().is_child()) return true;
+  const auto spec = parse_port_spec(config.port, error);
+  if (!spec) return false;
+  if (!config.eal_running && spec->kind == PortKind::kSegment) return true;
+  error =
+      "this process is the child of one that had an endpoint open, and DPDK does not live through fork(): use --port "
+      "shmlan, which needs nothing of DPDK's, or fork before the first is opened";
+  return false;
+}
+
 }  // namespace
 
 std::unique_ptr<Endpoint> Endpoint::open(const EndpointConfig& config, Observer& observer, std::string& error) {
   auto endpoint = std::make_unique<EndpointImpl>(config, observer);
-  if (!EndpointRegistry::get().add(*endpoint, error) || !endpoint->start(error)) return nullptr;
+  if (!fork_allows(config, error) || !EndpointRegistry::get().add(*endpoint, error) || !endpoint->start(error))
+    return nullptr;
   return endpoint;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <set>
 
 #include <rte_dev.h>
@@ -34,6 +35,8 @@ OpenPorts& open_ports() {
 }
 
 }  // namespace
+
+void EndpointPort::leave_ports() { new (&open_ports()) OpenPorts; }
 
 bool EndpointPort::plan(std::string& error) {
   if (config_.eal_running) return plan_existing_port(config_, plan_, error);

@@ -34,6 +34,8 @@ class EndpointPort {
   void close();
   /// To be called in the child of a fork: everything belongs to the parent.
   void abandon();
+  /// The same for what the endpoints of a process share.
+  static void leave_ports();
 
   const PortPlan& plan() const { return plan_; }
   bool is_open() const { return device_ != nullptr; }

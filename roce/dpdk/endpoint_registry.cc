@@ -1,8 +1,10 @@
 #include "dpdk/endpoint_registry.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
+#include "base/fork.h"
 #include "dpdk/eal.h"
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/log.h"
@@ -15,12 +17,6 @@ EndpointRegistry& EndpointRegistry::get() {
 }
 
 bool EndpointRegistry::add(EndpointImpl& endpoint, std::string& error) {
-  if (is_child_) {
-    error =
-        "this process is the child of one that had an endpoint open, and DPDK does not live through fork(): let one "
-        "process have endpoints, or fork before the first is opened";
-    return false;
-  }
   for (auto& slot : slots_) {
     EndpointImpl* none = nullptr;
     if (slot.compare_exchange_strong(none, &endpoint)) return true;
@@ -77,11 +73,14 @@ void EndpointRegistry::abandon_all() {
     if (endpoint == nullptr) continue;
     is_child_ = true;
     endpoint->abandon();
+    slot.store(nullptr);
   }
+  if (!is_child_) return;
+  renew_after_fork(mutex_);
+  new (&published_) std::vector<Published>;  // another thread may have been changing it
 }
 
 void EndpointRegistry::finish_all() {
-  if (is_child_) return;  // nothing belongs to the child, and no thread may ever release the mutex
   const std::lock_guard guard(mutex_);
   if (!published_.empty()) withdraw_note();
   for (const Published& p : std::exchange(published_, {})) p.endpoint->finish();

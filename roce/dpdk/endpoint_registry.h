@@ -29,8 +29,7 @@ class EndpointRegistry {
   static EndpointRegistry& get();
 
   /// An endpoint is in the registry from the first step of opening to the last of closing. `add` returns false, with
-  /// one line in `error`, when there are too many, or when this is the child of a process that had one, in which DPDK's
-  /// threads do not exist.
+  /// one line in `error`, when there are too many.
   bool add(EndpointImpl& endpoint, std::string& error);
   void remove(const EndpointImpl& endpoint);
 
@@ -45,8 +44,10 @@ class EndpointRegistry {
   /// Look::kOutside, `f` may read only counters and what does not change.
   bool look_at(std::optional<uint64_t> number, void (*f)(EndpointImpl&, Look, void*), void* context);
 
-  /// To be called in the child of a fork: all endpoints belong to the parent.
+  /// To be called in the child of a fork: all endpoints belong to the parent. The child may have its own afterwards.
   void abandon_all();
+  /// This process is the child of one that had an endpoint open.
+  bool is_child() const { return is_child_; }
   /// To be called at exit: sends the last frames of each, in the order of opening. Afterwards none is published any
   /// more.
   void finish_all();

@@ -9,7 +9,8 @@
 // pools in that scope.
 //
 // A process may have several endpoints. A thread owns one at a time, and none while it opens or closes one. The child
-// of a fork must not touch what it inherited, and cannot open another endpoint: it may only call exec or _exit.
+// of a fork must not touch what it inherited. It may open an endpoint of its own on a segment (port "shmlan"), call
+// exec, and exit.
 #pragma once
 
 #include <cstdint>

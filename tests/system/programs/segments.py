@@ -36,8 +36,10 @@ def _mesh(*runs):
                 session.expect_exit(child, 60)
                 if child.exit_code != 0 or f"{expected} messages" not in child.output():
                     raise Failure(f"{words}: exit {child.exit_code}, {expected} messages expected")
-                if "uroce:" in child.output():
-                    raise Failure(f"{words}: a line in the log")
+                lines = [line for line in child.output().splitlines() if "uroce:" in line]
+                children = int(words.split()[0]) - 1 if "opened" in words else 0
+                if len(lines) != children or not all("what it inherited belongs to the parent" in line for line in lines):
+                    raise Failure(f"{words}: {len(lines)} lines in the log, {children} expected, one of each child")
 
     return body
 
@@ -151,6 +153,8 @@ def killed_again_and_again(session):
 SCENARIOS = [
     Scenario("segment_mesh", _mesh(("4 mesh 4096 300", 3600), ("4 ring 65536 100", 800), ("4 star 64 3000", 18000),
                                    ("8 mesh 8192 100 events", 5600)), "segment"),
+    Scenario("segment_mesh_of_children", _mesh(("4 mesh 4096 300 opened", 3600), ("6 star 16384 300 events opened", 3000)),
+             "segment"),
     Scenario("segment_mesh_64", _mesh(("64 mesh 2048 10", 40320)), "segment", "long", 90),
     Scenario("segment_pairs", _pairs(4), "segment", timeout_s=90),
     Scenario("segment_pairs_16", _pairs(16), "segment", "long", 200),

@@ -1,6 +1,6 @@
 """Runs a program with the shim preloaded and a runtime directory of its own.
 
-    with_shim.py SHIM PROGRAM ARGS...
+    with_shim.py SHIM [--port PORT] PROGRAM ARGS...
     with_shim.py SHIM --veth [--addr ADDRESS] PROGRAM ARGS...   in a network namespace, over `near`, whose peer is `far`
 """
 
@@ -37,6 +37,9 @@ def main():
     environment = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
     environment.update(UROCE_RUNTIME_DIR=directory, UROCE_LOG="info")
     prefix = []
+    if command[0] == "--port":
+        environment.update(UROCE_PORT=command[1])
+        command = command[2:]
     if command[0] == "--veth":
         prefix = namespace_command()
         if not prefix:

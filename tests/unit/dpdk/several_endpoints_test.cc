@@ -268,7 +268,7 @@ TEST_F(SeveralEndpointsTest, AForkLeavesThemToTheParent) {
       }
       EndpointOnWire third(wire_ + "b");
       if (third.open()) return 2;
-      if (third.error.find("child of one that had an endpoint open") == std::string::npos) return 3;
+      if (third.error.find("use --port shmlan") == std::string::npos) return 3;
       a.endpoint.reset();
       b.endpoint.reset();
       return third.open() ? 4 : 0;
@@ -277,6 +277,34 @@ TEST_F(SeveralEndpointsTest, AForkLeavesThemToTheParent) {
   }
   busy.end();
   exchange(a, b, 2, 7);
+}
+
+TEST_F(SeveralEndpointsTest, AChildMayHaveItsOwnOnASegment) {
+  EndpointOnWire a(wire_);
+  EndpointOnWire b(wire_);
+  open_pair(a, b);
+  Exchanges busy(a, b);
+  for (int i = 0; i < 5; i++) {
+    usleep(1000);
+    const int status = status_of_child([&] {
+      EndpointOnWire one("shmlan");
+      EndpointOnWire two("shmlan");
+      if (!one.open() || !two.open()) return 1;
+      one.connect(two);
+      two.connect(one);
+      one.fill(17);
+      std::thread other([&] { two.write(3); });
+      const bool written = one.write(3) == WcStatus::kSuccess;
+      other.join();
+      if (!written || !two.has_received(one.out)) return 2;
+      const std::string told = asked("/uroce/endpoint");
+      return told.find("\"port\":\"shmlan\"") != std::string::npos ? 0 : 3;
+    });
+    ASSERT_EQ(status, 0) << "fork " << i;
+  }
+  busy.end();
+  const std::string told = asked("/uroce/endpoint");
+  EXPECT_NE(told.find("\"port\":\"" + wire_ + "\""), std::string::npos) << told;
 }
 
 TEST_F(SeveralEndpointsTest, AChildThatEndsAsProgramsDoTouchesNothing) {

@@ -300,6 +300,26 @@ TEST(SegmentPort, SomebodyTidiesUpBehindAStranger) {
   EXPECT_EQ(dir.count('s'), 1u);
 }
 
+TEST(SegmentPort, AChildDoesNotKeepItsParentAlive) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  int end_of_child[2];
+  ASSERT_EQ(pipe(end_of_child), 0);
+  in_killed_child([&] {
+    auto* b = new Node(dir, card_of("host", 1));
+    if (fork() != 0) return;
+    b->port->abandon();
+    close(end_of_child[1]);
+    char none;
+    _exit(read(end_of_child[0], &none, 1) == 0 ? 0 : 1);
+  });
+  close(end_of_child[0]);
+  EXPECT_EQ(dir.count('s'), 2u);
+  for (int i = 0; i < 12; i++) a.turn(milliseconds(100));
+  EXPECT_EQ(dir.count('s'), 1u);
+  close(end_of_child[1]);
+}
+
 TEST(SegmentPort, AnswersForTheHostsOfTheSegment) {
   const TempDir dir;
   Node a(dir, card_of("one", 1)), b(dir, card_of("two", 2));

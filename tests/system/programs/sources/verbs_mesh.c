@@ -1,10 +1,11 @@
 /* Processes of one machine, each with a queue pair to many others, who send each other messages and look at every byte.
  *
- *   verbs_mesh PROCESSES TOPOLOGY BYTES MESSAGES [events]
+ *   verbs_mesh PROCESSES TOPOLOGY BYTES MESSAGES [events] [opened]
  *
  * TOPOLOGY is mesh (everybody with everybody), ring (with the next and the one before), or star (with the first). The
- * processes are forked before anybody opens the device. With `events` they sleep until a completion comes. Each prints
- * nothing unless something is wrong; the parent prints what was verified. */
+ * processes are forked before anybody opens the device; with `opened`, the first of them opens it, and then forks the
+ * others, who open it too, once they have seen that they can use nothing that they inherited. With `events` they sleep
+ * until a completion comes. Each prints nothing unless something is wrong; the parent prints what was verified. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <signal.h>
@@ -75,6 +76,8 @@ struct peer {
 };
 
 static struct peer peers[kMost];
+static struct ibv_context* device;
+static struct ibv_pd* pd;
 static struct ibv_cq* cq;
 static struct ibv_comp_channel* channel;
 
@@ -96,7 +99,7 @@ static void post_send(int to) {
   if (ibv_post_send(p->qp, &wr, &bad) != 0) fail("ibv_post_send");
 }
 
-static void make_qp(struct ibv_pd* pd, int other) {
+static void make_qp(int other) {
   struct peer* p = &peers[other];
   uint8_t* memory = aligned_alloc(4096, (2 * kDepth * bytes + 4095) / 4096 * 4096);
   p->send = (uint32_t*)memory;
@@ -160,19 +163,30 @@ static void wait_for_event(void) {
   if (ibv_req_notify_cq(cq, 0) != 0) fail("ibv_req_notify_cq");
 }
 
-static int run(const char* topology, int events) {
+static void open_device(int events) {
   int count = 0;
   struct ibv_device** list = ibv_get_device_list(&count);
   if (list == NULL || count == 0) fail("no device");
-  struct ibv_context* device = ibv_open_device(list[0]);
+  device = ibv_open_device(list[0]);
   if (device == NULL) fail("ibv_open_device");
-  struct ibv_pd* pd = ibv_alloc_pd(device);
+  pd = ibv_alloc_pd(device);
   channel = events ? ibv_create_comp_channel(device) : NULL;
   cq = ibv_create_cq(device, 2 * kDepth * processes, NULL, channel, 0);
   if (pd == NULL || cq == NULL || ibv_query_gid(device, 1, 1, &all->of[me].gid) != 0) fail("objects");
+}
+
+static void refuse_inherited(void) {
+  struct ibv_wc wc;
+  if (ibv_poll_cq(cq, 1, &wc) >= 0) fail("an inherited completion queue can be polled");
+  errno = 0;
+  if (ibv_alloc_pd(device) != NULL || errno != ENODEV) fail("an inherited device can be used");
+  if (ibv_destroy_cq(cq) != 0 || ibv_dealloc_pd(pd) != 0) fail("what was inherited cannot be thrown away");
+}
+
+static int run(const char* topology, int events) {
   int left = 0;
   for (int other = 0; other < processes; other++) {
-    if (joined(topology, me, other)) make_qp(pd, other);
+    if (joined(topology, me, other)) make_qp(other);
   }
   meet(0);
   for (int other = 0; other < processes; other++) {
@@ -200,24 +214,38 @@ static int run(const char* topology, int events) {
 }
 
 int main(int argc, char** argv) {
-  if (argc < 5) return fprintf(stderr, "verbs_mesh PROCESSES TOPOLOGY BYTES MESSAGES [events]\n"), 2;
+  if (argc < 5) return fprintf(stderr, "verbs_mesh PROCESSES TOPOLOGY BYTES MESSAGES [events] [opened]\n"), 2;
   processes = atoi(argv[1]);
   bytes = strtoul(argv[3], NULL, 0);
   messages = atoi(argv[4]);
   if (processes < 2 || processes > kMost || bytes % 4 != 0) return 2;
   all = mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  int events = 0, opened = 0;
+  for (int i = 5; i < argc; i++) {
+    events |= strcmp(argv[i], "events") == 0;
+    opened |= strcmp(argv[i], "opened") == 0;
+  }
   pid_t children[kMost];
-  for (me = 0; me < processes; me++) {
-    if ((children[me] = fork()) == 0) exit(run(argv[2], argc > 5));
+  if (opened) open_device(events);
+  for (me = opened; me < processes; me++) {
+    if ((children[me] = fork()) == 0) {
+      if (opened) refuse_inherited();
+      open_device(events);
+      exit(run(argv[2], events));
+    }
   }
   int bad = 0;
   long verified = 0;
-  for (int i = 0; i < processes; i++) {
+  if (opened) {
+    me = 0;
+    bad = run(argv[2], events);
+  }
+  for (int i = opened; i < processes; i++) {
     int status = 0;
     waitpid(-1, &status, 0);
     if (status != 0 && !bad) {
       bad = 1;
-      for (int k = 0; k < processes; k++) kill(children[k], 15);
+      for (int k = opened; k < processes; k++) kill(children[k], 15);
     }
   }
   for (int i = 0; i < processes; i++) verified += all->verified[i];

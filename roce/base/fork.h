@@ -1,0 +1,12 @@
+// The child of a fork has one thread. What others of its parent held at that moment, nobody releases any more.
+#pragma once
+
+#include <mutex>
+#include <new>
+
+namespace uroce {
+
+/// To be called in the child, before anything there uses the mutex. What it protects may be half changed.
+inline void renew_after_fork(std::mutex& mutex) { new (&mutex) std::mutex; }
+
+}  // namespace uroce
