@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   add_run(app, program, exit_code);
   add_doctor(app, exit_code);
+  add_list(app, exit_code);
   add_stats(app, exit_code);
   add_version(app);
   try {

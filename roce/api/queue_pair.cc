@@ -9,7 +9,7 @@ uint32_t QueuePair::qp_num() const { return real(qp_.get())->qpn(); }
 QpState QueuePair::state() const { return real(qp_.get())->state(); }
 bool QueuePair::path_resolved() const { return real(qp_.get())->path_resolved(); }
 QpAttributes QueuePair::attributes() const { return real(qp_.get())->attributes(); }
-uint32_t QueuePair::send_slots_free() const { return real(qp_.get())->send_slots_free(); }
+uint32_t QueuePair::send_slots_free() const { return real(qp_.get())->send_queue().slots().free(); }
 
 QueuePairAddress QueuePair::address(uint8_t sgid_index) const {
   const auto gids = qp_.get_deleter().core->engine->addresses().gids();

@@ -85,6 +85,16 @@ void describe_congestion(const CongestionControl& congestion, rte_tel_data* data
   rte_tel_data_add_dict_string(data, "alpha", alpha);
 }
 
+/// "" as long as nothing went wrong.
+void describe_error(const Qp& qp, rte_tel_data* data) {
+  char text[RTE_TEL_MAX_STRING_LEN] = "";
+  if (const auto& error = qp.first_error(); error) {
+    const char* const what = error->status ? wc_status_name(*error->status) : "a request of the peer was refused";
+    std::snprintf(text, sizeof text, "%s: %s", what, cause_text(error->cause));
+  }
+  rte_tel_data_add_dict_string(data, "error", text);
+}
+
 void describe_qp(const Qp& qp, rte_tel_data* data) {
   const QpAttributes& a = qp.attributes();
   rte_tel_data_start_dict(data);
@@ -101,6 +111,9 @@ void describe_qp(const Qp& qp, rte_tel_data* data) {
   rte_tel_data_add_dict_u64(data, "rnr_retry", a.rnr_retry);
   rte_tel_data_add_dict_u64(data, "max_rd_atomic", a.max_rd_atomic);
   rte_tel_data_add_dict_u64(data, "max_dest_rd_atomic", a.max_dest_rd_atomic);
+  rte_tel_data_add_dict_u64(data, "sends_queued", qp.send_queue().ring().size());
+  rte_tel_data_add_dict_u64(data, "receives_queued", qp.receives_queued());
+  describe_error(qp, data);
   if (qp.congestion() != nullptr) describe_congestion(*qp.congestion(), data);
 }
 

@@ -85,10 +85,10 @@ class Qp {
   // For displaying a QP to a person.
   const Requester& requester() const { return requester_; }
   const Responder& responder() const { return responder_; }
-  uint32_t sends_queued() const { return send_queue_.ring().size(); }
-  /// How many sends may be posted now. Completions that the program has not polled keep their slots.
-  uint32_t send_slots_free() const { return send_queue_.slots().free(); }
+  /// Completions that the program has not polled keep their slots.
+  const SendQueue& send_queue() const { return send_queue_; }
   uint32_t receives_queued() const { return receive_queue_.size(); }
+  const std::optional<FirstError>& first_error() const { return context_.events.first_error(); }
 
  private:
   ModifyResult check_values(const QpAttributes& attributes, uint32_t mask) const;

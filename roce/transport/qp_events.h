@@ -2,29 +2,48 @@
 // know.
 #pragma once
 
+#include <optional>
 #include <utility>
 
 #include "transport/observer.h"
 
 namespace uroce {
 
+/// Why a queue pair is in error: what went wrong first.
+struct FirstError {
+  std::optional<WcStatus> status;  // of its own work request; none: a request of the peer was refused
+  Cause cause{};
+};
+
 class QpEvents {
  public:
   QpEvents(Observer& observer, Qp& qp) : observer_(observer), qp_(qp) {}
 
   void raise(AsyncEvent event) const { observer_.on_qp_event(qp_, event); }
-  void on_error_completion(const Completion& completion) const { observer_.on_error_completion(qp_, completion); }
-  void on_responder_error(Cause cause) const { observer_.on_responder_error(qp_, cause); }
+  void on_error_completion(const Completion& completion) {
+    if (!first_error_ && completion.status != WcStatus::kWrFlushErr)
+      first_error_ = {completion.status, completion.cause};
+    observer_.on_error_completion(qp_, completion);
+  }
+  void on_responder_error(Cause cause) {
+    if (!first_error_) first_error_ = {std::nullopt, cause};
+    observer_.on_responder_error(qp_, cause);
+  }
   /// A completion found no room in its queue. This is reported once, and again only after a RESET.
   void on_completion_lost() {
     if (!std::exchange(completion_lost_, true)) raise(AsyncEvent::kQpFatal);
   }
-  void reset() { completion_lost_ = false; }
+  void reset() {
+    completion_lost_ = false;
+    first_error_.reset();
+  }
+  const std::optional<FirstError>& first_error() const { return first_error_; }
 
  private:
   Observer& observer_;
   Qp& qp_;
   bool completion_lost_ = false;
+  std::optional<FirstError> first_error_;
 };
 
 }  // namespace uroce

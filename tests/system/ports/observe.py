@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,10 +47,19 @@ class Endpoints:
         self.running.append(process)
         return process
 
-    def stats(self, *words):
+    def run(self, *words):
         return subprocess.run(
-            [self.uroce, "stats", *words], env=self.environment, capture_output=True, text=True, timeout=20, check=False
+            [self.uroce, *words], env=self.environment, capture_output=True, text=True, timeout=20, check=False
         )
+
+    def ask(self, *words):
+        """What it prints; it has nothing to complain of."""
+        result = self.run(*words)
+        assert (result.returncode, result.stderr) == (0, ""), result
+        return result.stdout
+
+    def stats(self, *words):
+        return self.run("stats", *words)
 
     def wait_for_device(self, process, seconds=20):
         """Until `process` has its device open."""
@@ -104,6 +114,53 @@ def counters_move(endpoints):
     for process in (client, server):
         process.wait(timeout=30)
     assert "no process" in endpoints.stats().stdout
+
+
+def programs_are_listed(endpoints):
+    """`uroce ls`, `qp` and `top` of two programs on a segment, of which one is stopped, and then killed."""
+    need("ib_write_bw", "dpdk-telemetry.py")
+    endpoints.environment["UROCE_PORT"] = "shmlan"
+    ask = lambda *words: json.loads(endpoints.ask(*words, "--json"))
+    assert "no process" in endpoints.ask("ls")
+    assert ask("ls") == [] and ask("qp") == [] and ask("top", "-n", "1", "-d", "0.1") == []
+    server, client = endpoints.bandwidth_pair(30)
+    pids = {server.pid, client.pid}
+    deadline = time.monotonic() + 15
+    busy = {}
+    while not (busy.get(client.pid, {}).get("send_mbps", 0) > 1 and busy[server.pid]["receive_mbps"] > 1):
+        assert time.monotonic() < deadline, busy
+        busy = {each["pid"]: each for each in ask("top", "-n", "1", "-d", "0.3")}
+    assert set(busy) == pids, busy
+    listed = {each["pid"]: each for each in ask("ls")}
+    assert set(listed) == pids, listed
+    for each in listed.values():
+        assert each["answers"] and each["endpoint"]["program"] == "ib_write_bw" and each["endpoint"]["qps"] == 1, each
+    ends = {each["pid"]: each for each in ask("qp")}
+    assert ends[server.pid]["dest_qpn"] == ends[client.pid]["qpn"], ends
+    assert ends[client.pid]["dest_qpn"] == ends[server.pid]["qpn"], ends
+    assert (ends[client.pid]["state"], ends[client.pid]["error"]) == ("RTS", ""), ends
+    text = endpoints.ask("qp", str(client.pid))
+    assert re.search(rf"^ *{client.pid}  ib_write_bw  0x{ends[client.pid]['qpn']:06x}  RC +RTS ", text, re.M), text
+    assert str(server.pid) not in text, text
+    assert re.search(rf"^ *{client.pid}  ib_write_bw  shmlan +1 ", endpoints.ask("top", "-n", "1", "-d", "0.1"), re.M)
+
+    told = subprocess.run(["dpdk-telemetry.py", "-f", f"uroce-{client.pid}"], input="/uroce/endpoint\n", text=True, timeout=20,
+                          capture_output=True, check=True, env=dict(os.environ, RUNTIME_DIRECTORY=endpoints.directory.name))
+    assert f'"pid": {client.pid}' in told.stdout or f'"pid":{client.pid}' in told.stdout, told
+
+    # The client: its server waits for it in patience.
+    client.send_signal(signal.SIGSTOP)
+    begun = time.monotonic()
+    text = endpoints.ask("ls")
+    assert time.monotonic() - begun < 4, "it waits a second, however many do not answer"
+    assert re.search(rf"^ *{client.pid}  does not answer", text, re.M), text
+    assert re.search(rf"^ *{server.pid}  ib_write_bw  shmlan ", text, re.M), text
+    assert {each["pid"]: each["answers"] for each in ask("top", "-n", "1")} == {client.pid: False, server.pid: True}
+    client.kill()
+    client.wait()
+    assert client.pid not in [each["pid"] for each in ask("ls")]
+    refused = endpoints.run("qp", str(client.pid))
+    assert (refused.returncode, refused.stderr) == (2, f"uroce: process {client.pid} has no open uroce device\n"), refused
 
 
 def stuck_engine(endpoints, program):
@@ -172,7 +229,7 @@ def idle_costs_nothing(endpoints):
     assert share < 0.02
 
 
-TESTS = [counters_move, stuck_engine, capture_is_readable, idle_costs_nothing]
+TESTS = [counters_move, programs_are_listed, stuck_engine, capture_is_readable, idle_costs_nothing]
 
 
 def main():

@@ -58,8 +58,9 @@ TEST_F(EndpointTest, TellsOfItsQueuePairs) {
   EXPECT_NE(list.find(two), std::string::npos) << list;
   const std::string second = asked("/uroce/qp," + two);
   EXPECT_EQ(second.rfind("{\"/uroce/qp\":{\"qpn\":" + two + ",\"type\":\"RC\",\"state\":\"RESET\"", 0), 0u) << second;
-  for (const char* what : {"dest_qpn", "dest_gid", "sgid_index", "path_mtu", "path", "timeout", "retry_cnt",
-                           "rnr_retry", "max_rd_atomic", "max_dest_rd_atomic"}) {
+  for (const char* what :
+       {"dest_qpn", "dest_gid", "sgid_index", "path_mtu", "path", "timeout", "retry_cnt", "rnr_retry", "max_rd_atomic",
+        "max_dest_rd_atomic", "sends_queued", "receives_queued", "error"}) {
     EXPECT_NE(second.find(",\"" + std::string(what) + "\":"), std::string::npos) << what << " of " << second;
   }
   EXPECT_EQ(asked("/uroce/qp,16777215"), "{\"/uroce/qp\":null}") << "there is no such number";

@@ -132,7 +132,7 @@ TEST_P(LocalError, EndsTheQueueWhateverIsAnswered) {
       program.rig().arrive(answer.packet());
       const std::vector<std::string> lines = program.finish();
       ASSERT_EQ(program.rig().qp().state(), QpState::kErr);
-      EXPECT_EQ(program.rig().qp().sends_queued(), 0u);
+      EXPECT_EQ(program.rig().qp().send_queue().ring().size(), 0u);
       const bool signalled = GetParam().signals == Signals::kAll;
       ASSERT_EQ(lines.size(), (signalled ? 1 : 0) + program.posted() - 1);
       size_t at = 0;
@@ -259,7 +259,7 @@ TEST(Overflow, NothingCompletesBehindALostCompletion) {
     EXPECT_THAT(rig.completed(), ElementsAre("write 1: success", "write 2: success"));
     EXPECT_EQ(rig.qp().state(), QpState::kErr);
     EXPECT_THAT(rig.events(), Contains("fatal"));
-    EXPECT_EQ(rig.qp().sends_queued(), 0u);
+    EXPECT_EQ(rig.qp().send_queue().ring().size(), 0u);
     EXPECT_EQ(rig.observer().cq_errors.size(), 1u);
   }
 }

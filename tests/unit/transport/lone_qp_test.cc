@@ -70,6 +70,26 @@ TEST(LoneQp, GivesUpWhenNobodyAnswers) {
   EXPECT_THAT(pair.a.causes, ElementsAre(Cause::kTimeout));
 }
 
+TEST(LoneQp, RemembersWhatWentWrongFirstUntilItIsReset) {
+  Pair pair;
+  EXPECT_FALSE(pair.a.qp.first_error());
+  pair.b.key++;  // what A takes for its peer's key
+  for (uint64_t id = 1; id <= 2; id++)
+    ASSERT_EQ(pair.a.post(WrOpcode::kRdmaWrite, id, 10, pair.b, kNow), PostResult::kOk);
+  pair.talk(kNow);
+  ASSERT_THAT(pair.a.completions(), ElementsAre(Ended(1, WcStatus::kRemAccessErr), Ended(2, WcStatus::kWrFlushErr)));
+  ASSERT_TRUE(pair.a.qp.first_error());
+  EXPECT_EQ(pair.a.qp.first_error()->status, WcStatus::kRemAccessErr);
+  EXPECT_EQ(pair.a.qp.first_error()->cause, pair.a.causes.at(0));
+  ASSERT_TRUE(pair.b.qp.first_error());
+  EXPECT_FALSE(pair.b.qp.first_error()->status) << "it was not its own request";
+  EXPECT_EQ(pair.b.qp.first_error()->cause, Cause::kRemoteKey);
+  QpAttributes attributes;
+  attributes.state = QpState::kReset;
+  ASSERT_EQ(pair.a.qp.modify(attributes, kAttrState, nullptr, false, kNow), ModifyResult::kOk);
+  EXPECT_FALSE(pair.a.qp.first_error());
+}
+
 TEST(LoneQp, WhatIsPostedInErrorEndsAtOnceAtTheTimeOfThePost) {
   Pair pair;
   QpAttributes attributes;

@@ -187,7 +187,7 @@ TEST(SegmentationOnce, InlineLengthsThatWrap) {
   wr.num_sge = 3;
   wr.flags |= kSendInline;
   EXPECT_EQ(rig.post(wr), PostResult::kTooLong);
-  EXPECT_EQ(rig.qp().sends_queued(), 0u);
+  EXPECT_EQ(rig.qp().send_queue().ring().size(), 0u);
 }
 
 TEST(SegmentationOnce, FullQueues) {

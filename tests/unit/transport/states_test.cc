@@ -101,7 +101,7 @@ TEST(States, ResetForgetsEverythingWithoutCompletions) {
   rig.sent();
   EXPECT_EQ(rig.modify(QpState::kReset), ModifyResult::kOk);
   EXPECT_THAT(rig.completed(), IsEmpty());
-  EXPECT_EQ(rig.qp().sends_queued(), 0u);
+  EXPECT_EQ(rig.qp().send_queue().ring().size(), 0u);
   EXPECT_EQ(rig.qp().receives_queued(), 0u);
   rig.arrive(send(kOpSendLast, 0x101, 4));
   EXPECT_THAT(rig.sent(), IsEmpty());

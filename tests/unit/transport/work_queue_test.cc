@@ -40,11 +40,11 @@ TEST(SendSlots, AreFreeWhenTheCompletionWasPolled) {
     for (uint64_t id = 1; id <= 16; id++) EXPECT_EQ(rig.post(rig.send_wr(4, id)), PostResult::kOk);
     EXPECT_EQ(rig.post(rig.send_wr(4, 17)), PostResult::kQueueFull);
     if (type == QpType::kRc) rig.arrive(ack(0x20f, 16));
-    EXPECT_EQ(rig.qp().sends_queued(), 0u);  // all are done, but nobody knows it
+    EXPECT_EQ(rig.qp().send_queue().ring().size(), 0u);  // all are done, but nobody knows it
     EXPECT_EQ(rig.post(rig.send_wr(4, 17)), PostResult::kQueueFull);
     for (uint64_t id = 17; id <= 100; id++) {
       EXPECT_NE(poll_one(rig.send_cq()), "none");
-      EXPECT_EQ(rig.qp().send_slots_free(), 1u);
+      EXPECT_EQ(rig.qp().send_queue().slots().free(), 1u);
       EXPECT_EQ(rig.post(rig.send_wr(4, id)), PostResult::kOk);
       EXPECT_EQ(rig.post(rig.send_wr(4, id)), PostResult::kQueueFull);
       if (type == QpType::kRc) rig.arrive(ack(0x200 + static_cast<uint32_t>(id) - 1, static_cast<uint32_t>(id)));
@@ -59,21 +59,21 @@ TEST(SendSlots, OfTheSilentAreFreeWithTheNextThatIsPolled) {
     const SendWr wr = rig.send_wr(4, id);
     EXPECT_EQ(rig.post(id == 6 || id == 9 ? wr : silent(wr)), PostResult::kOk);
   }
-  EXPECT_EQ(rig.qp().send_slots_free(), 0u);
+  EXPECT_EQ(rig.qp().send_queue().slots().free(), 0u);
   rig.completed();
-  EXPECT_EQ(rig.qp().send_slots_free(), 9u);
+  EXPECT_EQ(rig.qp().send_queue().slots().free(), 9u);
   EXPECT_EQ(rig.post(rig.send_wr(4, 17)), PostResult::kOk);
   rig.completed();
-  EXPECT_EQ(rig.qp().send_slots_free(), 16u);
+  EXPECT_EQ(rig.qp().send_queue().slots().free(), 16u);
 }
 
 TEST(SendSlots, WhoNeverAsksFillsTheQueue) {
   Rig rig(of(QpType::kUc));
   for (uint64_t id = 1; id <= 16; id++) EXPECT_EQ(rig.post(silent(rig.send_wr(4, id))), PostResult::kOk);
-  EXPECT_EQ(rig.qp().sends_queued(), 0u);
+  EXPECT_EQ(rig.qp().send_queue().ring().size(), 0u);
   EXPECT_EQ(rig.post(silent(rig.send_wr(4, 17))), PostResult::kQueueFull);
   rig.modify(QpState::kReset);
-  EXPECT_EQ(rig.qp().send_slots_free(), 16u);
+  EXPECT_EQ(rig.qp().send_queue().slots().free(), 16u);
 }
 
 TEST(SendSlots, AreTakenByTheFlushedToo) {
@@ -92,10 +92,10 @@ TEST(SendSlots, OfLostCompletions) {
   Rig rig(options);
   for (uint64_t id = 1; id <= 6; id++) rig.post(rig.send_wr(4, id));
   EXPECT_THAT(rig.completed(), SizeIs(4));
-  EXPECT_EQ(rig.qp().send_slots_free(), 14u);
+  EXPECT_EQ(rig.qp().send_queue().slots().free(), 14u);
   EXPECT_EQ(rig.post(rig.send_wr(4, 7)), PostResult::kOk);
   EXPECT_THAT(rig.completed(), ElementsAre("send 7: work request flushed"));
-  EXPECT_EQ(rig.qp().send_slots_free(), 16u);
+  EXPECT_EQ(rig.qp().send_queue().slots().free(), 16u);
 }
 
 // Receive queues.
@@ -212,8 +212,8 @@ TEST_F(SharedCompletions, ResetTakesOutItsOwnAlone) {
     EXPECT_EQ(poll_one(*cq), flushed(*other_, 3));
     EXPECT_EQ(poll_one(*cq), "none");
   }
-  EXPECT_EQ(rig_.qp().send_slots_free(), 16u);
-  EXPECT_EQ(other_->send_slots_free(), 16u);
+  EXPECT_EQ(rig_.qp().send_queue().slots().free(), 16u);
+  EXPECT_EQ(other_->send_queue().slots().free(), 16u);
 }
 
 TEST_F(SharedCompletions, DestructionToo) {
@@ -247,7 +247,7 @@ TEST_F(SharedCompletions, AResizedQueueFreesSlotsAsBefore) {
   for (uint64_t id = 1; id <= 16; id++) post(rig_.qp(), id);
   EXPECT_TRUE(rig_.send_cq().resize(20));
   EXPECT_EQ(rig_.completed().size(), 32u);
-  EXPECT_EQ(rig_.qp().send_slots_free(), 16u);
+  EXPECT_EQ(rig_.qp().send_queue().slots().free(), 16u);
 }
 
 // The time of what completes at once.

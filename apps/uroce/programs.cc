@@ -1,0 +1,96 @@
+#include "programs.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <future>
+
+#include "host/endpoint_note.h"
+
+namespace uroce::launcher {
+namespace {
+
+/// So many are asked at the same time.
+constexpr size_t kAtOnce = 64;
+
+Program ask_program(const RunningEndpoint& running, Ask what) {
+  Program program;
+  program.pid = running.pid;
+  TelemetryClient client(running.telemetry_socket);
+  const auto endpoint = client.value("/uroce/endpoint");
+  const auto counters = client.value("/uroce/counters");
+  const auto numbers = what == Ask::kQueuePairs ? client.value("/uroce/qps") : Json::array();
+  if (!endpoint || !counters || !numbers) return program;
+  program.answers = true;
+  program.endpoint = *endpoint;
+  program.counters = *counters;
+  for (const Json& number : *numbers) {
+    const auto qp = client.value("/uroce/qp," + number.dump());
+    if (qp) program.qps.push_back(*qp);  // else it is gone
+  }
+  return program;
+}
+
+}  // namespace
+
+TelemetryClient::TelemetryClient(const std::string& path) : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const timeval patience{kPatienceSeconds, 0};
+  setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  connected_ = connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 && receive();
+}
+
+TelemetryClient::~TelemetryClient() {
+  if (fd_ >= 0) close(fd_);
+}
+
+std::optional<std::string> TelemetryClient::ask(const std::string& command) {
+  if (!connected_ || send(fd_, command.data(), command.size(), MSG_NOSIGNAL) < 0) return std::nullopt;
+  auto answer = receive();
+  connected_ = answer.has_value();  // a late answer would be taken for that of the next question
+  return answer;
+}
+
+std::optional<Json> TelemetryClient::value(const std::string& command) {
+  const auto text = ask(command);
+  if (!text) return std::nullopt;
+  Json answer = Json::parse(*text, nullptr, false);
+  // The name is the command without its parameters.
+  const auto found = answer.is_object() ? answer.find(command.substr(0, command.find(','))) : answer.end();
+  if (!answer.is_object() || found == answer.end() || found->is_null()) return std::nullopt;
+  return *found;
+}
+
+std::optional<std::string> TelemetryClient::receive() {
+  std::string text(1 << 16, '\0');
+  const ssize_t bytes = recv(fd_, text.data(), text.size(), 0);
+  if (bytes <= 0) return std::nullopt;
+  text.resize(static_cast<size_t>(bytes));
+  return text;
+}
+
+std::vector<Program> ask_programs(Ask what, std::optional<int> pid, std::string& error) {
+  std::vector<RunningEndpoint> running = running_endpoints(error);
+  if (pid) std::erase_if(running, [&](const RunningEndpoint& r) { return r.pid != *pid; });
+  std::vector<Program> programs;
+  for (size_t first = 0; first < running.size(); first += kAtOnce) {
+    std::vector<std::future<Program>> answers;
+    for (size_t i = first; i < std::min(first + kAtOnce, running.size()); i++)
+      answers.push_back(std::async(std::launch::async, ask_program, running[i], what));
+    for (auto& answer : answers) programs.push_back(answer.get());
+  }
+  if (std::all_of(programs.begin(), programs.end(), [](const Program& p) { return p.answers; })) return programs;
+  const std::vector<RunningEndpoint> still = running_endpoints(error);
+  std::erase_if(programs, [&](const Program& p) {
+    return !p.answers && std::none_of(still.begin(), still.end(), [&](const auto& r) { return r.pid == p.pid; });
+  });
+  return programs;
+}
+
+}  // namespace uroce::launcher

@@ -1,0 +1,49 @@
+// What the programs that have the device open say of themselves, by DPDK's telemetry.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace uroce::launcher {
+
+using Json = nlohmann::ordered_json;
+
+class TelemetryClient {
+ public:
+  /// Waits so long for an answer.
+  static constexpr int kPatienceSeconds = 1;
+
+  explicit TelemetryClient(const std::string& path);
+  ~TelemetryClient();
+  TelemetryClient(const TelemetryClient&) = delete;
+  TelemetryClient& operator=(const TelemetryClient&) = delete;
+
+  /// The JSON with which the command is answered, as it came; nothing when no answer came in time.
+  std::optional<std::string> ask(const std::string& command);
+  /// What is under the command's name in it.
+  std::optional<Json> value(const std::string& command);
+
+ private:
+  std::optional<std::string> receive();
+
+  int fd_;
+  bool connected_ = false;
+};
+
+struct Program {
+  int pid = 0;
+  bool answers = false;  // else it is stopped, or just ending, and the rest is empty
+  Json endpoint;
+  Json counters;
+  std::vector<Json> qps;  // the first 512, as many as DPDK's telemetry names
+};
+
+enum class Ask { kSummary, kQueuePairs };
+
+/// Asks all of them at the same time, or only process `pid`. One that ends meanwhile is left out. Empty, with one line
+/// in `error`, when the runtime directory cannot be used.
+std::vector<Program> ask_programs(Ask what, std::optional<int> pid, std::string& error);
+
+}  // namespace uroce::launcher
