@@ -1,12 +1,15 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
 namespace uroce {
 
-/// A directory that goes away with its owner; $UROCE_RUNTIME_DIR while it lives.
+/// A directory that goes away with its owner, but not with a child that inherited it; $UROCE_RUNTIME_DIR while it
+/// lives.
 class TemporaryRuntimeDir {
  public:
   TemporaryRuntimeDir() {
@@ -16,13 +19,14 @@ class TemporaryRuntimeDir {
   }
   ~TemporaryRuntimeDir() {
     unsetenv("UROCE_RUNTIME_DIR");
-    std::filesystem::remove_all(path_);
+    if (getpid() == owner_) std::filesystem::remove_all(path_);
   }
   TemporaryRuntimeDir(const TemporaryRuntimeDir&) = delete;
   TemporaryRuntimeDir& operator=(const TemporaryRuntimeDir&) = delete;
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  const pid_t owner_ = getpid();
   std::filesystem::path path_;
 };
 
