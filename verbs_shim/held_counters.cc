@@ -16,9 +16,11 @@
 #include <climits>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
+#include "base/fork.h"
 #include "next_symbol.h"
 #include "paths.h"
 #include "shim.h"
@@ -62,6 +64,12 @@ std::string counter_behind(int fd) {
 }
 
 }  // namespace
+
+void leave_held_counters() {
+  renew_after_fork(held_mutex);
+  new (&held()) std::vector<HeldCounter>;  // another thread may have been changing it
+  any_held = false;
+}
 
 void hold_counter(int fd) {
   const int saved_errno = errno;

@@ -9,7 +9,9 @@
 
 #include "base/fork.h"
 #include "dpdk/log.h"
+#include "held_counters.h"
 #include "host/fault_handler.h"
+#include "sysfs_tree.h"
 
 namespace uroce::verbs {
 
@@ -50,6 +52,8 @@ void Runtime::on_fork_child() {
     has_inherited_objects = true;
   }
   leave_contexts();
+  leave_sysfs_tree();
+  leave_held_counters();
 }
 
 void Runtime::watch_forks() {

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/fork.h"
 #include "dpdk/log.h"
 #include "host/netdev.h"
 #include "host/wire_end.h"
@@ -255,6 +256,12 @@ const std::string& sysfs_root() {
   put_facts(device, facts_of(identity));
   tree_knows_port = open;
   return *tree_root;
+}
+
+void leave_sysfs_tree() {
+  renew_after_fork(tree_mutex);
+  tree_tried = tree_knows_port = false;
+  tree_root = nullptr;
 }
 
 void refresh_file(const char* path) {

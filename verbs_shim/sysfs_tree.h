@@ -8,6 +8,8 @@ namespace uroce::verbs {
 /// The directory that stands for "/", made with the first call and removed at exit; "" when it could not be made. Must
 /// not be called under an EngineLock.
 const std::string& sysfs_root();
+/// To be called in the child of a fork: the directory is the parent's, which may end before the child.
+void leave_sysfs_tree();
 /// Brings a file of the port up to date; to be called when it is opened. `path` is as the program names it.
 void refresh_file(const char* path);
 

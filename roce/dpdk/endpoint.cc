@@ -37,6 +37,7 @@ void offer_cpu(const TscClock& clock, YieldBackoff& yields) {
 }
 
 void on_fork_child() {
+  renew_log_after_fork();
   EndpointRegistry::get().abandon_all();
   EndpointPort::leave_ports();
   leave_wire_ends();

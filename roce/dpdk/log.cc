@@ -10,6 +10,8 @@
 
 #include <rte_log.h>
 
+#include "base/fork.h"
+
 namespace uroce {
 namespace {
 
@@ -27,6 +29,16 @@ Log& the_log() {
   static Log* log = new Log;  // never destroyed: threads may log while the process exits
   return *log;
 }
+
+}  // namespace
+
+void renew_log_after_fork() {
+  Log& log = the_log();
+  renew_after_fork(log.mutex);
+  new (&log.pending) std::string;  // another thread may have been writing a line
+}
+
+namespace {
 
 uint32_t rte_level(LogLevel level) {
   constexpr uint32_t kLevels[] = {RTE_LOG_ERR, RTE_LOG_WARNING, RTE_LOG_NOTICE, RTE_LOG_DEBUG};

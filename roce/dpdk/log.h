@@ -11,6 +11,8 @@ namespace uroce {
 /// Logs one line; `format` has no newline at its end. For the control path only.
 void log_message(LogLevel level, const char* format, ...) __attribute__((format(printf, 2, 3)));
 bool log_enabled(LogLevel level);
+/// To be called in the child of a fork, before anything is logged there.
+void renew_log_after_fork();
 
 /// As long as such an object exists, DPDK's messages are kept instead of printed (unless UROCE_LOG=debug), so that a
 /// failure can be reported in one line of uroce.

@@ -46,6 +46,28 @@ class Opener {
   __be64 guid_ = 0;
 };
 
+TEST(ForkTest, ADaemonOutlivesTheProcessThatListedTheDevice) {
+  constexpr const char* kGuid = "/sys/class/infiniband/uroce0/node_guid";
+  int answer[2];
+  ASSERT_EQ(pipe(answer), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    const bool listed = get_list(nullptr) != nullptr && access(kGuid, R_OK) == 0;
+    const pid_t me = getpid();
+    if (fork() != 0) std::exit(listed ? 0 : 1);
+    while (getppid() == me) usleep(1000);
+    ibv_device** list = get_list(nullptr);
+    const bool there = list != nullptr && access(kGuid, R_OK) == 0 && open_device(list[0]) != nullptr;
+    std::exit(write(answer[1], there ? "yes" : "no", 3) == 3 ? 0 : 1);
+  }
+  close(answer[1]);
+  EXPECT_EQ(exit_status(parent), 0);
+  char text[4] = "";
+  EXPECT_EQ(read(answer[0], text, 3), 3);
+  EXPECT_STREQ(text, "yes");
+  close(answer[0]);
+}
+
 // As a daemon does that lists devices first and goes to the background then, or a launcher of programs.
 TEST(ForkTest, AProgramThatOnlyListsTakesNoPlaceFromTheOthers) {
   ibv_device** list = get_list(nullptr);
