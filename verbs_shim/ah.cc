@@ -63,7 +63,7 @@ std::vector<std::unique_ptr<AddressHandle>>& retired_handles() {
 void retire(Engine& engine, std::unique_ptr<AddressHandle> handle) {
   bool datagrams_wait = false;
   engine.qps().for_each(
-      [&](const Qp& qp) { datagrams_wait |= qp.type() == QpType::kUd && qp.send_queue().ring().size() != 0; });
+      [&](const Qp& qp) { datagrams_wait |= qp.type() == QpType::kUd && !qp.send_queue().ring().empty(); });
   engine.destroy_ah(handle.get());
   if (!datagrams_wait) return retired_handles().clear();
   try {

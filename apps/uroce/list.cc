@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -37,7 +38,7 @@ std::string address_of(const Program& program) {
   const auto gids = program.endpoint.find("gids");
   if (gids == program.endpoint.end() || !gids->is_array()) return "?";
   for (const Json& gid : *gids) {
-    const std::string text = gid.is_string() ? gid.get<std::string>() : "";
+    std::string text = gid.is_string() ? gid.get<std::string>() : "";
     if (!text.starts_with("fe80:")) return text;
   }
   return gids->empty() ? "?" : gids->front().get<std::string>();
@@ -188,7 +189,7 @@ class Top {
   static void show(const Busy& busy) {
     Rows rows{{"PID", "PROGRAM ", "PORT ", "QPS", "SEND MBIT/S", "RECEIVE MBIT/S", "SEND KPKT/S", "RECEIVE KPKT/S",
                "RETRANSMITTED", "ERRORS", "DROPPED"}};
-    const auto rounded = [](double value) { return std::to_string(static_cast<uint64_t>(value + 0.5)); };
+    const auto rounded = [](double value) { return std::to_string(std::llround(value)); };
     for (const auto& [p, r] : busy) {
       if (!p->answers) {
         rows.push_back({std::to_string(p->pid), kNoAnswer});

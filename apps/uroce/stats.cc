@@ -31,8 +31,10 @@ void print_program(const Program& program, bool all) {
   print_pairs(program.counters, all);
   for (const Json& qp : program.qps) {
     std::printf("queue pair");
-    for (const auto& [name, value] : qp.items())
-      std::printf(" %s %s", name.c_str(), value == "" ? "none" : text_of(value).c_str());
+    for (const auto& [name, value] : qp.items()) {
+      const std::string text = text_of(value);
+      std::printf(" %s %s", name.c_str(), text.empty() ? "none" : text.c_str());
+    }
     std::printf("\n");
   }
 }
