@@ -262,6 +262,7 @@ void leave_sysfs_tree() {
   renew_after_fork(tree_mutex);
   tree_tried = tree_knows_port = false;
   tree_root = nullptr;
+  tree_facts = nullptr;
 }
 
 void refresh_file(const char* path) {

@@ -48,6 +48,7 @@ class Opener {
 
 TEST(ForkTest, ADaemonOutlivesTheProcessThatListedTheDevice) {
   constexpr const char* kGuid = "/sys/class/infiniband/uroce0/node_guid";
+  constexpr const char* kState = "/sys/class/infiniband/uroce0/ports/1/state";
   int answer[2];
   ASSERT_EQ(pipe(answer), 0);
   const pid_t parent = fork();
@@ -57,7 +58,8 @@ TEST(ForkTest, ADaemonOutlivesTheProcessThatListedTheDevice) {
     if (fork() != 0) std::exit(listed ? 0 : 1);
     while (getppid() == me) usleep(1000);
     ibv_device** list = get_list(nullptr);
-    const bool there = list != nullptr && access(kGuid, R_OK) == 0 && open_device(list[0]) != nullptr;
+    const bool there =
+        list != nullptr && access(kGuid, R_OK) == 0 && access(kState, R_OK) == 0 && open_device(list[0]) != nullptr;
     std::exit(write(answer[1], there ? "yes" : "no", 3) == 3 ? 0 : 1);
   }
   close(answer[1]);
