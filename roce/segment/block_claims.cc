@@ -1,6 +1,7 @@
 #include "segment/block_claims.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,7 +26,9 @@ bool BlockClaims::open(Directory& directory, const MacAddress& mac, std::string&
   directory_ = &directory;
   mac_ = mac;
   fd_ = openat(directory.fd(), file_of(mac).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd_ >= 0) return true;
+  // Whoever made the file shares it; the others must not.
+  struct stat st {};
+  if (fd_ >= 0 && fstat(fd_, &st) == 0 && (st.st_uid != geteuid() || directory.share(fd_))) return true;
   error = "cannot open " + directory.path() + "/" + file_of(mac) + ": " + std::strerror(errno);
   return false;
 }

@@ -58,10 +58,22 @@ bool Directory::open(const std::string& path, std::string& error) {
     return false;
   }
   fd_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd_ >= 0 && faccessat(fd_, ".", R_OK | W_OK | X_OK, AT_EACCESS) == 0) return true;
-  error = "cannot use " + path + ": " + std::strerror(errno) + "; name another place with UROCE_RUNTIME_DIR";
-  return false;
+  if (fd_ < 0 || faccessat(fd_, ".", R_OK | W_OK | X_OK, AT_EACCESS) != 0) {
+    error = "cannot use " + path + ": " + std::strerror(errno) + "; name another place with UROCE_RUNTIME_DIR";
+    return false;
+  }
+  struct stat st {};
+  if (fstat(fd_, &st) != 0 || (st.st_uid != geteuid() && st.st_uid != 0 && geteuid() != 0)) {
+    error = path + " belongs to another user; name another place with UROCE_RUNTIME_DIR";
+    return false;
+  }
+  file_mode_ = st.st_mode & 0666;
+  return true;
 }
+
+bool Directory::share(int fd) const { return fchmod(fd, file_mode_) == 0; }
+
+bool Directory::share(const std::string& name) const { return fchmodat(fd_, name.c_str(), file_mode_, 0) == 0; }
 
 Directory::~Directory() { forget(); }
 

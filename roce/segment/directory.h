@@ -11,6 +11,8 @@
 // were killed. Nobody ever waits for a lock.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <ctime>
 #include <map>
@@ -32,8 +34,14 @@ class Directory {
   Directory(const Directory&) = delete;
   Directory& operator=(const Directory&) = delete;
 
-  /// Makes it if necessary. Returns false, with one line in `error`, when this user cannot use it.
+  /// Makes it, for this user alone, if necessary. Returns false, with one line in `error`, when this user cannot use
+  /// it, or when it belongs to another user, who could then change what is in it: only root may make a directory in
+  /// which users meet.
   bool open(const std::string& path, std::string& error);
+  /// With which rights files are made: those that the directory has, without execution. So two users meet where the
+  /// directory says so, and nowhere else.
+  bool share(int fd) const;
+  bool share(const std::string& name) const;
   const std::string& path() const { return path_; }
   int fd() const { return fd_; }
 
@@ -74,6 +82,7 @@ class Directory {
 
   std::string path_;
   int fd_ = -1;
+  mode_t file_mode_ = 0600;
   std::map<MemberId, MemberCard> members_;
   std::map<MemberId, Stamp> stamps_;
   std::map<MemberId, MemberCard> resting_;

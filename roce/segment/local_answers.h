@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "packet/host_frames.h"
 #include "segment/peers.h"
 #include "uroce/address.h"
 
@@ -30,21 +31,38 @@ class LocalAnswers {
   LocalAnswers(Peers& peers, const MacAddress& own_mac, std::function<void(const std::string&)> warn)
       : peers_(peers), own_mac_(own_mac), warn_(std::move(warn)) {}
 
-  /// Takes a frame that is for no queue pair. False when it asks for nothing.
-  bool ask(std::span<const uint8_t> frame);
+  enum class Asked : uint8_t {
+    kNothing,       // the frame is no such question
+    kKnown,         // the answer waits
+    kUnknown,       // no host of the segment has the address
+    kAnnouncement,  // whoever asks has the address, or makes sure that nobody else has it
+  };
+  /// Takes a frame that is for no queue pair.
+  Asked ask(std::span<const uint8_t> frame);
+  /// Whoever asked last, for an unknown address, asked in vain.
+  void warn_of_no_way();
   /// The oldest answer that waits, or nothing.
   std::optional<Answer> next();
   bool any() const { return count_ != 0; }
 
  private:
-  std::optional<MacAddress> find(const IpAddress& ip);
-
   static constexpr uint32_t kAnswersMax = 16;
+  struct Question {
+    IpAddress asker;
+    IpAddress target;
+    bool arp = false;
+    bool announcement() const { return asker.is_zero() || asker == target; }
+  };
+  static std::optional<Question> question_of(const LinkFrame& link);
+
+  std::optional<MacAddress> find(const IpAddress& ip);
+  void answer(const Question& question, const MacAddress& mac, uint16_t vlan_id);
 
   Peers& peers_;
   const MacAddress own_mac_;
   const std::function<void(const std::string&)> warn_;
   std::set<std::string> warned_;
+  IpAddress unknown_;  // what was asked for last, and nobody has
   std::array<Answer, kAnswersMax> answers_{};
   uint32_t head_ = 0;
   uint32_t count_ = 0;

@@ -61,7 +61,9 @@ bool Mailbox::open(Directory& directory, MemberId own, std::string& error) {
     return false;
   }
   fd_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd_ >= 0 && bind(fd_, reinterpret_cast<const sockaddr*>(&address.un), address.bytes) == 0) return true;
+  if (fd_ >= 0 && bind(fd_, reinterpret_cast<const sockaddr*>(&address.un), address.bytes) == 0 &&
+      directory.share(Directory::file_name('s', own)))
+    return true;
   error = "cannot make a socket in " + directory.path() + ": " + std::strerror(errno) +
           (errno == EMFILE ? "; raise ulimit -n" : "; name another place with UROCE_RUNTIME_DIR");
   return false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <utility>
 
 namespace uroce::segment {
 namespace {
@@ -10,14 +11,43 @@ namespace {
 constexpr std::string_view kHeading = "uroce segment member 1";
 constexpr std::string_view kEnding = "end";  // so that a card that is being written is not taken for a whole one
 constexpr size_t kAddressesMax = 64;
+constexpr uint32_t kMtuLeast = 576;
+constexpr uint32_t kMtuMost = 65535;
+constexpr size_t kNetdevBytesMax = 15;  // of an interface's name, as Linux has them
 
 bool parse_number(std::string_view text, uint32_t& number) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
   return code == std::errc() && end == text.data() + text.size();
 }
 
+constexpr std::pair<Role, std::string_view> kRoles[] = {
+    {Role::kStation, "station"}, {Role::kUplink, "uplink"}, {Role::kBridge, "bridge"}};
+
+bool take_role(MemberCard& card, std::string_view value) {
+  for (const auto& [role, name] : kRoles) {
+    if (name != value) continue;
+    card.role = role;
+    return true;
+  }
+  return false;
+}
+
+/// What only uplinks say.
+bool take_uplink_line(MemberCard& card, std::string_view key, std::string_view value) {
+  if (key == "mtu") return parse_number(value, card.mtu) && card.mtu >= kMtuLeast && card.mtu <= kMtuMost;
+  if (key == "qps") return parse_number(value, card.qps_max);
+  if (key == "link" && (value == "up" || value == "down")) {
+    card.link_up = value == "up";
+    return true;
+  }
+  if (key != "netdev" || value.size() > kNetdevBytesMax || value.find('/') != std::string_view::npos) return false;
+  card.netdev = value;
+  return true;
+}
+
 bool take_line(MemberCard& card, std::string_view key, std::string_view value) {
   uint32_t number = 0;
+  if (key == "role") return take_role(card, value);
   if (key == "host" && valid_host_name(value)) {
     card.host = value;
   } else if (const auto mac = parse_mac(value); key == "mac" && mac && !mac->is_multicast()) {
@@ -32,7 +62,7 @@ bool take_line(MemberCard& card, std::string_view key, std::string_view value) {
   } else if (key == "program") {
     card.program = value;
   } else {
-    return false;
+    return take_uplink_line(card, key, value);
   }
   return true;
 }
@@ -48,6 +78,13 @@ bool valid_host_name(std::string_view name) {
 
 std::string to_text(const MemberCard& card) {
   std::string text = std::string(kHeading) + "\nhost " + card.host + "\nmac " + to_string(card.mac) + "\n";
+  for (const auto& [role, name] : kRoles) {
+    if (role == card.role) text += "role " + std::string(name) + "\n";
+  }
+  if (card.mtu != 0) text += "mtu " + std::to_string(card.mtu) + "\n";
+  if (card.qps_max != 0) text += "qps " + std::to_string(card.qps_max) + "\n";
+  if (!card.link_up) text += "link down\n";
+  if (!card.netdev.empty()) text += "netdev " + card.netdev + "\n";
   for (const LocalAddress& address : card.addresses) text += "address " + to_string(address) + "\n";
   for (const uint32_t block : card.blocks) text += "block " + std::to_string(block) + "\n";
   text += "pid " + std::to_string(card.pid) + "\nprogram ";

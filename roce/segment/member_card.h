@@ -18,13 +18,28 @@ using MemberId = uint64_t;
 inline constexpr uint32_t kQpnBlockBits = 12;
 inline constexpr uint32_t kQpnBlocks = 1u << (24 - kQpnBlockBits);
 
+/// Which frames a member takes.
+enum class Role : uint8_t {
+  kProgram,  // those for its blocks of its host's queue pair numbers
+  kStation,  // all for its MAC, which no other member has, and those for everybody: a DPDK application
+  kUplink,   // a host's way out, with the host's MAC: what is for nobody on the segment, and for everybody
+  kBridge,   // the same, but it belongs to no host: behind it are others, with MACs of their own
+};
+
 struct MemberCard {
+  Role role = Role::kProgram;
   std::string host;  // the name of the host that it belongs to
   MacAddress mac;    // of that host
   std::vector<LocalAddress> addresses;
   std::vector<uint32_t> blocks;  // of queue pair numbers of the host, that are this member's
   int pid = 0;                   // as the member sees it; for people
   std::string program;           // likewise
+
+  // Of an uplink, for the programs of its host.
+  uint32_t mtu = 0;      // IP MTU of its port
+  uint32_t qps_max = 0;  // queue pairs that a program may have; 0: no limit of the uplink's
+  bool link_up = true;
+  std::string netdev;  // the kernel interface below its port, or ""
 
   bool operator==(const MemberCard&) const = default;
 };

@@ -23,7 +23,7 @@ bool Membership::join(Directory& directory, const MemberCard& card, std::string&
     error = "cannot write to " + directory.path() + ": " + std::strerror(errno);
     return false;
   }
-  if (!lock_file(fd_)) {
+  if (!directory.share(fd_) || !lock_file(fd_)) {
     error = "cannot lock files in " + directory.path() + "; name another place with UROCE_RUNTIME_DIR";
   } else if (write(error)) {
     return true;

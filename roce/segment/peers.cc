@@ -6,9 +6,17 @@ namespace uroce::segment {
 
 Peer* Peers::find_at_other_host(const MacAddress& mac, uint32_t qpn) {
   for (const OtherHost& host : others_) {
-    if (host.mac == mac) return (*host.blocks)[qpn >> kQpnBlockBits];
+    if (host.mac != mac) continue;
+    Peer* const owner = (*host.blocks)[qpn >> kQpnBlockBits];
+    return owner != nullptr ? owner : host.station;
   }
-  return nullptr;
+  return mac.is_multicast() ? nullptr : way_out_;
+}
+
+Peer* Peers::station_of(const MacAddress& mac) const {
+  const auto found = std::find_if(stations_.begin(), stations_.end(),
+                                  [&](const Peer* peer) { return peer->mac == mac && peer->role != Role::kBridge; });
+  return found == stations_.end() ? nullptr : *found;
 }
 
 Peer* Peers::find(MemberId id) const {
@@ -16,13 +24,12 @@ Peer* Peers::find(MemberId id) const {
   return found == peers_.end() ? nullptr : found->second.get();
 }
 
-Peers::Blocks& Peers::blocks_of(const MacAddress& mac) {
-  if (mac == own_mac_) return own_host_;
-  for (const OtherHost& host : others_) {
-    if (host.mac == mac) return *host.blocks;
+Peers::OtherHost& Peers::other_host(const MacAddress& mac) {
+  for (OtherHost& host : others_) {
+    if (host.mac == mac) return host;
   }
   others_.push_back({mac, std::make_unique<Blocks>()});
-  return *others_.back().blocks;
+  return others_.back();
 }
 
 void Peers::refresh(bool always) {
@@ -42,32 +49,73 @@ void Peers::refresh(bool always) {
       peer = std::make_unique<Peer>();
       peer->id = id;
       peer->mac = card.mac;
+      peer->role = card.role;
+      if (peer->role != Role::kProgram) stations_.push_back(peer.get());
+      if (peer->role == Role::kStation && card.mac != own_mac_) other_host(card.mac).station = peer.get();
     }
-    if (peer->mac != card.mac) continue;  // nobody moves to another host
-    Blocks& blocks = blocks_of(card.mac);
-    for (const uint32_t block : card.blocks) {
-      // Who claims what another has gets nothing.
-      if (blocks[block] == nullptr) blocks[block] = peer.get();
-    }
+    if (peer->mac != card.mac || peer->role != card.role) continue;  // nobody moves to another host
+    peer->link_up = card.link_up;
+    take_blocks(*peer, card);
+  }
+  find_way_out();
+}
+
+void Peers::take_blocks(Peer& peer, const MemberCard& card) {
+  if (peer.role == Role::kBridge) return;
+  Blocks& blocks = blocks_of(card.mac);
+  const size_t count = blocks_max_ == 0 ? card.blocks.size() : std::min(card.blocks.size(), blocks_max_);
+  for (size_t i = 0; i < count; i++) {
+    // Who claims what another has gets nothing.
+    Peer*& owner = blocks[card.blocks[i]];
+    if (owner == nullptr) owner = &peer;
   }
 }
 
-std::optional<MacAddress> Peers::mac_of(const IpAddress& ip) const {
-  for (const auto& [id, card] : directory_.members()) {
-    if (link_local_of(card.mac) == ip) return card.mac;
-    for (const LocalAddress& address : card.addresses) {
-      if (address.ip == ip) return card.mac;
+/// The uplink of our own host before any other.
+void Peers::find_way_out() {
+  const auto count = [this](auto&& takes) {
+    way_out_ = nullptr;
+    size_t found = 0;
+    for (Peer* peer : stations_) {
+      if (!takes(*peer)) continue;
+      way_out_ = peer;
+      found++;
     }
+    return found;
+  };
+  if (count([this](const Peer& peer) { return peer.role == Role::kUplink && peer.mac == own_mac_; }) == 1) return;
+  if (count([](const Peer& peer) { return peer.role == Role::kUplink || peer.role == Role::kBridge; }) != 1)
+    way_out_ = nullptr;
+}
+
+std::optional<MacAddress> Peers::mac_of(const IpAddress& ip) const {
+  std::optional<MacAddress> found;
+  for (const auto& [id, card] : directory_.members()) {
+    if (card.role == Role::kBridge) continue;
+    const auto& own = card.addresses;
+    const bool has = link_local_of(card.mac) == ip ||
+                     std::any_of(own.begin(), own.end(), [&](const LocalAddress& address) { return address.ip == ip; });
+    // Programs that were there before an uplink may have taken an address that is the uplink's.
+    if (has && (!found || card.role != Role::kProgram)) found = card.mac;
   }
-  return std::nullopt;
+  return found;
 }
 
 void Peers::remove(Peer& peer) {
   for (Peer*& block : blocks_of(peer.mac)) {
     if (block == &peer) block = nullptr;
   }
+  for (OtherHost& host : others_) {
+    if (host.station == &peer) host.station = nullptr;
+  }
   std::erase(in_contact_, &peer);
+  if (std::erase(stations_, &peer) != 0) find_way_out();
+  const MacAddress mac = peer.mac;
   peers_.erase(peer.id);
+  const auto is_there = [&](const auto& entry) { return entry.second->mac == mac; };
+  // A host of which nobody is left may turn up elsewhere.
+  if (std::none_of(peers_.begin(), peers_.end(), is_there))
+    std::erase_if(others_, [&](const OtherHost& host) { return host.mac == mac; });
 }
 
 }  // namespace uroce::segment

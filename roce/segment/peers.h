@@ -43,6 +43,10 @@ struct Lane {
 struct Peer {
   MemberId id = 0;
   MacAddress mac;
+  Role role = Role::kProgram;
+  bool link_up = true;         // as its card says
+  bool held_back = false;      // what it has sent stays in its ring for now, because ...
+  int64_t allowance = 0;       // ... it has sent so many bytes more (-) than it may; an uplink counts them
   std::unique_ptr<Lane> lane;  // nullptr: no contact yet
 };
 
@@ -52,7 +56,7 @@ class Peers {
   Peers(Directory& directory, MemberId own, const MacAddress& own_mac)
       : directory_(directory), own_(own), own_mac_(own_mac) {}
 
-  /// Whose frame that is; nullptr: nobody's, as far as the last scan tells. 0 and 1 are nobody's numbers.
+  /// Whose frame that is; nullptr: no single member's, as far as the last scan tells. 0 and 1 are nobody's numbers.
   Peer* find(const MacAddress& mac, uint32_t qpn) {
     if (mac == own_mac_) return own_host_[qpn >> kQpnBlockBits];
     return find_at_other_host(mac, qpn);
@@ -64,6 +68,25 @@ class Peers {
   /// Which MAC has this address; nothing when no host of the segment has it.
   std::optional<MacAddress> mac_of(const IpAddress& ip) const;
   bool alive(const Peer& peer) const { return directory_.alive(peer.id); }
+  /// The member that has this MAC to itself, or is the uplink of the host that has it; nullptr: there is none.
+  Peer* station_of(const MacAddress& mac) const;
+  /// The programs of the host with this MAC.
+  template <typename F>
+  void for_each_program(const F& f) const {
+    for (const auto& [id, peer] : peers_) {
+      if (peer->role == Role::kProgram) f(*peer);
+    }
+  }
+  template <typename F>
+  void for_each_program(const MacAddress& mac, F&& f) const {
+    for (const auto& [id, peer] : peers_) {
+      if (peer->mac == mac && peer->role == Role::kProgram) f(*peer);
+    }
+  }
+  /// Members that are no programs.
+  const std::vector<Peer*>& stations() const { return stations_; }
+  /// Of each member, so many blocks are its own; what it claims beyond them is nobody's. 0: no limit.
+  void set_blocks_max(size_t blocks) { blocks_max_ = blocks; }
   /// It is gone. Its lane must be empty of what somebody still needs.
   void remove(Peer& peer);
 
@@ -78,9 +101,13 @@ class Peers {
   struct OtherHost {
     MacAddress mac;
     std::unique_ptr<Blocks> blocks;
+    Peer* station = nullptr;  // has this MAC to itself, and so all its queue pair numbers
   };
   Peer* find_at_other_host(const MacAddress& mac, uint32_t qpn);
-  Blocks& blocks_of(const MacAddress& mac);
+  Blocks& blocks_of(const MacAddress& mac) { return mac == own_mac_ ? own_host_ : *other_host(mac).blocks; }
+  OtherHost& other_host(const MacAddress& mac);
+  void take_blocks(Peer& peer, const MemberCard& card);
+  void find_way_out();
 
   Directory& directory_;
   const MemberId own_;
@@ -89,6 +116,9 @@ class Peers {
   std::vector<Peer*> in_contact_;
   Blocks own_host_{};
   std::vector<OtherHost> others_;
+  std::vector<Peer*> stations_;
+  Peer* way_out_ = nullptr;  // the only one that takes what is for nobody on the segment
+  size_t blocks_max_ = 0;
 };
 
 }  // namespace uroce::segment

@@ -29,6 +29,12 @@ class Registration {
     card.blocks.push_back(*block);
     return membership_.update(card, error) ? block : std::nullopt;
   }
+  /// Tells the others what `change` makes of the card. Returns false, with one line in `error`, when that fails.
+  bool update(const std::function<void(MemberCard&)>& change, std::string& error) {
+    MemberCard card = membership_.card();
+    change(card);
+    return membership_.update(card, error);
+  }
   /// In the child of a fork.
   void forget() {
     membership_.forget();

@@ -13,8 +13,7 @@ namespace {
 constexpr Duration kMailLook = microseconds(50);
 /// Lent at a time when little is free: what is lent may go to one receiver that does not read.
 constexpr uint32_t kFewFrames = 4;
-/// How often a directory that changes is read because of a frame for somebody unknown.
-constexpr Duration kRefresh = milliseconds(2);
+constexpr Duration kUplinkLook = milliseconds(200);
 
 }  // namespace
 
@@ -29,6 +28,7 @@ SegmentPort::Parts::Parts(SegmentPort& port, BaseMemory& base)
       peers(port.registration_.directory(), port.id(), port.options_.card.mac),
       introductions(port.mailbox_, peers, pool, port.base_memory_, port.id(), port.options_.warn),
       answers(peers, port.options_.card.mac, port.options_.warn),
+      forwarding(peers, answers, port.options_.card.role),
       bells(port.mailbox_, port.id()),
       checks(peers) {}
 
@@ -39,6 +39,7 @@ bool SegmentPort::start(std::string& error) {
   if (!mailbox_.open(registration_.directory(), id(), error)) return false;
   parts_.emplace(*this, base());
   parts_->peers.refresh();
+  look_for_uplink(now_);
   return true;
 }
 
@@ -92,32 +93,32 @@ void SegmentPort::send(TxFrame* frames, uint32_t count) {
     ensure(frames[i].bytes <= options_.frame_bytes, "a frame is no longer than its buffer");
     const std::span<const uint8_t> bytes(frames[i].data, frames[i].bytes);
     const Destination destination = destination_of(bytes);
-    Peer* peer = destination.qpn > 1 ? parts_->peers.find(destination.mac, destination.qpn) : nullptr;
-    if (peer == nullptr) peer = find_peer(bytes);
-    if (peer != nullptr) {
-      deliver(*peer, {frame, static_cast<uint16_t>(frames[i].bytes)});
-    } else {
-      parts_->pool.give_back(frame);
-    }
+    Peer* const peer = destination.qpn > 1 ? parts_->peers.find(destination.mac, destination.qpn) : nullptr;
+    const PooledFrame pooled{frame, static_cast<uint16_t>(frames[i].bytes)};
+    peer != nullptr ? deliver(*peer, pooled) : forward(pooled);
   }
   parts_->bells.ring();
 }
 
-/// For frames whose receiver is not known yet, or that are for no queue pair. nullptr: dropped or answered.
-Peer* SegmentPort::find_peer(std::span<const uint8_t> frame) {
-  const Destination destination = destination_of(frame);
-  if (destination.qpn <= 1) {
-    if (!parts_->answers.ask(frame)) counters_.tx_dropped_no_way++;
-    return nullptr;
+/// Frames whose receiver is not known yet, or that are for no queue pair.
+void SegmentPort::forward(PooledFrame frame) {
+  const Forwarding::Way way = parts_->forwarding.find({parts_->pool.at(frame.frame), frame.bytes}, now_);
+  if (way == Forwarding::Way::kNobody) counters_.tx_dropped_nobody++;
+  if (way == Forwarding::Way::kNone) counters_.tx_dropped_no_way++;
+  if (way == Forwarding::Way::kPeers) {
+    const auto& receivers = parts_->forwarding.receivers();
+    for (size_t i = 1; i < receivers.size(); i++) {
+      if (parts_->pool.free() < FramePool::kReserve) {
+        counters_.tx_dropped_full++;
+        continue;
+      }
+      const PooledFrame copy{parts_->pool.take(), frame.bytes};
+      std::memcpy(parts_->pool.at(copy.frame), parts_->pool.at(frame.frame), frame.bytes);
+      deliver(*receivers[i], copy);
+    }
+    return deliver(*receivers.front(), frame);
   }
-  Peer* peer = nullptr;
-  if (now_ >= next_refresh_) {
-    next_refresh_ = now_ + kRefresh;
-    parts_->peers.refresh();
-    peer = parts_->peers.find(destination.mac, destination.qpn);
-  }
-  if (peer == nullptr) counters_.tx_dropped_nobody++;
-  return peer;
+  parts_->pool.give_back(frame.frame);
 }
 
 void SegmentPort::deliver(Peer& peer, PooledFrame frame) {
@@ -167,7 +168,7 @@ uint32_t SegmentPort::receive_from(Peer& peer, RxFrame* frames, uint32_t max) {
   for (; count < max; count++) {
     const auto frame = peer.lane->receiver.receive(headers_[held_].data());
     if (!frame) break;
-    frames[count] = {frame->data, frame->bytes, nullptr, frame->headers};
+    frames[count] = {frame->data, frame->bytes, &peer, frame->headers};
     held_++;
   }
   counters_.rx_nonsense += peer.lane->receiver.nonsense() - nonsense;
@@ -187,7 +188,8 @@ uint32_t SegmentPort::receive(RxFrame* frames, uint32_t max) {
   // Everybody has a turn, whoever fills a burst alone.
   for (size_t i = 0; i < contacts.size() && count < max; i++) {
     last_received_ = last_received_ + 1 < contacts.size() ? last_received_ + 1 : 0;
-    count += receive_from(*contacts[last_received_], frames + count, max - count);
+    Peer& peer = *contacts[last_received_];
+    if (!peer.held_back) count += receive_from(peer, frames + count, max - count);
   }
   return count;
 }
@@ -199,16 +201,20 @@ void SegmentPort::release_rx(RxFrame* /*frames*/, uint32_t count) {
   for (Peer* peer : parts_->peers.in_contact()) peer->lane->receiver.release();
 }
 
+bool SegmentPort::has_frames() const {
+  const auto& contacts = parts_->peers.in_contact();
+  return parts_->answers.any() || std::any_of(contacts.begin(), contacts.end(), [](const Peer* peer) {
+           return !peer->held_back && peer->lane->receiver.ready();
+         });
+}
+
 // Sleep.
 
 bool SegmentPort::arm() {
   armed_ = true;
   base().sleeps.fetch_or(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  const auto& contacts = parts_->peers.in_contact();
-  const bool ready = parts_->answers.any() || std::any_of(contacts.begin(), contacts.end(), [](const Peer* peer) {
-                       return peer->lane->receiver.ready();
-                     });
+  const bool ready = has_frames();
   parts_->bells.ring_again();
   if (!ready) return true;
   disarm();
@@ -230,11 +236,24 @@ void SegmentPort::look_after(Instant now) {
   parts_->introductions.read_mail(now);
   counters_.contacts += parts_->peers.in_contact().size() - before;
   parts_->introductions.repeat(now);
+  look_for_uplink(now);
   if (held_ != 0) return;
   const uint64_t lost = counters_.peers_lost;
   while (Peer* gone = parts_->checks.find_gone(now)) say_goodbye(*gone);
   if (counters_.peers_lost != lost) parts_->peers.refresh(true);
   parts_->checks.tidy(now);
+}
+
+void SegmentPort::look_for_uplink(Instant now) {
+  if (options_.card.role != Role::kProgram || now < next_uplink_look_) return;
+  next_uplink_look_ = now + kUplinkLook;
+  parts_->peers.refresh();
+  const Peer* const uplink = parts_->peers.station_of(options_.card.mac);
+  uplink_up_.store(uplink != nullptr && uplink->link_up && parts_->peers.alive(*uplink), std::memory_order_relaxed);
+}
+
+bool SegmentPort::update(const std::function<void(MemberCard&)>& change, std::string& error) {
+  return registration_.update(change, error);
 }
 
 void SegmentPort::say_goodbye(Peer& peer) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "segment/bells.h"
+#include "segment/forwarding.h"
 #include "segment/introductions.h"
 #include "segment/local_answers.h"
 #include "segment/mailbox.h"
@@ -35,10 +37,10 @@ struct SegmentOptions {
 };
 
 struct SegmentCounters {
-  uint64_t tx_dropped_nobody = 0;  // for a program that is not there
+  uint64_t tx_dropped_nobody = 0;  // for a queue pair that no program has
   uint64_t tx_dropped_full = 0;    // more than the receiver's ring and our backlog take
   uint64_t tx_dropped_stuck = 0;   // the receiver has taken nothing for a long time
-  uint64_t tx_dropped_no_way = 0;  // not for a queue pair, and nothing that the segment answers
+  uint64_t tx_dropped_no_way = 0;  // for no queue pair, and wanted by nobody on the segment
   uint64_t rx_nonsense = 0;        // slots that no correct sender writes
   uint64_t contacts = 0;           // peers with which there was contact
   uint64_t peers_lost = 0;         // of these, gone
@@ -77,6 +79,8 @@ class SegmentPort final : public Port {
     if (!queued_.empty()) flush();
     if (now >= next_mail_) look_after(now);
   }
+  /// Something can be received, as far as a look tells.
+  bool has_frames() const;
   /// Frames wait for room at their receivers.
   bool tx_pending() const { return !queued_.empty(); }
   /// A further block of queue pair numbers of the host; nothing when there is none.
@@ -90,6 +94,15 @@ class SegmentPort final : public Port {
 
   SegmentCounters counters() const;
   MemberId id() const { return registration_.id(); }
+  /// The uplink of this member's host is there, and its link is up. False when it has none. Any thread may ask; it is
+  /// as of the last turns.
+  bool uplink_up() const { return uplink_up_.load(std::memory_order_relaxed); }
+
+  // For an uplink. A frame that was received has its sender for a token: a Peer, until the frame is released.
+
+  /// Tells the others something new about this member. Returns false, with one line in `error`, when that fails.
+  bool update(const std::function<void(MemberCard&)>& change, std::string& error);
+  Peers& peers() { return parts_->peers; }
   /// In the child of a fork, where everything belongs to the parent: closes the descriptors that keep it alive for the
   /// others. Nothing of the port may be used any more, or destroyed.
   void abandon();
@@ -97,7 +110,8 @@ class SegmentPort final : public Port {
  private:
   explicit SegmentPort(const SegmentOptions& options) : options_(options) {}
   bool start(std::string& error);
-  Peer* find_peer(std::span<const uint8_t> frame);
+  void forward(PooledFrame frame);
+  void look_for_uplink(Instant now);
   void deliver(Peer& peer, PooledFrame frame);
   void flush();
   void look_after(Instant now);
@@ -113,6 +127,7 @@ class SegmentPort final : public Port {
     Peers peers;
     Introductions introductions;
     LocalAnswers answers;
+    Forwarding forwarding;
     Bells bells;
     PeerChecks checks;
   };
@@ -126,7 +141,8 @@ class SegmentPort final : public Port {
 
   Instant now_{0};
   Instant next_mail_{0};
-  Instant next_refresh_{0};
+  Instant next_uplink_look_{0};
+  std::atomic<bool> uplink_up_{false};
   size_t last_received_ = 0;  // whose turn it was
   bool armed_ = false;
   std::vector<Peer*> queued_;  // have frames in their backlog

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "segment/block_claims.h"
+#include "segment/mailbox.h"
 #include "support.h"
 
 namespace uroce::segment {
@@ -258,6 +259,45 @@ TEST(BlockClaims, ProcessesThatStartTogetherShareNothing) {
   }
   EXPECT_EQ(blocks.size(), 10u * kProcesses);
   EXPECT_EQ(std::set<uint32_t>(blocks.begin(), blocks.end()).size(), blocks.size());
+}
+
+TEST(Directory, FilesHaveTheRightsThatTheDirectoryGives) {
+  for (const mode_t mode : {0700, 0770, 0777}) {
+    const TempDir dir;
+    ASSERT_EQ(chmod(dir.path().c_str(), mode), 0);
+    Directory directory;
+    std::string error;
+    ASSERT_TRUE(directory.open(dir.path(), error)) << error;
+    Membership member;
+    ASSERT_TRUE(member.join(directory, card_of("host", 1), error)) << error;
+    BlockClaims claims;
+    ASSERT_TRUE(claims.open(directory, mac_of(1), error)) << error;
+    Mailbox mailbox;
+    ASSERT_TRUE(mailbox.open(directory, member.id(), error)) << error;
+    for (const auto& entry : std::filesystem::directory_iterator(dir.path())) {
+      struct stat st {};
+      ASSERT_EQ(lstat(entry.path().c_str(), &st), 0);
+      EXPECT_EQ(st.st_mode & 0777, mode & 0666) << entry.path();
+    }
+  }
+}
+
+TEST(Directory, OfAnotherUserIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "skipped: only root can be two users";
+  const TempDir dir;
+  ASSERT_EQ(chown(dir.path().c_str(), 4711, 4711), 0);
+  ASSERT_EQ(chmod(dir.path().c_str(), 0777), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::string error;
+    Directory directory;
+    if (setuid(4712) != 0) _exit(1);
+    if (directory.open(dir.path(), error)) _exit(2);
+    _exit(error == dir.path() + " belongs to another user; name another place with UROCE_RUNTIME_DIR" ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

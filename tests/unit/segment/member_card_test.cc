@@ -38,6 +38,29 @@ TEST(MemberCard, IsReadAsWritten) {
   EXPECT_EQ(*card, the_card());
 }
 
+TEST(MemberCard, OfAnUplinkSaysWhatItsProgramsNeed) {
+  const std::string text =
+      "uroce segment member 1\n"
+      "host up\n"
+      "mac 02:75:00:00:00:09\n"
+      "role uplink\n"
+      "mtu 1500\n"
+      "qps 64\n"
+      "link down\n"
+      "netdev eth0\n"
+      "pid 1\n"
+      "program uroced\n"
+      "end\n";
+  const auto card = parse_card(text);
+  ASSERT_TRUE(card);
+  EXPECT_EQ(card->role, Role::kUplink);
+  EXPECT_EQ(card->mtu, 1500u);
+  EXPECT_EQ(card->qps_max, 64u);
+  EXPECT_FALSE(card->link_up);
+  EXPECT_EQ(card->netdev, "eth0");
+  EXPECT_EQ(to_text(*card), text);
+}
+
 TEST(MemberCard, IsNothingUnlessWhole) {
   const std::string text = kText;
   for (size_t bytes = 0; bytes < text.size(); bytes++) EXPECT_FALSE(parse_card(text.substr(0, bytes))) << bytes;
@@ -57,6 +80,13 @@ TEST(MemberCard, WithALineThatMakesNoSenseIsNothing) {
                              "address 1.2.3",
                              "pid -1",
                              "colour red",
+                             "role king",
+                             "mtu 575",
+                             "mtu 65536",
+                             "qps x",
+                             "link maybe",
+                             "netdev ../eth0",
+                             "netdev a-name-too-long-",
                              ""};
   for (const std::string& line : bad) {
     std::string text = kText;

@@ -1,0 +1,117 @@
+#include "segment/uplink_port.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "segment/destination.h"
+#include "segment/forwarding.h"
+
+namespace uroce::segment {
+namespace {
+
+/// So long a program may save up its rate.
+constexpr int64_t kBurstNs = 5'000'000;
+constexpr Duration kRefill = microseconds(50);
+constexpr size_t kSourceMac = 6;  // where it stands in a frame
+
+int64_t bytes_in(uint64_t bits_per_second, int64_t ns) {
+  return static_cast<int64_t>(static_cast<double>(bits_per_second) / 8e9 * static_cast<double>(ns));
+}
+
+}  // namespace
+
+// From the wire.
+
+uint32_t UplinkPort::receive(RxFrame* frames, uint32_t max) {
+  const uint32_t count = wire_.receive(frames, max);
+  uint32_t kept = 0;
+  uint32_t taken = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    const std::span<const uint8_t> bytes(frames[i].data, frames[i].bytes);
+    const Destination destination = destination_of(bytes);
+    if (destination.qpn > 1 && destination.mac == mac_) {
+      taken_[taken++] = frames[i];
+      continue;
+    }
+    if (destination.qpn == 0 && concerns_programs(bytes)) to_programs(&frames[i], 1);
+    frames[kept++] = frames[i];
+  }
+  if (taken != 0) {
+    to_programs(taken_.data(), taken);
+    wire_.release_rx(taken_.data(), taken);
+  }
+  return kept;
+}
+
+void UplinkPort::to_programs(const RxFrame* frames, uint32_t count) {
+  TxFrame out[kMaxBurst];
+  const uint32_t room = segment_.acquire_tx(out, count);
+  for (uint32_t i = 0; i < room; i++) {
+    if (frames[i].bytes > out[i].capacity) {
+      counters_.uplink_rx_dropped_too_long++;
+      continue;
+    }
+    std::memcpy(out[i].data, frames[i].data, frames[i].bytes);
+    out[i].bytes = frames[i].bytes;
+    counters_.uplink_rx_packets++;
+  }
+  counters_.uplink_rx_dropped_no_room += count - room;
+  segment_.send(out, room);
+  busy_ = true;
+}
+
+// To the wire.
+
+void UplinkPort::on_turn(Instant now) {
+  now_ = now;
+  busy_ = false;
+  if (rate_ != 0 && now - refilled_ >= kRefill) refill(now);
+  if (silent_ || !segment_.has_frames()) return;
+  TxFrame out[kMaxBurst];
+  RxFrame in[kMaxBurst];
+  const uint32_t room = wire_.acquire_tx(out, kMaxBurst);
+  const uint32_t count = room == 0 ? 0 : segment_.receive(in, room);
+  for (uint32_t i = 0; i < count; i++) {
+    if (fill(out[i], in[i])) counters_.uplink_tx_packets++;
+  }
+  if (room != 0) wire_.send(out, room);
+  segment_.release_rx(in, count);
+  busy_ = count != 0;
+}
+
+/// What a program has sent lies in its memory, where it may change: the copy is what is checked.
+bool UplinkPort::fill(TxFrame& out, const RxFrame& in) {
+  if (in.bytes > out.capacity) {
+    counters_.uplink_tx_dropped_too_long++;
+    return false;
+  }
+  const uint32_t headers = in.headers == nullptr ? 0 : std::min(in.bytes, RxFrame::kHeaderBytes);
+  std::memcpy(out.data, in.headers, headers);
+  std::memcpy(out.data + headers, in.data + headers, in.bytes - headers);
+  if (in.bytes < kEthernetBytes || std::memcmp(out.data + kSourceMac, mac_.bytes.data(), mac_.bytes.size()) != 0) {
+    counters_.uplink_tx_dropped_foreign++;
+    return false;
+  }
+  out.bytes = in.bytes;
+  if (rate_ != 0 && in.token != nullptr) charge(*static_cast<Peer*>(in.token), in.bytes);
+  return true;
+}
+
+void UplinkPort::charge(Peer& peer, uint32_t bytes) {
+  peer.allowance -= bytes;
+  if (peer.allowance >= 0 || peer.held_back) return;
+  peer.held_back = true;
+  counters_.uplink_tx_held++;
+}
+
+void UplinkPort::refill(Instant now) {
+  const int64_t passed = std::min((now - refilled_).ns, kBurstNs);
+  refilled_ = now;
+  const int64_t most = bytes_in(rate_, kBurstNs);
+  for (Peer* peer : segment_.peers().in_contact()) {
+    peer->allowance = std::min(peer->allowance + bytes_in(rate_, passed), most);
+    if (peer->allowance >= 0) peer->held_back = false;
+  }
+}
+
+}  // namespace uroce::segment

@@ -1,0 +1,187 @@
+// Members that are no programs: stations, uplinks and bridges, and which frames find them.
+#include <gtest/gtest.h>
+
+#include "node.h"
+#include "packet/host_frames.h"
+
+namespace uroce::segment {
+namespace {
+
+using namespace test;
+
+const MacAddress kEverybody{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+
+MemberCard with_role(MemberCard card, Role role) {
+  card.role = role;
+  return card;
+}
+
+std::vector<uint8_t> arp(uint16_t operation, const MacAddress& to, const MacAddress& from, const char* asker,
+                         const char* target) {
+  Arp message;
+  message.operation = operation;
+  message.sender_mac = from;
+  message.sender_ip = *parse_ip(asker);
+  message.target_ip = *parse_ip(target);
+  std::vector<uint8_t> bytes(128);
+  bytes.resize(encode_arp(bytes, {to, from, 0}, message));
+  return bytes;
+}
+
+TEST(Roles, AStationGetsEveryFrameForItsMac) {
+  const TempDir dir;
+  Node program(dir, card_of("host", 1)), station(dir, with_role(card_of("app", 2), Role::kStation));
+  const Frames frames{roce_frame(mac_of(2), 0x123456, 300), roce_frame(mac_of(2), 1, 300),
+                      roce_frame(mac_of(2), 0, 60)};
+  program.turn();
+  for (const auto& frame : frames) program.send(frame);
+  settle({&program, &station});
+  EXPECT_EQ(station.receive(), frames);
+}
+
+TEST(Roles, AStationAndAProgramReachEachOther) {
+  const TempDir dir;
+  Node program(dir, card_of("host", 1)), station(dir, with_role(card_of("app", 2), Role::kStation));
+  const auto frame = roce_frame(mac_of(1), program.qpn(), 90);
+  station.turn();
+  station.send(frame);
+  station.send(arp(Arp::kRequest, kEverybody, mac_of(2), "10.0.0.2", "10.0.0.1"));
+  settle({&station, &program});
+  EXPECT_EQ(program.receive(), Frames{frame});
+  const Frames answer = station.receive();
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_EQ(decode_arp(*decode_link(answer[0]))->sender_mac, mac_of(1)) << "from the directory";
+}
+
+TEST(Roles, AQuestionThatNobodyCanAnswerGoesToStationsOnly) {
+  const TempDir dir;
+  Node asks(dir, card_of("host", 1)), program(dir, card_of("host", 1));
+  Node station(dir, with_role(card_of("app", 2), Role::kStation)),
+      uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  const auto question = arp(Arp::kRequest, kEverybody, mac_of(1), "10.0.0.1", "10.0.0.77");
+  asks.turn();
+  asks.send(question);
+  settle({&asks, &program, &station, &uplink});
+  EXPECT_EQ(station.receive(), Frames{question});
+  EXPECT_EQ(uplink.receive(), Frames{question});
+  EXPECT_TRUE(program.receive().empty());
+  EXPECT_TRUE(asks.warnings.empty()) << "somebody may know";
+}
+
+TEST(Roles, AnAnswerReachesWhoeverMayHaveAsked) {
+  const TempDir dir;
+  Node asks(dir, card_of("host", 1)), idle(dir, card_of("host", 1));
+  Node uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  asks.turn();
+  asks.send(arp(Arp::kRequest, kEverybody, mac_of(1), "10.0.0.1", "10.0.0.77"));
+  settle({&asks, &idle, &uplink});
+  uplink.receive();
+  const auto answer = arp(Arp::kReply, mac_of(1), kFarAway, "10.0.0.77", "10.0.0.1");
+  const auto moved = arp(Arp::kReply, kEverybody, kFarAway, "10.0.0.77", "10.0.0.77");
+  uplink.send(answer);
+  uplink.send(moved);
+  settle({&uplink, &asks, &idle});
+  EXPECT_EQ(asks.receive(), (Frames{answer, moved}));
+  EXPECT_TRUE(idle.receive().empty());
+}
+
+TEST(Roles, WhatIsForNobodyOnTheSegmentGoesOut) {
+  const TempDir dir;
+  Node program(dir, card_of("host", 1)), uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  const auto frame = roce_frame(kFarAway, 0x17, 1000);
+  program.turn();
+  program.send(frame);
+  settle({&program, &uplink});
+  EXPECT_EQ(uplink.receive(), Frames{frame});
+  EXPECT_EQ(program.port->counters().tx_dropped_nobody, 0u);
+}
+
+TEST(Roles, TheUplinkOfTheOwnHostComesFirst) {
+  const TempDir dir;
+  Node program(dir, card_of("one", 1)), own(dir, with_role(card_of("one", 1), Role::kUplink));
+  Node other(dir, with_role(card_of("two", 2), Role::kUplink));
+  const auto frame = roce_frame(kFarAway, 0x17, 1000);
+  program.turn();
+  program.send(frame);
+  settle({&program, &own, &other});
+  EXPECT_EQ(own.receive(), Frames{frame});
+  EXPECT_TRUE(other.receive().empty());
+}
+
+TEST(Roles, ForAQueuePairThatNoProgramHasNobodyIsAsked) {
+  const TempDir dir;
+  Node program(dir, card_of("host", 1)), uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  const uint32_t qpn = program.qpn();
+  uplink.turn();
+  uplink.send(roce_frame(mac_of(1), qpn ^ 0x800000, 200));
+  uplink.send(roce_frame(mac_of(1), qpn, 200));
+  settle({&uplink, &program});
+  EXPECT_EQ(program.receive().size(), 1u);
+  EXPECT_EQ(uplink.port->counters().tx_dropped_nobody, 1u);
+}
+
+TEST(Roles, TwoBridgesBothGetWhatIsForNobody) {
+  const TempDir dir;
+  Node program(dir, card_of("host", 1));
+  Node left(dir, with_role(card_of("left", 8), Role::kBridge)),
+      right(dir, with_role(card_of("right", 9), Role::kBridge));
+  const auto frame = roce_frame(kFarAway, 0x17, 700);
+  program.turn();
+  program.send(frame);
+  settle({&program, &left, &right});
+  EXPECT_EQ(left.receive(), Frames{frame});
+  EXPECT_EQ(right.receive(), Frames{frame});
+}
+
+TEST(Roles, AHostAnnouncesItselfOnce) {
+  const TempDir dir;
+  Node program(dir, card_of("host", 1)), uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  program.turn();
+  program.send(arp(Arp::kRequest, kEverybody, mac_of(1), "10.0.0.1", "10.0.0.1"));
+  settle({&program, &uplink});
+  EXPECT_TRUE(uplink.receive().empty());
+}
+
+TEST(Roles, ProgramsHearWhetherTheirUplinkIsUp) {
+  const TempDir dir;
+  Node program(dir, card_of("host", 1));
+  const auto look = [&] {
+    program.turn(milliseconds(300));
+    return program.port->uplink_up();
+  };
+  EXPECT_FALSE(look());
+  {
+    Node uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+    EXPECT_TRUE(look());
+    std::string error;
+    ASSERT_TRUE(uplink.port->update([](MemberCard& card) { card.link_up = false; }, error)) << error;
+    EXPECT_FALSE(look());
+    ASSERT_TRUE(uplink.port->update([](MemberCard& card) { card.link_up = true; }, error)) << error;
+    EXPECT_TRUE(look());
+  }
+  EXPECT_FALSE(look()) << "it has left";
+  in_killed_child([&] {
+    Node uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+    if (!look()) _exit(1);
+  });
+  EXPECT_FALSE(look()) << "it was killed";
+}
+
+TEST(Roles, AnotherUplinkTakesOverFromOneThatIsGone) {
+  const TempDir dir;
+  Node program(dir, card_of("host", 1));
+  const auto frame = roce_frame(kFarAway, 0x17, 1000);
+  for (int i = 0; i < 3; i++) {
+    Node uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+    program.turn(milliseconds(300));
+    program.send(frame);
+    settle({&program, &uplink});
+    EXPECT_EQ(uplink.receive(), Frames{frame}) << i;
+  }
+  program.turn(milliseconds(300));
+  program.send(frame);
+  EXPECT_EQ(program.port->counters().tx_dropped_nobody, 1u) << "nobody is there any more";
+}
+
+}  // namespace
+}  // namespace uroce::segment
