@@ -32,7 +32,9 @@ class DpdkDevice final : public EndpointDevice {
 
 class SegmentDevice final : public EndpointDevice, public QpnBlocks {
  public:
-  explicit SegmentDevice(std::unique_ptr<segment::SegmentPort> port) : port_(std::move(port)) {}
+  /// `has_uplink`: the port is only up while its host's way out of the machine is.
+  SegmentDevice(std::unique_ptr<segment::SegmentPort> port, bool has_uplink)
+      : port_(std::move(port)), has_uplink_(has_uplink) {}
 
   Port& port() override { return *port_; }
   QpnBlocks* qpn_blocks() override { return this; }
@@ -42,7 +44,7 @@ class SegmentDevice final : public EndpointDevice, public QpnBlocks {
     return false;
   }
   bool tx_pending() const override { return port_->tx_pending(); }
-  bool link_up() const override { return true; }
+  bool link_up() const override { return !has_uplink_ || port_->uplink_up(); }
   uint32_t link_speed_mbps() const override { return 0; }
   void for_each_counter(const Counter& f) const override { segment::for_each_counter(port_->counters(), f); }
   int wake_fd() const override { return port_->wake_fd(); }
@@ -53,6 +55,7 @@ class SegmentDevice final : public EndpointDevice, public QpnBlocks {
 
  private:
   std::unique_ptr<segment::SegmentPort> port_;
+  const bool has_uplink_;
 };
 
 }  // namespace
@@ -73,7 +76,7 @@ std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, std::string& 
   options.frame_bytes = plan.max_frame_bytes;
   options.warn = [](const std::string& line) { log_message(LogLevel::kWarning, "segment: %s", line.c_str()); };
   auto port = segment::SegmentPort::join(options, error);
-  return port ? std::make_unique<SegmentDevice>(std::move(port)) : nullptr;
+  return port ? std::make_unique<SegmentDevice>(std::move(port), plan.has_uplink) : nullptr;
 }
 
 }  // namespace uroce

@@ -28,6 +28,9 @@ class EndpointDevice {
   /// has to.
   virtual bool pause_in_hardware(uint8_t /*priorities*/) { return false; }
 
+  /// The priorities that the neighbour wants to be silent, as bits, where software has to see to it. What the engine
+  /// does not send itself stays in the device meanwhile.
+  virtual void obey_pauses(uint8_t /*paused*/) {}
   /// To be called once per turn. True when it looked at the link.
   virtual bool on_turn(Instant now) = 0;
   /// Frames wait in the device.

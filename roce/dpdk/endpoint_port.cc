@@ -16,6 +16,7 @@
 #include "dpdk/interrupt_guard.h"
 #include "dpdk/log.h"
 #include "dpdk/port_mtu.h"
+#include "dpdk/uplink_device.h"
 #include "host/wire_end.h"
 
 namespace uroce {
@@ -89,10 +90,16 @@ bool EndpointPort::open_device(std::string& error) {
   guard_interrupt_thread(ownership_);
   guarded_ = true;
   ownership_.acquire();
-  const bool good =
-      (config_.eal_running || probe(error)) && claim(error) && (device_ = start_dpdk_device(plan_.options, error));
+  const bool good = (config_.eal_running || probe(error)) && claim(error) &&
+                    (device_ = start_dpdk_device(plan_.options, error)) && share(error);
   ownership_.release();
   return good;
+}
+
+/// Puts the device on a segment, if it is an uplink.
+bool EndpointPort::share(std::string& error) {
+  if (config_.uplink) device_ = make_uplink(std::move(device_), plan_, *config_.uplink, error);
+  return device_ != nullptr;
 }
 
 /// Called under the mutex of open ports, as is `close`.
@@ -151,7 +158,7 @@ void EndpointPort::abandon() {
 
 bool EndpointPort::link_up() const {
   // A wire counts as up also while nobody is at its other end, because programs refuse a port that is down.
-  if (plan_.spec.kind == PortKind::kSegment) return true;
+  if (plan_.spec.kind == PortKind::kSegment) return device_->link_up();
   return plan_.options.wire || !netdev_name_.empty() ? plan_.options.wire || netdev_carrier(netdev_name_)
                                                      : device_->link_up();
 }

@@ -47,6 +47,7 @@ class EndpointPort {
 
   /// To be called once per turn: looks after the device, and tells the engine when the speed of the link changed.
   void on_turn(Engine& engine, Instant now) {
+    if (engine.flow_control().enabled()) device_->obey_pauses(engine.flow_control().paused());
     if (device_->on_turn(now)) follow_link_speed(engine);
   }
   /// If the addresses of the kernel's interface changed, logs that and returns those that the engine shall use from now
@@ -59,6 +60,7 @@ class EndpointPort {
   bool find();
   bool probe(std::string& error);
   bool claim(std::string& error);
+  bool share(std::string& error);
   void follow_link_speed(Engine& engine);
 
   const EndpointConfig& config_;

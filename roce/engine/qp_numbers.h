@@ -46,6 +46,7 @@ class QpNumbers {
   static constexpr uint32_t kSlotMask = (1u << kSlotBits) - 1;
   static constexpr uint32_t kGroupBits = 8;
   static constexpr uint32_t kGroupMask = (1u << kGroupBits) - 1;
+  static_assert(kQpsPerBlock == 1u << kGroupBits);
 
   struct Shared {
     static constexpr uint16_t kNotOurs = 0xFFFF;

@@ -13,6 +13,8 @@ namespace uroce {
 inline constexpr uint32_t kQpnBlockBits = 12;
 inline constexpr uint32_t kQpnBlockSize = 1u << kQpnBlockBits;
 inline constexpr uint32_t kQpnBlocks = 1u << 12;
+/// So many queue pairs have numbers of one block, several each, so that a number is not used again at once.
+inline constexpr uint32_t kQpsPerBlock = 256;
 
 class QpnBlocks {
  public:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,15 @@ enum class Progress : uint8_t {
 
 enum class Hugepages : uint8_t { kAuto, kYes, kNo };
 
+/// Makes an endpoint the uplink of a segment: the programs of this machine share its port, with its MAC and addresses.
+struct UplinkConfig {
+  std::string segment;   // its name; "": the default one
+  std::string host;      // what the programs that share the port are called; "": a name that its MAC gives
+  std::string group;     // users of this group may share it; "": programs of this user only
+  uint32_t qps_max = 0;  // that a program may have; 0: as many as there is room for
+  uint64_t rate = 0;     // bits per second that a program may send to the wire; 0: no limit
+};
+
 /// What a user can set. Empty fields mean: the default of the port.
 struct EndpointConfig {
   std::string port;  // "", "memif", "shmlan", "net_memif0,...", "net_af_packet0,iface=eth0", "0000:03:00.0"
@@ -33,7 +43,8 @@ struct EndpointConfig {
   CongestionConfig congestion;  // the speed of the link is filled in when the port is open
   uint8_t traffic_class = 0;    // for QPs whose program sets none
   uint8_t lossless = 0;         // priorities with flow control (PFC), as bits
-  bool eal_running = false;     // a DPDK application called rte_eal_init itself; `port` is then a port name or number
+  std::optional<UplinkConfig> uplink;
+  bool eal_running = false;  // a DPDK application called rte_eal_init itself; `port` is then a port name or number
 };
 
 /// Reads UROCE_PORT, UROCE_ADDR, UROCE_HOST, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES,

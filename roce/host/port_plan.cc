@@ -14,8 +14,7 @@
 
 #include "host/endpoint_options.h"
 #include "host/runtime_dir.h"
-#include "segment/directory.h"
-#include "segment/host_identity.h"
+#include "host/segment_plan.h"
 
 namespace uroce {
 namespace {
@@ -26,16 +25,6 @@ constexpr uint32_t kTapMtu = 1500;  // DPDK 22.11 states a longest frame of 1522
 constexpr uint32_t kXdpMtu = 3400;  // AF_XDP shares buffers with the kernel: frame and headers in one page
 
 uint32_t round_up(uint32_t value, uint32_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
-/// A text that differs between machines and between network namespaces, so that ports that meet on a bridge have
-/// different MACs.
-std::string place_in_the_world() {
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
-  char name_space[64] = {};
-  if (readlink("/proc/self/ns/net", name_space, sizeof name_space - 1) < 0) name_space[0] = 0;
-  return std::string(host) + " " + name_space;
-}
 
 std::optional<WireEnd> find_end(PortKind kind, const std::string& wire, WireEndUse use, std::string& error) {
   if (use == WireEndUse::kTake) {
@@ -59,59 +48,6 @@ bool plan_wire(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std
   plan.end = end;
   plan.socket = end->socket_path;
   number_wire_device(plan, 0);
-  use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
-  return true;
-}
-
-/// A short name for this user's programs in this network namespace. Programs that were given addresses are known by
-/// them: another address is another host.
-std::string default_host(const EndpointConfig& config) {
-  std::string text = place_in_the_world();
-  for (const LocalAddress& address : config.addresses) text += " " + to_string(address);
-  const MacAddress hash = segment::mac_of_host(text);
-  char name[32];
-  snprintf(name, sizeof name, "u%u-%02x%02x%02x%02x", machine_uid(), hash.bytes[2], hash.bytes[3], hash.bytes[4],
-           hash.bytes[5]);
-  return name;
-}
-
-/// The addresses of all interfaces that are up; the first of these that has any is the one that the device is shown to
-/// belong to.
-std::vector<LocalAddress> addresses_of_machine(std::string& netdev_name) {
-  std::vector<LocalAddress> addresses;
-  for (const std::string& name : list_netdevs()) {
-    const auto netdev = read_netdev(name);
-    if (!netdev || !netdev->up) continue;
-    for (const LocalAddress& address : netdev->addresses) {
-      if (address.ip.is_link_local_v6()) continue;
-      if (netdev_name.empty()) netdev_name = name;
-      addresses.push_back(address);
-    }
-  }
-  std::stable_sort(addresses.begin(), addresses.end(),
-                   [](const LocalAddress& a, const LocalAddress& b) { return a.ip.is_v4() && !b.ip.is_v4(); });
-  return addresses;
-}
-
-bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& error) {
-  plan.host = config.host.empty() ? default_host(config) : config.host;
-  if (!segment::valid_host_name(plan.host)) {
-    error = "host '" + plan.host + "': the name of a host is 1 to 32 letters, digits, '-', '_', '.' or '@'";
-    return false;
-  }
-  const std::string dir = runtime_dir(error);
-  if (dir.empty()) return false;
-  plan.segment_dir = dir + "/shmlan" + (plan.spec.wire.empty() ? "" : "." + plan.spec.wire);
-  plan.name = "shmlan" + (plan.spec.wire.empty() ? "" : ":" + plan.spec.wire);
-  plan.identity.mac = segment::mac_of_host(plan.host);
-  plan.identity.addresses = config.addresses;
-  if (config.addresses.empty()) {
-    segment::Directory directory;
-    if (!directory.open(plan.segment_dir, error)) return false;
-    directory.scan();
-    const std::vector<LocalAddress> own = addresses_of_machine(plan.identity.netdev);
-    plan.identity.addresses = segment::choose_addresses(directory, plan.host, own);
-  }
   use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
   return true;
 }

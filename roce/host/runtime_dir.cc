@@ -76,4 +76,12 @@ std::string runtime_dir(std::string& error) {
   return "";
 }
 
+std::string place_in_the_world() {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  char name_space[64] = {};
+  if (readlink("/proc/self/ns/net", name_space, sizeof name_space - 1) < 0) name_space[0] = 0;
+  return std::string(host) + " " + name_space;
+}
+
 }  // namespace uroce

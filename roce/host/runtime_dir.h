@@ -17,4 +17,8 @@ unsigned outer_uid(unsigned uid, const std::string& map);
 /// The caller's, outside of its user namespace.
 unsigned machine_uid();
 
+/// A text that differs between machines and between network namespaces, so that ports that meet on a bridge, and hosts
+/// that meet on a segment, have different MACs.
+std::string place_in_the_world();
+
 }  // namespace uroce

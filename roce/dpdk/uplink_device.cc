@@ -1,0 +1,108 @@
+#include "dpdk/uplink_device.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "dpdk/log.h"
+#include "engine/qpn_blocks.h"
+#include "host/segment_plan.h"
+#include "segment/segment_port.h"
+#include "segment/uplink_port.h"
+
+namespace uroce {
+namespace {
+
+/// Of the host that shares the port; its MAC is what makes it another than those of other ports.
+std::string host_of(const MacAddress& mac) {
+  std::string name = "port-" + to_string(mac);
+  std::erase(name, ':');
+  return name;
+}
+
+class UplinkDevice final : public EndpointDevice {
+ public:
+  UplinkDevice(std::unique_ptr<EndpointDevice> wire, std::unique_ptr<segment::SegmentPort> segment,
+               const MacAddress& mac, uint64_t rate)
+      : wire_(std::move(wire)), segment_(std::move(segment)), uplink_(wire_->port(), *segment_, mac, rate) {}
+
+  Port& port() override { return uplink_; }
+  bool pause_in_hardware(uint8_t priorities) override { return wire_->pause_in_hardware(priorities); }
+  void obey_pauses(uint8_t paused) override { uplink_.set_silent(paused != 0); }
+  bool on_turn(Instant now) override {
+    const bool looked = wire_->on_turn(now);
+    segment_->on_turn(now);
+    uplink_.on_turn(now);
+    if (looked) tell_link();
+    return looked;
+  }
+  bool tx_pending() const override { return wire_->tx_pending() || segment_->tx_pending() || uplink_.busy(); }
+  bool link_up() const override { return wire_->link_up(); }
+  uint32_t link_speed_mbps() const override { return wire_->link_speed_mbps(); }
+  void for_each_counter(const Counter& f) const override {
+    wire_->for_each_counter(f);
+    segment::for_each_counter(segment_->counters(), f);
+    segment::for_each_counter(uplink_.counters(), f);
+  }
+  void abandon() override {
+    wire_->abandon();
+    if (segment_) segment_.release()->abandon();
+  }
+
+ private:
+  /// Programs take this for their own link.
+  void tell_link() {
+    const bool up = wire_->link_up();
+    if (up == told_up_) return;
+    told_up_ = up;
+    std::string error;
+    if (!segment_->update([up](segment::MemberCard& card) { card.link_up = up; }, error))
+      log_message(LogLevel::kWarning, "segment: %s", error.c_str());
+  }
+
+  std::unique_ptr<EndpointDevice> wire_;
+  std::unique_ptr<segment::SegmentPort> segment_;
+  segment::UplinkPort uplink_;
+  bool told_up_ = true;
+};
+
+/// False when there is another one already.
+bool has_no_uplink(const std::string& directory, const MacAddress& mac, std::string& error) {
+  segment::Directory others;
+  if (!others.open(directory, error)) return false;
+  others.scan();
+  for (const auto& [id, card] : others.members()) {
+    if (card.role != segment::Role::kUplink || card.mac != mac) continue;
+    error = "this port is the uplink of " + directory + " already, in process " + std::to_string(card.pid);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<EndpointDevice> make_uplink(std::unique_ptr<EndpointDevice> wire, const PortPlan& plan,
+                                            const UplinkConfig& config, std::string& error) {
+  segment::SegmentOptions options;
+  options.directory = make_segment_directory(config.segment, config.group, error);
+  if (options.directory.empty() || !has_no_uplink(options.directory, plan.identity.mac, error)) return nullptr;
+  segment::MemberCard& card = options.card;
+  card.role = segment::Role::kUplink;
+  card.host = config.host.empty() ? host_of(plan.identity.mac) : config.host;
+  card.mac = plan.identity.mac;
+  card.addresses = plan.identity.addresses;
+  card.pid = getpid();
+  card.program = program_invocation_short_name;
+  card.mtu = plan.max_frame_bytes - kLinkHeaderBytes;
+  card.qps_max = config.qps_max;
+  card.netdev = plan.identity.netdev;
+  options.warn = [](const std::string& line) { log_message(LogLevel::kWarning, "segment: %s", line.c_str()); };
+  auto segment = segment::SegmentPort::join(options, error);
+  if (!segment) return nullptr;
+  segment->peers().set_blocks_max((config.qps_max + kQpsPerBlock - 1) / kQpsPerBlock);
+  return std::make_unique<UplinkDevice>(std::move(wire), std::move(segment), plan.identity.mac, config.rate);
+}
+
+}  // namespace uroce

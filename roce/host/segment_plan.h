@@ -1,0 +1,26 @@
+// Where the members of a segment meet, and which host of it a program belongs to.
+//
+// A user's programs meet in a directory of that user. Users who shall share a device meet in kSharedSegments, which
+// only root can make; programs look there first, so that they find the uplink of their machine by themselves.
+#pragma once
+
+#include <string>
+
+#include "host/endpoint_config.h"
+#include "host/port_plan.h"
+
+namespace uroce {
+
+/// Where `uroced --group` has its segments. Programs with UROCE_RUNTIME_DIR do not look there.
+inline constexpr const char* kSharedSegments = "/run/uroced";
+
+/// Fills in what concerns the segment: directory, host, MAC, addresses, MTU. A program that asks for no address of its
+/// own belongs to the host of the segment's uplink, if there is one. Returns false, with one line in `error`, when that
+/// fails.
+bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& error);
+
+/// Where the members of segment `name` meet, for the process that will be its uplink: makes the directory, for users
+/// of `group` if that is not "". Returns "", with one line in `error`, when that fails.
+std::string make_segment_directory(const std::string& name, const std::string& group, std::string& error);
+
+}  // namespace uroce
