@@ -209,7 +209,8 @@ void EndpointImpl::unlock() {
 uint32_t EndpointImpl::turn(Instant now) {
   turns_++;
   port_.on_turn(*engine_, now);
-  return engine_->turn(now);
+  const uint32_t done = engine_->turn(now);
+  return done + port_.device().moved();
 }
 
 uint32_t EndpointImpl::drive() {

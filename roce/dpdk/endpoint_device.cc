@@ -60,6 +60,12 @@ class SegmentDevice final : public EndpointDevice, public QpnBlocks {
 
 }  // namespace
 
+bool link_is_up(const PortPlan& plan, const EndpointDevice& device) {
+  if (plan.options.wire) return true;
+  return plan.identity.netdev.empty() || plan.spec.kind == PortKind::kSegment ? device.link_up()
+                                                                              : netdev_carrier(plan.identity.netdev);
+}
+
 std::unique_ptr<EndpointDevice> start_dpdk_device(const PortOptions& options, std::string& error) {
   auto port = DpdkPort::start({options}, error);
   return port ? std::make_unique<DpdkDevice>(std::move(port)) : nullptr;

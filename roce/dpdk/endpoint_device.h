@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dpdk/dpdk_port.h"
 #include "engine/qpn_blocks.h"
@@ -33,6 +34,10 @@ class EndpointDevice {
   virtual void obey_pauses(uint8_t /*paused*/) {}
   /// To be called once per turn. True when it looked at the link.
   virtual bool on_turn(Instant now) = 0;
+  /// How many frames the device has passed on in this turn, past the engine.
+  virtual uint32_t moved() const { return 0; }
+  /// The endpoint has other addresses from now on.
+  virtual void tell_addresses(const std::vector<LocalAddress>& /*addresses*/) {}
   /// Frames wait in the device.
   virtual bool tx_pending() const = 0;
 
@@ -52,6 +57,10 @@ class EndpointDevice {
   /// device may be used any more, or destroyed.
   virtual void abandon() = 0;
 };
+
+/// The link of an open port, as programs see it: that of the kernel interface below it, if there is one. A wire of
+/// shared memory counts as up also while nobody is at its other end, because programs refuse a port that is down.
+bool link_is_up(const PortPlan& plan, const EndpointDevice& device);
 
 /// Configures and starts a port that DPDK has. Returns nullptr, with one line in `error`, when that fails.
 std::unique_ptr<EndpointDevice> start_dpdk_device(const PortOptions& options, std::string& error);

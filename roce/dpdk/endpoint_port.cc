@@ -156,13 +156,6 @@ void EndpointPort::abandon() {
   lcore_lease_.abandon();
 }
 
-bool EndpointPort::link_up() const {
-  // A wire counts as up also while nobody is at its other end, because programs refuse a port that is down.
-  if (plan_.spec.kind == PortKind::kSegment) return device_->link_up();
-  return plan_.options.wire || !netdev_name_.empty() ? plan_.options.wire || netdev_carrier(netdev_name_)
-                                                     : device_->link_up();
-}
-
 uint64_t EndpointPort::link_speed_mbps() const {
   if (plan_.netdev && plan_.netdev->speed_mbps != 0) return plan_.netdev->speed_mbps;
   return device_->link_speed_mbps();

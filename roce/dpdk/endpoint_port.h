@@ -42,7 +42,7 @@ class EndpointPort {
   EndpointDevice& device() { return *device_; }
   const EndpointDevice& device() const { return *device_; }
   const std::string& netdev_name() const { return netdev_name_; }  // kernel interface below it, or ""
-  bool link_up() const;
+  bool link_up() const { return link_is_up(plan_, *device_); }
   uint64_t link_speed_mbps() const;
 
   /// To be called once per turn: looks after the device, and tells the engine when the speed of the link changed.

@@ -26,6 +26,7 @@ void PortWatch::look(Instant now) {
   }
   if (const auto addresses = port_.changed_addresses()) {
     EngineLock engine(endpoint_);
+    port_.device().tell_addresses(*addresses);
     if (engine->set_addresses(*addresses)) observer_.on_port_event(AsyncEvent::kGidChange);
   }
 }

@@ -25,8 +25,11 @@ std::string host_of(const MacAddress& mac) {
 class UplinkDevice final : public EndpointDevice {
  public:
   UplinkDevice(std::unique_ptr<EndpointDevice> wire, std::unique_ptr<segment::SegmentPort> segment,
-               const MacAddress& mac, uint64_t rate)
-      : wire_(std::move(wire)), segment_(std::move(segment)), uplink_(wire_->port(), *segment_, mac, rate) {}
+               const PortPlan& plan, uint64_t rate)
+      : plan_(plan),
+        wire_(std::move(wire)),
+        segment_(std::move(segment)),
+        uplink_(wire_->port(), *segment_, plan.identity.mac, rate) {}
 
   Port& port() override { return uplink_; }
   bool pause_in_hardware(uint8_t priorities) override { return wire_->pause_in_hardware(priorities); }
@@ -38,7 +41,11 @@ class UplinkDevice final : public EndpointDevice {
     if (looked) tell_link();
     return looked;
   }
-  bool tx_pending() const override { return wire_->tx_pending() || segment_->tx_pending() || uplink_.busy(); }
+  uint32_t moved() const override { return uplink_.moved(); }
+  void tell_addresses(const std::vector<LocalAddress>& addresses) override {
+    tell([&](segment::MemberCard& card) { card.addresses = addresses; });
+  }
+  bool tx_pending() const override { return wire_->tx_pending() || segment_->tx_pending(); }
   bool link_up() const override { return wire_->link_up(); }
   uint32_t link_speed_mbps() const override { return wire_->link_speed_mbps(); }
   void for_each_counter(const Counter& f) const override {
@@ -54,14 +61,15 @@ class UplinkDevice final : public EndpointDevice {
  private:
   /// Programs take this for their own link.
   void tell_link() {
-    const bool up = wire_->link_up();
-    if (up == told_up_) return;
-    told_up_ = up;
+    const bool up = link_is_up(plan_, *wire_);
+    if (up != std::exchange(told_up_, up)) tell([up](segment::MemberCard& card) { card.link_up = up; });
+  }
+  void tell(const std::function<void(segment::MemberCard&)>& news) {
     std::string error;
-    if (!segment_->update([up](segment::MemberCard& card) { card.link_up = up; }, error))
-      log_message(LogLevel::kWarning, "segment: %s", error.c_str());
+    if (!segment_->update(news, error)) log_message(LogLevel::kWarning, "segment: %s", error.c_str());
   }
 
+  const PortPlan& plan_;
   std::unique_ptr<EndpointDevice> wire_;
   std::unique_ptr<segment::SegmentPort> segment_;
   segment::UplinkPort uplink_;
@@ -102,7 +110,7 @@ std::unique_ptr<EndpointDevice> make_uplink(std::unique_ptr<EndpointDevice> wire
   auto segment = segment::SegmentPort::join(options, error);
   if (!segment) return nullptr;
   segment->peers().set_blocks_max((config.qps_max + kQpsPerBlock - 1) / kQpsPerBlock);
-  return std::make_unique<UplinkDevice>(std::move(wire), std::move(segment), plan.identity.mac, config.rate);
+  return std::make_unique<UplinkDevice>(std::move(wire), std::move(segment), plan, config.rate);
 }
 
 }  // namespace uroce

@@ -12,8 +12,8 @@
 
 namespace uroce {
 
-/// Joins the segment that `config` names as its uplink; `wire` is the device with the identity that `plan` has. Returns
-/// nullptr, with one line in `error`, when that fails.
+/// Joins the segment that `config` names as its uplink; `wire` is the open device of `plan`, which outlives
+/// the uplink. Returns nullptr, with one line in `error`, when that fails.
 std::unique_ptr<EndpointDevice> make_uplink(std::unique_ptr<EndpointDevice> wire, const PortPlan& plan,
                                             const UplinkConfig& config, std::string& error);
 

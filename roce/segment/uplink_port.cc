@@ -57,14 +57,14 @@ void UplinkPort::to_programs(const RxFrame* frames, uint32_t count) {
   }
   counters_.uplink_rx_dropped_no_room += count - room;
   segment_.send(out, room);
-  busy_ = true;
+  moved_ += count;
 }
 
 // To the wire.
 
 void UplinkPort::on_turn(Instant now) {
   now_ = now;
-  busy_ = false;
+  moved_ = 0;
   if (rate_ != 0 && now - refilled_ >= kRefill) refill(now);
   if (silent_ || !segment_.has_frames()) return;
   TxFrame out[kMaxBurst];
@@ -76,7 +76,7 @@ void UplinkPort::on_turn(Instant now) {
   }
   if (room != 0) wire_.send(out, room);
   segment_.release_rx(in, count);
-  busy_ = count != 0;
+  moved_ += count;
 }
 
 /// What a program has sent lies in its memory, where it may change: the copy is what is checked.

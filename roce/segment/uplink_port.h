@@ -55,8 +55,8 @@ class UplinkPort final : public Port {
   /// To be called once per turn: programs' frames go to the wire, unless the wire has to be silent.
   void on_turn(Instant now);
   void set_silent(bool silent) { silent_ = silent; }
-  /// The last turn moved frames in either direction.
-  bool busy() const { return busy_; }
+  /// How many frames the last turn moved, in either direction.
+  uint32_t moved() const { return moved_; }
   const UplinkCounters& counters() const { return counters_; }
 
  private:
@@ -70,7 +70,7 @@ class UplinkPort final : public Port {
   const MacAddress mac_;
   const uint64_t rate_;
   bool silent_ = false;
-  bool busy_ = false;
+  uint32_t moved_ = 0;
   Instant now_{0};
   Instant refilled_{0};
   UplinkCounters counters_;
