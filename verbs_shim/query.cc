@@ -20,11 +20,12 @@ constexpr uint32_t kPortPhysDisabled = 3;
 void fill_device(ibv_device_attr& attr) {
   attr = {};
   std::memcpy(attr.fw_ver, kFirmwareVersion, sizeof kFirmwareVersion);
+  EngineConfig limits;
   {
     EngineLock lock(endpoint());
     attr.node_guid = guid_of(lock->addresses().mac());
+    limits.max_qps = lock->qps().table().capacity();
   }
-  const EngineConfig limits;
   attr.sys_image_guid = attr.node_guid;
   attr.max_mr_size = ~uint64_t{0};
   attr.page_size_cap = ~uint64_t{4095};

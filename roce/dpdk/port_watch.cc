@@ -11,7 +11,9 @@ constexpr Duration kPortLook = milliseconds(100);
 
 void PortWatch::start() {
   link_was_up_ = endpoint_.link_up();
-  if (!port_.netdev_name().empty()) netdev_watch_ = std::make_unique<NetdevWatch>();
+  // The link of a segment is its uplink's, of which the kernel knows nothing.
+  const bool segment = port_.plan().spec.kind == PortKind::kSegment;
+  if (!segment && !port_.netdev_name().empty()) netdev_watch_ = std::make_unique<NetdevWatch>();
 }
 
 void PortWatch::look(Instant now) {

@@ -40,6 +40,7 @@ class QpTable {
   /// True when packets for this number are for us, whether a QP has it or not.
   bool owns(uint32_t qpn) const { return numbers_.owns(qpn); }
   uint32_t size() const { return in_use_; }
+  uint32_t capacity() const { return static_cast<uint32_t>(slots_.size()); }
 
   template <typename F>
   void for_each(F&& f) const {

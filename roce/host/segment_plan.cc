@@ -61,12 +61,20 @@ std::vector<LocalAddress> addresses_of_machine(std::string& netdev_name) {
   return addresses;
 }
 
-/// The uplink whose host a program belongs to. One that has gone a moment ago is as good as one whose link is down, so
-/// that a program that starts while its uplink is started anew is not of another host.
-const segment::MemberCard* find_uplink(const segment::Directory& directory, const std::string& host) {
+bool has_all(const segment::MemberCard& card, const std::vector<LocalAddress>& addresses) {
+  return std::all_of(addresses.begin(), addresses.end(), [&](const LocalAddress& address) {
+    return std::find(card.addresses.begin(), card.addresses.end(), address) != card.addresses.end();
+  });
+}
+
+/// The uplink whose host a program belongs to: of a program that asks for addresses, the one that has them. One that
+/// has gone a moment ago is as good as one whose link is down, so that a program that starts while its uplink is
+/// started anew is not of another host.
+const segment::MemberCard* find_uplink(const segment::Directory& directory, const EndpointConfig& config) {
   const segment::MemberCard* found = nullptr;
   directory.for_each_card([&](const segment::MemberCard& card) {
-    const bool fits = card.role == segment::Role::kUplink && (host.empty() || card.host == host);
+    const bool named = config.host.empty() || card.host == config.host;
+    const bool fits = card.role == segment::Role::kUplink && named && has_all(card, config.addresses);
     if (fits && found == nullptr) found = &card;  // those that live come first
   });
   return found;
@@ -76,7 +84,7 @@ void follow_uplink(const segment::MemberCard& uplink, const EndpointConfig& conf
   plan.host = uplink.host;
   plan.has_uplink = true;
   plan.qps_max = uplink.qps_max;
-  plan.identity = {uplink.mac, uplink.addresses, uplink.netdev};
+  plan.identity = {uplink.mac, config.addresses.empty() ? uplink.addresses : config.addresses, uplink.netdev};
   const uint32_t mtu = uplink.mtu == 0 ? kFullMtu : uplink.mtu;
   use_mtu(plan, config.mtu == 0 ? mtu : std::min(config.mtu, mtu));
 }
@@ -95,14 +103,14 @@ bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& err
   plan.identity.mac = segment::mac_of_host(plan.host);
   plan.identity.addresses = config.addresses;
   use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
-  if (!config.addresses.empty()) return true;
   segment::Directory directory;
   if (!directory.open(plan.segment_dir, error)) return false;
   directory.scan();
-  if (const auto* uplink = find_uplink(directory, config.host)) {
+  if (const auto* uplink = find_uplink(directory, config)) {
     follow_uplink(*uplink, config, plan);
     return true;
   }
+  if (!config.addresses.empty()) return true;
   const std::vector<LocalAddress> own = addresses_of_machine(plan.identity.netdev);
   plan.identity.addresses = segment::choose_addresses(directory, plan.host, own);
   return true;

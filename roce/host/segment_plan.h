@@ -14,8 +14,9 @@ namespace uroce {
 /// Where `uroced --group` has its segments. Programs with UROCE_RUNTIME_DIR do not look there.
 inline constexpr const char* kSharedSegments = "/run/uroced";
 
-/// Fills in what concerns the segment: directory, host, MAC, addresses, MTU. A program that asks for no address of its
-/// own belongs to the host of the segment's uplink, if there is one. Returns false, with one line in `error`, when that
+/// Fills in what concerns the segment: directory, host, MAC, addresses, MTU. A program belongs to the host of the
+/// segment's uplink, if there is one, unless it asks for another host or for addresses that the uplink does not have.
+/// Returns false, with one line in `error`, when that
 /// fails.
 bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& error);
 

@@ -15,13 +15,17 @@ RETRY_BUDGET_S = 4 * 8 * 0.0671 + 1
 
 
 def _flowing_pair(session, program, *options):
+    return _flowing_pair_at(session, (0, 1), program, *options)
+
+
+def _flowing_pair_at(session, sides, program, *options):
     """A pair that has moved data for a second."""
     port = str(free_tcp_port())
     words = ["stdbuf", "-oL", program, *options, "-p", port]  # line by line, to see how far it is
-    server = session.start("server", 0, words)
+    server = session.start("server", sides[0], words)
     if not wait_for_listener(server, int(port), 20):
         raise Failure("the server did not get as far as listening")
-    client = session.start("client", 1, [*words, session.wire.tcp_address(0)])
+    client = session.start("client", sides[1], [*words, session.wire.tcp_address(sides[0])])
     if not client.wait_for_output("remote address", 20):
         raise Failure("the pair did not connect")
     time.sleep(1.0)

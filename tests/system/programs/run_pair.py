@@ -22,6 +22,7 @@ import measures
 import segments
 import singles
 import stacks
+import uplinks
 import wires
 from cases import all_cases, check_result
 from children import free_tcp_port, wait_for_listener
@@ -97,11 +98,12 @@ def run_case(case, uroce):
 def all_tests():
     """name -> (suite, timeout in seconds, "beside" others or "alone", function of the launcher's path)."""
     tests = {}
-    for case in all_cases():
+    for case in (*all_cases(), *uplinks.cases()):
         # Two short pairs at a time wait for different things; who reserves hugepages takes them from under the others.
         company = "alone" if case.needs or case.suite == "long" or case.hogs else "beside"
         tests[case.name] = (case.suite, case.timeout_s, company, lambda uroce, case=case: run_case(case, uroce))
-    for scenario in (*singles.SCENARIOS, *measures.SCENARIOS, *stacks.SCENARIOS, *faults.SCENARIOS, *segments.SCENARIOS):
+    for scenario in (*singles.SCENARIOS, *measures.SCENARIOS, *stacks.SCENARIOS, *faults.SCENARIOS, *segments.SCENARIOS,
+                     *uplinks.SCENARIOS):
         tests[scenario.name] = (scenario.suite, scenario.timeout_s, "alone",
                                 lambda uroce, scenario=scenario: scenario.run(uroce))
     return tests

@@ -1,0 +1,349 @@
+"""Programs that share a port through uroced: with each other, with a peer beyond it, and when uroced goes away."""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import faults
+import wires
+from cases import perftest, pingpong
+from children import Child, free_tcp_port, wait_for_listener
+from outputs import check_bandwidth, trouble
+from session import Failure, Scenario
+from wires import CardWire, Skip, TapWire, VethWire, find_built
+
+
+class Uplinks:
+    """A uroced for each of some sides of a wire, whose programs meet in a directory of their side's own."""
+
+    SIDES = (0, 1)
+
+    def __enter__(self):
+        super().__enter__()
+        self.daemons = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="uroce-uplinks-")
+        try:
+            for side in self.SIDES:
+                os.makedirs(self.runtime(side), exist_ok=True)
+                self.start_daemon(side)
+        except (Failure, subprocess.CalledProcessError):
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exception):
+        for daemon in self.daemons.values():
+            daemon.stop()
+        self._folder.cleanup()
+        super().__exit__(*exception)
+
+    def runtime(self, side):
+        return f"{self._folder.name}/{side}"
+
+    def daemon_command(self, side):
+        return ["--port", super().port(side)]
+
+    def start_daemon(self, side, *options):
+        command = [*super().prefix(side), find_built("apps/uroced"), *self.daemon_command(side), *options]
+        daemon = Child(f"uroced {side}", command, {"UROCE_RUNTIME_DIR": self.runtime(side)})
+        self.daemons[side] = daemon
+        super().attach(side, daemon)
+        if not daemon.wait_for_output("uroced is ready", 20):
+            raise Failure(f"uroced did not start: {daemon.output()}")
+
+    def port(self, side):
+        return "shmlan" if side in self.SIDES else super().port(side)
+
+    def prefix(self, side):
+        within = super().prefix(side)
+        return [*within, "env", f"UROCE_RUNTIME_DIR={self.runtime(side)}"] if side in self.SIDES else within
+
+    def attach(self, side, child):
+        if side not in self.SIDES:
+            super().attach(side, child)
+
+
+class UplinkWire(Uplinks, VethWire):
+    """Two namespaces, each with a uroced at its end of a veth pair."""
+
+
+class HalfUplinkWire(Uplinks, VethWire):
+    """The server's side has a uroced, the client's has the port for itself."""
+
+    SIDES = (0,)
+
+
+class UplinkTapWire(Uplinks, TapWire):
+    def daemon_command(self, side):
+        return [*super().daemon_command(side), "--addr", f"10.79.0.{side + 1}/24"]
+
+
+class UplinkCardWire(Uplinks, CardWire):
+    """Two inline models of the card; uroced gets EAL's arguments, as for a card on PCI. The cable lies in the directory
+    that both sides share, so they have segments of their own there."""
+
+    def runtime(self, side):
+        return f"{self._folder.name}/both"
+
+    def port(self, side):
+        return f"shmlan:side{side}"
+
+    def daemon_command(self, side):
+        driver = find_built("pmd/ethdev/librte_net_mqnic.so")
+        device = CardWire.port(self, side).replace("net_mqnic0", f"--vdev=net_mqnic0,mac=02:00:00:00:78:0{side + 1}", 1)
+        return ["-d", driver, "--no-huge", "-m", "128", "--no-pci", "-l", str(side % os.cpu_count()),
+                f"--file-prefix=uroced{os.getpid()}-{side}", device, "--", "--segment", f"side{side}", "--addr", f"10.78.0.{side + 1}/24"]
+
+
+wires.WIRES.update({"uplink": UplinkWire, "uplink_half": HalfUplinkWire, "uplink_tap": UplinkTapWire,
+                    "uplink_card": UplinkCardWire})
+
+
+def cases():
+    for kind in ("rc", "uc", "ud", "srq"):
+        yield pingpong(kind, "_uplink", "-g", "1", "-c", wire="uplink", suite="veth")
+    yield pingpong("rc", "_uplink_events", "-g", "1", "-e", wire="uplink", suite="veth")
+    yield pingpong("rc", "_uplink_gid0", "-g", "0", "-c", wire="uplink", suite="veth")
+    for operation in ("write", "read", "send", "atomic"):
+        yield perftest(f"ib_{operation}_bw", "_uplink_half", "-n", "500", wire="uplink_half", suite="veth")
+        yield perftest(f"ib_{operation}_lat", "_uplink_half", "-n", "200", wire="uplink_half", suite="veth")
+    yield pingpong("rc", "_uplink_tap", "-g", "1", "-c", wire="uplink_tap", suite="veth")
+    yield pingpong("rc", "_uplink_card", "-g", "1", "-c", wire="uplink_card", suite="card")
+    yield perftest("ib_write_bw", "_uplink_card", "-x", "1", "-n", "500", wire="uplink_card", suite="card")
+
+
+def _pairs(session, count, sides, words):
+    """Server and client of each pair, on the machines that `sides` says."""
+    pairs = []
+    first = free_tcp_port()
+    for i in range(count):
+        port = str(first + i)  # whoever listens in another namespace is not seen from here
+        program = [("ib_write_bw", "ib_send_bw", "ib_read_bw")[i % 3], *words, "-p", port]
+        server = session.start(f"server {i}", sides[0], program)
+        if not wait_for_listener(server, int(port), 20):
+            raise Failure(f"server {i} did not get as far as listening")
+        pairs.append((server, session.start(f"client {i}", sides[1], [*program, session.wire.tcp_address(sides[0])])))
+    return pairs
+
+
+def _expect_good(session, pairs, timeout_s=60):
+    for pair in pairs:
+        for child in pair:
+            session.expect_exit(child, timeout_s)
+            problems = trouble(child.output())
+            if child.exit_code != 0 or problems:
+                raise Failure(f"the {child.name}: exit {child.exit_code} {'; '.join(problems)}")
+        problems = check_bandwidth(pair[1].output(), (65536,))
+        if problems:
+            raise Failure(f"the {pair[1].name}: {'; '.join(problems)}")
+
+
+def _counters(session, side, pid):
+    command = [*session.wire.prefix(side), session.uroce, "stats", str(pid)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {name: int(value) for name, value in re.findall(r"^ *(\w+) +(\d+)$", text, re.M)}
+
+
+def _daemon_pid(session, side):
+    """Below `ip netns exec`, which becomes what it starts."""
+    return session.wire.daemons[side].pid
+
+
+def several_at_once(session):
+    """Programs of one machine share the port, and talk to each other beside it: their frames never come out."""
+    out = _pairs(session, 3, (0, 1), ("-n", "300"))
+    _expect_good(session, out)
+    before = _counters(session, 0, _daemon_pid(session, 0))
+    for name in ("uplink_rx_packets", "uplink_tx_packets"):
+        if before.get(name, 0) < 300:
+            raise Failure(f"{name} is {before.get(name)}, after 900 messages of 16 packets")
+    _expect_good(session, _pairs(session, 2, (0, 0), ("-n", "300")))
+    after = _counters(session, 0, _daemon_pid(session, 0))
+    if after["uplink_tx_packets"] - before["uplink_tx_packets"] > 20:
+        raise Failure(f"frames between local programs came to uroced: {before} before, {after} after")
+
+
+def one_identity(session):
+    """Every program shows the port's addresses and interface, and so does one that only lists the device."""
+    child = session.start("ibv_devinfo", 0, ["ibv_devinfo", "-v"])
+    session.expect_exit(child, 20)
+    for text in ("::ffff:10.77.0.1", "PORT_ACTIVE", "active_mtu:\t\t4096"):
+        if text not in child.output():
+            raise Failure(f"it does not say {text}")
+    interface = session.start("ls", 0, ["ls", "/sys/class/infiniband/uroce0/device/net"])
+    session.expect_exit(interface, 20)
+    if interface.output().split() != ["wire0"]:
+        raise Failure(f"device/net has {interface.output()!r}")
+
+
+def answers_for_the_host(session):
+    """ARP and ping are answered once, by uroced, also for an address that the kernel does not have."""
+    session.wire.daemons[0].stop()
+    session.wire.start_daemon(0, "--addr", "10.77.0.9/24")
+    ask = ("import socket, struct, sys\n"
+           "s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP); s.settimeout(3)\n"
+           "body = struct.pack('!BBHHH', 8, 0, 0, 7, 1) + b'uroce'*8\n"
+           "total = sum(struct.unpack('!%dH' % (len(body) // 2), body)); total = (total >> 16) + (total & 0xffff)\n"
+           "s.sendto(body[:2] + struct.pack('!H', ~total & 0xffff) + body[4:], ('10.77.0.9', 0))\n"
+           "while True:\n"
+           "    data, peer = s.recvfrom(2000)\n"
+           "    if data[20] == 0 and data[28:] == body[8:]: break\n"
+           "print('answered by', peer[0])\n")
+    programs = [session.start(f"holder {i}", 0, ["ibv_asyncwatch"]) for i in range(2)]
+    for program in programs:
+        if not program.wait_for_output("async event FD", 20):
+            raise Failure(f"the {program.name} did not start")
+    child = session.start_plain("ping", [*session.wire.prefix(1), "python3", "-c", ask])
+    session.expect_exit(child, 20)
+    if "answered by 10.77.0.9" not in child.output():
+        raise Failure("nobody answered a ping")
+
+
+def restarted(session):
+    """uroced is killed and started again: programs hear of it, and connections go on within their retry budget."""
+    watch = session.start("ibv_asyncwatch", 0, ["stdbuf", "-oL", "ibv_asyncwatch"])
+    if not watch.wait_for_output("async event FD", 20):
+        raise Failure("ibv_asyncwatch did not start")
+    server, client = faults._flowing_pair(session, "ib_write_bw", "-D", "6", "-u", "18")
+    session.wire.daemons[0].signal(signal.SIGKILL)
+    if not watch.wait_for_output("IBV_EVENT_PORT_ERR", 5):
+        raise Failure("no program heard that the port is gone")
+    session.wire.start_daemon(0)
+    if not watch.wait_for_output("IBV_EVENT_PORT_ACTIVE", 5):
+        raise Failure("no program heard that the port is back")
+    for child in (server, client):
+        session.expect_exit(child, 40)
+        if child.exit_code != 0 or trouble(child.output()):
+            raise Failure(f"the {child.name}: exit {child.exit_code}, {trouble(child.output())}")
+    watch.signal(signal.SIGTERM)
+
+
+def gone_for_good(session):
+    """uroced is killed and stays away: an error within the retry budget; programs of the machine still meet."""
+    _, client = faults._flowing_pair(session, "ib_write_bw", "-D", "30")
+    session.wire.daemons[0].signal(signal.SIGKILL)
+    session.expect_exit(client, faults.RETRY_BUDGET_S + 5)
+    if client.exit_code == 0:
+        raise Failure("the client exited 0 although there was no way")
+    # Programs ask for a port that is up, so those that start now find one that is down, and say so.
+    late = session.start("late", 0, ["ibv_devinfo"])
+    session.expect_exit(late, 20)
+    if "PORT_DOWN" not in late.output():
+        raise Failure("the port of a machine without its uplink is not down")
+
+
+def local_pair_survives(session):
+    """Two programs of one machine do not notice that their uplink is killed."""
+    server, client = faults._flowing_pair_at(session, (0, 0), "ib_send_bw", "-D", "4")
+    session.wire.daemons[0].signal(signal.SIGKILL)
+    for child in (server, client):
+        session.expect_exit(child, 30)
+        if child.exit_code != 0 or trouble(child.output()):
+            raise Failure(f"the {child.name}: exit {child.exit_code}, {trouble(child.output())}")
+
+
+def quotas(session):
+    """A program gets so many queue pairs and so much of the wire, and no more."""
+    session.wire.daemons[0].stop()
+    session.wire.start_daemon(0, "--max-qps", "16", "--rate", "80M")
+    child = session.start("ibv_devinfo", 0, ["ibv_devinfo", "-v"])
+    session.expect_exit(child, 20)
+    if not re.search(r"max_qp:\s+16\n", child.output()):
+        raise Failure("the device does not say that it has 16 queue pairs")
+    port = str(free_tcp_port())
+    many = session.start("ib_write_bw", 0, ["ib_write_bw", "-q", "32", "-p", port])
+    time.sleep(0.2)
+    other = session.start("its client", 1, ["ib_write_bw", "-q", "32", "-p", port, session.wire.tcp_address(0)])
+    session.expect_exit(many, 20)
+    if many.exit_code == 0:
+        raise Failure("a program got 32 queue pairs of 16")
+    other.stop()
+    # The client is behind the quota: what it writes is counted on its way to the wire.
+    port = str(free_tcp_port())
+    server = session.start("server", 1, ["ib_write_bw", "-D", "3", "-u", "20", "-p", port])
+    if not wait_for_listener(server, int(port), 20):
+        raise Failure("the server did not get as far as listening")
+    client = session.start("client", 0, ["ib_write_bw", "-D", "3", "-u", "20", "-p", port, session.wire.tcp_address(1)])
+    session.expect_exit(client, 30)
+    found = re.findall(r"^ *65536 +\d+ +[\d.]+ +([\d.]+)", client.output(), re.M)
+    if not found:
+        raise Failure("the client has no result")
+    mbits = float(found[0]) * 8 * 1.048576
+    if not 40 <= mbits <= 88:
+        raise Failure(f"a program that may send 80 Mbit/s sent {mbits:.0f}")
+
+
+def other_users(session):
+    """`--group`: users of the group share the port, others do not see it."""
+    if shutil.which("setpriv") is None or shutil.which("unshare") is None:
+        raise Skip("setpriv and unshare are not installed")
+    script = f"""
+        mount -t tmpfs none /run && mount -t tmpfs -o mode=1777 none /tmp || exit 77
+        unset UROCE_RUNTIME_DIR XDG_RUNTIME_DIR
+        {find_built("apps/uroced")} --port net_af_packet0,iface=wire0 --group games > /run/log 2>&1 & daemon=$!
+        for i in $(seq 100); do grep -q 'is ready' /run/log && break; sleep 0.1; done
+        as() {{ setpriv --reuid "$1" --regid "$1" --groups "$2" {session.uroce} run --port shmlan -- ibv_devinfo -v; }}
+        echo member; as 65534 60 | grep 'GID\\['
+        echo stranger; as 4711 4711 | grep 'GID\\['
+        echo end; cat /run/log; kill $daemon; wait $daemon
+    """
+    child = session.start_plain("users", ["ip", "netns", "exec", session.wire._spaces[0], "unshare", "-m", "bash", "-c", script])
+    session.expect_exit(child, 40)
+    if child.exit_code == 77:
+        raise Skip("no mount namespaces here")
+    text = child.output()
+    member = text.partition("member")[2].partition("stranger")[0]
+    stranger = text.partition("stranger")[2].partition("\nend")[0]
+    if "10.77.0.1" not in member:
+        raise Failure(f"a member of the group does not find the port: {text}")
+    if "GID[" not in stranger or member == stranger:
+        raise Failure(f"a stranger is of the same host, or of none: {text}")
+
+
+def refused(session):
+    """What cannot work is one line."""
+    for words, says in (
+            (["--port", "shmlan"], "leads out of a segment"),
+            (["--port", "net_af_packet0,iface=nosuch7"], "nosuch7"),
+            (["--port", "net_null0"], "no address"),
+            ([], "which port?"),
+            (["--port", "net_null0", "--addr", "10.0.0.300/24"], "10.0.0.300"),
+            (["--port", "net_null0", "--rate", "fast"], "bits per second"),
+            (["--port", "net_null0", "--host", "a/b"], "name of a host"),
+            (["--port", "net_null0", "--addr", "10.0.0.3/24", "--group", "no-such-group"], "no-such-group"),
+            (["--nonsense"], "--nonsense")):
+        with tempfile.TemporaryDirectory() as runtime:
+            child = session.start_plain(f"uroced {' '.join(words)}", [find_built("apps/uroced"), *words],
+                                        {"UROCE_RUNTIME_DIR": runtime})
+            session.expect_refusal(child, 20, says)
+            lines = [line for line in child.output().splitlines() if line]
+            if len(lines) != 1:
+                raise Failure(f"uroced {' '.join(words)} said {len(lines)} lines")
+
+
+def second_refused(session):
+    """The port has one uplink."""
+    command = [*session.wire.prefix(0), find_built("apps/uroced"), *session.wire.daemon_command(0)]
+    child = session.start_plain("second uroced", command)
+    session.expect_refusal(child, 20, "already")
+
+
+SCENARIOS = [
+    Scenario("uplink_several", several_at_once, "uplink", "veth", timeout_s=90),
+    Scenario("uplink_identity", one_identity, "uplink_half", "veth"),
+    Scenario("uplink_answers", answers_for_the_host, "uplink_half", "veth"),
+    Scenario("uplink_restarted", restarted, "uplink_half", "veth", timeout_s=90),
+    Scenario("uplink_gone", gone_for_good, "uplink_half", "veth", timeout_s=90),
+    Scenario("uplink_local_pair", local_pair_survives, "uplink_half", "veth", timeout_s=60),
+    Scenario("uplink_quotas", quotas, "uplink_half", "veth", timeout_s=90),
+    Scenario("uplink_users", other_users, "veth", "veth", timeout_s=60),
+    Scenario("uplink_refused", refused),
+    Scenario("uplink_second", second_refused, "uplink_half", "veth"),
+    Scenario("uplink_cards", several_at_once, "uplink_card", "card", timeout_s=120),
+]
