@@ -20,7 +20,7 @@ check_packages=(
   clang clang-format clang-tidy libclang-rt-14-dev shellcheck git
   libgtest-dev libgmock-dev python3-scapy libisal-dev zlib1g-dev
   dpdk-dev iproute2 procps iperf3
-  ucx-utils qperf infiniband-diags libcap2-bin
+  ucx-utils qperf infiniband-diags libcap2-bin systemd
 )
 full_packages=(
   "${check_packages[@]}"
