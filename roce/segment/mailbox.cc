@@ -105,8 +105,9 @@ std::optional<Letter> Mailbox::receive(LetterFds& fds, bool& lost_fds) const {
     if (length < 0) return std::nullopt;
     int received[kFdsMax] = {-1, -1};
     const size_t count = take_fds(message, received);
-    lost_fds = lost_fds || (message.msg_flags & MSG_CTRUNC) != 0;
-    const bool good = length == sizeof letter && (message.msg_flags & MSG_TRUNC) == 0 &&
+    // There is room for as many as a letter has, so with all of them there it had too many.
+    lost_fds = lost_fds || ((message.msg_flags & MSG_CTRUNC) != 0 && count < kFdsMax);
+    const bool good = length == sizeof letter && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 &&
                       letter.magic == Letter::kMagic && letter.version == Letter::kVersion && letter.from != 0;
     const size_t wanted = letter.kind == Letter::Kind::kHello ? kFdsMax : 0;
     if (good && count == wanted) {
