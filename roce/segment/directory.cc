@@ -129,7 +129,8 @@ void Directory::look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen) {
 void Directory::look_at_dead(int fd, MemberId id) {
   const std::string mailbox = file_name('s', id);
   struct stat st {};
-  if (faccessat(fd_, mailbox.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+  // A directory of that name is no mailbox, and could not be removed like one.
+  if (fstatat(fd_, mailbox.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode)) {
     // Its rest begins now; several may say so. The mailbox goes last, since where there is none, others believe the
     // time of the card.
     if (is_locked(fd)) return;  // it was being born, and lives
