@@ -26,7 +26,6 @@ struct MailboxTest : ::testing::Test {
     Letter letter;
     letter.kind = Letter::Kind::kHello;
     letter.from = 1;
-    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     const std::string path = dir.path() + "/" + Directory::file_name('s', to);
@@ -39,9 +38,7 @@ struct MailboxTest : ::testing::Test {
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(all.size() * sizeof(int));
     std::memcpy(CMSG_DATA(header), all.data(), all.size() * sizeof(int));
-    const bool sent = sendmsg(fd, &message, 0) == sizeof letter;
-    close(fd);
-    return sent;
+    return sendmsg(mine.fd(), &message, 0) == sizeof letter;
   }
 
   TempDir dir;
@@ -130,10 +127,11 @@ TEST_F(MailboxTest, LettersThatMakeNoSenseArePassedOver) {
   send_bad([](Letter& l) { l.version = 2; });
   send_bad([](Letter& l) { l.from = 0; });
   send_bad([](Letter& l) { l.kind = Letter::Kind::kHello; });  // without memory
-  send_bad([](Letter& l) { l.from = 77; });                    // this one is good
+  send_bad([](Letter& l) { l.from = 77; });                    // in the name of somebody else
+  send_bad([](Letter& l) { l.answer = 77; });                  // this one is good
   const auto got = yours.receive(fds, lost);
   ASSERT_TRUE(got);
-  EXPECT_EQ(got->from, 77u);
+  EXPECT_EQ(got->answer, 77u);
   EXPECT_FALSE(yours.receive(fds, lost));
 }
 
