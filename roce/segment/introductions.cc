@@ -13,6 +13,8 @@ constexpr Duration kFirstRepeat = milliseconds(2);
 /// seldom.
 constexpr unsigned kHellosMost = 6;
 constexpr unsigned kLettersPerLook = 32;
+/// How often the directory is read because of a hello of somebody unknown, who says it again.
+constexpr Duration kRefresh = milliseconds(1);
 
 }  // namespace
 
@@ -78,7 +80,8 @@ unsigned Introductions::read_mail(Instant now) {
 
 void Introductions::on_hello(const Letter& letter, const LetterFds& fds, Instant now) {
   Peer* peer = peers_.find(letter.from);
-  if (peer == nullptr) {
+  if (peer == nullptr && now >= next_refresh_) {
+    next_refresh_ = now + kRefresh;
     peers_.refresh();
     peer = peers_.find(letter.from);
   }

@@ -40,6 +40,7 @@ class Introductions {
   const MemberId own_;
   const std::function<void(const std::string&)> warn_;
   unsigned unconfirmed_ = 0;
+  Instant next_refresh_{0};
   bool warned_of_fds_ = false;
   bool warned_of_memory_ = false;
 };
