@@ -20,6 +20,8 @@ struct Board {
     std::atomic<bool> connected;
     std::atomic<uint64_t> verified;  // messages, all of whose bytes were looked at
     std::atomic<uint64_t> cpu_us;    // that its process has used
+    std::atomic<uint64_t> nonsense;  // slots of the scribbler's that it passed over
+    std::atomic<uint64_t> dropped;   // frames of the scribbler's that its engine dropped
   };
   std::atomic<Phase> phase;
   Victim victims[kVictims];

@@ -48,9 +48,8 @@ int memory_file(off_t bytes, int seals) {
 }
 
 /// Any bytes with any descriptors, to somebody's mailbox. Nobody waits.
-void send_letter(int directory, const std::string& mailbox, const void* bytes, size_t length,
+void send_letter(int fd, int directory, const std::string& mailbox, const void* bytes, size_t length,
                  const std::vector<int>& fds) {
-  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string path = "/proc/self/fd/" + std::to_string(directory) + "/" + mailbox;
@@ -72,7 +71,6 @@ void send_letter(int directory, const std::string& mailbox, const void* bytes, s
     std::memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
   }
   if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) usleep(20);  // it is full: let somebody read
-  close(fd);
 }
 
 }  // namespace
@@ -135,8 +133,7 @@ uint64_t Scribbler::position_of(const Contact& contact) const {
 
 /// A mark that the victim believes, in most cases.
 void Scribbler::scribble_mark(Contact& contact) {
-  const uint64_t position = position_of(contact) + contact.ahead;
-  contact.ahead = contact.ahead + 1 < kSlots && below(300) != 0 ? contact.ahead + 1 : 0;
+  const uint64_t position = position_of(contact) + below(below(8) != 0 ? 4 : kSlots);
   Slot& slot = contact.own().slots[position % kSlots];
   Mark mark{static_cast<uint32_t>(position + 1), static_cast<uint16_t>(below(140)), 0};
   if (below(2) != 0) {
@@ -224,7 +221,9 @@ void Scribbler::scribble_letter() {
   if (below(4) == 0) return say_hello(victim, life_->base.fd(), contact.memory.fd());
   Letter letter;
   letter.kind = below(2) != 0 ? Letter::Kind::kHello : Letter::Kind::kWake;
-  letter.from = below(2) != 0 ? life_->membership.id() : random_.next_u64();
+  const MemberId froms[] = {life_->membership.id(), life_->membership.id(), random_.next_u64(),
+                            board_.victims[any_victim()].id};
+  letter.from = froms[below(std::size(froms))];
   letter.answer = below(3);
   uint8_t bytes[sizeof letter + 40] = {};
   std::memcpy(bytes, &letter, sizeof letter);
@@ -232,7 +231,10 @@ void Scribbler::scribble_letter() {
   const size_t length = below(4) == 0 ? below(sizeof bytes) : sizeof letter;
   std::vector<int> bad = below(2) != 0 ? bad_descriptors() : std::vector<int>{};
   std::erase(bad, -1);
-  send_letter(life_->directory.fd(), Directory::file_name('s', to), bytes, length, bad);
+  const int nameless = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  send_letter(below(4) != 0 ? life_->mailbox.fd() : nameless, life_->directory.fd(), Directory::file_name('s', to),
+              bytes, length, bad);
+  close(nameless);
   for (const int fd : bad) close(fd);
 }
 
@@ -249,10 +251,12 @@ void Scribbler::scribble_file() {
 
 void Scribbler::scribble_card() {
   MemberCard card = life_->membership.card();
-  if (below(2) == 0) card.mac = {{0x02, 0x75, 0, 0, static_cast<uint8_t>(below(256)), static_cast<uint8_t>(below(256))}};
+  if (below(2) == 0)
+    card.mac = {{0x02, 0x75, 0, 0, static_cast<uint8_t>(below(256)), static_cast<uint8_t>(below(256))}};
   for (uint32_t i = below(100); i > 0; i--) card.blocks.push_back(1 + below(kQpnBlocks - 2));
   std::string text = to_text(card);
-  for (uint32_t i = below(4); i > 0; i--) text[below(static_cast<uint32_t>(text.size()))] = static_cast<char>(below(256));
+  for (uint32_t i = below(4); i > 0; i--)
+    text[below(static_cast<uint32_t>(text.size()))] = static_cast<char>(below(256));
   if (below(4) == 0) text.resize(below(200'000), 'x');
   const std::string name = Directory::file_name('m', life_->membership.id());
   write_file(life_->directory.fd(), name, text);

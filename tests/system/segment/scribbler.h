@@ -35,7 +35,6 @@ class Scribbler {
   struct Contact {
     OwnMemory memory;  // our half of the lane
     PeerMemory theirs;
-    uint64_t ahead = 0;  // marks written since the victim's progress was looked at
 
     LaneMemory& own() const { return *static_cast<LaneMemory*>(memory.data()); }
   };

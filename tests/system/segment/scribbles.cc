@@ -79,7 +79,8 @@ class Run {
   bool all_alive() const {
     for (const pid_t pid : pids_) {
       siginfo_t info{};
-      if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0) return false;
+      if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0)
+        return false;
     }
     return true;
   }
@@ -140,10 +141,20 @@ class Run {
     return good;
   }
 
-  static bool compare(const Done& calm, const Done& scribbled) {
+  bool compare(const Done& calm, const Done& scribbled) const {
     const auto rate = [](const Done& done) {
       return static_cast<double>(done.messages) * 1e6 / static_cast<double>(std::max<uint64_t>(done.cpu_us, 1));
     };
+    uint64_t nonsense = 0, dropped = 0;
+    for (const Board::Victim& victim : board_.victims) {
+      nonsense += victim.nonsense;
+      dropped += victim.dropped;
+    }
+    printf("%" PRIu64 " slots made no sense, %" PRIu64 " frames were dropped\n", nonsense, dropped);
+    if (nonsense == 0 || dropped == 0) {
+      fprintf(stderr, "the victims saw nothing of what was scribbled\n");
+      return false;
+    }
     printf("%" PRIu64 " messages verified in peace, %.0f for a second of CPU time; %" PRIu64
            " while somebody scribbled, %.0f\n",
            calm.messages, rate(calm), scribbled.messages, rate(scribbled));

@@ -221,6 +221,10 @@ std::string Victim::run(const std::string& directory) {
     if (turns % 65536 == 0 && me_.verified > 100) check_resources();
   }
   check_resources();
+  me_.nonsense = port_->counters().rx_nonsense;
+  for_each_counter(engine_->counters(), [this](std::string_view name, uint64_t value) {
+    if (name.starts_with("rx_drop")) me_.dropped += value;
+  });
   return trouble_;
 }
 
