@@ -67,7 +67,11 @@ void Peers::remove(Peer& peer) {
     if (block == &peer) block = nullptr;
   }
   std::erase(in_contact_, &peer);
+  const MacAddress mac = peer.mac;
   peers_.erase(peer.id);
+  const auto belongs = [&](const auto& other) { return other.second->mac == mac; };
+  if (std::any_of(peers_.begin(), peers_.end(), belongs)) return;
+  std::erase_if(others_, [&](const OtherHost& host) { return host.mac == mac; });
 }
 
 }  // namespace uroce::segment
