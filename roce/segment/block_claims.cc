@@ -26,7 +26,7 @@ bool BlockClaims::open(Directory& directory, const MacAddress& mac, std::string&
   mac_ = mac;
   fd_ = openat(directory.fd(), file_of(mac).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd_ >= 0) return true;
-  error = "cannot open " + directory.path() + "/" + file_of(mac) + ": " + std::strerror(errno);
+  error = "cannot open " + directory.path() + "/" + file_of(mac) + ": " + std::strerror(errno) + Directory::kRemedy;
   return false;
 }
 

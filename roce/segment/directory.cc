@@ -54,12 +54,12 @@ std::string Directory::file_name(char kind, MemberId id) {
 bool Directory::open(const std::string& path, std::string& error) {
   path_ = path;
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    error = "cannot create " + path + ": " + std::strerror(errno) + "; name another place with UROCE_RUNTIME_DIR";
+    error = "cannot create " + path + ": " + std::strerror(errno) + kRemedy;
     return false;
   }
   fd_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd_ >= 0 && faccessat(fd_, ".", R_OK | W_OK | X_OK, AT_EACCESS) == 0) return true;
-  error = "cannot use " + path + ": " + std::strerror(errno) + "; name another place with UROCE_RUNTIME_DIR";
+  error = "cannot use " + path + ": " + std::strerror(errno) + kRemedy;
   return false;
 }
 

@@ -17,11 +17,11 @@ from wires import Skip
 SOURCES = pathlib.Path(__file__).resolve().parent / "sources"
 
 
-def _build_mesh(folder):
+def build_program(folder, name):
     if shutil.which("cc") is None:
         raise Skip("there is no C compiler")
-    program = pathlib.Path(folder) / "verbs_mesh"
-    subprocess.run(["cc", "-O2", "-o", program, SOURCES / "verbs_mesh.c", "-libverbs"], check=True)
+    program = pathlib.Path(folder) / name
+    subprocess.run(["cc", "-O2", "-o", program, SOURCES / f"{name}.c", "-libverbs"], check=True)
     return program
 
 
@@ -30,7 +30,7 @@ def _mesh(*runs):
 
     def body(session):
         with tempfile.TemporaryDirectory() as folder:
-            program = _build_mesh(folder)
+            program = build_program(folder, "verbs_mesh")
             for words, expected in runs:
                 child = session.start(f"mesh of {words}", 0, [program, *words.split()])
                 session.expect_exit(child, 60)
@@ -130,7 +130,7 @@ def killed_again_and_again(session):
     """A program is killed every 100 ms, while others work and look at every byte; nothing is left behind."""
     with tempfile.TemporaryDirectory() as runtime, tempfile.TemporaryDirectory() as folder:
         environment = {"UROCE_RUNTIME_DIR": runtime}
-        program = _build_mesh(folder)
+        program = build_program(folder, "verbs_mesh")
         survivors = session.start("survivors", 0, [program, "4", "mesh", "16384", "6000"], environment)
         victims = 0
         while survivors.exit_code is None:
