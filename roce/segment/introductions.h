@@ -30,7 +30,9 @@ class Introductions {
 
  private:
   void say_hello(Peer& peer, bool answer, Instant now);
+  void answer_hello(Peer& peer, Instant now);
   void on_hello(const Letter& letter, const LetterFds& fds, Instant now);
+  void on_known(Lane& lane);
   void warn_once(bool& warned, const std::string& line);
 
   Mailbox& mailbox_;
