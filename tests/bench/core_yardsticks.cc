@@ -26,12 +26,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t kRuns = 12;
+constexpr uint32_t kRuns = 8;
 constexpr uint32_t kTrips = 20'000;
 constexpr uint32_t kWakes = 2000;
 constexpr uint32_t kSlots = 256;
 constexpr uint32_t kSlotBytes = 4096;
-constexpr uint64_t kCopies = 100'000;
+constexpr uint64_t kCopies = 51'200;
 constexpr size_t kProgramBytes = 64 * 1024;  // what is copied from and to, as ib_write_bw has it
 
 struct Shared {

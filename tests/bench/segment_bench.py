@@ -33,16 +33,16 @@ class Figure:
         self.against, self.aim, self.more = against, aim, more
         self.our_numbers, self.yard_numbers, self.note, self.disturbed = [], [], "", 0
 
-    def _one(self, contestant, setting):
-        if not wait_until_idle(PATIENCE_S):
+    def _one(self, contestant, setting, patience_s):
+        if not wait_until_idle(patience_s):
             self.disturbed += 1
         with Children() as children:
             return contestant(setting, children)
 
-    def measure(self, setting):
+    def measure(self, setting, patience_s):
         try:
-            ours = self._one(self.ours, setting)
-            yard = self._one(self.yardstick, setting) if self.yardstick else None
+            ours = self._one(self.ours, setting, patience_s)
+            yard = self._one(self.yardstick, setting, patience_s) if self.yardstick else None
         except (Skip, peers.NoResult) as error:
             self.note = str(error).replace("\n", " ")
             return
@@ -116,6 +116,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--patience", type=float, default=PATIENCE_S, help="seconds to wait for a quiet machine before each measurement")
     parser.add_argument("--markdown", type=pathlib.Path, help="write the table there as well")
     parser.add_argument("--only", default="", help="only the figures whose line contains this")
     arguments = parser.parse_args()
@@ -131,7 +132,7 @@ def main():
     for number in range(arguments.rounds):
         for figure in chosen:
             print(f"round {number + 1} of {arguments.rounds}: {figure.what} {figure.against}", file=sys.stderr, flush=True)
-            figure.measure(setting)
+            figure.measure(setting, arguments.patience)
     text = report(setting, chosen)
     print(text)
     if arguments.markdown:

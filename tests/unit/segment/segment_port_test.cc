@@ -1,11 +1,11 @@
 #include "segment/segment_port.h"
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <map>
 #include <memory>
 
+#include "node.h"
 #include "packet/host_frames.h"
 #include "support.h"
 
@@ -13,63 +13,6 @@ namespace uroce::segment {
 namespace {
 
 using namespace test;
-
-using Frames = std::vector<std::vector<uint8_t>>;
-
-/// A member in this process, with a clock that the test advances.
-class Node {
- public:
-  Node(const TempDir& dir, const MemberCard& card) {
-    SegmentOptions options;
-    options.directory = dir.path();
-    options.card = card;
-    options.warn = [this](const std::string& line) { warnings.push_back(line); };
-    std::string error;
-    port = SegmentPort::join(options, error);
-    EXPECT_TRUE(port) << error;
-  }
-  /// A queue pair number of its own.
-  uint32_t qpn() {
-    if (block == 0) block = port->take_block().value_or(0);
-    EXPECT_NE(block, 0u);
-    return block << kQpnBlockBits | 7;
-  }
-  void turn(Duration passed = milliseconds(3)) {
-    now = now + passed;
-    port->on_turn(now);
-  }
-  bool send(const std::vector<uint8_t>& bytes) {
-    TxFrame frame;
-    if (port->acquire_tx(&frame, 1) == 0) return false;
-    std::memcpy(frame.data, bytes.data(), bytes.size());
-    frame.bytes = static_cast<uint32_t>(bytes.size());
-    port->send(&frame, 1);
-    return true;
-  }
-  Frames receive() {
-    Frames result;
-    RxFrame frames[Port::kMaxBurst];
-    const uint32_t count = port->receive(frames, Port::kMaxBurst);
-    for (uint32_t i = 0; i < count; i++) result.emplace_back(frames[i].data, frames[i].data + frames[i].bytes);
-    port->release_rx(frames, count);
-    return result;
-  }
-  bool wake_fd_ready() const {
-    pollfd entry{port->wake_fd(), POLLIN, 0};
-    return poll(&entry, 1, 0) == 1;
-  }
-
-  std::unique_ptr<SegmentPort> port;
-  std::vector<std::string> warnings;
-  Instant now{1'000'000'000};
-  uint32_t block = 0;
-};
-
-void settle(std::initializer_list<Node*> nodes) {
-  for (int i = 0; i < 4; i++) {
-    for (Node* node : nodes) node->turn();
-  }
-}
 
 TEST(SegmentPort, AFrameFindsItsProgramByQueuePairNumber) {
   const TempDir dir;
@@ -289,100 +232,6 @@ TEST(SegmentPort, APeerThatIsKilledIsForgottenWithinASecond) {
   EXPECT_EQ(dir.count('s'), 1u);
   close(ends[0]);
   close(ends[1]);
-}
-
-/// A member that says what the test wants it to.
-struct Handmade {
-  Handmade(const TempDir& dir, const MemberCard& card) {
-    std::string error;
-    good = directory.open(dir.path(), error) && membership.join(directory, card, error) &&
-           mailbox.open(directory, membership.id(), error) && base.make("base", sizeof(BaseMemory), error) &&
-           lane.make("lane", sizeof(LaneMemory), error);
-    EXPECT_TRUE(good) << error;
-  }
-  void say(const Node& to, Letter::Kind kind, uint32_t answer = 0) {
-    Letter letter;
-    letter.kind = kind;
-    letter.from = membership.id();
-    letter.answer = answer;
-    const LetterFds fds = kind == Letter::Kind::kHello ? LetterFds{base.fd(), lane.fd()} : LetterFds{};
-    EXPECT_EQ(mailbox.send(to.port->id(), letter, fds), Mailbox::Sent::kYes);
-  }
-  std::vector<Letter::Kind> mail() {
-    std::vector<Letter::Kind> kinds;
-    LetterFds fds;
-    bool lost = false;
-    while (const auto letter = mailbox.receive(fds, lost)) {
-      kinds.push_back(letter->kind);
-      if (letter->kind != Letter::Kind::kHello) continue;
-      close(fds.base);
-      close(fds.lane);
-    }
-    return kinds;
-  }
-  bool good = false;
-  Directory directory;
-  Membership membership;
-  Mailbox mailbox;
-  OwnMemory base, lane;
-};
-
-using Kinds = std::vector<Letter::Kind>;
-
-TEST(SegmentPort, WhoMissedAnAnswerGetsAnother) {
-  const TempDir dir;
-  Node a(dir, card_of("host", 1));
-  Handmade b(dir, card_of("host", 1));
-  b.say(a, Letter::Kind::kHello, 1);
-  a.turn();
-  EXPECT_EQ(b.mail(), Kinds(2, Letter::Kind::kHello));
-  b.say(a, Letter::Kind::kHello, 0);
-  a.turn();
-  EXPECT_EQ(b.mail(), Kinds{});
-  // What it would pass on is closed by now.
-  b.say(a, Letter::Kind::kHello, 1);
-  a.turn();
-  EXPECT_EQ(b.mail(), Kinds{Letter::Kind::kKnown});
-}
-
-TEST(SegmentPort, WhoIsKnownSaysNoMoreHellos) {
-  const TempDir dir;
-  Node a(dir, card_of("host", 1));
-  Handmade b(dir, card_of("host", 1));
-  b.say(a, Letter::Kind::kKnown);  // of somebody of whom nothing is known: it means nothing
-  a.turn();
-  b.say(a, Letter::Kind::kHello, 0x100);
-  a.turn();
-  EXPECT_EQ(b.mail(), Kinds(2, Letter::Kind::kHello));
-  a.turn();
-  EXPECT_EQ(b.mail(), Kinds{Letter::Kind::kHello}) << "nobody has said that it has arrived";
-  b.say(a, Letter::Kind::kKnown);
-  for (int i = 0; i < 10; i++) a.turn(milliseconds(100));
-  EXPECT_EQ(b.mail(), Kinds{});
-}
-
-TEST(SegmentPort, StrangersDoNotMakeItReadTheDirectoryAgainAndAgain) {
-  const TempDir dir;
-  Node a(dir, card_of("host", 1));
-  Directory directory;
-  Mailbox stranger;
-  OwnMemory memory;
-  std::string error;
-  ASSERT_TRUE(directory.open(dir.path(), error) && stranger.open(directory, 7, error) &&
-              memory.make("any", 4096, error))
-      << error;
-  Letter hello;
-  hello.kind = Letter::Kind::kHello;
-  hello.from = 7;  // of which there is no card
-  ASSERT_EQ(stranger.send(a.port->id(), hello, {memory.fd(), memory.fd()}), Mailbox::Sent::kYes);
-  a.turn();
-  Node b(dir, card_of("host", 1));
-  b.turn();
-  b.send(roce_frame(mac_of(1), a.qpn(), 90));
-  a.turn(microseconds(100));
-  EXPECT_EQ(a.port->counters().contacts, 0u) << "it has looked a moment ago";
-  settle({&a, &b});
-  EXPECT_EQ(a.port->counters().contacts, 1u);
 }
 
 TEST(SegmentPort, SomebodyTidiesUpBehindAStranger) {

@@ -1,0 +1,73 @@
+// A member of a segment in this process, with a clock that the test advances.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "segment/segment_port.h"
+#include "support.h"
+
+namespace uroce::segment::test {
+
+using Frames = std::vector<std::vector<uint8_t>>;
+
+class Node {
+ public:
+  Node(const TempDir& dir, const MemberCard& card) {
+    SegmentOptions options;
+    options.directory = dir.path();
+    options.card = card;
+    options.warn = [this](const std::string& line) { warnings.push_back(line); };
+    std::string error;
+    port = SegmentPort::join(options, error);
+    EXPECT_TRUE(port) << error;
+  }
+  /// A queue pair number of its own.
+  uint32_t qpn() {
+    if (block == 0) block = port->take_block().value_or(0);
+    EXPECT_NE(block, 0u);
+    return block << kQpnBlockBits | 7;
+  }
+  void turn(Duration passed = milliseconds(3)) {
+    now = now + passed;
+    port->on_turn(now);
+  }
+  bool send(const std::vector<uint8_t>& bytes) {
+    TxFrame frame;
+    if (port->acquire_tx(&frame, 1) == 0) return false;
+    std::memcpy(frame.data, bytes.data(), bytes.size());
+    frame.bytes = static_cast<uint32_t>(bytes.size());
+    port->send(&frame, 1);
+    return true;
+  }
+  Frames receive() {
+    Frames result;
+    RxFrame frames[Port::kMaxBurst];
+    const uint32_t count = port->receive(frames, Port::kMaxBurst);
+    for (uint32_t i = 0; i < count; i++) result.emplace_back(frames[i].data, frames[i].data + frames[i].bytes);
+    port->release_rx(frames, count);
+    return result;
+  }
+  bool wake_fd_ready() const {
+    pollfd entry{port->wake_fd(), POLLIN, 0};
+    return poll(&entry, 1, 0) == 1;
+  }
+
+  std::unique_ptr<SegmentPort> port;
+  std::vector<std::string> warnings;
+  Instant now{1'000'000'000};
+  uint32_t block = 0;
+};
+
+inline void settle(std::initializer_list<Node*> nodes) {
+  for (int i = 0; i < 4; i++) {
+    for (Node* node : nodes) node->turn();
+  }
+}
+
+}  // namespace uroce::segment::test
