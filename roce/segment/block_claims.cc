@@ -29,7 +29,7 @@ bool BlockClaims::open(Directory& directory, const MacAddress& mac, std::string&
   // Whoever made the file shares it; the others must not.
   struct stat st {};
   if (fd_ >= 0 && fstat(fd_, &st) == 0 && (st.st_uid != geteuid() || directory.share(fd_))) return true;
-  error = "cannot open " + directory.path() + "/" + file_of(mac) + ": " + std::strerror(errno);
+  error = "cannot open " + directory.path() + "/" + file_of(mac) + ": " + std::strerror(errno) + Directory::kRemedy;
   return false;
 }
 

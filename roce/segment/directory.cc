@@ -54,17 +54,17 @@ std::string Directory::file_name(char kind, MemberId id) {
 bool Directory::open(const std::string& path, std::string& error) {
   path_ = path;
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    error = "cannot create " + path + ": " + std::strerror(errno) + "; name another place with UROCE_RUNTIME_DIR";
+    error = "cannot create " + path + ": " + std::strerror(errno) + kRemedy;
     return false;
   }
   fd_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd_ < 0 || faccessat(fd_, ".", R_OK | W_OK | X_OK, AT_EACCESS) != 0) {
-    error = "cannot use " + path + ": " + std::strerror(errno) + "; name another place with UROCE_RUNTIME_DIR";
+    error = "cannot use " + path + ": " + std::strerror(errno) + kRemedy;
     return false;
   }
   struct stat st {};
   if (fstat(fd_, &st) != 0 || (st.st_uid != geteuid() && st.st_uid != 0 && geteuid() != 0)) {
-    error = path + " belongs to another user; name another place with UROCE_RUNTIME_DIR";
+    error = path + " belongs to another user" + kRemedy;
     return false;
   }
   file_mode_ = st.st_mode & 0666;
@@ -141,7 +141,8 @@ void Directory::look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen) {
 void Directory::look_at_dead(int fd, MemberId id) {
   const std::string mailbox = file_name('s', id);
   struct stat st {};
-  if (faccessat(fd_, mailbox.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+  // A directory of that name is no mailbox, and could not be removed like one.
+  if (fstatat(fd_, mailbox.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode)) {
     // Its rest begins now; several may say so. The mailbox goes last, since where there is none, others believe the
     // time of the card.
     if (is_locked(fd)) return;  // it was being born, and lives

@@ -28,6 +28,8 @@ class Directory {
   /// For so long nobody gets the numbers of a member that is gone: more than the time after which a peer that retries
   /// with the longest patience that programs commonly have (timeout 14 to 18, seven times) has given up.
   static constexpr int64_t kRestSeconds = 60;
+  /// The end of the line about a directory that cannot be used.
+  static constexpr const char* kRemedy = "; name another place with UROCE_RUNTIME_DIR";
 
   Directory() = default;
   ~Directory();

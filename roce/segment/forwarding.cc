@@ -6,7 +6,7 @@ namespace uroce::segment {
 namespace {
 
 /// How often a directory that changes is read because of a frame for somebody unknown.
-constexpr Duration kRefresh = milliseconds(2);
+constexpr Duration kReadForUnknown = milliseconds(2);
 
 }  // namespace
 
@@ -21,7 +21,7 @@ bool concerns_programs(std::span<const uint8_t> frame) {
 
 void Forwarding::refresh(Instant now) {
   if (now < next_refresh_) return;
-  next_refresh_ = now + kRefresh;
+  next_refresh_ = now + kReadForUnknown;
   peers_.refresh();
 }
 

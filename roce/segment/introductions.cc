@@ -13,6 +13,8 @@ constexpr Duration kFirstRepeat = milliseconds(2);
 /// seldom.
 constexpr unsigned kHellosMost = 6;
 constexpr unsigned kLettersPerLook = 32;
+/// How often the directory is read because of a hello of somebody unknown, who says it again.
+constexpr Duration kRefresh = milliseconds(1);
 
 }  // namespace
 
@@ -64,6 +66,9 @@ unsigned Introductions::read_mail(Instant now) {
   for (; count < kLettersPerLook; count++) {
     const auto letter = mailbox_.receive(fds, lost_fds);
     if (!letter) break;
+    if (letter->kind == Letter::Kind::kKnown) {
+      if (const Peer* peer = peers_.find(letter->from); peer != nullptr && peer->lane) on_known(*peer->lane);
+    }
     if (letter->kind != Letter::Kind::kHello) continue;
     on_hello(*letter, fds, now);
     close(fds.base);
@@ -78,7 +83,8 @@ unsigned Introductions::read_mail(Instant now) {
 
 void Introductions::on_hello(const Letter& letter, const LetterFds& fds, Instant now) {
   Peer* peer = peers_.find(letter.from);
-  if (peer == nullptr) {
+  if (peer == nullptr && now >= next_refresh_) {
+    next_refresh_ = now + kRefresh;
     peers_.refresh();
     peer = peers_.find(letter.from);
   }
@@ -101,11 +107,25 @@ void Introductions::on_hello(const Letter& letter, const LetterFds& fds, Instant
     lane.receiver.connect(*memory, *lane.base());
   }
   if (letter.answer != 0) {
-    say_hello(*peer, false, now);
-  } else if (!lane.confirmed) {
-    lane.confirmed = true;
-    lane.memory.close_fd();
+    answer_hello(*peer, now);
+  } else {
+    on_known(lane);
   }
+}
+
+/// The first answer may have found no room. Our memory is known by now, perhaps, and its descriptor closed.
+void Introductions::answer_hello(Peer& peer, Instant now) {
+  if (!peer.lane->confirmed) return say_hello(peer, false, now);
+  Letter letter;
+  letter.kind = Letter::Kind::kKnown;
+  letter.from = own_;
+  mailbox_.send(peer.id, letter);
+}
+
+void Introductions::on_known(Lane& lane) {
+  if (!lane.receiver.connected() || lane.confirmed) return;
+  lane.confirmed = true;
+  lane.memory.close_fd();
 }
 
 }  // namespace uroce::segment

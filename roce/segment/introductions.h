@@ -30,7 +30,9 @@ class Introductions {
 
  private:
   void say_hello(Peer& peer, bool answer, Instant now);
+  void answer_hello(Peer& peer, Instant now);
   void on_hello(const Letter& letter, const LetterFds& fds, Instant now);
+  void on_known(Lane& lane);
   void warn_once(bool& warned, const std::string& line);
 
   Mailbox& mailbox_;
@@ -40,6 +42,7 @@ class Introductions {
   const MemberId own_;
   const std::function<void(const std::string&)> warn_;
   unsigned unconfirmed_ = 0;
+  Instant next_refresh_{0};
   bool warned_of_fds_ = false;
   bool warned_of_memory_ = false;
 };

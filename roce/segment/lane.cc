@@ -22,6 +22,8 @@ constexpr uint32_t kFairPart = 4;
 constexpr uint32_t kFairMin = 2;
 /// What the line of the mark has of a short frame.
 constexpr uint32_t kFirstLine = kLine - sizeof(uint64_t);
+/// So many slots that make no sense are passed over in one call. Who wrote them may write more meanwhile.
+constexpr uint32_t kNonsenseMost = Port::kMaxBurst;
 static_assert(kInlineBytes == kFirstLine + kLine && kInlineBytes <= LaneReceiver::kHeaderBytes);
 
 }  // namespace
@@ -140,7 +142,8 @@ bool LaneReceiver::ready() const {
 }
 
 std::optional<LaneFrame> LaneReceiver::receive(uint8_t* room) {
-  while (peer_ != nullptr && position_ - released_ < kSlots) {
+  const uint64_t nonsense_most = nonsense_ + kNonsenseMost;
+  while (peer_ != nullptr && position_ - released_ < kSlots && nonsense_ != nonsense_most) {
     const Slot& slot = peer_->slots[position_ % kSlots];
     const Mark mark = Mark::decode(slot.mark.load(std::memory_order_acquire));
     if (mark.sequence != static_cast<uint32_t>(position_ + 1)) return std::nullopt;

@@ -109,8 +109,8 @@ class LaneReceiver {
   bool connected() const { return peer_ != nullptr; }
   /// Something can be received, as far as a look at the next slot tells.
   bool ready() const;
-  /// The next frame; `room` (kHeaderBytes) takes what is copied of it. Nothing when there is none. A slot that makes no
-  /// sense is passed over and counted.
+  /// The next frame; `room` (kHeaderBytes) takes what is copied of it. Nothing when there is none. Slots that make no
+  /// sense are passed over and counted; nothing is returned, too, when they are many.
   std::optional<LaneFrame> receive(uint8_t* room);
   /// All frames received so far are done with.
   void release();

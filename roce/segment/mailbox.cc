@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 namespace uroce::segment {
@@ -27,6 +28,15 @@ bool make_address(const std::string& path, Address& address) {
   std::memcpy(address.un.sun_path, path.c_str(), path.size() + 1);
   address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
   return true;
+}
+
+/// Whether a letter comes from the mailbox of the member that it names. That holds off a program that has gone wild,
+/// not one that is out for mischief: the name of a mailbox says nothing of its directory.
+bool is_from(const Address& sender, socklen_t bytes, MemberId member) {
+  constexpr socklen_t kBefore = offsetof(sockaddr_un, sun_path);
+  if (bytes <= kBefore) return false;  // it has no name
+  const std::string_view path(sender.un.sun_path, strnlen(sender.un.sun_path, bytes - kBefore));
+  return path.ends_with("/" + Directory::file_name('s', member));
 }
 
 /// Takes the descriptors out of a message, those of kinds that nobody asked for included. Returns how many.
@@ -98,7 +108,10 @@ std::optional<Letter> Mailbox::receive(LetterFds& fds, bool& lost_fds) const {
     Letter letter;
     iovec bytes{&letter, sizeof letter};
     alignas(cmsghdr) uint8_t control[CMSG_SPACE(kFdsMax * sizeof(int))];
+    Address sender;
     msghdr message{};
+    message.msg_name = &sender.un;
+    message.msg_namelen = sizeof sender.un;
     message.msg_iov = &bytes;
     message.msg_iovlen = 1;
     message.msg_control = control;
@@ -107,9 +120,11 @@ std::optional<Letter> Mailbox::receive(LetterFds& fds, bool& lost_fds) const {
     if (length < 0) return std::nullopt;
     int received[kFdsMax] = {-1, -1};
     const size_t count = take_fds(message, received);
-    lost_fds = lost_fds || (message.msg_flags & MSG_CTRUNC) != 0;
-    const bool good = length == sizeof letter && (message.msg_flags & MSG_TRUNC) == 0 &&
-                      letter.magic == Letter::kMagic && letter.version == Letter::kVersion && letter.from != 0;
+    // There is room for as many as a letter has, so with all of them there it had too many.
+    lost_fds = lost_fds || ((message.msg_flags & MSG_CTRUNC) != 0 && count < kFdsMax);
+    const bool good = length == sizeof letter && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 &&
+                      letter.magic == Letter::kMagic && letter.version == Letter::kVersion &&
+                      is_from(sender, message.msg_namelen, letter.from);
     const size_t wanted = letter.kind == Letter::Kind::kHello ? kFdsMax : 0;
     if (good && count == wanted) {
       fds = {received[0], received[1]};

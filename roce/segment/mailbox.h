@@ -16,7 +16,8 @@ namespace uroce::segment {
 
 /// What a letter says. It travels as these bytes, in the machine's order.
 struct Letter {
-  enum class Kind : uint16_t { kHello = 1, kWake = 2 };
+  /// Known: the hello has arrived; from a member whose own one has arrived, and that has nothing to pass on any more.
+  enum class Kind : uint16_t { kHello = 1, kWake = 2, kKnown = 3 };
   static constexpr uint32_t kMagic = 0x6c616e75;
   static constexpr uint16_t kVersion = 1;
 
@@ -24,7 +25,7 @@ struct Letter {
   uint16_t version = kVersion;
   Kind kind = Kind::kWake;
   MemberId from = 0;
-  uint32_t answer = 0;  // of a hello. 1: say hello, too, so that the sender knows that this one has arrived
+  uint32_t answer = 0;  // of a hello. 1: answer, so that the sender knows that this one has arrived
   uint32_t reserved = 0;
 };
 static_assert(sizeof(Letter) == 24);

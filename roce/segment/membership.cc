@@ -20,11 +20,11 @@ bool Membership::join(Directory& directory, const MemberCard& card, std::string&
   const std::string name = Directory::file_name('m', id_);
   fd_ = openat(directory.fd(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd_ < 0) {
-    error = "cannot write to " + directory.path() + ": " + std::strerror(errno);
+    error = "cannot write to " + directory.path() + ": " + std::strerror(errno) + Directory::kRemedy;
     return false;
   }
   if (!directory.share(fd_) || !lock_file(fd_)) {
-    error = "cannot lock files in " + directory.path() + "; name another place with UROCE_RUNTIME_DIR";
+    error = "cannot lock files in " + directory.path() + Directory::kRemedy;
   } else if (write(error)) {
     return true;
   }
@@ -40,7 +40,7 @@ bool Membership::write(std::string& error) {
     directory_->announce();
     return true;
   }
-  error = "cannot write to " + directory_->path() + ": " + std::strerror(errno);
+  error = "cannot write to " + directory_->path() + ": " + std::strerror(errno) + Directory::kRemedy;
   return false;
 }
 

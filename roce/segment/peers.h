@@ -93,6 +93,8 @@ class Peers {
   /// Those with which there is contact.
   const std::vector<Peer*>& in_contact() const { return in_contact_; }
   size_t size() const { return peers_.size(); }
+  /// Other hosts of which there are members.
+  size_t hosts() const { return others_.size(); }
   /// `peer` has a lane now.
   void note_contact(Peer& peer) { in_contact_.push_back(&peer); }
 

@@ -40,9 +40,9 @@ def _pinned(core, *command):
     return ["taskset", "-c", str(core), *command]
 
 
-def _perftest(setting, children, program, *options):
-    """The client's result lines of a pair over a memif wire."""
-    wire, port = MemifWire(), str(free_tcp_port())
+def perftest(setting, children, program, *options, wire=None):
+    """The numbers of the client's last result line, of a pair over this wire (memif)."""
+    wire, port = wire or MemifWire(), str(free_tcp_port())
     words = [program, *options, "-p", port]
     run = [str(setting.uroce), "run", "--port", wire.port(0), "--"]
     server = children.start("server", _pinned(SERVER_CORE, *run, *words))
@@ -57,18 +57,18 @@ def _perftest(setting, children, program, *options):
 
 
 def write_bandwidth(setting, children):
-    return _perftest(setting, children, "ib_write_bw", "-D", str(setting.seconds + 2), "-f", "1", "--report_gbits")[1]
+    return perftest(setting, children, "ib_write_bw", "-D", str(setting.seconds + 2), "-f", "1", "--report_gbits")[1]
 
 
 def message_rate(setting, children):
-    return _perftest(setting, children, "ib_send_bw", "-s", "64", "-D", str(setting.seconds + 2), "-f", "1")[2]
+    return perftest(setting, children, "ib_send_bw", "-s", "64", "-D", str(setting.seconds + 2), "-f", "1")[2]
 
 
 def latency(program):
     """Typical half round trip in microseconds, 8 bytes."""
 
     def measure(setting, children):
-        return _perftest(setting, children, program, "-s", "8", "-n", "100000")[2]
+        return perftest(setting, children, program, "-s", "8", "-n", "100000")[2]
 
     return measure
 
@@ -121,17 +121,21 @@ def testpmd(setting, children):
         return statistics.median(rate for rate in rates if rate) * 4096 / FRAME_BYTES / 1e9
 
 
-def ucx_latency(setting, children):
+def ucx(setting, children, environment, *words):
+    """The result line of ucx_perftest: iterations, then typical and average latency and so on, as it prints them."""
     _need("ucx_perftest")
     port = str(free_tcp_port())
-    environment = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+    environment = {"UCX_WARN_UNUSED_ENV_VARS": "n", **environment}
     server = children.start("ucx", _pinned(SERVER_CORE, "ucx_perftest", "-p", port), environment)
     if not wait_for_listener(server, int(port), 10):
         raise NoResult("ucx_perftest does not listen")
-    client = children.start("ucx client", _pinned(CLIENT_CORE, "ucx_perftest", "127.0.0.1", "-p", port, "-t", "tag_lat", "-s",
-                                                  "8", "-n", "200000"), environment)
+    client = children.start("ucx client", _pinned(CLIENT_CORE, "ucx_perftest", "127.0.0.1", "-p", port, *words), environment)
     client.wait(30 + setting.seconds)
-    final = re.search(r"^Final:\s+\d+\s+([0-9.]+)\s+([0-9.]+)\s+([0-9.]+)", client.output(), re.MULTILINE)
+    final = re.search(r"^Final:\s+(.*)$", client.output(), re.MULTILINE)
     if not final:
         raise NoResult(f"ucx_perftest: {client.output().strip()[-200:]}")
-    return float(final[3])
+    return [float(word) for word in final[1].split()]
+
+
+def ucx_latency(setting, children):
+    return ucx(setting, children, {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}, "-t", "tag_lat", "-s", "8", "-n", "200000")[3]

@@ -1,6 +1,7 @@
 """Many programs that share one device: they meet on a segment, come and go, hang, and are killed."""
 
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -10,18 +11,18 @@ import time
 
 import faults
 from children import free_tcp_port, wait_for_listener
-from outputs import check_bandwidth, trouble
+from outputs import check_bandwidth, rows, trouble
 from session import Failure, Scenario
 from wires import Skip
 
 SOURCES = pathlib.Path(__file__).resolve().parent / "sources"
 
 
-def _build_mesh(folder):
+def build_program(folder, name):
     if shutil.which("cc") is None:
         raise Skip("there is no C compiler")
-    program = pathlib.Path(folder) / "verbs_mesh"
-    subprocess.run(["cc", "-O2", "-o", program, SOURCES / "verbs_mesh.c", "-libverbs"], check=True)
+    program = pathlib.Path(folder) / name
+    subprocess.run(["cc", "-O2", "-o", program, SOURCES / f"{name}.c", "-libverbs"], check=True)
     return program
 
 
@@ -30,7 +31,7 @@ def _mesh(*runs):
 
     def body(session):
         with tempfile.TemporaryDirectory() as folder:
-            program = _build_mesh(folder)
+            program = build_program(folder, "verbs_mesh")
             for words, expected in runs:
                 child = session.start(f"mesh of {words}", 0, [program, *words.split()])
                 session.expect_exit(child, 60)
@@ -70,16 +71,42 @@ def _pairs(count):
     return body
 
 
-def stopped_neighbour(session):
-    """One program hangs in the middle of its work; the others do not notice."""
-    server, client = faults._flowing_pair(session, "ib_write_bw", "-D", "8")
-    server.signal(signal.SIGSTOP)
-    try:
-        _pairs(2)(session)
-    finally:
-        server.signal(signal.SIGCONT)
+def _bandwidth(session):
+    """MB/s of a pair that has nothing to do with the others."""
+    port = str(free_tcp_port())
+    words = ["ib_write_bw", "-n", "10000", "-p", port]
+    server = session.start("server", 0, words)
+    if not wait_for_listener(server, int(port), 20):
+        raise Failure("the server did not get as far as listening")
+    client = session.start("client", 1, [*words, session.wire.tcp_address(0)])
     for child in (client, server):
-        child.signal(signal.SIGKILL)
+        session.expect_exit(child, 60)
+    problems = check_bandwidth(client.output(), (65536,)) + trouble(client.output())
+    if client.exit_code != 0 or problems:
+        raise Failure(f"the client: exit {client.exit_code} {'; '.join(problems)}")
+    return rows(client.output())[-1][2][1]
+
+
+def _stopped_neighbour(seconds):
+    """One program hangs in the middle of its work. The others have not less of the machine than while it worked."""
+
+    def body(session):
+        server, client = faults._flowing_pair(session, "ib_write_bw", "-D", str(seconds + 20))
+        working = max(_bandwidth(session) for _ in range(2))
+        server.signal(signal.SIGSTOP)
+        begun, stopped = time.monotonic(), []
+        try:
+            while len(stopped) < 2 or time.monotonic() < begun + seconds:
+                stopped.append(_bandwidth(session))
+        finally:
+            server.signal(signal.SIGCONT)
+        for child in (client, server):
+            child.signal(signal.SIGKILL)
+        print(f"{working:.0f} MB/s beside a pair that works; when it is stopped {', '.join(f'{rate:.0f}' for rate in stopped)}")
+        if max(stopped) < working / 3:
+            raise Failure(f"{working:.0f} MB/s beside a pair that works, {max(stopped):.0f} beside one that is stopped")
+
+    return body
 
 
 def _addresses(session, side=0, options=()):
@@ -126,28 +153,31 @@ def no_way(session):
         raise Failure("the log did not say that there is no way")
 
 
-def killed_again_and_again(session):
-    """A program is killed every 100 ms, while others work and look at every byte; nothing is left behind."""
-    with tempfile.TemporaryDirectory() as runtime, tempfile.TemporaryDirectory() as folder:
-        environment = {"UROCE_RUNTIME_DIR": runtime}
-        program = _build_mesh(folder)
-        survivors = session.start("survivors", 0, [program, "4", "mesh", "16384", "6000"], environment)
-        victims = 0
-        while survivors.exit_code is None:
-            victim = session.start("victim", 0, [program, "2", "mesh", "4096", "1000000"], environment)
-            time.sleep(0.1)
-            victim.signal(signal.SIGKILL)
-            victims += 1
-        if survivors.exit_code != 0 or "72000 messages" not in survivors.output():
-            raise Failure(f"the survivors: exit {survivors.exit_code}")
-        if victims < 5:
-            raise Failure(f"only {victims} were killed")
-        # Whoever comes next finds nothing but cards at rest.
-        time.sleep(0.3)
-        session.expect_exit(session.start("ibv_devinfo", 0, ["ibv_devinfo"], environment), 20)
-        left = [path.name for path in pathlib.Path(runtime).glob("shmlan*/s-*")]
-        if len(left) > 1:
-            raise Failure(f"mailboxes of {len(left)} members are left after {victims} were killed")
+def _killed(processes, survivors, seconds):
+    """One of many is killed every 100 ms, and another takes its place. Everybody looks at every byte; those who live on
+    have no more memory and descriptors than they need; nothing is left in the directory."""
+
+    def body(session):
+        with tempfile.TemporaryDirectory() as runtime, tempfile.TemporaryDirectory() as folder:
+            environment = {"UROCE_RUNTIME_DIR": runtime}
+            program = build_program(folder, "verbs_crowd")
+            seed = random.randrange(1 << 31)
+            crowd = session.start("crowd", 0, [program, *map(str, (processes, survivors, seconds, 100, seed))], environment)
+            session.expect_exit(crowd, seconds + 60)
+            found = re.search(r"(\d+) messages of \d+ bytes verified, (\d+) processes killed", crowd.output())
+            if crowd.exit_code != 0 or not found:
+                raise Failure(f"the crowd: exit {crowd.exit_code} (seed {seed})")
+            print(found[0])
+            if int(found[2]) < 2 * seconds:
+                raise Failure(f"only {found[2]} were killed")
+            # Whoever comes next finds nothing but cards at rest.
+            time.sleep(0.3)
+            session.expect_exit(session.start("ibv_devinfo", 0, ["ibv_devinfo"], environment), 20)
+            left = [path.name for path in pathlib.Path(runtime).glob("shmlan*/s-*")]
+            if len(left) > 1:
+                raise Failure(f"mailboxes of {len(left)} members are left after {found[2]} were killed")
+
+    return body
 
 
 SCENARIOS = [
@@ -158,10 +188,12 @@ SCENARIOS = [
     Scenario("segment_mesh_64", _mesh(("64 mesh 2048 10", 40320)), "segment", "long", 90),
     Scenario("segment_pairs", _pairs(4), "segment", timeout_s=90),
     Scenario("segment_pairs_16", _pairs(16), "segment", "long", 200),
-    Scenario("segment_stopped", stopped_neighbour, "segment", timeout_s=90),
+    Scenario("segment_stopped", _stopped_neighbour(2), "segment", timeout_s=90),
+    Scenario("segment_stopped_10_s", _stopped_neighbour(10), "segment", "long", 120),
     Scenario("segment_one_host", one_host, "segment"),
     Scenario("segment_no_way", no_way, "segment"),
-    Scenario("segment_killed", killed_again_and_again, "segment", timeout_s=90),
+    Scenario("segment_killed", _killed(8, 3, 4), "segment", timeout_s=90),
+    Scenario("segment_killed_for_a_minute", _killed(16, 4, 60), "segment", "long", 200),
     Scenario("peer_killed_segment", faults._peer_killed("ib_write_bw", "-D", "30"), "segment"),
     Scenario("peer_killed_events_segment", faults._peer_killed("ib_send_bw", "-e", "-n", "5000000"), "segment"),
 ]

@@ -124,6 +124,18 @@ TEST(Directory, NumbersRestForAMinute) {
   EXPECT_FALSE(mine.directory.taken_blocks(mac_of(2))[block]);
 }
 
+TEST(Directory, ADirectoryInPlaceOfAMailboxKeepsNoNumbersForEver) {
+  const TempDir dir;
+  View mine(dir);
+  const std::string file = dir.path() + "/" + Directory::file_name('m', 0xaa);
+  std::ofstream(file) << to_text(card_of("b", 2));
+  std::filesystem::create_directory(dir.path() + "/" + Directory::file_name('s', 0xaa));
+  const utimbuf old{time(nullptr) - 65, time(nullptr) - 65};
+  ASSERT_EQ(utime(file.c_str(), &old), 0);
+  mine.directory.scan();
+  EXPECT_EQ(dir.count('m'), 0u);
+}
+
 TEST(Directory, RestBeginsWhenAMemberGoesHoweverOldItsCardIs) {
   const TempDir dir;
   View mine(dir);

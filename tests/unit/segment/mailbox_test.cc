@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "segment/shared_memory.h"
 #include "support.h"
@@ -18,6 +21,26 @@ struct MailboxTest : ::testing::Test {
     ASSERT_TRUE(mine.open(directory, 1, error)) << error;
     ASSERT_TRUE(yours.open(directory, 2, error)) << error;
   }
+  /// A hello that is right but for its descriptors.
+  bool send_raw(MemberId to, const std::vector<int>& all) const {
+    Letter letter;
+    letter.kind = Letter::Kind::kHello;
+    letter.from = 1;
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = dir.path() + "/" + Directory::file_name('s', to);
+    std::copy_n(path.c_str(), path.size() + 1, address.sun_path);
+    iovec part{&letter, sizeof letter};
+    std::vector<uint8_t> control(CMSG_SPACE(all.size() * sizeof(int)));
+    msghdr message{&address, sizeof address, &part, 1, control.data(), control.size(), 0};
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(all.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(header), all.data(), all.size() * sizeof(int));
+    return sendmsg(mine.fd(), &message, 0) == sizeof letter;
+  }
+
   TempDir dir;
   Directory directory;
   Mailbox mine, yours;
@@ -104,11 +127,41 @@ TEST_F(MailboxTest, LettersThatMakeNoSenseArePassedOver) {
   send_bad([](Letter& l) { l.version = 2; });
   send_bad([](Letter& l) { l.from = 0; });
   send_bad([](Letter& l) { l.kind = Letter::Kind::kHello; });  // without memory
-  send_bad([](Letter& l) { l.from = 77; });                    // this one is good
+  send_bad([](Letter& l) { l.from = 77; });                    // in the name of somebody else
+  send_bad([](Letter& l) { l.answer = 77; });                  // this one is good
   const auto got = yours.receive(fds, lost);
   ASSERT_TRUE(got);
-  EXPECT_EQ(got->from, 77u);
+  EXPECT_EQ(got->answer, 77u);
   EXPECT_FALSE(yours.receive(fds, lost));
+}
+
+TEST_F(MailboxTest, MoreDescriptorsThanAnyLetterHasAreNotOursToLose) {
+  const int memory = memfd_create("many", 0);
+  ASSERT_TRUE(send_raw(2, std::vector<int>(40, memory)));
+  close(memory);
+  const int next = dup(0);
+  close(next);
+  EXPECT_FALSE(yours.receive(fds, lost));
+  EXPECT_FALSE(lost) << "this process has descriptors enough";
+  const int after = dup(0);
+  close(after);
+  EXPECT_EQ(after, next) << "they are closed";
+}
+
+TEST_F(MailboxTest, DescriptorsForWhichThereIsNoRoomAreMissed) {
+  const int memory = memfd_create("two", 0);
+  ASSERT_TRUE(send_raw(2, {memory, memory}));
+  close(memory);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(0);
+  close(next);
+  const rlimit few{static_cast<rlim_t>(next) + 1, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const bool got = yours.receive(fds, lost).has_value();
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_FALSE(got);
+  EXPECT_TRUE(lost);
 }
 
 TEST(Mailbox, WorksUnderALongPath) {

@@ -245,17 +245,21 @@ TEST(SegmentPort, SomebodyTidiesUpBehindAStranger) {
 TEST(SegmentPort, AChildDoesNotKeepItsParentAlive) {
   const TempDir dir;
   Node a(dir, card_of("host", 1));
-  int end_of_child[2];
-  ASSERT_EQ(pipe(end_of_child), 0);
+  int end_of_child[2], abandoned[2];
+  ASSERT_TRUE(pipe(end_of_child) == 0 && pipe(abandoned) == 0);
   in_killed_child([&] {
     auto* b = new Node(dir, card_of("host", 1));
-    if (fork() != 0) return;
-    b->port->abandon();
     close(end_of_child[1]);
-    char none;
-    _exit(read(end_of_child[0], &none, 1) == 0 ? 0 : 1);
+    char byte = 0;
+    if (fork() != 0) {
+      while (read(abandoned[0], &byte, 1) != 1) continue;
+      return;
+    }
+    b->port->abandon();
+    if (write(abandoned[1], &byte, 1) != 1) _exit(1);
+    _exit(read(end_of_child[0], &byte, 1) == 0 ? 0 : 1);
   });
-  close(end_of_child[0]);
+  for (const int fd : {end_of_child[0], abandoned[0], abandoned[1]}) close(fd);
   EXPECT_EQ(dir.count('s'), 2u);
   for (int i = 0; i < 12; i++) a.turn(milliseconds(100));
   EXPECT_EQ(dir.count('s'), 1u);

@@ -1,0 +1,108 @@
+#include "segment/introductions.h"
+
+#include <gtest/gtest.h>
+
+#include "node.h"
+#include "support.h"
+
+namespace uroce::segment {
+namespace {
+
+using namespace test;
+
+/// A member that says what the test wants it to.
+struct Handmade {
+  Handmade(const TempDir& dir, const MemberCard& card) {
+    std::string error;
+    good = directory.open(dir.path(), error) && membership.join(directory, card, error) &&
+           mailbox.open(directory, membership.id(), error) && base.make("base", sizeof(BaseMemory), error) &&
+           lane.make("lane", sizeof(LaneMemory), error);
+    EXPECT_TRUE(good) << error;
+  }
+  void say(const Node& to, Letter::Kind kind, uint32_t answer = 0) {
+    Letter letter;
+    letter.kind = kind;
+    letter.from = membership.id();
+    letter.answer = answer;
+    const LetterFds fds = kind == Letter::Kind::kHello ? LetterFds{base.fd(), lane.fd()} : LetterFds{};
+    EXPECT_EQ(mailbox.send(to.port->id(), letter, fds), Mailbox::Sent::kYes);
+  }
+  std::vector<Letter::Kind> mail() {
+    std::vector<Letter::Kind> kinds;
+    LetterFds fds;
+    bool lost = false;
+    while (const auto letter = mailbox.receive(fds, lost)) {
+      kinds.push_back(letter->kind);
+      if (letter->kind != Letter::Kind::kHello) continue;
+      close(fds.base);
+      close(fds.lane);
+    }
+    return kinds;
+  }
+  bool good = false;
+  Directory directory;
+  Membership membership;
+  Mailbox mailbox;
+  OwnMemory base, lane;
+};
+
+using Kinds = std::vector<Letter::Kind>;
+
+TEST(Introductions, WhoMissedAnAnswerGetsAnother) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  Handmade b(dir, card_of("host", 1));
+  b.say(a, Letter::Kind::kHello, 1);
+  a.turn();
+  EXPECT_EQ(b.mail(), Kinds(2, Letter::Kind::kHello));
+  b.say(a, Letter::Kind::kHello, 0);
+  a.turn();
+  EXPECT_EQ(b.mail(), Kinds{});
+  // What it would pass on is closed by now.
+  b.say(a, Letter::Kind::kHello, 1);
+  a.turn();
+  EXPECT_EQ(b.mail(), Kinds{Letter::Kind::kKnown});
+}
+
+TEST(Introductions, WhoIsKnownSaysNoMoreHellos) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  Handmade b(dir, card_of("host", 1));
+  b.say(a, Letter::Kind::kKnown);  // of somebody of whom nothing is known: it means nothing
+  a.turn();
+  b.say(a, Letter::Kind::kHello, 0x100);
+  a.turn();
+  EXPECT_EQ(b.mail(), Kinds(2, Letter::Kind::kHello));
+  a.turn();
+  EXPECT_EQ(b.mail(), Kinds{Letter::Kind::kHello}) << "nobody has said that it has arrived";
+  b.say(a, Letter::Kind::kKnown);
+  for (int i = 0; i < 10; i++) a.turn(milliseconds(100));
+  EXPECT_EQ(b.mail(), Kinds{});
+}
+
+TEST(Introductions, StrangersDoNotMakeItReadTheDirectoryAgainAndAgain) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  Directory directory;
+  Mailbox stranger;
+  OwnMemory memory;
+  std::string error;
+  ASSERT_TRUE(directory.open(dir.path(), error) && stranger.open(directory, 7, error) &&
+              memory.make("any", 4096, error))
+      << error;
+  Letter hello;
+  hello.kind = Letter::Kind::kHello;
+  hello.from = 7;  // of which there is no card
+  ASSERT_EQ(stranger.send(a.port->id(), hello, {memory.fd(), memory.fd()}), Mailbox::Sent::kYes);
+  a.turn();
+  Node b(dir, card_of("host", 1));
+  b.turn();
+  b.send(roce_frame(mac_of(1), a.qpn(), 90));
+  a.turn(microseconds(100));
+  EXPECT_EQ(a.port->counters().contacts, 0u) << "it has looked a moment ago";
+  settle({&a, &b});
+  EXPECT_EQ(a.port->counters().contacts, 1u);
+}
+
+}  // namespace
+}  // namespace uroce::segment
