@@ -44,7 +44,7 @@ class SegmentDevice final : public EndpointDevice, public QpnBlocks {
     return false;
   }
   bool tx_pending() const override { return port_->tx_pending(); }
-  bool link_up() const override { return !has_uplink_ || port_->uplink_up(); }
+  bool link_up() const override { return !has_uplink_ || port_->uplink().up(); }
   uint32_t link_speed_mbps() const override { return 0; }
   void for_each_counter(const Counter& f) const override { segment::for_each_counter(port_->counters(), f); }
   int wake_fd() const override { return port_->wake_fd(); }

@@ -66,7 +66,7 @@ class UplinkDevice final : public EndpointDevice {
   }
   void tell(const std::function<void(segment::MemberCard&)>& news) {
     std::string error;
-    if (!segment_->update(news, error)) log_message(LogLevel::kWarning, "segment: %s", error.c_str());
+    if (!segment_->registration().update(news, error)) log_message(LogLevel::kWarning, "segment: %s", error.c_str());
   }
 
   const PortPlan& plan_;

@@ -13,7 +13,6 @@ namespace {
 constexpr Duration kMailLook = microseconds(50);
 /// Lent at a time when little is free: what is lent may go to one receiver that does not read.
 constexpr uint32_t kFewFrames = 4;
-constexpr Duration kUplinkLook = milliseconds(200);
 
 }  // namespace
 
@@ -25,21 +24,23 @@ std::unique_ptr<SegmentPort> SegmentPort::join(const SegmentOptions& options, st
 
 SegmentPort::Parts::Parts(SegmentPort& port, BaseMemory& base)
     : pool(base),
-      peers(port.registration_.directory(), port.id(), port.options_.card.mac),
-      introductions(port.mailbox_, peers, pool, port.base_memory_, port.id(), port.options_.warn),
+      peers(port.registration_.directory(), port.registration_.id(), port.options_.card.mac),
+      introductions(port.mailbox_, peers, pool, port.base_memory_, port.registration_.id(), port.options_.warn),
       answers(peers, port.options_.card.mac, port.options_.warn),
       forwarding(peers, answers, port.options_.card.role),
-      bells(port.mailbox_, port.id()),
+      bells(port.mailbox_, port.registration_.id()),
+      deliveries(introductions, pool, bells, port.counters_),
+      uplink(peers, port.options_.card),
       checks(peers) {}
 
 bool SegmentPort::start(std::string& error) {
   ensure(options_.frame_bytes <= kFrameBytes, "a frame of the port fits the segment's");
   if (!base_memory_.make("uroce-segment", sizeof(BaseMemory), error)) return false;
   if (!registration_.join(options_.directory, options_.card, error)) return false;
-  if (!mailbox_.open(registration_.directory(), id(), error)) return false;
+  if (!mailbox_.open(registration_.directory(), registration_.id(), error)) return false;
   parts_.emplace(*this, base());
   parts_->peers.refresh();
-  look_for_uplink(now_);
+  parts_->uplink.look(now_);
   return true;
 }
 
@@ -95,7 +96,7 @@ void SegmentPort::send(TxFrame* frames, uint32_t count) {
     const Destination destination = destination_of(bytes);
     Peer* const peer = destination.qpn > 1 ? parts_->peers.find(destination.mac, destination.qpn) : nullptr;
     const PooledFrame pooled{frame, static_cast<uint16_t>(frames[i].bytes)};
-    peer != nullptr ? deliver(*peer, pooled) : forward(pooled);
+    peer != nullptr ? parts_->deliveries.deliver(*peer, pooled, now_) : forward(pooled);
   }
   parts_->bells.ring();
 }
@@ -114,50 +115,16 @@ void SegmentPort::forward(PooledFrame frame) {
       }
       const PooledFrame copy{parts_->pool.take(), frame.bytes};
       std::memcpy(parts_->pool.at(copy.frame), parts_->pool.at(frame.frame), frame.bytes);
-      deliver(*receivers[i], copy);
+      parts_->deliveries.deliver(*receivers[i], copy, now_);
     }
-    return deliver(*receivers.front(), frame);
+    return parts_->deliveries.deliver(*receivers.front(), frame, now_);
   }
   parts_->pool.give_back(frame.frame);
-}
-
-void SegmentPort::deliver(Peer& peer, PooledFrame frame) {
-  if (!peer.lane) {
-    if (!parts_->introductions.make_contact(peer, now_)) {
-      parts_->pool.give_back(frame.frame);
-      counters_.tx_dropped_full++;
-      return;
-    }
-    counters_.contacts++;
-  }
-  Lane& lane = *peer.lane;
-  switch (lane.sender.send(frame)) {
-    case LaneSender::Sent::kInRing:
-      break;
-    case LaneSender::Sent::kWaits:
-      if (!std::exchange(lane.queued, true)) queued_.push_back(&peer);
-      break;
-    case LaneSender::Sent::kDropped:
-      (lane.sender.stuck() ? counters_.tx_dropped_stuck : counters_.tx_dropped_full)++;
-      break;
-  }
-  parts_->bells.sent_to(peer);
 }
 
 bool SegmentPort::congested(const MacAddress& dst, uint32_t dest_qpn) {
   Peer* const peer = parts_->peers.find(dst, dest_qpn);
   return peer != nullptr && peer->lane && peer->lane->sender.congested();
-}
-
-void SegmentPort::flush() {
-  for (Peer* peer : queued_) {
-    const uint64_t before = peer->lane->sender.produced();
-    peer->lane->sender.flush();
-    peer->lane->queued = peer->lane->sender.waiting();
-    if (peer->lane->sender.produced() != before) parts_->bells.sent_to(*peer);
-  }
-  parts_->bells.ring();
-  std::erase_if(queued_, [](const Peer* peer) { return !peer->lane->queued; });
 }
 
 // In.
@@ -236,7 +203,7 @@ void SegmentPort::look_after(Instant now) {
   parts_->introductions.read_mail(now);
   counters_.contacts += parts_->peers.in_contact().size() - before;
   parts_->introductions.repeat(now);
-  look_for_uplink(now);
+  parts_->uplink.look(now);
   if (held_ != 0) return;
   const uint64_t lost = counters_.peers_lost;
   while (Peer* gone = parts_->checks.find_gone(now)) say_goodbye(*gone);
@@ -244,23 +211,11 @@ void SegmentPort::look_after(Instant now) {
   parts_->checks.tidy(now);
 }
 
-void SegmentPort::look_for_uplink(Instant now) {
-  if (options_.card.role != Role::kProgram || now < next_uplink_look_) return;
-  next_uplink_look_ = now + kUplinkLook;
-  parts_->peers.refresh();
-  const Peer* const uplink = parts_->peers.station_of(options_.card.mac);
-  uplink_up_.store(uplink != nullptr && uplink->link_up && parts_->peers.alive(*uplink), std::memory_order_relaxed);
-}
-
-bool SegmentPort::update(const std::function<void(MemberCard&)>& change, std::string& error) {
-  return registration_.update(change, error);
-}
-
 void SegmentPort::say_goodbye(Peer& peer) {
   counters_.peers_lost++;
   peer.lane->sender.abandon();
   parts_->bells.forget(peer);
-  std::erase(queued_, &peer);
+  parts_->deliveries.forget(peer);
   parts_->peers.remove(peer);
 }
 

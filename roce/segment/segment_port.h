@@ -8,7 +8,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "segment/bells.h"
+#include "segment/deliveries.h"
 #include "segment/forwarding.h"
 #include "segment/introductions.h"
 #include "segment/local_answers.h"
@@ -24,6 +24,8 @@
 #include "segment/peer_checks.h"
 #include "segment/peers.h"
 #include "segment/registration.h"
+#include "segment/segment_counters.h"
+#include "segment/uplink_watch.h"
 #include "uroce/port.h"
 #include "uroce/time.h"
 
@@ -35,29 +37,6 @@ struct SegmentOptions {
   uint32_t frame_bytes = kFrameBytes;
   std::function<void(const std::string&)> warn = [](const std::string&) {};  // lines for the log
 };
-
-struct SegmentCounters {
-  uint64_t tx_dropped_nobody = 0;  // for a queue pair that no program has
-  uint64_t tx_dropped_full = 0;    // more than the receiver's ring and our backlog take
-  uint64_t tx_dropped_stuck = 0;   // the receiver has taken nothing for a long time
-  uint64_t tx_dropped_no_way = 0;  // for no queue pair, and wanted by nobody on the segment
-  uint64_t rx_nonsense = 0;        // slots that no correct sender writes
-  uint64_t contacts = 0;           // peers with which there was contact
-  uint64_t peers_lost = 0;         // of these, gone
-  uint64_t wakes_sent = 0;
-};
-
-template <typename F>
-void for_each_counter(const SegmentCounters& counters, F&& f) {
-  f("tx_dropped_nobody", counters.tx_dropped_nobody);
-  f("tx_dropped_full", counters.tx_dropped_full);
-  f("tx_dropped_stuck", counters.tx_dropped_stuck);
-  f("tx_dropped_no_way", counters.tx_dropped_no_way);
-  f("rx_nonsense", counters.rx_nonsense);
-  f("contacts", counters.contacts);
-  f("peers_lost", counters.peers_lost);
-  f("wakes_sent", counters.wakes_sent);
-}
 
 class SegmentPort final : public Port {
  public:
@@ -76,13 +55,13 @@ class SegmentPort final : public Port {
   /// To be called once per turn, when no received frame is held.
   void on_turn(Instant now) {
     now_ = now;
-    if (!queued_.empty()) flush();
+    if (tx_pending()) parts_->deliveries.retry();
     if (now >= next_mail_) look_after(now);
   }
   /// Something can be received, as far as a look tells.
   bool has_frames() const;
   /// Frames wait for room at their receivers.
-  bool tx_pending() const { return !queued_.empty(); }
+  bool tx_pending() const { return parts_->deliveries.any_waiting(); }
   /// A further block of queue pair numbers of the host; nothing when there is none.
   std::optional<uint32_t> take_block();
 
@@ -93,15 +72,11 @@ class SegmentPort final : public Port {
   int wake_fd() const { return mailbox_.fd(); }
 
   SegmentCounters counters() const;
-  MemberId id() const { return registration_.id(); }
-  /// The uplink of this member's host is there, and its link is up. False when it has none. Any thread may ask; it is
-  /// as of the last turns.
-  bool uplink_up() const { return uplink_up_.load(std::memory_order_relaxed); }
-
-  // For an uplink. A frame that was received has its sender for a token: a Peer, until the frame is released.
-
-  /// Tells the others something new about this member. Returns false, with one line in `error`, when that fails.
-  bool update(const std::function<void(MemberCard&)>& change, std::string& error);
+  /// What the others know of this member.
+  Registration& registration() { return registration_; }
+  const UplinkWatch& uplink() const { return parts_->uplink; }
+  /// For an uplink, which looks at whom frames are from: a frame that was received has a Peer for a token, until it is
+  /// released.
   Peers& peers() { return parts_->peers; }
   /// In the child of a fork, where everything belongs to the parent: closes the descriptors that keep it alive for the
   /// others. Nothing of the port may be used any more, or destroyed.
@@ -111,9 +86,6 @@ class SegmentPort final : public Port {
   explicit SegmentPort(const SegmentOptions& options) : options_(options) {}
   bool start(std::string& error);
   void forward(PooledFrame frame);
-  void look_for_uplink(Instant now);
-  void deliver(Peer& peer, PooledFrame frame);
-  void flush();
   void look_after(Instant now);
   void say_goodbye(Peer& peer);
   uint32_t receive_from(Peer& peer, RxFrame* frames, uint32_t max);
@@ -129,6 +101,8 @@ class SegmentPort final : public Port {
     LocalAnswers answers;
     Forwarding forwarding;
     Bells bells;
+    Deliveries deliveries;
+    UplinkWatch uplink;
     PeerChecks checks;
   };
 
@@ -141,12 +115,9 @@ class SegmentPort final : public Port {
 
   Instant now_{0};
   Instant next_mail_{0};
-  Instant next_uplink_look_{0};
-  std::atomic<bool> uplink_up_{false};
   size_t last_received_ = 0;  // whose turn it was
   bool armed_ = false;
-  std::vector<Peer*> queued_;  // have frames in their backlog
-  uint32_t held_ = 0;          // received frames that were not released yet
+  uint32_t held_ = 0;  // received frames that were not released yet
   std::array<std::array<uint8_t, LaneReceiver::kHeaderBytes>, kMaxBurst> headers_{};
 };
 

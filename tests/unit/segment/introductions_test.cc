@@ -25,7 +25,7 @@ struct Handmade {
     letter.from = membership.id();
     letter.answer = answer;
     const LetterFds fds = kind == Letter::Kind::kHello ? LetterFds{base.fd(), lane.fd()} : LetterFds{};
-    EXPECT_EQ(mailbox.send(to.port->id(), letter, fds), Mailbox::Sent::kYes);
+    EXPECT_EQ(mailbox.send(to.port->registration().id(), letter, fds), Mailbox::Sent::kYes);
   }
   std::vector<Letter::Kind> mail() {
     std::vector<Letter::Kind> kinds;
@@ -93,7 +93,7 @@ TEST(Introductions, StrangersDoNotMakeItReadTheDirectoryAgainAndAgain) {
   Letter hello;
   hello.kind = Letter::Kind::kHello;
   hello.from = 7;  // of which there is no card
-  ASSERT_EQ(stranger.send(a.port->id(), hello, {memory.fd(), memory.fd()}), Mailbox::Sent::kYes);
+  ASSERT_EQ(stranger.send(a.port->registration().id(), hello, {memory.fd(), memory.fd()}), Mailbox::Sent::kYes);
   a.turn();
   Node b(dir, card_of("host", 1));
   b.turn();

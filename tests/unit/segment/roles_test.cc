@@ -147,16 +147,16 @@ TEST(Roles, ProgramsHearWhetherTheirUplinkIsUp) {
   Node program(dir, card_of("host", 1));
   const auto look = [&] {
     program.turn(milliseconds(300));
-    return program.port->uplink_up();
+    return program.port->uplink().up();
   };
   EXPECT_FALSE(look());
   {
     Node uplink(dir, with_role(card_of("host", 1), Role::kUplink));
     EXPECT_TRUE(look());
     std::string error;
-    ASSERT_TRUE(uplink.port->update([](MemberCard& card) { card.link_up = false; }, error)) << error;
+    ASSERT_TRUE(uplink.port->registration().update([](MemberCard& card) { card.link_up = false; }, error)) << error;
     EXPECT_FALSE(look());
-    ASSERT_TRUE(uplink.port->update([](MemberCard& card) { card.link_up = true; }, error)) << error;
+    ASSERT_TRUE(uplink.port->registration().update([](MemberCard& card) { card.link_up = true; }, error)) << error;
     EXPECT_TRUE(look());
   }
   EXPECT_FALSE(look()) << "it has left";
