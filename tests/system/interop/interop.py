@@ -27,7 +27,8 @@ import isolation
 import lab
 from children import Children
 from guest import Guest, GuestTrouble
-from reboots import SCENARIOS
+import reboots
+import together
 from rows import all_rows
 from run_row import Bench, Failure, run_row
 
@@ -43,7 +44,7 @@ def tests():
     """(name, the set that it is in, function of the bench)"""
     for row in all_rows():
         yield row.name, "short" if row.short else "rest", lambda bench, row=row: run_row(row, bench)
-    for scenario in SCENARIOS:
+    for scenario in (*reboots.SCENARIOS, *together.SCENARIOS):
         yield scenario.name, "short" if scenario.short else "rest", scenario.run
 
 

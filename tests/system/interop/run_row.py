@@ -44,9 +44,11 @@ class Bench:
 class Attempt:
     """The two ends of one row, what they printed, our counters and our capture."""
 
-    def __init__(self, bench, name, run=()):
+    def __init__(self, bench, name, run=(), port=lab.OUR_PORT, runtime=""):
         self.bench = bench
         self.run = run
+        self.our_port = port
+        self.environment = {"UROCE_RUNTIME_DIR": runtime} if runtime else {}
         self.log = bench.captures / f"{name}.log"  # what our side logs, when its counters are to be judged
         self.capture = bench.captures / f"{name}.pcapng"
         if self.capture.exists():  # of the first try, which failed
@@ -60,8 +62,8 @@ class Attempt:
         addresses = [word for address in lab.OUR_ADDRESSES for word in ("--addr", address)]
         log = ("sh", "-c", 'exec 2>"$0"; exec "$@"', self.log) if self.run else ()
         child = self.bench.children.start(name, [
-            *log, self.bench.uroce, "run", "--port", lab.OUR_PORT, *addresses, "--pcap", self.capture, *self.run, "--",
-            *words], {"UROCE_LOG": "info"} if self.run else {})
+            *log, self.bench.uroce, "run", "--port", self.our_port, *addresses, "--pcap", self.capture, *self.run, "--",
+            *words], {**self.environment, **({"UROCE_LOG": "info"} if self.run else {})})
         self.programs.append(child)
         self.ours = child
         return child
@@ -157,7 +159,7 @@ def _judge_result(row, text):
         f"nothing moved at {size} bytes" for size, _, numbers in found if len(numbers) < 3 or numbers[2] <= 0]
 
 
-def _judge(row, ours, theirs):
+def judge_row(row, ours, theirs):
     client = ours if row.we_are == "client" else theirs
     problems = [f"{end.name}: exit code {end.exit_code}" for end in (ours, theirs) if end.exit_code != 0]
     problems += [f"{end.name}: {text}" for end in (ours, theirs) for text in trouble(end.output())]
@@ -192,9 +194,10 @@ def lint(bench, capture):
 
 
 @contextlib.contextmanager
-def attempt_on(bench, name, run=()):
-    """An attempt whose outputs are printed, and whose capture is kept, when it fails. `run`: for uroce run."""
-    attempt = Attempt(bench, name, run)
+def attempt_on(bench, name, run=(), **where):
+    """An attempt whose outputs are printed, and whose capture is kept, when it fails. `run`: for uroce run. `where`: our
+    side's port and directory, if they are not the lab's."""
+    attempt = Attempt(bench, name, run, **where)
     try:
         yield attempt
     except (Failure, GuestTrouble):
@@ -222,7 +225,7 @@ def run_row(row, bench):
         ours, theirs = attempt.start(row.we_are, row.program, row.options, row.gid)
         late = LateAnswers(attempt) if row.pingpong_bytes and row.loss_in else None
         wait_for_both(attempt, row.timeout_s, late)
-        problems = [] if _lost_the_last_word(row, ours, theirs) else _judge(row, ours, theirs)
+        problems = [] if _lost_the_last_word(row, ours, theirs) else judge_row(row, ours, theirs)
         problems += _judge_loss(loss) if loss else []
         problems += lint(bench, attempt.capture)
         problems += _judge_extras(row, attempt) if row.run else []

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "node.h"
 #include "packet/host_frames.h"
 #include "uroce/memory_port.h"
@@ -177,6 +178,33 @@ TEST_F(Uplink, ClaimsBeyondTheQuotaAreNobodys) {
   settle({&member, &a});
   EXPECT_EQ(a.receive().size(), 1u);
   EXPECT_EQ(member.port->counters().tx_dropped_nobody, 1u);
+}
+
+TEST_F(Uplink, WhateverComesOverTheWireEndsNothing) {
+  make();
+  Node a(dir, card_of("host", 1));
+  const uint32_t qpn = a.qpn();
+  turn();
+  SeededRandom random{2026};
+  size_t delivered = 0, kept = 0;
+  for (int round = 0; round < 20000; round++) {
+    auto frame = roce_frame(mac_of(1), qpn, 60 + random.below(300), static_cast<uint8_t>(round));
+    // A valid frame with a few other bytes, or cut off, in whatever it is that decides where it goes.
+    for (uint32_t i = random.below(4); i > 0; i--)
+      frame[random.below(static_cast<uint32_t>(std::min<size_t>(64, frame.size())))] ^=
+          static_cast<uint8_t>(1u << random.below(8));
+    frame.resize(random.below(8) == 0 ? random.below(static_cast<uint32_t>(frame.size())) + 1 : frame.size());
+    if (!wire.deliver(frame)) continue;
+    delivered++;
+    kept += engine_gets().size();
+    if (round % 16 == 0) {
+      settle({&member, &a});
+      a.receive();
+    }
+  }
+  EXPECT_GT(delivered, 19000u);
+  EXPECT_GT(kept, 0u);
+  EXPECT_GT(port->counters().uplink_rx_packets, delivered / 4);
 }
 
 }  // namespace
