@@ -12,7 +12,7 @@ constexpr Duration kFirstRepeat = milliseconds(2);
 /// Letters that nobody reads count against the room that our own socket has for all letters: so few, and ever more
 /// seldom.
 constexpr unsigned kHellosMost = 6;
-constexpr unsigned kLettersPerLook = 32;
+constexpr unsigned kLettersPerLook = 8;
 /// How often the directory is read because of a hello of somebody unknown, who says it again.
 constexpr Duration kRefresh = milliseconds(1);
 

@@ -14,7 +14,7 @@ namespace uroce::segment {
 namespace {
 
 constexpr size_t kFdsMax = 2;
-constexpr int kBadLetters = 16;  // bad letters that are passed over in one call
+constexpr int kBadLetters = 8;  // bad letters that are passed over in one call
 
 struct Address {
   sockaddr_un un{};

@@ -130,7 +130,7 @@ def ucx(setting, children, environment, *words):
     if not wait_for_listener(server, int(port), 10):
         raise NoResult("ucx_perftest does not listen")
     client = children.start("ucx client", _pinned(CLIENT_CORE, "ucx_perftest", "127.0.0.1", "-p", port, *words), environment)
-    client.wait(30 + setting.seconds)
+    client.wait(60 + setting.seconds)
     final = re.search(r"^Final:\s+(.*)$", client.output(), re.MULTILINE)
     if not final:
         raise NoResult(f"ucx_perftest: {client.output().strip()[-200:]}")

@@ -83,7 +83,7 @@ def _cpu_ns(pid):
 def idle(setting, children):
     """Percent of a core: the server of a pair waits for an event, and its client is stopped."""
     wire, port = SegmentWire(), str(free_tcp_port())
-    words = [str(setting.uroce), "run", "--port", wire.port(0), "--", "ib_send_bw", "-e", "-D", "60", "-p", port]
+    words = [str(setting.uroce), "run", "--port", wire.port(0), "--", "stdbuf", "-oL", "ib_send_bw", "-e", "-n", "5000000", "-p", port]
     server = children.start("server", words)
     if not wait_for_listener(server, int(port), 20):
         raise NoResult("ib_send_bw: the server did not start")
