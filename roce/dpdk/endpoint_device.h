@@ -32,6 +32,8 @@ class EndpointDevice {
   virtual bool on_turn(Instant now) = 0;
   /// Frames wait in the device.
   virtual bool tx_pending() const = 0;
+  /// When the device has something to do even if no frame arrives; Instant::never() if it has not. `on_turn` does it.
+  virtual Instant next_timeout() const { return Instant::never(); }
 
   // Any thread may ask these.
   virtual bool link_up() const = 0;

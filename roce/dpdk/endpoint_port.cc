@@ -13,6 +13,7 @@
 #include "dpdk/driver_libraries.h"
 #include "dpdk/eal.h"
 #include "dpdk/existing_port.h"
+#include "dpdk/faulty_device.h"
 #include "dpdk/interrupt_guard.h"
 #include "dpdk/log.h"
 #include "dpdk/port_mtu.h"
@@ -93,6 +94,11 @@ bool EndpointPort::open_device(std::string& error) {
       (config_.eal_running || probe(error)) && claim(error) && (device_ = start_dpdk_device(plan_.options, error));
   ownership_.release();
   return good;
+}
+
+void EndpointPort::impair(const TscClock& clock) {
+  if (config_.faults.empty()) return;
+  device_ = impair_device(std::move(device_), config_.faults, plan_.max_frame_bytes, clock);
 }
 
 /// Called under the mutex of open ports, as is `close`.
