@@ -17,6 +17,7 @@ import time
 
 sys.dont_write_bytecode = True
 
+import bad_cables
 import faults
 import measures
 import segments
@@ -101,7 +102,8 @@ def all_tests():
         # Two short pairs at a time wait for different things; who reserves hugepages takes them from under the others.
         company = "alone" if case.needs or case.suite == "long" or case.hogs else "beside"
         tests[case.name] = (case.suite, case.timeout_s, company, lambda uroce, case=case: run_case(case, uroce))
-    for scenario in (*singles.SCENARIOS, *measures.SCENARIOS, *stacks.SCENARIOS, *faults.SCENARIOS, *segments.SCENARIOS):
+    for scenario in (*singles.SCENARIOS, *measures.SCENARIOS, *stacks.SCENARIOS, *faults.SCENARIOS, *segments.SCENARIOS,
+                     *bad_cables.SCENARIOS):
         tests[scenario.name] = (scenario.suite, scenario.timeout_s, "alone",
                                 lambda uroce, scenario=scenario: scenario.run(uroce))
     return tests
