@@ -10,7 +10,7 @@ namespace uroce::fabric {
 namespace {
 
 // A loop that was stopped for longer than this (by SIGSTOP or a debugger) does not catch up on that time.
-constexpr Duration kMostCatchUp = milliseconds(100);
+constexpr Duration kMostCatchUp = milliseconds(1000);
 
 }  // namespace
 
