@@ -47,16 +47,11 @@ struct Options {
 /// False when the program ends here, with `code`; help or an error message has been printed.
 bool parse_options(int argc, char** argv, Options& options, int& code);
 
-/// Reads bits per second such as "1G", "2.5G", "500M" or "9600". Returns nothing when it is no number above 0.
-std::optional<uint64_t> parse_rate(const std::string& text);
-/// Reads bytes such as "100K", "1.5M" or "4096".
-std::optional<uint64_t> parse_bytes(const std::string& text);
 /// Reads "[PORT:][in:|out:]" at the front of `text`, and removes it from there.
 void take_target(std::string& text, std::optional<unsigned>& port, std::optional<bool>& in);
 /// These return an empty string, or what is wrong.
 std::string parse_rate_option(const std::string& text, RateOption& rate);
 std::string parse_impair_option(const std::string& text, ImpairOption& impair);
-std::string parse_ecn(const std::string& text, std::optional<fabric::EcnConfig>& ecn);
 std::string parse_priorities(const std::string& text, uint8_t& mask);
 
 /// Checks, when the number of ports is known, that no --rate or --impair is for a port that does not exist. Returns an

@@ -22,6 +22,8 @@ std::string complete(Options& options, const Texts& texts) {
   EndpointConfig& config = options.config;
   UplinkConfig& uplink = *config.uplink;
   std::string error;
+  if (!config.faults.empty())
+    return "UROCE_FAULTS is for the engine of a program: uroce run --faults, or a uroce-switch on the wire";
   config.port = texts.port;
   config.eal_running = !options.eal_arguments.empty();
   if (!config.eal_running) {

@@ -3,6 +3,7 @@
 #include "api/engine_core.h"
 #include "api/options.h"
 #include "dpdk/endpoint.h"
+#include "host/endpoint_options.h"
 
 namespace uroce::rdma {
 
@@ -34,6 +35,7 @@ std::unique_ptr<Endpoint> Endpoint::open(const EndpointOptions& options, EventLi
   EndpointConfig config;
   if (!check_addresses(options.addresses, error) || !check_mtu(options.mtu, error)) return nullptr;
   if (!congestion_from(options.congestion, options.congestion_parameters, config.congestion, error)) return nullptr;
+  if (!parse_faults(options.faults, config.faults, error)) return nullptr;
   config.port = options.port;
   config.addresses = options.addresses;
   config.eal_running = options.eal_running;

@@ -101,6 +101,11 @@ int64_t cpu_time_ns(clockid_t clock) {
   return ts.tv_sec * int64_t{1'000'000'000} + ts.tv_nsec;
 }
 
+/// When a turn is needed even if no frame arrives. To be called under an EngineLock.
+Instant next_turn_due(EndpointImpl& endpoint) {
+  return std::min(endpoint.engine().next_timeout(), endpoint.device().next_timeout());
+}
+
 }  // namespace
 
 WakeUp::~WakeUp() {
@@ -232,7 +237,7 @@ BackgroundDriver::Burst BackgroundDriver::drive() {
     if (done == 0) break;
   }
   if (burst.work != 0) note_work(burst.at);
-  burst.next_timeout = engine->next_timeout();
+  burst.next_timeout = next_turn_due(endpoint_);
   burst.waiting = endpoint_.device().tx_pending() || engine->wants_transmit();
   burst.has_qps = engine->qps().size() != 0;
   return burst;
@@ -273,7 +278,7 @@ bool BackgroundDriver::sleep_until_woken() {
     if (somebody_drives(now) || engine->wants_transmit() || endpoint_.device().tx_pending() ||
         !endpoint_.device().arm())
       return true;
-    longest = std::clamp(engine->next_timeout() - now, microseconds(10), kSleepArmed);
+    longest = std::clamp(next_turn_due(endpoint_) - now, microseconds(10), kSleepArmed);
     armed_.store(true, std::memory_order_relaxed);
   }
   if (kicked_.exchange(0) == 0) wake_up_.wait(endpoint_.device().wake_fd(), longest);

@@ -84,7 +84,7 @@ class BackgroundDriver {
   struct Burst {
     uint32_t work = 0;
     Instant at;            // when its last turn was
-    Instant next_timeout;  // of the engine
+    Instant next_timeout;  // of engine and device
     bool waiting = false;  // there is something to send
     bool has_qps = false;
     bool program_came_back = false;  // before anything was done in this burst

@@ -58,6 +58,7 @@ void hook_process_once() {
 }
 
 constexpr Duration kExitPatience = milliseconds(200);
+constexpr Duration kDelayedLinger = milliseconds(500);
 constexpr Duration kWireLinger = milliseconds(5);
 constexpr Duration kCaptureFlush = milliseconds(100);
 
@@ -147,6 +148,7 @@ bool EndpointImpl::start(std::string& error) {
 bool EndpointImpl::open_port(std::string& error) {
   if (!port_.open(error)) return false;
   clock_.start();
+  port_.impair(clock_);
   {
     const EngineLock owner(*this);
     const EngineConfig engine_config = make_engine_config(config_, port_);
@@ -238,6 +240,9 @@ void EndpointImpl::linger() {
     const EngineLock owner(*this);
     const Instant end = clock_.now() + microseconds(200);
     while (clock_.now() < end) turn(clock_.now());
+    // What waits in the device, behind a slow cable for example, still leaves if that does not take long.
+    const Instant latest = end + kDelayedLinger;
+    while (clock_.now() < latest && port_.device().next_timeout() < latest) turn(clock_.now());
   }
   // Frames in shared memory are gone with this process, so a peer that sleeps gets some time to wake up and read them.
   if (port_.plan().options.wire) usleep(kWireLinger.ns / 1000);

@@ -40,6 +40,8 @@ class EndpointDevice {
   virtual void tell_addresses(const std::vector<LocalAddress>& /*addresses*/) {}
   /// Frames wait in the device.
   virtual bool tx_pending() const = 0;
+  /// When the device has something to do even if no frame arrives; Instant::never() if it has not. `on_turn` does it.
+  virtual Instant next_timeout() const { return Instant::never(); }
 
   // Any thread may ask these.
   virtual bool link_up() const = 0;

@@ -13,6 +13,7 @@
 #include "dpdk/driver_libraries.h"
 #include "dpdk/eal.h"
 #include "dpdk/existing_port.h"
+#include "dpdk/faulty_device.h"
 #include "dpdk/interrupt_guard.h"
 #include "dpdk/log.h"
 #include "dpdk/port_mtu.h"
@@ -100,6 +101,11 @@ bool EndpointPort::open_device(std::string& error) {
 bool EndpointPort::share(std::string& error) {
   if (config_.uplink) device_ = make_uplink(std::move(device_), plan_, *config_.uplink, error);
   return device_ != nullptr;
+}
+
+void EndpointPort::impair(const TscClock& clock) {
+  if (config_.faults.empty()) return;
+  device_ = impair_device(std::move(device_), config_.faults, plan_.max_frame_bytes, clock);
 }
 
 /// Called under the mutex of open ports, as is `close`.

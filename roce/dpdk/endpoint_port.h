@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "dpdk/clock.h"
 #include "dpdk/endpoint.h"
 #include "dpdk/endpoint_device.h"
 #include "dpdk/lcore_lease.h"
@@ -30,6 +31,8 @@ class EndpointPort {
   /// lcore and that owns no engine. Returns false, with one line in `error`, when that fails; then `close` undoes what
   /// was done so far.
   bool open(std::string& error);
+  /// Puts the faults that the user asked for, if any, in front of the open device. `clock` runs, and outlives the port.
+  void impair(const TscClock& clock);
   /// Closes the device. EAL goes on, because it cannot be started twice, and the next endpoint uses it.
   void close();
   /// To be called in the child of a fork: everything belongs to the parent.

@@ -7,16 +7,20 @@
 
 namespace uroce::fabric {
 
-bool BufferPool::grow() {
+bool BufferPool::grow(size_t wanted) {
   ensure(free_.empty(), "a pool grows when all that it has is in use");
-  constexpr size_t kSlabBuffers = 64;
-  const size_t count = std::min(kSlabBuffers, max_buffers_ - buffers_);
+  const size_t count = std::min(wanted, max_buffers_ - buffers_);
   if (count == 0) return false;
   slabs_.emplace_back(new uint8_t[count * buffer_bytes_]);  // not zeroed: frames are written before they are read
   buffers_ += count;
   free_.reserve(buffers_);
   for (size_t i = count; i > 0; i--) free_.push_back(slabs_.back().get() + (i - 1) * buffer_bytes_);
   return true;
+}
+
+void BufferPool::reserve(size_t buffers) {
+  ensure(buffers_ == 0, "room is made before the first buffer is used");
+  grow(buffers);
 }
 
 FabricFrame BufferPool::clone(const FabricFrame& frame) {

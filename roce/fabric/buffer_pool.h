@@ -1,8 +1,8 @@
 // Frames in plain memory: the pool of the simulator and of tests.
 //
 // All buffers have one size. The one released last is used next, which keeps buffers in the cache. The pool grows by
-// slabs up to its limit and never shrinks, so that nothing is allocated any more once a run has warmed up. For one
-// thread.
+// slabs up to its limit and never shrinks, so that nothing is allocated any more once a run has warmed up, or after
+// `reserve`. For one thread.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +25,8 @@ class BufferPool final : public FramePool {
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
+  /// Makes room for so many buffers now, so that nothing is allocated later. The memory is not touched yet.
+  void reserve(size_t buffers);
   FabricFrame allocate(uint32_t bytes) override {
     if (bytes > buffer_bytes_ || (free_.empty() && !grow())) return {};
     uint8_t* data = free_.back();
@@ -43,7 +45,9 @@ class BufferPool final : public FramePool {
   size_t in_use() const { return buffers_ - free_.size(); }
 
  private:
-  bool grow();
+  static constexpr size_t kSlabBuffers = 64;
+
+  bool grow(size_t wanted = kSlabBuffers);
 
   uint32_t buffer_bytes_;
   size_t max_buffers_;

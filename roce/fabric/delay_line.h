@@ -18,6 +18,9 @@ class DelayLine {
  public:
   explicit DelayLine(size_t max_frames = SIZE_MAX) : max_frames_(max_frames) {}
 
+  /// So that nothing is allocated any more for this many frames.
+  void reserve(size_t frames) { heap_.reserve(frames); }
+
   /// False when the line is full; the frame then still belongs to the caller.
   bool push(const FabricFrame& frame, Instant when) {
     ensure(static_cast<bool>(frame), "a frame that waits has bytes");

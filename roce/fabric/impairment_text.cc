@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fabric/impairments.h"
+#include "fabric/statements.h"
 
 namespace uroce::fabric {
 namespace {
@@ -39,8 +40,6 @@ constexpr ActionName kActions[] = {
     {FaultRule::Action::kDuplicate, "duplicate"}, {FaultRule::Action::kCorrupt, "corrupt"},
     {FaultRule::Action::kMark, "mark"},
 };
-
-constexpr std::string_view kBlanks = " \t\r";
 
 bool read_double(std::string_view text, double& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -94,11 +93,7 @@ class Statement {
 
   std::string_view word() const { return word_; }
   bool at_end() const { return word_.empty(); }
-  void advance() {
-    rest_.remove_prefix(std::min(rest_.find_first_not_of(kBlanks), rest_.size()));
-    word_ = rest_.substr(0, rest_.find_first_of(kBlanks));
-    rest_.remove_prefix(word_.size());
-  }
+  void advance() { word_ = take_word(rest_); }
   const std::string& error() const { return error_; }
   void fail(const std::string& why) {
     if (error_.empty()) error_ = why;
@@ -330,22 +325,24 @@ std::string text_of(const FaultRule& rule) {
 
 }  // namespace
 
+std::string parse_impairment(std::string_view statement, ImpairmentConfig& config) {
+  ImpairmentConfig result = config;
+  std::string error;
+  parse_statement(statement, result, error);
+  if (error.empty()) config = std::move(result);
+  return error;
+}
+
 std::string parse_impairments(std::string_view text, ImpairmentConfig& config) {
   ImpairmentConfig result = config;
-  for (size_t line = 1; !text.empty(); line++) {
-    std::string_view rest = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(rest.size() + 1, text.size()));
-    rest = rest.substr(0, rest.find('#'));
-    while (!rest.empty()) {
-      const std::string_view statement = rest.substr(0, rest.find(';'));
-      rest.remove_prefix(std::min(statement.size() + 1, rest.size()));
-      std::string error;
-      parse_statement(statement, result, error);
-      if (!error.empty()) return "line " + std::to_string(line) + ": " + error;
-    }
-  }
-  config = std::move(result);
-  return "";
+  std::string error;
+  for_each_statement(text, [&](size_t line, std::string_view statement) {
+    parse_statement(statement, result, error);
+    if (!error.empty()) error = "line " + std::to_string(line) + ": " + error;
+    return error.empty();
+  });
+  if (error.empty()) config = std::move(result);
+  return error;
 }
 
 std::string to_text(const ImpairmentConfig& config) {

@@ -97,6 +97,8 @@ struct ImpairmentConfig {
 ///
 /// Adds to `config`. Returns an empty string, or what is wrong and where.
 std::string parse_impairments(std::string_view text, ImpairmentConfig& config);
+/// The same for one fault, without a separator. What is wrong is said without a line number.
+std::string parse_impairment(std::string_view statement, ImpairmentConfig& config);
 /// One line of text from which parse_impairments makes the same configuration.
 std::string to_text(const ImpairmentConfig& config);
 

@@ -1,7 +1,6 @@
 #include "fabric/switch.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
@@ -43,10 +42,7 @@ Switch::PortState::PortState(const PortConfig& port_config, const SwitchConfig& 
       obey_pfc(port_config.obey_pfc) {
   const PriorityConfigs& priorities = port_config.priorities ? *port_config.priorities : config.priorities;
   for (unsigned i = 0; i < kPriorities; i++) {
-    const EcnConfig& ecn = priorities[i].ecn;
-    if (!ecn.enabled) continue;
-    marking[i] = {ecn_kmin(ecn, bits_per_second), ecn_kmax(ecn, bits_per_second),
-                  static_cast<uint64_t>(std::llround(ecn.pmax * 4294967296.0))};
+    marking[i] = EcnMarker(priorities[i].ecn, bits_per_second);
   }
 }
 
@@ -230,10 +226,7 @@ FabricFrame Switch::dequeue(PortState& port, unsigned priority, Instant now) {
 }
 
 void Switch::mark(PortState& port, unsigned priority, const QueuedFrame& queued) {
-  const Marking& m = port.marking[priority];
-  const uint64_t left = port.egress.bytes(priority);
-  if (left <= m.kmin) return;
-  if (left <= m.kmax && port.random.next_u32() * (m.kmax - m.kmin) >= (left - m.kmin) * m.pmax32) return;
+  if (!port.marking[priority].marks(port.egress.bytes(priority), port.random)) return;
   FrameFields fields;
   fields.ip_version = queued.ip_version;
   fields.l3_offset = queued.l3_offset;

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "fabric/ecn_marker.h"
 #include "fabric/egress.h"
 #include "fabric/forwarding.h"
 #include "fabric/frame.h"
@@ -94,21 +95,13 @@ class Switch {
   const SharedBuffer& buffer() const { return buffer_; }
 
  private:
-  /// ECN of one queue in integers: a frame is marked when random32 * span < (bytes - kmin) * pmax32, which needs no
-  /// division.
-  struct Marking {
-    uint64_t kmin = UINT64_MAX;
-    uint64_t kmax = UINT64_MAX;
-    uint64_t pmax32 = 0;  // in units of 1/2^32
-  };
-
   struct PortState {
     PortState(const PortConfig& port_config, const SwitchConfig& config, uint64_t seed);
 
     EgressScheduler egress;
     PauseClock pauses;
     RateCap cap;
-    std::array<Marking, kPriorities> marking;
+    std::array<EcnMarker, kPriorities> marking;
     uint64_t bits_per_second;
     Duration refresh_interval;
     SeededRandom random;

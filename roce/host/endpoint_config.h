@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "congestion/config.h"
+#include "fabric/link_faults.h"
 #include "uroce/address.h"
 #include "uroce/types.h"
 
@@ -42,14 +43,15 @@ struct EndpointConfig {
   uint32_t mtu = 0;             // IP MTU of the port; 0: the port's own, enough for RoCE MTU 4096 where possible
   CongestionConfig congestion;  // the speed of the link is filled in when the port is open
   uint8_t traffic_class = 0;    // for QPs whose program sets none
+  fabric::LinkFaults faults;    // what goes wrong on the way between this endpoint and its port; nothing by default
   uint8_t lossless = 0;         // priorities with flow control (PFC), as bits
   std::optional<UplinkConfig> uplink;
   bool eal_running = false;  // a DPDK application called rte_eal_init itself; `port` is then a port name or number
 };
 
 /// Reads UROCE_PORT, UROCE_ADDR, UROCE_HOST, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES,
-/// UROCE_LOSS_RECOVERY, UROCE_MTU, UROCE_CC, UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC. Returns false, with one line in
-/// `error`, when one of them is malformed.
+/// UROCE_LOSS_RECOVERY, UROCE_MTU, UROCE_CC, UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC, UROCE_FAULTS. Returns false, with
+/// one line in `error`, when one of them is malformed.
 bool endpoint_config_from_environment(EndpointConfig& config, std::string& error);
 
 }  // namespace uroce

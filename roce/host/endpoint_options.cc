@@ -39,6 +39,14 @@ bool parse_mtu(const std::string& text, uint32_t& mtu) {
   return true;
 }
 
+bool parse_faults(const std::string& text, fabric::LinkFaults& faults, std::string& error) {
+  if (text.empty()) return true;
+  const std::string why = fabric::parse_link_faults(text, faults);
+  if (why.empty()) return true;
+  error = "faults '" + text + "': " + why + "; for example 'loss 1%; delay all by 50us; rate 1G', see doc/segment.md";
+  return false;
+}
+
 std::vector<std::string> split_words(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> words;
@@ -134,6 +142,7 @@ bool endpoint_config_from_environment(EndpointConfig& config, std::string& error
     error = "UROCE_PFC is '" + text + "': it is a list of priorities from 0 to 7, such as 3 or 3,4";
     return false;
   }
+  if (!parse_faults(environment("UROCE_FAULTS"), config.faults, error)) return false;
   for (const std::string& assignment : split_words(environment("UROCE_CC_PARAM"))) {
     if (!set_congestion_parameter(config.congestion, assignment, error)) {
       error = "UROCE_CC_PARAM: " + error;

@@ -17,6 +17,9 @@ bool parse_progress(const std::string& text, Progress& progress);           // a
 bool parse_hugepages(const std::string& text, Hugepages& hugepages);        // auto, yes, no
 bool parse_loss_recovery(const std::string& text, LossRecovery& recovery);  // auto, go-back-n, selective
 bool parse_mtu(const std::string& text, uint32_t& mtu);
+/// What `--faults` takes (fabric/link_faults.h). Returns false, with one line in `error`, and leaves `faults` alone,
+/// when it is malformed; an empty text is none.
+bool parse_faults(const std::string& text, fabric::LinkFaults& faults, std::string& error);
 /// Appends addresses such as "10.0.0.1/24 fd00::1/64@100", which are separated by blanks or commas.
 bool parse_addresses(const std::string& text, std::vector<LocalAddress>& addresses, std::string& error);
 

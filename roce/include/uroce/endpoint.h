@@ -44,7 +44,8 @@ struct EndpointOptions {
   uint32_t mtu = 0;  // of the port, in bytes of IP; 0: the port's own
   uint8_t traffic_class = 0;
   LossRecovery loss_recovery = LossRecovery::kGoBackN;
-  std::string congestion;                          // "", "dcqcn", "timely", "swift"
+  std::string faults;      // what goes wrong on the way to the port, as `uroce run --faults` takes it; "": nothing
+  std::string congestion;  // "", "dcqcn", "timely", "swift"
   std::vector<std::string> congestion_parameters;  // "name=value", doc/congestion.md
 };
 

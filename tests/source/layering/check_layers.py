@@ -11,7 +11,7 @@ Floors, an arrow points only downwards:
     congestion < host < dpdk: the machine as the kernel tells of it, and what a user sets
     dpdk < api: what the library shows, in roce/include, which needs nothing of the house
     sim < oracle < apps: judges simulated traffic, which the simulator itself knows nothing of
-    packet < fabric < {sim, apps}: the network that simulator and uroce-switch share
+    packet < fabric < {sim, host, apps}: the network that simulator, uroce-switch and --faults share
     base < memif < apps: shared memory with programs that are not trusted
     packet < segment < host: shared memory in which the programs of a machine meet
     packet < capture < {dpdk, lint}, engine < script, {engine, lint} < replay: tools for conformance
@@ -38,8 +38,8 @@ BELOW["fabric"] = ["base", "packet"]
 BELOW["sim"] = BELOW["engine"] + ["engine", "fabric"]
 BELOW["oracle"] = BELOW["sim"] + ["sim"]
 BELOW["segment"] = ["base", "packet"]
-BELOW["host"] = ["base", "packet", "congestion", "segment"]
-BELOW["dpdk"] = BELOW["engine"] + ["engine", "host", "segment", "capture"]
+BELOW["host"] = ["base", "packet", "congestion", "fabric", "segment"]
+BELOW["dpdk"] = BELOW["engine"] + ["engine", "fabric", "host", "segment", "capture"]
 BELOW["memif"] = ["base"]
 BELOW["capture"] = ["base", "packet"]
 BELOW["lint"] = ["base", "packet", "capture"]

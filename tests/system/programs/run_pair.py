@@ -17,6 +17,7 @@ import time
 
 sys.dont_write_bytecode = True
 
+import bad_cables
 import faults
 import hardships
 import measures
@@ -104,7 +105,7 @@ def all_tests():
         company = "alone" if case.needs or case.suite == "long" or case.hogs else "beside"
         tests[case.name] = (case.suite, case.timeout_s, company, lambda uroce, case=case: run_case(case, uroce))
     for scenario in (*singles.SCENARIOS, *measures.SCENARIOS, *stacks.SCENARIOS, *faults.SCENARIOS, *segments.SCENARIOS,
-                     *hardships.SCENARIOS, *uplinks.SCENARIOS):
+                     *bad_cables.SCENARIOS, *hardships.SCENARIOS, *uplinks.SCENARIOS):
         tests[scenario.name] = (scenario.suite, scenario.timeout_s, "alone",
                                 lambda uroce, scenario=scenario: scenario.run(uroce))
     return tests

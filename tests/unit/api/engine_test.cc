@@ -406,6 +406,11 @@ TEST_F(BadEndpointOptions, AnMtuThatCarriesNoPacket) {
   expect_refused(options_, "mtu");
 }
 
+TEST_F(BadEndpointOptions, FaultsThatAreNone) {
+  options_.faults = "loss 1%; explode";
+  expect_refused(options_, "explode: no such fault");
+}
+
 TEST_F(BadEndpointOptions, MoreAddressesThanThereAreGids) {
   options_.addresses.resize(32);
   expect_refused(options_, "31 addresses");

@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kVariables[] = {"UROCE_PORT",     "UROCE_ADDR",     "UROCE_EAL",       "UROCE_PCAP",
                                       "UROCE_MTU",      "UROCE_PROGRESS", "UROCE_HUGEPAGES", "UROCE_CC",
-                                      "UROCE_CC_PARAM", "UROCE_TCLASS",   "UROCE_PFC",       "UROCE_LOSS_RECOVERY"};
+                                      "UROCE_CC_PARAM", "UROCE_TCLASS",   "UROCE_PFC",       "UROCE_LOSS_RECOVERY",
+                                      "UROCE_FAULTS"};
 
 class Config : public testing::Test {
  protected:
@@ -41,6 +42,7 @@ TEST_F(Config, NothingSetIsAllDefaults) {
   EXPECT_EQ(config.loss_recovery, LossRecovery::kGoBackN);
   EXPECT_EQ(config.mtu, 0u);
   EXPECT_EQ(config.congestion.algorithm, CongestionAlgorithm::kNone);
+  EXPECT_TRUE(config.faults.empty());
 }
 
 TEST_F(Config, EverySetting) {
@@ -56,6 +58,7 @@ TEST_F(Config, EverySetting) {
   setenv("UROCE_PFC", "3,4", 1);
   setenv("UROCE_CC_PARAM", "rpg_ai_rate=7 has_win=1", 1);
   setenv("UROCE_LOSS_RECOVERY", "auto", 1);
+  setenv("UROCE_FAULTS", "loss 1%; rate 1G; in: drop 2nd ack", 1);
   EXPECT_EQ(read(), "");
   EXPECT_EQ(config.port, "memif:x");
   ASSERT_EQ(config.addresses.size(), 2u);
@@ -72,6 +75,9 @@ TEST_F(Config, EverySetting) {
   EXPECT_EQ(config.traffic_class, 0x60);
   EXPECT_EQ(config.lossless, 0b11000);
   EXPECT_EQ(config.loss_recovery, LossRecovery::kAuto);
+  EXPECT_EQ(config.faults.out.loss, 0.01);
+  EXPECT_EQ(config.faults.bits_per_second, 1'000'000'000u);
+  EXPECT_EQ(config.faults.in.rules.size(), 1u);
 }
 
 /// Sets `name` to each word and compares what `member` is then.
@@ -112,6 +118,8 @@ TEST_F(Config, MistakesAreNamed) {
                                                           {"UROCE_LOSS_RECOVERY", "sack"},
                                                           {"UROCE_HUGEPAGES", "1"},
                                                           {"UROCE_CC", "cubic"},
+                                                          {"UROCE_FAULTS", "loss=1%"},
+                                                          {"UROCE_FAULTS", "in: rate 1G"},
                                                           {"UROCE_TCLASS", "256"},
                                                           {"UROCE_TCLASS", "-1"},
                                                           {"UROCE_PFC", "8"},

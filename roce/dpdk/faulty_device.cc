@@ -1,0 +1,57 @@
+#include "dpdk/faulty_device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/random.h"
+#include "dpdk/log.h"
+#include "fabric/faulty_port.h"
+
+namespace uroce {
+namespace {
+
+class FaultyDevice final : public EndpointDevice {
+ public:
+  FaultyDevice(std::unique_ptr<EndpointDevice> device, const fabric::LinkFaults& faults, uint32_t frame_bytes,
+               const TscClock& clock)
+      : device_(std::move(device)), port_(faults, device_->port(), frame_bytes, [&clock] { return clock.now(); }) {}
+
+  Port& port() override { return port_; }
+  QpnBlocks* qpn_blocks() override { return device_->qpn_blocks(); }
+  bool pause_in_hardware(uint8_t priorities) override { return device_->pause_in_hardware(priorities); }
+  void obey_pauses(uint8_t paused) override { device_->obey_pauses(paused); }
+  bool on_turn(Instant now) override {
+    const bool looked = device_->on_turn(now);
+    port_.flush();
+    return looked;
+  }
+  uint32_t moved() const override { return device_->moved(); }
+  void tell_addresses(const std::vector<LocalAddress>& addresses) override { device_->tell_addresses(addresses); }
+  bool tx_pending() const override { return device_->tx_pending() || port_.is_due(); }
+  Instant next_timeout() const override { return std::min(device_->next_timeout(), port_.next_timeout()); }
+  bool link_up() const override { return device_->link_up(); }
+  uint32_t link_speed_mbps() const override { return device_->link_speed_mbps(); }
+  void for_each_counter(const Counter& f) const override {
+    device_->for_each_counter(f);
+    port_.for_each_counter([&f](const std::string& name, uint64_t value) { f(name.c_str(), value); });
+  }
+  int wake_fd() const override { return device_->wake_fd(); }
+  bool arm() override { return !port_.is_due() && device_->arm(); }
+  void abandon() override { device_->abandon(); }
+
+ private:
+  std::unique_ptr<EndpointDevice> device_;
+  fabric::FaultyPort port_;
+};
+
+}  // namespace
+
+std::unique_ptr<EndpointDevice> impair_device(std::unique_ptr<EndpointDevice> device, const fabric::LinkFaults& faults,
+                                              uint32_t frame_bytes, const TscClock& clock) {
+  fabric::LinkFaults drawn = faults;
+  if (!drawn.seed) drawn.seed = SystemRandom().next_u32();
+  log_message(LogLevel::kInfo, "faults: %s", to_text(drawn).c_str());
+  return std::make_unique<FaultyDevice>(std::move(device), drawn, frame_bytes, clock);
+}
+
+}  // namespace uroce
