@@ -18,9 +18,8 @@ uint32_t buffers_for(const LinkFaults& faults) {
   return parts * faults.frames + 2 * Port::kMaxBurst + Impairments::kMaxDeliveries;
 }
 
-std::optional<CappedQueueConfig> queue_of(const LinkFaults& faults) {
-  if (faults.bits_per_second == 0) return std::nullopt;
-  return CappedQueueConfig{faults.bits_per_second, faults.queue_bytes, faults.frames, faults.ecn};
+CappedQueueConfig queue_of(const LinkFaults& faults) {
+  return {faults.bits_per_second, faults.queue_bytes, faults.frames, faults.ecn};
 }
 
 }  // namespace
@@ -34,7 +33,7 @@ FaultyPort::FaultyPort(const LinkFaults& faults, Port& device, uint32_t frame_by
       out_(faults.out, faults.frames, pool_, random_, clock_()),
       in_(faults.in, faults.in.empty() ? 0 : faults.frames, pool_, random_, clock_()) {
   ensure(faults.seed.has_value(), "faults that can be repeated have a seed");
-  if (const auto config = queue_of(faults)) queue_.emplace(*config, random_);
+  if (faults.bits_per_second != 0) queue_ = std::make_unique<CappedQueue>(queue_of(faults), random_);
   pool_.reserve(buffers_for(faults));
 }
 

@@ -12,7 +12,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "base/random.h"
@@ -69,8 +69,8 @@ class FaultyPort final : public Port {
   BufferPool pool_;
   ImpairedPath out_;
   ImpairedPath in_;
-  std::optional<CappedQueue> queue_;
-  uint64_t out_too_long_ = 0;  // for a buffer of the device
+  std::unique_ptr<CappedQueue> queue_;  // nullptr: there is no rate
+  uint64_t out_too_long_ = 0;           // for a buffer of the device
   uint64_t in_too_long_ = 0;
   uint64_t in_no_memory_ = 0;
 };
