@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The segment beside what programs on one machine would use instead, in one run: figure, yardstick, ratio, aim, met or not.
 
-    tests/bench/segment_bench.py [--build build] [--rounds 5] [--seconds 2] [--markdown FILE] [--only WORD]
+    tests/bench/segment_bench.py [--build build] [--rounds 3] [--seconds 2] [--markdown FILE] [--only WORD]
 
 Needs scripts/install-deps.sh bench, and two cores. Contestants take turns, so that a noisy machine is noisy for all of them; each
 number is the median of the rounds, least and most in brackets, and each ratio the median of the rounds' ratios. Servers run on the
@@ -114,7 +114,7 @@ def report(setting, finished):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--patience", type=float, default=PATIENCE_S, help="seconds to wait for a quiet machine before each measurement")
     parser.add_argument("--markdown", type=pathlib.Path, help="write the table there as well")

@@ -68,11 +68,11 @@ def one_way(setting, children):
 
 def ucx_bandwidth(setting, children):
     """It counts in units of 2^20 bytes."""
-    return ucx(setting, children, UCX_SHARED_MEMORY, "-t", "tag_bw", "-s", "65536", "-n", "50000")[5] * 2**20 * 8 / 1e9
+    return ucx(setting, children, UCX_SHARED_MEMORY, "-t", "tag_bw", "-s", "65536", "-n", "20000")[5] * 2**20 * 8 / 1e9
 
 
 def ucx_latency(setting, children):
-    return ucx(setting, children, UCX_SHARED_MEMORY, "-t", "tag_lat", "-s", "8", "-n", "500000")[1]
+    return ucx(setting, children, UCX_SHARED_MEMORY, "-t", "tag_lat", "-s", "8", "-n", "200000")[1]
 
 
 def _cpu_ns(pid):
