@@ -19,7 +19,7 @@ enum class PortKind : uint8_t {
 };
 
 struct PortSpec {
-  PortKind kind = PortKind::kSegment;
+  PortKind kind = PortKind::kVirtual;
   std::string device;  // "net_af_packet0", "0000:03:00.0"
   std::string args;    // after the device's comma
   std::string driver;  // "net_af_packet"; "" for PCI
