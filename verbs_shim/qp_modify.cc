@@ -83,23 +83,22 @@ void wait_for_peer(QueuePair& qp) {
               qp.base()->qp_num, to_string(peer).c_str());
 }
 
-/// Warns when the peer's address is our own: two programs on different wires may have the same default address, and
-/// then each talks to itself.
+/// Warns when the peer's address is our own and the peer is not here: two programs on different wires may have the same
+/// default address, and those of another directory have the same machine's, and then each talks to itself.
 void warn_of_own_address(QueuePair& qp) {
   EngineLock lock(endpoint());
   const IpAddress& peer = qp.qp->path().dst_ip;
   const uint32_t peer_qpn = qp.qp->attributes().dest_qpn;
-  if (!lock->qps().table().owns(peer_qpn)) return;  // another program's, which has the address, too
   const auto gids = lock->addresses().gids();
   if (std::none_of(gids.begin(), gids.end(), [&](const LocalAddress& own) { return own.ip == peer; })) return;
   bool here = false;
   lock->qps().for_each([&](const Qp& other) { here = here || other.qpn() == peer_qpn; });
-  if (here) return;
+  if (here || lock->qps().table().another_has(peer_qpn)) return;
   log_message(
       LogLevel::kWarning,
       "QP 0x%06x: the peer's address %s is this program's own, and QP 0x%06x is not here: if the peer is another "
       "program, the two do not meet; they have to use one directory (same user, same UROCE_RUNTIME_DIR) and one "
-      "wire, or a network interface (--port, --addr)",
+      "port, or a network interface (--port, --addr)",
       qp.base()->qp_num, to_string(peer).c_str(), peer_qpn);
 }
 

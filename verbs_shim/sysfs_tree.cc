@@ -115,7 +115,10 @@ PortFacts facts_of(const EndpointIdentity& identity) {
     return facts;
   }
   facts.netdev = identity.netdev;
-  if (const auto netdev = read_netdev(identity.netdev)) {
+  if (identity.link_mbps != 0) {
+    facts.up = identity.link_up;
+    facts.mbps = identity.link_mbps;
+  } else if (const auto netdev = read_netdev(identity.netdev)) {
     facts.up = netdev->carrier;
     if (netdev->speed_mbps != 0) facts.mbps = netdev->speed_mbps;
   }

@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "host/hugepages.h"
 #include "host/netdev.h"
+#include "host/port_plan.h"
 #include "host/wire_end.h"
 
 namespace uroce::launcher {
@@ -51,6 +52,21 @@ void check_runtime_dir(Table& table) {
             : error.empty() ? dir + " not writable"
                             : error,
             "processes of this machine meet there; name another directory with UROCE_RUNTIME_DIR");
+}
+
+/// By which addresses the programs of this machine reach each other when nobody says anything.
+void check_default_port(Table& table) {
+  std::string error;
+  PortPlan plan;
+  if (!plan_port(EndpointConfig{}, WireEndUse::kLook, plan, error)) {
+    table.row(Verdict::kBad, "default port", "shmlan cannot be used", error);
+    return;
+  }
+  std::string found = plan.name + ": all your programs are one host, with the address ";
+  for (const LocalAddress& address : plan.identity.addresses) {
+    found += (&address == plan.identity.addresses.data() ? "" : ", ") + to_string(address.ip);
+  }
+  table.row(Verdict::kOk, "default port", found);
 }
 
 void list_switches(Table& table) {
@@ -165,6 +181,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
     Table table;
     check_shim(table);
     check_runtime_dir(table);
+    check_default_port(table);
     list_switches(table);
     check_dpdk(table);
     check_processor(table);

@@ -27,13 +27,21 @@ Settings::Settings()
     : settings_{
           {"port",
            "UROCE_PORT",
-           "memif (the default: shared memory between two processes), memif:NAME, shmlan (shared memory, in which all "
-           "programs of the machine are one host), shmlan:NAME, switch:NAME (a free port of a running uroce-switch), "
+           "shmlan (the default: shared memory, in which all programs of the machine are one host), shmlan:NAME, memif "
+           "(shared memory between two processes), memif:NAME, switch:NAME (a free port of a running uroce-switch), "
            "net_af_packet0,iface=eth0, another DPDK virtual device with its arguments, or a PCI address",
            false,
            {}},
-          {"addr", "UROCE_ADDR", "IP/PREFIX[@VLAN], repeatable; default: the interface's own, or the wire's", true, {}},
-          {"host", "UROCE_HOST", "on shmlan: programs with the same name are one host, with one address", false, {}},
+          {"addr",
+           "UROCE_ADDR",
+           "IP/PREFIX[@VLAN], repeatable; default: those of the machine, the interface, or the wire",
+           true,
+           {}},
+          {"host",
+           "UROCE_HOST",
+           "on shmlan: programs with the same name are one host, with addresses of its own",
+           false,
+           {}},
           {"mtu", "UROCE_MTU", "IP MTU of the port; bounds the RoCE MTU", false, {}},
           {"pcap",
            "UROCE_PCAP",

@@ -104,7 +104,7 @@ bool fork_allows(const EndpointConfig& config, std::string& error) {
   if (!config.eal_running && spec->kind == PortKind::kSegment) return true;
   error =
       "this process is the child of one that had an endpoint open, and DPDK does not live through fork(): use --port "
-      "shmlan, which needs nothing of DPDK's, or fork before the first is opened";
+      "shmlan, the default, which needs nothing of DPDK's, or fork before the first is opened";
   return false;
 }
 

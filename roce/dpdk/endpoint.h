@@ -28,9 +28,9 @@ namespace uroce {
 
 class Endpoint {
  public:
-  /// Starts EAL (once per process, with what the first endpoint asks for), the port, the engine and the background
-  /// thread. Returns nullptr, with one line in `error` (what is wrong, and what to change), when that fails. `observer`
-  /// outlives the endpoint.
+  /// Starts EAL (once per process, with what the first endpoint that needs it asks for; a segment, which is what no
+  /// port means, does not), the port, the engine and the background thread. Returns nullptr, with one line in `error`
+  /// (what is wrong, and what to change), when that fails. `observer` outlives the endpoint.
   static std::unique_ptr<Endpoint> open(const EndpointConfig& config, Observer& observer, std::string& error);
   virtual ~Endpoint() = default;
 
@@ -45,7 +45,6 @@ class Endpoint {
   virtual const EndpointIdentity& identity() const = 0;  // does not change
   virtual const std::string& port_name() const = 0;
   virtual const std::string& netdev_name() const = 0;  // the kernel interface that the port uses, or ""
-
   /// Makes one turn, and notes that the program drives. To be called under an EngineLock.
   virtual uint32_t drive() = 0;
   /// Only transmits. To be called under an EngineLock.

@@ -32,20 +32,26 @@ class DpdkDevice final : public EndpointDevice {
 
 class SegmentDevice final : public EndpointDevice, public QpnBlocks {
  public:
-  /// `has_uplink`: the port is only up while its host's way out of the machine is.
-  SegmentDevice(std::unique_ptr<segment::SegmentPort> port, bool has_uplink)
-      : port_(std::move(port)), has_uplink_(has_uplink) {}
+  SegmentDevice(std::unique_ptr<segment::SegmentPort> port, const PortPlan& plan)
+      : port_(std::move(port)),
+        has_uplink_(plan.has_uplink),
+        mac_(plan.identity.mac),
+        link_mbps_(plan.identity.link_mbps) {}
 
   Port& port() override { return *port_; }
   QpnBlocks* qpn_blocks() override { return this; }
   std::optional<uint32_t> take() override { return port_->take_block(); }
+  bool another_has(uint32_t qpn) override {
+    port_->peers().refresh();
+    return port_->peers().find(mac_, qpn) != nullptr;
+  }
   bool on_turn(Instant now) override {
     port_->on_turn(now);
     return false;
   }
   bool tx_pending() const override { return port_->tx_pending(); }
   bool link_up() const override { return !has_uplink_ || port_->uplink().up(); }
-  uint32_t link_speed_mbps() const override { return 0; }
+  uint32_t link_speed_mbps() const override { return link_mbps_; }
   void for_each_counter(const Counter& f) const override { segment::for_each_counter(port_->counters(), f); }
   int wake_fd() const override { return port_->wake_fd(); }
   bool arm() override { return port_->arm(); }
@@ -55,7 +61,9 @@ class SegmentDevice final : public EndpointDevice, public QpnBlocks {
 
  private:
   std::unique_ptr<segment::SegmentPort> port_;
-  const bool has_uplink_;
+  const bool has_uplink_;  // the port is only up while its host's way out of the machine is
+  const MacAddress mac_;
+  const uint32_t link_mbps_;
 };
 
 }  // namespace
@@ -82,7 +90,7 @@ std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, std::string& 
   options.frame_bytes = plan.max_frame_bytes;
   options.warn = [](const std::string& line) { log_message(LogLevel::kWarning, "segment: %s", line.c_str()); };
   auto port = segment::SegmentPort::join(options, error);
-  return port ? std::make_unique<SegmentDevice>(std::move(port), plan.has_uplink) : nullptr;
+  return port ? std::make_unique<SegmentDevice>(std::move(port), plan) : nullptr;
 }
 
 }  // namespace uroce

@@ -40,6 +40,8 @@ class QpNumbers {
   }
   /// True when packets for this number are for this engine, whether a QP has it or not.
   bool owns(uint32_t qpn) const { return !shared_ || shared_->group(qpn) != Shared::kNotOurs; }
+  /// True when they are for another engine with the same addresses.
+  bool another_has(uint32_t qpn) const { return shared_ && shared_->source.another_has(qpn); }
 
  private:
   static constexpr uint32_t kSlotBits = 16;

@@ -39,6 +39,7 @@ class QpTable {
   }
   /// True when packets for this number are for us, whether a QP has it or not.
   bool owns(uint32_t qpn) const { return numbers_.owns(qpn); }
+  bool another_has(uint32_t qpn) const { return numbers_.another_has(qpn); }
   uint32_t size() const { return in_use_; }
   uint32_t capacity() const { return static_cast<uint32_t>(slots_.size()); }
 

@@ -21,6 +21,8 @@ class QpnBlocks {
   virtual ~QpnBlocks() = default;
   /// A block (1 .. kQpnBlocks-2) that belongs to this engine from now on; nothing when there is none left.
   virtual std::optional<uint32_t> take() = 0;
+  /// The block of this number belongs to another engine, as far as is known now.
+  virtual bool another_has(uint32_t /*qpn*/) { return false; }
 };
 
 }  // namespace uroce

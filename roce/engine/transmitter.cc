@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "packet/path_header.h"
+#include "transport/address_handle.h"
 
 namespace uroce {
 
@@ -103,7 +104,8 @@ uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t count, Instant no
       continue;
     }
     uint32_t quantum = std::min(kQuantum, count - used);
-    while (quantum > 0 && transmit_one(qp, frames[used], now)) {
+    while (quantum > 0 && !(by_destination_ && !qp.connected() && must_wait(qp)) &&
+           transmit_one(qp, frames[used], now)) {
       used++;
       quantum--;
     }
@@ -114,11 +116,18 @@ uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t count, Instant no
   return used;
 }
 
-/// Would its frames only wait in the port? A datagram's destination is its own, so UD QPs go on.
+/// Would its frames only wait in the port? Of a UD QP: would its next datagram? As on a wire, those behind it wait for
+/// it. They would be lost otherwise, as soon as a receiver has not got a CPU for some hundred of them.
 bool Transmitter::must_wait(const Qp& qp) {
-  if (!qp.connected() || !qp.path_resolved() || &qp == ending_) return false;
-  const MacAddress& dst = qp.path().dst_mac;
-  const uint32_t dest_qpn = qp.attributes().dest_qpn;
+  if (qp.connected()) {
+    if (!qp.path_resolved() || &qp == ending_) return false;
+    return congested(qp.path().dst_mac, qp.attributes().dest_qpn);
+  }
+  const auto& queue = qp.send_queue().ring();
+  return !queue.empty() && congested(queue.front().ah->path.dst_mac, queue.front().remote_qpn);
+}
+
+bool Transmitter::congested(const MacAddress& dst, uint32_t dest_qpn) {
   return (dst != mac_ || !stays_here(dest_qpn)) && parts_.port.congested(dst, dest_qpn);
 }
 

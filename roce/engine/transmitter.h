@@ -58,6 +58,7 @@ class Transmitter {
   bool transmit_one(Qp& qp, TxFrame& frame, Instant now);
   bool divert(TxFrame& frame, Instant now);
   bool must_wait(const Qp& qp);
+  bool congested(const MacAddress& dst, uint32_t dest_qpn);
   /// Of a frame with our own MAC.
   bool stays_here(uint32_t dest_qpn) const { return parts_.loopback.is_open() && parts_.qps.owns(dest_qpn); }
   bool blocked(uint8_t priority) const { return (parts_.pfc.paused() >> priority & 1) != 0; }

@@ -32,7 +32,7 @@ struct UplinkConfig {
 
 /// What a user can set. Empty fields mean: the default of the port.
 struct EndpointConfig {
-  std::string port;  // "", "memif", "shmlan", "net_memif0,...", "net_af_packet0,iface=eth0", "0000:03:00.0"
+  std::string port;  // "", "shmlan", "memif", "net_memif0,...", "net_af_packet0,iface=eth0", "0000:03:00.0"
   std::vector<LocalAddress> addresses;
   std::string host;  // on a segment: programs with the same name are one host. "": the user's programs on this machine
   std::vector<std::string> eal_args;  // passed through to EAL
@@ -46,7 +46,8 @@ struct EndpointConfig {
   fabric::LinkFaults faults;    // what goes wrong on the way between this endpoint and its port; nothing by default
   uint8_t lossless = 0;         // priorities with flow control (PFC), as bits
   std::optional<UplinkConfig> uplink;
-  bool eal_running = false;  // a DPDK application called rte_eal_init itself; `port` is then a port name or number
+  bool eal_running =
+      false;  // a DPDK application called rte_eal_init itself; `port` is then its name or number; "": the first
 };
 
 /// Reads UROCE_PORT, UROCE_ADDR, UROCE_HOST, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES,

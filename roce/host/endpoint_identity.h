@@ -1,6 +1,7 @@
 // The names and addresses of an endpoint, which are known without starting EAL. `ibv_devices` needs them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,9 @@ namespace uroce {
 struct EndpointIdentity {
   MacAddress mac;
   std::vector<LocalAddress> addresses;
-  std::string netdev;  // the kernel interface that the port uses, or ""
+  std::string netdev;      // the kernel interface that the port uses or is shown to belong to, or ""
+  uint32_t link_mbps = 0;  // of a port whose link is its own: its speed; 0: the link is that of `netdev`
+  bool link_up = true;     // of such a link, as it was when somebody looked
 };
 
 }  // namespace uroce

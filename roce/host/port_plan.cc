@@ -80,8 +80,9 @@ bool check_rights(const PortPlan& plan, std::string& error) {
   // If the interface exists already, it may have been made for this user.
   const bool allowed = plan.spec.driver != "net_tap" || read_netdev(plan.spec.netdev) || may_administer_the_network();
   if (fd >= 0 && allowed) return true;
-  error = "port " + plan.spec.device + " cannot have " + what + " (" + std::strerror(fd < 0 ? code : EPERM) +
-          "): run as root, or give the program CAP_NET_RAW and CAP_NET_ADMIN; the default port, memif, needs no rights";
+  error =
+      "port " + plan.spec.device + " cannot have " + what + " (" + std::strerror(fd < 0 ? code : EPERM) +
+      "): run as root, or give the program CAP_NET_RAW and CAP_NET_ADMIN; the default port, shmlan, needs no rights";
   return false;
 }
 

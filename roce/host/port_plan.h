@@ -17,7 +17,7 @@ namespace uroce {
 struct PortPlan {
   PortSpec spec;
   EndpointIdentity identity;
-  std::string name;            // for display: "memif wire, end 0", "net_af_packet0"
+  std::string name;            // for display: "shmlan", "memif:blue", "net_af_packet0"
   std::string devargs;         // for rte_dev_probe
   std::string socket;          // where the two ends of a shared memory wire meet
   std::optional<WireEnd> end;  // of a wire, or a port of a switch
@@ -47,6 +47,10 @@ inline constexpr uint32_t kFullMtu = 4224 - kLinkHeaderBytes;
 inline constexpr uint32_t kWireSlots = 256;
 /// One frame fits into one slot.
 inline constexpr uint32_t kWireSlotBytes = 4352;
+
+/// The speed of a segment in Mbit/s. Shared memory has none, and programs (UCX, MPI) decide by it what is worth while:
+/// this is what fast machines come near to.
+inline constexpr uint32_t kSegmentMbps = 100'000;
 
 /// Pauses are counted in bit times, which shared memory does not have; this speed is assumed for it. Both of its ends
 /// are processes that may have to wait for a few time slices, so a pause, which is repeated after half of it, has to be

@@ -74,8 +74,9 @@ std::optional<PortSpec> parse_segment(const std::string& text, std::string& erro
   PortSpec spec;
   spec.kind = PortKind::kSegment;
   spec.driver = "net_shmlan";
-  if (text != "shmlan") spec.wire = text.substr(std::string_view("shmlan:").size());
-  if (text == "shmlan" || (!spec.wire.empty() && valid_wire_name(spec.wire))) return spec;
+  const bool named = !text.empty() && text != "shmlan";
+  if (named) spec.wire = text.substr(std::string_view("shmlan:").size());
+  if (!named || (!spec.wire.empty() && valid_wire_name(spec.wire))) return spec;
   error = "port '" + text + "': the name of a segment is 1 to 32 letters, digits, '-', '_' or '.'";
   return std::nullopt;
 }
@@ -109,9 +110,9 @@ const VirtualDriver* find_virtual_driver(std::string_view device) {
 }
 
 std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& error) {
-  if (text.empty() || text == "memif" || text.rfind("memif:", 0) == 0) return parse_wire(text, error);
+  if (text.empty() || text == "shmlan" || text.rfind("shmlan:", 0) == 0) return parse_segment(text, error);
+  if (text == "memif" || text.rfind("memif:", 0) == 0) return parse_wire(text, error);
   if (text == "switch" || text.rfind("switch:", 0) == 0) return parse_switch(text, error);
-  if (text == "shmlan" || text.rfind("shmlan:", 0) == 0) return parse_segment(text, error);
   PortSpec spec;
   const size_t comma = text.find(',');
   spec.device = text.substr(0, comma);
@@ -125,7 +126,7 @@ std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& er
   const VirtualDriver* driver = find_virtual_driver(spec.device);
   if (driver == nullptr) {
     error = "port '" + text +
-            "': no such driver; a port is memif, memif:NAME, shmlan, shmlan:NAME, switch:NAME, a PCI address such as "
+            "': no such driver; a port is shmlan, shmlan:NAME, memif, memif:NAME, switch:NAME, a PCI address such as "
             "0000:03:00.0, or one of " +
             known_drivers() + " with its arguments, for example " + find_virtual_driver("net_af_packet")->example;
     return std::nullopt;

@@ -11,15 +11,15 @@
 namespace uroce {
 
 enum class PortKind : uint8_t {
-  kWire,     // "", "memif", "memif:NAME": shared memory; the first process has one end, the second the other
-  kSegment,  // "shmlan", "shmlan:NAME": shared memory, in which all programs of the machine are one host
+  kSegment,  // "", "shmlan", "shmlan:NAME": shared memory, in which all programs of the machine are one host
+  kWire,     // "memif", "memif:NAME": shared memory; the first process has one end, the second the other
   kSwitch,   // "switch", "switch:NAME": a port of uroce-switch
   kVirtual,  // "net_af_packet0,iface=eth0": a DPDK vdev and its arguments
   kPci,      // "0000:03:00.0" or "03:00.0", arguments after a comma
 };
 
 struct PortSpec {
-  PortKind kind = PortKind::kWire;
+  PortKind kind = PortKind::kVirtual;
   std::string device;  // "net_af_packet0", "0000:03:00.0"
   std::string args;    // after the device's comma
   std::string driver;  // "net_af_packet"; "" for PCI

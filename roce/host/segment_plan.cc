@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "host/runtime_dir.h"
 #include "segment/directory.h"
@@ -31,18 +32,6 @@ std::string segment_directory(const std::string& name, std::string& error) {
   return dir.empty() ? "" : dir + leaf_of(name);
 }
 
-/// A short name for this user's programs in this network namespace. Programs that were given addresses are known by
-/// them: another address is another host.
-std::string default_host(const EndpointConfig& config) {
-  std::string text = place_in_the_world();
-  for (const LocalAddress& address : config.addresses) text += " " + to_string(address);
-  const MacAddress hash = segment::mac_of_host(text);
-  char name[32];
-  snprintf(name, sizeof name, "u%u-%02x%02x%02x%02x", machine_uid(), hash.bytes[2], hash.bytes[3], hash.bytes[4],
-           hash.bytes[5]);
-  return name;
-}
-
 /// The addresses of all interfaces that are up; the first of these that has any is the one that the device is shown to
 /// belong to.
 std::vector<LocalAddress> addresses_of_machine(std::string& netdev_name) {
@@ -59,6 +48,61 @@ std::vector<LocalAddress> addresses_of_machine(std::string& netdev_name) {
   std::stable_sort(addresses.begin(), addresses.end(),
                    [](const LocalAddress& a, const LocalAddress& b) { return a.ip.is_v4() && !b.ip.is_v4(); });
   return addresses;
+}
+
+/// The addresses that make a program another host than the machine: those that it was given, in an order of their own,
+/// unless the machine has all of them.
+std::set<std::string> other_addresses(const EndpointConfig& config) {
+  std::string netdev_name;
+  const std::vector<LocalAddress> own = addresses_of_machine(netdev_name);
+  std::set<std::string> names;
+  bool others = false;
+  for (const LocalAddress& given : config.addresses) {
+    names.insert(to_string(given.ip) + "@" + std::to_string(given.vlan_id));
+    others = others || std::none_of(own.begin(), own.end(), [&](const LocalAddress& address) {
+               return address.ip == given.ip && address.vlan_id == given.vlan_id;
+             });
+  }
+  return others ? names : std::set<std::string>{};
+}
+
+/// A short name for this user's programs in this network namespace. Programs that were given addresses are known by
+/// them: another address is another host.
+std::string default_host(const EndpointConfig& config) {
+  std::string text = place_in_the_world();
+  for (const std::string& address : other_addresses(config)) text += " " + address;
+  const MacAddress hash = segment::mac_of_host(text);
+  char name[32];
+  snprintf(name, sizeof name, "u%u-%02x%02x%02x%02x", machine_uid(), hash.bytes[2], hash.bytes[3], hash.bytes[4],
+           hash.bytes[5]);
+  return name;
+}
+
+/// A segment does without DPDK's EAL, and no member makes another one wait. What asks for that would change nothing.
+bool segment_can(const EndpointConfig& config, std::string& error) {
+  const char* what = nullptr;
+  if (!config.eal_args.empty()) what = "starts no EAL, so that arguments for it (--eal) change nothing";
+  if (config.hugepages == Hugepages::kYes) what = "takes no hugepages (--hugepages yes)";
+  if (config.lossless != 0) what = "has no pause frames (--pfc)";
+  if (what == nullptr) return true;
+  error = std::string("port shmlan ") + what + ": leave that out, or name another port, such as memif";
+  return false;
+}
+
+/// The addresses that the user gave are those of no other host. A host is found by its IP address alone, without VLAN.
+bool are_free(const segment::Directory& directory, const PortPlan& plan, std::string& error) {
+  for (const auto& [id, card] : directory.members()) {
+    if (card.host == plan.host) continue;
+    for (const LocalAddress& address : card.addresses) {
+      const auto same = [&](const LocalAddress& own) { return own.ip == address.ip; };
+      const auto& wanted = plan.identity.addresses;
+      if (std::none_of(wanted.begin(), wanted.end(), same)) continue;
+      error = "address already in use: " + to_string(address.ip) + " belongs to process " + std::to_string(card.pid) +
+              " (" + card.program + "), which is another host; programs of one host say the same --addr or --host";
+      return false;
+    }
+  }
+  return true;
 }
 
 bool has_all(const segment::MemberCard& card, const std::vector<LocalAddress>& addresses) {
@@ -84,7 +128,8 @@ void follow_uplink(const segment::MemberCard& uplink, const EndpointConfig& conf
   plan.host = uplink.host;
   plan.has_uplink = true;
   plan.qps_max = uplink.qps_max;
-  plan.identity = {uplink.mac, config.addresses.empty() ? uplink.addresses : config.addresses, uplink.netdev};
+  plan.identity = {uplink.mac, config.addresses.empty() ? uplink.addresses : config.addresses, uplink.netdev,
+                   kSegmentMbps, uplink.link_up};
   const uint32_t mtu = uplink.mtu == 0 ? kFullMtu : uplink.mtu;
   use_mtu(plan, config.mtu == 0 ? mtu : std::min(config.mtu, mtu));
 }
@@ -92,6 +137,7 @@ void follow_uplink(const segment::MemberCard& uplink, const EndpointConfig& conf
 }  // namespace
 
 bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+  if (!segment_can(config, error)) return false;
   if (!config.host.empty() && !segment::valid_host_name(config.host)) {
     error = "host '" + config.host + "': the name of a host is 1 to 32 letters, digits, '-', '_', '.' or '@'";
     return false;
@@ -102,6 +148,7 @@ bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& err
   plan.host = config.host.empty() ? default_host(config) : config.host;
   plan.identity.mac = segment::mac_of_host(plan.host);
   plan.identity.addresses = config.addresses;
+  plan.identity.link_mbps = kSegmentMbps;
   use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
   segment::Directory directory;
   if (!directory.open(plan.segment_dir, error)) return false;
@@ -110,7 +157,7 @@ bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& err
     follow_uplink(*uplink, config, plan);
     return true;
   }
-  if (!config.addresses.empty()) return true;
+  if (!config.addresses.empty()) return are_free(directory, plan, error);
   const std::vector<LocalAddress> own = addresses_of_machine(plan.identity.netdev);
   plan.identity.addresses = segment::choose_addresses(directory, plan.host, own);
   return true;

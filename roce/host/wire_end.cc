@@ -124,7 +124,9 @@ struct Meeting {
     }
     return "both ends of the shared memory wire" + (name.empty() ? std::string() : " '" + name + "'") +
            " are taken, by " + who + "; stop one of them, or use another wire for your two programs with " + another +
-           ", or join more than two through a switch: uroce-switch, and --port switch for each program";
+           ", or join more than two: on a segment, --port shmlan for each program, or through a switch, uroce-switch "
+           "and "
+           "--port switch";
   }
 };
 

@@ -21,7 +21,7 @@ bool valid_wire_name(const std::string& name);
 
 struct WireEnd {
   std::string meeting;  // the wire or switch, by a name that is unique in this process
-  std::string wire;     // "" is the default one
+  std::string wire;     // "" is that of "memif" without a name
   unsigned number = 0;  // on a wire: 0 listens, 1 connects; on a switch: the port
   std::string socket_path;
   MacAddress mac;

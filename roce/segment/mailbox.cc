@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "segment/kept_errno.h"
+
 namespace uroce::segment {
 namespace {
 
@@ -80,6 +82,7 @@ bool Mailbox::open(Directory& directory, MemberId own, std::string& error) {
 }
 
 Mailbox::Sent Mailbox::send(MemberId to, const Letter& letter, const LetterFds& fds) const {
+  const KeptErrno kept;
   Address address;
   if (!make_address(where_ + Directory::file_name('s', to), address)) return Sent::kGone;
   iovec bytes{const_cast<Letter*>(&letter), sizeof letter};
@@ -104,6 +107,7 @@ Mailbox::Sent Mailbox::send(MemberId to, const Letter& letter, const LetterFds& 
 }
 
 std::optional<Letter> Mailbox::receive(LetterFds& fds, bool& lost_fds) const {
+  const KeptErrno kept;
   for (int i = 0; i < kBadLetters; i++) {
     Letter letter;
     iovec bytes{&letter, sizeof letter};

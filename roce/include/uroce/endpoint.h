@@ -9,8 +9,8 @@
 // pools in that scope.
 //
 // A process may have several endpoints. A thread owns one at a time, and none while it opens or closes one. The child
-// of a fork must not touch what it inherited. It may open an endpoint of its own on a segment (port "shmlan"), call
-// exec, and exit.
+// of a fork must not touch what it inherited. It may open an endpoint of its own on a segment (the default port),
+// call exec, and exit.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,15 @@ enum class Drive : uint8_t {
 };
 
 struct EndpointOptions {
-  /// A DPDK port as `uroce run --port` names it ("net_memif0,...", "0000:03:00.0", ...; doc/configuration.md). With
-  /// `eal_running` it is the name or number of a port of the application that is not started; "" is the first one.
+  /// A port as `uroce run --port` names it ("net_memif0,...", "0000:03:00.0", ...; doc/configuration.md). "" is the
+  /// segment, as there: shared memory with all programs of the machine, and no EAL. With `eal_running` it is the name
+  /// or number of a port of the application that is not started; "" is the first one.
   std::string port;
-  std::vector<LocalAddress> addresses;  // of this endpoint; none: those of the kernel interface below, or of the wire
-  bool eal_running = false;             // the application called rte_eal_init itself
-  std::vector<std::string> eal_args;    // else: for rte_eal_init
-  std::string pcap_file;                // pcapng of everything sent and received; "": none
+  std::vector<LocalAddress>
+      addresses;             // of this endpoint; none: those of the kernel interface below, the machine, or the wire
+  bool eal_running = false;  // the application called rte_eal_init itself
+  std::vector<std::string> eal_args;  // else, where the port is DPDK's: for rte_eal_init
+  std::string pcap_file;              // pcapng of everything sent and received; "": none
   Drive drive = Drive::kProgram;
   uint32_t mtu = 0;  // of the port, in bytes of IP; 0: the port's own
   uint8_t traffic_class = 0;

@@ -104,35 +104,50 @@ def as_nobody():
 
 
 def third_program(machine):
-    """The third program on a wire is told of the switch; it can list the device all the same."""
+    """The third program on a wire is told where there is room for it; it can list the device all the same."""
+    options = ["--port", "memif"]
     for _ in range(2):
-        machine.wait_for_device(machine.start_run("ibv_asyncwatch"))
-    status, output = machine.run("ibv_asyncwatch")
+        machine.wait_for_device(machine.start_run("ibv_asyncwatch", options=options))
+    status, output = machine.run("ibv_asyncwatch", options=options)
     assert status != 0, output
-    assert "uroce-switch" in output and "--port switch" in output, output
-    status, output = machine.run("ibv_devices")
+    assert "--port shmlan" in output and "uroce-switch" in output and "--port switch" in output, output
+    status, output = machine.run("ibv_devices", options=options)
     assert status == 0 and "uroce0" in output, output
 
 
+def many_programs(machine):
+    """Without any setting there is room for a third and a fourth program, and all have the same addresses."""
+    for _ in range(3):
+        machine.wait_for_device(machine.start_run("ibv_asyncwatch"))
+    status, output = machine.run("ibv_devinfo", "-v")
+    assert status == 0 and "PORT_ACTIVE" in output, output
+    ports = re.findall(r"^ +port +(\S+)$", subprocess.run([machine.uroce, "stats"], env=machine.environment(), capture_output=True,
+                                                         text=True, check=True).stdout, re.M)
+    assert ports == ["shmlan"] * 3, ports
+    assert machine.run("ibv_devinfo", "-v") == (status, output), "every program has the same device"
+
+
 def launcher(machine):
-    """A launcher lists the device, and the two programs that it starts have the wire for themselves."""
-    port = str(free_tcp_port())
-    listens_there = f"cat /proc/net/tcp /proc/net/tcp6 | grep -q ':{int(port):04X} [^ ]* 0A'"
-    script = f"ibv_devices | grep -q uroce0 && (ib_write_bw -n 100 -p {port} >/dev/null & until {listens_there}; do sleep 0.1; done; " \
-             f"ib_write_bw -n 100 -p {port} 127.0.0.1 && wait)"
-    status, output = machine.run("sh", "-c", script, timeout=40)
-    assert status == 0 and "BW average" in output, output
+    """A launcher lists the device, and the two programs that it starts meet; on a wire they have it for themselves."""
+    for options in ([], ["--port", "memif"]):
+        port = str(free_tcp_port())
+        listens_there = f"cat /proc/net/tcp /proc/net/tcp6 | grep -q ':{int(port):04X} [^ ]* 0A'"
+        script = f"ibv_devices | grep -q uroce0 && (ib_write_bw -n 100 -p {port} >/dev/null & until {listens_there}; do sleep 0.1; done; " \
+                 f"ib_write_bw -n 100 -p {port} 127.0.0.1 && wait)"
+        status, output = machine.run("sh", "-c", script, options=options, timeout=40)
+        assert status == 0 and "BW average" in output, output
 
 
 def own_address(machine):
-    """Two programs in two directories have the same address: each is told that it talks to itself."""
-    port = str(free_tcp_port())
-    words = ["ibv_rc_pingpong", "-g", "1", "-n", "1", "-p", port]
-    server = machine.start_run(*words, environment=machine.environment("one"))
-    wait_for_listener(server, port)
-    client = machine.start_run(*words, "127.0.0.1", environment=machine.environment("two"))
-    for process in (client, server):
-        read_until(process, ("is this program's own", "UROCE_RUNTIME_DIR"))
+    """Two programs in two directories have the same address: each is told that the other is not where it looks."""
+    for options in ([], ["--port", "memif"]):
+        port = str(free_tcp_port())
+        words = ["ibv_rc_pingpong", "-g", "1", "-n", "1", "-p", port]
+        server = machine.start_run(*words, options=options, environment=machine.environment("one"))
+        wait_for_listener(server, port)
+        client = machine.start_run(*words, "127.0.0.1", options=options, environment=machine.environment("two"))
+        for process in (client, server):
+            read_until(process, ("is this program's own", "UROCE_RUNTIME_DIR"))
 
 
 def other_users_switch(machine, switch):
@@ -245,7 +260,7 @@ def sanitized_program(machine, program):
     assert status == 0 and re.search(r"^opened uroce0$", output, re.M), (status, output)
 
 
-TESTS = [third_program, launcher, own_address, other_users_switch, user_namespace, nothing_stays_behind,
+TESTS = [third_program, many_programs, launcher, own_address, other_users_switch, user_namespace, nothing_stays_behind,
          missing_parts_are_named, programs_without_preload, sanitized_program]
 
 

@@ -12,7 +12,7 @@ class Case:
     name: str
     program: str
     options: tuple = ()
-    wire: str = "memif"
+    wire: str = "segment"
     suite: str = "programs"
     timeout_s: int = 40
     sizes: tuple = ()          # result lines that must be there; (): the program's default
@@ -71,8 +71,8 @@ def _pingpongs():
     yield pingpong("rc", "_on_demand_refused", "-o", refused="isn't ODP capable")
     yield pingpong("srq", "_on_demand_refused", "-o", refused="isn't ODP capable")
     yield pingpong("rc", "_device_memory_refused", "-j", refused="support dm")
-    yield pingpong("rc", "_no_hugepages", environment=(("UROCE_HUGEPAGES", "no"),))
-    yield pingpong("rc", "_hugepages", environment=(("UROCE_HUGEPAGES", "yes"),), needs="hugepages")
+    yield pingpong("rc", "_no_hugepages", environment=(("UROCE_HUGEPAGES", "no"),), wire="memif")
+    yield pingpong("rc", "_hugepages", environment=(("UROCE_HUGEPAGES", "yes"),), needs="hugepages", wire="memif")
 
 
 def perftest(program, name="", *options, **more):
@@ -135,7 +135,7 @@ def _special_perftests():
     for kind in ("CMP_AND_SWAP", "FETCH_AND_ADD"):
         for measure in ("bw", "lat"):
             yield perftest(f"ib_atomic_{measure}", "_" + kind.lower(), "-A", kind)
-    yield perftest("ib_write_bw", "_hugepages", needs="hugepages", environment=(("UROCE_HUGEPAGES", "yes"),))
+    yield perftest("ib_write_bw", "_hugepages", needs="hugepages", environment=(("UROCE_HUGEPAGES", "yes"),), wire="memif")
     yield perftest("ib_write_bw", "_veth_mtu1024", "-m", "1024", wire="veth", suite="veth")
     yield perftest("ib_write_bw", "_veth_both_ways", "-b", "-n", "1000", wire="veth", suite="veth")
     yield perftest("ib_send_bw", "_long", "-D", "20", suite="long", timeout_s=60)
@@ -170,23 +170,29 @@ CARD_SHORT = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_uc_pingpong", "i
               "ib_write_bw_both_ways", "ib_send_bw_all_sizes_short"}
 
 
-# One of each program and transport over a segment.
-SEGMENT_SHORT = {"ibv_rc_pingpong_events", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong",
-                 "ibv_rc_pingpong_large", "ibv_rc_pingpong_ipv6", "ib_write_bw", "ib_read_bw", "ib_send_bw",
-                 "ib_atomic_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat", "ib_send_bw_ud", "ib_send_bw_events",
-                 "ib_send_lat_events", "ib_write_bw_qp16", "ib_write_bw_both_ways", "ib_send_bw_all_sizes_short"}
+# Over two ports of DPDK's that share memory: every opcode, transport and kind of event, addresses of every kind, long
+# and short, many queue pairs, both ways. What else there is belongs to the program or to the engine, which are the same.
+MEMIF = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_rc_pingpong_large", "ibv_rc_pingpong_mtu256",
+         "ibv_rc_pingpong_timestamps_events", "ibv_rc_pingpong_ipv6", "ibv_rc_pingpong_vlan", "ibv_uc_pingpong",
+         "ibv_uc_pingpong_events", "ibv_ud_pingpong", "ibv_ud_pingpong_events", "ibv_ud_pingpong_vlan_ipv6",
+         "ibv_srq_pingpong", "ibv_srq_pingpong_events", "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw",
+         "ib_write_lat", "ib_read_lat", "ib_send_lat", "ib_atomic_lat", "ib_write_bw_gid0", "ib_write_bw_qp16",
+         "ib_write_bw_both_ways", "ib_read_bw_both_ways", "ib_write_bw_uc", "ib_send_bw_uc", "ib_send_bw_ud",
+         "ib_send_bw_srq", "ib_send_bw_events", "ib_send_lat_events", "ib_read_bw_events", "ib_send_lat_inline200",
+         "ib_atomic_bw_cmp_and_swap", "ib_send_bw_all_sizes_short"}
 
 
-def _on_segments(cases):
-    for case in cases:
-        if case.name in SEGMENT_SHORT:
-            yield dataclasses.replace(case, name=case.name + "_segment", wire="segment")
+def _on_memif(cases):
+    named = [case for case in cases if case.name in MEMIF]
+    assert len(named) == len(MEMIF), MEMIF - {case.name for case in named}
+    for case in named:
+        yield dataclasses.replace(case, name=case.name + "_memif", wire="memif")
 
 
 def _on_cards(cases):
-    """Every program that runs over the default wire runs over two cards joined by a cable."""
+    """Every program that runs over shared memory runs over two cards joined by a cable."""
     for case in cases:
-        if case.wire == "memif" and not case.refused and case.suite == "programs":
+        if case.wire in ("segment", "memif") and not case.refused and case.suite == "programs":
             suite = "card" if case.name in CARD_SHORT else "long"
             yield dataclasses.replace(case, name=case.name + "_card", wire="card", suite=suite)
 
@@ -204,4 +210,4 @@ def _on_other_cards():
 
 def all_cases():
     cases = [*_pingpongs(), *_perftests(), *_addressed(), *_other_ports()]
-    return [*cases, *_on_segments(cases), *_on_cards(cases), *_on_other_cards()]
+    return [*cases, *_on_memif(cases), *_on_cards(cases), *_on_other_cards()]

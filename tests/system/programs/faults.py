@@ -100,7 +100,7 @@ def doctor(session):
     child = session.start_plain("doctor", [session.uroce, "doctor"])
     session.expect_exit(child, 20)
     output = child.output().lower()
-    for word in ("hugepages", "dpdk", "memif"):
+    for word in ("default port", "shmlan", "hugepages", "dpdk", "memif"):
         if word not in output:
             raise Failure(f"it says nothing about {word}")
 
@@ -109,10 +109,10 @@ def doctor(session):
 class Killed:
     program: str
     options: tuple = ()
-    wire: str = "memif"
+    wire: str = "segment"
 
     def scenario(self):
-        name = f"{self.program}_peer_killed" + ("_veth" if self.wire == "veth" else "")
+        name = f"{self.program}_peer_killed" + ("" if self.wire == "segment" else f"_{self.wire}")
         return Scenario(name, _peer_killed(self.program, *self.options), wire=self.wire,
                         suite="veth" if self.wire == "veth" else "programs")
 
@@ -123,10 +123,12 @@ SCENARIOS = [
         Killed("ib_read_bw", ("-D", "30")),
         Killed("ib_send_bw", ("-D", "30")),
         Killed("ib_atomic_bw", ("-D", "30")),
+        Killed("ib_write_bw", ("-D", "30"), wire="memif"),
+        Killed("ib_send_bw", ("-D", "30"), wire="memif"),
         Killed("ib_write_bw", ("-D", "30"), wire="veth"),
     )),
-    Scenario("both_ends_taken", both_ends_taken),
-    Scenario("end_free_again", end_free_again),
+    Scenario("both_ends_taken", both_ends_taken, "memif"),
+    Scenario("end_free_again", end_free_again, "memif"),
     Scenario("no_such_driver", _refused("--port", "net_nosuch0", says=("net_nosuch0",))),
     Scenario("no_such_interface", _refused("--port", "net_af_packet0,iface=nosuch7", says=("nosuch7",))),
     Scenario("no_such_card", _refused("--port", "0000:7f:1f.7", says=("7f:1f.7",))),

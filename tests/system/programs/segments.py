@@ -1,5 +1,6 @@
 """Many programs that share one device: they meet on a segment, come and go, hang, and are killed."""
 
+import os
 import pathlib
 import random
 import re
@@ -136,6 +137,23 @@ def one_host(session):
         raise Failure(f"another host has {second}, the first {first}")
 
 
+def link_of_its_own(session):
+    """The machine's interface has no carrier: the segment is up all the same, opened or only listed."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode != 0:
+        raise Skip("network namespaces need root")
+    device = "/sys/class/infiniband/uroce0"
+    script = "ip link add near type veth peer name far && ip addr add 10.9.0.1/24 dev near && ip link set near up && " \
+             f"\"$@\" cat {device}/ports/1/state {device}/ports/1/rate && \"$@\" ls {device}/device/net && \"$@\" ibv_devinfo -v"
+    child = session.start_plain("programs", ["unshare", "--net", "sh", "-c", script, "sh", session.uroce, "run", "--port",
+                                             session.wire.port(0), "--"])
+    session.expect_exit(child, 20)
+    if child.exit_code != 0:
+        raise Failure(f"exit code {child.exit_code}")
+    for expected in ("4: ACTIVE\n100 Gb/sec (4X EDR)\nnear\n", "PORT_ACTIVE", "25.0 Gbps", "::ffff:10.9.0.1"):
+        if expected not in child.output():
+            raise Failure(f"nobody says {expected}")
+
+
 def no_way(session):
     """Nobody has the address: the retry budget runs out, and the log says why."""
     port = str(free_tcp_port())
@@ -192,9 +210,9 @@ SCENARIOS = [
     Scenario("segment_stopped", _stopped_neighbour(2), "segment", timeout_s=120),
     Scenario("segment_stopped_10_s", _stopped_neighbour(10), "segment", "long", 150),
     Scenario("segment_one_host", one_host, "segment"),
+    Scenario("segment_link_of_its_own", link_of_its_own, "segment"),
     Scenario("segment_no_way", no_way, "segment"),
     Scenario("segment_killed", _killed(8, 3, 4), "segment", timeout_s=90),
     Scenario("segment_killed_for_a_minute", _killed(16, 4, 60), "segment", "long", 200),
-    Scenario("peer_killed_segment", faults._peer_killed("ib_write_bw", "-D", "30"), "segment"),
-    Scenario("peer_killed_events_segment", faults._peer_killed("ib_send_bw", "-e", "-n", "5000000"), "segment"),
+    Scenario("segment_peer_killed_events", faults._peer_killed("ib_send_bw", "-e", "-n", "5000000"), "segment"),
 ]

@@ -111,7 +111,7 @@ class Scenario:
 
     name: str
     body: Callable
-    wire: str = "memif"
+    wire: str = "segment"
     suite: str = "programs"
     timeout_s: int = 40
     needs: str = ""

@@ -149,8 +149,12 @@ TEST(ContextTest, GidTable) {
   ibv_port_attr port;
   ASSERT_EQ(ibv_query_port(device(), 1, &port), 0);
   // The table has room for addresses that come later; what is not there is not in the list.
-  ASSERT_EQ(count, 2);
+  ASSERT_GE(count, 2);
   EXPECT_EQ(port.gid_tbl_len, 32);
+  for (int i = 0; i < port.gid_tbl_len; i++) {
+    ASSERT_EQ(ibv_query_gid(device(), 1, i, &gid), 0);
+    EXPECT_EQ(gid.global.interface_id != 0, i < count) << i;
+  }
   for (ssize_t i = 0; i < count; i++) {
     EXPECT_EQ(entries[i].gid_index, static_cast<uint32_t>(i));
     EXPECT_EQ(entries[i].gid_type, IBV_GID_TYPE_ROCE_V2);
@@ -158,8 +162,8 @@ TEST(ContextTest, GidTable) {
     ASSERT_EQ(ibv_query_gid_ex(device(), 1, static_cast<uint32_t>(i), &one, 0), 0);
     EXPECT_EQ(std::memcmp(&one, &entries[i], sizeof one), 0);
   }
-  EXPECT_EQ(ibv_query_gid_table(device(), entries, 2, 0), 2);
-  EXPECT_EQ(ibv_query_gid_table(device(), entries, 1, 0), -EINVAL);
+  EXPECT_EQ(ibv_query_gid_table(device(), entries, static_cast<size_t>(count), 0), count);
+  EXPECT_EQ(ibv_query_gid_table(device(), entries, static_cast<size_t>(count) - 1, 0), -EINVAL);
   EXPECT_EQ(ibv_query_gid_ex(device(), 1, 1000, entries, 0), EINVAL);
   EXPECT_EQ(ibv_query_gid_ex(device(), 2, 0, entries, 0), EINVAL);
 }
@@ -169,7 +173,10 @@ TEST(ContextTest, HolesOfTheGidTable) {
   ASSERT_EQ(ibv_query_port(device(), 1, &port), 0);
   const auto last = static_cast<uint32_t>(port.gid_tbl_len) - 1;
   ibv_gid_entry entry;
-  EXPECT_EQ(ibv_query_gid_ex(device(), 1, 2, &entry, 0), ENODATA);
+  ibv_gid_entry entries[16];
+  const ssize_t count = ibv_query_gid_table(device(), entries, 16, 0);
+  ASSERT_GE(count, 2);
+  EXPECT_EQ(ibv_query_gid_ex(device(), 1, static_cast<uint32_t>(count), &entry, 0), ENODATA);
   EXPECT_EQ(ibv_query_gid_ex(device(), 1, last, &entry, 0), ENODATA);
   EXPECT_EQ(ibv_query_gid_ex(device(), 1, last + 1, &entry, 0), EINVAL);
   // The older functions read zeros.

@@ -148,8 +148,14 @@ TEST_F(Destinations, TheTimeCountsFromWhenAPacketLeaves) {
   EXPECT_EQ(qp.state(), QpState::kRts);
 }
 
-TEST_F(Destinations, DatagramsAndUnknownPeersAreNotAsked) {
+TEST_F(Destinations, UnknownPeersAreNotAsked) {
+  port_of_queues_.full = {0x777};
   post(connected(to(IpAddress::v4(0x0A000063))));
+  transmitter_.transmit(kNow);
+  EXPECT_EQ(port_of_queues_.asked, 0u);
+}
+
+TEST_F(Destinations, ADatagramWaitsForItsDestinationAndThoseBehindItForIt) {
   Qp& ud = *qps_.create(init(QpType::kUd), nullptr);
   QpAttributes attributes;
   for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
@@ -161,14 +167,25 @@ TEST_F(Destinations, DatagramsAndUnknownPeersAreNotAsked) {
   SendWr wr;
   wr.opcode = WrOpcode::kSend;
   wr.ah = ah.get();
-  wr.remote_qpn = kFull;
   wr.remote_qkey = 0x11111111;
-  ASSERT_EQ(ud.post_send(wr, kNow), PostResult::kOk);
+  for (const uint32_t dest : {kFree, kFree, kFull, kFree}) {
+    wr.remote_qpn = dest;
+    ASSERT_EQ(ud.post_send(wr, kNow), PostResult::kOk);
+  }
   schedule_.update(ud);
-  port_of_queues_.full = {kFull, 0x777};
-  EXPECT_EQ(transmitter_.transmit(kNow), 1u);
+  port_of_queues_.full = {kFull};
+  EXPECT_EQ(transmitter_.transmit(kNow), 2u);
+  EXPECT_EQ(port_of_queues_.left(kFree), 2u);
+  EXPECT_EQ(port_of_queues_.last_mac, kPeerMac);
+  post(to_qp(kFree + 1));
+  EXPECT_EQ(transmitter_.transmit(kNow), 1u) << "other QPs go on";
+  EXPECT_EQ(port_of_queues_.left(kFree + 1), 1u);
+  EXPECT_TRUE(schedule_.wants_transmit());
+  port_of_queues_.full.clear();
+  EXPECT_EQ(transmitter_.transmit(kNow), 2u);
   EXPECT_EQ(port_of_queues_.left(kFull), 1u);
-  EXPECT_EQ(port_of_queues_.asked, 0u);
+  EXPECT_EQ(port_of_queues_.left(kFree), 1u);
+  EXPECT_FALSE(schedule_.wants_transmit());
 }
 
 TEST_F(Destinations, OnlyWhatThePortSeesIsAskedFor) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "host/endpoint_options.h"
+#include "segment/host_identity.h"
+#include "segment/registration.h"
 #include "temporary_directory.h"
 
 namespace uroce {
@@ -22,8 +24,91 @@ class PlanTest : public testing::Test {
   std::string error_;
 };
 
-TEST_F(PlanTest, TheWireCarriesTheLargestRoceMtu) {
+TEST_F(PlanTest, NothingIsTheSegmentOfTheMachine) {
   ASSERT_TRUE(plan("")) << error_;
+  EXPECT_EQ(plan_.name, "shmlan");
+  EXPECT_EQ(plan_.segment_dir, (dir_.path() / "shmlan").string());
+  EXPECT_EQ(plan_.max_frame_bytes, 4224u);
+  EXPECT_FALSE(plan_.identity.addresses.empty());
+  const PortPlan first = plan_;
+  ASSERT_TRUE(plan("shmlan")) << error_;
+  EXPECT_EQ(plan_.segment_dir, first.segment_dir);
+  EXPECT_EQ(plan_.identity.mac, first.identity.mac) << "all programs are one host";
+  EXPECT_EQ(plan_.identity.addresses, first.identity.addresses);
+}
+
+TEST_F(PlanTest, ProgramsWithDifferentAddressesAreDifferentHosts) {
+  config_.addresses = {*parse_local_address("10.1.2.3/16")};
+  ASSERT_TRUE(plan("")) << error_;
+  const PortPlan first = plan_;
+  EXPECT_EQ(first.identity.addresses, config_.addresses);
+  config_.addresses = {*parse_local_address("10.1.2.4/16")};
+  ASSERT_TRUE(plan("")) << error_;
+  EXPECT_NE(plan_.host, first.host);
+  EXPECT_FALSE(plan_.identity.mac == first.identity.mac);
+}
+
+TEST_F(PlanTest, TheSameAddressesInAnotherOrderAreTheSameHost) {
+  config_.addresses = {*parse_local_address("10.1.2.3/16"), *parse_local_address("fd77::1/64@7")};
+  ASSERT_TRUE(plan("")) << error_;
+  const std::string host = plan_.host;
+  config_.addresses = {*parse_local_address("fd77::1/64@7"), *parse_local_address("10.1.2.3/24")};
+  ASSERT_TRUE(plan("")) << error_;
+  EXPECT_EQ(plan_.host, host);
+  config_.addresses[0].vlan_id = 8;
+  ASSERT_TRUE(plan("")) << error_;
+  EXPECT_NE(plan_.host, host) << "in another VLAN it is another address";
+}
+
+TEST_F(PlanTest, WhoSaysTheMachinesAddressIsTheMachine) {
+  ASSERT_TRUE(plan("")) << error_;
+  if (plan_.identity.netdev.empty()) GTEST_SKIP() << "skipped: this machine has no address";
+  const PortPlan first = plan_;
+  config_.addresses = {first.identity.addresses.back()};
+  ASSERT_TRUE(plan("")) << error_;
+  EXPECT_EQ(plan_.host, first.host);
+  EXPECT_EQ(plan_.identity.mac, first.identity.mac);
+  EXPECT_EQ(plan_.identity.addresses, config_.addresses);
+}
+
+TEST_F(PlanTest, AnAddressOfAnotherHostIsRefused) {
+  segment::Registration other;
+  segment::MemberCard card;
+  card.host = "other";
+  card.mac = segment::mac_of_host(card.host);
+  card.pid = 77;
+  card.program = "prog";
+  card.addresses = {*parse_local_address("10.1.2.3/16")};
+  ASSERT_TRUE(other.join((dir_.path() / "shmlan").string(), card, error_)) << error_;
+  config_.addresses = {*parse_local_address("10.1.2.4/16"), *parse_local_address("10.1.2.3/24")};
+  EXPECT_FALSE(plan(""));
+  EXPECT_EQ(error_,
+            "address already in use: 10.1.2.3 belongs to process 77 (prog), which is another host; programs of one "
+            "host say the same --addr or --host");
+  config_.host = "other";
+  EXPECT_TRUE(plan("")) << error_;
+}
+
+TEST_F(PlanTest, WhatASegmentDoesNotHaveIsRefused) {
+  EndpointConfig& c = config_;
+  c.eal_args = {"-m", "128"};
+  EXPECT_FALSE(plan(""));
+  EXPECT_EQ(error_,
+            "port shmlan starts no EAL, so that arguments for it (--eal) change nothing: leave that out, or name "
+            "another port, such as memif");
+  EXPECT_TRUE(plan("memif")) << error_;
+  c = EndpointConfig{};
+  c.hugepages = Hugepages::kYes;
+  EXPECT_FALSE(plan("shmlan:blue"));
+  EXPECT_NE(error_.find("no hugepages"), std::string::npos) << error_;
+  c = EndpointConfig{};
+  c.lossless = 8;
+  EXPECT_FALSE(plan("shmlan"));
+  EXPECT_NE(error_.find("no pause frames"), std::string::npos) << error_;
+}
+
+TEST_F(PlanTest, TheWireCarriesTheLargestRoceMtu) {
+  ASSERT_TRUE(plan("memif")) << error_;
   EXPECT_EQ(plan_.max_frame_bytes, 4224u);
   EXPECT_TRUE(plan_.options.wire);
   EXPECT_FALSE(plan_.options.connects);
@@ -35,7 +120,7 @@ TEST_F(PlanTest, TheWireCarriesTheLargestRoceMtu) {
 
 TEST_F(PlanTest, AddressesOfTheUserReplaceTheDefault) {
   config_.addresses = {*parse_local_address("10.1.2.3/16")};
-  ASSERT_TRUE(plan(""));
+  ASSERT_TRUE(plan("memif"));
   EXPECT_EQ(plan_.identity.addresses, config_.addresses);
 }
 

@@ -19,15 +19,26 @@ std::string refused(const std::string& text) {
   return error;
 }
 
-TEST(PortSpec, NothingIsTheDefaultWire) {
-  for (const char* text : {"", "memif"}) {
+TEST(PortSpec, NothingIsTheSegment) {
+  for (const char* text : {"", "shmlan"}) {
     const PortSpec spec = parsed(text);
-    EXPECT_EQ(spec.kind, PortKind::kWire);
-    EXPECT_EQ(spec.wire, "");
+    EXPECT_EQ(spec.kind, PortKind::kSegment) << text;
+    EXPECT_EQ(spec.wire, "") << text;
   }
 }
 
+TEST(PortSpec, SegmentsHaveNames) {
+  EXPECT_EQ(parsed("shmlan:blue").kind, PortKind::kSegment);
+  EXPECT_EQ(parsed("shmlan:blue").wire, "blue");
+  EXPECT_NE(refused("shmlan:").find("name of a segment"), std::string::npos);
+  refused("shmlan:../x");
+  refused("shmlan:" + std::string(33, 'x'));
+  refused("shmlanblue");
+}
+
 TEST(PortSpec, WiresHaveNames) {
+  EXPECT_EQ(parsed("memif").kind, PortKind::kWire);
+  EXPECT_EQ(parsed("memif").wire, "");
   EXPECT_EQ(parsed("memif:blue").wire, "blue");
   EXPECT_EQ(parsed("memif:a-b_c.1").wire, "a-b_c.1");
   EXPECT_EQ(parsed("memif:" + std::string(32, 'x')).wire, std::string(32, 'x')) << "1 to 32, as the error says";

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """own_traffic.py UROCE UROCE_LINT UROCE_SWITCH: what unmodified programs send over uroce, captured at both ends, breaks
-no rule: over shared memory, and with selective repeat through a switch that loses frames.
+no rule: over a segment, where both have one address, over DPDK's net_memif, and with selective repeat through a switch
+that loses frames.
 """
 
 import json
@@ -29,6 +30,8 @@ PROGRAMS = [
 ]
 
 
+ON_MEMIF = [PROGRAMS[0], PROGRAMS[4], PROGRAMS[7]]
+
 LOSSY = [
     ("ib_write_bw", "-n", "300"),
     ("ib_read_bw", "-n", "300"),
@@ -41,9 +44,8 @@ def run_line(uroce, wire, capture, command):
     return [uroce, "run", "--port", wire, "--loss-recovery", recovery, "--pcap", capture, "--", *command]
 
 
-def run_pair(uroce, directory, command, switch=""):
+def run_pair(uroce, directory, command, wire):
     """Gives the two captures, or what went wrong."""
-    wire = f"switch:{switch}" if switch else f"memif:lint-{os.getpid()}-{command[0]}"
     captures = [directory / f"{command[0]}-{side}.pcapng" for side in ("server", "client")]
     port = free_tcp_port()
     command = [*command, "-p", str(port)]
@@ -81,9 +83,11 @@ def main():
     switch = subprocess.Popen(switch_line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         with tempfile.TemporaryDirectory() as name:
-            runs = [(command, "") for command in PROGRAMS] + [(command, switch_name) for command in LOSSY]
-            for command, through in runs:
-                captures, why = run_pair(uroce, pathlib.Path(name), list(command), through)
+            runs = [(command, f"shmlan:lint-{os.getpid()}") for command in PROGRAMS]
+            runs += [(command, f"memif:lint-{os.getpid()}-{command[0]}") for command in ON_MEMIF]
+            runs += [(command, f"switch:{switch_name}") for command in LOSSY]
+            for command, wire in runs:
+                captures, why = run_pair(uroce, pathlib.Path(name), list(command), wire)
                 if captures is None:
                     print(f"{' '.join(command)}: {why}")
                     return 1

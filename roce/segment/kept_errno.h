@@ -1,0 +1,20 @@
+// Who calls the engine is a program whose errno nobody but its own calls may change.
+#pragma once
+
+#include <cerrno>
+
+namespace uroce::segment {
+
+/// For a scope with system calls that a program did not ask for.
+class KeptErrno {
+ public:
+  KeptErrno() : value_(errno) {}
+  ~KeptErrno() { errno = value_; }
+  KeptErrno(const KeptErrno&) = delete;
+  KeptErrno& operator=(const KeptErrno&) = delete;
+
+ private:
+  const int value_;
+};
+
+}  // namespace uroce::segment
