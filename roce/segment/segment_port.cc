@@ -27,7 +27,7 @@ SegmentPort::Parts::Parts(SegmentPort& port, BaseMemory& base)
     : pool(base),
       peers(port.registration_.directory(), port.id(), port.options_.card.mac),
       introductions(port.mailbox_, peers, pool, port.base_memory_, port.id(), port.options_.warn),
-      answers(peers, port.options_.card.mac, port.options_.warn),
+      answers(peers, port.options_.warn),
       forwarding(peers, answers, port.options_.card.role),
       bells(port.mailbox_, port.id()),
       checks(peers) {}
