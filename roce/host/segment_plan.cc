@@ -25,13 +25,6 @@ bool names_its_place() {
   return own != nullptr && *own != 0;
 }
 
-std::string segment_directory(const std::string& name, std::string& error) {
-  const std::string shared = kSharedSegments + leaf_of(name);
-  if (!names_its_place() && faccessat(AT_FDCWD, shared.c_str(), R_OK | W_OK | X_OK, AT_EACCESS) == 0) return shared;
-  const std::string dir = runtime_dir(error);
-  return dir.empty() ? "" : dir + leaf_of(name);
-}
-
 /// The addresses of all interfaces that are up; the first of these that has any is the one that the device is shown to
 /// belong to.
 std::vector<LocalAddress> addresses_of_machine(std::string& netdev_name) {
@@ -136,13 +129,21 @@ void follow_uplink(const segment::MemberCard& uplink, const EndpointConfig& conf
 
 }  // namespace
 
+std::string find_segment_directory(const std::string& name, const std::string& place, std::string& error) {
+  if (!place.empty()) return place + leaf_of(name);
+  const std::string shared = kSharedSegments + leaf_of(name);
+  if (!names_its_place() && faccessat(AT_FDCWD, shared.c_str(), R_OK | W_OK | X_OK, AT_EACCESS) == 0) return shared;
+  const std::string dir = runtime_dir(error);
+  return dir.empty() ? "" : dir + leaf_of(name);
+}
+
 bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& error) {
   if (!segment_can(config, error)) return false;
   if (!config.host.empty() && !segment::valid_host_name(config.host)) {
     error = "host '" + config.host + "': the name of a host is 1 to 32 letters, digits, '-', '_', '.' or '@'";
     return false;
   }
-  plan.segment_dir = segment_directory(plan.spec.wire, error);
+  plan.segment_dir = find_segment_directory(plan.spec.wire, "", error);
   if (plan.segment_dir.empty()) return false;
   plan.name = "shmlan" + (plan.spec.wire.empty() ? "" : ":" + plan.spec.wire);
   plan.host = config.host.empty() ? default_host(config) : config.host;

@@ -20,6 +20,11 @@ inline constexpr const char* kSharedSegments = "/run/uroced";
 /// fails.
 bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& error);
 
+/// Where the members of segment `name` ("": the one without a name) meet: below `place`, or, if that is "", where this
+/// user's programs find it. Nothing is made but the runtime directory. Returns "", with one line in `error`, when that
+/// fails.
+std::string find_segment_directory(const std::string& name, const std::string& place, std::string& error);
+
 /// Where the members of segment `name` meet, for the process that will be its uplink: makes the directory, for users
 /// of `group` if that is not "". Returns "", with one line in `error`, when that fails.
 std::string make_segment_directory(const std::string& name, const std::string& group, std::string& error);

@@ -33,7 +33,7 @@ LocalAnswers::Asked LocalAnswers::ask(std::span<const uint8_t> frame) {
   if (!question) return Asked::kNothing;
   if (question->announcement()) return Asked::kAnnouncement;
   if (const auto mac = find(question->target)) {
-    answer(*question, *mac, link->vlan_id);
+    answer(*question, *mac, *link);
     return Asked::kKnown;
   }
   unknown_ = question->target;
@@ -46,16 +46,17 @@ void LocalAnswers::warn_of_no_way() {
     warn_("there is no way to " + name + ": no program of this machine has that address");
 }
 
-void LocalAnswers::answer(const Question& question, const MacAddress& mac, uint16_t vlan_id) {
+void LocalAnswers::answer(const Question& question, const MacAddress& mac, const LinkFrame& asked) {
   if (count_ == kAnswersMax) return;  // it will be asked again
   Answer& answer = answers_[(head_ + count_) % kAnswersMax];
-  const LinkAddress ends{own_mac_, mac, vlan_id};
+  // Behind a bridge there are others that ask.
+  const LinkAddress ends{asked.src_mac, mac, asked.vlan_id};
   if (question.arp) {
     Arp reply;
     reply.operation = Arp::kReply;
     reply.sender_mac = mac;
     reply.sender_ip = question.target;
-    reply.target_mac = own_mac_;
+    reply.target_mac = asked.src_mac;
     reply.target_ip = question.asker;
     answer.bytes = encode_arp(answer.data, ends, reply);
   } else {

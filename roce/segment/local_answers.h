@@ -27,9 +27,8 @@ class LocalAnswers {
     uint32_t bytes;
   };
 
-  /// `own_mac`: of this member's host. `warn` gets a line about every address to which there is no way, once each.
-  LocalAnswers(Peers& peers, const MacAddress& own_mac, std::function<void(const std::string&)> warn)
-      : peers_(peers), own_mac_(own_mac), warn_(std::move(warn)) {}
+  /// `warn` gets a line about every address to which there is no way, once each.
+  LocalAnswers(Peers& peers, std::function<void(const std::string&)> warn) : peers_(peers), warn_(std::move(warn)) {}
 
   enum class Asked : uint8_t {
     kNothing,       // the frame is no such question
@@ -56,10 +55,9 @@ class LocalAnswers {
   static std::optional<Question> question_of(const LinkFrame& link);
 
   std::optional<MacAddress> find(const IpAddress& ip);
-  void answer(const Question& question, const MacAddress& mac, uint16_t vlan_id);
+  void answer(const Question& question, const MacAddress& mac, const LinkFrame& asked);
 
   Peers& peers_;
-  const MacAddress own_mac_;
   const std::function<void(const std::string&)> warn_;
   std::set<std::string> warned_;
   IpAddress unknown_;  // what was asked for last, and nobody has

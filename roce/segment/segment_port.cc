@@ -26,7 +26,7 @@ SegmentPort::Parts::Parts(SegmentPort& port, BaseMemory& base)
     : pool(base),
       peers(port.registration_.directory(), port.registration_.id(), port.options_.card.mac),
       introductions(port.mailbox_, peers, pool, port.base_memory_, port.registration_.id(), port.options_.warn),
-      answers(peers, port.options_.card.mac, port.options_.warn),
+      answers(peers, port.options_.warn),
       forwarding(peers, answers, port.options_.card.role),
       bells(port.mailbox_, port.registration_.id()),
       deliveries(introductions, pool, bells, port.counters_),

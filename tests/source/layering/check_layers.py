@@ -16,10 +16,11 @@ Floors, an arrow points only downwards:
     packet < segment < host: shared memory in which the programs of a machine meet
     packet < capture < {dpdk, lint}, engine < script, {engine, lint} < replay: tools for conformance
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
+    host < pmd/shmlan: a DPDK driver in front of the segment, as roce/dpdk/endpoint_device is
 
-`pmd/` and `roce/` do not know each other. Only roce/dpdk, pmd/ethdev, apps and verbs_shim include DPDK's headers, only
-verbs_shim includes the verbs headers, and the floors that are pure logic include nothing that reads a clock, opens a
-file or starts a thread.
+Of `pmd/`, only shmlan knows `roce/`, and nothing of `roce/` knows `pmd/`. Only roce/dpdk, pmd/ethdev, pmd/shmlan, apps
+and verbs_shim include DPDK's headers, only verbs_shim includes the verbs headers, and the floors that are pure logic
+include nothing that reads a clock, opens a file or starts a thread.
 """
 
 import argparse
@@ -55,9 +56,10 @@ BELOW["pmd/hw"] = []
 BELOW["pmd/vfio_user"] = ["pmd/hw"]
 BELOW["pmd/card"] = ["pmd/hw", "pmd/vfio_user"]
 BELOW["pmd/ethdev"] = ["pmd/hw", "pmd/vfio_user", "pmd/card"]
+BELOW["pmd/shmlan"] = ["include", "base", "packet", "segment", "host"]
 BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
-DPDK_ALLOWED = {"dpdk", "apps", "verbs_shim", "pmd/ethdev"}
+DPDK_ALLOWED = {"dpdk", "apps", "verbs_shim", "pmd/ethdev", "pmd/shmlan"}
 VERBS_ALLOWED = {"verbs_shim"}
 PURE = {"include", "packet", "transport", "congestion", "engine", "fabric", "sim", "oracle", "capture", "lint", "script", "replay"}
 IMPURE_HEADERS = re.compile(

@@ -24,6 +24,8 @@ HOUSE = {
     "apps/perf.cc": '#include <rte_eal.h>\n#include "dpdk/endpoint.h"\n',
     "pmd/hw/regs.h": "#pragma once\n",
     "pmd/ethdev/driver.cc": '#include <rte_ethdev.h>\n#include "pmd/hw/regs.h"\n',
+    "roce/segment/port.h": '#pragma once\n#include "packet/packet.h"\n',
+    "pmd/shmlan/station.cc": '#include <rte_mbuf.h>\n#include "segment/port.h"\n',
     "tests/unit/packet/x_test.cc": '#include "dpdk/endpoint.h"\n',
 }
 
@@ -49,6 +51,9 @@ PLANTED = [
     ("roce/engine/engine.h", '#include "pmd/hw/regs.h"', "engine must not include pmd/hw"),
     ("pmd/hw/regs.h", "#include <rte_io.h>", "pmd/hw must not include DPDK"),
     ("pmd/ethdev/driver.cc", '#include "engine/engine.h"', "pmd/ethdev must not include engine"),
+    ("pmd/ethdev/driver.cc", '#include "segment/port.h"', "pmd/ethdev must not include segment"),
+    ("pmd/shmlan/station.cc", '#include "engine/engine.h"', "pmd/shmlan must not include engine"),
+    ("pmd/shmlan/station.cc", '#include "dpdk/endpoint.h"', "pmd/shmlan must not include dpdk"),
     ("roce/transport/qp.h", "#include <sys/socket.h>", "pure logic"),
     ("roce/engine/engine.h", "#include <thread>", "pure logic"),
     ("roce/packet/packet.h", "#include <base/psn.h>", "with quotes"),

@@ -133,6 +133,19 @@ TEST(Roles, TwoBridgesBothGetWhatIsForNobody) {
   EXPECT_EQ(right.receive(), Frames{frame});
 }
 
+TEST(Roles, AnAnswerForSomebodyBehindABridgeIsForHim) {
+  const TempDir dir;
+  Node program(dir, card_of("host", 1)), bridge(dir, with_role(card_of("bridge", 8), Role::kBridge));
+  bridge.turn();
+  bridge.send(arp(Arp::kRequest, kEverybody, kFarAway, "10.0.0.77", "10.0.0.1"));
+  const Frames answers = bridge.receive();
+  ASSERT_EQ(answers.size(), 1u);
+  const auto link = decode_link(answers[0]);
+  EXPECT_EQ(link->dst_mac, kFarAway);
+  EXPECT_EQ(link->src_mac, mac_of(1));
+  EXPECT_EQ(decode_arp(*link)->target_mac, kFarAway);
+}
+
 TEST(Roles, AHostAnnouncesItselfOnce) {
   const TempDir dir;
   Node program(dir, card_of("host", 1)), uplink(dir, with_role(card_of("host", 1), Role::kUplink));

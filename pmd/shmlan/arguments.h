@@ -1,0 +1,29 @@
+// The arguments that a user writes after the name of a virtual device:
+//   --vdev=net_shmlan0
+//   --vdev=net_shmlan0,segment=lab,mac=02:00:00:00:00:05,addr=10.0.0.5/24
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "uroce/address.h"
+
+namespace uroce::shmlan {
+
+struct Arguments {
+  std::string device;   // "net_shmlan0"
+  std::string segment;  // its name; "": the one without a name
+  std::string dir;      // in place of UROCE_RUNTIME_DIR; "": where programs meet, too
+  std::optional<MacAddress> mac;
+  std::vector<LocalAddress> addresses;  // that the application has, so that others find it without asking
+};
+
+/// `text` is "key=value,key=value", or nullptr. Returns false, with one line in `error` that names the key, when a key
+/// is unknown or a value is bad.
+bool parse_arguments(const std::string& device, const char* text, Arguments& out, std::string& error);
+
+/// The list of arguments, for `dpdk-pmdinfo` and messages.
+#define SHMLAN_ARGUMENTS "segment=<name> mac=<address> addr=<ip/prefix> dir=<path>"
+
+}  // namespace uroce::shmlan
