@@ -21,18 +21,6 @@ using Rows = std::vector<std::vector<std::string>>;
 
 constexpr const char* kNoAnswer = "does not answer: it is stopped, or just ending";
 
-std::string text_at(const Json& dictionary, const char* key) {
-  const auto found = dictionary.is_object() ? dictionary.find(key) : dictionary.end();
-  if (!dictionary.is_object() || found == dictionary.end()) return "?";
-  return found->is_string() ? found->get<std::string>() : found->dump();
-}
-
-uint64_t number_at(const Json& dictionary, const char* key) {
-  const auto found = dictionary.is_object() ? dictionary.find(key) : dictionary.end();
-  return dictionary.is_object() && found != dictionary.end() && found->is_number_unsigned() ? found->get<uint64_t>()
-                                                                                            : 0;
-}
-
 /// The first address that is not the link-local one that every port has.
 std::string address_of(const Program& program) {
   const auto gids = program.endpoint.find("gids");

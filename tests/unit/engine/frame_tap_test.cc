@@ -20,10 +20,10 @@ TEST(FrameTap, TellsWhoIsAttached) {
   const uint8_t bytes[3] = {};
   Listener listener;
   FrameTap tap;
-  tap.on_sent(bytes, {1});
+  tap.on_sent(bytes, 0, {1});
   tap.attach(&listener);
   tap.on_received({bytes, 2}, {2});
-  tap.on_sent(bytes, {3});
+  tap.on_sent(bytes, 0, {3});
   tap.attach(nullptr);
   tap.on_received({bytes, 3}, {4});
   EXPECT_EQ(listener.heard, "received 2 at 2; sent 3 at 3; ");
