@@ -14,10 +14,19 @@
 #include "host/file_lock.h"
 
 namespace uroce::launcher {
+namespace {
+
+bool is_regular(int fd) {
+  struct stat st {};
+  return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+}  // namespace
 
 bool CaptureFile::open(const std::string& path, std::string& error) {
   if (path == "-") {
     fd_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    regular_ = is_regular(fd_);
     if (isatty(fd_) == 0) return true;
     error = "a capture is nothing to read on a terminal: uroce capture -w - | tshark -r -";
     return false;
@@ -28,9 +37,8 @@ bool CaptureFile::open(const std::string& path, std::string& error) {
     error = path + " is being written already, by another capture";
     return false;
   }
-  struct stat st {};
-  const bool regular = fd_ >= 0 && fstat(fd_, &st) == 0 && S_ISREG(st.st_mode);
-  if (fd_ >= 0 && (!regular || ftruncate(fd_, 0) == 0)) return true;
+  regular_ = is_regular(fd_);
+  if (fd_ >= 0 && (!regular_ || ftruncate(fd_, 0) == 0)) return true;
   error = "cannot write " + path + ": " + std::strerror(errno);
   return false;
 }
@@ -39,19 +47,14 @@ CaptureFile::~CaptureFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-CaptureFile::Flushed CaptureFile::write_some(size_t at_most) {
-  const ssize_t n = write(fd_, bytes_.data() + done_, std::min(at_most, bytes_.size() - done_));
-  if (n < 0) return errno == EINTR ? Flushed::kInterrupted : errno == EPIPE ? Flushed::kReaderIsGone : Flushed::kFailed;
+CaptureFile::Flushed CaptureFile::write_some() {
+  const size_t left = bytes_.size() - done_;
+  // So much a pipe that is ready takes without waiting for its reader.
+  const ssize_t n = write(fd_, bytes_.data() + done_, regular_ ? left : std::min<size_t>(left, PIPE_BUF));
+  if (n < 0) return errno == EINTR ? Flushed::kPartly : errno == EPIPE ? Flushed::kReaderIsGone : Flushed::kFailed;
   done_ += static_cast<size_t>(n);
   written_ += static_cast<uint64_t>(n);
   return Flushed::kYes;
-}
-
-CaptureFile::Flushed CaptureFile::flush() {
-  Flushed result = Flushed::kYes;
-  while (result == Flushed::kYes && done_ < bytes_.size()) result = write_some(bytes_.size());
-  drop_written();
-  return result;
 }
 
 void CaptureFile::drop_written() {
@@ -59,15 +62,15 @@ void CaptureFile::drop_written() {
   done_ = 0;
 }
 
-CaptureFile::Flushed CaptureFile::flush_within(int milliseconds) {
+CaptureFile::Flushed CaptureFile::flush(int milliseconds) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::milliseconds(milliseconds);
   Flushed result = Flushed::kYes;
-  while ((result == Flushed::kYes || result == Flushed::kInterrupted) && done_ < bytes_.size() && Clock::now() < end) {
+  while ((result == Flushed::kYes || result == Flushed::kPartly) && done_ < bytes_.size() && Clock::now() < end) {
     pollfd entry{fd_, POLLOUT, 0};
-    if (poll(&entry, 1, 50) > 0) result = write_some(PIPE_BUF);  // for which a pipe that is ready has room
+    if (regular_ || poll(&entry, 1, milliseconds) > 0) result = write_some();
   }
-  if (result == Flushed::kYes && done_ < bytes_.size()) result = Flushed::kInterrupted;
+  if (result == Flushed::kYes && done_ < bytes_.size()) result = Flushed::kPartly;
   drop_written();
   return result;
 }

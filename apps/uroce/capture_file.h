@@ -24,19 +24,19 @@ class CaptureFile {
 
   enum class Flushed : uint8_t {
     kYes,
-    kInterrupted,   // by a signal; some of it may still be there
+    kPartly,        // the reader of a pipe takes no more now
     kReaderIsGone,  // of a pipe
     kFailed,        // errno says why
   };
-  Flushed flush();
-  /// As `flush`, but for the reader of a pipe it waits no longer than this, and no signal ends it.
-  Flushed flush_within(int milliseconds);
+  /// Waits so long for the reader of a pipe, not for ever.
+  Flushed flush(int milliseconds);
 
  private:
-  Flushed write_some(size_t at_most);
+  Flushed write_some();
   void drop_written();
 
   int fd_ = -1;
+  bool regular_ = false;  // else a pipe, or a device
   std::vector<uint8_t> bytes_;
   size_t done_ = 0;  // of them
   uint64_t written_ = 0;

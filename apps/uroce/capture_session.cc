@@ -17,6 +17,7 @@ namespace {
 constexpr Duration kOrderPatience = milliseconds(100);
 constexpr int kBusyWaitMs = 2;
 constexpr int kIdleWaitMs = 20;
+constexpr int kWriteMs = 20;
 constexpr int kLastWriteMs = 1000;
 constexpr size_t kWriteBytes = 1 << 20;
 constexpr size_t kStatisticsBytes = 64;
@@ -75,14 +76,13 @@ bool CaptureSession::take_all() {
 }
 
 std::string CaptureSession::comment(const CapturedProgram& program, const TakenFrame& frame) {
-  std::string text;
-  if (frame.bytes.size() == frame.original_bytes) {
-    text = comments_.describe(program.name(), frame.sent, frame.qpn, frame.bytes);
-  } else {
-    std::vector<uint8_t> whole = frame.bytes;  // its headers are
-    whole.resize(frame.original_bytes);
-    text = comments_.describe(program.name(), frame.sent, frame.qpn, whole);
+  std::span<const uint8_t> whole = frame.bytes;
+  if (whole.size() < frame.original_bytes) {  // of one that was cut, the headers are there
+    scratch_.assign(frame.bytes.begin(), frame.bytes.end());
+    scratch_.resize(frame.original_bytes);
+    whole = scratch_;
   }
+  std::string text = comments_.describe(program.name(), frame.sent, frame.qpn, whole);
   if (frame.lost_before != 0) text += "; before this, " + std::to_string(frame.lost_before) + " packets were lost here";
   return text;
 }
@@ -155,7 +155,7 @@ CaptureFile::Flushed CaptureSession::work(const volatile sig_atomic_t& stop) {
     clock_.add(now);
     if (const uint64_t patience = clock_.ticks_in(kOrderPatience); patience != 0) write_until(now.ticks - patience);
     part_with_finished();
-    flushed = file_.flush();
+    flushed = file_.flush(kWriteMs);
     reader_gone_ = flushed == CaptureFile::Flushed::kReaderIsGone;
   }
   return flushed;
@@ -168,17 +168,17 @@ CaptureFile::Flushed CaptureSession::write_rest() {
   do {
     write_until(UINT64_MAX);
     if (file_.bytes().empty()) break;
-    flushed = file_.flush_within(kLastWriteMs);
+    flushed = file_.flush(kLastWriteMs);
   } while (flushed == CaptureFile::Flushed::kYes);
   for (const auto& program : programs_) part_with(*program);
-  return flushed == CaptureFile::Flushed::kYes ? file_.flush_within(kLastWriteMs) : flushed;
+  return flushed == CaptureFile::Flushed::kYes ? file_.flush(kLastWriteMs) : flushed;
 }
 
 bool CaptureSession::run(const volatile sig_atomic_t& stop, std::string& error) {
   CaptureFile::Flushed flushed = work(stop);
   if (!reader_gone_ && flushed != CaptureFile::Flushed::kFailed) {
     flushed = write_rest();
-    reader_slow_ = flushed == CaptureFile::Flushed::kInterrupted;
+    reader_slow_ = flushed == CaptureFile::Flushed::kPartly;
   }
   if (flushed != CaptureFile::Flushed::kFailed) return true;
   error = "cannot write " + options_.file + " any more: " + std::strerror(errno);

@@ -62,6 +62,7 @@ class CaptureSession {
   CaptureFile file_;
   TickClock clock_;
   PacketComments comments_;
+  std::vector<uint8_t> scratch_;
   std::vector<int> strangers_;  // connections that did not say yet who they are
   std::vector<std::unique_ptr<CapturedProgram>> programs_;
   Instant end_{INT64_MAX};

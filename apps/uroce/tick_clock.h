@@ -2,6 +2,7 @@
 // its rate for itself, not quite alike: so what they write down is the counter, and it is made into time in one place.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 
