@@ -94,7 +94,7 @@ std::unique_ptr<MetricsServer> MetricsServer::start(const std::string& address, 
   server->daemon_->daemon = MHD_start_daemon(
       MHD_USE_EPOLL_INTERNAL_THREAD | ipv6, 0, nullptr, nullptr, on_request, &server->source_, MHD_OPTION_SOCK_ADDR,
       where->get(), MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kSilenceSeconds,
-      MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1U, MHD_OPTION_END);
+      MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END);
   if (server->daemon_->daemon == nullptr) {
     error = "cannot listen on " + address + ": " + (errno != 0 ? std::strerror(errno) : "no HTTP server");
     return nullptr;

@@ -29,6 +29,23 @@ TEST(FrameTap, TellsWhoIsAttached) {
   EXPECT_EQ(listener.heard, "received 2 at 2; sent 3 at 3; ");
 }
 
+TEST(FrameTap, TellsThoseWhoAskWhoseAFrameIs) {
+  struct Owners final : Capture {
+    void on_frame(Direction, Instant, std::span<const uint8_t>) override { received++; }
+    void on_sent(uint32_t qpn, Instant, std::span<const uint8_t>) override { senders.push_back(qpn); }
+    int received = 0;
+    std::vector<uint32_t> senders;
+  } listener;
+  const uint8_t bytes[3] = {};
+  FrameTap tap;
+  tap.attach(&listener);
+  tap.on_sent(bytes, 17, {1});
+  tap.on_sent(bytes, 0, {2});
+  tap.on_received({bytes, 3}, {3});
+  EXPECT_EQ(listener.senders, (std::vector<uint32_t>{17, 0}));
+  EXPECT_EQ(listener.received, 1);
+}
+
 TEST(FrameTap, HearsTheHeadersThatTheEngineGoesBy) {
   struct Last final : Capture {
     void on_frame(Direction, Instant, std::span<const uint8_t> frame) override {
