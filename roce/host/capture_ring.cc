@@ -126,9 +126,11 @@ bool CaptureReader::next(CapturedFrame& frame) {
   const uint64_t room = room_for(head.bytes);
   if (skipped + room > there || start + room > CaptureMemory::kBytes) return false;
   broken_ = false;
+  // What was written before this was asked for is whole.
+  const uint32_t bytes = keep_ == 0 ? head.bytes : std::min(head.bytes, keep_);
   after_ = read_ + skipped + room;
   frame = {head.ticks,          head.sent != 0,   head.qpn,
-           head.original_bytes, head.lost_before, {memory_->ring + start + sizeof head, head.bytes}};
+           head.original_bytes, head.lost_before, {memory_->ring + start + sizeof head, bytes}};
   return true;
 }
 

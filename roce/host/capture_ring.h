@@ -71,7 +71,7 @@ class CaptureReader {
   /// Maps `fd`, which stays the caller's. False when that is not such memory.
   bool map(int fd);
   /// Asks for the first bytes of each frame only; 0: all.
-  void keep(uint32_t bytes) { memory_->keep_bytes.store(bytes, std::memory_order_relaxed); }
+  void keep(uint32_t bytes) { memory_->keep_bytes.store(keep_ = bytes, std::memory_order_relaxed); }
   /// Takes the next frame, which is valid until the next call. False when there is none now.
   bool next(CapturedFrame& frame);
   /// What the program counted.
@@ -84,6 +84,7 @@ class CaptureReader {
   CaptureMemory* memory_ = nullptr;
   uint64_t read_ = 0;   // up to the frame that `next` returned last
   uint64_t after_ = 0;  // it
+  uint32_t keep_ = 0;
   bool broken_ = false;
 };
 

@@ -308,13 +308,25 @@ def captured_pairs(endpoints):
 
 def capture_in_bad_company(endpoints):
     """A capture that is killed leaves its programs alone and nothing behind; a program that is killed leaves the capture alone."""
-    need("ib_write_bw", "tshark")
+    need("ibv_rc_pingpong", "tshark")
     endpoints.environment["UROCE_PORT"] = "shmlan"
-    server, client = endpoints.bandwidth_pair(60)
+    command = ["ibv_rc_pingpong", "-e", "-g", "1", "-p", str(20000 + os.getpid() % 20000), "-n", "100000000", "-s", "64"]
+    server = endpoints.start([], *command)
+    endpoints.wait_for_device(server)
+    client = endpoints.start([], *command, "127.0.0.1")
+    endpoints.wait_for_device(client)
+    programs = {f"ibv_rc_pingpong[{process.pid}]" for process in (server, client)}
+
+    def has_packets_of_both(file):
+        with open(file, "rb") as opened:
+            written = opened.read()
+        return all(f"{name} QP".encode() in written for name in programs)
+
     memory = lambda: [pid for pid in (server.pid, client.pid) if "uroce-capture" in open(f"/proc/{pid}/maps", encoding="ascii").read()]
     sent = lambda: json.loads(endpoints.stats("--json", str(client.pid)).stdout.splitlines()[1])["/uroce/counters"]["tx_packets"]
     killed = Recording(endpoints, "--snap", "128")
-    wait_until(lambda: len(memory()) == 2 and os.path.getsize(killed.file) > 100_000, "nothing is captured")
+    wait_until(lambda: has_packets_of_both(killed.file), "nothing is captured")
+    assert len(memory()) == 2
     refused = endpoints.run("capture", "-w", killed.file + ".2", str(client.pid))
     assert refused.returncode == 2 and f"process {client.pid} cannot be captured: another" in refused.stderr, refused
     refused = endpoints.run("capture", "-w", killed.file)
@@ -326,16 +338,18 @@ def capture_in_bad_company(endpoints):
 
     unknown = endpoints.run("capture", "-w", killed.file + ".2", "1")
     assert (unknown.returncode, unknown.stderr) == (2, "uroce: process 1 has no open uroce device\n"), unknown
-    recording = Recording(endpoints, "--snap", "128", "--max", "2M")
-    chosen = f"ib_write_bw[{client.pid}]"
-    wait_until(lambda: os.path.getsize(recording.file) > 100_000, "nothing is captured")
+    short = endpoints.run("capture", "-w", killed.file + ".2", "--snap", "128", "--max", "100K", str(client.pid))
+    assert (short.returncode, os.path.getsize(killed.file + ".2") > 100 << 9) == (0, True), short
+    assert os.path.getsize(killed.file + ".2") <= 100 << 10 and "of 1 program, " in short.stderr and "the file is full" in short.stderr, short
+
+    recording = Recording(endpoints, "--snap", "128")
+    wait_until(lambda: has_packets_of_both(recording.file), "nothing is captured")
     client.kill()
-    _, said = recording.process.communicate(timeout=20) if recording.process.poll() is not None else (None, recording.end())
-    size = os.path.getsize(recording.file)
-    assert 0 < size <= 2 << 20, size
+    wait_until(lambda: client.poll() is not None, "it lives")
+    said = recording.end()
     rows = recording.rows()
-    assert chosen in {row[0] for row in rows}, said
-    assert re.match(rf"uroce: {len(rows)} packets of 2 programs, \d+ lost", said), said
+    assert {row[0] for row in rows} == programs, said
+    assert re.fullmatch(rf"uroce: {len(rows)} packets of 2 programs, \d+ lost\n", said), said
 
 
 def capture_to_a_pipe(endpoints):
