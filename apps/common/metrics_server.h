@@ -16,7 +16,7 @@ class MetricsServer {
   /// The text of the moment. Called in the server's thread, once for each request; others wait meanwhile.
   using Source = std::function<std::string()>;
 
-  static constexpr unsigned kConnections = 256;          // more are closed at once
+  static constexpr unsigned kConnections = 256;         // more are closed at once
   static constexpr unsigned kSilenceSeconds = 5;        // then a connection is closed
   static constexpr size_t kConnectionBytes = 16 << 10;  // for a request; a longer one is an error
 
