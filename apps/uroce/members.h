@@ -1,5 +1,5 @@
-// Who is on the segments of the runtime directory, as the members' cards tell: also programs that tell nothing of
-// themselves over telemetry, as the child of a fork.
+// Who is on the segments of the runtime directory, as the members' cards tell: also programs whose telemetry cannot be
+// found, because it did not start or lies in another directory.
 #pragma once
 
 #include <string>

@@ -457,7 +457,7 @@ def metrics_are_served(endpoints):
 
 
 def silent_members_are_listed(endpoints):
-    """`uroce ls` names who is on the segment also when it has no telemetry, as the child of a fork."""
+    """`uroce ls` names who is on the segment also when its telemetry cannot be found."""
     need("ibv_asyncwatch")
     endpoints.environment["UROCE_PORT"] = "shmlan:quiet"
     processes = [endpoints.start([], "ibv_asyncwatch") for _ in range(2)]
