@@ -12,7 +12,7 @@ set -euo pipefail
 
 demo_packages=(
   g++ meson ninja-build pkg-config python3 xz-utils
-  libdpdk-dev libibverbs-dev librdmacm-dev libcli11-dev nlohmann-json3-dev libelf-dev
+  libdpdk-dev libibverbs-dev librdmacm-dev libcli11-dev nlohmann-json3-dev libelf-dev libmicrohttpd-dev
   ibverbs-utils perftest tshark
 )
 check_packages=(

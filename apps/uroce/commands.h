@@ -21,6 +21,8 @@ int fail(const std::string& message);
 void add_run(CLI::App& app, const std::vector<std::string>& program, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_stats(CLI::App& app, int& exit_code);
+void add_capture(CLI::App& app, int& exit_code);
+void add_metrics(CLI::App& app, int& exit_code);
 /// `ls`, `qp` and `top`.
 void add_list(CLI::App& app, int& exit_code);
 void add_version(CLI::App& app);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "commands.h"
+#include "members.h"
 #include "programs.h"
 #include "table.h"
 
@@ -20,18 +21,7 @@ namespace {
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr const char* kNoAnswer = "does not answer: it is stopped, or just ending";
-
-std::string text_at(const Json& dictionary, const char* key) {
-  const auto found = dictionary.is_object() ? dictionary.find(key) : dictionary.end();
-  if (!dictionary.is_object() || found == dictionary.end()) return "?";
-  return found->is_string() ? found->get<std::string>() : found->dump();
-}
-
-uint64_t number_at(const Json& dictionary, const char* key) {
-  const auto found = dictionary.is_object() ? dictionary.find(key) : dictionary.end();
-  return dictionary.is_object() && found != dictionary.end() && found->is_number_unsigned() ? found->get<uint64_t>()
-                                                                                            : 0;
-}
+constexpr const char* kNoTelemetry = "is on the segment, and tells no more: it has no telemetry that could be asked";
 
 /// The first address that is not the link-local one that every port has.
 std::string address_of(const Program& program) {
@@ -65,13 +55,25 @@ Json json_of(const Program& program) {
   return json;
 }
 
+Json json_of(const Member& member) {
+  return {{"pid", member.pid},   {"answers", false},    {"program", member.program},
+          {"port", member.port}, {"host", member.host}, {"addresses", member.addresses}};
+}
+
+std::vector<std::string> row_of(const Member& member) {
+  const std::string address = member.addresses.empty() ? "?" : member.addresses.front();
+  return {std::to_string(member.pid), member.program, member.port, address, kNoTelemetry};
+}
+
 int list_programs(bool json) {
   std::string error;
   const std::vector<Program> programs = ask_programs(Ask::kSummary, std::nullopt, error);
   if (!error.empty()) return fail(error);
+  const std::vector<Member> members = other_members(programs);
   if (json) {
     Json all = Json::array();
     for (const Program& program : programs) all.push_back(json_of(program));
+    for (const Member& member : members) all.push_back(json_of(member));
     std::printf("%s\n", all.dump(1).c_str());
     return 0;
   }
@@ -88,7 +90,8 @@ int list_programs(bool json) {
                     megabytes("rx_bytes"), text_at(p.counters, "retransmits"), std::to_string(errors_of(p.counters)),
                     text_at(p.endpoint, "engine")});
   }
-  std::printf("%s", programs.empty() ? "no process has an open uroce device\n" : table(rows).c_str());
+  for (const Member& member : members) rows.push_back(row_of(member));
+  std::printf("%s", rows.size() == 1 ? "no process has an open uroce device\n" : table(rows).c_str());
   return 0;
 }
 

@@ -24,6 +24,8 @@ int main(int argc, char** argv) {
   add_doctor(app, exit_code);
   add_list(app, exit_code);
   add_stats(app, exit_code);
+  add_capture(app, exit_code);
+  add_metrics(app, exit_code);
   add_version(app);
   try {
     app.parse(static_cast<int>(separator - argv), argv);

@@ -36,6 +36,18 @@ Program ask_program(const RunningEndpoint& running, Ask what) {
 
 }  // namespace
 
+std::string text_at(const Json& dictionary, const char* key) {
+  const auto found = dictionary.is_object() ? dictionary.find(key) : dictionary.end();
+  if (!dictionary.is_object() || found == dictionary.end()) return "?";
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+uint64_t number_at(const Json& dictionary, const char* key) {
+  const auto found = dictionary.is_object() ? dictionary.find(key) : dictionary.end();
+  return dictionary.is_object() && found != dictionary.end() && found->is_number_unsigned() ? found->get<uint64_t>()
+                                                                                            : 0;
+}
+
 TelemetryClient::TelemetryClient(const std::string& path) : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -10,6 +10,11 @@ namespace uroce::launcher {
 
 using Json = nlohmann::ordered_json;
 
+/// "?" when it is not there.
+std::string text_at(const Json& dictionary, const char* key);
+/// 0 when it is not there.
+uint64_t number_at(const Json& dictionary, const char* key);
+
 class TelemetryClient {
  public:
   /// Waits so long for an answer.

@@ -17,12 +17,25 @@ struct PcapngPacket {
   Instant time{0};         // since 1970
   bool inbound = false;    // else outbound
   std::span<const uint8_t> frame;
+  uint32_t original_bytes = 0;    // of a frame that was cut; 0: it was not
+  std::string_view comment = {};  // "": none
+};
+
+/// What became of the frames of an interface.
+struct PcapngStatistics {
+  uint32_t interface = 0;
+  Instant time{0};  // since 1970
+  uint64_t received = 0;
+  uint64_t dropped = 0;  // by the capture
 };
 
 void append_section(std::vector<uint8_t>& bytes);
-void append_interface(std::vector<uint8_t>& bytes, std::string_view name);
+/// `description` "": none.
+void append_interface(std::vector<uint8_t>& bytes, std::string_view name, std::string_view description = "");
 void append_packet(std::vector<uint8_t>& bytes, const PcapngPacket& packet);
 /// How many bytes `append_packet` will append.
-size_t packet_block_bytes(size_t frame_bytes);
+size_t packet_block_bytes(size_t frame_bytes, size_t comment_bytes = 0);
+/// Stands behind the last packet of its interface.
+void append_statistics(std::vector<uint8_t>& bytes, const PcapngStatistics& statistics);
 
 }  // namespace uroce::capture

@@ -14,11 +14,14 @@ inline constexpr uint32_t kInterfaceStatistics = 5;
 inline constexpr uint32_t kEnhancedPacket = 6;
 
 inline constexpr uint16_t kOptionEnd = 0;
+inline constexpr uint16_t kOptionComment = 1;
 inline constexpr uint16_t kSectionApplication = 4;
 inline constexpr uint16_t kIfName = 2;
+inline constexpr uint16_t kIfDescription = 3;
 inline constexpr uint16_t kIfTimeResolution = 9;
 inline constexpr uint16_t kIfTimeOffset = 14;
 inline constexpr uint16_t kEpbFlags = 2;
+inline constexpr uint16_t kIsbInterfaceReceived = 4;
 inline constexpr uint16_t kIsbInterfaceDrop = 5;
 inline constexpr uint16_t kIsbSystemDrop = 7;
 

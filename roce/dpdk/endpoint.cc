@@ -60,13 +60,6 @@ void hook_process_once() {
 constexpr Duration kExitPatience = milliseconds(200);
 constexpr Duration kDelayedLinger = milliseconds(500);
 constexpr Duration kWireLinger = milliseconds(5);
-constexpr Duration kCaptureFlush = milliseconds(100);
-
-int64_t wall_clock_ns() {
-  timespec ts{};
-  clock_gettime(CLOCK_REALTIME, &ts);
-  return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
-}
 
 EngineConfig make_engine_config(const EndpointConfig& config, EndpointPort& port) {
   EngineConfig engine;
@@ -156,16 +149,7 @@ bool EndpointImpl::open_port(std::string& error) {
     engine_->set_owner(ownership_.owner());
   }
   watch_.start();
-  return make_capture(error);
-}
-
-bool EndpointImpl::make_capture(std::string& error) {
-  if (config_.pcap_file.empty()) return true;
-  capture_ = PcapngWriter::create(config_.pcap_file, port_.plan().name, wall_clock_ns() - clock_.now().ns, error);
-  if (!capture_) return false;
-  const EngineLock owner(*this);
-  engine_->set_capture(capture_.get());
-  return true;
+  return captures_.start(config_.pcap_file, error);
 }
 
 EndpointImpl::~EndpointImpl() {
@@ -183,7 +167,6 @@ EndpointImpl::~EndpointImpl() {
   } else {
     // DPDK's memory is shared with the parent, and its threads do not exist here.
     static_cast<void>(engine_.release());
-    static_cast<void>(capture_.release());
     port_.abandon();
     driver_.abandon();
   }
@@ -192,7 +175,7 @@ EndpointImpl::~EndpointImpl() {
 
 void EndpointImpl::abandon() {
   ownership_.reset_after_fork();
-  if (capture_) capture_->abandon();
+  captures_.abandon();
   if (port_.is_open()) port_.device().abandon();
   abandoned_ = true;
 }
@@ -249,14 +232,7 @@ void EndpointImpl::linger() {
 }
 
 void EndpointImpl::look_after(Instant now) {
-  if (capture_ && now >= next_capture_flush_) {
-    next_capture_flush_ = now + kCaptureFlush;
-    {
-      const EngineLock owner(*this);
-      capture_->begin_flush();
-    }
-    capture_->finish_flush();
-  }
+  captures_.look_after(now);
   watch_.look(now);
 }
 
@@ -266,18 +242,10 @@ void EndpointImpl::finish() {
   if (!ownership_.try_acquire_for(kExitPatience)) return;
   ownership_.release();
   linger();
-  if (capture_) {
-    {
-      const EngineLock owner(*this);
-      engine_->set_capture(nullptr);
-      capture_->begin_flush();
-      log_counters(engine_->counters(), port_.device());
-    }
-    capture_->finish_flush();
-  } else if (engine_) {
-    const EngineLock owner(*this);
-    log_counters(engine_->counters(), port_.device());
-  }
+  if (!engine_) return;
+  captures_.finish();
+  const EngineLock owner(*this);
+  log_counters(engine_->counters(), port_.device());
 }
 
 }  // namespace uroce

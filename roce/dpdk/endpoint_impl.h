@@ -8,9 +8,9 @@
 #include "dpdk/background_driver.h"
 #include "dpdk/clock.h"
 #include "dpdk/endpoint.h"
+#include "dpdk/endpoint_captures.h"
 #include "dpdk/endpoint_port.h"
 #include "dpdk/ownership.h"
-#include "dpdk/pcapng_writer.h"
 #include "dpdk/port_watch.h"
 #include "dpdk/yield_backoff.h"
 
@@ -22,6 +22,7 @@ class EndpointImpl final : public Endpoint {
       : config_(config),
         observer_(observer),
         port_(config_, ownership_),
+        captures_(*this),
         driver_(*this, config.progress),
         watch_(*this, port_, observer) {}
   ~EndpointImpl() override;
@@ -42,6 +43,7 @@ class EndpointImpl final : public Endpoint {
 
   EndpointDevice& device() { return port_.device(); }
   Ownership& ownership() { return ownership_; }
+  EndpointCaptures& captures() { return captures_; }
   uint64_t turns() const { return turns_; }
   uint64_t background_turns() const { return driver_.turns(); }
 
@@ -63,7 +65,6 @@ class EndpointImpl final : public Endpoint {
   void unlock() override;
 
  private:
-  bool make_capture(std::string& error);
   void linger();
 
   EndpointConfig config_;
@@ -75,8 +76,7 @@ class EndpointImpl final : public Endpoint {
   TscClock clock_;
   EndpointPort port_;
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<PcapngWriter> capture_;
-  Instant next_capture_flush_{0};
+  EndpointCaptures captures_;
   BackgroundDriver driver_;
   PortWatch watch_;
   uint64_t turns_ = 0;

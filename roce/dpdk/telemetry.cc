@@ -5,9 +5,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include <rte_telemetry.h>
 
@@ -166,6 +169,51 @@ int on_endpoint(const char* /*cmd*/, const char* params, rte_tel_data* data) {
   });
 }
 
+/// Endpoint `number` joins the capture. False, with one line in `error`, when it cannot.
+bool join_capture(uint64_t number, const std::string& name, std::string& error) {
+  std::string port;
+  bool joined = false;
+  // The same before memory is made for it, which takes time, and after.
+  const auto may_join = [&](EndpointImpl& endpoint, Look look) {
+    joined = look == Look::kInside && endpoint.captures().is_live(name);
+    error = look == Look::kOutside          ? "a thread of the program has been inside for over 200 ms"
+            : endpoint.captures().is_live() ? "another `uroce capture` takes its frames already"
+                                            : "";
+    return error.empty();
+  };
+  error = "it is just closing its device";
+  reply(number, [&](EndpointImpl& endpoint, Look look) {
+    if (may_join(endpoint, look)) port = endpoint.port_name();
+  });
+  if (joined || !error.empty()) return joined;
+  std::unique_ptr<LiveCapture> live = LiveCapture::create(name, port, error);
+  if (!live) return false;
+  reply(number, [&](EndpointImpl& endpoint, Look look) {
+    if (!may_join(endpoint, look)) return;
+    live = endpoint.captures().attach(std::move(live));
+    joined = true;
+  });
+  return joined;
+}
+
+int on_capture(const char* /*cmd*/, const char* params, rte_tel_data* data) {
+  if (params == nullptr || *params == 0) return -1;
+  uint64_t joined = 0;
+  std::string error;
+  for (const uint64_t number : EndpointRegistry::get().numbers()) {
+    std::string why;
+    if (join_capture(number, params, why)) {
+      joined++;
+    } else {
+      error = why;
+    }
+  }
+  rte_tel_data_start_dict(data);
+  rte_tel_data_add_dict_u64(data, "joined", joined);
+  rte_tel_data_add_dict_string(data, "error", error.substr(0, RTE_TEL_MAX_STRING_LEN - 1).c_str());
+  return 0;
+}
+
 }  // namespace
 
 void register_telemetry() {
@@ -181,6 +229,8 @@ void register_telemetry() {
                                "One queue pair. Parameters: its number[,the endpoint's; without it, the oldest]");
     rte_telemetry_register_cmd("/uroce/endpoint", on_endpoint,
                                "What an endpoint is. Parameters: its number; without it, the oldest");
+    rte_telemetry_register_cmd("/uroce/capture", on_capture,
+                               "All endpoints give their frames to `uroce capture`. Parameters: its name");
   });
 }
 

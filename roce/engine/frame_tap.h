@@ -19,8 +19,9 @@ class FrameTap {
   void on_received(const RxFrame& frame, Instant now) {
     if (capture_ != nullptr) capture_->on_frame(Direction::kReceived, now, as_read(frame));
   }
-  void on_sent(std::span<const uint8_t> frame, Instant now) const {
-    if (capture_ != nullptr) capture_->on_frame(Direction::kSent, now, frame);
+  /// `qpn`: whose it is; 0: the host's own.
+  void on_sent(std::span<const uint8_t> frame, uint32_t qpn, Instant now) const {
+    if (capture_ != nullptr) capture_->on_sent(qpn, now, frame);
   }
 
  private:

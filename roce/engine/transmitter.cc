@@ -11,7 +11,6 @@ namespace uroce {
 
 namespace {
 
-constexpr uint32_t kSendBurst = 32;
 constexpr uint32_t kFirstBurst = 4;  // a post or an answer rarely needs more; bulk senders come back for whole bursts
 constexpr uint32_t kSendsPerTurn = 5;
 constexpr uint32_t kQuantum = 16;  // frames of one QP before the next has its turn
@@ -47,13 +46,14 @@ uint32_t Transmitter::transmit_burst(uint32_t size, Instant now) {
     return 0;
   }
   uint32_t used = host_waits(now) ? send_host_frames(frames, acquired, now) : 0;
-  if (parts_.schedule.cnps_wait()) used += send_cnps(frames + used, acquired - used, now);
-  used += send_qp_frames(frames + used, acquired - used, now);
+  std::fill_n(senders_, used, 0);
+  if (parts_.schedule.cnps_wait()) used += send_cnps(frames + used, senders_ + used, acquired - used, now);
+  used += send_qp_frames(frames + used, senders_ + used, acquired - used, now);
   ensure(used <= acquired, "no more frames are sent than the port lent");
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < used; i++) {
     bytes += frames[i].bytes;
-    parts_.tap.on_sent({frames[i].data, frames[i].bytes}, now);
+    parts_.tap.on_sent({frames[i].data, frames[i].bytes}, senders_[i], now);
   }
   counters_.tx_packets += used;
   counters_.tx_bytes += bytes;
@@ -71,23 +71,23 @@ uint32_t Transmitter::send_host_frames(TxFrame* frames, uint32_t count, Instant 
 }
 
 /// News of congestion goes before everything else that QPs send.
-uint32_t Transmitter::send_cnps(TxFrame* frames, uint32_t count, Instant now) {
+uint32_t Transmitter::send_cnps(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now) {
   uint32_t used = 0;
   while (used < count && parts_.schedule.cnps_wait()) {
     Qp& qp = parts_.schedule.take_cnp();
     if (!qp.encode_cnp(frames[used])) continue;
-    if (divert(frames[used], now)) {
+    if (divert(frames[used], qp.qpn(), now)) {
       frames[used].bytes = 0;
       continue;
     }
     counters_.np_cnp_sent++;
-    used++;
+    senders[used++] = qp.qpn();
   }
   return used;
 }
 
 /// Fills up to `count` frames from the QPs in turn; returns how many.
-uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t count, Instant now) {
+uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now) {
   QpSchedule& schedule = parts_.schedule;
   uint32_t used = 0;
   uint32_t rounds = schedule.ready();
@@ -106,7 +106,7 @@ uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t count, Instant no
     uint32_t quantum = std::min(kQuantum, count - used);
     while (quantum > 0 && !(by_destination_ && !qp.connected() && must_wait(qp)) &&
            transmit_one(qp, frames[used], now)) {
-      used++;
+      senders[used++] = qp.qpn();
       quantum--;
     }
     schedule.update(qp);
@@ -136,14 +136,14 @@ bool Transmitter::transmit_one(Qp& qp, TxFrame& frame, Instant now) {
   for (;;) {
     if (parts_.loopback.full()) return false;
     if (!qp.poll_transmit(frame, now)) return false;
-    if (!divert(frame, now)) return true;
+    if (!divert(frame, qp.qpn(), now)) return true;
     frame.bytes = 0;
   }
 }
 
 /// Frames that no port should see: to QPs of ours, or to a peer whose MAC is not known yet. True when taken. Our MAC
 /// with a number that is not ours is another program of this host, to which the port leads.
-bool Transmitter::divert(TxFrame& frame, Instant now) {
+bool Transmitter::divert(TxFrame& frame, uint32_t qpn, Instant now) {
   MacAddress dst;
   std::memcpy(dst.bytes.data(), frame.data, dst.bytes.size());
   if (dst.is_zero()) {
@@ -152,7 +152,7 @@ bool Transmitter::divert(TxFrame& frame, Instant now) {
   }
   if (dst != mac_ || !stays_here(dest_qp_of(frame.data))) return false;
   Loopback& loopback = parts_.loopback;
-  parts_.tap.on_sent({frame.data, frame.bytes}, now);
+  parts_.tap.on_sent({frame.data, frame.bytes}, qpn, now);
   if (loopback.full()) {
     counters_.loopback_full++;
   } else {

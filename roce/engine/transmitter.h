@@ -41,6 +41,8 @@ class Transmitter {
   void send_last_ack(Qp& qp, Instant now);
 
  private:
+  static constexpr uint32_t kSendBurst = 32;
+
   /// True when a pause or a neighbour's frame is due.
   bool host_waits(Instant now) const {
     return parts_.neighbours.next_timeout() <= now || parts_.pfc.wants_transmit(now);
@@ -53,10 +55,10 @@ class Transmitter {
   uint32_t transmit_bursts(Instant now);
   uint32_t transmit_burst(uint32_t size, Instant now);
   uint32_t send_host_frames(TxFrame* frames, uint32_t count, Instant now);
-  uint32_t send_cnps(TxFrame* frames, uint32_t count, Instant now);
-  uint32_t send_qp_frames(TxFrame* frames, uint32_t count, Instant now);
+  uint32_t send_cnps(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now);
+  uint32_t send_qp_frames(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now);
   bool transmit_one(Qp& qp, TxFrame& frame, Instant now);
-  bool divert(TxFrame& frame, Instant now);
+  bool divert(TxFrame& frame, uint32_t qpn, Instant now);
   bool must_wait(const Qp& qp);
   bool congested(const MacAddress& dst, uint32_t dest_qpn);
   /// Of a frame with our own MAC.
@@ -66,8 +68,9 @@ class Transmitter {
   const Parts parts_;
   Counters& counters_;
   const MacAddress mac_;
-  const bool by_destination_;   // the port knows destinations that are congested alone
-  const Qp* ending_ = nullptr;  // its frames leave now or never
+  const bool by_destination_;     // the port knows destinations that are congested alone
+  const Qp* ending_ = nullptr;    // its frames leave now or never
+  uint32_t senders_[kSendBurst];  // whose the frames of a burst are; 0: the host's own
 };
 
 }  // namespace uroce

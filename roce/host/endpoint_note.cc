@@ -117,6 +117,10 @@ std::vector<RunningEndpoint> running_endpoints(std::string& error) {
     RunningEndpoint running;
     running.pid = std::atoi(name.c_str() + std::strlen(kPrefix));
     std::ifstream(entry.path()) >> running.telemetry_socket;
+    // A container that shares the directory may know it by another path.
+    const fs::path here = dir / fs::path("dpdk") / (kEalPrefix + name.substr(std::strlen(kPrefix))) /
+                          fs::path(running.telemetry_socket).filename();
+    if (!running.telemetry_socket.empty() && fs::exists(here, code)) running.telemetry_socket = here;
     if (!running.telemetry_socket.empty()) found.push_back(std::move(running));
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.pid < b.pid; });

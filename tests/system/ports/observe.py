@@ -4,11 +4,13 @@
     observe.py UROCE TEST [PROGRAM]
 """
 
+import http.client
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -231,7 +233,254 @@ def idle_costs_nothing(endpoints):
     assert max(shares) < 0.02
 
 
-TESTS = [counters_move, programs_are_listed, stuck_engine, capture_is_readable, idle_costs_nothing]
+class Recording:
+    """`uroce capture` at work."""
+
+    def __init__(self, endpoints, *words):
+        self.endpoints = endpoints
+        self.file = os.path.join(endpoints.directory.name, f"recording{len(endpoints.running)}.pcapng")
+        self.process = subprocess.Popen([endpoints.uroce, "capture", "-w", self.file, *words], env=endpoints.environment,
+                                        stderr=subprocess.PIPE, text=True)
+        endpoints.running.append(self.process)
+        wait_until(lambda: self.sockets() or self.process.poll() is not None, "no capture")
+
+    def sockets(self):
+        return [name for name in os.listdir(self.endpoints.directory.name) if "capture." in name]
+
+    def end(self):
+        """What it says when it is ended."""
+        self.process.send_signal(signal.SIGINT)
+        _, said = self.process.communicate(timeout=20)
+        assert self.process.returncode == 0, said
+        assert self.sockets() == []
+        return said
+
+    def rows(self, file=None):
+        """Of each packet its program, whether it was sent, the comment, and whether tshark finds it malformed; in the order of the file."""
+        fields = ["frame.interface_name", "frame.packet_flags_direction", "frame.comment", "_ws.malformed", "frame.time_epoch"]
+        run = subprocess.run(["tshark", "-r", file or self.file, "-T", "fields", *[w for f in fields for w in ("-e", f)]],
+                             capture_output=True, text=True, timeout=60, check=True)
+        rows = [line.split("\t") for line in run.stdout.splitlines()]
+        times = [float(row[4]) for row in rows]
+        assert times == sorted(times), "times go back"
+        return [(row[0], {"0x00000002": True, "0x00000001": False}[row[1]], row[2], row[3]) for row in rows]
+
+
+def wait_until(true, complaint, seconds=15):
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, complaint
+        time.sleep(0.02)
+
+
+def captured_pairs(endpoints):
+    """`uroce capture` has every packet of two pairs that start and end while it is there, and knows whose each is."""
+    need("ib_write_bw", "tshark")
+    endpoints.environment.update(UROCE_PORT="shmlan", UROCE_LOG="info")
+    recording = Recording(endpoints)
+    own_file = os.path.join(endpoints.directory.name, "own.pcapng")
+    port = 20000 + os.getpid() % 20000
+    command = lambda pair, *peer: ["ib_write_bw", "-p", str(port + pair), "-n", "200", "-s", "4096", *peer]
+    servers = [endpoints.start([], *command(0)), endpoints.start([], *command(1))]
+    for server in servers:
+        endpoints.wait_for_device(server)
+    clients = [endpoints.start(["--pcap", own_file], *command(0, "127.0.0.1")), endpoints.start([], *command(1, "127.0.0.1"))]
+    expected = {}
+    for process in clients + servers:
+        output, _ = process.communicate(timeout=30)
+        assert process.returncode == 0, output
+        counted = lambda name: int(re.search(rf"counted:.*\b{name} (\d+)", output).group(1))
+        expected[f"ib_write_bw[{process.pid}]"] = (counted("tx_packets"), counted("rx_packets"))
+    said = recording.end()
+    rows = recording.rows()
+    found = {name: tuple(sum(row[:2] == (name, sent) for row in rows) for sent in (True, False)) for name in expected}
+    assert found == expected, (found, expected)
+    assert said == f"uroce: {len(rows)} packets of 4 programs, 0 lost\n", said
+    assert not [row for row in rows if row[3]], "malformed"
+    ends = {}
+    for name, sent, comment, _ in rows:
+        told = re.fullmatch(rf"{re.escape(name)} QP (0x\w{{6}}) {'to' if sent else 'from'} [0-9a-f.:]+ QP (0x\w{{6}})", comment)
+        assert told, (name, sent, comment)
+        ends.setdefault(name, set()).add(told.groups())
+    for client, server in zip(clients, servers):
+        (here, there), = ends[f"ib_write_bw[{client.pid}]"]
+        assert ends[f"ib_write_bw[{server.pid}]"] == {(there, here)}, ends
+    assert len(recording.rows(own_file)) == sum(expected[f"ib_write_bw[{clients[0].pid}]"]), "of its own file it writes all as well"
+
+
+def capture_in_bad_company(endpoints):
+    """A capture that is killed leaves its programs alone and nothing behind; a program that is killed leaves the capture alone."""
+    need("ibv_rc_pingpong", "tshark")
+    endpoints.environment["UROCE_PORT"] = "shmlan"
+    command = ["ibv_rc_pingpong", "-e", "-g", "1", "-p", str(20000 + os.getpid() % 20000), "-n", "100000000", "-s", "64"]
+    server = endpoints.start([], *command)
+    endpoints.wait_for_device(server)
+    client = endpoints.start([], *command, "127.0.0.1")
+    endpoints.wait_for_device(client)
+    programs = {f"ibv_rc_pingpong[{process.pid}]" for process in (server, client)}
+
+    def has_packets_of_both(file):
+        with open(file, "rb") as opened:
+            written = opened.read()
+        return all(f"{name} QP".encode() in written for name in programs)
+
+    memory = lambda: [pid for pid in (server.pid, client.pid) if "uroce-capture" in open(f"/proc/{pid}/maps", encoding="ascii").read()]
+    sent = lambda: json.loads(endpoints.stats("--json", str(client.pid)).stdout.splitlines()[1])["/uroce/counters"]["tx_packets"]
+    killed = Recording(endpoints, "--snap", "128")
+    wait_until(lambda: has_packets_of_both(killed.file), "nothing is captured")
+    assert len(memory()) == 2
+    refused = endpoints.run("capture", "-w", killed.file + ".2", str(client.pid))
+    assert refused.returncode == 2 and f"process {client.pid} cannot be captured: another" in refused.stderr, refused
+    refused = endpoints.run("capture", "-w", killed.file)
+    assert refused.returncode == 2 and "being written already" in refused.stderr, refused
+    killed.process.kill()
+    wait_until(lambda: not killed.sockets() and not memory(), "a capture that was killed stays")
+    before = sent()
+    wait_until(lambda: sent() > before, "the program stands still")
+
+    unknown = endpoints.run("capture", "-w", killed.file + ".2", "1")
+    assert (unknown.returncode, unknown.stderr) == (2, "uroce: process 1 has no open uroce device\n"), unknown
+    short = endpoints.run("capture", "-w", killed.file + ".2", "--snap", "128", "--max", "100K", str(client.pid))
+    assert (short.returncode, os.path.getsize(killed.file + ".2") > 100 << 9) == (0, True), short
+    assert os.path.getsize(killed.file + ".2") <= 100 << 10 and "of 1 program, " in short.stderr and "the file is full" in short.stderr, short
+
+    recording = Recording(endpoints, "--snap", "128")
+    wait_until(lambda: has_packets_of_both(recording.file), "nothing is captured")
+    client.kill()
+    wait_until(lambda: client.poll() is not None, "it lives")
+    said = recording.end()
+    rows = recording.rows()
+    assert {row[0] for row in rows} == programs, said
+    assert re.fullmatch(rf"uroce: {len(rows)} packets of 2 programs, \d+ lost\n", said), said
+
+
+def capture_to_a_pipe(endpoints):
+    """tshark reads a capture of one program live, and the capture ends with that program."""
+    need("ibv_rc_pingpong", "tshark")
+    endpoints.environment["UROCE_PORT"] = "shmlan"
+    port = str(20000 + os.getpid() % 20000)
+    command = ["ibv_rc_pingpong", "-g", "1", "-p", port, "-n", "50", "-s", "1024"]
+    server = endpoints.start([], *command)
+    endpoints.wait_for_device(server)
+    capture = subprocess.Popen([endpoints.uroce, "capture", "--once", "-w", "-", str(server.pid)], env=endpoints.environment,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    endpoints.running.append(capture)
+    wait_until(lambda: "uroce-capture" in open(f"/proc/{server.pid}/maps", encoding="ascii").read(), "it did not join")
+    client = endpoints.start([], *command, "127.0.0.1")
+    shown = subprocess.run(["tshark", "-l", "-r", "-", "-T", "fields", "-e", "infiniband.bth.opcode", "-e", "frame.packet_flags_direction"],
+                           stdin=capture.stdout, capture_output=True, text=True, timeout=40, check=True)
+    for process in (client, server):
+        output, _ = process.communicate(timeout=30)
+        assert process.returncode == 0, output
+    assert capture.wait(timeout=10) == 0
+    rows = [tuple(line.split("\t")) for line in shown.stdout.splitlines()]
+    assert rows.count(("4", "0x00000002")) == 50, rows  # SEND ONLY
+    assert {row[1] for row in rows} == {"0x00000002"}, "only what is sent"
+
+
+SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (\S+)')
+
+
+def parsed_metrics(text):
+    """By the rules of the text format: {(name, labels): value}, and the types."""
+    assert text.endswith("\n") and "\r" not in text
+    samples, types, order = {}, {}, []
+    for line in text.splitlines():
+        head = re.fullmatch(r"# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.*)", line)
+        if head and head.group(1) == "TYPE":
+            assert head.group(2) not in types and head.group(3) in ("counter", "gauge"), line
+            types[head.group(2)] = head.group(3)
+        elif not head:
+            sample = SAMPLE.fullmatch(line)
+            assert sample, line
+            name, labels, value = sample.groups()
+            assert name in types, f"{line}: its type comes first"
+            assert (name, labels) not in samples, f"{line}: twice"
+            samples[name, labels] = float(value)
+            if order[-1:] != [name]:
+                order.append(name)
+    assert len(order) == len(set(order)), "the samples of a metric stand together"
+    return samples, types
+
+
+def metrics_are_served(endpoints):
+    """`uroce metrics` once and over HTTP, also beside clients that are silent, slow, or talk nonsense."""
+    need("ib_write_bw")
+    endpoints.environment["UROCE_PORT"] = "shmlan"
+    assert endpoints.ask("metrics") == ""
+    server, client = endpoints.bandwidth_pair(60)
+    labels = lambda process: f'pid="{process.pid}",program="ib_write_bw",port="shmlan"'
+    samples, types = parsed_metrics(endpoints.ask("metrics"))
+    assert samples["uroce_up", f'pid="{client.pid}"'] == 1 and samples["uroce_queue_pairs", labels(server)] <= 1, samples
+    counters = json.loads(endpoints.stats("--json", str(client.pid)).stdout.splitlines()[1])["/uroce/counters"]
+    assert {name[6:-6] for name, kind in types.items() if kind == "counter"} == set(counters), types
+    assert 0 <= samples["uroce_tx_packets_total", labels(client)] <= counters["tx_packets"]
+
+    process = subprocess.Popen([endpoints.uroce, "metrics", "--listen", "127.0.0.1:0"], env=endpoints.environment, stderr=subprocess.PIPE, text=True)
+    endpoints.running.append(process)
+    port = int(re.search(r"port (\d+)", process.stderr.readline()).group(1))
+
+    def ask(method, path, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.request(method, path, body)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, answer.getheader("Content-Type"), text
+
+    def raw(*pieces):
+        """A client that does not behave; what it is told at once."""
+        one = socket.create_connection(("127.0.0.1", port), timeout=10)
+        for piece in pieces:
+            one.sendall(piece)
+        return one
+
+    silent = [raw() for _ in range(60)] + [raw(b"GET /metr") for _ in range(60)]
+    nonsense = [raw(b"\0\xff" * 50 + b"\r\n\r\n"), raw(b"GET /" + b"x" * 20000), raw(b"POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n")]
+    begun = time.monotonic()
+    status, kind, text = ask("GET", "/metrics")
+    assert time.monotonic() - begun < 4, "it waits for others"
+    assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8"), (status, kind)
+    served, _ = parsed_metrics(text)
+    wait_until(lambda: parsed_metrics(ask("GET", "/metrics")[2])[0]["uroce_tx_bytes_total", labels(client)] >
+               served["uroce_tx_bytes_total", labels(client)], "the served text stands still")
+    assert ask("HEAD", "/metrics")[0::2] == (200, "")
+    assert [ask("GET", "/")[0], ask("GET", "/metrics/x")[0], ask("POST", "/metrics", "x=1")[0]] == [404, 404, 405]
+    for one in silent + nonsense:
+        one.close()
+    client.send_signal(signal.SIGSTOP)
+    assert parsed_metrics(ask("GET", "/metrics")[2])[0]["uroce_up", f'pid="{client.pid}"'] == 0
+    taken = endpoints.run("metrics", "--listen", f"127.0.0.1:{port}")
+    assert taken.returncode == 2 and re.fullmatch(r"uroce: cannot listen on .*: Address already in use\n", taken.stderr), taken
+    wrong = endpoints.run("metrics", "--listen", "localhost")
+    assert wrong.returncode == 2 and "is no address to listen on" in wrong.stderr, wrong
+    process.terminate()
+    assert process.wait(timeout=10) == 0
+
+
+def silent_members_are_listed(endpoints):
+    """`uroce ls` names who is on the segment also when its telemetry cannot be found."""
+    need("ibv_asyncwatch")
+    endpoints.environment["UROCE_PORT"] = "shmlan:quiet"
+    processes = [endpoints.start([], "ibv_asyncwatch") for _ in range(2)]
+    for process in processes:
+        endpoints.wait_for_device(process)
+    assert "tells no more" not in endpoints.ask("ls")
+    quiet, other = processes
+    os.unlink(os.path.join(endpoints.directory.name, f"endpoint.{quiet.pid}"))
+    text = endpoints.ask("ls")
+    assert re.search(rf"^ *{quiet.pid}  ibv_asyncwatch  shmlan:quiet  \S+  is on the segment", text, re.M), text
+    assert re.search(rf"^ *{other.pid}  ibv_asyncwatch  shmlan.* running$", text, re.M), text
+    listed = {each["pid"]: each for each in json.loads(endpoints.ask("ls", "--json"))}
+    assert (listed[quiet.pid]["answers"], listed[quiet.pid]["program"]) == (False, "ibv_asyncwatch"), listed
+    assert listed[quiet.pid]["addresses"], listed
+    quiet.kill()
+    quiet.wait()
+    assert str(quiet.pid) not in endpoints.ask("ls")
+
+
+TESTS = [counters_move, programs_are_listed, stuck_engine, capture_is_readable, captured_pairs, capture_in_bad_company,
+         capture_to_a_pipe, metrics_are_served, silent_members_are_listed, idle_costs_nothing]
 
 
 def main():

@@ -20,13 +20,30 @@ TEST(FrameTap, TellsWhoIsAttached) {
   const uint8_t bytes[3] = {};
   Listener listener;
   FrameTap tap;
-  tap.on_sent(bytes, {1});
+  tap.on_sent(bytes, 0, {1});
   tap.attach(&listener);
   tap.on_received({bytes, 2}, {2});
-  tap.on_sent(bytes, {3});
+  tap.on_sent(bytes, 0, {3});
   tap.attach(nullptr);
   tap.on_received({bytes, 3}, {4});
   EXPECT_EQ(listener.heard, "received 2 at 2; sent 3 at 3; ");
+}
+
+TEST(FrameTap, TellsThoseWhoAskWhoseAFrameIs) {
+  struct Owners final : Capture {
+    void on_frame(Direction, Instant, std::span<const uint8_t>) override { received++; }
+    void on_sent(uint32_t qpn, Instant, std::span<const uint8_t>) override { senders.push_back(qpn); }
+    int received = 0;
+    std::vector<uint32_t> senders;
+  } listener;
+  const uint8_t bytes[3] = {};
+  FrameTap tap;
+  tap.attach(&listener);
+  tap.on_sent(bytes, 17, {1});
+  tap.on_sent(bytes, 0, {2});
+  tap.on_received({bytes, 3}, {3});
+  EXPECT_EQ(listener.senders, (std::vector<uint32_t>{17, 0}));
+  EXPECT_EQ(listener.received, 1);
 }
 
 TEST(FrameTap, HearsTheHeadersThatTheEngineGoesBy) {

@@ -1,0 +1,87 @@
+// How `uroce capture` and the programs whose frames it takes find each other: a socket in the runtime directory.
+//
+// The socket is named capture.<number>.all, or .some when only chosen programs are wanted. A program joins when DPDK's
+// telemetry tells it the name, and one that opens its device joins each .all that is there, so that not a frame is
+// missed. It says who it is, and passes the memory of its frames (capture_ring.h). From then on the connection carries
+// nothing: each side sees by it that the other is gone. Nobody waits for anybody.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace uroce {
+
+/// It travels as these bytes.
+struct CaptureGreeting {
+  static constexpr uint32_t kMagic = 0x75726361;
+  static constexpr uint32_t kVersion = 1;
+
+  uint32_t magic = kMagic;
+  uint32_t version = kVersion;
+  int32_t pid = 0;  // as the program sees it
+  char program[64] = {};
+  char port[128] = {};
+};
+CaptureGreeting make_greeting(const std::string& port);
+
+/// The program's end of a connection.
+class CaptureConnection {
+ public:
+  CaptureConnection() = default;
+  ~CaptureConnection();
+  CaptureConnection(const CaptureConnection&) = delete;
+  CaptureConnection& operator=(const CaptureConnection&) = delete;
+
+  /// `name`: of the socket, without a directory. Returns false, with one line in `error`, when nobody is there.
+  bool join(const std::string& name, const CaptureGreeting& greeting, int ring_fd, std::string& error);
+  const std::string& name() const { return name_; }
+  /// Asks the kernel now; neither waits nor allocates.
+  bool lost() const;
+  /// When it is lost: removes what a `uroce capture` that was killed left.
+  void clean_up() const;
+  /// In the child of a fork.
+  void forget();
+
+ private:
+  std::string name_;
+  int fd_ = -1;
+};
+
+/// The names of those that want everybody; what killed ones left behind is removed.
+std::vector<std::string> open_captures();
+
+/// The side of `uroce capture`.
+class CaptureListener {
+ public:
+  CaptureListener() = default;
+  ~CaptureListener();
+  CaptureListener(const CaptureListener&) = delete;
+  CaptureListener& operator=(const CaptureListener&) = delete;
+
+  /// Returns false, with one line in `error`, when that fails.
+  bool open(bool everybody, std::string& error);
+  const std::string& name() const { return name_; }
+  /// Readable when somebody comes.
+  int fd() const { return fd_; }
+  /// A connection, which is the caller's; -1 when there is none now.
+  int accept() const;
+
+ private:
+  std::string name_;
+  std::string path_;
+  int fd_ = -1;
+};
+
+struct CaptureGuest {
+  CaptureGreeting greeting;
+  int ring_fd = -1;  // the caller's
+};
+enum class Greeted : uint8_t { kNotYet, kYes, kNo };
+/// Reads what a connection says first.
+Greeted read_greeting(int fd, CaptureGuest& guest);
+/// True when the other side has closed, or its process is gone.
+bool is_closed(int fd);
+
+}  // namespace uroce

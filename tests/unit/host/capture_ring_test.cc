@@ -1,0 +1,212 @@
+// Frames from a program to `uroce capture`: in order, whole, counted when there is no room; and a program that writes
+// nonsense harms nobody.
+#include "host/capture_ring.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "host/capture_meeting.h"
+
+namespace uroce {
+namespace {
+
+class CaptureRingTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string error;
+    ASSERT_TRUE(ring_.make(error)) << error;
+    ASSERT_TRUE(reader_.map(ring_.fd()));
+  }
+  /// Of a length and with bytes that follow from its number.
+  static std::vector<uint8_t> frame(uint32_t number) {
+    std::vector<uint8_t> bytes(number * 7919 % 4300);
+    for (size_t i = 0; i < bytes.size(); i++) bytes[i] = static_cast<uint8_t>(number + i);
+    return bytes;
+  }
+  bool push(uint32_t number) {
+    const std::vector<uint8_t> bytes = frame(number);
+    return ring_.push({.ticks = number, .sent = number % 2 == 1, .qpn = number * 3, .bytes = bytes});
+  }
+
+  CaptureRing ring_;
+  CaptureReader reader_;
+};
+
+TEST_F(CaptureRingTest, GivesWhatWasPushedManyTimesAround) {
+  CapturedFrame read;
+  EXPECT_FALSE(reader_.next(read));
+  uint32_t next = 0;
+  for (uint32_t number = 0; number < 30'000; number++) {  // 64 MB through 16
+    ASSERT_TRUE(push(number));
+    if (number % 100 < 90) continue;
+    for (; reader_.next(read); next++) {
+      ASSERT_EQ(read.ticks, next);
+      ASSERT_EQ(read.sent, next % 2 == 1);
+      ASSERT_EQ(read.qpn, next * 3);
+      ASSERT_EQ(read.lost_before, 0u);
+      ASSERT_EQ(read.original_bytes, frame(next).size());
+      ASSERT_EQ(std::vector<uint8_t>(read.bytes.begin(), read.bytes.end()), frame(next));
+    }
+  }
+  EXPECT_EQ(next, 30'000u);
+  EXPECT_EQ(reader_.frames(), 30'000u);
+  EXPECT_EQ(reader_.lost(), 0u);
+}
+
+TEST_F(CaptureRingTest, CountsWhatFindsNoRoomAndGoesOn) {
+  uint32_t kept = 0;
+  while (push(kept)) kept++;
+  EXPECT_FALSE(push(kept));
+  EXPECT_EQ(reader_.lost(), 2u);
+  CapturedFrame read;
+  for (uint32_t i = 0; i < kept; i++) ASSERT_TRUE(reader_.next(read));
+  EXPECT_FALSE(reader_.next(read)) << "and gives back the room of the last one";
+  EXPECT_TRUE(push(5));
+  ASSERT_TRUE(reader_.next(read));
+  EXPECT_EQ(read.ticks, 5u);
+  EXPECT_EQ(read.lost_before, 2u);
+  EXPECT_TRUE(push(6));
+  ASSERT_TRUE(reader_.next(read));
+  EXPECT_EQ(read.lost_before, 0u);
+  EXPECT_EQ(reader_.frames(), kept + 4);
+}
+
+TEST_F(CaptureRingTest, KeepsTheBeginningWhenAsked) {
+  ASSERT_TRUE(push(1));
+  reader_.keep(128);
+  ASSERT_TRUE(push(1));
+  const std::vector<uint8_t> whole = frame(1);
+  CapturedFrame read;
+  for (int i = 0; i < 2; i++) {
+    ASSERT_TRUE(reader_.next(read));
+    EXPECT_EQ(read.original_bytes, 3619u);
+    EXPECT_EQ(std::vector<uint8_t>(read.bytes.begin(), read.bytes.end()),
+              std::vector<uint8_t>(whole.begin(), whole.begin() + 128))
+        << i;
+  }
+}
+
+TEST_F(CaptureRingTest, AProgramThatScribblesEndsOnlyItsOwnCapture) {
+  void* const data = mmap(nullptr, sizeof(CaptureMemory), PROT_READ | PROT_WRITE, MAP_SHARED, ring_.fd(), 0);
+  ASSERT_NE(data, MAP_FAILED);
+  auto* const memory = static_cast<CaptureMemory*>(data);
+  const auto write_word = [&](size_t at, uint32_t value) { std::memcpy(memory->ring + at, &value, sizeof value); };
+  const struct {
+    uint64_t written;
+    uint32_t bytes;
+    uint32_t original_bytes;
+  } bad[] = {
+      {64, 40, 40},               // longer than what was written
+      {UINT64_MAX, 8, 8},         // more than there can be
+      {1 << 20, 70'000, 70'000},  // longer than a frame
+      {1 << 20, 8, UINT32_MAX},   // originally so
+      {1 << 20, 80, 40},          // longer than it was
+      {1 << 20, UINT32_MAX, 0},   // to the start, which lies further on than what was written
+  };
+  for (const auto& each : bad) {
+    CaptureReader reader;
+    ASSERT_TRUE(reader.map(ring_.fd()));
+    write_word(0, each.bytes);
+    write_word(4, each.original_bytes);
+    memory->written.store(each.written);
+    CapturedFrame read;
+    EXPECT_FALSE(reader.next(read)) << each.bytes;
+    EXPECT_TRUE(reader.broken()) << each.bytes;
+    EXPECT_FALSE(reader.next(read)) << "and stays so";
+  }
+  // The other way round: a reader that says it has read what was never written gets no more, and harms nobody.
+  memory->read.store(12'345);
+  EXPECT_FALSE(push(1));
+  munmap(data, sizeof(CaptureMemory));
+}
+
+TEST(CaptureMemoryTest, OnlySealedMemoryOfItsSizeIsMapped) {
+  const int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(ftruncate(fd, sizeof(CaptureMemory)), 0);
+  CaptureReader reader;
+  EXPECT_FALSE(reader.map(fd)) << "it could be cut";
+  EXPECT_FALSE(reader.map(STDIN_FILENO));
+  close(fd);
+}
+
+class CaptureMeetingTest : public testing::Test {
+ protected:
+  CaptureMeetingTest() {
+    char name[] = "/tmp/uroce-test-XXXXXX";
+    directory_ = mkdtemp(name);
+    setenv("UROCE_RUNTIME_DIR", directory_.c_str(), 1);
+  }
+  ~CaptureMeetingTest() override {
+    unsetenv("UROCE_RUNTIME_DIR");
+    rmdir(directory_.c_str());
+  }
+  std::string directory_;
+  std::string error_;
+};
+
+TEST_F(CaptureMeetingTest, AProgramJoinsAndEachSideSeesTheOtherGo) {
+  CaptureRing ring;
+  ASSERT_TRUE(ring.make(error_));
+  auto listener = std::make_unique<CaptureListener>();
+  ASSERT_TRUE(listener->open(true, error_)) << error_;
+  EXPECT_EQ(listener->accept(), -1) << "nobody is there";
+  EXPECT_EQ(open_captures(), std::vector<std::string>{listener->name()});
+  CaptureConnection program;
+  ASSERT_TRUE(program.join(listener->name(), make_greeting("memif wire, end 0"), ring.fd(), error_)) << error_;
+  const int fd = listener->accept();
+  ASSERT_GE(fd, 0);
+  CaptureGuest guest;
+  ASSERT_EQ(read_greeting(fd, guest), Greeted::kYes);
+  EXPECT_EQ(guest.greeting.pid, getpid());
+  EXPECT_STREQ(guest.greeting.port, "memif wire, end 0");
+  CaptureReader reader;
+  EXPECT_TRUE(reader.map(guest.ring_fd));
+  close(guest.ring_fd);
+  EXPECT_FALSE(program.lost());
+  EXPECT_FALSE(is_closed(fd));
+  close(fd);
+  EXPECT_TRUE(program.lost());
+  listener.reset();
+  EXPECT_TRUE(open_captures().empty());
+}
+
+TEST_F(CaptureMeetingTest, OneThatIsKilledLeavesNothingForLong) {
+  CaptureRing ring;
+  ASSERT_TRUE(ring.make(error_));
+  const std::string path = directory_ + "/capture.0123456789abcdef.all";
+  {
+    // A socket to which nobody listens: what a killed one leaves.
+    CaptureListener listener;
+    ASSERT_TRUE(listener.open(true, error_));
+    ASSERT_EQ(rename((directory_ + "/" + listener.name()).c_str(), path.c_str()), 0);
+  }
+  ASSERT_EQ(access(path.c_str(), F_OK), 0);
+  CaptureConnection program;
+  EXPECT_FALSE(program.join("capture.0123456789abcdef.all", make_greeting(""), ring.fd(), error_));
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+TEST_F(CaptureMeetingTest, NamesLeadNowhereElse) {
+  CaptureRing ring;
+  ASSERT_TRUE(ring.make(error_));
+  for (const char* name : {"", "x", "capture./../../x", "/tmp/capture.x", "../capture.x"}) {
+    CaptureConnection program;
+    EXPECT_FALSE(program.join(name, make_greeting(""), ring.fd(), error_)) << name;
+    EXPECT_EQ(error_, "that is not the name of a capture") << name;
+  }
+}
+
+TEST_F(CaptureMeetingTest, OnesForChosenProgramsAreNotOffered) {
+  CaptureListener listener;
+  ASSERT_TRUE(listener.open(false, error_));
+  EXPECT_TRUE(open_captures().empty());
+  EXPECT_TRUE(listener.name().ends_with(".some"));
+}
+
+}  // namespace
+}  // namespace uroce
