@@ -7,34 +7,11 @@
 
 #include "commands.h"
 #include "common/metrics_server.h"
-#include "common/prometheus.h"
-#include "programs.h"
+#include "program_metrics.h"
 #include "quit_signals.h"
 
 namespace uroce::launcher {
 namespace {
-
-metrics::EndpointSample sample_of(const Program& program) {
-  metrics::EndpointSample sample;
-  sample.pid = program.pid;
-  sample.answers = program.answers;
-  if (!program.answers) return sample;
-  sample.program = text_at(program.endpoint, "program");
-  sample.port = text_at(program.endpoint, "port");
-  sample.link_up = text_at(program.endpoint, "peer") == "there";
-  sample.qps = number_at(program.endpoint, "qps");
-  sample.regions = number_at(program.endpoint, "regions");
-  for (const auto& [name, value] : program.counters.items()) {
-    if (value.is_number_unsigned()) sample.counters.emplace_back(name, value.get<uint64_t>());
-  }
-  return sample;
-}
-
-std::string text_of_all(std::string& error) {
-  std::vector<metrics::EndpointSample> samples;
-  for (const Program& program : ask_programs(Ask::kSummary, std::nullopt, error)) samples.push_back(sample_of(program));
-  return metrics::endpoints_text(samples);
-}
 
 int serve(const std::string& address) {
   take_quit_signals();
@@ -46,7 +23,7 @@ int serve(const std::string& address) {
         address,
         [] {
           std::string ignored;  // of a runtime directory that is gone: there are no programs then
-          return text_of_all(ignored);
+          return text_of_programs(ignored);
         },
         error);
   }
@@ -61,7 +38,7 @@ int serve(const std::string& address) {
 
 int print_once() {
   std::string error;
-  const std::string text = text_of_all(error);
+  const std::string text = text_of_programs(error);
   if (!error.empty()) return fail(error);
   std::printf("%s", text.c_str());
   return 0;

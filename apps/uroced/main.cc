@@ -13,13 +13,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <memory>
 
+#include "common/metrics_server.h"
 #include "dpdk/eal.h"
 #include "dpdk/endpoint.h"
 #include "dpdk/interrupt_guard.h"
 #include "dpdk/log.h"
 #include "host/endpoint_options.h"
 #include "options.h"
+#include "uroce/program_metrics.h"
 
 namespace uroce::daemon {
 namespace {
@@ -69,6 +72,23 @@ class Rest {
   Duration nap_ = kNapLeast;
 };
 
+/// Of uroced and all programs of its user. Its thread hears no signals.
+std::unique_ptr<metrics::MetricsServer> serve_metrics(const std::string& address, std::string& error) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  auto server = metrics::MetricsServer::start(
+      address,
+      [] {
+        std::string ignored;  // of a runtime directory that is gone: there are no programs then
+        return launcher::text_of_programs(ignored);
+      },
+      error);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return server;
+}
+
 void greet(const Endpoint& endpoint, const UplinkConfig& uplink) {
   std::string addresses;
   for (const LocalAddress& address : endpoint.identity().addresses) addresses += ", " + to_string(address);
@@ -104,6 +124,8 @@ bool run(Options& options, bool& eal_started, std::string& error) {
     error = "port " + endpoint->port_name() + " has no address: say --addr IP/PREFIX";
     return false;
   }
+  std::unique_ptr<metrics::MetricsServer> server;
+  if (!options.metrics.empty() && !(server = serve_metrics(options.metrics, error))) return false;
   catch_signals();
   prctl(PR_SET_TIMERSLACK, 1000UL);
   greet(*endpoint, *config.uplink);

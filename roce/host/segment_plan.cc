@@ -1,5 +1,6 @@
 #include "host/segment_plan.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
