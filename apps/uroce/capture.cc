@@ -9,6 +9,7 @@
 #include <set>
 #include <stop_token>
 #include <thread>
+#include <utility>
 
 #include "capture_session.h"
 #include "commands.h"
@@ -19,71 +20,88 @@
 namespace uroce::launcher {
 namespace {
 
+/// A program makes 16 MB ready before it answers. Who was chosen is asked once, the others again and again.
+constexpr int kChosenPatienceSeconds = 5;
 constexpr auto kLookForPrograms = std::chrono::milliseconds(500);
 
 /// Tells a program to join. "" when it did, else why not.
-std::string ask_to_join(const RunningEndpoint& program, const std::string& capture) {
-  TelemetryClient client(program.telemetry_socket);
+std::string ask_to_join(const RunningEndpoint& program, const std::string& capture, int patience_seconds) {
+  TelemetryClient client(program.telemetry_socket, patience_seconds);
   const auto answer = client.value("/uroce/capture," + capture);
   if (!answer || !answer->is_object()) return "it does not answer, or has a uroce that does not know captures";
   const auto error = answer->find("error");
   return error != answer->end() && error->is_string() ? error->get<std::string>() : "";
 }
 
-/// Asks all at the same time, and says of whom nothing will be seen. Returns how many joined.
-size_t ask_all_to_join(const std::vector<RunningEndpoint>& programs, const std::string& capture) {
-  std::vector<std::future<std::string>> answers;
-  for (const RunningEndpoint& program : programs)
-    answers.push_back(std::async(std::launch::async, ask_to_join, std::cref(program), std::cref(capture)));
-  size_t joined = 0;
-  for (size_t i = 0; i < programs.size(); i++) {
-    const std::string why = answers[i].get();
-    joined += why.empty() ? 1 : 0;
-    if (!why.empty()) std::fprintf(stderr, "uroce: process %d cannot be captured: %s\n", programs[i].pid, why.c_str());
-  }
-  return joined;
-}
+/// Asks programs to join one capture, and says once of each why nothing will be seen of it.
+class Asker {
+ public:
+  explicit Asker(std::string capture) : capture_(std::move(capture)) {}
 
-/// Asks everybody once, and those who come. Programs that open the device while the capture is there join by
-/// themselves; this finds those that did so in the moment before.
-void keep_asking(const std::stop_token& stop, const std::string& capture) {
-  std::mutex mutex;
-  std::condition_variable_any time_is_over;
-  std::set<std::string> asked;
-  while (!stop.stop_requested()) {
-    std::string error;
-    std::vector<RunningEndpoint> fresh = running_endpoints(error);
-    std::erase_if(fresh,
-                  [&](const RunningEndpoint& program) { return !asked.insert(program.telemetry_socket).second; });
-    ask_all_to_join(fresh, capture);
-    std::unique_lock lock(mutex);
-    time_is_over.wait_for(lock, stop, kLookForPrograms, [] { return false; });
+  /// All at the same time; those that joined before are not asked again. Returns how many join now.
+  size_t ask(std::vector<RunningEndpoint> programs, int patience_seconds) {
+    std::erase_if(programs, [&](const RunningEndpoint& p) { return joined_.count(p.telemetry_socket) != 0; });
+    std::vector<std::future<std::string>> answers;
+    for (const RunningEndpoint& program : programs)
+      answers.push_back(
+          std::async(std::launch::async, ask_to_join, std::cref(program), std::cref(capture_), patience_seconds));
+    size_t joined = 0;
+    for (size_t i = 0; i < programs.size(); i++) {
+      const std::string why = answers[i].get();
+      if (why.empty()) {
+        joined++;
+        joined_.insert(programs[i].telemetry_socket);
+      } else if (complained_.insert(programs[i].telemetry_socket).second) {
+        std::fprintf(stderr, "uroce: process %d cannot be captured: %s\n", programs[i].pid, why.c_str());
+      }
+    }
+    return joined;
   }
-}
 
-/// Returns false, after one line, when one of them is not there or none can be captured.
-bool ask_chosen(const std::vector<int>& pids, const std::string& capture) {
-  std::string error;
+  /// Asks everybody, until `stop`: those that are there, and those that cannot join now but later. Programs that open
+  /// the device while the capture is there join by themselves.
+  void keep_asking(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any time_is_over;
+    while (!stop.stop_requested()) {
+      std::string error;
+      ask(running_endpoints(error), TelemetryClient::kPatienceSeconds);
+      std::unique_lock lock(mutex);
+      time_is_over.wait_for(lock, stop, kLookForPrograms, [] { return false; });
+    }
+  }
+
+ private:
+  const std::string capture_;
+  std::set<std::string> joined_;  // telemetry sockets
+  std::set<std::string> complained_;
+};
+
+/// The programs with these numbers. Empty, with one line in `error`, when one of them is not there.
+std::vector<RunningEndpoint> find_chosen(const std::vector<int>& pids, std::string& error) {
   std::vector<RunningEndpoint> running = running_endpoints(error);
   for (const int pid : pids) {
     if (std::any_of(running.begin(), running.end(), [&](const auto& r) { return r.pid == pid; })) continue;
-    fail("process " + std::to_string(pid) + " has no open uroce device");
-    return false;
+    if (error.empty()) error = "process " + std::to_string(pid) + " has no open uroce device";
+    return {};
   }
   std::erase_if(running, [&](const auto& r) { return std::count(pids.begin(), pids.end(), r.pid) == 0; });
-  return ask_all_to_join(running, capture) != 0;
+  return running;
 }
 
 int capture(const CaptureOptions& options) {
   take_quit_signals();
-  CaptureSession session(options);
   std::string error;
+  const std::vector<RunningEndpoint> chosen = find_chosen(options.pids, error);
+  if (!error.empty()) return fail(error);
+  CaptureSession session(options);
   if (!session.open(error)) return fail(error);
-  std::jthread asker;
+  Asker asker(session.name());
+  std::jthread asking;
   if (options.pids.empty()) {
     const QuitSignalsBlocked blocked;
-    asker = std::jthread([&](const std::stop_token& stop) { keep_asking(stop, session.name()); });
-  } else if (!ask_chosen(options.pids, session.name())) {
+    asking = std::jthread([&](const std::stop_token& stop) { asker.keep_asking(stop); });
+  } else if (asker.ask(chosen, kChosenPatienceSeconds) == 0) {
     return kUsageError;
   }
   const bool good = session.run(quit_asked(), error);

@@ -48,11 +48,12 @@ uint64_t number_at(const Json& dictionary, const char* key) {
                                                                                             : 0;
 }
 
-TelemetryClient::TelemetryClient(const std::string& path) : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+TelemetryClient::TelemetryClient(const std::string& path, int patience_seconds)
+    : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
-  const timeval patience{kPatienceSeconds, 0};
+  const timeval patience{patience_seconds, 0};
   setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   connected_ = connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 && receive();

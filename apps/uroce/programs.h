@@ -17,10 +17,10 @@ uint64_t number_at(const Json& dictionary, const char* key);
 
 class TelemetryClient {
  public:
-  /// Waits so long for an answer.
   static constexpr int kPatienceSeconds = 1;
 
-  explicit TelemetryClient(const std::string& path);
+  /// Waits so long for each answer.
+  explicit TelemetryClient(const std::string& path, int patience_seconds = kPatienceSeconds);
   ~TelemetryClient();
   TelemetryClient(const TelemetryClient&) = delete;
   TelemetryClient& operator=(const TelemetryClient&) = delete;

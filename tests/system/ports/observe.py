@@ -338,7 +338,8 @@ def capture_in_bad_company(endpoints):
     before = sent()
     wait_until(lambda: sent() > before, "the program stands still")
 
-    unknown = endpoints.run("capture", "-w", killed.file + ".2", "1")
+    unknown = endpoints.run("capture", "-w", killed.file + ".3", "1")
+    assert not os.path.exists(killed.file + ".3")
     assert (unknown.returncode, unknown.stderr) == (2, "uroce: process 1 has no open uroce device\n"), unknown
     short = endpoints.run("capture", "-w", killed.file + ".2", "--snap", "128", "--max", "100K", str(client.pid))
     assert (short.returncode, os.path.getsize(killed.file + ".2") > 100 << 9) == (0, True), short
@@ -368,7 +369,8 @@ def capture_to_a_pipe(endpoints):
     wait_until(lambda: "uroce-capture" in open(f"/proc/{server.pid}/maps", encoding="ascii").read(), "it did not join")
     client = endpoints.start([], *command, "127.0.0.1")
     shown = subprocess.run(["tshark", "-l", "-r", "-", "-T", "fields", "-e", "infiniband.bth.opcode", "-e", "frame.packet_flags_direction"],
-                           stdin=capture.stdout, capture_output=True, text=True, timeout=40, check=True)
+                           stdin=capture.stdout, capture_output=True, text=True, timeout=40, check=False)
+    assert shown.returncode == 0, (shown.stderr, capture.communicate())
     for process in (client, server):
         output, _ = process.communicate(timeout=30)
         assert process.returncode == 0, output
@@ -410,8 +412,10 @@ def metrics_are_served(endpoints):
     assert endpoints.ask("metrics") == ""
     server, client = endpoints.bandwidth_pair(60)
     labels = lambda process: f'pid="{process.pid}",program="ib_write_bw",port="shmlan"'
+    up = lambda samples: [samples.get(("uroce_up", f'pid="{process.pid}"')) for process in (server, client)]
+    wait_until(lambda: up(parsed_metrics(endpoints.ask("metrics"))[0]) == [1, 1], "they are not up")
     samples, types = parsed_metrics(endpoints.ask("metrics"))
-    assert samples["uroce_up", f'pid="{client.pid}"'] == 1 and samples["uroce_queue_pairs", labels(server)] <= 1, samples
+    assert samples["uroce_queue_pairs", labels(server)] <= 1, samples
     counters = json.loads(endpoints.stats("--json", str(client.pid)).stdout.splitlines()[1])["/uroce/counters"]
     assert {name[6:-6] for name, kind in types.items() if kind == "counter"} == set(counters), types
     assert 0 <= samples["uroce_tx_packets_total", labels(client)] <= counters["tx_packets"]
@@ -442,8 +446,8 @@ def metrics_are_served(endpoints):
     assert time.monotonic() - begun < 4, "it waits for others"
     assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8"), (status, kind)
     served, _ = parsed_metrics(text)
-    wait_until(lambda: parsed_metrics(ask("GET", "/metrics")[2])[0]["uroce_tx_bytes_total", labels(client)] >
-               served["uroce_tx_bytes_total", labels(client)], "the served text stands still")
+    sent = lambda samples: samples.get(("uroce_tx_bytes_total", labels(client)), 0)
+    wait_until(lambda: sent(parsed_metrics(ask("GET", "/metrics")[2])[0]) > sent(served), "the served text stands still")
     assert ask("HEAD", "/metrics")[0::2] == (200, "")
     assert [ask("GET", "/")[0], ask("GET", "/metrics/x")[0], ask("POST", "/metrics", "x=1")[0]] == [404, 404, 405]
     for one in silent + nonsense:
