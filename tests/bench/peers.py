@@ -49,7 +49,7 @@ def perftest(setting, children, program, *options, wire=None):
     if not wait_for_listener(server, int(port), 20):
         raise NoResult(f"{program}: the server did not start: {server.output().strip()[-200:]}")
     client = children.start("client", _pinned(CLIENT_CORE, *run, *words, "127.0.0.1"))
-    client.wait(30 + setting.seconds * 3)
+    client.wait(60 + setting.seconds * 3)
     found = result_rows(client.output())
     if not found:
         raise NoResult(f"{program}: no result: {client.output().strip()[-200:]}")

@@ -31,7 +31,8 @@ class Figure:
     def __init__(self, what, unit, ours, yardstick=None, against="", aim=None, more=False):
         self.what, self.unit, self.ours, self.yardstick = what, unit, ours, yardstick
         self.against, self.aim, self.more = against, aim, more
-        self.our_numbers, self.yard_numbers, self.note, self.disturbed = [], [], "", 0
+        self.our_numbers, self.yard_numbers, self.ratios = [], [], []
+        self.note, self.disturbed = "", 0
 
     def _one(self, contestant, setting, patience_s):
         if not wait_until_idle(patience_s):
@@ -41,23 +42,20 @@ class Figure:
 
     def measure(self, setting, patience_s):
         try:
-            ours = self._one(self.ours, setting, patience_s)
-            yard = self._one(self.yardstick, setting, patience_s) if self.yardstick else None
+            self.our_numbers.append(self._one(self.ours, setting, patience_s))
+            if self.yardstick:
+                self.yard_numbers.append(self._one(self.yardstick, setting, patience_s))
+                self.ratios.append(self.our_numbers[-1] / self.yard_numbers[-1])
         except (Skip, peers.NoResult) as error:
-            self.note = str(error).replace("\n", " ")
-            return
-        self.our_numbers.append(ours)
-        if yard is not None:
-            self.yard_numbers.append(yard)
+            self.note = str(error).replace("\n", " ")[:100]
 
     def judged(self):
-        """What the aim is compared with."""
-        if not self.yard_numbers:
-            return statistics.median(self.our_numbers)
-        return statistics.median(ours / yard for ours, yard in zip(self.our_numbers, self.yard_numbers))
+        """What the aim is compared with; None when there is nothing to compare."""
+        found = self.ratios if self.yardstick else self.our_numbers
+        return statistics.median(found) if found else None
 
     def met(self):
-        if self.aim is None:
+        if self.aim is None or self.judged() is None:
             return ""
         return "yes" if (self.judged() >= self.aim if self.more else self.judged() <= self.aim) else "**no**"
 
@@ -68,9 +66,9 @@ class Figure:
     def line(self):
         if not self.our_numbers:
             return f"| {self.what} | – | {self.against or '–'} | – | – | – | {self.note} |"
-        yard = f"{self.against} {self._show(self.yard_numbers)}" if self.yard_numbers else "–"
-        ratio = f"{self.judged():.2f}" if self.yard_numbers else "–"
-        aim = "" if self.aim is None else f"{'>=' if self.more else '<='} {self.aim:.3g}{'' if self.yard_numbers else ' ' + self.unit}"
+        yard = f"{self.against} {self._show(self.yard_numbers)}" if self.yard_numbers else self.against or "–"
+        ratio = f"{self.judged():.2f}" if self.ratios else "–"
+        aim = "" if self.aim is None else f"{'>=' if self.more else '<='} {self.aim:.3g}{'' if self.yardstick else ' ' + self.unit}"
         note = self.note or (f"other work ran in {self.disturbed} measurements" if self.disturbed else "")
         return f"| {self.what} | {self._show(self.our_numbers)} | {yard} | {ratio} | {aim} | {self.met()} | {note} |"
 
@@ -137,7 +135,7 @@ def main():
     print(text)
     if arguments.markdown:
         arguments.markdown.write_text(text)
-    return 0 if all(figure.our_numbers for figure in chosen) else 1
+    return 0 if all(figure.judged() is not None for figure in chosen) else 1
 
 
 if __name__ == "__main__":

@@ -26,9 +26,10 @@ using namespace uroce;
 using namespace uroce::segment::test;
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t kLives = 20;           // members that scribble, one after the other
-constexpr uint32_t kAtATime = 500;        // scribbles until others may have the CPU
-constexpr uint64_t kCalmMessages = 2000;  // of every victim, before anybody scribbles
+constexpr uint32_t kLives = 20;            // members that scribble, one after the other
+constexpr uint32_t kAtATime = 500;         // scribbles until others may have the CPU
+constexpr uint64_t kCalmMessages = 2000;   // of every victim, before anybody scribbles
+constexpr uint64_t kLeastMessages = 8000;  // of all victims, while somebody scribbles
 /// How many times slower a victim may be: it has more to read, and the machine may be busy with other things.
 constexpr double kSlower = 8;
 constexpr auto kPatience = std::chrono::seconds(kSanitized ? 120 : 60);
@@ -51,7 +52,7 @@ class Run {
     good = good && wait_until([](const Board::Victim& v) { return v.verified >= kCalmMessages; }, "work in peace");
     const Done calm = since({});
     board_.phase = Phase::kScribbled;
-    good = good && scribble();
+    good = good && scribble(calm);
     const Done scribbled = since(calm);
     // All are there still, and whatever was broken has shown by now.
     uint64_t before[Board::kVictims];
@@ -102,21 +103,26 @@ class Run {
     return true;
   }
 
-  bool scribble() {
+  /// As often as was asked for, and for long enough that the victims' pace means something.
+  bool scribble(const Done& calm) {
     Scribbler scribbler(board_, directory_, seed_);
     std::string error;
-    for (uint64_t i = 0; i < scribbles_; i++) {
-      if (i % (scribbles_ / kLives + 1) == 0) {
+    const auto end = Clock::now() + kPatience;
+    for (uint64_t i = 0; i < scribbles_ || since(calm).messages < kLeastMessages; i += kAtATime) {
+      if (i % (scribbles_ / kLives / kAtATime * kAtATime + kAtATime) == 0) {
         scribbler.leave();
         if (!scribbler.join(error)) {
           fprintf(stderr, "the scribbler cannot join: %s\n", error.c_str());
           return false;
         }
       }
-      scribbler.scribble();
-      if (i % kAtATime != 0) continue;
+      for (uint32_t k = 0; k < kAtATime; k++) scribbler.scribble();
       sched_yield();
       if (!all_alive()) return false;
+      if (i > scribbles_ && Clock::now() > end) {
+        fprintf(stderr, "the victims have next to nothing done while somebody scribbled\n");
+        return false;
+      }
     }
     scribbler.leave();
     return true;
