@@ -44,11 +44,11 @@ def perftest(setting, children, program, *options, wire=None):
     """The numbers of the client's last result line, of a pair over this wire (memif)."""
     wire, port = wire or MemifWire(), str(free_tcp_port())
     words = [program, *options, "-p", port]
-    run = [str(setting.uroce), "run", "--port", wire.port(0), "--"]
-    server = children.start("server", _pinned(SERVER_CORE, *run, *words))
+    run = lambda side: [*wire.prefix(side), str(setting.uroce), "run", "--port", wire.port(side), "--"]
+    server = children.start("server", _pinned(SERVER_CORE, *run(0), *words))
     if not wait_for_listener(server, int(port), 20):
         raise NoResult(f"{program}: the server did not start: {server.output().strip()[-200:]}")
-    client = children.start("client", _pinned(CLIENT_CORE, *run, *words, "127.0.0.1"))
+    client = children.start("client", _pinned(CLIENT_CORE, *run(1), *words, wire.tcp_address(0)))
     client.wait(60 + setting.seconds * 3)
     found = result_rows(client.output())
     if not found:

@@ -94,6 +94,12 @@ def figures():
         Figure("`uroce run -- ibv_devinfo` more than `ibv_devinfo`", "ms", contestants.start_time("shmlan:bench-start"), None, "", 60),
         Figure("the same", "ms", contestants.start_time("shmlan:bench-start"), contestants.start_time("memif:bench-start"), "memif"),
     ]
+    uplink, direct = (lambda measure, wire=wire: contestants.on_made_wire(measure, wire)
+                      for wire in (contestants.UplinkWire, contestants.VethWire))
+    rows += [
+        Figure("veth through two `uroced`: `ib_write_bw` 64 KiB", "Gbit/s", uplink(write_bw), direct(write_bw), "direct", None, more=True),
+        Figure("veth through two `uroced`: `ib_send_lat` 8 B, half round trip", "us", uplink(send_lat), direct(send_lat), "direct"),
+    ]
     for count in (2, 4, 8, 16, 32, 64):
         rows.append(Figure(f"{count} pairs of `ib_write_bw` 64 KiB at once, together", "Gbit/s", contestants.pairs(count), contestants.pairs(1),
                            "one pair", None, more=True))

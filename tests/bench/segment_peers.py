@@ -7,10 +7,12 @@ import subprocess
 import tempfile
 import time
 
+import wires
 from children import free_tcp_port, wait_for_listener
 from outputs import rows as result_rows
 from peers import CLIENT_CORE, SERVER_CORE, NoResult, perftest, ucx
-from wires import MemifWire, SegmentWire
+from uplinks import UplinkWire
+from wires import MemifWire, SegmentWire, VethWire
 
 UCX_SHARED_MEMORY = {"UCX_TLS": "posix,self"}
 
@@ -21,6 +23,20 @@ def on_segment(measure):
 
 def on_memif(measure):
     return lambda setting, children: measure(setting, children, MemifWire())
+
+
+def on_made_wire(measure, make):
+    """Over a wire that has to be made, and is taken away."""
+
+    def run(setting, children):
+        wires.build_directory = setting.uroce.parent.parent
+        with make() as wire:
+            try:
+                return measure(setting, children, wire)
+            finally:
+                children.stop()
+
+    return run
 
 
 def write_bandwidth(setting, children, wire):

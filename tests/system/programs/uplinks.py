@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import urllib.request
 
 import faults
 import wires
@@ -84,6 +85,52 @@ class UplinkTapWire(Uplinks, TapWire):
         return [*super().daemon_command(side), "--addr", f"10.79.0.{side + 1}/24"]
 
 
+class UplinkTapPeerWire(Uplinks, TapWire):
+    """The server's uroced has a TAP, which a bridge joins to a veth pair into another namespace: there is the client, with
+    its end of the pair for itself."""
+
+    SIDES = (0,)
+
+    def __init__(self):
+        super().__init__()
+        self._peer_space = f"{self._space}-peer"
+
+    def __enter__(self):
+        super().__enter__()
+        try:
+            wires._make_namespace(self._peer_space)
+            wires._ip("link", "add", "joint0", "netns", self._space, "type", "veth", "peer", "name", "wire0", "netns",
+                      self._peer_space)
+            wires._ip("-n", self._space, "link", "set", "joint0", "master", "bridge0", "up")
+            wires._ip("-n", self._space, "addr", "add", "10.80.0.1/24", "dev", "bridge0")
+            wires._ip("-n", self._peer_space, "link", "set", "wire0", "up")
+            for address in ("10.79.0.2/24", "10.80.0.2/24"):
+                wires._ip("-n", self._peer_space, "addr", "add", address, "dev", "wire0")
+        except subprocess.CalledProcessError as error:
+            self.__exit__()
+            raise RuntimeError(f"{' '.join(error.cmd)}: {error.stderr}") from error
+        return self
+
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
+        subprocess.run(["ip", "netns", "del", self._peer_space], check=False, capture_output=True)
+
+    def daemon_command(self, side):
+        return [*super().daemon_command(side), "--addr", "10.79.0.1/24"]
+
+    def port(self, side):
+        return super().port(side) if side == 0 else "net_af_packet0,iface=wire0"
+
+    def prefix(self, side):
+        return super().prefix(side) if side == 0 else ["ip", "netns", "exec", self._peer_space]
+
+    def attach(self, side, child):
+        pass
+
+    def tcp_address(self, _side):
+        return "10.80.0.1"
+
+
 class UplinkCardWire(Uplinks, CardWire):
     """Two inline models of the card; uroced gets EAL's arguments, as for a card on PCI. The cable lies in the directory
     that both sides share, so they have segments of their own there."""
@@ -102,7 +149,7 @@ class UplinkCardWire(Uplinks, CardWire):
 
 
 wires.WIRES.update({"uplink": UplinkWire, "uplink_half": HalfUplinkWire, "uplink_tap": UplinkTapWire,
-                    "uplink_card": UplinkCardWire})
+                    "uplink_tap_peer": UplinkTapPeerWire, "uplink_card": UplinkCardWire})
 
 
 def cases():
@@ -114,6 +161,8 @@ def cases():
         yield perftest(f"ib_{operation}_bw", "_uplink_half", "-n", "500", wire="uplink_half", suite="veth")
         yield perftest(f"ib_{operation}_lat", "_uplink_half", "-n", "200", wire="uplink_half", suite="veth")
     yield pingpong("rc", "_uplink_tap", "-g", "1", "-c", wire="uplink_tap", suite="veth")
+    yield pingpong("rc", "_uplink_tap_peer", "-g", "1", "-c", wire="uplink_tap_peer", suite="veth")
+    yield perftest("ib_send_bw", "_uplink_tap_peer", "-n", "300", wire="uplink_tap_peer", suite="veth")
     yield pingpong("rc", "_uplink_card", "-g", "1", "-c", wire="uplink_card", suite="card")
     yield perftest("ib_write_bw", "_uplink_card", "-x", "1", "-n", "500", wire="uplink_card", suite="card")
 
@@ -327,6 +376,26 @@ def refused(session):
                 raise Failure(f"uroced {' '.join(words)} said {len(lines)} lines")
 
 
+def metrics(session):
+    """Counters over HTTP, of uroced and of the programs beside it; an address that cannot be had is one line."""
+    with tempfile.TemporaryDirectory() as runtime:
+        address = f"127.0.0.1:{free_tcp_port()}"
+        command = [find_built("apps/uroced"), "--port", "net_null0", "--addr", "10.0.0.3/24", "--metrics", address]
+        daemon = session.start_plain("uroced", command, {"UROCE_RUNTIME_DIR": runtime})
+        if not daemon.wait_for_output("uroced is ready", 20):
+            raise Failure("uroced did not start")
+        program = session.start("program", 0, ["ibv_asyncwatch"], {"UROCE_RUNTIME_DIR": runtime})
+        if not program.wait_for_output("async event FD", 20):
+            raise Failure("ibv_asyncwatch did not start")
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        for name, owner in (("uroce_uplink_tx_packets_total", "uroced"), ("uroce_tx_packets_total", "ibv_asyncwatch")):
+            if not re.search(rf'^{name}{{pid="\d+",program="{owner}",.*}} \d+$', text, re.M):
+                raise Failure(f"{name} of {owner} is not there: {text[:2000]}")
+        second = session.start_plain("second", [*command, "--segment", "other"], {"UROCE_RUNTIME_DIR": runtime})
+        session.expect_refusal(second, 20, address.rpartition(":")[2])
+
+
 def second_refused(session):
     """The port has one uplink."""
     command = [*session.wire.prefix(0), find_built("apps/uroced"), *session.wire.daemon_command(0)]
@@ -344,6 +413,7 @@ SCENARIOS = [
     Scenario("uplink_quotas", quotas, "uplink_half", "veth", timeout_s=90),
     Scenario("uplink_users", other_users, "veth", "veth", timeout_s=60),
     Scenario("uplink_refused", refused),
+    Scenario("uplink_metrics", metrics, "segment"),
     Scenario("uplink_second", second_refused, "uplink_half", "veth"),
     Scenario("uplink_cards", several_at_once, "uplink_card", "card", timeout_s=120),
 ]
