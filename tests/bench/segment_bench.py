@@ -84,6 +84,8 @@ def figures():
         Figure("`ib_write_lat` 8 B, half round trip", "us", segment(write_lat), contestants.one_way, "core to core, one way", 2.5),
         Figure("`ib_send_lat` 8 B, half round trip", "us", segment(send_lat), memif(send_lat), "memif", 1 / 3),
         Figure("`ib_send_lat` 8 B, half round trip", "us", segment(send_lat), contestants.ucx_latency, "UCX `tag_lat` over posix"),
+        Figure("`ib_send_lat -c UC` 8 B, nobody acknowledges", "us", segment(contestants.latency("ib_send_lat", "-c", "UC")),
+               segment(send_lat), "the same with RC"),
         Figure("`ib_send_bw` 64 B", "M/s", segment(contestants.message_rate), memif(contestants.message_rate), "memif", None, more=True),
         Figure("wake-up: `ib_send_lat -e` 8 B, half round trip", "us", segment(contestants.wake), None, "", 15),
         Figure("the same", "us", segment(contestants.wake), contestants.eventfd_wake, "eventfd between two processes"),
@@ -101,8 +103,8 @@ def figures():
         Figure("veth through two `uroced`: `ib_send_lat` 8 B, half round trip", "us", uplink(send_lat), direct(send_lat), "direct"),
     ]
     for count in (2, 4, 8, 16, 32, 64):
-        rows.append(Figure(f"{count} pairs of `ib_write_bw` 64 KiB at once, together", "Gbit/s", contestants.pairs(count), contestants.pairs(1),
-                           "one pair", None, more=True))
+        rows.append(Figure(f"{count} pairs of `ib_write_bw` 64 KiB at once, together", "Gbit/s", contestants.pairs(count),
+                           contestants.pairs(1), "one pair", None, more=True))
     return rows
 
 

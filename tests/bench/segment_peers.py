@@ -47,9 +47,9 @@ def message_rate(setting, children, wire):
     return perftest(setting, children, "ib_send_bw", "-s", "64", "-D", str(setting.seconds + 2), "-f", "1", wire=wire)[2]
 
 
-def latency(program):
+def latency(program, *options):
     """Typical half round trip in microseconds, 8 bytes."""
-    return lambda setting, children, wire: perftest(setting, children, program, "-s", "8", "-n", "100000", wire=wire)[2]
+    return lambda setting, children, wire: perftest(setting, children, program, *options, "-s", "8", "-n", "100000", wire=wire)[2]
 
 
 def wake(setting, children, wire):
