@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
 """uroce-perf against itself over shared memory: every operation, and what it prints.
 
-    perf.py UROCE_PERF
+    perf.py UROCE_PERF               over net_memif
+    perf.py UROCE_PERF PLUGIN        over a segment, as two stations: PLUGIN is net_shmlan
 """
 
 import os
+import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "testpmd"))
+
+from harness import SKIP, Skip, TrustedPlugin  # noqa: E402
 
 CASES = [
     ["--op", "write", "--size", "65536", "--iters", "2000"],
@@ -23,9 +29,13 @@ BANDWIDTH = r"^{op} +{size} +\d+ +{qps} +{iters} +[\d.]+ +[\d.]+$"
 LATENCY = r"^{op} +{size} +{iters} +min ([\d.]+)  50% ([\d.]+)  90% ([\d.]+)  99% ([\d.]+)  99.9% ([\d.]+)  max ([\d.]+)$"
 
 
-def arguments(program, directory, role, options):
+def arguments(program, plugin, directory, role, options):
     device = f"net_memif0,id=0,role={role},socket={directory}/perf.sock,socket-abstract=no,bsize=4352,rsize=8"
-    eal = ["--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-m", "64", "--lcores=0@(0-%d)" % (os.cpu_count() - 1)]
+    driver = []
+    if plugin is not None:
+        device = f"net_shmlan0,dir={directory}"
+        driver = ["-d", str(plugin.path)]
+    eal = [*driver, "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-m", "64", "--lcores=0@(0-%d)" % (os.cpu_count() - 1)]
     return [program, *eal, f"--file-prefix=perf{os.getpid()}{role}", f"--vdev={device}", "--", *options]
 
 
@@ -43,13 +53,12 @@ def check(output, options):
     assert times == sorted(times) and times[0] > 0, times
 
 
-def main():
-    program = sys.argv[1]
+def run_all(program, plugin):
     where = ["--oob", f"127.0.0.1:{20000 + os.getpid() % 20000}"]
     for options in CASES:
         with tempfile.TemporaryDirectory() as directory:
-            listen = arguments(program, directory, "server", ["--listen", *where])
-            connect = arguments(program, directory, "client", ["--connect", "198.18.0.1", *where, *options])
+            listen = arguments(program, plugin, directory, "server", ["--listen", *where])
+            connect = arguments(program, plugin, directory, "client", ["--connect", "198.18.0.1", *where, *options])
             with subprocess.Popen(listen, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
                 try:
                     client = subprocess.run(connect, capture_output=True, text=True, timeout=60, check=False)
@@ -62,5 +71,19 @@ def main():
             print(client.stdout.splitlines()[-1])
 
 
+def main():
+    plugin = None
+    try:
+        plugin = TrustedPlugin(sys.argv[2]) if len(sys.argv) > 2 else None
+        run_all(sys.argv[1], plugin)
+    except Skip as skip:
+        print(f"skipped: {skip}")
+        return SKIP
+    finally:
+        if plugin is not None:
+            plugin.close()
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""dpdk-testpmd as the distribution ships it, driven through its prompt, with the card's driver as a plugin."""
+"""dpdk-testpmd as the distribution ships it, driven through its prompt, with a driver of ours as a plugin."""
 
 import os
 import pathlib
@@ -27,6 +27,25 @@ def expect(condition, text):
         raise Failure(text)
 
 
+class TrustedPlugin:
+    """A driver where EAL takes it from: never from below a directory that everybody may write to, such as /tmp."""
+
+    def __init__(self, plugin):
+        self._folder = None
+        self.path = pathlib.Path(plugin).resolve()
+        if not any(folder.stat().st_mode & 0o002 for folder in self.path.parents):
+            return
+        home = pathlib.Path("/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR", "/nonexistent"))
+        if not home.is_dir():
+            raise Skip("the build is below a directory that everybody may write to, where EAL loads no drivers from")
+        self._folder = tempfile.TemporaryDirectory(prefix="uroce-testpmd-", dir=home)
+        self.path = pathlib.Path(shutil.copy(self.path, self._folder.name))
+
+    def close(self):
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
 class Bench:
     """What the tests of one run share: the plugin, a folder, names that nobody else uses."""
 
@@ -37,26 +56,15 @@ class Bench:
         self.path = pathlib.Path(self._folder.name)
         self.card_server = server
         self.wire = f"tp{os.getpid()}"
-        self._trusted = None
-        self.plugin = self._where_eal_trusts(pathlib.Path(plugin).resolve())
+        self._plugin = TrustedPlugin(plugin)
+        self.plugin = self._plugin.path
         self.running = []
-
-    def _where_eal_trusts(self, plugin):
-        """EAL loads no driver from below a directory that everybody may write to, such as /tmp."""
-        if not any(folder.stat().st_mode & 0o002 for folder in plugin.parents):
-            return plugin
-        home = pathlib.Path("/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR", "/nonexistent"))
-        if not home.is_dir():
-            raise Skip("the build is below a directory that everybody may write to, where EAL loads no drivers from")
-        self._trusted = tempfile.TemporaryDirectory(prefix="uroce-testpmd-", dir=home)
-        return pathlib.Path(shutil.copy(plugin, self._trusted.name))
 
     def close(self):
         for program in reversed(self.running):
             program.kill()
         self._folder.cleanup()
-        if self._trusted is not None:
-            self._trusted.cleanup()
+        self._plugin.close()
 
 
 class Testpmd:
@@ -216,7 +224,7 @@ class CardServer:
 
 
 def main(tests, arguments):
-    """testpmd.py --list | PLUGIN CARD-SERVER NAME..."""
+    """SCRIPT --list | PLUGIN CARD-SERVER NAME...   (CARD-SERVER is "-" where no test needs one)"""
     if arguments == ["--list"]:
         print("\n".join(tests))
         return 0
