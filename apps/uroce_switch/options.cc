@@ -25,6 +25,7 @@ const char kFooter[] =
     "\n"
     "  uroce-switch --ports 4 --rate 1G --ecn kmin=50K,kmax=200K,pmax=0.1\n"
     "  uroce-switch --ports 2 --port net_af_packet0,iface=veth0 --impair 'loss 1%'\n"
+    "  uroce-switch --port shmlan:left --port shmlan:right --rate 1G\n"
     "  uroce-switch -l 1 --vdev=net_tap0 --vdev=net_tap1 -- --busy\n"
     "\n"
     "SIGUSR1 prints the table; SIGINT and SIGTERM print it and end the switch. doc/switch.md has more.";

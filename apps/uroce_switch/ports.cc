@@ -7,9 +7,11 @@
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 
+#include "bridge_port.h"
 #include "dpdk/existing_port.h"
 #include "dpdk/log.h"
 #include "dpdk/packet_pool.h"
+#include "host/segment_plan.h"
 #include "memif_port.h"
 
 namespace uroce::netswitch {
@@ -32,6 +34,24 @@ PlannedPort plan_memif(const SwitchSign& sign, unsigned number) {
   port.listens_at = sign.socket_path(number);
   use_mtu(plan, kFullMtu);
   return port;
+}
+
+/// A switch belongs to no host of the segment, so of a plan it needs the directory only.
+bool plan_segment_port(const PortSpec& spec, PortPlan& plan, std::string& error) {
+  plan.spec = spec;
+  plan.spec.device = plan.name = spec.wire.empty() ? "shmlan" : "shmlan:" + spec.wire;
+  plan.segment_dir = find_segment_directory(spec.wire, "", error);
+  use_mtu(plan, kFullMtu);
+  return !plan.segment_dir.empty();
+}
+
+bool plan_named_port(const std::string& text, PortPlan& plan, std::string& error) {
+  const auto spec = parse_port_spec(text, error);
+  if (!spec) return false;
+  if (spec->kind == PortKind::kSegment) return plan_segment_port(*spec, plan, error);
+  EndpointConfig config;
+  config.port = text;
+  return plan_port(config, WireEndUse::kTake, plan, error);
 }
 
 std::string device_name(const PlannedPort& port) {
@@ -72,10 +92,8 @@ bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, s
   std::set<std::string> devices;
   for (const std::string& spec : options.specs) {
     PlannedPort port;
-    EndpointConfig config;
-    config.port = spec;
-    if (!plan_port(config, WireEndUse::kTake, port.plan, error)) return false;
     PortPlan& plan = port.plan;
+    if (!plan_named_port(spec, plan, error)) return false;
     if (plan.spec.kind == PortKind::kWire) {
       // The plan gives every wire's device the same name, as an endpoint has only one; so each gets a name of its own
       // here.
@@ -85,7 +103,9 @@ bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, s
       if (!plan.options.connects) port.listens_at = plan.socket;
     }
     if (!devices.insert(plan.spec.device).second) {
-      error = "port '" + spec + "': two ports are called " + plan.spec.device + ", number them";
+      error = "port '" + spec + "': ";
+      error += plan.segment_dir.empty() ? "two ports are called " + plan.spec.device + ", number them"
+                                        : "twice on the same segment, a frame would go round for ever";
       return false;
     }
     ports.push_back(port);
@@ -100,7 +120,7 @@ bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<Pla
   for (unsigned i = 0; i < options.ports.value_or(0); i++) all.push_back(plan_memif(sign, i));
   all.insert(all.end(), ports.begin(), ports.end());
   for (PlannedPort& port : all) {
-    if (!port.listens_at.empty()) continue;
+    if (!port.needs_device()) continue;
     if (!probe(port, error)) return false;
     port.probed = true;
   }
@@ -153,6 +173,9 @@ rte_mempool* make_pool(const PacketPoolShape& shape, std::string& error) {
 
 std::unique_ptr<SwitchPort> start_port(const PlannedPort& planned, rte_mempool* pool, std::string& error) {
   if (!planned.listens_at.empty()) return MemifPort::start(planned.listens_at, planned.plan.name, pool, error);
+  if (!planned.plan.segment_dir.empty()) {
+    return BridgePort::start(planned.plan.segment_dir, planned.plan.name, pool, error);
+  }
   DpdkPortOptions options{planned.plan.options, pool};
   options.promiscuous = !options.wire;
   auto port = DpdkPort::start(options, error);
@@ -162,7 +185,7 @@ std::unique_ptr<SwitchPort> start_port(const PlannedPort& planned, rte_mempool* 
 uint32_t ring_bytes(const PlannedPort& port) {
   const std::string& driver = port.plan.spec.driver;
   uint32_t frames = kRing;
-  if (driver == "net_memif") frames = 2 * kWireSlots;
+  if (driver == "net_memif" || driver == "net_shmlan") frames = 2 * kWireSlots;
   if (driver == "net_af_xdp") frames = kRingOfXdp;
   if (driver == "net_af_packet") {
     frames =

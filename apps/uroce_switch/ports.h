@@ -17,8 +17,11 @@ namespace uroce::netswitch {
 
 struct PlannedPort {
   PortPlan plan;
-  std::string listens_at;  // the socket of shared memory without DPDK; "" for a port of DPDK
+  std::string listens_at;  // the socket of shared memory without DPDK; "" for other ports
   bool probed = false;     // DPDK has the device
+
+  /// Of a port of DPDK. Others are in shared memory, which the switch serves itself, or are segments.
+  bool needs_device() const { return listens_at.empty() && plan.segment_dir.empty(); }
 };
 
 /// Plans and checks the ports that --port names before EAL is started, so that an interface that does not exist gives

@@ -123,8 +123,8 @@ class Lab:
     # Programs.
 
     def start(self, name, command, environment=None, run_options=(), host=None):
-        """In network namespace `host`, if there is one, on the port that `run_options` say then."""
-        place = ["--port", f"switch:{self.name}"] if host is None else []
+        """On the port that `run_options` say, or on the switch's own; in network namespace `host`, if there is one."""
+        place = ["--port", f"switch:{self.name}"] if host is None and "--port" not in run_options else []
         line = [self.tools.uroce, "run", *place, *run_options, "--", *command]
         if host is not None:
             line = self.in_host(host, *line)

@@ -9,6 +9,7 @@ import tempfile
 import time
 from typing import Callable
 
+import bridges
 import hostile
 import live
 from lab import KernelHosts, Lab, bandwidth_mib, one_line, packets_in
@@ -247,6 +248,7 @@ def bad_arguments(tools):
             (["--port", "eth0"], "eth0"),
             (["--ports", "1", "--port", "net_af_packet0,iface=nosuch7"], "nosuch7"),
             (["--ports", "1", "--port", "switch:lab"], "switch:lab"),
+            (["--ports", "1", "--port", "shmlan:"], "name of a segment"),
             (["--nonsense"], "--nonsense"),
             (["--ports", "2", "--pfc", "3", "--buffer", "100K"], "too small")):
         _refused(tools, [*switch, *words], says, os.environ)
@@ -308,6 +310,11 @@ SCENARIOS = [
     Scenario("switch_bad_arguments", bad_arguments),
     Scenario("switch_every_port_taken", every_port_taken),
     Scenario("switch_hostile_peers", hostile.hostile_peers, timeout_s=120),
+    Scenario("switch_two_segments", bridges.two_segments, timeout_s=120),
+    Scenario("switch_faults_between_segments", bridges.faults_between_segments),
+    Scenario("switch_killed_between_segments", bridges.killed_between_segments, timeout_s=120),
+    Scenario("switch_one_segment_twice", bridges.one_segment_twice),
+    Scenario("switch_segment_and_interface", bridges.segment_and_interface, suite="veth"),
     Scenario("switch_kernel_tcp", kernel_tcp, suite="veth"),
     Scenario("switch_fair_share", live.fair_share, suite="long"),
     Scenario("switch_fair_share_of_unequals", live.fair_share_of_unequals, suite="long", timeout_s=120),

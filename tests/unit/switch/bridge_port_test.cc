@@ -1,0 +1,163 @@
+// The switch's port on a segment, and another member in the test's own process.
+#include "uroce_switch/bridge_port.h"
+
+#include "eal_test.h"
+#include "node.h"
+
+namespace uroce::netswitch {
+namespace {
+
+using segment::test::card_of;
+using segment::test::Frames;
+using segment::test::kFarAway;
+using segment::test::mac_of;
+using segment::test::Node;
+using segment::test::roce_frame;
+using Bytes = std::vector<uint8_t>;
+
+class BridgePortTest : public EalTest {
+ protected:
+  void SetUp() override {
+    EalTest::SetUp();
+    std::string error;
+    port_ = BridgePort::start(dir_.path(), "shmlan", pool_, error);
+    ASSERT_NE(port_, nullptr) << error;
+    program_ = std::make_unique<Node>(dir_, card_of("host", 1));
+    qpn_ = program_->qpn();
+    settle();
+  }
+  void TearDown() override {
+    port_.reset();
+    expect_all_free();
+  }
+  void settle() {
+    for (int i = 0; i < 4; i++) {
+      port_->on_turn(now_ = now_ + milliseconds(3));
+      program_->turn();
+    }
+  }
+  /// One after the other, as the switch does.
+  void send(const Frames& frames) {
+    std::vector<rte_mbuf*> mbufs;
+    for (const Bytes& bytes : frames) {
+      mbufs.push_back(frame(static_cast<uint32_t>(bytes.size())));
+      memcpy(rte_pktmbuf_mtod(mbufs.back(), uint8_t*), bytes.data(), bytes.size());
+    }
+    ASSERT_TRUE(port_->ready_to_send());
+    port_->send(mbufs.data(), static_cast<uint32_t>(mbufs.size()));
+  }
+  Frames receive() {
+    rte_mbuf* mbufs[SwitchPort::kMaxBurst];
+    Frames got;
+    const uint32_t count = port_->receive(mbufs, SwitchPort::kMaxBurst);
+    for (uint32_t i = 0; i < count; i++) {
+      const auto* const data = rte_pktmbuf_mtod(mbufs[i], const uint8_t*);
+      EXPECT_EQ(mbufs[i]->nb_segs, 1);
+      got.emplace_back(data, data + mbufs[i]->pkt_len);
+      rte_pktmbuf_free(mbufs[i]);
+    }
+    return got;
+  }
+  uint64_t own(const std::string& wanted) const {
+    uint64_t found = UINT64_MAX;
+    port_->for_each_own_counter([&](const char* name, uint64_t value) {
+      if (name == wanted) found = value;
+    });
+    return found;
+  }
+  Bytes to_program(size_t bytes, uint8_t seed = 0) const { return roce_frame(mac_of(1), qpn_, bytes, seed); }
+
+  const segment::test::TempDir dir_;
+  std::unique_ptr<BridgePort> port_;
+  std::unique_ptr<Node> program_;
+  Instant now_{1'000'000'000};
+  uint32_t qpn_ = 0;
+};
+
+TEST_F(BridgePortTest, FramesOfEveryLengthGoBothWays) {
+  EXPECT_TRUE(port_->link_up());
+  const Frames out{to_program(60, 1), to_program(128, 2), to_program(129, 3), to_program(4352, 4)};
+  send(out);
+  settle();
+  EXPECT_EQ(program_->receive(), out);
+  Frames in;
+  for (const size_t bytes : {60u, 128u, 129u, 4352u}) {
+    in.push_back(roce_frame(kFarAway, 0x17, bytes, 7));
+    program_->send(in.back());
+  }
+  settle();
+  EXPECT_EQ(receive(), in);
+  EXPECT_TRUE(receive().empty());
+  EXPECT_EQ(own("peers_met"), 1u);
+}
+
+TEST_F(BridgePortTest, BeforeTheFirstTurnNothingIsSent) {
+  std::string error;
+  const auto fresh = BridgePort::start(dir_.path(), "shmlan", pool_, error);
+  ASSERT_NE(fresh, nullptr) << error;
+  EXPECT_FALSE(fresh->ready_to_send()) << "waits would be counted from the beginning of time";
+  fresh->on_turn(now_);
+  EXPECT_TRUE(fresh->ready_to_send());
+}
+
+TEST_F(BridgePortTest, WhatIsForNobodyOrTooLongIsCounted) {
+  send({roce_frame(kFarAway, 0x17, 100), roce_frame(mac_of(1), qpn_ ^ 0x800000, 100)});
+  EXPECT_EQ(own("drop_tx_nobody"), 2u);
+  rte_mempool* const small = rte_pktmbuf_pool_create("small", 63, 0, 0, 256 + RTE_PKTMBUF_HEADROOM, 0);
+  ASSERT_NE(small, nullptr);
+  std::string error;
+  port_ = BridgePort::start(dir_.path(), "shmlan", small, error);
+  program_->turn(milliseconds(300));  // when it looks who is there
+  settle();
+  program_->send(roce_frame(kFarAway, 0x17, 257));
+  program_->send(roce_frame(kFarAway, 0x17, 256, 1));
+  settle();
+  EXPECT_EQ(receive(), Frames{roce_frame(kFarAway, 0x17, 256, 1)});
+  EXPECT_EQ(own("drop_rx_too_long"), 1u);
+  port_.reset();
+  EXPECT_EQ(rte_mempool_in_use_count(small), 0u);
+  rte_mempool_free(small);
+}
+
+TEST_F(BridgePortTest, FramesThatHaveNoBufferWait) {
+  std::vector<rte_mbuf*> all;
+  while (rte_mbuf* mbuf = rte_pktmbuf_alloc(pool_)) all.push_back(mbuf);
+  const Bytes bytes = roce_frame(kFarAway, 0x17, 100);
+  program_->send(bytes);
+  settle();
+  EXPECT_TRUE(receive().empty());
+  for (rte_mbuf* mbuf : all) rte_pktmbuf_free(mbuf);
+  EXPECT_EQ(receive(), Frames{bytes});
+}
+
+TEST_F(BridgePortTest, WhatTheSegmentHasNoMemoryForWaitsAndLeavesInOrder) {
+  // So many long frames that nobody reads that little of the pool is left.
+  Node other(dir_, card_of("other", 2));
+  const uint32_t qpn = other.qpn();
+  settle();
+  uint64_t sent = 0;
+  for (int round = 0; round < 64; round++) {
+    Frames burst;
+    for (int i = 0; i < 32; i++) burst.push_back(roce_frame(mac_of(i % 2 == 0 ? 1 : 2), i % 2 == 0 ? qpn_ : qpn, 1000));
+    if (!port_->ready_to_send()) break;
+    send(burst);
+    sent += burst.size();
+  }
+  EXPECT_GT(sent, 500u);
+  EXPECT_GT(own("drop_tx_no_room") + (port_->waiting() ? 1 : 0), 0u);
+  // Once they are read again, everything goes on.
+  for (int i = 0; i < 200; i++) {
+    settle();
+    other.turn();
+    program_->receive();
+    other.receive();
+  }
+  ASSERT_TRUE(port_->ready_to_send());
+  EXPECT_FALSE(port_->waiting());
+  const Frames more{to_program(300, 1), to_program(300, 2)};
+  send(more);
+  EXPECT_EQ(program_->receive(), more);
+}
+
+}  // namespace
+}  // namespace uroce::netswitch
