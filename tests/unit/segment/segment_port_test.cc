@@ -246,16 +246,21 @@ TEST(SegmentPort, AChildDoesNotKeepItsParentAlive) {
   const TempDir dir;
   Node a(dir, card_of("host", 1));
   int end_of_child[2];
-  ASSERT_EQ(pipe(end_of_child), 0);
+  int abandoned[2];
+  ASSERT_EQ(pipe(end_of_child) + pipe(abandoned), 0);
   in_killed_child([&] {
     auto* b = new Node(dir, card_of("host", 1));
-    if (fork() != 0) return;
+    char none = 0;
+    if (fork() != 0) {
+      if (read(abandoned[0], &none, 1) != 1) _exit(1);
+      return;
+    }
     b->port->abandon();
+    if (write(abandoned[1], &none, 1) != 1) _exit(1);
     close(end_of_child[1]);
-    char none;
     _exit(read(end_of_child[0], &none, 1) == 0 ? 0 : 1);
   });
-  close(end_of_child[0]);
+  for (const int fd : {end_of_child[0], abandoned[0], abandoned[1]}) close(fd);
   EXPECT_EQ(dir.count('s'), 2u);
   for (int i = 0; i < 12; i++) a.turn(milliseconds(100));
   EXPECT_EQ(dir.count('s'), 1u);
