@@ -1,5 +1,6 @@
 #include "host/segment_plan.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -78,7 +79,7 @@ void follow_uplink(const segment::MemberCard& uplink, const EndpointConfig& conf
 
 std::string find_segment_directory(const std::string& name, const std::string& place, std::string& error) {
   if (!place.empty()) return place + leaf_of(name);
-  const std::string shared = kSharedSegments + leaf_of(name);
+  std::string shared = kSharedSegments + leaf_of(name);
   if (!names_its_place() && faccessat(AT_FDCWD, shared.c_str(), R_OK | W_OK | X_OK, AT_EACCESS) == 0) return shared;
   const std::string dir = runtime_dir(error);
   return dir.empty() ? "" : dir + leaf_of(name);
@@ -120,7 +121,7 @@ std::string make_segment_directory(const std::string& name, const std::string& g
                              : "--group needs root, who alone can make a directory in which users meet";
     return "";
   }
-  const std::string dir = kSharedSegments + leaf_of(name);
+  std::string dir = kSharedSegments + leaf_of(name);
   for (const char* const path : {kSharedSegments, dir.c_str()}) {
     if (mkdir(path, 0755) == 0 || errno == EEXIST) continue;
     error = std::string("cannot make ") + path + ": " + std::strerror(errno);
