@@ -89,19 +89,21 @@ uint16_t Station::receive(RxBuffers& buffers, rte_mbuf** mbufs, uint16_t max) {
   const Lock lock(lock_);
   turn();
   uint16_t count = 0;
-  while (count < max && port_->has_frames()) {
+  // Those that are dropped count, too: nobody keeps this loop running.
+  for (uint32_t left = max; left != 0 && port_->has_frames();) {
     if (!buffers.fill()) {
       counters_.rx_no_mbufs++;  // the frames wait
       break;
     }
     RxFrame frames[Port::kMaxBurst];
-    const uint32_t got = port_->receive(frames, std::min<uint32_t>(max - count, buffers.count));
+    const uint32_t got = port_->receive(frames, std::min(left, buffers.count));
     for (uint32_t i = 0; i < got; i++) {
       if (!take(frames[i], buffers)) continue;
       mbufs[count++] = buffers.ready[--buffers.count];
     }
     port_->release_rx(frames, got);
     if (got == 0) break;
+    left -= got;
   }
   return count;
 }

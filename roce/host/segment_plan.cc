@@ -132,7 +132,7 @@ void follow_uplink(const segment::MemberCard& uplink, const EndpointConfig& conf
 
 std::string find_segment_directory(const std::string& name, const std::string& place, std::string& error) {
   if (!place.empty()) return place + leaf_of(name);
-  const std::string shared = kSharedSegments + leaf_of(name);
+  std::string shared = kSharedSegments + leaf_of(name);
   if (!names_its_place() && faccessat(AT_FDCWD, shared.c_str(), R_OK | W_OK | X_OK, AT_EACCESS) == 0) return shared;
   const std::string dir = runtime_dir(error);
   return dir.empty() ? "" : dir + leaf_of(name);
@@ -176,7 +176,7 @@ std::string make_segment_directory(const std::string& name, const std::string& g
                              : "--group needs root, who alone can make a directory in which users meet";
     return "";
   }
-  const std::string dir = kSharedSegments + leaf_of(name);
+  std::string dir = kSharedSegments + leaf_of(name);
   for (const char* const path : {kSharedSegments, dir.c_str()}) {
     if (mkdir(path, 0755) == 0 || errno == EEXIST) continue;
     error = std::string("cannot make ") + path + ": " + std::strerror(errno);

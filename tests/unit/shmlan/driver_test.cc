@@ -134,6 +134,15 @@ TEST_F(ShmlanDriver, AFrameLongerThanTheMtuIsDropped) {
   EXPECT_EQ(port->receive(), Frames{to_port(1519, 2)});
 }
 
+TEST_F(ShmlanDriver, ABurstEndsHoweverManyFramesAreDropped) {
+  start();
+  for (int i = 0; i < 100; i++) peer->send(to_port(2000));
+  peer->send(to_port(100, 1));
+  EXPECT_TRUE(port->receive(64).empty());
+  EXPECT_EQ(port->stats().ierrors, 64u);
+  EXPECT_EQ(port->receive(64), Frames{to_port(100, 1)});
+}
+
 TEST_F(ShmlanDriver, LongFramesNeedRoom) {
   PortSetup with = setup();
   with.mtu = 4000;
