@@ -43,6 +43,7 @@ Settings::Settings()
            false,
            {}},
           {"mtu", "UROCE_MTU", "IP MTU of the port; bounds the RoCE MTU", false, {}},
+          {"max-qps", "UROCE_MAX_QPS", "queue pairs that the program may have (4096; 131072 at most)", false, {}},
           {"pcap",
            "UROCE_PCAP",
            "write everything sent and received to FILE (pcapng); %p is the process id",

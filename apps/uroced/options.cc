@@ -60,7 +60,8 @@ bool parse_options(int argc, char** argv, Options& options, int& code) {
   app.add_option("--segment", uplink.segment, "which one programs find it on: uroce run --port shmlan:NAME");
   app.add_option("--host", uplink.host, "what the programs that share the port are called");
   app.add_option("--group", uplink.group, "users of this group may share it; else only programs of this user");
-  app.add_option("--max-qps", uplink.qps_max, "queue pairs that a program may have")->check(CLI::Range(1u, 65536u));
+  app.add_option("--max-qps", uplink.qps_max, "queue pairs that a program may have")
+      ->check(CLI::Range(1u, kMaxQpsMost));
   app.add_option("--rate", texts.rate, "bits per second that a program may send to the wire, such as 10G");
   app.add_option("--metrics", options.metrics, "ADDRESS:PORT on which to serve counters to Prometheus");
   app.add_flag("--busy", options.busy, "never sleep, also when nothing happens");

@@ -9,7 +9,7 @@ namespace uroce::rdma {
 namespace {
 
 constexpr uint32_t kFrameBytesMin = 256 + kMaxFrameOverhead;
-constexpr uint32_t kMaxQps = 1u << 20;
+constexpr uint32_t kMaxQps = 1u << 17;
 constexpr uint32_t kMaxRegions = 1u << 16;
 
 bool check(const EngineOptions& options, std::string& error) {
@@ -20,7 +20,7 @@ bool check(const EngineOptions& options, std::string& error) {
     error = "max_frame_bytes must be " + std::to_string(kFrameBytesMin) + " or more";
     return false;
   }
-  if (options.max_qps == 0 || options.max_qps > kMaxQps) return complain("max_qps must be 1 .. 1048576");
+  if (options.max_qps == 0 || options.max_qps > kMaxQps) return complain("max_qps must be 1 .. 131072");
   if (options.max_regions == 0 || options.max_regions > kMaxRegions) return complain("max_regions must be 1 .. 65536");
   return check_addresses(options.addresses, error);
 }

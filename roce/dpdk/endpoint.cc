@@ -71,6 +71,7 @@ EngineConfig make_engine_config(const EndpointConfig& config, EndpointPort& port
   if (!port.device().pause_in_hardware(config.lossless)) engine.pfc.lossless = config.lossless;
   engine.loss_recovery = config.loss_recovery;
   engine.qpn_blocks = port.device().qpn_blocks();
+  if (config.max_qps != 0) engine.max_qps = config.max_qps;
   if (port.plan().qps_max != 0) engine.max_qps = std::min(engine.max_qps, port.plan().qps_max);
   return engine;
 }

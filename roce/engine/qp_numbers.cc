@@ -4,7 +4,8 @@
 
 namespace uroce {
 
-QpNumbers::QpNumbers(uint32_t slots, RandomSource& random, QpnBlocks* blocks) : slots_(slots), whole_(random) {
+QpNumbers::QpNumbers(uint32_t slots, RandomSource& random, QpnBlocks* blocks)
+    : slots_(slots), slot_bits_(slots > 1u << 16 ? 17 : 16), slot_mask_((1u << slot_bits_) - 1), whole_(random) {
   if (blocks == nullptr) return;
   shared_ = std::make_unique<Shared>(*blocks, random);
   shared_->blocks.reserve((slots + kGroupMask) >> kGroupBits);
@@ -27,7 +28,7 @@ uint32_t QpNumbers::extend() {
 }
 
 uint32_t QpNumbers::number(uint32_t slot, uint32_t generation) const {
-  if (!shared_) return whole_.forward((generation & 0xFF) << kSlotBits | slot);
+  if (!shared_) return whole_.forward((generation << slot_bits_ | slot) & (kQpnBlocks * kQpnBlockSize - 1));
   const uint32_t in_block = (generation & 0xF) << kGroupBits | (slot & kGroupMask);
   return shared_->blocks[slot >> kGroupBits] << kQpnBlockBits | shared_->within.forward(in_block);
 }

@@ -20,20 +20,22 @@ namespace uroce {
 class QpNumbers {
  public:
   static constexpr uint32_t kNone = 0xFFFFFFFF;
+  static constexpr uint32_t kSlotsMax = 1u << 17;
 
-  /// For up to 2^16 `slots`. `blocks` is nullptr when all numbers are ours, else it outlives this.
+  /// For up to kSlotsMax `slots`. `blocks` is nullptr when all numbers are ours, else it outlives this.
   QpNumbers(uint32_t slots, RandomSource& random, QpnBlocks* blocks);
 
   /// Takes one more block, if that gives more slots numbers. Returns how many slots have them now: the first so many.
   /// Without blocks it is all of them.
   uint32_t extend();
 
-  /// The number of a slot that has one; another in each of the next 256 generations, or 16 when there are blocks. It
+  /// The number of a slot that has one; another in each of the next 256 generations (128 when there are more than 2^16
+  /// slots), or 16 when there are blocks. It
   /// may be one that no QP can have, which its caller passes over: 0, 1 or 0xFFFFFF.
   uint32_t number(uint32_t slot, uint32_t generation) const;
   /// The slot that has such numbers; one that does not exist, or kNone, when no slot has.
   uint32_t slot_of(uint32_t qpn) const {
-    if (!shared_) return whole_.backward(qpn) & kSlotMask;
+    if (!shared_) return whole_.backward(qpn) & slot_mask_;
     const uint32_t group = shared_->group(qpn);
     if (group == Shared::kNotOurs) return kNone;
     return group << kGroupBits | (shared_->within.backward(qpn & (kQpnBlockSize - 1)) & kGroupMask);
@@ -44,8 +46,6 @@ class QpNumbers {
   bool another_has(uint32_t qpn) const { return shared_ && shared_->source.another_has(qpn); }
 
  private:
-  static constexpr uint32_t kSlotBits = 16;
-  static constexpr uint32_t kSlotMask = (1u << kSlotBits) - 1;
   static constexpr uint32_t kGroupBits = 8;
   static constexpr uint32_t kGroupMask = (1u << kGroupBits) - 1;
   static_assert(kQpsPerBlock == 1u << kGroupBits);
@@ -62,6 +62,8 @@ class QpNumbers {
   };
 
   const uint32_t slots_;
+  const uint32_t slot_bits_;  // of a number that is not of a block
+  const uint32_t slot_mask_;
   Permutation<24> whole_;
   std::unique_ptr<Shared> shared_;  // nullptr: all numbers are ours
 };

@@ -6,11 +6,10 @@ namespace uroce {
 
 namespace {
 constexpr uint32_t kMulticastQpn = 0xFFFFFF;
-constexpr uint32_t kSlotsMax = 1u << 16;
 }  // namespace
 
 QpTable::QpTable(uint32_t qps_max, RandomSource& random, QpnBlocks* blocks)
-    : slots_(std::clamp(qps_max, 1u, kSlotsMax)),
+    : slots_(std::clamp(qps_max, 1u, QpNumbers::kSlotsMax)),
       free_(slots_.size()),
       numbers_(static_cast<uint32_t>(slots_.size()), random, blocks) {
   for (Entry& e : slots_) e.generation = random.next_u32();

@@ -17,7 +17,7 @@ namespace uroce {
 
 class QpTable {
  public:
-  /// `qps_max` up to 2^16. `blocks`: where numbers come from; nullptr: all are this table's.
+  /// `qps_max` up to QpNumbers::kSlotsMax. `blocks`: where numbers come from; nullptr: all are this table's.
   QpTable(uint32_t qps_max, RandomSource& random, QpnBlocks* blocks = nullptr);
 
   struct Slot {

@@ -40,6 +40,7 @@ struct EndpointConfig {
   Progress progress = Progress::kAuto;
   Hugepages hugepages = Hugepages::kAuto;
   LossRecovery loss_recovery = LossRecovery::kGoBackN;
+  uint32_t max_qps = 0;         // queue pairs that there can be; 0: 4096, which take little memory while there are none
   uint32_t mtu = 0;             // IP MTU of the port; 0: the port's own, enough for RoCE MTU 4096 where possible
   CongestionConfig congestion;  // the speed of the link is filled in when the port is open
   uint8_t traffic_class = 0;    // for QPs whose program sets none
@@ -51,8 +52,8 @@ struct EndpointConfig {
 };
 
 /// Reads UROCE_PORT, UROCE_ADDR, UROCE_HOST, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES,
-/// UROCE_LOSS_RECOVERY, UROCE_MTU, UROCE_CC, UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC, UROCE_FAULTS. Returns false, with
-/// one line in `error`, when one of them is malformed.
+/// UROCE_LOSS_RECOVERY, UROCE_MAX_QPS, UROCE_MTU, UROCE_CC, UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC, UROCE_FAULTS.
+/// Returns false, with one line in `error`, when one of them is malformed.
 bool endpoint_config_from_environment(EndpointConfig& config, std::string& error);
 
 }  // namespace uroce

@@ -31,13 +31,21 @@ bool parse_loss_recovery(const std::string& text, LossRecovery& recovery) {
   return false;
 }
 
-bool parse_mtu(const std::string& text, uint32_t& mtu) {
+namespace {
+
+bool parse_within(const std::string& text, uint32_t least, uint32_t most, uint32_t& result) {
   uint32_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size() || value < kMtuMin || value > kMtuMax) return false;
-  mtu = value;
+  if (code != std::errc() || end != text.data() + text.size() || value < least || value > most) return false;
+  result = value;
   return true;
 }
+
+}  // namespace
+
+bool parse_mtu(const std::string& text, uint32_t& mtu) { return parse_within(text, kMtuMin, kMtuMax, mtu); }
+
+bool parse_max_qps(const std::string& text, uint32_t& max_qps) { return parse_within(text, 1, kMaxQpsMost, max_qps); }
 
 bool parse_faults(const std::string& text, fabric::LinkFaults& faults, std::string& error) {
   if (text.empty()) return true;
@@ -131,6 +139,10 @@ bool endpoint_config_from_environment(EndpointConfig& config, std::string& error
   if (const std::string text = environment("UROCE_CC");
       !text.empty() && !parse_congestion_algorithm(text, config.congestion.algorithm)) {
     error = "UROCE_CC is '" + text + "': it is none, dcqcn, timely or swift";
+    return false;
+  }
+  if (const std::string text = environment("UROCE_MAX_QPS"); !text.empty() && !parse_max_qps(text, config.max_qps)) {
+    error = "UROCE_MAX_QPS is '" + text + "': it is a number from 1 to " + std::to_string(kMaxQpsMost);
     return false;
   }
   if (const std::string text = environment("UROCE_TCLASS");

@@ -11,11 +11,13 @@ namespace uroce {
 
 inline constexpr uint32_t kMtuMin = 576;  // what IPv4 guarantees; enough for RoCE MTU 256
 inline constexpr uint32_t kMtuMax = 9216;
+inline constexpr uint32_t kMaxQpsMost = 131072;
 
 // These return false, and leave the value alone, when the text is none of the words.
 bool parse_progress(const std::string& text, Progress& progress);           // auto, inline, thread
 bool parse_hugepages(const std::string& text, Hugepages& hugepages);        // auto, yes, no
 bool parse_loss_recovery(const std::string& text, LossRecovery& recovery);  // auto, go-back-n, selective
+bool parse_max_qps(const std::string& text, uint32_t& max_qps);
 bool parse_mtu(const std::string& text, uint32_t& mtu);
 /// What `--faults` takes (fabric/link_faults.h). Returns false, with one line in `error`, and leaves `faults` alone,
 /// when it is malformed; an empty text is none.

@@ -199,6 +199,19 @@ def _killed(processes, survivors, seconds):
     return body
 
 
+def many_queue_pairs(session):
+    """As many as a data centre's server has, in two programs at once; and no more than were asked for."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = build_program(folder, "verbs_many_qps")
+        both = [session.start(f"program {i}", 0, [program, "100000"], None, ["--max-qps", "100000"]) for i in range(2)]
+        for child in both:
+            session.expect_exit(child, 120)
+            if child.exit_code != 0 or "100000 queue pairs" not in child.output():
+                raise Failure(f"the {child.name}: exit {child.exit_code}")
+        greedy = session.start("greedy", 0, [program, "65"], None, ["--max-qps", "64"])
+        session.expect_refusal(greedy, 20, "after 64", "cannot allocate memory")
+
+
 SCENARIOS = [
     Scenario("segment_mesh", _mesh(("4 mesh 4096 300", 3600), ("4 ring 65536 100", 800), ("4 star 64 3000", 18000),
                                    ("8 mesh 8192 100 events", 5600)), "segment"),
@@ -207,6 +220,7 @@ SCENARIOS = [
     Scenario("segment_mesh_64", _mesh(("64 mesh 2048 10", 40320)), "segment", "long", 90),
     Scenario("segment_pairs", _pairs(4), "segment", timeout_s=90),
     Scenario("segment_pairs_16", _pairs(16), "segment", "long", 200),
+    Scenario("segment_many_qps", many_queue_pairs, "segment", "long", 150),
     Scenario("segment_stopped", _stopped_neighbour(2), "segment", timeout_s=120),
     Scenario("segment_stopped_10_s", _stopped_neighbour(10), "segment", "long", 150),
     Scenario("segment_one_host", one_host, "segment"),

@@ -27,6 +27,20 @@ TEST(QpNumbers, WithoutBlocksAllSlotsHaveNumbersAtOnce) {
   }
 }
 
+TEST(QpNumbers, MoreSlotsHaveFewerGenerations) {
+  SeededRandom random(1);
+  QpNumbers numbers(QpNumbers::kSlotsMax, random, nullptr);
+  std::set<uint32_t> seen;
+  for (const uint32_t slot : {0u, 65535u, 65536u, QpNumbers::kSlotsMax - 1}) {
+    for (uint32_t generation = 0; generation < 128; generation++) {
+      const uint32_t qpn = numbers.number(slot, generation);
+      EXPECT_TRUE(seen.insert(qpn).second);
+      EXPECT_EQ(numbers.slot_of(qpn), slot);
+    }
+    EXPECT_EQ(numbers.number(slot, 0), numbers.number(slot, 128));
+  }
+}
+
 TEST(QpNumbers, ABlockIsFullyUsed) {
   SeededRandom random(1);
   ListedBlocks blocks({3, 2});

@@ -11,10 +11,10 @@
 namespace uroce {
 namespace {
 
-constexpr const char* kVariables[] = {"UROCE_PORT",     "UROCE_ADDR",     "UROCE_EAL",       "UROCE_PCAP",
-                                      "UROCE_MTU",      "UROCE_PROGRESS", "UROCE_HUGEPAGES", "UROCE_CC",
-                                      "UROCE_CC_PARAM", "UROCE_TCLASS",   "UROCE_PFC",       "UROCE_LOSS_RECOVERY",
-                                      "UROCE_FAULTS"};
+constexpr const char* kVariables[] = {
+    "UROCE_PORT",    "UROCE_ADDR",     "UROCE_EAL",           "UROCE_PCAP",  "UROCE_MTU",
+    "UROCE_MAX_QPS", "UROCE_PROGRESS", "UROCE_HUGEPAGES",     "UROCE_CC",    "UROCE_CC_PARAM",
+    "UROCE_TCLASS",  "UROCE_PFC",      "UROCE_LOSS_RECOVERY", "UROCE_FAULTS"};
 
 class Config : public testing::Test {
  protected:
@@ -103,6 +103,7 @@ TEST_F(Config, EveryWordOfASetting) {
       config, "UROCE_LOSS_RECOVERY", &EndpointConfig::loss_recovery,
       {{"auto", LossRecovery::kAuto}, {"go-back-n", LossRecovery::kGoBackN}, {"selective", LossRecovery::kSelective}});
   expect_words(config, "UROCE_MTU", &EndpointConfig::mtu, {{"576", 576u}, {"9216", 9216u}});
+  expect_words(config, "UROCE_MAX_QPS", &EndpointConfig::max_qps, {{"1", 1u}, {"131072", 131072u}});
 }
 
 TEST_F(Config, MistakesAreNamed) {
@@ -110,6 +111,8 @@ TEST_F(Config, MistakesAreNamed) {
                                                           {"UROCE_ADDR", "10.0.0.300/24"},
                                                           {"UROCE_ADDR", "10.0.0.1/33"},
                                                           {"UROCE_ADDR", "10.0.0.1@4095"},
+                                                          {"UROCE_MAX_QPS", "0"},
+                                                          {"UROCE_MAX_QPS", "131073"},
                                                           {"UROCE_MTU", "575"},
                                                           {"UROCE_MTU", "9217"},
                                                           {"UROCE_MTU", "1500x"},
