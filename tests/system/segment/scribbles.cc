@@ -26,12 +26,12 @@ using namespace uroce;
 using namespace uroce::segment::test;
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t kLives = 20;            // members that scribble, one after the other
-constexpr uint32_t kAtATime = 500;         // scribbles until others may have the CPU
-constexpr uint64_t kCalmMessages = 2000;   // of every victim, before anybody scribbles
-constexpr uint64_t kLeastMessages = 8000;  // of all victims, while somebody scribbles
+constexpr uint32_t kLives = 20;              // members that scribble, one after the other
+constexpr uint32_t kAtATime = 500;           // scribbles until others may have the CPU
+constexpr uint64_t kCalmMessages = 2000;     // of every victim, before anybody scribbles
+constexpr uint64_t kLeastMessages = 40'000;  // of all victims, while somebody scribbles
 /// How many times slower a victim may be: it has more to read, and the machine may be busy with other things.
-constexpr double kSlower = 8;
+constexpr double kSlower = 10;
 constexpr auto kPatience = std::chrono::seconds(kSanitized ? 120 : 60);
 
 struct Done {
@@ -109,7 +109,7 @@ class Run {
     std::string error;
     const auto end = Clock::now() + kPatience;
     for (uint64_t i = 0; i < scribbles_ || since(calm).messages < kLeastMessages; i += kAtATime) {
-      if (i % (scribbles_ / kLives / kAtATime * kAtATime + kAtATime) == 0) {
+      if (i < scribbles_ && i % (scribbles_ / kLives / kAtATime * kAtATime + kAtATime) == 0) {
         scribbler.leave();
         if (!scribbler.join(error)) {
           fprintf(stderr, "the scribbler cannot join: %s\n", error.c_str());
