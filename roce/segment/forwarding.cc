@@ -28,8 +28,8 @@ void Forwarding::refresh(Instant now) {
 Forwarding::Way Forwarding::find(std::span<const uint8_t> frame, Instant now) {
   receivers_.clear();
   const Destination destination = destination_of(frame);
+  if (!destination.mac.is_multicast()) refresh(now);
   if (destination.qpn > 1 && !destination.mac.is_multicast()) {
-    refresh(now);
     if (Peer* const peer = peers_.find(destination.mac, destination.qpn)) {
       receivers_.push_back(peer);
       return Way::kPeers;

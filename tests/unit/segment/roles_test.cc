@@ -133,6 +133,17 @@ TEST(Roles, TwoBridgesBothGetWhatIsForNobody) {
   EXPECT_EQ(right.receive(), Frames{frame});
 }
 
+TEST(Roles, AFrameForNoQueuePairFindsWhoHasJustCome) {
+  const TempDir dir;
+  Node bridge(dir, with_role(card_of("bridge", 8), Role::kBridge));
+  bridge.turn();
+  Node program(dir, card_of("host", 1));
+  const auto frame = roce_frame(mac_of(1), 0, 60);
+  bridge.send(frame);
+  settle({&bridge, &program});
+  EXPECT_EQ(program.receive(), Frames{frame});
+}
+
 TEST(Roles, AnAnswerForSomebodyBehindABridgeIsForHim) {
   const TempDir dir;
   Node program(dir, card_of("host", 1)), bridge(dir, with_role(card_of("bridge", 8), Role::kBridge));
