@@ -86,7 +86,7 @@ bool UplinkPort::fill(TxFrame& out, const RxFrame& in) {
     return false;
   }
   const uint32_t headers = in.headers == nullptr ? 0 : std::min(in.bytes, RxFrame::kHeaderBytes);
-  std::memcpy(out.data, in.headers, headers);
+  if (headers != 0) std::memcpy(out.data, in.headers, headers);
   std::memcpy(out.data + headers, in.data + headers, in.bytes - headers);
   if (in.bytes < kEthernetBytes || std::memcmp(out.data + kSourceMac, mac_.bytes.data(), mac_.bytes.size()) != 0) {
     counters_.uplink_tx_dropped_foreign++;
