@@ -204,7 +204,7 @@ std::string Victim::run(const std::string& directory) {
     }
   };
   each_other([this](uint32_t other) { make_partner(other); });
-  me_.id = port_->id();
+  me_.id = port_->registration().id();
   each_other([this](uint32_t other) {
     while (board_.victims[other].id == 0) usleep(100);
   });
