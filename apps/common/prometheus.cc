@@ -41,7 +41,7 @@ std::string number(double value) {
 }  // namespace
 
 void Exposition::add_sample(Type type, std::string_view name, std::string_view help, const Labels& labels,
-                            std::string value) {
+                            const std::string& value) {
   const std::string fit = fit_name(name);
   const auto [metric, fresh] = metrics_.try_emplace(fit);
   if (fresh) metric->second = {type, escaped(help, false), {}};

@@ -34,7 +34,8 @@ class Exposition {
     std::string help;
     std::vector<std::string> samples;
   };
-  void add_sample(Type type, std::string_view name, std::string_view help, const Labels& labels, std::string value);
+  void add_sample(Type type, std::string_view name, std::string_view help, const Labels& labels,
+                  const std::string& value);
 
   std::map<std::string, Metric> metrics_;
 };

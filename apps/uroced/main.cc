@@ -92,10 +92,10 @@ std::unique_ptr<metrics::MetricsServer> serve_metrics(const std::string& address
 void greet(const Endpoint& endpoint, const UplinkConfig& uplink) {
   std::string addresses;
   for (const LocalAddress& address : endpoint.identity().addresses) addresses += ", " + to_string(address);
-  const std::string segment = uplink.segment.empty() ? "shmlan" : "shmlan:" + uplink.segment;
-  std::printf("port %s, MAC %s%s\nprograms share it: uroce run --port %s -- PROGRAM\nuroced is ready\n",
+  const std::string port = uplink.segment.empty() ? "" : "--port shmlan:" + uplink.segment + " ";
+  std::printf("port %s, MAC %s%s\nprograms share it: uroce run %s-- PROGRAM\nuroced is ready\n",
               endpoint.port_name().c_str(), to_string(endpoint.identity().mac).c_str(), addresses.c_str(),
-              segment.c_str());
+              port.c_str());
   std::fflush(stdout);
 }
 
