@@ -84,7 +84,7 @@ bool CaptureRing::push(const CapturedFrame& frame) {
   const FrameHead head{bytes,      original,      frame.ticks, frame.qpn, std::exchange(lost_before_, 0),
                        frame.sent, /*reserved=*/0};
   std::memcpy(at, &head, sizeof head);
-  std::memcpy(at + sizeof head, frame.bytes.data(), bytes);
+  if (bytes != 0) std::memcpy(at + sizeof head, frame.bytes.data(), bytes);
   written_ += skipped + room;
   memory.written.store(written_, std::memory_order_release);
   return true;
