@@ -231,7 +231,7 @@ SCENARIOS = [
     Scenario("ib_write_bw_lossy_memif", _bandwidth("ib_write_bw", LOSS, LOST, "retransmits"), "memif", timeout_s=60),
     Scenario("ib_write_bw_lossy_veth", _bandwidth("ib_write_bw", LOSS, LOST, "retransmits"), "veth", "veth", timeout_s=60),
     Scenario("faults_rate", rate, "segment"),
-    Scenario("faults_rate_memif", rate, "memif"),
+    Scenario("faults_rate_memif", rate, "memif", "long"),
     Scenario("faults_marks", marks, "segment"),
     Scenario("faults_small_queue", small_queue, "segment"),
     Scenario("faults_delay_write", _delay("ib_write_lat"), "segment"),

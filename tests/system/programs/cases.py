@@ -180,13 +180,18 @@ MEMIF = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_rc_pingpong_large", "
          "ib_write_bw_both_ways", "ib_read_bw_both_ways", "ib_write_bw_uc", "ib_send_bw_uc", "ib_send_bw_ud",
          "ib_send_bw_srq", "ib_send_bw_events", "ib_send_lat_events", "ib_read_bw_events", "ib_send_lat_inline200",
          "ib_atomic_bw_cmp_and_swap", "ib_send_bw_all_sizes_short"}
+# One of each program and transport of these: run by every check. The rest is for the long suite.
+MEMIF_SHORT = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_rc_pingpong_vlan", "ibv_uc_pingpong", "ibv_ud_pingpong",
+               "ibv_srq_pingpong", "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw", "ib_send_lat", "ib_write_bw_qp16",
+               "ib_send_bw_ud", "ib_send_bw_events"}
 
 
 def _on_memif(cases):
     named = [case for case in cases if case.name in MEMIF]
     assert len(named) == len(MEMIF), MEMIF - {case.name for case in named}
     for case in named:
-        yield dataclasses.replace(case, name=case.name + "_memif", wire="memif")
+        suite = case.suite if case.name in MEMIF_SHORT else "long"
+        yield dataclasses.replace(case, name=case.name + "_memif", wire="memif", suite=suite)
 
 
 def _on_cards(cases):

@@ -154,12 +154,13 @@ wires.WIRES.update({"uplink": UplinkWire, "uplink_half": HalfUplinkWire, "uplink
 
 def cases():
     for kind in ("rc", "uc", "ud", "srq"):
-        yield pingpong(kind, "_uplink", "-g", "1", "-c", wire="uplink", suite="veth")
+        suite = "veth" if kind in ("rc", "ud") else "long"
+        yield pingpong(kind, "_uplink", "-g", "1", "-c", wire="uplink", suite=suite)
     yield pingpong("rc", "_uplink_events", "-g", "1", "-e", wire="uplink", suite="veth")
     yield pingpong("rc", "_uplink_gid0", "-g", "0", "-c", wire="uplink", suite="veth")
     for operation in ("write", "read", "send", "atomic"):
         yield perftest(f"ib_{operation}_bw", "_uplink_half", "-n", "500", wire="uplink_half", suite="veth")
-        yield perftest(f"ib_{operation}_lat", "_uplink_half", "-n", "200", wire="uplink_half", suite="veth")
+        yield perftest(f"ib_{operation}_lat", "_uplink_half", "-n", "200", wire="uplink_half", suite="long")
     yield pingpong("rc", "_uplink_tap", "-g", "1", "-c", wire="uplink_tap", suite="veth")
     yield pingpong("rc", "_uplink_tap_peer", "-g", "1", "-c", wire="uplink_tap_peer", suite="veth")
     yield perftest("ib_send_bw", "_uplink_tap_peer", "-n", "300", wire="uplink_tap_peer", suite="veth")
