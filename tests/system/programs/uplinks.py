@@ -1,20 +1,24 @@
 """Programs that share a port through uroced: with each other, with a peer beyond it, and when uroced goes away."""
 
-import contextlib
 import os
 import pathlib
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "testpmd"))
+
 import faults
+import harness
 import wires
 from cases import perftest, pingpong
 from children import Child, free_tcp_port, wait_for_listener
+from harness import TrustedPlugin
 from outputs import check_bandwidth, trouble
 from session import Failure, Scenario
 from wires import CardWire, Skip, TapWire, VethWire, find_built
@@ -135,6 +139,17 @@ class UplinkCardWire(Uplinks, CardWire):
     """Two inline models of the card; uroced gets EAL's arguments, as for a card on PCI. The cable lies in the directory
     that both sides share, so they have segments of their own there."""
 
+    def __enter__(self):
+        try:
+            self._plugin = TrustedPlugin(find_built("pmd/ethdev/librte_net_mqnic.so"))
+        except harness.Skip as reason:
+            raise Skip(str(reason)) from reason
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
+        self._plugin.close()
+
     def runtime(self, side):
         return f"{self._folder.name}/both"
 
@@ -142,9 +157,8 @@ class UplinkCardWire(Uplinks, CardWire):
         return f"shmlan:side{side}"
 
     def daemon_command(self, side):
-        driver = find_built("pmd/ethdev/librte_net_mqnic.so")
         device = CardWire.port(self, side).replace("net_mqnic0", f"--vdev=net_mqnic0,mac=02:00:00:00:78:0{side + 1}", 1)
-        return ["-d", driver, "--no-huge", "-m", "128", "--no-pci", "-l", str(side % os.cpu_count()),
+        return ["-d", str(self._plugin.path), "--no-huge", "-m", "128", "--no-pci", "-l", str(side % os.cpu_count()),
                 f"--file-prefix=uroced{os.getpid()}-{side}", device, "--", "--segment", f"side{side}", "--addr", f"10.78.0.{side + 1}/24"]
 
 
@@ -334,11 +348,14 @@ def other_users(session):
     if shutil.which("setpriv") is None or shutil.which("unshare") is None:
         raise Skip("setpriv and unshare are not installed")
     script = f"""
-        mount -t tmpfs none /run && mount -t tmpfs -o mode=1777 none /tmp || exit 77
+        mount -t tmpfs -o mode=0755 none /run || exit 77
         unset UROCE_RUNTIME_DIR XDG_RUNTIME_DIR
         {find_built("apps/uroced")} --port net_af_packet0,iface=wire0 --group games > /run/log 2>&1 & daemon=$!
         for i in $(seq 100); do grep -q 'is ready' /run/log && break; sleep 0.1; done
-        as() {{ setpriv --reuid "$1" --regid "$1" --groups "$2" {session.uroce} run --port shmlan -- ibv_devinfo -v; }}
+        as() {{
+          install -d -o "$1" -m 0700 "/run/$1"
+          XDG_RUNTIME_DIR=/run/$1 setpriv --reuid "$1" --regid "$1" --groups "$2" {session.uroce} run -- ibv_devinfo -v
+        }}
         echo member; as 65534 60 | grep 'GID\\['
         echo stranger; as 4711 4711 | grep 'GID\\['
         echo end; cat /run/log; kill $daemon; wait $daemon
