@@ -227,7 +227,7 @@ SCENARIOS = [
     Scenario("segment_mesh_lossy", _mesh(LOSS, LOST), "segment", timeout_s=90),
     Scenario("segment_mesh_reordered", _mesh(REORDER, REORDERED), "segment", timeout_s=90),
     Scenario("segment_mesh_duplicated", _mesh(DUPLICATE, DUPLICATED), "segment", timeout_s=90),
-    Scenario("segment_mesh_bad_both_ways", _mesh(BOTH_WAYS, *BOTH_HAPPENED), "segment", timeout_s=90),
+    Scenario("segment_mesh_bad_both_ways", _mesh(BOTH_WAYS, *BOTH_HAPPENED), "segment", "long", timeout_s=90),
     Scenario("ib_write_bw_lossy_memif", _bandwidth("ib_write_bw", LOSS, LOST, "retransmits"), "memif", timeout_s=60),
     Scenario("ib_write_bw_lossy_veth", _bandwidth("ib_write_bw", LOSS, LOST, "retransmits"), "veth", "veth", timeout_s=60),
     Scenario("faults_rate", rate, "segment"),

@@ -98,12 +98,13 @@ def _perftests():
         yield perftest(program, "_post_list", "-l", "8", *few)
         if operation != "atomic":
             for kind in ("bw", "lat"):
-                count, suite = ("100", "programs") if kind == "bw" else ("25", "long")
+                count = "100" if kind == "bw" else "25"
+                suite = "programs" if kind == "bw" and operation != "read" else "long"
                 yield perftest(f"ib_{operation}_{kind}", "_all_sizes_short", "-a", "-n", count, sizes=tuple(ALL_SIZES),
                                suite=suite, timeout_s=150)
             yield perftest(program, "_all_sizes", "-a", sizes=tuple(ALL_SIZES), suite="long", timeout_s=400)
             yield perftest(program, "_all_sizes_veth", "-a", "-n", "50", sizes=tuple(ALL_SIZES), wire="veth",
-                           suite="veth" if operation == "send" else "long", timeout_s=200)
+                           suite="long", timeout_s=200)
     yield from _special_perftests()
 
 
@@ -167,7 +168,7 @@ CARD_SHORT = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_uc_pingpong", "i
               "ibv_rc_pingpong_large", "ibv_rc_pingpong_ipv6", "ibv_rc_pingpong_vlan", "ibv_rc_pingpong_hugepages",
               "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat",
               "ib_atomic_lat", "ib_send_bw_ud", "ib_send_bw_uc", "ib_send_bw_events", "ib_write_bw_qp16",
-              "ib_write_bw_both_ways", "ib_send_bw_all_sizes_short"}
+              "ib_write_bw_both_ways"}
 
 
 # Over two ports of DPDK's that share memory: every opcode, transport and kind of event, addresses of every kind, long

@@ -114,7 +114,7 @@ class Killed:
     def scenario(self):
         name = f"{self.program}_peer_killed" + ("" if self.wire == "segment" else f"_{self.wire}")
         return Scenario(name, _peer_killed(self.program, *self.options), wire=self.wire,
-                        suite="veth" if self.wire == "veth" else "programs")
+                        suite={"segment": "programs", "veth": "veth"}.get(self.wire, "long"))
 
 
 SCENARIOS = [
