@@ -12,6 +12,9 @@ namespace {
 /// So long a program may save up its rate.
 constexpr int64_t kBurstNs = 5'000'000;
 constexpr Duration kRefill = microseconds(50);
+/// A slow rate adds up for a while, since what is added is whole bytes.
+constexpr int64_t kWorthARefill = 256;
+constexpr int64_t kSavedNsMost = 10'000'000'000;
 constexpr size_t kSourceMac = 6;  // where it stands in a frame
 
 int64_t bytes_in(uint64_t bits_per_second, int64_t ns) {
@@ -63,7 +66,6 @@ void UplinkPort::to_programs(const RxFrame* frames, uint32_t count) {
 // To the wire.
 
 void UplinkPort::on_turn(Instant now) {
-  now_ = now;
   moved_ = 0;
   if (rate_ != 0 && now - refilled_ >= kRefill) refill(now);
   if (silent_ || !segment_.has_frames()) return;
@@ -105,11 +107,12 @@ void UplinkPort::charge(Peer& peer, uint32_t bytes) {
 }
 
 void UplinkPort::refill(Instant now) {
-  const int64_t passed = std::min((now - refilled_).ns, kBurstNs);
+  const int64_t bytes = bytes_in(rate_, std::min((now - refilled_).ns, kSavedNsMost));
+  if (bytes < kWorthARefill) return;
   refilled_ = now;
-  const int64_t most = bytes_in(rate_, kBurstNs);
+  const int64_t most = std::max(bytes_in(rate_, kBurstNs), int64_t{kFrameBytes});
   for (Peer* peer : segment_.peers().in_contact()) {
-    peer->allowance = std::min(peer->allowance + bytes_in(rate_, passed), most);
+    peer->allowance = std::min(peer->allowance + bytes, most);
     if (peer->allowance >= 0) peer->held_back = false;
   }
 }

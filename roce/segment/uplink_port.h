@@ -71,7 +71,6 @@ class UplinkPort final : public Port {
   const uint64_t rate_;
   bool silent_ = false;
   uint32_t moved_ = 0;
-  Instant now_{0};
   Instant refilled_{0};
   UplinkCounters counters_;
   std::array<RxFrame, kMaxBurst> taken_{};  // out of a burst, for programs alone

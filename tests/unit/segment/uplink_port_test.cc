@@ -165,6 +165,23 @@ TEST_F(Uplink, AProgramThatSendsMoreThanItsRateWaitsAndTheOthersDoNot) {
   EXPECT_GT(port->counters().uplink_tx_held, 0u);
 }
 
+TEST_F(Uplink, ASlowRateIsKeptToo) {
+  make(64'000);  // 8 bytes a millisecond
+  Node a(dir, card_of("host", 1));
+  turn();
+  a.turn();
+  size_t sent = 0;
+  constexpr int kMilliseconds = 20'000;
+  for (int i = 0; i < kMilliseconds * 10; i++) {
+    if (i % 100 == 0) a.send(outbound(1000));
+    a.turn(microseconds(100));
+    turn(microseconds(100));  // in which less than a byte is due
+    sent += on_the_wire().size();
+  }
+  // What is taken at once, a burst, is paid for afterwards.
+  EXPECT_NEAR(static_cast<double>(sent), kMilliseconds * 8 / 1000.0, Port::kMaxBurst) << "eight frames a second";
+}
+
 TEST_F(Uplink, ClaimsBeyondTheQuotaAreNobodys) {
   make();
   member.port->peers().set_blocks_max(1);
