@@ -98,7 +98,7 @@ def _perftests():
         yield perftest(program, "_post_list", "-l", "8", *few)
         if operation != "atomic":
             for kind in ("bw", "lat"):
-                count = "100" if kind == "bw" else "25"
+                count = "40" if kind == "bw" else "25"
                 suite = "programs" if kind == "bw" and operation != "read" else "long"
                 yield perftest(f"ib_{operation}_{kind}", "_all_sizes_short", "-a", "-n", count, sizes=tuple(ALL_SIZES),
                                suite=suite, timeout_s=150)

@@ -106,7 +106,7 @@ def all_tests():
         tests[case.name] = (case.suite, case.timeout_s, company, lambda uroce, case=case: run_case(case, uroce))
     for scenario in (*singles.SCENARIOS, *measures.SCENARIOS, *stacks.SCENARIOS, *faults.SCENARIOS, *segments.SCENARIOS,
                      *bad_cables.SCENARIOS, *hardships.SCENARIOS, *uplinks.SCENARIOS):
-        tests[scenario.name] = (scenario.suite, scenario.timeout_s, "alone",
+        tests[scenario.name] = (scenario.suite, scenario.timeout_s, scenario.company,
                                 lambda uroce, scenario=scenario: scenario.run(uroce))
     return tests
 

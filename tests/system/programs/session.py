@@ -115,6 +115,7 @@ class Scenario:
     suite: str = "programs"
     timeout_s: int = 40
     needs: str = ""
+    company: str = "alone"  # "beside": it hardly needs the CPU, and is not disturbed by another test that runs meanwhile
 
     def run(self, uroce):
         with session_on(uroce, self.wire, self.needs) as session:

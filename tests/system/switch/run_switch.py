@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs programs through uroce-switch, one test per call.
 
-    run_switch.py --list                                     name, suite and timeout of every test
+    run_switch.py --list                                     name, suite, timeout and company of every test
     run_switch.py --uroce PATH --switch PATH NAME...         runs these tests; exit 0 passed, 1 failed, 77 skipped
     run_switch.py --uroce PATH --switch PATH --like TEXT     runs every test whose name contains TEXT
 """
@@ -42,7 +42,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.list:
         for scenario in SCENARIOS:
-            print(f"{scenario.name} {scenario.suite} {scenario.timeout_s}")
+            print(f"{scenario.name} {scenario.suite} {scenario.timeout_s} {scenario.company}")
         return 0
     by_name = {scenario.name: scenario for scenario in SCENARIOS}
     names = arguments.names or [name for name in by_name if arguments.like is not None and arguments.like in name]

@@ -293,12 +293,13 @@ class Scenario:
     body: Callable
     suite: str = "programs"
     timeout_s: int = 90
+    company: str = "alone"  # "beside": it hardly needs the CPU, and is not disturbed by another test that runs meanwhile
 
 
 SCENARIOS = [
     Scenario("switch_two_pairs", two_pairs),
     Scenario("switch_three_pairs", three_pairs),
-    Scenario("switch_peer_killed_and_replaced", peer_killed_and_replaced),
+    Scenario("switch_peer_killed_and_replaced", peer_killed_and_replaced, company="beside"),
     Scenario("switch_killed_and_restarted", switch_killed_and_restarted),
     Scenario("switch_kill_and_replace_often", kill_and_replace_often, suite="long", timeout_s=240),
     Scenario("switch_loss", loss, timeout_s=120),
@@ -306,14 +307,14 @@ SCENARIOS = [
     Scenario("switch_rate_cap", rate_cap),
     Scenario("switch_ecn_marks", ecn_marks),
     Scenario("switch_capture", switch_capture),
-    Scenario("switch_eal_arguments", eal_arguments),
-    Scenario("switch_bad_arguments", bad_arguments),
-    Scenario("switch_every_port_taken", every_port_taken),
+    Scenario("switch_eal_arguments", eal_arguments, company="beside"),
+    Scenario("switch_bad_arguments", bad_arguments, company="beside"),
+    Scenario("switch_every_port_taken", every_port_taken, company="beside"),
     Scenario("switch_hostile_peers", hostile.hostile_peers, timeout_s=120),
     Scenario("switch_two_segments", bridges.two_segments, timeout_s=120),
     Scenario("switch_faults_between_segments", bridges.faults_between_segments),
-    Scenario("switch_killed_between_segments", bridges.killed_between_segments, timeout_s=120),
-    Scenario("switch_one_segment_twice", bridges.one_segment_twice),
+    Scenario("switch_killed_between_segments", bridges.killed_between_segments, timeout_s=120, company="beside"),
+    Scenario("switch_one_segment_twice", bridges.one_segment_twice, company="beside"),
     Scenario("switch_segment_and_interface", bridges.segment_and_interface, suite="veth"),
     Scenario("switch_kernel_tcp", kernel_tcp, suite="veth"),
     Scenario("switch_fair_share", live.fair_share, suite="long"),
