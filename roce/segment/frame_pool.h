@@ -16,23 +16,37 @@ class FramePool {
 
   /// `base` outlives the pool.
   explicit FramePool(BaseMemory& base) : base_(base) {
-    for (uint32_t i = 0; i < kPoolFrames; i++) free_[i] = static_cast<uint16_t>(kPoolFrames - 1 - i);
+    for (uint32_t i = 0; i < kPoolFrames; i++) free_[i] = static_cast<uint16_t>(i);
   }
 
   uint32_t free() const { return count_; }
-  /// The one that came back last, since it is most likely in the cache still. There must be one.
+  /// The next one. There must be one.
   uint16_t take() {
     ensure(count_ != 0, "whoever takes a frame knows that there is one");
-    return free_[--count_];
+    count_--;
+    return free_[head_++ % kPoolFrames];
   }
+  /// Nobody else has looked at it: it is most likely in this core's cache still, and the next that is taken.
   void give_back(uint16_t frame) {
-    ensure(count_ < kPoolFrames && frame < kPoolFrames, "a frame that comes back was taken");
-    free_[count_++] = frame;
+    note_back(frame);
+    free_[--head_ % kPoolFrames] = frame;
+  }
+  /// A peer has read it: it comes after all others. Whoever writes to lines that another core has just read waits for
+  /// each of them, and less when they have left its cache by then.
+  void give_back_read(uint16_t frame) {
+    note_back(frame);
+    free_[(head_ + count_ - 1) % kPoolFrames] = frame;
   }
   uint8_t* at(uint16_t frame) { return base_.frames[frame]; }
 
  private:
+  void note_back(uint16_t frame) {
+    ensure(count_ < kPoolFrames && frame < kPoolFrames, "a frame that comes back was taken");
+    count_++;
+  }
+
   BaseMemory& base_;
+  uint32_t head_ = 0;  // position of the next one; goes round
   uint32_t count_ = kPoolFrames;
   std::array<uint16_t, kPoolFrames> free_{};
 };

@@ -109,7 +109,7 @@ void LaneSender::reclaim() {
   for (; reclaimed_ != consumed; reclaimed_++) {
     const uint16_t frame = std::exchange(in_slot_[reclaimed_ % kSlots], 0);
     if (frame == 0) continue;
-    pool_.give_back(static_cast<uint16_t>(frame - 1));
+    pool_.give_back_read(static_cast<uint16_t>(frame - 1));
     held_--;
   }
 }

@@ -118,6 +118,21 @@ TEST_F(LaneTest, ABufferIsTheReceiversUntilItReleases) {
   EXPECT_EQ(pool.free(), kPoolFrames);
 }
 
+TEST_F(LaneTest, WhatAPeerHasReadIsUsedAgainLastAndWhatNobodyReadFirst) {
+  send(60, 1);  // its buffer was copied from, and is free at once
+  const uint16_t unread = pool.take();
+  pool.give_back(unread);
+  send(2000, 1);
+  const auto read = static_cast<uint16_t>(Mark::decode(ours->slots[1].mark.load()).frame - 1);
+  EXPECT_EQ(read, unread) << "the buffer of the short frame";
+  ASSERT_TRUE(receive());
+  ASSERT_TRUE(receive());
+  rx.release();
+  tx.reclaim();
+  for (uint32_t i = 1; i < kPoolFrames; i++) ASSERT_NE(pool.take(), read) << i;
+  EXPECT_EQ(pool.take(), read);
+}
+
 TEST_F(LaneTest, WhatFindsNoRoomWaitsAndLeavesInOrder) {
   for (uint32_t i = 0; i < kSlots; i++) ASSERT_EQ(send(100, static_cast<uint8_t>(i)), LaneSender::Sent::kInRing);
   for (uint32_t i = 0; i < 10; i++) ASSERT_EQ(send(100, static_cast<uint8_t>(i)), LaneSender::Sent::kWaits);
