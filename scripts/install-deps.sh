@@ -20,7 +20,7 @@ check_packages=(
   clang clang-format clang-tidy libclang-rt-14-dev shellcheck git
   libgtest-dev libgmock-dev python3-scapy libisal-dev zlib1g-dev
   dpdk-dev iproute2 procps iperf3
-  ucx-utils qperf infiniband-diags libcap2-bin systemd
+  ucx-utils qperf infiniband-diags rdmacm-utils libfabric-bin libcap2-bin systemd
 )
 full_packages=(
   "${check_packages[@]}"
@@ -28,7 +28,7 @@ full_packages=(
 )
 interop_packages=(
   "${check_packages[@]}"
-  qemu-system-x86 ibverbs-providers nftables dash
+  qemu-system-x86 ibverbs-providers rdmacm-utils nftables dash
 )
 # Debian has two of these that exclude each other; either will do. A kernel that is there is not doubled.
 command -v busybox >/dev/null || interop_packages+=(busybox)

@@ -136,7 +136,7 @@ UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) try {
   ah->pd = pd;
   ah->handle = next_handle();
   ah->address = std::move(handle);
-  count_object(pd->context, 1);
+  count_object(pd, 1);
   return ah.release();
 } catch (const std::bad_alloc&) {
   errno = ENOMEM;
@@ -149,7 +149,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_ah(ibv_ah* base) {
     EngineLock lock(endpoint());
     retire(lock.engine(), std::move(ah.address));
   }
-  count_object(ah.context, -1);
+  count_object(ah.pd, -1);
   delete &ah;
   return 0;
 }

@@ -40,6 +40,16 @@ void fill_operations(Context& context) {
   v.query_port = query_port_extended;
   v.query_device_ex = query_device_extended;
   v.query_rt_values = query_rt_values;
+  v.advise_mr = advise_mr;
+  v.alloc_null_mr = alloc_null_mr;
+  v.alloc_dm = alloc_dm;
+  v.free_dm = free_dm;
+  v.reg_dm_mr = reg_dm_mr;
+  v.alloc_td = alloc_td;
+  v.dealloc_td = dealloc_td;
+  v.alloc_parent_domain = alloc_parent_domain;
+  v.modify_cq = modify_cq;
+  v.modify_qp_rate_limit = modify_qp_rate_limit;
   v.create_cq_ex = create_cq_extended;
   v.create_qp_ex = create_qp_extended;
   v.create_srq_ex = create_srq_extended;

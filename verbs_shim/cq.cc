@@ -142,7 +142,24 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
   // A program that armed the queue and now finds it empty is about to sleep in poll() or the like. (When it sleeps in
   // ibv_get_cq_event, that function takes care of it.)
   if (cq.wait_expected && cq.queue->size() == 0 && !from(cq.channel).event_fd.blocking()) found_empty(cq);
+  // Moderation holds the event back: somebody has to raise it in time.
+  if (cq.wait_expected && cq.queue->next_event() != Instant::never()) {
+    cq.wait_expected = false;
+    endpoint().kick();
+  }
   return 0;
+}
+
+int modify_cq(ibv_cq* base, ibv_modify_cq_attr* attr) try {
+  if (is_the_parents(base->context)) return refuse_to_child();
+  if (attr->attr_mask == 0) return with_errno(EINVAL);
+  if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) return with_errno(EOPNOTSUPP);
+  const ibv_moderate_cq& wish = attr->moderate;
+  EngineLock lock(endpoint());
+  lock->objects().moderate(*from(base).queue, wish.cq_count, microseconds(wish.cq_period));
+  return 0;
+} catch (const std::bad_alloc&) {
+  return with_errno(ENOMEM);
 }
 
 ibv_cq_ex* create_cq_extended(ibv_context* context, ibv_cq_init_attr_ex* attr) {
@@ -151,15 +168,28 @@ ibv_cq_ex* create_cq_extended(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   constexpr uint32_t kFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
   const uint32_t flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
   if ((attr->wc_flags & ~kOffered) != 0 || (flags & ~kFlags) != 0 ||
-      (attr->comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0) {
+      (attr->comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD}) != 0) {
     log_message(LogLevel::kInfo, "ibv_create_cq_ex: wc_flags 0x%llx, flags 0x%x, comp_mask 0x%x: not all supported",
                 static_cast<unsigned long long>(attr->wc_flags), flags, attr->comp_mask);
     errno = EOPNOTSUPP;
     return nullptr;
   }
+  Pd* domain = nullptr;
+  if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
+    if (attr->parent_domain == nullptr || !from(attr->parent_domain).is_parent) {
+      errno = EINVAL;
+      return nullptr;
+    }
+    domain = &from(attr->parent_domain);
+  }
   Cq* cq = create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
   if (cq == nullptr) return nullptr;
   cq->single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+  if (domain != nullptr) {
+    domain->users++;
+    cq->parent_domain = domain;
+    cq->single_threaded |= domain->thread_domain != nullptr;
+  }
   fill_cq_readers(*cq);
   return cq;
 }
@@ -206,6 +236,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_cq(ibv_cq* base) {
   wait_for_acks(cq.mutex, cq.cond, cq.async_events_completed, from(cq.context).async.forget(cq));
   pthread_cond_destroy(&cq.cond);
   pthread_mutex_destroy(&cq.mutex);
+  if (cq.parent_domain != nullptr) cq.parent_domain->users--;
   count_object(cq.context, -1);
   delete &cq;
   return 0;

@@ -1,12 +1,12 @@
 // Listing, naming, opening and closing the device.
-#include <fcntl.h>
-
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "base/fork.h"
@@ -78,27 +78,49 @@ UROCE_VERBS_EXPORT __be64 ibv_get_device_guid(ibv_device*) {
   return Runtime::get().identify(identity) ? guid_of(identity.mac) : 0;
 }
 
-UROCE_VERBS_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
-  if (!Runtime::get().open()) return nullptr;
-  auto* context = new Context{};
+namespace uroce::verbs {
+
+ibv_context* make_context(uint64_t file, int cmd_fd) try {
+  auto context = std::make_unique<Context>();
   fill_operations(*context);
   ibv_context& base = context->verbs.context;
-  base.device = device;
+  if (context->async.fd() < 0) {
+    log_message(LogLevel::kError, "cannot open the device: no file descriptors: %s", std::strerror(errno));
+    return nullptr;
+  }
+  context->file = file;
+  base.device = &the_device();
   base.async_fd = context->async.fd();
-  base.cmd_fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC));
+  base.cmd_fd = cmd_fd;
   base.num_comp_vectors = 1;
   pthread_mutex_init(&base.mutex, nullptr);
   base.abi_compat = __VERBS_ABI_IS_EXTENDED;
-  if (base.async_fd < 0 || base.cmd_fd < 0) {
-    const int error = errno;
-    log_message(LogLevel::kError, "cannot open the device: no file descriptors: %s", std::strerror(error));
-    if (base.cmd_fd >= 0) syscall(SYS_close, base.cmd_fd);
-    delete context;
-    errno = error;
+  add_to_contexts(*context);
+  context.release();
+  return &base;
+} catch (const std::bad_alloc&) {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+}  // namespace uroce::verbs
+
+UROCE_VERBS_EXPORT ibv_context* ibv_open_device(ibv_device*) {
+  if (!Runtime::get().open()) return nullptr;
+  static std::atomic<uint64_t> files{0};
+  const uint64_t file = ++files;
+  const int cmd_fd = open_command_file(file);
+  if (cmd_fd < 0) {
+    log_message(LogLevel::kError, "cannot open the device: no file descriptors: %s", std::strerror(errno));
     return nullptr;
   }
-  add_to_contexts(*context);
-  return &base;
+  ibv_context* context = make_context(file, cmd_fd);
+  if (context == nullptr) {
+    const int error = errno;
+    syscall(SYS_close, cmd_fd);
+    errno = error;
+  }
+  return context;
 }
 
 UROCE_VERBS_EXPORT int ibv_close_device(ibv_context* base) {
@@ -126,6 +148,9 @@ namespace uroce::verbs {
 void leave_contexts() {
   renew_after_fork(contexts_mutex);
   first_context = nullptr;
+  Handles<PdCore>::get().leave();
+  Handles<MrCore>::get().leave();
+  leave_device_memory();
 }
 
 void push_to_contexts(const ibv_async_event& event) {
@@ -142,6 +167,11 @@ void count_object(ibv_context* base, int difference) {
   Context& context = from(base);
   const std::lock_guard guard(context.mutex);
   context.objects += static_cast<uint32_t>(difference);
+}
+
+void count_object(ibv_pd* pd, int difference) {
+  from(pd).users += static_cast<uint32_t>(difference);
+  count_object(pd->context, difference);
 }
 
 void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t taken) {

@@ -27,28 +27,34 @@ class EventFd {
 
   int fd() const { return fd_; }
 
-  void add() {
-    const uint64_t one = 1;
-    if (syscall(SYS_write, fd_, &one, sizeof one) < 0) {
-      // This happens only when the program closed our descriptor.
-    }
-  }
+  void add() { add_to(fd_); }
 
   /// Takes one count, and waits for it unless the program made the descriptor non-blocking. False when errno says why
   /// not.
-  bool take() {
-    uint64_t value = 0;
-    return syscall(SYS_read, fd_, &value, sizeof value) == static_cast<long>(sizeof value);
-  }
+  bool take() { return take_from(fd_); }
 
   /// Takes one count if there is one; never waits.
-  bool try_take() {
+  bool try_take() { return try_take_from(fd_); }
+
+  bool blocking() const { return blocks(fd_); }
+
+  // The same for a descriptor that a program owns.
+  static void add_to(int fd) {
+    const uint64_t one = 1;
+    if (syscall(SYS_write, fd, &one, sizeof one) < 0) {
+      // This happens only when the program closed our descriptor.
+    }
+  }
+  static bool take_from(int fd) {
+    uint64_t value = 0;
+    return syscall(SYS_read, fd, &value, sizeof value) == static_cast<long>(sizeof value);
+  }
+  static bool try_take_from(int fd) {
     uint64_t value = 0;
     iovec piece{&value, sizeof value};
-    return preadv2(fd_, &piece, 1, -1, RWF_NOWAIT) == static_cast<ssize_t>(sizeof value);
+    return preadv2(fd, &piece, 1, -1, RWF_NOWAIT) == static_cast<ssize_t>(sizeof value);
   }
-
-  bool blocking() const { return (fcntl(fd_, F_GETFL) & O_NONBLOCK) == 0; }
+  static bool blocks(int fd) { return (syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK) == 0; }
 
  private:
   int fd_;

@@ -31,7 +31,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) try {
   mw->rkey = mw->id;
   mw->handle = next_handle();
   mw->type = type;
-  count_object(pd->context, 1);
+  count_object(pd, 1);
   return mw.release();
 } catch (const std::bad_alloc&) {
   errno = ENOMEM;
@@ -44,7 +44,7 @@ int dealloc_mw(ibv_mw* mw) {
     EngineLock lock(endpoint());
     lock->memory().free_window(from(mw).id);
   }
-  count_object(mw->context, -1);
+  count_object(mw->pd, -1);
   delete &from(mw);
   return 0;
 }

@@ -2,6 +2,7 @@
 // releases of rdma-core append to it, and then the shim's own state.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -12,6 +13,7 @@
 #include "base/untouched_array.h"
 #include "engine/engine.h"
 #include "event_fd.h"
+#include "handles.h"
 #include "runtime.h"
 #include "shim.h"
 
@@ -60,18 +62,63 @@ struct Context : ContextAbi {
   Context* next_open = nullptr;
   std::mutex mutex;
   const uint32_t generation = fork_generation;  // of the process that opened it
+  uint64_t file = 0;                            // of the open device; imports of the context have the same
   uint32_t objects = 0;  // objects of the context that are alive; if any are when it is closed, it stays
+};
+
+struct ThreadDomain : ibv_td {
+  uint8_t foreign[kForeignRoom];
+  std::atomic<uint32_t> users{0};  // parent domains
 };
 
 struct Pd : ibv_pd {
   uint8_t foreign[kForeignRoom];
-  PdId id;
+  PdId id = 0;
+  std::shared_ptr<PdCore> core;
+  std::atomic<uint32_t> users{0};  // objects made with this structure
+  // A parent domain's.
+  bool is_parent = false;
+  ThreadDomain* thread_domain = nullptr;
+  Pd* extended = nullptr;
+  void* (*alloc)(ibv_pd*, void*, size_t, size_t, uint64_t) = nullptr;
+  void (*free)(ibv_pd*, void*, void*, uint64_t) = nullptr;
+  void* alloc_context = nullptr;
+};
+
+/// Memory of a work queue that the allocator of a parent domain gave; empty for all other queues.
+class DomainMemory {
+ public:
+  enum Resource : uint32_t { kSendQueue = 1, kReceiveQueue = 2, kSharedReceiveQueue = 3 };
+
+  DomainMemory() = default;
+  DomainMemory(const DomainMemory&) = delete;
+  DomainMemory& operator=(const DomainMemory&) = delete;
+  ~DomainMemory();
+  void swap(DomainMemory& other);
+
+  /// Asks the domain's allocator, if it has one; not to be called under an EngineLock. False when that has nothing.
+  bool take(Pd& pd, size_t bytes, Resource resource);
+  void* get() const { return memory_; }
+
+ private:
+  Pd* pd_ = nullptr;
+  void* memory_ = nullptr;
+  Resource resource_ = kSendQueue;
 };
 
 struct Mr : ibv_mr {
+  enum class Of : uint8_t { kProgram, kNothing, kDeviceMemory, kImport };  // whose memory; kNothing: a null region
+
   uint8_t foreign[kForeignRoom];
-  uint64_t iova;
-  uint32_t access;
+  uint64_t iova = 0;
+  uint32_t access = 0;
+  Of of = Of::kProgram;
+  std::shared_ptr<MrCore> core;
+};
+
+struct Dm : ibv_dm {
+  uint8_t foreign[kForeignRoom];
+  std::shared_ptr<DmCore> core;
 };
 
 struct Mw : ibv_mw {
@@ -111,6 +158,7 @@ struct Cq : ibv_cq_ex {
   Completion current;     // the completion that the read_* functions of the extended interface read
   std::mutex poll_mutex;  // held from start_poll to end_poll
   bool single_threaded = false;
+  Pd* parent_domain = nullptr;
   bool wait_expected = false;  // armed, and not found empty since then: the program may be about to sleep
   uint32_t events_raised = 0;
   // Under the channel's mutex.
@@ -127,6 +175,7 @@ struct Srq : ibv_srq {
   uint8_t foreign[kForeignRoom];
   SharedReceiveQueue* queue = nullptr;
   uint32_t async_taken = 0;
+  DomainMemory memory;
 };
 
 /// The work requests that ibv_wr_* functions have built since ibv_wr_start. Nothing reaches the engine before
@@ -179,6 +228,8 @@ struct QueuePair : ibv_qp_ex {
   uint32_t flushed = 0;  // completions in flush error, which are summed up in one log line
   uint32_t async_taken = 0;
   std::unique_ptr<WrBuilder> builder;
+  DomainMemory send_memory;
+  DomainMemory receive_memory;
 
   ibv_qp* base() { return &qp_base; }
 };
@@ -193,6 +244,8 @@ inline bool is_the_parents(ibv_context* context) {
 }
 inline Pd& from(ibv_pd* pd) { return *static_cast<Pd*>(pd); }
 inline Mr& from(ibv_mr* mr) { return *static_cast<Mr*>(mr); }
+inline Dm& from(ibv_dm* dm) { return *static_cast<Dm*>(dm); }
+inline ThreadDomain& from(ibv_td* td) { return *static_cast<ThreadDomain*>(td); }
 inline Mw& from(ibv_mw* mw) { return *static_cast<Mw*>(mw); }
 inline Ah& from(ibv_ah* ah) { return *static_cast<Ah*>(ah); }
 inline Srq& from(ibv_srq* srq) { return *static_cast<Srq*>(srq); }
@@ -206,6 +259,8 @@ inline QueuePair& from(ibv_qp* qp) { return from(reinterpret_cast<ibv_qp_ex*>(qp
 uint32_t next_handle();
 /// Adds an object to (+1), or removes it from (-1), the count of its context.
 void count_object(ibv_context* context, int difference);
+/// The same for an object that is made with `pd`, which counts it too.
+void count_object(ibv_pd* pd, int difference);
 
 /// Queues the event in every open context.
 void push_to_contexts(const ibv_async_event& event);

@@ -37,6 +37,7 @@ class ShimObserver final : public Observer {
       log_message(LogLevel::kError, "QP 0x%06x (%s) goes to error: %s", qp.qpn(), qp_type_name(qp.type()),
                   cause_text(Cause::kCqOverrun));
     }
+    if (kind == AsyncEvent::kCommEst) endpoint().note_established(qp.qpn());
     ibv_async_event event{};
     event.element.qp = pair.base();
     event.event_type = static_cast<ibv_event_type>(kind);

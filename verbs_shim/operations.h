@@ -24,6 +24,16 @@ int query_port_extended(ibv_context* context, uint8_t port, ibv_port_attr* attr,
 int query_device_extended(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
                           size_t bytes);
 int query_rt_values(ibv_context* context, ibv_values_ex* values);
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* sges, uint32_t count);
+ibv_mr* alloc_null_mr(ibv_pd* pd);
+ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr);
+int free_dm(ibv_dm* dm);
+ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsigned access);
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr);
+int dealloc_td(ibv_td* td);
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr);
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr);
+int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr);
 ibv_cq_ex* create_cq_extended(ibv_context* context, ibv_cq_init_attr_ex* attr);
 ibv_qp* create_qp_extended(ibv_context* context, ibv_qp_init_attr_ex* attr);
 ibv_srq* create_srq_extended(ibv_context* context, ibv_srq_init_attr_ex* attr);
@@ -40,6 +50,18 @@ bool drive_for(Cq& cq);
 /// To be called under an EngineLock when a program found `cq` empty. If the program had armed the queue, it is about to
 /// sleep, so the background thread takes over.
 void found_empty(Cq& cq);
+/// A context on the open device file number `file`, whose descriptor it closes when it is closed. Null, with errno,
+/// when there are no descriptors; then `cmd_fd` stays open.
+ibv_context* make_context(uint64_t file, int cmd_fd);
+/// A descriptor for `ibv_context::cmd_fd`; -1, with errno, when there is none.
+int open_command_file(uint64_t file);
+/// The structure for device memory, and its end.
+ibv_dm* wrap_dm(ibv_context* context, uint32_t handle, std::shared_ptr<DmCore> core);
+void forget_dm(Dm& dm);
+/// In the child of a fork: all device memory is the parent's.
+void leave_device_memory();
+/// Deletes the structure of a region.
+void forget_region(Mr& mr);
 /// Fills the function pointers of the extended interfaces.
 void fill_cq_readers(Cq& cq);
 void fill_wr_operations(QueuePair& qp, uint64_t send_ops);

@@ -1,4 +1,5 @@
-// The path layer: wrappers for functions of libc that take a path, for /sys/class/infiniband* and /dev/infiniband.
+// The path layer: wrappers for functions of libc that take a path, for /sys/class/infiniband*, /sys/class/misc/rdma_cm
+// and /dev/infiniband.
 //
 // UCX refuses a device whose /dev/infiniband/uverbsN is not an accessible character device, NCCL reads GID types from
 // sysfs, and ibstat uses nothing but files. Each wrapper rewrites the path to a real file (sysfs_tree.h) and calls the
@@ -34,6 +35,7 @@
 #include "dpdk/log.h"
 #include "held_counters.h"
 #include "next_symbol.h"
+#include "rdma_cm_device.h"
 #include "shim.h"
 #include "sysfs_tree.h"
 
@@ -42,6 +44,7 @@ namespace uroce::verbs {
 namespace {
 
 constexpr char kSysPrefix[] = "/sys/class/infiniband";
+constexpr char kMiscPrefix[] = "/sys/class/misc/rdma_cm";
 constexpr char kDevPrefix[] = "/dev/infiniband";
 constexpr char kUverbsPath[] = "/dev/infiniband/uverbs0";
 constexpr char kRdmaCmPath[] = "/dev/infiniband/rdma_cm";
@@ -51,13 +54,15 @@ bool starts_with(const char* path, const char* prefix) { return std::strncmp(pat
 
 bool is_ours(const char* path) {
   if (path == nullptr || path[0] != '/') return false;
-  if (path[1] == 's') return starts_with(path, kSysPrefix);
+  if (path[1] == 's') return starts_with(path, kSysPrefix) || starts_with(path, kMiscPrefix);
   return path[1] == 'd' && starts_with(path, kDevPrefix);
 }
 
 /// Whether the path may lead to one of our prefixes, from any directory. This check is all that other relative paths
 /// cost.
-bool may_lead_in(const char* path) { return std::strstr(path, "infiniband") != nullptr; }
+bool may_lead_in(const char* path) {
+  return std::strstr(path, "infiniband") != nullptr || std::strstr(path, "rdma_cm") != nullptr;
+}
 
 bool goes_up(const char* path) { return std::strstr(path, "..") != nullptr; }
 
@@ -119,16 +124,6 @@ bool switched_on() {
   return on;
 }
 
-/// Logs once that rdma_cm is not there: programs report its absence without the reason, and rsockets silently use TCP.
-void note_rdma_cm(const char* path) {
-  static std::atomic<bool> said{false};
-  if (std::strcmp(path, kRdmaCmPath) != 0 || said.exchange(true)) return;
-  log_message(
-      LogLevel::kWarning,
-      "the program asks for connection management (rdma_cm), which is not there: programs that can exchange their "
-      "numbers over TCP work (perftest without -R); rsockets use the kernel's TCP");
-}
-
 }  // namespace
 
 constinit thread_local bool inside_own_files = false;
@@ -138,13 +133,12 @@ bool translate_path(const char* path, std::string& translated, int directory) {
   const int saved_errno = errno;
   const std::string meant = absolute_path(directory, path);
   if (meant.empty()) return false;
-  if (meant == kUverbsPath) {
+  if (meant == kUverbsPath || meant == kRdmaCmPath) {
     translated = "/dev/null";
   } else if (!is_ours(meant.c_str())) {
     translated = meant;  // it leads out of a tree, to the real file
   } else {
     const OwnFiles guard;
-    note_rdma_cm(meant.c_str());
     const std::string& root = sysfs_root();
     if (!root.empty()) {
       refresh_file(meant.c_str());
@@ -156,6 +150,12 @@ bool translate_path(const char* path, std::string& translated, int directory) {
 }
 
 namespace {
+
+/// Whether the path is that of the connection manager's device, which is opened in a way of its own.
+bool names_rdma_cm(const char* path, int directory = AT_FDCWD) {
+  if (path == nullptr || std::strstr(path, "rdma_cm") == nullptr || inside_own_files || !switched_on()) return false;
+  return absolute_path(directory, path) == kRdmaCmPath;
+}
 
 /// A path as it is passed to libc.
 class Path {
@@ -208,6 +208,7 @@ using namespace uroce::verbs;
       mode = va_arg(arguments, mode_t);                           \
       va_end(arguments);                                          \
     }                                                             \
+    if (names_rdma_cm(path)) return open_rdma_cm(flags);          \
     const Path translated(path);                                  \
     return opened(translated, real(translated, flags, mode));     \
   }
@@ -224,6 +225,7 @@ UROCE_WRAP_OPEN(open64)
       mode = va_arg(arguments, mode_t);                                          \
       va_end(arguments);                                                         \
     }                                                                            \
+    if (names_rdma_cm(path, directory)) return open_rdma_cm(flags);              \
     const Path translated(path, directory);                                      \
     return opened(translated, real(directory, translated, flags, mode));         \
   }
@@ -234,6 +236,7 @@ UROCE_WRAP_OPENAT(openat64)
 #define UROCE_WRAP_OPEN_2(name)                              \
   UROCE_VERBS_EXPORT int name(const char* path, int flags) { \
     UROCE_NEXT_AS(name, int (*)(const char*, int));          \
+    if (names_rdma_cm(path)) return open_rdma_cm(flags);     \
     const Path translated(path);                             \
     return opened(translated, real(translated, flags));      \
   }
@@ -243,6 +246,7 @@ UROCE_WRAP_OPEN_2(__open64_2)
 #define UROCE_WRAP_OPENAT_2(name)                                           \
   UROCE_VERBS_EXPORT int name(int directory, const char* path, int flags) { \
     UROCE_NEXT_AS(name, int (*)(int, const char*, int));                    \
+    if (names_rdma_cm(path, directory)) return open_rdma_cm(flags);         \
     const Path translated(path, directory);                                 \
     return opened(translated, real(directory, translated, flags));          \
   }
@@ -281,16 +285,30 @@ UROCE_WRAP_XSTAT(__xstat64, stat64)
 UROCE_WRAP_XSTAT(__lxstat, stat)
 UROCE_WRAP_XSTAT(__lxstat64, stat64)
 
+namespace {
+
+/// The path of a file like the one that a call with AT_EMPTY_PATH means; null when the descriptor is none of ours.
+const char* instead_of_descriptor(int fd, const char* path, int flags) {
+  return (flags & AT_EMPTY_PATH) != 0 && path != nullptr && *path == '\0' && is_rdma_cm(fd) ? "/dev/null" : nullptr;
+}
+
+}  // namespace
+
 UROCE_VERBS_EXPORT int fstatat(int directory, const char* path, struct stat* out, int flags) noexcept {
   UROCE_NEXT(fstatat);
+  if (const char* const other = instead_of_descriptor(directory, path, flags)) return real(AT_FDCWD, other, out, 0);
   return real(directory, Path(path, directory), out, flags);
 }
 UROCE_VERBS_EXPORT int fstatat64(int directory, const char* path, struct stat64* out, int flags) noexcept {
   UROCE_NEXT(fstatat64);
+  if (const char* const other = instead_of_descriptor(directory, path, flags)) return real(AT_FDCWD, other, out, 0);
   return real(directory, Path(path, directory), out, flags);
 }
 UROCE_VERBS_EXPORT int statx(int directory, const char* path, int flags, unsigned mask, struct statx* out) noexcept {
   UROCE_NEXT(statx);
+  if (const char* const other = instead_of_descriptor(directory, path, flags)) {
+    return real(AT_FDCWD, other, flags & ~AT_EMPTY_PATH, mask, out);
+  }
   return real(directory, Path(path, directory), flags, mask, out);
 }
 

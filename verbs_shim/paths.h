@@ -1,4 +1,4 @@
-// The files that programs look for: /sys/class/infiniband* and /dev/infiniband.
+// The files that programs look for: /sys/class/infiniband*, /sys/class/misc/rdma_cm and /dev/infiniband.
 #pragma once
 
 #include <fcntl.h>

@@ -31,7 +31,7 @@ const Sge* sges_of(ibv_sge* list) { return reinterpret_cast<const Sge*>(list); }
 
 /// False for an opcode that verbs knows but the engine does not.
 bool translate(const ibv_send_wr& from_wr, bool datagram, SendWr& wr) {
-  if (from_wr.num_sge < 0) return false;
+  if (from_wr.num_sge < 0 || (from_wr.num_sge != 0 && from_wr.sg_list == nullptr)) return false;
   wr.wr_id = from_wr.wr_id;
   wr.opcode = static_cast<WrOpcode>(from_wr.opcode);
   wr.flags = static_cast<uint8_t>(from_wr.send_flags & kKnownFlags);
@@ -80,6 +80,12 @@ bool translate(const ibv_send_wr& from_wr, bool datagram, SendWr& wr) {
   }
 }
 
+/// A list that is not there has more elements than any queue takes.
+RecvWr translate(const ibv_recv_wr& wr) {
+  const auto count = wr.sg_list != nullptr || wr.num_sge == 0 ? static_cast<uint32_t>(wr.num_sge) : UINT32_MAX;
+  return {wr.wr_id, sges_of(wr.sg_list), count};
+}
+
 }  // namespace
 
 int post_error(PostResult result) {
@@ -121,8 +127,7 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   EngineLock lock(endpoint());
   const Instant now = endpoint().now();
   for (; wr != nullptr; wr = wr->next) {
-    const RecvWr out{wr->wr_id, sges_of(wr->sg_list), static_cast<uint32_t>(wr->num_sge)};
-    const PostResult result = lock->post_recv(*qp.qp, out, now);
+    const PostResult result = lock->post_recv(*qp.qp, translate(*wr), now);
     if (result != PostResult::kOk) [[unlikely]] {
       *bad_wr = wr;
       return with_errno(post_error(result));
@@ -139,8 +144,7 @@ int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   Srq& srq = from(base);
   EngineLock lock(endpoint());
   for (; wr != nullptr; wr = wr->next) {
-    const RecvWr out{wr->wr_id, sges_of(wr->sg_list), static_cast<uint32_t>(wr->num_sge)};
-    const PostResult result = srq.queue->post(out);
+    const PostResult result = srq.queue->post(translate(*wr));
     if (result != PostResult::kOk) [[unlikely]] {
       *bad_wr = wr;
       return with_errno(post_error(result));

@@ -85,15 +85,34 @@ ibv_qp_cap cap_to_verbs(const QpCapabilities& cap) {
   return out;
 }
 
+/// Memory for the queues from the domain's allocator, if it has one. False when that has none left.
+bool take_memory(Pd& pd, QpInit& init, QueuePair& qp) {
+  if (pd.alloc == nullptr) return true;
+  const QpCapabilities& cap = init.cap;
+  if (!qp.send_memory.take(pd, SendQueue::bytes_for(cap), DomainMemory::kSendQueue)) return false;
+  if (init.srq == nullptr) {
+    const size_t bytes = ReceiveQueue::bytes_for(cap.max_recv_wr, cap.max_recv_sge);
+    if (!qp.receive_memory.take(pd, bytes, DomainMemory::kReceiveQueue)) return false;
+  }
+  init.send_memory = qp.send_memory.get();
+  init.receive_memory = qp.receive_memory.get();
+  return true;
+}
+
 QueuePair* create(const ibv_qp_init_attr_ex& attr, ibv_qp_cap& granted) try {
   if (const int error = check_init(attr); error != 0) {
     errno = error;
     return nullptr;
   }
   auto qp = std::make_unique<QueuePair>();
+  QpInit init = init_from(attr);
+  if (!take_memory(from(attr.pd), init, *qp)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
   {
     EngineLock lock(endpoint());
-    qp->qp = lock->create_qp(init_from(attr), qp.get());
+    qp->qp = lock->create_qp(init, qp.get());
     if (qp->qp != nullptr) granted = cap_to_verbs(qp->qp->init().cap);
   }
   if (qp->qp == nullptr) {
@@ -114,7 +133,7 @@ QueuePair* create(const ibv_qp_init_attr_ex& attr, ibv_qp_cap& granted) try {
   pthread_mutex_init(&base.mutex, nullptr);
   pthread_cond_init(&base.cond, nullptr);
   qp->sq_sig_all = attr.sq_sig_all != 0;
-  count_object(base.context, 1);
+  count_object(base.pd, 1);
   return qp.release();
 } catch (const std::bad_alloc&) {
   errno = ENOMEM;
@@ -232,6 +251,7 @@ UROCE_VERBS_EXPORT int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp
   attr->timeout = now.timeout;
   attr->retry_cnt = now.retry_cnt;
   attr->rnr_retry = now.rnr_retry;
+  attr->rate_limit = now.rate_limit_kbps;
   if (init_attr != nullptr) {
     *init_attr = {};
     init_attr->qp_context = base->qp_context;
@@ -261,7 +281,8 @@ UROCE_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* base) {
   wait_for_acks(base->mutex, base->cond, base->events_completed, from(base->context).async.forget(qp));
   pthread_cond_destroy(&base->cond);
   pthread_mutex_destroy(&base->mutex);
-  count_object(base->context, -1);
-  delete &qp;
+  ibv_pd* const pd = base->pd;
+  delete &qp;  // gives memory back to the domain
+  count_object(pd, -1);
   return 0;
 }

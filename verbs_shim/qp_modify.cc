@@ -60,6 +60,10 @@ bool attributes_from(const ibv_qp_attr& attr, uint32_t& mask, QpAttributes& out)
   out.max_dest_rd_atomic = attr.max_dest_rd_atomic;
   if ((mask & kAttrMaxQpRdAtomic) != 0 && attr.max_rd_atomic > kMaxReads) return false;
   if ((mask & kAttrMaxDestRdAtomic) != 0 && attr.max_dest_rd_atomic > kMaxReads) return false;
+  if ((mask & kAttrRateLimit) != 0) {
+    if (attr.rate_limit > kMaxRateKbps) return false;
+    out.rate_limit_kbps = attr.rate_limit;
+  }
   out.port_num = attr.port_num;
   out.pkey_index = attr.pkey_index;
   out.sqd_async_notify = attr.en_sqd_async_notify != 0;
@@ -111,9 +115,8 @@ UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_m
     return refuse_to_child();
   QueuePair& qp = from(base);
   auto mask = static_cast<uint32_t>(attr_mask);
-  if ((mask & (kAttrAltPath | kAttrRateLimit | kAttrCap)) != 0) {
-    log_message(LogLevel::kWarning,
-                "ibv_modify_qp: alternate paths, rate limits and other sizes are not supported (EOPNOTSUPP)");
+  if ((mask & (kAttrAltPath | kAttrCap)) != 0) {
+    log_message(LogLevel::kWarning, "ibv_modify_qp: alternate paths and other sizes are not supported (EOPNOTSUPP)");
     return with_errno(EOPNOTSUPP);
   }
   QpAttributes attributes;
@@ -147,6 +150,17 @@ UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_m
 }
 
 namespace uroce::verbs {
+
+/// The gaps between packets follow from the rate alone, so the two sizes change nothing.
+int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr) {
+  if (attr->comp_mask != 0) return with_errno(EINVAL);
+  ibv_qp_attr wish{};
+  wish.qp_state = IBV_QPS_RTS;
+  wish.rate_limit = attr->rate_limit;
+  // As with hardware, only a connection that is up takes it.
+  if (qp->state != IBV_QPS_RTS) return with_errno(EINVAL);
+  return ibv_modify_qp(qp, &wish, IBV_QP_STATE | IBV_QP_RATE_LIMIT);
+}
 
 bool address_vector_from(const ibv_ah_attr& attr, AddressVector& av) {
   if (attr.port_num != 1) return false;

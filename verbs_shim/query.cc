@@ -34,7 +34,8 @@ void fill_device(ibv_device_attr& attr) {
   attr.max_qp = static_cast<int>(limits.max_qps);
   attr.max_qp_wr = kMaxQpWr;
   attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD |
-                          IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+                          IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+                          IBV_DEVICE_SRQ_RESIZE;
   attr.max_sge = kMaxSge;
   attr.max_sge_rd = kMaxSge;
   attr.max_cq = static_cast<int>(limits.max_cqs);
@@ -51,8 +52,32 @@ void fill_device(ibv_device_attr& attr) {
   attr.max_srq_wr = kMaxSrqWr;
   attr.max_srq_sge = kMaxSge;
   attr.max_pkeys = kPkeys;
+  attr.max_mcast_grp = GroupMembership::kGroupsMax;
+  attr.max_mcast_qp_attach = MulticastGroups::kAttachedMax;
+  attr.max_total_mcast_qp_attach = attr.max_mcast_grp * attr.max_mcast_qp_attach;
   attr.local_ca_ack_delay = 15;
   attr.phys_port_cnt = 1;
+}
+
+/// What ibv_device_attr lacks.
+void fill_device_extension(ibv_device_attr_ex& attr) {
+  // The processor pages, whatever kind of queue pair touches the memory.
+  constexpr uint32_t kMessages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
+  attr.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+  attr.odp_caps.per_transport_caps.rc_odp_caps =
+      kMessages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
+  attr.odp_caps.per_transport_caps.uc_odp_caps = kMessages | IBV_ODP_SUPPORT_WRITE;
+  attr.odp_caps.per_transport_caps.ud_odp_caps = kMessages | IBV_ODP_SUPPORT_SRQ_RECV;
+  attr.completion_timestamp_mask = ~uint64_t{0};
+  attr.hca_core_clock = 1000000;  // kHz: timestamps count nanoseconds
+  attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
+  attr.packet_pacing_caps.qp_rate_limit_min = 1;
+  attr.packet_pacing_caps.qp_rate_limit_max = kMaxRateKbps;
+  attr.packet_pacing_caps.supported_qpts = (1u << IBV_QPT_RC) | (1u << IBV_QPT_UC) | (1u << IBV_QPT_UD);
+  attr.cq_mod_caps.max_cq_count = kMaxModeration;
+  attr.cq_mod_caps.max_cq_period = kMaxModeration;
+  attr.max_dm_size = kMaxDmBytes;
+  attr.phys_port_cnt_ex = 1;
 }
 
 /// The number of rows that a program may ask for. Some are empty, for addresses that come later.
@@ -125,10 +150,7 @@ int query_device_extended(ibv_context*, const ibv_query_device_ex_input* input, 
   if (bytes < sizeof attr->orig_attr) return with_errno(EINVAL);
   ibv_device_attr_ex all{};
   fill_device(all.orig_attr);
-  all.completion_timestamp_mask = ~uint64_t{0};
-  all.hca_core_clock = 1000000;  // kHz: timestamps count nanoseconds
-  all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
-  all.phys_port_cnt_ex = 1;
+  fill_device_extension(all);
   std::memset(attr, 0, bytes);
   std::memcpy(attr, &all, std::min(bytes, sizeof all));
   return 0;

@@ -11,6 +11,7 @@
 #include "dpdk/log.h"
 #include "held_counters.h"
 #include "host/fault_handler.h"
+#include "rdma_cm_device.h"
 #include "sysfs_tree.h"
 
 namespace uroce::verbs {
@@ -54,6 +55,7 @@ void Runtime::on_fork_child() {
   leave_contexts();
   leave_sysfs_tree();
   leave_held_counters();
+  leave_rdma_cm();
 }
 
 void Runtime::watch_forks() {

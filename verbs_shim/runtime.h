@@ -24,11 +24,12 @@ class Runtime {
   /// In the child of a fork: whether the child has opened it.
   bool is_open() const;
   const EndpointConfig& config() const { return config_; }
+  /// From now on the child of a fork leaves to its parent what is the parent's.
+  static void watch_forks();
 
  private:
   Runtime() = default;
   bool configure();
-  static void watch_forks();
   static void on_fork_child();
 
   bool configured_ = false;

@@ -6,13 +6,18 @@
 //   runtime.h          the one endpoint behind all contexts: opened late, shared, kept until exit
 //   refusal.h          EOPNOTSUPP and one log line, for any signature
 //   observer.cc        from the engine's events to completion channels, async events and the log
-//   device.cc context.cc query.cc identity.cc pd_mr.cc mw.cc cq.cc cq_ex.cc channel.cc qp.cc qp_modify.cc post.cc
-//   wr_builder.cc srq.cc ah.cc events.cc strings.cc kern_convert.cc      the API, by topic
+//   device.cc context.cc query.cc identity.cc domain.cc mr.cc advise.cc device_memory.cc mw.cc cq.cc cq_ex.cc
+//   channel.cc qp.cc qp_modify.cc ece.cc post.cc wr_builder.cc srq.cc ah.cc events.cc import.cc strings.cc
+//   kern_convert.cc
+//                      the API, by topic
+//   handles.h          the objects that can be imported
+//   later_abi.h        structures that the installed headers lack
 //   not_supported.cc   what is not there: EOPNOTSUPP and one log line, never a crash
 //   compat_1_0.cc      the entry points of libibverbs before 2006, which nothing uses any more
 //   dlopen.cc          programs that load libibverbs at run time get this library
 //   signals.cc         the program's handlers of SIGSEGV and SIGBUS stand behind ours
 //   paths.cc sysfs_tree.cc  programs that look into /sys/class/infiniband or /dev/infiniband find files there
+//   rdma_cm_device.cc rdma_cm_calls.cc ucma_*.cc  /dev/infiniband/rdma_cm, for the distribution's librdmacm
 //
 // How programs come to use it: it is preloaded (LD_PRELOAD), has a SONAME of its own, and exports every public symbol
 // of libibverbs under its real version node. The dynamic linker binds by name and version in load order and does not
@@ -56,7 +61,10 @@ inline constexpr unsigned kMaxSge = kMaxSges;
 inline constexpr unsigned kMaxQpWr = kMaxQueueEntries;
 inline constexpr unsigned kMaxCqe = kMaxCqEntries;
 inline constexpr unsigned kMaxSrqWr = kMaxQueueEntries;
-inline constexpr unsigned kMaxReads = 128;  // READs and atomics under way per QP, both directions
+inline constexpr unsigned kMaxReads = 128;               // READs and atomics under way per QP, both directions
+inline constexpr size_t kMaxDmBytes = size_t{16} << 20;  // of device memory, all pieces together
+inline constexpr unsigned kMaxModeration = 0xffff;       // completions, or microseconds, that an event waits
+inline constexpr unsigned kMaxRateKbps = 400'000'000;    // of a QP's rate limit
 inline constexpr unsigned kPkeys = 1;
 inline constexpr unsigned short kPkey = 0xffff;
 

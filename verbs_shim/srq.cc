@@ -13,6 +13,10 @@ using namespace uroce::verbs;
 namespace {
 
 ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) try {
+  if (pd == nullptr) {  // ibv_create_srq_ex, an inline function, passes on what the program left out
+    errno = EINVAL;
+    return nullptr;
+  }
   if (is_the_parents(pd->context)) {
     refuse_to_child();
     return nullptr;
@@ -22,9 +26,14 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) try {
     return nullptr;
   }
   auto srq = std::make_unique<Srq>();
+  const uint32_t max_sge = attr.max_sge != 0 ? attr.max_sge : 1;
+  if (!srq->memory.take(from(pd), ReceiveQueue::bytes_for(attr.max_wr, max_sge), DomainMemory::kSharedReceiveQueue)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
   {
     EngineLock lock(endpoint());
-    srq->queue = lock->objects().create_srq(from(pd).id, attr.max_wr, attr.max_sge != 0 ? attr.max_sge : 1, srq.get());
+    srq->queue = lock->objects().create_srq(from(pd).id, attr.max_wr, max_sge, srq.get(), srq->memory.get());
     if (srq->queue != nullptr) {
       attr.max_wr = srq->queue->max_wr();
       attr.max_sge = srq->queue->max_sge();
@@ -40,7 +49,7 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) try {
   srq->handle = next_handle();
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
-  count_object(pd->context, 1);
+  count_object(pd, 1);
   return srq.release();
 } catch (const std::bad_alloc&) {
   errno = ENOMEM;
@@ -53,17 +62,30 @@ UROCE_VERBS_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) 
   return create(pd, attr->srq_context, attr->attr);
 }
 
-UROCE_VERBS_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
-  if (is_the_parents(srq->context)) return refuse_to_child();
+UROCE_VERBS_EXPORT int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attr, int mask) try {
+  if (is_the_parents(base->context)) return refuse_to_child();
   if ((mask & ~(IBV_SRQ_LIMIT | IBV_SRQ_MAX_WR)) != 0) return with_errno(EINVAL);
-  if ((mask & IBV_SRQ_MAX_WR) != 0) return with_errno(EOPNOTSUPP);  // IBV_DEVICE_SRQ_RESIZE is not announced
-  if ((mask & IBV_SRQ_LIMIT) != 0) {
-    EngineLock lock(endpoint());
-    SharedReceiveQueue& queue = *from(srq).queue;
-    if (attr->srq_limit > queue.max_wr()) return with_errno(EINVAL);
-    queue.set_limit(attr->srq_limit);
+  const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
+  if (resizes && (attr->max_wr == 0 || attr->max_wr > kMaxSrqWr)) return with_errno(EINVAL);
+  Srq& srq = from(base);
+  DomainMemory memory;  // ends as the owner of the memory that is not used any more
+  if (resizes) {
+    const size_t bytes = ReceiveQueue::bytes_for(attr->max_wr, srq.queue->max_sge());
+    if (!memory.take(from(base->pd), bytes, DomainMemory::kSharedReceiveQueue)) return with_errno(ENOMEM);
   }
+  EngineLock lock(endpoint());
+  SharedReceiveQueue& queue = *srq.queue;
+  const uint32_t max_wr = resizes ? attr->max_wr : queue.max_wr();
+  const uint32_t limit = (mask & IBV_SRQ_LIMIT) != 0 ? attr->srq_limit : queue.limit();
+  if (limit > max_wr) return with_errno(EINVAL);
+  if (resizes) {
+    if (!queue.resize(max_wr, memory.get())) return with_errno(EINVAL);  // it holds more
+    srq.memory.swap(memory);
+  }
+  queue.set_limit(limit);
   return 0;
+} catch (const std::bad_alloc&) {
+  return with_errno(ENOMEM);
 }
 
 UROCE_VERBS_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
@@ -86,8 +108,9 @@ UROCE_VERBS_EXPORT int ibv_destroy_srq(ibv_srq* base) {
   wait_for_acks(srq.mutex, srq.cond, srq.events_completed, from(srq.context).async.forget(srq));
   pthread_cond_destroy(&srq.cond);
   pthread_mutex_destroy(&srq.mutex);
-  count_object(srq.context, -1);
-  delete &srq;
+  ibv_pd* const pd = srq.pd;
+  delete &srq;  // gives memory back to the domain
+  count_object(pd, -1);
   return 0;
 }
 

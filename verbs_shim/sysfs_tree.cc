@@ -196,6 +196,8 @@ void put_uverbs(const Path& root) {
   const Path classes = root / "sys/class";
   put(classes / "infiniband_verbs/abi_version", "6");
   put(classes / "infiniband_mad/abi_version", "5");
+  put(classes / "misc/rdma_cm/abi_version", "4");
+  put(classes / "misc/rdma_cm/dev", "1:3");
   const Path uverbs = classes / "infiniband_verbs" / kUverbsName;
   put(uverbs / "ibdev", kDeviceName);
   put(uverbs / "abi_version", "1");
@@ -203,6 +205,7 @@ void put_uverbs(const Path& root) {
   std::error_code ignored;
   std::filesystem::create_directories(root / "dev/infiniband", ignored);
   std::filesystem::create_symlink("/dev/null", root / "dev/infiniband" / kUverbsName, ignored);
+  std::filesystem::create_symlink("/dev/null", root / "dev/infiniband/rdma_cm", ignored);
   std::filesystem::create_symlink(Path("../../infiniband") / kDeviceName / "device", uverbs / "device", ignored);
 }
 

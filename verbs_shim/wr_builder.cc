@@ -82,6 +82,7 @@ void wr_local_inv(ibv_qp_ex* qp, uint32_t rkey) { begin(qp, WrOpcode::kLocalInv)
 
 void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
   SendWr& wr = begin(qp, WrOpcode::kBindMw);
+  if (mw == nullptr || info == nullptr) return from(qp).builder->fail(EINVAL);
   wr.bind.mw_rkey = from(mw).id;
   wr.bind.new_rkey = rkey;
   wr.bind.mr_lkey = info->mr != nullptr ? info->mr->lkey : 0;
@@ -92,7 +93,7 @@ void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info
 
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) {
   SendWr& wr = from(qp).builder->last();
-  wr.ah = from(ah).address.get();
+  wr.ah = ah != nullptr ? from(ah).address.get() : nullptr;  // the post refuses none
   wr.remote_qpn = remote_qpn;
   wr.remote_qkey = remote_qkey;
 }

@@ -24,6 +24,12 @@ class UntouchedBlock {
   UntouchedBlock() = default;
   explicit UntouchedBlock(size_t bytes)
       : memory_(static_cast<std::byte*>(::operator new(bytes))), next_(memory_), left_(bytes) {}
+  /// Memory of somebody else's, which outlives the block; nullptr: memory of its own.
+  UntouchedBlock(size_t bytes, void* borrowed) : UntouchedBlock(borrowed != nullptr ? 0 : bytes) {
+    if (borrowed == nullptr) return;
+    next_ = static_cast<std::byte*>(borrowed);
+    left_ = bytes;
+  }
   UntouchedBlock(UntouchedBlock&& other) noexcept { *this = std::move(other); }
   UntouchedBlock& operator=(UntouchedBlock&& other) noexcept {
     std::swap(memory_, other.memory_);

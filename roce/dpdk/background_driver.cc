@@ -102,9 +102,7 @@ int64_t cpu_time_ns(clockid_t clock) {
 }
 
 /// When a turn is needed even if no frame arrives. To be called under an EngineLock.
-Instant next_turn_due(EndpointImpl& endpoint) {
-  return std::min(endpoint.engine().next_timeout(), endpoint.device().next_timeout());
-}
+Instant next_turn_due(EndpointImpl& endpoint) { return endpoint.next_timeout(); }
 
 }  // namespace
 

@@ -71,6 +71,7 @@ EngineConfig make_engine_config(const EndpointConfig& config, EndpointPort& port
   if (!port.device().pause_in_hardware(config.lossless)) engine.pfc.lossless = config.lossless;
   engine.loss_recovery = config.loss_recovery;
   engine.qpn_blocks = port.device().qpn_blocks();
+  engine.multicast_filter = port.device().multicast_filter();
   if (config.max_qps != 0) engine.max_qps = config.max_qps;
   if (port.plan().qps_max != 0) engine.max_qps = std::min(engine.max_qps, port.plan().qps_max);
   return engine;
@@ -148,6 +149,7 @@ bool EndpointImpl::open_port(std::string& error) {
     const EngineConfig engine_config = make_engine_config(config_, port_);
     engine_ = std::make_unique<Engine>(engine_config, port_.device().port(), random_, observer_);
     engine_->set_owner(ownership_.owner());
+    cm_.start(*engine_, port_.device(), random_);
   }
   watch_.start();
   return captures_.start(config_.pcap_file, error);
@@ -157,6 +159,10 @@ EndpointImpl::~EndpointImpl() {
   if (!begun_) return;  // refused; and in the child of a fork, threads that held locks do not exist
   if (!abandoned_) {
     EndpointRegistry::get().withdraw(*this);
+    if (engine_) {
+      const EngineLock owner(*this);
+      cm_.stop();
+    }
     linger();
     driver_.stop();
     if (engine_) {
@@ -167,6 +173,7 @@ EndpointImpl::~EndpointImpl() {
     port_.close();
   } else {
     // DPDK's memory is shared with the parent, and its threads do not exist here.
+    cm_.abandon();
     static_cast<void>(engine_.release());
     port_.abandon();
     driver_.abandon();
@@ -192,9 +199,14 @@ void EndpointImpl::unlock() {
   if (yield) offer_cpu(clock_, yields_);
 }
 
+Instant EndpointImpl::next_timeout() const {
+  return std::min({engine_->next_timeout(), port_.device().next_timeout(), cm_.next_timeout()});
+}
+
 uint32_t EndpointImpl::turn(Instant now) {
   turns_++;
   port_.on_turn(*engine_, now);
+  cm_.on_turn(now);
   const uint32_t done = engine_->turn(now);
   return done + port_.device().moved();
 }

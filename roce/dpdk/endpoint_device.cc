@@ -30,7 +30,7 @@ class DpdkDevice final : public EndpointDevice {
   std::unique_ptr<DpdkPort> port_;
 };
 
-class SegmentDevice final : public EndpointDevice, public QpnBlocks {
+class SegmentDevice final : public EndpointDevice, public QpnBlocks, public MulticastFilter {
  public:
   SegmentDevice(std::unique_ptr<segment::SegmentPort> port, const PortPlan& plan)
       : port_(std::move(port)),
@@ -48,6 +48,28 @@ class SegmentDevice final : public EndpointDevice, public QpnBlocks {
   bool on_turn(Instant now) override {
     port_->on_turn(now);
     return false;
+  }
+  bool claim_service(uint64_t service_id) override { return port_->registration().services().take(service_id); }
+  void release_service(uint64_t service_id) override { port_->registration().services().give_back(service_id); }
+  void listen(uint64_t service_id, uint64_t mask) override {
+    std::string error;
+    if (!port_->registration().listen({service_id, mask}, error))
+      log_message(LogLevel::kWarning, "segment: %s", error.c_str());
+  }
+  void unlisten(uint64_t service_id, uint64_t mask) override {
+    std::string error;
+    if (!port_->registration().unlisten({service_id, mask}, error))
+      log_message(LogLevel::kWarning, "segment: %s", error.c_str());
+  }
+  MulticastFilter* multicast_filter() override { return this; }
+  void want(const MacAddress& group, bool wanted) override {
+    std::string error;
+    if (!port_->registration().want_group(group, wanted, error))
+      log_message(LogLevel::kWarning, "segment: %s", error.c_str());
+  }
+  bool another_listens(uint64_t service_id) override {
+    port_->peers().refresh();
+    return port_->peers().listener(mac_, service_id) != nullptr;
   }
   bool tx_pending() const override { return port_->tx_pending(); }
   bool link_up() const override { return !has_uplink_ || port_->uplink().up(); }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dpdk/dpdk_port.h"
+#include "engine/group_membership.h"
 #include "engine/qpn_blocks.h"
 #include "host/port_plan.h"
 #include "uroce/port.h"
@@ -38,6 +39,17 @@ class EndpointDevice {
   virtual uint32_t moved() const { return 0; }
   /// The endpoint has other addresses from now on.
   virtual void tell_addresses(const std::vector<LocalAddress>& /*addresses*/) {}
+  // Services of connection management, which all programs of a host share. A port that no other program has needs none
+  // of this.
+  /// False: another program has it.
+  virtual bool claim_service(uint64_t /*service_id*/) { return true; }
+  virtual void release_service(uint64_t /*service_id*/) {}
+  /// Tells the other programs where requests for these services belong.
+  virtual void listen(uint64_t /*service_id*/, uint64_t /*mask*/) {}
+  virtual void unlisten(uint64_t /*service_id*/, uint64_t /*mask*/) {}
+  virtual bool another_listens(uint64_t /*service_id*/) { return false; }
+  /// Whom to tell of multicast groups; nullptr: the device passes on all.
+  virtual MulticastFilter* multicast_filter() { return nullptr; }
   /// Frames wait in the device.
   virtual bool tx_pending() const = 0;
   /// When the device has something to do even if no frame arrives; Instant::never() if it has not. `on_turn` does it.

@@ -9,6 +9,7 @@
 #include "dpdk/clock.h"
 #include "dpdk/endpoint.h"
 #include "dpdk/endpoint_captures.h"
+#include "dpdk/endpoint_cm.h"
 #include "dpdk/endpoint_port.h"
 #include "dpdk/ownership.h"
 #include "dpdk/port_watch.h"
@@ -41,6 +42,10 @@ class EndpointImpl final : public Endpoint {
   void kick() override { driver_.kick(); }
   void note_awake() override { driver_.note_driven(now()); }
 
+  cm::RdmaCm& connection_manager() override { return cm_.manager(); }
+  void set_cm_events(cm::EventSink* events) override { cm_.set_events(events); }
+  void note_established(uint32_t qpn) override { cm_.note_established(qpn); }
+
   EndpointDevice& device() { return port_.device(); }
   Ownership& ownership() { return ownership_; }
   EndpointCaptures& captures() { return captures_; }
@@ -49,6 +54,8 @@ class EndpointImpl final : public Endpoint {
 
   // For the background thread.
   bool open_port(std::string& error);
+  /// When the next turn is due even if no frame arrives.
+  Instant next_timeout() const;
   /// To be called under an EngineLock.
   uint32_t turn(Instant now);
   /// Looks after capture and port now and then. To be called without the lock.
@@ -76,6 +83,7 @@ class EndpointImpl final : public Endpoint {
   TscClock clock_;
   EndpointPort port_;
   std::unique_ptr<Engine> engine_;
+  EndpointCm cm_;
   EndpointCaptures captures_;
   BackgroundDriver driver_;
   PortWatch watch_;

@@ -32,6 +32,11 @@ class AddressTable {
     return std::any_of(gids_.begin(), gids_.end(),
                        [&](const LocalAddress& own) { return own.ip == ip && own.vlan_id == vlan_id; });
   }
+  /// Whether any address is on this VLAN (0: on none).
+  bool has_vlan(uint16_t vlan_id) const {
+    return std::any_of(gids_.begin(), gids_.end(),
+                       [&](const LocalAddress& own) { return !own.ip.is_zero() && own.vlan_id == vlan_id; });
+  }
   /// The row with this number; nullptr when there is none, or a hole.
   const LocalAddress* row(uint32_t index) const;
   /// The first that is an IPv4 address, or nullptr.

@@ -16,12 +16,17 @@ Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Obs
           [&observer](const NeighbourNews& news) { observer.on_neighbour_news(news); }),
       pfc_(config.pfc, config.mac, counters_),
       loopback_(std::max(config.max_frame_bytes, QueuePairs::kMtuMin) + kMaxFrameOverhead),
+      management_(counters_),
+      multicast_(addresses_, loopback_, {config.mac, random, counters_, config.multicast_filter}),
       objects_(config, random, observer),
       qps_(config, objects_, random, counters_, observer),
       schedule_(config.max_qps),
       router_(addresses_, neighbours_, loopback_, config.traffic_class),
-      receiver_({port, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_),
-      transmitter_({port, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config.mac) {}
+      receiver_(
+          {port, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+          counters_),
+      transmitter_({port, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+                   counters_, config.mac) {}
 
 Engine::~Engine() = default;
 
@@ -44,6 +49,7 @@ void Engine::destroy_qp(Qp* qp, Instant now) {
   transmitter_.send_last_ack(*qp, now);
   qp->forget_work();
   schedule_.remove(*qp);
+  multicast_.forget(*qp, now);
   qps_.destroy(*qp);
 }
 
@@ -80,6 +86,19 @@ void Engine::on_neighbour(const IpAddress& ip, uint16_t vlan_id, const MacAddres
     schedule_.update(qp);
   });
   objects_.on_resolved(ip, vlan_id, mac);
+  management_.on_resolved(ip, vlan_id, mac);
+}
+
+void Engine::send_mad(const AddressVector& av, std::span<const uint8_t, kManagementBytes> mad, Instant now) {
+  owner_.check();
+  const auto path = router_.route(av, kManagementQpn);
+  if (!path) {
+    counters_.tx_drop_mad_unresolved++;
+    return;
+  }
+  management_.push(*path, mad, now);
+  // Also if the MAC is known: whoever asks for a connection a second time may have met silence.
+  router_.ask_for(*path, av.sgid_index, now);
 }
 
 // Work.
@@ -106,6 +125,8 @@ uint32_t Engine::turn(Instant now) {
   if (loopback_.size() != 0) work += receiver_.drain_loopback(now);
   if (schedule_.next_timeout() <= now) run_timers(now);
   if (pfc_.next_event() <= now) pfc_.on_time(now);
+  if (management_.next_timeout() <= now) management_.expire(now);
+  if (objects_.next_event() <= now) objects_.raise_due(now);
   work += transmitter_.transmit(now);
   return work;
 }
@@ -128,7 +149,8 @@ void Engine::run_timers(Instant now) {
 }
 
 Instant Engine::next_timeout() const {
-  return std::min({schedule_.next_timeout(), neighbours_.next_timeout(), pfc_.next_event()});
+  return std::min({schedule_.next_timeout(), neighbours_.next_timeout(), pfc_.next_event(), management_.next_timeout(),
+                   multicast_.membership().next_timeout(), objects_.next_event()});
 }
 
 }  // namespace uroce

@@ -6,6 +6,8 @@
 //   paths                    Router, which has MAC addresses from Neighbours
 //   who has something to do  QpSchedule
 //   frames                   Receiver, Transmitter; between them Loopback, beside them PriorityFlowControl, FrameTap
+//   queue pair 1             Management
+//   multicast                MulticastGroups, and GroupMembership that tells the network
 //
 // Sans-I/O: frames come from a `Port`, time is handed in, events go to an `Observer`. An engine has one owner at a
 // time; every member function must be called by whoever owns it then (roce/dpdk/endpoint.h has the lock that passes
@@ -17,6 +19,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/random.h"
@@ -25,6 +28,8 @@
 #include "engine/engine_config.h"
 #include "engine/frame_tap.h"
 #include "engine/loopback.h"
+#include "engine/management.h"
+#include "engine/multicast_groups.h"
 #include "engine/neighbours.h"
 #include "engine/object_tables.h"
 #include "engine/owner_check.h"
@@ -57,7 +62,9 @@ class Engine {
   Instant next_timeout() const;
   /// Something waits for the next turn: to be sent (a congested port, or more than one turn's worth), or to be received
   /// from ourselves.
-  bool wants_transmit() const { return schedule_.wants_transmit() || loopback_.size() != 0; }
+  bool wants_transmit() const {
+    return schedule_.wants_transmit() || loopback_.size() != 0 || management_.wants_transmit();
+  }
   /// Where rates start from; 0: unknown.
   void set_link_speed(uint64_t bits_per_second) { qps_.set_link_speed(bits_per_second); }
   void set_capture(Capture* capture) { tap_.attach(capture); }  // nullptr: off
@@ -76,6 +83,8 @@ class Engine {
   }
   MemoryTable& memory() { return objects_.memory(); }
   const QueuePairs& qps() const { return qps_; }
+  /// See QueuePairs::own_block.
+  std::optional<uint32_t> own_block() { return qps_.own_block(); }
   Neighbours& neighbours() { return neighbours_; }
   PriorityFlowControl& flow_control() { return pfc_; }
   const Counters& counters() const { return counters_; }
@@ -88,6 +97,18 @@ class Engine {
   /// nullptr: the address vector has no route, or `objects().ahs_full()`. Starts resolving the peer's MAC.
   std::unique_ptr<AddressHandle> create_ah(PdId pd, const AddressVector& av, Instant now);
   void destroy_ah(AddressHandle* ah);  // before it is deleted
+
+  /// Groups that queue pairs are attached to, and that the host wants.
+  MulticastGroups& multicast() {
+    owner_.check();
+    return multicast_;
+  }
+
+  // Management datagrams.
+  void set_management(ManagementSink* sink) { management_.attach(sink); }  // nullptr: they are dropped
+  /// To queue pair 1 at the end of `av`, in one of the next turns, as soon as the peer's MAC is known. What cannot be
+  /// sent is dropped and counted.
+  void send_mad(const AddressVector& av, std::span<const uint8_t, kManagementBytes> mad, Instant now);
 
   // Work.
   PostResult post_send(Qp& qp, const SendWr& wr, Instant now) { return post_sends(qp, {&wr, 1}, now); }
@@ -107,6 +128,8 @@ class Engine {
   PriorityFlowControl pfc_;
   Loopback loopback_;
   FrameTap tap_;
+  Management management_;
+  MulticastGroups multicast_;
   ObjectTables objects_;
   QueuePairs qps_;
   QpSchedule schedule_;

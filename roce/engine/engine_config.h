@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "congestion/config.h"
+#include "engine/group_membership.h"
 #include "engine/priority_flow_control.h"
 #include "engine/qpn_blocks.h"
 #include "uroce/address.h"
@@ -18,8 +19,9 @@ struct EngineConfig {
   std::vector<LocalAddress> addresses;    // GIDs 1.. in this order; GID 0 is the link-local address of `mac`
   uint32_t max_frame_bytes = 4096 + 128;  // the port's: bounds active_mtu
   uint32_t max_qps = 4096;
-  QpnBlocks* qpn_blocks = nullptr;  // outlives the engine; nullptr: all numbers are this engine's
-  uint32_t max_regions = 65536;     // and windows
+  QpnBlocks* qpn_blocks = nullptr;              // outlives the engine; nullptr: all numbers are this engine's
+  MulticastFilter* multicast_filter = nullptr;  // outlives the engine; nullptr: the port passes on all groups
+  uint32_t max_regions = 65536;                 // and windows
   uint32_t max_pds = 4096;
   uint32_t max_cqs = 16384;
   uint32_t max_srqs = 4096;

@@ -1,5 +1,6 @@
 #include "engine/object_tables.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -70,11 +71,32 @@ CompletionQueue* ObjectTables::create_cq(uint32_t capacity, void* user) {
   return append(cqs_, std::make_unique<CompletionQueue>(capacity, observer_, user));
 }
 
-bool ObjectTables::destroy_cq(CompletionQueue* cq) { return erase_unused(cqs_, cq); }
+bool ObjectTables::destroy_cq(CompletionQueue* cq) {
+  if (!erase_unused(cqs_, cq)) return false;
+  std::erase(moderated_, cq);
+  return true;
+}
 
-SharedReceiveQueue* ObjectTables::create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge, void* user) {
+void ObjectTables::moderate(CompletionQueue& cq, uint32_t count, Duration period) {
+  std::erase(moderated_, &cq);
+  if (period.ns != 0) moderated_.push_back(&cq);
+  cq.moderate(count, period);
+}
+
+Instant ObjectTables::next_event() const {
+  Instant next = Instant::never();
+  for (const CompletionQueue* cq : moderated_) next = std::min(next, cq->next_event());
+  return next;
+}
+
+void ObjectTables::raise_due(Instant now) {
+  for (CompletionQueue* cq : moderated_) cq->raise_due(now);
+}
+
+SharedReceiveQueue* ObjectTables::create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge, void* user, void* memory) {
   if (srqs_.size() >= srqs_max_) return nullptr;
-  SharedReceiveQueue* srq = append(srqs_, std::make_unique<SharedReceiveQueue>(pd, max_wr, max_sge, observer_, user));
+  SharedReceiveQueue* srq =
+      append(srqs_, std::make_unique<SharedReceiveQueue>(pd, max_wr, max_sge, observer_, user, memory));
   hold_pd(pd);
   return srq;
 }

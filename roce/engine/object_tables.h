@@ -28,7 +28,11 @@ class ObjectTables {
   bool deallocate_pd(PdId pd);  // false: still in use
   CompletionQueue* create_cq(uint32_t capacity, void* user);
   bool destroy_cq(CompletionQueue* cq);  // false: QPs use it
-  SharedReceiveQueue* create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge, void* user);
+  /// CompletionQueue::moderate, for a queue whose events `raise_due` raises in time.
+  void moderate(CompletionQueue& cq, uint32_t count, Duration period);
+  Instant next_event() const;
+  void raise_due(Instant now);
+  SharedReceiveQueue* create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge, void* user, void* memory = nullptr);
   bool destroy_srq(SharedReceiveQueue* srq);  // false: QPs use it
   std::unique_ptr<AddressHandle> create_ah(PdId pd, const PathSpec& path, uint8_t static_rate);
   void destroy_ah(AddressHandle* ah);  // before it is deleted
@@ -57,6 +61,7 @@ class ObjectTables {
   MemoryTable memory_;
   std::vector<Pd> pds_;
   std::vector<std::unique_ptr<CompletionQueue>> cqs_;
+  std::vector<CompletionQueue*> moderated_;  // those with a period
   std::vector<std::unique_ptr<SharedReceiveQueue>> srqs_;
   std::vector<AddressHandle*> ahs_;
 };

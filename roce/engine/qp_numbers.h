@@ -29,6 +29,11 @@ class QpNumbers {
   /// Without blocks it is all of them.
   uint32_t extend();
 
+  /// The first block; nothing when all numbers are ours, or none is yet.
+  std::optional<uint32_t> first_block() const {
+    return shared_ && !shared_->blocks.empty() ? std::optional(shared_->blocks.front()) : std::nullopt;
+  }
+
   /// The number of a slot that has one; another in each of the next 256 generations (128 when there are more than 2^16
   /// slots), or 16 when there are blocks. It
   /// may be one that no QP can have, which its caller passes over: 0, 1 or 0xFFFFFF.
@@ -42,6 +47,8 @@ class QpNumbers {
   }
   /// True when packets for this number are for this engine, whether a QP has it or not.
   bool owns(uint32_t qpn) const { return !shared_ || shared_->group(qpn) != Shared::kNotOurs; }
+  /// True when no other engine has our addresses.
+  bool owns_all() const { return !shared_; }
   /// True when they are for another engine with the same addresses.
   bool another_has(uint32_t qpn) const { return shared_ && shared_->source.another_has(qpn); }
 

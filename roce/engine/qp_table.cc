@@ -4,10 +4,6 @@
 
 namespace uroce {
 
-namespace {
-constexpr uint32_t kMulticastQpn = 0xFFFFFF;
-}  // namespace
-
 QpTable::QpTable(uint32_t qps_max, RandomSource& random, QpnBlocks* blocks)
     : slots_(std::clamp(qps_max, 1u, QpNumbers::kSlotsMax)),
       free_(slots_.size()),
@@ -16,9 +12,7 @@ QpTable::QpTable(uint32_t qps_max, RandomSource& random, QpnBlocks* blocks)
 }
 
 QpTable::Slot QpTable::next_free() {
-  if (free_count_ == 0) {
-    for (const uint32_t end = numbers_.extend(); numbered_ < end; numbered_++) add_free(numbered_);
-  }
+  if (free_count_ == 0) extend();
   if (free_count_ == 0) return {kNone, 0};
   const uint32_t index = free_[free_head_];
   Entry& entry = slots_[index];
@@ -27,6 +21,15 @@ QpTable::Slot QpTable::next_free() {
     entry.qpn = numbers_.number(index, entry.generation);
   } while (entry.qpn <= 1 || entry.qpn == kMulticastQpn);
   return {index, entry.qpn};
+}
+
+void QpTable::extend() {
+  for (const uint32_t end = numbers_.extend(); numbered_ < end; numbered_++) add_free(numbered_);
+}
+
+std::optional<uint32_t> QpTable::own_block() {
+  if (numbered_ == 0) extend();
+  return numbers_.first_block();
 }
 
 void QpTable::add_free(uint32_t index) {

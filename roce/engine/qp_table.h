@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/random.h"
@@ -28,6 +29,9 @@ class QpTable {
   /// in use. index kNone when all are in use and there is no block. The slot is taken by `put`: when there is no memory
   /// for the QP, it stays free.
   Slot next_free();
+  /// A block of numbers that is this table's, for whatever else carries them; it is taken now if there is none yet.
+  /// Nothing when all numbers are ours, or no block is to be had.
+  std::optional<uint32_t> own_block();
   void put(uint32_t index, std::unique_ptr<Qp> qp);
   void remove(uint32_t index);
 
@@ -39,6 +43,7 @@ class QpTable {
   }
   /// True when packets for this number are for us, whether a QP has it or not.
   bool owns(uint32_t qpn) const { return numbers_.owns(qpn); }
+  bool owns_all() const { return numbers_.owns_all(); }
   bool another_has(uint32_t qpn) const { return numbers_.another_has(qpn); }
   uint32_t size() const { return in_use_; }
   uint32_t capacity() const { return static_cast<uint32_t>(slots_.size()); }
@@ -58,6 +63,7 @@ class QpTable {
     uint32_t generation = 0;
     std::unique_ptr<Qp> qp;
   };
+  void extend();
   void add_free(uint32_t index);
 
   std::vector<Entry> slots_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/random.h"
 #include "engine/engine_config.h"
@@ -30,6 +31,9 @@ class QueuePairs {
   /// By number and by index.
   const QpTable& table() const { return table_; }
   uint32_t size() const { return table_.size(); }
+  /// A block of numbers that no other engine with our addresses has. Nothing when all numbers are ours, or no block is
+  /// to be had.
+  std::optional<uint32_t> own_block() { return table_.own_block(); }
   /// For explaining: every live QP.
   template <typename F>
   void for_each(F&& f) const {

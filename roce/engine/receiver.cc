@@ -112,7 +112,8 @@ bool Receiver::on_other(const RxFrame& frame, Instant now) {
     std::atomic_signal_fence(std::memory_order_acquire);
     bytes = {copy, frame.bytes};
   }
-  return parts_.pfc.on_frame(bytes, now) || parts_.neighbours.on_frame(bytes, now);
+  return parts_.pfc.on_frame(bytes, now) || parts_.neighbours.on_frame(bytes, now) ||
+         parts_.multicast.membership().on_frame(bytes, now);
 }
 
 void Receiver::on_unparsed(ParseResult result, const RxFrame& frame, Instant now) {
@@ -180,11 +181,37 @@ Qp* Receiver::find_receiver(const PacketView& packet) {
   return qp;
 }
 
+/// Each queue pair of the group gets a copy of its own, or drops it for reasons of its own.
+void Receiver::on_multicast(const PacketView& packet, Instant now) {
+  const std::vector<Qp*>* const qps = parts_.multicast.attached(packet.dst_ip);
+  if (qps == nullptr || packet.bth.dest_qp != kMulticastQpn || !parts_.addresses.has_vlan(packet.vlan_id)) {
+    counters_.rx_drop_not_for_us++;
+  } else if (packet.info->service != Service::kUd) {
+    counters_.rx_drop_qp_service++;
+  } else if (!pkey_matches(packet.bth.pkey)) {
+    counters_.rx_drop_bad_pkey++;
+  } else if (!icrc_matches(packet)) {
+    counters_.rx_icrc_encapsulated++;
+  } else {
+    counters_.rx_multicast++;
+    for (Qp* const qp : *qps) {
+      if (!state_receives(qp->state(), false)) {
+        counters_.rx_drop_qp_state++;
+        continue;
+      }
+      qp->on_packet(packet, now);
+      parts_.schedule.update(*qp);
+    }
+  }
+}
+
 void Receiver::on_packet(const PacketView& packet, Instant now) {
+  if (packet.dst_ip.is_multicast()) return on_multicast(packet, now);
   if (!addressed_to_us(packet)) {
     counters_.rx_drop_not_for_us++;
     return;
   }
+  if (packet.bth.dest_qp == kManagementQpn) return on_management(packet, now);
   Qp* qp = find_receiver(packet);
   if (qp == nullptr) return;
   if (!icrc_matches(packet)) {
@@ -198,6 +225,20 @@ void Receiver::on_packet(const PacketView& packet, Instant now) {
   if (packet.ecn_marked()) on_marked(*qp, now);
   qp->on_packet(packet, now);
   parts_.schedule.update(*qp);
+}
+
+/// Queue pair 1 is no object: it takes datagrams, and has no memory of its own.
+void Receiver::on_management(const PacketView& packet, Instant now) {
+  const OpcodeInfo& info = *packet.info;
+  if (info.service != Service::kUd || info.has(kHasImm)) {
+    counters_.rx_drop_qp_service++;
+  } else if (!pkey_matches(packet.bth.pkey)) {
+    counters_.rx_drop_bad_pkey++;
+  } else if (!icrc_matches(packet)) {
+    counters_.rx_icrc_encapsulated++;
+  } else {
+    parts_.management.on_packet(packet, now);
+  }
 }
 
 /// Its sender is to slow down, if it is one that can be told: a datagram's is not connected to anything.

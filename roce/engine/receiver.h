@@ -8,6 +8,8 @@
 #include "engine/address_table.h"
 #include "engine/frame_tap.h"
 #include "engine/loopback.h"
+#include "engine/management.h"
+#include "engine/multicast_groups.h"
 #include "engine/neighbours.h"
 #include "engine/priority_flow_control.h"
 #include "engine/qp_schedule.h"
@@ -33,6 +35,8 @@ class Receiver {
     Neighbours& neighbours;
     Loopback& loopback;
     FrameTap& tap;
+    Management& management;
+    MulticastGroups& multicast;
   };
   Receiver(const Parts& parts, Counters& counters) : parts_(parts), counters_(counters) {}
 
@@ -48,6 +52,8 @@ class Receiver {
   void on_unparsed(ParseResult result, const RxFrame& frame, Instant now);
   bool on_other(const RxFrame& frame, Instant now);
   Qp* find_receiver(const PacketView& packet);
+  void on_multicast(const PacketView& packet, Instant now);
+  void on_management(const PacketView& packet, Instant now);
   void on_marked(Qp& qp, Instant now);
   bool addressed_to_us(const PacketView& packet) const {
     return parts_.addresses.is_own(packet.dst_ip, packet.vlan_id);

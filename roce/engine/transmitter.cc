@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "base/check.h"
 #include "packet/path_header.h"
@@ -46,6 +47,7 @@ uint32_t Transmitter::transmit_burst(uint32_t size, Instant now) {
     return 0;
   }
   uint32_t used = host_waits(now) ? send_host_frames(frames, acquired, now) : 0;
+  if (parts_.management.wants_transmit()) used += send_mads(frames + used, acquired - used, now);
   std::fill_n(senders_, used, 0);
   if (parts_.schedule.cnps_wait()) used += send_cnps(frames + used, senders_ + used, acquired - used, now);
   used += send_qp_frames(frames + used, senders_ + used, acquired - used, now);
@@ -67,6 +69,8 @@ uint32_t Transmitter::send_host_frames(TxFrame* frames, uint32_t count, Instant 
   uint32_t used = 0;
   if (pfc.wants_transmit(now) && pfc.poll_transmit(frames[0], now)) used++;
   while (used < count && neighbours.next_timeout() <= now && neighbours.poll_transmit(frames[used], now)) used++;
+  GroupMembership& groups = parts_.multicast.membership();
+  while (used < count && groups.next_timeout() <= now && groups.poll_transmit(frames[used], now)) used++;
   return used;
 }
 
@@ -150,16 +154,57 @@ bool Transmitter::divert(TxFrame& frame, uint32_t qpn, Instant now) {
     counters_.tx_neighbour_unresolved++;
     return true;
   }
+  if (dst.is_multicast() && parts_.multicast.any() && parts_.multicast.attached(dest_ip_of(frame.data)) != nullptr)
+    loop_back_copy(frame);
   if (dst != mac_ || !stays_here(dest_qp_of(frame.data))) return false;
-  Loopback& loopback = parts_.loopback;
+  loop_back(frame, qpn, now);
+  return true;
+}
+
+void Transmitter::loop_back(const TxFrame& frame, uint32_t qpn, Instant now) {
   parts_.tap.on_sent({frame.data, frame.bytes}, qpn, now);
+  loop_back_copy(frame);
+}
+
+/// What goes to a group of which queue pairs of ours are, too, goes to both.
+void Transmitter::loop_back_copy(const TxFrame& frame) {
+  Loopback& loopback = parts_.loopback;
   if (loopback.full()) {
     counters_.loopback_full++;
   } else {
     counters_.loopback_packets++;
     loopback.push(frame);
   }
-  return true;
+}
+
+uint32_t Transmitter::send_mads(TxFrame* frames, uint32_t count, Instant now) {
+  uint32_t used = 0;
+  while (used < count && parts_.management.poll_transmit(frames[used], parts_.pfc.paused())) {
+    if (divert_mad(frames[used], now)) {
+      frames[used].bytes = 0;
+    } else {
+      used++;
+    }
+  }
+  return used;
+}
+
+/// A datagram for our own host is for the program that it names. True when that is this one.
+bool Transmitter::divert_mad(TxFrame& frame, Instant now) {
+  if (!parts_.loopback.is_open() || std::memcmp(mac_.bytes.data(), frame.data, mac_.bytes.size()) != 0) return false;
+  const std::span<const uint8_t> all(frame.data, frame.bytes);
+  const ManagementAddress address =
+      management_address(all.subspan(all.size() - kIcrcBytes - kManagementBytes, kManagementBytes));
+  const bool alone = parts_.qps.owns_all();
+  bool ours = alone;
+  if (!alone && address.kind == ManagementAddress::Kind::kService) {
+    ours = parts_.management.takes_request(address.service_id);
+  } else if (!alone && address.kind == ManagementAddress::Kind::kId) {
+    ours = parts_.qps.owns(number_of_communication_id(address.communication_id));
+  }
+  const bool everybody = address.kind == ManagementAddress::Kind::kEverybody;
+  if (ours || everybody) loop_back(frame, 0, now);
+  return ours;
 }
 
 }  // namespace uroce

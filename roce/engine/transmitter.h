@@ -5,6 +5,8 @@
 
 #include "engine/frame_tap.h"
 #include "engine/loopback.h"
+#include "engine/management.h"
+#include "engine/multicast_groups.h"
 #include "engine/neighbours.h"
 #include "engine/priority_flow_control.h"
 #include "engine/qp_schedule.h"
@@ -30,6 +32,8 @@ class Transmitter {
     Neighbours& neighbours;
     Loopback& loopback;
     const FrameTap& tap;
+    Management& management;
+    MulticastGroups& multicast;
   };
   /// `mac`: our own.
   Transmitter(const Parts& parts, Counters& counters, const MacAddress& mac)
@@ -45,20 +49,25 @@ class Transmitter {
 
   /// True when a pause or a neighbour's frame is due.
   bool host_waits(Instant now) const {
-    return parts_.neighbours.next_timeout() <= now || parts_.pfc.wants_transmit(now);
+    return parts_.neighbours.next_timeout() <= now || parts_.multicast.membership().next_timeout() <= now ||
+           parts_.pfc.wants_transmit(now);
   }
   /// QPs that were parked for a pause count again when it is over.
   bool anything_waits(Instant now) {
     parts_.schedule.unpark(parts_.pfc.paused());
-    return parts_.schedule.wants_transmit() || host_waits(now);
+    return parts_.schedule.wants_transmit() || parts_.management.wants_transmit() || host_waits(now);
   }
   uint32_t transmit_bursts(Instant now);
   uint32_t transmit_burst(uint32_t size, Instant now);
   uint32_t send_host_frames(TxFrame* frames, uint32_t count, Instant now);
+  uint32_t send_mads(TxFrame* frames, uint32_t count, Instant now);
   uint32_t send_cnps(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now);
   uint32_t send_qp_frames(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now);
   bool transmit_one(Qp& qp, TxFrame& frame, Instant now);
   bool divert(TxFrame& frame, uint32_t qpn, Instant now);
+  bool divert_mad(TxFrame& frame, Instant now);
+  void loop_back_copy(const TxFrame& frame);
+  void loop_back(const TxFrame& frame, uint32_t qpn, Instant now);
   bool must_wait(const Qp& qp);
   bool congested(const MacAddress& dst, uint32_t dest_qpn);
   /// Of a frame with our own MAC.

@@ -16,6 +16,7 @@ namespace uroce {
 inline constexpr uint16_t kRoceUdpPort = 4791;
 inline constexpr uint32_t kIcrcBytes = 4;
 inline constexpr uint16_t kDefaultPkey = 0xFFFF;
+inline constexpr uint32_t kMulticastQpn = 0xFFFFFF;  // whom a multicast packet is for, in place of a queue pair
 
 /// Base transport header. `resv6a` carries FECN (bit 7) and BECN (bit 6) in RoCEv2.
 struct Bth {

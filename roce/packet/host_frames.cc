@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/big_endian.h"
+#include "packet/internet_checksum.h"
 
 namespace uroce {
 namespace {
@@ -38,20 +39,6 @@ IpAddress load_ipv6(const uint8_t* p) {
 
 void store(uint8_t* p, const MacAddress& mac) { std::memcpy(p, mac.bytes.data(), 6); }
 void store(uint8_t* p, const IpAddress& ip) { std::memcpy(p, ip.bytes.data(), 16); }
-
-uint32_t sum16(std::span<const uint8_t> data) {
-  uint32_t sum = 0;
-  size_t i = 0;
-  for (; i + 1 < data.size(); i += 2) sum += load_be16(data.data() + i);
-  if (i < data.size()) sum += uint32_t{data[i]} << 8;
-  return sum;
-}
-
-uint16_t fold16(uint32_t sum) {
-  sum = (sum & 0xFFFF) + (sum >> 16);
-  sum = (sum & 0xFFFF) + (sum >> 16);
-  return static_cast<uint16_t>(sum);
-}
 
 /// The sum of the pseudo header that an ICMPv6 checksum covers.
 uint32_t pseudo_sum(const uint8_t* ipv6, uint32_t message_bytes) {

@@ -98,11 +98,26 @@ void PathHeader::sign(const Signature& signature) {
   if ((first & 0xFFFFF) == 0) store_be32(ip, first | signature.flow_label());
 }
 
+namespace {
+
+const uint8_t* ethertype_of(const uint8_t* frame) {
+  const uint8_t* const type = frame + 12;
+  return load_be16(type) == kEtherVlan ? type + 4 : type;
+}
+
+}  // namespace
+
 uint32_t dest_qp_of(const uint8_t* frame) {
-  const uint8_t* type = frame + 12;
-  if (load_be16(type) == kEtherVlan) type += 4;
-  const uint8_t* const ip = type + 2;
-  return Bth::decode(ip + (load_be16(type) == kEtherIpv6 ? kIpv6Bytes : kIpv4Bytes) + kUdpBytes).dest_qp;
+  const uint8_t* const type = ethertype_of(frame);
+  return Bth::decode(type + 2 + (load_be16(type) == kEtherIpv6 ? kIpv6Bytes : kIpv4Bytes) + kUdpBytes).dest_qp;
+}
+
+IpAddress dest_ip_of(const uint8_t* frame) {
+  const uint8_t* const type = ethertype_of(frame);
+  if (load_be16(type) == kEtherIpv4) return IpAddress::v4(load_be32(type + 2 + 16));
+  IpAddress ip;
+  std::memcpy(ip.bytes.data(), type + 2 + 24, ip.bytes.size());
+  return ip;
 }
 
 }  // namespace uroce

@@ -63,5 +63,7 @@ class PathHeader {
 /// The destination QPN of a frame that begins with such headers and a BTH. For frames that we made ourselves: nothing
 /// is checked.
 uint32_t dest_qp_of(const uint8_t* frame);
+/// Likewise, its destination.
+IpAddress dest_ip_of(const uint8_t* frame);
 
 }  // namespace uroce

@@ -1,36 +1,18 @@
 #include "segment/block_claims.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "segment/file_lock.h"
 
 namespace uroce::segment {
-namespace {
-
-std::string file_of(const MacAddress& mac) {
-  std::string name = "q-" + to_string(mac);
-  std::erase(name, ':');
-  return name;
-}
-
-}  // namespace
-
 bool BlockClaims::open(Directory& directory, const MacAddress& mac, std::string& error) {
   directory_ = &directory;
   mac_ = mac;
-  fd_ = openat(directory.fd(), file_of(mac).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  // Whoever made the file shares it; the others must not.
-  struct stat st {};
-  if (fd_ >= 0 && fstat(fd_, &st) == 0 && (st.st_uid != geteuid() || directory.share(fd_))) return true;
-  error = "cannot open " + directory.path() + "/" + file_of(mac) + ": " + std::strerror(errno) + Directory::kRemedy;
-  return false;
+  fd_ = directory.open_host_file('q', mac, error);
+  return fd_ >= 0;
 }
 
 std::optional<uint32_t> BlockClaims::take(RandomSource& random) {

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 
 #include "base/big_endian.h"
 #include "packet/headers.h"
+#include "packet/management_datagram.h"
 #include "packet/network_headers.h"
 #include "uroce/address.h"
 
@@ -15,7 +17,19 @@ namespace uroce::segment {
 struct Destination {
   MacAddress mac;
   uint32_t qpn = 0;  // 0: not for a queue pair
+  /// When `qpn` is kManagementQpn: the service that is asked for; nothing: it says nothing of whom it is for.
+  std::optional<uint64_t> service_id;
+  bool management = false;  // a management datagram
 };
+
+/// `datagram`: from the DETH on. What names a connection is for whoever has its number.
+inline void take_management(std::span<const uint8_t> datagram, Destination& destination) {
+  if (datagram.size() < Deth::kBytes) return;
+  const ManagementAddress address = management_address(datagram.subspan(Deth::kBytes));
+  if (address.kind == ManagementAddress::Kind::kService) destination.service_id = address.service_id;
+  if (address.kind == ManagementAddress::Kind::kId)
+    destination.qpn = number_of_communication_id(address.communication_id);
+}
 
 /// Reads what is there, and trusts nothing: DPDK applications send what they like.
 inline Destination destination_of(std::span<const uint8_t> frame) {
@@ -36,6 +50,9 @@ inline Destination destination_of(std::span<const uint8_t> frame) {
   if (udp == 0 || frame.size() < udp + kUdpBytes + Bth::kBytes || load_be16(p + udp + 2) != kRoceUdpPort)
     return destination;
   destination.qpn = load_be32(p + udp + kUdpBytes + 4) & 0xFFFFFF;
+  destination.management = destination.qpn == kManagementQpn;
+  if (destination.management) [[unlikely]]
+    take_management(frame.subspan(udp + kUdpBytes + Bth::kBytes), destination);
   return destination;
 }
 

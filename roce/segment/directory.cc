@@ -75,6 +75,18 @@ bool Directory::share(int fd) const { return fchmod(fd, file_mode_) == 0; }
 
 bool Directory::share(const std::string& name) const { return fchmodat(fd_, name.c_str(), file_mode_, 0) == 0; }
 
+int Directory::open_host_file(char kind, const MacAddress& mac, std::string& error) const {
+  std::string name = std::string(1, kind) + "-" + to_string(mac);
+  std::erase(name, ':');
+  const int fd = openat(fd_, name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  // Whoever made the file shares it; the others must not.
+  struct stat st {};
+  if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_uid != geteuid() || share(fd))) return fd;
+  error = "cannot open " + path_ + "/" + name + ": " + std::strerror(errno) + kRemedy;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
 Directory::~Directory() { forget(); }
 
 void Directory::forget() {

@@ -5,6 +5,7 @@
 //            its numbers rest until the connections that used them are forgotten
 //   s-<id>   its mailbox, a socket (mailbox.h); while it is there nobody has noticed yet that the member is gone
 //   q-<mac>  one byte per block of a host's queue pair numbers, locked by the member whose block it is (block_claims.h)
+//   l-<mac>  the same for the services that members of a host listen to (service_claims.h)
 //
 // Who lives is known by locks, which the kernel gives up when the last descriptor is closed: process numbers mean
 // nothing here, since containers that share the directory count their own. Whoever looks tidies up behind members that
@@ -44,6 +45,9 @@ class Directory {
   /// directory says so, and nowhere else.
   bool share(int fd) const;
   bool share(const std::string& name) const;
+  /// The file `kind`-<mac> of a host, made if necessary: in it members lock bytes. -1, with one line in `error`, when
+  /// it cannot be had.
+  int open_host_file(char kind, const MacAddress& mac, std::string& error) const;
   const std::string& path() const { return path_; }
   int fd() const { return fd_; }
 

@@ -1,15 +1,9 @@
 #include "segment/forwarding.h"
 
+#include "packet/group_frames.h"
 #include "packet/host_frames.h"
 
 namespace uroce::segment {
-namespace {
-
-/// How often a directory that changes is read because of a frame for somebody unknown.
-constexpr Duration kReadForUnknown = milliseconds(2);
-
-}  // namespace
-
 bool concerns_programs(std::span<const uint8_t> frame) {
   const auto link = decode_link(frame);
   if (!link) return false;
@@ -19,26 +13,32 @@ bool concerns_programs(std::span<const uint8_t> frame) {
   return message && message->advertisement;
 }
 
-void Forwarding::refresh(Instant now) {
-  if (now < next_refresh_) return;
-  next_refresh_ = now + kReadForUnknown;
-  peers_.refresh();
+bool asks_for_groups(std::span<const uint8_t> frame) {
+  const auto link = decode_link(frame);
+  return link && decode_group_query(*link);
 }
 
 Forwarding::Way Forwarding::find(std::span<const uint8_t> frame, Instant now) {
   receivers_.clear();
   const Destination destination = destination_of(frame);
-  if (!destination.mac.is_multicast()) refresh(now);
-  if (destination.qpn > 1 && !destination.mac.is_multicast()) {
+  const bool for_all = destination.mac.is_multicast();
+  const bool group = for_all && destination.qpn == kMulticastQpn;
+  const bool query = for_all && !group && asks_for_groups(frame);
+  if (group || query || !for_all)
+    peers_.refresh_for_frame(now, destination.management ? Peers::kReadForManagement : Peers::kReadForUnknown);
+  if (destination.qpn > 1 && !for_all) {
     if (Peer* const peer = peers_.find(destination.mac, destination.qpn)) {
       receivers_.push_back(peer);
       return Way::kPeers;
     }
     return find_for_host(frame, destination);
   }
+  if (destination.qpn == kManagementQpn && !for_all) return find_for_management(destination);
+  if (group) return find_for_group(destination.mac);
+  if (query) return find_for_query();
   const LocalAnswers::Asked asked = answers_.ask(frame);
   if (asked == LocalAnswers::Asked::kKnown) return Way::kAnswered;
-  return destination.mac.is_multicast() ? find_for_all(frame, asked) : find_for_host(frame, destination);
+  return for_all ? find_for_all(frame, asked) : find_for_host(frame, destination);
 }
 
 Forwarding::Way Forwarding::find_for_all(std::span<const uint8_t> frame, LocalAnswers::Asked asked) {
@@ -54,6 +54,49 @@ Forwarding::Way Forwarding::find_for_all(std::span<const uint8_t> frame, LocalAn
   if (asked != LocalAnswers::Asked::kUnknown) return Way::kNone;
   answers_.warn_of_no_way();
   return Way::kAnswered;
+}
+
+/// What asks for a service goes to whoever listens to it. If nobody does, any program of the host can say so. What
+/// says nothing of whom it is for goes to all programs that listen to anything: whoever knows of it knows what to do.
+Forwarding::Way Forwarding::find_for_management(const Destination& destination) {
+  if (destination.service_id) {
+    if (Peer* const listener = peers_.listener(destination.mac, *destination.service_id)) {
+      receivers_.push_back(listener);
+      return Way::kPeers;
+    }
+  }
+  Peer* first = nullptr;
+  peers_.for_each_program(destination.mac, [&](Peer& peer) {
+    if (first == nullptr) first = &peer;
+    if (!destination.service_id && !peer.listens.empty()) receivers_.push_back(&peer);
+  });
+  if (receivers_.empty() && first != nullptr) receivers_.push_back(first);
+  if (receivers_.empty()) {
+    if (Peer* const station = peers_.station_of(destination.mac)) {
+      receivers_.push_back(station);
+    } else {
+      add_ways_out();
+    }
+  }
+  return receivers_.empty() ? Way::kNobody : Way::kPeers;
+}
+
+/// Each program that wants groups answers for itself.
+Forwarding::Way Forwarding::find_for_query() {
+  receivers_ = peers_.stations();
+  peers_.for_each_program([&](Peer& peer) {
+    if (!peer.groups.empty()) receivers_.push_back(&peer);
+  });
+  return receivers_.empty() ? Way::kAnswered : Way::kPeers;
+}
+
+/// Programs of the group, and stations, which decide themselves.
+Forwarding::Way Forwarding::find_for_group(const MacAddress& group) {
+  receivers_ = peers_.stations();
+  peers_.for_each_program([&](Peer& peer) {
+    if (peer.in_group(group)) receivers_.push_back(&peer);
+  });
+  return receivers_.empty() ? Way::kAnswered : Way::kPeers;
 }
 
 Forwarding::Way Forwarding::find_for_host(std::span<const uint8_t> frame, const Destination& destination) {

@@ -20,6 +20,8 @@ namespace uroce::segment {
 /// Whether a frame that is for no queue pair tells of neighbours what programs may want to know: it answers a question
 /// of theirs, or somebody announces himself.
 bool concerns_programs(std::span<const uint8_t> frame);
+/// Whether it asks who wants multicast groups.
+bool asks_for_groups(std::span<const uint8_t> frame);
 
 class Forwarding {
  public:
@@ -39,15 +41,16 @@ class Forwarding {
 
  private:
   Way find_for_all(std::span<const uint8_t> frame, LocalAnswers::Asked asked);
+  Way find_for_group(const MacAddress& group);
+  Way find_for_query();
+  Way find_for_management(const Destination& destination);
   Way find_for_host(std::span<const uint8_t> frame, const Destination& destination);
   void add_ways_out();
-  void refresh(Instant now);
 
   Peers& peers_;
   LocalAnswers& answers_;
   const Role role_;
   std::vector<Peer*> receivers_;
-  Instant next_refresh_{0};
 };
 
 }  // namespace uroce::segment

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdio>
 #include <utility>
 
 namespace uroce::segment {
@@ -18,6 +19,27 @@ constexpr size_t kNetdevBytesMax = 15;  // of an interface's name, as Linux has 
 bool parse_number(std::string_view text, uint32_t& number) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
   return code == std::errc() && end == text.data() + text.size();
+}
+
+bool parse_hex(std::string_view text, uint64_t& number) {
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
+  return text.size() == 16 && code == std::errc() && end == text.data() + text.size();
+}
+
+std::string to_hex(uint64_t number) {
+  char text[17];
+  snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
+  return text;
+}
+
+/// A service, and which bits of it count.
+bool take_listening(MemberCard& card, std::string_view value) {
+  Listening listening;
+  if (value.size() != 33 || value[16] != ' ' || card.listens.size() >= kListensMax) return false;
+  if (!parse_hex(value.substr(0, 16), listening.service_id) || !parse_hex(value.substr(17), listening.mask))
+    return false;
+  card.listens.push_back(listening);
+  return true;
 }
 
 constexpr std::pair<Role, std::string_view> kRoles[] = {
@@ -48,10 +70,13 @@ bool take_uplink_line(MemberCard& card, std::string_view key, std::string_view v
 bool take_line(MemberCard& card, std::string_view key, std::string_view value) {
   uint32_t number = 0;
   if (key == "role") return take_role(card, value);
+  if (key == "listen") return take_listening(card, value);
   if (key == "host" && valid_host_name(value)) {
     card.host = value;
   } else if (const auto mac = parse_mac(value); key == "mac" && mac && !mac->is_multicast()) {
     card.mac = *mac;
+  } else if (key == "group" && mac && mac->is_multicast() && card.groups.size() < kGroupsMax) {
+    card.groups.push_back(*mac);
   } else if (const auto address = parse_local_address(value);
              key == "address" && address && card.addresses.size() < kAddressesMax) {
     card.addresses.push_back(*address);
@@ -87,6 +112,10 @@ std::string to_text(const MemberCard& card) {
   if (!card.netdev.empty()) text += "netdev " + card.netdev + "\n";
   for (const LocalAddress& address : card.addresses) text += "address " + to_string(address) + "\n";
   for (const uint32_t block : card.blocks) text += "block " + std::to_string(block) + "\n";
+  for (size_t i = 0; i < std::min(card.listens.size(), kListensMax); i++)
+    text += "listen " + to_hex(card.listens[i].service_id) + " " + to_hex(card.listens[i].mask) + "\n";
+  for (size_t i = 0; i < std::min(card.groups.size(), kGroupsMax); i++)
+    text += "group " + to_string(card.groups[i]) + "\n";
   text += "pid " + std::to_string(card.pid) + "\nprogram ";
   for (const char c : card.program) text += std::isprint(static_cast<unsigned char>(c)) != 0 ? c : '?';
   return text + "\n" + std::string(kEnding) + "\n";

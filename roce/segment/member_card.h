@@ -26,14 +26,24 @@ enum class Role : uint8_t {
   kBridge,   // the same, but it belongs to no host: behind it are others, with MACs of their own
 };
 
+/// Services to which a member listens: all that agree with `service_id` in the bits of `mask`.
+struct Listening {
+  uint64_t service_id = 0;
+  uint64_t mask = 0;
+  bool covers(uint64_t service) const { return ((service ^ service_id) & mask) == 0; }
+  bool operator==(const Listening&) const = default;
+};
+
 struct MemberCard {
   Role role = Role::kProgram;
   std::string host;  // the name of the host that it belongs to
   MacAddress mac;    // of that host
   std::vector<LocalAddress> addresses;
-  std::vector<uint32_t> blocks;  // of queue pair numbers of the host, that are this member's
-  int pid = 0;                   // as the member sees it; for people
-  std::string program;           // likewise
+  std::vector<uint32_t> blocks;    // of queue pair numbers of the host, that are this member's
+  std::vector<Listening> listens;  // requests for these services come to this member
+  std::vector<MacAddress> groups;  // multicast RoCE frames to these, too
+  int pid = 0;                     // as the member sees it; for people
+  std::string program;             // likewise
 
   // Of an uplink, for the programs of its host.
   uint32_t mtu = 0;      // IP MTU of its port
@@ -51,6 +61,9 @@ std::optional<MemberCard> parse_card(std::string_view text);
 /// 1 to 32 letters, digits, '-', '_', '.' or '@'; the first is a letter or a digit.
 bool valid_host_name(std::string_view name);
 
+/// More than these stand on no card.
+inline constexpr size_t kListensMax = 512;
+inline constexpr size_t kGroupsMax = 256;
 /// The longest card that anybody reads.
 inline constexpr size_t kCardBytesMax = 64 * 1024;
 

@@ -19,6 +19,15 @@ Peer* Peers::station_of(const MacAddress& mac) const {
   return found == stations_.end() ? nullptr : *found;
 }
 
+Peer* Peers::listener(const MacAddress& mac, uint64_t service_id) const {
+  Peer* found = nullptr;
+  for_each_program(mac, [&](Peer& peer) {
+    const auto covers = [&](const Listening& listening) { return listening.covers(service_id); };
+    if (found == nullptr && std::any_of(peer.listens.begin(), peer.listens.end(), covers)) found = &peer;
+  });
+  return found;
+}
+
 Peer* Peers::find(MemberId id) const {
   const auto found = peers_.find(id);
   return found == peers_.end() ? nullptr : found->second.get();
@@ -39,7 +48,10 @@ void Peers::refresh(bool always) {
   // one by one.
   std::vector<Peer*> gone;
   for (const auto& [id, peer] : peers_) {
-    if (!peer->lane && directory_.members().count(id) == 0) gone.push_back(peer.get());
+    if (directory_.members().count(id) != 0) continue;
+    peer->listens.clear();
+    peer->groups.clear();
+    if (!peer->lane) gone.push_back(peer.get());
   }
   for (Peer* peer : gone) remove(*peer);
   for (const auto& [id, card] : directory_.members()) {
@@ -55,6 +67,8 @@ void Peers::refresh(bool always) {
     }
     if (peer->mac != card.mac || peer->role != card.role) continue;  // nobody moves to another host
     peer->link_up = card.link_up;
+    peer->listens = card.listens;
+    peer->groups = card.groups;
     take_blocks(*peer, card);
   }
   find_way_out();

@@ -1,6 +1,7 @@
 // The other members of the segment, and which of them a frame is for.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -44,7 +45,12 @@ struct Peer {
   MemberId id = 0;
   MacAddress mac;
   Role role = Role::kProgram;
-  bool link_up = true;         // as its card says
+  bool link_up = true;             // as its card says
+  std::vector<Listening> listens;  // likewise
+  std::vector<MacAddress> groups;  // likewise
+  bool in_group(const MacAddress& group) const {
+    return std::find(groups.begin(), groups.end(), group) != groups.end();
+  }
   bool held_back = false;      // what it has sent stays in its ring for now, because ...
   int64_t allowance = 0;       // ... it has sent so many bytes more (-) than it may; an uplink counts them
   std::unique_ptr<Lane> lane;  // nullptr: no contact yet
@@ -52,6 +58,11 @@ struct Peer {
 
 class Peers {
  public:
+  /// How often a directory that changes is read because of frames: for somebody unknown; and of connection management,
+  /// whose senders wait for seconds before they ask again, so that whoever has come just now should be found.
+  static constexpr Duration kReadForUnknown = milliseconds(2);
+  static constexpr Duration kReadForManagement = microseconds(200);
+
   /// All but the member `own`. `directory` outlives them.
   Peers(Directory& directory, MemberId own, const MacAddress& own_mac)
       : directory_(directory), own_(own), own_mac_(own_mac) {}
@@ -65,6 +76,12 @@ class Peers {
   /// Looks into the directory, unless nothing has changed there; `always`: also for members that were killed, whose end
   /// changes nothing there.
   void refresh(bool always = false);
+  /// The same because of a frame, of which there may be many: at most once in `period`.
+  void refresh_for_frame(Instant now, Duration period) {
+    if (now - refreshed_ < period) return;
+    refreshed_ = now;
+    refresh();
+  }
   /// Which MAC has this address; nothing when no host of the segment has it.
   std::optional<MacAddress> mac_of(const IpAddress& ip) const;
   bool alive(const Peer& peer) const { return directory_.alive(peer.id); }
@@ -83,6 +100,9 @@ class Peers {
       if (peer->mac == mac && peer->role == Role::kProgram) f(*peer);
     }
   }
+  /// The program of the host with this MAC that listens to a service; nullptr: none does, as far as the last scan
+  /// tells.
+  Peer* listener(const MacAddress& mac, uint64_t service_id) const;
   /// Members that are no programs.
   const std::vector<Peer*>& stations() const { return stations_; }
   /// Of each member, so many blocks are its own; what it claims beyond them is nobody's. 0: no limit.
@@ -121,6 +141,7 @@ class Peers {
   std::vector<Peer*> stations_;
   Peer* way_out_ = nullptr;  // the only one that takes what is for nobody on the segment
   size_t blocks_max_ = 0;
+  Instant refreshed_{0};  // because of a frame
 };
 
 }  // namespace uroce::segment

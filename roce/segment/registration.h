@@ -1,6 +1,7 @@
 // This program in the segment's directory: its card, and its blocks of queue pair numbers.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include "base/random.h"
 #include "segment/block_claims.h"
 #include "segment/directory.h"
+#include "segment/service_claims.h"
 
 namespace uroce::segment {
 
@@ -16,7 +18,7 @@ class Registration {
   /// Returns false, with one line in `error`, when that fails.
   bool join(const std::string& path, const MemberCard& card, std::string& error) {
     return directory_.open(path, error) && claims_.open(directory_, card.mac, error) &&
-           membership_.join(directory_, card, error);
+           services_.open(directory_, card.mac, error) && membership_.join(directory_, card, error);
   }
   Directory& directory() { return directory_; }
   MemberId id() const { return membership_.id(); }
@@ -29,16 +31,49 @@ class Registration {
     card.blocks.push_back(*block);
     return membership_.update(card, error) ? block : std::nullopt;
   }
+  /// Of the services of this member's host.
+  ServiceClaims& services() { return services_; }
   /// Tells the others what `change` makes of the card. Returns false, with one line in `error`, when that fails.
   bool update(const std::function<void(MemberCard&)>& change, std::string& error) {
     MemberCard card = membership_.card();
     change(card);
     return membership_.update(card, error);
   }
+  // What others send to this member beside frames for its queue pairs. Each returns false, with one line in `error`,
+  // when that cannot be told to them.
+  /// Requests for these services.
+  bool listen(const Listening& listening, std::string& error) {
+    if (card().listens.size() >= kListensMax) {
+      error = "more than " + std::to_string(kListensMax) + " services of one program: others do not find this one";
+      return false;
+    }
+    return update([&](MemberCard& card) { card.listens.push_back(listening); }, error);
+  }
+  bool unlisten(const Listening& listening, std::string& error) {
+    const auto remove = [&](MemberCard& card) {
+      const auto found = std::find(card.listens.begin(), card.listens.end(), listening);
+      if (found != card.listens.end()) card.listens.erase(found);
+    };
+    return update(remove, error);
+  }
+  /// RoCE frames to this multicast MAC, or none any more.
+  bool want_group(const MacAddress& group, bool wanted, std::string& error) {
+    if (wanted && card().groups.size() >= kGroupsMax) {
+      error =
+          "more than " + std::to_string(kGroupsMax) + " multicast groups of one program: it gets nothing of this one";
+      return false;
+    }
+    const auto change = [&](MemberCard& card) {
+      std::erase(card.groups, group);
+      if (wanted) card.groups.push_back(group);
+    };
+    return update(change, error);
+  }
   /// In the child of a fork.
   void forget() {
     membership_.forget();
     claims_.forget();
+    services_.forget();
     directory_.forget();
   }
 
@@ -47,6 +82,7 @@ class Registration {
   Directory directory_;
   Membership membership_;
   BlockClaims claims_;
+  ServiceClaims services_;
 };
 
 }  // namespace uroce::segment

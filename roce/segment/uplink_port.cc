@@ -32,11 +32,11 @@ uint32_t UplinkPort::receive(RxFrame* frames, uint32_t max) {
   for (uint32_t i = 0; i < count; i++) {
     const std::span<const uint8_t> bytes(frames[i].data, frames[i].bytes);
     const Destination destination = destination_of(bytes);
-    if (destination.qpn > 1 && destination.mac == mac_) {
+    if (destination.mac == mac_ ? concerns_program(destination) : concerns_group(destination)) {
       taken_[taken++] = frames[i];
       continue;
     }
-    if (destination.qpn == 0 && concerns_programs(bytes)) to_programs(&frames[i], 1);
+    if (destination.qpn == 0 && (concerns_programs(bytes) || asks_for_groups(bytes))) to_programs(&frames[i], 1);
     frames[kept++] = frames[i];
   }
   if (taken != 0) {
@@ -44,6 +44,23 @@ uint32_t UplinkPort::receive(RxFrame* frames, uint32_t max) {
     wire_.release_rx(taken_.data(), taken);
   }
   return kept;
+}
+
+bool UplinkPort::concerns_program(const Destination& destination) {
+  if (destination.qpn != kManagementQpn) return destination.qpn > 1;
+  segment_.peers().refresh_for_frame(now_, Peers::kReadForManagement);
+  if (destination.service_id) return segment_.peers().listener(mac_, *destination.service_id) != nullptr;
+  bool listens = false;
+  segment_.peers().for_each_program(mac_, [&](const Peer& peer) { listens = listens || !peer.listens.empty(); });
+  return listens;
+}
+
+bool UplinkPort::concerns_group(const Destination& destination) {
+  if (destination.qpn != kMulticastQpn || !destination.mac.is_multicast()) return false;
+  segment_.peers().refresh_for_frame(now_, Peers::kReadForUnknown);
+  bool wanted = segment_.peers().stations().size() != 0;
+  segment_.peers().for_each_program([&](const Peer& peer) { wanted = wanted || peer.in_group(destination.mac); });
+  return wanted;
 }
 
 void UplinkPort::to_programs(const RxFrame* frames, uint32_t count) {
@@ -67,6 +84,7 @@ void UplinkPort::to_programs(const RxFrame* frames, uint32_t count) {
 
 void UplinkPort::on_turn(Instant now) {
   moved_ = 0;
+  now_ = now;
   if (rate_ != 0 && now - refilled_ >= kRefill) refill(now);
   if (silent_ || !segment_.has_frames()) return;
   TxFrame out[kMaxBurst];

@@ -3,8 +3,9 @@
 //
 // The uplink is a host's way out of its machine, and its engine speaks for the host on the wire: it answers ARP,
 // neighbour solicitations and pings, and obeys pauses. What comes for a queue pair goes to the program that has the
-// queue pair, and never to the engine; news of neighbours go to both. What programs send to others than each other goes
-// to the wire.
+// queue pair, and never to the engine; news of neighbours go to both. Connection management's requests go to the
+// program that listens to their service; if none does, the engine says so. What programs send to others than each other
+// goes to the wire.
 //
 // Sans-I/O: wire and segment are Ports. Used by one thread, as they are.
 #pragma once
@@ -12,6 +13,7 @@
 #include <array>
 #include <cstdint>
 
+#include "segment/destination.h"
 #include "segment/segment_port.h"
 #include "uroce/port.h"
 #include "uroce/time.h"
@@ -60,6 +62,8 @@ class UplinkPort final : public Port {
   const UplinkCounters& counters() const { return counters_; }
 
  private:
+  bool concerns_program(const Destination& destination);
+  bool concerns_group(const Destination& destination);
   void to_programs(const RxFrame* frames, uint32_t count);
   bool fill(TxFrame& out, const RxFrame& in);
   void charge(Peer& peer, uint32_t bytes);
@@ -71,6 +75,7 @@ class UplinkPort final : public Port {
   const uint64_t rate_;
   bool silent_ = false;
   uint32_t moved_ = 0;
+  Instant now_{0};
   Instant refilled_{0};
   UplinkCounters counters_;
   std::array<RxFrame, kMaxBurst> taken_{};  // out of a burst, for programs alone

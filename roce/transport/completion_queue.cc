@@ -19,13 +19,34 @@ uint32_t CompletionQueue::poll(std::span<Completion> out) {
 
 void CompletionQueue::arm(Wake wake) {
   const uint64_t newest = wake == Wake::kAny ? added_ : newest_solicited_;
-  if (newest > announced_ && still_here(newest)) return raise();
+  const bool news = newest > announced_ && still_here(newest);
+  if (news && !moderated()) return raise();
   if (armed_ != Armed::kAny) armed_ = wake == Wake::kAny ? Armed::kAny : Armed::kSolicited;
+  if (!news || held_back_ != 0) return;
+  const auto count = static_cast<uint32_t>(std::min<uint64_t>(added_ - announced_, ring_.size()));
+  on_arrival(count, ring_.at(ring_.tail() - count).completion.timestamp_ns);
+}
+
+void CompletionQueue::on_arrival(uint32_t count, int64_t first_ns) {
+  if (!moderated()) return raise();
+  held_back_ += count;
+  if (moderation_count_ != 0 && held_back_ >= moderation_count_) return raise();
+  if (moderation_period_.ns != 0 && due_ == Instant::never()) due_ = Instant{first_ns} + moderation_period_;
+}
+
+void CompletionQueue::moderate(uint32_t count, Duration period) {
+  moderation_count_ = count;
+  moderation_period_ = period;
+  if (held_back_ == 0) return;
+  if (!moderated() || (count != 0 && held_back_ >= count)) return raise();
+  const uint32_t first = ring_.tail() - std::min(held_back_, ring_.size());
+  due_ = period.ns != 0 ? Instant{ring_.at(first).completion.timestamp_ns} + period : Instant::never();
 }
 
 void CompletionQueue::raise() {
   ensure(announced_ <= added_, "only what was added is announced");
   armed_ = Armed::kNo;
+  forget_held_back();
   if (unheard_ == 0) unheard_ = std::max(announced_, added_ - ring_.size()) + 1;
   announced_ = added_;
   observer_.on_cq_event(*this);
@@ -40,7 +61,9 @@ bool CompletionQueue::push(const Completion& completion, bool solicited, WorkQue
   added_++;
   const bool counts_as_solicited = solicited || completion.status != WcStatus::kSuccess;
   if (counts_as_solicited) newest_solicited_ = added_;
-  if (armed_ == Armed::kAny || (armed_ == Armed::kSolicited && counts_as_solicited)) raise();
+  if (armed_ == Armed::kAny || (armed_ == Armed::kSolicited && counts_as_solicited)) {
+    on_arrival(1, completion.timestamp_ns);
+  }
   return true;
 }
 
@@ -69,6 +92,7 @@ void CompletionQueue::remove(uint32_t qpn) {
   announced_ = added_ - not_announced;
   newest_solicited_ = added_ - after_solicited;
   unheard_ = not_heard != 0 ? added_ - not_heard + 1 : 0;
+  if (ring_.empty()) forget_held_back();
 }
 
 bool CompletionQueue::resize(uint32_t capacity) {

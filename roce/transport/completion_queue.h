@@ -13,6 +13,9 @@
 //
 // When armed for solicited completions, only those of solicited messages and those in error count.
 //
+// Moderation (`moderate`) holds the event of an armed queue back until several completions are there, or until the
+// first of them is old enough. A program that polls all of them before that is told nothing.
+//
 // Conversely, an event should find the completion that it tells of: a batch (ibv_next_poll) ends before completions
 // whose event the program has yet to take, because ibv_rc_pingpong -t polls once for each event and gives up when it
 // finds nothing.
@@ -23,6 +26,7 @@
 
 #include "base/ring.h"
 #include "transport/work_queue_slots.h"
+#include "uroce/time.h"
 #include "uroce/work_request.h"
 
 namespace uroce {
@@ -51,6 +55,7 @@ class CompletionQueue {
       f(entry.completion);
     }
     if (unheard_ != 0 && !still_here(unheard_)) unheard_ = 0;  // the program found it without taking its event
+    if (held_back_ != 0 && ring_.empty()) forget_held_back();
     return count;
   }
   /// Takes up to out.size() completions, oldest first; returns how many.
@@ -59,6 +64,14 @@ class CompletionQueue {
   enum class Wake : uint8_t { kAny, kSolicited };
   /// Raises on_cq_event once: now, when there is a completion that was not announced, else with the next one.
   void arm(Wake wake);
+  /// From now on an event waits for `count` completions, or until `period` has passed since the first of them; 0 is no
+  /// condition. A count of 1, or two zeros, ends moderation.
+  void moderate(uint32_t count, Duration period);
+  /// When an event that is held back is to be raised with `raise_due`.
+  Instant next_event() const { return due_; }
+  void raise_due(Instant now) {
+    if (due_ <= now) raise();
+  }
   /// The program took an event of this queue: the completions that are here now are announced.
   void on_event_taken() {
     announced_ = added_;
@@ -92,6 +105,13 @@ class CompletionQueue {
   /// Completions are numbered from 1 in the order in which they are added.
   bool still_here(uint64_t number) const { return number + ring_.size() > added_; }
   void raise();
+  bool moderated() const { return moderation_count_ != 1 && (moderation_count_ != 0 || moderation_period_.ns != 0); }
+  /// `count` completions came for which an armed queue raises an event; the first of them at that time.
+  void on_arrival(uint32_t count, int64_t first_ns);
+  void forget_held_back() {
+    held_back_ = 0;
+    due_ = Instant::never();
+  }
 
   Ring<Entry> ring_;
   Observer& observer_;
@@ -102,6 +122,10 @@ class CompletionQueue {
   uint64_t announced_ = 0;         // the completions up to this number were announced
   uint64_t unheard_ = 0;           // the first one whose event the program has not taken; 0: none
   bool overrun_ = false;
+  uint32_t moderation_count_ = 0;
+  Duration moderation_period_{0};
+  uint32_t held_back_ = 0;          // completions that wait for the event of an armed queue
+  Instant due_ = Instant::never();  // when it comes at the latest
 };
 
 }  // namespace uroce

@@ -30,6 +30,9 @@
   X(rx_drop_wrong_peer) X(rx_drop_bad_pkey) X(rx_drop_bad_qkey) X(rx_drop_ghost_ack) X(rx_drop_reserved_syndrome) \
   X(rx_drop_after_nak) X(rx_drop_bad_duplicate) X(rx_drop_uc_sequence) X(rx_drop_uc_length) X(rx_drop_key_budget) X(rx_drop_no_receive) \
   X(rx_drop_memory_gone) X(rx_drop_ud_length) X(rx_drop_unexpected_response) X(rx_drop_early_response) X(rx_drop_mac_control) X(rx_drop_ping) \
+  X(rx_drop_mad_length) X(rx_drop_mad_nobody) \
+  /* management datagrams, and multicast */ \
+  X(rx_mads) X(tx_mads) X(tx_drop_mad_full) X(tx_drop_mad_unresolved) X(rx_multicast) X(group_reports) X(group_queries) \
   /* the port and its neighbours */ \
   X(tx_port_full) X(tx_neighbour_unresolved) X(arp_rx) X(arp_tx) X(nd_rx) X(nd_tx) X(echo_replies) \
   X(address_conflicts) X(neighbour_claims) X(neighbour_moves) X(loopback_packets) X(loopback_full) X(rx_pause_frames) X(tx_pause_frames) \

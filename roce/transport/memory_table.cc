@@ -101,10 +101,23 @@ uint32_t MemoryTable::register_region(PdId pd, void* memory, uint64_t length, ui
   return region.key;
 }
 
+uint32_t MemoryTable::register_null(PdId pd) {
+  if (free_count_ == 0) return 0;
+  MemoryRegion& region = slots_[take_slot(RegionKind::kNullMr, pd)];
+  set_range(region, pd, nullptr, UINT64_MAX, 0, kLocalWrite);
+  return region.key;
+}
+
+const MemoryRegion* MemoryTable::region(uint32_t key) const {
+  const MemoryRegion* region = find(key);
+  const bool is_region = region != nullptr && (region->kind == RegionKind::kMr || region->kind == RegionKind::kNullMr);
+  return is_region ? region : nullptr;
+}
+
 bool MemoryTable::deregister(uint32_t key) {
-  MemoryRegion* region = find(key);
-  if (region == nullptr || region->kind != RegionKind::kMr || region->windows != 0) return false;
-  release_slot(static_cast<uint32_t>(region - slots_.data()));
+  const MemoryRegion* found = region(key);
+  if (found == nullptr || found->windows != 0) return false;
+  release_slot(static_cast<uint32_t>(found - slots_.data()));
   return true;
 }
 
@@ -174,7 +187,10 @@ AccessCheck MemoryTable::check(uint32_t key, PdId pd, uint64_t addr, uint64_t le
   if (region == nullptr || !region->bound) return AccessCheck::kBadKey;
   if (region->pd != pd) return AccessCheck::kBadPd;
   constexpr uint32_t kRemote = kRemoteRead | kRemoteWrite | kRemoteAtomic;
-  if ((rights & kRemote) == 0 && region->kind != RegionKind::kMr) return AccessCheck::kBadKey;  // a window is no lkey
+  if ((rights & kRemote) == 0 && region->kind != RegionKind::kMr) {
+    // A window is no lkey.
+    return region->kind == RegionKind::kNullMr ? AccessCheck::kNull : AccessCheck::kBadKey;
+  }
   if (region->qpn != 0 && region->qpn != qpn) return AccessCheck::kBadPd;
   if ((region->access & rights) != rights) return AccessCheck::kBadRights;
   // Subtractions only: nothing here can wrap, whatever the peer sent.

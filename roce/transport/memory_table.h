@@ -18,7 +18,8 @@
 
 namespace uroce {
 
-enum class RegionKind : uint8_t { kFree, kMr, kMwType1, kMwType2 };
+/// A null region has no memory: what is read from it is zeros, and what is written to it is dropped.
+enum class RegionKind : uint8_t { kFree, kMr, kNullMr, kMwType1, kMwType2 };
 
 struct MemoryRegion {
   RegionKind kind = RegionKind::kFree;
@@ -36,8 +37,8 @@ struct MemoryRegion {
   void* user = nullptr;  // windows: passed to allocate_window
 };
 
-/// Why an access is refused.
-enum class AccessCheck : uint8_t { kOk, kBadKey, kBadPd, kBadRights, kOutOfRange };
+/// Why an access is refused. kNull is no refusal: the key is a null region's, which is there for local use only.
+enum class AccessCheck : uint8_t { kOk, kNull, kBadKey, kBadPd, kBadRights, kOutOfRange };
 
 class MemoryTable {
  public:
@@ -46,9 +47,14 @@ class MemoryTable {
 
   /// Returns the key, or 0 when the table is full or iova + length wraps.
   uint32_t register_region(PdId pd, void* memory, uint64_t length, uint64_t iova, uint32_t access);
+  /// A region without memory, for every address and length. Returns its key, or 0 when the table is full.
+  uint32_t register_null(PdId pd);
+  /// The region with this key; nullptr when there is none, or when it is a window's. Null regions are found.
+  const MemoryRegion* region(uint32_t key) const;
   /// False: no such key, or windows are still bound to it.
   bool deregister(uint32_t key);
-  /// Changes a region in place (ibv_rereg_mr); the key stays.
+  /// Changes a region in place (ibv_rereg_mr); the key stays. False as for `deregister`, for null regions, and when the
+  /// new range wraps.
   bool reregister(uint32_t key, PdId pd, void* memory, uint64_t length, uint64_t iova, uint32_t access);
 
   uint32_t allocate_window(PdId pd, bool type2, void* user = nullptr);  // 0: full

@@ -14,8 +14,8 @@ Qp::Qp(const QpInit& init, uint32_t qpn, uint32_t index, uint32_t port_mtu, Tran
       index_(index),
       port_mtu_(port_mtu),
       user_(user),
-      send_queue_(init.cap),
-      receive_queue_(init.srq != nullptr ? 0 : init.cap.max_recv_wr, init.cap.max_recv_sge),
+      send_queue_(init.cap, init.send_memory),
+      receive_queue_(init.srq != nullptr ? 0 : init.cap.max_recv_wr, init.cap.max_recv_sge, init.receive_memory),
       requester_(context_, send_queue_),
       responder_(context_, receive_queue_),
       sender_(context_, send_queue_),
@@ -59,7 +59,7 @@ ModifyResult Qp::modify(const QpAttributes& attributes, uint32_t mask, const Pat
   if (result != ModifyResult::kOk) return result;
   if ((mask & kAttrAv) != 0 && path == nullptr) return ModifyResult::kNoRoute;
   make_room(attributes, mask, to);
-  apply(attributes, mask, path, resolved);
+  apply(attributes, mask, path, resolved, now);
   if (to != from || to == QpState::kErr) enter(to, now);
   settle(Outcome::kGoesOn, now);
   return ModifyResult::kOk;
@@ -72,7 +72,7 @@ void Qp::make_room(const QpAttributes& attributes, uint32_t mask, QpState to) {
   if (context_.state == QpState::kSqd) responder_.change_depth(attributes.max_dest_rd_atomic);
 }
 
-void Qp::apply(const QpAttributes& a, uint32_t mask, const PathSpec* path, bool resolved) {
+void Qp::apply(const QpAttributes& a, uint32_t mask, const PathSpec* path, bool resolved, Instant now) {
   const auto has = [mask](QpAttrMask bit) { return (mask & bit) != 0; };
   QpAttributes& to = context_.attributes;
   if (has(kAttrAccessFlags)) to.access = a.access;
@@ -89,6 +89,10 @@ void Qp::apply(const QpAttributes& a, uint32_t mask, const PathSpec* path, bool 
   if (has(kAttrMinRnrTimer)) to.min_rnr_timer = a.min_rnr_timer;
   if (has(kAttrDestQpn)) to.dest_qpn = a.dest_qpn;
   if (has(kAttrEnSqdAsyncNotify)) to.sqd_async_notify = a.sqd_async_notify;
+  if (has(kAttrRateLimit)) {
+    to.rate_limit_kbps = a.rate_limit_kbps;
+    context_.rate.set_limit(uint64_t{a.rate_limit_kbps} * 1000, now);
+  }
   if (has(kAttrPathMtu)) context_.mtu = a.path_mtu_bytes;
   if (has(kAttrAv)) {
     to.av = a.av;
@@ -115,6 +119,7 @@ void Qp::enter(QpState to, Instant now) {
       sender_.start();
       context_.events.reset();
       context_.attributes = QpAttributes{};
+      context_.rate.set_limit(0, now);
       context_.path_resolved = false;
       context_.peer.forget();
       context_.mtu = port_mtu_;

@@ -93,7 +93,7 @@ class Qp {
  private:
   ModifyResult check_values(const QpAttributes& attributes, uint32_t mask) const;
   void make_room(const QpAttributes& attributes, uint32_t mask, QpState to);
-  void apply(const QpAttributes& attributes, uint32_t mask, const PathSpec* path, bool resolved);
+  void apply(const QpAttributes& attributes, uint32_t mask, const PathSpec* path, bool resolved, Instant now);
   void enter(QpState to, Instant now);
   void flush(Instant now);
   void settle(Outcome outcome, Instant now);

@@ -45,7 +45,9 @@ Polled Qp::transmit_paced(TxFrame& frame, Instant now) {
     return wants_unpaced() ? responder_.poll_transmit(frame) : Polled{};
   }
   const Polled polled = transmit(frame, now);
-  const bool data = polled.frame && is_data(opcode_info(frame.data[context_.header.bytes()]).operation);
+  // Datagrams have the headers of their address handles, and all are data.
+  const bool data =
+      polled.frame && (!connected() || is_data(opcode_info(frame.data[context_.header.bytes()]).operation));
   if (data) rate.on_sent(frame.bytes, now);
   return polled;
 }

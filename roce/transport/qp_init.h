@@ -19,6 +19,10 @@ struct QpInit {
   SharedReceiveQueue* srq = nullptr;  // nullptr: the QP has its own receive queue
   QpCapabilities cap;
   bool sq_sig_all = false;
+  // Memory of the queues that is not the engine's: SendQueue::bytes_for and ReceiveQueue::bytes_for, until the QP is
+  // destroyed. nullptr: the engine's.
+  void* send_memory = nullptr;
+  void* receive_memory = nullptr;
   std::optional<LossRecovery> loss_recovery;  // none: the engine's
 };
 

@@ -1,20 +1,18 @@
 #include "transport/receive_queue.h"
 
+#include <utility>
+
 #include "transport/observer.h"
 
 namespace uroce {
 
-namespace {
-
-size_t bytes_for(uint32_t max_wr, uint32_t max_sge) {
+size_t ReceiveQueue::bytes_for(uint32_t max_wr, uint32_t max_sge) {
   const size_t slots = Ring<RecvWqe>::slots_for(max_wr);
   return UntouchedBlock::bytes_for<RecvWqe>(slots) + UntouchedBlock::bytes_for<Sge>(slots * max_sge);
 }
 
-}  // namespace
-
-ReceiveQueue::ReceiveQueue(uint32_t max_wr, uint32_t max_sge)
-    : memory_(bytes_for(max_wr, max_sge)),
+ReceiveQueue::ReceiveQueue(uint32_t max_wr, uint32_t max_sge, void* memory)
+    : memory_(bytes_for(max_wr, max_sge), memory),
       ring_(max_wr, memory_),
       slots_(max_wr),
       max_sge_(max_sge),
@@ -32,6 +30,20 @@ PostResult ReceiveQueue::post(const RecvWr& wr) {
   ring_.push({wr.wr_id, sges, wr.num_sge, total});
   slots_.take();
   return PostResult::kOk;
+}
+
+bool ReceiveQueue::resize(uint32_t max_wr, void* memory) {
+  if (max_wr < slots_.taken()) return false;
+  ReceiveQueue other(max_wr, max_sge_, memory);
+  for (; !ring_.empty(); ring_.pop()) {
+    const RecvWqe& wqe = ring_.front();
+    other.post({wqe.wr_id, wqe.sges, wqe.num_sge});
+  }
+  std::swap(memory_, other.memory_);
+  std::swap(ring_, other.ring_);
+  std::swap(sges_, other.sges_);
+  slots_.resize(max_wr);
+  return true;
 }
 
 void SharedReceiveQueue::pop() {

@@ -22,7 +22,11 @@ struct RecvWqe {
 
 class ReceiveQueue {
  public:
-  ReceiveQueue(uint32_t max_wr, uint32_t max_sge);
+  /// How much memory the queue takes.
+  static size_t bytes_for(uint32_t max_wr, uint32_t max_sge);
+
+  /// `memory`: `bytes_for` of somebody else's, which outlives the queue; nullptr: of its own.
+  ReceiveQueue(uint32_t max_wr, uint32_t max_sge, void* memory = nullptr);
 
   PostResult post(const RecvWr& wr);
   bool empty() const { return ring_.empty(); }
@@ -37,6 +41,9 @@ class ReceiveQueue {
     slots_.reset();
   }
   WorkQueueSlots& slots() { return slots_; }
+  const WorkQueueSlots& slots() const { return slots_; }
+  /// Keeps what is queued. False when more than `max_wr` slots are taken. `memory` as above.
+  bool resize(uint32_t max_wr, void* memory = nullptr);
 
  private:
   UntouchedBlock memory_;  // of the ring and its elements
@@ -48,8 +55,8 @@ class ReceiveQueue {
 
 class SharedReceiveQueue {
  public:
-  SharedReceiveQueue(PdId pd, uint32_t max_wr, uint32_t max_sge, Observer& observer, void* user)
-      : queue_(max_wr, max_sge), pd_(pd), observer_(observer), user_(user) {}
+  SharedReceiveQueue(PdId pd, uint32_t max_wr, uint32_t max_sge, Observer& observer, void* user, void* memory = nullptr)
+      : queue_(max_wr, max_sge, memory), pd_(pd), observer_(observer), user_(user) {}
 
   void* user() const { return user_; }
   PdId pd() const { return pd_; }
@@ -59,6 +66,8 @@ class SharedReceiveQueue {
   PostResult post(const RecvWr& wr) { return queue_.post(wr); }
   /// Raises on_srq_limit once, when fewer than `limit` receives are left. 0: off.
   void set_limit(uint32_t limit) { limit_ = limit; }
+  /// As ReceiveQueue::resize. Beyond the limit, the event is not raised before a receive is taken.
+  bool resize(uint32_t max_wr, void* memory = nullptr) { return queue_.resize(max_wr, memory); }
   bool empty() const { return queue_.empty(); }
   const RecvWqe& front() { return queue_.front(); }
   void pop();

@@ -63,7 +63,7 @@ Cause encode_message(QpContext& context, const SendWqe& wqe, uint32_t index, Bth
   const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(wqe.length - offset, context.mtu));
   PieceList pieces;
   if (wqe.inline_data != nullptr) {
-    pieces.pieces[0] = {wqe.inline_data + offset, bytes};
+    pieces.pieces[0] = {.memory = wqe.inline_data + offset, .bytes = bytes};
     pieces.count = bytes != 0 ? 1 : 0;
   } else {
     const AccessCheck check = resolve(context.env.memory, context.pd, wqe.sge_span(), offset, bytes, 0, pieces);

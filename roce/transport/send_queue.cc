@@ -25,18 +25,14 @@ WcOpcode completion_opcode(WrOpcode opcode) {
   }
 }
 
-namespace {
-
-size_t bytes_for(const QpCapabilities& cap) {
+size_t SendQueue::bytes_for(const QpCapabilities& cap) {
   const size_t slots = Ring<SendWqe>::slots_for(cap.max_send_wr);
   return UntouchedBlock::bytes_for<SendWqe>(slots) + UntouchedBlock::bytes_for<Sge>(slots * cap.max_send_sge) +
          UntouchedBlock::bytes_for<uint8_t>(slots * cap.max_inline_data);
 }
 
-}  // namespace
-
-SendQueue::SendQueue(const QpCapabilities& cap)
-    : memory_(bytes_for(cap)),
+SendQueue::SendQueue(const QpCapabilities& cap, void* memory)
+    : memory_(bytes_for(cap), memory),
       ring_(cap.max_send_wr, memory_),
       slots_(cap.max_send_wr),
       max_sge_(cap.max_send_sge),

@@ -66,7 +66,11 @@ WcOpcode completion_opcode(WrOpcode opcode);
 
 class SendQueue {
  public:
-  explicit SendQueue(const QpCapabilities& cap);
+  /// How much memory the queue takes.
+  static size_t bytes_for(const QpCapabilities& cap);
+
+  /// `memory`: `bytes_for` of somebody else's, which outlives the queue; nullptr: of its own.
+  explicit SendQueue(const QpCapabilities& cap, void* memory = nullptr);
 
   /// Everything that can be wrong with a work request, except the QP's state and the queue's room.
   PostResult check(const SendWr& wr, QpType type, uint32_t mtu) const;

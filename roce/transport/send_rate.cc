@@ -12,9 +12,8 @@ void SendRate::start(uint32_t mtu) {
   mtu_ = mtu;
   pacer_.reset();
   limited_ = closed_ = false;
-  if (!control_) return;
-  control_->start(mtu);
-  follow({0});
+  if (control_) control_->start(mtu);
+  if (control_ || limit_ != 0) follow({0});
 }
 
 void SendRate::on_rtt(std::optional<Duration> rtt, Instant now) {
@@ -36,6 +35,8 @@ bool SendRate::on_cnp(Instant now) {
   return true;
 }
 
-Instant SendRate::next_timeout() const { return std::min(pacer_.open_at(), control_->next_change()); }
+Instant SendRate::next_timeout() const {
+  return control_ ? std::min(pacer_.open_at(), control_->next_change()) : pacer_.open_at();
+}
 
 }  // namespace uroce

@@ -1,6 +1,7 @@
 // How fast a QP may send: turns what congestion control says into a pacer and a cap on the packets in flight.
 //
-// Without congestion control, and while it sets no limit, all of this does nothing. News take effect in `settle`, which
+// The program may set a limit of its own. Without congestion control, and while nobody sets a limit, all of this does
+// nothing. News take effect in `settle`, which
 // is called at the end of the call that brought them, so that several news at once change the rate once.
 #pragma once
 
@@ -23,6 +24,12 @@ class SendRate {
   /// Begins anew for a connection with packets of `mtu` bytes.
   void start(uint32_t mtu);
 
+  /// The program's own limit, which is kept whatever congestion control says; 0: none.
+  void set_limit(uint64_t bits_per_second, Instant now) {
+    limit_ = bits_per_second;
+    follow(now);
+  }
+
   // News.
   /// An answer came `rtt` after its request; without a value, the time could not be measured.
   void on_rtt(std::optional<Duration> rtt, Instant now);
@@ -39,7 +46,7 @@ class SendRate {
   /// A frame with data left.
   void on_sent(uint32_t bytes, Instant now) {
     pacer_.on_sent(bytes, now);
-    control_->on_sent(bytes, now);
+    if (control_) control_->on_sent(bytes, now);
     closed_ = !pacer_.open(now);
   }
 
@@ -60,6 +67,7 @@ class SendRate {
   const CongestionConfig& config_;
   std::unique_ptr<CongestionControl> control_;
   Pacer pacer_;
+  uint64_t limit_ = 0;
   uint32_t mtu_ = 1024;
   uint32_t window_cap_ = UINT32_MAX;
   bool news_ = false;
@@ -70,11 +78,16 @@ class SendRate {
 // Called for every packet while a rate is kept, hence inline.
 inline void SendRate::follow(Instant now) {
   news_ = false;
-  control_->advance(now);
-  pacer_.set_rate(control_->rate_bits_per_second(), config_.burst_bytes, now);
+  uint64_t rate = limit_;
+  if (control_) {
+    control_->advance(now);
+    const uint64_t allowed = control_->rate_bits_per_second();  // 0: any
+    if (rate == 0 || (allowed != 0 && allowed < rate)) rate = allowed;
+  }
+  pacer_.set_rate(rate, config_.burst_bytes, now);
   limited_ = pacer_.limited();
   closed_ = limited_ && !pacer_.open(now);
-  const uint64_t window = control_->window_bytes();
+  const uint64_t window = control_ ? control_->window_bytes() : 0;
   window_cap_ = UINT32_MAX;
   if (window != 0) window_cap_ = static_cast<uint32_t>(std::min((window + mtu_ - 1) / mtu_, kWindowCapMax));
 }

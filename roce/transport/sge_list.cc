@@ -2,9 +2,23 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/guarded_memory.h"
 
 namespace uroce {
+
+namespace {
+
+constexpr uint32_t kZerosMax = 4096;  // the largest payload of a packet
+
+void lead_to_nothing(Piece& piece, uint32_t rights) {
+  static const uint8_t zeros[kZerosMax] = {};
+  ensure(piece.bytes <= kZerosMax, "a packet's piece is no longer than a packet");
+  piece.memory = const_cast<uint8_t*>(zeros);
+  piece.drops = rights != 0;
+}
+
+}  // namespace
 
 AccessCheck resolve(const MemoryTable& memory, PdId pd, std::span<const Sge> sges, uint64_t offset, uint32_t bytes,
                     uint32_t rights, PieceList& out) {
@@ -20,8 +34,14 @@ AccessCheck resolve(const MemoryTable& memory, PdId pd, std::span<const Sge> sge
     // The whole element must lie in its region, not only the part used now.
     uint8_t* start = nullptr;
     const AccessCheck check = memory.check(sge.lkey, pd, sge.addr, sge.length, rights, 0, start);
-    if (check != AccessCheck::kOk) return check;
-    piece.memory = start + offset;
+    if (check == AccessCheck::kNull) {
+      lead_to_nothing(piece, rights);
+    } else if (check == AccessCheck::kOk) {
+      piece.memory = start + offset;
+      piece.drops = false;
+    } else {
+      return check;
+    }
     bytes -= piece.bytes;
     offset = 0;
   }
@@ -31,7 +51,7 @@ AccessCheck resolve(const MemoryTable& memory, PdId pd, std::span<const Sge> sge
 bool scatter(const PieceList& pieces, const uint8_t* data, uint32_t bytes) {
   for (const Piece& piece : pieces) {
     const uint32_t n = std::min(piece.bytes, bytes);
-    if (!try_copy(piece.memory, data, n)) return false;
+    if (!piece.drops && !try_copy(piece.memory, data, n)) return false;
     data += n;
     bytes -= n;
   }

@@ -13,6 +13,7 @@ namespace uroce {
 struct Piece {
   uint8_t* memory = nullptr;
   uint32_t bytes = 0;
+  bool drops = false;  // what is written to it is dropped
 };
 
 struct PieceList {
@@ -23,7 +24,8 @@ struct PieceList {
 };
 
 /// Finds where bytes [offset, offset + bytes) of the message that `sges` describe lie in this process, with the right
-/// `rights` (0: read). The elements must cover those bytes. Elements of length 0 are ignored.
+/// `rights` (0: read). The elements must cover those bytes. Elements of length 0 are ignored. `bytes` is at most a
+/// packet's: what is read from a null region comes from a page of zeros.
 AccessCheck resolve(const MemoryTable& memory, PdId pd, std::span<const Sge> sges, uint64_t offset, uint32_t bytes,
                     uint32_t rights, PieceList& out);
 

@@ -17,6 +17,7 @@ class WorkQueueSlots {
   explicit WorkQueueSlots(uint32_t capacity) : capacity_(capacity) {}
 
   uint32_t free() const { return capacity_ - taken_; }
+  uint32_t taken() const { return taken_; }
   bool full() const { return taken_ >= capacity_; }
   void take() {
     ensure(!full(), "a slot of the work queue is free");
@@ -33,6 +34,11 @@ class WorkQueueSlots {
   void give_back(uint32_t slots) {
     ensure(slots <= taken_, "slots that are given back were taken");
     taken_ -= slots;
+  }
+  /// The queue has another size, with room for what is taken.
+  void resize(uint32_t capacity) {
+    ensure(taken_ <= capacity, "what is taken fits the new size");
+    capacity_ = capacity;
   }
   /// All are free. No completion may be left that would give some back.
   void reset() { taken_ = ended_ = 0; }

@@ -77,6 +77,7 @@ struct QpAttributes {
   uint16_t pkey_index = 0;
   bool sq_draining = false;  // output only: in SQD, with work still under way
   bool sqd_async_notify = false;
+  uint32_t rate_limit_kbps = 0;  // 0: none
 };
 
 /// The mask bits of the attributes that have to be set for a transition, including kAttrState. If there is no such

@@ -21,6 +21,7 @@ enum Access : uint32_t {
   kRemoteAtomic = 1 << 3,
   kMwBind = 1 << 4,
   kZeroBased = 1 << 5,
+  kOnDemand = 1 << 6,  // the memory may come and go while it is registered; any region's may, and fails when it is gone
 };
 
 /// ibv_wc_status.

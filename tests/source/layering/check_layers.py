@@ -13,6 +13,7 @@ Floors, an arrow points only downwards:
     sim < oracle < apps: judges simulated traffic, which the simulator itself knows nothing of
     packet < fabric < {sim, host, apps}: the network that simulator, uroce-switch and --faults share
     base < memif < apps: shared memory with programs that are not trusted
+    packet < cm < {dpdk, verbs_shim}: connection management without I/O
     packet < segment < host: shared memory in which the programs of a machine meet
     packet < capture < {dpdk, lint}, engine < script, {engine, lint} < replay: tools for conformance
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
@@ -39,8 +40,9 @@ BELOW["fabric"] = ["base", "packet"]
 BELOW["sim"] = BELOW["engine"] + ["engine", "fabric"]
 BELOW["oracle"] = BELOW["sim"] + ["sim"]
 BELOW["segment"] = ["base", "packet"]
+BELOW["cm"] = ["base", "packet"]
 BELOW["host"] = ["base", "packet", "congestion", "fabric", "segment"]
-BELOW["dpdk"] = BELOW["engine"] + ["engine", "fabric", "host", "segment", "capture"]
+BELOW["dpdk"] = BELOW["engine"] + ["engine", "cm", "fabric", "host", "segment", "capture"]
 BELOW["memif"] = ["base"]
 BELOW["capture"] = ["base", "packet"]
 BELOW["lint"] = ["base", "packet", "capture"]
@@ -61,7 +63,7 @@ BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
 DPDK_ALLOWED = {"dpdk", "apps", "verbs_shim", "pmd/ethdev", "pmd/shmlan"}
 VERBS_ALLOWED = {"verbs_shim"}
-PURE = {"include", "packet", "transport", "congestion", "engine", "fabric", "sim", "oracle", "capture", "lint", "script", "replay"}
+PURE = {"include", "packet", "cm", "transport", "congestion", "engine", "fabric", "sim", "oracle", "capture", "lint", "script", "replay"}
 IMPURE_HEADERS = re.compile(
     r"^(sys/|linux/|net/|netinet/|arpa/|unistd\.h|fcntl\.h|poll\.h|pthread\.h|time\.h|ctime$|thread$|mutex$|shared_mutex$|"
     r"condition_variable$|future$|fstream$|iostream$|filesystem$)"

@@ -16,7 +16,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 PINGPONGS = tuple(f"ibv_{kind}_pingpong" for kind in ("rc", "uc", "ud", "srq"))
 PERFTESTS = tuple(f"ib_{what}_{how}" for what in ("write", "read", "send", "atomic") for how in ("bw", "lat"))
-NEEDED = ("ip", "rdma", "nft", "ibv_devinfo", *PINGPONGS, *PERFTESTS)
+CONNECTING = ("rping", "ucmatose", "udaddy", "mckey", "rdma_client", "rdma_server", "cmtime", "rstream", "riostream")
+NEEDED = ("ip", "rdma", "nft", "ibv_devinfo", *PINGPONGS, *PERFTESTS, *CONNECTING)
 APPLETS = ("base64", "cat", "dmesg", "grep", "head", "insmod", "ls", "mkdir", "mount", "nc", "ps", "rm", "setsid",
            "sleep", "tail", "uname")
 MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "crc32-pclmul", "crc32c_generic", "ib_uverbs", "rdma_ucm",

@@ -22,6 +22,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent / "programs"))
 
+import connections
 import initramfs
 import isolation
 import lab
@@ -44,7 +45,7 @@ def tests():
     """(name, the set that it is in, function of the bench)"""
     for row in all_rows():
         yield row.name, "short" if row.short else "rest", lambda bench, row=row: run_row(row, bench)
-    for scenario in (*reboots.SCENARIOS, *together.SCENARIOS):
+    for scenario in (*reboots.SCENARIOS, *together.SCENARIOS, *connections.SCENARIOS):
         yield scenario.name, "short" if scenario.short else "rest", scenario.run
 
 

@@ -44,12 +44,13 @@ class Bench:
 class Attempt:
     """The two ends of one row, what they printed, our counters and our capture."""
 
-    def __init__(self, bench, name, run=(), port=lab.OUR_PORT, runtime=""):
+    def __init__(self, bench, name, run=(), port=lab.OUR_PORT, runtime="", logs=False):
         self.bench = bench
         self.run = run
+        self.logs = logs or bool(run)
         self.our_port = port
         self.environment = {"UROCE_RUNTIME_DIR": runtime} if runtime else {}
-        self.log = bench.captures / f"{name}.log"  # what our side logs, when its counters are to be judged
+        self.log = bench.captures / f"{name}.log"  # what our side logs, when that is to be judged
         self.capture = bench.captures / f"{name}.pcapng"
         if self.capture.exists():  # of the first try, which failed
             self.capture = self.capture.with_suffix(".again.pcapng")
@@ -60,10 +61,10 @@ class Attempt:
 
     def start_ours(self, name, words):
         addresses = [word for address in lab.OUR_ADDRESSES for word in ("--addr", address)]
-        log = ("sh", "-c", 'exec 2>"$0"; exec "$@"', self.log) if self.run else ()
+        log = ("sh", "-c", 'exec 2>"$0"; exec "$@"', self.log) if self.logs else ()
         child = self.bench.children.start(name, [
             *log, self.bench.uroce, "run", "--port", self.our_port, *addresses, "--pcap", self.capture, *self.run, "--",
-            *words], {**self.environment, **({"UROCE_LOG": "info"} if self.run else {})})
+            *words], {**self.environment, **({"UROCE_LOG": "info"} if self.logs else {})})
         self.programs.append(child)
         self.ours = child
         return child
@@ -103,7 +104,7 @@ class Attempt:
         for program in self.programs:
             lines.append(f"--- {program.name}: {' '.join(program.command)} (exit {program.exit_code})")
             lines.append(program.output().rstrip())
-        lines += ["--- log of our side", self.logged().rstrip()] if self.run else []
+        lines += ["--- log of our side", self.logged().rstrip()] if self.logs else []
         counters = ", ".join(f"{name} {value}" for name, value in self.counters.last.items())
         return "\n".join([*lines, "--- our counters, last seen (those that are not 0)", counters or "(none seen)",
                           "--- the guest's kernel", self.bench.guest.messages().rstrip(),
@@ -196,7 +197,7 @@ def lint(bench, capture):
 @contextlib.contextmanager
 def attempt_on(bench, name, run=(), **where):
     """An attempt whose outputs are printed, and whose capture is kept, when it fails. `run`: for uroce run. `where`: our
-    side's port and directory, if they are not the lab's."""
+    side's port and directory, if they are not the lab's; `logs`: whether what it logs is kept."""
     attempt = Attempt(bench, name, run, **where)
     try:
         yield attempt

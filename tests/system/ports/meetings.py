@@ -207,22 +207,11 @@ def nothing_stays_behind(machine):
 
 
 def missing_parts_are_named(machine):
-    """What is asked for and not there is said in one line, with what helps."""
+    """What is asked for and not there is said in one line."""
     def lines_of(text, output):
         found = [line for line in output.splitlines() if text in line]
         assert len(found) == 1, output
         return found[0]
-
-    status, output = machine.run("ib_write_bw", "-R", "-p", str(free_tcp_port()))
-    assert status != 0, output
-    assert "perftest without -R" in lines_of("connection management (rdma_cm)", output)
-
-    rsockets = glob.glob("/usr/lib/*/rsocket/librspreload.so*")
-    assert rsockets, "librdmacm1 brings it"
-    status, output = machine.run("/usr/bin/python3", "-c", "import ctypes; assert ctypes.CDLL(None).socket(2, 1, 0) > 2",
-                                 environment=machine.environment(LD_PRELOAD=rsockets[0]))
-    assert status == 0, output
-    assert "rsockets use the kernel's TCP" in lines_of("connection management (rdma_cm)", output)
 
     port = str(free_tcp_port())
     server = machine.start_run("ib_write_bw", "-c", "DC", "-p", port)

@@ -18,6 +18,7 @@ import time
 sys.dont_write_bytecode = True
 
 import bad_cables
+import cm_programs
 import faults
 import hardships
 import measures
@@ -105,7 +106,7 @@ def all_tests():
         company = "alone" if case.needs or case.suite == "long" or case.hogs else "beside"
         tests[case.name] = (case.suite, case.timeout_s, company, lambda uroce, case=case: run_case(case, uroce))
     for scenario in (*singles.SCENARIOS, *measures.SCENARIOS, *stacks.SCENARIOS, *faults.SCENARIOS, *segments.SCENARIOS,
-                     *bad_cables.SCENARIOS, *hardships.SCENARIOS, *uplinks.SCENARIOS):
+                     *bad_cables.SCENARIOS, *cm_programs.SCENARIOS, *hardships.SCENARIOS, *uplinks.SCENARIOS):
         tests[scenario.name] = (scenario.suite, scenario.timeout_s, scenario.company,
                                 lambda uroce, scenario=scenario: scenario.run(uroce))
     return tests

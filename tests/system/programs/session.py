@@ -36,9 +36,12 @@ class Session:
     def start_plain(self, name, command, environment=None):
         return self.children.start(name, command, environment)
 
-    def expect_exit(self, child, timeout_s):
+    def wait_for_end(self, child, timeout_s):
         if not child.wait(timeout_s):
             raise Failure(f"the {child.name} still runs after {timeout_s:.0f} s")
+
+    def expect_exit(self, child, timeout_s):
+        self.wait_for_end(child, timeout_s)
         if child.crashed():
             raise Failure(f"the {child.name} crashed (exit {child.exit_code})")
 

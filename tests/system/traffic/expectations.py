@@ -19,6 +19,7 @@ OWN_READ_BYTES = 64  # what the endpoint's own READs ask for
 WRITE_FIRST_BYTES = MTU + REMAINING
 BAD_KEY = 0x00000100
 SELECTIVE_ACK = 0xC0
+MANAGEMENT = "management"  # queue pair 1, in place of a service: it takes datagrams with a Q_Key of its own
 
 
 @dataclasses.dataclass
@@ -114,6 +115,8 @@ def before_transport(opcode, length, pad, service):
         return dropped("rx_drop_unexpected_payload")
     if service is None:
         return dropped("rx_drop_no_qp")
+    if service == MANAGEMENT:
+        return dropped("rx_drop_bad_qkey" if op == by_name(UD, "SEND_ONLY") else "rx_drop_qp_service")
     if opcode == CNP and service != UD:
         return Outcome("CNP", {"rp_cnp_ignored": 1})
     if op.service != service:

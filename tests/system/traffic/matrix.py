@@ -105,7 +105,7 @@ def run(uroce, target, log):
         padded = [(opcode, length, pad) for opcode in OPCODES for length in LENGTHS for pad in (1, 2, 3)]
         for qpn in NOBODY:
             specs = every if qpn == NOBODY[-1] else [spec for spec in every if spec[0] in OPCODES]
-            to_one(trial, f"to {qpn:#08x}", qpn, None, specs)
+            to_one(trial, f"to {qpn:#08x}", qpn, expectations.MANAGEMENT if qpn == 1 else None, specs)
         for situation in expectations.AT_REST.values():
             qp = trial.fresh(situation.kind, 1)[0]
             before = [spec for spec in every + padded if expectations.before_transport(*spec, situation.service) is not None]

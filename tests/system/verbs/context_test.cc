@@ -96,7 +96,11 @@ TEST(ContextTest, QueryDevice) {
   ASSERT_EQ(ibv_query_device_ex(device(), nullptr, &extended), 0);
   EXPECT_EQ(extended.orig_attr.max_qp, attr.max_qp);
   EXPECT_NE(extended.completion_timestamp_mask, 0u);
-  EXPECT_EQ(extended.odp_caps.general_caps, 0u);
+  EXPECT_EQ(extended.raw_packet_caps, 0u);
+  EXPECT_EQ(extended.tso_caps.max_tso, 0u);
+  EXPECT_EQ(extended.tm_caps.max_num_tags, 0u);
+  EXPECT_EQ(extended.max_wq_type_rq, 0u);
+  EXPECT_EQ(extended.xrc_odp_caps, 0u);
 }
 
 TEST(ContextTest, QueriesWriteNoMoreThanTheCallersStructure) {

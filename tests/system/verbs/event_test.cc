@@ -46,7 +46,6 @@ TEST_F(EventTest, LimitOfASharedReceiveQueue) {
   ASSERT_EQ(ibv_modify_srq(srq.get(), &limit, IBV_SRQ_LIMIT), 0);
   ASSERT_EQ(ibv_query_srq(srq.get(), &limit), 0);
   EXPECT_EQ(limit.srq_limit, 3u);
-  EXPECT_EQ(ibv_modify_srq(srq.get(), &limit, IBV_SRQ_MAX_WR), EOPNOTSUPP);
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_SEND;
   for (int i = 0; i < 2; i++) ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
@@ -119,6 +118,96 @@ TEST_F(EventTest, ResponderTellsOfAnAccessViolation) {
   });
   right_.reset();
   acknowledger.join();
+}
+
+/// The program stops sending, is told when what was under way has ended, and goes on.
+TEST_F(EventTest, ASendQueueIsDrained) {
+  make_pair();
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_SEND;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);  // there is no receive yet: it waits
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_SQD;
+  attr.en_sqd_async_notify = 1;
+  ASSERT_EQ(ibv_modify_qp(left_.get(), &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+  ibv_qp_init_attr init;
+  ASSERT_EQ(ibv_query_qp(left_.get(), &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(attr.qp_state, IBV_QPS_SQD);
+  EXPECT_EQ(attr.sq_draining, 1);
+  ASSERT_EQ(post_recv(right_.get(), 1, b_.sge(0, 64)), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+  ibv_async_event event = wait_for(IBV_EVENT_SQ_DRAINED, left_.get());
+  ibv_ack_async_event(&event);
+  ASSERT_EQ(ibv_query_qp(left_.get(), &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(attr.sq_draining, 0);
+  ASSERT_EQ(post_recv(right_.get(), 2, b_.sge(0, 64)), 0);
+  ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
+  expect_nothing(cq_.get());  // nothing new is sent in this state
+  attr = {};
+  attr.qp_state = IBV_QPS_RTS;
+  ASSERT_EQ(ibv_modify_qp(left_.get(), &attr, IBV_QP_STATE), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+}
+
+/// The first packet came before the program brought its end to RTS.
+TEST_F(EventTest, CommunicationIsEstablished) {
+  left_ = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
+  right_ = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
+  connect(left_.get(), right_->qp_num);
+  ibv_qp_attr left{};
+  ibv_qp_init_attr init;
+  ASSERT_EQ(ibv_query_qp(left_.get(), &left, IBV_QP_STATE, &init), 0);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.dest_qp_num = left_->qp_num;
+  attr.rq_psn = left.sq_psn;
+  attr.max_dest_rd_atomic = 1;
+  attr.min_rnr_timer = 1;
+  attr.ah_attr = own_address(1);
+  ASSERT_EQ(ibv_modify_qp(right_.get(), &attr,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+            0);
+  ASSERT_EQ(post_recv(right_.get(), 1, b_.sge(0, 64)), 0);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_SEND;
+  ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
+  poll(recv_cq_.get(), 1);
+  ibv_async_event event = wait_for(IBV_EVENT_COMM_EST, right_.get());
+  ibv_ack_async_event(&event);
+}
+
+/// An atomic at an odd address is no valid request.
+TEST_F(EventTest, ResponderTellsOfAnInvalidRequest) {
+  make_pair();
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+  wr.wr.atomic = {b_.addr() + 1, 1, 0, b_.rkey()};
+  ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_REM_INV_REQ_ERR);
+  ibv_async_event event = wait_for(IBV_EVENT_QP_REQ_ERR, right_.get());
+  ibv_ack_async_event(&event);
+}
+
+/// A queue pair whose completion is lost cannot go on.
+TEST_F(EventTest, AQueuePairWithoutRoomForItsCompletions) {
+  const Owned<ibv_cq> small(ibv_create_cq(device(), 1, nullptr, nullptr, 0));
+  {
+    const Owned<ibv_qp> sender = make_qp(pd_.get(), small.get(), small.get(), {});
+    const Owned<ibv_qp> receiver = make_qp(pd_.get(), cq_.get(), cq_.get(), {});
+    connect(sender.get(), receiver->qp_num);
+    connect(receiver.get(), sender->qp_num);
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma = {b_.addr(), b_.rkey()};
+    for (int i = 0; i < 3; i++) ASSERT_EQ(post_send(sender.get(), wr, a_.sge(0, 8)), 0);
+    expect_nothing(cq_.get());
+    ibv_async_event event = wait_for(IBV_EVENT_QP_FATAL, sender.get());
+    ibv_ack_async_event(&event);
+  }
 }
 
 }  // namespace

@@ -248,22 +248,38 @@ TEST_F(LimitsTest, BytesOfAMessage) {
   EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_LOC_PROT_ERR);
 }
 
+TEST_F(LimitsTest, OfMulticast) {
+  EXPECT_EQ(limits_.max_mcast_grp, 256);
+  EXPECT_EQ(limits_.max_total_mcast_qp_attach, 256 * 256);
+  ASSERT_EQ(limits_.max_mcast_qp_attach, 256);
+  ibv_gid group{};
+  group.raw[10] = group.raw[11] = 0xff;
+  group.raw[12] = 239;
+  std::vector<Owned<ibv_qp>> qps;
+  QpOptions options;
+  options.type = IBV_QPT_UD;
+  for (int i = 0; i <= limits_.max_mcast_qp_attach; i++) {
+    qps.push_back(make_qp(pd_.get(), cq_.get(), cq_.get(), options));
+    ASSERT_NE(qps.back(), nullptr);
+    EXPECT_EQ(ibv_attach_mcast(qps.back().get(), &group, 0), i < limits_.max_mcast_qp_attach ? 0 : ENOMEM) << i;
+  }
+}
+
 TEST_F(LimitsTest, WhatIsNotThereIsZero) {
   EXPECT_EQ(limits_.max_ee, 0);
   EXPECT_EQ(limits_.max_rdd, 0);
-  EXPECT_EQ(limits_.max_mcast_grp, 0);
-  EXPECT_EQ(limits_.max_mcast_qp_attach, 0);
   EXPECT_EQ(limits_.max_raw_ipv6_qp, 0);
   EXPECT_EQ(limits_.max_raw_ethy_qp, 0);
   EXPECT_EQ(limits_.max_fmr, 0);
   EXPECT_EQ(limits_.max_pkeys, 1);
   EXPECT_EQ(limits_.phys_port_cnt, 1);
-  // Queues of queue pairs and shared ones keep their sizes, and paths do not migrate.
-  EXPECT_EQ(limits_.device_cap_flags & (IBV_DEVICE_RESIZE_MAX_WR | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_AUTO_PATH_MIG |
-                                        IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW_TYPE_2A),
+  // Queues of queue pairs keep their sizes, and paths do not migrate.
+  EXPECT_EQ(limits_.device_cap_flags &
+                (IBV_DEVICE_RESIZE_MAX_WR | IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW_TYPE_2A),
             0u);
   constexpr unsigned kThere = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_RC_RNR_NAK_GEN |
-                              IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_SYS_IMAGE_GUID;
+                              IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_SYS_IMAGE_GUID |
+                              IBV_DEVICE_SRQ_RESIZE;
   EXPECT_EQ(limits_.device_cap_flags & kThere, kThere);
 }
 

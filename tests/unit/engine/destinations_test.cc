@@ -74,7 +74,9 @@ class Destinations : public EngineParts {
   uint32_t key_ = 0;
   DestinationPort port_of_queues_{true};
   Transmitter transmitter_{
-      {port_of_queues_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac};
+      {port_of_queues_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+      counters_,
+      config_.mac};
 };
 
 TEST_F(Destinations, TheOthersFlowAtFullRate) {
@@ -192,8 +194,9 @@ TEST_F(Destinations, OnlyWhatThePortSeesIsAskedFor) {
   ListedBlocks blocks({5});
   QpTable ours(4, random_, &blocks);
   ASSERT_NE(ours.next_free().index, QpTable::kNone);
-  Transmitter transmitter({port_of_queues_, ours, schedule_, pfc_, neighbours_, loopback_, tap_}, counters_,
-                          config_.mac);
+  Transmitter transmitter(
+      {port_of_queues_, ours, schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_}, counters_,
+      config_.mac);
   constexpr uint32_t kOurs = 5 << kQpnBlockBits, kTheirs = 6 << kQpnBlockBits;
   port_of_queues_.full = {kOurs, kTheirs};
   post(connected(to(config_.addresses[0].ip), QpType::kUc, kOurs));
@@ -220,7 +223,8 @@ TEST_F(Destinations, ALastAckWaitsInThePort) {
 TEST_F(Destinations, APortWithOneQueueIsNotAsked) {
   DestinationPort port(false);
   port.full = {kFull};
-  Transmitter transmitter({port, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac);
+  Transmitter transmitter({port, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+                          counters_, config_.mac);
   post(to_qp(kFull));
   EXPECT_EQ(transmitter.transmit(kNow), 1u);
   EXPECT_EQ(port.asked, 0u);

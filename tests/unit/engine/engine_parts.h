@@ -12,6 +12,8 @@
 #include "engine/address_table.h"
 #include "engine/frame_tap.h"
 #include "engine/loopback.h"
+#include "engine/management.h"
+#include "engine/multicast_groups.h"
 #include "engine/neighbours.h"
 #include "engine/object_tables.h"
 #include "engine/priority_flow_control.h"
@@ -122,6 +124,8 @@ class EngineParts : public testing::Test, protected Observer {
   PriorityFlowControl pfc_{config_.pfc, config_.mac, counters_};
   Loopback loopback_{kFrameBytes};
   FrameTap tap_;
+  Management management_{counters_};
+  MulticastGroups multicast_{addresses_, loopback_, {config_.mac, random_, counters_, nullptr}};
   ObjectTables objects_{config_, random_, *this};
   QueuePairs qps_{config_, objects_, random_, counters_, *this};
   QpSchedule schedule_{config_.max_qps};

@@ -95,5 +95,28 @@ TEST_F(ObjectTablesDeathTest, WhatIsNotThereCannotGo) {
   EXPECT_DEATH(objects_.release(init()), "a QP's completion queues know that it uses them");
 }
 
+TEST_F(ObjectTablesTest, EventsThatAreHeldBackComeInTime) {
+  init();
+  CompletionQueue* other = objects_.create_cq(4, nullptr);
+  objects_.moderate(*cq_, 8, microseconds(30));
+  objects_.moderate(*other, 8, microseconds(20));
+  EXPECT_EQ(objects_.next_event(), Instant::never());
+  WorkQueueSlots slots{8};
+  Completion completion;
+  completion.timestamp_ns = 1000;
+  for (CompletionQueue* cq : {cq_, other}) {
+    cq->arm(CompletionQueue::Wake::kAny);
+    cq->push(completion, false, slots);
+  }
+  EXPECT_EQ(objects_.next_event(), Instant{21000});
+  objects_.raise_due(Instant{21000});
+  EXPECT_EQ(objects_.next_event(), Instant{31000});
+  objects_.moderate(*cq_, 0, Duration{0});
+  EXPECT_EQ(objects_.next_event(), Instant::never());
+  objects_.moderate(*other, 8, microseconds(20));
+  EXPECT_TRUE(objects_.destroy_cq(other));
+  EXPECT_EQ(objects_.next_event(), Instant::never());  // asks nobody who is gone
+}
+
 }  // namespace
 }  // namespace uroce::test

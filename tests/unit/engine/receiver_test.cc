@@ -46,7 +46,9 @@ class ReceiverTest : public EngineParts {
   }
 
   uint8_t memory_[64] = {};
-  Receiver receiver_{{port_, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_};
+  Receiver receiver_{
+      {port_, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+      counters_};
 };
 
 TEST_F(ReceiverTest, APacketReachesItsQp) {
@@ -120,7 +122,9 @@ TEST_F(ReceiverTest, AMarkedPacketOwesOneNotification) {
 
 TEST_F(ReceiverTest, ABacklogPausesTheNeighbourAndItsEndLetsHimGoOn) {
   MemoryPort deep(512, kFrameBytes);
-  Receiver receiver({deep, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_);
+  Receiver receiver(
+      {deep, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+      counters_);
   for (uint32_t i = 0; i < config_.pfc.xoff_frames; i++) ASSERT_TRUE(deep.deliver(Bytes(60, 0x77)));
   EXPECT_EQ(receiver.receive(kNow), 64u);
   EXPECT_TRUE(pfc_.pausing());
@@ -142,7 +146,9 @@ TEST_F(ReceiverTest, FramesToOurselvesArriveOnce) {
 
 TEST_F(ReceiverTest, APingIsCopiedBeforeItIsReadIfItMayChange) {
   ScribbledPort port(port_);
-  Receiver receiver({port, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_);
+  Receiver receiver(
+      {port, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+      counters_);
   for (const uint32_t bytes : {60u, 127u, 128u, 129u, 1000u}) {
     ASSERT_TRUE(port_.deliver(ping(bytes)));
     EXPECT_EQ(receiver.receive(kNow), 1u);
@@ -150,7 +156,9 @@ TEST_F(ReceiverTest, APingIsCopiedBeforeItIsReadIfItMayChange) {
   EXPECT_EQ(counters_.echo_replies, 5u);
   MemoryPort long_frames(4, 4096);
   ScribbledPort scribbled(long_frames);
-  Receiver of_long({scribbled, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_);
+  Receiver of_long(
+      {scribbled, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+      counters_);
   ASSERT_TRUE(long_frames.deliver(ping(2048)));
   EXPECT_EQ(of_long.receive(kNow), 1u);
   EXPECT_EQ(counters_.echo_replies, 6u);

@@ -25,7 +25,9 @@ class TransmitterTest : public EngineParts {
   }
 
   Transmitter transmitter_{
-      {port_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac};
+      {port_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+      counters_,
+      config_.mac};
 };
 
 TEST_F(TransmitterTest, NothingToSendAsksThePortForNothing) {
@@ -83,7 +85,8 @@ TEST_F(TransmitterTest, FramesToOtherProgramsOfThisHostLeave) {
   ListedBlocks blocks({5});
   QpTable ours(4, random_, &blocks);
   ASSERT_NE(ours.next_free().index, QpTable::kNone);
-  Transmitter transmitter({port_, ours, schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac);
+  Transmitter transmitter({port_, ours, schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+                          counters_, config_.mac);
   for (const LocalAddress& own : config_.addresses) {
     post(connected(to(own.ip), QpType::kUc, 5 << kQpnBlockBits | 9));
     EXPECT_EQ(transmitter.transmit(kNow), 0u) << to_string(own);
@@ -102,7 +105,8 @@ TEST_F(TransmitterTest, NewsOfCongestionLeavesForOtherProgramsOfThisHost) {
   ListedBlocks blocks({5});
   QpTable ours(4, random_, &blocks);
   ASSERT_NE(ours.next_free().index, QpTable::kNone);
-  Transmitter transmitter({port_, ours, schedule_, pfc_, neighbours_, loopback_, tap_}, counters_, config_.mac);
+  Transmitter transmitter({port_, ours, schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+                          counters_, config_.mac);
   for (const uint32_t block : {5u, 6u}) {
     Qp& qp = connected(to(config_.addresses[0].ip), QpType::kRc, block << kQpnBlockBits);
     ASSERT_TRUE(qp.on_marked(kNow));
@@ -131,8 +135,9 @@ TEST_F(TransmitterTest, FramesWithoutAMacDoNotLeave) {
 
 TEST_F(TransmitterTest, ACongestedPortIsAskedAgainLater) {
   MemoryPort narrow(8, kFrameBytes);
-  Transmitter transmitter({narrow, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_}, counters_,
-                          config_.mac);
+  Transmitter transmitter(
+      {narrow, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_}, counters_,
+      config_.mac);
   post(connected(), 12);
   EXPECT_EQ(transmitter.transmit(kNow), 8u) << "as many as there is room for";
   EXPECT_EQ(transmitter.transmit(kNow), 0u);

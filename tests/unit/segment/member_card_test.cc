@@ -38,6 +38,26 @@ TEST(MemberCard, IsReadAsWritten) {
   EXPECT_EQ(*card, the_card());
 }
 
+TEST(MemberCard, SaysWhatItsMemberListensTo) {
+  MemberCard card = the_card();
+  card.listens = {{0x0000000001061c06, 0xFFFFFFFFFFFFFFFF}, {0x1000000000000000, 0xFF00000000000000}};
+  card.groups = {{{0x01, 0x00, 0x5e, 1, 2, 3}}};
+  const std::string lines =
+      "listen 0000000001061c06 ffffffffffffffff\n"
+      "listen 1000000000000000 ff00000000000000\n"
+      "group 01:00:5e:01:02:03\n";
+  std::string text = kText;
+  text.insert(text.find("pid"), lines);
+  EXPECT_EQ(to_text(card), text);
+  EXPECT_EQ(parse_card(text), card);
+  for (const char* wrong : {"group 02:00:00:00:00:01\n", "listen\n", "listen 1 2\n", "listen 0000000001061c06\n",
+                            "listen 0000000001061c06 fffffffffffffffg\n", "listen 0000000001061c06-ffffffffffffffff\n",
+                            "listen 0000000001061c06 fffffffffffffffff\n"}) {
+    std::string bad = kText;
+    EXPECT_FALSE(parse_card(bad.insert(bad.find("pid"), wrong))) << wrong;
+  }
+}
+
 TEST(MemberCard, OfAnUplinkSaysWhatItsProgramsNeed) {
   const std::string text =
       "uroce segment member 1\n"

@@ -11,11 +11,6 @@ using namespace test;
 
 const MacAddress kEverybody{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
-MemberCard with_role(MemberCard card, Role role) {
-  card.role = role;
-  return card;
-}
-
 std::vector<uint8_t> arp(uint16_t operation, const MacAddress& to, const MacAddress& from, const char* asker,
                          const char* target) {
   Arp message;

@@ -66,6 +66,11 @@ inline MemberCard card_of(const std::string& host, uint8_t last) {
   return card;
 }
 
+inline MemberCard with_role(MemberCard card, Role role) {
+  card.role = role;
+  return card;
+}
+
 /// A RoCEv2 frame as far as a segment reads it: for queue pair `qpn` of `mac`. The rest counts up from `seed`.
 inline std::vector<uint8_t> roce_frame(const MacAddress& mac, uint32_t qpn, size_t bytes, uint8_t seed = 0) {
   std::vector<uint8_t> frame(bytes);
@@ -76,6 +81,20 @@ inline std::vector<uint8_t> roce_frame(const MacAddress& mac, uint32_t qpn, size
   frame[23] = 17;
   store_be16(&frame[36], 4791);
   store_be32(&frame[46], qpn);
+  return frame;
+}
+
+/// A message of connection management to queue pair 1 of `mac`, as far as a segment reads it: its attribute, the ID
+/// that its receiver drew (at byte 28; of a SIDR_REP the request's, at 24), and the service that is asked for (at byte
+/// 32).
+inline std::vector<uint8_t> cm_frame(const MacAddress& mac, uint16_t attribute, uint32_t id, uint64_t service_id = 0) {
+  constexpr size_t kMad = 14 + 20 + 8 + 12 + 8;
+  std::vector<uint8_t> frame = roce_frame(mac, 1, kMad + 256 + 4);
+  std::fill(frame.begin() + kMad, frame.end(), uint8_t{0});
+  frame[kMad + 1] = 0x07;
+  store_be16(&frame[kMad + 16], attribute);
+  store_be32(&frame[kMad + (attribute == 0x18 ? 24 : 28)], id);
+  store_be64(&frame[kMad + 32], service_id);
   return frame;
 }
 

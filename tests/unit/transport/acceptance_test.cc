@@ -35,8 +35,8 @@ TEST(Acceptance, BaseTransportHeader) {
   bth = good_bth(rig);
   bth.dest_qp = 0;
   expect_dropped(rig, frame_of(rig.path_from_peer(), bth, {}, {}), "rx_drop_no_qp");
-  bth.dest_qp = 1;  // GSI: not ours yet
-  expect_dropped(rig, frame_of(rig.path_from_peer(), bth, {}, {}), "rx_drop_no_qp");
+  bth.dest_qp = 1;  // of management datagrams, and of nothing else
+  expect_dropped(rig, frame_of(rig.path_from_peer(), bth, {}, {}), "rx_drop_qp_service");
   bth.dest_qp = 0xFFFFFF;  // multicast
   expect_dropped(rig, frame_of(rig.path_from_peer(), bth, {}, {}), "rx_drop_no_qp");
   bth.dest_qp = rig.qp().qpn() ^ 0x400;

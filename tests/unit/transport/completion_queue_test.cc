@@ -196,5 +196,92 @@ TEST_F(ArmTest, AnErrorWakesASolicitedArming) {
   EXPECT_EQ(push(false, WcStatus::kWrFlushErr), 1u);
 }
 
+// Moderation.
+
+class ModerationTest : public ArmTest {
+ protected:
+  size_t push_at(int64_t us) {
+    Completion completion;
+    completion.timestamp_ns = us * 1000;
+    return raised_by([&] { EXPECT_TRUE(cq_.push(completion, false, slots_)); });
+  }
+  size_t due(int64_t us) {
+    return raised_by([&] { cq_.raise_due(Instant{us * 1000}); });
+  }
+  static Instant at(int64_t us) { return Instant{us * 1000}; }
+};
+
+TEST_F(ModerationTest, AnEventForSoMany) {
+  cq_.moderate(3, Duration{0});
+  arm(kAny);
+  EXPECT_EQ(push_at(1), 0u);
+  EXPECT_EQ(push_at(2), 0u);
+  EXPECT_EQ(cq_.next_event(), Instant::never());
+  EXPECT_EQ(push_at(3), 1u);
+  EXPECT_EQ(push_at(4), 0u);  // it is not armed
+}
+
+TEST_F(ModerationTest, OrWhenTheFirstIsOldEnough) {
+  cq_.moderate(3, microseconds(10));
+  arm(kAny);
+  EXPECT_EQ(cq_.next_event(), Instant::never());
+  push_at(100);
+  push_at(105);
+  EXPECT_EQ(cq_.next_event(), at(110));
+  EXPECT_EQ(due(109), 0u);
+  EXPECT_EQ(due(110), 1u);
+  EXPECT_EQ(cq_.next_event(), Instant::never());
+  EXPECT_EQ(due(1000), 0u);
+}
+
+TEST_F(ModerationTest, WhatWasThereBeforeTheArmingCounts) {
+  cq_.moderate(3, microseconds(10));
+  push_at(100);
+  push_at(103);
+  EXPECT_EQ(arm(kAny), 0u);
+  EXPECT_EQ(cq_.next_event(), at(110));
+  EXPECT_EQ(arm(kAny), 0u);  // counts nothing twice
+  EXPECT_EQ(push_at(104), 1u);
+  poll(3);
+  for (int i = 0; i < 3; i++) push_at(200);
+  EXPECT_EQ(arm(kAny), 1u);
+}
+
+// Armed for solicited ones, and then for all: those that are there count now.
+TEST_F(ModerationTest, AnArmingForMore) {
+  cq_.moderate(4, microseconds(10));
+  push_at(100);
+  EXPECT_EQ(arm(kSolicited), 0u);
+  EXPECT_EQ(cq_.next_event(), Instant::never());
+  EXPECT_EQ(arm(kAny), 0u);
+  EXPECT_EQ(cq_.next_event(), at(110));
+}
+
+TEST_F(ModerationTest, WhatWasPolledNeedsNoEvent) {
+  cq_.moderate(4, microseconds(10));
+  arm(kAny);
+  push_at(100);
+  push_at(101);
+  poll(2);
+  EXPECT_EQ(cq_.next_event(), Instant::never());
+  push_at(150);
+  EXPECT_EQ(cq_.next_event(), at(160));
+  cq_.remove(0);
+  EXPECT_EQ(cq_.next_event(), Instant::never());
+}
+
+TEST_F(ModerationTest, OtherValuesHoldForWhatIsHeldBack) {
+  cq_.moderate(8, Duration{0});
+  arm(kAny);
+  push_at(100);
+  push_at(101);
+  EXPECT_EQ(raised_by([&] { cq_.moderate(8, microseconds(5)); }), 0u);
+  EXPECT_EQ(cq_.next_event(), at(105));
+  EXPECT_EQ(raised_by([&] { cq_.moderate(2, microseconds(5)); }), 1u);
+  arm(kAny);
+  EXPECT_EQ(raised_by([&] { cq_.moderate(1, microseconds(5)); }), 0u);
+  EXPECT_EQ(push_at(102), 1u);  // one is no moderation
+}
+
 }  // namespace
 }  // namespace uroce

@@ -99,5 +99,40 @@ TEST_F(SendRateTest, NewsTakeEffectWhenTheyAreSettled) {
   EXPECT_EQ(rate.window_cap(), 13u);
 }
 
+TEST_F(SendRateTest, AProgramsOwnLimitNeedsNoCongestionControl) {
+  SendRate rate(config_, false);
+  rate.start(1024);
+  rate.set_limit(8'000'000, kBegin);  // a byte in a microsecond
+  ASSERT_TRUE(rate.limited());
+  while (!rate.closed()) rate.on_sent(1000, kBegin);
+  // A burst of 2048 bytes is free, and a packet goes whole.
+  EXPECT_EQ(rate.next_timeout(), kBegin + microseconds(952));
+  rate.follow(rate.next_timeout());
+  EXPECT_FALSE(rate.closed());
+  EXPECT_EQ(rate.window_cap(), UINT32_MAX);
+  rate.set_limit(0, kBegin);
+  EXPECT_FALSE(rate.limited());
+}
+
+TEST_F(SendRateTest, TheLowerOfTwoLimitsHolds) {
+  SendRate rate(config_, true);
+  rate.start(1024);
+  slow_down(rate);
+  const Instant now = kBegin + milliseconds(11);
+  const auto packets_in_a_millisecond = [&] {
+    uint32_t sent = 0;
+    for (Instant t = now + milliseconds(1); t < now + milliseconds(2); t = t + microseconds(1)) {
+      rate.follow(t);
+      if (!rate.closed()) rate.on_sent(1000, t), sent++;
+    }
+    return sent;
+  };
+  rate.set_limit(8'000'000, now);
+  EXPECT_LE(packets_in_a_millisecond(), 4u);
+  rate.set_limit(uint64_t{1} << 40, now);
+  EXPECT_GT(packets_in_a_millisecond(), 20u);  // congestion control's rate
+  EXPECT_TRUE(rate.limited());
+}
+
 }  // namespace
 }  // namespace uroce::test

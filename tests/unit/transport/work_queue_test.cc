@@ -377,5 +377,43 @@ TEST(LargeQueues, CostNothingUntilTheyAreUsed) {
   rig.engine().destroy_qp(qp, rig.now());
 }
 
+// Other sizes, and other memory.
+
+TEST(ReceiveQueueSize, KeepsWhatIsPostedInItsOrder) {
+  ReceiveQueue queue(4, 2);
+  const Sge sges[2] = {{0x1000, 10, 1}, {0x2000, 20, 2}};
+  for (uint64_t id = 1; id <= 4; id++) ASSERT_EQ(queue.post({id, sges, 2}), PostResult::kOk);
+  queue.pop();
+  queue.slots().end();  // the first is under way: its slot is taken until it was polled
+  EXPECT_FALSE(queue.resize(3));
+  ASSERT_TRUE(queue.resize(5));
+  EXPECT_EQ(queue.max_wr(), 5u);
+  EXPECT_EQ(queue.post({5, sges, 2}), PostResult::kOk);
+  EXPECT_EQ(queue.post({6, sges, 2}), PostResult::kQueueFull);
+  queue.slots().give_back(queue.slots().report());
+  EXPECT_EQ(queue.post({6, sges, 1}), PostResult::kOk);
+  for (uint64_t id = 2; id <= 6; id++) {
+    EXPECT_EQ(queue.front().wr_id, id);
+    EXPECT_EQ(queue.front().sges[0].addr, 0x1000u);
+    EXPECT_EQ(queue.front().total_bytes, id == 6 ? 10u : 30u);
+    queue.pop();
+  }
+}
+
+TEST(ReceiveQueueSize, InMemoryOfSomebodyElse) {
+  alignas(64) uint8_t memory[4096] = {};
+  ASSERT_LE(ReceiveQueue::bytes_for(4, 1), sizeof memory);
+  ReceiveQueue queue(4, 1, memory);
+  const Sge sge{0x1000, 10, 1};
+  ASSERT_EQ(queue.post({0x7777, &sge, 1}), PostResult::kOk);
+  const auto* front = reinterpret_cast<const uint8_t*>(&queue.front());
+  EXPECT_GE(front, memory);
+  EXPECT_LT(front, memory + ReceiveQueue::bytes_for(4, 1));
+  ASSERT_TRUE(queue.resize(8));  // into memory of its own
+  EXPECT_EQ(queue.front().wr_id, 0x7777u);
+  front = reinterpret_cast<const uint8_t*>(&queue.front());
+  EXPECT_TRUE(front < memory || front >= memory + sizeof memory);
+}
+
 }  // namespace
 }  // namespace uroce::test

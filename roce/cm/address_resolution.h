@@ -1,0 +1,31 @@
+// Addresses that are being resolved: asks until somebody answers for the destination, or time is up.
+#pragma once
+
+#include <set>
+#include <utility>
+
+#include "cm/id_state.h"
+#include "cm/services.h"
+
+namespace uroce::cm {
+
+class AddressResolution {
+ public:
+  AddressResolution(Services& services, EventSink& sink) : services_(services), sink_(sink) {}
+
+  /// `id` has its way. ADDR_RESOLVED may come before this returns.
+  void start(Id& id, Duration timeout, Instant now);
+  void cancel(Id& id);
+  void run(Instant now);
+  Instant next_timeout() const { return waiting_.empty() ? Instant::never() : waiting_.begin()->first; }
+
+ private:
+  void ask(Id& id, Instant now);
+  void tell(Id& id, EventType type, int status);
+
+  Services& services_;
+  EventSink& sink_;
+  std::set<std::pair<Instant, Id*>> waiting_;
+};
+
+}  // namespace uroce::cm

@@ -1,0 +1,45 @@
+// The parts that make up an RdmaCm, and what stands between the protocol and the program's Ids: whom a request is for,
+// and which event a happening becomes.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "cm/address_resolution.h"
+#include "cm/cma_header.h"
+#include "cm/connection_manager.h"
+#include "cm/id_state.h"
+#include "cm/port_table.h"
+
+namespace uroce::cm {
+
+class CmCore final : public ConnectionUser {
+ public:
+  CmCore(Services& its_services, EventSink& its_sink, const CmLimits& its_limits);
+  ~CmCore() override;
+
+  Services& services;
+  EventSink& sink;
+  const CmLimits limits;
+  PortTable ports;
+  AddressResolution resolution;
+  ConnectionManager manager;
+
+  Id* create_id(PortSpace port_space, QpType qp_type, void* user);
+  void destroy_id(Id& id, Instant now);
+  void add_listener(Id& id);
+
+  Admission admit(const Request& request) override;
+  bool on_request(Connection& connection, const Request& request) override;
+  void on_news(Connection& connection, const News& news) override;
+
+ private:
+  std::optional<CmaHeader> header_of(const Request& request) const;
+  void tell_request(Id& child, Id& listener, const Request& request, bool has_header, bool& taken);
+
+  std::unordered_map<const Id*, std::unique_ptr<Id>> ids_;
+  std::unordered_map<uint64_t, Id*> listeners_;
+  uint64_t next_serial_ = 1;
+};
+
+}  // namespace uroce::cm

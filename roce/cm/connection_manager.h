@@ -1,0 +1,52 @@
+// The connection management of the specification, over communication IDs: REQ, REP, RTU, REJ, MRA, DREQ, DREP, SIDR and
+// the refusal of LAP, with their retries, timeouts, repetitions and timewait.
+//
+// It knows nothing of IP ports: whoever stands above (`ConnectionUser`) says whether a service is there, and is told
+// what happens. Functions that return an int return 0, or EINVAL when the connection's state does not allow it.
+#pragma once
+
+#include "cm/inbound.h"
+#include "cm/protocol.h"
+
+namespace uroce::cm {
+
+class ConnectionManager {
+ public:
+  ConnectionManager(Services& services, ConnectionUser& user, const CmLimits& limits)
+      : protocol_(services, user, limits), requests_(protocol_), replies_(protocol_) {}
+
+  /// For connect: idle, and with an ID.
+  Connection& create(Id& owner) { return protocol_.table.create(&owner); }
+  /// `req` has all but the IDs; the peer and the terms of the connection are set.
+  void send_req(Connection& connection, Req req, Instant now);
+  void send_sidr_req(Connection& connection, SidrReq req, Instant now);
+
+  int send_rep(Connection& connection, Rep rep, Instant now);
+  int send_rtu(Connection& connection, Instant now);
+  int send_rej(Connection& connection, RejReason reason, const PrivateData& private_data, Instant now);
+  int send_sidr_rep(Connection& connection, SidrRep rep, Instant now);
+  /// Sends DREQ, or answers the peer's.
+  int disconnect(Connection& connection, Instant now);
+  /// As if the RTU had come.
+  int establish(Connection& connection);
+  Connection* find_awaiting(uint32_t qpn) { return protocol_.table.find_awaiting(qpn); }
+  /// The owner goes. What is under way is ended in order; nobody is told any more.
+  void release(Connection& connection, Instant now);
+
+  void on_mad(const ReceivedMad& mad, Instant now);
+  void run_timers(Instant now);
+  Instant next_timeout() const { return protocol_.table.next_timeout(); }
+  const CmCounters& counters() const { return protocol_.counters; }
+  const ConnectionTable& table() const { return protocol_.table; }
+
+ private:
+  void on_timer(Connection& connection, Instant now);
+  void on_timeout(Connection& connection, Instant now);
+  void dispatch(const ReceivedMad& mad, const MadHeader& header, Instant now);
+
+  Protocol protocol_;
+  InboundRequests requests_;
+  InboundReplies replies_;
+};
+
+}  // namespace uroce::cm

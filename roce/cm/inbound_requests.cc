@@ -1,0 +1,188 @@
+#include <optional>
+
+#include "cm/inbound.h"
+
+namespace uroce::cm {
+
+namespace {
+
+/// What is wrong with the fields of a REQ, whoever it is for.
+std::optional<RejReason> check_req(const Req& req, const ReceivedMad& mad) {
+  if (req.transport > kTransportUc || req.extended_transport != 0) return RejReason::kInvalidTransport;
+  if (req.path.local_gid != mad.src_ip || req.path.remote_gid != mad.dst_ip) return RejReason::kInvalidGid;
+  if (req.path_mtu < 1 || req.path_mtu > 5) return RejReason::kInvalidMtu;
+  if (req.qpn < 2 || req.qpn == 0xffffff || req.rdc_exists) return RejReason::kUnsupported;
+  return std::nullopt;
+}
+
+void take_terms(Connection& c, const Req& req) {
+  c.peer.qpn = req.qpn;
+  c.peer.guid = req.ca_guid;
+  c.peer.av.traffic_class = req.path.traffic_class;
+  c.peer.av.flow_label = req.path.flow_label;
+  c.peer.av.sl = req.path.sl;
+  if (req.path.hop_limit != 0) c.peer.av.hop_limit = req.path.hop_limit;
+  c.terms.peer_psn = req.starting_psn;
+  c.terms.path_mtu_bytes = 128u << req.path_mtu;
+  c.terms.responder_resources = req.initiator_depth;
+  c.terms.initiator_depth = req.responder_resources;
+  c.terms.retry_count = req.retry_count;
+  c.terms.rnr_retry_count = req.rnr_retry_count;
+  c.terms.ack_timeout = std::max<uint8_t>(req.path.local_ack_timeout, 1);
+  c.terms.other_path_offered = req.has_alternate_path;
+  c.out.max_retries = req.max_cm_retries;
+  c.out.timeout = code_time(std::clamp(req.local_response_timeout, kMinResponseCode, kMaxResponseCode));
+}
+
+}  // namespace
+
+void InboundRequests::on_req(const ReceivedMad& mad, const MadHeader& header, Instant now) {
+  const Req req = decode_req(mad.bytes);
+  if (req.local_id == 0) {
+    protocol_.counters.drop_bad_value++;
+    return;
+  }
+  if (Connection* c = protocol_.table.find_request(mad.src_ip, req.local_id, false)) {
+    return on_repeated_req(*c, req, mad, header, now);
+  }
+  if (const auto fault = check_req(req, mad)) {
+    protocol_.counters.refused_malformed++;
+    return refuse(req, *fault, mad, header, now);
+  }
+  if (Connection* old = protocol_.table.find_peer_qp(mad.src_ip, req.ca_guid, req.qpn)) {
+    return on_stale(*old, req, mad, header, now);
+  }
+  const Request request{.mad = mad,
+                        .service_id = req.service_id,
+                        .qp_type = req.transport == kTransportRc ? QpType::kRc : QpType::kUc,
+                        .private_data = req.private_data,
+                        .req = &req};
+  const Admission admission = protocol_.user.admit(request);
+  if (admission.listener == 0) {
+    protocol_.counters.refused_no_service++;
+    return refuse(req, admission.reason, mad, header, now);
+  }
+  if (!has_room(admission.listener)) return;
+  const auto way = protocol_.way_back(mad);
+  if (!way) return;
+  if ((128u << req.path_mtu) > way->mtu_bytes) {
+    protocol_.counters.refused_malformed++;
+    return refuse(req, RejReason::kInvalidMtu, mad, header, now);
+  }
+  Connection& c = keep(request, admission.listener, req.local_id, header, way->av);
+  take_terms(c, req);
+  protocol_.table.index_peer_qp(c);
+  protocol_.table.set_state(c, CmState::kReqReceived);
+  hand_over(c, request);
+}
+
+void InboundRequests::on_sidr_req(const ReceivedMad& mad, const MadHeader& header, Instant now) {
+  const SidrReq req = decode_sidr_req(mad.bytes);
+  if (Connection* c = protocol_.table.find_request(mad.src_ip, req.request_id, true)) {
+    protocol_.counters.duplicates++;
+    if (c->state == CmState::kSidrAnswered) protocol_.resend(*c, now);
+    return;
+  }
+  const Request request{
+      .mad = mad, .service_id = req.service_id, .qp_type = QpType::kUd, .private_data = req.private_data};
+  const Admission admission = protocol_.user.admit(request);
+  if (admission.listener != 0 && !has_room(admission.listener)) return;
+  const auto way = protocol_.way_back(mad);
+  if (!way) return;
+  if (admission.listener == 0) {
+    protocol_.counters.refused_no_service++;
+    const SidrRep refusal{.request_id = req.request_id,
+                          .status = static_cast<uint8_t>(SidrStatus::kUnsupported),
+                          .service_id = req.service_id};
+    return protocol_.send(way->av, encode(header.transaction_id, refusal), now);
+  }
+  Connection& c = keep(request, admission.listener, req.request_id, header, way->av);
+  protocol_.table.set_state(c, CmState::kSidrReqReceived);
+  hand_over(c, request);
+}
+
+/// A repetition, late or not, changes nothing. It is answered again where an answer may have been lost.
+void InboundRequests::on_repeated_req(Connection& c, const Req& req, const ReceivedMad& mad, const MadHeader& header,
+                                      Instant now) {
+  if (req.qpn != c.peer.qpn || req.ca_guid != c.peer.guid || req.starting_psn != c.terms.peer_psn) {
+    protocol_.counters.refused_malformed++;
+    return refuse(req, RejReason::kDuplicateCommId, mad, header, now);
+  }
+  protocol_.counters.duplicates++;
+  switch (c.state) {
+    case CmState::kReqReceived:
+      protocol_.table.set_state(c, CmState::kMraReqSent);
+      [[fallthrough]];
+    case CmState::kMraReqSent:
+      return protocol_.send(c.peer.av, protocol_.mra_of(c), now);
+    case CmState::kRepSent:
+    case CmState::kMraRepReceived:
+      return protocol_.resend(c, now);
+    case CmState::kRefused:
+      if (c.out.is_answer) protocol_.resend(c, now);
+      return;
+    case CmState::kWithdrawn:
+      return refuse(req, RejReason::kConsumer, mad, header, now);
+    case CmState::kTimewait:
+      protocol_.counters.refused_stale++;
+      return refuse(req, RejReason::kStaleConnection, mad, header, now);
+    default:
+      return;
+  }
+}
+
+/// The peer uses its queue pair anew: our old connection with it is one that it no longer has. Or somebody says so in
+/// its name.
+void InboundRequests::on_stale(Connection& old, const Req& req, const ReceivedMad& mad, const MadHeader& header,
+                               Instant now) {
+  protocol_.counters.refused_stale++;
+  refuse(req, RejReason::kStaleConnection, mad, header, now);
+  protocol_.doubt(old, now);
+}
+
+void InboundRequests::refuse(const Req& req, RejReason reason, const ReceivedMad& mad, const MadHeader& header,
+                             Instant now) {
+  Rej rej{.remote_id = req.local_id, .answered = Answered::kReq, .reason = static_cast<uint16_t>(reason)};
+  if (reason == RejReason::kInvalidGid) {  // the additional information is the one that would do
+    std::memcpy(rej.ari.data(), mad.dst_ip.bytes.data(), 16);
+    rej.ari_length = 16;
+  }
+  protocol_.refuse(mad, header, rej, now);
+}
+
+bool InboundRequests::has_room(uint64_t listener) {
+  switch (protocol_.table.room_for_request(listener)) {
+    case ConnectionTable::Room::kYes:
+      return true;
+    case ConnectionTable::Room::kAllFull:
+      protocol_.counters.drop_requests_full++;
+      return false;
+    case ConnectionTable::Room::kListenerFull:
+      protocol_.counters.drop_listener_full++;
+      return false;
+  }
+  return false;
+}
+
+Connection& InboundRequests::keep(const Request& request, uint64_t listener, uint32_t peer_id, const MadHeader& header,
+                                  const AddressVector& av) {
+  protocol_.counters.requests++;
+  Connection& c = protocol_.table.create(nullptr);
+  c.transaction_id = header.transaction_id;
+  c.service_id = request.service_id;
+  c.passive = true;
+  c.listener = listener;
+  c.peer = {.av = av, .ip = request.mad.src_ip, .own_ip = request.mad.dst_ip, .id = peer_id};
+  c.peer.av.traffic_class = request.mad.traffic_class;
+  c.terms.qp_type = request.qp_type;
+  protocol_.table.index_request(c);
+  return c;
+}
+
+void InboundRequests::hand_over(Connection& c, const Request& request) {
+  if (protocol_.user.on_request(c, request)) return;
+  protocol_.counters.drop_backlog_full++;
+  protocol_.table.erase(c);
+}
+
+}  // namespace uroce::cm

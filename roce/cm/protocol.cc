@@ -1,0 +1,141 @@
+#include "cm/protocol.h"
+
+#include "base/big_endian.h"
+
+namespace uroce::cm {
+
+namespace {
+
+/// Two response timeouts: a repetition of what was refused comes within one, unless it is lost.
+constexpr Duration kRefusedRest = code_time(kResponseTimeoutCode) * 2;
+
+constexpr uint8_t kProbes = 2;
+
+Answered answered_in(CmState state) {
+  switch (state) {
+    case CmState::kReqReceived:
+    case CmState::kMraReqSent:
+    case CmState::kReqSent:
+    case CmState::kMraReqReceived:
+      return Answered::kReq;
+    case CmState::kRepReceived:
+    case CmState::kMraRepSent:
+      return Answered::kRep;
+    default:
+      return Answered::kOther;
+  }
+}
+
+}  // namespace
+
+void Protocol::send(const AddressVector& av, const MadBytes& mad, Instant now) {
+  counters.tx_mads++;
+  services.send_mad(av, mad, now);
+}
+
+void Protocol::send_awaiting(Connection& c, CmState state, const MadBytes& mad, Instant now) {
+  table.set_state(c, state);
+  c.out.mad = mad;
+  c.out.is_answer = false;
+  c.out.retries_left = c.out.max_retries;
+  table.arm(c, now + c.out.timeout);
+  resend(c, now);
+}
+
+void Protocol::send_and_rest(Connection& c, CmState state, const MadBytes& mad, Instant now) {
+  c.out.mad = mad;
+  c.out.is_answer = true;
+  send(c.peer.av, mad, now);
+  rest(c, state, now);
+}
+
+void Protocol::withdraw(Connection& c, const MadBytes& rej, Instant now) {
+  send(c.peer.av, rej, now);
+  const Dreq dreq{.local_id = c.id, .remote_id = c.peer.id, .remote_qpn = c.peer.qpn};
+  c.out.mad = encode(c.transaction_id, dreq);
+  c.out.is_answer = true;
+  c.out.retries_left = c.out.max_retries;
+  rest(c, CmState::kWithdrawn, now);
+  table.arm(c, now + c.out.timeout);
+}
+
+void Protocol::rest(Connection& c, CmState state, Instant now) {
+  table.set_state(c, state);
+  table.arm(c, now + kRefusedRest);
+  while (Connection* longest = table.over_the_limit()) {
+    counters.rests_cut_short++;
+    if (longest->state == CmState::kTimewait) tell(*longest, {.what = Happening::kTimewaitExit});
+    end(*longest);
+  }
+}
+
+void Protocol::enter_timewait(Connection& c, Instant now) {
+  rest(c, CmState::kTimewait, now);
+  const uint8_t code = std::clamp(c.terms.ack_timeout, kMinTimewaitCode, kMaxTimewaitCode);
+  table.arm(c, now + code_time(code));
+}
+
+void Protocol::send_dreq(Connection& c, const PrivateData& private_data, Instant now) {
+  const Dreq dreq{.local_id = c.id, .remote_id = c.peer.id, .remote_qpn = c.peer.qpn, .private_data = private_data};
+  send_awaiting(c, CmState::kDreqSent, encode(c.transaction_id, dreq), now);
+}
+
+void Protocol::send_drep(Connection& c, Instant now) {
+  send(c.peer.av, encode_drep(c.transaction_id, {.local_id = c.id, .remote_id = c.peer.id, .private_data = {}}), now);
+  enter_timewait(c, now);
+}
+
+void Protocol::doubt(Connection& c, Instant now) {
+  if (c.state != CmState::kEstablished || is_doubted(c)) return;
+  if (!c.passive) return send_dreq(c, {}, now);
+  c.out.retries_left = kProbes;
+  table.arm(c, now + c.out.timeout);
+  resend(c, now);
+}
+
+void Protocol::wait_longer(Connection& c, uint8_t service_timeout, Instant now) {
+  const Duration service = code_time(std::min(service_timeout, kMaxMraCode));
+  table.arm(c, now + service + c.out.timeout);
+}
+
+void Protocol::end(Connection& c) {
+  table.set_state(c, CmState::kIdle);
+  if (c.owner == nullptr) table.erase(c);
+}
+
+void Protocol::tell(Connection& c, const News& news) {
+  if (c.owner != nullptr) user.on_news(c, news);
+}
+
+std::optional<Way> Protocol::way_back(const ReceivedMad& mad) {
+  std::optional<Way> way = services.find_way(mad.dst_ip, mad.src_ip, 0);
+  if (!way) counters.drop_no_way_back++;
+  return way;
+}
+
+void Protocol::refuse(const ReceivedMad& mad, const MadHeader& header, Rej rej, Instant now) {
+  const auto way = way_back(mad);
+  if (way) send(way->av, encode(header.transaction_id, rej), now);
+}
+
+MadBytes Protocol::rej_of(const Connection& c, RejReason reason, const PrivateData& private_data) {
+  Rej rej{.local_id = c.id,
+          .remote_id = c.peer.id,
+          .answered = answered_in(c.state),
+          .reason = static_cast<uint16_t>(reason),
+          .private_data = private_data};
+  if (reason == RejReason::kTimeout) {  // whoever has not told us its ID finds the request by this
+    store_be64(rej.ari.data(), services.node_guid());
+    rej.ari_length = 8;
+  }
+  return encode(c.transaction_id, rej);
+}
+
+MadBytes Protocol::mra_of(const Connection& c) const {
+  return encode(c.transaction_id, Mra{.local_id = c.id,
+                                      .remote_id = c.peer.id,
+                                      .answered = c.passive ? Answered::kReq : Answered::kRep,
+                                      .service_timeout = kMraTimeoutCode});
+}
+
+}  // namespace uroce::cm

@@ -1,0 +1,102 @@
+// Connections by IP address and port: what librdmacm calls a communication manager, as the kernel's rdma_cm gives it to
+// programs. On the wire these are the CM's messages (connection_manager.h) with the address header of Annex A11 in
+// their private data.
+//
+// Sans-I/O: management datagrams and time come in; datagrams leave through `Services`, events through an `EventSink`.
+// It has one owner at a time, the one that owns the engine beside it. Functions that return an int return 0 or an
+// errno, as the kernel's command does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "cm/counters.h"
+#include "cm/services.h"
+#include "cm/values.h"
+#include "uroce/time.h"
+
+namespace uroce::cm {
+
+/// How much a peer, or all of them, may make this program remember.
+struct CmLimits {
+  uint32_t pending_requests = 32768;      // requests whose connection does not stand yet, of all listeners
+  uint32_t pending_per_listener = 16384;  // of one
+  uint32_t resting_connections = 65536;   // ended, but remembered for late datagrams (timewait)
+  uint32_t ids = 1u << 20;                // of the program itself
+};
+
+struct IdState;  // id_state.h
+class CmCore;    // cm_core.h
+
+/// An rdma_cm_id. Owned by the RdmaCm; valid until destroyed. What may be asked of it:
+class Id {
+ public:
+  Id(PortSpace port_space, QpType qp_type, void* user);
+  ~Id();
+
+  PortSpace port_space() const;
+  QpType qp_type() const;
+  const SocketAddress& local() const;   // family kNone: not bound
+  const SocketAddress& remote() const;  // family kNone: not resolved
+  /// Bound to the device (a source address is known that is not any).
+  bool has_device() const;
+  /// The way of a resolved address or of a request; nullptr: not known.
+  const Way* way() const;
+  bool route_resolved() const;
+  void* user() const;
+  void set_user(void* user);
+
+  /// For the parts of connection management only.
+  IdState& state() { return *state_; }
+
+ private:
+  std::unique_ptr<IdState> state_;
+};
+
+class RdmaCm {
+ public:
+  RdmaCm(Services& services, EventSink& sink, const CmLimits& limits = {});
+  ~RdmaCm();
+
+  Id* create_id(PortSpace port_space, QpType qp_type, void* user);  // nullptr: no room
+  /// Ends what is under way: a request that was not accepted is rejected, a connection is torn down (DREQ, repeated
+  /// until there is an answer), groups are left. No further event names the Id. The Ids of requests that a listener got
+  /// live on: who took their events from the sink destroys them, or goes on with them, as the kernel has it.
+  void destroy_id(Id* id, Instant now);
+
+  int bind(Id& id, const SocketAddress& address);
+  int resolve_addr(Id& id, const SocketAddress* src, const SocketAddress& dst, Duration timeout, Instant now);
+  int resolve_route(Id& id, Duration timeout, Instant now);
+  int listen(Id& id, int backlog);  // backlog is kept by the caller, which refuses in on_cm_event
+  int connect(Id& id, const ConnParam& param, const Ece& ece, Instant now);
+  /// `param` nullptr: RTU only (after kConnectResponse).
+  int accept(Id& id, const ConnParam* param, const Ece& ece, Instant now);
+  int reject(Id& id, const PrivateData& private_data, uint8_t reason, Instant now);
+  int disconnect(Id& id, Instant now);
+  int notify(Id& id, uint32_t event, Instant now);  // IBV_EVENT_COMM_EST
+  int init_qp_attr(Id& id, QpState state, QpSettings& settings);
+
+  int set_tos(Id& id, uint8_t tos);
+  int set_reuse_addr(Id& id, bool on);
+  int set_af_only(Id& id, bool on);
+  int set_ack_timeout(Id& id, uint8_t timeout);
+
+  int join_multicast(Id& id, const SocketAddress& group, bool send_only, void* multicast, Instant now);
+  int leave_multicast(Id& id, const void* multicast, Instant now);
+
+  /// Data came for a queue pair in RTR whose RTU has not come yet (the transport's COMM_EST event).
+  void on_communication_established(uint32_t qpn, Instant now);
+  void on_mad(const ReceivedMad& mad, Instant now);
+  void run_timers(Instant now);
+  Instant next_timeout() const;
+  const CmCounters& counters() const;
+  /// All that are remembered: under way, standing, resting.
+  size_t connection_count() const;
+
+ private:
+  std::unique_ptr<CmCore> core_;
+};
+
+}  // namespace uroce::cm

@@ -1,0 +1,83 @@
+// Connection management of an endpoint: what RdmaCm needs of an engine and its device, and what these need of it.
+//
+// It is always there, and costs nothing until it is used: whoever asks for a service that nobody listens to is
+// rejected, also by a program that never heard of connection management.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/random.h"
+#include "cm/rdma_cm.h"
+#include "cm/services.h"
+#include "dpdk/endpoint_device.h"
+#include "engine/engine.h"
+
+namespace uroce {
+
+/// Everything is called by the owner of the engine.
+class EndpointCm final : private cm::Services, private cm::EventSink, private ManagementSink {
+ public:
+  /// From now on datagrams of the engine come here. All outlive it, or `stop`.
+  void start(Engine& engine, EndpointDevice& device, RandomSource& random);
+  /// Ends connections, and hears of nothing more.
+  void stop();
+  /// In the child of a fork: all is the parent's.
+  void abandon() { static_cast<void>(manager_.release()); }
+
+  /// Made when it is first asked for.
+  cm::RdmaCm& manager();
+  /// Who hears of events; nullptr: nobody.
+  void set_events(cm::EventSink* events) { events_ = events; }
+  /// See Endpoint.
+  void note_established(uint32_t qpn) {
+    if (manager_) established_.push_back(qpn);
+  }
+  void on_turn(Instant now) {
+    if (!established_.empty()) tell_established(now);
+    if (next_timeout() <= now) manager_->run_timers(now);
+  }
+  Instant next_timeout() const {
+    if (!established_.empty()) return Instant{};
+    return manager_ ? manager_->next_timeout() : Instant::never();
+  }
+
+ private:
+  struct Listening {
+    uint64_t service_id;
+    uint64_t mask;
+    bool operator==(const Listening&) const = default;
+  };
+
+  void tell_established(Instant now);
+  void on_mad(const IncomingMad& mad, Instant now) override;
+  bool takes_request(uint64_t service_id) override;
+  bool on_cm_event(const cm::Event& event) override;
+
+  void send_mad(const AddressVector& av, std::span<const uint8_t, cm::kMadBytes> mad, Instant now) override;
+  std::optional<cm::Way> find_way(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
+  bool is_own(const IpAddress& ip) override;
+  Neighbour resolve(const cm::Way& way, Instant now) override;
+  bool claim_service(uint64_t service_id) override { return device_->claim_service(service_id); }
+  void release_service(uint64_t service_id) override { device_->release_service(service_id); }
+  void listen(uint64_t service_id, uint64_t mask) override;
+  void unlisten(uint64_t service_id, uint64_t mask) override;
+  uint32_t draw_communication_id() override;
+  uint32_t random() override { return random_->next_u32(); }
+  uint64_t node_guid() override;
+  void join_group(const IpAddress& group, uint8_t sgid_index, Instant now) override;
+  void leave_group(const IpAddress& group, uint8_t sgid_index, Instant now) override;
+
+  Engine* engine_ = nullptr;
+  EndpointDevice* device_ = nullptr;
+  RandomSource* random_ = nullptr;
+  cm::EventSink* events_ = nullptr;
+  std::vector<Listening> listens_;
+  std::vector<uint32_t> established_;  // queue pairs, since the last turn
+  std::unique_ptr<cm::RdmaCm> manager_;
+};
+
+}  // namespace uroce

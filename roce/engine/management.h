@@ -1,0 +1,92 @@
+// Management datagrams (MADs) of this endpoint: what comes for queue pair 1 goes to whoever takes it, and what is to be
+// sent waits here until the peer's MAC is known. Queue pair 1 has no object and no memory of a program's: who manages
+// connections is the endpoint, not the program.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "packet/management_datagram.h"
+#include "packet/packet.h"
+#include "packet/path_header.h"
+#include "transport/counters.h"
+#include "uroce/address.h"
+#include "uroce/port.h"
+#include "uroce/psn.h"
+#include "uroce/time.h"
+
+namespace uroce {
+
+/// A datagram as it came in. The bytes are a copy, valid within the call.
+struct IncomingMad {
+  IpAddress src_ip;
+  IpAddress dst_ip;  // of ours
+  uint16_t vlan_id = 0;
+  uint32_t src_qpn = 0;
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 0;
+  std::span<const uint8_t, kManagementBytes> bytes;
+};
+
+/// Whoever manages connections. Called in the middle of a turn: it may call Engine::send_mad, which only queues, and
+/// nothing else of the engine that changes something.
+class ManagementSink {
+ public:
+  virtual ~ManagementSink() = default;
+  virtual void on_mad(const IncomingMad& mad, Instant now) = 0;
+  /// Of requests to our own address: whether they are for this program. Another one of the host may have the service.
+  virtual bool takes_request(uint64_t /*service_id*/) { return true; }
+};
+
+class Management {
+ public:
+  static constexpr uint32_t kWaitingMax = 64;
+  /// So long a datagram waits for a MAC, or for the end of a pause. Whoever sent it repeats it.
+  static constexpr Duration kPatience = milliseconds(4000);
+
+  explicit Management(Counters& counters) : counters_(counters) {}
+
+  void attach(ManagementSink* sink) { sink_ = sink; }  // nullptr: nobody
+
+  /// A packet for queue pair 1 with a good P_Key and iCRC.
+  void on_packet(const PacketView& packet, Instant now);
+
+  /// To be sent, from queue pair 1 to queue pair 1. The first one allocates. Dropped and counted when too many wait.
+  void push(const PathSpec& path, std::span<const uint8_t, kManagementBytes> mad, Instant now);
+  /// For those that wait for this MAC.
+  void on_resolved(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);
+  bool wants_transmit() const { return ready_ != 0; }
+  /// When waiting ends.
+  Instant next_timeout() const { return count_ != 0 ? entry(0).until : Instant::never(); }
+  /// Drops what has waited too long.
+  void expire(Instant now);
+  /// The next one into `frame`; `paused`: priorities that are silent. False when there is none.
+  bool poll_transmit(TxFrame& frame, uint8_t paused);
+  bool takes_request(uint64_t service_id) const { return sink_ == nullptr || sink_->takes_request(service_id); }
+
+ private:
+  struct Entry {
+    PathSpec path;
+    Instant until;
+    std::array<uint8_t, kManagementBytes> mad;
+  };
+  struct Queue {
+    std::array<Entry, kWaitingMax> entries;
+    std::array<uint8_t, kWaitingMax> order;  // of entries: the oldest first, and behind them those that are free
+  };
+  const Entry& entry(uint32_t at) const { return queue_->entries[queue_->order[at]]; }
+  Entry& entry(uint32_t at) { return queue_->entries[queue_->order[at]]; }
+  void remove(uint32_t at);
+  void encode(TxFrame& frame, const Entry& entry);
+
+  Counters& counters_;
+  ManagementSink* sink_ = nullptr;
+  std::unique_ptr<Queue> queue_;  // from the first datagram on
+  uint32_t count_ = 0;
+  uint32_t ready_ = 0;  // of them, those whose MAC is known
+  Psn psn_;
+};
+
+}  // namespace uroce

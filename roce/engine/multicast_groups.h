@@ -1,0 +1,59 @@
+// Multicast: which queue pairs get a copy of what is sent to a group, and that the network brings it here.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "engine/address_table.h"
+#include "engine/group_membership.h"
+#include "engine/loopback.h"
+#include "transport/qp.h"
+#include "uroce/address.h"
+#include "uroce/time.h"
+
+namespace uroce {
+
+class MulticastGroups {
+ public:
+  static constexpr uint32_t kAttachedMax = 256;  // queue pairs of one group
+
+  /// `addresses` and `loopback` outlive this.
+  MulticastGroups(const AddressTable& addresses, Loopback& loopback, const GroupMembership& membership)
+      : addresses_(addresses), loopback_(loopback), membership_(membership) {}
+
+  enum class Result : uint8_t {
+    kOk,
+    kInvalid,  // no datagram queue pair, no group, or not attached
+    kFull,
+  };
+  /// From now on `qp` gets what is sent to `group` with its Q_Key. Once is enough: a second time changes nothing.
+  Result attach(Qp& qp, const IpAddress& group, Instant now);
+  Result detach(Qp& qp, const IpAddress& group, Instant now);
+  /// `qp` goes.
+  void forget(Qp& qp, Instant now);
+  /// The host wants the group's frames although no queue pair does, or no longer. `row`: of the GID table; where it has
+  /// no address that fits, another one is found.
+  bool join(const IpAddress& group, uint8_t row, Instant now);
+  void leave(const IpAddress& group, uint8_t row, Instant now);
+
+  bool any() const { return !groups_.empty(); }
+  /// Nobody: nullptr.
+  const std::vector<Qp*>* attached(const IpAddress& group) const {
+    const auto found = groups_.find(group.bytes);
+    return found == groups_.end() ? nullptr : &found->second;
+  }
+  GroupMembership& membership() { return membership_; }
+  const GroupMembership& membership() const { return membership_; }
+
+ private:
+  const LocalAddress* source_for(const IpAddress& group, uint8_t row) const;
+
+  const AddressTable& addresses_;
+  Loopback& loopback_;
+  GroupMembership membership_;
+  std::map<std::array<uint8_t, 16>, std::vector<Qp*>> groups_;
+};
+
+}  // namespace uroce

@@ -1,0 +1,31 @@
+// Services of a host (service IDs of connection management: port spaces and ports, or services of InfiniBand): each is
+// claimed by one member at most, as long as that lives.
+#pragma once
+
+#include <cstdint>
+
+#include "segment/directory.h"
+
+namespace uroce::segment {
+
+class ServiceClaims {
+ public:
+  ServiceClaims() = default;
+  ~ServiceClaims() { forget(); }
+  ServiceClaims(const ServiceClaims&) = delete;
+  ServiceClaims& operator=(const ServiceClaims&) = delete;
+
+  /// For the host with this MAC. `directory` outlives the claims. Returns false, with one line in `error`, when the
+  /// host's file cannot be had.
+  bool open(Directory& directory, const MacAddress& mac, std::string& error);
+  /// False: another member has it. What this member has can be had again.
+  bool take(uint64_t service_id);
+  void give_back(uint64_t service_id);
+  /// Also for the child of a fork: what the parent claimed stays the parent's.
+  void forget();
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace uroce::segment

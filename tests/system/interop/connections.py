@@ -1,0 +1,141 @@
+"""Programs that meet by connection management (rdma_cm) with rxe, at either end; the kernel's own manager is the peer's."""
+
+import contextlib
+import dataclasses
+import time
+
+import lab
+from outputs import trouble
+from reboots import Scenario
+from run_row import Failure, attempt_on, lint, wait_for_both
+from guest import Loss
+
+LISTENING = "connections to port"  # our log, as soon as requests are taken
+LISTEN_TIMEOUT_S = 20
+LOSS = "numgen random mod 1000 < {permille}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Meeting:
+    """What both ends are called with: `{server}` is the server's address, and `{port}` a new one each time."""
+
+    name: str
+    server: str
+    client: str
+    says: tuple                # what the client prints when all was well
+    server_says: tuple = ()
+    family: str = "ipv4"
+    loss_permille: int = 0     # of all packets, each way
+    endless: bool = False      # the server has to be ended
+    timeout_s: int = 40
+    short: bool = False
+
+
+def _pings(count, size=64):
+    """What rping prints with -v: a pattern that moves on by one letter each time."""
+    def line(i):
+        text = f"rdma-ping-{i}: "
+        letters = "".join(chr(65 + (i + k) % 58) for k in range(size - 1 - len(text)))
+        return f"ping data: {text}{letters}"
+    return tuple(line(i) for i in range(count))
+
+
+_RSTREAM = ("1000    1k      20      38m",)
+_MEETINGS = (
+    Meeting("rping", "rping -s -a {server} -p {port} -C 10 -v -V", "rping -c -a {server} -p {port} -C 10 -v -V", _pings(10),
+            tuple(f"server {line}" for line in _pings(10)), short=True),
+    Meeting("rping_ipv6", "rping -s -a {server} -p {port} -C 10 -v", "rping -c -a {server} -p {port} -C 10 -v", _pings(10),
+            family="ipv6", short=True),
+    Meeting("rping_large", "rping -s -a {server} -p {port} -C 20 -V -S 60000", "rping -c -a {server} -p {port} -C 20 -V -S 60000", ()),
+    Meeting("ucmatose", "ucmatose -p {port} -c 8 -C 10 -S 5000", "ucmatose -s {server} -p {port} -c 8 -C 10 -S 5000",
+            ("data transfers complete", "test complete", "return status 0"), ("disconnected", "return status 0"), short=True),
+    Meeting("ucmatose_ipv6", "ucmatose -b {server} -p {port} -c 3", "ucmatose -s {server} -p {port} -c 3",
+            ("data transfers complete", "return status 0"), ("return status 0",), family="ipv6"),
+    Meeting("udaddy", "udaddy -c 4 -C 10", "udaddy -s {server} -c 4 -C 10",
+            ("data transfers complete", "test complete", "return status 0"), ("return status 0",), short=True),
+    Meeting("rdma_client", "rdma_server -p {port}", "rdma_client -s {server} -p {port}", ("rdma_client: end 0",),
+            ("rdma_server: end 0",), short=True),
+    Meeting("cmtime", "cmtime -p {port} -c 50", "cmtime -s {server} -p {port} -c 50", ("disconnect   :", "destroy      :"), endless=True),
+    Meeting("rstream", "rstream -p {port} -S 1000 -I 20", "rstream -s {server} -p {port} -S 1000 -I 20", _RSTREAM, _RSTREAM, short=True),
+    Meeting("riostream", "riostream -p {port} -S 1000 -I 20", "riostream -s {server} -p {port} -S 1000 -I 20", _RSTREAM, _RSTREAM),
+    Meeting("send_bw_cm", "ib_send_bw -F -R -n 50 -p {port}", "ib_send_bw -F -R -n 50 -p {port} {server}", (" 65536      50",), short=True),
+    Meeting("write_lat_cm", "ib_write_lat -F -R -n 50 -p {port}", "ib_write_lat -F -R -n 50 -p {port} {server}", (" 2       50",)),
+    Meeting("read_bw_cm", "ib_read_bw -F -R -n 50 -p {port}", "ib_read_bw -F -R -n 50 -p {port} {server}", (" 65536      50",)),
+    # Of rping one connection and its data; of ucmatose many requests, replies and farewells.
+    Meeting("rping_loss", "rping -s -a {server} -p {port} -C 30 -v -V", "rping -c -a {server} -p {port} -C 30 -v -V", _pings(30),
+            loss_permille=60, timeout_s=90),
+    Meeting("ucmatose_loss", "ucmatose -p {port} -c 40 -C 5", "ucmatose -s {server} -p {port} -c 40 -C 5",
+            ("data transfers complete", "return status 0"), ("return status 0",), loss_permille=40, timeout_s=120),
+)
+
+_THEIRS = {"ipv4": lab.GUEST_IPV4, "ipv6": lab.GUEST_IPV6}
+_OURS = {"ipv4": lab.OUR_IPV4, "ipv6": lab.OUR_IPV6}
+
+
+def _listens_in_guest(bench, program):
+    """The kernel lists who listens."""
+    command = program.split()[0]
+    deadline = time.monotonic() + LISTEN_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if any("state LISTEN" in line and f"comm {command} " in line
+               for line in bench.guest.run("rdma resource show cm_id").splitlines()):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _start(meeting, we_are, attempt):
+    """(server, client), of which the server takes requests already when the client starts."""
+    address = (_OURS if we_are == "server" else _THEIRS)[meeting.family]
+    server_words, client_words = (words.format(server=address, port=attempt.port)
+                                  for words in (meeting.server, meeting.client))
+    if we_are == "server":
+        server = attempt.start_ours("server (uroce)", server_words.split())
+        deadline = time.monotonic() + LISTEN_TIMEOUT_S
+        while LISTENING not in attempt.logged():
+            if time.monotonic() > deadline or server.wait(0.05):
+                raise Failure("our server did not get as far as listening")
+        return server, attempt.start_theirs("client (rxe)", client_words.split())
+    server = attempt.start_theirs("server (rxe)", server_words.split())
+    if not _listens_in_guest(attempt.bench, server_words):
+        raise Failure("the server in the guest did not get as far as listening")
+    return server, attempt.start_ours("client (uroce)", client_words.split())
+
+
+def _wait(meeting, attempt, server, client):
+    if not meeting.endless:
+        return wait_for_both(attempt, meeting.timeout_s)
+    if not client.wait(meeting.timeout_s):
+        raise Failure(f"the {client.name} still runs after {meeting.timeout_s} s")
+    if server.wait(0):
+        raise Failure(f"the {server.name} ended by itself with {server.exit_code}")
+
+
+def _judge(meeting, server, client):
+    ends = (client,) if meeting.endless else (server, client)
+    problems = [f"{end.name}: exit code {end.exit_code}" for end in ends if end.exit_code != 0]
+    problems += [f"{end.name}: {text}" for end in ends for text in trouble(end.output())]
+    for end, says in ((client, meeting.says), (server, meeting.server_says)):
+        text = end.output()
+        problems += [f'the {end.name} did not say "{line}"' for line in says if line not in text]
+    return problems
+
+
+def _meet(meeting, we_are):
+    def body(bench, name):
+        with attempt_on(bench, name, logs=True) as attempt, contextlib.ExitStack() as stack:
+            some = LOSS.format(permille=meeting.loss_permille) if meeting.loss_permille else ""
+            loss = stack.enter_context(Loss(bench.guest, some, some)) if some else None
+            server, client = _start(meeting, we_are, attempt)
+            _wait(meeting, attempt, server, client)
+            problems = _judge(meeting, server, client) + lint(bench, attempt.capture)
+            if loss is not None and not all(loss.dropped().values()):
+                problems.append("no packet was lost in one of the directions")
+            if problems:
+                raise Failure("; ".join(problems))
+
+    return body
+
+
+SCENARIOS = tuple(Scenario(f"{meeting.name}.{we_are}", _meet(meeting, we_are), short=meeting.short)
+                  for we_are in ("client", "server") for meeting in _MEETINGS)

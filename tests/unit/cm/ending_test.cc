@@ -1,0 +1,240 @@
+// How connections end: by DREQ, with their Id, refused, given up, forgotten by the peer; and what rests of them.
+
+#include <cerrno>
+
+#include "protocol_fixture.h"
+
+namespace uroce::cm::test {
+namespace {
+
+class EndingTest : public ProtocolTest {};
+
+TEST_F(EndingTest, ARequestThatIsTakenBackIsForgotten) {
+  listen();
+  Id* id = connecting();
+  Id* child = requested();
+  client.cm().destroy_id(id, network.now());
+  pass();
+  EXPECT_EQ(next(server), "rejected");
+  EXPECT_EQ(event.id, child);
+  EXPECT_EQ(event.status, 4);
+  const ConnParam param = parameters(0x222);
+  EXPECT_EQ(server.cm().accept(*child, &param, {}, network.now()), EINVAL);
+}
+
+TEST_F(EndingTest, NobodyAnswersARep) {
+  listen();
+  Id* id = connecting();
+  Id* child = requested();
+  lose(Attribute::kRep);
+  accept(child);
+  sent();
+  network.run_for(nanoseconds(kRepTimeout.ns * 16));
+  EXPECT_EQ(next(server), "unreachable");
+  EXPECT_EQ(event.id, child);
+  pass();
+  EXPECT_EQ(next(client), "rejected");
+  EXPECT_EQ(event.id, id);
+  EXPECT_EQ(event.status, 4);
+  server.cm().destroy_id(child, network.now());
+  client.cm().destroy_id(id, network.now());
+  ASSERT_TRUE(network.run_until_quiet(milliseconds(20'000)));
+  EXPECT_EQ(server.cm().connection_count(), 0u);
+  EXPECT_EQ(client.cm().connection_count(), 0u);
+}
+
+/// The same, but the peer had the REP, and its RTUs were lost.
+TEST_F(EndingTest, ATimeoutOfARepEndsWhatThePeerBelievedIn) {
+  listen();
+  Id* id = connecting();
+  Id* child = requested();
+  lose(Attribute::kRtu);
+  accept(child);
+  pass();
+  ASSERT_EQ(next(client), "response");
+  ASSERT_EQ(client.cm().accept(*id, nullptr, {}, network.now()), 0);
+  network.run_for(nanoseconds(kRepTimeout.ns * 16));
+  EXPECT_EQ(next(server), "unreachable");
+  pass();
+  EXPECT_EQ(next(client), "rejected");
+  EXPECT_EQ(event.status, 4);
+}
+
+TEST_F(EndingTest, AReqOfAnEndedConnectionIsNoNewOne) {
+  listen();
+  const Ends ends = connected();
+  const Flying req = last(Attribute::kReq);
+  client.cm().disconnect(*ends.active, network.now());
+  pass();
+  next(server);
+  server.cm().disconnect(*ends.passive, network.now());
+  sent();
+  network.deliver(req);
+  EXPECT_EQ(next(server), "");
+  EXPECT_EQ(decode_rej(last(Attribute::kRej).mad).reason, 10);
+  EXPECT_EQ(server.cm().counters().refused_stale, 1u);
+}
+
+TEST_F(EndingTest, TimewaitLastsAsLongAsAPacketMayLive) {
+  listen();
+  const Ends ends = connected();
+  client.cm().disconnect(*ends.active, network.now());
+  pass();
+  next(server);
+  server.cm().disconnect(*ends.passive, network.now());
+  const Instant from = network.now();
+  EXPECT_EQ(server.cm().next_timeout(), from + nanoseconds(4096 << 17));
+  server.cm().destroy_id(ends.passive, network.now());
+  EXPECT_EQ(server.cm().connection_count(), 1u);  // rests without its owner
+  pass(milliseconds(2'000));
+  EXPECT_EQ(next(server), "");
+  EXPECT_EQ(server.cm().connection_count(), 0u);
+}
+
+TEST_F(EndingTest, NobodyAnswersADreq) {
+  listen();
+  const Ends ends = connected();
+  lose(Attribute::kDreq);
+  sent();
+  client.cm().disconnect(*ends.active, network.now());
+  network.run_for(kReqTimeout * 16);
+  EXPECT_EQ(sent(), std::vector(16, Attribute::kDreq));
+  EXPECT_EQ(next(client), "disconnected");
+  EXPECT_EQ(event.status, -ETIMEDOUT);
+  pass(milliseconds(2'000));
+  EXPECT_EQ(next(client), "timewait-exit");
+}
+
+TEST_F(EndingTest, ADreqOfAConnectionThatIsLongGoneIsAnswered) {
+  listen();
+  const Ends ends = connected();
+  server.restart({});  // the program died, and nobody said so
+  client.cm().disconnect(*ends.active, network.now());
+  pass();
+  EXPECT_EQ(next(client), "disconnected");
+  EXPECT_EQ(event.status, 0);
+}
+
+TEST_F(EndingTest, APeerThatUsesItsQueuePairAnewHasForgottenTheOldConnection) {
+  listen();
+  const Ends ends = connected();
+  client.restart({});
+  connecting(0x111);
+  pass();
+  ASSERT_EQ(next(client), "rejected");
+  EXPECT_EQ(event.status, 10);
+  EXPECT_EQ(next(client), "");              // the queue pair may have packets under way
+  EXPECT_EQ(next(server), "disconnected");  // the client was asked, and knew nothing of it
+  EXPECT_EQ(event.id, ends.passive);
+  pass(milliseconds(2'000));
+  EXPECT_EQ(next(client), "timewait-exit");
+}
+
+TEST_F(EndingTest, WhoOnlySaysThatAQueuePairIsUsedAnewChangesNothing) {
+  listen();
+  const Ends ends = connected();
+  Req req = decode_req(last(Attribute::kReq).mad);
+  req.local_id++;
+  sent();
+  for (int i = 0; i < 3; i++) network.deliver({.src = client.ip(), .dst = server.ip(), .mad = encode(1, req)});
+  pass();
+  EXPECT_EQ(sent(), (std::vector{Attribute::kRej, Attribute::kRep, Attribute::kRej, Attribute::kRej, Attribute::kRtu}));
+  EXPECT_EQ(server.cm().next_timeout(), Instant::never());
+  EXPECT_EQ(next(client), "");
+  EXPECT_EQ(next(server), "");
+  QpSettings settings;
+  EXPECT_EQ(server.cm().init_qp_attr(*ends.passive, QpState::kRts, settings), 0);
+}
+
+/// As a kernel does, which says nothing to a REP that it does not know.
+TEST_F(EndingTest, APeerThatDoesNotSayThatItStillHasTheConnectionIsHungUp) {
+  listen();
+  connected();
+  Req req = decode_req(last(Attribute::kReq).mad);
+  req.local_id++;
+  client.restart({});
+  lose(Attribute::kRep);
+  sent();
+  network.deliver({.src = client.ip(), .dst = server.ip(), .mad = encode(1, req)});
+  network.run_for(kRepTimeout * 3);
+  EXPECT_EQ(sent(),
+            (std::vector{Attribute::kRej, Attribute::kRep, Attribute::kRep, Attribute::kRep, Attribute::kDreq}));
+  pass();
+  EXPECT_EQ(next(server), "disconnected");
+}
+
+TEST_F(EndingTest, AnOtherQueuePairOfThePeerIsAnOtherConnection) {
+  listen();
+  connected();
+  connecting(0x112);
+  requested();
+  EXPECT_EQ(server.cm().counters().refused_stale, 0u);
+}
+
+TEST_F(EndingTest, ALateAcceptOfAPeerThatGaveUpIsRefused) {
+  listen();
+  Id* id = connecting();
+  Id* child = requested();
+  lose(Attribute::kRej);
+  client.cm().destroy_id(id, network.now());
+  pass(milliseconds(20'000));
+  network.passes = {};
+  accept(child);
+  pass();
+  EXPECT_EQ(next(server), "rejected");
+  EXPECT_EQ(event.status, 6);
+  EXPECT_EQ(client.cm().counters().refused_unknown_id, 1u);
+}
+
+TEST_F(EndingTest, AListenersChildrenOutliveIt) {
+  Id* listener = listen();
+  connecting();
+  Id* child = requested();
+  server.cm().destroy_id(listener, network.now());
+  accept(child);
+  pass();
+  EXPECT_EQ(next(client), "response");
+}
+
+TEST_F(EndingTest, WhoIsNotAcceptedIsRejectedWithItsId) {
+  listen();
+  connecting();
+  Id* child = requested();
+  server.cm().destroy_id(child, network.now());
+  pass();
+  EXPECT_EQ(next(client), "rejected");
+  EXPECT_EQ(event.status, 28);
+}
+
+TEST_F(EndingTest, AnEstablishedConnectionEndsWithItsId) {
+  listen();
+  const Ends ends = connected();
+  lose(Attribute::kDreq);
+  client.cm().destroy_id(ends.active, network.now());
+  pass(milliseconds(10'000));
+  EXPECT_EQ(next(server), "");
+  network.passes = {};
+  pass(milliseconds(5'000));
+  EXPECT_EQ(next(server), "disconnected");
+  server.cm().destroy_id(ends.passive, network.now());
+  ASSERT_TRUE(network.run_until_quiet(milliseconds(10'000)));
+  EXPECT_EQ(client.cm().connection_count(), 0u);
+  EXPECT_EQ(server.cm().connection_count(), 0u);
+  EXPECT_EQ(next(client), "");
+}
+
+TEST_F(EndingTest, AFullBacklogIsAskedAgain) {
+  listen();
+  server.taken = [](const Event& e) { return e.type != EventType::kConnectRequest; };
+  connecting();
+  pass();
+  EXPECT_EQ(next(client), "");
+  EXPECT_EQ(server.cm().connection_count(), 0u);
+  EXPECT_EQ(server.cm().counters().drop_backlog_full, 1u);
+  server.taken = {};
+  network.run_for(kReqTimeout);
+  EXPECT_EQ(next(server), "request");
+}
+
+}  // namespace
+}  // namespace uroce::cm::test

@@ -1,0 +1,214 @@
+// Whom management datagrams for queue pair 1 of a host reach, when several programs are that host.
+#include <gtest/gtest.h>
+
+#include "bytes.h"
+#include "node.h"
+#include "segment/service_claims.h"
+#include "segment/uplink_port.h"
+#include "uroce/memory_port.h"
+
+namespace uroce::segment {
+namespace {
+
+using namespace test;
+
+constexpr uint16_t kReq = 0x10, kRej = 0x12, kRep = 0x13, kRtu = 0x14, kDrep = 0x16, kSidrReq = 0x17, kSidrRep = 0x18;
+constexpr uint64_t kPort7174 = 0x0000000001061c06;
+constexpr uint64_t kExactly = ~uint64_t{0};
+
+void listen(Node& node, uint64_t service_id, uint64_t mask = kExactly) {
+  std::string error;
+  EXPECT_TRUE(node.port->registration().listen({service_id, mask}, error)) << error;
+}
+
+/// An ID that a program drew: its block is the upper 12 bits.
+uint32_t id_of(Node& node) { return node.qpn() >> kQpnBlockBits << 20 | 0x4ea0; }
+
+TEST(Destination, IsReadFromLinuxFrames) {
+  // The first bytes of rping's REQ and of the REP to it, from Linux with rxe.
+  const char* const headers =
+      "525400770001525400770002080045000134fbd840004011228ac0a84d03c0a84d02d87212b7012000006400ffff0000000180000000"
+      "8001000000000001";
+  const std::string padding(2 * (256 - 40) + 8, '0');
+  const Destination req = destination_of(uroce::test::from_hex(
+      headers + std::string("010702030000000000000002a04e30d10010000000000000d1304ea0000000000000000001061c06") +
+      padding));
+  EXPECT_EQ(req.qpn, 1u);
+  EXPECT_EQ(req.service_id, kPort7174);
+  const Destination rep = destination_of(uroce::test::from_hex(
+      headers + std::string("010702030000000000000002a04e30d100130000000000007521b665d1304ea00000000000009f00") +
+      padding));
+  EXPECT_EQ(rep.qpn, 0xd1304eu) << "the upper bits of the ID d1304ea0";
+  EXPECT_FALSE(rep.service_id);
+}
+
+TEST(Destination, OfAShortDatagramIsQueuePairOne) {
+  for (const size_t bytes : {54u, 58u, 62u, 70u, 101u}) {
+    auto frame = cm_frame(mac_of(1), kReq, 0, kPort7174);
+    frame.resize(bytes);
+    const Destination destination = destination_of(frame);
+    EXPECT_EQ(destination.qpn, 1u) << bytes;
+    EXPECT_FALSE(destination.service_id) << bytes;
+  }
+}
+
+class Management : public testing::Test {
+ protected:
+  const TempDir dir;
+  Node client{dir, card_of("host", 1)}, a{dir, card_of("host", 1)}, b{dir, card_of("host", 1)};
+  /// Sent by the client.
+  std::string goes(const std::vector<uint8_t>& frame) {
+    client.turn();
+    client.send(frame);
+    settle({&client, &a, &b});
+    std::string who;
+    if (a.receive() == Frames{frame}) who += "a";
+    if (b.receive() == Frames{frame}) who += "b";
+    return who;
+  }
+};
+
+TEST_F(Management, ARequestReachesWhoeverListens) {
+  listen(b, kPort7174);
+  EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, kPort7174)), "b");
+  EXPECT_EQ(goes(cm_frame(mac_of(1), kSidrReq, 0, kPort7174)), "b");
+  listen(a, 0x1000000000000000, 0xFFFFFFFFFFFFFF00);
+  EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, 0x10000000000000A7)), "a") << "by the mask";
+}
+
+TEST_F(Management, AlsoIfItListensOnlyNow) {
+  listen(b, kPort7174);
+  EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, kPort7174)), "b");
+  std::string error;
+  ASSERT_TRUE(b.port->registration().unlisten({kPort7174, kExactly}, error)) << error;
+  listen(a, kPort7174);
+  EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, kPort7174)), "a");
+}
+
+TEST_F(Management, ARequestThatNobodyWantsReachesOneWhoSaysSo) {
+  const auto request = cm_frame(mac_of(1), kReq, 0, kPort7174);
+  const std::string first = goes(request);
+  EXPECT_EQ(first.size(), 1u);
+  EXPECT_EQ(goes(request), first) << "always the same";
+}
+
+TEST_F(Management, WhatNamesAConnectionReachesWhoDrewItsId) {
+  for (const uint16_t attribute : {kRej, kRep, kRtu, kDrep, kSidrRep}) {
+    EXPECT_EQ(goes(cm_frame(mac_of(1), attribute, id_of(a))), "a") << attribute;
+    EXPECT_EQ(goes(cm_frame(mac_of(1), attribute, id_of(b))), "b") << attribute;
+  }
+  EXPECT_EQ(goes(cm_frame(mac_of(1), kRtu, id_of(a) ^ 0x80000000)), "") << "of nobody";
+  EXPECT_EQ(client.port->counters().tx_dropped_nobody, 1u);
+}
+
+TEST_F(Management, AnAnswerFindsWhoHasDrawnAnIdJustNow) {
+  client.turn();
+  client.send(cm_frame(mac_of(1), kRtu, id_of(a)));
+  // So soon after the last look into the directory it is not worth another one for a packet to a queue pair.
+  client.turn(Peers::kReadForManagement);
+  client.send(cm_frame(mac_of(1), kRep, id_of(b)));
+  settle({&client, &a, &b});
+  EXPECT_EQ(a.receive().size(), 1u);
+  EXPECT_EQ(b.receive().size(), 1u);
+}
+
+TEST_F(Management, ARejectionOfWhatWasNotAnsweredReachesAllThatListen) {
+  listen(a, kPort7174);
+  EXPECT_EQ(goes(cm_frame(mac_of(1), kRej, 0)), "a");
+  listen(b, kPort7174 + 1);
+  EXPECT_EQ(goes(cm_frame(mac_of(1), kRej, 0)), "ab");
+}
+
+TEST_F(Management, AProgramThatWasKilledListensNoMore) {
+  in_killed_child([&] {
+    Node gone(dir, card_of("host", 1));
+    listen(gone, kPort7174);
+    gone.turn();
+  });
+  Node heir(dir, card_of("host", 1));
+  listen(heir, kPort7174);
+  client.turn();
+  client.send(cm_frame(mac_of(1), kReq, 0, kPort7174));
+  settle({&client, &heir});
+  EXPECT_EQ(heir.receive().size(), 1u);
+}
+
+TEST(ManagementElsewhere, ARequestFindsAnotherHostAndWhatIsBeyondTheSegment) {
+  const TempDir dir;
+  Node client(dir, card_of("one", 1)), server(dir, card_of("two", 2)), same_host(dir, card_of("one", 1));
+  Node uplink(dir, with_role(card_of("one", 1), Role::kUplink));
+  listen(server, kPort7174);
+  listen(same_host, kPort7174);
+  const auto near = cm_frame(mac_of(2), kReq, 0, kPort7174), far = cm_frame(kFarAway, kReq, 0, kPort7174);
+  client.turn();
+  client.send(near);
+  client.send(far);
+  settle({&client, &server, &same_host, &uplink});
+  EXPECT_EQ(server.receive(), Frames{near});
+  EXPECT_EQ(uplink.receive(), Frames{far});
+  EXPECT_TRUE(same_host.receive().empty());
+}
+
+TEST(ManagementElsewhere, AStationTakesAllForItsMac) {
+  const TempDir dir;
+  Node program(dir, card_of("host", 1)), station(dir, with_role(card_of("app", 2), Role::kStation));
+  const Frames frames{cm_frame(mac_of(2), kReq, 0, kPort7174), cm_frame(mac_of(2), kRtu, 0x00000123),
+                      cm_frame(mac_of(2), kRtu, 0x12345678), cm_frame(mac_of(2), kRej, 0)};
+  program.turn();
+  for (const auto& frame : frames) program.send(frame);
+  settle({&program, &station});
+  EXPECT_EQ(station.receive(), frames);
+}
+
+TEST(ManagementFromTheWire, ReachesProgramsOrTheUplinkItself) {
+  const TempDir dir;
+  MemoryPort wire{64, 4096 + 128};
+  Node member(dir, with_role(card_of("host", 1), Role::kUplink));
+  UplinkPort port(wire, *member.port, mac_of(1), 0);
+  Node idle(dir, card_of("host", 1)), server(dir, card_of("host", 1));
+  const auto engine_gets = [&](const std::vector<uint8_t>& frame) {
+    member.turn();
+    port.on_turn(member.now);
+    EXPECT_TRUE(wire.deliver(frame));
+    RxFrame frames[Port::kMaxBurst];
+    const uint32_t count = port.receive(frames, Port::kMaxBurst);
+    port.release_rx(frames, count);
+    settle({&member, &idle, &server});
+    return count;
+  };
+  member.turn();
+  const auto request = cm_frame(mac_of(1), kReq, 0, kPort7174);
+  EXPECT_EQ(engine_gets(request), 1u) << "which rejects it, because nobody listens";
+  EXPECT_EQ(engine_gets(cm_frame(mac_of(1), kRej, 0)), 1u);
+  listen(server, kPort7174);
+  EXPECT_EQ(engine_gets(request), 0u);
+  EXPECT_EQ(server.receive(), Frames{request});
+  const auto rtu = cm_frame(mac_of(1), kRtu, id_of(server)), rej = cm_frame(mac_of(1), kRej, 0);
+  EXPECT_EQ(engine_gets(rtu), 0u);
+  EXPECT_EQ(engine_gets(rej), 0u);
+  EXPECT_EQ(server.receive(), (Frames{rtu, rej}));
+  EXPECT_TRUE(idle.receive().empty());
+}
+
+TEST(ServiceClaims, OneMemberHasAServiceUntilItGoes) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1)), other(dir, card_of("other", 2));
+  const auto claims = [](Node& node) -> ServiceClaims& { return node.port->registration().services(); };
+  EXPECT_TRUE(claims(a).take(kPort7174));
+  EXPECT_TRUE(claims(a).take(kPort7174)) << "it has it";
+  EXPECT_FALSE(claims(b).take(kPort7174));
+  EXPECT_TRUE(claims(b).take(kPort7174 + 1));
+  EXPECT_TRUE(claims(other).take(kPort7174)) << "another host";
+  claims(a).give_back(kPort7174);
+  EXPECT_TRUE(claims(b).take(kPort7174));
+  EXPECT_TRUE(claims(b).take(0xFFFFFFFFFFFFFFFE)) << "as large as they come";
+  EXPECT_FALSE(claims(a).take(0xFFFFFFFFFFFFFFFE));
+  in_killed_child([&] {
+    Node gone(dir, card_of("host", 1));
+    if (!gone.port->registration().services().take(4711)) _exit(1);
+  });
+  EXPECT_TRUE(claims(a).take(4711)) << "whoever had it was killed";
+}
+
+}  // namespace
+}  // namespace uroce::segment

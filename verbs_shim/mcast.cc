@@ -1,0 +1,48 @@
+// Multicast: which groups a queue pair of datagrams belongs to.
+#include <cerrno>
+#include <cstring>
+
+#include "operations.h"
+#include "runtime.h"
+
+using namespace uroce;
+using namespace uroce::verbs;
+
+namespace {
+
+int errno_of(MulticastGroups::Result result) {
+  switch (result) {
+    case MulticastGroups::Result::kOk:
+      return 0;
+    case MulticastGroups::Result::kInvalid:
+      return EINVAL;
+    case MulticastGroups::Result::kFull:
+      break;
+  }
+  return ENOMEM;
+}
+
+/// With the kernel's errors. On Ethernet it looks at no LID.
+int change_group(ibv_qp* qp, const ibv_gid* gid,
+                 MulticastGroups::Result (MulticastGroups::*change)(Qp&, const IpAddress&, Instant)) {
+  if (is_the_parents(qp->context)) return refuse_to_child();
+  int error = EINVAL;
+  if (gid != nullptr) {
+    IpAddress group;
+    std::memcpy(group.bytes.data(), gid->raw, group.bytes.size());
+    EngineLock lock(endpoint());
+    error = errno_of((lock->multicast().*change)(*from(qp).qp, group, endpoint().now()));
+  }
+  if (error != 0) errno = error;
+  return error;
+}
+
+}  // namespace
+
+UROCE_VERBS_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
+  return change_group(qp, gid, &MulticastGroups::attach);
+}
+
+UROCE_VERBS_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
+  return change_group(qp, gid, &MulticastGroups::detach);
+}

@@ -1,0 +1,196 @@
+// Events: from connection management into a channel's queue, and from there to the program.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "event_fd.h"
+#include "runtime.h"
+#include "ucma.h"
+#include "ucma_convert.h"
+
+namespace uroce::verbs {
+
+static_assert(static_cast<int>(cm::EventType::kTimewaitExit) == 15);
+
+namespace {
+
+// What programs from before the structure had its last members know of it.
+constexpr size_t kResponseBytesMin = offsetof(rdma_ucm_event_resp, reserved);
+
+// A peer that answers at once is answered without the cost of going to sleep and being woken.
+constexpr Duration kSpin = microseconds(50);
+
+rdma_ucm_event_resp response_of(const cm::Event& event) {
+  rdma_ucm_event_resp to{};
+  to.event = static_cast<uint32_t>(event.type);
+  to.status = static_cast<uint32_t>(event.status);
+  if (event.is_datagram) {
+    ud_param_to(event.datagram, to.param.ud);
+  } else {
+    conn_param_to(event.connection, to.param.conn);
+  }
+  to.ece = {event.ece.vendor_id, event.ece.attr_mod};
+  return to;
+}
+
+}  // namespace
+
+/// Called under the mutex.
+void Ucma::push(UcmaFile& file, UcmaEvent&& event) {
+  file.events.push_back(std::move(event));
+  if (file.fd >= 0) EventFd::add_to(file.fd);
+}
+
+bool Ucma::on_cm_event(const cm::Event& event) {
+  if (event.type == cm::EventType::kConnectRequest) return queue_request(event);
+  auto* const id = static_cast<UcmaId*>(event.id->user());
+  // As the kernel does, nothing is said of a request that the program has not accepted: accepting it will fail.
+  if (id == nullptr || id->uid == 0) return true;
+  UcmaEvent queued{id, static_cast<UcmaMulticast*>(event.multicast), nullptr, response_of(event)};
+  queued.response.uid = queued.multicast != nullptr ? queued.multicast->uid : id->uid;
+  queued.response.id = queued.multicast != nullptr ? queued.multicast->number : id->number;
+  const std::lock_guard guard(mutex);
+  push(*id->file, std::move(queued));
+  return true;
+}
+
+bool Ucma::queue_request(const cm::Event& event) {
+  auto* const listener = static_cast<UcmaId*>(event.listener->user());
+  if (listener == nullptr) return false;
+  UcmaFile* file;
+  {
+    const std::lock_guard guard(mutex);
+    if (listener->backlog_left == 0) return false;
+    listener->backlog_left--;
+    file = listener->file;
+  }
+  UcmaId& child = add_id(*file, event.id->port_space(), event.id->qp_type());
+  child.id = event.id;
+  event.id->set_user(&child);
+  UcmaEvent queued{listener, nullptr, &child, response_of(event)};
+  queued.response.uid = listener->uid;
+  queued.response.id = child.number;
+  const std::lock_guard guard(mutex);
+  push(*file, std::move(queued));
+  return true;
+}
+
+/// Called under the mutex. Collects the requests of a listener that nobody has taken.
+void Ucma::drop_events(UcmaFile& file, const UcmaId* id, const UcmaMulticast* multicast,
+                       std::deque<UcmaId*>& requests) {
+  std::deque<UcmaEvent> kept;
+  for (UcmaEvent& event : file.events) {
+    const bool is_request = id != nullptr && event.request == id;  // it ends before its listener
+    const bool goes = id != nullptr ? event.owner == id || is_request : event.multicast == multicast;
+    if (!goes) {
+      kept.push_back(std::move(event));
+      continue;
+    }
+    if (is_request) {
+      event.owner->backlog_left++;
+    } else if (event.request != nullptr) {
+      requests.push_back(event.request);
+    }
+    // A reader may have taken the count already; it will find no event and wait again.
+    if (file.fd >= 0) EventFd::try_take_from(file.fd);
+  }
+  file.events.swap(kept);
+}
+
+uint32_t Ucma::migrate(UcmaId& id, UcmaFile& to) {
+  const std::lock_guard guard(mutex);
+  UcmaFile& from = *id.file;
+  if (&from == &to) return id.events_reported;
+  std::deque<UcmaEvent> kept;
+  for (UcmaEvent& event : from.events) {
+    if (event.owner != &id) {
+      kept.push_back(std::move(event));
+      continue;
+    }
+    if (event.request != nullptr) {
+      event.request->file = &to;
+      from.ids--;
+      to.ids++;
+    }
+    if (from.fd >= 0) EventFd::try_take_from(from.fd);
+    push(to, std::move(event));
+  }
+  from.events.swap(kept);
+  from.ids--;
+  to.ids++;
+  id.file = &to;
+  return id.events_reported;
+}
+
+/// Drives the engine for a program that waits. Returns when there is an event, or when it is time to sleep.
+void Ucma::wait_turn(const UcmaFile& file, bool blocks) {
+  if (!Runtime::get().is_open()) return;
+  const auto has_event = [&] {
+    const std::lock_guard guard(mutex);
+    return !file.events.empty();
+  };
+  const bool for_ever = blocks && Runtime::get().config().progress == Progress::kInline;
+  const Instant end = endpoint().now() + kSpin;
+  while (!has_event()) {
+    {
+      EngineLock lock(endpoint());
+      endpoint().drive();
+    }
+    if (!blocks) return;
+    if (!for_ever && endpoint().now() >= end) {
+      endpoint().kick();
+      return;
+    }
+  }
+}
+
+/// Called under the mutex, when there is an event and its count was taken. 0, or EFAULT, and then the event stays.
+int Ucma::take_event(UcmaFile& file, uint64_t response, size_t room) {
+  UcmaEvent& event = file.events.front();
+  if (!copy_to_program(response, &event.response, std::min(room, sizeof event.response))) {
+    if (file.fd >= 0) EventFd::add_to(file.fd);
+    return EFAULT;
+  }
+  event.owner->events_reported++;
+  if (event.multicast != nullptr) event.multicast->events_reported++;
+  if (event.request != nullptr) event.owner->backlog_left++;
+  file.events.pop_front();
+  return 0;
+}
+
+int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
+  if (room < kResponseBytesMin) return ENOSPC;
+  std::unique_lock guard(mutex);
+  if (file.fd < 0) return EBADF;
+  const bool blocks = EventFd::blocks(file.fd);
+  if (file.events.empty()) {
+    guard.unlock();
+    wait_turn(file, blocks);
+    guard.lock();
+  }
+  if (!file.events.empty()) {
+    if (file.fd >= 0) EventFd::try_take_from(file.fd);
+    return take_event(file, response, room);
+  }
+  if (!blocks) return EAGAIN;
+  // Who waits in a kernel holds the file, also when another thread closes the descriptor; then nothing comes any more.
+  // rping ends so, with a thread that waits.
+  if (file.fd < 0) {
+    guard.unlock();
+    pause();
+    return EINTR;
+  }
+  const int own = static_cast<int>(syscall(SYS_fcntl, file.fd, F_DUPFD_CLOEXEC, 0));
+  if (own < 0) return errno;
+  int error = 0;
+  do {
+    guard.unlock();
+    error = EventFd::take_from(own) ? 0 : errno;
+    guard.lock();
+  } while (error == 0 && file.events.empty());
+  syscall(SYS_close, own);
+  return error != 0 ? error : take_event(file, response, room);
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,124 @@
+// The ids of all channels of the process: their numbers, and how they end.
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include "runtime.h"
+#include "ucma.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+// Never destroyed: threads of the program may still use it while it exits.
+Ucma*& current() {
+  static Ucma* ucma = new Ucma;
+  return ucma;
+}
+
+/// A number that `table` does not have. Those of ended ids are not met again soon.
+template <typename Table>
+uint32_t free_number(const Table& table, uint32_t& next) {
+  while (table.contains(next)) next++;
+  return next++;
+}
+
+template <typename Object, typename Table>
+Object* find_in(const Table& table, uint32_t number, int& error) {
+  const auto found = table.find(number);
+  error = found != table.end() ? 0 : ENOENT;
+  return found != table.end() ? found->second.get() : nullptr;
+}
+
+}  // namespace
+
+Ucma& Ucma::get() { return *current(); }
+
+// Another thread of the parent may have been changing it, so nothing in it is touched.
+void Ucma::leave() { current() = new Ucma; }
+
+UcmaId* Ucma::find_id(const UcmaFile& file, uint32_t number, int& error) {
+  const std::lock_guard guard(mutex);
+  auto* const id = find_in<UcmaId>(ids_, number, error);
+  if (id == nullptr || id->file == &file) return id;
+  error = EINVAL;
+  return nullptr;
+}
+
+UcmaMulticast* Ucma::find_multicast(const UcmaFile& file, uint32_t number, int& error) {
+  const std::lock_guard guard(mutex);
+  auto* const multicast = find_in<UcmaMulticast>(multicasts_, number, error);
+  if (multicast == nullptr || multicast->id->file == &file) return multicast;
+  error = EINVAL;
+  return nullptr;
+}
+
+UcmaId& Ucma::add_id(UcmaFile& file, cm::PortSpace port_space, QpType qp_type) {
+  auto id = std::make_unique<UcmaId>();
+  id->file = &file;
+  id->port_space = port_space;
+  id->qp_type = qp_type;
+  const std::lock_guard guard(mutex);
+  id->number = free_number(ids_, next_number_);
+  file.ids++;
+  return *(ids_[id->number] = std::move(id));
+}
+
+UcmaMulticast& Ucma::add_multicast(UcmaId& id, uint64_t uid) {
+  auto multicast = std::make_unique<UcmaMulticast>();
+  multicast->id = &id;
+  multicast->uid = uid;
+  const std::lock_guard guard(mutex);
+  multicast->number = free_number(multicasts_, next_number_);
+  return *(multicasts_[multicast->number] = std::move(multicast));
+}
+
+uint32_t Ucma::destroy(UcmaId& id) {
+  // The engine is kept until the end, so that no event arrives for what is going away.
+  std::optional<EngineLock> engine;
+  if (id.id != nullptr) engine.emplace(endpoint());
+  std::deque<UcmaId*> going;
+  {
+    const std::lock_guard guard(mutex);
+    drop_events(*id.file, &id, nullptr, going);
+  }
+  going.push_back(&id);
+  for (const UcmaId* one : going) {
+    if (one->id != nullptr) endpoint().connection_manager().destroy_id(one->id, endpoint().now());
+  }
+  if (engine.has_value()) endpoint().drive();
+  const std::lock_guard guard(mutex);
+  const uint32_t reported = id.events_reported;
+  std::erase_if(multicasts_, [&](const auto& entry) { return entry.second->id == &id; });
+  for (const UcmaId* one : going) {
+    one->file->ids--;
+    ids_.erase(uint32_t{one->number});
+  }
+  return reported;
+}
+
+uint32_t Ucma::destroy(UcmaMulticast& multicast) {
+  EngineLock engine(endpoint());
+  endpoint().connection_manager().leave_multicast(*multicast.id->id, &multicast, endpoint().now());
+  endpoint().drive();
+  const std::lock_guard guard(mutex);
+  std::deque<UcmaId*> none;
+  drop_events(*multicast.id->file, nullptr, &multicast, none);
+  const uint32_t reported = multicast.events_reported;
+  multicasts_.erase(uint32_t{multicast.number});
+  return reported;
+}
+
+UcmaId* Ucma::any_of(const UcmaFile& file) {
+  const std::lock_guard guard(mutex);
+  if (file.ids == 0) return nullptr;
+  const auto found = std::find_if(ids_.begin(), ids_.end(), [&](const auto& id) { return id.second->file == &file; });
+  return found->second.get();
+}
+
+void Ucma::destroy_all_of(UcmaFile& file) {
+  const std::lock_guard commands(command_mutex);
+  while (UcmaId* const next = any_of(file)) destroy(*next);
+}
+
+}  // namespace uroce::verbs
