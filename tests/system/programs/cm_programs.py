@@ -171,7 +171,7 @@ def rcopy(wire, session):
 
 
 def nobody_listens(wire, session):
-    """Who connects to a port without a listener is told so at once."""
+    """Who connects to a port without a listener is told so."""
     if shutil.which("rping") is None:
         raise Skip("rping is not installed")
     server = start_server(session, wire, ["rping", "-s", "-p", "7200"])
@@ -195,6 +195,27 @@ def killed_server(wire, session):
                            options_of(wire, 1))
     expect_success(session, client, 20)
     expect(client, PINGS)
+
+
+def udpong(_, session):
+    """Datagrams of rsockets. Their first goes over the kernel's UDP, so the machine itself must have the address."""
+    if shutil.which("udpong") is None:
+        raise Skip("udpong is not installed")
+    if os.geteuid() != 0 or subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode != 0:
+        raise Skip("network namespaces need root")
+    script = """
+        ip link set lo up && ip link add near type veth peer name far && ip addr add 10.9.0.1/24 dev near &&
+        ip link set near up && ip link set far up || exit 1
+        "$@" udpong -b 10.9.0.1 -T e &
+        for try in $(seq 100); do ss -Hlun sport = 7174 | grep -q . && break; sleep 0.1; done
+        "$@" udpong -b 10.9.0.1 -s 10.9.0.1 -T e -C 1000
+        code=$?
+        kill $!
+        exit $code"""
+    child = session.start_plain("programs", ["unshare", "--net", "sh", "-c", script, "sh", session.uroce, "run", "--port",
+                                             session.wire.port(0), "--"], LOUD)
+    expect_success(session, child, 30)
+    expect(child, (CUSTOM[0], r"counted: .*rx_sends 10\d\d"))
 
 
 def sockets_of_tcp(wire, session):
@@ -251,7 +272,7 @@ def scenarios():
             for wire, suite in WIRES.items():
                 yield Scenario(f"cm_{case.name}_{wire}", functools.partial(run_case, case, wire), wire=wire, suite=suite,
                                timeout_s=case.timeout_s + 30)
-    for body in (rcopy, nobody_listens, killed_server, sockets_of_tcp):
+    for body in (rcopy, nobody_listens, killed_server, sockets_of_tcp, udpong):
         yield Scenario(f"cm_{body.__name__}", functools.partial(body, "segment"), timeout_s=90)
     for wire, suite in {"segment": "programs", **WIRES}.items():
         name = "cm_multicast" if wire == "segment" else f"cm_multicast_{wire}"
