@@ -1,6 +1,7 @@
 // Turns the engine's events into completion channel events, async events, and log lines.
 //
 // Called in the middle of a turn, under the engine's lock: nothing here calls the engine.
+#include "dpdk/endpoint_cm.h"
 #include "dpdk/log.h"
 #include "engine/neighbour_news.h"
 #include "objects.h"
@@ -37,7 +38,7 @@ class ShimObserver final : public Observer {
       log_message(LogLevel::kError, "QP 0x%06x (%s) goes to error: %s", qp.qpn(), qp_type_name(qp.type()),
                   cause_text(Cause::kCqOverrun));
     }
-    if (kind == AsyncEvent::kCommEst) endpoint().note_established(qp.qpn());
+    if (kind == AsyncEvent::kCommEst) endpoint().connections().note_established(qp.qpn());
     ibv_async_event event{};
     event.element.qp = pair.base();
     event.event_type = static_cast<ibv_event_type>(kind);

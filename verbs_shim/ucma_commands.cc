@@ -12,6 +12,7 @@
 #include <cstring>
 #include <optional>
 
+#include "dpdk/endpoint_cm.h"
 #include "dpdk/log.h"
 #include "runtime.h"
 #include "ucma.h"
@@ -40,7 +41,7 @@ class OnEngine {
   }
   OnEngine(const OnEngine&) = delete;
   OnEngine& operator=(const OnEngine&) = delete;
-  cm::RdmaCm* operator->() { return &endpoint().connection_manager(); }
+  cm::RdmaCm* operator->() { return &endpoint().connections().manager(); }
 
  private:
   std::optional<EngineLock> lock_;
@@ -53,8 +54,8 @@ int bring_to_device(UcmaId& id) {
   if (id.id != nullptr) return 0;
   if (!Runtime::get().open()) return errno;
   EngineLock lock(endpoint());
-  endpoint().set_cm_events(&Ucma::get());
-  cm::RdmaCm& manager = endpoint().connection_manager();
+  endpoint().connections().set_events(&Ucma::get());
+  cm::RdmaCm& manager = endpoint().connections().manager();
   id.id = manager.create_id(id.port_space, id.qp_type, &id);
   if (id.id == nullptr) return ENOMEM;
   return id.bound_early.family != SocketAddress::Family::kNone ? manager.bind(*id.id, id.bound_early) : 0;
@@ -253,7 +254,7 @@ int init_qp_attr(const UcmaCall& call, const rdma_ucm_init_qp_attr& command) {
   cm::QpSettings settings;
   {
     EngineLock lock(endpoint());
-    error = endpoint().connection_manager().init_qp_attr(*id->id, state, settings);
+    error = endpoint().connections().manager().init_qp_attr(*id->id, state, settings);
   }
   if (error != 0) return error;
   ib_uverbs_qp_attr reply{};

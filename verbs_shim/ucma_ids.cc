@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <new>
 
+#include "dpdk/endpoint_cm.h"
 #include "runtime.h"
 #include "ucma.h"
 
@@ -84,7 +85,7 @@ uint32_t Ucma::destroy(UcmaId& id) {
   }
   going.push_back(&id);
   for (const UcmaId* one : going) {
-    if (one->id != nullptr) endpoint().connection_manager().destroy_id(one->id, endpoint().now());
+    if (one->id != nullptr) endpoint().connections().manager().destroy_id(one->id, endpoint().now());
   }
   if (engine.has_value()) endpoint().drive();
   const std::lock_guard guard(mutex);
@@ -99,7 +100,7 @@ uint32_t Ucma::destroy(UcmaId& id) {
 
 uint32_t Ucma::destroy(UcmaMulticast& multicast) {
   EngineLock engine(endpoint());
-  endpoint().connection_manager().leave_multicast(*multicast.id->id, &multicast, endpoint().now());
+  endpoint().connections().manager().leave_multicast(*multicast.id->id, &multicast, endpoint().now());
   endpoint().drive();
   const std::lock_guard guard(mutex);
   std::deque<UcmaId*> none;

@@ -28,6 +28,10 @@ class CmCore final : public ConnectionUser {
   Id* create_id(PortSpace port_space, QpType qp_type, void* user);
   void destroy_id(Id& id, Instant now);
   void add_listener(Id& id);
+  template <typename F>
+  void for_each_id(F&& f) {
+    for (const auto& [key, id] : ids_) f(*id);
+  }
 
   Admission admit(const Request& request) override;
   bool on_request(Connection& connection, const Request& request) override;

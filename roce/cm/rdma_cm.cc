@@ -238,6 +238,10 @@ int RdmaCm::disconnect(Id& id, Instant now) {
   return 0;
 }
 
+void RdmaCm::hang_up(Instant now) {
+  core_->for_each_id([&](Id& id) { disconnect(id, now); });
+}
+
 int RdmaCm::notify(Id& id, uint32_t event, Instant /*now*/) {
   IdState& state = id.state();
   if (state.connection == nullptr || event != kEventCommEst) return EINVAL;

@@ -91,6 +91,8 @@ class RdmaCm {
   void on_mad(const ReceivedMad& mad, Instant now);
   void run_timers(Instant now);
   Instant next_timeout() const;
+  /// The program ends: its peers are told, once.
+  void hang_up(Instant now);
   const CmCounters& counters() const;
   /// All that are remembered: under way, standing, resting.
   size_t connection_count() const;

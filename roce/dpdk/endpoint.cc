@@ -78,7 +78,7 @@ EngineConfig make_engine_config(const EndpointConfig& config, EndpointPort& port
 }
 
 /// Logs what `uroce stats` would show at the end.
-void log_counters(const Counters& engine, const EndpointDevice& device) {
+void log_counters(const Counters& engine, const EndpointDevice& device, const cm::CmCounters& connections) {
   constexpr size_t kLineBytes = 800;
   std::string text;
   const auto add = [&text](const char* name, uint64_t value) {
@@ -88,6 +88,8 @@ void log_counters(const Counters& engine, const EndpointDevice& device) {
   };
   for_each_counter(engine, add);
   device.for_each_counter(add);
+  cm::for_each_counter(connections,
+                       [&](const char* name, uint64_t value) { add(("cm_" + std::string(name)).c_str(), value); });
   log_message(LogLevel::kInfo, "counted: %s", text.empty() ? "nothing" : text.c_str());
 }
 
@@ -234,6 +236,7 @@ void EndpointImpl::linger() {
   // A program may end as soon as its last receive has completed, before the acknowledgement was sent to the peer.
   {
     const EngineLock owner(*this);
+    cm_.hang_up(clock_.now());
     const Instant end = clock_.now() + microseconds(200);
     while (clock_.now() < end) turn(clock_.now());
     // What waits in the device, behind a slow cable for example, still leaves if that does not take long.
@@ -258,7 +261,7 @@ void EndpointImpl::finish() {
   if (!engine_) return;
   captures_.finish();
   const EngineLock owner(*this);
-  log_counters(engine_->counters(), port_.device());
+  log_counters(engine_->counters(), port_.device(), cm_.counters());
 }
 
 }  // namespace uroce

@@ -19,13 +19,14 @@
 #include <string>
 #include <vector>
 
-#include "cm/rdma_cm.h"
 #include "engine/engine.h"
 #include "host/endpoint_config.h"
 #include "host/endpoint_identity.h"
 #include "uroce/time.h"
 
 namespace uroce {
+
+class EndpointCm;  // dpdk/endpoint_cm.h
 
 class Endpoint {
  public:
@@ -56,15 +57,8 @@ class Endpoint {
   /// The program has woken up and is about to poll, so the background thread stands back as after `drive`.
   virtual void note_awake() = 0;
 
-  /// Connections by IP address and port. To be called under an EngineLock, as all that it does. It lives as long as the
-  /// endpoint.
-  virtual cm::RdmaCm& connection_manager() = 0;
-  /// Who hears of its events from now on; nullptr: nobody, and requests to services that have a listener are not
-  /// answered. Under an EngineLock.
-  virtual void set_cm_events(cm::EventSink* events) = 0;
-  /// The queue pair has received, although it is not told yet that its connection stands (AsyncEvent::kCommEst). May be
-  /// called in the middle of a turn, by an observer: connection management hears of it in the next one.
-  virtual void note_established(uint32_t qpn) = 0;
+  /// Connections by IP address and port. To be called under an EngineLock, as all that it does.
+  virtual EndpointCm& connections() = 0;
 
   /// Used by EngineLock.
   virtual void lock() = 0;

@@ -23,16 +23,24 @@ class EndpointCm final : private cm::Services, private cm::EventSink, private Ma
  public:
   /// From now on datagrams of the engine come here. All outlive it, or `stop`.
   void start(Engine& engine, EndpointDevice& device, RandomSource& random);
+  /// Before the last turns: peers are told that their connections end.
+  void hang_up(Instant now) {
+    if (manager_) manager_->hang_up(now);
+  }
   /// Ends connections, and hears of nothing more.
   void stop();
   /// In the child of a fork: all is the parent's.
   void abandon() { static_cast<void>(manager_.release()); }
 
-  /// Made when it is first asked for.
+  /// Made when it is first asked for. It lives as long as the endpoint.
   cm::RdmaCm& manager();
-  /// Who hears of events; nullptr: nobody.
+  /// Zeros as long as there is no manager.
+  const cm::CmCounters& counters() const { return manager_ ? manager_->counters() : kNothingCounted; }
+  /// Who hears of events from now on; nullptr: nobody, and requests to services that have a listener are not answered.
+  /// `events` is called in turns, and must not call back.
   void set_events(cm::EventSink* events) { events_ = events; }
-  /// See Endpoint.
+  /// Data came to a queue pair that waits for the end of its handshake. May be called in the middle of a turn: the
+  /// connection manager is told in the next one.
   void note_established(uint32_t qpn) {
     if (manager_) established_.push_back(qpn);
   }
@@ -70,6 +78,8 @@ class EndpointCm final : private cm::Services, private cm::EventSink, private Ma
   uint64_t node_guid() override;
   void join_group(const IpAddress& group, uint8_t sgid_index, Instant now) override;
   void leave_group(const IpAddress& group, uint8_t sgid_index, Instant now) override;
+
+  static constexpr cm::CmCounters kNothingCounted{};
 
   Engine* engine_ = nullptr;
   EndpointDevice* device_ = nullptr;

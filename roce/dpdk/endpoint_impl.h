@@ -42,9 +42,7 @@ class EndpointImpl final : public Endpoint {
   void kick() override { driver_.kick(); }
   void note_awake() override { driver_.note_driven(now()); }
 
-  cm::RdmaCm& connection_manager() override { return cm_.manager(); }
-  void set_cm_events(cm::EventSink* events) override { cm_.set_events(events); }
-  void note_established(uint32_t qpn) override { cm_.note_established(qpn); }
+  EndpointCm& connections() override { return cm_; }
 
   EndpointDevice& device() { return port_.device(); }
   Ownership& ownership() { return ownership_; }

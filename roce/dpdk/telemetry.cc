@@ -68,6 +68,9 @@ int on_counters(const char* /*cmd*/, const char* params, rte_tel_data* data) {
                      [&](const char* name, const uint64_t& value) { rte_tel_data_add_dict_u64(data, name, value); });
     endpoint.device().for_each_counter(
         [&](const char* name, uint64_t value) { rte_tel_data_add_dict_u64(data, name, value); });
+    cm::for_each_counter(endpoint.connections().counters(), [&](const char* name, uint64_t value) {
+      rte_tel_data_add_dict_u64(data, ("cm_" + std::string(name)).c_str(), value);
+    });
   });
 }
 

@@ -91,6 +91,17 @@ TEST_F(EndingTest, TimewaitLastsAsLongAsAPacketMayLive) {
   EXPECT_EQ(server.cm().connection_count(), 0u);
 }
 
+TEST_F(EndingTest, AProgramThatEndsTellsItsPeers) {
+  listen();
+  const Ends ends = connected();
+  Id* alone = client.cm().create_id(PortSpace::kTcp, QpType::kRc, nullptr);
+  client.cm().hang_up(network.now());
+  pass();
+  EXPECT_EQ(next(server), "disconnected");
+  EXPECT_EQ(event.id, ends.passive);
+  EXPECT_EQ(client.cm().disconnect(*alone, network.now()), EINVAL) << "the others are as they were";
+}
+
 TEST_F(EndingTest, NobodyAnswersADreq) {
   listen();
   const Ends ends = connected();

@@ -12,6 +12,7 @@
 
 #include "cm/connection.h"
 #include "dpdk/endpoint.h"
+#include "dpdk/endpoint_cm.h"
 #include "temporary_directory.h"
 
 namespace uroce {
@@ -40,7 +41,7 @@ class Program final : private cm::EventSink, private Observer {
   template <typename F>
   auto with(F&& f) {
     const EngineLock owner(*endpoint_);
-    return f(endpoint_->connection_manager());
+    return f(endpoint_->connections().manager());
   }
   Instant now() const { return endpoint_->now(); }
   Endpoint& endpoint() { return *endpoint_; }
@@ -122,7 +123,7 @@ class Program final : private cm::EventSink, private Observer {
   }
   void listen_to_events(bool on) {
     const EngineLock owner(*endpoint_);
-    endpoint_->set_cm_events(on ? this : nullptr);
+    endpoint_->connections().set_events(on ? this : nullptr);
   }
   bool on_cm_event(const cm::Event& event) override {
     events_.push_back(event);
