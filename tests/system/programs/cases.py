@@ -68,9 +68,12 @@ def _pingpongs():
     yield pingpong("uc", "_large", "-s", "1048576", "-n", "200", "-c", size=1048576, iters=200)
     yield pingpong("rc", "_one_byte", "-s", "1", "-g", "1", size=1)
     yield pingpong("srq", "_one_qp", "-q", "1", "-g", "1")
-    yield pingpong("rc", "_on_demand_refused", "-o", refused="isn't ODP capable")
-    yield pingpong("srq", "_on_demand_refused", "-o", refused="isn't ODP capable")
-    yield pingpong("rc", "_device_memory_refused", "-j", refused="support dm")
+    for kind in ("rc", "srq"):
+        yield pingpong(kind, "_on_demand", "-g", "1", "-c", "-o")
+    yield pingpong("rc", "_on_demand_prefetched", "-g", "1", "-c", "-o", "-P")
+    yield pingpong("rc", "_on_demand_implicit", "-g", "1", "-c", "-O")
+    yield pingpong("rc", "_device_memory", "-g", "1", "-c", "-j")
+    yield Case("ibv_xsrq_pingpong_refused", "ibv_xsrq_pingpong", (), refused="ibv_open_xrcd is not supported")
     yield pingpong("rc", "_no_hugepages", environment=(("UROCE_HUGEPAGES", "no"),), wire="memif")
     yield pingpong("rc", "_hugepages", environment=(("UROCE_HUGEPAGES", "yes"),), needs="hugepages", wire="memif")
 
