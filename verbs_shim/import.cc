@@ -33,7 +33,8 @@ constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 /// False when the descriptor is not one of ours, which only `open_command_file` makes: the seals are on.
 bool read_content(int fd, FileContent& content) {
-  if (fcntl(fd, F_GET_SEALS) != kSeals) return false;
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) return false;
   if (syscall(SYS_pread64, fd, &content, sizeof content, 0) != static_cast<long>(sizeof content)) return false;
   return std::memcmp(content.magic, kMagic, sizeof kMagic) == 0;
 }
@@ -60,7 +61,11 @@ std::shared_ptr<Core> find(ibv_context* context, uint32_t handle) {
 namespace uroce::verbs {
 
 int open_command_file(uint64_t file) {
-  const auto fd = static_cast<int>(syscall(SYS_memfd_create, kDeviceName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // A kernel may insist on this flag (vm.memfd_noexec), and one before 6.3 does not know it.
+  constexpr unsigned kNoExecSeal = 8;
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  auto fd = static_cast<int>(syscall(SYS_memfd_create, kDeviceName, kFlags | kNoExecSeal));
+  if (fd < 0 && errno == EINVAL) fd = static_cast<int>(syscall(SYS_memfd_create, kDeviceName, kFlags));
   if (fd < 0) return -1;
   FileContent content{};
   std::memcpy(content.magic, kMagic, sizeof kMagic);
@@ -112,7 +117,8 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) 
 UROCE_VERBS_EXPORT void ibv_unimport_pd(ibv_pd* pd) {
   if (!usable(pd->context)) return;
   count_object(pd->context, -1);
-  delete &from(pd);
+  // What was made in it, and is destroyed later, still counts there. Then it stays.
+  if (from(pd).users == 0) delete &from(pd);
 }
 
 UROCE_VERBS_EXPORT ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) try {

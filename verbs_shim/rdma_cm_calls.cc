@@ -76,9 +76,10 @@ namespace {
 template <typename Duplicate>
 int duplicate_to(int from, int to, Duplicate&& duplicate) {
   if (from == to || (!is_rdma_cm(from) && !is_rdma_cm(to))) return duplicate();
-  if (is_rdma_cm(to) && syscall(SYS_fcntl, from, F_GETFD) >= 0) forget_rdma_cm(to);
   const int copy = duplicate();
-  if (copy >= 0 && is_rdma_cm(from)) duplicate_rdma_cm(from, copy);
+  if (copy < 0) return copy;  // `to` stays what it was
+  if (is_rdma_cm(to)) forget_rdma_cm(to);
+  if (is_rdma_cm(from)) duplicate_rdma_cm(from, copy);
   return copy;
 }
 

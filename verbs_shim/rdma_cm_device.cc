@@ -25,6 +25,15 @@ namespace {
 /// what it closes stays open here.
 pid_t table_owner = 0;
 
+/// No descriptor above it was ever one of ours.
+std::atomic<int> highest{-1};
+
+/// Under the mutex.
+void store(int fd, UcmaFile* file) {
+  rdma_cm_files[fd].store(file, std::memory_order_relaxed);
+  if (fd > highest.load(std::memory_order_relaxed)) highest.store(fd, std::memory_order_relaxed);
+}
+
 /// A descriptor of the file other than `fd`; -1: there is none.
 int another_descriptor(const UcmaFile& file, int fd) {
   for (size_t i = 0; i < kRdmaCmFdsMax; i++) {
@@ -109,7 +118,7 @@ int open_rdma_cm(int flags) try {
   file->descriptors = 1;
   const std::lock_guard guard(Ucma::get().mutex);
   table_owner = getpid();
-  rdma_cm_files[fd].store(file, std::memory_order_relaxed);
+  store(fd, file);
   return fd;
 } catch (const std::bad_alloc&) {
   errno = ENOMEM;
@@ -154,7 +163,8 @@ void forget_rdma_cm(int fd) {
 }
 
 void forget_rdma_cm(unsigned first, unsigned last) {
-  for (size_t fd = first; fd < kRdmaCmFdsMax && fd <= last; fd++) {
+  const int end = highest.load(std::memory_order_relaxed);
+  for (unsigned fd = first; static_cast<int64_t>(fd) <= end && fd <= last; fd++) {
     if (is_rdma_cm(static_cast<int>(fd))) forget_rdma_cm(static_cast<int>(fd));
   }
 }
@@ -165,7 +175,7 @@ void duplicate_rdma_cm(int from, int to) {
   UcmaFile* const file = rdma_cm_files[from].load(std::memory_order_relaxed);
   if (file == nullptr || table_owner != getpid()) return;
   file->descriptors++;
-  rdma_cm_files[to].store(file, std::memory_order_relaxed);
+  store(to, file);
 }
 
 void leave_rdma_cm() {

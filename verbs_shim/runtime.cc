@@ -48,6 +48,7 @@ void Runtime::on_fork_child() {
   Runtime& runtime = get();
   runtime.identified_ = runtime.endpoint_ != nullptr;
   fork_generation++;
+  runtime.opened_.store(false, std::memory_order_relaxed);
   if (const Endpoint* parents = runtime.endpoint_.release(); parents != nullptr) {
     runtime.identity_ = parents->identity();
     has_inherited_objects = true;
@@ -99,11 +100,12 @@ bool Runtime::open() {
     return false;
   }
   open_endpoint = endpoint_.get();
+  opened_.store(true, std::memory_order_release);
   install_fault_handler();
   return true;
 }
 
-bool Runtime::is_open() const { return endpoint_ != nullptr; }
+bool Runtime::is_open() const { return opened_.load(std::memory_order_acquire); }
 
 int refuse_to_child() {
   static std::atomic<bool> said{false};

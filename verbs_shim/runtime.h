@@ -1,6 +1,7 @@
 // The one endpoint of this process, behind every context that the program opens.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "dpdk/endpoint.h"
@@ -32,6 +33,7 @@ class Runtime {
   bool configure();
   static void on_fork_child();
 
+  std::atomic<bool> opened_{false};  // published after `open_endpoint`
   bool configured_ = false;
   bool identified_ = false;
   EndpointConfig config_;

@@ -416,6 +416,10 @@ int run_ucma_command(UcmaFile& file, uint32_t command, const uint8_t* in, size_t
   // The one command that waits must not keep others from being executed.
   if (command == RDMA_USER_CM_CMD_GET_EVENT) return run(call, in, in_bytes);
   const std::lock_guard guard(Ucma::get().command_mutex);
+  {
+    const std::lock_guard files(Ucma::get().mutex);
+    if (file.fd < 0) return EBADF;  // closed meanwhile, with all that it had
+  }
   return run(call, in, in_bytes);
 }
 

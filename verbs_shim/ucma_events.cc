@@ -1,4 +1,8 @@
 // Events: from connection management into a channel's queue, and from there to the program.
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -159,6 +163,17 @@ int Ucma::take_event(UcmaFile& file, uint64_t response, size_t room) {
   return 0;
 }
 
+namespace {
+
+/// Another thread may open the device meanwhile, and then whoever waits may have to drive it. True after a signal, too.
+bool readable_soon(int fd) {
+  constexpr int kPatienceMs = 10;
+  pollfd one{fd, POLLIN, 0};
+  return syscall(SYS_poll, &one, 1, kPatienceMs) != 0;
+}
+
+}  // namespace
+
 int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
   if (room < kResponseBytesMin) return ENOSPC;
   std::unique_lock guard(mutex);
@@ -186,6 +201,11 @@ int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
   int error = 0;
   do {
     guard.unlock();
+    if (!Runtime::get().is_open()) {
+      while (!Runtime::get().is_open() && !readable_soon(own)) {
+      }
+      wait_turn(file, true);
+    }
     error = EventFd::take_from(own) ? 0 : errno;
     guard.lock();
   } while (error == 0 && file.events.empty());

@@ -87,11 +87,16 @@ int ConnectionManager::establish(Connection& c) {
 
 void ConnectionManager::release(Connection& c, Instant now) {
   c.owner = nullptr;
+  if (hang_up(c, now)) return;
+  if (c.state == CmState::kSidrReqSent || c.state == CmState::kIdle) protocol_.table.erase(c);
+}
+
+bool ConnectionManager::hang_up(Connection& c, Instant now) {
   switch (c.state) {
     case CmState::kReqSent:
     case CmState::kMraReqReceived:
       send_rej(c, RejReason::kTimeout, {}, now);
-      return;
+      return true;
     case CmState::kReqReceived:
     case CmState::kMraReqSent:
     case CmState::kRepSent:
@@ -99,20 +104,16 @@ void ConnectionManager::release(Connection& c, Instant now) {
     case CmState::kRepReceived:
     case CmState::kMraRepSent:
       send_rej(c, RejReason::kConsumer, {}, now);
-      return;
+      return true;
     case CmState::kSidrReqReceived:
       send_sidr_rep(c, {.status = static_cast<uint8_t>(SidrStatus::kRejected)}, now);
-      return;
+      return true;
     case CmState::kEstablished:
     case CmState::kDreqReceived:
       disconnect(c, now);
-      return;
-    case CmState::kSidrReqSent:
-    case CmState::kIdle:
-      protocol_.table.erase(c);
-      return;
-    default:  // it is on its way out
-      return;
+      return true;
+    default:  // it is on its way out, or nobody knows of it
+      return false;
   }
 }
 

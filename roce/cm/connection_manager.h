@@ -32,6 +32,8 @@ class ConnectionManager {
   Connection* find_awaiting(uint32_t qpn) { return protocol_.table.find_awaiting(qpn); }
   /// The owner goes. What is under way is ended in order; nobody is told any more.
   void release(Connection& connection, Instant now);
+  /// Its peer is told that it ends, if there is anything to tell.
+  bool hang_up(Connection& connection, Instant now);
 
   void on_mad(const ReceivedMad& mad, Instant now);
   void run_timers(Instant now);

@@ -179,7 +179,7 @@ void InboundReplies::on_rej(const ReceivedMad& mad, Instant now) {
 
 /// The peer has nobody for the service. True when it is to be asked again.
 bool InboundReplies::ask_again(Connection& c, Instant now) {
-  if (c.found_nobody == kAskAgainAfter.size()) return false;
+  if (c.found_nobody == kAskAgainAfter.size() || c.out.retries_left == 0) return false;
   protocol_.table.arm(c, now + kAskAgainAfter[c.found_nobody++]);
   protocol_.counters.asked_again++;
   return true;

@@ -238,8 +238,13 @@ int RdmaCm::disconnect(Id& id, Instant now) {
   return 0;
 }
 
-void RdmaCm::hang_up(Instant now) {
-  core_->for_each_id([&](Id& id) { disconnect(id, now); });
+bool RdmaCm::hang_up(Instant now, uint32_t most) {
+  uint32_t told = 0;
+  core_->for_each_id([&](Id& id) {
+    Connection* const connection = id.state().connection;
+    if (told < most && connection != nullptr && core_->manager.hang_up(*connection, now)) told++;
+  });
+  return told == most;
 }
 
 int RdmaCm::notify(Id& id, uint32_t event, Instant /*now*/) {

@@ -91,8 +91,8 @@ class RdmaCm {
   void on_mad(const ReceivedMad& mad, Instant now);
   void run_timers(Instant now);
   Instant next_timeout() const;
-  /// The program ends: its peers are told, once.
-  void hang_up(Instant now);
+  /// The program ends: its peers are told, once, up to `most` of them in one call. True when there are more.
+  bool hang_up(Instant now, uint32_t most);
   const CmCounters& counters() const;
   /// All that are remembered: under way, standing, resting.
   size_t connection_count() const;

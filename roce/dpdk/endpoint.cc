@@ -163,12 +163,13 @@ EndpointImpl::~EndpointImpl() {
     EndpointRegistry::get().withdraw(*this);
     if (engine_) {
       const EngineLock owner(*this);
-      cm_.stop();
+      cm_.set_events(nullptr);
     }
     linger();
     driver_.stop();
     if (engine_) {
       lock();
+      cm_.stop();
       engine_.reset();
       unlock();
     }
@@ -236,7 +237,7 @@ void EndpointImpl::linger() {
   // A program may end as soon as its last receive has completed, before the acknowledgement was sent to the peer.
   {
     const EngineLock owner(*this);
-    cm_.hang_up(clock_.now());
+    while (cm_.hang_up(clock_.now())) turn(clock_.now());
     const Instant end = clock_.now() + microseconds(200);
     while (clock_.now() < end) turn(clock_.now());
     // What waits in the device, behind a slow cable for example, still leaves if that does not take long.

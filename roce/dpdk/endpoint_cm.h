@@ -23,10 +23,9 @@ class EndpointCm final : private cm::Services, private cm::EventSink, private Ma
  public:
   /// From now on datagrams of the engine come here. All outlive it, or `stop`.
   void start(Engine& engine, EndpointDevice& device, RandomSource& random);
-  /// Before the last turns: peers are told that their connections end.
-  void hang_up(Instant now) {
-    if (manager_) manager_->hang_up(now);
-  }
+  /// Before the last turns: some more peers are told that their connections end, as many as one turn can send. False
+  /// when there are no more.
+  bool hang_up(Instant now) { return manager_ && manager_->hang_up(now, Management::kWaitingMax / 2); }
   /// Ends connections, and hears of nothing more.
   void stop();
   /// In the child of a fork: all is the parent's.

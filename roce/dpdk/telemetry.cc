@@ -62,12 +62,13 @@ int on_list(const char* /*cmd*/, const char* /*params*/, rte_tel_data* data) {
 }
 
 int on_counters(const char* /*cmd*/, const char* params, rte_tel_data* data) {
-  return reply_to(params, [&](EndpointImpl& endpoint, Look) {
+  return reply_to(params, [&](EndpointImpl& endpoint, Look look) {
     rte_tel_data_start_dict(data);
     for_each_counter(endpoint.engine().counters(),
                      [&](const char* name, const uint64_t& value) { rte_tel_data_add_dict_u64(data, name, value); });
     endpoint.device().for_each_counter(
         [&](const char* name, uint64_t value) { rte_tel_data_add_dict_u64(data, name, value); });
+    if (look == Look::kOutside) return;  // it may be made just now
     cm::for_each_counter(endpoint.connections().counters(), [&](const char* name, uint64_t value) {
       rte_tel_data_add_dict_u64(data, ("cm_" + std::string(name)).c_str(), value);
     });

@@ -96,7 +96,7 @@ void Engine::send_mad(const AddressVector& av, std::span<const uint8_t, kManagem
     counters_.tx_drop_mad_unresolved++;
     return;
   }
-  management_.push(*path, mad, now);
+  if (!management_.push(*path, mad, now)) return;
   // Also if the MAC is known: whoever asks for a connection a second time may have met silence.
   router_.ask_for(*path, av.sgid_index, now);
 }

@@ -73,7 +73,7 @@ bool GroupMembership::on_frame(std::span<const uint8_t> frame, Instant now) {
   for (Entry& entry : entries_) {
     if (entry.users == 0 || entry.group.is_v4() == query->ipv6 || entry.source.vlan_id != link->vlan_id) continue;
     if (is_all_nodes(entry.group) || (!query->group.is_zero() && query->group != entry.group)) continue;
-    entry.answer_at = std::min(entry.answer_at, now + within(query->patience));
+    entry.answer_at = std::min(entry.answer_at, now + within(std::max(query->patience, kLeastPatience)));
   }
   rearm();
   return true;

@@ -32,6 +32,8 @@ class GroupMembership {
   static constexpr uint32_t kGroupsMax = 256;
   /// How often something new is said, since nobody acknowledges it, and within which time.
   static constexpr uint32_t kRobustness = 2;
+  /// Whoever asks for answers sooner gets them in the course of this time: he may want them all at once.
+  static constexpr Duration kLeastPatience = milliseconds(100);
   static constexpr Duration kUnsolicited = milliseconds(1000);
   /// So long after an old query answers are old, too: twice the time between two queries, and an answer's time.
   static constexpr Duration kOldQuerier = milliseconds(260'000);

@@ -33,20 +33,22 @@ void Management::on_packet(const PacketView& packet, Instant now) {
       {packet.src_ip, packet.dst_ip, packet.vlan_id, deth.src_qp, packet.traffic_class, packet.hop_limit, bytes}, now);
 }
 
-void Management::push(const PathSpec& path, std::span<const uint8_t, kManagementBytes> mad, Instant now) {
+bool Management::push(const PathSpec& path, std::span<const uint8_t, kManagementBytes> mad, Instant now) {
   if (!queue_) {
     queue_ = std::make_unique<Queue>();
     std::iota(queue_->order.begin(), queue_->order.end(), uint8_t{0});
   }
-  if (count_ == kWaitingMax) {
+  const bool resolved = !path.dst_mac.is_zero();
+  if (count_ == kWaitingMax || (!resolved && count_ - ready_ == kUnresolvedMax)) {
     counters_.tx_drop_mad_full++;
-    return;
+    return false;
   }
   Entry& entry = this->entry(count_++);
   entry.path = path;
   entry.until = now + kPatience;
   std::copy(mad.begin(), mad.end(), entry.mad.begin());
-  if (!path.dst_mac.is_zero()) ready_++;
+  if (resolved) ready_++;
+  return true;
 }
 
 void Management::on_resolved(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac) {

@@ -43,6 +43,9 @@ class ManagementSink {
 class Management {
  public:
   static constexpr uint32_t kWaitingMax = 64;
+  /// Of them, for peers whose MAC is not known: whoever claims to be many hosts is answered as few, keeps nobody else
+  /// from being answered, and causes few questions for MACs.
+  static constexpr uint32_t kUnresolvedMax = 16;
   /// So long a datagram waits for a MAC, or for the end of a pause. Whoever sent it repeats it.
   static constexpr Duration kPatience = milliseconds(4000);
 
@@ -53,8 +56,9 @@ class Management {
   /// A packet for queue pair 1 with a good P_Key and iCRC.
   void on_packet(const PacketView& packet, Instant now);
 
-  /// To be sent, from queue pair 1 to queue pair 1. The first one allocates. Dropped and counted when too many wait.
-  void push(const PathSpec& path, std::span<const uint8_t, kManagementBytes> mad, Instant now);
+  /// To be sent, from queue pair 1 to queue pair 1. The first one allocates. False when too many wait: then it is
+  /// dropped and counted.
+  bool push(const PathSpec& path, std::span<const uint8_t, kManagementBytes> mad, Instant now);
   /// For those that wait for this MAC.
   void on_resolved(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);
   bool wants_transmit() const { return ready_ != 0; }

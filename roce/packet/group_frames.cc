@@ -50,6 +50,7 @@ std::optional<GroupQuery> decode_igmp(std::span<const uint8_t> body) {
   if (body.size() < kIpv4Bytes || (body[0] >> 4) != 4) return std::nullopt;
   const size_t header = (body[0] & 0xFu) * size_t{4};
   const size_t total = load_be16(&body[2]);
+  if (body[8] != 1) return std::nullopt;  // of a router on this link
   if (body[9] != kProtocolIgmp || header < kIpv4Bytes || total > body.size() || total < header + kIgmpV2Bytes)
     return std::nullopt;
   if ((load_be16(&body[6]) & 0x3fff) != 0 || fold16(sum16(body.first(header))) != 0xFFFF) return std::nullopt;

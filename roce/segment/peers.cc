@@ -1,6 +1,7 @@
 #include "segment/peers.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace uroce::segment {
 
@@ -19,11 +20,16 @@ Peer* Peers::station_of(const MacAddress& mac) const {
   return found == stations_.end() ? nullptr : *found;
 }
 
+/// Who named more of its bits goes first.
 Peer* Peers::listener(const MacAddress& mac, uint64_t service_id) const {
   Peer* found = nullptr;
+  int bits = -1;
   for_each_program(mac, [&](Peer& peer) {
-    const auto covers = [&](const Listening& listening) { return listening.covers(service_id); };
-    if (found == nullptr && std::any_of(peer.listens.begin(), peer.listens.end(), covers)) found = &peer;
+    for (const Listening& listening : peer.listens) {
+      if (!listening.covers(service_id) || std::popcount(listening.mask) <= bits) continue;
+      bits = std::popcount(listening.mask);
+      found = &peer;
+    }
   });
   return found;
 }

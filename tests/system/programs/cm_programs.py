@@ -151,7 +151,8 @@ CASES = [
 # On other wires: one of each kind.
 ELSEWHERE = {"rping", "rping_ipv6", "rping_persistent", "ucmatose_many", "udaddy", "rdma_client", "cmtime", "rstream",
              "ib_send_bw_cm", "ib_write_lat_cm"}
-WIRES = {"memif": "programs", "card": "card", "switch": "long", "veth": "veth"}
+WIRES = {"memif": "long", "card": "card", "switch": "long", "veth": "veth"}
+HOGS = ("rstream", "riostream", "ib_")  # want the CPUs for themselves
 
 
 def rcopy(wire, session):
@@ -267,19 +268,21 @@ def libfabric(provider, kind, session):
 
 def scenarios():
     for case in CASES:
-        yield Scenario(f"cm_{case.name}", functools.partial(run_case, case, "segment"), timeout_s=case.timeout_s + 30)
+        company = "alone" if case.name.startswith(HOGS) else "beside"
+        yield Scenario(f"cm_{case.name}", functools.partial(run_case, case, "segment"), timeout_s=case.timeout_s + 30,
+                       company=company)
         if case.name in ELSEWHERE:
             for wire, suite in WIRES.items():
                 yield Scenario(f"cm_{case.name}_{wire}", functools.partial(run_case, case, wire), wire=wire, suite=suite,
-                               timeout_s=case.timeout_s + 30)
+                               timeout_s=case.timeout_s + 30, company=company)
     for body in (rcopy, nobody_listens, killed_server, sockets_of_tcp, udpong):
-        yield Scenario(f"cm_{body.__name__}", functools.partial(body, "segment"), timeout_s=90)
+        yield Scenario(f"cm_{body.__name__}", functools.partial(body, "segment"), timeout_s=90, company="beside")
     for wire, suite in {"segment": "programs", **WIRES}.items():
         name = "cm_multicast" if wire == "segment" else f"cm_multicast_{wire}"
-        yield Scenario(name, functools.partial(multicast, wire), wire=wire, suite=suite, timeout_s=60)
+        yield Scenario(name, functools.partial(multicast, wire), wire=wire, suite=suite, timeout_s=60, company="beside")
     yield Scenario("cm_libfabric_msg", functools.partial(libfabric, "verbs", "msg"), timeout_s=90)
     yield Scenario("cm_libfabric_rdm", functools.partial(libfabric, "verbs;ofi_rxm", "rdm"), timeout_s=90)
-    yield Scenario("cm_nobody_listens_veth", functools.partial(nobody_listens, "veth"), wire="veth", suite="veth")
+    yield Scenario("cm_nobody_listens_veth", functools.partial(nobody_listens, "veth"), wire="veth", suite="veth", company="beside")
 
 
 SCENARIOS = list(scenarios())

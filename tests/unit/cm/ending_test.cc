@@ -95,7 +95,8 @@ TEST_F(EndingTest, AProgramThatEndsTellsItsPeers) {
   listen();
   const Ends ends = connected();
   Id* alone = client.cm().create_id(PortSpace::kTcp, QpType::kRc, nullptr);
-  client.cm().hang_up(network.now());
+  EXPECT_TRUE(client.cm().hang_up(network.now(), 1));
+  EXPECT_FALSE(client.cm().hang_up(network.now(), 1));
   pass();
   EXPECT_EQ(next(server), "disconnected");
   EXPECT_EQ(event.id, ends.passive);

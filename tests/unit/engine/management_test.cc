@@ -226,12 +226,23 @@ TEST_F(ManagementTest, NotForEver) {
   EXPECT_EQ(counters().tx_drop_mad_unresolved, 1u);
 }
 
+TEST_F(ManagementTest, WhoIsManyHostsThatNobodyKnowsKeepsNobodyFromBeingAnswered) {
+  engine_.neighbours().set_static(*parse_ip("192.168.77.3"), 0, *parse_mac("52:54:00:77:00:02"));
+  for (uint32_t i = 0; i < 100; i++) send(("192.168.77." + std::to_string(100 + i)).c_str(), mad_of(kRep));
+  EXPECT_EQ(counters().tx_drop_mad_full, 100 - Management::kUnresolvedMax);
+  for (uint32_t i = 0; i < Management::kWaitingMax - Management::kUnresolvedMax; i++)
+    send("192.168.77.3", mad_of(kRep));
+  EXPECT_EQ(counters().tx_drop_mad_full, 100 - Management::kUnresolvedMax);
+  send("192.168.77.3", mad_of(kRep));
+  EXPECT_EQ(counters().tx_drop_mad_full, 101 - Management::kUnresolvedMax) << "no room at all";
+}
+
 TEST_F(ManagementTest, AndNotMoreThanThereIsRoomFor) {
-  for (uint32_t i = 0; i < Management::kWaitingMax + 3; i++) send("192.168.77.3", mad_of(kRep));
+  for (uint32_t i = 0; i < Management::kUnresolvedMax + 3; i++) send("192.168.77.3", mad_of(kRep));
   EXPECT_EQ(counters().tx_drop_mad_full, 3u);
   engine_.neighbours().set_static(*parse_ip("192.168.77.3"), 0, *parse_mac("52:54:00:77:00:02"));
   for (int i = 0; i < 4; i++) engine_.turn(kNow);
-  EXPECT_EQ(sent().size(), Management::kWaitingMax);
+  EXPECT_EQ(sent().size(), Management::kUnresolvedMax);
   send("192.168.77.3", mad_of(kRep));
   engine_.turn(kNow);
   EXPECT_EQ(sent().size(), 1u) << "there is room again";
