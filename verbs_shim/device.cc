@@ -96,7 +96,7 @@ ibv_context* make_context(uint64_t file, int cmd_fd) try {
   pthread_mutex_init(&base.mutex, nullptr);
   base.abi_compat = __VERBS_ABI_IS_EXTENDED;
   add_to_contexts(*context);
-  context.release();
+  static_cast<void>(context.release());  // its owner is the program now
   return &base;
 } catch (const std::bad_alloc&) {
   errno = ENOMEM;

@@ -86,7 +86,7 @@ class Ucma final : public cm::EventSink {
 
  private:
   UcmaId* any_of(const UcmaFile& file);
-  static void push(UcmaFile& file, UcmaEvent&& event);
+  static void push(UcmaFile& file, const UcmaEvent& event);
   bool queue_request(const cm::Event& event);
   void drop_events(UcmaFile& file, const UcmaId* id, const UcmaMulticast* multicast, std::deque<UcmaId*>& requests);
   void wait_turn(const UcmaFile& file, bool blocks);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "event_fd.h"
 #include "runtime.h"
@@ -41,8 +40,8 @@ rdma_ucm_event_resp response_of(const cm::Event& event) {
 }  // namespace
 
 /// Called under the mutex.
-void Ucma::push(UcmaFile& file, UcmaEvent&& event) {
-  file.events.push_back(std::move(event));
+void Ucma::push(UcmaFile& file, const UcmaEvent& event) {
+  file.events.push_back(event);
   if (file.fd >= 0) EventFd::add_to(file.fd);
 }
 
@@ -55,7 +54,7 @@ bool Ucma::on_cm_event(const cm::Event& event) {
   queued.response.uid = queued.multicast != nullptr ? queued.multicast->uid : id->uid;
   queued.response.id = queued.multicast != nullptr ? queued.multicast->number : id->number;
   const std::lock_guard guard(mutex);
-  push(*id->file, std::move(queued));
+  push(*id->file, queued);
   return true;
 }
 
@@ -76,7 +75,7 @@ bool Ucma::queue_request(const cm::Event& event) {
   queued.response.uid = listener->uid;
   queued.response.id = child.number;
   const std::lock_guard guard(mutex);
-  push(*file, std::move(queued));
+  push(*file, queued);
   return true;
 }
 
@@ -88,7 +87,7 @@ void Ucma::drop_events(UcmaFile& file, const UcmaId* id, const UcmaMulticast* mu
     const bool is_request = id != nullptr && event.request == id;  // it ends before its listener
     const bool goes = id != nullptr ? event.owner == id || is_request : event.multicast == multicast;
     if (!goes) {
-      kept.push_back(std::move(event));
+      kept.push_back(event);
       continue;
     }
     if (is_request) {
@@ -109,7 +108,7 @@ uint32_t Ucma::migrate(UcmaId& id, UcmaFile& to) {
   std::deque<UcmaEvent> kept;
   for (UcmaEvent& event : from.events) {
     if (event.owner != &id) {
-      kept.push_back(std::move(event));
+      kept.push_back(event);
       continue;
     }
     if (event.request != nullptr) {
@@ -118,7 +117,7 @@ uint32_t Ucma::migrate(UcmaId& id, UcmaFile& to) {
       to.ids++;
     }
     if (from.fd >= 0) EventFd::try_take_from(from.fd);
-    push(to, std::move(event));
+    push(to, event);
   }
   from.events.swap(kept);
   from.ids--;

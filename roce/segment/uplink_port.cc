@@ -58,7 +58,7 @@ bool UplinkPort::concerns_program(const Destination& destination) {
 bool UplinkPort::concerns_group(const Destination& destination) {
   if (destination.qpn != kMulticastQpn || !destination.mac.is_multicast()) return false;
   segment_.peers().refresh_for_frame(now_, Peers::kReadForUnknown);
-  bool wanted = segment_.peers().stations().size() != 0;
+  bool wanted = !segment_.peers().stations().empty();
   segment_.peers().for_each_program([&](const Peer& peer) { wanted = wanted || peer.in_group(destination.mac); });
   return wanted;
 }

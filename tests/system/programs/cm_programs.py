@@ -216,7 +216,7 @@ def udpong(_, session):
     child = session.start_plain("programs", ["unshare", "--net", "sh", "-c", script, "sh", session.uroce, "run", "--port",
                                              session.wire.port(0), "--"], LOUD)
     expect_success(session, child, 30)
-    expect(child, (CUSTOM[0], r"counted: .*rx_sends 10\d\d"))
+    expect(child, (CUSTOM[0], r"counted: .*rx_sends \d{4}"))
 
 
 def sockets_of_tcp(wire, session):
