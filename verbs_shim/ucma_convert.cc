@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstring>
 
+#include "cm/cma_header.h"
 #include "identity.h"
 
 namespace uroce::verbs {
@@ -145,7 +146,7 @@ uint16_t gid_to(const SocketAddress& from, const IpAddress& gid, uint16_t pkey, 
   address.sib_family = AF_IB;
   address.sib_pkey = htobe16(pkey);
   std::memcpy(&address.sib_addr, gid.bytes.data(), 16);
-  address.sib_sid = htobe64(service_id_of(port_space, from.port));
+  address.sib_sid = htobe64(cm::service_id_of(port_space, from.port));
   address.sib_sid_mask = ~uint64_t{0};
   return put(address, to);
 }
@@ -238,7 +239,7 @@ void path_to(const cm::Id& id, ib_path_rec_data& to) {
   if (way == nullptr) return;
   to.flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
   auto* bytes = reinterpret_cast<uint8_t*>(to.path_rec);
-  const uint64_t service = htobe64(service_id_of(id.port_space(), id.remote().port));
+  const uint64_t service = htobe64(cm::service_id_of(id.port_space(), id.remote().port));
   std::memcpy(bytes, &service, sizeof service);
   std::memcpy(bytes + 8, way->av.dgid.bytes.data(), 16);
   std::memcpy(bytes + 24, way->source.ip.bytes.data(), 16);
@@ -252,10 +253,6 @@ void path_to(const cm::Id& id, ib_path_rec_data& to) {
   bytes[54] = static_cast<uint8_t>(kExactly << 6 | mtu_to_verbs(way->mtu_bytes));
   bytes[55] = kExactly << 6 | kRate10Gbps;
   bytes[56] = kExactly << 6 | kPacketLifeTime;
-}
-
-uint64_t service_id_of(cm::PortSpace port_space, uint16_t port) {
-  return uint64_t{static_cast<uint16_t>(port_space)} << 16 | port;
 }
 
 }  // namespace uroce::verbs

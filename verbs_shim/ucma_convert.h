@@ -33,7 +33,4 @@ void qp_settings_to(const cm::QpSettings& from, QpState state, ib_uverbs_qp_attr
 void path_to(const cm::Id& id, ib_user_path_rec& to);
 void path_to(const cm::Id& id, ib_path_rec_data& to);
 
-/// The service ID of a port of a port space, host order.
-uint64_t service_id_of(cm::PortSpace port_space, uint16_t port);
-
 }  // namespace uroce::verbs

@@ -8,13 +8,14 @@
 #include <span>
 
 #include "cm/values.h"
+#include "packet/management_datagram.h"
 #include "uroce/address.h"
 #include "uroce/qp_attributes.h"
 #include "uroce/time.h"
 
 namespace uroce::cm {
 
-inline constexpr uint32_t kMadBytes = 256;
+inline constexpr uint32_t kMadBytes = kManagementBytes;
 
 /// A management datagram that came in for queue pair 1.
 struct ReceivedMad {
