@@ -3,7 +3,7 @@
 #
 #   scripts/install-deps.sh demo    what ./demo needs: compiler, Meson, DPDK, the unmodified RDMA programs
 #   scripts/install-deps.sh check   what ./check needs as well: tests, format, lint, capture reading
-#   scripts/install-deps.sh full    what ./check --full needs as well: the message passing libraries
+#   scripts/install-deps.sh full    what ./check --full needs as well: the message passing libraries, storage, a virtual machine
 #   scripts/install-deps.sh interop what tests/system/interop needs as well: a virtual machine, and a kernel with rxe for it
 #   scripts/install-deps.sh bench   what tests/bench needs as well: the peers to compare with; and to draw pictures
 #
@@ -20,11 +20,13 @@ check_packages=(
   clang clang-format clang-tidy libclang-rt-14-dev shellcheck git
   libgtest-dev libgmock-dev python3-scapy libisal-dev zlib1g-dev
   dpdk-dev iproute2 procps iperf3
-  ucx-utils qperf infiniband-diags rdmacm-utils libfabric-bin libcap2-bin systemd
+  ucx-utils qperf python3-pyverbs infiniband-diags rdmacm-utils libfabric-bin fio libcap2-bin systemd
 )
 full_packages=(
   "${check_packages[@]}"
   openmpi-bin libopenmpi-dev mpich libmpich-dev
+  libucx-dev tgt libiscsi-bin qemu-system-x86 qemu-utils qemu-block-extra
+  dpdk pciutils
 )
 interop_packages=(
   "${check_packages[@]}"

@@ -1,7 +1,10 @@
 // Completion channels, with which a program sleeps until something completes.
+#include <pthread.h>
+
 #include <cerrno>
 #include <new>
 
+#include "base/no_cancel.h"
 #include "dpdk/log.h"
 #include "objects.h"
 #include "runtime.h"
@@ -92,6 +95,7 @@ constexpr Duration kSpin = microseconds(50);
 
 /// Drives the engine until there is an event. Null when `patience` is over before that.
 Cq* drive_until_event(Channel& channel, Duration patience) {
+  const NoCancel until_the_end_of_a_turn;
   const Instant end = endpoint().now() + patience;
   do {
     {
@@ -109,6 +113,7 @@ Cq* wait_for_event(Channel& channel) {
     // In mode `inline` nobody else drives the engine, so a program that waits has to.
     Cq* event;
     do {
+      pthread_testcancel();
       event = drive_until_event(channel, kSpin);
     } while (event == nullptr && Runtime::get().config().progress == Progress::kInline);
     if (event != nullptr) return event;
@@ -130,6 +135,7 @@ UROCE_VERBS_EXPORT int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq, voi
   }
   Cq* const event = wait_for_event(from(base));
   if (event == nullptr) return -1;
+  const NoCancel with_an_event_in_hand;
   {
     // Keeps the background thread from delivering the next completion before the program arms the queue again: an event
     // of its own would announce that completion, and ibv_rc_pingpong -t, which polls two at a time, would find nothing

@@ -4,7 +4,10 @@
 
 #include "dpdk/log.h"
 #include "operations.h"
+#include "raw.h"
 #include "runtime.h"
+#include "tag_matching.h"
+#include "xrc.h"
 
 namespace uroce::verbs {
 
@@ -53,6 +56,12 @@ void fill_operations(Context& context) {
   v.create_cq_ex = create_cq_extended;
   v.create_qp_ex = create_qp_extended;
   v.create_srq_ex = create_srq_extended;
+  v.post_srq_ops = post_srq_ops;
+  v.open_xrcd = open_xrcd;
+  v.close_xrcd = close_xrcd;
+  v.get_srq_num = get_srq_num;
+  v.open_qp = open_qp;
+  fill_raw_operations(context);
 
   ibv_context_ops& ops = v.context.ops;
   ops._compat_query_device = ibv_query_device;

@@ -164,7 +164,8 @@ int modify_cq(ibv_cq* base, ibv_modify_cq_attr* attr) try {
 
 ibv_cq_ex* create_cq_extended(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   constexpr uint64_t kOffered = uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-                                IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+                                IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_TM_INFO |
+                                IBV_WC_EX_WITH_FLOW_TAG;
   constexpr uint32_t kFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
   const uint32_t flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
   if ((attr->wc_flags & ~kOffered) != 0 || (flags & ~kFlags) != 0 ||

@@ -75,7 +75,7 @@ UROCE_VERBS_EXPORT int ibv_get_device_index(ibv_device*) { return 0; }
 
 UROCE_VERBS_EXPORT __be64 ibv_get_device_guid(ibv_device*) {
   EndpointIdentity identity;
-  return Runtime::get().identify(identity) ? guid_of(identity.mac) : 0;
+  return Runtime::get().identify(identity) ? guid_of(identity.guid_mac()) : 0;
 }
 
 namespace uroce::verbs {

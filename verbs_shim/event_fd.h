@@ -30,7 +30,7 @@ class EventFd {
   void add() { add_to(fd_); }
 
   /// Takes one count, and waits for it unless the program made the descriptor non-blocking. False when errno says why
-  /// not.
+  /// not. A thread can be cancelled (pthread_cancel) while it waits, as in a kernel's read: call without locks held.
   bool take() { return take_from(fd_); }
 
   /// Takes one count if there is one; never waits.
@@ -47,12 +47,15 @@ class EventFd {
   }
   static bool take_from(int fd) {
     uint64_t value = 0;
-    return syscall(SYS_read, fd, &value, sizeof value) == static_cast<long>(sizeof value);
+    iovec piece{&value, sizeof value};
+    // The read that nobody wraps, and that libc makes a cancellation point.
+    return preadv2(fd, &piece, 1, -1, 0) == static_cast<ssize_t>(sizeof value);
   }
   static bool try_take_from(int fd) {
     uint64_t value = 0;
     iovec piece{&value, sizeof value};
-    return preadv2(fd, &piece, 1, -1, RWF_NOWAIT) == static_cast<ssize_t>(sizeof value);
+    // Not libc's: that would be a cancellation point, also for whoever destroys an object.
+    return syscall(SYS_preadv2, fd, &piece, 1L, -1L, -1L, RWF_NOWAIT) == static_cast<long>(sizeof value);
   }
   static bool blocks(int fd) { return (syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK) == 0; }
 

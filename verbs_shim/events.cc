@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "objects.h"
+#include "raw.h"
 #include "runtime.h"
 
 using namespace uroce;
@@ -40,6 +41,10 @@ Subject subject_of(const ibv_async_event& event) {
     case IBV_EVENT_SRQ_LIMIT_REACHED: {
       ibv_srq* srq = event.element.srq;
       return {&srq->mutex, &srq->cond, &srq->events_completed, &from(srq).async_taken};
+    }
+    case IBV_EVENT_WQ_FATAL: {
+      ibv_wq* wq = event.element.wq;
+      return {&wq->mutex, &wq->cond, &wq->events_completed, &from(wq).async_taken};
     }
     default:
       return {};
@@ -85,6 +90,7 @@ uint32_t AsyncQueue::forget(Object& object) {
 template uint32_t AsyncQueue::forget(Cq&);
 template uint32_t AsyncQueue::forget(QueuePair&);
 template uint32_t AsyncQueue::forget(Srq&);
+template uint32_t AsyncQueue::forget(Wq&);
 
 }  // namespace uroce::verbs
 

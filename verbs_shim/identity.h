@@ -10,7 +10,7 @@
 
 namespace uroce::verbs {
 
-/// The node GUID: the MAC as EUI-64, in network order as in verbs.
+/// The node GUID, of an identity's `guid_mac`: the MAC as EUI-64, in network order as in verbs.
 __be64 guid_of(const MacAddress& mac);
 
 /// How an Ethernet speed is expressed in InfiniBand's terms.

@@ -1,5 +1,5 @@
-// Structures of rdma-core's releases 58 to 64, which the headers that we are built with need not have. The numbers and
-// layouts are those that programs were compiled with.
+// Structures and numbers of rdma-core's releases 45 to 64, which the headers that we are built with need not have. The
+// numbers and layouts are those that programs were compiled with.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 struct ibv_dmah;
 struct ibv_dmah_init_attr;
 struct ibv_pd;
+struct ibv_qp_ex;
 
 /// Opaque to programs.
 struct ibv_buf {
@@ -40,6 +41,20 @@ inline constexpr uint64_t kMrHasBuf = 1 << 5;
 
 // ibv_parent_domain_init_attr::comp_mask, since release 63: memory for a confidential guest's bounce buffers.
 inline constexpr uint32_t kDomainAllowsUnprotected = 1 << 2;
+
+// Since release 45, which brought FLUSH: rdma-core's numbers under the names that it has for them.
+inline constexpr int kAccessFlushGlobal = 1 << 8;
+inline constexpr int kAccessFlushPersistent = 1 << 9;
+inline constexpr uint64_t kDeviceFlushGlobal = uint64_t{1} << 38;
+inline constexpr uint64_t kDeviceFlushPersistent = uint64_t{1} << 39;
+inline constexpr uint64_t kDeviceAtomicWrite = uint64_t{1} << 40;
+inline constexpr uint64_t kQpExWithFlush = 1 << 11;
+inline constexpr int kWrFlush = 14;
+inline constexpr int kWrAtomicWrite = 15;
+inline constexpr int kWcFlush = 8;
+inline constexpr int kWcAtomicWrite = 9;
+/// ibv_qp_ex::wr_flush, the member that was appended to ibv_qp_ex of release 44.
+using WrFlush = void (*)(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type, uint8_t level);
 
 static_assert(offsetof(ibv_mr_init_attr, buf) == 64);
 

@@ -23,11 +23,12 @@ static_assert(int{kRemoteAtomic} == IBV_ACCESS_REMOTE_ATOMIC);
 static_assert(int{kMwBind} == IBV_ACCESS_MW_BIND);
 static_assert(int{kZeroBased} == IBV_ACCESS_ZERO_BASED);
 static_assert(int{kOnDemand} == IBV_ACCESS_ON_DEMAND);
+static_assert(int{kFlushGlobal} == kAccessFlushGlobal && int{kFlushPersistent} == kAccessFlushPersistent);
 
 namespace {
 
 constexpr uint32_t kEngineAccess =
-    kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind | kZeroBased | kOnDemand;
+    kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind | kZeroBased | kOnDemand | kFlushGlobal;
 // A user's addresses lie below.
 constexpr uint64_t kAddressesEnd = uint64_t{1} << 63;
 constexpr size_t kBufAlignment = 4096;
@@ -36,6 +37,10 @@ constexpr size_t kBufAlignment = 4096;
 int check_access(unsigned access, uint32_t& rights) {
   // Huge pages and relaxed ordering change nothing for a processor that copies.
   constexpr unsigned kIgnored = unsigned{IBV_ACCESS_HUGETLB} | IBV_ACCESS_OPTIONAL_RANGE;
+  if ((access & kFlushPersistent) != 0) {
+    log_message(LogLevel::kWarning,
+                "a region with IBV_ACCESS_FLUSH_PERSISTENT is refused: no memory here outlives a power loss");
+  }
   if ((access & ~(kEngineAccess | kIgnored)) != 0) return EINVAL;
   if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
     return EINVAL;

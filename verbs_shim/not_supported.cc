@@ -24,25 +24,9 @@ namespace uroce::verbs {
 
 void fill_refusals(Context& context) {
   verbs_context& v = context.verbs;
-  UROCE_REFUSE(v, read_counters, "ibv_read_counters");
-  UROCE_REFUSE(v, attach_counters_point_flow, "ibv_attach_counters_point_flow");
-  UROCE_REFUSE(v, create_counters, "ibv_create_counters");
-  UROCE_REFUSE(v, destroy_counters, "ibv_destroy_counters");
   UROCE_REFUSE(v, modify_flow_action_esp, "ibv_modify_flow_action_esp");
   UROCE_REFUSE(v, destroy_flow_action, "ibv_destroy_flow_action");
   UROCE_REFUSE(v, create_flow_action_esp, "ibv_create_flow_action_esp");
-  UROCE_REFUSE(v, post_srq_ops, "ibv_post_srq_ops");
-  UROCE_REFUSE(v, destroy_rwq_ind_table, "ibv_destroy_rwq_ind_table");
-  UROCE_REFUSE(v, create_rwq_ind_table, "ibv_create_rwq_ind_table");
-  UROCE_REFUSE(v, destroy_wq, "ibv_destroy_wq");
-  UROCE_REFUSE(v, modify_wq, "ibv_modify_wq");
-  UROCE_REFUSE(v, create_wq, "ibv_create_wq");
-  UROCE_REFUSE(v, ibv_destroy_flow, "ibv_destroy_flow");
-  UROCE_REFUSE(v, ibv_create_flow, "ibv_create_flow");
-  UROCE_REFUSE(v, open_qp, "ibv_open_qp");
-  UROCE_REFUSE(v, get_srq_num, "ibv_get_srq_num");
-  UROCE_REFUSE(v, open_xrcd, "ibv_open_xrcd");
-  UROCE_REFUSE(v, close_xrcd, "ibv_close_xrcd");
 
   ibv_context_ops& ops = v.context.ops;
   UROCE_REFUSE(ops, _compat_alloc_pd, "ibv_context_ops.alloc_pd");

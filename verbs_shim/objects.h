@@ -30,6 +30,10 @@ struct Device : ibv_device {
 struct Cq;
 struct QueuePair;
 struct Srq;
+struct Xrcd;
+struct XrcTarget;
+struct RssQueues;
+struct Wq;
 
 /// The part of a context that programs know. verbs_context grows at its head.
 struct ContextAbi {
@@ -176,6 +180,7 @@ struct Srq : ibv_srq {
   SharedReceiveQueue* queue = nullptr;
   uint32_t async_taken = 0;
   DomainMemory memory;
+  Xrcd* xrcd = nullptr;
 };
 
 /// The work requests that ibv_wr_* functions have built since ibv_wr_start. Nothing reaches the engine before
@@ -230,6 +235,11 @@ struct QueuePair : ibv_qp_ex {
   std::unique_ptr<WrBuilder> builder;
   DomainMemory send_memory;
   DomainMemory receive_memory;
+  Xrcd* xrcd = nullptr;               // of an XRC target
+  std::shared_ptr<XrcTarget> target;  // what the handles on an XRC target share
+  std::shared_ptr<RssQueues> rss;     // of one that shares its frames among work queues (raw.h)
+  Wq* wq = nullptr;                   // of one that stands for a work queue
+  uint32_t flows = 0;                 // that lead to it; under the engine's lock
 
   ibv_qp* base() { return &qp_base; }
 };

@@ -5,7 +5,9 @@
 #include "dpdk/log.h"
 #include "engine/neighbour_news.h"
 #include "objects.h"
+#include "raw.h"
 #include "runtime.h"
+#include "xrc.h"
 
 namespace uroce::verbs {
 
@@ -33,16 +35,16 @@ class ShimObserver final : public Observer {
   }
 
   void on_qp_event(Qp& qp, AsyncEvent kind) override {
-    auto& pair = *static_cast<QueuePair*>(qp.user());
     if (kind == AsyncEvent::kQpFatal) {
       log_message(LogLevel::kError, "QP 0x%06x (%s) goes to error: %s", qp.qpn(), qp_type_name(qp.type()),
                   cause_text(Cause::kCqOverrun));
     }
     if (kind == AsyncEvent::kCommEst) endpoint().connections().note_established(qp.qpn());
-    ibv_async_event event{};
-    event.element.qp = pair.base();
-    event.event_type = static_cast<ibv_event_type>(kind);
-    from(pair.base()->context).async.push(event);
+    if (qp.type() == QpType::kXrcRecv) {
+      for (QueuePair* handle : static_cast<XrcTarget*>(qp.user())->handles) push_to(*handle, kind);
+    } else {
+      push_to(*static_cast<QueuePair*>(qp.user()), kind);
+    }
   }
 
   void on_port_event(AsyncEvent kind) override {
@@ -72,7 +74,7 @@ class ShimObserver final : public Observer {
 
   void on_error_completion(const Qp& qp, const Completion& completion) override {
     const bool flushed = completion.status == WcStatus::kWrFlushErr;
-    if (flushed) static_cast<QueuePair*>(qp.user())->flushed++;
+    if (flushed && qp.type() != QpType::kXrcRecv) static_cast<QueuePair*>(qp.user())->flushed++;
     log_message(flushed ? LogLevel::kDebug : LogLevel::kWarning, "QP 0x%06x (%s), wr_id %llu: %s: %s", qp.qpn(),
                 qp_type_name(qp.type()), static_cast<unsigned long long>(completion.wr_id),
                 wc_status_name(completion.status), cause_text(completion.cause));
@@ -92,6 +94,18 @@ class ShimObserver final : public Observer {
 
   void on_neighbour_news(const NeighbourNews& news) override {
     log_message(LogLevel::kWarning, "%s", to_string(news).c_str());
+  }
+
+ private:
+  static void push_to(QueuePair& pair, AsyncEvent kind) {
+    ibv_async_event event{};
+    event.element.qp = pair.base();
+    event.event_type = static_cast<ibv_event_type>(kind);
+    if (pair.wq != nullptr) {
+      event.element.wq = pair.wq;
+      event.event_type = IBV_EVENT_WQ_FATAL;  // nothing else happens to one
+    }
+    from(pair.base()->context).async.push(event);
   }
 };
 

@@ -65,8 +65,13 @@ void forget_region(Mr& mr);
 /// Fills the function pointers of the extended interfaces.
 void fill_cq_readers(Cq& cq);
 void fill_wr_operations(QueuePair& qp, uint64_t send_ops);
+/// FLUSH and ATOMIC_WRITE.
+void fill_placement_operations(QueuePair& qp);
 bool address_vector_from(const ibv_ah_attr& attr, AddressVector& av);
 void address_vector_to(const AddressVector& av, ibv_ah_attr& attr);
+/// What a device may do to a frame on its way out, and this one does not. A raw frame would leave without what the
+/// program counts on; other packets have no such checksum, and the flag changes nothing.
+inline constexpr unsigned kOffloadFlags = IBV_SEND_IP_CSUM;
 /// The errno for a refused post.
 int post_error(PostResult result);
 

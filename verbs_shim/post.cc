@@ -100,14 +100,17 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   }
   QueuePair& qp = from(base);
   const bool datagram = base->qp_type == IBV_QPT_UD;
+  const bool xrc = base->qp_type == IBV_QPT_XRC_SEND;
+  const unsigned refused = base->qp_type == IBV_QPT_RAW_PACKET ? kOffloadFlags : 0;
   int error = 0;
   EngineLock lock(endpoint());
   const Instant now = endpoint().now();
   Engine& engine = lock.engine();
   for (; wr != nullptr; wr = wr->next) {
     SendWr out;
-    const PostResult result =
-        translate(*wr, datagram, out) ? engine.post_send(*qp.qp, out, now) : PostResult::kBadOpcode;
+    if (xrc) out.remote_srqn = wr->qp_type.xrc.remote_srqn;
+    const bool good = (wr->send_flags & refused) == 0 && translate(*wr, datagram, out);
+    const PostResult result = good ? engine.post_send(*qp.qp, out, now) : PostResult::kBadOpcode;
     if (result != PostResult::kOk) [[unlikely]] {
       error = post_error(result);
       *bad_wr = wr;

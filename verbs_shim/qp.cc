@@ -1,4 +1,5 @@
 // Queue pairs: create, query, destroy.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -6,14 +7,21 @@
 
 #include "dpdk/log.h"
 #include "identity.h"
+#include "later_abi.h"
 #include "operations.h"
+#include "raw.h"
 #include "runtime.h"
+#include "transport/rendezvous.h"
+#include "xrc.h"
 
 using namespace uroce;
 using namespace uroce::verbs;
 
 static_assert(static_cast<int>(QpType::kRc) == IBV_QPT_RC && static_cast<int>(QpType::kUc) == IBV_QPT_UC &&
-              static_cast<int>(QpType::kUd) == IBV_QPT_UD);
+              static_cast<int>(QpType::kUd) == IBV_QPT_UD &&
+              static_cast<int>(QpType::kRawPacket) == IBV_QPT_RAW_PACKET &&
+              static_cast<int>(QpType::kXrcSend) == IBV_QPT_XRC_SEND &&
+              static_cast<int>(QpType::kXrcRecv) == IBV_QPT_XRC_RECV);
 static_assert(static_cast<int>(QpState::kReset) == IBV_QPS_RESET && static_cast<int>(QpState::kInit) == IBV_QPS_INIT &&
               static_cast<int>(QpState::kRtr) == IBV_QPS_RTR && static_cast<int>(QpState::kRts) == IBV_QPS_RTS &&
               static_cast<int>(QpState::kSqd) == IBV_QPS_SQD && static_cast<int>(QpState::kSqe) == IBV_QPS_SQE &&
@@ -24,11 +32,6 @@ namespace {
 /// The name of the type, for log lines.
 const char* type_name(ibv_qp_type type) {
   switch (type) {
-    case IBV_QPT_RAW_PACKET:
-      return "RAW_PACKET";
-    case IBV_QPT_XRC_SEND:
-    case IBV_QPT_XRC_RECV:
-      return "XRC";
     case IBV_QPT_DRIVER:
       return "DRIVER: DC, SRD and others of one vendor's cards";
     default:
@@ -38,21 +41,27 @@ const char* type_name(ibv_qp_type type) {
 
 /// Returns 0 or errno.
 int check_init(const ibv_qp_init_attr_ex& attr) {
-  if (attr.qp_type != IBV_QPT_RC && attr.qp_type != IBV_QPT_UC && attr.qp_type != IBV_QPT_UD) {
-    log_message(LogLevel::kWarning, "queue pairs of type %d (%s) are not supported (EOPNOTSUPP); RC, UC and UD are",
+  const bool xrc_send = attr.qp_type == IBV_QPT_XRC_SEND;
+  const bool raw = attr.qp_type == IBV_QPT_RAW_PACKET;
+  if (attr.qp_type != IBV_QPT_RC && attr.qp_type != IBV_QPT_UC && attr.qp_type != IBV_QPT_UD && !xrc_send && !raw) {
+    log_message(LogLevel::kWarning,
+                "queue pairs of type %d (%s) are not supported (EOPNOTSUPP); RC, UC, UD, XRC and RAW_PACKET are",
                 static_cast<int>(attr.qp_type), type_name(attr.qp_type));
     return EOPNOTSUPP;
   }
-  if (attr.pd == nullptr || attr.send_cq == nullptr || attr.recv_cq == nullptr) return EINVAL;
-  for (ibv_context* context : {attr.pd->context, attr.send_cq->context, attr.recv_cq->context}) {
+  if (attr.pd == nullptr || attr.send_cq == nullptr || (attr.recv_cq == nullptr && !xrc_send)) return EINVAL;
+  for (ibv_context* context : {attr.pd->context, attr.send_cq->context}) {
     if (is_the_parents(context)) return refuse_to_child();
   }
+  if (!xrc_send && is_the_parents(attr.recv_cq->context)) return refuse_to_child();
   if (attr.srq != nullptr && is_the_parents(attr.srq->context)) return refuse_to_child();
   const ibv_qp_cap& cap = attr.cap;
-  const bool own_receives = attr.srq == nullptr;
+  const bool own_receives = attr.srq == nullptr && !xrc_send;
   if (cap.max_send_wr > kMaxQpWr || cap.max_send_sge > kMaxSge || cap.max_inline_data > kMaxInlineBytes) return EINVAL;
   if (own_receives && (cap.max_recv_wr > kMaxQpWr || cap.max_recv_sge > kMaxSge)) return EINVAL;
-  if (attr.srq != nullptr && attr.qp_type == IBV_QPT_UC) return EINVAL;
+  if (attr.srq != nullptr && (attr.qp_type == IBV_QPT_UC || xrc_send || raw)) return EINVAL;
+  if (attr.srq != nullptr && from(attr.srq).xrcd != nullptr) return EINVAL;  // targets fill it
+  if (attr.srq != nullptr && from(attr.srq).queue->tags() != nullptr && attr.qp_type != IBV_QPT_RC) return EINVAL;
   return 0;
 }
 
@@ -61,13 +70,16 @@ QpInit init_from(const ibv_qp_init_attr_ex& attr) {
   init.type = static_cast<QpType>(attr.qp_type);
   init.pd = from(attr.pd).id;
   init.send_cq = from(attr.send_cq).queue;
-  init.recv_cq = from(attr.recv_cq).queue;
+  const bool receives = attr.qp_type != IBV_QPT_XRC_SEND;
+  init.recv_cq = receives ? from(attr.recv_cq).queue : nullptr;
   init.srq = attr.srq != nullptr ? from(attr.srq).queue : nullptr;
   // A 0 is raised to one element: programs do not mean "no elements", the room is cheap, and an atomic needs one.
   init.cap.max_send_wr = attr.cap.max_send_wr;
   init.cap.max_send_sge = attr.cap.max_send_sge != 0 ? attr.cap.max_send_sge : 1;
-  init.cap.max_inline_data = attr.cap.max_inline_data;
-  if (attr.srq == nullptr) {
+  // rdma_xclient sends 16 bytes inline without having asked for room, as other devices always have some.
+  constexpr uint32_t kInlineAlways = 16;
+  init.cap.max_inline_data = std::max(attr.cap.max_inline_data, kInlineAlways);
+  if (attr.srq == nullptr && receives) {
     init.cap.max_recv_wr = attr.cap.max_recv_wr;
     init.cap.max_recv_sge = attr.cap.max_recv_sge != 0 ? attr.cap.max_recv_sge : 1;
   }
@@ -89,8 +101,8 @@ ibv_qp_cap cap_to_verbs(const QpCapabilities& cap) {
 bool take_memory(Pd& pd, QpInit& init, QueuePair& qp) {
   if (pd.alloc == nullptr) return true;
   const QpCapabilities& cap = init.cap;
-  if (!qp.send_memory.take(pd, SendQueue::bytes_for(cap), DomainMemory::kSendQueue)) return false;
-  if (init.srq == nullptr) {
+  if (!qp.send_memory.take(pd, SendQueue::bytes_for(cap, device_work_of(init)), DomainMemory::kSendQueue)) return false;
+  if (init.srq == nullptr && init.type != QpType::kXrcSend) {
     const size_t bytes = ReceiveQueue::bytes_for(cap.max_recv_wr, cap.max_recv_sge);
     if (!qp.receive_memory.take(pd, bytes, DomainMemory::kReceiveQueue)) return false;
   }
@@ -124,7 +136,7 @@ QueuePair* create(const ibv_qp_init_attr_ex& attr, ibv_qp_cap& granted) try {
   base.qp_context = attr.qp_context;
   base.pd = attr.pd;
   base.send_cq = attr.send_cq;
-  base.recv_cq = attr.recv_cq;
+  base.recv_cq = attr.qp_type != IBV_QPT_XRC_SEND ? attr.recv_cq : nullptr;
   base.srq = attr.srq;
   base.handle = next_handle();
   base.qp_num = qp->qp->qpn();
@@ -154,23 +166,14 @@ uint64_t send_ops_of(ibv_qp_type type) {
                      {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, WrOpcode::kFetchAdd},
                      {IBV_QP_EX_WITH_LOCAL_INV, WrOpcode::kLocalInv},
                      {IBV_QP_EX_WITH_BIND_MW, WrOpcode::kBindMw},
-                     {IBV_QP_EX_WITH_SEND_WITH_INV, WrOpcode::kSendWithInv}};
+                     {IBV_QP_EX_WITH_SEND_WITH_INV, WrOpcode::kSendWithInv},
+                     {kQpExWithFlush, WrOpcode::kFlush},
+                     {IBV_QP_EX_WITH_ATOMIC_WRITE, WrOpcode::kAtomicWrite}};
   uint64_t flags = 0;
   for (const auto& operation : kOperations) {
     if (operation_allowed(operation.opcode, static_cast<QpType>(type))) flags |= operation.flag;
   }
   return flags;
-}
-
-/// Sends what the peer still has to hear from this QP, above all acknowledgements, before the QP is destroyed:
-/// otherwise the peer's last work request would fail, long after it was served.
-void send_last_words(Qp& qp) {
-  {
-    EngineLock lock(endpoint());
-    qp.end_ack_delay();
-    endpoint().transmit();
-  }
-  drive_until(milliseconds(1), [&](Engine&) { return !qp.wants_transmit(); });
 }
 
 }  // namespace
@@ -180,17 +183,37 @@ UROCE_VERBS_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   static_assert(offsetof(ibv_qp_init_attr_ex, comp_mask) == offsetof(ibv_qp_init_attr, sq_sig_all) + sizeof(int));
   std::memcpy(static_cast<void*>(&extended), attr, offsetof(ibv_qp_init_attr_ex, comp_mask));
   extended.pd = pd;
+  if (extended.qp_type == IBV_QPT_XRC_RECV) return create_xrc_target(extended);
   QueuePair* qp = create(extended, attr->cap);
   return qp != nullptr ? qp->base() : nullptr;
 }
 
 namespace uroce::verbs {
 
+/// Otherwise the peer's last work request would fail, long after it was served.
+void send_last_words(Qp& qp) {
+  {
+    EngineLock lock(endpoint());
+    qp.end_ack_delay();
+    endpoint().transmit();
+  }
+  drive_until(milliseconds(1), [&](Engine&) { return !qp.wants_transmit(); });
+}
+
+bool has_flows(const QueuePair& qp) {
+  if (qp.qp_base.qp_type != IBV_QPT_RAW_PACKET) return false;
+  EngineLock lock(endpoint());
+  return qp.flows != 0;
+}
+
 ibv_qp* create_qp_extended(ibv_context*, ibv_qp_init_attr_ex* attr) {
-  constexpr uint32_t kOffered = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  if (asks_for_rss(*attr)) return create_rss_qp(*attr);
+  const bool target = attr->qp_type == IBV_QPT_XRC_RECV;
+  const uint32_t offered = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+                           (target ? uint32_t{IBV_QP_INIT_ATTR_XRCD} : 0u);
   const bool with_ops = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   const bool flags = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0;
-  if ((attr->comp_mask & ~kOffered) != 0 || flags ||
+  if ((attr->comp_mask & ~offered) != 0 || flags ||
       (with_ops && (attr->send_ops_flags & ~send_ops_of(attr->qp_type)) != 0)) {
     log_message(LogLevel::kInfo,
                 "ibv_create_qp_ex, type %d: comp_mask 0x%x, create_flags 0x%x, send_ops 0x%llx: not all supported",
@@ -199,6 +222,7 @@ ibv_qp* create_qp_extended(ibv_context*, ibv_qp_init_attr_ex* attr) {
     errno = EOPNOTSUPP;
     return nullptr;
   }
+  if (target) return create_xrc_target(*attr);
   if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0) {
     errno = EINVAL;
     return nullptr;
@@ -270,6 +294,9 @@ UROCE_VERBS_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32
 UROCE_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* base) {
   if (is_the_parents(base->context)) return 0;
   QueuePair& qp = from(base);
+  if (qp.target != nullptr) return destroy_xrc_target(qp);
+  if (has_flows(qp)) return with_errno(EBUSY);
+  if (qp.rss != nullptr) forget_rss(qp);
   send_last_words(*qp.qp);
   {
     EngineLock lock(endpoint());

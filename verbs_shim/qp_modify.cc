@@ -50,7 +50,7 @@ bool attributes_from(const ibv_qp_attr& attr, uint32_t& mask, QpAttributes& out)
   out.sq_psn = Psn(attr.sq_psn & kPsnMax);
   if ((mask & kAttrDestQpn) != 0 && attr.dest_qp_num > kPsnMax) return false;
   out.dest_qpn = attr.dest_qp_num;
-  out.access = attr.qp_access_flags & (kRemoteWrite | kRemoteRead | kRemoteAtomic);
+  out.access = attr.qp_access_flags & (kRemoteWrite | kRemoteRead | kRemoteAtomic | kFlushGlobal | kFlushPersistent);
   out.qkey = attr.qkey;
   out.timeout = attr.timeout;
   out.retry_cnt = attr.retry_cnt;
@@ -73,6 +73,14 @@ bool attributes_from(const ibv_qp_attr& attr, uint32_t& mask, QpAttributes& out)
     mask &= ~uint32_t{kAttrPathMigState};
   }
   return true;
+}
+
+/// Programs set an XRC queue pair's attributes as they set those of RC; as with the kernel, what only the other side
+/// has is left out.
+uint32_t without_other_side(ibv_qp_type type, uint32_t mask) {
+  if (type == IBV_QPT_XRC_SEND) return mask & ~uint32_t{kAttrMaxDestRdAtomic | kAttrMinRnrTimer};
+  if (type == IBV_QPT_XRC_RECV) return mask & ~uint32_t{kAttrMaxQpRdAtomic | kAttrRetryCnt | kAttrRnrRetry};
+  return mask;
 }
 
 void wait_for_peer(QueuePair& qp) {
@@ -114,11 +122,12 @@ UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_m
   if (is_the_parents(base->context)) [[unlikely]]
     return refuse_to_child();
   QueuePair& qp = from(base);
-  auto mask = static_cast<uint32_t>(attr_mask);
+  uint32_t mask = without_other_side(base->qp_type, static_cast<uint32_t>(attr_mask));
   if ((mask & (kAttrAltPath | kAttrCap)) != 0) {
     log_message(LogLevel::kWarning, "ibv_modify_qp: alternate paths and other sizes are not supported (EOPNOTSUPP)");
     return with_errno(EOPNOTSUPP);
   }
+  if (qp.rss != nullptr) return with_errno(EOPNOTSUPP);  // its work queues have states, it has none
   QpAttributes attributes;
   if (!attributes_from(*attr, mask, attributes)) {
     log_message(LogLevel::kInfo, "ibv_modify_qp, QP 0x%06x: value out of range", base->qp_num);
@@ -139,7 +148,8 @@ UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_m
                 mask, modify_result_text(result));
     return with_errno(modify_errno(result));
   }
-  const bool connects = (mask & kAttrState) != 0 && attributes.state == QpState::kRtr && base->qp_type != IBV_QPT_UD;
+  const bool connects = (mask & kAttrState) != 0 && attributes.state == QpState::kRtr && base->qp_type != IBV_QPT_UD &&
+                        base->qp_type != IBV_QPT_RAW_PACKET;
   if (connects) {
     warn_of_own_address(qp);
     wait_for_peer(qp);

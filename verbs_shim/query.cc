@@ -6,8 +6,11 @@
 #include <cstring>
 
 #include "identity.h"
+#include "later_abi.h"
 #include "operations.h"
+#include "raw.h"
 #include "runtime.h"
+#include "tag_matching.h"
 
 using namespace uroce;
 using namespace uroce::verbs;
@@ -23,9 +26,9 @@ void fill_device(ibv_device_attr& attr) {
   EngineConfig limits;
   {
     EngineLock lock(endpoint());
-    attr.node_guid = guid_of(lock->addresses().mac());
     limits.max_qps = lock->qps().table().capacity();
   }
+  attr.node_guid = guid_of(endpoint().identity().guid_mac());
   attr.sys_image_guid = attr.node_guid;
   attr.max_mr_size = ~uint64_t{0};
   attr.page_size_cap = ~uint64_t{4095};
@@ -35,7 +38,7 @@ void fill_device(ibv_device_attr& attr) {
   attr.max_qp_wr = kMaxQpWr;
   attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD |
                           IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-                          IBV_DEVICE_SRQ_RESIZE;
+                          IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MANAGED_FLOW_STEERING;
   attr.max_sge = kMaxSge;
   attr.max_sge_rd = kMaxSge;
   attr.max_cq = static_cast<int>(limits.max_cqs);
@@ -52,6 +55,7 @@ void fill_device(ibv_device_attr& attr) {
   attr.max_srq_wr = kMaxSrqWr;
   attr.max_srq_sge = kMaxSge;
   attr.max_pkeys = kPkeys;
+  attr.max_raw_ethy_qp = attr.max_qp;
   attr.max_mcast_grp = GroupMembership::kGroupsMax;
   attr.max_mcast_qp_attach = MulticastGroups::kAttachedMax;
   attr.max_total_mcast_qp_attach = attr.max_mcast_grp * attr.max_mcast_qp_attach;
@@ -68,15 +72,24 @@ void fill_device_extension(ibv_device_attr_ex& attr) {
       kMessages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
   attr.odp_caps.per_transport_caps.uc_odp_caps = kMessages | IBV_ODP_SUPPORT_WRITE;
   attr.odp_caps.per_transport_caps.ud_odp_caps = kMessages | IBV_ODP_SUPPORT_SRQ_RECV;
+  attr.xrc_odp_caps = attr.odp_caps.per_transport_caps.rc_odp_caps;
   attr.completion_timestamp_mask = ~uint64_t{0};
   attr.hca_core_clock = 1000000;  // kHz: timestamps count nanoseconds
-  attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
+  attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags | kDeviceFlushGlobal | kDeviceAtomicWrite;
   attr.packet_pacing_caps.qp_rate_limit_min = 1;
   attr.packet_pacing_caps.qp_rate_limit_max = kMaxRateKbps;
-  attr.packet_pacing_caps.supported_qpts = (1u << IBV_QPT_RC) | (1u << IBV_QPT_UC) | (1u << IBV_QPT_UD);
+  attr.packet_pacing_caps.supported_qpts =
+      (1u << IBV_QPT_RC) | (1u << IBV_QPT_UC) | (1u << IBV_QPT_UD) | (1u << IBV_QPT_RAW_PACKET);
+  attr.rss_caps.supported_qpts = 1u << IBV_QPT_RAW_PACKET;
+  attr.rss_caps.max_rwq_indirection_tables = kMaxIndirectionTables;
+  attr.rss_caps.max_rwq_indirection_table_size = 1u << kMaxLogTable;
+  attr.rss_caps.rx_hash_fields_mask = kRssFields;
+  attr.rss_caps.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ;
+  attr.max_wq_type_rq = static_cast<uint32_t>(attr.orig_attr.max_qp);
   attr.cq_mod_caps.max_cq_count = kMaxModeration;
   attr.cq_mod_caps.max_cq_period = kMaxModeration;
   attr.max_dm_size = kMaxDmBytes;
+  fill_tag_caps(attr.tm_caps);
   attr.phys_port_cnt_ex = 1;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <new>
 
 #include "base/fork.h"
@@ -133,11 +134,12 @@ ssize_t write_rdma_cm(int fd, const void* command, size_t bytes) {
   }
   int error;
   try {
+    // Let go also when the thread is cancelled while it waits for an event.
+    const std::unique_ptr<UcmaFile, decltype(&release_file)> held(file, &release_file);
     error = file->generation != fork_generation ? refuse_to_child() : execute(*file, command, bytes);
   } catch (const std::bad_alloc&) {
     error = ENOMEM;
   }
-  release_file(file);
   if (error == 0) return static_cast<ssize_t>(bytes);
   errno = error;
   return -1;

@@ -13,6 +13,7 @@
 #include "host/fault_handler.h"
 #include "rdma_cm_device.h"
 #include "sysfs_tree.h"
+#include "xrc.h"
 
 namespace uroce::verbs {
 
@@ -57,6 +58,7 @@ void Runtime::on_fork_child() {
   leave_sysfs_tree();
   leave_held_counters();
   leave_rdma_cm();
+  leave_xrc_domains();
 }
 
 void Runtime::watch_forks() {

@@ -8,7 +8,7 @@
 //   observer.cc        from the engine's events to completion channels, async events and the log
 //   device.cc context.cc query.cc identity.cc domain.cc mr.cc advise.cc device_memory.cc mw.cc cq.cc cq_ex.cc
 //   channel.cc qp.cc qp_modify.cc ece.cc post.cc wr_builder.cc srq.cc ah.cc events.cc import.cc strings.cc
-//   kern_convert.cc
+//   kern_convert.cc xrc.cc xrc_domain.cc
 //                      the API, by topic
 //   handles.h          the objects that can be imported
 //   later_abi.h        structures that the installed headers lack

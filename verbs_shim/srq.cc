@@ -2,17 +2,34 @@
 #include <cerrno>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "dpdk/log.h"
 #include "operations.h"
 #include "runtime.h"
+#include "tag_matching.h"
+#include "xrc.h"
 
 using namespace uroce;
 using namespace uroce::verbs;
 
 namespace {
 
-ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) try {
+/// What makes it a queue of XRC, or one that matches tags: the completion queue, and the domain or the sizes.
+struct SrqKind {
+  Cq* cq = nullptr;
+  Xrcd* xrcd = nullptr;
+  const ibv_tm_cap* tags = nullptr;
+};
+
+/// To be called with the engine's lock. False when there is no room.
+bool become(ObjectTables& objects, SharedReceiveQueue& queue, const SrqKind& kind) {
+  if (kind.xrcd != nullptr) return objects.attach_xrc(queue, kind.xrcd->id, *kind.cq->queue);
+  if (kind.tags == nullptr) return true;
+  return objects.attach_tags(queue, *kind.cq->queue, kind.tags->max_num_tags, kind.tags->max_ops);
+}
+
+ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr, const SrqKind& kind = {}) try {
   if (pd == nullptr) {  // ibv_create_srq_ex, an inline function, passes on what the program left out
     errno = EINVAL;
     return nullptr;
@@ -34,6 +51,9 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) try {
   {
     EngineLock lock(endpoint());
     srq->queue = lock->objects().create_srq(from(pd).id, attr.max_wr, max_sge, srq.get(), srq->memory.get());
+    if (srq->queue != nullptr && !become(lock->objects(), *srq->queue, kind)) {
+      lock->destroy_srq(std::exchange(srq->queue, nullptr));
+    }
     if (srq->queue != nullptr) {
       attr.max_wr = srq->queue->max_wr();
       attr.max_sge = srq->queue->max_sge();
@@ -49,6 +69,8 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) try {
   srq->handle = next_handle();
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
+  srq->xrcd = kind.xrcd;
+  if (kind.xrcd != nullptr) kind.xrcd->users++;
   count_object(pd, 1);
   return srq.release();
 } catch (const std::bad_alloc&) {
@@ -103,11 +125,12 @@ UROCE_VERBS_EXPORT int ibv_destroy_srq(ibv_srq* base) {
   Srq& srq = from(base);
   {
     EngineLock lock(endpoint());
-    if (!lock->objects().destroy_srq(srq.queue)) return with_errno(EBUSY);
+    if (!lock->destroy_srq(srq.queue)) return with_errno(EBUSY);
   }
   wait_for_acks(srq.mutex, srq.cond, srq.events_completed, from(srq.context).async.forget(srq));
   pthread_cond_destroy(&srq.cond);
   pthread_mutex_destroy(&srq.mutex);
+  if (srq.xrcd != nullptr) srq.xrcd->users--;
   ibv_pd* const pd = srq.pd;
   delete &srq;  // gives memory back to the domain
   count_object(pd, -1);
@@ -117,9 +140,18 @@ UROCE_VERBS_EXPORT int ibv_destroy_srq(ibv_srq* base) {
 namespace uroce::verbs {
 
 ibv_srq* create_srq_extended(ibv_context*, ibv_srq_init_attr_ex* attr) {
-  const bool basic = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attr->srq_type == IBV_SRQT_BASIC;
-  if (!basic || (attr->comp_mask & ~uint32_t{IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD}) != 0) {
-    log_message(LogLevel::kWarning, "ibv_create_srq_ex: only basic shared receive queues are supported (EOPNOTSUPP)");
+  const ibv_srq_type type = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 ? attr->srq_type : IBV_SRQT_BASIC;
+  const bool xrc = type == IBV_SRQT_XRC;
+  constexpr uint32_t kXrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  const bool tags = type == IBV_SRQT_TM;
+  constexpr uint32_t kTags = IBV_SRQ_INIT_ATTR_TM | IBV_SRQ_INIT_ATTR_CQ;
+  const uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | (xrc ? kXrc : tags ? kTags : 0u);
+  if ((type != IBV_SRQT_BASIC && !xrc && !tags) || (attr->comp_mask & ~known) != 0) {
+    log_message(
+        LogLevel::kWarning,
+        "ibv_create_srq_ex, type %d: comp_mask 0x%x: not all supported (EOPNOTSUPP); basic shared receive queues, "
+        "those of XRC and those that match tags are",
+        static_cast<int>(type), attr->comp_mask);
     errno = EOPNOTSUPP;
     return nullptr;
   }
@@ -127,7 +159,23 @@ ibv_srq* create_srq_extended(ibv_context*, ibv_srq_init_attr_ex* attr) {
     errno = EINVAL;
     return nullptr;
   }
-  return create(attr->pd, attr->srq_context, attr->attr);
+  if (tags) {
+    if (const int error = check_tag_attributes(*attr); error != 0) {
+      errno = error;
+      return nullptr;
+    }
+    return create(attr->pd, attr->srq_context, attr->attr, {.cq = &from(attr->cq), .tags = &attr->tm_cap});
+  }
+  if (!xrc) return create(attr->pd, attr->srq_context, attr->attr);
+  if ((attr->comp_mask & kXrc) != kXrc || attr->xrcd == nullptr || attr->cq == nullptr) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  if (is_the_parents(attr->xrcd->context) || is_the_parents(attr->cq->context)) {
+    refuse_to_child();
+    return nullptr;
+  }
+  return create(attr->pd, attr->srq_context, attr->attr, {.cq = &from(attr->cq), .xrcd = &from(attr->xrcd)});
 }
 
 }  // namespace uroce::verbs

@@ -132,7 +132,7 @@ PortFacts facts_of(const EndpointIdentity& identity) {
 }
 
 void put_device(const Path& device, const EndpointIdentity& identity) {
-  const std::string guid = guid_text(identity.mac);
+  const std::string guid = guid_text(identity.guid_mac());
   put(device / "node_type", "1: CA");
   put(device / "fw_ver", kFirmwareVersion);
   put(device / "hw_rev", "0");

@@ -2,6 +2,7 @@
 // as in the kernel; but a command that is shorter than its structure is EINVAL, where the kernel reads what lies behind
 // it.
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -88,7 +89,8 @@ std::optional<QpType> qp_type_for(uint16_t port_space, uint8_t asked) {
     case cm::PortSpace::kIpoib:
       return QpType::kUd;
     case cm::PortSpace::kIb:
-      if (asked >= 2 && asked <= 4) return static_cast<QpType>(asked);
+      if ((asked >= 2 && asked <= 4) || asked == IBV_QPT_XRC_SEND || asked == IBV_QPT_XRC_RECV)
+        return static_cast<QpType>(asked);
       break;
   }
   return std::nullopt;
@@ -285,9 +287,11 @@ int set_option_of_id(UcmaId& id, const rdma_ucm_set_option& command) {
     case RDMA_OPTION_ID_TOS:
       return read_option(command, byte, error) ? manager->set_tos(*id.id, byte) : error;
     case RDMA_OPTION_ID_REUSEADDR:
-      return read_option(command, number, error) ? manager->set_reuse_addr(*id.id, number != 0) : error;
+      return read_option(command, number, error) ? manager->set_option(*id.id, cm::IdOption::kReuseAddr, number != 0)
+                                                 : error;
     case RDMA_OPTION_ID_AFONLY:
-      return read_option(command, number, error) ? manager->set_af_only(*id.id, number != 0) : error;
+      return read_option(command, number, error) ? manager->set_option(*id.id, cm::IdOption::kAfOnly, number != 0)
+                                                 : error;
     case RDMA_OPTION_ID_ACK_TIMEOUT:
       return read_option(command, byte, error) ? manager->set_ack_timeout(*id.id, byte) : error;
     default:
@@ -319,13 +323,14 @@ int notify(const UcmaCall& call, const rdma_ucm_notify& command) {
 }
 
 int join(const UcmaCall& call, uint32_t number, uint64_t uid, uint64_t response,
-         const std::optional<SocketAddress>& group, bool send_only) {
+         const std::optional<SocketAddress>& group, uint16_t flags) {
   if (call.out_bytes < sizeof(rdma_ucm_create_id_resp)) return ENOSPC;
-  if (!group.has_value()) return EINVAL;
+  if (!group.has_value() || flags >= RDMA_MC_JOIN_FLAG_RESERVED) return EINVAL;
   int error;
   UcmaId* const id = bound_id(call, number, error);
   if (id == nullptr) return error;
   UcmaMulticast& multicast = Ucma::get().add_multicast(*id, uid);
+  const bool send_only = flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
   error = OnEngine()->join_multicast(*id->id, *group, send_only, &multicast, now());
   if (error == 0) error = reply_with(call, response, rdma_ucm_create_id_resp{multicast.number});
   if (error != 0) Ucma::get().destroy(multicast);
@@ -334,13 +339,12 @@ int join(const UcmaCall& call, uint32_t number, uint64_t uid, uint64_t response,
 
 int join_ip_multicast(const UcmaCall& call, const rdma_ucm_join_ip_mcast& command) {
   const auto group = address_from(&command.addr, sizeof command.addr);
-  return join(call, command.id, command.uid, command.response, group, false);
+  return join(call, command.id, command.uid, command.response, group, RDMA_MC_JOIN_FLAG_FULLMEMBER);
 }
 
 int join_multicast(const UcmaCall& call, const rdma_ucm_join_mcast& command) {
-  if (command.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) return EINVAL;
   return join(call, command.id, command.uid, command.response, sized_address(command.addr, command.addr_size),
-              command.join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER);
+              command.join_flags);
 }
 
 int leave_multicast(const UcmaCall& call, const rdma_ucm_destroy_id& command) {

@@ -1,5 +1,6 @@
 // Events: from connection management into a channel's queue, and from there to the program.
 #include <poll.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/no_cancel.h"
 #include "event_fd.h"
 #include "runtime.h"
 #include "ucma.h"
@@ -136,7 +138,9 @@ void Ucma::wait_turn(const UcmaFile& file, bool blocks) {
   const bool for_ever = blocks && Runtime::get().config().progress == Progress::kInline;
   const Instant end = endpoint().now() + kSpin;
   while (!has_event()) {
+    pthread_testcancel();
     {
+      const NoCancel until_the_end_of_a_turn;
       EngineLock lock(endpoint());
       endpoint().drive();
     }
@@ -171,10 +175,28 @@ bool readable_soon(int fd) {
   return syscall(SYS_poll, &one, 1, kPatienceMs) != 0;
 }
 
+/// A descriptor of one's own for the same events, closed in the end, also when the thread is cancelled.
+class OwnDescriptor {
+ public:
+  explicit OwnDescriptor(int of) : fd_(static_cast<int>(syscall(SYS_fcntl, of, F_DUPFD_CLOEXEC, 0))) {}
+  ~OwnDescriptor() {
+    if (fd_ >= 0) syscall(SYS_close, fd_);
+  }
+  OwnDescriptor(const OwnDescriptor&) = delete;
+  OwnDescriptor& operator=(const OwnDescriptor&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
 }  // namespace
 
+// Where it waits, and at its beginning, a thread can be cancelled, as in a write to a kernel's device: libiscsi ends
+// its thread so, and frees what that thread uses.
 int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
   if (room < kResponseBytesMin) return ENOSPC;
+  pthread_testcancel();
   std::unique_lock guard(mutex);
   if (file.fd < 0) return EBADF;
   const bool blocks = EventFd::blocks(file.fd);
@@ -195,20 +217,20 @@ int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
     pause();
     return EINTR;
   }
-  const int own = static_cast<int>(syscall(SYS_fcntl, file.fd, F_DUPFD_CLOEXEC, 0));
-  if (own < 0) return errno;
+  const OwnDescriptor own(file.fd);
+  if (own.fd() < 0) return errno;
   int error = 0;
   do {
     guard.unlock();
     if (!Runtime::get().is_open()) {
-      while (!Runtime::get().is_open() && !readable_soon(own)) {
+      while (!Runtime::get().is_open() && !readable_soon(own.fd())) {
+        pthread_testcancel();
       }
       wait_turn(file, true);
     }
-    error = EventFd::take_from(own) ? 0 : errno;
+    error = EventFd::take_from(own.fd()) ? 0 : errno;
     guard.lock();
   } while (error == 0 && file.events.empty());
-  syscall(SYS_close, own);
   return error != 0 ? error : take_event(file, response, room);
 }
 

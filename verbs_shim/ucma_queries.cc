@@ -35,7 +35,7 @@ Described describe(const UcmaId& id) {
 
 constexpr uint32_t kDeviceIndex = 0;  // what ibv_get_device_index says
 
-uint64_t node_guid() { return guid_of(endpoint().identity().mac); }
+uint64_t node_guid() { return guid_of(endpoint().identity().guid_mac()); }
 
 void put_device(const Described& d, rdma_ucm_query_addr_resp& reply) {
   if (!d.has_device) return;

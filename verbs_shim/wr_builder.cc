@@ -40,6 +40,8 @@ SendWr& begin(ibv_qp_ex* base, WrOpcode opcode) {
   wr.wr_id = base->wr_id;
   wr.opcode = opcode;
   wr.flags = static_cast<uint8_t>(base->wr_flags & kFlags);
+  const bool raw = base->qp_base.qp_type == IBV_QPT_RAW_PACKET;
+  if (raw && (base->wr_flags & kOffloadFlags) != 0) from(base).builder->fail(EINVAL);
   return wr;
 }
 
@@ -169,8 +171,10 @@ int wr_complete(ibv_qp_ex* base) {
 
 void wr_not_offered(ibv_qp_ex* qp) { from(qp).builder->fail(EOPNOTSUPP); }
 void wr_send_tso(ibv_qp_ex* qp, void*, uint16_t, uint16_t) { wr_not_offered(qp); }
-void wr_set_xrc_srqn(ibv_qp_ex* qp, uint32_t) { wr_not_offered(qp); }
-void wr_atomic_write(ibv_qp_ex* qp, uint32_t, uint64_t, const void*) { wr_not_offered(qp); }
+void wr_set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) {
+  if (from(qp).base()->qp_type != IBV_QPT_XRC_SEND) return wr_not_offered(qp);
+  from(qp).builder->last().remote_srqn = number;
+}
 
 }  // namespace
 
@@ -199,7 +203,7 @@ void fill_wr_operations(QueuePair& qp, uint64_t) {
   qp.wr_start = wr_start;
   qp.wr_complete = wr_complete;
   qp.wr_abort = wr_abort;
-  qp.wr_atomic_write = wr_atomic_write;
+  fill_placement_operations(qp);
 }
 
 }  // namespace uroce::verbs

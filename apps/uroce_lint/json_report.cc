@@ -195,6 +195,10 @@ void print_packet(const lint::Packet& packet) {
       o.number("syndrome", packet.view.aeth().syndrome);
       o.number("msn", packet.view.aeth().msn);
     }
+    if (info.has(kHasFeth)) {
+      o.number("placement", packet.view.feth().placement);
+      o.number("selectivity", packet.view.feth().selectivity);
+    }
     if (info.has(kHasReth)) {
       o.number("va", packet.view.reth().va);
       o.number("rkey", packet.view.reth().rkey);

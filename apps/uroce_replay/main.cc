@@ -14,6 +14,7 @@
 #include "common/command_line.h"
 #include "common/mapped_file.h"
 #include "net_pcap.h"
+#include "replay/cm_replay.h"
 #include "replay/replay.h"
 #include "report.h"
 
@@ -84,6 +85,10 @@ bool wanted(const Options& options, const Conversation& conversation) {
   });
 }
 
+bool wanted(const Options& options, Role role) {
+  return options.as.empty() || (options.as == "requester") == (role == Role::kRequester);
+}
+
 class Program {
  public:
   Program(const Options& options, const replay::ReplayOptions& replay_options, replay::Attachment& attachment)
@@ -93,6 +98,7 @@ class Program {
  private:
   int replay_capture(const std::string& path);
   bool replay_conversations(const Recording& recording);
+  bool replay_exchanges(const Recording& recording);
 
   const Options& options_;
   const replay::ReplayOptions& replay_options_;
@@ -106,9 +112,27 @@ bool Program::replay_conversations(const Recording& recording) {
   for (size_t i = 0; i < recording.conversations.size(); i++) {
     if (!wanted(options_, recording.conversations[i])) continue;
     for (const Role role : {Role::kResponder, Role::kRequester}) {
-      if (!options_.as.empty() && (options_.as == "requester") != (role == Role::kRequester)) continue;
+      if (!wanted(options_, role)) continue;
       const RoleResult result = replay::replay(recording, i, role, replay_options_, attachment_);
-      if (!options_.quiet) print_result(options_.style, recording.conversations[i], role, result);
+      if (!options_.quiet) {
+        print_result(options_.style, replay::describe(recording.conversations[i]), "packets", role, result);
+      }
+      add(result, totals_);
+      any |= result.outcome != Outcome::kSkipped;
+    }
+  }
+  return any;
+}
+
+/// Connection management, which has no QP of its own.
+bool Program::replay_exchanges(const Recording& recording) {
+  bool any = false;
+  if (!options_.qps.empty()) return any;
+  for (const replay::CmExchange& exchange : recording.exchanges) {
+    for (const Role role : {Role::kResponder, Role::kRequester}) {
+      if (!wanted(options_, role)) continue;
+      const RoleResult result = replay::replay_cm(exchange, role, replay_options_);
+      if (!options_.quiet) print_result(options_.style, replay::describe(exchange), "messages", role, result);
       add(result, totals_);
       any |= result.outcome != Outcome::kSkipped;
     }
@@ -126,7 +150,8 @@ int Program::replay_capture(const std::string& path) {
   add(recording, totals_);
   if (options_.captures.size() > 1 && !options_.quiet) std::printf("%s\n", path.c_str());
   if (!options_.quiet) print_left_out(recording);
-  const bool any = replay_conversations(recording);
+  const bool connected = replay_exchanges(recording);
+  const bool any = replay_conversations(recording) || connected;
   std::fflush(stdout);
   // A capture of a connection that was refused or never used is not an error.
   const bool only_cm = recording.conversations.empty() && recording.cm_packets != 0 && recording.homeless == 0;

@@ -50,16 +50,15 @@ void print_tolerances() {
   }
 }
 
-void print_result(const ResultStyle& style, const replay::Conversation& conversation, Role role,
+void print_result(const ResultStyle& style, const std::string& name, const char* what, Role role,
                   const RoleResult& result) {
-  const char* const name = role == Role::kRequester ? "requester" : "responder";
-  std::printf("%s as %s: ", replay::describe(conversation).c_str(), name);
+  std::printf("%s as %s: ", name.c_str(), role == Role::kRequester ? "requester" : "responder");
   if (result.outcome == Outcome::kSkipped) {
     std::printf("not replayed: %s\n", result.why.c_str());
     return;
   }
-  std::printf("%s, %llu packets compared, %llu handed in", result.outcome == Outcome::kSame ? "same" : "DIFFERENT",
-              static_cast<Ull>(result.compared), static_cast<Ull>(result.injected));
+  std::printf("%s, %llu %s compared, %llu handed in", result.outcome == Outcome::kSame ? "same" : "DIFFERENT",
+              static_cast<Ull>(result.compared), what, static_cast<Ull>(result.injected));
   if (!result.differences.empty()) std::printf(", %zu differences", result.differences.size());
   const char* before = "; tolerances: ";
   for (const replay::ToleranceInfo& tolerance : replay::tolerances()) {
@@ -86,7 +85,7 @@ void print_result(const ResultStyle& style, const replay::Conversation& conversa
 
 void print_left_out(const replay::Recording& recording) {
   if (recording.cm_packets != 0) {
-    std::printf("%llu connection management MADs to QP 1: decoded and skipped\n",
+    std::printf("%llu MADs to QP 1 of no exchange whose beginning is there: decoded and skipped\n",
                 static_cast<Ull>(recording.cm_packets));
   }
   if (recording.cnps != 0) std::printf("%llu CNPs: skipped\n", static_cast<Ull>(recording.cnps));

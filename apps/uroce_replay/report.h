@@ -29,7 +29,8 @@ struct ResultStyle {
 
 void print_tolerances();
 void print_left_out(const replay::Recording& recording);
-void print_result(const ResultStyle& style, const replay::Conversation& conversation, replay::Role role,
+/// `what`: "packets", or "messages" of connection management.
+void print_result(const ResultStyle& style, const std::string& name, const char* what, replay::Role role,
                   const replay::RoleResult& result);
 /// Prints the last line, with the totals.
 void print_totals(const Totals& totals);

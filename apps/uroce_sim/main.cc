@@ -35,10 +35,18 @@ int run(const Options& options) {
 }  // namespace uroce::simulate
 
 int main(int argc, char** argv) {
-  uroce::simulate::Options options;
-  uroce::simulate::VerifyOptions verify;
-  auto command = uroce::simulate::Command::kRun;
+  using namespace uroce::simulate;
+  AllOptions options;
+  auto command = Command::kRun;
   int code = 0;
-  if (!uroce::simulate::parse_options(argc, argv, command, options, verify, code)) return code;
-  return command == uroce::simulate::Command::kRun ? uroce::simulate::run(options) : uroce::simulate::verify(verify);
+  if (!parse_options(argc, argv, command, options, code)) return code;
+  switch (command) {
+    case Command::kConnect:
+      return connect(options.connect);
+    case Command::kVerify:
+      return verify(options.verify);
+    case Command::kRun:
+      break;
+  }
+  return run(options.run);
 }

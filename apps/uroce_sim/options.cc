@@ -159,9 +159,23 @@ void add_checks(CLI::App& app, VerifyOptions& verify) {
   }
 }
 
+void add_connect(CLI::App& app, ConnectOptions& options) {
+  CLI::App* const connect = app.add_subcommand("connect", "connection management: many connections, and their end");
+  connect->add_option("--count", options.count, "connections (10000)")->check(CLI::Range(1u, 50'000u));
+  connect->add_option("--per-second", options.per_second, "begun in a second (as fast as datagrams leave)");
+  connect->add_option("--faults", options.faults, "on the cable, such as 'loss 1%; duplicate 1%'");
+  add_rate(*connect, "--host-rate", options.rate, "of the cable (100G)");
+  add_duration(*connect, "--delay", options.delay, "of the cable, one way (1us)");
+  add_duration(*connect, "--hold", options.hold, "how long they stand (0ns)");
+  connect->add_option("--seed", options.seed, "the same seed is the same run (1)");
+  connect->add_flag("--hash", options.hash_only, "print the hash of the run and nothing else");
+}
+
 }  // namespace
 
-bool parse_options(int argc, char** argv, Command& command, Options& options, VerifyOptions& verify, int& code) {
+bool parse_options(int argc, char** argv, Command& command, AllOptions& all, int& code) {
+  Options& options = all.run;
+  VerifyOptions& verify = all.verify;
   CLI::App app("Runs the RoCE engine in a simulated network.", "uroce-sim");
   app.footer("Topologies:\n" + sim::topology_help() + "Workloads:\n" + sim::workload_help() +
              "Parameters of congestion control: " + congestion_parameter_names() + "\n" +
@@ -172,6 +186,7 @@ bool parse_options(int argc, char** argv, Command& command, Options& options, Ve
   add_run(app, options);
   app.add_subcommand("run", "what happens without a command")->fallthrough();
   add_checks(app, verify);
+  add_connect(app, all.connect);
   app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
@@ -185,6 +200,8 @@ bool parse_options(int argc, char** argv, Command& command, Options& options, Ve
   }
   if (app.got_subcommand("run") || app.get_subcommands().empty()) {
     command = Command::kRun;
+  } else if (app.got_subcommand("connect")) {
+    command = Command::kConnect;
   } else {
     command = Command::kVerify;
     verify.trace = app.got_subcommand("replay");

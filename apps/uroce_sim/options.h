@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "connect.h"
 #include "uroce/time.h"
 #include "verify.h"
 
@@ -63,9 +64,16 @@ struct Options {
   bool pauses = false;
 };
 
-enum class Command { kRun, kVerify };
+enum class Command { kRun, kVerify, kConnect };
+
+/// The options of each command.
+struct AllOptions {
+  Options run;
+  VerifyOptions verify;
+  ConnectOptions connect;
+};
 
 /// False when the program ends with `code`; help or an error message has been printed.
-bool parse_options(int argc, char** argv, Command& command, Options& options, VerifyOptions& verify, int& code);
+bool parse_options(int argc, char** argv, Command& command, AllOptions& all, int& code);
 
 }  // namespace uroce::simulate

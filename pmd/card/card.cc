@@ -32,6 +32,7 @@ struct Card::Impl {
   Context context;
   Device device;
   std::vector<std::unique_ptr<Interface>> interfaces;
+  bool powered = false;  // the time is known
   bool removed = false;
 };
 
@@ -77,7 +78,11 @@ void Card::set_doorbell_words(volatile uint32_t* words) {
   }
 }
 
-void Card::set_time(uint64_t now_ns) { impl_->context.now_ns = std::max(impl_->context.now_ns, now_ns); }
+void Card::set_time(uint64_t now_ns) {
+  Impl& impl = *impl_;
+  if (!std::exchange(impl.powered, true)) impl.context.clock.begin(now_ns);
+  impl.context.now_ns = std::max(impl.context.now_ns, now_ns);
+}
 
 uint32_t Card::run(uint64_t now_ns, uint32_t budget) {
   Impl& impl = *impl_;
@@ -102,6 +107,8 @@ void Card::reset() {
   impl.device.reset();
   for (const auto& interface : impl.interfaces) interface->reset();
 }
+
+void Card::block_host(bool on) { impl_->context.host_blocked = on; }
 
 void Card::remove() { impl_->removed = true; }
 

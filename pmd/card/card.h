@@ -32,6 +32,7 @@ struct CardConfig {
   uint32_t tx_fifo_bytes = 32768;
   uint32_t rx_fifo_bytes = 131072;
   bool ptp = true;
+  uint64_t ptp_update_ns = 2000;   // how long a set or an offset of the clock is pending; 0: not at all
   uint32_t board_id = 0x12340001;  // subsystem ID
   uint64_t bar_bytes = 16u << 20;
   uint64_t port_bits_per_second = 100'000'000'000;  // determines how long a quantum of a pause frame is
@@ -83,7 +84,8 @@ class Card {
   /// Sends and receives up to `budget` frames on each port, and raises the interrupts that are due. Returns how much it
   /// did; 0 when there was nothing to do. Time must not go backwards.
   uint32_t run(uint64_t now_ns, uint32_t budget);
-  /// Sets the time for register accesses until the next run, such as reads of the PTP clock. Must not go backwards.
+  /// Sets the time for register accesses until the next run, such as reads of the PTP clock. Must not go backwards. The
+  /// first time that the card hears of is the one when its power comes on.
   void set_time(uint64_t now_ns);
 
   /// Called from `run`, and from register accesses, when an interrupt vector fires. It must not call the card.
@@ -92,6 +94,8 @@ class Card {
   /// PCI reset, for which the card itself has no register: everything is as after construction, but the report counts
   /// on, and a card that was removed stays removed.
   void reset();
+  /// A host that takes no received frames for a while, because its memory is busy: they wait in the ports' FIFOs.
+  void block_host(bool on);
   /// Surprise removal: from now on every read is all-ones, and nothing moves.
   void remove();
 

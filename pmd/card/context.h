@@ -14,7 +14,8 @@
 namespace mqnic::card {
 
 struct Context {
-  Context(const CardConfig& build, HostMemory& host) : config(build), dma(host, report), interrupts(build.interrupts) {}
+  Context(const CardConfig& build, HostMemory& host)
+      : config(build), dma(host, report), interrupts(build.interrupts), clock(build.ptp_update_ns) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -33,6 +34,7 @@ struct Context {
   PtpClock clock;
   std::vector<std::string> messages;
   uint64_t now_ns = 0;
+  bool host_blocked = false;  // the host takes no received frames
 };
 
 }  // namespace mqnic::card

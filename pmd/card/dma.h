@@ -20,15 +20,23 @@ class Dma {
   /// Writes an entry of a completion or event ring; the last byte, which has the phase, is written after all others.
   bool write_entry(uint64_t address, const uint8_t* from, size_t bytes);
 
-  /// Statistics IDs 32 to 63: operations, bytes and errors of reads and writes. Others are 0.
+  /// Statistics IDs 32 to 63: of reads and, from 48 on, of writes: operations, bytes, latencies, errors, requests (of
+  /// which a long operation has several) and latencies of these; latencies are sums of clocks. Others are 0.
   uint64_t statistic(unsigned id) const;
-  void reset() { read_operations_ = read_bytes_ = read_errors_ = write_operations_ = write_bytes_ = write_errors_ = 0; }
+  void reset() { reads_ = writes_ = {}; }
 
  private:
   HostMemory* memory_;
   CardReport* report_;
-  uint64_t read_operations_ = 0, read_bytes_ = 0, read_errors_ = 0;
-  uint64_t write_operations_ = 0, write_bytes_ = 0, write_errors_ = 0;
+  struct Counts {
+    uint64_t operations = 0, bytes = 0, errors = 0, requests = 0;
+    void count(size_t of_bytes, size_t of_request) {
+      ++operations;
+      bytes += of_bytes;
+      requests += (of_bytes + of_request - 1) / of_request;
+    }
+  };
+  Counts reads_, writes_;
 };
 
 }  // namespace mqnic::card

@@ -36,6 +36,7 @@ class InlineCard final : public Bus {
   volatile uint32_t* doorbell_word(unsigned interface, QueueKind kind, unsigned queue,
                                    uint32_t register_offset) override;
   bool needs_run() const override { return true; }
+  bool outlives_driver() const override { return false; }
   void run() override;
   int map_memory(void* address, size_t bytes, int fd, uint64_t fd_offset) override;
   int unmap_memory(void* address, size_t bytes) override;

@@ -24,12 +24,13 @@ Interface::Interface(Context& context, const Layout& layout, std::span<Wire* con
       events_(context.config.event_queues, context.config.interrupts),
       queue_map_(context.config.ports_per_interface, context.config.log2_rss_table, context.config.rx_queues),
       path_(context, completions_, events_),
-      tx_engine_(context, path_),
+      tx_engine_(context, path_, tx_),
       rx_engine_(context, path_, rx_, queue_map_),
       tx_mtu_(context.config.max_frame_bytes),
       rx_mtu_(context.config.max_frame_bytes) {
   const unsigned ports = context.config.ports_per_interface;
   schedulers_.reserve(ports);
+  taken_.resize(ports);
   ports_.reserve(ports);
   for (unsigned i = 0; i < ports; ++i) {
     // A destination consists of a port and four bits of traffic class.
@@ -38,17 +39,15 @@ Interface::Interface(Context& context, const Layout& layout, std::span<Wire* con
   }
 }
 
+/// As the RTL's `rst`: what is under way is forgotten, ports and schedulers are off; but the queues' registers are
+/// memory, which has no reset, so that queues stay enabled with the addresses that they had.
 void Interface::reset() {
-  const CardConfig& config = context_->config;
-  tx_ = RingManager(config.tx_queues, config.completion_queues, config.log2_block_max);
-  rx_ = RingManager(config.rx_queues, config.completion_queues, config.log2_block_max);
-  completions_ = CompletionManager(config.completion_queues, config.event_queues);
-  events_ = CompletionManager(config.event_queues, config.interrupts);
   queue_map_.reset();
   for (Scheduler& scheduler : schedulers_) scheduler.reset();
+  for (TakenPackets& taken : taken_) taken.clear();
   for (Port& port : ports_) port.reset();
   tx_engine_.reset();
-  tx_mtu_ = rx_mtu_ = config.max_frame_bytes;
+  tx_mtu_ = rx_mtu_ = context_->config.max_frame_bytes;
   for (size_t i = 0; i < tx_.count(); ++i) forget_word(Kind::kTx, i);
   for (size_t i = 0; i < rx_.count(); ++i) forget_word(Kind::kRx, i);
   for (size_t i = 0; i < completions_.count(); ++i) forget_word(Kind::kCompletion, i);
@@ -57,25 +56,44 @@ void Interface::reset() {
 
 // ---- Registers
 
+/// The queue whose registers are at `offset` of a window; `at` becomes the offset in them. The number has as many bits
+/// as the number of queues needs, so that one past the last is a low one again.
+size_t Interface::queue_at(Kind kind, uint32_t offset, uint32_t& at) const {
+  const bool ring = kind == Kind::kTx || kind == Kind::kRx;
+  const uint32_t stride = ring ? kRingStride : kCqStride;
+  at = offset % stride;
+  return offset / stride & (std::bit_ceil(queue_count(kind)) - 1);
+}
+
+size_t Interface::queue_count(Kind kind) const {
+  const size_t counts[] = {tx_.count(), rx_.count(), completions_.count(), events_.count()};
+  return counts[static_cast<size_t>(kind)];
+}
+
+uint32_t Interface::read_queue(Kind kind, uint32_t offset) const {
+  uint32_t at = 0;
+  const size_t queue = queue_at(kind, offset, at);
+  if (queue >= queue_count(kind)) return 0;
+  switch (kind) {
+    case Kind::kTx:
+      return tx_.read(queue, at);
+    case Kind::kRx:
+      return rx_.read(queue, at);
+    case Kind::kCompletion:
+      return completions_.read(queue, at);
+    case Kind::kEvent:
+      return events_.read(queue, at);
+  }
+  return 0;
+}
+
 uint32_t Interface::read(uint32_t offset) {
   if (offset < layout_->table_offset) return read_control(offset - layout_->csr_bytes);
   if (offset < layout_->event_offset) return queue_map_.read_table((offset - layout_->table_offset) / 4);
-  if (offset < layout_->completion_offset) {
-    const uint32_t at = offset - layout_->event_offset;
-    return at / kCqStride < events_.count() ? events_.read(at / kCqStride, at % kCqStride) : 0;
-  }
-  if (offset < layout_->tx_offset) {
-    const uint32_t at = offset - layout_->completion_offset;
-    return at / kCqStride < completions_.count() ? completions_.read(at / kCqStride, at % kCqStride) : 0;
-  }
-  if (offset < layout_->rx_offset) {
-    const uint32_t at = offset - layout_->tx_offset;
-    return at / kRingStride < tx_.count() ? tx_.read(at / kRingStride, at % kRingStride) : 0;
-  }
-  if (offset < layout_->scheduler_offset) {
-    const uint32_t at = offset - layout_->rx_offset;
-    return at / kRingStride < rx_.count() ? rx_.read(at / kRingStride, at % kRingStride) : 0;
-  }
+  if (offset < layout_->completion_offset) return read_queue(Kind::kEvent, offset - layout_->event_offset);
+  if (offset < layout_->tx_offset) return read_queue(Kind::kCompletion, offset - layout_->completion_offset);
+  if (offset < layout_->rx_offset) return read_queue(Kind::kTx, offset - layout_->tx_offset);
+  if (offset < layout_->scheduler_offset) return read_queue(Kind::kRx, offset - layout_->rx_offset);
   const uint32_t scheduler = (offset - layout_->scheduler_offset) / layout_->scheduler_stride;
   const uint32_t channel = (offset - layout_->scheduler_offset) % layout_->scheduler_stride / 4;
   if (scheduler >= schedulers_.size() || channel >= tx_.count()) return 0;
@@ -85,22 +103,10 @@ uint32_t Interface::read(uint32_t offset) {
 bool Interface::write(uint32_t offset, uint32_t value) {
   if (offset < layout_->table_offset) return write_control(offset - layout_->csr_bytes, value);
   if (offset < layout_->event_offset) return queue_map_.write_table((offset - layout_->table_offset) / 4, value);
-  if (offset < layout_->completion_offset) {
-    const uint32_t at = offset - layout_->event_offset;
-    return write_queue(Kind::kEvent, at / kCqStride, at % kCqStride, value);
-  }
-  if (offset < layout_->tx_offset) {
-    const uint32_t at = offset - layout_->completion_offset;
-    return write_queue(Kind::kCompletion, at / kCqStride, at % kCqStride, value);
-  }
-  if (offset < layout_->rx_offset) {
-    const uint32_t at = offset - layout_->tx_offset;
-    return write_queue(Kind::kTx, at / kRingStride, at % kRingStride, value);
-  }
-  if (offset < layout_->scheduler_offset) {
-    const uint32_t at = offset - layout_->rx_offset;
-    return write_queue(Kind::kRx, at / kRingStride, at % kRingStride, value);
-  }
+  if (offset < layout_->completion_offset) return write_queue(Kind::kEvent, offset - layout_->event_offset, value);
+  if (offset < layout_->tx_offset) return write_queue(Kind::kCompletion, offset - layout_->completion_offset, value);
+  if (offset < layout_->rx_offset) return write_queue(Kind::kTx, offset - layout_->tx_offset, value);
+  if (offset < layout_->scheduler_offset) return write_queue(Kind::kRx, offset - layout_->rx_offset, value);
   const uint32_t scheduler = (offset - layout_->scheduler_offset) / layout_->scheduler_stride;
   const uint32_t channel = (offset - layout_->scheduler_offset) % layout_->scheduler_stride / 4;
   if (scheduler >= schedulers_.size() || channel >= tx_.count()) return false;
@@ -257,7 +263,8 @@ bool Interface::write_scheduler_block(unsigned scheduler, uint32_t offset, uint3
     return true;
   }
   if (offset == kSubListOffset + scheduler_round_robin::kDestination) {
-    schedulers_[scheduler].set_destination(static_cast<uint8_t>(value));
+    // Four bits of traffic class, and as many of the port as there are ports.
+    schedulers_[scheduler].set_destination(static_cast<uint8_t>(value & ((std::bit_ceil(ports_.size()) << 4) - 1)));
     return true;
   }
   return false;
@@ -265,9 +272,10 @@ bool Interface::write_scheduler_block(unsigned scheduler, uint32_t offset, uint3
 
 // ---- Queues and their doorbells
 
-bool Interface::write_queue(Kind kind, size_t queue, uint32_t offset, uint32_t value) {
-  const size_t counts[] = {tx_.count(), rx_.count(), completions_.count(), events_.count()};
-  if (queue >= counts[static_cast<size_t>(kind)]) return false;
+bool Interface::write_queue(Kind kind, uint32_t window_offset, uint32_t value) {
+  uint32_t offset = 0;
+  const size_t queue = queue_at(kind, window_offset, offset);
+  if (queue >= queue_count(kind)) return false;
   const auto number = static_cast<uint16_t>(queue);
   take_word(kind, number);  // its value is from before this write
   QueueWrite outcome;
@@ -349,7 +357,7 @@ void Interface::poll_doorbells() {
 
 uint32_t Interface::run(uint32_t budget) {
   uint32_t done = 0;
-  for (Scheduler& scheduler : schedulers_) done += transmit(scheduler, budget);
+  for (unsigned i = 0; i < schedulers_.size(); ++i) done += transmit(i, budget);
   for (unsigned i = 0; i < ports_.size(); ++i) {
     done += receive(i, budget);
     done += ports_[i].send_pause(context_->now_ns);
@@ -357,46 +365,73 @@ uint32_t Interface::run(uint32_t budget) {
   return done;
 }
 
-uint32_t Interface::transmit(Scheduler& scheduler, uint32_t budget) {
-  const uint8_t destination = scheduler.destination() & static_cast<uint8_t>((std::bit_ceil(ports_.size()) << 4) - 1);
-  const size_t number = destination >> 4;
-  Port* port = number < ports_.size() ? &ports_[number] : nullptr;
-  uint32_t sent = 0;
-  while (sent < budget) {
+uint32_t Interface::transmit(unsigned number, uint32_t budget) {
+  Scheduler& scheduler = schedulers_[number];
+  TakenPackets& taken = taken_[number];
+  const auto port_to = [this](uint8_t destination) {
+    const size_t port = destination >> 4;
+    return port < ports_.size() ? &ports_[port] : nullptr;
+  };
+  uint32_t done = 0;
+  for (; done < budget && !taken.empty() && tx_engine_.send(taken.front(), port_to(taken.front().destination));
+       ++done) {
+    taken.pop();
+  }
+  TakenPacket packet;
+  while (done < budget && !taken.full()) {
     const std::optional<uint16_t> queue = scheduler.front();
     if (!queue) break;
-    const TxEngine::Result result = tx_engine_.send(tx_.queue(*queue), *queue, port, destination);
-    if (result == TxEngine::Result::kBlocked) break;
-    if (result == TxEngine::Result::kEmpty) {
+    if (!tx_.queue(*queue).enabled || tx_.queue(*queue).empty()) {
       scheduler.idle();
       continue;
     }
+    tx_engine_.take(*queue, scheduler.destination(), packet);
     scheduler.sent();
-    ++sent;
+    if (!taken.empty() || !tx_engine_.send(packet, port_to(packet.destination))) taken.push(packet);
+    ++done;
   }
-  return sent;
+  return done;
+}
+
+/// What is ahead moves up, and the RX engine takes what waits for it.
+uint32_t Interface::empty_fifos(Port& port, uint8_t number, uint32_t budget) {
+  RxFifo &fifo = port.fifo(), &ahead = port.ahead();
+  uint32_t done = 0;
+  while (done < budget && !port.rx_held() && !(fifo.empty() && ahead.empty())) {
+    if (!ahead.empty() && (port.take_control_frame(ahead.front(), context_->now_ns) || fifo.push(ahead.front()))) {
+      ahead.pop();
+      continue;
+    }
+    if (fifo.empty()) {  // and too small for this one
+      ahead.pop();
+      ++context_->report.rx_dropped_fifo_full;
+      continue;
+    }
+    if (context_->host_blocked) break;
+    rx_engine_.receive(fifo.front(), number, rx_mtu_);
+    fifo.pop();
+    ++done;
+  }
+  return done;
 }
 
 uint32_t Interface::receive(unsigned number, uint32_t budget) {
   Port& port = ports_[number];
   const auto id = static_cast<uint8_t>(number);
-  uint32_t done = 0;
-  for (; done < budget && !port.rx_held() && !port.fifo().empty(); ++done) {
-    rx_engine_.receive(port.fifo().front(), id, rx_mtu_);
-    port.fifo().pop();
-  }
+  CardReport& report = context_->report;
+  uint32_t done = empty_fifos(port, id, budget);
   if (port.wire() == nullptr) return done;
   for (; done < budget; ++done) {
     const std::span<const uint8_t> frame = port.wire()->front();
     if (frame.empty()) break;
     if (!port.rx_enabled()) {
-      ++context_->report.rx_dropped_port_off;
+      if (!port.keep(frame)) ++report.rx_dropped_port_off;
     } else if (port.take_control_frame(frame, context_->now_ns)) {
       // the port took it
-    } else if (!port.rx_held()) {
-      rx_engine_.receive(frame, id, rx_mtu_);  // the FIFO is empty, so the frame bypasses it
-    } else if (!port.fifo().push(frame)) {
-      ++context_->report.rx_dropped_fifo_full;
+    } else if (!port.rx_held() && !context_->host_blocked) {
+      rx_engine_.receive(frame, id, rx_mtu_);  // the FIFOs are empty, so the frame bypasses them
+    } else if (port.rx_held() || !port.ahead().empty() || !port.fifo().push(frame)) {
+      if (!port.keep(frame)) ++report.rx_dropped_fifo_full;
     }
     port.wire()->pop();
   }

@@ -50,12 +50,16 @@ class Interface {
   bool write_port_block(unsigned port, uint32_t offset, uint32_t value);
   bool write_scheduler_block(unsigned scheduler, uint32_t offset, uint32_t value);
 
-  bool write_queue(Kind kind, size_t queue, uint32_t offset, uint32_t value);
+  size_t queue_at(Kind kind, uint32_t offset, uint32_t& at) const;
+  size_t queue_count(Kind kind) const;
+  uint32_t read_queue(Kind kind, uint32_t window_offset) const;
+  bool write_queue(Kind kind, uint32_t window_offset, uint32_t value);
   void apply(Kind kind, uint16_t queue, const QueueWrite& outcome);
   void take_word(Kind kind, uint16_t queue);
   void forget_word(Kind kind, size_t queue);
 
-  uint32_t transmit(Scheduler& scheduler, uint32_t budget);
+  uint32_t transmit(unsigned scheduler, uint32_t budget);
+  uint32_t empty_fifos(Port& port, uint8_t number, uint32_t budget);
   uint32_t receive(unsigned port, uint32_t budget);
 
   Context* context_;
@@ -64,6 +68,7 @@ class Interface {
   CompletionManager completions_, events_;
   RxQueueMap queue_map_;
   std::vector<Scheduler> schedulers_;  // one for each port
+  std::vector<TakenPackets> taken_;    // by scheduler
   std::vector<Port> ports_;
   CompletionPath path_;
   TxEngine tx_engine_;

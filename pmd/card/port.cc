@@ -1,6 +1,7 @@
 #include "pmd/card/port.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "pmd/hw/registers.h"
@@ -20,6 +21,9 @@ constexpr std::array<uint8_t, 18> kPauseHeader = {0x01, 0x80, 0xc2, 0x00, 0x00, 
 constexpr size_t kControlDestinationBytes = 6, kControlType = 12, kControlOpcode = 14, kControlQuanta = 16;
 constexpr uint16_t kOpcodePause = 0x0001, kOpcodePfc = 0x0101;
 constexpr uint16_t kRefreshQuanta = 0x7fff;
+
+// What a port that is off has room for: registers of 64 bytes, which frames do not share.
+constexpr size_t kSkidWords = 8, kSkidWordBytes = 64;
 
 uint16_t big_endian16(std::span<const uint8_t> bytes, size_t at) {
   return static_cast<uint16_t>(bytes[at] << 8 | bytes[at + 1]);
@@ -67,7 +71,7 @@ void RxFifo::pop() {
 Port::Port(const CardConfig& config, Wire* wire, CardReport& report)
     : wire_(wire),
       report_(&report),
-      fifo_(config.rx_fifo_bytes),
+      rx_{RxFifo(config.rx_fifo_bytes), RxFifo(std::bit_ceil(config.max_frame_bytes))},
       bits_per_second_(config.port_bits_per_second),
       default_watermark_(config.rx_fifo_bytes / 2),
       watermark_(default_watermark_),
@@ -126,7 +130,8 @@ bool Port::write(uint32_t offset, uint32_t value) {
       rx_quanta_step_ = value >> 16 & 0x3ff;
       return true;
     case reg::kLinkFlowControl:
-      watermark_ = value & reg::kWatermarkMask;
+      // As many bits as the depth of the FIFO needs.
+      watermark_ = value & reg::kWatermarkMask & (2 * std::bit_ceil(rx_.fifo.capacity_bytes()) - 1);
       lfc_tx_enabled_ = (value & reg::kLfcTxEnable) != 0;
       lfc_rx_enabled_ = (value & reg::kLfcRxEnable) != 0;
       return true;
@@ -142,6 +147,7 @@ bool Port::write(uint32_t offset, uint32_t value) {
 
 void Port::set_rx_enabled(bool on) {
   if (on != rx_enabled_ && wire_ != nullptr) wire_->set_receiving(on);
+  rx_.skid_words = 0;
   rx_enabled_ = on;
 }
 
@@ -184,11 +190,19 @@ bool Port::take_control_frame(std::span<const uint8_t> frame, uint64_t now_ns) {
   return false;
 }
 
+bool Port::keep(std::span<const uint8_t> frame) {
+  if (rx_enabled_) return rx_.ahead.push(frame);
+  const size_t words = (frame.size() + kSkidWordBytes - 1) / kSkidWordBytes;
+  if (rx_.skid_words + words > kSkidWords || !rx_.ahead.push(frame)) return false;
+  rx_.skid_words += words;
+  return true;
+}
+
 void Port::check_watermark() {
   if (fifo_over_watermark_) {
-    fifo_over_watermark_ = fifo_.depth_bytes() != 0;
+    fifo_over_watermark_ = rx_.fifo.depth_bytes() != 0;
   } else {
-    fifo_over_watermark_ = fifo_.depth_bytes() > watermark_;
+    fifo_over_watermark_ = rx_.fifo.depth_bytes() > watermark_;
   }
 }
 
@@ -212,7 +226,8 @@ uint32_t Port::send_pause(uint64_t now_ns) {
 }
 
 void Port::reset() {
-  fifo_.clear();
+  rx_.fifo.clear();
+  rx_.ahead.clear();
   watermark_ = default_watermark_;
   set_rx_enabled(false);
   tx_enabled_ = tx_pause_ = rx_pause_ = lfc_tx_enabled_ = lfc_rx_enabled_ = false;

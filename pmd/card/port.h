@@ -1,4 +1,7 @@
-// A port: its control registers, link flow control, and the FIFO between the cable and the RX engine.
+// A port: its control registers, link flow control, and the FIFOs between the cable and the RX engine.
+//
+// There are two, as in mqnic_port_rx.v: a small one ahead, which keeps frames while the port is paused, and drops them
+// when it is full; and the one whose watermark asks the peer to pause, in which frames wait for the RX engine.
 //
 // Flow control is that of mqnic_port.v, mqnic_l2_ingress.v and mac_pause_ctrl_{rx,tx}.v. As there, PFC is only a stub:
 // its registers take values, and PFC frames are removed from the traffic when it is on, but they are neither obeyed nor
@@ -20,6 +23,7 @@ class RxFifo {
  public:
   explicit RxFifo(uint32_t bytes);
 
+  uint32_t capacity_bytes() const { return capacity_; }
   uint32_t depth_bytes() const { return depth_; }
   bool empty() const { return count_ == 0; }
   /// False when there is no room.
@@ -39,23 +43,31 @@ class RxFifo {
   size_t first_ = 0, count_ = 0;
 };
 
+struct RxBuffers {
+  RxFifo fifo, ahead;
+  size_t skid_words = 0;  // of what came while the port is off
+};
+
 class Port {
  public:
   Port(const CardConfig& config, Wire* wire, CardReport& report);
 
   Wire* wire() { return wire_; }
-  RxFifo& fifo() { return fifo_; }
+  RxFifo& fifo() { return rx_.fifo; }
+  RxFifo& ahead() { return rx_.ahead; }
 
   /// `offset` is from the start of the port control block. False when there is no such register.
   bool read(uint32_t offset, uint64_t now_ns, uint32_t& value);
   bool write(uint32_t offset, uint32_t value);
 
   bool rx_enabled() const { return rx_enabled_; }
-  /// True when the RX engine gets nothing and frames collect in the FIFO.
+  /// True when the RX engine gets nothing.
   bool rx_held() const { return !rx_enabled_ || rx_pause_; }
   /// True when the TX engine has to keep its packets because the port is off, or paused by software or by the peer.
   bool tx_held(uint64_t now_ns);
 
+  /// Keeps a frame that came while the port is paused or off, if there is room: a port that is off has hardly any.
+  bool keep(std::span<const uint8_t> frame);
   /// Takes the frame and returns true if it is a MAC control frame for the port itself.
   bool take_control_frame(std::span<const uint8_t> frame, uint64_t now_ns);
   /// Sends the pause frame that is due, if any. Returns how many were sent.
@@ -74,7 +86,7 @@ class Port {
 
   Wire* wire_;
   CardReport* report_;
-  RxFifo fifo_;
+  RxBuffers rx_;
   uint64_t bits_per_second_;
   uint32_t default_watermark_, watermark_;
 

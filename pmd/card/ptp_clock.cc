@@ -1,6 +1,6 @@
 #include "pmd/card/ptp_clock.h"
 
-#include <utility>
+#include <algorithm>
 
 #include "pmd/hw/registers.h"
 
@@ -22,14 +22,58 @@ void PtpClock::reset() {
   now_ns_ = now_ns;
   period_ = kNominal;
   remainder_ = 0;
-  set_tod_ns_ = offset_tod_ns_ = offset_relative_ns_ = offset_fraction_ = 0;
-  set_period_fraction_ = kNominalFraction;
-  set_period_ns_ = kNominalNs;
-  set_tod_seconds_ = set_relative_ns_ = 0;
+  asked_ = {};
+  asked_.period_fraction = kNominalFraction;
+  asked_.period_ns = kNominalNs;
+  due_ns_.fill(kNever);
+  had_second_ = false;
+}
+
+void PtpClock::request(Update update) {
+  due_ns_[update] = now_ns_ + update_ns_;
+  advance(now_ns_);
+}
+
+void PtpClock::apply(Update update) {
+  due_ns_[update] = kNever;
+  switch (update) {
+    case kSetTod:
+      tod_.seconds = asked_.tod_seconds;
+      tod_.ns = asked_.tod_ns;
+      break;
+    case kOffsetTod:
+      offset_tod(static_cast<int32_t>(asked_.offset_tod_ns << 2) >> 2);  // 30 bits with a sign
+      break;
+    case kSetRelative:
+      tod_.relative_ns = asked_.relative_ns;
+      break;
+    case kOffsetRelative:
+      tod_.relative_ns += static_cast<uint64_t>(int64_t{static_cast<int32_t>(asked_.offset_relative_ns)});
+      tod_.relative_ns &= kMask48;
+      break;
+    case kSetPeriod:
+      period_ = uint64_t{asked_.period_ns} << 32 | asked_.period_fraction;
+      break;
+    case kOffsetFraction:
+      offset_fraction(static_cast<int32_t>(asked_.offset_fraction));
+      break;
+    case kUpdates:
+      break;
+  }
+}
+
+void PtpClock::advance(uint64_t now_ns) {
+  for (;;) {
+    const auto next = std::min_element(due_ns_.begin(), due_ns_.end());
+    if (*next > std::max(now_ns, now_ns_)) break;
+    pass(*next);
+    apply(static_cast<Update>(next - due_ns_.begin()));
+  }
+  pass(now_ns);
 }
 
 /// Advances by (now - then) * period / nominal, exact to 2^-32 ns; the remainder of the division is carried over.
-void PtpClock::advance(uint64_t now_ns) {
+void PtpClock::pass(uint64_t now_ns) {
   if (now_ns <= now_ns_) return;
   const Wide product = Wide{now_ns - now_ns_} * period_;
   now_ns_ = now_ns;
@@ -42,6 +86,7 @@ void PtpClock::advance(uint64_t now_ns) {
 
 void PtpClock::add(uint64_t ns) {
   const uint64_t total = tod_.ns + ns % kNsPerSecond;
+  had_second_ |= ns >= kNsPerSecond || total >= kNsPerSecond;
   tod_.seconds = (tod_.seconds + ns / kNsPerSecond + total / kNsPerSecond) & kMask48;
   tod_.ns = static_cast<uint32_t>(total % kNsPerSecond);
   tod_.relative_ns = (tod_.relative_ns + ns) & kMask48;
@@ -91,6 +136,14 @@ uint32_t PtpClock::time_register(const Time& time, uint32_t index) {
   }
 }
 
+/// The pulse per second is stretched to the time in which bit 29 of the nanoseconds is clear; the clock is always
+/// locked.
+uint32_t PtpClock::control() const {
+  uint32_t value = (had_second_ && (tod_.ns >> 29 & 1) == 0 ? 1u << 8 : 0) | 1u << 16;
+  for (unsigned i = 0; i < kUpdates; ++i) value |= pending(static_cast<Update>(i)) ? 1u << (24 + i) : 0;
+  return value;
+}
+
 bool PtpClock::read(uint32_t offset, uint64_t now_ns, uint32_t& value) {
   advance(now_ns);
   if (offset >= ptp::kCurrentFns && offset < ptp::kSnapshotFns) {  // not latched: every read returns the present time
@@ -104,32 +157,31 @@ bool PtpClock::read(uint32_t offset, uint64_t now_ns, uint32_t& value) {
   }
   switch (offset) {
     case ptp::kControl:
-      // The pulse per second is stretched to the time in which bit 29 of the nanoseconds is clear; always locked.
-      value = ((tod_.ns >> 29 & 1) == 0 ? 1u << 8 : 0) | 1u << 16;
+      value = control();
       return true;
     case ptp::kOffsetTodNs:
-      value = offset_tod_ns_;
+      value = asked_.offset_tod_ns;
       return true;
     case ptp::kSetTodNs:
-      value = set_tod_ns_;
+      value = asked_.tod_ns;
       return true;
     case ptp::kSetTodSecL:
-      value = static_cast<uint32_t>(set_tod_seconds_);
+      value = static_cast<uint32_t>(asked_.tod_seconds);
       return true;
     case ptp::kSetTodSecH:
-      value = static_cast<uint32_t>(set_tod_seconds_ >> 16);  // the RTL gives bits 47:16, not 47:32
+      value = static_cast<uint32_t>(asked_.tod_seconds >> 16);  // the RTL gives bits 47:16, not 47:32
       return true;
     case ptp::kSetRelNsL:
-      value = static_cast<uint32_t>(set_relative_ns_);
+      value = static_cast<uint32_t>(asked_.relative_ns);
       return true;
     case ptp::kSetRelNsH:
-      value = static_cast<uint32_t>(set_relative_ns_ >> 16);  // likewise
+      value = static_cast<uint32_t>(asked_.relative_ns >> 16);  // likewise
       return true;
     case ptp::kOffsetRelNs:
-      value = offset_relative_ns_;
+      value = asked_.offset_relative_ns;
       return true;
     case ptp::kOffsetFns:
-      value = offset_fraction_;
+      value = asked_.offset_fraction;
       return true;
     case ptp::kNominalPeriodFns:
       value = kNominalFraction;
@@ -138,10 +190,10 @@ bool PtpClock::read(uint32_t offset, uint64_t now_ns, uint32_t& value) {
       value = kNominalNs;
       return true;
     case ptp::kPeriodFns:
-      value = set_period_fraction_;
+      value = asked_.period_fraction;
       return true;
     case ptp::kPeriodNs:
-      value = set_period_ns_;
+      value = asked_.period_ns;
       return true;
     default:
       return false;
@@ -150,44 +202,36 @@ bool PtpClock::read(uint32_t offset, uint64_t now_ns, uint32_t& value) {
 
 bool PtpClock::write(uint32_t offset, uint32_t value, uint64_t now_ns) {
   advance(now_ns);
+  /// A register, and whether writing it asks for an update.
+  const auto put = [&](Update update, auto& field, auto kept, bool asks) {
+    if (pending(update)) return true;  // taken, and lost
+    field = kept;
+    if (asks) request(update);
+    return true;
+  };
+  const auto low = [value](uint64_t field) { return (field & ~uint64_t{0xffffffffu}) | value; };
+  const auto high = [value](uint64_t field) { return (field & 0xffffffffu) | uint64_t{value & 0xffff} << 32; };
   switch (offset) {
     case ptp::kOffsetTodNs:
-      offset_tod_ns_ = value;
-      offset_tod(static_cast<int32_t>(value << 2) >> 2);  // 30 bits with a sign
-      return true;
+      return put(kOffsetTod, asked_.offset_tod_ns, value, value != 0);
     case ptp::kSetTodNs:
-      set_tod_ns_ = value & 0x3fffffff;
-      return true;
+      return put(kSetTod, asked_.tod_ns, value & 0x3fffffff, false);
     case ptp::kSetTodSecL:
-      set_tod_seconds_ = (set_tod_seconds_ & ~uint64_t{0xffffffffu}) | value;
-      return true;
-    case ptp::kSetTodSecH:  // the last of the group: applies it
-      set_tod_seconds_ = (set_tod_seconds_ & 0xffffffffu) | uint64_t{value & 0xffff} << 32;
-      tod_.seconds = set_tod_seconds_;
-      tod_.ns = set_tod_ns_;
-      return true;
+      return put(kSetTod, asked_.tod_seconds, low(asked_.tod_seconds), false);
+    case ptp::kSetTodSecH:  // the last of the group
+      return put(kSetTod, asked_.tod_seconds, high(asked_.tod_seconds), true);
     case ptp::kSetRelNsL:
-      set_relative_ns_ = (set_relative_ns_ & ~uint64_t{0xffffffffu}) | value;
-      return true;
+      return put(kSetRelative, asked_.relative_ns, low(asked_.relative_ns), false);
     case ptp::kSetRelNsH:
-      set_relative_ns_ = (set_relative_ns_ & 0xffffffffu) | uint64_t{value & 0xffff} << 32;
-      tod_.relative_ns = set_relative_ns_;
-      return true;
+      return put(kSetRelative, asked_.relative_ns, high(asked_.relative_ns), true);
     case ptp::kOffsetRelNs:
-      offset_relative_ns_ = value;
-      tod_.relative_ns = (tod_.relative_ns + static_cast<uint64_t>(int64_t{static_cast<int32_t>(value)})) & kMask48;
-      return true;
+      return put(kOffsetRelative, asked_.offset_relative_ns, value, value != 0);
     case ptp::kOffsetFns:
-      offset_fraction_ = value;
-      offset_fraction(static_cast<int32_t>(value));
-      return true;
+      return put(kOffsetFraction, asked_.offset_fraction, value, value != 0);
     case ptp::kPeriodFns:
-      set_period_fraction_ = value;
-      return true;
+      return put(kSetPeriod, asked_.period_fraction, value, false);
     case ptp::kPeriodNs:
-      set_period_ns_ = value & 0xff;
-      period_ = uint64_t{set_period_ns_} << 32 | set_period_fraction_;
-      return true;
+      return put(kSetPeriod, asked_.period_ns, value & 0xff, true);
     default:
       return false;
   }

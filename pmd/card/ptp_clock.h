@@ -1,15 +1,20 @@
 // The PTP hardware clock: time of day and relative time, with a common fraction, which advance with the card's time
-// scaled by the period register. The registers behave as in mqnic_ptp_clock.v and ptp_td_phc.v, but updates are applied
-// at once, so that the pending bits are never set.
+// scaled by the period register. The registers behave as in mqnic_ptp_clock.v and ptp_td_phc.v: an update crosses into
+// another clock domain, so it takes effect later; until then it is pending, and what is written to its registers is
+// lost.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace mqnic::card {
 
 class PtpClock {
  public:
-  PtpClock() { reset(); }
+  /// `update_ns`: how long an update is pending; 0: it takes effect at once.
+  explicit PtpClock(uint64_t update_ns) : update_ns_(update_ns) { reset(); }
+  /// Power comes on: the times start at 0 here.
+  void begin(uint64_t now_ns) { now_ns_ = now_ns; }
 
   /// Time stamps of completions: nanoseconds, and the low 16 bits of the seconds.
   struct Stamp {
@@ -38,19 +43,36 @@ class PtpClock {
     uint32_t fraction = 0;     // of a nanosecond, in 2^-32
   };
 
+  /// What can be pending; bit 24 and following of the control register.
+  enum Update : uint8_t { kSetTod, kOffsetTod, kSetRelative, kOffsetRelative, kSetPeriod, kOffsetFraction, kUpdates };
+  static constexpr uint64_t kNever = UINT64_MAX;
+
   static uint32_t time_register(const Time& time, uint32_t index);
+  uint32_t control() const;
+  bool pending(Update update) const { return due_ns_[update] != kNever; }
+  void request(Update update);
+  void apply(Update update);
+  /// Lets the time pass, with what becomes due in it.
   void advance(uint64_t now_ns);
+  void pass(uint64_t now_ns);
   void add(uint64_t ns);
   void offset_tod(int32_t ns);
   void offset_fraction(int32_t fraction);
 
   Time tod_, snapshot_;
+  const uint64_t update_ns_;
+  std::array<uint64_t, kUpdates> due_ns_{};
+  bool had_second_ = false;  // since the reset
   uint64_t now_ns_ = 0;
   uint64_t period_ = 0;     // the current one: nanoseconds and 32 bits of fraction
   uint64_t remainder_ = 0;  // of the division by the nominal period
-  uint32_t set_tod_ns_ = 0, offset_tod_ns_ = 0, offset_relative_ns_ = 0, offset_fraction_ = 0;
-  uint32_t set_period_fraction_ = 0, set_period_ns_ = 0;
-  uint64_t set_tod_seconds_ = 0, set_relative_ns_ = 0;
+  /// What was written last.
+  struct Asked {
+    uint32_t tod_ns = 0, offset_tod_ns = 0, offset_relative_ns = 0, offset_fraction = 0;
+    uint32_t period_fraction = 0, period_ns = 0;
+    uint64_t tod_seconds = 0, relative_ns = 0;
+  };
+  Asked asked_;
 };
 
 }  // namespace mqnic::card

@@ -57,14 +57,13 @@ void Scheduler::idle() {
 uint32_t Scheduler::read_channel(size_t channel) const {
   namespace reg = scheduler_round_robin;
   const Channel& state = channels_[channel];
-  return (state.enabled ? reg::kChannelEnable : 0) | (state.global ? reg::kChannelGlobalEnable : 0) |
-         (state.active ? reg::kChannelActive : 0) | (state.scheduled ? reg::kChannelScheduled : 0);
+  return (state.enabled ? reg::kChannelEnable : 0) | (state.active ? reg::kChannelActive : 0) |
+         (state.scheduled ? reg::kChannelScheduled : 0);
 }
 
 bool Scheduler::write_channel(size_t channel, uint32_t value) {
   Channel& state = channels_[channel];
   state.enabled = (value & scheduler_round_robin::kChannelEnable) != 0;
-  state.global = (value & scheduler_round_robin::kChannelGlobalEnable) != 0;
   schedule(static_cast<uint16_t>(channel));
   return true;
 }

@@ -32,9 +32,9 @@ class Scheduler {
 
  private:
   struct Channel {
-    bool enabled = false, global = false;  // the third bit, "control", is for TDMA, which this build does not have
+    bool enabled = false;  // the bits "global" and "control" are for TDMA, and not stored by a build without it
     bool active = false, scheduled = false;
-    bool may_send() const { return enabled && global && active; }
+    bool may_send() const { return enabled && active; }
   };
   void schedule(uint16_t channel);
   void drop_front();

@@ -8,31 +8,35 @@
 
 namespace mqnic::card {
 
-TxEngine::Result TxEngine::send(RingManager::Queue& ring, uint16_t queue, Port* port, uint8_t destination) {
-  if (wedged_) return Result::kBlocked;
-  if (!ring.enabled || ring.empty()) return Result::kEmpty;
-  if (port != nullptr && port->tx_held(context_->now_ns)) return Result::kBlocked;
+void TxEngine::take(uint16_t queue, uint8_t destination, TakenPacket& packet) {
+  RingManager::Queue& ring = rings_->queue(queue);
+  packet.pieces = static_cast<uint8_t>(fetch_block(context_->dma, ring, packet.block).size());
+  packet.queue = queue;
+  packet.index = ring.consumer++;
+  packet.completion_queue = ring.completion_queue;
+  packet.destination = destination;
+}
 
-  DescriptorBlock copy;
-  const std::span<const Descriptor> block = fetch_block(context_->dma, ring, copy);
-  if (block.empty()) {
+bool TxEngine::send(const TakenPacket& packet, Port* port) {
+  if (wedged_ || (port != nullptr && port->tx_held(context_->now_ns))) return false;
+  if (packet.pieces == 0) {
     // A real card would send whatever its buffer contains. Here the packet is skipped, and reported.
-    context_->say("TX queue " + std::to_string(queue) + ": descriptors are not in mapped memory, packet skipped");
-    ++ring.consumer;
-    return Result::kSent;
+    context_->say("TX queue " + std::to_string(packet.queue) +
+                  ": descriptors are not in mapped memory, packet skipped");
+    return true;
   }
+  const std::span<const Descriptor> block(packet.block.data(), packet.pieces);
   uint64_t total = 0;
   for (const Descriptor& piece : block) total += piece.bytes;
   if (total == 0) {
-    wedge(queue);
-    ++ring.consumer;
-    return Result::kBlocked;
+    wedge(packet.queue);
+    return false;
   }
   const auto bytes = static_cast<size_t>(std::min<uint64_t>(total, context_->config.max_frame_bytes));
 
   if (port != nullptr && port->wire() != nullptr) {
     const std::span<uint8_t> room = port->wire()->reserve(bytes);
-    if (room.size() < bytes) return Result::kBlocked;
+    if (room.size() < bytes) return false;
     const std::span<uint8_t> frame = room.first(bytes);
     gather(block, frame);
     insert_checksum(frame, block[0].tx_checksum);
@@ -40,12 +44,12 @@ TxEngine::Result TxEngine::send(RingManager::Queue& ring, uint16_t queue, Port* 
     ++context_->report.tx_frames;
     context_->report.tx_bytes += bytes;
   }
-  complete(ring, queue, bytes, destination);
-  ++ring.consumer;
-  return Result::kSent;
+  complete(packet, bytes);
+  return true;
 }
 
-/// As observed with the RTL: the engine waits for data that never comes, and no register ends that.
+/// As observed with the RTL: the engine waits for data that never comes, and no register ends that. It goes on taking
+/// packets from the rings, as it does for a port that is held.
 void TxEngine::wedge(uint16_t queue) {
   wedged_ = true;
   ++context_->report.tx_wedged;
@@ -62,18 +66,18 @@ void TxEngine::gather(std::span<const Descriptor> block, std::span<uint8_t> fram
   }
 }
 
-void TxEngine::complete(const RingManager::Queue& ring, uint16_t queue, size_t bytes, uint8_t destination) {
+void TxEngine::complete(const TakenPacket& packet, size_t bytes) {
   Completion completion{};
-  completion.queue = queue;
-  completion.index = ring.consumer;
+  completion.queue = packet.queue;
+  completion.index = packet.index;
   completion.bytes = static_cast<uint16_t>(bytes);
   if (context_->config.ptp) {
     const PtpClock::Stamp stamp = context_->clock.stamp(context_->now_ns);
     completion.timestamp_ns = stamp.ns;
     completion.timestamp_s = stamp.seconds;
   }
-  completion.port = destination;
-  path_->complete(ring.completion_queue, completion);
+  completion.port = packet.destination;
+  path_->complete(packet.completion_queue, completion);
 }
 
 void insert_checksum(std::span<uint8_t> frame, uint16_t command) {

@@ -8,31 +8,31 @@
 #include "pmd/card/context.h"
 #include "pmd/card/port.h"
 #include "pmd/card/queue_manager.h"
+#include "pmd/card/taken_packets.h"
 
 namespace mqnic::card {
 
 class TxEngine {
  public:
-  enum class Result : uint8_t {
-    kSent,
-    kEmpty,    // the queue is empty or disabled
-    kBlocked,  // not now, because the port is held or the cable is full
-  };
+  TxEngine(Context& context, CompletionPath& path, RingManager& rings)
+      : context_(&context), path_(&path), rings_(&rings) {}
 
-  TxEngine(Context& context, CompletionPath& path) : context_(&context), path_(&path) {}
-
-  /// Sends the next packet of a queue through `port`. When that is nullptr, the scheduler's destination has no port,
-  /// and the frame is lost.
-  Result send(RingManager::Queue& ring, uint16_t queue, Port* port, uint8_t destination);
+  /// Takes the next packet of a queue that is enabled and not empty: reads its descriptors, and moves the consumer
+  /// pointer.
+  void take(uint16_t queue, uint8_t destination, TakenPacket& packet);
+  /// Sends a packet through `port`, and completes it. When that is nullptr, the scheduler's destination has no port,
+  /// and the frame is lost. False: not now, because the port is held, the cable is full, or the engine is stuck.
+  bool send(const TakenPacket& packet, Port* port);
   void reset() { wedged_ = false; }
 
  private:
   void wedge(uint16_t queue);
   void gather(std::span<const Descriptor> block, std::span<uint8_t> frame);
-  void complete(const RingManager::Queue& ring, uint16_t queue, size_t bytes, uint8_t destination);
+  void complete(const TakenPacket& packet, size_t bytes);
 
   Context* context_;
   CompletionPath* path_;
+  RingManager* rings_;
   bool wedged_ = false;
 };
 

@@ -50,24 +50,27 @@ int ClientMemory::map(const vfio_user::DmaMap& request, int fd) {
 }
 
 int ClientMemory::unmap(uint64_t address, uint64_t bytes) {
-  const auto found = std::find_if(mappings_.begin(), mappings_.end(), [&](const Mapping& mapping) {
-    return mapping.address == address && mapping.bytes == bytes;
-  });
-  if (found == mappings_.end()) return ENOENT;
-  if (found->data != nullptr) {
-    host_.unmap(address, bytes);
-    munmap(found->data, bytes);
-  }
-  mappings_.erase(found);
+  const uint64_t last = address + (bytes - 1);
+  if (bytes == 0 || last < address) return EINVAL;
+  // They do not overlap, so their ends are sorted as their addresses are.
+  const auto first = std::find_if(mappings_.begin(), mappings_.end(),
+                                  [&](const Mapping& mapping) { return mapping.last() >= address; });
+  const auto end = std::find_if(first, mappings_.end(), [&](const Mapping& mapping) { return mapping.address > last; });
+  if (first == end) return 0;
+  if (first->address < address || (end - 1)->last() > last) return EINVAL;
+  for (auto mapping = first; mapping != end; ++mapping) release(*mapping);
+  mappings_.erase(first, end);
   return 0;
 }
 
+void ClientMemory::release(const Mapping& mapping) {
+  if (mapping.data == nullptr) return;
+  host_.unmap(mapping.address, mapping.bytes);
+  munmap(mapping.data, mapping.bytes);
+}
+
 void ClientMemory::clear() {
-  for (const Mapping& mapping : mappings_) {
-    if (mapping.data == nullptr) continue;
-    host_.unmap(mapping.address, mapping.bytes);
-    munmap(mapping.data, mapping.bytes);
-  }
+  for (const Mapping& mapping : mappings_) release(mapping);
   mappings_.clear();
 }
 

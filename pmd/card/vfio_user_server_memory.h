@@ -22,7 +22,9 @@ class ClientMemory {
 
   /// Returns 0 or a positive errno. `fd` is -1 when none came with the request.
   int map(const vfio_user::DmaMap& request, int fd);
-  /// Removes a range exactly as it was mapped.
+  /// Removes every mapping in the range, which may be many or none: a virtual machine with an IOMMU takes away more
+  /// than it gave. Returns EINVAL, and removes nothing, when the range is empty, wraps around or cuts through a
+  /// mapping.
   int unmap(uint64_t address, uint64_t bytes);
   void clear();
 
@@ -31,8 +33,10 @@ class ClientMemory {
     uint64_t address = 0;
     uint64_t bytes = 0;
     uint8_t* data = nullptr;  // nullptr: the card cannot access it
+    uint64_t last() const { return address + (bytes - 1); }
   };
   bool overlaps(uint64_t address, uint64_t bytes) const;
+  void release(const Mapping& mapping);
 
   HostMemory& host_;
   std::vector<Mapping> mappings_;  // sorted by address

@@ -118,4 +118,14 @@ Failure parse_arguments(const std::string& device, const char* text, Arguments& 
   return check_combination(out);
 }
 
+Failure parse_pci_arguments(const std::string& device, const char* text, std::optional<rte_ether_addr>& mac) {
+  Arguments all;
+  if (Failure f = parse_arguments(device, text, all)) return f;
+  for (const std::string& key : all.given) {
+    if (key != "mac") return bad(all, key + "= belongs to a model; of a card there is " MQNIC_PCI_ARGUMENTS);
+  }
+  mac = all.mac;
+  return {};
+}
+
 }  // namespace mqnic::ethdev

@@ -30,6 +30,10 @@ struct Arguments {
 /// line that names the key.
 Failure parse_arguments(const std::string& device, const char* text, Arguments& out);
 
+/// Of a card on PCI (`-a 0000:03:00.0,mac=02:00:00:00:00:01`): all that can be chosen about it.
+Failure parse_pci_arguments(const std::string& device, const char* text, std::optional<rte_ether_addr>& mac);
+#define MQNIC_PCI_ARGUMENTS "mac=<address>"
+
 /// The list of arguments, for `dpdk-pmdinfo` and messages.
 #define MQNIC_ARGUMENTS                                                                                            \
   "card=inline|vfio-user socket=<path> wire=<kind[:name]> mac=<address> interfaces=<n> ports=<n> tx_queues=<n> "   \

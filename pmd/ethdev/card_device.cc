@@ -33,6 +33,7 @@ Failure CardDevice::open(std::unique_ptr<Bus> bus, std::shared_ptr<CardDevice>& 
   } else {
     rte_delay_us_sleep(kSettleMs * 1000);
   }
+  for (const InterfaceDescription& interface : card->description_.interfaces) close_ports(card->bus_, interface);
   read_block_sizes(card->bus_, card->description_);
   for (const std::string& note : card->description_.notes) MQNIC_LOG(NOTICE, "%s", note.c_str());
   if (card->description_.ptp) card->clock_ = std::make_unique<PtpClock>(card->bus_, *card->description_.ptp);
@@ -55,6 +56,12 @@ Failure CardDevice::open(std::unique_ptr<Bus> bus, std::shared_ptr<CardDevice>& 
 CardDevice::~CardDevice() {
   if (watched_) rte_eal_alarm_cancel(on_watchdog_alarm, this);
   if (memory_registered_) stop_following_memory(this);
+  if (!bus_.outlives_driver() || is_removed()) {
+    held_.give_back();
+  } else if (const size_t count = held_.count(); count != 0) {
+    MQNIC_LOG(WARNING, "%s: %zu buffers are never given back: the card may still read them", bus_.name().c_str(),
+              count);
+  }
 }
 
 int CardDevice::map_all_memory() {
@@ -140,9 +147,10 @@ void CardDevice::add_port(uint16_t port_id) {
   ports_.push_back(port_id);
 }
 
-void CardDevice::remove_port(uint16_t port_id) {
+size_t CardDevice::remove_port(uint16_t port_id) {
   const std::lock_guard lock(ports_mutex_);
   ports_.erase(std::remove(ports_.begin(), ports_.end(), port_id), ports_.end());
+  return ports_.size();
 }
 
 }  // namespace mqnic::ethdev

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "pmd/ethdev/held_packets.h"
 #include "pmd/hw/bus.h"
 #include "pmd/hw/description.h"
 #include "pmd/hw/failure.h"
@@ -38,6 +39,7 @@ class GuardedBus final : public Bus {
   }
   bool needs_run() const override { return bus_->needs_run(); }
   void run() override { bus_->run(); }
+  bool outlives_driver() const override { return bus_->outlives_driver(); }
   bool uses_virtual_addresses() const override { return bus_->uses_virtual_addresses(); }
   int map_memory(void* address, size_t bytes, int fd, uint64_t fd_offset) override {
     const std::lock_guard lock(mutex_);
@@ -84,8 +86,11 @@ class CardDevice {
   /// this port needs none.
   void want_rx_frames(unsigned interface, unsigned port, uint32_t bytes);
 
+  HeldPackets& held() { return held_; }
+
   void add_port(uint16_t port_id);
-  void remove_port(uint16_t port_id);
+  /// Returns how many are left.
+  size_t remove_port(uint16_t port_id);
 
   /// For memory that DPDK does not manage (rte_dev_dma_map).
   int map_memory(void* address, size_t bytes);
@@ -111,6 +116,7 @@ class CardDevice {
   std::vector<uint16_t> ports_;
   std::vector<std::vector<uint32_t>> rx_frames_;  // by interface and port
   std::weak_ptr<CardDevice> self_;
+  HeldPackets held_;
 };
 
 }  // namespace mqnic::ethdev

@@ -22,7 +22,14 @@ namespace {
 
 bool is_pci(const Port& port) { return port.own_interrupt_handle == nullptr; }
 
+/// EAL reports success for buses that have one vector for everything, and then no queue's interrupt ever comes.
+bool has_vectors(const Port& port) {
+  const rte_intr_handle* handle = port.dev->intr_handle;
+  return handle != nullptr && (!is_pci(port) || rte_intr_type_get(handle) == RTE_INTR_HANDLE_VFIO_MSIX);
+}
+
 uint32_t queues_used(const Port& port) {
+  if (!has_vectors(port)) return 0;
   uint32_t n = std::min<uint32_t>(port.dev->data->nb_rx_queues, port.event.count);
   if (!is_pci(port)) return std::min(n, port.bus().interrupt_count());
   return std::min<uint32_t>(n, RTE_MAX_RXTX_INTR_VEC_ID);
@@ -99,10 +106,14 @@ RxInterrupts::EventQueue* serving(Port& port, uint16_t rx_queue) {
 
 int start_interrupts(Port& port) {
   if (port.dev->data->dev_conf.intr_conf.rxq == 0) return 0;
-  const uint32_t used = port.dev->intr_handle == nullptr ? 0 : queues_used(port);
+  const uint32_t used = queues_used(port);
   int rc = used == 0 ? -ENOTSUP : make_event_queues(port, used);
   if (rc == 0) rc = announce(port);
-  if (rc != 0) MQNIC_LOG(ERR, "%s: no interrupts for RX queues: %s", port.name(), strerror(-rc));
+  if (rc != 0) {
+    MQNIC_LOG(
+        ERR, "%s: no interrupts for RX queues: %s", port.name(),
+        used == 0 ? "its bus has no vectors for queues; vfio-pci gives them to a card's first port" : strerror(-rc));
+  }
   return rc;
 }
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "pmd/ethdev/card_wait.h"
+#include "pmd/ethdev/held_packets.h"
 #include "pmd/ethdev/interrupts.h"
 #include "pmd/ethdev/log.h"
 #include "pmd/ethdev/ops.h"
@@ -15,6 +17,7 @@
 #include "pmd/ethdev/queue_setup.h"
 #include "pmd/ethdev/rss.h"
 #include "pmd/ethdev/rx_burst.h"
+#include "pmd/ethdev/statistics.h"
 #include "pmd/ethdev/timesync.h"
 #include "pmd/ethdev/tx_burst.h"
 #include "pmd/hw/control.h"
@@ -24,9 +27,7 @@ namespace mqnic::ethdev {
 
 namespace {
 
-constexpr unsigned kDrainMs = 5;       // for packets that were sent just before the stop
-constexpr unsigned kStubbornMs = 200;  // a queue that is still active after this is given up
-constexpr unsigned kPollUs = 100;
+constexpr unsigned kDrainMs = 5;  // for packets that were sent just before the stop
 
 constexpr uint64_t kRxWork = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM |
                              RTE_ETH_RX_OFFLOAD_TCP_CKSUM | RTE_ETH_RX_OFFLOAD_TIMESTAMP;
@@ -38,22 +39,7 @@ bool is_scatter(const Port& port) {
   return false;
 }
 
-/// Lets the card work until `done` says so, or for `milliseconds`.
-template <typename Done>
-bool wait_for(Port& port, unsigned milliseconds, Done done) {
-  const uint64_t deadline = rte_get_timer_cycles() + rte_get_timer_hz() / 1000 * milliseconds;
-  while (!done()) {
-    if (port.card->is_removed() || rte_get_timer_cycles() > deadline) return false;
-    if (port.bus().needs_run()) {
-      port.bus().run();
-    } else {
-      rte_delay_us_sleep(kPollUs);
-    }
-  }
-  return true;
-}
-
-/// To be called after rings were disabled: waits until the card does not use them any more.
+/// To be called after rings were disabled: waits until the card is not busy with them.
 void settle(Port& port, const std::vector<const QueuePlace*>& places) {
   if (places.empty() || port.card->check_removed()) return;
   if (port.bus().needs_run()) {
@@ -61,14 +47,17 @@ void settle(Port& port, const std::vector<const QueuePlace*>& places) {
   } else {
     rte_delay_us_sleep(kSettleMs * 1000);
   }
+  const auto active = [&](const QueuePlace* place) { return is_ring_active(port.bus(), place->ring_registers); };
+  wait_for_card(port, kStubbornMs, [&] { return std::none_of(places.begin(), places.end(), active); });
   for (const QueuePlace* place : places) {
-    if (!wait_for(port, kStubbornMs, [&] { return !is_ring_active(port.bus(), place->ring_registers); }) &&
-        !port.card->is_removed()) {
-      MQNIC_LOG(ERR, "%s: queue %u of interface %u is still active %u ms after it was disabled", port.name(),
-                place->hw_queue, port.interface->number, kStubbornMs);
-    }
-    disable_completion_queue(port.bus(), place->completion_registers);
+    if (port.card->is_removed() || !active(place)) continue;
+    MQNIC_LOG(ERR, "%s: queue %u of interface %u is still active %u ms after it was disabled", port.name(),
+              place->hw_queue, port.interface->number, kStubbornMs);
   }
+}
+
+void stop_completions(Port& port, const QueuePlace& place) {
+  if (!port.card->is_removed()) disable_completion_queue(port.bus(), place.completion_registers);
 }
 
 /// Prepares what depends on the port as a whole.
@@ -97,18 +86,22 @@ int start_rx(Port& port, RxQueue& queue) {
   return 0;
 }
 
-void start_tx(Port& port, TxQueue& queue) {
+int start_tx(Port& port, TxQueue& queue) {
   queue.timesync = port.timesync;
+  if (const int rc = begin_where_card_is(port, queue); rc != 0) return rc;
   start_tx_queue(port.bus(), queue, port.interface->number);
   enable_channel(port.bus(), port.scheduler(), queue.place.hw_queue, true);
   port.dev->data->tx_queue_state[queue.place.number] = RTE_ETH_QUEUE_STATE_STARTED;
+  return 0;
 }
 
 /// Gives packets that the card already has a moment to leave.
-void drain(Port& port, TxQueue& queue) {
-  wait_for(port, kDrainMs, [&] {
-    reap(queue, queue.entries);
-    return queue.consumer == queue.producer;
+void drain(Port& port, const std::vector<TxQueue*>& queues) {
+  wait_for_card(port, kDrainMs, [&] {
+    return std::all_of(queues.begin(), queues.end(), [](TxQueue* queue) {
+      reap(*queue, queue->entries);
+      return queue->consumer == queue->producer;
+    });
   });
 }
 
@@ -122,44 +115,52 @@ int start_queues(Port& port) {
     }
   }
   for (unsigned q = 0; q < port.dev->data->nb_tx_queues; ++q) {
-    if (!port.tx_queue(q)->deferred_start) start_tx(port, *port.tx_queue(q));
+    if (port.tx_queue(q)->deferred_start) continue;
+    if (const int rc = start_tx(port, *port.tx_queue(q)); rc != 0) return rc;
   }
   return 0;
 }
 
-void stop_queues(Port& port) {
+/// Stops the rings of these queues; what the card has of theirs leaves, or stays with it.
+void stop_rings(Port& port, const std::vector<TxQueue*>& sending, const std::vector<RxQueue*>& receiving) {
   std::vector<const QueuePlace*> places;
-  rte_eth_dev_data& data = *port.dev->data;
-  stop_bursts(*port.dev);
-  for (unsigned q = 0; q < data.nb_tx_queues; ++q) {
-    TxQueue* queue = port.tx_queue(q);
-    if (queue == nullptr || !queue->configured) continue;
-    drain(port, *queue);
+  drain(port, sending);
+  for (TxQueue* queue : sending) {
     enable_channel(port.bus(), port.scheduler(), queue->place.hw_queue, false);
     enable_ring(port.bus(), queue->place.ring_registers, false);
     places.push_back(&queue->place);
   }
-  for (unsigned q = 0; q < data.nb_rx_queues; ++q) {
-    RxQueue* queue = port.rx_queue(q);
-    if (queue == nullptr || !queue->configured) continue;
+  for (RxQueue* queue : receiving) {
     enable_ring(port.bus(), queue->place.ring_registers, false);
     places.push_back(&queue->place);
   }
   settle(port, places);
-  for (unsigned q = 0; q < data.nb_tx_queues; ++q) {
-    TxQueue* queue = port.tx_queue(q);
-    data.tx_queue_state[q] = RTE_ETH_QUEUE_STATE_STOPPED;
-    if (queue == nullptr || !queue->configured) continue;
-    free_tx_buffers(*queue);
+  let_out(port, sending);
+  for (const QueuePlace* place : places) stop_completions(port, *place);
+  for (TxQueue* queue : sending) {
+    take_back(port, *queue);
     queue->configured = false;
   }
-  for (unsigned q = 0; q < data.nb_rx_queues; ++q) {
-    RxQueue* queue = port.rx_queue(q);
-    data.rx_queue_state[q] = RTE_ETH_QUEUE_STATE_STOPPED;
-    if (queue == nullptr || !queue->configured) continue;
+  for (RxQueue* queue : receiving) {
     free_rx_buffers(*queue);
     queue->configured = false;
   }
+}
+
+void stop_queues(Port& port) {
+  std::vector<TxQueue*> sending;
+  std::vector<RxQueue*> receiving;
+  rte_eth_dev_data& data = *port.dev->data;
+  stop_bursts(*port.dev);
+  for (unsigned q = 0; q < data.nb_tx_queues; ++q) {
+    data.tx_queue_state[q] = RTE_ETH_QUEUE_STATE_STOPPED;
+    if (TxQueue* queue = port.tx_queue(q); queue != nullptr && queue->configured) sending.push_back(queue);
+  }
+  for (unsigned q = 0; q < data.nb_rx_queues; ++q) {
+    data.rx_queue_state[q] = RTE_ETH_QUEUE_STATE_STOPPED;
+    if (RxQueue* queue = port.rx_queue(q); queue != nullptr && queue->configured) receiving.push_back(queue);
+  }
+  stop_rings(port, sending, receiving);
 }
 
 /// Checks that all queues of the configuration were set up.
@@ -187,6 +188,33 @@ bool other_port_started(const Port& port) {
              &other.scheduler() == &port.scheduler();
   });
   return found;
+}
+
+/// Completions of what the card still has go to the completion queues of TX queues that may not be there any more: no
+/// RX queue may get one of these.
+int check_late_completions(const Port& port) {
+  const rte_eth_dev_data& data = *port.dev->data;
+  for (uint32_t q = data.nb_tx_queues; q < port.tx.count && q < port.completion.count; ++q) {
+    if (port.completion.count - 1 - q >= data.nb_rx_queues) continue;
+    if (!port.card->held().holds(port.interface->number, port.tx.first + q)) continue;
+    MQNIC_LOG(ERR, "%s: the card still has packets of TX queue %u, whose completion queue an RX queue would get",
+              port.name(), q);
+    return -EBUSY;
+  }
+  return 0;
+}
+
+/// What the card has of a port that is closed, in a card that goes on when it has `others`.
+void leave_held(Port& port, size_t others) {
+  HeldPackets& held = port.card->held();
+  const unsigned interface = port.interface->number;
+  if (port.card->check_removed()) {
+    held.give_back(interface, port.tx.first, port.tx.count);
+  } else if (others != 0) {
+    if (const size_t count = held.abandon(interface, port.tx.first, port.tx.count); count != 0) {
+      MQNIC_LOG(WARNING, "%s: %zu buffers are never given back: the card may still read them", port.name(), count);
+    }
+  }
 }
 
 }  // namespace
@@ -231,6 +259,7 @@ int configure_port(rte_eth_dev* dev) {
               port.completion.count);
     return -EINVAL;
   }
+  if (const int rc = check_late_completions(port); rc != 0) return rc;
   const rte_eth_conf& conf = dev->data->dev_conf;
   if (conf.intr_conf.lsc != 0) {
     MQNIC_LOG(ERR, "%s: the card has no interrupt for its link", port.name());
@@ -287,10 +316,25 @@ int close_port(rte_eth_dev* dev) {
   if (dev->data->dev_started != 0) stop_port(dev);
   for (uint16_t q = 0; q < dev->data->nb_rx_queues; ++q) release_rx_queue(dev, q);
   for (uint16_t q = 0; q < dev->data->nb_tx_queues; ++q) release_tx_queue(dev, q);
-  port->card->remove_port(dev->data->port_id);
+  leave_held(*port, port->card->remove_port(dev->data->port_id));
   if (port->own_interrupt_handle != nullptr) rte_intr_instance_free(port->own_interrupt_handle);
   delete port;
   return 0;
+}
+
+int reset_port(rte_eth_dev* dev) {
+  Port& port = port_of(dev);
+  if (port.card->check_removed()) return -ENODEV;
+  for (uint16_t q = 0; q < dev->data->nb_rx_queues; ++q) release_rx_queue(dev, q);
+  for (uint16_t q = 0; q < dev->data->nb_tx_queues; ++q) release_tx_queue(dev, q);
+  disable_timesync(dev);
+  if ((port.hw().features & port_control::kFeatureLfc) != 0) {
+    set_pause(port.bus(), port.hw(), {false, false, port.interface->rx_fifo_bytes / 2});
+  }
+  forget_rss(port);
+  rte_ether_addr_copy(&port.first_mac, dev->data->mac_addrs);
+  dev->data->mtu = RTE_ETHER_MTU;
+  return reset_stats(dev);
 }
 
 int start_one_rx_queue(rte_eth_dev* dev, uint16_t number) {
@@ -309,11 +353,7 @@ int stop_one_rx_queue(rte_eth_dev* dev, uint16_t number) {
   RxQueue& queue = *port.rx_queue(number);
   queue.running.store(false, std::memory_order_release);
   dev->data->rx_queue_state[number] = RTE_ETH_QUEUE_STATE_STOPPED;
-  if (!queue.configured) return 0;
-  enable_ring(port.bus(), queue.place.ring_registers, false);
-  settle(port, {&queue.place});
-  free_rx_buffers(queue);
-  queue.configured = false;
+  if (queue.configured) stop_rings(port, {}, {&queue});
   return 0;
 }
 
@@ -322,8 +362,7 @@ int start_one_tx_queue(rte_eth_dev* dev, uint16_t number) {
   if (port.card->check_removed()) return -ENODEV;
   if (port.tx_queue(number)->configured) return 0;
   choose_bursts(port);
-  start_tx(port, *port.tx_queue(number));
-  return 0;
+  return start_tx(port, *port.tx_queue(number));
 }
 
 int stop_one_tx_queue(rte_eth_dev* dev, uint16_t number) {
@@ -331,13 +370,7 @@ int stop_one_tx_queue(rte_eth_dev* dev, uint16_t number) {
   TxQueue& queue = *port.tx_queue(number);
   queue.running.store(false, std::memory_order_release);
   dev->data->tx_queue_state[number] = RTE_ETH_QUEUE_STATE_STOPPED;
-  if (!queue.configured) return 0;
-  drain(port, queue);
-  enable_channel(port.bus(), port.scheduler(), queue.place.hw_queue, false);
-  enable_ring(port.bus(), queue.place.ring_registers, false);
-  settle(port, {&queue.place});
-  free_tx_buffers(queue);
-  queue.configured = false;
+  if (queue.configured) stop_rings(port, {&queue}, {});
   return 0;
 }
 

@@ -14,6 +14,9 @@ int configure_port(rte_eth_dev* dev);
 int start_port(rte_eth_dev* dev);
 int stop_port(rte_eth_dev* dev);
 int close_port(rte_eth_dev* dev);
+/// rte_eth_dev_reset: a stopped port becomes as it was after probing, without queues and with nothing set. The card has
+/// no register for it; what it still has of the port's packets stays with it.
+int reset_port(rte_eth_dev* dev);
 int start_one_rx_queue(rte_eth_dev* dev, uint16_t queue);
 int stop_one_rx_queue(rte_eth_dev* dev, uint16_t queue);
 int start_one_tx_queue(rte_eth_dev* dev, uint16_t queue);

@@ -11,11 +11,13 @@
 #include "pmd/ethdev/log.h"
 #include "pmd/ethdev/port.h"
 #include "pmd/ethdev/queue_setup.h"
+#include "pmd/ethdev/registers_dump.h"
 #include "pmd/ethdev/rss.h"
 #include "pmd/ethdev/rx_burst.h"
 #include "pmd/ethdev/statistics.h"
 #include "pmd/ethdev/timesync.h"
 #include "pmd/ethdev/tx_burst.h"
+#include "pmd/hw/boards.h"
 #include "pmd/hw/control.h"
 
 namespace mqnic::ethdev {
@@ -102,8 +104,10 @@ int get_firmware_version(rte_eth_dev* dev, char* text, size_t bytes) {
   const CardDescription& card = port_of(dev).card->description();
   const auto byte = [](uint32_t word, unsigned i) { return word >> (8 * i) & 0xff; };
   const uint32_t v = card.firmware_version;
-  const int n = snprintf(text, bytes, "%u.%u.%u.%u git %08x board 0x%08x", byte(v, 3), byte(v, 2), byte(v, 1),
-                         byte(v, 0), card.git_hash, card.board_id);
+  const char* const name = board_name(card.board_id);
+  const int n =
+      snprintf(text, bytes, "%u.%u.%u.%u git %08x board 0x%08x%s%s", byte(v, 3), byte(v, 2), byte(v, 1), byte(v, 0),
+               card.git_hash, card.board_id, name == nullptr ? "" : " ", name == nullptr ? "" : name);
   if (n < 0) return -EINVAL;
   return static_cast<size_t>(n) < bytes ? 0 : n + 1;
 }
@@ -190,29 +194,13 @@ int clean_up_tx(void* tx_queue, uint32_t most) {
   return static_cast<int>(reap(queue, most == 0 ? queue.entries : most));
 }
 
-int get_registers(rte_eth_dev* dev, rte_dev_reg_info* info) {
-  const Port& port = port_of(dev);
-  // Only the port's own control block: it is small enough for any tool, and the rest of the card is shared.
-  constexpr uint32_t kWords = 16;
-  if (info->data == nullptr) {
-    info->length = kWords;
-    info->width = sizeof(uint32_t);
-    return 0;
-  }
-  if (info->length != 0 && info->length < kWords) return -EINVAL;
-  auto* words = static_cast<uint32_t*>(info->data);
-  for (uint32_t i = 0; i < kWords; ++i) words[i] = port.bus().read32(port.hw().control + 4 * i);
-  info->length = kWords;
-  info->version = port_control::kFeatures;
-  return 0;
-}
-
 constexpr eth_dev_ops make_ops() {
   eth_dev_ops ops{};
   ops.dev_configure = configure_port;
   ops.dev_start = start_port;
   ops.dev_stop = stop_port;
   ops.dev_close = close_port;
+  ops.dev_reset = reset_port;
   ops.link_update = update_link;
   ops.is_removed = is_removed;
   ops.promiscuous_enable = receive_all;

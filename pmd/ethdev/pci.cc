@@ -1,8 +1,11 @@
 // The card on the PCI bus, bound to vfio-pci.
+#include <rte_devargs.h>
 #include <rte_io.h>
 
 #include <cstring>
+#include <optional>
 
+#include "pmd/ethdev/arguments.h"
 #include "pmd/ethdev/log.h"
 #include "pmd/ethdev/port.h"
 #include "pmd/ethdev/probe.h"
@@ -51,6 +54,12 @@ int probe(rte_pci_driver*, rte_pci_device* device) {
     MQNIC_LOG(ERR, "%s: BAR0 is not mapped: is the card bound to vfio-pci?", device->device.name);
     return -ENODEV;
   }
+  const rte_devargs* arguments = device->device.devargs;
+  std::optional<rte_ether_addr> mac;
+  if (Failure f = parse_pci_arguments(device->device.name, arguments == nullptr ? nullptr : arguments->args, mac)) {
+    MQNIC_LOG(ERR, "%s", f.message.c_str());
+    return f.code;
+  }
   std::shared_ptr<CardDevice> card;
   if (Failure f = CardDevice::open(std::make_unique<PciBus>(*device), card)) {
     MQNIC_LOG(ERR, "%s", f.message.c_str());
@@ -58,6 +67,7 @@ int probe(rte_pci_driver*, rte_pci_device* device) {
   }
   PortNames names;
   names.device = device->device.name;
+  if (mac) names.mac = &*mac;
   return create_ports(card, &device->device, names);
 }
 
@@ -85,6 +95,7 @@ constinit rte_pci_driver mqnic_pci_driver = make_driver();
 
 RTE_PMD_REGISTER_PCI(net_mqnic_pci, mqnic_pci_driver);
 RTE_PMD_REGISTER_PCI_TABLE(net_mqnic_pci, ids);
+RTE_PMD_REGISTER_PARAM_STRING(net_mqnic_pci, MQNIC_PCI_ARGUMENTS);
 RTE_PMD_REGISTER_KMOD_DEP(net_mqnic_pci, "* vfio-pci");
 
 }  // namespace mqnic::ethdev

@@ -58,11 +58,18 @@ struct RxInterrupts {
   std::mutex mutex;  // threads of several RX queues may share an event queue
 };
 
+/// Counters of queues that were released.
+struct RetiredCounters {
+  Counters<kRxCounters> rx;
+  Counters<kTxCounters> tx;
+};
+
 struct Port {
   std::shared_ptr<CardDevice> card;
   const InterfaceDescription* interface = nullptr;
   unsigned number = 0;  // within the interface
   rte_eth_dev* dev = nullptr;
+  rte_ether_addr first_mac{};  // after probing
   Share tx, rx, completion, event;
   std::vector<uint16_t> reta;  // queues of the ethdev
   uint64_t rss_types = 0;      // RTE_ETH_RSS_*; 0: off
@@ -71,8 +78,7 @@ struct Port {
   StampSlot rx_timestamp, tx_timestamp;
   RxInterrupts interrupts;
   rte_intr_handle* own_interrupt_handle = nullptr;
-  Counters<kRxCounters> rx_retired;  // counters of queues that were released
-  Counters<kTxCounters> tx_retired;
+  RetiredCounters retired;
 
   const PortDescription& hw() const { return interface->ports[number]; }
   const SchedulerDescription& scheduler() const {
@@ -84,6 +90,13 @@ struct Port {
   TxQueue* tx_queue(unsigned i) const { return static_cast<TxQueue*>(dev->data->tx_queues[i]); }
   uint32_t largest_frame() const { return std::min(interface->max_tx_frame_bytes, interface->max_rx_frame_bytes); }
 };
+
+/// From the end, so that a TX queue keeps its completion queue whatever the number of RX queues is: late completions go
+/// there. An RX queue can have the completion queue of a TX queue that is not configured, but of none that the card
+/// still has packets of (configure_port).
+inline uint32_t tx_completion_queue(const Port& port, uint32_t tx_queue) {
+  return port.completion.first + port.completion.count - 1 - tx_queue;
+}
 
 inline Port& port_of(const rte_eth_dev* dev) { return **static_cast<Port**>(dev->data->dev_private); }
 

@@ -110,9 +110,10 @@ int create_ethdev(std::unique_ptr<Port> port, rte_device* device, const std::str
   rte_eth_dev* dev = rte_eth_dev_allocate(name.c_str());
   if (dev == nullptr) return -ENOMEM;
   port->dev = dev;
+  port->first_mac = mac;
   dev->device = device;
   dev->data->numa_node = device->numa_node;
-  dev->data->dev_flags |= RTE_ETH_DEV_INTR_RMV | RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS;
+  dev->data->dev_flags |= RTE_ETH_DEV_INTR_RMV;
   dev->data->dev_private = rte_zmalloc("mqnic port", sizeof(Port*), 0);
   dev->data->mac_addrs = static_cast<rte_ether_addr*>(rte_zmalloc("mqnic mac", sizeof(rte_ether_addr), 0));
   int rc = dev->data->dev_private == nullptr || dev->data->mac_addrs == nullptr ? -ENOMEM : 0;
@@ -122,6 +123,8 @@ int create_ethdev(std::unique_ptr<Port> port, rte_device* device, const std::str
     return rc;
   }
   rte_ether_addr_copy(&mac, dev->data->mac_addrs);
+  // The card has no filter, so this is how it is, whether somebody asks for it or not.
+  dev->data->promiscuous = dev->data->all_multicast = 1;
   dev->dev_ops = &port_ops;
   dev->rx_queue_count = count_waiting;
   dev->rx_descriptor_status = rx_descriptor_status;

@@ -138,12 +138,11 @@ int setup_tx_queue(rte_eth_dev* dev, uint16_t number, uint16_t descriptors, unsi
   queue->run = port.bus().needs_run() ? &port.bus().inner() : nullptr;
   queue->deferred_start = conf->tx_deferred_start != 0;
   queue->offloads = conf->offloads | dev->data->dev_conf.txmode.offloads;
-  queue->fast_free = (queue->offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0;
   queue->card_checksums = (port.interface->features & interface_control::kTxChecksum) != 0;
   if ((queue->offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0) queue->log2_block = port.log2_block_max;
   queue->place.number = number;
   queue->place.hw_queue = port.tx.first + number;
-  queue->place.completion_queue = port.completion.first + dev->data->nb_rx_queues + number;
+  queue->place.completion_queue = tx_completion_queue(port, number);
   queue->place.ring_registers = port.interface->tx_queues.at(queue->place.hw_queue);
   queue->place.completion_registers = port.interface->completion_queues.at(queue->place.completion_queue);
 
@@ -169,7 +168,7 @@ void release_rx_queue(rte_eth_dev* dev, uint16_t number) {
   Port& port = port_of(dev);
   RxQueue* queue = port.rx_queue(number);
   if (queue == nullptr) return;
-  retire(port.rx_retired, queue->counters);
+  retire(port.retired.rx, queue->counters);
   dev->data->rx_queues[number] = nullptr;
   destroy(queue);
 }
@@ -178,7 +177,7 @@ void release_tx_queue(rte_eth_dev* dev, uint16_t number) {
   Port& port = port_of(dev);
   TxQueue* queue = port.tx_queue(number);
   if (queue == nullptr) return;
-  retire(port.tx_retired, queue->counters);
+  retire(port.retired.tx, queue->counters);
   dev->data->tx_queues[number] = nullptr;
   destroy(queue);
 }

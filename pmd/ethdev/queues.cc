@@ -20,12 +20,11 @@ uint32_t log2_of(uint32_t entries) { return static_cast<uint32_t>(std::countr_ze
 
 size_t round_up(size_t bytes) { return (bytes + kRingBaseAlignment - 1) / kRingBaseAlignment * kRingBaseAlignment; }
 
-/// Sets the low word of a completion for descriptor 0, and which of its bits count.
+/// An empty completion queue, and the low word of a completion for descriptor 0.
 template <typename Queue>
-void start_from_zero(Queue& queue) {
-  queue.consumer = queue.producer = queue.completed = queue.acknowledged = 0;
+void expect_completions(Queue& queue) {
+  queue.completed = queue.acknowledged = 0;
   queue.expected = queue.place.hw_queue & 0xffff;
-  queue.expected_mask = 0xffffu | queue.mask << 16;
 }
 
 /// A doorbell that is a word of memory still has the value from the last time that the queue was used, which is
@@ -43,9 +42,10 @@ void configure_pair(GuardedBus& bus, Queue& queue, unsigned interface, Bus::Queu
   configure_completion_queue(bus, place.completion_registers, queue.memory.completion_address, log2_of(queue.entries),
                              event_queue);
   configure_ring(bus, place.ring_registers,
-                 {queue.memory.descriptor_address, log2_of(queue.entries), queue.log2_block, place.completion_queue});
+                 {queue.memory.descriptor_address, log2_of(queue.entries), queue.log2_block, place.completion_queue,
+                  static_cast<uint16_t>(queue.producer)});
   queue.ring_bell = Doorbell(bus, interface, kind, place.hw_queue, place.ring_registers + ring_register::kCommand);
-  queue.ring_bell.ring(command::set_producer(0));
+  queue.ring_bell.ring(command::set_producer(static_cast<uint16_t>(queue.producer)));
   queue.configured = true;
 }
 
@@ -76,7 +76,9 @@ void free_queue_memory(QueueMemory& memory) {
 }
 
 int start_rx_queue(GuardedBus& bus, RxQueue& queue, unsigned interface, uint32_t event_queue) {
-  start_from_zero(queue);
+  queue.consumer = queue.producer = 0;
+  expect_completions(queue);
+  queue.expected_mask = 0xffffu | queue.mask << 16;
   configure_pair(bus, queue, interface, Bus::QueueKind::kRx, event_queue);
   if (!refill(queue)) return -ENOMEM;
   enable_ring(bus, queue.place.ring_registers, true);
@@ -88,7 +90,7 @@ int start_rx_queue(GuardedBus& bus, RxQueue& queue, unsigned interface, uint32_t
 }
 
 void start_tx_queue(GuardedBus& bus, TxQueue& queue, unsigned interface) {
-  start_from_zero(queue);
+  expect_completions(queue);
   memset(queue.pieces, 0, queue.entries);
   configure_pair(bus, queue, interface, Bus::QueueKind::kTx, 0);
   enable_ring(bus, queue.place.ring_registers, true);

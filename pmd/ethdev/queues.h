@@ -47,6 +47,7 @@ enum TxCounter : unsigned {
   kTxForeignQueue,
   kTxWrongIndex,
   kTxLostCompletions,
+  kTxStaleCompletions,  // of packets that the card still had when this driver found it
   kTxCounters
 };
 extern const char* const kRxCounterNames[kRxCounters];
@@ -135,8 +136,9 @@ struct alignas(RTE_CACHE_LINE_SIZE) TxQueue {
   uint32_t consumer = 0;
   uint32_t completed = 0;
   uint32_t acknowledged = 0;
-  uint32_t expected = 0;
-  uint32_t expected_mask = 0;
+  uint32_t expected = 0;   // low word of the completion for index 0
+  uint32_t first = 0;      // where this life of the queue began: what the ring has before it is of the last one
+  uint32_t inherited = 0;  // how many these were; 0 when all have completed
   uint32_t free_threshold = 0;
   uint32_t longest = 0;
   uint32_t log2_block = 0;
@@ -166,7 +168,7 @@ int make_queue_memory(const char* name, uint32_t entries, uint32_t log2_block, i
                       QueueMemory& out);
 void free_queue_memory(QueueMemory& memory);
 
-/// Prepares and starts a queue on the card: pointers 0, buffers posted, ring enabled.
+/// Prepare and start a queue on the card: RX from index 0, with buffers posted; TX where its pointers are.
 int start_rx_queue(GuardedBus& bus, RxQueue& queue, unsigned interface, uint32_t event_queue);
 void start_tx_queue(GuardedBus& bus, TxQueue& queue, unsigned interface);
 /// Takes all buffers back. The card must not use the queue any more.

@@ -58,6 +58,11 @@ int configure_rss(Port& port) {
   return 0;
 }
 
+void forget_rss(Port& port) {
+  port.rss_types = 0;
+  port.reta.clear();
+}
+
 void write_rss(Port& port) {
   std::vector<uint16_t> queues(port.reta.size());
   for (size_t i = 0; i < queues.size(); ++i) queues[i] = static_cast<uint16_t>(port.rx.first + port.reta[i]);

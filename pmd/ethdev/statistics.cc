@@ -22,8 +22,8 @@ struct Totals {
 
 Totals total(const Port& port) {
   Totals all;
-  add(all.rx, port.rx_retired);
-  add(all.tx, port.tx_retired);
+  add(all.rx, port.retired.rx);
+  add(all.tx, port.retired.tx);
   for (unsigned q = 0; q < port.dev->data->nb_rx_queues; ++q) {
     if (port.rx_queue(q) != nullptr) add(all.rx, port.rx_queue(q)->counters);
   }
@@ -45,7 +45,30 @@ uint64_t tx_errors(const std::array<uint64_t, kCount>& tx) {
 
 // The first two of each direction are basic statistics, which ethdev names itself.
 constexpr unsigned kRxFirst = kRxZeroLength, kTxFirst = kTxZeroLength;
-constexpr unsigned kXstats = kRxCounters - kRxFirst + kTxCounters - kTxFirst;
+
+/// Calls `visit(name, value)` for each extended statistic: the port's sums, then all counters of each queue. `queue` is
+/// -1 for the sums.
+template <typename Visit>
+void each_xstat(const Port& port, Visit visit) {
+  const Totals all = total(port);
+  for (unsigned i = kRxFirst; i < kRxCounters; ++i) visit(-1, kRxCounterNames[i], all.rx[i]);
+  for (unsigned i = kTxFirst; i < kTxCounters; ++i) visit(-1, kTxCounterNames[i], all.tx[i]);
+  for (int q = 0; q < port.dev->data->nb_rx_queues; ++q) {
+    const RxQueue* queue = port.rx_queue(static_cast<unsigned>(q));
+    for (unsigned i = 0; i < kRxCounters; ++i)
+      visit(q, kRxCounterNames[i], queue == nullptr ? 0 : queue->counters.value(i));
+  }
+  for (int q = 0; q < port.dev->data->nb_tx_queues; ++q) {
+    const TxQueue* queue = port.tx_queue(static_cast<unsigned>(q));
+    for (unsigned i = 0; i < kTxCounters; ++i)
+      visit(q, kTxCounterNames[i], queue == nullptr ? 0 : queue->counters.value(i));
+  }
+}
+
+unsigned count_xstats(const Port& port) {
+  return kRxCounters - kRxFirst + kTxCounters - kTxFirst + kRxCounters * port.dev->data->nb_rx_queues +
+         kTxCounters * port.dev->data->nb_tx_queues;
+}
 
 }  // namespace
 
@@ -81,8 +104,8 @@ int get_stats(rte_eth_dev* dev, rte_eth_stats* stats) {
 
 int reset_stats(rte_eth_dev* dev) {
   Port& port = port_of(dev);
-  port.rx_retired = {};
-  port.tx_retired = {};
+  port.retired.rx = {};
+  port.retired.tx = {};
   dev->data->rx_mbuf_alloc_failed = 0;
   for (unsigned q = 0; q < dev->data->nb_rx_queues; ++q) {
     if (RxQueue* queue = port.rx_queue(q)) queue->counters.base = queue->counters.now;
@@ -93,23 +116,32 @@ int reset_stats(rte_eth_dev* dev) {
   return 0;
 }
 
-int get_xstats_names(rte_eth_dev*, rte_eth_xstat_name* names, unsigned n) {
-  if (names == nullptr || n < kXstats) return kXstats;
+int get_xstats_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned n) {
+  const Port& port = port_of(dev);
+  const unsigned count = count_xstats(port);
+  if (names == nullptr || n < count) return static_cast<int>(count);
   unsigned at = 0;
-  for (unsigned i = kRxFirst; i < kRxCounters; ++i)
-    snprintf(names[at++].name, sizeof(names->name), "%s", kRxCounterNames[i]);
-  for (unsigned i = kTxFirst; i < kTxCounters; ++i)
-    snprintf(names[at++].name, sizeof(names->name), "%s", kTxCounterNames[i]);
-  return kXstats;
+  each_xstat(port, [&](int queue, const char* name, uint64_t) {
+    char* out = names[at++].name;
+    if (queue < 0) {
+      snprintf(out, sizeof(names->name), "%s", name);
+    } else {
+      snprintf(out, sizeof(names->name), "%.2s_q%d%s", name, queue, name + 2);  // rx_q3_packets, as ethdev has it
+    }
+  });
+  return static_cast<int>(count);
 }
 
 int get_xstats(rte_eth_dev* dev, rte_eth_xstat* values, unsigned n) {
-  if (values == nullptr || n < kXstats) return kXstats;
-  const Totals all = total(port_of(dev));
+  const Port& port = port_of(dev);
+  const unsigned count = count_xstats(port);
+  if (values == nullptr || n < count) return static_cast<int>(count);
   unsigned at = 0;
-  for (unsigned i = kRxFirst; i < kRxCounters; ++i, ++at) values[at] = {at, all.rx[i]};
-  for (unsigned i = kTxFirst; i < kTxCounters; ++i, ++at) values[at] = {at, all.tx[i]};
-  return kXstats;
+  each_xstat(port, [&](int, const char*, uint64_t value) {
+    values[at] = {at, value};
+    ++at;
+  });
+  return static_cast<int>(count);
 }
 
 }  // namespace mqnic::ethdev

@@ -3,7 +3,9 @@
 
 #include <cerrno>
 
+#include "pmd/ethdev/card_wait.h"
 #include "pmd/ethdev/lifecycle.h"
+#include "pmd/ethdev/log.h"
 #include "pmd/ethdev/port.h"
 #include "pmd/ethdev/tx_burst.h"
 
@@ -33,6 +35,33 @@ int set_timesync(rte_eth_dev* dev, bool on) {
     if (TxQueue* queue = port.tx_queue(q)) queue->timesync = on;
   }
   if (dev->data->dev_started != 0) choose_bursts(port);
+  return 0;
+}
+
+/// Waits until the clock has applied what was asked of it before. 0 or a negative errno.
+int wait_for_clock(Port& port) {
+  const PtpClock& clock = *port.card->clock();
+  if (wait_for_card(port, kStubbornMs, [&] { return !clock.pending(); })) {
+    return port.card->check_removed() ? -ENODEV : 0;
+  }
+  if (port.card->check_removed()) return -ENODEV;
+  MQNIC_LOG(ERR, "%s: the card's clock has not applied its last change after %u ms", port.name(), kStubbornMs);
+  return -EBUSY;
+}
+
+/// Changes the clock when nothing is pending, and waits until it is changed.
+template <typename Change>
+int change_clock(rte_eth_dev* dev, Change change) {
+  Port& port = port_of(dev);
+  if (port.card->clock() == nullptr) return -ENOTSUP;
+  {
+    const std::lock_guard lock(port.card->clock_mutex());
+    if (const int rc = wait_for_clock(port); rc != 0) return rc;
+    change(*port.card->clock());
+    if (const int rc = wait_for_clock(port); rc != 0) return rc;
+  }
+  TimeOfDay now;
+  port.card->read_clock(now);
   return 0;
 }
 
@@ -66,11 +95,7 @@ int read_tx_timestamp(rte_eth_dev* dev, timespec* out) {
 }
 
 int adjust_time(rte_eth_dev* dev, int64_t nanoseconds) {
-  Port& port = port_of(dev);
-  if (port.card->clock() == nullptr) return -ENOTSUP;
-  const std::lock_guard lock(port.card->clock_mutex());
-  port.card->clock()->adjust(nanoseconds);
-  return 0;
+  return change_clock(dev, [=](PtpClock& clock) { clock.adjust(nanoseconds); });
 }
 
 int read_time(rte_eth_dev* dev, timespec* out) {
@@ -82,16 +107,9 @@ int read_time(rte_eth_dev* dev, timespec* out) {
 }
 
 int write_time(rte_eth_dev* dev, const timespec* in) {
-  Port& port = port_of(dev);
-  if (port.card->clock() == nullptr) return -ENOTSUP;
   if (in->tv_sec < 0 || in->tv_nsec < 0 || in->tv_nsec >= static_cast<long>(kNanosecondsPerSecond)) return -EINVAL;
-  {
-    const std::lock_guard lock(port.card->clock_mutex());
-    port.card->clock()->set_time({static_cast<uint64_t>(in->tv_sec), static_cast<uint32_t>(in->tv_nsec)});
-  }
-  TimeOfDay now;
-  port.card->read_clock(now);
-  return 0;
+  const TimeOfDay time{static_cast<uint64_t>(in->tv_sec), static_cast<uint32_t>(in->tv_nsec)};
+  return change_clock(dev, [&](PtpClock& clock) { clock.set_time(time); });
 }
 
 int read_clock(rte_eth_dev* dev, uint64_t* out) {

@@ -20,9 +20,9 @@
 namespace mqnic::ethdev {
 
 const char* const kTxCounterNames[kTxCounters] = {
-    "tx_packets",       "tx_bytes",       "tx_zero_length",      "tx_oversize",      "tx_too_many_pieces",
-    "tx_bad_offload",   "tx_linearised",  "tx_padded",           "tx_software_sums", "tx_ring_full",
-    "tx_foreign_queue", "tx_wrong_index", "tx_lost_completions",
+    "tx_packets",       "tx_bytes",       "tx_zero_length",      "tx_oversize",          "tx_too_many_pieces",
+    "tx_bad_offload",   "tx_linearised",  "tx_padded",           "tx_software_sums",     "tx_ring_full",
+    "tx_foreign_queue", "tx_wrong_index", "tx_lost_completions", "tx_stale_completions",
 };
 
 namespace {
@@ -93,6 +93,19 @@ void free_oldest(TxQueue& queue, uint32_t n) {
   queue.consumer += n;
 }
 
+/// Why a completion is for none of the packets that are under way: it is of one that left this ring before this life of
+/// the queue, which nobody can have given to it, or it makes no sense.
+TxCounter explain(const TxQueue& queue, uint32_t index) {
+  const auto before = static_cast<uint16_t>(queue.first - index);
+  return before - 1u < kTxTakenMost ? kTxStaleCompletions : kTxWrongIndex;
+}
+
+/// Of the packets at the front of the ring, how many are not this life's: they may have left before it, unnoticed.
+uint32_t of_last_life(const TxQueue& queue) {
+  const uint32_t ahead = queue.first - queue.consumer;
+  return ahead <= queue.inherited ? ahead : 0;
+}
+
 /// Takes the next completion, and checks that it is possible. Returns how many descriptors it frees.
 uint32_t take_completion(TxQueue& queue) {
   const Completion& completion = queue.completions[queue.completed++ & queue.mask];
@@ -101,13 +114,14 @@ uint32_t take_completion(TxQueue& queue) {
     count(queue, kTxForeignQueue);
     return 0;
   }
-  const uint32_t skipped = ((head >> 16) - queue.consumer) & queue.mask;
+  // All 16 bits count, so that one of a former life is not taken for one of this.
+  const uint32_t skipped = static_cast<uint16_t>((head >> 16) - queue.consumer);
   if (skipped >= queue.producer - queue.consumer) {
-    count(queue, kTxWrongIndex);
+    count(queue, explain(queue, head >> 16));
     return 0;
   }
-  count(queue, kTxLostCompletions, skipped);
-  if (queue.timesync) {
+  count(queue, kTxLostCompletions, skipped - std::min(skipped, of_last_life(queue)));
+  if (queue.timesync && skipped >= of_last_life(queue)) {
     const rte_mbuf* m = queue.mbufs[(queue.consumer + skipped) & queue.mask];
     if ((m->ol_flags & RTE_MBUF_F_TX_IEEE1588_TMST) != 0) {
       queue.port->tx_timestamp.put(completion.timestamp_s, completion.timestamp_ns);
@@ -120,6 +134,7 @@ uint32_t take_completion(TxQueue& queue) {
 void acknowledge(TxQueue& queue) {
   if (queue.acknowledged == queue.completed) return;
   queue.acknowledged = queue.completed;
+  if (queue.inherited != 0 && of_last_life(queue) == 0) queue.inherited = 0;  // before the pointers come round
   queue.completion_bell.ring(command::set_consumer(static_cast<uint16_t>(queue.completed)));
 }
 
@@ -130,8 +145,7 @@ void acknowledge(TxQueue& queue) {
     order_phase_before_rest();
     const Completion& completion = queue.completions[(queue.completed + batch - 1) & queue.mask];
     const uint32_t head = load_head(completion);
-    const uint32_t expected = queue.expected + (((queue.consumer + batch - 1) & queue.mask) << 16);
-    if ((head & queue.expected_mask) != expected || queue.timesync) [[unlikely]] {
+    if (head != queue.expected + ((queue.consumer + batch - 1) << 16) || queue.timesync) [[unlikely]] {
       for (uint32_t i = 0; i < batch; ++i) take_completion(queue);
       continue;
     }

@@ -40,6 +40,9 @@ class Bus {
   /// Lets the card work for a moment. Cheap when another thread is doing that already.
   virtual void run() {}
 
+  /// False when the card ends with this object: then it reads nothing that it was given any more.
+  virtual bool outlives_driver() const { return true; }
+
   /// True when the card uses this process's own addresses for memory, not DPDK's IOVA.
   virtual bool uses_virtual_addresses() const { return true; }
   /// Lets the card use this memory from now on. `fd` >= 0 when it is a mapping of a file, from `fd_offset`. Returns 0

@@ -19,6 +19,14 @@ void quiesce(Bus& bus, const InterfaceDescription& interface) {
   for (uint32_t q = 0; q < interface.event_queues.count; ++q) {
     disable_completion_queue(bus, interface.event_queues.at(q));
   }
+  for (const PortDescription& port : interface.ports) {
+    const PauseSetup pauses = pause_setup(bus, port);
+    if (pauses.obey) set_pause(bus, port, {pauses.send, false, pauses.watermark_bytes});
+    enable_port_tx(bus, port, true);
+  }
+}
+
+void close_ports(Bus& bus, const InterfaceDescription& interface) {
   for (const PortDescription& port : interface.ports) enable_port_tx(bus, port, false);
 }
 

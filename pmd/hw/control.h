@@ -10,9 +10,13 @@
 
 namespace mqnic {
 
-/// Stops a card that may have been left running: ports, schedulers, rings, completion and event queues. There is no
-/// reset register. The card may go on for another moment: wait kSettleMs before its memory is freed.
+/// Stops a card that may have been left running: schedulers, rings, completion and event queues, and what comes in.
+/// There is no reset register. The card may go on for another moment: wait kSettleMs. In this time what it took from TX
+/// rings leaves, with what is in their memory now, and completes nowhere; so the ports still send, and obey no pause
+/// frames.
 void quiesce(Bus& bus, const InterfaceDescription& interface);
+/// And then: nothing leaves any more.
+void close_ports(Bus& bus, const InterfaceDescription& interface);
 /// How long a card may go on after it was told to stop, in milliseconds.
 inline constexpr unsigned kSettleMs = 20;
 

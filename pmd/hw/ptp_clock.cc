@@ -13,12 +13,18 @@ constexpr int64_t kOffsetMaxNs = 500000000;
 }  // namespace
 
 TimeOfDay PtpClock::time() const {
-  bus_.read32(block_ + ptp::kCurrentFns);  // latches the rest
+  // Not the current time, whose words go on between two reads.
+  bus_.read32(block_ + ptp::kSnapshotFns);  // latches the rest
   TimeOfDay now;
-  now.nanoseconds = bus_.read32(block_ + ptp::kCurrentTodNs);
-  now.seconds = bus_.read32(block_ + ptp::kCurrentTodSecL);
-  now.seconds |= uint64_t{bus_.read32(block_ + ptp::kCurrentTodSecH) & 0xffff} << 32;
+  now.nanoseconds = bus_.read32(block_ + ptp::kSnapshotTodNs);
+  now.seconds = bus_.read32(block_ + ptp::kSnapshotTodSecL);
+  now.seconds |= uint64_t{bus_.read32(block_ + ptp::kSnapshotTodSecH) & 0xffff} << 32;
   return now;
+}
+
+bool PtpClock::pending() const {
+  const uint32_t control = bus_.read32(block_ + ptp::kControl);
+  return control != kAllOnes && (control & (ptp::kSetTodPending | ptp::kOffsetTodPending)) != 0;
 }
 
 void PtpClock::set_time(const TimeOfDay& time) {

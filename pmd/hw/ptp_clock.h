@@ -14,14 +14,17 @@ struct TimeOfDay {
   uint32_t nanoseconds = 0;
 };
 
-/// For one thread at a time, because reading the first word of a group of registers latches the others.
+/// For one thread at a time, because reading the first word of the snapshot latches the others.
 class PtpClock {
  public:
   PtpClock(Bus& bus, uint32_t block) : bus_(bus), block_(block) {}
 
   TimeOfDay time() const;
+  /// True while the card has not applied the last `set_time` or `adjust`: another would be lost, or be applied before
+  /// it.
+  bool pending() const;
   void set_time(const TimeOfDay& time);
-  /// Moves the clock: at once by a large step, or gradually (done by the card) by a small one.
+  /// Moves the clock: by less than half a second in one step of the card, or by reading and setting it.
   void adjust(int64_t nanoseconds);
 
  private:

@@ -19,8 +19,8 @@ void configure_ring(Bus& bus, uint32_t offset, const RingSetup& setup) {
   bus.write32(command_at, command::set_size(setup.log2_entries, setup.log2_block));
   bus.write32(command_at, command::set_target(setup.completion_queue));
   // In this order, because a producer that differs from the consumer counts as a doorbell.
-  bus.write32(command_at, command::set_consumer(0));
-  bus.write32(command_at, command::set_producer(0));
+  bus.write32(command_at, command::set_consumer(setup.first));
+  bus.write32(command_at, command::set_producer(setup.first));
 }
 
 void enable_ring(Bus& bus, uint32_t offset, bool on) {
@@ -30,6 +30,10 @@ void enable_ring(Bus& bus, uint32_t offset, bool on) {
 bool is_ring_active(Bus& bus, uint32_t offset) {
   const uint32_t status = bus.read32(offset + ring_register::kControlStatus);
   return status != kAllOnes && (status & ring_register::kActive) != 0;
+}
+
+uint16_t ring_consumer(Bus& bus, uint32_t offset) {
+  return static_cast<uint16_t>(bus.read32(offset + ring_register::kPointers) >> 16);
 }
 
 void configure_completion_queue(Bus& bus, uint32_t offset, uint64_t base, uint32_t log2_entries, uint32_t target) {

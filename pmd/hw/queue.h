@@ -14,12 +14,15 @@ struct RingSetup {
   uint32_t log2_entries = 0;
   uint32_t log2_block = 0;
   uint32_t completion_queue = 0;
+  uint16_t first = 0;  // both pointers at the beginning
 };
-/// Leaves the ring disabled, with both pointers 0.
+/// Leaves the ring disabled and empty.
 void configure_ring(Bus& bus, uint32_t offset, const RingSetup& setup);
 void enable_ring(Bus& bus, uint32_t offset, bool on);
 /// True while a ring that was disabled is still working. False also when the card is gone.
 bool is_ring_active(Bus& bus, uint32_t offset);
+/// The consumer pointer. A TX ring's is ahead of its completions by what the card has taken and not sent yet.
+uint16_t ring_consumer(Bus& bus, uint32_t offset);
 
 /// Configures a CQ or EQ at `offset` in BAR0, whose memory must be zeroed. `target` is the EQ of a CQ, or the interrupt
 /// of an EQ. Leaves the queue enabled and not armed, with both pointers 0.

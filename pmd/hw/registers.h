@@ -73,9 +73,11 @@ inline constexpr uint32_t kCount = 0x0c, kReferencePeriod = 0x10, kClockPeriod =
                           kChannels = 0x20;
 }
 
-/// PTP hardware clock. Reading the first word of a group latches the rest; writing the last one applies the group.
+/// PTP hardware clock. Reading the first word of the snapshot latches the rest of it; the current time is live. Writing
+/// the last word of a group asks for an update, which is pending for a while; what is written meanwhile is lost.
 namespace ptp {
 inline constexpr uint32_t kControl = 0x0c;  // bit 8 PPS, 16 locked, 24..29 an update is pending
+inline constexpr uint32_t kSetTodPending = 1u << 24, kOffsetTodPending = 1u << 25;  // kControl
 inline constexpr uint32_t kCurrentFns = 0x10, kCurrentTodNs = 0x14, kCurrentTodSecL = 0x18, kCurrentTodSecH = 0x1c,
                           kCurrentRelNsL = 0x20, kCurrentRelNsH = 0x24, kCurrentPtm = 0x28;
 inline constexpr uint32_t kSnapshotFns = 0x30, kSnapshotTodNs = 0x34, kSnapshotTodSecL = 0x38, kSnapshotTodSecH = 0x3c,
@@ -174,6 +176,8 @@ inline constexpr uint32_t kLog2RingMax = 15;
 /// Log2 of the descriptors of a packet: no card has more, and the register has only two bits for it.
 inline constexpr uint32_t kLog2BlockMax = 3;
 inline constexpr uint32_t kRingBaseAlignment = 4096;
+/// How many packets the TX engine takes from rings before the first of them leaves (DESC_TABLE_SIZE of tx_engine.v).
+inline constexpr uint32_t kTxTakenMost = 32;
 
 // PCI
 inline constexpr uint16_t kPciVendorCorundum = 0x1234, kPciVendorCorundumAlt = 0x5543, kPciDevice = 0x1001;

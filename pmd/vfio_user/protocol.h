@@ -148,7 +148,7 @@ enum Irq : uint32_t { kIrqIntx = 0, kIrqMsi = 1, kIrqMsix = 2, kPciIrqs = 5 };
 
 // The limits of what this code receives in one message, which it announces when it introduces itself.
 inline constexpr uint32_t kDataBytesMax = 4096;
-inline constexpr uint32_t kMessageFdsMax = 64;
+inline constexpr uint32_t kMessageFdsMax = 16;       // QEMU refuses a server that wants more
 inline constexpr uint32_t kMessageBytesMax = 16384;  // longer ones end the connection
 
 }  // namespace mqnic::vfio_user

@@ -100,7 +100,7 @@ SharedReceiveQueue Engine::create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge
 
 MemoryRegion Engine::register_memory(PdId pd, void* memory, uint64_t bytes, uint32_t access) {
   MemoryRegion region;
-  if (!core_->has(pd)) return region;
+  if (!core_->has(pd) || (access & kFlushPersistent) != 0) return region;  // no memory persists
   const auto address = reinterpret_cast<uint64_t>(memory);
   region.key_ = core_->engine->memory().register_region(pd, memory, bytes, address, access);
   if (region.key_ == 0) return region;
@@ -112,7 +112,8 @@ MemoryRegion Engine::register_memory(PdId pd, void* memory, uint64_t bytes, uint
 
 QueuePair Engine::create_qp(const QueuePairOptions& options) {
   QueuePair pair;
-  if (!possible(options.cap) || !core_->has(options.pd)) return pair;
+  const bool offered = options.type == QpType::kRc || options.type == QpType::kUc || options.type == QpType::kUd;
+  if (!offered || !possible(options.cap) || !core_->has(options.pd)) return pair;
   for (const CompletionQueue* cq : {options.send_cq, options.recv_cq}) {
     if (cq == nullptr || !*cq || cq->queue_.get_deleter().core != core_.get()) return pair;
   }

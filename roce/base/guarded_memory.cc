@@ -79,6 +79,8 @@ void guarded_copy_string(void* dst, const void* src, size_t bytes) {
   asm volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
 }
 
+void guarded_store(uint64_t* word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
+
 uint64_t guarded_fetch_add(uint64_t* word, uint64_t add) { return __atomic_fetch_add(word, add, __ATOMIC_SEQ_CST); }
 
 uint64_t guarded_compare_swap(uint64_t* word, uint64_t compare, uint64_t swap) {

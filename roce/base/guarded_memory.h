@@ -43,6 +43,8 @@ UROCE_GUARDED void guarded_copy(void* dst, const void* src, size_t bytes);
 /// the second (the string instruction).
 UROCE_GUARDED void guarded_copy_avx2(void* dst, const void* src, size_t bytes);
 UROCE_GUARDED void guarded_copy_string(void* dst, const void* src, size_t bytes);
+/// Stores eight bytes at once, after everything that was stored before.
+UROCE_GUARDED void guarded_store(uint64_t* word, uint64_t value);
 /// Atomic towards all other accesses in the machine. Both return the value that was there before.
 UROCE_GUARDED uint64_t guarded_fetch_add(uint64_t* word, uint64_t add);
 UROCE_GUARDED uint64_t guarded_compare_swap(uint64_t* word, uint64_t compare, uint64_t swap);

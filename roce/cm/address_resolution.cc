@@ -16,13 +16,14 @@ constexpr Duration kLongestInterval = milliseconds(100);
 void AddressResolution::start(Id& id, Duration timeout, Instant now) {
   IdState& state = id.state();
   state.phase = IdState::Phase::kAddrQuery;
-  state.resolution = {.deadline = now + timeout, .next_try = Instant::never(), .interval = kFirstInterval};
+  state.resolution = {
+      .deadline = now + timeout, .next_try = Instant::never(), .serial = started_++, .interval = kFirstInterval};
   ask(id, now);
 }
 
 void AddressResolution::cancel(Id& id) {
   Resolution& resolution = id.state().resolution;
-  if (resolution.next_try != Instant::never()) waiting_.erase({resolution.next_try, &id});
+  if (resolution.next_try != Instant::never()) waiting_.erase({resolution.next_try, resolution.serial});
   resolution.next_try = Instant::never();
 }
 
@@ -38,7 +39,7 @@ void AddressResolution::ask(Id& id, Instant now) {
   }
   state.resolution.next_try = std::min(now + state.resolution.interval, state.resolution.deadline);
   state.resolution.interval = std::min(state.resolution.interval * 2, kLongestInterval);
-  waiting_.emplace(state.resolution.next_try, &id);
+  waiting_.emplace(std::pair(state.resolution.next_try, state.resolution.serial), &id);
 }
 
 void AddressResolution::tell(Id& id, EventType type, int status) {
@@ -50,7 +51,7 @@ void AddressResolution::tell(Id& id, EventType type, int status) {
 }
 
 void AddressResolution::run(Instant now) {
-  while (!waiting_.empty() && waiting_.begin()->first <= now) {
+  while (!waiting_.empty() && next_timeout() <= now) {
     Id* id = waiting_.begin()->second;
     cancel(*id);
     ask(*id, now);

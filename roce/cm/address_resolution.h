@@ -1,7 +1,8 @@
 // Addresses that are being resolved: asks until somebody answers for the destination, or time is up.
 #pragma once
 
-#include <set>
+#include <cstdint>
+#include <map>
 #include <utility>
 
 #include "cm/id_state.h"
@@ -17,7 +18,7 @@ class AddressResolution {
   void start(Id& id, Duration timeout, Instant now);
   void cancel(Id& id);
   void run(Instant now);
-  Instant next_timeout() const { return waiting_.empty() ? Instant::never() : waiting_.begin()->first; }
+  Instant next_timeout() const { return waiting_.empty() ? Instant::never() : waiting_.begin()->first.first; }
 
  private:
   void ask(Id& id, Instant now);
@@ -25,7 +26,8 @@ class AddressResolution {
 
   Services& services_;
   EventSink& sink_;
-  std::set<std::pair<Instant, Id*>> waiting_;
+  uint64_t started_ = 0;
+  std::map<std::pair<Instant, uint64_t>, Id*> waiting_;  // by when and `Resolution::serial`: not by where an Id lies
 };
 
 }  // namespace uroce::cm

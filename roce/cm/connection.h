@@ -36,6 +36,10 @@ inline constexpr uint8_t kMaxTimewaitCode = 22;
 /// long, and perftest does not survive being refused.
 inline constexpr std::array kAskAgainAfter{milliseconds(10), milliseconds(50), milliseconds(200), milliseconds(500)};
 
+/// A program that ends has no time for the usual timeouts. Many peers are told one after the other.
+inline constexpr Duration kFarewellRetry = milliseconds(50);
+inline constexpr Duration kFarewellSpacing = microseconds(20);
+
 enum class CmState : uint8_t {
   kIdle,
   kReqSent,
@@ -116,6 +120,8 @@ constexpr bool is_pending(CmState state) {
   return state == CmState::kReqReceived || state == CmState::kMraReqSent || state == CmState::kRepSent ||
          state == CmState::kMraRepReceived || state == CmState::kSidrReqReceived;
 }
+/// Its peer was told that it ends, and has not answered.
+constexpr bool is_leaving(CmState state) { return state == CmState::kDreqSent || state == CmState::kWithdrawn; }
 constexpr bool is_resting(CmState state) {
   return state == CmState::kTimewait || state == CmState::kRefused || state == CmState::kWithdrawn ||
          state == CmState::kSidrAnswered;

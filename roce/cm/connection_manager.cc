@@ -1,6 +1,7 @@
 #include "cm/connection_manager.h"
 
 #include <cerrno>
+#include <vector>
 
 namespace uroce::cm {
 
@@ -22,7 +23,7 @@ int ConnectionManager::send_rep(Connection& c, Rep rep, Instant now) {
   rep.local_id = c.id;
   rep.remote_id = c.peer.id;
   if (c.terms.other_path_offered) rep.failover_accepted = kFailoverUnsupported;
-  c.terms.qpn = rep.qpn;
+  c.terms.qpn = c.terms.qp_type == QpType::kXrcRecv ? rep.eecn : rep.qpn;
   c.terms.own_psn = rep.starting_psn;
   c.terms.responder_resources = rep.responder_resources;
   c.terms.initiator_depth = rep.initiator_depth;
@@ -117,6 +118,16 @@ bool ConnectionManager::hang_up(Connection& c, Instant now) {
   }
 }
 
+void ConnectionManager::hasten_farewells(Instant now) {
+  Instant due = now + kFarewellRetry;
+  protocol_.table.for_each([&](Connection& c) {
+    if (!is_leaving(c.state) || c.out.timeout == kFarewellRetry) return;
+    c.out.timeout = kFarewellRetry;
+    protocol_.table.arm(c, due);
+    due = due + kFarewellSpacing;
+  });
+}
+
 void ConnectionManager::on_mad(const ReceivedMad& mad, Instant now) {
   protocol_.counters.rx_mads++;
   MadHeader header;
@@ -161,6 +172,26 @@ void ConnectionManager::dispatch(const ReceivedMad& mad, const MadHeader& header
       return replies_.on_lap(mad, header, now);
     case Attribute::kApr:
       protocol_.counters.drop_wrong_state++;  // we ask for no path
+  }
+}
+
+void ConnectionManager::on_peer_lost(const LostPeer& peer, Instant now) {
+  std::vector<uint32_t> concerned;  // who rests may push out another
+  protocol_.table.for_each([&](const Connection& c) {
+    const bool with_itself = c.peer.id != 0 && protocol_.services.is_own(c.peer.ip) && protocol_.table.find(c.peer.id);
+    if (with_itself || !(c.peer.id == 0 || peer.drew(c.peer.id))) return;
+    if (peer.was_at(c.peer.ip, c.peer.own_ip)) concerned.push_back(c.id);
+  });
+  for (const uint32_t id : concerned) {
+    Connection* const c = protocol_.table.find(id);
+    if (c == nullptr) continue;
+    if (c->peer.id != 0) {
+      replies_.on_lost(*c, now);
+    } else if (c->state == CmState::kReqSent || c->state == CmState::kMraReqReceived ||
+               c->state == CmState::kSidrReqSent) {
+      protocol_.counters.asked_again++;  // whoever was asked may be the one that is gone: then another says so
+      protocol_.resend(*c, now);
+    }
   }
 }
 

@@ -34,8 +34,14 @@ class ConnectionManager {
   void release(Connection& connection, Instant now);
   /// Its peer is told that it ends, if there is anything to tell.
   bool hang_up(Connection& connection, Instant now);
+  /// The program ends soon: who was told that a connection ends and has not answered is told again every
+  /// `kFarewellRetry`, instead of seconds later.
+  void hasten_farewells(Instant now);
+  size_t leaving() const { return protocol_.table.leaving(); }
 
   void on_mad(const ReceivedMad& mad, Instant now);
+  /// RdmaCm::on_peer_lost
+  void on_peer_lost(const LostPeer& peer, Instant now);
   void run_timers(Instant now);
   Instant next_timeout() const { return protocol_.table.next_timeout(); }
   const CmCounters& counters() const { return protocol_.counters; }

@@ -94,6 +94,7 @@ void ConnectionTable::set_state(Connection& c, CmState state) {
   const CmState before = c.state;
   arm(c, Instant::never());
   if (is_pending(before) != is_pending(state)) count_pending(c, is_pending(state));
+  leaving_ += static_cast<size_t>(is_leaving(state)) - static_cast<size_t>(is_leaving(before));
   if (awaits_rtu(before) && !awaits_rtu(state)) {
     const auto it = awaiting_.find(c.terms.qpn);
     if (it != awaiting_.end() && it->second == &c) awaiting_.erase(it);

@@ -48,9 +48,15 @@ class ConnectionTable {
   /// The one that has rested longest, if too many rest; nullptr otherwise.
   Connection* over_the_limit();
 
+  template <typename F>
+  void for_each(F&& f) const {
+    for (const auto& [id, connection] : connections_) f(*connection);
+  }
   size_t size() const { return connections_.size(); }
   size_t pending() const { return pending_; }
   size_t resting() const { return resting_.size(); }
+  /// Of those whose peers have not answered that they end.
+  size_t leaving() const { return leaving_; }
 
  private:
   struct RequestKey {
@@ -84,6 +90,7 @@ class ConnectionTable {
   std::map<uint64_t, Connection*> resting_;  // in the order in which they began to
   uint64_t next_rest_ = 1;
   size_t pending_ = 0;
+  size_t leaving_ = 0;
   std::unordered_map<uint64_t, uint32_t> pending_of_;
 };
 

@@ -9,7 +9,8 @@
 // clang-format off
 #define UROCE_CM_COUNTERS(X) \
   X(rx_mads) X(tx_mads) X(retries) X(timeouts) X(duplicates) X(asked_again) \
-  X(requests) X(established) X(established_by_data) X(ended) X(path_changes_refused) \
+  X(requests) X(established) X(established_by_data) X(ended) X(ended_for_peer) \
+  X(path_changes_refused) \
   /* what was answered with a refusal */ \
   X(refused_no_service) X(refused_stale) X(refused_malformed) X(refused_unknown_id) \
   /* received and dropped: why */ \

@@ -31,6 +31,7 @@ struct IdOptions {
 struct Resolution {
   Instant deadline = Instant::never();
   Instant next_try = Instant::never();
+  uint64_t serial = 0;  // who began earlier goes first
   Duration interval;
 };
 

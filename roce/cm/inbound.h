@@ -38,6 +38,8 @@ class InboundReplies {
   void on_drep(const ReceivedMad& mad, Instant now);
   void on_lap(const ReceivedMad& mad, const MadHeader& header, Instant now);
   void on_sidr_rep(const ReceivedMad& mad, Instant now);
+  /// The peer is gone without a word: the connection ends as with the word that its kernel would have sent.
+  void on_lost(Connection& connection, Instant now);
   void establish(Connection& connection, const PrivateData* private_data);
 
  private:

@@ -53,12 +53,13 @@ void InboundReplies::refuse_unknown(uint32_t id, uint32_t peer_id, Answered answ
 }
 
 void InboundReplies::on_rep(const ReceivedMad& mad, const MadHeader& header, Instant now) {
-  const Rep rep = decode_rep(mad.bytes);
+  Rep rep = decode_rep(mad.bytes);
   if (protocol_.table.find(rep.remote_id) == nullptr) {
     return refuse_unknown(rep.remote_id, rep.local_id, Answered::kRep, mad, header, now);
   }
   Connection* c = find(rep.remote_id, mad);
   if (c == nullptr) return;
+  if (c->terms.qp_type == QpType::kXrcSend) rep.qpn = rep.eecn;
   if (c->state == CmState::kReqSent || c->state == CmState::kMraReqReceived) return take_rep(*c, rep, mad, now);
   if (c->state == CmState::kRefused && c->peer.id == 0) {  // given up meanwhile
     return refuse_unknown(rep.remote_id, rep.local_id, Answered::kRep, mad, header, now);
@@ -280,6 +281,33 @@ void InboundReplies::on_drep(const ReceivedMad& mad, Instant now) {
   }
   protocol_.tell(*c, {.what = Happening::kDisconnected, .private_data = &drep.private_data});
   protocol_.enter_timewait(*c, now);
+}
+
+void InboundReplies::on_lost(Connection& c, Instant now) {
+  switch (c.state) {
+    case CmState::kReqReceived:
+    case CmState::kMraReqSent:
+    case CmState::kRepSent:
+    case CmState::kMraRepReceived:
+      protocol_.counters.ended_for_peer++;
+      return take_rej(c, {.reason = static_cast<uint16_t>(RejReason::kTimeout)}, now);
+    case CmState::kRepReceived:
+    case CmState::kMraRepSent:
+      protocol_.counters.ended_for_peer++;
+      return take_rej(c, {.reason = static_cast<uint16_t>(RejReason::kConsumer)}, now);
+    case CmState::kEstablished:
+    case CmState::kDreqSent:
+      protocol_.counters.ended_for_peer++;
+      protocol_.tell(c, {.what = Happening::kDisconnected});
+      return protocol_.enter_timewait(c, now);
+    case CmState::kDreqReceived:  // the program knows; nobody waits for the DREP
+      return protocol_.enter_timewait(c, now);
+    case CmState::kWithdrawn:
+      c.out.is_answer = false;
+      return protocol_.rest(c, CmState::kRefused, now);
+    default:  // at rest, or of SIDR, where the one that asks gives up by itself
+      return;
+  }
 }
 
 void InboundReplies::on_lap(const ReceivedMad& mad, const MadHeader& header, Instant now) {

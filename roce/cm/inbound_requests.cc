@@ -8,7 +8,9 @@ namespace {
 
 /// What is wrong with the fields of a REQ, whoever it is for.
 std::optional<RejReason> check_req(const Req& req, const ReceivedMad& mad) {
-  if (req.transport > kTransportUc || req.extended_transport != 0) return RejReason::kInvalidTransport;
+  const bool xrc = req.transport == kTransportExtended && req.extended_transport == kExtendedXrc;
+  const bool plain = req.transport <= kTransportUc && req.extended_transport == 0;
+  if (!plain && !xrc) return RejReason::kInvalidTransport;
   if (req.path.local_gid != mad.src_ip || req.path.remote_gid != mad.dst_ip) return RejReason::kInvalidGid;
   if (req.path_mtu < 1 || req.path_mtu > 5) return RejReason::kInvalidMtu;
   if (req.qpn < 2 || req.qpn == 0xffffff || req.rdc_exists) return RejReason::kUnsupported;
@@ -34,6 +36,12 @@ void take_terms(Connection& c, const Req& req) {
   c.out.timeout = code_time(std::clamp(req.local_response_timeout, kMinResponseCode, kMaxResponseCode));
 }
 
+/// Of the queue pair that answers; the request was checked.
+QpType responder_type(const Req& req) {
+  if (req.transport == kTransportExtended) return QpType::kXrcRecv;
+  return req.transport == kTransportRc ? QpType::kRc : QpType::kUc;
+}
+
 }  // namespace
 
 void InboundRequests::on_req(const ReceivedMad& mad, const MadHeader& header, Instant now) {
@@ -54,7 +62,7 @@ void InboundRequests::on_req(const ReceivedMad& mad, const MadHeader& header, In
   }
   const Request request{.mad = mad,
                         .service_id = req.service_id,
-                        .qp_type = req.transport == kTransportRc ? QpType::kRc : QpType::kUc,
+                        .qp_type = responder_type(req),
                         .private_data = req.private_data,
                         .req = &req};
   const Admission admission = protocol_.user.admit(request);

@@ -165,6 +165,7 @@ Rep decode_rep(MadView mad) {
   r.ece.attr_mod = modifier_of(mad);
   r.qkey = load_be32(p + 8);
   r.qpn = load_be24(p + 12);
+  r.eecn = load_be24(p + 16);
   r.starting_psn = Psn(load_be24(p + 20));
   r.responder_resources = p[24];
   r.initiator_depth = p[25];
@@ -184,6 +185,7 @@ MadBytes encode(uint64_t transaction_id, const Rep& r) {
   put_ids(mad, r.local_id, r.remote_id);
   store_be32(p + 8, r.qkey);
   store_be24(p + 12, r.qpn);
+  store_be24(p + 16, r.eecn);
   p[15] = static_cast<uint8_t>(r.ece.vendor_id >> 16);
   p[19] = static_cast<uint8_t>(r.ece.vendor_id >> 8);
   store_be24(p + 20, r.starting_psn.value());

@@ -64,6 +64,8 @@ enum class SidrStatus : uint8_t { kValid = 0, kUnsupported = 1, kRejected = 2, k
 
 inline constexpr uint8_t kTransportRc = 0;
 inline constexpr uint8_t kTransportUc = 1;
+inline constexpr uint8_t kTransportExtended = 3;  // then `extended_transport` says which
+inline constexpr uint8_t kExtendedXrc = 1;
 inline constexpr uint8_t kAprUnsupported = 2;
 inline constexpr uint8_t kFailoverUnsupported = 1;
 
@@ -124,6 +126,7 @@ struct Rep {
   Ece ece{};
   uint32_t qkey = 0;
   uint32_t qpn = 0;
+  uint32_t eecn = 0;  // XRC: the target queue pair, in place of `qpn`
   Psn starting_psn{};
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;

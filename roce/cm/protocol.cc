@@ -11,12 +11,11 @@ constexpr Duration kRefusedRest = code_time(kResponseTimeoutCode) * 2;
 
 constexpr uint8_t kProbes = 2;
 
+/// Which message of the peer a REJ refuses. Whoever takes back what is its own, refuses none.
 Answered answered_in(CmState state) {
   switch (state) {
     case CmState::kReqReceived:
     case CmState::kMraReqSent:
-    case CmState::kReqSent:
-    case CmState::kMraReqReceived:
       return Answered::kReq;
     case CmState::kRepReceived:
     case CmState::kMraRepSent:

@@ -35,7 +35,7 @@ void set_rtr(const IdState& id, QpSettings& out) {
   a.path_mtu_bytes = c.terms.path_mtu_bytes;
   a.dest_qpn = c.peer.qpn;
   a.rq_psn = id.own_psn;
-  if (id.qp_type != QpType::kRc) return;
+  if (id.qp_type != QpType::kRc && id.qp_type != QpType::kXrcRecv) return;
   out.mask |= kAttrMaxDestRdAtomic | kAttrMinRnrTimer;
   a.max_dest_rd_atomic = c.terms.responder_resources;
   a.min_rnr_timer = kMinRnrTimer;
@@ -46,9 +46,11 @@ void set_rts(const IdState& id, QpSettings& out) {
   QpAttributes& a = out.attributes;
   out.mask = kAttrState | kAttrSqPsn;
   a.sq_psn = terms.peer_psn;
-  if (id.qp_type != QpType::kRc) return;
-  out.mask |= kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic;
+  if (!is_reliable(id.qp_type)) return;
+  out.mask |= kAttrTimeout;
   a.timeout = terms.ack_timeout;
+  if (id.qp_type == QpType::kXrcRecv) return;
+  out.mask |= kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic;
   a.retry_cnt = terms.retry_count;
   a.rnr_retry = terms.rnr_retry_count;
   a.max_rd_atomic = terms.initiator_depth;

@@ -58,7 +58,9 @@ Req request_of(const IdState& state, const ConnParam& param, const Ece& ece, uin
   req.initiator_depth = param.initiator_depth;
   req.remote_response_timeout = kResponseTimeoutCode;
   req.local_response_timeout = kResponseTimeoutCode;
-  req.transport = state.qp_type == QpType::kUc ? kTransportUc : kTransportRc;
+  const bool xrc = state.qp_type == QpType::kXrcSend;
+  req.transport = xrc ? kTransportExtended : state.qp_type == QpType::kUc ? kTransportUc : kTransportRc;
+  req.extended_transport = xrc ? kExtendedXrc : 0;
   req.flow_control = param.flow_control != 0;
   req.starting_psn = state.own_psn;
   req.retry_count = std::min<uint8_t>(param.retry_count, 7);
@@ -90,6 +92,35 @@ void set_terms(Connection& c, const IdState& state, const Req& req) {
 }
 
 bool is_connection(const IdState& state) { return state.phase == Phase::kConnect && state.connection != nullptr; }
+
+int answer_with(CmCore& core, Id& id, const ConnParam* param, const Ece& ece, Instant now) {
+  IdState& state = id.state();
+  Connection& c = *state.connection;
+  const ConnParam given = param != nullptr ? *param : ConnParam{};
+  if (state.qp_type == QpType::kUd) {
+    if (given.private_data.length > kSidrRepPrivateBytes) return EINVAL;
+    if (given.qkey != 0) state.qkey = given.qkey;
+    return core.manager.send_sidr_rep(
+        c, {.ece = ece, .qpn = given.qpn, .qkey = state.qkey, .private_data = given.private_data}, now);
+  }
+  if (param == nullptr) return core.manager.send_rtu(c, now);
+  if (given.private_data.length > kRepPrivateBytes) return EINVAL;
+  const bool xrc = state.qp_type == QpType::kXrcRecv;
+  return core.manager.send_rep(c,
+                               {.ece = ece,
+                                .qpn = xrc ? 0 : given.qpn,
+                                .eecn = xrc ? given.qpn : 0,
+                                .starting_psn = state.own_psn,
+                                .responder_resources = given.responder_resources,
+                                .initiator_depth = given.initiator_depth,
+                                .target_ack_delay = kTargetAckDelayCode,
+                                .flow_control = given.flow_control != 0,
+                                .rnr_retry_count = std::min<uint8_t>(given.rnr_retry_count, 7),
+                                .srq = xrc || given.srq,
+                                .ca_guid = core.services.node_guid(),
+                                .private_data = given.private_data},
+                               now);
+}
 
 }  // namespace
 
@@ -191,31 +222,10 @@ int RdmaCm::connect(Id& id, const ConnParam& param, const Ece& ece, Instant now)
 }
 
 int RdmaCm::accept(Id& id, const ConnParam* param, const Ece& ece, Instant now) {
-  IdState& state = id.state();
-  if (!is_connection(state)) return EINVAL;
-  Connection& c = *state.connection;
-  const ConnParam given = param != nullptr ? *param : ConnParam{};
-  if (state.qp_type == QpType::kUd) {
-    if (given.private_data.length > kSidrRepPrivateBytes) return EINVAL;
-    if (given.qkey != 0) state.qkey = given.qkey;
-    return core_->manager.send_sidr_rep(
-        c, {.ece = ece, .qpn = given.qpn, .qkey = state.qkey, .private_data = given.private_data}, now);
-  }
-  if (param == nullptr) return core_->manager.send_rtu(c, now);
-  if (given.private_data.length > kRepPrivateBytes) return EINVAL;
-  return core_->manager.send_rep(c,
-                                 {.ece = ece,
-                                  .qpn = given.qpn,
-                                  .starting_psn = state.own_psn,
-                                  .responder_resources = given.responder_resources,
-                                  .initiator_depth = given.initiator_depth,
-                                  .target_ack_delay = kTargetAckDelayCode,
-                                  .flow_control = given.flow_control != 0,
-                                  .rnr_retry_count = std::min<uint8_t>(given.rnr_retry_count, 7),
-                                  .srq = given.srq,
-                                  .ca_guid = core_->services.node_guid(),
-                                  .private_data = given.private_data},
-                                 now);
+  if (!is_connection(id.state())) return EINVAL;
+  const int error = answer_with(*core_, id, param, ece, now);
+  if (error != 0) reject(id, {}, 0, now);  // the peer does not wait in vain; it may be too late for that, too
+  return error;
 }
 
 int RdmaCm::reject(Id& id, const PrivateData& private_data, uint8_t reason, Instant now) {
@@ -238,13 +248,15 @@ int RdmaCm::disconnect(Id& id, Instant now) {
   return 0;
 }
 
-bool RdmaCm::hang_up(Instant now, uint32_t most) {
+Farewells RdmaCm::hang_up(Instant now, uint32_t most) {
   uint32_t told = 0;
   core_->for_each_id([&](Id& id) {
     Connection* const connection = id.state().connection;
     if (told < most && connection != nullptr && core_->manager.hang_up(*connection, now)) told++;
   });
-  return told == most;
+  if (told == most) return Farewells::kMoreToTell;
+  core_->manager.hasten_farewells(now);
+  return core_->manager.leaving() != 0 ? Farewells::kUnanswered : Farewells::kDone;
 }
 
 int RdmaCm::notify(Id& id, uint32_t event, Instant /*now*/) {
@@ -262,22 +274,21 @@ int RdmaCm::set_tos(Id& id, uint8_t tos) {
   return 0;
 }
 
-int RdmaCm::set_reuse_addr(Id& id, bool on) {
+int RdmaCm::set_option(Id& id, IdOption option, bool on) {
   IdState& state = id.state();
-  if (state.phase != Phase::kIdle && !(on && state.phase != Phase::kListen)) return EINVAL;
-  state.options.reuse_addr = on;
-  return 0;
-}
-
-int RdmaCm::set_af_only(Id& id, bool on) {
-  IdState& state = id.state();
+  if (option == IdOption::kReuseAddr) {
+    if (state.phase != Phase::kIdle && !(on && state.phase != Phase::kListen)) return EINVAL;
+    state.options.reuse_addr = on;
+    return 0;
+  }
   if (state.phase != Phase::kIdle && state.phase != Phase::kBound) return EINVAL;
   state.options.af_only = on;
   return 0;
 }
 
 int RdmaCm::set_ack_timeout(Id& id, uint8_t timeout) {
-  if (id.qp_type() != QpType::kRc || timeout > 31) return EINVAL;
+  const bool asks = id.qp_type() == QpType::kRc || id.qp_type() == QpType::kXrcSend;
+  if (!asks || timeout > 31) return EINVAL;
   id.state().options.ack_timeout = timeout;
   return 0;
 }
@@ -297,6 +308,8 @@ void RdmaCm::on_communication_established(uint32_t qpn, Instant /*now*/) {
 }
 
 void RdmaCm::on_mad(const ReceivedMad& mad, Instant now) { core_->manager.on_mad(mad, now); }
+
+void RdmaCm::on_peer_lost(const LostPeer& peer, Instant now) { core_->manager.on_peer_lost(peer, now); }
 
 void RdmaCm::run_timers(Instant now) {
   core_->resolution.run(now);

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -25,6 +26,15 @@ struct CmLimits {
   uint32_t pending_per_listener = 16384;  // of one
   uint32_t resting_connections = 65536;   // ended, but remembered for late datagrams (timewait)
   uint32_t ids = 1u << 20;                // of the program itself
+};
+
+/// What an Id may be told before it is bound.
+enum class IdOption : uint8_t { kReuseAddr, kAfOnly };
+
+/// A program that is gone: at which addresses it was, and which communication IDs it drew.
+struct LostPeer {
+  std::function<bool(const IpAddress& ip, const IpAddress& from)> was_at;  // as seen from this address of ours
+  std::function<bool(uint32_t communication_id)> drew;
 };
 
 struct IdState;  // id_state.h
@@ -55,6 +65,9 @@ class Id {
   std::unique_ptr<IdState> state_;
 };
 
+/// Where a program that ends stands with its peers.
+enum class Farewells : uint8_t { kMoreToTell, kUnanswered, kDone };
+
 class RdmaCm {
  public:
   RdmaCm(Services& services, EventSink& sink, const CmLimits& limits = {});
@@ -71,7 +84,7 @@ class RdmaCm {
   int resolve_route(Id& id, Duration timeout, Instant now);
   int listen(Id& id, int backlog);  // backlog is kept by the caller, which refuses in on_cm_event
   int connect(Id& id, const ConnParam& param, const Ece& ece, Instant now);
-  /// `param` nullptr: RTU only (after kConnectResponse).
+  /// `param` nullptr: RTU only (after kConnectResponse). If it fails, the connection is rejected, as by the kernel.
   int accept(Id& id, const ConnParam* param, const Ece& ece, Instant now);
   int reject(Id& id, const PrivateData& private_data, uint8_t reason, Instant now);
   int disconnect(Id& id, Instant now);
@@ -79,8 +92,7 @@ class RdmaCm {
   int init_qp_attr(Id& id, QpState state, QpSettings& settings);
 
   int set_tos(Id& id, uint8_t tos);
-  int set_reuse_addr(Id& id, bool on);
-  int set_af_only(Id& id, bool on);
+  int set_option(Id& id, IdOption option, bool on);
   int set_ack_timeout(Id& id, uint8_t timeout);
 
   int join_multicast(Id& id, const SocketAddress& group, bool send_only, void* multicast, Instant now);
@@ -91,8 +103,12 @@ class RdmaCm {
   void on_mad(const ReceivedMad& mad, Instant now);
   void run_timers(Instant now);
   Instant next_timeout() const;
-  /// The program ends: its peers are told, once, up to `most` of them in one call. True when there are more.
-  bool hang_up(Instant now, uint32_t most);
+  /// The program ends: its peers are told, up to `most` of them in one call, and again in short intervals until they
+  /// answer. To be called until there is nothing more to wait for, or as long as one wants to.
+  Farewells hang_up(Instant now, uint32_t most);
+  /// A peer is gone and tells nobody that its connections end: they end as if it had. What waits for somebody of its
+  /// host, of whom nothing is known yet, asks once more.
+  void on_peer_lost(const LostPeer& peer, Instant now);
   const CmCounters& counters() const;
   /// All that are remembered: under way, standing, resting.
   size_t connection_count() const;

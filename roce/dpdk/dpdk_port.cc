@@ -1,8 +1,10 @@
 #include "dpdk/dpdk_port.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
+#include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -44,9 +46,51 @@ void discard_frames_of_other_interfaces(uint16_t port_id) {
   }
 }
 
+/// DPDK's ports receive every VLAN unless a filter is asked for. virtio cards are different: once their driver has the
+/// means to name VLANs, which DPDK's takes whenever it can, they drop those that were not named.
+bool must_name_vlans(const rte_eth_dev_info& info) {
+  return std::strncmp(info.driver_name, "net_virtio", std::strlen("net_virtio")) == 0 &&
+         (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_FILTER) != 0;
+}
+
+void name_vlans(uint16_t port_id, const std::vector<uint16_t>& vlans) {
+  rte_eth_dev_info info{};
+  if (rte_eth_dev_info_get(port_id, &info) != 0 || !must_name_vlans(info)) return;
+  rte_eth_dev_vlan_filter(port_id, 0, 1);  // frames that have a priority and no VLAN
+  for (const uint16_t vlan : vlans) {
+    if (rte_eth_dev_vlan_filter(port_id, vlan, 1) != 0)
+      log_message(LogLevel::kWarning, "port: the card does not take VLAN %u", vlan);
+  }
+}
+
+void await_link(DpdkPort& port, Duration patience, const DpdkPort::Rest& rest) {
+  port.read_link();
+  for (int64_t ns = 0; !port.link_up() && ns < patience.ns; ns += kCheckDown.ns) {
+    if (rest) {
+      rest(kCheckDown);
+    } else {
+      rte_delay_us_sleep(static_cast<unsigned>(kCheckDown.ns / 1000));
+    }
+    port.read_link();
+  }
+  if (!port.link_up() && patience.ns != 0)
+    log_message(LogLevel::kWarning, "port: no link yet: is the cable in, and the other end up?");
+}
+
+/// So many checks without a link are made in a hurry, kCheckDown apart.
+constexpr unsigned kHurriedChecks = 1000;
+
+/// At which checks without a link a connection under way is given up: at 80 ms and at twice the time each, up to 1.3 s;
+/// then every 1.3 s, later every 1.6 s.
+bool gives_up_connecting(unsigned checks) {
+  constexpr unsigned kFirst = 8, kMost = 128, kMostSlow = 16;
+  if (checks >= kHurriedChecks) return checks % kMostSlow == 0;
+  return checks >= kMost ? checks % kMost == 0 : checks >= kFirst && std::has_single_bit(checks);
+}
+
 }  // namespace
 
-std::unique_ptr<DpdkPort> DpdkPort::start(const DpdkPortOptions& options, std::string& error) {
+std::unique_ptr<DpdkPort> DpdkPort::start(const DpdkPortOptions& options, std::string& error, const Rest& rest) {
   const QuietDpdk quiet;
   std::unique_ptr<DpdkPort> port(new DpdkPort(options));
   port->scratch_ = std::make_unique<uint8_t[]>(size_t{kMaxBurst} * options.frame_bytes);
@@ -58,7 +102,7 @@ std::unique_ptr<DpdkPort> DpdkPort::start(const DpdkPortOptions& options, std::s
     error = std::string("DPDK cannot start the port: ") + rte_strerror(rte_errno);
     return nullptr;
   }
-  port->read_link();
+  await_link(*port, options.link_patience, rest);
   return port;
 }
 
@@ -88,6 +132,7 @@ bool DpdkPort::configure(std::string& error) {
   if (options_.mtu != 0 && info.max_mtu != 0 && info.max_mtu != UINT16_MAX) {
     conf.rxmode.mtu = std::min<uint32_t>(options_.mtu, info.max_mtu);
   }
+  if (rc == 0 && must_name_vlans(info)) conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
   // With a shared pool, mbufs that are sent may come from the pools of other ports, which FAST_FREE does not allow.
   if (options_.pool == nullptr) conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
   if (rc == 0) rc = rte_eth_dev_configure(id, 1, 1, &conf);
@@ -117,6 +162,7 @@ bool DpdkPort::begin() {
   // anyway.
   if (started_ && !options_.wire) rte_eth_allmulticast_enable(options_.port_id);
   if (started_ && options_.promiscuous) rte_eth_promiscuous_enable(options_.port_id);
+  if (started_) name_vlans(options_.port_id, options_.vlans);
   if (started_) discard_frames_of_other_interfaces(options_.port_id);
   return started_;
 }
@@ -287,7 +333,7 @@ void DpdkPort::check(Instant now) {
     stuck_ = true;
     drop_pending(counters_.tx_dropped_stuck);
   }
-  const bool soon = pending_count_ != 0 || (!link_up() && connect_attempts_ < 1000);
+  const bool soon = pending_count_ != 0 || (!link_up() && connect_attempts_ < kHurriedChecks);
   next_check_ = now + (soon ? kCheckDown : kCheckUp);
 }
 
@@ -305,9 +351,10 @@ void DpdkPort::read_link() {
 
 void DpdkPort::reconnect() {
   // net_memif's client connects when the port is started, and only then. A connection under way shows as started but
-  // down for a moment; it is given a few checks to complete.
+  // down for a moment, or for longer: on a busy machine each of its messages waits for a CPU, at either end. Who begins
+  // anew too early never comes to the end, so each time it is given longer.
   connect_attempts_++;
-  if (started_ && connect_attempts_ % 8 != 0) return;
+  if (started_ && !gives_up_connecting(connect_attempts_)) return;
   if (started_) rte_eth_dev_stop(options_.port_id);
   begin();
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -40,8 +41,10 @@ void for_each_counter(const PortCounters& counters, F&& f) {
 
 class DpdkPort final : public Port {
  public:
+  /// How to wait for a card, which may need the thread of its interrupts meanwhile; none: asleep.
+  using Rest = std::function<void(Duration)>;
   /// Configures and starts the port. Returns nullptr, with one line in `error`, when that fails.
-  static std::unique_ptr<DpdkPort> start(const DpdkPortOptions& options, std::string& error);
+  static std::unique_ptr<DpdkPort> start(const DpdkPortOptions& options, std::string& error, const Rest& rest = {});
   /// Stops the port, and closes it unless it belongs to the application.
   ~DpdkPort() override;
 

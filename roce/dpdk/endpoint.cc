@@ -60,6 +60,8 @@ void hook_process_once() {
 constexpr Duration kExitPatience = milliseconds(200);
 constexpr Duration kDelayedLinger = milliseconds(500);
 constexpr Duration kWireLinger = milliseconds(5);
+constexpr Duration kUnreadLinger = milliseconds(300);
+constexpr Duration kFarewellLinger = milliseconds(500);
 
 EngineConfig make_engine_config(const EndpointConfig& config, EndpointPort& port) {
   EngineConfig engine;
@@ -72,6 +74,7 @@ EngineConfig make_engine_config(const EndpointConfig& config, EndpointPort& port
   engine.loss_recovery = config.loss_recovery;
   engine.qpn_blocks = port.device().qpn_blocks();
   engine.multicast_filter = port.device().multicast_filter();
+  engine.raw_filter = port.device().raw_filter();
   if (config.max_qps != 0) engine.max_qps = config.max_qps;
   if (port.plan().qps_max != 0) engine.max_qps = std::min(engine.max_qps, port.plan().qps_max);
   return engine;
@@ -187,7 +190,7 @@ EndpointImpl::~EndpointImpl() {
 void EndpointImpl::abandon() {
   ownership_.reset_after_fork();
   captures_.abandon();
-  if (port_.is_open()) port_.device().abandon();
+  port_.leave();
   abandoned_ = true;
 }
 
@@ -237,15 +240,30 @@ void EndpointImpl::linger() {
   // A program may end as soon as its last receive has completed, before the acknowledgement was sent to the peer.
   {
     const EngineLock owner(*this);
-    while (cm_.hang_up(clock_.now())) turn(clock_.now());
+    while (cm_.hang_up(clock_.now()) == cm::Farewells::kMoreToTell) turn(clock_.now());
     const Instant end = clock_.now() + microseconds(200);
     while (clock_.now() < end) turn(clock_.now());
     // What waits in the device, behind a slow cable for example, still leaves if that does not take long.
     const Instant latest = end + kDelayedLinger;
     while (clock_.now() < latest && port_.device().next_timeout() < latest) turn(clock_.now());
   }
-  // Frames in shared memory are gone with this process, so a peer that sleeps gets some time to wake up and read them.
+  const auto turn_while = [this](Duration patience, auto&& waits) {
+    const Instant latest = clock_.now() + patience;
+    for (bool waiting = true; waiting && clock_.now() < latest;) {
+      {
+        const EngineLock owner(*this);
+        turn(clock_.now());
+        waiting = waits();
+      }
+      if (waiting) usleep(kWireLinger.ns / 1000 / 10);
+    }
+  };
+  // Nobody is left to say it again if a farewell or its answer was lost.
+  turn_while(kFarewellLinger, [&] { return cm_.hang_up(clock_.now()) != cm::Farewells::kDone; });
+  // Frames in shared memory are gone with this process, so a peer that sleeps gets some time to wake up and read them:
+  // of a segment we know when it has.
   if (port_.plan().options.wire) usleep(kWireLinger.ns / 1000);
+  turn_while(kUnreadLinger, [&] { return port_.device().unread(); });
 }
 
 void EndpointImpl::look_after(Instant now) {

@@ -2,24 +2,25 @@
 
 #include <algorithm>
 
-#include "base/big_endian.h"
+#include "managed/engine_ways.h"
 
 namespace uroce {
 namespace {
 
 static_assert(cm::kMadBytes == kManagementBytes);
 
-constexpr int kUnfit = -1;
+void hand_over(cm::RdmaCm& manager, const IncomingMad& mad, Instant now) {
+  manager.on_mad({mad.src_ip, mad.dst_ip, mad.vlan_id, mad.src_qpn, mad.traffic_class, mad.hop_limit, mad.bytes}, now);
+}
 
-/// How well `own` does as a source for `dst`: the most specific network wins. kUnfit: not at all.
-int fitness(const LocalAddress& own, const IpAddress& dst) {
-  constexpr int kItself = 1000;
-  if (own.ip.is_zero() || own.ip.is_v4() != dst.is_v4()) return kUnfit;
-  if (own.ip == dst) return kItself;
-  if (own.ip.is_link_local_v6()) return dst.is_link_local_v6() || dst.is_multicast() || dst.is_loopback() ? 1 : kUnfit;
-  if (dst.is_link_local_v6()) return kUnfit;
-  // Others are asked for on the network itself, as queue pairs do it.
-  return own.on_link(dst) ? 3 + own.prefix_bits : 2;
+/// Whoever is killed tells nobody that its connections end. On one machine the kernel would, in its name; here its
+/// peers see that it is gone.
+void end_with(cm::RdmaCm& manager, Engine& engine, const segment::LostMember& lost, Instant now) {
+  const auto was_at = [&](const IpAddress& ip, const IpAddress& from) {
+    const auto way = find_way(engine, from, ip);
+    return way && engine.neighbours().lookup(ip, way->source.vlan_id) == lost.mac;
+  };
+  manager.on_peer_lost({was_at, [&](uint32_t id) { return lost.drew(id); }}, now);
 }
 
 }  // namespace
@@ -29,12 +30,16 @@ void EndpointCm::start(Engine& engine, EndpointDevice& device, RandomSource& ran
   device_ = &device;
   random_ = &random;
   engine.set_management(this);
+  device.on_lost([this](const segment::LostMember& lost, Instant now) {
+    if (manager_) end_with(*manager_, *engine_, lost, now);
+  });
 }
 
 void EndpointCm::stop() {
   if (engine_ == nullptr) return;
   events_ = nullptr;
   established_.clear();
+  held_.forget();
   manager_.reset();
   engine_->set_management(nullptr);
 }
@@ -45,16 +50,17 @@ cm::RdmaCm& EndpointCm::manager() {
   return *manager_;
 }
 
-void EndpointCm::tell_established(Instant now) {
+void EndpointCm::tell_waiting(Instant now) {
   for (const uint32_t qpn : established_) manager_->on_communication_established(qpn, now);
   established_.clear();
+  while (const auto mad = held_.take(*engine_, now)) hand_over(*manager_, *mad, now);
 }
 
 // From the engine.
 
 void EndpointCm::on_mad(const IncomingMad& mad, Instant now) {
-  manager().on_mad({mad.src_ip, mad.dst_ip, mad.vlan_id, mad.src_qpn, mad.traffic_class, mad.hop_limit, mad.bytes},
-                   now);
+  cm::RdmaCm& to = manager();
+  if (!held_.keep(mad, *engine_, now)) hand_over(to, mad, now);
 }
 
 /// Where nobody of the host listens, whoever asks can be told so here.
@@ -72,38 +78,13 @@ void EndpointCm::send_mad(const AddressVector& av, std::span<const uint8_t, cm::
 }
 
 std::optional<cm::Way> EndpointCm::find_way(const IpAddress& src, const IpAddress& dst, uint32_t /*scope_id*/) {
-  const bool from_any = src.is_zero() || src == IpAddress::v4(0) || src.is_loopback();
-  const std::span<const LocalAddress> rows = engine_->addresses().gids();
-  std::optional<size_t> best;
-  int best_fitness = kUnfit;
-  for (size_t i = 0; i < rows.size(); i++) {
-    if (!from_any && rows[i].ip != src) continue;
-    const int fit = fitness(rows[i], dst);
-    if (fit <= best_fitness) continue;
-    best = i;
-    best_fitness = fit;
-  }
-  if (!best) return std::nullopt;
-  cm::Way way;
-  way.sgid_index = static_cast<uint8_t>(*best);
-  way.source = rows[*best];
-  way.av.dgid = dst.is_loopback() ? way.source.ip : dst;
-  way.av.sgid_index = way.sgid_index;
-  way.mtu_bytes = engine_->qps().active_mtu_bytes();
-  return way;
+  return uroce::find_way(*engine_, src, dst);
 }
 
-bool EndpointCm::is_own(const IpAddress& ip) {
-  const auto rows = engine_->addresses().gids();
-  return ip.is_loopback() || (!ip.is_zero() && std::any_of(rows.begin(), rows.end(),
-                                                           [&](const LocalAddress& own) { return own.ip == ip; }));
-}
+bool EndpointCm::is_own(const IpAddress& ip) { return uroce::is_own(*engine_, ip); }
 
 cm::Services::Neighbour EndpointCm::resolve(const cm::Way& way, Instant now) {
-  Neighbours& neighbours = engine_->neighbours();
-  if (neighbours.lookup(way.av.dgid, way.source.vlan_id)) return Neighbour::kKnown;
-  neighbours.want(way.av.dgid, way.source, now);
-  return Neighbour::kAsked;
+  return uroce::resolve(*engine_, way, now);
 }
 
 void EndpointCm::listen(uint64_t service_id, uint64_t mask) {
@@ -129,7 +110,7 @@ uint32_t EndpointCm::draw_communication_id() {
   return block ? *block << kBelowBlock | (drawn & ((1u << kBelowBlock) - 1)) : drawn;
 }
 
-uint64_t EndpointCm::node_guid() { return load_be64(link_local_of(engine_->addresses().mac()).bytes.data() + 8); }
+uint64_t EndpointCm::node_guid() { return uroce::node_guid(*engine_); }
 
 void EndpointCm::join_group(const IpAddress& group, uint8_t sgid_index, Instant now) {
   engine_->multicast().join(group, sgid_index, now);

@@ -4,6 +4,7 @@
 // rejected, also by a program that never heard of connection management.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "cm/services.h"
 #include "dpdk/endpoint_device.h"
 #include "engine/engine.h"
+#include "managed/held_ends.h"
 
 namespace uroce {
 
@@ -23,9 +25,10 @@ class EndpointCm final : private cm::Services, private cm::EventSink, private Ma
  public:
   /// From now on datagrams of the engine come here. All outlive it, or `stop`.
   void start(Engine& engine, EndpointDevice& device, RandomSource& random);
-  /// Before the last turns: some more peers are told that their connections end, as many as one turn can send. False
-  /// when there are no more.
-  bool hang_up(Instant now) { return manager_ && manager_->hang_up(now, Management::kWaitingMax / 2); }
+  /// Before the last turns: some more peers are told that their connections end, as many as one turn can send.
+  cm::Farewells hang_up(Instant now) {
+    return manager_ ? manager_->hang_up(now, Management::kWaitingMax / 2) : cm::Farewells::kDone;
+  }
   /// Ends connections, and hears of nothing more.
   void stop();
   /// In the child of a fork: all is the parent's.
@@ -44,12 +47,12 @@ class EndpointCm final : private cm::Services, private cm::EventSink, private Ma
     if (manager_) established_.push_back(qpn);
   }
   void on_turn(Instant now) {
-    if (!established_.empty()) tell_established(now);
+    if (!established_.empty() || held_.next_look() <= now) tell_waiting(now);
     if (next_timeout() <= now) manager_->run_timers(now);
   }
   Instant next_timeout() const {
     if (!established_.empty()) return Instant{};
-    return manager_ ? manager_->next_timeout() : Instant::never();
+    return manager_ ? std::min(manager_->next_timeout(), held_.next_look()) : Instant::never();
   }
 
  private:
@@ -59,7 +62,7 @@ class EndpointCm final : private cm::Services, private cm::EventSink, private Ma
     bool operator==(const Listening&) const = default;
   };
 
-  void tell_established(Instant now);
+  void tell_waiting(Instant now);
   void on_mad(const IncomingMad& mad, Instant now) override;
   bool takes_request(uint64_t service_id) override;
   bool on_cm_event(const cm::Event& event) override;
@@ -86,6 +89,7 @@ class EndpointCm final : private cm::Services, private cm::EventSink, private Ma
   cm::EventSink* events_ = nullptr;
   std::vector<Listening> listens_;
   std::vector<uint32_t> established_;  // queue pairs, since the last turn
+  HeldEnds held_;
   std::unique_ptr<cm::RdmaCm> manager_;
 };
 

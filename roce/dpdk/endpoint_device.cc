@@ -30,7 +30,7 @@ class DpdkDevice final : public EndpointDevice {
   std::unique_ptr<DpdkPort> port_;
 };
 
-class SegmentDevice final : public EndpointDevice, public QpnBlocks, public MulticastFilter {
+class SegmentDevice final : public EndpointDevice, public QpnBlocks, public MulticastFilter, public RawFilter {
  public:
   SegmentDevice(std::unique_ptr<segment::SegmentPort> port, const PortPlan& plan)
       : port_(std::move(port)),
@@ -42,8 +42,8 @@ class SegmentDevice final : public EndpointDevice, public QpnBlocks, public Mult
   QpnBlocks* qpn_blocks() override { return this; }
   std::optional<uint32_t> take() override { return port_->take_block(); }
   bool another_has(uint32_t qpn) override {
-    port_->peers().refresh();
-    return port_->peers().find(mac_, qpn) != nullptr;
+    const bool sure = port_->peers().refresh();
+    return !sure || port_->peers().find(mac_, qpn) != nullptr;
   }
   bool on_turn(Instant now) override {
     port_->on_turn(now);
@@ -67,11 +67,19 @@ class SegmentDevice final : public EndpointDevice, public QpnBlocks, public Mult
     if (!port_->registration().want_group(group, wanted, error))
       log_message(LogLevel::kWarning, "segment: %s", error.c_str());
   }
+  RawFilter* raw_filter() override { return this; }
+  void want_raw(const std::vector<MacAddress>& macs, bool all) override {
+    std::string error;
+    if (!port_->registration().want_raw(macs, all, error))
+      log_message(LogLevel::kWarning, "segment: %s", error.c_str());
+  }
   bool another_listens(uint64_t service_id) override {
     port_->peers().refresh();
     return port_->peers().listener(mac_, service_id) != nullptr;
   }
+  void on_lost(const segment::LossListener& listener) override { port_->on_lost(listener); }
   bool tx_pending() const override { return port_->tx_pending(); }
+  bool unread() const override { return port_->peers().unread(); }
   bool link_up() const override { return !has_uplink_ || port_->uplink().up(); }
   uint32_t link_speed_mbps() const override { return link_mbps_; }
   void for_each_counter(const Counter& f) const override { segment::for_each_counter(port_->counters(), f); }
@@ -96,8 +104,9 @@ bool link_is_up(const PortPlan& plan, const EndpointDevice& device) {
                                                                               : netdev_carrier(plan.identity.netdev);
 }
 
-std::unique_ptr<EndpointDevice> start_dpdk_device(const PortOptions& options, std::string& error) {
-  auto port = DpdkPort::start({options}, error);
+std::unique_ptr<EndpointDevice> start_dpdk_device(const PortOptions& options, std::string& error,
+                                                  const std::function<void(Duration)>& rest) {
+  auto port = DpdkPort::start({options}, error, rest);
   return port ? std::make_unique<DpdkDevice>(std::move(port)) : nullptr;
 }
 

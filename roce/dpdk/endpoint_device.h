@@ -13,7 +13,9 @@
 #include "dpdk/dpdk_port.h"
 #include "engine/group_membership.h"
 #include "engine/qpn_blocks.h"
+#include "engine/steering.h"
 #include "host/port_plan.h"
+#include "segment/lost_member.h"
 #include "uroce/port.h"
 #include "uroce/time.h"
 
@@ -50,8 +52,15 @@ class EndpointDevice {
   virtual bool another_listens(uint64_t /*service_id*/) { return false; }
   /// Whom to tell of multicast groups; nullptr: the device passes on all.
   virtual MulticastFilter* multicast_filter() { return nullptr; }
+  /// Whom to tell of raw packets that are wanted; nullptr: the device passes on all.
+  virtual RawFilter* raw_filter() { return nullptr; }
+  /// Who hears, from within `on_turn`, of other programs on the device that are gone. A device that cannot know of them
+  /// tells nothing.
+  virtual void on_lost(const segment::LossListener& /*listener*/) {}
   /// Frames wait in the device.
   virtual bool tx_pending() const = 0;
+  /// What was sent lies in memory of this process, and who is to read it has not done so.
+  virtual bool unread() const { return false; }
   /// When the device has something to do even if no frame arrives; Instant::never() if it has not. `on_turn` does it.
   virtual Instant next_timeout() const { return Instant::never(); }
 
@@ -76,8 +85,10 @@ class EndpointDevice {
 /// shared memory counts as up also while nobody is at its other end, because programs refuse a port that is down.
 bool link_is_up(const PortPlan& plan, const EndpointDevice& device);
 
-/// Configures and starts a port that DPDK has. Returns nullptr, with one line in `error`, when that fails.
-std::unique_ptr<EndpointDevice> start_dpdk_device(const PortOptions& options, std::string& error);
+/// Configures and starts a port that DPDK has. Returns nullptr, with one line in `error`, when that fails. `rest`: how
+/// to wait for its link.
+std::unique_ptr<EndpointDevice> start_dpdk_device(const PortOptions& options, std::string& error,
+                                                  const std::function<void(Duration)>& rest);
 /// Joins a segment. Returns nullptr, with one line in `error`, when that fails. Needs no EAL.
 std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, std::string& error);
 

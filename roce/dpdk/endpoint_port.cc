@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 #include <new>
 #include <set>
 
+#include <rte_cycles.h>
 #include <rte_dev.h>
+#include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 
@@ -36,6 +39,16 @@ OpenPorts& open_ports() {
   return *ports;
 }
 
+std::string pci_advice(const std::string& device) {
+  std::error_code code;
+  const auto driver = std::filesystem::read_symlink("/sys/bus/pci/devices/" + device + "/driver", code).filename();
+  if (driver == "uio_pci_generic" && rte_eal_has_hugepages() == 0) {
+    return "; without an IOMMU it needs hugepages: as root, echo 64 > /proc/sys/vm/nr_hugepages";
+  }
+  if (driver == "uio_pci_generic" || driver == "vfio-pci") return "";
+  return "; it has to be bound to vfio-pci: dpdk-devbind.py -b vfio-pci " + device;
+}
+
 }  // namespace
 
 void EndpointPort::leave_ports() { new (&open_ports()) OpenPorts; }
@@ -51,6 +64,7 @@ bool EndpointPort::plan(std::string& error) {
     }
     if (plan_.end) occupy_wire_end(*plan_.end);
   }
+  if (plan_.spec.kind == PortKind::kPci && !pci_hold_.take(plan_.spec.device, error)) return false;
   return !plan_.netdev || share_netdev(error);
 }
 
@@ -91,8 +105,17 @@ bool EndpointPort::open_device(std::string& error) {
   guard_interrupt_thread(ownership_);
   guarded_ = true;
   ownership_.acquire();
+  for (const LocalAddress& address : plan_.identity.addresses) {
+    if (address.vlan_id != 0) plan_.options.vlans.push_back(address.vlan_id);
+  }
+  // Some cards say in an interrupt that their link is there, whose thread waits for the engine's owner.
+  const auto rest = [this](Duration time) {
+    ownership_.release();
+    rte_delay_us_sleep(static_cast<unsigned>(time.ns / 1000));
+    ownership_.acquire();
+  };
   const bool good = (config_.eal_running || probe(error)) && claim(error) &&
-                    (device_ = start_dpdk_device(plan_.options, error)) && share(error);
+                    (device_ = start_dpdk_device(plan_.options, error, rest)) && share(error);
   ownership_.release();
   return good;
 }
@@ -132,13 +155,12 @@ bool EndpointPort::probe(std::string& error) {
     if (const VirtualDriver* driver = find_virtual_driver(plan_.spec.device); driver != nullptr) {
       error += std::string("; are its arguments right? For example ") + driver->example;
     }
-    if (plan_.spec.kind == PortKind::kPci) {
-      error += "; it has to be bound to vfio-pci: dpdk-devbind.py -b vfio-pci " + plan_.spec.device;
-    }
+    if (plan_.spec.kind == PortKind::kPci) error += pci_advice(plan_.spec.device);
     return false;
   }
   rte_ether_addr mac{};
   if (plan_.spec.kind == PortKind::kPci && rte_eth_macaddr_get(plan_.options.port_id, &mac) == 0) {
+    plan_.identity.planned_mac = plan_.identity.mac;
     std::memcpy(plan_.identity.mac.bytes.data(), mac.addr_bytes, 6);
   }
   return plan_.spec.kind != PortKind::kPci || fit_mtu(config_, plan_, error);
@@ -154,7 +176,13 @@ void EndpointPort::close() {
   if (claimed_) open_ports().ids.erase(plan_.options.port_id);
   if (guarded_) unguard_interrupt_thread(ownership_);
   lcore_lease_.give_back();
+  pci_hold_.release();
   if (plan_.end) vacate_wire_end(*plan_.end);
+}
+
+void EndpointPort::leave() {
+  if (device_) device_->abandon();
+  pci_hold_.release();  // this process's end of it: the parent keeps it
 }
 
 void EndpointPort::abandon() {

@@ -15,6 +15,7 @@
 #include "dpdk/lcore_lease.h"
 #include "dpdk/ownership.h"
 #include "host/netdev.h"
+#include "host/pci_hold.h"
 #include "host/port_plan.h"
 
 namespace uroce {
@@ -35,7 +36,10 @@ class EndpointPort {
   void impair(const TscClock& clock);
   /// Closes the device. EAL goes on, because it cannot be started twice, and the next endpoint uses it.
   void close();
-  /// To be called in the child of a fork: everything belongs to the parent.
+  /// To be called in the child of a fork, where everything belongs to the parent: closes what keeps it there for
+  /// others.
+  void leave();
+  /// The same, instead of `close`.
   void abandon();
   /// The same for what the endpoints of a process share.
   static void leave_ports();
@@ -71,6 +75,7 @@ class EndpointPort {
   PortPlan plan_;
   std::string netdev_name_;
   RocePortHold addresses_hold_;
+  PciHold pci_hold_;
   LcoreLease lcore_lease_;
   uint64_t speed_told_mbps_ = UINT64_MAX;  // what the engine was told
   bool guarded_ = false;                   // kept away from the interrupt thread

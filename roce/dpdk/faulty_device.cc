@@ -33,7 +33,10 @@ class FaultyDevice final : public EndpointDevice {
   void unlisten(uint64_t service_id, uint64_t mask) override { device_->unlisten(service_id, mask); }
   bool another_listens(uint64_t service_id) override { return device_->another_listens(service_id); }
   MulticastFilter* multicast_filter() override { return device_->multicast_filter(); }
+  RawFilter* raw_filter() override { return device_->raw_filter(); }
+  void on_lost(const segment::LossListener& listener) override { device_->on_lost(listener); }
   bool tx_pending() const override { return device_->tx_pending() || port_.is_due(); }
+  bool unread() const override { return device_->unread(); }
   Instant next_timeout() const override { return std::min(device_->next_timeout(), port_.next_timeout()); }
   bool link_up() const override { return device_->link_up(); }
   uint32_t link_speed_mbps() const override { return device_->link_speed_mbps(); }

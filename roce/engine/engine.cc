@@ -22,11 +22,13 @@ Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Obs
       qps_(config, objects_, random, counters_, observer),
       schedule_(config.max_qps),
       router_(addresses_, neighbours_, loopback_, config.traffic_class),
-      receiver_(
-          {port, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
-          counters_),
-      transmitter_({port, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
-                   counters_, config.mac) {}
+      steering_(loopback_, schedule_, counters_, config.raw_filter),
+      receiver_({port, addresses_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_,
+                 &steering_},
+                counters_),
+      transmitter_(
+          {port, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_, &steering_},
+          counters_, config.mac) {}
 
 Engine::~Engine() = default;
 
@@ -46,11 +48,18 @@ Qp* Engine::create_qp(const QpInit& init, void* user) {
 
 void Engine::destroy_qp(Qp* qp, Instant now) {
   owner_.check();
+  receiver_.receive_all(now);
   transmitter_.send_last_ack(*qp, now);
   qp->forget_work();
   schedule_.remove(*qp);
   multicast_.forget(*qp, now);
+  steering_.forget(*qp);
   qps_.destroy(*qp);
+}
+
+bool Engine::destroy_srq(SharedReceiveQueue* srq) {
+  if (srq->xrc().domain != 0) qps_.forget_xrc_queue(*srq);
+  return objects().destroy_srq(srq);
 }
 
 ModifyResult Engine::modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t mask, Instant now) {
@@ -59,7 +68,10 @@ ModifyResult Engine::modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t 
   if ((mask & kAttrAv) != 0) path = router_.route(attributes.av, qp.qpn() ^ attributes.dest_qpn);
   const bool ends =
       (mask & kAttrState) != 0 && (attributes.state == QpState::kErr || attributes.state == QpState::kReset);
-  if (ends) transmitter_.send_last_ack(qp, now);
+  if (ends) {
+    receiver_.receive_all(now);
+    transmitter_.send_last_ack(qp, now);
+  }
   const bool resolved = path && !path->dst_mac.is_zero();
   const ModifyResult result = qp.modify(attributes, mask, path ? &*path : nullptr, resolved, now);
   if (result == ModifyResult::kOk && path) router_.ask_for(*path, attributes.av.sgid_index, now);

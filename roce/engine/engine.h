@@ -38,6 +38,7 @@
 #include "engine/queue_pairs.h"
 #include "engine/receiver.h"
 #include "engine/router.h"
+#include "engine/steering.h"
 #include "engine/transmitter.h"
 #include "transport/counters.h"
 #include "transport/observer.h"
@@ -93,6 +94,8 @@ class Engine {
   Qp* create_qp(const QpInit& init, void* user);
   /// Its completions leave the completion queues.
   void destroy_qp(Qp* qp, Instant now);
+  /// A shared receive queue of either kind; false: QPs use it.
+  bool destroy_srq(SharedReceiveQueue* srq);
   ModifyResult modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t mask, Instant now);
   /// nullptr: the address vector has no route, or `objects().ahs_full()`. Starts resolving the peer's MAC.
   std::unique_ptr<AddressHandle> create_ah(PdId pd, const AddressVector& av, Instant now);
@@ -102,6 +105,12 @@ class Engine {
   MulticastGroups& multicast() {
     owner_.check();
     return multicast_;
+  }
+
+  /// Flows of raw packets.
+  Steering& steering() {
+    owner_.check();
+    return steering_;
   }
 
   // Management datagrams.
@@ -134,6 +143,7 @@ class Engine {
   QueuePairs qps_;
   QpSchedule schedule_;
   Router router_;
+  Steering steering_;
   Receiver receiver_;
   Transmitter transmitter_;
 };

@@ -14,6 +14,8 @@
 
 namespace uroce {
 
+class RawFilter;
+
 struct EngineConfig {
   MacAddress mac;
   std::vector<LocalAddress> addresses;    // GIDs 1.. in this order; GID 0 is the link-local address of `mac`
@@ -21,6 +23,7 @@ struct EngineConfig {
   uint32_t max_qps = 4096;
   QpnBlocks* qpn_blocks = nullptr;              // outlives the engine; nullptr: all numbers are this engine's
   MulticastFilter* multicast_filter = nullptr;  // outlives the engine; nullptr: the port passes on all groups
+  RawFilter* raw_filter = nullptr;              // likewise, for raw packets
   uint32_t max_regions = 65536;                 // and windows
   uint32_t max_pds = 4096;
   uint32_t max_cqs = 16384;

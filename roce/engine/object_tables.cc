@@ -1,6 +1,7 @@
 #include "engine/object_tables.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -37,7 +38,8 @@ ObjectTables::ObjectTables(const EngineConfig& config, RandomSource& random, Obs
       srqs_max_(config.max_srqs),
       ahs_max_(config.max_ahs),
       memory_(config.max_regions, random, config.max_pds),
-      pds_(config.max_pds + 1) {}
+      pds_(config.max_pds + 1),
+      xrc_queues_(config.max_srqs, random) {}
 
 PdId ObjectTables::allocate_pd() {
   for (PdId pd = 1; pd < pds_.size(); pd++) {
@@ -102,10 +104,40 @@ SharedReceiveQueue* ObjectTables::create_srq(PdId pd, uint32_t max_wr, uint32_t 
 }
 
 bool ObjectTables::destroy_srq(SharedReceiveQueue* srq) {
-  const PdId pd = srq->pd();
-  if (!erase_unused(srqs_, srq)) return false;
-  release_pd(pd);
+  if (srq->users != 0) return false;
+  const XrcAttachment xrc = srq->xrc();
+  if (xrc.domain != 0) {
+    xrc.cq->remove(srq->slots());
+    xrc.cq->users--;
+    xrc_queues_.remove(*srq);
+    xrc_domains_.release(xrc.domain);
+  }
+  if (TagMatching* const tags = srq->tags(); tags != nullptr) {
+    for (const WorkQueueSlots* slots : {&srq->slots(), &tags->tag_slots(), &tags->op_slots()})
+      tags->cq().remove(*slots);
+    tags->cq().users--;
+  }
+  release_pd(srq->pd());
+  return erase_unused(srqs_, srq);
+}
+
+bool ObjectTables::attach_xrc(SharedReceiveQueue& srq, XrcdId domain, CompletionQueue& cq) try {
+  const uint32_t number = xrc_queues_.add(srq);
+  if (number == 0) return false;
+  srq.set_xrc({domain, &cq, number});
+  xrc_domains_.hold(domain);
+  cq.users++;
   return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+bool ObjectTables::attach_tags(SharedReceiveQueue& srq, CompletionQueue& cq, uint32_t max_tags, uint32_t max_ops) try {
+  srq.set_tags(std::make_unique<TagMatching>(cq, max_tags, max_ops));
+  cq.users++;
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 std::unique_ptr<AddressHandle> ObjectTables::create_ah(PdId pd, const PathSpec& path, uint8_t static_rate) {
@@ -133,16 +165,20 @@ void ObjectTables::destroy_ah(AddressHandle* ah) {
 
 void ObjectTables::hold(const QpInit& init) {
   hold_pd(init.pd);
-  init.send_cq->users++;
-  init.recv_cq->users++;
+  xrc_domains_.hold(init.xrcd);
+  if (init.send_cq != nullptr) init.send_cq->users++;
+  if (init.recv_cq != nullptr) init.recv_cq->users++;
   if (init.srq != nullptr) init.srq->users++;
 }
 
 void ObjectTables::release(const QpInit& init) {
-  ensure(init.send_cq->users != 0 && init.recv_cq->users != 0, "a QP's completion queues know that it uses them");
+  for (CompletionQueue* const cq : {init.send_cq, init.recv_cq}) {
+    if (cq == nullptr) continue;  // XRC
+    ensure(cq->users != 0, "a QP's completion queues know that it uses them");
+    cq->users--;
+  }
   release_pd(init.pd);
-  init.send_cq->users--;
-  init.recv_cq->users--;
+  xrc_domains_.release(init.xrcd);
   if (init.srq != nullptr) init.srq->users--;
 }
 

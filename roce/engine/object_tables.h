@@ -8,12 +8,14 @@
 
 #include "base/random.h"
 #include "engine/engine_config.h"
+#include "engine/xrc_domains.h"
 #include "transport/address_handle.h"
 #include "transport/completion_queue.h"
 #include "transport/memory_table.h"
 #include "transport/observer.h"
 #include "transport/qp.h"
 #include "transport/receive_queue.h"
+#include "transport/xrc_queues.h"
 
 namespace uroce {
 
@@ -33,7 +35,15 @@ class ObjectTables {
   Instant next_event() const;
   void raise_due(Instant now);
   SharedReceiveQueue* create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge, void* user, void* memory = nullptr);
-  bool destroy_srq(SharedReceiveQueue* srq);  // false: QPs use it
+  /// False: QPs use it. Of a queue of XRC, no target may receive a message for it any more (Engine::destroy_srq).
+  bool destroy_srq(SharedReceiveQueue* srq);
+  /// Makes it a queue of XRC, which targets of the domain fill, with completions in `cq`. False: no number is left.
+  bool attach_xrc(SharedReceiveQueue& srq, XrcdId domain, CompletionQueue& cq);
+  /// Makes it a queue that matches tags, for up to `max_tags` receives and `max_ops` operations, with completions in
+  /// `cq`; before a QP uses it. False: there is no memory.
+  bool attach_tags(SharedReceiveQueue& srq, CompletionQueue& cq, uint32_t max_tags, uint32_t max_ops);
+  XrcDomains& xrc_domains() { return xrc_domains_; }
+  const XrcQueues& xrc_queues() const { return xrc_queues_; }
   std::unique_ptr<AddressHandle> create_ah(PdId pd, const PathSpec& path, uint8_t static_rate);
   void destroy_ah(AddressHandle* ah);  // before it is deleted
   bool ahs_full() const { return ahs_.size() >= ahs_max_; }
@@ -64,6 +74,8 @@ class ObjectTables {
   std::vector<CompletionQueue*> moderated_;  // those with a period
   std::vector<std::unique_ptr<SharedReceiveQueue>> srqs_;
   std::vector<AddressHandle*> ahs_;
+  XrcDomains xrc_domains_;
+  XrcQueues xrc_queues_;
 };
 
 }  // namespace uroce

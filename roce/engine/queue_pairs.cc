@@ -21,23 +21,36 @@ uint32_t mtu_for(uint32_t max_frame_bytes) {
 QueuePairs::QueuePairs(const EngineConfig& config, ObjectTables& objects, RandomSource& random, Counters& counters,
                        Observer& observer)
     : active_mtu_(mtu_for(config.max_frame_bytes)),
+      max_frame_(config.max_frame_bytes),
       objects_(objects),
       reorder_pool_(config.reorder_packets, active_mtu_),
       table_(config.max_qps, random, config.qpn_blocks),
-      env_{objects.memory(),      counters,          observer,
-           config.window_packets, config.ack_every,  config.ack_delay,
-           config.grant_credits,  config.congestion, config.loss_recovery,
-           &reorder_pool_} {}
+      env_{objects.memory(),
+           counters,
+           observer,
+           config.window_packets,
+           config.ack_every,
+           config.ack_delay,
+           config.grant_credits,
+           config.congestion,
+           config.loss_recovery,
+           &reorder_pool_,
+           &objects.xrc_queues()} {}
 
 Qp* QueuePairs::create(const QpInit& init, void* user) {
   const QpTable::Slot slot = table_.next_free();
   if (slot.index == QpTable::kNone) return nullptr;
-  auto qp = std::make_unique<Qp>(init, slot.qpn, slot.index, active_mtu_, env_, user);
+  const uint32_t mtu = init.type == QpType::kRawPacket ? max_frame_ : active_mtu_;
+  auto qp = std::make_unique<Qp>(init, slot.qpn, slot.index, mtu, env_, user);
   Qp* result = qp.get();
   table_.put(slot.index, std::move(qp));
   objects_.hold(init);
   ensure(table_.find(result->qpn()) == result, "a QP is found by its number");
   return result;
+}
+
+void QueuePairs::forget_xrc_queue(const SharedReceiveQueue& queue) {
+  table_.for_each([&queue](Qp& qp) { qp.forget_xrc_queue(queue); });
 }
 
 void QueuePairs::destroy(Qp& qp) {

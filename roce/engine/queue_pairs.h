@@ -27,6 +27,8 @@ class QueuePairs {
   /// nullptr: the table is full.
   Qp* create(const QpInit& init, void* user);
   void destroy(Qp& qp);
+  /// The queue is about to be destroyed: no message under way may fill its receives any more.
+  void forget_xrc_queue(const SharedReceiveQueue& queue);
 
   /// By number and by index.
   const QpTable& table() const { return table_; }
@@ -46,6 +48,7 @@ class QueuePairs {
 
  private:
   const uint32_t active_mtu_;
+  const uint32_t max_frame_;  // of raw packets
   ObjectTables& objects_;
   ReorderPool reorder_pool_;
   QpTable table_;

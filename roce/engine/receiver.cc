@@ -12,16 +12,13 @@ namespace uroce {
 namespace {
 
 constexpr uint32_t kReceivesPerTurn = 2;
+constexpr uint32_t kReceivesAtEnd = 64;
 constexpr size_t kParseAhead = 8;  // packets whose QPs are fetched into the cache before the first is looked at
 constexpr uint32_t kOtherFrameBytes =
     2048;  // of frames that may change while they are read; no longer ping is answered
 
 /// Full and limited membership of the default partition; ours is full, so either is a match.
 bool pkey_matches(uint16_t pkey) { return (pkey & 0x7FFF) == (kDefaultPkey & 0x7FFF); }
-
-Service service_of(QpType type) {
-  return type == QpType::kRc ? Service::kRc : type == QpType::kUc ? Service::kUc : Service::kUd;
-}
 
 /// May a QP in this state receive such a packet?
 bool state_receives(QpState state, bool response) {
@@ -67,6 +64,12 @@ uint32_t Receiver::receive(Instant now) {
   return total;
 }
 
+void Receiver::receive_all(Instant now) {
+  for (uint32_t i = 0; i < kReceivesAtEnd && receive(now) == kReceivesPerTurn * kReceiveBurst; i++) {
+  }
+  drain_loopback(now);
+}
+
 uint32_t Receiver::drain_loopback(Instant now) {
   const uint32_t count = parts_.loopback.size();
   for (uint32_t i = 0; i < count; i++) {
@@ -91,12 +94,20 @@ void Receiver::process(std::span<const RxFrame> frames, Instant now) {
     if (results[i] == ParseResult::kOk) parts_.qps.prefetch(packets[i].bth.dest_qp);
   }
   for (size_t i = 0; i < frames.size(); i++) {
+    if (parts_.steering != nullptr && parts_.steering->sniffs()) sniff(results[i], frames[i], now);
     if (results[i] == ParseResult::kOk) {
       on_packet(packets[i], now);
     } else {
       on_unparsed(results[i], frames[i], now);
     }
   }
+}
+
+/// What flows do not see, sniffers do.
+void Receiver::sniff(ParseResult result, const RxFrame& frame, Instant now) {
+  const bool steered = result == ParseResult::kNotRoce || result == ParseResult::kTruncated ||
+                       result == ParseResult::kBadIpHeader || result == ParseResult::kFragmented;
+  if (!steered) parts_.steering->sniff(frame, now);
 }
 
 /// Frames of other protocols: flow control and the neighbour protocol read them more than once, so one that may change
@@ -120,17 +131,19 @@ void Receiver::on_unparsed(ParseResult result, const RxFrame& frame, Instant now
   switch (result) {
     case ParseResult::kOk:
       break;
-    case ParseResult::kNotRoce:
-      if (!on_other(frame, now)) counters_.rx_drop_not_roce++;
+    case ParseResult::kNotRoce: {
+      const bool used = on_other(frame, now);
+      if (!steer(frame, now) && !used) counters_.rx_drop_not_roce++;
       break;
+    }
     case ParseResult::kTruncated:
-      counters_.rx_drop_truncated++;
+      if (!steer(frame, now)) counters_.rx_drop_truncated++;
       break;
     case ParseResult::kBadIpHeader:
-      counters_.rx_drop_bad_ip_header++;
+      if (!steer(frame, now)) counters_.rx_drop_bad_ip_header++;
       break;
     case ParseResult::kFragmented:
-      counters_.rx_drop_fragmented++;
+      if (!steer(frame, now)) counters_.rx_drop_fragmented++;
       break;
     case ParseResult::kLengthMismatch:
       counters_.rx_drop_length_mismatch++;
@@ -157,9 +170,19 @@ Qp* Receiver::find_receiver(const PacketView& packet) {
     counters_.rx_drop_no_qp++;
     return nullptr;
   }
+  if (qp->type() == QpType::kRawPacket) {
+    counters_.rx_drop_qp_service++;
+    return nullptr;
+  }
   // CNPs are for connections, of either kind.
   const bool cnp = packet.info->service == Service::kCnp;
   if (cnp ? !qp->connected() : packet.info->service != service_of(qp->type())) {
+    counters_.rx_drop_qp_service++;
+    return nullptr;
+  }
+  // Of an XRC connection, one side asks and the other answers.
+  const bool xrc = packet.info->service == Service::kXrc;
+  if (xrc && packet.info->is_response() != (qp->type() == QpType::kXrcSend)) {
     counters_.rx_drop_qp_service++;
     return nullptr;
   }

@@ -14,6 +14,7 @@
 #include "engine/priority_flow_control.h"
 #include "engine/qp_schedule.h"
 #include "engine/qp_table.h"
+#include "engine/steering.h"
 #include "packet/packet.h"
 #include "transport/counters.h"
 #include "transport/qp.h"
@@ -37,11 +38,15 @@ class Receiver {
     FrameTap& tap;
     Management& management;
     MulticastGroups& multicast;
+    Steering* steering = nullptr;  // nullptr: there are no flows
   };
   Receiver(const Parts& parts, Counters& counters) : parts_(parts), counters_(counters) {}
 
   /// What the port has, up to two bursts. Returns how many frames that was.
   uint32_t receive(Instant now);
+  /// All that has arrived by now, before a queue pair ends: a NIC has dealt with it when it came. Bounded, since others
+  /// may send on.
+  void receive_all(Instant now);
   /// What we have sent to ourselves by now; what these frames cause comes in the next turn.
   uint32_t drain_loopback(Instant now);
 
@@ -50,6 +55,10 @@ class Receiver {
   void process(std::span<const RxFrame> frames, Instant now);
   void on_packet(const PacketView& packet, Instant now);
   void on_unparsed(ParseResult result, const RxFrame& frame, Instant now);
+  bool steer(const RxFrame& frame, Instant now) {
+    return parts_.steering != nullptr && parts_.steering->on_frame(frame, now);
+  }
+  void sniff(ParseResult result, const RxFrame& frame, Instant now);
   bool on_other(const RxFrame& frame, Instant now);
   Qp* find_receiver(const PacketView& packet);
   void on_multicast(const PacketView& packet, Instant now);

@@ -127,6 +127,7 @@ bool Transmitter::must_wait(const Qp& qp) {
     if (!qp.path_resolved() || &qp == ending_) return false;
     return congested(qp.path().dst_mac, qp.attributes().dest_qpn);
   }
+  if (qp.type() == QpType::kRawPacket) return parts_.port.congested(MacAddress{}, 0);
   const auto& queue = qp.send_queue().ring();
   return !queue.empty() && congested(queue.front().ah->path.dst_mac, queue.front().remote_qpn);
 }
@@ -140,6 +141,10 @@ bool Transmitter::transmit_one(Qp& qp, TxFrame& frame, Instant now) {
   for (;;) {
     if (parts_.loopback.full()) return false;
     if (!qp.poll_transmit(frame, now)) return false;
+    if (qp.type() == QpType::kRawPacket) {
+      loop_back_raw(frame);
+      return true;
+    }
     if (!divert(frame, qp.qpn(), now)) return true;
     frame.bytes = 0;
   }
@@ -164,6 +169,13 @@ bool Transmitter::divert(TxFrame& frame, uint32_t qpn, Instant now) {
 void Transmitter::loop_back(const TxFrame& frame, uint32_t qpn, Instant now) {
   parts_.tap.on_sent({frame.data, frame.bytes}, qpn, now);
   loop_back_copy(frame);
+}
+
+/// Raw packets go where they say, and to flows of ours, too, if they are for one of our addresses or for many.
+void Transmitter::loop_back_raw(const TxFrame& frame) {
+  MacAddress dst;
+  std::memcpy(dst.bytes.data(), frame.data, dst.bytes.size());
+  if (parts_.steering != nullptr && parts_.steering->takes_own(dst, mac_)) loop_back_copy(frame);
 }
 
 /// What goes to a group of which queue pairs of ours are, too, goes to both.
@@ -200,7 +212,9 @@ bool Transmitter::divert_mad(TxFrame& frame, Instant now) {
   if (!alone && address.kind == ManagementAddress::Kind::kService) {
     ours = parts_.management.takes_request(address.service_id);
   } else if (!alone && address.kind == ManagementAddress::Kind::kId) {
-    ours = parts_.qps.owns(number_of_communication_id(address.communication_id));
+    // A program that is gone says nothing any more: what its peer asks of it is answered by the peer's own host.
+    const uint32_t number = number_of_communication_id(address.communication_id);
+    ours = parts_.qps.owns(number) || !parts_.qps.another_has(number);
   }
   const bool everybody = address.kind == ManagementAddress::Kind::kEverybody;
   if (ours || everybody) loop_back(frame, 0, now);

@@ -11,6 +11,7 @@
 #include "engine/priority_flow_control.h"
 #include "engine/qp_schedule.h"
 #include "engine/qp_table.h"
+#include "engine/steering.h"
 #include "transport/counters.h"
 #include "transport/qp.h"
 #include "uroce/address.h"
@@ -34,6 +35,7 @@ class Transmitter {
     const FrameTap& tap;
     Management& management;
     MulticastGroups& multicast;
+    Steering* steering = nullptr;  // nullptr: there are no flows
   };
   /// `mac`: our own.
   Transmitter(const Parts& parts, Counters& counters, const MacAddress& mac)
@@ -66,6 +68,7 @@ class Transmitter {
   bool transmit_one(Qp& qp, TxFrame& frame, Instant now);
   bool divert(TxFrame& frame, uint32_t qpn, Instant now);
   bool divert_mad(TxFrame& frame, Instant now);
+  void loop_back_raw(const TxFrame& frame);
   void loop_back_copy(const TxFrame& frame);
   void loop_back(const TxFrame& frame, uint32_t qpn, Instant now);
   bool must_wait(const Qp& qp);

@@ -7,7 +7,8 @@ namespace {
 
 bool is_request(Operation operation) {
   return operation == Operation::kSend || operation == Operation::kWrite || operation == Operation::kReadRequest ||
-         operation == Operation::kCompareSwap || operation == Operation::kFetchAdd;
+         operation == Operation::kCompareSwap || operation == Operation::kFetchAdd || operation == Operation::kFlush ||
+         operation == Operation::kAtomicWrite;
 }
 
 bool class_fits(FrameClass what, uint8_t wanted_opcode, const RoceFields& roce) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,11 @@ struct EndpointIdentity {
   std::string netdev;      // the kernel interface that the port uses or is shown to belong to, or ""
   uint32_t link_mbps = 0;  // of a port whose link is its own: its speed; 0: the link is that of `netdev`
   bool link_up = true;     // of such a link, as it was when somebody looked
+  std::optional<MacAddress> planned_mac{};  // what stood for `mac` before a device was opened that only then says it
+
+  /// What the node GUID is made of: it has to be the same before and after the device is opened, because librdmacm
+  /// finds its devices by what they said at first.
+  const MacAddress& guid_mac() const { return planned_mac ? *planned_mac : mac; }
 };
 
 }  // namespace uroce

@@ -7,6 +7,8 @@
 #include <climits>
 #include <ctime>
 
+#include "base/kept_errno.h"
+
 namespace uroce {
 namespace {
 
@@ -23,6 +25,7 @@ void cpu_pause() {
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected) {
   // The timeout limits the delay when a wake-up is lost between claim and sleep.
   timespec timeout{0, 1'000'000};
+  const KeptErrno kept;
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, &timeout, nullptr, 0);
 }
 

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
+#include "uroce/time.h"
 
 namespace uroce {
 
@@ -13,6 +16,8 @@ struct PortOptions {
   bool connects = false;              // net_memif client, which has to try again and again
   bool unplug = true;                 // remove the device at the end; not if the application plugged it in
   bool promiscuous = false;           // receive frames for others, too
+  std::vector<uint16_t> vlans;        // those of the addresses
+  Duration link_patience{};           // how long to wait at the start for a link, which two cards negotiate
 };
 
 }  // namespace uroce

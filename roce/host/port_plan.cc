@@ -23,6 +23,9 @@ constexpr uint32_t kWireRingLog2 = 8;
 static_assert(kWireSlots == 1 << kWireRingLog2);
 constexpr uint32_t kTapMtu = 1500;  // DPDK 22.11 states a longest frame of 1522 bytes for it
 constexpr uint32_t kXdpMtu = 3400;  // AF_XDP shares buffers with the kernel: frame and headers in one page
+// Cards need up to three seconds to negotiate. Programs look at the port once, at the start, and give up when it is
+// down.
+constexpr Duration kLinkPatience = milliseconds(5000);
 
 uint32_t round_up(uint32_t value, uint32_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
@@ -213,6 +216,7 @@ bool plan_pci(const EndpointConfig& config, PortPlan& plan, std::string& error) 
     if (const auto mac = parse_mac(text)) plan.identity.mac = *mac;
   }
   plan.identity.addresses = config.addresses;
+  plan.options.link_patience = kLinkPatience;
   plan.name = plan.spec.device;
   plan.devargs = plan.spec.device + (plan.spec.args.empty() ? "" : ",") + plan.spec.args;
   use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);

@@ -6,7 +6,7 @@ AckJudge::Meaning AckJudge::on_ack(const Packet& packet) {
   const Psn psn = packet.psn();
   const Read* const read = seen_.sent.find_read(psn);
   if (takes_place_of_response(packet, read)) {
-    const char* const what = read->atomic ? "an atomic" : "a READ";
+    const char* const what = read->atomic() ? "an atomic" : "a READ";
     report_.blame_responder(Rule::kAckForRead, packet.frame,
                             sentence("ACK for PSN %u, which is %s; expected %s response", val(psn), what, what));
     return Meaning::kNothing;

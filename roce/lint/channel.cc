@@ -133,7 +133,7 @@ void Channel::store(const Packet& packet, bool is_new) {
   const OpcodeInfo& info = packet.info();
   if (info.has(kHasPayload) && !info.is_last()) seen_.learn_mtu(sent.payload_bytes);
   seen_.sent.set_last(sent);
-  if (info.operation == Operation::kReadRequest || is_atomic(info)) {
+  if (info.operation == Operation::kReadRequest || is_atomic(info) || is_placement(info)) {
     reads_.on_asked(packet, sent.span, is_new);
     if (is_new) seen_.numbers.tip_open = !seen_.sent.span_is_known(packet);
     reads_.retire(refusals_.is_final());
@@ -149,9 +149,9 @@ bool Channel::could_answer(const Packet& packet) const {
   const Read* const read = seen_.sent.find_read(psn);
   switch (packet.info().operation) {
     case Operation::kReadResponse:
-      return read != nullptr && !read->atomic;
+      return read != nullptr && !read->atomic();
     case Operation::kAtomicAcknowledge:
-      return read != nullptr && read->atomic;
+      return read != nullptr && read->atomic();
     default:
       return read != nullptr || seen_.sent.find(psn) != nullptr;
   }

@@ -5,9 +5,12 @@
 namespace uroce::lint {
 namespace {
 
-bool is_same(const Packet& packet, const Sent& sent) {
+bool is_same_request(const Packet& packet, const Sent& sent) {
   if (packet.opcode() != sent.opcode || packet.view.payload_bytes != sent.payload_bytes) return false;
-  if (packet.info().has(kHasReth) && packet.view.reth().dma_length != sent.dma_length) return false;
+  return !packet.info().has(kHasReth) || packet.view.reth().dma_length == sent.dma_length;
+}
+
+bool is_same_content(const Packet& packet, const Sent& sent) {
   if (!packet.whole || !sent.has_crc) return true;
   return crc32_update(kCrcInit, packet.view.payload, packet.view.payload_bytes) == sent.payload_crc;
 }
@@ -70,13 +73,21 @@ void ContentJudge::check_message_length(const Packet& packet, const Sent& last) 
 }
 
 Verdict ContentJudge::check_repeated(const Packet& packet, const Sent& sent, bool settled) {
-  if (is_same(packet, sent)) return Verdict::kTaken;
+  const bool same_request = is_same_request(packet, sent);
+  if (same_request && is_same_content(packet, sent)) return Verdict::kTaken;
   if (settled) return Verdict::kRestarted;
-  report_.blame_requester(
-      Rule::kRetransmitDiffers, packet.frame,
-      sentence("%s of %u bytes with PSN %u, which was %s of %u bytes (or another content) before; expected the same",
-               opcode_name(packet.opcode()), packet.view.payload_bytes, val(packet.psn()), opcode_name(sent.opcode),
-               sent.payload_bytes));
+  const char* const name = opcode_name(packet.opcode());
+  const uint32_t bytes = packet.view.payload_bytes;
+  if (same_request) {
+    report_.blame_requester(
+        Rule::kRetransmitContent, packet.frame,
+        sentence("%s of %u bytes with PSN %u has not the bytes that it had before; expected the same", name, bytes,
+                 val(packet.psn())));
+  } else {
+    report_.blame_requester(Rule::kRetransmitDiffers, packet.frame,
+                            sentence("%s of %u bytes with PSN %u, which was %s of %u bytes before; expected the same",
+                                     name, bytes, val(packet.psn()), opcode_name(sent.opcode), sent.payload_bytes));
+  }
   return Verdict::kTaken;
 }
 

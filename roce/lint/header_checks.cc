@@ -75,6 +75,18 @@ void check_reth(const Packet& packet, std::vector<Issue>& issues) {
   }
 }
 
+void check_atomic_write(const Packet& packet, std::vector<Issue>& issues) {
+  const Reth reth = packet.view.reth();
+  if (reth.dma_length != kAtomicWriteBytes || packet.view.payload_bytes != kAtomicWriteBytes) {
+    issues.push_back({Rule::kRethLength, sentence("ATOMIC_WRITE of %u bytes with RETH length %u; expected 8",
+                                                  packet.view.payload_bytes, reth.dma_length)});
+  }
+  if ((reth.va & 7) != 0) {
+    issues.push_back({Rule::kAtomicAlignment, sentence("ATOMIC_WRITE at address 0x%llx; expected a multiple of 8",
+                                                       static_cast<unsigned long long>(reth.va))});
+  }
+}
+
 void check_aeth(const Packet& packet, std::vector<Issue>& issues) {
   const uint8_t syndrome = packet.view.aeth().syndrome;
   const char* name = opcode_name(packet.opcode());
@@ -101,14 +113,19 @@ void check_datagram(const Packet& packet, std::vector<Issue>& issues) {
     issues.push_back(
         {Rule::kUdLength, sentence("datagram of %u bytes; expected at most 4096", packet.view.payload_bytes)});
   }
-  if (packet.view.bth.dest_qp != kGsiQpn) return;
+  if (packet.view.bth.dest_qp != kGsiQpn) {
+    if (deth.qkey != kGsiQkey) return;
+    issues.push_back({Rule::kGsiQp, sentence("datagram with the Q_Key of QP 1 to QP 0x%06x; expected it at QP 1",
+                                             packet.view.bth.dest_qp)});
+    return;
+  }
   if (deth.qkey != kGsiQkey) {
     issues.push_back({Rule::kGsiQkey, sentence("Q_Key 0x%08x to QP 1; expected 0x80010000", deth.qkey)});
   }
   if (packet.view.payload_bytes != kMadBytes) {
     issues.push_back({Rule::kMadLength, sentence("MAD of %u bytes; expected 256", packet.view.payload_bytes)});
   } else if (packet.whole) {
-    check_mad(packet.view.payload, issues);
+    check_mad(packet, issues);
   }
 }
 
@@ -169,6 +186,7 @@ void check_headers(const Packet& packet, std::vector<Issue>& issues) {
                       sentence("%s at address 0x%llx; expected a multiple of 8", opcode_name(packet.opcode()),
                                static_cast<unsigned long long>(packet.view.atomic_eth().va))});
   }
+  if (info.operation == Operation::kAtomicWrite) check_atomic_write(packet, issues);
   if (info.has(kHasAeth)) check_aeth(packet, issues);
   if (info.has(kHasDeth)) check_datagram(packet, issues);
   if (info.operation == Operation::kCnp) check_cnp(packet, issues);

@@ -25,18 +25,22 @@ size_t mix(const IpAddress& src, const IpAddress& dst, uint64_t number) {
   return h;
 }
 
-bool is_connected(Service service) { return service == Service::kRc || service == Service::kUc; }
+bool is_acknowledged(Service service) { return service == Service::kRc || service == Service::kXrc; }
+bool is_connected(Service service) { return is_acknowledged(service) || service == Service::kUc; }
 
 }  // namespace
 
 size_t FlowKeyHash::operator()(const FlowKey& key) const { return mix(key.src, key.dst, key.dest_qp); }
-size_t Linter::PairKeyHash::operator()(const PairKey& key) const { return mix(key.src, key.dst, 1); }
+size_t PairKeyHash::operator()(const PairKey& key) const { return mix(key.src, key.dst, 1); }
 
 Linter::Linter(const LintOptions& options) : options_(options), findings_(options.findings_per_rule) {
   if (!options.lossy_capture) return;
   // These findings can also be explained by a frame that was not captured.
   for (const Rule rule : {Rule::kPsnGap,
+                          Rule::kCmUnasked,
+                          Rule::kCmOrder,
                           Rule::kCmStartPsn,
+                          Rule::kCmEarlyData,
                           Rule::kAckUnsent,
                           Rule::kRetransmitStart,
                           Rule::kNakRepeated,
@@ -95,6 +99,7 @@ void Linter::count(Flow& flow, const Packet& packet) {
   FlowStatistics& s = flow.statistics;
   if (s.packets++ == 0) {
     s.first_frame = packet.frame;
+    s.first_psn = packet.psn();
     s.first_time = packet.time;
   }
   s.last_frame = packet.frame;
@@ -208,6 +213,7 @@ void Linter::on_packet(uint32_t index, const Packet& packet) {
       on_cm(index, packet);
     }
   } else if (is_connected(info.service)) {
+    cm_judge_.on_packet(index, packet);
     if (info.is_response()) {
       on_response(index, packet);
     } else {
@@ -224,7 +230,7 @@ void Linter::begin_channel(uint32_t index) {
   if (flow.partner != kNoFlow) {
     flow.channel->set_response_flow(flow.partner);
     flow.channel->set_signatures(&flow.signature, &flows_[flow.partner].signature);
-  } else if (flow.service == Service::kRc) {
+  } else if (flow.service && is_acknowledged(*flow.service)) {
     unpaired_[{flow.key.src, flow.key.dst}].push_back(index);
   }
 }
@@ -349,26 +355,39 @@ void Linter::on_cnp(uint32_t index, const Packet& packet) {
 void Linter::on_cm(uint32_t index, const Packet& packet) {
   const auto message = decode_cm(packet.view.payload);
   if (!message) return;
-  const auto established = cm_.on_message(packet.view.src_ip, packet.view.dst_ip, *message, issues_);
+  const CmTracker::Seen seen{packet.view.src_ip, packet.view.dst_ip, packet.frame, index, packet.time};
+  const CmTracker::Progress progress = cm_.on_message(seen, *message, issues_);
   report_issues(index);
-  if (established) connect(*established);
+  switch (progress.step) {
+    case CmTracker::Step::kConnected:
+      return connect(*progress.connection);
+    case CmTracker::Step::kConfirmed:
+      return cm_judge_.confirm(*progress.connection);
+    case CmTracker::Step::kEnding:
+      return cm_judge_.end(*progress.connection);
+    case CmTracker::Step::kNothing:
+      break;
+  }
 }
 
 /// Joins two flows that belong together from their first packet on.
-void Linter::connect(const CmTracker::Established& connection) {
+void Linter::connect(const CmTracker::Connection& connection) {
   const CmTracker::End& a = connection.active;
   const CmTracker::End& b = connection.passive;
-  if (connection.service != kCmServiceRc && connection.service != kCmServiceUc) return;
+  const bool extended = connection.service == kCmServiceExtended;
+  if (!extended && connection.service != kCmServiceRc && connection.service != kCmServiceUc) return;
+  cm_judge_.check_early(connection);
   const uint32_t to_b = make_flow({a.ip, b.ip, b.qpn});
   const uint32_t to_a = make_flow({b.ip, a.ip, a.qpn});
   if (to_b == kNoFlow || to_a == kNoFlow) return;
-  const Service service = connection.service == kCmServiceRc ? Service::kRc : Service::kUc;
+  const Service service = extended ? Service::kXrc : connection.service == kCmServiceRc ? Service::kRc : Service::kUc;
   flows_[to_b].service = flows_[to_a].service = service;
   begin_channel(to_b);
   begin_channel(to_a);
-  // Each side names the PSN with which the other side is to begin.
+  // Each side names the PSN with which the other side is to begin, and how often it may try again.
   flows_[to_b].channel->set_start(b.starting_psn, b.responder_resources);
   flows_[to_a].channel->set_start(a.starting_psn, a.responder_resources);
+  cm_judge_.agree(connection, to_a, to_b);
   pair(to_b, to_a);
 }
 
@@ -393,6 +412,7 @@ void Linter::finish() {
     judge_pkeys(i);
     judge_stray(i);
   }
+  cm_judge_.finish(cm_.doubts());
   findings_.sort();
 }
 

@@ -11,7 +11,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -19,8 +18,10 @@
 #include <vector>
 
 #include "lint/channel.h"
+#include "lint/cm_judge.h"
 #include "lint/cm_tracker.h"
 #include "lint/finding.h"
+#include "lint/flow.h"
 #include "lint/packet.h"
 
 namespace uroce::lint {
@@ -29,55 +30,6 @@ struct LintOptions {
   uint32_t findings_per_rule = 1000;  // so many are kept; the others are only counted
   uint32_t max_flows = 1u << 18;      // packets of further ones are judged alone
   bool lossy_capture = false;         // the capture is known to lack frames
-};
-
-struct FlowKey {
-  IpAddress src;
-  IpAddress dst;
-  uint32_t dest_qp = 0;
-  bool operator==(const FlowKey&) const = default;
-};
-
-struct FlowKeyHash {
-  size_t operator()(const FlowKey& key) const;
-};
-
-struct FlowStatistics {
-  uint64_t packets = 0;
-  uint64_t payload_bytes = 0;
-  std::vector<std::pair<uint8_t, uint64_t>> opcodes;  // ascending
-  uint64_t ecn_capable = 0;
-  uint64_t ecn_marked = 0;
-  uint64_t cnps = 0;
-  uint64_t faulty = 0;  // packets that a receiver drops: iCRC and header faults
-  uint64_t first_frame = 0;
-  uint64_t last_frame = 0;
-  Instant first_time{};
-  Instant last_time{};
-};
-
-struct Flow {
-  FlowKey key;
-  std::optional<Service> service;
-  uint32_t partner = kNoFlow;        // the flow in the other direction, if the capture tells
-  std::unique_ptr<Channel> channel;  // of connected services: the requests of this flow
-  FlowStatistics statistics;
-
-  struct PkeyVote {
-    uint16_t pkey = 0;
-    uint64_t packets = 0;
-    uint64_t first_frame = 0;
-  };
-  std::vector<PkeyVote> pkeys;
-  uint16_t udp_src_port = 0;
-  bool port_changed = false;
-  uint64_t marks_since_cnp = 0;
-  SignatureTrail signature;
-  unsigned mixed_in_a_row = 0;
-  uint32_t partner_searches = 0;
-  // For responses to a QP that sent no requests: how many of them answer the requests of another QP, and which.
-  uint32_t strays = 0;
-  uint32_t stray_of = kNoFlow;
 };
 
 struct Totals {
@@ -100,21 +52,12 @@ class Linter {
   void finish();
 
   const Findings& findings() const { return findings_; }
-  const std::deque<Flow>& flows() const { return flows_; }
+  const Flows& flows() const { return flows_; }
   const Totals& totals() const { return totals_; }
   /// The packet of the newest frame, for printing what was decoded; nullptr when it was not RoCEv2.
   const Packet* newest_packet() const { return newest_ == Dissection::kPacket ? &packet_ : nullptr; }
 
  private:
-  struct PairKey {
-    IpAddress src;
-    IpAddress dst;
-    bool operator==(const PairKey&) const = default;
-  };
-  struct PairKeyHash {
-    size_t operator()(const PairKey& key) const;
-  };
-
   uint32_t find_flow(const Packet& packet) const;
   uint32_t flow_of(const Packet& packet);
   uint32_t make_flow(const FlowKey& key);
@@ -127,7 +70,7 @@ class Linter {
   void on_response(uint32_t index, const Packet& packet);
   void on_cnp(uint32_t index, const Packet& packet);
   void on_cm(uint32_t index, const Packet& packet);
-  void connect(const CmTracker::Established& connection);
+  void connect(const CmTracker::Connection& connection);
   void join_channel(Flow& flow, uint32_t partner);
   void pair(uint32_t request_flow, uint32_t response_flow);
   uint32_t find_partner(const Flow& responses, const Packet& packet);
@@ -139,12 +82,13 @@ class Linter {
   LintOptions options_;
   Findings findings_;
   Totals totals_;
-  std::deque<Flow> flows_;
-  std::unordered_map<FlowKey, uint32_t, FlowKeyHash> current_;
+  Flows flows_;
+  FlowIndex current_;
   std::unordered_map<PairKey, std::vector<uint32_t>, PairKeyHash> unpaired_;  // flows with requests
   std::unordered_map<PairKey, std::vector<uint32_t>, PairKeyHash> paired_;
   uint64_t search_credit_ = 400'000'000;  // looking for partners takes only a few steps per frame
   CmTracker cm_;
+  CmJudge cm_judge_{flows_, current_, findings_};
   Packet packet_;
   Dissection newest_ = Dissection::kOther;
   std::vector<Issue> issues_;

@@ -1,54 +1,51 @@
-// Management datagrams to QP 1: the header, and the connection management messages that name QPs.
+// Management datagrams to QP 1: what every one must keep, and the messages of connection management as the tracker
+// needs them. The values themselves are decoded by roce/cm, which tests hold against captures of other stacks.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "cm/mad.h"
 #include "lint/packet.h"
 
 namespace uroce::lint {
 
 inline constexpr uint32_t kGsiQpn = 1;
 inline constexpr uint32_t kGsiQkey = 0x80010000;
-inline constexpr uint32_t kMadBytes = 256;
+inline constexpr uint32_t kMadBytes = cm::kMadBytes;
 
-enum class CmAttribute : uint16_t {
-  kReq = 0x10,
-  kMra = 0x11,
-  kRej = 0x12,
-  kRep = 0x13,
-  kRtu = 0x14,
-  kDreq = 0x15,
-  kDrep = 0x16,
-  kSidrReq = 0x17,
-  kSidrRep = 0x18,
-  kLap = 0x19,
-  kApr = 0x1a,
-};
+using CmAttribute = cm::Attribute;
 
 /// Transport service types of a REQ.
-inline constexpr uint8_t kCmServiceRc = 0;
-inline constexpr uint8_t kCmServiceUc = 1;
+inline constexpr uint8_t kCmServiceRc = cm::kTransportRc;
+inline constexpr uint8_t kCmServiceUc = cm::kTransportUc;
+inline constexpr uint8_t kCmServiceExtended = cm::kTransportExtended;  // XRC
 
 struct CmMessage {
   CmAttribute attribute{};
   uint64_t transaction_id = 0;
-  uint32_t local_id = 0;   // of the sender
-  uint32_t remote_id = 0;  // all but REQ
+  uint32_t local_id = 0;   // of the sender; of SIDR_REQ the request's, of SIDR_REP 0
+  uint32_t remote_id = 0;  // all but REQ and SIDR_REQ; of SIDR_REP the request's
+  uint64_t digest = 0;     // of all bytes: a repetition has the same
   // In REQ and REP those of the sender, in DREQ of the receiver.
   uint32_t qpn = 0;
   Psn starting_psn{};
   uint8_t responder_resources = 0;
+  uint8_t rnr_retries = 0;  // REQ, REP: of the receiver
   // REQ.
   uint8_t service = 0;
   uint8_t path_mtu = 0;
+  // MRA, REJ.
+  cm::Answered answered{};
+  uint16_t reason = 0;
 };
 
 const char* cm_attribute_name(CmAttribute attribute);
 
-/// `mad` points at 256 bytes. Returns nothing when it is no CM message, or one without communication ids.
+/// `mad` points at 256 bytes. Returns nothing when it is no CM message.
 std::optional<CmMessage> decode_cm(const uint8_t* mad);
-void check_mad(const uint8_t* mad, std::vector<Issue>& issues);
+/// Checks the MAD of `packet`, which has 256 bytes.
+void check_mad(const Packet& packet, std::vector<Issue>& issues);
 
 }  // namespace uroce::lint

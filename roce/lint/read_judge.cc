@@ -9,6 +9,14 @@ namespace {
 constexpr uint32_t kRetriesOfStrangers = 4;  // so many of the newest repetitions of a READ may still be answered
 constexpr uint64_t kFollowers = 3;           // a hole counts after so many packets
 
+/// None: no request that is answered by a packet of its own.
+std::optional<Read::Kind> kind_of(const OpcodeInfo& info) {
+  if (is_atomic(info)) return Read::Kind::kAtomic;
+  if (is_placement(info)) return Read::Kind::kPlacement;
+  if (info.operation == Operation::kReadRequest) return Read::Kind::kRead;
+  return std::nullopt;
+}
+
 }  // namespace
 
 void ReadJudge::on_asked(const Packet& packet, uint32_t span, bool is_new) {
@@ -19,8 +27,8 @@ void ReadJudge::on_asked(const Packet& packet, uint32_t span, bool is_new) {
   read.origin_known = is_new && (seen_.numbers.from_start() || read.psn != seen_.numbers.first);
   if (!read.origin_known) read.retries.add(read.psn, read.end());
   read.repeats_before = seen_.repeats();
-  read.atomic = is_atomic(packet.info());
-  if (read.atomic) {
+  read.kind = *kind_of(packet.info());
+  if (read.atomic()) {
     const AtomicEth atomic = packet.view.atomic_eth();
     read.va = atomic.va;
     read.rkey = atomic.rkey;
@@ -46,7 +54,7 @@ void ReadJudge::check_limit(const Packet& packet) {
 
 ReadJudge::Within ReadJudge::on_within(const Packet& packet, const Read& read, bool settled) {
   const OpcodeInfo& info = packet.info();
-  const bool repeats = read.atomic ? is_atomic(info) : info.operation == Operation::kReadRequest;
+  const bool repeats = read.kind == kind_of(info);
   if (repeats) {
     check_repetition(packet, read);
     return Within::kRepetition;
@@ -55,7 +63,7 @@ ReadJudge::Within ReadJudge::on_within(const Packet& packet, const Read& read, b
   const bool inside = packet.psn() != read.psn;
   report_.blame_requester(inside ? Rule::kPsnReadRange : Rule::kRetransmitDiffers, packet.frame,
                           sentence("%s with PSN %u, which belongs to the %s of PSN %u to %u; expected PSN %u or later",
-                                   opcode_name(packet.opcode()), val(packet.psn()), read.atomic ? "atomic" : "READ",
+                                   opcode_name(packet.opcode()), val(packet.psn()), read.atomic() ? "atomic" : "READ",
                                    val(read.psn), val(read.end() - 1), val(read.end())));
   return Within::kWrong;
 }
@@ -72,7 +80,7 @@ void ReadJudge::check_repetition(const Packet& packet, const Read& read) {
   uint32_t length = 0;
   uint32_t expected_length = 0;
   uint32_t rkey = 0;
-  if (read.atomic) {
+  if (read.atomic()) {
     va = packet.view.atomic_eth().va;
     rkey = packet.view.atomic_eth().rkey;
   } else {
@@ -113,10 +121,10 @@ void ReadJudge::judge_hole(const Read& read) {
   if (seen_.packets - read.hole_packets < kFollowers) return;  // the requester had no time to ask again
   const Psn missing = read.psn + read.answered;
   report_.blame_responder(
-      read.atomic ? Rule::kAtomicMissing : Rule::kReadResponseMissing, read.hole_frame,
+      read.atomic() ? Rule::kAtomicMissing : Rule::kReadResponseMissing, read.hole_frame,
       sentence("response beyond PSN %u, which was never answered nor asked for again; expected the %s "
                "response with that PSN before",
-               val(missing), read.atomic ? "atomic" : "READ"));
+               val(missing), read.atomic() ? "atomic" : "READ"));
 }
 
 void ReadJudge::on_acknowledged(Psn psn, uint64_t frame) {
@@ -139,7 +147,7 @@ Read* ReadJudge::answered_by(const Packet& packet) {
   const Psn psn = packet.psn();
   const bool atomic = packet.info().operation == Operation::kAtomicAcknowledge;
   Read* const read = reads_.find(psn);
-  if (read != nullptr && read->atomic == atomic) return read;
+  if (read != nullptr && read->atomic() == atomic) return read;
   if (read == nullptr && seen_.sent.find(psn) == nullptr) return nullptr;  // it is not known what that PSN was
   if (atomic) {
     report_.blame_responder(
@@ -177,7 +185,7 @@ void ReadJudge::check_form(const Packet& packet, const Read& read) {
                                      read.span, expected));
     return;
   }
-  const uint32_t expected = last ? read.length - (read.span - 1) * seen_.sent.mtu() : seen_.sent.mtu();
+  const uint32_t expected = last ? read.answer_bytes() - (read.span - 1) * seen_.sent.mtu() : seen_.sent.mtu();
   if (packet.view.payload_bytes == expected) return;
   report_.blame_responder(
       Rule::kReadResponseLength, packet.frame,

@@ -22,6 +22,11 @@ constexpr bool is_atomic(const OpcodeInfo& info) {
   return info.operation == Operation::kCompareSwap || info.operation == Operation::kFetchAdd;
 }
 
+/// FLUSH and ATOMIC WRITE, which are answered like a READ of nothing.
+constexpr bool is_placement(const OpcodeInfo& info) {
+  return info.operation == Operation::kFlush || info.operation == Operation::kAtomicWrite;
+}
+
 /// The newest repetitions of a READ, with the PSNs from and up to which each asked.
 class Retries {
  public:
@@ -63,11 +68,13 @@ struct Read {
     kAskedAgain,  // the requester noticed it, too
   };
 
+  enum class Kind : uint8_t { kRead, kAtomic, kPlacement };
+
   Psn psn;
   uint32_t span = 1;
   Span span_state = Span::kKnown;
   bool origin_known = true;  // false: only a repetition was seen, which may have started later
-  bool atomic = false;
+  Kind kind = Kind::kRead;
   // What was asked.
   uint32_t length = 0;
   uint32_t rkey = 0;
@@ -84,6 +91,9 @@ struct Read {
   uint64_t hole_frame = 0;    // the frame that came instead
   uint64_t hole_packets = 0;  // Conversation::packets at that time
 
+  bool atomic() const { return kind == Kind::kAtomic; }
+  /// Bytes of data in its answer.
+  uint32_t answer_bytes() const { return kind == Kind::kRead ? length : 0; }
   bool contains(Psn p) const { return covers(psn, span, p); }
   bool span_known() const { return span_state != Span::kGuessed; }
   bool done() const { return span_known() && answered >= span; }

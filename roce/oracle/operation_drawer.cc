@@ -39,8 +39,10 @@ WrOpcode OperationDrawer::draw_opcode() {
   if (n < 52) return WrOpcode::kRdmaWrite;
   if (n < 60) return WrOpcode::kRdmaWriteWithImm;
   if (n < 78) return WrOpcode::kRdmaRead;
-  if (n < 86) return WrOpcode::kCompareSwap;
-  if (n < 95) return WrOpcode::kFetchAdd;
+  if (n < 84) return WrOpcode::kCompareSwap;
+  if (n < 87) return WrOpcode::kAtomicWrite;
+  if (n < 93) return WrOpcode::kFetchAdd;
+  if (n < 95) return WrOpcode::kFlush;
   return n < 99 ? WrOpcode::kBindMw : WrOpcode::kLocalInv;
 }
 
@@ -179,6 +181,28 @@ bool OperationDrawer::prepare_atomic(SendWr& wr, PostedOp& op) {
   return true;
 }
 
+/// Neither brings anything: what an ATOMIC_WRITE changes is seen in the peer's memory, and a FLUSH changes nothing.
+bool OperationDrawer::prepare_placement(SendWr& wr, PostedOp& op) {
+  TargetMemory& target = c_.peer->target;
+  wr.rkey = target.key();
+  if (wr.opcode == WrOpcode::kFlush) {
+    wr.flush.level = static_cast<FlushLevel>(c_.random.below(2));
+    wr.flush.length = std::min(op.bytes, target.size());
+    wr.remote_addr = target.addr(0);
+    op.bytes = 0;
+    return true;
+  }
+  op.bytes = 0;
+  const uint32_t offset = 8 * c_.random.below(kAtomicWords);
+  overlap_fence(wr, offset, 8);
+  wr.remote_addr = target.addr(offset);
+  wr.swap = c_.random.next_u64();
+  note_before(op, offset, 8);
+  target.expect(offset, &wr.swap, 8);
+  note_after(op);
+  return true;
+}
+
 /// Our own window, for the peer to use: bound, and sometimes invalidated here again.
 bool OperationDrawer::prepare_bind(SendWr& wr, PostedOp& op) {
   op.bytes = 0;
@@ -208,6 +232,9 @@ bool OperationDrawer::prepare(SendWr& wr, PostedOp& op) {
     case WrOpcode::kCompareSwap:
     case WrOpcode::kFetchAdd:
       return prepare_atomic(wr, op);
+    case WrOpcode::kFlush:
+    case WrOpcode::kAtomicWrite:
+      return prepare_placement(wr, op);
     default:
       return prepare_bind(wr, op);
   }

@@ -35,6 +35,7 @@ class OperationDrawer {
   bool prepare_write(SendWr& wr, PostedOp& op);
   bool prepare_read(SendWr& wr, PostedOp& op);
   bool prepare_atomic(SendWr& wr, PostedOp& op);
+  bool prepare_placement(SendWr& wr, PostedOp& op);
   bool prepare_bind(SendWr& wr, PostedOp& op);
 
   void note_before(PostedOp& op, uint32_t offset, uint32_t bytes);

@@ -24,6 +24,10 @@ WcOpcode expected_opcode(WrOpcode opcode) {
       return WcOpcode::kBindMw;
     case WrOpcode::kLocalInv:
       return WcOpcode::kLocalInv;
+    case WrOpcode::kFlush:
+      return WcOpcode::kFlush;
+    case WrOpcode::kAtomicWrite:
+      return WcOpcode::kAtomicWrite;
     default:
       return WcOpcode::kSend;
   }

@@ -68,6 +68,10 @@ void Spoofer::forge(sim::Host& host, const Qp& victim, const Qp& peer, const sim
   FrameBuilder builder(out, path, bth, info.header_bytes, bytes);
   uint8_t* ext = builder.ext();
   std::memset(ext, 0, info.header_bytes);
+  if (info.has(kHasFeth)) {
+    Feth::from(random_.below(64)).encode(ext);
+    ext += Feth::kBytes;
+  }
   if (info.has(kHasReth)) {
     const uint32_t length = info.is_only() && bytes != 0 ? bytes : random_.below(kPayloadMax);
     Reth{place, key, length}.encode(ext);

@@ -132,6 +132,9 @@ struct AtomicAckEth {
   void encode(uint8_t* p) const { store_be64(p, original); }
 };
 
+/// The payload of an ATOMIC WRITE, which lies behind a RETH that names as many.
+inline constexpr uint32_t kAtomicWriteBytes = 8;
+
 /// Immediate data: four bytes that nobody interprets. `imm` holds them as they lie on the wire (memcpy, no swap),
 /// which is how verbs programs see `imm_data`.
 struct ImmDt {
@@ -155,6 +158,19 @@ struct Ieth {
   void encode(uint8_t* p) const { store_be32(p, rkey); }
 };
 
+/// FLUSH extended transport header, in front of the RETH.
+struct Feth {
+  static constexpr uint32_t kBytes = 4;
+  uint8_t placement = 0;    // 4 bits: FlushPlacement
+  uint8_t selectivity = 0;  // 2 bits: FlushLevel
+  bool operator==(const Feth&) const = default;
+
+  static Feth from(uint32_t word) { return {static_cast<uint8_t>(word & 0x0f), static_cast<uint8_t>((word >> 4) & 3)}; }
+  uint32_t word() const { return ((selectivity & 3u) << 4) | (placement & 0x0fu); }
+  static Feth decode(const uint8_t* p) { return from(load_be32(p)); }
+  void encode(uint8_t* p) const { store_be32(p, word()); }
+};
+
 /// Datagram extended transport header.
 struct Deth {
   static constexpr uint32_t kBytes = 8;
@@ -166,6 +182,15 @@ struct Deth {
     store_be32(p, qkey);
     store_be32(p + 4, src_qp & 0xFFFFFF);
   }
+};
+
+/// XRC extended transport header: the shared receive queue that a request is for.
+struct Xrceth {
+  static constexpr uint32_t kBytes = 4;
+  uint32_t srqn = 0;  // 24 bits
+
+  static Xrceth decode(const uint8_t* p) { return {load_be32(p) & 0xFFFFFF}; }
+  void encode(uint8_t* p) const { store_be32(p, srqn & 0xFFFFFF); }
 };
 
 }  // namespace uroce

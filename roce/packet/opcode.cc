@@ -71,6 +71,10 @@ const char* operation_name(uint8_t low) {
       return "SEND_LAST_INV";
     case kOpSendOnlyInv:
       return "SEND_ONLY_INV";
+    case kOpFlush:
+      return "FLUSH";
+    case kOpAtomicWrite:
+      return "ATOMIC_WRITE";
     default:
       return "RESERVED";
   }

@@ -27,6 +27,8 @@ enum class Operation : uint8_t {
   kFetchAdd,
   kCnp,
   kSelectiveAck,  // uroce's own
+  kFlush,
+  kAtomicWrite,
 };
 
 /// Extension headers and traits, as bits.
@@ -42,6 +44,7 @@ enum OpcodeBits : uint16_t {
   kHasPayload = 1 << 8,  // may carry payload
   kFirst = 1 << 9,       // begins a message
   kLast = 1 << 10,       // ends a message
+  kHasFeth = 1 << 11,
 };
 
 struct OpcodeInfo {
@@ -86,6 +89,8 @@ enum OpcodeLow : uint8_t {
   kOpFetchAdd = 0x14,
   kOpSendLastInv = 0x16,
   kOpSendOnlyInv = 0x17,
+  kOpFlush = 0x1c,
+  kOpAtomicWrite = 0x1d,
 };
 
 inline constexpr uint8_t kOpcodeCnp = 0x81;
@@ -107,6 +112,7 @@ constexpr uint8_t extension_bytes(uint16_t bits) {
   if (bits & kHasIeth) n += 4;
   if (bits & kHasDeth) n += 8;
   if (bits & kHasXrceth) n += 4;
+  if (bits & kHasFeth) n += 4;
   return static_cast<uint8_t>(n);
 }
 
@@ -142,6 +148,12 @@ inline constexpr LowEntry kReliable[] = {
     {kOpSendOnlyInv, Operation::kSend, kHasIeth | kHasPayload | kFirst | kLast},
 };
 
+// Added to RC later, by the annex on memory placement extensions.
+inline constexpr LowEntry kPlacement[] = {
+    {kOpFlush, Operation::kFlush, kHasFeth | kHasReth | kFirst | kLast},
+    {kOpAtomicWrite, Operation::kAtomicWrite, kHasReth | kHasPayload | kFirst | kLast},
+};
+
 constexpr std::array<OpcodeInfo, 256> make_opcode_table() {
   std::array<OpcodeInfo, 256> table{};
   const auto set = [&table](Service service, const LowEntry& e, uint16_t extra) {
@@ -156,6 +168,7 @@ constexpr std::array<OpcodeInfo, 256> make_opcode_table() {
     set(Service::kXrc, e, request ? kHasXrceth : 0);
     if (e.low == kOpSendOnly || e.low == kOpSendOnlyImm) set(Service::kUd, e, kHasDeth);
   }
+  for (const LowEntry& e : kPlacement) set(Service::kRc, e, 0);
   table[kOpcodeCnp] = {Operation::kCnp, Service::kCnp, kFirst | kLast, 16};
   constexpr uint16_t kSackBits = kHasAeth | kHasPayload | kFirst | kLast;
   table[kOpcodeSack] = {Operation::kSelectiveAck, Service::kRc, kSackBits, extension_bytes(kSackBits)};

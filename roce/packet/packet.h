@@ -63,10 +63,12 @@ struct PacketView {
   bool ecn_marked() const { return (traffic_class & 3) == 3; }
 
   // Extension headers. Only those that `info` says are there may be asked for.
-  Reth reth() const { return Reth::decode(after(kHasXrceth)); }
+  Reth reth() const { return Reth::decode(after(kHasXrceth | kHasFeth)); }
+  Feth feth() const { return Feth::decode(ext); }
   AtomicEth atomic_eth() const { return AtomicEth::decode(after(kHasXrceth)); }
   Aeth aeth() const { return Aeth::decode(ext); }
   AtomicAckEth atomic_ack_eth() const { return AtomicAckEth::decode(ext + Aeth::kBytes); }
+  Xrceth xrceth() const { return Xrceth::decode(ext); }
   Deth deth() const { return Deth::decode(ext); }
   /// Immediate data stands last among the extension headers.
   ImmDt imm() const { return ImmDt::decode(ext + info->header_bytes - ImmDt::kBytes); }

@@ -8,12 +8,15 @@ namespace uroce::replay {
 
 namespace {
 
-constexpr uint32_t kRemoteRights = kRemoteRead | kRemoteWrite | kRemoteAtomic;
+constexpr uint32_t kRemoteRights = kRemoteRead | kRemoteWrite | kRemoteAtomic | kFlushGlobal | kFlushPersistent;
 
 uint32_t right_of(Operation operation) {
   switch (operation) {
     case Operation::kWrite:
+    case Operation::kAtomicWrite:
       return kRemoteWrite;
+    case Operation::kFlush:
+      return kFlushGlobal | kFlushPersistent;
     case Operation::kReadRequest:
       return kRemoteRead;
     case Operation::kCompareSwap:

@@ -105,7 +105,8 @@ Bytes Player::readdressed(const Recorded& recorded, uint32_t qpn, uint32_t rkey)
   const PacketView& view = recorded.view;
   const auto at = [&](const uint8_t* where) { return bytes.data() + (where - recorded.bytes.data()); };
   store_be32(at(view.bth_bytes) + 4, (uint32_t{view.bth.resv8a} << 24) | qpn);
-  if (view.info->has(kHasReth)) store_be32(at(view.ext) + 8, rkey);
+  const uint32_t reth_at = view.info->has(kHasFeth) ? Feth::kBytes : 0;
+  if (view.info->has(kHasReth)) store_be32(at(view.ext) + reth_at + 8, rkey);
   if (view.info->has(kHasAtomicEth)) store_be32(at(view.ext) + 8, rkey);
   if (view.info->has(kHasIeth)) store_be32(at(view.payload) - Ieth::kBytes, rkey);
   const uint8_t* const l3 = at(view.l3);

@@ -72,6 +72,7 @@ class Sorter {
   std::span<const uint8_t> file_;
   Recording& recording_;
   lint::Linter linter_;
+  CmSorter cm_;
   struct End {  // the end of a connection, by a DREQ
     IpAddress from;
     IpAddress to;
@@ -222,7 +223,7 @@ void Sorter::sort(const capture::Frame& frame) {
     return;
   }
   if (packet.view.bth.dest_qp == lint::kGsiQpn) {
-    recording_.cm_packets++;
+    if (!cm_.add(packet)) recording_.cm_packets++;
     note_end(packet);
     return;
   }
@@ -289,6 +290,7 @@ void Sorter::run() {
   learn_mtu();
   join_directions();
   close();
+  recording_.exchanges = cm_.take();
 }
 
 }  // namespace

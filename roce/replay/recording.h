@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "packet/packet.h"
+#include "replay/cm_exchange.h"
 #include "uroce/time.h"
 
 namespace uroce::replay {
@@ -55,9 +56,10 @@ struct Conversation {
 
 struct Recording {
   std::vector<Conversation> conversations;
+  std::vector<CmExchange> exchanges;  // connection management
   uint64_t frames = 0;
   uint64_t roce_packets = 0;
-  uint64_t cm_packets = 0;  // MADs to QP 1
+  uint64_t cm_packets = 0;  // MADs to QP 1 that belong to none of the exchanges
   uint64_t cnps = 0;
   uint64_t homeless = 0;  // packets of no conversation: to no known QP, or answers to nothing
   std::string error;      // the capture is damaged; the recording contains what comes before the damage

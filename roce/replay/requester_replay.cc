@@ -104,6 +104,15 @@ void RequesterReplay::begin_message(size_t at) {
       message.length = view.reth().dma_length;
       read_max_ = std::max(read_max_, message.length);
       break;
+    case Operation::kFlush: {
+      const Feth feth = view.feth();
+      message.wr.opcode = WrOpcode::kFlush;
+      message.wr.flush = {view.reth().dma_length, feth.placement, static_cast<FlushLevel>(feth.selectivity)};
+      break;
+    }
+    case Operation::kAtomicWrite:
+      message.wr.opcode = WrOpcode::kAtomicWrite;
+      break;
     default:
       message.wr.opcode = info.operation == Operation::kFetchAdd ? WrOpcode::kFetchAdd : WrOpcode::kCompareSwap;
       message.length = 8;
@@ -227,7 +236,10 @@ void RequesterReplay::post(const Message& message) {
       wr.opcode == WrOpcode::kRdmaRead || wr.opcode == WrOpcode::kCompareSwap || wr.opcode == WrOpcode::kFetchAdd;
   const Sge sge{fetches ? 0 : message.offset, static_cast<uint32_t>(message.length), fetches ? sink_key_ : arena_key_};
   wr.sges = &sge;
-  wr.num_sge = message.length == 0 ? 0 : 1;
+  wr.num_sge = message.length == 0 || is_placement(wr.opcode) ? 0 : 1;
+  if (wr.opcode == WrOpcode::kAtomicWrite && message.length == sizeof wr.swap) {
+    std::memcpy(&wr.swap, arena_.data() + message.offset, sizeof wr.swap);
+  }
   wr.ah = player_->address_handle();
   wr.flags |= kSendSignaled;
   const PostResult posted = player_->engine().post_send(player_->qp(), wr, player_->now());

@@ -242,6 +242,9 @@ void ResponderReplay::prepare(size_t at) {
       if (info.has(kHasImm)) post_receive(at);
       note_write(at);
       break;
+    case Operation::kAtomicWrite:
+      note_write(at);
+      break;
     case Operation::kReadRequest:
       supply_read(at, false);
       break;

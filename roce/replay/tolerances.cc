@@ -47,6 +47,12 @@ constexpr ToleranceInfo kTolerances[] = {
      "The last answers, to requests that came behind a DREQ or less than 1 ms in front of it: the recorded responder "
      "was "
      "gone."},
+    {Tolerance::kCmDrawn, false, "cm-drawn", "both",
+     "Of connection management: communication IDs, transaction IDs and starting PSNs, which each side draws by itself. "
+     "They are mapped: an answer has to name those that it answers."},
+    {Tolerance::kCmRepetition, true, "cm-repetition", "both",
+     "A message of connection management that comes again: each side has its own times for that. It is the same as "
+     "before; and what answers one that came again."},
 };
 
 }  // namespace

@@ -23,8 +23,10 @@ enum class Tolerance : uint8_t {
   kLongSendNak,
   kReadAgainShape,
   kClosed,
+  kCmDrawn,
+  kCmRepetition,
 };
-inline constexpr unsigned kToleranceCount = static_cast<unsigned>(Tolerance::kClosed) + 1;
+inline constexpr unsigned kToleranceCount = static_cast<unsigned>(Tolerance::kCmRepetition) + 1;
 
 struct ToleranceInfo {
   Tolerance tolerance;

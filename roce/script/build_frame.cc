@@ -85,6 +85,7 @@ Bth bth_of(const Numbers& numbers, const ScriptQp& qp, uint8_t opcode) {
 void append_extensions(Bytes& body, const Numbers& numbers, const PacketName& name, const OpcodeInfo& info) {
   if (info.has(kHasXrceth)) append(body, Ieth{0});
   if (info.has(kHasDeth)) append(body, Deth{numbers.get<uint32_t>("qkey", kQkey), numbers.get<uint32_t>("src_qp", 1)});
+  if (info.has(kHasFeth)) append(body, Feth::from(numbers.get<uint32_t>("feth", kFlushToGlobal)));
   if (info.has(kHasReth)) {
     append(body, Reth{numbers.address("at", 0), numbers.rkey(),
                       numbers.get<uint32_t>("len", numbers.get<int64_t>("payload"))});

@@ -7,6 +7,7 @@
 #include "packet/icrc.h"
 #include "packet/sack.h"
 #include "script/lexer.h"
+#include "script/mads.h"
 #include "script/packets.h"
 #include "script/text.h"
 
@@ -141,6 +142,7 @@ class Comparison {
       number("qkey", view_.deth().qkey, kQkey, true);
       number("src_qp", view_.deth().src_qp, qp_.qp != nullptr ? qp_.qp->qpn() : 0, true);
     }
+    if (info.has(kHasFeth)) number("feth", view_.feth().word(), kFlushToGlobal);
     if (info.has(kHasReth)) {
       const Reth reth = view_.reth();
       address("at", reth.va);
@@ -264,6 +266,7 @@ std::string describe_extensions(Testbench& testbench, const PacketView& view) {
   const OpcodeInfo& info = *view.info;
   std::string text;
   if (info.has(kHasDeth)) text += " qkey " + hex(view.deth().qkey) + " src_qp " + hex(view.deth().src_qp);
+  if (info.has(kHasFeth)) text += " feth " + hex(view.feth().word());
   if (info.has(kHasReth)) {
     const Reth reth = view.reth();
     text += place_text(testbench, reth.va, reth.rkey) + " len " + decimal(reth.dma_length);
@@ -306,6 +309,7 @@ std::string describe(Testbench& testbench, std::span<const uint8_t> frame, bool 
   PacketView view;
   const ParseResult result = parse_frame(frame, view);
   if (result != ParseResult::kOk) return std::string("(") + parse_result_name(result) + ")";
+  if (is_mad(view)) return describe_mad(view);
   const ScriptQp* qp = nullptr;
   for (const auto& [id, known] : testbench.qps()) {
     const bool meant =

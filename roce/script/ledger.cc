@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "script/mads.h"
 #include "transport/counters.h"
 
 namespace uroce::script {
@@ -11,9 +12,9 @@ namespace uroce::script {
 namespace {
 
 /// These are counted from the timeline.
-constexpr std::string_view kFromTimeline[] = {"sent_acks",           "tx_sack",        "sent_naks",
-                                              "sent_rnr_naks",       "retransmits",    "req_cqe_error",
-                                              "req_cqe_flush_error", "resp_cqe_error", "resp_cqe_flush_error"};
+constexpr std::string_view kFromTimeline[] = {
+    "sent_acks",   "tx_sack",       "sent_naks",           "sent_rnr_naks",  "tx_mads",
+    "retransmits", "req_cqe_error", "req_cqe_flush_error", "resp_cqe_error", "resp_cqe_flush_error"};
 
 /// These are not checked unless the script mentions them: bytes, ARP and the like.
 constexpr std::string_view kFree[] = {"tx_packets",
@@ -23,7 +24,10 @@ constexpr std::string_view kFree[] = {"tx_packets",
                                       "rx_write_requests",
                                       "rx_read_requests",
                                       "rx_atomic_requests",
+                                      "rx_flush_requests",
+                                      "rx_atomic_write_requests",
                                       "rx_sends",
+                                      "rx_mads",
                                       "arp_rx",
                                       "arp_tx",
                                       "nd_rx",
@@ -55,6 +59,10 @@ void Ledger::on_sent(Testbench& testbench, std::span<const uint8_t> frame) {
   PacketView view;
   if (parse_frame(frame, view) != ParseResult::kOk) return;
   roce_sent_++;
+  if (is_mad(view)) {
+    seen_["tx_mads"]++;
+    return;
+  }
   ScriptQp* qp = testbench.qp_of_peer(view.bth.dest_qp);
   if (view.info->operation == Operation::kAcknowledge) {
     const AethKind kind = aeth_kind(view.aeth().syndrome);
@@ -74,6 +82,7 @@ void Ledger::on_completion(const Completion& completion) {
 }
 
 uint64_t Ledger::counter(Testbench& testbench, const std::string& name) const {
+  if (const auto of_cm = cm_counter(testbench.manager().counters(), name)) return *of_cm;
   uint64_t found = 0;
   for_each_counter(testbench.engine().counters(), [&](const char* known, uint64_t value) {
     if (name == known) found = value;
@@ -96,6 +105,13 @@ std::vector<Row> Ledger::differences(Testbench& testbench) const {
     }
     if (value != expected) rows.push_back({name, std::to_string(expected), std::to_string(value), false});
   });
+  cm::for_each_counter(testbench.manager().counters(), [&](const char* name, uint64_t value) {
+    const std::string full = std::string("cm_") + name;
+    const auto mentioned = mentioned_.find(full);
+    const auto expected = mentioned == mentioned_.end() ? 0 : static_cast<uint64_t>(mentioned->second);
+    const bool checked = mentioned != mentioned_.end() || must_be_mentioned(full);
+    if (checked && value != expected) rows.push_back({full, std::to_string(expected), std::to_string(value), false});
+  });
   return rows;
 }
 
@@ -104,6 +120,9 @@ std::string Ledger::nonzero(Testbench& testbench) const {
   for_each_counter(testbench.engine().counters(), [&](const char* name, uint64_t value) {
     if (value == 0 || std::string_view(name).ends_with("_bytes") || std::string_view(name).starts_with("arp_")) return;
     text += (text.empty() ? "" : ", ") + std::string(name) + " " + std::to_string(value);
+  });
+  cm::for_each_counter(testbench.manager().counters(), [&](const char* name, uint64_t value) {
+    if (value != 0) text += (text.empty() ? "cm_" : ", cm_") + std::string(name) + " " + std::to_string(value);
   });
   return text;
 }

@@ -15,6 +15,7 @@ uint32_t News::id_of(const Qp& qp) const {
 void News::on_qp_event(Qp& qp, AsyncEvent event) {
   const uint32_t id = id_of(qp);
   if (id != 0) qps_.at(id)->events.push_back(event);
+  if (event == AsyncEvent::kCommEst && manager_ != nullptr) manager_->note_established(qp.qpn());
   reasons_.push_back(format("at %s: event on qp %u: ", to_text(now_ - kStart).c_str(), id) + event_name(event));
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "script/manager.h"
 #include "script/script_qp.h"
 
 namespace uroce::script {
@@ -15,6 +16,8 @@ class News final : public Observer {
   /// Both outlive it; they are looked at when something is told.
   News(ScriptQps& qps, const Instant& now) : qps_(qps), now_(now) {}
 
+  /// Is told of queue pairs that data came to before their handshake's end.
+  void attach(Manager* manager) { manager_ = manager; }
   /// Errors with their causes, in order.
   const std::vector<std::string>& reasons() const { return reasons_; }
 
@@ -29,6 +32,7 @@ class News final : public Observer {
 
   ScriptQps& qps_;
   const Instant& now_;
+  Manager* manager_ = nullptr;
   std::vector<std::string> reasons_;
 };
 

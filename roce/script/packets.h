@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "packet/packet.h"
+#include "script/row.h"
 #include "script/script.h"
 #include "script/testbench.h"
 #include "script/words.h"
@@ -23,14 +24,6 @@ std::optional<uint8_t> nak_code_of(std::string_view name);
 
 /// The frame that a statement `< ...` describes. Everything that the statement does not mention is correct.
 Bytes build_frame(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round);
-
-/// One line of a comparison.
-struct Row {
-  std::string field;
-  std::string expected;
-  std::string actual;
-  bool same = true;
-};
 
 /// Compares a sent frame with a statement `> ...`, field by field.
 std::vector<Row> compare(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round,

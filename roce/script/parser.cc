@@ -3,7 +3,9 @@
 #include <optional>
 #include <set>
 
+#include "managed/mad_fields.h"
 #include "script/lexer.h"
+#include "script/manager.h"
 #include "script/script.h"
 #include "script/text.h"
 #include "script/words.h"
@@ -277,6 +279,9 @@ class Parser {
           require(to_ranges(held->value.text).has_value(), held->value.where, "not PSNs: write 3, 3..5 or 7,3..5");
         }
         return require(!qps_.empty(), keyword.where, "there is no qp yet");
+      case Kind::kInjectMad:
+      case Kind::kExpectMad:
+        return check_mad(statement);
       case Kind::kRepeat:
         require(open_.empty(), keyword.where, "a `repeat` inside a `repeat`");
         open_.push_back(static_cast<uint32_t>(script_.statements.size()));
@@ -291,6 +296,17 @@ class Parser {
         return require(is_counter(statement.word), statement.args[0].where, "there is no such counter");
       default:
         return check_words(statement);
+    }
+  }
+
+  void check_mad(const Statement& statement) {
+    const auto kind = mad_kind_of(statement.word);
+    require(kind.has_value(), statement.args[0].where, "not a message of connection management");
+    for (const Option& option : statement.options) {
+      const bool is_field = std::any_of(mad_fields().begin(), mad_fields().end(),
+                                        [&](const MadField& field) { return field.name == option.name; });
+      require(!is_field || mad_field(*kind, option.name) != nullptr, option.where,
+              "a " + statement.word + " has no such field");
     }
   }
 
@@ -328,6 +344,10 @@ class Parser {
       case Kind::kCompletion:
         check_qp(args[0]);
         return require(status_of_name(args.back().text).has_value(), args.back().where, "not a completion status");
+      case Kind::kCm:
+        return require(is_cm_action(statement.word), args[1].where, "an id cannot do this");
+      case Kind::kCmEvent:
+        return require(cm_event_of(statement.word).has_value(), args[1].where, "not an event of an id");
       case Kind::kRecv:
       case Kind::kDestroy:
       case Kind::kResolve:

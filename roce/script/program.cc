@@ -58,7 +58,7 @@ void Program::fill_bind(const Statement& statement, int64_t round, SendWr& wr) {
              address_of(testbench_, args[3], round),
              static_cast<uint64_t>(args[4].number.at(round)),
              access};
-  testbench_.set_window_key(args[2].id, next);
+  testbench_.window_key(args[2].id) = next;
 }
 
 ScriptQp& Program::live_qp(const Statement& statement, int64_t round) {
@@ -95,6 +95,8 @@ std::string Program::post(const Statement& statement, int64_t round) {
   const bool swap = wr.opcode == WrOpcode::kCompareSwap;
   wr.compare_add = static_cast<uint64_t>(number(swap ? "compare" : "add"));
   wr.swap = static_cast<uint64_t>(number("swap"));
+  const Feth feth = Feth::from(static_cast<uint32_t>(number("feth", kFlushToGlobal)));
+  wr.flush = {static_cast<uint32_t>(number("len")), feth.placement, static_cast<FlushLevel>(feth.selectivity)};
   wr.ah = qp.ah.get();
   wr.remote_qpn = static_cast<uint32_t>(number("peer", qp.peer_qpn));
   wr.remote_qkey = static_cast<uint32_t>(number("qkey", kQkey));
@@ -152,7 +154,7 @@ std::string Program::act(const Statement& statement, int64_t round) {
       testbench_.destroy(live_qp(statement, round));
       return "";
     case Kind::kResolve:
-      testbench_.resolve(live_qp(statement, round));
+      testbench_.resolve(live_qp(statement, round).from_peer);
       return "";
     default:
       throw ScriptError(statement.where, "this cannot stand here");

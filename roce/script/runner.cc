@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "script/config.h"
 #include "script/ledger.h"
+#include "script/mads.h"
 #include "script/packets.h"
 #include "script/program.h"
 #include "script/testbench.h"
@@ -35,36 +37,6 @@ struct Event {
   std::string text;
   Bytes frame;
 };
-
-uint32_t bounded(const Statement& engine, const char* name, uint32_t otherwise, int64_t least, int64_t most) {
-  const int64_t value = engine.number(name, otherwise, 0);
-  if (value >= least && value <= most) return static_cast<uint32_t>(value);
-  throw ScriptError(engine.where, format("%s is from %lld to %lld", name, static_cast<long long>(least),
-                                         static_cast<long long>(most)));
-}
-
-EngineConfig config_of(const Script& script) {
-  EngineConfig config;
-  config.mac = kOurMac;
-  config.ack_delay = Duration{0};
-  config.grant_credits = false;
-  config.max_qps = 64;
-  config.max_regions = 64;
-  uint16_t vlan = 0;
-  if (!script.statements.empty() && script.statements[0].kind == Kind::kEngine) {
-    const Statement& engine = script.statements[0];
-    config.grant_credits = engine.has("credits");
-    if (const Option* delay = engine.find("ack_delay")) config.ack_delay = delay->value.duration;
-    config.window_packets = bounded(engine, "window", config.window_packets, 1, 1 << 20);
-    config.max_frame_bytes = bounded(engine, "max_frame", config.max_frame_bytes, 256 + kMaxFrameOverhead, UINT16_MAX);
-    config.max_qps = bounded(engine, "max_qps", config.max_qps, 1, UINT16_MAX);
-    config.reorder_packets = bounded(engine, "reorder_packets", config.reorder_packets, 0, 1 << 20);
-    if (const Option* recovery = engine.find("recovery")) config.loss_recovery = *recovery_of(recovery->value.text);
-    vlan = static_cast<uint16_t>(engine.number("vlan", 0, 0));
-  }
-  config.addresses = {{*parse_ip("10.0.0.1"), 24, vlan}, {*parse_ip("fd00::1"), 64, vlan}};
-  return config;
-}
 
 bool is_roce(std::span<const uint8_t> frame) {
   PacketView view;
@@ -102,6 +74,7 @@ class Runner {
   void check(const Statement& s);
   void expect_packet(const Statement& s);
   void expect_completion(const Statement& s);
+  void expect_cm_event(const Statement& s);
   void expect_event(const Statement& s);
   void check_time(const Statement& s, Instant at, std::vector<Row> rows, const char* what);
   void check_memory(const Statement& s);
@@ -124,6 +97,7 @@ class Runner {
   Testbench testbench_;
   Program program_;
   Ledger ledger_;
+  Mads mads_;
   Instant last_;  // when the previous statement took place
   int64_t round_ = 0;
   std::deque<SentFrame> unmatched_;
@@ -137,6 +111,7 @@ void Runner::take_sent() {
   for (; !sent.empty(); sent.pop_front()) {
     SentFrame& one = sent.front();
     ledger_.on_sent(testbench_, one.frame);
+    mads_.on_sent(one.frame);
     if (!is_roce(one.frame)) continue;
     note({one.at - kStart, true, true, "", one.frame});
     unmatched_.push_back(std::move(one));
@@ -152,8 +127,9 @@ void Runner::note(Event event) {
 std::string Runner::line_of(const Statement& s) const { return script_.lines[s.where.line - 1].substr(s.where.column); }
 
 ScriptQp& Runner::qp_named(const Statement& s) {
-  const int64_t id = s.number("qp", testbench_.has_qp(1) ? 1 : testbench_.qps().begin()->first, round_);
-  if (!testbench_.has_qp(id)) throw ScriptError(s.find("qp")->where, "there is no such qp");
+  const int64_t id = s.number("qp", testbench_.qps().contains(1) ? 1 : testbench_.qps().begin()->first, round_);
+  if (!testbench_.qps().contains(static_cast<uint32_t>(id)))
+    throw ScriptError(s.find("qp")->where, "there is no such qp");
   return testbench_.qp(id);
 }
 
@@ -175,6 +151,13 @@ void Runner::require_quiet(const Where& where) {
                        completion_text(*qp, first.completion),
                    {}};
   }
+  if (!testbench_.manager().events().empty()) {
+    const Manager::Seen& first = testbench_.manager().events().front();
+    throw Mismatch{where,
+                   "happened although the script does not expect it, at " + to_text(first.at - kStart) + ":\n    " +
+                       cm_event_text(first.event, testbench_.manager()),
+                   {}};
+  }
   if (testbench_.stuck()) throw Mismatch{where, "the engine never comes to rest", {}};
 }
 
@@ -188,7 +171,10 @@ void Runner::execute(const Statement& s) {
     case Kind::kEngine:
       return;
     case Kind::kExpect:
+    case Kind::kExpectMad:
       return expect_packet(s);
+    case Kind::kCmEvent:
+      return expect_cm_event(s);
     case Kind::kCompletion:
       return expect_completion(s);
     case Kind::kState:
@@ -228,6 +214,11 @@ void Runner::inject(const Statement& s, Bytes frame) {
 
 void Runner::act(const Statement& s) {
   if (s.kind == Kind::kInject) return inject(s, build_frame(testbench_, qp_named(s), s, round_));
+  if (s.kind == Kind::kInjectMad) {
+    PathSpec path = testbench_.peer_path(s.has("ipv6"));
+    if (const Option* src = s.find("src_ip")) path.src_ip = src->value.ip;
+    return inject(s, mads_.build(s, round_, path));
+  }
   if (s.kind == Kind::kRaw) {
     const Option* hex = s.find("hex");
     if (hex == nullptr) throw ScriptError(s.where, "write: raw hex 0200...");
@@ -241,6 +232,12 @@ void Runner::act(const Statement& s) {
     case Kind::kSrq:
       define(s);
       break;
+    case Kind::kCm: {
+      const PathSpec& path = testbench_.peer_path(s.has("ipv6"));
+      const std::string wrong = testbench_.manager().act(s, round_, testbench_.qps(), path.src_ip, testbench_.now());
+      if (!wrong.empty()) throw Mismatch{s.where, wrong, {}};
+      break;
+    }
     case Kind::kPort:
       if (s.word != "full" && s.word != "free") throw ScriptError(s.where, "a port is full or free");
       testbench_.port().set_congested(s.word == "full");
@@ -275,7 +272,6 @@ void Runner::check_time(const Statement& s, Instant at, std::vector<Row> rows, c
 }
 
 void Runner::expect_packet(const Statement& s) {
-  ScriptQp& qp = qp_named(s);
   const Instant until = latest(s);
   take_sent();
   while (unmatched_.empty() && testbench_.step(until)) take_sent();
@@ -284,7 +280,11 @@ void Runner::expect_packet(const Statement& s) {
   }
   const SentFrame sent = std::move(unmatched_.front());
   unmatched_.pop_front();
-  check_time(s, sent.at, compare(testbench_, qp, s, round_, sent.frame), "packet");
+  if (s.kind == Kind::kExpectMad) {
+    const PathSpec& path = testbench_.peer_path(s.has("ipv6"));
+    return check_time(s, sent.at, mads_.compare(s, round_, path, sent.frame), "message");
+  }
+  check_time(s, sent.at, compare(testbench_, qp_named(s), s, round_, sent.frame), "packet");
 }
 
 void Runner::expect_completion(const Statement& s) {
@@ -322,6 +322,26 @@ void Runner::expect_completion(const Statement& s) {
   if (s.has("cause")) row("cause", s.find("cause")->value.text, cause_name(c.cause));
   if (qp.qp != nullptr) row("qp_num", std::to_string(qp.qp->qpn()), std::to_string(c.qp_num));
   check_time(s, at, std::move(rows), "completion");
+}
+
+/// Events of Ids come in order; of a request, `cm_event` gives the new Id its number.
+void Runner::expect_cm_event(const Statement& s) {
+  Manager& manager = testbench_.manager();
+  const Instant until = latest(s);
+  while (manager.events().empty() && testbench_.step(until)) {
+  }
+  if (manager.events().empty()) {
+    throw Mismatch{s.where, "expected, but nothing happened until " + to_text(until - kStart), {}};
+  }
+  const auto [at, event] = manager.events().front();
+  manager.events().pop_front();
+  const auto number = static_cast<uint32_t>(s.args[0].number.at(round_));
+  if (event.type == cm::EventType::kConnectRequest && s.word == "request") {
+    if (manager.has(number)) throw ScriptError(s.args[0].where, "this number is taken");
+    manager.name(number, event.id);
+  }
+  note({at - kStart, false, true, cm_event_text(event, manager), {}});
+  check_time(s, at, compare_cm_event(s, round_, event, manager), "event");
 }
 
 void Runner::check(const Statement& s) {

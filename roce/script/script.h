@@ -74,13 +74,17 @@ enum class Kind : uint8_t {
   kDereg,
   kDestroy,
   kSet,
+  kCm,
   // what the peer and the port do
   kInject,
+  kInjectMad,
   kRaw,
   kResolve,
   kPort,
   // what must be seen
   kExpect,
+  kExpectMad,
+  kCmEvent,
   kCompletion,
   kState,
   kCounter,

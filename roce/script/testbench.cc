@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kNeighbourBytes = 256;  // an answer to ARP or neighbour discovery fits
 constexpr uint32_t kPortFrames = 1024;     // more than are joined in one burst, or than the engine sends in a turn
-constexpr uint32_t kAll = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind;
+constexpr uint32_t kAll = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind | kFlushGlobal;
 
 QpAttributes default_attributes() {
   QpAttributes attributes;
@@ -25,6 +25,18 @@ QpAttributes default_attributes() {
   attributes.sq_psn = Psn(100);
   attributes.qkey = kQkey;
   return attributes;
+}
+
+/// How packets of the peer come.
+PathSpec path_from_peer(const EngineConfig& config, bool ipv6) {
+  PathSpec path;
+  path.src_mac = kPeerMac;
+  path.dst_mac = kOurMac;
+  path.dst_ip = config.addresses[ipv6 ? 1 : 0].ip;
+  path.src_ip = *parse_ip(ipv6 ? "fd00::2" : "10.0.0.2");
+  path.vlan_id = config.addresses[0].vlan_id;
+  path.udp_src_port = 0xC123;
+  return path;
 }
 
 struct Setting {
@@ -60,7 +72,8 @@ uint32_t apply_settings(const Statement& statement, QpAttributes& attributes) {
   }
   if (const Option* access = statement.find("access")) {
     const auto bits = access_of(access->value.text);
-    if (!bits) throw ScriptError(access->value.where, "rights are read,write,atomic,local,bind, all or none");
+    if (!bits)
+      throw ScriptError(access->value.where, "rights are read,write,atomic,local,bind,flush,persistent, all or none");
     attributes.access = *bits;
     mask |= kAttrAccessFlags;
   }
@@ -83,10 +96,16 @@ std::optional<uint32_t> access_of(std::string_view text) {
     std::string_view name;
     uint32_t bits;
   };
-  static constexpr Right kRights[] = {{"all", kAll},          {"none", 0},
-                                      {"local", kLocalWrite}, {"write", kLocalWrite | kRemoteWrite},
-                                      {"read", kRemoteRead},  {"atomic", kLocalWrite | kRemoteAtomic},
-                                      {"bind", kMwBind},      {"zero_based", kZeroBased}};
+  static constexpr Right kRights[] = {{"all", kAll},
+                                      {"none", 0},
+                                      {"local", kLocalWrite},
+                                      {"write", kLocalWrite | kRemoteWrite},
+                                      {"read", kRemoteRead},
+                                      {"atomic", kLocalWrite | kRemoteAtomic},
+                                      {"bind", kMwBind},
+                                      {"flush", kFlushGlobal},
+                                      {"persistent", kFlushPersistent},
+                                      {"zero_based", kZeroBased}};
   uint32_t bits = 0;
   while (!text.empty()) {
     const size_t comma = text.find(',');
@@ -104,7 +123,9 @@ std::optional<uint32_t> access_of(std::string_view text) {
 Testbench::Testbench(const EngineConfig& config)
     : config_(config),
       port_(kPortFrames, std::max(config.max_frame_bytes, kNeighbourBytes)),
-      engine_(config, port_, random_, news_) {}
+      engine_(config, port_, random_, news_) {
+  news_.attach(&manager_);
+}
 
 PdId Testbench::pd(int64_t id) {
   const auto [at, fresh] = pds_.try_emplace(id, 0);
@@ -126,7 +147,8 @@ std::string Testbench::add_mr(const Statement& statement) {
   uint32_t access = kAll;
   if (const Option* option = statement.find("access")) {
     const auto bits = access_of(option->value.text);
-    if (!bits) throw ScriptError(option->value.where, "rights are read,write,atomic,local,bind, all or none");
+    if (!bits)
+      throw ScriptError(option->value.where, "rights are read,write,atomic,local,bind,flush,persistent, all or none");
     access = *bits;
   }
   region.key = engine_.memory().register_region(pd(statement.number("pd", 1, 0)), region.memory, region.length,
@@ -177,12 +199,7 @@ std::string Testbench::add_qp(const Statement& statement) {
   qp.attributes = default_attributes();
   qp.attributes.dest_qpn = qp.peer_qpn;
   qp.attributes.av.sgid_index = ipv6 ? 2 : 1;
-  qp.from_peer.src_mac = kPeerMac;
-  qp.from_peer.dst_mac = kOurMac;
-  qp.from_peer.dst_ip = config_.addresses[ipv6 ? 1 : 0].ip;
-  qp.from_peer.src_ip = *parse_ip(ipv6 ? "fd00::2" : "10.0.0.2");
-  qp.from_peer.vlan_id = config_.addresses[0].vlan_id;
-  qp.from_peer.udp_src_port = 0xC123;
+  qp.from_peer = path_from_peer(config_, ipv6);
   qp.attributes.av.dgid = qp.from_peer.src_ip;
   apply_settings(statement, qp.attributes);
   qps_[qp.id] = std::move(added);
@@ -192,7 +209,7 @@ std::string Testbench::add_qp(const Statement& statement) {
   qp.expected_state = target;
   if (init.type == QpType::kUd) qp.ah = engine_.create_ah(init.pd, qp.attributes.av, now());
   turn();
-  if (!statement.has("unresolved")) resolve(qp);
+  if (!statement.has("unresolved")) resolve(qp.from_peer);
   return "";
 }
 
@@ -223,23 +240,29 @@ void Testbench::destroy(ScriptQp& qp) {
   qp.qp = nullptr;
 }
 
-void Testbench::resolve(ScriptQp& qp) {
+const PathSpec& Testbench::peer_path(bool ipv6) {
+  const auto [at, fresh] = peer_paths_.try_emplace(ipv6, path_from_peer(config_, ipv6));
+  if (fresh) resolve(at->second);
+  return at->second;
+}
+
+void Testbench::resolve(const PathSpec& from_peer) {
   uint8_t frame[kNeighbourBytes];
-  const LinkAddress link{kOurMac, kPeerMac, qp.from_peer.vlan_id};
+  const LinkAddress link{kOurMac, kPeerMac, from_peer.vlan_id};
   uint32_t bytes = 0;
   // A QP that goes no further than INIT has not asked for the peer's address yet, and an answer that was not asked for
   // is ignored.
   for (const LocalAddress& own : engine_.addresses().gids()) {
-    if (own.ip == qp.from_peer.dst_ip) engine_.neighbours().want(qp.from_peer.src_ip, own, now());
+    if (own.ip == from_peer.dst_ip) engine_.neighbours().want(from_peer.src_ip, own, now());
   }
   turn();
-  if (qp.from_peer.src_ip.is_v4()) {
-    bytes = encode_arp(frame, link, {Arp::kReply, kPeerMac, qp.from_peer.src_ip, kOurMac, qp.from_peer.dst_ip});
+  if (from_peer.src_ip.is_v4()) {
+    bytes = encode_arp(frame, link, {Arp::kReply, kPeerMac, from_peer.src_ip, kOurMac, from_peer.dst_ip});
   } else {
     NeighbourMessage message;
     message.advertisement = message.solicited = message.override_cache = true;
-    message.src_ip = message.target = qp.from_peer.src_ip;
-    message.dst_ip = qp.from_peer.dst_ip;
+    message.src_ip = message.target = from_peer.src_ip;
+    message.dst_ip = from_peer.dst_ip;
     message.link_layer = kPeerMac;
     bytes = encode_neighbour_message(frame, link, message);
   }
@@ -265,6 +288,7 @@ void Testbench::collect() {
 uint32_t Testbench::turn_once() {
   ensure(sent_.empty() || sent_.back().at <= now(), "time goes forward");
   const uint32_t done = engine_.turn(now());
+  manager_.on_turn(now());
   while (const auto frame = port_.take()) sent_.push_back({now(), Bytes(frame->begin(), frame->end())});
   return done;
 }
@@ -286,7 +310,7 @@ void Testbench::turn() {
 bool Testbench::step(Instant until) {
   constexpr uint32_t kLateMax = 100'000;
   if (now() >= until || stuck_) return false;
-  const Instant next = engine_.next_timeout();
+  const Instant next = std::min(engine_.next_timeout(), manager_.next_timeout());
   now_ = std::max(now(), std::min(next, until));
   turn();
   // A timer that is due but cannot be served (because the port is full) would stop the clock for ever.

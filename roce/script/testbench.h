@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "engine/engine.h"
+#include "script/manager.h"
 #include "script/news.h"
 #include "script/script.h"
 #include "script/script_qp.h"
@@ -53,16 +54,17 @@ class Testbench {
   ModifyResult modify(ScriptQp& qp, const Statement& statement, QpState to);
   ModifyResult set(ScriptQp& qp, const Statement& statement);
   void destroy(ScriptQp& qp);
-  void resolve(ScriptQp& qp);
+  /// The MAC of whoever sends these packets becomes known.
+  void resolve(const PathSpec& from_peer);
+  /// How packets of the peer come, without a QP; its MAC is known from then on.
+  const PathSpec& peer_path(bool ipv6);
 
   ScriptQp& qp(int64_t id) { return *qps_.at(static_cast<uint32_t>(id)); }
-  bool has_qp(int64_t id) const { return qps_.contains(static_cast<uint32_t>(id)); }
   ScriptQps& qps() { return qps_; }
   ScriptQp* qp_of_peer(uint32_t dest_qpn);
   Region& region(uint32_t id) { return regions_.at(id); }
   const std::map<uint32_t, Region>& regions() const { return regions_; }
-  uint32_t window_key(uint32_t id) const { return windows_.at(id); }
-  void set_window_key(uint32_t id, uint32_t key) { windows_.at(id) = key; }
+  uint32_t& window_key(uint32_t id) { return windows_.at(id); }
   PdId pd(int64_t id);
 
   // Time.
@@ -73,6 +75,7 @@ class Testbench {
   bool step(Instant until);
 
   Engine& engine() { return engine_; }
+  Manager& manager() { return manager_; }
   MemoryPort& port() { return port_; }
   /// What the engine has sent, for the caller to take away.
   std::deque<SentFrame>& sent() { return sent_; }
@@ -92,6 +95,8 @@ class Testbench {
   ScriptQps qps_;
   News news_{qps_, now_};
   Engine engine_;
+  Manager manager_{engine_, random_};
+  std::map<bool, PathSpec> peer_paths_;
   std::map<uint32_t, Region> regions_;
   std::map<uint32_t, uint32_t> windows_;
   std::map<uint32_t, SharedReceiveQueue*> srqs_;

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 
+#include "script/manager.h"
 #include "transport/counters.h"
 
 namespace uroce::script {
@@ -97,12 +98,21 @@ constexpr Name<WrOpcode> kOperations[] = {
     {"read", WrOpcode::kRdmaRead},   {"cas", WrOpcode::kCompareSwap},
     {"fadd", WrOpcode::kFetchAdd},   {"local_inv", WrOpcode::kLocalInv},
     {"bind", WrOpcode::kBindMw},     {"send_inv", WrOpcode::kSendWithInv},
+    {"flush", WrOpcode::kFlush},     {"atomic_write", WrOpcode::kAtomicWrite},
 };
 
 constexpr Name<WcOpcode> kCompletionKinds[] = {
-    {"send", WcOpcode::kSend},          {"write", WcOpcode::kRdmaWrite}, {"read", WcOpcode::kRdmaRead},
-    {"cas", WcOpcode::kCompSwap},       {"fadd", WcOpcode::kFetchAdd},   {"bind", WcOpcode::kBindMw},
-    {"local_inv", WcOpcode::kLocalInv}, {"recv", WcOpcode::kRecv},       {"recv_imm", WcOpcode::kRecvRdmaWithImm},
+    {"send", WcOpcode::kSend},
+    {"write", WcOpcode::kRdmaWrite},
+    {"read", WcOpcode::kRdmaRead},
+    {"cas", WcOpcode::kCompSwap},
+    {"fadd", WcOpcode::kFetchAdd},
+    {"bind", WcOpcode::kBindMw},
+    {"local_inv", WcOpcode::kLocalInv},
+    {"recv", WcOpcode::kRecv},
+    {"recv_imm", WcOpcode::kRecvRdmaWithImm},
+    {"flush", WcOpcode::kFlush},
+    {"atomic_write", WcOpcode::kAtomicWrite},
 };
 
 constexpr Name<PostResult> kPostResults[] = {
@@ -166,10 +176,11 @@ constexpr OptionSyntax kMwOptions[] = {{"pd", kNumber}};
 constexpr OptionSyntax kSrqOptions[] = {{"pd", kNumber}, {"limit", kNumber}};
 
 constexpr OptionSyntax kPostOptions[] = {
-    {"wrid", kNumber},     {"to", kAddress},     {"from", kAddress}, {"rkey", kAddress}, {"imm", kNumber},
-    {"inv", kAddress},     {"compare", kNumber}, {"swap", kNumber},  {"add", kNumber},   {"fence", kFlag},
-    {"unsignaled", kFlag}, {"solicited", kFlag}, {"inline", kFlag},  {"lkey", kAddress}, {"qkey", kNumber},
-    {"peer", kNumber},     {"refused", kWord},   {"access", kWord},  {"key", kNumber},
+    {"wrid", kNumber},  {"to", kAddress},     {"from", kAddress},    {"rkey", kAddress},   {"imm", kNumber},
+    {"inv", kAddress},  {"compare", kNumber}, {"swap", kNumber},     {"add", kNumber},     {"feth", kNumber},
+    {"len", kNumber},   {"fence", kFlag},     {"unsignaled", kFlag}, {"solicited", kFlag}, {"inline", kFlag},
+    {"lkey", kAddress}, {"qkey", kNumber},    {"peer", kNumber},     {"refused", kWord},   {"access", kWord},
+    {"key", kNumber},
 };
 
 constexpr OptionSyntax kRecvOptions[] = {{"wrid", kNumber}, {"lkey", kAddress}, {"refused", kWord}};
@@ -179,20 +190,50 @@ constexpr OptionSyntax kMemoryOptions[] = {
     {"u64", kNumber}, {"pattern", kNumber}, {"offset", kNumber}, {"untouched", kFlag}, {"bytes", kBytes}};
 
 constexpr OptionSyntax kPacketOptions[] = {
-    {"qp", kNumber},       {"psn", kNumber},        {"msn", kNumber},      {"credits", kNumber},
-    {"timer", kNumber},    {"syndrome", kNumber},   {"code", kWord},       {"at", kAddress},
-    {"len", kNumber},      {"rkey", kAddress},      {"add", kNumber},      {"compare", kNumber},
-    {"swap", kNumber},     {"original", kNumber},   {"imm", kNumber},      {"inv", kAddress},
-    {"qkey", kNumber},     {"src_qp", kNumber},     {"payload", kNumber},  {"pattern", kNumber},
-    {"offset", kNumber},   {"data", kAddress},      {"ack_req", kFlag},    {"solicited", kFlag},
-    {"mig", kFlag},        {"fecn", kFlag},         {"becn", kFlag},       {"resv7", kNumber},
-    {"tver", kNumber},     {"pad", kNumber},        {"pkey", kNumber},     {"dest_qp", kNumber},
-    {"ttl", kNumber},      {"dscp", kNumber},       {"ecn", kNumber},      {"vlan", kNumber},
-    {"src_ip", kIp},       {"dst_ip", kIp},         {"src_port", kNumber}, {"dst_port", kNumber},
-    {"bad_icrc", kFlag},   {"ip_len", kNumber},     {"udp_len", kNumber},  {"bad_checksum", kFlag},
-    {"fragment", kNumber}, {"cut", kNumber},        {"tail", kNumber},     {"truncate", kNumber},
-    {"trailer", kNumber},  {"ip_version", kNumber}, {"ip_words", kNumber}, {"unresolved", kFlag},
-    {"signed", kFlag},     {"held", kWord},
+    {"qp", kNumber},         {"psn", kNumber},      {"msn", kNumber},        {"credits", kNumber},
+    {"timer", kNumber},      {"syndrome", kNumber}, {"code", kWord},         {"at", kAddress},
+    {"len", kNumber},        {"feth", kNumber},     {"rkey", kAddress},      {"add", kNumber},
+    {"compare", kNumber},    {"swap", kNumber},     {"original", kNumber},   {"imm", kNumber},
+    {"inv", kAddress},       {"qkey", kNumber},     {"src_qp", kNumber},     {"payload", kNumber},
+    {"pattern", kNumber},    {"offset", kNumber},   {"data", kAddress},      {"ack_req", kFlag},
+    {"solicited", kFlag},    {"mig", kFlag},        {"fecn", kFlag},         {"becn", kFlag},
+    {"resv7", kNumber},      {"tver", kNumber},     {"pad", kNumber},        {"pkey", kNumber},
+    {"dest_qp", kNumber},    {"ttl", kNumber},      {"dscp", kNumber},       {"ecn", kNumber},
+    {"vlan", kNumber},       {"src_ip", kIp},       {"dst_ip", kIp},         {"src_port", kNumber},
+    {"dst_port", kNumber},   {"bad_icrc", kFlag},   {"ip_len", kNumber},     {"udp_len", kNumber},
+    {"bad_checksum", kFlag}, {"fragment", kNumber}, {"cut", kNumber},        {"tail", kNumber},
+    {"truncate", kNumber},   {"trailer", kNumber},  {"ip_version", kNumber}, {"ip_words", kNumber},
+    {"unresolved", kFlag},   {"signed", kFlag},     {"held", kWord},
+};
+
+/// Fields (mad_fields.h), and what stands around them.
+constexpr OptionSyntax kMadOptions[] = {
+    {"id", kNumber},          {"peer", kNumber},        {"tid", kNumber},
+    {"service", kNumber},     {"port", kNumber},        {"guid", kNumber},
+    {"qkey", kNumber},        {"qpn", kNumber},         {"resources", kNumber},
+    {"depth", kNumber},       {"psn", kNumber},         {"response_timeout", kNumber},
+    {"own_timeout", kNumber}, {"transport", kNumber},   {"flow_control", kNumber},
+    {"retry_cnt", kNumber},   {"pkey", kNumber},        {"mtu", kNumber},
+    {"rdc", kNumber},         {"rnr_retry", kNumber},   {"cm_retries", kNumber},
+    {"srq", kNumber},         {"extended", kNumber},    {"hop_limit", kNumber},
+    {"ack_timeout", kNumber}, {"other_lid", kNumber},   {"ack_delay", kNumber},
+    {"failover", kNumber},    {"answers", kNumber},     {"wait", kNumber},
+    {"reason", kNumber},      {"ari_bytes", kNumber},   {"ari", kWord},
+    {"status", kNumber},      {"data", kWord},          {"bare", kFlag},
+    {"src_gid", kIp},         {"dst_gid", kIp},         {"src_ip", kIp},
+    {"src_qp", kNumber},      {"packet_qkey", kNumber}, {"bad_icrc", kFlag},
+    {"base", kNumber},        {"class", kNumber},       {"class_version", kNumber},
+    {"method", kNumber},      {"attribute", kNumber},   {"ipv6", kFlag},
+};
+
+constexpr OptionSyntax kCmOptions[] = {
+    {"port", kNumber},      {"udp", kFlag},      {"uc", kFlag},          {"qp", kNumber},        {"qpn", kNumber},
+    {"resources", kNumber}, {"depth", kNumber},  {"retry_cnt", kNumber}, {"rnr_retry", kNumber}, {"qkey", kNumber},
+    {"data", kWord},        {"reason", kNumber}, {"rtu", kFlag},         {"ipv6", kFlag},        {"refused", kWord},
+};
+
+constexpr OptionSyntax kCmEventOptions[] = {
+    {"status", kNumber}, {"data", kWord}, {"qpn", kNumber}, {"resources", kNumber}, {"depth", kNumber}, {"of", kNumber},
 };
 
 constexpr OptionSyntax kCompletionOptions[] = {
@@ -214,11 +255,15 @@ constexpr StatementSyntax kStatements[] = {
     {"dereg", Kind::kDereg, "a", {}},
     {"destroy", Kind::kDestroy, "n", {}},
     {"set", Kind::kSet, "an", kSetOptions},
+    {"cm", Kind::kCm, "nw", kCmOptions},
     {"<", Kind::kInject, "w", kPacketOptions},
+    {"<mad", Kind::kInjectMad, "w", kMadOptions},
     {"raw", Kind::kRaw, "", kRawOptions},
     {"resolve", Kind::kResolve, "n", {}},
     {"port", Kind::kPort, "w", {}},
     {">", Kind::kExpect, "w", kPacketOptions},
+    {">mad", Kind::kExpectMad, "w", kMadOptions},
+    {"cm_event", Kind::kCmEvent, "nw", kCmEventOptions},
     {"completion", Kind::kCompletion, "nww", kCompletionOptions},
     {"state", Kind::kState, "nw", {}},
     {"counter", Kind::kCounter, "wn", {}},
@@ -253,6 +298,8 @@ constexpr Name<uint8_t> kPackets[] = {
     {"FETCH_ADD", kOpFetchAdd},
     {"SEND_LAST_INV", kOpSendLastInv},
     {"SEND_ONLY_INV", kOpSendOnlyInv},
+    {"FLUSH", kOpFlush},
+    {"ATOMIC_WRITE", kOpAtomicWrite},
 };
 
 constexpr Name<Service> kServices[] = {{"RC_", Service::kRc},
@@ -291,6 +338,7 @@ std::string modify_result_name(ModifyResult result) {
 std::optional<LossRecovery> recovery_of(std::string_view name) { return by_name(kRecoveries, name); }
 
 bool is_counter(std::string_view name) {
+  if (is_cm_counter(name)) return true;
   bool found = false;
   for_each_counter(Counters{}, [&](const char* known, uint64_t) { found |= name == known; });
   return found;

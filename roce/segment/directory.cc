@@ -12,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/no_cancel.h"
 #include "segment/file_lock.h"
 
 namespace uroce::segment {
@@ -104,14 +105,16 @@ void Directory::announce() const {
   futimens(fd_, nullptr);
 }
 
-void Directory::scan() {
+bool Directory::scan() {
+  const NoCancel with_descriptors;
+  scans_++;
   struct stat st {};
   const bool known = fstat(fd_, &st) == 0;
   const int copy = openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(copy < 0 ? nullptr : fdopendir(copy), closedir);
   if (!listing) {
     if (copy >= 0) close(copy);
-    return;  // what is known stays
+    return false;  // what is known stays
   }
   std::map<MemberId, Stamp> seen;
   std::map<MemberId, MemberCard> rested;
@@ -124,7 +127,7 @@ void Directory::scan() {
       // Whoever was not looked at must not be taken for gone.
       resting_.merge(rested);
       scanned_ = {};
-      return;
+      return false;
     }
     if (fd < 0) continue;
     look_at(fd, id, seen);
@@ -133,6 +136,7 @@ void Directory::scan() {
   scanned_ = known ? st.st_mtim : timespec{};
   std::erase_if(members_, [&](const auto& member) { return seen.count(member.first) == 0; });
   stamps_ = std::move(seen);
+  return true;
 }
 
 void Directory::look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen) {
@@ -179,6 +183,7 @@ std::vector<bool> Directory::taken_blocks(const MacAddress& mac) const {
 }
 
 bool Directory::alive(MemberId id) const {
+  const NoCancel with_a_descriptor;
   const int fd = openat(fd_, file_name('m', id).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   // A process without descriptors left must not take its peers for dead, nor one whose directory was removed.
   struct stat st {};

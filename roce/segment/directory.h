@@ -51,10 +51,13 @@ class Directory {
   const std::string& path() const { return path_; }
   int fd() const { return fd_; }
 
-  /// Reads the cards that are new or have changed, and removes what members left that are gone.
-  void scan();
+  /// Reads the cards that are new or have changed, and removes what members left that are gone. False when it could not
+  /// look at everything; then nobody is taken for gone.
+  bool scan();
   /// False when nothing can have changed since the last scan.
   bool maybe_changed() const;
+  /// How many scans there were: whoever keeps what it read sees that somebody else has read anew.
+  uint64_t scans() const { return scans_; }
   /// As of the last scan.
   const std::map<MemberId, MemberCard>& members() const { return members_; }
   /// Those of members that are gone, too, as long as their numbers rest.
@@ -93,6 +96,7 @@ class Directory {
   std::map<MemberId, Stamp> stamps_;
   std::map<MemberId, MemberCard> resting_;
   timespec scanned_{};  // the directory's time of change before the last scan
+  uint64_t scans_ = 0;
 };
 
 /// This process as a member: its file in the directory.

@@ -1,5 +1,7 @@
 #include "segment/forwarding.h"
 
+#include <algorithm>
+
 #include "packet/group_frames.h"
 #include "packet/host_frames.h"
 
@@ -18,14 +20,29 @@ bool asks_for_groups(std::span<const uint8_t> frame) {
   return link && decode_group_query(*link);
 }
 
+/// Programs with flows get copies of what is not RoCE, whoever else gets it.
 Forwarding::Way Forwarding::find(std::span<const uint8_t> frame, Instant now) {
   receivers_.clear();
   const Destination destination = destination_of(frame);
+  const Way way = find_way(frame, destination, now);
+  if (destination.qpn != 0 || peers_.raw_takers().empty()) return way;
+  if (way != Way::kPeers) receivers_.clear();
+  for (Peer* const peer : peers_.raw_takers()) {
+    const bool has = std::find(receivers_.begin(), receivers_.end(), peer) != receivers_.end();
+    if (!has && peer->takes_raw(destination.mac)) receivers_.push_back(peer);
+  }
+  return receivers_.empty() ? way : Way::kPeers;
+}
+
+Forwarding::Way Forwarding::find_way(std::span<const uint8_t> frame, const Destination& destination, Instant now) {
   const bool for_all = destination.mac.is_multicast();
   const bool group = for_all && destination.qpn == kMulticastQpn;
   const bool query = for_all && !group && asks_for_groups(frame);
-  if (group || query || !for_all)
+  if (group || query || !for_all) {
     peers_.refresh_for_frame(now, destination.management ? Peers::kReadForManagement : Peers::kReadForUnknown);
+  } else if (destination.qpn == 0) {
+    peers_.refresh_for_raw(now);
+  }
   if (destination.qpn > 1 && !for_all) {
     if (Peer* const peer = peers_.find(destination.mac, destination.qpn)) {
       receivers_.push_back(peer);

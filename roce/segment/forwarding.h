@@ -40,6 +40,7 @@ class Forwarding {
   const std::vector<Peer*>& receivers() const { return receivers_; }
 
  private:
+  Way find_way(std::span<const uint8_t> frame, const Destination& destination, Instant now);
   Way find_for_all(std::span<const uint8_t> frame, LocalAnswers::Asked asked);
   Way find_for_group(const MacAddress& group);
   Way find_for_query();

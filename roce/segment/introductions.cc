@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/no_cancel.h"
+
 namespace uroce::segment {
 namespace {
 
@@ -60,6 +62,7 @@ void Introductions::repeat(Instant now) {
 }
 
 unsigned Introductions::read_mail(Instant now) {
+  const NoCancel with_descriptors;
   unsigned count = 0;
   LetterFds fds;
   bool lost_fds = false;

@@ -58,6 +58,11 @@ class LaneSender {
   /// How many slots the peer has read so far, as far as we have looked, and how many there were.
   uint64_t consumed() const { return reclaimed_; }
   uint64_t produced() const { return produced_; }
+  /// Something that was sent has not been read, as far as a look tells.
+  bool unread() {
+    reclaim();
+    return produced_ != reclaimed_ || waiting();
+  }
   /// Gives back the frames that the peer has read.
   void reclaim();
   /// Drops what waits. Returns how many.

@@ -10,7 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "segment/kept_errno.h"
+#include "base/kept_errno.h"
+#include "base/no_cancel.h"
 
 namespace uroce::segment {
 namespace {
@@ -102,6 +103,7 @@ Mailbox::Sent Mailbox::send(MemberId to, const Letter& letter, const LetterFds& 
     const int both[kFdsMax] = {fds.base, fds.lane};
     std::memcpy(CMSG_DATA(header), both, sizeof both);
   }
+  const NoCancel in_a_turn;
   if (sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return Sent::kYes;
   return errno == ENOENT || errno == ECONNREFUSED ? Sent::kGone : Sent::kFull;
 }

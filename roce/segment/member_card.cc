@@ -77,6 +77,10 @@ bool take_line(MemberCard& card, std::string_view key, std::string_view value) {
     card.mac = *mac;
   } else if (key == "group" && mac && mac->is_multicast() && card.groups.size() < kGroupsMax) {
     card.groups.push_back(*mac);
+  } else if (key == "raw" && mac && card.raw.size() < kRawMacsMax) {
+    card.raw.push_back(*mac);
+  } else if (key == "raw" && value == "all") {
+    card.raw_all = true;
   } else if (const auto address = parse_local_address(value);
              key == "address" && address && card.addresses.size() < kAddressesMax) {
     card.addresses.push_back(*address);
@@ -116,6 +120,8 @@ std::string to_text(const MemberCard& card) {
     text += "listen " + to_hex(card.listens[i].service_id) + " " + to_hex(card.listens[i].mask) + "\n";
   for (size_t i = 0; i < std::min(card.groups.size(), kGroupsMax); i++)
     text += "group " + to_string(card.groups[i]) + "\n";
+  for (size_t i = 0; i < std::min(card.raw.size(), kRawMacsMax); i++) text += "raw " + to_string(card.raw[i]) + "\n";
+  if (card.raw_all) text += "raw all\n";
   text += "pid " + std::to_string(card.pid) + "\nprogram ";
   for (const char c : card.program) text += std::isprint(static_cast<unsigned char>(c)) != 0 ? c : '?';
   return text + "\n" + std::string(kEnding) + "\n";

@@ -42,6 +42,8 @@ struct MemberCard {
   std::vector<uint32_t> blocks;    // of queue pair numbers of the host, that are this member's
   std::vector<Listening> listens;  // requests for these services come to this member
   std::vector<MacAddress> groups;  // multicast RoCE frames to these, too
+  std::vector<MacAddress> raw;     // frames of other protocols to these, whatever host has them: a copy
+  bool raw_all = false;            // or to any
   int pid = 0;                     // as the member sees it; for people
   std::string program;             // likewise
 
@@ -64,6 +66,7 @@ bool valid_host_name(std::string_view name);
 /// More than these stand on no card.
 inline constexpr size_t kListensMax = 512;
 inline constexpr size_t kGroupsMax = 256;
+inline constexpr size_t kRawMacsMax = 64;
 /// The longest card that anybody reads.
 inline constexpr size_t kCardBytesMax = 64 * 1024;
 

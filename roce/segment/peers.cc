@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace uroce::segment {
 
@@ -47,9 +48,10 @@ Peers::OtherHost& Peers::other_host(const MacAddress& mac) {
   return others_.back();
 }
 
-void Peers::refresh(bool always) {
-  if (!always && !directory_.maybe_changed()) return;
-  directory_.scan();
+bool Peers::refresh(bool always) {
+  // Others read the directory, too: whoever takes queue pair numbers. What they found may be news here.
+  const bool whole = always || directory_.maybe_changed() ? directory_.scan() : true;
+  if (directory_.scans() == std::exchange(scan_, directory_.scans())) return whole;
   // First who is gone: others may have their numbers by now. Those with which there was contact are looked after
   // one by one.
   std::vector<Peer*> gone;
@@ -57,9 +59,11 @@ void Peers::refresh(bool always) {
     if (directory_.members().count(id) != 0) continue;
     peer->listens.clear();
     peer->groups.clear();
+    peer->raw.clear();
+    peer->raw_all = false;
     if (!peer->lane) gone.push_back(peer.get());
   }
-  for (Peer* peer : gone) remove(*peer);
+  for (Peer* peer : gone) static_cast<void>(remove(*peer));
   for (const auto& [id, card] : directory_.members()) {
     if (id == own_) continue;
     std::unique_ptr<Peer>& peer = peers_[id];
@@ -75,9 +79,16 @@ void Peers::refresh(bool always) {
     peer->link_up = card.link_up;
     peer->listens = card.listens;
     peer->groups = card.groups;
+    peer->raw = card.raw;
+    peer->raw_all = card.raw_all;
     take_blocks(*peer, card);
   }
+  raw_takers_.clear();
+  for_each_program([this](Peer& peer) {
+    if (peer.raw_all || !peer.raw.empty()) raw_takers_.push_back(&peer);
+  });
   find_way_out();
+  return whole;
 }
 
 void Peers::take_blocks(Peer& peer, const MemberCard& card) {
@@ -121,21 +132,36 @@ std::optional<MacAddress> Peers::mac_of(const IpAddress& ip) const {
   return found;
 }
 
-void Peers::remove(Peer& peer) {
-  for (Peer*& block : blocks_of(peer.mac)) {
-    if (block == &peer) block = nullptr;
+bool Peers::unread() const {
+  return std::any_of(in_contact_.begin(), in_contact_.end(), [](const Peer* peer) {
+    return peer->lane && !peer->lane->sender.stuck() && peer->lane->sender.unread();
+  });
+}
+
+LostMember Peers::remove(Peer& peer) {
+  LostMember lost{peer.mac, peer.role == Role::kStation && peer.mac != own_mac_, {}};
+  Blocks& blocks = blocks_of(peer.mac);
+  for (uint32_t i = 0; i < blocks.size(); i++) {
+    if (blocks[i] != &peer) continue;
+    blocks[i] = nullptr;
+    lost.blocks.push_back(i);
   }
   for (OtherHost& host : others_) {
     if (host.station == &peer) host.station = nullptr;
   }
   std::erase(in_contact_, &peer);
+  std::erase(raw_takers_, &peer);
   if (std::erase(stations_, &peer) != 0) find_way_out();
   const MacAddress mac = peer.mac;
   peers_.erase(peer.id);
   const auto is_there = [&](const auto& entry) { return entry.second->mac == mac; };
-  // A host of which nobody is left may turn up elsewhere.
-  if (std::none_of(peers_.begin(), peers_.end(), is_there))
+  if (std::any_of(peers_.begin(), peers_.end(), is_there)) {
+    lost.whole_host = false;  // whatever it said, others have this MAC
+  } else {
+    // A host of which nobody is left may turn up elsewhere.
     std::erase_if(others_, [&](const OtherHost& host) { return host.mac == mac; });
+  }
+  return lost;
 }
 
 }  // namespace uroce::segment

@@ -11,6 +11,7 @@
 
 #include "segment/directory.h"
 #include "segment/lane.h"
+#include "segment/lost_member.h"
 #include "segment/shared_memory.h"
 #include "uroce/address.h"
 #include "uroce/time.h"
@@ -48,6 +49,9 @@ struct Peer {
   bool link_up = true;             // as its card says
   std::vector<Listening> listens;  // likewise
   std::vector<MacAddress> groups;  // likewise
+  std::vector<MacAddress> raw;     // likewise
+  bool raw_all = false;            // likewise
+  bool takes_raw(const MacAddress& to) const { return raw_all || std::find(raw.begin(), raw.end(), to) != raw.end(); }
   bool in_group(const MacAddress& group) const {
     return std::find(groups.begin(), groups.end(), group) != groups.end();
   }
@@ -74,12 +78,20 @@ class Peers {
   }
   Peer* find(MemberId id) const;
   /// Looks into the directory, unless nothing has changed there; `always`: also for members that were killed, whose end
-  /// changes nothing there.
-  void refresh(bool always = false);
-  /// The same because of a frame, of which there may be many: at most once in `period`.
-  void refresh_for_frame(Instant now, Duration period) {
-    if (now - refreshed_ < period) return;
+  /// changes nothing there. False when it could not be read as a whole: then somebody may be missing here.
+  bool refresh(bool always = false);
+  /// The same because of a frame, of which there may be many: at most once in `period`. False when it did not look,
+  /// too.
+  bool refresh_for_frame(Instant now, Duration period) {
+    if (now - refreshed_ < period) return false;
     refreshed_ = now;
+    return refresh();
+  }
+  /// The same because of a frame that only programs with flows take: these look for themselves, so that no other frame
+  /// waits for the end of their period.
+  void refresh_for_raw(Instant now) {
+    if (now - refreshed_for_raw_ < kReadForUnknown) return;
+    refreshed_for_raw_ = now;
     refresh();
   }
   /// Which MAC has this address; nothing when no host of the segment has it.
@@ -103,15 +115,19 @@ class Peers {
   /// The program of the host with this MAC that listens to a service; nullptr: none does, as far as the last scan
   /// tells.
   Peer* listener(const MacAddress& mac, uint64_t service_id) const;
+  /// Programs that take raw packets.
+  const std::vector<Peer*>& raw_takers() const { return raw_takers_; }
   /// Members that are no programs.
   const std::vector<Peer*>& stations() const { return stations_; }
   /// Of each member, so many blocks are its own; what it claims beyond them is nobody's. 0: no limit.
   void set_blocks_max(size_t blocks) { blocks_max_ = blocks; }
-  /// It is gone. Its lane must be empty of what somebody still needs.
-  void remove(Peer& peer);
+  /// It is gone. Its lane must be empty of what somebody still needs. Returns what others are to be told.
+  LostMember remove(Peer& peer);
 
   /// Those with which there is contact.
   const std::vector<Peer*>& in_contact() const { return in_contact_; }
+  /// Somebody who reads has not yet read what was sent to him: it lies in memory of ours, and ends with us.
+  bool unread() const;
   size_t size() const { return peers_.size(); }
   /// Other hosts of which there are members.
   size_t hosts() const { return others_.size(); }
@@ -139,9 +155,12 @@ class Peers {
   Blocks own_host_{};
   std::vector<OtherHost> others_;
   std::vector<Peer*> stations_;
+  std::vector<Peer*> raw_takers_;
   Peer* way_out_ = nullptr;  // the only one that takes what is for nobody on the segment
   size_t blocks_max_ = 0;
   Instant refreshed_{0};  // because of a frame
+  Instant refreshed_for_raw_{0};
+  uint64_t scan_ = 0;  // of the directory, whose result is here
 };
 
 }  // namespace uroce::segment

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "segment/block_claims.h"
@@ -66,6 +67,14 @@ class Registration {
     const auto change = [&](MemberCard& card) {
       std::erase(card.groups, group);
       if (wanted) card.groups.push_back(group);
+    };
+    return update(change, error);
+  }
+  /// Copies of frames of other protocols: to these MACs, or to all.
+  bool want_raw(const std::vector<MacAddress>& macs, bool all, std::string& error) {
+    const auto change = [&](MemberCard& card) {
+      card.raw = macs;
+      card.raw_all = all;
     };
     return update(change, error);
   }

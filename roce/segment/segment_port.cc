@@ -123,6 +123,19 @@ void SegmentPort::forward(PooledFrame frame) {
 }
 
 bool SegmentPort::congested(const MacAddress& dst, uint32_t dest_qpn) {
+  if (dest_qpn == 0) {  // raw packets: any of those that may get a copy
+    const auto& takers = parts_->peers.raw_takers();
+    return std::any_of(takers.begin(), takers.end(),
+                       [](const Peer* peer) { return peer->lane && peer->lane->sender.congested(); });
+  }
+  // The slowest program of a group holds its senders back, as a lossless wire would; who takes nothing at all does so
+  // not long. Others, which get every group, do not.
+  if (dst.is_multicast()) {
+    const auto& peers = parts_->peers.in_contact();
+    return std::any_of(peers.begin(), peers.end(), [&](const Peer* peer) {
+      return peer->role == Role::kProgram && peer->lane && peer->lane->sender.congested() && peer->in_group(dst);
+    });
+  }
   Peer* const peer = parts_->peers.find(dst, dest_qpn);
   return peer != nullptr && peer->lane && peer->lane->sender.congested();
 }
@@ -205,18 +218,20 @@ void SegmentPort::look_after(Instant now) {
   parts_->introductions.repeat(now);
   parts_->uplink.look(now);
   if (held_ != 0) return;
-  const uint64_t lost = counters_.peers_lost;
-  while (Peer* gone = parts_->checks.find_gone(now)) say_goodbye(*gone);
-  if (counters_.peers_lost != lost) parts_->peers.refresh(true);
+  std::vector<LostMember> lost;
+  while (Peer* gone = parts_->checks.find_gone(now)) {
+    counters_.peers_lost++;
+    gone->lane->sender.abandon();
+    parts_->bells.forget(*gone);
+    parts_->deliveries.forget(*gone);
+    lost.push_back(parts_->peers.remove(*gone));
+  }
+  if (!lost.empty()) parts_->peers.refresh(true);
   parts_->checks.tidy(now);
-}
-
-void SegmentPort::say_goodbye(Peer& peer) {
-  counters_.peers_lost++;
-  peer.lane->sender.abandon();
-  parts_->bells.forget(peer);
-  parts_->deliveries.forget(peer);
-  parts_->peers.remove(peer);
+  // Uplinks and bridges are ways, and nobody's peers.
+  for (const LostMember& member : lost) {
+    if (member.whole_host || !member.blocks.empty()) on_lost_(member, now);
+  }
 }
 
 }  // namespace uroce::segment

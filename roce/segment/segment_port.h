@@ -78,6 +78,9 @@ class SegmentPort final : public Port {
   /// For an uplink, which looks at whom frames are from: a frame that was received has a Peer for a token, until it is
   /// released.
   Peers& peers() { return parts_->peers; }
+  /// Who hears, from within `on_turn`, of programs and stations that are gone, if there was contact: within a second,
+  /// and when everything that they sent has been received.
+  void on_lost(LossListener listener) { on_lost_ = std::move(listener); }
   /// In the child of a fork, where everything belongs to the parent: closes the descriptors that keep it alive for the
   /// others. Nothing of the port may be used any more, or destroyed.
   void abandon();
@@ -87,7 +90,6 @@ class SegmentPort final : public Port {
   bool start(std::string& error);
   void forward(PooledFrame frame);
   void look_after(Instant now);
-  void say_goodbye(Peer& peer);
   uint32_t receive_from(Peer& peer, RxFrame* frames, uint32_t max);
 
   BaseMemory& base() { return *static_cast<BaseMemory*>(base_memory_.data()); }
@@ -112,6 +114,7 @@ class SegmentPort final : public Port {
   OwnMemory base_memory_;
   std::optional<Parts> parts_;
   SegmentCounters counters_;
+  LossListener on_lost_ = [](const LostMember&, Instant) {};
 
   Instant now_{0};
   Instant next_mail_{0};

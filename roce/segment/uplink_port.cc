@@ -47,8 +47,11 @@ uint32_t UplinkPort::receive(RxFrame* frames, uint32_t max) {
 }
 
 bool UplinkPort::concerns_program(const Destination& destination) {
-  if (destination.qpn != kManagementQpn) return destination.qpn > 1;
-  segment_.peers().refresh_for_frame(now_, Peers::kReadForManagement);
+  if (destination.qpn != kManagementQpn && !destination.management) return destination.qpn > 1;
+  const bool looked = segment_.peers().refresh_for_frame(now_, Peers::kReadForManagement);
+  // Of an ID that no program has, the engine says so; but only when that is sure now: a program may have taken its
+  // numbers since the last look. Otherwise the segment drops it, and the sender asks again.
+  if (destination.qpn != kManagementQpn) return !looked || segment_.peers().find(mac_, destination.qpn) != nullptr;
   if (destination.service_id) return segment_.peers().listener(mac_, *destination.service_id) != nullptr;
   bool listens = false;
   segment_.peers().for_each_program(mac_, [&](const Peer& peer) { listens = listens || !peer.listens.empty(); });

@@ -32,8 +32,13 @@ void Host::wake_at(Instant when) {
   events_.schedule(*this, when, Event::kTurn);
 }
 
+Instant Host::next_timeout() const {
+  const Instant of_engine = engine_->next_timeout();
+  return deadline_ ? std::min(of_engine, deadline_()) : of_engine;
+}
+
 void Host::watch_timers() {
-  Instant wanted = engine_->next_timeout();
+  Instant wanted = next_timeout();
   if (wanted != Instant::never()) wanted = {std::max(wanted, now()).ns - ahead_.ns};  // may be in the past
   if (wanted <= events_.now() && !port_.has_room()) return port_.wake_when_room();
   if (timer_at_ <= wanted) return;
@@ -70,7 +75,7 @@ void Host::on_wake(Instant now) {
 void Host::on_timer(Instant now) {
   if (timer_at_ != now) return;
   timer_at_ = Instant::never();
-  if (engine_->next_timeout() <= this->now()) {
+  if (next_timeout() <= this->now()) {
     turn(now);
   } else {
     watch_timers();

@@ -42,12 +42,15 @@ class Host final : public Actor<Host>, private Waker {
   void set_turn_delay(Duration delay) { turn_delay_ = delay; }
   /// Called after every turn: the program that runs on this host.
   void set_program(std::function<void()> program) { program_ = std::move(program); }
+  /// When that program wants a turn of its own, by the host's clock; asked after every turn.
+  void set_deadline(std::function<Instant()> deadline) { deadline_ = std::move(deadline); }
 
   void on_event(Event event, Instant now);
 
  private:
   void wake() override { wake_at(events_.now() + turn_delay_); }
   void wake_at(Instant when);
+  Instant next_timeout() const;
   void watch_timers();
   void turn(Instant now);
   void on_wake(Instant now);
@@ -67,6 +70,7 @@ class Host final : public Actor<Host>, private Waker {
   /// then stays where it is, and is scheduled again if it comes too early.
   Instant timer_at_ = Instant::never();
   std::function<void()> program_;
+  std::function<Instant()> deadline_;
 };
 
 }  // namespace uroce::sim

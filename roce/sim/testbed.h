@@ -12,7 +12,8 @@
 
 namespace uroce::sim {
 
-inline constexpr uint32_t kAllAccess = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind;
+inline constexpr uint32_t kAllAccess =
+    kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind | kFlushGlobal;
 
 /// Registered memory.
 struct Buffer {
@@ -41,7 +42,7 @@ struct QpOptions {
   std::optional<LossRecovery> recovery_b;
 
   QpOptions() {
-    attributes.access = kRemoteWrite | kRemoteRead | kRemoteAtomic;
+    attributes.access = kRemoteWrite | kRemoteRead | kRemoteAtomic | kFlushGlobal;
     attributes.max_rd_atomic = attributes.max_dest_rd_atomic = 4;
     attributes.timeout = 8;  // 1.05 ms
     attributes.min_rnr_timer = 1;

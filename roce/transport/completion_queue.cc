@@ -68,6 +68,24 @@ bool CompletionQueue::push(const Completion& completion, bool solicited, WorkQue
 }
 
 void CompletionQueue::remove(uint32_t qpn) {
+  remove_if([qpn](const Entry& entry) {
+    return entry.completion.qp_num == qpn && entry.completion.opcode < WcOpcode::kTmAdd;
+  });
+}
+
+void CompletionQueue::remove(const WorkQueueSlots& queue) {
+  remove_if([&queue](const Entry& entry) { return entry.queue == &queue; });
+}
+
+bool CompletionQueue::has_of(uint32_t qpn) const {
+  for (uint32_t at = ring_.head(); at != ring_.tail(); at++) {
+    if (ring_.at(at).completion.qp_num == qpn) return true;
+  }
+  return false;
+}
+
+template <typename Belongs>
+void CompletionQueue::remove_if(Belongs belongs) {
   // The completions that stay are renumbered so that the newest keeps its number. The remembered numbers are moved by
   // counting how many of those that stay are newer than each of them.
   uint64_t number = added_ - ring_.size();
@@ -78,7 +96,7 @@ void CompletionQueue::remove(uint32_t qpn) {
   for (uint32_t at = ring_.head(); at != ring_.tail(); at++) {
     const Entry& entry = ring_.at(at);
     number++;
-    if (entry.completion.qp_num == qpn) {
+    if (belongs(entry)) {
       entry.queue->give_back(entry.slots);
       continue;
     }

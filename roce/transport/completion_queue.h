@@ -85,11 +85,17 @@ class CompletionQueue {
   /// exist until then, or until `remove`.
   bool push(const Completion& completion, bool solicited, WorkQueueSlots& queue);
 
-  /// Takes out the completions of a QP that is reset or destroyed, and frees their slots. The others keep their order.
+  /// Takes out the completions of a QP that is reset or destroyed, and frees their slots. The others keep their order,
+  /// and those of tag matching stay: a program that counts unexpected messages has to see them all.
   void remove(uint32_t qpn);
+  /// The same for the receives of a shared receive queue that is destroyed.
+  void remove(const WorkQueueSlots& queue);
 
   /// Makes room for more; keeps what is queued. False when `capacity` is less than what is queued.
   bool resize(uint32_t capacity);
+
+  /// A completion of this QP lies here.
+  bool has_of(uint32_t qpn) const;
 
   /// QPs that use it; the engine refuses to destroy a queue in use.
   uint32_t users = 0;
@@ -104,6 +110,8 @@ class CompletionQueue {
 
   /// Completions are numbered from 1 in the order in which they are added.
   bool still_here(uint64_t number) const { return number + ring_.size() > added_; }
+  template <typename Belongs>
+  void remove_if(Belongs belongs);
   void raise();
   bool moderated() const { return moderation_count_ != 1 && (moderation_count_ != 0 || moderation_period_.ns != 0); }
   /// `count` completions came for which an armed queue raises an event; the first of them at that time.

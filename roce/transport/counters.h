@@ -11,7 +11,8 @@
 #define UROCE_COUNTERS(X) \
   /* traffic */ \
   X(tx_packets) X(tx_bytes) X(rx_packets) X(rx_bytes) \
-  X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_sends) \
+  X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_flush_requests) X(rx_atomic_write_requests) \
+  X(rx_sends) X(rx_raw_frames) X(tx_raw_frames) \
   /* reliability, by rdma-core's names */ \
   X(out_of_buffer) X(out_of_sequence) X(duplicate_request) X(rnr_nak_retry_err) X(packet_seq_err) \
   X(implied_nak_seq_err) X(local_ack_timeout_err) \
@@ -30,7 +31,7 @@
   X(rx_drop_wrong_peer) X(rx_drop_bad_pkey) X(rx_drop_bad_qkey) X(rx_drop_ghost_ack) X(rx_drop_reserved_syndrome) \
   X(rx_drop_after_nak) X(rx_drop_bad_duplicate) X(rx_drop_uc_sequence) X(rx_drop_uc_length) X(rx_drop_key_budget) X(rx_drop_no_receive) \
   X(rx_drop_memory_gone) X(rx_drop_ud_length) X(rx_drop_unexpected_response) X(rx_drop_early_response) X(rx_drop_mac_control) X(rx_drop_ping) \
-  X(rx_drop_mad_length) X(rx_drop_mad_nobody) \
+  X(rx_drop_flow) X(rx_drop_mad_length) X(rx_drop_mad_nobody) \
   /* management datagrams, and multicast */ \
   X(rx_mads) X(tx_mads) X(tx_drop_mad_full) X(tx_drop_mad_unresolved) X(rx_multicast) X(group_reports) X(group_queries) \
   /* the port and its neighbours */ \

@@ -155,6 +155,7 @@ uint32_t MemoryTable::bind_window(const MwBind& bind, PdId pd, uint32_t qpn) {
     MemoryRegion* parent = find(bind.mr_lkey);
     if (parent == nullptr || parent->kind != RegionKind::kMr || parent->pd != pd) return 0;
     if ((parent->access & kMwBind) == 0) return 0;
+    if ((bind.access & ~parent->access & (kFlushGlobal | kFlushPersistent)) != 0) return 0;  // what it cannot promise
     const bool writes = (bind.access & (kRemoteWrite | kRemoteAtomic)) != 0;
     if (writes && (parent->access & kLocalWrite) == 0) return 0;
     uint8_t* memory = nullptr;
@@ -181,18 +182,28 @@ bool MemoryTable::invalidate(uint32_t key, PdId pd, uint32_t qpn) {
   return true;
 }
 
-AccessCheck MemoryTable::check(uint32_t key, PdId pd, uint64_t addr, uint64_t length, uint32_t rights, uint32_t qpn,
-                               uint8_t*& memory) const {
-  const MemoryRegion* region = find(key);
+AccessCheck MemoryTable::check_region(const MemoryRegion* region, PdId pd, uint32_t rights, uint32_t qpn) {
   if (region == nullptr || !region->bound) return AccessCheck::kBadKey;
   if (region->pd != pd) return AccessCheck::kBadPd;
-  constexpr uint32_t kRemote = kRemoteRead | kRemoteWrite | kRemoteAtomic;
+  constexpr uint32_t kRemote = kRemoteRead | kRemoteWrite | kRemoteAtomic | kFlushGlobal | kFlushPersistent;
   if ((rights & kRemote) == 0 && region->kind != RegionKind::kMr) {
     // A window is no lkey.
     return region->kind == RegionKind::kNullMr ? AccessCheck::kNull : AccessCheck::kBadKey;
   }
   if (region->qpn != 0 && region->qpn != qpn) return AccessCheck::kBadPd;
   if ((region->access & rights) != rights) return AccessCheck::kBadRights;
+  return AccessCheck::kOk;
+}
+
+AccessCheck MemoryTable::check_key(uint32_t key, PdId pd, uint32_t rights, uint32_t qpn) const {
+  return check_region(find(key), pd, rights, qpn);
+}
+
+AccessCheck MemoryTable::check(uint32_t key, PdId pd, uint64_t addr, uint64_t length, uint32_t rights, uint32_t qpn,
+                               uint8_t*& memory) const {
+  const MemoryRegion* region = find(key);
+  const AccessCheck allowed = check_region(region, pd, rights, qpn);
+  if (allowed != AccessCheck::kOk) return allowed;
   // Subtractions only: nothing here can wrap, whatever the peer sent.
   if (addr < region->iova) return AccessCheck::kOutOfRange;
   const uint64_t offset = addr - region->iova;

@@ -74,10 +74,14 @@ class MemoryTable {
   AccessCheck check(uint32_t key, PdId pd, uint64_t addr, uint64_t length, uint32_t rights, uint32_t qpn,
                     uint8_t*& memory) const;
 
+  /// Checks key and rights alone, for a request that names a region or window as a whole.
+  AccessCheck check_key(uint32_t key, PdId pd, uint32_t rights, uint32_t qpn) const;
+
   uint32_t in_use() const { return in_use_; }
   uint32_t in_use_by(PdId pd) const { return by_pd_[pd]; }
 
  private:
+  static AccessCheck check_region(const MemoryRegion* region, PdId pd, uint32_t rights, uint32_t qpn);
   uint32_t take_slot(RegionKind kind, PdId pd);
   void release_slot(uint32_t slot);
   const MemoryRegion* find(uint32_t key) const;

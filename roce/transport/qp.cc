@@ -5,6 +5,7 @@
 
 #include "transport/address_handle.h"
 #include "transport/qp_transitions.h"
+#include "transport/rendezvous.h"
 
 namespace uroce {
 
@@ -14,13 +15,14 @@ Qp::Qp(const QpInit& init, uint32_t qpn, uint32_t index, uint32_t port_mtu, Tran
       index_(index),
       port_mtu_(port_mtu),
       user_(user),
-      send_queue_(init.cap, init.send_memory),
-      receive_queue_(init.srq != nullptr ? 0 : init.cap.max_recv_wr, init.cap.max_recv_sge, init.receive_memory),
+      send_queue_(init.cap, init.send_memory, device_work_of(init)),
+      receive_queue_(context_.own_receives ? init.cap.max_recv_wr : 0, init.cap.max_recv_sge, init.receive_memory),
       requester_(context_, send_queue_),
-      responder_(context_, receive_queue_),
+      responder_(context_, receive_queue_, send_queue_),
       sender_(context_, send_queue_),
       uc_receiver_(context_, receive_queue_),
-      ud_receiver_(context_, receive_queue_) {
+      ud_receiver_(context_, receive_queue_),
+      raw_receiver_(context_, receive_queue_) {
   context_.mtu = port_mtu;
 }
 
@@ -67,7 +69,7 @@ ModifyResult Qp::modify(const QpAttributes& attributes, uint32_t mask, const Pat
 
 /// Makes all allocations of a transition before anything changes, so that a lack of memory leaves the QP as it was.
 void Qp::make_room(const QpAttributes& attributes, uint32_t mask, QpState to) {
-  if (context_.type != QpType::kRc || (mask & kAttrMaxDestRdAtomic) == 0) return;
+  if (!context_.reliable || (mask & kAttrMaxDestRdAtomic) == 0) return;
   if (context_.state == QpState::kInit && to == QpState::kRtr) responder_.make_room(attributes.max_dest_rd_atomic);
   if (context_.state == QpState::kSqd) responder_.change_depth(attributes.max_dest_rd_atomic);
 }
@@ -109,7 +111,7 @@ void Qp::apply(const QpAttributes& a, uint32_t mask, const PathSpec* path, bool 
 
 void Qp::enter(QpState to, Instant now) {
   const QpState from = context_.state;
-  const bool rc = context_.type == QpType::kRc;
+  const bool reliable = context_.reliable;
   context_.state = to;
   draining_ = to == QpState::kSqd;
   switch (to) {
@@ -127,42 +129,50 @@ void Qp::enter(QpState to, Instant now) {
       break;
     case QpState::kRtr:
       restart_congestion();
-      if (rc) responder_.start();
+      if (reliable) responder_.start();
       uc_receiver_.start();
       break;
     case QpState::kRts:
-      if (from == QpState::kRtr) rc ? requester_.start() : sender_.start();
+      if (from == QpState::kRtr) reliable ? requester_.start() : sender_.start();
       break;
     case QpState::kErr:
       responder_.silence();  // the program decided so: nothing more goes out
       flush(now);
+      // Once: UCX ends a program that hears of it again, after an error of its own accord and then this.
+      if (from != QpState::kErr && init_.srq != nullptr) context_.events.raise(AsyncEvent::kQpLastWqeReached);
       break;
     default:
       break;
   }
 }
 
+void Qp::forget_xrc_queue(const SharedReceiveQueue& queue) {
+  if (context_.type == QpType::kXrcRecv && context_.srq == &queue) responder_.forget_xrc_queue();
+}
+
 void Qp::forget_work() {
-  context_.send_cq.remove(context_.qpn);
-  context_.recv_cq.remove(context_.qpn);
+  if (init_.send_cq != nullptr) init_.send_cq->remove(context_.qpn);
+  if (init_.recv_cq != nullptr) init_.recv_cq->remove(context_.qpn);
+  forget_rendezvous(context_, send_queue_);
   send_queue_.clear();
   receive_queue_.clear();
   responder_.reset();
   uc_receiver_.reset();
   ud_receiver_.reset();
+  raw_receiver_.reset();
 }
 
 /// Completes the work requests of both queues as flushed, each queue in order.
 void Qp::flush(Instant now) {
-  if (context_.type == QpType::kRc) {
+  if (context_.reliable) {
     requester_.flush(now);
     responder_.flush(now);
   } else {
     sender_.flush(now);
     if (context_.type == QpType::kUc) uc_receiver_.flush(now);
     if (context_.type == QpType::kUd) ud_receiver_.flush(now);
+    if (context_.type == QpType::kRawPacket) raw_receiver_.flush(now);
   }
-  if (context_.srq != nullptr) context_.events.raise(AsyncEvent::kQpLastWqeReached);
 }
 
 /// What a call found out takes effect at its end: the QP or its send queue goes to error, or the send queue is drained.
@@ -172,6 +182,7 @@ void Qp::settle(Outcome outcome, Instant now) {
     context_.state = QpState::kErr;
     draining_ = false;
     flush(now);
+    if (init_.srq != nullptr) context_.events.raise(AsyncEvent::kQpLastWqeReached);
   } else if (outcome == Outcome::kSendQueueFailed && (s == QpState::kRts || s == QpState::kSqd)) {
     context_.state = QpState::kSqe;
     sender_.flush(now);
@@ -180,7 +191,7 @@ void Qp::settle(Outcome outcome, Instant now) {
 }
 
 void Qp::check_drained() {
-  const bool drained = context_.type == QpType::kRc ? requester_.drained() : sender_.drained();
+  const bool drained = context_.reliable ? requester_.drained() : sender_.drained();
   if (!drained) return;
   draining_ = false;
   if (context_.attributes.sqd_async_notify) context_.events.raise(AsyncEvent::kSqDrained);
@@ -192,7 +203,7 @@ void Qp::on_path_resolved(const MacAddress& mac) {
   context_.header.set_dst_mac(mac);
   context_.data_header.set_dst_mac(mac);
   context_.path_resolved = true;
-  if (news && context_.type == QpType::kRc) requester_.on_path_resolved();
+  if (news && context_.reliable) requester_.on_path_resolved();
 }
 
 PostResult Qp::post_sends(std::span<const SendWr> wrs, Instant now) {
@@ -212,21 +223,22 @@ PostResult Qp::post_sends(std::span<const SendWr> wrs, Instant now) {
   }
   if (s == QpState::kErr || s == QpState::kSqe) {
     // Posting to a failed queue is allowed; the work completes at once, as flushed.
-    context_.type == QpType::kRc ? requester_.flush(now) : sender_.flush(now);
-  } else if (context_.type == QpType::kRc) {
+    context_.reliable ? requester_.flush(now) : sender_.flush(now);
+  } else if (context_.reliable) {
     responder_.on_send_posted();
   }
   return PostResult::kOk;
 }
 
 PostResult Qp::post_recv(const RecvWr& wr, Instant now) {
-  if (context_.state == QpState::kReset || context_.srq != nullptr) return PostResult::kBadState;
+  if (context_.state == QpState::kReset || !context_.own_receives) return PostResult::kBadState;
   const PostResult result = receive_queue_.post(wr);
   if (result != PostResult::kOk) return result;
   if (context_.state == QpState::kErr) {
     context_.type == QpType::kRc   ? responder_.flush(now)
     : context_.type == QpType::kUc ? uc_receiver_.flush(now)
-                                   : ud_receiver_.flush(now);
+    : context_.type == QpType::kUd ? ud_receiver_.flush(now)
+                                   : raw_receiver_.flush(now);
   } else if (context_.type == QpType::kRc) {
     responder_.on_receive_posted();
   }
@@ -240,20 +252,30 @@ void Qp::on_packet(const PacketView& packet, Instant now) {
       if (context_.peer.enabled()) context_.peer.on_packet(packet.signed_with(context_.peer_signature));
       outcome = packet.info->is_response() ? requester_.on_response(packet, now) : responder_.on_request(packet, now);
       break;
+    case QpType::kXrcSend:
+      outcome = requester_.on_response(packet, now);
+      break;
+    case QpType::kXrcRecv:
+      outcome = responder_.on_request(packet, now);
+      break;
     case QpType::kUc:
       outcome = uc_receiver_.on_request(packet, now);
       break;
     case QpType::kUd:
       outcome = ud_receiver_.on_request(packet, now);
       break;
+    case QpType::kRawPacket:
+      break;  // it has no packets, only frames
   }
   context_.rate.settle(now);
   settle(outcome, now);
 }
 
+void Qp::on_frame(const RawFrame& frame, Instant now) { settle(raw_receiver_.on_frame(frame, now), now); }
+
 void Qp::on_timeout(Instant now) {
   if (context_.rate.closed()) context_.rate.follow(now);
-  if (context_.type != QpType::kRc) return;
+  if (!context_.reliable) return;
   responder_.on_timeout(now);
   Outcome outcome = Outcome::kGoesOn;
   if (context_.state == QpState::kRts || context_.state == QpState::kSqd) outcome = requester_.on_timeout(now);
@@ -262,7 +284,7 @@ void Qp::on_timeout(Instant now) {
 }
 
 Polled Qp::transmit(TxFrame& frame, Instant now) {
-  if (context_.type != QpType::kRc) return sender_.poll_transmit(frame, now);
+  if (!context_.reliable) return sender_.poll_transmit(frame, now);
   // A delayed ACK follows the program's own packets; any other answer goes before them. Answers go first, but a peer
   // that reads a lot does not keep us from our own work.
   const bool delays_ack = responder_.delays_ack();
@@ -289,11 +311,12 @@ bool Qp::poll_transmit(TxFrame& frame, Instant now) {
 
 bool Qp::wants_transmit() const {
   if (context_.rate.closed()) return wants_unpaced();
-  if (context_.type != QpType::kRc) return sender_.wants_transmit();
+  if (!context_.reliable) return sender_.wants_transmit();
   return responder_.wants_transmit() || requester_.wants_transmit();
 }
 
 uint8_t Qp::priority() const {
+  if (context_.type == QpType::kRawPacket) return 0;
   if (context_.type != QpType::kUd) return context_.path.priority();
   const auto& queue = send_queue_.ring();
   return queue.empty() ? 0 : queue.front().ah->path.priority();
@@ -302,7 +325,7 @@ uint8_t Qp::priority() const {
 Instant Qp::next_timeout() const {
   Instant next = Instant::never();
   if (context_.rate.closed() && wants_paced()) next = context_.rate.next_timeout();
-  if (context_.type != QpType::kRc) return next;
+  if (!context_.reliable) return next;
   return std::min({next, responder_.next_timeout(), requester_.next_timeout()});
 }
 

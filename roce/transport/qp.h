@@ -16,6 +16,7 @@
 #include "transport/outcome.h"
 #include "transport/qp_context.h"
 #include "transport/qp_init.h"
+#include "transport/raw_packet.h"
 #include "transport/receive_queue.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
@@ -42,7 +43,7 @@ class Qp {
   QpAttributes attributes() const;
   const PathSpec& path() const { return context_.path; }
   bool path_resolved() const { return context_.path_resolved; }
-  bool connected() const { return context_.type != QpType::kUd; }
+  bool connected() const { return !is_datagram(context_.type); }
   uint32_t mtu() const { return context_.mtu; }
 
   /// Checks the transition and its attributes, then applies them. `path` is where attributes.av leads, and is needed
@@ -58,9 +59,13 @@ class Qp {
   /// To be called before the QP is destroyed: takes its completions out of the completion queues, and drops the receive
   /// that it took from a shared receive queue.
   void forget_work();
+  /// The same for a shared receive queue of XRC: a message under way to it has nowhere to go.
+  void forget_xrc_queue(const SharedReceiveQueue& queue);
 
   /// A packet of this QP's service with a good iCRC, from the peer that the address vector names.
   void on_packet(const PacketView& packet, Instant now);
+  /// A frame for a QP of raw packets.
+  void on_frame(const RawFrame& frame, Instant now);
   void on_timeout(Instant now);
   /// Fills `frame`. False when there is nothing to send now.
   bool poll_transmit(TxFrame& frame, Instant now);
@@ -119,6 +124,7 @@ class Qp {
   UnackedSender sender_;
   UcReceiver uc_receiver_;
   UdReceiver ud_receiver_;
+  RawReceiver raw_receiver_;
   Instant cnp_allowed_at_{0};
   bool draining_ = false;
   bool answered_ = false;  // the last frame came from the responder

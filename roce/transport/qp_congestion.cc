@@ -53,11 +53,11 @@ Polled Qp::transmit_paced(TxFrame& frame, Instant now) {
 }
 
 bool Qp::wants_unpaced() const {
-  return context_.type == QpType::kRc && responder_.wants_transmit() && !responder_.next_is_read_response();
+  return context_.reliable && responder_.wants_transmit() && !responder_.next_is_read_response();
 }
 
 bool Qp::wants_paced() const {
-  if (context_.type != QpType::kRc) return sender_.wants_transmit();
+  if (!context_.reliable) return sender_.wants_transmit();
   return requester_.wants_transmit() || responder_.next_is_read_response();
 }
 

@@ -16,6 +16,7 @@
 #include "transport/qp_init.h"
 #include "transport/reorder_buffer.h"
 #include "transport/send_rate.h"
+#include "transport/xrc_queues.h"
 #include "uroce/qp_attributes.h"
 #include "uroce/time.h"
 
@@ -32,30 +33,49 @@ struct TransportEnv {
   bool grant_credits = true;  // tell the peer in ACKs how many receives are posted
   CongestionConfig congestion = {};
   LossRecovery loss_recovery = LossRecovery::kGoBackN;
-  ReorderPool* reorder_pool = nullptr;  // needed unless loss_recovery is kGoBackN
+  ReorderPool* reorder_pool = nullptr;    // needed unless loss_recovery is kGoBackN
+  const XrcQueues* xrc_queues = nullptr;  // needed by XRC targets
 };
+
+/// The service of the packets that a QP exchanges with its peer; raw packets have none.
+constexpr Service service_of(QpType type) {
+  return type == QpType::kRc   ? Service::kRc
+         : type == QpType::kUc ? Service::kUc
+         : type == QpType::kUd ? Service::kUd
+                               : Service::kXrc;
+}
 
 struct QpContext {
   QpContext(Qp& owner, const QpInit& init, uint32_t number, TransportEnv& environment)
       : env(environment),
         type(init.type),
+        reliable(is_reliable(init.type)),
+        own_receives(init.srq == nullptr && init.type != QpType::kXrcSend && init.type != QpType::kXrcRecv),
+        service(service_of(init.type)),
         qpn(number),
+        xrcd(init.xrcd),
         pd(init.pd),
-        send_cq(*init.send_cq),
-        recv_cq(*init.recv_cq),
+        send_cq(init.send_cq),
+        recv_cq(init.srq != nullptr && init.srq->tags() != nullptr ? &init.srq->tags()->cq() : init.recv_cq),
         srq(init.srq),
         events(environment.observer, owner),
-        rate(environment.congestion, init.type != QpType::kUd),
+        rate(environment.congestion, !is_datagram(init.type)),
         peer(init.type == QpType::kRc ? init.loss_recovery.value_or(environment.loss_recovery)
                                       : LossRecovery::kGoBackN) {}
 
   TransportEnv& env;
   const QpType type;
+  const bool reliable;      // RC and XRC
+  const bool own_receives;  // it has a receive queue of its own
+  const Service service;
   const uint32_t qpn;
-  const PdId pd;
-  CompletionQueue& send_cq;
-  CompletionQueue& recv_cq;
-  SharedReceiveQueue* const srq;
+  const XrcdId xrcd;
+  // These three are for life, except an XRC target's: it has those of the message that it receives (enter_xrc_queue).
+  // A shared receive queue that matches tags has a completion queue of its own.
+  PdId pd;
+  CompletionQueue* const send_cq;
+  CompletionQueue* recv_cq;
+  SharedReceiveQueue* srq;
   QpEvents events;
   SendRate rate;
 
@@ -76,13 +96,26 @@ struct QpContext {
 
   Counters& counters() { return env.counters; }
 
+  /// The shared receive queue of that number if it is one that an XRC target may use, or nullptr.
+  SharedReceiveQueue* xrc_queue(uint32_t number) const {
+    SharedReceiveQueue* const queue = env.xrc_queues != nullptr ? env.xrc_queues->find(number) : nullptr;
+    return queue != nullptr && queue->xrc().domain == xrcd ? queue : nullptr;
+  }
+  /// From now on the messages of an XRC target are for this queue: it gives protection domain, receives and the queue
+  /// for completions. nullptr: for none.
+  void enter_xrc_queue(SharedReceiveQueue* queue) {
+    srq = queue;
+    recv_cq = queue != nullptr ? queue->xrc().cq : nullptr;
+    pd = queue != nullptr ? queue->pd() : 0;
+  }
+
   /// Counts and reports the completion, and puts it into the completion queue. `queue` is where the work request was
   /// posted. kFailed when there was no room for the completion.
   Outcome complete_send(WorkQueueSlots& queue, Completion& completion, Instant now) {
-    return complete(send_cq, queue, completion, false, now);
+    return complete(*send_cq, queue, completion, false, now);
   }
   Outcome complete_receive(WorkQueueSlots& queue, Completion& completion, bool solicited, Instant now) {
-    return complete(recv_cq, queue, completion, solicited, now);
+    return complete(*recv_cq, queue, completion, solicited, now);
   }
 
  private:

@@ -7,8 +7,8 @@ namespace {
 struct Transition {
   QpState from;
   QpState to;
-  uint32_t required[3];  // RC, UC, UD
-  uint32_t optional[3];
+  uint32_t required[6];  // RC, UC, UD, XRC_SEND, XRC_RECV, RAW_PACKET
+  uint32_t optional[6];
 };
 
 constexpr uint32_t kConnected = kAttrPkeyIndex | kAttrPort | kAttrAccessFlags;
@@ -17,29 +17,76 @@ constexpr uint32_t kToRtrUc = kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn
 constexpr uint32_t kToRtrRc = kToRtrUc | kAttrMaxDestRdAtomic | kAttrMinRnrTimer;
 constexpr uint32_t kToRtsRc = kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrSqPsn | kAttrMaxQpRdAtomic;
 constexpr uint32_t kLive = kAttrCurState | kAttrAccessFlags | kAttrRateLimit;
+constexpr uint32_t kLiveRaw = kAttrCurState | kAttrRateLimit;
 constexpr uint32_t kLiveUd = kAttrCurState | kAttrQkey | kAttrRateLimit;
 constexpr uint32_t kSqdRc = kAttrPort | kAttrAv | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic |
                             kAttrMaxDestRdAtomic | kAttrAccessFlags | kAttrPkeyIndex | kAttrMinRnrTimer;
 
+// XRC: what only one side does is an attribute of that side.
+constexpr uint32_t kToRtrXrcRecv = kToRtrRc;
+constexpr uint32_t kToRtsXrcRecv = kAttrTimeout | kAttrSqPsn;
+constexpr uint32_t kSqdXrcSend = kAttrPort | kAttrAv | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry |
+                                 kAttrMaxQpRdAtomic | kAttrAccessFlags | kAttrPkeyIndex;
+constexpr uint32_t kSqdXrcRecv =
+    kAttrPort | kAttrAv | kAttrTimeout | kAttrMaxDestRdAtomic | kAttrAccessFlags | kAttrPkeyIndex | kAttrMinRnrTimer;
+constexpr uint32_t kLiveXrc = kAttrCurState | kAttrAccessFlags;
+constexpr uint32_t kLiveRc = kLive | kAttrMinRnrTimer;
+constexpr uint32_t kRefined = kAttrAccessFlags | kAttrPkeyIndex;  // what INIT -> RTR may set anew
+constexpr uint32_t kNotify = kAttrEnSqdAsyncNotify;
+
 constexpr Transition kTable[] = {
-    {QpState::kReset, QpState::kInit, {kConnected, kConnected, kDatagram}, {0, 0, 0}},
-    {QpState::kInit, QpState::kInit, {0, 0, 0}, {kConnected, kConnected, kDatagram}},
+    {QpState::kReset,
+     QpState::kInit,
+     {kConnected, kConnected, kDatagram, kConnected, kConnected, kAttrPort},
+     {0, 0, 0, 0, 0, 0}},
+    {QpState::kInit,
+     QpState::kInit,
+     {0, 0, 0, 0, 0, 0},
+     {kConnected, kConnected, kDatagram, kConnected, kConnected, kAttrPort}},
     {QpState::kInit,
      QpState::kRtr,
-     {kToRtrRc, kToRtrUc, 0},
-     {kAttrAccessFlags | kAttrPkeyIndex, kAttrAccessFlags | kAttrPkeyIndex, kAttrPkeyIndex | kAttrQkey}},
-    {QpState::kRtr, QpState::kRts, {kToRtsRc, kAttrSqPsn, kAttrSqPsn}, {kLive | kAttrMinRnrTimer, kLive, kLiveUd}},
-    {QpState::kRts, QpState::kRts, {0, 0, 0}, {kLive | kAttrMinRnrTimer, kLive, kLiveUd}},
-    {QpState::kRts, QpState::kSqd, {0, 0, 0}, {kAttrEnSqdAsyncNotify, kAttrEnSqdAsyncNotify, kAttrEnSqdAsyncNotify}},
-    {QpState::kSqd, QpState::kRts, {0, 0, 0}, {kLive | kAttrMinRnrTimer, kLive, kLiveUd}},
+     {kToRtrRc, kToRtrUc, 0, kToRtrUc, kToRtrXrcRecv, 0},
+     {kRefined, kRefined, kAttrPkeyIndex | kAttrQkey, kRefined, kRefined, 0}},
+    {QpState::kRtr,
+     QpState::kRts,
+     {kToRtsRc, kAttrSqPsn, kAttrSqPsn, kToRtsRc, kToRtsXrcRecv, 0},
+     {kLiveRc, kLive, kLiveUd, kLiveXrc, kLiveXrc | kAttrMinRnrTimer, kLiveRaw}},
+    {QpState::kRts,
+     QpState::kRts,
+     {0, 0, 0, 0, 0, 0},
+     {kLiveRc, kLive, kLiveUd, kLiveXrc, kLiveXrc | kAttrMinRnrTimer, kLiveRaw}},
+    {QpState::kRts, QpState::kSqd, {0, 0, 0, 0, 0, 0}, {kNotify, kNotify, kNotify, kNotify, kNotify, kNotify}},
+    {QpState::kSqd,
+     QpState::kRts,
+     {0, 0, 0, 0, 0, 0},
+     {kLiveRc, kLive, kLiveUd, kLiveXrc, kLiveXrc | kAttrMinRnrTimer, kLiveRaw}},
     {QpState::kSqd,
      QpState::kSqd,
-     {0, 0, 0},
-     {kSqdRc, kAttrAv | kAttrAccessFlags | kAttrPkeyIndex, kAttrPkeyIndex | kAttrQkey}},
-    {QpState::kSqe, QpState::kRts, {0, 0, 0}, {0, kAttrCurState | kAttrAccessFlags, kAttrCurState | kAttrQkey}},
+     {0, 0, 0, 0, 0, 0},
+     {kSqdRc, kAttrAv | kAttrAccessFlags | kAttrPkeyIndex, kAttrPkeyIndex | kAttrQkey, kSqdXrcSend, kSqdXrcRecv, 0}},
+    {QpState::kSqe,
+     QpState::kRts,
+     {0, 0, 0, 0, 0, 0},
+     {0, kAttrCurState | kAttrAccessFlags, kAttrCurState | kAttrQkey, 0, 0, kAttrCurState}},
 };
 
-unsigned column(QpType type) { return type == QpType::kRc ? 0 : type == QpType::kUc ? 1 : 2; }
+unsigned column(QpType type) {
+  switch (type) {
+    case QpType::kRc:
+      return 0;
+    case QpType::kUc:
+      return 1;
+    case QpType::kUd:
+      return 2;
+    case QpType::kXrcSend:
+      return 3;
+    case QpType::kXrcRecv:
+      return 4;
+    case QpType::kRawPacket:
+      return 5;
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -50,7 +97,7 @@ ModifyResult check_transition(QpType type, QpState from, QpState to, uint32_t ma
   for (const Transition& t : kTable) {
     if (t.from != from || t.to != to) continue;
     const unsigned c = column(type);
-    if (type == QpType::kRc && from == QpState::kSqe) break;
+    if (is_reliable(type) && from == QpState::kSqe) break;
     if ((mask & t.required[c]) != t.required[c]) return ModifyResult::kMissingAttribute;
     if ((mask & ~(t.required[c] | t.optional[c])) != 0) return ModifyResult::kExtraAttribute;
     return ModifyResult::kOk;

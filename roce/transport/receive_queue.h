@@ -2,14 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "base/ring.h"
 #include "base/untouched_array.h"
+#include "transport/tag_matching.h"
 #include "transport/work_queue_slots.h"
 #include "uroce/work_request.h"
 
 namespace uroce {
 
+class CompletionQueue;
 class Observer;
 
 /// One posted receive. Its elements live in the queue's own storage.
@@ -53,6 +57,13 @@ class ReceiveQueue {
   UntouchedArray<Sge> sges_;  // max_sge_ for each slot of the ring
 };
 
+/// What a shared receive queue of XRC has beside its receives.
+struct XrcAttachment {
+  XrcdId domain = 0;              // 0: the queue is none of XRC
+  CompletionQueue* cq = nullptr;  // of its receives
+  uint32_t number = 0;            // by which peers name it
+};
+
 class SharedReceiveQueue {
  public:
   SharedReceiveQueue(PdId pd, uint32_t max_wr, uint32_t max_sge, Observer& observer, void* user, void* memory = nullptr)
@@ -72,6 +83,10 @@ class SharedReceiveQueue {
   const RecvWqe& front() { return queue_.front(); }
   void pop();
   WorkQueueSlots& slots() { return queue_.slots(); }
+  const XrcAttachment& xrc() const { return xrc_; }
+  void set_xrc(const XrcAttachment& xrc) { xrc_ = xrc; }
+  TagMatching* tags() const { return tags_.get(); }  // nullptr: it matches no tags
+  void set_tags(std::unique_ptr<TagMatching> tags) { tags_ = std::move(tags); }
 
   uint32_t users = 0;
   uint32_t place = 0;  // its index in the engine's list
@@ -82,6 +97,8 @@ class SharedReceiveQueue {
   Observer& observer_;
   void* user_;
   uint32_t limit_ = 0;
+  XrcAttachment xrc_;
+  std::unique_ptr<TagMatching> tags_;
 };
 
 }  // namespace uroce

@@ -5,16 +5,27 @@
 namespace uroce {
 
 void ReceiveSlot::take() {
-  const RecvWqe& wqe = context_.srq != nullptr ? context_.srq->front() : own_.front();
-  // Copied, because the slot of a shared queue is free for the next post as soon as it is popped.
-  wqe_ = wqe;
-  std::copy_n(wqe.sges, wqe.num_sge, sges_);
-  wqe_.sges = sges_;
+  begin(context_.srq != nullptr ? context_.srq->front() : own_.front());
+  mark_ = {};
   if (context_.srq != nullptr) {
     context_.srq->pop();
   } else {
     own_.pop();
   }
+}
+
+void ReceiveSlot::take(const TaggedReceive& receive, const ReceiveMark& mark) {
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < receive.num_sge; i++) total += receive.sges[i].length;
+  begin({receive.wr_id, receive.sges, receive.num_sge, total});
+  mark_ = mark;
+}
+
+/// Copies it, because the slot of a shared queue is free for the next post as soon as it is popped.
+void ReceiveSlot::begin(const RecvWqe& wqe) {
+  wqe_ = wqe;
+  std::copy_n(wqe.sges, wqe.num_sge, sges_);
+  wqe_.sges = sges_;
   active_ = true;
   filled_ = 0;
 }
@@ -34,18 +45,34 @@ Cause ReceiveSlot::append(const uint8_t* data, uint32_t bytes) {
 Outcome ReceiveSlot::complete(Completion& completion, bool solicited, Instant now) {
   completion.wr_id = wqe_.wr_id;
   if (completion.opcode == WcOpcode::kRecv && completion.byte_len == 0) completion.byte_len = filled_;
+  if (completion.opcode == WcOpcode::kRecv) completion.opcode = mark_.opcode;
+  const bool ok = completion.status == WcStatus::kSuccess;
+  if (ok && mark_.tagged) {
+    completion.flags |= mark_.flags;
+    completion.src_qp = mark_.context;
+    completion.tag = mark_.tag;
+  }
   active_ = false;
-  slots().end();
-  return context_.complete_receive(slots(), completion, solicited, now);
+  if (!ok || !mark_.fetches) slots().end();
+  const Outcome outcome = context_.complete_receive(slots(), completion, solicited, now);
+  if (outcome == Outcome::kFailed && ok) {  // the queue was full: nobody will hear of it
+    if (mark_.fetches) slots().end();
+    forget_unexpected();
+  }
+  return outcome;
 }
 
 void ReceiveSlot::drop() {
-  if (active_ && context_.srq != nullptr) slots().give_back(1);
+  if (active_ && context_.srq != nullptr) {
+    slots().give_back(1);
+    forget_unexpected();
+  }
   active_ = false;
 }
 
 void ReceiveSlot::fail(WcStatus status, Cause cause, Instant now) {
   if (!active_) return;
+  forget_unexpected();
   if (cause == Cause::kReceiveTooShort) context_.counters().resp_local_length_error++;
   Completion completion;
   completion.opcode = WcOpcode::kRecv;

@@ -10,6 +10,17 @@
 
 namespace uroce {
 
+/// What tag matching (tag_arrivals.h) says about the message that fills a receive, for its completion.
+struct ReceiveMark {
+  WcOpcode opcode = WcOpcode::kRecv;
+  uint8_t flags = 0;
+  bool tagged = false;      // it is a tagged receive
+  bool fetches = false;     // its data is still to be fetched
+  bool unexpected = false;  // the message counts as unexpected
+  uint32_t context = 0;     // of the header of a message that matched
+  uint64_t tag = 0;
+};
+
 class ReceiveSlot {
  public:
   /// `own` is unused, and empty, when the QP has a shared queue.
@@ -22,6 +33,12 @@ class ReceiveSlot {
 
   /// Takes the oldest receive. One must be available and none active.
   void take();
+  /// The same for a receive that is in no queue any more.
+  void take(const TaggedReceive& receive, const ReceiveMark& mark);
+  void mark(const ReceiveMark& mark) { mark_ = mark; }
+  /// Whether the message that ended last left its receive to be filled by a READ, and that receive.
+  bool fetches() const { return mark_.fetches; }
+  TaggedReceive tagged() const { return {.wr_id = wqe_.wr_id, .sges = wqe_.sges, .num_sge = wqe_.num_sge}; }
   /// The next message overwrites what the active receive holds so far (UC, after a loss).
   void restart() { filled_ = 0; }
 
@@ -42,12 +59,20 @@ class ReceiveSlot {
   void flush(Instant now);
 
  private:
-  WorkQueueSlots& slots() { return context_.srq != nullptr ? context_.srq->slots() : own_.slots(); }
+  void begin(const RecvWqe& wqe);
+  void forget_unexpected() {
+    if (mark_.unexpected) context_.srq->tags()->on_unexpected_lost();
+  }
+  WorkQueueSlots& slots() {
+    if (mark_.tagged) return context_.srq->tags()->tag_slots();
+    return context_.srq != nullptr ? context_.srq->slots() : own_.slots();
+  }
 
   QpContext& context_;
   ReceiveQueue& own_;
   bool active_ = false;
   uint32_t filled_ = 0;
+  ReceiveMark mark_;
   RecvWqe wqe_;
   Sge sges_[kMaxSges];
 };

@@ -25,6 +25,10 @@ inline constexpr Refusal kMemoryGone{NakCode::kRemoteAccessError, Cause::kMemory
 /// The address of an atomic is aligned as the peer names it, but not in this process: the region was registered with an
 /// iova that differs from its address.
 inline constexpr Refusal kMisaligned{NakCode::kRemoteOperationalError, Cause::kRequestMalformed, WcStatus::kRemOpErr};
+/// XRC: no such shared receive queue, or one of another domain.
+inline constexpr Refusal kXrcQueue{NakCode::kInvalidRequest, Cause::kXrcQueue, WcStatus::kRemInvReqErr};
+/// A message to a queue with tags whose headers are cut short, unknown, or ask for what cannot be read.
+inline constexpr Refusal kTagHeader{NakCode::kInvalidRequest, Cause::kTagHeader, WcStatus::kRemInvReqErr};
 /// The key of a READ was good when the request came, and is not any more.
 inline constexpr Refusal kKeyGone{NakCode::kRemoteOperationalError, Cause::kRemoteKey, WcStatus::kRemOpErr};
 

@@ -13,6 +13,7 @@
 #include "base/ring.h"
 #include "transport/packet_count.h"
 #include "uroce/psn.h"
+#include "uroce/types.h"
 
 namespace uroce {
 
@@ -22,6 +23,7 @@ struct Reply {
   bool again = false;  // it was answered in full before, so it does not count against the peer's max_rd_atomic
   Psn psn;             // of the next response packet
   uint32_t msn = 0;
+  PdId pd = 0;      // READ: whose memory it is
   uint64_t va = 0;  // READ: address of the data of the next response packet
   uint32_t rkey = 0;
   uint32_t remaining = 0;  // bytes

@@ -35,7 +35,15 @@ Shape message_shape(const SendWqe& wqe, bool first, bool last) {
   }
 }
 
-/// Extension headers of a SEND or WRITE, in wire order: DETH, RETH, ImmDt or IETH.
+/// XRC: the XRCETH stands before all other extension headers of a request.
+uint32_t xrceth_bytes(const QpContext& context) { return context.service == Service::kXrc ? Xrceth::kBytes : 0; }
+uint8_t* encode_xrceth(const QpContext& context, const SendWqe& wqe, uint8_t* ext) {
+  if (context.service != Service::kXrc) return ext;
+  Xrceth{wqe.remote_srqn}.encode(ext);
+  return ext + Xrceth::kBytes;
+}
+
+/// Extension headers of a SEND or WRITE, in wire order: DETH or XRCETH, RETH, ImmDt or IETH.
 void encode_message_ext(const QpContext& context, const SendWqe& wqe, bool first, bool last, uint8_t* ext) {
   if (context.type == QpType::kUd) {
     // A Q_Key with its top bit set stands for the Q_Key of the QP itself.
@@ -43,6 +51,7 @@ void encode_message_ext(const QpContext& context, const SendWqe& wqe, bool first
     Deth{own ? context.attributes.qkey : wqe.remote_qkey, context.qpn}.encode(ext);
     ext += Deth::kBytes;
   }
+  ext = encode_xrceth(context, wqe, ext);
   if (first && wqe.is_write()) {
     Reth{wqe.remote_addr, wqe.rkey, wqe.length}.encode(ext);
     ext += Reth::kBytes;
@@ -71,10 +80,9 @@ Cause encode_message(QpContext& context, const SendWqe& wqe, uint32_t index, Bth
   }
   const PathHeader& header = ud ? wqe.ah->header : context.data_header;
   const Shape shape = message_shape(wqe, first, last);
-  const uint32_t ext_bytes = shape.ext_bytes + (ud ? Deth::kBytes : 0);
+  const uint32_t ext_bytes = shape.ext_bytes + (ud ? Deth::kBytes : xrceth_bytes(context));
   if (frame.capacity < header.bytes() + Bth::kBytes + ext_bytes + bytes + 3 + kIcrcBytes) return Cause::kMessageTooLong;
-  const Service service = ud ? Service::kUd : context.type == QpType::kUc ? Service::kUc : Service::kRc;
-  bth.opcode = make_opcode(service, shape.low);
+  bth.opcode = make_opcode(context.service, shape.low);
   bth.solicited = last && wqe.has(kSendSolicited) && wqe.takes_receive();
   FrameBuilder builder(frame, header, bth, ext_bytes, bytes);
   encode_message_ext(context, wqe, first, last, builder.ext());
@@ -84,6 +92,24 @@ Cause encode_message(QpContext& context, const SendWqe& wqe, uint32_t index, Bth
   }
   builder.finish();
   return Cause::kNone;
+}
+
+void encode_flush(const QpContext& context, const SendWqe& wqe, Bth& bth, TxFrame& frame) {
+  bth.opcode = make_opcode(Service::kRc, kOpFlush);
+  FrameBuilder builder(frame, context.header, bth, Feth::kBytes + Reth::kBytes, 0);
+  Feth::from(wqe.imm_or_rkey).encode(builder.ext());
+  Reth{wqe.remote_addr, wqe.rkey, static_cast<uint32_t>(wqe.compare_add)}.encode(builder.ext() + Feth::kBytes);
+  builder.begin_payload();
+  builder.finish();
+}
+
+void encode_atomic_write(const QpContext& context, const SendWqe& wqe, Bth& bth, TxFrame& frame) {
+  bth.opcode = make_opcode(Service::kRc, kOpAtomicWrite);
+  FrameBuilder builder(frame, context.header, bth, Reth::kBytes, kAtomicWriteBytes);
+  Reth{wqe.remote_addr, wqe.rkey, kAtomicWriteBytes}.encode(builder.ext());
+  builder.begin_payload();
+  builder.append(reinterpret_cast<const uint8_t*>(&wqe.swap), kAtomicWriteBytes);
+  builder.finish();
 }
 
 }  // namespace
@@ -97,21 +123,26 @@ Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn
   if (wqe.is_read()) {
     const uint64_t done = uint64_t{index} * context.mtu;
     const uint64_t bytes = std::min<uint64_t>(wqe.length - done, uint64_t{read_packets} * context.mtu);
-    bth.opcode = make_opcode(Service::kRc, kOpReadRequest);
-    FrameBuilder builder(frame, context.header, bth, Reth::kBytes, 0);
-    Reth{wqe.remote_addr + done, wqe.rkey, static_cast<uint32_t>(bytes)}.encode(builder.ext());
+    bth.opcode = make_opcode(context.service, kOpReadRequest);
+    FrameBuilder builder(frame, context.header, bth, xrceth_bytes(context) + Reth::kBytes, 0);
+    uint8_t* const ext = encode_xrceth(context, wqe, builder.ext());
+    Reth{wqe.remote_addr + done, wqe.rkey, static_cast<uint32_t>(bytes)}.encode(ext);
     builder.begin_payload();
     builder.finish();
     return Cause::kNone;
   }
   if (wqe.is_atomic()) {
     const bool swap = wqe.opcode == WrOpcode::kCompareSwap;
-    bth.opcode = make_opcode(Service::kRc, swap ? kOpCompareSwap : kOpFetchAdd);
-    FrameBuilder builder(frame, context.header, bth, AtomicEth::kBytes, 0);
-    AtomicEth{wqe.remote_addr, wqe.rkey, swap ? wqe.swap : wqe.compare_add, swap ? wqe.compare_add : 0}.encode(
-        builder.ext());
+    bth.opcode = make_opcode(context.service, swap ? kOpCompareSwap : kOpFetchAdd);
+    FrameBuilder builder(frame, context.header, bth, xrceth_bytes(context) + AtomicEth::kBytes, 0);
+    uint8_t* const ext = encode_xrceth(context, wqe, builder.ext());
+    AtomicEth{wqe.remote_addr, wqe.rkey, swap ? wqe.swap : wqe.compare_add, swap ? wqe.compare_add : 0}.encode(ext);
     builder.begin_payload();
     builder.finish();
+    return Cause::kNone;
+  }
+  if (wqe.is_placement()) {
+    (wqe.opcode == WrOpcode::kFlush ? encode_flush : encode_atomic_write)(context, wqe, bth, frame);
     return Cause::kNone;
   }
   return encode_message(context, wqe, index, bth, frame);
@@ -124,6 +155,7 @@ WcStatus status_of(Cause cause) {
     case Cause::kNone:
       return WcStatus::kSuccess;
     case Cause::kMessageTooLong:
+    case Cause::kFrameTooShort:
     case Cause::kReceiveTooShort:
       return WcStatus::kLocLenErr;
     case Cause::kLocalKey:

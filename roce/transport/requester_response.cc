@@ -196,7 +196,7 @@ Outcome Requester::on_data_response(const PacketView& packet, Instant now) {
   const Reached reached = reach_response(packet, now);
   if (reached != Reached::kAll) return reached == Reached::kFailed ? Outcome::kFailed : Outcome::kGoesOn;
   const SendWqe& wqe = ring_.front();
-  if (!(read ? wqe.is_read() : wqe.is_atomic())) {
+  if (!(read ? wqe.is_read() || wqe.is_placement() : wqe.is_atomic())) {
     context_.counters().rx_drop_unexpected_response++;
     return Outcome::kGoesOn;
   }

@@ -3,11 +3,16 @@
 #include <algorithm>
 
 #include "base/guarded_memory.h"
+#include "transport/placement.h"
 
 namespace uroce {
 
-Responder::Responder(QpContext& context, ReceiveQueue& own)
-    : context_(context), receive_(context, own), early_(context.env.reorder_pool), ack_(context.env.ack_delay) {
+Responder::Responder(QpContext& context, ReceiveQueue& own, SendQueue& sends)
+    : context_(context),
+      receive_(context, own),
+      tags_(context, receive_, sends),
+      early_(context.env.reorder_pool),
+      ack_(context.env.ack_delay) {
   if (context.peer.enabled() && context.env.reorder_pool != nullptr) context.env.reorder_pool->prepare();
 }
 
@@ -71,7 +76,8 @@ Outcome Responder::on_in_order(const PacketView& packet, Instant now) {
   }
   const OpcodeInfo& info = *packet.info;
   if (!message_.takes(info)) return refuse(refusal::kMalformed, now);
-  if (!check_enabled(info.operation)) return refuse(refusal::kNotEnabled, now);
+  if (context_.type == QpType::kXrcRecv && !enter_xrc_queue(packet)) return refuse(refusal::kXrcQueue, now);
+  if (!allows(context_.attributes.access, info.operation)) return refuse(refusal::kNotEnabled, now);
   if (!InboundMessage::length_fits(packet, context_.mtu)) return refuse(refusal::kMalformed, now);
   switch (info.operation) {
     case Operation::kSend:
@@ -80,15 +86,34 @@ Outcome Responder::on_in_order(const PacketView& packet, Instant now) {
       return on_write(packet, now);
     case Operation::kReadRequest:
       return on_read(packet, now);
+    case Operation::kFlush:
+    case Operation::kAtomicWrite:
+      return on_placement(packet, now);
     default:
       return on_atomic(packet, now);
   }
 }
 
-bool Responder::check_enabled(Operation operation) const {
-  const uint32_t access = context_.attributes.access;
+/// Each packet of a message names the shared receive queue that the first one named. False when there is no such queue,
+/// or none of the domain, or not any more.
+bool Responder::enter_xrc_queue(const PacketView& packet) {
+  const uint32_t number = packet.xrceth().srqn;
+  if (!packet.info->is_first()) return context_.srq != nullptr && context_.srq->xrc().number == number;
+  SharedReceiveQueue* const queue = context_.xrc_queue(number);
+  if (queue == nullptr) return false;
+  context_.enter_xrc_queue(queue);
+  return true;
+}
+
+void Responder::forget_xrc_queue() {
+  receive_.drop();
+  context_.enter_xrc_queue(nullptr);
+}
+
+bool allows(uint32_t access, Operation operation) {
   switch (operation) {
     case Operation::kWrite:
+    case Operation::kAtomicWrite:
       return (access & kRemoteWrite) != 0;
     case Operation::kReadRequest:
       return (access & kRemoteRead) != 0;
@@ -102,11 +127,17 @@ bool Responder::check_enabled(Operation operation) const {
 
 Outcome Responder::on_send(const PacketView& packet, Instant now) {
   const OpcodeInfo& info = *packet.info;
-  if (info.is_first()) {
+  uint32_t skip = 0;
+  if (info.is_first() && tags_.in_use()) {
+    const TagArrivals::Begun begun = tags_.begin(packet);
+    if (begun.not_ready) return receiver_not_ready();
+    if (begun.why != nullptr) return refuse(*begun.why, now);
+    skip = begun.skip;
+  } else if (info.is_first()) {
     if (!receive_.available()) return receiver_not_ready();
     receive_.take();
   }
-  const Cause cause = receive_.append(packet.payload, packet.payload_bytes);
+  const Cause cause = receive_.append(packet.payload + skip, packet.payload_bytes - skip);
   if (cause == Cause::kReceiveTooShort) return refuse(refusal::kReceiveTooShort, now);
   if (cause != Cause::kNone) return refuse(refusal::receive_unusable(cause), now);
   if (info.is_last()) {
@@ -114,6 +145,7 @@ Outcome Responder::on_send(const PacketView& packet, Instant now) {
       return refuse(refusal::kInvalidate, now);
     }
     if (deliver(packet, WcOpcode::kRecv, receive_.filled(), now) == Outcome::kFailed) return Outcome::kFailed;
+    if (tags_.in_use()) tags_.end();
   }
   context_.counters().rx_sends += info.is_last() ? 1 : 0;
   return accept(packet, 1, now);
@@ -178,6 +210,7 @@ Outcome Responder::on_read(const PacketView& packet, Instant now) {
   Reply reply;
   reply.psn = packet.bth.psn;
   reply.msn = sequence_.msn() + 1;
+  reply.pd = context_.pd;
   reply.va = reth.va;
   reply.rkey = reth.rkey;
   reply.remaining = reth.dma_length;
@@ -210,6 +243,18 @@ Outcome Responder::on_atomic(const PacketView& packet, Instant now) {
   reply.psn = packet.bth.psn;
   reply.msn = sequence_.msn() + 1;
   reply.original = original;
+  replies_.push(reply);
+  return accept(packet, 1, now);
+}
+
+Outcome Responder::on_placement(const PacketView& packet, Instant now) {
+  if (!replies_.make_place(context_.attributes.max_dest_rd_atomic)) return refuse(refusal::kTooManyReads, now);
+  const AtomicEth identity = identity_of(packet);
+  if (const Refusal* why = place(context_, packet, identity)) return refuse(*why, now);
+  executed_.add_atomic(packet.info->operation, packet.bth.psn, identity, 0);
+  Reply reply;
+  reply.psn = packet.bth.psn;
+  reply.msn = sequence_.msn() + 1;
   replies_.push(reply);
   return accept(packet, 1, now);
 }

@@ -9,7 +9,7 @@
 // and then go through the same checks in the same order as all others.
 //
 // responder.cc receives; responder_reply.cc answers; responder_duplicate.cc deals with what was received before;
-// selective_responder.cc with what came too early.
+// selective_responder.cc with what came too early. placement.cc carries out FLUSH and ATOMIC WRITE.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,7 @@
 #include "transport/refusal.h"
 #include "transport/reorder_buffer.h"
 #include "transport/reply_queue.h"
+#include "transport/tag_arrivals.h"
 #include "uroce/port.h"
 #include "uroce/psn.h"
 #include "uroce/time.h"
@@ -34,7 +35,7 @@ namespace uroce {
 
 class Responder {
  public:
-  Responder(QpContext& context, ReceiveQueue& own);
+  Responder(QpContext& context, ReceiveQueue& own, SendQueue& sends);
 
   /// To be called before INIT -> RTR: makes room for so many READs and atomics.
   void make_room(uint32_t depth);
@@ -62,6 +63,8 @@ class Responder {
 
   /// Flushes receives. An answer that explains the error to the peer is still sent.
   void flush(Instant now);
+  /// XRC: the shared receive queue of the message under way goes away.
+  void forget_xrc_queue();
   /// Nothing is to be sent any more.
   void silence();
 
@@ -72,12 +75,13 @@ class Responder {
  private:
   // responder.cc
   Outcome on_in_order(const PacketView& packet, Instant now);
-  bool check_enabled(Operation operation) const;
+  bool enter_xrc_queue(const PacketView& packet);
   Outcome on_send(const PacketView& packet, Instant now);
   Outcome on_write(const PacketView& packet, Instant now);
   const Refusal* begin_write(const PacketView& packet);
   Outcome on_read(const PacketView& packet, Instant now);
   Outcome on_atomic(const PacketView& packet, Instant now);
+  Outcome on_placement(const PacketView& packet, Instant now);
   Outcome accept(const PacketView& packet, uint32_t psns, Instant now);
   Outcome deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte_len, Instant now);
   Outcome refuse(const Refusal& why, Instant now);
@@ -103,6 +107,7 @@ class Responder {
 
   QpContext& context_;
   ReceiveSlot receive_;
+  TagArrivals tags_;
   ReorderBuffer early_;
 
   ReceiveSequence sequence_;
@@ -113,5 +118,8 @@ class Responder {
   bool established_ = false;         // the first request was received
   std::optional<Psn> credit_limit_;  // the MSN up to which the peer knows of receives; none: it was told nothing
 };
+
+/// Whether a QP with these access flags takes the operation. A FLUSH depends on its placement (placement.h).
+bool allows(uint32_t access, Operation operation);
 
 }  // namespace uroce

@@ -17,7 +17,7 @@ void Responder::on_receive_posted() {
 }
 
 uint8_t Responder::ack_syndrome() {
-  if (!context_.env.grant_credits || context_.srq != nullptr) return make_syndrome(AethKind::kAck, kCreditsInvalid);
+  if (!context_.env.grant_credits || !context_.own_receives) return make_syndrome(AethKind::kAck, kCreditsInvalid);
   const uint8_t code = credit_code(receive_.posted());
   credit_limit_ = Psn(sequence_.msn() + credits_of(code));
   return make_syndrome(AethKind::kAck, code);
@@ -54,7 +54,7 @@ Polled Responder::send_read_response(const Reply& reply, uint32_t bytes, TxFrame
   uint8_t* memory = nullptr;
   if (bytes != 0) {
     const AccessCheck check =
-        context_.env.memory.check(reply.rkey, context_.pd, reply.va, bytes, kRemoteRead, context_.qpn, memory);
+        context_.env.memory.check(reply.rkey, reply.pd, reply.va, bytes, kRemoteRead, context_.qpn, memory);
     if (check != AccessCheck::kOk) return {.outcome = break_off(reply, refusal::kKeyGone)};
   }
   if (encode_read_response(context_, reply, memory, bytes, frame)) return {.frame = true};

@@ -20,6 +20,10 @@ Cause store_read_response(const QpContext& context, const SendWqe& wqe, const Pa
   const auto index = static_cast<uint32_t>(distance(wqe.first_psn, packet.bth.psn));
   const bool last = index + 1 == wqe.packets;
   const uint64_t offset = uint64_t{index} * context.mtu;
+  if (wqe.is_placement()) {
+    return packet.payload_bytes == 0 && packet.info->is_only() && padding_fits(packet) ? Cause::kNone
+                                                                                       : Cause::kBadReadResponse;
+  }
   const uint32_t expected = last ? static_cast<uint32_t>(wqe.length - offset) : context.mtu;
   const bool early_last = !last && parts_asked;
   if (packet.payload_bytes != expected || (packet.info->is_last() != last && !early_last) || !padding_fits(packet)) {

@@ -20,7 +20,7 @@ Aeth aeth_of(const Reply& reply) { return {make_syndrome(AethKind::kAck, kCredit
 }  // namespace
 
 void encode_acknowledge(const QpContext& context, Psn psn, const Aeth& aeth, TxFrame& frame) {
-  const Bth bth = bth_of(context, make_opcode(Service::kRc, kOpAcknowledge), psn);
+  const Bth bth = bth_of(context, make_opcode(context.service, kOpAcknowledge), psn);
   FrameBuilder builder(frame, context.header, bth, Aeth::kBytes, 0);
   aeth.encode(builder.ext());
   builder.begin_payload();
@@ -42,7 +42,7 @@ void encode_selective_ack(const QpContext& context, Psn psn, const Aeth& aeth, s
 }
 
 void encode_atomic_response(const QpContext& context, const Reply& reply, TxFrame& frame) {
-  const Bth bth = bth_of(context, make_opcode(Service::kRc, kOpAtomicAcknowledge), reply.psn);
+  const Bth bth = bth_of(context, make_opcode(context.service, kOpAtomicAcknowledge), reply.psn);
   FrameBuilder builder(frame, context.header, bth, Aeth::kBytes + AtomicAckEth::kBytes, 0);
   aeth_of(reply).encode(builder.ext());
   AtomicAckEth{reply.original}.encode(builder.ext() + Aeth::kBytes);
@@ -57,7 +57,7 @@ bool encode_read_response(const QpContext& context, const Reply& reply, const ui
   const uint8_t low = first ? (last ? kOpReadResponseOnly : kOpReadResponseFirst)
                             : (last ? kOpReadResponseLast : kOpReadResponseMiddle);
   const uint32_t ext_bytes = first || last ? Aeth::kBytes : 0;
-  const Bth bth = bth_of(context, make_opcode(Service::kRc, low), reply.psn);
+  const Bth bth = bth_of(context, make_opcode(context.service, low), reply.psn);
   FrameBuilder builder(frame, context.data_header, bth, ext_bytes, bytes);
   if (ext_bytes != 0) aeth_of(reply).encode(builder.ext());
   builder.begin_payload();

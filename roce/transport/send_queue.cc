@@ -1,7 +1,11 @@
 #include "transport/send_queue.h"
+
+#include <algorithm>
+
 #include "transport/address_handle.h"
 
 #include "base/guarded_memory.h"
+#include "packet/headers.h"
 
 namespace uroce {
 
@@ -20,27 +24,49 @@ WcOpcode completion_opcode(WrOpcode opcode) {
       return WcOpcode::kLocalInv;
     case WrOpcode::kBindMw:
       return WcOpcode::kBindMw;
+    case WrOpcode::kFlush:
+      return WcOpcode::kFlush;
+    case WrOpcode::kAtomicWrite:
+      return WcOpcode::kAtomicWrite;
     default:
       return WcOpcode::kSend;
   }
 }
 
-size_t SendQueue::bytes_for(const QpCapabilities& cap) {
-  const size_t slots = Ring<SendWqe>::slots_for(cap.max_send_wr);
-  return UntouchedBlock::bytes_for<SendWqe>(slots) + UntouchedBlock::bytes_for<Sge>(slots * cap.max_send_sge) +
-         UntouchedBlock::bytes_for<uint8_t>(slots * cap.max_inline_data);
+namespace {
+
+/// How many elements and bytes each slot has.
+uint32_t sge_stride(const QpCapabilities& cap, uint32_t device_work) {
+  return std::max(cap.max_send_sge, device_work != 0 ? SendQueue::kDeviceSges : 0);
+}
+uint32_t inline_stride(const QpCapabilities& cap, uint32_t device_work) {
+  return std::max(cap.max_inline_data, device_work != 0 ? SendQueue::kDeviceInline : 0);
 }
 
-SendQueue::SendQueue(const QpCapabilities& cap, void* memory)
-    : memory_(bytes_for(cap), memory),
-      ring_(cap.max_send_wr, memory_),
+}  // namespace
+
+size_t SendQueue::bytes_for(const QpCapabilities& cap, uint32_t device_work) {
+  const size_t slots = Ring<SendWqe>::slots_for(cap.max_send_wr + device_work);
+  return UntouchedBlock::bytes_for<SendWqe>(slots) +
+         UntouchedBlock::bytes_for<Sge>(slots * sge_stride(cap, device_work)) +
+         UntouchedBlock::bytes_for<uint8_t>(slots * inline_stride(cap, device_work));
+}
+
+SendQueue::SendQueue(const QpCapabilities& cap, void* memory, uint32_t device_work)
+    : memory_(bytes_for(cap, device_work), memory),
+      ring_(cap.max_send_wr + device_work, memory_),
       slots_(cap.max_send_wr),
       max_sge_(cap.max_send_sge),
       max_inline_(cap.max_inline_data),
-      sges_(memory_, size_t{ring_.slots()} * max_sge_),
-      inline_data_(memory_, size_t{ring_.slots()} * max_inline_) {}
+      device_work_max_(device_work),
+      sge_stride_(sge_stride(cap, device_work)),
+      inline_stride_(inline_stride(cap, device_work)),
+      sges_(memory_, size_t{ring_.slots()} * sge_stride_),
+      inline_data_(memory_, size_t{ring_.slots()} * inline_stride_) {}
 
 bool operation_allowed(WrOpcode opcode, QpType type) {
+  if (type == QpType::kXrcRecv) return false;  // it has no send queue
+  if (type == QpType::kRawPacket) return opcode == WrOpcode::kSend;
   switch (opcode) {
     case WrOpcode::kSend:
     case WrOpcode::kSendWithImm:
@@ -50,8 +76,11 @@ bool operation_allowed(WrOpcode opcode, QpType type) {
     case WrOpcode::kLocalInv:
     case WrOpcode::kBindMw:
       return type != QpType::kUd;
-    default:
+    case WrOpcode::kFlush:
+    case WrOpcode::kAtomicWrite:
       return type == QpType::kRc;
+    default:
+      return is_reliable(type);
   }
 }
 
@@ -65,12 +94,13 @@ uint32_t packets_for(uint64_t bytes, uint32_t mtu) {
 
 }  // namespace
 
-PostResult SendQueue::check(const SendWr& wr, QpType type, uint32_t mtu) const {
+PostResult SendQueue::check(const SendWr& wr, QpType type, uint32_t mtu, uint32_t max_sge) const {
   if (!operation_allowed(wr.opcode, type)) return PostResult::kBadOpcode;
-  if (wr.num_sge > max_sge_) return PostResult::kTooManySges;
+  if (wr.num_sge > max_sge) return PostResult::kTooManySges;
   uint64_t total = 0;
   for (uint32_t i = 0; i < wr.num_sge; i++) total += wr.sges[i].length;
   if (is_atomic(wr.opcode) && total != 8) return PostResult::kTooLong;
+  if (is_placement(wr.opcode) && wr.num_sge != 0) return PostResult::kTooManySges;
   if (total > kMaxMessageBytes || (type == QpType::kUd && total > mtu)) return PostResult::kTooLong;
   if (type == QpType::kUd && wr.ah == nullptr) return PostResult::kBadAddressHandle;
   if (is_inline(wr.opcode, wr.flags) && total > max_inline_) return PostResult::kInlineTooLong;
@@ -92,33 +122,47 @@ bool SendQueue::take_inline_data(const SendWr& wr, uint32_t ahead) {
 }
 
 void SendQueue::push(const SendWr& wr, uint32_t mtu) {
+  queue(wr, wr.flags & static_cast<uint8_t>(~kOfDevice), mtu);
+  slots_.take();
+}
+
+void SendQueue::push_device(const SendWr& wr, uint32_t mtu) {
+  queue(wr, wr.flags | kOfDevice, mtu);
+  device_work_++;
+}
+
+void SendQueue::queue(const SendWr& wr, uint8_t flags, uint32_t mtu) {
   const uint32_t slot = ring_.slot(ring_.tail());
   SendWqe& wqe = ring_.next_slot();
   wqe = SendWqe{};
   wqe.opcode = wr.opcode;
   wqe.wr_id = wr.wr_id;
-  wqe.flags = wr.flags;
+  wqe.flags = flags;
   for (uint32_t i = 0; i < wr.num_sge; i++) wqe.length += wr.sges[i].length;
   wqe.imm_or_rkey = wr.imm_or_rkey;
   wqe.remote_addr = wr.remote_addr;
   wqe.rkey = wr.rkey;
   wqe.remote_qpn = wr.remote_qpn;
   wqe.remote_qkey = wr.remote_qkey;
+  wqe.remote_srqn = wr.remote_srqn;
   wqe.compare_add = wr.compare_add;
   wqe.swap = wr.swap;
   wqe.ah = wr.ah;
   wqe.bind = wr.bind;
+  if (wr.opcode == WrOpcode::kFlush) {
+    wqe.imm_or_rkey = Feth{wr.flush.placement, static_cast<uint8_t>(wr.flush.level)}.word();
+    wqe.compare_add = wr.flush.length;
+  }
   if (is_inline(wr.opcode, wr.flags)) {
     wqe.inline_data = inline_data_of(slot);
   } else {
-    Sge* sges = &sges_[size_t{slot} * max_sge_];
+    Sge* sges = &sges_[size_t{slot} * sge_stride_];
     for (uint32_t i = 0; i < wr.num_sge; i++) sges[i] = wr.sges[i];
     wqe.sges = sges;
     wqe.num_sge = wr.num_sge;
   }
   if (!wqe.is_local()) wqe.packets = packets_for(wqe.length, mtu);
   ring_.push();
-  slots_.take();
 }
 
 }  // namespace uroce

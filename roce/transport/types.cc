@@ -2,6 +2,23 @@
 
 namespace uroce {
 
+namespace {
+
+/// Of the two kinds of queues that have causes of their own.
+const char* other_cause_text(Cause cause) {
+  if (cause == Cause::kFrameTooShort) return "a raw packet is a whole Ethernet frame, and this is less than its header";
+  if (cause == Cause::kTagHeader) {
+    return "the tag matching header of the peer's message is cut short or unknown, or its rendezvous is too long";
+  }
+  if (cause == Cause::kTagOutOfStep) {
+    return "unexpected messages came that the program has not counted yet: IBV_WR_TAG_SYNC comes first";
+  }
+  if (cause == Cause::kTagGone) return "the tagged receive is not there: a message took it, or the handle is wrong";
+  return "?";
+}
+
+}  // namespace
+
 const char* cause_text(Cause cause) {
   switch (cause) {
     case Cause::kNone:
@@ -49,12 +66,15 @@ const char* cause_text(Cause cause) {
       return "memory window bind with a bad region, range or right";
     case Cause::kKeyBudget:
       return "one wrong rkey after the other: somebody is guessing; until that stops, rkeys that are new to this QP "
-             "are "
-             "looked at once a second";
+             "are looked at once a second";
     case Cause::kMemoryGone:
       return "the memory of a region went away: the program unmapped or protected it, or cut the file behind it";
+    case Cause::kXrcQueue:
+      return "the peer's request names a shared receive queue that is not in this XRC domain; processes share no "
+             "domain";
+    default:
+      return other_cause_text(cause);
   }
-  return "?";
 }
 
 const char* wc_status_name(WcStatus status) {
@@ -79,7 +99,8 @@ const char* wc_status_name(WcStatus status) {
                                            "invalid EE context state",
                                            "fatal error",
                                            "response timeout",
-                                           "general error"};
+                                           "general error",
+                                           "tag matching error"};
   return kNames[static_cast<uint8_t>(status) % (sizeof kNames / sizeof kNames[0])];
 }
 
@@ -96,6 +117,12 @@ const char* qp_type_name(QpType type) {
       return "UC";
     case QpType::kUd:
       return "UD";
+    case QpType::kRawPacket:
+      return "RAW_PACKET";
+    case QpType::kXrcSend:
+      return "XRC_SEND";
+    case QpType::kXrcRecv:
+      return "XRC_RECV";
   }
   return "?";
 }

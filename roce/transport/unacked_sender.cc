@@ -1,4 +1,5 @@
 #include "transport/datagram.h"
+#include "transport/raw_packet.h"
 #include "transport/request_encoder.h"
 #include "transport/send_completer.h"
 
@@ -21,6 +22,11 @@ Polled UnackedSender::poll_transmit(TxFrame& frame, Instant now) {
       const Outcome outcome = complete_head(run_local(context_, wqe), now);
       if (outcome != Outcome::kGoesOn) return {.outcome = outcome};
       continue;
+    }
+    if (context_.type == QpType::kRawPacket) {
+      const Cause cause = encode_raw_frame(context_, wqe, frame);
+      if (cause == Cause::kNone) context_.counters().tx_raw_frames++;
+      return {.frame = cause == Cause::kNone, .outcome = complete_head(cause, now)};
     }
     const Cause cause = encode_request(context_, wqe, packet_, next_psn_, AckRequest::kNo, frame);
     if (cause != Cause::kNone) return {.outcome = complete_head(cause, now)};

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-SEEN = re.compile(r"^(?:[+@&]\S*\s+)?(?:>|completion|state|counter|memory)\s")
-NUMBERS = re.compile(r"(psn|msn|held|wrid|bytes|len|at 0x|u64|pattern|counter \w+|(?:write|mr\d)\+\d+) ?(-?\d+)")
+SEEN = re.compile(r"^(?:[+@&]\S*\s+)?(?:>|>mad|completion|cm_event|state|counter|memory)\s")
+NUMBERS = re.compile(r"(psn|msn|held|wrid|bytes|len|at 0x|u64|pattern|counter \w+|status|reason|answers|wait|qpn|resources|depth|retry_cnt|rnr_retry|(?:write|mr\d)\+\d+) ?(-?\d+)(?![0-9a-fx])")
 
 
 def alterations(lines):

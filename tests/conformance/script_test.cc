@@ -198,6 +198,70 @@ TEST(ScriptRuns, SignedPacketsMakeAPeer) {
   EXPECT_THAT(report_of(first + then), HasSubstr("> NAK psn 3"));
 }
 
+constexpr const char* kRequest = "cm 1 listen\n<mad REQ\ncm_event 2 request\n";
+
+TEST(ScriptErrors, OfConnectionManagement) {
+  EXPECT_THAT(refused("<mad RQE"), HasSubstr(":1:6: not a message of connection management"));
+  EXPECT_THAT(refused("<mad RTU qpn 5"), HasSubstr(":1:10: a RTU has no such field"));
+  EXPECT_THAT(refused("<mad REQ data 123"), HasSubstr("are not bytes in hexadecimal"));
+  EXPECT_THAT(refused("<mad REP ari 00"), HasSubstr("a REJ has 72 bytes of it"));
+  EXPECT_THAT(refused("cm 1 fly"), HasSubstr(":1:6: an id cannot do this"));
+  EXPECT_THAT(refused("cm 1 accept"), HasSubstr(":1:4: there is no such id"));
+  EXPECT_THAT(refused("cm 1 listen\ncm 1 listen port 7"), HasSubstr(":2:4: this number is taken"));
+  EXPECT_THAT(refused("cm 1 connect qp 3"), HasSubstr("there is no such qp"));
+  EXPECT_THAT(refused("cm_event 1 fly"), HasSubstr("not an event of an id"));
+}
+
+/// No value is silently cut to the bits that its field has.
+TEST(ScriptErrors, WhatDoesNotFit) {
+  EXPECT_THAT(refused("<mad REQ qpn 0x1000000"), HasSubstr(":1:10: `qpn` does not fit: it has 24 bits"));
+  EXPECT_THAT(refused("<mad REQ retry_cnt 8"), HasSubstr("it has 3 bits"));
+  EXPECT_THAT(refused("<mad REQ id -1"), HasSubstr("it has 32 bits"));
+  EXPECT_THAT(refused("repeat 3\n<mad DREP id 0xffffffff+i\nend"), HasSubstr(":2:11: `id` does not fit"));
+  EXPECT_THAT(refused("<mad REQ port 65536"), HasSubstr("`port` does not fit"));
+  EXPECT_THAT(refused("<mad REQ class 256"), HasSubstr("`class` does not fit"));
+  EXPECT_THAT(refused("<mad REQ attribute 0x10010"), HasSubstr("`attribute` does not fit"));
+  EXPECT_THAT(refused("<mad REQ src_qp 0x1000001"), HasSubstr("`src_qp` does not fit"));
+  EXPECT_THAT(refused("cm 1 listen port 65536"), HasSubstr(":1:13: `port` does not fit"));
+  EXPECT_THAT(refused("cm 1 listen\n<mad REQ\ncm_event 2 request\ncm 2 accept depth 256"),
+              HasSubstr(":4:13: `depth` does not fit"));
+}
+
+/// Not only as much of it as the script says.
+TEST(ScriptRuns, AllPrivateDataOfAnEventIsCompared) {
+  const std::string arrives = "cm 1 listen\n<mad REQ data 0102\ncm_event 2 request data ";
+  EXPECT_THAT(report_of(arrives + "01"), HasSubstr("* data"));
+  EXPECT_EQ(report_of(arrives + "0102"), "");
+  EXPECT_EQ(report_of(arrives + "010200"), "") << "how many zeros follow, no message says";
+}
+
+TEST(ScriptRuns, MessagesAreShownAndComparedFieldByField) {
+  const std::string accepted = std::string(kRequest) + "cm 2 accept qpn 0x600 data 0102\n";
+  EXPECT_EQ(report_of(accepted + ">mad REP qpn 0x600 data 0102"), "");
+  EXPECT_THAT(report_of(accepted + ">mad REP qpn 0x601 data 0102"),
+              HasSubstr("* qpn          0x601             0x600\n"));
+  EXPECT_THAT(report_of(accepted + ">mad REP"), HasSubstr("* data         none              0102\n"));
+  EXPECT_THAT(report_of(accepted + ">mad REP peer 0x78 data 0102"), HasSubstr("* peer         0x78"));
+  EXPECT_THAT(report_of(accepted + ">mad REP tid 5 data 0102"), HasSubstr("* tid          0x5               0x1077\n"));
+  EXPECT_THAT(report_of(accepted + ">mad REJ"), HasSubstr("* message      REJ       REP\n"));
+  EXPECT_THAT(report_of(accepted), HasSubstr("> mad REP id 0x1 peer 0x77 qpn 0x600 tid 0x1077"));
+}
+
+TEST(ScriptRuns, EventsOfIdsMustBeExpected) {
+  EXPECT_EQ(report_of(kRequest), "");
+  EXPECT_THAT(report_of("cm 1 listen\n<mad REQ"), HasSubstr("happened although the script does not expect it, at 0"));
+  EXPECT_THAT(report_of("cm 1 listen\ncm_event 2 request"), HasSubstr("nothing happened until 0"));
+  EXPECT_THAT(report_of("cm 1 listen\n<mad REQ data 01\ncm_event 2 request data 02"), HasSubstr("* data"));
+  EXPECT_THAT(report_of("cm 1 listen\n<mad REQ qpn 7\ncm_event 2 request qpn 8"), HasSubstr("* qpn"));
+  EXPECT_THAT(report_of("cm 1 listen\ncm 1 accept"), HasSubstr("this call is EINVAL, and not accepted"));
+}
+
+TEST(ScriptRuns, CountersOfConnectionManagementMustBeMentioned) {
+  const std::string unknown = "cm 1 listen\n<mad DREP peer 9\n";
+  EXPECT_THAT(report_of(unknown), HasSubstr("* cm_drop_unknown_id 0         1\n"));
+  EXPECT_EQ(report_of(unknown + "counter cm_drop_unknown_id 1"), "");
+}
+
 TEST(ScriptRuns, RoundsAreCounted) {
   const std::string report = report_of(std::string(kPlain) +
                                        "repeat 3\n< WRITE_ONLY psn i ack_req at mr1+8*i payload 8\n"

@@ -36,6 +36,7 @@ FOLDERS = {folder.name: folder for folder in [
     Folder("congestion", "roce/congestion", ["unit-congestion", "unit-transport", *SCRIPTS, *SIMULATED]),
     Folder("transport", "roce/transport", ["unit-transport", "unit-engine-objects", "unit-engine-allocations", *SCRIPTS, "unit-any-bytes", *SIMULATED, *VERBS]),
     Folder("engine", "roce/engine", ["unit-engine", "unit-engine-parts", "unit-engine-objects", "unit-engine-allocations", "unit-transport", *SCRIPTS, "unit-any-bytes", *SIMULATED, *VERBS]),
+    Folder("cm", "roce/cm", ["unit-cm", "conformance connections", "connections", "replay captures", "verbs_rdma*", "unit-lint"]),
     Folder("host", "roce/host", ["unit-host", "unit-dpdk-port", *VERBS, "unit-switch-ports", "twin", *ON_PORTS]),
     Folder("dpdk", "roce/dpdk", ["unit-dpdk", "unit-dpdk-port", *VERBS, "unit-switch-ports", "twin", *ON_PORTS]),
     Folder("verbs_shim", "verbs_shim", VERBS),

@@ -78,7 +78,7 @@ class Generator {
       if (one_in(4)) qp.send_wrs = 1 + below(6);
       if (one_in(4)) qp.recv_wrs = 1 + below(6);
       qp.sges = 1 + below(4);
-      qp.inline_bytes = one_in(3) ? 0 : 16 + below(200);
+      qp.inline_bytes = one_in(3) ? 16 : 16 + below(200);  // 16: the least that verbs give
       if (one_in(8)) qp.access = below(8) << 1;
       program_.qps.push_back(qp);
     }
@@ -331,7 +331,7 @@ class Generator {
         shuffle_in({WrOpcode::kSend, WrOpcode::kSendWithImm, WrOpcode::kRdmaWrite, WrOpcode::kRdmaWriteWithImm},
                    opcode);
         break;
-      case QpType::kRc:
+      default:  // RC; the model has no XRC
         shuffle_in({WrOpcode::kSend, WrOpcode::kSend, WrOpcode::kSendWithImm, WrOpcode::kRdmaWrite,
                     WrOpcode::kRdmaWrite, WrOpcode::kRdmaWriteWithImm, WrOpcode::kRdmaRead, WrOpcode::kRdmaRead,
                     WrOpcode::kFetchAdd, WrOpcode::kCompareSwap},

@@ -28,10 +28,6 @@ WcOpcode completion_of(WrOpcode opcode) {
   }
 }
 
-bool has_response(WrOpcode opcode) {
-  return opcode == WrOpcode::kRdmaRead || opcode == WrOpcode::kCompareSwap || opcode == WrOpcode::kFetchAdd;
-}
-
 }  // namespace
 
 void Model::on_poll(unsigned endpoint, unsigned number, std::span<const Completion> completions, bool overrun) {
@@ -96,7 +92,7 @@ void Model::complete_send(uint32_t id, const Cq& cq, const Completion& c) {
     if (q.sends_failed && !q.vague) return fail("step %u succeeded after an error", id);
     if (!may_succeed(send) && !q.vague) return fail("step %u succeeded, and cannot have", id);
     if (!send.signalled) return fail("step %u was not signalled, and its success was reported", id);
-    if (has_response(send.step->opcode) && c.byte_len != send.length)
+    if (is_answered_with_data(send.step->opcode) && c.byte_len != send.length)
       return fail("step %u: byte_len %u", id, c.byte_len);
     return retire(send, Sure::kYes);
   }
@@ -169,7 +165,7 @@ void Model::retire(Send& send, Sure done) {
   }
   if (opcode == WrOpcode::kBindMw && done == Sure::kYes) binds_.push_back(static_cast<uint32_t>(&send - sends_.data()));
   if (opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBindMw) end_window_change(send, done);
-  if (has_response(opcode)) {
+  if (is_answered_with_data(opcode)) {
     if (opcode == WrOpcode::kRdmaRead) {
       compare_read(send, done != Sure::kYes);
     } else {

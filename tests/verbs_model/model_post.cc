@@ -26,7 +26,6 @@ bool has_operation(QpType type, WrOpcode opcode) {
 bool is_atomic(WrOpcode opcode) { return opcode == WrOpcode::kCompareSwap || opcode == WrOpcode::kFetchAdd; }
 bool is_local(WrOpcode opcode) { return opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBindMw; }
 bool is_write(WrOpcode opcode) { return opcode == WrOpcode::kRdmaWrite || opcode == WrOpcode::kRdmaWriteWithImm; }
-bool has_response(WrOpcode opcode) { return opcode == WrOpcode::kRdmaRead || is_atomic(opcode); }
 
 /// What the peer must allow.
 uint32_t rights_for(WrOpcode opcode) {
@@ -109,7 +108,7 @@ bool Model::usable(unsigned endpoint, const Element& element, bool write) const 
 void Model::judge_local(Send& send, uint32_t& reach) const {
   const Step& step = *send.step;
   const Queue& q = queue(send.qp);
-  const bool responds = has_response(step.opcode);
+  const bool responds = is_answered_with_data(step.opcode);
   if ((step.flags & kSendInline) != 0 && !responds) return;
   uint32_t offset = 0;
   for (const Element& element : step.sges) {
@@ -258,13 +257,13 @@ void Model::note_effects(uint32_t id, Send& send, uint32_t reach) {
   // What is wrong at the peer is no concern of an unreliable sender.
   if (send.local == Sure::kNo || (reliable && (send.remote == Sure::kNo || send.reached == Sure::kNo))) {
     q.doomed = true;
-    q.mute |= !has_response(step.opcode) || send.remote == Sure::kNo;
+    q.mute |= !is_answered_with_data(step.opcode) || send.remote == Sure::kNo;
   }
 }
 
 void Model::make_payload(Send& send, uint32_t reach) {
   const Step& step = *send.step;
-  if (has_response(step.opcode) || is_local(step.opcode)) return;
+  if (is_answered_with_data(step.opcode) || is_local(step.opcode)) return;
   const uint8_t* source = Memory::source();
   for (const Element& element : step.sges) {
     if (send.payload.size() >= reach) break;

@@ -21,7 +21,7 @@ uint64_t first_seed() {
 std::string on_engines(const Program& program, Totals* totals) { return run_on_engines(program, Rules{}, totals); }
 
 TEST(RandomPrograms, AgreeWithTheModel) {
-  const auto count = some_of(uint64_t{100'000});
+  const auto count = some_of(uint64_t{50'000});
   const Outcome outcome = run_campaign({.first = first_seed(), .last = first_seed() + count - 1}, on_engines);
   EXPECT_EQ(outcome.text(), "");
   EXPECT_EQ(outcome.totals.programs, count);

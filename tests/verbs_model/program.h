@@ -91,6 +91,10 @@ enum class Do : uint8_t {
   kRegister,    // again, with a new key
 };
 
+inline bool is_answered_with_data(WrOpcode opcode) {
+  return opcode == WrOpcode::kRdmaRead || opcode == WrOpcode::kCompareSwap || opcode == WrOpcode::kFetchAdd;
+}
+
 struct Step {
   Do what = Do::kRun;
   uint8_t qp = 0;

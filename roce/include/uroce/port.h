@@ -52,7 +52,8 @@ class Port {
   /// whether a destination is congested.
   virtual bool queues_by_destination() const { return false; }
   /// Whether a frame for this destination would have to wait in the port now, because its receiver takes none; the
-  /// engine then asks QPs with other destinations first. Ports with one queue for all destinations answer no.
+  /// engine then asks QPs with other destinations first. Ports with one queue for all destinations answer no. Number 0:
+  /// a raw packet, whose destination is not known yet.
   virtual bool congested(const MacAddress& /*dst*/, uint32_t /*dest_qpn*/) { return false; }
 };
 

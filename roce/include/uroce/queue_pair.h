@@ -24,7 +24,7 @@ class CompletionQueue;
 class SharedReceiveQueue;
 
 struct QueuePairOptions {
-  QpType type = QpType::kRc;
+  QpType type = QpType::kRc;                 // or kUc, kUd
   PdId pd = 0;                               // Engine::allocate_pd
   const CompletionQueue* send_cq = nullptr;  // both are required, and outlive the queue pair
   const CompletionQueue* recv_cq = nullptr;

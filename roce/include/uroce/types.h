@@ -9,7 +9,15 @@
 
 namespace uroce {
 
-enum class QpType : uint8_t { kRc = 2, kUc = 3, kUd = 4 };  // ibv_qp_type
+enum class QpType : uint8_t { kRc = 2, kUc = 3, kUd = 4, kRawPacket = 8, kXrcSend = 9, kXrcRecv = 10 };  // ibv_qp_type
+
+/// Each message is a packet, and has a destination of its own.
+constexpr bool is_datagram(QpType type) { return type == QpType::kUd || type == QpType::kRawPacket; }
+
+/// The sequence numbers, acknowledgements and retries of RC.
+constexpr bool is_reliable(QpType type) {
+  return type == QpType::kRc || type == QpType::kXrcSend || type == QpType::kXrcRecv;
+}
 
 enum class QpState : uint8_t { kReset, kInit, kRtr, kRts, kSqd, kSqe, kErr };  // ibv_qp_state
 
@@ -22,6 +30,8 @@ enum Access : uint32_t {
   kMwBind = 1 << 4,
   kZeroBased = 1 << 5,
   kOnDemand = 1 << 6,  // the memory may come and go while it is registered; any region's may, and fails when it is gone
+  kFlushGlobal = 1 << 8,
+  kFlushPersistent = 1 << 9,  // a queue pair may allow it, but no memory has it
 };
 
 /// ibv_wc_status.
@@ -48,6 +58,7 @@ enum class WcStatus : uint8_t {
   kFatalErr,
   kRespTimeoutErr,
   kGeneralErr,
+  kTmErr,
 };
 
 /// ibv_wc_opcode.
@@ -59,12 +70,27 @@ enum class WcOpcode : uint8_t {
   kFetchAdd = 4,
   kBindMw = 5,
   kLocalInv = 6,
+  kFlush = 8,
+  kAtomicWrite = 9,
   kRecv = 128,
   kRecvRdmaWithImm = 129,
+  // Of shared receive queues that match tags.
+  kTmAdd = 130,
+  kTmDel = 131,
+  kTmSync = 132,
+  kTmRecv = 133,
+  kTmNoTag = 134,
 };
 
 /// ibv_wc_flags.
-enum WcFlags : uint8_t { kWcGrh = 1, kWcWithImm = 2, kWcWithInv = 8 };
+enum WcFlags : uint8_t {
+  kWcGrh = 1,
+  kWcWithImm = 2,
+  kWcWithInv = 8,
+  kWcTmSyncReq = 16,
+  kWcTmMatch = 32,
+  kWcTmDataValid = 64,
+};
 
 /// Why a work request failed, or a QP went to error: what a person needs to know beyond the status. The number is the
 /// completion's vendor_err; `cause_text` explains it.
@@ -92,6 +118,11 @@ enum class Cause : uint8_t {
   kBindRefused,        // memory window bind with a bad region, range or right
   kKeyBudget,          // UC receiver: more wrong rkeys than an honest peer sends
   kMemoryGone,         // registered memory was unmapped or protected, or its file truncated
+  kXrcQueue,           // XRC target: the peer names no shared receive queue of the domain
+  kTagHeader,          // tag matching: headers cut short, unknown, or a rendezvous that nothing can fetch
+  kTagOutOfStep,       // tag matching: unexpected messages came that the program has not dealt with
+  kTagGone,            // tag matching: the receive to be removed was taken by a message, or never there
+  kFrameTooShort,      // raw packet shorter than an Ethernet header
 };
 
 /// ibv_event_type: those events that a software device raises.
@@ -126,5 +157,8 @@ inline constexpr uint32_t kGrhBytes = 40;
 
 /// The number of a protection domain; 0 is none.
 using PdId = uint32_t;
+
+/// The number of an XRC domain; 0 is none.
+using XrcdId = uint32_t;
 
 }  // namespace uroce

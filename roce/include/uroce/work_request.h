@@ -27,6 +27,8 @@ enum class WrOpcode : uint8_t {
   kLocalInv = 7,
   kBindMw = 8,
   kSendWithInv = 9,
+  kFlush = 14,
+  kAtomicWrite = 15,
 };
 
 /// ibv_send_flags.
@@ -45,6 +47,18 @@ struct MwBind {
   uint32_t access = 0;
 };
 
+/// Where what was written has to be before a FLUSH is answered; both may be asked for.
+enum FlushPlacement : uint8_t { kFlushToGlobal = 1, kFlushToPersistent = 2 };
+
+/// What a FLUSH is about: the range that it names, or all of the region or window.
+enum class FlushLevel : uint8_t { kRange = 0, kRegion = 1 };
+
+struct Flush {
+  uint32_t length = 0;  // of the range at `remote_addr`
+  uint8_t placement = kFlushToGlobal;
+  FlushLevel level = FlushLevel::kRange;
+};
+
 struct SendWr {
   uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::kSend;
@@ -52,14 +66,16 @@ struct SendWr {
   const Sge* sges = nullptr;
   uint32_t num_sge = 0;
   uint32_t imm_or_rkey = 0;  // immediate data as it lies in memory, or the key to invalidate
-  uint64_t remote_addr = 0;  // WRITE, READ, atomics
+  uint64_t remote_addr = 0;  // WRITE, READ, atomics, FLUSH, ATOMIC_WRITE
   uint32_t rkey = 0;
+  uint32_t remote_srqn = 0;  // XRC: the number of the peer's shared receive queue
   uint64_t compare_add = 0;
-  uint64_t swap = 0;
+  uint64_t swap = 0;                  // ATOMIC_WRITE: the eight bytes as they lie in memory
   const AddressHandle* ah = nullptr;  // UD; must live until the completion
   uint32_t remote_qpn = 0;
   uint32_t remote_qkey = 0;
   MwBind bind;
+  Flush flush;
 };
 
 struct RecvWr {
@@ -94,10 +110,12 @@ struct Completion {
   uint32_t byte_len = 0;
   uint32_t imm_or_rkey = 0;  // immediate data as on the wire, or the key that the peer invalidated
   uint32_t qp_num = 0;
-  uint32_t src_qp = 0;  // UD
+  uint32_t src_qp = 0;  // UD; kWcTmMatch: the sender's context in the header
   uint16_t pkey_index = 0;
   uint8_t sl = 0;            // UD, received: a DatagramHeader
+  uint32_t flow_tag = 0;     // raw packets: that of the flow which brought the frame here
   int64_t timestamp_ns = 0;  // the engine's clock when the completion was made
+  uint64_t tag = 0;          // kWcTmMatch
 };
 
 }  // namespace uroce

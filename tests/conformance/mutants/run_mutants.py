@@ -21,7 +21,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-FLOORS = ("base", "packet", "capture", "congestion", "transport", "engine", "script")
+FLOORS = ("base", "packet", "capture", "congestion", "transport", "cm", "engine", "managed", "script")
 INCLUDES = [ROOT / "roce", ROOT / "roce/include", ROOT / "apps"]
 ENOUGH = 0.95
 RUN_SECONDS = 30

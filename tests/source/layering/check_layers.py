@@ -13,14 +13,16 @@ Floors, an arrow points only downwards:
     sim < oracle < apps: judges simulated traffic, which the simulator itself knows nothing of
     packet < fabric < {sim, host, apps}: the network that simulator, uroce-switch and --faults share
     base < memif < apps: shared memory with programs that are not trusted
-    packet < cm < {dpdk, verbs_shim}: connection management without I/O
+    packet < cm < {managed, dpdk, lint, verbs_shim}: connection management without I/O
+    {engine, cm} < managed < {sim, script, replay}: beside an engine that no host drives
     packet < segment < host: shared memory in which the programs of a machine meet
-    packet < capture < {dpdk, lint}, engine < script, {engine, lint} < replay: tools for conformance
+    packet < capture < {dpdk, lint}, {managed, lint} < replay, managed < script: tools for conformance
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
     host < pmd/shmlan: a DPDK driver in front of the segment, as roce/dpdk/endpoint_device is
 
 Of `pmd/`, only shmlan knows `roce/`, and nothing of `roce/` knows `pmd/`. Only roce/dpdk, pmd/ethdev, pmd/shmlan, apps
-and verbs_shim include DPDK's headers, only verbs_shim includes the verbs headers, and the floors that are pure logic
+and verbs_shim include DPDK's headers, only verbs_shim and apps/examples, which include nothing
+of the house, include the verbs headers, and the floors that are pure logic
 include nothing that reads a clock, opens a file or starts a thread.
 """
 
@@ -37,23 +39,25 @@ BELOW = {
     "engine": ["base", "packet", "transport", "congestion"],
 }
 BELOW["fabric"] = ["base", "packet"]
-BELOW["sim"] = BELOW["engine"] + ["engine", "fabric"]
+BELOW["cm"] = ["base", "packet"]
+BELOW["managed"] = BELOW["engine"] + ["engine", "cm"]
+BELOW["sim"] = BELOW["managed"] + ["managed", "fabric"]
 BELOW["oracle"] = BELOW["sim"] + ["sim"]
 BELOW["segment"] = ["base", "packet"]
-BELOW["cm"] = ["base", "packet"]
 BELOW["host"] = ["base", "packet", "congestion", "fabric", "segment"]
-BELOW["dpdk"] = BELOW["engine"] + ["engine", "cm", "fabric", "host", "segment", "capture"]
+BELOW["dpdk"] = BELOW["managed"] + ["managed", "fabric", "host", "segment", "capture"]
 BELOW["memif"] = ["base"]
 BELOW["capture"] = ["base", "packet"]
-BELOW["lint"] = ["base", "packet", "capture"]
-BELOW["script"] = BELOW["engine"] + ["engine"]
-BELOW["replay"] = BELOW["engine"] + ["engine", "capture", "lint"]
+BELOW["lint"] = ["base", "packet", "cm", "capture"]
+BELOW["script"] = BELOW["managed"] + ["managed"]
+BELOW["replay"] = BELOW["managed"] + ["managed", "capture", "lint"]
 BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "memif", "sim", "oracle", "fabric", "capture", "lint", "script", "replay"]
 BELOW["verbs_shim"] = BELOW["dpdk"] + ["dpdk"]
 BELOW["api"] = BELOW["dpdk"] + ["dpdk"]
 for floor in BELOW:
     BELOW[floor] = ["include"] + BELOW[floor]
 BELOW["include"] = []
+BELOW["apps/examples"] = []
 BELOW["pmd/hw"] = []
 BELOW["pmd/vfio_user"] = ["pmd/hw"]
 BELOW["pmd/card"] = ["pmd/hw", "pmd/vfio_user"]
@@ -62,8 +66,8 @@ BELOW["pmd/shmlan"] = ["include", "base", "packet", "segment", "host"]
 BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
 DPDK_ALLOWED = {"dpdk", "apps", "verbs_shim", "pmd/ethdev", "pmd/shmlan"}
-VERBS_ALLOWED = {"verbs_shim"}
-PURE = {"include", "packet", "cm", "transport", "congestion", "engine", "fabric", "sim", "oracle", "capture", "lint", "script", "replay"}
+VERBS_ALLOWED = {"verbs_shim", "apps/examples"}
+PURE = {"include", "packet", "cm", "managed", "transport", "congestion", "engine", "fabric", "sim", "oracle", "capture", "lint", "script", "replay"}
 IMPURE_HEADERS = re.compile(
     r"^(sys/|linux/|net/|netinet/|arpa/|unistd\.h|fcntl\.h|poll\.h|pthread\.h|time\.h|ctime$|thread$|mutex$|shared_mutex$|"
     r"condition_variable$|future$|fstream$|iostream$|filesystem$)"
@@ -79,7 +83,7 @@ def floor_of(path: pathlib.PurePath) -> str:
     parts = path.parts
     if parts[0] == "roce":
         return parts[1] if len(parts) > 2 else "roce"
-    if parts[0] == "pmd":
+    if parts[0] == "pmd" or parts[:2] == ("apps", "examples"):
         return "/".join(parts[:2])
     return parts[0] if parts[0] in BELOW else ""
 

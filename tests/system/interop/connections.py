@@ -12,7 +12,9 @@ from guest import Loss
 
 LISTENING = "connections to port"  # our log, as soon as requests are taken
 LISTEN_TIMEOUT_S = 20
-LOSS = "numgen random mod 1000 < {permille}"
+LOSS = "{lost} numgen random mod 1000 < {permille}"
+OF_QP1 = "@th,104,24 1"  # the sixth to eighth byte behind UDP's header: the manager's datagrams, whatever moves data beside them
+NOT_OF_QP1 = "@th,104,24 != 1"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +27,10 @@ class Meeting:
     says: tuple                # what the client prints when all was well
     server_says: tuple = ()
     family: str = "ipv4"
-    loss_permille: int = 0     # of all packets, each way
+    loss_permille: int = 0     # of those of `lost`, each way
+    lost: str = ""             # which packets may be lost, as nftables says it; "": all
+    lost_ways: str = "both"    # "to_server": only what the client sends
+    not_linted: str = ""       # rules of uroce-lint that the programs themselves break
     endless: bool = False      # the server has to be ended
     timeout_s: int = 40
     short: bool = False
@@ -40,7 +45,12 @@ def _pings(count, size=64):
     return tuple(line(i) for i in range(count))
 
 
+# Programs that break a rule themselves. rping's client takes the server's answer for the completion of its SEND and writes into that
+# buffer; perftest with -R receives its peer's numbers into the buffer that its own are sent from. If the acknowledgement was lost, the
+# SEND goes out again with other bytes, whoever the sender is.
+_REUSES_BUFFERS = "retransmit-content"
 _RSTREAM = ("1000    1k      20      38m",)
+_RSTREAM_16K = ("custom    15k     10      20      6.1m",)
 _MEETINGS = (
     Meeting("rping", "rping -s -a {server} -p {port} -C 10 -v -V", "rping -c -a {server} -p {port} -C 10 -v -V", _pings(10),
             tuple(f"server {line}" for line in _pings(10)), short=True),
@@ -56,16 +66,33 @@ _MEETINGS = (
     Meeting("rdma_client", "rdma_server -p {port}", "rdma_client -s {server} -p {port}", ("rdma_client: end 0",),
             ("rdma_server: end 0",), short=True),
     Meeting("cmtime", "cmtime -p {port} -c 50", "cmtime -s {server} -p {port} -c 50", ("disconnect   :", "destroy      :"), endless=True),
-    Meeting("rstream", "rstream -p {port} -S 1000 -I 20", "rstream -s {server} -p {port} -S 1000 -I 20", _RSTREAM, _RSTREAM, short=True),
+    Meeting("rstream", "rstream -p {port} -S 1000 -I 20", "rstream -s {server} -p {port} -S 1000 -I 20", _RSTREAM, _RSTREAM),
     Meeting("riostream", "riostream -p {port} -S 1000 -I 20", "riostream -s {server} -p {port} -S 1000 -I 20", _RSTREAM, _RSTREAM),
     Meeting("send_bw_cm", "ib_send_bw -F -R -n 50 -p {port}", "ib_send_bw -F -R -n 50 -p {port} {server}", (" 65536      50",), short=True),
     Meeting("write_lat_cm", "ib_write_lat -F -R -n 50 -p {port}", "ib_write_lat -F -R -n 50 -p {port} {server}", (" 2       50",)),
     Meeting("read_bw_cm", "ib_read_bw -F -R -n 50 -p {port}", "ib_read_bw -F -R -n 50 -p {port} {server}", (" 65536      50",)),
-    # Of rping one connection and its data; of ucmatose many requests, replies and farewells.
+    # Of rping and perftest one connection's data; of ucmatose many requests, replies and farewells. rping and perftest destroy their
+    # Ids as soon as they have hung up, and the kernel's manager says nothing again for them: the peer would wait for ever.
     Meeting("rping_loss", "rping -s -a {server} -p {port} -C 30 -v -V", "rping -c -a {server} -p {port} -C 30 -v -V", _pings(30),
-            loss_permille=60, timeout_s=90),
+            loss_permille=30, lost=NOT_OF_QP1, not_linted=_REUSES_BUFFERS, timeout_s=90),
     Meeting("ucmatose_loss", "ucmatose -p {port} -c 40 -C 5", "ucmatose -s {server} -p {port} -c 40 -C 5",
             ("data transfers complete", "return status 0"), ("return status 0",), loss_permille=40, timeout_s=120),
+    # A lost datagram of udaddy is lost, so only the manager's are, which ask which queue pair to send to. Their answers are not:
+    # rxe's manager has forgotten a request that it answered, and a second one of the same client is one more for udaddy.
+    Meeting("udaddy_loss_of_mads", "udaddy -c 30 -C 2", "udaddy -s {server} -c 30 -C 2",
+            ("data transfers complete", "return status 0"), ("return status 0",), loss_permille=250, lost=OF_QP1, lost_ways="to_server",
+            timeout_s=120),
+    Meeting("rstream_loss", "rstream -p {port} -S 16000 -I 20 -C 10", "rstream -s {server} -p {port} -S 16000 -I 20 -C 10",
+            _RSTREAM_16K, _RSTREAM_16K, loss_permille=20, timeout_s=90),
+    Meeting("rstream_ipv6", "rstream -b {server} -p {port} -f ip -S 1000 -I 20",
+            "rstream -s {server} -p {port} -f ip -S 1000 -I 20", _RSTREAM, _RSTREAM, family="ipv6"),
+    Meeting("send_bw_cm_loss", "ib_send_bw -F -R -n 60 -s 16384 -m 1024 -p {port}",
+            "ib_send_bw -F -R -n 60 -s 16384 -m 1024 -p {port} {server}", (" 16384      60",), loss_permille=60,
+            lost=NOT_OF_QP1, not_linted=_REUSES_BUFFERS, timeout_s=90),
+    Meeting("write_bw_cm_qp4", "ib_write_bw -F -R -q 4 -n 20 -p {port}", "ib_write_bw -F -R -q 4 -n 20 -p {port} {server}",
+            (" 65536      80",)),
+    Meeting("atomic_bw_cm", "ib_atomic_bw -F -R -n 50 -p {port}", "ib_atomic_bw -F -R -n 50 -p {port} {server}", (" 8          50",)),
+    Meeting("send_lat_cm_ud", "ib_send_lat -F -R -c UD -n 50 -p {port}", "ib_send_lat -F -R -c UD -n 50 -p {port} {server}", (" 2       50",)),
 )
 
 _THEIRS = {"ipv4": lab.GUEST_IPV4, "ipv6": lab.GUEST_IPV6}
@@ -124,11 +151,12 @@ def _judge(meeting, server, client):
 def _meet(meeting, we_are):
     def body(bench, name):
         with attempt_on(bench, name, logs=True) as attempt, contextlib.ExitStack() as stack:
-            some = LOSS.format(permille=meeting.loss_permille) if meeting.loss_permille else ""
-            loss = stack.enter_context(Loss(bench.guest, some, some)) if some else None
+            some = LOSS.format(lost=meeting.lost, permille=meeting.loss_permille) if meeting.loss_permille else ""
+            ways = [some if meeting.lost_ways == "both" or way == we_are else "" for way in ("client", "server")]
+            loss = stack.enter_context(Loss(bench.guest, *ways)) if some else None
             server, client = _start(meeting, we_are, attempt)
             _wait(meeting, attempt, server, client)
-            problems = _judge(meeting, server, client) + lint(bench, attempt.capture)
+            problems = _judge(meeting, server, client) + lint(bench, attempt.capture, meeting.not_linted)
             if loss is not None and not all(loss.dropped().values()):
                 problems.append("no packet was lost in one of the directions")
             if problems:

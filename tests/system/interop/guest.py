@@ -13,8 +13,8 @@ COMMAND_PORT = 7000
 BOOT_TIMEOUT_S = 90
 READY = "guest-ready"
 
-_QEMU = ("qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=128", "-cpu", "max", "-M", "pc", "-smp", "1",
-         "-m", "512", "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-no-reboot")
+QEMU = ("qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=128", "-cpu", "max", "-smp", "1", "-nodefaults",
+        "-no-user-config", "-display", "none", "-no-reboot")
 
 
 class GuestTrouble(Exception):
@@ -79,19 +79,32 @@ class Guest:
         self._console = console
         self._machine = None
 
-    def start(self):
-        self._console.write_text("")
-        settings = (f"console=ttyS0 quiet panic=-1 mitigations=off uroce.mtu={lab.MTU} "
-                    f"uroce.ipv4={lab.GUEST_IPV4}/24 uroce.ipv6={lab.GUEST_IPV6}/64 "
-                    f"uroce.control={lab.GUEST_CONTROL}/24")
-        command = [*_QEMU, "-kernel", self._kernel, "-initrd", self._initramfs, "-append", settings,
-                   "-serial", f"file:{self._console}"]
+    def command(self):
+        """QEMU and its arguments."""
+        settings = (f"mitigations=off uroce.mtu={lab.MTU} uroce.ipv4={lab.GUEST_IPV4}/24 "
+                    f"uroce.ipv6={lab.GUEST_IPV6}/64 uroce.control={lab.GUEST_CONTROL}/24")
+        command = [*QEMU, "-M", "pc", "-m", "512", "-monitor", "none", *self.boot(settings)]
         # The wire's card first: it becomes eth0.
         for slot, (tap, mac, more) in enumerate((("guest0", lab.GUEST_MAC, f",host_mtu={lab.MTU}"),
                                                  ("control0", lab.CONTROL_MAC, ""))):
-            command += ["-netdev", f"tap,id=n{slot},ifname={tap},script=no,downscript=no", "-device",
-                        f"virtio-net-pci,netdev=n{slot},mac={mac},addr={slot + 3},romfile={more}"]
-        self._machine = self._children.start("machine", command)
+            command += self.virtio_card(tap, mac, slot + 3, more)
+        return command
+
+    def inherited(self):
+        """Open files that QEMU is to have, under the same numbers."""
+        return ()
+
+    def boot(self, settings):
+        return ["-kernel", self._kernel, "-initrd", self._initramfs, "-serial", f"file:{self._console}",
+                "-append", f"console=ttyS0 quiet panic=-1 {settings}"]
+
+    def virtio_card(self, tap, mac, slot, more=""):
+        return ["-netdev", f"tap,id={tap},ifname={tap},script=no,downscript=no", "-device",
+                f"virtio-net-pci,netdev={tap},mac={mac},addr={slot},romfile={more}"]
+
+    def start(self):
+        self._console.write_text("")
+        self._machine = self._children.start("machine", self.command(), keep_fds=self.inherited())
 
     def card_is_stuck(self):
         """Now and then, on a busy machine, QEMU stops to send what the guest gives to a virtual card: the guest's kernel

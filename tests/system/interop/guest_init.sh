@@ -1,26 +1,7 @@
 #!/bin/sh
-# The guest's first process: modules, one address of each family, rxe on it, and a door for commands.
-export PATH=/bin HOME=/
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t devtmpfs dev /dev
-mkdir -p /dev/shm
-mount -t tmpfs shm /dev/shm
-while read -r module; do
-  insmod "/modules/$module" || echo "guest: no module $module"
-done </modules/order
-
-# What the harness says on the kernel's command line, as NAME=VALUE.
-setting() {
-  # shellcheck disable=SC2013  # words are what is wanted
-  for word in $(cat /proc/cmdline); do
-    case $word in "$1="*) echo "${word#*=}" ;; esac
-  done
-}
-
-# shellcheck disable=SC3045  # dash has it
-ulimit -l unlimited
-ip link set lo up
+# The guest's first process: one address of each family, rxe on it, and a door for commands.
+# shellcheck source=tests/system/interop/guest_base.sh
+. /base
 # An address that is still looking for its double cannot be a GID: with one guest there is no double.
 for scope in all default eth0; do echo 0 >/proc/sys/net/ipv6/conf/$scope/accept_dad; done
 echo 1 >/proc/sys/net/ipv6/conf/eth1/disable_ipv6
@@ -36,5 +17,4 @@ until grep -q '^fe80.* eth0$' /proc/net/if_inet6 || [ "$tries" = 50 ]; do
   tries=$((tries + 1))
   sleep 0.1
 done
-echo "guest-ready $(uname -r)"
-while :; do nc -ll -p 7000 -e /agent; done
+serve

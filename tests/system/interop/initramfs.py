@@ -4,6 +4,7 @@ Nothing is downloaded and nothing is unpacked: programs with their libraries, ke
 and two small scripts.
 """
 
+import dataclasses
 import hashlib
 import os
 import pathlib
@@ -17,11 +18,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 PINGPONGS = tuple(f"ibv_{kind}_pingpong" for kind in ("rc", "uc", "ud", "srq"))
 PERFTESTS = tuple(f"ib_{what}_{how}" for what in ("write", "read", "send", "atomic") for how in ("bw", "lat"))
 CONNECTING = ("rping", "ucmatose", "udaddy", "mckey", "rdma_client", "rdma_server", "cmtime", "rstream", "riostream")
-NEEDED = ("ip", "rdma", "nft", "ibv_devinfo", *PINGPONGS, *PERFTESTS, *CONNECTING)
 APPLETS = ("base64", "cat", "dmesg", "grep", "head", "insmod", "ls", "mkdir", "mount", "nc", "ps", "rm", "setsid",
            "sleep", "tail", "uname")
-MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "crc32-pclmul", "crc32c_generic", "ib_uverbs", "rdma_ucm",
-           "rdma_rxe", "nf_tables", "nft_numgen")
 ETC = {
     "etc/passwd": "root:x:0:0:root:/:/bin/sh\n",
     "etc/group": "root:x:0:\n",
@@ -30,24 +28,54 @@ ETC = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """What one kind of guest is made of, beside a shell and the agent. Files are path in the guest -> path here."""
+
+    init: pathlib.Path
+    programs: tuple
+    modules: tuple
+    kernel_has: str  # below /lib/modules/VERSION/kernel: what tells a kernel that will do
+    package: str  # that brings it
+    applets: tuple = APPLETS
+    files: dict = dataclasses.field(default_factory=dict)
+
+
+def rxe_recipe(more_programs):
+    """The peer with the kernel's rxe, and programs that are not installed."""
+    providers = sorted(pathlib.Path("/usr/lib").glob("*/libibverbs/librxe-rdmav*.so"))
+    description = pathlib.Path("/etc/libibverbs.d/rxe.driver")
+    if not providers or not description.exists():
+        raise Missing("the verbs provider for rxe is not installed (ibverbs-providers)")
+    return Recipe(
+        init=HERE / "guest_init.sh",
+        programs=("ip", "rdma", "nft", "ibv_devinfo", "ibv_xsrq_pingpong", *PINGPONGS, *PERFTESTS, *CONNECTING),
+        modules=("virtio_pci", "virtio_net", "crc32_generic", "crc32-pclmul", "crc32c_generic", "ib_uverbs", "rdma_ucm",
+                 "rdma_rxe", "nf_tables", "nft_numgen"),
+        kernel_has="drivers/infiniband/sw/rxe/rdma_rxe.ko",
+        package="linux-image-amd64",
+        files={**{str(file)[1:]: file for file in (*providers, description)},
+               **{f"bin/{program.name}": program for program in more_programs}})
+
+
 class Missing(Exception):
     """Something that the guest is made of is not installed; the text says what."""
 
 
-def find_kernel():
-    """(version, image) of the newest installed kernel that has rxe."""
+def find_kernel(recipe):
+    """(version, image) of the newest installed kernel that has what the recipe needs."""
     found = []
-    for driver in pathlib.Path("/lib/modules").glob("*/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko*"):
+    for driver in pathlib.Path("/lib/modules").glob(f"*/kernel/{recipe.kernel_has}"):
         version = driver.parts[3]
         image = pathlib.Path("/boot", f"vmlinuz-{version}")
-        if driver.suffix == ".ko" and os.access(image, os.R_OK):
+        if os.access(image, os.R_OK):
             found.append((version, image))
     if not found:
-        raise Missing("no installed kernel with rdma_rxe (linux-image-amd64)")
+        raise Missing(f"no installed kernel with {recipe.kernel_has} ({recipe.package})")
     return max(found, key=lambda pair: [int(word) for word in re.findall(r"\d+", pair[0])])
 
 
-def module_files(version):
+def module_files(version, names):
     """The modules and what they need, in the order of loading, as paths on this machine."""
     folder = pathlib.Path("/lib/modules", version)
     needs, paths = {}, {}
@@ -57,7 +85,7 @@ def module_files(version):
         paths[pathlib.PurePath(path).name.removesuffix(".ko").replace("-", "_")] = path
     builtin = (folder / "modules.builtin").read_text().replace("-", "_")
     order = []
-    for name in (module.replace("-", "_") for module in MODULES):
+    for name in (module.replace("-", "_") for module in names):
         if name in paths:
             # modules.dep names the nearest first, and each after everything that needs it.
             order += [path for path in (*reversed(needs[paths[name]]), paths[name]) if path not in order]
@@ -82,27 +110,20 @@ def libraries(files):
     return sorted(found)
 
 
-def contents(version, more_programs):
+def contents(version, recipe):
     """Path in the guest -> file of this machine, or text, or ("link", target)."""
-    tree = {"init": HERE / "guest_init.sh", "agent": HERE / "guest_agent.sh", **ETC}
+    tree = {"init": recipe.init, "base": HERE / "guest_base.sh", "agent": HERE / "guest_agent.sh", **ETC}
     tree["bin/sh"] = find_program("dash")  # busybox's shell would run its own ip, whatever PATH says
     tree["bin/busybox"] = find_program("busybox")
-    for applet in APPLETS:
+    for applet in recipe.applets:
         tree[f"bin/{applet}"] = ("link", "busybox")
-    for name in NEEDED:
+    for name in recipe.programs:
         tree[f"bin/{name}"] = find_program(name)
-    for program in more_programs:
-        tree[f"bin/{program.name}"] = program
-    providers = sorted(pathlib.Path("/usr/lib").glob("*/libibverbs/librxe-rdmav*.so"))
-    description = pathlib.Path("/etc/libibverbs.d/rxe.driver")
-    if not providers or not description.exists():
-        raise Missing("the verbs provider for rxe is not installed (ibverbs-providers)")
-    for file in (*providers, description):
-        tree[str(file)[1:]] = file
-    programs = [file for file in tree.values() if isinstance(file, pathlib.Path) and file.suffix != ".sh"]
-    for library in libraries(programs):
+    tree.update(recipe.files)
+    binaries = [file for file in tree.values() if isinstance(file, pathlib.Path) and file.suffix not in (".sh", ".py")]
+    for library in libraries(binaries):
         tree[library[1:]] = pathlib.Path(library)
-    modules = module_files(version)
+    modules = module_files(version, recipe.modules)
     for module in modules:
         tree[f"modules/{module.name}"] = module
     tree["modules/order"] = "".join(f"{module.name}\n" for module in modules)
@@ -155,9 +176,9 @@ def _write_archive(file, tree):
     archive.finish()
 
 
-def build(version, folder, more_programs=()):
+def build(version, folder, recipe):
     """The archive for this kernel, from `folder` when nothing has changed since it was made."""
-    tree = contents(version, more_programs)
+    tree = contents(version, recipe)
     result = folder / f"guest-{version}-{_fingerprint(version, tree)}.cpio"
     if result.exists():
         return result

@@ -23,6 +23,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent / "programs"))
 
 import connections
+import groups
 import initramfs
 import isolation
 import lab
@@ -45,7 +46,7 @@ def tests():
     """(name, the set that it is in, function of the bench)"""
     for row in all_rows():
         yield row.name, "short" if row.short else "rest", lambda bench, row=row: run_row(row, bench)
-    for scenario in (*reboots.SCENARIOS, *together.SCENARIOS, *connections.SCENARIOS):
+    for scenario in (*reboots.SCENARIOS, *together.SCENARIOS, *connections.SCENARIOS, *groups.SCENARIOS):
         yield scenario.name, "short" if scenario.short else "rest", scenario.run
 
 
@@ -77,8 +78,9 @@ def prepare(work, programs):
     if not os.path.exists("/dev/net/tun"):
         raise Skip("there is no /dev/net/tun")
     try:
-        version, kernel = initramfs.find_kernel()
-        return kernel, initramfs.build(version, work, programs.values())
+        recipe = initramfs.rxe_recipe(programs.values())
+        version, kernel = initramfs.find_kernel(recipe)
+        return kernel, initramfs.build(version, work, recipe)
     except initramfs.Missing as missing:
         raise Skip(f"{missing} (scripts/install-deps.sh interop)") from missing
 

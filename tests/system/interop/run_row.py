@@ -186,9 +186,9 @@ def _judge_extras(row, attempt):
     return [f"its log: {text}" for text in trouble(log)] + strangers.judge(row, attempt.capture, log)
 
 
-def lint(bench, capture):
-    """What uroce-lint finds wrong in the capture."""
-    result = subprocess.run([bench.lint, capture], capture_output=True, text=True, check=False, timeout=120)
+def lint(bench, capture, ignore=""):
+    """What uroce-lint finds wrong in the capture. `ignore`: rules that this capture need not keep."""
+    result = subprocess.run([bench.lint, *(["--ignore", ignore] if ignore else []), capture], capture_output=True, text=True, check=False, timeout=120)
     if result.returncode == 0:
         return []
     return [f"uroce-lint ends with {result.returncode}: {(result.stdout + result.stderr).strip()[-3000:]}"]

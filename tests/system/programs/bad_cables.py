@@ -232,7 +232,7 @@ SCENARIOS = [
     Scenario("ib_write_bw_lossy_veth", _bandwidth("ib_write_bw", LOSS, LOST, "retransmits"), "veth", "veth", timeout_s=60),
     Scenario("faults_rate", rate, "segment"),
     Scenario("faults_rate_memif", rate, "memif", "long"),
-    Scenario("faults_marks", marks, "segment"),
+    Scenario("faults_marks", marks, "segment", company="beside"),
     Scenario("faults_small_queue", small_queue, "segment"),
     Scenario("faults_delay_write", _delay("ib_write_lat"), "segment"),
     Scenario("faults_delay_asleep", _delay("ib_send_lat", "-e"), "segment"),

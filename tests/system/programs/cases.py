@@ -73,7 +73,6 @@ def _pingpongs():
     yield pingpong("rc", "_on_demand_prefetched", "-g", "1", "-c", "-o", "-P")
     yield pingpong("rc", "_on_demand_implicit", "-g", "1", "-c", "-O")
     yield pingpong("rc", "_device_memory", "-g", "1", "-c", "-j")
-    yield Case("ibv_xsrq_pingpong_refused", "ibv_xsrq_pingpong", (), refused="ibv_open_xrcd is not supported")
     yield pingpong("rc", "_no_hugepages", environment=(("UROCE_HUGEPAGES", "no"),), wire="memif")
     yield pingpong("rc", "_hugepages", environment=(("UROCE_HUGEPAGES", "yes"),), needs="hugepages", wire="memif")
 
@@ -114,6 +113,7 @@ def _perftests():
 def _special_perftests():
     yield perftest("ib_send_bw", "_ud", "-c", "UD", sizes=(4096,))
     yield perftest("ib_send_lat", "_ud", "-c", "UD")
+    yield from _multicast_perftests()
     yield perftest("ib_send_bw", "_uc", "-c", "UC")
     yield perftest("ib_send_lat", "_uc", "-c", "UC")
     yield perftest("ib_write_bw", "_uc", "-c", "UC")
@@ -145,6 +145,18 @@ def _special_perftests():
     yield perftest("ib_send_bw", "_long", "-D", "20", suite="long", timeout_s=60)
 
 
+def _multicast_perftests():
+    """perftest's own group is one of IPv6, and it wants the port's GID to be of that family, too; -M names another."""
+    group_v4 = "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3"
+    yield perftest("ib_send_bw", "_ud_multicast", "-c", "UD", "-g", "-x", "0", sizes=(4096,))
+    yield perftest("ib_send_bw", "_ud_multicast_ipv4", "-c", "UD", "-g", "-M", group_v4, sizes=(4096,), suite="long")
+    yield perftest("ib_send_lat", "_ud_multicast", "-c", "UD", "-g", "-x", "0", suite="long")
+    yield perftest("ib_send_lat", "_ud_multicast_ipv4", "-c", "UD", "-g", "-M", group_v4, suite="long")
+    yield perftest("ib_send_lat", "_ud_multicast_veth", "-c", "UD", "-g", "-M", group_v4, wire="veth", suite="veth")
+    yield perftest("ib_send_bw", "_ud_multicast_memif", "-c", "UD", "-g", "-n", "500", "-M", group_v4, sizes=(4096,),
+                   wire="memif", suite="long")
+
+
 ADDRESSES = {"ipv6": "fd77::{host}/64", "vlan": "10.78.0.{host}/24@100", "vlan_ipv6": "fd78::{host}/64@100"}
 
 
@@ -166,17 +178,10 @@ def _other_ports():
         yield perftest("ib_send_lat", f"_{wire}", wire=wire, suite="veth")
 
 
-# One of each program and transport: run by every check. The rest on cards is for the long suite.
-CARD_SHORT = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong",
-              "ibv_rc_pingpong_large", "ibv_rc_pingpong_ipv6", "ibv_rc_pingpong_vlan", "ibv_rc_pingpong_hugepages",
-              "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat",
-              "ib_atomic_lat", "ib_send_bw_ud", "ib_send_bw_uc", "ib_send_bw_events", "ib_write_bw_qp16",
-              "ib_write_bw_both_ways"}
-
-
-# Over two ports of DPDK's that share memory: every opcode, transport and kind of event, addresses of every kind, long
-# and short, many queue pairs, both ways. What else there is belongs to the program or to the engine, which are the same.
-MEMIF = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_rc_pingpong_large", "ibv_rc_pingpong_mtu256",
+# Over two ports of DPDK's that share memory, and over two cards joined by a cable: every opcode, transport and kind of event,
+# addresses of every kind, long and short, many queue pairs, both ways. What else there is belongs to the program or to the
+# engine, which are the same. everyday.py has those of them that every check runs.
+OTHER_PORTS = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_rc_pingpong_large", "ibv_rc_pingpong_mtu256",
          "ibv_rc_pingpong_timestamps_events", "ibv_rc_pingpong_ipv6", "ibv_rc_pingpong_vlan", "ibv_uc_pingpong",
          "ibv_uc_pingpong_events", "ibv_ud_pingpong", "ibv_ud_pingpong_events", "ibv_ud_pingpong_vlan_ipv6",
          "ibv_srq_pingpong", "ibv_srq_pingpong_events", "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw",
@@ -184,26 +189,24 @@ MEMIF = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_rc_pingpong_large", "
          "ib_write_bw_both_ways", "ib_read_bw_both_ways", "ib_write_bw_uc", "ib_send_bw_uc", "ib_send_bw_ud",
          "ib_send_bw_srq", "ib_send_bw_events", "ib_send_lat_events", "ib_read_bw_events", "ib_send_lat_inline200",
          "ib_atomic_bw_cmp_and_swap", "ib_send_bw_all_sizes_short"}
-# One of each program and transport of these: run by every check. The rest is for the long suite.
-MEMIF_SHORT = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_rc_pingpong_vlan", "ibv_uc_pingpong", "ibv_ud_pingpong",
-               "ibv_srq_pingpong", "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw", "ib_send_lat", "ib_write_bw_qp16",
-               "ib_send_bw_ud", "ib_send_bw_events"}
+ON_CARDS = OTHER_PORTS | {"ibv_rc_pingpong_hugepages", "ib_write_bw_mtu256", "ib_send_bw_mtu1024", "ib_write_bw_odd",
+                          "ib_write_bw_all_sizes_short", "ib_read_lat_64k", "ib_write_bw_region_per_qp"}
+
+
+def _named(cases, names):
+    named = [case for case in cases if case.name in names]
+    assert len(named) == len(names), names - {case.name for case in named}
+    return named
 
 
 def _on_memif(cases):
-    named = [case for case in cases if case.name in MEMIF]
-    assert len(named) == len(MEMIF), MEMIF - {case.name for case in named}
-    for case in named:
-        suite = case.suite if case.name in MEMIF_SHORT else "long"
-        yield dataclasses.replace(case, name=case.name + "_memif", wire="memif", suite=suite)
+    for case in _named(cases, OTHER_PORTS):
+        yield dataclasses.replace(case, name=case.name + "_memif", wire="memif")
 
 
 def _on_cards(cases):
-    """Every program that runs over shared memory runs over two cards joined by a cable."""
-    for case in cases:
-        if case.wire in ("segment", "memif") and not case.refused and case.suite == "programs":
-            suite = "card" if case.name in CARD_SHORT else "long"
-            yield dataclasses.replace(case, name=case.name + "_card", wire="card", suite=suite)
+    for case in _named(cases, ON_CARDS):
+        yield dataclasses.replace(case, name=case.name + "_card", wire="card", suite="card")
 
 
 def _on_other_cards():

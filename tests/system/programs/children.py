@@ -14,13 +14,13 @@ class Child:
     Not in its own session: Linux schedules sessions as groups (autogroup), and one that polls starves another.
     """
 
-    def __init__(self, name, command, environment=None):
+    def __init__(self, name, command, environment=None, keep_fds=()):
         self.name = name
         self.command = [str(word) for word in command]
         self._out = tempfile.TemporaryFile(mode="w+b")
         self._process = subprocess.Popen(
             self.command, stdin=subprocess.DEVNULL, stdout=self._out, stderr=subprocess.STDOUT,
-            env={**os.environ, **(environment or {})}, process_group=0)
+            env={**os.environ, **(environment or {})}, process_group=0, pass_fds=keep_fds)
 
     @property
     def pid(self):
@@ -40,8 +40,9 @@ class Child:
             return False
 
     def output(self):
-        self._out.seek(0)
-        return self._out.read().decode(errors="replace")
+        # Not by seek and read: the program writes with the same file position, and would write over what it had said.
+        size = os.fstat(self._out.fileno()).st_size
+        return os.pread(self._out.fileno(), size, 0).decode(errors="replace")
 
     def wait_for_output(self, text, timeout_s):
         """True when the program has printed `text`; False when it ended or the time is over without."""
@@ -95,8 +96,8 @@ class Children:
         for child in reversed(self._children):
             child.stop()
 
-    def start(self, name, command, environment=None):
-        child = Child(name, command, environment)
+    def start(self, name, command, environment=None, keep_fds=()):
+        child = Child(name, command, environment, keep_fds)
         self._children.append(child)
         return child
 

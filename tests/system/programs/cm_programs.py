@@ -19,6 +19,7 @@ from wires import Skip
 
 SOURCES = pathlib.Path(__file__).resolve().parent / "sources"
 START_TIMEOUT_S = 20
+KILLED_WITHIN_S = 2
 LISTENS = r"of RDMA port space"  # what the shim says of a listener, with UROCE_LOG=info
 LOUD = {"UROCE_LOG": "info"}
 
@@ -198,6 +199,22 @@ def killed_server(wire, session):
     expect(client, PINGS)
 
 
+def killed_peer(wire, session):
+    """Who is connected with a program that is killed is told at once that the connection has ended."""
+    if shutil.which("rping") is None:
+        raise Skip("rping is not installed")
+    server = start_server(session, wire, ["rping", "-s"])
+    client = session.start("client", 1, ["stdbuf", "-oL", "rping", "-c", "-v", "-a", address_of(server, "own")], LOUD,
+                           options_of(wire, 1))
+    if not client.wait_for_output("ping data: rdma-ping-9: ", START_TIMEOUT_S):
+        raise Failure("the two do not talk")
+    server.signal(signal.SIGKILL)
+    if not client.wait_for_output("DISCONNECT EVENT", KILLED_WITHIN_S):
+        raise Failure(f"the client was not told within {KILLED_WITHIN_S} s")
+    session.expect_exit(client, 5)
+    expect(client, (r"cm_ended_for_peer 1\b",))
+
+
 def udpong(_, session):
     """Datagrams of rsockets. Their first goes over the kernel's UDP, so the machine itself must have the address."""
     if shutil.which("udpong") is None:
@@ -251,7 +268,14 @@ def multicast(wire, session):
         expect(child, (r"joined dgid: ::ffff:239\.1\.2\.3", *DONE))
 
 
-def libfabric(provider, kind, session):
+# Over a switch that loses one frame of a hundred. Each loss costs a timeout, so that rstream does less than by itself.
+LOSSY_SWITCH = [
+    *(case for case in CASES if case.name in {"rping", "rping_validate", "ucmatose_many", "rdma_client", "ib_send_bw_cm"}),
+    CmCase("rstream_few", "rstream -T v -S 16384 -C 1 -I 200", "rstream -s {address} -T v -S 16384 -C 1 -I 200", CUSTOM, CUSTOM),
+]
+
+
+def libfabric(provider, kind, session, largest="1m"):
     """The two sides meet over TCP first, and tell each other the ports of RDMA."""
     if shutil.which("fi_pingpong") is None:
         raise Skip("fi_pingpong is not installed (libfabric-bin)")
@@ -263,7 +287,7 @@ def libfabric(provider, kind, session):
     client = session.start("client", 1, [*command, "-P", str(port), "127.0.0.1"])
     for child in (client, server):
         expect_success(session, child, 40)
-        expect(child, (r"^64 +\d+ +=\d+ ", r"^1m +\d+ +=\d+ "))
+        expect(child, (r"^64 +\d+ +=\d+ ", rf"^{largest} +\d+ +=\d+ "))
 
 
 def scenarios():
@@ -275,11 +299,15 @@ def scenarios():
             for wire, suite in WIRES.items():
                 yield Scenario(f"cm_{case.name}_{wire}", functools.partial(run_case, case, wire), wire=wire, suite=suite,
                                timeout_s=case.timeout_s + 30, company=company)
-    for body in (rcopy, nobody_listens, killed_server, sockets_of_tcp, udpong):
+    for case in LOSSY_SWITCH:
+        yield Scenario(f"cm_{case.name}_switch_lossy", functools.partial(run_case, case, "switch_lossy"),
+                       wire="switch_lossy", suite="long", timeout_s=case.timeout_s + 30)
+    for body in (rcopy, nobody_listens, killed_server, killed_peer, sockets_of_tcp, udpong):
         yield Scenario(f"cm_{body.__name__}", functools.partial(body, "segment"), timeout_s=90, company="beside")
     for wire, suite in {"segment": "programs", **WIRES}.items():
         name = "cm_multicast" if wire == "segment" else f"cm_multicast_{wire}"
-        yield Scenario(name, functools.partial(multicast, wire), wire=wire, suite=suite, timeout_s=60, company="beside")
+        yield Scenario(name, functools.partial(multicast, wire), wire=wire, suite=suite if wire in ("segment", "veth") else "long",
+                       timeout_s=60, company="beside")
     yield Scenario("cm_libfabric_msg", functools.partial(libfabric, "verbs", "msg"), timeout_s=90)
     yield Scenario("cm_libfabric_rdm", functools.partial(libfabric, "verbs;ofi_rxm", "rdm"), timeout_s=90)
     yield Scenario("cm_nobody_listens_veth", functools.partial(nobody_listens, "veth"), wire="veth", suite="veth", company="beside")

@@ -18,15 +18,23 @@ import time
 sys.dont_write_bytecode = True
 
 import bad_cables
+import checkouts
+import client_programs
 import cm_programs
+import everyday
 import faults
 import hardships
 import measures
+import message_stacks
+import raw_programs
 import segments
 import singles
 import stacks
+import storage
 import uplinks
+import verbs_suite
 import wires
+import xrc_programs
 from cases import all_cases, check_result
 from children import free_tcp_port, wait_for_listener
 from outputs import clock_was_lost, trouble
@@ -101,13 +109,17 @@ def run_case(case, uroce):
 def all_tests():
     """name -> (suite, timeout in seconds, "beside" others or "alone", function of the launcher's path)."""
     tests = {}
-    for case in (*all_cases(), *uplinks.cases()):
+    for case in (*all_cases(), *uplinks.cases(), *xrc_programs.cases()):
         # Two short pairs at a time wait for different things; who reserves hugepages takes them from under the others.
+        suite = everyday.suite_of(case.name, case.suite, case.wire)
         company = "alone" if case.needs or case.suite == "long" or case.hogs else "beside"
-        tests[case.name] = (case.suite, case.timeout_s, company, lambda uroce, case=case: run_case(case, uroce))
+        tests[case.name] = (suite, case.timeout_s, company, lambda uroce, case=case: run_case(case, uroce))
     for scenario in (*singles.SCENARIOS, *measures.SCENARIOS, *stacks.SCENARIOS, *faults.SCENARIOS, *segments.SCENARIOS,
-                     *bad_cables.SCENARIOS, *cm_programs.SCENARIOS, *hardships.SCENARIOS, *uplinks.SCENARIOS):
-        tests[scenario.name] = (scenario.suite, scenario.timeout_s, scenario.company,
+                     *bad_cables.SCENARIOS, *client_programs.SCENARIOS, *cm_programs.SCENARIOS, *hardships.SCENARIOS,
+                     *uplinks.SCENARIOS, *xrc_programs.SCENARIOS, *message_stacks.SCENARIOS, *storage.SCENARIOS,
+                     *checkouts.SCENARIOS, *verbs_suite.SCENARIOS, *raw_programs.SCENARIOS):
+        suite = everyday.suite_of(scenario.name, scenario.suite, scenario.wire)
+        tests[scenario.name] = (suite, scenario.timeout_s, scenario.company,
                                 lambda uroce, scenario=scenario: scenario.run(uroce))
     return tests
 

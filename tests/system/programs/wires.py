@@ -50,6 +50,7 @@ class SwitchWire:
     """A uroce-switch with a port for each of many programs."""
 
     PORTS = 8
+    OPTIONS = ()
 
     def __init__(self):
         self._name = f"test{os.getpid()}"
@@ -57,12 +58,12 @@ class SwitchWire:
 
     def __enter__(self):
         output = tempfile.TemporaryFile(mode="w+")
-        self._switch = subprocess.Popen([find_built("apps/uroce-switch"), "--name", self._name, "--ports", str(self.PORTS)],
+        self._switch = subprocess.Popen([find_built("apps/uroce-switch"), "--name", self._name, "--ports", str(self.PORTS), *self.OPTIONS],
                                         stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + 30
         while True:
-            output.seek(0)
-            text = output.read()
+            # Not by seek and read: the switch writes with the same file position.
+            text = os.pread(output.fileno(), os.fstat(output.fileno()).st_size, 0).decode(errors="replace")
             if "is ready" in text:
                 return self
             if time.monotonic() > deadline or self._switch.poll() is not None:
@@ -85,6 +86,12 @@ class SwitchWire:
 
     def attach(self, _side, _child):
         pass
+
+
+class LossySwitchWire(SwitchWire):
+    """A switch that loses one frame of a hundred."""
+
+    OPTIONS = ("--impair", "loss 1%")
 
 
 def _ip(*words):
@@ -270,4 +277,4 @@ def find_built(path):
 
 build_directory = pathlib.Path()  # set by who runs the tests
 
-WIRES = {"card": CardWire, "card_server": CardServerWire, "card_tap": CardTapWire, "memif": MemifWire, "segment": SegmentWire, "switch": SwitchWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}
+WIRES = {"card": CardWire, "card_server": CardServerWire, "card_tap": CardTapWire, "memif": MemifWire, "segment": SegmentWire, "switch": SwitchWire, "switch_lossy": LossySwitchWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}

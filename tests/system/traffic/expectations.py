@@ -76,7 +76,8 @@ def transport(opcode, qpn, psn, length, pad, memory):
         total = READ_BYTES if op.kind == "read" else payload if op.place == "only" else WRITE_FIRST_BYTES
         parts = {"imm": b"\x11\x22\x33\x44", "reth": reth(memory.va, memory.rkey, total), "aeth": aeth(0x1F, 1),
                  "atomic_ack": bytes(8), "atomic": atomic_eth(memory.va + 1024, memory.rkey), "xrceth": bytes(4),
-                 "ieth": BAD_KEY.to_bytes(4, "big"), "deth": deth(QKEY, 0x300), "cnp": bytes(16)}
+                 "ieth": BAD_KEY.to_bytes(4, "big"), "deth": deth(QKEY, 0x300), "cnp": bytes(16),
+                 "feth": b"\0\0\0\1"}
         body = b"".join(parts[header] for header in op.headers)
     return bth(opcode, qpn, psn, pad) + body[:length].ljust(length, b"\x5a")
 
@@ -183,6 +184,12 @@ def _in_order(situation, packet):
         return Outcome("READ response", {"rx_read_requests": 1}, ("RDMA_READ_RESPONSE_ONLY", situation.psn, (READ_BYTES,)))
     if op.kind == "atomic":
         return Outcome("atomic response", {"rx_atomic_requests": 1}, ("ATOMIC_ACKNOWLEDGE", situation.psn, ()))
+    if op.kind == "flush":
+        return Outcome("READ response", {"rx_flush_requests": 1}, ("RDMA_READ_RESPONSE_ONLY", situation.psn, (0,)))
+    if op.kind == "atomic write":
+        if payload != 8:
+            return _refused(situation, INVALID_REQUEST)
+        return Outcome("READ response", {"rx_atomic_write_requests": 1}, ("RDMA_READ_RESPONSE_ONLY", situation.psn, (0,)))
     if op.kind == "write":
         if op.place == "last" and payload != REMAINING:
             return _refused(situation, INVALID_REQUEST)
@@ -199,7 +206,7 @@ def _past(packet):
     """Carried out before, as far as its PSN says: acknowledged again. There was no such READ or atomic, so that is not answered."""
     counters = {"duplicate_request": 1}
     psn = THEIR_PSN - 1
-    if packet.op.kind in ("read", "atomic"):
+    if packet.op.kind in ("read", "atomic", "flush", "atomic write"):
         return dropped("rx_drop_bad_duplicate", **counters)
     return Outcome("ACK again", {**counters, "sent_acks": 1}, ("ACK", psn, (0, 0)))
 

@@ -40,8 +40,10 @@ _OPERATIONS = {
     0x14: ("FETCH_ADD", ("atomic",), False, _ONLY),
     0x16: ("SEND_LAST_WITH_INVALIDATE", ("ieth",), True, _LAST),
     0x17: ("SEND_ONLY_WITH_INVALIDATE", ("ieth",), True, _ONLY),
+    0x1C: ("FLUSH", ("feth", "reth"), False, _ONLY),
+    0x1D: ("ATOMIC_WRITE", ("reth",), True, _ONLY),
 }
-HEADER_BYTES = {"imm": 4, "reth": 16, "aeth": 4, "atomic_ack": 8, "atomic": 28, "ieth": 4, "deth": 8, "xrceth": 4, "cnp": 16}
+HEADER_BYTES = {"imm": 4, "reth": 16, "aeth": 4, "atomic_ack": 8, "atomic": 28, "ieth": 4, "deth": 8, "xrceth": 4, "cnp": 16, "feth": 4}
 _RESPONSES = range(0x0D, 0x13)
 
 
@@ -78,20 +80,23 @@ class Opcode:
 
     @property
     def kind(self):
-        """send, write, read, atomic; ack, response, atomic response; cnp"""
+        """send, write, read, atomic, flush, atomic write; ack, response, atomic response; cnp"""
         if self.service is None:
             return "cnp"
         if self.name.startswith("SEND"):
             return "send"
         if self.name.startswith("RDMA_WRITE"):
             return "write"
-        return {0x0C: "read", 0x11: "ack", 0x12: "atomic response", 0x13: "atomic", 0x14: "atomic"}.get(self.low, "response")
+        return {0x0C: "read", 0x11: "ack", 0x12: "atomic response", 0x13: "atomic", 0x14: "atomic",
+                0x1C: "flush", 0x1D: "atomic write"}.get(self.low, "response")
 
 
 def _table():
     table = {CNP: Opcode(CNP, "CNP", None, ("cnp",), False, _ONLY)}
     for low, (name, headers, payload, place) in _OPERATIONS.items():
         table[low] = Opcode(low, name, RC, headers, payload, place)
+        if low in (0x1C, 0x1D):
+            continue  # XRC has them, too, but no numbers for them are in use
         extended = headers if low in _RESPONSES else ("xrceth", *headers)
         table[XRC << 5 | low] = Opcode(XRC << 5 | low, name, XRC, extended, payload, place)
         if low <= 0x0B:

@@ -37,6 +37,7 @@ constexpr uint32_t kTheirPsn = 0x100;
 constexpr uint32_t kOurPsn = 0x200;
 constexpr uint32_t kQkey = 0x11111111;
 constexpr int kCompletions = 32768;
+constexpr int kFlushGlobal = 1 << 8;  // IBV_ACCESS_FLUSH_GLOBAL, which headers have since release 45
 
 void require(bool good, const char* what) {
   if (good) return;
@@ -55,8 +56,8 @@ class Target {
     pd_ = ibv_alloc_pd(context_);
     cq_ = ibv_create_cq(context_, kCompletions, nullptr, nullptr, 0);
     require(pd_ != nullptr && cq_ != nullptr, "no PD or CQ");
-    const int all =
-        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                    IBV_ACCESS_REMOTE_ATOMIC | kFlushGlobal;
     region_ = ibv_reg_mr(pd_, region(), kRegion, all);
     const int local = IBV_ACCESS_LOCAL_WRITE;
     scratch_mr_ = ibv_reg_mr(pd_, scratch_.data(), kScratch, local);
@@ -145,7 +146,8 @@ class Target {
       mask |= IBV_QP_QKEY;
     } else {
       attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-      if (qp->qp_type == IBV_QPT_RC) attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+      if (qp->qp_type == IBV_QPT_RC)
+        attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | kFlushGlobal;
       mask |= IBV_QP_ACCESS_FLAGS;
     }
     require(ibv_modify_qp(qp, &attr, mask) == 0, "cannot go to INIT");

@@ -69,8 +69,7 @@ TEST_F(ArgumentsTest, OfQueuePairs) {
       {"no queue for sends", EINVAL, qp_with([](auto& a) { a.send_cq = nullptr; })},
       {"no queue for receives", EINVAL, qp_with([](auto& a) { a.recv_cq = nullptr; })},
       {"type 0", EOPNOTSUPP, qp_with([](auto& a) { a.qp_type = static_cast<ibv_qp_type>(0); })},
-      {"raw packets", EOPNOTSUPP, qp_with([](auto& a) { a.qp_type = IBV_QPT_RAW_PACKET; })},
-      {"XRC", EOPNOTSUPP, qp_with([](auto& a) { a.qp_type = IBV_QPT_XRC_SEND; })},
+      {"XRC target without a domain", EINVAL, qp_with([](auto& a) { a.qp_type = IBV_QPT_XRC_RECV; })},
       {"a vendor's", EOPNOTSUPP, qp_with([](auto& a) { a.qp_type = IBV_QPT_DRIVER; })},
       {"sends", EINVAL, qp_with([](auto& a) { a.cap.max_send_wr = UINT32_MAX; })},
       {"receives", EINVAL, qp_with([](auto& a) { a.cap.max_recv_wr = UINT32_MAX; })},
@@ -109,7 +108,7 @@ TEST_F(ArgumentsTest, OfCompletionQueues) {
       {"vector below 0", EINVAL, [] { return ibv_create_cq(device(), 4, nullptr, nullptr, -1); }},
       {"ex, too many", EINVAL, ex_with([](auto& a) { a.cqe = UINT32_MAX; })},
       {"ex, vector", EINVAL, ex_with([](auto& a) { a.comp_vector = UINT32_MAX; })},
-      {"ex, fields", EOPNOTSUPP, ex_with([](auto& a) { a.wc_flags = IBV_WC_EX_WITH_FLOW_TAG; })},
+      {"ex, fields", EOPNOTSUPP, ex_with([](auto& a) { a.wc_flags = IBV_WC_EX_WITH_CVLAN; })},
       {"ex, bits", EOPNOTSUPP, ex_with([](auto& a) { a.comp_mask = 1u << 31; })},
       {"ex, no parent domain", EINVAL, ex_with([](auto& a) { a.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD; })},
       {"ex, flags", EOPNOTSUPP, ex_with([](auto& a) {
@@ -146,7 +145,7 @@ TEST_F(ArgumentsTest, OfSharedReceiveQueues) {
                                extended.srq_type = IBV_SRQT_BASIC;
                                return ibv_create_srq_ex(device(), &extended);
                              }},
-                            {"ex, XRC", EOPNOTSUPP, [&] {
+                            {"ex, XRC without a domain", EINVAL, [&] {
                                extended.pd = pd_.get();
                                extended.srq_type = IBV_SRQT_XRC;
                                return ibv_create_srq_ex(device(), &extended);

@@ -10,9 +10,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
+
+#include "fuzz_random.h"
 
 namespace call_fuzz {
 
@@ -28,16 +29,7 @@ struct Object {
   bool maybe_bound = false;  // regions: a window may be bound to it
 };
 
-class Random {
- public:
-  explicit Random(uint64_t seed) : engine_(seed) {}
-  uint64_t below(uint64_t n) { return engine_() % n; }
-  bool one_in(uint64_t n) { return below(n) == 0; }
-  uint64_t bits() { return engine_(); }
-
- private:
-  std::mt19937_64 engine_;
-};
+using fuzz::Random;
 
 /// Looks at what calls return, and counts what is wrong.
 class Judge {

@@ -1,6 +1,7 @@
 // Completion channels.
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <cerrno>
@@ -126,6 +127,23 @@ TEST_F(ChannelTest, SleepingProgramIsWoken) {
   take_event();
   later.join();
   poll(events_cq_.get(), 1);
+  ibv_ack_cq_events(events_cq_.get(), 1);
+}
+
+TEST_F(ChannelTest, WhoSleepsCanBeCancelled) {
+  ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
+  bool came_back = false;
+  std::thread sleeping([&] {
+    take_event();
+    came_back = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  pthread_cancel(sleeping.native_handle());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  send();
+  take_event();  // left for the next to come
+  sleeping.join();
+  EXPECT_FALSE(came_back);
   ibv_ack_cq_events(events_cq_.get(), 1);
 }
 

@@ -98,9 +98,8 @@ TEST(ContextTest, QueryDevice) {
   EXPECT_NE(extended.completion_timestamp_mask, 0u);
   EXPECT_EQ(extended.raw_packet_caps, 0u);
   EXPECT_EQ(extended.tso_caps.max_tso, 0u);
-  EXPECT_EQ(extended.tm_caps.max_num_tags, 0u);
-  EXPECT_EQ(extended.max_wq_type_rq, 0u);
-  EXPECT_EQ(extended.xrc_odp_caps, 0u);
+  EXPECT_EQ(extended.tm_caps.flags, unsigned{IBV_TM_CAP_RC});
+  EXPECT_EQ(extended.xrc_odp_caps, extended.odp_caps.per_transport_caps.rc_odp_caps);
 }
 
 TEST(ContextTest, QueriesWriteNoMoreThanTheCallersStructure) {

@@ -269,17 +269,17 @@ TEST_F(LimitsTest, WhatIsNotThereIsZero) {
   EXPECT_EQ(limits_.max_ee, 0);
   EXPECT_EQ(limits_.max_rdd, 0);
   EXPECT_EQ(limits_.max_raw_ipv6_qp, 0);
-  EXPECT_EQ(limits_.max_raw_ethy_qp, 0);
+  EXPECT_EQ(limits_.max_raw_ethy_qp, limits_.max_qp);
   EXPECT_EQ(limits_.max_fmr, 0);
   EXPECT_EQ(limits_.max_pkeys, 1);
   EXPECT_EQ(limits_.phys_port_cnt, 1);
   // Queues of queue pairs keep their sizes, and paths do not migrate.
-  EXPECT_EQ(limits_.device_cap_flags &
-                (IBV_DEVICE_RESIZE_MAX_WR | IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW_TYPE_2A),
-            0u);
+  EXPECT_EQ(
+      limits_.device_cap_flags & (IBV_DEVICE_RESIZE_MAX_WR | IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_MEM_WINDOW_TYPE_2A),
+      0u);
   constexpr unsigned kThere = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_RC_RNR_NAK_GEN |
                               IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_SYS_IMAGE_GUID |
-                              IBV_DEVICE_SRQ_RESIZE;
+                              IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC;
   EXPECT_EQ(limits_.device_cap_flags & kThere, kThere);
 }
 

@@ -270,7 +270,8 @@ TEST_F(RateTest, WhatIsRefused) {
   ASSERT_EQ(ibv_query_device_ex(device(), nullptr, &device_attr), 0);
   const ibv_packet_pacing_caps& caps = device_attr.packet_pacing_caps;
   EXPECT_EQ(caps.qp_rate_limit_min, 1u);
-  EXPECT_EQ(caps.supported_qpts, (1u << IBV_QPT_RC) | (1u << IBV_QPT_UC) | (1u << IBV_QPT_UD));
+  EXPECT_EQ(caps.supported_qpts,
+            (1u << IBV_QPT_RC) | (1u << IBV_QPT_UC) | (1u << IBV_QPT_UD) | (1u << IBV_QPT_RAW_PACKET));
   make_pair();
   ibv_qp_rate_limit_attr limit{caps.qp_rate_limit_max, 0, 0, 0};
   EXPECT_EQ(ibv_modify_qp_rate_limit(left_.get(), &limit), 0);

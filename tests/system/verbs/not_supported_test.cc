@@ -24,20 +24,8 @@ class NotSupportedTest : public PairTest {
 TEST_F(NotSupportedTest, Symbols) { EXPECT_REFUSED_POINTER(ibv_reg_dmabuf_mr(pd_.get(), 0, 4096, 0, 0, 0)); }
 
 TEST_F(NotSupportedTest, Operations) {
-  ibv_counters_init_attr counters{};
-  EXPECT_REFUSED_POINTER(ibv_create_counters(device(), &counters));
   ibv_flow_action_esp_attr esp{};
   EXPECT_REFUSED_POINTER(ibv_create_flow_action_esp(device(), &esp));
-  ibv_rwq_ind_table_init_attr table{};
-  EXPECT_REFUSED_POINTER(ibv_create_rwq_ind_table(device(), &table));
-  ibv_wq_init_attr wq{};
-  EXPECT_REFUSED_POINTER(ibv_create_wq(device(), &wq));
-  ibv_flow_attr flow{};
-  EXPECT_REFUSED_POINTER(ibv_create_flow(left_.get(), &flow));
-  ibv_qp_open_attr open{};
-  EXPECT_REFUSED_POINTER(ibv_open_qp(device(), &open));
-  ibv_xrcd_init_attr xrcd{};
-  EXPECT_REFUSED_POINTER(ibv_open_xrcd(device(), &xrcd));
 }
 
 TEST_F(NotSupportedTest, SharedReceiveQueuesOfOtherKinds) {
@@ -45,16 +33,13 @@ TEST_F(NotSupportedTest, SharedReceiveQueuesOfOtherKinds) {
   attr.attr = {8, 1, 0};
   attr.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE;
   attr.pd = pd_.get();
-  attr.srq_type = IBV_SRQT_TM;
+  attr.srq_type = static_cast<ibv_srq_type>(IBV_SRQT_TM + 1);
   EXPECT_REFUSED_POINTER(ibv_create_srq_ex(device(), &attr));
   attr.srq_type = IBV_SRQT_BASIC;
   Owned<ibv_srq> srq(ibv_create_srq_ex(device(), &attr));
   ASSERT_NE(srq, nullptr);
   uint32_t number = 0;
-  EXPECT_EQ(ibv_get_srq_num(srq.get(), &number), EOPNOTSUPP);
-  ibv_ops_wr op{};
-  ibv_ops_wr* bad = nullptr;
-  EXPECT_EQ(ibv_post_srq_ops(srq.get(), &op, &bad), EOPNOTSUPP);
+  EXPECT_EQ(ibv_get_srq_num(srq.get(), &number), EINVAL);  // only those of XRC have one
 }
 
 TEST_F(NotSupportedTest, SymbolsOfTheFirstRelease) {

@@ -56,7 +56,7 @@ TEST_F(QpTest, TooMuchIsRefused) {
   EXPECT_EQ(create(attr), nullptr);
   EXPECT_EQ(errno, EINVAL);
   attr.cap = {1, 1, 1, 1, 0};
-  attr.qp_type = IBV_QPT_RAW_PACKET;
+  attr.qp_type = IBV_QPT_DRIVER;
   EXPECT_EQ(create(attr), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
 }

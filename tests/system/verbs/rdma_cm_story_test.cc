@@ -1,6 +1,8 @@
 // Connections through /dev/infiniband/rdma_cm, from the first command to the last, between channels of one process.
 #include <infiniband/verbs.h>
+#include <pthread.h>
 
+#include <chrono>
 #include <string>
 #include <thread>
 
@@ -264,6 +266,28 @@ TEST_F(RdmaCmStoryTest, WhoWaitsIsWoken) {
   EXPECT_EQ(connect(active_, ""), 0);
   waiting.join();
   EXPECT_EQ(seen, kConnectRequest);
+}
+
+// A write to a kernel's device is where a thread can be cancelled. libiscsi relies on it.
+TEST_F(RdmaCmStoryTest, WhoWaitsCanBeCancelled) {
+  listen();
+  bool came_back = false;
+  std::thread waiting([&] {
+    rdma_ucm_event_resp reply{};
+    server_.ask(RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{}, reply);
+    came_back = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  pthread_cancel(waiting.native_handle());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  resolve(active_, 0x22, port_);
+  EXPECT_EQ(connect(active_, ""), 0);
+  // The event is left for the next to come, who drives the engine where nobody else does.
+  rdma_ucm_event_resp reply{};
+  EXPECT_EQ(server_.ask(RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{}, reply), 0);
+  EXPECT_EQ(reply.event, kConnectRequest);
+  waiting.join();
+  EXPECT_FALSE(came_back);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "verbs_fixture.h"
 
+#include <poll.h>
+
 #include <chrono>
 #include <cstring>
 
@@ -84,7 +86,8 @@ void connect(ibv_qp* qp, uint32_t peer_qpn) {
   attr.ah_attr = own_address(1);
   int mask = IBV_QP_STATE;
   if (qp->qp_type != IBV_QPT_UD) mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-  if (qp->qp_type == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  const bool reliable = qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_XRC_SEND || qp->qp_type == IBV_QPT_XRC_RECV;
+  if (reliable) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   ASSERT_EQ(ibv_modify_qp(qp, &attr, mask), 0);
   attr.qp_state = IBV_QPS_RTS;
   attr.sq_psn = first_psn(qp->qp_num);
@@ -93,7 +96,7 @@ void connect(ibv_qp* qp, uint32_t peer_qpn) {
   attr.rnr_retry = 7;
   attr.max_rd_atomic = 4;
   mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-  if (qp->qp_type == IBV_QPT_RC) {
+  if (reliable) {
     mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
   }
   ASSERT_EQ(ibv_modify_qp(qp, &attr, mask), 0);
@@ -133,6 +136,20 @@ void PairTest::make_pair(const QpOptions& options) {
   right_ = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), options);
   connect(left_.get(), right_->qp_num);
   connect(right_.get(), left_->qp_num);
+}
+
+ibv_async_event PairTest::wait_for(ibv_event_type type, const void* object) {
+  for (;;) {
+    pollfd entry{device()->async_fd, POLLIN, 0};
+    if (::poll(&entry, 1, 2000) != 1) {
+      ADD_FAILURE() << "no event: " << ibv_event_type_str(type);
+      return {};
+    }
+    ibv_async_event event{};
+    EXPECT_EQ(ibv_get_async_event(device(), &event), 0);
+    if (event.event_type == type && event.element.qp == object) return event;
+    ibv_ack_async_event(&event);
+  }
 }
 
 int PairTest::post_recv(ibv_qp* qp, uint64_t wr_id, const ibv_sge& sge) {

@@ -75,6 +75,8 @@ class PairTest : public testing::Test {
   void make_pair(const QpOptions& options = {});
   int post_recv(ibv_qp* qp, uint64_t wr_id, const ibv_sge& sge);
   int post_send(ibv_qp* qp, ibv_send_wr wr, const ibv_sge& sge);
+  /// The next async event about `object`, unacknowledged; others are acknowledged and passed over.
+  static ibv_async_event wait_for(ibv_event_type type, const void* object);
 
   Owned<ibv_pd> pd_{ibv_alloc_pd(device())};
   Owned<ibv_cq> cq_{ibv_create_cq(device(), 256, nullptr, nullptr, 0)};

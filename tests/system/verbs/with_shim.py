@@ -1,6 +1,6 @@
 """Runs a program with the shim preloaded and a runtime directory of its own.
 
-    with_shim.py SHIM [--port PORT] PROGRAM ARGS...
+    with_shim.py SHIM [--port PORT] [--progress MODE] PROGRAM ARGS...
     with_shim.py SHIM --veth [--addr ADDRESS] PROGRAM ARGS...   in a network namespace, over `near`, whose peer is `far`
 """
 
@@ -35,10 +35,13 @@ def main():
     # A short path: sockets lie in it, whose names may have 107 characters.
     directory = tempfile.mkdtemp(prefix="uroce-verbs-", dir="/tmp")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
-    environment.update(UROCE_RUNTIME_DIR=directory, UROCE_LOG="info")
+    environment.update(UROCE_RUNTIME_DIR=directory, UROCE_LOG=os.environ.get("UROCE_LOG", "info"))
     prefix = []
     if command[0] == "--port":
         environment.update(UROCE_PORT=command[1])
+        command = command[2:]
+    if command[0] == "--progress":
+        environment.update(UROCE_PROGRESS=command[1])
         command = command[2:]
     if command[0] == "--veth":
         prefix = namespace_command()

@@ -199,8 +199,9 @@ int encode(const std::string& path) {
   for (unsigned opcode = 0; opcode < 256; opcode++) {
     if (opcode == kOpcodeSack) continue;  // our own: nobody else knows it
     const OpcodeInfo& info = opcode_info(static_cast<uint8_t>(opcode));
-    // Neither Scapy nor tshark knows XRC.
+    // Neither Scapy nor tshark knows XRC, FLUSH and ATOMIC WRITE.
     if (info.operation == Operation::kReserved || info.service == Service::kXrc) continue;
+    if (info.operation == Operation::kFlush || info.operation == Operation::kAtomicWrite) continue;
     for (const PathSpec& spec : paths) {
       for (const uint32_t payload_bytes : {0, 1, 2, 3, 4, 61, 256, 1024, 4096}) {
         if (payload_bytes != 0 && !info.has(kHasPayload)) continue;

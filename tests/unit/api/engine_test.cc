@@ -298,6 +298,14 @@ TEST_F(LibraryEngine, NothingIsMadeInADomainThatIsNotThere) {
   }
 }
 
+/// The library has no XRC domains.
+TEST_F(LibraryEngine, QueuePairsOfXrcAreRefused) {
+  for (const QpType type : {QpType::kXrcSend, QpType::kXrcRecv}) {
+    QueuePairOptions options{.type = type, .pd = a_.pd, .send_cq = &a_.cq, .recv_cq = &a_.cq};
+    EXPECT_FALSE(a_.engine->create_qp(options));
+  }
+}
+
 TEST_F(LibraryEngine, QueuesOfAnotherEngineAreNotTaken) {
   QueuePairOptions options;
   options.pd = a_.pd;

@@ -119,9 +119,12 @@ TEST_F(GuardedMemoryHole, Atomics) {
   EXPECT_EQ(guarded_compare_swap(word, 7, 1), 8u);
   EXPECT_EQ(guarded_compare_swap(word, 8, 1), 8u);
   EXPECT_EQ(*word, 1u);
+  guarded_store(word, 4);
+  EXPECT_EQ(*word, 4u);
   auto* gone = reinterpret_cast<uint64_t*>(hole());
   EXPECT_THROW(guarded_fetch_add(gone, 3), MemoryFault);
   EXPECT_THROW(guarded_compare_swap(gone, 7, 1), MemoryFault);
+  EXPECT_THROW(guarded_store(gone, 4), MemoryFault);
 }
 
 TEST_F(GuardedMemoryHole, FileThatWasCut) {

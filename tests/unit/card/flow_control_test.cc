@@ -30,7 +30,7 @@ TEST_F(ObservedLfc, PauseFrameGoesOutOverTheWatermark) {
   bring_up();
   EXPECT_EQ(read(at::kLfc) & 0xffffff, 131072u / 2) << "default: half of the FIFO";
   write(at::kLfc, 1000 | kTxEnable);
-  write(at::kRxControl, 0x101);  // the FIFO fills
+  card->block_host(true);  // the FIFO fills
   wire().to_card.push_back(plain_frame(1000));
   run();
   EXPECT_TRUE(wire().from_card.empty()) << "at the watermark, not over it";
@@ -55,7 +55,7 @@ TEST_F(ObservedLfc, PauseFrameGoesOutOverTheWatermark) {
   // The other end may go on when the FIFO is empty.
   for (unsigned i = 0; i < 2; ++i) put_rx(i, 2048);
   ring(at::kRxq, 2);
-  write(at::kRxControl, 1);
+  card->block_host(false);
   run();
   ASSERT_EQ(wire().from_card.size(), 3u);
   EXPECT_EQ(Bytes(wire().from_card[2].begin() + 12, wire().from_card[2].begin() + 18),
@@ -67,7 +67,7 @@ TEST_F(ObservedLfc, PauseFrameGoesOutOverTheWatermark) {
 TEST_F(ObservedLfc, NoPauseFrameUnlessEnabled) {
   bring_up();
   write(at::kLfc, 1000);
-  write(at::kRxControl, 0x101);
+  card->block_host(true);
   wire().to_card.push_back(plain_frame(1001));
   run();
   EXPECT_TRUE(wire().from_card.empty());
@@ -82,18 +82,65 @@ TEST_F(ObservedLfc, FullFifoDropsFrames) {
   CardConfig config;
   config.rx_fifo_bytes = 4096;
   build(config);
+  config.max_frame_bytes = 2048;  // and so is the FIFO ahead of it
+  build(config);
   bring_up();
-  write(at::kRxControl, 0x101);
-  for (unsigned i = 0; i < 5; ++i) wire().to_card.push_back(plain_frame(1000, static_cast<uint8_t>(i)));
+  card->block_host(true);
+  for (unsigned i = 0; i < 7; ++i) wire().to_card.push_back(plain_frame(1000, static_cast<uint8_t>(i)));
   run();
   EXPECT_EQ(card->report().rx_dropped_fifo_full, 1u);
-  for (unsigned i = 0; i < 5; ++i) put_rx(i, 2048);
-  ring(at::kRxq, 5);
+  for (unsigned i = 0; i < 7; ++i) put_rx(i, 2048);
+  ring(at::kRxq, 7);
+  card->block_host(false);
+  run();
+  EXPECT_EQ(read(at::kRxq + 0x10), 0x00060007u);
+  for (unsigned i = 0; i < 6; ++i)
+    EXPECT_EQ(host_bytes(rx_buffer(i), 1000), plain_frame(1000, static_cast<uint8_t>(i)));
+}
+
+TEST_F(ObservedLfc, AFrameThatTheFifoNeverTakesIsDroppedWhenItIsItsTurn) {
+  CardConfig config;
+  config.rx_fifo_bytes = 1024;
+  build(config);
+  bring_up();
+  write(at::kRxControl, 0x101);  // so that they wait ahead of the FIFO, where there is more room
+  wire().to_card.push_back(plain_frame(100, 1));
+  wire().to_card.push_back(plain_frame(2000, 2));
+  wire().to_card.push_back(plain_frame(100, 3));
+  run();
+  for (unsigned i = 0; i < 3; ++i) put_rx(i, 2048);
+  ring(at::kRxq, 3);
   write(at::kRxControl, 1);
   run();
-  EXPECT_EQ(read(at::kRxq + 0x10), 0x00040005u);
-  for (unsigned i = 0; i < 4; ++i)
+  EXPECT_EQ(card->report().rx_dropped_fifo_full, 1u);
+  EXPECT_EQ(read(at::kRxq + 0x10), 0x00020003u);
+  EXPECT_EQ(host_bytes(rx_buffer(0), 100), plain_frame(100, 1));
+  EXPECT_EQ(host_bytes(rx_buffer(1), 100), plain_frame(100, 3));
+}
+
+// "Port's RX paused (0x101): frames are held ahead of the FIFO that the watermark watches: no pause request."
+TEST_F(ObservedLfc, APausedPortAsksNobodyToPause) {
+  bring_up();
+  write(at::kLfc, 1000 | kTxEnable);
+  write(at::kRxControl, 0x101);
+  for (unsigned i = 0; i < 20; ++i) wire().to_card.push_back(plain_frame(1000, static_cast<uint8_t>(i)));
+  run();
+  EXPECT_TRUE(wire().from_card.empty());
+  EXPECT_EQ(read(at::kLfc) & kTxRequest, 0u);
+  EXPECT_EQ(card->report().rx_dropped_fifo_full, 4u) << "of 16384 bytes, which the longest frame needs";
+  for (unsigned i = 0; i < 16; ++i) put_rx(i, 2048);
+  ring(at::kRxq, 16);
+  write(at::kRxControl, 1);
+  run();
+  EXPECT_EQ(read(at::kRxq + 0x10), 0x00100010u);
+  for (unsigned i = 0; i < 16; ++i)
     EXPECT_EQ(host_bytes(rx_buffer(i), 1000), plain_frame(1000, static_cast<uint8_t>(i)));
+}
+
+// "LFC watermark: 18 bits kept (0303ffff)."
+TEST_F(ObservedLfc, TheWatermarkHasTheBitsThatItsFifoNeeds) {
+  write(at::kLfc, 0xffffffff);
+  EXPECT_EQ(read(at::kLfc), 0x0303ffffu);
 }
 
 TEST_F(ObservedLfc, ReceivedPauseIsObeyedForItsTime) {
@@ -179,7 +226,7 @@ TEST_F(ObservedLfc, PfcIsAStub) {
   send_one(0);
   EXPECT_EQ(wire().from_card.size(), 1u);
   // Nothing generates it: the FIFO fills over any watermark.
-  write(at::kRxControl, 0x101);
+  card->block_host(true);
   for (unsigned i = 0; i < 12; ++i) wire().to_card.push_back(plain_frame(9000));
   run();
   EXPECT_EQ(wire().from_card.size(), 1u);

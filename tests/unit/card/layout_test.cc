@@ -218,6 +218,28 @@ TEST_F(CardLayout, StatisticsCountDma) {
   EXPECT_EQ(statistic(51), 1u) << "write errors";
 }
 
+// "DMA statistics: ids 34, 36, 37, 50, 52, 53 count as well."
+TEST_F(CardLayout, StatisticsCountRequestsAndLatencies) {
+  bring_up();
+  const auto statistic = [&](uint32_t id) { return read(0x20000 + id * 8) | uint64_t{read(0x20004 + id * 8)} << 32; };
+  EXPECT_EQ(statistic(36), 0u);
+  put_tx(0, plain_frame(1000));
+  ring(at::kTxq, 1);
+  run();
+  EXPECT_EQ(statistic(36), 1u + 2u) << "descriptor, and a packet of two requests of 512 bytes";
+  EXPECT_EQ(statistic(52), 1u) << "completion";
+  for (const uint32_t id : {34u, 37u, 50u, 53u}) EXPECT_GT(statistic(id), 0u) << id;
+  EXPECT_GT(statistic(37), statistic(34)) << "there are more requests than operations";
+  const uint64_t before = statistic(50);
+  put_rx(0, 2048);
+  ring(at::kRxq, 1);
+  wire().to_card.push_back(plain_frame(600));
+  run();
+  EXPECT_EQ(statistic(52), 1u + 3u + 1u) << "a frame of three requests of 256 bytes, and its completion";
+  EXPECT_EQ(statistic(50), 3 * before) << "this host takes the same time each time";
+  for (const uint32_t id : {38u, 47u, 54u, 63u}) EXPECT_EQ(statistic(id), 0u) << id;
+}
+
 TEST_F(CardLayout, OutsideTheBarReadsAllOnes) {
   EXPECT_EQ(read(0x1000000), 0xffffffffu);
   EXPECT_EQ(read(0xfffffffc), 0xffffffffu);

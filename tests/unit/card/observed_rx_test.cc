@@ -143,7 +143,7 @@ TEST_F(ObservedRx, AllEntriesCanBePosted) {
   EXPECT_EQ(card->report().rx_dropped_no_descriptor, 1u);
 }
 
-// "Port RX off: most frames are lost." The FIFO keeps what it had, and gives it out when the port is on again.
+// "Port RX off: most frames are lost." The port keeps what it had, and gives it out when it is on again.
 TEST_F(ObservedRx, PortRxOffLosesFrames) {
   bring_up();
   for (unsigned i = 0; i < 4; ++i) put_rx(i, 2048);
@@ -152,7 +152,7 @@ TEST_F(ObservedRx, PortRxOffLosesFrames) {
   wire().to_card.push_back(plain_frame(61));
   run();
   write(at::kRxControl, 0);
-  wire().to_card.push_back(plain_frame(62));
+  wire().to_card.push_back(plain_frame(600));
   run();
   EXPECT_EQ(read(at::kCq + 0x10 + 0x0c), 0u);
   EXPECT_EQ(card->report().rx_dropped_port_off, 1u);
@@ -162,6 +162,24 @@ TEST_F(ObservedRx, PortRxOffLosesFrames) {
   EXPECT_EQ(read(at::kCq + 0x10 + 0x0c), 2u);
   EXPECT_EQ(u16(kRxCq + 4), 61u);
   EXPECT_EQ(u16(kRxCq + 32 + 4), 63u);
+}
+
+// "Port's RX off, then on: up to 8 small frames that came in between are still delivered."
+TEST_F(ObservedRx, PortRxOffKeepsAFewSmallFrames) {
+  bring_up();
+  for (unsigned i = 0; i < 16; ++i) put_rx(i, 2048);
+  ring(at::kRxq, 16);
+  for (unsigned round = 0; round < 2; ++round) {
+    write(at::kRxControl, 0);
+    for (unsigned i = 0; i < 10; ++i) wire().to_card.push_back(plain_frame(round == 0 ? 60 + i % 5 : 65 + i));
+    run();
+    EXPECT_EQ(card->report().rx_dropped_port_off, round == 0 ? 2u : 8u) << "those of 65 bytes count as two";
+    write(at::kRxControl, 1);
+    run();
+  }
+  EXPECT_EQ(read(at::kCq + 0x10 + 0x0c), 12u);
+  EXPECT_EQ(u16(kRxCq + 7 * 32 + 4), 62u);
+  EXPECT_EQ(u16(kRxCq + 8 * 32 + 4), 65u);
 }
 
 // "RSS: Toeplitz with the fixed standard key 6d5a56da...; IPv4, with ports for TCP and UDP even when MF is set.

@@ -10,6 +10,11 @@ class CardPtp : public Rig {
   static constexpr uint32_t kBlock = 0x100;
   static constexpr uint64_t kSecond = 1'000'000'000;
 
+  CardPtp() {
+    CardConfig config;
+    config.ptp_update_ns = 0;
+    build(config);
+  }
   uint32_t ptp(uint32_t offset) { return read(kBlock + offset); }
   void set_ptp(uint32_t offset, uint32_t value) { write(kBlock + offset, value); }
   void to_time(uint64_t ns) {
@@ -156,6 +161,88 @@ TEST_F(CardPtp, AFewPartsPerBillionDoNotDrift) {
   card->set_time(start + 3600 * kSecond);
   const double wanted = 3600e9 + 3600e9 * (static_cast<double>(period - nominal) / static_cast<double>(nominal));
   EXPECT_NEAR(static_cast<double>(tod() - begin), wanted, 1.5);
+}
+
+// "PPS bit 8: not set in the first half second."
+TEST_F(CardPtp, NoPulseBeforeTheFirstSecond) {
+  to_time(1000);
+  EXPECT_EQ(ptp(0x0c), 0x00010000u);
+  to_time(kSecond - 1);
+  EXPECT_EQ(ptp(0x0c), 0x00010000u);
+  to_time(kSecond);
+  EXPECT_EQ(ptp(0x0c), 0x00010100u);
+  card->reset();
+  EXPECT_EQ(ptp(0x0c), 0x00010000u);
+}
+
+TEST_F(CardPtp, StartsNearZeroWhateverTheHostsTimeIs) {
+  card = std::make_unique<Card>(CardConfig{}, memory, std::span<Wire* const>{});
+  card->set_time(77 * kSecond);
+  card->set_time(77 * kSecond + 5);
+  EXPECT_EQ(tod(), 5u);
+  EXPECT_EQ(relative(), 5u);
+}
+
+// "Set and offset take effect late, an offset written while one is pending is dropped (bits 24-29)."
+class CardPtpLate : public CardPtp {
+ protected:
+  CardPtpLate() { build({}); }
+};
+
+TEST_F(CardPtpLate, ASetIsPendingAndWhatIsWrittenMeanwhileIsLost) {
+  to_time(1000);
+  set_ptp(0x54, 7);
+  set_ptp(0x58, 5);
+  EXPECT_EQ(ptp(0x0c), 0x00010000u);
+  set_ptp(0x5c, 0);
+  EXPECT_EQ(ptp(0x0c), 0x01010000u);
+  set_ptp(0x54, 100);
+  set_ptp(0x58, 200);
+  set_ptp(0x5c, 300);
+  EXPECT_EQ(tod(), 1000u);
+  to_time(2999);
+  EXPECT_EQ(ptp(0x0c), 0x01010000u);
+  EXPECT_EQ(tod(), 2999u);
+  to_time(3001);
+  EXPECT_EQ(ptp(0x0c), 0x00010000u);
+  EXPECT_EQ(tod(), 5 * kSecond + 7 + 1);
+  EXPECT_EQ(relative(), 3001u);
+  to_time(kSecond / 2);
+  EXPECT_EQ(ptp(0x18), 5u) << "nothing else comes";
+}
+
+TEST_F(CardPtpLate, OffsetsAreAppliedOnce) {
+  const uint32_t registers[] = {0x50, 0x68, 0x6c};
+  const uint32_t bits[] = {1u << 25, 1u << 27, 1u << 29};
+  for (unsigned i = 0; i < 3; ++i) {
+    build({});
+    to_time(10'000);
+    set_ptp(registers[i], 0);
+    EXPECT_EQ(ptp(0x0c), 0x00010000u) << "an offset of 0 is none";
+    set_ptp(registers[i], 40);
+    set_ptp(registers[i], 4000);
+    EXPECT_EQ(ptp(0x0c), 0x00010000u | bits[i]);
+    EXPECT_EQ(tod(), 10'000u);
+    to_time(20'000);
+    EXPECT_EQ(ptp(0x0c), 0x00010000u);
+    EXPECT_EQ(tod(), i == 0 ? 20'040u : 20'000u);
+    EXPECT_EQ(relative(), i == 1 ? 20'040u : 20'000u);
+  }
+}
+
+TEST_F(CardPtpLate, EachHasItsTime) {
+  to_time(10'000);
+  set_ptp(0x78, 0);
+  set_ptp(0x7c, 0);  // the clock stands still, as soon as this is applied
+  EXPECT_EQ(ptp(0x0c), 0x10010000u);
+  to_time(11'000);
+  set_ptp(0x60, 500);
+  set_ptp(0x64, 0);
+  EXPECT_EQ(ptp(0x0c), 0x14010000u);
+  to_time(20'000);
+  EXPECT_EQ(ptp(0x0c), 0x00010000u);
+  EXPECT_EQ(tod(), 12'000u);
+  EXPECT_EQ(relative(), 500u);
 }
 
 TEST_F(CardPtp, ReadOnlyRegistersRefuse) {

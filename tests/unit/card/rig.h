@@ -81,6 +81,7 @@ class Rig : public ::testing::Test {
     host.assign(kHostBytes, 0);
     EXPECT_TRUE(memory.map(kHostAddress, kHostBytes, host.data()));
     card = std::make_unique<Card>(config, memory, plain);
+    card->set_time(0);  // its clock begins here
     card->set_interrupt_handler([this](unsigned vector) { interrupts.push_back(vector); });
   }
 

@@ -146,6 +146,7 @@ class Host:
 
     def set_up(self, queue, command, ring, words):
         address = self.ADDRESS + ring
+        self.client.write32(queue + command, 0x40000100)  # a reset of the card leaves queues enabled
         self.client.write32(queue, address & 0xFFFFFFFF)
         self.client.write32(queue + 4, address >> 32)
         for word in words:

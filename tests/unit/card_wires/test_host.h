@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "pmd/hw/bus.h"
+#include "pmd/hw/control.h"
 #include "pmd/hw/description.h"
 #include "pmd/hw/formats.h"
 #include "pmd/hw/registers.h"
@@ -44,6 +45,7 @@ class TestHost {
     const Failure failure = describe_card(bus_, description);
     ASSERT_FALSE(failure) << failure.message;
     card_ = description.interfaces.at(interface_);
+    quiesce(bus_, card_);  // a reset leaves queues enabled, and whoever was here before may have
     completion_queue(card_.event_queues.at(0), kEventRing, interrupt);
     completion_queue(card_.completion_queues.at(0), kTxCompletions, 0);
     completion_queue(card_.completion_queues.at(1), kRxCompletions, 0);

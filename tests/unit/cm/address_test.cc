@@ -1,6 +1,9 @@
 // Addresses and ports: what the kernel's rdma_cm answers to bind, resolve and listen.
 
+#include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <vector>
 
 #include "pair.h"
 
@@ -45,20 +48,20 @@ TEST_F(AddressTest, APortOfAnotherProgramIsTaken) {
 TEST_F(AddressTest, ReuseOfAnAddress) {
   Id* first = create();
   Id* second = create();
-  EXPECT_EQ(server.cm().set_reuse_addr(*first, true), 0);
-  EXPECT_EQ(server.cm().set_reuse_addr(*second, true), 0);
+  EXPECT_EQ(server.cm().set_option(*first, IdOption::kReuseAddr, true), 0);
+  EXPECT_EQ(server.cm().set_option(*second, IdOption::kReuseAddr, true), 0);
   EXPECT_EQ(bind(first, v4("10.0.0.2", 80)), 0);
   EXPECT_EQ(bind(second, v4("10.0.0.2", 80)), 0);
   EXPECT_EQ(server.cm().listen(*first, 1), EADDRINUSE);
   server.cm().destroy_id(second, network.now());
   EXPECT_EQ(server.cm().listen(*first, 1), 0);
   EXPECT_EQ(bind(v4("10.0.0.2", 80)), EADDRINUSE);
-  EXPECT_EQ(server.cm().set_reuse_addr(*first, true), EINVAL) << "it listens";
+  EXPECT_EQ(server.cm().set_option(*first, IdOption::kReuseAddr, true), EINVAL) << "it listens";
 }
 
 TEST_F(AddressTest, BothFamiliesOfAPort) {
   Id* any6 = create();
-  EXPECT_EQ(server.cm().set_af_only(*any6, true), 0);
+  EXPECT_EQ(server.cm().set_option(*any6, IdOption::kAfOnly, true), 0);
   EXPECT_EQ(bind(any6, v6("::", 80)), 0);
   EXPECT_EQ(bind(v4("0.0.0.0", 80)), 0);
   EXPECT_EQ(bind(create(), v6("::", 81)), 0);
@@ -160,6 +163,20 @@ TEST_F(AddressTest, DestinationsWithoutAWay) {
   EXPECT_EQ(resolve(create(), v4("10.0.0.1", 80), &from6), EINVAL) << "two families";
 }
 
+/// And not whose Id happens to lie at the lower address.
+TEST_F(AddressTest, WhoAskedEarlierIsToldEarlier) {
+  server.neighbours_known = false;
+  std::vector<Id*> ids;
+  for (int i = 0; i < 8; i++) ids.push_back(create());
+  std::sort(ids.begin(), ids.end(), std::greater<>());
+  for (Id* id : ids) ASSERT_EQ(resolve(id, v4("10.0.0.1", 80)), 0);
+  network.run_for(milliseconds(500));
+  for (const Id* id : ids) {
+    ASSERT_EQ(next(server), "addr-error");
+    EXPECT_EQ(event.id, id);
+  }
+}
+
 TEST_F(AddressTest, NobodyAnswersForTheDestination) {
   server.neighbours_known = false;
   Id* id = create();
@@ -206,7 +223,7 @@ TEST_F(AddressTest, StatesThatForbidIt) {
   EXPECT_EQ(server.cm().init_qp_attr(*id, QpState::kRtr, settings), EINVAL);
   ASSERT_EQ(server.cm().listen(*id, 1), 0) << "to any address and a free port";
   EXPECT_EQ(server.cm().listen(*id, 1), EINVAL);
-  EXPECT_EQ(server.cm().set_af_only(*id, false), EINVAL);
+  EXPECT_EQ(server.cm().set_option(*id, IdOption::kAfOnly, false), EINVAL);
   EXPECT_EQ(resolve(id, v4("10.0.0.1", 80)), EINVAL);
 }
 
@@ -221,8 +238,11 @@ TEST_F(AddressTest, PrivateDataThatDoesNotFit) {
   const ConnParam big = parameters(0x222, std::string(197, 'y')), fits = parameters(0x222, std::string(196, 'y'));
   EXPECT_EQ(server.cm().reject(*event.id, parameters(0, std::string(149, 'z')).private_data, 28, network.now()),
             EINVAL);
-  EXPECT_EQ(server.cm().accept(*event.id, &big, {}, network.now()), EINVAL);
   EXPECT_EQ(server.cm().accept(*event.id, &fits, {}, network.now()), 0);
+  EXPECT_EQ(client.cm().connect(*resolved(), parameters(0x112), {}, network.now()), 0);
+  pass();
+  ASSERT_EQ(next(server), "request");
+  EXPECT_EQ(server.cm().accept(*event.id, &big, {}, network.now()), EINVAL);
 }
 
 TEST_F(AddressTest, ARequestGoesToTheListenerOfItsAddress) {

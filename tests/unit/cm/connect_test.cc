@@ -94,6 +94,51 @@ TEST_F(ConnectTest, QueuePairsAreSetToWhatBothSidesAgreedOn) {
   EXPECT_EQ(e.attributes.access, uint32_t{kRemoteWrite | kRemoteRead | kRemoteAtomic});
 }
 
+TEST_F(ConnectTest, XrcNamesItsTargetInPlaceOfAnEndToEndContext) {
+  listen(v4("0.0.0.0", kPort), PortSpace::kIb, QpType::kXrcRecv);
+  Id* active = resolved(v4("10.0.0.2", kPort), PortSpace::kIb, QpType::kXrcSend);
+  network.keep_sent = true;
+  ASSERT_EQ(client.cm().connect(*active, parameters(0x111), {}, network.now()), 0);
+  pass();
+  ASSERT_EQ(next(server), "request");
+  Id* passive = event.id;
+  EXPECT_EQ(passive->qp_type(), QpType::kXrcRecv);
+  const ConnParam answer = parameters(0x222, "number");
+  ASSERT_EQ(server.cm().accept(*passive, &answer, {}, network.now()), 0);
+  pass();
+  ASSERT_EQ(next(client), "response");
+  EXPECT_EQ(event.connection.qpn, 0x222u);
+  EXPECT_TRUE(event.connection.srq);
+  ASSERT_GE(network.sent.size(), 2u);
+  const MadBytes& req = network.sent[0].mad;
+  EXPECT_EQ(req[24 + 43] & 6, 6);  // transport service type: extended
+  EXPECT_EQ(req[24 + 51] & 7, 1);  // of these, XRC
+  const MadBytes& rep = network.sent[1].mad;
+  EXPECT_EQ((std::vector(rep.begin() + 24 + 12, rep.begin() + 24 + 19)),
+            (std::vector<uint8_t>{0, 0, 0, 0, 0, 2, 0x22}));
+  EXPECT_EQ(rep[24 + 27] & 0x10, 0x10);  // SRQ
+  QpSettings to_rtr, to_rts, peer_rtr, peer_rts;
+  ASSERT_EQ(client.cm().init_qp_attr(*active, QpState::kRtr, to_rtr), 0);
+  ASSERT_EQ(client.cm().init_qp_attr(*active, QpState::kRts, to_rts), 0);
+  ASSERT_EQ(server.cm().init_qp_attr(*passive, QpState::kRtr, peer_rtr), 0);
+  ASSERT_EQ(server.cm().init_qp_attr(*passive, QpState::kRts, peer_rts), 0);
+  EXPECT_EQ(to_rtr.attributes.dest_qpn, 0x222u);
+  EXPECT_EQ(peer_rtr.attributes.dest_qpn, 0x111u);
+  EXPECT_EQ(to_rtr.mask, kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn);
+  EXPECT_EQ(to_rts.mask, kAttrState | kAttrSqPsn | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic);
+  EXPECT_EQ(peer_rtr.mask, to_rtr.mask | kAttrMaxDestRdAtomic | kAttrMinRnrTimer);
+  EXPECT_EQ(peer_rts.mask, kAttrState | kAttrSqPsn | kAttrTimeout);
+}
+
+TEST_F(ConnectTest, AListenerOfRcDoesNotTakeXrc) {
+  listen(v4("0.0.0.0", kPort), PortSpace::kIb, QpType::kRc);
+  Id* active = resolved(v4("10.0.0.2", kPort), PortSpace::kIb, QpType::kXrcSend);
+  ASSERT_EQ(client.cm().connect(*active, parameters(0x111), {}, network.now()), 0);
+  pass();
+  ASSERT_EQ(next(client), "rejected");
+  EXPECT_EQ(event.status, static_cast<int>(RejReason::kInvalidTransport));
+}
+
 TEST_F(ConnectTest, AnIdKeepsWhatTheProgramGaveIt) {
   int first = 0, second = 0;
   Id* id = client.cm().create_id(PortSpace::kTcp, QpType::kRc, &first);

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "cm/connection.h"
 #include "protocol_fixture.h"
 
 namespace uroce::cm::test {
@@ -19,6 +20,39 @@ TEST_F(EndingTest, ARequestThatIsTakenBackIsForgotten) {
   EXPECT_EQ(event.id, child);
   EXPECT_EQ(event.status, 4);
   const ConnParam param = parameters(0x222);
+  EXPECT_EQ(server.cm().accept(*child, &param, {}, network.now()), EINVAL);
+}
+
+/// As in Linux, whoever gives up refuses no message of the peer's: neither of REQ and REP, but "other".
+TEST_F(EndingTest, WhoGivesUpRefusesNoMessage) {
+  listen();
+  Id* id = connecting();
+  lose(Attribute::kRep);
+  accept(requested());
+  client.cm().destroy_id(id, network.now());
+  EXPECT_EQ(decode_rej(last(Attribute::kRej).mad).reason, 4);
+  EXPECT_EQ(decode_rej(last(Attribute::kRej).mad).answered, Answered::kOther);
+  sent();
+  lose(Attribute::kReq);
+  connecting();
+  network.run_for(nanoseconds(kReqTimeout.ns * 16));
+  EXPECT_EQ(decode_rej(last(Attribute::kRej).mad).reason, 4);
+  EXPECT_EQ(decode_rej(last(Attribute::kRej).mad).answered, Answered::kOther);
+}
+
+/// "In the case of error, a reject message is sent to the remote side", as Linux has it.
+TEST_F(EndingTest, WhoFailsToAcceptRejects) {
+  listen();
+  Id* id = connecting();
+  Id* child = requested();
+  ConnParam param = parameters(0x222);
+  param.private_data.length = kRepPrivateBytes + 1;
+  EXPECT_EQ(server.cm().accept(*child, &param, {}, network.now()), EINVAL);
+  pass();
+  EXPECT_EQ(next(client), "rejected");
+  EXPECT_EQ(event.id, id);
+  EXPECT_EQ(event.status, 28);
+  param.private_data.length = 0;
   EXPECT_EQ(server.cm().accept(*child, &param, {}, network.now()), EINVAL);
 }
 
@@ -95,12 +129,36 @@ TEST_F(EndingTest, AProgramThatEndsTellsItsPeers) {
   listen();
   const Ends ends = connected();
   Id* alone = client.cm().create_id(PortSpace::kTcp, QpType::kRc, nullptr);
-  EXPECT_TRUE(client.cm().hang_up(network.now(), 1));
-  EXPECT_FALSE(client.cm().hang_up(network.now(), 1));
+  EXPECT_EQ(client.cm().hang_up(network.now(), 1), Farewells::kMoreToTell);
+  EXPECT_EQ(client.cm().hang_up(network.now(), 1), Farewells::kUnanswered);
   pass();
   EXPECT_EQ(next(server), "disconnected");
   EXPECT_EQ(event.id, ends.passive);
+  server.cm().disconnect(*ends.passive, network.now());
+  pass();
+  EXPECT_EQ(client.cm().hang_up(network.now(), 1), Farewells::kDone);
   EXPECT_EQ(client.cm().disconnect(*alone, network.now()), EINVAL) << "the others are as they were";
+}
+
+/// Such as rping, which disconnects, destroys its Id and exits: nobody else would say it again for its sake.
+TEST_F(EndingTest, AProgramThatEndsSaysAgainWhatWasLost) {
+  listen();
+  const Ends ends = connected();
+  lose(Attribute::kDreq);
+  client.cm().disconnect(*ends.active, network.now());
+  client.cm().destroy_id(ends.active, network.now());
+  sent();
+  const auto waits = [&] { EXPECT_EQ(client.cm().hang_up(network.now(), 1), Farewells::kUnanswered); };
+  waits();
+  network.run_for(kFarewellRetry * 3, waits);
+  EXPECT_EQ(sent(), std::vector(3, Attribute::kDreq));
+  network.passes = nullptr;
+  network.run_for(kFarewellRetry * 2);
+  EXPECT_EQ(next(server), "disconnected");
+  EXPECT_EQ(event.id, ends.passive);
+  server.cm().disconnect(*ends.passive, network.now());
+  pass();
+  EXPECT_EQ(client.cm().hang_up(network.now(), 1), Farewells::kDone);
 }
 
 TEST_F(EndingTest, NobodyAnswersADreq) {

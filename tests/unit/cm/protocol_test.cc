@@ -58,9 +58,10 @@ TEST_F(ProtocolTest, ARepIsRepeatedAsThePeerAskedAndTheRtuIsRepeatedForIt) {
   EXPECT_EQ(client.cm().counters().duplicates, 3u);
 }
 
-TEST_F(ProtocolTest, AnAcceptThatComesTwiceChangesNothing) {
+/// As in Linux: what cannot be accepted is rejected, also if it was accepted before.
+TEST_F(ProtocolTest, AnAcceptThatComesTwiceRejects) {
   listen();
-  Id* id = connecting();
+  connecting();
   Id* child = requested();
   accept(child, 0x222);
   const ConnParam other = parameters(0x223);
@@ -68,8 +69,19 @@ TEST_F(ProtocolTest, AnAcceptThatComesTwiceChangesNothing) {
   pass();
   ASSERT_EQ(next(client), "response");
   EXPECT_EQ(event.connection.qpn, 0x222u);
-  server.cm().on_communication_established(0x223, network.now());
+  EXPECT_EQ(next(client), "rejected");
+  EXPECT_EQ(event.status, 28);
+  for (const uint32_t qpn : {0x222, 0x223}) server.cm().on_communication_established(qpn, network.now());
   EXPECT_EQ(next(server), "");
+}
+
+TEST_F(ProtocolTest, DataOfAQueuePairThatIsGoneEstablishesNothing) {
+  listen();
+  Id* id = connecting();
+  Id* child = requested();
+  accept(child, 0x222);
+  pass();
+  ASSERT_EQ(next(client), "response");
   ASSERT_EQ(client.cm().accept(*id, nullptr, {}, network.now()), 0);
   pass();
   ASSERT_EQ(next(server), "established");

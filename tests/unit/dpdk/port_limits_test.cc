@@ -4,6 +4,8 @@
 #include <rte_eth_ring.h>
 #include <rte_ring.h>
 
+#include <utility>
+
 #include "dpdk/dpdk_port.h"
 #include "dpdk/existing_port.h"
 #include "eal_environment.h"
@@ -11,7 +13,36 @@
 namespace uroce {
 namespace {
 
-const eth_dev_ops* g_ops = nullptr;
+const eth_dev_ops* g_ops = nullptr;  // the driver's own
+
+/// A port of net_ring whose driver's functions are those of `ops`, until the end of a test.
+class ChangedPort {
+ public:
+  explicit ChangedPort(const char* name) {
+    rte_ring* ring = rte_ring_create(name, 16, SOCKET_ID_ANY, 0);
+    id_ = rte_eth_from_rings(name, &ring, 1, &ring, 1, 0);
+    ops = *(g_ops = device().dev_ops);
+    device().dev_ops = &ops;
+  }
+  ~ChangedPort() { device().dev_ops = g_ops; }
+  ChangedPort(const ChangedPort&) = delete;
+  ChangedPort& operator=(const ChangedPort&) = delete;
+
+  rte_eth_dev& device() { return rte_eth_devices[id_]; }
+  int id() const { return id_; }
+  DpdkPortOptions options() const {
+    DpdkPortOptions options;
+    options.port_id = static_cast<uint16_t>(id_);
+    options.unplug = false;
+    return options;
+  }
+
+  eth_dev_ops ops{};
+
+ private:
+  int id_ = -1;
+};
+
 uint16_t g_rx_descriptors = 0;
 uint16_t g_tx_descriptors = 0;
 
@@ -39,23 +70,14 @@ int noted_tx_setup(rte_eth_dev* device, uint16_t queue, uint16_t descriptors, un
 }
 
 TEST(PortLimits, RingsAreAsLongAsTheDeviceTakesThem) {
-  rte_ring* ring = rte_ring_create("limited", 16, SOCKET_ID_ANY, 0);
-  const int id = rte_eth_from_rings("net_ring_limited", &ring, 1, &ring, 1, 0);
-  ASSERT_GE(id, 0);
-  g_ops = rte_eth_devices[id].dev_ops;
-  eth_dev_ops limited = *g_ops;
-  limited.dev_infos_get = limited_info;
-  limited.rx_queue_setup = noted_rx_setup;
-  limited.tx_queue_setup = noted_tx_setup;
-  rte_eth_devices[id].dev_ops = &limited;
-  DpdkPortOptions options;
-  options.port_id = static_cast<uint16_t>(id);
-  options.unplug = false;
+  ChangedPort port("limited");
+  port.ops.dev_infos_get = limited_info;
+  port.ops.rx_queue_setup = noted_rx_setup;
+  port.ops.tx_queue_setup = noted_tx_setup;
   std::string error;
-  EXPECT_NE(DpdkPort::start(options, error), nullptr) << error;
+  EXPECT_NE(DpdkPort::start(port.options(), error), nullptr) << error;
   EXPECT_EQ(g_rx_descriptors, 96) << "the most that it has";
   EXPECT_EQ(g_tx_descriptors, 512) << "the least that it has";
-  rte_eth_devices[id].dev_ops = g_ops;
 }
 
 uint16_t g_max_mtu = 0;
@@ -68,16 +90,11 @@ int info_with_max_mtu(rte_eth_dev* device, rte_eth_dev_info* info) {
 
 /// An application's port, opened by an endpoint.
 TEST(PortLimits, FramesAreNoLongerThanTheDeviceTakesThem) {
-  rte_ring* ring = rte_ring_create("short_frames", 16, SOCKET_ID_ANY, 0);
-  const int id = rte_eth_from_rings("short_frames", &ring, 1, &ring, 1, 0);
-  ASSERT_GE(id, 0);
-  g_ops = rte_eth_devices[id].dev_ops;
-  eth_dev_ops limited = *g_ops;
-  limited.dev_infos_get = info_with_max_mtu;
-  rte_eth_devices[id].dev_ops = &limited;
+  ChangedPort port("short_frames");
+  port.ops.dev_infos_get = info_with_max_mtu;
   EndpointConfig config;
   config.eal_running = true;
-  config.port = std::to_string(id);
+  config.port = std::to_string(port.id());
   struct Row {
     uint16_t max_mtu;
     uint32_t wanted;
@@ -98,7 +115,79 @@ TEST(PortLimits, FramesAreNoLongerThanTheDeviceTakesThem) {
     EXPECT_EQ(plan.options.mtu, row.mtu) << row.max_mtu;
     EXPECT_EQ(plan.max_frame_bytes, row.mtu + kLinkHeaderBytes) << "what the engine's MTU follows from";
   }
-  rte_eth_devices[id].dev_ops = g_ops;
+}
+
+rte_eth_rxmode g_rx_mode{};
+std::vector<uint16_t> g_vlans;
+
+int info_of_virtio(rte_eth_dev* device, rte_eth_dev_info* info) {
+  const int rc = g_ops->dev_infos_get(device, info);
+  info->rx_offload_capa |= RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
+  return rc;
+}
+
+int noted_configuration(rte_eth_dev* device) {
+  g_rx_mode = device->data->dev_conf.rxmode;
+  return g_ops->dev_configure(device);
+}
+
+int noted_vlan(rte_eth_dev*, uint16_t vlan, int on) {
+  if (on != 0) g_vlans.push_back(vlan);
+  return 0;
+}
+
+/// A virtio card drops every VLAN that it was not told of, also when it is not asked to filter any.
+TEST(PortLimits, VirtioIsToldOfTheVlans) {
+  ChangedPort port("vlans");
+  rte_device& device = *port.device().device;
+  const rte_driver* const driver = device.driver;
+  port.ops.dev_infos_get = info_of_virtio;
+  port.ops.dev_configure = noted_configuration;
+  port.ops.vlan_filter_set = noted_vlan;
+  DpdkPortOptions options = port.options();
+  options.vlans = {100, 7};
+  std::string error;
+  for (const bool virtio : {true, false}) {
+    rte_driver named{};
+    named.name = virtio ? "net_virtio" : "net_e1000_em";
+    device.driver = &named;
+    g_vlans.clear();
+    EXPECT_NE(DpdkPort::start(options, error), nullptr) << error;
+    EXPECT_EQ(g_vlans, virtio ? (std::vector<uint16_t>{0, 100, 7}) : std::vector<uint16_t>{});
+    EXPECT_EQ((g_rx_mode.offloads & RTE_ETH_RX_OFFLOAD_VLAN_FILTER) != 0, virtio) << "others receive all";
+  }
+  device.driver = driver;
+}
+
+unsigned g_looks_until_link = 0;
+bool g_rested = true;  // since the last look: an interrupt would have had its turn
+
+int link_that_comes_up(rte_eth_dev* device, int) {
+  if (g_looks_until_link > 0 && std::exchange(g_rested, false)) g_looks_until_link--;
+  device->data->dev_link.link_status = g_looks_until_link == 0 ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN;
+  return 0;
+}
+
+/// Cards negotiate for a while after the start; what asks in that time sees no link.
+TEST(PortLimits, WaitsForTheLink) {
+  ChangedPort changed("negotiates");
+  changed.ops.link_update = link_that_comes_up;
+  DpdkPortOptions options = changed.options();
+  std::string error;
+  struct Row {
+    Duration patience;
+    unsigned looks;
+    bool up;
+  };
+  for (const Row& row : {Row{{}, 1, true}, Row{{}, 20, false}, Row{milliseconds(60'000), 20, true},
+                         Row{milliseconds(30), 1'000'000, false}}) {
+    g_looks_until_link = row.looks;
+    options.link_patience = row.patience;
+    g_rested = true;
+    const auto port = DpdkPort::start(options, error, [](Duration) { g_rested = true; });
+    ASSERT_NE(port, nullptr) << error;
+    EXPECT_EQ(port->link_up(), row.up) << row.looks;
+  }
 }
 
 }  // namespace

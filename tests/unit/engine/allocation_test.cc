@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 #include <optional>
+#include <vector>
 
 #include "engine/engine.h"
 #include "uroce/memory_port.h"
@@ -318,6 +319,51 @@ TEST_P(Allocations, EachMayFail) {
   }
   heap.fails = kNever;
   EXPECT_GT(failed, 40u) << "hardly any was reached";
+}
+
+/// A flow is there as a whole or not at all, and a frame that is looked up allocates nothing.
+TEST(Flows, EachAllocationMayFail) {
+  uint64_t failed = 0;
+  for (bool again = true; again; failed += again) {
+    again = false;
+    heap.asked = 0;
+    const int64_t before = heap.live;
+    {
+      Loopback loopback(2048);
+      QpSchedule schedule(1);
+      Counters counters;
+      Steering steering(loopback, schedule, counters, nullptr);
+      std::vector<const Flow*> made;
+      made.reserve(4);
+      heap.fails = failed;
+      for (uint8_t i = 0; i < 4; i++) {
+        Flow flow;
+        // Whole addresses, of which the filter is told, and parts of one. Each frame is of one flow.
+        const uint8_t bytes[60] = {2, 0, 0, 0, 0, i};
+        std::memset(flow.match.mask.dst_mac + (i % 2 == 0 ? 0 : 5), 0xFF, i % 2 == 0 ? 6 : 1);
+        for (size_t b = 0; b < 6; b++) flow.match.value.dst_mac[b] = bytes[b] & flow.match.mask.dst_mac[b];
+        bool there = false;
+        try {
+          heap.watched = true;
+          made.push_back(steering.add(flow));
+          heap.watched = false;
+          there = true;
+        } catch (const std::bad_alloc&) {
+          heap.watched = false;
+          heap.fails = kNever;
+          again = true;
+        }
+        EXPECT_EQ(steering.size(), made.size());
+        const uint64_t allocated = heap.all;
+        EXPECT_EQ(steering.on_frame({bytes, sizeof bytes}, Instant{0}), there);
+        EXPECT_EQ(heap.all, allocated);
+      }
+      for (const Flow* const flow : made) steering.remove(*flow);
+    }
+    ASSERT_EQ(heap.live, before) << "leaked when allocation " << failed << " failed";
+  }
+  heap.fails = kNever;
+  EXPECT_GT(failed, 8u) << "hardly any was reached";
 }
 
 /// What a queue pair costs is what the system does for each piece of its memory, so there are few, whatever its size.

@@ -313,8 +313,10 @@ TEST_F(SharedManagement, TheBlockOfItsNumbersIsTakenOnce) {
 
 TEST_F(SharedManagement, WhatNamesAConnectionGoesToWhoDrewTheId) {
   ASSERT_EQ(engine_.own_block(), 0x752u);
+  blocks_.others = {0x753};
   EXPECT_EQ(goes(rtu(0x7521b665)), "here ");
   EXPECT_EQ(goes(rtu(0x7531b665)), "there");
+  EXPECT_EQ(goes(rtu(0x7541b665)), "here ") << "of a program that is gone: so that its peer need not ask for long";
 }
 
 TEST_F(SharedManagement, ARequestGoesToWhoListens) {

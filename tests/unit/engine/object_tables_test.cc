@@ -56,6 +56,33 @@ TEST_F(ObjectTablesTest, QueuesStayWhileAQpUsesThem) {
   EXPECT_TRUE(objects_.destroy_srq(qp.srq));
 }
 
+TEST_F(ObjectTablesTest, XrcDomainsStayWhileAnythingIsInThem) {
+  XrcDomains& domains = objects_.xrc_domains();
+  const XrcdId domain = domains.open();
+  EXPECT_NE(domain, 0u);
+  EXPECT_NE(domains.open(), domain);
+  QpInit target;
+  target.type = QpType::kXrcRecv;
+  target.xrcd = domain;
+  objects_.hold(target);
+  EXPECT_FALSE(domains.close(domain)) << "a target";
+  objects_.release(target);
+  init();
+  SharedReceiveQueue* srq = objects_.create_srq(pd_, 4, 1, nullptr);
+  ASSERT_TRUE(objects_.attach_xrc(*srq, domain, *cq_));
+  EXPECT_EQ(objects_.xrc_queues().find(srq->xrc().number), srq);
+  EXPECT_FALSE(domains.close(domain)) << "a shared receive queue";
+  EXPECT_FALSE(objects_.destroy_cq(cq_)) << "of that queue";
+  const uint32_t number = srq->xrc().number;
+  EXPECT_TRUE(objects_.destroy_srq(srq));
+  EXPECT_EQ(objects_.xrc_queues().find(number), nullptr);
+  EXPECT_TRUE(objects_.destroy_cq(cq_));
+  EXPECT_TRUE(domains.close(domain));
+  EXPECT_FALSE(domains.close(domain)) << "it is not open any more";
+  for (const XrcdId never : {0u, 77u}) EXPECT_FALSE(domains.close(never));
+  EXPECT_EQ(domains.open(), domain);
+}
+
 TEST_F(ObjectTablesTest, TablesFillAndWhatGoesInAnyOrderLeavesRoom) {
   CompletionQueue* cqs[3];
   for (CompletionQueue*& cq : cqs) cq = objects_.create_cq(4, nullptr);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -44,6 +45,23 @@ TEST(EngineMutex, ASleeperIsWoken) {
   mutex.unlock();
   sleeper.join();
   EXPECT_TRUE(had);
+}
+
+/// A call of verbs that has to wait for the engine's thread succeeds like any other.
+TEST(EngineMutex, WaitingLeavesErrnoAlone) {
+  EngineMutex mutex;
+  mutex.lock();
+  int seen = -1;
+  std::thread sleeper([&] {
+    errno = 0;
+    mutex.lock();
+    seen = errno;
+    mutex.unlock();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  mutex.unlock();
+  sleeper.join();
+  EXPECT_EQ(seen, 0);
 }
 
 TEST(EngineMutex, AnOnlookerGivesUp) {

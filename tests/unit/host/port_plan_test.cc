@@ -181,6 +181,15 @@ TEST_F(PlanTest, IdentityIsTheSameEveryTime) {
   EXPECT_FALSE(plan_.identity.mac == mac);
 }
 
+TEST(Identity, TheGuidStaysWhenTheDeviceSaysItsAddress) {
+  EndpointIdentity identity;
+  identity.mac = *parse_mac("02:00:00:00:00:01");
+  EXPECT_EQ(identity.guid_mac(), identity.mac);
+  identity.planned_mac = identity.mac;
+  identity.mac = *parse_mac("52:54:00:00:00:02");
+  EXPECT_EQ(identity.guid_mac(), *parse_mac("02:00:00:00:00:01"));
+}
+
 TEST(Netdevs, AnMtuThatIsTooLittleForRoceIsSaid) {
   Netdev netdev;
   netdev.name = "eth7";

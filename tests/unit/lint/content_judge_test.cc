@@ -73,7 +73,7 @@ TEST_F(ContentTest, ARepetitionIsTheSame) {
   EXPECT_EQ(court.found(), "");
   EXPECT_EQ(judge.check_repeated(*other, sent, false), Verdict::kTaken);
   EXPECT_EQ(judge.check_repeated(*longer, sent, false), Verdict::kTaken);
-  EXPECT_EQ(court.found(), "retransmit-differs@3 retransmit-differs@4");
+  EXPECT_EQ(court.found(), "retransmit-content@3 retransmit-differs@4");
   EXPECT_EQ(judge.check_repeated(*same, sent, true), Verdict::kTaken);
   EXPECT_EQ(judge.check_repeated(*other, sent, true), Verdict::kRestarted);
   EXPECT_EQ(court.found(), "");

@@ -2,6 +2,7 @@
 // was must not have it.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <set>
 #include <string>
 
@@ -36,6 +37,38 @@ std::vector<uint8_t> cnp(EditedFrame& response, uint8_t becn, uint32_t psn) {
   test::append(body, bth);
   body.resize(body.size() + 16);
   return test::frame_of(path, body);
+}
+
+/// The MAD of a datagram to QP 1, and the message behind its header.
+uint8_t* mad(EditedFrame& frame) { return frame.ext() + 8; }
+uint8_t* cm_message(EditedFrame& frame) { return mad(frame) + 24; }
+
+void become_rej(EditedFrame& frame, uint8_t answered, uint16_t reason) {
+  store_be16(mad(frame) + 16, 0x12);
+  std::memset(cm_message(frame) + 8, 0, 224);
+  cm_message(frame)[8] = static_cast<uint8_t>(answered << 6);
+  store_be16(cm_message(frame) + 10, reason);
+}
+
+/// All that goes where packet `like` goes, goes to another QP.
+void another_qp(EditedCapture& capture, size_t like) {
+  const uint32_t qpn = load_be24(capture.at(like).bth() + 5);
+  const uint32_t from = load_be32(capture.at(like).ip() + 12);
+  for (size_t i = 1; i <= capture.size(); i++) {
+    if (load_be24(capture.at(i).bth() + 5) != qpn || load_be32(capture.at(i).ip() + 12) != from) continue;
+    capture.edit(i, [](EditedFrame& f) { f.set_dest_qp(0x1234); });
+  }
+}
+
+/// Of the first request of cm-rping, which the client sends: refused and sent again once, with `agreed` in the REP.
+void one_rnr_retry(EditedCapture& capture, uint8_t agreed) {
+  capture.edit(2, [agreed](EditedFrame& f) { cm_message(f)[27] = static_cast<uint8_t>(agreed << 5); });
+  const uint32_t psn = capture.at(4).psn();
+  size_t ack = 5;
+  while (capture.at(ack).psn() != psn || capture.at(ack).bth()[0] != 0x11) ack++;
+  capture.repeat(4, 4);
+  capture.repeat(ack + 1, 4);
+  capture.edit(5, [](EditedFrame& f) { f.set_syndrome(0x21), f.set_msn(0); });
 }
 
 void mark_ecn(EditedFrame& frame) {
@@ -90,6 +123,54 @@ const Fault kFaults[] = {
     {"cm-field", "cm-rping", "REQ with path MTU code 9", PLANT { EDIT(1, f.ext()[8 + 24 + 50] = 0x97); }},
     {"cm-id", "cm-rping", "REP for another id", PLANT { EDIT(2, f.ext()[8 + 24 + 4] ^= 1); }},
     {"cm-id", "cm-rping", "RTU with another id", PLANT { EDIT(3, f.ext()[8 + 24 + 4] ^= 1); }},
+    {"gsi-qp", "cm-rping", "REQ from another QP", PLANT { EDIT(1, store_be24(f.ext() + 5, 17)); }},
+    {"gsi-qp", "cm-rping", "REP to another QP", PLANT { EDIT(2, f.set_dest_qp(17)); }},
+    {"mad-header", "cm-rping", "method Get", PLANT { EDIT(3, mad(f)[3] = 1); }},
+    {"mad-header", "cm-rping", "a status", PLANT { EDIT(3, mad(f)[5] = 4); }},
+    {"mad-header", "cm-rping", "reserved bytes", PLANT { EDIT(3, mad(f)[18] = 1); }},
+    {"cm-field", "cm-rping", "REP with QPN 0", PLANT { EDIT(2, store_be24(cm_message(f) + 12, 0)); }},
+    {"cm-field", "cm-rping", "address header of IP version 5", PLANT { EDIT(1, cm_message(f)[141] = 0x50); }},
+    {"cm-field", "cm-udaddy", "address header of version 1", PLANT { EDIT(1, cm_message(f)[16] = 0x10); }},
+    {"cm-field", "cm-rping", "REJ with reason 0", PLANT { EDIT(2, become_rej(f, 0, 0)); }},
+    {"cm-field", "cm-rping", "REJ with reason 36", PLANT { EDIT(2, become_rej(f, 0, 36)); }},
+    {"cm-field", "cm-rping", "REJ for message 3", PLANT { EDIT(2, become_rej(f, 3, 28)); }},
+    {"cm-reserved", "cm-rping", "bits of a REQ", PLANT { EDIT(1, cm_message(f)[26] = 1); }},
+    {"cm-reserved", "cm-rping", "bits beside the flow label", PLANT { EDIT(1, cm_message(f)[90] |= 1); }},
+    {"cm-reserved", "cm-rping", "bits of a REP", PLANT { EDIT(2, cm_message(f)[27] |= 1); }},
+    {"cm-reserved", "cm-rping", "bits of a DREQ", PLANT { EDIT(40, cm_message(f)[11] = 1); }},
+    {"cm-address", "cm-rping", "another source GID", PLANT { EDIT(1, cm_message(f)[56 + 15] ^= 1); }},
+    {"cm-address", "cm-rping-ipv6", "another destination GID", PLANT { EDIT(1, cm_message(f)[72 + 15] ^= 1); }},
+    {"cm-transaction", "cm-rping", "REP", PLANT { EDIT(2, mad(f)[15] ^= 1); }},
+    {"cm-transaction", "cm-rping", "RTU", PLANT { EDIT(3, mad(f)[15] ^= 1); }},
+    {"cm-transaction", "cm-rping", "DREP", PLANT { EDIT(41, mad(f)[15] ^= 1); }},
+    {"cm-transaction", "cm-udaddy", "SIDR_REP", PLANT { EDIT(2, mad(f)[15] ^= 1); }},
+    {"cm-repeat-differs", "cm-rping", "REQ with another timeout", PLANT { c.repeat(1, 1); EDIT(2, cm_message(f)[95] ^= 8); }},
+    {"cm-repeat-differs", "cm-rping", "REP with another PSN", PLANT { c.repeat(2, 2); EDIT(3, cm_message(f)[22] ^= 1); }},
+    {"cm-repeat-differs", "cm-rping", "RTU with other private data", PLANT { c.repeat(3, 3); EDIT(4, cm_message(f)[9] ^= 1); }},
+    {"cm-repeat-differs", "cm-rping", "DREQ with other private data", PLANT { c.repeat(40, 40); EDIT(41, cm_message(f)[20] ^= 1); }},
+    {"cm-repeat-differs", "cm-udaddy", "SIDR_REQ for another service", PLANT { c.repeat(1, 1); EDIT(2, cm_message(f)[15] ^= 1); }},
+    {"cm-unasked", "cm-rping", "RTU without REP", PLANT { c.remove(2); }},
+    {"cm-unasked", "cm-rping", "DREP without DREQ", PLANT { c.remove(40); }},
+    {"cm-unasked", "cm-rping", "DREQ without REP", PLANT { c.remove(3); c.remove(2); }},
+    {"cm-unasked", "cm-rping", "APR without LAP", PLANT { c.repeat(41, 4); EDIT(5, store_be16(mad(f) + 16, 0x1a)); }},
+    {"cm-unasked", "cm-rping", "MRA for a REP that is none", PLANT {
+      c.repeat(3, 1); EDIT(2, store_be16(mad(f) + 16, 0x11); cm_message(f)[8] = 0x40); c.remove(3); }},
+    {"cm-unasked", "cm-udaddy", "SIDR_REP out of nowhere", PLANT {
+      EDIT(2, cm_message(f)[0] ^= 1); c.at(2).time = c.at(1).time + milliseconds(1300 * 1000); }},
+    {"cm-unasked", "cm-rping", "REP out of nowhere", PLANT { c.repeat(2, 41);
+      EDIT(42, cm_message(f)[0] ^= 1; cm_message(f)[4] ^= 1; mad(f)[15] ^= 1); c.at(42).time = c.at(1).time + milliseconds(1300 * 1000); }},
+    {"cm-order", "cm-rping", "REP after a REJ", PLANT { c.repeat(2, 1); EDIT(2, become_rej(f, 0, 28)); }},
+    {"cm-order", "cm-rping", "RTU after a REJ", PLANT { c.repeat(3, 2); EDIT(3, become_rej(f, 1, 28)); }},
+    {"cm-order", "cm-rping", "RTU from the side that accepts", PLANT { c.repeat(2, 2); EDIT(3, store_be16(mad(f) + 16, 0x14)); }},
+    {"cm-order", "cm-rping", "REP from the side that connects", PLANT { EDIT(3, store_be16(mad(f) + 16, 0x13); cm_message(f)[14] = 9); }},
+    {"cm-order", "cm-rping", "MRA for a REQ of its own", PLANT { EDIT(3, store_be16(mad(f) + 16, 0x11); cm_message(f)[8] = 0); }},
+    {"cm-order", "cm-rping", "DREQ before the REP", PLANT { c.repeat(2, 1); EDIT(2, store_be16(mad(f) + 16, 0x15)); }},
+    {"cm-dreq-qp", "cm-rping", "another QPN", PLANT { EDIT(40, cm_message(f)[10] ^= 1); }},
+    {"cm-early-data", "cm-rping", "the server sends before the RTU", PLANT { c.repeat(6, 2); }},
+    {"cm-early-data", "cm-rping", "the client sends before the REP", PLANT { c.repeat(4, 1); }},
+    {"cm-data-qp", "cm-rping", "the client's packets to another QP", PLANT { another_qp(c, 4); }},
+    {"cm-path-mtu", "cm-rping", "REQ with path MTU 256", PLANT { EDIT(1, cm_message(f)[50] = 0x17); EDIT(4, f.resize_payload(0, 260)); }},
+    {"cm-rnr-retry", "cm-rping", "one more than none", PLANT { one_rnr_retry(c, 0); }},
     {"cm-start-psn", "cm-rping", "requester starts three late", PLANT { EDIT(2, store_be24(f.ext() + 8 + 24 + 20, 14903882)); }},
     {"cm-start-psn", "cm-rping", "requester starts three early", PLANT { EDIT(2, store_be24(f.ext() + 8 + 24 + 20, 14903888)); }},
     {"cm-start-psn", "cm-rping", "requester starts anywhere", PLANT { EDIT(2, store_be24(f.ext() + 8 + 24 + 20, 77)); }},
@@ -133,7 +214,7 @@ const Fault kFaults[] = {
     {"retransmit-start", "rc-loss-send-middle", "starts one late", PLANT { c.remove(8); }},
     {"retransmit-start", "rc-loss-send-middle", "starts one early", PLANT { c.repeat(2, 7); }},
     {"retransmit-start", "rc-loss-write-middle", "starts one message late", PLANT { c.remove(14); }},
-    {"retransmit-differs", "rc-loss-send-middle", "another payload", PLANT { EDIT(9, f.ext()[5] ^= 1); }},
+    {"retransmit-content", "rc-loss-send-middle", "another payload", PLANT { EDIT(9, f.ext()[5] ^= 1); }},
     {"retransmit-differs", "rc-loss-send-middle", "another opcode", PLANT { EDIT(9, f.set_opcode(0x07)); }},
     {"read-retry-range", "rc-loss-read-last", "another address", PLANT { EDIT(10, f.ext()[7] += 8); }},
     {"read-retry-range", "rc-loss-read-last", "more than what is left", PLANT { EDIT(10, store_be32(f.ext() + 12, 884)); }},
@@ -205,6 +286,13 @@ INSTANTIATE_TEST_SUITE_P(Each, PlantedFault, testing::Range<size_t>(0, std::size
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });
+
+/// As often as was agreed is no fault.
+TEST(PlantedFaults, RetriesWithinWhatWasAgreedAreNone) {
+  EditedCapture capture("cm-rping");
+  one_rnr_retry(capture, 1);
+  EXPECT_EQ(test::lint_file(capture.file()).findings().count(lint::Rule::kCmRnrRetry), 0u);
+}
 
 TEST(PlantedFaults, CoverEveryRule) {
   std::set<std::string> covered;

@@ -49,7 +49,7 @@ lint::Read& Court::ask(uint32_t psn, uint32_t span, bool atomic) {
   lint::Read read;
   read.psn = Psn(psn);
   read.span = span;
-  read.atomic = atomic;
+  read.kind = atomic ? lint::Read::Kind::kAtomic : lint::Read::Kind::kRead;
   seen.sent.reads().insert(read);
   if (!seen.numbers.started()) seen.numbers.start(Psn(psn), lint::Numbers::Beginning::kAnywhere);
   if (distance(seen.numbers.next, read.end()) > 0) seen.numbers.next = read.end();

@@ -27,7 +27,22 @@ PROGRAMS = [
     ("ib_read_bw", "-n", "300", "-q", "2", "-b"),
     ("ib_send_bw", "-n", "300", "-s", "5000"),
     ("ib_atomic_bw", "-n", "300"),
+    ("ibv_xsrq_pingpong", "-g", "1", "-n", "100"),
+    ("ib_send_bw", "-c", "XRC", "-n", "300", "-s", "5000"),
+    ("ib_read_bw", "-c", "XRC", "-n", "300"),
+    ("ib_atomic_bw", "-c", "XRC", "-n", "300"),
 ]
+
+
+# Servers and clients that connect by rdma_cm: what a capture shows of that keeps its rules, too. With the fewest packets that they can
+# do with: rdma_xclient sends one message, so REQ, REP, RTU, SEND, Acknowledge, DREQ and DREP are all.
+CONNECTING = [
+    (("rping", "-s", "-a", "0.0.0.0", "-C", "5"), ("rping", "-c", "-a", "127.0.0.1", "-C", "5"), 40),
+    (("ucmatose", "-c", "4", "-C", "4"), ("ucmatose", "-c", "4", "-C", "4", "-s", "127.0.0.1"), 50),
+    (("udaddy",), ("udaddy", "-s", "127.0.0.1"), 12),
+    (("rdma_xserver", "-c", "x"), ("rdma_xclient", "-c", "x", "-s", "127.0.0.1"), 7),
+]
+LISTENS = "of RDMA port space"  # what the shim says of a listener, with UROCE_LOG=info
 
 
 ON_MEMIF = [PROGRAMS[0], PROGRAMS[4], PROGRAMS[7]]
@@ -60,20 +75,36 @@ def run_pair(uroce, directory, command, wire):
     return captures, ""
 
 
-def judge(lint, capture):
+def run_connecting(uroce, directory, programs, wire):
+    """The same, of a pair that needs no other connection."""
+    captures = [directory / f"{programs[0][0]}-{side}.pcapng" for side in ("server", "client")]
+    environment = dict(os.environ, UROCE_LOG="info")
+    with Children() as children:
+        server = children.start("server", run_line(uroce, wire, captures[0], programs[0]), environment)
+        if not server.wait_for_output(LISTENS, 30):
+            return None, f"the server does not listen\n{children.report()}"
+        client = children.start("client", run_line(uroce, wire, captures[1], programs[1]))
+        for child in (client, server):
+            if not child.wait(60) or child.exit_code != 0:
+                return None, f"the {child.name} has not ended, or not well\n{children.report()}"
+    return captures, ""
+
+
+def judge(lint, capture, least=100):
     result = subprocess.run([lint, "--json", capture], capture_output=True, text=True, check=False)
     report = json.loads(result.stdout)
     for finding in report["findings"][:20]:
         print(f"{capture.name}:{finding['frame']}: {finding['severity']}: {finding['text']} [{finding['rule']}]")
-    if result.returncode != 0 or report["warnings"] != 0 or report["packets"] < 100:
-        print(f"{capture.name}: exit status {result.returncode}, {report['packets']} packets, {report['warnings']} warnings")
+    if result.returncode != 0 or report["warnings"] != 0 or report["packets"] < least:
+        print(f"{capture.name}: exit status {result.returncode}, {report['warnings']} warnings, {report['packets']} packets of at least {least}")
         return 0, False
     return report["packets"], True
 
 
 def main():
     uroce, lint, switch_program = sys.argv[1:]
-    missing = [command[0] for command in PROGRAMS if shutil.which(command[0]) is None]
+    programs = [command[0] for command in PROGRAMS] + [server[0] for server, _, _ in CONNECTING]
+    missing = [program for program in programs if shutil.which(program) is None]
     if missing:
         print(f"skipped: {', '.join(missing)} not installed")
         return SKIP
@@ -86,6 +117,16 @@ def main():
             runs = [(command, f"shmlan:lint-{os.getpid()}") for command in PROGRAMS]
             runs += [(command, f"memif:lint-{os.getpid()}-{command[0]}") for command in ON_MEMIF]
             runs += [(command, f"switch:{switch_name}") for command in LOSSY]
+            for server, client, least in CONNECTING:
+                captures, why = run_connecting(uroce, pathlib.Path(name), (server, client), f"shmlan:lint-{os.getpid()}")
+                if captures is None:
+                    print(f"{' '.join(server)}: {why}")
+                    return 1
+                for capture in captures:
+                    count, clean = judge(lint, capture, least)
+                    packets += count
+                    fine = fine and clean
+                    capture.unlink()
             for command, wire in runs:
                 captures, why = run_pair(uroce, pathlib.Path(name), list(command), wire)
                 if captures is None:
@@ -99,7 +140,7 @@ def main():
     finally:
         switch.terminate()
         switch.wait()
-    print(f"{len(runs)} programs, {packets} packets")
+    print(f"{len(runs) + len(CONNECTING)} programs, {packets} packets")
     return 0 if fine else 1
 
 

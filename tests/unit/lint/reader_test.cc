@@ -17,27 +17,27 @@ using capture::LinkType;
 using test::EditedCapture;
 
 /// Words in either byte order.
-class Bytes {
+class FileBytes {
  public:
-  explicit Bytes(bool big_endian) : big_(big_endian) {}
-  Bytes& u8(uint8_t v) { return put(v, 1); }
-  Bytes& u16(uint16_t v) { return put(v, 2); }
-  Bytes& u32(uint32_t v) { return put(v, 4); }
-  Bytes& u64(uint64_t v) { return put(v, 8); }
-  Bytes& raw(const std::vector<uint8_t>& data) {
+  explicit FileBytes(bool big_endian) : big_(big_endian) {}
+  FileBytes& u8(uint8_t v) { return put(v, 1); }
+  FileBytes& u16(uint16_t v) { return put(v, 2); }
+  FileBytes& u32(uint32_t v) { return put(v, 4); }
+  FileBytes& u64(uint64_t v) { return put(v, 8); }
+  FileBytes& raw(const std::vector<uint8_t>& data) {
     bytes_.insert(bytes_.end(), data.begin(), data.end());
     while (bytes_.size() % 4 != 0) bytes_.push_back(0);
     return *this;
   }
   /// Type, length, body, length.
-  Bytes& block(uint32_t type, const Bytes& body) {
+  FileBytes& block(uint32_t type, const FileBytes& body) {
     const auto length = static_cast<uint32_t>(body.bytes_.size() + 12);
     return u32(type).u32(length).raw(body.bytes_).u32(length);
   }
   const std::vector<uint8_t>& bytes() const { return bytes_; }
 
  private:
-  Bytes& put(uint64_t v, unsigned count) {
+  FileBytes& put(uint64_t v, unsigned count) {
     for (unsigned i = 0; i < count; i++) bytes_.push_back(static_cast<uint8_t>(v >> 8 * (big_ ? count - 1 - i : i)));
     return *this;
   }
@@ -45,18 +45,19 @@ class Bytes {
   std::vector<uint8_t> bytes_;
 };
 
-Bytes section(bool big) { return Bytes(big).u32(0x1A2B3C4D).u16(1).u16(0).u64(~uint64_t{0}); }
+FileBytes section(bool big) { return FileBytes(big).u32(0x1A2B3C4D).u16(1).u16(0).u64(~uint64_t{0}); }
 
-Bytes interface(bool big, LinkType link, uint32_t snap, uint8_t resolution, int64_t offset_seconds = 0) {
-  Bytes body = Bytes(big).u16(static_cast<uint16_t>(link)).u16(0).u32(snap);
+FileBytes interface(bool big, LinkType link, uint32_t snap, uint8_t resolution, int64_t offset_seconds = 0) {
+  FileBytes body = FileBytes(big).u16(static_cast<uint16_t>(link)).u16(0).u32(snap);
   body.u16(9).u16(1).u8(resolution).u8(0).u16(0);
   if (offset_seconds != 0) body.u16(14).u16(8).u64(static_cast<uint64_t>(offset_seconds));
   return body.u32(0);
 }
 
-Bytes packet(bool big, uint32_t interface, uint64_t ticks, const std::vector<uint8_t>& data, uint32_t flags = 0) {
+FileBytes packet(bool big, uint32_t interface, uint64_t ticks, const std::vector<uint8_t>& data, uint32_t flags = 0) {
   const auto bytes = static_cast<uint32_t>(data.size());
-  Bytes body = Bytes(big).u32(interface).u32(static_cast<uint32_t>(ticks >> 32)).u32(static_cast<uint32_t>(ticks));
+  FileBytes body =
+      FileBytes(big).u32(interface).u32(static_cast<uint32_t>(ticks >> 32)).u32(static_cast<uint32_t>(ticks));
   body.u32(bytes).u32(bytes).raw(data);
   if (flags != 0) body.u16(2).u16(4).u32(flags).u32(0);
   return body;
@@ -101,12 +102,12 @@ TEST_P(ByteOrder, PcapInMicroAndNanoseconds) {
 
 TEST_P(ByteOrder, PcapngWithSeveralInterfacesAndUnknownBlocks) {
   const bool big = GetParam();
-  Bytes file(big);
+  FileBytes file(big);
   file.block(0x0A0D0D0A, section(big));
   file.block(1, interface(big, LinkType::kEthernet, 0, 6));
   file.block(1, interface(big, LinkType::kLinuxSll2, 0, 9, 100));
   file.block(1, interface(big, LinkType::kRawIp, 0, 0x80 | 10));
-  file.block(0x0BAD1DEA, Bytes(big).u32(1).u32(2));
+  file.block(0x0BAD1DEA, FileBytes(big).u32(1).u32(2));
   file.block(6, packet(big, 0, 1'500'000, kData, 1));
   file.block(6, packet(big, 1, 7, kData, 2));
   file.block(6, packet(big, 2, 1536, kData));
@@ -124,11 +125,11 @@ TEST_P(ByteOrder, PcapngWithSeveralInterfacesAndUnknownBlocks) {
 
 TEST_P(ByteOrder, PcapngSimpleAndObsoletePackets) {
   const bool big = GetParam();
-  Bytes file(big);
+  FileBytes file(big);
   file.block(0x0A0D0D0A, section(big));
   file.block(1, interface(big, LinkType::kRawIp, 3, 6));
-  file.block(3, Bytes(big).u32(5).raw({1, 2, 3}));
-  file.block(2, Bytes(big).u16(0).u16(0).u32(0).u32(8).u32(5).u32(5).raw(kData));
+  file.block(3, FileBytes(big).u32(5).raw({1, 2, 3}));
+  file.block(2, FileBytes(big).u16(0).u16(0).u32(0).u32(8).u32(5).u32(5).raw(kData));
   const std::vector<Frame> frames = read_all(file.bytes());
   ASSERT_EQ(frames.size(), 2u);
   EXPECT_FALSE(frames[0].has_time);
@@ -139,11 +140,11 @@ TEST_P(ByteOrder, PcapngSimpleAndObsoletePackets) {
 
 TEST_P(ByteOrder, PcapngSectionsChangeOrderAndForgetInterfaces) {
   const bool big = GetParam();
-  Bytes first(big);
+  FileBytes first(big);
   first.block(0x0A0D0D0A, section(big))
       .block(1, interface(big, LinkType::kRawIp, 0, 6))
       .block(6, packet(big, 0, 1, kData));
-  Bytes second(!big);
+  FileBytes second(!big);
   second.block(0x0A0D0D0A, section(!big)).block(1, interface(!big, LinkType::kEthernet, 0, 6));
   second.block(6, packet(!big, 0, 2, kData));
   std::vector<uint8_t> file = first.bytes();
@@ -157,10 +158,10 @@ TEST_P(ByteOrder, PcapngSectionsChangeOrderAndForgetInterfaces) {
 
 TEST_P(ByteOrder, PcapngSaysWhatTheCaptureLost) {
   const bool big = GetParam();
-  Bytes file(big);
+  FileBytes file(big);
   file.block(0x0A0D0D0A, section(big)).block(1, interface(big, LinkType::kRawIp, 0, 6));
   for (const uint64_t lost : {3u, 9u}) {  // totals: the later one counts
-    file.block(5, Bytes(big).u32(0).u64(0).u16(5).u16(8).u64(lost).u32(0));
+    file.block(5, FileBytes(big).u32(0).u64(0).u16(5).u16(8).u64(lost).u32(0));
   }
   CaptureReader reader(file.bytes());
   Frame frame;
@@ -186,14 +187,15 @@ TEST(Damage, IsNamedWithItsOffset) {
   EXPECT_EQ(error_of({whole.begin(), whole.begin() + 24 + 16 + 100}),
             "24: a packet record of 122 bytes; the file has only 100 more");
 
-  Bytes ng(false);
+  FileBytes ng(false);
   ng.block(0x0A0D0D0A, section(false));
-  EXPECT_EQ(error_of(Bytes(ng).block(6, packet(false, 0, 1, kData)).bytes()),
+  EXPECT_EQ(error_of(FileBytes(ng).block(6, packet(false, 0, 1, kData)).bytes()),
             "28: a packet of interface 0, which was not described");
-  EXPECT_EQ(error_of(Bytes(ng).u32(6).u32(13).u32(0).bytes()), "32: a block length of 13, which no block has");
-  EXPECT_EQ(error_of(Bytes(ng).u32(6).u32(64).u32(0).bytes()), "28: a block of 64 bytes; the file has only 12 more");
-  EXPECT_EQ(error_of(Bytes(ng).u32(99).u32(12).u32(16).bytes()), "36: a block whose two lengths differ");
-  EXPECT_EQ(error_of(Bytes(ng).block(1, Bytes(false).u32(1)).bytes()),
+  EXPECT_EQ(error_of(FileBytes(ng).u32(6).u32(13).u32(0).bytes()), "32: a block length of 13, which no block has");
+  EXPECT_EQ(error_of(FileBytes(ng).u32(6).u32(64).u32(0).bytes()),
+            "28: a block of 64 bytes; the file has only 12 more");
+  EXPECT_EQ(error_of(FileBytes(ng).u32(99).u32(12).u32(16).bytes()), "36: a block whose two lengths differ");
+  EXPECT_EQ(error_of(FileBytes(ng).block(1, FileBytes(false).u32(1)).bytes()),
             "28: an interface description that is too short");
 }
 

@@ -127,14 +127,15 @@ class Traffic {
     for (unsigned n = 1 + random_.below(10); n > 0; n--) {
       constexpr WrOpcode kKinds[] = {WrOpcode::kSend,        WrOpcode::kRdmaWrite, WrOpcode::kRdmaWriteWithImm,
                                      WrOpcode::kSendWithImm, WrOpcode::kRdmaRead,  WrOpcode::kFetchAdd,
-                                     WrOpcode::kCompareSwap};
+                                     WrOpcode::kCompareSwap, WrOpcode::kFlush,     WrOpcode::kAtomicWrite};
       SendWr wr;
-      wr.opcode = kKinds[random_.below(rc ? 7 : 4)];
+      wr.opcode = kKinds[random_.below(rc ? 9 : 4)];
       const bool atomic = wr.opcode == WrOpcode::kFetchAdd || wr.opcode == WrOpcode::kCompareSwap;
       const uint32_t length = random_.below(3) == 0 ? random_.below(16) : random_.below(6000);
       const Sge sge = memory_[end].sge(0, atomic ? 8 : length);
       wr.sges = &sge;
-      wr.num_sge = 1;
+      wr.num_sge = is_placement(wr.opcode) ? 0 : 1;
+      wr.flush.length = length;
       wr.flags = kSendSignaled;
       wr.remote_addr = memory_[other].addr();
       wr.rkey = memory_[other].key;

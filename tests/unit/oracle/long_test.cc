@@ -19,7 +19,7 @@ void run(const MixedOptions& options) {
 }
 
 TEST(LongMixed, ReliableConnections) {
-  for (uint64_t n = 0; n < 8 && !HasFatalFailure(); n++) {
+  for (uint64_t n = 0; n < 4 && !HasFatalFailure(); n++) {
     MixedOptions options = draw_mixed(first_seed() + n);
     options.ops = 100'000;
     run(options);
@@ -27,7 +27,7 @@ TEST(LongMixed, ReliableConnections) {
 }
 
 TEST(LongMixed, ManySeeds) {
-  for (uint64_t n = 0; n < 1'000 && !HasFatalFailure(); n++) {
+  for (uint64_t n = 0; n < 500 && !HasFatalFailure(); n++) {
     MixedOptions options = draw_mixed(first_seed() + 10'000 + n);
     options.ops = 1'000;
     options.max_bytes = 32 * 1024;
@@ -36,7 +36,7 @@ TEST(LongMixed, ManySeeds) {
 }
 
 TEST(LongMixed, SelectiveRepeat) {
-  for (uint64_t n = 0; n < 500 && !HasFatalFailure(); n++) {
+  for (uint64_t n = 0; n < 250 && !HasFatalFailure(); n++) {
     MixedOptions options = draw_mixed(first_seed() + 30'000 + n);
     options.ops = n % 50 == 0 ? 50'000 : 1'000;
     options.max_bytes = n % 50 == 0 ? 256 * 1024 : 32 * 1024;
@@ -50,7 +50,7 @@ TEST(LongMixed, SelectiveRepeat) {
 }
 
 TEST(LongMixed, Unacknowledged) {
-  for (uint64_t n = 0; n < 50 && !HasFatalFailure(); n++) {
+  for (uint64_t n = 0; n < 25 && !HasFatalFailure(); n++) {
     MixedOptions options = draw_mixed(first_seed() + n);
     options.ops = 40'000;
     options.type = n % 2 == 0 ? QpType::kUc : QpType::kUd;

@@ -42,6 +42,8 @@ const std::map<unsigned, Expected> kExpected = {
     {0x14, {"RC_FETCH_ADD", 28, false, true, true, false}},
     {0x16, {"RC_SEND_LAST_INV", 4, true, false, true, false}},
     {0x17, {"RC_SEND_ONLY_INV", 4, true, true, true, false}},
+    {0x1c, {"RC_FLUSH", 20, false, true, true, false}},
+    {0x1d, {"RC_ATOMIC_WRITE", 16, true, true, true, false}},
 
     {0x20, {"UC_SEND_FIRST", 0, true, true, false, false}},
     {0x21, {"UC_SEND_MIDDLE", 0, true, false, false, false}},
@@ -120,6 +122,8 @@ TEST(Opcode, ExtensionHeadersByName) {
       {0x12, kHasAeth | kHasAtomicAckEth},
       {0x13, kHasAtomicEth},
       {0x16, kHasIeth},
+      {0x1c, kHasFeth | kHasReth},
+      {0x1d, kHasReth},
       {0x65, kHasDeth | kHasImm},
       {0xa4, kHasXrceth},
       {0xab, kHasXrceth | kHasReth | kHasImm},
@@ -128,7 +132,7 @@ TEST(Opcode, ExtensionHeadersByName) {
       {0xc0, kHasAeth},
   };
   constexpr uint16_t kHeaders =
-      kHasReth | kHasAeth | kHasAtomicEth | kHasAtomicAckEth | kHasImm | kHasIeth | kHasDeth | kHasXrceth;
+      kHasReth | kHasAeth | kHasAtomicEth | kHasAtomicAckEth | kHasImm | kHasIeth | kHasDeth | kHasXrceth | kHasFeth;
   for (const auto& [opcode, bits] : expected) {
     EXPECT_EQ(opcode_info(static_cast<uint8_t>(opcode)).bits & kHeaders, bits) << opcode;
   }
@@ -148,6 +152,8 @@ TEST(Opcode, ServicesAndOperations) {
   EXPECT_EQ(opcode_info(0x13).operation, Operation::kCompareSwap);
   EXPECT_EQ(opcode_info(0x14).operation, Operation::kFetchAdd);
   EXPECT_EQ(opcode_info(0x16).operation, Operation::kSend);
+  EXPECT_EQ(opcode_info(0x1c).operation, Operation::kFlush);
+  EXPECT_EQ(opcode_info(0x1d).operation, Operation::kAtomicWrite);
   EXPECT_EQ(opcode_info(0x81).operation, Operation::kCnp);
   EXPECT_EQ(opcode_info(0xc0).operation, Operation::kSelectiveAck);
   EXPECT_EQ(opcode_info(0xc0).service, Service::kRc);

@@ -140,6 +140,15 @@ TEST(ParseFrame, ExtensionHeadersAreWhereTheOpcodeSays) {
   ASSERT_EQ(xrc.result, ParseResult::kOk);
   EXPECT_EQ(xrc.view.atomic_eth().rkey, 2u);
   EXPECT_EQ(xrc.view.atomic_eth().compare, 4u);
+  EXPECT_EQ(xrc.view.xrceth().srqn, 1u);
+
+  x = {0xff, 0xab, 0xcd, 0xef};  // the first byte is reserved
+  append(x, ImmDt{0x04030201});
+  const Parsed send(frame_of(ipv4_path(), Bth{.opcode = 0xa5}, x, {1, 2}));
+  ASSERT_EQ(send.result, ParseResult::kOk);
+  EXPECT_EQ(send.view.xrceth().srqn, 0xabcdefu);
+  EXPECT_EQ(send.view.imm().imm, 0x04030201u);
+  EXPECT_EQ(send.view.payload_bytes, 2u);
 
   x.clear();
   append(x, Ieth{0xfeed});

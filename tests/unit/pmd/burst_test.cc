@@ -115,9 +115,11 @@ TEST_F(Burst, StopUnderTrafficAndStartAgain) {
     bus->wire().to_card.clear();
     ASSERT_EQ(rte_eth_dev_start(port), 0);
     ASSERT_EQ(send(make_frame(77, round)), 1u);
-    const std::vector<Bytes> received = receive(1);
-    ASSERT_EQ(received.size(), 1u);
-    EXPECT_EQ(received[0], make_frame(77, round));
+    // A port that was off kept at most eight small frames of those that came.
+    const std::vector<Bytes> received = receive(10);
+    ASSERT_GE(received.size(), 1u);
+    EXPECT_LE(received.size(), 9u);
+    EXPECT_EQ(received.back(), make_frame(77, round));
   }
   EXPECT_EQ(bus->card().report().dma_faults, 0u);
   EXPECT_EQ(bus->card().report().doorbells_lost, 0u);

@@ -66,6 +66,7 @@ class DriverRig : public ::testing::Test {
   uint16_t port = RTE_MAX_ETHPORTS;
   rte_mempool* pool = nullptr;     // of received frames
   rte_mempool* tx_pool = nullptr;  // of frames that tests send
+  unsigned held_by_card = 0;       // of these, what the driver may not give back, because the card still reads them
 };
 
 /// A frame of `bytes` bytes that differs from those with another seed. Not IP.

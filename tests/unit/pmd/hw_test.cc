@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "pmd/hw/block_list.h"
+#include "pmd/hw/boards.h"
 #include "pmd/hw/checksum.h"
 #include "pmd/hw/control.h"
 #include "pmd/hw/description.h"
@@ -147,6 +148,11 @@ TEST(Description, NumbersThatMakeNoSense) {
   }
 }
 
+TEST(Boards, AreKnownByTheirNumber) {
+  EXPECT_STREQ(board_name(0x41449003), "Alpha Data ADM-PCIE-9V3");
+  EXPECT_EQ(board_name(0x12340001), nullptr);
+}
+
 // ---- Queues
 
 TEST(Queues, RingIsConfiguredWhileOff) {
@@ -184,7 +190,20 @@ TEST(Control, Quiesce) {
   ASSERT_GT(bus.written.size(), 100u);
   EXPECT_EQ(bus.written.front(), std::make_pair(0x2014u, 0u));  // RX off first
   EXPECT_EQ(bus.written[1], std::make_pair(0x3018u, 0u));       // then the scheduler
-  EXPECT_EQ(bus.written.back(), std::make_pair(0x2010u, 0u));   // TX off last
+  EXPECT_EQ(bus.written.back(), std::make_pair(0x2010u, 1u));   // what was taken from rings leaves
+  bus.written.clear();
+  close_ports(bus, card.interfaces[0]);
+  EXPECT_THAT(bus.written, ElementsAre(Pair(0x2010u, 0u)));
+}
+
+TEST(Control, QuiesceObeysNoPause) {
+  FakeBus bus = small_card();
+  bus.remembers = true;
+  bus.registers[0x201c] = 0x03008000;
+  CardDescription card;
+  ASSERT_FALSE(describe_card(bus, card));
+  quiesce(bus, card.interfaces[0]);
+  EXPECT_EQ(bus.registers[0x201c], 0x01008000u);
 }
 
 TEST(Control, PortAndScheduler) {
@@ -240,7 +259,7 @@ TEST(Control, Pause) {
 
 TEST(Clock, GroupsAreReadAndWrittenInOrder) {
   FakeBus bus;
-  bus.registers = {{0xa0 + 0x14, 123456789}, {0xa0 + 0x18, 0x80000001}, {0xa0 + 0x1c, 0x2}};
+  bus.registers = {{0xa0 + 0x34, 123456789}, {0xa0 + 0x38, 0x80000001}, {0xa0 + 0x3c, 0x2}};
   PtpClock clock(bus, 0xa0);
   const TimeOfDay now = clock.time();
   EXPECT_EQ(now.nanoseconds, 123456789u);
@@ -259,6 +278,17 @@ TEST(Clock, GroupsAreReadAndWrittenInOrder) {
       clock.adjust(offset);
       EXPECT_EQ(bus.written.size(), nearest == 500'000'000 ? 3u : 1u) << offset;
     }
+  }
+}
+
+TEST(Clock, WhatIsPending) {
+  FakeBus bus;
+  PtpClock clock(bus, 0xa0);
+  for (const auto& [control, pending] :
+       {std::pair{0x00010100u, false}, std::pair{0x01010000u, true}, std::pair{0x02010000u, true},
+        std::pair{0x3c010000u, false}, std::pair{kAllOnes, false}}) {
+    bus.registers[0xac] = control;
+    EXPECT_EQ(clock.pending(), pending) << std::hex << control;
   }
 }
 

@@ -25,15 +25,19 @@ using Bytes = std::vector<uint8_t>;
 class TestWire final : public card::Wire {
  public:
   bool loop = true;
+  bool jammed = false;     // takes nothing
+  size_t room = SIZE_MAX;  // frames that it takes before it is jammed
   std::deque<Bytes> to_card;
   std::vector<Bytes> from_card;
 
   bool connected() override { return true; }
   std::span<uint8_t> reserve(size_t bytes) override {
+    if (jammed || room == 0) return {};
     buffer_.assign(bytes, 0);
     return buffer_;
   }
   void commit(size_t bytes) override {
+    --room;
     Bytes frame(buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(bytes));
     if (loop) {
       to_card.push_back(std::move(frame));
@@ -71,6 +75,7 @@ class ModelBus : public Bus {
   size_t bar_bytes() const override { return card_->config().bar_bytes; }
   uint32_t read32(uint32_t offset) override {
     ++reads;
+    if (ns_per_read != 0) pass(ns_per_read);
     return card_->read32(offset);
   }
   void write32(uint32_t offset, uint32_t value) override {
@@ -81,6 +86,7 @@ class ModelBus : public Bus {
     return &words_[doorbell_page::word_index(interface, static_cast<unsigned>(kind), queue)];
   }
   bool needs_run() const override { return true; }
+  bool outlives_driver() const override { return false; }
   void run() override {
     if (frozen) return;
     now_ns_ += 1000;
@@ -102,11 +108,15 @@ class ModelBus : public Bus {
     return 0;
   }
 
+  /// Time passes, and the card does nothing.
+  void pass(uint64_t ns) { card_->set_time(now_ns_ += ns); }
+
   card::Card& card() { return *card_; }
   TestWire& wire(size_t port = 0) { return wires_[port]; }
 
   uint64_t reads = 0, writes = 0, interrupts_lost = 0;
   bool frozen = false;  // the card does nothing
+  uint64_t ns_per_read = 0;
 
  private:
   std::vector<uint32_t> words_;

@@ -290,22 +290,6 @@ TEST_F(Offload, FlowControl) {
 
 // ---- Clocks
 
-TEST_F(Offload, ClockIsSetReadAndAdjusted) {
-  attach_and_start();
-  const timespec start{1'700'000'000, 250};
-  ASSERT_EQ(rte_eth_timesync_write_time(port, &start), 0);
-  timespec now{};
-  ASSERT_EQ(rte_eth_timesync_read_time(port, &now), 0);
-  EXPECT_EQ(now.tv_sec, 1'700'000'000);
-  EXPECT_LT(now.tv_nsec, 1'000'000);
-  ASSERT_EQ(rte_eth_timesync_adjust_time(port, 5'000'000'000), 0);
-  ASSERT_EQ(rte_eth_timesync_read_time(port, &now), 0);
-  EXPECT_EQ(now.tv_sec, 1'700'000'005);
-  ASSERT_EQ(rte_eth_timesync_adjust_time(port, -6'000'000'000), 0);
-  ASSERT_EQ(rte_eth_timesync_read_time(port, &now), 0);
-  EXPECT_EQ(now.tv_sec, 1'699'999'999);
-}
-
 TEST_F(Offload, PacketsCarryTheirTime) {
   attach_and_start({.rx_offloads = RTE_ETH_RX_OFFLOAD_TIMESTAMP});
   const timespec start{1'700'000'000, 0};

@@ -188,6 +188,32 @@ TEST(ManagementFromTheWire, ReachesProgramsOrTheUplinkItself) {
   EXPECT_EQ(engine_gets(rej), 0u);
   EXPECT_EQ(server.receive(), (Frames{rtu, rej}));
   EXPECT_TRUE(idle.receive().empty());
+  EXPECT_EQ(engine_gets(cm_frame(mac_of(1), kRtu, id_of(server) ^ 0x80000000)), 1u) << "which says that nobody has it";
+}
+
+/// A program takes its numbers and asks; the answer comes before the uplink has looked again. It must not be refused.
+TEST(ManagementFromTheWire, WhoeverMayHaveTakenTheIdJustNowIsNotGone) {
+  const TempDir dir;
+  MemoryPort wire{64, 4096 + 128};
+  Node member(dir, with_role(card_of("host", 1), Role::kUplink));
+  UplinkPort port(wire, *member.port, mac_of(1), 0);
+  Node late(dir, card_of("host", 1));
+  const auto engine_gets = [&](const std::vector<uint8_t>& frame, Duration passed) {
+    member.now = member.now + passed;
+    port.on_turn(member.now);
+    EXPECT_TRUE(wire.deliver(frame));
+    RxFrame frames[Port::kMaxBurst];
+    const uint32_t count = port.receive(frames, Port::kMaxBurst);
+    port.release_rx(frames, count);
+    return count;
+  };
+  EXPECT_EQ(engine_gets(cm_frame(mac_of(1), kRtu, 0x12345678), milliseconds(3)), 1u)
+      << "nobody has it, and that is sure";
+  const auto answer = cm_frame(mac_of(1), kRep, id_of(late));
+  EXPECT_EQ(engine_gets(answer, microseconds(10)), 0u) << "nobody was known to have it a moment ago";
+  EXPECT_EQ(engine_gets(answer, milliseconds(3)), 0u);
+  settle({&member, &late});
+  EXPECT_EQ(late.receive().back(), answer);
 }
 
 TEST(ServiceClaims, OneMemberHasAServiceUntilItGoes) {

@@ -104,6 +104,25 @@ TEST(Multicast, ReportsOfProgramsReachTheWire) {
   EXPECT_EQ(uplink.receive(), Frames{report});
 }
 
+TEST(Multicast, AMemberThatDoesNotKeepUpHoldsTheSenderBack) {
+  const TempDir dir;
+  Node sender(dir, card_of("host", 1)), member(dir, card_of("host", 1)), other(dir, card_of("host", 1));
+  want(member, kGroup);
+  want(other, kGroup6);
+  const auto frame = roce_frame(kGroup, kToAGroup, 2000);
+  const auto congested = [&](const MacAddress& group) { return sender.port->congested(group, kToAGroup); };
+  sender.turn();
+  for (int i = 0; i < 1000 && !congested(kGroup); i++) sender.send(frame);
+  EXPECT_TRUE(congested(kGroup));
+  EXPECT_EQ(sender.port->counters().tx_dropped_full, 0u) << "it says so before anything is lost";
+  sender.send(roce_frame(kGroup6, kToAGroup, 2000));
+  EXPECT_FALSE(congested(kGroup6)) << "a group without that member";
+  settle({&member, &sender});
+  while (!member.receive().empty()) {
+  }
+  EXPECT_FALSE(congested(kGroup));
+}
+
 TEST(Multicast, AProgramHasOnlySoManyGroups) {
   const TempDir dir;
   Node a(dir, card_of("host", 1));

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "support.h"
 
 namespace uroce::segment {
@@ -37,6 +40,20 @@ TEST_F(PeersTest, AHostIsForgottenWithItsLastMember) {
   peers.refresh(true);
   EXPECT_EQ(peers.hosts(), 0u);
   EXPECT_EQ(peers.find(mac_of(2), 6 << kQpnBlockBits), nullptr);
+}
+
+/// The directory is read for other reasons, too, to take queue pair numbers, say. Afterwards nothing has changed since
+/// it was read, and still there is somebody whom the peers do not know.
+TEST_F(PeersTest, WhatSomebodyElseReadIsNotMissed) {
+  MemberCard card = card_of("two", 2);
+  card.blocks = {5};
+  Membership member;
+  ASSERT_TRUE(member.join(directory, card, error)) << error;
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));  // past the tick of the file system's clock
+  directory.scan();
+  ASSERT_FALSE(directory.maybe_changed());
+  peers.refresh();
+  EXPECT_NE(peers.find(mac_of(2), 5 << kQpnBlockBits), nullptr);
 }
 
 }  // namespace

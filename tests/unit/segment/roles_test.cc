@@ -34,6 +34,50 @@ TEST(Roles, AStationGetsEveryFrameForItsMac) {
   EXPECT_EQ(station.receive(), frames);
 }
 
+/// With it go all numbers of its MAC. An uplink is nobody's peer: what went through it goes on when it is back.
+TEST(Roles, WhoIsToldOfALoss) {
+  const TempDir dir;
+  Node program(dir, card_of("host", 1));
+  auto station = std::make_unique<Node>(dir, with_role(card_of("app", 2), Role::kStation));
+  auto uplink = std::make_unique<Node>(dir, with_role(card_of("host", 1), Role::kUplink));
+  std::vector<LostMember> lost;
+  program.port->on_lost([&](const LostMember& member, Instant) { lost.push_back(member); });
+  program.turn();
+  for (const MacAddress& to : {mac_of(2), kFarAway}) program.send(roce_frame(to, 0x123456, 300));
+  settle({&program, station.get(), uplink.get()});
+  EXPECT_EQ(program.port->counters().contacts, 2u);
+  station.reset();
+  uplink.reset();
+  for (int i = 0; i < 10; i++) program.turn(milliseconds(100));
+  EXPECT_EQ(program.port->counters().peers_lost, 2u);
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].mac, mac_of(2));
+  EXPECT_TRUE(lost[0].drew(0) && lost[0].drew(0xFFFFFFFF));
+}
+
+/// A station says that a MAC is its alone; nobody else checks that. Its end is not the end of those who have it, too.
+TEST(Roles, AStationWithTheMacOfOthersTakesNobodyWithIt) {
+  const TempDir dir;
+  for (const uint8_t mac : {uint8_t{1}, uint8_t{2}}) {
+    Node program(dir, card_of("host", 1)), other(dir, card_of("other", 2));
+    auto station = std::make_unique<Node>(dir, with_role(card_of("false", mac), Role::kStation));
+    std::vector<LostMember> lost;
+    program.port->on_lost([&](const LostMember& member, Instant) { lost.push_back(member); });
+    program.turn();
+    station->turn();
+    station->send(roce_frame(mac_of(1), program.qpn(), 300));
+    settle({&program, &other, station.get()});
+    program.receive();
+    station.reset();
+    for (int i = 0; i < 10; i++) program.turn(milliseconds(100));
+    EXPECT_EQ(program.port->counters().peers_lost, 1u) << "there was contact";
+    for (const LostMember& member : lost) {
+      EXPECT_FALSE(member.drew(program.qpn() >> kQpnBlockBits << 20));
+      EXPECT_FALSE(member.drew(other.qpn() >> kQpnBlockBits << 20));
+    }
+  }
+}
+
 TEST(Roles, AStationAndAProgramReachEachOther) {
   const TempDir dir;
   Node program(dir, card_of("host", 1)), station(dir, with_role(card_of("app", 2), Role::kStation));

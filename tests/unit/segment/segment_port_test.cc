@@ -180,6 +180,21 @@ TEST(SegmentPort, AReceiverThatTakesNothingForASecondLosesFrames) {
   EXPECT_EQ(stopped.receive().size(), 1u);
 }
 
+TEST(SegmentPort, KnowsWhetherWhatItSentHasBeenRead) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  const uint32_t qpn = b.qpn();
+  a.turn();
+  EXPECT_FALSE(a.port->peers().unread());
+  a.send(roce_frame(mac_of(1), qpn, 100));
+  EXPECT_TRUE(a.port->peers().unread()) << "also before the receiver knows of the sender";
+  settle({&b, &a});
+  EXPECT_TRUE(a.port->peers().unread());
+  ASSERT_EQ(b.receive().size(), 1u);
+  settle({&b, &a});
+  EXPECT_FALSE(a.port->peers().unread());
+}
+
 TEST(SegmentPort, APeerThatLeavesIsForgottenAndWhatItSentIsNot) {
   const TempDir dir;
   Node a(dir, card_of("host", 1));
@@ -191,11 +206,18 @@ TEST(SegmentPort, APeerThatLeavesIsForgottenAndWhatItSentIsNot) {
   settle({&a, b.get()});
   b->send(frame);
   b.reset();
+  std::vector<LostMember> lost;
+  a.port->on_lost([&](const LostMember& member, Instant) { lost.push_back(member); });
   for (int i = 0; i < 10; i++) a.turn(milliseconds(100));
   EXPECT_EQ(a.port->counters().peers_lost, 0u) << "not before its last frames were received";
+  EXPECT_TRUE(lost.empty());
   EXPECT_EQ(a.receive(), Frames{frame});
   for (int i = 0; i < 10; i++) a.turn(milliseconds(100));
   EXPECT_EQ(a.port->counters().peers_lost, 1u);
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].mac, mac_of(1));
+  EXPECT_TRUE(lost[0].drew(gone >> kQpnBlockBits << 20 | 0x4ea0));
+  EXPECT_FALSE(lost[0].drew(a.qpn() >> kQpnBlockBits << 20 | 0x4ea0)) << "of another";
   a.send(roce_frame(mac_of(1), gone, 3000));
   EXPECT_EQ(a.port->counters().tx_dropped_nobody, 1u);
 }

@@ -173,6 +173,13 @@ TEST_F(Windows, Type2RangeAndRights) {
   EXPECT_THAT(rig_.sent(), ElementsAre("NAK 000101 remote access error msn 1"));
 }
 
+/// A window promises no more about where data goes than its region.
+TEST_F(Windows, NoRightToFlushThatTheRegionHasNot) {
+  const uint32_t window = new_type2();
+  bind(window, next(window), 0, 50, kRemoteWrite | kFlushPersistent);
+  EXPECT_THAT(rig_.completed(), ElementsAre("bind 50: memory window bind error"));
+}
+
 TEST_F(Windows, Type2ReadThroughAWriteWindow) {
   const uint32_t window = new_type2();
   const uint32_t key = bind(window, next(window), 0, 50, kRemoteWrite);

@@ -167,7 +167,13 @@ Rig::Rig(const RigOptions& options)
   lkey_ = engine_->memory().register_region(pd_, local(), kMemoryBytes, local_sge(0, 0).addr, kLocalWrite);
   send_cq_ = engine_->objects().create_cq(options.cq_capacity, nullptr);
   recv_cq_ = engine_->objects().create_cq(options.cq_capacity, nullptr);
-  if (options.use_srq) srq_ = engine_->objects().create_srq(pd_, 16, 4, nullptr);
+  const bool target = options.type == QpType::kXrcRecv;
+  if (options.use_srq || options.tags != 0 || target) srq_ = engine_->objects().create_srq(pd_, 16, 4, nullptr);
+  if (options.tags != 0) engine_->objects().attach_tags(*srq_, *recv_cq_, options.tags, options.tags / 2);
+  if (target) {
+    xrcd_ = engine_->objects().xrc_domains().open();
+    engine_->objects().attach_xrc(*srq_, xrcd_, *recv_cq_);
+  }
   qp_ = engine_->create_qp(qp_init(), nullptr);
   bring_up();
   turn();
@@ -185,6 +191,14 @@ QpInit Rig::qp_init() const {
   init.srq = srq_;
   init.cap = options_.cap;
   init.sq_sig_all = options_.sq_sig_all;
+  if (options_.type == QpType::kXrcSend) init.recv_cq = nullptr;
+  if (options_.type == QpType::kXrcRecv) {
+    init.pd = 0;
+    init.send_cq = init.recv_cq = nullptr;
+    init.srq = nullptr;
+    init.xrcd = xrcd_;
+    init.cap = {};
+  }
   return init;
 }
 
@@ -334,16 +348,23 @@ std::vector<std::string> Rig::sent() {
 void Rig::drain(CompletionQueue& cq, std::vector<std::string>& lines) {
   Completion c;
   while (cq.poll(std::span(&c, 1)) == 1) {
-    static constexpr const char* kNames[] = {"send", "write", "read", "cas", "fadd", "bind", "inv"};
+    static constexpr const char* kNames[] = {"send", "write", "read", "cas",   "fadd",
+                                             "bind", "inv",   "tso",  "flush", "atomic write"};
     const bool receive = c.opcode >= WcOpcode::kRecv;
-    const char* name = !receive                      ? kNames[static_cast<uint8_t>(c.opcode)]
-                       : c.opcode == WcOpcode::kRecv ? "recv"
-                                                     : "recv write-imm";
+    static constexpr const char* kReceives[] = {"recv",    "recv write-imm", "tm-add",   "tm-del",
+                                                "tm-sync", "tm-recv",        "tm-no-tag"};
+    const char* name =
+        receive ? kReceives[static_cast<uint8_t>(c.opcode) - 128] : kNames[static_cast<uint8_t>(c.opcode)];
     std::string line = format("%s %llu: %s", name, static_cast<unsigned long long>(c.wr_id), wc_status_name(c.status));
     const bool ok = c.status == WcStatus::kSuccess;
-    if (ok && (receive || c.opcode == WcOpcode::kRdmaRead)) line += format(", %u bytes", c.byte_len);
+    const bool carries = receive && (c.opcode < WcOpcode::kTmAdd || c.opcode > WcOpcode::kTmSync);
+    if (ok && (carries || c.opcode == WcOpcode::kRdmaRead)) line += format(", %u bytes", c.byte_len);
     if ((c.flags & kWcWithImm) != 0) line += format(", imm %08x", c.imm_or_rkey);
     if ((c.flags & kWcWithInv) != 0) line += ", invalidated";
+    if ((c.flags & kWcTmSyncReq) != 0) line += ", out of step";
+    if ((c.flags & kWcTmMatch) != 0)
+      line += format(", tag %llx of %x", static_cast<unsigned long long>(c.tag), c.src_qp);
+    if ((c.flags & kWcTmDataValid) != 0) line += ", data";
     lines.push_back(line);
   }
 }

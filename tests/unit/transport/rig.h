@@ -70,7 +70,8 @@ struct RigOptions {
   uint32_t mtu = 256;
   QpCapabilities cap{16, 16, 4, 4, 64};
   bool sq_sig_all = false;
-  bool use_srq = false;
+  bool use_srq = false;  // an XRC target has one that its peer names
+  uint32_t tags = 0;     // how many that queue matches, with half as many operations; not 0: there is one
   uint32_t cq_capacity = 256;
   QpState state = QpState::kRts;  // RESET, INIT, RTR or RTS
   QpAttributes attributes;        // except the path and the numbers
@@ -132,6 +133,7 @@ class Rig {
   CompletionQueue& send_cq() { return *send_cq_; }
   CompletionQueue& recv_cq() { return *recv_cq_; }
   SharedReceiveQueue* srq() { return srq_; }
+  XrcdId xrcd() const { return xrcd_; }
   sim::RecordingObserver& observer() { return observer_; }
   QpInit qp_init() const;
 
@@ -172,6 +174,7 @@ class Rig {
   uint32_t rkey_ = 0;
   uint32_t lkey_ = 0;
   PdId pd_ = 0;
+  XrcdId xrcd_ = 0;  // of a target
   CompletionQueue* send_cq_ = nullptr;
   CompletionQueue* recv_cq_ = nullptr;
   SharedReceiveQueue* srq_ = nullptr;

@@ -56,6 +56,22 @@ std::map<Key, Rule> rules(QpType type) {
     table[{S::kSqd, S::kRts}] = {0, C | A | N | R};
     table[{S::kSqd, S::kSqd}] = {0, L | kAttrAv | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic |
                                         kAttrMaxDestRdAtomic | A | P | N};
+  } else if (type == QpType::kXrcSend || type == QpType::kXrcRecv) {
+    const bool asks = type == QpType::kXrcSend;
+    const uint32_t live = asks ? C | A : C | A | N;
+    const uint32_t rtr = kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn;
+    table[{S::kReset, S::kInit}] = {P | L | A, 0};
+    table[{S::kInit, S::kInit}] = {0, P | L | A};
+    table[{S::kInit, S::kRtr}] = {asks ? rtr : rtr | kAttrMaxDestRdAtomic | N, A | P};
+    table[{S::kRtr, S::kRts}] = {asks ? kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrSqPsn | kAttrMaxQpRdAtomic
+                                      : uint32_t{kAttrTimeout | kAttrSqPsn},
+                                 live};
+    table[{S::kRts, S::kRts}] = {0, live};
+    table[{S::kRts, S::kSqd}] = {0, kAttrEnSqdAsyncNotify};
+    table[{S::kSqd, S::kRts}] = {0, live};
+    table[{S::kSqd, S::kSqd}] = {
+        0, L | kAttrAv | kAttrTimeout | A | P |
+               (asks ? kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic : kAttrMaxDestRdAtomic | N)};
   } else if (type == QpType::kUc) {
     table[{S::kReset, S::kInit}] = {P | L | A, 0};
     table[{S::kInit, S::kInit}] = {0, P | L | A};
@@ -85,7 +101,8 @@ std::map<Key, Rule> rules(QpType type) {
 }
 
 class Transitions : public testing::TestWithParam<QpType> {};
-INSTANTIATE_TEST_SUITE_P(Types, Transitions, testing::Values(QpType::kRc, QpType::kUc, QpType::kUd));
+INSTANTIATE_TEST_SUITE_P(Types, Transitions,
+                         testing::Values(QpType::kRc, QpType::kUc, QpType::kUd, QpType::kXrcSend, QpType::kXrcRecv));
 
 TEST_P(Transitions, ExactlyThese) {
   const auto table = rules(GetParam());

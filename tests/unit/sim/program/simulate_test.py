@@ -76,6 +76,17 @@ class Simulate(unittest.TestCase):
         simulate("--topology", "star:3", "--workload", "incast:2:1k", "--pcapng", self.folder, "--capture", "s0_h2")
         self.assertEqual([path.name for path in self.folder.iterdir()], ["h2_s0.pcapng"])
 
+    def test_connections_come_and_go(self):
+        text = simulate("connect", "--count", "300", "--faults", "loss 2%; duplicate 2%", "--seed", "5")
+        self.assertRegex(text, r"^300 connections of 300 stand after [0-9.]+ ms \([0-9]+ a second\); 0 failed, 0 half open\n")
+        self.assertIn("; 0 left over; ", text)
+        self.assertRegex(text, r"client: .* retries [1-9]")
+        self.assertRegex(text, r"server: .* requests 300 ")
+        options = ["connect", "--count", "50", "--faults", "loss 5%", "--hash", "--seed"]
+        self.assertEqual(simulate(*options, "3"), simulate(*options, "3"))
+        self.assertNotEqual(simulate(*options, "3"), simulate(*options, "4"))
+        self.assertIn("--faults", simulate("connect", "--faults", "luck", code=2))
+
     def test_the_same_seed_is_the_same_run(self):
         options = ["--topology", "leaf-spine:2:2:3", "--workload", "poisson:hadoop:0.4", "--duration", "200us",
                    "--faults", "loss 0.1%", "--hash", "--seed"]

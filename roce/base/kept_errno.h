@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-namespace uroce::segment {
+namespace uroce {
 
 /// For a scope with system calls that a program did not ask for.
 class KeptErrno {
@@ -17,4 +17,4 @@ class KeptErrno {
   const int value_;
 };
 
-}  // namespace uroce::segment
+}  // namespace uroce

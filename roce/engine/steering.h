@@ -1,0 +1,124 @@
+// Which frames the queue pairs of raw packets get: the flows that a program made, in the order of their priorities.
+//
+// RoCEv2 (UDP port 4791) and pause frames are the engine's: no flow takes or drops them, as on NICs, whose own traffic
+// is steered before everybody's. ARP, neighbour discovery and questions for groups go to both: the engine uses them,
+// and flows that match get a copy. All else is the flows' alone.
+//
+// Of the normal flows, those of the lowest priority number that match get the frame, each a copy; one that drops ends
+// it for those behind it. A flow that does not trap lets flows of a higher number see the frame, too. What
+// no normal flow takes goes to the default flows: for multicast, or for all. A sniffer gets a copy of whatever arrives,
+// RoCEv2 included.
+//
+// The number of flows is bounded. Normal ones are found by their masks (flow_index.h); all others see every frame
+// anyway. Nothing is allocated for a frame.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/flow_index.h"
+#include "engine/loopback.h"
+#include "engine/qp_schedule.h"
+#include "packet/flow_key.h"
+#include "packet/rss.h"
+#include "transport/counters.h"
+#include "transport/qp.h"
+#include "uroce/address.h"
+#include "uroce/port.h"
+#include "uroce/time.h"
+
+namespace uroce {
+
+/// A port that passes on only what was asked for.
+class RawFilter {
+ public:
+  virtual ~RawFilter() = default;
+  /// From now on frames of other protocols for these MACs are wanted, and with `all` those for any.
+  virtual void want_raw(const std::vector<MacAddress>& macs, bool all) = 0;
+};
+
+/// What a flow counts; it belongs to whoever made the flow.
+struct FlowCounter {
+  uint64_t packets = 0;
+  uint64_t bytes = 0;
+};
+
+/// Queue pairs that share frames by their hash.
+struct RssGroup {
+  std::vector<Qp*> table;  // 2^n entries; nullptr: what falls here is dropped
+  RssKey key{};
+  uint32_t fields = 0;  // RssField
+};
+
+enum class FlowKind : uint8_t { kNormal, kAllDefault, kMulticastDefault, kSniffer };
+
+struct Flow {
+  FlowKind kind = FlowKind::kNormal;
+  uint16_t priority = 0;
+  FlowMatch match;
+  bool traps = true;  // flows of lower priority do not see what this one takes
+  bool drops = false;
+  uint32_t tag = 0;
+  std::vector<FlowCounter*> counters;
+  Qp* qp = nullptr;
+  const RssGroup* group = nullptr;  // in place of a queue pair
+};
+
+class Steering {
+ public:
+  static constexpr uint32_t kFlowsMax = 16384;
+  /// With flows for more MACs than these, all frames are asked for.
+  static constexpr size_t kMacsMax = 64;
+
+  /// All outlive the steering. `filter`: nullptr if the port passes on everything.
+  Steering(Loopback& loopback, QpSchedule& schedule, Counters& counters, RawFilter* filter)
+      : loopback_(loopback), schedule_(schedule), counters_(counters), filter_(filter) {}
+
+  /// nullptr: there are too many. The flow is the steering's until it is removed.
+  Flow* add(const Flow& flow);
+  void remove(const Flow& flow);
+  /// A queue pair is about to end: flows and groups that led to it drop.
+  void forget(const Qp& qp);
+  /// The table of a group may lead to a queue pair that ends; as long as it is known here, `forget` looks into it.
+  void add_group(RssGroup& group) { groups_.push_back(&group); }
+  void remove_group(RssGroup& group) { std::erase(groups_, &group); }
+  size_t size() const { return flows_.size(); }
+
+  /// A frame that is not for the engine alone. True when a flow took it.
+  bool on_frame(const RxFrame& frame, Instant now);
+  /// Whether sniffers want to see what is the engine's.
+  bool sniffs() const { return sniffers_ != 0; }
+  void sniff(const RxFrame& frame, Instant now);
+  /// Whether frames that we send to this MAC concern flows of ours. `own`: our MAC.
+  bool takes_own(const MacAddress& dst, const MacAddress& own) const;
+
+ private:
+  struct Arrival {
+    RawFrame frame;
+    FlowKey key;
+    uint32_t bytes;
+    Instant now;
+  };
+  static Arrival arrival_of(const RxFrame& frame, Instant now);
+  bool take_normal(const Arrival& arrival);
+  bool take_default(const Arrival& arrival);
+  void count(const Flow& flow, const Arrival& arrival);
+  void deliver(const Flow& flow, const Arrival& arrival);
+  Qp* target_of(const Flow& flow, const Arrival& arrival) const;
+  void tell_filter();
+
+  Loopback& loopback_;
+  QpSchedule& schedule_;
+  Counters& counters_;
+  RawFilter* const filter_;
+  std::vector<std::unique_ptr<Flow>> flows_;  // by kind, then by priority, then as they were made
+  FlowIndex index_;                           // of the normal ones
+  std::vector<RssGroup*> groups_;
+  std::vector<MacAddress> macs_;  // that flows name
+  bool all_ = false;              // a flow names none
+  uint32_t sniffers_ = 0;
+};
+
+}  // namespace uroce

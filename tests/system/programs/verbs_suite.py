@@ -1,0 +1,59 @@
+"""rdma-core's own tests of libibverbs and librdmacm, as Debian's python3-pyverbs brings them along: all, with known exceptions."""
+
+import gzip
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+from client_programs import PYTHON
+from cm_programs import LOUD
+from session import Failure, Scenario
+from wires import Skip
+
+TESTS = pathlib.Path("/usr/share/doc/rdma-core/tests")
+# What they ask for and we do not do; one that passes is noticed, too.
+DIFFERENT = {
+    "test_device.DMTest.test_dm_write_bad_flow": "that device memory refuses offsets that are no multiple of four",
+    "test_mr.DeviceMemoryAPITest.test_dm_bad_access": "the same",
+    "test_device.DMTest.test_multi_process_alloc_dm": "a child that uses its parent's device",
+}
+PASSED_MIN = 150
+
+
+def unpack(folder):
+    for file in TESTS.iterdir():
+        if file.suffix == ".gz":
+            (folder / file.stem).write_bytes(gzip.decompress(file.read_bytes()))
+        elif file.is_file():
+            shutil.copy(file, folder)
+
+
+def suite(session):
+    if not (TESTS / "run_tests.py").exists() and not (TESTS / "run_tests.py.gz").exists():
+        raise Skip("python3-pyverbs is not installed, or without its documents")
+    if subprocess.run([PYTHON, "-c", "import pyverbs.cmid"], capture_output=True, check=False).returncode != 0:
+        raise Skip("python3-pyverbs is not installed")
+    with tempfile.TemporaryDirectory(prefix="uroce-suite-") as root:
+        folder = pathlib.Path(root) / "tests"
+        folder.mkdir()
+        unpack(folder)
+        command = [PYTHON, "-B", str(folder / "run_tests.py"), "--dev", "uroce0", "--gid", "1", "-v"]
+        child = session.start("suite", 0, command, LOUD)
+        session.wait_for_end(child, 400)
+    text = child.output()
+    failed = set(re.findall(r"^(?:FAIL|ERROR): \w+ \(tests\.([\w.]+)\)", text, re.MULTILINE))
+    total = re.search(r"^Ran (\d+) tests in .*?^(?:FAILED|OK) \((.*?)skipped=(\d+)\)", text, re.MULTILINE | re.DOTALL)
+    if child.crashed() or not total:
+        raise Failure(f"the suite did not get to its end (exit {child.exit_code})")
+    if sum(map(int, re.findall(r"(?:failures|errors)=(\d+)", total[2]))) != len(failed):
+        raise Failure(f"more failed than {sorted(failed)}")
+    if failed != DIFFERENT.keys():
+        raise Failure(f"failed: {sorted(failed - DIFFERENT.keys())}; passed unexpectedly: {sorted(DIFFERENT.keys() - failed)}")
+    passed = int(total[1]) - int(total[3]) - len(failed)
+    if passed < PASSED_MIN:
+        raise Failure(f"only {passed} passed")
+
+
+SCENARIOS = [Scenario("rdma_core_suite", suite, suite="long", timeout_s=420)]

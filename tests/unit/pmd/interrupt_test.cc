@@ -1,0 +1,75 @@
+// RX interrupts that a bus cannot give. A port of the model is made to look like one on PCI.
+#include <fcntl.h>
+#include <rte_interrupts.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "pmd/ethdev/port.h"
+#include "tests/unit/pmd/driver_rig.h"
+
+namespace mqnic::test {
+namespace {
+
+class Mute final : public ModelBus {
+ public:
+  using ModelBus::ModelBus;
+  unsigned interrupt_count() const override { return 0; }
+};
+
+class Interrupts : public DriverRig {
+ protected:
+  /// From now on the port's interrupts are those of a PCI device whose kernel driver gives this kind.
+  void bind(rte_intr_handle_type type) {
+    ethdev::Port& of_port = ethdev::port_of(&rte_eth_devices[port]);
+    if (own_ == nullptr) own_ = std::exchange(of_port.own_interrupt_handle, nullptr);
+    if (pci_ != nullptr) rte_intr_instance_free(pci_);
+    pci_ = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+    ASSERT_NE(pci_, nullptr);
+    rte_intr_type_set(pci_, type);
+    rte_intr_fd_set(pci_, device_);  // takes what is written to it
+    of_port.dev->intr_handle = pci_;
+  }
+  void TearDown() override {
+    if (own_ != nullptr) {
+      ethdev::Port& of_port = ethdev::port_of(&rte_eth_devices[port]);
+      of_port.own_interrupt_handle = of_port.dev->intr_handle = own_;
+    }
+    DriverRig::TearDown();
+    rte_intr_instance_free(pci_);
+    close(device_);
+  }
+
+ private:
+  const int device_ = open("/dev/null", O_RDWR | O_CLOEXEC);
+  rte_intr_handle* own_ = nullptr;
+  rte_intr_handle* pci_ = nullptr;
+};
+
+/// igb_uio and uio_pci_generic have one interrupt for everything, which the card's event queues do not reach.
+TEST_F(Interrupts, AreRefusedWhereThereIsOneVectorOrNone) {
+  ASSERT_EQ(attach(), 0);
+  for (const auto type : {RTE_INTR_HANDLE_UNKNOWN, RTE_INTR_HANDLE_UIO, RTE_INTR_HANDLE_UIO_INTX,
+                          RTE_INTR_HANDLE_VFIO_LEGACY, RTE_INTR_HANDLE_VFIO_MSI}) {
+    bind(type);
+    EXPECT_EQ(start({.rx_queues = 2, .rx_interrupts = true}), -ENOTSUP) << type;
+    ASSERT_EQ(start({.rx_queues = 2}), 0) << type;
+    EXPECT_EQ(rte_eth_dev_rx_intr_enable(port, 0), -ENOTSUP) << type;
+    ASSERT_EQ(rte_eth_dev_stop(port), 0);
+  }
+}
+
+TEST_F(Interrupts, AreTriedWithMsiX) {
+  ASSERT_EQ(attach(), 0);
+  bind(RTE_INTR_HANDLE_VFIO_MSIX);
+  EXPECT_EQ(start({.rx_queues = 2, .rx_interrupts = true}), -EIO) << "there is no device behind it";
+  ASSERT_EQ(start({.rx_queues = 2}), 0);
+}
+
+TEST_F(Interrupts, AreRefusedByACardWithoutVectors) {
+  ASSERT_EQ(attach_bus(std::make_unique<Mute>(card::CardConfig{})), 0);
+  EXPECT_EQ(start({.rx_interrupts = true}), -ENOTSUP);
+}
+
+}  // namespace
+}  // namespace mqnic::test
