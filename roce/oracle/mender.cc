@@ -63,8 +63,8 @@ void Mender::vanish(size_t pair, unsigned side) {
   sim::Side s = pairs_.side_of(pair, side);
   pairs_.host(1 - side).forget_peer(s.qp->qpn());
   Receiver& receiver = pairs_.host(side).receiver(pair);
+  s.engine().destroy_qp(s.qp, s.host->now());  // what lies at the port goes into its receives until now
   receiver.take_back();
-  s.engine().destroy_qp(s.qp, s.host->now());
   sim::Testbed::make_qp(s, side == 0, pairs_[pair].qp_options());
   end.set_qp(*s.qp);
   receiver.set_qp(s.qp);

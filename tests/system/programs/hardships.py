@@ -187,6 +187,8 @@ def stale_directory(session):
                 raise Failure("a holder did not start")
         directory, = place.runtime.glob("shmlan*")
         for holder in holders:
+            holder.signal(signal.SIGSTOP)  # who still runs would sweep up behind those that are killed first
+        for holder in holders:
             holder.signal(signal.SIGKILL)
             holder.wait(5)
         left = sorted(path.name for path in directory.iterdir())
