@@ -130,7 +130,8 @@ def run_one(name, test, uroce):
         test[3](uroce)
         code, text = 0, "passed"
     except Skip as skip:
-        code, text = SKIP, f"skipped: {skip}"
+        print(f"skipped: {skip} ({name})", flush=True)  # the form in which the totals of ./check name it
+        return SKIP
     except Failure as failure:
         code, text = 1, f"FAILED: {failure}"
     print(f"{name}: {text} ({time.monotonic() - started:.1f} s)", flush=True)
