@@ -44,6 +44,16 @@ class Outputs(unittest.TestCase):
         self.assertFalse(outputs.clock_was_lost("Conflicting CPU frequency values detected: 1 != 2\n" + BANDWIDTH))
         self.assertFalse(outputs.clock_was_lost(lost.splitlines()[0] + BANDWIDTH))
 
+    def test_sizes_without_a_clock(self):
+        lines = [LATENCY.splitlines()[-1].replace("2 ", f"{size} ", 1) for size in (4, 8, 16)]
+        lost = " 2       25          inf   inf   inf   inf   -nan   inf   inf"
+        why = "Correlation coefficient r^2: 0.41 < 0.9"
+        self.assertEqual(outputs.check_latency("\n".join([why, lost, *lines]), [2, 4, 8, 16]), [])
+        self.assertEqual(outputs.check_latency("\n".join([lost, *lines]), [2, 4]),
+                         ["no result line for 2 bytes (and 0 more)"])
+        self.assertEqual(outputs.check_latency("\n".join([why, lost, *lines[:2]]), [2, 4, 8]),
+                         ["no result line for 2 bytes (and 0 more)"])
+
     def test_pingpong(self):
         self.assertEqual(outputs.check_pingpong(PINGPONG, 8192000), [])
         self.assertEqual(len(outputs.check_pingpong(PINGPONG, 4096)), 1)
