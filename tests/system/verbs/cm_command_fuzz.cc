@@ -139,9 +139,11 @@ void Fuzzer::listen() {
   if (id == nullptr) return;
   const auto backlog = static_cast<uint32_t>(random_.one_in(4) ? random_.bits() : random_.below(5));
   const Sent sent = send("listen", *id->file, RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{id->number, backlog});
-  const bool may = id->phase == Phase::kIdle || id->phase == Phase::kBound;
+  const bool may_again = id->phase == Phase::kResolving && id->stranger;  // what nobody answers for may have gone wrong
+  const bool may = id->phase == Phase::kIdle || id->phase == Phase::kBound || may_again;
   // The port may be another's who shares it.
-  if (!outcome("listen", sent, {may ? 0 : EINVAL, may ? EADDRINUSE : EINVAL})) return;
+  const int refused = may_again || !may ? EINVAL : 0;
+  if (!outcome("listen", sent, {may ? 0 : EINVAL, may ? EADDRINUSE : EINVAL, refused})) return;
   id->phase = Phase::kListen;
   const rdma_ucm_query body{reinterpret_cast<uint64_t>(reply_), id->number, RDMA_USER_CM_QUERY_ADDR};
   if (write_command(*id->file, RDMA_USER_CM_CMD_QUERY, &body, sizeof body, sizeof reply_) != 0) return;
