@@ -8,15 +8,27 @@
 #include "fabric/quantities.h"
 #include "host/endpoint_options.h"
 #include "host/port_spec.h"
+#include "segment/layout.h"
 #include "segment/member_card.h"
 
 namespace uroce::daemon {
 namespace {
 
 struct Texts {
-  std::string port, rate;
+  std::string port, rate, memory;
   std::vector<std::string> addresses;
 };
+
+constexpr uint64_t kBaseBytes = sizeof(segment::BaseMemory);
+constexpr uint64_t kLaneBytes = sizeof(segment::LaneMemory);
+
+/// What a program may set aside is so many lanes, beside what it needs for itself.
+bool parse_memory(const std::string& text, uint32_t& lanes) {
+  const auto bytes = fabric::parse_bytes(text);
+  if (!bytes || *bytes < kBaseBytes + kLaneBytes) return false;
+  lanes = static_cast<uint32_t>(std::min<uint64_t>((*bytes - kBaseBytes) / kLaneBytes, UINT32_MAX));
+  return true;
+}
 
 std::string complete(Options& options, const Texts& texts) {
   EndpointConfig& config = options.config;
@@ -40,6 +52,10 @@ std::string complete(Options& options, const Texts& texts) {
     if (!rate) return "--rate " + texts.rate + ": bits per second are wanted, such as 500M or 10G";
     uplink.rate = *rate;
   }
+  if (!texts.memory.empty() && !parse_memory(texts.memory, uplink.lanes_max)) {
+    return "--max-memory " + texts.memory + ": bytes are wanted, 5M or more: " + std::to_string(kBaseBytes / 1000) +
+           "K for frames, and " + std::to_string(kLaneBytes / 1000) + "K for each other program";
+  }
   if (!uplink.host.empty() && !segment::valid_host_name(uplink.host))
     return "host '" + uplink.host + "': the name of a host is 1 to 32 letters, digits, '-', '_', '.' or '@'";
   return "";
@@ -62,6 +78,7 @@ bool parse_options(int argc, char** argv, Options& options, int& code) {
   app.add_option("--group", uplink.group, "users of this group may share it; else only programs of this user");
   app.add_option("--max-qps", uplink.qps_max, "queue pairs that a program may have")
       ->check(CLI::Range(1u, kMaxQpsMost));
+  app.add_option("--max-memory", texts.memory, "bytes of shared memory that a program may set aside, such as 10M");
   app.add_option("--rate", texts.rate, "bits per second that a program may send to the wire, such as 10G");
   app.add_option("--metrics", options.metrics, "ADDRESS:PORT on which to serve counters to Prometheus");
   app.add_flag("--busy", options.busy, "never sleep, also when nothing happens");

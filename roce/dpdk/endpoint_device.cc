@@ -119,6 +119,7 @@ std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, std::string& 
   options.card.pid = getpid();
   options.card.program = program_invocation_short_name;
   options.frame_bytes = plan.max_frame_bytes;
+  options.lanes_max = plan.lanes_max;
   options.warn = [](const std::string& line) { log_message(LogLevel::kWarning, "segment: %s", line.c_str()); };
   auto port = segment::SegmentPort::join(options, error);
   return port ? std::make_unique<SegmentDevice>(std::move(port), plan) : nullptr;

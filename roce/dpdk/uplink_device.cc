@@ -105,6 +105,7 @@ std::unique_ptr<EndpointDevice> make_uplink(std::unique_ptr<EndpointDevice> wire
   card.program = program_invocation_short_name;
   card.mtu = plan.max_frame_bytes - kLinkHeaderBytes;
   card.qps_max = config.qps_max;
+  card.lanes_max = config.lanes_max;
   card.netdev = plan.identity.netdev;
   options.warn = [](const std::string& line) { log_message(LogLevel::kWarning, "segment: %s", line.c_str()); };
   auto segment = segment::SegmentPort::join(options, error);

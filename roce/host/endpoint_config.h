@@ -23,11 +23,12 @@ enum class Hugepages : uint8_t { kAuto, kYes, kNo };
 
 /// Makes an endpoint the uplink of a segment: the programs of this machine share its port, with its MAC and addresses.
 struct UplinkConfig {
-  std::string segment;   // its name; "": the default one
-  std::string host;      // what the programs that share the port are called; "": a name that its MAC gives
-  std::string group;     // users of this group may share it; "": programs of this user only
-  uint32_t qps_max = 0;  // that a program may have; 0: as many as there is room for
-  uint64_t rate = 0;     // bits per second that a program may send to the wire; 0: no limit
+  std::string segment;     // its name; "": the default one
+  std::string host;        // what the programs that share the port are called; "": a name that its MAC gives
+  std::string group;       // users of this group may share it; "": programs of this user only
+  uint32_t qps_max = 0;    // that a program may have; 0: as many as there is room for
+  uint32_t lanes_max = 0;  // other programs that a program may meet, for which it sets memory aside; 0: any number
+  uint64_t rate = 0;       // bits per second that a program may send to the wire; 0: no limit
 };
 
 /// What a user can set. Empty fields mean: the default of the port.

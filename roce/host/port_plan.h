@@ -26,6 +26,7 @@ struct PortPlan {
   std::string host;              // and which host this program belongs to
   bool has_uplink = false;       // and that host has a way out of the machine, or had it a moment ago
   uint32_t qps_max = 0;          // and a program may have so many queue pairs; 0: as many as there is room for
+  uint32_t lanes_max = 0;        // and meet so many others; 0: any number
   uint32_t max_frame_bytes = 0;  // for the engine
   PortOptions options;           // except the port's number
 };

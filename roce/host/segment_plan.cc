@@ -122,6 +122,7 @@ void follow_uplink(const segment::MemberCard& uplink, const EndpointConfig& conf
   plan.host = uplink.host;
   plan.has_uplink = true;
   plan.qps_max = uplink.qps_max;
+  plan.lanes_max = uplink.lanes_max;
   plan.identity = {uplink.mac, config.addresses.empty() ? uplink.addresses : config.addresses, uplink.netdev,
                    kSegmentMbps, uplink.link_up};
   const uint32_t mtu = uplink.mtu == 0 ? kFullMtu : uplink.mtu;

@@ -24,7 +24,20 @@ void Introductions::warn_once(bool& warned, const std::string& line) {
   if (!std::exchange(warned, true)) warn_(line);
 }
 
+/// A way out of the machine is worth its memory.
+bool Introductions::may_meet(const Peer& peer) const {
+  if (lanes_max_ == 0 || peer.role != Role::kProgram) return true;
+  const auto& met = peers_.in_contact();
+  const auto programs = std::count_if(met.begin(), met.end(), [](const Peer* p) { return p->role == Role::kProgram; });
+  return programs < lanes_max_;
+}
+
 bool Introductions::make_contact(Peer& peer, Instant now) {
+  if (!may_meet(peer)) {
+    warn_once(warned_of_quota_, "no memory for more than " + std::to_string(lanes_max_) +
+                                    " other programs: what is for a further one is dropped; see uroced --max-memory");
+    return false;
+  }
   OwnMemory memory;
   std::string error;
   if (!memory.make("uroce-lane", sizeof(LaneMemory), error)) {

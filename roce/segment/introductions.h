@@ -15,11 +15,17 @@ namespace uroce::segment {
 
 class Introductions {
  public:
-  /// Everything outlives the introductions. `base` is this member's, for its peers to map; `warn` gets a line when
-  /// something is wrong that a user can mend.
+  /// Everything outlives the introductions. `base` is this member's, for its peers to map; `lanes_max` programs are met
+  /// at most, 0: any number; `warn` gets a line when something is wrong that a user can mend.
   Introductions(Mailbox& mailbox, Peers& peers, FramePool& pool, const OwnMemory& base, MemberId own,
-                std::function<void(const std::string&)> warn)
-      : mailbox_(mailbox), peers_(peers), pool_(pool), base_(base), own_(own), warn_(std::move(warn)) {}
+                uint32_t lanes_max, std::function<void(const std::string&)> warn)
+      : mailbox_(mailbox),
+        peers_(peers),
+        pool_(pool),
+        base_(base),
+        own_(own),
+        lanes_max_(lanes_max),
+        warn_(std::move(warn)) {}
 
   /// Makes a lane to a peer with which there was no contact, and says hello. False when there is no memory for it.
   bool make_contact(Peer& peer, Instant now);
@@ -33,6 +39,7 @@ class Introductions {
   void answer_hello(Peer& peer, Instant now);
   void on_hello(const Letter& letter, const LetterFds& fds, Instant now);
   void on_known(Lane& lane);
+  bool may_meet(const Peer& peer) const;
   void warn_once(bool& warned, const std::string& line);
 
   Mailbox& mailbox_;
@@ -40,11 +47,13 @@ class Introductions {
   FramePool& pool_;
   const OwnMemory& base_;
   const MemberId own_;
+  const uint32_t lanes_max_;
   const std::function<void(const std::string&)> warn_;
   unsigned unconfirmed_ = 0;
   Instant next_refresh_{0};
   bool warned_of_fds_ = false;
   bool warned_of_memory_ = false;
+  bool warned_of_quota_ = false;
 };
 
 }  // namespace uroce::segment

@@ -58,6 +58,7 @@ bool take_role(MemberCard& card, std::string_view value) {
 bool take_uplink_line(MemberCard& card, std::string_view key, std::string_view value) {
   if (key == "mtu") return parse_number(value, card.mtu) && card.mtu >= kMtuLeast && card.mtu <= kMtuMost;
   if (key == "qps") return parse_number(value, card.qps_max);
+  if (key == "lanes") return parse_number(value, card.lanes_max);
   if (key == "link" && (value == "up" || value == "down")) {
     card.link_up = value == "up";
     return true;
@@ -112,6 +113,7 @@ std::string to_text(const MemberCard& card) {
   }
   if (card.mtu != 0) text += "mtu " + std::to_string(card.mtu) + "\n";
   if (card.qps_max != 0) text += "qps " + std::to_string(card.qps_max) + "\n";
+  if (card.lanes_max != 0) text += "lanes " + std::to_string(card.lanes_max) + "\n";
   if (!card.link_up) text += "link down\n";
   if (!card.netdev.empty()) text += "netdev " + card.netdev + "\n";
   for (const LocalAddress& address : card.addresses) text += "address " + to_string(address) + "\n";

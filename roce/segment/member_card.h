@@ -48,8 +48,9 @@ struct MemberCard {
   std::string program;             // likewise
 
   // Of an uplink, for the programs of its host.
-  uint32_t mtu = 0;      // IP MTU of its port
-  uint32_t qps_max = 0;  // queue pairs that a program may have; 0: no limit of the uplink's
+  uint32_t mtu = 0;        // IP MTU of its port
+  uint32_t qps_max = 0;    // queue pairs that a program may have; 0: no limit of the uplink's
+  uint32_t lanes_max = 0;  // other programs that a program may meet; 0: no limit of the uplink's
   bool link_up = true;
   std::string netdev;  // the kernel interface below its port, or ""
 

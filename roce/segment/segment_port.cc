@@ -25,7 +25,8 @@ std::unique_ptr<SegmentPort> SegmentPort::join(const SegmentOptions& options, st
 SegmentPort::Parts::Parts(SegmentPort& port, BaseMemory& base)
     : pool(base),
       peers(port.registration_.directory(), port.registration_.id(), port.options_.card.mac),
-      introductions(port.mailbox_, peers, pool, port.base_memory_, port.registration_.id(), port.options_.warn),
+      introductions(port.mailbox_, peers, pool, port.base_memory_, port.registration_.id(), port.options_.lanes_max,
+                    port.options_.warn),
       answers(peers, port.options_.warn),
       forwarding(peers, answers, port.options_.card.role),
       bells(port.mailbox_, port.registration_.id()),

@@ -35,6 +35,7 @@ struct SegmentOptions {
   std::string directory;
   MemberCard card;  // without blocks
   uint32_t frame_bytes = kFrameBytes;
+  uint32_t lanes_max = 0;  // other programs to meet, each of which takes memory; 0: any number
   std::function<void(const std::string&)> warn = [](const std::string&) {};  // lines for the log
 };
 

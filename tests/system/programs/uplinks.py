@@ -341,6 +341,25 @@ def quotas(session):
     mbits = float(found[0]) * 8 * 1.048576
     if not 40 <= mbits <= 88:
         raise Failure(f"a program that may send 80 Mbit/s sent {mbits:.0f}")
+    memory_quota(session)
+
+
+def memory_quota(session):
+    """Who has memory for one other program meets no second one, and says why."""
+    session.wire.daemons[0].stop()
+    session.wire.start_daemon(0, "--max-memory", "4.5M")
+    address = "127.0.0.1"
+    server = session.start("server", 0, ["rping", "-s", "-P"])
+    first = session.start("client 1", 0, ["rping", "-c", "-a", address, "-v"])
+    if not first.wait_for_output("rdma-ping-1", 20):
+        raise Failure("the first client was not served")
+    second = session.start("client 2", 0, ["rping", "-c", "-a", address, "-v"])
+    if not server.wait_for_output("no memory for more than 1 other programs", 20):
+        raise Failure("the server met a second program, or did not say why it did not")
+    if "rdma-ping" in second.output():
+        raise Failure("the second client was served")
+    for child in (first, second, server):
+        child.stop()
 
 
 def other_users(session):

@@ -104,5 +104,39 @@ TEST(Introductions, StrangersDoNotMakeItReadTheDirectoryAgainAndAgain) {
   EXPECT_EQ(a.port->counters().contacts, 1u);
 }
 
+/// Of others it meets as many as it has memory for, whoever speaks first, and its uplink beside them. Who has gone
+/// makes room.
+TEST(Introductions, AreBoundedByAQuota) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1), 2), b(dir, card_of("host", 1)), c(dir, card_of("host", 1));
+  auto d = std::make_unique<Node>(dir, card_of("host", 1));
+  Node uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  settle({&a, &b, &c, d.get(), &uplink});
+  a.send(roce_frame(mac_of(1), b.qpn(), 90));
+  d->send(roce_frame(mac_of(1), a.qpn(), 90));
+  settle({&a, &b, &c, d.get(), &uplink});
+  EXPECT_EQ(b.receive().size(), 1u);
+  EXPECT_EQ(a.receive().size(), 1u);
+  EXPECT_TRUE(a.warnings.empty());
+
+  const uint32_t third = c.qpn();
+  a.send(roce_frame(mac_of(1), third, 90));
+  c.send(roce_frame(mac_of(1), a.qpn(), 90));
+  a.send(roce_frame(kFarAway, 0x123456, 90));
+  settle({&a, &b, &c, d.get(), &uplink});
+  EXPECT_TRUE(c.receive().empty());
+  EXPECT_TRUE(a.receive().empty());
+  EXPECT_EQ(uplink.receive().size(), 1u);
+  EXPECT_EQ(a.port->counters().tx_dropped_full, 1u);
+  ASSERT_EQ(a.warnings.size(), 1u);
+  EXPECT_NE(a.warnings[0].find("no memory for more than 2 other programs"), std::string::npos) << a.warnings[0];
+
+  d.reset();
+  for (int i = 0; i < 12; i++) a.turn(milliseconds(100));
+  a.send(roce_frame(mac_of(1), third, 90));
+  settle({&a, &b, &c, &uplink});
+  EXPECT_EQ(c.receive().size(), 1u);
+}
+
 }  // namespace
 }  // namespace uroce::segment

@@ -66,6 +66,7 @@ TEST(MemberCard, OfAnUplinkSaysWhatItsProgramsNeed) {
       "role uplink\n"
       "mtu 1500\n"
       "qps 64\n"
+      "lanes 20\n"
       "link down\n"
       "netdev eth0\n"
       "pid 1\n"
@@ -76,6 +77,7 @@ TEST(MemberCard, OfAnUplinkSaysWhatItsProgramsNeed) {
   EXPECT_EQ(card->role, Role::kUplink);
   EXPECT_EQ(card->mtu, 1500u);
   EXPECT_EQ(card->qps_max, 64u);
+  EXPECT_EQ(card->lanes_max, 20u);
   EXPECT_FALSE(card->link_up);
   EXPECT_EQ(card->netdev, "eth0");
   EXPECT_EQ(to_text(*card), text);
