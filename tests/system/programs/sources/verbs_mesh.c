@@ -127,7 +127,9 @@ static void connect_qp(int other) {
                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0)
     fail("RTR");
-  struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .sq_psn = 1, .timeout = 16, .retry_cnt = 7, .rnr_retry = 7,
+  // A second and more for each try where a crowd takes turns on a few cores.
+  const uint8_t timeout = processes > 16 ? 18 : 16;
+  struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .sq_psn = 1, .timeout = timeout, .retry_cnt = 7, .rnr_retry = 7,
                             .max_rd_atomic = 1};
   if (ibv_modify_qp(peers[other].qp, &rts,
                     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
