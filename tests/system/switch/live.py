@@ -309,7 +309,9 @@ def algorithms(tools):
             expect(limited, f"{algorithm} did not limit the sender")
             problems = {**dropped_frames(lab, 0), **dropped_frames(lab, 1)}
             server, client = lab.counted("pair", "server"), lab.counted("pair", "client")
-            expect(not problems and client["retransmits"] == 0, f"{algorithm}: {problems}, {client}")
+            # A side that gets no processor for a second is waited for in vain, and nothing was lost all the same.
+            repeated = client["retransmits"] != 0 and client["local_ack_timeout_err"] == 0
+            expect(not problems and not repeated, f"{algorithm}: {problems}, {client}")
             expect(server["np_cnp_sent"] > 0, f"{algorithm}: a receiver of marks sends CNPs: {server}")
             expect(client["rp_cnp_ignored"] > 0 and client["rp_cnp_handled"] == 0, f"{algorithm}: {client}")
             print(f"{algorithm}: {megabits(text):.1f} Mbit/s, {limited}")
