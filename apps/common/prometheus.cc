@@ -3,6 +3,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace uroce::metrics {
 namespace {
@@ -72,12 +73,16 @@ std::string Exposition::text() const {
 
 std::string endpoints_text(const std::vector<EndpointSample>& endpoints) {
   Exposition all;
+  int last_pid = 0;
   for (const EndpointSample& endpoint : endpoints) {
     const std::string pid = std::to_string(endpoint.pid);
-    all.add(Type::kGauge, "uroce_up", "1 for a program with an open device that answers, 0 for one that does not",
-            {{"pid", pid}}, uint64_t{endpoint.answers});
+    if (std::exchange(last_pid, endpoint.pid) != endpoint.pid) {
+      all.add(Type::kGauge, "uroce_up", "1 for a program with an open device that answers, 0 for one that does not",
+              {{"pid", pid}}, uint64_t{endpoint.answers});
+    }
     if (!endpoint.answers) continue;
-    const Labels labels{{"pid", pid}, {"program", endpoint.program}, {"port", endpoint.port}};
+    Labels labels{{"pid", pid}, {"program", endpoint.program}, {"port", endpoint.port}};
+    if (!endpoint.number.empty()) labels.emplace_back("endpoint", endpoint.number);
     all.add(Type::kGauge, "uroce_link_up", "1 when the port's peer is there", labels, uint64_t{endpoint.link_up});
     all.add(Type::kGauge, "uroce_queue_pairs", "Queue pairs that exist now", labels, endpoint.qps);
     all.add(Type::kGauge, "uroce_memory_regions", "Memory regions that are registered now", labels, endpoint.regions);

@@ -46,14 +46,15 @@ struct EndpointSample {
   bool answers = true;  // else of what follows nothing is known
   std::string program;
   std::string port;
+  std::string number;  // of the endpoint, where its process has several; else ""
   bool link_up = false;
   uint64_t qps = 0;
   uint64_t regions = 0;
   std::vector<std::pair<std::string, uint64_t>> counters;  // of engine and device, as `uroce stats --all` names them
 };
 
-/// The text for all of them: uroce_up, uroce_link_up, uroce_queue_pairs, uroce_memory_regions, and uroce_COUNTER_total
-/// for each counter.
+/// The text for all of them, those of a process side by side: uroce_up, uroce_link_up, uroce_queue_pairs,
+/// uroce_memory_regions, and uroce_COUNTER_total for each counter.
 std::string endpoints_text(const std::vector<EndpointSample>& endpoints);
 
 inline constexpr const char* kContentType = "text/plain; version=0.0.4; charset=utf-8";

@@ -50,6 +50,7 @@ uint64_t drops_of(const Json& counters) {
 Json json_of(const Program& program) {
   Json json{{"pid", program.pid}, {"answers", program.answers}};
   if (!program.answers) return json;
+  json["endpoint_number"] = program.endpoint_number;
   json["endpoint"] = program.endpoint;
   json["counters"] = program.counters;
   return json;
@@ -166,13 +167,13 @@ class Top {
   bool refresh(std::string& error) {
     const std::vector<Program> programs = ask_programs(Ask::kSummary, std::nullopt, error);
     if (!error.empty()) return false;
-    std::map<int, Sample> now;
+    std::map<Key, Sample> now;
     std::vector<std::pair<const Program*, Rates>> busy;
     for (const Program& program : programs) {
       Rates rates;
       if (program.answers) {
-        const Sample& sample = now[program.pid] = {std::chrono::steady_clock::now(), program.counters};
-        if (const auto before = before_.find(program.pid); before != before_.end())
+        const Sample& sample = now[key_of(program)] = {std::chrono::steady_clock::now(), program.counters};
+        if (const auto before = before_.find(key_of(program)); before != before_.end())
           rates = rates_between(before->second, sample);
       }
       busy.emplace_back(&program, rates);
@@ -188,6 +189,9 @@ class Top {
 
  private:
   using Busy = std::vector<std::pair<const Program*, Rates>>;
+  using Key = std::pair<int, uint64_t>;
+
+  static Key key_of(const Program& program) { return {program.pid, program.endpoint_number}; }
 
   static void show(const Busy& busy) {
     Rows rows{{"PID", "PROGRAM ", "PORT ", "QPS", "SEND MBIT/S", "RECEIVE MBIT/S", "SEND KPKT/S", "RECEIVE KPKT/S",
@@ -232,7 +236,7 @@ class Top {
 
   const bool json_;
   bool first_ = true;
-  std::map<int, Sample> before_;
+  std::map<Key, Sample> before_;
 };
 
 int top(double seconds, int count, bool json) {

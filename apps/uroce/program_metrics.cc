@@ -13,6 +13,7 @@ metrics::EndpointSample sample_of(const Program& program) {
   if (!program.answers) return sample;
   sample.program = text_at(program.endpoint, "program");
   sample.port = text_at(program.endpoint, "port");
+  if (!program.is_only) sample.number = std::to_string(program.endpoint_number);
   sample.link_up = text_at(program.endpoint, "peer") == "there";
   sample.qps = number_at(program.endpoint, "qps");
   sample.regions = number_at(program.endpoint, "regions");

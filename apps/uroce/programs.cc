@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <future>
+#include <iterator>
 
 #include "host/endpoint_note.h"
 
@@ -16,22 +17,37 @@ namespace {
 /// So many are asked at the same time.
 constexpr size_t kAtOnce = 64;
 
-Program ask_program(const RunningEndpoint& running, Ask what) {
-  Program program;
-  program.pid = running.pid;
-  TelemetryClient client(running.telemetry_socket);
-  const auto endpoint = client.value("/uroce/endpoint");
-  const auto counters = client.value("/uroce/counters");
-  const auto numbers = what == Ask::kQueuePairs ? client.value("/uroce/qps") : Json::array();
-  if (!endpoint || !counters || !numbers) return program;
+/// False when there is no answer.
+bool ask_endpoint(TelemetryClient& client, Ask what, Program& program) {
+  const std::string which = "," + std::to_string(program.endpoint_number);
+  const auto endpoint = client.value("/uroce/endpoint" + which);
+  const auto counters = client.value("/uroce/counters" + which);
+  const auto numbers = what == Ask::kQueuePairs ? client.value("/uroce/qps" + which) : Json::array();
+  if (!endpoint || !counters || !numbers) return false;
   program.answers = true;
   program.endpoint = *endpoint;
   program.counters = *counters;
   for (const Json& number : *numbers) {
-    const auto qp = client.value("/uroce/qp," + number.dump());
+    const auto qp = client.value("/uroce/qp," + number.dump() + which);
     if (qp) program.qps.push_back(*qp);  // else it is gone
   }
-  return program;
+  return true;
+}
+
+std::vector<Program> ask_process(const RunningEndpoint& running, Ask what) {
+  Program silent;
+  silent.pid = running.pid;
+  TelemetryClient client(running.telemetry_socket);
+  const auto numbers = client.value("/uroce/endpoints");
+  std::vector<Program> programs;
+  if (!numbers || !numbers->is_array()) return {silent};
+  for (const Json& number : *numbers) {
+    Program program = silent;
+    program.is_only = numbers->size() == 1;
+    program.endpoint_number = number.is_number_unsigned() ? number.get<uint64_t>() : 0;
+    if (ask_endpoint(client, what, program)) programs.push_back(std::move(program));  // else it is gone
+  }
+  return programs.empty() ? std::vector{silent} : programs;
 }
 
 }  // namespace
@@ -93,10 +109,10 @@ std::vector<Program> ask_programs(Ask what, std::optional<int> pid, std::string&
   if (pid) std::erase_if(running, [&](const RunningEndpoint& r) { return r.pid != *pid; });
   std::vector<Program> programs;
   for (size_t first = 0; first < running.size(); first += kAtOnce) {
-    std::vector<std::future<Program>> answers;
+    std::vector<std::future<std::vector<Program>>> answers;
     for (size_t i = first; i < std::min(first + kAtOnce, running.size()); i++)
-      answers.push_back(std::async(std::launch::async, ask_program, running[i], what));
-    for (auto& answer : answers) programs.push_back(answer.get());
+      answers.push_back(std::async(std::launch::async, ask_process, running[i], what));
+    for (auto& answer : answers) std::ranges::move(answer.get(), std::back_inserter(programs));
   }
   if (std::all_of(programs.begin(), programs.end(), [](const Program& p) { return p.answers; })) return programs;
   const std::vector<RunningEndpoint> still = running_endpoints(error);

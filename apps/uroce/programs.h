@@ -37,9 +37,12 @@ class TelemetryClient {
   bool connected_ = false;
 };
 
+/// An endpoint of a process. Most have one; an application of DPDK's may have several.
 struct Program {
   int pid = 0;
   bool answers = false;  // else it is stopped, or just ending, and the rest is empty
+  bool is_only = true;   // the process has no other endpoint
+  uint64_t endpoint_number = 0;
   Json endpoint;
   Json counters;
   std::vector<Json> qps;  // the first 512, as many as DPDK's telemetry names
@@ -47,7 +50,8 @@ struct Program {
 
 enum class Ask { kSummary, kQueuePairs };
 
-/// Asks all of them at the same time, or only process `pid`. One that ends meanwhile is left out. Empty, with one line
+/// Asks all of them at the same time, or only process `pid`; those of a process are side by side, the oldest first. One
+/// that ends meanwhile is left out. Empty, with one line
 /// in `error`, when the runtime directory cannot be used.
 std::vector<Program> ask_programs(Ask what, std::optional<int> pid, std::string& error);
 

@@ -25,7 +25,9 @@ void print_pairs(const Json& dictionary, bool zeros) {
 }
 
 void print_program(const Program& program, bool all) {
-  std::printf("process %d\n", program.pid);
+  std::printf("process %d", program.pid);
+  if (!program.is_only) std::printf(", endpoint %llu", static_cast<unsigned long long>(program.endpoint_number));
+  std::printf("\n");
   print_pairs(program.endpoint, true);
   std::printf("counters%s\n", all ? "" : " (those that are not 0)");
   print_pairs(program.counters, all);

@@ -165,6 +165,29 @@ def programs_are_listed(endpoints):
     assert (refused.returncode, refused.stderr) == (2, f"uroce: process {client.pid} has no open uroce device\n"), refused
 
 
+def two_endpoints(endpoints, program):
+    """A process with two endpoints is two rows, everywhere."""
+    process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=endpoints.environment)
+    try:
+        assert process.stdout.readline() == "open\n"
+        rows = json.loads(endpoints.ask("ls", "--json"))
+        assert [each["pid"] for each in rows] == [process.pid] * 2, rows
+        numbers = [each["endpoint_number"] for each in rows]
+        assert numbers[0] != numbers[1], rows
+        rates = json.loads(endpoints.ask("top", "-n", "1", "-d", "0.1", "--json"))
+        assert [each["pid"] for each in rates] == [process.pid] * 2, rates
+        for number in numbers:
+            assert f"process {process.pid}, endpoint {number}\n" in endpoints.stats(str(process.pid)).stdout
+        samples = [line for line in endpoints.ask("metrics").splitlines() if not line.startswith("#")]
+        labels = [line.rsplit(" ", 1)[0] for line in samples]
+        assert len(labels) == len(set(labels)), sorted(labels)
+        assert sum(line.startswith("uroce_tx_packets_total{") for line in labels) == 2, labels
+    finally:
+        process.stdin.close()
+        assert process.wait(timeout=20) == 0
+    assert "no process" in endpoints.ask("ls")
+
+
 def stuck_engine(endpoints, program):
     """`uroce stats` answers while a thread of the program does not come out of the engine."""
     process = endpoints.start([], program, stdin=subprocess.PIPE)
@@ -483,8 +506,8 @@ def silent_members_are_listed(endpoints):
     assert str(quiet.pid) not in endpoints.ask("ls")
 
 
-TESTS = [counters_move, programs_are_listed, stuck_engine, capture_is_readable, captured_pairs, capture_in_bad_company,
-         capture_to_a_pipe, metrics_are_served, silent_members_are_listed, idle_costs_nothing]
+TESTS = [counters_move, programs_are_listed, stuck_engine, two_endpoints, capture_is_readable, captured_pairs,
+         capture_in_bad_company, capture_to_a_pipe, metrics_are_served, silent_members_are_listed, idle_costs_nothing]
 
 
 def main():

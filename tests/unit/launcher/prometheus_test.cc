@@ -52,11 +52,12 @@ TEST(Prometheus, TellsOfEndpoints) {
   EndpointSample busy{.pid = 12,
                       .program = "rping",
                       .port = "memif wire, end 0",
+                      .number = "",
                       .link_up = true,
                       .qps = 2,
                       .regions = 3,
                       .counters = {{"tx_packets", 5}, {"retransmits", 0}}};
-  EndpointSample stopped{.pid = 13, .answers = false, .program = {}, .port = {}, .counters = {}};
+  EndpointSample stopped{.pid = 13, .answers = false, .program = {}, .port = {}, .number = {}, .counters = {}};
   EXPECT_EQ(endpoints_text({busy, stopped}),
             "# HELP uroce_link_up 1 when the port's peer is there\n"
             "# TYPE uroce_link_up gauge\n"
@@ -78,6 +79,17 @@ TEST(Prometheus, TellsOfEndpoints) {
             "uroce_up{pid=\"12\"} 1\n"
             "uroce_up{pid=\"13\"} 0\n");
   EXPECT_EQ(endpoints_text({}), "");
+  // No two samples of a metric have the same labels.
+  EndpointSample first{.pid = 14, .program = "app", .port = "shmlan", .number = "0", .link_up = true, .counters = {}};
+  EndpointSample second = first;
+  second.number = "3";
+  const std::string text = endpoints_text({first, second});
+  EXPECT_NE(text.find("uroce_up gauge\nuroce_up{pid=\"14\"} 1\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("uroce_up{"), text.rfind("uroce_up{")) << text;
+  for (const char* number : {"0", "3"}) {
+    const std::string labels = std::string("{pid=\"14\",program=\"app\",port=\"shmlan\",endpoint=\"") + number;
+    EXPECT_NE(text.find("uroce_link_up" + labels + "\"} 1\n"), std::string::npos) << text;
+  }
 }
 
 }  // namespace
