@@ -129,7 +129,7 @@ def joined(tests: dict) -> dict:
         else:
             common = [word for word in command if not word.startswith(FILTER)]
         rest = [word.removeprefix(FILTER) for word in command[len(common) :]]
-        key = (tuple(common), tuple(test["suite"]), name if name in ALONE else "")
+        key = (tuple(common), tuple(test["suite"]), tuple(sorted(test["env"].items())), name if name in ALONE else "")
         if key not in together:
             together[key] = (name, {**test, "cmd": common}, [])
         together[key][2].extend(rest)
