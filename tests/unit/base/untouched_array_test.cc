@@ -18,20 +18,20 @@ bool is_aligned(const T& item) {
 }
 
 TEST(UntouchedBlock, HoldsArraysOfAllSizesSideBySide) {
-  constexpr size_t kBytes = 7;  // after which the next would not be aligned by itself
+  constexpr size_t kOddBytes = 7;  // after which the next would not be aligned by itself
   constexpr size_t kWides = 3;
   constexpr size_t kWords = 5;
-  UntouchedBlock block(UntouchedBlock::bytes_for<uint8_t>(kBytes) + UntouchedBlock::bytes_for<Wide>(kWides) +
+  UntouchedBlock block(UntouchedBlock::bytes_for<uint8_t>(kOddBytes) + UntouchedBlock::bytes_for<Wide>(kWides) +
                        UntouchedBlock::bytes_for<uint16_t>(0) + UntouchedBlock::bytes_for<uint64_t>(kWords));
-  UntouchedArray<uint8_t> bytes(block, kBytes);
+  UntouchedArray<uint8_t> bytes(block, kOddBytes);
   UntouchedArray<Wide> wides(block, kWides);
   const UntouchedArray<uint16_t> none(block, 0);
   UntouchedArray<uint64_t> words(block, kWords);
-  for (size_t i = 0; i < kBytes; i++) bytes[i] = static_cast<uint8_t>(i + 1);
+  for (size_t i = 0; i < kOddBytes; i++) bytes[i] = static_cast<uint8_t>(i + 1);
   for (uint64_t i = 0; i < kWides; i++) wides[i] = {{i, 2 * i, 3 * i, 4 * i}};
   for (size_t i = 0; i < kWords; i++) words[i] = ~i;
   EXPECT_TRUE(is_aligned(wides[0]) && is_aligned(words[0]));
-  for (size_t i = 0; i < kBytes; i++) EXPECT_EQ(bytes[i], i + 1);
+  for (size_t i = 0; i < kOddBytes; i++) EXPECT_EQ(bytes[i], i + 1);
   for (uint64_t i = 0; i < kWides; i++) EXPECT_EQ(wides[i].words[3], 4 * i);
   for (size_t i = 0; i < kWords; i++) EXPECT_EQ(words[i], ~i);
 }

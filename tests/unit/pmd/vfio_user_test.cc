@@ -118,25 +118,25 @@ TEST_F(VfioUser, RxInterrupts) {
   ASSERT_EQ(rte_eth_dev_rx_intr_ctl_q(port, 0, RTE_EPOLL_PER_THREAD, RTE_INTR_EVENT_DEL, nullptr), 0);
 }
 
-std::atomic<int> removals{0};
+std::atomic<int> removed_by_user{0};
 
-int on_removal(uint16_t, rte_eth_event_type, void*, void*) {
-  ++removals;
+int on_user_removal(uint16_t, rte_eth_event_type, void*, void*) {
+  ++removed_by_user;
   return 0;
 }
 
 TEST_F(VfioUser, CardThatGoesAwayIsNoticedWithoutAsking) {
   ASSERT_EQ(start(), 0);
-  removals = 0;
-  ASSERT_EQ(rte_eth_dev_callback_register(port, RTE_ETH_EVENT_INTR_RMV, on_removal, nullptr), 0);
+  removed_by_user = 0;
+  ASSERT_EQ(rte_eth_dev_callback_register(port, RTE_ETH_EVENT_INTR_RMV, on_user_removal, nullptr), 0);
   for (unsigned i = 0; i < 10; ++i) ASSERT_EQ(send(make_frame(64)), 1u);
   stop_card();
-  for (int i = 0; i < 400 && removals == 0; ++i) {
+  for (int i = 0; i < 400 && removed_by_user == 0; ++i) {
     rte_mbuf* m = nullptr;
     if (rte_eth_rx_burst(port, 0, &m, 1) != 0) rte_pktmbuf_free(m);
     std::this_thread::sleep_for(milliseconds(5));
   }
-  EXPECT_EQ(removals, 1);
+  EXPECT_EQ(removed_by_user, 1);
   EXPECT_EQ(send(make_frame(64)), 0u);
   EXPECT_EQ(rte_eth_dev_stop(port), 0);
   EXPECT_EQ(rte_mempool_in_use_count(pool), 0u);

@@ -14,11 +14,11 @@ namespace uroce::sim {
 namespace {
 
 constexpr uint32_t kBytes = 3000;
-constexpr Duration kDelay = microseconds(500);
+constexpr Duration kLate = microseconds(500);
 
 class Hosts : public testing::Test {
  protected:
-  explicit Hosts(QpType type = QpType::kRc) : bed(3, {.delay = kDelay, .impairments = {}}) {
+  explicit Hosts(QpType type = QpType::kRc) : bed(3, {.delay = kLate, .impairments = {}}) {
     options.type = type;
     options.attributes.path_mtu_bytes = 1024;
     options.attributes.timeout = 9;  // 2.1 ms; there and back it is one

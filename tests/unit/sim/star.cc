@@ -10,7 +10,7 @@ namespace uroce::sim {
 namespace {
 
 constexpr uint32_t kMessageBytes = 1 << 20;
-constexpr uint32_t kMessages = 4096;
+constexpr uint32_t kOfAHost = 4096;
 
 void require(bool holds) {
   if (!holds) std::abort();
@@ -101,7 +101,7 @@ void Star::connect_flow(uint32_t i) {
     init.pd = host.engine().objects().allocate_pd();
     init.send_cq = host.engine().objects().create_cq(16, nullptr);
     init.recv_cq = host.engine().objects().create_cq(16, nullptr);
-    init.cap = {kMessages, 1, 1, 1, 0};
+    init.cap = {kOfAHost, 1, 1, 1, 0};
     return host.engine().create_qp(init, nullptr);
   };
   Host& from = *hosts_[i];
@@ -136,7 +136,7 @@ void Star::connect_flow(uint32_t i) {
 
 void Star::start() {
   for (uint32_t i = 0; i < senders(); i++) {
-    for (uint32_t m = 0; m < kMessages; m++) {
+    for (uint32_t m = 0; m < kOfAHost; m++) {
       SendWr wr;
       wr.opcode = WrOpcode::kRdmaWrite;
       wr.sges = &local_[i];

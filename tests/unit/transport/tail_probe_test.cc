@@ -6,7 +6,7 @@
 namespace uroce::test {
 namespace {
 
-using Packet = TailProbe::Packet;
+using Probed = TailProbe::Packet;
 
 constexpr Instant kStart{1'000'000'000};
 constexpr Duration kRtt = microseconds(50);
@@ -44,7 +44,7 @@ TEST_F(TailProbeTest, GoesOutAfterTwoSilentRoundTrips) {
   EXPECT_FALSE(probe_.expire(true, rtt_, almost(kStart + kSilence)));
   EXPECT_TRUE(probe_.expire(true, rtt_, kStart + kSilence));
   EXPECT_TRUE(probe_.wants_transmit());
-  EXPECT_EQ(probe_.take(), Packet::kLast);
+  EXPECT_EQ(probe_.take(), Probed::kLast);
   EXPECT_FALSE(probe_.wants_transmit());
 }
 
@@ -70,7 +70,7 @@ TEST_F(TailProbeTest, LastAndFirstInTurnAndEachTimeAfterTwiceAsLong) {
     now = now + kSilence * wait;
     ASSERT_TRUE(probe_.expire(true, rtt_, now));
     const bool even = wait == 1 || wait == 4 || wait == 16 || wait == 64;
-    EXPECT_EQ(probe_.take(), even ? Packet::kLast : Packet::kFirst) << wait;
+    EXPECT_EQ(probe_.take(), even ? Probed::kLast : Probed::kFirst) << wait;
   }
   EXPECT_EQ(probe_.next_timeout(), now + kSilence * 64) << "six doublings at most";
 }
@@ -84,7 +84,7 @@ TEST_F(TailProbeTest, ProgressMakesTheWaitShortAgain) {
   send(later);
   EXPECT_EQ(probe_.next_timeout(), later + kSilence);
   ASSERT_TRUE(probe_.expire(true, rtt_, later + kSilence));
-  EXPECT_EQ(probe_.take(), Packet::kLast);
+  EXPECT_EQ(probe_.take(), Probed::kLast);
 }
 
 TEST_F(TailProbeTest, EndsWhenNothingIsWaitedForAnyMore) {
