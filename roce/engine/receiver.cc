@@ -84,7 +84,7 @@ uint32_t Receiver::drain_loopback(Instant now) {
 void Receiver::process(std::span<const RxFrame> frames, Instant now) {
   ensure(frames.size() <= kParseAhead, "no more frames are looked at together than there is room for");
   PacketView packets[kParseAhead];
-  ParseResult results[kParseAhead];
+  ParseResult results[kParseAhead]{};
   for (size_t i = 0; i < frames.size(); i++) {
     const std::span<const uint8_t> frame(frames[i].data, frames[i].bytes);
     counters_.rx_packets++;
