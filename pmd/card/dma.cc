@@ -11,19 +11,21 @@ constexpr unsigned kFirstOfReads = 32, kFirstOfWrites = 48;
 constexpr size_t kReadRequestBytes = 512, kWriteRequestBytes = 256;
 constexpr uint64_t kReadCycles = 150, kWriteCycles = 10;
 
-/// Calls `piece(host, offset, bytes)` for every part of the range that lies in one mapping; `host` is nullptr for what
-/// is not mapped. Rings and buffers may span adjacent mappings, such as two huge pages.
-template <typename Piece>
-bool each_piece(HostMemory& memory, uint64_t address, size_t bytes, Piece piece) {
+/// Calls `here(host, offset, bytes)` for every part of the range that lies in one mapping. `elsewhere(offset)` is for
+/// what begins in none, and returns how many bytes it copied; 0 ends this, with false. Rings and buffers may span
+/// adjacent mappings, such as two huge pages.
+template <typename Here, typename Elsewhere>
+bool each_piece(HostMemory& memory, uint64_t address, size_t bytes, Here here, Elsewhere elsewhere) {
   size_t done = 0;
   while (done < bytes) {
-    const std::span<uint8_t> here = memory.from(address + done);
-    if (here.empty()) {
-      piece(nullptr, done, bytes - done);
-      return false;
+    const std::span<uint8_t> host = memory.from(address + done);
+    size_t count = std::min(host.size(), bytes - done);
+    if (count != 0) {
+      here(host.data(), done, count);
+    } else {
+      count = elsewhere(done);
     }
-    const size_t count = std::min(here.size(), bytes - done);
-    piece(here.data(), done, count);
+    if (count == 0) return false;
     done += count;
   }
   return true;
@@ -37,12 +39,12 @@ bool Dma::read(uint64_t address, uint8_t* to, size_t bytes) {
     std::memcpy(to, host, bytes);
     return true;
   }
-  const bool ok = each_piece(*memory_, address, bytes, [to](const uint8_t* host, size_t offset, size_t count) {
-    if (host != nullptr) {
-      std::memcpy(to + offset, host, count);
-    } else {
-      std::memset(to + offset, 0, count);
-    }
+  const auto copy = [to](const uint8_t* host, size_t offset, size_t count) { std::memcpy(to + offset, host, count); };
+  const bool ok = each_piece(*memory_, address, bytes, copy, [&](size_t offset) {
+    const std::span<uint8_t> rest(to + offset, bytes - offset);
+    const size_t count = memory_->remote() != nullptr ? memory_->remote()->read(address + offset, rest) : 0;
+    if (count == 0) std::fill(rest.begin(), rest.end(), uint8_t{0});
+    return count;
   });
   if (!ok) {
     ++reads_.errors;
@@ -57,8 +59,10 @@ bool Dma::write(uint64_t address, const uint8_t* from, size_t bytes) {
     std::memcpy(host, from, bytes);
     return true;
   }
-  const bool ok = each_piece(*memory_, address, bytes, [from](uint8_t* host, size_t offset, size_t count) {
-    if (host != nullptr) std::memcpy(host, from + offset, count);
+  const auto copy = [from](uint8_t* host, size_t offset, size_t count) { std::memcpy(host, from + offset, count); };
+  const bool ok = each_piece(*memory_, address, bytes, copy, [&](size_t offset) {
+    return memory_->remote() != nullptr ? memory_->remote()->write(address + offset, {from + offset, bytes - offset})
+                                        : 0;
   });
   if (!ok) {
     ++writes_.errors;
@@ -71,6 +75,7 @@ bool Dma::write_entry(uint64_t address, const uint8_t* from, size_t bytes) {
   writes_.count(bytes, kWriteRequestBytes);
   uint8_t* host = memory_->at(address, bytes);
   if (host == nullptr) {
+    if (memory_->remote() != nullptr && memory_->remote()->write(address, {from, bytes}) == bytes) return true;
     ++writes_.errors;
     ++report_->dma_faults;
     return false;

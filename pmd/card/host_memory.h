@@ -9,6 +9,16 @@
 
 namespace mqnic::card {
 
+/// Memory of the host that this process cannot touch, but has another process read and write.
+class RemoteMemory {
+ public:
+  virtual ~RemoteMemory() = default;
+  /// Copies the beginning of a range, as much as one mapping contains of it. Returns how many bytes that was; 0 when
+  /// the address is not mapped, not meant for this direction, or when nobody answers.
+  virtual size_t read(uint64_t dma_address, std::span<uint8_t> to) = 0;
+  virtual size_t write(uint64_t dma_address, std::span<const uint8_t> from) = 0;
+};
+
 /// Ranges of DMA addresses, and where their bytes are in this process. Used by one thread at a time, the one that runs
 /// the card.
 class HostMemory {
@@ -34,6 +44,10 @@ class HostMemory {
     return {range.data + offset, static_cast<size_t>(range.bytes - offset)};
   }
 
+  /// Where to look for what is in no mapping; nullptr: nowhere.
+  void set_remote(RemoteMemory* remote) { remote_ = remote; }
+  RemoteMemory* remote() const { return remote_; }
+
  private:
   struct Range {
     uint64_t dma_address = 0;
@@ -55,6 +69,7 @@ class HostMemory {
 
   std::vector<Range> ranges_;  // sorted by address
   std::array<Range, 16> recent_{};
+  RemoteMemory* remote_ = nullptr;
 };
 
 }  // namespace mqnic::card

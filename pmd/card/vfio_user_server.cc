@@ -21,7 +21,10 @@ constexpr uint64_t kSpinNs = 50'000;        // polling without anything to do, b
 constexpr uint64_t kFirstSleepNs = 10'000;
 constexpr uint64_t kLongestSleepNs = 500'000;
 constexpr uint64_t kSleepWithoutClientNs = 20'000'000;
+constexpr uint64_t kStopLookNs = 20'000'000;  // between two looks at `stop` while the client's memory is waited for
 constexpr int kMessagesPerLook = 64;
+
+constexpr const char* kStalled = "a client stalled for 3 s and was disconnected";
 
 uint64_t clock_ns() {
   timespec now{};
@@ -69,7 +72,8 @@ std::unique_ptr<VfioUserServer> VfioUserServer::listen(const std::string& socket
 VfioUserServer::VfioUserServer(const CardConfig& config, std::vector<std::unique_ptr<Wire>> wires)
     : wires_(std::move(wires), size_t{config.interfaces} * config.ports_per_interface),
       card_(config, memory_, wires_.pointers()),
-      device_(card_, memory_) {}
+      dma_(kPatienceNs, [this] { return look_at_stop(); }),
+      device_(card_, memory_, dma_) {}
 
 VfioUserServer::~VfioUserServer() {
   if (!path_.empty()) unlink(path_.c_str());
@@ -100,6 +104,8 @@ std::vector<std::string> VfioUserServer::take_messages() {
 
 void VfioUserServer::drop_client() {
   stalled_since_ns_ = 0;
+  if (dma_.trouble() == DmaMessages::Trouble::kSlow) messages_.push_back(kStalled);
+  dma_.end_client();
   channel_.reset();
   device_.end_client();
 }
@@ -113,15 +119,17 @@ void VfioUserServer::accept_client() {
   if (channel_) return;  // refused by closing it: one client at a time
   if (!device_.start_client()) return;
   channel_.emplace(std::move(client));
+  dma_.begin_client(*channel_);
 }
 
 /// True when the reply is on its way, or none was wanted.
 bool VfioUserServer::answer() {
   const vu::Header& header = request_.header;
-  if ((header.flags & vu::kTypeMask) != vu::kTypeCommand) return false;  // the server sends no commands
+  if ((header.flags & vu::kTypeMask) != vu::kTypeCommand) return false;  // nothing was asked that it could answer
   VfioUserDevice::Reply reply;
   const int error = device_.handle(request_, reply);
   request_.fds.clear();
+  if (dma_.trouble() != DmaMessages::Trouble::kNone) return false;
   if ((header.flags & vu::kFlagNoReply) != 0) return true;
   vu::Header back{header.message_id, header.command, sizeof back, vu::kTypeReply, 0};
   if (error != 0) {
@@ -142,7 +150,7 @@ bool VfioUserServer::serve_client() {
     return false;
   }
   if (channel_->sending()) return false;
-  const auto received = channel_->receive(request_, 0);
+  const auto received = dma_.take_deferred(request_) ? vu::Channel::Received::kMessage : channel_->receive(request_, 0);
   if (received == vu::Channel::Received::kNothing) return false;
   if (received == vu::Channel::Received::kMessage && answer()) return true;
   drop_client();
@@ -159,7 +167,7 @@ void VfioUserServer::look_at_stall(uint64_t now_ns) {
   } else if (stalled_since_ns_ == 0) {
     stalled_since_ns_ = now_ns;
   } else if (now_ns - stalled_since_ns_ >= kPatienceNs) {
-    messages_.push_back("a client stalled for 3 s and was disconnected");
+    messages_.push_back(kStalled);
     drop_client();
   }
 }
@@ -172,8 +180,8 @@ std::array<pollfd, 2> VfioUserServer::waited_for() const {
 
 bool VfioUserServer::look_at_sockets(uint64_t now_ns) {
   auto entries = waited_for();
-  const bool any = poll(entries.data(), entries.size(), 0) > 0;
-  if (entries[1].revents != 0) {
+  const bool any = poll(entries.data(), entries.size(), 0) > 0 || dma_.has_deferred();
+  if (entries[1].revents != 0 || dma_.has_deferred()) {
     for (int i = 0; channel_ && i < kMessagesPerLook && serve_client(); i++) {
     }
   }
@@ -183,8 +191,10 @@ bool VfioUserServer::look_at_sockets(uint64_t now_ns) {
 }
 
 bool VfioUserServer::turn(uint64_t now_ns) {
+  dma_.begin_turn();
   bool busy = card_.run(now_ns, kFramesPerRun) != 0;
-  if (!busy || now_ns >= next_look_ns_) {
+  if (dma_.trouble() != DmaMessages::Trouble::kNone) drop_client();
+  if (!busy || now_ns >= next_look_ns_ || dma_.has_deferred()) {
     if (look_at_sockets(now_ns)) busy = true;
     next_look_ns_ = now_ns + kSocketLookNs;
   }
@@ -198,13 +208,29 @@ void VfioUserServer::sleep(uint64_t ns) {
   ppoll(entries.data(), entries.size(), &time, nullptr);
 }
 
+/// While the client's memory is waited for, turns may take long, and `serve` does not look by itself.
+bool VfioUserServer::look_at_stop() {
+  const uint64_t now_ns = clock_ns();
+  if (stop_ && !stopping_ && now_ns - stop_looked_at_ns_ >= kStopLookNs) {
+    stop_looked_at_ns_ = now_ns;
+    stopping_ = stop_();
+  }
+  return stopping_;
+}
+
 void VfioUserServer::serve(const std::function<bool()>& stop) {
+  stop_ = stop;
+  stopping_ = false;
   uint64_t idle_since_ns = clock_ns();
   uint64_t sleep_ns = kFirstSleepNs;
   for (unsigned turns = 0;; turns++) {
     const uint64_t now_ns = clock_ns();
     if (turns % 16 == 0 || sleep_ns > kFirstSleepNs) {
-      if (stop()) return;
+      stopping_ = stopping_ || stop();
+    }
+    if (stopping_) {
+      stop_ = nullptr;
+      return;
     }
     if (turn(now_ns)) {
       idle_since_ns = now_ns;

@@ -13,6 +13,7 @@
 #include "pmd/card/card.h"
 #include "pmd/card/host_memory.h"
 #include "pmd/card/vfio_user_server_device.h"
+#include "pmd/card/vfio_user_server_dma.h"
 #include "pmd/card/wire.h"
 #include "pmd/card/wires/wire_set.h"
 #include "pmd/vfio_user/channel.h"
@@ -22,7 +23,9 @@ namespace mqnic::card {
 /// When a client leaves, in whatever way, or breaks the protocol, the card is as after power-on again. A second client
 /// at the same time is refused. The server does not wait for a client that stalls, that is, one that does not introduce
 /// itself, stops in the middle of a message, or does not read its answers: the card goes on, and after kPatienceNs the
-/// next client has its turn. Used by one thread.
+/// next client has its turn. A client that keeps its memory to itself is waited for as long as it is asked for that, in
+/// which time its card stands still, as with a bus that does not answer; the same patience holds for all that it is
+/// asked in one turn. Used by one thread.
 class VfioUserServer {
  public:
   static constexpr uint64_t kPatienceNs = 3'000'000'000;
@@ -57,6 +60,7 @@ class VfioUserServer {
   void accept_client();
   bool serve_client();
   bool answer();
+  bool look_at_stop();
   void drop_client();
   /// True when the client owes the server something.
   bool stalled() const;
@@ -69,11 +73,15 @@ class VfioUserServer {
   WireSet wires_;
   HostMemory memory_;
   Card card_;
+  DmaMessages dma_;
   VfioUserDevice device_;
   std::optional<vfio_user::Channel> channel_;
   vfio_user::Message request_;
   uint64_t next_look_ns_ = 0;
   uint64_t stalled_since_ns_ = 0;  // 0: the client is not stalled
+  std::function<bool()> stop_;
+  uint64_t stop_looked_at_ns_ = 0;
+  bool stopping_ = false;
   std::vector<std::string> messages_;
 };
 

@@ -1,4 +1,4 @@
-// The PCI configuration space of the card, as seen over vfio-user: a header, BAR0, and MSI-X.
+// The PCI configuration space of the card, as seen over vfio-user: a header, BAR0, MSI-X, and PCI Express.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace mqnic::card {
 
 class PciConfigSpace {
  public:
-  static constexpr size_t kBytes = 256;
+  static constexpr size_t kBytes = 4096;  // of a PCI Express function; the card has no extended capabilities
 
   explicit PciConfigSpace(const CardConfig& config);
 
@@ -22,6 +22,7 @@ class PciConfigSpace {
   void reset() { bytes_ = initial_; }
 
  private:
+  void add_express();
   void set(size_t offset, uint32_t value, size_t bytes, uint32_t writable = 0);
 
   std::array<uint8_t, kBytes> initial_{};

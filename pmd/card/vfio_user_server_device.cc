@@ -41,9 +41,10 @@ bool is_eventfd(int fd) {
 
 }  // namespace
 
-VfioUserDevice::VfioUserDevice(Card& card, HostMemory& memory)
+VfioUserDevice::VfioUserDevice(Card& card, HostMemory& memory, DmaMessages& messages)
     : card_(card),
-      memory_(memory),
+      messages_(messages),
+      memory_(memory, messages),
       config_space_(card.config()),
       msix_table_(card.config().interrupts * kMsixEntryBytes),
       interrupts_(card.config().interrupts) {
@@ -108,6 +109,8 @@ int VfioUserDevice::handle(vu::Message& request, Reply& reply) {
       return region_write(request, reply);
     case vu::Command::kReset:
       return reset(request);
+    case vu::Command::kDeviceFeature:
+      return device_feature(request);
     case vu::Command::kRegionIoFds:
     case vu::Command::kDmaRead:
     case vu::Command::kDmaWrite:
@@ -119,7 +122,9 @@ int VfioUserDevice::handle(vu::Message& request, Reply& reply) {
 int VfioUserDevice::version(const vu::Message& request, Reply& reply) {
   vu::Version theirs{};
   if (!read_struct(request, theirs) || theirs.major != vu::kMajor) return EINVAL;
-  if (!vu::parse_version_json(std::span(request.body).subspan(sizeof theirs))) return EINVAL;
+  const auto capabilities = vu::parse_version_json(std::span(request.body).subspan(sizeof theirs));
+  if (!capabilities) return EINVAL;
+  messages_.set_bytes_max(capabilities->data_bytes_max);
   introduced_ = true;
   append(reply.body, vu::Version{vu::kMajor, std::min(theirs.minor, vu::kMinor)});
   const std::string json = vu::version_json();
@@ -340,6 +345,13 @@ int VfioUserDevice::reset(const vu::Message& request) {
   std::fill(msix_table_.begin(), msix_table_.end(), uint8_t{0});
   std::memset(doorbells_, 0, doorbell_page::bytes(card_.config().interfaces));
   return 0;
+}
+
+/// All features are for migration, and the card cannot migrate. ENOTTY is how VFIO says that a device lacks a feature.
+int VfioUserDevice::device_feature(const vu::Message& request) {
+  vu::DeviceFeature feature{};
+  if (!read_struct(request, feature) || feature.argsz < sizeof feature) return EINVAL;
+  return ENOTTY;
 }
 
 }  // namespace mqnic::card

@@ -16,8 +16,8 @@ namespace mqnic::card {
 /// The client is not trusted: every length, index and range is checked, and a wrong one is answered with an error.
 class VfioUserDevice {
  public:
-  /// Both outlive the device.
-  VfioUserDevice(Card& card, HostMemory& memory);
+  /// All outlive the device.
+  VfioUserDevice(Card& card, HostMemory& memory, DmaMessages& messages);
   ~VfioUserDevice();
   VfioUserDevice(const VfioUserDevice&) = delete;
   VfioUserDevice& operator=(const VfioUserDevice&) = delete;
@@ -48,6 +48,7 @@ class VfioUserDevice {
   int region_read(const vfio_user::Message& request, Reply& reply);
   int region_write(const vfio_user::Message& request, Reply& reply);
   int reset(const vfio_user::Message& request);
+  static int device_feature(const vfio_user::Message& request);
 
   uint64_t region_bytes(uint32_t region) const;
   bool check_access(const vfio_user::RegionAccess& access) const;
@@ -57,6 +58,7 @@ class VfioUserDevice {
   void fire(unsigned vector);
 
   Card& card_;
+  DmaMessages& messages_;
   ClientMemory memory_;
   PciConfigSpace config_space_;
   std::vector<uint8_t> msix_table_;

@@ -32,7 +32,7 @@ int ClientMemory::map(const vfio_user::DmaMap& request, int fd) {
   if (mappings_.size() >= kMapsMax) return ENOSPC;
   if (overlaps(request.address, request.bytes)) return EEXIST;
 
-  Mapping mapping{request.address, request.bytes, nullptr};
+  Mapping mapping{request.address, request.bytes, rights, nullptr};
   if (fd >= 0) {
     if (!file_has(fd, request.offset, request.bytes)) return EINVAL;
     // If the card writes where it must not, it writes to private copies, so that its faults do not affect others.
@@ -72,6 +72,26 @@ void ClientMemory::release(const Mapping& mapping) {
 void ClientMemory::clear() {
   for (const Mapping& mapping : mappings_) release(mapping);
   mappings_.clear();
+}
+
+/// How much of a range lies in a mapping without a file that has this right.
+size_t ClientMemory::remote_bytes(uint64_t address, size_t wanted, uint32_t right) const {
+  const auto above = std::upper_bound(mappings_.begin(), mappings_.end(), address,
+                                      [](uint64_t a, const Mapping& mapping) { return a < mapping.address; });
+  if (above == mappings_.begin()) return 0;
+  const Mapping& mapping = *(above - 1);
+  if (mapping.data != nullptr || address > mapping.last() || (mapping.rights & right) == 0) return 0;
+  return std::min<uint64_t>(wanted, mapping.bytes - (address - mapping.address));
+}
+
+size_t ClientMemory::read(uint64_t dma_address, std::span<uint8_t> to) {
+  const std::span<uint8_t> here = to.first(remote_bytes(dma_address, to.size(), vfio_user::kDmaReadable));
+  return messages_.read(dma_address, here) ? here.size() : 0;
+}
+
+size_t ClientMemory::write(uint64_t dma_address, std::span<const uint8_t> from) {
+  const std::span<const uint8_t> here = from.first(remote_bytes(dma_address, from.size(), vfio_user::kDmaWritable));
+  return messages_.write(dma_address, here) ? here.size() : 0;
 }
 
 }  // namespace mqnic::card

@@ -1,22 +1,27 @@
 // The client's memory, as it was mapped over vfio-user.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "pmd/card/host_memory.h"
+#include "pmd/card/vfio_user_server_dma.h"
 #include "pmd/vfio_user/protocol.h"
 
 namespace mqnic::card {
 
-/// Memory that comes with a file is mapped into this process. Memory without one is only remembered: the card cannot
-/// access it, and counts a DMA fault for each attempt. (The protocol has messages for such accesses, but network cards
-/// are not used with what virtual machines map this way, which is ROMs and other devices.)
-class ClientMemory {
+/// Memory that comes with a file is mapped into this process. For memory without one, which a client may keep to
+/// itself, the client is asked each time.
+class ClientMemory final : public RemoteMemory {
  public:
   static constexpr size_t kMapsMax = 65536;
 
-  explicit ClientMemory(HostMemory& host) : host_(host) {}
-  ~ClientMemory() { clear(); }
+  /// Both outlive this.
+  ClientMemory(HostMemory& host, DmaMessages& messages) : host_(host), messages_(messages) { host_.set_remote(this); }
+  ~ClientMemory() override {
+    clear();
+    host_.set_remote(nullptr);
+  }
   ClientMemory(const ClientMemory&) = delete;
   ClientMemory& operator=(const ClientMemory&) = delete;
 
@@ -28,17 +33,24 @@ class ClientMemory {
   int unmap(uint64_t address, uint64_t bytes);
   void clear();
 
+  // Of memory without a file:
+  size_t read(uint64_t dma_address, std::span<uint8_t> to) override;
+  size_t write(uint64_t dma_address, std::span<const uint8_t> from) override;
+
  private:
   struct Mapping {
     uint64_t address = 0;
     uint64_t bytes = 0;
-    uint8_t* data = nullptr;  // nullptr: the card cannot access it
+    uint32_t rights = 0;
+    uint8_t* data = nullptr;  // nullptr: by messages
     uint64_t last() const { return address + (bytes - 1); }
   };
   bool overlaps(uint64_t address, uint64_t bytes) const;
   void release(const Mapping& mapping);
+  size_t remote_bytes(uint64_t address, size_t wanted, uint32_t right) const;
 
   HostMemory& host_;
+  DmaMessages& messages_;
   std::vector<Mapping> mappings_;  // sorted by address
 };
 

@@ -35,6 +35,14 @@ uint32_t queues_used(const Port& port) {
   return std::min<uint32_t>(n, RTE_MAX_RXTX_INTR_VEC_ID);
 }
 
+/// What to do about it depends on the bus.
+const char* why_none(const Port& port) {
+  if (port.bus().needs_run()) return "a card in this process has no vectors: card=vfio-user has";
+  if (port.bus().uses_virtual_addresses()) return "this card has no vectors";
+  if (port.dev->intr_handle == nullptr) return "a PCI card's vectors are its first port's";
+  return "its kernel driver has no vectors for queues: bind the card to vfio-pci";
+}
+
 /// Tells EAL for which descriptor each queue waits.
 int announce(Port& port) {
   rte_intr_handle* handle = port.dev->intr_handle;
@@ -110,9 +118,7 @@ int start_interrupts(Port& port) {
   int rc = used == 0 ? -ENOTSUP : make_event_queues(port, used);
   if (rc == 0) rc = announce(port);
   if (rc != 0) {
-    MQNIC_LOG(
-        ERR, "%s: no interrupts for RX queues: %s", port.name(),
-        used == 0 ? "its bus has no vectors for queues; vfio-pci gives them to a card's first port" : strerror(-rc));
+    MQNIC_LOG(ERR, "%s: no interrupts for RX queues: %s", port.name(), used == 0 ? why_none(port) : strerror(-rc));
   }
   return rc;
 }

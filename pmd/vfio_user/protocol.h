@@ -27,6 +27,7 @@ enum class Command : uint16_t {
   kDmaRead = 11,
   kDmaWrite = 12,
   kReset = 13,
+  kDeviceFeature = 16,
 };
 
 /// The header of every message.
@@ -141,6 +142,20 @@ struct RegionAccess {
   uint32_t count;
 };
 static_assert(sizeof(RegionAccess) == 16);
+
+/// From the server to the client. Followed by the data, in a reply to a read and in a request to write.
+struct DmaAccess {
+  uint64_t address;
+  uint64_t count;
+};
+static_assert(sizeof(DmaAccess) == 16);
+
+/// Features are those of <linux/vfio.h>, of which vfio-user has only what is for migration.
+struct DeviceFeature {
+  uint32_t argsz;
+  uint32_t flags;
+};
+static_assert(sizeof(DeviceFeature) == 8);
 
 // PCI devices
 enum Region : uint32_t { kRegionBar0 = 0, kRegionConfig = 7, kPciRegions = 9 };

@@ -3,12 +3,15 @@
         guest: uroce run --port 0000:00:05.0 --- QEMU --- Proxy --- mqnic-card --- wire=shm: --- uroce run (here)
 """
 
+import contextlib
+import re
 import signal
 import time
 
 import machine
 import traffic
 from guest import GuestTrouble
+from harness import TrustedPlugin
 from outputs import check_pingpong
 from prompt import Testpmd
 from proxy import Proxy
@@ -16,14 +19,20 @@ from traffic import Failure, Pair
 
 ADDRESS = "0000:00:05.0"
 CABLE = "pci-test"
+INTERRUPTS = 50
 PROGRAM_TIMEOUT_S = 60
+UIO, VFIO = "uio_pci_generic", "vfio-pci"
+# QEMU's proxy device passes by the IOMMU: addresses have to be physical.
+PHYSICAL = "--iova-mode=pa"
 
 
 class CardMachine(machine.Machine):
-    """Without an IOMMU: with one, QEMU's proxy device crashes now and then. Its memory is a file that the card maps."""
+    """Its memory is a file that the card maps. Its IOMMU is there for vfio-pci. It is AMD's: with Intel's, QEMU's proxy device
+    has crashed now and then."""
 
     def __init__(self, children, kernel, archive, work, mqnic_card):
-        super().__init__(children, kernel, archive, work, ["-M", "pc,memory-backend=ram"])
+        super().__init__(children, kernel, archive, work, ["-M", "q35,memory-backend=ram", "-device", "amd-iommu,intremap=off"],
+                         "amd_iommu=on iommu=pt")
         self._mqnic_card = mqnic_card
         self._socket = work / "card"
         self._card = None
@@ -32,10 +41,11 @@ class CardMachine(machine.Machine):
     def command(self):
         memory = f"memory-backend-memfd,id=ram,size={machine.MEMORY_MIB}M,share=on"
         return [*super().command(), "-object", memory,
-                "-device", f"x-pci-proxy-dev,id=card,fd={self.proxy.argument_fd},addr=5"]
+                "-device", f"x-pci-proxy-dev,id=card,fd={self.proxy.argument_fd},addr=5",
+                "-chardev", f"socket,id=qtest,fd={self.proxy.qtest_fd}", "-object", "qtest,id=vectors,chardev=qtest,log=/dev/null"]
 
     def inherited(self):
-        return (self.proxy.argument_fd,)
+        return self.proxy.argument_fd, self.proxy.qtest_fd
 
     def report(self):
         """What the model has seen so far."""
@@ -61,22 +71,81 @@ class CardMachine(machine.Machine):
         self.proxy.start()
 
 
-def pair(bench, *words, **more):
-    bench.machine.run(f"bind uio_pci_generic {ADDRESS}")
-    return Pair(bench, f"net_mqnic0,wire=shm:{CABLE}", ADDRESS, *words, **more)
+def bind(bench, driver):
+    """This IOMMU does not translate interrupts, as the messages of the proxy pass by it; vfio wants to be told that this is all
+    right."""
+    bench.machine.run(f"echo 1 >/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts; bind {driver} {ADDRESS}")
 
 
-def pingpong(bench, size="8192"):
-    with pair(bench, "ibv_rc_pingpong", ["-g", "1", "-c", "-n", "20", "-s", size]) as ends:
+def pair(bench, *words, driver=UIO, **more):
+    bind(bench, driver)
+    return Pair(bench, f"net_mqnic0,wire=shm:{CABLE}", ADDRESS, *words, settings=f"UROCE_EAL={PHYSICAL}" if driver == VFIO else "",
+                **more)
+
+
+def pingpong(bench, size="8192", driver=UIO):
+    with pair(bench, "ibv_rc_pingpong", ["-g", "1", "-c", "-n", "20", "-s", size], driver=driver) as ends:
         ends.judge(PROGRAM_TIMEOUT_S, lambda text: check_pingpong(text, 20 * 2 * int(size)))
 
 
 def devbind(bench):
     """The kernel finds it by its ids, sizes its BAR, and gives it to a driver."""
-    machine.devbind(bench.machine, "uio_pci_generic", [ADDRESS])
+    machine.devbind(bench.machine, UIO, [ADDRESS])
     size = bench.machine.run(f"read first last flags </sys/bus/pci/devices/{ADDRESS}/resource; echo $((last - first + 1))")
     if int(size) != 16 << 20:
         raise Failure(f"BAR0 has {size} bytes")
+
+
+def pci_express(bench):
+    """What the kernel and lspci read from the capability is the same, and what the kernel has set is kept."""
+    kernel = bench.machine.run(f"cd /sys/bus/pci/devices/{ADDRESS}; cat current_link_speed current_link_width max_link_speed max_link_width")
+    if kernel.split("\n")[:4] != ["8.0 GT/s PCIe", "16", "8.0 GT/s PCIe", "16"]:
+        raise Failure(f"the kernel's link: {kernel}")
+    text = bench.machine.run(f"lspci -vv -s {ADDRESS}")
+    for words in ("[40] MSI-X: Enable- Count=64", "[70] Express (v2) Endpoint", "MaxPayload 1024 bytes", "FLReset-",
+                  "RlxdOrd+ ExtTag+", "MaxReadReq 512 bytes", "LnkCap:\tPort #0, Speed 8GT/s, Width x16, ASPM not supported",
+                  "LnkSta:\tSpeed 8GT/s, Width x16", "EqualizationComplete+"):
+        if words not in text:
+            raise Failure(f"lspci does not say '{words}':\n{text}")
+
+
+def vfio_bytes_both_ways(bench):
+    pingpong(bench, driver=VFIO)
+
+
+@contextlib.contextmanager
+def echo(bench):
+    """A program here that sends back what comes through the cable."""
+    plugin = TrustedPlugin(bench.uroce.parent.parent / "pmd/ethdev/librte_net_mqnic.so")
+    child = bench.children.start("echo (here)", [
+        "dpdk-testpmd", "--no-huge", "-m", "128", "--no-pci", "--no-telemetry", "--no-shconf", "-d", plugin.path,
+        f"--vdev=net_mqnic0,card=inline,wire=shm:{CABLE}", "--", "--forward-mode=macswap", "--auto-start", "--port-topology=loop",
+        "--total-num-mbufs=4096", "--stats-period=3600", "--no-flush-rx"])
+    try:
+        if not child.wait_for_output("packets/burst", PROGRAM_TIMEOUT_S):
+            raise Failure(f"testpmd does not start here:\n{child.output()}")
+        yield child
+    finally:
+        child.stop()
+        plugin.close()
+
+
+def rx_interrupts(bench):
+    """MSI-X through vfio-pci: each frame makes its interrupt, which the bus has carried."""
+    bind(bench, VFIO)
+    sent = bench.machine.proxy.vectors.sent
+    with echo(bench) as child:
+        program = bench.machine.start_program("rx_interrupts", (
+            f"rx_interrupts --lcores=0@0 --in-memory {PHYSICAL} --no-telemetry -d /lib/librte_mempool_ring.so "
+            f"-d /lib/librte_net_mqnic.so -a {ADDRESS} -- {INTERRUPTS} 2>&1"))
+        ended = program.wait(PROGRAM_TIMEOUT_S)
+        program.stop()
+        text = program.output()
+    if not ended or program.exit_code != 0 or f"{INTERRUPTS} of {INTERRUPTS} frames" not in text:
+        raise Failure(f"exit {program.exit_code}:\n{text}\n--- echo\n{child.output()}\n--- kernel\n{bench.machine.messages()}")
+    if not (sent := bench.machine.proxy.vectors.sent - sent) >= INTERRUPTS:
+        raise Failure(f"the bus had only {sent} interrupts")
+
 
 
 def bytes_both_ways(bench):
@@ -116,9 +185,17 @@ def pulled_out(bench):
 
 
 def testpmd(bench):
+    testpmd_over(bench, UIO)
+
+
+def vfio_testpmd(bench):
+    testpmd_over(bench, VFIO, PHYSICAL)
+
+
+def testpmd_over(bench, driver, *options):
     """Debian's own program with the driver as a plugin: the second port has a plug that sends back what it is sent."""
-    bench.machine.run(f"bind uio_pci_generic {ADDRESS}")
-    with Testpmd(bench.machine, ADDRESS) as prompt:
+    bind(bench, driver)
+    with Testpmd(bench.machine, ADDRESS, *options) as prompt:
         prompt("set portlist 1")
         for _ in range(2):
             prompt("start tx_first 4")
@@ -129,6 +206,21 @@ def testpmd(bench):
         text = prompt("show port stats 1")
         if "RX-errors: 0" not in text or "TX-errors: 0" not in text:
             raise Failure(f"testpmd counts errors:\n{text}")
+
+
+def vfio_long_frames(bench):
+    """Packets of 9000 bytes, sent and received in pieces."""
+    bind(bench, VFIO)
+    port = ["--enable-scatter", "--mbuf-size=2176", "--max-pkt-len=9018", "--tx-offloads=0x8000", "--rxd=128", "--txd=128"]
+    with Testpmd(bench.machine, ADDRESS, PHYSICAL, port=port) as prompt:
+        prompt("set portlist 1")
+        prompt("set txpkts 2048,2048,2048,2048,822")
+        prompt("start tx_first 1")
+        prompt.until("show port stats 1", r"RX-packets: (\d{4,})")
+        prompt("stop")
+        counts = {name: int(value) for name, value in re.findall(r"([RT]X-\w+): +(\d+)", prompt("show port stats 1"))}
+    if counts["RX-bytes"] != 9014 * counts["RX-packets"] or counts["RX-errors"] or counts["TX-errors"]:
+        raise Failure(f"not frames of 9014 bytes: {counts}")
 
 
 def healthy(bench):
@@ -144,5 +236,6 @@ def healthy(bench):
 
 def steps():
     """(name, function of the bench)"""
-    for step in (devbind, bytes_both_ways, connections, testpmd, killed_in_the_middle, pulled_out, healthy):
+    for step in (devbind, pci_express, bytes_both_ways, connections, testpmd, vfio_bytes_both_ways, vfio_testpmd,
+                 vfio_long_frames, rx_interrupts, killed_in_the_middle, pulled_out, healthy):
         yield f"card: {step.__name__}", step

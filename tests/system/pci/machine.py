@@ -27,7 +27,8 @@ MEMORY_MIB = 768
 def recipe(build):
     """`build`: the build directory. The same guest for all steps."""
     files = {"bin/uroce": build / "apps" / "uroce", "lib/liburoce_verbs.so": build / "verbs_shim" / "liburoce_verbs.so",
-             "lib/librte_net_mqnic.so": build / "pmd" / "ethdev" / "librte_net_mqnic.so", "bin/bind": HERE / "bind.sh"}
+             "lib/librte_net_mqnic.so": build / "pmd" / "ethdev" / "librte_net_mqnic.so", "bin/bind": HERE / "bind.sh",
+             "bin/rx_interrupts": build / "tests/system/pci/rx_interrupts"}
     return initramfs.Recipe(
         init=HERE / "guest_init.sh", programs=PROGRAMS, modules=MODULES,
         kernel_has="drivers/uio/uio_pci_generic.ko", package="linux-image-amd64",
@@ -45,13 +46,21 @@ def python():
     return files
 
 
+def dpdk_plugin(name):
+    """A driver of the distribution's DPDK."""
+    found = [*pathlib.Path("/usr/lib").glob(f"*/dpdk/pmds-*/librte_{name}.so.*.*")]
+    if len(found) != 1:
+        raise initramfs.Missing(f"DPDK's {name} is not installed")
+    return found[0]
+
+
 def testpmd():
     """What Debian's testpmd loads without being linked with it, and what makes it print line by line."""
-    found = [*pathlib.Path("/usr/lib").glob("*/dpdk/pmds-*/librte_mempool_ring.so.*.*"),
-             *pathlib.Path("/usr/libexec/coreutils").glob("libstdbuf.so")]
-    if len(found) != 2:
-        raise initramfs.Missing("dpdk's librte-mempool-ring or coreutils' libstdbuf.so is not installed")
-    return {"lib/librte_mempool_ring.so": found[0], "lib/libstdbuf.so": found[1]}
+    found = [*pathlib.Path("/usr/libexec/coreutils").glob("libstdbuf.so")]
+    if len(found) != 1:
+        raise initramfs.Missing("coreutils' libstdbuf.so is not installed")
+    drivers = ("mempool_ring", "net_e1000", "net_virtio", "net_vmxnet3")
+    return {"lib/libstdbuf.so": found[0], **{f"lib/librte_{name}.so": dpdk_plugin(name) for name in drivers}}
 
 
 def make_wires(taps):

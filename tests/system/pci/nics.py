@@ -7,6 +7,7 @@ import time
 
 import lab
 import machine
+import offloads
 import traffic
 from outputs import check_pingpong, check_sizes, rows
 from traffic import Failure, Pair
@@ -25,6 +26,11 @@ class Card:
     device: str
     options: str = ""
     in_pieces: bool = False  # long frames arrive in several buffers
+    driver: str = "e1000"
+    # What testpmd can ask it for beside long frames; and whether the checksum of IPv4 headers that it sends is among it.
+    offloads: tuple = ()
+    ip_checksum: bool = True
+    buffers: int = 2176  # of testpmd's
 
     @property
     def address(self):
@@ -41,12 +47,15 @@ class Card:
                 f"{self.device},netdev={self.name},mac=52:54:00:79:00:{self.slot:02x},addr={self.slot},romfile={self.options}"]
 
 
+SENDING = (offloads.vlan_tags, offloads.sent_checksums)
 CARDS = (
     # Its buffers have sizes of powers of two, so 4096 bytes of payload need two.
-    Card("e1000", 5, "e1000", in_pieces=True),
-    Card("e1000e", 6, "e1000e", in_pieces=True),
-    Card("vmxnet3", 7, "vmxnet3"),
-    Card("virtio", 8, "virtio-net-pci", f",host_mtu={lab.MTU},disable-legacy=on,iommu_platform=on"),
+    Card("e1000", 5, "e1000", in_pieces=True, offloads=SENDING),
+    Card("e1000e", 6, "e1000e", in_pieces=True, offloads=(*SENDING, offloads.received_checksums)),
+    # A frame in several of its buffers is lost in it.
+    Card("vmxnet3", 7, "vmxnet3", driver="vmxnet3", offloads=SENDING, ip_checksum=False, buffers=9728),
+    Card("virtio", 8, "virtio-net-pci", f",host_mtu={lab.MTU},disable-legacy=on,iommu_platform=on", driver="virtio",
+         offloads=SENDING, ip_checksum=False),
 )
 
 
@@ -130,6 +139,11 @@ def without_hugepages(bench, card):
         ends.judge(PROGRAM_TIMEOUT_S, lambda text: check_pingpong(text, 20 * 2 * 4096))
 
 
+def offloads_of_testpmd(bench, card):
+    """Packets of 9000 bytes in pieces, and what else DPDK's driver can ask this card for."""
+    offloads.run(bench, card, VFIO)
+
+
 def refuse(bench, card, options, words):
     output = bench.machine.run(f"uroce run --port {card.address} --addr {traffic.GUEST}/24 {options} -- ibv_devinfo 2>&1; "
                                "true", PROGRAM_TIMEOUT_S)
@@ -144,5 +158,6 @@ def steps():
     chosen = [(step, name) for name in by_name for step in (connections_on_a_vlan, bytes_behind_an_iommu)]
     chosen += [(link_goes_and_comes, "e1000"), (link_goes_and_comes, "virtio"), (perftest_with_an_mtu_of_1500, "vmxnet3"),
                (one_program_at_a_time, "e1000e"), (without_hugepages, "virtio")]
+    chosen += [(offloads_of_testpmd, name) for name in by_name]
     for step, name in chosen:
         yield f"{name}: {step.__name__}", lambda bench, step=step, name=name: step(bench, by_name[name])

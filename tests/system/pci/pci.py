@@ -19,7 +19,7 @@ import time
 
 sys.dont_write_bytecode = True
 _SYSTEM = pathlib.Path(__file__).resolve().parent.parent
-sys.path[1:1] = [str(_SYSTEM / "programs"), str(_SYSTEM / "interop")]
+sys.path[1:1] = [str(_SYSTEM / folder) for folder in ("programs", "interop", "testpmd")]
 
 import card
 import initramfs
@@ -96,11 +96,13 @@ def run_all(arguments, kernel, archive, work):
     verdicts = []
     with Children() as children:
         for name, guest, steps in beds(arguments, kernel, archive, work, children):
-            if arguments.in_guest and name == arguments.bed:
-                guest.start()
-                guest.wait_ready()
-                print(guest.run(arguments.in_guest, 600))
-                return 0
+            if arguments.in_guest:
+                if name == arguments.bed:
+                    guest.start()
+                    guest.wait_ready()
+                    print(guest.run(arguments.in_guest, 600))
+                    return 0
+                continue
             if chosen := list(wanted(arguments, steps())):
                 verdicts += run_bed(arguments, guest, chosen)
     print(f"{sum(verdicts)} passed, {len(verdicts) - sum(verdicts)} failed, {time.monotonic() - begun:.0f} s")

@@ -12,13 +12,13 @@ TIMEOUT_S = 40
 class Testpmd:
     """One process. `with` it: leaving ends it with `quit`, and that has to go well, too."""
 
-    def __init__(self, machine, address):
+    def __init__(self, machine, address, *eal, port=()):
         self._machine = machine
         # Two lcores on one CPU: one for the prompt, one that forwards.
         self._command = (
             "rm -f /tmp/typed; mkfifo /tmp/typed; sleep 600 >/tmp/typed & LD_PRELOAD=/lib/libstdbuf.so _STDBUF_O=L dpdk-testpmd --lcores=0@0,1@0 "
-            f"--in-memory --no-telemetry -d /lib/librte_mempool_ring.so -d /lib/librte_net_mqnic.so -a {address} -- "
-            "-i --no-lsc-interrupt --disable-link-check --total-num-mbufs=4096 2>&1 </tmp/typed")
+            f"--in-memory {' '.join(eal)} --no-telemetry -d /lib/librte_mempool_ring.so -d /lib/librte_net_mqnic.so -a {address} -- "
+            f"-i --no-lsc-interrupt --disable-link-check --total-num-mbufs=4096 {' '.join(port)} 2>&1 </tmp/typed")
         self._program = None
 
     def __enter__(self):

@@ -5,13 +5,18 @@ of its own (QEMU's include/hw/remote/mpqemu-link.h). This is that process's part
 vfio-user client that is written from the specification.
 
         guest --- QEMU --- mpqemu --- Proxy --- vfio-user --- mqnic-card
-                    `---- the guest's memory, by its file ---------'
+                   | `---- the guest's memory, by its file ---------' |
+                    `---- qtest ------- Proxy ------- eventfds --------'
+
+That device has no MSI-X of its own (it hands on what is written to the table, and has no message for interrupts but those
+of INTx): the proxy does the bus's part, and writes the message to its address itself, by QEMU's qtest.
 """
 
 import array
 import contextlib
 import errno
 import os
+import selectors
 import socket
 import struct
 import threading
@@ -20,6 +25,9 @@ SYNC_SYSMEM, RET, CFG_WRITE, CFG_READ, BAR_WRITE, BAR_READ, SET_IRQFD, RESET = r
 RANGES_MAX = 8
 BAR0, CONFIG = 0, 7
 COMMAND, BUS_MASTER = 0x04, 1 << 2
+MSIX_CONTROL, MSIX_ENABLE, MSIX_MASK_ALL = 0x42, 1 << 15, 1 << 14
+MSIX_TABLE, MSIX_PBA, MSIX_ENTRY = 0x10000, 0x18000, 16
+VECTORS, FDS_PER_MESSAGE = 64, 16
 ALL_ONES = (1 << 64) - 1
 
 
@@ -30,7 +38,8 @@ class ServerRefuses(Exception):
 class VfioUser:
     """The client. One call at a time."""
 
-    VERSION, DMA_MAP, DMA_UNMAP, REGION_READ, REGION_WRITE, DEVICE_RESET = 1, 2, 3, 9, 10, 13
+    VERSION, DMA_MAP, DMA_UNMAP, SET_IRQS, REGION_READ, REGION_WRITE, DEVICE_RESET = 1, 2, 3, 8, 9, 10, 13
+    EVENTFD_TRIGGER, MSIX = 0x24, 2
     UNMAP_ALL = 2
 
     def __init__(self, path):
@@ -69,6 +78,9 @@ class VfioUser:
         data = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
         self._call(self.REGION_WRITE, struct.pack("<QII", offset, region, size) + data)
 
+    def set_vectors(self, first, fds):
+        self._call(self.SET_IRQS, struct.pack("<IIIII", 20, self.EVENTFD_TRIGGER, self.MSIX, first, len(fds)), fds)
+
     def reset(self):
         self._call(self.DEVICE_RESET, b"")
 
@@ -83,13 +95,55 @@ def receive(connection, size):
     return data
 
 
+class Vectors:
+    """The card's MSI-X, as a bus sees it: a vector that fires while it is masked is pending, and sent once it is not."""
+
+    def __init__(self, card):
+        self._card = card
+        self._qtest, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.eventfds = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(VECTORS)]
+        for first in range(0, VECTORS, FDS_PER_MESSAGE):
+            card.set_vectors(first, self.eventfds[first:first + FDS_PER_MESSAGE])
+        self.pending = 0
+        self.sent = 0
+
+    def fired(self, vector):
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.eventfds[vector], 8)
+            self.pending |= 1 << vector
+        self.flush()
+
+    def flush(self):
+        if not self.pending:
+            return
+        control = self._card.read(CONFIG, MSIX_CONTROL, 2)
+        if not control & MSIX_ENABLE or control & MSIX_MASK_ALL:
+            return
+        for vector in range(VECTORS):
+            entry = MSIX_TABLE + vector * MSIX_ENTRY
+            if self.pending & 1 << vector and not self._card.read(BAR0, entry + 12, 4) & 1:
+                self.pending &= ~(1 << vector)
+                self.sent += 1
+                message = f"writel {self._card.read(BAR0, entry, 8):#x} {self._card.read(BAR0, entry + 8, 4):#x}\n"
+                self._qtest.sendall(message.encode())
+        with contextlib.suppress(BlockingIOError):
+            while self._qtest.recv(65536, socket.MSG_DONTWAIT):  # its answers: nothing waits for them
+                pass
+
+    def close(self):
+        self._qtest.close()
+        for fd in self.eventfds:
+            os.close(fd)
+
+
 class Proxy:
-    """Serves one QEMU in a thread, until that ends. `argument_fd` is what QEMU gets."""
+    """Serves one QEMU in a thread, until that ends. `argument_fd` is what QEMU gets, and `qtest_fd` what its qtest gets."""
 
     def __init__(self, card_socket):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._qemu, self._theirs = ours, theirs
         self._card = VfioUser(card_socket)
+        self.vectors = Vectors(self._card)
         self._memory = []  # (address, size, file, offset) of the guest's
         self._mapped = False
         self.pulled_out = False  # set it, and the card is gone: reads are all-ones
@@ -100,27 +154,46 @@ class Proxy:
     def argument_fd(self):
         return self._theirs.fileno()
 
+    @property
+    def qtest_fd(self):
+        return self.vectors.theirs.fileno()
+
     def start(self):
-        """When QEMU has been started, which has its end now."""
+        """When QEMU has been started, which has its ends now."""
         self._theirs.close()
+        self.vectors.theirs.close()
         self._thread.start()
 
     def _serve(self):
         try:
-            while True:
-                header, rights, _, _ = self._qemu.recvmsg(16, socket.CMSG_SPACE(RANGES_MAX * 4))
-                if not header:
-                    return
-                header += receive(self._qemu, 16 - len(header))
-                command, size = struct.unpack("<i4xQ", header)
-                fds = [fd for _, _, data in rights for fd in array.array("i", data)]
-                answer = self._handle(command, receive(self._qemu, size), fds)
-                if answer is not None:
-                    self._qemu.sendall(struct.pack("<i4xQQ", RET, 8, answer))
+            with selectors.DefaultSelector() as waiting:
+                waiting.register(self._qemu, selectors.EVENT_READ)
+                for vector, fd in enumerate(self.vectors.eventfds):
+                    waiting.register(fd, selectors.EVENT_READ, vector)
+                while True:
+                    for key, _ in waiting.select():
+                        if key.fileobj is not self._qemu:
+                            self.vectors.fired(key.data)
+                        elif not self._one_message():
+                            return
         except (OSError, ServerRefuses, AssertionError) as trouble:
             self.trouble = trouble
         finally:
             self._qemu.close()
+            self.vectors.close()
+
+    def _one_message(self):
+        """False when QEMU has ended."""
+        header, rights, _, _ = self._qemu.recvmsg(16, socket.CMSG_SPACE(RANGES_MAX * 4))
+        if not header:
+            return False
+        header += receive(self._qemu, 16 - len(header))
+        command, size = struct.unpack("<i4xQ", header)
+        fds = [fd for _, _, data in rights for fd in array.array("i", data)]
+        answer = self._handle(command, receive(self._qemu, size), fds)
+        if answer is not None:
+            self._qemu.sendall(struct.pack("<i4xQQ", RET, 8, answer))
+        return True
 
     def _handle(self, command, body, fds):
         """The value for QEMU; None where it waits for none."""
@@ -148,16 +221,22 @@ class Proxy:
         self._card.write(CONFIG, offset, size, value)
         if offset <= COMMAND < offset + size:
             self._follow_bus_master()
+        self.vectors.flush()
         return 0
 
     def _bar(self, command, address, value, size):
         if self.pulled_out:
             return ALL_ONES
         base = self._card.read(CONFIG, 0x10, 8) & ~0xf
+        offset = address - base
         if command == BAR_READ:
-            return self._card.read(BAR0, address - base, size)
+            if MSIX_PBA <= offset < MSIX_PBA + VECTORS // 8:
+                return self.vectors.pending >> 8 * (offset - MSIX_PBA) & ((1 << 8 * size) - 1)
+            return self._card.read(BAR0, offset, size)
         with contextlib.suppress(ServerRefuses):  # half a register: lost, as on the bus
-            self._card.write(BAR0, address - base, size, value)
+            self._card.write(BAR0, offset, size, value)
+        if MSIX_TABLE <= offset < MSIX_TABLE + VECTORS * MSIX_ENTRY:
+            self.vectors.flush()
         return 0
 
     def _take_memory(self, numbers, fds):

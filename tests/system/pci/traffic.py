@@ -42,9 +42,10 @@ def counters(text):
 class Pair:
     """One program at both ends. Leaving the `with` ends both."""
 
-    def __init__(self, bench, here, card, program, options, run=(), over_cm=False, target=""):
+    def __init__(self, bench, here, card, program, options, run=(), over_cm=False, target="", settings=""):
         """`here`: our port on this machine; `card`: the address of the guest's on its PCI bus. `target`: what the client
-        is told of the server; without, the address at which the kernels reach each other."""
+        is told of the server; without, the address at which the kernels reach each other. `settings`: the client's
+        environment, as a shell has it."""
         self._bench = bench
         self._here, self._card = here, card
         self._program = program
@@ -53,6 +54,7 @@ class Pair:
         self._run = list(run)
         self._over_cm = over_cm
         self._target = target or lab.HOST_CONTROL
+        self._settings = f"UROCE_LOG=info {settings}"
         self.server = self.client = None
 
     def __enter__(self):
@@ -68,7 +70,7 @@ class Pair:
             raise self.failure("the server did not get as far as listening")
         words = ["uroce", "run", "--port", self._card, *addresses(GUEST, GUEST_ON_VLAN), *self._run, "--",
                  self._program, *self._options, *client]
-        self.client = self._bench.machine.start_program("client (guest)", f"UROCE_LOG=info {' '.join(words)}")
+        self.client = self._bench.machine.start_program("client (guest)", f"{self._settings} {' '.join(words)}")
         return self
 
     def __exit__(self, *exception):

@@ -254,6 +254,76 @@ def long_ring_sizes(bench):
     testpmd.close_without_leak()
 
 
+class Load:
+    """Two processes with a card each, joined by a cable, which forward in one of testpmd's ways: `io` and `macswap` send back
+    what comes, as routers do; `flowgen` and `txonly` make packets, as generators do, and `rxonly` takes them."""
+
+    WAYS = {"io": "io", "macswap": "macswap", "flowgen": "flowgen", "txonly": "rxonly"}  # what the other end does
+    ROUND = ("io", "macswap")
+
+    def __init__(self, bench, *options, buffers=80000, memory_mb=512):
+        card = f"card=inline,wire=shm:{bench.wire}"
+        self.near, self.far = (Testpmd(bench, [card], f"--total-num-mbufs={buffers}", *options, memory_mb=memory_mb) for _ in range(2))
+
+    def run(self, way, descriptors, laps=3):
+        for end, mode in ((self.near, way), (self.far, self.WAYS[way])):
+            end("port stop 0")
+            for what in ("rxd", "txd"):
+                end(f"port config all {what} {descriptors}")
+            end("port start 0")
+            end(f"set fwd {mode}")
+            end("clear port xstats 0")
+            for queue in ("rxq", "txq"):
+                size = int(re.search(r"Number of [RT]XDs: (\d+)", end(f"show {queue} info 0 0"))[1])
+                expect(size == 1 << (descriptors - 1).bit_length(), f"{queue} has {size} descriptors, not {descriptors} or a little more")
+        self.far("start")
+        self.near("start tx_first" if way in self.ROUND else "start")
+        self.far.wait_for(f"{laps} laps of {descriptors} by {way}", lambda: self.far.stats(0)["RX-packets"] > laps * descriptors)
+        for end in (self.near, self.far):
+            end("stop")
+            counts = end.xstats(0)
+            wrong = {name: value for name, value in counts.items() if value != 0 and re.search(
+                "^[rt]x_(zero|foreign|wrong|lost|stale|over|clamped|no_|bad|too|errors|mbuf)", name)}
+            expect("rx_wrong_index" in counts and not wrong, f"{way} with {descriptors} descriptors: {wrong or counts}")
+
+    def close(self):
+        for end in (self.near, self.far):
+            end.close_without_leak()
+
+
+@test
+def load_at_ring_sizes(bench):
+    """Rings of every size, the ways in turn: each has small rings and large ones."""
+    load = Load(bench)
+    for number, descriptors in enumerate(64 << n for n in (0, 9, 1, 8, 2, 7, 3, 6, 4, 5)):
+        load.run(list(Load.WAYS)[number % len(Load.WAYS)], descriptors)
+    load.close()
+
+
+@test
+def long_load_at_ring_sizes(bench):
+    """Rings of every size in every way, more numbers that lie between, and several queues."""
+    load = Load(bench, "--rxq=2", "--txq=2", "--rss-udp", "--txonly-multi-flow", buffers=160000, memory_mb=1024)
+    for way in Load.WAYS:
+        for descriptors in [64 << n for n in range(10)] + [65, 96, 1000, 32767]:
+            load.run(way, descriptors)
+    load.close()
+
+
+@test
+def ring_sizes_that_cannot_be(bench):
+    """Said by DPDK from the limits that the driver gives; the next size works."""
+    testpmd = two_cards(bench)
+    testpmd("port stop all")
+    for what in ("rxd", "txd"):
+        for descriptors, why in ((63, f"less than min_{what}s (64)"), (32769, f"greater than max_{what}s (32768)")):
+            expect(why in testpmd(f"port config all {what} {descriptors}"), f"{what} {descriptors} was taken")
+    testpmd("port config all rxd 64")
+    testpmd("port start all")
+    circulate(testpmd, 200)
+    testpmd.close_without_leak()
+
+
 @test
 def mtu(bench):
     """9000-byte packets pass once the MTU says so."""

@@ -23,7 +23,7 @@ import unittest
 MQNIC_CARD = ""
 
 VERSION, DMA_MAP, DMA_UNMAP, GET_INFO, REGION_INFO = 1, 2, 3, 4, 5
-IRQ_INFO, SET_IRQS, REGION_READ, REGION_WRITE, RESET = 7, 8, 9, 10, 13
+IRQ_INFO, SET_IRQS, REGION_READ, REGION_WRITE, DMA_READ, DMA_WRITE, RESET = 7, 8, 9, 10, 11, 12, 13
 BAR0, CONFIG, DOORBELLS = 0, 7, 9
 PATIENCE_S = 30  # with what comes at once, on a machine that is not busy
 
@@ -40,6 +40,7 @@ class Client:
         self.socket.settimeout(patience)
         self.socket.connect(path)
         self.number = 100
+        self.private, self.given = None, 0
         body = struct.pack("<HH", 0, 1) + json.dumps({"capabilities": {"max_msg_fds": 8}}).encode() + b"\0"
         answer, _ = self.call(VERSION, body)
         major, self.minor = struct.unpack_from("<HH", answer)
@@ -66,13 +67,30 @@ class Client:
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         self.socket.sendmsg([header, body], ancillary)
         received = array.array("i")
-        number, command_back, size, flags, error = struct.unpack("<HHIII", self.read_exactly(16, received))
-        data = self.read_exactly(size - 16, received)
+        while True:
+            number, command_back, size, flags, error = struct.unpack("<HHIII", self.read_exactly(16, received))
+            data = self.read_exactly(size - 16, received)
+            if flags & 0xF == 1:
+                break
+            self.give(number, command_back, data)
         assert (number, command_back, flags & 0xF) == (self.number, command, 1), (number, command_back, flags)
         if flags & 0x20:
             assert size == 16
             raise Refused(errno.errorcode.get(error, error))
         return data, list(received)
+
+    def give(self, number, command, data):
+        """What the card asks of memory that is not shared."""
+        address, count = struct.unpack_from("<QQ", data)
+        memory, at = self.private, address - Host.ADDRESS
+        assert 0 <= at <= at + count <= len(memory) and command in (DMA_READ, DMA_WRITE)
+        answer = data[:16]
+        if command == DMA_READ:
+            answer += memory[at : at + count]
+        else:
+            memory[at : at + count] = data[16:]
+        self.socket.sendall(struct.pack("<HHIII", number, command, 16 + len(answer), 1, 0) + answer)
+        self.given += 1
 
     def read(self, region, offset, count):
         data, _ = self.call(REGION_READ, struct.pack("<QII", offset, region, count))
@@ -107,12 +125,13 @@ class Host:
     SIZE = 1 << 20
     TXQ, RXQ, TXCQ, RXCQ, EQ, TXBUF, RXBUF = 0x0, 0x1000, 0x2000, 0x3000, 0x4000, 0x10000, 0x80000
 
-    def __init__(self, client):
+    def __init__(self, client, shared=True):
         self.client = client
         self.fd = os.memfd_create("host")
         os.ftruncate(self.fd, self.SIZE)
         self.memory = mmap.mmap(self.fd, self.SIZE)
-        client.map(self.ADDRESS, self.fd, 0, self.SIZE)
+        client.private = self.memory
+        client.map(self.ADDRESS, self.fd if shared else -1, 0, self.SIZE)
         self.blocks = self.walk()
         self.tx = self.rx = 0
         self.reads = 0
@@ -249,8 +268,8 @@ class MqnicCard(unittest.TestCase):
         self.addCleanup(client.close)
         return client
 
-    def host(self, client):
-        host = Host(client)
+    def host(self, client, shared=True):
+        host = Host(client, shared)
         self.addCleanup(host.close)
         host.start()
         return host
@@ -292,6 +311,20 @@ class MqnicCard(unittest.TestCase):
         report, _ = self.finish(process)
         self.assertEqual((report["tx_frames"], report["rx_frames"]), ("5", "5"))
         self.assertFalse(os.path.exists(path), "the socket is removed")
+
+    def test_frames_in_memory_that_is_not_shared(self):
+        process, path = self.start("a", "--wire", "loop")
+        client = self.client(path)
+        host = self.host(client, shared=False)
+        for number, size in enumerate([60, 4096, 9214]):
+            host.send(frame_of(number, size))
+            end = time.monotonic() + PATIENCE_S
+            while client.read32(host.cq + 0x10 + 0x0C) & 0xFFFF != number + 1:  # while it waits, it gives
+                self.assertLess(time.monotonic(), end)
+            self.assertEqual(host.receive(), frame_of(number, size))
+        self.assertEqual(client.given, 6 + 6 + 10)  # two descriptors, two completions, and the frame in pieces, twice
+        client.close()
+        self.assertEqual(self.finish(process)[0]["dma_faults"], "0")
 
     def test_frames_through_doorbell_memory(self):
         _, path = self.start("a", "--wire", "loop")

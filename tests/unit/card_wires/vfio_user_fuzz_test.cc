@@ -71,7 +71,7 @@ class Fuzzer {
 
   /// Mostly a message that is nearly right; now and then broken in its length, cut off, or rubbish.
   Bytes next() {
-    const auto command = static_cast<uint16_t>(one_in(16) ? number() : 1 + below(13));
+    const auto command = static_cast<uint16_t>(one_in(16) ? number() : 1 + below(18));
     Bytes bytes = message(static_cast<uint16_t>(random_()), command, body(command), one_in(8) ? 0x10 : 0);
     for (uint64_t i = one_in(4) ? below(8) : 0; i > 0; i--)
       bytes[below(bytes.size())] = static_cast<uint8_t>(random_());

@@ -1,8 +1,13 @@
 // RX interrupts that a bus cannot give. A port of the model is made to look like one on PCI.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <rte_interrupts.h>
+#include <rte_log.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "pmd/ethdev/port.h"
@@ -17,6 +22,17 @@ class Mute final : public ModelBus {
   unsigned interrupt_count() const override { return 0; }
 };
 
+/// Works by itself, in another process or on PCI.
+class Elsewhere final : public ModelBus {
+ public:
+  using ModelBus::ModelBus;
+  unsigned interrupt_count() const override { return 0; }
+  bool needs_run() const override { return false; }
+  bool uses_virtual_addresses() const override { return !on_pci; }
+
+  bool on_pci = false;
+};
+
 class Interrupts : public DriverRig {
  protected:
   /// From now on the port's interrupts are those of a PCI device whose kernel driver gives this kind.
@@ -29,6 +45,24 @@ class Interrupts : public DriverRig {
     rte_intr_type_set(pci_, type);
     rte_intr_fd_set(pci_, device_);  // takes what is written to it
     of_port.dev->intr_handle = pci_;
+  }
+  /// What the driver says when a start with interrupts fails.
+  std::string refused() {
+    char* text = nullptr;
+    size_t bytes = 0;
+    FILE* const stream = open_memstream(&text, &bytes);
+    rte_openlog_stream(stream);
+    EXPECT_EQ(start({.rx_queues = 2, .rx_interrupts = true}), -ENOTSUP);
+    rte_openlog_stream(nullptr);
+    std::fclose(stream);
+    std::string all = text;
+    std::free(text);
+    return all.substr(all.find("no interrupts"));
+  }
+  /// As the ports of a PCI card are that are not its first.
+  void bind_to_nothing() {
+    bind(RTE_INTR_HANDLE_VFIO_MSIX);
+    ethdev::port_of(&rte_eth_devices[port]).dev->intr_handle = nullptr;
   }
   void TearDown() override {
     if (own_ != nullptr) {
@@ -57,6 +91,28 @@ TEST_F(Interrupts, AreRefusedWhereThereIsOneVectorOrNone) {
     EXPECT_EQ(rte_eth_dev_rx_intr_enable(port, 0), -ENOTSUP) << type;
     ASSERT_EQ(rte_eth_dev_stop(port), 0);
   }
+}
+
+/// What is said depends on the bus: a card that is on none cannot be bound to anything.
+TEST_F(Interrupts, WhyThereAreNoneOnPci) {
+  using testing::HasSubstr;
+  auto made = std::make_unique<Elsewhere>(card::CardConfig{});
+  Elsewhere* const card = made.get();
+  ASSERT_EQ(attach_bus(std::move(made)), 0);
+  card->on_pci = true;
+  bind(RTE_INTR_HANDLE_UIO);
+  EXPECT_THAT(refused(), HasSubstr("its kernel driver has no vectors for queues: bind the card to vfio-pci"));
+  bind_to_nothing();
+  EXPECT_THAT(refused(), HasSubstr("a PCI card's vectors are its first port's"));
+}
+
+TEST_F(Interrupts, WhyThereAreNoneElsewhere) {
+  using testing::HasSubstr;
+  ASSERT_EQ(attach_bus(std::make_unique<Mute>(card::CardConfig{})), 0);
+  EXPECT_THAT(refused(), HasSubstr("a card in this process has no vectors: card=vfio-user has"));
+  detach();
+  ASSERT_EQ(attach_bus(std::make_unique<Elsewhere>(card::CardConfig{})), 0);
+  EXPECT_THAT(refused(), HasSubstr("this card has no vectors"));
 }
 
 TEST_F(Interrupts, AreTriedWithMsiX) {

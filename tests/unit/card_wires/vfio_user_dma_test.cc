@@ -1,0 +1,441 @@
+// A client's memory by messages: what the server asks, byte by byte, and what becomes of clients that answer wrong,
+// late or never.
+#include <cerrno>
+#include <chrono>
+
+#include "pmd/vfio_user/client.h"
+#include "private_memory_bus.h"
+#include "test_host.h"
+
+namespace mqnic::card {
+namespace {
+
+// Where TestHost has its rings and buffers.
+constexpr uint64_t kTxRing = 0, kRxRing = 0x1000, kTxDone = 0x2000, kRxDone = 0x3000, kEvents = 0x4000,
+                   kTxBuffer = 0x10000, kRxBuffer = 0xb0000;
+
+Bytes ask_read(uint16_t id, uint64_t address, uint64_t count) {
+  return message(id, 11, pack({{8, address}, {8, count}}));
+}
+Bytes ask_write(uint16_t id, uint64_t address, const Bytes& data) {
+  return message(id, 12, pack({{8, address}, {8, data.size()}}) + data);
+}
+
+/// What was asked, without the data of writes: command, address and count.
+std::vector<std::array<uint64_t, 3>> outline(const PrivateMemoryBus& bus) {
+  std::vector<std::array<uint64_t, 3>> lines;
+  for (const Bytes& command : bus.asked) {
+    std::array<uint64_t, 3> line{command[2], 0, 0};
+    std::memcpy(&line[1], command.data() + 16, 16);
+    line[1] -= bus.base();
+    lines.push_back(line);
+  }
+  return lines;
+}
+using Outline = std::vector<std::array<uint64_t, 3>>;
+
+class VfioUserDmaTest : public testing::Test {
+ protected:
+  static constexpr auto kSoon = std::chrono::seconds(10);
+
+  static CardConfig without_time() {
+    CardConfig config;
+    config.ptp = false;  // completions have no time stamps
+    return config;
+  }
+  /// The next frame, while the client answers what it is asked.
+  static Frame receive(PrivateMemoryBus& bus, TestHost& host) {
+    Frame frame;
+    const auto end = std::chrono::steady_clock::now() + kSoon;
+    while (frame.empty() && std::chrono::steady_clock::now() < end && !testing::Test::HasFatalFailure()) {
+      bus.serve();
+      frame = host.receive();
+      usleep(100);
+    }
+    return frame;
+  }
+  /// Until a queue's consumer pointer is there.
+  static void wait_for_consumer(PrivateMemoryBus& bus, uint32_t queue, uint16_t value) {
+    const auto end = std::chrono::steady_clock::now() + kSoon;
+    while (bus.read32(queue + ring_register::kCommand) >> 16 != value) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+    }
+  }
+  /// The server has asked for the first descriptor, and waits.
+  static void get_asked(PrivateMemoryBus& bus, TestHost& host) {
+    ASSERT_NO_FATAL_FAILURE(host.start());
+    bus.asked.clear();
+    bus.hold = true;
+    ASSERT_TRUE(host.send(numbered_frame(1, 60)));
+    if (bus.asked.empty()) bus.take(bus.client().receive());
+    ASSERT_EQ(bus.asked, (std::vector<Bytes>{ask_read(1, bus.base() + kTxRing, 16)}));
+  }
+  /// A client that shares its memory, to whom all is as ever.
+  static void next_client_is_served(const std::string& path) {
+    std::string error;
+    const auto bus = vfio_user::VfioUserBus::connect(path, error);
+    ASSERT_NE(bus, nullptr) << error;
+    TestHost host(*bus);
+    ASSERT_NO_FATAL_FAILURE(host.start());
+    ASSERT_TRUE(host.send(numbered_frame(9, 100)));
+    Frame frame;
+    // A frame that the client before had sent may be on the wire.
+    for (int i = 0; i < 5000 && frame.size() != 100; i++, usleep(1000)) frame = host.receive();
+    EXPECT_EQ(frame, numbered_frame(9, 100));
+  }
+
+  RuntimeDirectory directory_;
+  std::string path_ = directory_.path() + "/card.sock";
+  ServerThread server_{path_, "loop", without_time()};
+};
+
+TEST_F(VfioUserDmaTest, OneFrameByteForByte) {
+  PrivateMemoryBus bus(path_);
+  TestHost host(bus);
+  ASSERT_NO_FATAL_FAILURE(host.start());
+  EXPECT_TRUE(bus.asked.empty()) << "nothing to do, nothing to ask";
+  Frame frame(60);
+  for (uint8_t i = 0; i < 14; i++) frame[i] = static_cast<uint8_t>(0xa0 + i);  // what follows has the checksum 0
+  ASSERT_TRUE(host.send(frame));
+  ASSERT_EQ(receive(bus, host), frame);
+  const Bytes done = {0, 0, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                      0, 0, 0, 0, 0,  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80};
+  const uint64_t base = bus.base();
+  EXPECT_EQ(bus.asked, (std::vector<Bytes>{
+                           ask_read(1, base + kTxRing, 16),
+                           ask_read(2, base + kTxBuffer, 60),
+                           ask_write(3, base + kTxDone, done),
+                           ask_read(4, base + kRxRing, 16),
+                           ask_write(5, base + kRxBuffer, frame),
+                           ask_write(6, base + kRxDone, done),
+                       }));
+  // Such a message as it is on the socket: id 1, command 11, 32 bytes, a command, no error; address and count.
+  Bytes literal = {1, 0, 11, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0};
+  std::memcpy(literal.data() + 16, &base, sizeof base);
+  EXPECT_EQ(bus.asked[0], literal);
+}
+
+TEST_F(VfioUserDmaTest, LongFramesInPiecesThatTheClientTakes) {
+  const auto pieces = [](const PrivateMemoryBus& bus, uint64_t command, uint64_t from) {
+    std::vector<uint64_t> sizes;
+    for (const auto& [what, address, count] : outline(bus)) {
+      if (what == command && address >= from && address < from + 10240) sizes.push_back(count);
+    }
+    return sizes;
+  };
+  using Sizes = std::vector<uint64_t>;
+  {
+    PrivateMemoryBus bus(path_);  // says nothing of itself, and may be sent a megabyte; we never send so much
+    TestHost host(bus);
+    ASSERT_NO_FATAL_FAILURE(host.start());
+    ASSERT_TRUE(host.send(numbered_frame(1, 9214)));
+    ASSERT_EQ(receive(bus, host), numbered_frame(1, 9214));
+    EXPECT_EQ(pieces(bus, 11, kTxBuffer), (Sizes{4096, 4096, 1022}));
+    EXPECT_EQ(pieces(bus, 12, kRxBuffer), (Sizes{4096, 4096, 1022}));
+  }
+  PrivateMemoryBus bus(path_, R"({"capabilities":{"max_data_xfer_size":500}})");
+  TestHost host(bus);
+  ASSERT_NO_FATAL_FAILURE(host.start());
+  ASSERT_TRUE(host.send(numbered_frame(2, 1200)));
+  ASSERT_EQ(receive(bus, host), numbered_frame(2, 1200));
+  EXPECT_EQ(pieces(bus, 11, kTxBuffer), (Sizes{500, 500, 200}));
+  EXPECT_EQ(pieces(bus, 12, kRxBuffer), (Sizes{500, 500, 200}));
+}
+
+TEST_F(VfioUserDmaTest, FramesGoRoundAndRoundTheRings) {
+  PrivateMemoryBus bus(path_);
+  TestHost host(bus);
+  ASSERT_NO_FATAL_FAILURE(host.start());
+  for (unsigned number = 0; number < 3 * TestHost::kEntries; number++) {
+    const Frame frame = numbered_frame(number, 60 + number % 700);
+    ASSERT_TRUE(host.send(frame)) << number;
+    ASSERT_EQ(receive(bus, host), frame) << number;
+  }
+}
+
+TEST_F(VfioUserDmaTest, OnlyWhatHasNoFileIsAskedFor) {
+  PrivateMemoryBus bus(path_);
+  bus.shared_bytes = 0x11000;  // the rings, and the first page of the first buffer
+  TestHost host(bus);
+  ASSERT_NO_FATAL_FAILURE(host.start());
+  ASSERT_TRUE(host.send(numbered_frame(1, 9214)));
+  ASSERT_EQ(receive(bus, host), numbered_frame(1, 9214));
+  EXPECT_EQ(outline(bus), (Outline{{11, 0x11000, 4096},
+                                   {11, 0x12000, 1022},
+                                   {12, kRxBuffer, 4096},
+                                   {12, kRxBuffer + 4096, 4096},
+                                   {12, kRxBuffer + 8192, 1022}}));
+}
+
+TEST_F(VfioUserDmaTest, NothingIsAskedWithoutTheRight) {
+  {
+    PrivateMemoryBus bus(path_);
+    bus.rights = 1;
+    TestHost host(bus);
+    ASSERT_NO_FATAL_FAILURE(host.start());
+    ASSERT_TRUE(host.send(numbered_frame(1, 60)));
+    ASSERT_NO_FATAL_FAILURE(wait_for_consumer(bus, host.card().rx_queues.at(0), 1));
+    EXPECT_EQ(outline(bus), (Outline{{11, kTxRing, 16}, {11, kTxBuffer, 60}, {11, kRxRing, 16}}));
+  }
+  {
+    PrivateMemoryBus bus(path_);
+    bus.rights = 2;
+    TestHost host(bus);
+    ASSERT_NO_FATAL_FAILURE(host.start());
+    ASSERT_TRUE(host.send(numbered_frame(1, 60)));
+    ASSERT_NO_FATAL_FAILURE(wait_for_consumer(bus, host.card().tx_queues.at(0), 1));
+    EXPECT_TRUE(bus.asked.empty());
+  }
+  EXPECT_EQ(server_.stop().dma_faults, 4u) << "two completions and a frame were not written, a descriptor was not read";
+}
+
+TEST_F(VfioUserDmaTest, NothingIsAskedOfAClientThatTakesNothing) {
+  PrivateMemoryBus bus(path_, R"({"capabilities":{"max_data_xfer_size":0}})");
+  TestHost host(bus);
+  ASSERT_NO_FATAL_FAILURE(host.start());
+  ASSERT_TRUE(host.send(numbered_frame(1, 60)));
+  ASSERT_NO_FATAL_FAILURE(wait_for_consumer(bus, host.card().tx_queues.at(0), 1));
+  EXPECT_TRUE(bus.asked.empty());
+}
+
+TEST_F(VfioUserDmaTest, NothingIsAskedForWhatWasUnmapped) {
+  PrivateMemoryBus bus(path_);
+  TestHost host(bus);
+  ASSERT_NO_FATAL_FAILURE(host.start());
+  bus.exchange(message(7, 3, pack({{4, 24}, {4, 2}, {8, 0}, {8, 0}})));
+  ASSERT_TRUE(host.send(numbered_frame(1, 60)));
+  ASSERT_NO_FATAL_FAILURE(wait_for_consumer(bus, host.card().tx_queues.at(0), 1));
+  EXPECT_TRUE(bus.asked.empty());
+  EXPECT_EQ(server_.stop().dma_faults, 1u);
+}
+
+TEST_F(VfioUserDmaTest, ClientMayRefuse) {
+  PrivateMemoryBus bus(path_);
+  TestHost host(bus);
+  ASSERT_NO_FATAL_FAILURE(host.start());
+  bus.twist = [](const Bytes& command, const Bytes& answer) {
+    return command[2] == 11 && command.size() == 32 && command[24] == 60 ? error_reply(command[0], 11, EFAULT) : answer;
+  };
+  ASSERT_TRUE(host.send(numbered_frame(1, 60)));
+  EXPECT_EQ(receive(bus, host), Frame(60)) << "what cannot be read is zeros";
+  ASSERT_TRUE(host.send(numbered_frame(2, 61)));
+  EXPECT_EQ(receive(bus, host), numbered_frame(2, 61)) << "and that is all";
+  EXPECT_EQ(server_.stop().dma_faults, 1u);
+}
+
+TEST_F(VfioUserDmaTest, AcknowledgementOfFourBytesAsInTheSpecificationsText) {
+  PrivateMemoryBus bus(path_);
+  TestHost host(bus);
+  ASSERT_NO_FATAL_FAILURE(host.start());
+  bus.twist = [](const Bytes& command, Bytes answer) {
+    if (command[2] == 12) answer = reply(command[0], 12, Bytes(answer.begin() + 16, answer.begin() + 28));
+    return answer;
+  };
+  ASSERT_TRUE(host.send(numbered_frame(1, 60)));
+  EXPECT_EQ(receive(bus, host), numbered_frame(1, 60));
+}
+
+TEST_F(VfioUserDmaTest, AnswersThatEndTheConnection) {
+  using Twist = std::function<Bytes(Bytes)>;
+  const auto set = [](size_t at, uint8_t value) -> Twist {
+    return [=](Bytes answer) {
+      answer[at] ^= value;
+      return answer;
+    };
+  };
+  const Twist twists[] = {
+      set(0, 1),   // to another message
+      set(2, 7),   // to another command
+      set(16, 1),  // another address
+      set(24, 1),  // another count
+      [](Bytes) { return reply(1, 11, {}); },
+      [](Bytes answer) { return reply(1, 11, Bytes(answer.begin() + 16, answer.end() - 1)); },
+      [](Bytes answer) { return reply(1, 11, Bytes(answer.begin() + 16, answer.end()) + Bytes{0}); },
+      [](Bytes answer) { return answer + answer; },  // twice: the second answers nothing
+  };
+  for (const Twist& twist : twists) {
+    PrivateMemoryBus bus(path_);
+    TestHost host(bus);
+    ASSERT_NO_FATAL_FAILURE(get_asked(bus, host));
+    ASSERT_TRUE(bus.client().send(twist(bus.answer(bus.asked[0]))));
+    while (!bus.client().receive().empty()) {  // what it still asked
+    }
+    EXPECT_TRUE(bus.client().closed());
+    host.abandon();
+  }
+  next_client_is_served(path_);
+}
+
+TEST_F(VfioUserDmaTest, AnswersThatNobodyWaitsFor) {
+  RawClient client(path_);
+  ASSERT_FALSE(client.exchange(hello()).empty());
+  ASSERT_TRUE(client.send(reply(1, 11, pack({{8, 0}, {8, 0}}))));
+  EXPECT_TRUE(client.closed());
+}
+
+TEST_F(VfioUserDmaTest, CommandsThatComeMeanwhileAreKeptInOrder) {
+  PrivateMemoryBus bus(path_);
+  TestHost host(bus);
+  ASSERT_NO_FATAL_FAILURE(get_asked(bus, host));
+  for (uint16_t id = 1000; id < 1200; id++) {
+    ASSERT_TRUE(bus.client().send(message(id, 9, pack({{8, 4}, {4, 0}, {4, 4}}))));
+  }
+  usleep(20'000);
+  EXPECT_FALSE(bus.client().pending()) << "one thing after the other";
+  bus.hold = false;
+  ASSERT_TRUE(bus.client().send(bus.answer(bus.asked[0])));
+  for (uint16_t id = 1000; id < 1200;) {
+    const Bytes got = bus.client().receive();
+    ASSERT_FALSE(got.empty());
+    if ((got[8] & 0xf) == 0) {
+      bus.take(got);
+    } else {
+      ASSERT_EQ(got, reply(id++, 9, pack({{8, 4}, {4, 0}, {4, 4}, {4, 0x100}})));
+    }
+  }
+  EXPECT_EQ(receive(bus, host), numbered_frame(1, 60));
+}
+
+TEST_F(VfioUserDmaTest, TooManyCommandsMeanwhileEndTheConnection) {
+  {
+    PrivateMemoryBus bus(path_);
+    TestHost host(bus);
+    ASSERT_NO_FATAL_FAILURE(get_asked(bus, host));
+    for (int i = 0; i < 257; i++) bus.client().send(message(1, 9, pack({{8, 4}, {4, 0}, {4, 4}})));
+    EXPECT_TRUE(bus.client().closed());
+    host.abandon();
+  }
+  PrivateMemoryBus bus(path_);
+  TestHost host(bus);
+  ASSERT_NO_FATAL_FAILURE(get_asked(bus, host));
+  const std::vector<int> many(13, STDERR_FILENO);
+  for (int i = 0; i < 5; i++) bus.client().send(message(1, 9, pack({{8, 4}, {4, 0}, {4, 4}})), many);
+  EXPECT_TRUE(bus.client().closed()) << "65 descriptors";
+  host.abandon();
+  next_client_is_served(path_);
+}
+
+TEST_F(VfioUserDmaTest, ResetAndUnmapComeAfterWhatIsUnderWay) {
+  PrivateMemoryBus bus(path_);
+  {
+    TestHost host(bus);
+    ASSERT_NO_FATAL_FAILURE(get_asked(bus, host));
+    ASSERT_TRUE(bus.client().send(message(70, 13, {})));
+    ASSERT_TRUE(bus.client().send(message(71, 3, pack({{4, 24}, {4, 2}, {8, 0}, {8, 0}}))));
+    bus.hold = false;
+    ASSERT_TRUE(bus.client().send(bus.answer(bus.asked[0])));
+    Bytes got = bus.client().receive();
+    for (; !got.empty() && (got[8] & 0xf) == 0; got = bus.client().receive()) bus.take(got);
+    EXPECT_EQ(got, reply(70, 13, {}));
+    EXPECT_EQ(bus.client().receive(), reply(71, 3, pack({{4, 24}, {4, 2}, {8, 0}, {8, 0}})));
+    bus.asked.clear();
+    bus.read32(4);
+    EXPECT_TRUE(bus.asked.empty()) << "from then on nothing is asked";
+  }
+  TestHost host(bus);
+  ASSERT_NO_FATAL_FAILURE(host.start());
+  ASSERT_TRUE(host.send(numbered_frame(3, 300)));
+  Frame frame = receive(bus, host);
+  if (frame == numbered_frame(1, 60)) frame = receive(bus, host);  // it was on the wire already
+  EXPECT_EQ(frame, numbered_frame(3, 300)) << "and the card works again";
+}
+
+TEST_F(VfioUserDmaTest, InterruptsDoNotOvertakeWhatTheyAreAbout) {
+  PrivateMemoryBus bus(path_);
+  TestHost host(bus);
+  ASSERT_NO_FATAL_FAILURE(host.start(5));
+  const vfio_user::UniqueFd event(eventfd(0, EFD_NONBLOCK));
+  EXPECT_EQ(bus.exchange(message(8, 8, pack({{4, 20}, {4, 0x24}, {4, 2}, {4, 5}, {4, 1}})), {event.get()}),
+            reply(8, 8, {}));
+  host.arm_receive();
+  bool event_written = false;
+  bus.twist = [&](const Bytes& command, const Bytes& answer) {
+    uint64_t count = 0, address = 0;
+    std::memcpy(&address, command.data() + 16, sizeof address);
+    EXPECT_TRUE(event_written || read(event.get(), &count, sizeof count) < 0) << "before its event was there";
+    if (address == bus.base() + kEvents) {
+      usleep(20'000);
+      EXPECT_LT(read(event.get(), &count, sizeof count), 0);
+      event_written = true;
+    }
+    return answer;
+  };
+  ASSERT_TRUE(host.send(numbered_frame(1, 60)));
+  EXPECT_EQ(receive(bus, host), numbered_frame(1, 60));
+  const auto end = std::chrono::steady_clock::now() + kSoon;
+  uint64_t count = 0;
+  while (read(event.get(), &count, sizeof count) < 0 && std::chrono::steady_clock::now() < end) bus.serve();
+  EXPECT_TRUE(event_written);
+  EXPECT_EQ(count, 1u);
+}
+
+TEST_F(VfioUserDmaTest, ClientThatDiesMakesRoomAtOnce) {
+  {
+    PrivateMemoryBus bus(path_);
+    TestHost host(bus);
+    ASSERT_NO_FATAL_FAILURE(get_asked(bus, host));
+    host.abandon();
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  {
+    RawClient next(path_);
+    EXPECT_FALSE(next.exchange(hello()).empty());
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(2000));
+  }
+  next_client_is_served(path_);
+}
+
+TEST_F(VfioUserDmaTest, ServerStopsWhileItWaits) {
+  PrivateMemoryBus bus(path_);
+  TestHost host(bus);
+  ASSERT_NO_FATAL_FAILURE(get_asked(bus, host));
+  const auto begun = std::chrono::steady_clock::now();
+  server_.stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(1500));
+  EXPECT_TRUE(bus.client().closed());
+  host.abandon();
+}
+
+enum class Stall : uint8_t { kNoAnswer, kHalfAnAnswer, kSlowAnswers };
+
+class VfioUserDmaStallTest : public VfioUserDmaTest {
+ protected:
+  static void stall(const std::string& path, Stall way) {
+    PrivateMemoryBus bus(path);
+    TestHost host(bus);
+    ASSERT_NO_FATAL_FAILURE(get_asked(bus, host));
+    const auto begun = std::chrono::steady_clock::now();
+    if (way == Stall::kHalfAnAnswer) {
+      Bytes half = bus.answer(bus.asked[0]);
+      half.resize(20);
+      ASSERT_TRUE(bus.client().send(half));
+    }
+    while (way == Stall::kSlowAnswers) {
+      usleep(1'200'000);
+      if (!bus.client().send(bus.answer(bus.asked.back()))) break;
+      const Bytes next = bus.client().receive();
+      if (next.empty()) break;
+      bus.take(next);
+    }
+    EXPECT_TRUE(bus.client().closed());
+    const auto lasted = std::chrono::steady_clock::now() - begun;
+    EXPECT_GT(lasted, std::chrono::milliseconds(2800));
+    EXPECT_LT(lasted, std::chrono::milliseconds(8000));
+    host.abandon();
+    next_client_is_served(path);
+  }
+};
+
+TEST_F(VfioUserDmaStallTest, ClientsThatStallMakeRoom) {
+  std::vector<std::unique_ptr<ServerThread>> servers;
+  std::vector<std::thread> clients;
+  for (const Stall way : {Stall::kNoAnswer, Stall::kHalfAnAnswer, Stall::kSlowAnswers}) {
+    const std::string path = path_ + std::to_string(static_cast<int>(way));
+    servers.push_back(std::make_unique<ServerThread>(path, "loop", without_time()));
+    clients.emplace_back(stall, path, way);
+  }
+  for (std::thread& client : clients) client.join();
+}
+
+}  // namespace
+}  // namespace mqnic::card
