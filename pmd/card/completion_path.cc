@@ -4,22 +4,13 @@
 
 namespace mqnic::card {
 
-void CompletionPath::complete(uint16_t completion_queue, const Completion& completion) {
-  uint8_t entry[CompletionManager::kEntryBytes];
-  std::memcpy(entry, &completion, sizeof(entry));
-  const CompletionManager::Push push = completions_->push(context_->dma, completion_queue, entry);
-  if (push.result == CompletionManager::Result::kFull || push.result == CompletionManager::Result::kOff) {
-    ++context_->report.completions_lost_cq_full;
-  }
-  if (push.event) event(push.target, completion_queue);
-}
-
 void CompletionPath::event(uint16_t event_queue, uint16_t completion_queue) {
   Event event{};
   event.type = kEventCompletion;
   event.source = completion_queue;
-  uint8_t entry[CompletionManager::kEntryBytes];
-  std::memcpy(entry, &event, sizeof(entry));
+  QueueEntry entry;
+  static_assert(sizeof(entry) == sizeof(event));
+  std::memcpy(entry.data(), &event, sizeof(entry));
   const CompletionManager::Push push = events_->push(context_->dma, event_queue, entry);
   if (push.result == CompletionManager::Result::kFull || push.result == CompletionManager::Result::kOff) {
     ++context_->report.events_lost_eq_full;

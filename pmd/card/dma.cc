@@ -7,8 +7,7 @@ namespace mqnic::card {
 namespace {
 
 constexpr unsigned kFirstOfReads = 32, kFirstOfWrites = 48;
-// What PCIe hosts commonly allow, and how long this host always takes, in clocks of the card's core (4 ns).
-constexpr size_t kReadRequestBytes = 512, kWriteRequestBytes = 256;
+// How long this host always takes, in clocks of the card's core (4 ns).
 constexpr uint64_t kReadCycles = 150, kWriteCycles = 10;
 
 /// Calls `here(host, offset, bytes)` for every part of the range that lies in one mapping. `elsewhere(offset)` is for
@@ -33,12 +32,7 @@ bool each_piece(HostMemory& memory, uint64_t address, size_t bytes, Here here, E
 
 }  // namespace
 
-bool Dma::read(uint64_t address, uint8_t* to, size_t bytes) {
-  reads_.count(bytes, kReadRequestBytes);
-  if (const uint8_t* host = memory_->at(address, bytes)) {
-    std::memcpy(to, host, bytes);
-    return true;
-  }
+bool Dma::read_pieces(uint64_t address, uint8_t* to, size_t bytes) {
   const auto copy = [to](const uint8_t* host, size_t offset, size_t count) { std::memcpy(to + offset, host, count); };
   const bool ok = each_piece(*memory_, address, bytes, copy, [&](size_t offset) {
     const std::span<uint8_t> rest(to + offset, bytes - offset);
@@ -53,12 +47,7 @@ bool Dma::read(uint64_t address, uint8_t* to, size_t bytes) {
   return ok;
 }
 
-bool Dma::write(uint64_t address, const uint8_t* from, size_t bytes) {
-  writes_.count(bytes, kWriteRequestBytes);
-  if (uint8_t* host = memory_->at(address, bytes)) {
-    std::memcpy(host, from, bytes);
-    return true;
-  }
+bool Dma::write_pieces(uint64_t address, const uint8_t* from, size_t bytes) {
   const auto copy = [from](uint8_t* host, size_t offset, size_t count) { std::memcpy(host, from + offset, count); };
   const bool ok = each_piece(*memory_, address, bytes, copy, [&](size_t offset) {
     return memory_->remote() != nullptr ? memory_->remote()->write(address + offset, {from + offset, bytes - offset})
@@ -71,17 +60,18 @@ bool Dma::write(uint64_t address, const uint8_t* from, size_t bytes) {
   return ok;
 }
 
-bool Dma::write_entry(uint64_t address, const uint8_t* from, size_t bytes) {
-  writes_.count(bytes, kWriteRequestBytes);
-  uint8_t* host = memory_->at(address, bytes);
+bool Dma::write_odd_entry(uint64_t address, uint8_t* host, const QueueEntry& entry) {
   if (host == nullptr) {
-    if (memory_->remote() != nullptr && memory_->remote()->write(address, {from, bytes}) == bytes) return true;
+    const auto* from = reinterpret_cast<const uint8_t*>(entry.data());
+    RemoteMemory* const remote = memory_->remote();
+    if (remote != nullptr && remote->write(address, {from, sizeof(entry)}) == sizeof(entry)) return true;
     ++writes_.errors;
     ++report_->dma_faults;
     return false;
   }
-  std::memcpy(host, from, bytes - 1);
-  __atomic_store_n(host + bytes - 1, from[bytes - 1], __ATOMIC_RELEASE);
+  constexpr size_t kLast = sizeof(entry) - 1;
+  std::memcpy(host, entry.data(), kLast);
+  __atomic_store_n(host + kLast, static_cast<uint8_t>(entry[3] >> 56), __ATOMIC_RELEASE);
   return true;
 }
 
@@ -97,9 +87,9 @@ uint64_t Dma::statistic(unsigned id) const {
     case 3:
       return counts.errors;
     case 4:
-      return counts.requests;
+      return counts.requests();
     case 5:
-      return counts.requests * (id < kFirstOfWrites ? kReadCycles : kWriteCycles);
+      return counts.requests() * (id < kFirstOfWrites ? kReadCycles : kWriteCycles);
     default:
       return 0;
   }

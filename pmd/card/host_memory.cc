@@ -37,4 +37,11 @@ const HostMemory::Range& HostMemory::search(uint64_t dma_address) {
   return recent;
 }
 
+uint8_t* HostMemory::search_at(uint64_t dma_address, size_t bytes) {
+  const Range& range = find(dma_address);
+  const uint64_t offset = dma_address - range.dma_address;
+  if (offset >= range.bytes || bytes > range.bytes - offset) return nullptr;
+  return range.data + offset;
+}
+
 }  // namespace mqnic::card

@@ -30,10 +30,11 @@ class HostMemory {
 
   /// The `bytes` bytes at `dma_address`; nullptr unless all of them are in one mapping.
   uint8_t* at(uint64_t dma_address, size_t bytes) {
-    const Range& range = find(dma_address);
-    const uint64_t offset = dma_address - range.dma_address;
-    if (offset >= range.bytes || bytes > range.bytes - offset) return nullptr;
-    return range.data + offset;
+    const Range& recent = recent_[(dma_address >> kRecentShift) % recent_.size()];
+    const uint64_t offset = dma_address - recent.dma_address;
+    if (offset < recent.bytes && bytes <= recent.bytes - offset) [[likely]]
+      return recent.data + offset;
+    return search_at(dma_address, bytes);
   }
 
   /// What one mapping contains from `dma_address` on; empty when that is not mapped.
@@ -49,7 +50,7 @@ class HostMemory {
   RemoteMemory* remote() const { return remote_; }
 
  private:
-  struct Range {
+  struct alignas(32) Range {
     uint64_t dma_address = 0;
     size_t bytes = 0;
     uint8_t* data = nullptr;
@@ -62,6 +63,7 @@ class HostMemory {
     return search(dma_address);
   }
   const Range& search(uint64_t dma_address);
+  uint8_t* search_at(uint64_t dma_address, size_t bytes);
 
   // A cache of recent ranges. Rings and buffers usually lie in different huge pages, and so have different entries in
   // it.

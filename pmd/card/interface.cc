@@ -385,6 +385,13 @@ uint32_t Interface::transmit(unsigned number, uint32_t budget) {
       scheduler.idle();
       continue;
     }
+    // With one queue that waits, its turn comes again and again.
+    Port* const port = port_to(scheduler.destination());
+    if (taken.empty() && port != nullptr && scheduler.alone()) {
+      const uint32_t sent = tx_engine_.stream(*queue, scheduler.destination(), *port, budget - done);
+      done += sent;
+      if (sent != 0) continue;
+    }
     tx_engine_.take(*queue, scheduler.destination(), packet);
     scheduler.sent();
     if (!taken.empty() || !tx_engine_.send(packet, port_to(packet.destination))) taken.push(packet);
@@ -420,20 +427,24 @@ uint32_t Interface::receive(unsigned number, uint32_t budget) {
   const auto id = static_cast<uint8_t>(number);
   CardReport& report = context_->report;
   uint32_t done = empty_fifos(port, id, budget);
-  if (port.wire() == nullptr) return done;
-  for (; done < budget; ++done) {
-    const std::span<const uint8_t> frame = port.wire()->front();
-    if (frame.empty()) break;
-    if (!port.rx_enabled()) {
+  Wire* const wire = port.wire();
+  if (wire == nullptr) return done;
+  const bool straight = !port.rx_held() && !context_->host_blocked;  // the FIFOs are empty, so frames bypass them
+  if (done == budget) return done;
+  for (std::span<const uint8_t> frame = wire->front(); !frame.empty(); frame = wire->next()) {
+    if (straight) {
+      if (!port.take_control_frame(frame, context_->now_ns)) rx_engine_.receive(frame, id, rx_mtu_);
+    } else if (!port.rx_enabled()) {
       if (!port.keep(frame)) ++report.rx_dropped_port_off;
     } else if (port.take_control_frame(frame, context_->now_ns)) {
       // the port took it
-    } else if (!port.rx_held() && !context_->host_blocked) {
-      rx_engine_.receive(frame, id, rx_mtu_);  // the FIFOs are empty, so the frame bypasses them
     } else if (port.rx_held() || !port.ahead().empty() || !port.fifo().push(frame)) {
       if (!port.keep(frame)) ++report.rx_dropped_fifo_full;
     }
-    port.wire()->pop();
+    if (++done == budget) {
+      wire->pop();
+      break;
+    }
   }
   return done;
 }

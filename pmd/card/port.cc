@@ -167,7 +167,7 @@ bool Port::pfc_rx_enabled() const {
   return std::any_of(pfc_rx_enabled_.begin(), pfc_rx_enabled_.end(), [](bool on) { return on; });
 }
 
-bool Port::take_control_frame(std::span<const uint8_t> frame, uint64_t now_ns) {
+bool Port::take_mac_control(std::span<const uint8_t> frame, uint64_t now_ns) {
   if (frame.size() < kControlQuanta + 2 || big_endian16(frame, kControlType) != 0x8808 ||
       !std::equal(frame.begin(), frame.begin() + kControlDestinationBytes, kPauseHeader.begin())) {
     return false;

@@ -69,7 +69,12 @@ class Port {
   /// Keeps a frame that came while the port is paused or off, if there is room: a port that is off has hardly any.
   bool keep(std::span<const uint8_t> frame);
   /// Takes the frame and returns true if it is a MAC control frame for the port itself.
-  bool take_control_frame(std::span<const uint8_t> frame, uint64_t now_ns);
+  bool take_control_frame(std::span<const uint8_t> frame, uint64_t now_ns) {
+    constexpr size_t kType = 12;
+    if (frame.size() <= kType + 1 || frame[kType] != 0x88 || frame[kType + 1] != 0x08) [[likely]]
+      return false;
+    return take_mac_control(frame, now_ns);
+  }
   /// Sends the pause frame that is due, if any. Returns how many were sent.
   uint32_t send_pause(uint64_t now_ns);
   void reset();
@@ -78,6 +83,7 @@ class Port {
   static constexpr unsigned kPriorities = 8;
   static constexpr uint64_t kForever = UINT64_MAX;
 
+  bool take_mac_control(std::span<const uint8_t> frame, uint64_t now_ns);
   uint64_t quanta_ns(uint16_t quanta, uint16_t step) const;
   bool pfc_rx_enabled() const;
   void set_rx_enabled(bool on);

@@ -22,7 +22,7 @@ class PtpClock {
     uint16_t seconds;
   };
   Stamp stamp(uint64_t now_ns) {
-    advance(now_ns);
+    if (now_ns > now_ns_) advance(now_ns);
     return {tod_.ns, static_cast<uint16_t>(tod_.seconds)};
   }
 

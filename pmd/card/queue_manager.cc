@@ -39,7 +39,8 @@ void list_enabled(const Queues& queues, std::vector<uint16_t>& list) {
 }  // namespace
 
 RingManager::RingManager(unsigned count, unsigned completion_queues, unsigned log2_block_max)
-    : queues_(count),
+    : count_(count),
+      queues_(count),
       completion_mask_(mask_for(completion_queues)),
       log2_block_max_(static_cast<uint8_t>(log2_block_max)) {
   enabled_.reserve(count);
@@ -103,7 +104,7 @@ QueueWrite RingManager::command(Queue& queue, uint32_t value) {
 }
 
 CompletionManager::CompletionManager(unsigned count, unsigned targets)
-    : queues_(count), target_mask_(mask_for(targets)) {
+    : count_(count), queues_(count), target_mask_(mask_for(targets)) {
   enabled_.reserve(count);
 }
 
@@ -173,28 +174,6 @@ void CompletionManager::arm(Queue& queue, QueueWrite& outcome) {
   queue.armed = false;
   outcome.event = true;
   outcome.target = queue.target;
-}
-
-CompletionManager::Push CompletionManager::push(Dma& dma, size_t index, uint8_t (&entry)[kEntryBytes]) {
-  if (index >= queues_.size() || !queues_[index].enabled) return {Result::kOff};
-  Queue& queue = queues_[index];
-  const uint16_t used = static_cast<uint16_t>(queue.producer - queue.consumer);
-  if (used >> queue.log2_size != 0) return {Result::kFull};
-
-  const uint32_t slot = queue.producer & ((1u << queue.log2_size) - 1);
-  const bool first_lap = (queue.producer >> queue.log2_size & 1) == 0;
-  uint8_t& last = entry[kEntryBytes - 1];
-  last = static_cast<uint8_t>((last & ~kPhaseBit) | (first_lap ? kPhaseBit : 0));
-  const bool written = dma.write_entry(queue.base + uint64_t{slot} * kEntryBytes, entry, kEntryBytes);
-  ++queue.producer;
-
-  Push push{written ? Result::kWritten : Result::kNotMapped};
-  if (queue.armed) {
-    queue.armed = false;
-    push.event = true;
-    push.target = queue.target;
-  }
-  return push;
 }
 
 }  // namespace mqnic::card

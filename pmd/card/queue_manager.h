@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pmd/card/dma.h"
+#include "pmd/hw/formats.h"
 
 namespace mqnic::card {
 
@@ -41,7 +42,7 @@ class RingManager {
 
   RingManager(unsigned count, unsigned completion_queues, unsigned log2_block_max);
 
-  size_t count() const { return queues_.size(); }
+  size_t count() const { return count_; }
   Queue& queue(size_t index) { return queues_[index]; }
   /// `offset` is from the queue's first register.
   uint32_t read(size_t index, uint32_t offset) const;
@@ -52,6 +53,7 @@ class RingManager {
  private:
   QueueWrite command(Queue& queue, uint32_t value);
 
+  size_t count_;  // as the vector's size, which is a division
   std::vector<Queue> queues_;
   std::vector<uint16_t> enabled_;
   uint16_t completion_mask_;
@@ -61,7 +63,7 @@ class RingManager {
 /// Completion and event queues.
 class CompletionManager {
  public:
-  static constexpr size_t kEntryBytes = 32;
+  static constexpr size_t kEntryBytes = sizeof(QueueEntry);
 
   enum class Result : uint8_t { kWritten, kFull, kOff, kNotMapped };
   struct Push {
@@ -72,11 +74,31 @@ class CompletionManager {
 
   CompletionManager(unsigned count, unsigned targets);
 
-  size_t count() const { return queues_.size(); }
+  size_t count() const { return count_; }
   uint32_t read(size_t index, uint32_t offset) const;
   QueueWrite write(size_t index, uint32_t offset, uint32_t value);
   /// Writes an entry, and sets its phase bit.
-  Push push(Dma& dma, size_t index, uint8_t (&entry)[kEntryBytes]);
+  Push push(Dma& dma, size_t index, QueueEntry& entry) {
+    if (index >= count_ || !queues_[index].enabled) return {Result::kOff};
+    Queue& queue = queues_[index];
+    const uint16_t used = static_cast<uint16_t>(queue.producer - queue.consumer);
+    if (used >> queue.log2_size != 0) return {Result::kFull};
+
+    const uint32_t slot = queue.producer & ((1u << queue.log2_size) - 1);
+    const bool first_lap = (queue.producer >> queue.log2_size & 1) == 0;
+    constexpr uint64_t kPhase = uint64_t{kPhaseBit} << 56;
+    entry[3] = (entry[3] & ~kPhase) | (first_lap ? kPhase : 0);
+    const bool written = dma.write_entry(queue.base + uint64_t{slot} * kEntryBytes, entry);
+    ++queue.producer;
+
+    Push push{written ? Result::kWritten : Result::kNotMapped};
+    if (queue.armed) {
+      queue.armed = false;
+      push.event = true;
+      push.target = queue.target;
+    }
+    return push;
+  }
   const std::vector<uint16_t>& enabled() const { return enabled_; }
 
  private:
@@ -90,6 +112,7 @@ class CompletionManager {
   QueueWrite command(Queue& queue, uint32_t value);
   static void arm(Queue& queue, QueueWrite& outcome);
 
+  size_t count_;  // as the vector's size, which is a division
   std::vector<Queue> queues_;
   std::vector<uint16_t> enabled_;
   uint16_t target_mask_;

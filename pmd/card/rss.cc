@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 
 #include "pmd/hw/formats.h"
 #include "pmd/hw/registers.h"
@@ -59,6 +60,22 @@ FrameHash hash_frame(std::span<const uint8_t> frame) {
           static_cast<uint8_t>(kHashIpv4 | (tcp ? kHashTcp : 0) | (udp ? kHashUdp : 0))};
 }
 
+FrameHash FrameHasher::hash(std::span<const uint8_t> frame) {
+  if (frame.size() < kPortsEnd) return hash_frame(frame);
+  // Type, version with header length, protocol; addresses and ports.
+  uint64_t now[2];
+  std::memcpy(&now[1], frame.data() + kIpAddresses, 8);
+  uint32_t ports;
+  std::memcpy(&ports, frame.data() + kPorts, 4);
+  now[0] = ports | uint64_t{frame[kEtherType]} << 32 | uint64_t{frame[kEtherType + 1]} << 40 |
+           uint64_t{frame[kIpStart]} << 48 | uint64_t{frame[kIpProtocol]} << 56;
+  if (now[0] != recent_[0] || now[1] != recent_[1]) {
+    of_recent_ = hash_frame(frame);
+    recent_ = {now[0], now[1]};
+  }
+  return of_recent_;
+}
+
 RxQueueMap::RxQueueMap(unsigned ports, unsigned log2_table, unsigned queues)
     : ports_(ports),
       table_(size_t{ports} << log2_table),
@@ -67,11 +84,6 @@ RxQueueMap::RxQueueMap(unsigned ports, unsigned log2_table, unsigned queues)
       // In the RTL the masks have as many bits as a queue number, which are never fewer than the table's index has. In
       // the model, a build may have fewer queues than table entries.
       mask_bits_(std::max(queue_mask_, (1u << log2_table) - 1)) {}
-
-uint16_t RxQueueMap::queue(unsigned port, uint32_t hash) const {
-  const uint32_t index = (hash & ports_[port].rss_mask) & ((1u << log2_table_) - 1);
-  return static_cast<uint16_t>(table_[(size_t{port} << log2_table_) + index] & queue_mask_);
-}
 
 bool RxQueueMap::write_table(uint32_t entry, uint32_t value) {
   if (entry >= table_.size()) return false;

@@ -1,6 +1,8 @@
 // Which RX queue a frame goes to: the Toeplitz hash (rx_hash.v) and the RX queue map (mqnic_rx_queue_map.v).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,6 +18,16 @@ struct FrameHash {
 /// fields, but not behind IP options. Everything else, such as IPv6 and VLAN tags, hashes to 0 with type 0.
 FrameHash hash_frame(std::span<const uint8_t> frame);
 
+/// The same, with a memory: a frame often has the addresses and ports of the one before it.
+class FrameHasher {
+ public:
+  FrameHash hash(std::span<const uint8_t> frame);
+
+ private:
+  std::array<uint64_t, 2> recent_{};  // all that the hash of a frame of 38 bytes or more depends on
+  FrameHash of_recent_;
+};
+
 /// The Toeplitz hash of up to 12 bytes with the key that is built into the design.
 uint32_t toeplitz(std::span<const uint8_t> bytes);
 
@@ -25,7 +37,10 @@ class RxQueueMap {
  public:
   RxQueueMap(unsigned ports, unsigned log2_table, unsigned queues);
 
-  uint16_t queue(unsigned port, uint32_t hash) const;
+  uint16_t queue(unsigned port, uint32_t hash) const {
+    const uint32_t index = (hash & ports_[port].rss_mask) & ((1u << log2_table_) - 1);
+    return static_cast<uint16_t>(table_[(size_t{port} << log2_table_) + index] & queue_mask_);
+  }
 
   uint32_t read_table(uint32_t entry) const { return entry < table_.size() ? table_[entry] : 0; }
   bool write_table(uint32_t entry, uint32_t value);

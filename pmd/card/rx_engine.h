@@ -1,6 +1,7 @@
 // The RX engine of an interface: writes a frame to one block of descriptors of the queue that the map gives.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -20,12 +21,14 @@ class RxEngine {
   void receive(std::span<const uint8_t> frame, uint8_t port, uint32_t mtu);
 
  private:
-  void scatter(const RingManager::Queue& ring, std::span<const uint8_t> frame);
+  uint16_t deliver(const RingManager::Queue& ring, std::span<const uint8_t> frame, size_t kept);
+  uint16_t scatter(std::span<const Descriptor> block, std::span<const uint8_t> frame, size_t kept);
 
   Context* context_;
   CompletionPath* path_;
   RingManager* rings_;
   RxQueueMap* map_;
+  FrameHasher hasher_;
 };
 
 }  // namespace mqnic::card

@@ -22,30 +22,8 @@ void Scheduler::schedule(uint16_t channel) {
   ++waiting_;
 }
 
-void Scheduler::drop_front() {
-  channels_[line_[first_]].scheduled = false;
-  if (++first_ == line_.size()) first_ = 0;
-  --waiting_;
-}
-
 void Scheduler::doorbell(uint16_t channel) {
   channels_[channel].active = true;
-  schedule(channel);
-}
-
-std::optional<uint16_t> Scheduler::front() {
-  if (!enabled_) return std::nullopt;
-  while (waiting_ != 0) {
-    const uint16_t channel = line_[first_];
-    if (channels_[channel].may_send()) return channel;
-    drop_front();  // it was disabled in the meantime; it stays active
-  }
-  return std::nullopt;
-}
-
-void Scheduler::sent() {
-  const uint16_t channel = line_[first_];
-  drop_front();
   schedule(channel);
 }
 

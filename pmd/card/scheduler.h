@@ -16,9 +16,24 @@ class Scheduler {
   void doorbell(uint16_t channel);
 
   /// The channel whose turn it is; none when the scheduler is disabled or no channel waits.
-  std::optional<uint16_t> front();
+  std::optional<uint16_t> front() {
+    if (!enabled_) return std::nullopt;
+    while (waiting_ != 0) {
+      const uint16_t channel = line_[first_];
+      if (channels_[channel].may_send()) return channel;
+      drop_front();  // it was disabled in the meantime; it stays active
+    }
+    return std::nullopt;
+  }
+  /// No channel waits but the front one.
+  bool alone() const { return waiting_ == 1; }
   /// The front channel sent a packet.
-  void sent();
+  void sent() {
+    const uint16_t channel = line_[first_];
+    if (waiting_ == 1 && channels_[channel].may_send()) return;  // the end of the line is its beginning
+    drop_front();
+    schedule(channel);
+  }
   /// The front channel had nothing to send.
   void idle();
 
@@ -37,7 +52,11 @@ class Scheduler {
     bool may_send() const { return enabled && active; }
   };
   void schedule(uint16_t channel);
-  void drop_front();
+  void drop_front() {
+    channels_[line_[first_]].scheduled = false;
+    if (++first_ == line_.size()) first_ = 0;
+    --waiting_;
+  }
 
   std::vector<Channel> channels_;
   std::vector<uint16_t> line_;  // a ring, in which every channel is at most once

@@ -48,6 +48,35 @@ bool TxEngine::send(const TakenPacket& packet, Port* port) {
   return true;
 }
 
+uint32_t TxEngine::stream(uint16_t queue, uint8_t destination, Port& port, uint32_t most) {
+  RingManager::Queue& ring = rings_->queue(queue);
+  Wire* const wire = port.wire();
+  if (wedged_ || wire == nullptr || ring.log2_block != 0 || port.tx_held(context_->now_ns)) return 0;
+  const PtpClock::Stamp stamp = context_->stamp();
+  Dma& dma = context_->dma;
+  uint64_t bytes = 0;
+  uint32_t done = 0;
+  for (; done < most && !ring.empty(); ++done) {
+    Descriptor piece;
+    if (!dma.peek(ring.block_address(), sizeof(piece), piece) || piece.bytes == 0 ||
+        piece.bytes > context_->config.max_frame_bytes)
+      break;
+    const std::span<uint8_t> room = wire->reserve(piece.bytes);
+    if (room.size() < piece.bytes) break;
+    dma.count_read(sizeof(piece));
+    dma.read(piece.address, room.data(), piece.bytes);
+    if (piece.tx_checksum != 0) insert_checksum(room.first(piece.bytes), piece.tx_checksum);
+    wire->commit(piece.bytes);
+    bytes += piece.bytes;
+    QueueEntry completion = completion_entry(queue, ring.consumer++, static_cast<uint16_t>(piece.bytes), stamp);
+    set_hash_and_port(completion, 0, 0, destination);
+    path_->complete(ring.completion_queue, completion);
+  }
+  context_->report.tx_frames += done;
+  context_->report.tx_bytes += bytes;
+  return done;
+}
+
 /// As observed with the RTL: the engine waits for data that never comes, and no register ends that. It goes on taking
 /// packets from the rings, as it does for a port that is held.
 void TxEngine::wedge(uint16_t queue) {
@@ -67,16 +96,8 @@ void TxEngine::gather(std::span<const Descriptor> block, std::span<uint8_t> fram
 }
 
 void TxEngine::complete(const TakenPacket& packet, size_t bytes) {
-  Completion completion{};
-  completion.queue = packet.queue;
-  completion.index = packet.index;
-  completion.bytes = static_cast<uint16_t>(bytes);
-  if (context_->config.ptp) {
-    const PtpClock::Stamp stamp = context_->clock.stamp(context_->now_ns);
-    completion.timestamp_ns = stamp.ns;
-    completion.timestamp_s = stamp.seconds;
-  }
-  completion.port = packet.destination;
+  QueueEntry completion = completion_entry(packet.queue, packet.index, static_cast<uint16_t>(bytes), context_->stamp());
+  set_hash_and_port(completion, 0, 0, packet.destination);
   path_->complete(packet.completion_queue, completion);
 }
 

@@ -33,6 +33,11 @@ class Wire {
   /// The oldest frame that has arrived, which is valid until `pop`; empty when there is none.
   virtual std::span<const uint8_t> front() = 0;
   virtual void pop() = 0;
+  /// `pop`, and then `front`.
+  virtual std::span<const uint8_t> next() {
+    pop();
+    return front();
+  }
 
   /// Called once at the end of every run of the card: what was committed becomes visible to the peer, and what was
   /// popped becomes free. `now_ns` is the card's time, for wires that depend on time.

@@ -63,8 +63,11 @@ void stop_completions(Port& port, const QueuePlace& place) {
 /// Prepares what depends on the port as a whole.
 int prepare_rx_queue(Port& port, RxQueue& queue) {
   if (const int rc = fit_buffers(port, queue); rc != 0) return rc;
-  queue.verify_ip = (queue.offloads & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM) != 0;
-  queue.verify_l4 = (queue.offloads & (RTE_ETH_RX_OFFLOAD_UDP_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM)) != 0;
+  queue.verified_flags = 0;
+  if ((queue.offloads & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM) != 0) queue.verified_flags |= RTE_MBUF_F_RX_IP_CKSUM_MASK;
+  if ((queue.offloads & (RTE_ETH_RX_OFFLOAD_UDP_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM)) != 0) {
+    queue.verified_flags |= RTE_MBUF_F_RX_L4_CKSUM_MASK;
+  }
   queue.timesync = port.timesync;
   queue.timestamps = (queue.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
   if (queue.timestamps && rte_mbuf_dyn_rx_timestamp_register(&queue.timestamp_offset, &queue.timestamp_flag) != 0) {

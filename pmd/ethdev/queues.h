@@ -106,7 +106,8 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxQueue {
   Doorbell ring_bell, completion_bell;
 
   // Offloads
-  bool verify_ip = false, verify_l4 = false, timestamps = false, timesync = false;
+  uint64_t verified_flags = 0;  // of an mbuf, that say what the checksums are like
+  bool timestamps = false, timesync = false;
   int timestamp_offset = -1;
   uint64_t timestamp_flag = 0;
   Port* port = nullptr;

@@ -28,12 +28,18 @@ const char* const kRxCounterNames[kRxCounters] = {
 
 namespace {
 
-// How far ahead mbuf headers are prefetched, which were last used when the buffer was posted.
-constexpr uint32_t kPrefetchAhead = 4;
+// How far ahead mbuf headers are prefetched, which were last used when the buffer was posted; and, for those that look
+// at them, the headers of frames.
+constexpr uint32_t kPrefetchAhead = 4, kPrefetchFrameAhead = 2;
+
+// Blocks whose buffers are taken from the pool at once.
+constexpr uint32_t kBlocksAtOnce = 8;
 
 static_assert(offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4 &&
               offsetof(rte_mbuf, data_len) == offsetof(rte_mbuf, packet_type) + 8 &&
               offsetof(rte_mbuf, hash) == offsetof(rte_mbuf, packet_type) + 12);
+
+constexpr unsigned kSegmentsShift = 8 * (offsetof(rte_mbuf, nb_segs) - offsetof(rte_mbuf, rearm_data));
 
 /// Queue, index and length: read once, as the card may write at any time.
 uint64_t load_head(const Completion& completion) {
@@ -93,45 +99,74 @@ void write_header(const RxQueue& queue, rte_mbuf* m, const Completion& completio
   memcpy(reinterpret_cast<uint8_t*>(m) + offsetof(rte_mbuf, packet_type), fields, sizeof(fields));
 }
 
+/// Prefetches what `gather` writes: of an mbuf with a successor, that is two lines.
+void prefetch_block(const RxQueue& queue, uint32_t entry, uint32_t length) {
+  rte_mbuf* const* slot = queue.mbufs + (size_t{entry & queue.mask} << queue.log2_block);
+  rte_prefetch0(slot[0]);
+  for (uint32_t at = queue.room; at < length; at += queue.room) {
+    rte_prefetch0(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(*slot) + offsetof(rte_mbuf, next)));
+    rte_prefetch0(*++slot);
+  }
+}
+
 /// Chains the pieces of a block that the frame fills. The others stay where they are.
 rte_mbuf* gather(const RxQueue& queue, const Completion& completion, uint32_t entry, uint32_t length) {
   rte_mbuf** slot = queue.mbufs + (size_t{entry & queue.mask} << queue.log2_block);
-  rte_mbuf* head = slot[0];
+  rte_mbuf* const head = *slot;
+  *slot = nullptr;
+  const uint32_t room = queue.room;
+  write_header(queue, head, completion, length, std::min(length, room));
+  if (length <= room) return head;
   rte_mbuf* last = head;
-  write_header(queue, head, completion, length, std::min<uint32_t>(length, queue.room));
-  slot[0] = nullptr;
-  uint32_t left = length - head->data_len;
-  for (uint32_t i = 1; left != 0; ++i) {
-    rte_mbuf* next = slot[i];
-    slot[i] = nullptr;
+  uint64_t more = 0;
+  for (uint32_t left = length - room; left != 0; ++more) {
+    rte_mbuf* const next = *++slot;
+    *slot = nullptr;
+    const uint32_t bytes = std::min(left, room);
     rearm(next, queue.rearm);
     next->ol_flags = 0;
-    next->data_len = static_cast<uint16_t>(std::min<uint32_t>(left, queue.room));
-    left -= next->data_len;
+    next->data_len = static_cast<uint16_t>(bytes);
+    left -= bytes;
     last->next = next;
     last = next;
-    ++head->nb_segs;
   }
+  rearm(head, queue.rearm + (more << kSegmentsShift));
   return head;
 }
 
-void verify_checksums(RxQueue& queue, rte_mbuf* m, const Completion& completion) {
-  const ReceivedChecksums sums =
-      check_received(rte_pktmbuf_mtod(m, const uint8_t*), m->data_len, m->pkt_len, completion.rx_checksum);
-  if (queue.verify_ip && sums.ipv4_header != ChecksumVerdict::kUnknown) {
-    const bool good = sums.ipv4_header == ChecksumVerdict::kGood;
-    m->ol_flags |= good ? RTE_MBUF_F_RX_IP_CKSUM_GOOD : RTE_MBUF_F_RX_IP_CKSUM_BAD;
-    if (!good) count(queue, kRxBadIpChecksum);
-  }
-  if (queue.verify_l4 && sums.l4 != ChecksumVerdict::kUnknown) {
-    const bool good = sums.l4 == ChecksumVerdict::kGood;
-    m->ol_flags |= good ? RTE_MBUF_F_RX_L4_CKSUM_GOOD : RTE_MBUF_F_RX_L4_CKSUM_BAD;
-    if (!good) count(queue, kRxBadL4Checksum);
-  }
+/// What a verdict on the IPv4 header (the first two bits) and on what it carries means in an mbuf.
+constexpr uint64_t kVerdictFlags[2][3] = {
+    {0, RTE_MBUF_F_RX_IP_CKSUM_GOOD, RTE_MBUF_F_RX_IP_CKSUM_BAD},
+    {0, RTE_MBUF_F_RX_L4_CKSUM_GOOD, RTE_MBUF_F_RX_L4_CKSUM_BAD},
+};
+
+[[gnu::noinline]] void count_bad(RxQueue& queue, uint64_t flags) {
+  if ((flags & RTE_MBUF_F_RX_IP_CKSUM_BAD) != 0) count(queue, kRxBadIpChecksum);
+  if ((flags & RTE_MBUF_F_RX_L4_CKSUM_BAD) != 0) count(queue, kRxBadL4Checksum);
 }
 
-void add_offloads(RxQueue& queue, rte_mbuf* m, const Completion& completion) {
-  if (queue.verify_ip || queue.verify_l4) verify_checksums(queue, m, completion);
+void verify_checksums(RxQueue& queue, rte_mbuf* m, const Completion& completion) {
+  const auto* head = rte_pktmbuf_mtod(m, const uint8_t*);
+  ReceivedChecksums sums;
+  if (!check_usual(head, m->data_len, m->pkt_len, completion.rx_checksum, sums)) {
+    sums = check_received(head, m->data_len, m->pkt_len, completion.rx_checksum);
+  }
+  const uint64_t flags =
+      (kVerdictFlags[0][static_cast<size_t>(sums.ipv4_header)] | kVerdictFlags[1][static_cast<size_t>(sums.l4)]) &
+      queue.verified_flags;
+  if ((flags & (RTE_MBUF_F_RX_IP_CKSUM_BAD | RTE_MBUF_F_RX_L4_CKSUM_BAD)) != 0) [[unlikely]]
+    count_bad(queue, flags);
+  m->ol_flags |= flags;
+}
+
+/// Prefetches the beginning of the frame of a later entry, whose mbuf is in the cache already.
+void prefetch_frame(const RxQueue& queue, uint32_t entry) {
+  if (queue.producer - entry - 1 > queue.mask) return;  // no buffer is there
+  const rte_mbuf* m = queue.mbufs[size_t{entry & queue.mask} << queue.log2_block];
+  rte_prefetch0(static_cast<const uint8_t*>(m->buf_addr) + RTE_PKTMBUF_HEADROOM);
+}
+
+void add_time(RxQueue& queue, rte_mbuf* m, const Completion& completion) {
   if (queue.timestamps) {
     const uint64_t seconds = extend_seconds(completion.timestamp_s, queue.port->card->reference_seconds());
     *RTE_MBUF_DYNFIELD(m, queue.timestamp_offset, rte_mbuf_timestamp_t*) =
@@ -144,6 +179,12 @@ void add_offloads(RxQueue& queue, rte_mbuf* m, const Completion& completion) {
     m->timesync = 0;
     queue.port->rx_timestamp.put(completion.timestamp_s, completion.timestamp_ns);
   }
+}
+
+void add_offloads(RxQueue& queue, rte_mbuf* m, const Completion& completion) {
+  if (queue.verified_flags != 0) verify_checksums(queue, m, completion);
+  if (queue.timestamps || queue.timesync) [[unlikely]]
+    add_time(queue, m, completion);
 }
 
 uint64_t address_of(const RxQueue& queue, const rte_mbuf* m) {
@@ -164,25 +205,38 @@ bool post_single(RxQueue& queue, uint32_t at, uint32_t n) {
   return true;
 }
 
-bool post_block(RxQueue& queue, uint32_t at) {
-  rte_mbuf** slot = queue.mbufs + (size_t{at} << queue.log2_block);
-  Descriptor* block = queue.descriptors + (size_t{at} << queue.log2_block);
+/// Gives buffers to those of the entries [at, at + n) whose frames took them: at most kBlocksAtOnce entries. False, and
+/// nothing is changed, when the pool has too few.
+bool post_blocks_at_once(RxQueue& queue, uint32_t at, uint32_t n) {
+  uint32_t vacant[kBlocksAtOnce << kLog2BlockMax];
   uint32_t missing = 0;
-  for (uint32_t i = 0; i < queue.pieces; ++i) missing += slot[i] == nullptr ? 1 : 0;
-  void* fresh[1u << kLog2BlockMax];
+  for (uint32_t entry = at; entry < at + n; ++entry) {
+    const uint32_t first = entry << queue.log2_block;
+    for (uint32_t i = first; i < first + queue.pieces; ++i) {
+      vacant[missing] = i;
+      missing += queue.mbufs[i] == nullptr ? 1 : 0;
+    }
+  }
+  void* fresh[std::size(vacant)];
   if (rte_mempool_get_bulk(queue.pool, fresh, missing) != 0) return false;
-  for (uint32_t i = 0; i < queue.pieces; ++i) {
-    if (slot[i] == nullptr) slot[i] = static_cast<rte_mbuf*>(fresh[--missing]);
-    write_descriptor(queue, block[i], slot[i]);
+  for (uint32_t i = 0; i < missing; ++i) {
+    auto* m = static_cast<rte_mbuf*>(fresh[i]);
+    queue.mbufs[vacant[i]] = m;
+    write_descriptor(queue, queue.descriptors[vacant[i]], m);
   }
   return true;
 }
 
 uint32_t post_blocks(RxQueue& queue, uint32_t at, uint32_t n) {
-  for (uint32_t i = 0; i < n; ++i) {
-    if (!post_block(queue, at + i)) return i;
+  uint32_t posted = 0;
+  while (posted < n) {
+    const uint32_t count = std::min(n - posted, kBlocksAtOnce);
+    if (!post_blocks_at_once(queue, at + posted, count)) break;
+    posted += count;
   }
-  return n;
+  // With too few for several, there may be enough for one.
+  while (posted < n && post_blocks_at_once(queue, at + posted, 1)) ++posted;
+  return posted;
 }
 
 /// Posts the entries [at, at + n). Returns how many of them got their buffers.
@@ -228,13 +282,17 @@ uint16_t rx_burst(void* rx_queue, rte_mbuf** packets, uint16_t most) {
     }
     rte_mbuf* m;
     if constexpr (kScatter) {
+      prefetch_block(queue, entry + kPrefetchAhead, length);
       m = gather(queue, completion, entry, length);
     } else {
       m = queue.mbufs[entry & mask];
       rte_prefetch0(queue.mbufs[(entry + kPrefetchAhead) & mask]);
       write_header(queue, m, completion, length, length);
     }
-    if constexpr (kOffloads) add_offloads(queue, m, completion);
+    if constexpr (kOffloads) {
+      prefetch_frame(queue, entry + kPrefetchFrameAhead);
+      add_offloads(queue, m, completion);
+    }
     bytes += length;
     packets[received++] = m;
   }

@@ -52,11 +52,16 @@ ChecksumVerdict check_l4(const uint8_t* head, size_t head_bytes, size_t frame_by
 }  // namespace
 
 uint16_t ones_complement_sum(const uint8_t* bytes, size_t size, uint32_t start) {
-  uint64_t sum = start;
+  // Adds words in the host's order of bytes, and exchanges the bytes of the sum (RFC 1071).
+  uint64_t sum = 0;
   size_t i = 0;
-  for (; i + 1 < size; i += 2) sum += be16(bytes + i);
-  if (i < size) sum += static_cast<uint32_t>(bytes[i]) << 8;
-  return fold(sum);
+  for (; i + 4 <= size; i += 4) {
+    uint32_t word;
+    std::memcpy(&word, bytes + i, sizeof(word));
+    sum += word;
+  }
+  for (unsigned shift = 0; i != size; ++i, shift += 8) sum += uint64_t{bytes[i]} << shift;
+  return fold(uint64_t{start} + __builtin_bswap16(fold(sum)));
 }
 
 ReceivedChecksums check_received(const uint8_t* head, size_t head_bytes, size_t frame_bytes, uint16_t frame_sum) {

@@ -37,6 +37,10 @@ class ShmWire final : public Wire {
   void commit(size_t bytes) override;
   std::span<const uint8_t> front() override;
   void pop() override { reader_.pop(); }
+  std::span<const uint8_t> next() override {
+    reader_.pop();
+    return ShmWire::front();
+  }
   void flush(uint64_t now_ns) override;
 
   std::string take_message() override;

@@ -1,10 +1,13 @@
 // The Toeplitz hash against the rows of Microsoft's RSS verification suite, and the checksum unit against RFC 1071.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <random>
 #include <vector>
 
 #include "pmd/card/checksum.h"
+#include "pmd/card/copy.h"
 #include "pmd/card/rss.h"
 
 namespace mqnic::card {
@@ -84,6 +87,54 @@ TEST(OnesComplementSum, EveryLengthAndAlignment) {
       while (sum > 0xffff) sum = sum % 0x10000 + sum / 0x10000;
       ASSERT_EQ(ones_complement_sum(std::span(bytes).subspan(from, count)), sum) << from << " " << count;
     }
+  }
+}
+
+// The copy that sums up is a copy, writes nothing beside it, and its sum is that of the bytes: with and without wide
+// registers, which begin to be used somewhere between these lengths.
+TEST(Copies, EveryLengthAndAlignment) {
+  std::mt19937 random(3);
+  std::vector<uint8_t> from(1200);
+  for (uint8_t& byte : from) byte = static_cast<uint8_t>(random() % 4 == 0 ? 0xff : random());
+  std::vector<uint8_t> to(from.size() + 32);
+  for (size_t count = 0; count < 1100; count += count < 300 ? 1 : 7) {
+    const size_t at = random() % 16, into = random() % 16;
+    const std::span<const uint8_t> source = std::span(from).subspan(at, count);
+    const auto check = [&] {
+      ASSERT_TRUE(std::equal(source.begin(), source.end(), to.begin() + static_cast<ptrdiff_t>(into))) << count;
+      for (size_t i = 0; i < to.size(); ++i) {
+        if (i < into || i >= into + count) {
+          ASSERT_EQ(to[i], 0x5a) << count << " " << i;
+        }
+      }
+    };
+    std::fill(to.begin(), to.end(), uint8_t{0x5a});
+    const uint64_t sum = copy_and_sum(to.data() + into, source.data(), count);
+    check();
+    EXPECT_EQ(network_sum(sum), ones_complement_sum(source)) << count;
+    EXPECT_EQ(sum, sum_words(source.data(), count)) << count;
+    std::fill(to.begin(), to.end(), uint8_t{0x5a});
+    copy_bytes(to.data() + into, source.data(), count);
+    check();
+  }
+}
+
+TEST(FrameHasher, SaysWhatItWouldSayWithoutItsMemory) {
+  std::mt19937 random(4);
+  FrameHasher hasher;
+  std::vector<uint8_t> frame(64);
+  for (unsigned round = 0; round < 100000; ++round) {
+    if (random() % 50 == 0) {  // a usual one from time to time, so that all kinds come
+      frame[12] = 0x08;
+      frame[13] = 0;
+      frame[14] = 0x45;
+      frame[23] = random() % 2 == 0 ? 6 : 17;
+    }
+    if (random() % 2 == 0) frame[12 + random() % 28] = static_cast<uint8_t>(random());
+    const std::span<const uint8_t> part = std::span(frame).first(random() % 4 == 0 ? random() % 65 : 64);
+    const FrameHash expected = hash_frame(part), seen = hasher.hash(part);
+    ASSERT_EQ(seen.value, expected.value) << round;
+    ASSERT_EQ(seen.type, expected.type) << round;
   }
 }
 
