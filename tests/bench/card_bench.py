@@ -5,7 +5,8 @@
 
 dpdk-testpmd forwards between two ports (io mode, one core); packets go round for ever. Two inline cards joined by a cable, two
 net_memif ports joined by shared memory, two net_ring ports that give back what they got (no byte is moved). Packets/s, the
-median of some rounds, and the ratio to each. Then `pmd_cycles`: the driver alone, with a card that answers at no cost.
+median of some rounds, and the ratio to each. Then `model_cycles`: the same of cards and net_memif in one process, in cycles and in
+turns, for a machine that others use, too. And `pmd_cycles`: the driver alone, with a card that answers at no cost.
 """
 
 import argparse
@@ -81,10 +82,11 @@ def main():
             rate = statistics.median(values)
             spread = f"{min(values) / 1e6:.2f}..{max(values) / 1e6:.2f}"
             print(f"{name:12} {size:6} {rate / 1e6:11.2f} {rate * size * 8 / 1e9:8.1f} {spread:>18} {card / rate:9.2f}x")
-    cycles = arguments.build / "tests/bench/pmd_cycles"
-    if cycles.exists():
-        print("\nThe driver alone:", flush=True)
-        subprocess.run([str(cycles)], check=True)
+    for program, what in (("model_cycles", "Driver and model in one process"), ("pmd_cycles", "The driver alone")):
+        cycles = arguments.build / "tests/bench" / program
+        if cycles.exists():
+            print(f"\n{what}:", flush=True)
+            subprocess.run([str(cycles)], check=True)
     return 0
 
 

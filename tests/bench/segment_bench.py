@@ -80,6 +80,8 @@ def figures():
         Figure("`ib_write_bw` 64 KiB", "Gbit/s", segment(write_bw), memif(write_bw), "memif", 2, more=True),
         Figure("`ib_write_bw` 64 KiB", "Gbit/s", segment(write_bw), contestants.copy_ring, "copy ring", 0.8, more=True),
         Figure("`ib_write_bw` 64 KiB", "Gbit/s", segment(write_bw), contestants.ucx_bandwidth, "UCX `tag_bw` over posix", None, more=True),
+        Figure("`ib_write_bw` 64 KiB over two inline cards", "Gbit/s", contestants.on_cards(write_bw), segment(write_bw), "segment", 0.5,
+               more=True),
         Figure("`ib_write_lat` 8 B, half round trip", "us", segment(write_lat), memif(write_lat), "memif", 1 / 3),
         Figure("`ib_write_lat` 8 B, half round trip", "us", segment(write_lat), contestants.one_way, "core to core, one way", 2.5),
         Figure("`ib_send_lat` 8 B, half round trip", "us", segment(send_lat), memif(send_lat), "memif", 1 / 3),

@@ -12,7 +12,7 @@ from children import free_tcp_port, wait_for_listener
 from outputs import rows as result_rows
 from peers import CLIENT_CORE, SERVER_CORE, NoResult, perftest, ucx
 from uplinks import UplinkWire
-from wires import MemifWire, SegmentWire, VethWire
+from wires import CardWire, MemifWire, SegmentWire, VethWire
 
 UCX_SHARED_MEMORY = {"UCX_TLS": "posix,self"}
 
@@ -23,6 +23,11 @@ def on_segment(measure):
 
 def on_memif(measure):
     return lambda setting, children: measure(setting, children, MemifWire())
+
+
+def on_cards(measure):
+    """Two models of the card, each in the program that uses it."""
+    return lambda setting, children: measure(setting, children, CardWire())
 
 
 def on_made_wire(measure, make):
