@@ -107,5 +107,27 @@ TEST_F(TakenPackets, StandBehindOneOfLengthZero) {
   EXPECT_EQ(wire().from_card.size(), 3u);
 }
 
+// The cable becomes full in the middle of a run: what comes then is taken, at most 32, and all leave once, in order.
+TEST_F(TakenPackets, AreThoseForWhichTheCableHasNoRoomInARun) {
+  for (const size_t room : {size_t{1}, size_t{7}, size_t{20}}) {
+    bring_up(0, kLog2);
+    wire().from_card.clear();
+    wire().room = room;
+    post(0, 60, 1);
+    run();
+    EXPECT_EQ(wire().from_card.size(), room);
+    EXPECT_EQ(read(at::kTxq + 0x10), static_cast<uint32_t>(room + 32) << 16 | 60u);
+    EXPECT_EQ(read(at::kCq + 0x0c), room);
+    wire().room = 1000000;
+    run();
+    ASSERT_EQ(wire().from_card.size(), 60u);
+    for (unsigned i = 0; i < 60; ++i) {
+      EXPECT_EQ(wire().from_card[i], plain_frame(60 + i % 16, 1)) << i;
+      EXPECT_EQ(u16(kTxCq + i * 32 + 2), i);
+    }
+    write(at::kTxq + 0x10, 0x40000100);
+  }
+}
+
 }  // namespace
 }  // namespace mqnic::card::test
