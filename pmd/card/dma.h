@@ -70,6 +70,9 @@ class Dma {
     return true;
   }
 
+  /// The host is gone; see RemoteMemory.
+  bool lost() const { return memory_->remote() != nullptr && memory_->remote()->lost(); }
+
   /// Statistics IDs 32 to 63: of reads and, from 48 on, of writes: operations, bytes, latencies, errors, requests (of
   /// which a long operation has several) and latencies of these; latencies are sums of clocks. Others are 0.
   uint64_t statistic(unsigned id) const;

@@ -17,6 +17,8 @@ class RemoteMemory {
   /// the address is not mapped, not meant for this direction, or when nobody answers.
   virtual size_t read(uint64_t dma_address, std::span<uint8_t> to) = 0;
   virtual size_t write(uint64_t dma_address, std::span<const uint8_t> from) = 0;
+  /// Nobody answers any more, as on a bus that is gone: what could not be read is not to leave the card as if it were.
+  virtual bool lost() const = 0;
 };
 
 /// Ranges of DMA addresses, and where their bytes are in this process. Used by one thread at a time, the one that runs

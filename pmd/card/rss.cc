@@ -62,15 +62,18 @@ FrameHash hash_frame(std::span<const uint8_t> frame) {
 
 FrameHash FrameHasher::hash(std::span<const uint8_t> frame) {
   if (frame.size() < kPortsEnd) return hash_frame(frame);
+  // Read once: it may lie in memory that the peer of the cable writes to.
+  std::array<uint8_t, kPortsEnd> head;
+  std::memcpy(head.data(), frame.data(), head.size());
   // Type, version with header length, protocol; addresses and ports.
   uint64_t now[2];
-  std::memcpy(&now[1], frame.data() + kIpAddresses, 8);
+  std::memcpy(&now[1], head.data() + kIpAddresses, 8);
   uint32_t ports;
-  std::memcpy(&ports, frame.data() + kPorts, 4);
-  now[0] = ports | uint64_t{frame[kEtherType]} << 32 | uint64_t{frame[kEtherType + 1]} << 40 |
-           uint64_t{frame[kIpStart]} << 48 | uint64_t{frame[kIpProtocol]} << 56;
+  std::memcpy(&ports, head.data() + kPorts, 4);
+  now[0] = ports | uint64_t{head[kEtherType]} << 32 | uint64_t{head[kEtherType + 1]} << 40 |
+           uint64_t{head[kIpStart]} << 48 | uint64_t{head[kIpProtocol]} << 56;
   if (now[0] != recent_[0] || now[1] != recent_[1]) {
-    of_recent_ = hash_frame(frame);
+    of_recent_ = hash_frame(head);
     recent_ = {now[0], now[1]};
   }
   return of_recent_;

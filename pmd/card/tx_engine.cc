@@ -18,7 +18,7 @@ void TxEngine::take(uint16_t queue, uint8_t destination, TakenPacket& packet) {
 }
 
 bool TxEngine::send(const TakenPacket& packet, Port* port) {
-  if (wedged_ || (port != nullptr && port->tx_held(context_->now_ns))) return false;
+  if (wedged_ || context_->dma.lost() || (port != nullptr && port->tx_held(context_->now_ns))) return false;
   if (packet.pieces == 0) {
     // A real card would send whatever its buffer contains. Here the packet is skipped, and reported.
     context_->say("TX queue " + std::to_string(packet.queue) +
@@ -39,6 +39,7 @@ bool TxEngine::send(const TakenPacket& packet, Port* port) {
     if (room.size() < bytes) return false;
     const std::span<uint8_t> frame = room.first(bytes);
     gather(block, frame);
+    if (context_->dma.lost()) return false;
     insert_checksum(frame, block[0].tx_checksum);
     port->wire()->commit(bytes);
     ++context_->report.tx_frames;
@@ -65,6 +66,8 @@ uint32_t TxEngine::stream(uint16_t queue, uint8_t destination, Port& port, uint3
     if (room.size() < piece.bytes) break;
     dma.count_read(sizeof(piece));
     dma.read(piece.address, room.data(), piece.bytes);
+    if (dma.lost()) [[unlikely]]
+      break;
     if (piece.tx_checksum != 0) insert_checksum(room.first(piece.bytes), piece.tx_checksum);
     wire->commit(piece.bytes);
     bytes += piece.bytes;

@@ -107,6 +107,7 @@ void VfioUserServer::drop_client() {
   if (dma_.trouble() == DmaMessages::Trouble::kSlow) messages_.push_back(kStalled);
   dma_.end_client();
   channel_.reset();
+  request_ = {};
   device_.end_client();
 }
 
@@ -192,7 +193,8 @@ bool VfioUserServer::look_at_sockets(uint64_t now_ns) {
 
 bool VfioUserServer::turn(uint64_t now_ns) {
   dma_.begin_turn();
-  bool busy = card_.run(now_ns, kFramesPerRun) != 0;
+  // Who has to be asked for each frame is not asked for many in one turn, for all of which it has the same patience.
+  bool busy = card_.run(now_ns, device_.asks_client() ? 1 : kFramesPerRun) != 0;
   if (dma_.trouble() != DmaMessages::Trouble::kNone) drop_client();
   if (!busy || now_ns >= next_look_ns_ || dma_.has_deferred()) {
     if (look_at_sockets(now_ns)) busy = true;

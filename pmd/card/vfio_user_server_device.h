@@ -35,6 +35,8 @@ class VfioUserDevice {
   void end_client();
   /// True when the client has introduced itself.
   bool introduced() const { return introduced_; }
+  /// Some of its memory is to be had only by asking it.
+  bool asks_client() const { return memory_.asks(); }
 
  private:
   int version(const vfio_user::Message& request, Reply& reply);

@@ -38,6 +38,7 @@ void DmaMessages::end_client() {
   trouble_ = Trouble::kNone;
   deferred_.clear();
   deferred_fds_ = 0;
+  reply_ = {};
 }
 
 void DmaMessages::set_bytes_max(uint64_t bytes) { bytes_max_ = std::min<uint64_t>(bytes, vu::kDataBytesMax); }
@@ -94,6 +95,7 @@ bool DmaMessages::exchange(vu::Command command, std::span<const uint8_t> body) {
     if (!receive(header, answered)) return false;
     if (!answered && !wait(begun_ns)) return false;
   }
+  reply_.fds.clear();  // no answer has any
   waited_ns_ += monotonic_ns() - begun_ns;
   if (!sent) return fail(Trouble::kGone);
   return (reply_.header.flags & vu::kFlagError) == 0;

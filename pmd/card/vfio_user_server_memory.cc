@@ -46,6 +46,7 @@ int ClientMemory::map(const vfio_user::DmaMap& request, int fd) {
   const auto above = std::upper_bound(mappings_.begin(), mappings_.end(), mapping.address,
                                       [](uint64_t a, const Mapping& other) { return a < other.address; });
   mappings_.insert(above, mapping);
+  if (mapping.data == nullptr) private_++;
   return 0;
 }
 
@@ -64,7 +65,10 @@ int ClientMemory::unmap(uint64_t address, uint64_t bytes) {
 }
 
 void ClientMemory::release(const Mapping& mapping) {
-  if (mapping.data == nullptr) return;
+  if (mapping.data == nullptr) {
+    private_--;
+    return;
+  }
   host_.unmap(mapping.address, mapping.bytes);
   munmap(mapping.data, mapping.bytes);
 }

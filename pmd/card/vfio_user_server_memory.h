@@ -36,6 +36,9 @@ class ClientMemory final : public RemoteMemory {
   // Of memory without a file:
   size_t read(uint64_t dma_address, std::span<uint8_t> to) override;
   size_t write(uint64_t dma_address, std::span<const uint8_t> from) override;
+  bool lost() const override { return messages_.trouble() != DmaMessages::Trouble::kNone; }
+  /// There is such memory.
+  bool asks() const { return private_ != 0; }
 
  private:
   struct Mapping {
@@ -52,6 +55,7 @@ class ClientMemory final : public RemoteMemory {
   HostMemory& host_;
   DmaMessages& messages_;
   std::vector<Mapping> mappings_;  // sorted by address
+  size_t private_ = 0;             // of these, without a file
 };
 
 }  // namespace mqnic::card
