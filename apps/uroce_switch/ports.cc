@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <set>
 
 #include <rte_dev.h>
@@ -13,6 +14,7 @@
 #include "dpdk/packet_pool.h"
 #include "host/segment_plan.h"
 #include "memif_port.h"
+#include "segment/directory.h"
 
 namespace uroce::netswitch {
 namespace {
@@ -86,6 +88,27 @@ bool add_eal_ports(std::vector<PlannedPort>& ports, std::string& error) {
   return true;
 }
 
+/// False when a switch that runs already joins two of these segments: what is for all would go round for ever. Longer
+/// ways round, through a third segment or an interface, are not seen.
+bool join_what_is_apart(const std::vector<PlannedPort>& ports, std::string& error) {
+  std::map<std::string, std::string> seen;  // a switch, and on which of the segments
+  for (const PlannedPort& port : ports) {
+    segment::Directory directory;
+    std::string ignored;  // of a segment on which nobody was yet
+    if (port.plan.segment_dir.empty() || !directory.open(port.plan.segment_dir, ignored)) continue;
+    directory.scan();
+    for (const auto& [id, card] : directory.members()) {
+      if (card.role != segment::Role::kBridge) continue;
+      const auto [first, is_new] = seen.emplace(card.host, port.plan.name);
+      if (is_new) continue;
+      error = "process " + std::to_string(card.pid) + " (" + card.program + ") joins " + first->second + " and " +
+              port.plan.name + " already: by a second way, a frame would go round for ever";
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, std::string& error) {
@@ -110,7 +133,7 @@ bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, s
     }
     ports.push_back(port);
   }
-  return true;
+  return join_what_is_apart(ports, error);
 }
 
 bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<PlannedPort>& ports, std::string& error) {

@@ -143,3 +143,17 @@ def one_segment_twice(tools):
                                 check=False, timeout=60, env={**os.environ, "UROCE_RUNTIME_DIR": folder})
     expect(result.returncode > 0 and result.stdout == "" and re.fullmatch(r"uroce-switch: port 'shmlan:a': twice on [^\n]+\n", result.stderr),
            f"exit {result.returncode}, {result.stdout!r} {result.stderr!r}")
+
+
+def second_way(tools):
+    """A second switch between two segments is a loop, and refused in one line; beside the first it may join others."""
+    with Segments(tools) as lab:
+        again = lambda *ports: subprocess.run([tools.switch, *(word for port in ports for word in ("--port", port))],
+                                              capture_output=True, text=True, check=False, timeout=60,
+                                              env={**os.environ, **lab.environment})
+        result = again("shmlan:right", "shmlan:third", "shmlan:left")
+        expect(result.returncode > 0 and result.stdout == "" and re.fullmatch(
+            r"uroce-switch: process \d+ \(uroce-switch\) joins shmlan:right and shmlan:left already: [^\n]+\n", result.stderr),
+            f"exit {result.returncode}, {result.stdout!r} {result.stderr!r}")
+        with Lab(tools, "--port", "shmlan:right", "--port", "shmlan:third", name="other", beside=lab):
+            pass

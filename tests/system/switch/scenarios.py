@@ -314,6 +314,7 @@ SCENARIOS = [
     Scenario("switch_two_segments", bridges.two_segments, timeout_s=120),
     Scenario("switch_faults_between_segments", bridges.faults_between_segments, suite="long"),
     Scenario("switch_killed_between_segments", bridges.killed_between_segments, suite="long", timeout_s=120, company="beside"),
+    Scenario("switch_second_way", bridges.second_way, company="beside"),
     Scenario("switch_one_segment_twice", bridges.one_segment_twice, company="beside"),
     Scenario("switch_segment_and_interface", bridges.segment_and_interface, suite="veth"),
     Scenario("switch_kernel_tcp", kernel_tcp, suite="veth", company="beside"),
