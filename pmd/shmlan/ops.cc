@@ -210,6 +210,8 @@ uint16_t rx_burst(void* queue, rte_mbuf** mbufs, uint16_t max) {
   return device.station->receive(device.rx, mbufs, max);
 }
 
+uint32_t rx_queue_count(void* queue) { return static_cast<Device*>(queue)->station->waiting(); }
+
 uint16_t tx_burst(void* queue, rte_mbuf** mbufs, uint16_t count) {
   return static_cast<Device*>(queue)->station->send(mbufs, count);
 }

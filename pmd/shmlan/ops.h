@@ -23,6 +23,7 @@ inline Device& device_of(const rte_eth_dev* dev) { return **static_cast<Device**
 extern const eth_dev_ops device_ops;
 
 uint16_t rx_burst(void* queue, rte_mbuf** mbufs, uint16_t max);
+uint32_t rx_queue_count(void* queue);
 uint16_t tx_burst(void* queue, rte_mbuf** mbufs, uint16_t count);
 
 /// Stops the port if it runs, and closes it.

@@ -164,6 +164,11 @@ void Station::fill(TxFrame& out, const rte_mbuf& mbuf) {
   counters_.tx_bytes += bytes;
 }
 
+uint32_t Station::waiting() const {
+  const Lock lock(lock_);
+  return port_->frames_waiting();
+}
+
 void Station::discard_received() {
   const Lock lock(lock_);
   turn();

@@ -43,6 +43,7 @@ int make_ethdev(rte_vdev_device* vdev, std::unique_ptr<Device> device) {
   dev->dev_ops = &device_ops;
   dev->rx_pkt_burst = rx_burst;
   dev->tx_pkt_burst = tx_burst;
+  dev->rx_queue_count = rx_queue_count;
   *static_cast<Device**>(dev->data->dev_private) = device.release();
   device_ops.link_update(dev, 0);
   rte_eth_dev_probing_finish(dev);

@@ -135,10 +135,13 @@ void LaneSender::abandon() {
   ensure(held_ == 0, "a lane knows every frame that it holds");
 }
 
-bool LaneReceiver::ready() const {
-  if (peer_ == nullptr || position_ - released_ >= kSlots) return false;
-  const uint64_t word = peer_->slots[position_ % kSlots].mark.load(std::memory_order_relaxed);
-  return Mark::decode(word).sequence == static_cast<uint32_t>(position_ + 1);
+bool LaneReceiver::ready() const { return peer_ != nullptr && position_ - released_ < kSlots && is_written(position_); }
+
+uint32_t LaneReceiver::waiting() const {
+  if (peer_ == nullptr) return 0;
+  uint64_t end = position_;
+  while (end - released_ < kSlots && is_written(end)) end++;
+  return static_cast<uint32_t>(end - position_);
 }
 
 std::optional<LaneFrame> LaneReceiver::receive(uint8_t* room) {

@@ -114,6 +114,8 @@ class LaneReceiver {
   bool connected() const { return peer_ != nullptr; }
   /// Something can be received, as far as a look at the next slot tells.
   bool ready() const;
+  /// How many slots hold something that can be received.
+  uint32_t waiting() const;
   /// The next frame; `room` (kHeaderBytes) takes what is copied of it. Nothing when there is none. Slots that make no
   /// sense are passed over and counted; nothing is returned, too, when they are many.
   std::optional<LaneFrame> receive(uint8_t* room);
@@ -122,6 +124,11 @@ class LaneReceiver {
   uint64_t nonsense() const { return nonsense_; }
 
  private:
+  bool is_written(uint64_t position) const {
+    const uint64_t word = peer_->slots[position % kSlots].mark.load(std::memory_order_relaxed);
+    return Mark::decode(word).sequence == static_cast<uint32_t>(position + 1);
+  }
+
   LaneMemory& own_;
   const LaneMemory* peer_ = nullptr;
   const BaseMemory* base_ = nullptr;

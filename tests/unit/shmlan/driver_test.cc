@@ -110,6 +110,18 @@ TEST_F(ShmlanDriver, BurstsKeepTheirOrder) {
   EXPECT_EQ(rest, Frames(sent.begin() + 10, sent.end()));
 }
 
+TEST_F(ShmlanDriver, SaysHowManyFramesWait) {
+  start();
+  EXPECT_EQ(rte_eth_rx_queue_count(port->id, 0), 0);
+  for (int i = 0; i < 150; i++) peer->send(to_port(i % 2 == 0 ? 60 : 1000));
+  EXPECT_EQ(rte_eth_rx_queue_count(port->id, 0), 150);
+  EXPECT_EQ(port->receive(10).size(), 10u);
+  EXPECT_EQ(rte_eth_rx_queue_count(port->id, 0), 140);
+  EXPECT_EQ(port->receive(255).size(), 140u);
+  for (int i = 0; i < 400; i++) peer->send(to_port(60));
+  EXPECT_EQ(rte_eth_rx_queue_count(port->id, 0), 256) << "what a sender's ring holds; the rest waits with the sender";
+}
+
 TEST_F(ShmlanDriver, WhatIsNoFrameIsCountedAndNotSent) {
   start();
   send(Bytes(segment::kFrameBytes + 1));
