@@ -166,7 +166,9 @@ void Station::fill(TxFrame& out, const rte_mbuf& mbuf) {
 
 uint32_t Station::waiting() const {
   const Lock lock(lock_);
-  return port_->frames_waiting();
+  uint32_t count = 0;
+  for (const segment::Peer* peer : port_->peers().in_contact()) count += peer->lane->receiver.waiting();
+  return count;
 }
 
 void Station::discard_received() {

@@ -55,7 +55,7 @@ class Station {
   uint16_t receive(RxBuffers& buffers, rte_mbuf** mbufs, uint16_t max);
   /// Takes so many of the mbufs, and frees them; fewer when the receivers are behind.
   uint16_t send(rte_mbuf** mbufs, uint16_t count);
-  /// How many frames wait to be received.
+  /// How many frames of other members wait to be received.
   uint32_t waiting() const;
   /// What has come while nobody wanted to receive.
   void discard_received();

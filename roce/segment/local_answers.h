@@ -43,7 +43,6 @@ class LocalAnswers {
   /// The oldest answer that waits, or nothing.
   std::optional<Answer> next();
   bool any() const { return count_ != 0; }
-  uint32_t count() const { return count_; }
 
  private:
   static constexpr uint32_t kAnswersMax = 16;

@@ -189,12 +189,6 @@ bool SegmentPort::has_frames() const {
          });
 }
 
-uint32_t SegmentPort::frames_waiting() const {
-  uint32_t count = parts_->answers.count();
-  for (const Peer* peer : parts_->peers.in_contact()) count += peer->held_back ? 0 : peer->lane->receiver.waiting();
-  return count;
-}
-
 // Sleep.
 
 bool SegmentPort::arm() {

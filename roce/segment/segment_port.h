@@ -61,8 +61,6 @@ class SegmentPort final : public Port {
   }
   /// Something can be received, as far as a look tells.
   bool has_frames() const;
-  /// How many frames can be received now.
-  uint32_t frames_waiting() const;
   /// Frames wait for room at their receivers.
   bool tx_pending() const { return parts_->deliveries.any_waiting(); }
   /// A further block of queue pair numbers of the host; nothing when there is none.
