@@ -119,7 +119,8 @@ void Fuzzer::on_event_of(Id& id, const rdma_ucm_event_resp& event) {
     case kEventAddrError:
       if (id.owed_addresses == 0) judge_.problem("get event", "an address that was not asked for", id.number);
       id.owed_addresses--;
-      if (id.phase == Phase::kResolving) {
+      // A lookup that went wrong unseen may have been followed by another one, of which more is to be heard.
+      if (id.phase == Phase::kResolving && id.owed_addresses == 0) {
         id.phase = event.event == kEventAddrResolved ? Phase::kAddrResolved : Phase::kBound;
       }
       return;
