@@ -143,8 +143,9 @@ void Fuzzer::query() {
 void Fuzzer::garbage() {
   uint8_t body[600];
   for (uint8_t& byte : body) byte = static_cast<uint8_t>(random_.bits());
-  std::memset(body, 0, 8);
-  std::memset(body + 8, 0xee, 8);
+  // As an id nobody's (the first one is 0), as a place for a response one where nothing is.
+  std::memset(body, 0xee, 16);
+  std::memset(body + 4, 0, 4);
   const File& file = *files_[random_.below(files_.size())];
   Judge::begin("(garbage)");
   const auto command = static_cast<uint32_t>(random_.one_in(4) ? random_.bits() : random_.below(30));
