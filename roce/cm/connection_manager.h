@@ -37,6 +37,11 @@ class ConnectionManager {
   /// The program ends soon: who was told that a connection ends and has not answered is told again every
   /// `kFarewellRetry`, instead of seconds later.
   void hasten_farewells(Instant now);
+  /// The program ends soon: what it said last is said again (LastAnswers). Returns how many messages that were.
+  uint32_t repeat_last_answers(Instant now) {
+    return protocol_.last_answers.repeat(
+        now, [&](const AddressVector& av, const MadBytes& mad) { protocol_.send(av, mad, now); });
+  }
   size_t leaving() const { return protocol_.table.leaving(); }
 
   void on_mad(const ReceivedMad& mad, Instant now);

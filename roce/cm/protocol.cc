@@ -41,10 +41,15 @@ void Protocol::send_awaiting(Connection& c, CmState state, const MadBytes& mad, 
   resend(c, now);
 }
 
+void Protocol::send_last(const AddressVector& av, const MadBytes& mad, Instant now) {
+  last_answers.note(av, mad, now);
+  send(av, mad, now);
+}
+
 void Protocol::send_and_rest(Connection& c, CmState state, const MadBytes& mad, Instant now) {
   c.out.mad = mad;
   c.out.is_answer = true;
-  send(c.peer.av, mad, now);
+  send_last(c.peer.av, mad, now);
   rest(c, state, now);
 }
 
@@ -80,7 +85,8 @@ void Protocol::send_dreq(Connection& c, const PrivateData& private_data, Instant
 }
 
 void Protocol::send_drep(Connection& c, Instant now) {
-  send(c.peer.av, encode_drep(c.transaction_id, {.local_id = c.id, .remote_id = c.peer.id, .private_data = {}}), now);
+  const Confirmation drep{.local_id = c.id, .remote_id = c.peer.id, .private_data = {}};
+  send_last(c.peer.av, encode_drep(c.transaction_id, drep), now);
   enter_timewait(c, now);
 }
 

@@ -8,6 +8,7 @@
 #include "cm/connection.h"
 #include "cm/connection_table.h"
 #include "cm/counters.h"
+#include "cm/last_answers.h"
 #include "cm/mad.h"
 #include "cm/services.h"
 
@@ -66,11 +67,14 @@ class Protocol {
   ConnectionUser& user;
   CmCounters counters;
   ConnectionTable table;
+  LastAnswers last_answers;
 
   void send(const AddressVector& av, const MadBytes& mad, Instant now);
   /// Keeps the message and repeats it until the state changes, or the retries are used up.
   void send_awaiting(Connection& connection, CmState state, const MadBytes& mad, Instant now);
   void resend(Connection& connection, Instant now) { send(connection.peer.av, connection.out.mad, now); }
+  /// Sends what nobody answers.
+  void send_last(const AddressVector& av, const MadBytes& mad, Instant now);
   /// Sends it, and answers repetitions with it for a while.
   void send_and_rest(Connection& connection, CmState state, const MadBytes& mad, Instant now);
   /// After a REP. A REJ has no answer: if it is lost, and the RTU as well, the peer believes in the connection for

@@ -254,7 +254,8 @@ Farewells RdmaCm::hang_up(Instant now, uint32_t most) {
     Connection* const connection = id.state().connection;
     if (told < most && connection != nullptr && core_->manager.hang_up(*connection, now)) told++;
   });
-  if (told == most) return Farewells::kMoreToTell;
+  if (told == 0) told = core_->manager.repeat_last_answers(now);
+  if (told >= most) return Farewells::kMoreToTell;
   core_->manager.hasten_farewells(now);
   return core_->manager.leaving() != 0 ? Farewells::kUnanswered : Farewells::kDone;
 }

@@ -161,6 +161,42 @@ TEST_F(EndingTest, AProgramThatEndsSaysAgainWhatWasLost) {
   EXPECT_EQ(client.cm().hang_up(network.now(), 1), Farewells::kDone);
 }
 
+/// Nor its answer to the peer's DREQ, for which it has no time left.
+TEST_F(EndingTest, AProgramThatEndsSaysItsLastAnswersAgain) {
+  listen();
+  const Ends ends = connected();
+  lose(Attribute::kDrep);
+  server.cm().disconnect(*ends.passive, network.now());
+  pass();
+  EXPECT_EQ(next(client), "disconnected");
+  client.cm().disconnect(*ends.active, network.now());
+  client.cm().destroy_id(ends.active, network.now());
+  pass(milliseconds(1'000));
+  EXPECT_EQ(client.cm().connection_count(), 0u) << "it has forgotten the connection";
+  EXPECT_EQ(next(server), "");
+  network.passes = nullptr;
+  sent();
+  EXPECT_EQ(client.cm().hang_up(network.now(), 1), Farewells::kMoreToTell);
+  EXPECT_EQ(client.cm().hang_up(network.now(), 1), Farewells::kDone) << "once and for all";
+  pass();
+  EXPECT_EQ(sent(), std::vector(2, Attribute::kDrep));
+  EXPECT_EQ(next(server), "disconnected");
+  EXPECT_EQ(event.status, 0);
+}
+
+TEST_F(EndingTest, AnAnswerThatIsLongAgoIsNotRepeated) {
+  listen();
+  const Ends ends = connected();
+  server.cm().disconnect(*ends.passive, network.now());
+  pass();
+  client.cm().disconnect(*ends.active, network.now());
+  pass(milliseconds(10'000));
+  sent();
+  EXPECT_EQ(client.cm().hang_up(network.now(), 1), Farewells::kDone);
+  pass();
+  EXPECT_EQ(sent(), std::vector<Attribute>{});
+}
+
 TEST_F(EndingTest, NobodyAnswersADreq) {
   listen();
   const Ends ends = connected();
