@@ -55,14 +55,13 @@ inline uint64_t sum_tail(uint8_t* to, const uint8_t* from, size_t bytes) {
 
 /// The two below; `to` is nullptr when nothing is to be copied.
 inline uint64_t sum_and_perhaps_copy(uint8_t* to, const uint8_t* from, size_t bytes) {
-  // Registers, and how they lie in memory, at any address.
   using Lanes = uint64_t __attribute__((vector_size(16)));
-  using LanesInMemory = uint64_t __attribute__((vector_size(16), aligned(1), may_alias));
   Lanes low{}, high{};
   size_t i = 0;
   for (; i + sizeof(Lanes) <= bytes; i += sizeof(Lanes)) {
-    const Lanes words = *reinterpret_cast<const LanesInMemory*>(from + i);
-    if (to != nullptr) *reinterpret_cast<LanesInMemory*>(to + i) = words;
+    Lanes words;
+    std::memcpy(&words, from + i, sizeof(words));
+    if (to != nullptr) std::memcpy(to + i, &words, sizeof(words));
     low += words & 0xffffffff;
     high += words >> 32;
   }
