@@ -14,20 +14,19 @@ constexpr size_t kLinesAhead = 24;
 
 #if defined(__x86_64__)
 using WideLanes = uint64_t __attribute__((vector_size(32)));
-using WideLanesInMemory = uint64_t __attribute__((vector_size(32), aligned(1), may_alias));
 
 /// The sum of the first words, as many as fill whole pairs of registers.
 __attribute__((target("avx2"))) uint64_t sum_long(uint8_t* to, const uint8_t* from, size_t bytes) {
   WideLanes low[2]{}, high[2]{};
   static_assert(sizeof(low) == kWideBytes);
-  const auto* source = reinterpret_cast<const WideLanesInMemory*>(from);
-  auto* target = reinterpret_cast<WideLanesInMemory*>(to);
-  for (size_t left = bytes / kWideBytes; left != 0; --left, source += 2, target += 2) {
+  for (size_t left = bytes / kWideBytes; left != 0; --left, from += kWideBytes, to += kWideBytes) {
     // The frame may be in the cache of another processor.
-    __builtin_prefetch(source + 2 * std::min(left - 1, kLinesAhead), 0, 2);
-    const WideLanes first = source[0], second = source[1];
-    target[0] = first;
-    target[1] = second;
+    __builtin_prefetch(from + kWideBytes * std::min(left - 1, kLinesAhead), 0, 2);
+    WideLanes first, second;
+    std::memcpy(&first, from, sizeof(first));
+    std::memcpy(&second, from + sizeof(first), sizeof(second));
+    std::memcpy(to, &first, sizeof(first));
+    std::memcpy(to + sizeof(first), &second, sizeof(second));
     low[0] += first & 0xffffffff;
     high[0] += first >> 32;
     low[1] += second & 0xffffffff;
