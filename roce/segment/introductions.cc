@@ -34,8 +34,9 @@ bool Introductions::may_meet(const Peer& peer) const {
 
 bool Introductions::make_contact(Peer& peer, Instant now) {
   if (!may_meet(peer)) {
-    warn_once(warned_of_quota_, "no memory for more than " + std::to_string(lanes_max_) +
-                                    " other programs: what is for a further one is dropped; see uroced --max-memory");
+    if (!warned_of_quota_)  // no text is made for each frame that is refused
+      warn_once(warned_of_quota_, "no memory for more than " + std::to_string(lanes_max_) +
+                                      " other programs: what is for a further one is dropped; see uroced --max-memory");
     return false;
   }
   OwnMemory memory;

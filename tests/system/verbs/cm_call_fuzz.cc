@@ -219,14 +219,4 @@ void Caller::step() {
 
 }  // namespace cm_fuzz
 
-int main(int argc, char** argv) {
-  using namespace cm_fuzz;
-  const Run run = run_of(argc, argv);
-  Random random(run.seed);
-  Judge judge;
-  Caller caller(random, judge);
-  for (uint64_t i = 0; i < run.steps && judge.problems() < 10; i++) caller.step();
-  if (judge.problems() == 0) caller.finish();
-  judge.sum_up(run.steps);
-  return judge.problems() == 0 ? 0 : 1;
-}
+int main(int argc, char** argv) { return cm_fuzz::main_of<cm_fuzz::Caller>(argc, argv); }

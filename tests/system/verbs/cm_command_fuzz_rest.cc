@@ -195,14 +195,4 @@ void Fuzzer::step() {
 
 }  // namespace cm_fuzz
 
-int main(int argc, char** argv) {
-  using namespace cm_fuzz;
-  const Run run = run_of(argc, argv);
-  Random random(run.seed);
-  Judge judge;
-  Fuzzer fuzzer(random, judge);
-  for (uint64_t i = 0; i < run.steps && judge.problems() < 10; i++) fuzzer.step();
-  if (judge.problems() == 0) fuzzer.finish();
-  judge.sum_up(run.steps);
-  return judge.problems() == 0 ? 0 : 1;
-}
+int main(int argc, char** argv) { return cm_fuzz::main_of<cm_fuzz::Fuzzer>(argc, argv); }

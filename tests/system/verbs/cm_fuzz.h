@@ -114,4 +114,17 @@ inline Run run_of(int argc, char** argv) {
   return run;
 }
 
+/// Draws steps until enough went wrong; returns the exit status.
+template <typename Player>
+int main_of(int argc, char** argv) {
+  const Run run = run_of(argc, argv);
+  Random random(run.seed);
+  Judge judge;
+  Player player(random, judge);
+  for (uint64_t i = 0; i < run.steps && judge.problems() < 10; i++) player.step();
+  if (judge.problems() == 0) player.finish();
+  judge.sum_up(run.steps);
+  return judge.problems() == 0 ? 0 : 1;
+}
+
 }  // namespace cm_fuzz
