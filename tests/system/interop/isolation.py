@@ -41,6 +41,7 @@ def _enter():
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
     _mount("proc", "/proc", "proc")
     _mount("run", "/run", "tmpfs")
+    os.chmod("/run", 0o755)  # a tmpfs is everybody's, from where EAL takes no drivers
 
 
 def _wait(child):
