@@ -11,6 +11,7 @@
 #include <rte_mbuf.h>
 
 #include "base/check.h"
+#include "dpdk/interrupt_guard.h"
 #include "dpdk/log.h"
 #include "dpdk/packet_pool.h"
 
@@ -157,6 +158,7 @@ bool DpdkPort::configure(std::string& error) {
 }
 
 bool DpdkPort::begin() {
+  const ImpatientConnects to_whoever_has_no_time;
   started_ = rte_eth_dev_start(options_.port_id) == 0;
   // Neighbour discovery needs multicast. A failure is ignored: a driver without such a filter receives multicast
   // anyway.

@@ -31,4 +31,9 @@ EXPORTED ssize_t recvmsg(int fd, msghdr* message, int flags) {
   return uroce::guarded_recvmsg(real, fd, message, flags);
 }
 
+EXPORTED int connect(int fd, const sockaddr* address, socklen_t length) {
+  static const auto real = next<uroce::Connect>("connect");
+  return uroce::guarded_connect(real, fd, address, length);
+}
+
 }  // extern "C"

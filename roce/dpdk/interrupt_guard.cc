@@ -1,5 +1,7 @@
 #include "dpdk/interrupt_guard.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <mutex>
@@ -24,6 +26,7 @@ Guarded& guarded() {
 }
 
 thread_local bool t_owns = false;
+thread_local bool t_impatient = false;
 
 void acquire_all() {
   guarded().mutex.lock();
@@ -53,6 +56,10 @@ void unguard_interrupt_thread(const EngineLockable& lockable) {
 
 void park_interrupt_thread() { acquire_all(); }
 
+ImpatientConnects::ImpatientConnects() { t_impatient = true; }
+
+ImpatientConnects::~ImpatientConnects() { t_impatient = false; }
+
 int guarded_epoll_wait(EpollWait wait, int epoll_fd, epoll_event* events, int events_max, int timeout_ms) {
   if (rte_thread_is_intr() == 0) return wait(epoll_fd, events, events_max, timeout_ms);
   while (true) {
@@ -79,6 +86,17 @@ ssize_t guarded_sendmsg(SendMessage send, int fd, const msghdr* message, int fla
 
 ssize_t guarded_recvmsg(ReceiveMessage receive, int fd, msghdr* message, int flags) {
   return receive(fd, message, rte_thread_is_intr() != 0 ? flags | MSG_DONTWAIT : flags);
+}
+
+int guarded_connect(Connect connect, int fd, const sockaddr* address, socklen_t length) {
+  const int flags = t_impatient && address->sa_family == AF_UNIX ? fcntl(fd, F_GETFL) : -1;
+  if (flags < 0 || (flags & O_NONBLOCK) != 0) return connect(fd, address, length);
+  fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+  const int result = connect(fd, address, length);
+  const int error = errno;
+  fcntl(fd, F_SETFL, flags);
+  errno = error;
+  return result;
 }
 
 }  // namespace uroce

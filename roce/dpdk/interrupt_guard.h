@@ -22,6 +22,12 @@
 // the peer was killed at that moment); the handler then uses memory that is freed. So a message to a peer that is gone
 // counts as sent: the next read finds the end of the connection, and that path of net_memif is correct.
 //
+// The other direction: net_memif connects from the thread that starts its port, which owns the engine, and a connect to
+// a local socket waits while the other side's queue of connections is full. Attempts that were given up fill it. If the
+// other side's port belongs to this process, it is the interrupt thread that would empty the queue, and that waits for
+// the engine; if it belongs to a program that is stopped, this one would be stopped as well. So such a connect fails,
+// as it does while nobody listens, and is tried again later.
+//
 // The calls are made inside libdpdk. Where DPDK is linked statically the linker redirects them
 // (wrap_interrupt_calls.cc, -Wl,--wrap); where it is a shared library our definitions come before libc's
 // (interpose_interrupt_calls.cc).
@@ -51,12 +57,23 @@ void unguard_interrupt_thread(const EngineLockable& lockable);
 /// that the interrupt thread still uses.
 void park_interrupt_thread();
 
+/// While one lives, no `connect` of this thread to a local socket waits.
+class ImpatientConnects {
+ public:
+  ImpatientConnects();
+  ~ImpatientConnects();
+  ImpatientConnects(const ImpatientConnects&) = delete;
+  ImpatientConnects& operator=(const ImpatientConnects&) = delete;
+};
+
 // Called by either of the two files, with libc's function. In other threads they just call that function.
 using EpollWait = int (*)(int, epoll_event*, int, int);
 using SendMessage = ssize_t (*)(int, const msghdr*, int);
 using ReceiveMessage = ssize_t (*)(int, msghdr*, int);
+using Connect = int (*)(int, const sockaddr*, socklen_t);
 int guarded_epoll_wait(EpollWait wait, int epoll_fd, epoll_event* events, int events_max, int timeout_ms);
 ssize_t guarded_sendmsg(SendMessage send, int fd, const msghdr* message, int flags);
 ssize_t guarded_recvmsg(ReceiveMessage receive, int fd, msghdr* message, int flags);
+int guarded_connect(Connect connect, int fd, const sockaddr* address, socklen_t length);
 
 }  // namespace uroce

@@ -8,6 +8,7 @@ extern "C" {
 int __real_epoll_wait(int epoll_fd, epoll_event* events, int events_max, int timeout_ms);
 ssize_t __real_sendmsg(int fd, const msghdr* message, int flags);
 ssize_t __real_recvmsg(int fd, msghdr* message, int flags);
+int __real_connect(int fd, const sockaddr* address, socklen_t length);
 
 HIDDEN int __wrap_epoll_wait(int epoll_fd, epoll_event* events, int events_max, int timeout_ms) {
   return uroce::guarded_epoll_wait(__real_epoll_wait, epoll_fd, events, events_max, timeout_ms);
@@ -19,6 +20,10 @@ HIDDEN ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
 
 HIDDEN ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
   return uroce::guarded_recvmsg(__real_recvmsg, fd, message, flags);
+}
+
+HIDDEN int __wrap_connect(int fd, const sockaddr* address, socklen_t length) {
+  return uroce::guarded_connect(__real_connect, fd, address, length);
 }
 
 // Does nothing: EAL opens the system log, which would change the name under which the program itself writes to it.
