@@ -24,24 +24,46 @@ constexpr uint32_t kFairMin = 2;
 constexpr uint32_t kFirstLine = kLine - sizeof(uint64_t);
 /// So many slots that make no sense are passed over in one call. Who wrote them may write more meanwhile.
 constexpr uint32_t kNonsenseMost = Port::kMaxBurst;
-static_assert(kInlineBytes == kFirstLine + kLine && kInlineBytes <= LaneReceiver::kHeaderBytes);
+static_assert(kInlineBytes == kFirstLine + kLine && LaneReceiver::kHeaderBytes <= LaneReceiver::kRoomBytes);
+
+/// Of the longest frame that a mark may be of.
+uint32_t longest(const Mark& mark) {
+  if (mark.frame == Mark::kInSlot) return kInlineBytes;
+  return mark.frame == Mark::kInSlotWithoutHeader ? kEthernetBytes + kInlineBytes : kFrameBytes;
+}
+
+bool makes_sense(const Mark& mark) {
+  return mark.bytes >= kEthernetBytes && mark.bytes <= longest(mark) &&
+         (mark.frame <= kPoolFrames || mark.frame == Mark::kInSlotWithoutHeader);
+}
 
 }  // namespace
+
+/// As a mark says it.
+uint16_t LaneSender::place_of(PooledFrame frame) {
+  const uint8_t* data = pool_.at(frame.frame);
+  if (frame.bytes < kEthernetBytes) return Mark::kInSlot;  // which no receiver takes
+  const bool known = std::memcmp(data, header_.data(), kEthernetBytes) == 0;
+  if (known && frame.bytes <= kEthernetBytes + kInlineBytes) return Mark::kInSlotWithoutHeader;
+  std::memcpy(header_.data(), data, kEthernetBytes);
+  return frame.bytes <= kInlineBytes ? Mark::kInSlot : static_cast<uint16_t>(frame.frame + 1);
+}
 
 void LaneSender::put(PooledFrame frame) {
   const uint64_t position = produced_++;
   Slot& slot = own_.slots[position % kSlots];
-  Mark mark{static_cast<uint32_t>(position + 1), frame.bytes, 0};
-  if (frame.bytes <= kInlineBytes) {
-    const uint8_t* data = pool_.at(frame.frame);
+  const Mark mark{static_cast<uint32_t>(position + 1), frame.bytes, place_of(frame)};
+  if (mark.in_slot()) {
+    const uint32_t skipped = mark.frame == Mark::kInSlotWithoutHeader ? kEthernetBytes : 0;
+    const uint8_t* data = pool_.at(frame.frame) + skipped;
+    const uint32_t bytes = frame.bytes - skipped;
     // The second line first: when the mark can be seen, both are there.
-    if (frame.bytes > kFirstLine) std::memcpy(slot.bytes + kFirstLine, data + kFirstLine, kLine);
+    if (bytes > kFirstLine) std::memcpy(slot.bytes + kFirstLine, data + kFirstLine, kLine);
     std::memcpy(slot.bytes, data, kFirstLine);
     in_slot_[position % kSlots] = 0;
     pool_.give_back(frame.frame);
     held_--;
   } else {
-    mark.frame = static_cast<uint16_t>(frame.frame + 1);
     in_slot_[position % kSlots] = mark.frame;
   }
   // The peer reads slots in their order, so what follows the first cannot be seen before the first.
@@ -144,6 +166,17 @@ uint32_t LaneReceiver::waiting() const {
   return static_cast<uint32_t>(end - position_);
 }
 
+void LaneReceiver::read_slot(const Slot& slot, const Mark& mark, uint8_t* room) const {
+  uint32_t bytes = mark.bytes;
+  if (mark.frame == Mark::kInSlotWithoutHeader) {
+    std::memcpy(room, header_.data(), kEthernetBytes);
+    room += kEthernetBytes;
+    bytes -= kEthernetBytes;
+  }
+  std::memcpy(room, slot.bytes, kFirstLine);
+  if (bytes > kFirstLine) std::memcpy(room + kFirstLine, slot.bytes + kFirstLine, kLine);
+}
+
 std::optional<LaneFrame> LaneReceiver::receive(uint8_t* room) {
   const uint64_t nonsense_most = nonsense_ + kNonsenseMost;
   while (peer_ != nullptr && position_ - released_ < kSlots && nonsense_ != nonsense_most) {
@@ -151,21 +184,21 @@ std::optional<LaneFrame> LaneReceiver::receive(uint8_t* room) {
     const Mark mark = Mark::decode(slot.mark.load(std::memory_order_acquire));
     if (mark.sequence != static_cast<uint32_t>(position_ + 1)) return std::nullopt;
     position_++;
-    const uint32_t longest = mark.frame == 0 ? kInlineBytes : kFrameBytes;
-    if (mark.bytes < kEthernetBytes || mark.bytes > longest || mark.frame > kPoolFrames) {
+    if (!makes_sense(mark)) {
       nonsense_++;
       // Nobody gets a frame that could be released later.
       if (position_ == released_ + 1) release();
       continue;
     }
-    if (mark.frame == 0) {
-      std::memcpy(room, slot.bytes, kFirstLine);
-      if (mark.bytes > kFirstLine) std::memcpy(room + kFirstLine, slot.bytes + kFirstLine, kLine);
-      return LaneFrame{room, nullptr, mark.bytes};
+    LaneFrame frame{room, nullptr, mark.bytes};
+    if (mark.in_slot()) {
+      read_slot(slot, mark, room);
+    } else {
+      frame = {base_->frames[mark.frame - 1], room, mark.bytes};
+      std::memcpy(room, frame.data, kHeaderBytes);
     }
-    const uint8_t* data = base_->frames[mark.frame - 1];
-    std::memcpy(room, data, kHeaderBytes);
-    return LaneFrame{data, room, mark.bytes};
+    if (mark.frame != Mark::kInSlotWithoutHeader) std::memcpy(header_.data(), room, kEthernetBytes);
+    return frame;
   }
   return std::nullopt;
 }

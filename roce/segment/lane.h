@@ -74,6 +74,7 @@ class LaneSender {
   bool has_room();
   bool holds_much() const;
   void put(PooledFrame frame);
+  uint16_t place_of(PooledFrame frame);
 
   LaneMemory& own_;
   FramePool& pool_;
@@ -84,7 +85,8 @@ class LaneSender {
   uint64_t reclaimed_ = 0;   // of these, read by the peer, as far as we have looked
   uint32_t held_ = 0;        // frames of the pool that are in the ring or wait
   bool stuck_ = false;
-  std::array<uint16_t, kSlots> in_slot_{};  // frame + 1 that a slot refers to, or 0
+  std::array<uint8_t, kEthernetBytes> header_{};  // Ethernet header of the frame before
+  std::array<uint16_t, kSlots> in_slot_{};        // frame + 1 that a slot refers to, or 0
   std::array<PooledFrame, kBacklog> backlog_{};
   uint32_t backlog_head_ = 0;
   uint32_t backlog_count_ = 0;
@@ -102,6 +104,7 @@ struct LaneFrame {
 class LaneReceiver {
  public:
   static constexpr uint32_t kHeaderBytes = RxFrame::kHeaderBytes;  // that are copied of a long frame
+  static constexpr uint32_t kRoomBytes = kEthernetBytes + kInlineBytes;
 
   explicit LaneReceiver(LaneMemory& own) : own_(own) {}
   LaneReceiver(const LaneReceiver&) = delete;
@@ -116,7 +119,7 @@ class LaneReceiver {
   bool ready() const;
   /// How many slots hold something that can be received.
   uint32_t waiting() const;
-  /// The next frame; `room` (kHeaderBytes) takes what is copied of it. Nothing when there is none. Slots that make no
+  /// The next frame; `room` (kRoomBytes) takes what is copied of it. Nothing when there is none. Slots that make no
   /// sense are passed over and counted; nothing is returned, too, when they are many.
   std::optional<LaneFrame> receive(uint8_t* room);
   /// All frames received so far are done with.
@@ -124,6 +127,7 @@ class LaneReceiver {
   uint64_t nonsense() const { return nonsense_; }
 
  private:
+  void read_slot(const Slot& slot, const Mark& mark, uint8_t* room) const;
   bool is_written(uint64_t position) const {
     const uint64_t word = peer_->slots[position % kSlots].mark.load(std::memory_order_relaxed);
     return Mark::decode(word).sequence == static_cast<uint32_t>(position + 1);
@@ -135,6 +139,7 @@ class LaneReceiver {
   uint64_t position_ = 0;
   uint64_t released_ = 0;
   uint64_t nonsense_ = 0;
+  std::array<uint8_t, kEthernetBytes> header_{};  // as the sender's
 };
 
 }  // namespace uroce::segment

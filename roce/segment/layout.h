@@ -4,9 +4,10 @@
 // for every peer, its half of a *lane*: a ring of slots towards that peer, and how far it has read the peer's ring. Its
 // peers map both read-only; the kernel refuses them anything else, because both are sealed before they are passed on.
 //
-// A slot is two cache lines. A short frame lies in the slot itself, behind the mark that says that it is there: so a
-// frame of up to 56 bytes takes one line from core to core, one of up to 120 takes two that lie side by side. A long
-// frame stays where the sender's engine built it, in the pool, and the slot says where.
+// A slot is two cache lines. A short frame lies in the slot itself, behind the mark that says that it is there: what is
+// up to 56 bytes takes one line from core to core, what is up to 120 takes two that lie side by side. When its Ethernet
+// header is that of the frame before it in the ring, the slot has what follows the header; so an ACK over IPv4 is one
+// line. A long frame stays where the sender's engine built it, in the pool, and the slot says where.
 //
 // Whatever is read from here was written by somebody else: it is read once, and what was read is checked.
 #pragma once
@@ -14,6 +15,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+
+#include "packet/network_headers.h"
 
 namespace uroce::segment {
 
@@ -33,7 +36,10 @@ inline constexpr uint32_t kPoolFrames = 1024;
 struct Mark {
   uint32_t sequence = 0;  // position in the ring since its beginning, plus one
   uint16_t bytes = 0;
-  uint16_t frame = 0;  // number of the frame in the pool plus one; 0: the frame lies in the slot
+  uint16_t frame = 0;  // number of the frame in the pool plus one, or where the frame lies in the slot
+  static constexpr uint16_t kInSlot = 0;
+  static constexpr uint16_t kInSlotWithoutHeader = 0xFFFF;
+  bool in_slot() const { return frame == kInSlot || frame == kInSlotWithoutHeader; }
 
   static Mark decode(uint64_t word) {
     return {static_cast<uint32_t>(word >> 32), static_cast<uint16_t>(word >> 16), static_cast<uint16_t>(word)};
@@ -60,6 +66,7 @@ struct BaseMemory {
   alignas(kPage) uint8_t frames[kPoolFrames][kFrameBytes];
 };
 static_assert(sizeof(BaseMemory) == kPage + size_t{kPoolFrames} * kFrameBytes);
+static_assert(kPoolFrames < Mark::kInSlotWithoutHeader);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
 }  // namespace uroce::segment

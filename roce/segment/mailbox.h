@@ -19,7 +19,7 @@ struct Letter {
   /// Known: the hello has arrived; from a member whose own one has arrived, and that has nothing to pass on any more.
   enum class Kind : uint16_t { kHello = 1, kWake = 2, kKnown = 3 };
   static constexpr uint32_t kMagic = 0x6c616e75;
-  static constexpr uint16_t kVersion = 1;
+  static constexpr uint16_t kVersion = 2;
 
   uint32_t magic = kMagic;
   uint16_t version = kVersion;

@@ -122,7 +122,7 @@ class SegmentPort final : public Port {
   size_t last_received_ = 0;  // whose turn it was
   bool armed_ = false;
   uint32_t held_ = 0;  // received frames that were not released yet
-  std::array<std::array<uint8_t, LaneReceiver::kHeaderBytes>, kMaxBurst> headers_{};
+  std::array<std::array<uint8_t, LaneReceiver::kRoomBytes>, kMaxBurst> headers_{};
 };
 
 }  // namespace uroce::segment

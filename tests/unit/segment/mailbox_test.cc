@@ -124,7 +124,7 @@ TEST_F(MailboxTest, LettersThatMakeNoSenseArePassedOver) {
     ASSERT_EQ(mine.send(2, letter), Mailbox::Sent::kYes);
   };
   send_bad([](Letter& l) { l.magic = 0; });
-  send_bad([](Letter& l) { l.version = 2; });
+  send_bad([](Letter& l) { l.version = Letter::kVersion + 1; });
   send_bad([](Letter& l) { l.from = 0; });
   send_bad([](Letter& l) { l.kind = Letter::Kind::kHello; });  // without memory
   send_bad([](Letter& l) { l.from = 77; });                    // in the name of somebody else
