@@ -66,7 +66,8 @@ class ImpatientConnects {
   ImpatientConnects& operator=(const ImpatientConnects&) = delete;
 };
 
-// Called by either of the two files, with libc's function. In other threads they just call that function.
+// Called by either of the two files, with libc's function. But in the interrupt thread (`guarded_connect`: where an
+// ImpatientConnects lives) they just call that function.
 using EpollWait = int (*)(int, epoll_event*, int, int);
 using SendMessage = ssize_t (*)(int, const msghdr*, int);
 using ReceiveMessage = ssize_t (*)(int, msghdr*, int);

@@ -47,6 +47,11 @@ std::vector<std::string> candidates() {
   return dirs;
 }
 
+std::string network_namespace() {
+  char name[64] = {};
+  return readlink("/proc/self/ns/net", name, sizeof name - 1) < 0 ? "" : name;
+}
+
 }  // namespace
 
 unsigned outer_uid(unsigned uid, const std::string& map) {
@@ -79,9 +84,13 @@ std::string runtime_dir(std::string& error) {
 std::string place_in_the_world() {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  char name_space[64] = {};
-  if (readlink("/proc/self/ns/net", name_space, sizeof name_space - 1) < 0) name_space[0] = 0;
-  return std::string(host) + " " + name_space;
+  return std::string(host) + " " + network_namespace();
+}
+
+std::string place_on_the_machine() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  return std::getline(file, boot) ? boot + " " + network_namespace() : place_in_the_world();
 }
 
 }  // namespace uroce

@@ -17,8 +17,11 @@ unsigned outer_uid(unsigned uid, const std::string& map);
 /// The caller's, outside of its user namespace.
 unsigned machine_uid();
 
-/// A text that differs between machines and between network namespaces, so that ports that meet on a bridge, and hosts
-/// that meet on a segment, have different MACs.
+/// A text that differs between machines and between network namespaces, so that ports that meet on a bridge have
+/// different MACs.
 std::string place_in_the_world();
+/// Likewise, for programs that meet in shared memory: the same for all that share a network namespace, whatever they
+/// call the machine (containers of one pod have a hostname each). Differs after a reboot.
+std::string place_on_the_machine();
 
 }  // namespace uroce

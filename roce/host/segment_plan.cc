@@ -63,7 +63,7 @@ std::set<std::string> other_addresses(const EndpointConfig& config) {
 /// A short name for this user's programs in this network namespace. Programs that were given addresses are known by
 /// them: another address is another host.
 std::string default_host(const EndpointConfig& config) {
-  std::string text = place_in_the_world();
+  std::string text = place_on_the_machine();
   for (const std::string& address : other_addresses(config)) text += " " + address;
   const MacAddress hash = segment::mac_of_host(text);
   char name[32];

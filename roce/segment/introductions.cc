@@ -79,9 +79,9 @@ unsigned Introductions::read_mail(Instant now) {
   const NoCancel with_descriptors;
   unsigned count = 0;
   LetterFds fds;
-  bool lost_fds = false;
+  LostLetters lost;
   for (; count < kLettersPerLook; count++) {
-    const auto letter = mailbox_.receive(fds, lost_fds);
+    const auto letter = mailbox_.receive(fds, lost);
     if (!letter) break;
     if (letter->kind == Letter::Kind::kKnown) {
       if (const Peer* peer = peers_.find(letter->from); peer != nullptr && peer->lane) on_known(*peer->lane);
@@ -91,7 +91,11 @@ unsigned Introductions::read_mail(Instant now) {
     close(fds.base);
     close(fds.lane);
   }
-  if (lost_fds)
+  if (lost.for_version)
+    warn_once(warned_of_version_,
+              "a program of this machine has another version of uroce, and the two do not reach each other: start all "
+              "of them, uroced too, from the same installation");
+  if (lost.for_descriptors)
     warn_once(
         warned_of_fds_,
         "a program of this machine cannot be reached: this process has no file descriptors left; raise ulimit -n");

@@ -108,7 +108,7 @@ Mailbox::Sent Mailbox::send(MemberId to, const Letter& letter, const LetterFds& 
   return errno == ENOENT || errno == ECONNREFUSED ? Sent::kGone : Sent::kFull;
 }
 
-std::optional<Letter> Mailbox::receive(LetterFds& fds, bool& lost_fds) const {
+std::optional<Letter> Mailbox::receive(LetterFds& fds, LostLetters& lost) const {
   const KeptErrno kept;
   for (int i = 0; i < kBadLetters; i++) {
     Letter letter;
@@ -127,10 +127,11 @@ std::optional<Letter> Mailbox::receive(LetterFds& fds, bool& lost_fds) const {
     int received[kFdsMax] = {-1, -1};
     const size_t count = take_fds(message, received);
     // There is room for as many as a letter has, so with all of them there it had too many.
-    lost_fds = lost_fds || ((message.msg_flags & MSG_CTRUNC) != 0 && count < kFdsMax);
-    const bool good = length == sizeof letter && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 &&
-                      letter.magic == Letter::kMagic && letter.version == Letter::kVersion &&
-                      is_from(sender, message.msg_namelen, letter.from);
+    lost.for_descriptors |= (message.msg_flags & MSG_CTRUNC) != 0 && count < kFdsMax;
+    const bool real = length == sizeof letter && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 &&
+                      letter.magic == Letter::kMagic && is_from(sender, message.msg_namelen, letter.from);
+    lost.for_version |= real && letter.version != Letter::kVersion;
+    const bool good = real && letter.version == Letter::kVersion;
     const size_t wanted = letter.kind == Letter::Kind::kHello ? kFdsMax : 0;
     if (good && count == wanted) {
       fds = {received[0], received[1]};

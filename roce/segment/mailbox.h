@@ -36,6 +36,12 @@ struct LetterFds {
   int lane = -1;  // its half of the lane to the receiver
 };
 
+/// Why letters of others were thrown away, as far as somebody should know.
+struct LostLetters {
+  bool for_descriptors = false;  // there came more than this process may have open
+  bool for_version = false;      // from a program whose letters say something else
+};
+
 class Mailbox {
  public:
   Mailbox() = default;
@@ -50,9 +56,8 @@ class Mailbox {
 
   enum class Sent : uint8_t { kYes, kFull, kGone };
   Sent send(MemberId to, const Letter& letter, const LetterFds& fds = {}) const;
-  /// The next good letter; nothing when there is none. Its descriptors are the caller's. `lost_fds`: there were more
-  /// than this process may have open.
-  std::optional<Letter> receive(LetterFds& fds, bool& lost_fds) const;
+  /// The next good letter; nothing when there is none. Its descriptors are the caller's. What was lost is added.
+  std::optional<Letter> receive(LetterFds& fds, LostLetters& lost) const;
   void forget();
 
  private:

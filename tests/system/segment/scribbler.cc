@@ -141,6 +141,14 @@ void Scribbler::scribble_mark(Contact& contact) {
     mark.frame = static_cast<uint16_t>(below(below(4) != 0 ? kPoolFrames + 1 : 0x10000));
   }
   if (below(4) == 0) write_frame(slot.bytes, kInlineBytes);
+  if (below(8) == 0) {
+    mark.frame = Mark::kInSlotWithoutHeader;
+    if (below(2) == 0) {
+      uint8_t frame[kEthernetBytes + kInlineBytes];
+      write_frame(frame, sizeof frame);
+      std::memcpy(slot.bytes, frame + kEthernetBytes, kInlineBytes);
+    }
+  }
   if (mark.frame != 0 && mark.frame <= kPoolFrames && below(2) == 0)
     write_frame(static_cast<BaseMemory*>(life_->base.data())->frames[mark.frame - 1], 200);
   slot.mark.store(below(16) != 0 ? mark.encode() : random_.next_u64(), std::memory_order_release);

@@ -19,8 +19,9 @@ struct Handmade {
            lane.make("lane", sizeof(LaneMemory), error);
     EXPECT_TRUE(good) << error;
   }
-  void say(const Node& to, Letter::Kind kind, uint32_t answer = 0) {
+  void say(const Node& to, Letter::Kind kind, uint32_t answer = 0, uint16_t version = Letter::kVersion) {
     Letter letter;
+    letter.version = version;
     letter.kind = kind;
     letter.from = membership.id();
     letter.answer = answer;
@@ -30,7 +31,7 @@ struct Handmade {
   std::vector<Letter::Kind> mail() {
     std::vector<Letter::Kind> kinds;
     LetterFds fds;
-    bool lost = false;
+    LostLetters lost;
     while (const auto letter = mailbox.receive(fds, lost)) {
       kinds.push_back(letter->kind);
       if (letter->kind != Letter::Kind::kHello) continue;
@@ -78,6 +79,19 @@ TEST(Introductions, WhoIsKnownSaysNoMoreHellos) {
   b.say(a, Letter::Kind::kKnown);
   for (int i = 0; i < 10; i++) a.turn(milliseconds(100));
   EXPECT_EQ(b.mail(), Kinds{});
+}
+
+TEST(Introductions, ThatAProgramHasAnotherVersionIsSaidOnce) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  Handmade b(dir, card_of("host", 1));
+  for (int i = 0; i < 3; i++) {
+    b.say(a, Letter::Kind::kHello, 1, Letter::kVersion + 1);
+    a.turn();
+  }
+  EXPECT_EQ(b.mail(), Kinds{});
+  ASSERT_EQ(a.warnings.size(), 1u);
+  EXPECT_NE(a.warnings[0].find("another version"), std::string::npos) << a.warnings[0];
 }
 
 TEST(Introductions, StrangersDoNotMakeItReadTheDirectoryAgainAndAgain) {

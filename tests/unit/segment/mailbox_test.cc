@@ -46,7 +46,7 @@ struct MailboxTest : ::testing::Test {
   Mailbox mine, yours;
   std::string error;
   LetterFds fds;
-  bool lost = false;
+  LostLetters lost;
 };
 
 TEST_F(MailboxTest, AHelloBringsMemory) {
@@ -69,7 +69,7 @@ TEST_F(MailboxTest, AHelloBringsMemory) {
   close(fds.base);
   close(fds.lane);
   EXPECT_FALSE(yours.receive(fds, lost));
-  EXPECT_FALSE(lost);
+  EXPECT_FALSE(lost.for_descriptors);
 }
 
 TEST_F(MailboxTest, WhoeverGetsMemoryCannotWriteToItOrShrinkIt) {
@@ -142,7 +142,7 @@ TEST_F(MailboxTest, MoreDescriptorsThanAnyLetterHasAreNotOursToLose) {
   const int next = dup(0);
   close(next);
   EXPECT_FALSE(yours.receive(fds, lost));
-  EXPECT_FALSE(lost) << "this process has descriptors enough";
+  EXPECT_FALSE(lost.for_descriptors) << "this process has descriptors enough";
   const int after = dup(0);
   close(after);
   EXPECT_EQ(after, next) << "they are closed";
@@ -161,7 +161,27 @@ TEST_F(MailboxTest, DescriptorsForWhichThereIsNoRoomAreMissed) {
   const bool got = yours.receive(fds, lost).has_value();
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_FALSE(got);
-  EXPECT_TRUE(lost);
+  EXPECT_TRUE(lost.for_descriptors);
+}
+
+TEST_F(MailboxTest, ALetterOfAnotherVersionIsThrownAwayAndMissed) {
+  for (const int version : {Letter::kVersion - 1, Letter::kVersion + 1}) {
+    lost = {};
+    Letter letter;
+    letter.from = 1;
+    letter.version = static_cast<uint16_t>(version);
+    ASSERT_EQ(mine.send(2, letter), Mailbox::Sent::kYes);
+    EXPECT_FALSE(yours.receive(fds, lost));
+    EXPECT_TRUE(lost.for_version);
+  }
+  lost = {};
+  Letter nonsense;
+  nonsense.from = 1;
+  nonsense.magic = 0;
+  nonsense.version = Letter::kVersion + 1;
+  ASSERT_EQ(mine.send(2, nonsense), Mailbox::Sent::kYes);
+  EXPECT_FALSE(yours.receive(fds, lost));
+  EXPECT_FALSE(lost.for_version);
 }
 
 TEST(Mailbox, WorksUnderALongPath) {
