@@ -7,6 +7,8 @@
 import http.client
 import json
 import os
+import pathlib
+import pty
 import re
 import shutil
 import signal
@@ -17,6 +19,7 @@ import tempfile
 import time
 
 SKIP = 77
+PYTHON = "/usr/bin/python3"  # the distribution's, whose python3-pyverbs is
 
 
 class Endpoints:
@@ -165,6 +168,99 @@ def programs_are_listed(endpoints):
     assert (refused.returncode, refused.stderr) == (2, f"uroce: process {client.pid} has no open uroce device\n"), refused
 
 
+def rates_are_refreshed(endpoints):
+    """`uroce top` shows, again and again, what went on since it showed that before; on a terminal, in place of that."""
+    need("ib_write_bw")
+    server, client = endpoints.bandwidth_pair(60)
+    top = lambda *words, **how: subprocess.Popen([endpoints.uroce, "top", *words], env=endpoints.environment, **how)
+    sent = lambda: json.loads(endpoints.stats("--json", str(client.pid)).stdout.splitlines()[1])["/uroce/counters"]["tx_bytes"]
+    wait_until(lambda: sent() > 10 << 20, "no data flows")
+
+    sent_before, begun = sent(), time.monotonic()
+    process = top("-n", "3", "-d", "0.7", "--json", stdout=subprocess.PIPE, text=True)
+    endpoints.running.append(process)
+    shown, at = [], []
+    for line in process.stdout:
+        shown.append({each["pid"]: each for each in json.loads(line)})
+        at.append(time.monotonic() - begun)
+        if len(shown) == 2:
+            client.send_signal(signal.SIGSTOP)
+    assert (process.wait(timeout=10), len(shown)) == (0, 3), shown
+    client.send_signal(signal.SIGCONT)
+    assert all(set(each) == {server.pid, client.pid} for each in shown), shown
+    assert at[1] - at[0] > 0.3 and at[2] - at[1] > 0.3, f"each is shown when its time has come: {at}"
+    received = [each[server.pid]["receive_mbps"] for each in shown]
+    assert received[0] > 1 and received[1] > 1 and received[0] != received[1], shown
+    assert received[2] < min(received[:2]) / 2, f"nobody sends any more: {received}"
+    assert [each[client.pid]["answers"] for each in shown] == [True, True, False], shown
+    rates = [each[client.pid]["send_mbps"] for each in shown[:2]]
+    assert rates[0] > 1 and rates[1] > 1 and rates[0] != rates[1], shown
+    megabits = (sent() - sent_before) / 125e3
+    assert 0.7 * sum(rates) <= megabits, f"at {rates} Mbit/s it would have sent more than {megabits:.0f} Mbit, 0.7 s each"
+
+    master, slave = pty.openpty()
+    process = top("-n", "3", "-d", "0.1", stdout=slave)
+    endpoints.running.append(process)
+    os.close(slave)
+    text = b""
+    try:
+        while piece := os.read(master, 4096):
+            text += piece
+    except OSError:  # how a terminal says that nobody is left at its other end
+        pass
+    os.close(master)
+    assert process.wait(timeout=10) == 0
+    _, *screens = text.decode().split("\033[H\033[2J")
+    assert len(screens) == 3, text
+    for screen in screens:
+        assert re.match(r" *PID  PROGRAM ", screen) and screen.count("ib_write_bw") == 2, text
+
+
+def errors_are_shown(endpoints):
+    """`uroce qp`, `ls`, `top` and `stats` tell of a request that was refused, and of a peer that was killed."""
+    if subprocess.run([PYTHON, "-c", "import pyverbs.qp"], capture_output=True, check=False).returncode != 0:
+        print("skipped: python3-pyverbs is not installed")
+        sys.exit(SKIP)
+    script = pathlib.Path(__file__).resolve().parent / "two_connections.py"
+    ends = [endpoints.start([], PYTHON, "-B", script, stdin=subprocess.PIPE) for _ in range(2)]
+    told = [end.stdout.readline() for end in ends]
+    for end, about in zip(ends, reversed(told)):
+        print(about, end="", file=end.stdin, flush=True)
+    for end in ends:
+        assert end.stdout.readline() == "connected\n", end.communicate()
+    here, peer = ends
+    shown = lambda process: json.loads(endpoints.ask("qp", str(process.pid), "--json"))
+    first_errors = lambda process: [each["error"] for each in shown(process)]
+    number = lambda name: int((re.search(rf"^  {name} +(\d+)$", endpoints.stats(str(here.pid)).stdout, re.M) or [0, 0])[1])
+    assert [(each["state"], each["error"]) for each in shown(here)] == [("RTS", "")] * 2, shown(here)
+    assert number("retransmits") == 0
+
+    print("wrong key", file=here.stdin, flush=True)
+    wait_until(lambda: any(first_errors(here)), "no error is shown")
+    of_key = {each["qpn"]: each for each in shown(here) if each["error"]}
+    (qpn, refused), = of_key.items()
+    assert refused["state"] == "ERR" and refused["error"].startswith("remote access error: "), refused
+    there = [each for each in shown(peer) if each["error"]]
+    assert [each["dest_qpn"] for each in there] == [qpn], there
+    assert there[0]["error"].startswith("a request of the peer was refused: ") and "key" in there[0]["error"], there
+
+    peer.kill()
+    peer.wait()
+    print("peer killed", file=here.stdin, flush=True)
+    wait_until(lambda: all(first_errors(here)), "no error of the other queue pair is shown")
+    (lost,) = (each for each in shown(here) if each["qpn"] != qpn)
+    assert lost["state"] == "ERR" and lost["error"].startswith("transport retry counter exceeded: "), lost
+    text = endpoints.ask("qp")
+    for each in (refused, lost):
+        assert re.search(rf"^ *{here.pid} .* 0x{each['qpn']:06x}  RC +ERR .*  {re.escape(each['error'])}$", text, re.M), text
+    assert number("retransmits") >= 7 and number("local_ack_timeout_err") >= 7, endpoints.stats(str(here.pid)).stdout
+    assert number("req_cqe_error") == 2, endpoints.stats(str(here.pid)).stdout
+    row = re.search(rf"^ *{here.pid} .* (\d+) +(\d+)  running$", endpoints.ask("ls"), re.M)
+    assert (int(row[1]), int(row[2])) == (number("retransmits"), 2), row
+    here.stdin.close()
+    assert here.wait(timeout=20) == 0
+
+
 def two_endpoints(endpoints, program):
     """A process with two endpoints is two rows, everywhere."""
     process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=endpoints.environment)
@@ -235,25 +331,42 @@ def capture_is_readable(endpoints):
         assert len({row[2] for row in rows}) == 2, "both directions are marked"
 
 
+def cpu_ns(process):
+    """What all its threads have used: the clock's ticks of /proc/PID/stat are too long for what is measured with this."""
+    tasks = pathlib.Path(f"/proc/{process.pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)
+
+
+def sleeping_server(endpoints):
+    """ib_send_bw that waits in ibv_get_cq_event for a client that has sent, and is stopped."""
+    command = ["ib_send_bw", "-e", "-n", "5000000", "-p", str(20000 + os.getpid() % 20000)]
+    server = endpoints.start([], *command)
+    endpoints.wait_for_device(server)
+    client = endpoints.start([], *command, "127.0.0.1")
+    endpoints.wait_for_device(client)
+    received = lambda: json.loads(endpoints.stats("--json", str(server.pid)).stdout.splitlines()[1])["/uroce/counters"]["rx_packets"]
+    wait_until(lambda: received() > 1000, "no data flows")
+    client.send_signal(signal.SIGSTOP)
+    return server
+
+
 def idle_costs_nothing(endpoints):
-    """An open device that nobody uses needs next to no processor time: the default port, and one of DPDK's."""
-    need("ibv_asyncwatch")
-    processes = [endpoints.start(options, "ibv_asyncwatch") for options in ([], ["--port", "memif"])]
-    for process in processes:
-        endpoints.wait_for_device(process)
-    time.sleep(0.5)
-
-    def used_seconds(process):
-        with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
-            fields = file.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    before, start = [used_seconds(process) for process in processes], time.monotonic()
-    time.sleep(4)
-    elapsed = time.monotonic() - start
-    shares = [(used_seconds(process) - used) / elapsed for process, used in zip(processes, before)]
-    print("idle: " + ", ".join(f"{100 * share:.2f}" for share in shares) + " % of a processor")
-    assert max(shares) < 0.02
+    """A program needs next to no processor time while it waits for an event, connected, or does nothing with a port of DPDK's."""
+    need("ib_send_bw", "ibv_asyncwatch")
+    server = sleeping_server(endpoints)
+    watcher = endpoints.start(["--port", "memif"], "ibv_asyncwatch")
+    endpoints.wait_for_device(watcher)
+    end = lambda: [(each["state"], each["error"]) for each in json.loads(endpoints.ask("qp", str(server.pid), "--json"))]
+    time.sleep(1)
+    assert end() == [("RTR", "")], end()
+    before, start = [cpu_ns(process) for process in (server, watcher)], time.monotonic()
+    time.sleep(6)
+    elapsed_ns = (time.monotonic() - start) * 1e9
+    connected, unused = [100 * (cpu_ns(process) - used) / elapsed_ns for process, used in zip((server, watcher), before)]
+    print(f"idle: {connected:.3f} % of a processor, connected on the default port; {unused:.3f} %, unused on memif")
+    assert end() == [("RTR", "")], "it is connected all the time"
+    assert 0 < connected < 0.5
+    assert 0 < unused < 2
 
 
 class Recording:
@@ -357,7 +470,7 @@ def capture_in_bad_company(endpoints):
     refused = endpoints.run("capture", "-w", killed.file)
     assert refused.returncode == 2 and "being written already" in refused.stderr, refused
     killed.process.kill()
-    wait_until(lambda: not killed.sockets() and not memory(), "a capture that was killed stays")
+    wait_until(lambda: not killed.sockets() and not memory(), "a capture that was killed stays", seconds=1)
     before = sent()
     wait_until(lambda: sent() > before, "the program stands still")
 
@@ -506,7 +619,7 @@ def silent_members_are_listed(endpoints):
     assert str(quiet.pid) not in endpoints.ask("ls")
 
 
-TESTS = [counters_move, programs_are_listed, stuck_engine, two_endpoints, capture_is_readable, captured_pairs,
+TESTS = [counters_move, programs_are_listed, rates_are_refreshed, errors_are_shown, stuck_engine, two_endpoints, capture_is_readable, captured_pairs,
          capture_in_bad_company, capture_to_a_pipe, metrics_are_served, silent_members_are_listed, idle_costs_nothing]
 
 
