@@ -1,5 +1,7 @@
-"""Many programs that share one device: they meet on a segment, come and go, hang, and are killed."""
+"""Many programs that share one device: they meet on a segment or over uroced, come and go, hang, and are killed."""
 
+import collections
+import dataclasses
 import os
 import pathlib
 import random
@@ -11,9 +13,9 @@ import tempfile
 import time
 
 import faults
-from children import free_tcp_port, wait_for_listener
+from children import Child, free_tcp_port, listens, wait_for_listener
 from outputs import check_bandwidth, clock_was_lost, rows, trouble
-from session import Failure, Scenario
+from session import Failure, Scenario, Session
 from wires import Skip
 
 SOURCES = pathlib.Path(__file__).resolve().parent / "sources"
@@ -46,36 +48,183 @@ def _mesh(*runs):
     return body
 
 
-def _pairs(count):
-    """Pairs of two kinds at once, all on one device."""
+@dataclasses.dataclass
+class Pair:
+    """Server and client of a program that measures bandwidth, each at its side of the wire."""
 
-    def start(session, i):
-        port = str(free_tcp_port())
-        words = ["ib_write_bw" if i % 2 == 0 else "ib_send_bw", "-n", "500", "-p", port]
-        server = session.start(f"server {i}", 0, words)
-        if not wait_for_listener(server, int(port), 20):
-            raise Failure(f"server {i} did not get as far as listening")
-        return server, session.start(f"client {i}", 1, [*words, session.wire.tcp_address(0)])
+    session: Session
+    number: int
+    sides: tuple
+    words: list
+    server: Child = None
+    client: Child = None
 
-    def ended(session, pair):
-        for child in pair:
-            session.expect_exit(child, 60)
-        return pair
+    def serve(self):
+        self.server = self.session.start(f"server {self.number}", self.sides[0], self.words)
+
+    def wait_until_served(self):
+        if not wait_for_listener(self.server, int(self.words[-1]), 20):
+            raise Failure(f"server {self.number} did not get as far as listening")
+
+    def connect(self):
+        self.client = self.session.start(f"client {self.number}", self.sides[1],
+                                         [*self.words, self.session.wire.tcp_address(self.sides[0])])
+
+    def wait_for_end(self, timeout_s):
+        for child in (self.server, self.client):
+            self.session.expect_exit(child, timeout_s)
+
+    def again(self, timeout_s):
+        self.serve()
+        self.wait_until_served()
+        self.connect()
+        self.wait_for_end(timeout_s)
+
+    def expect_good(self, timeout_s):
+        if any(clock_was_lost(child.output()) for child in (self.server, self.client)):
+            print(f"repeated: perftest could not measure the CPU's clock in pair {self.number}", flush=True)
+            self.again(timeout_s)
+        for child in (self.server, self.client):
+            problems = trouble(child.output())
+            if child.exit_code != 0 or problems:
+                raise Failure(f"the {child.name}: exit {child.exit_code} {'; '.join(problems)}")
+        problems = check_bandwidth(self.client.output(), (65536,))
+        if problems:
+            raise Failure(f"the {self.client.name}: {'; '.join(problems)}")
+
+
+def _make_pairs(session, count, sides, words, programs=("ib_write_bw", "ib_send_bw")):
+    """Not started yet. `sides`: those of server and client, which two pairs after each other have alike."""
+    first = free_tcp_port()
+    # Whoever listens in another namespace is not seen from here, and not in the way.
+    ports = (port for port in range(first, first + 1000) if not listens(port, os.getpid()))
+    pairs = []
+    for i in range(count):
+        line = ["stdbuf", "-oL", programs[i % len(programs)], *words, "-p", str(next(ports))]  # line by line, to see how far it is
+        pairs.append(Pair(session, i, sides[i // 2 % len(sides)], line))
+    return pairs
+
+
+def start_pairs(*what):
+    """All servers and then all clients."""
+    pairs = _make_pairs(*what)
+    for step in (Pair.serve, Pair.wait_until_served, Pair.connect):
+        for pair in pairs:
+            step(pair)
+    return pairs
+
+
+def expect_good_pairs(pairs, timeout_s=60):
+    for pair in pairs:
+        pair.wait_for_end(timeout_s)
+    for pair in pairs:
+        pair.expect_good(timeout_s)
+
+
+def _expect_all_at_once(pairs):
+    """The last of them is connected while the first one still works."""
+    for pair in pairs:
+        if not pair.client.wait_for_output("remote address", 30):
+            raise Failure(f"the {pair.client.name} did not connect")
+    ended = [pair.client.name for pair in pairs if pair.client.exit_code is not None or rows(pair.client.output())]
+    if ended:
+        raise Failure(f"ended before the last one was connected: {', '.join(ended)}")
+
+
+def _pairs_at_once(count, seconds, *sides):
+    """Pairs of two kinds that all work at the same time."""
 
     def body(session):
-        pairs = [start(session, i) for i in range(count)]
-        pairs = [ended(session, pair) for pair in pairs]
-        for i, pair in enumerate(pairs):
-            if any(clock_was_lost(child.output()) for child in pair):
-                print(f"repeated: perftest could not measure the CPU's clock in pair {i}", flush=True)
-                pair = ended(session, start(session, i))
-            for child in pair:
-                problems = trouble(child.output())
-                if child.exit_code != 0 or problems:
-                    raise Failure(f"the {child.name}: exit {child.exit_code} {'; '.join(problems)}")
-            problems = check_bandwidth(pair[1].output(), (65536,))
-            if problems:
-                raise Failure(f"the {pair[1].name}: {'; '.join(problems)}")
+        pairs = start_pairs(session, count, sides, ("-D", str(seconds)))
+        _expect_all_at_once(pairs)
+        expect_good_pairs(pairs)
+
+    return body
+
+
+def _wait_for_link(session):
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        child = session.start("ibv_devinfo", 0, ["ibv_devinfo"])
+        session.expect_exit(child, 20)
+        if "PORT_ACTIVE" in child.output():
+            return
+    raise Failure("the link does not come up")
+
+
+def _beside_the_wire(count, seconds):
+    """Pairs of one machine, while one of its programs talks to the machine at the other end of the cable."""
+
+    def body(session):
+        [away] = _make_pairs(session, 1, [(1, 0)], ("-D", str(seconds + 2)))
+        away.serve()
+        away.wait_until_served()
+        _wait_for_link(session)  # nobody at the other end, no link
+        away.connect()
+        pairs = [away, *start_pairs(session, count, [(0, 0)], ("-D", str(seconds)))]
+        _expect_all_at_once(pairs)
+        expect_good_pairs(pairs)
+
+    return body
+
+
+def _others(topology, processes, rank):
+    """Whom a rank talks to: everybody, its two neighbours, or the first one, who talks to everybody."""
+    others = [other for other in range(processes) if other != rank]
+    if topology == "ring":
+        return [other for other in others if (rank - other) % processes in (1, processes - 1)]
+    return [other for other in others if topology == "mesh" or 0 in (rank, other)]
+
+
+def _expect_all_to_end(ranks, timeout_s):
+    """When one fails, nobody waits for those that wait for it."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline and any(rank.exit_code is None for rank in ranks):
+        if any(rank.exit_code not in (None, 0) for rank in ranks):
+            break
+        time.sleep(0.05)
+    for rank in sorted(ranks, key=lambda rank: rank.exit_code in (None, 0)):  # who failed before who waits
+        if rank.exit_code != 0:
+            raise Failure(f"the {rank.name}: exit {rank.exit_code} within {timeout_s} s")
+
+
+def counters(session, side):
+    """Those of uroced at a side that are not 0. It is below `ip netns exec`, which becomes what it starts."""
+    command = [*session.wire.prefix(side), session.uroce, "stats", str(session.wire.daemons[side].pid)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return collections.Counter({name: int(value) for name, value in re.findall(r"^ *(\w+) +(\d+)$", text, re.M)})
+
+
+def _run_spread_mesh(session, program, sides, words):
+    processes, topology, _, messages = words.split()[:4]
+    processes, messages = int(processes), int(messages)
+    side_of = [sides[rank * len(sides) // processes] for rank in range(processes)]
+    shared = program.parent / words.replace(" ", "_")
+    shared.touch()
+    before = {side: counters(session, side)["uplink_tx_packets"] for side in session.wire.daemons}
+    ranks = [session.start(f"rank {rank} of {words}", side_of[rank], [program, str(rank), shared, *words.split()])
+             for rank in range(processes)]
+    _expect_all_to_end(ranks, 90)
+    for rank, child in enumerate(ranks):
+        expected = messages * len(_others(topology, processes, rank))
+        if not re.search(rf"^{expected} messages of", child.output(), re.M):
+            raise Failure(f"the {child.name} did not verify {expected} messages")
+    for side, sent_before in before.items():
+        sent = counters(session, side)["uplink_tx_packets"] - sent_before
+        leaving = messages * sum(side_of[other] != side for rank in range(processes) if side_of[rank] == side
+                                 for other in _others(topology, processes, rank))
+        if sent < leaving or (leaving == 0 and sent > 20):
+            raise Failure(f"{words}: {leaving} messages left side {side} in {sent} packets")
+
+
+def _spread_mesh(sides, *runs):
+    """Ranks that are programs of their own, as many behind the uroced of each of `sides`; those of one side talk beside it."""
+
+    def body(session):
+        with tempfile.TemporaryDirectory() as folder:
+            program = build_program(folder, "verbs_rank")
+            for words in runs:
+                _run_spread_mesh(session, program, sides, words)
 
     return body
 
@@ -220,14 +369,26 @@ def many_queue_pairs(session):
         session.expect_refusal(greedy, 20, "after 64", "cannot allocate memory")
 
 
+MESHES = ("4 mesh 4096 300", "4 ring 65536 50", "4 star 64 1000", "16 mesh 1024 10 events")
+MESH_64 = "64 mesh 2048 10 events"
+
+
+def _crowds(name, wire, suite):
+    """Ranks and pairs of programs behind two uroceds, some in every check and more in the long one."""
+    return [Scenario(f"{name}_mesh", _spread_mesh((0, 1), *MESHES), wire, suite, timeout_s=120),
+            Scenario(f"{name}_mesh_64", _spread_mesh((0, 1), MESH_64), wire, "long", timeout_s=120),
+            Scenario(f"{name}_pairs", _pairs_at_once(4, 2, (0, 1), (1, 0)), wire, suite, timeout_s=90),
+            Scenario(f"{name}_pairs_16", _pairs_at_once(16, 6, (0, 1), (1, 0)), wire, "long", timeout_s=200)]
+
+
 SCENARIOS = [
     Scenario("segment_mesh", _mesh(("4 mesh 4096 300", 3600), ("4 ring 65536 100", 800), ("4 star 64 3000", 18000),
                                    ("8 mesh 8192 100 events", 5600)), "segment"),
     Scenario("segment_mesh_of_children", _mesh(("4 mesh 4096 300 opened", 3600), ("6 star 16384 300 events opened", 3000)),
              "segment"),
     Scenario("segment_mesh_64", _mesh(("64 mesh 2048 10", 40320)), "segment", "long", 90),
-    Scenario("segment_pairs", _pairs(4), "segment", timeout_s=90),
-    Scenario("segment_pairs_16", _pairs(16), "segment", "long", 200),
+    Scenario("segment_pairs", _pairs_at_once(4, 2, (0, 1)), "segment", timeout_s=90),
+    Scenario("segment_pairs_16", _pairs_at_once(16, 6, (0, 1)), "segment", "long", 200),
     Scenario("segment_many_qps", many_queue_pairs, "segment", "long", 150),
     Scenario("segment_stopped", _stopped_neighbour(2), "segment", timeout_s=120),
     Scenario("segment_stopped_10_s", _stopped_neighbour(10), "segment", "long", 150),
@@ -237,4 +398,11 @@ SCENARIOS = [
     Scenario("segment_killed", _killed(8, 3, 4), "segment", timeout_s=90),
     Scenario("segment_killed_for_a_minute", _killed(16, 4, 60), "segment", "long", 200),
     Scenario("segment_peer_killed_events", faults._peer_killed("ib_send_bw", "-e", "-n", "5000000"), "segment", company="beside"),
+    *_crowds("uplink_veth", "uplink", "veth"),
+    *_crowds("uplink_tap_peers", "uplink_tap_peers", "veth"),
+    *_crowds("uplink_cards", "uplink_card", "card"),
+    Scenario("uplink_one_card_mesh", _spread_mesh((0, 0), *MESHES), "uplink_one_card", "card", timeout_s=120),
+    Scenario("uplink_one_card_mesh_64", _spread_mesh((0, 0), MESH_64), "uplink_one_card", "long", timeout_s=120),
+    Scenario("uplink_one_card_pairs", _beside_the_wire(3, 2), "uplink_one_card", "card", timeout_s=90),
+    Scenario("uplink_one_card_pairs_16", _beside_the_wire(15, 6), "uplink_one_card", "long", timeout_s=200),
 ]

@@ -19,7 +19,8 @@ import wires
 from cases import perftest, pingpong
 from children import Child, free_tcp_port, wait_for_listener
 from harness import TrustedPlugin
-from outputs import check_bandwidth, trouble
+from outputs import trouble
+from segments import build_program, counters, expect_good_pairs, start_pairs
 from session import Failure, Scenario
 from wires import CardWire, Skip, TapWire, VethWire, find_built
 
@@ -89,11 +90,8 @@ class UplinkTapWire(Uplinks, TapWire):
         return [*super().daemon_command(side), "--addr", f"10.79.0.{side + 1}/24"]
 
 
-class UplinkTapPeerWire(Uplinks, TapWire):
-    """The server's uroced has a TAP, which a bridge joins to a veth pair into another namespace: there is the client, with
-    its end of the pair for itself."""
-
-    SIDES = (0,)
+class TapPeerWire(TapWire):
+    """A TAP, which a bridge joins to a veth pair into another namespace: there is the client, with its end of the pair."""
 
     def __init__(self):
         super().__init__()
@@ -119,9 +117,6 @@ class UplinkTapPeerWire(Uplinks, TapWire):
         super().__exit__(*exception)
         subprocess.run(["ip", "netns", "del", self._peer_space], check=False, capture_output=True)
 
-    def daemon_command(self, side):
-        return [*super().daemon_command(side), "--addr", "10.79.0.1/24"]
-
     def port(self, side):
         return super().port(side) if side == 0 else "net_af_packet0,iface=wire0"
 
@@ -129,10 +124,26 @@ class UplinkTapPeerWire(Uplinks, TapWire):
         return super().prefix(side) if side == 0 else ["ip", "netns", "exec", self._peer_space]
 
     def attach(self, side, child):
-        pass
+        if side == 0:
+            super().attach(side, child)
 
-    def tcp_address(self, _side):
-        return "10.80.0.1"
+    def tcp_address(self, side):
+        return f"10.80.0.{side + 1}"
+
+
+class UplinkTapPeerWire(Uplinks, TapPeerWire):
+    """The server's uroced has the TAP, the client has the port for itself."""
+
+    SIDES = (0,)
+
+    def daemon_command(self, side):
+        return [*super().daemon_command(side), "--addr", f"10.79.0.{side + 1}/24"]
+
+
+class UplinkTapPeersWire(UplinkTapPeerWire):
+    """The same with a uroced in the other namespace, too."""
+
+    SIDES = (0, 1)
 
 
 class UplinkCardWire(Uplinks, CardWire):
@@ -162,8 +173,22 @@ class UplinkCardWire(Uplinks, CardWire):
                 f"--file-prefix=uroced{os.getpid()}-{side}", device, "--", "--segment", f"side{side}", "--addr", f"10.78.0.{side + 1}/24"]
 
 
+class UplinkOneCardWire(UplinkCardWire):
+    """One inline model of the card with a uroced, and at the other end of its cable one that a single program has for itself."""
+
+    SIDES = (0,)
+
+    def port(self, side):
+        return super().port(side) if side in self.SIDES else CardWire.port(self, side)
+
+    def prefix(self, side):
+        addresses = [] if side in self.SIDES else [f"UROCE_ADDR=10.78.0.{side + 1}/24"]
+        return ["env", f"UROCE_RUNTIME_DIR={self.runtime(side)}", *addresses]
+
+
 wires.WIRES.update({"uplink": UplinkWire, "uplink_half": HalfUplinkWire, "uplink_tap": UplinkTapWire,
-                    "uplink_tap_peer": UplinkTapPeerWire, "uplink_card": UplinkCardWire})
+                    "uplink_tap_peer": UplinkTapPeerWire, "uplink_tap_peers": UplinkTapPeersWire,
+                    "uplink_card": UplinkCardWire, "uplink_one_card": UplinkOneCardWire})
 
 
 def cases():
@@ -182,53 +207,16 @@ def cases():
     yield perftest("ib_write_bw", "_uplink_card", "-x", "1", "-n", "500", wire="uplink_card", suite="card")
 
 
-def _pairs(session, count, sides, words):
-    """Server and client of each pair, on the machines that `sides` says."""
-    pairs = []
-    first = free_tcp_port()
-    for i in range(count):
-        port = str(first + i)  # whoever listens in another namespace is not seen from here
-        program = [("ib_write_bw", "ib_send_bw", "ib_read_bw")[i % 3], *words, "-p", port]
-        server = session.start(f"server {i}", sides[0], program)
-        if not wait_for_listener(server, int(port), 20):
-            raise Failure(f"server {i} did not get as far as listening")
-        pairs.append((server, session.start(f"client {i}", sides[1], [*program, session.wire.tcp_address(sides[0])])))
-    return pairs
-
-
-def _expect_good(session, pairs, timeout_s=60):
-    for pair in pairs:
-        for child in pair:
-            session.expect_exit(child, timeout_s)
-            problems = trouble(child.output())
-            if child.exit_code != 0 or problems:
-                raise Failure(f"the {child.name}: exit {child.exit_code} {'; '.join(problems)}")
-        problems = check_bandwidth(pair[1].output(), (65536,))
-        if problems:
-            raise Failure(f"the {pair[1].name}: {'; '.join(problems)}")
-
-
-def _counters(session, side, pid):
-    command = [*session.wire.prefix(side), session.uroce, "stats", str(pid)]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return {name: int(value) for name, value in re.findall(r"^ *(\w+) +(\d+)$", text, re.M)}
-
-
-def _daemon_pid(session, side):
-    """Below `ip netns exec`, which becomes what it starts."""
-    return session.wire.daemons[side].pid
-
-
 def several_at_once(session):
     """Programs of one machine share the port, and talk to each other beside it: their frames never come out."""
-    out = _pairs(session, 3, (0, 1), ("-n", "300"))
-    _expect_good(session, out)
-    before = _counters(session, 0, _daemon_pid(session, 0))
+    kinds = ("ib_write_bw", "ib_send_bw", "ib_read_bw")
+    expect_good_pairs(start_pairs(session, 3, [(0, 1)], ("-n", "300"), kinds))
+    before = counters(session, 0)
     for name in ("uplink_rx_packets", "uplink_tx_packets"):
         if before.get(name, 0) < 300:
             raise Failure(f"{name} is {before.get(name)}, after 900 messages of 16 packets")
-    _expect_good(session, _pairs(session, 2, (0, 0), ("-n", "300")))
-    after = _counters(session, 0, _daemon_pid(session, 0))
+    expect_good_pairs(start_pairs(session, 2, [(0, 0)], ("-n", "300"), kinds))
+    after = counters(session, 0)
     if after["uplink_tx_packets"] - before["uplink_tx_packets"] > 20:
         raise Failure(f"frames between local programs came to uroced: {before} before, {after} after")
 
@@ -246,27 +234,64 @@ def one_identity(session):
         raise Failure(f"device/net has {interface.output()!r}")
 
 
+# Asks three times who has an address, and pings it three times: how many answers of each kind come within half a second.
+ASK = r"""
+import socket, struct, sys, time
+address = sys.argv[1]
+echo = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+arp = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
+arp.bind(("wire0", 0x0806))
+mac = arp.getsockname()[4]
+
+def ask_who_has():
+    body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + mac + socket.inet_aton("10.77.0.2") + bytes(6) + socket.inet_aton(address)
+    arp.send(b"\xff" * 6 + mac + b"\x08\x06" + body)
+
+def ping(number):
+    body = struct.pack("!BBHHH", 8, 0, 0, 7, number) + b"uroce" * 8
+    total = sum(struct.unpack("!%dH" % (len(body) // 2), body))
+    total = (total >> 16) + (total & 0xffff)
+    echo.sendto(body[:2] + struct.pack("!H", ~total & 0xffff) + body[4:], (address, 0))
+
+def answers(one, is_answer):
+    found, end = 0, time.monotonic() + 0.5
+    while (left := end - time.monotonic()) > 0:
+        one.settimeout(left)
+        try:
+            found += is_answer(one.recv(2000))
+        except TimeoutError:
+            break
+    return found
+
+ping(0)  # the kernel asks for the MAC
+time.sleep(0.5)
+answers(arp, lambda frame: False)
+for number in range(1, 4):
+    ping(number)
+    ask_who_has()
+of_ping = [0] * 4
+def note(packet):
+    if packet[12:16] == socket.inet_aton(address) and packet[20] == 0 and packet[28:] == b"uroce" * 8:
+        of_ping[packet[27]] += 1
+    return 0
+answers(echo, note)
+print("echo replies", *of_ping, "ARP replies",
+      answers(arp, lambda frame: frame[20:22] == b"\0\2" and frame[28:32] == socket.inet_aton(address)))
+"""
+
+
 def answers_for_the_host(session):
     """ARP and ping are answered once, by uroced, also for an address that the kernel does not have."""
     session.wire.daemons[0].stop()
     session.wire.start_daemon(0, "--addr", "10.77.0.9/24")
-    ask = ("import socket, struct, sys\n"
-           "s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP); s.settimeout(3)\n"
-           "body = struct.pack('!BBHHH', 8, 0, 0, 7, 1) + b'uroce'*8\n"
-           "total = sum(struct.unpack('!%dH' % (len(body) // 2), body)); total = (total >> 16) + (total & 0xffff)\n"
-           "s.sendto(body[:2] + struct.pack('!H', ~total & 0xffff) + body[4:], ('10.77.0.9', 0))\n"
-           "while True:\n"
-           "    data, peer = s.recvfrom(2000)\n"
-           "    if data[20] == 0 and data[28:] == body[8:]: break\n"
-           "print('answered by', peer[0])\n")
     programs = [session.start(f"holder {i}", 0, ["ibv_asyncwatch"]) for i in range(2)]
     for program in programs:
         if not program.wait_for_output("async event FD", 20):
             raise Failure(f"the {program.name} did not start")
-    child = session.start_plain("ping", [*session.wire.prefix(1), "python3", "-c", ask])
+    child = session.start_plain("ping", [*session.wire.prefix(1), "python3", "-c", ASK, "10.77.0.9"])
     session.expect_exit(child, 20)
-    if "answered by 10.77.0.9" not in child.output():
-        raise Failure("nobody answered a ping")
+    if "echo replies 1 1 1 1 ARP replies 3\n" not in child.output():
+        raise Failure("not one answer to each ping and each question for the MAC")
 
 
 def restarted(session):
@@ -320,14 +345,16 @@ def quotas(session):
     session.expect_exit(child, 20)
     if not re.search(r"max_qp:\s+16\n", child.output()):
         raise Failure("the device does not say that it has 16 queue pairs")
-    port = str(free_tcp_port())
-    many = session.start("ib_write_bw", 0, ["ib_write_bw", "-q", "32", "-p", port])
-    time.sleep(0.2)
-    other = session.start("its client", 1, ["ib_write_bw", "-q", "32", "-p", port, session.wire.tcp_address(0)])
-    session.expect_exit(many, 20)
-    if many.exit_code == 0:
-        raise Failure("a program got 32 queue pairs of 16")
+    words = ["ib_write_bw", "-p", str(free_tcp_port())]
+    many = session.start("ib_write_bw", 0, [*words, "-q", "32"])
+    if not wait_for_listener(many, int(words[-1]), 20):
+        raise Failure("the server did not get as far as listening")
+    other = session.start("its client", 1, [*words, "-q", "32", session.wire.tcp_address(0)])
+    session.expect_refusal(many, 20, "Unable to create QP.", "Failed to create QP.")
     other.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        counting = session.start("counting", 0, [build_program(folder, "verbs_many_qps"), "17"])
+        session.expect_refusal(counting, 20, "after 16", "cannot allocate memory")
     # The client is behind the quota: what it writes is counted on its way to the wire.
     port = str(free_tcp_port())
     server = session.start("server", 1, ["ib_write_bw", "-D", "3", "-u", "20", "-p", port])
@@ -392,6 +419,12 @@ def other_users(session):
         raise Failure(f"a stranger is of the same host, or of none: {text}")
 
 
+def _expect_one_line(child):
+    lines = [line for line in child.output().splitlines() if line]
+    if len(lines) != 1:
+        raise Failure(f"the {child.name} said {len(lines)} lines")
+
+
 def refused(session):
     """What cannot work is one line."""
     for words, says in (
@@ -408,9 +441,7 @@ def refused(session):
             child = session.start_plain(f"uroced {' '.join(words)}", [find_built("apps/uroced"), *words],
                                         {"UROCE_RUNTIME_DIR": runtime})
             session.expect_refusal(child, 20, says)
-            lines = [line for line in child.output().splitlines() if line]
-            if len(lines) != 1:
-                raise Failure(f"uroced {' '.join(words)} said {len(lines)} lines")
+            _expect_one_line(child)
 
 
 def metrics(session):
@@ -434,10 +465,12 @@ def metrics(session):
 
 
 def second_refused(session):
-    """The port has one uplink."""
+    """The port has one uplink, and one stack for each of its addresses."""
     command = [*session.wire.prefix(0), find_built("apps/uroced"), *session.wire.daemon_command(0)]
-    child = session.start_plain("second uroced", command)
-    session.expect_refusal(child, 20, "already")
+    for more, says in (([], "address already in use"), (["--addr", "10.77.0.9/24"], "this port is the uplink of .* already")):
+        second = subprocess.run([*command, *more], capture_output=True, text=True, timeout=20, check=False)
+        if second.returncode != 1 or second.stdout or not re.fullmatch(f"uroced: .*{says}.*\n", second.stderr):
+            raise Failure(f"exit {second.returncode} and not one line on stderr: {second.stdout}{second.stderr}")
 
 
 SCENARIOS = [

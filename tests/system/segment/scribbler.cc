@@ -217,7 +217,7 @@ void Scribbler::scribble_letter() {
   const MemberId to = board_.victims[victim].id;
   Contact& contact = life_->contacts[victim];
   LetterFds fds;
-  bool lost = false;
+  LostLetters lost;
   while (const auto letter = life_->mailbox.receive(fds, lost)) {
     if (letter->kind != Letter::Kind::kHello) continue;
     for (uint32_t i = 0; i < Board::kVictims; i++) {
