@@ -390,7 +390,7 @@ def memory_quota(session):
 
 
 def other_users(session):
-    """`--group`: users of the group share the port, others do not see it."""
+    """`--group`: users of the group share the port, and talk to each other; others do not see it."""
     if shutil.which("setpriv") is None or shutil.which("unshare") is None:
         raise Skip("setpriv and unshare are not installed")
     script = f"""
@@ -399,11 +399,15 @@ def other_users(session):
         {find_built("apps/uroced")} --port net_af_packet0,iface=wire0 --group games > /run/log 2>&1 & daemon=$!
         for i in $(seq 100); do grep -q 'is ready' /run/log && break; sleep 0.1; done
         as() {{
-          install -d -o "$1" -m 0700 "/run/$1"
-          XDG_RUNTIME_DIR=/run/$1 setpriv --reuid "$1" --regid "$1" --groups "$2" {session.uroce} run -- ibv_devinfo -v
+          user=$1 groups=$2; shift 2
+          install -d -o "$user" -m 0700 "/run/$user"
+          XDG_RUNTIME_DIR=/run/$user setpriv --reuid "$user" --regid "$user" --groups "$groups" {session.uroce} run -- "$@"
         }}
-        echo member; as 65534 60 | grep 'GID\\['
-        echo stranger; as 4711 4711 | grep 'GID\\['
+        echo member; as 65534 60 ibv_devinfo -v | grep 'GID\\['
+        echo stranger; as 4711 4711 ibv_devinfo -v | grep 'GID\\['
+        echo two users; as 65534 60 ibv_rc_pingpong -g 1 -c -s 20000 -n 300 & server=$!
+        for i in $(seq 20); do sleep 0.3; as 4712 60 ibv_rc_pingpong -g 1 -c -s 20000 -n 300 10.77.0.1 && break; done
+        wait $server
         echo end; cat /run/log; kill $daemon; wait $daemon
     """
     child = session.start_plain("users", ["ip", "netns", "exec", session.wire._spaces[0], "unshare", "-m", "bash", "-c", script])
@@ -412,11 +416,14 @@ def other_users(session):
         raise Skip("no mount namespaces here")
     text = child.output()
     member = text.partition("member")[2].partition("stranger")[0]
-    stranger = text.partition("stranger")[2].partition("\nend")[0]
+    stranger = text.partition("stranger")[2].partition("\ntwo users")[0]
+    pair = text.partition("two users")[2].partition("\nend")[0]
     if "10.77.0.1" not in member:
         raise Failure(f"a member of the group does not find the port: {text}")
     if "GID[" not in stranger or member == stranger:
         raise Failure(f"a stranger is of the same host, or of none: {text}")
+    if pair.count("300 iters in") != 2 or "invalid data" in pair:
+        raise Failure(f"two users of the group did not exchange their data: {text}")
 
 
 def _expect_one_line(child):
