@@ -49,7 +49,9 @@ void Fuzzer::set_option() {
   } else if (name == RDMA_OPTION_ID_TOS) {
     outcome("set option", sent, {0});
   } else if (name == RDMA_OPTION_ID_AFONLY) {
-    outcome("set option", sent, {id->phase == Phase::kIdle || id->phase == Phase::kBound ? 0 : EINVAL});
+    const bool may = id->phase == Phase::kIdle || id->phase == Phase::kBound;
+    const bool may_again = id->phase == Phase::kResolving && id->stranger;  // it may have gone wrong already
+    outcome("set option", sent, {may ? 0 : EINVAL, may || may_again ? 0 : EINVAL});
   } else {
     outcome("set option", sent, {!id->datagram && value[0] <= 31 ? 0 : EINVAL});
   }
