@@ -134,7 +134,7 @@ TEST_F(LaneTest, FramesOfAllSizesAndHeadersInAnyOrder) {
   };
   for (int i = 0; i < 50'000 && !HasFailure(); i++) {
     if (random.below(8) == 0) {
-      if (pool.free() != 0) send(random.below(14), 1);
+      if (pool.free() != 0) send(1 + random.below(13), 1);
     } else {
       const size_t size = 14 + random.below(random.below(4) == 0 ? 4000 : 160);
       const auto seed = static_cast<uint8_t>(random.below(3));
