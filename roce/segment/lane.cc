@@ -92,7 +92,8 @@ bool LaneSender::holds_much() const {
 
 LaneSender::Sent LaneSender::send(PooledFrame frame) {
   held_++;
-  const bool wasted = stuck_ && frame.bytes > kEthernetBytes + kInlineBytes && held_ > kFairMin;  // it would lie there
+  // It would lie in the ring for long.
+  const bool wasted = stuck_ && frame.bytes > kEthernetBytes + kInlineBytes && held_ > kFairMin;
   if (backlog_count_ == 0 && !wasted && has_room()) {
     put(frame);
     return Sent::kInRing;

@@ -81,7 +81,7 @@ class Program {
     init.recv_cq = recv_cq_ = engine_->objects().create_cq(4 * kDepth, nullptr);
     init.cap = {kDepth, kDepth, 1, 1, 64};
     qp_ = engine_->create_qp(init, nullptr);
-    key_ = engine_->memory().register_region(init.pd, buffer_, sizeof buffer_, address(), kLocalWrite | kRemoteWrite);
+    key_ = engine_->memory().register_region(init.pd, buffer_, sizeof buffer_, address(), kLocalWrite);
   }
 
   void connect(const Program& peer) {
@@ -90,7 +90,6 @@ class Program {
     a.av.sgid_index = 1;
     a.av.dgid = peer.ip_;
     a.dest_qpn = peer.qp_->qpn();
-    a.access = kRemoteWrite;
     a.timeout = 14;
     a.retry_cnt = 7;
     a.rnr_retry = 7;
@@ -98,8 +97,6 @@ class Program {
     modify(a, QpState::kRtr,
            kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic | kAttrMinRnrTimer);
     modify(a, QpState::kRts, kAttrSqPsn | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic);
-    remote_address_ = peer.address();
-    remote_key_ = peer.key_;
   }
 
   void turn() {
@@ -120,8 +117,6 @@ class Program {
     wr.sges = &sge;
     wr.num_sge = 1;
     wr.flags = kSendSignaled | kSendInline;
-    wr.remote_addr = remote_address_;
-    wr.rkey = remote_key_;
     const Instant at = now();
     if (engine_->post_send(*qp_, wr, at) != PostResult::kOk) std::abort();
     engine_->transmit(at);
@@ -153,8 +148,6 @@ class Program {
   CompletionQueue* recv_cq_ = nullptr;
   Qp* qp_ = nullptr;
   uint32_t key_ = 0;
-  uint64_t remote_address_ = 0;
-  uint32_t remote_key_ = 0;
   alignas(64) uint8_t buffer_[64] = {};
 };
 
