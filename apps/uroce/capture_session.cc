@@ -18,7 +18,6 @@ constexpr Duration kOrderPatience = milliseconds(100);
 constexpr int kBusyWaitMs = 2;
 constexpr int kIdleWaitMs = 20;
 constexpr int kWriteMs = 20;
-constexpr int kLastWriteMs = 1000;
 constexpr size_t kWriteBytes = 1 << 20;
 constexpr size_t kStatisticsBytes = 64;
 
@@ -161,27 +160,41 @@ CaptureFile::Flushed CaptureSession::work(const volatile sig_atomic_t& stop) {
   return flushed;
 }
 
-CaptureFile::Flushed CaptureSession::write_rest() {
+/// The reader of a pipe is waited for, however slow it is, until it is gone or one more signal comes.
+CaptureFile::Flushed CaptureSession::flush_all(const volatile sig_atomic_t& stop, sig_atomic_t signals) {
+  CaptureFile::Flushed flushed = CaptureFile::Flushed::kYes;
+  while (!file_.bytes().empty()) {
+    flushed = file_.flush(kWriteMs);
+    const bool goes_on = flushed == CaptureFile::Flushed::kYes || flushed == CaptureFile::Flushed::kPartly;
+    if (!goes_on || (stop != signals && !file_.bytes().empty())) break;
+  }
+  return flushed;
+}
+
+CaptureFile::Flushed CaptureSession::write_rest(const volatile sig_atomic_t& stop) {
+  const sig_atomic_t signals = stop;
   CaptureFile::Flushed flushed = CaptureFile::Flushed::kYes;
   take_all();
   clock_.add(TickClock::read());
   do {
     write_until(UINT64_MAX);
     if (file_.bytes().empty()) break;
-    flushed = file_.flush(kLastWriteMs);
+    flushed = flush_all(stop, signals);
   } while (flushed == CaptureFile::Flushed::kYes);
   for (const auto& program : programs_) part_with(*program);
-  return flushed == CaptureFile::Flushed::kYes ? file_.flush(kLastWriteMs) : flushed;
+  return flushed == CaptureFile::Flushed::kYes ? flush_all(stop, signals) : flushed;
 }
 
 bool CaptureSession::run(const volatile sig_atomic_t& stop, std::string& error) {
   CaptureFile::Flushed flushed = work(stop);
   if (!reader_gone_ && flushed != CaptureFile::Flushed::kFailed) {
-    flushed = write_rest();
-    reader_slow_ = flushed == CaptureFile::Flushed::kPartly;
+    flushed = write_rest(stop);
+    reader_gone_ = flushed == CaptureFile::Flushed::kReaderIsGone;
   }
-  if (flushed != CaptureFile::Flushed::kFailed) return true;
-  error = "cannot write " + options_.file + " any more: " + std::strerror(errno);
+  if (flushed == CaptureFile::Flushed::kYes || flushed == CaptureFile::Flushed::kReaderIsGone) return true;
+  error = flushed == CaptureFile::Flushed::kPartly
+              ? "the reader of " + options_.file + " did not take the end: the last packet may be cut"
+              : "cannot write " + options_.file + " any more: " + std::strerror(errno);
   return false;
 }
 
@@ -190,7 +203,6 @@ std::string CaptureSession::summary() const {
                      (interfaces_ == 1 ? " program, " : " programs, ") + std::to_string(lost_) + " lost";
   if (file_full_) text += "; the file is full";
   if (reader_gone_) text += "; its reader has ended";
-  if (reader_slow_) text += "; its reader did not take the end of them";
   return text;
 }
 

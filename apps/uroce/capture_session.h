@@ -38,7 +38,8 @@ class CaptureSession {
   const std::string& name() const { return listener_.name(); }
 
   /// Until `stop` is set, time or room are over, the reader of the pipe is gone, or, where programs were chosen, all
-  /// of them ended. Returns false, with one line in `error`, when the file cannot be written any more.
+  /// of them ended; then until everything is written, or `stop` changes once more. Returns false, with one line in
+  /// `error`, when not everything was written.
   bool run(const volatile sig_atomic_t& stop, std::string& error);
   /// How it ended, in one line.
   std::string summary() const;
@@ -54,7 +55,8 @@ class CaptureSession {
   void part_with_finished();
   void part_with(const CapturedProgram& program);
   CaptureFile::Flushed work(const volatile sig_atomic_t& stop);
-  CaptureFile::Flushed write_rest();
+  CaptureFile::Flushed flush_all(const volatile sig_atomic_t& stop, sig_atomic_t signals);
+  CaptureFile::Flushed write_rest(const volatile sig_atomic_t& stop);
   bool ended(bool at_work) const;
 
   const CaptureOptions options_;
@@ -68,7 +70,6 @@ class CaptureSession {
   Instant end_{INT64_MAX};
   bool file_full_ = false;
   bool reader_gone_ = false;
-  bool reader_slow_ = false;  // the end was too much for it
   uint32_t interfaces_ = 0;
   uint64_t packets_ = 0;
   uint64_t lost_ = 0;  // of programs that ended

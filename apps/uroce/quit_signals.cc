@@ -9,7 +9,7 @@ volatile sig_atomic_t asked_to_quit = 0;
 
 void take_quit_signals() {
   struct sigaction action {};
-  action.sa_handler = [](int) { asked_to_quit = 1; };  // no SA_RESTART
+  action.sa_handler = [](int) { asked_to_quit = asked_to_quit == 0 ? 1 : 2; };  // no SA_RESTART
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   action.sa_handler = SIG_IGN;

@@ -5,8 +5,8 @@
 
 namespace uroce::launcher {
 
-/// From now on both only set what `quit_asked` shows, and interrupt what waits in the caller's thread. SIGPIPE is
-/// ignored.
+/// From now on both only set what `quit_asked` shows (1, from the second one on 2), and interrupt what waits in the
+/// caller's thread. SIGPIPE is ignored.
 void take_quit_signals();
 const volatile sig_atomic_t& quit_asked();
 

@@ -1,5 +1,6 @@
 """What `uroce capture` and `--pcap` write down."""
 
+import fcntl
 import json
 import os
 import re
@@ -174,3 +175,48 @@ def capture_to_a_pipe(endpoints):
     rows = [tuple(line.split("\t")) for line in shown.stdout.splitlines()]
     assert rows.count(("4", "0x00000002")) == 50, rows  # SEND ONLY
     assert {row[1] for row in rows} == {"0x00000002"}, "only what is sent"
+
+
+def capture_for_a_slow_reader(endpoints):
+    """A capture whose programs have ended waits for the reader of its pipe, and a second signal ends it with what is lost said."""
+    need("ibv_rc_pingpong")
+    endpoints.environment["UROCE_PORT"] = "shmlan"
+    port = 20000 + os.getpid() % 20000
+
+    def captured(number):
+        """A capture of a program that has ended, in a pipe that holds a part of it; and who reads it."""
+        command = ["ibv_rc_pingpong", "-g", "1", "-p", str(port + number), "-n", "50", "-s", "1024"]
+        server = endpoints.start([], *command)
+        endpoints.wait_for_device(server)
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        capture = subprocess.Popen([endpoints.uroce, "capture", "--once", "-w", "-", str(server.pid)], env=endpoints.environment,
+                                   stdout=writer, stderr=subprocess.PIPE, text=True)
+        os.close(writer)
+        endpoints.running.append(capture)
+        wait_until(lambda: "uroce-capture" in open(f"/proc/{server.pid}/maps", encoding="ascii").read(), "it did not join")
+        client = endpoints.start([], *command, "127.0.0.1")
+        for process in (client, server):
+            output, _ = process.communicate(timeout=30)
+            assert process.returncode == 0, output
+        time.sleep(1.5)
+        assert capture.poll() is None, capture.communicate()
+        return capture, reader
+
+    capture, reader = captured(0)
+    with open(reader, "rb") as pipe:
+        written = pipe.read()
+    _, said = capture.communicate(timeout=20)
+    assert (capture.returncode, said) == (0, "uroce: 100 packets of 1 program, 0 lost\n"), said
+    lengths, at = [], 0
+    while at < len(written):  # of blocks, which stand at both ends of each
+        lengths.append(int.from_bytes(written[at + 4:at + 8], "little"))
+        at += lengths[-1]
+        assert written[at - 4:at] == lengths[-1].to_bytes(4, "little"), (lengths, len(written))
+    assert at == len(written) and sum(length > 1024 for length in lengths) == 50, lengths
+
+    capture, reader = captured(1)
+    capture.send_signal(signal.SIGINT)
+    _, said = capture.communicate(timeout=20)
+    assert capture.returncode == 1 and "the reader of - did not take the end" in said, (capture.returncode, said)
+    os.close(reader)

@@ -378,7 +378,7 @@ def silent_members_are_listed(endpoints):
 
 
 TESTS = [counters_move, programs_are_listed, rates_are_refreshed, errors_are_shown, stuck_engine, two_endpoints, captures.capture_is_readable, captures.captured_pairs,
-         captures.capture_in_bad_company, captures.capture_to_a_pipe, metrics_are_served, silent_members_are_listed, idle_costs_nothing]
+         captures.capture_in_bad_company, captures.capture_to_a_pipe, captures.capture_for_a_slow_reader, metrics_are_served, silent_members_are_listed, idle_costs_nothing]
 
 
 def main():
