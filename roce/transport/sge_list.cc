@@ -21,7 +21,7 @@ void lead_to_nothing(Piece& piece, uint32_t rights) {
 }  // namespace
 
 AccessCheck resolve(const MemoryTable& memory, PdId pd, std::span<const Sge> sges, uint64_t offset, uint32_t bytes,
-                    uint32_t rights, PieceList& out) {
+                    uint32_t rights, PieceList& out, Extent extent) {
   out.count = 0;
   for (const Sge& sge : sges) {
     if (bytes == 0) break;
@@ -31,9 +31,9 @@ AccessCheck resolve(const MemoryTable& memory, PdId pd, std::span<const Sge> sge
     }
     Piece& piece = out.pieces[out.count++];
     piece.bytes = static_cast<uint32_t>(std::min<uint64_t>(sge.length - offset, bytes));
-    // The whole element must lie in its region, not only the part used now.
+    const uint64_t reach = extent == Extent::kElement ? sge.length : offset + piece.bytes;
     uint8_t* start = nullptr;
-    const AccessCheck check = memory.check(sge.lkey, pd, sge.addr, sge.length, rights, 0, start);
+    const AccessCheck check = memory.check(sge.lkey, pd, sge.addr, reach, rights, 0, start);
     if (check == AccessCheck::kNull) {
       lead_to_nothing(piece, rights);
     } else if (check == AccessCheck::kOk) {

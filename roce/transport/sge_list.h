@@ -23,11 +23,16 @@ struct PieceList {
   const Piece* end() const { return pieces + count; }
 };
 
+/// How much of an element has to lie in its region: all of it, or only up to the last byte that is asked for. Of what a
+/// requester posted all is used sooner or later, so nothing of an element that reaches beyond goes out or comes in. A
+/// receive may be longer than its region as long as the messages that come are not: programs round their receives up.
+enum class Extent : uint8_t { kElement, kUsed };
+
 /// Finds where bytes [offset, offset + bytes) of the message that `sges` describe lie in this process, with the right
 /// `rights` (0: read). The elements must cover those bytes. Elements of length 0 are ignored. `bytes` is at most a
 /// packet's: what is read from a null region comes from a page of zeros.
 AccessCheck resolve(const MemoryTable& memory, PdId pd, std::span<const Sge> sges, uint64_t offset, uint32_t bytes,
-                    uint32_t rights, PieceList& out);
+                    uint32_t rights, PieceList& out, Extent extent = Extent::kElement);
 
 /// Copies `bytes` into the pieces, which together have room for at least as many. False when the memory of one went
 /// away.

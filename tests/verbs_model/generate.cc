@@ -9,6 +9,8 @@ namespace uroce::model {
 
 namespace {
 
+constexpr uint32_t kOverhang = 100;  // of an element that reaches beyond its region, so many bytes at most lie in it
+
 class Generator {
  public:
   Generator(uint64_t seed, const Limits& limits) : limits_(limits), random_(seed * 0x9E3779B97F4A7C15u + 1) {
@@ -206,9 +208,16 @@ class Generator {
         element.length = one_in(2) ? 0x80000000u : 0x7FFFFF00u;
         break;
       default:
-        element.offset = end_of(element.region) - std::min(element.length / 2, 100u);
+        element.offset = end_of(element.region) - std::min(element.length / 2, kOverhang);
         break;
     }
+  }
+  /// A receive that reaches beyond its region takes what fits: it has the region's last bytes, which nobody else uses.
+  /// The next ones have none.
+  void keep_apart(unsigned endpoint, Element& element) {
+    if (element.region != Region::kLanding || element.length <= kLandingBytes - element.offset) return;
+    element.offset = kLandingBytes - (overhangs_[endpoint] ? 0 : std::min(element.length / 2, kOverhang));
+    overhangs_[endpoint] = true;
   }
   static uint32_t end_of(Region region) { return region == Region::kLanding ? kLandingBytes : kSourceBytes; }
 
@@ -227,7 +236,7 @@ class Generator {
   /// Memory of its own for each; false: none is left.
   bool draw_landing(const QueuePair& qp, uint32_t bytes, std::vector<Element>& elements) {
     uint32_t& used = landing_used_[qp.endpoint];
-    if (used + bytes + 64 > kLandingBytes) return false;
+    if (used + bytes + 64 > kLandingBytes - kOverhang) return false;
     const uint32_t count = 1 + below(qp.sges);
     for (uint32_t i = 0; i < count && (bytes != 0 || i == 0); i++) {
       const uint32_t length = i + 1 == count ? bytes : below(bytes + 1);
@@ -253,6 +262,7 @@ class Generator {
           element.offset = 0;
         } else if (element.length != 0) {
           spoil(element);
+          keep_apart(qp.endpoint, element);
         }
       }
       add(std::move(step));
@@ -395,6 +405,7 @@ class Generator {
   bool lifecycle_ = false;
   bool lazy_ = false;
   std::array<uint32_t, 4> landing_used_ = {};
+  std::array<bool, 4> overhangs_ = {};
   std::array<uint32_t, 4> adds_ = {};
   std::array<std::array<std::vector<uint64_t>, kWords>, 4> swaps_;
   bool gone_[4][kRegions] = {};

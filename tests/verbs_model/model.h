@@ -13,7 +13,8 @@
 //   everything behind it is flushed, each exactly once, signalled or not. Whoever comes behind a request that cannot
 //   succeed cannot succeed either.
 // - LOC_PROT: an element that is used has a key that is not valid, of another PD or without the right, or reaches
-//   beyond its region. A READ or atomic finds that out after the peer has carried it out.
+//   beyond its region; of a receive only as far as the message fills it. A READ or atomic finds that out after the peer
+//   has carried it out.
 // - REM_ACCESS: the peer's key, range or right is wrong. A READ or WRITE of no bytes has no key to be wrong.
 // - REM_INV_REQ: the operation is not enabled there, an atomic is not aligned, or a message is longer than its receive.
 // - REM_OP: the receive that the message met was unusable, or the completion queue there had no room for its
@@ -145,7 +146,7 @@ class Model {
     uint32_t room = 0;
     uint32_t generation = 0;
     Instant posted{};
-    uint32_t good = 0;     // bytes before the first element that cannot be used
+    uint32_t good = 0;     // bytes before the first that cannot be used
     bool changed = false;  // a key of it changed since
     /// For a message of so many bytes. Elements behind its end are not looked at.
     Sure usable(uint32_t length) const { return length > good ? Sure::kNo : changed ? Sure::kMaybe : Sure::kYes; }
@@ -210,7 +211,7 @@ class Model {
   // model_post.cc
   Answer expected_answer(const Queue& queue, const Step& step, bool& either) const;
   void judge_local(Send& send, uint32_t& reach) const;
-  bool usable(unsigned endpoint, const Element& element, bool write) const;
+  uint32_t usable_bytes(unsigned endpoint, const Element& element, bool write) const;
   void judge_remote(Send& send) const;
   void judge_key(Send& send, uint32_t rights) const;
   Sure judge_window(const Send& send, unsigned endpoint, Region window, uint32_t rights) const;

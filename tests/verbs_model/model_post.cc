@@ -95,13 +95,13 @@ void Model::on_post_send(uint32_t id, const Step& step, Answer answer) {
   send.outstanding = true;
 }
 
-/// Whether an element may be used now: read, or written to.
-bool Model::usable(unsigned endpoint, const Element& element, bool write) const {
-  if (element.wrong_key || is_window(element.region) || element.region == Region::kForeign) return false;
-  if (!sides_[endpoint].valid[static_cast<unsigned>(element.region)]) return false;
-  if (write && (element.region == Region::kSource || element.region == Region::kReadOnly)) return false;
+/// How much of an element may be used now, from its beginning on: read, or written to.
+uint32_t Model::usable_bytes(unsigned endpoint, const Element& element, bool write) const {
+  if (element.wrong_key || is_window(element.region) || element.region == Region::kForeign) return 0;
+  if (!sides_[endpoint].valid[static_cast<unsigned>(element.region)]) return 0;
+  if (write && (element.region == Region::kSource || element.region == Region::kReadOnly)) return 0;
   const uint32_t size = Memory::size(element.region);
-  return element.offset <= size && element.length <= size - element.offset;
+  return element.offset <= size ? std::min(element.length, size - element.offset) : 0;
 }
 
 /// `reach`: bytes that lie in packets before the first one that cannot be made.
@@ -112,7 +112,7 @@ void Model::judge_local(Send& send, uint32_t& reach) const {
   if ((step.flags & kSendInline) != 0 && !responds) return;
   uint32_t offset = 0;
   for (const Element& element : step.sges) {
-    if (element.length != 0 && !usable(q.spec.endpoint, element, responds)) {
+    if (usable_bytes(q.spec.endpoint, element, responds) != element.length) {
       send.local = Sure::kNo;
       reach = responds ? send.length : offset / q.spec.mtu * q.spec.mtu;
       return;
@@ -358,9 +358,10 @@ void Model::on_post_receive(uint32_t id, const Step& step, Answer answer) {
   uint64_t room = 0;
   bool works = true;
   for (const Element& element : step.sges) {
-    works = works && (element.length == 0 || usable(q.spec.endpoint, element, true));
+    const uint32_t bytes = usable_bytes(q.spec.endpoint, element, true);
+    if (works) receive.good = static_cast<uint32_t>(std::min<uint64_t>(room + bytes, UINT32_MAX));
+    works = works && bytes == element.length;
     room += element.length;
-    if (works) receive.good = static_cast<uint32_t>(std::min<uint64_t>(room, UINT32_MAX));
   }
   receive.room = static_cast<uint32_t>(std::min<uint64_t>(room, UINT32_MAX));
   waiting.push_back(id);

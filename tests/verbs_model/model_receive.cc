@@ -221,16 +221,16 @@ void Model::settle_partial(const Receive& receive) {
   for (const Element& element : receive.step->sges) {
     const uint32_t begin = at;
     at += element.length;
-    if (element.region != Region::kLanding || element.wrong_key) continue;
-    if (element.offset > kLandingBytes || element.length > kLandingBytes - element.offset) continue;
+    if (element.region != Region::kLanding || element.wrong_key || element.offset > kLandingBytes) continue;
+    const uint32_t inside = std::min(element.length, kLandingBytes - element.offset);
     const uint8_t* bytes = memory_.landing(endpoint) + element.offset;
-    if (Memory::untouched(bytes, element.length)) continue;
-    for (uint32_t i = 0; i < element.length; i++) {
+    if (Memory::untouched(bytes, inside)) continue;
+    for (uint32_t i = 0; i < inside; i++) {
       if (bytes[i] == Memory::kCanary || may_have_received(receive, begin + i, bytes[i])) continue;
       return fail("step %td: byte %u of a receive without a message is 0x%02x", &receive - receives_.data(), begin + i,
                   bytes[i]);
     }
-    memory_.freeze(endpoint, element.offset, element.length);
+    memory_.freeze(endpoint, element.offset, inside);
   }
 }
 

@@ -72,7 +72,8 @@ class Runner {
     std::vector<Sge> sges;
     for (const Element& element : step.sges) {
       sges.push_back(sge_of(endpoint, element));
-      if (element.region == Region::kLanding) memory_.use(endpoint, element.offset + element.length);
+      if (element.region == Region::kLanding)
+        memory_.use(endpoint, std::min(element.offset + element.length, kLandingBytes));
     }
     return sges;
   }

@@ -116,6 +116,10 @@ TEST_F(PostTest, RefusalsHaveTheirErrno) {
   wr.opcode = IBV_WR_SEND;
   wr.send_flags = IBV_SEND_INLINE;
   EXPECT_EQ(post_send(left_.get(), wr, a_.sge(0, 60000)), EINVAL);
+  wr.send_flags = 0;
+  wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+  wr.wr.atomic = {b_.addr(), 1, 0, b_.rkey()};
+  for (const uint32_t bytes : {0u, 7u, 9u, 64u}) EXPECT_EQ(post_send(left_.get(), wr, a_.sge(0, bytes)), EINVAL);
   for (uint64_t i = 0; i < 16; i++) ASSERT_EQ(post_recv(right_.get(), i, b_.sge(0, 8)), 0);
   EXPECT_EQ(post_recv(right_.get(), 16, b_.sge(0, 8)), ENOMEM);
   const Owned<ibv_qp> fresh = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
@@ -284,6 +288,38 @@ TEST_F(PostTest, SharedReceiveQueue) {
   EXPECT_EQ(poll(recv_cq_.get(), 1)[0].qp_num, left_->qp_num);
   left_.reset();
   right_.reset();
+}
+
+/// As programs do that round up what they post to an MTU, on a queue pair's own queue and on a shared one.
+TEST_F(PostTest, AReceiveMayBeLongerThanItsRegion) {
+  ibv_srq_init_attr init{nullptr, {8, 1, 0}};
+  const Owned<ibv_srq> srq(ibv_create_srq(pd_.get(), &init));
+  for (ibv_srq* shared : {static_cast<ibv_srq*>(nullptr), srq.get()}) {
+    QpOptions options;
+    options.srq = shared;
+    make_pair(options);
+    a_.fill(7);
+    for (const uint32_t bytes : {64u, 65u}) {
+      ibv_sge behind = b_.sge(65536 - 64, 4096);
+      ibv_recv_wr receive{bytes, nullptr, &behind, 1};
+      ibv_recv_wr* bad = nullptr;
+      ASSERT_EQ(
+          shared != nullptr ? ibv_post_srq_recv(shared, &receive, &bad) : ibv_post_recv(right_.get(), &receive, &bad),
+          0);
+      ibv_send_wr wr{};
+      wr.opcode = IBV_WR_SEND;
+      wr.send_flags = IBV_SEND_SIGNALED;
+      ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, bytes)), 0);
+      EXPECT_EQ(poll(cq_.get(), 1)[0].status, bytes == 64 ? IBV_WC_SUCCESS : IBV_WC_REM_OP_ERR);
+      const ibv_wc received = poll(recv_cq_.get(), 1)[0];
+      EXPECT_EQ(received.status, bytes == 64 ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR);
+      if (bytes != 64) continue;
+      EXPECT_EQ(received.byte_len, 64u);
+      EXPECT_EQ(std::memcmp(a_.data(), b_.data() + 65536 - 64, 64), 0);
+    }
+    left_.reset();
+    right_.reset();
+  }
 }
 
 }  // namespace

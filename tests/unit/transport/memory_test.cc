@@ -65,14 +65,59 @@ TEST(Memory, DeregisteredUnderASend) {
   EXPECT_THAT(rig.completed(), ElementsAre("recv 1: local protection error"));
 }
 
-/// The whole element must lie in its region, also what the message leaves free or has not reached yet.
-TEST(Memory, ElementsThatLeaveTheirRegionWhereNothingIsPut) {
+/// Programs round their receives up: only what arrives has to lie in the region, also of a message of several packets.
+TEST(Memory, AReceiveMayBeLongerThanItsRegion) {
+  constexpr uint32_t kRoom = 300;  // of the element's 4096 bytes, so many lie in the region
+  const auto post = [](Rig& rig) {
+    const Sge receive{rig.local_sge(Rig::kMemoryBytes - kRoom, 0).addr, 4096, rig.lkey()};
+    ASSERT_EQ(rig.engine().post_recv(rig.qp(), {1, &receive, 1}, rig.now()), PostResult::kOk);
+  };
+  for (const uint32_t bytes : {uint32_t{1}, kRoom}) {
+    Rig rig;
+    post(rig);
+    if (bytes > 256) rig.arrive(send(kOpSendFirst, 0x100, 256));
+    rig.arrive(bytes > 256 ? send(kOpSendLast, 0x101, bytes - 256) : send(kOpSendOnly, 0x100, bytes));
+    EXPECT_THAT(rig.completed(), ElementsAre(testing::HasSubstr("recv 1: success"))) << bytes;
+    EXPECT_EQ(rig.qp().state(), QpState::kRts);
+  }
   Rig rig;
-  const Sge receive{rig.local_sge(Rig::kMemoryBytes - 8, 0).addr, 9, rig.lkey()};
-  ASSERT_EQ(rig.engine().post_recv(rig.qp(), {1, &receive, 1}, rig.now()), PostResult::kOk);
-  rig.arrive(send(kOpSendOnly, 0x100, 4));
+  post(rig);
+  rig.arrive(send(kOpSendFirst, 0x100, 256));
+  rig.sent();
+  rig.arrive(send(kOpSendLast, 0x101, kRoom - 256 + 1));
+  EXPECT_THAT(rig.sent(), ElementsAre("NAK 000101 remote operational error msn 0"));
   EXPECT_THAT(rig.completed(), ElementsAre("recv 1: local protection error"));
-  EXPECT_EQ(rig.local()[Rig::kMemoryBytes - 8], static_cast<uint8_t>((Rig::kMemoryBytes - 8) * 5 + 9));
+  const uint32_t untouched = Rig::kMemoryBytes - 1;  // nothing of the packet that does not fit
+  EXPECT_EQ(rig.local()[untouched], static_cast<uint8_t>(untouched * 5 + 9));
+}
+
+/// The element before it ends inside, the one behind it is not reached; each is judged for itself.
+TEST(Memory, OnlyElementsThatAreReachedAreLookedAt) {
+  Rig rig;
+  const Sge list[] = {rig.local_sge(0, 4),
+                      {rig.local_sge(Rig::kMemoryBytes - 8, 0).addr, 100, rig.lkey()},
+                      {0x1234, 100, rig.lkey() ^ 0x100}};
+  for (const uint64_t id : {1, 2}) {
+    ASSERT_EQ(rig.engine().post_recv(rig.qp(), {id, list, 3}, rig.now()), PostResult::kOk);
+  }
+  rig.arrive(send(kOpSendOnly, 0x100, 12));
+  EXPECT_THAT(rig.completed(), ElementsAre(testing::HasSubstr("recv 1: success")));
+  rig.arrive(send(kOpSendOnly, 0x101, 13));
+  EXPECT_THAT(rig.completed(), ElementsAre("recv 2: local protection error"));
+}
+
+/// An address that wraps is nobody's, even where a region lies at its other end.
+TEST(Memory, AReceiveAtTheEndOfAllAddresses) {
+  Rig rig;
+  const uint32_t key = rig.engine().memory().register_region(rig.pd(), rig.local(), 512, 0, kLocalWrite);
+  const Sge receive{~uint64_t{0} - 3, 600, key};
+  ASSERT_EQ(rig.engine().post_recv(rig.qp(), {1, &receive, 1}, rig.now()), PostResult::kOk);
+  rig.arrive(send(kOpSendOnly, 0x100, 8));
+  EXPECT_THAT(rig.completed(), ElementsAre("recv 1: local protection error"));
+}
+
+/// Of what is posted to be sent or read, everything is used: nothing goes out of an element that reaches beyond.
+TEST(Memory, ElementsOfRequestsThatLeaveTheirRegion) {
   for (const WrOpcode opcode : {WrOpcode::kSend, WrOpcode::kRdmaRead}) {
     Rig other;
     const Sge sge{other.local_sge(Rig::kMemoryBytes - 300, 0).addr, 301, other.lkey()};  // two packets
