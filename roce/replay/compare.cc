@@ -35,6 +35,7 @@ class Comparison {
   void bth();
   bool has_first_shape() const;
   void aeth();
+  void flush();
   void extensions();
   void payload();
 
@@ -155,6 +156,14 @@ void Comparison::aeth() {
   number("msn", a.msn, b.msn, "the MSN counts the messages that are completed");
 }
 
+void Comparison::flush() {
+  const Feth a = theirs_.feth();
+  const Feth b = ours_.feth();
+  number("placement", a.placement, b.placement, "the work request's: global visibility, persistence");
+  number("selectivity", a.selectivity, b.selectivity, "the work request's: a range, or all of the region");
+  number("feth_reserved", load_be32(theirs_.ext) ^ a.word(), load_be32(ours_.ext) ^ b.word(), "reserved is 0");
+}
+
 void Comparison::extensions() {
   const OpcodeInfo& info = *theirs_.info;
   if (info.has(kHasDeth)) {
@@ -162,7 +171,9 @@ void Comparison::extensions() {
     const Deth b = ours_.deth();
     number("qkey", a.qkey, b.qkey, "the Q_Key that the work request names");
     number("src_qp", a.src_qp, b.src_qp == context_.own_qpn ? context_.recorded_qpn : b.src_qp, "the sender's QP");
+    number("deth_reserved", theirs_.ext[4], ours_.ext[4], "reserved is 0");
   }
+  if (info.has(kHasFeth)) flush();
   if (info.has(kHasReth)) {
     const Reth a = theirs_.reth();
     const Reth b = ours_.reth();
@@ -187,17 +198,25 @@ void Comparison::extensions() {
   if (info.has(kHasIeth)) number("inv_rkey", theirs_.ieth().rkey, ours_.ieth().rkey, "the key to invalidate");
 }
 
+/// The up to three bytes between payload and iCRC, as one number.
+uint32_t padding(const PacketView& packet) {
+  uint32_t bytes = 0;
+  for (uint32_t i = 0; i < packet.bth.pad_count; i++) bytes = bytes << 8 | packet.payload[packet.payload_bytes + i];
+  return bytes;
+}
+
 void Comparison::payload() {
   number("payload_bytes", theirs_.payload_bytes, ours_.payload_bytes, "all but the last packet have one path MTU");
   const uint32_t bytes = std::min(theirs_.payload_bytes, ours_.payload_bytes);
   const auto [a, b] = std::mismatch(theirs_.payload, theirs_.payload + bytes, ours_.payload);
   if (a == theirs_.payload + bytes) {
     row("payload", "same", "same", "");
-    return;
+  } else {
+    const auto at = static_cast<unsigned>(a - theirs_.payload);
+    row("payload", format("byte %u is 0x%02x", at, *a), format("byte %u is 0x%02x", at, *b),
+        "the bytes that lie in memory at that address");
   }
-  const auto at = static_cast<unsigned>(a - theirs_.payload);
-  row("payload", format("byte %u is 0x%02x", at, *a), format("byte %u is 0x%02x", at, *b),
-      "the bytes that lie in memory at that address");
+  number("padding", padding(theirs_), padding(ours_), "the bytes behind the payload are 0");
 }
 
 std::vector<Row> Comparison::run() {
