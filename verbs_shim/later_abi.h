@@ -56,6 +56,35 @@ inline constexpr int kWcAtomicWrite = 9;
 /// ibv_qp_ex::wr_flush, the member that was appended to ibv_qp_ex of release 44.
 using WrFlush = void (*)(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type, uint8_t level);
 
+// Commands, a question and events of rdma_user_cm.h since Linux 6.17.
+inline constexpr uint32_t kUcmaResolveIbService = 23;
+inline constexpr uint32_t kUcmaWriteCmEvent = 24;
+inline constexpr uint32_t kUcmaQueryIbService = 3;
+inline constexpr uint32_t kCmEventUser = 18;
+inline constexpr uint32_t kCmEventInternal = 19;
+struct UcmaResolveIbService {
+  uint32_t id;
+  uint32_t reserved;
+  uint64_t service_id;
+  uint8_t service_name[64];
+  uint32_t flags;
+  uint32_t reserved2;
+};
+/// As far as it is used: behind it lie parameters of other events, of which none may be written.
+struct UcmaWriteCmEvent {
+  uint32_t id;
+  uint32_t reserved;
+  uint32_t event;
+  uint32_t status;
+  uint64_t argument;
+};
+/// The answer's head; the service's records would follow.
+struct UcmaIbServices {
+  uint32_t count;
+  uint32_t reserved;
+};
+
 static_assert(offsetof(ibv_mr_init_attr, buf) == 64);
+static_assert(sizeof(UcmaResolveIbService) == 88 && sizeof(UcmaWriteCmEvent) == 24);
 
 }  // namespace uroce::verbs

@@ -65,6 +65,8 @@ class Ucma final : public cm::EventSink {
   static void leave();
 
   bool on_cm_event(const cm::Event& event) override;
+  /// An event that the program itself wrote: type, status and argument are what it says.
+  void push_written(UcmaId& id, uint32_t type, uint32_t status, uint64_t argument);
 
   /// An id or multicast group of this file. Null: there is none (ENOENT in `error`), or it is another file's (EINVAL).
   UcmaId* find_id(const UcmaFile& file, uint32_t number, int& error);

@@ -15,6 +15,7 @@
 
 #include "dpdk/endpoint_cm.h"
 #include "dpdk/log.h"
+#include "later_abi.h"
 #include "runtime.h"
 #include "ucma.h"
 #include "ucma_call.h"
@@ -355,6 +356,25 @@ int leave_multicast(const UcmaCall& call, const rdma_ucm_destroy_id& command) {
   return reply_with(call, command.response, rdma_ucm_destroy_id_resp{Ucma::get().destroy(*multicast)});
 }
 
+/// Names of services are asked of an InfiniBand subnet administrator, and RoCE has none.
+int resolve_ib_service(const UcmaCall& call, const UcmaResolveIbService& command) {
+  int error;
+  UcmaId* const id = bound_id(call, command.id, error);
+  if (id == nullptr) return error;
+  EngineLock lock(endpoint());
+  return id->id->only_bound() ? EOPNOTSUPP : EINVAL;
+}
+
+/// An event that a program tells itself: librdmacm wakes up so who waits for an address that it has looked up.
+int write_cm_event(const UcmaCall& call, const UcmaWriteCmEvent& command) {
+  if (command.event != kCmEventUser && command.event != kCmEventInternal) return EINVAL;
+  int error;
+  UcmaId* const id = Ucma::get().find_id(call.file, command.id, error);
+  if (id == nullptr) return error;
+  Ucma::get().push_written(*id, command.event, command.status, command.argument);
+  return 0;
+}
+
 /// The command is written to the channel to which the id moves, and names the descriptor of the one where it is.
 int migrate_id(const UcmaCall& call, const rdma_ucm_migrate_id& command) {
   if (call.out_bytes < sizeof(rdma_ucm_migrate_resp)) return ENOSPC;
@@ -384,7 +404,7 @@ int decoded(const UcmaCall& call, const uint8_t* in, size_t in_bytes) {
 }
 
 // By the numbers of rdma_user_cm.h. The kernel has no GET_OPTION either.
-constexpr std::array<Run, RDMA_USER_CM_CMD_JOIN_MCAST + 1> kCommands = {
+constexpr std::array<Run, kUcmaWriteCmEvent + 1> kCommands = {
     decoded<create_id, rdma_ucm_create_id>,
     decoded<destroy_id, rdma_ucm_destroy_id>,
     decoded<bind_ip, rdma_ucm_bind_ip>,
@@ -408,6 +428,8 @@ constexpr std::array<Run, RDMA_USER_CM_CMD_JOIN_MCAST + 1> kCommands = {
     decoded<bind, rdma_ucm_bind>,
     decoded<resolve_addr, rdma_ucm_resolve_addr>,
     decoded<join_multicast, rdma_ucm_join_mcast>,
+    decoded<resolve_ib_service, UcmaResolveIbService>,
+    decoded<write_cm_event, UcmaWriteCmEvent>,
 };
 
 }  // namespace

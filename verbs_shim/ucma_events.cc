@@ -60,6 +60,17 @@ bool Ucma::on_cm_event(const cm::Event& event) {
   return true;
 }
 
+void Ucma::push_written(UcmaId& id, uint32_t type, uint32_t status, uint64_t argument) {
+  UcmaEvent queued{&id, nullptr, nullptr, {}};
+  queued.response.uid = id.uid;
+  queued.response.id = id.number;
+  queued.response.event = type;
+  queued.response.status = status;
+  std::memcpy(&queued.response.param, &argument, sizeof argument);
+  const std::lock_guard guard(mutex);
+  push(*id.file, queued);
+}
+
 bool Ucma::queue_request(const cm::Event& event) {
   auto* const listener = static_cast<UcmaId*>(event.listener->user());
   if (listener == nullptr) return false;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "identity.h"
+#include "later_abi.h"
 #include "runtime.h"
 #include "ucma.h"
 #include "ucma_call.h"
@@ -96,6 +97,8 @@ int query_ucma(const UcmaCall& call, const rdma_ucm_query& command) {
       return query_path(call, *id, command.response);
     case RDMA_USER_CM_QUERY_GID:
       return query_gid(call, *id, command.response);
+    case kUcmaQueryIbService:  // none was resolved
+      return call.out_bytes < sizeof(UcmaIbServices) ? ENOSPC : ENODATA;
     default:
       return ENOSYS;
   }

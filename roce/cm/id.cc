@@ -15,6 +15,7 @@ PortSpace Id::port_space() const { return state_->port_space; }
 QpType Id::qp_type() const { return state_->qp_type; }
 const SocketAddress& Id::local() const { return state_->local; }
 const SocketAddress& Id::remote() const { return state_->remote; }
+bool Id::only_bound() const { return has_device() && state_->phase == IdState::Phase::kBound; }
 bool Id::has_device() const { return state_->local.family != SocketAddress::Family::kNone && !state_->local.is_any(); }
 const Way* Id::way() const { return state_->way ? &*state_->way : nullptr; }
 bool Id::route_resolved() const {

@@ -52,6 +52,8 @@ class Id {
   const SocketAddress& remote() const;  // family kNone: not resolved
   /// Bound to the device (a source address is known that is not any).
   bool has_device() const;
+  /// Bound to the device, and nothing was asked of it since.
+  bool only_bound() const;
   /// The way of a resolved address or of a request; nullptr: not known.
   const Way* way() const;
   bool route_resolved() const;

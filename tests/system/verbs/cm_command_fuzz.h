@@ -22,7 +22,21 @@ enum EventType : uint32_t {
   kEventAddrError = 1,
   kEventRouteResolved = 2,
   kEventConnectRequest = 4,
-  kEventMulticastJoin = 12
+  kEventMulticastJoin = 12,
+  kEventUser = 18,
+  kEventInternal = 19
+};
+
+// Of rdma_user_cm.h of Linux 6.17.
+inline constexpr uint32_t kResolveIbService = 23;
+inline constexpr uint32_t kWriteCmEvent = 24;
+struct ResolveIbService {
+  uint32_t id, reserved;
+  uint64_t service[10];
+};
+struct WriteCmEvent {
+  uint32_t id, reserved, event, status;
+  uint64_t argument;
 };
 
 enum class Phase : uint8_t { kIdle, kBound, kResolving, kAddrResolved, kRouteResolved, kConnect, kListen };
@@ -43,6 +57,8 @@ struct Id {
   uint32_t taken = 0;           // events
   uint32_t owed_addresses = 0;  // answers that have not been taken yet
   uint32_t owed_routes = 0;
+  uint64_t written = 0;    // events that the program wrote, each with its number
+  uint64_t read = 0;       // and took
   uint64_t peer_uid = 0;   // of a request: who asks
   bool fresh = false;      // of a request: neither accepted nor rejected
   bool disturbed = false;  // the program ended, or tried to end, what this id had
@@ -115,6 +131,8 @@ class Fuzzer {
   void leave();
   void migrate();
   void query();
+  void write_event();
+  void resolve_service();
   void garbage();
   void reopen();
   /// Drives some id one step nearer to a connection.

@@ -133,12 +133,31 @@ void Fuzzer::query() {
   // Of a question that is none, nobody says how much room its answer needs.
   const Sent sent = send("query", *id->file, RDMA_USER_CM_CMD_QUERY, rdma_ucm_query{0, id->number, option},
                          option > RDMA_USER_CM_QUERY_GID ? 0 : room);
-  if (!outcome("query", sent, {option > RDMA_USER_CM_QUERY_GID ? ENOSYS : 0}) || sent.bad_response) return;
+  if (!outcome("query", sent, {option > RDMA_USER_CM_QUERY_GID ? ENOSPC : 0}) || sent.bad_response) return;
   if (option != RDMA_USER_CM_QUERY_ADDR) return;
   const auto& answer = reply<rdma_ucm_query_addr_resp>();
   if ((answer.src_size != 0) != (id->phase != Phase::kIdle)) judge_.problem("query", "bound or not", answer.src_size);
   if (!id->stranger && (answer.node_guid != 0) != id->has_device)
     judge_.problem("query", "on the device or not", answer.port_num);
+}
+
+void Fuzzer::write_event() {
+  Id* const id = any();
+  if (id == nullptr || id->uid == 0) return;  // what is said of a request before it is accepted names nobody
+  const bool wrong = random_.one_in(8);
+  const auto type = static_cast<uint32_t>(wrong ? random_.below(kEventUser) : kEventUser + random_.below(2));
+  const Sent sent =
+      send("write event", *id->file, kWriteCmEvent, WriteCmEvent{id->number, 0, type, id->number, id->written + 1});
+  if (outcome("write event", sent, {wrong ? EINVAL : 0}) && !wrong) id->written++;
+}
+
+void Fuzzer::resolve_service() {
+  Id* const id = random_.one_in(3) ? any() : any_in(Phase::kBound);
+  if (id == nullptr) return;
+  const Sent sent = send("resolve service", *id->file, kResolveIbService, ResolveIbService{id->number, 0, {}});
+  const bool bound = id->phase == Phase::kBound && id->has_device;
+  const bool again = id->phase == Phase::kResolving && id->stranger;  // what nobody answers for may have gone wrong
+  outcome("(resolve service)", sent, {bound ? EOPNOTSUPP : EINVAL, again ? EOPNOTSUPP : bound ? EOPNOTSUPP : EINVAL});
 }
 
 /// Bytes that are no command, or not wholly one. Those of ids that live are not met: nobody can guess the numbers.
@@ -183,12 +202,12 @@ void Fuzzer::forward() {
 
 void Fuzzer::step() {
   using Call = void (Fuzzer::*)();
-  constexpr Call kCalls[] = {&Fuzzer::create,     &Fuzzer::create,       &Fuzzer::create,        &Fuzzer::destroy,
-                             &Fuzzer::bind,       &Fuzzer::resolve,      &Fuzzer::resolve_route, &Fuzzer::listen,
-                             &Fuzzer::connect,    &Fuzzer::accept,       &Fuzzer::accept,        &Fuzzer::reject,
-                             &Fuzzer::disconnect, &Fuzzer::init_qp_attr, &Fuzzer::set_option,    &Fuzzer::notify,
-                             &Fuzzer::join,       &Fuzzer::join,         &Fuzzer::leave,         &Fuzzer::migrate,
-                             &Fuzzer::query,      &Fuzzer::garbage};
+  constexpr Call kCalls[] = {
+      &Fuzzer::create,  &Fuzzer::create,        &Fuzzer::create,      &Fuzzer::destroy,        &Fuzzer::bind,
+      &Fuzzer::resolve, &Fuzzer::resolve_route, &Fuzzer::listen,      &Fuzzer::connect,        &Fuzzer::accept,
+      &Fuzzer::accept,  &Fuzzer::reject,        &Fuzzer::disconnect,  &Fuzzer::init_qp_attr,   &Fuzzer::set_option,
+      &Fuzzer::notify,  &Fuzzer::join,          &Fuzzer::join,        &Fuzzer::leave,          &Fuzzer::migrate,
+      &Fuzzer::query,   &Fuzzer::garbage,       &Fuzzer::write_event, &Fuzzer::resolve_service};
   if (random_.one_in(2000)) return reopen();
   if (random_.one_in(3)) return take_event();
   if (random_.one_in(3)) return forward();

@@ -14,7 +14,8 @@ int open_device() { return open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC | 
 
 Fuzzer::Fuzzer(Random& random, Judge& judge) : random_(random), judge_(judge) {
   for (size_t i = 0; i < kFiles; i++) files_.push_back(std::make_unique<File>(File{open_device()}));
-  for (const char* event : {"event 0", "event 2", "event 4", "event 5", "event 8", "event 9", "event 10"}) {
+  for (const char* event :
+       {"event 0", "event 2", "event 4", "event 5", "event 8", "event 9", "event 10", "event 18", "event 19"}) {
     judge_.has_to_happen(event);
   }
 }
@@ -128,6 +129,14 @@ void Fuzzer::on_event_of(Id& id, const rdma_ucm_event_resp& event) {
       if (id.owed_routes == 0) judge_.problem("get event", "a route that was not asked for", id.number);
       id.owed_routes--;
       return;
+    case kEventUser:
+    case kEventInternal: {
+      WriteCmEvent event_written;
+      std::memcpy(&event_written.argument, &event.param, sizeof event_written.argument);
+      if (event_written.argument != ++id.read || id.read > id.written || event.status != id.number)
+        judge_.problem("get event", "not what was written, or not in order", event.id);
+      return;
+    }
     default:
       if (id.phase != Phase::kConnect) judge_.problem("get event", "of a connection that is none", event.event);
       if (id.fresh) judge_.problem("get event", "of a request that is not accepted", event.event);

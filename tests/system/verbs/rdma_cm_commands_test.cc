@@ -126,7 +126,7 @@ TEST(RdmaCmCommandTest, FormsOfCommands) {
   const void* volatile nowhere = reinterpret_cast<const void*>(uintptr_t{64});  // the compiler would warn
   EXPECT_EQ(write(channel.fd(), nowhere, 32), -1);
   EXPECT_EQ(errno, EFAULT);
-  EXPECT_EQ(channel.raw(23, body, 64, 64), EINVAL);
+  EXPECT_EQ(channel.raw(25, body, 64, 64), EINVAL);
   EXPECT_EQ(channel.raw(0xffffffff, body, 64, 64), EINVAL);
   EXPECT_EQ(channel.raw(RDMA_USER_CM_CMD_GET_OPTION, body, 64, 64), ENOSYS);
   // More bytes are announced than were written.
@@ -134,7 +134,7 @@ TEST(RdmaCmCommandTest, FormsOfCommands) {
   EXPECT_EQ(write(channel.fd(), &header, sizeof header), -1);
   EXPECT_EQ(errno, EINVAL);
   // Every command, cut short and empty.
-  for (uint32_t command = 0; command <= RDMA_USER_CM_CMD_JOIN_MCAST; command++) {
+  for (uint32_t command = 0; command <= kWriteCmEvent; command++) {
     if (command == RDMA_USER_CM_CMD_GET_OPTION) continue;
     EXPECT_EQ(channel.raw(command, body, 0, 512), EINVAL) << command;
     EXPECT_EQ(channel.raw(command, body, 3, 512), EINVAL) << command;
@@ -155,7 +155,7 @@ TEST(RdmaCmCommandTest, AnyBytes) {
     // Some of them meet an id. No response is a pointer to anything.
     std::memset(body, 0, 8);
     if (round % 2 == 0) std::memcpy(body + (round % 8 == 0 ? 0 : 8), &id, sizeof id);
-    const uint32_t command = random % 24;
+    const uint32_t command = random % (kWriteCmEvent + 1);
     const int error = channel.raw(command, body, (random >> 8) % sizeof body, (random >> 16) % 600);
     EXPECT_TRUE(error == 0 || error == EINVAL || error == ENOENT || error == ENOSYS || error == ENOSPC ||
                 error == EFAULT || error == EAGAIN || error == EADDRNOTAVAIL || error == EAFNOSUPPORT ||
@@ -269,6 +269,60 @@ TEST(RdmaCmCommandTest, WhatNeedsADeviceIsRefusedWithout) {
   EXPECT_EQ(channel.ask(RDMA_USER_CM_CMD_LEAVE_MCAST, rdma_ucm_destroy_id{0, 99, 0}, left), ENOENT);
 }
 
+/// As a kernel does for a port of RoCE: there is no administrator of a subnet that could be asked.
+TEST(RdmaCmCommandTest, ServicesAreNotResolved) {
+  const Channel channel;
+  ResolveIbService body{channel.create_id(1), 0, 0x1060000, "", 1, 0};
+  EXPECT_EQ(channel.command(kResolveIbService, body), EINVAL);  // on no device
+  ASSERT_EQ(channel.bind(body.id, ipv4(kLoopback, 0)), 0);
+  EXPECT_EQ(channel.command(kResolveIbService, body), EOPNOTSUPP);
+  ASSERT_EQ(channel.listen(body.id, 1), 0);
+  EXPECT_EQ(channel.command(kResolveIbService, body), EINVAL);
+  body.id += 1000;
+  EXPECT_EQ(channel.command(kResolveIbService, body), ENOENT);
+}
+
+/// Two threads of a program may talk through a channel, and librdmacm talks to itself so.
+TEST(RdmaCmCommandTest, AnEventThatTheProgramWrites) {
+  const Channel channel;
+  const uint32_t id = channel.create_id(77);
+  WriteCmEvent body{id, 0, kEventUser, 5, 0x1122334455667788, {}};
+  EXPECT_FALSE(channel.readable(0));
+  EXPECT_EQ(channel.raw(kWriteCmEvent, &body, 23, 0), EINVAL);  // cut short
+  EXPECT_EQ(channel.raw(kWriteCmEvent, &body, 24, 0), 0);
+  body.event = kEventInternal;
+  body.argument = 16;
+  body.status = static_cast<uint32_t>(-1);
+  EXPECT_EQ(channel.command(kWriteCmEvent, body), 0);
+  for (const uint32_t wrong : {0u, 9u, 17u, 20u, ~0u}) {
+    body.event = wrong;
+    EXPECT_EQ(channel.command(kWriteCmEvent, body), EINVAL) << wrong;
+  }
+  body.event = kEventUser;
+  body.id = id + 1000;
+  EXPECT_EQ(channel.command(kWriteCmEvent, body), ENOENT);
+  body.id = id;
+  const Channel other;
+  EXPECT_EQ(other.command(kWriteCmEvent, body), EINVAL);
+  uint64_t argument = 0;
+  rdma_ucm_event_resp event = channel.event();
+  std::memcpy(&argument, &event.param, sizeof argument);
+  EXPECT_EQ(event.event, kEventUser);
+  EXPECT_EQ(event.uid, 77u);
+  EXPECT_EQ(event.id, id);
+  EXPECT_EQ(event.status, 5u);
+  EXPECT_EQ(argument, 0x1122334455667788u);
+  event = channel.event();
+  std::memcpy(&argument, &event.param, sizeof argument);
+  EXPECT_EQ(event.event, kEventInternal);
+  EXPECT_EQ(event.status, static_cast<uint32_t>(-1));
+  EXPECT_EQ(argument, 16u);
+  EXPECT_FALSE(channel.readable(0));
+  EXPECT_EQ(channel.command(kWriteCmEvent, body), 0);  // nobody takes it
+  EXPECT_EQ(channel.destroy(id), 2u);
+  EXPECT_FALSE(channel.readable(0));
+}
+
 TEST(RdmaCmCommandTest, Queries) {
   const Channel channel;
   const uint32_t id = channel.create_id(1);
@@ -285,7 +339,10 @@ TEST(RdmaCmCommandTest, Queries) {
   EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_QUERY, path, 8), 0);
   EXPECT_EQ(reinterpret_cast<const rdma_ucm_query_path_resp*>(room)->num_paths, 0u);
   rdma_ucm_query other = addr;
-  other.option = 3;
+  other.option = kQueryIbService;  // none was resolved
+  EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_QUERY, other, 7), ENOSPC);
+  EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_QUERY, other, sizeof room), ENODATA);
+  other.option = 4;
   EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_QUERY, other, sizeof room), ENOSYS);
   other = addr;
   other.response = 0;

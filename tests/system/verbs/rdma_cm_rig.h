@@ -18,6 +18,25 @@ namespace verbs_test {
 
 inline constexpr char kRdmaCm[] = "/dev/infiniband/rdma_cm";
 
+// Of rdma_user_cm.h of Linux 6.17, which the headers here need not have.
+inline constexpr uint32_t kResolveIbService = 23;
+inline constexpr uint32_t kWriteCmEvent = 24;
+inline constexpr uint32_t kQueryIbService = 3;
+inline constexpr uint32_t kEventUser = 18;
+inline constexpr uint32_t kEventInternal = 19;
+struct WriteCmEvent {
+  uint32_t id, reserved, event, status;
+  uint64_t argument;
+  uint8_t rest[304];  // the kernel's union has room for other events' parameters
+};
+struct ResolveIbService {
+  uint32_t id, reserved;
+  uint64_t service_id;
+  char name[64];
+  uint32_t flags, reserved2;
+};
+static_assert(sizeof(WriteCmEvent) == 328 && sizeof(ResolveIbService) == 88);
+
 /// An open channel.
 class Channel {
  public:
