@@ -22,7 +22,7 @@ def capture_is_readable(endpoints):
     time.sleep(0.3)
     client = endpoints.start(["--pcap", files[1]], *command, "127.0.0.1")
     for process in (client, server):
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=60)
         assert process.returncode == 0, output
     for file in files:
         fields = ["-T", "fields", "-e", "frame.time_epoch", "-e", "infiniband.bth.opcode", "-e", "frame.packet_flags_direction"]
@@ -54,7 +54,7 @@ class Recording:
     def end(self):
         """What it says when it is ended."""
         self.process.send_signal(signal.SIGINT)
-        _, said = self.process.communicate(timeout=20)
+        _, said = self.process.communicate(timeout=60)
         assert self.process.returncode == 0, said
         assert self.sockets() == []
         return said
@@ -84,7 +84,7 @@ def captured_pairs(endpoints):
     clients = [endpoints.start(["--pcap", own_file], *command(0, "127.0.0.1")), endpoints.start([], *command(1, "127.0.0.1"))]
     expected = {}
     for process in clients + servers:
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=60)
         assert process.returncode == 0, output
         counted = lambda name: int(re.search(rf"counted:.*\b{name} (\d+)", output).group(1))
         expected[f"ib_write_bw[{process.pid}]"] = (counted("tx_packets"), counted("rx_packets"))
@@ -131,7 +131,7 @@ def capture_in_bad_company(endpoints):
     refused = endpoints.run("capture", "-w", killed.file)
     assert refused.returncode == 2 and "being written already" in refused.stderr, refused
     killed.process.kill()
-    wait_until(lambda: not killed.sockets() and not memory(), "a capture that was killed stays", seconds=1)
+    wait_until(lambda: not killed.sockets() and not memory(), "a capture that was killed stays")
     before = sent()
     wait_until(lambda: sent() > before, "the program stands still")
 
@@ -166,12 +166,12 @@ def capture_to_a_pipe(endpoints):
     wait_until(lambda: "uroce-capture" in open(f"/proc/{server.pid}/maps", encoding="ascii").read(), "it did not join")
     client = endpoints.start([], *command, "127.0.0.1")
     shown = subprocess.run(["tshark", "-l", "-r", "-", "-T", "fields", "-e", "infiniband.bth.opcode", "-e", "frame.packet_flags_direction"],
-                           stdin=capture.stdout, capture_output=True, text=True, timeout=40, check=False)
+                           stdin=capture.stdout, capture_output=True, text=True, timeout=60, check=False)
     assert shown.returncode == 0, (shown.stderr, capture.communicate())
     for process in (client, server):
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=60)
         assert process.returncode == 0, output
-    assert capture.wait(timeout=10) == 0
+    assert capture.wait(timeout=60) == 0
     rows = [tuple(line.split("\t")) for line in shown.stdout.splitlines()]
     assert rows.count(("4", "0x00000002")) == 50, rows  # SEND ONLY
     assert {row[1] for row in rows} == {"0x00000002"}, "only what is sent"
@@ -197,7 +197,7 @@ def capture_for_a_slow_reader(endpoints):
         wait_until(lambda: "uroce-capture" in open(f"/proc/{server.pid}/maps", encoding="ascii").read(), "it did not join")
         client = endpoints.start([], *command, "127.0.0.1")
         for process in (client, server):
-            output, _ = process.communicate(timeout=30)
+            output, _ = process.communicate(timeout=60)
             assert process.returncode == 0, output
         time.sleep(1.5)
         assert capture.poll() is None, capture.communicate()
@@ -206,7 +206,7 @@ def capture_for_a_slow_reader(endpoints):
     capture, reader = captured(0)
     with open(reader, "rb") as pipe:
         written = pipe.read()
-    _, said = capture.communicate(timeout=20)
+    _, said = capture.communicate(timeout=60)
     assert (capture.returncode, said) == (0, "uroce: 100 packets of 1 program, 0 lost\n"), said
     lengths, at = [], 0
     while at < len(written):  # of blocks, which stand at both ends of each
@@ -217,6 +217,6 @@ def capture_for_a_slow_reader(endpoints):
 
     capture, reader = captured(1)
     capture.send_signal(signal.SIGINT)
-    _, said = capture.communicate(timeout=20)
+    _, said = capture.communicate(timeout=60)
     assert capture.returncode == 1 and "the reader of - did not take the end" in said, (capture.returncode, said)
     os.close(reader)

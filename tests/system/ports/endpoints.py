@@ -43,7 +43,7 @@ class Endpoints:
 
     def run(self, *words):
         return subprocess.run(
-            [self.uroce, *words], env=self.environment, capture_output=True, text=True, timeout=20, check=False
+            [self.uroce, *words], env=self.environment, capture_output=True, text=True, timeout=60, check=False
         )
 
     def ask(self, *words):
@@ -81,7 +81,7 @@ def need(*programs):
             sys.exit(SKIP)
 
 
-def wait_until(true, complaint, seconds=15):
+def wait_until(true, complaint, seconds=60):
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, complaint

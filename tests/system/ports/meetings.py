@@ -58,7 +58,7 @@ class Machine:
     def start_run(self, *words, options=(), environment=None, wrapper=()):
         return self.start([self.uroce, "run", *options, "--", *words], environment or self.environment(), wrapper)
 
-    def run(self, *words, options=(), environment=None, wrapper=(), timeout=20):
+    def run(self, *words, options=(), environment=None, wrapper=(), timeout=60):
         """Exit status and all output."""
         process = self.start_run(*words, options=options, environment=environment, wrapper=wrapper)
         output, _ = process.communicate(timeout=timeout)
@@ -134,7 +134,7 @@ def launcher(machine):
         listens_there = f"cat /proc/net/tcp /proc/net/tcp6 | grep -q ':{int(port):04X} [^ ]* 0A'"
         script = f"ibv_devices | grep -q uroce0 && (ib_write_bw -n 100 -p {port} >/dev/null & until {listens_there}; do sleep 0.1; done; " \
                  f"ib_write_bw -n 100 -p {port} 127.0.0.1 && wait)"
-        status, output = machine.run("sh", "-c", script, options=options, timeout=40)
+        status, output = machine.run("sh", "-c", script, options=options, timeout=60)
         assert status == 0 and "BW average" in output, output
 
 
@@ -180,7 +180,7 @@ def user_namespace(machine):
 
     # The same user outside of it is in the same place.
     watcher = machine.start_run("ibv_asyncwatch", wrapper=inside, environment=environment)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     listed = ""
     while "ibv_asyncwatch" not in listed:
         assert time.monotonic() < deadline and watcher.poll() is None, listed

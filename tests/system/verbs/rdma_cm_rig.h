@@ -38,6 +38,9 @@ struct ResolveIbService {
 static_assert(sizeof(WriteCmEvent) == 328 && sizeof(ResolveIbService) == 88);
 
 /// An open channel.
+/// Long enough on any machine: it ends what hangs.
+constexpr int kPatienceMs = 60'000;
+
 class Channel {
  public:
   explicit Channel(int flags = O_RDWR | O_CLOEXEC) : fd_(open(kRdmaCm, flags)) { EXPECT_GE(fd_, 0); }
@@ -111,7 +114,7 @@ class Channel {
   rdma_ucm_event_resp event() const {
     rdma_ucm_event_resp reply{};
     reply.event = ~0u;
-    if (!readable(5000)) {
+    if (!readable(kPatienceMs)) {
       ADD_FAILURE() << "no event";
       return reply;
     }

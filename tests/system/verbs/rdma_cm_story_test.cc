@@ -196,12 +196,12 @@ TEST_F(RdmaCmStoryTest, ABacklogIsFull) {
   resolve(active_, 0x22, port_);
   resolve(second, 0x23, port_);
   ASSERT_EQ(connect(active_, "first"), 0);
-  ASSERT_TRUE(server_.readable(5000));
+  ASSERT_TRUE(server_.readable(kPatienceMs));
   ASSERT_EQ(connect(second, "second"), 0);
   EXPECT_FALSE(client_.readable(100));
   EXPECT_EQ(data_of(server_.event(), 5), "first");
   EXPECT_FALSE(server_.readable(50));
-  ASSERT_TRUE(server_.readable(10000));
+  ASSERT_TRUE(server_.readable(kPatienceMs));
   EXPECT_EQ(data_of(server_.event(), 6), "second");
 }
 
@@ -215,7 +215,7 @@ TEST_F(RdmaCmStoryTest, WaitingRequestsEndWithTheirListener) {
     const uint32_t id = client_.create_id(0x25);
     resolve(id, 0x25, port_of(server.query_addr(listener)));
     ASSERT_EQ(connect(id, ""), 0);
-    ASSERT_TRUE(server.readable(5000));
+    ASSERT_TRUE(server.readable(kPatienceMs));
     if (with_channel) {
       server.shut();
     } else {
@@ -231,7 +231,7 @@ TEST_F(RdmaCmStoryTest, EventsMoveWithTheirId) {
   listen();
   resolve(active_, 0x22, port_);
   ASSERT_EQ(connect(active_, "hello"), 0);
-  ASSERT_TRUE(server_.readable(5000));
+  ASSERT_TRUE(server_.readable(kPatienceMs));
   const Channel other;
   rdma_ucm_migrate_resp moved{};
   ASSERT_EQ(other.ask(RDMA_USER_CM_CMD_MIGRATE_ID,

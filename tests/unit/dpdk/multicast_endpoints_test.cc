@@ -71,10 +71,10 @@ class Listener {
     EXPECT_EQ(endpoint_->engine().post_send(*qp_, wr, endpoint_->now()), PostResult::kOk);
     endpoint_->transmit();
   }
-  /// How many came, until none did for a while.
-  uint32_t received() {
+  /// How many came, until none did for a while. `at_least`: so many are waited for, for ever.
+  uint32_t received(uint32_t at_least = 0) {
     uint32_t count = 0;
-    for (int idle = 0; idle < 100; idle++) {
+    for (int idle = 0; idle < 100 || count < at_least; idle++) {
       {
         const EngineLock owner(*endpoint_);
         Completion completions[16];
@@ -108,14 +108,14 @@ TEST(MulticastOfEndpoints, ReachesEveryProgramOfTheGroup) {
   Listener sender(host), neighbour(host), idle(host), elsewhere(other);
   for (Listener* listener : {&sender, &neighbour, &elsewhere}) listener->join();
   sender.send();
-  EXPECT_EQ(sender.received(), 1u) << "itself";
-  EXPECT_EQ(neighbour.received(), 1u) << "with the same MAC";
-  EXPECT_EQ(elsewhere.received(), 1u);
+  EXPECT_EQ(sender.received(1), 1u) << "itself";
+  EXPECT_EQ(neighbour.received(1), 1u) << "with the same MAC";
+  EXPECT_EQ(elsewhere.received(1), 1u);
   EXPECT_EQ(idle.received(), 0u);
   neighbour.join(false);
   sender.send();
+  EXPECT_EQ(elsewhere.received(1), 1u);
   EXPECT_EQ(neighbour.received(), 0u);
-  EXPECT_EQ(elsewhere.received(), 1u);
 }
 
 TEST(MulticastOfEndpoints, ReachesProgramsOfAnotherMachine) {
@@ -134,14 +134,18 @@ TEST(MulticastOfEndpoints, ReachesProgramsOfAnotherMachine) {
         b(settings("shmlan:right", "", "")), idle(settings("shmlan:right", "", ""));
     a.join();
     b.join();
+    // A datagram is not repeated: the wire is there, and both have said that they listen.
+    const auto reports = [&] {
+      const EngineLock owner(*uplinks[0]);
+      return uplinks[0]->engine().counters().rx_packets;
+    };
+    while (reports() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     sender.send();
-    EXPECT_EQ(a.received(), 1u);
-    EXPECT_EQ(b.received(), 1u);
+    EXPECT_EQ(a.received(1), 1u);
+    EXPECT_EQ(b.received(1), 1u);
     EXPECT_EQ(idle.received(), 0u);
     EXPECT_EQ(sender.received(), 0u) << "not in the group";
   }
-  const EngineLock owner(*uplinks[0]);
-  EXPECT_GE(uplinks[0]->engine().counters().rx_packets, 2u) << "both programs' reports went over the wire";
 }
 
 }  // namespace
