@@ -34,13 +34,14 @@ void Channel::push(Cq& cq) {
   event_fd.add();
 }
 
-/// Called under the mutex. Null when the event for which a reader was woken is gone.
+/// Called under the mutex. Null when there is none, or the one for which a reader was woken is gone.
 Cq* Channel::pop() {
   Cq* const cq = first;
   if (cq == nullptr) return nullptr;
   unlink(*cq);
   cq->events_taken++;
   if (--cq->events_waiting != 0) append(*cq);  // it has more events: appended behind the others
+  event_fd.take(first != nullptr);
   return cq;
 }
 
@@ -48,9 +49,8 @@ void Channel::forget(Cq& cq) {
   const std::lock_guard guard(mutex);
   if (cq.events_waiting == 0) return;
   unlink(cq);
-  // A reader may have taken the count of one of them already; it will find no event and wait again.
-  for (uint32_t n = cq.events_waiting; n != 0; n--) event_fd.try_take();
-  cq.events_waiting = 0;
+  // A reader may have been woken for one of them already; it will find no event and wait again.
+  for (; cq.events_waiting != 0; cq.events_waiting--) event_fd.take(first != nullptr || cq.events_waiting > 1);
 }
 
 }  // namespace uroce::verbs
@@ -100,7 +100,7 @@ Cq* drive_until_event(Channel& channel, Duration patience) {
   do {
     {
       const std::lock_guard guard(channel.mutex);
-      if (channel.first != nullptr && channel.event_fd.try_take()) return channel.pop();
+      if (Cq* const event = channel.pop(); event != nullptr) return event;
     }
     EngineLock lock(endpoint());
     endpoint().drive();
@@ -119,10 +119,18 @@ Cq* wait_for_event(Channel& channel) {
     if (event != nullptr) return event;
     endpoint().kick();
   }
-  for (;;) {
-    if (!channel.event_fd.take()) return nullptr;
-    const std::lock_guard guard(channel.mutex);
-    if (Cq* event = channel.pop(); event != nullptr) return event;
+  pthread_testcancel();
+  for (bool woken = false;; woken = true) {
+    {
+      const std::lock_guard guard(channel.mutex);
+      if (Cq* const event = channel.pop(); event != nullptr) return event;
+      if (woken) channel.event_fd.settle();
+    }
+    const auto pass_on = [&channel] {
+      const std::lock_guard guard(channel.mutex);
+      if (channel.first != nullptr) channel.event_fd.pass_on();
+    };
+    if (!wait_for_event_on(channel.event_fd.fd(), pass_on)) return nullptr;
   }
 }
 

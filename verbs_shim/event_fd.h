@@ -1,24 +1,100 @@
-// A descriptor that counts events. A program can poll it, make it non-blocking or duplicate it, like that of a kernel.
+// The descriptor of a list of events. A program can do with it what it can with that of a kernel: poll it in any way,
+// make it non-blocking, duplicate it, hand it to another process, and ask for signals (O_ASYNC, F_SETOWN, F_SETSIG),
+// which is what an eventfd does not know.
 //
-// Each waiting event is one count of an eventfd in semaphore mode, so that the descriptor's own O_NONBLOCK flag decides
-// whether taking one blocks. System calls are made directly, because other preloaded libraries (rsockets) wrap the
+// It is a socket that is connected to itself, with one datagram for each event that waits, so that the descriptor's own
+// O_NONBLOCK flag decides whether waiting blocks. Which event that is, and whether there is one, the list alone says:
+// waiting takes nothing away, so nothing is lost with a thread that is cancelled while it waits, or with a program that
+// reads from the descriptor. System calls are made directly, because other preloaded libraries (rsockets) wrap the
 // functions of libc.
 #pragma once
 
 #include <fcntl.h>
-#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 
 namespace uroce::verbs {
 
+/// Makes such a descriptor, with O_CLOEXEC and O_NONBLOCK as in `flags`. -1 when errno says why not.
+inline int open_event_fd(int flags) {
+  const int kind = SOCK_DGRAM | ((flags & O_CLOEXEC) != 0 ? SOCK_CLOEXEC : 0) | (flags & O_NONBLOCK);
+  const auto fd = static_cast<int>(syscall(SYS_socket, AF_UNIX, kind, 0));
+  if (fd < 0) return -1;
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  socklen_t bytes = sizeof name.sun_family;  // the kernel finds a name that nobody has
+  const bool bound = syscall(SYS_bind, fd, &name, bytes) == 0;
+  bytes = sizeof name;
+  // From then on it takes nothing from others.
+  if (bound && syscall(SYS_getsockname, fd, &name, &bytes) == 0 && syscall(SYS_connect, fd, &name, bytes) == 0) {
+    return fd;
+  }
+  const int error = errno;
+  syscall(SYS_close, fd);
+  errno = error;
+  return -1;
+}
+
+/// Waits until the descriptor of a list is readable, unless the program made it non-blocking. False when errno says why
+/// not. A thread can be cancelled (pthread_cancel) while it waits, as in a kernel's read: call without locks held.
+inline bool wait_readable(int fd) {
+  char byte;
+  iovec piece{&byte, sizeof byte};
+  mmsghdr message{};
+  message.msg_hdr.msg_iov = &piece;
+  message.msg_hdr.msg_iovlen = 1;
+  // The only function that receives, is begun anew after a signal as a read is, and is wrapped by nobody.
+  return recvmmsg(fd, &message, 1, MSG_PEEK, nullptr) == 1;
+}
+
+inline bool waiting_blocks(int fd) { return (syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK) == 0; }
+
+/// Keeps a descriptor readable for as long as events wait in a list. To be called under the list's lock.
+class EventSignal {
+ public:
+  /// One event more.
+  void add(int fd) {
+    if (!send(fd)) unsent_++;
+  }
+  /// One event less. Whether others wait still says `more`.
+  void take(int fd, bool more) {
+    const bool taken = receive(fd);
+    if (!more) {
+      unsent_ = 0;
+    } else if ((unsent_ != 0 || !taken) && send(fd) && unsent_ != 0) {
+      unsent_--;
+    }
+  }
+  /// The list is empty: what else makes the descriptor readable is nothing of ours.
+  void settle(int fd) { receive(fd); }
+  /// Wakes another thread in place of one that was woken and ends: the kernel wakes one for each datagram.
+  void pass_on(int fd) {
+    if (receive(fd)) add(fd);
+  }
+
+ private:
+  static bool send(int fd) {
+    const char byte = 0;
+    return syscall(SYS_sendto, fd, &byte, sizeof byte, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0) == 1;
+  }
+  static bool receive(int fd) {
+    char byte;
+    return syscall(SYS_recvfrom, fd, &byte, sizeof byte, MSG_DONTWAIT, nullptr, nullptr) >= 0;
+  }
+
+  uint64_t unsent_ = 0;  // for which the socket had no room
+};
+
+/// Such a descriptor, closed in the end.
 class EventFd {
  public:
-  EventFd() : fd_(static_cast<int>(syscall(SYS_eventfd2, 0, EFD_SEMAPHORE | EFD_CLOEXEC))) {}
+  EventFd() : fd_(open_event_fd(O_CLOEXEC)) {}
   ~EventFd() {
     if (fd_ >= 0) syscall(SYS_close, fd_);
   }
@@ -26,41 +102,30 @@ class EventFd {
   EventFd& operator=(const EventFd&) = delete;
 
   int fd() const { return fd_; }
-
-  void add() { add_to(fd_); }
-
-  /// Takes one count, and waits for it unless the program made the descriptor non-blocking. False when errno says why
-  /// not. A thread can be cancelled (pthread_cancel) while it waits, as in a kernel's read: call without locks held.
-  bool take() { return take_from(fd_); }
-
-  /// Takes one count if there is one; never waits.
-  bool try_take() { return try_take_from(fd_); }
-
-  bool blocking() const { return blocks(fd_); }
-
-  // The same for a descriptor that a program owns.
-  static void add_to(int fd) {
-    const uint64_t one = 1;
-    if (syscall(SYS_write, fd, &one, sizeof one) < 0) {
-      // This happens only when the program closed our descriptor.
-    }
-  }
-  static bool take_from(int fd) {
-    uint64_t value = 0;
-    iovec piece{&value, sizeof value};
-    // The read that nobody wraps, and that libc makes a cancellation point.
-    return preadv2(fd, &piece, 1, -1, 0) == static_cast<ssize_t>(sizeof value);
-  }
-  static bool try_take_from(int fd) {
-    uint64_t value = 0;
-    iovec piece{&value, sizeof value};
-    // Not libc's: that would be a cancellation point, also for whoever destroys an object.
-    return syscall(SYS_preadv2, fd, &piece, 1L, -1L, -1L, RWF_NOWAIT) == static_cast<long>(sizeof value);
-  }
-  static bool blocks(int fd) { return (syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK) == 0; }
+  bool blocking() const { return waiting_blocks(fd_); }
+  void add() { signal_.add(fd_); }
+  void take(bool more) { signal_.take(fd_, more); }
+  void settle() { signal_.settle(fd_); }
+  void pass_on() { signal_.pass_on(fd_); }
 
  private:
   int fd_;
+  EventSignal signal_;
 };
+
+/// Waits for an event. When the thread is cancelled meanwhile, `pass_on` is called.
+template <typename PassOn>
+bool wait_for_event_on(int fd, PassOn&& pass_on) {
+  struct Waiting {
+    PassOn& pass_on;
+    bool over = false;
+    ~Waiting() {
+      if (!over) pass_on();
+    }
+  } waiting{pass_on};
+  const bool readable = wait_readable(fd);
+  waiting.over = true;
+  return readable;
+}
 
 }  // namespace uroce::verbs

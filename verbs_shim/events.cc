@@ -1,4 +1,6 @@
 // Async events.
+#include <pthread.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -65,15 +67,29 @@ void AsyncQueue::push(const ibv_async_event& event) {
   event_fd_.add();
 }
 
+/// Called under the mutex.
+bool AsyncQueue::pop(ibv_async_event& event) {
+  if (events_.empty()) return false;
+  event = events_.front();
+  events_.pop_front();
+  event_fd_.take(!events_.empty());
+  if (const Subject subject = subject_of(event); subject.taken != nullptr) (*subject.taken)++;
+  return true;
+}
+
 int AsyncQueue::take(ibv_async_event& event) {
-  for (;;) {
-    if (!event_fd_.take()) return -1;
-    const std::lock_guard guard(mutex_);
-    if (events_.empty()) continue;  // the event went away with its object
-    event = events_.front();
-    events_.pop_front();
-    if (const Subject subject = subject_of(event); subject.taken != nullptr) (*subject.taken)++;
-    return 0;
+  pthread_testcancel();
+  for (bool woken = false;; woken = true) {
+    {
+      const std::lock_guard guard(mutex_);
+      if (pop(event)) return 0;
+      if (woken) event_fd_.settle();  // the event went away with its object
+    }
+    const auto pass_on = [this] {
+      const std::lock_guard guard(mutex_);
+      if (!events_.empty()) event_fd_.pass_on();
+    };
+    if (!wait_for_event_on(fd(), pass_on)) return -1;
   }
 }
 
@@ -82,7 +98,8 @@ uint32_t AsyncQueue::forget(Object& object) {
   const std::lock_guard guard(mutex_);
   const auto gone = std::remove_if(events_.begin(), events_.end(),
                                    [&](const ibv_async_event& event) { return is_about(event, &object); });
-  for (auto i = events_.end() - gone; i != 0; i--) event_fd_.try_take();
+  const auto left = gone - events_.begin();
+  for (auto i = events_.end() - gone; i != 0; i--) event_fd_.take(left + i > 1);
   events_.erase(gone, events_.end());
   return object.async_taken;
 }

@@ -23,6 +23,7 @@
 #include "base/fork.h"
 #include "next_symbol.h"
 #include "paths.h"
+#include "rdma_cm_device.h"
 #include "shim.h"
 #include "sysfs_tree.h"
 
@@ -121,6 +122,10 @@ using namespace uroce::verbs;
 
 UROCE_VERBS_EXPORT ssize_t read(int fd, void* out, size_t bytes) {
   UROCE_NEXT(read);
+  if (is_rdma_cm(fd)) [[unlikely]] {
+    errno = EINVAL;  // a kernel's device can only be written to
+    return -1;
+  }
   before_read(fd);
   return real(fd, out, bytes);
 }

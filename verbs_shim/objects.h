@@ -56,6 +56,8 @@ class AsyncQueue {
   uint32_t forget(Object& object);
 
  private:
+  bool pop(ibv_async_event& event);
+
   std::mutex mutex_;
   EventFd event_fd_;
   std::deque<ibv_async_event> events_;

@@ -12,6 +12,7 @@
 #include <new>
 
 #include "base/fork.h"
+#include "base/no_cancel.h"
 #include "event_fd.h"
 #include "runtime.h"
 #include "ucma.h"
@@ -77,6 +78,9 @@ int execute(UcmaFile& file, const void* data, size_t bytes) {
   alignas(8) uint8_t in[512];
   const size_t in_bytes = std::min<size_t>(header.in, sizeof in);
   if (!copy_from_program(in, address + sizeof header, in_bytes)) return EFAULT;
+  if (header.cmd == RDMA_USER_CM_CMD_GET_EVENT) return run_ucma_command(file, header.cmd, in, in_bytes, header.out);
+  // With an event that librdmacm has taken it asks for more, before the program sees it.
+  const NoCancel but_where_events_are_awaited;
   return run_ucma_command(file, header.cmd, in, in_bytes, header.out);
 }
 
@@ -105,15 +109,19 @@ void release_file(UcmaFile* file) {
 
 int open_rdma_cm(int flags) try {
   Runtime::watch_forks();
-  const int fd = static_cast<int>(
-      syscall(SYS_eventfd2, 0, EFD_SEMAPHORE | ((flags & O_CLOEXEC) != 0 ? EFD_CLOEXEC : 0) | (flags & O_NONBLOCK)));
+  const int fd = open_event_fd(flags);
   if (fd < 0) return -1;
   if (static_cast<size_t>(fd) >= kRdmaCmFdsMax) {
     syscall(SYS_close, fd);
     errno = EMFILE;
     return -1;
   }
-  auto* const file = new UcmaFile;
+  auto* const file = new (std::nothrow) UcmaFile;
+  if (file == nullptr) {
+    syscall(SYS_close, fd);
+    errno = ENOMEM;
+    return -1;
+  }
   file->fd = fd;
   file->generation = fork_generation;
   file->descriptors = 1;

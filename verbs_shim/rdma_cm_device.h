@@ -1,8 +1,8 @@
 // /dev/infiniband/rdma_cm, by which the distribution's librdmacm speaks with the kernel's connection manager: here it
 // speaks with roce/cm.
 //
-// The descriptor that a program gets is a real eventfd (event_fd.h), so it can be polled, made non-blocking, duplicated
-// and sent through fork like that of a kernel. What is written to it are the commands of rdma_user_cm.h, ABI 4
+// The descriptor that a program gets is a real one (event_fd.h), so it can be polled, made non-blocking, duplicated and
+// sent through fork like that of a kernel. What is written to it are the commands of rdma_user_cm.h, ABI 4
 // (ucma_commands.cc); wrappers of libc's functions (rdma_cm_calls.cc) bring them here. Descriptors of other things cost
 // these wrappers one load.
 //

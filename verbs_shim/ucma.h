@@ -16,6 +16,7 @@
 #include <unordered_map>
 
 #include "cm/rdma_cm.h"
+#include "event_fd.h"
 
 namespace uroce::verbs {
 
@@ -56,6 +57,7 @@ struct UcmaFile {
   uint32_t users = 0;  // commands under way
   uint32_t ids = 0;
   std::deque<UcmaEvent> events;
+  EventSignal signal;  // of the events, at `fd`
 };
 
 class Ucma final : public cm::EventSink {
@@ -90,6 +92,7 @@ class Ucma final : public cm::EventSink {
   UcmaId* any_of(const UcmaFile& file);
   static void push(UcmaFile& file, const UcmaEvent& event);
   bool queue_request(const cm::Event& event);
+  static void keep_events(UcmaFile& file, std::deque<UcmaEvent>& kept);
   void drop_events(UcmaFile& file, const UcmaId* id, const UcmaMulticast* multicast, std::deque<UcmaId*>& requests);
   void wait_turn(const UcmaFile& file, bool blocks);
   int take_event(UcmaFile& file, uint64_t response, size_t room);

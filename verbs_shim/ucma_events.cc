@@ -44,7 +44,7 @@ rdma_ucm_event_resp response_of(const cm::Event& event) {
 /// Called under the mutex.
 void Ucma::push(UcmaFile& file, const UcmaEvent& event) {
   file.events.push_back(event);
-  if (file.fd >= 0) EventFd::add_to(file.fd);
+  if (file.fd >= 0) file.signal.add(file.fd);
 }
 
 bool Ucma::on_cm_event(const cm::Event& event) {
@@ -92,6 +92,15 @@ bool Ucma::queue_request(const cm::Event& event) {
   return true;
 }
 
+/// Called under the mutex. The file's other events are gone. A reader may have been woken for one of them already; it
+/// will find no event and wait again.
+void Ucma::keep_events(UcmaFile& file, std::deque<UcmaEvent>& kept) {
+  for (size_t left = file.events.size(); file.fd >= 0 && left > kept.size(); left--) {
+    file.signal.take(file.fd, left > 1);
+  }
+  file.events.swap(kept);
+}
+
 /// Called under the mutex. Collects the requests of a listener that nobody has taken.
 void Ucma::drop_events(UcmaFile& file, const UcmaId* id, const UcmaMulticast* multicast,
                        std::deque<UcmaId*>& requests) {
@@ -108,10 +117,8 @@ void Ucma::drop_events(UcmaFile& file, const UcmaId* id, const UcmaMulticast* mu
     } else if (event.request != nullptr) {
       requests.push_back(event.request);
     }
-    // A reader may have taken the count already; it will find no event and wait again.
-    if (file.fd >= 0) EventFd::try_take_from(file.fd);
   }
-  file.events.swap(kept);
+  keep_events(file, kept);
 }
 
 uint32_t Ucma::migrate(UcmaId& id, UcmaFile& to) {
@@ -129,10 +136,9 @@ uint32_t Ucma::migrate(UcmaId& id, UcmaFile& to) {
       from.ids--;
       to.ids++;
     }
-    if (from.fd >= 0) EventFd::try_take_from(from.fd);
     push(to, event);
   }
-  from.events.swap(kept);
+  keep_events(from, kept);
   from.ids--;
   to.ids++;
   id.file = &to;
@@ -163,17 +169,15 @@ void Ucma::wait_turn(const UcmaFile& file, bool blocks) {
   }
 }
 
-/// Called under the mutex, when there is an event and its count was taken. 0, or EFAULT, and then the event stays.
+/// Called under the mutex, when there is an event. 0, or EFAULT, and then the event stays.
 int Ucma::take_event(UcmaFile& file, uint64_t response, size_t room) {
   UcmaEvent& event = file.events.front();
-  if (!copy_to_program(response, &event.response, std::min(room, sizeof event.response))) {
-    if (file.fd >= 0) EventFd::add_to(file.fd);
-    return EFAULT;
-  }
+  if (!copy_to_program(response, &event.response, std::min(room, sizeof event.response))) return EFAULT;
   event.owner->events_reported++;
   if (event.multicast != nullptr) event.multicast->events_reported++;
   if (event.request != nullptr) event.owner->backlog_left++;
   file.events.pop_front();
+  if (file.fd >= 0) file.signal.take(file.fd, !file.events.empty());
   return 0;
 }
 
@@ -210,16 +214,13 @@ int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
   pthread_testcancel();
   std::unique_lock guard(mutex);
   if (file.fd < 0) return EBADF;
-  const bool blocks = EventFd::blocks(file.fd);
+  const bool blocks = waiting_blocks(file.fd);
   if (file.events.empty()) {
     guard.unlock();
     wait_turn(file, blocks);
     guard.lock();
   }
-  if (!file.events.empty()) {
-    if (file.fd >= 0) EventFd::try_take_from(file.fd);
-    return take_event(file, response, room);
-  }
+  if (!file.events.empty()) return take_event(file, response, room);
   if (!blocks) return EAGAIN;
   // Who waits in a kernel holds the file, also when another thread closes the descriptor; then nothing comes any more.
   // rping ends so, with a thread that waits.
@@ -230,8 +231,13 @@ int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
   }
   const OwnDescriptor own(file.fd);
   if (own.fd() < 0) return errno;
+  const auto pass_on = [&] {
+    const std::lock_guard again(mutex);
+    if (file.fd >= 0 && !file.events.empty()) file.signal.pass_on(file.fd);
+  };
   int error = 0;
   do {
+    if (file.fd >= 0) file.signal.settle(file.fd);
     guard.unlock();
     if (!Runtime::get().is_open()) {
       while (!Runtime::get().is_open() && !readable_soon(own.fd())) {
@@ -239,7 +245,7 @@ int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
       }
       wait_turn(file, true);
     }
-    error = EventFd::take_from(own.fd()) ? 0 : errno;
+    error = wait_for_event_on(own.fd(), pass_on) ? 0 : errno;
     guard.lock();
   } while (error == 0 && file.events.empty());
   return error != 0 ? error : take_event(file, response, room);
