@@ -2,17 +2,9 @@
 
 #include <unistd.h>
 
+#include "base/printable.h"
+
 namespace uroce::launcher {
-namespace {
-
-/// What another program says, fit to be shown.
-std::string printable(const char* text) {
-  std::string good;
-  for (; *text != 0; text++) good += *text >= ' ' && *text <= '~' ? *text : '?';
-  return good;
-}
-
-}  // namespace
 
 CapturedProgram::CapturedProgram(int fd, const CaptureGreeting& greeting, uint32_t interface)
     : fd_(fd),

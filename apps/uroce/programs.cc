@@ -9,6 +9,7 @@
 #include <future>
 #include <iterator>
 
+#include "base/printable.h"
 #include "host/endpoint_note.h"
 
 namespace uroce::launcher {
@@ -17,19 +18,33 @@ namespace {
 /// So many are asked at the same time.
 constexpr size_t kAtOnce = 64;
 
+/// Whoever answers may say anything.
+Json printable_json(const Json& from) {
+  if (from.is_string()) return printable(from.get<std::string>());
+  if (from.is_array()) {
+    Json array = Json::array();
+    for (const Json& each : from) array.push_back(printable_json(each));
+    return array;
+  }
+  if (!from.is_object()) return from;
+  Json object = Json::object();
+  for (const auto& [key, value] : from.items()) object[printable(key)] = printable_json(value);
+  return object;
+}
+
 /// False when there is no answer.
 bool ask_endpoint(TelemetryClient& client, Ask what, Program& program) {
   const std::string which = "," + std::to_string(program.endpoint_number);
   const auto endpoint = client.value("/uroce/endpoint" + which);
   const auto counters = client.value("/uroce/counters" + which);
   const auto numbers = what == Ask::kQueuePairs ? client.value("/uroce/qps" + which) : Json::array();
-  if (!endpoint || !counters || !numbers) return false;
+  if (!endpoint || !counters || !numbers || !endpoint->is_object() || !counters->is_object()) return false;
   program.answers = true;
   program.endpoint = *endpoint;
   program.counters = *counters;
   for (const Json& number : *numbers) {
     const auto qp = client.value("/uroce/qp," + number.dump() + which);
-    if (qp) program.qps.push_back(*qp);  // else it is gone
+    if (qp && qp->is_object()) program.qps.push_back(*qp);  // else it is gone
   }
   return true;
 }
@@ -93,7 +108,7 @@ std::optional<Json> TelemetryClient::value(const std::string& command) {
   // The name is the command without its parameters.
   const auto found = answer.is_object() ? answer.find(command.substr(0, command.find(','))) : answer.end();
   if (!answer.is_object() || found == answer.end() || found->is_null()) return std::nullopt;
-  return *found;
+  return printable_json(*found);
 }
 
 std::optional<std::string> TelemetryClient::receive() {

@@ -27,7 +27,7 @@ class TelemetryClient {
 
   /// The JSON with which the command is answered, as it came; nothing when no answer came in time.
   std::optional<std::string> ask(const std::string& command);
-  /// What is under the command's name in it.
+  /// What is under the command's name in it, with printable characters only.
   std::optional<Json> value(const std::string& command);
 
  private:

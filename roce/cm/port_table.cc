@@ -85,7 +85,10 @@ int PortTable::listen(Id& id) {
     if (check(holders.ids, id, false) != 0) return EADDRINUSE;
     state.options.reuse_addr = false;
   }
-  if (holders.listeners++ == 0) services_.listen(*state.port_held, holders.mask);
+  if (holders.listeners == 0) {
+    if (const int error = services_.listen(*state.port_held, holders.mask)) return error;
+  }
+  holders.listeners++;
   return 0;
 }
 

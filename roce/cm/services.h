@@ -58,8 +58,8 @@ class Services {
   virtual bool claim_service(uint64_t service_id) = 0;
   virtual void release_service(uint64_t service_id) = 0;
   /// From now on requests for this claimed service (with `mask`: all that agree in its bits) come to this program; or
-  /// no longer do.
-  virtual void listen(uint64_t service_id, uint64_t mask) = 0;
+  /// no longer do. `listen` returns an errno when others could not find this program, and nothing comes of it then.
+  virtual int listen(uint64_t service_id, uint64_t mask) = 0;
   virtual void unlisten(uint64_t service_id, uint64_t mask) = 0;
   /// A communication ID for this program: replies that name it find their way here. Random in the lower bits, so that
   /// an old one is not met again soon. The caller sees to it that it is not in use.

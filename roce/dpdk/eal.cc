@@ -214,11 +214,12 @@ void remove_eal_directory() {
 bool publish_note(std::string& error) {
   // In a DPDK application, which starts EAL itself, the note was not made yet.
   if (note().name().empty() && !note().make(error)) return false;
-  note().publish(eal_directory() + "/dpdk_telemetry.v2");
-  return true;
+  const int code = note().publish(eal_directory() + "/dpdk_telemetry.v2");
+  if (code != 0) error = "cannot write " + note().path() + ": " + std::strerror(code);
+  return code == 0;
 }
 
-void withdraw_note() { note().publish(""); }
+void withdraw_note() { static_cast<void>(note().publish("")); }
 
 void leave_note() {
   eal_is_the_parents = true;

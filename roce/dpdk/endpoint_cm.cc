@@ -87,12 +87,13 @@ cm::Services::Neighbour EndpointCm::resolve(const cm::Way& way, Instant now) {
   return uroce::resolve(*engine_, way, now);
 }
 
-void EndpointCm::listen(uint64_t service_id, uint64_t mask) {
+int EndpointCm::listen(uint64_t service_id, uint64_t mask) {
   // Whoever learns of the service learns of the program's queue pair numbers, too: datagrams follow the first answer
   // sooner than others look into the directory again.
   engine_->own_block();
+  if (const int error = device_->listen(service_id, mask)) return error;
   listens_.push_back({service_id, mask});
-  device_->listen(service_id, mask);
+  return 0;
 }
 
 void EndpointCm::unlisten(uint64_t service_id, uint64_t mask) {

@@ -73,7 +73,7 @@ class EndpointCm final : private cm::Services, private cm::EventSink, private Ma
   Neighbour resolve(const cm::Way& way, Instant now) override;
   bool claim_service(uint64_t service_id) override { return device_->claim_service(service_id); }
   void release_service(uint64_t service_id) override { device_->release_service(service_id); }
-  void listen(uint64_t service_id, uint64_t mask) override;
+  int listen(uint64_t service_id, uint64_t mask) override;
   void unlisten(uint64_t service_id, uint64_t mask) override;
   uint32_t draw_communication_id() override;
   uint32_t random() override { return random_->next_u32(); }

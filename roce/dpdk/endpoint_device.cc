@@ -51,27 +51,28 @@ class SegmentDevice final : public EndpointDevice, public QpnBlocks, public Mult
   }
   bool claim_service(uint64_t service_id) override { return port_->registration().services().take(service_id); }
   void release_service(uint64_t service_id) override { port_->registration().services().give_back(service_id); }
-  void listen(uint64_t service_id, uint64_t mask) override {
+  int listen(uint64_t service_id, uint64_t mask) override {
     std::string error;
-    if (!port_->registration().listen({service_id, mask}, error))
-      log_message(LogLevel::kWarning, "segment: %s", error.c_str());
+    const int code = port_->registration().listen({service_id, mask}, error);
+    warn(error);
+    return code;
   }
   void unlisten(uint64_t service_id, uint64_t mask) override {
     std::string error;
-    if (!port_->registration().unlisten({service_id, mask}, error))
-      log_message(LogLevel::kWarning, "segment: %s", error.c_str());
+    port_->registration().unlisten({service_id, mask}, error);
+    warn(error);
   }
   MulticastFilter* multicast_filter() override { return this; }
   void want(const MacAddress& group, bool wanted) override {
     std::string error;
-    if (!port_->registration().want_group(group, wanted, error))
-      log_message(LogLevel::kWarning, "segment: %s", error.c_str());
+    port_->registration().want_group(group, wanted, error);
+    warn(error);
   }
   RawFilter* raw_filter() override { return this; }
   void want_raw(const std::vector<MacAddress>& macs, bool all) override {
     std::string error;
-    if (!port_->registration().want_raw(macs, all, error))
-      log_message(LogLevel::kWarning, "segment: %s", error.c_str());
+    port_->registration().want_raw(macs, all, error);
+    warn(error);
   }
   bool another_listens(uint64_t service_id) override {
     port_->peers().refresh();
@@ -90,6 +91,10 @@ class SegmentDevice final : public EndpointDevice, public QpnBlocks, public Mult
   }
 
  private:
+  static void warn(const std::string& line) {
+    if (!line.empty()) log_message(LogLevel::kWarning, "segment: %s", line.c_str());
+  }
+
   std::unique_ptr<segment::SegmentPort> port_;
   const bool has_uplink_;  // the port is only up while its host's way out of the machine is
   const MacAddress mac_;

@@ -46,8 +46,9 @@ class EndpointDevice {
   /// False: another program has it.
   virtual bool claim_service(uint64_t /*service_id*/) { return true; }
   virtual void release_service(uint64_t /*service_id*/) {}
-  /// Tells the other programs where requests for these services belong.
-  virtual void listen(uint64_t /*service_id*/, uint64_t /*mask*/) {}
+  /// Tells the other programs where requests for these services belong. `listen` returns an errno when they cannot be
+  /// told.
+  virtual int listen(uint64_t /*service_id*/, uint64_t /*mask*/) { return 0; }
   virtual void unlisten(uint64_t /*service_id*/, uint64_t /*mask*/) {}
   virtual bool another_listens(uint64_t /*service_id*/) { return false; }
   /// Whom to tell of multicast groups; nullptr: the device passes on all.

@@ -35,8 +35,16 @@ void EndpointRegistry::publish(EndpointImpl& endpoint) {
   const std::lock_guard guard(mutex_);
   published_.push_back({next_number_++, &endpoint});
   std::string error;
-  if (published_.size() == 1 && !publish_note(error))
-    log_message(LogLevel::kWarning, "`uroce stats` will not find this program: %s", error.c_str());
+  if (published_.size() != 1) return;
+  unnoted_ = !publish_note(error);
+  if (unnoted_) log_message(LogLevel::kWarning, "`uroce stats` does not find this program: %s", error.c_str());
+}
+
+void EndpointRegistry::publish_again() {
+  if (!unnoted_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard guard(mutex_);
+  std::string error;
+  if (!published_.empty()) unnoted_ = !publish_note(error);
 }
 
 void EndpointRegistry::withdraw(const EndpointImpl& endpoint) {

@@ -37,6 +37,8 @@ class EndpointRegistry {
   /// is finished when the process exits. Each has a number, which is not used again.
   void publish(EndpointImpl& endpoint);
   void withdraw(const EndpointImpl& endpoint);
+  /// To be called now and then by a thread that owns no engine: writes the note for which there was no room.
+  void publish_again();
 
   /// The numbers of those that are published, the oldest first.
   std::vector<uint64_t> numbers();
@@ -60,6 +62,7 @@ class EndpointRegistry {
 
   std::array<std::atomic<EndpointImpl*>, kMaxEndpoints> slots_{};  // atomic, because a fork hook may look at any time
   std::atomic<bool> is_child_{false};
+  std::atomic<bool> unnoted_{false};
   std::mutex mutex_;  // held by `look_at` for as long as it looks
   std::vector<Published> published_;
   uint64_t next_number_ = 0;

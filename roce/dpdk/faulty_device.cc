@@ -29,7 +29,7 @@ class FaultyDevice final : public EndpointDevice {
   void tell_addresses(const std::vector<LocalAddress>& addresses) override { device_->tell_addresses(addresses); }
   bool claim_service(uint64_t service_id) override { return device_->claim_service(service_id); }
   void release_service(uint64_t service_id) override { device_->release_service(service_id); }
-  void listen(uint64_t service_id, uint64_t mask) override { device_->listen(service_id, mask); }
+  int listen(uint64_t service_id, uint64_t mask) override { return device_->listen(service_id, mask); }
   void unlisten(uint64_t service_id, uint64_t mask) override { device_->unlisten(service_id, mask); }
   bool another_listens(uint64_t service_id) override { return device_->another_listens(service_id); }
   MulticastFilter* multicast_filter() override { return device_->multicast_filter(); }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cctype>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -48,6 +49,10 @@ uint32_t rte_level(LogLevel level) {
 void write_line(std::string_view line, bool from_dpdk) {
   std::string text = from_dpdk ? "uroce: dpdk: " : "uroce: ";
   text.append(line);
+  // A line is one, whoever's words are in it.
+  for (char& c : text) {
+    if (std::iscntrl(static_cast<unsigned char>(c)) != 0 && c != '\t') c = '?';
+  }
   text += '\n';
   // A failure to write the log cannot be reported anywhere.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());

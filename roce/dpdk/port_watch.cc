@@ -1,5 +1,6 @@
 #include "dpdk/port_watch.h"
 
+#include "dpdk/endpoint_registry.h"
 #include "dpdk/log.h"
 
 namespace uroce {
@@ -19,6 +20,7 @@ void PortWatch::start() {
 void PortWatch::look(Instant now) {
   if (now < next_look_) return;
   next_look_ = now + kPortLook;
+  EndpointRegistry::get().publish_again();
   if (netdev_watch_ && !netdev_watch_->changed()) return;
   if (const bool up = endpoint_.link_up(); up != link_was_up_) {
     link_was_up_ = up;

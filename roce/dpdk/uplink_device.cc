@@ -66,7 +66,8 @@ class UplinkDevice final : public EndpointDevice {
   }
   void tell(const std::function<void(segment::MemberCard&)>& news) {
     std::string error;
-    if (!segment_->registration().update(news, error)) log_message(LogLevel::kWarning, "segment: %s", error.c_str());
+    segment_->registration().update(news, error);
+    if (!error.empty()) log_message(LogLevel::kWarning, "segment: %s", error.c_str());
   }
 
   const PortPlan& plan_;

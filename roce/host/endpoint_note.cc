@@ -15,6 +15,7 @@
 
 #include "host/file_lock.h"
 #include "host/runtime_dir.h"
+#include "host/text_file.h"
 
 namespace uroce {
 namespace {
@@ -88,10 +89,9 @@ bool EndpointNote::make(std::string& error) {
   return false;
 }
 
-void EndpointNote::publish(const std::string& telemetry_socket) {
-  if (fd_ < 0 || ftruncate(fd_, 0) != 0 || telemetry_socket.empty()) return;
-  const std::string text = telemetry_socket + "\n";
-  [[maybe_unused]] const ssize_t written = pwrite(fd_, text.data(), text.size(), 0);
+int EndpointNote::publish(const std::string& telemetry_socket) {
+  if (fd_ < 0) return EBADF;
+  return replace_text(fd_, telemetry_socket.empty() ? "" : telemetry_socket + "\n");
 }
 
 void EndpointNote::remove() {
@@ -116,7 +116,9 @@ std::vector<RunningEndpoint> running_endpoints(std::string& error) {
     if (!starts_with(name, kPrefix) || !is_locked(entry.path())) continue;
     RunningEndpoint running;
     running.pid = std::atoi(name.c_str() + std::strlen(kPrefix));
-    std::ifstream(entry.path()) >> running.telemetry_socket;
+    std::ifstream text(entry.path());
+    // A name that is being written has no end yet.
+    if (!std::getline(text, running.telemetry_socket) || text.eof()) running.telemetry_socket.clear();
     // A container that shares the directory may know it by another path.
     const fs::path here = dir / fs::path("dpdk") / (kEalPrefix + name.substr(std::strlen(kPrefix))) /
                           fs::path(running.telemetry_socket).filename();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "host/file_lock.h"
+#include "host/text_file.h"
 
 namespace uroce {
 namespace {
@@ -54,14 +55,11 @@ std::string read_holder(int fd) {
   char text[32] = {};
   const ssize_t n = pread(fd, text, sizeof text - 1, 0);
   std::string pid(text, n > 0 ? static_cast<size_t>(n) : 0);
-  pid.resize(std::min(pid.find_first_of(" \n"), pid.size()));
+  pid.resize(std::min(pid.find_first_not_of("0123456789"), pid.size()));  // whoever wrote it may have written anything
   return pid.empty() ? "another process" : "process " + pid;
 }
 
-bool write_holder(int fd) {
-  const std::string pid = std::to_string(getpid()) + "\n";
-  return ftruncate(fd, 0) == 0 && pwrite(fd, pid.data(), pid.size(), 0) == static_cast<ssize_t>(pid.size());
-}
+int write_holder(int fd) { return replace_text(fd, std::to_string(getpid()) + "\n"); }
 
 std::string sign_path(const std::string& dir, const std::string& name) { return dir + "/switch-" + name; }
 
@@ -199,8 +197,8 @@ std::optional<WireEnd> take_first_free(const Meeting& meeting, const char* anoth
       close(fd);
       continue;
     }
-    if (!write_holder(fd)) {
-      error = "cannot write " + path + ": " + std::strerror(errno);
+    if (const int code = write_holder(fd)) {
+      error = "cannot write " + path + ": " + std::strerror(code);
       close(fd);
       return std::nullopt;
     }
@@ -316,8 +314,8 @@ bool SwitchSign::put_up(const std::string& name, unsigned ports, const std::stri
     return false;
   }
   const std::string text = std::to_string(getpid()) + "\n" + std::to_string(ports) + "\n" + note + "\n";
-  if (ftruncate(fd_, 0) != 0 || pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-    error = "cannot write " + path_ + ": " + std::strerror(errno);
+  if (const int code = replace_text(fd_, text)) {
+    error = "cannot write " + path_ + ": " + std::strerror(code);
     close(std::exchange(fd_, -1));
     return false;
   }

@@ -39,7 +39,7 @@ class EngineCm final : private cm::Services, private ManagementSink {
   Neighbour resolve(const cm::Way& way, Instant now) override;
   bool claim_service(uint64_t service_id) override { return claimed_.insert(service_id).second; }
   void release_service(uint64_t service_id) override { claimed_.erase(service_id); }
-  void listen(uint64_t /*service_id*/, uint64_t /*mask*/) override {}
+  int listen(uint64_t /*service_id*/, uint64_t /*mask*/) override { return 0; }
   void unlisten(uint64_t /*service_id*/, uint64_t /*mask*/) override {}
   uint32_t draw_communication_id() override;
   uint32_t random() override { return random_.next_u32(); }

@@ -43,7 +43,7 @@ class CmPlayer final : private cm::Services, private cm::EventSink {
   Neighbour resolve(const cm::Way& /*way*/, Instant /*now*/) override { return Neighbour::kKnown; }
   bool claim_service(uint64_t service_id) override { return claimed_.insert(service_id).second; }
   void release_service(uint64_t service_id) override { claimed_.erase(service_id); }
-  void listen(uint64_t /*service_id*/, uint64_t /*mask*/) override {}
+  int listen(uint64_t /*service_id*/, uint64_t /*mask*/) override { return 0; }
   void unlisten(uint64_t /*service_id*/, uint64_t /*mask*/) override {}
   uint32_t draw_communication_id() override { return random_.next_u32(); }
   uint32_t random() override { return random_.next_u32(); }

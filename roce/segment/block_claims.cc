@@ -30,10 +30,14 @@ std::optional<uint32_t> BlockClaims::take(RandomSource& random) {
     directory_->scan();
     taken = directory_->taken_blocks(mac_);
     if (!taken[block]) return block;
-    struct flock unlock = lock_range(F_UNLCK, static_cast<off_t>(block), 1);
-    fcntl(fd_, F_OFD_SETLK, &unlock);
+    give_back(block);
   }
   return std::nullopt;
+}
+
+void BlockClaims::give_back(uint32_t block) {
+  struct flock unlock = lock_range(F_UNLCK, static_cast<off_t>(block), 1);
+  fcntl(fd_, F_OFD_SETLK, &unlock);
 }
 
 void BlockClaims::forget() {

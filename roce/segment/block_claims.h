@@ -21,6 +21,8 @@ class BlockClaims {
   /// A block that nobody has, and nobody had a short time ago. It is this process's until the claims are gone. Nothing
   /// when there is none.
   std::optional<uint32_t> take(RandomSource& random);
+  /// One that nobody was told of.
+  void give_back(uint32_t block);
   /// Also for the child of a fork: what the parent claimed stays the parent's.
   void forget();
 

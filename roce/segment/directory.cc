@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/no_cancel.h"
+#include "segment/card_file.h"
 #include "segment/file_lock.h"
 
 namespace uroce::segment {
@@ -35,13 +36,6 @@ MemberId parse_id(std::string_view name) {
   if (name.size() != 18 || name[0] != 'm' || name[1] != '-') return 0;
   const auto [end, code] = std::from_chars(name.data() + 2, name.data() + 18, id, 16);
   return code == std::errc() && end == name.data() + 18 ? id : 0;
-}
-
-std::string read_all(int fd) {
-  std::string text(kCardBytesMax, '\0');
-  const ssize_t bytes = pread(fd, text.data(), text.size(), 0);
-  text.resize(bytes > 0 ? static_cast<size_t>(bytes) : 0);
-  return text;
 }
 
 }  // namespace
@@ -148,7 +142,7 @@ void Directory::look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen) {
   const bool same = before != stamps_.end() && before->second == stamp && members_.count(id) != 0 &&
                     file_clock_ns() - stamp.changed_ns > kFileClockNs;
   if (!same) {
-    if (auto card = parse_card(read_all(fd))) members_[id] = std::move(*card);
+    if (auto card = read_card(fd)) members_[id] = std::move(*card);
   }
   if (members_.count(id) != 0) seen[id] = stamp;
 }
@@ -170,7 +164,7 @@ void Directory::look_at_dead(int fd, MemberId id) {
     unlinkat(fd_, file_name('m', id).c_str(), 0);
     return;
   }
-  if (auto card = parse_card(read_all(fd))) resting_[id] = std::move(*card);
+  if (auto card = read_card(fd)) resting_[id] = std::move(*card);
 }
 
 std::vector<bool> Directory::taken_blocks(const MacAddress& mac) const {

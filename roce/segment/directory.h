@@ -111,21 +111,31 @@ class Membership {
   /// that fails.
   bool join(Directory& directory, const MemberCard& card, std::string& error);
   MemberId id() const { return id_; }
+  /// As this member wants it to be.
   const MemberCard& card() const { return card_; }
-  /// Tells the others.
-  bool update(const MemberCard& card, std::string& error);
+  /// Tells the others, or nothing at all when that fails; then the card is as before. Returns an errno, with one line
+  /// in `error`; 0 when the others can read it.
+  int update(const MemberCard& card, std::string& error);
+  /// The same for what this member is from now on, whether it can be told or not: what cannot is told by `tell_again`.
+  int become(const MemberCard& card, std::string& error);
+  /// Whether the others know less than the card says.
+  bool untold() const { return untold_; }
+  /// Tries again, if something is untold.
+  int tell_again(std::string& error) { return untold_ ? write(error) : 0; }
   /// The numbers rest from now on.
   void leave();
   /// In the child of a fork: the membership is the parent's.
   void forget();
 
  private:
-  bool write(std::string& error);
+  int write(std::string& error);
 
   Directory* directory_ = nullptr;
   MemberId id_ = 0;
   int fd_ = -1;
   MemberCard card_;
+  uint64_t written_ = 0;  // how often
+  bool untold_ = false;
 };
 
 }  // namespace uroce::segment

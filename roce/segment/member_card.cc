@@ -6,12 +6,13 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/printable.h"
+
 namespace uroce::segment {
 namespace {
 
 constexpr std::string_view kHeading = "uroce segment member 1";
 constexpr std::string_view kEnding = "end";  // so that a card that is being written is not taken for a whole one
-constexpr size_t kAddressesMax = 64;
 constexpr uint32_t kMtuLeast = 576;
 constexpr uint32_t kMtuMost = 65535;
 constexpr size_t kNetdevBytesMax = 15;  // of an interface's name, as Linux has them
@@ -63,7 +64,9 @@ bool take_uplink_line(MemberCard& card, std::string_view key, std::string_view v
     card.link_up = value == "up";
     return true;
   }
-  if (key != "netdev" || value.size() > kNetdevBytesMax || value.find('/') != std::string_view::npos) return false;
+  if (key != "netdev" || value.size() > kNetdevBytesMax || value.find('/') != std::string_view::npos ||
+      printable(value) != value)
+    return false;
   card.netdev = value;
   return true;
 }
@@ -85,12 +88,14 @@ bool take_line(MemberCard& card, std::string_view key, std::string_view value) {
   } else if (const auto address = parse_local_address(value);
              key == "address" && address && card.addresses.size() < kAddressesMax) {
     card.addresses.push_back(*address);
-  } else if (key == "block" && parse_number(value, number) && number > 0 && number < kQpnBlocks - 1) {
+  } else if (key == "block" && card.blocks.size() < kBlocksMax && parse_number(value, number) && number > 0 &&
+             number < kQpnBlocks - 1) {
     card.blocks.push_back(number);
   } else if (key == "pid" && parse_number(value, number)) {
     card.pid = static_cast<int>(number);
   } else if (key == "program") {
-    card.program = value;
+    // Whoever wrote it may have written anything; the writer of an honest card has seen to it, too.
+    card.program = printable(value.substr(0, kProgramBytesMax));
   } else {
     return take_uplink_line(card, key, value);
   }
@@ -116,16 +121,17 @@ std::string to_text(const MemberCard& card) {
   if (card.lanes_max != 0) text += "lanes " + std::to_string(card.lanes_max) + "\n";
   if (!card.link_up) text += "link down\n";
   if (!card.netdev.empty()) text += "netdev " + card.netdev + "\n";
-  for (const LocalAddress& address : card.addresses) text += "address " + to_string(address) + "\n";
-  for (const uint32_t block : card.blocks) text += "block " + std::to_string(block) + "\n";
+  for (size_t i = 0; i < std::min(card.addresses.size(), kAddressesMax); i++)
+    text += "address " + to_string(card.addresses[i]) + "\n";
+  for (size_t i = 0; i < std::min(card.blocks.size(), kBlocksMax); i++)
+    text += "block " + std::to_string(card.blocks[i]) + "\n";
   for (size_t i = 0; i < std::min(card.listens.size(), kListensMax); i++)
     text += "listen " + to_hex(card.listens[i].service_id) + " " + to_hex(card.listens[i].mask) + "\n";
   for (size_t i = 0; i < std::min(card.groups.size(), kGroupsMax); i++)
     text += "group " + to_string(card.groups[i]) + "\n";
   for (size_t i = 0; i < std::min(card.raw.size(), kRawMacsMax); i++) text += "raw " + to_string(card.raw[i]) + "\n";
   if (card.raw_all) text += "raw all\n";
-  text += "pid " + std::to_string(card.pid) + "\nprogram ";
-  for (const char c : card.program) text += std::isprint(static_cast<unsigned char>(c)) != 0 ? c : '?';
+  text += "pid " + std::to_string(card.pid) + "\nprogram " + printable(card.program.substr(0, kProgramBytesMax));
   return text + "\n" + std::string(kEnding) + "\n";
 }
 

@@ -45,7 +45,7 @@ struct MemberCard {
   std::vector<MacAddress> raw;     // frames of other protocols to these, whatever host has them: a copy
   bool raw_all = false;            // or to any
   int pid = 0;                     // as the member sees it; for people
-  std::string program;             // likewise
+  std::string program;             // likewise; printable
 
   // Of an uplink, for the programs of its host.
   uint32_t mtu = 0;        // IP MTU of its port
@@ -64,11 +64,14 @@ std::optional<MemberCard> parse_card(std::string_view text);
 /// 1 to 32 letters, digits, '-', '_', '.' or '@'; the first is a letter or a digit.
 bool valid_host_name(std::string_view name);
 
-/// More than these stand on no card.
+/// More than these stand on no card: whoever writes one keeps to it, and whoever reads one takes no other.
+inline constexpr size_t kAddressesMax = 255;  // as many as a GID table has beside its first row
+inline constexpr size_t kBlocksMax = 512;     // 131072 queue pairs, which is the most that --max-qps allows
 inline constexpr size_t kListensMax = 512;
 inline constexpr size_t kGroupsMax = 256;
 inline constexpr size_t kRawMacsMax = 64;
-/// The longest card that anybody reads.
+inline constexpr size_t kProgramBytesMax = 255;
+/// The longest card that anybody reads; the most of everything fits.
 inline constexpr size_t kCardBytesMax = 64 * 1024;
 
 }  // namespace uroce::segment

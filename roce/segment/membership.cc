@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "segment/card_file.h"
 #include "segment/directory.h"
 #include "segment/file_lock.h"
 
@@ -25,30 +26,41 @@ bool Membership::join(Directory& directory, const MemberCard& card, std::string&
   }
   if (!directory.share(fd_) || !lock_file(fd_)) {
     error = "cannot lock files in " + directory.path() + Directory::kRemedy;
-  } else if (write(error)) {
+  } else if (write(error) == 0) {
     return true;
   }
-  leave();
+  // Nobody has seen it yet.
+  unlinkat(directory.fd(), name.c_str(), 0);
+  forget();
   return false;
 }
 
-bool Membership::write(std::string& error) {
-  const std::string text = to_text(card_);
-  // In one piece, and never shorter than it was while somebody reads: the last line tells whether a card is whole.
-  if (pwrite(fd_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
-      ftruncate(fd_, static_cast<off_t>(text.size())) == 0) {
-    directory_->announce();
-    return true;
+int Membership::write(std::string& error) {
+  const int code = write_card(fd_, card_, written_ + 1);
+  untold_ = code != 0;
+  if (code != 0) {
+    error = "cannot write to " + directory_->path() + ": " + std::strerror(code) + Directory::kRemedy;
+    return code;
   }
-  error = "cannot write to " + directory_->path() + ": " + std::strerror(errno) + Directory::kRemedy;
-  return false;
+  written_++;
+  directory_->announce();
+  return 0;
 }
 
-bool Membership::update(const MemberCard& card, std::string& error) {
+int Membership::update(const MemberCard& card, std::string& error) {
+  const bool more_untold = untold_;
   const MemberCard before = std::exchange(card_, card);
-  if (write(error)) return true;
-  card_ = before;
-  return false;
+  const int code = write(error);
+  if (code != 0) {
+    card_ = before;
+    untold_ = more_untold;
+  }
+  return code;
+}
+
+int Membership::become(const MemberCard& card, std::string& error) {
+  card_ = card;
+  return write(error);
 }
 
 void Membership::leave() {

@@ -2,15 +2,18 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
 #include "segment/block_claims.h"
 #include "segment/directory.h"
 #include "segment/service_claims.h"
+#include "uroce/time.h"
 
 namespace uroce::segment {
 
@@ -26,29 +29,43 @@ class Registration {
   const MemberCard& card() const { return membership_.card(); }
   /// A further block. Nothing when there is none; or, with one line in `error`, when that cannot be told to the others.
   std::optional<uint32_t> take_block(std::string& error) {
+    if (card().blocks.size() >= kBlocksMax) return std::nullopt;
     const auto block = claims_.take(random_);
     if (!block) return std::nullopt;
     MemberCard card = membership_.card();
     card.blocks.push_back(*block);
-    return membership_.update(card, error) ? block : std::nullopt;
+    if (note(membership_.update(card, error), error) == 0) return block;
+    claims_.give_back(*block);
+    return std::nullopt;
   }
   /// Of the services of this member's host.
   ServiceClaims& services() { return services_; }
-  /// Tells the others what `change` makes of the card. Returns false, with one line in `error`, when that fails.
+
+  // The others are told. A directory that has no room is news once: `error` has one line the first time that it fails,
+  // and nothing more until something could be written again.
+  /// What `change` makes of the card. What cannot be told now is told by `tell_again`; false then.
   bool update(const std::function<void(MemberCard&)>& change, std::string& error) {
     MemberCard card = membership_.card();
     change(card);
-    return membership_.update(card, error);
+    return note(membership_.become(card, error), error) == 0;
   }
-  // What others send to this member beside frames for its queue pairs. Each returns false, with one line in `error`,
-  // when that cannot be told to them.
-  /// Requests for these services.
-  bool listen(const Listening& listening, std::string& error) {
+  /// Tries again what could not be told, now and then. True when that was just done.
+  bool tell_again(Instant now) {
+    std::string error;
+    if (!membership_.untold() || now < next_try_) return false;
+    next_try_ = now + kTryAgain;
+    return note(membership_.tell_again(error), error) == 0;
+  }
+  // What others send to this member beside frames for its queue pairs.
+  /// Requests for these services. Returns an errno: then nothing comes of it.
+  int listen(const Listening& listening, std::string& error) {
     if (card().listens.size() >= kListensMax) {
-      error = "more than " + std::to_string(kListensMax) + " services of one program: others do not find this one";
-      return false;
+      error = "more than " + std::to_string(kListensMax) + " services of one program: others would not find this one";
+      return note(ENOBUFS, error);
     }
-    return update([&](MemberCard& card) { card.listens.push_back(listening); }, error);
+    MemberCard card = membership_.card();
+    card.listens.push_back(listening);
+    return note(membership_.update(card, error), error);
   }
   bool unlisten(const Listening& listening, std::string& error) {
     const auto remove = [&](MemberCard& card) {
@@ -57,12 +74,12 @@ class Registration {
     };
     return update(remove, error);
   }
-  /// RoCE frames to this multicast MAC, or none any more.
+  /// RoCE frames to this multicast MAC, or none any more. False, too, when there are too many already.
   bool want_group(const MacAddress& group, bool wanted, std::string& error) {
     if (wanted && card().groups.size() >= kGroupsMax) {
       error =
           "more than " + std::to_string(kGroupsMax) + " multicast groups of one program: it gets nothing of this one";
-      return false;
+      return note(ENOBUFS, error) == 0;
     }
     const auto change = [&](MemberCard& card) {
       std::erase(card.groups, group);
@@ -87,11 +104,20 @@ class Registration {
   }
 
  private:
+  static constexpr Duration kTryAgain = milliseconds(250);
+
+  int note(int code, std::string& error) {
+    if (std::exchange(failed_, code != 0) && code != 0) error.clear();
+    return code;
+  }
+
   SystemRandom random_;
   Directory directory_;
   Membership membership_;
   BlockClaims claims_;
   ServiceClaims services_;
+  Instant next_try_{0};
+  bool failed_ = false;  // the last time that the card was written
 };
 
 }  // namespace uroce::segment

@@ -218,6 +218,8 @@ void SegmentPort::look_after(Instant now) {
   counters_.contacts += parts_->peers.in_contact().size() - before;
   parts_->introductions.repeat(now);
   parts_->uplink.look(now);
+  if (registration_.tell_again(now))
+    options_.warn("the directory has room again: the other programs know everything now");
   if (held_ != 0) return;
   std::vector<LostMember> lost;
   while (Peer* gone = parts_->checks.find_gone(now)) {

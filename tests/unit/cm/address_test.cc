@@ -59,6 +59,20 @@ TEST_F(AddressTest, ReuseOfAnAddress) {
   EXPECT_EQ(server.cm().set_option(*first, IdOption::kReuseAddr, true), EINVAL) << "it listens";
 }
 
+TEST_F(AddressTest, WhoCannotBeFoundDoesNotListen) {
+  Id* id = create();
+  ASSERT_EQ(bind(id, v4("10.0.0.2", 80)), 0);
+  server.refuses_to_listen = ENOSPC;
+  EXPECT_EQ(server.cm().listen(*id, 1), ENOSPC);
+  EXPECT_EQ(server.cm().listen(*id, 1), ENOSPC);
+  EXPECT_TRUE(server.listening.empty());
+  server.refuses_to_listen = 0;
+  EXPECT_EQ(server.cm().listen(*id, 1), 0) << "it may try again";
+  EXPECT_EQ(server.listening.size(), 1u);
+  server.cm().destroy_id(id, network.now());
+  EXPECT_TRUE(server.listening.empty());
+}
+
 TEST_F(AddressTest, BothFamiliesOfAPort) {
   Id* any6 = create();
   EXPECT_EQ(server.cm().set_option(*any6, IdOption::kAfOnly, true), 0);

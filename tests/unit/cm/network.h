@@ -42,6 +42,7 @@ class Host final : public Services, public EventSink {
   std::deque<uint32_t> next_ids;  // are drawn first
   std::set<uint64_t> services_of_others;
   uint32_t mtu_bytes = 1024;
+  int refuses_to_listen = 0;  // an errno
   // What tests look at.
   std::set<uint64_t> claimed;
   std::map<uint64_t, uint64_t> listening;          // service ID, mask
@@ -54,7 +55,10 @@ class Host final : public Services, public EventSink {
   Neighbour resolve(const Way& way, Instant now) override;
   bool claim_service(uint64_t service_id) override;
   void release_service(uint64_t service_id) override { claimed.erase(service_id); }
-  void listen(uint64_t service_id, uint64_t mask) override { listening[service_id] = mask; }
+  int listen(uint64_t service_id, uint64_t mask) override {
+    if (refuses_to_listen == 0) listening[service_id] = mask;
+    return refuses_to_listen;
+  }
   void unlisten(uint64_t service_id, uint64_t) override { listening.erase(service_id); }
   uint32_t draw_communication_id() override;
   uint32_t random() override { return random_.next_u32(); }

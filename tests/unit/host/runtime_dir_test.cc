@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -101,6 +102,30 @@ TEST_F(NoteTest, IsFoundFromPublishingToRemoval) {
   EXPECT_TRUE(running().empty());
   note.remove();
   EXPECT_FALSE(exists("endpoint." + std::to_string(getpid())));
+}
+
+TEST_F(NoteTest, IsWholeOrNothing) {
+  EndpointNote note;
+  ASSERT_TRUE(note.make(error_)) << error_;
+  ASSERT_EQ(note.publish("/one"), 0);
+  // A file system on which only so many bytes have room.
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old = signal(SIGXFSZ, SIG_IGN);
+  for (rlim_t room = 0; room < 13; room++) {
+    const rlimit little{room, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+    const int code = note.publish("/some/socket");
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_EQ(code, EFBIG) << room;
+    EXPECT_TRUE(running().empty()) << room;
+  }
+  signal(SIGXFSZ, old);
+  EXPECT_EQ(note.publish("/some/socket"), 0);
+  ASSERT_EQ(running().size(), 1u);
+  // Whoever looks while it is written.
+  ASSERT_EQ(truncate(note.path().c_str(), 5), 0);
+  EXPECT_TRUE(running().empty());
 }
 
 // Processes of two containers have the same number.

@@ -34,7 +34,7 @@ struct Member {
       const auto block = claims.take(random);
       if (!block) break;
       more.blocks.push_back(*block);
-      EXPECT_TRUE(membership.update(more, view.error)) << view.error;
+      EXPECT_EQ(membership.update(more, view.error), 0) << view.error;
     }
   }
   const std::vector<uint32_t>& blocks() const { return membership.card().blocks; }
@@ -69,7 +69,7 @@ TEST(Directory, NoticesAChangedCard) {
   EXPECT_FALSE(mine.directory.maybe_changed());
   MemberCard card = you.membership.card();
   card.blocks = {5};
-  ASSERT_TRUE(you.membership.update(card, yours.error));
+  ASSERT_EQ(you.membership.update(card, yours.error), 0);
   EXPECT_TRUE(mine.directory.maybe_changed());
   mine.directory.scan();
   EXPECT_EQ(mine.directory.members().at(you.membership.id()).blocks, card.blocks);

@@ -18,7 +18,7 @@ constexpr uint64_t kExactly = ~uint64_t{0};
 
 void listen(Node& node, uint64_t service_id, uint64_t mask = kExactly) {
   std::string error;
-  EXPECT_TRUE(node.port->registration().listen({service_id, mask}, error)) << error;
+  EXPECT_EQ(node.port->registration().listen({service_id, mask}, error), 0) << error;
 }
 
 /// An ID that a program drew: its block is the upper 12 bits.

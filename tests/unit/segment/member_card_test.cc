@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "support.h"
 
 namespace uroce::segment {
@@ -115,6 +116,68 @@ TEST(MemberCard, WithALineThatMakesNoSenseIsNothing) {
     text.insert(text.find("pid"), line + "\n");
     EXPECT_FALSE(parse_card(text)) << line;
   }
+}
+
+TEST(MemberCard, FromAnybodyHasNothingThatIsNotPrintable) {
+  SeededRandom random(4711);
+  for (int i = 0; i < 20'000; i++) {
+    std::string text = kText;
+    for (uint32_t changes = 1 + random.below(8); changes != 0; changes--) {
+      // Mostly in the free text, and mostly what a terminal would obey.
+      const size_t at = random.below(4) != 0 ? text.find("program ") + 8 + random.below(11)
+                                             : random.below(static_cast<uint32_t>(text.size()));
+      static constexpr char kEvil[] = "\x1b\r\t\x07\x9b\x7f\0[2J";
+      text[at] = random.below(2) != 0 ? kEvil[random.below(sizeof kEvil - 1)] : static_cast<char>(random.below(256));
+    }
+    const auto card = parse_card(text);
+    if (!card) continue;
+    for (const std::string& shown : {card->program, card->host, card->netdev}) {
+      for (const char c : shown) ASSERT_TRUE(c >= 0x20 && c < 0x7f) << "byte " << (c & 0xff) << " of " << text;
+    }
+  }
+}
+
+TEST(MemberCard, HasAProgramOfAnyName) {
+  MemberCard card = the_card();
+  card.program = "\x1b]0;title\x07";
+  std::string text = to_text(card);
+  EXPECT_EQ(parse_card(text)->program, "?]0;title?");
+  text.replace(text.find("?]0"), 1, "\x1b");
+  EXPECT_EQ(parse_card(text)->program, "?]0;title?") << "whoever wrote it did not clean it";
+  EXPECT_FALSE(parse_card(text.insert(text.find("pid"), "netdev eth\x1b[\n")));
+}
+
+TEST(MemberCard, OfTheMostThatThereCanBeIsRead) {
+  MemberCard card = the_card();
+  card.addresses.clear();
+  card.blocks.clear();
+  for (unsigned i = 0; i < kAddressesMax; i++) {
+    const std::string row = std::to_string(1000 + i);
+    card.addresses.push_back(*parse_local_address("fd00:1111:2222:3333:4444:5555:6666:" + row + "/128"));
+    card.addresses.back().vlan_id = 4094;
+  }
+  for (unsigned i = 0; i < kBlocksMax; i++) card.blocks.push_back(3000 + i);
+  card.listens.assign(kListensMax, {0x0000000001061c06, ~uint64_t{0}});
+  card.groups.assign(kGroupsMax, {{0x01, 0x00, 0x5e, 1, 2, 3}});
+  card.raw.assign(kRawMacsMax, {{0x01, 0x00, 0x5e, 1, 2, 3}});
+  card.raw_all = true;
+  card.program.assign(kProgramBytesMax, 'p');
+  EXPECT_EQ(parse_card(to_text(card)), card);
+  EXPECT_LT(to_text(card).size(), kCardBytesMax - 64);
+  // One more of anything is not read; nobody writes it.
+  for (const char* line : {"address 10.9.9.9/24\n", "block 1\n", "listen 0000000001061c06 ffffffffffffffff\n",
+                           "group 01:00:5e:01:02:03\n", "raw 01:00:5e:01:02:03\n"}) {
+    std::string more = to_text(card);
+    EXPECT_FALSE(parse_card(more.insert(more.find("pid"), line))) << line;
+  }
+  MemberCard more = card;
+  more.addresses.push_back(*parse_local_address("10.9.9.9/24"));
+  more.blocks.push_back(1);
+  more.listens.push_back(more.listens.front());
+  more.groups.push_back(more.groups.front());
+  more.raw.push_back(more.raw.front());
+  more.program += "p";
+  EXPECT_EQ(parse_card(to_text(more)), card);
 }
 
 TEST(MemberCard, KeepsALineALine) {
