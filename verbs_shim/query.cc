@@ -95,7 +95,7 @@ void fill_device_extension(ibv_device_attr_ex& attr) {
 
 /// The number of rows that a program may ask for. Some are empty, for addresses that come later.
 size_t gid_table_length(const Engine& engine) {
-  return std::max<size_t>(engine.addresses().gids().size(), AddressTable::kGidsMax);
+  return std::max<size_t>(engine.addresses().gids().size(), AddressTable::kGidsShown);
 }
 
 /// The present ibv_port_attr, and room for what later releases append.

@@ -111,7 +111,7 @@ PortFacts facts_of(const EndpointIdentity& identity) {
     EngineLock lock(endpoint());
     facts.lid = lock->addresses().lid();
     for (const LocalAddress& a : lock->addresses().gids()) facts.gids.push_back(a.ip);
-    facts.gids.resize(std::max<size_t>(facts.gids.size(), AddressTable::kGidsMax));
+    facts.gids.resize(std::max<size_t>(facts.gids.size(), AddressTable::kGidsShown));
     return facts;
   }
   facts.netdev = identity.netdev;
@@ -127,7 +127,7 @@ PortFacts facts_of(const EndpointIdentity& identity) {
     facts.gids.push_back(a.ip);
     if (facts.lid == 0 && a.ip.is_v4()) facts.lid = static_cast<uint16_t>(a.ip.v4_host_order());
   }
-  facts.gids.resize(std::max<size_t>(facts.gids.size(), AddressTable::kGidsMax));
+  facts.gids.resize(std::max<size_t>(facts.gids.size(), AddressTable::kGidsShown));
   return facts;
 }
 

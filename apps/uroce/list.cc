@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "members.h"
 #include "programs.h"
+#include "segment/host_identity.h"
 #include "table.h"
 
 namespace uroce::launcher {
@@ -23,15 +24,22 @@ using Rows = std::vector<std::vector<std::string>>;
 constexpr const char* kNoAnswer = "does not answer: it is stopped, or just ending";
 constexpr const char* kNoTelemetry = "is on the segment, and tells no more: it has no telemetry that could be asked";
 
-/// The first address that is not the link-local one that every port has.
+/// The first address that is not the link-local one that every port has; one that the machine gave before a private
+/// one that the program has had since before there was any.
 std::string address_of(const Program& program) {
   const auto gids = program.endpoint.find("gids");
   if (gids == program.endpoint.end() || !gids->is_array()) return "?";
+  std::string link_local;
+  std::string leased;
   for (const Json& gid : *gids) {
-    std::string text = gid.is_string() ? gid.get<std::string>() : "";
-    if (!text.starts_with("fe80:")) return text;
+    const std::string text = gid.is_string() ? gid.get<std::string>() : "";
+    const auto address = parse_local_address(text);
+    if (!address || address->ip.is_zero()) continue;  // a row that is empty now
+    std::string& kept = address->ip.is_link_local_v6() ? link_local : leased;
+    if (!address->ip.is_link_local_v6() && !segment::is_leased(*address)) return text;
+    if (kept.empty()) kept = text;
   }
-  return gids->empty() ? "?" : gids->front().get<std::string>();
+  return !leased.empty() ? leased : link_local.empty() ? "?" : link_local;
 }
 
 /// Of work requests, its own and peers', that were not only flushed.

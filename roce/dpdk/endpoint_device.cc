@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "dpdk/log.h"
+#include "segment/host_identity.h"
 #include "segment/segment_port.h"
 
 namespace uroce {
 namespace {
 
 static_assert(kQpnBlockBits == segment::kQpnBlockBits);
+static_assert(AddressTable::kGidsMax == segment::kAddressesMax + 1, "the first GID is on no card");
 
 class DpdkDevice final : public EndpointDevice {
  public:
@@ -30,11 +32,16 @@ class DpdkDevice final : public EndpointDevice {
   std::unique_ptr<DpdkPort> port_;
 };
 
-class SegmentDevice final : public EndpointDevice, public QpnBlocks, public MulticastFilter, public RawFilter {
+class SegmentDevice final : public EndpointDevice,
+                            public QpnBlocks,
+                            public MulticastFilter,
+                            public RawFilter,
+                            public AddressSource {
  public:
   SegmentDevice(std::unique_ptr<segment::SegmentPort> port, const PortPlan& plan)
       : port_(std::move(port)),
         has_uplink_(plan.has_uplink),
+        host_(plan.host),
         mac_(plan.identity.mac),
         link_mbps_(plan.identity.link_mbps) {}
 
@@ -48,6 +55,20 @@ class SegmentDevice final : public EndpointDevice, public QpnBlocks, public Mult
   bool on_turn(Instant now) override {
     port_->on_turn(now);
     return false;
+  }
+  AddressSource* address_source() override { return this; }
+  /// Of a host with an uplink, those of the uplink.
+  std::vector<LocalAddress> choose(const std::vector<LocalAddress>& of_machine) override {
+    if (has_uplink_) return port_->uplink().addresses();
+    port_->peers().refresh(true);
+    return segment::choose_addresses(port_->registration().directory(), host_, of_machine);
+  }
+  bool take_news() override { return has_uplink_ && port_->uplink().take_news(); }
+  void tell_addresses(const std::vector<LocalAddress>& addresses) override {
+    std::string error;
+    if (port_->registration().card().addresses == addresses) return;
+    port_->registration().update([&](segment::MemberCard& card) { card.addresses = addresses; }, error);
+    warn(error);
   }
   bool claim_service(uint64_t service_id) override { return port_->registration().services().take(service_id); }
   void release_service(uint64_t service_id) override { port_->registration().services().give_back(service_id); }
@@ -97,6 +118,7 @@ class SegmentDevice final : public EndpointDevice, public QpnBlocks, public Mult
 
   std::unique_ptr<segment::SegmentPort> port_;
   const bool has_uplink_;  // the port is only up while its host's way out of the machine is
+  const std::string host_;
   const MacAddress mac_;
   const uint32_t link_mbps_;
 };

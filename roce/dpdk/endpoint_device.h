@@ -21,6 +21,16 @@
 
 namespace uroce {
 
+/// Whose addresses an endpoint has.
+class AddressSource {
+ public:
+  virtual ~AddressSource() = default;
+  /// Which ones now that the machine has these; empty: it is not known. To be called by the owner of the engine.
+  virtual std::vector<LocalAddress> choose(const std::vector<LocalAddress>& of_machine) = 0;
+  /// True once after something beside the machine's interfaces changed on which they depend. Any thread may ask.
+  virtual bool take_news() = 0;
+};
+
 class EndpointDevice {
  public:
   virtual ~EndpointDevice() = default;
@@ -39,6 +49,9 @@ class EndpointDevice {
   virtual bool on_turn(Instant now) = 0;
   /// How many frames the device has passed on in this turn, past the engine.
   virtual uint32_t moved() const { return 0; }
+  /// What the endpoint's addresses follow, if they are not those of a kernel interface below the port; nullptr:
+  /// nothing.
+  virtual AddressSource* address_source() { return nullptr; }
   /// The endpoint has other addresses from now on.
   virtual void tell_addresses(const std::vector<LocalAddress>& /*addresses*/) {}
   // Services of connection management, which all programs of a host share. A port that no other program has needs none

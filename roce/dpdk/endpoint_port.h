@@ -57,6 +57,8 @@ class EndpointPort {
     if (engine.flow_control().enabled()) device_->obey_pauses(engine.flow_control().paused());
     if (device_->on_turn(now)) follow_link_speed(engine);
   }
+  /// The user named the addresses: they follow nothing.
+  bool addresses_are_given() const { return !config_.addresses.empty(); }
   /// If the addresses of the kernel's interface changed, logs that and returns those that the engine shall use from now
   /// on.
   std::optional<std::vector<LocalAddress>> changed_addresses();

@@ -26,6 +26,7 @@ class FaultyDevice final : public EndpointDevice {
     return looked;
   }
   uint32_t moved() const override { return device_->moved(); }
+  AddressSource* address_source() override { return device_->address_source(); }
   void tell_addresses(const std::vector<LocalAddress>& addresses) override { device_->tell_addresses(addresses); }
   bool claim_service(uint64_t service_id) override { return device_->claim_service(service_id); }
   void release_service(uint64_t service_id) override { device_->release_service(service_id); }

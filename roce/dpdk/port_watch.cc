@@ -1,38 +1,86 @@
 #include "dpdk/port_watch.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "dpdk/endpoint_registry.h"
 #include "dpdk/log.h"
+#include "host/segment_plan.h"
+#include "segment/member_card.h"
 
 namespace uroce {
 namespace {
 
 constexpr Duration kPortLook = milliseconds(100);
 
+/// Those of `some` that `others` do not have.
+void log_missing(LogLevel level, const std::vector<LocalAddress>& some, const std::vector<LocalAddress>& others,
+                 const char* what) {
+  for (const LocalAddress& address : some) {
+    if (std::find(others.begin(), others.end(), address) != others.end()) continue;
+    log_message(level, "address %s %s", to_string(address).c_str(), what);
+  }
+}
+
 }  // namespace
 
 void PortWatch::start() {
   link_was_up_ = endpoint_.link_up();
-  // The link of a segment is its uplink's, of which the kernel knows nothing.
-  const bool segment = port_.plan().spec.kind == PortKind::kSegment;
-  if (!segment && !port_.netdev_name().empty()) netdev_watch_ = std::make_unique<NetdevWatch>();
+  on_segment_ = port_.plan().spec.kind == PortKind::kSegment;
+  if (on_segment_ || !port_.netdev_name().empty()) netdev_watch_ = std::make_unique<NetdevWatch>();
 }
 
 void PortWatch::look(Instant now) {
   if (now < next_look_) return;
   next_look_ = now + kPortLook;
   EndpointRegistry::get().publish_again();
-  if (netdev_watch_ && !netdev_watch_->changed()) return;
-  if (const bool up = endpoint_.link_up(); up != link_was_up_) {
-    link_was_up_ = up;
-    log_message(LogLevel::kWarning, "port %s: the link is %s", endpoint_.port_name().c_str(), up ? "up" : "down");
-    const EngineLock owner(endpoint_);
-    observer_.on_port_event(up ? AsyncEvent::kPortActive : AsyncEvent::kPortErr);
+  const bool heard = netdev_watch_ && netdev_watch_->changed();
+  if (on_segment_) {
+    // The link of a segment is its uplink's, of which the kernel knows nothing.
+    look_at_link();
+    // Much may have happened between the plan and the first look.
+    const bool first = std::exchange(first_look_, false);
+    if (heard || first || port_.device().address_source()->take_news()) follow_machine(first);
+    return;
   }
+  if (netdev_watch_ && !heard) return;
+  look_at_link();
   if (const auto addresses = port_.changed_addresses()) {
     EngineLock engine(endpoint_);
     port_.device().tell_addresses(*addresses);
     if (engine->set_addresses(*addresses)) observer_.on_port_event(AsyncEvent::kGidChange);
   }
+}
+
+void PortWatch::look_at_link() {
+  const bool up = endpoint_.link_up();
+  if (up == std::exchange(link_was_up_, up)) return;
+  log_message(LogLevel::kWarning, "port %s: the link is %s", endpoint_.port_name().c_str(), up ? "up" : "down");
+  const EngineLock owner(endpoint_);
+  observer_.on_port_event(up ? AsyncEvent::kPortActive : AsyncEvent::kPortErr);
+}
+
+void PortWatch::follow_machine(bool first) {
+  if (port_.addresses_are_given()) return;
+  std::string netdev;
+  const std::vector<LocalAddress> of_machine = addresses_of_machine(netdev);
+  if (first && of_machine.size() > segment::kAddressesMax)
+    log_message(
+        LogLevel::kWarning,
+        "this machine has %zu addresses, and a GID table room for %zu: the device has those; name others with --addr",
+        of_machine.size(), segment::kAddressesMax);
+  EngineLock engine(endpoint_);
+  const std::vector<LocalAddress> addresses = port_.device().address_source()->choose(of_machine);
+  if (addresses.empty()) return;
+  const std::vector<LocalAddress> before = engine->addresses().present();
+  // First the others: whoever sends to a new address finds this program.
+  port_.device().tell_addresses(addresses);
+  if (!engine->set_addresses(addresses)) return;
+  const std::vector<LocalAddress> after = engine->addresses().present();
+  log_missing(LogLevel::kInfo, after, before, "is new");
+  log_missing(LogLevel::kWarning, before, after, "is gone: its connections will fail");
+  observer_.on_port_event(AsyncEvent::kGidChange);
 }
 
 }  // namespace uroce

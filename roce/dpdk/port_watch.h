@@ -21,11 +21,17 @@ class PortWatch {
   void look(Instant now);
 
  private:
+  void look_at_link();
+  /// A host of a segment has the addresses of the machine, or of its uplink.
+  void follow_machine(bool first);
+
   Endpoint& endpoint_;
   EndpointPort& port_;
   Observer& observer_;
   Instant next_look_{0};
   bool link_was_up_ = true;
+  bool on_segment_ = false;
+  bool first_look_ = true;
   std::unique_ptr<NetdevWatch> netdev_watch_;
 };
 

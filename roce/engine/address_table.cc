@@ -15,7 +15,7 @@ bool has(std::span<const LocalAddress> list, const LocalAddress& address) {
 AddressTable::AddressTable(const MacAddress& mac, std::span<const LocalAddress> addresses)
     : mac_(mac), gids_{{link_local_of(mac), 64, 0}} {
   for (const LocalAddress& address : addresses) {
-    if (!has(gids_, address)) gids_.push_back(address);
+    if (!has(gids_, address) && gids_.size() < kGidsMax) gids_.push_back(address);
   }
 }
 

@@ -15,9 +15,12 @@ namespace uroce {
 
 class AddressTable {
  public:
-  static constexpr uint32_t kGidsMax = 32;
+  /// Verbs number a row with one byte.
+  static constexpr uint32_t kGidsMax = 256;
+  /// So many rows programs are shown at least, whether they have an address or not.
+  static constexpr uint32_t kGidsShown = 32;
 
-  /// `addresses`: rows 1.. in this order, each once.
+  /// `addresses`: rows 1.. in this order, each once, as many as fit.
   AddressTable(const MacAddress& mac, std::span<const LocalAddress> addresses);
 
   const MacAddress& mac() const { return mac_; }

@@ -1,7 +1,6 @@
 #include "host/netdev.h"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
@@ -13,12 +12,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
 #include <cstring>
 #include <fstream>
+
+#include "host/kernel_addresses.h"
 
 namespace uroce {
 namespace {
@@ -54,25 +53,6 @@ T read_sysfs(const std::string& netdev, const char* attribute, T fallback) {
   return file >> value ? value : fallback;
 }
 
-std::optional<LocalAddress> to_local_address(const sockaddr* address, const sockaddr* mask) {
-  if (address == nullptr || mask == nullptr) return std::nullopt;
-  LocalAddress result;
-  if (address->sa_family == AF_INET) {
-    result.ip = IpAddress::v4(ntohl(from_bytes<sockaddr_in>(address).sin_addr.s_addr));
-    result.prefix_bits = static_cast<uint8_t>(std::popcount(from_bytes<sockaddr_in>(mask).sin_addr.s_addr));
-    return result;
-  }
-  if (address->sa_family == AF_INET6) {
-    result.ip = from_bytes<IpAddress>(reinterpret_cast<const uint8_t*>(address) + offsetof(sockaddr_in6, sin6_addr));
-    const in6_addr bits = from_bytes<sockaddr_in6>(mask).sin6_addr;
-    for (const uint8_t byte : bits.s6_addr) {
-      result.prefix_bits = static_cast<uint8_t>(result.prefix_bits + std::popcount(byte));
-    }
-    return result;
-  }
-  return std::nullopt;
-}
-
 bool read_flags(const std::string& name, Netdev& netdev) {
   const Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
@@ -99,14 +79,9 @@ std::optional<Netdev> read_netdev(const std::string& name) {
   const int64_t speed = read_sysfs<int64_t>(name, "speed", 0);
   netdev.speed_mbps = speed > 0 ? static_cast<uint64_t>(speed) : 0;
 
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return netdev;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (name != entry->ifa_name) continue;
-    const auto address = to_local_address(entry->ifa_addr, entry->ifa_netmask);
-    if (address && !(address->ip == link_local_of(netdev.mac))) netdev.addresses.push_back(*address);
+  for (const LocalAddress& address : kernel_addresses(netdev.index)) {
+    if (!(address.ip == link_local_of(netdev.mac))) netdev.addresses.push_back(address);
   }
-  freeifaddrs(list);
   // IPv4 addresses come first, because programs take the first GID with an IPv4 address.
   std::stable_sort(netdev.addresses.begin(), netdev.addresses.end(),
                    [](const LocalAddress& a, const LocalAddress& b) { return a.ip.is_v4() && !b.ip.is_v4(); });

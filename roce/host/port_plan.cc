@@ -15,6 +15,7 @@
 #include "host/endpoint_options.h"
 #include "host/runtime_dir.h"
 #include "host/segment_plan.h"
+#include "segment/member_card.h"
 
 namespace uroce {
 namespace {
@@ -254,6 +255,11 @@ void number_wire_device(PortPlan& plan, unsigned number) {
 }
 
 bool plan_port(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
+  if (config.addresses.size() > segment::kAddressesMax) {
+    error = std::to_string(config.addresses.size()) + " addresses: a GID table has room for " +
+            std::to_string(segment::kAddressesMax) + "; give fewer with --addr";
+    return false;
+  }
   auto spec = parse_port_spec(config.port, error);
   if (!spec) return false;
   plan.spec = *spec;

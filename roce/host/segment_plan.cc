@@ -26,24 +26,6 @@ bool names_its_place() {
   return own != nullptr && *own != 0;
 }
 
-/// The addresses of all interfaces that are up; the first of these that has any is the one that the device is shown to
-/// belong to.
-std::vector<LocalAddress> addresses_of_machine(std::string& netdev_name) {
-  std::vector<LocalAddress> addresses;
-  for (const std::string& name : list_netdevs()) {
-    const auto netdev = read_netdev(name);
-    if (!netdev || !netdev->up) continue;
-    for (const LocalAddress& address : netdev->addresses) {
-      if (address.ip.is_link_local_v6()) continue;
-      if (netdev_name.empty()) netdev_name = name;
-      addresses.push_back(address);
-    }
-  }
-  std::stable_sort(addresses.begin(), addresses.end(),
-                   [](const LocalAddress& a, const LocalAddress& b) { return a.ip.is_v4() && !b.ip.is_v4(); });
-  return addresses;
-}
-
 /// The addresses that make a program another host than the machine: those that it was given, in an order of their own,
 /// unless the machine has all of them.
 std::set<std::string> other_addresses(const EndpointConfig& config) {
@@ -130,6 +112,22 @@ void follow_uplink(const segment::MemberCard& uplink, const EndpointConfig& conf
 }
 
 }  // namespace
+
+std::vector<LocalAddress> addresses_of_machine(std::string& netdev_name) {
+  std::vector<LocalAddress> addresses;
+  for (const std::string& name : list_netdevs()) {
+    const auto netdev = read_netdev(name);
+    if (!netdev || !netdev->up) continue;
+    for (const LocalAddress& address : netdev->addresses) {
+      if (address.ip.is_link_local_v6()) continue;
+      if (addresses.empty()) netdev_name = name;
+      addresses.push_back(address);
+    }
+  }
+  std::stable_sort(addresses.begin(), addresses.end(),
+                   [](const LocalAddress& a, const LocalAddress& b) { return a.ip.is_v4() && !b.ip.is_v4(); });
+  return addresses;
+}
 
 std::string find_segment_directory(const std::string& name, const std::string& place, std::string& error) {
   if (!place.empty()) return place + leaf_of(name);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "host/endpoint_config.h"
 #include "host/port_plan.h"
@@ -13,6 +14,11 @@ namespace uroce {
 
 /// Where `uroced --group` has its segments. Programs with UROCE_RUNTIME_DIR do not look there.
 inline constexpr const char* kSharedSegments = "/run/uroced";
+
+/// The addresses of all interfaces that are up, IPv4 before IPv6, without link-local ones. `netdev_name` becomes the
+/// first interface that has any, which is the one that the device is shown to belong to; it stays as it is if there is
+/// none.
+std::vector<LocalAddress> addresses_of_machine(std::string& netdev_name);
 
 /// Fills in what concerns the segment: directory, host, MAC, addresses, MTU. A program belongs to the host of the
 /// segment's uplink, if there is one, unless it asks for another host or for addresses that the uplink does not have.

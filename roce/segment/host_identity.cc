@@ -1,6 +1,7 @@
 #include "segment/host_identity.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace uroce::segment {
 namespace {
@@ -27,6 +28,16 @@ const MemberCard* owner_of(const Directory& directory, const IpAddress& ip) {
   return owner;
 }
 
+/// The private address of the host.
+std::optional<LocalAddress> lease_of(const Directory& directory, const std::string& host) {
+  for (const auto& [id, card] : directory.members()) {
+    if (card.host != host) continue;
+    const auto leased = std::find_if(card.addresses.begin(), card.addresses.end(), is_leased);
+    if (leased != card.addresses.end()) return *leased;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 MacAddress mac_of_host(const std::string& host) {
@@ -47,12 +58,11 @@ std::vector<LocalAddress> choose_addresses(const Directory& directory, const std
     const MemberCard* const owner = owner_of(directory, address.ip);
     if (owner == nullptr || owner->host == host) chosen.push_back(address);
   }
+  const auto leased = lease_of(directory, host);
+  const bool more = leased && std::find(chosen.begin(), chosen.end(), *leased) == chosen.end();
+  chosen.resize(std::min(chosen.size(), more ? kAddressesMax - 1 : kAddressesMax));
+  if (more) chosen.push_back(*leased);
   if (!chosen.empty()) return chosen;
-  for (const auto& [id, card] : directory.members()) {
-    if (card.host != host) continue;
-    const auto leased = std::find_if(card.addresses.begin(), card.addresses.end(), is_leased);
-    if (leased != card.addresses.end()) return {*leased};
-  }
   const auto first = static_cast<uint32_t>(hash(host) % kLeases);
   for (uint32_t i = 0; i < kLeases; i++) {
     const IpAddress ip = IpAddress::v4(kLeaseNetwork + 1 + (first + i) % kLeases);

@@ -46,11 +46,12 @@ struct Peer {
   MemberId id = 0;
   MacAddress mac;
   Role role = Role::kProgram;
-  bool link_up = true;             // as its card says
-  std::vector<Listening> listens;  // likewise
-  std::vector<MacAddress> groups;  // likewise
-  std::vector<MacAddress> raw;     // likewise
-  bool raw_all = false;            // likewise
+  bool link_up = true;                  // as its card says
+  std::vector<LocalAddress> addresses;  // likewise, of one that is no program
+  std::vector<Listening> listens;       // likewise
+  std::vector<MacAddress> groups;       // likewise
+  std::vector<MacAddress> raw;          // likewise
+  bool raw_all = false;                 // likewise
   bool takes_raw(const MacAddress& to) const { return raw_all || std::find(raw.begin(), raw.end(), to) != raw.end(); }
   bool in_group(const MacAddress& group) const {
     return std::find(groups.begin(), groups.end(), group) != groups.end();

@@ -1,7 +1,8 @@
-// Whether a host's way out of the machine is there: its uplink lives, and says that its link is up.
+// What a host's way out of the machine says of itself: its uplink lives, its link is up, and which addresses it has.
 #pragma once
 
 #include <atomic>
+#include <vector>
 
 #include "segment/peers.h"
 #include "uroce/time.h"
@@ -20,9 +21,18 @@ class UplinkWatch {
     peers_.refresh();
     const Peer* const uplink = peers_.station_of(mac_);
     up_.store(uplink != nullptr && uplink->link_up && peers_.alive(*uplink), std::memory_order_relaxed);
+    if (uplink == nullptr || uplink->role != Role::kUplink || uplink->addresses == addresses_) return;
+    addresses_ = uplink->addresses;
+    news_.store(true, std::memory_order_relaxed);
   }
   /// As of the last look; false for a host that has no uplink. Any thread may ask.
   bool up() const { return up_.load(std::memory_order_relaxed); }
+  /// True once after the uplink said other addresses than before. Any thread may ask.
+  bool take_news() const {
+    return news_.load(std::memory_order_relaxed) && news_.exchange(false, std::memory_order_relaxed);
+  }
+  /// Of the uplink, as it said last; empty as long as there was none.
+  const std::vector<LocalAddress>& addresses() const { return addresses_; }
 
  private:
   static constexpr Duration kPeriod = milliseconds(200);
@@ -32,6 +42,8 @@ class UplinkWatch {
   const Role role_;
   Instant next_look_{0};
   std::atomic<bool> up_{false};
+  mutable std::atomic<bool> news_{false};
+  std::vector<LocalAddress> addresses_;
 };
 
 }  // namespace uroce::segment

@@ -376,7 +376,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadOption{"SmallFrames", [](EngineOptions& o) { o.max_frame_bytes = 300; }, "must be 369 or more"},
                     BadOption{"NoQps", [](EngineOptions& o) { o.max_qps = 0; }, "max_qps"},
                     BadOption{"NoRegions", [](EngineOptions& o) { o.max_regions = 0; }, "max_regions"},
-                    BadOption{"ManyAddresses", [](EngineOptions& o) { o.addresses.resize(32); }, "addresses"},
+                    BadOption{"ManyAddresses", [](EngineOptions& o) { o.addresses.resize(256); }, "addresses"},
                     BadOption{"Prefix", [](EngineOptions& o) { o.addresses[0].prefix_bits = 120; }, "192.0.2.1"},
                     BadOption{"Vlan", [](EngineOptions& o) { o.addresses[0].vlan_id = 4095; }, "VLAN"},
                     BadOption{"Algorithm", [](EngineOptions& o) { o.congestion = "cubic"; }, "cubic"},
@@ -420,8 +420,8 @@ TEST_F(BadEndpointOptions, FaultsThatAreNone) {
 }
 
 TEST_F(BadEndpointOptions, MoreAddressesThanThereAreGids) {
-  options_.addresses.resize(32);
-  expect_refused(options_, "31 addresses");
+  options_.addresses.resize(256);
+  expect_refused(options_, "255 addresses");
 }
 
 }  // namespace

@@ -13,10 +13,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 
 #include "dpdk/endpoint.h"
+#include "segment/directory.h"
+#include "segment/host_identity.h"
+#include "temporary_directory.h"
 
 namespace uroce {
 namespace {
@@ -26,6 +30,8 @@ bool ip(const std::string& words) { return std::system(("ip " + words + " 2>/dev
 constexpr MacAddress kMac{{0x02, 0, 0, 0, 0, 0x0a}};
 constexpr MacAddress kOtherMac{{0x02, 0, 0, 0, 0, 0x0b}};
 const LocalAddress kFour{IpAddress::v4(0x0a090807), 20, 0};
+const LocalAddress kLabelled{IpAddress::v4(0x0a096301), 24, 0};  // "near0:1", which is no interface
+const LocalAddress kWithPeer{IpAddress::v4(0x0a4d0001), 30, 0};
 
 /// near0 is ours; far0 is the other end of the cable. The thread's namespace is its own.
 std::string make_cable() {
@@ -36,6 +42,8 @@ std::string make_cable() {
   EXPECT_TRUE(ip("addr add fd99::7/72 dev near0 nodad"));
   EXPECT_TRUE(ip("addr add 10.9.8.7/20 dev near0"));
   EXPECT_TRUE(ip("addr add 10.9.0.99/32 dev far0"));
+  EXPECT_TRUE(ip("addr add 10.9.99.1/24 dev near0 label near0:1"));
+  EXPECT_TRUE(ip("addr add 10.77.0.1 peer 10.77.0.2/30 dev near0"));
   return "";
 }
 
@@ -66,7 +74,7 @@ TEST(Netdev, IsAsTheKernelHasIt) {
     EXPECT_TRUE(netdev->up);
     EXPECT_TRUE(netdev->carrier);
     // IPv4 first, though it came last; without the address that the kernel made from the MAC.
-    EXPECT_EQ(netdev->addresses, (std::vector<LocalAddress>{kFour, six()}));
+    EXPECT_EQ(netdev->addresses, (std::vector<LocalAddress>{kFour, kLabelled, kWithPeer, six()}));
     EXPECT_FALSE(read_netdev("nobody0"));
     EXPECT_FALSE(read_netdev(""));
     EXPECT_FALSE(read_netdev("a-name-longer-than-any"));
@@ -196,6 +204,75 @@ TEST(Netdev, WhoIsOnAnotherNetworkHasNoSayHere) {
     const Shouter shouter(nobodys.ip);
     for (int i = 0; i < 3; i++) EXPECT_FALSE(find_address_conflict(netdev, {nobodys}));
   });
+}
+
+/// Sees what a program would see of its addresses.
+class Witness final : public Observer {
+ public:
+  void on_port_event(AsyncEvent event) override { gid_changes_ += event == AsyncEvent::kGidChange ? 1 : 0; }
+  int gid_changes() const { return gid_changes_; }
+
+ private:
+  std::atomic<int> gid_changes_ = 0;
+};
+
+/// A program on the segment of this namespace.
+struct OnSegment {
+  OnSegment() : endpoint(Endpoint::open({}, witness, error)) { EXPECT_NE(endpoint, nullptr) << error; }
+  /// Its IPv4 addresses, with 198.19. for a private one.
+  std::string addresses() const {
+    std::string text;
+    const EngineLock engine(*endpoint);
+    for (const LocalAddress& address : endpoint->engine().addresses().present()) {
+      if (address.ip.is_v4()) text += to_string(address.ip).substr(0, segment::is_leased(address) ? 7 : 99) + " ";
+    }
+    return text;
+  }
+  /// Waits until it has these.
+  bool has(const std::string& wanted) const {
+    for (int i = 0; i < 500 && addresses() != wanted; i++) usleep(10'000);
+    return addresses() == wanted;
+  }
+  Witness witness;
+  std::string error;
+  std::unique_ptr<Endpoint> endpoint;
+};
+
+TEST(Netdev, AProgramOnASegmentFollowsTheMachinesAddresses) {
+  const TemporaryRuntimeDir directory;
+  std::string skip;
+  std::thread([&] {
+    if (unshare(CLONE_NEWNET) != 0 || !ip("link add near0 type veth peer name far0")) {
+      skip = "no right to make network namespaces and veth interfaces";
+      return;
+    }
+    const OnSegment early;
+    EXPECT_EQ(early.addresses(), "198.19. ");
+    ASSERT_TRUE(ip("addr add 10.8.1.1/24 dev near0 && ip link set far0 up && ip link set near0 up"));
+    EXPECT_TRUE(early.has("198.19. 10.8.1.1 ")) << early.addresses();
+    const OnSegment late;
+    EXPECT_EQ(late.addresses(), "10.8.1.1 198.19. ");
+    ASSERT_TRUE(ip("addr add 10.8.2.1/24 dev near0 label near0:1"));
+    EXPECT_TRUE(early.has("198.19. 10.8.1.1 10.8.2.1 ")) << early.addresses();
+    EXPECT_TRUE(late.has("10.8.1.1 198.19. 10.8.2.1 ")) << late.addresses();
+    EXPECT_EQ(late.witness.gid_changes(), 1);
+    ASSERT_TRUE(ip("addr del 10.8.1.1/24 dev near0"));
+    EXPECT_TRUE(early.has("198.19. 10.8.2.1 ")) << early.addresses();
+    EXPECT_TRUE(late.has("198.19. 10.8.2.1 ")) << late.addresses();
+    EXPECT_EQ(late.witness.gid_changes(), 2);
+    // The others read it, too.
+    segment::Directory all;
+    std::string error;
+    ASSERT_TRUE(all.open(directory.path() / "shmlan", error)) << error;
+    all.scan();
+    ASSERT_EQ(all.members().size(), 2u);
+    for (const auto& [id, card] : all.members()) {
+      EXPECT_EQ(card.addresses.size(), 2u);
+      EXPECT_EQ(
+          std::count(card.addresses.begin(), card.addresses.end(), LocalAddress{IpAddress::v4(0x0a080201), 24, 0}), 1);
+    }
+  }).join();
+  if (!skip.empty()) GTEST_SKIP() << skip;
 }
 
 /// Before anything of DPDK is started.

@@ -165,10 +165,10 @@ TEST(Routes, AddressesComeAndGoAndKeepTheirRows) {
   EXPECT_EQ(engine.addresses().lid(), 0);
   // No more than there is room for.
   std::vector<LocalAddress> many;
-  for (uint32_t i = 0; i < 40; i++) many.push_back({IpAddress::v4(0x0A010000 + i), 24, 0});
+  for (uint32_t i = 0; i < 300; i++) many.push_back({IpAddress::v4(0x0A010000 + i), 23, 0});
   EXPECT_TRUE(engine.set_addresses(many));
   EXPECT_EQ(engine.addresses().gids().size(), AddressTable::kGidsMax);
-  EXPECT_EQ(to_string(engine.addresses().gids()[AddressTable::kGidsMax - 1].ip), "10.1.0.30");
+  EXPECT_EQ(to_string(engine.addresses().gids()[AddressTable::kGidsMax - 1].ip), "10.1.0.254");
   EXPECT_FALSE(engine.set_addresses(many)) << "the rest has still no room";
 }
 

@@ -48,6 +48,17 @@ TEST_F(PlanTest, ProgramsWithDifferentAddressesAreDifferentHosts) {
   EXPECT_FALSE(plan_.identity.mac == first.identity.mac);
 }
 
+TEST_F(PlanTest, MoreAddressesThanAGidTableHasAreRefused) {
+  for (uint32_t i = 0; i < 256; i++) config_.addresses.push_back({IpAddress::v4(0x0a010000 + i), 16, 0});
+  std::string error;
+  PortPlan plan;
+  EXPECT_FALSE(plan_port(config_, WireEndUse::kLook, plan, error));
+  EXPECT_EQ(error, "256 addresses: a GID table has room for 255; give fewer with --addr");
+  config_.addresses.pop_back();
+  EXPECT_TRUE(plan_port(config_, WireEndUse::kLook, plan, error)) << error;
+  EXPECT_EQ(plan.identity.addresses, config_.addresses);
+}
+
 TEST_F(PlanTest, TheSameAddressesInAnotherOrderAreTheSameHost) {
   config_.addresses = {*parse_local_address("10.1.2.3/16"), *parse_local_address("fd77::1/64@7")};
   ASSERT_TRUE(plan("")) << error_;

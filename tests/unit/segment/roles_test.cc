@@ -230,6 +230,30 @@ TEST(Roles, ProgramsHearWhetherTheirUplinkIsUp) {
   EXPECT_FALSE(look()) << "it was killed";
 }
 
+TEST(Roles, ProgramsFollowTheAddressesOfTheirUplink) {
+  const TempDir dir;
+  Node program(dir, card_of("host", 1));
+  const auto looks = [&] {
+    program.turn(milliseconds(300));
+    return program.port->uplink().take_news();
+  };
+  EXPECT_FALSE(looks());
+  MemberCard bridge = with_role(card_of("other", 2), Role::kBridge);
+  bridge.mac = mac_of(1);
+  const Node no_uplink(dir, bridge);
+  EXPECT_FALSE(looks());
+  Node uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  EXPECT_TRUE(looks());
+  EXPECT_FALSE(looks());
+  EXPECT_EQ(program.port->uplink().addresses(), card_of("host", 1).addresses);
+  std::string error;
+  const std::vector<LocalAddress> other = card_of("host", 9).addresses;
+  ASSERT_TRUE(uplink.port->registration().update([&](MemberCard& card) { card.addresses = other; }, error)) << error;
+  EXPECT_TRUE(looks());
+  EXPECT_FALSE(looks());
+  EXPECT_EQ(program.port->uplink().addresses(), other);
+}
+
 TEST(Roles, AnotherUplinkTakesOverFromOneThatIsGone) {
   const TempDir dir;
   Node program(dir, card_of("host", 1));

@@ -1,0 +1,95 @@
+#include "host/kernel_addresses.h"
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <span>
+
+namespace uroce {
+namespace {
+
+constexpr size_t kReplyBytes = 32768;  // as long as the kernel's get
+
+template <typename T>
+T value_at(const uint8_t* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+size_t padded(size_t bytes) { return (bytes + NLMSG_ALIGNTO - 1) / NLMSG_ALIGNTO * NLMSG_ALIGNTO; }
+
+std::optional<IpAddress> read_ip(uint8_t family, std::span<const uint8_t> bytes) {
+  if (family == AF_INET && bytes.size() == 4)
+    return IpAddress::v4(uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3]);
+  if (family != AF_INET6 || bytes.size() != 16) return std::nullopt;
+  IpAddress ip;
+  std::copy(bytes.begin(), bytes.end(), ip.bytes.begin());
+  return ip;
+}
+
+/// One RTM_NEWADDR: what follows its header.
+void take(std::span<const uint8_t> message, int index, std::vector<LocalAddress>& found) {
+  if (message.size() < sizeof(ifaddrmsg)) return;
+  const auto head = value_at<ifaddrmsg>(message.data());
+  if (static_cast<int>(head.ifa_index) != index) return;
+  std::optional<IpAddress> own;
+  std::optional<IpAddress> any;  // of a link with two ends, the other end's
+  for (size_t at = padded(sizeof(ifaddrmsg)); at + sizeof(rtattr) <= message.size();) {
+    const auto attribute = value_at<rtattr>(&message[at]);
+    if (attribute.rta_len < sizeof(rtattr) || at + attribute.rta_len > message.size()) break;
+    const auto value = message.subspan(at + sizeof(rtattr), attribute.rta_len - sizeof(rtattr));
+    if (attribute.rta_type == IFA_LOCAL) own = read_ip(head.ifa_family, value);
+    if (attribute.rta_type == IFA_ADDRESS) any = read_ip(head.ifa_family, value);
+    at += padded(attribute.rta_len);
+  }
+  if (!own) own = any;
+  if (own) found.push_back({*own, head.ifa_prefixlen, 0});
+}
+
+/// False when the end was reached.
+bool take_all(std::span<const uint8_t> reply, int index, std::vector<LocalAddress>& found) {
+  for (size_t at = 0; at + sizeof(nlmsghdr) <= reply.size();) {
+    const auto header = value_at<nlmsghdr>(&reply[at]);
+    if (header.nlmsg_len < sizeof(nlmsghdr) || at + header.nlmsg_len > reply.size()) return false;
+    if (header.nlmsg_type == NLMSG_DONE || header.nlmsg_type == NLMSG_ERROR) return false;
+    if (header.nlmsg_type == RTM_NEWADDR)
+      take(reply.subspan(at + sizeof(nlmsghdr), header.nlmsg_len - sizeof(nlmsghdr)), index, found);
+    at += padded(header.nlmsg_len);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<LocalAddress> kernel_addresses(int index) {
+  std::vector<LocalAddress> found;
+  const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+  if (fd < 0) return found;
+  struct {
+    nlmsghdr header;
+    ifaddrmsg message;
+  } request{};
+  request.header.nlmsg_len = sizeof request;
+  request.header.nlmsg_type = RTM_GETADDR;
+  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  request.message.ifa_family = AF_UNSPEC;
+  if (send(fd, &request, sizeof request, 0) == static_cast<ssize_t>(sizeof request)) {
+    std::vector<uint8_t> reply(kReplyBytes);
+    for (;;) {
+      const ssize_t bytes = recv(fd, reply.data(), reply.size(), 0);
+      if (bytes < 0 && errno == EINTR) continue;
+      if (bytes <= 0 || !take_all(std::span(reply).first(static_cast<size_t>(bytes)), index, found)) break;
+    }
+  }
+  close(fd);
+  return found;
+}
+
+}  // namespace uroce
