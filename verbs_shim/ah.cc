@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/immortal.h"
 #include "dpdk/log.h"
 #include "operations.h"
 #include "runtime.h"
@@ -56,7 +57,7 @@ std::unique_ptr<AddressHandle> resolved_handle(PdId pd, const ibv_ah_attr& attr)
 
 /// Handles that a program destroyed while datagrams that use them waited to be sent. To be used under an EngineLock.
 std::vector<std::unique_ptr<AddressHandle>>& retired_handles() {
-  static auto* const handles = new std::vector<std::unique_ptr<AddressHandle>>;
+  static Immortal<std::vector<std::unique_ptr<AddressHandle>>> handles;
   return *handles;
 }
 

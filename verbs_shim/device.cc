@@ -56,10 +56,7 @@ void take_from_contexts(Context& context) {
 UROCE_VERBS_EXPORT ibv_device** ibv_get_device_list(int* num_devices) {
   if (num_devices != nullptr) *num_devices = 0;
   EndpointIdentity identity;
-  if (!Runtime::get().identify(identity)) {
-    errno = ENODEV;
-    return nullptr;
-  }
+  if (!Runtime::get().identify(identity)) return nullptr;
   auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(void*)));
   if (list == nullptr) return nullptr;
   list[0] = &the_device();

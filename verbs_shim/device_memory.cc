@@ -94,9 +94,10 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) try {
     bytes_in_use -= whole_pages(attr->length);
     throw;
   }
-  const uint32_t handle = next_handle();
-  ibv_dm* dm = wrap_dm(context, handle, core);
-  Handles<DmCore>::get().add(handle, from(context).file, std::move(core));
+  const uint32_t number = next_handle();
+  NewHandle handle(number, from(context).file, core);
+  ibv_dm* const dm = wrap_dm(context, number, std::move(core));
+  handle.made();
   return dm;
 } catch (const std::bad_alloc&) {
   errno = ENOMEM;

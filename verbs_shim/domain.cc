@@ -52,6 +52,7 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
   }
   auto pd = std::make_unique<Pd>();
   pd->core = std::make_shared<PdCore>();
+  NewHandle handle(next_handle(), from(context).file, pd->core);
   {
     EngineLock lock(endpoint());
     pd->id = pd->core->id = lock->objects().allocate_pd();
@@ -61,8 +62,7 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
     return nullptr;
   }
   pd->context = context;
-  pd->handle = next_handle();
-  Handles<PdCore>::get().add(pd->handle, from(context).file, pd->core);
+  pd->handle = handle.made();
   count_object(context, 1);
   return pd.release();
 } catch (const std::bad_alloc&) {

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
+#include "base/out_of_memory.h"
+#include "dpdk/log.h"
 #include "objects.h"
 #include "raw.h"
 #include "runtime.h"
@@ -61,10 +64,12 @@ bool is_about(const ibv_async_event& event, const void* object) {
 
 namespace uroce::verbs {
 
-void AsyncQueue::push(const ibv_async_event& event) {
+void AsyncQueue::push(const ibv_async_event& event) try {
   const std::lock_guard guard(mutex_);
   events_.push_back(event);
   event_fd_.add();
+} catch (const std::bad_alloc&) {
+  log_message(LogLevel::kError, "%s: an async event is lost: %s", kOutOfMemory, ibv_event_type_str(event.event_type));
 }
 
 /// Called under the mutex.

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/immortal.h"
 #include "uroce/types.h"
 
 namespace uroce::verbs {
@@ -48,7 +49,7 @@ template <typename Core>
 class Handles {
  public:
   static Handles& get() {
-    static auto* const handles = new Handles;  // never destroyed: threads may still run while the process exits
+    static Immortal<Handles> handles;  // threads may still run while the process exits
     return *handles;
   }
 
@@ -82,6 +83,29 @@ class Handles {
   std::mutex mutex_;
   using Entries = std::unordered_map<uint32_t, Entry>;
   Entries entries_;
+};
+
+/// An object that is just being made has its handle first, so that nothing is left to fail once the engine has it. The
+/// handle goes again unless the object is `made`.
+template <typename Core>
+class NewHandle {
+ public:
+  NewHandle(uint32_t handle, uint64_t file, std::shared_ptr<Core> core) : handle_(handle) {
+    Handles<Core>::get().add(handle, file, std::move(core));
+  }
+  ~NewHandle() {
+    if (!made_) Handles<Core>::get().remove(handle_);
+  }
+  NewHandle(const NewHandle&) = delete;
+  NewHandle& operator=(const NewHandle&) = delete;
+  uint32_t made() {
+    made_ = true;
+    return handle_;
+  }
+
+ private:
+  const uint32_t handle_;
+  bool made_ = false;
 };
 
 }  // namespace uroce::verbs

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "base/immortal.h"
 #include "next_symbol.h"
 #include "paths.h"
 #include "rdma_cm_device.h"
@@ -40,7 +41,7 @@ struct HeldCounter {
 std::atomic<bool> any_held{false};
 std::mutex held_mutex;
 std::vector<HeldCounter>& held() {
-  static auto* const counters = new std::vector<HeldCounter>;  // never destroyed: it is used while the program exits
+  static Immortal<std::vector<HeldCounter>> counters;  // it is used while the program exits
   return *counters;
 }
 
@@ -72,7 +73,7 @@ void leave_held_counters() {
   any_held = false;
 }
 
-void hold_counter(int fd) {
+void hold_counter(int fd) try {
   const int saved_errno = errno;
   const OwnFiles guard;
   struct stat info;
@@ -85,12 +86,14 @@ void hold_counter(int fd) {
     }
   }
   errno = saved_errno;
+} catch (const std::bad_alloc&) {
+  // The file shows what it showed when it was opened.
 }
 
 namespace {
 
 /// To be called before `fd` is read at `offset`.
-void refresh_held(int fd, off64_t offset) {
+void refresh_held(int fd, off64_t offset) try {
   if (inside_own_files) return;
   struct stat info;
   const int saved_errno = errno;
@@ -100,6 +103,8 @@ void refresh_held(int fd, off64_t offset) {
     if (!path.empty()) refresh_file(path.c_str());
   }
   errno = saved_errno;
+} catch (const std::bad_alloc&) {
+  // The file shows what it showed before.
 }
 
 void before_read(int fd) {

@@ -31,6 +31,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <new>
 
 #include "dpdk/log.h"
 #include "held_counters.h"
@@ -75,15 +76,21 @@ const char* name_in_a_tree(const char* path) {
   return rest != nullptr && (starts_with(rest, "/sys/class") || starts_with(rest, "/dev/infiniband")) ? rest : nullptr;
 }
 
-std::string path_of_descriptor(int fd) {
+// Without memory for a name, a path is what it is without the shim: most of these functions promise to throw nothing.
+
+std::string path_of_descriptor(int fd) try {
   char room[PATH_MAX];
   const ssize_t length = syscall(SYS_readlink, ("/proc/self/fd/" + std::to_string(fd)).c_str(), room, sizeof room);
   return length > 0 ? std::string(room, static_cast<size_t>(length)) : "";
+} catch (const std::bad_alloc&) {
+  return "";
 }
 
-std::string working_directory() {
+std::string working_directory() try {
   char room[PATH_MAX];
   return syscall(SYS_getcwd, room, sizeof room) > 0 ? room : "";
+} catch (const std::bad_alloc&) {
+  return "";
 }
 
 /// Whether the working directory is in a tree. Determined once, and again when the directory changes.
@@ -98,7 +105,7 @@ bool cwd_in_a_tree() {
 
 /// The absolute path that a program means, if its path leads into a tree or out of one in a way that the kernel cannot
 /// follow. "" otherwise.
-std::string absolute_path(int directory, const char* path) {
+std::string absolute_path(int directory, const char* path) try {
   if (is_ours(path)) return goes_up(path) ? std::filesystem::path(path).lexically_normal().string() : path;
   if (path[0] == '/') return "";
   const bool up = goes_up(path);
@@ -114,6 +121,8 @@ std::string absolute_path(int directory, const char* path) {
   if (name != nullptr && !up) return "";  // it stays inside the tree, so the kernel finds it
   std::string meant = (std::filesystem::path(name != nullptr ? name : base.c_str()) / path).lexically_normal();
   return name != nullptr || is_ours(meant.c_str()) ? meant : "";
+} catch (const std::bad_alloc&) {
+  return "";
 }
 
 bool switched_on() {
@@ -128,7 +137,7 @@ bool switched_on() {
 
 constinit thread_local bool inside_own_files = false;
 
-bool translate_path(const char* path, std::string& translated, int directory) {
+bool translate_path(const char* path, std::string& translated, int directory) try {
   if (path == nullptr || inside_own_files || !switched_on()) return false;
   const int saved_errno = errno;
   const std::string meant = absolute_path(directory, path);
@@ -147,6 +156,8 @@ bool translate_path(const char* path, std::string& translated, int directory) {
   }
   errno = saved_errno;
   return !translated.empty();
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 namespace {
@@ -154,7 +165,7 @@ namespace {
 /// Whether the path is that of the connection manager's device, which is opened in a way of its own.
 bool names_rdma_cm(const char* path, int directory = AT_FDCWD) {
   if (path == nullptr || std::strstr(path, "rdma_cm") == nullptr || inside_own_files || !switched_on()) return false;
-  return absolute_path(directory, path) == kRdmaCmPath;
+  return std::strcmp(path, kRdmaCmPath) == 0 || absolute_path(directory, path) == kRdmaCmPath;
 }
 
 /// A path as it is passed to libc.
@@ -422,7 +433,7 @@ UROCE_VERBS_EXPORT int glob64(const char* pattern, int flags, GlobError on_error
 UROCE_VERBS_EXPORT const char* ibv_get_sysfs_path() { return "/sys"; }
 
 /// Reads `directory`/`file` without its final newline. Returns the length, or -1.
-UROCE_VERBS_EXPORT int ibv_read_sysfs_file(const char* directory, const char* file, char* out, size_t bytes) {
+UROCE_VERBS_EXPORT int ibv_read_sysfs_file(const char* directory, const char* file, char* out, size_t bytes) try {
   const std::string path = std::string(directory) + "/" + file;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -1;
@@ -435,4 +446,7 @@ UROCE_VERBS_EXPORT int ibv_read_sysfs_file(const char* directory, const char* fi
   }
   if (static_cast<size_t>(length) < bytes) out[length] = '\0';
   return static_cast<int>(length);
+} catch (const std::bad_alloc&) {
+  errno = ENOMEM;
+  return -1;
 }

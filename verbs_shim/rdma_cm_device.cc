@@ -109,6 +109,7 @@ void release_file(UcmaFile* file) {
 
 int open_rdma_cm(int flags) try {
   Runtime::watch_forks();
+  auto file = std::make_unique<UcmaFile>();
   const int fd = open_event_fd(flags);
   if (fd < 0) return -1;
   if (static_cast<size_t>(fd) >= kRdmaCmFdsMax) {
@@ -116,18 +117,12 @@ int open_rdma_cm(int flags) try {
     errno = EMFILE;
     return -1;
   }
-  auto* const file = new (std::nothrow) UcmaFile;
-  if (file == nullptr) {
-    syscall(SYS_close, fd);
-    errno = ENOMEM;
-    return -1;
-  }
   file->fd = fd;
   file->generation = fork_generation;
   file->descriptors = 1;
   const std::lock_guard guard(Ucma::get().mutex);
   table_owner = getpid();
-  store(fd, file);
+  store(fd, file.release());
   return fd;
 } catch (const std::bad_alloc&) {
   errno = ENOMEM;

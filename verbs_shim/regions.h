@@ -17,6 +17,7 @@ ibv_mr* add_region(ibv_pd* pd, Mr::Of of, size_t length, Register&& register_in)
   auto mr = std::make_unique<Mr>();
   auto core = std::make_shared<MrCore>();
   core->length = length;
+  NewHandle handle(next_handle(), from(pd->context).file, core);
   {
     EngineLock lock(endpoint());
     core->key = register_in(lock.engine(), *mr);
@@ -28,13 +29,12 @@ ibv_mr* add_region(ibv_pd* pd, Mr::Of of, size_t length, Register&& register_in)
   mr->context = pd->context;
   mr->pd = pd;
   mr->length = length;
-  mr->handle = next_handle();
+  mr->handle = handle.made();
   core->rkey = of != Mr::Of::kNothing ? core->key : 0;
   mr->lkey = core->key;
   mr->rkey = core->rkey;
   mr->of = of;
   mr->core = core;
-  Handles<MrCore>::get().add(mr->handle, from(pd->context).file, core);
   count_object(pd, 1);
   return mr.release();
 } catch (const std::bad_alloc&) {

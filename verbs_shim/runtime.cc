@@ -6,8 +6,12 @@
 #include <atomic>
 #include <cerrno>
 #include <mutex>
+#include <new>
+#include <utility>
 
 #include "base/fork.h"
+#include "base/immortal.h"
+#include "base/out_of_memory.h"
 #include "dpdk/log.h"
 #include "held_counters.h"
 #include "host/fault_handler.h"
@@ -28,17 +32,19 @@ std::mutex runtime_mutex;
 }  // namespace
 
 Runtime& Runtime::get() {
-  static Runtime* const runtime = new Runtime;
+  static Immortal<Runtime> runtime;
   return *runtime;
 }
 
 bool Runtime::configure() {
   if (configured_) return true;
   std::string error;
-  if (!endpoint_config_from_environment(config_, error)) {
+  EndpointConfig config;
+  if (!endpoint_config_from_environment(config, error)) {
     log_message(LogLevel::kError, "%s", error.c_str());
     return false;
   }
+  config_ = std::move(config);
   configured_ = true;
   return true;
 }
@@ -65,8 +71,9 @@ void Runtime::watch_forks() {
   [[maybe_unused]] static const int hooked = pthread_atfork(nullptr, nullptr, on_fork_child);
 }
 
-bool Runtime::identify(EndpointIdentity& identity, LogLevel level) {
+bool Runtime::identify(EndpointIdentity& identity, LogLevel level) try {
   const std::lock_guard guard(runtime_mutex);
+  errno = ENODEV;
   if (!configure()) return false;
   watch_forks();
   if (endpoint_ != nullptr) {
@@ -77,15 +84,19 @@ bool Runtime::identify(EndpointIdentity& identity, LogLevel level) {
     std::string error;
     if (!Endpoint::identify(config_, identity_, error)) {
       log_message(level, "%s", error.c_str());
+      errno = is_out_of_memory(error) ? ENOMEM : ENODEV;
       return false;
     }
     identified_ = true;
   }
   identity = identity_;
   return true;
+} catch (const std::bad_alloc&) {
+  errno = ENOMEM;
+  return false;
 }
 
-bool Runtime::open() {
+bool Runtime::open() try {
   const std::lock_guard guard(runtime_mutex);
   if (endpoint_ != nullptr) return true;
   if (!configure()) {
@@ -97,14 +108,21 @@ bool Runtime::open() {
   std::string error;
   endpoint_ = Endpoint::open(config_, *observer_, error);
   if (endpoint_ == nullptr) {
-    log_message(LogLevel::kError, "%s", error.c_str());
-    errno = ENODEV;
+    const bool out_of_memory = is_out_of_memory(error);
+    const bool hint = out_of_memory && error.find("ulimit") == std::string::npos;
+    log_message(LogLevel::kError, "%s%s%s", out_of_memory ? "cannot open the device: " : "", error.c_str(),
+                hint ? "; is there a limit (ulimit -v)?" : "");
+    errno = out_of_memory ? ENOMEM : ENODEV;
     return false;
   }
   open_endpoint = endpoint_.get();
   opened_.store(true, std::memory_order_release);
   install_fault_handler();
   return true;
+} catch (const std::bad_alloc&) {
+  log_message(LogLevel::kError, "cannot open the device: %s", kOutOfMemory);
+  errno = ENOMEM;
+  return false;
 }
 
 bool Runtime::is_open() const { return opened_.load(std::memory_order_acquire); }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 
+#include "base/immortal.h"
 #include "dpdk/endpoint.h"
 #include "dpdk/log.h"
 #include "uroce/time.h"
@@ -17,7 +18,7 @@ class Runtime {
 
   /// The identity of the device, without starting anything: if the device is not open, what it would be if it were
   /// opened now; in the child of a fork whose parent had it open, what it is there. False when it cannot be found out;
-  /// the log says why.
+  /// the log says why, and errno is ENODEV, or ENOMEM for want of memory.
   bool identify(EndpointIdentity& identity, LogLevel level = LogLevel::kError);
   /// Starts the endpoint with the first call. False when that fails: then the reason was printed on stderr, and errno
   /// is set.
@@ -29,6 +30,7 @@ class Runtime {
   static void watch_forks();
 
  private:
+  friend class Immortal<Runtime>;
   Runtime() = default;
   bool configure();
   static void on_fork_child();

@@ -15,7 +15,9 @@
 #include <mutex>
 #include <utility>
 
+#include "base/files.h"
 #include "base/fork.h"
+#include "base/immortal.h"
 #include "dpdk/log.h"
 #include "host/netdev.h"
 #include "host/wire_end.h"
@@ -36,23 +38,16 @@ pid_t tree_owner = 0;
 
 constexpr char kTreePrefix[] = "sysfs-";
 
-void remove_tree(const std::string& root) {
-  std::error_code ignored;
-  std::filesystem::remove_all(root, ignored);
-}
-
 void remove_at_exit() {
   if (getpid() == tree_owner && tree_root != nullptr) remove_tree(*tree_root);
 }
 
 /// Removes the trees of processes that were killed.
 void remove_stale_trees(const std::string& directory) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename();
+  for (const std::string& name : names_in(directory)) {
     if (name.rfind(kTreePrefix, 0) != 0) continue;
     const int pid = std::atoi(name.c_str() + sizeof kTreePrefix - 1);
-    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) remove_tree(entry.path());
+    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) remove_tree(directory + "/" + name);
   }
 }
 
@@ -245,7 +240,8 @@ uint64_t counter_value(const std::string& name, const Counters& counters) {
 }  // namespace
 
 const std::string& sysfs_root() {
-  static const std::string* const none = new std::string;
+  static Immortal<std::string> nothing;
+  const std::string* const none = &*nothing;
   const std::lock_guard guard(tree_mutex);
   const bool open = Runtime::get().is_open();
   if (tree_tried && (tree_root == nullptr || tree_knows_port || !open))

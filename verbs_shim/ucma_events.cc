@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "base/no_cancel.h"
+#include "base/out_of_memory.h"
+#include "dpdk/log.h"
 #include "event_fd.h"
 #include "runtime.h"
 #include "ucma.h"
@@ -47,7 +50,7 @@ void Ucma::push(UcmaFile& file, const UcmaEvent& event) {
   if (file.fd >= 0) file.signal.add(file.fd);
 }
 
-bool Ucma::on_cm_event(const cm::Event& event) {
+bool Ucma::on_cm_event(const cm::Event& event) try {
   if (event.type == cm::EventType::kConnectRequest) return queue_request(event);
   auto* const id = static_cast<UcmaId*>(event.id->user());
   // As the kernel does, nothing is said of a request that the program has not accepted: accepting it will fail.
@@ -58,6 +61,9 @@ bool Ucma::on_cm_event(const cm::Event& event) {
   const std::lock_guard guard(mutex);
   push(*id->file, queued);
   return true;
+} catch (const std::bad_alloc&) {
+  log_message(LogLevel::kError, "%s: an event of rdma_cm is lost", kOutOfMemory);
+  return false;
 }
 
 void Ucma::push_written(UcmaId& id, uint32_t type, uint32_t status, uint64_t argument) {
@@ -81,14 +87,22 @@ bool Ucma::queue_request(const cm::Event& event) {
     listener->backlog_left--;
     file = listener->file;
   }
-  UcmaId& child = add_id(*file, event.id->port_space(), event.id->qp_type());
-  child.id = event.id;
-  event.id->set_user(&child);
-  UcmaEvent queued{listener, nullptr, &child, response_of(event)};
-  queued.response.uid = listener->uid;
-  queued.response.id = child.number;
-  const std::lock_guard guard(mutex);
-  push(*file, queued);
+  UcmaId* child = nullptr;
+  try {
+    child = &add_id(*file, event.id->port_space(), event.id->qp_type());
+    child->id = event.id;
+    UcmaEvent queued{listener, nullptr, child, response_of(event)};
+    queued.response.uid = listener->uid;
+    queued.response.id = child->number;
+    const std::lock_guard guard(mutex);
+    push(*file, queued);
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard guard(mutex);
+    listener->backlog_left++;
+    if (child != nullptr && ids_.erase(child->number) != 0) file->ids--;
+    throw;
+  }
+  event.id->set_user(child);
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <new>
 
+#include "base/immortal.h"
 #include "dpdk/endpoint_cm.h"
 #include "runtime.h"
 #include "ucma.h"
@@ -11,9 +12,10 @@ namespace uroce::verbs {
 
 namespace {
 
-// Never destroyed: threads of the program may still use it while it exits.
+// Threads of the program may still use it while it exits.
 Ucma*& current() {
-  static Ucma* ucma = new Ucma;
+  static Immortal<Ucma> first;
+  static Ucma* ucma = &*first;
   return ucma;
 }
 
@@ -61,8 +63,9 @@ UcmaId& Ucma::add_id(UcmaFile& file, cm::PortSpace port_space, QpType qp_type) {
   id->qp_type = qp_type;
   const std::lock_guard guard(mutex);
   id->number = free_number(ids_, next_number_);
+  UcmaId& added = *(ids_[id->number] = std::move(id));
   file.ids++;
-  return *(ids_[id->number] = std::move(id));
+  return added;
 }
 
 UcmaMulticast& Ucma::add_multicast(UcmaId& id, uint64_t uid) {

@@ -11,7 +11,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
+#include <system_error>
+#include <utility>
 
+#include "base/out_of_memory.h"
 #include "dpdk/endpoint_impl.h"
 
 namespace uroce {
@@ -129,11 +133,16 @@ void WakeUp::wait(int device_fd, Duration longest) const {
 }
 
 bool BackgroundDriver::start(std::string& error) {
-  thread_ = std::thread([this] { thread_main(); });
+  try {
+    thread_ = std::thread([this] { thread_main(); });
+  } catch (const std::system_error&) {
+    error = std::string(kOutOfMemory) + ", or too many threads, for one more (ulimit -v, ulimit -u)";
+    return false;
+  }
   std::unique_lock lock(opening_.mutex);
   opening_.condition.wait(lock, [this] { return opening_.done; });
   if (opening_.error.empty()) return true;
-  error = opening_.error;
+  error = std::move(opening_.error);
   return false;
 }
 
@@ -153,13 +162,18 @@ void BackgroundDriver::thread_main() {
   prctl(PR_SET_TIMERSLACK, 1000UL);
   ask_for_short_slices();
   std::string error;
-  const bool good = endpoint_.open_port(error);
+  bool good = false;
+  try {
+    good = endpoint_.open_port(error);
+  } catch (const std::bad_alloc&) {
+    error = kOutOfMemory;
+  }
   if (good && endpoint_.device().wake_fd() >= 0) wake_up_.open();  // else it looks now and then
   mask.open_new_handlers();
   {
     const std::lock_guard guard(opening_.mutex);
     opening_.done = true;
-    if (!good) opening_.error = error.empty() ? "the port did not start" : error;
+    if (!good) opening_.error = error.empty() ? "not started" : std::move(error);
   }
   opening_.condition.notify_one();
   if (good) run();
@@ -206,20 +220,24 @@ void BackgroundDriver::give_way() {
 void BackgroundDriver::run() {
   last_work_ = endpoint_.now();
   nap_ = kSleepMin;
-  while (!stopping_) {
-    const Instant now = endpoint_.now();
-    endpoint_.look_after(now);
-    if (progress_ == Progress::kInline) {
-      sleep(kInlineLook);
-      continue;
-    }
-    if (progress_ == Progress::kAuto && somebody_drives(now)) {
-      if (sleep(program_polls(now) ? kLookAgain : kCatnap)) last_work_ = endpoint_.now();
-      continue;
-    }
-    const Burst burst = drive();
-    if (!burst.program_came_back) rest(burst);
+  while (!stopping_) step();
+}
+
+void BackgroundDriver::step() try {
+  const Instant now = endpoint_.now();
+  endpoint_.look_after(now);
+  if (progress_ == Progress::kInline) {
+    sleep(kInlineLook);
+    return;
   }
+  if (progress_ == Progress::kAuto && somebody_drives(now)) {
+    if (sleep(program_polls(now) ? kLookAgain : kCatnap)) last_work_ = endpoint_.now();
+    return;
+  }
+  const Burst burst = drive();
+  if (!burst.program_came_back) rest(burst);
+} catch (const std::bad_alloc&) {
+  sleep(kSleepMax);  // it will be tried again; of what was left out in a turn, `turn` speaks
 }
 
 BackgroundDriver::Burst BackgroundDriver::drive() {

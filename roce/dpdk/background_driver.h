@@ -100,6 +100,7 @@ class BackgroundDriver {
 
   void thread_main();
   void run();
+  void step();
   Burst drive();
   void rest(const Burst& burst);
   bool somebody_drives(Instant now) const;

@@ -17,6 +17,8 @@
 #include <rte_log.h>
 #include <rte_version.h>
 
+#include "base/files.h"
+#include "base/immortal.h"
 #include "dpdk/log.h"
 #include "host/endpoint_note.h"
 #include "host/hugepages.h"
@@ -33,7 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 
 EndpointNote& note() {
-  static auto* const one = new EndpointNote;  // never destroyed: it stays locked until the process ends
+  static Immortal<EndpointNote> one;  // it stays locked until the process ends
   return *one;
 }
 
@@ -102,7 +104,7 @@ std::string explain(const std::string& first_error, bool huge, bool extra_args) 
 
 /// Where telemetry is when there is no EAL.
 std::string& own_directory() {
-  static auto* const directory = new std::string;
+  static Immortal<std::string> directory;
   return *directory;
 }
 
@@ -206,8 +208,7 @@ std::string eal_directory() {
 
 void remove_eal_directory() {
   const fs::path dir = eal_directory();
-  std::error_code code;
-  if (dir.filename().string() == kEalPrefix + note().name()) fs::remove_all(dir, code);
+  if (dir.filename().string() == kEalPrefix + note().name()) remove_tree(dir);
   note().remove();
 }
 

@@ -7,8 +7,10 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "dpdk/eal.h"
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/endpoint_registry.h"
@@ -44,9 +46,11 @@ void on_fork_child() {
   leave_note();
 }
 
-void on_exit() {
+void on_exit() try {
   EndpointRegistry::get().finish_all();
   remove_eal_directory();
+} catch (const std::bad_alloc&) {
+  // The rest goes with the process.
 }
 
 void hook_process_once() {
@@ -110,18 +114,24 @@ bool fork_allows(const EndpointConfig& config, std::string& error) {
 
 }  // namespace
 
-std::unique_ptr<Endpoint> Endpoint::open(const EndpointConfig& config, Observer& observer, std::string& error) {
+std::unique_ptr<Endpoint> Endpoint::open(const EndpointConfig& config, Observer& observer, std::string& error) try {
   auto endpoint = std::make_unique<EndpointImpl>(config, observer);
   if (!fork_allows(config, error) || !EndpointRegistry::get().add(*endpoint, error) || !endpoint->start(error))
     return nullptr;
   return endpoint;
+} catch (const std::bad_alloc&) {
+  error = kOutOfMemory;
+  return nullptr;
 }
 
-bool Endpoint::identify(const EndpointConfig& config, EndpointIdentity& identity, std::string& error) {
+bool Endpoint::identify(const EndpointConfig& config, EndpointIdentity& identity, std::string& error) try {
   PortPlan plan;
   if (!plan_port(config, WireEndUse::kLook, plan, error)) return false;
   identity = plan.identity;
   return true;
+} catch (const std::bad_alloc&) {
+  error = kOutOfMemory;
+  return false;
 }
 
 bool EndpointImpl::start(std::string& error) {
@@ -209,12 +219,17 @@ Instant EndpointImpl::next_timeout() const {
   return std::min({engine_->next_timeout(), port_.device().next_timeout(), cm_.next_timeout()});
 }
 
-uint32_t EndpointImpl::turn(Instant now) {
+/// What needs memory in a turn is none of the data path: news of neighbours, connections, other members. What there is
+/// no memory for is left out, and said again by whoever waits for it.
+uint32_t EndpointImpl::turn(Instant now) try {
   turns_++;
   port_.on_turn(*engine_, now);
   cm_.on_turn(now);
   const uint32_t done = engine_->turn(now);
   return done + port_.device().moved();
+} catch (const std::bad_alloc&) {
+  log_message(LogLevel::kError, "%s: part of a turn was left out", kOutOfMemory);
+  return 0;
 }
 
 uint32_t EndpointImpl::drive() {
@@ -266,9 +281,11 @@ void EndpointImpl::linger() {
   turn_while(kUnreadLinger, [&] { return port_.device().unread(); });
 }
 
-void EndpointImpl::look_after(Instant now) {
+void EndpointImpl::look_after(Instant now) try {
   captures_.look_after(now);
   watch_.look(now);
+} catch (const std::bad_alloc&) {
+  log_message(LogLevel::kError, "%s: the port was not looked after", kOutOfMemory);
 }
 
 void EndpointImpl::finish() {

@@ -32,7 +32,8 @@ class Endpoint {
  public:
   /// Starts EAL (once per process, with what the first endpoint that needs it asks for; a segment, which is what no
   /// port means, does not), the port, the engine and the background thread. Returns nullptr, with one line in `error`
-  /// (what is wrong, and what to change), when that fails. `observer` outlives the endpoint.
+  /// (what is wrong, and what to change), when that fails; `is_out_of_memory` (base/out_of_memory.h) knows if it was
+  /// for that. `observer` outlives the endpoint.
   static std::unique_ptr<Endpoint> open(const EndpointConfig& config, Observer& observer, std::string& error);
   virtual ~Endpoint() = default;
 

@@ -1,4 +1,5 @@
 #include "dpdk/endpoint_port.h"
+#include "base/immortal.h"
 
 #include <algorithm>
 #include <cstring>
@@ -35,7 +36,7 @@ struct OpenPorts {
 };
 
 OpenPorts& open_ports() {
-  static auto* const ports = new OpenPorts;  // never destroyed: an endpoint may be closed while the process exits
+  static Immortal<OpenPorts> ports;  // an endpoint may be closed while the process exits
   return *ports;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/immortal.h"
 #include "dpdk/eal.h"
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/log.h"
@@ -12,7 +13,7 @@
 namespace uroce {
 
 EndpointRegistry& EndpointRegistry::get() {
-  static auto* const registry = new EndpointRegistry;
+  static Immortal<EndpointRegistry> registry;
   return *registry;
 }
 

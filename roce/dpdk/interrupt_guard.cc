@@ -11,6 +11,7 @@
 #include <rte_interrupts.h>
 
 #include "base/check.h"
+#include "base/immortal.h"
 
 namespace uroce {
 namespace {
@@ -21,7 +22,7 @@ struct Guarded {
 };
 
 Guarded& guarded() {
-  static auto* const one = new Guarded;  // never destroyed: the interrupt thread uses it until the process ends
+  static Immortal<Guarded> one;  // the interrupt thread uses it until the process ends
   return *one;
 }
 

@@ -12,6 +12,7 @@
 #include <rte_lcore.h>
 
 #include "base/check.h"
+#include "base/immortal.h"
 #include "dpdk/log.h"
 
 namespace uroce {
@@ -24,7 +25,7 @@ struct Preferred {
 };
 
 Preferred& preferred_ids() {
-  static auto* const ids = new Preferred;  // never destroyed: an endpoint may be closed while the process exits
+  static Immortal<Preferred> ids;  // an endpoint may be closed while the process exits
   return *ids;
 }
 

@@ -8,10 +8,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include <rte_log.h>
 
 #include "base/fork.h"
+#include "base/immortal.h"
 
 namespace uroce {
 namespace {
@@ -26,8 +28,10 @@ struct Log {
   std::string first_error;
 };
 
+// Logging never fails: what there is no memory for is left out.
+
 Log& the_log() {
-  static Log* log = new Log;  // never destroyed: threads may log while the process exits
+  static Immortal<Log> log;  // threads may log while the process exits
   return *log;
 }
 
@@ -58,7 +62,7 @@ void write_line(std::string_view line, bool from_dpdk) {
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
 }
 
-ssize_t on_stream_write(void* cookie, const char* data, size_t size) {
+ssize_t on_stream_write(void* cookie, const char* data, size_t size) try {
   Log& log = *static_cast<Log*>(cookie);
   const std::lock_guard guard(log.mutex);
   const bool from_dpdk = rte_log_cur_msg_logtype() != log.type;
@@ -72,6 +76,8 @@ ssize_t on_stream_write(void* cookie, const char* data, size_t size) {
     if (!from_dpdk || log.quiet == 0 || log.level == LogLevel::kDebug) write_line(line, from_dpdk);
   }
   log.pending.erase(0, start);
+  return static_cast<ssize_t>(size);
+} catch (const std::bad_alloc&) {
   return static_cast<ssize_t>(size);
 }
 

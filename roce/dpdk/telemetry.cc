@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -218,22 +219,30 @@ int on_capture(const char* /*cmd*/, const char* params, rte_tel_data* data) {
   return 0;
 }
 
+/// DPDK's thread, which calls this, knows nothing of exceptions.
+template <int (*kAnswer)(const char*, const char*, rte_tel_data*)>
+int answer(const char* command, const char* params, rte_tel_data* data) try {
+  return kAnswer(command, params, data);
+} catch (const std::bad_alloc&) {
+  return -1;
+}
+
 }  // namespace
 
 void register_telemetry() {
   static std::once_flag once;
   std::call_once(once, [] {
-    rte_telemetry_register_cmd("/uroce/endpoints", on_list,
+    rte_telemetry_register_cmd("/uroce/endpoints", answer<on_list>,
                                "Numbers of all endpoints of the process, the oldest first. No parameters");
-    rte_telemetry_register_cmd("/uroce/counters", on_counters,
+    rte_telemetry_register_cmd("/uroce/counters", answer<on_counters>,
                                "Every counter of an endpoint. Parameters: its number; without it, the oldest");
-    rte_telemetry_register_cmd("/uroce/qps", on_qp_list,
+    rte_telemetry_register_cmd("/uroce/qps", answer<on_qp_list>,
                                "Numbers of all queue pairs. Parameters: the endpoint's number; without it, the oldest");
-    rte_telemetry_register_cmd("/uroce/qp", on_qp,
+    rte_telemetry_register_cmd("/uroce/qp", answer<on_qp>,
                                "One queue pair. Parameters: its number[,the endpoint's; without it, the oldest]");
-    rte_telemetry_register_cmd("/uroce/endpoint", on_endpoint,
+    rte_telemetry_register_cmd("/uroce/endpoint", answer<on_endpoint>,
                                "What an endpoint is. Parameters: its number; without it, the oldest");
-    rte_telemetry_register_cmd("/uroce/capture", on_capture,
+    rte_telemetry_register_cmd("/uroce/capture", answer<on_capture>,
                                "All endpoints give their frames to `uroce capture`. Parameters: its name");
   });
 }

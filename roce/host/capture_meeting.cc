@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/files.h"
 #include "base/random.h"
 #include "host/runtime_dir.h"
 
@@ -150,9 +151,7 @@ std::vector<std::string> open_captures() {
   std::vector<std::string> found;
   std::string error;
   const std::string dir = runtime_dir(error);
-  std::error_code code;
-  for (const auto& entry : std::filesystem::directory_iterator(dir, code)) {
-    const std::string name = entry.path().filename();
+  for (const std::string& name : names_in(dir)) {
     if (valid_capture_name(name) && name.ends_with(kEverybody)) found.push_back(name);
   }
   return found;

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <utility>
 
+#include "base/files.h"
 #include "host/file_lock.h"
 #include "host/runtime_dir.h"
 #include "host/text_file.h"
@@ -55,18 +56,18 @@ int lock_new_file(const std::string& path) {
 /// Removes notes that nobody holds, and DPDK's files of processes whose note is gone.
 void tidy(const fs::path& dir) {
   std::error_code code;
-  for (const auto& entry : fs::directory_iterator(dir, code)) {
-    if (!starts_with(entry.path().filename(), kPrefix)) continue;
+  for (const std::string& name : names_in(dir)) {
+    if (!starts_with(name, kPrefix)) continue;
+    const fs::path path = dir / name;
     // Locked while it is removed, so that no other process can take it over in that moment.
-    const int fd = lock_new_file(entry.path());
+    const int fd = lock_new_file(path);
     if (fd < 0) continue;
-    fs::remove(entry.path(), code);
+    fs::remove(path, code);
     close(fd);
   }
-  for (const auto& entry : fs::directory_iterator(dir / "dpdk", code)) {
-    const std::string name = entry.path().filename();
+  for (const std::string& name : names_in(dir / "dpdk")) {
     if (!starts_with(name, kEalPrefix)) continue;
-    if (!is_locked(dir / (kPrefix + name.substr(std::strlen(kEalPrefix))))) fs::remove_all(entry.path(), code);
+    if (!is_locked(dir / (kPrefix + name.substr(std::strlen(kEalPrefix))))) remove_tree(dir / "dpdk" / name);
   }
 }
 
@@ -111,12 +112,12 @@ std::vector<RunningEndpoint> running_endpoints(std::string& error) {
   if (dir.empty()) return found;
   tidy(dir);
   std::error_code code;
-  for (const auto& entry : fs::directory_iterator(dir, code)) {
-    const std::string name = entry.path().filename();
-    if (!starts_with(name, kPrefix) || !is_locked(entry.path())) continue;
+  for (const std::string& name : names_in(dir)) {
+    const fs::path path = fs::path(dir) / name;
+    if (!starts_with(name, kPrefix) || !is_locked(path)) continue;
     RunningEndpoint running;
     running.pid = std::atoi(name.c_str() + std::strlen(kPrefix));
-    std::ifstream text(entry.path());
+    std::ifstream text(path);
     // A name that is being written has no end yet.
     if (!std::getline(text, running.telemetry_socket) || text.eof()) running.telemetry_socket.clear();
     // A container that shares the directory may know it by another path.

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/files.h"
+
 namespace uroce {
 namespace {
 
@@ -14,12 +16,12 @@ namespace fs = std::filesystem;
 
 uint64_t free_hugepage_bytes(unsigned& page_shift) {
   uint64_t best = 0;
-  std::error_code code;
-  for (const auto& entry : fs::directory_iterator("/sys/kernel/mm/hugepages", code)) {
+  const fs::path all = "/sys/kernel/mm/hugepages";
+  for (const std::string& name : names_in(all)) {
     uint64_t page_kb = 0;
     uint64_t pages = 0;
-    if (std::sscanf(entry.path().filename().c_str(), "hugepages-%lukB", &page_kb) != 1) continue;
-    std::ifstream(entry.path() / "free_hugepages") >> pages;
+    if (std::sscanf(name.c_str(), "hugepages-%lukB", &page_kb) != 1) continue;
+    std::ifstream(all / name / "free_hugepages") >> pages;
     if (pages * page_kb * 1024 > best) {
       best = pages * page_kb * 1024;
       page_shift = static_cast<unsigned>(__builtin_ctzll(page_kb * 1024));

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/files.h"
 #include "host/endpoint_options.h"
 #include "host/runtime_dir.h"
 #include "host/segment_plan.h"
@@ -211,9 +212,9 @@ bool plan_pci(const EndpointConfig& config, PortPlan& plan, std::string& error) 
     return false;
   }
   plan.identity.mac = stable_mac(place_in_the_world() + plan.spec.device, 0x01);
-  for (const auto& entry : fs::directory_iterator(device / "net", code)) {
+  for (const std::string& name : names_in(device / "net")) {
     std::string text;
-    std::ifstream(entry.path() / "address") >> text;
+    std::ifstream(device / "net" / name / "address") >> text;
     if (const auto mac = parse_mac(text)) plan.identity.mac = *mac;
   }
   plan.identity.addresses = config.addresses;

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/files.h"
+#include "base/immortal.h"
 #include "host/file_lock.h"
 #include "host/text_file.h"
 
@@ -33,7 +35,7 @@ struct HeldEnd {
 std::mutex g_mutex;
 /// The ends that this process has, by wire or switch.
 std::map<std::string, std::vector<HeldEnd>>& held_ends() {
-  static auto* ends = new std::map<std::string, std::vector<HeldEnd>>;  // never destroyed, as locks last
+  static Immortal<std::map<std::string, std::vector<HeldEnd>>> ends;  // as locks last
   return *ends;
 }
 
@@ -141,13 +143,12 @@ std::string user_name(uid_t uid) {
 
 /// A note about switches that run where this user does not look: those of other users, or in other directories.
 std::string switches_elsewhere(const std::string& dir) {
-  std::error_code code;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", code)) {
+  for (const std::string& process : names_in("/proc")) {
     std::string program;
-    std::ifstream(entry.path() / "comm") >> program;
+    std::ifstream("/proc/" + process + "/comm") >> program;
     struct stat st {};
-    if (program != "uroce-switch" || stat(entry.path().c_str(), &st) != 0) continue;
-    return "; process " + entry.path().filename().string() + " of user " + user_name(st.st_uid) +
+    if (program != "uroce-switch" || stat(("/proc/" + process).c_str(), &st) != 0) continue;
+    return "; process " + process + " of user " + user_name(st.st_uid) +
            " is a switch with another name, or in another directory than " + dir +
            ": a switch and its programs belong to one user and one directory (UROCE_RUNTIME_DIR)";
   }
@@ -287,12 +288,10 @@ std::vector<RunningSwitch> running_switches() {
   const std::string dir = runtime_dir(error);
   if (dir.empty()) return found;
   const std::string prefix = std::filesystem::path(sign_path(dir, "")).filename();
-  std::error_code code;
-  for (const auto& entry : std::filesystem::directory_iterator(dir, code)) {
-    const std::string file = entry.path().filename();
+  for (const std::string& file : names_in(dir)) {
     if (file.rfind(prefix, 0) != 0) continue;
     // The switch's ends and sockets have similar names, but no such lock.
-    if (const auto ports = ports_on_sign(entry.path())) found.push_back({file.substr(prefix.size()), *ports});
+    if (const auto ports = ports_on_sign(dir + "/" + file)) found.push_back({file.substr(prefix.size()), *ports});
   }
   std::sort(found.begin(), found.end(), [](const RunningSwitch& a, const RunningSwitch& b) { return a.name < b.name; });
   return found;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "base/no_cancel.h"
@@ -23,6 +24,12 @@ namespace {
 constexpr int64_t kFileClockNs = 20'000'000;
 
 int64_t to_ns(const timespec& ts) { return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec; }
+
+/// Closes a descriptor in the end, whatever happens meanwhile.
+struct Closing {
+  int fd;
+  ~Closing() { close(fd); }
+};
 
 int64_t file_clock_ns() {
   timespec now{};
@@ -113,19 +120,21 @@ bool Directory::scan() {
   std::map<MemberId, Stamp> seen;
   std::map<MemberId, MemberCard> rested;
   std::swap(rested, resting_);
-  while (const dirent* entry = readdir(listing.get())) {
-    const MemberId id = parse_id(entry->d_name);
-    if (id == 0) continue;
-    const int fd = openat(fd_, entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
-      // Whoever was not looked at must not be taken for gone.
-      resting_.merge(rested);
-      scanned_ = {};
-      return false;
+  try {
+    while (const dirent* entry = readdir(listing.get())) {
+      const MemberId id = parse_id(entry->d_name);
+      if (id == 0) continue;
+      const int fd = openat(fd_, entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+      if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) throw std::bad_alloc();
+      if (fd < 0) continue;
+      const Closing closing{fd};
+      look_at(fd, id, seen);
     }
-    if (fd < 0) continue;
-    look_at(fd, id, seen);
-    close(fd);
+  } catch (const std::bad_alloc&) {
+    // Whoever was not looked at must not be taken for gone.
+    resting_.merge(rested);
+    scanned_ = {};
+    return false;
   }
   scanned_ = known ? st.st_mtim : timespec{};
   std::erase_if(members_, [&](const auto& member) { return seen.count(member.first) == 0; });

@@ -1,0 +1,54 @@
+#include "base/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+
+namespace uroce {
+namespace {
+
+using Listing = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+/// Null if it is no directory, a link for example.
+Listing list(int at, const char* name) {
+  const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  DIR* const directory = fd >= 0 ? fdopendir(fd) : nullptr;
+  if (fd >= 0 && directory == nullptr) close(fd);
+  return {directory, closedir};
+}
+
+const char* next_name(DIR* directory) {
+  for (const dirent* entry; (entry = readdir(directory)) != nullptr;) {
+    if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0) return entry->d_name;
+  }
+  return nullptr;
+}
+
+void remove_at(int at, const char* path) {
+  if (const Listing listing = list(at, path); listing != nullptr) {
+    while (const char* const name = next_name(listing.get())) remove_at(dirfd(listing.get()), name);
+    unlinkat(at, path, AT_REMOVEDIR);
+  } else {
+    unlinkat(at, path, 0);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> names_in(const std::string& directory) {
+  std::vector<std::string> names;
+  const Listing listing(opendir(directory.c_str()), closedir);
+  while (listing != nullptr) {
+    const char* const name = next_name(listing.get());
+    if (name == nullptr) break;
+    names.emplace_back(name);
+  }
+  return names;
+}
+
+void remove_tree(const std::string& path) { remove_at(AT_FDCWD, path.c_str()); }
+
+}  // namespace uroce
