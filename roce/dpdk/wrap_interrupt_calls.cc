@@ -19,7 +19,8 @@ HIDDEN ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
 }
 
 HIDDEN ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
-  return uroce::guarded_recvmsg(__real_recvmsg, fd, message, flags);
+  // What another process sends does not outlive exec: see wrap_descriptor_calls.cc.
+  return uroce::guarded_recvmsg(__real_recvmsg, fd, message, flags | MSG_CMSG_CLOEXEC);
 }
 
 HIDDEN int __wrap_connect(int fd, const sockaddr* address, socklen_t length) {

@@ -25,9 +25,10 @@
   X(bpf_xdp_query_id) X(libbpf_get_error)
 #define XDP_FUNCTIONS(X) \
   X(xsk_socket__create) X(xsk_socket__create_shared) X(xsk_socket__delete) X(xsk_socket__fd) X(xsk_umem__create) \
-  X(xsk_umem__delete)
+  X(xsk_umem__delete) X(xsk_umem__fd)
 #define PCAP_FUNCTIONS(X) \
-  X(pcap_close) X(pcap_dump) X(pcap_dump_close) X(pcap_dump_flush) X(pcap_dump_open) X(pcap_geterr) X(pcap_next) \
+  X(pcap_close) X(pcap_dump) X(pcap_dump_close) X(pcap_dump_file) X(pcap_dump_flush) X(pcap_dump_open) X(pcap_file) \
+  X(pcap_fileno) X(pcap_geterr) X(pcap_next) \
   X(pcap_next_ex) X(pcap_open_dead_with_tstamp_precision) X(pcap_open_live) X(pcap_open_offline) X(pcap_sendpacket) \
   X(pcap_setdirection) X(pcap_setnonblock) X(pcap_stats)
 // clang-format on

@@ -1,7 +1,8 @@
 """Runs a program with the shim preloaded and a runtime directory of its own.
 
     with_shim.py SHIM [--port PORT] [--progress MODE] PROGRAM ARGS...
-    with_shim.py SHIM --veth [--addr ADDRESS] PROGRAM ARGS...   in a network namespace, over `near`, whose peer is `far`
+    with_shim.py SHIM --veth [--driver NAME] [--addr ADDRESS] PROGRAM ARGS...   in a network namespace, over `near`, whose
+                                                                               peer is `far`
 """
 
 import os
@@ -48,8 +49,11 @@ def main():
         if not prefix:
             print("skipped: network namespaces need root")
             return SKIPPED
-        environment.update(UROCE_PORT="net_af_packet0,iface=near")
         command = command[1:]
+        driver = "net_af_packet"
+        if command[0] == "--driver":
+            driver, command = command[1], command[2:]
+        environment.update(UROCE_PORT=f"{driver}0,iface=near")
         if command[0] == "--addr":
             environment.update(UROCE_ADDR=command[1])
             command = command[2:]
