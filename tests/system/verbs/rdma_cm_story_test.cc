@@ -1,8 +1,11 @@
 // Connections through /dev/infiniband/rdma_cm, from the first command to the last, between channels of one process.
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -107,6 +110,41 @@ TEST_F(RdmaCmStoryTest, AResolvedAddressHasADevice) {
             uint32_t{IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT});
   EXPECT_EQ(attributes.qp_state, uint32_t{IBV_QPS_INIT});
   EXPECT_EQ(attributes.port_num, 1);
+}
+
+/// Nothing more can be written to any file.
+class FullFiles {
+ public:
+  FullFiles() {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit nothing{0, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &nothing), 0);
+  }
+  ~FullFiles() {
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before_), 0);
+    signal(SIGXFSZ, old_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*const old_)(int) = signal(SIGXFSZ, SIG_IGN);
+};
+
+/// On a segment others learn from a file who listens. A port of one's own needs none.
+TEST_F(RdmaCmStoryTest, WhoCannotBeFoundHearsOfItAndMayTryAgain) {
+  const char* const port = getenv("UROCE_PORT");
+  const bool others = port == nullptr || std::string(port).starts_with("shmlan");
+  ASSERT_EQ(server_.bind(listener_, ipv4(INADDR_ANY, 0)), 0);
+  {
+    const FullFiles full;
+    EXPECT_EQ(server_.listen(listener_, 1), others ? EFBIG : 0);
+  }
+  if (others) {
+    EXPECT_EQ(server_.listen(listener_, 1), 0);
+  }
+  resolve(active_, 0x22, port_of(server_.query_addr(listener_)));
+  ASSERT_EQ(connect(active_, "hello"), 0);
+  EXPECT_EQ(server_.event().event, kConnectRequest);
 }
 
 TEST_F(RdmaCmStoryTest, ConnectionFromFirstToLast) {
