@@ -311,6 +311,31 @@ def link_of_its_own(session):
             raise Failure(f"nobody says {expected}")
 
 
+def addresses_come_late(session):
+    """A server was started before the machine had an address (boot): it is found at the one that comes, and still at 127.0.0.1."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode != 0:
+        raise Skip("network namespaces need root")
+    script = """
+        ip link set lo up && ip link add near type veth peer name far && ip link set far up && ip link set near up || exit 3
+        within() { for _ in $(seq 100); do "$@" && return; sleep 0.1; done; echo "not within 10 s: $*"; exit 4; }
+        lists() { "$uroce" ls --json | grep -q "$1"; }
+        ping() { timeout 15 "$uroce" run --port "$port" -- rping -c -a "$1" -p 7600 -C 1 || { echo "no way to $1"; exit 5; }; }
+        "$uroce" run --port "$port" -- rping -s -P -p 7600 & server=$!
+        trap 'kill $server; wait $server' EXIT
+        within lists '"198.19'
+        ip addr add 10.8.2.1/24 dev near label near:1 || exit 3
+        within lists '"10.8.2.1'
+        "$uroce" ls | grep -q " 10.8.2.1/24 " || { echo "not its first address"; exit 6; }
+        ping 10.8.2.1
+        ping 127.0.0.1
+        echo both reached"""
+    child = session.start_plain("programs", ["unshare", "--net", "env", f"uroce={session.uroce}", f"port={session.wire.port(0)}",
+                                             "bash", "-c", script])
+    session.expect_exit(child, 60)
+    if child.exit_code != 0 or "both reached" not in child.output():
+        raise Failure(f"exit code {child.exit_code}")
+
+
 def no_way(session):
     """Nobody has the address: the retry budget runs out, and the log says why."""
     port = str(free_tcp_port())
@@ -394,6 +419,7 @@ SCENARIOS = [
     Scenario("segment_stopped_10_s", _stopped_neighbour(10), "segment", "long", 150),
     Scenario("segment_one_host", one_host, "segment", company="beside"),
     Scenario("segment_link_of_its_own", link_of_its_own, "segment", company="beside"),
+    Scenario("segment_addresses_come_late", addresses_come_late, "segment", company="beside"),
     Scenario("segment_no_way", no_way, "segment", company="beside"),
     Scenario("segment_killed", _killed(8, 3, 4), "segment", timeout_s=90),
     Scenario("segment_killed_for_a_minute", _killed(16, 4, 60), "segment", "long", 200),
