@@ -2,11 +2,12 @@
 
 #include <fcntl.h>
 #include <net/if.h>
-#include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -35,6 +36,7 @@ bool tree_tried = false;
 bool tree_knows_port = false;  // the tree was written after the port was opened
 std::string* tree_root = nullptr;
 pid_t tree_owner = 0;
+int tree_lock = -1;  // held as long as the process lives
 
 constexpr char kTreePrefix[] = "sysfs-";
 
@@ -42,12 +44,26 @@ void remove_at_exit() {
   if (getpid() == tree_owner && tree_root != nullptr) remove_tree(*tree_root);
 }
 
-/// Removes the trees of processes that were killed.
+/// The tree's directory, locked: nobody removes it. -1 when another has the lock or has removed it.
+int lock_tree(const std::string& root, bool wait) {
+  const int fd = open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  struct stat st {};
+  if (fd >= 0 && flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) == 0 && fstat(fd, &st) == 0 && st.st_nlink != 0) return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+/// Removes the trees of processes that were killed: process numbers mean nothing, containers that share the directory
+/// count their own.
 void remove_stale_trees(const std::string& directory) {
   for (const std::string& name : names_in(directory)) {
-    if (name.rfind(kTreePrefix, 0) != 0) continue;
-    const int pid = std::atoi(name.c_str() + sizeof kTreePrefix - 1);
-    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) remove_tree(directory + "/" + name);
+    if (name.rfind(kTreePrefix, 0) != 0 || std::isdigit(static_cast<unsigned char>(name[sizeof kTreePrefix - 1])) == 0)
+      continue;
+    const std::string root = directory + "/" + name;
+    const int lock = lock_tree(root, false);
+    if (lock < 0) continue;
+    remove_tree(root);
+    close(lock);
   }
 }
 
@@ -55,7 +71,7 @@ void remove_stale_trees(const std::string& directory) {
 void put(const Path& file, const std::string& text) {
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
-  const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return;
   // The file is not emptied first, because another thread may be reading it.
   const std::string line = text + '\n';
@@ -204,6 +220,21 @@ void put_uverbs(const Path& root) {
   std::filesystem::create_symlink(Path("../../infiniband") / kDeviceName / "device", uverbs / "device", ignored);
 }
 
+/// Makes a directory of a name of its own, and locks it: another process may take one that is not locked yet for a dead
+/// one's, and remove it. "" when that cannot be; errno says why.
+std::string make_root(const std::string& directory) {
+  for (int attempt = 0; attempt < 8; attempt++) {
+    std::string root = directory + "/" + kTreePrefix + std::to_string(getpid()) + "-XXXXXX";
+    if (mkdtemp(root.data()) == nullptr) return "";
+    tree_lock = lock_tree(root, true);
+    if (tree_lock >= 0) return root;
+    const int reason = errno;
+    remove_tree(root);
+    errno = reason;
+  }
+  return "";
+}
+
 bool make_tree() {
   std::string error;
   const std::string directory = runtime_dir(error);
@@ -212,9 +243,10 @@ bool make_tree() {
     return false;
   }
   remove_stale_trees(directory);
-  std::string root = directory + "/" + kTreePrefix + std::to_string(getpid()) + "-XXXXXX";
-  if (mkdtemp(root.data()) == nullptr) {
-    log_message(LogLevel::kInfo, "no files under /sys/class/infiniband: %s: %s", root.c_str(), std::strerror(errno));
+  const std::string root = make_root(directory);
+  if (root.empty()) {
+    log_message(LogLevel::kInfo, "no files under /sys/class/infiniband: %s: %s", directory.c_str(),
+                std::strerror(errno));
     return false;
   }
   tree_root = new std::string(root);
@@ -265,6 +297,7 @@ void leave_sysfs_tree() {
   tree_tried = tree_knows_port = false;
   tree_root = nullptr;
   tree_facts = nullptr;
+  if (tree_lock >= 0) close(std::exchange(tree_lock, -1));
 }
 
 void refresh_file(const char* path) {

@@ -46,7 +46,7 @@ bool open_lock_file() {
     log_message(LogLevel::kError, "%s", error.c_str());
     return false;
   }
-  lock_file = open((directory + "/xrc_domains").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  lock_file = open((directory + "/xrc_domains").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   return lock_file >= 0;
 }
 

@@ -31,7 +31,7 @@ bool valid_capture_name(const std::string& name) {
 class SocketAddress {
  public:
   SocketAddress(const std::string& dir, const std::string& name)
-      : dir_(open(dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+      : dir_(open(dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
     address_.sun_family = AF_UNIX;
     const std::string near = "/proc/self/fd/" + std::to_string(dir_) + "/" + name;
     const std::string path = access(near.substr(0, near.rfind('/')).c_str(), F_OK) == 0 ? near : dir + "/" + name;

@@ -45,7 +45,7 @@ int lock_new_file(const std::string& path) {
   struct flock lock = whole_file(F_WRLCK);
   struct stat opened {};
   struct stat named {};
-  const bool good = fcntl(fd, F_OFD_SETLK, &lock) == 0 && fstat(fd, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
+  const bool good = fcntl(fd, F_OFD_SETLK, &lock) == 0 && fstat(fd, &opened) == 0 && lstat(path.c_str(), &named) == 0 &&
                     opened.st_ino == named.st_ino;
   if (good) return fd;
   close(fd);

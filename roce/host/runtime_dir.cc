@@ -24,9 +24,13 @@ bool can_have(const std::string& dir, std::string& error) {
     return false;
   }
   struct stat st {};
-  const bool ours = lstat(dir.c_str(), &st) == 0 && S_ISDIR(st.st_mode) && (st.st_uid == geteuid() || geteuid() == 0);
+  const bool ours = lstat(dir.c_str(), &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
   if (!ours) {
     error = dir + " is not a directory of this user" + kRemedy;
+    return false;
+  }
+  if ((st.st_mode & S_IWOTH) != 0) {
+    error = "everybody may write into " + dir + ": chmod o-w " + dir + ", or name another place with UROCE_RUNTIME_DIR";
     return false;
   }
   // Tested with access rights, because root of a user namespace is not root outside.

@@ -181,10 +181,12 @@ std::string make_segment_directory(const std::string& name, const std::string& g
     error = std::string("cannot make ") + path + ": " + std::strerror(errno);
     return "";
   }
-  // The group goes to all files in it.
-  if (chown(dir.c_str(), 0, found->gr_gid) == 0 && chmod(dir.c_str(), 02770) == 0) return dir;
-  error = "cannot give " + dir + " to group " + group + ": " + std::strerror(errno);
-  return "";
+  // The group goes to all files in it, and nobody but root removes another's.
+  const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  const bool given = fd >= 0 && fchown(fd, 0, found->gr_gid) == 0 && fchmod(fd, 03770) == 0;
+  if (!given) error = "cannot give " + dir + " to group " + group + ": " + std::strerror(errno);
+  if (fd >= 0) close(fd);
+  return given ? dir : "";
 }
 
 }  // namespace uroce

@@ -81,9 +81,10 @@ std::string Server::bind() {
   }
   std::memcpy(address.sun_path, path_.data(), path_.size());
   listener_.reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // Between bind and chmod nobody can connect yet.
-  if (!listener_ || ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-      chmod(path_.c_str(), 0600) != 0 || ::listen(listener_.get(), kBacklog) != 0) {
+  // A socket is made with the rights that its descriptor has, less the umask.
+  if (!listener_ || fchmod(listener_.get(), 0600) != 0 ||
+      ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener_.get(), kBacklog) != 0) {
     std::string why = "cannot listen on " + path_ + ": " + std::strerror(errno);
     listener_.reset();
     return why;

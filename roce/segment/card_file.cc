@@ -80,7 +80,10 @@ int write_card(int fd, const MemberCard& card, uint64_t count) {
   std::string text = to_text(card);
   text += seal_of(text, count);
   if (text.size() > kCopyBytesMax) return EMSGSIZE;
-  return write_all(fd, text, count % 2 != 0 ? 0 : static_cast<off_t>(kCopyBytesMax));
+  const off_t at = count % 2 != 0 ? 0 : static_cast<off_t>(kCopyBytesMax);
+  const int code = write_all(fd, text, at);
+  // What was not written may be what stood there before: then everybody reads the new card.
+  return code != 0 && read_some(fd, at, text.size()) == text ? 0 : code;
 }
 
 std::optional<MemberCard> read_card(int fd) {

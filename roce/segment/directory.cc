@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -45,6 +46,13 @@ MemberId parse_id(std::string_view name) {
   return code == std::errc() && end == name.data() + 18 ? id : 0;
 }
 
+/// Of what an O_PATH descriptor stands for, wherever its name leads by now.
+bool change_mode(int fd, mode_t mode) {
+  constexpr long kFchmodat2 = 452;  // of Linux 6.6, younger than the headers
+  if (syscall(kFchmodat2, fd, "", mode, AT_EMPTY_PATH) == 0) return true;
+  return chmod(("/proc/self/fd/" + std::to_string(fd)).c_str(), mode) == 0;
+}
+
 }  // namespace
 
 std::string Directory::file_name(char kind, MemberId id) {
@@ -65,25 +73,39 @@ bool Directory::open(const std::string& path, std::string& error) {
     return false;
   }
   struct stat st {};
-  if (fstat(fd_, &st) != 0 || (st.st_uid != geteuid() && st.st_uid != 0 && geteuid() != 0)) {
+  if (fstat(fd_, &st) != 0 || (st.st_uid != geteuid() && st.st_uid != 0)) {
     error = path + " belongs to another user" + kRemedy;
     return false;
   }
   file_mode_ = st.st_mode & 0666;
+  sticky_ = (st.st_mode & S_ISVTX) != 0 && st.st_uid != geteuid();
   return true;
 }
 
 bool Directory::share(int fd) const { return fchmod(fd, file_mode_) == 0; }
 
-bool Directory::share(const std::string& name) const { return fchmodat(fd_, name.c_str(), file_mode_, 0) == 0; }
+bool Directory::share_socket(const std::string& name) const {
+  const int fd = openat(fd_, name.c_str(), O_PATH | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return false;
+  struct stat st {};
+  const bool own = fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_uid == geteuid() && st.st_nlink == 1;
+  if (!own) errno = EPERM;
+  const bool good = own && ((st.st_mode & 0777) == file_mode_ || change_mode(fd, file_mode_));
+  const int reason = errno;
+  close(fd);
+  errno = reason;
+  return good;
+}
 
 int Directory::open_host_file(char kind, const MacAddress& mac, std::string& error) const {
   std::string name = std::string(1, kind) + "-" + to_string(mac);
   std::erase(name, ':');
   const int fd = openat(fd_, name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  // Whoever made the file shares it; the others must not.
+  // Whoever made the file shares it; the others must not. It has no other name, which would be some other file's.
   struct stat st {};
-  if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_uid != geteuid() || share(fd))) return fd;
+  const bool good = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1;
+  if (good && (st.st_uid != geteuid() || share(fd))) return fd;
+  if (fd >= 0 && !good) errno = EPERM;
   error = "cannot open " + path_ + "/" + name + ": " + std::strerror(errno) + kRemedy;
   if (fd >= 0) close(fd);
   return -1;
@@ -164,9 +186,11 @@ void Directory::look_at_dead(int fd, MemberId id) {
   if (fstatat(fd_, mailbox.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode)) {
     // Its rest begins now; several may say so. The mailbox goes last, since where there is none, others believe the
     // time of the card.
-    if (is_locked(fd)) return;  // it was being born, and lives
-    futimens(fd, nullptr);
-    unlinkat(fd_, mailbox.c_str(), 0);
+    if (is_locked(fd)) return;    // it was being born, and lives
+    if (may_remove(st.st_uid)) {  // else it rests until somebody may
+      futimens(fd, nullptr);
+      unlinkat(fd_, mailbox.c_str(), 0);
+    }
   } else if (fstat(fd, &st) == 0 && !is_locked(fd) &&
              std::abs(file_clock_ns() - to_ns(st.st_mtim)) > kRestSeconds * 1'000'000'000) {
     // Also when the clock was set back, which must not keep numbers for ever.
@@ -175,6 +199,8 @@ void Directory::look_at_dead(int fd, MemberId id) {
   }
   if (auto card = read_card(fd)) resting_[id] = std::move(*card);
 }
+
+bool Directory::may_remove(uid_t owner) const { return !sticky_ || owner == geteuid() || geteuid() == 0; }
 
 std::vector<bool> Directory::taken_blocks(const MacAddress& mac) const {
   std::vector<bool> taken(kQpnBlocks);

@@ -38,13 +38,17 @@ class Directory {
   Directory& operator=(const Directory&) = delete;
 
   /// Makes it, for this user alone, if necessary. Returns false, with one line in `error`, when this user cannot use
-  /// it, or when it belongs to another user, who could then change what is in it: only root may make a directory in
-  /// which users meet.
+  /// it, or when it belongs to another user than this one and root, who could then change what is in it: only root may
+  /// make a directory in which users meet. That holds for root's programs, too.
   bool open(const std::string& path, std::string& error);
   /// With which rights files are made: those that the directory has, without execution. So two users meet where the
   /// directory says so, and nowhere else.
   bool share(int fd) const;
-  bool share(const std::string& name) const;
+  /// The same for a socket that this process has bound. Members of a group may put something else in the place of the
+  /// name meanwhile: what is no socket of this user is left as it is, and false is returned.
+  bool share_socket(const std::string& name) const;
+  /// The mode of its files.
+  mode_t file_mode() const { return file_mode_; }
   /// The file `kind`-<mac> of a host, made if necessary: in it members lock bytes. -1, with one line in `error`, when
   /// it cannot be had.
   int open_host_file(char kind, const MacAddress& mac, std::string& error) const;
@@ -88,10 +92,12 @@ class Directory {
 
   void look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen);
   void look_at_dead(int fd, MemberId id);
+  bool may_remove(uid_t owner) const;
 
   std::string path_;
   int fd_ = -1;
   mode_t file_mode_ = 0600;
+  bool sticky_ = false;  // and another's: in it everybody removes what is his own
   std::map<MemberId, MemberCard> members_;
   std::map<MemberId, Stamp> stamps_;
   std::map<MemberId, MemberCard> resting_;

@@ -74,8 +74,10 @@ bool Mailbox::open(Directory& directory, MemberId own, std::string& error) {
     return false;
   }
   fd_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd_ >= 0 && bind(fd_, reinterpret_cast<const sockaddr*>(&address.un), address.bytes) == 0 &&
-      directory.share(Directory::file_name('s', own)))
+  // A socket is made with the rights that its descriptor has, less the umask.
+  if (fd_ >= 0 && fchmod(fd_, directory.file_mode()) == 0 &&
+      bind(fd_, reinterpret_cast<const sockaddr*>(&address.un), address.bytes) == 0 &&
+      directory.share_socket(Directory::file_name('s', own)))
     return true;
   error = "cannot make a socket in " + directory.path() + ": " + std::strerror(errno) +
           (errno == EMFILE ? "; raise ulimit -n" : "; name another place with UROCE_RUNTIME_DIR");

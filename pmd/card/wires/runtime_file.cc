@@ -37,8 +37,8 @@ std::string runtime_directory(std::string& error) {
     return "";
   }
   struct stat st {};
-  const bool owned = lstat(directory.c_str(), &st) == 0 && S_ISDIR(st.st_mode) &&
-                     (st.st_uid == geteuid() || geteuid() == 0) && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  const bool owned = lstat(directory.c_str(), &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+                     (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
   if (!owned) {
     error = directory + " is not a directory that only this user writes to; name another place with UROCE_RUNTIME_DIR";
     return "";

@@ -189,6 +189,26 @@ def user_namespace(machine):
     watcher.send_signal(signal.SIGTERM)
 
 
+def two_containers(machine):
+    """Programs of two containers that share a directory count their processes each for itself, and leave each other's files alone."""
+    inside = ["unshare", "--pid", "--fork", "--kill-child"]
+    if os.geteuid() != 0 or subprocess.run([*inside, "true"], capture_output=True, check=False).returncode != 0:
+        print("skipped: process numbers of one's own need root")
+        sys.exit(SKIP)
+    trees = lambda: {path.name for path in machine.folder.glob("**/sysfs-*")}
+    look = "read type < /sys/class/infiniband/uroce0/node_type && echo $type"
+    outside = machine.start_run("sh", "-c", f"{look}; while :; do sleep 0.1; done")
+    assert outside.stdout.readline() == "1: CA\n"
+    first = trees()
+    assert len(first) == 1, first
+    assert machine.run("sh", "-c", look, wrapper=inside) == (0, "1: CA\n")
+    assert trees() >= first, ("the tree of a program that lives is gone", trees(), first)
+    outside.kill()
+    outside.wait()
+    assert machine.run("sh", "-c", look, wrapper=inside) == (0, "1: CA\n")
+    assert not trees() & first, "the tree of a program that was killed stays"
+
+
 def nothing_stays_behind(machine):
     """What a killed program left is removed by the next one."""
     directory = machine.folder / "run"
@@ -249,7 +269,7 @@ def sanitized_program(machine, program):
     assert status == 0 and re.search(r"^opened uroce0$", output, re.M), (status, output)
 
 
-TESTS = [third_program, many_programs, launcher, own_address, other_users_switch, user_namespace, nothing_stays_behind,
+TESTS = [third_program, many_programs, launcher, own_address, other_users_switch, user_namespace, two_containers, nothing_stays_behind,
          missing_parts_are_named, programs_without_preload, sanitized_program]
 
 

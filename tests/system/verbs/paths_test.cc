@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -222,13 +223,17 @@ TEST(PathsTest, FilesOfTheApi) {
 }
 
 /// Trees of processes that are gone go with the first tree that somebody else makes; those of living ones stay.
+/// Who lives is known by a lock: a process of another container may have any number.
 TEST(PathsTest, TreesOfTheDeadAreRemoved) {
   const std::string directory = std::getenv("UROCE_RUNTIME_DIR");
-  const std::string dead = directory + "/sysfs-4000000-abcdef";
-  const std::string living = directory + "/sysfs-" + std::to_string(getppid()) + "-abcdef";
+  const std::string dead = directory + "/sysfs-" + std::to_string(getppid()) + "-abcdef";
+  const std::string living = directory + "/sysfs-4000000-abcdef";
   const std::string other = directory + "/sysfs-none";
   for (const std::string& name : {dead, living, other}) ASSERT_EQ(mkdir(name.c_str(), 0700), 0);
+  const int lock = open(living.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
   EXPECT_EQ(std::system("ls /sys/class/infiniband > /dev/null"), 0);
+  close(lock);
   EXPECT_NE(access(dead.c_str(), F_OK), 0);
   EXPECT_EQ(access(living.c_str(), F_OK), 0);
   EXPECT_EQ(access(other.c_str(), F_OK), 0);

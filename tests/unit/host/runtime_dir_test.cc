@@ -1,7 +1,9 @@
 #include "host/runtime_dir.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -45,15 +47,27 @@ TEST(RuntimeDir, AFileInItsPlaceIsAClearError) {
   EXPECT_NE(error.find(file + " is not a directory of this user"), std::string::npos) << error;
 }
 
-/// What another user gets: the directory, or the error behind "!".
-std::string as_nobody() {
+bool write_text(const char* file, const std::string& text) {
+  std::ofstream out(file);
+  out << text << std::flush;
+  return out.good();
+}
+
+bool become_root_inside(uid_t user) {
+  // Who has changed users owns nothing in /proc any more, unless he says so.
+  return prctl(PR_SET_DUMPABLE, 1) == 0 && unshare(CLONE_NEWUSER) == 0 &&
+         write_text("/proc/self/uid_map", "0 " + std::to_string(user) + " 1\n") && geteuid() == 0;
+}
+
+/// What a user gets: the directory, or the error behind "!". `inside`: as root of a user namespace of his own.
+std::string as_user(uid_t user, bool inside = false) {
   int fds[2];
   EXPECT_EQ(pipe(fds), 0);
   const pid_t child = fork();
   if (child == 0) {
-    constexpr uid_t kNobody = 65534;
     std::string error;
-    std::string dir = setresuid(kNobody, kNobody, kNobody) == 0 ? runtime_dir(error) : "cannot be nobody";
+    const bool is = setresuid(user, user, user) == 0 && (!inside || become_root_inside(user));
+    std::string dir = is ? runtime_dir(error) : "cannot be that user";
     if (dir.empty()) dir = "!" + error;
     const bool written = write(fds[1], dir.data(), dir.size()) == static_cast<ssize_t>(dir.size());
     _exit(written ? 0 : 1);
@@ -65,6 +79,9 @@ std::string as_nobody() {
   waitpid(child, nullptr, 0);
   return text;
 }
+
+constexpr uid_t kNobody = 65534;
+std::string as_nobody() { return as_user(kNobody); }
 
 TEST(RuntimeDir, OneOfAnotherUserIsRefused) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
@@ -79,6 +96,27 @@ TEST(RuntimeDir, OneOfAnotherUserIsRefused) {
   ASSERT_EQ(symlink(own.c_str(), link.c_str()), 0);
   setenv("UROCE_RUNTIME_DIR", link.c_str(), 1);
   EXPECT_EQ(as_nobody().substr(0, 1), "!") << "a link may lead elsewhere tomorrow";
+}
+
+TEST(RuntimeDir, RootDoesNotUseOneOfAnotherUserEither) {
+  if (geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  const TemporaryRuntimeDir dir;
+  const std::string own = dir.path() / "own";
+  const std::string refusal = "!" + own + " is not a directory of this user; name another place with UROCE_RUNTIME_DIR";
+  ASSERT_EQ(chmod(dir.path().c_str(), 0777), 0);
+  setenv("UROCE_RUNTIME_DIR", own.c_str(), 1);
+  EXPECT_EQ(as_user(4711), own);
+  EXPECT_EQ(as_user(0), refusal);
+  EXPECT_EQ(as_nobody(), refusal);
+  for (const auto& [user, sees] : {std::pair<uid_t, std::string>{4711, own}, {4712, refusal}}) {
+    const std::string seen = as_user(user, true);
+    if (seen != "cannot be that user") {
+      EXPECT_EQ(seen, sees) << "root of a user namespace of " << user;
+    }
+  }
+  ASSERT_EQ(chmod(own.c_str(), 0777), 0);
+  EXPECT_EQ(as_user(4711), "!everybody may write into " + own + ": chmod o-w " + own +
+                               ", or name another place with UROCE_RUNTIME_DIR");
 }
 
 class NoteTest : public testing::Test {
@@ -171,7 +209,6 @@ TEST_F(NoteTest, WhatAKilledProcessLeftGoes) {
 
 /// As one that `sudo` left in a user's directory.
 TEST_F(NoteTest, OneThatNobodyHoldsAndThatCannotBeRemovedIsNoProgram) {
-  constexpr uid_t kNobody = 65534;
   const std::string note = dir_.path() / "endpoint.77";
   const std::string eal = dir_.path() / "dpdk" / "uroce-77";
   std::ofstream(note) << "/some/socket\n";

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <utime.h>
 
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <set>
 
@@ -294,22 +298,131 @@ TEST(Directory, FilesHaveTheRightsThatTheDirectoryGives) {
   }
 }
 
+/// In a child with this user: 0 when the directory is opened, 1 when it is refused with the line about another user.
+int opens_as(uid_t user, const std::string& path) {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::string error;
+    Directory directory;
+    if (setuid(user) != 0) _exit(2);
+    if (directory.open(path, error)) _exit(0);
+    _exit(error == path + " belongs to another user; name another place with UROCE_RUNTIME_DIR" ? 1 : 3);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status >> 8;
+}
+
 TEST(Directory, OfAnotherUserIsRefused) {
   if (geteuid() != 0) GTEST_SKIP() << "skipped: only root can be two users";
   const TempDir dir;
   ASSERT_EQ(chown(dir.path().c_str(), 4711, 4711), 0);
   ASSERT_EQ(chmod(dir.path().c_str(), 0777), 0);
-  const pid_t child = fork();
-  if (child == 0) {
+  EXPECT_EQ(opens_as(4712, dir.path()), 1);
+  EXPECT_EQ(opens_as(0, dir.path()), 1) << "root's program would share its memory with whoever made it";
+  EXPECT_EQ(opens_as(4711, dir.path()), 0);
+  ASSERT_EQ(chown(dir.path().c_str(), 0, 0), 0);
+  EXPECT_EQ(opens_as(4712, dir.path()), 0) << "root made it for users to meet";
+}
+
+/// A member of a group may put anything in the place of a name, between any two calls of another's program.
+TEST(Directory, OnlyASocketOfOnesOwnIsShared) {
+  const TempDir dir;
+  ASSERT_EQ(chmod(dir.path().c_str(), 0770), 0);
+  View view(dir);
+  const auto path = [&](const char* name) { return dir.path() + "/" + name; };
+  const auto mode = [&](const char* name) {
+    struct stat st {};
+    EXPECT_EQ(lstat(path(name).c_str(), &st), 0) << name;
+    return st.st_mode & 0777;
+  };
+  const auto make_socket = [&](const char* name) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path(name).copy(address.sun_path, sizeof address.sun_path - 1);
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(chmod(path(name).c_str(), 0600), 0);
+    close(fd);
+  };
+  std::ofstream(path("secret")) << "x";
+  ASSERT_EQ(chmod(path("secret").c_str(), 0600), 0);
+  ASSERT_EQ(symlink("secret", path("link").c_str()), 0);
+  make_socket("own");
+  make_socket("twice");
+  ASSERT_EQ(link(path("twice").c_str(), path("also").c_str()), 0);
+  ASSERT_EQ(symlink("own", path("link-to-own").c_str()), 0);
+  for (const char* const name : {"link", "secret", "twice", "also", "link-to-own", "nothing"})
+    EXPECT_FALSE(view.directory.share_socket(name)) << name;
+  for (const char* const name : {"secret", "twice", "own"}) EXPECT_EQ(mode(name), 0600u) << name;
+  EXPECT_TRUE(view.directory.share_socket("own"));
+  EXPECT_EQ(mode("own"), 0660u);
+  if (geteuid() != 0) return;
+  make_socket("others");
+  ASSERT_EQ(lchown(path("others").c_str(), 4711, 4711), 0);
+  EXPECT_FALSE(view.directory.share_socket("others"));
+  EXPECT_EQ(mode("others"), 0600u);
+}
+
+TEST(Directory, AFileWithASecondNameIsNotAHosts) {
+  const TempDir dir;
+  ASSERT_EQ(chmod(dir.path().c_str(), 0770), 0);
+  View view(dir);
+  std::ofstream(dir.path() + "/secret") << "x";
+  ASSERT_EQ(chmod((dir.path() + "/secret").c_str(), 0600), 0);
+  ASSERT_EQ(link((dir.path() + "/secret").c_str(), (dir.path() + "/q-020000000001").c_str()), 0);
+  std::string error;
+  EXPECT_EQ(view.directory.open_host_file('q', {{2, 0, 0, 0, 0, 1}}, error), -1);
+  EXPECT_NE(error.find("q-020000000001"), std::string::npos) << error;
+  struct stat st {};
+  ASSERT_EQ(stat((dir.path() + "/secret").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0600u);
+}
+
+/// In a sticky directory nobody removes another's files: the numbers of a member that was killed rest until its user,
+/// or root, has looked; and do not begin to rest anew with each look of others.
+TEST(Directory, WhatOthersLeftInAStickyDirectoryRestsUntilTheyLook) {
+  if (geteuid() != 0) GTEST_SKIP() << "skipped: only root can be two users";
+  const TempDir dir;
+  ASSERT_EQ(chown(dir.path().c_str(), 0, 60), 0);
+  ASSERT_EQ(chmod(dir.path().c_str(), 03777), 0);
+  const auto as = [&](uid_t user, const std::function<int(Directory&)>& look) {
+    const pid_t child = fork();
+    if (child == 0) {
+      std::string error;
+      Directory directory;
+      if (setuid(user) != 0 || !directory.open(dir.path(), error)) _exit(100);
+      _exit(look(directory));
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return status >> 8;
+  };
+  const auto blocks = [&](Directory& directory) {
+    directory.scan();
+    const std::vector<bool> taken = directory.taken_blocks(mac_of(2));
+    return static_cast<int>(std::count(taken.begin(), taken.end(), true));
+  };
+  const auto killed = [&](Directory& directory) {
     std::string error;
-    Directory directory;
-    if (setuid(4712) != 0) _exit(1);
-    if (directory.open(dir.path(), error)) _exit(2);
-    _exit(error == dir.path() + " belongs to another user; name another place with UROCE_RUNTIME_DIR" ? 0 : 3);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    MemberCard card = card_of("b", 2);
+    card.blocks = {3, 4};
+    auto* const member = new Membership;
+    if (!member->join(directory, card, error)) return 101;
+    auto* const mailbox = new Mailbox;
+    return mailbox->open(directory, member->id(), error) ? 0 : 102;
+  };
+  ASSERT_EQ(as(4711, killed), 0);
+  EXPECT_EQ(as(4712, blocks), 2);
+  EXPECT_EQ(dir.count('s'), 1u);
+  const utimbuf old{time(nullptr) - 65, time(nullptr) - 65};
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path()))
+    if (entry.path().filename().string()[0] == 'm') {
+      ASSERT_EQ(utime(entry.path().c_str(), &old), 0);
+    }
+  EXPECT_EQ(as(4712, blocks), 2);
+  EXPECT_EQ(as(4711, blocks), 2) << "from now on for a minute";
+  EXPECT_EQ(dir.count('s'), 0u);
 }
 
 }  // namespace
