@@ -204,6 +204,18 @@ void EndpointPort::follow_link_speed(Engine& engine) {
   engine.flow_control().set_link_speed(pause_speed(plan_, mbps * kMegabit));
 }
 
+void EndpointPort::look_at_mtu() {
+  const auto netdev = plan_.netdev ? read_netdev(plan_.netdev->name) : std::nullopt;
+  if (!netdev || netdev->mtu == plan_.netdev->mtu) return;
+  plan_.netdev->mtu = netdev->mtu;
+  const uint32_t ours = plan_.max_frame_bytes - kLinkHeaderBytes;
+  if (netdev->mtu >= ours) return;
+  log_message(LogLevel::kWarning,
+              "interface %s has an MTU of %u now, and this program sends up to %u: longer packets are lost; as root, "
+              "ip link set %s mtu %u, or start the program anew",
+              netdev->name.c_str(), netdev->mtu, ours, netdev->name.c_str(), ours);
+}
+
 std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses() {
   // Addresses that were configured for the program do not follow those of the interface.
   if (!plan_.netdev || !config_.addresses.empty()) return std::nullopt;

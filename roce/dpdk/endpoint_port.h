@@ -57,6 +57,9 @@ class EndpointPort {
     if (engine.flow_control().enabled()) device_->obey_pauses(engine.flow_control().paused());
     if (device_->on_turn(now)) follow_link_speed(engine);
   }
+  /// The kernel's interface may carry less now than when the port was opened, whose frames stay as long as they were:
+  /// that is said once.
+  void look_at_mtu();
   /// The user named the addresses: they follow nothing.
   bool addresses_are_given() const { return !config_.addresses.empty(); }
   /// If the addresses of the kernel's interface changed, logs that and returns those that the engine shall use from now

@@ -46,6 +46,7 @@ void PortWatch::look(Instant now) {
   }
   if (netdev_watch_ && !heard) return;
   look_at_link();
+  port_.look_at_mtu();
   if (const auto addresses = port_.changed_addresses()) {
     EngineLock engine(endpoint_);
     port_.device().tell_addresses(*addresses);

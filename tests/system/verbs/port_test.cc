@@ -130,6 +130,43 @@ TEST(PortTest, AddressesComeAndGo) {
   expect_no_event();
 }
 
+/// What is written to standard error, the log for example, while it lives.
+class StandardError {
+ public:
+  StandardError() {
+    EXPECT_EQ(pipe2(pipe_, O_CLOEXEC | O_NONBLOCK), 0);
+    dup2(pipe_[1], STDERR_FILENO);
+  }
+  ~StandardError() {
+    dup2(before_, STDERR_FILENO);
+    for (const int fd : {pipe_[0], pipe_[1], before_}) close(fd);
+  }
+  /// What came, up to the first line that has this; all that came when none does.
+  std::string until(const std::string& words, int patience_ms) {
+    std::string text;
+    pollfd p{pipe_[0], POLLIN, 0};
+    while (text.find(words) == std::string::npos && ::poll(&p, 1, patience_ms) == 1) {
+      char more[1024];
+      const ssize_t length = read(pipe_[0], more, sizeof more);
+      text.append(more, length > 0 ? static_cast<size_t>(length) : 0);
+    }
+    return text;
+  }
+
+ private:
+  const int before_ = dup(STDERR_FILENO);
+  int pipe_[2]{};
+};
+
+TEST(PortTest, AnInterfaceThatCarriesLessThanBeforeIsSaidOnce) {
+  StandardError log;
+  run("ip link set near mtu 1000");
+  const std::string line = log.until("start the program anew", 3000);
+  EXPECT_NE(line.find("interface near has an MTU of 1000 now"), std::string::npos) << line;
+  run("ip link set near mtu 1500");  // as it was
+  EXPECT_EQ(log.until("MTU", 300), "");
+}
+
 /// A child that only lists finds what its parent finds.
 TEST(PortTest, ChildrenFindTheInterface) {
   EXPECT_EQ(output_of("ls /sys/class/infiniband/uroce0/device/net"), "near\n");
