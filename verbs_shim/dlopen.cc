@@ -4,21 +4,12 @@
 // called last, as a jump; this file is therefore compiled with optimisation in every build.
 #include <dlfcn.h>
 
-#include <cstring>
-
+#include "library_needs.h"
 #include "shim.h"
 
-namespace {
+using namespace uroce::verbs;
 
-/// True for libibverbs under any of its names: with a version, with the hash that a wheel adds, with or without a path.
-bool is_libibverbs(const char* file) {
-  if (file == nullptr) return false;
-  const char* slash = std::strrchr(file, '/');
-  const char* name = slash != nullptr ? slash + 1 : file;
-  constexpr char kPrefix[] = "libibverbs";
-  const size_t length = sizeof kPrefix - 1;
-  return std::strncmp(name, kPrefix, length) == 0 && (name[length] == '.' || name[length] == '-');
-}
+namespace {
 
 template <typename Function>
 Function next(const char* name) {
@@ -27,14 +18,19 @@ Function next(const char* name) {
 
 }  // namespace
 
+// RTLD_DEEPBIND would have a plug-in find the distribution's libibverbs, with which it is linked, before this one. What
+// is not linked with it keeps the flag.
+//
 // A name without a slash is compared with the SONAMEs of loaded libraries, so no file is searched.
 UROCE_VERBS_EXPORT void* dlopen(const char* file, int mode) {
   static const auto real = next<void* (*)(const char*, int)>("dlopen");
-  return real(is_libibverbs(file) ? uroce::verbs::kLibraryName : file, mode);
+  if ((mode & RTLD_DEEPBIND) != 0 && needs_libibverbs(file, __builtin_return_address(0))) mode &= ~RTLD_DEEPBIND;
+  return real(is_libibverbs(file) ? kLibraryName : file, mode);
 }
 
 UROCE_VERBS_EXPORT void* dlmopen(Lmid_t space, const char* file, int mode) {
   static const auto real = next<void* (*)(Lmid_t, const char*, int)>("dlmopen");
-  if (is_libibverbs(file)) return dlopen(uroce::verbs::kLibraryName, mode);
+  if (is_libibverbs(file)) return dlopen(kLibraryName, mode);
+  if (space != LM_ID_BASE && needs_libibverbs(file, __builtin_return_address(0))) warn_of_namespace(file);
   return real(space, file, mode);
 }
