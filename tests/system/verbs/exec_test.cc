@@ -73,9 +73,19 @@ std::string run_and_look(const char* rounds) {
   return said;
 }
 
+/// Trees of /sys that are there for programs with the device.
+int trees() {
+  int count = 0;
+  DIR* const directory = opendir(std::getenv("UROCE_RUNTIME_DIR"));
+  while (const dirent* entry = readdir(directory)) count += std::strncmp(entry->d_name, "sysfs-", 6) == 0 ? 1 : 0;
+  closedir(directory);
+  return count;
+}
+
 TEST(ExecTest, NothingOfTheDeviceReachesAnotherProgram) {
   const std::set<int> before = descriptors();
   EXPECT_EQ(more_than(before, run_and_look(" again again")), "");
+  EXPECT_LE(trees(), 1);  // each has removed that of the one before
   open_everything();
   EXPECT_GT(descriptors().size(), before.size());
   EXPECT_EQ(more_than(before, run_and_look("")), "");
