@@ -4,7 +4,10 @@
 
 namespace uroce::apps {
 
+void add_version_flag(CLI::App& app) { app.set_version_flag("--version", app.get_name() + " " UROCE_VERSION); }
+
 std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
+  add_version_flag(app);
   const char* const name = app.get_name().c_str();
   try {
     app.parse(argc, argv);

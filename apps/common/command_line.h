@@ -11,8 +11,11 @@ namespace uroce::apps {
 
 constexpr int kUsageError = 2;
 
-/// Reads the command line. Returns the exit status if the program has nothing more to do, because help was asked for,
-/// or because the command line is wrong, which was reported in one line on stderr.
+/// `--version`, which every program has: its name and the version of all.
+void add_version_flag(CLI::App& app);
+
+/// Reads the command line, --version included. Returns the exit status if the program has nothing more to do, because
+/// help was asked for, or because the command line is wrong, which was reported in one line on stderr.
 std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv);
 
 /// The same in two steps: `complete` checks what was read, and returns what is wrong with it, or "". False when the

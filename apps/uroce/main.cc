@@ -14,6 +14,7 @@ int uroce::launcher::fail(const std::string& message) {
 int main(int argc, char** argv) {
   using namespace uroce::launcher;
   CLI::App app("RDMA programs without RDMA hardware: RoCEv2 in user space, over any DPDK port.", "uroce");
+  app.set_version_flag("--version", "uroce " UROCE_VERSION);
   app.require_subcommand(1);
   // What comes after "--" belongs to the program; CLI11 never sees it.
   char** const separator =

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "dpdk/interrupt_guard.h"
@@ -102,14 +103,17 @@ void run(rdma::Endpoint& endpoint, Options options) {
 
 int main(int argc, char** argv) {
   using namespace uroce;
+  perf::Options options;
+  int code = 0;
+  // EAL has none of these, and needs no machine to be asked for them.
+  const std::string_view first = argc == 2 ? argv[1] : "";
+  if ((first == "--help" || first == "--version") && !perf::parse_options(argc, argv, options, code)) return code;
   const int used = rte_eal_init(argc, argv);
   if (used < 0) {
     std::fprintf(stderr,
                  "uroce-perf: EAL did not start; its arguments come first, then --, then those of uroce-perf\n");
     return 2;
   }
-  perf::Options options;
-  int code = 0;
   if (!perf::parse_options(argc - used, argv + used, options, code)) return code;
 
   rdma::EndpointOptions config;

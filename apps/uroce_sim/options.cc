@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "common/command_line.h"
 #include "congestion/parameters.h"
 #include "sim/topology.h"
 #include "sim/workload.h"
@@ -181,6 +182,7 @@ bool parse_options(int argc, char** argv, Command& command, AllOptions& all, int
              "Parameters of congestion control: " + congestion_parameter_names() + "\n" +
              "Times are 500ns, 10us, 1ms, 2s; rates 40G, 100G; bytes 4096, 64k, 1M, 64Ki, 1Mi.\n"
              "Example: uroce-sim --topology fat-tree:4 --workload poisson:websearch:0.3 --duration 5ms --csv out");
+  apps::add_version_flag(app);
   add_network(app, options);
   add_hosts(app, options);
   add_run(app, options);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "common/command_line.h"
 #include "fabric/quantities.h"
 #include "host/wire_end.h"
 
@@ -44,6 +45,8 @@ std::string complete(Options& options, const Texts& texts) {
   if (options.name.empty() || !valid_wire_name(options.name)) {
     return "--name '" + options.name + "': 1 to 32 letters, digits, '-', '_' or '.'";
   }
+  if (!options.eal_given && options.specs.empty() && options.ports.value_or(0) == 0)
+    return "a switch of no ports: --ports 4 for four programs, --port shmlan:NAME, --port net_af_packet0,iface=eth0";
   std::string error;
   for (const std::string& spec : options.specs) {
     const auto parsed = parse_port_spec(spec, error);
@@ -188,6 +191,7 @@ bool parse_options(int argc, char** argv, Options& options, int& code) {
       "uroce-switch OPTIONS, or uroce-switch EAL-ARGUMENTS -- OPTIONS",
       "uroce-switch");
   app.footer(kFooter);
+  apps::add_version_flag(app);
   Texts texts;
   add_options(app, options, texts);
   const auto refuse = [&code](const std::string& why) {

@@ -1,5 +1,7 @@
 #include "host/port_spec.h"
 
+#include <net/if.h>
+
 #include <array>
 #include <cctype>
 
@@ -124,6 +126,10 @@ std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& er
   }
   spec.kind = PortKind::kVirtual;
   const VirtualDriver* driver = find_virtual_driver(spec.device);
+  if (driver == nullptr && if_nametoindex(text.c_str()) != 0) {
+    error = "port '" + text + "' is an interface of the kernel; a port of it is net_af_packet0,iface=" + text;
+    return std::nullopt;
+  }
   if (driver == nullptr) {
     error = "port '" + text +
             "': no such driver; a port is shmlan, shmlan:NAME, memif, memif:NAME, switch:NAME, a PCI address such as "

@@ -130,7 +130,7 @@ def main():
     arguments = parser.parse_args()
     for program in ("apps/uroce", "tests/bench/core_yardsticks", "tests/bench/verbs_bench"):
         if not (arguments.build / program).is_file():
-            print(f"{arguments.build / program} is not there: build first (./check does)", file=sys.stderr)
+            print(f"{arguments.build / program} is not there: build first (ninja -C {arguments.build})", file=sys.stderr)
             return 1
     if shutil.which("ib_write_bw") is None:
         print("perftest is missing: scripts/install-deps.sh bench", file=sys.stderr)

@@ -108,9 +108,7 @@ def _scenarios():
         for count in (2, 4):
             if library == "openshmem" and count > 2:
                 continue
-            # One that every check runs.
-            suite = "programs" if (library, count) == ("mpich", 4) else "long"
-            yield Scenario(f"{library}_{count}_ranks_segment", _ranks(library, count, OVER_VERBS), suite=suite, timeout_s=130)
+            yield Scenario(f"{library}_{count}_ranks_segment", _ranks(library, count, OVER_VERBS), suite="long", timeout_s=130)
         for count in (2, 4, 8):
             if library != "openshmem" or count == 2:
                 yield Scenario(f"{library}_{count}_ranks", _ranks(library, count), wire="switch", suite="long", timeout_s=130)

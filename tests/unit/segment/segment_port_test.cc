@@ -349,7 +349,10 @@ TEST(SegmentPort, SaysOnceThatThereIsNoWay) {
   for (int i = 0; i < 3; i++) a.send(frame);
   EXPECT_TRUE(a.receive().empty());
   ASSERT_EQ(a.warnings.size(), 1u);
-  EXPECT_EQ(a.warnings[0], "there is no way to 10.0.0.99: no program of this machine has that address");
+  EXPECT_EQ(a.warnings[0],
+            "there is no way to 10.0.0.99: no program of this machine has that address; where it is another machine's, "
+            "say over "
+            "which interface: --port net_af_packet0,iface=eth0, or run uroced");
 }
 
 TEST(SegmentPort, LosesNoBuffer) {
