@@ -29,6 +29,9 @@ void add_version(CLI::App& app);
 
 /// Where the preload library is: beside the launcher in a build tree, else where it was installed. "" if nowhere.
 std::string find_shim();
+/// The same file by a path that LD_PRELOAD can carry: a link in the runtime directory, where its own has a space or a
+/// colon. "", with one line in `error`, when there is none.
+std::string preloadable(const std::string& shim, std::string& error);
 /// The path of a program as execvp would find it, or "".
 std::string find_program(const std::string& name);
 

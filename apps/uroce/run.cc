@@ -19,7 +19,10 @@ int run(Settings& settings, std::vector<std::string> words) {
   std::string error;
   if (!settings.apply(error)) return fail(error);
   const std::string shim = find_shim();
+  if (shim.empty() && access("/proc/self/exe", F_OK) != 0) return fail("there is no /proc: mount -t proc proc /proc");
   if (shim.empty()) return fail(std::string(UROCE_SHIM_NAME) + " is missing: build it, ninja -C build");
+  const std::string preloaded = preloadable(shim, error);
+  if (preloaded.empty()) return fail(error);
   const std::string program = find_program(words[0]);
   const ProgramFile file = read_program(program);
   if (const std::string why = preload_obstacle(program, file, geteuid() == 0); !why.empty()) return fail(why);
@@ -27,7 +30,7 @@ int run(Settings& settings, std::vector<std::string> words) {
     std::fprintf(stderr, "uroce: %s\n", advice.c_str());
   }
   const char* before = std::getenv("LD_PRELOAD");
-  setenv("LD_PRELOAD", preload_value(shim, before != nullptr ? before : "", file).c_str(), 1);
+  setenv("LD_PRELOAD", preload_value(preloaded, before != nullptr ? before : "", file).c_str(), 1);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

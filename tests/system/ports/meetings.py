@@ -226,6 +226,37 @@ def nothing_stays_behind(machine):
     assert leftovers() == [], leftovers()
 
 
+def any_installation_path(machine):
+    """uroce may lie below a name with a space or a colon, which LD_PRELOAD cannot carry; where nothing helps, one line says so."""
+    apps = pathlib.Path(machine.uroce).resolve().parent
+    for name in ("plain", "my job", "a:b"):
+        for part in ("apps/uroce", "verbs_shim/liburoce_verbs.so"):
+            copy = machine.folder / name / part
+            copy.parent.mkdir(parents=True)
+            shutil.copy(apps.parent / part, copy)
+        process = machine.start([machine.folder / name / "apps/uroce", "run", "--", "ibv_devices"], machine.environment())
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 0 and "uroce0" in output and "ERROR" not in output, (name, output)
+    refused = machine.start([machine.folder / "my job/apps/uroce", "run", "--", "true"], machine.environment("another job"))
+    output, _ = refused.communicate(timeout=60)
+    assert refused.returncode == 2 and output.count("\n") == 1 and "UROCE_RUNTIME_DIR" in output, output
+
+
+def bare_places(machine):
+    """Without /proc the launcher names it; with nothing in /dev programs run."""
+    inside = ["unshare", "--mount", "sh", "-c"]
+    if os.geteuid() != 0 or subprocess.run([*inside, "true"], capture_output=True, check=False).returncode != 0:
+        print("skipped: mounting needs root")
+        sys.exit(SKIP)
+    bare = lambda mount: machine.run("ibv_devices", wrapper=[*inside, mount + ' && exec "$@"', "sh"])
+    status, output = bare("umount -l /proc")
+    assert (status, output) == (2, "uroce: there is no /proc: mount -t proc proc /proc\n"), output
+    status, output = bare("mount -t tmpfs none /dev")
+    assert status == 0 and "uroce0" in output, output
+    status, output = machine.run("ibv_devinfo", wrapper=[*inside, 'mount -t tmpfs none /dev && exec "$@"', "sh"])
+    assert status == 0 and "PORT_ACTIVE" in output, output
+
+
 def missing_parts_are_named(machine):
     """What is asked for and not there is said in one line."""
     def lines_of(text, output):
@@ -270,7 +301,7 @@ def sanitized_program(machine, program):
 
 
 TESTS = [third_program, many_programs, launcher, own_address, other_users_switch, user_namespace, two_containers, nothing_stays_behind,
-         missing_parts_are_named, programs_without_preload, sanitized_program]
+         any_installation_path, bare_places, missing_parts_are_named, programs_without_preload, sanitized_program]
 
 
 def main():
