@@ -4,6 +4,7 @@
 #include <gelf.h>
 #include <libelf.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -54,12 +55,22 @@ std::string join(const std::vector<std::string>& libraries) {
   return text;
 }
 
+/// As the kernel decides it, which then tells the loader to preload nothing.
+bool will_change_user(const std::string& path) {
+  struct stat st {};
+  struct statvfs file_system {};
+  if (stat(path.c_str(), &st) != 0) return false;
+  if (statvfs(path.c_str(), &file_system) == 0 && (file_system.f_flag & ST_NOSUID) != 0) return false;
+  constexpr mode_t kSetGroup = S_ISGID | S_IXGRP;
+  return ((st.st_mode & S_ISUID) != 0 && st.st_uid != getuid()) ||
+         ((st.st_mode & kSetGroup) == kSetGroup && st.st_gid != getgid());
+}
+
 }  // namespace
 
 ProgramFile read_program(const std::string& path) {
   ProgramFile program;
-  struct stat st {};
-  program.changes_user = stat(path.c_str(), &st) == 0 && (st.st_mode & (S_ISUID | S_ISGID)) != 0;
+  program.changes_user = will_change_user(path);
   program.carries_capabilities = getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0 || elf_version(EV_CURRENT) == EV_NONE) return program;
@@ -75,13 +86,13 @@ std::string preload_obstacle(const std::string& path, const ProgramFile& program
   if (program.elf && !program.dynamic) {
     return path + " is linked statically, and nothing can be preloaded into it: link it with the shared libibverbs";
   }
-  if (as_root) return "";
   if (program.changes_user) {
     return path +
-           " changes its user when it starts (set-uid), and then nothing can be preloaded into it: run it as root, " +
-           "or a copy without that right";
+           " changes its user or group when it starts (set-uid), and then nothing can be preloaded into it: run it "
+           "as " +
+           "that user, or a copy without that right";
   }
-  if (program.carries_capabilities) {
+  if (program.carries_capabilities && !as_root) {
     return path +
            " carries capabilities, and then nothing can be preloaded into it: run it as root, or a copy without " +
            "them (`getcap` shows them)";

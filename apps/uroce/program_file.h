@@ -10,7 +10,7 @@ struct ProgramFile {
   bool elf = false;
   bool dynamic = false;             // an ELF file that asks for a dynamic loader
   std::vector<std::string> needed;  // the libraries that it names itself
-  bool changes_user = false;        // set-uid or set-gid
+  bool changes_user = false;        // set-uid or set-gid, to another user or group than the caller's
   bool carries_capabilities = false;
 };
 
@@ -18,7 +18,7 @@ struct ProgramFile {
 ProgramFile read_program(const std::string& path);
 
 /// Why nothing can be preloaded into the program, and what helps; "" when preloading works. `as_root`: the caller is
-/// root, whose programs keep the preload even when they have set-uid or capabilities.
+/// root, whose programs keep the preload even when they carry capabilities.
 std::string preload_obstacle(const std::string& path, const ProgramFile& program, bool as_root);
 /// Advice for programs that start others with a clean environment; "" for all others.
 std::string cleaner_advice(const std::string& path);

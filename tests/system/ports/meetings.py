@@ -283,6 +283,18 @@ def programs_without_preload(machine, static_program):
     assert status == 0 and "sudo uroce run -- PROGRAM" in output, (status, output)
 
     wrapper = as_nobody()
+    # Whoever becomes another user or group by it, root as well, and nobody else: (owner, group, mode): root may, nobody may.
+    for owner, group, mode, root_may, nobody_may in [(0, 0, 0o4755, True, False), (NOBODY, 0, 0o4755, False, True), (0, 60, 0o2755, False, False),
+                                                     (0, 60, 0o2745, True, True), (0, NOBODY, 0o2755, False, True)]:
+        special = machine.folder / f"special-{owner}-{group}-{mode:o}"
+        shutil.copy(shutil.which("ibv_devices"), special)
+        os.chown(special, owner, group)
+        special.chmod(mode)
+        for may, options in ((root_may, {}), (nobody_may, {"wrapper": wrapper, "environment": machine.environment("nobodys")})):
+            (machine.folder / "nobodys").mkdir(mode=0o700, exist_ok=True)
+            os.chown(machine.folder / "nobodys", NOBODY, NOBODY)
+            status, output = machine.run(str(special), **options)
+            assert (status == 0 and "uroce0" in output) if may else (status == 2 and "changes its user or group" in output), (special, status, output)
     capable = machine.folder / "capable"
     shutil.copy(shutil.which("ibv_devinfo"), capable)
     if shutil.which("setcap") is None or subprocess.run(["setcap", "cap_net_raw+ep", str(capable)], check=False).returncode != 0:
