@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "host/endpoint_options.h"
+#include "host/locked_memory.h"
 #include "host/runtime_dir.h"
 #include "host/segment_plan.h"
 #include "segment/member_card.h"
@@ -97,16 +98,23 @@ void add_arg(PortPlan& plan, const std::string& key, uint32_t value) {
 
 /// net_af_packet copies a frame into a packet buffer without looking at the size of the buffer, and lays out its slots
 /// one after the other in blocks of memory: so slots must fit the buffers of the pool, and fill their block.
-void fit_af_packet(PortPlan& plan) {
+bool fit_af_packet(PortPlan& plan, std::string& error) {
   const uint32_t slot_bytes = round_up(plan.max_frame_bytes + 128, 512);
   if (!plan.spec.arg("framesz") && !plan.spec.arg("blocksz")) {
+    const uint32_t slots = lockable_slots(2 * slot_bytes);  // a ring each way
+    if (slots == 0) {
+      error = "port " + plan.spec.device + " needs memory that stays where it is, and ulimit -l gives less than " +
+              std::to_string(kSlotsLeast * 2 * slot_bytes / 1024) + " kB: raise it, or run as root";
+      return false;
+    }
     add_arg(plan, "framesz", slot_bytes);
     add_arg(plan, "blocksz", slot_bytes * 8);
-    add_arg(plan, "framecnt", 1024);
+    add_arg(plan, "framecnt", slots);
   }
   add_arg(plan, "qpairs", 1);
   const std::string frame = plan.spec.arg("framesz").value_or("2048");
   plan.options.frame_bytes = std::max(plan.options.frame_bytes, static_cast<uint32_t>(std::atoi(frame.c_str())));
+  return true;
 }
 
 bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::string& error) {
@@ -131,8 +139,7 @@ bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::strin
   uint32_t mtu = config.mtu == 0 ? plan.netdev->mtu : config.mtu;
   if (plan.spec.driver == "net_af_xdp") mtu = std::min(mtu, kXdpMtu);
   use_mtu(plan, mtu);
-  if (plan.spec.driver == "net_af_packet") fit_af_packet(plan);
-  return true;
+  return plan.spec.driver != "net_af_packet" || fit_af_packet(plan, error);
 }
 
 /// Plans a card model in this process whose cable is shared memory; the two ends get their addresses like those of a
