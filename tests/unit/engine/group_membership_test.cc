@@ -36,7 +36,8 @@ class GroupMembershipTest : public testing::Test, protected MulticastFilter {
       frame.data = bytes;
       frame.capacity = sizeof bytes;
       if (!membership_.poll_transmit(frame, now_)) continue;
-      said += word_of(to_hex({bytes, frame.bytes})) + " ";
+      last_ = to_hex({bytes, frame.bytes});
+      said += word_of(last_) + " ";
       times_.push_back((now_ - kStart).ns);
     }
     now_ = std::max(now_, kStart + end);
@@ -65,7 +66,7 @@ class GroupMembershipTest : public testing::Test, protected MulticastFilter {
   Counters counters_;
   Instant now_ = kStart;
   std::vector<int64_t> times_;
-  std::string filtered_;
+  std::string filtered_, last_;  // `last_`: of what was said
   GroupMembership membership_{kOwnMac, random_, counters_, this};
 };
 
@@ -98,6 +99,27 @@ TEST_F(GroupMembershipTest, AQueryIsAnsweredWithinItsTime) {
   EXPECT_GE(times_.back(), milliseconds(20'000).ns);
   EXPECT_LE(times_.back(), milliseconds(30'000).ns);
   EXPECT_EQ(counters_.group_queries, 1u);
+}
+
+TEST_F(GroupMembershipTest, AQueryIsForItsVlan) {
+  const auto tagged = [](const char* query, const char* tag) {
+    return std::string(query).substr(0, 24) + "8100" + tag + std::string(query).substr(24);
+  };
+  membership_.join(kGroup, kOwn, now_);
+  membership_.join(*parse_ip("239.7.7.7"), {*parse_ip("192.168.7.2"), 24, 7}, now_);
+  said_until(milliseconds(2000));
+  hear(tagged(kAnyone, "0008").c_str(), milliseconds(20'000));
+  EXPECT_EQ(said_until(milliseconds(40'000)), "") << "of nobody's VLAN";
+  hear(tagged(kAnyone, "e007").c_str(), milliseconds(40'000));
+  EXPECT_EQ(said_until(milliseconds(60'000)), "wanted ");
+  EXPECT_NE(last_.find("81000007"), std::string::npos);
+  EXPECT_NE(last_.find("ef070707"), std::string::npos);
+  hear(kAnyone, milliseconds(60'000));
+  EXPECT_EQ(said_until(milliseconds(80'000)), "wanted ");
+  EXPECT_EQ(last_.find("8100"), std::string::npos);
+  EXPECT_NE(last_.find("ef010203"), std::string::npos);
+  hear(tagged(kAnyone, "0000").c_str(), milliseconds(80'000));
+  EXPECT_EQ(said_until(milliseconds(99'000)), "wanted ") << "a priority alone is no VLAN";
 }
 
 TEST_F(GroupMembershipTest, AnOldQuerierGetsOldAnswersForAWhile) {

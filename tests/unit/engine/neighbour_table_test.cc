@@ -114,5 +114,55 @@ TEST_F(NeighbourTableTest, WhatIsStaticIsNeitherAskedForNorChanged) {
   EXPECT_EQ(told_.size(), 1u);
 }
 
+TEST_F(NeighbourTableTest, WhoAsksWithAnotherMacIsAnsweredThere) {
+  hear(kHolder, Heard::kQuestion);
+  hear(kClaimant, Heard::kQuestion);
+  EXPECT_EQ(table_.lookup(kWanted, 0), kClaimant) << "hearsay against hearsay";
+  EXPECT_EQ(resolved_, (std::vector<std::string>{"10.0.0.2 52:54:00:00:00:02", "10.0.0.2 52:54:00:00:00:03"}));
+  hear(kHolder, Heard::kAnnouncement);
+  EXPECT_FALSE(table_.lookup(kWanted, 0)) << "somebody else says that it is his, and proves nothing";
+  hear(kClaimant, Heard::kQuestion);
+  EXPECT_EQ(table_.lookup(kWanted, 0), kClaimant);
+  EXPECT_EQ(resolved_.size(), 3u) << "it was not known a moment ago";
+  ASSERT_TRUE(table_.set_static(kWanted, 0, kHolder));
+  EXPECT_EQ(table_.lookup(kWanted, 0), kHolder);
+  EXPECT_EQ(resolved_.back(), "10.0.0.2 52:54:00:00:00:02");
+}
+
+/// Whatever it was: asked for, answered, disputed, asked about in vain; hearsay.
+TEST_F(NeighbourTableTest, InAFullTableANewEntryHasNothingOfTheOneWhosePlaceItTakes) {
+  for (uint32_t i = 2; i < NeighbourTable::kMax; i++)
+    ASSERT_TRUE(table_.set_static(IpAddress::v4(0x0A010000 + i), 0, kHolder));
+  table_.want(kWanted, kAsker, kBegin);
+  hear(kHolder, Heard::kAnswer);
+  hear(kClaimant, Heard::kAnnouncement);
+  questions(after(5000));
+  hear(kHolder, Heard::kQuestion, kBegin, *parse_ip("10.0.0.3"));
+  resolved_.clear();
+  told_.clear();
+  counters_ = {};
+  for (const char* text : {"10.0.0.4", "10.0.0.5"}) {
+    const IpAddress fresh = *parse_ip(text);
+    table_.want(fresh, kAsker, after(6000));
+    EXPECT_TRUE(table_.has(fresh, 0));
+    EXPECT_FALSE(table_.lookup(fresh, 0)) << text;
+    EXPECT_FALSE(table_.has_another(fresh, 0, kClaimant, after(6000)));
+    EXPECT_EQ(table_.next_question(), after(6000)) << "at once, whoever was asked for before";
+    EXPECT_EQ(questions(after(6030)), "all 6000, all 6010, all 6030, ");
+    hear(kClaimant, Heard::kAnnouncement, after(6031), fresh);
+    EXPECT_FALSE(table_.lookup(fresh, 0));
+    hear(kClaimant, Heard::kAnswer, after(6032), fresh);
+    hear(kClaimant, Heard::kAnswer, after(6033), fresh);
+    EXPECT_EQ(table_.lookup(fresh, 0), kClaimant);
+    // The other place is the one that is idle and unused, or whose owner is silent.
+    hear(kHolder, Heard::kAnnouncement, after(6034), fresh);
+  }
+  EXPECT_FALSE(table_.has(kWanted, 0));
+  EXPECT_FALSE(table_.has(*parse_ip("10.0.0.3"), 0));
+  EXPECT_EQ(resolved_, (std::vector<std::string>{"10.0.0.4 52:54:00:00:00:03", "10.0.0.5 52:54:00:00:00:03"}));
+  EXPECT_TRUE(told_.empty()) << told_[0];
+  EXPECT_EQ(counters_.neighbour_claims, 2u) << "of the last announcements";
+}
+
 }  // namespace
 }  // namespace uroce::test

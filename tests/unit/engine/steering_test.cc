@@ -182,6 +182,32 @@ TEST_F(SteeringTest, DropTagAndCount) {
   EXPECT_EQ(counter.packets, 1u) << "it was not asked";
 }
 
+TEST_F(SteeringTest, EachFlowCountsAFrameThatSeveralSee) {
+  Qp& qp = raw_qp(16);
+  FlowCounter open_counts, first_counts, second_counts, shared, late_counts, sniffed, by_default;
+  Flow open = flow(qp, 1), first = flow(qp, 2), second = to_port(qp, 0xd0, 2), late = flow(qp, 3);
+  Flow sniffer = flow(qp, 0, FlowKind::kSniffer), others = flow(qp, 0, FlowKind::kAllDefault);
+  open.traps = false;
+  open.counters = {&open_counts};
+  first.counters = {&first_counts, &shared};
+  second.counters = {&shared, &second_counts};
+  late.counters = {&late_counts};
+  sniffer.counters = {&sniffed};
+  others.counters = {&by_default};
+  for (const Flow& each : {open, first, second, late, sniffer, others}) steering_.add(each);
+  for (uint64_t frames = 1; frames <= 3; frames++) {
+    arrive(kUnicast);
+    EXPECT_EQ(received().size(), 4u);
+    for (const FlowCounter* counter : {&open_counts, &first_counts, &second_counts, &sniffed}) {
+      EXPECT_EQ(counter->packets, frames);
+      EXPECT_EQ(counter->bytes, 46 * frames);
+    }
+    EXPECT_EQ(shared.packets, 2 * frames) << "of two flows";
+    EXPECT_EQ(shared.bytes, 2 * 46 * frames);
+  }
+  EXPECT_EQ(late_counts.packets + by_default.packets, 0u) << "they were not asked";
+}
+
 TEST_F(SteeringTest, DefaultsGetWhatNobodyTook) {
   Qp &all = raw_qp(), &many = raw_qp(), &normal = raw_qp();
   steering_.add(flow(all, 0, FlowKind::kAllDefault));

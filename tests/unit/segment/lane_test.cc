@@ -229,6 +229,52 @@ TEST_F(LaneTest, WhatFindsNoRoomWaitsAndLeavesInOrder) {
   for (uint32_t i = 0; i < 10; i++) ASSERT_EQ(receive(), bytes_of(100, static_cast<uint8_t>(i)));
 }
 
+/// Wherever in the ring it begins, it takes as many as it has slots, and then one for each that was read.
+TEST_F(LaneTest, FullAtAnyPlaceItTakesOneForEachThatASlowReaderReleases) {
+  uint32_t sent = 0, read = 0;
+  const auto number = [](uint32_t position) { return static_cast<uint8_t>(position % 251); };
+  for (const uint32_t begin : {0u, 1u, 31u, 32u, 255u, 256u, 257u}) {
+    while (sent % kSlots != begin % kSlots) {
+      ASSERT_EQ(send(100, number(sent++)), LaneSender::Sent::kInRing);
+      ASSERT_EQ(receive(), bytes_of(100, number(read++)));
+      rx.release();
+    }
+    while (sent < read + kSlots) ASSERT_EQ(send(100, number(sent++)), LaneSender::Sent::kInRing) << begin;
+    EXPECT_EQ(rx.waiting(), kSlots);
+    for (uint32_t i = 0; i < 70; i++) {
+      ASSERT_EQ(receive(), bytes_of(100, number(read++)));
+      ASSERT_EQ(send(100, number(sent)), LaneSender::Sent::kWaits) << "read, and not released";
+      rx.release();
+      tx.flush();
+      ASSERT_FALSE(tx.waiting()) << begin << " " << i;
+      sent++;
+      ASSERT_EQ(receive(), bytes_of(100, number(read++)));
+      rx.release();
+      ASSERT_EQ(send(100, number(sent++)), LaneSender::Sent::kInRing) << begin << " " << i;
+      ASSERT_EQ(rx.waiting(), kSlots);
+    }
+    while (read < sent) ASSERT_EQ(receive(), bytes_of(100, number(read++)));
+    EXPECT_FALSE(receive());
+    rx.release();
+  }
+  tx.reclaim();
+  EXPECT_EQ(pool.free(), kPoolFrames);
+}
+
+/// There is room again, but what came before has not taken it yet.
+TEST_F(LaneTest, NothingOvertakesWhatWaits) {
+  for (uint32_t i = 0; i < kSlots; i++) send(100, 0);
+  for (uint8_t i = 1; i <= 3; i++) ASSERT_EQ(send(i == 2 ? 2000 : 100, i), LaneSender::Sent::kWaits);
+  for (uint32_t i = 0; i < kSlots; i++) ASSERT_TRUE(receive());
+  rx.release();
+  tx.reclaim();
+  EXPECT_EQ(send(60, 4), LaneSender::Sent::kWaits);
+  EXPECT_FALSE(receive());
+  tx.flush();
+  EXPECT_EQ(send(60, 5), LaneSender::Sent::kInRing);
+  for (uint8_t i = 1; i <= 5; i++) EXPECT_EQ(receive(), bytes_of(i == 2 ? 2000 : i > 3 ? 60 : 100, i));
+}
+
 TEST_F(LaneTest, SaysThatItIsCongestedBeforeFramesHaveToWait) {
   uint32_t sent = 0;
   while (!tx.congested()) {

@@ -76,6 +76,32 @@ TEST_F(Management, ARequestReachesWhoeverListens) {
   EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, 0x10000000000000A7)), "a") << "by the mask";
 }
 
+/// The narrower of two that both listen gets it, whichever of the programs that is, and in whatever order it said so.
+TEST_F(Management, OfTwoMasksTheNarrowerDecides) {
+  constexpr uint64_t kWide = 0xFFFFFFFFFFFF0000, kNarrow = 0xFFFFFFFFFFFFFF00;
+  std::string error;
+  for (Node* narrow : {&a, &b}) {
+    Node* const wide = narrow == &a ? &b : &a;
+    const std::string its = narrow == &a ? "a" : "b", others = narrow == &a ? "b" : "a";
+    for (const bool first : {true, false}) {
+      if (first) listen(*narrow, kPort7174, kNarrow);
+      listen(*wide, kPort7174, kWide);
+      listen(*wide, kPort7174 ^ 0x5500, kNarrow);  // as narrow as the other, of other services
+      if (!first) listen(*narrow, kPort7174, kNarrow);
+      EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, kPort7174)), its) << first;
+      EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, kPort7174 ^ 0x03)), its) << first;
+      EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, kPort7174 ^ 0x5503)), others) << first;
+      EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, kPort7174 ^ 0x7700)), others) << "only the wide one";
+      listen(*wide, kPort7174);
+      EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, kPort7174)), others) << "exactly that service";
+      for (const Listening& listening :
+           {Listening{kPort7174, kWide}, {kPort7174 ^ 0x5500, kNarrow}, {kPort7174, kExactly}})
+        ASSERT_TRUE(wide->port->registration().unlisten(listening, error)) << error;
+      ASSERT_TRUE(narrow->port->registration().unlisten({kPort7174, kNarrow}, error)) << error;
+    }
+  }
+}
+
 TEST_F(Management, AlsoIfItListensOnlyNow) {
   listen(b, kPort7174);
   EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, kPort7174)), "b");
@@ -131,6 +157,40 @@ TEST_F(Management, AProgramThatWasKilledListensNoMore) {
   client.send(cm_frame(mac_of(1), kReq, 0, kPort7174));
   settle({&client, &heir});
   EXPECT_EQ(heir.receive().size(), 1u);
+}
+
+/// It is looked after until everything that it sent was received, but nothing is sent to it any more.
+TEST_F(Management, WhoLeavesWhileItsFramesLieThereWantsNothingMore) {
+  const MacAddress group{{0x01, 0x00, 0x5e, 1, 2, 3}};
+  Peers& known = client.port->peers();
+  auto gone = std::make_unique<Node>(dir, card_of("host", 1));
+  listen(*gone, kPort7174);
+  std::string error;
+  ASSERT_TRUE(gone->port->registration().update(
+      [&](MemberCard& card) {
+        card.groups = {group};
+        card.raw = {mac_of(9)};
+        card.raw_all = true;
+      },
+      error));
+  client.turn();
+  ASSERT_TRUE(client.send(roce_frame(mac_of(1), gone->qpn(), 100)));
+  settle({&client, gone.get()});
+  ASSERT_TRUE(gone->send(roce_frame(mac_of(1), client.qpn(), 3000)));
+  known.refresh(true);
+  Peer* const peer = known.listener(mac_of(1), kPort7174);
+  ASSERT_TRUE(peer != nullptr && peer->lane && peer->in_group(group) && peer->takes_raw(mac_of(8)));
+  ASSERT_EQ(known.raw_takers(), std::vector<Peer*>{peer});
+  gone.reset();
+  known.refresh(true);
+  ASSERT_EQ(known.in_contact(), std::vector<Peer*>{peer}) << "its frame was not received";
+  EXPECT_EQ(known.listener(mac_of(1), kPort7174), nullptr);
+  EXPECT_FALSE(peer->in_group(group));
+  EXPECT_FALSE(peer->takes_raw(mac_of(9)));
+  EXPECT_TRUE(known.raw_takers().empty());
+  listen(b, kPort7174);
+  EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, kPort7174)), "b");
+  EXPECT_EQ(client.receive().size(), 1u);
 }
 
 TEST(ManagementElsewhere, ARequestFindsAnotherHostAndWhatIsBeyondTheSegment) {

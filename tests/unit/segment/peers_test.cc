@@ -56,5 +56,35 @@ TEST_F(PeersTest, WhatSomebodyElseReadIsNotMissed) {
   EXPECT_NE(peers.find(mac_of(2), 5 << kQpnBlockBits), nullptr);
 }
 
+/// Programs that were there before an uplink may have its address; asked for, it is the uplink's.
+TEST_F(PeersTest, AnAddressOfAnUplinkIsNoProgramsEvenIfItSaysSo) {
+  const IpAddress ip = *parse_ip("10.0.0.7");
+  Membership before, uplink, after, bridge;
+  const auto add = [&](Membership& member, uint8_t number, Role role) {
+    MemberCard card = with_role(card_of("host" + std::to_string(number), number), role);
+    card.addresses.push_back({ip, 24, 0});
+    ASSERT_TRUE(member.join(directory, card, error)) << error;
+    peers.refresh(true);
+  };
+  add(before, 2, Role::kProgram);
+  EXPECT_EQ(peers.mac_of(ip), mac_of(2));
+  add(uplink, 3, Role::kUplink);
+  EXPECT_EQ(peers.mac_of(ip), mac_of(3));
+  add(after, 4, Role::kProgram);
+  add(bridge, 5, Role::kBridge);
+  EXPECT_EQ(peers.mac_of(ip), mac_of(3));
+  // Members are asked in the order of their numbers, which are drawn: some come before the uplink, others after it.
+  std::vector<std::unique_ptr<Membership>> many(24);
+  for (auto& member : many) {
+    member = std::make_unique<Membership>();
+    add(*member, 6, Role::kProgram);
+    EXPECT_EQ(peers.mac_of(ip), mac_of(3));
+  }
+  uplink.leave();
+  peers.refresh(true);
+  EXPECT_TRUE(peers.mac_of(ip));
+  EXPECT_NE(peers.mac_of(ip), mac_of(3));
+}
+
 }  // namespace
 }  // namespace uroce::segment

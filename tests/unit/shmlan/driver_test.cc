@@ -191,6 +191,37 @@ TEST_F(ShmlanDriver, WithoutMbufsFramesWait) {
   rte_mempool_free(few);
 }
 
+/// Of the frame that did not fit, every mbuf is there for the next one, and nothing of it is in that.
+TEST_F(ShmlanDriver, WhenThePoolEndsInTheMiddleOfAFrameItsMbufsComeBack) {
+  rte_mempool* const few = rte_pktmbuf_pool_create("few", 3, 0, 0, kRoom + RTE_PKTMBUF_HEADROOM, 0);
+  PortSetup with = setup();
+  with.pool = few;
+  with.mtu = 4300;
+  with.rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER;
+  start(with);
+  for (uint8_t round = 1; round <= 3; round++) {
+    rte_mbuf* const kept = rte_pktmbuf_alloc(few);
+    peer->send(to_port(4300, round));
+    EXPECT_TRUE(port->receive_mbufs().empty());
+    EXPECT_EQ(port->xstat("rx_no_mbufs"), round);
+    EXPECT_EQ(rte_mempool_in_use_count(few), 2u) << "that one, and one that is ready for the next frame";
+    rte_pktmbuf_free(kept);
+    peer->turn();
+    for (const size_t bytes : {100u, 4300u}) {
+      peer->send(to_port(bytes, 100));
+      const auto mbufs = port->receive_mbufs();
+      ASSERT_EQ(mbufs.size(), 1u);
+      EXPECT_EQ(rte_mbuf_check(mbufs[0], 1, nullptr), 0);
+      EXPECT_EQ(mbufs[0]->nb_segs, bytes == 100 ? 1 : 3);
+      rte_pktmbuf_free(mbufs[0]);
+      peer->turn();
+    }
+  }
+  port->close();
+  EXPECT_EQ(rte_mempool_in_use_count(few), 0u);
+  rte_mempool_free(few);
+}
+
 TEST_F(ShmlanDriver, StatisticsCountFramesAndBytesUntilTheyAreReset) {
   start();
   for (int i = 0; i < 3; i++) send(to_peer(100));
@@ -275,6 +306,24 @@ TEST_F(ShmlanInterrupt, NobodySleepsWhenSomethingIsThere) {
   ASSERT_EQ(rte_eth_dev_rx_intr_disable(port->id, 0), 0);
   EXPECT_FALSE(ready());
   EXPECT_EQ(port->receive().size(), 1u);
+}
+
+/// Nobody wakes a sender when there is room again, so it must not sleep.
+TEST_F(ShmlanInterrupt, NobodySleepsWhileFramesOfHisWaitForRoom) {
+  for (uint32_t i = 0; i < segment::kSlots + 2; i++) send(to_peer(100));
+  for (int again = 0; again < 2; again++) {
+    ASSERT_EQ(rte_eth_dev_rx_intr_enable(port->id, 0), 0);
+    EXPECT_TRUE(ready()) << "two wait";
+    ASSERT_EQ(rte_eth_dev_rx_intr_disable(port->id, 0), 0);
+  }
+  size_t got = 0;
+  for (int i = 0; i < 8; i++) {
+    got += peer->receive().size();
+    settle();
+  }
+  EXPECT_EQ(got, segment::kSlots + 2);
+  ASSERT_EQ(rte_eth_dev_rx_intr_enable(port->id, 0), 0);
+  EXPECT_FALSE(ready());
 }
 
 /// One thread sends, another receives and answers, a third reads statistics: two lcores and a control thread.
