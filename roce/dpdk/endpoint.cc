@@ -79,8 +79,7 @@ EngineConfig make_engine_config(const EndpointConfig& config, EndpointPort& port
   engine.qpn_blocks = port.device().qpn_blocks();
   engine.multicast_filter = port.device().multicast_filter();
   engine.raw_filter = port.device().raw_filter();
-  if (config.max_qps != 0) engine.max_qps = config.max_qps;
-  if (port.plan().qps_max != 0) engine.max_qps = std::min(engine.max_qps, port.plan().qps_max);
+  engine.max_qps = queue_pairs_of(config, port.plan(), engine.max_qps);
   return engine;
 }
 

@@ -242,6 +242,11 @@ bool carries_roce(const Netdev& netdev, std::string& error) {
   return false;
 }
 
+uint32_t queue_pairs_of(const EndpointConfig& config, const PortPlan& plan, uint32_t otherwise) {
+  const uint32_t wanted = config.max_qps == 0 ? otherwise : config.max_qps;
+  return plan.qps_max == 0 ? wanted : std::min(wanted, plan.qps_max);
+}
+
 void use_mtu(PortPlan& plan, uint32_t mtu) {
   plan.max_frame_bytes = std::min(mtu, kFullMtu) + kLinkHeaderBytes;
   plan.options.frame_bytes = plan.max_frame_bytes;

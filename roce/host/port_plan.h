@@ -25,7 +25,7 @@ struct PortPlan {
   std::string segment_dir;       // of a segment: where its members meet
   std::string host;              // and which host this program belongs to
   bool has_uplink = false;       // and that host has a way out of the machine, or had it a moment ago
-  uint32_t qps_max = 0;          // and a program may have so many queue pairs; 0: as many as there is room for
+  uint32_t qps_max = 0;          // and its uplink lets a program have so many queue pairs; 0: any number
   uint32_t lanes_max = 0;        // and meet so many others; 0: any number
   uint32_t max_frame_bytes = 0;  // for the engine
   PortOptions options;           // except the port's number
@@ -69,6 +69,9 @@ void number_wire_device(PortPlan& plan, unsigned number);
 
 /// Returns false, with one line in `error`, when the interface's MTU is below kMtuMin.
 bool carries_roce(const Netdev& netdev, std::string& error);
+
+/// How many queue pairs a program may have: what it asks for, or else `otherwise`, and no more than its uplink lets it.
+uint32_t queue_pairs_of(const EndpointConfig& config, const PortPlan& plan, uint32_t otherwise);
 
 /// Sets the frame sizes that follow from an IP MTU.
 void use_mtu(PortPlan& plan, uint32_t mtu);

@@ -102,6 +102,29 @@ TEST_F(HeldEndsTest, NothingElseWaits) {
   EXPECT_EQ(held_.next_look(), Instant::never());
 }
 
+/// Sends end in one queue and receives in another: it is told when both were polled, in whatever order.
+TEST_F(HeldEndsTest, OfTwoQueuesBothArePolledFirst) {
+  CompletionQueue* const sends = engine_.objects().create_cq(16, nullptr);
+  QpInit init = qp_->init();
+  init.send_cq = sends;
+  for (CompletionQueue* first : {sends, cq_}) {
+    Qp* const qp = engine_.create_qp(init, nullptr);
+    complete(*qp);
+    ASSERT_EQ(engine_.post_send(*qp, {}, kAtFirst), PostResult::kOk);
+    ASSERT_EQ(sends->size(), 1u);
+    EXPECT_TRUE(keep(dreq_for(*qp)));
+    Completion completion;
+    ASSERT_EQ(first->poll({&completion, 1}), 1u);
+    EXPECT_EQ(told(kAtFirst + microseconds(100)), 0u) << "of the other one there is something";
+    EXPECT_TRUE(keep(dreq_for(*qp, 0x77))) << "nor is another";
+    ASSERT_EQ((first == sends ? cq_ : sends)->poll({&completion, 1}), 1u);
+    EXPECT_EQ(told(kAtFirst + microseconds(200)), 0x4ea0u);
+    EXPECT_EQ(told(kAtFirst + microseconds(200)), 0x77u);
+    EXPECT_FALSE(keep(dreq_for(*qp)));
+    engine_.destroy_qp(qp, kAtFirst);
+  }
+}
+
 TEST_F(HeldEndsTest, InTheirOrderAndNotTooMany) {
   complete(*qp_);
   for (uint32_t i = 1; i <= HeldEnds::kMax; i++) EXPECT_TRUE(keep(dreq_for(*qp_, i)));

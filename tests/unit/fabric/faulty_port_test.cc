@@ -413,6 +413,25 @@ TEST(FaultyPort, WhatComesInIsBoundedToo) {
   EXPECT_EQ(cable.counted("fault_in_delay_full"), 1u);
 }
 
+/// More than all the memory that there is: of what finds no room, nothing is kept.
+TEST(FaultyPort, WhatFindsTheInboundDelayFullGivesItsMemoryBack) {
+  for (const char* text : {"in: delay all by 10us; frames 2", "in: delay all by 10us; duplicate 100%; frames 3"}) {
+    BadCable cable(text);
+    uint64_t full = 0;
+    for (uint32_t round = 1; round <= 20; round++) {
+      const Frames frames = several(60);
+      cable.outlet.coming.insert(cable.outlet.coming.end(), frames.begin(), frames.end());
+      EXPECT_EQ(cable.receive(), Frames());
+      EXPECT_GT(cable.counted("fault_in_delay_full"), full);
+      full = cable.counted("fault_in_delay_full");
+      ASSERT_GE(cable.receive_at(round * 10'000).size(), 2u) << text << " " << round;
+    }
+    EXPECT_EQ(cable.counted("fault_in_no_memory"), 0u) << text;
+    cable.receive_at(1000 * kMs);
+    EXPECT_EQ(cable.next_ns(), -1) << "nothing is under way";
+  }
+}
+
 TEST(FaultyPort, NothingLeaksInALongRun) {
   BadCable cable(
       "loss 10%; duplicate 10%; reorder 10%; rate 1G; queue 4K; frames 16; in: loss 10%; duplicate 10%; "

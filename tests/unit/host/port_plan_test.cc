@@ -100,6 +100,48 @@ TEST_F(PlanTest, AnAddressOfAnotherHostIsRefused) {
   EXPECT_TRUE(plan("")) << error_;
 }
 
+/// Of what the program asks for and what its uplink has, the smaller one; what one of them leaves open is the other's.
+TEST_F(PlanTest, BehindAnUplinkTheSmallerLimitsHold) {
+  segment::Registration uplink;
+  segment::MemberCard card;
+  card.role = segment::Role::kUplink;
+  card.host = "port-7";
+  card.mac = segment::mac_of_host(card.host);
+  card.program = "uroced";
+  card.addresses = {*parse_local_address("10.1.2.3/16")};
+  const std::string directory = (dir_.path() / "shmlan").string();
+  ASSERT_TRUE(uplink.join(directory, card, error_)) << error_;
+  struct Case {
+    uint32_t own_mtu, its_mtu, frame_bytes;
+    uint32_t own_qps, its_qps, qps;
+    uint32_t lanes;
+  };
+  for (const Case& c : {Case{0, 0, 4224, 0, 0, 4096, 0},
+                        {0, 1500, 1518, 0, 100, 100, 7},
+                        {1400, 0, 1418, 100, 0, 100, 0},
+                        {9000, 1500, 1518, 200, 100, 100, 1},
+                        {1400, 1500, 1418, 50, 100, 50, 2},
+                        {9000, 9000, 4224, 9000, 5000, 5000, 3},
+                        {1500, 1500, 1518, 0, 9000, 4096, 4}}) {
+    ASSERT_TRUE(uplink.update(
+        [&](segment::MemberCard& its) {
+          its.mtu = c.its_mtu;
+          its.qps_max = c.its_qps;
+          its.lanes_max = c.lanes;
+        },
+        error_));
+    config_.mtu = c.own_mtu;
+    config_.max_qps = c.own_qps;
+    ASSERT_TRUE(plan("")) << error_;
+    EXPECT_TRUE(plan_.has_uplink);
+    EXPECT_EQ(plan_.host, "port-7");
+    EXPECT_EQ(plan_.max_frame_bytes, c.frame_bytes) << c.own_mtu << " " << c.its_mtu;
+    EXPECT_EQ(plan_.options.frame_bytes, c.frame_bytes);
+    EXPECT_EQ(queue_pairs_of(config_, plan_, 4096), c.qps) << c.own_qps << " " << c.its_qps;
+    EXPECT_EQ(plan_.lanes_max, c.lanes);
+  }
+}
+
 TEST_F(PlanTest, WhatASegmentDoesNotHaveIsRefused) {
   EndpointConfig& c = config_;
   c.eal_args = {"-m", "128"};

@@ -1,6 +1,7 @@
 #include "segment/segment_port.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <map>
 #include <memory>
@@ -99,6 +100,68 @@ TEST(SegmentPort, SleepersAreWokenOnceByAFrame) {
   ASSERT_TRUE(b.port->arm());
   a.send(frame);
   EXPECT_EQ(a.port->counters().wakes_sent, 2u) << "another sleep";
+}
+
+/// Its own socket is full of letters that the first ones have not read.
+TEST(SegmentPort, WhoCouldNotBeWokenAtOnceIsWokenLater) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  std::vector<std::unique_ptr<Node>> sleepers(16);
+  a.turn();
+  for (auto& node : sleepers) node = std::make_unique<Node>(dir, card_of("host", 1));
+  const auto to = [](Node& node) { return roce_frame(mac_of(1), node.qpn(), 90); };
+  for (auto& node : sleepers) {
+    a.turn();
+    a.send(to(*node));
+    settle({&a, node.get()});
+    ASSERT_EQ(node->receive().size(), 1u);
+    node->turn();
+    ASSERT_TRUE(node->port->arm());
+  }
+  const int least = 1;
+  ASSERT_EQ(setsockopt(a.port->wake_fd(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+  for (auto& node : sleepers) a.send(to(*node));
+  const uint64_t at_once = a.port->counters().wakes_sent;
+  EXPECT_LT(at_once, sleepers.size()) << "the socket was not full";
+  size_t got = 0;
+  for (size_t round = 0; round < sleepers.size(); round++) {
+    for (auto& node : sleepers) {
+      if (!node->wake_fd_ready()) continue;
+      got += node->receive().size();
+      node->turn();
+    }
+    a.turn();
+  }
+  EXPECT_EQ(got, sleepers.size());
+  EXPECT_EQ(a.port->counters().wakes_sent, sleepers.size()) << "each once";
+}
+
+/// Each of them could fill every burst.
+TEST(SegmentPort, EachBurstBeginsWithAnotherPeer) {
+  const TempDir dir;
+  Node b(dir, card_of("host", 1)), first(dir, card_of("host", 1)), second(dir, card_of("host", 1)),
+      third(dir, card_of("host", 1));
+  const auto frame = roce_frame(mac_of(1), b.qpn(), 60);
+  for (Node* peer : {&first, &second, &third}) {
+    peer->turn();
+    ASSERT_TRUE(peer->send(frame));
+    settle({peer, &b});
+    ASSERT_EQ(b.receive().size(), 1u);
+  }
+  for (Node* peer : {&first, &second, &third}) {
+    for (int i = 0; i < 200; i++) ASSERT_TRUE(peer->send(frame));
+  }
+  for (const uint32_t burst : {1u, 16u, 32u}) {
+    std::map<void*, int> began;
+    for (int i = 0; i < 9; i++) {
+      RxFrame frames[Port::kMaxBurst];
+      ASSERT_EQ(b.port->receive(frames, burst), burst);
+      began[frames[0].token]++;
+      b.port->release_rx(frames, burst);
+    }
+    EXPECT_EQ(began.size(), 3u) << burst;
+    for (const auto& [peer, times] : began) EXPECT_EQ(times, 3) << burst;
+  }
 }
 
 TEST(SegmentPort, TheFirstFrameWakesASleeper) {
