@@ -200,6 +200,7 @@ TEST_F(NoteTest, WhatAKilledProcessLeftGoes) {
   EXPECT_FALSE(exists("dpdk/" + mine)) << "nobody has that note";
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
+  for (const int fd : ready) close(fd);
   ASSERT_TRUE(note.make(error_)) << error_;
   EXPECT_TRUE(running().empty());
   EXPECT_FALSE(exists("endpoint." + std::to_string(child)));

@@ -1,0 +1,25 @@
+// Tests that leave something, for left_over_test.py: by themselves all of them would pass.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+TEST(Careless, LeavesADescriptor) { EXPECT_GE(open("/dev/null", O_RDONLY | O_CLOEXEC), 0); }
+
+TEST(Careless, LeavesAChild) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  EXPECT_GT(child, 0);
+}
+
+TEST(Careless, StandsElsewhere) { EXPECT_EQ(chdir("/"), 0); }
+
+TEST(Careful, LeavesNothing) {
+  while (waitpid(-1, nullptr, 0) > 0) continue;  // of the test before
+  const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(close(fd), 0);
+}
+
+}  // namespace
