@@ -11,7 +11,7 @@ namespace uroce {
 bool enough_descriptors(std::string& error) {
   std::array<int, kDescriptorsNeeded> opened;
   int count = 0;
-  while (count < kDescriptorsNeeded && (opened[count] = open("/", O_PATH | O_CLOEXEC)) >= 0) count++;
+  while (count < kDescriptorsNeeded && (opened[count] = open("/", O_PATH | O_NOFOLLOW | O_CLOEXEC)) >= 0) count++;
   for (int i = 0; i < count; i++) close(opened[i]);
   if (count == kDescriptorsNeeded) return true;
   rlimit limit{};
