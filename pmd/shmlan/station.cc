@@ -186,7 +186,7 @@ void Station::discard_received() {
 
 void Station::enable_interrupt() {
   const Lock lock(lock_);
-  if (port_->tx_pending() || !port_->arm()) interrupt_.raise();
+  if (port_->tx_pending() || !port_->arm(true)) interrupt_.raise();
 }
 
 void Station::disable_interrupt() {

@@ -29,6 +29,8 @@ class Bells {
   }
   /// Some time later, and before this member sleeps itself.
   void ring_again();
+  /// Of those that frames were sent to, somebody was not looked at a second time, or could not be woken.
+  bool any_left() const { return !sent_to_.empty(); }
   void forget(Peer& peer) { std::erase(sent_to_, &peer); }
   uint64_t wakes_sent() const { return wakes_sent_; }
 

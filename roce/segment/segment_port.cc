@@ -191,13 +191,13 @@ bool SegmentPort::has_frames() const {
 
 // Sleep.
 
-bool SegmentPort::arm() {
+bool SegmentPort::arm(bool for_long) {
   armed_ = true;
   base().sleeps.fetch_or(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const bool ready = has_frames();
   parts_->bells.ring_again();
-  if (!ready) return true;
+  if (!ready && !(for_long && parts_->bells.any_left())) return true;
   disarm();
   return false;
 }

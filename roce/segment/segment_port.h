@@ -68,7 +68,8 @@ class SegmentPort final : public Port {
 
   /// Before its thread sleeps: from now on whoever sends a frame makes `wake_fd` readable. False when something is
   /// there already; then it must not sleep. `disarm` ends it; a call to receive does so, too.
-  bool arm();
+  /// `for_long`: nothing but `wake_fd` ends the sleep; then also false while somebody who sleeps could not be woken.
+  bool arm(bool for_long = false);
   void disarm();
   int wake_fd() const { return mailbox_.fd(); }
 

@@ -123,6 +123,9 @@ TEST(SegmentPort, WhoCouldNotBeWokenAtOnceIsWokenLater) {
   for (auto& node : sleepers) a.send(to(*node));
   const uint64_t at_once = a.port->counters().wakes_sent;
   EXPECT_LT(at_once, sleepers.size()) << "the socket was not full";
+  EXPECT_FALSE(a.port->arm(true));
+  EXPECT_TRUE(a.port->arm()) << "it will look again soon";
+  a.port->disarm();
   size_t got = 0;
   for (size_t round = 0; round < sleepers.size(); round++) {
     for (auto& node : sleepers) {
@@ -134,6 +137,7 @@ TEST(SegmentPort, WhoCouldNotBeWokenAtOnceIsWokenLater) {
   }
   EXPECT_EQ(got, sleepers.size());
   EXPECT_EQ(a.port->counters().wakes_sent, sleepers.size()) << "each once";
+  EXPECT_TRUE(a.port->arm(true));
 }
 
 /// Each of them could fill every burst.

@@ -1,6 +1,8 @@
 // Frames between an ethdev and a member of its segment.
 #include <poll.h>
+#include <sys/socket.h>
 
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -285,6 +287,20 @@ class ShmlanInterrupt : public ShmlanDriver {
     EXPECT_GE(entry.fd, 0);
     return poll(&entry, 1, 0) == 1;
   }
+  /// Room for a few letters, in the socket that is among what its interrupt waits for.
+  void shrink_its_socket() const {
+    const int epoll_fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, 0);
+    std::ifstream lines("/proc/self/fdinfo/" + std::to_string(epoll_fd));
+    int sockets = 0;
+    for (std::string word; lines >> word;) {
+      if (word != "tfd:") continue;
+      int fd = -1;
+      lines >> fd;
+      const int least = 1;
+      sockets += setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof least) == 0 ? 1 : 0;
+    }
+    EXPECT_EQ(sockets, 1);
+  }
 };
 
 TEST_F(ShmlanInterrupt, ASleeperIsWoken) {
@@ -322,6 +338,47 @@ TEST_F(ShmlanInterrupt, NobodySleepsWhileFramesOfHisWaitForRoom) {
     settle();
   }
   EXPECT_EQ(got, segment::kSlots + 2);
+  ASSERT_EQ(rte_eth_dev_rx_intr_enable(port->id, 0), 0);
+  EXPECT_FALSE(ready());
+}
+
+/// Its socket is full of letters that others have not read. They sleep, and so would it, with frames that nobody sees.
+TEST_F(ShmlanInterrupt, NobodySleepsWhileSomebodyIsToBeWoken) {
+  std::vector<std::unique_ptr<Node>> sleepers(16);
+  for (auto& node : sleepers) {
+    node = std::make_unique<Node>(segment_dir(), card_of("host", 1));
+    const Bytes frame = roce_frame(mac_of(1), node->qpn(), 100);
+    size_t met = 0;
+    for (int i = 0; i < 1000 && met == 0; i++) {  // at first it may not have heard of the newcomer
+      send(frame);
+      settle();
+      node->turn();
+      met = node->receive().size();
+    }
+    ASSERT_EQ(met, 1u);
+    for (int i = 0; i < 2; i++) {
+      settle();
+      node->turn();
+    }
+    ASSERT_TRUE(node->port->arm());
+    ASSERT_FALSE(node->wake_fd_ready()) << "a letter";
+  }
+  shrink_its_socket();
+  for (auto& node : sleepers) send(roce_frame(mac_of(1), node->qpn(), 100));
+  ASSERT_LT(port->xstat("wakes_sent"), sleepers.size());
+  size_t got = 0;
+  for (size_t round = 0; got < sleepers.size() && round < sleepers.size(); round++) {
+    ASSERT_EQ(rte_eth_dev_rx_intr_enable(port->id, 0), 0);
+    EXPECT_TRUE(ready() || port->xstat("wakes_sent") == sleepers.size()) << got;
+    ASSERT_EQ(rte_eth_dev_rx_intr_disable(port->id, 0), 0);
+    for (auto& node : sleepers) {
+      if (!node->wake_fd_ready()) continue;
+      got += node->receive().size();
+      node->turn();
+    }
+    settle();
+  }
+  EXPECT_EQ(got, sleepers.size());
   ASSERT_EQ(rte_eth_dev_rx_intr_enable(port->id, 0), 0);
   EXPECT_FALSE(ready());
 }
