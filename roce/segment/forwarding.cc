@@ -44,11 +44,14 @@ Forwarding::Way Forwarding::find_way(std::span<const uint8_t> frame, const Desti
     peers_.refresh_for_raw(now);
   }
   if (destination.qpn > 1 && !for_all) {
-    if (Peer* const peer = peers_.find(destination.mac, destination.qpn)) {
-      receivers_.push_back(peer);
-      return Way::kPeers;
+    Peer* peer = peers_.find(destination.mac, destination.qpn);
+    if (peer == nullptr) {
+      peers_.refresh_for_owner(destination.mac, destination.qpn, now);
+      peer = peers_.find(destination.mac, destination.qpn);
     }
-    return find_for_host(frame, destination);
+    if (peer == nullptr) return find_for_host(frame, destination);
+    receivers_.push_back(peer);
+    return Way::kPeers;
   }
   if (destination.qpn == kManagementQpn && !for_all) return find_for_management(destination);
   if (group) return find_for_group(destination.mac);

@@ -46,7 +46,6 @@ bool Introductions::make_contact(Peer& peer, Instant now) {
     return false;
   }
   peer.lane = std::make_unique<Lane>(std::move(memory), pool_);
-  peer.lane->seen = now;
   peers_.note_contact(peer);
   unconfirmed_++;
   say_hello(peer, true, now);

@@ -1,6 +1,7 @@
 #include "segment/peer_checks.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace uroce::segment {
 namespace {
@@ -33,7 +34,9 @@ bool PeerChecks::is_gone(Peer& peer, Instant now) {
   LaneSender& sender = lane.sender;
   sender.reclaim();
   const bool idle = sender.consumed() == sender.produced() && !sender.waiting();
-  if (idle || sender.consumed() != lane.seen_at) {
+  // Between two looks may lie any time, as long as a program sleeps: what it sent just now counts from this look on.
+  if (idle || !std::exchange(lane.unread, true) || sender.consumed() != lane.seen_at) {
+    lane.unread = !idle;
     lane.seen_at = sender.consumed();
     lane.seen = now;
     sender.set_stuck(false);

@@ -48,6 +48,19 @@ Peers::OtherHost& Peers::other_host(const MacAddress& mac) {
   return others_.back();
 }
 
+void Peers::refresh_for_owner(const MacAddress& mac, uint32_t qpn, Instant now) {
+  if (now - looked_since_ >= kReadForUnknown) {
+    looked_for_.reset();
+    looked_since_ = now;
+  }
+  uint32_t host = 0;
+  for (const uint8_t byte : mac.bytes) host = host * 31 + byte;
+  const uint32_t place = (host ^ qpn >> kQpnBlockBits) % kQpnBlocks;
+  if (looked_for_[place]) return;
+  looked_for_.set(place);
+  refresh();
+}
+
 bool Peers::refresh(bool always) {
   // Others read the directory, too: whoever takes queue pair numbers. What they found may be news here.
   const bool whole = always || directory_.maybe_changed() ? directory_.scan() : true;

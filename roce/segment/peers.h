@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -36,8 +37,9 @@ struct Lane {
   bool bell = false;     // frames were sent since the peer was last looked at
   uint32_t woken = 0;    // for which of its sleeps it was woken
   bool queued = false;   // frames wait
-  uint64_t seen_at = 0;  // what the peer had read ...
-  Instant seen;          // ... when that was last looked at and had changed
+  bool unread = false;   // something lay unread when the peer was last looked at
+  uint64_t seen_at = 0;  // what it had read ...
+  Instant seen;          // ... at the first look since which it has read no more
 
   const BaseMemory* base() const { return static_cast<const BaseMemory*>(peer_base.data()); }
 };
@@ -88,6 +90,9 @@ class Peers {
     refreshed_ = now;
     return refresh();
   }
+  /// The same because nobody is known to have this queue pair number: at most once in kReadForUnknown for each of them,
+  /// however short ago the directory was read for somebody else. Whose number was told by other means has come before.
+  void refresh_for_owner(const MacAddress& mac, uint32_t qpn, Instant now);
   /// The same because of a frame that only programs with flows take: these look for themselves, so that no other frame
   /// waits for the end of their period.
   void refresh_for_raw(Instant now) {
@@ -161,7 +166,9 @@ class Peers {
   size_t blocks_max_ = 0;
   Instant refreshed_{0};  // because of a frame
   Instant refreshed_for_raw_{0};
-  uint64_t scan_ = 0;  // of the directory, whose result is here
+  std::bitset<kQpnBlocks> looked_for_;  // by host and block, folded; in the period that began ...
+  Instant looked_since_{0};             // ... at this time
+  uint64_t scan_ = 0;                   // of the directory, whose result is here
 };
 
 }  // namespace uroce::segment
