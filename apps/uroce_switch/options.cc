@@ -45,8 +45,6 @@ std::string complete(Options& options, const Texts& texts) {
   if (options.name.empty() || !valid_wire_name(options.name)) {
     return "--name '" + options.name + "': 1 to 32 letters, digits, '-', '_' or '.'";
   }
-  if (!options.eal_given && options.specs.empty() && options.ports.value_or(0) == 0)
-    return "a switch of no ports: --ports 4 for four programs, --port shmlan:NAME, --port net_af_packet0,iface=eth0";
   std::string error;
   for (const std::string& spec : options.specs) {
     const auto parsed = parse_port_spec(spec, error);

@@ -29,10 +29,6 @@ bool can_have(const std::string& dir, std::string& error) {
     error = dir + " is not a directory of this user" + kRemedy;
     return false;
   }
-  if ((st.st_mode & S_IWOTH) != 0) {
-    error = "everybody may write into " + dir + ": chmod o-w " + dir + ", or name another place with UROCE_RUNTIME_DIR";
-    return false;
-  }
   // Tested with access rights, because root of a user namespace is not root outside.
   if (faccessat(AT_FDCWD, dir.c_str(), R_OK | W_OK | X_OK, AT_EACCESS) != 0) {
     error = "cannot use " + dir + ": " + std::strerror(errno) + kRemedy;

@@ -8,8 +8,8 @@ namespace uroce {
 /// $UROCE_RUNTIME_DIR; else /run/uroce for root, where it may be made; else $XDG_RUNTIME_DIR/uroce; else
 /// /tmp/uroce-<uid>. The uid is the one outside of user namespaces, so that programs of a user who is root in a
 /// namespace of his own (`unshare -Ur`, rootless containers that share the directory) meet his programs outside. The
-/// directory is created with mode 0700. Returns "", with one line in `error`, when that fails, the directory belongs to
-/// another user, whoever asks, or everybody may write into it.
+/// directory is created with mode 0700. Returns "", with one line in `error`, when that fails or the directory belongs
+/// to another user, whoever asks.
 std::string runtime_dir(std::string& error);
 
 /// The uid of the caller outside of its user namespace. `map` is the text of /proc/self/uid_map.

@@ -14,7 +14,7 @@ REFUSED = [
     ("uroce", ["run", "--port", "lo", "--", "true"], "net_af_packet0,iface=lo"),
     ("uroce", ["run", "--port", "no_such0", "--", "true"], "no such driver"),
     ("uroce", ["nonsense"], "uroce --help"),
-    ("uroce-switch", [], "--ports 4"),
+    ("uroce-switch", ["--ports", "1"], "more --port"),
     ("uroce-switch", ["--ports", "x"], "uroce-switch --help"),
     ("uroced", ["--port", "lo"], "net_af_packet0,iface=lo"),
     ("uroce-lint", [], "which capture"),
