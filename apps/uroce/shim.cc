@@ -35,7 +35,7 @@ std::string preloadable(const std::string& shim, std::string& error) {
   }
   char number[17];
   std::snprintf(number, sizeof number, "%zx", std::hash<std::string>()(shim));
-  const std::string link = directory + "/shim-" + number;
+  std::string link = directory + "/shim-" + number;
   std::error_code code;
   if (fs::read_symlink(link, code) == shim) return link;
   // Another launcher may be making the same one.

@@ -107,7 +107,7 @@ bool Peers::refresh(bool always) {
 
 void Peers::take_blocks(Peer& peer, const MemberCard& card) {
   if (peer.role == Role::kBridge) return;
-  Blocks& blocks = blocks_of(card.mac);
+  Blocks& blocks = card.mac == own_mac_ ? own_host_ : *other_host(card.mac).blocks;
   const size_t count = blocks_max_ == 0 ? card.blocks.size() : std::min(card.blocks.size(), blocks_max_);
   for (size_t i = 0; i < count; i++) {
     // Who claims what another has gets nothing.
@@ -154,7 +154,7 @@ bool Peers::unread() const {
 
 LostMember Peers::remove(Peer& peer) {
   LostMember lost{peer.mac, peer.role == Role::kStation && peer.mac != own_mac_, {}};
-  Blocks& blocks = blocks_of(peer.mac);
+  Blocks& blocks = peer.mac == own_mac_ ? own_host_ : *other_host(peer.mac).blocks;
   for (uint32_t i = 0; i < blocks.size(); i++) {
     if (blocks[i] != &peer) continue;
     blocks[i] = nullptr;

@@ -148,7 +148,6 @@ class Peers {
     Peer* station = nullptr;  // has this MAC to itself, and so all its queue pair numbers
   };
   Peer* find_at_other_host(const MacAddress& mac, uint32_t qpn);
-  Blocks& blocks_of(const MacAddress& mac) { return mac == own_mac_ ? own_host_ : *other_host(mac).blocks; }
   OtherHost& other_host(const MacAddress& mac);
   void take_blocks(Peer& peer, const MemberCard& card);
   void find_way_out();

@@ -58,39 +58,6 @@ TEST(SegmentPort, TheFirstFramesWaitForNobody) {
   EXPECT_EQ(received, sent);
 }
 
-/// Who sends datagrams sends them once. Its peer has told its number by other means, and that may be quick.
-TEST(SegmentPort, WhoCameJustNowIsFoundHoweverShortAfterTheLastLook) {
-  const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1)), c(dir, card_of("host", 1));
-  a.turn();
-  a.send(roce_frame(mac_of(1), b.qpn(), 90));
-  const auto for_c = roce_frame(mac_of(1), c.qpn(), 90);
-  a.turn(microseconds(10));
-  a.send(for_c);
-  Node d(dir, card_of("two", 2));
-  const auto for_d = roce_frame(mac_of(2), d.qpn(), 90);
-  a.turn(microseconds(10));
-  a.send(for_d);
-  settle({&a, &b, &c, &d});
-  EXPECT_EQ(c.receive(), Frames{for_c});
-  EXPECT_EQ(d.receive(), Frames{for_d});
-  EXPECT_EQ(a.port->counters().tx_dropped_nobody, 0u);
-}
-
-TEST(SegmentPort, FramesForNobodyDoNotReadTheDirectoryEachTime) {
-  const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
-  const uint32_t nobody = (b.qpn() >> kQpnBlockBits ^ 1) << kQpnBlockBits;
-  a.turn();
-  const uint64_t before = a.port->registration().directory().scans();
-  for (uint32_t i = 0; i < 1000; i++) {
-    a.send(roce_frame(mac_of(1), nobody | i, 90));
-    a.turn(microseconds(1));
-  }
-  EXPECT_EQ(a.port->counters().tx_dropped_nobody, 1000u);
-  EXPECT_LE(a.port->registration().directory().scans() - before, 3u);
-}
-
 TEST(SegmentPort, BothWaysAtOnce) {
   const TempDir dir;
   Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
