@@ -32,7 +32,7 @@ std::string address_of(const Program& program) {
   std::string link_local;
   std::string leased;
   for (const Json& gid : *gids) {
-    const std::string text = gid.is_string() ? gid.get<std::string>() : "";
+    std::string text = gid.is_string() ? gid.get<std::string>() : "";
     const auto address = parse_local_address(text);
     if (!address || address->ip.is_zero()) continue;  // a row that is empty now
     std::string& kept = address->ip.is_link_local_v6() ? link_local : leased;
