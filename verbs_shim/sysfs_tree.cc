@@ -75,10 +75,8 @@ void put(const Path& file, const std::string& text) {
   if (fd < 0) return;
   // The file is not emptied first, because another thread may be reading it.
   const std::string line = text + '\n';
-  if (pwrite(fd, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size())) {
-    if (ftruncate(fd, static_cast<off_t>(line.size())) != 0)
-      log_message(LogLevel::kDebug, "%s keeps an old end", file.c_str());
-  }
+  if (write_all(fd, line, 0) == 0 && ftruncate(fd, static_cast<off_t>(line.size())) != 0)
+    log_message(LogLevel::kDebug, "%s keeps an old end", file.c_str());
   close(fd);
 }
 

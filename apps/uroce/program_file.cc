@@ -87,10 +87,8 @@ std::string preload_obstacle(const std::string& path, const ProgramFile& program
     return path + " is linked statically, and nothing can be preloaded into it: link it with the shared libibverbs";
   }
   if (program.changes_user) {
-    return path +
-           " changes its user or group when it starts (set-uid), and then nothing can be preloaded into it: run it "
-           "as " +
-           "that user, or a copy without that right";
+    return path + " changes its user or group when it starts (set-uid), and then nothing can be preloaded into it: " +
+           "run it as that user, or a copy without that right";
   }
   if (program.carries_capabilities && !as_root) {
     return path +

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <memory>
 
@@ -47,6 +48,18 @@ std::vector<std::string> names_in(const std::string& directory) {
     names.emplace_back(name);
   }
   return names;
+}
+
+int write_all(int fd, std::string_view bytes, off_t at) {
+  while (!bytes.empty()) {
+    const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), at);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : ENOSPC;
+    // What was cut short is tried again, so that the kernel says why.
+    bytes.remove_prefix(static_cast<size_t>(written));
+    at += written;
+  }
+  return 0;
 }
 
 void remove_tree(const std::string& path) { remove_at(AT_FDCWD, path.c_str()); }

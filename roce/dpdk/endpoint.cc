@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -219,7 +220,7 @@ Instant EndpointImpl::next_timeout() const {
 }
 
 /// What needs memory in a turn is none of the data path: news of neighbours, connections, other members. What there is
-/// no memory for is left out, and said again by whoever waits for it.
+/// no memory for is left out, and said again by whoever waits for it. The log has it once: turns are many.
 uint32_t EndpointImpl::turn(Instant now) try {
   turns_++;
   port_.on_turn(*engine_, now);
@@ -227,7 +228,8 @@ uint32_t EndpointImpl::turn(Instant now) try {
   const uint32_t done = engine_->turn(now);
   return done + port_.device().moved();
 } catch (const std::bad_alloc&) {
-  log_message(LogLevel::kError, "%s: part of a turn was left out", kOutOfMemory);
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true)) log_message(LogLevel::kError, "%s: parts of turns are left out", kOutOfMemory);
   return 0;
 }
 

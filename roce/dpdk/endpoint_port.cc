@@ -1,5 +1,4 @@
 #include "dpdk/endpoint_port.h"
-#include "base/immortal.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 
+#include "base/immortal.h"
 #include "dpdk/driver_libraries.h"
 #include "dpdk/eal.h"
 #include "dpdk/existing_port.h"

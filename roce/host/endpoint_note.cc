@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/files.h"
@@ -28,13 +30,19 @@ constexpr int kNamesMax = 1000;
 
 bool starts_with(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
 
-bool is_locked(const fs::path& path) {
+/// The first line of a note that somebody holds, "" as long as it has no end; nothing when nobody does.
+std::optional<std::string> read_held(const fs::path& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return false;
+  if (fd < 0) return std::nullopt;
   struct flock lock = whole_file(F_RDLCK);
   const bool locked = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  char text[PATH_MAX];
+  const ssize_t bytes = locked ? pread(fd, text, sizeof text, 0) : 0;
   close(fd);
-  return locked;
+  if (!locked) return std::nullopt;
+  const std::string_view all(text, bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  const size_t end = all.find('\n');
+  return end == std::string_view::npos ? std::string() : std::string(all.substr(0, end));
 }
 
 /// Opens and locks `path`, and checks that it still exists then: another process that tidies may have removed it in
@@ -67,7 +75,7 @@ void tidy(const fs::path& dir) {
   }
   for (const std::string& name : names_in(dir / "dpdk")) {
     if (!starts_with(name, kEalPrefix)) continue;
-    if (!is_locked(dir / (kPrefix + name.substr(std::strlen(kEalPrefix))))) remove_tree(dir / "dpdk" / name);
+    if (!read_held(dir / (kPrefix + name.substr(std::strlen(kEalPrefix))))) remove_tree(dir / "dpdk" / name);
   }
 }
 
@@ -113,13 +121,9 @@ std::vector<RunningEndpoint> running_endpoints(std::string& error) {
   tidy(dir);
   std::error_code code;
   for (const std::string& name : names_in(dir)) {
-    const fs::path path = fs::path(dir) / name;
-    if (!starts_with(name, kPrefix) || !is_locked(path)) continue;
-    RunningEndpoint running;
-    running.pid = std::atoi(name.c_str() + std::strlen(kPrefix));
-    std::ifstream text(path);
-    // A name that is being written has no end yet.
-    if (!std::getline(text, running.telemetry_socket) || text.eof()) running.telemetry_socket.clear();
+    const auto held = starts_with(name, kPrefix) ? read_held(fs::path(dir) / name) : std::nullopt;
+    if (!held) continue;
+    RunningEndpoint running{std::atoi(name.c_str() + std::strlen(kPrefix)), *held};
     // A container that shares the directory may know it by another path.
     const fs::path here = dir / fs::path("dpdk") / (kEalPrefix + name.substr(std::strlen(kPrefix))) /
                           fs::path(running.telemetry_socket).filename();

@@ -101,7 +101,7 @@ void add_arg(PortPlan& plan, const std::string& key, uint32_t value) {
 bool fit_af_packet(PortPlan& plan, std::string& error) {
   const uint32_t slot_bytes = round_up(plan.max_frame_bytes + 128, 512);
   if (!plan.spec.arg("framesz") && !plan.spec.arg("blocksz")) {
-    const uint32_t slots = lockable_slots(2 * slot_bytes);  // a ring each way
+    const uint32_t slots = plan.spec.arg("framecnt") ? kSlotsMost : lockable_slots(2 * slot_bytes);  // a ring each way
     if (slots == 0) {
       error = "port " + plan.spec.device + " needs memory that stays where it is, and ulimit -l gives less than " +
               std::to_string(kSlotsLeast * 2 * slot_bytes / 1024) + " kB: raise it, or run as root";

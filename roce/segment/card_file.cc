@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cstdio>
 
+#include "base/files.h"
+
 namespace uroce::segment {
 namespace {
 
@@ -34,18 +36,6 @@ std::string seal_of(std::string_view text, uint64_t count) {
   snprintf(line, sizeof line, "written %016llx %016llx\n", static_cast<unsigned long long>(count),
            static_cast<unsigned long long>(sum_of(text, count)));
   return line;
-}
-
-int write_all(int fd, std::string_view bytes, off_t at) {
-  while (!bytes.empty()) {
-    const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), at);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return written < 0 ? errno : ENOSPC;
-    // What was cut short is tried again, so that the kernel says why.
-    bytes.remove_prefix(static_cast<size_t>(written));
-    at += written;
-  }
-  return 0;
 }
 
 /// What stands at `at`, up to so many bytes.

@@ -34,6 +34,17 @@ Forwarding::Way Forwarding::find(std::span<const uint8_t> frame, Instant now) {
   return receivers_.empty() ? way : Way::kPeers;
 }
 
+/// A program was told its peer's number by other means, maybe only just now, and a datagram is sent once: so it looks
+/// into the directory for everybody whom it does not know, however short ago it did so for somebody else. Others carry
+/// what strangers send, who could make them look for each frame.
+Peer* Forwarding::find_owner(const Destination& destination, Instant now) {
+  Peer* const known = peers_.find(destination.mac, destination.qpn);
+  if (known != nullptr || role_ != Role::kProgram) return known;
+  if (!sought_.is_first(destination.mac, destination.qpn, now)) return nullptr;
+  peers_.refresh();
+  return peers_.find(destination.mac, destination.qpn);
+}
+
 Forwarding::Way Forwarding::find_way(std::span<const uint8_t> frame, const Destination& destination, Instant now) {
   const bool for_all = destination.mac.is_multicast();
   const bool group = for_all && destination.qpn == kMulticastQpn;
@@ -44,14 +55,11 @@ Forwarding::Way Forwarding::find_way(std::span<const uint8_t> frame, const Desti
     peers_.refresh_for_raw(now);
   }
   if (destination.qpn > 1 && !for_all) {
-    Peer* peer = peers_.find(destination.mac, destination.qpn);
-    if (peer == nullptr) {
-      peers_.refresh_for_owner(destination.mac, destination.qpn, now);
-      peer = peers_.find(destination.mac, destination.qpn);
+    if (Peer* const peer = find_owner(destination, now)) {
+      receivers_.push_back(peer);
+      return Way::kPeers;
     }
-    if (peer == nullptr) return find_for_host(frame, destination);
-    receivers_.push_back(peer);
-    return Way::kPeers;
+    return find_for_host(frame, destination);
   }
   if (destination.qpn == kManagementQpn && !for_all) return find_for_management(destination);
   if (group) return find_for_group(destination.mac);

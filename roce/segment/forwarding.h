@@ -13,6 +13,7 @@
 #include "segment/destination.h"
 #include "segment/local_answers.h"
 #include "segment/peers.h"
+#include "segment/recently_sought.h"
 #include "uroce/time.h"
 
 namespace uroce::segment {
@@ -40,6 +41,7 @@ class Forwarding {
   const std::vector<Peer*>& receivers() const { return receivers_; }
 
  private:
+  Peer* find_owner(const Destination& destination, Instant now);
   Way find_way(std::span<const uint8_t> frame, const Destination& destination, Instant now);
   Way find_for_all(std::span<const uint8_t> frame, LocalAnswers::Asked asked);
   Way find_for_group(const MacAddress& group);
@@ -52,6 +54,7 @@ class Forwarding {
   LocalAnswers& answers_;
   const Role role_;
   std::vector<Peer*> receivers_;
+  RecentlySought sought_;
 };
 
 }  // namespace uroce::segment

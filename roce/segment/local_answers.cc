@@ -43,10 +43,8 @@ LocalAnswers::Asked LocalAnswers::ask(std::span<const uint8_t> frame) {
 void LocalAnswers::warn_of_no_way() {
   const std::string name = to_string(unknown_);
   if (warned_.size() < kWarningsMax && warned_.insert(name).second)
-    warn_("there is no way to " + name +
-          ": no program of this machine has that address; where it is another machine's, say over which interface: "
-          "--port "
-          "net_af_packet0,iface=eth0, or run uroced");
+    warn_("there is no way to " + name + ": no program of this machine has that address; where it is another " +
+          "machine's, say over which interface: --port net_af_packet0,iface=eth0, or run uroced");
 }
 
 void LocalAnswers::answer(const Question& question, const MacAddress& mac, const LinkFrame& asked) {

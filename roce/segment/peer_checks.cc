@@ -35,8 +35,8 @@ bool PeerChecks::is_gone(Peer& peer, Instant now) {
   sender.reclaim();
   const bool idle = sender.consumed() == sender.produced() && !sender.waiting();
   // Between two looks may lie any time, as long as a program sleeps: what it sent just now counts from this look on.
-  if (idle || !std::exchange(lane.unread, true) || sender.consumed() != lane.seen_at) {
-    lane.unread = !idle;
+  const bool waited = std::exchange(lane.unread, !idle);
+  if (idle || !waited || sender.consumed() != lane.seen_at) {
     lane.seen_at = sender.consumed();
     lane.seen = now;
     sender.set_stuck(false);

@@ -48,19 +48,6 @@ Peers::OtherHost& Peers::other_host(const MacAddress& mac) {
   return others_.back();
 }
 
-void Peers::refresh_for_owner(const MacAddress& mac, uint32_t qpn, Instant now) {
-  if (now - looked_since_ >= kReadForUnknown) {
-    looked_for_.reset();
-    looked_since_ = now;
-  }
-  uint32_t host = 0;
-  for (const uint8_t byte : mac.bytes) host = host * 31 + byte;
-  const uint32_t place = (host ^ qpn >> kQpnBlockBits) % kQpnBlocks;
-  if (looked_for_[place]) return;
-  looked_for_.set(place);
-  refresh();
-}
-
 bool Peers::refresh(bool always) {
   // Others read the directory, too: whoever takes queue pair numbers. What they found may be news here.
   const bool whole = always || directory_.maybe_changed() ? directory_.scan() : true;
@@ -107,7 +94,7 @@ bool Peers::refresh(bool always) {
 
 void Peers::take_blocks(Peer& peer, const MemberCard& card) {
   if (peer.role == Role::kBridge) return;
-  Blocks& blocks = card.mac == own_mac_ ? own_host_ : *other_host(card.mac).blocks;
+  Blocks& blocks = blocks_of(card.mac);
   const size_t count = blocks_max_ == 0 ? card.blocks.size() : std::min(card.blocks.size(), blocks_max_);
   for (size_t i = 0; i < count; i++) {
     // Who claims what another has gets nothing.
@@ -154,7 +141,7 @@ bool Peers::unread() const {
 
 LostMember Peers::remove(Peer& peer) {
   LostMember lost{peer.mac, peer.role == Role::kStation && peer.mac != own_mac_, {}};
-  Blocks& blocks = peer.mac == own_mac_ ? own_host_ : *other_host(peer.mac).blocks;
+  Blocks& blocks = blocks_of(peer.mac);
   for (uint32_t i = 0; i < blocks.size(); i++) {
     if (blocks[i] != &peer) continue;
     blocks[i] = nullptr;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bitset>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -90,9 +89,6 @@ class Peers {
     refreshed_ = now;
     return refresh();
   }
-  /// The same because nobody is known to have this queue pair number: at most once in kReadForUnknown for each of them,
-  /// however short ago the directory was read for somebody else. Whose number was told by other means has come before.
-  void refresh_for_owner(const MacAddress& mac, uint32_t qpn, Instant now);
   /// The same because of a frame that only programs with flows take: these look for themselves, so that no other frame
   /// waits for the end of their period.
   void refresh_for_raw(Instant now) {
@@ -148,6 +144,7 @@ class Peers {
     Peer* station = nullptr;  // has this MAC to itself, and so all its queue pair numbers
   };
   Peer* find_at_other_host(const MacAddress& mac, uint32_t qpn);
+  Blocks& blocks_of(const MacAddress& mac) { return mac == own_mac_ ? own_host_ : *other_host(mac).blocks; }
   OtherHost& other_host(const MacAddress& mac);
   void take_blocks(Peer& peer, const MemberCard& card);
   void find_way_out();
@@ -165,9 +162,7 @@ class Peers {
   size_t blocks_max_ = 0;
   Instant refreshed_{0};  // because of a frame
   Instant refreshed_for_raw_{0};
-  std::bitset<kQpnBlocks> looked_for_;  // by host and block, folded; in the period that began ...
-  Instant looked_since_{0};             // ... at this time
-  uint64_t scan_ = 0;                   // of the directory, whose result is here
+  uint64_t scan_ = 0;  // of the directory, whose result is here
 };
 
 }  // namespace uroce::segment

@@ -1,7 +1,7 @@
-// After every test of every unit program: what the test took from the system, it has given back. Of descriptors
-// there are no more than before its fixture was made, no child process waits for its parent, and the process stands in
-// the same directory; otherwise the test has failed, whatever it looked at itself. What a whole suite shares is made in
-// SetUpTestSuite.
+// After every test of a unit program that opens no endpoint, which stays for as long as the process: what the test took
+// from the system, it has given back. Of descriptors there are no more than before its fixture was made, no child
+// process waits for its parent, and the process stands in the same directory; otherwise the test has failed, whatever
+// it looked at itself. What a whole suite shares is made in SetUpTestSuite.
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

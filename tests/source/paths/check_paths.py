@@ -7,7 +7,7 @@ In the folders that use directories in which others may write, or that belong to
 
     open, openat           with O_NOFOLLOW, unless the name is below /proc, /dev or /sys, or "."
     stat                   lstat, fstat, or fstatat with AT_SYMLINK_NOFOLLOW
-    ofstream, fopen        not at all: they follow links
+    streams, fopen         only below /proc and /sys: they follow links
 
 And in all of the product:
 
@@ -25,7 +25,7 @@ PRODUCT = ("roce", "verbs_shim", "apps", "pmd")
 SHARED = ("roce/host", "roce/segment", "roce/memif", "pmd/shmlan", "pmd/card/wires", "verbs_shim/sysfs_tree.cc", "verbs_shim/xrc_domain.cc",
           "verbs_shim/runtime.cc")
 SYSTEM = re.compile(r'\(\s*(?:\w+,\s*)?"(?:/proc|/dev|/sys)/|\(\s*\w+,\s*"\."')
-CALL = re.compile(r"(?<![\w.>:])(?:std::|::)?(?:ofstream\s+)?(\w+)\s*\(")
+CALL = re.compile(r"(?<![\w.>:])(?:std::|::)?(?:[io]fstream\s+)?(\w+)\s*\(")
 
 ALLOWED = {
     ("roce/segment/directory.cc", 'chmod(("/proc/self/fd/"'): "the link of a descriptor, which was looked at",
@@ -33,6 +33,8 @@ ALLOWED = {
     ("roce/host/pci_hold.cc", "open((folder"): "a file of sysfs",
     ("roce/host/wire_end.cc", 'stat(("/proc/"'): "a directory of /proc",
     ("pmd/card/wires/pcap_wire.cc", "fopen(path"): "a file that the user names",
+    ("roce/host/hugepages.cc", "ifstream(all / name"): "a file of sysfs",
+    ("roce/host/port_plan.cc", "ifstream(device"): "a file of sysfs",
 }
 
 
@@ -65,8 +67,8 @@ def complaint(name, call, shared):
         return "stat follows links: lstat, or fstat"
     if name == "fstatat" and "AT_SYMLINK_NOFOLLOW" not in call:
         return "fstatat follows links: AT_SYMLINK_NOFOLLOW"
-    if name == "fopen" or "ofstream " in call.partition("(")[0]:
-        return "it follows links: open with O_NOFOLLOW"
+    if name in ("fopen", "ifstream", "ofstream") or re.search(r"[io]fstream ", call.partition("(")[0]):
+        return None if SYSTEM.search(call) else "it follows links: open with O_NOFOLLOW"
     return None
 
 

@@ -9,13 +9,13 @@ import check_paths
 
 FOUND = {
     "roce/host": ["int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);", "openat(dir, name,\n    O_RDWR | O_CREAT, 0600);", "::open(p, O_PATH);",
-                  "if (stat(path.c_str(), &st) != 0) return;", "fstatat(fd, name, &st, 0);", "std::ofstream out(path);", "std::fopen(path, \"r\");",
+                  "if (stat(path.c_str(), &st) != 0) return;", "fstatat(fd, name, &st, 0);", "std::ofstream out(path);", "std::ifstream(path) >> text;", "std::ifstream in(path);", "std::fopen(path, \"r\");",
                   "chmod(path, 0600);", "fchmodat(fd, name, mode, 0);", "kill(pid, 0);"],
     "apps/uroced": ["::chown(path, 0, 0);", "if (kill(other, 0) == 0) return;"],
 }
 LEFT = {
     "roce/segment": ["openat(fd, name, O_RDONLY | O_NOFOLLOW);", "open(\"/proc/self/maps\", O_RDONLY);", "openat(fd_, \".\", O_RDONLY);",
-                     "struct stat st {};", "lstat(path, &st);", "fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW);", "fchmod(fd, 0600);",
+                     "struct stat st {};", "std::ifstream in(\"/proc/self/status\");", "std::ifstream(\"/sys/class/net/\" + name) >> text;", "lstat(path, &st);", "fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW);", "fchmod(fd, 0600);",
                      "// chmod(path, 0600)", "kill(pid, SIGTERM);", "device.open(O_RDWR, error);"],
     "roce/sim": ["std::ofstream out(path);", "open(path, O_RDONLY);"],
 }

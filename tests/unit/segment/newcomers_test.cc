@@ -27,6 +27,21 @@ TEST(SegmentPort, WhoCameJustNowIsFoundHoweverShortAfterTheLastLook) {
   EXPECT_EQ(a.port->counters().tx_dropped_nobody, 0u);
 }
 
+/// An uplink sends what comes over the wire: strangers choose the numbers in it.
+TEST(SegmentPort, StrangersDoNotMakeAnUplinkReadTheDirectory) {
+  const TempDir dir;
+  MemberCard card = card_of("host", 1);
+  card.role = Role::kUplink;
+  Node uplink(dir, card), program(dir, card_of("host", 1));
+  uplink.turn();
+  const uint64_t before = uplink.port->registration().directory().scans();
+  for (uint32_t block = 1; block < 1000; block++) {
+    uplink.send(roce_frame(mac_of(1), block << kQpnBlockBits, 90));
+    uplink.turn(microseconds(1));
+  }
+  EXPECT_LE(uplink.port->registration().directory().scans() - before, 3u);
+}
+
 TEST(SegmentPort, FramesForNobodyDoNotReadTheDirectoryEachTime) {
   const TempDir dir;
   Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
