@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 
+#include <cstdlib>
+
 namespace cm_fuzz {
 
 namespace {
@@ -42,10 +44,13 @@ Endpoint* Caller::find(const rdma_cm_id* id) {
   return nullptr;
 }
 
-bool Caller::sane(const char* call, int result) {
+bool Caller::sane(const char* call, int result, const rdma_cm_id* id) {
   if (result != 0 && result != -1) judge_.problem(call, "returned something else", result);
-  // A call that waits gives the status of its event, and librdmacm the negative of one that is no errno (of SIDR).
-  const int error = result == 0 ? 0 : errno < 0 ? ECONNREFUSED : errno;
+  // A call that waits gives the status of its event, with either sign. That of SIDR is no errno, and neither is -1,
+  // with which librdmacm says itself that it could not take the queue pair along.
+  const bool of_event =
+      id != nullptr && id->event != nullptr && id->event->status != 0 && std::abs(id->event->status) == std::abs(errno);
+  const int error = result == 0 ? 0 : errno < 0 || of_event ? ECONNREFUSED : errno;
   return judge_.among(call, error,
                       {0, EINVAL, EADDRINUSE, EADDRNOTAVAIL, ENETUNREACH, ENOMEM, EAGAIN, ENOSYS, EOPNOTSUPP, EISCONN,
                        ECONNREFUSED, ETIMEDOUT, EBUSY});

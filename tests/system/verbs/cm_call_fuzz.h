@@ -45,7 +45,8 @@ class Caller {
   Endpoint* find(const rdma_cm_id* id);
   sockaddr_in some_address(bool datagram);
   /// Of a call that returned -1 or 0.
-  bool sane(const char* call, int result);
+  /// `id`: of a call that waits for an event of it.
+  bool sane(const char* call, int result, const rdma_cm_id* id = nullptr);
   /// Of a call whose success the model knows.
   void predicted(const char* call, int result, bool succeeds);
   Endpoint& add(rdma_cm_id* id, bool has_channel, Stage stage);

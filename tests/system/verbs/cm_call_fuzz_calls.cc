@@ -98,7 +98,7 @@ void Caller::connect() {
   if (known) {
     predicted("rdma_connect", result, endpoint->stage == Stage::kRouteResolved);
   } else {
-    sane("rdma_connect", result);
+    sane("rdma_connect", result, endpoint->id);
   }
   if (result == 0 && endpoint->stage != Stage::kUnknown) endpoint->stage = Stage::kConnect;
 }
@@ -136,7 +136,7 @@ void Caller::disconnect() {
   Judge::begin("rdma_disconnect");
   const int result = rdma_disconnect(endpoint->id);
   if (endpoint->stage == Stage::kConnect) return predicted("rdma_disconnect", result, true);
-  sane("rdma_disconnect", result);
+  sane("rdma_disconnect", result, endpoint->id);
 }
 
 void Caller::establish() {
@@ -251,7 +251,7 @@ void Caller::get_request() {
   rdma_cm_id* id = nullptr;
   Judge::begin("rdma_get_request");
   const int result = rdma_get_request(endpoint->id, &id);
-  sane("(rdma_get_request)", result);
+  sane("(rdma_get_request)", result, endpoint->id);
   if (result != 0) return;
   if (endpoint->has_channel) judge_.problem("rdma_get_request", "of an id that does not wait", 0);
   // Its event is the listener's, and has to be acknowledged before that ends.
