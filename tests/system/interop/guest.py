@@ -228,3 +228,32 @@ class Marks:
     def __exit__(self, *exception):
         if self._guest.running:
             self._guest.run("nft delete table inet marks")
+
+
+class SlowRequests:
+    """What asks for a connection takes longer on its way than all else that the guest sends. perftest with -R listens for its
+    second connection only after both ends have agreed on it, and its client asks at once: who comes first would be a matter of luck."""
+
+    DELAY_MS = 300
+    _REQUESTS = "@th,104,24 1 @th,352,16 { 0x0010, 0x0017 }"  # to queue pair 1; the MAD's attribute: ConnectRequest, ServiceIDResolutionRequest
+
+    def __init__(self, guest):
+        self._guest = guest
+
+    def __enter__(self):
+        self._guest.run("tc qdisc add dev eth0 root handle 1: prio && "
+                        f"tc qdisc add dev eth0 parent 1:3 handle 3: netem delay {self.DELAY_MS}ms")
+        self._guest.run("nft -f - <<'END'\ntable inet slow_requests {\n"
+                        "chain output { type filter hook output priority 0; "
+                        f"udp dport 4791 {self._REQUESTS} meta priority set 0x10003; }}\n}}\nEND")
+        return self
+
+    def delayed(self):
+        """How many went the slow way."""
+        text = self._guest.run("tc -s qdisc show dev eth0 parent 1:3")
+        found = re.search(r"netem.*?Sent \d+ bytes (\d+) pkt", text, re.DOTALL)
+        return int(found.group(1)) if found else 0
+
+    def __exit__(self, *exception):
+        if self._guest.running:
+            self._guest.run("nft delete table inet slow_requests; tc qdisc del dev eth0 root")

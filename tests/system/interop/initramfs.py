@@ -49,9 +49,9 @@ def rxe_recipe(more_programs):
         raise Missing("the verbs provider for rxe is not installed (ibverbs-providers)")
     return Recipe(
         init=HERE / "guest_init.sh",
-        programs=("ip", "rdma", "nft", "ibv_devinfo", "ibv_xsrq_pingpong", *PINGPONGS, *PERFTESTS, *CONNECTING),
+        programs=("ip", "tc", "rdma", "nft", "ibv_devinfo", "ibv_xsrq_pingpong", *PINGPONGS, *PERFTESTS, *CONNECTING),
         modules=("virtio_pci", "virtio_net", "crc32_generic", "crc32-pclmul", "crc32c_generic", "ib_uverbs", "rdma_ucm",
-                 "rdma_rxe", "nf_tables", "nft_numgen"),
+                 "rdma_rxe", "nf_tables", "nft_numgen", "sch_prio", "sch_netem"),
         kernel_has="drivers/infiniband/sw/rxe/rdma_rxe.ko",
         package="linux-image-amd64",
         files={**{str(file)[1:]: file for file in (*providers, description)},
