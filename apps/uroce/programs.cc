@@ -11,6 +11,7 @@
 
 #include "base/printable.h"
 #include "host/endpoint_note.h"
+#include "host/reachable_directory.h"
 
 namespace uroce::launcher {
 namespace {
@@ -81,9 +82,12 @@ uint64_t number_at(const Json& dictionary, const char* key) {
 
 TelemetryClient::TelemetryClient(const std::string& path, int patience_seconds)
     : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+  const size_t name = path.rfind('/') + 1;
+  const ReachableDirectory directory(path.substr(0, name == 0 ? 0 : name - 1), path.size() - name);
+  const std::string reachable = directory.path() + "/" + path.substr(name);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  reachable.copy(address.sun_path, sizeof address.sun_path - 1);
   const timeval patience{patience_seconds, 0};
   setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);

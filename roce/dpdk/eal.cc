@@ -22,6 +22,7 @@
 #include "dpdk/log.h"
 #include "host/endpoint_note.h"
 #include "host/hugepages.h"
+#include "host/reachable_directory.h"
 #include "host/runtime_dir.h"
 
 // DPDK exports it to its own libraries only; EAL calls it when it starts.
@@ -101,6 +102,8 @@ std::string explain(const std::string& first_error, bool huge, bool extra_args) 
   return text + (huge ? "; try --hugepages no, or UROCE_LOG=debug for the whole story"
                       : "; UROCE_LOG=debug shows the whole story");
 }
+
+constexpr const char* kTelemetrySocket = "dpdk_telemetry.v2";
 
 /// Where telemetry is when there is no EAL.
 std::string& own_directory() {
@@ -194,9 +197,11 @@ bool start_without_eal(std::string& error) {
   CPU_ZERO(&allowed);
   sched_getaffinity(0, sizeof allowed, &allowed);
   own_directory() = own;
+  // DPDK keeps the pointer, and removes the socket when the process ends.
+  static auto* const reachable = new ReachableDirectory(own, std::strlen(kTelemetrySocket));
   const QuietDpdk quiet;
   // Without it `uroce stats` knows nothing of this program, and the program runs all the same.
-  if (code || rte_telemetry_init(own.c_str(), rte_version(), &allowed, rte_log, RTE_LOGTYPE_EAL) != 0)
+  if (code || rte_telemetry_init(reachable->path().c_str(), rte_version(), &allowed, rte_log, RTE_LOGTYPE_EAL) != 0)
     log_message(LogLevel::kWarning, "no telemetry: cannot use %s", own.c_str());
   return true;
 }
@@ -215,7 +220,7 @@ void remove_eal_directory() {
 bool publish_note(std::string& error) {
   // In a DPDK application, which starts EAL itself, the note was not made yet.
   if (note().name().empty() && !note().make(error)) return false;
-  const int code = note().publish(eal_directory() + "/dpdk_telemetry.v2");
+  const int code = note().publish(eal_directory() + "/" + kTelemetrySocket);
   if (code != 0) error = "cannot write " + note().path() + ": " + std::strerror(code);
   return code == 0;
 }

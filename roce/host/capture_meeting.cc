@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "base/random.h"
+#include "host/reachable_directory.h"
 #include "host/runtime_dir.h"
 
 namespace uroce {
@@ -27,22 +28,14 @@ bool valid_capture_name(const std::string& name) {
   return name.starts_with(kCapturePrefix) && name.size() < 64 && name.find('/') == std::string::npos;
 }
 
-/// A socket in a directory whose path may be longer than the address of a socket.
 class SocketAddress {
  public:
-  SocketAddress(const std::string& dir, const std::string& name)
-      : dir_(open(dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
+  SocketAddress(const std::string& dir, const std::string& name) : dir_(dir, name.size()) {
     address_.sun_family = AF_UNIX;
-    const std::string near = "/proc/self/fd/" + std::to_string(dir_) + "/" + name;
-    const std::string path = access(near.substr(0, near.rfind('/')).c_str(), F_OK) == 0 ? near : dir + "/" + name;
+    const std::string path = dir_.path() + "/" + name;
     fits_ = path.size() < sizeof address_.sun_path;
     if (fits_) path.copy(address_.sun_path, path.size());
   }
-  ~SocketAddress() {
-    if (dir_ >= 0) close(dir_);
-  }
-  SocketAddress(const SocketAddress&) = delete;
-  SocketAddress& operator=(const SocketAddress&) = delete;
 
   int connect(int fd) const { return call(::connect, fd); }
   int bind(int fd) const { return call(::bind, fd); }
@@ -53,7 +46,7 @@ class SocketAddress {
     return fits_ ? function(fd, reinterpret_cast<const sockaddr*>(&address_), sizeof address_) : -1;
   }
 
-  int dir_;
+  ReachableDirectory dir_;
   sockaddr_un address_{};
   bool fits_ = false;
 };

@@ -40,10 +40,10 @@ bool can_have(const std::string& dir, std::string& error) {
 std::vector<std::string> candidates() {
   std::vector<std::string> dirs;
   if (geteuid() == 0) dirs.emplace_back("/run/uroce");
+  dirs.push_back("/tmp/uroce-" + std::to_string(machine_uid()));
   if (const char* xdg = std::getenv("XDG_RUNTIME_DIR"); xdg != nullptr && *xdg != 0) {
     dirs.push_back(std::string(xdg) + "/uroce");
   }
-  dirs.push_back("/tmp/uroce-" + std::to_string(machine_uid()));
   return dirs;
 }
 

@@ -5,11 +5,12 @@
 
 namespace uroce {
 
-/// $UROCE_RUNTIME_DIR; else /run/uroce for root, where it may be made; else $XDG_RUNTIME_DIR/uroce; else
-/// /tmp/uroce-<uid>. The uid is the one outside of user namespaces, so that programs of a user who is root in a
-/// namespace of his own (`unshare -Ur`, rootless containers that share the directory) meet his programs outside. The
-/// directory is created with mode 0700. Returns "", with one line in `error`, when that fails or the directory belongs
-/// to another user, whoever asks.
+/// $UROCE_RUNTIME_DIR; else /run/uroce for root, where it may be made; else /tmp/uroce-<uid>; else
+/// $XDG_RUNTIME_DIR/uroce. The last is for who finds another user's directory in /tmp: a session has that variable, a
+/// service or a job of cron of the same user has not, and they shall meet. The uid is the one outside of user
+/// namespaces, so that programs of a user who is root in a namespace of his own (`unshare -Ur`, rootless containers
+/// that share the directory) meet his programs outside. The directory is created with mode 0700. Returns "", with one
+/// line in `error`, when that fails or the directory belongs to another user, whoever asks.
 std::string runtime_dir(std::string& error);
 
 /// The uid of the caller outside of its user namespace. `map` is the text of /proc/self/uid_map.

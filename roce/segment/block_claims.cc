@@ -15,6 +15,18 @@ bool BlockClaims::open(Directory& directory, const MacAddress& mac, std::string&
   return fd_ >= 0;
 }
 
+bool BlockClaims::is_there() const { return has_name(fd_); }
+
+bool BlockClaims::open_again(const std::vector<uint32_t>& own, std::string& error) {
+  const int fd = directory_->open_host_file('q', mac_, error);
+  if (fd < 0) return false;
+  close(std::exchange(fd_, fd));
+  for (const uint32_t block : own) {
+    if (!lock_file(fd_, static_cast<off_t>(block), 1)) error = "another program has queue pair numbers of this one";
+  }
+  return true;
+}
+
 std::optional<uint32_t> BlockClaims::take(RandomSource& random) {
   // Blocks 0 and kQpnBlocks - 1 have numbers with a meaning of their own.
   constexpr uint32_t kChoices = kQpnBlocks - 2;

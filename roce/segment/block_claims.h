@@ -21,6 +21,10 @@ class BlockClaims {
   /// A block that nobody has, and nobody had a short time ago. It is this process's until the claims are gone. Nothing
   /// when there is none.
   std::optional<uint32_t> take(RandomSource& random);
+  /// When the file was removed: makes it anew, with these blocks, which are this process's. What others took meanwhile
+  /// is theirs, too. Returns false, with one line in `error`, when that fails.
+  bool open_again(const std::vector<uint32_t>& own, std::string& error);
+  bool is_there() const;
   /// One that nobody was told of.
   void give_back(uint32_t block);
   /// Also for the child of a fork: what the parent claimed stays the parent's.

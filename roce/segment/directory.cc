@@ -32,6 +32,9 @@ struct Closing {
   ~Closing() { close(fd); }
 };
 
+/// Of this user or of root.
+bool is_trusted(int fd, struct stat& st) { return fstat(fd, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0); }
+
 int64_t file_clock_ns() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME_COARSE, &now);
@@ -63,23 +66,54 @@ std::string Directory::file_name(char kind, MemberId id) {
 
 bool Directory::open(const std::string& path, std::string& error) {
   path_ = path;
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    error = "cannot create " + path + ": " + std::strerror(errno) + kRemedy;
-    return false;
+  fd_ = open_own(error);
+  return fd_ >= 0;
+}
+
+/// -1, with one line in `error`, when this user cannot use it.
+int Directory::open_own(std::string& error) {
+  if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) {
+    error = "cannot create " + path_ + ": " + std::strerror(errno) + kRemedy;
+    return -1;
   }
-  fd_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd_ < 0 || faccessat(fd_, ".", R_OK | W_OK | X_OK, AT_EACCESS) != 0) {
-    error = "cannot use " + path + ": " + std::strerror(errno) + kRemedy;
+  const int fd = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  struct stat st {};
+  if (fd < 0 || faccessat(fd, ".", R_OK | W_OK | X_OK, AT_EACCESS) != 0) {
+    error = "cannot use " + path_ + ": " + std::strerror(errno) + kRemedy;
+  } else if (!is_trusted(fd, st)) {
+    error = path_ + " belongs to another user" + kRemedy;
+  } else {
+    file_mode_ = st.st_mode & 0666;
+    sticky_ = (st.st_mode & S_ISVTX) != 0 && st.st_uid != geteuid();
+    return fd;
+  }
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+bool Directory::is_there() const { return has_name(fd_); }
+
+bool Directory::make_again(std::string& error) {
+  const std::string parent = path_.substr(0, path_.rfind('/'));
+  if (mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) {
+    error = "cannot create " + parent + ": " + std::strerror(errno) + kRemedy;
     return false;
   }
   struct stat st {};
-  if (fstat(fd_, &st) != 0 || (st.st_uid != geteuid() && st.st_uid != 0)) {
-    error = path + " belongs to another user" + kRemedy;
+  const int above = ::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  const bool trusted = above >= 0 && is_trusted(above, st);
+  if (above >= 0) close(above);
+  if (!trusted) {
+    error = parent + " is not a directory of this user" + kRemedy;
     return false;
   }
-  file_mode_ = st.st_mode & 0666;
-  sticky_ = (st.st_mode & S_ISVTX) != 0 && st.st_uid != geteuid();
-  return true;
+  const int fd = open_own(error);
+  if (fd < 0) return false;
+  const bool moved = dup3(fd, fd_, O_CLOEXEC) >= 0;
+  if (!moved) error = "cannot use " + path_ + ": " + std::strerror(errno);
+  close(fd);
+  scanned_ = {};
+  return moved;
 }
 
 bool Directory::share(int fd) const { return fchmod(fd, file_mode_) == 0; }
@@ -211,15 +245,16 @@ std::vector<bool> Directory::taken_blocks(const MacAddress& mac) const {
   return taken;
 }
 
-bool Directory::alive(MemberId id) const {
+Directory::Life Directory::life(MemberId id) const {
   const NoCancel with_a_descriptor;
   const int fd = openat(fd_, file_name('m', id).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   // A process without descriptors left must not take its peers for dead, nor one whose directory was removed.
   struct stat st {};
-  if (fd < 0) return errno != ENOENT || fstat(fd_, &st) != 0 || st.st_nlink == 0;
+  if (fd < 0 && errno == ENOENT && fstat(fd_, &st) == 0) return st.st_nlink == 0 ? Life::kYes : Life::kUnknown;
+  if (fd < 0) return Life::kYes;
   const bool locked = is_locked(fd);
   close(fd);
-  return locked;
+  return locked ? Life::kYes : Life::kNo;
 }
 
 }  // namespace uroce::segment

@@ -73,8 +73,16 @@ class Directory {
   /// Blocks of the host with this MAC that nobody may take, because they belong to a member or rest.
   std::vector<bool> taken_blocks(const MacAddress& mac) const;
 
-  /// Asks the kernel now.
-  bool alive(MemberId id) const;
+  /// Asks the kernel now. Unknown: it has no card, which somebody else than members must have removed: a card stays for
+  /// kRestSeconds behind who is gone.
+  enum class Life : uint8_t { kYes, kNo, kUnknown };
+  Life life(MemberId id) const;
+  /// False when it was removed, as with the user's last session or by who cleans up by age. One to which no name leads
+  /// in this process's root directory is there.
+  bool is_there() const;
+  /// Makes it anew, and the one that it lies in, for this user alone. `fd` stays the same number. Returns false, with
+  /// one line in `error`, when that fails.
+  bool make_again(std::string& error);
   /// After a change that the others should notice.
   void announce() const;
   /// In the child of a fork: descriptors are closed, and with them nothing of the parent's.
@@ -90,6 +98,7 @@ class Directory {
     bool operator==(const Stamp&) const = default;
   };
 
+  int open_own(std::string& error);
   void look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen);
   void look_at_dead(int fd, MemberId id);
   bool may_remove(uid_t owner) const;
@@ -126,6 +135,10 @@ class Membership {
   int become(const MemberCard& card, std::string& error);
   /// Whether the others know less than the card says.
   bool untold() const { return untold_; }
+  /// False when its file was removed.
+  bool is_there() const;
+  /// Makes the file anew: the same member with the same card. Returns false, with one line in `error`, when that fails.
+  bool join_again(std::string& error);
   /// Tries again, if something is untold.
   int tell_again(std::string& error) { return untold_ ? write(error) : 0; }
   /// The numbers rest from now on.
@@ -134,6 +147,7 @@ class Membership {
   void forget();
 
  private:
+  int make_file(std::string& error);
   int write(std::string& error);
 
   Directory* directory_ = nullptr;

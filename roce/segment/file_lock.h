@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace uroce::segment {
@@ -21,6 +22,12 @@ inline struct flock lock_range(short type, off_t start = 0, off_t bytes = 0) {
 inline bool lock_file(int fd, off_t start = 0, off_t bytes = 0) {
   struct flock lock = lock_range(F_WRLCK, start, bytes);
   return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+/// False for a file that was removed while it is open.
+inline bool has_name(int fd) {
+  struct stat st {};
+  return fstat(fd, &st) != 0 || st.st_nlink != 0;
 }
 
 /// True when another open file has a lock there.

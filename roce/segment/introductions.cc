@@ -61,6 +61,10 @@ void Introductions::say_hello(Peer& peer, bool answer, Instant now) {
   const auto sent = mailbox_.send(peer.id, letter, {base_.fd(), lane.memory.fd()});
   lane.next_hello = now + Duration{kFirstRepeat.ns << 2 * std::min(lane.hellos, kHellosMost)};
   if (sent == Mailbox::Sent::kYes) lane.hellos++;
+  if (sent == Mailbox::Sent::kBarred)
+    warn_once(warned_of_bars_,
+              "this program does not get to the directory where programs meet any more, since it changed its root "
+              "directory or its user: it and programs that it does not know yet do not reach each other");
 }
 
 void Introductions::repeat(Instant now) {

@@ -52,6 +52,7 @@ class Introductions {
   unsigned unconfirmed_ = 0;
   Instant next_refresh_{0};
   bool warned_of_fds_ = false;
+  bool warned_of_bars_ = false;
   bool warned_of_version_ = false;
   bool warned_of_memory_ = false;
   bool warned_of_quota_ = false;

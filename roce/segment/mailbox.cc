@@ -1,5 +1,6 @@
 #include "segment/mailbox.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -64,24 +65,48 @@ size_t take_fds(msghdr& message, int (&fds)[kFdsMax]) {
 }  // namespace
 
 bool Mailbox::open(Directory& directory, MemberId own, std::string& error) {
+  directory_ = &directory;
+  own_ = own;
   // A socket's address has room for some hundred characters, and the directory's path may be longer.
   where_ = "/proc/self/fd/" + std::to_string(directory.fd()) + "/";
   struct stat st {};
   if (stat(where_.c_str(), &st) != 0) where_ = directory.path() + "/";
+  fd_ = make(error);
+  return fd_ >= 0;
+}
+
+/// -1, with one line in `error`, when that fails.
+int Mailbox::make(std::string& error) {
   Address address;
-  if (!make_address(where_ + Directory::file_name('s', own), address)) {
-    error = "the path of " + directory.path() + " is too long for a socket; name another with UROCE_RUNTIME_DIR";
-    return false;
+  const std::string name = Directory::file_name('s', own_);
+  if (!make_address(where_ + name, address)) {
+    error = "the path of " + directory_->path() + " is too long for a socket; name another with UROCE_RUNTIME_DIR";
+    return -1;
   }
-  fd_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   // A socket is made with the rights that its descriptor has, less the umask.
-  if (fd_ >= 0 && fchmod(fd_, directory.file_mode()) == 0 &&
-      bind(fd_, reinterpret_cast<const sockaddr*>(&address.un), address.bytes) == 0 &&
-      directory.share_socket(Directory::file_name('s', own)))
-    return true;
-  error = "cannot make a socket in " + directory.path() + ": " + std::strerror(errno) +
+  if (fd >= 0 && fchmod(fd, directory_->file_mode()) == 0 &&
+      bind(fd, reinterpret_cast<const sockaddr*>(&address.un), address.bytes) == 0 && directory_->share_socket(name))
+    return fd;
+  error = "cannot make a socket in " + directory_->path() + ": " + std::strerror(errno) +
           (errno == EMFILE ? "; raise ulimit -n" : "; name another place with UROCE_RUNTIME_DIR");
-  return false;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+bool Mailbox::is_there() const {
+  struct stat st {};
+  return fstatat(directory_->fd(), Directory::file_name('s', own_).c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+         errno != ENOENT;
+}
+
+bool Mailbox::open_again(std::string& error) {
+  const int fd = make(error);
+  if (fd < 0) return false;
+  const bool moved = dup3(fd, fd_, O_CLOEXEC) >= 0;
+  if (!moved) error = std::string("cannot make a socket: ") + std::strerror(errno);
+  close(fd);
+  return moved;
 }
 
 Mailbox::Sent Mailbox::send(MemberId to, const Letter& letter, const LetterFds& fds) const {
@@ -107,7 +132,12 @@ Mailbox::Sent Mailbox::send(MemberId to, const Letter& letter, const LetterFds& 
   }
   const NoCancel in_a_turn;
   if (sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return Sent::kYes;
-  return errno == ENOENT || errno == ECONNREFUSED ? Sent::kGone : Sent::kFull;
+  if (errno == EACCES) return Sent::kBarred;
+  if (errno == ECONNREFUSED) return Sent::kGone;
+  if (errno != ENOENT) return Sent::kFull;
+  struct stat st {};
+  const bool there = fstatat(directory_->fd(), Directory::file_name('s', to).c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
+  return there ? Sent::kBarred : Sent::kGone;
 }
 
 std::optional<Letter> Mailbox::receive(LetterFds& fds, LostLetters& lost) const {

@@ -51,16 +51,26 @@ class Mailbox {
 
   /// `directory` outlives the mailbox. Returns false, with one line in `error`, when that fails.
   bool open(Directory& directory, MemberId own, std::string& error);
+  /// False when its name was removed: nobody can send to it then.
+  bool is_there() const;
+  /// Makes it anew, with the same number for `fd`. What lay in it is lost, as letters may be. Returns false, with one
+  /// line in `error`, when that fails.
+  bool open_again(std::string& error);
   /// Readable when there is a letter.
   int fd() const { return fd_; }
 
-  enum class Sent : uint8_t { kYes, kFull, kGone };
+  /// Barred: the mailbox is there, and this process does not get to it any more (chroot, setuid).
+  enum class Sent : uint8_t { kYes, kFull, kGone, kBarred };
   Sent send(MemberId to, const Letter& letter, const LetterFds& fds = {}) const;
   /// The next good letter; nothing when there is none. Its descriptors are the caller's. What was lost is added.
   std::optional<Letter> receive(LetterFds& fds, LostLetters& lost) const;
   void forget();
 
  private:
+  int make(std::string& error);
+
+  const Directory* directory_ = nullptr;
+  MemberId own_ = 0;
   std::string where_;  // the directory, in few characters
   int fd_ = -1;
 };

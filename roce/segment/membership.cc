@@ -14,26 +14,45 @@
 #include "segment/file_lock.h"
 
 namespace uroce::segment {
+
 bool Membership::join(Directory& directory, const MemberCard& card, std::string& error) {
   directory_ = &directory;
   card_ = card;
   SystemRandom random;
   id_ = std::max(random.next_u64(), uint64_t{1});
+  fd_ = make_file(error);
+  return fd_ >= 0;
+}
+
+/// -1, with one line in `error`, when it cannot be made.
+int Membership::make_file(std::string& error) {
   const std::string name = Directory::file_name('m', id_);
-  fd_ = openat(directory.fd(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd_ < 0) {
-    error = "cannot write to " + directory.path() + ": " + std::strerror(errno) + Directory::kRemedy;
-    return false;
+  const int fd = openat(directory_->fd(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) {
+    error = "cannot write to " + directory_->path() + ": " + std::strerror(errno) + Directory::kRemedy;
+    return -1;
   }
-  if (!directory.share(fd_) || !lock_file(fd_)) {
-    error = "cannot lock files in " + directory.path() + Directory::kRemedy;
+  const int before = std::exchange(fd_, fd);
+  if (!directory_->share(fd_) || !lock_file(fd_)) {
+    error = "cannot lock files in " + directory_->path() + Directory::kRemedy;
   } else if (write(error) == 0) {
-    return true;
+    fd_ = before;
+    return fd;
   }
   // Nobody has seen it yet.
-  unlinkat(directory.fd(), name.c_str(), 0);
-  forget();
-  return false;
+  fd_ = before;
+  unlinkat(directory_->fd(), name.c_str(), 0);
+  close(fd);
+  return -1;
+}
+
+bool Membership::is_there() const { return has_name(fd_); }
+
+bool Membership::join_again(std::string& error) {
+  const int fd = make_file(error);
+  if (fd < 0) return false;
+  close(std::exchange(fd_, fd));
+  return true;
 }
 
 int Membership::write(std::string& error) {

@@ -13,6 +13,8 @@ constexpr Duration kTidy = milliseconds(500);
 /// A peer that is stopped or waits for a CPU keeps its ring full, and frames for it wait. Meanwhile the transport's
 /// timers rest; if they rested for ever, so would the error in which a peer that is gone has to end.
 constexpr Duration kStuckAfter = milliseconds(1000);
+/// For so long a peer whose card was removed is believed to live: those that do make it anew within a moment.
+constexpr Duration kUnknownMax = milliseconds(10'000);
 
 }  // namespace
 
@@ -45,7 +47,18 @@ bool PeerChecks::is_gone(Peer& peer, Instant now) {
     dropped_stuck_ += sender.drop_backlog();
   }
   // What a peer sent before it went is still received.
-  return !peers_.alive(peer) && !lane.receiver.ready();
+  return has_ended(peer, now) && !lane.receiver.ready();
+}
+
+bool PeerChecks::has_ended(Peer& peer, Instant now) {
+  const Directory::Life life = peers_.life(peer);
+  Lane& lane = *peer.lane;
+  if (life != Directory::Life::kUnknown) {
+    lane.unknown_since = Instant::never();
+    return life == Directory::Life::kNo;
+  }
+  if (lane.unknown_since == Instant::never()) lane.unknown_since = now;
+  return now - lane.unknown_since > kUnknownMax;
 }
 
 void PeerChecks::tidy(Instant now) {

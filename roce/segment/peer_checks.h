@@ -23,6 +23,7 @@ class PeerChecks {
 
  private:
   bool is_gone(Peer& peer, Instant now);
+  bool has_ended(Peer& peer, Instant now);
 
   Peers& peers_;
   Instant next_check_{0};

@@ -32,13 +32,14 @@ struct Lane {
   LaneReceiver receiver;
   bool confirmed = false;  // the peer has our memory, too
   unsigned hellos = 0;
-  Instant next_hello;    // when to introduce ourselves again, unless confirmed
-  bool bell = false;     // frames were sent since the peer was last looked at
-  uint32_t woken = 0;    // for which of its sleeps it was woken
-  bool queued = false;   // frames wait
-  bool unread = false;   // something lay unread when the peer was last looked at
-  uint64_t seen_at = 0;  // what it had read ...
-  Instant seen;          // ... at the first look since which it has read no more
+  Instant next_hello;                        // when to introduce ourselves again, unless confirmed
+  bool bell = false;                         // frames were sent since the peer was last looked at
+  uint32_t woken = 0;                        // for which of its sleeps it was woken
+  bool queued = false;                       // frames wait
+  bool unread = false;                       // something lay unread when the peer was last looked at
+  uint64_t seen_at = 0;                      // what it had read ...
+  Instant seen;                              // ... at the first look since which it has read no more
+  Instant unknown_since = Instant::never();  // it has had no card
 
   const BaseMemory* base() const { return static_cast<const BaseMemory*>(peer_base.data()); }
 };
@@ -98,7 +99,7 @@ class Peers {
   }
   /// Which MAC has this address; nothing when no host of the segment has it.
   std::optional<MacAddress> mac_of(const IpAddress& ip) const;
-  bool alive(const Peer& peer) const { return directory_.alive(peer.id); }
+  Directory::Life life(const Peer& peer) const { return directory_.life(peer.id); }
   /// The member that has this MAC to itself, or is the uplink of the host that has it; nullptr: there is none.
   Peer* station_of(const MacAddress& mac) const;
   /// The programs of the host with this MAC.

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "segment/block_claims.h"
 #include "segment/directory.h"
+#include "segment/mailbox.h"
 #include "segment/service_claims.h"
 #include "uroce/time.h"
 
@@ -95,6 +96,9 @@ class Registration {
     };
     return update(change, error);
   }
+  /// Looks now and then whether the directory, and what this member and `mailbox` have in it, were removed, and makes
+  /// it anew. What was noticed is news once: a line for the log, or "".
+  std::string look_after_directory(Mailbox& mailbox, Instant now);
   /// In the child of a fork.
   void forget() {
     membership_.forget();
@@ -105,6 +109,11 @@ class Registration {
 
  private:
   static constexpr Duration kTryAgain = milliseconds(250);
+
+  static constexpr Duration kLookAgain = milliseconds(500);
+
+  bool is_whole(const Mailbox& mailbox) const;
+  bool make_whole(Mailbox& mailbox, std::string& error);
 
   int note(int code, std::string& error) {
     if (std::exchange(failed_, code != 0) && code != 0) error.clear();
@@ -117,6 +126,8 @@ class Registration {
   BlockClaims claims_;
   ServiceClaims services_;
   Instant next_try_{0};
+  Instant next_look_{0};
+  bool torn_ = false;    // the directory could not be made anew the last time
   bool failed_ = false;  // the last time that the card was written
 };
 

@@ -220,6 +220,7 @@ void SegmentPort::look_after(Instant now) {
   parts_->uplink.look(now);
   if (registration_.tell_again(now))
     options_.warn("the directory has room again: the other programs know everything now");
+  if (const std::string news = registration_.look_after_directory(mailbox_, now); !news.empty()) options_.warn(news);
   if (held_ != 0) return;
   std::vector<LostMember> lost;
   while (Peer* gone = parts_->checks.find_gone(now)) {

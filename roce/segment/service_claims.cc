@@ -20,15 +20,33 @@ off_t byte_of(uint64_t service_id) {
 }  // namespace
 
 bool ServiceClaims::open(Directory& directory, const MacAddress& mac, std::string& error) {
+  directory_ = &directory;
+  mac_ = mac;
   fd_ = directory.open_host_file('l', mac, error);
   return fd_ >= 0;
 }
 
-bool ServiceClaims::take(uint64_t service_id) { return fd_ >= 0 && lock_file(fd_, byte_of(service_id), 1); }
+bool ServiceClaims::is_there() const { return has_name(fd_); }
+
+bool ServiceClaims::open_again(std::string& error) {
+  const int fd = directory_->open_host_file('l', mac_, error);
+  if (fd < 0) return false;
+  close(std::exchange(fd_, fd));
+  for (const uint64_t service_id : own_) {
+    if (!lock_file(fd_, byte_of(service_id), 1)) error = "another program has a service of this one";
+  }
+  return true;
+}
+
+bool ServiceClaims::take(uint64_t service_id) {
+  if (fd_ < 0 || !lock_file(fd_, byte_of(service_id), 1)) return false;
+  own_.insert(service_id);
+  return true;
+}
 
 void ServiceClaims::give_back(uint64_t service_id) {
   struct flock unlock = lock_range(F_UNLCK, byte_of(service_id), 1);
-  if (fd_ >= 0) fcntl(fd_, F_OFD_SETLK, &unlock);
+  if (fd_ >= 0 && own_.erase(service_id) != 0) fcntl(fd_, F_OFD_SETLK, &unlock);
 }
 
 void ServiceClaims::forget() {

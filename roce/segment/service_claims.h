@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 
 #include "segment/directory.h"
 
@@ -18,6 +20,10 @@ class ServiceClaims {
   /// For the host with this MAC. `directory` outlives the claims. Returns false, with one line in `error`, when the
   /// host's file cannot be had.
   bool open(Directory& directory, const MacAddress& mac, std::string& error);
+  /// When the file was removed: makes it anew, with what this member has. Returns false, with one line in `error`, when
+  /// that fails.
+  bool open_again(std::string& error);
+  bool is_there() const;
   /// False: another member has it. What this member has can be had again.
   bool take(uint64_t service_id);
   void give_back(uint64_t service_id);
@@ -25,6 +31,9 @@ class ServiceClaims {
   void forget();
 
  private:
+  Directory* directory_ = nullptr;
+  MacAddress mac_;
+  std::set<uint64_t> own_;
   int fd_ = -1;
 };
 

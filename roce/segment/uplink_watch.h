@@ -20,7 +20,8 @@ class UplinkWatch {
     next_look_ = now + kPeriod;
     peers_.refresh();
     const Peer* const uplink = peers_.station_of(mac_);
-    up_.store(uplink != nullptr && uplink->link_up && peers_.alive(*uplink), std::memory_order_relaxed);
+    up_.store(uplink != nullptr && uplink->link_up && peers_.life(*uplink) != Directory::Life::kNo,
+              std::memory_order_relaxed);
     if (uplink == nullptr || uplink->role != Role::kUplink || uplink->addresses == addresses_) return;
     addresses_ = uplink->addresses;
     news_.store(true, std::memory_order_relaxed);

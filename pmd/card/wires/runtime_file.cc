@@ -23,9 +23,7 @@ struct flock one_byte(unsigned byte, short type) {
 
 std::string directory_name() {
   if (const char* own = std::getenv("UROCE_RUNTIME_DIR"); own != nullptr && *own != 0) return own;
-  if (geteuid() == 0) return "/run/uroce";
-  if (const char* xdg = std::getenv("XDG_RUNTIME_DIR"); xdg != nullptr && *xdg != 0) return std::string(xdg) + "/uroce";
-  return "/tmp/uroce-" + std::to_string(geteuid());
+  return geteuid() == 0 ? "/run/uroce" : "/tmp/uroce-" + std::to_string(geteuid());
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 namespace mqnic::card {
 
-/// $UROCE_RUNTIME_DIR, else /run/uroce for root, else $XDG_RUNTIME_DIR/uroce, else /tmp/uroce-<uid>; made with mode
-/// 0700 if it does not exist. Returns "" when that fails; `error` says what to change.
+/// $UROCE_RUNTIME_DIR, else /run/uroce for root, else /tmp/uroce-<uid>; made with mode 0700 if it does not exist.
+/// Returns "" when that fails; `error` says what to change.
 std::string runtime_directory(std::string& error);
 
 /// True for a name of at most 64 letters, digits and "-_." that does not begin with a dot.

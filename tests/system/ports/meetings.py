@@ -306,6 +306,71 @@ def programs_without_preload(machine, static_program):
     assert status == 2 and "carries capabilities" in output, (status, output)
 
 
+def _pings(machine, port, **more):
+    """(exit status, output) of a client that talks to the rping server at this port."""
+    return machine.run("rping", "-c", "-a", "127.0.0.1", "-C", "1", "-p", str(port), **more)
+
+
+def _start_server(machine):
+    """(process, port) of an rping server that listens."""
+    port = free_tcp_port()
+    server = machine.start_run("rping", "-s", "-a", "127.0.0.1", "-P", "-C", "1", "-p", str(port), environment=machine.environment(UROCE_LOG="info"))
+    for line in server.stdout:
+        if "connections to port" in line:
+            return server, port
+    raise AssertionError("the server ended")
+
+
+def vanished_directory(machine):
+    """The directory is removed as with its user's last session, or emptied of files by age: who was there comes back and says so."""
+    place = machine.folder / "run"
+    for what in ("removed", "emptied"):
+        server, port = _start_server(machine)
+        status, output = _pings(machine, port)
+        assert status == 0, (what, output)
+        if what == "removed":
+            shutil.rmtree(place)
+        else:
+            for file in place.glob("**/*"):
+                if file.is_file():
+                    file.unlink()
+        for line in server.stdout:
+            if "was removed or emptied, and is made anew" in line:
+                break
+        status, output = _pings(machine, port)
+        assert status == 0, (what, output)
+        assert server.poll() is None
+        server.kill()
+        server.wait()
+
+
+def any_directory_name(machine):
+    """Programs are listed wherever they meet, also where a socket's address has no room for the name."""
+    for name in ("short", "with space", "long" * 30):
+        environment = machine.environment(name)
+        (machine.folder / name).mkdir(mode=0o700)
+        watcher = machine.start_run("ibv_asyncwatch", environment=environment)
+        assert "async event FD" in watcher.stdout.readline(), name
+        listed = subprocess.run([machine.uroce, "ls"], env=environment, capture_output=True, text=True, check=False, timeout=30)
+        assert re.search(rf"^{watcher.pid} .* running$", listed.stdout, re.M), (name, listed)
+        watcher.send_signal(signal.SIGTERM)
+
+
+def confined_server(machine, program):
+    """A server that changes its root directory reaches nobody new, and says so once."""
+    if os.geteuid() != 0:
+        print("skipped: a root directory of one's own needs root")
+        sys.exit(SKIP)
+    port = free_tcp_port()
+    server = machine.start_run(program, str(port))
+    assert server.stdout.readline() == "confined\n"
+    client = machine.start_run("rping", "-c", "-a", "127.0.0.1", "-C", "1", "-p", str(port))
+    line = server.stdout.readline()
+    assert "since it changed its root directory or its user" in line, line
+    assert not select.select([server.stdout], [], [], 2)[0], server.stdout.readline()
+    client.kill()
+
+
 def sanitized_program(machine, program):
     """A program built with the address sanitizer needs no settings."""
     status, output = machine.run(program)
@@ -313,7 +378,7 @@ def sanitized_program(machine, program):
 
 
 TESTS = [third_program, many_programs, launcher, own_address, other_users_switch, user_namespace, two_containers, nothing_stays_behind,
-         any_installation_path, bare_places, missing_parts_are_named, programs_without_preload, sanitized_program]
+         any_installation_path, bare_places, missing_parts_are_named, programs_without_preload, sanitized_program, vanished_directory, any_directory_name, confined_server]
 
 
 def main():

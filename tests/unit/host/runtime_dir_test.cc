@@ -116,6 +116,25 @@ TEST(RuntimeDir, RootDoesNotUseOneOfAnotherUserEither) {
   }
 }
 
+// One has $XDG_RUNTIME_DIR, the other has not.
+TEST(RuntimeDir, ASessionAndAServiceOfAUserMeet) {
+  if (geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  const TemporaryRuntimeDir dir;
+  const uid_t user = 1'000'000'000 + static_cast<uid_t>(getpid());  // nobody's
+  const std::string place = "/tmp/uroce-" + std::to_string(user);
+  ASSERT_EQ(chown(dir.path().c_str(), user, user), 0);
+  unsetenv("UROCE_RUNTIME_DIR");
+  EXPECT_EQ(as_user(user), place);
+  setenv("XDG_RUNTIME_DIR", dir.path().c_str(), 1);
+  EXPECT_EQ(as_user(user), place);
+  // Somebody else's in its place.
+  ASSERT_EQ(chown(place.c_str(), 4711, 4711), 0);
+  EXPECT_EQ(as_user(user), dir.path() / "uroce");
+  unsetenv("XDG_RUNTIME_DIR");
+  EXPECT_EQ(as_user(user), "!" + place + " is not a directory of this user; name another place with UROCE_RUNTIME_DIR");
+  rmdir(place.c_str());
+}
+
 class NoteTest : public testing::Test {
  protected:
   std::vector<RunningEndpoint> running() { return running_endpoints(error_); }

@@ -58,8 +58,8 @@ TEST(Directory, MembersSeeEachOther) {
   ASSERT_EQ(mine.directory.members().size(), 2u);
   EXPECT_EQ(mine.directory.members().at(you.membership.id()).host, "b");
   EXPECT_EQ(mine.directory.members().at(me.membership.id()).blocks, me.blocks());
-  EXPECT_TRUE(mine.directory.alive(you.membership.id()));
-  EXPECT_FALSE(mine.directory.alive(you.membership.id() ^ 1));
+  EXPECT_EQ(mine.directory.life(you.membership.id()), Directory::Life::kYes);
+  EXPECT_EQ(mine.directory.life(you.membership.id() ^ 1), Directory::Life::kUnknown);
 }
 
 TEST(Directory, NoticesAChangedCard) {
@@ -179,7 +179,7 @@ TEST(Directory, WithoutDescriptorsNobodyIsForgotten) {
   close(all.back());
   all.pop_back();
   mine.directory.scan();
-  const bool alive = mine.directory.alive(you.membership.id());
+  const bool alive = mine.directory.life(you.membership.id()) == Directory::Life::kYes;
   for (const int fd : all) close(fd);
   setrlimit(RLIMIT_NOFILE, &before);
   ASSERT_GT(all.size(), 10u);
@@ -194,7 +194,7 @@ TEST(Directory, ThatWasRemovedTellsNothingOfItsMembers) {
   const Member you(mine, card_of("b", 2), 1);
   mine.directory.scan();
   std::filesystem::remove_all(dir.path());
-  EXPECT_TRUE(mine.directory.alive(you.membership.id()));
+  EXPECT_EQ(mine.directory.life(you.membership.id()), Directory::Life::kYes);
 }
 
 TEST(Directory, AnythingMayLieInIt) {
