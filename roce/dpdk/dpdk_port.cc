@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string_view>
 
 #include <rte_cycles.h>
 #include <rte_dev.h>
@@ -78,6 +79,14 @@ void await_link(DpdkPort& port, Duration patience, const DpdkPort::Rest& rest) {
     log_message(LogLevel::kWarning, "port: no link yet: is the cable in, and the other end up?");
 }
 
+/// What the reason that a driver gives does not say.
+std::string remedy(uint16_t port_id) {
+  rte_eth_dev_info info{};
+  if (rte_eth_dev_info_get(port_id, &info) != 0 || std::string_view(info.driver_name) != "net_af_xdp") return "";
+  return "; net_af_xdp needs root, or CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_PERFMON, and to lock "
+         "all memory of its packets CAP_IPC_LOCK or a higher ulimit -l; net_af_packet does with CAP_NET_RAW";
+}
+
 /// So many checks without a link are made in a hurry, kCheckDown apart.
 constexpr unsigned kHurriedChecks = 1000;
 
@@ -97,6 +106,7 @@ std::unique_ptr<DpdkPort> DpdkPort::start(const DpdkPortOptions& options, std::s
   port->scratch_ = std::make_unique<uint8_t[]>(size_t{kMaxBurst} * options.frame_bytes);
   if (!port->make_pool(error) || !port->configure(error)) {
     if (const std::string why = quiet.first_error(); !why.empty()) error += " (" + why + ")";
+    error += remedy(options.port_id);
     return nullptr;
   }
   if (!port->begin() && !options.connects) {

@@ -371,6 +371,21 @@ def confined_server(machine, program):
     client.kill()
 
 
+def af_xdp_without_rights(machine):
+    """A user who may open packet sockets, with the usual lockable memory, reads what AF_XDP needs beyond that."""
+    if os.geteuid() != 0:
+        print("skipped: capabilities are given by root")
+        sys.exit(SKIP)
+    (machine.folder / "run").mkdir(mode=0o700)
+    os.chown(machine.folder / "run", NOBODY, NOBODY)
+    rights = "+net_raw,+net_admin"
+    wrapper = ["unshare", "--net", "sh", "-c", 'ip link add x0 type veth peer name x1 && ip link set x0 up && exec "$@"', "sh",
+               "prlimit", "--memlock=8388608:8388608", "setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups",
+               "--inh-caps", rights, "--ambient-caps", rights]
+    status, output = machine.run("ibv_devinfo", options=["--port", "net_af_xdp0,iface=x0", "--addr", "10.9.0.2/24"], wrapper=wrapper)
+    assert status != 0 and "net_af_xdp needs root, or CAP_SYS_ADMIN" in output and "ulimit -l" in output, (status, output)
+
+
 def sanitized_program(machine, program):
     """A program built with the address sanitizer needs no settings."""
     status, output = machine.run(program)
@@ -378,7 +393,8 @@ def sanitized_program(machine, program):
 
 
 TESTS = [third_program, many_programs, launcher, own_address, other_users_switch, user_namespace, two_containers, nothing_stays_behind,
-         any_installation_path, bare_places, missing_parts_are_named, programs_without_preload, sanitized_program, vanished_directory, any_directory_name, confined_server]
+         any_installation_path, bare_places, missing_parts_are_named, programs_without_preload, sanitized_program, vanished_directory, any_directory_name, confined_server,
+         af_xdp_without_rights]
 
 
 def main():
