@@ -59,7 +59,7 @@ int check_init(const ibv_qp_init_attr_ex& attr) {
   const bool own_receives = attr.srq == nullptr && !xrc_send;
   if (cap.max_send_wr > kMaxQpWr || cap.max_send_sge > kMaxSge || cap.max_inline_data > kMaxInlineBytes) return EINVAL;
   if (own_receives && (cap.max_recv_wr > kMaxQpWr || cap.max_recv_sge > kMaxSge)) return EINVAL;
-  if (attr.srq != nullptr && (attr.qp_type == IBV_QPT_UC || xrc_send || raw)) return EINVAL;
+  if (attr.srq != nullptr && (xrc_send || raw)) return EINVAL;
   if (attr.srq != nullptr && from(attr.srq).xrcd != nullptr) return EINVAL;  // targets fill it
   if (attr.srq != nullptr && from(attr.srq).queue->tags() != nullptr && attr.qp_type != IBV_QPT_RC) return EINVAL;
   return 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "verbs_fixture.h"
@@ -203,6 +204,42 @@ TEST_F(SrqTest, LimitAndSizeTogether) {
   EXPECT_EQ(resize(9), EINVAL);  // the limit would be beyond it
   EXPECT_EQ(resize(0), EINVAL);
   EXPECT_EQ(resize(32769), EINVAL);
+}
+
+/// Several queue pairs share one; what a connection sends and writes fills it in the order in which it was posted.
+TEST_F(SrqTest, UnreliableConnectionsShareOne) {
+  make(8);
+  QpOptions options;
+  options.type = IBV_QPT_UC;
+  options.srq = srq_.get();
+  make_pair(options);
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(right_.get(), &attr, IBV_QP_CAP, &init), 0);
+  EXPECT_EQ(init.srq, srq_.get());
+  EXPECT_EQ(ibv_destroy_srq(srq_.get()), EBUSY);
+  for (uint64_t i = 0; i < 4; i++) ASSERT_EQ(post(i), 0);
+  a_.fill(3);
+  ibv_send_wr wr{};
+  for (uint64_t i = 0; i < 3; i++) {
+    ibv_qp* const sender = i == 1 ? right_.get() : left_.get();
+    wr.opcode = i == 2 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND;
+    wr.wr.rdma = {b_.addr() + 4096, b_.rkey()};
+    ASSERT_EQ(post_send(sender, wr, a_.sge(100 * i, 60)), 0);
+    const ibv_wc wc = poll(recv_cq_.get(), 1)[0];
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.wr_id, i);
+    EXPECT_EQ(wc.qp_num, i == 1 ? left_->qp_num : right_->qp_num);
+    EXPECT_EQ(std::memcmp(b_.data() + (i == 2 ? 4096 : 64 * i), a_.data() + 100 * i, 60), 0);
+  }
+  // The queue outlives a queue pair that failed.
+  to_error(right_.get());
+  const ibv_async_event last = wait_for(IBV_EVENT_QP_LAST_WQE_REACHED, right_.get());
+  ibv_async_event copy = last;
+  ibv_ack_async_event(&copy);
+  expect_nothing(recv_cq_.get());
+  left_.reset();
+  right_.reset();
 }
 
 // Rates.
