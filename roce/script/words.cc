@@ -90,6 +90,7 @@ constexpr Name<Cause> kCauses[] = {
     {"cq_overrun", Cause::kCqOverrun},
     {"bind_refused", Cause::kBindRefused},
     {"key_budget", Cause::kKeyBudget},
+    {"no_read_depth", Cause::kNoReadDepth},
 };
 
 constexpr Name<WrOpcode> kOperations[] = {

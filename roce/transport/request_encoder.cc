@@ -162,6 +162,8 @@ WcStatus status_of(Cause cause) {
     case Cause::kLocalRange:
     case Cause::kMemoryGone:
       return WcStatus::kLocProtErr;
+    case Cause::kNoReadDepth:
+      return WcStatus::kLocQpOpErr;
     case Cause::kBadReadResponse:
       return WcStatus::kBadRespErr;
     case Cause::kBindRefused:

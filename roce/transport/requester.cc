@@ -98,7 +98,7 @@ Outcome Requester::run_local(SendWqe& wqe, Instant now) {
 
 /// Sends the packet at the cursor.
 Polled Requester::send_next(SendWqe& wqe, TxFrame& frame, Instant now) {
-  if (wqe.needs_response() && context_.attributes.max_rd_atomic == 0) return give_up(Cause::kReadResources, now);
+  if (wqe.needs_response() && context_.attributes.max_rd_atomic == 0) return give_up(Cause::kNoReadDepth, now);
   const Psn psn = window_.next();
   if (!wqe.started) {
     wqe.started = true;

@@ -7,6 +7,10 @@ namespace {
 /// Of the two kinds of queues that have causes of their own.
 const char* other_cause_text(Cause cause) {
   if (cause == Cause::kFrameTooShort) return "a raw packet is a whole Ethernet frame, and this is less than its header";
+  if (cause == Cause::kNoReadDepth) {
+    return "max_rd_atomic of this queue pair is 0 (initiator_depth with rdma_cm): it has room for no READ and no "
+           "atomic";
+  }
   if (cause == Cause::kTagHeader) {
     return "the tag matching header of the peer's message is cut short or unknown, or its rendezvous is too long";
   }

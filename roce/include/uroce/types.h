@@ -123,6 +123,7 @@ enum class Cause : uint8_t {
   kTagOutOfStep,       // tag matching: unexpected messages came that the program has not dealt with
   kTagGone,            // tag matching: the receive to be removed was taken by a message, or never there
   kFrameTooShort,      // raw packet shorter than an Ethernet header
+  kNoReadDepth,        // a READ or an atomic on a QP whose own max_rd_atomic is 0
 };
 
 /// ibv_event_type: those events that a software device raises.

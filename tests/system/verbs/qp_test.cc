@@ -363,6 +363,29 @@ TEST_F(QpTest, PeerThatIsNotThereFailsWithinItsRetries) {
   EXPECT_NE(wc.vendor_err, 0u);
 }
 
+/// As a zeroed rdma_conn_param asks for it. The mistake is the queue pair's own, and nothing goes to the peer.
+TEST_F(QpTest, WithoutReadDepthReadsAndAtomicsAreItsOwnMistake) {
+  for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP}) {
+    make_pair();
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_SQD;
+    ASSERT_EQ(ibv_modify_qp(left_.get(), &attr, IBV_QP_STATE), 0);
+    ASSERT_EQ(ibv_modify_qp(left_.get(), &attr, IBV_QP_MAX_QP_RD_ATOMIC), 0);
+    attr.qp_state = IBV_QPS_RTS;
+    ASSERT_EQ(ibv_modify_qp(left_.get(), &attr, IBV_QP_STATE), 0);
+    ibv_send_wr wr{};
+    wr.opcode = opcode;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    if (opcode == IBV_WR_RDMA_READ) {
+      wr.wr.rdma = {b_.addr(), b_.rkey()};
+    } else {
+      wr.wr.atomic = {b_.addr(), 0, 0, b_.rkey()};
+    }
+    ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
+    EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_LOC_QP_OP_ERR);
+  }
+}
+
 TEST_F(QpTest, QueueInUseIsBusy) {
   make_pair();
   EXPECT_EQ(ibv_destroy_cq(cq_.get()), EBUSY);
