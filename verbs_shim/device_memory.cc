@@ -28,11 +28,15 @@ bool reserve(size_t bytes) {
   return false;
 }
 
-/// Returns 0 or errno. The place of the range, in `at`.
+constexpr uint64_t kWord = 4;
+
+/// Returns 0 or errno. The place of the range, in `at`. A card copies a word at a time, so whole words are all that
+/// there is, and a program that copies others here would fail there.
 int place_of(ibv_dm* dm, uint64_t offset, size_t length, uint8_t*& at) {
   if (is_the_parents(dm->context)) return refuse_to_child();
   const DmCore& core = *from(dm).core;
   if (offset > core.bytes || length > core.bytes - offset) return with_errno(EFAULT);
+  if (offset % kWord != 0 || length % kWord != 0) return with_errno(EINVAL);
   at = core.memory + offset;
   return 0;
 }

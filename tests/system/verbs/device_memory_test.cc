@@ -1,6 +1,7 @@
 // Device memory: allocated, copied to and from, registered, used by peers.
 #include <cerrno>
 #include <numeric>
+#include <tuple>
 
 #include "verbs_fixture.h"
 
@@ -44,11 +45,34 @@ TEST_F(DeviceMemoryTest, BytesGoInAndOut) {
   std::vector<uint8_t> out(1000, 0xee);
   ASSERT_EQ(ibv_memcpy_from_dm(out.data(), dm.get(), 0, 1000), 0);
   EXPECT_EQ(out, std::vector<uint8_t>(1000));  // nobody's old data
-  ASSERT_EQ(ibv_memcpy_to_dm(dm.get(), 3, in.data(), 500), 0);
-  ASSERT_EQ(ibv_memcpy_from_dm(out.data(), dm.get(), 2, 502), 0);
-  EXPECT_EQ(out[0], 0);
-  EXPECT_TRUE(std::equal(in.begin(), in.begin() + 500, out.begin() + 1));
-  EXPECT_EQ(out[501], 0);
+  ASSERT_EQ(ibv_memcpy_to_dm(dm.get(), 8, in.data(), 500), 0);
+  ASSERT_EQ(ibv_memcpy_from_dm(out.data(), dm.get(), 4, 508), 0);
+  EXPECT_EQ(out[3], 0);
+  EXPECT_TRUE(std::equal(in.begin(), in.begin() + 500, out.begin() + 4));
+  EXPECT_EQ(out[504], 0);
+}
+
+/// As a card has it, whose memory is copied a word at a time.
+TEST_F(DeviceMemoryTest, CopiesAreOfWholeWords) {
+  const OwnedDm dm = allocate(1000);
+  ASSERT_NE(dm, nullptr);
+  uint8_t bytes[1004] = {};
+  for (const auto& [offset, length, error] : {std::tuple<uint64_t, size_t, int>{0, 4, 0},
+                                              {996, 4, 0},
+                                              {1000, 0, 0},
+                                              {4, 0, 0},
+                                              {1, 4, EINVAL},
+                                              {2, 4, EINVAL},
+                                              {3, 1, EINVAL},
+                                              {4, 1, EINVAL},
+                                              {4, 6, EINVAL},
+                                              {997, 3, EINVAL},
+                                              {997, 4, EFAULT},  // where it lies is asked first
+                                              {1001, 0, EFAULT},
+                                              {999, 2, EFAULT}}) {
+    EXPECT_EQ(ibv_memcpy_to_dm(dm.get(), offset, bytes, length), error) << offset << " " << length;
+    EXPECT_EQ(ibv_memcpy_from_dm(bytes, dm.get(), offset, length), error) << offset << " " << length;
+  }
 }
 
 TEST_F(DeviceMemoryTest, CopiesThatDoNotFit) {
