@@ -65,14 +65,14 @@ void fill_device(ibv_device_attr& attr) {
 
 /// What ibv_device_attr lacks.
 void fill_device_extension(ibv_device_attr_ex& attr) {
-  // The processor pages, whatever kind of queue pair touches the memory.
-  constexpr uint32_t kMessages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
+  // The processor pages, whatever kind of queue pair touches the memory: each has what its transport has.
+  constexpr uint32_t kMessages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+  constexpr uint32_t kReliable = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
   attr.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-  attr.odp_caps.per_transport_caps.rc_odp_caps =
-      kMessages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
+  attr.odp_caps.per_transport_caps.rc_odp_caps = kMessages | kReliable | kOdpSupportFlush | kOdpSupportAtomicWrite;
   attr.odp_caps.per_transport_caps.uc_odp_caps = kMessages | IBV_ODP_SUPPORT_WRITE;
-  attr.odp_caps.per_transport_caps.ud_odp_caps = kMessages | IBV_ODP_SUPPORT_SRQ_RECV;
-  attr.xrc_odp_caps = attr.odp_caps.per_transport_caps.rc_odp_caps;
+  attr.odp_caps.per_transport_caps.ud_odp_caps = kMessages;
+  attr.xrc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_SRQ_RECV | kReliable;
   attr.completion_timestamp_mask = ~uint64_t{0};
   attr.hca_core_clock = 1000000;  // kHz: timestamps count nanoseconds
   attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags | kDeviceFlushGlobal | kDeviceAtomicWrite;

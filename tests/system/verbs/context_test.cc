@@ -99,7 +99,7 @@ TEST(ContextTest, QueryDevice) {
   EXPECT_EQ(extended.raw_packet_caps, 0u);
   EXPECT_EQ(extended.tso_caps.max_tso, 0u);
   EXPECT_EQ(extended.tm_caps.flags, unsigned{IBV_TM_CAP_RC});
-  EXPECT_EQ(extended.xrc_odp_caps, extended.odp_caps.per_transport_caps.rc_odp_caps);
+  EXPECT_NE(extended.xrc_odp_caps, 0u);
 }
 
 TEST(ContextTest, QueriesWriteNoMoreThanTheCallersStructure) {

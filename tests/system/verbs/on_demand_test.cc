@@ -54,9 +54,9 @@ TEST_F(OnDemandTest, TheDeviceSaysSo) {
   ibv_device_attr_ex attr{};
   ASSERT_EQ(ibv_query_device_ex(device(), nullptr, &attr), 0);
   EXPECT_EQ(attr.odp_caps.general_caps, uint64_t{IBV_ODP_SUPPORT} | IBV_ODP_SUPPORT_IMPLICIT);
-  EXPECT_EQ(attr.odp_caps.per_transport_caps.rc_odp_caps, 0x3fu);
+  EXPECT_EQ(attr.odp_caps.per_transport_caps.rc_odp_caps, 0xffu);
   EXPECT_EQ(attr.odp_caps.per_transport_caps.uc_odp_caps,
-            uint32_t{IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE});
+            uint32_t{IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV});
   EXPECT_EQ(attr.odp_caps.per_transport_caps.ud_odp_caps,
             uint32_t{IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV});
 }
