@@ -222,12 +222,12 @@ TEST_F(QpTest, QueryTellsTheQkeyAndTheSharedQueue) {
   ASSERT_EQ(ibv_query_qp(qp.get(), &now, IBV_QP_STATE, nullptr), 0);
 }
 
-TEST_F(QpTest, ASharedQueueIsNothingForUc) {
+TEST_F(QpTest, ASharedQueueIsNothingForRawPackets) {
   ibv_srq_init_attr srq_attr{};
   srq_attr.attr = {4, 1, 0};
   const Owned<ibv_srq> srq(ibv_create_srq(pd_.get(), &srq_attr));
   ibv_qp_init_attr attr{};
-  attr.qp_type = IBV_QPT_UC;
+  attr.qp_type = IBV_QPT_RAW_PACKET;
   attr.srq = srq.get();
   attr.cap = {1, 1, 1, 1, 0};
   EXPECT_EQ(create(attr), nullptr);
