@@ -42,3 +42,22 @@ FOLDERS = {folder.name: folder for folder in [
     Folder("verbs_shim", "verbs_shim", VERBS),
     Folder("pmd", "pmd", ["pmd-hw", "card-model", "card-fuzz", "vfio_user", "card_wires", "pmd-driver", "mqnic_card"]),
 ]}
+
+# Mutants that a person wrote, by_hand/FOLDER.txt: of these folders, and with fewer of the dear tests than those that are drawn have.
+BY_HAND = {folder.name: folder for folder in [
+    Folder("segment", "roce/segment", ["unit-segment", "shmlan-driver"]),
+    Folder("shmlan", "pmd/shmlan", ["shmlan-driver"]),
+    Folder("cm", "roce/cm", ["unit-cm", "conformance connections", "connections", "unit-lint"]),
+    Folder("dpdk", "roce/dpdk", ["unit-dpdk", "unit-dpdk-port", "unit-dpdk-several", "unit-dpdk-connections"]),
+    Folder("host", "roce/host", ["unit-host", "unit-dpdk-port"]),
+    Folder("verbs_shim", "verbs_shim", [*VERBS[:-1], "verbs_xrc", "verbs_rss", "verbs_srq", "verbs_channel", "verbs_import", "verbs_reregistration", "verbs_window", "verbs_rdma_cm",
+                                        "verbs_descriptors", "verbs_event_descriptors", "verbs_memory_failures", "verbs_cm_command_fuzz"]),
+    Folder("transport", "roce/transport", ["unit-transport", "unit-transport-scribbled", "unit-engine-objects", *SCRIPTS]),
+    Folder("engine", "roce/engine", ["unit-engine", "unit-engine-parts", "unit-engine-objects", "unit-engine-objects-scribbled", *SCRIPTS]),
+    Folder("pmd", "pmd", ["pmd-hw", "card-model", "vfio_user", "pmd-driver"]),
+    Folder("switch", "apps/uroce_switch", ["unit-switch-options", "unit-switch-ports"]),
+    Folder("lint", "roce/lint", ["unit-lint", "lint-simulated"]),
+    Folder("replay", "roce/replay", ["unit-replay", "replay captures", "replay scripts"]),
+    Folder("packet", "roce/packet", ["unit-packet", "unit-engine", "unit-cm"]),
+    Folder("uroced", "apps/uroced", ["uroced_service", "command_lines"]),
+]}

@@ -4,6 +4,8 @@ what can see it, and runs tests until one fails, the cheap ones first.
 
     run_mutants.py [FOLDER...] [--count N] [--seed S] [--minutes M] [--jobs N] [--handle H]
     run_mutants.py --list [FOLDER...]          what can be drawn, without running anything
+    run_mutants.py --by-hand [FOLDER...] [--handle NAME]   those that a person wrote, by_hand/FOLDER.txt
+    run_mutants.py --by-hand --fit             only looks whether each of these still fits the source
 
 The seed and the text of the edit decide what is drawn, not the place in the file: a change of the code leaves the other
 draws as they are. An edit that does not compile, or compiles to the same code, is no mutant; the next one is drawn
@@ -29,7 +31,8 @@ import threading
 import time
 
 import rules
-from folders import ALONE, FOLDERS, TOO_LARGE, Folder
+from folders import ALONE, BY_HAND, FOLDERS, TOO_LARGE, Folder
+from hand_edits import HandEdit, edited, read_edits
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -41,6 +44,7 @@ PATIENCE_S = 120
 COMMENT = re.compile(r"//.*")
 FILTER = "--gtest_filter="
 QUICK = {"uroce:unit", "uroce:conformance"}
+SCRIBBLES = {"MALLOC_PERTURB_": "165"}  # over memory that is freed, as `meson test` does
 IN_MEMORY = {"uroce:sim", "uroce:conformance", "uroce:unit"}  # suites that give the same every time
 
 
@@ -69,6 +73,32 @@ class Mutant:
     def shown(self) -> str:
         pairs = [(old, new) for old, new in zip(self.old_lines, self.new_lines) if old != new]
         return "\n".join([f"{self.file}:{self.line} ({self.rule})"] + ["-" + old for old, _ in pairs] + ["+" + new for _, new in pairs])
+
+
+class HandMutant:
+    """One that a person wrote."""
+
+    def __init__(self, edit: HandEdit):
+        self.edit, self.file, self.handle = edit, edit.file, edit.name
+
+    def text(self) -> str:
+        return edited(self.edit, (ROOT / self.file).read_text(encoding="utf-8"))
+
+    def shown(self) -> str:
+        return self.edit.shown()
+
+
+def by_hand(folder: Folder, judged: bool) -> list:
+    """Each fits the source, has a name of its own, and, where it was `judged`, a verdict that the run knows."""
+    path = HERE / "by_hand" / (folder.name + ".txt")
+    mutants = [HandMutant(edit) for edit in (read_edits(path) if path.exists() else [])]
+    if len({mutant.handle for mutant in mutants}) != len(mutants):
+        sys.exit(f"{path}: two have the same name")
+    for mutant in mutants:
+        if judged and mutant.edit.verdict not in ("caught", *KINDS) or mutant.edit.verdict and not mutant.edit.reason.strip():
+            sys.exit(f"{path}: {mutant.handle}: a verdict (caught, {', '.join(KINDS)}) and by whom, or why")
+        mutant.text()
+    return mutants
 
 
 def mutants_of(folder: Folder, suffixes: tuple = (".cc", ".h")) -> list:
@@ -219,7 +249,7 @@ class Tree:
         if test["protocol"] == "gtest" or any(word.startswith("--gtest") for word in command):
             command.append("--gtest_fail_fast")
         command = [word + ":-" + TOO_LARGE if word.startswith(FILTER) else word for word in command]
-        run = subprocess.Popen(command, cwd=test["workdir"] or self.build, env={**os.environ, **test["env"]}, stdin=subprocess.DEVNULL,
+        run = subprocess.Popen(command, cwd=test["workdir"] or self.build, env={**os.environ, **SCRIBBLES, **test["env"]}, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True, preexec_fn=in_bounds)
         try:
             said, _ = run.communicate(timeout=patience * min(test["timeout"], PATIENCE_S))
@@ -265,7 +295,7 @@ class Run:
     """One folder: mutants go to whichever tree is free."""
 
     def __init__(self, folder: Folder, mutants: list, trees: list, count: int, until: float):
-        self.folder, self.mutants, self.count, self.until = folder, mutants, count, until
+        self.folder, self.mutants, self.count, self.until, self.list = folder, mutants, count, until, "survivors"
         self.free = queue.SimpleQueue()
         for tree in trees:
             self.free.put(tree)
@@ -303,7 +333,7 @@ class Run:
         judged = len(caught) + len(survived) - len(alike)
         share = len(caught) / judged if judged else 1.0
         for mutant in new:
-            print(f"not in survivors/{self.folder.name}.txt:\n== {mutant.handle} unseen: ?\n{mutant.shown()}")
+            print(f"not in {self.list}/{self.folder.name}.txt:\n== {mutant.handle} unseen: ?\n{mutant.shown()}")
         for mutant in caught:
             if mutant.handle in self.survivors:
                 print(f"caught now, take it from the list: {mutant.handle}")
@@ -324,11 +354,19 @@ def main() -> int:
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="where everything is built, as ./check does")
     parser.add_argument("--scratch", type=pathlib.Path, help="for the copies (default: build-mutants beside the build)")
     parser.add_argument("--list", action="store_true", help="only show the first COUNT of each folder's draw")
+    parser.add_argument("--by-hand", action="store_true", help="the ones that a person wrote, in place of drawn ones")
+    parser.add_argument("--fit", action="store_true", help="only look whether those by hand fit the source")
     parser.add_argument("--handle", action="append", default=[], help="only these, as a run named them")
+    parser.add_argument("--skip", action="append", default=[], help="not these")
     arguments = parser.parse_args()
-    if unknown := [name for name in arguments.folders if name not in FOLDERS]:
+    known = BY_HAND if arguments.by_hand else FOLDERS
+    if unknown := [name for name in arguments.folders if name not in known]:
         parser.error(f"no such folder: {', '.join(unknown)}")
-    chosen = [FOLDERS[name] for name in arguments.folders or FOLDERS]
+    chosen = [known[name] for name in arguments.folders or known]
+    if arguments.fit:
+        count = sum(len(by_hand(folder, True)) for folder in BY_HAND.values())
+        print(f"{count} mutants by hand fit the source")
+        return 0 if count > 100 else 1
     suffixes = (".cc",) if arguments.quick else (".cc", ".h")
     if arguments.list:
         for folder in chosen:
@@ -352,7 +390,12 @@ def main() -> int:
             sys.exit(wrong)
         # Each folder has its part of the time that is left.
         now, end = time.monotonic(), begun + 60 * arguments.minutes
-        run = Run(folder, drawn(mutants_of(folder, suffixes), arguments.seed), trees, arguments.count, now + (end - now) / (len(chosen) - number))
+        mutants = by_hand(folder, False) if arguments.by_hand else drawn(mutants_of(folder, suffixes), arguments.seed)
+        run = Run(folder, mutants, trees, len(mutants) if arguments.by_hand else arguments.count, now + (end - now) / (len(chosen) - number))
+        if arguments.by_hand:
+            run.list = "by_hand"
+            run.survivors = {mutant.handle: (mutant.edit.verdict, mutant.edit.reason) for mutant in mutants if mutant.edit.verdict in KINDS}
+        run.mutants = [mutant for mutant in run.mutants if mutant.handle not in arguments.skip]
         if arguments.handle:
             run.mutants = [mutant for mutant in run.mutants if mutant.handle in arguments.handle]
         print(f"{folder.name}: {len(trees[0].tests)} tests, ready after {time.monotonic() - begun:.0f} s", flush=True)

@@ -21,6 +21,9 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "mutants"))
+from hand_edits import HandEdit, edited, read_edits  # noqa: E402
+
 FLOORS = ("base", "packet", "capture", "congestion", "transport", "cm", "engine", "managed", "script")
 INCLUDES = [ROOT / "roce", ROOT / "roce/include", ROOT / "apps"]
 ENOUGH = 0.95
@@ -31,41 +34,8 @@ os.environ["CCACHE_NODIRECT"] = "1"
 FLAGS = ["-std=c++20", "-DUROCE_VERSION=\"0\"", "-O0", "-w", "-fno-strict-aliasing"]
 
 
-class Mutant:
-    def __init__(self, title: str):
-        self.name, _, self.what = title.partition(": ")
-        self.file = ""
-        self.old, self.new = [], []
-
-
-def read_mutants(path: pathlib.Path) -> list:
-    mutants = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if line.startswith("== "):
-            mutants.append(Mutant(line[3:]))
-        elif line.startswith("#") and not mutants or not line.strip():
-            continue
-        elif line.startswith("-"):
-            mutants[-1].old.append(line[1:])
-        elif line.startswith("+"):
-            mutants[-1].new.append(line[1:])
-        elif mutants and not mutants[-1].file:
-            mutants[-1].file = line.strip()
-        else:
-            sys.exit(f"{path}:{number}: not understood: {line}")
-    return mutants
-
-
-def mutated(mutant: Mutant) -> str:
-    """The file's text with the edit. The lines must be there; leading spaces do not count."""
-    lines = (ROOT / "roce" / mutant.file).read_text(encoding="utf-8").splitlines()
-    wanted = [line.strip() for line in mutant.old]
-    # The last line may be the beginning of a comment that is cut short.
-    for at in range(len(lines) - len(wanted) + 1):
-        there = [line.strip() for line in lines[at : at + len(wanted)]]
-        if there[:-1] == wanted[:-1] and (there[-1] == wanted[-1] or (len(wanted) > 1 and there[-1].startswith(wanted[-1]))):
-            return "\n".join(lines[:at] + mutant.new + lines[at + len(wanted) :]) + "\n"
-    sys.exit(f"mutants.txt: {mutant.name}: {mutant.file} has no such lines:\n  " + "\n  ".join(mutant.old))
+def mutated(mutant: HandEdit) -> str:
+    return edited(mutant, (ROOT / "roce" / mutant.file).read_text(encoding="utf-8"))
 
 
 def compile_to(source: pathlib.Path, target: pathlib.Path, includes: list):
@@ -113,7 +83,7 @@ class Build:
         subprocess.run(CXX + objects + ["-o", str(program)], check=True)
         return program
 
-    def make(self, mutant: Mutant):
+    def make(self, mutant: HandEdit):
         """The program with the edit, or what the compiler says."""
         folder = self.scratch / mutant.name
         copy = folder / "roce" / mutant.file
@@ -152,7 +122,7 @@ def run(program: pathlib.Path, files: list):
     return failed
 
 
-def judge(build: Build, mutant: Mutant, files: list, keep: bool):
+def judge(build: Build, mutant: HandEdit, files: list, keep: bool):
     program, wrong = build.make(mutant)
     if program is None:
         return mutant, None, wrong
@@ -171,7 +141,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="only each N-th mutant")
     parser.add_argument("--applies", action="store_true", help="only looks whether each edit still fits the source")
     arguments = parser.parse_args()
-    mutants = [mutant for mutant in read_mutants(HERE / "mutants.txt") if re.search(arguments.only, mutant.name)]
+    mutants = [mutant for mutant in read_edits(HERE / "mutants.txt") if re.search(arguments.only, mutant.name)]
     names = [mutant.name for mutant in mutants]
     if arguments.first:
         mutants = mutants[names.index(arguments.first) :]

@@ -125,6 +125,18 @@ TEST_F(FullDirectoryTest, IsToldOnceAndAListenerAtOnce) {
   EXPECT_NE(node.port->take_block(), std::nullopt);
 }
 
+TEST_F(FullDirectoryTest, WhatWasRefusedIsNotToldLater) {
+  Node node(dir_, card_of("a", 1));
+  disk.room = 0;
+  EXPECT_EQ(node.port->registration().listen(service(1), error_), ENOSPC);
+  const unsigned refused = disk.refused;
+  for (int i = 0; i < 4; i++) node.turn(milliseconds(300));
+  EXPECT_EQ(disk.refused, refused) << "nothing waits to be told";
+  disk.room = -1;
+  for (int i = 0; i < 4; i++) node.turn(milliseconds(300));
+  EXPECT_TRUE(node.warnings.empty()) << node.warnings[0];
+}
+
 TEST_F(FullDirectoryTest, IsTriedAgainWhenThereIsRoom) {
   Node node(dir_, card_of("a", 1));
   Registration& registration = node.port->registration();

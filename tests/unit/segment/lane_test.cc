@@ -229,6 +229,23 @@ TEST_F(LaneTest, WhatFindsNoRoomWaitsAndLeavesInOrder) {
   for (uint32_t i = 0; i < 10; i++) ASSERT_EQ(receive(), bytes_of(100, static_cast<uint8_t>(i)));
 }
 
+TEST_F(LaneTest, AsManyWaitAsTheBacklogHolds) {
+  for (int life = 0; life < 2; life++) {
+    for (uint32_t i = 0; i < kSlots; i++) ASSERT_EQ(send(100, 0), LaneSender::Sent::kInRing);
+    for (uint32_t i = 0; i < LaneSender::kBacklog; i++) ASSERT_EQ(send(100, 1), LaneSender::Sent::kWaits) << i;
+    const uint32_t free = pool.free();
+    EXPECT_EQ(send(100, 2), LaneSender::Sent::kDropped);
+    EXPECT_EQ(pool.free(), free);
+    uint32_t received = 0;
+    for (; receive(); received++) {
+      rx.release();
+      tx.flush();
+    }
+    EXPECT_EQ(received, kSlots + LaneSender::kBacklog);
+    EXPECT_EQ(pool.free(), kPoolFrames);
+  }
+}
+
 /// Wherever in the ring it begins, it takes as many as it has slots, and then one for each that was read.
 TEST_F(LaneTest, FullAtAnyPlaceItTakesOneForEachThatASlowReaderReleases) {
   uint32_t sent = 0, read = 0;

@@ -1,6 +1,9 @@
 // Multicast on a segment: frames of a group reach the programs that want it, stations, and the ways out.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "bytes.h"
 #include "node.h"
 #include "segment/uplink_port.h"
@@ -45,6 +48,28 @@ TEST(Multicast, ReachesTheProgramsThatWantIt) {
   EXPECT_EQ(a.receive(), Frames{v4});
   EXPECT_TRUE(b.receive().empty());
   EXPECT_EQ(sender.port->counters().tx_dropped_nobody, 0u);
+}
+
+/// With hardly any buffers left one gets it; of the others it is said.
+TEST(Multicast, CopiesForWhichThereIsNoBufferAreCounted) {
+  const TempDir dir;
+  Node sender(dir, card_of("host", 1)), a(dir, card_of("host", 1)), b(dir, card_of("host", 1)),
+      c(dir, card_of("host", 1));
+  for (Node* node : {&a, &b, &c}) want(*node, kGroup);
+  sender.turn();
+  std::vector<TxFrame> lent(kPoolFrames);
+  uint32_t count = 0;
+  while (count + FramePool::kReserve <= kPoolFrames)
+    count += sender.port->acquire_tx(&lent[count], std::min(Port::kMaxBurst, kPoolFrames - count));
+  ASSERT_TRUE(sender.send(roce_frame(kGroup, kToAGroup, 300)));
+  settle({&sender, &a, &b, &c});
+  EXPECT_EQ(a.receive().size() + b.receive().size() + c.receive().size(), 1u);
+  EXPECT_EQ(sender.port->counters().tx_dropped_full, 2u);
+  sender.port->send(lent.data(), count);  // all of them unused
+  ASSERT_TRUE(sender.send(roce_frame(kGroup, kToAGroup, 300)));
+  settle({&sender, &a, &b, &c});
+  EXPECT_EQ(a.receive().size() + b.receive().size() + c.receive().size(), 3u);
+  EXPECT_EQ(sender.port->counters().tx_dropped_full, 2u);
 }
 
 TEST(Multicast, LeavesTheSegmentOnce) {

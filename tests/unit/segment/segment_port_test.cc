@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "node.h"
 #include "packet/host_frames.h"
@@ -138,6 +140,23 @@ TEST(SegmentPort, WhoCouldNotBeWokenAtOnceIsWokenLater) {
   EXPECT_EQ(got, sleepers.size());
   EXPECT_EQ(a.port->counters().wakes_sent, sleepers.size()) << "each once";
   EXPECT_TRUE(a.port->arm(true));
+}
+
+/// What is lent may go to one receiver that does not read: of the last buffers nobody gets a whole burst at once.
+TEST(SegmentPort, OfTheLastBuffersFewAreLentAtATime) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  std::vector<TxFrame> lent(kPoolFrames);
+  uint32_t count = 0;
+  while (kPoolFrames - count >= FramePool::kReserve)
+    count += a.port->acquire_tx(&lent[count], std::min(Port::kMaxBurst, kPoolFrames - count));
+  while (count < kPoolFrames) {
+    const uint32_t few = a.port->acquire_tx(&lent[count], Port::kMaxBurst);
+    ASSERT_GT(few, 0u) << count;
+    ASSERT_LT(few, Port::kMaxBurst) << count;
+    count += few;
+  }
+  EXPECT_EQ(a.port->acquire_tx(lent.data(), 1), 0u);
 }
 
 /// Each of them could fill every burst.

@@ -1,0 +1,62 @@
+// A member that is gone is nowhere any more: not among those that are woken, nor among those for which frames wait.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <vector>
+
+#include "node.h"
+
+namespace uroce::segment {
+namespace {
+
+using namespace test;
+
+/// Three sleepers and more, of which some could not be woken, and that do not read: frames for them wait, too.
+TEST(LostPeer, IsNeitherWokenNorServedAgain) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  std::vector<std::unique_ptr<Node>> sleepers(16);
+  a.turn();
+  for (auto& node : sleepers) {
+    node = std::make_unique<Node>(dir, card_of("host", 1));
+    node->qpn();
+    a.turn();
+    a.send(roce_frame(mac_of(1), node->qpn(), 90));
+    settle({&a, node.get()});
+    ASSERT_EQ(node->receive().size(), 1u);
+    node->turn();
+    ASSERT_TRUE(node->port->arm());
+  }
+  const int least = 1;
+  ASSERT_EQ(setsockopt(a.port->wake_fd(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+  for (auto& node : sleepers) {
+    for (uint32_t i = 0; i < kSlots + 3; i++) ASSERT_TRUE(a.send(roce_frame(mac_of(1), node->qpn(), 60)));
+  }
+  EXPECT_TRUE(a.port->tx_pending());
+  EXPECT_FALSE(a.port->arm(true)) << "somebody could not be woken";
+  // Those that were woken live, and read nothing, so that our socket stays full of letters until the others are gone.
+  const size_t gone = std::erase_if(sleepers, [](const auto& node) { return !node->wake_fd_ready(); });
+  ASSERT_GT(gone, 1u);
+  ASSERT_GT(sleepers.size(), 1u);
+  for (int i = 0; i < 40; i++) a.turn(milliseconds(250));
+  EXPECT_EQ(a.port->peers().in_contact().size(), sleepers.size());
+  EXPECT_EQ(a.port->counters().peers_lost, gone);
+  EXPECT_TRUE(a.port->arm(true)) << "nobody is left to be woken";
+  a.port->disarm();
+  for (auto& node : sleepers) {
+    while (!node->receive().empty()) node->turn();
+  }
+  a.turn();
+  EXPECT_FALSE(a.port->tx_pending());
+  // Whoever comes now is served from the beginning.
+  Node late(dir, card_of("host", 1));
+  const auto frame = roce_frame(mac_of(1), late.qpn(), 90);
+  a.turn();
+  ASSERT_TRUE(a.send(frame));
+  settle({&a, &late});
+  EXPECT_EQ(late.receive(), Frames{frame});
+}
+
+}  // namespace
+}  // namespace uroce::segment
