@@ -74,6 +74,18 @@ TEST_F(ComeBack, ToADirectoryThatWasRemoved) {
   EXPECT_EQ(fs::status(dir_.path()).permissions(), fs::perms::owner_all);
 }
 
+TEST_F(ComeBack, WithoutWhatWasGivenBack) {
+  constexpr uint64_t kGivenBack = 0x0106'4712;
+  ServiceClaims& services = server_.port->registration().services();
+  EXPECT_TRUE(services.take(kGivenBack));
+  services.give_back(kGivenBack);
+  fs::remove_all(dir_.path());
+  a_second_later();
+  expect_whole();
+  Node newcomer(dir_, card_of("host", 1));
+  EXPECT_TRUE(newcomer.port->registration().services().take(kGivenBack));
+}
+
 TEST_F(ComeBack, ToOneThatANewcomerHasMadeAnew) {
   fs::remove_all(dir_.path());
   Node newcomer(dir_, card_of("other", 2));
@@ -121,6 +133,30 @@ TEST_F(ComeBack, IsTriedAgainUntilItCanBe) {
   a_second_later();
   expect_whole();
   EXPECT_EQ(server_.warnings.size(), 2u);
+}
+
+TEST_F(ComeBack, SaysEachTimeThatItCannotBe) {
+  for (size_t life = 1; life <= 3; life++) {
+    fs::remove_all(dir_.path());
+    std::ofstream(dir_.path()) << "something else";
+    for (int i = 0; i < 5; i++) a_second_later();
+    ASSERT_EQ(server_.warnings.size(), 2 * life - 1);
+    fs::remove(dir_.path());
+    a_second_later();
+    ASSERT_EQ(server_.warnings.size(), 2 * life);
+  }
+  expect_whole();
+}
+
+/// That it was doubted once does not count the next time, long after.
+TEST_F(ComeBack, EachDoubtBeginsAnew) {
+  for (int life = 0; life < 3; life++) {
+    fs::remove(file('m'));
+    for (int i = 0; i < 6; i++) client_.turn(kSecond);
+    for (int i = 0; i < 6; i++) a_second_later();
+  }
+  EXPECT_EQ(client_.port->counters().peers_lost, 0u);
+  expect_whole();
 }
 
 TEST_F(ComeBack, SaysWhenAnotherHasItsNumbersMeanwhile) {

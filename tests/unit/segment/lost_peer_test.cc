@@ -58,5 +58,73 @@ TEST(LostPeer, IsNeitherWokenNorServedAgain) {
   EXPECT_EQ(late.receive(), Frames{frame});
 }
 
+TEST(StuckPeer, WhatIsDroppedForItIsCountedAsThat) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1)), stopped(dir, card_of("host", 1)), reads(dir, card_of("host", 1));
+  const auto frame = roce_frame(mac_of(1), stopped.qpn(), 100);
+  const auto other = roce_frame(mac_of(1), reads.qpn(), 100);
+  for (uint64_t life = 1; life <= 2; life++) {
+    a.turn();
+    for (uint32_t i = 0; i < kSlots + 5; i++) ASSERT_TRUE(a.send(frame));
+    for (int i = 0; i < 12; i++) a.turn(milliseconds(130));
+    EXPECT_EQ(a.port->counters().tx_dropped_stuck, life * 5 + (life - 1) * 7) << "what waited";
+    for (int i = 0; i < 7; i++) ASSERT_TRUE(a.send(frame));
+    ASSERT_TRUE(a.send(other));
+    settle({&a, &reads});
+    EXPECT_EQ(reads.receive().size(), 1u);
+    EXPECT_EQ(a.port->counters().tx_dropped_stuck, life * 12);
+    EXPECT_EQ(a.port->counters().tx_dropped_full, 0u);
+    settle({&stopped, &a});
+    while (!stopped.receive().empty()) stopped.turn();
+    for (int i = 0; i < 4; i++) a.turn(milliseconds(130));
+  }
+}
+
+/// Whoever is met while nothing can be said, however long, is met: one, two and three of them.
+TEST(LatePeer, IsMetWhenThereIsRoomForLettersAgain) {
+  for (const size_t count : {1u, 2u, 3u}) {
+    const TempDir dir;
+    Node a(dir, card_of("host", 1));
+    std::vector<std::unique_ptr<Node>> sleepers(16), late(count);
+    a.turn();
+    for (auto& node : sleepers) {
+      node = std::make_unique<Node>(dir, card_of("host", 1));
+      node->qpn();
+      a.turn();
+      a.send(roce_frame(mac_of(1), node->qpn(), 90));
+      settle({&a, node.get()});
+      ASSERT_EQ(node->receive().size(), 1u);
+      node->turn();
+      ASSERT_TRUE(node->port->arm());
+    }
+    const int least = 1;
+    ASSERT_EQ(setsockopt(a.port->wake_fd(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+    for (auto& node : sleepers) a.send(roce_frame(mac_of(1), node->qpn(), 60));
+    ASSERT_FALSE(a.port->arm(true)) << "the socket is not full";
+    for (auto& node : late) {
+      node = std::make_unique<Node>(dir, card_of("host", 1));
+      node->qpn();
+    }
+    a.turn();
+    for (auto& node : late) ASSERT_TRUE(a.send(roce_frame(mac_of(1), node->qpn(), 90)));
+    for (int i = 0; i < 200; i++) a.turn(milliseconds(50));
+    for (auto& node : late) {
+      node->turn();
+      EXPECT_TRUE(node->receive().empty());
+    }
+    for (size_t round = 0; round < 2 * sleepers.size(); round++) {
+      for (auto& node : sleepers) {
+        node->receive();
+        node->turn();
+      }
+      a.turn();
+    }
+    for (auto& node : late) {
+      settle({&a, node.get()});
+      EXPECT_EQ(node->receive().size(), 1u) << count;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace uroce::segment

@@ -1,6 +1,9 @@
 // Frames for programs that came just now, and for nobody.
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <vector>
+
 #include "node.h"
 
 namespace uroce::segment {
@@ -25,6 +28,27 @@ TEST(SegmentPort, WhoCameJustNowIsFoundHoweverShortAfterTheLastLook) {
   EXPECT_EQ(c.receive(), Frames{for_c});
   EXPECT_EQ(d.receive(), Frames{for_d});
   EXPECT_EQ(a.port->counters().tx_dropped_nobody, 0u);
+}
+
+/// That it was looked for in vain once, does not count against it.
+TEST(SegmentPort, WhoWasSoughtInVainIsFoundAsSoonAsItCame) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  std::vector<std::unique_ptr<Node>> others;
+  for (uint32_t block = 70; block < 73; block++) {
+    const auto frame = roce_frame(mac_of(2), block << kQpnBlockBits | 7, 90);
+    a.turn(milliseconds(10));
+    a.send(frame);
+    a.turn(milliseconds(10));
+    a.send(roce_frame(mac_of(3), block << kQpnBlockBits | 7, 90));  // reads the directory for somebody else
+    MemberCard card = card_of("two", 2);
+    card.blocks = {block};
+    others.push_back(std::make_unique<Node>(dir, card));
+    a.turn(microseconds(10));
+    a.send(frame);
+    settle({&a, others.back().get()});
+    EXPECT_EQ(others.back()->receive(), Frames{frame});
+  }
 }
 
 /// An uplink sends what comes over the wire: strangers choose the numbers in it.

@@ -60,6 +60,20 @@ TEST(RawPackets, BroadcastsReachThoseThatTakeAllAndStations) {
   EXPECT_TRUE(named.receive().empty());
 }
 
+/// To whom a frame goes anyway, it goes once, whatever else that program named.
+TEST(RawPackets, WhoGetsAFrameAnywayGetsItOnce) {
+  const TempDir dir;
+  Node sender(dir, card_of("other", 2)), all(dir, card_of("host", 1)), named(dir, card_of("third", 3));
+  want_raw(all, {mac_of(1), kNamed}, true);
+  want_raw(named, {mac_of(1)});
+  const auto frame = plain_frame(mac_of(1));
+  sender.turn();
+  for (int i = 0; i < 3; i++) EXPECT_TRUE(sender.send(frame));
+  settle({&sender, &all, &named});
+  EXPECT_EQ(all.receive(), Frames(3, frame));
+  EXPECT_EQ(named.receive(), Frames(3, frame));
+}
+
 TEST(RawPackets, NobodySeesWhatIsRoce) {
   const TempDir dir;
   Node sender(dir, card_of("host", 1)), peer(dir, card_of("host", 1)), all(dir, card_of("host", 1));

@@ -92,6 +92,30 @@ TEST(Roles, AStationAndAProgramReachEachOther) {
   EXPECT_EQ(decode_arp(*decode_link(answer[0]))->sender_mac, mac_of(1)) << "from the directory";
 }
 
+/// What it takes no time to read is asked again by whoever asked; the answers that there is room for are the first
+/// ones.
+TEST(Roles, AnswersThatWaitAreNotWrittenOver) {
+  const TempDir dir;
+  Node program(dir, card_of("host", 1));
+  std::vector<std::unique_ptr<Node>> others;
+  for (uint8_t i = 2; i < 32; i++) others.push_back(std::make_unique<Node>(dir, card_of("h" + std::to_string(i), i)));
+  for (int life = 0; life < 3; life++) {
+    program.turn();
+    for (uint8_t i = 2; i < 32; i++)
+      program.send(arp(Arp::kRequest, kEverybody, mac_of(1), "10.0.0.1", ("10.0.0." + std::to_string(i)).c_str()));
+    uint8_t next = 2;
+    for (Frames got = program.receive(); !got.empty(); got = program.receive()) {
+      for (const auto& answer : got) {
+        ASSERT_EQ(decode_arp(*decode_link(answer))->sender_mac, mac_of(next)) << life;
+        next++;
+      }
+    }
+    EXPECT_GT(next, 2);
+    EXPECT_LT(next, 32) << "there was room for all";
+    EXPECT_FALSE(program.port->has_frames());
+  }
+}
+
 TEST(Roles, AQuestionThatNobodyCanAnswerGoesToStationsOnly) {
   const TempDir dir;
   Node asks(dir, card_of("host", 1)), program(dir, card_of("host", 1));

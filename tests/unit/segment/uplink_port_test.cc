@@ -68,6 +68,22 @@ TEST_F(Uplink, GivesEachProgramItsFramesAndTheEngineTheRest) {
   EXPECT_EQ(port->counters().uplink_rx_packets, 3u);
 }
 
+TEST_F(Uplink, WhatFindsNoBufferOnTheSegmentIsCountedOnce) {
+  make();
+  Node a(dir, card_of("host", 1));
+  turn();
+  std::vector<TxFrame> lent(kPoolFrames);
+  uint32_t count = 0;
+  while (count < kPoolFrames - 2)
+    count += member.port->acquire_tx(&lent[count], std::min(32u, kPoolFrames - 2 - count));
+  for (int i = 0; i < 5; i++) ASSERT_TRUE(wire.deliver(roce_frame(mac_of(1), a.qpn(), 90)));
+  EXPECT_TRUE(engine_gets().empty());
+  settle({&member, &a});
+  EXPECT_EQ(a.receive().size(), 2u);
+  EXPECT_EQ(port->counters().uplink_rx_packets, 2u);
+  EXPECT_EQ(port->counters().uplink_rx_dropped_no_room, 3u);
+}
+
 TEST_F(Uplink, SendsWhatProgramsSendToOthers) {
   make();
   Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
