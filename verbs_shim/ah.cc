@@ -130,12 +130,16 @@ UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) try {
     refuse_to_child();
     return nullptr;
   }
+  if (!is_found(*pd)) {
+    errno = ENOENT;
+    return nullptr;
+  }
   auto ah = std::make_unique<Ah>();
   std::unique_ptr<AddressHandle> handle = resolved_handle(from(pd).id, *attr);
   if (handle == nullptr) return nullptr;
   ah->context = pd->context;
   ah->pd = pd;
-  ah->handle = next_handle();
+  identify(*ah, *ah, next_handle());
   ah->address = std::move(handle);
   count_object(pd, 1);
   return ah.release();
@@ -145,6 +149,7 @@ UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) try {
 }
 
 UROCE_VERBS_EXPORT int ibv_destroy_ah(ibv_ah* base) {
+  if (!is_found(*base)) return with_errno(ENOENT);
   Ah& ah = from(base);
   {
     EngineLock lock(endpoint());

@@ -82,7 +82,7 @@ Cq* create(ibv_context* context, uint32_t cqe, void* cq_context, ibv_comp_channe
   cq->context = context;
   cq->channel = channel;
   cq->cq_context = cq_context;
-  cq->handle = next_handle();
+  identify(*cq, *cq->base(), next_handle());
   cq->cqe = static_cast<int>(cqe);
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
@@ -135,6 +135,8 @@ int poll_cq(ibv_cq* base, int entries, ibv_wc* wc) {
 int req_notify_cq(ibv_cq* base, int solicited_only) {
   if (is_the_parents(base->context)) [[unlikely]]
     return refuse_to_child();
+  if (!is_found(*base)) [[unlikely]]
+    return with_errno(ENOENT);
   Cq& cq = from(base);
   EngineLock lock(endpoint());
   cq.wait_expected = cq.channel != nullptr;
@@ -211,6 +213,7 @@ UROCE_VERBS_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) try {
   if (is_the_parents(cq->context)) [[unlikely]]
     return refuse_to_child();
   if (cqe <= 0 || static_cast<uint32_t>(cqe) > kMaxCqe) return with_errno(EINVAL);
+  if (!is_found(*cq)) return with_errno(ENOENT);
   EngineLock lock(endpoint());
   if (!from(cq).queue->resize(static_cast<uint32_t>(cqe))) return with_errno(EINVAL);
   cq->cqe = cqe;
@@ -221,6 +224,7 @@ UROCE_VERBS_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) try {
 
 UROCE_VERBS_EXPORT int ibv_destroy_cq(ibv_cq* base) {
   if (is_the_parents(base->context)) return 0;
+  if (!is_found(*base)) return with_errno(ENOENT);
   Cq& cq = from(base);
   {
     EngineLock lock(endpoint());

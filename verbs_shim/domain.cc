@@ -62,7 +62,7 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
     return nullptr;
   }
   pd->context = context;
-  pd->handle = handle.made();
+  identify(*pd, *pd, handle.made());
   count_object(context, 1);
   return pd.release();
 } catch (const std::bad_alloc&) {
@@ -72,6 +72,7 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
 
 UROCE_VERBS_EXPORT int ibv_dealloc_pd(ibv_pd* base) {
   if (is_the_parents(base->context)) return 0;
+  if (!is_found(*base)) return with_errno(ENOENT);
   Pd& pd = from(base);
   if (pd.is_parent) return dealloc_parent_domain(pd);
   if (Handles<PdCore>::get().find(pd.handle, from(pd.context).file) == nullptr) return with_errno(ENOENT);
@@ -126,7 +127,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
   auto pd = std::make_unique<Pd>();
   Pd& extended = from(attr->pd);
   pd->context = context;
-  pd->handle = extended.handle;
+  identify(*pd, *pd, extended.handle);
   pd->id = extended.id;
   pd->core = extended.core;
   pd->is_parent = true;

@@ -104,7 +104,7 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) 
   if (core == nullptr) return nullptr;
   auto pd = std::make_unique<Pd>();
   pd->context = context;
-  pd->handle = handle;
+  identify(*pd, *pd, handle);
   pd->id = core->id;
   pd->core = core;
   count_object(context, 1);
@@ -128,7 +128,7 @@ UROCE_VERBS_EXPORT ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) try {
   mr->context = pd->context;
   mr->pd = pd;
   mr->length = core->length;
-  mr->handle = handle;
+  identify(*mr, *mr, handle);
   mr->lkey = core->key;
   mr->rkey = core->rkey;
   mr->of = Mr::Of::kImport;

@@ -170,6 +170,7 @@ int change(Mr& mr, ibv_pd* pd, const Wish& wish) {
 UROCE_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* addr, size_t length, int access) {
   Mr& mr = from(base);
   if (is_the_parents(base->context)) return rereg_refused(refuse_to_child());
+  if (!is_found(*base)) return rereg_refused(ENOENT);
   if (const int error = check_rereg(mr, flags, pd, addr, length, access); error != 0) return rereg_refused(error);
   ibv_pd* const new_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? pd : mr.pd;
   const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
@@ -195,6 +196,7 @@ UROCE_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* a
 
 UROCE_VERBS_EXPORT int ibv_dereg_mr(ibv_mr* base) {
   if (is_the_parents(base->context)) return 0;
+  if (!is_found(*base)) return with_errno(ENOENT);
   Mr& mr = from(base);
   {
     EngineLock lock(endpoint());

@@ -17,6 +17,10 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) try {
     errno = EINVAL;
     return nullptr;
   }
+  if (!is_found(*pd)) {
+    errno = ENOENT;
+    return nullptr;
+  }
   auto mw = std::make_unique<Mw>();
   {
     EngineLock lock(endpoint());
@@ -29,7 +33,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) try {
   mw->context = pd->context;
   mw->pd = pd;
   mw->rkey = mw->id;
-  mw->handle = next_handle();
+  identify(*mw, *mw, next_handle());
   mw->type = type;
   count_object(pd, 1);
   return mw.release();
@@ -40,6 +44,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) try {
 
 int dealloc_mw(ibv_mw* mw) {
   if (is_the_parents(mw->context)) return 0;
+  if (!is_found(*mw)) return with_errno(ENOENT);
   {
     EngineLock lock(endpoint());
     lock->memory().free_window(from(mw).id);

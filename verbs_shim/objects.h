@@ -27,6 +27,13 @@ struct Device : ibv_device {
   uint8_t foreign[kForeignRoom];
 };
 
+/// What a kernel would find an object by: its number, and the open device. The public structures have both where a
+/// program can write to them; these are the shim's own.
+struct Identity {
+  uint32_t handle = 0;
+  uint64_t file = 0;
+};
+
 struct Cq;
 struct QueuePair;
 struct Srq;
@@ -79,6 +86,7 @@ struct ThreadDomain : ibv_td {
 
 struct Pd : ibv_pd {
   uint8_t foreign[kForeignRoom];
+  Identity identity;
   PdId id = 0;
   std::shared_ptr<PdCore> core;
   std::atomic<uint32_t> users{0};  // objects made with this structure
@@ -116,6 +124,7 @@ struct Mr : ibv_mr {
   enum class Of : uint8_t { kProgram, kNothing, kDeviceMemory, kImport };  // whose memory; kNothing: a null region
 
   uint8_t foreign[kForeignRoom];
+  Identity identity;
   uint64_t iova = 0;
   uint32_t access = 0;
   Of of = Of::kProgram;
@@ -129,11 +138,13 @@ struct Dm : ibv_dm {
 
 struct Mw : ibv_mw {
   uint8_t foreign[kForeignRoom];
+  Identity identity;
   uint32_t id;  // the key with which it began, which names the window whatever its key is now
 };
 
 struct Ah : ibv_ah {
   uint8_t foreign[kForeignRoom];
+  Identity identity;
   std::unique_ptr<AddressHandle> address;
 };
 
@@ -159,6 +170,7 @@ class Channel : public ibv_comp_channel {
 
 struct Cq : ibv_cq_ex {
   uint8_t foreign[kForeignRoom];
+  Identity identity;
   CompletionQueue* queue = nullptr;
   uint32_t taken_since_turn = 0;
   Completion current;     // the completion that the read_* functions of the extended interface read
@@ -179,6 +191,7 @@ static_assert(offsetof(ibv_cq_ex, comp_mask) == sizeof(ibv_cq));
 
 struct Srq : ibv_srq {
   uint8_t foreign[kForeignRoom];
+  Identity identity;
   SharedReceiveQueue* queue = nullptr;
   uint32_t async_taken = 0;
   DomainMemory memory;
@@ -229,6 +242,7 @@ class WrBuilder {
 
 struct QueuePair : ibv_qp_ex {
   uint8_t foreign[kForeignRoom];
+  Identity identity;
   Qp* qp = nullptr;
   bool extended = false;  // created with send_ops_flags
   bool sq_sig_all = false;
@@ -269,6 +283,19 @@ inline QueuePair& from(ibv_qp* qp) { return from(reinterpret_cast<ibv_qp_ex*>(qp
 
 /// A number for the `handle` fields.
 uint32_t next_handle();
+/// Gives an object its handle; its context is set. `base`: the public structure that has both.
+template <typename Object, typename Base>
+void identify(Object& object, Base& base, uint32_t handle) {
+  base.handle = handle;
+  object.identity = {handle, from(base.context).file};
+}
+/// False, as a kernel would not find it, when the program's structure has another handle or the context of another open
+/// device than it was made with. Then the call ends with ENOENT.
+template <typename Base>
+bool is_found(Base& base) {
+  const Identity& identity = from(&base).identity;
+  return base.handle == identity.handle && from(base.context).file == identity.file;
+}
 /// Adds an object to (+1), or removes it from (-1), the count of its context.
 void count_object(ibv_context* context, int difference);
 /// The same for an object that is made with `pd`, which counts it too.

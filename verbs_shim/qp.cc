@@ -55,6 +55,8 @@ int check_init(const ibv_qp_init_attr_ex& attr) {
   }
   if (!xrc_send && is_the_parents(attr.recv_cq->context)) return refuse_to_child();
   if (attr.srq != nullptr && is_the_parents(attr.srq->context)) return refuse_to_child();
+  if (!is_found(*attr.pd) || !is_found(*attr.send_cq) || (!xrc_send && !is_found(*attr.recv_cq))) return ENOENT;
+  if (attr.srq != nullptr && !is_found(*attr.srq)) return ENOENT;
   const ibv_qp_cap& cap = attr.cap;
   const bool own_receives = attr.srq == nullptr && !xrc_send;
   if (cap.max_send_wr > kMaxQpWr || cap.max_send_sge > kMaxSge || cap.max_inline_data > kMaxInlineBytes) return EINVAL;
@@ -138,7 +140,7 @@ QueuePair* create(const ibv_qp_init_attr_ex& attr, ibv_qp_cap& granted) try {
   base.send_cq = attr.send_cq;
   base.recv_cq = attr.qp_type != IBV_QPT_XRC_SEND ? attr.recv_cq : nullptr;
   base.srq = attr.srq;
-  base.handle = next_handle();
+  identify(*qp, base, next_handle());
   base.qp_num = qp->qp->qpn();
   base.state = IBV_QPS_RESET;
   base.qp_type = attr.qp_type;
@@ -245,6 +247,7 @@ UROCE_VERBS_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return from(qp).exte
 
 UROCE_VERBS_EXPORT int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
   if (is_the_parents(base->context)) return refuse_to_child();
+  if (!is_found(*base)) return with_errno(ENOENT);
   QueuePair& qp = from(base);
   QpAttributes now;
   ibv_qp_cap cap;
@@ -293,6 +296,7 @@ UROCE_VERBS_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32
 
 UROCE_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* base) {
   if (is_the_parents(base->context)) return 0;
+  if (!is_found(*base)) return with_errno(ENOENT);
   QueuePair& qp = from(base);
   if (qp.target != nullptr) return destroy_xrc_target(qp);
   if (has_flows(qp)) return with_errno(EBUSY);

@@ -14,6 +14,10 @@ namespace uroce::verbs {
 /// region's key; 0 means that the engine's table is full. Null, with errno, when there is no room.
 template <typename Register>
 ibv_mr* add_region(ibv_pd* pd, Mr::Of of, size_t length, Register&& register_in) try {
+  if (!is_found(*pd)) {
+    errno = ENOENT;
+    return nullptr;
+  }
   auto mr = std::make_unique<Mr>();
   auto core = std::make_shared<MrCore>();
   core->length = length;
@@ -29,7 +33,7 @@ ibv_mr* add_region(ibv_pd* pd, Mr::Of of, size_t length, Register&& register_in)
   mr->context = pd->context;
   mr->pd = pd;
   mr->length = length;
-  mr->handle = handle.made();
+  identify(*mr, *mr, handle.made());
   core->rkey = of != Mr::Of::kNothing ? core->key : 0;
   mr->lkey = core->key;
   mr->rkey = core->rkey;

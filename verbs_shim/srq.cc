@@ -42,6 +42,10 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr, const SrqKind
     errno = EINVAL;
     return nullptr;
   }
+  if (!is_found(*pd)) {
+    errno = ENOENT;
+    return nullptr;
+  }
   auto srq = std::make_unique<Srq>();
   const uint32_t max_sge = attr.max_sge != 0 ? attr.max_sge : 1;
   if (!srq->memory.take(from(pd), ReceiveQueue::bytes_for(attr.max_wr, max_sge), DomainMemory::kSharedReceiveQueue)) {
@@ -66,7 +70,7 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr, const SrqKind
   srq->context = pd->context;
   srq->srq_context = srq_context;
   srq->pd = pd;
-  srq->handle = next_handle();
+  identify(*srq, *srq, next_handle());
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
   srq->xrcd = kind.xrcd;
@@ -86,6 +90,7 @@ UROCE_VERBS_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) 
 
 UROCE_VERBS_EXPORT int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attr, int mask) try {
   if (is_the_parents(base->context)) return refuse_to_child();
+  if (!is_found(*base)) return with_errno(ENOENT);
   if ((mask & ~(IBV_SRQ_LIMIT | IBV_SRQ_MAX_WR)) != 0) return with_errno(EINVAL);
   const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
   if (resizes && (attr->max_wr == 0 || attr->max_wr > kMaxSrqWr)) return with_errno(EINVAL);
@@ -112,6 +117,7 @@ UROCE_VERBS_EXPORT int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attr, int mas
 
 UROCE_VERBS_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
   if (is_the_parents(srq->context)) return refuse_to_child();
+  if (!is_found(*srq)) return with_errno(ENOENT);
   EngineLock lock(endpoint());
   const SharedReceiveQueue& queue = *from(srq).queue;
   attr->max_wr = queue.max_wr();
@@ -122,6 +128,7 @@ UROCE_VERBS_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
 
 UROCE_VERBS_EXPORT int ibv_destroy_srq(ibv_srq* base) {
   if (is_the_parents(base->context)) return 0;
+  if (!is_found(*base)) return with_errno(ENOENT);
   Srq& srq = from(base);
   {
     EngineLock lock(endpoint());

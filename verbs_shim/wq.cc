@@ -265,7 +265,7 @@ ibv_qp* create_rss_qp(const ibv_qp_init_attr_ex& attr) try {
   base.context = attr.pd->context;
   base.qp_context = attr.qp_context;
   base.pd = attr.pd;
-  base.handle = next_handle();
+  identify(*qp, base, next_handle());
   base.qp_num = qp->qp->qpn();
   base.state = IBV_QPS_RESET;
   base.qp_type = attr.qp_type;

@@ -18,7 +18,7 @@ std::unique_ptr<QueuePair> make_handle(Xrcd& xrcd, void* qp_context) {
   ibv_qp& base = *handle->base();
   base.context = xrcd.context;
   base.qp_context = qp_context;
-  base.handle = next_handle();
+  identify(*handle, base, next_handle());
   base.qp_type = IBV_QPT_XRC_RECV;
   handle->xrcd = &xrcd;
   return handle;

@@ -159,4 +159,87 @@ TEST_F(ErrnoTest, OfPosts) {
   EXPECT_EQ(errno, EINVAL);
 }
 
+/// What programs that test devices do: they write to a public structure, and look whether the device notices.
+class NotFoundTest : public ErrnoTest {
+ protected:
+  /// Each call while `handle` is another than its object's.
+  void with_wrong(uint32_t& handle, const std::vector<Case>& cases) {
+    const uint32_t own = handle;
+    handle ^= 0xdeadbeef;
+    walk(cases);
+    handle = own;
+  }
+  /// Of a function that gives an object: ENOENT where it gives none.
+  template <typename T>
+  static int none(T* made) {
+    const int error = errno;
+    if (made == nullptr) return error;
+    Owned<T> owned(made);
+    return 0;
+  }
+};
+
+TEST_F(NotFoundTest, ObjectsWithAnothersHandle) {
+  make_pair();
+  ibv_srq_init_attr srq_attr{};
+  srq_attr.attr = {4, 1, 0};
+  const Owned<ibv_srq> srq(ibv_create_srq(pd_.get(), &srq_attr));
+  const Owned<ibv_mw> mw(ibv_alloc_mw(pd_.get(), IBV_MW_TYPE_1));
+  ibv_ah_attr here = own_address(1);
+  const Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &here));
+  ASSERT_NE(ah, nullptr);
+  ibv_srq_attr sizes{};
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  ibv_qp_init_attr init{};
+  ibv_pd* const pd = pd_.get();
+  with_wrong(ah->handle, {{"ibv_destroy_ah", ENOENT, [&] { return ibv_destroy_ah(ah.get()); }}});
+  with_wrong(mw->handle, {{"ibv_dealloc_mw", ENOENT, [&] { return ibv_dealloc_mw(mw.get()); }}});
+  with_wrong(b_.mr()->handle, {{"ibv_dereg_mr", ENOENT, [&] { return ibv_dereg_mr(b_.mr()); }}});
+  with_wrong(cq_->handle, {{"ibv_destroy_cq", ENOENT, [&] { return ibv_destroy_cq(cq_.get()); }},
+                           {"ibv_resize_cq", ENOENT, [&] { return ibv_resize_cq(cq_.get(), 300); }},
+                           {"ibv_req_notify_cq", ENOENT, [&] { return ibv_req_notify_cq(cq_.get(), 0); }}});
+  with_wrong(srq->handle,
+             {{"ibv_destroy_srq", ENOENT, [&] { return ibv_destroy_srq(srq.get()); }},
+              {"ibv_query_srq", ENOENT, [&] { return ibv_query_srq(srq.get(), &sizes); }},
+              {"ibv_modify_srq", ENOENT, [&] { return ibv_modify_srq(srq.get(), &sizes, IBV_SRQ_LIMIT); }}});
+  with_wrong(left_->handle,
+             {{"ibv_destroy_qp", ENOENT, [&] { return ibv_destroy_qp(left_.get()); }},
+              {"ibv_query_qp", ENOENT, [&] { return ibv_query_qp(left_.get(), &attr, IBV_QP_STATE, &init); }},
+              {"ibv_modify_qp", ENOENT, [&] { return ibv_modify_qp(left_.get(), &attr, IBV_QP_STATE); }}});
+  with_wrong(pd->handle,
+             {{"ibv_dealloc_pd", ENOENT, [&] { return ibv_dealloc_pd(pd); }},
+              {"ibv_reg_mr", ENOENT, [&] { return none(ibv_reg_mr(pd, b_.data(), 8, IBV_ACCESS_LOCAL_WRITE)); }},
+              {"ibv_alloc_mw", ENOENT, [&] { return none(ibv_alloc_mw(pd, IBV_MW_TYPE_1)); }},
+              {"ibv_create_ah", ENOENT, [&] { return none(ibv_create_ah(pd, &here)); }},
+              {"ibv_create_srq", ENOENT, [&] { return none(ibv_create_srq(pd, &srq_attr)); }}});
+  // Nothing of it has happened.
+  EXPECT_EQ(left_->state, IBV_QPS_RTS);
+  EXPECT_EQ(cq_->cqe, 256);
+}
+
+TEST_F(NotFoundTest, WhatAQueuePairIsMadeOf) {
+  ibv_srq_init_attr srq_attr{};
+  srq_attr.attr = {4, 1, 0};
+  const Owned<ibv_srq> srq(ibv_create_srq(pd_.get(), &srq_attr));
+  ibv_qp_init_attr init{};
+  init.send_cq = cq_.get();
+  init.recv_cq = recv_cq_.get();
+  init.srq = srq.get();
+  init.cap = {1, 1, 1, 1, 0};
+  init.qp_type = IBV_QPT_RC;
+  const std::vector<Case> refused = {{"ibv_create_qp", ENOENT, [&] { return none(ibv_create_qp(pd_.get(), &init)); }}};
+  for (uint32_t* handle : {&pd_->handle, &cq_->handle, &recv_cq_->handle, &srq->handle}) with_wrong(*handle, refused);
+  walk({{"ibv_create_qp, as it was", 0, [&] { return none(ibv_create_qp(pd_.get(), &init)); }}});
+}
+
+TEST_F(NotFoundTest, AnObjectOfAnotherOpenDevice) {
+  ibv_context* const other = ibv_open_device(device()->device);
+  ASSERT_NE(other, nullptr);
+  pd_->context = other;
+  walk({{"ibv_dealloc_pd", ENOENT, [&] { return ibv_dealloc_pd(pd_.get()); }}});
+  pd_->context = device();
+  EXPECT_EQ(ibv_close_device(other), 0);
+}
+
 }  // namespace
