@@ -1,5 +1,7 @@
 // The extended polling interface: one completion at a time, its fields read one by one.
+#include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <ctime>
 
 #include "operations.h"
@@ -65,11 +67,22 @@ void read_tm_info(ibv_cq_ex* cq, ibv_wc_tm_info* info) {
   if ((completion.flags & kWcTmMatch) != 0) *info = {.tag = completion.tag, .priv = completion.src_qp};
 }
 
-uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
+/// How far the wall clock is ahead of the device's. It is the same for all completions until somebody sets or slews the
+/// clock: reading the two takes some nanoseconds, and times of completions must not change their order by that.
+int64_t wall_clock_ahead_ns() {
+  constexpr int64_t kSameClockNs = 100000;
+  static std::atomic<int64_t> known{0};
   timespec wall;
   clock_gettime(CLOCK_REALTIME, &wall);
-  const int64_t wall_ns = wall.tv_sec * int64_t{1000000000} + wall.tv_nsec;
-  return static_cast<uint64_t>(wall_ns - (endpoint().now().ns - from(cq).current.timestamp_ns));
+  const int64_t ahead = wall.tv_sec * int64_t{1000000000} + wall.tv_nsec - endpoint().now().ns;
+  const int64_t before = known;
+  if (std::abs(ahead - before) < kSameClockNs) return before;
+  known = ahead;
+  return ahead;
+}
+
+uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
+  return static_cast<uint64_t>(from(cq).current.timestamp_ns + wall_clock_ahead_ns());
 }
 
 }  // namespace

@@ -54,6 +54,8 @@ int dealloc_mw(ibv_mw* mw) {
   return 0;
 }
 
+uint32_t key_after_bind(const Mw& mw, uint32_t wanted) { return (mw.id & ~0xffu) | (wanted & 0xffu); }
+
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   if (is_the_parents(qp->context) || is_the_parents(mw->context)) [[unlikely]]
     return refuse_to_child();

@@ -84,7 +84,7 @@ class ShimObserver final : public Observer {
   /// not when a later bind has set another one in the meantime, which will be the window's key.
   void on_bind_error(void* window, const MwBind& bind, uint32_t key) override {
     Mw& mw = *static_cast<Mw*>(window);
-    if (mw.type == IBV_MW_TYPE_1 && mw.rkey == bind.new_rkey) mw.rkey = key;
+    if (mw.rkey == bind.new_rkey) mw.rkey = key;
   }
 
   void on_responder_error(const Qp& qp, Cause cause) override {

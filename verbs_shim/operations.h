@@ -16,6 +16,8 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
+/// The key that a window of type 2 gets: of the one that the program wants only the lowest byte is its to choose.
+uint32_t key_after_bind(const Mw& mw, uint32_t wanted);
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 int dealloc_mw(ibv_mw* mw);
 

@@ -68,7 +68,7 @@ bool translate(const ibv_send_wr& from_wr, bool datagram, SendWr& wr) {
       const ibv_mw_bind_info& info = from_wr.bind_mw.bind_info;
       wr.num_sge = 0;
       wr.bind.mw_rkey = from(from_wr.bind_mw.mw).id;
-      wr.bind.new_rkey = from_wr.bind_mw.rkey;
+      wr.bind.new_rkey = key_after_bind(from(from_wr.bind_mw.mw), from_wr.bind_mw.rkey);
       wr.bind.mr_lkey = info.mr != nullptr ? info.mr->lkey : 0;
       wr.bind.addr = info.addr;
       wr.bind.length = info.length;
@@ -110,7 +110,11 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     SendWr out;
     if (xrc) out.remote_srqn = wr->qp_type.xrc.remote_srqn;
     const bool good = (wr->send_flags & refused) == 0 && translate(*wr, datagram, out);
+    ibv_mw* const window = good && wr->opcode == IBV_WR_BIND_MW ? wr->bind_mw.mw : nullptr;
+    const uint32_t old_rkey = window != nullptr ? window->rkey : 0;
+    if (window != nullptr) window->rkey = out.bind.new_rkey;  // before: a queue pair in error flushes it at once
     const PostResult result = good ? engine.post_send(*qp.qp, out, now) : PostResult::kBadOpcode;
+    if (window != nullptr && result != PostResult::kOk) window->rkey = old_rkey;
     if (result != PostResult::kOk) [[unlikely]] {
       error = post_error(result);
       *bad_wr = wr;

@@ -34,8 +34,10 @@ Cause ReceiveSlot::append(const uint8_t* data, uint32_t bytes) {
   if (bytes == 0) return Cause::kNone;
   if (wqe_.total_bytes < filled_ || bytes > wqe_.total_bytes - filled_) return Cause::kReceiveTooShort;
   PieceList pieces;
-  const AccessCheck check = resolve(context_.env.memory, context_.pd, {wqe_.sges, wqe_.num_sge}, filled_, bytes,
-                                    kLocalWrite, pieces, Extent::kUsed);
+  // What a shared queue holds belongs to the queue's protection domain, whatever queue pair takes it.
+  const PdId pd = context_.srq != nullptr ? context_.srq->pd() : context_.pd;
+  const AccessCheck check =
+      resolve(context_.env.memory, pd, {wqe_.sges, wqe_.num_sge}, filled_, bytes, kLocalWrite, pieces, Extent::kUsed);
   if (check != AccessCheck::kOk) return check == AccessCheck::kOutOfRange ? Cause::kLocalRange : Cause::kLocalKey;
   if (!scatter(pieces, data, bytes)) return Cause::kMemoryGone;
   filled_ += bytes;

@@ -142,7 +142,7 @@ void SendQueue::queue(const SendWr& wr, uint8_t flags, uint32_t mtu) {
   wqe.imm_or_rkey = wr.imm_or_rkey;
   wqe.remote_addr = wr.remote_addr;
   wqe.rkey = wr.rkey;
-  wqe.remote_qpn = wr.remote_qpn;
+  wqe.remote_qpn = wr.remote_qpn & 0xffffff;  // as a packet has it: programs leave what they like in the byte above
   wqe.remote_qkey = wr.remote_qkey;
   wqe.remote_srqn = wr.remote_srqn;
   wqe.compare_add = wr.compare_add;

@@ -32,6 +32,19 @@ class DatagramTest : public PairTest {
   }
 };
 
+/// More than the 24 bits of a queue pair's number once looked up the owner of that number outside of a table.
+TEST_F(DatagramTest, ANumberHas24Bits) {
+  ibv_ah_attr attr = own_address(1);
+  const Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &attr));
+  ASSERT_NE(ah, nullptr);
+  ASSERT_EQ(send(left_.get(), ah.get(), 0xdeadbeef, kQkey, 10), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+  ASSERT_EQ(post_recv(right_.get(), 1, b_.sge(0, 2048)), 0);
+  ASSERT_EQ(send(left_.get(), ah.get(), right_->qp_num | 0xde000000, kQkey, 10), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(poll(recv_cq_.get(), 1)[0].byte_len, 10 + kGrhBytes);
+}
+
 TEST_F(DatagramTest, ThereAndBack) {
   for (const int gid_index : {0, 1}) {  // IPv6 and IPv4
     ibv_ah_attr attr = own_address(gid_index);

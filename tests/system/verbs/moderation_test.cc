@@ -192,6 +192,35 @@ TEST_F(SrqTest, AnotherSizeKeepsWhatIsPosted) {
   right_.reset();
 }
 
+/// Of the keys of its receives, those of its own protection domain are good, those of the queue pair's are not.
+TEST_F(SrqTest, ReceivesBelongToItsProtectionDomain) {
+  const Owned<ibv_pd> other(ibv_alloc_pd(device()));
+  Buffer target(other.get(), 64);
+  ibv_srq_init_attr srq_attr{};
+  srq_attr.attr = {4, 1, 0};
+  const Owned<ibv_srq> srq(ibv_create_srq(other.get(), &srq_attr));
+  QpOptions options;
+  options.srq = srq.get();
+  make_pair(options);
+  ibv_sge sge = target.sge(0, 16);
+  ibv_recv_wr receive{1, nullptr, &sge, 1};
+  ibv_recv_wr* bad = nullptr;
+  ibv_send_wr send{};
+  send.opcode = IBV_WR_SEND;
+  send.send_flags = IBV_SEND_SIGNALED;
+  ASSERT_EQ(ibv_post_srq_recv(srq.get(), &receive, &bad), 0);
+  ASSERT_EQ(post_send(left_.get(), send, a_.sge(0, 16)), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(poll(recv_cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+  sge = b_.sge(0, 16);
+  ASSERT_EQ(ibv_post_srq_recv(srq.get(), &receive, &bad), 0);
+  ASSERT_EQ(post_send(left_.get(), send, a_.sge(0, 16)), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_REM_OP_ERR);
+  EXPECT_EQ(poll(recv_cq_.get(), 1)[0].status, IBV_WC_LOC_PROT_ERR);
+  left_.reset();
+  right_.reset();
+}
+
 TEST_F(SrqTest, LimitAndSizeTogether) {
   make(4);
   ibv_srq_attr both{16, 0, 10};

@@ -124,6 +124,16 @@ TEST_F(WindowTest, OfType2AfterARefusedBind) {
   EXPECT_EQ(write_through(ibv_inc_rkey(key)), IBV_WC_SUCCESS);
 }
 
+TEST_F(WindowTest, OnlyTheLowestByteOfAKeyIsTheProgramsToChoose) {
+  const Owned<ibv_mw> mw(ibv_alloc_mw(pd_.get(), IBV_MW_TYPE_2));
+  const uint32_t wanted = 0x1234'5600 | ((mw->rkey + 7) & 0xff);
+  const uint32_t key = (mw->rkey & ~0xffu) | (wanted & 0xff);
+  ASSERT_EQ(bind_type2(right_.get(), mw.get(), wanted, 64), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(mw->rkey, key);
+  EXPECT_EQ(write_through(key), IBV_WC_SUCCESS);
+}
+
 TEST_F(WindowTest, OfNoKnownTypeIsRefused) {
   EXPECT_EQ(ibv_alloc_mw(pd_.get(), static_cast<ibv_mw_type>(3)), nullptr);
   EXPECT_EQ(errno, EINVAL);
