@@ -4,6 +4,7 @@
 #   build_checkouts.sh DIRECTORY      of DIRECTORY/valkey, DIRECTORY/libvalkey and so on, those that are there
 #
 # Nothing is downloaded, and nothing is installed. The compiler, make and Debian's libibverbs-dev and librdmacm-dev are needed.
+# rdma-unit-test needs Debian's Abseil, GoogleTest, protobuf and gRPC as well (doc/rdma-unit-test.md).
 set -euo pipefail
 
 if [ $# -ne 1 ] || [ ! -d "$1" ]; then
@@ -11,6 +12,7 @@ if [ $# -ne 1 ] || [ ! -d "$1" ]; then
   exit 2
 fi
 root=$(realpath "$1")
+here=$(dirname "$(realpath "$0")")
 jobs=$(nproc)
 some=
 
@@ -54,7 +56,13 @@ fabtests() {
   done
 }
 
+# Its objects take longer than all else together. ccache, where it is there, makes a second time short.
+rdma_unit_test() {
+  make -f "$here/rdma_unit_test/Makefile" SUITE=. -j"$jobs"
+}
+
 build valkey valkey
 build libvalkey make -j"$jobs" USE_RDMA=1 lib/libvalkey.a lib/libvalkey_rdma.a
 build libfabric fabtests
+build rdma-unit-test rdma_unit_test
 [ -n "$some" ] || exit 1

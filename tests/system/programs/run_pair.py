@@ -22,6 +22,7 @@ import checkouts
 import client_programs
 import cm_programs
 import demo
+import device_suite
 import everyday
 import faults
 import hardships
@@ -119,7 +120,8 @@ def all_tests():
     for scenario in (*singles.SCENARIOS, *measures.SCENARIOS, *stacks.SCENARIOS, *faults.SCENARIOS, *segments.SCENARIOS,
                      *bad_cables.SCENARIOS, *client_programs.SCENARIOS, *cm_programs.SCENARIOS, *hardships.SCENARIOS,
                      *uplinks.SCENARIOS, *xrc_programs.SCENARIOS, *message_stacks.SCENARIOS, *storage.SCENARIOS,
-                     *checkouts.SCENARIOS, *verbs_suite.SCENARIOS, *raw_programs.SCENARIOS, *places.SCENARIOS, *demo.SCENARIOS):
+                     *checkouts.SCENARIOS, *device_suite.SCENARIOS, *verbs_suite.SCENARIOS, *raw_programs.SCENARIOS,
+                     *places.SCENARIOS, *demo.SCENARIOS):
         suite = everyday.suite_of(scenario.name, scenario.suite, scenario.wire)
         tests[scenario.name] = (suite, scenario.timeout_s, scenario.company,
                                 lambda uroce, scenario=scenario: scenario.run(uroce))

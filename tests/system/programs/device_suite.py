@@ -1,0 +1,74 @@
+"""google/rdma-unit-test from a checkout, with no list of deviations: every case of its unit tests but those that are named here, and
+its random walk of verbs. build_checkouts.sh builds it, rdma_unit_test/ makes uroce known to it. Without it these tests are skipped."""
+
+import fnmatch
+import functools
+import re
+
+from checkouts import built
+from cm_programs import LOUD
+from session import Failure, Scenario
+
+# What it asks for and we do differently, by patterns of cases; a pattern that no failure matches is noticed, too.
+# Reasons: doc/programs.md.
+DIFFERENT = {
+    "LoopbackUdQpTest.SendLargerThanMtu": "a post that cannot be done succeeds",
+    "LoopbackUdQpTest.SendWithTooSmallRecv": "the receive is not used up, and nobody hears of the message",
+    "LoopbackUdQpTest.Read": "a post that cannot be done succeeds",
+    "LoopbackUdQpTest.Write": "the same",
+    "LoopbackUdQpTest.FetchAdd": "the same",
+    "LoopbackUdQpTest.CompareSwap": "the same",
+    "AdvancedLoopbackTest.RcSendToUd": "retries of a second each are over within two",
+    "CompChannelTest.RequestNotificationOnCqWithoutCompChannel": "arming is refused",
+    "QpStateTest.PostSendReset": "a post that cannot be done succeeds",
+    "QpStateTest.PostSendInit": "the same",
+    "QpStateTest.PostSendRtr": "the same",
+    "QpStateTest.PostRecvReset": "the same",
+    "QpStateTest.PostRecvInit": "retries of a second each are over within two",
+    "ResponderQpStateTest/*": "the same",
+    "MwType2Test.CrossQpInvalidate": "another status",
+}
+# They would wait for ever: for more queue pairs than the device has, for a peer in error without a timeout.
+LEFT_OUT = "-*MultiThreadedMultiSrq:MwType2AdvancedTest.Rebind"
+PASSED_MIN = 300
+PROGRAMS = ("access", "ah", "async_event", "buffer", "comp_channel", "cq_ex", "cq", "device", "mr", "mw", "pd", "qp", "stress", "ud")
+
+
+def run_program(session, program, deadline_s):
+    """Cases that ran, failed and were skipped."""
+    child = session.start(program.name, 0, [program, "--ipv4_only", f"--gtest_filter={LEFT_OUT}"], LOUD)
+    session.wait_for_end(child, deadline_s)
+    text = child.output()
+    total = re.search(r"^\[==========\] (\d+) tests? from .* ran\.", text, re.MULTILINE)
+    if child.crashed() or not total:
+        raise Failure(f"{program.name} did not get to its end (exit {child.exit_code})")
+    failed = set(re.findall(r"^\[  FAILED  \] ([\w./]+)(?:, where .*)? \(\d+ ms\)$", text, re.MULTILINE))
+    skipped = len(re.findall(r"^\[  SKIPPED \] [\w./]+(?:, where .*)? \(\d+ ms\)$", text, re.MULTILINE))
+    return int(total[1]), failed, skipped
+
+
+def unit_tests(session):
+    programs = [built("rdma-unit-test", f"out/unit/{name}_test") / f"out/unit/{name}_test" for name in PROGRAMS]
+    ran, failed, skipped = 0, set(), 0
+    for program in programs:
+        more, bad, passed_over = run_program(session, program, 200)
+        ran, failed, skipped = ran + more, failed | bad, skipped + passed_over
+    unknown = sorted(name for name in failed if not any(fnmatch.fnmatch(name, pattern) for pattern in DIFFERENT))
+    better = sorted(pattern for pattern in DIFFERENT if not fnmatch.filter(failed, pattern))
+    if unknown or better:
+        raise Failure(f"failed: {unknown}; passed unexpectedly: {better}")
+    if ran - len(failed) - skipped < PASSED_MIN:
+        raise Failure(f"only {ran - len(failed) - skipped} passed")
+
+
+def random_walk(session, nodes):
+    """So many nodes, each with a device of its own, do what comes to their minds for a while; it ends by itself, or not."""
+    program = built("rdma-unit-test", "out/random_walk/run_random_walk") / "out/random_walk/run_random_walk"
+    child = session.start("random walk", 0, [program, "--ipv4_only", f"--clients={nodes}", "--duration=60"], LOUD)
+    session.expect_exit(child, 120)
+    if child.exit_code != 0:
+        raise Failure(f"the random walk ended with {child.exit_code}")
+
+
+SCENARIOS = [Scenario("rdma_unit_test", unit_tests, suite="long", timeout_s=600),
+             Scenario("rdma_unit_test_random_walk", functools.partial(random_walk, nodes=4), suite="long", timeout_s=150)]

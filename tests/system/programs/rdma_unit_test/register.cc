@@ -1,0 +1,21 @@
+// Makes uroce known to rdma-unit-test, which ends at a device of a kind that it has not heard of. Nothing is said about
+// it: what the suite expects of every device is expected of ours, and its list of deviations, tests to be passed over,
+// is empty.
+#include <string>
+
+#include "infiniband/verbs.h"
+#include "internal/introspection_registrar.h"
+#include "public/introspection.h"
+
+namespace {
+
+// Before main(), in which the suite registers those that it knows itself.
+[[maybe_unused]] const bool kRegistered = [] {
+  rdma_unit_test::IntrospectionRegistrar::GetInstance().Register(
+      "uroce", [](const std::string& name, const ibv_device_attr& attributes) {
+        return new rdma_unit_test::NicIntrospection(name, attributes);
+      });
+  return true;
+}();
+
+}  // namespace
