@@ -88,14 +88,14 @@ class HandMutant:
         return self.edit.shown()
 
 
-def by_hand(folder: Folder, judged: bool) -> list:
-    """Each fits the source, has a name of its own, and, where it was `judged`, a verdict that the run knows."""
+def by_hand(folder: Folder) -> list:
+    """Each fits the source, has a name of its own, and, when it was run before, a verdict that the run knows."""
     path = HERE / "by_hand" / (folder.name + ".txt")
     mutants = [HandMutant(edit) for edit in (read_edits(path) if path.exists() else [])]
     if len({mutant.handle for mutant in mutants}) != len(mutants):
         sys.exit(f"{path}: two have the same name")
     for mutant in mutants:
-        if judged and mutant.edit.verdict not in ("caught", *KINDS) or mutant.edit.verdict and not mutant.edit.reason.strip():
+        if mutant.edit.verdict and (mutant.edit.verdict not in ("caught", *KINDS) or not mutant.edit.reason.strip()):
             sys.exit(f"{path}: {mutant.handle}: a verdict (caught, {', '.join(KINDS)}) and by whom, or why")
         mutant.text()
     return mutants
@@ -364,7 +364,7 @@ def main() -> int:
         parser.error(f"no such folder: {', '.join(unknown)}")
     chosen = [known[name] for name in arguments.folders or known]
     if arguments.fit:
-        count = sum(len(by_hand(folder, True)) for folder in BY_HAND.values())
+        count = sum(len(by_hand(folder)) for folder in BY_HAND.values())
         print(f"{count} mutants by hand fit the source")
         return 0 if count > 100 else 1
     suffixes = (".cc",) if arguments.quick else (".cc", ".h")
@@ -390,7 +390,7 @@ def main() -> int:
             sys.exit(wrong)
         # Each folder has its part of the time that is left.
         now, end = time.monotonic(), begun + 60 * arguments.minutes
-        mutants = by_hand(folder, False) if arguments.by_hand else drawn(mutants_of(folder, suffixes), arguments.seed)
+        mutants = by_hand(folder) if arguments.by_hand else drawn(mutants_of(folder, suffixes), arguments.seed)
         run = Run(folder, mutants, trees, len(mutants) if arguments.by_hand else arguments.count, now + (end - now) / (len(chosen) - number))
         if arguments.by_hand:
             run.list = "by_hand"
