@@ -45,6 +45,33 @@ TEST_F(AddressTest, APortOfAnotherProgramIsTaken) {
   EXPECT_EQ(bind(id, v4("10.0.0.2", 81)), 0) << "it may try again";
 }
 
+/// An address of IPv4 makes an Id one of that family alone; one that it did not get, does not.
+TEST_F(AddressTest, WhatWasNotBoundLeavesNothingBehind) {
+  server.services_of_others.insert(0x01060050);
+  Id* id = create();
+  EXPECT_EQ(bind(id, v4("10.0.0.2", 80)), EADDRINUSE);
+  EXPECT_EQ(bind(id, v6("::", kPort)), 0);
+  EXPECT_EQ(server.cm().listen(*id, 1), 0);
+  for (const SocketAddress& to : {v4("10.0.0.2", kPort), v6("fd00::2", kPort)}) {
+    EXPECT_EQ(client.cm().connect(*resolved(to), parameters(0x111), {}, network.now()), 0);
+    pass();
+    EXPECT_EQ(next(server), "request");
+  }
+}
+
+TEST_F(AddressTest, AFreePortOfInfiniBandIsSaidInItsService) {
+  SocketAddress any;
+  any.family = kIb;
+  any.service_id = 0x01060000;
+  any.service_id_mask = ~uint64_t{0};
+  for (int i = 0; i < 3; i++) {
+    Id* id = create();
+    ASSERT_EQ(bind(id, any), 0);
+    EXPECT_NE(id->local().port, 0);
+    EXPECT_EQ(id->local().service_id, 0x01060000u + id->local().port);
+  }
+}
+
 TEST_F(AddressTest, ReuseOfAnAddress) {
   Id* first = create();
   Id* second = create();

@@ -1,8 +1,11 @@
 // How connections end: by DREQ, with their Id, refused, given up, forgotten by the peer; and what rests of them.
 
+#include <algorithm>
 #include <cerrno>
+#include <vector>
 
 #include "cm/connection.h"
+#include "cm/last_answers.h"
 #include "protocol_fixture.h"
 
 namespace uroce::cm::test {
@@ -340,6 +343,95 @@ TEST_F(EndingTest, AFullBacklogIsAskedAgain) {
   server.taken = {};
   network.run_for(kReqTimeout);
   EXPECT_EQ(next(server), "request");
+}
+
+/// What the peer has ended itself gets no answer when its request comes once more, late.
+TEST_F(EndingTest, ALateRequestOfWhoGaveUpGetsNoAnswer) {
+  listen();
+  Id* const id = connecting();
+  accept(requested());
+  const Flying req = last(Attribute::kReq);
+  ASSERT_EQ(client.cm().reject(*id, {}, 0, network.now()), 0);
+  pass();
+  ASSERT_EQ(next(server), "rejected");
+  sent();
+  network.deliver(req);
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(server.cm().counters().duplicates, 1u);
+}
+
+TEST_F(EndingTest, AQuestionThatNobodyWaitsForIsNotAskedAgain) {
+  network.passes = [](const Flying&) { return false; };
+  for (uint32_t i = 0; i < 3; i++) {
+    Id* const id = resolved(v4("10.0.0.2", kPort), PortSpace::kUdp, QpType::kUd);
+    ASSERT_EQ(client.cm().connect(*id, parameters(0x111), {}, network.now()), 0);
+    pass();
+    client.cm().destroy_id(id, network.now());
+    EXPECT_EQ(client.cm().connection_count(), 0u);
+    sent();
+    pass(milliseconds(20'000));
+    EXPECT_TRUE(sent().empty());
+  }
+}
+
+TEST_F(EndingTest, WhoseRestIsCutShortIsTold) {
+  CmLimits few;
+  few.resting_connections = 1;
+  client.restart(few);
+  listen();
+  for (uint32_t i = 0; i < 3; i++) {
+    const Ends ends = connected();
+    server.cm().disconnect(*ends.passive, network.now());
+    pass();
+    ASSERT_EQ(next(client), "disconnected");
+    client.cm().disconnect(*ends.active, network.now());
+    pass();
+    EXPECT_EQ(next(client), i == 0 ? "" : "timewait-exit") << "of the one before";
+    next(server);
+    server.cm().destroy_id(ends.passive, network.now());
+  }
+}
+
+/// Of as many as there is room for, and of more: each of the newest, the oldest of them first.
+TEST(LastAnswersTest, TheNewestAreSaidAgain) {
+  for (const uint32_t count : {1u, LastAnswers::kMost - 1, LastAnswers::kMost, LastAnswers::kMost + 1, 100u}) {
+    LastAnswers answers;
+    for (uint32_t i = 0; i < count; i++) {
+      AddressVector av;
+      av.flow_label = i;
+      answers.note(av, {}, Instant{1});
+    }
+    std::vector<uint32_t> said;
+    const auto say = [&](const AddressVector& av, const MadBytes&) { said.push_back(av.flow_label); };
+    const uint32_t kept = std::min(count, LastAnswers::kMost);
+    EXPECT_EQ(answers.repeat(Instant{2}, say), kept * LastAnswers::kTimes);
+    ASSERT_EQ(said.size(), kept * LastAnswers::kTimes);
+    EXPECT_EQ(said.front(), count - kept);
+    EXPECT_EQ(said.back(), count - 1);
+    EXPECT_EQ(answers.repeat(Instant{2}, say), 0u) << "once and for all";
+  }
+}
+
+/// A host has room for a few Ids: what nobody takes leaves none of them behind, however often it is asked.
+TEST_F(EndingTest, RequestsThatNobodyTakesCostNoIds) {
+  CmLimits few;
+  few.ids = 3;
+  Host& small = network.add_host("small", {"10.0.0.3/24"}, few);
+  Id* const listener = small.cm().create_id(PortSpace::kTcp, QpType::kRc, nullptr);
+  ASSERT_EQ(small.cm().bind(*listener, v4("0.0.0.0", kPort)), 0);
+  ASSERT_EQ(small.cm().listen(*listener, 10), 0);
+  small.taken = [](const Event& e) { return e.type != EventType::kConnectRequest; };
+  for (uint32_t i = 0; i < 5; i++) {
+    Id* const id = resolved(v4("10.0.0.3", kPort));
+    ASSERT_EQ(client.cm().connect(*id, parameters(0x100 + i), {}, network.now()), 0);
+    pass();
+    client.cm().destroy_id(id, network.now());
+    pass();
+  }
+  EXPECT_EQ(small.cm().counters().drop_backlog_full, 5u);
+  EXPECT_NE(small.cm().create_id(PortSpace::kTcp, QpType::kRc, nullptr), nullptr);
+  EXPECT_NE(small.cm().create_id(PortSpace::kTcp, QpType::kRc, nullptr), nullptr);
+  EXPECT_EQ(small.cm().create_id(PortSpace::kTcp, QpType::kRc, nullptr), nullptr) << "three are all";
 }
 
 }  // namespace

@@ -112,6 +112,35 @@ TEST_F(ProtocolTest, AcknowledgementsMayTakeAsLongAsThePeerSays) {
   }
 }
 
+/// The number that one had waited with is another's by now.
+TEST_F(ProtocolTest, WhoeverWaitsNowIsEstablishedByData) {
+  listen();
+  connecting(0x111);
+  Id* first = requested();
+  accept(first, 0x222);
+  connecting(0x112);
+  Id* second = requested();
+  accept(second, 0x222);
+  ASSERT_EQ(server.cm().reject(*first, {}, 0, network.now()), 0);
+  server.cm().on_communication_established(0x222, network.now());
+  EXPECT_EQ(next(server), "established");
+  EXPECT_EQ(event.id, second);
+}
+
+TEST_F(ProtocolTest, WhoServesNoReadsGivesNoRightTo) {
+  listen();
+  for (const uint8_t reads : {uint8_t{0}, uint8_t{1}, uint8_t{3}}) {
+    Id* id = resolved();
+    ConnParam param = parameters(uint32_t{0x111} + reads);
+    param.responder_resources = reads;
+    ASSERT_EQ(client.cm().connect(*id, param, {}, network.now()), 0);
+    QpSettings settings;
+    ASSERT_EQ(client.cm().init_qp_attr(*id, QpState::kInit, settings), 0);
+    EXPECT_EQ(settings.attributes.access,
+              uint32_t{kRemoteWrite} | (reads == 0 ? 0u : uint32_t{kRemoteRead} | uint32_t{kRemoteAtomic}));
+  }
+}
+
 TEST_F(ProtocolTest, DataEstablishesWhenTheRtuIsLost) {
   listen();
   Id* id = connecting();
