@@ -148,6 +148,16 @@ TEST_F(RetryTimerTest, APeerWithoutReceiveIsNotSilent) {
   EXPECT_EQ(timer_.retries_left(), 2);
 }
 
+/// What was heard is of one connection: the next one's responses may have any PSNs.
+TEST_F(RetryTimerTest, WhatWasHeardBeforeAResetDoesNotCount) {
+  for (const uint32_t psn : {200u, 100u, 50u}) {
+    timer_.start();
+    timer_.on_sent(kStart);
+    timer_.on_other_response(Psn(psn), kStart + microseconds(5));
+    EXPECT_EQ(timer_.next_timeout(), kStart + microseconds(5) + kTimeout) << psn;
+  }
+}
+
 TEST_F(RetryTimerTest, OtherResponsesPutTheEndOffOnceEach) {
   timer_.on_other_response(Psn(10), kStart);
   EXPECT_EQ(timer_.state(), State::kIdle) << "nothing is waited for";

@@ -1,0 +1,31 @@
+#include "transport/memory_table.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+
+namespace uroce::test {
+namespace {
+
+/// A window that moves from region to region holds the one that it is bound to, and none of those before.
+TEST(MemoryTableTest, AWindowHoldsOnlyTheRegionOfItsLastBind) {
+  SeededRandom random(1);
+  MemoryTable table(16, random, 4);
+  constexpr PdId kPd = 1;
+  uint8_t bytes[64] = {};
+  uint32_t key = table.allocate_window(kPd, false, nullptr);
+  uint32_t before = 0;
+  for (int i = 0; i < 3; i++) {
+    const uint32_t region = table.register_region(kPd, bytes, sizeof bytes, 0, kLocalWrite | kMwBind);
+    const uint32_t next = (key & ~0xFFu) | ((key + 1) & 0xFF);
+    ASSERT_NE(key = table.bind_window({key, next, region, 0, sizeof bytes, kRemoteWrite}, kPd, 0), 0u);
+    EXPECT_FALSE(table.deregister(region));
+    EXPECT_TRUE(before == 0 || table.deregister(before)) << i;
+    before = region;
+  }
+  EXPECT_TRUE(table.free_window(key));
+  EXPECT_TRUE(table.deregister(before));
+}
+
+}  // namespace
+}  // namespace uroce::test
