@@ -150,11 +150,8 @@ void put_device(const Path& device, const EndpointIdentity& identity) {
   put(device / "node_desc", kDeviceName);
   put(device / "node_guid", guid);
   put(device / "sys_image_guid", guid);
-  char id[16];
-  std::snprintf(id, sizeof id, "0x%x", kVendorId);
-  put(device / "device/vendor", id);
-  put(device / "device/device", "0x1");
-  put(device / "device/numa_node", "-1");
+  std::error_code ignored;
+  std::filesystem::create_symlink("../../infiniband", device / "subsystem", ignored);
 }
 
 /// Writes the files that do not change.
@@ -196,8 +193,8 @@ void put_facts(const Path& device, const PortFacts& facts) {
       std::filesystem::remove(port / "gid_attrs/ndevs" / row, ignored);
     }
   }
-  const unsigned index = if_nametoindex(facts.netdev.c_str());
-  if (index != 0) put(device / "device/net" / facts.netdev / "ifindex", std::to_string(index));
+  // Linux has no `device` for its software devices, rxe and siw, which hang on no bus: their interface is the parent.
+  if (!facts.netdev.empty()) put(device / "parent", facts.netdev);
   delete std::exchange(tree_facts, new PortFacts(facts));
 }
 
@@ -212,10 +209,10 @@ void put_uverbs(const Path& root) {
   put(uverbs / "abi_version", "1");
   put(uverbs / "dev", "1:3");  // that of /dev/null, which stands for the device
   std::error_code ignored;
+  std::filesystem::create_symlink("../../infiniband_verbs", uverbs / "subsystem", ignored);
   std::filesystem::create_directories(root / "dev/infiniband", ignored);
   std::filesystem::create_symlink("/dev/null", root / "dev/infiniband" / kUverbsName, ignored);
   std::filesystem::create_symlink("/dev/null", root / "dev/infiniband/rdma_cm", ignored);
-  std::filesystem::create_symlink(Path("../../infiniband") / kDeviceName / "device", uverbs / "device", ignored);
 }
 
 /// Makes a directory of a name of its own, and locks it: another process may take one that is not locked yet for a dead

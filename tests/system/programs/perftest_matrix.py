@@ -30,7 +30,7 @@ from outputs import rows, trouble  # noqa: E402
 SKIP = 77
 PROGRAMS = ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat")
 ITERATIONS = 40
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 OPTION = re.compile(r"^\s+(?:-(\w), )?--([a-zA-Z][\w-]*)", re.MULTILINE)
 TYPES = re.compile(r"--connection=<([^>]*)>")
 
@@ -140,8 +140,9 @@ def run_row(row, uroce, folder):
         ready = server.wait(0.3) is False if by_address else wait_for_listener(server, port, TIMEOUT_S)
         client = children.start("client", [*words, "127.0.0.1"]) if ready or server.exit_code == 0 else None
         ends = [end for end in (server, client) if end is not None]
+        patience = TIMEOUT_S * 4 if "--all" in row.words else TIMEOUT_S
         for end in ends:
-            if not end.wait(TIMEOUT_S if end is server or server.exit_code == 0 else 3) and not any(
+            if not end.wait(patience if end is server or server.exit_code == 0 else 3) and not any(
                     other.exit_code for other in ends):
                 return "FAILED", f"the {end.name} still runs\n{children.report()}"
         text = "\n".join(end.output() for end in ends)

@@ -300,7 +300,7 @@ def link_of_its_own(session):
         raise Skip("network namespaces need root")
     device = "/sys/class/infiniband/uroce0"
     script = "ip link add near type veth peer name far && ip addr add 10.9.0.1/24 dev near && ip link set near up && " \
-             f"\"$@\" cat {device}/ports/1/state {device}/ports/1/rate && \"$@\" ls {device}/device/net && \"$@\" ibv_devinfo -v"
+             f"\"$@\" cat {device}/ports/1/state {device}/ports/1/rate && \"$@\" cat {device}/parent && \"$@\" ibv_devinfo -v"
     child = session.start_plain("programs", ["unshare", "--net", "sh", "-c", script, "sh", session.uroce, "run", "--port",
                                              session.wire.port(0), "--"])
     session.expect_exit(child, 20)

@@ -169,11 +169,10 @@ TEST(PortTest, AnInterfaceThatCarriesLessThanBeforeIsSaidOnce) {
 
 /// A child that only lists finds what its parent finds.
 TEST(PortTest, ChildrenFindTheInterface) {
-  EXPECT_EQ(output_of("ls /sys/class/infiniband/uroce0/device/net"), "near\n");
+  EXPECT_EQ(output_of("cat /sys/class/infiniband/uroce0/parent"), "near\n");
   EXPECT_EQ(output_of("cat /sys/class/infiniband/uroce0/ports/1/gid_attrs/ndevs/1"), "near\n");
   EXPECT_EQ(output_of("cat /sys/class/infiniband/uroce0/ports/1/rate"), file("ports/1/rate"));
   EXPECT_EQ(output_of("cat /sys/class/infiniband/uroce0/ports/1/gids/1"), file("ports/1/gids/1"));
-  EXPECT_EQ(file("device/net/near/ifindex"), std::to_string(if_nametoindex("near")) + "\n");
 }
 
 /// Run with UROCE_ADDR: what a program was given for itself is no business of the interface.

@@ -9,6 +9,7 @@ LIBC_WRAPPERS = set("""
     dlopen dlmopen open open64 openat openat64 __open_2 __open64_2 __openat_2 __openat64_2 fopen fopen64
     stat stat64 lstat lstat64 __xstat __xstat64 __lxstat __lxstat64 fstatat fstatat64 statx
     access euidaccess eaccess faccessat readlink readlinkat realpath __realpath_chk canonicalize_file_name
+    getxattr lgetxattr listxattr llistxattr
     opendir scandir scandir64 glob glob64 chdir fchdir getcwd __getcwd_chk get_current_dir_name
     write writev close close_range closefrom dup dup2 dup3 fcntl fcntl64 fstat fstat64 __fxstat __fxstat64
     read pread pread64 __read_chk __pread_chk __pread64_chk
