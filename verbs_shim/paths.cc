@@ -125,15 +125,17 @@ std::string absolute_path(int directory, const char* path) try {
   return "";
 }
 
-bool switched_on() {
+bool switched_on() { return path_layer_on(); }
+
+}  // namespace
+
+bool path_layer_on() {
   static const bool on = [] {
     const char* text = std::getenv("UROCE_PATHS");
     return text == nullptr || std::strcmp(text, "0") != 0;
   }();
   return on;
 }
-
-}  // namespace
 
 constinit thread_local bool inside_own_files = false;
 

@@ -11,6 +11,9 @@ namespace uroce::verbs {
 /// `translated`. False when the kernel finds the path as it is, or with UROCE_PATHS=0.
 bool translate_path(const char* path, std::string& translated, int directory = AT_FDCWD);
 
+/// False with UROCE_PATHS=0.
+bool path_layer_on();
+
 /// Making the tree uses files itself, and drivers look into sysfs while they start: within the scope of an OwnFiles
 /// object the calling thread sees the real files.
 extern constinit thread_local bool inside_own_files;

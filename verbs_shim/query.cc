@@ -36,9 +36,7 @@ void fill_device(ibv_device_attr& attr) {
   attr.vendor_part_id = kVendorPartId;
   attr.max_qp = static_cast<int>(limits.max_qps);
   attr.max_qp_wr = kMaxQpWr;
-  attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD |
-                          IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-                          IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MANAGED_FLOW_STEERING;
+  attr.device_cap_flags = kDeviceCapFlags;
   attr.max_sge = kMaxSge;
   attr.max_sge_rd = kMaxSge;
   attr.max_cq = static_cast<int>(limits.max_cqs);

@@ -17,6 +17,7 @@
 //   dlopen.cc          programs that load libibverbs at run time get this library
 //   signals.cc         the program's handlers of SIGSEGV and SIGBUS stand behind ours
 //   paths.cc sysfs_tree.cc  programs that look into /sys/class/infiniband or /dev/infiniband find files there
+//   netlink_calls.cc nldev.cc  programs that ask RDMA netlink (iproute2's rdma) are answered
 //   rdma_cm_device.cc rdma_cm_calls.cc ucma_*.cc  /dev/infiniband/rdma_cm, for the distribution's librdmacm
 //
 // How programs come to use it: it is preloaded (LD_PRELOAD), has a SONAME of its own, and exports every public symbol
@@ -55,6 +56,11 @@ inline constexpr char kLibraryName[] = "liburoce_verbs.so";  // its SONAME
 // The multicast bit is set, so this is never assigned to a vendor.
 inline constexpr unsigned kVendorId = 0x75726f;
 inline constexpr unsigned kVendorPartId = 1;
+
+inline constexpr unsigned kDeviceCapFlags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
+                                            IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                                            IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+                                            IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MANAGED_FLOW_STEERING;
 
 // The limits that the device reports, and that create functions enforce.
 inline constexpr unsigned kMaxSge = kMaxSges;

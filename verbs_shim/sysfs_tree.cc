@@ -287,6 +287,11 @@ const std::string& sysfs_root() {
   return *tree_root;
 }
 
+LinkFacts link_facts(const EndpointIdentity& identity) {
+  const PortFacts facts = facts_of(identity);
+  return {facts.up, facts.netdev};
+}
+
 void leave_sysfs_tree() {
   renew_after_fork(tree_mutex);
   tree_tried = tree_knows_port = false;

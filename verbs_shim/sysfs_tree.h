@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "dpdk/endpoint.h"
+
 namespace uroce::verbs {
 
 /// The directory that stands for "/", made with the first call and removed at exit; "" when it could not be made. Must
@@ -12,5 +14,12 @@ const std::string& sysfs_root();
 void leave_sysfs_tree();
 /// Brings a file of the port up to date; to be called when it is opened. `path` is as the program names it.
 void refresh_file(const char* path);
+
+/// What the tree says of the port's link, for those who ask in another way.
+struct LinkFacts {
+  bool up;
+  std::string netdev;  // "" where the port belongs to no interface
+};
+LinkFacts link_facts(const EndpointIdentity& identity);
 
 }  // namespace uroce::verbs

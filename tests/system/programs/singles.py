@@ -1,5 +1,6 @@
 """Programs that run alone: they list and describe the device, or watch it."""
 
+import json
 import re
 import signal
 
@@ -56,7 +57,22 @@ def asyncwatch(session):
         raise Failure("it crashed on Ctrl-C")
 
 
+def rdma_tool(session):
+    """iproute2's rdma, which asks by netlink."""
+    _expect(_output(session, ["rdma", "dev"]), r"^0: uroce0: node_type ca fw uroce-0\.1 node_guid [0-9a-f:]{19}")
+    _expect(_output(session, ["rdma", "resource"]), r"^0: uroce0:")
+    _expect(_output(session, ["rdma", "statistic"]), r"^link uroce0/1 tx_packets 0 .*out_of_sequence 0")
+    link = json.loads(_output(session, ["rdma", "link", "show", "-j"]))[0]
+    interface = _output(session, ["cat", "/sys/class/infiniband/uroce0/ports/1/gid_attrs/ndevs/0"]).strip()
+    wanted = {"ifname": "uroce0", "port": 1, "state": "ACTIVE", "physical_state": "LINK_UP", "netdev": interface}
+    if wanted.items() - link.items():
+        raise Failure(f"not as sysfs has it: {link}, {interface}")
+    child = session.start("program", 0, ["rdma", "dev", "set", "uroce0", "name", "other"])
+    session.expect_refusal(child, 20, "Operation not supported")
+
+
 SCENARIOS = [
+    Scenario("rdma_tool", rdma_tool, company="beside"),
     Scenario("ibv_devices", devices, company="beside"),
     Scenario("ibv_devinfo", devinfo, company="beside"),
     Scenario("ibv_devinfo_list", devinfo_list, company="beside"),

@@ -13,6 +13,7 @@ LIBC_WRAPPERS = set("""
     opendir scandir scandir64 glob glob64 chdir fchdir getcwd __getcwd_chk get_current_dir_name
     write writev close close_range closefrom dup dup2 dup3 fcntl fcntl64 fstat fstat64 __fxstat __fxstat64
     read pread pread64 __read_chk __pread_chk __pread64_chk
+    socket send sendto sendmsg
     sigaction signal bsd_signal ssignal sysv_signal __sysv_signal pthread_sigmask sigprocmask""".split())
 
 
