@@ -67,6 +67,15 @@ int check_init(const ibv_qp_init_attr_ex& attr) {
   return 0;
 }
 
+uint32_t create_flags_of(const ibv_qp_init_attr_ex& attr) {
+  return (attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 ? attr.create_flags : 0;
+}
+
+/// Only datagrams go to groups.
+uint32_t create_flags_for(ibv_qp_type type) {
+  return type == IBV_QPT_UD ? uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB} : 0;
+}
+
 QpInit init_from(const ibv_qp_init_attr_ex& attr) {
   QpInit init;
   init.type = static_cast<QpType>(attr.qp_type);
@@ -86,6 +95,7 @@ QpInit init_from(const ibv_qp_init_attr_ex& attr) {
     init.cap.max_recv_sge = attr.cap.max_recv_sge != 0 ? attr.cap.max_recv_sge : 1;
   }
   init.sq_sig_all = attr.sq_sig_all != 0;
+  init.blocks_own_multicast = (create_flags_of(attr) & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0;
   return init;
 }
 
@@ -214,12 +224,12 @@ ibv_qp* create_qp_extended(ibv_context*, ibv_qp_init_attr_ex* attr) {
   const uint32_t offered = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
                            (target ? uint32_t{IBV_QP_INIT_ATTR_XRCD} : 0u);
   const bool with_ops = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-  const bool flags = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0;
-  if ((attr->comp_mask & ~offered) != 0 || flags ||
+  const uint32_t flags = create_flags_of(*attr);
+  if ((attr->comp_mask & ~offered) != 0 || (flags & ~create_flags_for(attr->qp_type)) != 0 ||
       (with_ops && (attr->send_ops_flags & ~send_ops_of(attr->qp_type)) != 0)) {
     log_message(LogLevel::kInfo,
                 "ibv_create_qp_ex, type %d: comp_mask 0x%x, create_flags 0x%x, send_ops 0x%llx: not all supported",
-                static_cast<int>(attr->qp_type), attr->comp_mask, flags ? attr->create_flags : 0,
+                static_cast<int>(attr->qp_type), attr->comp_mask, flags,
                 with_ops ? static_cast<unsigned long long>(attr->send_ops_flags) : 0ull);
     errno = EOPNOTSUPP;
     return nullptr;

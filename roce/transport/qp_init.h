@@ -20,6 +20,7 @@ struct QpInit {
   XrcdId xrcd = 0;                     // of an XRC target
   QpCapabilities cap;
   bool sq_sig_all = false;
+  bool blocks_own_multicast = false;  // UD: what it sends to a group does not come back to it
   // Memory of the queues that is not the engine's: SendQueue::bytes_for, with device_work_of, and
   // ReceiveQueue::bytes_for, until the QP is destroyed. nullptr: the engine's.
   void* send_memory = nullptr;

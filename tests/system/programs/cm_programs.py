@@ -253,15 +253,15 @@ def sockets_of_tcp(wire, session):
         expect_success(session, server, 10)
 
 
-def multicast(wire, session):
+def multicast(wire, session, *options):
     """Who joined a group gets what is sent to it."""
     if shutil.which("mckey") is None:
         raise Skip("mckey is not installed")
-    receiver = session.start("receiver", 0, "stdbuf -oL mckey -m 239.1.2.3 -C 10".split(), None, options_of(wire, 0))
+    receiver = session.start("receiver", 0, ["stdbuf", "-oL", "mckey", "-m", "239.1.2.3", "-C", "10", *options], None, options_of(wire, 0))
     session.wire.attach(0, receiver)
     if not receiver.wait_for_output("receiving data transfers", START_TIMEOUT_S):
         raise Failure("the receiver did not join")
-    sender = session.start("sender", 1, "mckey -m 239.1.2.3 -s -C 10".split(), None, options_of(wire, 1))
+    sender = session.start("sender", 1, ["mckey", "-m", "239.1.2.3", "-s", "-C", "10", *options], None, options_of(wire, 1))
     session.wire.attach(1, sender)
     for child in (sender, receiver):
         expect_success(session, child, 20)
@@ -308,6 +308,7 @@ def scenarios():
         name = "cm_multicast" if wire == "segment" else f"cm_multicast_{wire}"
         yield Scenario(name, functools.partial(multicast, wire), wire=wire, suite=suite if wire in ("segment", "veth") else "long",
                        timeout_s=60, company="beside")
+    yield Scenario("cm_multicast_no_loopback", functools.partial(multicast, "segment", "-l"), timeout_s=60, company="beside")
     yield Scenario("cm_libfabric_msg", functools.partial(libfabric, "verbs", "msg"), timeout_s=90)
     yield Scenario("cm_libfabric_rdm", functools.partial(libfabric, "verbs;ofi_rxm", "rdm"), timeout_s=90)
     yield Scenario("cm_nobody_listens_veth", functools.partial(nobody_listens, "veth"), wire="veth", suite="veth", company="beside")

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "verbs_fixture.h"
 
@@ -43,6 +44,60 @@ class MulticastTest : public PairTest {
     return attr;
   }
 };
+
+/// The flag is the sender's: others of the group get what it sends, and it gets what others send.
+TEST_F(MulticastTest, AQueuePairNeedNotHearItself) {
+  ibv_qp_init_attr_ex attr{};
+  attr.pd = pd_.get();
+  attr.send_cq = cq_.get();
+  attr.recv_cq = recv_cq_.get();
+  attr.cap = {16, 16, 4, 4, 0};
+  attr.qp_type = IBV_QPT_UD;
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+  left_.reset(ibv_create_qp_ex(device(), &attr));
+  ASSERT_NE(left_, nullptr);
+  ibv_qp_attr init{};
+  init.qp_state = IBV_QPS_INIT;
+  init.port_num = 1;
+  init.qkey = kGroupQkey;
+  ASSERT_EQ(ibv_modify_qp(left_.get(), &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+  connect(left_.get(), 0);
+  const ibv_gid group = group_gid("::ffff:239.1.2.3");
+  ibv_ah_attr address = to_group(group, 1);
+  const Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &address));
+  for (ibv_qp* const qp : {left_.get(), right_.get()}) {
+    ASSERT_EQ(ibv_attach_mcast(qp, &group, 0), 0);
+    for (uint64_t i = 0; i < 2; i++) ASSERT_EQ(post_recv(qp, qp->qp_num, b_.sge(4096 * i, 2048)), 0);
+  }
+  ASSERT_EQ(send(ah.get(), 100), 0);
+  EXPECT_EQ(poll(recv_cq_.get(), 1)[0].qp_num, right_->qp_num);
+  expect_nothing(recv_cq_.get());
+  std::swap(left_, right_);
+  ASSERT_EQ(send(ah.get(), 100), 0);
+  for (const ibv_wc& wc : poll(recv_cq_.get(), 2)) EXPECT_EQ(wc.src_qp, left_->qp_num);
+  ASSERT_EQ(ibv_detach_mcast(left_.get(), &group, 0), 0);
+  ASSERT_EQ(ibv_detach_mcast(right_.get(), &group, 0), 0);
+}
+
+TEST_F(MulticastTest, OnlyDatagramsHaveThatFlag) {
+  ibv_qp_init_attr_ex attr{};
+  attr.pd = pd_.get();
+  attr.send_cq = attr.recv_cq = cq_.get();
+  attr.cap = {1, 1, 1, 1, 0};
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+  for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_RAW_PACKET}) {
+    attr.qp_type = type;
+    errno = 0;
+    EXPECT_EQ(ibv_create_qp_ex(device(), &attr), nullptr);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+  }
+  attr.qp_type = IBV_QPT_UD;
+  attr.create_flags |= IBV_QP_CREATE_SCATTER_FCS;
+  EXPECT_EQ(ibv_create_qp_ex(device(), &attr), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
 
 TEST_F(MulticastTest, EveryQueuePairOfTheGroupGetsIt) {
   for (const int gid_index : {0, 1}) {
