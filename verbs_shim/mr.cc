@@ -1,4 +1,6 @@
 // Memory regions: registered, changed, and given back. Regions in device memory are in device_memory.cc.
+#include <fcntl.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -211,8 +213,21 @@ UROCE_VERBS_EXPORT int ibv_dereg_mr(ibv_mr* base) {
 
 // Later ways to register.
 
-UROCE_VERBS_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, int) {
-  return refuse<ibv_mr*, "ibv_reg_dmabuf_mr">();
+namespace {
+
+/// `kCall` is the call, for the line. Programs ask whether there is such a thing with a descriptor that is none (NCCL
+/// at each start, with -1): that is a question, of which nobody needs to read.
+template <Name kCall>
+ibv_mr* refuse_dmabuf(int fd) {
+  if (fcntl(fd, F_GETFD) != -1) return refuse<ibv_mr*, kCall>();
+  errno = EOPNOTSUPP;
+  return nullptr;
+}
+
+}  // namespace
+
+UROCE_VERBS_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int fd, int) {
+  return refuse_dmabuf<"ibv_reg_dmabuf_mr">(fd);
 }
 
 namespace {
@@ -241,7 +256,7 @@ UROCE_VERBS_EXPORT ibv_mr* ibv_reg_mr_ex(ibv_pd* pd, ibv_mr_init_attr* attr) {
   } else if (((mask & kMrHasAddr) != 0) == ((mask & kMrHasFd) != 0)) {
     error = EINVAL;  // one of the two
   } else if ((mask & kMrHasFd) != 0) {
-    return refuse<ibv_mr*, "ibv_reg_mr_ex with a dma-buf">();
+    return refuse_dmabuf<"ibv_reg_mr_ex with a dma-buf">(attr->fd);
   }
   if (error == 0 && (mask & kMrHasDmah) != 0) error = EINVAL;  // there is no handle: ibv_alloc_dmah gives none
   if (error != 0) {

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 
 #include <cerrno>
+#include <climits>
 
 #include "verbs_fixture.h"
 
@@ -21,7 +22,17 @@ class NotSupportedTest : public PairTest {
     EXPECT_EQ(errno, EOPNOTSUPP);    \
   } while (0)
 
-TEST_F(NotSupportedTest, Symbols) { EXPECT_REFUSED_POINTER(ibv_reg_dmabuf_mr(pd_.get(), 0, 4096, 0, 0, 0)); }
+/// NCCL asks in this way at each start whether there is such a thing: that is no news. Who means it reads one line.
+TEST_F(NotSupportedTest, Symbols) {
+  testing::internal::CaptureStderr();
+  EXPECT_REFUSED_POINTER(ibv_reg_dmabuf_mr(pd_.get(), 0, 0, 0, -1, 0));
+  EXPECT_REFUSED_POINTER(ibv_reg_dmabuf_mr(pd_.get(), 0, 4096, 0, INT_MAX, 0));  // not open
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  testing::internal::CaptureStderr();
+  EXPECT_REFUSED_POINTER(ibv_reg_dmabuf_mr(pd_.get(), 0, 4096, 0, 0, 0));
+  EXPECT_REFUSED_POINTER(ibv_reg_dmabuf_mr(pd_.get(), 0, 4096, 0, 0, 0));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "uroce: ibv_reg_dmabuf_mr is not supported (EOPNOTSUPP)\n");
+}
 
 TEST_F(NotSupportedTest, Operations) {
   ibv_flow_action_esp_attr esp{};
