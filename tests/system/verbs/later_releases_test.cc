@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "verbs_fixture.h"
 
@@ -122,6 +123,51 @@ TEST_F(LaterReleasesTest, ABufferOfTheDevice) {
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(alloc(pd_.get(), SIZE_MAX, &buf), nullptr);
   EXPECT_EQ(errno, ENOMEM);
+}
+
+/// In units of 100 Mb/s, and the same as the port says in width and lanes.
+TEST_F(LaterReleasesTest, SpeedOfAPort) {
+  const auto query = symbol<int (*)(ibv_context*, uint32_t, uint64_t*)>("ibv_query_port_speed", "IBVERBS_1.16");
+  struct {
+    ibv_port_attr v44;
+    uint32_t active_speed_ex;
+  } port;
+  std::memset(static_cast<void*>(&port), 0xff, sizeof port);
+  ASSERT_EQ(verbs_get_ctx(device())->query_port(device(), 1, &port.v44, sizeof port), 0);
+  EXPECT_EQ(port.active_speed_ex, 0u);  // what active_speed cannot say, such as XDR: "look there" otherwise
+  uint64_t speed = 0;
+  ASSERT_EQ(query(device(), 1, &speed), 0);
+  const struct {
+    uint8_t code;
+    uint64_t lane;
+  } kLanes[] = {{1, 25}, {2, 50}, {4, 100}, {32, 250}, {64, 500}, {128, 1000}};
+  uint64_t said = 0;
+  for (const auto& lane : kLanes) {
+    if (lane.code == port.v44.active_speed) said = lane.lane * (port.v44.active_width == 2 ? 4 : 1);
+  }
+  EXPECT_GT(speed, 0u);
+  EXPECT_LE(speed, said);  // the slowest that is not slower
+  for (const uint32_t absent : {0u, 2u, 256u}) {
+    errno = 0;
+    EXPECT_EQ(query(device(), absent, &speed), EINVAL);
+    EXPECT_EQ(errno, EINVAL);
+  }
+}
+
+/// A guest whose memory is encrypted has devices that need bounce buffers; this one is a part of the program.
+TEST_F(LaterReleasesTest, NoBounceBuffers) {
+  ibv_device_attr_ex attr{};
+  ASSERT_EQ(ibv_query_device_ex(device(), nullptr, &attr), 0);
+  EXPECT_EQ(attr.device_cap_flags_ex & uint64_t{1} << 41, 0u);
+  ibv_parent_domain_init_attr init{};
+  init.pd = pd_.get();
+  init.comp_mask = 1 << 2;
+  const Owned<ibv_pd> parent(ibv_alloc_parent_domain(device(), &init));
+  ASSERT_NE(parent, nullptr);
+  init.comp_mask = 1 << 3;
+  errno = 0;
+  EXPECT_EQ(ibv_alloc_parent_domain(device(), &init), nullptr);
+  EXPECT_EQ(errno, EINVAL);
 }
 
 }  // namespace
