@@ -127,6 +127,13 @@ std::string absolute_path(int directory, const char* path) try {
 
 bool switched_on() { return path_layer_on(); }
 
+/// Libc's headers say of most functions that their path is never null, so the compiler would leave out the question. A
+/// program's may be: EFAULT then.
+bool is_null(const char* path) {
+  asm("" : "+r"(path));
+  return path == nullptr;
+}
+
 }  // namespace
 
 bool path_layer_on() {
@@ -140,7 +147,7 @@ bool path_layer_on() {
 constinit thread_local bool inside_own_files = false;
 
 bool translate_path(const char* path, std::string& translated, int directory) try {
-  if (path == nullptr || inside_own_files || !switched_on()) return false;
+  if (is_null(path) || inside_own_files || !switched_on()) return false;
   const int saved_errno = errno;
   const std::string meant = absolute_path(directory, path);
   if (meant.empty()) return false;
@@ -166,7 +173,7 @@ namespace {
 
 /// Whether the path is that of the connection manager's device, which is opened in a way of its own.
 bool names_rdma_cm(const char* path, int directory = AT_FDCWD) {
-  if (path == nullptr || std::strstr(path, "rdma_cm") == nullptr || inside_own_files || !switched_on()) return false;
+  if (is_null(path) || std::strstr(path, "rdma_cm") == nullptr || inside_own_files || !switched_on()) return false;
   return std::strcmp(path, kRdmaCmPath) == 0 || absolute_path(directory, path) == kRdmaCmPath;
 }
 

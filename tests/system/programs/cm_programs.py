@@ -253,7 +253,7 @@ def sockets_of_tcp(wire, session):
         expect_success(session, server, 10)
 
 
-def multicast(wire, session, *options):
+def multicast(wire, session, options=()):
     """Who joined a group gets what is sent to it."""
     if shutil.which("mckey") is None:
         raise Skip("mckey is not installed")
@@ -308,7 +308,7 @@ def scenarios():
         name = "cm_multicast" if wire == "segment" else f"cm_multicast_{wire}"
         yield Scenario(name, functools.partial(multicast, wire), wire=wire, suite=suite if wire in ("segment", "veth") else "long",
                        timeout_s=60, company="beside")
-    yield Scenario("cm_multicast_no_loopback", functools.partial(multicast, "segment", "-l"), timeout_s=60, company="beside")
+    yield Scenario("cm_multicast_no_loopback", functools.partial(multicast, "segment", options=("-l",)), timeout_s=60, company="beside")
     yield Scenario("cm_libfabric_msg", functools.partial(libfabric, "verbs", "msg"), timeout_s=90)
     yield Scenario("cm_libfabric_rdm", functools.partial(libfabric, "verbs;ofi_rxm", "rdm"), timeout_s=90)
     yield Scenario("cm_nobody_listens_veth", functools.partial(nobody_listens, "veth"), wire="veth", suite="veth", company="beside")
