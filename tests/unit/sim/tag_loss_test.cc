@@ -24,13 +24,14 @@ uint32_t bytes_of(uint32_t message) { return 1 + message * 61 % 7000; }
 class BadCable {
  public:
   explicit BadCable(uint64_t seed) : bed_(seed) {
-    CompletionQueue& cq = *bed_.b.engine().objects().create_cq(4096, nullptr);
-    SharedReceiveQueue& srq = *bed_.b.engine().objects().create_srq(0, kMessages, 1, nullptr);
-    EXPECT_TRUE(bed_.b.engine().objects().attach_tags(srq, cq, kMessages, 1));
     QpOptions options;
+    bed_.connect(a_, b_, options);  // for the protection domains: receives belong to their queue's
+    CompletionQueue& cq = *bed_.b.engine().objects().create_cq(4096, nullptr);
+    SharedReceiveQueue& srq = *bed_.b.engine().objects().create_srq(b_.pd, kMessages, 1, nullptr);
+    EXPECT_TRUE(bed_.b.engine().objects().attach_tags(srq, cq, kMessages, 1));
     options.srq_b = &srq;
     options.attributes.retry_cnt = options.attributes.rnr_retry = 7;
-    bed_.connect(a_, b_, options);
+    bed_.add_qps(a_, b_, options);
     from_ = a_.buffer(kMessages * kRoom);
     notices_ = a_.buffer(kEach * TagHeader::kBytes);
     to_ = b_.buffer(kMessages * kRoom);
