@@ -23,6 +23,7 @@ class CmTrackerTest : public ::testing::Test {
     uint32_t remote_id = kServerId;
     uint32_t qpn = 0;
     uint64_t digest = 1;
+    cm::Answered answered = cm::Answered::kRep;  // by a REJ
   };
   CmTracker::Progress sent(const Of& of) {
     CmMessage message;
@@ -32,7 +33,7 @@ class CmTrackerTest : public ::testing::Test {
     message.remote_id = of.remote_id;
     message.qpn = of.qpn;
     message.digest = of.digest;
-    if (of.attribute == CmAttribute::kRej) message.answered = cm::Answered::kRep;
+    if (of.attribute == CmAttribute::kRej) message.answered = of.answered;
     frame_++;
     const IpAddress& src = of.active ? client_ : server_;
     return tracker_.on_message({src, of.active ? server_ : client_, frame_, 0, Instant{int64_t(frame_)}}, message,
@@ -49,6 +50,23 @@ class CmTrackerTest : public ::testing::Test {
                  .local_id = id,
                  .remote_id = kClientId,
                  .qpn = qpn});
+  }
+  void refuse_request() {
+    sent({.attribute = CmAttribute::kRej,
+          .active = false,
+          .local_id = 0,
+          .remote_id = kClientId,
+          .answered = cm::Answered::kReq});
+  }
+  void ask_for_service(uint64_t transaction, uint64_t digest) {
+    sent({.attribute = CmAttribute::kSidrReq, .transaction = transaction, .remote_id = 0, .digest = digest});
+  }
+  void answer_for_service(uint64_t transaction) {
+    sent({.attribute = CmAttribute::kSidrRep,
+          .active = false,
+          .transaction = transaction,
+          .local_id = 0,
+          .remote_id = kClientId});
   }
   /// Ends the connection with the passive side's `id`, whose queue pairs are 5 and `qpn`.
   void end(bool active, uint32_t id, uint32_t qpn, uint64_t transaction) {
@@ -114,6 +132,63 @@ TEST_F(CmTrackerTest, WhoRefusedAReplyMayAskAgain) {
   request(2);
   EXPECT_EQ(reply(kServerId + 1, 7).step, Step::kConnected);
   EXPECT_EQ(found(), "");
+}
+
+/// Whoever refuses one of two requests, say for want of room, may accept the other.
+TEST_F(CmTrackerTest, EachRequestIsRefusedOrAccepted) {
+  request(1);
+  request(1);
+  refuse_request();
+  EXPECT_EQ(reply(kServerId, 6).step, Step::kConnected);
+  EXPECT_EQ(found(), "");
+}
+
+TEST_F(CmTrackerTest, WhoRefusedEveryRequestAcceptsNone) {
+  request(1);
+  request(1);
+  refuse_request();
+  refuse_request();
+  reply(kServerId, 6);
+  EXPECT_EQ(found(), "REP after every REQ was refused; ");
+}
+
+/// It says nothing new of the connection, even if it has other content.
+TEST_F(CmTrackerTest, AReplyThatComesAgainDoesNotConnectAgain) {
+  request(1);
+  EXPECT_EQ(reply(kServerId, 6).step, Step::kConnected);
+  EXPECT_EQ(reply(kServerId, 6).step, Step::kNothing);
+  EXPECT_EQ(found(), "");
+  EXPECT_EQ(sent({CmAttribute::kRep, false, kTransaction, kServerId, kClientId, 7, 2}).step, Step::kNothing);
+  EXPECT_EQ(found(), "REP sent again with other content; expected the same; ");
+  issues_.clear();
+  end(true, kServerId, 6, 0x900);
+  EXPECT_EQ(found(), "");
+}
+
+/// A message of a transaction of its own belongs to the connection of which it names either id.
+TEST_F(CmTrackerTest, TheAcceptingSidesIdAloneNamesTheConnection) {
+  request(1);
+  reply(kServerId, 6);
+  EXPECT_EQ(sent({CmAttribute::kDreq, true, 0x900, 0x99, kServerId, 6}).step, Step::kNothing);
+  EXPECT_EQ(found(), "DREQ with local communication id 0x00000099; expected 0x00000011; ");
+  issues_.clear();
+  EXPECT_EQ(sent({CmAttribute::kDreq, false, 0x901, kServerId, 0x99, 5}).step, Step::kNothing);
+  EXPECT_EQ(found(), "DREQ with remote communication id 0x00000099; expected 0x00000011; ");
+}
+
+/// An answer is held against the newest question with its id.
+TEST_F(CmTrackerTest, AnIdMayAskForAnotherServiceLater) {
+  ask_for_service(0x701, 1);
+  answer_for_service(0x701);
+  ask_for_service(0x702, 2);
+  ask_for_service(0x702, 2);
+  answer_for_service(0x702);
+  EXPECT_EQ(found(), "");
+  ask_for_service(0x702, 1);
+  EXPECT_EQ(found(), "SIDR_REQ sent again with other content; expected the same; ");
+  issues_.clear();
+  answer_for_service(0x701);
+  EXPECT_EQ(found(), "SIDR_REP of transaction 0x701; expected 0x702, that of the request; ");
 }
 
 }  // namespace

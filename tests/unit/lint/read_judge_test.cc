@@ -28,8 +28,8 @@ struct ReadTest : testing::Test {
             .frame = frame,
             .reth = {.va = 0x1000 + 256 * ((psn - 100) % 4), .rkey = 7, .dma_length = length}};
   }
-  void ask(uint32_t psn) {
-    const MadePacket packet(request(psn, 800));
+  void ask(uint32_t psn, uint32_t length = 800) {
+    const MadePacket packet(request(psn, length));
     judge.on_asked(*packet, court.send(*packet).span, true);
   }
   void ask_again(uint32_t psn, uint32_t length) {
@@ -83,6 +83,17 @@ TEST_F(ReadTest, ResponsesFitTheirPlaces) {
   EXPECT_EQ(answer(103, 4, kOpReadResponseLast, 36), "<read-response-length@4");
   EXPECT_EQ(answer(99, 5), "<read-response-unasked@5");  // a WRITE
   EXPECT_EQ(answer(50, 6), "");                          // whatever that was
+}
+
+/// A hole of one response, and behind it all that a READ of 64 has: the last one, too, came.
+TEST_F(ReadTest, SixtyThreeResponsesMayComeBeforeTheFirst) {
+  ask(200, 64 * 256);
+  for (uint32_t psn = 201; psn < 263; psn++) EXPECT_EQ(answer(psn, psn), "");
+  EXPECT_EQ(answer(263, 263, kOpReadResponseLast), "");
+  ask_again(200, 256);
+  EXPECT_FALSE(court.seen.sent.find_read(Psn(200))->done());
+  EXPECT_EQ(answer(200, 264, kOpReadResponseFirst), "");
+  EXPECT_TRUE(court.seen.sent.find_read(Psn(200))->done());
 }
 
 TEST_F(ReadTest, AMissingResponseIsAFaultUnlessItIsAskedAgain) {
