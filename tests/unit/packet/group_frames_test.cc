@@ -91,6 +91,22 @@ TEST(GroupFrames, WhatDoesNotFitIsNotWritten) {
   EXPECT_EQ(encode_group_report(out, kSource, 0, report), 0u);
 }
 
+/// A frame is padded to 60 bytes, and may take all that there are.
+TEST(GroupFrames, MayFillTheirBuffersToTheLastByte) {
+  const GroupReport four{GroupNews::kJoined, *parse_ip("239.1.2.3"), *parse_ip("192.168.77.2"), false};
+  const GroupReport six{GroupNews::kJoined, *parse_ip("ff0e::1:2:3"), *parse_ip("fe80::1"), false};
+  std::array<uint8_t, 94> out;
+  const auto fit = [&out](const GroupReport& report, uint16_t vlan_id, size_t room) {
+    return encode_group_report(std::span(out).first(room), kSource, vlan_id, report);
+  };
+  EXPECT_EQ(fit(four, 0, 60), 60u);
+  EXPECT_EQ(fit(four, 0, 59), 0u);
+  EXPECT_EQ(fit(six, 0, 90), 90u);
+  EXPECT_EQ(fit(six, 0, 89), 0u);
+  EXPECT_EQ(fit(six, 7, 94), 94u);
+  EXPECT_EQ(fit(six, 7, 93), 0u);
+}
+
 std::optional<GroupQuery> read(std::vector<uint8_t> frame) { return decode_group_query(*decode_link(frame)); }
 
 const char* const kIgmp3General =
@@ -130,6 +146,20 @@ TEST(GroupFrames, QueriesAreRead) {
   ASSERT_TRUE(query) << "version 1";
   EXPECT_TRUE(query->old);
   EXPECT_EQ(query->patience.ns, milliseconds(5000).ns);
+}
+
+/// Neither the first fragment nor a later one, although the checksum of the header holds.
+TEST(GroupFrames, AFragmentOfAQueryIsNone) {
+  const auto with = [](const char* flags_and_offset, const char* checksum) {
+    std::string frame = kIgmp3General;
+    frame.replace(2 * (14 + 6), 4, flags_and_offset);
+    frame.replace(2 * (14 + 10), 4, checksum);
+    return read(from_hex(frame)).has_value();
+  };
+  EXPECT_TRUE(with("0000", "242d"));
+  EXPECT_TRUE(with("4000", "e42c")) << "that must not be fragmented";
+  EXPECT_FALSE(with("2000", "042d")) << "more fragments follow";
+  EXPECT_FALSE(with("0001", "242c")) << "the last fragment";
 }
 
 TEST(GroupFrames, WhatIsNoQueryOrIsDamagedIsNone) {

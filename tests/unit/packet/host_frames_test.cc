@@ -157,6 +157,41 @@ TEST(NeighbourDiscovery, Advertisement) {
   EXPECT_EQ(encode_neighbour_message(std::span(out).first(85), {kTheirs, kOurs, 0}, m), 0u);
 }
 
+/// Reserved bytes are zero and checksums hold, whatever was in the buffer before.
+TEST(NeighbourDiscovery, NothingOfTheBufferIsLeftInAMessage) {
+  NeighbourMessage m;
+  m.advertisement = true;
+  m.src_ip = m.target = *parse_ip("fd00::1");
+  m.dst_ip = *parse_ip("fd00::2");
+  m.link_layer = kOurs;
+  for (const uint16_t vlan_id : {uint16_t{0}, uint16_t{7}}) {
+    Bytes clean(90), used(90, 0xee);
+    const uint32_t bytes = encode_neighbour_message(clean, {kTheirs, kOurs, vlan_id}, m);
+    ASSERT_EQ(bytes, vlan_id == 0 ? 86u : 90u);
+    ASSERT_EQ(encode_neighbour_message(used, {kTheirs, kOurs, vlan_id}, m), bytes);
+    EXPECT_EQ(to_hex(std::span(used).first(bytes)), to_hex(std::span(clean).first(bytes))) << vlan_id;
+    EXPECT_TRUE(decode_nd(used)) << vlan_id;
+  }
+}
+
+/// RFC 4861 does not say which of two counts. One of another kind or length is none.
+TEST(NeighbourDiscovery, TheLastLinkLayerAddressCounts) {
+  const Bytes good = from_hex(kSolicitation);
+  const auto with = [&good](const char* options) {
+    Bytes frame = good;
+    const Bytes more = from_hex(options);
+    frame.insert(frame.end(), more.begin(), more.end());
+    store_be16(frame.data() + 18, static_cast<uint16_t>(32 + more.size()));
+    const auto m = decode_nd(fixed_icmpv6(frame));
+    return m && m->link_layer ? to_string(*m->link_layer) : "none";
+  };
+  EXPECT_EQ(with(""), "52:54:00:00:00:02");
+  EXPECT_EQ(with("0101 525400000003"), "52:54:00:00:00:03");
+  EXPECT_EQ(with("0101 525400000003 0101 525400000004"), "52:54:00:00:00:04");
+  EXPECT_EQ(with("0201 525400000003"), "52:54:00:00:00:02") << "of the target";
+  EXPECT_EQ(with("0102 525400000003 0000000000000000"), "52:54:00:00:00:02") << "longer than Ethernet's";
+}
+
 TEST(NeighbourDiscovery, WhatIsIgnored) {
   const Bytes good = from_hex(kSolicitation);
   ASSERT_EQ(fixed_icmpv6(good), good);
