@@ -279,6 +279,21 @@ TEST(Overflow, AMessageWithoutACompletionIsNotAcknowledged) {
   EXPECT_THAT(rig.events(), ElementsAre("fatal"));
 }
 
+/// A NAK went out, so there is a cause to tell the program of, although the peer did nothing wrong.
+TEST(Overflow, TheFullQueueIsTheCauseOfTheNak) {
+  RigOptions options;
+  options.cq_capacity = 1;
+  Rig rig(options);
+  for (uint64_t id = 1; id <= 2; id++) rig.receive(id);
+  rig.arrive(send(kOpSendOnly, 0x100, 4));
+  EXPECT_TRUE(rig.observer().responder_errors.empty());
+  rig.arrive(send(kOpSendOnly, 0x101, 4));
+  ASSERT_EQ(rig.observer().responder_errors.size(), 1u);
+  EXPECT_EQ(rig.observer().responder_errors[0].cause, Cause::kCqOverrun);
+  ASSERT_TRUE(rig.qp().first_error());
+  EXPECT_EQ(rig.qp().first_error()->cause, Cause::kCqOverrun);
+}
+
 TEST(Overflow, EveryQpThatLosesACompletionSaysSo) {
   RigOptions options;
   options.type = QpType::kUc;

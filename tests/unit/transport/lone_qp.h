@@ -77,9 +77,19 @@ class LoneQp : public Observer {
   void on_error_completion(const Qp& /*qp*/, const Completion& completion) override {
     causes.push_back(completion.cause);
   }
+  void on_bind_error(void* window, const MwBind& bind, uint32_t bound) override {
+    bind_errors.push_back({window, bind.new_rkey, bound});
+  }
 
   std::vector<AsyncEvent> events;
   std::vector<Cause> causes;
+  struct BindError {
+    void* window;  // its user
+    uint32_t wanted;
+    uint32_t key;  // that it has still
+    bool operator==(const BindError&) const = default;
+  };
+  std::vector<BindError> bind_errors;
   Counters counters;
   std::vector<uint8_t> memory = std::vector<uint8_t>(65536);
   uint32_t key = 0;

@@ -211,6 +211,24 @@ TEST_F(ResponseRecoveryTest, SilenceBehindAReadAsksForTheRestOfIt) {
   EXPECT_EQ(ask(), "104 + 6");
 }
 
+/// All requests go out again, so the peer has room for as many questions as at first.
+TEST_F(ResponseRecoveryTest, AfterARestartAsMuchIsAskedForAsBefore) {
+  requests_.on_sent(Psn(118), 0, clock_us(0));
+  (void)requests_.on_delivered(Psn(119), clock_us(50));
+  for (int life = 0; life < 2; life++) {
+    for (const uint32_t psn : {101u, 103u, 105u, 107u, 109u, 115u, 116u}) arrive(psn, clock_us(60));
+    std::vector<std::string> asked;
+    while (recovery_.wants_transmit()) {
+      asked.push_back(ask());
+      recovery_.look(kLimit, clock_us(61));
+    }
+    EXPECT_EQ(asked, (std::vector<std::string>{"100 + 1", "102 + 1", "104 + 1", "106 + 1"})) << life;
+    recovery_.restart();
+  }
+  arrive(105, clock_us(70));
+  EXPECT_NE(recovery_.next_timeout(), Instant::never()) << "a gap may grow old again";
+}
+
 TEST_F(ResponseRecoveryTest, RestartForgetsWhatIsHeldButNotThatPartsWereAskedFor) {
   for (uint32_t psn = 103; psn < 106; psn++) arrive(psn, clock_us(0));
   ASSERT_EQ(ask(), "100 + 3");

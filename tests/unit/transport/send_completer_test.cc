@@ -108,6 +108,27 @@ TEST_F(SendCompleterTest, AForgottenLocalErrorIsNone) {
   EXPECT_EQ(completer_.settle(kTime), Outcome::kGoesOn);
 }
 
+/// The program was given the new key when it posted the bind.
+TEST_F(SendCompleterTest, AWindowIsToldThatItWasNotBound) {
+  int user = 0;
+  const uint32_t key = table_.allocate_window(1, false, &user);
+  ASSERT_NE(key, 0u);
+  for (uint32_t i = 1; i <= 3; i++) {
+    SendWr wr;
+    wr.wr_id = i;
+    wr.opcode = WrOpcode::kBindMw;
+    wr.bind = {key + i - 1, key + i, 0, 0, 0, 0};
+    queue_.push(wr, 1024);
+  }
+  EXPECT_EQ(completer_.complete(kTime), Outcome::kGoesOn);
+  EXPECT_THAT(side_.bind_errors, IsEmpty());
+  EXPECT_EQ(completer_.fail(Cause::kBindRefused, kTime), Outcome::kFailed);
+  EXPECT_THAT(side_.bind_errors, ElementsAre(LoneQp::BindError{&user, key + 2, key}));
+  completer_.flush(kTime);
+  EXPECT_THAT(side_.bind_errors,
+              ElementsAre(LoneQp::BindError{&user, key + 2, key}, LoneQp::BindError{&user, key + 3, key}));
+}
+
 class SendCompleterWithLittleRoom : public SendCompleterTest {
  protected:
   SendCompleterWithLittleRoom() : SendCompleterTest(1) {}

@@ -150,6 +150,24 @@ TEST_F(TagMatchingTest, AnUnexpectedMessageTakesAnOrdinaryReceive) {
   EXPECT_THAT(rig_.completed(), IsEmpty());  // it was not signalled
 }
 
+/// A program may use one work request again and again: what was not added must not be named by what was added before.
+TEST_F(TagMatchingTest, WhatIsNotAddedHasNoHandle) {
+  const Sge sge = rig_.local_sge(0, 4);
+  TagOp op{.wr_id = 1, .kind = TagOp::Kind::kAdd, .receive = {}};
+  op.receive = {.wr_id = 1, .tag = 5, .mask = ~uint64_t{0}, .sges = &sge, .num_sge = 1};
+  ASSERT_EQ(tags().post(op, rig_.now()), PostResult::kOk);
+  ASSERT_NE(op.handle, 0u);
+  rig_.receive(7);
+  rig_.arrive(message(kOpSendOnly, 0x100, kEager, 4));
+  rig_.completed();
+  op.receive.tag = kTag;
+  EXPECT_EQ(tags().post(op, rig_.now()), PostResult::kOk);
+  EXPECT_THAT(rig_.completed(), ElementsAre("tm-add 1: tag matching error, out of step"));
+  EXPECT_EQ(op.handle, 0u);
+  EXPECT_TRUE(tags().has(5));
+  EXPECT_FALSE(tags().has(kTag));
+}
+
 /// What was there before the unexpected message still matches: no order is at stake.
 TEST_F(TagMatchingTest, OlderReceivesMatchWhileOutOfStep) {
   add(1, kTag);
