@@ -17,7 +17,7 @@
 #include <string>
 #include <thread>
 
-#include "dpdk/endpoint.h"
+#include "dpdk/endpoint_port.h"
 #include "segment/directory.h"
 #include "segment/host_identity.h"
 #include "temporary_directory.h"
@@ -287,6 +287,30 @@ TEST(Netdev, AnEndpointIsRefusedTheAddressOfSomebodyElse) {
     EXPECT_EQ(error,
               "address already in use: 10.9.0.99 belongs to 02:00:00:00:00:0b on the network of near0; choose another "
               "with --addr");
+  });
+}
+
+/// Whoever takes the address over has its port then, and we have it when the address comes back.
+TEST(Netdev, ThePortOfRoceIsLeftWithTheAddress) {
+  const TemporaryRuntimeDir directory;
+  with_cable([] {
+    EndpointConfig config;
+    config.port = "net_af_packet0,iface=near0";
+    Ownership ownership;
+    EndpointPort port(config, ownership);
+    std::string error;
+    ASSERT_TRUE(port.plan(error)) << error;
+    const std::vector<LocalAddress> all{kFour, kLabelled, kWithPeer, six()};
+    for (int time = 0; time < 2; time++) {
+      EXPECT_EQ(bind_port(kWithPeer, 4791), EADDRINUSE);
+      ASSERT_TRUE(ip("addr del 10.77.0.1 peer 10.77.0.2/30 dev near0"));
+      EXPECT_EQ(port.changed_addresses(), (std::vector<LocalAddress>{kFour, kLabelled, six()}));
+      EXPECT_EQ(bind_port(kFour, 4791), EADDRINUSE) << "which is still here";
+      ASSERT_TRUE(ip("addr add 10.77.0.1 peer 10.77.0.2/30 dev near0"));
+      EXPECT_EQ(bind_port(kWithPeer, 4791), 0);
+      EXPECT_EQ(port.changed_addresses(), all);
+    }
+    port.close();
   });
 }
 
