@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "pmd/shmlan/membership.h"
 #include "rig.h"
 
 namespace uroce::shmlan {
@@ -51,6 +52,18 @@ TEST_F(ShmlanProbe, WhatCannotBeMakesNoPort) {
   EXPECT_NE(TestPort("net_shmlan0", dir.path(), "mac=1").code, 0);
   EXPECT_NE(TestPort("net_shmlan0", dir.path() + "/nowhere/else").code, 0);
   EXPECT_EQ(rte_eth_dev_count_avail(), 0u);
+}
+
+/// An application may have several devices.
+TEST_F(ShmlanProbe, WhatCannotBeIsSaidWithTheDevicesName) {
+  Arguments arguments;
+  arguments.device = "net_shmlan7";
+  arguments.dir = dir.path() + "/nowhere/else";
+  Joined joined;
+  std::string error;
+  EXPECT_FALSE(join_segment(arguments, joined, error));
+  EXPECT_EQ(error.rfind("net_shmlan7: ", 0), 0u) << error;
+  EXPECT_NE(error.find(arguments.dir + "/shmlan"), std::string::npos) << error;
 }
 
 }  // namespace
