@@ -2,14 +2,15 @@
 // nonsense harms nobody.
 #include "host/capture_ring.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
-
-#include "host/capture_meeting.h"
 
 namespace uroce {
 namespace {
@@ -75,6 +76,43 @@ TEST_F(CaptureRingTest, CountsWhatFindsNoRoomAndGoesOn) {
   EXPECT_EQ(reader_.frames(), kept + 4);
 }
 
+TEST_F(CaptureRingTest, IsFilledToTheLastByte) {
+  constexpr uint32_t kHead = 32;
+  constexpr uint32_t kRoom = 32'768;
+  static_assert(CaptureMemory::kBytes % kRoom == 0);
+  std::vector<uint8_t> bytes(kRoom - kHead);
+  const auto push_one = [&](uint32_t number) {
+    std::fill(bytes.begin(), bytes.end(), static_cast<uint8_t>(number));
+    return ring_.push({.ticks = number, .bytes = bytes});
+  };
+  constexpr uint32_t kFit = CaptureMemory::kBytes / kRoom;
+  for (uint32_t i = 0; i < kFit; i++) ASSERT_TRUE(push_one(i)) << i;
+  EXPECT_FALSE(ring_.push({})) << "there is not even room for a frame without bytes";
+  CapturedFrame read;
+  for (uint32_t i = 0; i < kFit; i++) {
+    ASSERT_TRUE(reader_.next(read));
+    ASSERT_EQ(read.ticks, i);
+    ASSERT_EQ(read.bytes.size(), bytes.size());
+    ASSERT_EQ(read.bytes.back(), static_cast<uint8_t>(i));
+  }
+  EXPECT_EQ(reader_.lost(), 1u);
+}
+
+TEST_F(CaptureRingTest, AChildThatForgetsItHasNothingOfItLeft) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const int fd = ring_.fd();
+    ring_.forget();
+    _exit(fcntl(fd, F_GETFD) == -1 && ring_.fd() == -1 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(push(1)) << "its parent goes on";
+  CapturedFrame read;
+  EXPECT_TRUE(reader_.next(read));
+}
+
 TEST_F(CaptureRingTest, KeepsTheBeginningWhenAsked) {
   ASSERT_TRUE(push(1));
   reader_.keep(128);
@@ -132,80 +170,6 @@ TEST(CaptureMemoryTest, OnlySealedMemoryOfItsSizeIsMapped) {
   EXPECT_FALSE(reader.map(fd)) << "it could be cut";
   EXPECT_FALSE(reader.map(STDIN_FILENO));
   close(fd);
-}
-
-class CaptureMeetingTest : public testing::Test {
- protected:
-  CaptureMeetingTest() {
-    char name[] = "/tmp/uroce-test-XXXXXX";
-    directory_ = mkdtemp(name);
-    setenv("UROCE_RUNTIME_DIR", directory_.c_str(), 1);
-  }
-  ~CaptureMeetingTest() override {
-    unsetenv("UROCE_RUNTIME_DIR");
-    rmdir(directory_.c_str());
-  }
-  std::string directory_;
-  std::string error_;
-};
-
-TEST_F(CaptureMeetingTest, AProgramJoinsAndEachSideSeesTheOtherGo) {
-  CaptureRing ring;
-  ASSERT_TRUE(ring.make(error_));
-  auto listener = std::make_unique<CaptureListener>();
-  ASSERT_TRUE(listener->open(true, error_)) << error_;
-  EXPECT_EQ(listener->accept(), -1) << "nobody is there";
-  EXPECT_EQ(open_captures(), std::vector<std::string>{listener->name()});
-  CaptureConnection program;
-  ASSERT_TRUE(program.join(listener->name(), make_greeting("memif wire, end 0"), ring.fd(), error_)) << error_;
-  const int fd = listener->accept();
-  ASSERT_GE(fd, 0);
-  CaptureGuest guest;
-  ASSERT_EQ(read_greeting(fd, guest), Greeted::kYes);
-  EXPECT_EQ(guest.greeting.pid, getpid());
-  EXPECT_STREQ(guest.greeting.port, "memif wire, end 0");
-  CaptureReader reader;
-  EXPECT_TRUE(reader.map(guest.ring_fd));
-  close(guest.ring_fd);
-  EXPECT_FALSE(program.lost());
-  EXPECT_FALSE(is_closed(fd));
-  close(fd);
-  EXPECT_TRUE(program.lost());
-  listener.reset();
-  EXPECT_TRUE(open_captures().empty());
-}
-
-TEST_F(CaptureMeetingTest, OneThatIsKilledLeavesNothingForLong) {
-  CaptureRing ring;
-  ASSERT_TRUE(ring.make(error_));
-  const std::string path = directory_ + "/capture.0123456789abcdef.all";
-  {
-    // A socket to which nobody listens: what a killed one leaves.
-    CaptureListener listener;
-    ASSERT_TRUE(listener.open(true, error_));
-    ASSERT_EQ(rename((directory_ + "/" + listener.name()).c_str(), path.c_str()), 0);
-  }
-  ASSERT_EQ(access(path.c_str(), F_OK), 0);
-  CaptureConnection program;
-  EXPECT_FALSE(program.join("capture.0123456789abcdef.all", make_greeting(""), ring.fd(), error_));
-  EXPECT_NE(access(path.c_str(), F_OK), 0);
-}
-
-TEST_F(CaptureMeetingTest, NamesLeadNowhereElse) {
-  CaptureRing ring;
-  ASSERT_TRUE(ring.make(error_));
-  for (const char* name : {"", "x", "capture./../../x", "/tmp/capture.x", "../capture.x"}) {
-    CaptureConnection program;
-    EXPECT_FALSE(program.join(name, make_greeting(""), ring.fd(), error_)) << name;
-    EXPECT_EQ(error_, "that is not the name of a capture") << name;
-  }
-}
-
-TEST_F(CaptureMeetingTest, OnesForChosenProgramsAreNotOffered) {
-  CaptureListener listener;
-  ASSERT_TRUE(listener.open(false, error_));
-  EXPECT_TRUE(open_captures().empty());
-  EXPECT_TRUE(listener.name().ends_with(".some"));
 }
 
 }  // namespace

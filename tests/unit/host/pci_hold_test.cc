@@ -1,5 +1,6 @@
 #include "host/pci_hold.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +36,21 @@ TEST_F(PciHoldTest, ADeviceHasOneOwner) {
   first.reset();
   EXPECT_TRUE(take(second));
   EXPECT_TRUE(take(second)) << "its own";
+}
+
+/// Who was refused may live on, and have other devices.
+TEST_F(PciHoldTest, ARefusalCostsNoDescriptor) {
+  const auto next_descriptor = [] {
+    const int fd = open("/", O_PATH | O_CLOEXEC);
+    close(fd);
+    return fd;
+  };
+  PciHold first;
+  ASSERT_TRUE(take(first)) << error_;
+  const int next = next_descriptor();
+  PciHold second;
+  EXPECT_FALSE(take(second));
+  EXPECT_EQ(next_descriptor(), next);
 }
 
 TEST_F(PciHoldTest, AChildLeavesItToItsParent) {

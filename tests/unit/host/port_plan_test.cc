@@ -142,6 +142,32 @@ TEST_F(PlanTest, BehindAnUplinkTheSmallerLimitsHold) {
   }
 }
 
+/// While an uplink is started anew, programs that start are still of its host; but one that lives comes first.
+TEST_F(PlanTest, AnUplinkThatIsGoneIsFollowedWhenNoneLives) {
+  const std::string directory = (dir_.path() / "shmlan").string();
+  const auto join = [&](segment::Registration& uplink, const std::string& host) {
+    segment::MemberCard card;
+    card.role = segment::Role::kUplink;
+    card.host = host;
+    card.mac = segment::mac_of_host(host);
+    card.program = "uroced";
+    ASSERT_TRUE(uplink.join(directory, card, error_)) << error_;
+  };
+  {
+    segment::Registration goes;
+    join(goes, "gone");
+  }
+  ASSERT_TRUE(plan("")) << error_;
+  EXPECT_EQ(plan_.host, "gone");
+  segment::Registration lives;
+  join(lives, "lives");
+  ASSERT_TRUE(plan("")) << error_;
+  EXPECT_EQ(plan_.host, "lives");
+  config_.host = "gone";
+  ASSERT_TRUE(plan("")) << error_;
+  EXPECT_TRUE(plan_.has_uplink) << "whoever names it gets it all the same";
+}
+
 TEST_F(PlanTest, WhatASegmentDoesNotHaveIsRefused) {
   EndpointConfig& c = config_;
   c.eal_args = {"-m", "128"};
