@@ -48,7 +48,7 @@ BY_HAND = {folder.name: folder for folder in [
     Folder("segment", "roce/segment", ["unit-segment", "shmlan-driver"]),
     Folder("shmlan", "pmd/shmlan", ["shmlan-driver"]),
     Folder("cm", "roce/cm", ["unit-cm", "conformance connections", "connections", "unit-lint"]),
-    Folder("dpdk", "roce/dpdk", ["unit-dpdk", "unit-dpdk-port", "unit-dpdk-several", "unit-dpdk-connections"]),
+    Folder("dpdk", "roce/dpdk", ["unit-dpdk", "unit-dpdk-port", "unit-dpdk-port-limits", "unit-dpdk-several", "unit-dpdk-connections"]),
     Folder("host", "roce/host", ["unit-host", "unit-dpdk-port"]),
     Folder("verbs_shim", "verbs_shim", [*VERBS[:-1], "verbs_xrc", "verbs_rss", "verbs_srq", "verbs_channel", "verbs_import", "verbs_reregistration", "verbs_window", "verbs_rdma_cm",
                                         "verbs_descriptors", "verbs_event_descriptors", "verbs_memory_failures", "verbs_cm_command_fuzz"]),

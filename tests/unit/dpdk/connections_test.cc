@@ -76,6 +76,17 @@ class Program final : private cm::EventSink, private Observer {
   void disconnect(cm::Id& id) {
     EXPECT_EQ(with([&](cm::RdmaCm& manager) { return manager.disconnect(id, now()); }), 0);
   }
+  /// Data comes to its queue pair.
+  void note_data() {
+    const EngineLock owner(*endpoint_);
+    endpoint_->connections().note_established(kServerQpn);
+  }
+  /// Whether it has heard of anything, after one more turn.
+  bool has_event() {
+    const EngineLock owner(*endpoint_);
+    endpoint_->connections().on_turn(now());
+    return !events_.empty();
+  }
   /// The next event, which may take a while.
   cm::Event next() {
     for (int i = 0; i < 5000; i++) {
@@ -171,6 +182,29 @@ TEST_F(Connections, OfTwoProgramsOfAHost) {
   live(client, server, "10.0.0.1");
   live(another, server, "127.0.0.1");
   EXPECT_EQ(client.counter(&Counters::rx_drop_no_qp), 0u);
+}
+
+/// Data may overtake the message with which the client says that it is ready: it says the same. But not of a later
+/// connection of that queue pair.
+TEST_F(Connections, AreEstablishedByDataOnce) {
+  Program server("host", "10.0.0.1/24"), client("host", "10.0.0.1/24");
+  ASSERT_EQ(server.listen(), 0);
+  for (int time = 0; time < 2; time++) {
+    cm::Id* const active = client.resolve("10.0.0.1");
+    client.connect(*active);
+    const cm::Event request = server.next();
+    ASSERT_EQ(request.type, cm::EventType::kConnectRequest);
+    server.accept(*request.id, true);
+    ASSERT_EQ(client.next().type, cm::EventType::kConnectResponse);
+    EXPECT_FALSE(server.has_event()) << "connection " << time << ": no data has come";
+    server.note_data();
+    ASSERT_EQ(server.next().type, cm::EventType::kEstablished);
+    client.accept(*active, false);
+    client.disconnect(*active);
+    EXPECT_EQ(server.next().type, cm::EventType::kDisconnected);
+    server.disconnect(*request.id);
+    EXPECT_EQ(client.next().type, cm::EventType::kDisconnected);
+  }
 }
 
 TEST_F(Connections, OfTwoHosts) {

@@ -254,6 +254,28 @@ TEST_F(DpdkPortTest, WholeBuffersArePassedOnInOrder) {
   EXPECT_EQ(arrived, all);
 }
 
+/// Lent and not used, of which some would be too many; that none is lost is seen in the end.
+TEST_F(DpdkPortTest, EmptyFramesAreNotSentAndTheirBuffersComeBack) {
+  for (int time = 0; time < 3; time++) {
+    TxFrame frames[Port::kMaxBurst];
+    ASSERT_EQ(port_->acquire_tx(frames, 5), 5u);
+    for (uint32_t i = 0; i < 5; i++) {
+      std::memcpy(frames[i].data, &i, sizeof i);
+      frames[i].bytes = i % 2 == 0 ? 0 : 60;
+    }
+    port_->send(frames, 5);
+    EXPECT_EQ(drain(), (std::vector<uint32_t>{1, 3}));
+  }
+}
+
+/// What waits, or lies ready, when a port is closed; that none is lost is seen in the end.
+TEST_F(DpdkPortTest, IsClosedWhileFramesWait) {
+  ASSERT_EQ(send(kRoom + 5), kRoom + 5);
+  EXPECT_TRUE(port_->tx_pending());
+  port_.reset();
+  EXPECT_EQ(drain().size(), kRoom);
+}
+
 TEST_F(DpdkPortTest, APoolHasAllItsBuffersAndEachItsOwnMemory) {
   PacketPoolShape shape;
   shape.name = "counted";

@@ -1,6 +1,8 @@
 #include "dpdk/pcapng_writer.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -64,6 +66,28 @@ TEST_F(PcapngTest, AFileHasOneWriter) {
   writer = PcapngWriter::create(path(), "memif", 0, error_);
   ASSERT_TRUE(writer) << error_;
   EXPECT_EQ(read_blocks(path()).size(), 2u) << "what was there before is gone";
+}
+
+/// A program asks as often as it opens its device.
+TEST_F(PcapngTest, AFileThatCannotBeHadCostsNoDescriptor) {
+  const auto next_descriptor = [] {
+    const int fd = open("/", O_PATH | O_CLOEXEC);
+    close(fd);
+    return fd;
+  };
+  const auto writer = PcapngWriter::create(path(), "memif", 0, error_);
+  ASSERT_TRUE(writer) << error_;
+  const int cannot_be_emptied = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_EQ(ftruncate(cannot_be_emptied, 1), 0);
+  ASSERT_EQ(fcntl(cannot_be_emptied, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  const int next = next_descriptor();
+  EXPECT_EQ(PcapngWriter::create(path(), "memif", 0, error_), nullptr) << "another writes";
+  EXPECT_EQ(next_descriptor(), next);
+  const std::string sealed = "/proc/self/fd/" + std::to_string(cannot_be_emptied);
+  EXPECT_EQ(PcapngWriter::create(sealed, "memif", 0, error_), nullptr);
+  EXPECT_EQ(error_, "cannot write the capture " + sealed + ": Operation not permitted");
+  EXPECT_EQ(next_descriptor(), next);
+  close(cannot_be_emptied);
 }
 
 TEST_F(PcapngTest, HeadersAreThereAtOnce) {

@@ -190,5 +190,53 @@ TEST(PortLimits, WaitsForTheLink) {
   }
 }
 
+unsigned g_starts = 0;
+bool g_peer_is_there = false;
+
+int noted_start(rte_eth_dev* device) {
+  g_starts++;
+  return g_ops->dev_start(device);
+}
+
+int link_to_a_peer(rte_eth_dev* device, int) {
+  device->data->dev_link.link_status = g_peer_is_there ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN;
+  return 0;
+}
+
+/// Who is away is called more and more seldom; but who has come in between, as soon as at first.
+TEST(PortLimits, APeerThatLeavesAgainIsCalledAsSoonAsBefore) {
+  ChangedPort changed("leaves_again");
+  changed.ops.dev_start = noted_start;
+  changed.ops.link_update = link_to_a_peer;
+  DpdkPortOptions options = changed.options();
+  options.wire = options.connects = true;
+  std::string error;
+  g_starts = 0;
+  g_peer_is_there = false;
+  const auto port = DpdkPort::start(options, error);
+  ASSERT_NE(port, nullptr) << error;
+  EXPECT_EQ(g_starts, 1u);
+  Instant now{0};
+  const auto look = [&] {
+    while (!port->on_turn(now)) now = now + milliseconds(1);
+  };
+  const auto looks_until_it_calls = [&] {
+    const unsigned before = g_starts;
+    unsigned looks = 0;
+    for (; g_starts == before && looks < 1000; looks++) look();
+    return looks;
+  };
+  for (int time = 0; time < 3; time++) {
+    EXPECT_EQ(looks_until_it_calls(), 8u) << "absence " << time;
+    EXPECT_EQ(looks_until_it_calls(), 8u);
+    EXPECT_EQ(looks_until_it_calls(), 16u);
+    EXPECT_EQ(looks_until_it_calls(), 32u);
+    g_peer_is_there = true;
+    look();
+    EXPECT_TRUE(port->link_up());
+    g_peer_is_there = false;
+  }
+}
+
 }  // namespace
 }  // namespace uroce
