@@ -222,8 +222,9 @@ void Receiver::on_multicast(const PacketView& packet, Instant now) {
         counters_.rx_drop_qp_state++;
         continue;
       }
-      const bool own = packet.deth().src_qp == qp->qpn() && parts_.addresses.is_own(packet.src_ip, packet.vlan_id);
-      if (own && qp->init().blocks_own_multicast) continue;
+      if (qp->init().blocks_own_multicast && packet.deth().src_qp == qp->qpn() &&
+          parts_.addresses.is_own(packet.src_ip, packet.vlan_id))
+        continue;
       qp->on_packet(packet, now);
       parts_.schedule.update(*qp);
     }

@@ -16,20 +16,7 @@ using namespace test;
 TEST(LostPeer, IsNeitherWokenNorServedAgain) {
   const TempDir dir;
   Node a(dir, card_of("host", 1));
-  std::vector<std::unique_ptr<Node>> sleepers(16);
-  a.turn();
-  for (auto& node : sleepers) {
-    node = std::make_unique<Node>(dir, card_of("host", 1));
-    node->qpn();
-    a.turn();
-    a.send(roce_frame(mac_of(1), node->qpn(), 90));
-    settle({&a, node.get()});
-    ASSERT_EQ(node->receive().size(), 1u);
-    node->turn();
-    ASSERT_TRUE(node->port->arm());
-  }
-  const int least = 1;
-  ASSERT_EQ(setsockopt(a.port->wake_fd(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+  auto sleepers = sleepers_of(a, dir);
   for (auto& node : sleepers) {
     for (uint32_t i = 0; i < kSlots + 3; i++) ASSERT_TRUE(a.send(roce_frame(mac_of(1), node->qpn(), 60)));
   }
@@ -85,20 +72,8 @@ TEST(LatePeer, IsMetWhenThereIsRoomForLettersAgain) {
   for (const size_t count : {1u, 2u, 3u}) {
     const TempDir dir;
     Node a(dir, card_of("host", 1));
-    std::vector<std::unique_ptr<Node>> sleepers(16), late(count);
-    a.turn();
-    for (auto& node : sleepers) {
-      node = std::make_unique<Node>(dir, card_of("host", 1));
-      node->qpn();
-      a.turn();
-      a.send(roce_frame(mac_of(1), node->qpn(), 90));
-      settle({&a, node.get()});
-      ASSERT_EQ(node->receive().size(), 1u);
-      node->turn();
-      ASSERT_TRUE(node->port->arm());
-    }
-    const int least = 1;
-    ASSERT_EQ(setsockopt(a.port->wake_fd(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+    auto sleepers = sleepers_of(a, dir);
+    std::vector<std::unique_ptr<Node>> late(count);
     for (auto& node : sleepers) a.send(roce_frame(mac_of(1), node->qpn(), 60));
     ASSERT_FALSE(a.port->arm(true)) << "the socket is not full";
     for (auto& node : late) {

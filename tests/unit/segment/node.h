@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <cstring>
 #include <initializer_list>
@@ -74,6 +75,26 @@ inline void settle(std::initializer_list<Node*> nodes) {
   for (int i = 0; i < 4; i++) {
     for (Node* node : nodes) node->turn();
   }
+}
+
+/// Sixteen programs that `node` has met and that sleep. From now on its mailbox has room for few letters: it cannot
+/// wake all of them at once.
+inline std::vector<std::unique_ptr<Node>> sleepers_of(Node& node, const TempDir& dir) {
+  std::vector<std::unique_ptr<Node>> sleepers(16);
+  node.turn();
+  for (auto& sleeper : sleepers) {
+    sleeper = std::make_unique<Node>(dir, card_of("host", 1));
+    sleeper->qpn();
+    node.turn();
+    node.send(roce_frame(mac_of(1), sleeper->qpn(), 90));
+    settle({&node, sleeper.get()});
+    EXPECT_EQ(sleeper->receive().size(), 1u);
+    sleeper->turn();
+    EXPECT_TRUE(sleeper->port->arm());
+  }
+  const int least = 1;
+  EXPECT_EQ(setsockopt(node.port->wake_fd(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+  return sleepers;
 }
 
 }  // namespace uroce::segment::test

@@ -108,20 +108,8 @@ TEST(SegmentPort, SleepersAreWokenOnceByAFrame) {
 TEST(SegmentPort, WhoCouldNotBeWokenAtOnceIsWokenLater) {
   const TempDir dir;
   Node a(dir, card_of("host", 1));
-  std::vector<std::unique_ptr<Node>> sleepers(16);
-  a.turn();
-  for (auto& node : sleepers) node = std::make_unique<Node>(dir, card_of("host", 1));
+  auto sleepers = sleepers_of(a, dir);
   const auto to = [](Node& node) { return roce_frame(mac_of(1), node.qpn(), 90); };
-  for (auto& node : sleepers) {
-    a.turn();
-    a.send(to(*node));
-    settle({&a, node.get()});
-    ASSERT_EQ(node->receive().size(), 1u);
-    node->turn();
-    ASSERT_TRUE(node->port->arm());
-  }
-  const int least = 1;
-  ASSERT_EQ(setsockopt(a.port->wake_fd(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
   for (auto& node : sleepers) a.send(to(*node));
   const uint64_t at_once = a.port->counters().wakes_sent;
   EXPECT_LT(at_once, sleepers.size()) << "the socket was not full";
