@@ -6,8 +6,8 @@ namespace uroce::lint {
 namespace {
 
 bool is_same_request(const Packet& packet, const Sent& sent) {
-  if (packet.opcode() != sent.opcode || packet.view.payload_bytes != sent.payload_bytes) return false;
-  return !packet.info().has(kHasReth) || packet.view.reth().dma_length == sent.dma_length;
+  return packet.opcode() == sent.opcode && packet.view.payload_bytes == sent.payload_bytes &&
+         header_crc_of(packet) == sent.header_crc;
 }
 
 bool is_same_content(const Packet& packet, const Sent& sent) {
@@ -72,21 +72,28 @@ void ContentJudge::check_message_length(const Packet& packet, const Sent& last) 
       sentence("WRITE ends after %llu bytes; expected %u, its RETH length", long_val(total), asked));
 }
 
+void ContentJudge::blame_difference(const Packet& packet, const Sent& sent) {
+  const char* const name = opcode_name(packet.opcode());
+  const uint32_t bytes = packet.view.payload_bytes;
+  std::string text = sentence("%s of %u bytes with PSN %u, which was %s of %u bytes before; expected the same", name,
+                              bytes, val(packet.psn()), opcode_name(sent.opcode), sent.payload_bytes);
+  if (packet.opcode() == sent.opcode && bytes == sent.payload_bytes)
+    text =
+        sentence("%s with PSN %u has not the headers that it had before; expected the same", name, val(packet.psn()));
+  report_.blame_requester(Rule::kRetransmitDiffers, packet.frame, std::move(text));
+}
+
 Verdict ContentJudge::check_repeated(const Packet& packet, const Sent& sent, bool settled) {
   const bool same_request = is_same_request(packet, sent);
   if (same_request && is_same_content(packet, sent)) return Verdict::kTaken;
   if (settled) return Verdict::kRestarted;
-  const char* const name = opcode_name(packet.opcode());
-  const uint32_t bytes = packet.view.payload_bytes;
   if (same_request) {
     report_.blame_requester(
         Rule::kRetransmitContent, packet.frame,
-        sentence("%s of %u bytes with PSN %u has not the bytes that it had before; expected the same", name, bytes,
-                 val(packet.psn())));
+        sentence("%s of %u bytes with PSN %u has not the bytes that it had before; expected the same",
+                 opcode_name(packet.opcode()), packet.view.payload_bytes, val(packet.psn())));
   } else {
-    report_.blame_requester(Rule::kRetransmitDiffers, packet.frame,
-                            sentence("%s of %u bytes with PSN %u, which was %s of %u bytes before; expected the same",
-                                     name, bytes, val(packet.psn()), opcode_name(sent.opcode), sent.payload_bytes));
+    blame_difference(packet, sent);
   }
   return Verdict::kTaken;
 }

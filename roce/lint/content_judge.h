@@ -23,6 +23,7 @@ class ContentJudge {
   Verdict check_repeated(const Packet& packet, const Sent& sent, bool settled);
 
  private:
+  void blame_difference(const Packet& packet, const Sent& sent);
   void check_full(const Packet& packet);
   void check_message_length(const Packet& packet, const Sent& last);
 

@@ -129,6 +129,19 @@ void check_datagram(const Packet& packet, std::vector<Issue>& issues) {
   }
 }
 
+/// What stands where a header has nothing: it differs from what its fields alone would be.
+void check_reserved(const Packet& packet, std::vector<Issue>& issues) {
+  const OpcodeInfo& info = packet.info();
+  const uint8_t* const ext = packet.view.ext;
+  const char* header = nullptr;
+  if (info.has(kHasDeth) && ext[4] != 0) header = "DETH";
+  if (info.has(kHasXrceth) && ext[0] != 0) header = "XRCETH";
+  if (info.has(kHasFeth) && load_be32(ext) != packet.view.feth().word()) header = "FETH";
+  if (header == nullptr) return;
+  issues.push_back({Rule::kEthReserved, sentence("%s with a %s whose reserved bits are set; expected zero",
+                                                 opcode_name(packet.opcode()), header)});
+}
+
 void check_cnp(const Packet& packet, std::vector<Issue>& issues) {
   const Bth& bth = packet.view.bth;
   const char* fault = nullptr;
@@ -180,6 +193,7 @@ void check_headers(const Packet& packet, std::vector<Issue>& issues) {
   check_bth(packet, issues);
   check_solicited(packet, issues);
   check_padding(packet, issues);
+  check_reserved(packet, issues);
   if (info.has(kHasReth)) check_reth(packet, issues);
   if (info.has(kHasAtomicEth) && (packet.view.atomic_eth().va & 7) != 0) {
     issues.push_back({Rule::kAtomicAlignment,

@@ -17,6 +17,8 @@ std::optional<Read::Kind> kind_of(const OpcodeInfo& info) {
   return std::nullopt;
 }
 
+uint32_t srqn_of(const Packet& packet) { return packet.info().has(kHasXrceth) ? packet.view.xrceth().srqn : 0; }
+
 }  // namespace
 
 void ReadJudge::on_asked(const Packet& packet, uint32_t span, bool is_new) {
@@ -28,15 +30,12 @@ void ReadJudge::on_asked(const Packet& packet, uint32_t span, bool is_new) {
   if (!read.origin_known) read.retries.add(read.psn, read.end());
   read.repeats_before = seen_.repeats();
   read.kind = *kind_of(packet.info());
-  if (read.atomic()) {
-    const AtomicEth atomic = packet.view.atomic_eth();
-    read.va = atomic.va;
-    read.rkey = atomic.rkey;
-  } else {
+  if (!read.atomic()) {
     const Reth reth = packet.view.reth();
-    read.va = reth.va;
-    read.rkey = reth.rkey;
-    read.length = std::min(reth.dma_length, 0x80000000u);
+    read.asked.va = reth.va;
+    read.asked.rkey = reth.rkey;
+    read.asked.srqn = srqn_of(packet);
+    read.asked.length = std::min(reth.dma_length, 0x80000000u);
   }
   if (is_new) check_limit(packet);
   reads_.insert(read);
@@ -73,31 +72,22 @@ void ReadJudge::on_asked_again(const Packet& packet, Read& read) {
   if (read.hole != Read::Hole::kNone) read.hole = Read::Hole::kAskedAgain;
 }
 
+/// A repeated READ may ask for less than what is left, but for nothing outside of it.
 void ReadJudge::check_repetition(const Packet& packet, const Read& read) {
+  if (read.kind != Read::Kind::kRead) return;  // as it was before, like a SEND: ContentJudge
   const auto skipped = static_cast<uint32_t>(distance(read.psn, packet.psn()));
-  uint64_t va = 0;
-  uint64_t expected_va = read.va;
-  uint32_t length = 0;
-  uint32_t expected_length = 0;
-  uint32_t rkey = 0;
-  if (read.atomic()) {
-    va = packet.view.atomic_eth().va;
-    rkey = packet.view.atomic_eth().rkey;
-  } else {
-    va = packet.view.reth().va;
-    rkey = packet.view.reth().rkey;
-    length = packet.view.reth().dma_length;
-    if (skipped != 0 && seen_.sent.mtu() == 0) return;
-    expected_va += uint64_t{skipped} * seen_.sent.mtu();
-    expected_length = read.length - skipped * seen_.sent.mtu();
-  }
-  // A repeated READ may ask for less than what is left, but for nothing outside of it.
-  if (va == expected_va && length <= expected_length && rkey == read.rkey) return;
+  if (skipped != 0 && seen_.sent.mtu() == 0) return;
+  const Reth reth = packet.view.reth();
+  const uint64_t expected_va = read.asked.va + uint64_t{skipped} * seen_.sent.mtu();
+  const uint32_t expected_length = read.asked.length - skipped * seen_.sent.mtu();
+  const bool same = reth.va == expected_va && reth.rkey == read.asked.rkey && srqn_of(packet) == read.asked.srqn;
+  if (same && reth.dma_length <= expected_length) return;
   report_.blame_requester(
       Rule::kReadRetryRange, packet.frame,
-      sentence("%s again at PSN %u for %u bytes at 0x%llx with rkey 0x%x; expected %u bytes at 0x%llx with rkey 0x%x",
-               opcode_name(packet.opcode()), val(packet.psn()), length, long_val(va), rkey, expected_length,
-               long_val(expected_va), read.rkey));
+      sentence(
+          "READ again at PSN %u for %u bytes at 0x%llx with rkey 0x%x; expected %u bytes at 0x%llx with rkey 0x%x%s",
+          val(packet.psn()), reth.dma_length, long_val(reth.va), reth.rkey, expected_length, long_val(expected_va),
+          read.asked.rkey, srqn_of(packet) == read.asked.srqn ? "" : " and the same XRCETH"));
 }
 
 void ReadJudge::retire(bool settled) {
@@ -190,7 +180,7 @@ void ReadJudge::check_form(const Packet& packet, const Read& read) {
   report_.blame_responder(
       Rule::kReadResponseLength, packet.frame,
       sentence("%s of %u bytes as response %u of %u to a READ of %u bytes; expected %u", opcode_name(packet.opcode()),
-               packet.view.payload_bytes, offset + 1, read.span, read.length, expected));
+               packet.view.payload_bytes, offset + 1, read.span, read.asked.length, expected));
 }
 
 /// Checks that a READ is answered once for each time that it was asked, from some PSN on and in order.

@@ -69,16 +69,20 @@ struct Read {
   };
 
   enum class Kind : uint8_t { kRead, kAtomic, kPlacement };
+  /// What a READ is about.
+  struct Asked {
+    uint64_t va = 0;
+    uint32_t length = 0;
+    uint32_t rkey = 0;
+    uint32_t srqn = 0;  // XRC
+  };
 
   Psn psn;
   uint32_t span = 1;
   Span span_state = Span::kKnown;
   bool origin_known = true;  // false: only a repetition was seen, which may have started later
   Kind kind = Kind::kRead;
-  // What was asked.
-  uint32_t length = 0;
-  uint32_t rkey = 0;
-  uint64_t va = 0;
+  Asked asked;
   Retries retries;
   uint64_t repeats_before = 0;  // retransmissions that were seen before it was sent
   // What was answered.
@@ -93,7 +97,7 @@ struct Read {
 
   bool atomic() const { return kind == Kind::kAtomic; }
   /// Bytes of data in its answer.
-  uint32_t answer_bytes() const { return kind == Kind::kRead ? length : 0; }
+  uint32_t answer_bytes() const { return kind == Kind::kRead ? asked.length : 0; }
   bool contains(Psn p) const { return covers(psn, span, p); }
   bool span_known() const { return span_state != Span::kGuessed; }
   bool done() const { return span_known() && answered >= span; }

@@ -23,6 +23,7 @@ constexpr RuleInfo kRules[] = {
     {"opcode-reserved", kError, "reserved opcode", "a receiver drops an opcode that is not defined"},
     {"bth-version", kError, "BTH transport version is not 0", "version 0 is the only one"},
     {"bth-reserved", kWarning, "reserved BTH bits are set", "reserved bits are sent as zero; of resv8a RoCEv2 uses FECN and BECN only"},
+    {"eth-reserved", kWarning, "reserved bits of an extension header are set", "reserved bits of DETH, XRCETH and FETH are sent as zero"},
     {"pkey-zero", kError, "P_Key with base 0", "a partition key of base 0 is invalid and never matches"},
     {"pad-count", kError, "pad count does not fit the payload", "payload and padding make whole words, and only the packet that ends a message is padded"},
     {"pad-bytes", kNote, "padding is not zero", "padding carries nothing"},

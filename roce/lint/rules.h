@@ -22,6 +22,7 @@ enum class Rule : uint8_t {
   kOpcodeReserved,
   kBthVersion,
   kBthReserved,
+  kEthReserved,
   kPkey,
   kPadCount,
   kPadBytes,

@@ -16,6 +16,7 @@ struct Sent {
   uint32_t span = 1;  // PSNs that it takes: a READ takes those of its responses
   uint32_t payload_bytes = 0;
   uint32_t payload_crc = 0;
+  uint32_t header_crc = 0;  // of what a retransmission has as it was: `header_crc_of`
   uint32_t dma_length = 0;  // of the RETH, when there is one
   uint32_t first_psn = 0;   // first PSN of its message, if `message_known`
   uint32_t messages = 0;    // messages that ended with or before it, counted within `epoch`

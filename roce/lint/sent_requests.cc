@@ -6,6 +6,11 @@
 
 namespace uroce::lint {
 
+uint32_t header_crc_of(const Packet& packet) {
+  const uint8_t solicited = packet.view.bth.solicited ? 1 : 0;
+  return crc32_update(crc32_update(kCrcInit, &solicited, 1), packet.view.ext, packet.info().header_bytes);
+}
+
 bool SentRequests::span_is_known(const Packet& packet) const {
   return packet.info().operation != Operation::kReadRequest || mtu_ != 0 ||
          packet.view.reth().dma_length <= kSmallestMtu;
@@ -28,7 +33,7 @@ std::optional<Psn> SentRequests::learn_mtu(uint32_t bytes) {
   std::optional<Psn> tip;
   for (Read& read : reads_.all()) {
     if (read.span_known()) continue;
-    read.span = packets_of(read.length, mtu_);
+    read.span = packets_of(read.asked.length, mtu_);
     read.span_state = Read::Span::kLate;
     if (Sent* const sent = log_.find(read.psn)) sent->span = read.span;
     if (last_.is_set() && Psn(last_.psn) == read.psn) last_.span = read.span;
@@ -52,6 +57,7 @@ Sent SentRequests::describe(const Packet& packet, const Sent* before) const {
   sent.span = span_of(packet);
   sent.opcode = packet.opcode();
   sent.payload_bytes = packet.view.payload_bytes;
+  sent.header_crc = header_crc_of(packet);
   sent.has_crc = packet.whole;
   if (packet.whole) sent.payload_crc = crc32_update(kCrcInit, packet.view.payload, packet.view.payload_bytes);
   if (info.has(kHasReth)) sent.dma_length = packet.view.reth().dma_length;

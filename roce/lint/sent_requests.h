@@ -11,6 +11,10 @@
 
 namespace uroce::lint {
 
+/// Of the extension headers and the solicited bit, which are the same each time that a request is sent. Not so for a
+/// READ that is asked again for its rest.
+uint32_t header_crc_of(const Packet& packet);
+
 class SentRequests {
  public:
   const Sent* find(Psn psn) const { return log_.find(psn); }

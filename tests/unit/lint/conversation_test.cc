@@ -69,7 +69,7 @@ TEST(SentRequests, TheNewestReadEndsWhereThePathMtuSays) {
   const MadePacket request = read_request(100, 4096);
   court.send(*request);
   Read& read = court.ask(100, 1);
-  read.length = 4096;
+  read.asked.length = 4096;
   read.span_state = Read::Span::kGuessed;
   court.seen.numbers.tip_open = true;
   court.seen.learn_mtu(1024);

@@ -97,6 +97,7 @@ const Fault kFaults[] = {
     {"opcode-reserved", "rc-send", "opcode 0x1f", PLANT { EDIT(2, f.set_opcode(0x1f)); }},
     {"bth-version", "rc-send", "transport version 1", PLANT { EDIT(2, f.bth()[1] |= 1); }},
     {"bth-reserved", "rc-send", "reserved bits", PLANT { EDIT(2, f.bth()[8] |= 1); }},
+    {"eth-reserved", "ud-send", "reserved byte of the DETH", PLANT { EDIT(1, f.ext()[4] = 1); }},
     {"pkey-zero", "rc-send", "P_Key 0x8000", PLANT { EDIT(2, f.set_pkey(0x8000)); }},
     {"pkey-changed", "rc-send-multi", "P_Key in one packet", PLANT { EDIT(7, f.set_pkey(0x9234)); }},
     {"pad-count", "rc-send-multi", "padding on a Middle", PLANT { EDIT(7, f.bth()[1] |= 0x10); }},
