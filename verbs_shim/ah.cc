@@ -22,19 +22,31 @@ namespace {
 // libibverbs/neigh.c), although there the peer's kernel answers and here its program, which may have to wait for a CPU.
 constexpr Duration kResolvePatience = milliseconds(3000);
 
+/// One that the engine knows goes back to it first.
+struct GiveBack {
+  void operator()(AddressHandle* handle) const {
+    {
+      EngineLock lock(endpoint());
+      lock->destroy_ah(handle);
+    }
+    delete handle;
+  }
+};
+using LentHandle = std::unique_ptr<AddressHandle, GiveBack>;
+
 /// Makes a handle and waits until the peer has answered. Null, with errno, when there is no route or nobody answers.
-std::unique_ptr<AddressHandle> resolved_handle(PdId pd, const ibv_ah_attr& attr) {
+LentHandle resolved_handle(PdId pd, const ibv_ah_attr& attr) {
   AddressVector av;
   if (!address_vector_from(attr, av)) {
     errno = EINVAL;
     return nullptr;
   }
-  std::unique_ptr<AddressHandle> handle;
+  LentHandle handle;
   bool full;
   {
     EngineLock lock(endpoint());
     full = lock->objects().ahs_full();
-    handle = lock->create_ah(pd, av, endpoint().now());
+    handle.reset(lock->create_ah(pd, av, endpoint().now()).release());
   }
   if (full) {
     errno = ENOMEM;
@@ -49,8 +61,7 @@ std::unique_ptr<AddressHandle> resolved_handle(PdId pd, const ibv_ah_attr& attr)
   if (drive_until(kResolvePatience, [&](Engine&) { return handle->resolved; })) return handle;
   log_message(LogLevel::kWarning, "address handle: nobody answers for %s (ARP/ND)",
               to_string(handle->path.dst_ip).c_str());
-  EngineLock lock(endpoint());
-  lock->destroy_ah(handle.get());
+  handle.reset();
   errno = ETIMEDOUT;
   return nullptr;
 }
@@ -135,12 +146,12 @@ UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) try {
     return nullptr;
   }
   auto ah = std::make_unique<Ah>();
-  std::unique_ptr<AddressHandle> handle = resolved_handle(from(pd).id, *attr);
+  LentHandle handle = resolved_handle(from(pd).id, *attr);
   if (handle == nullptr) return nullptr;
   ah->context = pd->context;
   ah->pd = pd;
   identify(*ah, *ah, next_handle());
-  ah->address = std::move(handle);
+  ah->address.reset(handle.release());
   count_object(pd, 1);
   return ah.release();
 } catch (const std::bad_alloc&) {
@@ -196,15 +207,19 @@ UROCE_VERBS_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr* at
     pd = lock->objects().allocate_pd();
   }
   if (pd == 0) return with_errno(ENOMEM);
-  std::unique_ptr<AddressHandle> handle = resolved_handle(pd, *attr);
-  const int error = handle != nullptr ? 0 : errno;
-  if (handle != nullptr) {
-    std::memcpy(mac, handle->path.dst_mac.bytes.data(), ETHERNET_LL_SIZE);
-    constexpr uint16_t kNoVlan = 0xffff;
-    if (vlan != nullptr) *vlan = handle->path.vlan_id != 0 ? handle->path.vlan_id : kNoVlan;
+  int error = 0;
+  try {
+    if (const LentHandle handle = resolved_handle(pd, *attr); handle == nullptr) {
+      error = errno;
+    } else {
+      std::memcpy(mac, handle->path.dst_mac.bytes.data(), ETHERNET_LL_SIZE);
+      constexpr uint16_t kNoVlan = 0xffff;
+      if (vlan != nullptr) *vlan = handle->path.vlan_id != 0 ? handle->path.vlan_id : kNoVlan;
+    }
+  } catch (const std::bad_alloc&) {
+    error = ENOMEM;
   }
   EngineLock lock(endpoint());
-  if (handle != nullptr) lock->destroy_ah(handle.get());
   lock->objects().deallocate_pd(pd);
   return with_errno(error);
 }

@@ -24,7 +24,7 @@ int errno_of(MulticastGroups::Result result) {
 
 /// With the kernel's errors. On Ethernet it looks at no LID.
 int change_group(ibv_qp* qp, const ibv_gid* gid,
-                 MulticastGroups::Result (MulticastGroups::*change)(Qp&, const IpAddress&, Instant)) {
+                 MulticastGroups::Result (MulticastGroups::*change)(Qp&, const IpAddress&, Instant)) try {
   if (is_the_parents(qp->context)) return refuse_to_child();
   int error = EINVAL;
   if (gid != nullptr) {
@@ -33,8 +33,9 @@ int change_group(ibv_qp* qp, const ibv_gid* gid,
     EngineLock lock(endpoint());
     error = errno_of((lock->multicast().*change)(*from(qp).qp, group, endpoint().now()));
   }
-  if (error != 0) errno = error;
-  return error;
+  return with_errno(error);
+} catch (const std::bad_alloc&) {
+  return with_errno(ENOMEM);
 }
 
 }  // namespace

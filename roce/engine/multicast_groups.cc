@@ -1,6 +1,7 @@
 #include "engine/multicast_groups.h"
 
 #include <algorithm>
+#include <new>
 
 namespace uroce {
 
@@ -28,18 +29,25 @@ void MulticastGroups::leave(const IpAddress& group, uint8_t row, Instant now) {
 
 MulticastGroups::Result MulticastGroups::attach(Qp& qp, const IpAddress& group, Instant now) {
   if (qp.type() != QpType::kUd || !group.is_multicast()) return Result::kInvalid;
-  std::vector<Qp*>& qps = groups_[group.bytes];
+  const auto [at, fresh] = groups_.try_emplace(group.bytes);
+  std::vector<Qp*>& qps = at->second;
   if (std::find(qps.begin(), qps.end(), &qp) != qps.end()) return Result::kOk;
-  Result result = qps.size() < kAttachedMax ? Result::kOk : Result::kFull;
-  // Row 0 is an IPv6 address, so that for IPv4 the first is found.
-  if (qps.empty() && !join(group, 0, now)) result = Result::kFull;
-  if (result == Result::kOk) {
+  if (qps.size() >= kAttachedMax) return Result::kFull;
+  const auto take_out = [&qps, &qp, this, here = at] {
+    std::erase(qps, &qp);
+    if (qps.empty()) groups_.erase(here);
+  };
+  try {
     qps.push_back(&qp);
     loopback_.open();
-  } else if (qps.empty()) {
-    groups_.erase(group.bytes);
+    // Row 0 is an IPv6 address, so that for IPv4 the first is found.
+    if (!fresh || join(group, 0, now)) return Result::kOk;
+  } catch (const std::bad_alloc&) {
+    take_out();
+    throw;
   }
-  return result;
+  take_out();
+  return Result::kFull;
 }
 
 MulticastGroups::Result MulticastGroups::detach(Qp& qp, const IpAddress& group, Instant now) {

@@ -28,7 +28,8 @@ class MulticastGroups {
     kInvalid,  // no datagram queue pair, no group, or not attached
     kFull,
   };
-  /// From now on `qp` gets what is sent to `group` with its Q_Key. Once is enough: a second time changes nothing.
+  /// From now on `qp` gets what is sent to `group` with its Q_Key. Once is enough: a second time changes nothing. When
+  /// there is no memory for it (std::bad_alloc), nothing has changed.
   Result attach(Qp& qp, const IpAddress& group, Instant now);
   Result detach(Qp& qp, const IpAddress& group, Instant now);
   /// `qp` goes.

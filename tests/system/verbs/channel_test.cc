@@ -202,6 +202,36 @@ TEST_F(ChannelTest, TwoQueuesHaveTheirEventsInOrder) {
   EXPECT_FALSE(readable(20));
 }
 
+/// A queue that has told much is not heard alone: whoever waits behind it is next.
+TEST_F(ChannelTest, QueuesTakeTurns) {
+  const Owned<ibv_cq> other(ibv_create_cq(device(), 16, nullptr, channel_.get(), 0));
+  const Owned<ibv_qp> program = make_qp(pd_.get(), other.get(), other.get(), {});
+  const Owned<ibv_qp> peer = make_qp(pd_.get(), cq_.get(), cq_.get(), {});
+  connect(program.get(), peer->qp_num);
+  connect(peer.get(), program->qp_num);
+  ASSERT_EQ(post_recv(program.get(), 0, b_.sge(0, 64)), 0);
+  const long before = arrived();
+  for (long i = 1; i <= 3; i++) {
+    ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
+    send();
+    wait_for_arrivals(before + i);
+  }
+  ASSERT_EQ(ibv_req_notify_cq(other.get(), 0), 0);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_SEND;
+  ASSERT_EQ(post_send(peer.get(), wr, a_.sge(0, 8)), 0);
+  wait_for_arrivals(before + 4);
+  for (ibv_cq* const expected : {events_cq_.get(), other.get(), events_cq_.get(), events_cq_.get()}) {
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    ASSERT_TRUE(readable(0));
+    ASSERT_EQ(ibv_get_cq_event(channel_.get(), &cq, &context), 0);
+    EXPECT_EQ(cq, expected);
+    ibv_ack_cq_events(cq, 1);
+  }
+  EXPECT_FALSE(readable(0));
+}
+
 TEST_F(ChannelTest, NonBlockingDescriptorIsHonoured) {
   const int flags = fcntl(channel_->fd, F_GETFL);
   ASSERT_EQ(fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK), 0);

@@ -1,6 +1,7 @@
 // Completion queues: limits, resizing, and the extended polling interface.
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -154,6 +155,35 @@ TEST_F(CompletionTest, FieldsOfADatagram) {
   ibv_wc_read_tm_info(extended, &info);
   EXPECT_EQ(info.tag, 0u);
   ibv_end_poll(extended);
+}
+
+/// A program that finds a completion whenever it looks keeps the others going all the same, where nobody else does.
+TEST_F(CompletionTest, WhoAlwaysFindsOneDrivesToo) {
+  constexpr uint32_t kMany = 100;
+  for (const bool extended : {false, true}) {
+    ibv_cq_init_attr_ex attr{};
+    attr.cqe = kMany;
+    ibv_cq_ex* const full = ibv_create_cq_ex(device(), &attr);
+    ASSERT_NE(full, nullptr);
+    const Owned<ibv_cq> owner(ibv_cq_ex_to_cq(full));
+    const Owned<ibv_qp> ended = make_qp(pd_.get(), owner.get(), owner.get(), {.max_wr = kMany});
+    for (uint32_t i = 0; i < kMany; i++) ASSERT_EQ(post_recv(ended.get(), i, b_.sge(0, 64)), 0);
+    to_error(ended.get());
+    make_pair();
+    a_.fill(extended ? 7 : 9);
+    std::fill_n(b_.data(), 64, 0);
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.wr.rdma = {b_.addr(), b_.rkey()};
+    ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 64)), 0);
+    for (uint32_t i = 0; i < kMany; i++) {
+      ibv_wc wc;
+      ibv_poll_cq_attr one{};
+      ASSERT_EQ(extended ? ibv_start_poll(full, &one) : ibv_poll_cq(owner.get(), 1, &wc) - 1, 0) << i;
+      if (extended) ibv_end_poll(full);
+    }
+    EXPECT_TRUE(std::equal(a_.data(), a_.data() + 64, b_.data())) << extended;
+  }
 }
 
 /// From start to end a poller is alone; one that promised to be the only thread takes no lock.

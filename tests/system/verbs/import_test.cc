@@ -121,6 +121,18 @@ TEST_F(ImportTest, ADomainAndARegionOfTheOtherContext) {
   ibv_unimport_pd(pd);
 }
 
+TEST_F(ImportTest, ARegionIsImportedAsItIsNow) {
+  std::vector<uint8_t> bytes(128);
+  const Owned<ibv_mr> mr(ibv_reg_mr(pd_.get(), bytes.data(), 64, kAllAccess));
+  ASSERT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, bytes.data(), 128, 0), 0);
+  ibv_pd* const pd = ibv_import_pd(imported_, pd_->handle);
+  ibv_mr* const import = ibv_import_mr(pd, mr->handle);
+  ASSERT_NE(import, nullptr);
+  EXPECT_EQ(import->length, 128u);
+  ibv_unimport_mr(import);
+  ibv_unimport_pd(pd);
+}
+
 /// Whoever destroys an object destroys it for all.
 TEST_F(ImportTest, DestroyedThroughTheImport) {
   ibv_pd* original = ibv_alloc_pd(device());

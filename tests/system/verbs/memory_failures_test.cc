@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,6 +74,18 @@ void expect_nothing_is_lost(const Maker& maker, long n, FailingMemory::Mode mode
   complain(maker.name, n, mode, "something is lost each time");
 }
 
+/// Nor does what is made and destroyed cost anything, however often.
+void expect_nothing_is_kept(const Maker& maker) {
+  constexpr int kRounds = 100, kTries = 6;
+  for (int i = 0; i < kTries && failures == 0; i++) {
+    const int64_t pieces = pieces_in_use();
+    const long fds = descriptors();
+    for (int round = 0; round < kRounds; round++) try_once(maker, 0, FailingMemory::kOnce);
+    if (pieces_in_use() < pieces + kRounds && descriptors() < fds + kRounds) return;
+  }
+  if (failures == 0) complain(maker.name, 0, {}, "is never given back");
+}
+
 void sweep(const Maker& maker) {
   for (const auto mode : {FailingMemory::kOnce, FailingMemory::kFromThenOn}) {
     for (long n = 1; failures == 0; n++) {
@@ -82,6 +95,7 @@ void sweep(const Maker& maker) {
   }
   if (failures == 0 && try_once(maker, 0, FailingMemory::kOnce) != End::kNotReached)
     complain(maker.name, 0, {}, "broken");
+  expect_nothing_is_kept(maker);
 }
 
 /// Where members were, others look at what they left. So that each try meets the same, it has a directory of its own.
@@ -157,6 +171,19 @@ Maker maker(const char* name, Make make, int (*destroy)(T*)) {
           [destroy](void* made) { return destroy(static_cast<T*>(made)); }};
 }
 
+/// What is done to something, with 0 or an errno, and undone again.
+template <typename Do, typename Undo>
+Maker change(const char* name, Do act, Undo undo) {
+  return {name,
+          [act]() -> void* {
+            static char done;
+            const int error = act();
+            if (error != 0) errno = error;
+            return error == 0 ? &done : nullptr;
+          },
+          [undo](void* /*done*/) { return undo(); }};
+}
+
 /// What the engine lends it has back: there is room for as many as the device says, beside those that are there.
 void expect_room(const Maker& maker, int limit, int there) {
   std::vector<void*> all;
@@ -196,6 +223,19 @@ void sweep_memory(ibv_context* context, ibv_pd* pd) {
   ibv_dm* const dm = ibv_alloc_dm(context, &dm_attr);
   sweep(maker(
       "ibv_reg_dm_mr", [=] { return ibv_reg_dm_mr(pd, dm, 0, 64, IBV_ACCESS_ZERO_BASED); }, ibv_dereg_mr));
+  ibv_ah_attr address = own_address(context);
+  sweep(maker(
+      "ibv_create_ah", [&] { return ibv_create_ah(pd, &address); }, ibv_destroy_ah));
+  // For this question an address handle is made, and a domain for it.
+  sweep(maker(
+      "ibv_resolve_eth_l2_from_gid",
+      [&] {
+        static uint8_t mac[6];
+        const int error = ibv_resolve_eth_l2_from_gid(context, &address, mac, nullptr);
+        if (error != 0) errno = error;
+        return error == 0 ? mac : nullptr;
+      },
+      +[](uint8_t* /*mac*/) { return 0; }));
   expect_room(maker(
                   "ibv_alloc_pd", [=] { return ibv_alloc_pd(context); }, ibv_dealloc_pd),
               limits.max_pd, 1);
@@ -210,9 +250,6 @@ void sweep_memory(ibv_context* context, ibv_pd* pd) {
   parent.pd = pd;
   sweep(maker(
       "ibv_alloc_parent_domain", [&] { return ibv_alloc_parent_domain(context, &parent); }, ibv_dealloc_pd));
-  ibv_ah_attr address = own_address(context);
-  sweep(maker(
-      "ibv_create_ah", [&] { return ibv_create_ah(pd, &address); }, ibv_destroy_ah));
 }
 
 void sweep_queues(ibv_context* context, ibv_pd* pd) {
@@ -256,7 +293,83 @@ void sweep_queues(ibv_context* context, ibv_pd* pd) {
   ibv_xrcd_init_attr xrcd_attr{IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, -1, O_CREAT};
   sweep(maker(
       "ibv_open_xrcd", [&] { return ibv_open_xrcd(context, &xrcd_attr); }, ibv_close_xrcd));
+  xrcd_attr.fd = memfd_create("a domain's file", MFD_CLOEXEC);
+  sweep(maker(
+      "ibv_open_xrcd, of a file", [&] { return ibv_open_xrcd(context, &xrcd_attr); }, ibv_close_xrcd));
+  close(xrcd_attr.fd);
   if (ibv_destroy_cq(cq) != 0 || ibv_destroy_comp_channel(channel) != 0) complain("the rest", 0, {}, "busy");
+}
+
+int reset(ibv_qp* qp) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RESET;
+  return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+}
+
+/// To itself.
+int connect(ibv_qp* qp, const ibv_ah_attr& address) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  int error = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.dest_qp_num = qp->qp_num;
+  attr.ah_attr = address;
+  attr.max_dest_rd_atomic = attr.max_rd_atomic = 4;
+  attr.timeout = 14;
+  if (error == 0)
+    error = ibv_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  attr.qp_state = IBV_QPS_RTS;
+  if (error == 0)
+    error = ibv_modify_qp(
+        qp, &attr,
+        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  if (error != 0) reset(qp);
+  return error;
+}
+
+void sweep_changes(ibv_context* context, ibv_pd* pd) {
+  ibv_cq* const cq = ibv_create_cq(context, 64, nullptr, nullptr, 0);
+  ibv_srq_init_attr srq_attr{nullptr, {8, 1, 0}};
+  ibv_srq* const srq = ibv_create_srq(pd, &srq_attr);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.cap = {16, 16, 2, 2, 64};
+  init.qp_type = IBV_QPT_RC;
+  ibv_qp* const connected = ibv_create_qp(pd, &init);
+  init.qp_type = IBV_QPT_UD;
+  ibv_qp* const datagrams = ibv_create_qp(pd, &init);
+  static uint8_t buffer[4096];
+  ibv_mr* const mr = ibv_reg_mr(pd, buffer, sizeof buffer, IBV_ACCESS_LOCAL_WRITE);
+  const ibv_ah_attr address = own_address(context);
+  sweep(change(
+      "ibv_modify_qp", [=] { return connect(connected, address); }, [=] { return reset(connected); }));
+  ibv_gid group{};
+  group.raw[0] = 0xff;
+  group.raw[1] = 0x0e;
+  group.raw[15] = 9;
+  sweep(change(
+      "ibv_attach_mcast", [&] { return ibv_attach_mcast(datagrams, &group, 0); },
+      [&] { return ibv_detach_mcast(datagrams, &group, 0); }));
+  sweep(change(
+      "ibv_resize_cq", [=] { return ibv_resize_cq(cq, 1000); }, [=] { return ibv_resize_cq(cq, 64); }));
+  const auto resize_srq = [=](uint32_t entries) {
+    ibv_srq_attr attr{entries, 0, 0};
+    return ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR);
+  };
+  sweep(change(
+      "ibv_modify_srq", [=] { return resize_srq(1000); }, [=] { return resize_srq(8); }));
+  const auto rereg = [=](int access) {
+    return ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, access) == 0 ? 0 : errno;
+  };
+  sweep(change(
+      "ibv_rereg_mr", [=] { return rereg(0); }, [=] { return rereg(IBV_ACCESS_LOCAL_WRITE); }));
+  if (ibv_dereg_mr(mr) != 0 || ibv_destroy_qp(connected) != 0 || ibv_destroy_qp(datagrams) != 0 ||
+      ibv_destroy_srq(srq) != 0 || ibv_destroy_cq(cq) != 0)
+    complain("what was changed", 0, {}, "busy");
 }
 
 int destroy_channel(rdma_event_channel* channel) {
@@ -296,6 +409,7 @@ int main(int argc, char** argv) {
       "ibv_open_device, once more", [] { return ibv_open_device(the_device()); }, ibv_close_device));
   sweep_memory(context, pd);
   sweep_queues(context, pd);
+  sweep_changes(context, pd);
   sweep_connections();
   if (ibv_dealloc_pd(pd) != 0 || ibv_close_device(context) != 0) complain("the rest", 0, {}, "busy");
   return failures == 0 ? 0 : 1;

@@ -187,6 +187,17 @@ TEST(RdmaCmCommandTest, CreateAndDestroy) {
   EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_DESTROY_ID, end, 4), ENOENT);
 }
 
+/// What the program was not told the number of is not there: whoever guesses it finds nothing.
+TEST(RdmaCmCommandTest, AnIdOfWhichTheProgramIsNotToldIsNone) {
+  const Channel channel;
+  const uint32_t before = channel.create_id(7);
+  const rdma_ucm_create_id untold{7, 4096 - 8, RDMA_PS_TCP, 2, {}};
+  EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_CREATE_ID, untold, 4), EFAULT);
+  const uint32_t after = channel.create_id(8);
+  ASSERT_GE(after, before + 2) << "numbers are not met again soon, those of failures neither";
+  for (uint32_t number = before + 1; number < after; number++) EXPECT_EQ(channel.destroy(number), ~0u) << number;
+}
+
 TEST(RdmaCmCommandTest, Binding) {
   const Channel channel;
   const uint32_t id = channel.create_id(1);
@@ -394,6 +405,69 @@ TEST(RdmaCmCommandTest, MigrationNeedsAChannel) {
   EXPECT_EQ(reply.events_reported, 0u);
   EXPECT_EQ(from.destroy(id), ~0u);
   EXPECT_EQ(to.destroy(id), 0u);
+}
+
+/// A channel ends with its descriptor although an id came from it: what is left on it goes, and its port is free.
+TEST(RdmaCmCommandTest, AChannelThatAnIdLeftCanBeClosed) {
+  Channel from;
+  const Channel to;
+  const uint32_t leaves = from.create_id(1), stays = from.create_id(2);
+  ASSERT_EQ(from.bind(stays, ipv4(INADDR_ANY, 0)), 0);
+  sockaddr_in bound;
+  const rdma_ucm_query_addr_resp address = from.query_addr(stays);
+  std::memcpy(&bound, &address.src_addr, sizeof bound);
+  rdma_ucm_migrate_resp reply{};
+  for (int round = 0; round < 3; round++) {  // there, back, and there for good
+    const Channel& source = round % 2 == 0 ? from : to;
+    const Channel& target = round % 2 == 0 ? to : from;
+    ASSERT_EQ(target.ask(RDMA_USER_CM_CMD_MIGRATE_ID,
+                         rdma_ucm_migrate_id{0, leaves, static_cast<uint32_t>(source.fd())}, reply),
+              0);
+  }
+  const uint32_t next = to.create_id(3);
+  EXPECT_NE(to.bind(next, bound), 0) << "the other has that port";
+  from.shut();
+  EXPECT_EQ(to.bind(next, bound), 0);
+  EXPECT_EQ(to.destroy(leaves), 0u);
+}
+
+/// Groups are joined by a number that ends with the group, with its id, or when the program could not be told of it.
+TEST(RdmaCmCommandTest, GroupsThatAreNotThereAnyMore) {
+  const Channel channel;
+  const auto join = [&](uint32_t id, uint32_t address, uint32_t& number) {
+    rdma_ucm_join_mcast body{};
+    body.uid = 5;
+    body.id = id;
+    body.addr_size = sizeof(sockaddr_in);
+    body.join_flags = RDMA_MC_JOIN_FLAG_FULLMEMBER;
+    const sockaddr_in group = ipv4(address, 0);
+    std::memcpy(&body.addr, &group, sizeof group);
+    rdma_ucm_create_id_resp reply{~0u};
+    const int error = channel.ask(RDMA_USER_CM_CMD_JOIN_MCAST, body, reply);
+    number = reply.id;
+    if (error != 0) return error;
+    body.response = 4096 - 8;
+    EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_JOIN_MCAST, body, sizeof reply), EFAULT);
+    return 0;
+  };
+  const auto leave = [&](uint32_t number) {
+    rdma_ucm_destroy_id_resp reply;
+    return channel.ask(RDMA_USER_CM_CMD_LEAVE_MCAST, rdma_ucm_destroy_id{0, number, 0}, reply);
+  };
+  const uint32_t id = channel.create_id(1, RDMA_PS_UDP);
+  ASSERT_EQ(channel.bind(id, ipv4(kLoopback, 0)), 0);
+  uint32_t first = 0, refused = 0, second = 0;
+  ASSERT_EQ(join(id, 0xef010203, first), 0);
+  EXPECT_EQ(join(id, 0x0a000009, refused), EINVAL) << "no group";
+  ASSERT_EQ(join(id, 0xef010204, second), 0);
+  EXPECT_EQ(leave(first), 0);
+  for (uint32_t number = first; number < second + 10; number++) {
+    if (number != second) {
+      EXPECT_EQ(leave(number), ENOENT) << number - first;
+    }
+  }
+  channel.destroy(id);
+  EXPECT_EQ(leave(second), ENOENT) << "it went with its id";
 }
 
 TEST(RdmaCmCommandTest, AChildLeavesTheChannelToItsParent) {

@@ -196,6 +196,25 @@ TEST_F(RdmaCmStoryTest, ConnectionFromFirstToLast) {
   EXPECT_EQ(client_.destroy(active_), 4u);     // address, route, response, disconnected
 }
 
+/// What is accepted a second time is refused, and stays what it was: its events still have the first name.
+TEST_F(RdmaCmStoryTest, AnAcceptThatIsRefusedChangesNothing) {
+  listen();
+  resolve(active_, 0x22, port_);
+  ASSERT_EQ(connect(active_, ""), 0);
+  const uint32_t passive = server_.event().id;
+  ASSERT_EQ(accept(server_, passive, 0x33, ""), 0);
+  ASSERT_EQ(client_.event().event, kConnectResponse);
+  rdma_ucm_accept ready{};
+  ready.id = active_;
+  ASSERT_EQ(client_.command(RDMA_USER_CM_CMD_ACCEPT, ready), 0);
+  ASSERT_EQ(server_.event().event, kEstablished);
+  EXPECT_EQ(accept(server_, passive, 0x44, ""), EINVAL);
+  ASSERT_EQ(client_.command(RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{active_}), 0);
+  const rdma_ucm_event_resp ended = server_.event();
+  EXPECT_EQ(ended.event, kDisconnected);
+  EXPECT_EQ(ended.uid, 0x33u);
+}
+
 TEST_F(RdmaCmStoryTest, Rejection) {
   listen();
   resolve(active_, 0x22, port_);

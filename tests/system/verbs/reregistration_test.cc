@@ -64,6 +64,42 @@ TEST_F(ReregistrationTest, TheDomainThatItLeftIsFree) {
   EXPECT_EQ(ibv_dealloc_pd(pd_.get()), EBUSY);
 }
 
+/// Domains of the same protection are in use, each, by what is registered with it.
+TEST_F(ReregistrationTest, NorIsTheParentDomainThatItLeftInUse) {
+  ibv_parent_domain_init_attr attr{};
+  attr.pd = pd_.get();
+  ibv_pd* const parent = ibv_alloc_parent_domain(device(), &attr);
+  ASSERT_NE(parent, nullptr);
+  uint8_t bytes[64];
+  const Owned<ibv_mr> mr(ibv_reg_mr(pd_.get(), bytes, 64, kAllAccess));
+  for (int round = 0; round < 2; round++) {
+    ASSERT_EQ(ibv_rereg_mr(mr.get(), kDomain, parent, nullptr, 0, 0), 0);
+    EXPECT_EQ(ibv_dealloc_pd(parent), EBUSY);
+    ASSERT_EQ(ibv_rereg_mr(mr.get(), kDomain, pd_.get(), nullptr, 0, 0), 0);
+  }
+  EXPECT_EQ(ibv_dealloc_pd(parent), 0);
+}
+
+/// Each change begins with what the last one left.
+TEST_F(ReregistrationTest, AgainAndAgain) {
+  std::vector<uint8_t> first(64);
+  std::vector<uint8_t> second(128);
+  const Owned<ibv_pd> other(ibv_alloc_pd(device()));
+  Owned<ibv_mr> mr(ibv_reg_mr(pd_.get(), first.data(), 64, kAllAccess));
+  ASSERT_EQ(ibv_rereg_mr(mr.get(), kRights, nullptr, nullptr, 0, IBV_ACCESS_LOCAL_WRITE), 0);
+  ASSERT_EQ(ibv_rereg_mr(mr.get(), kMove, nullptr, second.data(), 128, 0), 0);
+  EXPECT_EQ(write(addr_of(second), mr->rkey), IBV_WC_REM_ACCESS_ERR) << "its rights were taken before it moved";
+  ASSERT_EQ(ibv_rereg_mr(mr.get(), kRights, nullptr, nullptr, 0, kAllAccess), 0);
+  EXPECT_EQ(write(addr_of(second), mr->rkey), IBV_WC_SUCCESS) << "it stays where it moved to";
+  EXPECT_EQ(write(addr_of(second) + 64, mr->rkey), IBV_WC_SUCCESS) << "to its new end";
+  ASSERT_EQ(ibv_rereg_mr(mr.get(), kDomain, other.get(), nullptr, 0, 0), 0);
+  ASSERT_EQ(ibv_rereg_mr(mr.get(), kMove, nullptr, first.data(), 64, 0), 0);
+  EXPECT_EQ(write(addr_of(first), mr->rkey), IBV_WC_REM_ACCESS_ERR) << "it is in the other domain still";
+  ASSERT_EQ(ibv_rereg_mr(mr.get(), kDomain, pd_.get(), nullptr, 0, 0), 0);
+  EXPECT_EQ(write(addr_of(first), mr->rkey), IBV_WC_SUCCESS);
+  mr.reset();
+}
+
 /// A receive that was posted lands where its element's address lies now, or fails.
 TEST_F(ReregistrationTest, UnderAReceiveThatIsPosted) {
   std::vector<uint8_t> memory(256);

@@ -85,6 +85,29 @@ TEST_F(WindowTest, OnlyTheLastOfSeveralBindsNamesTheKey) {
   EXPECT_EQ(write_through(second), IBV_WC_SUCCESS);
 }
 
+/// Two binds are under way when the first of them ends in error: the window will have the key of the second.
+TEST_F(WindowTest, ABindThatFailsDoesNotTakeBackALaterOnesKey) {
+  const Owned<ibv_mw> mw(ibv_alloc_mw(pd_.get(), IBV_MW_TYPE_1));
+  const Owned<ibv_qp> failing = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
+  connect(failing.get(), 0xabcdef);
+  ibv_qp_attr state{};
+  state.qp_state = IBV_QPS_SQD;  // what is posted now waits
+  for (ibv_qp* const qp : {failing.get(), right_.get()}) ASSERT_EQ(ibv_modify_qp(qp, &state, IBV_QP_STATE), 0);
+  const uint32_t first = mw->rkey;
+  ASSERT_EQ(bind(failing.get(), mw.get(), 64), 0);
+  const uint32_t second = mw->rkey;
+  ASSERT_EQ(bind(right_.get(), mw.get(), 64), 0);
+  const uint32_t third = mw->rkey;
+  EXPECT_TRUE(first != second && second != third && third != first);
+  to_error(failing.get());
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(mw->rkey, third);
+  state.qp_state = IBV_QPS_RTS;
+  ASSERT_EQ(ibv_modify_qp(right_.get(), &state, IBV_QP_STATE), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(write_through(mw->rkey), IBV_WC_SUCCESS);
+}
+
 /// Windows and their domain go, whatever became of the binds: `Release` expects it of each.
 TEST_F(WindowTest, WindowsOfRefusedBindsCanBeFreed) {
   for (const ibv_mw_type type : {IBV_MW_TYPE_1, IBV_MW_TYPE_2}) {

@@ -111,6 +111,29 @@ TEST_F(XrcTest, AFileInTwoProcesses) {
   EXPECT_EQ(status, 0);
 }
 
+/// Who asks for a domain that is not there has claimed nothing: another process may make it.
+TEST_F(XrcTest, AFileThatWasOnlyAskedForIsNobodys) {
+  const File file;
+  expect_refused(open_xrcd(file.fd(), 0), EAGAIN);
+  const pid_t child = fork();
+  if (child == 0) {
+    ibv_device** list = ibv_get_device_list(nullptr);
+    ibv_context* const context = list != nullptr ? ibv_open_device(list[0]) : nullptr;
+    if (context == nullptr) _exit(2);
+    ibv_xrcd_init_attr attr{IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, file.fd(), O_CREAT | O_EXCL};
+    ibv_xrcd* const xrcd = ibv_open_xrcd(context, &attr);
+    if (xrcd == nullptr) _exit(3);
+    _exit(ibv_close_xrcd(xrcd) == 0 ? 0 : 4);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  // The child's went with it.
+  expect_refused(open_xrcd(file.fd(), 0), EAGAIN);
+  const OwnedXrcd here(open_xrcd(file.fd(), O_CREAT | O_EXCL));
+  EXPECT_NE(here, nullptr);
+}
+
 TEST_F(XrcTest, WhatIsInUseStays) {
   Owned<ibv_srq> queue = make_queue();
   EXPECT_EQ(ibv_close_xrcd(xrcd_.get()), EBUSY);

@@ -366,6 +366,53 @@ TEST(Flows, EachAllocationMayFail) {
   EXPECT_GT(failed, 8u) << "hardly any was reached";
 }
 
+/// A queue pair is in a group or not, and no group is there without one.
+TEST(Groups, EachAllocationMayFail) {
+  EngineConfig config;
+  config.mac = MacAddress{{2, 0, 0, 0, 0, 1}};
+  config.addresses = {{IpAddress::v4(0x0A000001), 24, 0}};
+  MemoryPort port;
+  SeededRandom random{1};
+  Observer observer;
+  const IpAddress groups[] = {IpAddress::v4(0xEF010203), IpAddress::v4(0xEF010204)};
+  uint64_t failed = 0;
+  for (bool again = true; again; failed += again) {
+    again = false;
+    heap.asked = 0;
+    heap.fails = failed;
+    Engine engine(config, port, random, observer);
+    QpInit init;
+    init.type = QpType::kUd;
+    init.pd = engine.objects().allocate_pd();
+    init.send_cq = init.recv_cq = engine.objects().create_cq(16, nullptr);
+    init.cap = {1, 1, 1, 1, 0};
+    Qp* const qps[] = {engine.create_qp(init, nullptr), engine.create_qp(init, nullptr)};
+    for (const IpAddress& group : groups) {
+      size_t there = 0;
+      for (Qp* const qp : qps) {
+        try {
+          heap.watched = true;
+          EXPECT_EQ(engine.multicast().attach(*qp, group, Instant{0}), MulticastGroups::Result::kOk);
+          heap.watched = false;
+          there++;
+        } catch (const std::bad_alloc&) {
+          heap.watched = false;
+          heap.fails = kNever;
+          again = true;
+        }
+        const auto* const attached = engine.multicast().attached(group);
+        EXPECT_EQ(attached != nullptr ? attached->size() : 0, there) << failed;
+        EXPECT_TRUE(attached == nullptr || there != 0) << failed;
+      }
+    }
+    for (Qp* const qp : qps) engine.destroy_qp(qp, Instant{0});
+    EXPECT_FALSE(engine.multicast().any());
+    port.discard();
+  }
+  heap.fails = kNever;
+  EXPECT_GT(failed, 5u) << "hardly any was reached";
+}
+
 /// What a queue pair costs is what the system does for each piece of its memory, so there are few, whatever its size.
 TEST(Pieces, AreFewInAQueuePair) {
   EngineConfig config;
@@ -385,6 +432,19 @@ TEST(Pieces, AreFewInAQueuePair) {
     EXPECT_EQ(heap.all - before, 4u) << slots;  // itself, its two queues, and the replies that it owes
     engine.destroy_qp(qp, Instant{1'000'000});
   }
+}
+
+/// A program may say with every batch how its events are to come.
+TEST(Moderation, OfTheSameQueueAgainAndAgainCostsNothing) {
+  EngineConfig config;
+  SeededRandom random{1};
+  Observer observer;
+  ObjectTables objects(config, random, observer);
+  CompletionQueue* const cq = objects.create_cq(16, nullptr);
+  objects.moderate(*cq, 8, microseconds(20));
+  const uint64_t before = heap.all;
+  for (uint16_t period = 1; period < 1000; period++) objects.moderate(*cq, 8, microseconds(period % 3));
+  EXPECT_EQ(heap.all, before);
 }
 
 }  // namespace

@@ -248,6 +248,23 @@ TEST_F(ManagementTest, AndNotMoreThanThereIsRoomFor) {
   EXPECT_EQ(sent().size(), 1u) << "there is room again";
 }
 
+/// Who is asked for is in a table with so many places: none is for a host to which nothing goes.
+TEST_F(ManagementTest, ForWhatHasNoRoomNobodyIsAsked) {
+  const auto ask = [&] {
+    engine_.turn(kNow);
+    return counters().arp_tx;
+  };
+  for (uint32_t i = 0; i < Management::kUnresolvedMax; i++) send("192.168.77.3", mad_of(kRep));
+  const uint64_t asked = ask();
+  send("192.168.77.4", mad_of(kRep));
+  EXPECT_EQ(counters().tx_drop_mad_full, 1u);
+  EXPECT_EQ(ask(), asked);
+  engine_.neighbours().set_static(*parse_ip("192.168.77.3"), 0, *parse_mac("52:54:00:77:00:02"));
+  for (int i = 0; i < 4; i++) engine_.turn(kNow);
+  send("192.168.77.4", mad_of(kRep));
+  EXPECT_EQ(ask(), asked + 1) << "now there is room";
+}
+
 TEST_F(ManagementTest, OneThatWaitsDoesNotHoldUpTheOthers) {
   send("192.168.77.9", mad_of(kReq));
   engine_.neighbours().set_static(*parse_ip("192.168.77.3"), 0, *parse_mac("52:54:00:77:00:02"));

@@ -221,6 +221,7 @@ TEST_F(MulticastTest, GroupsHaveRoomForSoMany) {
   }
   EXPECT_EQ(attach(*one_more, "239.9.9.9"), Result::kFull);
   EXPECT_EQ(detach(*one_more, "239.9.9.9"), Result::kInvalid);
+  EXPECT_EQ(engine_.multicast().attached(*parse_ip("239.9.9.9")), nullptr) << "no group is there without anybody in it";
 }
 
 TEST_F(MulticastTest, WhatIsSentGoesToTheGroupsMacAndToOurOwn) {

@@ -83,6 +83,42 @@ TEST_F(ObjectTablesTest, XrcDomainsStayWhileAnythingIsInThem) {
   EXPECT_EQ(domains.open(), domain);
 }
 
+TEST_F(ObjectTablesTest, AQueueOfTagsStaysInItsCompletionQueueUntilItGoes) {
+  init();
+  SharedReceiveQueue* srq = objects_.create_srq(pd_, 4, 1, nullptr);
+  ASSERT_TRUE(objects_.attach_tags(*srq, *cq_, 4, 2));
+  EXPECT_FALSE(objects_.destroy_cq(cq_));
+  EXPECT_TRUE(objects_.destroy_srq(srq));
+  EXPECT_TRUE(objects_.destroy_cq(cq_));
+}
+
+/// What a shared receive queue has told, and nobody has polled, goes with it, and leaves alone what others told.
+TEST_F(ObjectTablesTest, CompletionsOfASharedReceiveQueueGoWithIt) {
+  init();
+  WorkQueueSlots others{4};
+  const auto tell = [&](WorkQueueSlots& slots, uint64_t wr_id) {
+    Completion completion;
+    completion.wr_id = wr_id;
+    slots.take();
+    slots.end();
+    EXPECT_TRUE(cq_->push(completion, false, slots));
+  };
+  for (const bool tags : {false, true}) {
+    const XrcdId domain = objects_.xrc_domains().open();
+    SharedReceiveQueue* srq = objects_.create_srq(pd_, 4, 1, nullptr);
+    ASSERT_TRUE(tags ? objects_.attach_tags(*srq, *cq_, 4, 2) : objects_.attach_xrc(*srq, domain, *cq_));
+    tell(srq->slots(), 1);
+    tell(others, 2);
+    if (tags) tell(srq->tags()->tag_slots(), 3);
+    if (tags) tell(srq->tags()->op_slots(), 4);
+    EXPECT_TRUE(objects_.destroy_srq(srq));
+    Completion left[8];
+    ASSERT_EQ(cq_->poll(left), 1u);
+    EXPECT_EQ(left[0].wr_id, 2u);
+    EXPECT_EQ(others.taken(), 0u);
+  }
+}
+
 TEST_F(ObjectTablesTest, TablesFillAndWhatGoesInAnyOrderLeavesRoom) {
   CompletionQueue* cqs[3];
   for (CompletionQueue*& cq : cqs) cq = objects_.create_cq(4, nullptr);
