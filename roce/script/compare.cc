@@ -85,6 +85,7 @@ class Comparison {
     extensions();
     view_.info->operation == Operation::kSelectiveAck ? held() : payload();
     path();
+    constants();
     signature();
     return std::move(rows_);
   }
@@ -234,9 +235,25 @@ class Comparison {
     ip("src_ip", view_.src_ip, qp_.from_peer.dst_ip);
     ip("dst_ip", view_.dst_ip, qp_.from_peer.src_ip);
     if (!icrc_matches(view_)) add("icrc", "right", "wrong");
-    MacAddress to;
-    std::memcpy(to.bytes.data(), view_.l2, 6);
-    if (to != kPeerMac) add("to", to_string(kPeerMac), to_string(to));
+    mac("to", kPeerMac, view_.l2);
+    mac("from", kOurMac, view_.l2 + 6);
+  }
+
+  void mac(const char* field, const MacAddress& expected, const uint8_t* bytes) {
+    MacAddress actual;
+    std::memcpy(actual.bytes.data(), bytes, actual.bytes.size());
+    if (actual != expected) add(field, to_string(expected), to_string(actual));
+  }
+
+  /// What has one value only in all that the engine sends: DF and no fragment, no UDP checksum, reserved bits, padding.
+  void constants() {
+    const OpcodeInfo& info = *view_.info;
+    if (!view_.ipv6) number("ip_flags", load_be16(view_.l3 + 6), 0x4000, true);
+    number("udp_checksum", load_be16(view_.bth_bytes - 2), 0, true);
+    number("resv6", view_.bth.resv8a & 0x3f, 0);
+    if (info.has(kHasDeth)) number("deth_reserved", view_.ext[4], 0);
+    if (info.has(kHasFeth)) number("feth_reserved", load_be32(view_.ext) ^ view_.feth().word(), 0, true);
+    for (uint32_t i = 0; i < view_.bth.pad_count; i++) number("padding", view_.payload[view_.payload_bytes + i], 0);
   }
 
   void ip(const char* field, const IpAddress& actual, const IpAddress& otherwise) {
