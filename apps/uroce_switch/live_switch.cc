@@ -33,14 +33,6 @@ int64_t wall_clock_ns() {
 
 }  // namespace
 
-uint64_t LiveSwitch::rate_of(size_t port) const {
-  uint64_t rate = 0;
-  for (const RateOption& option : options_.rates) {
-    if (!option.port || *option.port == port) rate = option.bits_per_second;
-  }
-  return rate;
-}
-
 fabric::SwitchConfig LiveSwitch::switch_config(const std::vector<PlannedPort>& planned,
                                                const std::vector<std::unique_ptr<SwitchPort>>& ports) const {
   fabric::SwitchConfig config;
@@ -60,7 +52,7 @@ fabric::SwitchConfig LiveSwitch::switch_config(const std::vector<PlannedPort>& p
     port.headroom_bytes += ring_bytes(planned[i]);
     if (options_.ecn) {
       port.priorities = config.priorities;
-      const uint64_t rate = rate_of(i) != 0 ? rate_of(i) : speed;
+      const uint64_t rate = rate_of(options_, i) != 0 ? rate_of(options_, i) : speed;
       fabric::EcnConfig ecn = *options_.ecn;
       ecn.kmin_bytes = static_cast<uint32_t>(std::min<uint64_t>(ecn_kmin(*options_.ecn, rate), UINT32_MAX));
       ecn.kmax_bytes = static_cast<uint32_t>(std::min<uint64_t>(ecn_kmax(*options_.ecn, rate), UINT32_MAX));
@@ -87,7 +79,7 @@ SwitchLinkConfig LiveSwitch::cable_config(const PlannedPort& planned, size_t num
   config.id = static_cast<fabric::PortId>(number);
   config.name = planned.plan.name;
   config.max_frame_bytes = planned.plan.max_frame_bytes;
-  config.bits_per_second = rate_of(number);
+  config.bits_per_second = rate_of(options_, number);
   config.max_delayed = options_.frames / std::max(delaying, 1u);
   config.seed = SeededRandom(options_.seed + number * 0xD1342543DE82EF95u).next_u64();
   for (const ImpairOption& impair : options_.impairments) {

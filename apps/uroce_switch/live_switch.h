@@ -53,7 +53,6 @@ class LiveSwitch {
   fabric::SwitchConfig switch_config(const std::vector<PlannedPort>& planned,
                                      const std::vector<std::unique_ptr<SwitchPort>>& ports) const;
   SwitchLinkConfig cable_config(const PlannedPort& planned, size_t number, unsigned delaying) const;
-  uint64_t rate_of(size_t port) const;
   unsigned impaired_directions(size_t ports) const;
   bool open_capture(std::string& error);
   void rest(Instant now);

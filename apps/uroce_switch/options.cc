@@ -163,6 +163,14 @@ std::string parse_priorities(const std::string& text, uint8_t& mask) {
   return "";
 }
 
+uint64_t rate_of(const Options& options, size_t port) {
+  uint64_t rate = 0;
+  for (const RateOption& option : options.rates) {
+    if (!option.port || *option.port == port) rate = option.bits_per_second;
+  }
+  return rate;
+}
+
 std::string check_targets(const Options& options, size_t port_count) {
   const auto missing = [port_count](const std::optional<unsigned>& port, const char* option) -> std::string {
     if (!port || *port < port_count) return "";

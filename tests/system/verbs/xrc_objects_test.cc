@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "xrc_fixture.h"
 
@@ -132,6 +135,25 @@ TEST_F(XrcTest, AFileThatWasOnlyAskedForIsNobodys) {
   expect_refused(open_xrcd(file.fd(), 0), EAGAIN);
   const OwnedXrcd here(open_xrcd(file.fd(), O_CREAT | O_EXCL));
   EXPECT_NE(here, nullptr);
+}
+
+/// A file for which there is no domain any more is left alone: it is not held open, and not claimed.
+TEST_F(XrcTest, ThereAreOnlySoManyDomains) {
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  };
+  const File file;
+  std::vector<OwnedXrcd> all;
+  while (ibv_xrcd* const one = open_xrcd()) all.emplace_back(one);
+  EXPECT_EQ(errno, ENOMEM);
+  EXPECT_GT(all.size(), 100u);
+  const auto before = descriptors();
+  for (int i = 0; i < 3; i++) expect_refused(open_xrcd(file.fd(), O_CREAT | O_EXCL), ENOMEM);
+  EXPECT_EQ(descriptors(), before);
+  all.pop_back();
+  expect_refused(open_xrcd(file.fd(), 0), EAGAIN);
+  const OwnedXrcd last(open_xrcd(file.fd(), O_CREAT | O_EXCL));
+  EXPECT_NE(last, nullptr);
 }
 
 TEST_F(XrcTest, WhatIsInUseStays) {

@@ -252,6 +252,40 @@ TEST_F(VfioUserDmaTest, TooManyCommandsMeanwhileEndTheConnection) {
   next_client_is_served(path_);
 }
 
+/// Descriptors that come meanwhile are bounded, for those that wait: not for those that were carried out, nor for those
+/// of a client that is gone.
+TEST_F(VfioUserDmaTest, DescriptorsCountWhileTheyWait) {
+  constexpr int kCommands = 4;  // with 13 each; 64 may wait
+  const std::vector<int> many(13, STDERR_FILENO);
+  const Bytes command = message(1, 9, pack({{8, 4}, {4, 0}, {4, 4}}));
+  for (int client = 0; client < 3; client++) {
+    PrivateMemoryBus bus(path_);
+    TestHost host(bus);
+    ASSERT_NO_FATAL_FAILURE(get_asked(bus, host));
+    for (int round = 0; round < 3; round++) {
+      for (int i = 0; i < kCommands; i++) ASSERT_TRUE(bus.client().send(command, many));
+      if (round == client) break;  // and the client goes, while they wait
+      bus.hold = false;
+      ASSERT_TRUE(bus.client().send(bus.answer(bus.asked.back())));
+      for (int carried_out = 0; carried_out < kCommands;) {
+        const Bytes got = bus.client().receive();
+        ASSERT_FALSE(got.empty()) << client << " was sent away in round " << round;
+        (got[8] & 0xf) == 0 ? bus.take(got) : void(carried_out++);
+      }
+      EXPECT_FALSE(receive(bus, host).empty());
+      bus.asked.clear();
+      bus.hold = true;
+      ASSERT_TRUE(host.send(numbered_frame(2, 60)));
+      if (bus.asked.empty()) bus.take(bus.client().receive());
+      ASSERT_EQ(bus.asked.size(), 1u);
+    }
+    usleep(20'000);  // they have come
+    EXPECT_FALSE(bus.client().pending());
+    host.abandon();
+  }
+  next_client_is_served(path_);
+}
+
 TEST_F(VfioUserDmaTest, ResetAndUnmapComeAfterWhatIsUnderWay) {
   PrivateMemoryBus bus(path_);
   {

@@ -211,6 +211,38 @@ TEST_F(Burst, QueuesAreSetUpAgainWhileThePortRuns) {
   rte_mempool_free(small);
 }
 
+/// One queue alone is set up for more than before: it is served so at once, whichever direction it is of.
+TEST_F(Burst, AQueueThatIsSetUpAgainAloneIsServedAsItIsNow) {
+  rte_mempool* small = rte_pktmbuf_pool_create("small", 511, 0, 0, 512 + RTE_PKTMBUF_HEADROOM, 0);
+  for (const bool receiving : {true, false}) {
+    attach_and_start();
+    rte_eth_dev_info info{};
+    ASSERT_EQ(rte_eth_dev_info_get(port, &info), 0);
+    rte_eth_rxconf rx = info.default_rxconf;
+    rte_eth_txconf tx = info.default_txconf;
+    rx.offloads = RTE_ETH_RX_OFFLOAD_SCATTER;
+    tx.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+    rx.rx_deferred_start = tx.tx_deferred_start = 1;
+    if (receiving) {
+      ASSERT_EQ(rte_eth_dev_rx_queue_stop(port, 0), 0);
+      ASSERT_EQ(rte_eth_rx_queue_setup(port, 0, 64, 0, &rx, small), 0);
+      ASSERT_EQ(rte_eth_dev_rx_queue_start(port, 0), 0);
+    } else {
+      ASSERT_EQ(rte_eth_dev_tx_queue_stop(port, 0), 0);
+      ASSERT_EQ(rte_eth_tx_queue_setup(port, 0, 64, 0, &tx), 0);
+      ASSERT_EQ(rte_eth_dev_tx_queue_start(port, 0), 0);
+    }
+    for (unsigned i = 0; i < 100; ++i) {
+      const Bytes frame = make_frame(1400, i);
+      ASSERT_EQ(receiving ? send(frame) : send(make_chain(frame, {400, 400, 600})), 1u);
+      ASSERT_EQ(receive(1), std::vector<Bytes>{frame}) << receiving << i;
+    }
+    detach();
+    EXPECT_EQ(rte_mempool_in_use_count(small), 0u);
+  }
+  rte_mempool_free(small);
+}
+
 TEST_F(Burst, PortWithoutItsQueuesDoesNotStart) {
   ASSERT_EQ(attach(), 0);
   rte_eth_conf conf{};

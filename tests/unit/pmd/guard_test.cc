@@ -129,6 +129,29 @@ TEST_F(Guard, PoolWithoutBuffersFailsToStart) {
   rte_mempool_free(empty);
 }
 
+/// Of several queues the last one fails: those before it are as if the port had not been started.
+TEST_F(Guard, AStartThatFailsInTheMiddleLeavesNothingStarted) {
+  rte_mempool* empty = rte_pktmbuf_pool_create("empty", 1, 0, 0, kRoom + RTE_PKTMBUF_HEADROOM, 0);
+  rte_mbuf* last = rte_pktmbuf_alloc(empty);
+  ASSERT_EQ(attach(), 0);
+  ASSERT_EQ(configure({.rx_queues = 3}), 0);
+  ASSERT_EQ(rte_eth_rx_queue_setup(port, 2, 128, 0, nullptr, empty), 0);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_LT(rte_eth_dev_start(port), 0);
+    EXPECT_EQ(rte_mempool_in_use_count(pool), 0u) << "the buffers of the first two";
+    rte_eth_rxq_info info{};
+    for (uint16_t q = 0; q < 3; ++q) {
+      ASSERT_EQ(rte_eth_rx_queue_info_get(port, q, &info), 0);
+      EXPECT_EQ(info.queue_state, RTE_ETH_QUEUE_STATE_STOPPED) << q;
+    }
+  }
+  rte_pktmbuf_free(last);
+  ASSERT_EQ(start({.rx_queues = 3}), 0);
+  expect_alive();
+  detach();
+  rte_mempool_free(empty);
+}
+
 // ---- The card goes away
 
 std::atomic<int> removals{0};

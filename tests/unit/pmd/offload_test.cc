@@ -92,6 +92,9 @@ TEST_F(Offload, MtuFollowsTheFrameSizeRegister) {
   attach_and_start();
   EXPECT_EQ(rte_eth_dev_set_mtu(port, 9197), -EINVAL);
   EXPECT_LT(rte_eth_dev_set_mtu(port, 9000), 0);  // the buffers have 2048 bytes
+  uint16_t mtu = 0;
+  ASSERT_EQ(rte_eth_dev_get_mtu(port, &mtu), 0);
+  EXPECT_EQ(mtu, 1500) << "what was refused is not said";
   ASSERT_EQ(rte_eth_dev_set_mtu(port, 1000), 0);
   ASSERT_EQ(send(make_frame(1018)), 1u);
   EXPECT_EQ(receive(1).size(), 1u);

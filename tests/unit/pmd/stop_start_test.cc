@@ -211,6 +211,29 @@ TEST_F(StopStart, AFullRingOfTheNextLifeIsNotMistakenForTheLast) {
   expect_no_surprise();
 }
 
+/// The next life promises that its packets are all of one pool. That was not promised of those of the last.
+TEST_F(StopStart, WhatAnotherLifeSentGoesBackToItsOwnPool) {
+  rte_mempool* other = rte_pktmbuf_pool_create("other", 511, 0, 0, kRoom + RTE_PKTMBUF_HEADROOM, 0);
+  ASSERT_EQ(start(), 0);
+  wire->jammed = true;
+  post(0, kPosted);
+  ASSERT_EQ(rte_eth_dev_stop(port), 0);
+  ASSERT_EQ(start({.tx_offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE}), 0);
+  ASSERT_EQ(in_use(), kTaken);
+  wire->jammed = false;
+  for (unsigned i = 0; i < 300; ++i) ASSERT_EQ(send(make_mbuf(make_frame(200, i), other)), 1);
+  card->run();
+  ASSERT_EQ(rte_eth_dev_stop(port), 0);
+  EXPECT_EQ(in_use(), 0u);
+  EXPECT_EQ(rte_mempool_in_use_count(other), 0u);
+  ASSERT_EQ(start({.tx_offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE}), 0);  // a life without any of another
+  for (unsigned i = 0; i < 300; ++i) ASSERT_EQ(send(make_mbuf(make_frame(200, i), other)), 1);
+  card->run();
+  detach();
+  EXPECT_EQ(rte_mempool_in_use_count(other), 0u);
+  rte_mempool_free(other);
+}
+
 TEST_F(StopStart, ClosingGivesNothingBackThatTheCardReads) {
   ASSERT_EQ(start(), 0);
   wire->jammed = true;

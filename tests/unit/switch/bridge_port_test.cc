@@ -159,5 +159,21 @@ TEST_F(BridgePortTest, WhatTheSegmentHasNoMemoryForWaitsAndLeavesInOrder) {
   EXPECT_EQ(program_->receive(), more);
 }
 
+/// A port that is closed while frames wait for room takes nothing with it.
+TEST_F(BridgePortTest, WhatWaitsGoesWithThePort) {
+  std::vector<std::unique_ptr<Node>> sleepers;  // none of whom takes what is for it
+  for (uint8_t i = 2; i < 40 && port_->ready_to_send(); i++) {
+    sleepers.push_back(std::make_unique<Node>(dir_, card_of("sleeper", i)));
+    const uint32_t qpn = sleepers.back()->qpn();
+    settle();
+    for (int turn = 0; turn < 3; turn++) sleepers.back()->turn();
+    settle();
+    const Frames burst(32, roce_frame(mac_of(i), qpn, 1000));
+    for (int round = 0; round < 20 && port_->ready_to_send(); round++) send(burst);
+  }
+  ASSERT_FALSE(port_->ready_to_send());
+  EXPECT_LT(rte_mempool_avail_count(pool_), free_before_);
+}
+
 }  // namespace
 }  // namespace uroce::netswitch

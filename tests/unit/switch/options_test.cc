@@ -47,6 +47,17 @@ TEST(SwitchOptions, Priorities) {
   for (const char* text : {"8", "3,", ",3", "33", "a", "3 4"}) EXPECT_NE(parse_priorities(text, mask), "") << text;
 }
 
+TEST(SwitchOptions, OfSeveralRatesThatFitAPortTheLastCounts) {
+  Options options;
+  EXPECT_EQ(rate_of(options, 0), 0u);
+  for (const char* text : {"1:500M", "1G", "2:2G", "2:3G"}) {
+    EXPECT_EQ(parse_rate_option(text, options.rates.emplace_back()), "");
+  }
+  EXPECT_EQ(rate_of(options, 0), 1'000'000'000u);
+  EXPECT_EQ(rate_of(options, 1), 1'000'000'000u) << "what is said of all is said of each";
+  EXPECT_EQ(rate_of(options, 2), 3'000'000'000u);
+}
+
 TEST(SwitchOptions, PortsThatAreNotThere) {
   Options options;
   options.rates.push_back({3, 1000});

@@ -39,6 +39,12 @@ class SwitchLinkTest : public EalTest {
  protected:
   void SetUp() override {
     EalTest::SetUp();
+    connect({}, {});
+  }
+  /// Port 0 with faults in both directions.
+  void connect(const fabric::ImpairmentConfig& in, const fabric::ImpairmentConfig& out) {
+    switch_.reset();
+    for (auto& link : links_) link.reset();
     mbufs_ = std::make_unique<MbufPool>(pool_);
     fabric::SwitchConfig config;
     config.ports.resize(2);
@@ -49,7 +55,9 @@ class SwitchLinkTest : public EalTest {
       SwitchLinkConfig link;
       link.id = id;
       link.max_frame_bytes = 1500;
-      link.max_delayed = 16;
+      link.max_delayed = kDelayed;
+      if (id == 0) link.in = in;
+      if (id == 0) link.out = out;
       links_[id] = std::make_unique<SwitchLink>(link, std::move(port), *mbufs_, Instant{0});
     }
   }
@@ -79,6 +87,8 @@ class SwitchLinkTest : public EalTest {
     }
     return head;
   }
+
+  static constexpr uint32_t kDelayed = 16;
 
   std::unique_ptr<MbufPool> mbufs_;
   SeededRandom random_{1};
@@ -117,6 +127,32 @@ TEST_F(SwitchLinkTest, AFrameThatThePortCannotSendIsCounted) {
   turn();
   EXPECT_EQ(links_[1]->counters().tx_too_long, 1u);
   EXPECT_EQ(ports_[1]->sent.size(), 1u);
+}
+
+/// Frames that are delayed are kept, but not more than there is memory for: the others are lost, counted, and free.
+TEST_F(SwitchLinkTest, DelayedFramesForWhichThereIsNoRoomAreCounted) {
+  fabric::ImpairmentConfig late;
+  ASSERT_EQ(fabric::parse_impairments("delay all by 5ms", late), "");
+  for (const bool in : {true, false}) {
+    connect(in ? late : fabric::ImpairmentConfig{}, in ? fabric::ImpairmentConfig{} : late);
+    for (uint32_t i = 0; i < kDelayed + 3; i++) ports_[in ? 0 : 1]->arrived.push_back(broadcast({100}));
+    turn();
+    EXPECT_EQ(links_[0]->counters().in_delay_full, in ? 3u : 0u);
+    EXPECT_EQ(links_[0]->counters().out_delay_full, in ? 0u : 3u);
+    EXPECT_TRUE(ports_[in ? 1 : 0]->sent.empty());
+    for (int i = 0; i < 20; i++) turn();
+    EXPECT_EQ(ports_[in ? 1 : 0]->sent.size(), kDelayed) << "the others come, later";
+  }
+}
+
+/// What the port of arrival says of a frame is no order to the port that sends it: to make a checksum, insert a tag.
+TEST_F(SwitchLinkTest, NothingIsLeftOfWhatTheReceivingPortSaid) {
+  rte_mbuf* const mbuf = broadcast({100});
+  mbuf->ol_flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_RSS_HASH | RTE_MBUF_F_TX_VLAN | RTE_MBUF_F_TX_IP_CKSUM;
+  ports_[0]->arrived.push_back(mbuf);
+  turn();
+  ASSERT_EQ(ports_[1]->sent.size(), 1u);
+  EXPECT_EQ(ports_[1]->sent[0]->ol_flags, 0u);
 }
 
 }  // namespace
