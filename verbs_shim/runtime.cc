@@ -84,7 +84,7 @@ bool Runtime::identify(EndpointIdentity& identity, LogLevel level) try {
     std::string error;
     if (!Endpoint::identify(config_, identity_, error)) {
       log_message(level, "%s", error.c_str());
-      errno = is_out_of_memory(error) ? ENOMEM : ENODEV;
+      errno = errno_of(error, ENODEV);
       return false;
     }
     identified_ = true;
@@ -112,7 +112,7 @@ bool Runtime::open() try {
     const bool hint = out_of_memory && error.find("ulimit") == std::string::npos;
     log_message(LogLevel::kError, "%s%s%s", out_of_memory ? "cannot open the device: " : "", error.c_str(),
                 hint ? "; is there a limit (ulimit -v)?" : "");
-    errno = out_of_memory ? ENOMEM : ENODEV;
+    errno = errno_of(error, ENODEV);
     return false;
   }
   open_endpoint = endpoint_.get();

@@ -40,6 +40,7 @@ struct UcmaId {
   cm::SocketAddress bound_early;  // bound while there was no device
   uint32_t backlog_left = 0;      // of a listener: requests that may wait in the queue
   uint32_t events_reported = 0;
+  UcmaId* next_going = nullptr;  // a list of those that end together: that takes no memory
 };
 
 struct UcmaEvent {
@@ -92,8 +93,8 @@ class Ucma final : public cm::EventSink {
   UcmaId* any_of(const UcmaFile& file);
   static void push(UcmaFile& file, const UcmaEvent& event);
   bool queue_request(const cm::Event& event);
-  static void keep_events(UcmaFile& file, std::deque<UcmaEvent>& kept);
-  void drop_events(UcmaFile& file, const UcmaId* id, const UcmaMulticast* multicast, std::deque<UcmaId*>& requests);
+  static void settle_signal(UcmaFile& file, size_t before);
+  static UcmaId* drop_events(UcmaFile& file, UcmaId* id, const UcmaMulticast* multicast);
   void wait_turn(const UcmaFile& file, bool blocks);
   int take_event(UcmaFile& file, uint64_t response, size_t room);
 

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <new>
+#include <utility>
 
 #include "base/no_cancel.h"
 #include "base/out_of_memory.h"
@@ -106,53 +108,52 @@ bool Ucma::queue_request(const cm::Event& event) {
   return true;
 }
 
-/// Called under the mutex. The file's other events are gone. A reader may have been woken for one of them already; it
-/// will find no event and wait again.
-void Ucma::keep_events(UcmaFile& file, std::deque<UcmaEvent>& kept) {
-  for (size_t left = file.events.size(); file.fd >= 0 && left > kept.size(); left--) {
-    file.signal.take(file.fd, left > 1);
-  }
-  file.events.swap(kept);
+/// Called under the mutex. Some of the events of the file are gone; `before`: how many there were. A reader may have
+/// been woken for one of them already; it will find no event and wait again.
+void Ucma::settle_signal(UcmaFile& file, size_t before) {
+  for (size_t left = before; file.fd >= 0 && left > file.events.size(); left--) file.signal.take(file.fd, left > 1);
 }
 
-/// Called under the mutex. Collects the requests of a listener that nobody has taken.
-void Ucma::drop_events(UcmaFile& file, const UcmaId* id, const UcmaMulticast* multicast,
-                       std::deque<UcmaId*>& requests) {
-  std::deque<UcmaEvent> kept;
-  for (UcmaEvent& event : file.events) {
+/// Called under the mutex. Returns what ends with `id`, as a list: a listener's requests that nobody has taken, and it.
+/// None of that takes memory.
+UcmaId* Ucma::drop_events(UcmaFile& file, UcmaId* id, const UcmaMulticast* multicast) {
+  UcmaId* going = id;
+  const size_t before = file.events.size();
+  std::erase_if(file.events, [&](const UcmaEvent& event) {
     const bool is_request = id != nullptr && event.request == id;  // it ends before its listener
     const bool goes = id != nullptr ? event.owner == id || is_request : event.multicast == multicast;
-    if (!goes) {
-      kept.push_back(event);
-      continue;
-    }
     if (is_request) {
       event.owner->backlog_left++;
-    } else if (event.request != nullptr) {
-      requests.push_back(event.request);
+    } else if (goes && event.request != nullptr) {
+      event.request->next_going = std::exchange(going, event.request);
     }
-  }
-  keep_events(file, kept);
+    return goes;
+  });
+  settle_signal(file, before);
+  return going;
 }
 
 uint32_t Ucma::migrate(UcmaId& id, UcmaFile& to) {
   const std::lock_guard guard(mutex);
   UcmaFile& from = *id.file;
   if (&from == &to) return id.events_reported;
-  std::deque<UcmaEvent> kept;
-  for (UcmaEvent& event : from.events) {
-    if (event.owner != &id) {
-      kept.push_back(event);
-      continue;
-    }
+  const auto goes = [&](const UcmaEvent& event) { return event.owner == &id; };
+  // All or nothing: behind this no memory is needed.
+  std::deque<UcmaEvent> all = to.events;
+  std::copy_if(from.events.begin(), from.events.end(), std::back_inserter(all), goes);
+  to.events.swap(all);
+  const size_t before = from.events.size();
+  std::erase_if(from.events, [&](const UcmaEvent& event) {
+    if (!goes(event)) return false;
     if (event.request != nullptr) {
       event.request->file = &to;
       from.ids--;
       to.ids++;
     }
-    push(to, event);
-  }
-  keep_events(from, kept);
+    if (to.fd >= 0) to.signal.add(to.fd);
+    return true;
+  });
+  settle_signal(from, before);
   from.ids--;
   to.ids++;
   id.file = &to;

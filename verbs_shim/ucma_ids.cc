@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <utility>
 
 #include "base/immortal.h"
 #include "dpdk/endpoint_cm.h"
@@ -81,22 +82,22 @@ uint32_t Ucma::destroy(UcmaId& id) {
   // The engine is kept until the end, so that no event arrives for what is going away.
   std::optional<EngineLock> engine;
   if (id.id != nullptr) engine.emplace(endpoint());
-  std::deque<UcmaId*> going;
+  UcmaId* going;
   {
     const std::lock_guard guard(mutex);
-    drop_events(*id.file, &id, nullptr, going);
+    going = drop_events(*id.file, &id, nullptr);
   }
-  going.push_back(&id);
-  for (const UcmaId* one : going) {
+  for (const UcmaId* one = going; one != nullptr; one = one->next_going) {
     if (one->id != nullptr) endpoint().connections().manager().destroy_id(one->id, endpoint().now());
   }
   if (engine.has_value()) endpoint().drive();
   const std::lock_guard guard(mutex);
   const uint32_t reported = id.events_reported;
   std::erase_if(multicasts_, [&](const auto& entry) { return entry.second->id == &id; });
-  for (const UcmaId* one : going) {
-    one->file->ids--;
-    ids_.erase(uint32_t{one->number});
+  while (going != nullptr) {
+    const UcmaId* const ended = std::exchange(going, going->next_going);
+    ended->file->ids--;
+    ids_.erase(uint32_t{ended->number});
   }
   return reported;
 }
@@ -106,8 +107,7 @@ uint32_t Ucma::destroy(UcmaMulticast& multicast) {
   endpoint().connections().manager().leave_multicast(*multicast.id->id, &multicast, endpoint().now());
   endpoint().drive();
   const std::lock_guard guard(mutex);
-  std::deque<UcmaId*> none;
-  drop_events(*multicast.id->file, nullptr, &multicast, none);
+  drop_events(*multicast.id->file, nullptr, &multicast);
   const uint32_t reported = multicast.events_reported;
   multicasts_.erase(uint32_t{multicast.number});
   return reported;

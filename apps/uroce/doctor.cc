@@ -145,7 +145,7 @@ void check_processor(Table& table) {
 
 void check_interfaces(Table& table) {
   bool any = false;
-  for (const std::string& name : list_netdevs()) {
+  for (const std::string& name : list_netdevs().value_or(std::vector<std::string>{})) {
     const auto netdev = read_netdev(name);
     if (!netdev) continue;
     any = true;

@@ -127,8 +127,9 @@ class SegmentDevice final : public EndpointDevice,
 
 bool link_is_up(const PortPlan& plan, const EndpointDevice& device) {
   if (plan.options.wire) return true;
-  return plan.identity.netdev.empty() || plan.spec.kind == PortKind::kSegment ? device.link_up()
-                                                                              : netdev_carrier(plan.identity.netdev);
+  if (plan.identity.netdev.empty() || plan.spec.kind == PortKind::kSegment) return device.link_up();
+  const auto carrier = netdev_carrier(plan.identity.netdev);
+  return carrier ? *carrier : device.link_up();
 }
 
 std::unique_ptr<EndpointDevice> start_dpdk_device(const PortOptions& options, std::string& error,

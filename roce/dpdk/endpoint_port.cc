@@ -1,6 +1,7 @@
 #include "dpdk/endpoint_port.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <rte_lcore.h>
 
 #include "base/immortal.h"
+#include "base/out_of_memory.h"
 #include "dpdk/driver_libraries.h"
 #include "dpdk/eal.h"
 #include "dpdk/existing_port.h"
@@ -22,6 +24,7 @@
 #include "dpdk/log.h"
 #include "dpdk/port_mtu.h"
 #include "dpdk/uplink_device.h"
+#include "host/descriptors.h"
 #include "host/wire_end.h"
 
 namespace uroce {
@@ -216,18 +219,23 @@ void EndpointPort::look_at_mtu() {
               netdev->name.c_str(), netdev->mtu, ours, netdev->name.c_str(), ours);
 }
 
-std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses() {
+std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses(bool& again) {
   // Addresses that were configured for the program do not follow those of the interface.
   if (!plan_.netdev || !config_.addresses.empty()) return std::nullopt;
   const auto netdev = read_netdev(plan_.netdev->name);
+  const bool once_more = std::exchange(again, !netdev && could_not_ask(errno));
   if (!netdev || netdev->addresses == plan_.netdev->addresses) return std::nullopt;
   std::vector<LocalAddress> usable;
+  std::vector<LocalAddress> seen = netdev->addresses;
   for (const LocalAddress& address : netdev->addresses) {
     const auto& known = plan_.netdev->addresses;
     std::string error;
     const bool is_new = std::find(known.begin(), known.end(), address) == known.end();
     if (is_new && !addresses_hold_.take(address, *netdev, error)) {
-      log_message(LogLevel::kWarning, "%s", error.c_str());
+      const bool later = could_not_ask(errno_of(error, EADDRINUSE));
+      if (later) std::erase(seen, address);
+      again |= later;
+      if (!later || !once_more) log_message(LogLevel::kWarning, "%s", error.c_str());
       continue;
     }
     if (is_new) log_message(LogLevel::kInfo, "address %s is new", to_string(address).c_str());
@@ -240,7 +248,7 @@ std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses() {
                 netdev->name.c_str());
     addresses_hold_.release(address);
   }
-  plan_.netdev->addresses = netdev->addresses;
+  plan_.netdev->addresses = std::move(seen);
   return usable;
 }
 

@@ -63,8 +63,9 @@ class EndpointPort {
   /// The user named the addresses: they follow nothing.
   bool addresses_are_given() const { return !config_.addresses.empty(); }
   /// If the addresses of the kernel's interface changed, logs that and returns those that the engine shall use from now
-  /// on.
-  std::optional<std::vector<LocalAddress>> changed_addresses();
+  /// on. `again`: something could not be asked or had, so that it is worth another look even without news; as it was
+  /// said the last time, and is now.
+  std::optional<std::vector<LocalAddress>> changed_addresses(bool& again);
 
  private:
   bool share_netdev(std::string& error);

@@ -44,6 +44,10 @@ bool plan_existing_port(const EndpointConfig& config, PortPlan& plan, std::strin
   char netdev_name[64] = {};
   if (info.if_index != 0 && if_indextoname(info.if_index, netdev_name) != nullptr)
     plan.netdev = read_netdev(netdev_name);
+  if (netdev_name[0] != 0 && !plan.netdev && errno != ENODEV) {
+    error = std::string("interface ") + netdev_name + " cannot be asked: " + std::strerror(errno);
+    return false;
+  }
   if (plan.netdev) plan.identity.netdev = netdev_name;
   if (plan.netdev && !carries_roce(*plan.netdev, error)) return false;
   if (plan.netdev && config.addresses.empty()) plan.identity.addresses = plan.netdev->addresses;

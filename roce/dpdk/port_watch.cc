@@ -41,13 +41,14 @@ void PortWatch::look(Instant now) {
     look_at_link();
     // Much may have happened between the plan and the first look.
     const bool first = std::exchange(first_look_, false);
-    if (heard || first || port_.device().address_source()->take_news()) follow_machine(first);
+    const bool news = port_.device().address_source()->take_news();
+    if (heard || first || news || ask_again_) ask_again_ = !follow_machine(first);
     return;
   }
-  if (netdev_watch_ && !heard) return;
+  if (netdev_watch_ && !heard && !ask_again_) return;
   look_at_link();
   port_.look_at_mtu();
-  if (const auto addresses = port_.changed_addresses()) {
+  if (const auto addresses = port_.changed_addresses(ask_again_)) {
     EngineLock engine(endpoint_);
     port_.device().tell_addresses(*addresses);
     if (engine->set_addresses(*addresses)) observer_.on_port_event(AsyncEvent::kGidChange);
@@ -62,26 +63,28 @@ void PortWatch::look_at_link() {
   observer_.on_port_event(up ? AsyncEvent::kPortActive : AsyncEvent::kPortErr);
 }
 
-void PortWatch::follow_machine(bool first) {
-  if (port_.addresses_are_given()) return;
+bool PortWatch::follow_machine(bool first) {
+  if (port_.addresses_are_given()) return true;
   std::string netdev;
-  const std::vector<LocalAddress> of_machine = addresses_of_machine(netdev);
-  if (first && of_machine.size() > segment::kAddressesMax)
+  const auto of_machine = addresses_of_machine(netdev);
+  if (!of_machine) return false;
+  if (first && of_machine->size() > segment::kAddressesMax)
     log_message(
         LogLevel::kWarning,
         "this machine has %zu addresses, and a GID table room for %zu: the device has those; name others with --addr",
-        of_machine.size(), segment::kAddressesMax);
+        of_machine->size(), segment::kAddressesMax);
   EngineLock engine(endpoint_);
-  const std::vector<LocalAddress> addresses = port_.device().address_source()->choose(of_machine);
-  if (addresses.empty()) return;
+  const std::vector<LocalAddress> addresses = port_.device().address_source()->choose(*of_machine);
+  if (addresses.empty()) return true;
   const std::vector<LocalAddress> before = engine->addresses().present();
   // First the others: whoever sends to a new address finds this program.
   port_.device().tell_addresses(addresses);
-  if (!engine->set_addresses(addresses)) return;
+  if (!engine->set_addresses(addresses)) return true;
   const std::vector<LocalAddress> after = engine->addresses().present();
   log_missing(LogLevel::kInfo, after, before, "is new");
   log_missing(LogLevel::kWarning, before, after, "is gone: its connections will fail");
   observer_.on_port_event(AsyncEvent::kGidChange);
+  return true;
 }
 
 }  // namespace uroce

@@ -22,8 +22,8 @@ class PortWatch {
 
  private:
   void look_at_link();
-  /// A host of a segment has the addresses of the machine, or of its uplink.
-  void follow_machine(bool first);
+  /// A host of a segment has the addresses of the machine, or of its uplink. False when the kernel could not be asked.
+  bool follow_machine(bool first);
 
   Endpoint& endpoint_;
   EndpointPort& port_;
@@ -32,6 +32,7 @@ class PortWatch {
   bool link_was_up_ = true;
   bool on_segment_ = false;
   bool first_look_ = true;
+  bool ask_again_ = false;
   std::unique_ptr<NetdevWatch> netdev_watch_;
 };
 

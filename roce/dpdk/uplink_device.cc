@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "dpdk/log.h"
@@ -81,7 +82,10 @@ class UplinkDevice final : public EndpointDevice {
 bool has_no_uplink(const std::string& directory, const MacAddress& mac, std::string& error) {
   segment::Directory others;
   if (!others.open(directory, error)) return false;
-  others.scan();
+  if (!others.scan()) {
+    error = "who is in " + directory + " cannot be read: " + std::strerror(errno);
+    return false;
+  }
   for (const auto& [id, card] : others.members()) {
     if (card.role != segment::Role::kUplink || card.mac != mac) continue;
     error = "this port is the uplink of " + directory + " already, in process " + std::to_string(card.pid);

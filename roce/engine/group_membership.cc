@@ -1,6 +1,7 @@
 #include "engine/group_membership.h"
 
 #include <algorithm>
+#include <new>
 
 namespace uroce {
 namespace {
@@ -21,13 +22,20 @@ GroupMembership::Entry* GroupMembership::find(const IpAddress& group, uint16_t v
 
 bool GroupMembership::join(const IpAddress& group, const LocalAddress& source, Instant now) {
   Entry* entry = find(group, source.vlan_id);
-  if (entry == nullptr) {
+  const bool fresh = entry == nullptr;
+  if (fresh) {
     if (entries_.size() >= kGroupsMax) return false;
     entries_.push_back({group, source});
     entry = &entries_.back();
   }
   if (entry->users++ != 0) return true;
-  filter(group, true);
+  try {
+    filter(group, true);
+  } catch (const std::bad_alloc&) {
+    entry->users = 0;
+    if (fresh) entries_.pop_back();
+    throw;
+  }
   entry->source = source;
   tell(*entry, now);
   return true;

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 
 namespace uroce {
 
@@ -12,12 +14,14 @@ bool enough_descriptors(std::string& error) {
   std::array<int, kDescriptorsNeeded> opened;
   int count = 0;
   while (count < kDescriptorsNeeded && (opened[count] = open("/", O_PATH | O_NOFOLLOW | O_CLOEXEC)) >= 0) count++;
+  const int reason = errno;
   for (int i = 0; i < count; i++) close(opened[i]);
   if (count == kDescriptorsNeeded) return true;
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   error = "too few file descriptors: an endpoint needs " + std::to_string(kDescriptorsNeeded) + ", and " +
-          std::to_string(count) + " are left of ulimit -n " + std::to_string(limit.rlim_cur) + "; raise it";
+          std::to_string(count) + " are left of ulimit -n " + std::to_string(limit.rlim_cur) + "; raise it (" +
+          std::strerror(reason) + ")";
   return false;
 }
 

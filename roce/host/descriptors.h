@@ -2,6 +2,8 @@
 // merely never answers.
 #pragma once
 
+#include <cerrno>
+
 #include <string>
 
 namespace uroce {
@@ -11,5 +13,10 @@ inline constexpr int kDescriptorsNeeded = 20;
 
 /// Returns false, with one line in `error`, when fewer than kDescriptorsNeeded can be opened.
 bool enough_descriptors(std::string& error);
+
+/// Whether a call failed for want of descriptors or memory. What was asked may be there all the same.
+inline bool could_not_ask(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
 
 }  // namespace uroce

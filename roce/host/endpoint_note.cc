@@ -46,18 +46,18 @@ std::optional<std::string> read_held(const fs::path& path) {
 }
 
 /// Opens and locks `path`, and checks that it still exists then: another process that tidies may have removed it in
-/// between.
+/// between. -1 when errno says why not; EEXIST: another has it.
 int lock_new_file(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return -1;
   struct flock lock = whole_file(F_WRLCK);
   struct stat opened {};
   struct stat named {};
-  const bool good = fcntl(fd, F_OFD_SETLK, &lock) == 0 && fstat(fd, &opened) == 0 && lstat(path.c_str(), &named) == 0 &&
-                    opened.st_ino == named.st_ino;
-  if (good) return fd;
+  const bool locked = fcntl(fd, F_OFD_SETLK, &lock) == 0;
+  const int reason = locked || is_held_by_another(errno) ? EEXIST : errno;
+  if (locked && fstat(fd, &opened) == 0 && lstat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino) return fd;
   close(fd);
-  errno = EEXIST;
+  errno = reason;
   return -1;
 }
 
@@ -91,10 +91,11 @@ bool EndpointNote::make(std::string& error) {
     name_ = i == 0 ? pid : pid + "." + std::to_string(i);
     path_ = dir + "/" + kPrefix + name_;
     fd_ = lock_new_file(path_);
-    if (fd_ >= 0) return ftruncate(fd_, 0) == 0;
-    if (errno != EEXIST) break;
+    if (fd_ >= 0 && ftruncate(fd_, 0) == 0) return true;
+    if (fd_ >= 0 || errno != EEXIST) break;
   }
   error = "cannot write " + path_ + ": " + std::strerror(errno);
+  remove();
   return false;
 }
 

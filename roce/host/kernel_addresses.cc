@@ -53,25 +53,24 @@ void take(std::span<const uint8_t> message, int index, std::vector<LocalAddress>
   if (own) found.push_back({*own, head.ifa_prefixlen, 0});
 }
 
-/// False when the end was reached.
-bool take_all(std::span<const uint8_t> reply, int index, std::vector<LocalAddress>& found) {
+/// How far a reply goes.
+enum class Part { kMore, kLast, kBroken };
+
+Part take_all(std::span<const uint8_t> reply, int index, std::vector<LocalAddress>& found) {
   for (size_t at = 0; at + sizeof(nlmsghdr) <= reply.size();) {
     const auto header = value_at<nlmsghdr>(&reply[at]);
-    if (header.nlmsg_len < sizeof(nlmsghdr) || at + header.nlmsg_len > reply.size()) return false;
-    if (header.nlmsg_type == NLMSG_DONE || header.nlmsg_type == NLMSG_ERROR) return false;
+    if (header.nlmsg_len < sizeof(nlmsghdr) || at + header.nlmsg_len > reply.size()) return Part::kBroken;
+    if (header.nlmsg_type == NLMSG_ERROR) return Part::kBroken;
+    if (header.nlmsg_type == NLMSG_DONE) return Part::kLast;
     if (header.nlmsg_type == RTM_NEWADDR)
       take(reply.subspan(at + sizeof(nlmsghdr), header.nlmsg_len - sizeof(nlmsghdr)), index, found);
     at += padded(header.nlmsg_len);
   }
-  return true;
+  return Part::kMore;
 }
 
-}  // namespace
-
-std::vector<LocalAddress> kernel_addresses(int index) {
-  std::vector<LocalAddress> found;
-  const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-  if (fd < 0) return found;
+/// False when errno says why not.
+bool ask_for_addresses(int fd) {
   struct {
     nlmsghdr header;
     ifaddrmsg message;
@@ -80,15 +79,38 @@ std::vector<LocalAddress> kernel_addresses(int index) {
   request.header.nlmsg_type = RTM_GETADDR;
   request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
   request.message.ifa_family = AF_UNSPEC;
-  if (send(fd, &request, sizeof request, 0) == static_cast<ssize_t>(sizeof request)) {
-    std::vector<uint8_t> reply(kReplyBytes);
-    for (;;) {
-      const ssize_t bytes = recv(fd, reply.data(), reply.size(), 0);
-      if (bytes < 0 && errno == EINTR) continue;
-      if (bytes <= 0 || !take_all(std::span(reply).first(static_cast<size_t>(bytes)), index, found)) break;
-    }
+  return send(fd, &request, sizeof request, 0) == static_cast<ssize_t>(sizeof request);
+}
+
+/// False when errno says why not.
+bool read_addresses(int fd, int index, std::vector<LocalAddress>& found) {
+  std::vector<uint8_t> reply(kReplyBytes);
+  for (;;) {
+    const ssize_t bytes = recv(fd, reply.data(), reply.size(), 0);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0) return false;
+    const Part part = take_all(std::span(reply).first(static_cast<size_t>(bytes)), index, found);
+    if (part == Part::kLast) return true;
+    if (part == Part::kMore && bytes != 0) continue;
+    errno = EIO;
+    return false;
   }
-  close(fd);
+}
+
+/// Closes the descriptor in the end, whatever happens meanwhile.
+struct Closing {
+  int fd;
+  ~Closing() { close(fd); }
+};
+
+}  // namespace
+
+std::optional<std::vector<LocalAddress>> kernel_addresses(int index) {
+  const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+  if (fd < 0) return std::nullopt;
+  const Closing closing{fd};
+  std::vector<LocalAddress> found;
+  if (!ask_for_addresses(fd) || !read_addresses(fd, index, found)) return std::nullopt;
   return found;
 }
 

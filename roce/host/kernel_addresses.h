@@ -1,6 +1,7 @@
 // The addresses of the machine's interfaces, as the kernel has them.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "uroce/address.h"
@@ -8,6 +9,7 @@
 namespace uroce {
 
 /// `index`: of the interface. Labels of addresses ("eth0:1"), which are all that getifaddrs(3) tells, play no part.
-std::vector<LocalAddress> kernel_addresses(int index);
+/// Nothing, when errno says why the kernel could not be asked.
+std::optional<std::vector<LocalAddress>> kernel_addresses(int index);
 
 }  // namespace uroce

@@ -16,7 +16,9 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <memory>
 
+#include "host/descriptors.h"
 #include "host/kernel_addresses.h"
 
 namespace uroce {
@@ -53,10 +55,15 @@ T read_sysfs(const std::string& netdev, const char* attribute, T fallback) {
   return file >> value ? value : fallback;
 }
 
+/// False when errno says why not.
 bool read_flags(const std::string& name, Netdev& netdev) {
   const Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
-  if (fd.get() < 0 || name.empty() || name.size() >= sizeof request.ifr_name) return false;
+  if (fd.get() < 0) return false;
+  if (name.empty() || name.size() >= sizeof request.ifr_name) {
+    errno = ENODEV;
+    return false;
+  }
   std::memcpy(request.ifr_name, name.data(), name.size());
   if (ioctl(fd.get(), SIOCGIFINDEX, &request) != 0) return false;
   netdev.index = request.ifr_ifindex;
@@ -79,7 +86,9 @@ std::optional<Netdev> read_netdev(const std::string& name) {
   const int64_t speed = read_sysfs<int64_t>(name, "speed", 0);
   netdev.speed_mbps = speed > 0 ? static_cast<uint64_t>(speed) : 0;
 
-  for (const LocalAddress& address : kernel_addresses(netdev.index)) {
+  const auto addresses = kernel_addresses(netdev.index);
+  if (!addresses) return std::nullopt;
+  for (const LocalAddress& address : *addresses) {
     if (!(address.ip == link_local_of(netdev.mac))) netdev.addresses.push_back(address);
   }
   // IPv4 addresses come first, because programs take the first GID with an IPv4 address.
@@ -88,20 +97,20 @@ std::optional<Netdev> read_netdev(const std::string& name) {
   return netdev;
 }
 
-std::vector<std::string> list_netdevs() {
+std::optional<std::vector<std::string>> list_netdevs() {
+  const std::unique_ptr<struct if_nameindex, void (*)(struct if_nameindex*)> list(if_nameindex(), if_freenameindex);
+  if (!list) return std::nullopt;
   std::vector<std::string> names;
-  if (struct if_nameindex* list = if_nameindex()) {
-    for (const struct if_nameindex* entry = list; entry->if_index != 0; entry++) {
-      if (std::strcmp(entry->if_name, "lo") != 0) names.emplace_back(entry->if_name);
-    }
-    if_freenameindex(list);
+  for (const struct if_nameindex* entry = list.get(); entry->if_index != 0; entry++) {
+    if (std::strcmp(entry->if_name, "lo") != 0) names.emplace_back(entry->if_name);
   }
   return names;
 }
 
-bool netdev_carrier(const std::string& name) {
+std::optional<bool> netdev_carrier(const std::string& name) {
   Netdev netdev;
-  return read_flags(name, netdev) && netdev.carrier;
+  if (read_flags(name, netdev)) return netdev.carrier;
+  return could_not_ask(errno) ? std::nullopt : std::optional(false);
 }
 
 RocePortHold::~RocePortHold() {
@@ -115,6 +124,10 @@ void RocePortHold::release(const LocalAddress& address) {
 bool RocePortHold::take(const LocalAddress& address, const Netdev& netdev, std::string& error) {
   const bool v4 = address.ip.is_v4();
   Fd fd(socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (fd.get() < 0 && could_not_ask(errno)) {
+    error = "cannot keep the kernel from answering for " + to_string(address.ip) + ": " + std::strerror(errno);
+    return false;
+  }
   if (fd.get() < 0) return true;  // a kernel without this address family sends no answers for it
   sock_filter drop_all = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program{1, &drop_all};

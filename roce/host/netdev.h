@@ -22,10 +22,14 @@ struct Netdev {
   std::vector<LocalAddress> addresses;  // without the link-local address that the engine makes from `mac`
 };
 
+// Each returns nothing when errno says why the kernel could not be asked, for want of a descriptor for example.
+
+/// Nothing also when there is none of that name; ENODEV then.
 std::optional<Netdev> read_netdev(const std::string& name);
 /// The names of all interfaces except loopback.
-std::vector<std::string> list_netdevs();
-bool netdev_carrier(const std::string& name);
+std::optional<std::vector<std::string>> list_netdevs();
+/// False also when there is none of that name.
+std::optional<bool> netdev_carrier(const std::string& name);
 
 /// Holds UDP port 4791 of the host's own addresses, so that the kernel does not answer the peers' packets with "port
 /// unreachable". Nothing is ever read: a filter drops everything at the socket.
@@ -35,8 +39,8 @@ class RocePortHold {
   ~RocePortHold();
   RocePortHold(const RocePortHold&) = delete;
   RocePortHold& operator=(const RocePortHold&) = delete;
-  /// Returns false, with one line in `error`, when the port is taken, which means that another RoCE stack uses this
-  /// address.
+  /// Returns false, with one line in `error`, when there is no descriptor for it, or the port is taken, which means
+  /// that another RoCE stack uses this address.
   bool take(const LocalAddress& address, const Netdev& netdev, std::string& error);
   void release(const LocalAddress& address);
 

@@ -9,11 +9,18 @@
 
 namespace uroce {
 
-NetdevWatch::NetdevWatch() : fd_(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
+bool NetdevWatch::listen() {
+  const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+  if (fd < 0) return false;
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
-  if (fd_ >= 0) static_cast<void>(bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address));
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    close(fd);
+    return false;
+  }
+  fd_ = fd;
+  return true;
 }
 
 NetdevWatch::~NetdevWatch() {
@@ -21,6 +28,7 @@ NetdevWatch::~NetdevWatch() {
 }
 
 bool NetdevWatch::changed() {
+  if (fd_ < 0) return listen();
   // The contents of the messages are ignored: the interface is asked for its present state, which cannot be out of
   // date.
   bool heard = false;

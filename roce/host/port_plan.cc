@@ -120,6 +120,10 @@ bool fit_af_packet(PortPlan& plan, std::string& error) {
 bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::string& error) {
   const std::string& name = plan.spec.netdev;
   plan.netdev = read_netdev(name);
+  if (!plan.netdev && errno != ENODEV) {
+    error = "interface " + name + " cannot be asked: " + std::strerror(errno);
+    return false;
+  }
   if (!plan.netdev) {
     error = "there is no network interface '" + name + "': `ip link` lists what there is";
     return false;

@@ -12,6 +12,8 @@
 #include <sstream>
 #include <vector>
 
+#include "host/descriptors.h"
+
 namespace uroce {
 namespace {
 
@@ -37,10 +39,13 @@ bool can_have(const std::string& dir, std::string& error) {
   return true;
 }
 
+/// None, when errno says why they are not known.
 std::vector<std::string> candidates() {
+  const auto uid = machine_uid();
+  if (!uid) return {};
   std::vector<std::string> dirs;
   if (geteuid() == 0) dirs.emplace_back("/run/uroce");
-  dirs.push_back("/tmp/uroce-" + std::to_string(machine_uid()));
+  dirs.push_back("/tmp/uroce-" + std::to_string(*uid));
   if (const char* xdg = std::getenv("XDG_RUNTIME_DIR"); xdg != nullptr && *xdg != 0) {
     dirs.push_back(std::string(xdg) + "/uroce");
   }
@@ -62,8 +67,9 @@ unsigned outer_uid(unsigned uid, const std::string& map) {
   return uid;
 }
 
-unsigned machine_uid() {
+std::optional<unsigned> machine_uid() {
   std::ifstream file("/proc/self/uid_map");
+  if (!file.is_open() && could_not_ask(errno)) return std::nullopt;
   return outer_uid(geteuid(), std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
@@ -71,8 +77,9 @@ std::string runtime_dir(std::string& error) {
   if (const char* own = std::getenv("UROCE_RUNTIME_DIR"); own != nullptr && *own != 0) {
     return can_have(own, error) ? own : "";
   }
-  std::string first_error;
-  for (const std::string& dir : candidates()) {
+  const std::vector<std::string> dirs = candidates();
+  std::string first_error = dirs.empty() ? std::string("this user is not known: ") + std::strerror(errno) : "";
+  for (const std::string& dir : dirs) {
     std::string why;
     if (can_have(dir, why)) return dir;
     if (first_error.empty()) first_error = why;
@@ -89,6 +96,7 @@ std::string place_in_the_world() {
 
 std::string place_on_the_machine() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
+  if (!file.is_open() && could_not_ask(errno)) return "";
   std::string boot;
   return std::getline(file, boot) ? boot + " " + network_namespace() : place_in_the_world();
 }

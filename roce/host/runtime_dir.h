@@ -1,6 +1,7 @@
 // The directory where the processes of one user on one machine meet: sockets, locked files, DPDK's own files.
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace uroce {
@@ -15,14 +16,15 @@ std::string runtime_dir(std::string& error);
 
 /// The uid of the caller outside of its user namespace. `map` is the text of /proc/self/uid_map.
 unsigned outer_uid(unsigned uid, const std::string& map);
-/// The caller's, outside of its user namespace.
-unsigned machine_uid();
+/// The caller's, outside of its user namespace. Nothing, when errno says why it is not known.
+std::optional<unsigned> machine_uid();
 
 /// A text that differs between machines and between network namespaces, so that ports that meet on a bridge have
 /// different MACs.
 std::string place_in_the_world();
 /// Likewise, for programs that meet in shared memory: the same for all that share a network namespace, whatever they
 /// call the machine (containers of one pod have a hostname each). Differs after a reboot.
+/// "", when errno says why it is not known.
 std::string place_on_the_machine();
 
 }  // namespace uroce

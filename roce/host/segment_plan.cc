@@ -12,6 +12,7 @@
 #include <cstring>
 #include <set>
 
+#include "host/descriptors.h"
 #include "host/runtime_dir.h"
 #include "segment/directory.h"
 #include "segment/host_identity.h"
@@ -28,14 +29,17 @@ bool names_its_place() {
 
 /// The addresses that make a program another host than the machine: those that it was given, in an order of their own,
 /// unless the machine has all of them.
-std::set<std::string> other_addresses(const EndpointConfig& config) {
-  std::string netdev_name;
-  const std::vector<LocalAddress> own = addresses_of_machine(netdev_name);
+/// Nothing, when errno says why the machine's are not known.
+std::optional<std::set<std::string>> other_addresses(const EndpointConfig& config) {
   std::set<std::string> names;
+  if (config.addresses.empty()) return names;
+  std::string netdev_name;
+  const auto own = addresses_of_machine(netdev_name);
+  if (!own) return std::nullopt;
   bool others = false;
   for (const LocalAddress& given : config.addresses) {
     names.insert(to_string(given.ip) + "@" + std::to_string(given.vlan_id));
-    others = others || std::none_of(own.begin(), own.end(), [&](const LocalAddress& address) {
+    others = others || std::none_of(own->begin(), own->end(), [&](const LocalAddress& address) {
                return address.ip == given.ip && address.vlan_id == given.vlan_id;
              });
   }
@@ -43,14 +47,16 @@ std::set<std::string> other_addresses(const EndpointConfig& config) {
 }
 
 /// A short name for this user's programs in this network namespace. Programs that were given addresses are known by
-/// them: another address is another host.
+/// them: another address is another host. "", when errno says why that is not known.
 std::string default_host(const EndpointConfig& config) {
   std::string text = place_on_the_machine();
-  for (const std::string& address : other_addresses(config)) text += " " + address;
+  const auto addresses = other_addresses(config);
+  const auto uid = machine_uid();
+  if (text.empty() || !addresses || !uid) return "";
+  for (const std::string& address : *addresses) text += " " + address;
   const MacAddress hash = segment::mac_of_host(text);
   char name[32];
-  snprintf(name, sizeof name, "u%u-%02x%02x%02x%02x", machine_uid(), hash.bytes[2], hash.bytes[3], hash.bytes[4],
-           hash.bytes[5]);
+  snprintf(name, sizeof name, "u%u-%02x%02x%02x%02x", *uid, hash.bytes[2], hash.bytes[3], hash.bytes[4], hash.bytes[5]);
   return name;
 }
 
@@ -79,6 +85,12 @@ bool are_free(const segment::Directory& directory, const PortPlan& plan, std::st
     }
   }
   return true;
+}
+
+/// Without it the program would be another host than it is.
+bool is_unknown(const std::string& what, std::string& error) {
+  error = what + " cannot be read: " + std::strerror(errno);
+  return false;
 }
 
 bool has_all(const segment::MemberCard& card, const std::vector<LocalAddress>& addresses) {
@@ -113,10 +125,13 @@ void follow_uplink(const segment::MemberCard& uplink, const EndpointConfig& conf
 
 }  // namespace
 
-std::vector<LocalAddress> addresses_of_machine(std::string& netdev_name) {
+std::optional<std::vector<LocalAddress>> addresses_of_machine(std::string& netdev_name) {
   std::vector<LocalAddress> addresses;
-  for (const std::string& name : list_netdevs()) {
+  const auto names = list_netdevs();
+  if (!names) return std::nullopt;
+  for (const std::string& name : *names) {
     const auto netdev = read_netdev(name);
+    if (!netdev && could_not_ask(errno)) return std::nullopt;
     if (!netdev || !netdev->up) continue;
     for (const LocalAddress& address : netdev->addresses) {
       if (address.ip.is_link_local_v6()) continue;
@@ -147,20 +162,22 @@ bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& err
   if (plan.segment_dir.empty()) return false;
   plan.name = "shmlan" + (plan.spec.wire.empty() ? "" : ":" + plan.spec.wire);
   plan.host = config.host.empty() ? default_host(config) : config.host;
+  if (plan.host.empty()) return is_unknown("the name of this host", error);
   plan.identity.mac = segment::mac_of_host(plan.host);
   plan.identity.addresses = config.addresses;
   plan.identity.link_mbps = kSegmentMbps;
   use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
   segment::Directory directory;
   if (!directory.open(plan.segment_dir, error)) return false;
-  directory.scan();
+  if (!directory.scan()) return is_unknown("who is in " + plan.segment_dir, error);
   if (const auto* uplink = find_uplink(directory, config)) {
     follow_uplink(*uplink, config, plan);
     return true;
   }
   if (!config.addresses.empty()) return are_free(directory, plan, error);
-  const std::vector<LocalAddress> own = addresses_of_machine(plan.identity.netdev);
-  plan.identity.addresses = segment::choose_addresses(directory, plan.host, own);
+  const auto own = addresses_of_machine(plan.identity.netdev);
+  if (!own) return is_unknown("the addresses of this machine", error);
+  plan.identity.addresses = segment::choose_addresses(directory, plan.host, *own);
   return true;
 }
 

@@ -4,6 +4,7 @@
 // only root can make; programs look there first, so that they find the uplink of their machine by themselves.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,8 @@ inline constexpr const char* kSharedSegments = "/run/uroced";
 
 /// The addresses of all interfaces that are up, IPv4 before IPv6, without link-local ones. `netdev_name` becomes the
 /// first interface that has any, which is the one that the device is shown to belong to; it stays as it is if there is
-/// none.
-std::vector<LocalAddress> addresses_of_machine(std::string& netdev_name);
+/// none. Nothing, when errno says why the kernel could not be asked.
+std::optional<std::vector<LocalAddress>> addresses_of_machine(std::string& netdev_name);
 
 /// Fills in what concerns the segment: directory, host, MAC, addresses, MTU. A program belongs to the host of the
 /// segment's uplink, if there is one, unless it asks for another host or for addresses that the uplink does not have.

@@ -193,12 +193,13 @@ std::optional<WireEnd> take_first_free(const Meeting& meeting, const char* anoth
     const int fd = open_end_file(path, O_RDWR | O_CREAT, error);
     if (fd < 0) return std::nullopt;
     struct flock lock = whole_file(F_WRLCK);
-    if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+    const int refused = fcntl(fd, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
+    if (is_held_by_another(refused)) {
       holders.push_back(read_holder(fd));
       close(fd);
       continue;
     }
-    if (const int code = write_holder(fd)) {
+    if (const int code = refused != 0 ? refused : write_holder(fd)) {
       error = "cannot write " + path + ": " + std::strerror(code);
       close(fd);
       return std::nullopt;
@@ -308,7 +309,9 @@ bool SwitchSign::put_up(const std::string& name, unsigned ports, const std::stri
     return false;
   }
   if (fcntl(fd_, F_OFD_SETLK, &lock) != 0) {
-    error = "a switch '" + name + "' is running already (" + read_holder(fd_) + "): end it, or choose another --name";
+    error = is_held_by_another(errno) ? "a switch '" + name + "' is running already (" + read_holder(fd_) +
+                                            "): end it, or choose another --name"
+                                      : "cannot lock " + path_ + ": " + std::strerror(errno);
     close(std::exchange(fd_, -1));
     return false;
   }

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -130,9 +131,10 @@ class Membership {
   const MemberCard& card() const { return card_; }
   /// Tells the others, or nothing at all when that fails; then the card is as before. Returns an errno, with one line
   /// in `error`; 0 when the others can read it.
-  int update(const MemberCard& card, std::string& error);
-  /// The same for what this member is from now on, whether it can be told or not: what cannot is told by `tell_again`.
-  int become(const MemberCard& card, std::string& error);
+  int update(MemberCard card, std::string& error);
+  /// The same for what `change` makes of the card: that is so from now on, whether it can be told or not, and what
+  /// cannot is told by `tell_again`. A change for which there is no memory leaves the card as it was.
+  int become(const std::function<void(MemberCard&)>& change, std::string& error);
   /// Whether the others know less than the card says.
   bool untold() const { return untold_; }
   /// False when its file was removed.

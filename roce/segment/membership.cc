@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/random.h"
 #include "segment/card_file.h"
 #include "segment/directory.h"
@@ -34,7 +35,7 @@ int Membership::make_file(std::string& error) {
   }
   const int before = std::exchange(fd_, fd);
   if (!directory_->share(fd_) || !lock_file(fd_)) {
-    error = "cannot lock files in " + directory_->path() + Directory::kRemedy;
+    error = "cannot lock files in " + directory_->path() + ": " + std::strerror(errno) + Directory::kRemedy;
   } else if (write(error) == 0) {
     fd_ = before;
     return fd;
@@ -55,31 +56,35 @@ bool Membership::join_again(std::string& error) {
   return true;
 }
 
+/// What there is no memory for is untold like anything else.
 int Membership::write(std::string& error) {
-  const int code = write_card(fd_, card_, written_ + 1);
-  untold_ = code != 0;
-  if (code != 0) {
-    error = "cannot write to " + directory_->path() + ": " + std::strerror(code) + Directory::kRemedy;
-    return code;
+  int code = ENOMEM;
+  try {
+    code = write_card(fd_, card_, written_ + 1);
+    if (code != 0) error = "cannot write to " + directory_->path() + ": " + std::strerror(code) + Directory::kRemedy;
+  } catch (const std::bad_alloc&) {
+    error = kOutOfMemory;
   }
+  untold_ = code != 0;
+  if (untold_) return code;
   written_++;
   directory_->announce();
   return 0;
 }
 
-int Membership::update(const MemberCard& card, std::string& error) {
+int Membership::update(MemberCard card, std::string& error) {
   const bool more_untold = untold_;
-  const MemberCard before = std::exchange(card_, card);
+  MemberCard before = std::exchange(card_, std::move(card));
   const int code = write(error);
   if (code != 0) {
-    card_ = before;
+    card_ = std::move(before);
     untold_ = more_untold;
   }
   return code;
 }
 
-int Membership::become(const MemberCard& card, std::string& error) {
-  card_ = card;
+int Membership::become(const std::function<void(MemberCard&)>& change, std::string& error) {
+  change(card_);
   return write(error);
 }
 

@@ -35,7 +35,7 @@ class Registration {
     if (!block) return std::nullopt;
     MemberCard card = membership_.card();
     card.blocks.push_back(*block);
-    if (note(membership_.update(card, error), error) == 0) return block;
+    if (note(membership_.update(std::move(card), error), error) == 0) return block;
     claims_.give_back(*block);
     return std::nullopt;
   }
@@ -46,9 +46,7 @@ class Registration {
   // and nothing more until something could be written again.
   /// What `change` makes of the card. What cannot be told now is told by `tell_again`; false then.
   bool update(const std::function<void(MemberCard&)>& change, std::string& error) {
-    MemberCard card = membership_.card();
-    change(card);
-    return note(membership_.become(card, error), error) == 0;
+    return note(membership_.become(change, error), error) == 0;
   }
   /// Tries again what could not be told, now and then. True when that was just done.
   bool tell_again(Instant now) {
@@ -66,7 +64,7 @@ class Registration {
     }
     MemberCard card = membership_.card();
     card.listens.push_back(listening);
-    return note(membership_.update(card, error), error);
+    return note(membership_.update(std::move(card), error), error);
   }
   bool unlisten(const Listening& listening, std::string& error) {
     const auto remove = [&](MemberCard& card) {

@@ -51,7 +51,7 @@ BY_HAND = {folder.name: folder for folder in [
     Folder("dpdk", "roce/dpdk", ["unit-dpdk", "unit-dpdk-port", "unit-dpdk-port-limits", "unit-dpdk-several", "unit-dpdk-connections"]),
     Folder("host", "roce/host", ["unit-host", "unit-dpdk-port"]),
     Folder("verbs_shim", "verbs_shim", [*VERBS[:-1], "verbs_xrc", "verbs_rss", "verbs_srq", "verbs_channel", "verbs_import", "verbs_reregistration", "verbs_window", "verbs_rdma_cm",
-                                        "verbs_descriptors", "verbs_event_descriptors", "verbs_memory_failures", "verbs_cm_command_fuzz",
+                                        "verbs_descriptors", "verbs_event_descriptors", "verbs_memory_failures", "verbs_refusals", "verbs_cm_command_fuzz",
                                         "verbs_domain", "verbs_datagram", "verbs_completion_inline"]),
     Folder("transport", "roce/transport", ["unit-transport", "unit-transport-scribbled", "unit-engine-objects", *SCRIPTS]),
     Folder("engine", "roce/engine", ["unit-engine", "unit-engine-parts", "unit-engine-objects", "unit-engine-objects-scribbled", "unit-engine-allocations", *SCRIPTS]),

@@ -89,14 +89,14 @@ FIRST int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, vo
 
 namespace verbs_test {
 
-FailingMemory::FailingMemory(long nth, Mode mode) {
+void FailingMemory::begin(long nth, Mode mode) {
   has_failed = false;
   all_after = mode == kFromThenOn;
   left = nth;
 }
-FailingMemory::~FailingMemory() { end(); }
 void FailingMemory::end() { left = 0; }
 bool FailingMemory::failed() const { return has_failed; }
+bool FailingMemory::fits(int error) const { return error == ENOMEM; }
 
 int64_t pieces_in_use() { return in_use; }
 

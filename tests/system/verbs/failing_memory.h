@@ -4,21 +4,17 @@
 
 #include <cstdint>
 
+#include "trouble.h"
+
 namespace verbs_test {
 
-/// What is asked for while one lives is counted, in every thread, and fails.
-class FailingMemory {
+class FailingMemory final : public Trouble {
  public:
-  enum Mode { kOnce, kFromThenOn };
-  /// The first request is number 1.
-  FailingMemory(long nth, Mode mode);
-  ~FailingMemory();
-  FailingMemory(const FailingMemory&) = delete;
-  FailingMemory& operator=(const FailingMemory&) = delete;
-  /// From now on nothing fails.
-  void end();
-  /// Whether there were as many requests.
-  bool failed() const;
+  void begin(long nth, Mode mode) override;
+  void end() override;
+  bool failed() const override;
+  bool fits(int error) const override;
+  std::string what() const override { return "memory"; }
 };
 
 /// Pieces of memory that were asked for and not given back.

@@ -5,13 +5,16 @@
 #include <gtest/gtest.h>
 #include <linux/if_packet.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -75,10 +78,12 @@ TEST(Netdev, IsAsTheKernelHasIt) {
     EXPECT_TRUE(netdev->carrier);
     // IPv4 first, though it came last; without the address that the kernel made from the MAC.
     EXPECT_EQ(netdev->addresses, (std::vector<LocalAddress>{kFour, kLabelled, kWithPeer, six()}));
+    errno = 0;
     EXPECT_FALSE(read_netdev("nobody0"));
+    EXPECT_EQ(errno, ENODEV);
     EXPECT_FALSE(read_netdev(""));
     EXPECT_FALSE(read_netdev("a-name-longer-than-any"));
-    const std::vector<std::string> all = list_netdevs();
+    const std::vector<std::string> all = list_netdevs().value_or(std::vector<std::string>{});
     EXPECT_EQ(std::count(all.begin(), all.end(), "near0") + std::count(all.begin(), all.end(), "far0"), 2);
     EXPECT_EQ(std::count(all.begin(), all.end(), "lo"), 0);
   });
@@ -102,7 +107,7 @@ TEST(Netdev, CarrierGoesWithTheOtherEnd) {
     EXPECT_FALSE(netdev->carrier);
     ASSERT_TRUE(ip("link set near0 down"));
     EXPECT_FALSE(read_netdev("near0")->up);
-    EXPECT_FALSE(netdev_carrier("nobody0"));
+    EXPECT_EQ(netdev_carrier("nobody0"), false);
   });
 }
 
@@ -275,6 +280,84 @@ TEST(Netdev, AProgramOnASegmentFollowsTheMachinesAddresses) {
   if (!skip.empty()) GTEST_SKIP() << skip;
 }
 
+/// A process that has no descriptor left for anything, while one lives.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(Netdev, WithoutDescriptorsNothingIsKnown) {
+  with_cable([] {
+    const NoDescriptors none;
+    EXPECT_FALSE(read_netdev("near0"));
+    EXPECT_EQ(errno, EMFILE);
+    EXPECT_FALSE(list_netdevs());
+    EXPECT_EQ(netdev_carrier("near0"), std::nullopt);
+    RocePortHold hold;
+    std::string error;
+    EXPECT_FALSE(hold.take(kFour, {}, error));
+    EXPECT_EQ(error, "cannot keep the kernel from answering for 10.9.8.7: Too many open files");
+  });
+}
+
+/// What happened meanwhile is seen when there are descriptors again.
+TEST(Netdev, WithoutDescriptorsAnInterfaceStaysAsItWas) {
+  const TemporaryRuntimeDir directory;
+  with_cable([] {
+    EndpointConfig config;
+    config.port = "net_af_packet0,iface=near0";
+    Ownership ownership;
+    EndpointPort port(config, ownership);
+    std::string error;
+    ASSERT_TRUE(port.plan(error)) << error;
+    ASSERT_TRUE(ip("addr del 10.77.0.1 peer 10.77.0.2/30 dev near0"));
+    bool again = false;
+    {
+      const NoDescriptors none;
+      EXPECT_EQ(port.changed_addresses(again), std::nullopt);
+      EXPECT_TRUE(again);
+    }
+    EXPECT_EQ(port.changed_addresses(again), (std::vector<LocalAddress>{kFour, kLabelled, six()}));
+    EXPECT_FALSE(again);
+    port.close();
+  });
+}
+
+TEST(Netdev, WithoutDescriptorsAProgramOnASegmentKeepsItsAddresses) {
+  const TemporaryRuntimeDir directory;
+  with_cable([] {
+    FILE* const shell = popen("sh", "w");
+    ASSERT_NE(shell, nullptr);
+    const OnSegment program;
+    usleep(300'000);  // it has looked once
+    const std::string before = program.addresses();
+    ASSERT_NE(before.find("10.9.99.1 "), std::string::npos) << before;
+    const int changes = program.witness.gid_changes();
+    {
+      const NoDescriptors none;
+      std::fputs("ip addr del 10.9.99.1/24 dev near0\n", shell);
+      std::fflush(shell);
+      usleep(500'000);  // several looks
+      EXPECT_EQ(program.addresses(), before);
+      EXPECT_EQ(program.witness.gid_changes(), changes);
+    }
+    std::string after = before;
+    after.erase(after.find("10.9.99.1 "), std::strlen("10.9.99.1 "));
+    EXPECT_TRUE(program.has(after)) << program.addresses();
+    pclose(shell);
+  });
+}
+
 /// Before anything of DPDK is started.
 TEST(Netdev, AnEndpointIsRefusedTheAddressOfSomebodyElse) {
   with_cable([] {
@@ -301,14 +384,15 @@ TEST(Netdev, ThePortOfRoceIsLeftWithTheAddress) {
     std::string error;
     ASSERT_TRUE(port.plan(error)) << error;
     const std::vector<LocalAddress> all{kFour, kLabelled, kWithPeer, six()};
+    bool again = false;
     for (int time = 0; time < 2; time++) {
       EXPECT_EQ(bind_port(kWithPeer, 4791), EADDRINUSE);
       ASSERT_TRUE(ip("addr del 10.77.0.1 peer 10.77.0.2/30 dev near0"));
-      EXPECT_EQ(port.changed_addresses(), (std::vector<LocalAddress>{kFour, kLabelled, six()}));
+      EXPECT_EQ(port.changed_addresses(again), (std::vector<LocalAddress>{kFour, kLabelled, six()}));
       EXPECT_EQ(bind_port(kFour, 4791), EADDRINUSE) << "which is still here";
       ASSERT_TRUE(ip("addr add 10.77.0.1 peer 10.77.0.2/30 dev near0"));
       EXPECT_EQ(bind_port(kWithPeer, 4791), 0);
-      EXPECT_EQ(port.changed_addresses(), all);
+      EXPECT_EQ(port.changed_addresses(again), all);
     }
     port.close();
   });

@@ -32,7 +32,8 @@ TEST(Descriptors, LookingCostsNone) {
     EXPECT_EQ(enough, missing == 0) << error;
     EXPECT_EQ(error, enough ? ""
                             : "too few file descriptors: an endpoint needs 20, and " + std::to_string(left) +
-                                  " are left of ulimit -n " + std::to_string(limit.rlim_cur) + "; raise it");
+                                  " are left of ulimit -n " + std::to_string(limit.rlim_cur) +
+                                  "; raise it (Too many open files)");
     EXPECT_EQ(left_of(limit.rlim_cur), left);
   }
 }

@@ -1,0 +1,47 @@
+// Each call that gives a descriptor, makes a name or fills a table of the kernel is refused in turn while a program
+// opens the device and makes each kind of object: that is refused with the same errno, or made all the same; nothing is
+// lost, and the next try succeeds.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "refused_calls.h"
+#include "sweep.h"
+#include "sweep_objects.h"
+
+using namespace verbs_test;
+
+namespace {
+
+/// `opening`: only that. `KIND NUMBER once` or `KIND NUMBER all`: only opens, from this request on.
+int program(int argc, char** argv) {
+  if (the_device() == nullptr) return 1;
+  bool good = true;
+  if (argc == 4) {
+    RefusedCalls calls(static_cast<RefusedCalls::Kind>(std::atoi(argv[1])));
+    const auto mode = std::strcmp(argv[3], "once") == 0 ? Trouble::kOnce : Trouble::kFromThenOn;
+    Sweep(calls).open_in_a_process(std::atol(argv[2]), mode, STDOUT_FILENO);
+  }
+  for (int kind = 0; kind < RefusedCalls::kKinds; kind++) {
+    RefusedCalls calls(static_cast<RefusedCalls::Kind>(kind));
+    Sweep sweep(calls);
+    sweep.of_opening(Trouble::kOnce);
+    sweep.of_opening(Trouble::kFromThenOn);
+    good &= sweep.good();
+  }
+  if (argc == 2 && std::strcmp(argv[1], "opening") == 0) return good ? 0 : 1;
+  ibv_context* const context = ibv_open_device(the_device());
+  ibv_pd* const pd = ibv_alloc_pd(context);
+  for (int kind = 0; kind < RefusedCalls::kKinds; kind++) {
+    RefusedCalls calls(static_cast<RefusedCalls::Kind>(kind));
+    Sweep sweep(calls);
+    sweep_objects(sweep, context, pd);
+    good &= sweep.good();
+  }
+  return ibv_dealloc_pd(pd) == 0 && ibv_close_device(context) == 0 && good ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_supervised(program, argc, argv); }

@@ -1,0 +1,34 @@
+// Calls of the kernel that are refused on request, whoever in the program makes them: a second process looks at each
+// one (seccomp's user notifications), and gives the errno of what is missing in place of an answer.
+#pragma once
+
+#include "trouble.h"
+
+namespace verbs_test {
+
+/// Runs `program` in a process whose calls are looked at, and returns what it returned; 77, and a line, where the
+/// machine cannot do that.
+int run_supervised(int (*program)(int argc, char** argv), int argc, char** argv);
+
+/// For the program that `run_supervised` runs.
+class RefusedCalls final : public Trouble {
+ public:
+  enum Kind {
+    kDescriptors,  // whatever makes one: EMFILE
+    kDisk,         // what makes a name, or writes to a file: ENOSPC
+    kTables,       // locks of files, watches, pinned memory: the kernel's own tables are full
+    kKinds,
+  };
+  explicit RefusedCalls(Kind kind) : kind_(kind) {}
+
+  void begin(long nth, Mode mode) override;
+  void end() override;
+  bool failed() const override;
+  bool fits(int error) const override;
+  std::string what() const override;
+
+ private:
+  Kind kind_;
+};
+
+}  // namespace verbs_test

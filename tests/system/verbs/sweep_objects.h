@@ -1,0 +1,13 @@
+// A maker for every kind of object, swept one after the other.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "sweep.h"
+
+namespace verbs_test {
+
+/// Of a device that is open.
+void sweep_objects(Sweep& sweep, ibv_context* context, ibv_pd* pd);
+
+}  // namespace verbs_test

@@ -1,0 +1,25 @@
+// What goes wrong while a test sweeps (sweep.h): the n-th of a program's requests, or that and all behind it.
+#pragma once
+
+#include <string>
+
+namespace verbs_test {
+
+class Trouble {
+ public:
+  enum Mode { kOnce, kFromThenOn };
+
+  virtual ~Trouble() = default;
+  /// From now on what every thread asks for is counted. The first request is number 1; 0: all are granted.
+  virtual void begin(long nth, Mode mode) = 0;
+  /// From now on nothing fails.
+  virtual void end() = 0;
+  /// Whether there were as many requests.
+  virtual bool failed() const = 0;
+  /// Whether this errno says what was missing.
+  virtual bool fits(int error) const = 0;
+  /// What failed, in words.
+  virtual std::string what() const = 0;
+};
+
+}  // namespace verbs_test
