@@ -29,7 +29,7 @@
   X(rx_drop_length_mismatch) X(rx_drop_unknown_opcode) X(rx_drop_bad_tver) X(rx_drop_bad_pad) \
   X(rx_drop_unexpected_payload) X(rx_drop_not_for_us) X(rx_drop_no_qp) X(rx_drop_qp_service) X(rx_drop_qp_state) \
   X(rx_drop_wrong_peer) X(rx_drop_bad_pkey) X(rx_drop_bad_qkey) X(rx_drop_ghost_ack) X(rx_drop_reserved_syndrome) \
-  X(rx_drop_after_nak) X(rx_drop_bad_duplicate) X(rx_drop_uc_sequence) X(rx_drop_uc_length) X(rx_drop_key_budget) X(rx_drop_no_receive) \
+  X(rx_drop_after_nak) X(rx_drop_bad_duplicate) X(rx_drop_uc_sequence) X(rx_drop_uc_length) X(rx_drop_key_budget) X(rx_drop_no_receive) X(rx_drop_receive_too_short) \
   X(rx_drop_memory_gone) X(rx_drop_ud_length) X(rx_drop_unexpected_response) X(rx_drop_early_response) X(rx_drop_mac_control) X(rx_drop_ping) \
   X(rx_drop_flow) X(rx_drop_mad_length) X(rx_drop_mad_nobody) \
   /* management datagrams, and multicast */ \

@@ -32,7 +32,7 @@ void ReceiveSlot::begin(const RecvWqe& wqe) {
 
 Cause ReceiveSlot::append(const uint8_t* data, uint32_t bytes) {
   if (bytes == 0) return Cause::kNone;
-  if (wqe_.total_bytes < filled_ || bytes > wqe_.total_bytes - filled_) return Cause::kReceiveTooShort;
+  if (!fits(bytes)) return Cause::kReceiveTooShort;
   PieceList pieces;
   // What a shared queue holds belongs to the queue's protection domain, whatever queue pair takes it.
   const PdId pd = context_.srq != nullptr ? context_.srq->pd() : context_.pd;
@@ -73,15 +73,23 @@ void ReceiveSlot::drop() {
 }
 
 void ReceiveSlot::fail(WcStatus status, Cause cause, Instant now) {
-  if (!active_) return;
+  if (active_) (void)end(status, cause, now);  // the QP has failed already
+}
+
+Outcome ReceiveSlot::end(WcStatus status, Cause cause, Instant now) {
   forget_unexpected();
   if (cause == Cause::kReceiveTooShort) context_.counters().resp_local_length_error++;
   Completion completion;
   completion.opcode = WcOpcode::kRecv;
   completion.status = status;
   completion.cause = cause;
-  constexpr bool kSolicited = true;             // errors wake also those who wait for solicited completions
-  (void)complete(completion, kSolicited, now);  // the QP has failed already
+  constexpr bool kSolicited = true;  // errors wake also those who wait for solicited completions
+  return complete(completion, kSolicited, now);
+}
+
+Outcome ReceiveSlot::drop_too_long(Instant now) {
+  context_.counters().rx_drop_receive_too_short++;
+  return context_.srq != nullptr ? end(WcStatus::kLocLenErr, Cause::kReceiveTooShort, now) : Outcome::kGoesOn;
 }
 
 void ReceiveSlot::flush(Instant now) {

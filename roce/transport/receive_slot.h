@@ -39,19 +39,25 @@ class ReceiveSlot {
   /// Whether the message that ended last left its receive to be filled by a READ, and that receive.
   bool fetches() const { return mark_.fetches; }
   TaggedReceive tagged() const { return {.wr_id = wqe_.wr_id, .sges = wqe_.sges, .num_sge = wqe_.num_sge}; }
-  /// The next message overwrites what the active receive holds so far (UC, after a loss).
+  /// The next message overwrites what the active receive holds so far (UC, after a loss; UC and UD, after one too
+  /// long).
   void restart() { filled_ = 0; }
 
   /// Appends message data. Returns a cause other than kNone when the message is too long, or when the program may not
   /// use the memory that the receive's elements name.
   Cause append(const uint8_t* data, uint32_t bytes);
   uint32_t filled() const { return filled_; }
+  /// Whether so many bytes more have room.
+  bool fits(uint32_t bytes) const { return wqe_.total_bytes >= filled_ && bytes <= wqe_.total_bytes - filled_; }
 
   /// Completes the active receive. Fills in wr_id and, if a SEND filled the receive and byte_len is 0, byte_len.
   /// kFailed when there was no room for the completion.
   Outcome complete(Completion& completion, bool solicited, Instant now);
   /// Ends the active receive, if there is one, in error.
   void fail(WcStatus status, Cause cause, Instant now);
+  /// Unreliable services: the message is longer than the active receive, which stays for the next one. One of a shared
+  /// queue ends in error instead: others might have it. kFailed when there was no room for that completion.
+  Outcome drop_too_long(Instant now);
 
   /// Forgets the active receive, without a completion (RESET).
   void drop();
@@ -60,6 +66,7 @@ class ReceiveSlot {
 
  private:
   void begin(const RecvWqe& wqe);
+  Outcome end(WcStatus status, Cause cause, Instant now);
   void forget_unexpected() {
     if (mark_.unexpected) context_.srq->tags()->on_unexpected_lost();
   }

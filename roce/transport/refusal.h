@@ -1,4 +1,4 @@
-// Why a responder refuses a request with a fatal NAK, and what each side is told of it.
+// Why a responder refuses a request, mostly with a fatal NAK, and what each side is told of it.
 #pragma once
 
 #include "packet/headers.h"
@@ -10,6 +10,7 @@ struct Refusal {
   NakCode code;             // told to the peer
   Cause cause;              // reported on this side (Observer::on_responder_error)
   WcStatus receive_status;  // status of the receive in use, if there is one
+  bool silent = false;      // the peer is told nothing after all
 };
 
 namespace refusal {
@@ -19,7 +20,10 @@ inline constexpr Refusal kNotEnabled{NakCode::kInvalidRequest, Cause::kRequestNo
 inline constexpr Refusal kTooManyReads{NakCode::kInvalidRequest, Cause::kReadResources, WcStatus::kRemInvReqErr};
 inline constexpr Refusal kReceiveTooShort{NakCode::kInvalidRequest, Cause::kReceiveTooShort, WcStatus::kLocLenErr};
 inline constexpr Refusal kKey{NakCode::kRemoteAccessError, Cause::kRemoteKey, WcStatus::kLocAccessErr};
-inline constexpr Refusal kInvalidate{NakCode::kRemoteAccessError, Cause::kRemoteInvalidate, WcStatus::kLocAccessErr};
+/// The message is there, and only its key is wrong: the specification knows no NAK for that. The peer's retries tell
+/// it.
+inline constexpr Refusal kInvalidate{NakCode::kRemoteAccessError, Cause::kRemoteInvalidate, WcStatus::kLocAccessErr,
+                                     true};
 /// The key is good, but the memory is not there. For the peer this makes no difference.
 inline constexpr Refusal kMemoryGone{NakCode::kRemoteAccessError, Cause::kMemoryGone, WcStatus::kLocAccessErr};
 /// The address of an atomic is aligned as the peer names it, but not in this process: the region was registered with an

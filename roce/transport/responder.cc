@@ -295,7 +295,7 @@ Outcome Responder::deliver(const PacketView& packet, WcOpcode opcode, uint32_t b
   return outcome;
 }
 
-/// Refuses a request with a fatal NAK: the receive in use fails, and the QP goes to error.
+/// Refuses a request, with a fatal NAK unless it is to be silent: the receive in use fails, and the QP goes to error.
 Outcome Responder::refuse(const Refusal& why, Instant now) {
   if (!receive_.active()) return refuse_reply(why);
   end_with(why);
@@ -312,7 +312,11 @@ Outcome Responder::refuse_reply(const Refusal& why) {
 }
 
 void Responder::end_with(const Refusal& why) {
-  ack_.require_nak(make_syndrome(AethKind::kNak, static_cast<uint8_t>(why.code)));
+  if (why.silent) {
+    ack_.silence();
+  } else {
+    ack_.require_nak(make_syndrome(AethKind::kNak, static_cast<uint8_t>(why.code)));
+  }
   if (why.code == NakCode::kRemoteAccessError) context_.counters().resp_remote_access_errors++;
   context_.events.on_responder_error(why.cause);
 }

@@ -23,6 +23,10 @@ Outcome UcReceiver::on_request(const PacketView& packet, Instant now) {
   if (!check_sequence(packet) || !check_length(packet)) return Outcome::kGoesOn;
   if (info.is_first() && !begin(packet, now)) return Outcome::kGoesOn;
   if (info.operation == Operation::kSend) {
+    if (!receive_.fits(packet.payload_bytes)) {
+      message_.abandon();
+      return receive_.drop_too_long(now);
+    }
     const Outcome outcome = store_send(packet, now);
     if (outcome != Outcome::kGoesOn) return outcome;
   } else if (!store_write(packet)) {
@@ -91,7 +95,7 @@ bool UcReceiver::begin_write(const PacketView& packet, Instant now) {
 Outcome UcReceiver::store_send(const PacketView& packet, Instant now) {
   const Cause cause = receive_.append(packet.payload, packet.payload_bytes);
   if (cause == Cause::kNone) return Outcome::kGoesOn;
-  receive_.fail(cause == Cause::kReceiveTooShort ? WcStatus::kLocLenErr : WcStatus::kLocProtErr, cause, now);
+  receive_.fail(WcStatus::kLocProtErr, cause, now);
   return Outcome::kFailed;
 }
 

@@ -19,11 +19,15 @@ Outcome UdReceiver::on_request(const PacketView& packet, Instant now) {
     context_.counters().rx_drop_ud_length++;
     return Outcome::kGoesOn;
   }
-  if (!receive_.available()) {
+  if (receive_.active()) {
+    receive_.restart();  // the datagram for which it was taken was longer
+  } else if (receive_.available()) {
+    receive_.take();
+  } else {
     context_.counters().rx_drop_no_receive++;
     return Outcome::kGoesOn;
   }
-  receive_.take();
+  if (!receive_.fits(kGrhBytes + packet.payload_bytes)) return receive_.drop_too_long(now);
   // The receive begins with the 40 bytes of a GRH. RoCEv2 puts the IP header there: an IPv6 header fills it, an IPv4
   // header is its last 20 bytes.
   uint8_t grh[kGrhBytes] = {};
@@ -35,7 +39,7 @@ Outcome UdReceiver::on_request(const PacketView& packet, Instant now) {
   Cause cause = receive_.append(grh, kGrhBytes);
   if (cause == Cause::kNone) cause = receive_.append(packet.payload, packet.payload_bytes);
   if (cause != Cause::kNone) {
-    receive_.fail(cause == Cause::kReceiveTooShort ? WcStatus::kLocLenErr : WcStatus::kLocProtErr, cause, now);
+    receive_.fail(WcStatus::kLocProtErr, cause, now);
     return Outcome::kFailed;
   }
   context_.counters().rx_sends++;

@@ -252,6 +252,7 @@ class Model {
   void receive_unreliable(uint32_t id, unsigned qp, const Completion& completion);
   const char* mismatch(const Send& message, const Receive& receive, const Completion& completion, bool datagram) const;
   void receive_failure(uint32_t id, unsigned qp, const Completion& completion);
+  void receive_too_short(uint32_t id, unsigned qp);
   void accept_message(Send& message, unsigned qp);
   void settle_partial(const Receive& receive);
   void settle_untouched(const Receive& receive, uint32_t used);

@@ -185,7 +185,8 @@ void Model::receive_failure(uint32_t id, unsigned qp, const Completion& c) {
   bool explained = flushed || q.spec.type != QpType::kRc;
   switch (c.status) {
     case WcStatus::kLocLenErr:
-      explained |= next != nullptr && next->length > receive.room;
+      if (q.spec.type != QpType::kRc && q.spec.srq) return receive_too_short(id, qp);
+      explained = next != nullptr && next->length > receive.room;
       break;
     case WcStatus::kLocProtErr:
       explained |= receive.changed || receive.good < receive.room;
@@ -201,6 +202,22 @@ void Model::receive_failure(uint32_t id, unsigned qp, const Completion& c) {
   settle_partial(receive);
   q.receives_failed = true;
   fail_queue(qp, false, flushed);
+}
+
+/// UC and UD: a message was longer than a receive of a shared queue, which ends; the queue pair goes on.
+void Model::receive_too_short(uint32_t id, unsigned qp) {
+  const Receive& receive = receives_[id];
+  const bool datagram = queue(qp).spec.type == QpType::kUd;
+  for (unsigned from = 0; from < queues_.size(); from++) {
+    if (datagram ? queues_[from].spec.type != QpType::kUd : from != (qp ^ 1u)) continue;
+    for (const uint32_t number : queues_[from].messages) {
+      const Send& message = sends_[number];
+      if (datagram && message.step->to != qp) continue;
+      if (message.length + (datagram ? kGrhBytes : 0) <= receive.room) continue;
+      return datagram ? settle_untouched(receive, 0) : settle_partial(receive);
+    }
+  }
+  fail("receive %u was too short for none of the messages that were sent to it", id);
 }
 
 /// The message has `used` bytes, which were compared; the others are untouched. It is the program's now.

@@ -196,8 +196,10 @@ def _in_order(situation, packet):
         received = payload if op.place == "only" else WRITE_FIRST_BYTES
         completions = ((WC_RECV_WRITE, SUCCESS, received),) if "imm" in op.headers else ()
         return _acknowledged(situation, "rx_write_requests", completions)
-    if "ieth" in op.headers:  # a key that nobody has
-        return _refused(dataclasses.replace(situation, prelude="SEND_FIRST"), REMOTE_ACCESS)
+    if "ieth" in op.headers:  # a key that nobody has: the QP fails, and does not say so
+        failed = _refused(dataclasses.replace(situation, prelude="SEND_FIRST"), REMOTE_ACCESS)
+        counters = {name: count for name, count in failed.counters.items() if name != "sent_naks"}
+        return dataclasses.replace(failed, label="failed in silence", counters=counters, answer=())
     received = payload + (MTU if situation.prelude else 0)
     return _acknowledged(situation, "rx_sends", ((WC_RECV, SUCCESS, received),))
 

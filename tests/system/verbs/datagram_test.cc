@@ -45,6 +45,48 @@ TEST_F(DatagramTest, ANumberHas24Bits) {
   EXPECT_EQ(poll(recv_cq_.get(), 1)[0].byte_len, 10 + kGrhBytes);
 }
 
+/// Anybody who knows the Q_Key may send: what is too long for a receive is lost, and takes nothing along.
+TEST_F(DatagramTest, OneThatIsTooLongLeavesTheReceive) {
+  ibv_ah_attr attr = own_address(1);
+  const Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &attr));
+  ASSERT_NE(ah, nullptr);
+  ASSERT_EQ(post_recv(right_.get(), 1, b_.sge(0, kGrhBytes + 100)), 0);
+  ASSERT_EQ(send(left_.get(), ah.get(), right_->qp_num, kQkey, 101), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+  expect_nothing(recv_cq_.get());
+  ASSERT_EQ(send(left_.get(), ah.get(), right_->qp_num, kQkey, 100), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+  const ibv_wc wc = poll(recv_cq_.get(), 1)[0];
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.byte_len, kGrhBytes + 100);
+}
+
+TEST_F(DatagramTest, OneThatIsTooLongEndsAReceiveOfASharedQueue) {
+  ibv_srq_init_attr init{};
+  init.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+  const Owned<ibv_srq> srq(ibv_create_srq(pd_.get(), &init));
+  ASSERT_NE(srq, nullptr);
+  QpOptions options;
+  options.type = IBV_QPT_UD;
+  options.srq = srq.get();
+  const Owned<ibv_qp> shares = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), options);
+  connect(shares.get(), 0);
+  ibv_sge sges[] = {b_.sge(0, kGrhBytes + 100), b_.sge(2048, kGrhBytes + 200)};
+  for (uint64_t id = 0; id < 2; id++) {
+    ibv_recv_wr wr{.wr_id = id, .next = nullptr, .sg_list = &sges[id], .num_sge = 1};
+    ibv_recv_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_srq_recv(srq.get(), &wr, &bad), 0);
+  }
+  ibv_ah_attr attr = own_address(1);
+  const Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &attr));
+  ASSERT_NE(ah, nullptr);
+  for (const ibv_wc_status status : {IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS}) {
+    ASSERT_EQ(send(left_.get(), ah.get(), shares->qp_num, kQkey, 101), 0);
+    EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+    EXPECT_EQ(poll(recv_cq_.get(), 1)[0].status, status);
+  }
+}
+
 TEST_F(DatagramTest, ThereAndBack) {
   for (const int gid_index : {0, 1}) {  // IPv6 and IPv4
     ibv_ah_attr attr = own_address(gid_index);

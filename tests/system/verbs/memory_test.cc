@@ -183,6 +183,21 @@ TEST_F(MemoryTest, WindowOfType2IsInvalidatedByThePeer) {
   EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_REM_ACCESS_ERR);
 }
 
+/// The one whose key it was hears of it by its receive; the peer by nothing, until its retries are over.
+TEST_F(MemoryTest, AKeyThatThePeerMayNotInvalidate) {
+  make_pair();
+  ASSERT_EQ(post_recv(right_.get(), 5, b_.sge(8192, 64)), 0);
+  ibv_send_wr send{};
+  send.opcode = IBV_WR_SEND_WITH_INV;
+  send.send_flags = IBV_SEND_SIGNALED;
+  send.invalidate_rkey = b_.rkey();
+  ASSERT_EQ(post_send(left_.get(), send, a_.sge(0, 64)), 0);
+  const ibv_wc received = poll(recv_cq_.get(), 1)[0];
+  EXPECT_EQ(received.status, IBV_WC_LOC_ACCESS_ERR);
+  EXPECT_EQ(received.wr_id, 5u);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_RETRY_EXC_ERR);
+}
+
 TEST_F(MemoryTest, WindowBoundAndInvalidatedLocally) {
   QpOptions options;
   options.send_ops = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;

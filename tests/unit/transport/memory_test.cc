@@ -255,9 +255,9 @@ TEST_F(Windows, SendWithInvalidate) {
 TEST_F(Windows, InvalidateOfWhatIsNotAWindow) {
   rig_.receive(1);
   rig_.arrive(send_inv(0x100, 4, rig_.rkey()));
-  EXPECT_THAT(rig_.sent(), ElementsAre("NAK 000100 remote access error msn 0"));
-  EXPECT_EQ(rig_.counted(), "resp_cqe_error 1, resp_remote_access_errors 1, sent_naks 1");
-  EXPECT_EQ(rig_.completed().size(), 1u);
+  EXPECT_THAT(rig_.sent(), IsEmpty());
+  EXPECT_EQ(rig_.counted(), "resp_cqe_error 1, resp_remote_access_errors 1");
+  EXPECT_THAT(rig_.completed(), ElementsAre("recv 1: local access error"));
   EXPECT_EQ(rig_.observer().responder_errors.at(0).cause, Cause::kRemoteInvalidate);
 }
 
@@ -476,7 +476,7 @@ TEST(Keys, AWrongKeyEndsAReliableConnection) {
                : kind == 4 ? compare_swap(0x100, rig.remote_va(), key, 0, 1)
                            : send_inv(0x100, 4, key));
     EXPECT_EQ(rig.qp().state(), QpState::kErr) << kind;
-    EXPECT_THAT(rig.sent(), ElementsAre("NAK 000100 remote access error msn 0")) << kind;
+    EXPECT_EQ(rig.sent().size(), kind < 5 ? 1u : 0u) << kind;
     // Nothing more can be tried.
     rig.arrive(write(kOpWriteOnly, 0x100, rig.remote_va(), rig.rkey(), 4, 4));
     EXPECT_EQ(rig.remote()[0], 5) << kind;

@@ -200,11 +200,26 @@ TEST_F(Uc, AKeyThatGoesAwayInTheMiddleIsAnAccessError) {
   EXPECT_EQ(rig_.counted(), "resp_remote_access_errors 1");
 }
 
-TEST_F(Uc, ReceiveTooShort) {
-  rig_.receive(1, 8);
-  rig_.arrive(send(kOpSendOnly, 0x100, 12, kUc));
-  EXPECT_THAT(rig_.completed(), ElementsAre("recv 1: local length error"));
-  EXPECT_EQ(rig_.counted(), "resp_local_length_error 1, resp_cqe_error 1");
+TEST_F(Uc, AMessageTooLongLeavesTheReceive) {
+  rig_.receive(1, 300);
+  rig_.arrive(
+      {send(kOpSendFirst, 0x100, 256, kUc), send(kOpSendMiddle, 0x101, 256, kUc), send(kOpSendLast, 0x102, 8, kUc)});
+  EXPECT_THAT(rig_.completed(), IsEmpty());
+  EXPECT_EQ(rig_.counted(), "rx_drop_uc_sequence 1, rx_drop_receive_too_short 1");
+  rig_.arrive(send(kOpSendOnly, 0x103, 8, kUc));
+  EXPECT_THAT(rig_.completed(), ElementsAre("recv 1: success, 8 bytes"));
+}
+
+TEST_F(Uc, AMessageTooLongEndsAReceiveOfASharedQueue) {
+  RigOptions with_queue = options();
+  with_queue.use_srq = true;
+  Rig rig(with_queue);
+  rig.receive(1, 8);
+  rig.receive(2, 12);
+  rig.arrive(send(kOpSendOnly, 0x100, 12, kUc));
+  EXPECT_THAT(rig.completed(), ElementsAre("recv 1: local length error"));
+  rig.arrive(send(kOpSendOnly, 0x101, 12, kUc));
+  EXPECT_THAT(rig.completed(), ElementsAre("recv 2: success, 12 bytes"));
 }
 
 TEST_F(Uc, WriteTotalsMustFit) {

@@ -184,11 +184,38 @@ TEST_P(Ud, AnyPeerMaySend) {
   EXPECT_EQ(rig_.completed().size(), 1u);
 }
 
-TEST_P(Ud, ShortReceive) {
+TEST_P(Ud, ADatagramTooLongLeavesTheReceive) {
   rig_.receive(1, 43);
+  rig_.receive(2, 44);
   rig_.arrive(datagram(1, 4, Rig::kQkey, 1));
-  EXPECT_THAT(rig_.completed(), ElementsAre("recv 1: local length error"));
-  EXPECT_EQ(rig_.counted(), "resp_local_length_error 1, resp_cqe_error 1");
+  rig_.arrive(datagram(2, 4, Rig::kQkey, 1));
+  EXPECT_THAT(rig_.completed(), IsEmpty());
+  EXPECT_EQ(rig_.counted(), "rx_drop_receive_too_short 2");
+  rig_.arrive(datagram(3, 3, Rig::kQkey, 1));
+  rig_.arrive(datagram(4, 4, Rig::kQkey, 1));
+  EXPECT_THAT(rig_.completed(), ElementsAre("recv 1: success, 43 bytes", "recv 2: success, 44 bytes"));
+}
+
+/// A receive that was looked at is the program's all the same: it comes back when the queue pair ends.
+TEST_P(Ud, AReceiveThatWasTooShortIsFlushed) {
+  rig_.receive(1, 43);
+  rig_.receive(2, 44);
+  rig_.arrive(datagram(1, 4, Rig::kQkey, 1));
+  rig_.modify(QpState::kErr);
+  EXPECT_THAT(rig_.completed(), ElementsAre("recv 1: work request flushed", "recv 2: work request flushed"));
+}
+
+TEST_P(Ud, ADatagramTooLongEndsAReceiveOfASharedQueue) {
+  RigOptions with_queue = options(GetParam());
+  with_queue.use_srq = true;
+  Rig rig(with_queue);
+  rig.receive(1, 43);
+  rig.receive(2, 44);
+  rig.arrive(datagram(1, 4, Rig::kQkey, 1));
+  EXPECT_THAT(rig.completed(), ElementsAre("recv 1: local length error"));
+  EXPECT_EQ(rig.counted(), "resp_local_length_error 1, resp_cqe_error 1, rx_drop_receive_too_short 1");
+  rig.arrive(datagram(2, 4, Rig::kQkey, 1));
+  EXPECT_THAT(rig.completed(), ElementsAre("recv 2: success, 44 bytes"));
 }
 
 TEST_P(Ud, NoConnectionAttributes) { EXPECT_FALSE(rig_.qp().connected()); }
