@@ -310,6 +310,10 @@ bool EngineMachine::free_rest() {
 
 }  // namespace
 
+std::unique_ptr<Machine> engines(const Program& program, Memory& memory) {
+  return std::make_unique<EngineMachine>(program, memory);
+}
+
 std::string run_on_engines(const Program& program, const Rules& rules, Totals* totals, Frames frames) {
   thread_local Memory memory(4);
   memory.prepare();

@@ -73,7 +73,7 @@ class Generator {
       QueuePair qp = both;
       qp.endpoint =
           static_cast<uint8_t>(i == 0 || endpoints == 1 ? first : (first + 1 + below(endpoints - 1)) % endpoints);
-      qp.srq = program_.endpoints[qp.endpoint].srq_wrs != 0 && one_in(2) && (limits_.uc_srqs || qp.type != QpType::kUc);
+      qp.srq = program_.endpoints[qp.endpoint].srq_wrs != 0 && one_in(2);
       qp.signal_all = one_in(5);
       qp.send_cq = static_cast<uint8_t>(one_in(4) ? 1 : 0);
       qp.recv_cq = static_cast<uint8_t>(one_in(4) ? 0 : 1);
@@ -382,6 +382,7 @@ class Generator {
     const uint32_t what = below(qp.type == QpType::kRc ? 6 : 5);
     if (what == 5) {
       step.opcode = WrOpcode::kSendWithInv;
+      if (step.window != Region::kOldWindow && one_in(2)) prepare_invalidation(step);
       step.sges = draw_source(qp, below(300));
     } else if (what == 4) {
       step.opcode = WrOpcode::kLocalInv;
@@ -395,6 +396,25 @@ class Generator {
       if (mistake()) shuffle_in({Region::kForeign, Region::kReadOnly, Region::kSource, Region::kWindow2}, step.region);
     }
     add(std::move(step));
+  }
+
+  /// What an invalidation by the peer takes to succeed, which is rare by chance: a bind through its own end of the
+  /// connection, whose completion was polled, so that the program knows the key; and a receive.
+  void prepare_invalidation(const Step& invalidation) {
+    const auto there = static_cast<uint8_t>(invalidation.qp ^ 1u);
+    const QueuePair& qp = program_.qps[there];
+    Step receive{.what = Do::kReceive, .qp = there};
+    if (!draw_landing(qp, 300, receive.sges)) return;
+    add({.what = Do::kPost,
+         .qp = there,
+         .opcode = WrOpcode::kBindMw,
+         .flags = kSendSignaled,
+         .window = invalidation.window,
+         .length = 1 + below(kTargetBytes),
+         .access = kRemoteRead | kRemoteWrite});
+    add({.what = Do::kSettle});
+    for (uint8_t cq = 0; cq < 2; cq++) add({.what = Do::kPoll, .endpoint = qp.endpoint, .cq = cq, .count = 64});
+    add(std::move(receive));
   }
 
   const Limits limits_;

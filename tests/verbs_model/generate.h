@@ -13,7 +13,6 @@ struct Limits {
   bool overruns = true;     // completion queues that are too small
   bool few_retries = true;  // than seven; in real time, a peer may just wait for a processor
   bool old_windows = true;  // type 1: binding them is a call that checks some things itself
-  bool uc_srqs = true;      // the API refuses a UC queue pair with a shared receive queue
   uint32_t port_mtu = 4096;
 };
 

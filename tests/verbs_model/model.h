@@ -75,6 +75,7 @@ struct Rules {
   bool slots_until_polled = true;       // a send queue slot is free when its completion was polled, not before
   bool reset_takes_completions = true;  // RESET and destruction take the queue pair's completions out
   bool times = true;                    // completions carry the time
+  bool causes = true;                   // completions say why
   bool exact_queues = true;             // queues have the size that was asked for, not more
   uint32_t port_mtu = 4096;
   bool planted_mistake = false;  // the model is wrong: it expects RECV for a WRITE with immediate. To test the shrinker
@@ -133,6 +134,7 @@ class Model {
     Sure reached = Sure::kYes;  // the peer gets to see it
     uint32_t remote_statuses = 0;
     uint32_t message = kNone;  // number among the messages of its queue
+    uint32_t invalidates = 0;  // SEND_WITH_INV: the window's key
     bool acknowledged = false;
     bool delivered = false;
     std::vector<uint8_t> payload;

@@ -58,6 +58,13 @@ void Model::on_completion(unsigned endpoint, unsigned number, const Completion& 
   }
   if (rules_.times && at < cq.latest) return fail("step %u completed before the one before it", id);
   cq.latest = at;
+  const bool flushed = completion.status == WcStatus::kWrFlushErr;
+  const bool explained = completion.status == WcStatus::kSuccess ? completion.cause == Cause::kNone
+                         : flushed                               ? completion.cause == Cause::kFlushed
+                                   : completion.cause != Cause::kNone && completion.cause != Cause::kFlushed;
+  if (rules_.causes && !explained)
+    return fail("step %u completed (%s) with cause %d", id, wc_status_name(completion.status),
+                static_cast<int>(completion.cause));
   if (is_send) {
     complete_send(id, cq, completion);
   } else {

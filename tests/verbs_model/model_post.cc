@@ -82,6 +82,7 @@ void Model::on_post_send(uint32_t id, const Step& step, Answer answer) {
   send.order = q.order++;
   send.began = moment_;
   send.posted = machine_.now();
+  if (step.opcode == WrOpcode::kSendWithInv) send.invalidates = machine_.key(peer(step.qp).spec.endpoint, step.window);
   q.sends.push_back(id);
   count_send(q);
   uint32_t reach = send.length;

@@ -80,6 +80,7 @@ const char* Model::mismatch(const Send& m, const Receive& receive, const Complet
   const unsigned flags = (imm ? kWcWithImm : 0) | (inv ? kWcWithInv : 0) | (datagram ? kWcGrh : 0);
   if (c.flags != flags) return "flags";
   if (imm && c.imm_or_rkey != step.imm) return "immediate data";
+  if (inv && c.imm_or_rkey != m.invalidates) return "invalidated key";
   if (datagram && c.src_qp != machine_.qpn(m.qp)) return "src_qp";
   if (write) return nullptr;
   const unsigned endpoint = queue(receive.qp).spec.endpoint;

@@ -171,17 +171,21 @@ TEST(Generator, DrawsEverything) {
 }
 
 TEST(Generator, LeavesOutWhatAMachineCannotDo) {
-  const auto has_shared_uc = [](uint64_t seed, const Limits& limits) {
+  const auto uses_old_windows = [](uint64_t seed, const Limits& limits) {
     const Program program = generate(seed, limits);
-    return std::any_of(program.qps.begin(), program.qps.end(),
-                       [](const QueuePair& qp) { return qp.srq && qp.type == QpType::kUc; });
+    return std::any_of(program.steps.begin(), program.steps.end(),
+                       [](const Step& step) { return step.window == Region::kOldWindow; });
   };
-  unsigned drawn = 0;
+  unsigned faulty = 0;
+  unsigned old = 0;
   for (uint64_t seed = 1; seed <= 500; seed++) {
-    drawn += has_shared_uc(seed, {}) ? 1 : 0;
-    EXPECT_FALSE(has_shared_uc(seed, {.uc_srqs = false}));
+    faulty += generate(seed, {}).faults.empty() ? 0 : 1;
+    EXPECT_TRUE(generate(seed, {.faults = false}).faults.empty());
+    old += uses_old_windows(seed, {}) ? 1 : 0;
+    EXPECT_FALSE(uses_old_windows(seed, {.old_windows = false}));
   }
-  EXPECT_GT(drawn, 0u);
+  EXPECT_GT(faulty, 0u);
+  EXPECT_GT(old, 0u);
 }
 
 }  // namespace

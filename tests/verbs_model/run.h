@@ -1,6 +1,7 @@
 // Carries a program out, step by step, and lets the model judge it.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "verbs_model/machine.h"
@@ -22,6 +23,9 @@ std::string run_on(const Program& program, const Rules& rules, Machine& machine,
                    Totals* totals = nullptr);
 
 enum class Frames : uint8_t { kSilent, kShown };  // every frame to stderr
+
+/// Engines in virtual time, and what the program begins with. All are given for as long as it lives.
+std::unique_ptr<Machine> engines(const Program& program, Memory& memory);
 
 /// On engines in virtual time.
 std::string run_on_engines(const Program& program, const Rules& rules, Totals* totals = nullptr,

@@ -157,6 +157,27 @@ TEST_F(WindowTest, OnlyTheLowestByteOfAKeyIsTheProgramsToChoose) {
   EXPECT_EQ(write_through(key), IBV_WC_SUCCESS);
 }
 
+/// As with mlx5 and rxe the structure's key is not touched by a bind of type 2: some programs count it on themselves
+/// when the bind has completed.
+TEST_F(WindowTest, OfType2TheProgramKeepsTheKey) {
+  const Owned<ibv_mw> mw(ibv_alloc_mw(pd_.get(), IBV_MW_TYPE_2));
+  for (int i = 0; i < 3; i++) {
+    const uint32_t key = mw->rkey;
+    ASSERT_EQ(bind_type2(right_.get(), mw.get(), ibv_inc_rkey(key), 64), 0);
+    EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+    EXPECT_EQ(mw->rkey, key);
+    mw->rkey = ibv_inc_rkey(key);
+    EXPECT_EQ(write_through(mw->rkey), IBV_WC_SUCCESS);
+    ibv_send_wr invalidate{};
+    invalidate.opcode = IBV_WR_LOCAL_INV;
+    invalidate.send_flags = IBV_SEND_SIGNALED;
+    invalidate.invalidate_rkey = mw->rkey;
+    ibv_send_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_send(right_.get(), &invalidate, &bad), 0);
+    EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+  }
+}
+
 TEST_F(WindowTest, OfNoKnownTypeIsRefused) {
   EXPECT_EQ(ibv_alloc_mw(pd_.get(), static_cast<ibv_mw_type>(3)), nullptr);
   EXPECT_EQ(errno, EINVAL);

@@ -47,7 +47,7 @@ Manner manner_of(const Program& program) {
 }
 
 /// The wire is the device's own, and nobody can cut it. A peer may just wait for a processor: no counted retries.
-Limits limits() { return {.faults = false, .few_retries = false, .uc_srqs = false}; }
+Limits limits() { return {.faults = false, .few_retries = false}; }
 
 Rules rules_of(const Program& program) { return {.times = manner_of(program).extended}; }
 

@@ -202,6 +202,7 @@ uint32_t VerbsMachine::poll_plain(ibv_cq* cq, std::span<Completion> out) {
     to.imm_or_rkey = wc[i].imm_data;
     to.qp_num = wc[i].qp_num;
     to.src_qp = wc[i].src_qp;
+    to.cause = static_cast<Cause>(wc[i].vendor_err);
   }
   return static_cast<uint32_t>(count);
 }
@@ -221,6 +222,7 @@ uint32_t VerbsMachine::poll_extended(ibv_cq_ex* cq, std::span<Completion> out) {
     to.imm_or_rkey = ibv_wc_read_imm_data(cq);
     to.qp_num = ibv_wc_read_qp_num(cq);
     to.src_qp = ibv_wc_read_src_qp(cq);
+    to.cause = static_cast<Cause>(ibv_wc_read_vendor_err(cq));
     to.timestamp_ns = static_cast<int64_t>(ibv_wc_read_completion_ts(cq));
     error = count < out.size() ? ibv_next_poll(cq) : ENOENT;
   }
