@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <optional>
 
 #include "dpdk/endpoint_cm.h"
@@ -379,7 +380,7 @@ int write_cm_event(const UcmaCall& call, const UcmaWriteCmEvent& command) {
 int migrate_id(const UcmaCall& call, const rdma_ucm_migrate_id& command) {
   if (call.out_bytes < sizeof(rdma_ucm_migrate_resp)) return ENOSPC;
   const int from_fd = static_cast<int>(command.fd);
-  UcmaFile* const from = hold_file(from_fd);
+  const std::unique_ptr<UcmaFile, decltype(&release_file)> from(hold_file(from_fd), &release_file);
   if (from == nullptr) return syscall(SYS_fcntl, from_fd, F_GETFD) < 0 ? ENOENT : EINVAL;
   int error = EINVAL;
   UcmaId* const id = from->generation == fork_generation ? Ucma::get().find_id(*from, command.id, error) : nullptr;
@@ -388,7 +389,6 @@ int migrate_id(const UcmaCall& call, const rdma_ucm_migrate_id& command) {
     if (id->id != nullptr) lock.emplace(endpoint());
     error = reply_with(call, command.response, rdma_ucm_migrate_resp{Ucma::get().migrate(*id, call.file)});
   }
-  release_file(from);
   return error;
 }
 

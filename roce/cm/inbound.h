@@ -20,9 +20,9 @@ class InboundRequests {
   void on_stale(Connection& old, const Req& req, const ReceivedMad& mad, const MadHeader& header, Instant now);
   void refuse(const Req& req, RejReason reason, const ReceivedMad& mad, const MadHeader& header, Instant now);
   bool has_room(uint64_t listener);
-  Connection& keep(const Request& request, uint64_t listener, uint32_t peer_id, const MadHeader& header,
-                   const AddressVector& av);
-  void hand_over(Connection& connection, const Request& request);
+  template <typename Fill>
+  void keep(const Request& request, uint64_t listener, uint32_t peer_id, const MadHeader& header,
+            const AddressVector& av, Fill fill);
 
   Protocol& protocol_;
 };

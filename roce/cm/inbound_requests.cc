@@ -1,3 +1,4 @@
+#include <new>
 #include <optional>
 
 #include "cm/inbound.h"
@@ -44,6 +45,31 @@ QpType responder_type(const Req& req) {
 
 }  // namespace
 
+/// One for which there is no room, or no memory, was never here: it comes again.
+template <typename Fill>
+void InboundRequests::keep(const Request& request, uint64_t listener, uint32_t peer_id, const MadHeader& header,
+                           const AddressVector& av, Fill fill) {
+  protocol_.counters.requests++;
+  Connection& c = protocol_.table.create(nullptr);
+  try {
+    c.transaction_id = header.transaction_id;
+    c.service_id = request.service_id;
+    c.passive = true;
+    c.listener = listener;
+    c.peer = {.av = av, .ip = request.mad.src_ip, .own_ip = request.mad.dst_ip, .id = peer_id};
+    c.peer.av.traffic_class = request.mad.traffic_class;
+    c.terms.qp_type = request.qp_type;
+    protocol_.table.index_request(c);
+    fill(c);
+    if (protocol_.user.on_request(c, request)) return;
+    protocol_.counters.drop_backlog_full++;
+  } catch (const std::bad_alloc&) {
+    protocol_.table.erase(c);
+    throw;
+  }
+  protocol_.table.erase(c);
+}
+
 void InboundRequests::on_req(const ReceivedMad& mad, const MadHeader& header, Instant now) {
   const Req req = decode_req(mad.bytes);
   if (req.local_id == 0) {
@@ -77,11 +103,11 @@ void InboundRequests::on_req(const ReceivedMad& mad, const MadHeader& header, In
     protocol_.counters.refused_malformed++;
     return refuse(req, RejReason::kInvalidMtu, mad, header, now);
   }
-  Connection& c = keep(request, admission.listener, req.local_id, header, way->av);
-  take_terms(c, req);
-  protocol_.table.index_peer_qp(c);
-  protocol_.table.set_state(c, CmState::kReqReceived);
-  hand_over(c, request);
+  keep(request, admission.listener, req.local_id, header, way->av, [&](Connection& c) {
+    take_terms(c, req);
+    protocol_.table.index_peer_qp(c);
+    protocol_.table.set_state(c, CmState::kReqReceived);
+  });
 }
 
 void InboundRequests::on_sidr_req(const ReceivedMad& mad, const MadHeader& header, Instant now) {
@@ -104,9 +130,8 @@ void InboundRequests::on_sidr_req(const ReceivedMad& mad, const MadHeader& heade
                           .service_id = req.service_id};
     return protocol_.send(way->av, encode(header.transaction_id, refusal), now);
   }
-  Connection& c = keep(request, admission.listener, req.request_id, header, way->av);
-  protocol_.table.set_state(c, CmState::kSidrReqReceived);
-  hand_over(c, request);
+  keep(request, admission.listener, req.request_id, header, way->av,
+       [this](Connection& c) { protocol_.table.set_state(c, CmState::kSidrReqReceived); });
 }
 
 /// A repetition, late or not, changes nothing. It is answered again where an answer may have been lost.
@@ -170,27 +195,6 @@ bool InboundRequests::has_room(uint64_t listener) {
       return false;
   }
   return false;
-}
-
-Connection& InboundRequests::keep(const Request& request, uint64_t listener, uint32_t peer_id, const MadHeader& header,
-                                  const AddressVector& av) {
-  protocol_.counters.requests++;
-  Connection& c = protocol_.table.create(nullptr);
-  c.transaction_id = header.transaction_id;
-  c.service_id = request.service_id;
-  c.passive = true;
-  c.listener = listener;
-  c.peer = {.av = av, .ip = request.mad.src_ip, .own_ip = request.mad.dst_ip, .id = peer_id};
-  c.peer.av.traffic_class = request.mad.traffic_class;
-  c.terms.qp_type = request.qp_type;
-  protocol_.table.index_request(c);
-  return c;
-}
-
-void InboundRequests::hand_over(Connection& c, const Request& request) {
-  if (protocol_.user.on_request(c, request)) return;
-  protocol_.counters.drop_backlog_full++;
-  protocol_.table.erase(c);
 }
 
 }  // namespace uroce::cm

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <new>
 
 #include "cm/cm_core.h"
 #include "cm/multicast.h"
@@ -210,13 +211,20 @@ int RdmaCm::connect(Id& id, const ConnParam& param, const Ece& ece, Instant now)
   c.peer.own_ip = state.way->source.ip;
   state.connection = &c;
   state.phase = Phase::kConnect;
-  if (datagram) {
-    const SidrReq req{.service_id = remote_service(state), .private_data = request_data(state, param.private_data)};
-    core_->manager.send_sidr_req(c, req, now);
-  } else {
-    const Req req = request_of(state, param, ece, core_->services.node_guid());
-    set_terms(c, state, req);
-    core_->manager.send_req(c, req, now);
+  try {
+    if (datagram) {
+      const SidrReq req{.service_id = remote_service(state), .private_data = request_data(state, param.private_data)};
+      core_->manager.send_sidr_req(c, req, now);
+    } else {
+      const Req req = request_of(state, param, ece, core_->services.node_guid());
+      set_terms(c, state, req);
+      core_->manager.send_req(c, req, now);
+    }
+  } catch (const std::bad_alloc&) {  // the program may try again
+    core_->manager.discard(c);
+    state.connection = nullptr;
+    state.phase = Phase::kRouteResolved;
+    throw;
   }
   return 0;
 }

@@ -91,6 +91,7 @@ int EndpointCm::listen(uint64_t service_id, uint64_t mask) {
   // Whoever learns of the service learns of the program's queue pair numbers, too: datagrams follow the first answer
   // sooner than others look into the directory again.
   engine_->own_block();
+  listens_.reserve(listens_.size() + 1);
   if (const int error = device_->listen(service_id, mask)) return error;
   listens_.push_back({service_id, mask});
   return 0;

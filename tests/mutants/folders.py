@@ -60,5 +60,5 @@ BY_HAND = {folder.name: folder for folder in [
     Folder("lint", "roce/lint", ["unit-lint", "lint-simulated"]),
     Folder("replay", "roce/replay", ["unit-replay", "replay captures", "replay scripts"]),
     Folder("packet", "roce/packet", ["unit-packet", "unit-engine", "unit-cm"]),
-    Folder("uroced", "apps/uroced", ["uroced_service", "command_lines"]),
+    Folder("uroced", "apps/uroced", ["unit-uroced", "uroced_service", "command_lines", "uroced_ends"]),
 ]}

@@ -7,6 +7,7 @@
 
 #include "failing_memory.h"
 #include "sweep.h"
+#include "sweep_cm.h"
 #include "sweep_objects.h"
 
 using namespace verbs_test;
@@ -26,6 +27,7 @@ int main(int argc, char** argv) {
   ibv_context* const context = ibv_open_device(the_device());
   ibv_pd* const pd = ibv_alloc_pd(context);
   sweep_objects(sweep, context, pd);
+  sweep_cm(sweep, memory);
   if (ibv_dealloc_pd(pd) != 0 || ibv_close_device(context) != 0) sweep.complain("the rest", 0, {}, "busy");
   return sweep.good() ? 0 : 1;
 }

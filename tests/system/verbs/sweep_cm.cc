@@ -1,0 +1,145 @@
+#include "sweep_cm.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <unistd.h>
+
+#include <set>
+#include <vector>
+
+namespace verbs_test {
+
+namespace {
+
+/// An id goes from one channel to the other, and all three end.
+int migrate() {
+  rdma_event_channel* const from = rdma_create_event_channel();
+  rdma_event_channel* const to = from != nullptr ? rdma_create_event_channel() : nullptr;
+  rdma_cm_id* id = nullptr;
+  const bool moved =
+      to != nullptr && rdma_create_id(from, &id, nullptr, RDMA_PS_TCP) == 0 && rdma_migrate_id(id, to) == 0;
+  const int error = moved ? 0 : errno;
+  if (id != nullptr) rdma_destroy_id(id);
+  for (rdma_event_channel* const channel : {from, to}) {
+    if (channel != nullptr) rdma_destroy_event_channel(channel);
+  }
+  return error;
+}
+
+/// A program that closes the descriptor of a channel ends all that is on it, without memory, too: the port is free.
+/// (What librdmacm keeps of it is lost.)
+void close_without_memory(Sweep& sweep, FailingMemory& memory) {
+  rdma_event_channel* const channel = rdma_create_event_channel();
+  rdma_cm_id *id = nullptr, *next = nullptr;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  auto* const where = reinterpret_cast<sockaddr*>(&address);
+  bool good = rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) == 0 && rdma_bind_addr(id, where) == 0 &&
+              rdma_listen(id, 1) == 0;
+  if (good) address.sin_port = rdma_get_src_port(id);
+  memory.begin(1, Trouble::kFromThenOn);
+  good = good && close(channel->fd) == 0;
+  memory.end();
+  rdma_event_channel* const other = rdma_create_event_channel();
+  good = good && rdma_create_id(other, &next, nullptr, RDMA_PS_TCP) == 0 && rdma_bind_addr(next, where) == 0;
+  if (!good) sweep.complain("a channel with a listener", 1, Trouble::kFromThenOn, "is not closed");
+  if (next != nullptr) rdma_destroy_id(next);
+  rdma_destroy_event_channel(other);
+}
+
+/// A connection that is asked for while memory fails.
+struct Asked {
+  rdma_cm_id* listener = nullptr;
+  rdma_cm_id* client = nullptr;
+};
+
+rdma_cm_event_type next_event(rdma_event_channel* channel) {
+  rdma_cm_event* event = nullptr;
+  if (rdma_get_cm_event(channel, &event) != 0) return RDMA_CM_EVENT_DEVICE_REMOVAL;
+  const rdma_cm_event_type type = event->event;
+  rdma_ack_cm_event(event);
+  return type;
+}
+
+Asked prepare(Sweep& sweep, rdma_event_channel* server, rdma_event_channel* client) {
+  Asked asked;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const where = reinterpret_cast<sockaddr*>(&address);
+  bool good = rdma_create_id(server, &asked.listener, nullptr, RDMA_PS_TCP) == 0 &&
+              rdma_bind_addr(asked.listener, where) == 0 && rdma_listen(asked.listener, 1) == 0;
+  if (good) address.sin_port = rdma_get_src_port(asked.listener);
+  good = good && rdma_create_id(client, &asked.client, nullptr, RDMA_PS_TCP) == 0 &&
+         rdma_resolve_addr(asked.client, nullptr, where, 2000) == 0 &&
+         next_event(client) == RDMA_CM_EVENT_ADDR_RESOLVED && rdma_resolve_route(asked.client, 2000) == 0 &&
+         next_event(client) == RDMA_CM_EVENT_ROUTE_RESOLVED;
+  if (!good) sweep.complain("a connection", 0, {}, "cannot be prepared");
+  return asked;
+}
+
+/// The n-th request for memory fails on the way of a connection's request, in whichever end. True when there were as
+/// many.
+bool ask(Sweep& sweep, FailingMemory& memory, const Asked& asked, long n) {
+  rdma_conn_param param{};
+  param.qp_num = 0x1000 + static_cast<uint32_t>(n);
+  memory.begin(n, Trouble::kOnce);
+  bool gone = rdma_connect(asked.client, &param) == 0;
+  usleep(5000);  // for whoever receives it
+  memory.end();
+  if (!gone) gone = rdma_connect(asked.client, &param) == 0;  // it was refused here
+  if (!gone) sweep.complain("rdma_connect", n, Trouble::kOnce, "fails with memory, too");
+  return memory.failed();
+}
+
+/// A listener with room for a single request had no memory for it. The request comes again, and there is that room.
+void requests_come_again(Sweep& sweep, FailingMemory& memory) {
+  rdma_event_channel* const server = rdma_create_event_channel();
+  rdma_event_channel* const client = rdma_create_event_channel();
+  std::vector<Asked> all;
+  for (bool more = true; more && sweep.good();) {
+    all.push_back(prepare(sweep, server, client));
+    if (sweep.good()) more = ask(sweep, memory, all.back(), static_cast<long>(all.size()));
+  }
+  std::set<rdma_cm_id*> missing;
+  for (const Asked& asked : all) missing.insert(asked.listener);
+  while (!missing.empty() && sweep.good()) {
+    pollfd wait{server->fd, POLLIN, 0};
+    if (poll(&wait, 1, 30'000) != 1) {
+      for (size_t i = 0; i < all.size(); i++) {
+        if (missing.contains(all[i].listener))
+          sweep.complain("a request", static_cast<long>(i) + 1, Trouble::kOnce, "never comes again");
+      }
+      break;
+    }
+    rdma_cm_event* event = nullptr;
+    if (rdma_get_cm_event(server, &event) != 0 || event->event != RDMA_CM_EVENT_CONNECT_REQUEST ||
+        missing.erase(event->listen_id) != 1) {
+      sweep.complain("a request", 0, {}, "is not the only one");
+      break;
+    }
+    rdma_cm_id* const id = event->id;
+    rdma_reject(id, nullptr, 0);
+    rdma_ack_cm_event(event);
+    rdma_destroy_id(id);
+  }
+  if (all.size() < 6) sweep.complain("a request", static_cast<long>(all.size()), {}, "needs no memory");
+  for (const Asked& asked : all) {
+    rdma_destroy_id(asked.client);
+    rdma_destroy_id(asked.listener);
+  }
+  rdma_destroy_event_channel(client);
+  rdma_destroy_event_channel(server);
+}
+
+}  // namespace
+
+void sweep_cm(Sweep& sweep, FailingMemory& memory) {
+  sweep.of(change("rdma_migrate_id", migrate, [] { return 0; }));
+  close_without_memory(sweep, memory);
+  requests_come_again(sweep, memory);
+}
+
+}  // namespace verbs_test
