@@ -121,13 +121,13 @@ std::optional<Icmp> decode_icmpv6(std::span<const uint8_t> body) {
   return icmp;
 }
 
-/// The link-layer address option of type `wanted`. False when the options are malformed.
+/// The first link-layer address option of type `wanted`. False when the options are malformed.
 bool find_link_option(std::span<const uint8_t> options, uint8_t wanted, std::optional<MacAddress>& found) {
   while (!options.empty()) {
     if (options.size() < 2) return false;
     const size_t bytes = options[1] * size_t{8};
     if (bytes == 0 || bytes > options.size()) return false;
-    if (options[0] == wanted && bytes == kOptionBytes) found = load_mac(options.data() + 2);
+    if (options[0] == wanted && bytes == kOptionBytes && !found) found = load_mac(options.data() + 2);
     options = options.subspan(bytes);
   }
   return true;

@@ -174,8 +174,8 @@ TEST(NeighbourDiscovery, NothingOfTheBufferIsLeftInAMessage) {
   }
 }
 
-/// RFC 4861 does not say which of two counts. One of another kind or length is none.
-TEST(NeighbourDiscovery, TheLastLinkLayerAddressCounts) {
+/// RFC 4861 does not say which of two counts: the first one, as with Linux. One of another kind or length is none.
+TEST(NeighbourDiscovery, TheFirstLinkLayerAddressCounts) {
   const Bytes good = from_hex(kSolicitation);
   const auto with = [&good](const char* options) {
     Bytes frame = good;
@@ -186,8 +186,8 @@ TEST(NeighbourDiscovery, TheLastLinkLayerAddressCounts) {
     return m && m->link_layer ? to_string(*m->link_layer) : "none";
   };
   EXPECT_EQ(with(""), "52:54:00:00:00:02");
-  EXPECT_EQ(with("0101 525400000003"), "52:54:00:00:00:03");
-  EXPECT_EQ(with("0101 525400000003 0101 525400000004"), "52:54:00:00:00:04");
+  EXPECT_EQ(with("0101 525400000003"), "52:54:00:00:00:02");
+  EXPECT_EQ(with("0101 525400000003 0101 525400000004"), "52:54:00:00:00:02");
   EXPECT_EQ(with("0201 525400000003"), "52:54:00:00:00:02") << "of the target";
   EXPECT_EQ(with("0102 525400000003 0000000000000000"), "52:54:00:00:00:02") << "longer than Ethernet's";
 }
