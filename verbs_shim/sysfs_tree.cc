@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
@@ -32,8 +33,9 @@ namespace {
 using Path = std::filesystem::path;
 
 std::mutex tree_mutex;
-bool tree_tried = false;
-bool tree_knows_port = false;  // the tree was written after the port was opened
+bool tree_is_whole = false;              // as far as was known when it was written
+bool tree_knows_port = false;            // the tree was written after the port was opened
+std::atomic<bool> tree_is_short{false};  // something could not be written, and is written with the next look
 std::string* tree_root = nullptr;
 pid_t tree_owner = 0;
 int tree_lock = -1;  // held as long as the process lives
@@ -67,16 +69,25 @@ void remove_stale_trees(const std::string& directory) {
   }
 }
 
-/// Writes one attribute, making its directories. Failures show as missing files, as on a kernel without the attribute.
+/// A failure shows as a missing file, as on a kernel without the attribute, until the next look.
+void link_to(const char* to, const Path& name) {
+  std::error_code error;
+  std::filesystem::create_symlink(to, name, error);
+  if (error && error != std::errc::file_exists) tree_is_short = true;
+}
+
+/// Writes one attribute, making its directories. The same of failures.
 void put(const Path& file, const std::string& text) {
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
   const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return;
+  if (fd < 0) {
+    tree_is_short = true;
+    return;
+  }
   // The file is not emptied first, because another thread may be reading it.
   const std::string line = text + '\n';
-  if (write_all(fd, line, 0) == 0 && ftruncate(fd, static_cast<off_t>(line.size())) != 0)
-    log_message(LogLevel::kDebug, "%s keeps an old end", file.c_str());
+  if (write_all(fd, line, 0) != 0 || ftruncate(fd, static_cast<off_t>(line.size())) != 0) tree_is_short = true;
   close(fd);
 }
 
@@ -150,8 +161,7 @@ void put_device(const Path& device, const EndpointIdentity& identity) {
   put(device / "node_desc", kDeviceName);
   put(device / "node_guid", guid);
   put(device / "sys_image_guid", guid);
-  std::error_code ignored;
-  std::filesystem::create_symlink("../../infiniband", device / "subsystem", ignored);
+  link_to("../../infiniband", device / "subsystem");
 }
 
 /// Writes the files that do not change.
@@ -209,10 +219,10 @@ void put_uverbs(const Path& root) {
   put(uverbs / "abi_version", "1");
   put(uverbs / "dev", "1:3");  // that of /dev/null, which stands for the device
   std::error_code ignored;
-  std::filesystem::create_symlink("../../infiniband_verbs", uverbs / "subsystem", ignored);
+  link_to("../../infiniband_verbs", uverbs / "subsystem");
   std::filesystem::create_directories(root / "dev/infiniband", ignored);
-  std::filesystem::create_symlink("/dev/null", root / "dev/infiniband" / kUverbsName, ignored);
-  std::filesystem::create_symlink("/dev/null", root / "dev/infiniband/rdma_cm", ignored);
+  link_to("/dev/null", root / "dev/infiniband" / kUverbsName);
+  link_to("/dev/null", root / "dev/infiniband/rdma_cm");
 }
 
 /// Makes a directory of a name of its own, and locks it: another process may take one that is not locked yet for a dead
@@ -245,9 +255,7 @@ bool make_tree() {
     return false;
   }
   tree_root = new std::string(root);
-  tree_owner = getpid();
-  std::atexit(remove_at_exit);
-  put_uverbs(root);
+  if (std::exchange(tree_owner, getpid()) == 0) std::atexit(remove_at_exit);
   return true;
 }
 
@@ -271,19 +279,21 @@ const std::string& sysfs_root() {
   const std::string* const none = &*nothing;
   const std::lock_guard guard(tree_mutex);
   const bool open = Runtime::get().is_open();
-  if (tree_tried && (tree_root == nullptr || tree_knows_port || !open))
-    return tree_root != nullptr ? *tree_root : *none;
+  if (tree_is_whole && !tree_is_short && (tree_knows_port || !open)) return *tree_root;
   EndpointIdentity identity;
   if (!Runtime::get().identify(identity, LogLevel::kDebug)) return *none;
-  if (!tree_tried) {
-    tree_tried = true;
-    if (!make_tree()) return *none;
+  if (tree_root == nullptr && !make_tree()) return *none;
+  if (!std::exchange(tree_is_whole, false) || tree_is_short) {
+    tree_is_short = false;
+    put_uverbs(*tree_root);
+    delete std::exchange(tree_facts, nullptr);
   }
   const Path device = Path(*tree_root) / "sys/class/infiniband" / kDeviceName;
   put_device(device, identity);
   if (tree_facts == nullptr) put_port(device);
   put_facts(device, facts_of(identity));
   tree_knows_port = open;
+  tree_is_whole = true;
   return *tree_root;
 }
 
@@ -294,7 +304,7 @@ LinkFacts link_facts(const EndpointIdentity& identity) {
 
 void leave_sysfs_tree() {
   renew_after_fork(tree_mutex);
-  tree_tried = tree_knows_port = false;
+  tree_is_whole = tree_knows_port = false;
   tree_root = nullptr;
   tree_facts = nullptr;
   if (tree_lock >= 0) close(std::exchange(tree_lock, -1));

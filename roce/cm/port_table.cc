@@ -56,7 +56,10 @@ int PortTable::take_free_port(Id& id) {
   for (uint32_t i = 0; i < kEphemeralPorts; i++) {
     const auto port = static_cast<uint16_t>(kFirstEphemeral + (start + i) % kEphemeralPorts);
     const uint64_t service_id = service_id_of(state.port_space, port);
-    if (holders_.contains(service_id) || take(id, service_id, ~uint64_t{0}) != 0) continue;
+    if (holders_.contains(service_id)) continue;
+    const int error = take(id, service_id, ~uint64_t{0});
+    if (error == EADDRINUSE) continue;
+    if (error != 0) return error;
     state.local.port = port;
     if (state.local.family == SocketAddress::Family::kIb) state.local.service_id = service_id;
     return 0;
@@ -67,7 +70,7 @@ int PortTable::take_free_port(Id& id) {
 int PortTable::take(Id& id, uint64_t service_id, uint64_t mask) {
   const auto it = holders_.find(service_id);
   if (it == holders_.end()) {
-    if (!services_.claim_service(service_id)) return EADDRINUSE;
+    if (const int error = services_.claim_service(service_id)) return error;
     holders_[service_id] = {.ids = {&id}, .listeners = 0, .mask = mask};
     if (mask != ~uint64_t{0}) masked_++;
   } else {

@@ -54,8 +54,9 @@ class Services {
   virtual Neighbour resolve(const Way& way, Instant now) = 0;
 
   /// Takes a service ID (port space and port, or an IB service) for this program, machine-wide: no other program of
-  /// the host gets it until it is released. False: another program has it.
-  virtual bool claim_service(uint64_t service_id) = 0;
+  /// the host gets it until it is released. Returns an errno when it does not; EADDRINUSE: another
+  /// program has it.
+  virtual int claim_service(uint64_t service_id) = 0;
   virtual void release_service(uint64_t service_id) = 0;
   /// From now on requests for this claimed service (with `mask`: all that agree in its bits) come to this program; or
   /// no longer do. `listen` returns an errno when others could not find this program, and nothing comes of it then.

@@ -71,7 +71,7 @@ class EndpointCm final : private cm::Services, private cm::EventSink, private Ma
   std::optional<cm::Way> find_way(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
   bool is_own(const IpAddress& ip) override;
   Neighbour resolve(const cm::Way& way, Instant now) override;
-  bool claim_service(uint64_t service_id) override { return device_->claim_service(service_id); }
+  int claim_service(uint64_t service_id) override { return device_->claim_service(service_id); }
   void release_service(uint64_t service_id) override { device_->release_service(service_id); }
   int listen(uint64_t service_id, uint64_t mask) override;
   void unlisten(uint64_t service_id, uint64_t mask) override;

@@ -70,7 +70,9 @@ class SegmentDevice final : public EndpointDevice,
     port_->registration().update([&](segment::MemberCard& card) { card.addresses = addresses; }, error);
     warn(error);
   }
-  bool claim_service(uint64_t service_id) override { return port_->registration().services().take(service_id); }
+  int claim_service(uint64_t service_id) override {
+    return port_->registration().services().take(service_id) ? 0 : errno;
+  }
   void release_service(uint64_t service_id) override { port_->registration().services().give_back(service_id); }
   int listen(uint64_t service_id, uint64_t mask) override {
     std::string error;

@@ -56,8 +56,8 @@ class EndpointDevice {
   virtual void tell_addresses(const std::vector<LocalAddress>& /*addresses*/) {}
   // Services of connection management, which all programs of a host share. A port that no other program has needs none
   // of this.
-  /// False: another program has it.
-  virtual bool claim_service(uint64_t /*service_id*/) { return true; }
+  /// Returns an errno when it cannot be had; EADDRINUSE: another program has it.
+  virtual int claim_service(uint64_t /*service_id*/) { return 0; }
   virtual void release_service(uint64_t /*service_id*/) {}
   /// Tells the other programs where requests for these services belong. `listen` returns an errno when they cannot be
   /// told.

@@ -28,7 +28,7 @@ class FaultyDevice final : public EndpointDevice {
   uint32_t moved() const override { return device_->moved(); }
   AddressSource* address_source() override { return device_->address_source(); }
   void tell_addresses(const std::vector<LocalAddress>& addresses) override { device_->tell_addresses(addresses); }
-  bool claim_service(uint64_t service_id) override { return device_->claim_service(service_id); }
+  int claim_service(uint64_t service_id) override { return device_->claim_service(service_id); }
   void release_service(uint64_t service_id) override { device_->release_service(service_id); }
   int listen(uint64_t service_id, uint64_t mask) override { return device_->listen(service_id, mask); }
   void unlisten(uint64_t service_id, uint64_t mask) override { device_->unlisten(service_id, mask); }

@@ -2,6 +2,7 @@
 // has its own (roce/dpdk/endpoint_cm.h), since it shares addresses and services with others.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -37,7 +38,7 @@ class EngineCm final : private cm::Services, private ManagementSink {
   std::optional<cm::Way> find_way(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
   bool is_own(const IpAddress& ip) override;
   Neighbour resolve(const cm::Way& way, Instant now) override;
-  bool claim_service(uint64_t service_id) override { return claimed_.insert(service_id).second; }
+  int claim_service(uint64_t service_id) override { return claimed_.insert(service_id).second ? 0 : EADDRINUSE; }
   void release_service(uint64_t service_id) override { claimed_.erase(service_id); }
   int listen(uint64_t /*service_id*/, uint64_t /*mask*/) override { return 0; }
   void unlisten(uint64_t /*service_id*/, uint64_t /*mask*/) override {}

@@ -2,6 +2,7 @@
 // that does what the recorded one did.
 #pragma once
 
+#include <cerrno>
 #include <deque>
 #include <map>
 #include <optional>
@@ -41,7 +42,7 @@ class CmPlayer final : private cm::Services, private cm::EventSink {
   std::optional<cm::Way> find_way(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
   bool is_own(const IpAddress& ip) override { return ip == own_ || ip.is_loopback(); }
   Neighbour resolve(const cm::Way& /*way*/, Instant /*now*/) override { return Neighbour::kKnown; }
-  bool claim_service(uint64_t service_id) override { return claimed_.insert(service_id).second; }
+  int claim_service(uint64_t service_id) override { return claimed_.insert(service_id).second ? 0 : EADDRINUSE; }
   void release_service(uint64_t service_id) override { claimed_.erase(service_id); }
   int listen(uint64_t /*service_id*/, uint64_t /*mask*/) override { return 0; }
   void unlisten(uint64_t /*service_id*/, uint64_t /*mask*/) override {}

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "segment/file_lock.h"
@@ -37,7 +38,11 @@ std::optional<uint32_t> BlockClaims::take(RandomSource& random) {
   for (uint32_t i = 0; i < kChoices; i++) {
     const uint32_t block = 1 + (first + i) % kChoices;
     // A lock that is ours already can be had again, but then the block is on our card.
-    if (taken[block] || !lock_file(fd_, static_cast<off_t>(block), 1)) continue;
+    if (taken[block]) continue;
+    if (!lock_file(fd_, static_cast<off_t>(block), 1)) {
+      if (is_held_by_another(errno)) continue;
+      return std::nullopt;  // nor would another be had
+    }
     // Whoever had it may have left after the scan: then it rests by now.
     directory_->scan();
     taken = directory_->taken_blocks(mac_);

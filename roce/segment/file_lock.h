@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace uroce::segment {
 
 /// `bytes` 0: to the end.
@@ -18,11 +20,14 @@ inline struct flock lock_range(short type, off_t start = 0, off_t bytes = 0) {
   return lock;
 }
 
-/// False when somebody else has a lock there.
+/// False when somebody else has a lock there, or, as errno says, there is no room for locks.
 inline bool lock_file(int fd, off_t start = 0, off_t bytes = 0) {
   struct flock lock = lock_range(F_WRLCK, start, bytes);
   return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
+
+/// Whether a lock was refused, with this errno, because somebody else has one there.
+inline bool is_held_by_another(int error) { return error == EAGAIN || error == EACCES; }
 
 /// False for a file that was removed while it is open.
 inline bool has_name(int fd) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <limits>
 #include <string>
 #include <utility>
@@ -39,7 +40,10 @@ bool ServiceClaims::open_again(std::string& error) {
 }
 
 bool ServiceClaims::take(uint64_t service_id) {
-  if (fd_ < 0 || !lock_file(fd_, byte_of(service_id), 1)) return false;
+  if (fd_ < 0 || !lock_file(fd_, byte_of(service_id), 1)) {
+    if (fd_ < 0 || is_held_by_another(errno)) errno = EADDRINUSE;
+    return false;
+  }
   own_.insert(service_id);
   return true;
 }

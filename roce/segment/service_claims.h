@@ -24,7 +24,7 @@ class ServiceClaims {
   /// that fails.
   bool open_again(std::string& error);
   bool is_there() const;
-  /// False: another member has it. What this member has can be had again.
+  /// False when errno says why not; EADDRINUSE: another member has it. What this member has can be had again.
   bool take(uint64_t service_id);
   void give_back(uint64_t service_id);
   /// Also for the child of a fork: what the parent claimed stays the parent's.

@@ -24,6 +24,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace verbs_test {
@@ -37,6 +40,7 @@ struct Control {
   std::atomic<long> left;  // calls until one is refused; 0: none is
   std::atomic<bool> all_after;
   std::atomic<int> kind;
+  std::atomic<pid_t> process;  // whose calls are counted
   std::atomic<bool> has_failed;
   std::atomic<int> first;  // the call that was refused first
   std::atomic<bool> given[kErrnos];
@@ -158,10 +162,22 @@ const char* name_of(int number) {
   return "nothing";
 }
 
+/// The process of a thread.
+pid_t process_of(pid_t thread) {
+  static std::map<pid_t, pid_t> known;
+  pid_t& process = known[thread];
+  if (process != 0) return process;
+  std::ifstream status("/proc/" + std::to_string(thread) + "/status");
+  for (std::string word; status >> word;) {
+    if (word == "Tgid:") status >> process;
+  }
+  return process;
+}
+
 /// 0, or the errno of a refusal.
 int judge(pid_t thread, const Data& data) {
   const long left = control->left;
-  if (left == 0) return 0;
+  if (left == 0 || process_of(thread) != control->process) return 0;
   size_t which = 0;
   while (which < kCallCount && kCalls[which].number != data.nr) which++;
   const auto kind = static_cast<RefusedCalls::Kind>(control->kind.load());
@@ -289,6 +305,7 @@ void RefusedCalls::begin(long nth, Mode mode) {
   control->has_failed = false;
   control->first = -1;
   control->kind = kind_;
+  control->process = getpid();
   control->all_after = mode == kFromThenOn;
   control->left = nth;
 }

@@ -1,6 +1,7 @@
 #include "network.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 
 namespace uroce::cm::test {
@@ -48,8 +49,8 @@ bool Host::on_cm_event(const Event& event) {
   return true;
 }
 
-bool Host::claim_service(uint64_t service_id) {
-  return !services_of_others.contains(service_id) && claimed.insert(service_id).second;
+int Host::claim_service(uint64_t service_id) {
+  return !services_of_others.contains(service_id) && claimed.insert(service_id).second ? 0 : EADDRINUSE;
 }
 
 uint32_t Host::draw_communication_id() {

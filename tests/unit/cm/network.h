@@ -53,7 +53,7 @@ class Host final : public Services, public EventSink {
   std::optional<Way> find_way(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
   bool is_own(const IpAddress& ip) override { return ip.is_loopback() || has(ip); }
   Neighbour resolve(const Way& way, Instant now) override;
-  bool claim_service(uint64_t service_id) override;
+  int claim_service(uint64_t service_id) override;
   void release_service(uint64_t service_id) override { claimed.erase(service_id); }
   int listen(uint64_t service_id, uint64_t mask) override {
     if (refuses_to_listen == 0) listening[service_id] = mask;

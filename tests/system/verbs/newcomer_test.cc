@@ -1,0 +1,115 @@
+// Each call of a newcomer that gives a descriptor, makes a name or fills a table of the kernel is refused in turn while
+// it meets a peer: what it does is refused with the same errno, or fails as if the peer were not there, or is done; and
+// the next try is done.
+#include <rdma/rdma_cma.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "newcomer.h"
+#include "refused_calls.h"
+#include "sweep.h"
+
+using namespace verbs_test;
+
+namespace {
+
+const Story kStories[] = {{"a queue pair", pair_up},
+                          {"rdma_connect", connect_by_address, true},
+                          {"rdma_listen", listen_for_peer},
+                          {"many queue pairs", take_many_numbers},
+                          {"the files of /sys", connect_by_address, true, true}};
+
+enum Result : int { kDone = 0, kMore = 1, kWrong = 2 };
+
+/// So that who is gone is in nobody's way.
+void have_own_directory() {
+  const std::string own = std::string(std::getenv("UROCE_RUNTIME_DIR")) + "/" + std::to_string(getpid());
+  if (mkdir(own.c_str(), 0700) != 0) std::abort();
+  setenv("UROCE_RUNTIME_DIR", own.c_str(), 1);
+}
+
+/// The files of /sys, of which there are many, are made when librdmacm looks for the first time.
+void prepare(const Story& story) {
+  if (!story.looks_first) rdma_destroy_event_channel(rdma_create_event_channel());
+}
+
+/// What the files of /sys lack is for librdmacm to say in its way, as is a port that cannot be had.
+bool is_fitting(const Story& story, const RefusedCalls& calls, int error) {
+  return error == 0 ||
+         (calls.failed() && (error == kUnreached || error == ENOMEM || story.looks_first || calls.fits(error)));
+}
+
+[[noreturn]] void be_newcomer(const Story& story, RefusedCalls& calls, long n, Trouble::Mode mode) {
+  have_own_directory();
+  const Peer peer;
+  ibv_context* const context = ibv_open_device(the_device());
+  if (context == nullptr) _exit(kWrong);
+  prepare(story);
+  calls.begin(n, mode);
+  int result = story.run(context, peer, [&] { calls.end(); });
+  calls.end();
+  const bool failed = calls.failed();
+  if (!is_fitting(story, calls, result)) {
+    std::fprintf(stderr, "%s, call %ld %s (%s): %s\n", story.name, n,
+                 mode == Trouble::kOnce ? "is refused" : "and all others are refused", calls.what().c_str(),
+                 result == kUnreached ? "not reached" : std::strerror(result));
+    _exit(kWrong);
+  }
+  if (failed) result = story.run(context, peer, [] {});
+  if (result != 0) {
+    std::fprintf(stderr, "%s, after call %ld %s (%s): %s\n", story.name, n,
+                 mode == Trouble::kOnce ? "was refused" : "and all others were refused", calls.what().c_str(),
+                 result == kUnreached ? "not reached" : std::strerror(result));
+    _exit(kWrong);
+  }
+  _exit(failed ? kMore : kDone);
+}
+
+bool sweep(const Story& story, RefusedCalls::Kind kind, Trouble::Mode mode) {
+  bool good = true;
+  int wrong = 0;
+  long n = 1;
+  for (;; n += story.looks_first ? 1 + n / 3 : 1) {
+    const pid_t child = fork();
+    if (child == 0) {
+      RefusedCalls calls(kind);
+      alarm(20);
+      be_newcomer(story, calls, n, mode);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kDone) break;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kMore) continue;
+    if (!WIFEXITED(status)) std::fprintf(stderr, "%s, call %ld: ended with %x\n", story.name, n, unsigned(status));
+    good = false;
+    if (++wrong == 5) break;
+  }
+  std::printf("%s: %ld calls of kind %d, %s\n", story.name, n - 1, kind, mode == Trouble::kOnce ? "one" : "all behind");
+  return good;
+}
+
+/// `each`: also what is refused once, and what takes long.
+int program(int argc, char** argv) {
+  if (the_device() == nullptr) return 1;
+  const bool each = argc > 1 && std::strcmp(argv[1], "each") == 0;
+  bool good = true;
+  for (const Story& story : kStories) {
+    if (story.is_long && !each) continue;
+    for (int kind = 0; kind < RefusedCalls::kKinds; kind++) {
+      good &= sweep(story, static_cast<RefusedCalls::Kind>(kind), Trouble::kFromThenOn);
+      if (each) good &= sweep(story, static_cast<RefusedCalls::Kind>(kind), Trouble::kOnce);
+    }
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_supervised(program, argc, argv); }
