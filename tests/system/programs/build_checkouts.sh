@@ -56,6 +56,17 @@ fabtests() {
   done
 }
 
+# libfabric 2 with what is over verbs, and its own fabtests, into inst/. Its build wants autoconf, automake and libtool.
+libfabric_2() {
+  local prefix=$root/libfabric-2/inst off=() provider
+  for provider in tcp udp shm sm2 sockets psm2 psm3 opx efa usnic hook_debug hook_hmem dmabuf_peer_mem mrail lnx lpp ucx cxi perf trace profile monitor; do
+    off+=("--enable-$provider=no")
+  done
+  ./autogen.sh && ./configure --prefix="$prefix" --disable-static --enable-verbs --enable-rxm --enable-rxd "${off[@]}" || return 1
+  make -j"$jobs" install && cd fabtests || return 1
+  ./autogen.sh && ./configure --prefix="$prefix" --with-libfabric="$prefix" && make -j"$jobs" install
+}
+
 # Its objects take longer than all else together. ccache, where it is there, makes a second time short.
 rdma_unit_test() {
   make -f "$here/rdma_unit_test/Makefile" SUITE=. -j"$jobs"
@@ -64,5 +75,6 @@ rdma_unit_test() {
 build valkey valkey
 build libvalkey make -j"$jobs" USE_RDMA=1 lib/libvalkey.a lib/libvalkey_rdma.a
 build libfabric fabtests
+build libfabric-2 libfabric_2
 build rdma-unit-test rdma_unit_test
 [ -n "$some" ] || exit 1

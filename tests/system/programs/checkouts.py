@@ -185,6 +185,25 @@ def fabtests(session):
         _both_end_well(session, command, server, client)
 
 
+# Those of libfabric 2.
+FABTESTS_2 = ("fi_msg_pingpong -I 5", "fi_msg_bw -I 5", "fi_multi_ep -e msg", "fi_multi_ep -e msg -v -A -Q", "fi_flood -e msg -v -T 1",
+              "fi_shared_ctx -e msg --no-tx-shared-ctx", "fi_msg_epoll", "fi_cm_data", "fi_rma_bw -e msg -o writedata -I 5")
+
+
+def fabtests_2(session):
+    for command in FABTESTS_2:
+        name, *options = command.split()
+        words = [built("libfabric-2", f"inst/bin/{name}") / f"inst/bin/{name}", "-p", "verbs", *options]
+        if name == "fi_multi_ep":  # its sides meet over TCP first, at a port that is its own
+            server = session.start("server", 0, words, LOUD)
+            if not wait_for_listener(server, 3000, START_TIMEOUT_S):
+                raise Failure(f"{command}: the server did not get as far as listening")
+        else:
+            server = start_server(session, "segment", words)
+        client = session.start(f"client of {name}", 1, [*words, "127.0.0.1"], LOUD)
+        _both_end_well(session, command, server, client)
+
+
 # Without connections of their own: libfabric makes and ends those below them, and an end that hears of the other's end takes down
 # the queue pair, and with it what it has not polled.
 FABTESTS_RDM = (("fi_rdm", 4), ("fi_rdm_pingpong -v -I 20 -S 1024", 2), ("fi_rma_bw -e rdm -o write -v -I 50 -S 65536", 1))
@@ -212,6 +231,7 @@ def scenarios():
     yield Scenario("valkey_deaths", valkey_deaths, **more)
     yield Scenario("fabtests_msg", fabtests, **more)
     yield Scenario("fabtests_rdm", fabtests_rdm, **more)
+    yield Scenario("fabtests_2", fabtests_2, **more)
 
 
 SCENARIOS = list(scenarios())
