@@ -159,10 +159,15 @@ class StandardError {
 };
 
 TEST(PortTest, AnInterfaceThatCarriesLessThanBeforeIsSaidOnce) {
+  ibv_port_attr before;
+  ASSERT_EQ(ibv_query_port(device(), 1, &before), 0);
   StandardError log;
   run("ip link set near mtu 1000");
   const std::string line = log.until("start the program anew", 3000);
   EXPECT_NE(line.find("interface near has an MTU of 1000 now"), std::string::npos) << line;
+  ibv_port_attr after;
+  ASSERT_EQ(ibv_query_port(device(), 1, &after), 0);
+  EXPECT_EQ(after.active_mtu, before.active_mtu) << "the frames of a port stay as long as they were";
   run("ip link set near mtu 1500");  // as it was
   EXPECT_EQ(log.until("MTU", 300), "");
 }
