@@ -4,7 +4,7 @@
 #   build_checkouts.sh DIRECTORY      of DIRECTORY/valkey, DIRECTORY/libvalkey and so on, those that are there
 #
 # Nothing is downloaded, and nothing is installed. The compiler, make and Debian's libibverbs-dev and librdmacm-dev are needed.
-# rdma-unit-test needs Debian's Abseil, GoogleTest, protobuf and gRPC as well (doc/rdma-unit-test.md).
+# rdma-unit-test needs Debian's Abseil, GoogleTest, protobuf and gRPC as well, libfabric-2 autoconf, automake and libtool (doc/programs.md).
 set -euo pipefail
 
 if [ $# -ne 1 ] || [ ! -d "$1" ]; then
