@@ -38,16 +38,16 @@ BAD_IP = dropped("rx_drop_bad_ip_header")
 MISMATCH = dropped("rx_drop_length_mismatch")
 
 
-def refused(code, active=0, **more):
-    counters = {"sent_naks": 1, "resp_cqe_flush_error": RECEIVES - active, **more}
-    if active:
-        counters["resp_cqe_error"] = active
-    completions = ((None, FAILED, 0),) * active + ((None, FLUSHED, 0),) * (RECEIVES - active)
-    return Outcome(f"NAK: {code}", counters, ("NAK", THEIR_PSN, (code, 0)), ERROR, completions)
+def refused(code, **more):
+    counters = {"sent_naks": 1, "resp_cqe_flush_error": RECEIVES, **more}
+    return Outcome(f"NAK: {code}", counters, ("NAK", THEIR_PSN, (code, 0)), ERROR, ((None, FLUSHED, 0),) * RECEIVES)
 
 
 NO_ACCESS = refused(REMOTE_ACCESS, resp_remote_access_errors=1)
 INVALID = refused(INVALID_REQUEST)
+# A SEND whose key cannot be invalidated: the QP fails, and does not say so.
+NOT_INVALIDATED = Outcome("failed in silence", {"resp_remote_access_errors": 1, "resp_cqe_error": 1, "resp_cqe_flush_error": RECEIVES - 1},
+                          (), ERROR, ((None, FAILED, 0),) + ((None, FLUSHED, 0),) * (RECEIVES - 1))
 
 
 @dataclasses.dataclass
@@ -330,8 +330,7 @@ def memory_cases(region):
     inval = by_name(RC, "SEND_ONLY_WITH_INVALIDATE").value
     for name, key in (("of a plain region", 0), ("of nobody", 0x5500)):
         yield Case(f"SEND with Invalidate {name}", lambda maker, k=key: maker.frame(
-            bth(inval, maker.qp.qpn, THEIR_PSN) + struct.pack("!I", maker.rig.rkey ^ k) + bytes(8)),
-            refused(REMOTE_ACCESS, 1, resp_remote_access_errors=1))
+            bth(inval, maker.qp.qpn, THEIR_PSN) + struct.pack("!I", maker.rig.rkey ^ k) + bytes(8)), NOT_INVALIDATED)
 
 
 def answer_cases():
