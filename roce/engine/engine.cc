@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "transport/frame_builder.h"
+#include "transport/requester.h"
 
 namespace uroce {
 

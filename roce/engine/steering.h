@@ -25,6 +25,7 @@
 #include "packet/rss.h"
 #include "transport/counters.h"
 #include "transport/qp.h"
+#include "transport/raw_frame.h"
 #include "uroce/address.h"
 #include "uroce/port.h"
 #include "uroce/time.h"

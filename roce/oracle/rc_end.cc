@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/check.h"
+#include "transport/requester.h"
 
 namespace uroce::oracle {
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "transport/requester.h"
 
 namespace uroce::oracle {
 

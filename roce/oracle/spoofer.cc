@@ -6,6 +6,8 @@
 #include "packet/opcode.h"
 #include "packet/sack.h"
 #include "transport/frame_builder.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
 
 namespace uroce::oracle {
 

@@ -8,6 +8,7 @@
 #include "packet/host_frames.h"
 #include "script/text.h"
 #include "script/words.h"
+#include "uroce/limits.h"
 
 namespace uroce::script {
 

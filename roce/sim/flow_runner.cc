@@ -4,6 +4,8 @@
 
 #include "base/check.h"
 #include "engine/bring_up.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
 
 namespace uroce::sim {
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "transport/address_handle.h"
+#include "transport/qp_ends.h"
 #include "transport/qp_transitions.h"
 #include "transport/rendezvous.h"
 
@@ -17,14 +18,15 @@ Qp::Qp(const QpInit& init, uint32_t qpn, uint32_t index, uint32_t port_mtu, Tran
       user_(user),
       send_queue_(init.cap, init.send_memory, device_work_of(init)),
       receive_queue_(context_.own_receives ? init.cap.max_recv_wr : 0, init.cap.max_recv_sge, init.receive_memory),
-      requester_(context_, send_queue_),
-      responder_(context_, receive_queue_, send_queue_),
-      sender_(context_, send_queue_),
-      uc_receiver_(context_, receive_queue_),
-      ud_receiver_(context_, receive_queue_),
-      raw_receiver_(context_, receive_queue_) {
+      ends_(std::make_unique<QpEnds>(context_, send_queue_, receive_queue_)) {
   context_.mtu = port_mtu;
 }
+
+Qp::~Qp() = default;
+
+void Qp::end_ack_delay() { ends_->responder.end_ack_delay(); }
+const Requester& Qp::requester() const { return ends_->requester; }
+const Responder& Qp::responder() const { return ends_->responder; }
 
 QpAttributes Qp::attributes() const {
   QpAttributes a = context_.attributes;
@@ -70,8 +72,9 @@ ModifyResult Qp::modify(const QpAttributes& attributes, uint32_t mask, const Pat
 /// Makes all allocations of a transition before anything changes, so that a lack of memory leaves the QP as it was.
 void Qp::make_room(const QpAttributes& attributes, uint32_t mask, QpState to) {
   if (!context_.reliable || (mask & kAttrMaxDestRdAtomic) == 0) return;
-  if (context_.state == QpState::kInit && to == QpState::kRtr) responder_.make_room(attributes.max_dest_rd_atomic);
-  if (context_.state == QpState::kSqd) responder_.change_depth(attributes.max_dest_rd_atomic);
+  if (context_.state == QpState::kInit && to == QpState::kRtr)
+    ends_->responder.make_room(attributes.max_dest_rd_atomic);
+  if (context_.state == QpState::kSqd) ends_->responder.change_depth(attributes.max_dest_rd_atomic);
 }
 
 void Qp::apply(const QpAttributes& a, uint32_t mask, const PathSpec* path, bool resolved, Instant now) {
@@ -117,8 +120,8 @@ void Qp::enter(QpState to, Instant now) {
   switch (to) {
     case QpState::kReset:
       forget_work();
-      requester_.reset();
-      sender_.start();
+      ends_->requester.reset();
+      ends_->sender.start();
       context_.events.reset();
       context_.attributes = QpAttributes{};
       context_.rate.set_limit(0, now);
@@ -129,14 +132,14 @@ void Qp::enter(QpState to, Instant now) {
       break;
     case QpState::kRtr:
       restart_congestion();
-      if (reliable) responder_.start();
-      uc_receiver_.start();
+      if (reliable) ends_->responder.start();
+      ends_->uc_receiver.start();
       break;
     case QpState::kRts:
-      if (from == QpState::kRtr) reliable ? requester_.start() : sender_.start();
+      if (from == QpState::kRtr) reliable ? ends_->requester.start() : ends_->sender.start();
       break;
     case QpState::kErr:
-      responder_.silence();  // the program decided so: nothing more goes out
+      ends_->responder.silence();  // the program decided so: nothing more goes out
       flush(now);
       // Once: UCX ends a program that hears of it again, after an error of its own accord and then this.
       if (from != QpState::kErr && init_.srq != nullptr) context_.events.raise(AsyncEvent::kQpLastWqeReached);
@@ -147,7 +150,7 @@ void Qp::enter(QpState to, Instant now) {
 }
 
 void Qp::forget_xrc_queue(const SharedReceiveQueue& queue) {
-  if (context_.type == QpType::kXrcRecv && context_.srq == &queue) responder_.forget_xrc_queue();
+  if (context_.type == QpType::kXrcRecv && context_.srq == &queue) ends_->responder.forget_xrc_queue();
 }
 
 void Qp::forget_work() {
@@ -156,22 +159,22 @@ void Qp::forget_work() {
   forget_rendezvous(context_, send_queue_);
   send_queue_.clear();
   receive_queue_.clear();
-  responder_.reset();
-  uc_receiver_.reset();
-  ud_receiver_.reset();
-  raw_receiver_.reset();
+  ends_->responder.reset();
+  ends_->uc_receiver.reset();
+  ends_->ud_receiver.reset();
+  ends_->raw_receiver.reset();
 }
 
 /// Completes the work requests of both queues as flushed, each queue in order.
 void Qp::flush(Instant now) {
   if (context_.reliable) {
-    requester_.flush(now);
-    responder_.flush(now);
+    ends_->requester.flush(now);
+    ends_->responder.flush(now);
   } else {
-    sender_.flush(now);
-    if (context_.type == QpType::kUc) uc_receiver_.flush(now);
-    if (context_.type == QpType::kUd) ud_receiver_.flush(now);
-    if (context_.type == QpType::kRawPacket) raw_receiver_.flush(now);
+    ends_->sender.flush(now);
+    if (context_.type == QpType::kUc) ends_->uc_receiver.flush(now);
+    if (context_.type == QpType::kUd) ends_->ud_receiver.flush(now);
+    if (context_.type == QpType::kRawPacket) ends_->raw_receiver.flush(now);
   }
 }
 
@@ -185,13 +188,13 @@ void Qp::settle(Outcome outcome, Instant now) {
     if (init_.srq != nullptr) context_.events.raise(AsyncEvent::kQpLastWqeReached);
   } else if (outcome == Outcome::kSendQueueFailed && (s == QpState::kRts || s == QpState::kSqd)) {
     context_.state = QpState::kSqe;
-    sender_.flush(now);
+    ends_->sender.flush(now);
   }
   if (draining_) check_drained();
 }
 
 void Qp::check_drained() {
-  const bool drained = context_.reliable ? requester_.drained() : sender_.drained();
+  const bool drained = context_.reliable ? ends_->requester.drained() : ends_->sender.drained();
   if (!drained) return;
   draining_ = false;
   if (context_.attributes.sqd_async_notify) context_.events.raise(AsyncEvent::kSqDrained);
@@ -203,7 +206,7 @@ void Qp::on_path_resolved(const MacAddress& mac) {
   context_.header.set_dst_mac(mac);
   context_.data_header.set_dst_mac(mac);
   context_.path_resolved = true;
-  if (news && context_.reliable) requester_.on_path_resolved();
+  if (news && context_.reliable) ends_->requester.on_path_resolved();
 }
 
 PostResult Qp::post_sends(std::span<const SendWr> wrs, Instant now) {
@@ -223,9 +226,9 @@ PostResult Qp::post_sends(std::span<const SendWr> wrs, Instant now) {
   }
   if (s == QpState::kErr || s == QpState::kSqe) {
     // Posting to a failed queue is allowed; the work completes at once, as flushed.
-    context_.reliable ? requester_.flush(now) : sender_.flush(now);
+    context_.reliable ? ends_->requester.flush(now) : ends_->sender.flush(now);
   } else if (context_.reliable) {
-    responder_.on_send_posted();
+    ends_->responder.on_send_posted();
   }
   return PostResult::kOk;
 }
@@ -235,12 +238,12 @@ PostResult Qp::post_recv(const RecvWr& wr, Instant now) {
   const PostResult result = receive_queue_.post(wr);
   if (result != PostResult::kOk) return result;
   if (context_.state == QpState::kErr) {
-    context_.type == QpType::kRc   ? responder_.flush(now)
-    : context_.type == QpType::kUc ? uc_receiver_.flush(now)
-    : context_.type == QpType::kUd ? ud_receiver_.flush(now)
-                                   : raw_receiver_.flush(now);
+    context_.type == QpType::kRc   ? ends_->responder.flush(now)
+    : context_.type == QpType::kUc ? ends_->uc_receiver.flush(now)
+    : context_.type == QpType::kUd ? ends_->ud_receiver.flush(now)
+                                   : ends_->raw_receiver.flush(now);
   } else if (context_.type == QpType::kRc) {
-    responder_.on_receive_posted();
+    ends_->responder.on_receive_posted();
   }
   return PostResult::kOk;
 }
@@ -250,19 +253,20 @@ void Qp::on_packet(const PacketView& packet, Instant now) {
   switch (context_.type) {
     case QpType::kRc:
       if (context_.peer.enabled()) context_.peer.on_packet(packet.signed_with(context_.peer_signature));
-      outcome = packet.info->is_response() ? requester_.on_response(packet, now) : responder_.on_request(packet, now);
+      outcome = packet.info->is_response() ? ends_->requester.on_response(packet, now)
+                                           : ends_->responder.on_request(packet, now);
       break;
     case QpType::kXrcSend:
-      outcome = requester_.on_response(packet, now);
+      outcome = ends_->requester.on_response(packet, now);
       break;
     case QpType::kXrcRecv:
-      outcome = responder_.on_request(packet, now);
+      outcome = ends_->responder.on_request(packet, now);
       break;
     case QpType::kUc:
-      outcome = uc_receiver_.on_request(packet, now);
+      outcome = ends_->uc_receiver.on_request(packet, now);
       break;
     case QpType::kUd:
-      outcome = ud_receiver_.on_request(packet, now);
+      outcome = ends_->ud_receiver.on_request(packet, now);
       break;
     case QpType::kRawPacket:
       break;  // it has no packets, only frames
@@ -271,36 +275,36 @@ void Qp::on_packet(const PacketView& packet, Instant now) {
   settle(outcome, now);
 }
 
-void Qp::on_frame(const RawFrame& frame, Instant now) { settle(raw_receiver_.on_frame(frame, now), now); }
+void Qp::on_frame(const RawFrame& frame, Instant now) { settle(ends_->raw_receiver.on_frame(frame, now), now); }
 
 void Qp::on_timeout(Instant now) {
   if (context_.rate.closed()) context_.rate.follow(now);
   if (!context_.reliable) return;
-  responder_.on_timeout(now);
+  ends_->responder.on_timeout(now);
   Outcome outcome = Outcome::kGoesOn;
-  if (context_.state == QpState::kRts || context_.state == QpState::kSqd) outcome = requester_.on_timeout(now);
+  if (context_.state == QpState::kRts || context_.state == QpState::kSqd) outcome = ends_->requester.on_timeout(now);
   context_.rate.settle(now);
   settle(outcome, now);
 }
 
 Polled Qp::transmit(TxFrame& frame, Instant now) {
-  if (!context_.reliable) return sender_.poll_transmit(frame, now);
+  if (!context_.reliable) return ends_->sender.poll_transmit(frame, now);
   // A delayed ACK follows the program's own packets; any other answer goes before them. Answers go first, but a peer
   // that reads a lot does not keep us from our own work.
-  const bool delays_ack = responder_.delays_ack();
+  const bool delays_ack = ends_->responder.delays_ack();
   Outcome outcome = Outcome::kGoesOn;
   if (delays_ack || std::exchange(answered_, false)) {
-    const Polled request = requester_.poll_transmit(frame, now);
-    if (request.frame && delays_ack && !requester_.wants_transmit()) responder_.end_ack_delay();
+    const Polled request = ends_->requester.poll_transmit(frame, now);
+    if (request.frame && delays_ack && !ends_->requester.wants_transmit()) ends_->responder.end_ack_delay();
     if (request.frame) return request;
     outcome = request.outcome;
   }
   const Polled answer =
-      responder_.poll_transmit(frame);  // also when a request failed, so that what was received is acknowledged
+      ends_->responder.poll_transmit(frame);  // also when a request failed, so that what was received is acknowledged
   answered_ = answer.frame;
   outcome = std::max(outcome, answer.outcome);
   if (answered_ || outcome != Outcome::kGoesOn) return {.frame = answered_, .outcome = outcome};
-  return requester_.poll_transmit(frame, now);
+  return ends_->requester.poll_transmit(frame, now);
 }
 
 bool Qp::poll_transmit(TxFrame& frame, Instant now) {
@@ -311,8 +315,8 @@ bool Qp::poll_transmit(TxFrame& frame, Instant now) {
 
 bool Qp::wants_transmit() const {
   if (context_.rate.closed()) return wants_unpaced();
-  if (!context_.reliable) return sender_.wants_transmit();
-  return responder_.wants_transmit() || requester_.wants_transmit();
+  if (!context_.reliable) return ends_->sender.wants_transmit();
+  return ends_->responder.wants_transmit() || ends_->requester.wants_transmit();
 }
 
 uint8_t Qp::priority() const {
@@ -326,7 +330,7 @@ Instant Qp::next_timeout() const {
   Instant next = Instant::never();
   if (context_.rate.closed() && wants_paced()) next = context_.rate.next_timeout();
   if (!context_.reliable) return next;
-  return std::min({next, responder_.next_timeout(), requester_.next_timeout()});
+  return std::min({next, ends_->responder.next_timeout(), ends_->requester.next_timeout()});
 }
 
 }  // namespace uroce

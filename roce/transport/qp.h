@@ -9,17 +9,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "congestion/congestion_control.h"
-#include "transport/datagram.h"
 #include "transport/outcome.h"
 #include "transport/qp_context.h"
 #include "transport/qp_init.h"
-#include "transport/raw_packet.h"
 #include "transport/receive_queue.h"
-#include "transport/requester.h"
-#include "transport/responder.h"
 #include "transport/send_queue.h"
 #include "uroce/port.h"
 #include "uroce/qp_attributes.h"
@@ -27,9 +24,16 @@
 
 namespace uroce {
 
+class Requester;
+class Responder;
+struct PacketView;
+struct QpEnds;
+struct RawFrame;
+
 class Qp {
  public:
   Qp(const QpInit& init, uint32_t qpn, uint32_t index, uint32_t port_mtu, TransportEnv& env, void* user);
+  ~Qp();
   Qp(const Qp&) = delete;
   Qp& operator=(const Qp&) = delete;
 
@@ -74,7 +78,7 @@ class Qp {
   /// The traffic class of the frame that poll_transmit would fill.
   uint8_t priority() const;
   /// Lets a delayed ACK leave with the next frames. Called before the program ends.
-  void end_ack_delay() { responder_.end_ack_delay(); }
+  void end_ack_delay();
 
   // Congestion (qp_congestion.cc).
   /// The peer sent a CNP: what this QP sends meets congestion. False when the QP has no congestion control that
@@ -88,8 +92,8 @@ class Qp {
   const CongestionControl* congestion() const { return context_.rate.control(); }  // nullptr: none
 
   // For displaying a QP to a person.
-  const Requester& requester() const { return requester_; }
-  const Responder& responder() const { return responder_; }
+  const Requester& requester() const;
+  const Responder& responder() const;
   /// Completions that the program has not polled keep their slots.
   const SendQueue& send_queue() const { return send_queue_; }
   uint32_t receives_queued() const { return receive_queue_.size(); }
@@ -119,12 +123,7 @@ class Qp {
   void* const user_;
   SendQueue send_queue_;
   ReceiveQueue receive_queue_;
-  Requester requester_;
-  Responder responder_;
-  UnackedSender sender_;
-  UcReceiver uc_receiver_;
-  UdReceiver ud_receiver_;
-  RawReceiver raw_receiver_;
+  const std::unique_ptr<QpEnds> ends_;
   Instant cnp_allowed_at_{0};
   bool draining_ = false;
   bool answered_ = false;  // the last frame came from the responder

@@ -5,6 +5,7 @@
 
 #include "transport/frame_builder.h"
 #include "transport/qp.h"
+#include "transport/qp_ends.h"
 
 namespace uroce {
 
@@ -42,7 +43,7 @@ Polled Qp::transmit_paced(TxFrame& frame, Instant now) {
   rate.follow(now);
   if (!rate.limited()) return transmit(frame, now);  // the rate recovered while the QP was silent
   if (rate.closed()) {
-    return wants_unpaced() ? responder_.poll_transmit(frame) : Polled{};
+    return wants_unpaced() ? ends_->responder.poll_transmit(frame) : Polled{};
   }
   const Polled polled = transmit(frame, now);
   // Datagrams have the headers of their address handles, and all are data.
@@ -53,12 +54,12 @@ Polled Qp::transmit_paced(TxFrame& frame, Instant now) {
 }
 
 bool Qp::wants_unpaced() const {
-  return context_.reliable && responder_.wants_transmit() && !responder_.next_is_read_response();
+  return context_.reliable && ends_->responder.wants_transmit() && !ends_->responder.next_is_read_response();
 }
 
 bool Qp::wants_paced() const {
-  if (!context_.reliable) return sender_.wants_transmit();
-  return requester_.wants_transmit() || responder_.next_is_read_response();
+  if (!context_.reliable) return ends_->sender.wants_transmit();
+  return ends_->requester.wants_transmit() || ends_->responder.next_is_read_response();
 }
 
 bool Qp::on_cnp(Instant now) {

@@ -10,6 +10,7 @@
 
 #include "transport/outcome.h"
 #include "transport/qp_context.h"
+#include "transport/raw_frame.h"
 #include "transport/receive_slot.h"
 #include "transport/send_queue.h"
 #include "uroce/port.h"
@@ -19,15 +20,6 @@ namespace uroce {
 
 inline constexpr uint32_t kRawFrameMin = 14;      // the least that may be posted: an Ethernet header
 inline constexpr uint32_t kEthernetPadding = 60;  // the least that leaves, without FCS
-
-/// A frame that arrived for a queue pair of raw packets.
-struct RawFrame {
-  const uint8_t* head = nullptr;  // its first bytes, which nobody changes meanwhile
-  uint32_t head_bytes = 0;
-  const uint8_t* rest = nullptr;  // what follows
-  uint32_t rest_bytes = 0;
-  uint32_t flow_tag = 0;
-};
 
 /// Fills `frame` with what was posted, at most `context.mtu` bytes. Returns a cause other than kNone when it cannot.
 Cause encode_raw_frame(const QpContext& context, const SendWqe& wqe, TxFrame& frame);

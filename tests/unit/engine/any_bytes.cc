@@ -11,6 +11,8 @@
 #include "packet/icrc.h"
 #include "rig.h"
 #include "sim/testbed.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
 
 namespace uroce::test {
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/bring_up.h"
+#include "transport/requester.h"
 
 namespace uroce::sim {
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "rig.h"
+#include "transport/responder.h"
 
 namespace uroce::test {
 namespace {

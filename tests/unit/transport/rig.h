@@ -28,6 +28,7 @@
 #include "sim/sim_port.h"
 #include "sim/world.h"
 #include "transport/qp.h"
+#include "transport/requester.h"
 
 namespace uroce::test {
 

@@ -5,6 +5,7 @@
 
 #include "packet/signature.h"
 #include "rig.h"
+#include "transport/responder.h"
 
 namespace uroce::test {
 namespace {
