@@ -252,7 +252,12 @@ ibv_qp* create_rss_qp(const ibv_qp_init_attr_ex& attr) try {
   {
     EngineLock lock(endpoint());
     lock->steering().add_group(group);
-    qp->qp = lock->create_qp(init, qp.get());
+    try {
+      qp->qp = lock->create_qp(init, qp.get());
+    } catch (const std::bad_alloc&) {
+      lock->steering().remove_group(group);
+      throw;
+    }
     if (qp->qp == nullptr) lock->steering().remove_group(group);
   }
   if (qp->qp == nullptr) {
