@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <vector>
 
@@ -52,6 +50,17 @@ std::vector<std::string> candidates() {
   return dirs;
 }
 
+/// Of a short file of the kernel's; "" where there is none. Nothing, when errno says why it could not be read: a stream
+/// would only be empty then.
+std::optional<std::string> text_of(const char* path) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return could_not_ask(errno) ? std::nullopt : std::optional(std::string());
+  char text[4096];
+  const ssize_t bytes = read(fd, text, sizeof text);
+  close(fd);
+  return std::string(text, bytes > 0 ? static_cast<size_t>(bytes) : 0);
+}
+
 std::string network_namespace() {
   char name[64] = {};
   return readlink("/proc/self/ns/net", name, sizeof name - 1) < 0 ? "" : name;
@@ -68,9 +77,8 @@ unsigned outer_uid(unsigned uid, const std::string& map) {
 }
 
 std::optional<unsigned> machine_uid() {
-  std::ifstream file("/proc/self/uid_map");
-  if (!file.is_open() && could_not_ask(errno)) return std::nullopt;
-  return outer_uid(geteuid(), std::string(std::istreambuf_iterator<char>(file), {}));
+  const auto map = text_of("/proc/self/uid_map");
+  return map ? std::optional(outer_uid(geteuid(), *map)) : std::nullopt;
 }
 
 std::string runtime_dir(std::string& error) {
@@ -95,10 +103,10 @@ std::string place_in_the_world() {
 }
 
 std::string place_on_the_machine() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  if (!file.is_open() && could_not_ask(errno)) return "";
-  std::string boot;
-  return std::getline(file, boot) ? boot + " " + network_namespace() : place_in_the_world();
+  const auto boot = text_of("/proc/sys/kernel/random/boot_id");
+  if (!boot) return "";
+  if (boot->empty()) return place_in_the_world();
+  return boot->substr(0, boot->find('\n')) + " " + network_namespace();
 }
 
 }  // namespace uroce
