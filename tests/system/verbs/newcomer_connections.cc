@@ -38,7 +38,7 @@ int await_event(rdma_event_channel* channel, rdma_cm_event_type wanted, const st
     if (!has_event(channel, kAtLast)) return kUnreached;
   }
   rdma_cm_event* event = nullptr;
-  if (rdma_get_cm_event(channel, &event) != 0) return errno;
+  if (rdma_get_cm_event(channel, &event) != 0) return errno == EAGAIN ? kUnreached : errno;
   const bool good = event->event == wanted && event->status == 0;
   if (good && id != nullptr) *id = event->id;
   if (rdma_ack_cm_event(event) != 0) return errno;

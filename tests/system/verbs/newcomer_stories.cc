@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -70,6 +71,8 @@ struct Line {
 
   int make() {
     if (const int error = error_of(channel = rdma_create_event_channel())) return error;
+    // librdmacm drops a request that it has no means for, and waits for the next event.
+    if (fcntl(channel->fd, F_SETFL, O_NONBLOCK) != 0) return errno;
     return rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) == 0 ? 0 : errno;
   }
   ~Line() {
