@@ -80,8 +80,9 @@ class ShimObserver final : public Observer {
                 wc_status_name(completion.status), cause_text(completion.cause));
   }
 
-  /// The program was told a new key when it posted the bind, so the window's real key is restored in its structure; but
-  /// not when a later bind has set another one in the meantime, which will be the window's key.
+  /// Where the program's structure has the new key (of type 1 it was told when it posted the bind), the window's real
+  /// key is restored in it; but not when a later bind has set another one in the meantime, which will be the window's
+  /// key.
   void on_bind_error(void* window, const MwBind& bind, uint32_t key) override {
     Mw& mw = *static_cast<Mw*>(window);
     if (mw.rkey == bind.new_rkey) mw.rkey = key;

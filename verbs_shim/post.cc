@@ -110,7 +110,8 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     SendWr out;
     if (xrc) out.remote_srqn = wr->qp_type.xrc.remote_srqn;
     const bool good = (wr->send_flags & refused) == 0 && translate(*wr, datagram, out);
-    // As with most providers the program keeps the key that it asked for; it is told when it gets another one.
+    // As with most providers the program keeps the key that it asked for; it is told when it gets another one (not by
+    // ibv_wr_bind_mw, of which nobody knows yet whether it will be posted).
     const bool other_key = good && wr->opcode == IBV_WR_BIND_MW && out.bind.new_rkey != wr->bind_mw.rkey;
     ibv_mw* const window = other_key ? wr->bind_mw.mw : nullptr;
     const uint32_t old_rkey = window != nullptr ? window->rkey : 0;

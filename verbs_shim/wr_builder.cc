@@ -87,7 +87,6 @@ void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info
   if (mw == nullptr || info == nullptr) return from(qp).builder->fail(EINVAL);
   wr.bind.mw_rkey = from(mw).id;
   wr.bind.new_rkey = key_after_bind(from(mw), rkey);
-  if (wr.bind.new_rkey != rkey) mw->rkey = wr.bind.new_rkey;  // not as asked for: the program is told
   wr.bind.mr_lkey = info->mr != nullptr ? info->mr->lkey : 0;
   wr.bind.addr = info->addr;
   wr.bind.length = info->length;

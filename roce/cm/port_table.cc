@@ -70,8 +70,17 @@ int PortTable::take_free_port(Id& id) {
 int PortTable::take(Id& id, uint64_t service_id, uint64_t mask) {
   const auto it = holders_.find(service_id);
   if (it == holders_.end()) {
-    if (const int error = services_.claim_service(service_id)) return error;
-    holders_[service_id] = {.ids = {&id}, .listeners = 0, .mask = mask};
+    Holders holders{.ids = {&id}, .listeners = 0, .mask = mask};
+    const auto added = holders_.emplace(service_id, std::move(holders)).first;  // first: there may be no memory for it
+    int error = ENOMEM;
+    try {
+      error = services_.claim_service(service_id);
+    } catch (const std::bad_alloc&) {  // ENOMEM
+    }
+    if (error != 0) {
+      holders_.erase(added);
+      return error;
+    }
     if (mask != ~uint64_t{0}) masked_++;
   } else {
     if (const int error = check(it->second.ids, id, id.state().options.reuse_addr)) return error;

@@ -230,12 +230,15 @@ std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses(bool& a
   for (const LocalAddress& address : netdev->addresses) {
     const auto& known = plan_.netdev->addresses;
     std::string error;
-    const bool is_new = std::find(known.begin(), known.end(), address) == known.end();
+    const bool was_taken = std::erase(taken_, address) != 0;
+    const bool is_new = was_taken || std::find(known.begin(), known.end(), address) == known.end();
     if (is_new && !addresses_hold_.take(address, *netdev, error)) {
       const bool later = could_not_ask(errno_of(error, EADDRINUSE));
       if (later) std::erase(seen, address);
+      if (!later) taken_.push_back(address);
       again |= later;
-      if (!later || !once_more) log_message(LogLevel::kWarning, "%s", error.c_str());
+      const bool is_said = later ? once_more : was_taken;
+      if (!is_said) log_message(LogLevel::kWarning, "%s", error.c_str());
       continue;
     }
     if (is_new) log_message(LogLevel::kInfo, "address %s is new", to_string(address).c_str());
@@ -247,6 +250,7 @@ std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses(bool& a
     log_message(LogLevel::kWarning, "address %s is gone from %s: its connections will fail", to_string(address).c_str(),
                 netdev->name.c_str());
     addresses_hold_.release(address);
+    std::erase(taken_, address);
   }
   plan_.netdev->addresses = std::move(seen);
   return usable;

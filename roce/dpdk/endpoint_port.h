@@ -81,6 +81,7 @@ class EndpointPort {
   PortPlan plan_;
   std::string netdev_name_;
   RocePortHold addresses_hold_;
+  std::vector<LocalAddress> taken_;  // addresses of the interface that another RoCE stack has
   PciHold pci_hold_;
   LcoreLease lcore_lease_;
   uint64_t speed_told_mbps_ = UINT64_MAX;  // what the engine was told

@@ -56,14 +56,16 @@ void take(std::span<const uint8_t> message, int index, std::vector<LocalAddress>
 /// How far a reply goes.
 enum class Part { kMore, kLast, kBroken };
 
-Part take_all(std::span<const uint8_t> reply, int index, std::vector<LocalAddress>& found) {
+/// `error`: the kernel's reason, where it says one.
+Part take_all(std::span<const uint8_t> reply, int index, std::vector<LocalAddress>& found, int& error) {
   for (size_t at = 0; at + sizeof(nlmsghdr) <= reply.size();) {
     const auto header = value_at<nlmsghdr>(&reply[at]);
     if (header.nlmsg_len < sizeof(nlmsghdr) || at + header.nlmsg_len > reply.size()) return Part::kBroken;
-    if (header.nlmsg_type == NLMSG_ERROR) return Part::kBroken;
-    if (header.nlmsg_type == NLMSG_DONE) return Part::kLast;
-    if (header.nlmsg_type == RTM_NEWADDR)
-      take(reply.subspan(at + sizeof(nlmsghdr), header.nlmsg_len - sizeof(nlmsghdr)), index, found);
+    const bool ends = header.nlmsg_type == NLMSG_DONE || header.nlmsg_type == NLMSG_ERROR;
+    const auto body = reply.subspan(at + sizeof(nlmsghdr), header.nlmsg_len - sizeof(nlmsghdr));
+    if (ends && body.size() >= sizeof(int)) error = -value_at<int>(body.data());  // both begin with it
+    if (ends) return error == 0 && header.nlmsg_type == NLMSG_DONE ? Part::kLast : Part::kBroken;
+    if (header.nlmsg_type == RTM_NEWADDR) take(body, index, found);
     at += padded(header.nlmsg_len);
   }
   return Part::kMore;
@@ -89,10 +91,11 @@ bool read_addresses(int fd, int index, std::vector<LocalAddress>& found) {
     const ssize_t bytes = recv(fd, reply.data(), reply.size(), 0);
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes < 0) return false;
-    const Part part = take_all(std::span(reply).first(static_cast<size_t>(bytes)), index, found);
+    int error = 0;
+    const Part part = take_all(std::span(reply).first(static_cast<size_t>(bytes)), index, found, error);
     if (part == Part::kLast) return true;
     if (part == Part::kMore && bytes != 0) continue;
-    errno = EIO;
+    errno = error > 0 ? error : EIO;
     return false;
   }
 }

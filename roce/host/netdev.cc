@@ -99,11 +99,12 @@ std::optional<Netdev> read_netdev(const std::string& name) {
 
 std::optional<std::vector<std::string>> list_netdevs() {
   const std::unique_ptr<struct if_nameindex, void (*)(struct if_nameindex*)> list(if_nameindex(), if_freenameindex);
+  std::vector<std::string> names;
   if (!list) {
     if (errno == ENOBUFS) errno = ENOMEM;  // as libc says it here
-    return std::nullopt;
+    // Where netlink is denied for good, as in many a service's sandbox, none is known.
+    return could_not_ask(errno) ? std::nullopt : std::optional(names);
   }
-  std::vector<std::string> names;
   for (const struct if_nameindex* entry = list.get(); entry->if_index != 0; entry++) {
     if (std::strcmp(entry->if_name, "lo") != 0) names.emplace_back(entry->if_name);
   }

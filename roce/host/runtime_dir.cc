@@ -57,13 +57,18 @@ std::optional<std::string> text_of(const char* path) {
   if (fd < 0) return could_not_ask(errno) ? std::nullopt : std::optional(std::string());
   char text[4096];
   const ssize_t bytes = read(fd, text, sizeof text);
+  const int error = errno;
   close(fd);
+  errno = error;
+  if (bytes < 0 && could_not_ask(error)) return std::nullopt;
   return std::string(text, bytes > 0 ? static_cast<size_t>(bytes) : 0);
 }
 
-std::string network_namespace() {
+/// "" where there is none. Nothing, when errno says why it is not known.
+std::optional<std::string> network_namespace() {
   char name[64] = {};
-  return readlink("/proc/self/ns/net", name, sizeof name - 1) < 0 ? "" : name;
+  if (readlink("/proc/self/ns/net", name, sizeof name - 1) < 0 && could_not_ask(errno)) return std::nullopt;
+  return name;
 }
 
 }  // namespace
@@ -99,14 +104,15 @@ std::string runtime_dir(std::string& error) {
 std::string place_in_the_world() {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  return std::string(host) + " " + network_namespace();
+  return std::string(host) + " " + network_namespace().value_or("");
 }
 
 std::string place_on_the_machine() {
   const auto boot = text_of("/proc/sys/kernel/random/boot_id");
-  if (!boot) return "";
+  const auto network = boot ? network_namespace() : std::nullopt;
+  if (!network) return "";
   if (boot->empty()) return place_in_the_world();
-  return boot->substr(0, boot->find('\n')) + " " + network_namespace();
+  return boot->substr(0, boot->find('\n')) + " " + *network;
 }
 
 }  // namespace uroce

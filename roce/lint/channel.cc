@@ -72,11 +72,6 @@ Verdict Channel::on_behind(const Packet& packet) {
 
 /// A request at or within the PSNs of an earlier READ or atomic.
 Verdict Channel::on_read_range(const Packet& packet, Read& read) {
-  const Sent* const before = seen_.sent.find(packet.psn());
-  if (read.kind != Read::Kind::kRead && before != nullptr) {
-    const bool settled = distance(packet.psn(), seen_.numbers.acked) > 0 || refusals_.is_final();
-    if (contents_.check_repeated(packet, *before, settled) == Verdict::kRestarted) return Verdict::kRestarted;
-  }
   switch (reads_.on_within(packet, read, refusals_.is_final())) {
     case ReadJudge::Within::kRestarted:
       return Verdict::kRestarted;
@@ -84,6 +79,11 @@ Verdict Channel::on_read_range(const Packet& packet, Read& read) {
       return Verdict::kTaken;
     case ReadJudge::Within::kRepetition:
       break;
+  }
+  const Sent* const before = seen_.sent.find(packet.psn());
+  if (read.kind != Read::Kind::kRead && before != nullptr) {
+    const bool settled = distance(packet.psn(), seen_.numbers.acked) > 0 || refusals_.is_final();
+    if (contents_.check_repeated(packet, *before, settled) == Verdict::kRestarted) return Verdict::kRestarted;
   }
   seen_.statistics.retransmitted++;
   seen_.note_jump(packet.psn());

@@ -40,12 +40,12 @@ bool ServiceClaims::open_again(std::string& error) {
 }
 
 bool ServiceClaims::take(uint64_t service_id) {
-  if (fd_ < 0 || !lock_file(fd_, byte_of(service_id), 1)) {
-    if (fd_ < 0 || is_held_by_another(errno)) errno = EADDRINUSE;
-    return false;
-  }
-  own_.insert(service_id);
-  return true;
+  const bool is_new = own_.insert(service_id).second;  // first: there may be no memory for it
+  if (fd_ >= 0 && lock_file(fd_, byte_of(service_id), 1)) return true;
+  const int error = fd_ < 0 || is_held_by_another(errno) ? EADDRINUSE : errno;
+  if (is_new) own_.erase(service_id);
+  errno = error;
+  return false;
 }
 
 void ServiceClaims::give_back(uint64_t service_id) {

@@ -58,7 +58,7 @@ struct QpContext {
         send_cq(init.send_cq),
         recv_cq(init.srq != nullptr && init.srq->tags() != nullptr ? &init.srq->tags()->cq() : init.recv_cq),
         srq(init.srq),
-        events(environment.observer, owner),
+        events(environment.observer, owner, reliable),
         rate(environment.congestion, !is_datagram(init.type)),
         peer(init.type == QpType::kRc ? init.loss_recovery.value_or(environment.loss_recovery)
                                       : LossRecovery::kGoBackN) {}

@@ -17,10 +17,15 @@ struct FirstError {
 
 class QpEvents {
  public:
-  QpEvents(Observer& observer, Qp& qp) : observer_(observer), qp_(qp) {}
+  QpEvents(Observer& observer, Qp& qp, bool reliable) : observer_(observer), qp_(qp), reliable_(reliable) {}
 
   void raise(AsyncEvent event) const { observer_.on_qp_event(qp_, event); }
+  /// A message was too long for its receive, and the queue pair goes on: whoever sends such does not fill the log.
+  void on_too_long_dropped() {
+    if (!std::exchange(too_long_told_, true)) observer_.on_responder_error(qp_, Cause::kReceiveTooShort);
+  }
   void on_error_completion(const Completion& completion) {
+    if (!reliable_ && completion.cause == Cause::kReceiveTooShort) return;  // on_too_long_dropped
     if (!first_error_ && completion.status != WcStatus::kWrFlushErr)
       first_error_ = {completion.status, completion.cause};
     observer_.on_error_completion(qp_, completion);
@@ -34,7 +39,7 @@ class QpEvents {
     if (!std::exchange(completion_lost_, true)) raise(AsyncEvent::kQpFatal);
   }
   void reset() {
-    completion_lost_ = false;
+    completion_lost_ = too_long_told_ = false;
     first_error_.reset();
   }
   const std::optional<FirstError>& first_error() const { return first_error_; }
@@ -42,6 +47,8 @@ class QpEvents {
  private:
   Observer& observer_;
   Qp& qp_;
+  const bool reliable_;
+  bool too_long_told_ = false;
   bool completion_lost_ = false;
   std::optional<FirstError> first_error_;
 };

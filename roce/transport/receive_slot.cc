@@ -89,6 +89,7 @@ Outcome ReceiveSlot::end(WcStatus status, Cause cause, Instant now) {
 
 Outcome ReceiveSlot::drop_too_long(Instant now) {
   context_.counters().rx_drop_receive_too_short++;
+  context_.events.on_too_long_dropped();
   return context_.srq != nullptr ? end(WcStatus::kLocLenErr, Cause::kReceiveTooShort, now) : Outcome::kGoesOn;
 }
 

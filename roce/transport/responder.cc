@@ -38,7 +38,7 @@ void Responder::start() {
 void Responder::reset() {
   sequence_.reset();
   message_.abandon();
-  established_ = false;
+  established_ = answers_leave_ = false;
   executed_.clear();
   credit_limit_.reset();
   early_.clear();
@@ -313,7 +313,8 @@ Outcome Responder::refuse_reply(const Refusal& why) {
 
 void Responder::end_with(const Refusal& why) {
   if (why.silent) {
-    ack_.silence();
+    ack_.end_delay();
+    answers_leave_ = true;  // as they do before a NAK
   } else {
     ack_.require_nak(make_syndrome(AethKind::kNak, static_cast<uint8_t>(why.code)));
   }
@@ -331,7 +332,7 @@ Outcome Responder::receiver_not_ready() {
 void Responder::flush(Instant now) {
   message_.abandon();
   early_.clear();
-  if (ack_.state() != Acknowledger::State::kNak) silence();
+  if (ack_.state() != Acknowledger::State::kNak && !answers_leave_) silence();
   receive_.flush(now);
 }
 

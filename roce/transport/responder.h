@@ -116,6 +116,7 @@ class Responder {
   ExecutedLog executed_;
   Acknowledger ack_;
   bool established_ = false;         // the first request was received
+  bool answers_leave_ = false;       // in ERR: those of earlier requests
   std::optional<Psn> credit_limit_;  // the MSN up to which the peer knows of receives; none: it was told nothing
 };
 

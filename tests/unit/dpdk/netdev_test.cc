@@ -333,6 +333,41 @@ TEST(Netdev, WithoutDescriptorsAnInterfaceStaysAsItWas) {
   });
 }
 
+/// An address whose port another RoCE stack has is not used, whatever comes beside it.
+TEST(Netdev, AnAddressOfAnotherStackStaysUnused) {
+  const TemporaryRuntimeDir directory;
+  with_cable([] {
+    EndpointConfig config;
+    config.port = "net_af_packet0,iface=near0";
+    Ownership ownership;
+    EndpointPort port(config, ownership);
+    std::string error;
+    ASSERT_TRUE(port.plan(error)) << error;
+    bool again = false;
+    const auto usable = [&] { return port.changed_addresses(again).value_or(std::vector<LocalAddress>{}); };
+    const LocalAddress taken{IpAddress::v4(0x0a090163), 24, 0};
+    const LocalAddress free{IpAddress::v4(0x0a090164), 24, 0};
+    const auto has = [](const std::vector<LocalAddress>& all, const LocalAddress& address) {
+      return std::find(all.begin(), all.end(), address) != all.end();
+    };
+    ASSERT_TRUE(ip("addr add 10.9.1.99/24 dev near0"));
+    const int other = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_in in{};
+    in.sin_family = AF_INET;
+    in.sin_port = htons(4791);
+    in.sin_addr.s_addr = htonl(0x0a090163);
+    ASSERT_EQ(bind(other, reinterpret_cast<const sockaddr*>(&in), sizeof in), 0);
+    EXPECT_FALSE(has(usable(), taken));
+    ASSERT_TRUE(ip("addr add 10.9.1.100/24 dev near0"));
+    const std::vector<LocalAddress> after = usable();
+    EXPECT_TRUE(has(after, free));
+    EXPECT_FALSE(has(after, taken));
+    EXPECT_FALSE(again);
+    close(other);
+    port.close();
+  });
+}
+
 TEST(Netdev, WithoutDescriptorsAProgramOnASegmentKeepsItsAddresses) {
   const TemporaryRuntimeDir directory;
   with_cable([] {
