@@ -191,6 +191,10 @@ TEST_P(Ud, ADatagramTooLongLeavesTheReceive) {
   rig_.arrive(datagram(2, 4, Rig::kQkey, 1));
   EXPECT_THAT(rig_.completed(), IsEmpty());
   EXPECT_EQ(rig_.counted(), "rx_drop_receive_too_short 2");
+  // Said once, and no error of the queue pair's.
+  ASSERT_EQ(rig_.observer().responder_errors.size(), 1u);
+  EXPECT_EQ(rig_.observer().responder_errors[0].cause, Cause::kReceiveTooShort);
+  EXPECT_EQ(rig_.qp().first_error(), std::nullopt);
   rig_.arrive(datagram(3, 3, Rig::kQkey, 1));
   rig_.arrive(datagram(4, 4, Rig::kQkey, 1));
   EXPECT_THAT(rig_.completed(), ElementsAre("recv 1: success, 43 bytes", "recv 2: success, 44 bytes"));
@@ -214,6 +218,8 @@ TEST_P(Ud, ADatagramTooLongEndsAReceiveOfASharedQueue) {
   rig.arrive(datagram(1, 4, Rig::kQkey, 1));
   EXPECT_THAT(rig.completed(), ElementsAre("recv 1: local length error"));
   EXPECT_EQ(rig.counted(), "resp_local_length_error 1, resp_cqe_error 1, rx_drop_receive_too_short 1");
+  EXPECT_EQ(rig.observer().responder_errors.size(), 1u);
+  EXPECT_EQ(rig.qp().first_error(), std::nullopt);
   rig.arrive(datagram(2, 4, Rig::kQkey, 1));
   EXPECT_THAT(rig.completed(), ElementsAre("recv 2: success, 44 bytes"));
 }
