@@ -53,7 +53,7 @@ std::vector<std::string> candidates() {
 /// Of a short file of the kernel's; "" where there is none. Nothing, when errno says why it could not be read: a stream
 /// would only be empty then.
 std::optional<std::string> text_of(const char* path) {
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return could_not_ask(errno) ? std::nullopt : std::optional(std::string());
   char text[4096];
   const ssize_t bytes = read(fd, text, sizeof text);

@@ -429,7 +429,7 @@ TEST(Pieces, AreFewInAQueuePair) {
     init.cap = {slots, slots, 4, 4, 220};
     const uint64_t before = heap.all;
     Qp* qp = engine.create_qp(init, nullptr);
-    EXPECT_EQ(heap.all - before, 4u) << slots;  // itself, its two queues, and the replies that it owes
+    EXPECT_EQ(heap.all - before, 5u) << slots;  // itself, its ends, its two queues, the replies that it owes
     engine.destroy_qp(qp, Instant{1'000'000});
   }
 }
