@@ -371,8 +371,11 @@ TEST(Netdev, AnAddressOfAnotherStackStaysUnused) {
 TEST(Netdev, WithoutDescriptorsAProgramOnASegmentKeepsItsAddresses) {
   const TemporaryRuntimeDir directory;
   with_cable([] {
-    FILE* const shell = popen("sh", "w");
+    int answers[2];  // of the shell, which has descriptors
+    ASSERT_EQ(pipe(answers), 0);
+    FILE* const shell = popen(("sh >/proc/self/fd/" + std::to_string(answers[1])).c_str(), "w");
     ASSERT_NE(shell, nullptr);
+    close(answers[1]);
     const OnSegment program;
     usleep(300'000);  // it has looked once
     const std::string before = program.addresses();
@@ -380,8 +383,11 @@ TEST(Netdev, WithoutDescriptorsAProgramOnASegmentKeepsItsAddresses) {
     const int changes = program.witness.gid_changes();
     {
       const NoDescriptors none;
-      std::fputs("ip addr del 10.9.99.1/24 dev near0\n", shell);
+      std::fputs("ip addr del 10.9.99.1/24 dev near0; echo $?\n", shell);
       std::fflush(shell);
+      char answer = '?';
+      EXPECT_EQ(read(answers[0], &answer, 1), 1);
+      EXPECT_EQ(answer, '0');
       usleep(500'000);  // several looks
       EXPECT_EQ(program.addresses(), before);
       EXPECT_EQ(program.witness.gid_changes(), changes);
@@ -390,6 +396,7 @@ TEST(Netdev, WithoutDescriptorsAProgramOnASegmentKeepsItsAddresses) {
     after.erase(after.find("10.9.99.1 "), std::strlen("10.9.99.1 "));
     EXPECT_TRUE(program.has(after)) << program.addresses();
     pclose(shell);
+    close(answers[0]);
   });
 }
 
