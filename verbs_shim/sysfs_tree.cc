@@ -4,12 +4,14 @@
 #include <net/if.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -35,10 +37,19 @@ using Path = std::filesystem::path;
 std::mutex tree_mutex;
 bool tree_is_whole = false;              // as far as was known when it was written
 bool tree_knows_port = false;            // the tree was written after the port was opened
-std::atomic<bool> tree_is_short{false};  // something could not be written, and is written with the next look
+std::atomic<bool> tree_is_short{false};  // something could not be written, and is written with a later look
+bool tree_failure_is_told = false;       // why there is no tree, since there was one
 std::string* tree_root = nullptr;
 pid_t tree_owner = 0;
 int tree_lock = -1;  // held as long as the process lives
+
+/// What is missing is tried again with a look, but not with each: programs look often, and a disk stays full for long.
+struct NextTry {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point at;
+  bool port_was_open = false;
+};
+NextTry next_try;
 
 constexpr char kTreePrefix[] = "sysfs-";
 
@@ -69,25 +80,34 @@ void remove_stale_trees(const std::string& directory) {
   }
 }
 
-/// A failure shows as a missing file, as on a kernel without the attribute, until the next look.
+/// A failure shows as a missing file, as on a kernel without the attribute, until a later look.
 void link_to(const char* to, const Path& name) {
   std::error_code error;
   std::filesystem::create_symlink(to, name, error);
   if (error && error != std::errc::file_exists) tree_is_short = true;
 }
 
-/// Writes one attribute, making its directories. The same of failures.
-void put(const Path& file, const std::string& text) {
+/// Whether a file has this text now, or any, where that is enough.
+bool has(int fd, const std::string& line, bool any) {
+  char text[256];
+  const ssize_t length = syscall(SYS_pread64, fd, text, sizeof text, 0);
+  return length > 0 && (any || std::string_view(text, static_cast<size_t>(length)) == line);
+}
+
+/// Writes one attribute, making its directories, unless it is there. `is_first`: unless there is any. The same of
+/// failures.
+void put(const Path& file, const std::string& text, bool is_first = false) {
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
-  const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) {
     tree_is_short = true;
     return;
   }
   // The file is not emptied first, because another thread may be reading it.
   const std::string line = text + '\n';
-  if (write_all(fd, line, 0) != 0 || ftruncate(fd, static_cast<off_t>(line.size())) != 0) tree_is_short = true;
+  if (!has(fd, line, is_first) && (write_all(fd, line, 0) != 0 || ftruncate(fd, static_cast<off_t>(line.size())) != 0))
+    tree_is_short = true;
   close(fd);
 }
 
@@ -164,7 +184,7 @@ void put_device(const Path& device, const EndpointIdentity& identity) {
   link_to("../../infiniband", device / "subsystem");
 }
 
-/// Writes the files that do not change.
+/// Writes the files that do not change, and those that change when they are looked at.
 void put_port(const Path& device) {
   const Path port = device / "ports/1";
   char text[64];
@@ -175,9 +195,9 @@ void put_port(const Path& device) {
   std::snprintf(text, sizeof text, "0x%08x", IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS);
   put(port / "cap_mask", text);
   put(port / "pkeys/0", "0xffff");
-  for_each_counter(Counters{}, [&](const char* name, uint64_t) { put(port / "hw_counters" / name, "0"); });
+  for_each_counter(Counters{}, [&](const char* name, uint64_t) { put(port / "hw_counters" / name, "0", true); });
   for (const char* name : {"port_xmit_data", "port_rcv_data", "port_xmit_packets", "port_rcv_packets"}) {
-    put(port / "counters" / name, "0");
+    put(port / "counters" / name, "0", true);
   }
 }
 
@@ -240,20 +260,20 @@ std::string make_root(const std::string& directory) {
   return "";
 }
 
+bool have_no_tree(const std::string& why) {
+  if (!std::exchange(tree_failure_is_told, true))
+    log_message(LogLevel::kInfo, "no files under /sys/class/infiniband: %s", why.c_str());
+  return false;
+}
+
 bool make_tree() {
   std::string error;
   const std::string directory = runtime_dir(error);
-  if (directory.empty()) {
-    log_message(LogLevel::kInfo, "no files under /sys/class/infiniband: %s", error.c_str());
-    return false;
-  }
+  if (directory.empty()) return have_no_tree(error);
   remove_stale_trees(directory);
   const std::string root = make_root(directory);
-  if (root.empty()) {
-    log_message(LogLevel::kInfo, "no files under /sys/class/infiniband: %s: %s", directory.c_str(),
-                std::strerror(errno));
-    return false;
-  }
+  if (root.empty()) return have_no_tree(directory + ": " + std::strerror(errno));
+  tree_failure_is_told = false;
   tree_root = new std::string(root);
   if (std::exchange(tree_owner, getpid()) == 0) std::atexit(remove_at_exit);
   return true;
@@ -272,6 +292,15 @@ uint64_t counter_value(const std::string& name, const Counters& counters) {
   return found;
 }
 
+/// Whether to try. A port that has been opened changes what there is to say.
+bool is_time_to_try(bool open) {
+  constexpr auto kPause = std::chrono::seconds(1);
+  const auto now = NextTry::Clock::now();
+  if (now < next_try.at && next_try.port_was_open == open) return false;
+  next_try = {now + kPause, open};
+  return true;
+}
+
 }  // namespace
 
 const std::string& sysfs_root() {
@@ -280,6 +309,7 @@ const std::string& sysfs_root() {
   const std::lock_guard guard(tree_mutex);
   const bool open = Runtime::get().is_open();
   if (tree_is_whole && !tree_is_short && (tree_knows_port || !open)) return *tree_root;
+  if (!is_time_to_try(open)) return tree_root != nullptr ? *tree_root : *none;
   EndpointIdentity identity;
   if (!Runtime::get().identify(identity, LogLevel::kDebug)) return *none;
   if (tree_root == nullptr && !make_tree()) return *none;
@@ -307,6 +337,7 @@ void leave_sysfs_tree() {
   tree_is_whole = tree_knows_port = false;
   tree_root = nullptr;
   tree_facts = nullptr;
+  next_try = {};
   if (tree_lock >= 0) close(std::exchange(tree_lock, -1));
 }
 

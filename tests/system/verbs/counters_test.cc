@@ -1,8 +1,12 @@
 // Counters in sysfs: a file that is opened once and read again from its beginning shows what is true then.
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -113,6 +117,76 @@ TEST_F(CountersTest, FoundFromTheDirectoryToo) {
   EXPECT_EQ(read_and_rewind(fd), before + 1);
   close(fd);
   ASSERT_EQ(chdir(before_path), 0);
+}
+
+/// The files as they lie in the runtime directory, which nobody brings up to date.
+std::filesystem::path own_tree() {
+  const std::string prefix = "sysfs-" + std::to_string(getpid()) + "-";
+  for (const auto& entry : std::filesystem::directory_iterator(std::getenv("UROCE_RUNTIME_DIR")))
+    if (entry.path().filename().string().starts_with(prefix)) return entry.path();
+  return "";
+}
+
+/// As when the disk was full. It is tried again at most once a second, and what is there stays as it is.
+TEST_F(CountersTest, AFileThatCouldNotBeWrittenComesWithoutTheOthers) {
+  using std::filesystem::last_write_time;
+  send_one();
+  const int fd = open((kPort + "hw_counters/rx_sends").c_str(), O_RDONLY);
+  ASSERT_GE(fd, 0);
+  ASSERT_GT(read_at(fd, 0), 0);
+  close(fd);
+  const std::filesystem::path port = own_tree().string() + kPort;
+  const std::filesystem::path lost = port / "hw_counters/out_of_sequence";
+  const auto value = [&] {  // as it lies there: reading would bring it up to date
+    char text[64] = "";
+    const auto file =
+        static_cast<int>(syscall(SYS_openat, AT_FDCWD, (port / "hw_counters/rx_sends").c_str(), O_RDONLY));
+    EXPECT_GT(syscall(SYS_read, file, text, sizeof text - 1), 0);
+    syscall(SYS_close, file);
+    return number(text);
+  };
+  const long before = value();
+  const auto written = last_write_time(port / "link_layer");
+  ASSERT_GT(before, 0);
+  ASSERT_TRUE(std::filesystem::remove(lost) && std::filesystem::create_directory(lost));
+  for (int i = 0; i < 150; i++) {
+    EXPECT_EQ(access((kPort + "hw_counters/out_of_sequence").c_str(), F_OK), 0);
+    usleep(10'000);
+  }
+  EXPECT_EQ(value(), before);
+  EXPECT_EQ(last_write_time(port / "link_layer"), written);
+  ASSERT_TRUE(std::filesystem::remove(lost));
+  struct stat info {};
+  for (int i = 0; i < 300 && stat((kPort + "hw_counters/out_of_sequence").c_str(), &info) != 0; i++) usleep(10'000);
+  EXPECT_TRUE(S_ISREG(info.st_mode));
+  EXPECT_EQ(last_write_time(port / "link_layer"), written);
+}
+
+/// The child knows who it is, but has no directory for files of its own.
+TEST_F(CountersTest, WhyThereAreNoFilesIsSaidOnce) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    setenv("UROCE_RUNTIME_DIR", "/dev/null", 1);
+    for (int i = 0; i < 150; i++) {
+      if (access((kPort + "state").c_str(), F_OK) == 0) _exit(1);
+      usleep(10'000);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string said;
+  char text[256];
+  for (ssize_t length; (length = read(ends[0], text, sizeof text)) > 0;) said.append(text, static_cast<size_t>(length));
+  close(ends[0]);
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  const size_t first = said.find("no files under /sys/class/infiniband: /dev/null ");
+  EXPECT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("no files under", first + 1), std::string::npos) << said;
 }
 
 }  // namespace

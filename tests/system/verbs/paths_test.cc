@@ -304,6 +304,36 @@ std::string output_of(const char* command) {
   return text;
 }
 
+/// A shell looks 200 times while there can be no tree, and then until it is there. What is said meanwhile, and how many
+/// seconds the 200 looks took in its last line.
+std::string look_without_a_tree() {
+  return output_of(R"(d=$UROCE_RUNTIME_DIR/later; echo > $d
+    env -u UROCE_PORT UROCE_LOG=debug UROCE_RUNTIME_DIR=$d sh -c '
+      look() { test -e /sys/class/infiniband/uroce0/node_type; }
+      began=$(date +%s); n=0
+      while test $n -lt 200; do look && echo early; n=$((n + 1)); done
+      ended=$(date +%s)
+      rm "$0"; mkdir -m 700 "$0"; n=0
+      until look || test $n -eq 100; do sleep 0.1; n=$((n + 1)); done
+      look || echo never
+      echo $((ended - began))' $d 2>&1
+    rm -rf $d)");
+}
+
+int count_of(const std::string& what, const std::string& text) {
+  int count = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) count++;
+  return count;
+}
+
+TEST(PathsTest, ATreeThatCannotBeMadeIsTriedOnceASecond) {
+  const std::string said = look_without_a_tree();
+  const size_t last = said.rfind('\n', said.size() - 2) + 1;
+  EXPECT_GE(count_of("is not a directory of this user", said), 1) << said;
+  EXPECT_LE(count_of("is not a directory of this user", said), std::atoi(said.c_str() + last) + 2) << said;
+  EXPECT_EQ(count_of("early", said) + count_of("never", said), 0) << said;
+}
+
 TEST(PathsTest, ADirectoryToWorkIn) {
   const InDirectory in("/sys/class/infiniband");
   EXPECT_EQ(where(), "/sys/class/infiniband");
