@@ -41,6 +41,7 @@ struct Control {
   std::atomic<bool> all_after;
   std::atomic<int> kind;
   std::atomic<pid_t> process;  // whose calls are counted
+  std::atomic<long> begun;     // how often somebody began to count
   std::atomic<bool> has_failed;
   std::atomic<int> first;  // the call that was refused first
   std::atomic<bool> given[kErrnos];
@@ -162,9 +163,14 @@ const char* name_of(int number) {
   return "nothing";
 }
 
-/// The process of a thread.
+/// The process of a thread. Remembered for one try only: another process may have the number with the next.
 pid_t process_of(pid_t thread) {
   static std::map<pid_t, pid_t> known;
+  static long known_since = 0;
+  if (const long begun = control->begun; known_since != begun) {
+    known.clear();
+    known_since = begun;
+  }
   pid_t& process = known[thread];
   if (process != 0) return process;
   std::ifstream status("/proc/" + std::to_string(thread) + "/status");
@@ -176,14 +182,16 @@ pid_t process_of(pid_t thread) {
 
 /// 0, or the errno of a refusal.
 int judge(pid_t thread, const Data& data) {
-  const long left = control->left;
-  if (left == 0 || process_of(thread) != control->process) return 0;
+  if (control->left == 0 || process_of(thread) != control->process) return 0;
   size_t which = 0;
   while (which < kCallCount && kCalls[which].number != data.nr) which++;
   const auto kind = static_cast<RefusedCalls::Kind>(control->kind.load());
   const int error = which < kCallCount ? kCalls[which].refusal(kind, thread, data) : 0;
   if (error == 0) return 0;
-  if (left > 1 || !control->all_after) control->left = left - 1;
+  long left = control->left;
+  do {
+    if (left == 0) return 0;  // it has ended meanwhile
+  } while (!control->left.compare_exchange_weak(left, left == 1 && control->all_after ? 1 : left - 1));
   if (left > 1) return 0;
   if (!control->has_failed) control->first = data.nr;
   control->has_failed = true;
@@ -192,16 +200,20 @@ int judge(pid_t thread, const Data& data) {
   return error;
 }
 
+/// Until nobody is left who could call.
 void supervise(int listener) {
   for (;;) {
+    // Kernels before 6.11 let one who asks for a call wait for ever when the last caller is gone.
+    pollfd entry{listener, POLLIN, 0};
+    if (poll(&entry, 1, -1) < 0) {
+      if (errno == EINTR) continue;
+      return;
+    }
+    if ((entry.revents & POLLIN) == 0) return;
     seccomp_notif call{};
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {
-      if (errno == EINTR) continue;
-      if (errno != ENOENT) return;
-      // The caller was interrupted, or there is none left.
-      pollfd entry{listener, POLLIN, 0};
-      if (poll(&entry, 1, -1) < 0 || (entry.revents & POLLHUP) != 0) return;
-      continue;
+      if (errno == EINTR || errno == ENOENT) continue;  // ENOENT: the caller was interrupted
+      return;
     }
     seccomp_notif_resp answer{};
     answer.id = call.id;
@@ -306,6 +318,7 @@ void RefusedCalls::begin(long nth, Mode mode) {
   control->first = -1;
   control->kind = kind_;
   control->process = getpid();
+  control->begun++;
   control->all_after = mode == kFromThenOn;
   control->left = nth;
 }
