@@ -2,6 +2,7 @@
 // refused with ENOMEM, or made all the same; nothing is lost, and the next try succeeds.
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -11,6 +12,9 @@
 #include "sweep_objects.h"
 
 using namespace verbs_test;
+
+// Of requests that fail: about half of what does today. Where it is hardly one, nothing was looked at.
+constexpr long kFewest = 400;
 
 /// `short`: without what takes a process for each request. `NUMBER once` or `NUMBER all`: only opens, from this request
 /// on.
@@ -29,5 +33,7 @@ int main(int argc, char** argv) {
   sweep_objects(sweep, context, pd);
   sweep_cm(sweep, memory);
   if (ibv_dealloc_pd(pd) != 0 || ibv_close_device(context) != 0) sweep.complain("the rest", 0, {}, "busy");
-  return sweep.good() ? 0 : 1;
+  std::printf("%ld requests failed\n", sweep.refused());
+  if (sweep.refused() < kFewest) std::fprintf(stderr, "fewer than %ld requests failed\n", kFewest);
+  return sweep.good() && sweep.refused() >= kFewest ? 0 : 1;
 }
