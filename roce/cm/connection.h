@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 
+#include "cm/connection_order.h"
 #include "cm/mad.h"
 #include "cm/values.h"
 #include "uroce/address.h"
@@ -110,7 +111,9 @@ struct Connection {
 
   // Of the table.
   Instant deadline = Instant::never();
-  uint64_t rest_number = 0;
+  ConnectionOrder<Instant>::Place timer;
+  ConnectionOrder<uint64_t>::Place rest;
+  ConnectionOrder<uint32_t>::Place awaiting;
   bool known_by_request = false;
   bool known_by_qp = false;
 };

@@ -17,8 +17,6 @@ class ConnectionManager {
 
   /// For connect: idle, and with an ID.
   Connection& create(Id& owner) { return protocol_.table.create(&owner); }
-  /// One of which no peer has heard.
-  void discard(Connection& connection) { protocol_.table.erase(connection); }
   /// `req` has all but the IDs; the peer and the terms of the connection are set.
   void send_req(Connection& connection, Req req, Instant now);
   void send_sidr_req(Connection& connection, SidrReq req, Instant now);

@@ -46,10 +46,7 @@ Connection* ConnectionTable::find_peer_qp(const IpAddress& peer, uint64_t guid, 
   return it == by_peer_qp_.end() ? nullptr : it->second;
 }
 
-Connection* ConnectionTable::find_awaiting(uint32_t qpn) {
-  const auto it = awaiting_.find(qpn);
-  return it == awaiting_.end() ? nullptr : it->second;
-}
+Connection* ConnectionTable::find_awaiting(uint32_t qpn) { return awaiting_.last_of(qpn); }
 
 void ConnectionTable::index_request(Connection& c) {
   c.known_by_request = by_request_.emplace(RequestKey{c.peer.ip, c.peer.id, is_datagram(c)}, &c).second;
@@ -81,8 +78,8 @@ ConnectionTable::Room ConnectionTable::room_for_request(uint64_t listener) const
 
 void ConnectionTable::count_pending(const Connection& c, bool more) {
   if (more) {
+    pending_of_[c.listener]++;  // first: there may be no memory
     pending_++;
-    pending_of_[c.listener]++;
     return;
   }
   pending_--;
@@ -92,42 +89,38 @@ void ConnectionTable::count_pending(const Connection& c, bool more) {
 
 void ConnectionTable::set_state(Connection& c, CmState state) {
   const CmState before = c.state;
-  arm(c, Instant::never());
   if (is_pending(before) != is_pending(state)) count_pending(c, is_pending(state));
+  arm(c, Instant::never());
   leaving_ += static_cast<size_t>(is_leaving(state)) - static_cast<size_t>(is_leaving(before));
-  if (awaits_rtu(before) && !awaits_rtu(state)) {
-    const auto it = awaiting_.find(c.terms.qpn);
-    if (it != awaiting_.end() && it->second == &c) awaiting_.erase(it);
-  }
-  if (awaits_rtu(state) && !awaits_rtu(before)) awaiting_[c.terms.qpn] = &c;
-  if (is_resting(before)) resting_.erase(c.rest_number);
-  if (is_resting(state)) {
-    c.rest_number = next_rest_++;
-    resting_.emplace(c.rest_number, &c);
-  }
+  if (awaits_rtu(before) && !awaits_rtu(state)) awaiting_.leave(c.awaiting);
+  if (awaits_rtu(state) && !awaits_rtu(before)) awaiting_.enter(c.awaiting, c.terms.qpn, c);
+  if (is_resting(before)) resting_.leave(c.rest);
+  if (is_resting(state)) resting_.enter(c.rest, next_rest_++, c);
   if (is_resting(state) || state == CmState::kIdle) forget_peer_qp(c);
   if (state == CmState::kIdle) forget_request(c);
   c.state = state;
 }
 
-void ConnectionTable::arm(Connection& c, Instant deadline) {
-  if (c.deadline != Instant::never()) timers_.erase({c.deadline, c.id});
+void ConnectionTable::arm(Connection& c, Instant deadline) noexcept {
   c.deadline = deadline;
-  if (deadline != Instant::never()) timers_.emplace(deadline, c.id);
+  if (deadline == Instant::never()) {
+    timers_.leave(c.timer);
+  } else {
+    timers_.enter(c.timer, deadline, c);
+  }
 }
 
-Instant ConnectionTable::next_timeout() const { return timers_.empty() ? Instant::never() : timers_.begin()->first; }
+Instant ConnectionTable::next_timeout() const { return timers_.empty() ? Instant::never() : timers_.first_key(); }
 
 Connection* ConnectionTable::take_due(Instant now) {
-  if (timers_.empty() || timers_.begin()->first > now) return nullptr;
-  Connection* c = find(timers_.begin()->second);
-  ensure(c != nullptr, "a timer belongs to a connection");
+  if (timers_.empty() || timers_.first_key() > now) return nullptr;
+  Connection* c = timers_.first();
   arm(*c, Instant::never());
   return c;
 }
 
 Connection* ConnectionTable::over_the_limit() {
-  return resting_.size() > std::max(limits_.resting_connections, 1u) ? resting_.begin()->second : nullptr;
+  return resting_.size() > std::max(limits_.resting_connections, 1u) ? resting_.first() : nullptr;
 }
 
 }  // namespace uroce::cm

@@ -7,12 +7,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <tuple>
 #include <unordered_map>
-#include <utility>
 
 #include "cm/connection.h"
+#include "cm/connection_order.h"
 #include "cm/counters.h"
 #include "cm/rdma_cm.h"
 
@@ -39,9 +38,10 @@ class ConnectionTable {
   enum class Room : uint8_t { kYes, kAllFull, kListenerFull };
   Room room_for_request(uint64_t listener) const;
 
-  /// The only way to change a state: indexes, bounds and timers follow. The timer is off afterwards.
+  /// The only way to change a state: indexes, bounds and timers follow. The timer is off afterwards. Needs memory to
+  /// count a new request, and for nothing else; without it, nothing has changed.
   void set_state(Connection& connection, CmState state);
-  void arm(Connection& connection, Instant deadline);
+  void arm(Connection& connection, Instant deadline) noexcept;
   Instant next_timeout() const;
   /// A connection whose time is up, its timer off; nullptr: none.
   Connection* take_due(Instant now);
@@ -85,9 +85,9 @@ class ConnectionTable {
   std::unordered_map<uint32_t, std::unique_ptr<Connection>> connections_;
   std::map<RequestKey, Connection*> by_request_;
   std::map<QpKey, Connection*> by_peer_qp_;
-  std::unordered_map<uint32_t, Connection*> awaiting_;
-  std::set<std::pair<Instant, uint32_t>> timers_;
-  std::map<uint64_t, Connection*> resting_;  // in the order in which they began to
+  ConnectionOrder<uint32_t> awaiting_;  // by our queue pair
+  ConnectionOrder<Instant> timers_;
+  ConnectionOrder<uint64_t> resting_;  // in the order in which they began to
   uint64_t next_rest_ = 1;
   size_t pending_ = 0;
   size_t leaving_ = 0;

@@ -87,10 +87,10 @@ void InboundReplies::take_rep(Connection& c, const Rep& rep, const ReceivedMad& 
     protocol_.tell(c, {.what = Happening::kRefused, .rej = &rej});
     return protocol_.rest(c, CmState::kRefused, now);
   }
-  c.peer.id = rep.local_id;
   c.peer.qpn = rep.qpn;
   c.peer.guid = rep.ca_guid;
-  protocol_.table.index_peer_qp(c);
+  protocol_.table.index_peer_qp(c);  // first: there may be no memory, and then the REP was never here
+  c.peer.id = rep.local_id;
   c.terms.peer_psn = rep.starting_psn;
   c.terms.responder_resources = rep.initiator_depth;
   c.terms.initiator_depth = rep.responder_resources;

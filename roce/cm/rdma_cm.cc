@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <new>
 
 #include "cm/cm_core.h"
 #include "cm/multicast.h"
@@ -204,27 +203,20 @@ int RdmaCm::connect(Id& id, const ConnParam& param, const Ece& ece, Instant now)
   const unsigned room =
       (datagram ? kSidrReqPrivateBytes : kReqPrivateBytes) - (has_header(state) ? kCmaHeaderBytes : 0u);
   if (param.private_data.length > room) return EINVAL;
-  Connection& c = core_->manager.create(id);
+  Connection& c = core_->manager.create(id);  // needs memory; nothing behind it does
   c.terms.qp_type = state.qp_type;
   c.peer.av = state.way->av;
   c.peer.ip = state.way->av.dgid;
   c.peer.own_ip = state.way->source.ip;
   state.connection = &c;
   state.phase = Phase::kConnect;
-  try {
-    if (datagram) {
-      const SidrReq req{.service_id = remote_service(state), .private_data = request_data(state, param.private_data)};
-      core_->manager.send_sidr_req(c, req, now);
-    } else {
-      const Req req = request_of(state, param, ece, core_->services.node_guid());
-      set_terms(c, state, req);
-      core_->manager.send_req(c, req, now);
-    }
-  } catch (const std::bad_alloc&) {  // the program may try again
-    core_->manager.discard(c);
-    state.connection = nullptr;
-    state.phase = Phase::kRouteResolved;
-    throw;
+  if (datagram) {
+    const SidrReq req{.service_id = remote_service(state), .private_data = request_data(state, param.private_data)};
+    core_->manager.send_sidr_req(c, req, now);
+  } else {
+    const Req req = request_of(state, param, ece, core_->services.node_guid());
+    set_terms(c, state, req);
+    core_->manager.send_req(c, req, now);
   }
   return 0;
 }

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include "transport/frame_builder.h"
@@ -102,7 +103,7 @@ void Engine::on_neighbour(const IpAddress& ip, uint16_t vlan_id, const MacAddres
   management_.on_resolved(ip, vlan_id, mac);
 }
 
-void Engine::send_mad(const AddressVector& av, std::span<const uint8_t, kManagementBytes> mad, Instant now) {
+void Engine::send_mad(const AddressVector& av, std::span<const uint8_t, kManagementBytes> mad, Instant now) try {
   owner_.check();
   const auto path = router_.route(av, kManagementQpn);
   if (!path) {
@@ -112,6 +113,8 @@ void Engine::send_mad(const AddressVector& av, std::span<const uint8_t, kManagem
   if (!management_.push(*path, mad, now)) return;
   // Also if the MAC is known: whoever asks for a connection a second time may have met silence.
   router_.ask_for(*path, av.sgid_index, now);
+} catch (const std::bad_alloc&) {
+  counters_.tx_drop_mad_full++;  // lost as on a wire: whoever waits for it asks again
 }
 
 // Work.

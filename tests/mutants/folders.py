@@ -36,7 +36,7 @@ FOLDERS = {folder.name: folder for folder in [
     Folder("congestion", "roce/congestion", ["unit-congestion", "unit-transport", *SCRIPTS, *SIMULATED]),
     Folder("transport", "roce/transport", ["unit-transport", "unit-engine-objects", "unit-engine-allocations", *SCRIPTS, "unit-any-bytes", *SIMULATED, *VERBS]),
     Folder("engine", "roce/engine", ["unit-engine", "unit-engine-parts", "unit-engine-objects", "unit-engine-allocations", "unit-transport", *SCRIPTS, "unit-any-bytes", *SIMULATED, *VERBS]),
-    Folder("cm", "roce/cm", ["unit-cm", "conformance connections", "connections", "replay captures", "verbs_rdma*", "unit-lint"]),
+    Folder("cm", "roce/cm", ["unit-cm", "unit-cm-memory", "conformance connections", "connections", "replay captures", "verbs_rdma*", "unit-lint"]),
     Folder("host", "roce/host", ["unit-host", "unit-dpdk-port", *VERBS, "unit-switch-ports", "twin", *ON_PORTS]),
     Folder("dpdk", "roce/dpdk", ["unit-dpdk", "unit-dpdk-port", *VERBS, "unit-switch-ports", "twin", *ON_PORTS]),
     Folder("verbs_shim", "verbs_shim", VERBS),
@@ -47,7 +47,7 @@ FOLDERS = {folder.name: folder for folder in [
 BY_HAND = {folder.name: folder for folder in [
     Folder("segment", "roce/segment", ["unit-segment", "shmlan-driver"]),
     Folder("shmlan", "pmd/shmlan", ["shmlan-driver"]),
-    Folder("cm", "roce/cm", ["unit-cm", "conformance connections", "connections", "unit-lint"]),
+    Folder("cm", "roce/cm", ["unit-cm", "unit-cm-memory", "conformance connections", "connections", "unit-lint"]),
     Folder("dpdk", "roce/dpdk", ["unit-dpdk", "unit-dpdk-port", "unit-dpdk-port-limits", "unit-dpdk-several", "unit-dpdk-connections"]),
     Folder("host", "roce/host", ["unit-host", "unit-dpdk-port"]),
     Folder("verbs_shim", "verbs_shim", [*VERBS[:-1], "verbs_xrc", "verbs_rss", "verbs_srq", "verbs_channel", "verbs_import", "verbs_reregistration", "verbs_window", "verbs_rdma_cm",

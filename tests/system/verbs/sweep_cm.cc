@@ -133,11 +133,58 @@ void requests_come_again(Sweep& sweep, FailingMemory& memory) {
   rdma_destroy_event_channel(client);
 }
 
+/// The id at the listener's end of a connection that stands; nullptr: it does not. Its queue pairs are `qpn` and the
+/// next.
+rdma_cm_id* establish(Sweep& sweep, const Asked& asked, rdma_event_channel* client, uint32_t qpn) {
+  rdma_conn_param param{};
+  param.qp_num = qpn;
+  rdma_cm_event* event = nullptr;
+  rdma_cm_id* accepted = nullptr;
+  if (sweep.good() && rdma_connect(asked.client, &param) == 0 && rdma_get_cm_event(asked.channel, &event) == 0) {
+    accepted = event->id;
+    rdma_ack_cm_event(event);
+  }
+  param.qp_num = qpn + 1;
+  const bool good = accepted != nullptr && rdma_accept(accepted, &param) == 0 &&
+                    next_event(client) == RDMA_CM_EVENT_CONNECT_RESPONSE && rdma_establish(asked.client) == 0 &&
+                    next_event(asked.channel) == RDMA_CM_EVENT_ESTABLISHED;
+  if (!good) sweep.complain("a connection", 0, {}, "does not stand");
+  return good ? accepted : nullptr;
+}
+
+/// Both ends of a connection are destroyed, or the channel of one is closed with all that is on it.
+void connected_end_without_memory(Sweep& sweep, FailingMemory& memory) {
+  for (const bool closes : {false, true}) {
+    rdma_event_channel* const client = rdma_create_event_channel();
+    const Asked asked = prepare(sweep, client);
+    rdma_cm_id* const accepted = establish(sweep, asked, client, closes ? 0x2000 : 0x2002);
+    if (accepted == nullptr) return;
+    memory.begin(1, Trouble::kFromThenOn);
+    bool good;
+    if (closes) {
+      good = close(asked.channel->fd) == 0;
+    } else {
+      good = rdma_destroy_id(accepted) == 0 && rdma_destroy_id(asked.client) == 0;
+    }
+    memory.end();
+    if (!good)
+      sweep.complain(closes ? "a channel with a connection" : "a connection", 1, Trouble::kFromThenOn, "stays");
+    if (closes) {  // what librdmacm keeps of the others is lost
+      rdma_destroy_id(asked.client);
+    } else {
+      rdma_destroy_id(asked.listener);
+      rdma_destroy_event_channel(asked.channel);
+    }
+    rdma_destroy_event_channel(client);
+  }
+}
+
 }  // namespace
 
 void sweep_cm(Sweep& sweep, FailingMemory& memory) {
   sweep.of(change("rdma_migrate_id", migrate, [] { return 0; }));
   close_without_memory(sweep, memory);
+  connected_end_without_memory(sweep, memory);
   requests_come_again(sweep, memory);
 }
 

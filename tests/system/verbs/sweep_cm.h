@@ -1,4 +1,4 @@
-// Connection management without memory: ids that move, channels that are closed, requests that meet it half way.
+// Connection management without memory: ids that move or end, channels that are closed, requests that meet it half way.
 #pragma once
 
 #include "failing_memory.h"

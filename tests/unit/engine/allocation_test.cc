@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -411,6 +412,35 @@ TEST(Groups, EachAllocationMayFail) {
   }
   heap.fails = kNever;
   EXPECT_GT(failed, 5u) << "hardly any was reached";
+}
+
+/// A datagram of connection management for which there is no memory is lost, as on a wire: those who end say farewell
+/// without it.
+TEST(Datagrams, EachAllocationMayFail) {
+  EngineConfig config;
+  config.mac = MacAddress{{2, 0, 0, 0, 0, 1}};
+  config.addresses = {{IpAddress::v4(0x0A000001), 24, 0}};
+  MemoryPort port;
+  SeededRandom random{1};
+  Observer observer;
+  AddressVector av;
+  av.sgid_index = 1;
+  av.dgid = IpAddress::v4(0x0A000002);
+  const std::array<uint8_t, kManagementBytes> mad{};
+  uint64_t failed = 0;
+  for (bool again = true; again; failed += again) {
+    Engine engine(config, port, random, observer);
+    heap.asked = 0;
+    heap.fails = failed;
+    heap.watched = true;
+    EXPECT_NO_THROW(engine.send_mad(av, mad, Instant{0}));
+    heap.watched = false;
+    again = heap.asked > failed;
+    heap.fails = kNever;
+    EXPECT_EQ(engine.counters().tx_drop_mad_full, again ? 1u : 0u) << failed;
+    port.discard();
+  }
+  EXPECT_GT(failed, 0u) << "none was reached";
 }
 
 /// What a queue pair costs is what the system does for each piece of its memory, so there are few, whatever its size.
