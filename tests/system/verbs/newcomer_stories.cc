@@ -51,7 +51,7 @@ struct Pair {
     request.send_flags = IBV_SEND_SIGNALED;
     ibv_send_wr* bad;
     if (const int error = ibv_post_send(qp, &request, &bad)) return error;
-    constexpr int kLooks = 4000;
+    constexpr int kLooks = 15000;
     for (int i = 0; i < kLooks; i++) {
       ibv_wc completion{};
       const int count = ibv_poll_cq(cq, 1, &completion);
