@@ -42,6 +42,7 @@ KNOWN = {
         "selective/read_response_held_twice", "selective/rnr_drops_held", "selective/second_gap_stays",
         "selective/three_signed_packets", "selective/timeout_promise", "selective/unsigned_packet_drops_held",
     },
+    "a refusal without an answer, which the capture does not show": {"responder/invalidate_refused_behind_others"},
     "a region that ends at the last address": {"software_rdma/ernic_range_wrap_region"},
 }
 
