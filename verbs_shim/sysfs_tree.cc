@@ -90,6 +90,7 @@ void link_to(const char* to, const Path& name) {
 /// Whether a file has this text now, or any, where that is enough.
 bool has(int fd, const std::string& line, bool any) {
   char text[256];
+  // libc's name is the shim's own, which would bring the counters up to date.
   const ssize_t length = syscall(SYS_pread64, fd, text, sizeof text, 0);
   return length > 0 && (any || std::string_view(text, static_cast<size_t>(length)) == line);
 }

@@ -1,4 +1,5 @@
 #include "capture_file.h"
+#include "base/file_lock.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -10,8 +11,6 @@
 #include <chrono>
 #include <climits>
 #include <cstring>
-
-#include "host/file_lock.h"
 
 namespace uroce::launcher {
 namespace {
@@ -32,7 +31,7 @@ bool CaptureFile::open(const std::string& path, std::string& error) {
     return false;
   }
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  struct flock lock = whole_file(F_WRLCK);
+  struct flock lock = lock_range(F_WRLCK);
   if (fd_ >= 0 && fcntl(fd_, F_OFD_SETLK, &lock) != 0 && (errno == EAGAIN || errno == EACCES)) {
     error = path + " is being written already, by another capture";
     return false;

@@ -15,7 +15,6 @@
 #include <rte_lcore.h>
 
 #include "base/immortal.h"
-#include "base/out_of_memory.h"
 #include "dpdk/driver_libraries.h"
 #include "dpdk/eal.h"
 #include "dpdk/existing_port.h"
@@ -233,7 +232,7 @@ std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses(bool& a
     const bool was_taken = std::erase(taken_, address) != 0;
     const bool is_new = was_taken || std::find(known.begin(), known.end(), address) == known.end();
     if (is_new && !addresses_hold_.take(address, *netdev, error)) {
-      const bool later = could_not_ask(errno_of(error, EADDRINUSE));
+      const bool later = could_not_ask(errno);
       if (later) std::erase(seen, address);
       if (!later) taken_.push_back(address);
       again |= later;

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/file_lock.h"
 #include "base/files.h"
-#include "host/file_lock.h"
 #include "host/runtime_dir.h"
 #include "host/text_file.h"
 
@@ -34,7 +34,7 @@ bool starts_with(const std::string& text, const char* prefix) { return text.rfin
 std::optional<std::string> read_held(const fs::path& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return std::nullopt;
-  struct flock lock = whole_file(F_RDLCK);
+  struct flock lock = lock_range(F_RDLCK);
   const bool locked = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
   char text[PATH_MAX];
   const ssize_t bytes = locked ? pread(fd, text, sizeof text, 0) : 0;
@@ -50,7 +50,7 @@ std::optional<std::string> read_held(const fs::path& path) {
 int lock_new_file(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return -1;
-  struct flock lock = whole_file(F_WRLCK);
+  struct flock lock = lock_range(F_WRLCK);
   struct stat opened {};
   struct stat named {};
   const bool locked = fcntl(fd, F_OFD_SETLK, &lock) == 0;

@@ -11,6 +11,9 @@
 #include <optional>
 #include <span>
 
+#include "base/unique_fd.h"
+#include "host/descriptors.h"
+
 namespace uroce {
 namespace {
 
@@ -100,20 +103,14 @@ bool read_addresses(int fd, int index, std::vector<LocalAddress>& found) {
   }
 }
 
-/// Closes the descriptor in the end, whatever happens meanwhile.
-struct Closing {
-  int fd;
-  ~Closing() { close(fd); }
-};
-
 }  // namespace
 
 std::optional<std::vector<LocalAddress>> kernel_addresses(int index) {
-  const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-  if (fd < 0) return std::nullopt;
-  const Closing closing{fd};
   std::vector<LocalAddress> found;
-  if (!ask_for_addresses(fd) || !read_addresses(fd, index, found)) return std::nullopt;
+  const UniqueFd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  // Where netlink is denied for good, as in many a service's sandbox, none is known.
+  if (!fd) return could_not_ask(errno) ? std::nullopt : std::optional(found);
+  if (!ask_for_addresses(fd.get()) || !read_addresses(fd.get(), index, found)) return std::nullopt;
   return found;
 }
 

@@ -18,6 +18,7 @@
 #include <fstream>
 #include <memory>
 
+#include "base/unique_fd.h"
 #include "host/descriptors.h"
 #include "host/kernel_addresses.h"
 
@@ -25,21 +26,6 @@ namespace uroce {
 namespace {
 
 constexpr uint16_t kRocePort = 4791;
-
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 template <typename T>
 T from_bytes(const void* bytes) {
@@ -57,7 +43,7 @@ T read_sysfs(const std::string& netdev, const char* attribute, T fallback) {
 
 /// False when errno says why not.
 bool read_flags(const std::string& name, Netdev& netdev) {
-  const Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
   if (fd.get() < 0) return false;
   if (name.empty() || name.size() >= sizeof request.ifr_name) {
@@ -127,9 +113,11 @@ void RocePortHold::release(const LocalAddress& address) {
 
 bool RocePortHold::take(const LocalAddress& address, const Netdev& netdev, std::string& error) {
   const bool v4 = address.ip.is_v4();
-  Fd fd(socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  UniqueFd fd(socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (fd.get() < 0 && could_not_ask(errno)) {
-    error = "cannot keep the kernel from answering for " + to_string(address.ip) + ": " + std::strerror(errno);
+    const int reason = errno;
+    error = "cannot keep the kernel from answering for " + to_string(address.ip) + ": " + std::strerror(reason);
+    errno = reason;
     return false;
   }
   if (fd.get() < 0) return true;  // a kernel without this address family sends no answers for it
@@ -162,6 +150,7 @@ bool RocePortHold::take(const LocalAddress& address, const Netdev& netdev, std::
   if (errno != EADDRINUSE) return true;  // not an address of this host: then the kernel does not answer for it either
   error = "address already in use: another RoCE stack on this machine has UDP port 4791 of " + to_string(address.ip) +
           " (" + netdev.name + "); end it, or give this one an address of its own with --addr";
+  errno = EADDRINUSE;
   return false;
 }
 
@@ -189,7 +178,7 @@ std::optional<std::pair<IpAddress, MacAddress>> find_address_conflict(const Netd
   }
   // Without a protocol the socket receives nothing until it is bound; with one it would receive from every interface
   // until then.
-  const Fd fd(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+  const UniqueFd fd(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
   if (targets.empty() || fd.get() < 0) return std::nullopt;
   sockaddr_ll link{};
   link.sll_family = AF_PACKET;

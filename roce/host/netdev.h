@@ -39,8 +39,8 @@ class RocePortHold {
   ~RocePortHold();
   RocePortHold(const RocePortHold&) = delete;
   RocePortHold& operator=(const RocePortHold&) = delete;
-  /// Returns false, with one line in `error`, when there is no descriptor for it, or the port is taken, which means
-  /// that another RoCE stack uses this address.
+  /// Returns false, with one line in `error` and errno, when there is no descriptor for it, or the port is taken
+  /// (EADDRINUSE), which means that another RoCE stack uses this address.
   bool take(const LocalAddress& address, const Netdev& netdev, std::string& error);
   void release(const LocalAddress& address);
 

@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/immortal.h"
-#include "host/file_lock.h"
 #include "host/text_file.h"
 
 namespace uroce {
@@ -77,7 +77,7 @@ std::string port_socket_path(const std::string& sign, unsigned number) {
 std::optional<unsigned> ports_on_sign(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return std::nullopt;
-  struct flock lock = whole_file(F_RDLCK);
+  struct flock lock = lock_range(F_RDLCK);
   const bool runs = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
   char text[64] = {};
   const ssize_t n = pread(fd, text, sizeof text - 1, 0);
@@ -192,7 +192,7 @@ std::optional<WireEnd> take_first_free(const Meeting& meeting, const char* anoth
     const std::string path = meeting.file_of(number);
     const int fd = open_end_file(path, O_RDWR | O_CREAT, error);
     if (fd < 0) return std::nullopt;
-    struct flock lock = whole_file(F_WRLCK);
+    struct flock lock = lock_range(F_WRLCK);
     const int refused = fcntl(fd, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
     if (is_held_by_another(refused)) {
       holders.push_back(read_holder(fd));
@@ -229,7 +229,7 @@ bool is_free(const std::string& path) {
   std::string ignored;
   const int fd = open_end_file(path, O_RDONLY, ignored);
   if (fd < 0) return true;  // nobody has ever been there
-  struct flock lock = whole_file(F_RDLCK);
+  struct flock lock = lock_range(F_RDLCK);
   const bool known = fcntl(fd, F_OFD_GETLK, &lock) == 0;
   close(fd);
   return known && lock.l_type == F_UNLCK;
@@ -303,7 +303,7 @@ bool SwitchSign::put_up(const std::string& name, unsigned ports, const std::stri
   if (dir.empty()) return false;
   path_ = sign_path(dir, name);
   fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  struct flock lock = whole_file(F_WRLCK);
+  struct flock lock = lock_range(F_WRLCK);
   if (fd_ < 0) {
     error = "cannot open " + path_ + ": " + std::strerror(errno);
     return false;

@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace uroce::lint {
+namespace {
+
+/// It was acknowledged, or everything was refused for good.
+bool is_settled(Psn psn, const Conversation& seen, const RefusalJudge& refusals) {
+  return distance(psn, seen.numbers.acked) > 0 || refusals.is_final();
+}
+
+}  // namespace
 
 void Channel::set_start(Psn psn, uint32_t read_limit) {
   seen_.numbers.start(psn, Numbers::Beginning::kAgreed);
@@ -51,8 +59,8 @@ Verdict Channel::on_behind(const Packet& packet) {
   const Psn psn = packet.psn();
   if (Read* const read = seen_.sent.find_read(psn); read != nullptr) return on_read_range(packet, *read);
   if (const Sent* const sent = seen_.sent.find(psn); sent != nullptr) {
-    const bool settled = distance(psn, seen_.numbers.acked) > 0 || refusals_.is_final();
-    if (contents_.check_repeated(packet, *sent, settled) == Verdict::kRestarted) return Verdict::kRestarted;
+    if (contents_.check_repeated(packet, *sent, is_settled(psn, seen_, refusals_)) == Verdict::kRestarted)
+      return Verdict::kRestarted;
   }
   const bool filled = sequence_.on_behind(psn, seen_.sent.longest_span_of(packet));
   if (filled) {
@@ -82,8 +90,8 @@ Verdict Channel::on_read_range(const Packet& packet, Read& read) {
   }
   const Sent* const before = seen_.sent.find(packet.psn());
   if (read.kind != Read::Kind::kRead && before != nullptr) {
-    const bool settled = distance(packet.psn(), seen_.numbers.acked) > 0 || refusals_.is_final();
-    if (contents_.check_repeated(packet, *before, settled) == Verdict::kRestarted) return Verdict::kRestarted;
+    if (contents_.check_repeated(packet, *before, is_settled(packet.psn(), seen_, refusals_)) == Verdict::kRestarted)
+      return Verdict::kRestarted;
   }
   seen_.statistics.retransmitted++;
   seen_.note_jump(packet.psn());

@@ -12,11 +12,6 @@
 
 namespace uroce::memif {
 
-void UniqueFd::reset(int fd) {
-  if (fd_ >= 0) close(fd_);
-  fd_ = fd;
-}
-
 std::string Memory::add(int fd, uint64_t bytes) {
   // The seal is checked before the length: once sealed, the file can only grow.
   const int seals = fcntl(fd, F_GET_SEALS);

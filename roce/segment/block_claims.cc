@@ -1,12 +1,11 @@
 #include "segment/block_claims.h"
+#include "base/file_lock.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <utility>
-
-#include "segment/file_lock.h"
 
 namespace uroce::segment {
 bool BlockClaims::open(Directory& directory, const MacAddress& mac, std::string& error) {

@@ -14,9 +14,9 @@
 #include <new>
 #include <utility>
 
+#include "base/file_lock.h"
 #include "base/no_cancel.h"
 #include "segment/card_file.h"
-#include "segment/file_lock.h"
 
 namespace uroce::segment {
 namespace {

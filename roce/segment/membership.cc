@@ -8,11 +8,11 @@
 #include <new>
 #include <utility>
 
+#include "base/file_lock.h"
 #include "base/out_of_memory.h"
 #include "base/random.h"
 #include "segment/card_file.h"
 #include "segment/directory.h"
-#include "segment/file_lock.h"
 
 namespace uroce::segment {
 

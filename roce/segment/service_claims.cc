@@ -1,4 +1,5 @@
 #include "segment/service_claims.h"
+#include "base/file_lock.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,8 +8,6 @@
 #include <limits>
 #include <string>
 #include <utility>
-
-#include "segment/file_lock.h"
 
 namespace uroce::segment {
 namespace {

@@ -48,9 +48,7 @@ UNSAID = {
     ">mad REJ": ["reason 77", "answers 3", "data 77"],
     ">mad": ["id 0x7777", "peer 0x7777"],
 }
-# Numbers that nothing is compared with: the first is whose completion, state or event it is.
-NUMBER = re.compile(r"(?<![\w.:+])(0x[0-9a-f]+|\d+)(?![\w.:])")
-# Each of these has to be among the changes. `imm` of a completion is that of the packet.
+# Each of these has to be among the changes.
 WANTED = {
     ">": "psn msn credits timer syndrome at len feth rkey add compare swap original imm inv qkey payload pattern "
     "offset data held code name ack_req solicited resv7 tver pad pkey ttl dscp ecn vlan dest_qp mig fecn becn "

@@ -14,6 +14,16 @@
 namespace verbs_test {
 namespace {
 
+ibv_wq_init_attr receive_queue_of(ibv_pd* pd, ibv_cq* cq) {
+  ibv_wq_init_attr attr{};
+  attr.wq_type = IBV_WQT_RQ;
+  attr.max_wr = 8;
+  attr.max_sge = 1;
+  attr.pd = pd;
+  attr.cq = cq;
+  return attr;
+}
+
 ibv_ah_attr own_address(ibv_context* context) {
   ibv_ah_attr attr{};
   attr.is_global = 1;
@@ -103,12 +113,7 @@ void sweep_queues(Sweep& sweep, ibv_context* context, ibv_pd* pd) {
         },
         ibv_destroy_qp));
   }
-  ibv_wq_init_attr wq_attr{};
-  wq_attr.wq_type = IBV_WQT_RQ;
-  wq_attr.max_wr = 8;
-  wq_attr.max_sge = 1;
-  wq_attr.pd = pd;
-  wq_attr.cq = cq;
+  ibv_wq_init_attr wq_attr = receive_queue_of(pd, cq);
   sweep.of(maker(
       "ibv_create_wq", [&] { return ibv_create_wq(context, &wq_attr); }, ibv_destroy_wq));
   ibv_xrcd_init_attr xrcd_attr{IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, -1, O_CREAT};
@@ -197,12 +202,7 @@ void sweep_changes(Sweep& sweep, ibv_context* context, ibv_pd* pd) {
 void sweep_flows(Sweep& sweep, ibv_pd* pd) {
   ibv_context* const context = pd->context;
   ibv_cq* const cq = ibv_create_cq(context, 16, nullptr, nullptr, 0);
-  ibv_wq_init_attr wq_attr{};
-  wq_attr.wq_type = IBV_WQT_RQ;
-  wq_attr.max_wr = 8;
-  wq_attr.max_sge = 1;
-  wq_attr.pd = pd;
-  wq_attr.cq = cq;
+  ibv_wq_init_attr wq_attr = receive_queue_of(pd, cq);
   ibv_wq* wq = ibv_create_wq(context, &wq_attr);
   ibv_rwq_ind_table_init_attr table_attr{0, &wq, 0};
   sweep.of(maker(

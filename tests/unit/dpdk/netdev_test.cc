@@ -20,6 +20,7 @@
 #include <string>
 #include <thread>
 
+#include "deny_netlink.h"
 #include "dpdk/endpoint_port.h"
 #include "segment/directory.h"
 #include "segment/host_identity.h"
@@ -58,6 +59,20 @@ void with_cable(const std::function<void()>& test) {
   }).join();
   if (!skip.empty()) GTEST_SKIP() << skip;
 }
+
+/// Planned, and not opened.
+struct PortOverNear {
+  PortOverNear() {
+    config.port = "net_af_packet0,iface=near0";
+    std::string error;
+    EXPECT_TRUE(port.plan(error)) << error;
+  }
+  ~PortOverNear() { port.close(); }
+
+  EndpointConfig config;
+  Ownership ownership;
+  EndpointPort port{config, ownership};
+};
 
 LocalAddress six() {
   LocalAddress address;
@@ -310,16 +325,26 @@ TEST(Netdev, WithoutDescriptorsNothingIsKnown) {
   });
 }
 
+/// As in a service's sandbox. The filter is this thread's alone.
+TEST(Netdev, WithoutNetlinkAnInterfaceHasNoAddresses) {
+  with_cable([] {
+    ASSERT_TRUE(test::deny_netlink());
+    const auto netdev = read_netdev("near0");
+    ASSERT_TRUE(netdev);
+    EXPECT_EQ(netdev->mac, kMac);
+    EXPECT_TRUE(netdev->addresses.empty());
+    EXPECT_EQ(list_netdevs(), std::vector<std::string>{});
+    EXPECT_FALSE(read_netdev("far_away"));
+    EXPECT_EQ(errno, ENODEV);
+  });
+}
+
 /// What happened meanwhile is seen when there are descriptors again.
 TEST(Netdev, WithoutDescriptorsAnInterfaceStaysAsItWas) {
   const TemporaryRuntimeDir directory;
   with_cable([] {
-    EndpointConfig config;
-    config.port = "net_af_packet0,iface=near0";
-    Ownership ownership;
-    EndpointPort port(config, ownership);
-    std::string error;
-    ASSERT_TRUE(port.plan(error)) << error;
+    PortOverNear near;
+    EndpointPort& port = near.port;
     ASSERT_TRUE(ip("addr del 10.77.0.1 peer 10.77.0.2/30 dev near0"));
     bool again = false;
     {
@@ -337,12 +362,8 @@ TEST(Netdev, WithoutDescriptorsAnInterfaceStaysAsItWas) {
 TEST(Netdev, AnAddressOfAnotherStackStaysUnused) {
   const TemporaryRuntimeDir directory;
   with_cable([] {
-    EndpointConfig config;
-    config.port = "net_af_packet0,iface=near0";
-    Ownership ownership;
-    EndpointPort port(config, ownership);
-    std::string error;
-    ASSERT_TRUE(port.plan(error)) << error;
+    PortOverNear near;
+    EndpointPort& port = near.port;
     bool again = false;
     const auto usable = [&] { return port.changed_addresses(again).value_or(std::vector<LocalAddress>{}); };
     const LocalAddress taken{IpAddress::v4(0x0a090163), 24, 0};
@@ -419,12 +440,8 @@ TEST(Netdev, AnEndpointIsRefusedTheAddressOfSomebodyElse) {
 TEST(Netdev, ThePortOfRoceIsLeftWithTheAddress) {
   const TemporaryRuntimeDir directory;
   with_cable([] {
-    EndpointConfig config;
-    config.port = "net_af_packet0,iface=near0";
-    Ownership ownership;
-    EndpointPort port(config, ownership);
-    std::string error;
-    ASSERT_TRUE(port.plan(error)) << error;
+    PortOverNear near;
+    EndpointPort& port = near.port;
     const std::vector<LocalAddress> all{kFour, kLabelled, kWithPeer, six()};
     bool again = false;
     for (int time = 0; time < 2; time++) {

@@ -52,12 +52,12 @@ class MemifPortTest : public EalTest {
     turns(5);
   }
   void plug_in() {
-    socket_ = memif::UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    socket_ = UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     memcpy(address.sun_path, path_.data(), path_.size());
     ASSERT_EQ(::connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    const memif::UniqueFd event(eventfd(0, EFD_CLOEXEC));
+    const UniqueFd event(eventfd(0, EFD_CLOEXEC));
     turns(5);
     say(init());
     say(add_region(0, client_.bytes()), client_.file.get());
@@ -85,7 +85,7 @@ class MemifPortTest : public EalTest {
   std::string path_;
   std::unique_ptr<MemifPort> port_;
   ClientMemory client_;  // four slots
-  memif::UniqueFd socket_;
+  UniqueFd socket_;
   Instant now_{0};
   unsigned sent_ = 0;
 };

@@ -1,5 +1,4 @@
-// Locks of files that belong to an open file, not to a process (fcntl(2), F_OFD_SETLK): the kernel gives them up when
-// the last descriptor of that open file is closed, however the process ends. Nothing here waits.
+// Locks of open file descriptions (F_OFD_SETLK): they belong to who opened the file, and end with the process.
 #pragma once
 
 #include <fcntl.h>
@@ -8,9 +7,9 @@
 
 #include <cerrno>
 
-namespace uroce::segment {
+namespace uroce {
 
-/// `bytes` 0: to the end.
+/// The argument of `fcntl` for a lock. `type`: F_RDLCK, F_WRLCK or F_UNLCK; `bytes` 0: to the end.
 inline struct flock lock_range(short type, off_t start = 0, off_t bytes = 0) {
   struct flock lock {};
   lock.l_type = type;
@@ -29,16 +28,16 @@ inline bool lock_file(int fd, off_t start = 0, off_t bytes = 0) {
 /// Whether a lock was refused, with this errno, because somebody else has one there.
 inline bool is_held_by_another(int error) { return error == EAGAIN || error == EACCES; }
 
-/// False for a file that was removed while it is open.
-inline bool has_name(int fd) {
-  struct stat st {};
-  return fstat(fd, &st) != 0 || st.st_nlink != 0;
-}
-
 /// True when another open file has a lock there.
 inline bool is_locked(int fd) {
   struct flock lock = lock_range(F_RDLCK);
   return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-}  // namespace uroce::segment
+/// False for a file that was removed while it is open.
+inline bool has_name(int fd) {
+  struct stat st {};
+  return fstat(fd, &st) != 0 || st.st_nlink != 0;
+}
+
+}  // namespace uroce
