@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The pictures and tables of doc/congestion.md, from runs of uroce-sim.
+"""The pictures and tables of doc/congestion-figures.md, from runs of uroce-sim.
 
     pictures.py UROCE-SIM [NAME...] [--out DIRECTORY]
 
@@ -238,7 +238,7 @@ PICTURES = {"dcqcn": draw_dcqcn, "fairness": draw_fairness, "incast": draw_incas
 
 def main():
     global PROGRAM, OUT
-    parser = argparse.ArgumentParser(description="makes the pictures of doc/congestion.md")
+    parser = argparse.ArgumentParser(description="makes the pictures of doc/congestion-figures.md")
     parser.add_argument("program", type=pathlib.Path, help="uroce-sim")
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *PICTURES], help=", ".join(PICTURES))
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("doc/pictures"), help="doc/pictures")

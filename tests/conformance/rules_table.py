@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""doc/conformance.md from the headers of the packet scripts (behaviour, rule, status, script, code) and from
+"""doc/reference/conformance.md from the headers of the packet scripts (behaviour, rule, status, script, code) and from
 rule_sources.ini, which says of each group of rules where it comes from.
 
-    rules_table.py ROOT            writes ROOT/doc/conformance.md
+    rules_table.py ROOT            writes ROOT/doc/reference/conformance.md
     rules_table.py ROOT --check    exit 1 when it is not what would be written
 """
 
@@ -41,12 +41,12 @@ HEADER = re.compile(r"(?:Rule|What went wrong) \[([a-z0-9-]+(?:, [a-z0-9-]+)*)\]
 INTRODUCTION = """# Conformance
 
 What the transport promises, script by script: each row is a file of `tests/conformance/scripts` that plays packets
-against the production engine and fails when the promise is broken ([the language](scripts.md); `uroce-drill FILE` runs
-one). A rule begins with the names of its groups, and [the next section](#where-the-rules-come-from) says of each group
-where it comes from.
+against the production engine and fails when the promise is broken ([the language](../scripts.md); `uroce-drill FILE`
+runs one). A rule begins with the names of its groups, and [the next section](#where-the-rules-come-from) says of each
+group where it comes from.
 
-Beside the scripts: [lint.md](lint.md), the rules that any capture is held against, ours included;
-[interop.md](interop.md), the kernel's rxe as a live peer; `tests/system/traffic`, every opcode with every length and
+Beside the scripts: [lint.md](../lint.md), the rules that any capture is held against, ours included;
+[interop.md](../interop.md), the kernel's rxe as a live peer; `tests/system/traffic`, every opcode with every length and
 every field wrong on a real port, each frame with the one counter or answer that it gives; `tests/unit/sim`, two engines
 joined by a bad cable; and `tests/conformance/mutants`, small wrong edits of the transport, which the scripts have to
 notice.
@@ -164,10 +164,10 @@ def page(root):
         scripts = [Script(path) for path in sorted((folder / topic).glob("*.rdrill"))]
         everything += scripts
         deviations += [script for script in scripts if script.status != "held"]
-        links = ", ".join(f"[`{name}`](../{name})" for name in code)
+        links = ", ".join(f"[`{name}`](../../{name})" for name in code)
         text += f"\n## {title}\n\n{wrapped(f'Code: {links}.')}\n| behaviour | rule | status | script |\n|---|---|---|---|\n"
         for script in scripts:
-            link = f"[{script.path.stem}](../{script.path.relative_to(root)})"
+            link = f"[{script.path.stem}](../../{script.path.relative_to(root)})"
             groups = ", ".join(f"[{group}](#rule-{group})" for group in script.groups)
             text += f"| {cell(script.behaviour)} | {groups}: {cell(script.rule)} | {cell(script.status)} | {link} |\n"
     sources.agree_with(everything)
@@ -179,13 +179,13 @@ def page(root):
 
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
-    target = root / "doc/conformance.md"
+    target = root / "doc/reference/conformance.md"
     wanted = page(root)
     if "--check" not in sys.argv[2:]:
         target.write_text(wanted, encoding="utf-8")
         return 0
     if not target.exists() or target.read_text(encoding="utf-8") != wanted:
-        print("doc/conformance.md is out of date: tests/conformance/rules_table.py .", file=sys.stderr)
+        print("doc/reference/conformance.md is out of date: tests/conformance/rules_table.py .", file=sys.stderr)
         return 1
     return 0
 

@@ -141,7 +141,7 @@ enum class AsyncEvent : uint8_t {
   kGidChange = 18,
 };
 
-/// How a QP recovers from lost packets (doc/loss-recovery.md).
+/// How a QP recovers from lost packets (doc/congestion.md).
 enum class LossRecovery : uint8_t {
   kGoBackN,    // as the specification says; nothing on the wire differs from it
   kAuto,       // selective repeat with peers that sign their packets, go-back-N with all others

@@ -12,6 +12,8 @@
     dead       a function that a header declares is named somewhere beside its declaration and its definition
     adr        numbers of doc/adr have no gap without a word in doc/adr/README.md, which lists every page
     markdown   a line of Markdown has at most 120 columns, but for tables, code blocks and what has no blank
+    link       what a page links to exists, and so does the heading; a path of the project in `code` is there, but in the
+               changelog, which speaks of what was; a program of build/apps and a suite of tests are in a meson.build
     word       a word of tests/source/tidy/retired_words.txt is not used any more
 
 tests/source/tidy/exceptions.txt lists what exceeds, each with its figure and a reason. A figure may not grow, and an entry
@@ -181,6 +183,54 @@ def check_markdown(tree):
                 yield Finding("markdown", name, f"{name}:{line}: {columns} columns; at most {MAX_COLUMNS}")
 
 
+def without_code(text):
+    """The text of a page without its blocks of code and its code in lines, in which nothing is a link or a heading."""
+    return re.sub(r"`[^`\n]*`", "``", re.sub(r"(?m)^([ >]*)(```|~~~).*?^[ >]*\2", "", text, flags=re.DOTALL))
+
+
+def anchors_of(text):
+    """What `#` may stand before in a link to the page: its headings as GitHub makes anchors of them, and its own."""
+    outside = re.sub(r"(?m)^([ >]*)(```|~~~).*?^[ >]*\2", "", text, flags=re.DOTALL)
+    headings = re.findall(r"(?m)^#+ +(.*?) *$", outside)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in plain} | set(re.findall(r'<a id="([^"]+)"', outside))
+
+
+def check_links(tree):
+    for name, text in tree.texts.items():
+        if not name.endswith(".md"):
+            continue
+        for target in re.findall(r"\]\(([^)\s]+)\)", without_code(text)):
+            if re.match(r"[a-z]+:", target):
+                continue
+            file, _, anchor = target.partition("#")
+            path = (tree.root / name).parent / file if file else tree.root / name
+            if not path.exists():
+                yield Finding("link", name, f"{name}: {target} is not there")
+            elif anchor and path.suffix == ".md" and anchor not in anchors_of(path.read_text(encoding="utf-8")):
+                yield Finding("link", name, f"{name}: {target}: there is no such heading")
+
+
+def check_named_paths(tree):
+    """`roce/engine`, `roce/engine/engine.h`, and a program by its source: `tests/bench/crc_bench`."""
+    for name, text in tree.texts.items():
+        if not name.endswith(".md") or name == "CHANGELOG.md":
+            continue
+        for path in re.findall(rf"`((?:{'|'.join(PRODUCT)}|tests|doc|scripts)/[\w./-]*)", text):
+            whole = tree.root / path.rstrip("./")
+            if not whole.exists() and not any(whole.parent.glob(whole.name + ".*")):
+                yield Finding("link", name, f"{name}: `{path}` is not there")
+
+
+def check_commands(tree):
+    built = set(re.findall(r"'([\w-]+)'", "\n".join(text for name, text in tree.texts.items() if name.endswith("meson.build"))))
+    for name, text in tree.texts.items():
+        if name.endswith(".md") and name != "CHANGELOG.md":
+            named = re.findall(r"\bbuild/apps/([\w-]+)(?![\w/-])|--suite ([\w-]+)", text)
+            for word in sorted({program or suite for program, suite in named} - built):
+                yield Finding("link", name, f"{name}: no meson.build has a program or a suite `{word}`")
+
+
 def read_retired(tree):
     """Pairs of a retired word and what to say instead, and the lines that are no such pair."""
     path = tree.root / RETIRED
@@ -219,7 +269,8 @@ def check_words(tree):
 
 
 CHECKS = (check_files, check_functions, check_classes, check_floors, check_friends, check_dead, check_adrs,
-          check_markdown, check_words)
+          check_markdown, check_links, check_named_paths,
+          check_commands, check_words)
 
 
 def read_exceptions(root):

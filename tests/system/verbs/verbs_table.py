@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""doc/verbs-table.md: which test calls which entry point of verbs, and with which states of a queue pair.
+"""doc/reference/verbs-table.md: which test calls which entry point of verbs, and with which states of a queue pair.
 
-    verbs_table.py ROOT            writes ROOT/doc/verbs-table.md
+    verbs_table.py ROOT            writes ROOT/doc/reference/verbs-table.md
     verbs_table.py ROOT --check    exit 1 when it is not what would be written
 
 Entry points are those of public_symbols.txt, the functions that verbs.h has inline as far as tests call them, and the
@@ -24,9 +24,10 @@ STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
 SHOWN = 2  # tests of a symbol that are named; the others are counted
 INTRODUCTION = """# Verbs, entry point by entry point
 
-Which test calls what: {public} entry points of libibverbs ([`public_symbols.txt`](../tests/system/verbs/public_symbols.txt)),
-{inline} that `verbs.h` has inline, and {commands} commands with which librdmacm calls the kernel. What each does is in
-[features.md](features.md); *refused* stands here where all of its rows that name it say so.
+Which test calls what: {public} entry points of libibverbs
+([`public_symbols.txt`](../../tests/system/verbs/public_symbols.txt)), {inline} that `verbs.h` has inline, and {commands} commands
+with which librdmacm calls the kernel. What each does is in [features.md](../features.md); *refused* stands here where
+all of its rows that name it say so.
 
 `tests/system/verbs/verbs_table.py` makes this page of the sources of the tests, and a test fails when it is out of
 date. It counts calls by name: a test that calls something need not be about it. What the fixture does for all tests is
@@ -153,13 +154,13 @@ def page(root):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    target, text = root / "doc/verbs-table.md", page(root)
+    target, text = root / "doc/reference/verbs-table.md", page(root)
     if "--check" not in sys.argv:
         target.write_text(text, encoding="utf-8")
         return 0
     if target.is_file() and target.read_text(encoding="utf-8") == text:
         return 0
-    print("doc/verbs-table.md is out of date: python3 tests/system/verbs/verbs_table.py . writes it")
+    print("doc/reference/verbs-table.md is out of date: python3 tests/system/verbs/verbs_table.py . writes it")
     return 1
 
 
