@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "capture/pcap_writer.h"
 #include "common/command_line.h"
+#include "pcap/pcap_writer.h"
 #include "script/runner.h"
 
 namespace uroce::script {
@@ -29,7 +29,7 @@ struct Options {
 
 /// Each script begins a minute after the one before it.
 bool write_pcap(const std::string& path, const std::vector<std::vector<TimelineFrame>>& scripts) {
-  capture::PcapWriter captured;
+  pcap::PcapWriter captured;
   Instant begun{0};
   for (const auto& frames : scripts) {
     for (const TimelineFrame& frame : frames) captured.add(begun + frame.at, frame.bytes);

@@ -56,9 +56,9 @@ void print(const Options& options, const Report& report) {
 
 /// Reads the whole file once for the number of lost frames, which stands at its end and is needed at the beginning.
 uint64_t lost_frames(std::span<const uint8_t> bytes) {
-  capture::CaptureReader reader(bytes);
-  if (reader.kind() != capture::FileKind::kPcapng) return 0;
-  for (capture::Frame frame; reader.next(frame);) {
+  pcap::CaptureReader reader(bytes);
+  if (reader.kind() != pcap::FileKind::kPcapng) return 0;
+  for (pcap::Frame frame; reader.next(frame);) {
   }
   return reader.lost_frames();
 }
@@ -74,8 +74,8 @@ int judge(const Options& options, const std::string& path) {
   lint_options.lossy_capture = options.lossy || lost_frames(file.bytes()) != 0;
   lint::Linter linter(lint_options);
   choose_rules(options, linter);
-  capture::CaptureReader reader(file.bytes());
-  for (capture::Frame frame; reader.next(frame);) {
+  pcap::CaptureReader reader(file.bytes());
+  for (pcap::Frame frame; reader.next(frame);) {
     linter.on_frame(frame);
     if (options.packets && linter.newest_packet() != nullptr) print_packet(*linter.newest_packet());
   }

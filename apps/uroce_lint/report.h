@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "capture/reader.h"
 #include "lint/linter.h"
+#include "pcap/reader.h"
 
 namespace uroce::lint_app {
 
@@ -15,8 +15,8 @@ namespace uroce::lint_app {
 struct Report {
   std::string path;
   const lint::Linter& linter;
-  const std::optional<capture::CaptureError>& error;  // set when the file is damaged or cut
-  uint64_t lost_frames = 0;                           // according to the file
+  const std::optional<pcap::CaptureError>& error;  // set when the file is damaged or cut
+  uint64_t lost_frames = 0;                        // according to the file
 };
 
 /// "192.168.77.3 -> 192.168.77.2 QP 0x51"

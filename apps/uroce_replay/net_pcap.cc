@@ -12,9 +12,9 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "capture/pcap_writer.h"
-#include "capture/reader.h"
 #include "host/port_spec.h"
+#include "pcap/pcap_writer.h"
+#include "pcap/reader.h"
 
 namespace uroce::replay_app {
 namespace {
@@ -83,7 +83,7 @@ void NetPcap::take_over_port() {
 
 void NetPcap::plug_in() {
   rx_.reset(std::fopen(rx_path_.c_str(), "wb"));
-  const replay::Bytes header = capture::PcapWriter().bytes();
+  const replay::Bytes header = pcap::PcapWriter().bytes();
   const bool written = rx_ != nullptr && std::fwrite(header.data(), header.size(), 1, rx_.get()) == 1;
   if (!written || std::fflush(rx_.get()) != 0) fail_file(rx_path_);
   const std::string arguments = "rx_pcap=" + rx_path_ + ",tx_pcap=" + tx_path_;
@@ -102,7 +102,7 @@ void NetPcap::plug_in() {
 }
 
 void NetPcap::deliver(std::span<const uint8_t> frame) {
-  capture::PcapWriter record;
+  pcap::PcapWriter record;
   record.add(Instant{0}, frame);
   const replay::Bytes& bytes = record.bytes();
   const bool written = std::fwrite(bytes.data() + kFileHeaderBytes, bytes.size() - kFileHeaderBytes, 1, rx_.get()) == 1;
@@ -131,8 +131,8 @@ void NetPcap::collect(std::deque<replay::Bytes>& sent) {
   for (size_t n = 0; (n = std::fread(block, 1, sizeof block, tx_.get())) != 0;) {
     read_.insert(read_.end(), block, block + n);
   }
-  capture::CaptureReader reader(read_);
-  for (capture::Frame frame; reader.next(frame); sent_--) sent.emplace_back(frame.bytes.begin(), frame.bytes.end());
+  pcap::CaptureReader reader(read_);
+  for (pcap::Frame frame; reader.next(frame); sent_--) sent.emplace_back(frame.bytes.begin(), frame.bytes.end());
   if (sent_ != 0 || reader.error()) fail(tx_path_ + " does not have what the net_pcap port was given to send");
   read_.resize(kFileHeaderBytes);
 }

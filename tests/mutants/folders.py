@@ -57,8 +57,8 @@ BY_HAND = {folder.name: folder for folder in [
     Folder("engine", "roce/engine", ["unit-engine", "unit-engine-parts", "unit-engine-objects", "unit-engine-objects-scribbled", "unit-engine-allocations", *SCRIPTS]),
     Folder("pmd", "pmd", ["pmd-hw", "card-model", "vfio_user", "pmd-driver"]),
     Folder("switch", "apps/uroce_switch", ["unit-switch-options", "unit-switch-ports"]),
-    Folder("lint", "roce/lint", ["unit-lint", "lint-simulated"]),
-    Folder("replay", "roce/replay", ["unit-replay", "replay captures", "replay scripts"]),
+    Folder("lint", "roce/tools/lint", ["unit-lint", "lint-simulated"]),
+    Folder("replay", "roce/tools/replay", ["unit-replay", "replay captures", "replay scripts"]),
     Folder("packet", "roce/packet", ["unit-packet", "unit-engine", "unit-cm"]),
     Folder("uroced", "apps/uroced", ["unit-uroced", "uroced_service", "command_lines", "uroced_ends"]),
 ]}

@@ -7,16 +7,17 @@ The build runs this on every change (target `layering`); an arrow in the wrong d
 
 Floors, an arrow points only downwards:
 
-    include < base < packet < congestion < transport < engine < {sim, dpdk} < {apps, verbs_shim}
+    include < base < packet < congestion < transport < engine < dpdk < {apps, verbs_shim}
     congestion < host < dpdk: the machine as the kernel tells of it, and what a user sets
     dpdk < api: what the library shows, in roce/include, which needs nothing of the house
-    sim < oracle < apps: judges simulated traffic, which the simulator itself knows nothing of
-    packet < fabric < {sim, host, apps}: the network that simulator, uroce-switch and --faults share
+    packet < fabric < {host, sim, apps}: the network that simulator, uroce-switch and --faults share
     base < memif < apps: shared memory with programs that are not trusted
     packet < cm < {managed, dpdk, lint, verbs_shim}: connection management without I/O
-    {engine, cm} < managed < {sim, script, replay}: beside an engine that no host drives
+    {engine, cm} < managed < {dpdk, sim, script, replay}: beside an engine that no host drives
     packet < segment < host: shared memory in which the programs of a machine meet
-    packet < capture < {dpdk, lint}, {managed, lint} < replay, managed < script: tools for conformance
+    packet < capture < {dpdk, apps}: capture files, as they are written
+    roce/tools, which nothing of the rest of roce/ may include, nor verbs_shim:
+        capture < pcap < lint; {managed, lint} < replay; managed < script; {managed, fabric} < sim < oracle
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
     host < pmd/shmlan: a DPDK driver in front of the segment, as roce/dpdk/endpoint_device is
 
@@ -41,19 +42,22 @@ BELOW = {
 BELOW["fabric"] = ["base", "packet"]
 BELOW["cm"] = ["base", "packet"]
 BELOW["managed"] = BELOW["engine"] + ["engine", "cm"]
-BELOW["sim"] = BELOW["managed"] + ["managed", "fabric"]
-BELOW["oracle"] = BELOW["sim"] + ["sim"]
 BELOW["segment"] = ["base", "packet"]
 BELOW["host"] = ["base", "packet", "congestion", "fabric", "segment"]
 BELOW["dpdk"] = BELOW["managed"] + ["managed", "fabric", "host", "segment", "capture"]
 BELOW["memif"] = ["base"]
 BELOW["capture"] = ["base", "packet"]
-BELOW["lint"] = ["base", "packet", "cm", "capture"]
-BELOW["script"] = BELOW["managed"] + ["managed"]
-BELOW["replay"] = BELOW["managed"] + ["managed", "capture", "lint"]
-BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "memif", "sim", "oracle", "fabric", "capture", "lint", "script", "replay"]
 BELOW["verbs_shim"] = BELOW["dpdk"] + ["dpdk"]
 BELOW["api"] = BELOW["dpdk"] + ["dpdk"]
+# The wing roce/tools.
+BELOW["pcap"] = ["base", "packet", "capture"]
+BELOW["lint"] = ["base", "packet", "cm", "capture", "pcap"]
+BELOW["script"] = BELOW["managed"] + ["managed"]
+BELOW["replay"] = BELOW["managed"] + ["managed", "capture", "pcap", "lint"]
+BELOW["sim"] = BELOW["managed"] + ["managed", "fabric"]
+BELOW["oracle"] = BELOW["sim"] + ["sim"]
+TOOLS = ["pcap", "lint", "script", "replay", "sim", "oracle"]
+BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "memif"] + TOOLS
 for floor in BELOW:
     BELOW[floor] = ["include"] + BELOW[floor]
 BELOW["include"] = []
@@ -67,7 +71,7 @@ BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
 DPDK_ALLOWED = {"dpdk", "apps", "verbs_shim", "pmd/ethdev", "pmd/shmlan"}
 VERBS_ALLOWED = {"verbs_shim", "apps/examples"}
-PURE = {"include", "packet", "cm", "managed", "transport", "congestion", "engine", "fabric", "sim", "oracle", "capture", "lint", "script", "replay"}
+PURE = {"include", "packet", "cm", "managed", "transport", "congestion", "engine", "fabric", "capture", *TOOLS}
 IMPURE_HEADERS = re.compile(
     r"^(sys/|linux/|net/|netinet/|arpa/|unistd\.h|fcntl\.h|poll\.h|pthread\.h|time\.h|ctime$|thread$|mutex$|shared_mutex$|"
     r"condition_variable$|future$|fstream$|iostream$|filesystem$)"
@@ -81,6 +85,8 @@ SOURCES = {".h", ".hpp", ".inc", ".c", ".cc", ".cpp"}
 def floor_of(path: pathlib.PurePath) -> str:
     """The floor of a path relative to the root, or "" for files that stand outside the house (tests)."""
     parts = path.parts
+    if parts[:2] == ("roce", "tools"):
+        return parts[2] if len(parts) > 3 else "roce/tools"
     if parts[0] == "roce":
         return parts[1] if len(parts) > 2 else "roce"
     if parts[0] == "pmd" or parts[:2] == ("apps", "examples"):
@@ -91,7 +97,7 @@ def floor_of(path: pathlib.PurePath) -> str:
 def target_floor(root: pathlib.Path, source: pathlib.Path, name: str):
     """The floor that a quoted include leads to: like the compiler, next to the file first, then the include roots.
     None when there is no such file: the compiler says so better."""
-    for base in (source.parent, root / "roce", root / "roce" / "include", root):
+    for base in (source.parent, root / "roce", root / "roce" / "include", root / "roce" / "tools", root):
         candidate = (base / name).resolve()
         if candidate.is_file() and candidate.is_relative_to(root):
             return floor_of(candidate.relative_to(root))

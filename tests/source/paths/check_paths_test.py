@@ -17,7 +17,7 @@ LEFT = {
     "roce/segment": ["openat(fd, name, O_RDONLY | O_NOFOLLOW);", "open(\"/proc/self/maps\", O_RDONLY);", "openat(fd_, \".\", O_RDONLY);",
                      "struct stat st {};", "std::ifstream in(\"/proc/self/status\");", "std::ifstream(\"/sys/class/net/\" + name) >> text;", "lstat(path, &st);", "fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW);", "fchmod(fd, 0600);",
                      "// chmod(path, 0600)", "kill(pid, SIGTERM);", "device.open(O_RDWR, error);"],
-    "roce/sim": ["std::ofstream out(path);", "open(path, O_RDONLY);"],
+    "roce/tools/sim": ["std::ofstream out(path);", "open(path, O_RDONLY);"],
 }
 
 

@@ -107,7 +107,8 @@ def check_classes(tree):
 def check_floors(tree):
     rules = tree.root / "tests/source/layering/check_layers.py"
     known = set(runpy.run_path(str(rules))["BELOW"])
-    folders = {path.name: path for path in (tree.root / "roce").iterdir() if path.is_dir()}
+    folders = {path.name: path for wing in ("roce", "roce/tools") if (tree.root / wing).is_dir()
+               for path in (tree.root / wing).iterdir() if path.is_dir() and path.name != "tools"}
     folders.update({f"pmd/{path.name}": path for path in (tree.root / "pmd").iterdir() if path.is_dir()})
     folders.update({name: tree.root / name for name in ("apps", "apps/examples", "verbs_shim")
                     if name != "apps/examples" or (tree.root / name).is_dir()})

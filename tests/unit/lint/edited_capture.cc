@@ -5,10 +5,10 @@
 #include <stdexcept>
 
 #include "base/big_endian.h"
-#include "capture/pcap_writer.h"
-#include "capture/reader.h"
 #include "packet/crc32.h"
 #include "packet/icrc.h"
+#include "pcap/pcap_writer.h"
+#include "pcap/reader.h"
 
 namespace uroce::test {
 
@@ -57,8 +57,8 @@ std::vector<uint8_t> read_file(const std::string& path) {
 
 EditedCapture::EditedCapture(const std::string& name) {
   const std::vector<uint8_t> file = read_file(std::string(UROCE_PCAP_DIR "/") + name + ".pcap");
-  capture::CaptureReader reader(file);
-  for (capture::Frame frame; reader.next(frame);) {
+  pcap::CaptureReader reader(file);
+  for (pcap::Frame frame; reader.next(frame);) {
     frames_.push_back({frame.time, {frame.bytes.begin(), frame.bytes.end()}});
   }
   if (reader.error()) throw std::runtime_error(name + ": " + reader.error()->text);
@@ -82,7 +82,7 @@ void EditedCapture::insert_after(size_t number, const std::vector<uint8_t>& fram
 }
 
 std::vector<uint8_t> EditedCapture::file() const {
-  capture::PcapWriter writer;
+  pcap::PcapWriter writer;
   for (const EditedFrame& frame : frames_) writer.add(frame.time, frame.bytes);
   return writer.bytes();
 }
@@ -90,7 +90,7 @@ std::vector<uint8_t> EditedCapture::file() const {
 lint::Linter EditedCapture::lint() const {
   lint::Linter linter;
   for (size_t i = 0; i < frames_.size(); i++) {
-    capture::Frame frame;
+    pcap::Frame frame;
     frame.number = i + 1;
     frame.time = frames_[i].time;
     frame.has_time = true;
@@ -105,8 +105,8 @@ lint::Linter EditedCapture::lint() const {
 
 lint::Linter lint_file(const std::vector<uint8_t>& file, const lint::LintOptions& options) {
   lint::Linter linter(options);
-  capture::CaptureReader reader(file);
-  for (capture::Frame frame; reader.next(frame);) linter.on_frame(frame);
+  pcap::CaptureReader reader(file);
+  for (pcap::Frame frame; reader.next(frame);) linter.on_frame(frame);
   linter.finish();
   return linter;
 }

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "capture/reader.h"
 #include "lint/linter.h"
+#include "pcap/reader.h"
 #include "uroce/time.h"
 
 namespace uroce::test {
@@ -16,7 +16,7 @@ namespace uroce::test {
 struct EditedFrame {
   Instant time{};
   std::vector<uint8_t> bytes;
-  capture::FrameDirection direction = capture::FrameDirection::kUnknown;  // not in `file`
+  pcap::FrameDirection direction = pcap::FrameDirection::kUnknown;  // not in `file`
 
   uint8_t* ip() { return bytes.data() + 14; }
   bool is_v4() { return ip()[0] >> 4 == 4; }

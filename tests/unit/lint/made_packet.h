@@ -23,7 +23,7 @@ struct PacketSpec {
   AtomicEth atomic{};
   Aeth aeth{};
   uint64_t original = 0;  // of an atomic response
-  capture::FrameDirection direction = capture::FrameDirection::kUnknown;
+  pcap::FrameDirection direction = pcap::FrameDirection::kUnknown;
   Instant time{};
   std::vector<SackRange> ranges{};  // the payload of a SACK
 };

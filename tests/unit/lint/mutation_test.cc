@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/random.h"
-#include "capture/reader.h"
 #include "edited_capture.h"
+#include "pcap/reader.h"
 
 namespace uroce {
 namespace {
@@ -66,8 +66,8 @@ TEST(RandomDamage, ToPcapng) {
       0,    0,    20,   0,    0,  0, 4, 0, 0,    0,    5,    6,    7,  8, 20, 0, 0,   0,
   };
   {
-    capture::CaptureReader reader(pcapng);
-    capture::Frame frame;
+    pcap::CaptureReader reader(pcapng);
+    pcap::Frame frame;
     ASSERT_TRUE(reader.next(frame));
     ASSERT_TRUE(reader.next(frame)) << reader.error()->text;
   }

@@ -3,17 +3,17 @@
 
 #include <cstring>
 
-#include "capture/pcap_writer.h"
-#include "capture/reader.h"
 #include "edited_capture.h"
+#include "pcap/pcap_writer.h"
+#include "pcap/reader.h"
 
 namespace uroce {
 namespace {
 
-using capture::CaptureReader;
-using capture::Frame;
-using capture::FrameDirection;
-using capture::LinkType;
+using pcap::CaptureReader;
+using pcap::Frame;
+using pcap::FrameDirection;
+using pcap::LinkType;
 using test::EditedCapture;
 
 /// Words in either byte order.
@@ -63,7 +63,7 @@ FileBytes packet(bool big, uint32_t interface, uint64_t ticks, const std::vector
   return body;
 }
 
-std::vector<Frame> read_all(const std::vector<uint8_t>& file, std::optional<capture::CaptureError>* error = nullptr) {
+std::vector<Frame> read_all(const std::vector<uint8_t>& file, std::optional<pcap::CaptureError>* error = nullptr) {
   CaptureReader reader(file);
   std::vector<Frame> frames;
   for (Frame frame; reader.next(frame);) frames.push_back(frame);
@@ -79,11 +79,11 @@ INSTANTIATE_TEST_SUITE_P(Both, ByteOrder, testing::Bool(),
 
 TEST_P(ByteOrder, PcapInMicroAndNanoseconds) {
   for (const bool nanoseconds : {false, true}) {
-    capture::PcapWriter writer({LinkType::kRawIp, nanoseconds, GetParam()});
+    pcap::PcapWriter writer({LinkType::kRawIp, nanoseconds, GetParam()});
     writer.add(Instant{1'700'000'000'123'456'789}, kData, 99);
     writer.add(Instant{1'700'000'001'000'000'000}, {});
     CaptureReader reader(writer.bytes());
-    EXPECT_EQ(reader.kind(), capture::FileKind::kPcap);
+    EXPECT_EQ(reader.kind(), pcap::FileKind::kPcap);
     Frame frame;
     ASSERT_TRUE(reader.next(frame));
     EXPECT_EQ(frame.number, 1u);
@@ -172,7 +172,7 @@ TEST_P(ByteOrder, PcapngSaysWhatTheCaptureLost) {
 
 TEST(Damage, IsNamedWithItsOffset) {
   const auto error_of = [](std::vector<uint8_t> file) {
-    std::optional<capture::CaptureError> error;
+    std::optional<pcap::CaptureError> error;
     read_all(file, &error);
     return error ? std::to_string(error->offset) + ": " + error->text : "none";
   };
@@ -201,7 +201,7 @@ TEST(Damage, IsNamedWithItsOffset) {
 
 TEST(Damage, LeavesTheFramesInFrontOfIt) {
   const std::vector<uint8_t> whole = EditedCapture("rc-send").file();
-  std::optional<capture::CaptureError> error;
+  std::optional<pcap::CaptureError> error;
   const std::vector<uint8_t> cut(whole.begin(), whole.end() - 1);
   EXPECT_EQ(read_all(cut, &error).size(), 5u);
   ASSERT_TRUE(error);
@@ -223,7 +223,7 @@ TEST(LinkTypes, AllLeadToTheSamePackets) {
       {LinkType::kIpv6, {}},
   };
   for (const auto& kind : kinds) {
-    capture::PcapWriter writer({kind.link});
+    pcap::PcapWriter writer({kind.link});
     for (size_t i = 1; i <= capture.size(); i++) {
       std::vector<uint8_t> frame = kind.header;
       frame.insert(frame.end(), capture.at(i).bytes.begin() + 14, capture.at(i).bytes.end());
@@ -236,7 +236,7 @@ TEST(LinkTypes, AllLeadToTheSamePackets) {
 }
 
 TEST(LinkTypes, GiveDirectionAndVlan) {
-  capture::PcapWriter writer({LinkType::kLinuxSll});
+  pcap::PcapWriter writer({LinkType::kLinuxSll});
   writer.add(Instant{}, std::vector<uint8_t>{0, 4, 0, 1, 0, 6, 0, 0, 0, 0, 0, 2, 0, 0, 0x81, 0, 0, 7, 0x08, 0});
   writer.add(Instant{}, std::vector<uint8_t>{0, 0, 0, 1});
   const std::vector<Frame> frames = read_all(writer.bytes());
@@ -253,7 +253,7 @@ TEST(LinkTypes, GiveDirectionAndVlan) {
 /// Frames that the capture cut short are judged by what is there.
 TEST(Snapped, FramesAreJudgedByTheirHeaders) {
   EditedCapture capture("rc-mix");
-  capture::PcapWriter writer;
+  pcap::PcapWriter writer;
   for (size_t i = 1; i <= capture.size(); i++) {
     const std::vector<uint8_t>& bytes = capture.at(i).bytes;
     const size_t kept = std::min<size_t>(bytes.size(), 96);

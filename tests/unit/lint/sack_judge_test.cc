@@ -39,7 +39,7 @@ struct SackTest : testing::Test {
     return court.found();
   }
   std::string again(uint32_t psn, uint64_t frame) {
-    const MadePacket packet({.psn = psn, .frame = frame, .direction = capture::FrameDirection::kSent});
+    const MadePacket packet({.psn = psn, .frame = frame, .direction = pcap::FrameDirection::kSent});
     judge.on_sent_again(*packet, Psn(psn + 1), false);
     return court.found();
   }

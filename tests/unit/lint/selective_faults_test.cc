@@ -25,8 +25,8 @@ class Recorder final : public Capture {
     PacketView view;
     if (parse_frame(bytes, view) != ParseResult::kOk) return;  // ARP
     const bool sent = direction == Direction::kSent;
-    const auto known = sent ? capture::FrameDirection::kSent : capture::FrameDirection::kReceived;
-    frames_.push_back({now, {bytes.begin(), bytes.end()}, with_direction_ ? known : capture::FrameDirection::kUnknown});
+    const auto known = sent ? pcap::FrameDirection::kSent : pcap::FrameDirection::kReceived;
+    frames_.push_back({now, {bytes.begin(), bytes.end()}, with_direction_ ? known : pcap::FrameDirection::kUnknown});
   }
   const std::vector<EditedFrame>& frames() const { return frames_; }
 

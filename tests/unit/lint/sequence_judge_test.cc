@@ -13,7 +13,7 @@ using lint::Verdict;
 using test::Court;
 using test::MadePacket;
 
-constexpr auto kAtSender = capture::FrameDirection::kSent;
+constexpr auto kAtSender = pcap::FrameDirection::kSent;
 
 /// PSN 100 to 109 were sent, from the beginning of the connection on.
 struct SequenceTest : testing::Test {

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <string>
 
-#include "capture/pcap_writer.h"
 #include "edited_capture.h"
 #include "lint/linter.h"
+#include "pcap/pcap_writer.h"
 #include "sim/testbed.h"
 
 namespace uroce {
@@ -23,15 +23,14 @@ class Tap final : public Capture {
   explicit Tap(bool with_direction) : with_direction_(with_direction) {}
 
   void on_frame(Direction direction, Instant now, std::span<const uint8_t> bytes) override {
-    capture::Frame frame;
+    pcap::Frame frame;
     frame.number = ++frames_;
     frame.time = now;
     frame.has_time = true;
     frame.bytes = bytes;
     frame.original_bytes = static_cast<uint32_t>(bytes.size());
     if (with_direction_) {
-      frame.direction =
-          direction == Direction::kSent ? capture::FrameDirection::kSent : capture::FrameDirection::kReceived;
+      frame.direction = direction == Direction::kSent ? pcap::FrameDirection::kSent : pcap::FrameDirection::kReceived;
     }
     linter_.on_frame(frame);
     file_.add(now, bytes);
@@ -49,7 +48,7 @@ class Tap final : public Capture {
   bool with_direction_;
   uint64_t frames_ = 0;
   lint::Linter linter_;
-  capture::PcapWriter file_;
+  pcap::PcapWriter file_;
 };
 
 struct CableCase {

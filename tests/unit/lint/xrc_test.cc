@@ -21,7 +21,7 @@ class XrcLintTest : public testing::Test {
 
   void put(const PathSpec& path, Bth bth, const Bytes& extension, const Bytes& payload) {
     const Bytes bytes = test::frame_of(path, bth, extension, payload);
-    capture::Frame frame;
+    pcap::Frame frame;
     frame.number = ++frames_;
     frame.bytes = bytes;
     frame.original_bytes = static_cast<uint32_t>(bytes.size());

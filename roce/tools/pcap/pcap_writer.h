@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "capture/frame.h"
+#include "pcap/frame.h"
 #include "uroce/time.h"
 
-namespace uroce::capture {
+namespace uroce::pcap {
 
 struct PcapOptions {
   LinkType link = LinkType::kEthernet;
@@ -33,4 +33,4 @@ class PcapWriter {
   std::vector<uint8_t> bytes_;
 };
 
-}  // namespace uroce::capture
+}  // namespace uroce::pcap

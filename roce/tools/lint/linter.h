@@ -47,7 +47,7 @@ class Linter {
   explicit Linter(const LintOptions& options = {});
 
   void ignore(Rule rule) { findings_.ignore(rule); }
-  void on_frame(const capture::Frame& frame);
+  void on_frame(const pcap::Frame& frame);
   /// Call it once, after the last frame: some findings are known only then.
   void finish();
 

@@ -39,7 +39,7 @@ void SequenceJudge::on_ahead(const Packet& packet) {
   const Psn next = seen_.numbers.next;
   const char* const name = opcode_name(packet.opcode());
   const Rule rule = seen_.numbers.awaits_start() ? Rule::kCmStartPsn : Rule::kPsnGap;
-  if (packet.direction == capture::FrameDirection::kSent && !seen_.lossy_capture) {
+  if (packet.direction == pcap::FrameDirection::kSent && !seen_.lossy_capture) {
     blame(rule, packet.frame,
           sentence("%s sent with PSN %u after PSN %u; expected PSN %u", name, val(packet.psn()), val(next - 1),
                    val(next)),

@@ -1,7 +1,7 @@
 #include "base/big_endian.h"
-#include "capture/frame.h"
+#include "pcap/frame.h"
 
-namespace uroce::capture {
+namespace uroce::pcap {
 namespace {
 
 constexpr uint16_t kEtherIpv4 = 0x0800;
@@ -56,4 +56,4 @@ std::optional<NetworkLayer> network_layer(const Frame& frame) {
   return std::nullopt;
 }
 
-}  // namespace uroce::capture
+}  // namespace uroce::pcap

@@ -32,7 +32,7 @@ bool AckJudge::takes_place_of_response(const Packet& packet, const Read* read) c
   if (read == nullptr || !read->untouched()) return false;
   const bool duplicates = seen_.repeats() != read->repeats_before;
   const bool credits =
-      aeth_value(packet.view.aeth().syndrome) != kCreditsInvalid && packet.direction != capture::FrameDirection::kSent;
+      aeth_value(packet.view.aeth().syndrome) != kCreditsInvalid && packet.direction != pcap::FrameDirection::kSent;
   return !duplicates && !credits;
 }
 

@@ -14,7 +14,7 @@ constexpr uint8_t kIpv6Fragment = 44;
 /// One frame on its way from the link layer to the BTH.
 class Dissector {
  public:
-  Dissector(const capture::Frame& frame, const capture::NetworkLayer& layer, Packet& out, std::vector<Issue>& issues)
+  Dissector(const pcap::Frame& frame, const pcap::NetworkLayer& layer, Packet& out, std::vector<Issue>& issues)
       : ip_(layer.bytes.data()), left_(static_cast<uint32_t>(layer.bytes.size())), out_(out), issues_(issues) {
     // What was on the wire: the captured bytes may be fewer.
     on_wire_ = left_ + (frame.original_bytes - static_cast<uint32_t>(frame.bytes.size()));
@@ -189,13 +189,13 @@ Dissection Dissector::transport(const uint8_t* bth, uint32_t bytes, uint32_t cap
 
 }  // namespace
 
-Dissection dissect(const capture::Frame& frame, Packet& out, std::vector<Issue>& issues) {
+Dissection dissect(const pcap::Frame& frame, Packet& out, std::vector<Issue>& issues) {
   out = Packet{};
   out.frame = frame.number;
   out.time = frame.time;
   out.has_time = frame.has_time;
   out.direction = frame.direction;
-  const auto layer = capture::network_layer(frame);
+  const auto layer = pcap::network_layer(frame);
   if (!layer || (layer->ethertype != kEtherIpv4 && layer->ethertype != kEtherIpv6)) return Dissection::kOther;
   return Dissector(frame, *layer, out, issues).run(layer->ethertype == kEtherIpv6);
 }

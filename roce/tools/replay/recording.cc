@@ -5,10 +5,10 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "capture/reader.h"
 #include "lint/linter.h"
 #include "lint/mad.h"
 #include "packet/icrc.h"
+#include "pcap/reader.h"
 #include "replay/text.h"
 
 namespace uroce::replay {
@@ -31,11 +31,11 @@ const char* service_name(Service service) {
 }
 
 /// Puts an Ethernet header of our own before the IP packet.
-Recorded make_recorded(const capture::Frame& frame, const capture::NetworkLayer& network) {
+Recorded make_recorded(const pcap::Frame& frame, const pcap::NetworkLayer& network) {
   Recorded recorded;
   recorded.frame = frame.number;
   recorded.time = frame.time;
-  if (frame.link == capture::LinkType::kEthernet) {
+  if (frame.link == pcap::LinkType::kEthernet) {
     recorded.link.emplace().vlan_id = network.vlan_id;
     std::copy_n(frame.bytes.begin(), 6, recorded.link->destination.bytes.begin());
     std::copy_n(frame.bytes.begin() + 6, 6, recorded.link->source.bytes.begin());
@@ -58,7 +58,7 @@ class Sorter {
  private:
   void judge();
   void pair_the_rest();
-  void sort(const capture::Frame& frame);
+  void sort(const pcap::Frame& frame);
   void add(uint32_t flow, Recorded recorded, bool cut);
   uint32_t flow_of(const lint::FlowKey& key, uint64_t frame) const;
   uint32_t partner_of(uint32_t flow, uint64_t frame) const;
@@ -87,10 +87,10 @@ class Sorter {
   std::map<std::tuple<uint32_t, uint32_t>, size_t> index_;        // request flow and UD source QP
 };
 
-/// Lets roce/lint read the whole capture first, because it finds out which flows belong together.
+/// Lets roce/tools/lint read the whole capture first, because it finds out which flows belong together.
 void Sorter::judge() {
-  capture::CaptureReader reader(file_);
-  for (capture::Frame frame; reader.next(frame);) linter_.on_frame(frame);
+  pcap::CaptureReader reader(file_);
+  for (pcap::Frame frame; reader.next(frame);) linter_.on_frame(frame);
   linter_.finish();
   if (reader.error()) {
     recording_.error =
@@ -205,13 +205,13 @@ void Sorter::add(uint32_t flow, Recorded recorded, bool cut) {
   conversation.packets.push_back(std::move(recorded));
 }
 
-void Sorter::sort(const capture::Frame& frame) {
+void Sorter::sort(const pcap::Frame& frame) {
   recording_.frames++;
   lint::Packet packet;
   std::vector<lint::Issue> issues;
   const lint::Dissection dissection = lint::dissect(frame, packet, issues);
   if (dissection == lint::Dissection::kOther) return;
-  const auto network = capture::network_layer(frame);
+  const auto network = pcap::network_layer(frame);
   if (!network) return;
   recording_.roce_packets++;
   if (!packet.has_bth || !packet.has_addresses) {
@@ -285,8 +285,8 @@ void Sorter::close() {
 
 void Sorter::run() {
   judge();
-  capture::CaptureReader reader(file_);
-  for (capture::Frame frame; reader.next(frame);) sort(frame);
+  pcap::CaptureReader reader(file_);
+  for (pcap::Frame frame; reader.next(frame);) sort(frame);
   learn_mtu();
   join_directions();
   close();

@@ -108,7 +108,7 @@ void SackJudge::on_sent_again(const Packet& packet, Psn end, bool answered_by_re
   const Read* const answering = seen_.sent.find_read(seen_.numbers.acked);
   const bool oldest = psn == seen_.numbers.acked || (answering != nullptr && psn == answering->end());
   if (answered_by_response || oldest || psn == seen_.oldest_in_doubt()) return back_runs_.begin(end);
-  if (packet.direction != capture::FrameDirection::kSent || !held_.contains(psn)) return;
+  if (packet.direction != pcap::FrameDirection::kSent || !held_.contains(psn)) return;
   report_.blame_requester(
       Rule::kRetransmitHeld, packet.frame,
       sentence("%s with PSN %u again, which a SACK said is held; expected only what is missing, or everything from "

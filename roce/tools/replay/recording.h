@@ -1,7 +1,7 @@
 // What a capture holds, sorted into conversations: the requests of one QP to another, and what came back.
 //
-// A connected pair of QPs in which both sides send requests makes two conversations. roce/lint finds out which flows
-// belong together, and tells different QPs that had the same number one after the other (its *lives*) apart.
+// A connected pair of QPs in which both sides send requests makes two conversations. roce/tools/lint finds out which
+// flows belong together, and tells different QPs that had the same number one after the other (its *lives*) apart.
 #pragma once
 
 #include <cstdint>

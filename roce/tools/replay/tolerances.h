@@ -1,5 +1,5 @@
 // In what a recorded packet and ours may differ without counting as a difference. This table is complete: nothing else
-// in roce/replay tolerates a difference.
+// in roce/tools/replay tolerates a difference.
 #pragma once
 
 #include <array>

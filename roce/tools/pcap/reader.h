@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "capture/frame.h"
+#include "pcap/frame.h"
 
-namespace uroce::capture {
+namespace uroce::pcap {
 
 struct CaptureError {
   uint64_t offset = 0;  // position in the file
@@ -81,4 +81,4 @@ class CaptureReader {
   std::optional<CaptureError> error_;
 };
 
-}  // namespace uroce::capture
+}  // namespace uroce::pcap

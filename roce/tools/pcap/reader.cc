@@ -1,4 +1,4 @@
-#include "capture/reader.h"
+#include "pcap/reader.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include "base/big_endian.h"
 #include "capture/pcapng_format.h"
 
-namespace uroce::capture {
+namespace uroce::pcap {
 namespace {
 
 constexpr uint32_t kPcapMicroseconds = 0xA1B2C3D4;
@@ -53,7 +53,7 @@ CaptureReader::CaptureReader(std::span<const uint8_t> file) : file_(file) {
     return;
   }
   const uint32_t magic = u32(0);
-  if (magic == pcapng::kSectionHeader) {
+  if (magic == capture::pcapng::kSectionHeader) {
     kind_ = FileKind::kPcapng;
     return;
   }
@@ -110,4 +110,4 @@ bool CaptureReader::next_pcap(Frame& frame) {
   return true;
 }
 
-}  // namespace uroce::capture
+}  // namespace uroce::pcap

@@ -7,7 +7,7 @@
 
 #include "uroce/time.h"
 
-namespace uroce::capture {
+namespace uroce::pcap {
 
 /// The link types that `network_layer` reads, by their numbers in capture files. A frame may also have any other
 /// number.
@@ -46,4 +46,4 @@ struct NetworkLayer {
 /// Returns nothing when the link type is not known, or the frame is shorter than its link-layer header.
 std::optional<NetworkLayer> network_layer(const Frame& frame);
 
-}  // namespace uroce::capture
+}  // namespace uroce::pcap

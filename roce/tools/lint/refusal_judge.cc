@@ -37,9 +37,9 @@ bool RefusalJudge::explains(Refusal& refusal, const Packet& packet) {
   if (distance(refusal.una, packet.psn()) <= 0) return false;
   // Only its own response acknowledges a READ, so the requester may ask for that response first.
   if (refusal.read_in_doubt || seen_.sent.find_read(packet.psn()) != nullptr) return false;
-  if (seen_.behind_losses && packet.direction != capture::FrameDirection::kSent) return false;
+  if (seen_.behind_losses && packet.direction != pcap::FrameDirection::kSent) return false;
   // With selective repeat it may be a single packet that was under way when the NAK left.
-  if (seen_.selective() && packet.direction != capture::FrameDirection::kSent) return false;
+  if (seen_.selective() && packet.direction != pcap::FrameDirection::kSent) return false;
   report_.blame_requester(
       Rule::kRetransmitStart, packet.frame,
       sentence("retransmission starts with %s PSN %u after the NAK of frame %llu; expected PSN %u",

@@ -119,7 +119,7 @@ void Linter::count(Flow& flow, const Packet& packet) {
   }
 }
 
-void Linter::on_frame(const capture::Frame& frame) {
+void Linter::on_frame(const pcap::Frame& frame) {
   totals_.frames++;
   search_credit_ += kSearchStepsPerFrame;
   newest_ = dissect(frame, packet_, issues_);

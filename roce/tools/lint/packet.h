@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "capture/frame.h"
 #include "lint/rules.h"
 #include "packet/packet.h"
+#include "pcap/frame.h"
 
 namespace uroce::lint {
 
@@ -23,7 +23,7 @@ struct Packet {
   bool icrc_wrong = false;     // every receiver drops it
   bool has_addresses = false;  // src_ip and dst_ip are set
   bool has_bth = false;        // bth is set
-  capture::FrameDirection direction = capture::FrameDirection::kUnknown;
+  pcap::FrameDirection direction = pcap::FrameDirection::kUnknown;
 
   uint8_t opcode() const { return view.bth.opcode; }
   Psn psn() const { return view.bth.psn; }
@@ -43,7 +43,7 @@ enum class Dissection : uint8_t {
 };
 
 /// Appends what is wrong to `issues`.
-Dissection dissect(const capture::Frame& frame, Packet& out, std::vector<Issue>& issues);
+Dissection dissect(const pcap::Frame& frame, Packet& out, std::vector<Issue>& issues);
 
 /// Checks the rules for the headers of one packet that `dissect` took as a packet.
 void check_headers(const Packet& packet, std::vector<Issue>& issues);

@@ -1,8 +1,8 @@
-#include "capture/pcap_writer.h"
+#include "pcap/pcap_writer.h"
 
 #include <algorithm>
 
-namespace uroce::capture {
+namespace uroce::pcap {
 
 void PcapWriter::put16(uint16_t v) {
   for (unsigned i = 0; i < 2; i++)
@@ -34,4 +34,4 @@ void PcapWriter::add(Instant time, std::span<const uint8_t> frame, uint32_t orig
   bytes_.insert(bytes_.end(), frame.begin(), frame.end());
 }
 
-}  // namespace uroce::capture
+}  // namespace uroce::pcap

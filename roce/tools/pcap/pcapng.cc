@@ -4,11 +4,11 @@
 #include <limits>
 
 #include "capture/pcapng_format.h"
-#include "capture/reader.h"
+#include "pcap/reader.h"
 
-namespace uroce::capture {
+namespace uroce::pcap {
 
-using namespace pcapng;
+using namespace capture::pcapng;
 
 namespace {
 
@@ -199,4 +199,4 @@ bool CaptureReader::on_obsolete_packet(const Block& block, Frame& frame) {
   return true;
 }
 
-}  // namespace uroce::capture
+}  // namespace uroce::pcap
