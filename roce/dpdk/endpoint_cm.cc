@@ -2,46 +2,37 @@
 
 #include <algorithm>
 
-#include "managed/engine_ways.h"
-
 namespace uroce {
-namespace {
 
 static_assert(cm::kMadBytes == kManagementBytes);
 
-void hand_over(cm::RdmaCm& manager, const IncomingMad& mad, Instant now) {
-  manager.on_mad({mad.src_ip, mad.dst_ip, mad.vlan_id, mad.src_qpn, mad.traffic_class, mad.hop_limit, mad.bytes}, now);
-}
-
-/// Whoever is killed tells nobody that its connections end. On one machine the kernel would, in its name; here its
-/// peers see that it is gone.
-void end_with(cm::RdmaCm& manager, Engine& engine, const segment::LostMember& lost, Instant now) {
-  const auto was_at = [&](const IpAddress& ip, const IpAddress& from) {
-    const auto way = find_way(engine, from, ip);
-    return way && engine.neighbours().lookup(ip, way->source.vlan_id) == lost.mac;
-  };
-  manager.on_peer_lost({was_at, [&](uint32_t id) { return lost.drew(id); }}, now);
-}
-
-}  // namespace
-
 void EndpointCm::start(Engine& engine, EndpointDevice& device, RandomSource& random) {
-  engine_ = &engine;
+  set_engine(engine);
   device_ = &device;
   random_ = &random;
   engine.set_management(this);
   device.on_lost([this](const segment::LostMember& lost, Instant now) {
-    if (manager_) end_with(*manager_, *engine_, lost, now);
+    if (manager_) end_with(lost, now);
   });
 }
 
+/// Whoever is killed tells nobody that its connections end. On one machine the kernel would, in its name; here its
+/// peers see that it is gone.
+void EndpointCm::end_with(const segment::LostMember& lost, Instant now) {
+  const auto was_at = [&](const IpAddress& ip, const IpAddress& from) {
+    const auto way = find_way(from, ip, 0);
+    return way && engine()->neighbours().lookup(ip, way->source.vlan_id) == lost.mac;
+  };
+  manager_->on_peer_lost({was_at, [&](uint32_t id) { return lost.drew(id); }}, now);
+}
+
 void EndpointCm::stop() {
-  if (engine_ == nullptr) return;
+  if (engine() == nullptr) return;
   events_ = nullptr;
   established_.clear();
   held_.forget();
   manager_.reset();
-  engine_->set_management(nullptr);
+  engine()->set_management(nullptr);
 }
 
 cm::RdmaCm& EndpointCm::manager() {
@@ -53,14 +44,14 @@ cm::RdmaCm& EndpointCm::manager() {
 void EndpointCm::tell_waiting(Instant now) {
   for (const uint32_t qpn : established_) manager_->on_communication_established(qpn, now);
   established_.clear();
-  while (const auto mad = held_.take(*engine_, now)) hand_over(*manager_, *mad, now);
+  while (const auto mad = held_.take(*engine(), now)) hand_over(*manager_, *mad, now);
 }
 
 // From the engine.
 
 void EndpointCm::on_mad(const IncomingMad& mad, Instant now) {
   cm::RdmaCm& to = manager();
-  if (!held_.keep(mad, *engine_, now)) hand_over(to, mad, now);
+  if (!held_.keep(mad, *engine(), now)) hand_over(to, mad, now);
 }
 
 /// Where nobody of the host listens, whoever asks can be told so here.
@@ -73,24 +64,10 @@ bool EndpointCm::on_cm_event(const cm::Event& event) { return events_ != nullptr
 
 // For the manager.
 
-void EndpointCm::send_mad(const AddressVector& av, std::span<const uint8_t, cm::kMadBytes> mad, Instant now) {
-  engine_->send_mad(av, mad, now);
-}
-
-std::optional<cm::Way> EndpointCm::find_way(const IpAddress& src, const IpAddress& dst, uint32_t /*scope_id*/) {
-  return uroce::find_way(*engine_, src, dst);
-}
-
-bool EndpointCm::is_own(const IpAddress& ip) { return uroce::is_own(*engine_, ip); }
-
-cm::Services::Neighbour EndpointCm::resolve(const cm::Way& way, Instant now) {
-  return uroce::resolve(*engine_, way, now);
-}
-
 int EndpointCm::listen(uint64_t service_id, uint64_t mask) {
   // Whoever learns of the service learns of the program's queue pair numbers, too: datagrams follow the first answer
   // sooner than others look into the directory again.
-  engine_->own_block();
+  engine()->own_block();
   listens_.reserve(listens_.size() + 1);
   if (const int error = device_->listen(service_id, mask)) return error;
   listens_.push_back({service_id, mask});
@@ -108,18 +85,8 @@ void EndpointCm::unlisten(uint64_t service_id, uint64_t mask) {
 uint32_t EndpointCm::draw_communication_id() {
   constexpr uint32_t kBelowBlock = 32 - kQpnBlockBits;
   const uint32_t drawn = random_->next_u32();
-  const auto block = engine_->own_block();
+  const auto block = engine()->own_block();
   return block ? *block << kBelowBlock | (drawn & ((1u << kBelowBlock) - 1)) : drawn;
-}
-
-uint64_t EndpointCm::node_guid() { return uroce::node_guid(*engine_); }
-
-void EndpointCm::join_group(const IpAddress& group, uint8_t sgid_index, Instant now) {
-  engine_->multicast().join(group, sgid_index, now);
-}
-
-void EndpointCm::leave_group(const IpAddress& group, uint8_t sgid_index, Instant now) {
-  engine_->multicast().leave(group, sgid_index, now);
 }
 
 }  // namespace uroce

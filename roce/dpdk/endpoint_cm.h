@@ -13,15 +13,14 @@
 
 #include "base/random.h"
 #include "cm/rdma_cm.h"
-#include "cm/services.h"
 #include "dpdk/endpoint_device.h"
-#include "engine/engine.h"
+#include "managed/engine_services.h"
 #include "managed/held_ends.h"
 
 namespace uroce {
 
 /// Everything is called by the owner of the engine.
-class EndpointCm final : private cm::Services, private cm::EventSink, private ManagementSink {
+class EndpointCm final : private EngineServices, private cm::EventSink, private ManagementSink {
  public:
   /// From now on datagrams of the engine come here. All outlive it, or `stop`.
   void start(Engine& engine, EndpointDevice& device, RandomSource& random);
@@ -62,28 +61,21 @@ class EndpointCm final : private cm::Services, private cm::EventSink, private Ma
     bool operator==(const Listening&) const = default;
   };
 
+  void end_with(const segment::LostMember& lost, Instant now);
   void tell_waiting(Instant now);
   void on_mad(const IncomingMad& mad, Instant now) override;
   bool takes_request(uint64_t service_id) override;
   bool on_cm_event(const cm::Event& event) override;
 
-  void send_mad(const AddressVector& av, std::span<const uint8_t, cm::kMadBytes> mad, Instant now) override;
-  std::optional<cm::Way> find_way(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
-  bool is_own(const IpAddress& ip) override;
-  Neighbour resolve(const cm::Way& way, Instant now) override;
   int claim_service(uint64_t service_id) override { return device_->claim_service(service_id); }
   void release_service(uint64_t service_id) override { device_->release_service(service_id); }
   int listen(uint64_t service_id, uint64_t mask) override;
   void unlisten(uint64_t service_id, uint64_t mask) override;
   uint32_t draw_communication_id() override;
   uint32_t random() override { return random_->next_u32(); }
-  uint64_t node_guid() override;
-  void join_group(const IpAddress& group, uint8_t sgid_index, Instant now) override;
-  void leave_group(const IpAddress& group, uint8_t sgid_index, Instant now) override;
 
   static constexpr cm::CmCounters kNothingCounted{};
 
-  Engine* engine_ = nullptr;
   EndpointDevice* device_ = nullptr;
   RandomSource* random_ = nullptr;
   cm::EventSink* events_ = nullptr;

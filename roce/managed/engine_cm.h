@@ -4,17 +4,17 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <optional>
 #include <set>
 #include <vector>
 
 #include "base/random.h"
 #include "cm/rdma_cm.h"
 #include "engine/engine.h"
+#include "managed/engine_services.h"
 
 namespace uroce {
 
-class EngineCm final : private cm::Services, private ManagementSink {
+class EngineCm final : private EngineServices, private ManagementSink {
  public:
   /// All outlive it. `first_id`: communication IDs count from there; 0: they are drawn.
   EngineCm(Engine& engine, RandomSource& random, cm::EventSink& sink, uint32_t first_id = 0,
@@ -34,21 +34,13 @@ class EngineCm final : private cm::Services, private ManagementSink {
 
  private:
   void on_mad(const IncomingMad& mad, Instant now) override;
-  void send_mad(const AddressVector& av, std::span<const uint8_t, cm::kMadBytes> mad, Instant now) override;
-  std::optional<cm::Way> find_way(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
-  bool is_own(const IpAddress& ip) override;
-  Neighbour resolve(const cm::Way& way, Instant now) override;
   int claim_service(uint64_t service_id) override { return claimed_.insert(service_id).second ? 0 : EADDRINUSE; }
   void release_service(uint64_t service_id) override { claimed_.erase(service_id); }
   int listen(uint64_t /*service_id*/, uint64_t /*mask*/) override { return 0; }
   void unlisten(uint64_t /*service_id*/, uint64_t /*mask*/) override {}
   uint32_t draw_communication_id() override;
   uint32_t random() override { return random_.next_u32(); }
-  uint64_t node_guid() override;
-  void join_group(const IpAddress& group, uint8_t sgid_index, Instant now) override;
-  void leave_group(const IpAddress& group, uint8_t sgid_index, Instant now) override;
 
-  Engine& engine_;
   RandomSource& random_;
   uint32_t next_id_;
   std::set<uint64_t> claimed_;

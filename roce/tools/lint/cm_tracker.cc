@@ -144,7 +144,7 @@ void CmTracker::check_transaction(const Message& m, std::vector<Issue>& issues) 
       break;
     case CmAttribute::kMra:
     case CmAttribute::kRej:
-      if (m.message.answered == cm::Answered::kReq || m.message.answered == cm::Answered::kRep) break;
+      if (m.message.answered == Answered::kReq || m.message.answered == Answered::kRep) break;
       return;
     default:
       break;
@@ -181,13 +181,12 @@ void CmTracker::check_place(const Message& m, std::vector<Issue>& issues) {
       break;
     case CmAttribute::kMra:
     case CmAttribute::kRej:
-      if (!from_active && m.message.answered == cm::Answered::kRep) out_of_order = "for a REP of its own";
+      if (!from_active && m.message.answered == Answered::kRep) out_of_order = "for a REP of its own";
       // Whoever gives up waiting for an answer may say so with REJ 4, and name the REQ.
-      if (from_active && m.message.answered == cm::Answered::kReq &&
-          m.message.reason != static_cast<uint16_t>(cm::RejReason::kTimeout)) {
+      if (from_active && m.message.answered == Answered::kReq && m.message.reason != kReasonTimeout) {
         out_of_order = "for a REQ of its own";
       }
-      if (from_active && m.message.answered == cm::Answered::kRep && !passive.has(CmAttribute::kRep)) doubt(m, "REP");
+      if (from_active && m.message.answered == Answered::kRep && !passive.has(CmAttribute::kRep)) doubt(m, "REP");
       break;
     case CmAttribute::kDreq:
     case CmAttribute::kLap:

@@ -1,24 +1,39 @@
 #include "lint/mad.h"
 
 #include <algorithm>
+#include <cstring>
+#include <string_view>
 
 #include "base/big_endian.h"
-#include "cm/cma_header.h"
 #include "lint/finding.h"
 
 namespace uroce::lint {
 namespace {
 
+constexpr uint8_t kBaseVersion = 1;
 constexpr uint8_t kClassCm = 0x07;
 constexpr uint8_t kCmVersion = 2;
 constexpr uint8_t kMethodSend = 0x03;
 constexpr uint16_t kClassPortInfo = 0x0001;
 constexpr uint16_t kLastAttribute = 0x1c;  // the two attributes that suggest an alternate path follow APR
-constexpr uint32_t kMadHeaderBytes = 24;
+constexpr uint32_t kLocalGidAt = 56;       // of a REQ, behind the header; the remote one follows
+/// Port spaces of librdmacm (RDMA_PS_IPOIB, _TCP, _UDP, _IB): their services have an address and a port behind them.
+constexpr uint64_t kPortSpaces[] = {0x0002, 0x0106, 0x0111, 0x013f};
 constexpr uint16_t kLastRejReason = 35;
 constexpr uint8_t kLastAnswered = 2;
 
-cm::MadView view_of(const uint8_t* mad) { return cm::MadView(mad, kMadBytes); }
+/// 0 if this message has no such field.
+template <class T = uint32_t>
+T value_of(const uint8_t* mad, CmAttribute attribute, std::string_view name) {
+  const MadField* field = mad_field(attribute, name);
+  return field == nullptr ? T{} : static_cast<T>(get_field(mad + kMadHeaderBytes, *field));
+}
+
+/// XRC: where RD has its EE context.
+uint32_t qpn_of_reply(const uint8_t* mad) {
+  const auto qpn = value_of(mad, CmAttribute::kRep, "qpn");
+  return qpn != 0 ? qpn : value_of(mad, CmAttribute::kRep, "eecn");
+}
 
 uint64_t digest_of(const uint8_t* mad) {
   uint64_t digest = 0xcbf29ce484222325u;
@@ -57,27 +72,31 @@ void check_own_qp(const char* name, uint32_t qpn, std::vector<Issue>& issues) {
 }
 
 /// The address header that librdmacm's services have in front of a request's private data (Annex A11).
-void check_address_header(const char* name, uint64_t service_id, const cm::PrivateData& data,
-                          std::vector<Issue>& issues) {
-  if (!cm::is_port_service(service_id)) return;
-  const uint8_t major = data.bytes[0] >> 4;
-  const uint8_t ip_version = data.bytes[1] >> 4;
+void check_address_header(const uint8_t* mad, CmAttribute attribute, std::vector<Issue>& issues) {
+  const uint64_t space = value_of<uint64_t>(mad, attribute, "service") >> 16;
+  if (std::find(std::begin(kPortSpaces), std::end(kPortSpaces), space) == std::end(kPortSpaces)) return;
+  const uint8_t* data = mad + kMadHeaderBytes + private_data_at(attribute);
+  const uint8_t major = data[0] >> 4;
+  const uint8_t ip_version = data[1] >> 4;
   if (major == 0 && (ip_version == 4 || ip_version == 6)) return;
   issues.push_back(
       {Rule::kCmField, sentence("%s with an address header of version %u for IP version %u; expected version 0 and IP "
                                 "version 4 or 6",
-                                name, major, ip_version)});
+                                cm_attribute_name(attribute), major, ip_version)});
 }
 
 void check_req(const Packet& packet, std::vector<Issue>& issues) {
-  const cm::Req req = cm::decode_req(view_of(packet.view.payload));
-  check_own_qp("REQ", req.qpn, issues);
-  if (req.path_mtu < 1 || req.path_mtu > 5) {
-    issues.push_back({Rule::kCmField, sentence("REQ with path MTU code %u; expected 1 to 5", req.path_mtu)});
+  const uint8_t* mad = packet.view.payload;
+  check_own_qp("REQ", value_of(mad, CmAttribute::kReq, "qpn"), issues);
+  const auto path_mtu = value_of(mad, CmAttribute::kReq, "mtu");
+  if (path_mtu < 1 || path_mtu > 5) {
+    issues.push_back({Rule::kCmField, sentence("REQ with path MTU code %u; expected 1 to 5", path_mtu)});
   }
-  check_address_header("REQ", req.service_id, req.private_data, issues);
-  if (req.path.local_gid == packet.view.src_ip && req.path.remote_gid == packet.view.dst_ip) return;
-  issues.push_back({Rule::kCmAddress, "REQ whose GIDs are not the addresses of its packet; expected those"});
+  check_address_header(mad, CmAttribute::kReq, issues);
+  const uint8_t* gids = mad + kMadHeaderBytes + kLocalGidAt;
+  const bool same = std::memcmp(gids, packet.view.src_ip.bytes.data(), 16) == 0 &&
+                    std::memcmp(gids + 16, packet.view.dst_ip.bytes.data(), 16) == 0;
+  if (!same) issues.push_back({Rule::kCmAddress, "REQ whose GIDs are not the addresses of its packet; expected those"});
 }
 
 void check_message(const Packet& packet, CmAttribute attribute, std::vector<Issue>& issues) {
@@ -86,14 +105,10 @@ void check_message(const Packet& packet, CmAttribute attribute, std::vector<Issu
   switch (attribute) {
     case CmAttribute::kReq:
       return check_req(packet, issues);
-    case CmAttribute::kRep: {
-      const cm::Rep rep = cm::decode_rep(view_of(mad));
-      return check_own_qp(name, rep.qpn != 0 ? rep.qpn : rep.eecn, issues);  // XRC: where RD has its EE context
-    }
-    case CmAttribute::kSidrReq: {
-      const cm::SidrReq request = cm::decode_sidr_req(view_of(mad));
-      return check_address_header(name, request.service_id, request.private_data, issues);
-    }
+    case CmAttribute::kRep:
+      return check_own_qp(name, qpn_of_reply(mad), issues);
+    case CmAttribute::kSidrReq:
+      return check_address_header(mad, attribute, issues);
     case CmAttribute::kMra:
     case CmAttribute::kRej: {
       const uint8_t answered = mad[kMadHeaderBytes + 8] >> 6;
@@ -120,7 +135,7 @@ void check_cm(const Packet& packet, std::vector<Issue>& issues) {
     return;
   }
   if (attribute == kClassPortInfo) return;
-  if (attribute < static_cast<uint16_t>(CmAttribute::kReq) || attribute > kLastAttribute) {
+  if (attribute < kFirstMadAttribute || attribute > kLastAttribute) {
     issues.push_back({Rule::kCmAttribute, sentence("CM attribute 0x%04x; expected 0x10 to 0x1c", attribute)});
     return;
   }
@@ -139,79 +154,46 @@ void check_cm(const Packet& packet, std::vector<Issue>& issues) {
   if (source != kGsiQpn) {
     issues.push_back({Rule::kGsiQp, sentence("CM message from QP 0x%06x; expected QP 1", source)});
   }
-  if (attribute > static_cast<uint16_t>(CmAttribute::kApr)) return;
-  check_message(packet, static_cast<CmAttribute>(attribute), issues);
-  check_reserved(static_cast<CmAttribute>(attribute), mad + kMadHeaderBytes, issues);
-}
-
-void take_ids(CmMessage& message, uint32_t local_id, uint32_t remote_id) {
-  message.local_id = local_id;
-  message.remote_id = remote_id;
+  const auto kind = mad_kind_of(mad_name(attribute));
+  if (!kind) return;
+  check_message(packet, *kind, issues);
+  check_reserved(*kind, mad + kMadHeaderBytes, issues);
 }
 
 }  // namespace
 
 const char* cm_attribute_name(CmAttribute attribute) {
-  static constexpr const char* kNames[] = {"REQ",  "MRA",      "REJ",      "REP", "RTU", "DREQ",
-                                           "DREP", "SIDR_REQ", "SIDR_REP", "LAP", "APR"};
-  const auto index = static_cast<unsigned>(attribute) - static_cast<unsigned>(CmAttribute::kReq);
-  return index < sizeof kNames / sizeof kNames[0] ? kNames[index] : "CM message";
+  const auto number = static_cast<uint16_t>(kFirstMadAttribute + static_cast<unsigned>(attribute));
+  const std::string_view name = mad_name(number);
+  return name.empty() ? "CM message" : name.data();  // a literal
 }
 
 std::optional<CmMessage> decode_cm(const uint8_t* mad) {
-  const cm::MadView view = view_of(mad);
-  cm::MadHeader header;
-  if (cm::decode(view, header) != cm::HeaderFault::kNone) return std::nullopt;
+  if (mad[0] != kBaseVersion || mad[1] != kClassCm || mad[2] != kCmVersion || mad[3] != kMethodSend)
+    return std::nullopt;
+  const auto kind = mad_kind_of(mad_name(load_be16(mad + 16)));
+  if (!kind) return std::nullopt;
   CmMessage message;
-  message.attribute = header.attribute;
-  message.transaction_id = header.transaction_id;
+  message.attribute = *kind;
+  message.transaction_id = load_be64(mad + 8);
   message.digest = digest_of(mad);
-  take_ids(message, load_be32(mad + kMadHeaderBytes), load_be32(mad + kMadHeaderBytes + 4));
-  switch (header.attribute) {
-    case CmAttribute::kReq: {
-      const cm::Req req = cm::decode_req(view);
-      message.remote_id = 0;
-      message.qpn = req.qpn;
-      message.responder_resources = req.responder_resources;
-      message.rnr_retries = req.rnr_retry_count;
-      message.service = req.transport;
-      message.starting_psn = req.starting_psn;
-      message.path_mtu = req.path_mtu;
-      break;
-    }
-    case CmAttribute::kRep: {
-      const cm::Rep rep = cm::decode_rep(view);
-      message.qpn = rep.qpn != 0 ? rep.qpn : rep.eecn;  // XRC: where RD has its EE context
-      message.starting_psn = rep.starting_psn;
-      message.responder_resources = rep.responder_resources;
-      message.rnr_retries = rep.rnr_retry_count;
-      break;
-    }
-    case CmAttribute::kDreq:
-      message.qpn = cm::decode_dreq(view).remote_qpn;
-      break;
-    case CmAttribute::kMra:
-      message.answered = cm::decode_mra(view).answered;
-      break;
-    case CmAttribute::kRej:
-      message.answered = cm::decode_rej(view).answered;
-      message.reason = cm::decode_rej(view).reason;
-      break;
-    case CmAttribute::kSidrReq:
-      take_ids(message, cm::decode_sidr_req(view).request_id, 0);
-      break;
-    case CmAttribute::kSidrRep:
-      take_ids(message, 0, cm::decode_sidr_rep(view).request_id);
-      break;
-    default:
-      break;
-  }
+  message.local_id = value_of(mad, *kind, "id");
+  message.remote_id = value_of(mad, *kind, "peer");
+  message.starting_psn = Psn(value_of(mad, *kind, "psn"));
+  message.responder_resources = value_of<uint8_t>(mad, *kind, "resources");
+  message.rnr_retries = value_of<uint8_t>(mad, *kind, "rnr_retry");
+  message.service = value_of<uint8_t>(mad, *kind, "transport");
+  message.path_mtu = value_of<uint8_t>(mad, *kind, "mtu");
+  message.answered = value_of<Answered>(mad, *kind, "answers");
+  message.reason = value_of<uint16_t>(mad, *kind, "reason");
+  const bool names_qp = *kind == CmAttribute::kReq || *kind == CmAttribute::kDreq;
+  message.qpn = *kind == CmAttribute::kRep ? qpn_of_reply(mad) : names_qp ? value_of(mad, *kind, "qpn") : 0;
   return message;
 }
 
 void check_mad(const Packet& packet, std::vector<Issue>& issues) {
   const uint8_t* mad = packet.view.payload;
-  if (mad[0] != 1) {
+  if (mad[0] != kBaseVersion) {
     issues.push_back({Rule::kMadHeader, sentence("MAD of base version %u; expected 1", mad[0])});
     return;
   }

@@ -1,26 +1,31 @@
 // Management datagrams to QP 1: what every one must keep, and the messages of connection management as the tracker
-// needs them. The values themselves are decoded by roce/cm, which tests hold against captures of other stacks.
+// needs them.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "cm/mad.h"
 #include "lint/packet.h"
+#include "mad/mad_fields.h"
 
 namespace uroce::lint {
 
 inline constexpr uint32_t kGsiQpn = 1;
 inline constexpr uint32_t kGsiQkey = 0x80010000;
-inline constexpr uint32_t kMadBytes = cm::kMadBytes;
+inline constexpr uint32_t kMadBytes = 256;
 
-using CmAttribute = cm::Attribute;
+using CmAttribute = MadKind;
+
+/// What MRA and REJ name as the message that they answer.
+enum class Answered : uint8_t { kReq = 0, kRep = 1, kOther = 2 };
+/// Of a REJ: its sender waited in vain.
+inline constexpr uint16_t kReasonTimeout = 4;
 
 /// Transport service types of a REQ.
-inline constexpr uint8_t kCmServiceRc = cm::kTransportRc;
-inline constexpr uint8_t kCmServiceUc = cm::kTransportUc;
-inline constexpr uint8_t kCmServiceExtended = cm::kTransportExtended;  // XRC
+inline constexpr uint8_t kCmServiceRc = 0;
+inline constexpr uint8_t kCmServiceUc = 1;
+inline constexpr uint8_t kCmServiceExtended = 3;  // XRC
 
 struct CmMessage {
   CmAttribute attribute{};
@@ -37,7 +42,7 @@ struct CmMessage {
   uint8_t service = 0;
   uint8_t path_mtu = 0;
   // MRA, REJ.
-  cm::Answered answered{};
+  Answered answered{};
   uint16_t reason = 0;
 };
 

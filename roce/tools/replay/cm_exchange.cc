@@ -22,7 +22,7 @@ bool CmSorter::add(const lint::Packet& packet) {
   CmMad mad;
   mad.frame = packet.frame;
   mad.time = packet.time;
-  mad.attribute = message->attribute;
+  mad.attribute = static_cast<cm::Attribute>(kFirstMadAttribute + static_cast<unsigned>(message->attribute));
   std::memcpy(mad.bytes.data(), packet.view.payload, cm::kMadBytes);
   mad.traffic_class = packet.view.traffic_class;
   mad.hop_limit = packet.view.hop_limit;

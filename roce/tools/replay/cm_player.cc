@@ -4,7 +4,7 @@
 
 #include "base/big_endian.h"
 #include "cm/cma_header.h"
-#include "managed/mad_fields.h"
+#include "mad/mad_fields.h"
 
 namespace uroce::replay {
 

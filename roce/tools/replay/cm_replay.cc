@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/big_endian.h"
-#include "managed/mad_fields.h"
+#include "mad/mad_fields.h"
 #include "replay/cm_player.h"
 #include "replay/text.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "managed/mad_fields.h"
+#include "mad/mad_fields.h"
 #include "script/packets.h"
 #include "script/script.h"
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <set>
 
-#include "managed/mad_fields.h"
+#include "mad/mad_fields.h"
 #include "script/lexer.h"
 #include "script/manager.h"
 #include "script/script.h"

@@ -12,12 +12,12 @@ Floors, an arrow points only downwards:
     dpdk < api: what the library shows, in roce/include, which needs nothing of the house
     packet < fabric < {host, sim, apps}: the network that simulator, uroce-switch and --faults share
     base < memif < apps: shared memory with programs that are not trusted
-    packet < cm < {managed, dpdk, lint, verbs_shim}: connection management without I/O
+    packet < cm < {managed, dpdk, verbs_shim}: connection management without I/O
     {engine, cm} < managed < {dpdk, sim, script, replay}: beside an engine that no host drives
     packet < segment < host: shared memory in which the programs of a machine meet
     packet < capture < {dpdk, apps}: capture files, as they are written
     roce/tools, which nothing of the rest of roce/ may include, nor verbs_shim:
-        capture < pcap < lint; {managed, lint} < replay; managed < script; {managed, fabric} < sim < oracle
+        {pcap, mad} < lint; {managed, lint} < replay; {managed, mad} < script; {managed, fabric} < sim < oracle
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
     host < pmd/shmlan: a DPDK driver in front of the segment, as roce/dpdk/endpoint_device is
 
@@ -51,12 +51,13 @@ BELOW["verbs_shim"] = BELOW["dpdk"] + ["dpdk"]
 BELOW["api"] = BELOW["dpdk"] + ["dpdk"]
 # The wing roce/tools.
 BELOW["pcap"] = ["base", "packet", "capture"]
-BELOW["lint"] = ["base", "packet", "cm", "capture", "pcap"]
-BELOW["script"] = BELOW["managed"] + ["managed"]
-BELOW["replay"] = BELOW["managed"] + ["managed", "capture", "pcap", "lint"]
+BELOW["mad"] = ["base"]
+BELOW["lint"] = ["base", "packet", "pcap", "mad"]
+BELOW["script"] = BELOW["managed"] + ["managed", "mad"]
+BELOW["replay"] = BELOW["managed"] + ["managed", "pcap", "mad", "lint"]
 BELOW["sim"] = BELOW["managed"] + ["managed", "fabric"]
 BELOW["oracle"] = BELOW["sim"] + ["sim"]
-TOOLS = ["pcap", "lint", "script", "replay", "sim", "oracle"]
+TOOLS = ["pcap", "mad", "lint", "script", "replay", "sim", "oracle"]
 BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "memif"] + TOOLS
 for floor in BELOW:
     BELOW[floor] = ["include"] + BELOW[floor]

@@ -23,7 +23,7 @@ class CmTrackerTest : public ::testing::Test {
     uint32_t remote_id = kServerId;
     uint32_t qpn = 0;
     uint64_t digest = 1;
-    cm::Answered answered = cm::Answered::kRep;  // by a REJ
+    Answered answered = Answered::kRep;  // by a REJ
   };
   CmTracker::Progress sent(const Of& of) {
     CmMessage message;
@@ -56,7 +56,7 @@ class CmTrackerTest : public ::testing::Test {
           .active = false,
           .local_id = 0,
           .remote_id = kClientId,
-          .answered = cm::Answered::kReq});
+          .answered = Answered::kReq});
   }
   void ask_for_service(uint64_t transaction, uint64_t digest) {
     sent({.attribute = CmAttribute::kSidrReq, .transaction = transaction, .remote_id = 0, .digest = digest});

@@ -1,4 +1,4 @@
-#include "managed/engine_ways.h"
+#include "managed/engine_services.h"
 
 #include <algorithm>
 
@@ -22,9 +22,13 @@ int fitness(const LocalAddress& own, const IpAddress& dst) {
 
 }  // namespace
 
-std::optional<cm::Way> find_way(Engine& engine, const IpAddress& src, const IpAddress& dst) {
+void EngineServices::send_mad(const AddressVector& av, std::span<const uint8_t, cm::kMadBytes> mad, Instant now) {
+  engine_->send_mad(av, mad, now);
+}
+
+std::optional<cm::Way> EngineServices::find_way(const IpAddress& src, const IpAddress& dst, uint32_t /*scope_id*/) {
   const bool from_any = src.is_zero() || src == IpAddress::v4(0) || src.is_loopback();
-  const std::span<const LocalAddress> rows = engine.addresses().gids();
+  const std::span<const LocalAddress> rows = engine_->addresses().gids();
   std::optional<size_t> best;
   int best_fitness = kUnfit;
   for (size_t i = 0; i < rows.size(); i++) {
@@ -40,23 +44,35 @@ std::optional<cm::Way> find_way(Engine& engine, const IpAddress& src, const IpAd
   way.source = rows[*best];
   way.av.dgid = dst.is_loopback() ? way.source.ip : dst;
   way.av.sgid_index = way.sgid_index;
-  way.mtu_bytes = engine.qps().active_mtu_bytes();
+  way.mtu_bytes = engine_->qps().active_mtu_bytes();
   return way;
 }
 
-bool is_own(Engine& engine, const IpAddress& ip) {
-  const auto rows = engine.addresses().gids();
+bool EngineServices::is_own(const IpAddress& ip) {
+  const auto rows = engine_->addresses().gids();
   return ip.is_loopback() || (!ip.is_zero() && std::any_of(rows.begin(), rows.end(),
                                                            [&](const LocalAddress& own) { return own.ip == ip; }));
 }
 
-cm::Services::Neighbour resolve(Engine& engine, const cm::Way& way, Instant now) {
-  Neighbours& neighbours = engine.neighbours();
+cm::Services::Neighbour EngineServices::resolve(const cm::Way& way, Instant now) {
+  Neighbours& neighbours = engine_->neighbours();
   if (neighbours.lookup(way.av.dgid, way.source.vlan_id)) return cm::Services::Neighbour::kKnown;
   neighbours.want(way.av.dgid, way.source, now);
   return cm::Services::Neighbour::kAsked;
 }
 
-uint64_t node_guid(Engine& engine) { return load_be64(link_local_of(engine.addresses().mac()).bytes.data() + 8); }
+uint64_t EngineServices::node_guid() { return load_be64(link_local_of(engine_->addresses().mac()).bytes.data() + 8); }
+
+void EngineServices::join_group(const IpAddress& group, uint8_t sgid_index, Instant now) {
+  engine_->multicast().join(group, sgid_index, now);
+}
+
+void EngineServices::leave_group(const IpAddress& group, uint8_t sgid_index, Instant now) {
+  engine_->multicast().leave(group, sgid_index, now);
+}
+
+void hand_over(cm::RdmaCm& manager, const IncomingMad& mad, Instant now) {
+  manager.on_mad({mad.src_ip, mad.dst_ip, mad.vlan_id, mad.src_qpn, mad.traffic_class, mad.hop_limit, mad.bytes}, now);
+}
 
 }  // namespace uroce

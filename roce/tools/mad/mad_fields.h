@@ -1,5 +1,5 @@
-// The fields of connection management messages by name, as bits of the 256 bytes. The code under test
-// has no part in it.
+// The fields of connection management messages by name, as bits of the 256 bytes: what scripts, replays and the linter
+// read and write. The code under test (roce/cm) has formats of its own and no part in these.
 #pragma once
 
 #include <cstdint>
