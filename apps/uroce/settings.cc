@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "congestion/algorithms.h"
 #include "host/hugepages.h"
 #include "host/log_level.h"
 #include "host/port_plan.h"
@@ -53,7 +54,7 @@ Settings::Settings()
           {"log", "UROCE_LOG", "error, warning (the default), info or debug", false, {}},
           {"progress", "UROCE_PROGRESS", "who drives: auto (the default), inline, thread", false, {}},
           {"hugepages", "UROCE_HUGEPAGES", "auto (the default), yes, no", false, {}},
-          {"cc", "UROCE_CC", "congestion control: none (the default), dcqcn, timely, swift", false, {}},
+          {"cc", "UROCE_CC", "congestion control, none by default: " + congestion_algorithm_names(), false, {}},
           {"cc-param",
            "UROCE_CC_PARAM",
            "NAME=VALUE, repeatable: one of its parameters, see doc/congestion.md",

@@ -15,7 +15,7 @@ namespace uroce::launcher {
 struct Setting {
   const char* name;
   const char* variable;
-  const char* help;
+  std::string help;
   bool repeatable;
   std::vector<std::string> values;  // empty: not given
 };

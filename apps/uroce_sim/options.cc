@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "common/command_line.h"
+#include "congestion/algorithms.h"
 #include "congestion/parameters.h"
 #include "sim/topology.h"
 #include "sim/workload.h"
@@ -77,9 +78,11 @@ void add_network(CLI::App& app, Options& options) {
 void add_hosts(CLI::App& app, Options& options) {
   const char* const kGroup = "The hosts";
   app.add_option("--workload", options.workload, "what they do, see below")->group(kGroup);
-  app.add_option("--cc", options.cc, "congestion control: none (the default), dcqcn, timely, swift")
+  std::vector<std::string> algorithms;
+  for (const CongestionAlgorithmRow& row : congestion_algorithms()) algorithms.emplace_back(row.name);
+  app.add_option("--cc", options.cc, "congestion control, none by default: " + congestion_algorithm_names())
       ->group(kGroup)
-      ->check(CLI::IsMember({"none", "dcqcn", "timely", "swift"}));
+      ->check(CLI::IsMember(algorithms));
   app.add_option("--set", options.cc_settings, "of congestion control: NAME=VALUE, also profile=hpcc; several times")
       ->group(kGroup);
   app.add_option("--mtu", options.mtu, "RoCE MTU (1024)")

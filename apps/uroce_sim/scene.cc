@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <ctime>
 
+#include "congestion/algorithms.h"
 #include "congestion/parameters.h"
 
 namespace uroce::simulate {

@@ -1,5 +1,6 @@
 #include "api/options.h"
 
+#include "congestion/algorithms.h"
 #include "congestion/parameters.h"
 #include "engine/engine.h"
 #include "host/endpoint_options.h"
@@ -30,7 +31,7 @@ bool check_mtu(uint32_t mtu, std::string& error) {
 bool congestion_from(const std::string& algorithm, const std::vector<std::string>& parameters, CongestionConfig& config,
                      std::string& error) {
   if (!algorithm.empty() && !parse_congestion_algorithm(algorithm, config.algorithm)) {
-    error = "congestion \"" + algorithm + "\": must be none, dcqcn, timely or swift";
+    error = "congestion \"" + algorithm + "\": must be " + congestion_algorithm_names(" or ");
     return false;
   }
   for (const std::string& assignment : parameters) {

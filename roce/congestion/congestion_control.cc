@@ -1,9 +1,6 @@
 #include "congestion/congestion_control.h"
 
 #include "base/check.h"
-#include "congestion/dcqcn.h"
-#include "congestion/swift.h"
-#include "congestion/timely.h"
 
 namespace uroce {
 
@@ -47,20 +44,6 @@ uint64_t CongestionControl::window_bytes() const {
   const auto product = static_cast<unsigned __int128>(rate) * static_cast<uint64_t>(rtt.ns) / 8'000'000'000u;
   const uint64_t window = std::max<uint64_t>(static_cast<uint64_t>(product), 1);
   return own == 0 ? window : std::min(own, window);
-}
-
-std::unique_ptr<CongestionControl> make_congestion_control(const CongestionConfig& config) {
-  switch (config.algorithm) {
-    case CongestionAlgorithm::kNone:
-      return nullptr;
-    case CongestionAlgorithm::kDcqcn:
-      return std::make_unique<Dcqcn>(config);
-    case CongestionAlgorithm::kTimely:
-      return std::make_unique<Timely>(config);
-    case CongestionAlgorithm::kSwift:
-      return std::make_unique<Swift>(config);
-  }
-  return nullptr;
 }
 
 }  // namespace uroce

@@ -1,6 +1,7 @@
 #include "congestion/dcqcn.h"
 
 #include "base/check.h"
+#include "congestion/algorithms.h"
 
 namespace uroce {
 
@@ -146,5 +147,37 @@ void Dcqcn::on_sent(uint32_t bytes, Instant now) {
   increase();
   byte_steps_++;
 }
+
+namespace {
+
+using Field = CongestionParameter::Field;
+
+constexpr CongestionParameter kParameters[] = {
+    {"dce_tcp_g", 0, 1023, [](CongestionConfig& c) -> Field { return &c.dcqcn.dce_tcp_g; }},
+    {"dce_tcp_rtt", 1, kMostMicroseconds, [](CongestionConfig& c) -> Field { return &c.dcqcn.dce_tcp_rtt; }},
+    {"initial_alpha_value", 0, 1024, [](CongestionConfig& c) -> Field { return &c.dcqcn.initial_alpha_value; }},
+    {"alpha_by_interval", 0, 1, [](CongestionConfig& c) -> Field { return &c.dcqcn.alpha_by_interval; }},
+    {"rpg_gd", 0, 15, [](CongestionConfig& c) -> Field { return &c.dcqcn.rpg_gd; }},
+    {"rpg_min_dec_fac", 1, 100, [](CongestionConfig& c) -> Field { return &c.dcqcn.rpg_min_dec_fac; }},
+    {"rate_reduce_monitor_period", 0, kMostMicroseconds,
+     [](CongestionConfig& c) -> Field { return &c.dcqcn.rate_reduce_monitor_period; }},
+    {"cut_by_interval", 0, 1, [](CongestionConfig& c) -> Field { return &c.dcqcn.cut_by_interval; }},
+    {"rpg_time_reset", 1, kMostMicroseconds, [](CongestionConfig& c) -> Field { return &c.dcqcn.rpg_time_reset; }},
+    {"rpg_byte_reset", 0, kMostBytes, [](CongestionConfig& c) -> Field { return &c.dcqcn.rpg_byte_reset; }},
+    {"rpg_threshold", 1, 31, [](CongestionConfig& c) -> Field { return &c.dcqcn.rpg_threshold; }},
+    {"rpg_ai_rate", 1, kMostMegabits, [](CongestionConfig& c) -> Field { return &c.dcqcn.rpg_ai_rate; }},
+    {"rpg_hai_rate", 1, kMostMegabits, [](CongestionConfig& c) -> Field { return &c.dcqcn.rpg_hai_rate; }},
+    {"rpg_min_rate", 1, kMostMegabits, [](CongestionConfig& c) -> Field { return &c.dcqcn.rpg_min_rate; }},
+    {"rpg_max_rate", 0, kMostMegabits, [](CongestionConfig& c) -> Field { return &c.dcqcn.rpg_max_rate; }},
+    {"rate_to_set_on_first_cnp", 0, kMostMegabits,
+     [](CongestionConfig& c) -> Field { return &c.dcqcn.rate_to_set_on_first_cnp; }},
+    {"clamp_tgt_rate", 0, 1, [](CongestionConfig& c) -> Field { return &c.dcqcn.clamp_tgt_rate; }},
+    {"clamp_tgt_rate_after_time_inc", 0, 1,
+     [](CongestionConfig& c) -> Field { return &c.dcqcn.clamp_tgt_rate_after_time_inc; }},
+};
+
+}  // namespace
+
+std::span<const CongestionParameter> Dcqcn::parameters() { return kParameters; }
 
 }  // namespace uroce

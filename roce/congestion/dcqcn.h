@@ -10,12 +10,18 @@
 // All arithmetic is in integers, so that a simulation gives the same result with every compiler.
 #pragma once
 
+#include <span>
+
 #include "congestion/congestion_control.h"
 
 namespace uroce {
 
+struct CongestionParameter;
+
 class Dcqcn final : public CongestionControl {
  public:
+  /// Its settings by name.
+  static std::span<const CongestionParameter> parameters();
   explicit Dcqcn(const CongestionConfig& config) : CongestionControl(config), parameters_(config.dcqcn) {}
 
   void on_sent(uint32_t bytes, Instant now) override;

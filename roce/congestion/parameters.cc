@@ -3,74 +3,40 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <span>
 #include <variant>
+
+#include "congestion/algorithms.h"
 
 namespace uroce {
 
 namespace {
 
-using Field = std::variant<uint32_t*, bool*, double*, Duration*>;  // a Duration is given in microseconds
+using Field = CongestionParameter::Field;
 
-struct Parameter {
-  const char* name;
-  double least;
-  double most;
-  Field (*field)(CongestionConfig&);
+/// Of every algorithm.
+constexpr CongestionParameter kParameters[] = {
+    {"min_time_between_cnps", 0, kMostMicroseconds,
+     [](CongestionConfig& c) -> Field { return &c.notification.min_time_between_cnps; }},
+    {"cnp_dscp", 0, 63, [](CongestionConfig& c) -> Field { return &c.notification.cnp_dscp; }},
+    {"cnp_802p_prio", 0, 7, [](CongestionConfig& c) -> Field { return &c.notification.cnp_802p_prio; }},
+    {"has_win", 0, 1, [](CongestionConfig& c) -> Field { return &c.has_win; }},
+    {"var_win", 0, 1, [](CongestionConfig& c) -> Field { return &c.var_win; }},
+    {"base_rtt", 0, kMostMicroseconds, [](CongestionConfig& c) -> Field { return &c.base_rtt; }},
+    {"burst_bytes", 0, 10'000'000, [](CongestionConfig& c) -> Field { return &c.burst_bytes; }},
 };
 
-constexpr double kUs = 1'000'000;
-constexpr double kMbit = 4'000'000;
-constexpr double kBytes = 4'000'000'000;
-
-#define UROCE_FIELD(path) [](CongestionConfig& c) -> Field { return &c.path; }
-
-constexpr Parameter kParameters[] = {
-    {"dce_tcp_g", 0, 1023, UROCE_FIELD(dcqcn.dce_tcp_g)},
-    {"dce_tcp_rtt", 1, kUs, UROCE_FIELD(dcqcn.dce_tcp_rtt)},
-    {"initial_alpha_value", 0, 1024, UROCE_FIELD(dcqcn.initial_alpha_value)},
-    {"alpha_by_interval", 0, 1, UROCE_FIELD(dcqcn.alpha_by_interval)},
-    {"rpg_gd", 0, 15, UROCE_FIELD(dcqcn.rpg_gd)},
-    {"rpg_min_dec_fac", 1, 100, UROCE_FIELD(dcqcn.rpg_min_dec_fac)},
-    {"rate_reduce_monitor_period", 0, kUs, UROCE_FIELD(dcqcn.rate_reduce_monitor_period)},
-    {"cut_by_interval", 0, 1, UROCE_FIELD(dcqcn.cut_by_interval)},
-    {"rpg_time_reset", 1, kUs, UROCE_FIELD(dcqcn.rpg_time_reset)},
-    {"rpg_byte_reset", 0, kBytes, UROCE_FIELD(dcqcn.rpg_byte_reset)},
-    {"rpg_threshold", 1, 31, UROCE_FIELD(dcqcn.rpg_threshold)},
-    {"rpg_ai_rate", 1, kMbit, UROCE_FIELD(dcqcn.rpg_ai_rate)},
-    {"rpg_hai_rate", 1, kMbit, UROCE_FIELD(dcqcn.rpg_hai_rate)},
-    {"rpg_min_rate", 1, kMbit, UROCE_FIELD(dcqcn.rpg_min_rate)},
-    {"rpg_max_rate", 0, kMbit, UROCE_FIELD(dcqcn.rpg_max_rate)},
-    {"rate_to_set_on_first_cnp", 0, kMbit, UROCE_FIELD(dcqcn.rate_to_set_on_first_cnp)},
-    {"clamp_tgt_rate", 0, 1, UROCE_FIELD(dcqcn.clamp_tgt_rate)},
-    {"clamp_tgt_rate_after_time_inc", 0, 1, UROCE_FIELD(dcqcn.clamp_tgt_rate_after_time_inc)},
-    {"timely_ewma", 0, 1, UROCE_FIELD(timely.ewma)},
-    {"timely_beta", 0, 1, UROCE_FIELD(timely.beta)},
-    {"timely_t_low", 0, kUs, UROCE_FIELD(timely.t_low)},
-    {"timely_t_high", 1, kUs, UROCE_FIELD(timely.t_high)},
-    {"timely_min_rtt", 1, kUs, UROCE_FIELD(timely.min_rtt)},
-    {"timely_ai_rate", 1, kMbit, UROCE_FIELD(timely.ai_rate)},
-    {"timely_hai_rate", 1, kMbit, UROCE_FIELD(timely.hai_rate)},
-    {"timely_hai_threshold", 1, 1000, UROCE_FIELD(timely.hai_threshold)},
-    {"timely_patched", 0, 1, UROCE_FIELD(timely.patched)},
-    {"timely_patched_beta", 0, 1, UROCE_FIELD(timely.patched_beta)},
-    {"timely_hai_below_t_low", 0, 1, UROCE_FIELD(timely.hai_below_t_low)},
-    {"swift_target", 1, kUs, UROCE_FIELD(swift.target)},
-    {"swift_ai", 0.001, 1000, UROCE_FIELD(swift.ai)},
-    {"swift_beta", 0, 1, UROCE_FIELD(swift.beta)},
-    {"swift_max_mdf", 0, 1, UROCE_FIELD(swift.max_mdf)},
-    {"swift_fs_range", 0, kUs, UROCE_FIELD(swift.fs_range)},
-    {"swift_fs_min_cwnd", 0.001, 1000, UROCE_FIELD(swift.fs_min_cwnd)},
-    {"swift_fs_max_cwnd", 0.01, 100'000, UROCE_FIELD(swift.fs_max_cwnd)},
-    {"min_time_between_cnps", 0, kUs, UROCE_FIELD(notification.min_time_between_cnps)},
-    {"cnp_dscp", 0, 63, UROCE_FIELD(notification.cnp_dscp)},
-    {"cnp_802p_prio", 0, 7, UROCE_FIELD(notification.cnp_802p_prio)},
-    {"has_win", 0, 1, UROCE_FIELD(has_win)},
-    {"var_win", 0, 1, UROCE_FIELD(var_win)},
-    {"base_rtt", 0, kUs, UROCE_FIELD(base_rtt)},
-    {"burst_bytes", 0, 10'000'000, UROCE_FIELD(burst_bytes)},
-};
-
-#undef UROCE_FIELD
+const CongestionParameter* find_parameter(std::string_view name) {
+  const auto in = [name](std::span<const CongestionParameter> parameters) {
+    const auto found = std::find_if(parameters.begin(), parameters.end(),
+                                    [name](const CongestionParameter& p) { return name == p.name; });
+    return found == parameters.end() ? nullptr : &*found;
+  };
+  for (const CongestionAlgorithmRow& row : congestion_algorithms()) {
+    if (const CongestionParameter* found = in(row.parameters)) return found;
+  }
+  return in(kParameters);
+}
 
 std::string number_text(double value) {
   char text[32];
@@ -142,36 +108,11 @@ bool set_profile(CongestionConfig& config, std::string_view name, std::string& e
 
 }  // namespace
 
-bool parse_congestion_algorithm(std::string_view text, CongestionAlgorithm& algorithm) {
-  for (const auto a : {CongestionAlgorithm::kNone, CongestionAlgorithm::kDcqcn, CongestionAlgorithm::kTimely,
-                       CongestionAlgorithm::kSwift}) {
-    if (text != congestion_algorithm_name(a)) continue;
-    algorithm = a;
-    return true;
-  }
-  return false;
-}
-
-const char* congestion_algorithm_name(CongestionAlgorithm algorithm) {
-  switch (algorithm) {
-    case CongestionAlgorithm::kNone:
-      return "none";
-    case CongestionAlgorithm::kDcqcn:
-      return "dcqcn";
-    case CongestionAlgorithm::kTimely:
-      return "timely";
-    case CongestionAlgorithm::kSwift:
-      return "swift";
-  }
-  return "?";
-}
-
 bool set_congestion_parameter(CongestionConfig& config, std::string_view name, std::string_view value,
                               std::string& error) {
   if (name == "profile") return set_profile(config, value, error);
-  const auto* const found = std::find_if(std::begin(kParameters), std::end(kParameters),
-                                         [name](const Parameter& p) { return name == p.name; });
-  if (found == std::end(kParameters)) {
+  const CongestionParameter* const found = find_parameter(name);
+  if (found == nullptr) {
     error = "there is no congestion parameter '" + std::string(name) + "'; there are " + congestion_parameter_names();
     return false;
   }
@@ -206,7 +147,11 @@ bool set_congestion_parameter(CongestionConfig& config, std::string_view assignm
 
 std::string congestion_parameter_names() {
   std::string names;
-  for (const Parameter& p : kParameters) names += std::string(p.name) + " ";
+  const auto append = [&names](std::span<const CongestionParameter> parameters) {
+    for (const CongestionParameter& p : parameters) names += std::string(p.name) + " ";
+  };
+  for (const CongestionAlgorithmRow& row : congestion_algorithms()) append(row.parameters);
+  append(kParameters);
   return names + "profile";
 }
 

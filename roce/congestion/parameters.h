@@ -8,10 +8,6 @@
 
 namespace uroce {
 
-/// Takes "none", "dcqcn", "timely" and "swift". Anything else returns false and changes nothing.
-bool parse_congestion_algorithm(std::string_view text, CongestionAlgorithm& algorithm);
-const char* congestion_algorithm_name(CongestionAlgorithm algorithm);
-
 /// Sets one parameter by the name that it has in config.h; TIMELY's and Swift's begin with `timely_` and `swift_`.
 /// Returns false, with one line in `error`, when the name is unknown or the value is out of range.
 ///

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "congestion/algorithms.h"
+
 namespace uroce {
 
 namespace {
@@ -67,5 +69,23 @@ uint64_t Swift::own_window_bytes() const {
   if (!limited_) return 0;
   return static_cast<uint64_t>(std::max(window_, 1.0) * mtu_);
 }
+
+namespace {
+
+using Field = CongestionParameter::Field;
+
+constexpr CongestionParameter kParameters[] = {
+    {"swift_target", 1, kMostMicroseconds, [](CongestionConfig& c) -> Field { return &c.swift.target; }},
+    {"swift_ai", 0.001, 1000, [](CongestionConfig& c) -> Field { return &c.swift.ai; }},
+    {"swift_beta", 0, 1, [](CongestionConfig& c) -> Field { return &c.swift.beta; }},
+    {"swift_max_mdf", 0, 1, [](CongestionConfig& c) -> Field { return &c.swift.max_mdf; }},
+    {"swift_fs_range", 0, kMostMicroseconds, [](CongestionConfig& c) -> Field { return &c.swift.fs_range; }},
+    {"swift_fs_min_cwnd", 0.001, 1000, [](CongestionConfig& c) -> Field { return &c.swift.fs_min_cwnd; }},
+    {"swift_fs_max_cwnd", 0.01, 100'000, [](CongestionConfig& c) -> Field { return &c.swift.fs_max_cwnd; }},
+};
+
+}  // namespace
+
+std::span<const CongestionParameter> Swift::parameters() { return kParameters; }
 
 }  // namespace uroce

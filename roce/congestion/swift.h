@@ -7,12 +7,18 @@
 // it always paces, because only one packet in several asks for an answer and nothing else would space the others.
 #pragma once
 
+#include <span>
+
 #include "congestion/congestion_control.h"
 
 namespace uroce {
 
+struct CongestionParameter;
+
 class Swift final : public CongestionControl {
  public:
+  /// Its settings by name.
+  static std::span<const CongestionParameter> parameters();
   explicit Swift(const CongestionConfig& config) : CongestionControl(config), parameters_(config.swift) {}
 
   void on_loss(Instant now) override;

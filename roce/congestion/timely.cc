@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "congestion/algorithms.h"
+
 namespace uroce {
 
 void Timely::restart() {
@@ -58,5 +60,27 @@ void Timely::handle_rtt(Duration rtt, Instant now) {
     decrease(1 - parameters_.beta * gradient());
   }
 }
+
+namespace {
+
+using Field = CongestionParameter::Field;
+
+constexpr CongestionParameter kParameters[] = {
+    {"timely_ewma", 0, 1, [](CongestionConfig& c) -> Field { return &c.timely.ewma; }},
+    {"timely_beta", 0, 1, [](CongestionConfig& c) -> Field { return &c.timely.beta; }},
+    {"timely_t_low", 0, kMostMicroseconds, [](CongestionConfig& c) -> Field { return &c.timely.t_low; }},
+    {"timely_t_high", 1, kMostMicroseconds, [](CongestionConfig& c) -> Field { return &c.timely.t_high; }},
+    {"timely_min_rtt", 1, kMostMicroseconds, [](CongestionConfig& c) -> Field { return &c.timely.min_rtt; }},
+    {"timely_ai_rate", 1, kMostMegabits, [](CongestionConfig& c) -> Field { return &c.timely.ai_rate; }},
+    {"timely_hai_rate", 1, kMostMegabits, [](CongestionConfig& c) -> Field { return &c.timely.hai_rate; }},
+    {"timely_hai_threshold", 1, 1000, [](CongestionConfig& c) -> Field { return &c.timely.hai_threshold; }},
+    {"timely_patched", 0, 1, [](CongestionConfig& c) -> Field { return &c.timely.patched; }},
+    {"timely_patched_beta", 0, 1, [](CongestionConfig& c) -> Field { return &c.timely.patched_beta; }},
+    {"timely_hai_below_t_low", 0, 1, [](CongestionConfig& c) -> Field { return &c.timely.hai_below_t_low; }},
+};
+
+}  // namespace
+
+std::span<const CongestionParameter> Timely::parameters() { return kParameters; }
 
 }  // namespace uroce

@@ -3,12 +3,18 @@
 // It computes in floating point, once per round trip, with the same operations on every compiler.
 #pragma once
 
+#include <span>
+
 #include "congestion/congestion_control.h"
 
 namespace uroce {
 
+struct CongestionParameter;
+
 class Timely final : public CongestionControl {
  public:
+  /// Its settings by name.
+  static std::span<const CongestionParameter> parameters();
   explicit Timely(const CongestionConfig& config) : CongestionControl(config), parameters_(config.timely) {}
 
   double gradient() const { return difference_ns_ / min_rtt_ns(); }

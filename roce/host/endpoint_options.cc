@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "congestion/algorithms.h"
 #include "congestion/parameters.h"
 #include "host/endpoint_options.h"
 #include "host/port_spec.h"
@@ -138,7 +139,7 @@ bool endpoint_config_from_environment(EndpointConfig& config, std::string& error
   }
   if (const std::string text = environment("UROCE_CC");
       !text.empty() && !parse_congestion_algorithm(text, config.congestion.algorithm)) {
-    error = "UROCE_CC is '" + text + "': it is none, dcqcn, timely or swift";
+    error = "UROCE_CC is '" + text + "': it is " + congestion_algorithm_names(" or ");
     return false;
   }
   if (const std::string text = environment("UROCE_MAX_QPS"); !text.empty() && !parse_max_qps(text, config.max_qps)) {

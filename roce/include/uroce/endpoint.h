@@ -47,7 +47,7 @@ struct EndpointOptions {
   uint8_t traffic_class = 0;
   LossRecovery loss_recovery = LossRecovery::kGoBackN;
   std::string faults;      // what goes wrong on the way to the port, as `uroce run --faults` takes it; "": nothing
-  std::string congestion;  // "", "dcqcn", "timely", "swift"
+  std::string congestion;  // "" (none) or its name, as UROCE_CC has it: "dcqcn", ...
   std::vector<std::string> congestion_parameters;  // "name=value", doc/congestion.md
 };
 

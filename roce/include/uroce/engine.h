@@ -39,7 +39,7 @@ struct EngineOptions {
   uint32_t max_regions = 65536;
   uint8_t traffic_class = 0;  // for queue pairs that set none
   LossRecovery loss_recovery = LossRecovery::kGoBackN;
-  std::string congestion;                          // "", "dcqcn", "timely", "swift"
+  std::string congestion;                          // "" (none) or its name: "dcqcn", ...
   std::vector<std::string> congestion_parameters;  // "name=value", doc/congestion.md
   /// With 0, queue pair numbers, keys and sequence numbers cannot be guessed. Any other seed makes them repeat, for
   /// tests.

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <sstream>
 
+#include "congestion/algorithms.h"
+
 namespace uroce::test {
 namespace {
 
@@ -21,6 +23,7 @@ TEST(Parameters, Algorithms) {
   EXPECT_FALSE(parse_congestion_algorithm("DCQCN", algorithm));
   EXPECT_FALSE(parse_congestion_algorithm("", algorithm));
   EXPECT_EQ(algorithm, CongestionAlgorithm::kSwift);
+  EXPECT_EQ(congestion_algorithm_names(" or "), "none, dcqcn, timely or swift");
 }
 
 TEST(Parameters, EveryKind) {

@@ -1,6 +1,7 @@
 // Marks, CNPs and the pacer, packet by packet.
 #include <gmock/gmock.h>
 
+#include "congestion/algorithms.h"
 #include "congestion/parameters.h"
 #include "engine/bring_up.h"
 #include "packet/packet.h"
