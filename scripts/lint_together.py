@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 
-import lint_commands
+import compile_commands
 
 TOGETHER = 24
 # Kernels of one computation: the same names in each.
@@ -66,7 +66,7 @@ class Unit:
 
 def units(build, folder, wanted):
     targets = {}
-    for entry in lint_commands.commands(build):
+    for entry in compile_commands.commands(build):
         source = (pathlib.Path(entry["directory"]) / entry["file"]).resolve()
         if source not in wanted:
             continue

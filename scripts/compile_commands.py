@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lint_commands.py BUILDDIR FOLDER: writes FOLDER/compile_commands.json, with a command for each source of its own.
+"""compile_commands.py BUILDDIR FOLDER: writes FOLDER/compile_commands.json, with a command for each source of its own.
 
 Meson compiles the sources of some targets several at a time and tells the compile database of the file that includes
 them. clang-tidy, and editors with clangd, want to know about the sources themselves.
