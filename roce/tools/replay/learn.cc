@@ -4,6 +4,8 @@
 #include <map>
 #include <unordered_map>
 
+#include "transport/packet_count.h"
+
 namespace uroce::replay {
 
 namespace {
@@ -256,8 +258,6 @@ Learned Student::run() {
 }
 
 }  // namespace
-
-uint32_t packets_of(uint32_t bytes, uint32_t mtu) { return bytes == 0 ? 1 : (bytes - 1) / mtu + 1; }
 
 Psn end_of(const PacketView& request, uint32_t mtu) {
   const bool read = request.info->operation == Operation::kReadRequest;

@@ -43,7 +43,6 @@ struct Learned {
   std::map<uint32_t, LearnedRegion> regions;
 };
 
-uint32_t packets_of(uint32_t bytes, uint32_t mtu);
 /// The PSN behind the last one that the request takes.
 Psn end_of(const PacketView& request, uint32_t mtu);
 uint32_t learn_mtu(const Conversation& conversation, const Parameters& parameters, bool& proven);

@@ -6,6 +6,7 @@
 #include "replay/align.h"
 #include "replay/player.h"
 #include "replay/text.h"
+#include "transport/packet_count.h"
 #include "transport/responder.h"
 
 namespace uroce::replay {
