@@ -67,7 +67,7 @@ void Transfer::create_lane(Lane& lane) {
   lane.qp = endpoint_.engine().create_qp(how);
   if (!lane.qp) throw std::runtime_error("no memory for queue pairs");
   lane.posted_at_ns.resize(options_.depth);
-  check(lane.qp.initialize(kAccess, endpoint_.now()), "INIT");
+  check(lane.qp.initialize(kAccess), "INIT");
 }
 
 Card Transfer::card() const {
@@ -85,7 +85,7 @@ void Transfer::connect(const Card& peer) {
   const rdma::Endpoint::Ownership owner(endpoint_);
   for (size_t i = 0; i < lanes_.size(); i++) {
     const rdma::QueuePairAddress address{peer.gid, peer.qpns[i].number, peer.qpns[i].psn};
-    check(lanes_[i].qp.connect(address, {}, endpoint_.now()), "RTS");
+    check(lanes_[i].qp.connect(address), "RTS");
   }
 }
 
@@ -95,7 +95,7 @@ void Transfer::post_receive(uint32_t lane_index) {
   wr.wr_id = lane_index;
   wr.sges = &sge;
   wr.num_sge = 1;
-  if (lanes_[lane_index].qp.post_recv(wr, endpoint_.now()) != PostResult::kOk) {
+  if (lanes_[lane_index].qp.post_recv(wr) != PostResult::kOk) {
     throw std::runtime_error("a receive was refused");
   }
 }
@@ -112,7 +112,7 @@ void Transfer::post_one(Lane& lane, uint32_t lane_index, Instant now) {
   wr.remote_addr = peer_.addr + offset;
   wr.rkey = peer_.rkey;
   wr.compare_add = 1;
-  if (lane.qp.post_send(wr, now) != PostResult::kOk) throw std::runtime_error("a post was refused");
+  if (lane.qp.post_send(wr) != PostResult::kOk) throw std::runtime_error("a post was refused");
   lane.posted_at_ns[lane.next++ % options_.depth] = now.ns;
   lane.under_way++;
 }

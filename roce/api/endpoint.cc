@@ -1,5 +1,6 @@
 #include "uroce/endpoint.h"
 
+#include "api/connections_core.h"
 #include "api/engine_core.h"
 #include "api/options.h"
 #include "dpdk/endpoint.h"
@@ -59,7 +60,32 @@ std::unique_ptr<Endpoint> Endpoint::open(const EndpointOptions& options, EventLi
 Endpoint::Ownership::Ownership(Endpoint& endpoint) : endpoint_(endpoint) { endpoint_.opened_->endpoint->lock(); }
 Endpoint::Ownership::~Ownership() { endpoint_.opened_->endpoint->unlock(); }
 
-uint32_t Endpoint::drive() { return opened_->endpoint->drive(); }
+uint32_t Endpoint::drive() {
+  const uint32_t moved = opened_->endpoint->drive();
+  if (connections_ != nullptr) connections_->core_->advance();
+  return moved;
+}
+
+void Endpoint::transmit() { opened_->endpoint->transmit(); }
+
+uint32_t Endpoint::wait(CompletionQueue& cq, std::span<Completion> out, Duration patience) {
+  const Instant deadline = now() + patience;
+  uint32_t count = cq.poll(out);
+  while (count == 0 && now() < deadline) {
+    drive();
+    opened_->endpoint->unlock();  // others may have the engine; when nothing happens, they have the CPU as well
+    opened_->endpoint->lock();
+    count = cq.poll(out);
+  }
+  return count;
+}
+
+Connections& Endpoint::connections() {
+  if (connections_ == nullptr) {
+    connections_.reset(new Connections(std::make_unique<ConnectionsCore>(*opened_->endpoint, *engine_->core_)));
+  }
+  return *connections_;
+}
 
 Instant Endpoint::now() const { return opened_->endpoint->now(); }
 bool Endpoint::link_up() const { return opened_->endpoint->link_up(); }

@@ -53,6 +53,7 @@ std::unique_ptr<Engine> Engine::create(const EngineOptions& options, Port& port,
   } else {
     core->random = std::make_unique<SeededRandom>(options.seed);
   }
+  core->told = options.start;
   core->owned = std::make_unique<uroce::Engine>(config, port, *core->random, *core);
   core->engine = core->owned.get();
   return std::unique_ptr<Engine>(new Engine(std::move(core)));
@@ -132,10 +133,10 @@ QueuePair Engine::create_qp(const QueuePairOptions& options) {
   return pair;
 }
 
-Destination Engine::create_destination(PdId pd, const AddressVector& address, Instant now) {
+Destination Engine::create_destination(PdId pd, const AddressVector& address) {
   Destination destination;
   if (!core_->has(pd)) return destination;
-  destination.handle_ = {core_->engine->create_ah(pd, address, core_->told = now).release(), {core_.get()}};
+  destination.handle_ = {core_->engine->create_ah(pd, address, core_->now()).release(), {core_.get()}};
   return destination;
 }
 

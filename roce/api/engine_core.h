@@ -30,9 +30,9 @@ struct EngineCore final : Observer {
   std::unique_ptr<RandomSource> random;
   std::unique_ptr<uroce::Engine> owned;  // nullptr: the engine belongs to an endpoint
   uroce::Engine* engine = nullptr;
-  const uroce::Endpoint* endpoint = nullptr;  // the endpoint that the engine belongs to, or nullptr
-  Instant told{0};                            // the latest time that a caller passed
-  /// The time for calls to which none is passed.
+  uroce::Endpoint* endpoint = nullptr;  // the endpoint that the engine belongs to, or nullptr
+  Instant told{0};                      // the time of the last turn, for who has no clock
+  /// What time it is: an endpoint has a clock; without one it is the time of the last turn.
   Instant now() const;
 
   // Protection domains, by number.

@@ -2,6 +2,7 @@
 
 #include "api/engine_core.h"
 #include "dpdk/endpoint.h"
+#include "dpdk/endpoint_cm.h"
 
 namespace uroce::rdma {
 
@@ -16,6 +17,7 @@ void EventListener::on_refused_request(uint32_t /*qp_num*/, Cause /*cause*/) {}
 Instant EngineCore::now() const { return endpoint != nullptr ? endpoint->now() : told; }
 
 void EngineCore::on_qp_event(Qp& qp, AsyncEvent event) {
+  if (event == AsyncEvent::kCommEst && endpoint != nullptr) endpoint->connections().note_established(qp.qpn());
   if (listener != nullptr) listener->on_qp_event(qp.qpn(), event);
 }
 

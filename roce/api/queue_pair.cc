@@ -16,25 +16,24 @@ QueuePairAddress QueuePair::address(uint8_t sgid_index) const {
   return {sgid_index < gids.size() ? gids[sgid_index].ip : IpAddress{}, real(qp_.get())->qpn(), first_psn_};
 }
 
-ModifyResult QueuePair::modify(const QpAttributes& attributes, uint32_t mask, Instant now) {
+ModifyResult QueuePair::modify(const QpAttributes& attributes, uint32_t mask) {
   EngineCore& core = *qp_.get_deleter().core;
-  return core.engine->modify_qp(*real(qp_.get()), attributes, mask, core.told = now);
+  return core.engine->modify_qp(*real(qp_.get()), attributes, mask, core.now());
 }
 
-ModifyResult QueuePair::bring_up_to(QpState target, const QpAttributes& attributes, Instant now) {
+ModifyResult QueuePair::bring_up_to(QpState target, const QpAttributes& attributes) {
   EngineCore& core = *qp_.get_deleter().core;
-  return bring_up(*core.engine, *real(qp_.get()), attributes, target, core.told = now);
+  return bring_up(*core.engine, *real(qp_.get()), attributes, target, core.now());
 }
 
-ModifyResult QueuePair::initialize(uint32_t access, Instant now) {
+ModifyResult QueuePair::initialize(uint32_t access) {
   if (state() != QpState::kReset) return ModifyResult::kBadTransition;
   QpAttributes attributes;
   attributes.access = access;
-  return bring_up_to(QpState::kInit, attributes, now);
+  return bring_up_to(QpState::kInit, attributes);
 }
 
-ModifyResult QueuePair::connect(const QueuePairAddress& peer, const ConnectOptions& options, Instant now,
-                                uint8_t sgid_index) {
+ModifyResult QueuePair::connect(const QueuePairAddress& peer, const ConnectOptions& options, uint8_t sgid_index) {
   QpAttributes a;
   a.access = options.access;
   a.av.dgid = peer.gid;
@@ -53,32 +52,32 @@ ModifyResult QueuePair::connect(const QueuePairAddress& peer, const ConnectOptio
   a.sq_psn = first_psn_;
   if (state() == QpState::kInit) {  // `initialize` has set access rights; those of `options` hold
     a.state = QpState::kInit;
-    const ModifyResult result = modify(a, kAttrState | kAttrAccessFlags, now);
+    const ModifyResult result = modify(a, kAttrState | kAttrAccessFlags);
     if (result != ModifyResult::kOk) return result;
   }
-  return bring_up_to(QpState::kRts, a, now);
+  return bring_up_to(QpState::kRts, a);
 }
 
-ModifyResult QueuePair::activate(uint32_t qkey, Instant now) {
+ModifyResult QueuePair::activate(uint32_t qkey) {
   QpAttributes a;
   a.qkey = qkey;
   a.sq_psn = first_psn_;
   if (state() == QpState::kInit) {  // `initialize` knows no key
     a.state = QpState::kInit;
-    const ModifyResult result = modify(a, kAttrState | kAttrQkey, now);
+    const ModifyResult result = modify(a, kAttrState | kAttrQkey);
     if (result != ModifyResult::kOk) return result;
   }
-  return bring_up_to(QpState::kRts, a, now);
+  return bring_up_to(QpState::kRts, a);
 }
 
-PostResult QueuePair::post_sends(std::span<const SendWr> wrs, Instant now) {
+PostResult QueuePair::post_sends(std::span<const SendWr> wrs) {
   EngineCore& core = *qp_.get_deleter().core;
-  return core.engine->post_sends(*real(qp_.get()), wrs, core.told = now);
+  return core.engine->post_sends(*real(qp_.get()), wrs, core.now());
 }
 
-PostResult QueuePair::post_recv(const RecvWr& wr, Instant now) {
+PostResult QueuePair::post_recv(const RecvWr& wr) {
   EngineCore& core = *qp_.get_deleter().core;
-  return core.engine->post_recv(*real(qp_.get()), wr, core.told = now);
+  return core.engine->post_recv(*real(qp_.get()), wr, core.now());
 }
 
 template <>

@@ -15,10 +15,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "uroce/address.h"
+#include "uroce/connections.h"
 #include "uroce/engine.h"
 #include "uroce/events.h"
 #include "uroce/export.h"
@@ -76,6 +78,15 @@ class UROCE_API Endpoint {
   /// Makes one turn of the engine, and notes that the program drives. To be called under an Ownership. Returns what
   /// Engine::turn does.
   uint32_t drive();
+  /// Only sends. For a program that has just posted something and does not want to wait for the next turn. To be called
+  /// under an Ownership.
+  void transmit();
+  /// Drives until `cq` has completions, and takes up to out.size() of them. Gives the ownership back between turns. 0:
+  /// none came within `patience`. To be called under an Ownership.
+  uint32_t wait(CompletionQueue& cq, std::span<Completion> out, Duration patience = milliseconds(10'000));
+  /// Connections by IP address and port. To be called under an Ownership. Until the first call nobody listens, and who
+  /// asks is refused.
+  Connections& connections();
 
   // These may be called at any time by any thread.
   Instant now() const;
@@ -89,6 +100,7 @@ class UROCE_API Endpoint {
   struct Opened;
   std::unique_ptr<Engine> engine_;  // hears the events of `opened_`, which is destroyed first
   std::unique_ptr<Opened> opened_;
+  std::unique_ptr<Connections> connections_;  // goes first
 };
 
 }  // namespace uroce::rdma

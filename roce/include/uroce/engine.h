@@ -1,8 +1,10 @@
 // One RoCEv2 endpoint without a port of its own: frames come from a `Port`, and the caller passes the time.
 //
 // An engine has no thread, reads no clock and does no I/O. The thread that drives it calls `turn` again and again: in
-// every turn the engine takes what the port has received, looks at its timers and sends. Only one thread at a time may
-// call an engine or anything that it made; the program sees to that (an endpoint has a lock for it, endpoint.h).
+// every turn the engine takes what the port has received, looks at its timers and sends. What is called between two
+// turns happens at the time of the first of them. (An endpoint has a clock and drives its engine itself, endpoint.h.)
+// Only one thread at a time may call an engine or anything that it made; the program sees to that (an endpoint has a
+// lock for it, endpoint.h).
 //
 // Everything that an engine made must be destroyed before the engine. All tables are sized by `EngineOptions`; making
 // objects allocates memory, sending and receiving does not.
@@ -44,6 +46,7 @@ struct EngineOptions {
   /// With 0, queue pair numbers, keys and sequence numbers cannot be guessed. Any other seed makes them repeat, for
   /// tests.
   uint64_t seed = 0;
+  Instant start{0};  // the time when the engine is made; `turn` and `transmit` are told no earlier one
 };
 
 class UROCE_API Engine {
@@ -83,7 +86,7 @@ class UROCE_API Engine {
   MemoryRegion register_memory(PdId pd, void* memory, uint64_t bytes, uint32_t access);
   QueuePair create_qp(const QueuePairOptions& options);
   /// Starts to resolve the peer's MAC address at once.
-  Destination create_destination(PdId pd, const AddressVector& address, Instant now);
+  Destination create_destination(PdId pd, const AddressVector& address);
 
   /// Every counter by the name that doc/debugging.md explains.
   std::vector<std::pair<std::string, uint64_t>> counters() const;

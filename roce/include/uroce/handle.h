@@ -13,10 +13,13 @@ struct AddressHandle;
 namespace rdma {
 
 struct EngineCore;
+struct ConnectionsCore;
 // The library's own objects. The names are unique, so that they cannot clash with other types.
 struct HeldCompletionQueue;
 struct HeldSharedReceiveQueue;
 struct HeldQueuePair;
+struct HeldConnection;
+struct HeldListener;
 
 template <typename T>
 struct Release {
@@ -32,6 +35,10 @@ template <>
 UROCE_API void Release<HeldQueuePair>::operator()(HeldQueuePair* object) const;
 template <>
 UROCE_API void Release<AddressHandle>::operator()(AddressHandle* object) const;
+template <>
+UROCE_API void Release<HeldConnection>::operator()(HeldConnection* object) const;
+template <>
+UROCE_API void Release<HeldListener>::operator()(HeldListener* object) const;
 
 template <typename T>
 using Handle = std::unique_ptr<T, Release<T>>;

@@ -5,10 +5,12 @@
 // do.)
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
 #include "uroce/export.h"
+#include "uroce/operations.h"
 #include "uroce/work_request.h"
 
 namespace uroce::rdma {
@@ -31,6 +33,10 @@ class UROCE_API MemoryRegion {
   /// `length` bytes from `offset` on, for a work request. A range outside the region is refused when the request is
   /// carried out.
   Sge sge(uint64_t offset, uint32_t length) const { return {address_ + offset, length, key_}; }
+  /// What the peer has to be told, from `offset` on.
+  RemoteMemory remote(uint64_t offset = 0) const {
+    return {address_ + offset, key_, static_cast<uint32_t>(std::min<uint64_t>(length_ - offset, UINT32_MAX))};
+  }
 
  private:
   friend class Engine;

@@ -2,8 +2,7 @@
 // that were not polled are gone, too.
 //
 // Its life is that of verbs: RESET, INIT (receives may be posted), RTR (receives), RTS (sends). `connect` goes all the
-// way; `modify` is ibv_modify_qp. All calls must come from the thread that owns the engine at the time (engine.h);
-// `now` is the current time.
+// way; `modify` is ibv_modify_qp. All calls must come from the thread that owns the engine at the time (engine.h).
 #pragma once
 
 #include <cstdint>
@@ -12,9 +11,9 @@
 
 #include "uroce/export.h"
 #include "uroce/handle.h"
+#include "uroce/operations.h"
 #include "uroce/port.h"
 #include "uroce/qp_attributes.h"
-#include "uroce/time.h"
 #include "uroce/types.h"
 #include "uroce/work_request.h"
 
@@ -73,29 +72,36 @@ class UROCE_API QueuePair {
 
   /// RC and UC: goes from RESET or INIT to RTS. Returns kOk, or why not; the queue pair may then be in INIT or RTR, and
   /// can begin again after `modify` to RESET.
-  ModifyResult connect(const QueuePairAddress& peer, const ConnectOptions& options, Instant now,
-                       uint8_t sgid_index = 1);
+  ModifyResult connect(const QueuePairAddress& peer, const ConnectOptions& options = {}, uint8_t sgid_index = 1);
   /// Goes from RESET to INIT, so that receives can be posted before the peer may send.
-  ModifyResult initialize(uint32_t access, Instant now);
+  ModifyResult initialize(uint32_t access);
   /// UD: goes from RESET or INIT to RTS.
-  ModifyResult activate(uint32_t qkey, Instant now);
+  ModifyResult activate(uint32_t qkey);
   /// Makes one transition. `mask` says which attributes count; required_attributes() says which have to.
-  ModifyResult modify(const QpAttributes& attributes, uint32_t mask, Instant now);
+  ModifyResult modify(const QpAttributes& attributes, uint32_t mask);
   /// The attributes as they were set, with the current state.
   QpAttributes attributes() const;
 
+  /// Queues one operation of operations.h; all else as for `post_send`.
+  template <typename Operation>
+  PostResult post(const Operation& operation) {
+    return post_send(operation.work_request());
+  }
+  PostResult post(const Receive& receive) { return post_recv({receive.wr_id, &receive.into, 1}); }
   /// Queues the request, which starts with the engine's next turn (or `transmit`). The memory that it names belongs to
   /// the program again when it has completed; inline data belong to the program at once.
-  PostResult post_send(const SendWr& wr, Instant now) { return post_sends({&wr, 1}, now); }
+  PostResult post_send(const SendWr& wr) { return post_sends({&wr, 1}); }
   /// Posts all of them or, when one is refused, none.
-  PostResult post_sends(std::span<const SendWr> wrs, Instant now);
-  PostResult post_recv(const RecvWr& wr, Instant now);
+  PostResult post_sends(std::span<const SendWr> wrs);
+  PostResult post_recv(const RecvWr& wr);
   /// How many sends may be posted now. Completions that were not polled keep their slots.
   uint32_t send_slots_free() const;
 
  private:
   friend class Engine;
-  ModifyResult bring_up_to(QpState target, const QpAttributes& attributes, Instant now);
+  friend class Connections;
+  friend class Listener;
+  ModifyResult bring_up_to(QpState target, const QpAttributes& attributes);
 
   Handle<HeldQueuePair> qp_;
   Psn first_psn_;

@@ -3,6 +3,7 @@
 
 #include "uroce/address.h"
 #include "uroce/completion_queue.h"
+#include "uroce/connections.h"
 #include "uroce/destination.h"
 #include "uroce/endpoint.h"
 #include "uroce/engine.h"
@@ -10,6 +11,7 @@
 #include "uroce/limits.h"
 #include "uroce/memory_port.h"
 #include "uroce/memory_region.h"
+#include "uroce/operations.h"
 #include "uroce/port.h"
 #include "uroce/qp_attributes.h"
 #include "uroce/queue_pair.h"

@@ -78,7 +78,7 @@ class Application final : public EventListener {
     if (read != 5 || !ip) return error = "the other side did not say where it is", false;
     peer.gid = *ip;
     peer.psn = Psn(psn);
-    const ModifyResult result = qp_.connect(peer, {}, endpoint_->now());
+    const ModifyResult result = qp_.connect(peer);
     return result == ModifyResult::kOk || (error = modify_result_text(result), false);
   }
 
@@ -114,7 +114,6 @@ class Application final : public EventListener {
 
  private:
   void post_more() {
-    const Instant now = endpoint_->now();
     for (; posted_ < kWrites && posted_ - completed_ < kDepth; posted_++) {
       const auto block = static_cast<uint32_t>(posted_ % kBlocks);
       uint8_t* const bytes = memory_.data() + size_t{block} * kBlock;
@@ -128,7 +127,7 @@ class Application final : public EventListener {
       wr.num_sge = 1;
       wr.remote_addr = peer_memory_ + uint64_t{block} * kBlock;
       wr.rkey = peer_rkey_;
-      if (qp_.post_send(wr, now) != PostResult::kOk) return;
+      if (qp_.post_send(wr) != PostResult::kOk) return;
     }
   }
 

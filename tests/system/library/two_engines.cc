@@ -54,13 +54,12 @@ struct Side {
 class World {
  public:
   World() {
-    require(near_.qp.connect(far_.qp.address(), {}, now_) == ModifyResult::kOk, "near does not connect");
-    require(far_.qp.connect(near_.qp.address(), {}, now_) == ModifyResult::kOk, "far does not connect");
+    require(near_.qp.connect(far_.qp.address()) == ModifyResult::kOk, "near does not connect");
+    require(far_.qp.connect(near_.qp.address()) == ModifyResult::kOk, "far does not connect");
   }
 
   Side& near_side() { return near_; }
   Side& far_side() { return far_; }
-  Instant now() const { return now_; }
   uint32_t lost() const { return lost_; }
 
   /// Time and packets go on until `side` has a completion.
@@ -109,7 +108,7 @@ void transfer(World& world, WrOpcode opcode) {
   wr.num_sge = 1;
   wr.remote_addr = world.far_side().region.address();
   wr.rkey = world.far_side().region.rkey();
-  require(near.qp.post_send(wr, world.now()) == PostResult::kOk, "a post was refused");
+  require(near.qp.post_send(wr) == PostResult::kOk, "a post was refused");
   world.completion_of(near);
 }
 
@@ -121,7 +120,7 @@ void send_message(World& world) {
   receive.wr_id = 7;
   receive.sges = &into;
   receive.num_sge = 1;
-  require(far.qp.post_recv(receive, world.now()) == PostResult::kOk, "a receive was refused");
+  require(far.qp.post_recv(receive) == PostResult::kOk, "a receive was refused");
   std::memcpy(near.memory.data(), "hello, far side", 16);
   const Sge from = near.region.sge(0, 16);
   SendWr wr;
@@ -129,7 +128,7 @@ void send_message(World& world) {
   wr.imm_or_rkey = 42;
   wr.sges = &from;
   wr.num_sge = 1;
-  require(near.qp.post_send(wr, world.now()) == PostResult::kOk, "a send was refused");
+  require(near.qp.post_send(wr) == PostResult::kOk, "a send was refused");
   const Completion received = world.completion_of(far);
   require(received.wr_id == 7 && received.byte_len == 16 && received.imm_or_rkey == 42, "the wrong message came");
   require(std::memcmp(far.memory.data(), "hello, far side", 16) == 0, "the message is not what was sent");

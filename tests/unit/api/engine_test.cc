@@ -82,8 +82,8 @@ class LibraryEngine : public testing::Test {
     }
   }
   void connect(QueuePair& a, QueuePair& b) {
-    ASSERT_EQ(a.connect(b.address(), {}, now_), ModifyResult::kOk);
-    ASSERT_EQ(b.connect(a.address(), {}, now_), ModifyResult::kOk);
+    ASSERT_EQ(a.connect(b.address()), ModifyResult::kOk);
+    ASSERT_EQ(b.connect(a.address()), ModifyResult::kOk);
     pass_time();
     ASSERT_TRUE(a.path_resolved() && b.path_resolved());
   }
@@ -101,7 +101,7 @@ class LibraryEngine : public testing::Test {
   void post_receives(QueuePair& qp, const Host& host, int count) {
     for (int i = 0; i < count; i++) {
       const Sge sge = host.region.sge(0, 1024);
-      ASSERT_EQ(qp.post_recv({.wr_id = 100, .sges = &sge, .num_sge = 1}, now_), PostResult::kOk);
+      ASSERT_EQ(qp.post_recv({.wr_id = 100, .sges = &sge, .num_sge = 1}), PostResult::kOk);
     }
   }
 
@@ -116,7 +116,7 @@ TEST_F(LibraryEngine, WritesIntoThePeersMemory) {
   connect(a, b);
   std::memset(a_.memory.data(), 0x5a, kBytes);
   const Sge sge = a_.region.sge(0, kBytes);
-  ASSERT_EQ(a.post_send(write(7, sge, b_.region.rkey()), now_), PostResult::kOk);
+  ASSERT_EQ(a.post_send(write(7, sge, b_.region.rkey())), PostResult::kOk);
   EXPECT_EQ(a.send_slots_free(), 15u);
   pass_time();
   const auto completions = a_.poll();
@@ -132,7 +132,7 @@ TEST_F(LibraryEngine, ARefusedRequestIsExplainedOnBothSides) {
   QueuePair b = b_.make(QpType::kRc);
   connect(a, b);
   const Sge sge = a_.region.sge(0, 64);
-  ASSERT_EQ(a.post_send(write(1, sge, b_.region.rkey() ^ 0x100), now_), PostResult::kOk);
+  ASSERT_EQ(a.post_send(write(1, sge, b_.region.rkey() ^ 0x100)), PostResult::kOk);
   pass_time();
   const auto completions = a_.poll();
   ASSERT_EQ(completions.size(), 1u);
@@ -146,14 +146,14 @@ TEST_F(LibraryEngine, ARefusedRequestIsExplainedOnBothSides) {
 TEST_F(LibraryEngine, DatagramsGoWhereTheDestinationSays) {
   QueuePair a = a_.make(QpType::kUd);
   QueuePair b = b_.make(QpType::kUd);
-  ASSERT_EQ(a.activate(kQkey, now_), ModifyResult::kOk);
-  ASSERT_EQ(b.initialize(0, now_), ModifyResult::kOk) << "to post receives first";
-  ASSERT_EQ(b.activate(kQkey, now_), ModifyResult::kOk);
+  ASSERT_EQ(a.activate(kQkey), ModifyResult::kOk);
+  ASSERT_EQ(b.initialize(0), ModifyResult::kOk) << "to post receives first";
+  ASSERT_EQ(b.activate(kQkey), ModifyResult::kOk);
   post_receives(b, b_, 1);
   AddressVector address;
   address.dgid = b.address().gid;
   address.sgid_index = 1;
-  const Destination destination = a_.engine->create_destination(a_.pd, address, now_);
+  const Destination destination = a_.engine->create_destination(a_.pd, address);
   ASSERT_TRUE(destination);
   EXPECT_FALSE(destination.resolved());
   pass_time();
@@ -165,7 +165,7 @@ TEST_F(LibraryEngine, DatagramsGoWhereTheDestinationSays) {
   wr.ah = destination.handle();
   wr.remote_qpn = b.qp_num();
   wr.remote_qkey = kQkey;
-  ASSERT_EQ(a.post_send(wr, now_), PostResult::kOk);
+  ASSERT_EQ(a.post_send(wr), PostResult::kOk);
   pass_time();
   const auto completions = b_.poll();
   ASSERT_EQ(completions.size(), 1u);
@@ -177,7 +177,7 @@ TEST_F(LibraryEngine, ADestinationNeedsASourceAddress) {
   AddressVector address;
   address.dgid = IpAddress::v4(0xC0000202);
   address.sgid_index = 9;
-  EXPECT_FALSE(a_.engine->create_destination(a_.pd, address, now_));
+  EXPECT_FALSE(a_.engine->create_destination(a_.pd, address));
 }
 
 TEST_F(LibraryEngine, ASharedReceiveQueueTellsOfItsLimit) {
@@ -193,7 +193,7 @@ TEST_F(LibraryEngine, ASharedReceiveQueueTellsOfItsLimit) {
   SendWr wr;
   wr.sges = &from;
   wr.num_sge = 1;
-  ASSERT_EQ(a.post_send(wr, now_), PostResult::kOk);
+  ASSERT_EQ(a.post_send(wr), PostResult::kOk);
   pass_time();
   EXPECT_EQ(b_.heard.srq_limits, 1);
   ASSERT_EQ(b_.poll().size(), 1u);
@@ -204,12 +204,12 @@ TEST_F(LibraryEngine, AQueueThatOverrunsSaysSo) {
   QueuePair a = small.make(QpType::kRc);
   QueuePairAddress nobody;
   nobody.gid = IpAddress::v4(0xC0000209);
-  ASSERT_EQ(a.connect(nobody, {}, now_), ModifyResult::kOk);
+  ASSERT_EQ(a.connect(nobody), ModifyResult::kOk);
   const Sge sge = small.region.sge(0, 8);
-  for (int i = 0; i < 2; i++) ASSERT_EQ(a.post_send(write(1, sge, 0), now_), PostResult::kOk);
+  for (int i = 0; i < 2; i++) ASSERT_EQ(a.post_send(write(1, sge, 0)), PostResult::kOk);
   QpAttributes attributes;
   attributes.state = QpState::kErr;
-  ASSERT_EQ(a.modify(attributes, kAttrState, now_), ModifyResult::kOk);
+  ASSERT_EQ(a.modify(attributes, kAttrState), ModifyResult::kOk);
   EXPECT_TRUE(small.cq.overrun());
   EXPECT_EQ(small.heard.cq_errors, 1);
 }
@@ -218,12 +218,12 @@ TEST_F(LibraryEngine, ReceivesArePostedBeforeThePeerMaySend) {
   QueuePair b = b_.make(QpType::kRc);
   const Sge sge = b_.region.sge(0, 8);
   const RecvWr receive{.wr_id = 1, .sges = &sge, .num_sge = 1};
-  EXPECT_EQ(b.post_recv(receive, now_), PostResult::kBadState);
-  ASSERT_EQ(b.initialize(kRemoteWrite, now_), ModifyResult::kOk);
-  EXPECT_EQ(b.initialize(0, now_), ModifyResult::kBadTransition) << "what it was told first holds";
-  EXPECT_EQ(b.post_recv(receive, now_), PostResult::kOk);
+  EXPECT_EQ(b.post_recv(receive), PostResult::kBadState);
+  ASSERT_EQ(b.initialize(kRemoteWrite), ModifyResult::kOk);
+  EXPECT_EQ(b.initialize(0), ModifyResult::kBadTransition) << "what it was told first holds";
+  EXPECT_EQ(b.post_recv(receive), PostResult::kOk);
   QueuePair a = a_.make(QpType::kRc);
-  ASSERT_EQ(b.connect(a.address(), {}, now_), ModifyResult::kOk);
+  ASSERT_EQ(b.connect(a.address()), ModifyResult::kOk);
   EXPECT_EQ(b.state(), QpState::kRts);
   EXPECT_EQ(b.attributes().path_mtu_bytes, b_.engine->active_mtu_bytes());
   EXPECT_EQ(b.attributes().dest_qpn, a.qp_num());
@@ -233,12 +233,12 @@ TEST_F(LibraryEngine, AConnectionThatCannotBeIsRefused) {
   QueuePair a = a_.make(QpType::kRc);
   QueuePairAddress v6;
   v6.gid = *parse_ip("2001:db8::1");  // the source address is IPv4
-  EXPECT_EQ(a.connect(v6, {}, now_), ModifyResult::kNoRoute);
+  EXPECT_EQ(a.connect(v6), ModifyResult::kNoRoute);
   EXPECT_EQ(a.state(), QpState::kInit);
   QueuePair b = b_.make(QpType::kRc);
-  EXPECT_EQ(a.connect(b.address(), {.path_mtu_bytes = 1000}, now_), ModifyResult::kBadValue);
-  EXPECT_EQ(a.connect(b.address(), {}, now_), ModifyResult::kOk);
-  EXPECT_EQ(a.connect(b.address(), {}, now_), ModifyResult::kBadTransition) << "it is connected already";
+  EXPECT_EQ(a.connect(b.address(), {.path_mtu_bytes = 1000}), ModifyResult::kBadValue);
+  EXPECT_EQ(a.connect(b.address()), ModifyResult::kOk);
+  EXPECT_EQ(a.connect(b.address()), ModifyResult::kBadTransition) << "it is connected already";
 }
 
 TEST_F(LibraryEngine, ObjectsMoveAndGo) {
@@ -252,6 +252,32 @@ TEST_F(LibraryEngine, ObjectsMoveAndGo) {
   EXPECT_FALSE(a_.engine->deallocate_pd(a_.pd)) << "a region is in it";
   moved = {};
   EXPECT_TRUE(a_.engine->deallocate_pd(a_.pd));
+}
+
+TEST_F(LibraryEngine, BetweenTurnsItIsTheTimeOfTheLastOne) {
+  EngineOptions options = options_of(3);
+  options.start = Instant{} + milliseconds(5000);
+  MemoryPort port;
+  std::string error;
+  const auto engine = Engine::create(options, port, nullptr, error);
+  ASSERT_TRUE(engine) << error;
+  CompletionQueue cq = engine->create_cq(4);
+  QueuePair qp = engine->create_qp({.pd = engine->allocate_pd(), .send_cq = &cq, .recv_cq = &cq});
+  ASSERT_EQ(qp.connect({a_.engine->gids()[1].ip, 7, {}}), ModifyResult::kOk);
+  QpAttributes attributes;
+  attributes.state = QpState::kErr;
+  ASSERT_EQ(qp.modify(attributes, kAttrState), ModifyResult::kOk);
+  const auto time_of_flushed_post = [&] {
+    EXPECT_EQ(qp.post_send(SendWr{}), PostResult::kOk);
+    Completion completion;
+    EXPECT_EQ(cq.poll({&completion, 1}), 1u);
+    return Instant{completion.timestamp_ns};
+  };
+  EXPECT_EQ(time_of_flushed_post(), options.start);
+  engine->turn(options.start + milliseconds(1));
+  EXPECT_EQ(time_of_flushed_post(), options.start + milliseconds(1));
+  engine->transmit(options.start + milliseconds(2));
+  EXPECT_EQ(time_of_flushed_post(), options.start + milliseconds(2));
 }
 
 TEST_F(LibraryEngine, NoQueuePairWithoutCompletionQueues) {
@@ -289,7 +315,7 @@ TEST_F(LibraryEngine, NothingIsMadeInADomainThatIsNotThere) {
   for (const PdId pd : {PdId{0}, a_.pd + 1, PdId{70'000}}) {
     EXPECT_FALSE(a_.engine->register_memory(pd, a_.memory.data(), 8, kLocalWrite)) << pd;
     EXPECT_FALSE(a_.engine->create_srq(pd, 8, 1)) << pd;
-    EXPECT_FALSE(a_.engine->create_destination(pd, {}, now_)) << pd;
+    EXPECT_FALSE(a_.engine->create_destination(pd, {})) << pd;
     EXPECT_FALSE(a_.engine->deallocate_pd(pd)) << pd;
     QueuePairOptions options;
     options.pd = pd;
@@ -324,11 +350,11 @@ TEST_F(LibraryEngine, QueuesOfAnotherEngineAreNotTaken) {
 TEST_F(LibraryEngine, TheConnectionSaysWhatThePeerMayDo) {
   QueuePair a = a_.make(QpType::kRc);
   QueuePair b = b_.make(QpType::kRc);
-  ASSERT_EQ(b.initialize(kRemoteWrite | kRemoteRead, now_), ModifyResult::kOk);
-  ASSERT_EQ(b.connect(a.address(), {.access = 0}, now_), ModifyResult::kOk);
-  ASSERT_EQ(a.connect(b.address(), {}, now_), ModifyResult::kOk);
+  ASSERT_EQ(b.initialize(kRemoteWrite | kRemoteRead), ModifyResult::kOk);
+  ASSERT_EQ(b.connect(a.address(), {.access = 0}), ModifyResult::kOk);
+  ASSERT_EQ(a.connect(b.address()), ModifyResult::kOk);
   const Sge sge = a_.region.sge(0, 64);
-  ASSERT_EQ(a.post_send(write(1, sge, b_.region.rkey()), now_), PostResult::kOk);
+  ASSERT_EQ(a.post_send(write(1, sge, b_.region.rkey())), PostResult::kOk);
   pass_time();
   EXPECT_EQ(a_.heard.errors.size(), 1u);
   EXPECT_EQ(b_.heard.refused, (std::vector{std::pair{b.qp_num(), Cause::kRequestNotEnabled}}));
@@ -358,7 +384,7 @@ TEST_F(LibraryEngine, AStaticNeighbourIsNotAskedFor) {
   ASSERT_TRUE(a_.engine->set_static_neighbour(b_.engine->gids()[1].ip, b_.engine->mac()));
   QueuePair a = a_.make(QpType::kRc);
   QueuePair b = b_.make(QpType::kRc);
-  ASSERT_EQ(a.connect(b.address(), {}, now_), ModifyResult::kOk);
+  ASSERT_EQ(a.connect(b.address()), ModifyResult::kOk);
   EXPECT_TRUE(a.path_resolved());
 }
 

@@ -1,0 +1,266 @@
+#include "api/connections_core.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <system_error>
+
+#include "cm/cma_header.h"
+#include "cm/mad.h"
+#include "dpdk/endpoint_cm.h"
+
+namespace uroce::rdma {
+
+namespace {
+
+constexpr size_t kRequestBytes = cm::kReqPrivateBytes - cm::kCmaHeaderBytes;
+
+std::string errno_text(int error) { return std::generic_category().message(error); }
+
+std::string text_of(const cm::Event& event, const std::string& peer) {
+  switch (event.type) {
+    case cm::EventType::kRejected:
+      if (event.status == static_cast<int>(cm::RejReason::kInvalidServiceId)) return peer + ": nobody listens there";
+      if (event.status == static_cast<int>(cm::RejReason::kConsumer)) return peer + ": refused by the program there";
+      return peer + ": refused, reason " + std::to_string(event.status);
+    case cm::EventType::kAddrError:
+    case cm::EventType::kUnreachable:
+    case cm::EventType::kConnectError:
+      return peer + ": does not answer";
+    default:
+      return peer + ": " + errno_text(-event.status);
+  }
+}
+
+cm::ConnParam param_of(const Qp& qp, const ConnectionOptions& options) {
+  cm::ConnParam param;
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(options.private_data.data());
+  param.private_data = cm::PrivateData({bytes, options.private_data.size()});
+  param.responder_resources = options.max_dest_rd_atomic;
+  param.initiator_depth = options.max_rd_atomic;
+  param.retry_count = options.retry_cnt;
+  param.rnr_retry_count = options.rnr_retry;
+  param.qpn = qp.qpn();
+  return param;
+}
+
+bool possible(const Qp& qp, const ConnectionOptions& options, size_t room, std::string& error) {
+  if (qp.type() != QpType::kRc && qp.type() != QpType::kUc) return error = "only RC and UC connect", false;
+  if (qp.state() != QpState::kReset && qp.state() != QpState::kInit)
+    return error = "the queue pair must be in RESET or INIT", false;
+  if (options.private_data.size() <= room) return true;
+  return error = "at most " + std::to_string(room) + " bytes of private data", false;
+}
+
+}  // namespace
+
+ConnectionsCore::ConnectionsCore(uroce::Endpoint& its_endpoint, EngineCore& its_engine)
+    : endpoint(its_endpoint), engine(its_engine) {
+  endpoint.connections().set_events(this);
+}
+
+ConnectionsCore::~ConnectionsCore() {
+  const EngineLock owner(endpoint);
+  endpoint.connections().set_events(nullptr);
+}
+
+cm::RdmaCm& ConnectionsCore::manager() const { return endpoint.connections().manager(); }
+
+bool ConnectionsCore::on_cm_event(const cm::Event& event) try {
+  if (event.type == cm::EventType::kConnectRequest) {
+    const auto* const listener = static_cast<const HeldListener*>(event.listener->user());
+    const auto waits = std::count_if(events_.begin(), events_.end(),
+                                     [&](const cm::Event& other) { return other.listener == event.listener; });
+    if (listener == nullptr || listener->requests.size() + static_cast<size_t>(waits) >= kBacklog) return false;
+    event.id->set_user(nullptr);
+  }
+  events_.push_back(event);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+void ConnectionsCore::advance() {
+  while (!events_.empty()) {
+    const cm::Event event = events_.front();
+    events_.pop_front();
+    handle(event);
+  }
+}
+
+void ConnectionsCore::handle(const cm::Event& event) {
+  if (event.type == cm::EventType::kConnectRequest) return handle_request(event);
+  auto* const connection = static_cast<HeldConnection*>(event.id->user());
+  if (connection == nullptr) return drop_request(event.id);
+  switch (event.type) {
+    case cm::EventType::kAddrResolved:
+      if (manager().resolve_route(*event.id, connection->options.patience, engine.now()) != 0)
+        end(*connection, connection->peer_text + ": there is no route");
+      return;
+    case cm::EventType::kRouteResolved:
+      if (!initialize(*connection) || manager().connect(*event.id, connection->param, {}, engine.now()) != 0)
+        end(*connection, "the queue pair must be in RESET or INIT");
+      return;
+    case cm::EventType::kConnectResponse:
+      return handle_answer(*connection, event);
+    case cm::EventType::kEstablished:
+      if (connection->state == ConnectionState::kConnecting) connection->state = ConnectionState::kEstablished;
+      return;
+    case cm::EventType::kDisconnected:
+      return end(*connection, connection->peer_text + " has ended the connection");
+    case cm::EventType::kAddrError:
+    case cm::EventType::kRouteError:
+    case cm::EventType::kConnectError:
+    case cm::EventType::kUnreachable:
+    case cm::EventType::kRejected:
+      return end(*connection, text_of(event, connection->peer_text));
+    default:
+      return;
+  }
+}
+
+void ConnectionsCore::handle_request(const cm::Event& event) {
+  static_cast<HeldListener*>(event.listener->user())->requests.push_back({event.id, event.connection});
+}
+
+void ConnectionsCore::handle_answer(HeldConnection& connection, const cm::Event& event) {
+  connection.from_peer = event.connection.private_data;
+  if (!raise(connection, QpState::kRtr) || !raise(connection, QpState::kRts) ||
+      manager().accept(*event.id, nullptr, {}, engine.now()) != 0) {
+    return end(connection, connection.peer_text + ": what it has answered cannot be");
+  }
+  connection.state = ConnectionState::kEstablished;
+}
+
+/// Whoever asked has gone before the program decided.
+void ConnectionsCore::drop_request(cm::Id* id) {
+  for (HeldListener* listener : listeners_) {
+    const auto gone = std::erase_if(listener->requests, [id](const auto& request) { return request.id == id; });
+    if (gone == 0) continue;
+    drop_events(id);
+    manager().destroy_id(id, engine.now());
+    return;
+  }
+}
+
+void ConnectionsCore::drop_events(const cm::Id* id) {
+  std::erase_if(events_, [id](const cm::Event& event) { return event.id == id; });
+}
+
+bool ConnectionsCore::raise(HeldConnection& connection, QpState state) {
+  cm::QpSettings settings;
+  if (manager().init_qp_attr(*connection.id, state, settings) != 0) return false;
+  return engine.engine->modify_qp(connection.qp, settings.attributes, settings.mask, engine.now()) == ModifyResult::kOk;
+}
+
+/// To INIT. A program may have gone there itself, to post receives; the access rights are those of the options.
+bool ConnectionsCore::initialize(HeldConnection& connection) {
+  QpAttributes attributes;
+  attributes.state = QpState::kInit;
+  attributes.access = connection.options.access;
+  uint32_t mask = kAttrState | kAttrAccessFlags;
+  if (connection.qp.state() == QpState::kReset) mask |= kAttrPkeyIndex | kAttrPort;
+  return engine.engine->modify_qp(connection.qp, attributes, mask, engine.now()) == ModifyResult::kOk;
+}
+
+std::unique_ptr<HeldConnection> ConnectionsCore::begin_connect(Qp& qp, const cm::SocketAddress& to,
+                                                               const ConnectionOptions& options, std::string& error) {
+  if (!possible(qp, options, kRequestBytes, error)) return nullptr;
+  const std::string name = to_string(to.ip) + " port " + std::to_string(to.port);
+  auto made = std::unique_ptr<HeldConnection>(new HeldConnection{*this, qp, options, name, param_of(qp, options)});
+  made->options.private_data = {};
+  made->peer = to.ip;
+  made->id = manager().create_id(cm::PortSpace::kTcp, qp.type(), made.get());
+  if (made->id == nullptr) return error = "there are too many connections", nullptr;
+  const int failed = manager().resolve_addr(*made->id, nullptr, to, options.patience, engine.now());
+  if (failed == 0) return made;
+  error = name + ": " + errno_text(failed);
+  forget(*made);
+  return nullptr;
+}
+
+std::unique_ptr<HeldConnection> ConnectionsCore::begin_accept(HeldListener& listener, Qp& qp,
+                                                              const ConnectionOptions& options, std::string& error) {
+  advance();
+  if (!possible(qp, options, cm::kRepPrivateBytes, error)) return nullptr;
+  if (listener.requests.empty()) return error = "nobody has connected", nullptr;
+  auto made = std::unique_ptr<HeldConnection>(new HeldConnection{*this, qp, options, {}, param_of(qp, options)});
+  made->options.private_data = {};
+  const HeldListener::Request request = listener.requests.front();
+  listener.requests.pop_front();
+  made->id = request.id;
+  made->peer = request.id->remote().ip;
+  made->peer_text = to_string(made->peer);
+  made->from_peer = request.param.private_data;
+  made->param.responder_resources = std::min(made->param.responder_resources, request.param.responder_resources);
+  made->param.initiator_depth = std::min(made->param.initiator_depth, request.param.initiator_depth);
+  request.id->set_user(made.get());
+  const bool ready = initialize(*made) && raise(*made, QpState::kRtr) && raise(*made, QpState::kRts);
+  if (ready && manager().accept(*made->id, &made->param, {}, engine.now()) == 0) return made;
+  error = made->peer_text + ": what it has asked for cannot be";
+  forget(*made);
+  return nullptr;
+}
+
+std::unique_ptr<HeldListener> ConnectionsCore::listen(const cm::SocketAddress& at, std::string& error) {
+  auto made = std::unique_ptr<HeldListener>(new HeldListener{*this});
+  made->id = manager().create_id(cm::PortSpace::kTcp, QpType::kRc, made.get());
+  if (made->id == nullptr) return error = "there are too many connections", nullptr;
+  listeners_.push_back(made.get());
+  int failed = manager().bind(*made->id, at);
+  if (failed == 0) failed = manager().listen(*made->id, kBacklog);
+  if (failed == 0) return made;
+  // Of a port that somebody has, the kernel says either, and so does connection management.
+  const bool taken = failed == EADDRINUSE || (failed == EADDRNOTAVAIL && at.is_any());
+  error = to_string(at.ip) + " port " + std::to_string(at.port) + ": " +
+          (taken ? "somebody else listens there" : errno_text(failed));
+  forget(*made);
+  return nullptr;
+}
+
+bool ConnectionsCore::reject(HeldListener& listener) {
+  advance();
+  if (listener.requests.empty()) return false;
+  cm::Id* const id = listener.requests.front().id;
+  listener.requests.pop_front();
+  manager().reject(*id, {}, 0, engine.now());
+  drop_events(id);
+  manager().destroy_id(id, engine.now());
+  return true;
+}
+
+void ConnectionsCore::end(HeldConnection& connection, const std::string& why) {
+  if (connection.state == ConnectionState::kEnded) return;
+  const bool stood = connection.state == ConnectionState::kEstablished;
+  connection.state = ConnectionState::kEnded;
+  connection.error = why;
+  if (connection.qp.state() != QpState::kReset) {
+    QpAttributes attributes;
+    attributes.state = QpState::kErr;
+    engine.engine->modify_qp(connection.qp, attributes, kAttrState, engine.now());
+  }
+  if (stood) {
+    manager().disconnect(*connection.id, engine.now());
+  } else {
+    drop_events(connection.id);
+    manager().destroy_id(std::exchange(connection.id, nullptr), engine.now());
+  }
+}
+
+void ConnectionsCore::forget(HeldConnection& connection) {
+  end(connection, "ended by this side");
+  if (connection.id == nullptr) return;
+  drop_events(connection.id);
+  manager().destroy_id(std::exchange(connection.id, nullptr), engine.now());
+}
+
+void ConnectionsCore::forget(HeldListener& listener) {
+  advance();
+  while (reject(listener)) {
+  }
+  std::erase(listeners_, &listener);
+  drop_events(listener.id);
+  manager().destroy_id(listener.id, engine.now());
+}
+
+}  // namespace uroce::rdma

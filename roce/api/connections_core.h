@@ -1,0 +1,96 @@
+// What is behind the library's connections: events of connection management become states of the program's objects.
+//
+// Connection management tells its events in the middle of turns, when it must not be called. They wait here until
+// `advance`, which the endpoint calls behind each turn.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "api/engine_core.h"
+#include "cm/rdma_cm.h"
+#include "dpdk/endpoint.h"
+#include "uroce/connections.h"
+
+namespace uroce::rdma {
+
+struct HeldConnection {
+  ConnectionsCore& core;
+  Qp& qp;
+  ConnectionOptions options;  // without private data
+  std::string peer_text;      // for errors
+  cm::ConnParam param{};
+  cm::Id* id = nullptr;  // nullptr: connection management has forgotten it
+  ConnectionState state = ConnectionState::kConnecting;
+  cm::PrivateData from_peer{};
+  IpAddress peer{};
+  std::string error{};
+};
+
+struct HeldListener {
+  struct Request {
+    cm::Id* id;
+    cm::ConnParam param;
+  };
+  ConnectionsCore& core;
+  cm::Id* id = nullptr;
+  std::deque<Request> requests{};
+};
+
+struct ConnectionsCore final : cm::EventSink {
+  /// The endpoint and the engine outlive it.
+  ConnectionsCore(uroce::Endpoint& endpoint, EngineCore& engine);
+  /// Not under an EngineLock, as an endpoint is closed.
+  ~ConnectionsCore() override;
+
+  /// Takes what was told since the last call. To be called between turns.
+  void advance();
+  /// Drives until `is_done`, or until the patience is over: then false.
+  template <typename F>
+  bool wait(Duration patience, F&& is_done);
+
+  std::unique_ptr<HeldConnection> begin_connect(Qp& qp, const cm::SocketAddress& to, const ConnectionOptions& options,
+                                                std::string& error);
+  std::unique_ptr<HeldConnection> begin_accept(HeldListener& listener, Qp& qp, const ConnectionOptions& options,
+                                               std::string& error);
+  std::unique_ptr<HeldListener> listen(const cm::SocketAddress& at, std::string& error);
+  bool reject(HeldListener& listener);
+  /// Ends it; nothing if it has ended.
+  void end(HeldConnection& connection, const std::string& why);
+  void forget(HeldConnection& connection);
+  void forget(HeldListener& listener);
+
+  uroce::Endpoint& endpoint;
+  EngineCore& engine;
+
+ private:
+  static constexpr size_t kBacklog = 128;  // requests of a listener that the program has not decided on
+
+  bool on_cm_event(const cm::Event& event) override;
+  void handle(const cm::Event& event);
+  void handle_request(const cm::Event& event);
+  void handle_answer(HeldConnection& connection, const cm::Event& event);
+  void drop_request(cm::Id* id);
+  void drop_events(const cm::Id* id);
+  cm::RdmaCm& manager() const;
+  bool raise(HeldConnection& connection, QpState state);
+  bool initialize(HeldConnection& connection);
+
+  std::deque<cm::Event> events_;
+  std::vector<HeldListener*> listeners_;
+};
+
+template <typename F>
+bool ConnectionsCore::wait(Duration patience, F&& is_done) {
+  const Instant deadline = endpoint.now() + patience;
+  for (advance(); !is_done(); advance()) {
+    if (endpoint.now() >= deadline) return false;
+    endpoint.drive();
+    endpoint.unlock();  // others may have the engine; when nothing happens, they have the CPU as well
+    endpoint.lock();
+  }
+  return true;
+}
+
+}  // namespace uroce::rdma

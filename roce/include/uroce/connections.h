@@ -1,0 +1,140 @@
+// Connections by IP address and port, as librdmacm makes them. The peer is another endpoint, a verbs program under
+// `uroce run`, or any host whose kernel has connection management.
+//
+//   Connection connection = endpoint->connections().connect(qp, "192.0.2.7", 7471, error);
+//
+// All calls are made under an Ownership, by the thread that has it. Those that wait (`connect`, `accept`) drive the
+// endpoint meanwhile, and give the ownership back between turns, so that other threads may have it. Those that begin
+// (`begin_connect`, `begin_accept`) return at once: whoever drives the endpoint brings them on, and
+// `Connection::state` tells how far.
+//
+// A connection brings its queue pair (RC or UC) from RESET or INIT to RTS. Receives that the peer's first message needs
+// are posted before: `QueuePair::initialize` goes to INIT. When the connection ends, whoever ends it, the queue pair
+// goes to ERR, and what was posted completes as flushed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "uroce/address.h"
+#include "uroce/export.h"
+#include "uroce/handle.h"
+#include "uroce/time.h"
+#include "uroce/types.h"
+
+namespace uroce::rdma {
+
+class QueuePair;
+
+struct ConnectionOptions {
+  /// For the peer, which finds them in `Connection::private_data`; copied during the call. At most 56 bytes with
+  /// `connect`, 196 with `accept`.
+  std::span<const std::byte> private_data{};
+  uint32_t access = kRemoteWrite | kRemoteRead | kRemoteAtomic;  // what the peer may do, with a region's key
+  uint8_t max_rd_atomic = 16;                                    // READs and atomics under way, as requester
+  uint8_t max_dest_rd_atomic = 16;                               // the same as responder
+  uint8_t retry_cnt = 7;
+  uint8_t rnr_retry = 7;                     // 7: for ever
+  Duration patience = milliseconds(10'000);  // how long a call that waits does
+};
+
+/// The bytes of a value, for `ConnectionOptions::private_data`. The value must live until the call.
+template <typename T>
+std::span<const std::byte> bytes_of(const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return std::as_bytes(std::span(&value, 1));
+}
+
+enum class ConnectionState : uint8_t {
+  kConnecting,
+  kEstablished,
+  kEnded,  // by either side, or it was never established; `Connection::error` says why
+};
+
+/// Either side's end of a connection. Its destruction ends the connection. Must go before its queue pair: declare it
+/// behind.
+class UROCE_API Connection {
+ public:
+  Connection() = default;  // none
+  /// False when there is no connection: none was begun, or it has ended.
+  explicit operator bool() const { return held_ != nullptr && state() != ConnectionState::kEnded; }
+
+  ConnectionState state() const;
+  /// What the peer said when it connected or accepted; empty before that. Other implementations may append zeros.
+  std::span<const std::byte> private_data() const;
+  /// The same as a value; nothing when there are fewer bytes.
+  template <typename T>
+  std::optional<T> private_data_as() const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const auto bytes = private_data();
+    if (bytes.size() < sizeof(T)) return std::nullopt;
+    T value;
+    std::memcpy(&value, bytes.data(), sizeof(T));
+    return value;
+  }
+  IpAddress peer() const;
+  const std::string& error() const;  // why it ended, one line; "" before that
+  /// Ends it: the peer is told. Nothing happens if it has ended already.
+  void disconnect();
+
+ private:
+  friend class Connections;
+  friend class Listener;
+  Handle<HeldConnection> held_;
+};
+
+/// Takes connections at a port. Its destruction rejects those that nobody has accepted.
+class UROCE_API Listener {
+ public:
+  Listener() = default;  // none
+  explicit operator bool() const { return held_ != nullptr; }
+
+  /// Peers that have asked and were not accepted yet.
+  uint32_t waiting() const;
+  /// What the first of them said; empty when there is none.
+  std::span<const std::byte> private_data() const;
+  /// Waits for a peer, and until the connection stands. On failure the connection is none, with one line in `error`.
+  Connection accept(QueuePair& qp, std::string& error, const ConnectionOptions& options = {});
+  /// Accepts the first that waits. None, with one line in `error`, when nobody does, or when `qp` or the options do not
+  /// allow it.
+  Connection begin_accept(QueuePair& qp, std::string& error, const ConnectionOptions& options = {});
+  /// Refuses the first that waits. False when nobody does.
+  bool reject();
+
+ private:
+  friend class Connections;
+  Handle<HeldListener> held_;
+};
+
+/// Endpoint::connections. Everything that it makes must be destroyed before the endpoint.
+class UROCE_API Connections {
+ public:
+  ~Connections();
+  Connections(const Connections&) = delete;
+  Connections& operator=(const Connections&) = delete;
+
+  /// Connects `qp` to whoever listens at that address ("192.0.2.7", "2001:db8::1"; a loopback address is this machine)
+  /// and port, and waits until the connection stands. On failure it is none, with one line in `error`.
+  Connection connect(QueuePair& qp, std::string_view address, uint16_t port, std::string& error,
+                     const ConnectionOptions& options = {});
+  Connection begin_connect(QueuePair& qp, std::string_view address, uint16_t port, std::string& error,
+                           const ConnectionOptions& options = {});
+  /// At all IPv4 addresses, or at `address`. None, with one line in `error`, when another program of the machine has
+  /// the port or the address is not the machine's.
+  Listener listen(uint16_t port, std::string& error, std::string_view address = "0.0.0.0");
+
+ private:
+  friend class Endpoint;
+  explicit Connections(std::unique_ptr<ConnectionsCore> core);
+
+  std::unique_ptr<ConnectionsCore> core_;
+};
+
+}  // namespace uroce::rdma

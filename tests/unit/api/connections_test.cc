@@ -1,0 +1,344 @@
+// Connections of the library: two endpoints of one process, each with a place of its own on a segment. Time is real.
+#include "uroce/connections.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "temporary_directory.h"
+#include "uroce/uroce.h"
+
+namespace uroce::rdma {
+namespace {
+
+constexpr uint16_t kPort = 7471;
+constexpr Duration kPatience = milliseconds(10'000);
+
+struct Side {
+  explicit Side(const std::string& address) {
+    EndpointOptions options;
+    options.addresses = {*parse_local_address(address)};
+    std::string error;
+    endpoint = Endpoint::open(options, nullptr, error);
+    if (endpoint == nullptr) ADD_FAILURE() << error;
+    const Endpoint::Ownership owner(*endpoint);
+    pd = endpoint->engine().allocate_pd();
+    cq = endpoint->engine().create_cq(64);
+    region = endpoint->engine().register_memory(pd, memory.data(), memory.size(),
+                                                kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic);
+    qp = endpoint->engine().create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
+  }
+  ~Side() {
+    const Endpoint::Ownership owner(*endpoint);
+    connection = {};
+    listener = {};
+    qp = {};
+    region = {};
+    cq = {};
+  }
+  void listen() {
+    const Endpoint::Ownership owner(*endpoint);
+    std::string error;
+    listener = endpoint->connections().listen(kPort, error);
+    EXPECT_TRUE(listener) << error;
+  }
+
+  std::unique_ptr<Endpoint> endpoint;
+  alignas(8) std::array<char, 4096> memory{};
+  PdId pd = 0;
+  CompletionQueue cq;
+  MemoryRegion region;
+  QueuePair qp;
+  Listener listener;
+  Connection connection;
+};
+
+class LibraryConnections : public testing::Test {
+ protected:
+  /// Drives both until it is so.
+  bool until(const std::function<bool()>& is_so) {
+    const Instant deadline = a_.endpoint->now() + kPatience;
+    while (a_.endpoint->now() < deadline) {
+      for (Side* side : {&a_, &b_}) {
+        const Endpoint::Ownership owner(*side->endpoint);
+        side->endpoint->drive();
+      }
+      if (is_so()) return true;
+    }
+    return false;
+  }
+  template <typename F>
+  static auto owning(Side& side, F&& f) {
+    const Endpoint::Ownership owner(*side.endpoint);
+    return f();
+  }
+  static ConnectionState state_of(Side& side) {
+    return owning(side, [&] { return side.connection.state(); });
+  }
+  bool both(ConnectionState state) {
+    return until([&] { return state_of(a_) == state && state_of(b_) == state; });
+  }
+  Connection begin(std::string& error, const ConnectionOptions& options = {}) {
+    return owning(b_,
+                  [&] { return b_.endpoint->connections().begin_connect(b_.qp, "198.18.0.1", kPort, error, options); });
+  }
+  bool asked() {
+    return until([&] { return owning(a_, [&] { return a_.listener.waiting() != 0; }); });
+  }
+  void establish() {
+    a_.listen();
+    std::string error;
+    b_.connection = begin(error);
+    ASSERT_TRUE(b_.connection) << error;
+    ASSERT_TRUE(asked());
+    a_.connection = owning(a_, [&] { return a_.listener.begin_accept(a_.qp, error); });
+    ASSERT_TRUE(a_.connection) << error;
+    ASSERT_TRUE(both(ConnectionState::kEstablished));
+  }
+  std::vector<Completion> completions(Side& side, size_t count) {
+    std::vector<Completion> all;
+    until([&] {
+      std::array<Completion, 8> some;
+      const uint32_t n = owning(side, [&] { return side.cq.poll(some); });
+      all.insert(all.end(), some.begin(), some.begin() + n);
+      return all.size() >= count;
+    });
+    return all;
+  }
+
+  TemporaryRuntimeDir runtime_dir_;
+  Side a_{"198.18.0.1/24"};
+  Side b_{"198.18.0.2/24"};
+};
+
+TEST_F(LibraryConnections, OneLineOnEachSide) {
+  a_.listen();
+  std::string server_error;
+  std::thread server([&] {
+    const Endpoint::Ownership owner(*a_.endpoint);
+    EXPECT_EQ(a_.qp.initialize(0), ModifyResult::kOk);
+    EXPECT_EQ(a_.qp.post(Receive{a_.region.sge(0, 64), 5}), PostResult::kOk);
+    a_.connection = a_.listener.accept(a_.qp, server_error);
+    EXPECT_TRUE(a_.connection) << server_error;
+    Completion received;
+    EXPECT_EQ(a_.endpoint->wait(a_.cq, {&received, 1}), 1u);
+    EXPECT_EQ(received.wr_id, 5u);
+    EXPECT_EQ(received.imm_or_rkey, 42u);
+  });
+  std::string error;
+  {
+    const Endpoint::Ownership owner(*b_.endpoint);
+    b_.memory = {"hello"};
+    b_.connection = b_.endpoint->connections().connect(b_.qp, "198.18.0.1", kPort, error);
+    EXPECT_EQ(error, "");
+    EXPECT_TRUE(b_.connection);
+    EXPECT_EQ(to_string(b_.connection.peer()), "198.18.0.1");
+    EXPECT_EQ(b_.qp.state(), QpState::kRts);
+    EXPECT_EQ(b_.qp.post(Send{.from = b_.region.sge(0, 6), .imm = 42}), PostResult::kOk);
+    Completion sent;
+    EXPECT_EQ(b_.endpoint->wait(b_.cq, {&sent, 1}), 1u);
+    EXPECT_EQ(sent.status, WcStatus::kSuccess);
+  }
+  server.join();
+  EXPECT_STREQ(a_.memory.data(), "hello");
+}
+
+TEST_F(LibraryConnections, EachSideHearsWhatTheOtherSaid) {
+  a_.listen();
+  std::string error;
+  b_.connection = begin(error, {.private_data = bytes_of(uint64_t{0x1122334455667788})});
+  ASSERT_TRUE(asked());
+  {
+    const Endpoint::Ownership owner(*a_.endpoint);
+    EXPECT_EQ(a_.listener.private_data().size(), 56u);
+    a_.connection = a_.listener.begin_accept(a_.qp, error, {.private_data = bytes_of(a_.region.remote(8))});
+    EXPECT_EQ(a_.connection.private_data_as<uint64_t>(), 0x1122334455667788u);
+    EXPECT_EQ(to_string(a_.connection.peer()), "198.18.0.2");
+    EXPECT_EQ((a_.connection.private_data_as<std::array<char, 57>>()), std::nullopt);
+  }
+  ASSERT_TRUE(both(ConnectionState::kEstablished));
+  const Endpoint::Ownership owner(*b_.endpoint);
+  const auto said = b_.connection.private_data_as<RemoteMemory>();
+  ASSERT_TRUE(said);
+  EXPECT_EQ(said->address, a_.region.address() + 8);
+  EXPECT_EQ(said->rkey, a_.region.rkey());
+  EXPECT_EQ(said->bytes, a_.memory.size() - 8);
+}
+
+TEST_F(LibraryConnections, EveryOperation) {
+  establish();
+  const RemoteMemory there = a_.region.remote();
+  b_.memory = {"written"};
+  {
+    const Endpoint::Ownership owner(*b_.endpoint);
+    EXPECT_EQ(b_.qp.post(RdmaWrite{.from = b_.region.sge(0, 8), .to = there.at(16), .wr_id = 1}), PostResult::kOk);
+    EXPECT_EQ(b_.qp.post(RdmaRead{.into = b_.region.sge(64, 8), .from = there.at(16), .wr_id = 2}), PostResult::kOk);
+    EXPECT_EQ(b_.qp.post(FetchAdd{.into = b_.region.sge(128, 8), .at = there, .add = 5, .wr_id = 3}), PostResult::kOk);
+    EXPECT_EQ(b_.qp.post(CompareSwap{.into = b_.region.sge(136, 8), .at = there, .compare = 5, .swap = 9, .wr_id = 4}),
+              PostResult::kOk);
+  }
+  const auto done = completions(b_, 4);
+  ASSERT_EQ(done.size(), 4u);
+  for (size_t i = 0; i < done.size(); i++) {
+    EXPECT_EQ(done[i].wr_id, i + 1);
+    EXPECT_EQ(done[i].status, WcStatus::kSuccess) << cause_text(done[i].cause);
+  }
+  EXPECT_STREQ(a_.memory.data() + 16, "written");
+  EXPECT_STREQ(b_.memory.data() + 64, "written");
+  const auto number = [](const char* at) {
+    uint64_t value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  };
+  EXPECT_EQ(number(b_.memory.data() + 128), 0u);
+  EXPECT_EQ(number(b_.memory.data() + 136), 5u);
+  EXPECT_EQ(number(a_.memory.data()), 9u);
+}
+
+TEST_F(LibraryConnections, AnImmediateTakesAReceive) {
+  owning(a_, [&] {
+    EXPECT_EQ(a_.qp.initialize(kRemoteWrite), ModifyResult::kOk);
+    EXPECT_EQ(a_.qp.post(Receive{a_.region.sge(0, 0), 8}), PostResult::kOk);
+  });
+  establish();
+  owning(b_, [&] {
+    EXPECT_EQ(b_.qp.post(RdmaWrite{.from = b_.region.sge(0, 8), .to = a_.region.remote(), .flags = 0, .imm = 77}),
+              PostResult::kOk);
+  });
+  const auto received = completions(a_, 1);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].wr_id, 8u);
+  EXPECT_EQ(received[0].imm_or_rkey, 77u);
+}
+
+TEST_F(LibraryConnections, TheEndIsToldToBoth) {
+  establish();
+  owning(a_, [&] {
+    EXPECT_EQ(a_.qp.post(Receive{a_.region.sge(0, 64), 3}), PostResult::kOk);
+    return 0;
+  });
+  owning(b_, [&] {
+    b_.connection.disconnect();
+    b_.connection.disconnect();  // nothing more happens
+    EXPECT_FALSE(b_.connection);
+    EXPECT_EQ(b_.qp.state(), QpState::kErr);
+    return 0;
+  });
+  ASSERT_TRUE(both(ConnectionState::kEnded));
+  const auto flushed = completions(a_, 1);
+  ASSERT_EQ(flushed.size(), 1u);
+  EXPECT_EQ(flushed[0].status, WcStatus::kWrFlushErr);
+  EXPECT_EQ(owning(a_, [&] { return a_.connection.error(); }), "198.18.0.2 has ended the connection");
+  EXPECT_EQ(owning(b_, [&] { return b_.connection.error(); }), "ended by this side");
+}
+
+TEST_F(LibraryConnections, AConnectionThatIsDestroyedEnds) {
+  establish();
+  owning(b_, [&] {
+    b_.connection = {};
+    return 0;
+  });
+  EXPECT_TRUE(until([&] { return state_of(a_) == ConnectionState::kEnded; }));
+}
+
+TEST_F(LibraryConnections, NobodyListens) {
+  std::string error;
+  b_.connection = begin(error);
+  ASSERT_TRUE(until([&] { return state_of(b_) == ConnectionState::kEnded; }));
+  EXPECT_EQ(owning(b_, [&] { return b_.connection.error(); }), "198.18.0.1 port 7471: nobody listens there");
+}
+
+TEST_F(LibraryConnections, Refused) {
+  a_.listen();
+  std::string error;
+  EXPECT_FALSE(owning(a_, [&] { return a_.listener.reject(); }));
+  b_.connection = begin(error);
+  ASSERT_TRUE(asked());
+  EXPECT_TRUE(owning(a_, [&] { return a_.listener.reject(); }));
+  ASSERT_TRUE(until([&] { return state_of(b_) == ConnectionState::kEnded; }));
+  EXPECT_EQ(owning(b_, [&] { return b_.connection.error(); }), "198.18.0.1 port 7471: refused by the program there");
+}
+
+TEST_F(LibraryConnections, AListenerThatGoesRefusesWhoWaits) {
+  a_.listen();
+  std::string error;
+  b_.connection = begin(error);
+  ASSERT_TRUE(asked());
+  owning(a_, [&] {
+    a_.listener = {};
+    return 0;
+  });
+  EXPECT_TRUE(until([&] { return state_of(b_) == ConnectionState::kEnded; }));
+}
+
+TEST_F(LibraryConnections, WhoAskedAndWentIsNotAccepted) {
+  a_.listen();
+  std::string error;
+  b_.connection = begin(error);
+  ASSERT_TRUE(asked());
+  owning(b_, [&] {
+    b_.connection = {};
+    return 0;
+  });
+  EXPECT_TRUE(until([&] { return owning(a_, [&] { return a_.listener.waiting() == 0; }); }));
+  EXPECT_FALSE(owning(a_, [&] { return a_.listener.begin_accept(a_.qp, error); }));
+  EXPECT_EQ(error, "nobody has connected");
+}
+
+TEST_F(LibraryConnections, PatienceEnds) {
+  a_.listen();
+  std::string error;
+  const ConnectionOptions options{.patience = milliseconds(20)};
+  EXPECT_FALSE(owning(a_, [&] { return a_.listener.accept(a_.qp, error, options); }));
+  EXPECT_EQ(error, "nobody has connected");
+  // Nobody drives the other side.
+  EXPECT_FALSE(
+      owning(b_, [&] { return b_.endpoint->connections().connect(b_.qp, "198.18.0.1", kPort, error, options); }));
+  EXPECT_EQ(error, "198.18.0.1 port 7471: does not answer");
+}
+
+TEST_F(LibraryConnections, WhatCannotBeIsSaidAtOnce) {
+  std::string error;
+  const auto refused = [&](const std::string& address, const ConnectionOptions& options, QueuePair& qp) {
+    const Endpoint::Ownership owner(*b_.endpoint);
+    EXPECT_FALSE(b_.endpoint->connections().begin_connect(qp, address, kPort, error, options));
+    return error;
+  };
+  EXPECT_EQ(refused("here", {}, b_.qp), "not an address: here");
+  EXPECT_EQ(refused("198.18.0.1", {.private_data = bytes_of(std::array<char, 57>{})}, b_.qp),
+            "at most 56 bytes of private data");
+  QueuePair none;
+  EXPECT_EQ(refused("198.18.0.1", {}, none), "not a queue pair of this endpoint");
+  EXPECT_EQ(refused("198.18.0.1", {}, a_.qp), "not a queue pair of this endpoint");
+  EXPECT_EQ(refused("2001:db8::1", {}, b_.qp), "2001:db8::1 port 7471: Network is unreachable");
+  owning(b_, [&] {
+    QueuePair ud =
+        b_.endpoint->engine().create_qp({.type = QpType::kUd, .pd = b_.pd, .send_cq = &b_.cq, .recv_cq = &b_.cq});
+    EXPECT_FALSE(b_.endpoint->connections().begin_connect(ud, "198.18.0.1", kPort, error));
+    EXPECT_EQ(error, "only RC and UC connect");
+    EXPECT_FALSE(b_.endpoint->connections().listen(kPort, error, "198.18.0.9"));
+    EXPECT_EQ(error, "198.18.0.9 port 7471: Cannot assign requested address");
+    return 0;
+  });
+  establish();
+  EXPECT_EQ(refused("198.18.0.1", {}, b_.qp), "the queue pair must be in RESET or INIT");
+}
+
+TEST_F(LibraryConnections, APortIsListenedToOnce) {
+  a_.listen();
+  std::string error;
+  owning(a_, [&] {
+    EXPECT_FALSE(a_.endpoint->connections().listen(kPort, error));
+    EXPECT_EQ(error, "0.0.0.0 port 7471: somebody else listens there");
+    a_.listener = {};
+    EXPECT_TRUE(a_.endpoint->connections().listen(kPort, error));
+    return 0;
+  });
+}
+
+}  // namespace
+}  // namespace uroce::rdma
