@@ -4,6 +4,7 @@
 #include "api/engine_core.h"
 #include "api/options.h"
 #include "dpdk/endpoint.h"
+#include "dpdk/endpoint_counters.h"
 #include "host/endpoint_options.h"
 
 namespace uroce::rdma {
@@ -85,6 +86,12 @@ Connections& Endpoint::connections() {
     connections_.reset(new Connections(std::make_unique<ConnectionsCore>(*opened_->endpoint, *engine_->core_)));
   }
   return *connections_;
+}
+
+std::vector<std::pair<std::string, uint64_t>> Endpoint::counters() const {
+  std::vector<std::pair<std::string, uint64_t>> all;
+  for_each_counter(*opened_->endpoint, [&all](const char* name, uint64_t value) { all.emplace_back(name, value); });
+  return all;
 }
 
 Instant Endpoint::now() const { return opened_->endpoint->now(); }

@@ -85,10 +85,12 @@ bool Engine::deallocate_pd(PdId pd) {
   return true;
 }
 
-CompletionQueue Engine::create_cq(uint32_t capacity) {
+CompletionQueue Engine::create_cq(uint32_t capacity, const CompletionChannel* channel) {
   CompletionQueue queue;
   if (capacity == 0 || capacity > kMaxCqEntries) return queue;
-  queue.queue_ = {held(core_->engine->objects().create_cq(capacity, nullptr)), {core_.get()}};
+  if (channel != nullptr && !*channel) return queue;
+  void* const told = channel != nullptr ? channel->held_.get() : nullptr;
+  queue.queue_ = {held(core_->engine->objects().create_cq(capacity, told)), {core_.get()}};
   return queue;
 }
 

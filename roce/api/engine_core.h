@@ -19,6 +19,7 @@ namespace uroce::rdma {
 struct EngineCore final : Observer {
   explicit EngineCore(EventListener* who) : listener(who) {}
 
+  void on_cq_event(uroce::CompletionQueue& cq) override;
   void on_qp_event(Qp& qp, AsyncEvent event) override;
   void on_port_event(AsyncEvent event) override;
   void on_cq_error(uroce::CompletionQueue& cq) override;

@@ -1,6 +1,7 @@
 #include "uroce/events.h"
 
 #include "api/engine_core.h"
+#include "api/held_channel.h"
 #include "dpdk/endpoint.h"
 #include "dpdk/endpoint_cm.h"
 
@@ -15,6 +16,10 @@ void EventListener::on_error_completion(const Completion& /*completion*/) {}
 void EventListener::on_refused_request(uint32_t /*qp_num*/, Cause /*cause*/) {}
 
 Instant EngineCore::now() const { return endpoint != nullptr ? endpoint->now() : told; }
+
+void EngineCore::on_cq_event(uroce::CompletionQueue& cq) {
+  if (cq.user() != nullptr) static_cast<const HeldCompletionChannel*>(cq.user())->add();
+}
 
 void EngineCore::on_qp_event(Qp& qp, AsyncEvent event) {
   if (event == AsyncEvent::kCommEst && endpoint != nullptr) endpoint->connections().note_established(qp.qpn());

@@ -1,5 +1,6 @@
 // What an engine makes beside queue pairs: completion queues, shared receive queues, memory regions, destinations.
 #include "api/engine_core.h"
+#include "dpdk/endpoint.h"
 #include "transport/address_handle.h"
 #include "uroce/completion_queue.h"
 #include "uroce/destination.h"
@@ -12,6 +13,14 @@ uint32_t CompletionQueue::capacity() const { return real(queue_.get())->capacity
 uint32_t CompletionQueue::size() const { return real(queue_.get())->size(); }
 bool CompletionQueue::overrun() const { return real(queue_.get())->overrun(); }
 uint32_t CompletionQueue::poll(std::span<Completion> out) { return real(queue_.get())->poll(out); }
+
+void CompletionQueue::request_event(bool solicited_only) {
+  using Wake = uroce::CompletionQueue::Wake;
+  real(queue_.get())->arm(solicited_only ? Wake::kSolicited : Wake::kAny);
+  // Whoever asks is about to sleep: the endpoint's thread, if it has one, need not wait for the program to drive.
+  uroce::Endpoint* const endpoint = queue_.get_deleter().core->endpoint;
+  if (endpoint != nullptr) endpoint->kick();
+}
 
 // An object that is still used stays, and is destroyed with the engine.
 template <>

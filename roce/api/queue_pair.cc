@@ -70,6 +70,16 @@ ModifyResult QueuePair::activate(uint32_t qkey) {
   return bring_up_to(QpState::kRts, a);
 }
 
+bool QueuePair::attach(const IpAddress& group) {
+  EngineCore& core = *qp_.get_deleter().core;
+  return core.engine->multicast().attach(*real(qp_.get()), group, core.now()) == MulticastGroups::Result::kOk;
+}
+
+bool QueuePair::detach(const IpAddress& group) {
+  EngineCore& core = *qp_.get_deleter().core;
+  return core.engine->multicast().detach(*real(qp_.get()), group, core.now()) == MulticastGroups::Result::kOk;
+}
+
 PostResult QueuePair::post_sends(std::span<const SendWr> wrs) {
   EngineCore& core = *qp_.get_deleter().core;
   return core.engine->post_sends(*real(qp_.get()), wrs, core.now());

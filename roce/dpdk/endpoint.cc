@@ -13,6 +13,7 @@
 
 #include "base/out_of_memory.h"
 #include "dpdk/eal.h"
+#include "dpdk/endpoint_counters.h"
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/endpoint_registry.h"
 #include "dpdk/log.h"
@@ -85,7 +86,7 @@ EngineConfig make_engine_config(const EndpointConfig& config, EndpointPort& port
 }
 
 /// Logs what `uroce stats` would show at the end.
-void log_counters(const Counters& engine, const EndpointDevice& device, const cm::CmCounters& connections) {
+void log_counters(Endpoint& endpoint) {
   constexpr size_t kLineBytes = 800;
   std::string text;
   const auto add = [&text](const char* name, uint64_t value) {
@@ -93,10 +94,7 @@ void log_counters(const Counters& engine, const EndpointDevice& device, const cm
     if (text.size() > kLineBytes) log_message(LogLevel::kInfo, "counted: %s", std::exchange(text, {}).c_str());
     text += (text.empty() ? "" : ", ") + (name + (" " + std::to_string(value)));
   };
-  for_each_counter(engine, add);
-  device.for_each_counter(add);
-  cm::for_each_counter(connections,
-                       [&](const char* name, uint64_t value) { add(("cm_" + std::string(name)).c_str(), value); });
+  for_each_counter(endpoint, add);
   log_message(LogLevel::kInfo, "counted: %s", text.empty() ? "nothing" : text.c_str());
 }
 
@@ -132,6 +130,13 @@ bool Endpoint::identify(const EndpointConfig& config, EndpointIdentity& identity
 } catch (const std::bad_alloc&) {
   error = kOutOfMemory;
   return false;
+}
+
+void for_each_counter(Endpoint& endpoint, const EndpointDevice::Counter& f) {
+  for_each_counter(endpoint.engine().counters(), f);
+  static_cast<EndpointImpl&>(endpoint).device().for_each_counter(f);  // there is no other implementation
+  cm::for_each_counter(endpoint.connections().counters(),
+                       [&f](const char* name, uint64_t value) { f(("cm_" + std::string(name)).c_str(), value); });
 }
 
 bool EndpointImpl::start(std::string& error) {
@@ -298,7 +303,7 @@ void EndpointImpl::finish() {
   if (!engine_) return;
   captures_.finish();
   const EngineLock owner(*this);
-  log_counters(engine_->counters(), port_.device(), cm_.counters());
+  log_counters(*this);
 }
 
 }  // namespace uroce

@@ -28,6 +28,10 @@ class UROCE_API CompletionQueue {
   /// Takes up to out.size() completions, oldest first, and returns how many. The slots of their work requests are free
   /// only after this.
   uint32_t poll(std::span<Completion> out);
+  /// Of a queue with a channel (completion_channel.h): one event, as soon as there is a completion that the program was
+  /// not told of; with `solicited_only` one of a message that its sender marked (kSendSolicited), or in error. Each
+  /// request brings one event at most.
+  void request_event(bool solicited_only = false);
 
  private:
   friend class Engine;

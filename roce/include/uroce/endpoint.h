@@ -17,6 +17,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "uroce/address.h"
@@ -87,6 +88,10 @@ class UROCE_API Endpoint {
   /// Connections by IP address and port. To be called under an Ownership. Until the first call nobody listens, and who
   /// asks is refused.
   Connections& connections();
+
+  /// Every counter by the name that doc/debugging.md explains: of the transport, of the port, and, under names that
+  /// begin with `cm_`, of connection management. To be called under an Ownership.
+  std::vector<std::pair<std::string, uint64_t>> counters() const;
 
   // These may be called at any time by any thread.
   Instant now() const;

@@ -18,12 +18,14 @@
 #include <vector>
 
 #include "uroce/address.h"
+#include "uroce/completion_channel.h"
 #include "uroce/completion_queue.h"
 #include "uroce/destination.h"
 #include "uroce/events.h"
 #include "uroce/export.h"
 #include "uroce/limits.h"
 #include "uroce/memory_region.h"
+#include "uroce/memory_window.h"
 #include "uroce/port.h"
 #include "uroce/queue_pair.h"
 #include "uroce/shared_receive_queue.h"
@@ -80,15 +82,18 @@ class UROCE_API Engine {
   /// Makes a protection domain: a number that is shared by objects that may work together. 0 when the table is full.
   PdId allocate_pd();
   bool deallocate_pd(PdId pd);  // false when it is still in use
-  CompletionQueue create_cq(uint32_t capacity);
+  /// With a `channel`, which outlives the queue, its events can be waited for (CompletionQueue::request_event).
+  CompletionQueue create_cq(uint32_t capacity, const CompletionChannel* channel = nullptr);
+  CompletionChannel create_channel();
   SharedReceiveQueue create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge);
   /// `access` are Access bits. Work requests and peers name the bytes by their addresses in this process.
   MemoryRegion register_memory(PdId pd, void* memory, uint64_t bytes, uint32_t access);
+  MemoryWindow create_window(PdId pd);
   QueuePair create_qp(const QueuePairOptions& options);
   /// Starts to resolve the peer's MAC address at once.
   Destination create_destination(PdId pd, const AddressVector& address);
 
-  /// Every counter by the name that doc/debugging.md explains.
+  /// Every counter of the transport by the name that doc/debugging.md explains. An endpoint has more.
   std::vector<std::pair<std::string, uint64_t>> counters() const;
 
  private:

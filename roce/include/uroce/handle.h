@@ -18,6 +18,7 @@ struct ConnectionsCore;
 struct HeldCompletionQueue;
 struct HeldSharedReceiveQueue;
 struct HeldQueuePair;
+struct HeldCompletionChannel;
 struct HeldConnection;
 struct HeldListener;
 
@@ -35,6 +36,8 @@ template <>
 UROCE_API void Release<HeldQueuePair>::operator()(HeldQueuePair* object) const;
 template <>
 UROCE_API void Release<AddressHandle>::operator()(AddressHandle* object) const;
+template <>
+UROCE_API void Release<HeldCompletionChannel>::operator()(HeldCompletionChannel* object) const;
 template <>
 UROCE_API void Release<HeldConnection>::operator()(HeldConnection* object) const;
 template <>

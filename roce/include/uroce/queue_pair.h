@@ -94,6 +94,11 @@ class UROCE_API QueuePair {
   /// Posts all of them or, when one is refused, none.
   PostResult post_sends(std::span<const SendWr> wrs);
   PostResult post_recv(const RecvWr& wr);
+  /// UD: from now on it receives what is sent to this multicast group with its Q_Key, until it is detached or
+  /// destroyed; the network is told (IGMP, MLD). False: no UD queue pair, no group, or too many are attached.
+  bool attach(const IpAddress& group);
+  /// False when it was not attached.
+  bool detach(const IpAddress& group);
   /// How many sends may be posted now. Completions that were not polled keep their slots.
   uint32_t send_slots_free() const;
 

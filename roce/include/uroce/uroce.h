@@ -2,6 +2,7 @@
 #pragma once
 
 #include "uroce/address.h"
+#include "uroce/completion_channel.h"
 #include "uroce/completion_queue.h"
 #include "uroce/connections.h"
 #include "uroce/destination.h"
@@ -11,6 +12,7 @@
 #include "uroce/limits.h"
 #include "uroce/memory_port.h"
 #include "uroce/memory_region.h"
+#include "uroce/memory_window.h"
 #include "uroce/operations.h"
 #include "uroce/port.h"
 #include "uroce/qp_attributes.h"

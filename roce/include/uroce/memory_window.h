@@ -1,0 +1,46 @@
+// A key of its own, for a while, to a part of a memory region: verbs' memory window of type 2.
+//
+// A window is bound by a work request of a queue pair, and only that queue pair's peer may use it. It ends when it is
+// bound anew, invalidated by either side (`invalidate`, or the peer's SEND with Invalidate), or destroyed.
+#pragma once
+
+#include <cstdint>
+
+#include "uroce/export.h"
+#include "uroce/memory_region.h"
+#include "uroce/operations.h"
+
+namespace uroce::rdma {
+
+class QueuePair;
+struct EngineCore;
+
+class UROCE_API MemoryWindow {
+ public:
+  MemoryWindow() = default;  // none
+  ~MemoryWindow() { release(); }
+  MemoryWindow(MemoryWindow&& other) noexcept { *this = static_cast<MemoryWindow&&>(other); }
+  MemoryWindow& operator=(MemoryWindow&& other) noexcept;
+  /// False when there is no window: none was made, or the engine had no room for one.
+  explicit operator bool() const { return key_ != 0; }
+
+  /// Posts the bind to `bytes` from `offset` on. `access` are kRemoteWrite, kRemoteRead, kRemoteAtomic; the region must
+  /// have been registered with kMwBind, and outlives the window. What is posted behind it on the same queue pair may
+  /// tell the peer of it already.
+  PostResult bind(QueuePair& qp, const MemoryRegion& region, uint64_t offset, uint32_t bytes, uint32_t access,
+                  uint64_t wr_id = 0, uint8_t flags = kSendSignaled);
+  /// Posts the end: from its completion on the key opens nothing.
+  PostResult invalidate(QueuePair& qp, uint64_t wr_id = 0, uint8_t flags = kSendSignaled);
+  /// What the peer has to be told of the latest bind that was posted.
+  const RemoteMemory& remote() const { return remote_; }
+
+ private:
+  friend class Engine;
+  void release();
+
+  EngineCore* core_ = nullptr;
+  uint32_t key_ = 0;  // as it was made; binds change the low byte
+  RemoteMemory remote_{};
+};
+
+}  // namespace uroce::rdma
