@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <rte_mbuf.h>
 
@@ -12,12 +13,20 @@
 
 namespace uroce::netswitch {
 
-std::unique_ptr<BridgePort> BridgePort::start(const std::string& directory, const std::string& name, rte_mempool* pool,
-                                              std::string& error) {
+namespace {
+
+/// How often it looks whether somebody has come who says nothing.
+constexpr Duration kLook = milliseconds(10);
+
+}  // namespace
+
+std::unique_ptr<BridgePort> BridgePort::start(const std::string& directory, Of of, const std::string& name,
+                                              rte_mempool* pool, std::string& error) {
   segment::SegmentOptions options;
   options.directory = directory;
   options.card.role = segment::Role::kBridge;
-  options.card.host = "switch-" + std::to_string(getpid());
+  // On its own segment it is always the same, so that no files of earlier ones stay there.
+  options.card.host = of == Of::kOwn ? "switch" : "switch-" + std::to_string(getpid());
   options.card.mac = segment::mac_of_host(options.card.host);  // on no frame
   options.card.pid = getpid();
   options.card.program = "uroce-switch";
@@ -26,7 +35,7 @@ std::unique_ptr<BridgePort> BridgePort::start(const std::string& directory, cons
   };
   auto segment = segment::SegmentPort::join(options, error);
   if (segment == nullptr) return nullptr;
-  return std::unique_ptr<BridgePort>(new BridgePort(std::move(segment), pool));
+  return std::unique_ptr<BridgePort>(new BridgePort(std::move(segment), of, name, pool));
 }
 
 BridgePort::~BridgePort() {
@@ -114,6 +123,19 @@ void BridgePort::on_turn(Instant now) {
   segment_->on_turn(now);
   if (pending_count_ != 0) flush();
   counters_.tx_dropped_stuck = segment_->counters().tx_dropped_stuck;
+  if (of_ == Of::kOwn) look_who_is_there(now);
+}
+
+/// Who has contact is known without a look.
+void BridgePort::look_who_is_there(Instant now) {
+  if (now >= next_look_) {
+    next_look_ = now + kLook;
+    segment_->peers().refresh();
+  }
+  if (const bool up = segment_->peers().size() != 0; up != std::exchange(link_up_, up)) {
+    if (up) counters_.link_ups++;
+    log_message(LogLevel::kInfo, up ? "%s: the peer is there" : "%s: the peer left", name_.c_str());
+  }
 }
 
 void BridgePort::for_each_own_counter(const std::function<void(const char*, uint64_t)>& f) const {

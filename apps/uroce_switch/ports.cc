@@ -13,7 +13,6 @@
 #include "dpdk/log.h"
 #include "dpdk/packet_pool.h"
 #include "host/segment_plan.h"
-#include "memif_port.h"
 #include "segment/directory.h"
 
 namespace uroce::netswitch {
@@ -26,14 +25,14 @@ constexpr uint32_t kRing = 256;  // the number for which DpdkPort asks
 constexpr uint32_t kRingOfXdp = 2048;
 constexpr unsigned kMbufsOfXdp = 8191;  // its driver's rings are long, whatever size is requested
 
-PlannedPort plan_memif(const SwitchSign& sign, unsigned number) {
+/// Where a program is plugged in by shared memory.
+PlannedPort plan_own(const SwitchSign& sign, unsigned number) {
   PlannedPort port;
   PortPlan& plan = port.plan;
   plan.spec.kind = PortKind::kSwitch;
-  plan.spec.driver = "net_memif";
-  plan.name = "memif " + std::to_string(number);
-  plan.options.wire = true;
-  port.listens_at = sign.socket_path(number);
+  plan.spec.driver = "net_shmlan";
+  plan.name = "program " + std::to_string(number);
+  plan.segment_dir = sign.port_place(number);
   use_mtu(plan, kFullMtu);
   return port;
 }
@@ -123,7 +122,6 @@ bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, s
       const std::string device = "net_memif_w" + std::to_string(ports.size());
       plan.devargs.replace(0, plan.spec.device.size(), device);
       plan.spec.device = device;
-      if (!plan.options.connects) port.listens_at = plan.socket;
     }
     if (!devices.insert(plan.spec.device).second) {
       error = "port '" + spec + "': ";
@@ -140,7 +138,7 @@ bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<Pla
   std::vector<PlannedPort> all;
   std::vector<PlannedPort> eal_ports;
   if (!add_eal_ports(eal_ports, error)) return false;
-  for (unsigned i = 0; i < options.ports.value_or(0); i++) all.push_back(plan_memif(sign, i));
+  for (unsigned i = 0; i < options.ports.value_or(0); i++) all.push_back(plan_own(sign, i));
   all.insert(all.end(), ports.begin(), ports.end());
   for (PlannedPort& port : all) {
     if (!port.needs_device()) continue;
@@ -195,9 +193,9 @@ rte_mempool* make_pool(const PacketPoolShape& shape, std::string& error) {
 }  // namespace
 
 std::unique_ptr<SwitchPort> start_port(const PlannedPort& planned, rte_mempool* pool, std::string& error) {
-  if (!planned.listens_at.empty()) return MemifPort::start(planned.listens_at, planned.plan.name, pool, error);
-  if (!planned.plan.segment_dir.empty()) {
-    return BridgePort::start(planned.plan.segment_dir, planned.plan.name, pool, error);
+  if (!planned.needs_device()) {
+    const auto of = planned.plan.spec.kind == PortKind::kSwitch ? BridgePort::Of::kOwn : BridgePort::Of::kAll;
+    return BridgePort::start(planned.plan.segment_dir, of, planned.plan.name, pool, error);
   }
   DpdkPortOptions options{planned.plan.options, pool};
   options.promiscuous = !options.wire;

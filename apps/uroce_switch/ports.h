@@ -17,11 +17,10 @@ namespace uroce::netswitch {
 
 struct PlannedPort {
   PortPlan plan;
-  std::string listens_at;  // the socket of shared memory without DPDK; "" for other ports
-  bool probed = false;     // DPDK has the device
+  bool probed = false;  // DPDK has the device
 
-  /// Of a port of DPDK. Others are in shared memory, which the switch serves itself, or are segments.
-  bool needs_device() const { return listens_at.empty() && plan.segment_dir.empty(); }
+  /// Of a port of DPDK. Others are segments.
+  bool needs_device() const { return plan.segment_dir.empty(); }
 };
 
 /// Plans and checks the ports that --port names before EAL is started, so that an interface that does not exist gives

@@ -103,7 +103,8 @@ bool fork_allows(const EndpointConfig& config, std::string& error) {
   if (!EndpointRegistry::get().is_child()) return true;
   const auto spec = parse_port_spec(config.port, error);
   if (!spec) return false;
-  if (!config.eal_running && spec->kind == PortKind::kSegment) return true;
+  const bool on_segment = spec->kind == PortKind::kSegment || spec->kind == PortKind::kSwitch;
+  if (!config.eal_running && on_segment) return true;
   error =
       "this process is the child of one that had an endpoint open, and DPDK does not live through fork(): use --port "
       "shmlan, the default, which needs nothing of DPDK's, or fork before the first is opened";

@@ -32,6 +32,33 @@ class DpdkDevice final : public EndpointDevice {
   std::unique_ptr<DpdkPort> port_;
 };
 
+/// The port of a switch, and nothing else's: whatever is on the segment comes from the switch or goes there.
+class SwitchPortDevice final : public EndpointDevice {
+ public:
+  explicit SwitchPortDevice(std::unique_ptr<segment::SegmentPort> port) : port_(std::move(port)) {}
+
+  Port& port() override { return *port_; }
+  bool on_turn(Instant now) override {
+    port_->on_turn(now);
+    return !std::exchange(turned_, true);
+  }
+  bool tx_pending() const override { return port_->tx_pending(); }
+  bool unread() const override { return port_->peers().unread(); }
+  /// Also while no switch is there: programs refuse a port that is down.
+  bool link_up() const override { return true; }
+  uint32_t link_speed_mbps() const override { return kSegmentMbps; }
+  void for_each_counter(const Counter& f) const override { segment::for_each_counter(port_->counters(), f); }
+  int wake_fd() const override { return port_->wake_fd(); }
+  bool arm() override { return port_->arm(); }
+  void abandon() override {
+    if (port_) port_.release()->abandon();
+  }
+
+ private:
+  std::unique_ptr<segment::SegmentPort> port_;
+  bool turned_ = false;  // and the engine knows the speed
+};
+
 class SegmentDevice final : public EndpointDevice,
                             public QpnBlocks,
                             public MulticastFilter,
@@ -142,7 +169,9 @@ std::unique_ptr<EndpointDevice> start_dpdk_device(const PortOptions& options, st
 
 std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, std::string& error) {
   segment::SegmentOptions options;
+  const bool at_switch = plan.spec.kind == PortKind::kSwitch;
   options.directory = plan.segment_dir;
+  if (at_switch) options.card.role = segment::Role::kBridge;
   options.card.host = plan.host;
   options.card.mac = plan.identity.mac;
   options.card.addresses = plan.identity.addresses;
@@ -152,7 +181,9 @@ std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, std::string& 
   options.lanes_max = plan.lanes_max;
   options.warn = [](const std::string& line) { log_message(LogLevel::kWarning, "segment: %s", line.c_str()); };
   auto port = segment::SegmentPort::join(options, error);
-  return port ? std::make_unique<SegmentDevice>(std::move(port), plan) : nullptr;
+  if (!port) return nullptr;
+  if (at_switch) return std::make_unique<SwitchPortDevice>(std::move(port));
+  return std::make_unique<SegmentDevice>(std::move(port), plan);
 }
 
 }  // namespace uroce

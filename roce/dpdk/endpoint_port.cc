@@ -89,7 +89,7 @@ bool EndpointPort::share_netdev(std::string& error) {
 
 bool EndpointPort::open(std::string& error) {
   const std::lock_guard opening(open_ports().mutex);
-  if (plan_.spec.kind == PortKind::kSegment) {
+  if (!plan_.segment_dir.empty()) {
     if (!start_without_eal(error)) return false;
     device_ = join_segment(plan_, error);
   } else if (!open_device(error)) {
@@ -149,7 +149,7 @@ bool EndpointPort::probe(std::string& error) {
   if (uroce_load_driver_libraries != nullptr && !uroce_load_driver_libraries(plan_.spec.driver.c_str(), error))
     return false;
   const QuietDpdk quiet;
-  const bool wire = plan_.spec.kind == PortKind::kWire || plan_.spec.kind == PortKind::kSwitch;
+  const bool wire = plan_.spec.kind == PortKind::kWire;
   for (unsigned number = 1; wire && find(); number++) number_wire_device(plan_, number);
   // EAL probes a PCI device when it starts; when the device is opened again, it has to be probed here.
   if (!find() && (rte_dev_probe(plan_.devargs.c_str()) != 0 || !find())) {

@@ -32,29 +32,38 @@ constexpr Duration kLinkPatience = milliseconds(5000);
 
 uint32_t round_up(uint32_t value, uint32_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-std::optional<WireEnd> find_end(PortKind kind, const std::string& wire, WireEndUse use, std::string& error) {
-  if (use == WireEndUse::kTake) {
-    return kind == PortKind::kSwitch ? take_switch_port(wire, error) : take_wire_end(wire, error);
+bool find_end(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
+  const std::string& name = plan.spec.wire;
+  if (plan.spec.kind == PortKind::kSwitch) {
+    plan.end = use == WireEndUse::kTake ? take_switch_port(name, error) : look_at_switch_port(name, error);
+  } else {
+    plan.end = use == WireEndUse::kTake ? take_wire_end(name, error) : look_at_wire_end(name, error);
   }
-  return kind == PortKind::kSwitch ? look_at_switch_port(wire, error) : look_at_wire_end(wire, error);
+  if (!plan.end) return false;
+  plan.identity.mac = plan.end->mac;
+  plan.identity.addresses = config.addresses;
+  if (config.addresses.empty()) plan.identity.addresses = {plan.end->address};
+  use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
+  return true;
 }
 
 bool plan_wire(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
-  const bool at_switch = plan.spec.kind == PortKind::kSwitch;
-  const auto end = find_end(plan.spec.kind, plan.spec.wire, use, error);
-  if (!end) return false;
-  plan.identity.mac = end->mac;
-  plan.identity.addresses = config.addresses;
-  if (config.addresses.empty()) plan.identity.addresses = {end->address};
+  if (!find_end(config, use, plan, error)) return false;
   plan.options.wire = true;
-  plan.options.connects = at_switch || end->number == 1;
-  plan.name = at_switch ? "switch" : "memif";
-  if (!end->wire.empty()) plan.name += ":" + end->wire;
-  if (at_switch) plan.name += ", port " + std::to_string(end->number);
-  plan.end = end;
-  plan.socket = end->socket_path;
+  plan.options.connects = plan.end->number == 1;
+  plan.name = plan.end->wire.empty() ? "memif" : "memif:" + plan.end->wire;
+  plan.socket = plan.end->place;
   number_wire_device(plan, 0);
-  use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
+  return true;
+}
+
+/// The segment that is the port of the switch has two members, the switch and the program.
+bool plan_switch_port(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
+  if (!does_without_eal(config, "switch", error) || !find_end(config, use, plan, error)) return false;
+  plan.name = "switch:" + plan.end->wire + ", port " + std::to_string(plan.end->number);
+  plan.segment_dir = plan.end->place;
+  plan.host = "port" + std::to_string(plan.end->number);
+  plan.identity.link_mbps = kSegmentMbps;
   return true;
 }
 
@@ -257,7 +266,8 @@ void use_mtu(PortPlan& plan, uint32_t mtu) {
 }
 
 uint64_t pause_speed(const PortPlan& plan, uint64_t link_speed) {
-  return plan.spec.driver == "net_memif" ? kWirePauseSpeed : link_speed;
+  const std::string& driver = plan.spec.driver;
+  return driver == "net_memif" || driver == "net_shmlan" ? kWirePauseSpeed : link_speed;
 }
 
 std::string memif_devargs(const std::string& device, bool connects, const std::string& socket, const MacAddress& mac) {
@@ -286,8 +296,9 @@ bool plan_port(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std
   if (has_netdev) plan.identity.netdev = spec->netdev;
   switch (plan.spec.kind) {
     case PortKind::kWire:
-    case PortKind::kSwitch:
       return plan_wire(config, use, plan, error);
+    case PortKind::kSwitch:
+      return plan_switch_port(config, use, plan, error);
     case PortKind::kSegment:
       return plan_segment(config, plan, error);
     case PortKind::kVirtual:

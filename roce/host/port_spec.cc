@@ -65,7 +65,7 @@ std::optional<PortSpec> parse_wire(const std::string& text, std::string& error) 
 std::optional<PortSpec> parse_switch(const std::string& text, std::string& error) {
   PortSpec spec;
   spec.kind = PortKind::kSwitch;
-  spec.driver = "net_memif";
+  spec.driver = "net_shmlan";
   spec.wire = text == "switch" ? kDefaultSwitchName : text.substr(std::string_view("switch:").size());
   if (!spec.wire.empty() && valid_wire_name(spec.wire)) return spec;
   error = "port '" + text + "': the name of a switch is 1 to 32 letters, digits, '-', '_' or '.'";

@@ -60,15 +60,15 @@ std::string default_host(const EndpointConfig& config) {
   return name;
 }
 
-/// A segment does without DPDK's EAL, and no member makes another one wait. What asks for that would change nothing.
-bool segment_can(const EndpointConfig& config, std::string& error) {
-  const char* what = nullptr;
-  if (!config.eal_args.empty()) what = "starts no EAL, so that arguments for it (--eal) change nothing";
-  if (config.hugepages == Hugepages::kYes) what = "takes no hugepages (--hugepages yes)";
-  if (config.lossless != 0) what = "has no pause frames (--pfc)";
-  if (what == nullptr) return true;
-  error = std::string("port shmlan ") + what + ": leave that out, or name another port, such as memif";
+bool refuse(const char* port, const char* what, std::string& error) {
+  error = std::string("port ") + port + " " + what + ": leave that out, or name another port, such as memif";
   return false;
+}
+
+/// No member makes another one wait.
+bool segment_can(const EndpointConfig& config, std::string& error) {
+  if (config.lossless != 0) return refuse("shmlan", "has no pause frames (--pfc)", error);
+  return does_without_eal(config, "shmlan", error);
 }
 
 /// The addresses that the user gave are those of no other host. A host is found by its IP address alone, without VLAN.
@@ -142,6 +142,12 @@ std::optional<std::vector<LocalAddress>> addresses_of_machine(std::string& netde
   std::stable_sort(addresses.begin(), addresses.end(),
                    [](const LocalAddress& a, const LocalAddress& b) { return a.ip.is_v4() && !b.ip.is_v4(); });
   return addresses;
+}
+
+bool does_without_eal(const EndpointConfig& config, const char* port, std::string& error) {
+  if (config.hugepages == Hugepages::kYes) return refuse(port, "takes no hugepages (--hugepages yes)", error);
+  if (config.eal_args.empty()) return true;
+  return refuse(port, "starts no EAL, so that arguments for it (--eal) change nothing", error);
 }
 
 std::string find_segment_directory(const std::string& name, const std::string& place, std::string& error) {

@@ -21,6 +21,10 @@ inline constexpr const char* kSharedSegments = "/run/uroced";
 /// none. Nothing, when errno says why the kernel could not be asked.
 std::optional<std::vector<LocalAddress>> addresses_of_machine(std::string& netdev_name);
 
+/// Whoever meets on a segment does without DPDK's EAL: what asks for it would change nothing. Returns false, with one
+/// line in `error`, when that is so. `port`: as the user knows it.
+bool does_without_eal(const EndpointConfig& config, const char* port, std::string& error);
+
 /// Fills in what concerns the segment: directory, host, MAC, addresses, MTU. A program belongs to the host of the
 /// segment's uplink, if there is one, unless it asks for another host or for addresses that the uplink does not have.
 /// Returns false, with one line in `error`, when that

@@ -69,8 +69,8 @@ std::string sign_path(const std::string& dir, const std::string& name) { return 
 /// otherwise the sign of a switch "a.port0" could be taken for a file of switch "a".
 std::string switch_stem(const std::string& sign) { return sign + "@"; }
 
-std::string port_socket_path(const std::string& sign, unsigned number) {
-  return switch_stem(sign) + "port" + std::to_string(number) + ".sock";
+std::string place_of_port(const std::string& sign, unsigned number) {
+  return switch_stem(sign) + "port" + std::to_string(number);
 }
 
 /// How many ports of shared memory the switch with this sign has; nothing when it does not run (any more).
@@ -104,7 +104,7 @@ struct Meeting {
     found.meeting = key;
     found.wire = name;
     found.number = number;
-    found.socket_path = at_switch() ? port_socket_path(sign, number) : stem + "sock";
+    found.place = at_switch() ? place_of_port(sign, number) : stem + "sock";
     found.mac = stable_mac(at_switch() ? key : "wire " + name, static_cast<uint8_t>(number + 1));
     // 198.18.0.0/15 is reserved for benchmarks.
     found.address = {IpAddress::v4(0xc6120001u + number), 24, 0};
@@ -206,11 +206,11 @@ std::optional<WireEnd> take_first_free(const Meeting& meeting, const char* anoth
     }
     WireEnd end = meeting.end(number);
     // The socket of an earlier holder that ended without closing its port is still there, but nobody listens on it.
-    if (!meeting.at_switch() && number == 0) unlink(end.socket_path.c_str());
+    if (!meeting.at_switch() && number == 0) unlink(end.place.c_str());
     auto& held = held_ends()[meeting.key];
     // net_memif identifies a socket by the spelling of its path. Two ends in one process with the same spelling would
     // share a record, which is freed when the first of them is closed. So they spell the path differently.
-    if (!meeting.at_switch() && !held.empty()) end.socket_path = other_spelling(held.front().end.socket_path);
+    if (!meeting.at_switch() && !held.empty()) end.place = other_spelling(held.front().end.place);
     held.push_back({end, fd});
     return end;
   }
@@ -321,8 +321,6 @@ bool SwitchSign::put_up(const std::string& name, unsigned ports, const std::stri
     close(std::exchange(fd_, -1));
     return false;
   }
-  // A switch that was killed leaves its sockets behind; nobody listens on them.
-  for (unsigned i = 0; i < ports; i++) unlink(socket_path(i).c_str());
   return true;
 }
 
@@ -334,7 +332,7 @@ SwitchSign::~SwitchSign() {
   close(fd_);
 }
 
-std::string SwitchSign::socket_path(unsigned number) const { return port_socket_path(path_, number); }
+std::string SwitchSign::port_place(unsigned number) const { return place_of_port(path_, number); }
 
 void occupy_wire_end(const WireEnd& end) { set_occupied(end, true); }
 

@@ -1,8 +1,8 @@
-// Where the processes of one machine meet: a directory with a socket for each wire, which has two ends, and one for
-// each port of a switch.
+// Where the processes of one machine meet: a directory with a socket for each wire, which has two ends, and a segment
+// of its own (roce/segment) for each port of a switch.
 //
 // An end is a file that is locked while its holder lives, so that a killed process leaves its end at once. The
-// process that has end 0 listens on the wire's socket, the one that has end 1 connects to it. A process takes a
+// process that has end 0 listens on the wire's socket, the one that has end 1 connects to it. A process takes an
 // end when it opens a port; programs that only list the device look at which end is free, and take none.
 #pragma once
 
@@ -23,7 +23,7 @@ struct WireEnd {
   std::string meeting;  // the wire or switch, by a name that is unique in this process
   std::string wire;     // "" is that of "memif" without a name
   unsigned number = 0;  // on a wire: 0 listens, 1 connects; on a switch: the port
-  std::string socket_path;
+  std::string place;    // where the two meet: a socket, or the directory of the switch port's segment
   MacAddress mac;
   LocalAddress address;  // the default address of this end
 };
@@ -70,8 +70,8 @@ class SwitchSign {
   SwitchSign(const SwitchSign&) = delete;
   SwitchSign& operator=(const SwitchSign&) = delete;
 
-  /// Where port `number` listens.
-  std::string socket_path(unsigned number) const;
+  /// The directory of the segment that is port `number`.
+  std::string port_place(unsigned number) const;
 
  private:
   std::string path_;

@@ -80,7 +80,7 @@ Forwarding::Way Forwarding::find_for_all(std::span<const uint8_t> frame, LocalAn
   }
   if (!receivers_.empty()) return Way::kPeers;
   if (asked != LocalAnswers::Asked::kUnknown) return Way::kNone;
-  answers_.warn_of_no_way();
+  if (role_ != Role::kBridge) answers_.warn_of_no_way();
   return Way::kAnswered;
 }
 

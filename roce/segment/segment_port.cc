@@ -14,6 +14,14 @@ constexpr Duration kMailLook = microseconds(50);
 /// Lent at a time when little is free: what is lent may go to one receiver that does not read.
 constexpr uint32_t kFewFrames = 4;
 
+/// Where a bridge meets one member only, as on a cable, frames wait before the segment. Else nobody waits for another's
+/// receiver.
+bool only_way_is_congested(Role own, const Peers& peers) {
+  if (own != Role::kBridge || peers.size() != 1) return false;
+  const auto& met = peers.in_contact();
+  return met.size() == 1 && met.front()->lane->sender.congested();
+}
+
 }  // namespace
 
 std::unique_ptr<SegmentPort> SegmentPort::join(const SegmentOptions& options, std::string& error) {
@@ -73,6 +81,7 @@ SegmentCounters SegmentPort::counters() const {
 // Out.
 
 uint32_t SegmentPort::acquire_tx(TxFrame* frames, uint32_t max) {
+  if (only_way_is_congested(options_.card.role, parts_->peers)) return 0;
   if (parts_->pool.free() < FramePool::kReserve) {
     for (Peer* peer : parts_->peers.in_contact()) peer->lane->sender.reclaim();
   }

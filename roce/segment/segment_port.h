@@ -50,7 +50,7 @@ class SegmentPort final : public Port {
   void release_rx(RxFrame* frames, uint32_t count) override;
   uint32_t acquire_tx(TxFrame* frames, uint32_t max) override;
   void send(TxFrame* frames, uint32_t count) override;
-  bool queues_by_destination() const override { return true; }
+  bool queues_by_destination() const override { return options_.card.role != Role::kBridge; }
   bool congested(const MacAddress& dst, uint32_t dest_qpn) override;
 
   /// To be called once per turn, when no received frame is held.

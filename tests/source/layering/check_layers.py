@@ -11,7 +11,6 @@ Floors, an arrow points only downwards:
     congestion < host < dpdk: the machine as the kernel tells of it, and what a user sets
     dpdk < api: what the library shows, in roce/include, which needs nothing of the house
     packet < fabric < {host, sim, apps}: the network that simulator, uroce-switch and --faults share
-    base < memif < apps: shared memory with programs that are not trusted
     packet < cm < {managed, dpdk, verbs_shim}: connection management without I/O
     {engine, cm} < managed < {dpdk, sim, script, replay}: beside an engine that no host drives
     packet < segment < host: shared memory in which the programs of a machine meet
@@ -45,7 +44,6 @@ BELOW["managed"] = BELOW["engine"] + ["engine", "cm"]
 BELOW["segment"] = ["base", "packet"]
 BELOW["host"] = ["base", "packet", "congestion", "fabric", "segment"]
 BELOW["dpdk"] = BELOW["managed"] + ["managed", "fabric", "host", "segment", "capture"]
-BELOW["memif"] = ["base"]
 BELOW["capture"] = ["base", "packet"]
 BELOW["verbs_shim"] = BELOW["dpdk"] + ["dpdk"]
 BELOW["api"] = BELOW["dpdk"] + ["dpdk"]
@@ -58,7 +56,7 @@ BELOW["replay"] = BELOW["managed"] + ["managed", "pcap", "mad", "lint"]
 BELOW["sim"] = BELOW["managed"] + ["managed", "fabric"]
 BELOW["oracle"] = BELOW["sim"] + ["sim"]
 TOOLS = ["pcap", "mad", "lint", "script", "replay", "sim", "oracle"]
-BELOW["apps"] = BELOW["dpdk"] + ["dpdk", "memif"] + TOOLS
+BELOW["apps"] = BELOW["dpdk"] + ["dpdk"] + TOOLS
 for floor in BELOW:
     BELOW[floor] = ["include"] + BELOW[floor]
 BELOW["include"] = []

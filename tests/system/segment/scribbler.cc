@@ -75,13 +75,14 @@ void send_letter(int fd, int directory, const std::string& mailbox, const void* 
 
 }  // namespace
 
-Scribbler::Scribbler(const Board& board, const std::string& directory, uint64_t seed)
-    : board_(board), path_(directory), random_(seed) {}
+Scribbler::Scribbler(const Board& board, const std::string& directory, uint64_t seed, Role role)
+    : board_(board), path_(directory), random_(seed), role_(role) {}
 Scribbler::~Scribbler() = default;
 
 bool Scribbler::join(std::string& error) {
   life_ = std::make_unique<Life>();
   MemberCard card = card_of(below(2) != 0 ? "one" : "wild", below(2) != 0 ? 1 : 9);
+  card.role = role_;
   if (!life_->directory.open(path_, error) || !life_->membership.join(life_->directory, card, error) ||
       !life_->mailbox.open(life_->directory, life_->membership.id(), error) ||
       !life_->base.make("wild-base", sizeof(BaseMemory), error)) {

@@ -19,7 +19,7 @@ namespace uroce::segment::test {
 class Scribbler {
  public:
   /// Everything that it does follows from the seed, and from where the victims are.
-  Scribbler(const Board& board, const std::string& directory, uint64_t seed);
+  Scribbler(const Board& board, const std::string& directory, uint64_t seed, Role role = Role::kProgram);
   ~Scribbler();
   Scribbler(const Scribbler&) = delete;
   Scribbler& operator=(const Scribbler&) = delete;
@@ -61,6 +61,7 @@ class Scribbler {
   const Board& board_;
   const std::string path_;
   SeededRandom random_;
+  const Role role_;
   std::unique_ptr<Life> life_;
 };
 

@@ -1,6 +1,7 @@
 // A member of a segment scribbles over everything that it may write, while others work and look at every byte.
 //
 //   segment_scribbles SCRIBBLES [SEED]
+//   segment_scribbles --at DIRECTORY SCRIBBLES [SEED]     on the port of a switch that has its segment there
 //
 // Prints the seed first, and at the end how much the victims did meanwhile, for each second of CPU time, beside what
 // they did in peace. The victims' data are whole, and they neither crash, nor fill up with memory or descriptors, nor
@@ -14,6 +15,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 
 #include "board.h"
 #include "sanitized.h"
@@ -23,6 +25,7 @@
 namespace {
 
 using namespace uroce;
+using namespace uroce::segment;
 using namespace uroce::segment::test;
 using Clock = std::chrono::steady_clock;
 
@@ -182,14 +185,40 @@ class Run {
   pid_t pids_[Board::kVictims] = {};
 };
 
+/// The only victim is the switch, which judges for itself how it fares. The exit code.
+int scribble_at(const std::string& path, uint64_t scribbles, uint64_t seed) {
+  Board& board = Board::make();
+  Directory directory;
+  std::string error;
+  if (!directory.open(path, error) || !directory.scan() || directory.members().empty())
+    return fprintf(stderr, "%s: nobody is there %s\n", path.c_str(), error.c_str()), 1;
+  for (Board::Victim& victim : board.victims) victim.id = directory.members().begin()->first;
+  Scribbler scribbler(board, path, seed, Role::kBridge);
+  for (uint64_t i = 0; i < scribbles; i++) {
+    if (i % (scribbles / kLives + 1) == 0) {
+      scribbler.leave();
+      if (!scribbler.join(error)) return fprintf(stderr, "the scribbler cannot join: %s\n", error.c_str()), 1;
+    }
+    scribbler.scribble();
+    if (i % kAtATime == 0) sched_yield();
+  }
+  scribbler.leave();
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) return fprintf(stderr, "segment_scribbles SCRIBBLES [SEED]\n"), 2;
+  const bool at = argc > 3 && std::string_view(argv[1]) == "--at";
+  const char* const place = at ? argv[2] : nullptr;
+  argc -= at ? 2 : 0;
+  argv += at ? 2 : 0;
+  if (argc < 2) return fprintf(stderr, "segment_scribbles [--at DIRECTORY] SCRIBBLES [SEED]\n"), 2;
   const uint64_t scribbles = strtoull(argv[1], nullptr, 0);
   const uint64_t seed = argc > 2 ? strtoull(argv[2], nullptr, 0) : uroce::SystemRandom().next_u64();
   printf("%" PRIu64 " scribbles, seed %" PRIu64 "\n", scribbles, seed);
   fflush(stdout);
+  if (at) return scribble_at(place, scribbles, seed);
   char directory[] = "/tmp/uroce-scribbles-XXXXXX";
   if (mkdtemp(directory) == nullptr) return perror(directory), 1;
   const int code = Run(directory, scribbles, seed).go();

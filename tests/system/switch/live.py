@@ -67,11 +67,11 @@ class Dumbbell:
     TRUNK = 2
 
     def __init__(self, tools, *options, capture=False):
-        self.left = Lab(tools, "--ports", "2", "--port", "memif:trunk", *options, name="left")
+        self.left = Lab(tools, "--ports", "2", "--port", "shmlan:trunk", *options, name="left")
         self.capture = self.left.folder / "left.pcapng"
         if capture:
             self.left.options = (*self.left.options, "--pcapng", str(self.capture))
-        self.right = Lab(tools, "--ports", "2", "--port", "memif:trunk", name="right", beside=self.left)
+        self.right = Lab(tools, "--ports", "2", "--port", "shmlan:trunk", name="right", beside=self.left)
 
     def __enter__(self):
         self.left.__enter__()

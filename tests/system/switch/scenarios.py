@@ -45,7 +45,7 @@ def two_pairs(tools):
             raise Failure("the switch has not seen all of it")
         rows = [line.split()[:3] for line in lab.stop_switch().splitlines()]
         for number in range(4):
-            if [str(number), "memif", str(number)] not in rows:
+            if [str(number), "program", str(number)] not in rows:
                 raise Failure(f"the last table has no line for port {number}")
 
 

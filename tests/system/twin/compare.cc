@@ -26,7 +26,7 @@ std::string first_difference(const std::vector<std::vector<uint8_t>>& simulated,
   const auto line = [at](const std::vector<std::vector<uint8_t>>& list) {
     return at < list.size() ? describe(list[at]) : "none";
   };
-  text += "    simulator: " + line(simulated) + "\n    memif:     " + line(live) + "\n";
+  text += "    simulator: " + line(simulated) + "\n    switch:    " + line(live) + "\n";
   if (at < simulated.size() && at < live.size()) {
     const auto& one = simulated[at];
     const auto& other = live[at];

@@ -37,7 +37,7 @@ size_t sent_of_opcode(const Outcome& outcome, uint8_t opcode) {
 
 Outcome live_outcome(const Scenario& scenario) {
   std::string error;
-  Outcome outcome = on_memif(scenario, error);
+  Outcome outcome = on_switch(scenario, error);
   EXPECT_EQ(error, "");
   return outcome;
 }

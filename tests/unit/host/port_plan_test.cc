@@ -186,6 +186,26 @@ TEST_F(PlanTest, WhatASegmentDoesNotHaveIsRefused) {
   EXPECT_NE(error_.find("no pause frames"), std::string::npos) << error_;
 }
 
+TEST_F(PlanTest, APortOfASwitchIsASegmentOfItsOwn) {
+  SwitchSign sign;
+  ASSERT_TRUE(sign.put_up("lab", 2, "note", error_)) << error_;
+  config_.lossless = 8;
+  ASSERT_TRUE(plan("switch")) << error_;
+  EXPECT_EQ(plan_.name, "switch:lab, port 0");
+  EXPECT_EQ(plan_.segment_dir, sign.port_place(0));
+  EXPECT_EQ(plan_.segment_dir, (dir_.path() / "switch-lab@port0").string());
+  EXPECT_EQ(plan_.max_frame_bytes, 4224u);
+  EXPECT_EQ(plan_.identity.mac, plan_.end->mac);
+  EXPECT_EQ(to_string(plan_.identity.addresses.at(0)), "198.18.0.1/24");
+  EXPECT_EQ(pause_speed(plan_, 100), kWirePauseSpeed) << "its pauses are those of a cable";
+  config_.addresses = {*parse_local_address("10.1.2.3/16")};
+  ASSERT_TRUE(plan("switch:lab")) << error_;
+  EXPECT_EQ(plan_.identity.addresses, config_.addresses);
+  config_.eal_args = {"-m", "128"};
+  EXPECT_FALSE(plan("switch"));
+  EXPECT_EQ(error_.substr(0, 28), "port switch starts no EAL, s") << error_;
+}
+
 TEST_F(PlanTest, TheWireCarriesTheLargestRoceMtu) {
   ASSERT_TRUE(plan("memif")) << error_;
   EXPECT_EQ(plan_.max_frame_bytes, 4224u);

@@ -64,7 +64,7 @@ TEST_F(WireEndTest, TheFirstListensTheSecondConnects) {
   ASSERT_TRUE(end) << error_;
   EXPECT_EQ(end->number, 1u);
   EXPECT_EQ(to_string(end->address), "198.18.0.2/24");
-  EXPECT_EQ(end->socket_path, (dir_.path() / "wire.sock").string());
+  EXPECT_EQ(end->place, (dir_.path() / "wire.sock").string());
 }
 
 TEST_F(WireEndTest, AskedAgainItIsTheSameEnd) {
@@ -178,7 +178,7 @@ TEST_F(WireEndTest, ASwitchHasAnEndForEachPort) {
   const auto end = take_switch_port("lab", error_);
   ASSERT_TRUE(end) << error_;
   EXPECT_EQ(end->number, 0u);
-  EXPECT_EQ(end->socket_path, sign.socket_path(0));
+  EXPECT_EQ(end->place, sign.port_place(0));
   EXPECT_EQ(to_string(end->address), "198.18.0.1/24");
   const auto wire = take_wire_end("lab", error_);
   ASSERT_TRUE(wire) << "a wire of the same name is something else: " << error_;

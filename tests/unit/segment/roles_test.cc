@@ -23,6 +23,32 @@ std::vector<uint8_t> arp(uint16_t operation, const MacAddress& to, const MacAddr
   return bytes;
 }
 
+/// Two bridges and nobody else are the ends of a cable: frames wait for room. Where there are others, nobody waits.
+TEST(Roles, ABridgeThatMeetsOneMemberOnlyWaitsForIt) {
+  const TempDir dir;
+  Node one(dir, with_role(card_of("one", 1), Role::kBridge)), two(dir, with_role(card_of("two", 2), Role::kBridge));
+  one.turn();
+  EXPECT_FALSE(one.port->queues_by_destination());
+  const auto fill = [&] {
+    uint32_t sent = 0;
+    while (sent < 2000 && one.send(roce_frame(kFarAway, 0x17, 200))) sent++;
+    return sent;
+  };
+  one.send(roce_frame(kFarAway, 0x17, 200));
+  settle({&one, &two});
+  const uint32_t sent = fill();
+  EXPECT_LT(sent, 1000u);
+  EXPECT_EQ(one.port->counters().tx_dropped_full, 0u);
+  EXPECT_FALSE(one.port->tx_pending()) << "they wait before the port";
+  EXPECT_FALSE(two.receive().empty());
+  two.turn();
+  EXPECT_TRUE(one.send(roce_frame(kFarAway, 0x17, 200)));
+  fill();
+  Node third(dir, card_of("host", 3));
+  one.turn(milliseconds(600));
+  EXPECT_TRUE(one.send(roce_frame(mac_of(3), third.qpn(), 200))) << "not for another's receiver";
+}
+
 TEST(Roles, AStationGetsEveryFrameForItsMac) {
   const TempDir dir;
   Node program(dir, card_of("host", 1)), station(dir, with_role(card_of("app", 2), Role::kStation));

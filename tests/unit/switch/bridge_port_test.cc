@@ -13,6 +13,7 @@ using segment::test::kFarAway;
 using segment::test::mac_of;
 using segment::test::Node;
 using segment::test::roce_frame;
+using segment::test::with_role;
 using Bytes = std::vector<uint8_t>;
 
 class BridgePortTest : public EalTest {
@@ -20,7 +21,7 @@ class BridgePortTest : public EalTest {
   void SetUp() override {
     EalTest::SetUp();
     std::string error;
-    port_ = BridgePort::start(dir_.path(), "shmlan", pool_, error);
+    port_ = BridgePort::start(dir_.path(), BridgePort::Of::kAll, "shmlan", pool_, error);
     ASSERT_NE(port_, nullptr) << error;
     program_ = std::make_unique<Node>(dir_, card_of("host", 1));
     qpn_ = program_->qpn();
@@ -65,6 +66,11 @@ class BridgePortTest : public EalTest {
     });
     return found;
   }
+  size_t sent_again() {
+    send({to_program(1000)});
+    settle();
+    return program_->receive().size();
+  }
   Bytes to_program(size_t bytes, uint8_t seed = 0) const { return roce_frame(mac_of(1), qpn_, bytes, seed); }
 
   const segment::test::TempDir dir_;
@@ -93,7 +99,7 @@ TEST_F(BridgePortTest, FramesOfEveryLengthGoBothWays) {
 
 TEST_F(BridgePortTest, BeforeTheFirstTurnNothingIsSent) {
   std::string error;
-  const auto fresh = BridgePort::start(dir_.path(), "shmlan", pool_, error);
+  const auto fresh = BridgePort::start(dir_.path(), BridgePort::Of::kAll, "shmlan", pool_, error);
   ASSERT_NE(fresh, nullptr) << error;
   EXPECT_FALSE(fresh->ready_to_send()) << "waits would be counted from the beginning of time";
   fresh->on_turn(now_);
@@ -106,7 +112,7 @@ TEST_F(BridgePortTest, WhatIsForNobodyOrTooLongIsCounted) {
   rte_mempool* const small = rte_pktmbuf_pool_create("small", 63, 0, 0, 256 + RTE_PKTMBUF_HEADROOM, 0);
   ASSERT_NE(small, nullptr);
   std::string error;
-  port_ = BridgePort::start(dir_.path(), "shmlan", small, error);
+  port_ = BridgePort::start(dir_.path(), BridgePort::Of::kAll, "shmlan", small, error);
   program_->turn(milliseconds(300));  // when it looks who is there
   settle();
   program_->send(roce_frame(kFarAway, 0x17, 257));
@@ -157,6 +163,115 @@ TEST_F(BridgePortTest, WhatTheSegmentHasNoMemoryForWaitsAndLeavesInOrder) {
   const Frames more{to_program(300, 1), to_program(300, 2)};
   send(more);
   EXPECT_EQ(program_->receive(), more);
+}
+
+/// A port of the switch's own, into which a program is plugged.
+class OwnPortTest : public BridgePortTest {
+ protected:
+  void SetUp() override {
+    EalTest::SetUp();
+    std::string error;
+    port_ = BridgePort::start(dir_.path(), BridgePort::Of::kOwn, "program 0", pool_, error);
+    ASSERT_NE(port_, nullptr) << error;
+    port_->on_turn(now_);
+  }
+  void plug_in() {
+    program_ = std::make_unique<Node>(dir_, with_role(card_of("port0", 1), segment::Role::kBridge));
+    settle();
+    settle();
+  }
+  /// So many bursts as the port takes, of frames that say in which place they were sent.
+  uint32_t send_until_full() {
+    uint32_t sent = 0;
+    while (port_->ready_to_send() && sent < 10'000) {
+      Frames burst;
+      for (int i = 0; i < 8; i++) burst.push_back(roce_frame(mac_of(1), 0x17, 1000 + sent++ % 256));
+      send(burst);
+    }
+    return sent;
+  }
+  static size_t place_of(const Bytes& bytes) { return bytes.size() - 1000; }
+};
+
+TEST_F(OwnPortTest, ItsLinkIsUpWhileSomebodyIsPluggedIn) {
+  EXPECT_FALSE(port_->link_up());
+  send({roce_frame(mac_of(1), 0x17, 100)});
+  EXPECT_EQ(own("drop_tx_nobody"), 1u);
+  plug_in();
+  EXPECT_TRUE(port_->link_up()) << "also before it has said anything";
+  EXPECT_EQ(port_->counters().link_ups, 1u);
+  program_.reset();
+  port_->on_turn(now_ = now_ + milliseconds(20));
+  EXPECT_FALSE(port_->link_up());
+  plug_in();
+  send({to_program(100)});
+  settle();
+  EXPECT_EQ(program_->receive().size(), 1u);
+  program_.reset();
+  for (int i = 0; i < 100; i++) port_->on_turn(now_ = now_ + milliseconds(10));
+  EXPECT_FALSE(port_->link_up()) << "the same of one with which there was contact";
+}
+
+/// Neither end looks at addresses: what one sends the other gets, pauses, questions for addresses and all.
+TEST_F(OwnPortTest, WhateverIsSentArrives) {
+  plug_in();
+  Bytes question(60);
+  Bytes pause(60);
+  const Bytes head{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0x75, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0,  6, 4, 0,
+                   1,    0x02, 0x75, 0,    0,    0,    9,    10,   0, 0, 9, 0, 0, 0, 0, 0, 0, 10, 0, 0, 1};
+  std::copy(head.begin(), head.end(), question.begin());
+  const Bytes control{0x01, 0x80, 0xc2, 0, 0, 1, 0x02, 0x75, 0, 0, 0, 9, 0x88, 8, 1, 1};
+  std::copy(control.begin(), control.end(), pause.begin());
+  const Frames all{question,
+                   pause,
+                   roce_frame(mac_of(1), 0x17, 100),
+                   roce_frame(kFarAway, 0x17, 4352),
+                   roce_frame(mac_of(1), 1, 300),
+                   roce_frame(MacAddress{{0x01, 0, 0x5e, 1, 1, 1}}, 0xffffff, 300),
+                   Bytes(60, 0x22)};
+  send(all);
+  settle();
+  EXPECT_EQ(program_->receive(), all);
+  for (const Bytes& bytes : all) EXPECT_TRUE(program_->send(bytes));
+  settle();
+  EXPECT_EQ(receive(), all);
+  EXPECT_TRUE(program_->warnings.empty());
+}
+
+TEST_F(OwnPortTest, WhatTheProgramHasNoRoomForWaitsInOrder) {
+  plug_in();
+  const uint32_t sent = send_until_full();
+  EXPECT_GT(sent, 128u);
+  EXPECT_LT(sent, 512u);
+  size_t got = 0;
+  for (int i = 0; i < 100; i++) {
+    for (const Bytes& bytes : program_->receive()) EXPECT_EQ(place_of(bytes), got++ % 256);
+    settle();
+  }
+  EXPECT_EQ(got, sent);
+  EXPECT_EQ(own("drop_tx_no_room"), 0u);
+  EXPECT_TRUE(port_->ready_to_send());
+}
+
+TEST_F(OwnPortTest, AProgramThatTakesNothingLosesFramesAfterASecond) {
+  plug_in();
+  const uint32_t sent = send_until_full();
+  for (int i = 0; i < 90; i++) port_->on_turn(now_ = now_ + milliseconds(10));
+  EXPECT_FALSE(port_->ready_to_send());
+  EXPECT_EQ(port_->counters().tx_dropped_stuck, 0u);
+  for (int i = 0; i < 60; i++) port_->on_turn(now_ = now_ + milliseconds(10));
+  ASSERT_TRUE(port_->ready_to_send());
+  send({to_program(1000)});
+  port_->on_turn(now_);
+  EXPECT_GT(port_->counters().tx_dropped_stuck, 0u) << "and from then on at once";
+  EXPECT_TRUE(port_->link_up());
+  size_t got = 0;
+  for (int i = 0; i < 100; i++) {
+    got += program_->receive().size();
+    settle();
+  }
+  EXPECT_LE(got, sent);
+  EXPECT_GE(sent_again(), 1u) << "until it takes some again";
 }
 
 /// A port that is closed while frames wait for room takes nothing with it.

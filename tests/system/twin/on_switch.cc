@@ -1,15 +1,14 @@
-#include <sched.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 
-#include <rte_dev.h>
-#include <rte_ethdev.h>
 #include <rte_mempool.h>
 
 #include "dpdk/clock.h"
 #include "dpdk/eal.h"
+#include "host/port_plan.h"
+#include "segment/segment_port.h"
 #include "sim/recording_observer.h"
 #include "uroce_switch/live_switch.h"
 #include "worlds.h"
@@ -35,18 +34,15 @@ netswitch::Options switch_options(const Scenario& scenario) {
   return options;
 }
 
-std::unique_ptr<DpdkPort> plug_in(const SwitchSign& sign, unsigned number, const EngineConfig& config,
-                                  std::string& error) {
-  const std::string name = "net_memif_end" + std::to_string(number);
-  DpdkPortOptions options;
+std::unique_ptr<segment::SegmentPort> plug_in(const SwitchSign& sign, unsigned number, const EngineConfig& config,
+                                              std::string& error) {
+  segment::SegmentOptions options;
+  options.directory = sign.port_place(number);
+  options.card.role = segment::Role::kBridge;
+  options.card.host = "end" + std::to_string(number);
+  options.card.mac = config.mac;
   options.frame_bytes = config.max_frame_bytes;
-  options.wire = options.connects = true;
-  const std::string devargs = memif_devargs(name, true, sign.socket_path(number), config.mac);
-  if (rte_dev_probe(devargs.c_str()) != 0 || rte_eth_dev_get_port_by_name(name.c_str(), &options.port_id) != 0) {
-    error = "no port " + devargs;
-    return nullptr;
-  }
-  return DpdkPort::start(options, error);
+  return segment::SegmentPort::join(options, error);
 }
 
 /// The processor's clock, but that it stands while the process does: it goes on by a little at most between two looks.
@@ -75,7 +71,7 @@ class PatientClock {
 
 /// An engine on a port.
 struct LiveHost {
-  LiveHost(const Scenario& scenario, bool is_b, std::unique_ptr<DpdkPort> its_port)
+  LiveHost(const Scenario& scenario, bool is_b, std::unique_ptr<segment::SegmentPort> its_port)
       : port(std::move(its_port)),
         random(End::seed_of(is_b)),
         engine(End::config_of(scenario, is_b), *port, random, observer),
@@ -94,7 +90,7 @@ struct LiveHost {
   }
 
   bool plugged_in = false;
-  std::unique_ptr<DpdkPort> port;
+  std::unique_ptr<segment::SegmentPort> port;
   SeededRandom random;
   sim::RecordingObserver observer;
   Engine engine;
@@ -146,7 +142,7 @@ class Lab {
  private:
   bool plugged_in() const {
     for (unsigned i = 0; i < 2; i++) {
-      if (!hosts_[i]->port->link_up() || !live_.links()[i]->up() || !live_.links()[i]->port().link_up()) return false;
+      if (hosts_[i]->port->peers().size() != 1 || !live_.links()[i]->up()) return false;
     }
     return true;
   }
@@ -171,7 +167,6 @@ class Lab {
       g_lock.acquire();
       turn();
       g_lock.release();
-      if (!hosts_[0]->plugged_in) sched_yield();  // DPDK's interrupt thread connects them
     }
     return true;
   }
@@ -204,7 +199,7 @@ bool start_dpdk(std::string& error) {
 
 }  // namespace
 
-Outcome on_memif(const Scenario& scenario, std::string& error) {
+Outcome on_switch(const Scenario& scenario, std::string& error) {
   Outcome outcome;
   if (!start_dpdk(error)) return outcome;
   {
