@@ -6,6 +6,8 @@ import pathlib
 VERBS = ["verbs_post", "verbs_memory", "verbs_qp", "verbs_completion", "verbs_context", "verbs_event", "verbs_*"]
 ON_PORTS = ["ibv_rc_pingpong", "ibv_rc_pingpong_memif", "ibv_rc_pingpong_veth", "ib_write_bw_veth", "ibv_rc_pingpong_tap", "port_traffic", "wire_peer_exits", "wire_peer_reopens",
             "observe_counters_move", "observe_capture_is_readable", "meet_third_program", "uroce_perf"]
+ON_SEGMENT = ["ibv_rc_pingpong", "ib_write_bw", "meet_third_program", "meet_many_programs", "meet_vanished_directory", "uroce_perf_shmlan"]
+ON_SWITCH = ["switch*"]
 # These map more than a mutant may have: a case of a program, and whole programs.
 TOO_LARGE = "RegistrationTest.TerabytesWithoutMemoryBehind"
 TOO_LARGE_PROGRAMS = tuple(f"verbs_fixed_addresses_{order}_{port}" for order in ("beforethedevice", "afterthedevice") for port in ("shmlan", "memif"))
@@ -39,8 +41,18 @@ FOLDERS = {folder.name: folder for folder in [
     Folder("cm", "roce/cm", ["unit-cm", "unit-cm-memory", "conformance connections", "connections", "replay captures", "verbs_rdma*", "unit-lint"]),
     Folder("host", "roce/host", ["unit-host", "unit-dpdk-port", *VERBS, "unit-switch-ports", "twin", *ON_PORTS]),
     Folder("dpdk", "roce/dpdk", ["unit-dpdk", "unit-dpdk-port", *VERBS, "unit-switch-ports", "twin", *ON_PORTS]),
+    Folder("segment", "roce/segment", ["unit-segment", "shmlan-driver", "unit-dpdk-connections", "unit-switch-ports", "segment_scribbles", "verbs_fork_segment", *ON_SEGMENT]),
+    Folder("shmlan", "pmd/shmlan", ["shmlan-driver", "unit-dpdk-several", "unit-switch-ports", "verbs_context", "shmlan_*", *ON_SEGMENT]),
+    Folder("base", "roce/base", ["unit-base", "unit-packet", "unit-transport", "unit-engine", "unit-host", "unit-segment", "unit-dpdk", *SCRIPTS, *SIMULATED]),
+    Folder("capture", "roce/capture", ["unit-packet", "unit-lint", "unit-launcher", "unit-replay", "replay captures", "observe_capture*"]),
+    Folder("fabric", "roce/fabric", ["unit-fabric", "simulate", "network", "event_queue_order"]),
+    Folder("lint", "roce/lint", ["unit-lint", "lint-simulated", "lint-program", "lint-tshark"]),
+    Folder("replay", "roce/replay", ["unit-replay", "replay captures", "replay scripts", "replay through net_pcap"]),
+    Folder("script", "roce/script", [*SCRIPTS, "script language", "replay scripts"]),
+    Folder("switch", "apps/uroce_switch", ["unit-switch-options", "unit-switch-ports", "command_lines", *ON_SWITCH]),
+    Folder("uroced", "apps/uroced", ["unit-uroced", "uroced_service", "command_lines", "uroced_ends"]),
     Folder("verbs_shim", "verbs_shim", VERBS),
-    Folder("pmd", "pmd", ["pmd-hw", "card-model", "card-fuzz", "vfio_user", "card_wires", "pmd-driver", "mqnic_card"]),
+    Folder("pmd", "pmd", ["pmd-hw", "card-model", "card-fuzz", "vfio_user", "card_wires", "pmd-driver", "mqnic_card"], leave_out=("shmlan",)),
 ]}
 
 # Mutants that a person wrote, by_hand/FOLDER.txt: of these folders, and with fewer of the dear tests than those that are drawn have.
