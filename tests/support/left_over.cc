@@ -1,7 +1,8 @@
 // After every test of a unit program that opens no endpoint, which stays for as long as the process: what the test took
-// from the system, it has given back. Of descriptors there are no more than before its fixture was made, no child
-// process waits for its parent, and the process stands in the same directory; otherwise the test has failed, whatever
-// it looked at itself. What a whole suite shares is made in SetUpTestSuite.
+// from the system, it has given back. Of descriptors and of memory that is shared with other processes there is no more
+// than before its fixture was made, no child process waits for its parent, and the process stands in the same
+// directory; otherwise the test has failed, whatever it looked at itself. What a whole suite shares is made in
+// SetUpTestSuite.
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,6 +46,17 @@ std::string new_ones(const std::vector<int>& before, const std::vector<int>& aft
   return text;
 }
 
+/// Of mappings that are shared, a line each. A process's own may be joined and split, these stay as they were made.
+std::vector<std::string> shared_mappings() {
+  std::vector<std::string> all;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const size_t rights = line.find(' ') + 1;
+    if (line.size() > rights + 3 && line[rights + 3] == 's') all.push_back(line);
+  }
+  return all;
+}
+
 bool has_children() {
   siginfo_t info;
   return waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
@@ -58,16 +71,20 @@ class LeftOver final : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo& /*test*/) override {
     place_ = standing_place();
     children_ = has_children();
+    mappings_ = shared_mappings();
     descriptors_ = open_descriptors();
   }
   void OnTestEnd(const testing::TestInfo& /*test*/) override {
     const std::vector<int> left = open_descriptors();
     EXPECT_LE(left.size(), descriptors_.size()) << "descriptors that were not closed:" << new_ones(descriptors_, left);
+    const std::vector<std::string> mapped = shared_mappings();
+    EXPECT_LE(mapped.size(), mappings_.size()) << "memory that is still mapped, the last: " << mapped.back();
     EXPECT_TRUE(children_ || !has_children()) << "a child that nobody waited for";
     EXPECT_EQ(standing_place(), place_);
   }
 
   std::vector<int> descriptors_;
+  std::vector<std::string> mappings_;
   std::string place_;
   bool children_ = false;
 };

@@ -1,16 +1,21 @@
 #include "segment/directory.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 #include <utime.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "segment/block_claims.h"
 #include "segment/mailbox.h"
@@ -60,6 +65,43 @@ TEST(Directory, MembersSeeEachOther) {
   EXPECT_EQ(mine.directory.members().at(me.membership.id()).blocks, me.blocks());
   EXPECT_EQ(mine.directory.life(you.membership.id()), Directory::Life::kYes);
   EXPECT_EQ(mine.directory.life(you.membership.id() ^ 1), Directory::Life::kUnknown);
+}
+
+/// Directories of a user are removed from above, as /run/user/1000 is with all below it.
+TEST(Directory, IsMadeAgainWithTheOneAboveIt) {
+  const TempDir dir;
+  const std::string above = dir.path() + "/above";
+  ASSERT_EQ(mkdir(above.c_str(), 0700), 0);
+  std::string error;
+  Directory directory;
+  ASSERT_TRUE(directory.open(above + "/own", error)) << error;
+  std::filesystem::remove_all(above);
+  EXPECT_FALSE(directory.is_there());
+  errno = ENOENT;  // of what came before, say the look for its name
+  EXPECT_TRUE(directory.make_again(error)) << error;
+  EXPECT_TRUE(directory.is_there());
+  EXPECT_EQ(std::filesystem::status(above + "/own").permissions(), std::filesystem::perms::owner_all);
+  std::filesystem::remove_all(dir.path());
+  EXPECT_FALSE(directory.make_again(error));
+  EXPECT_TRUE(error.starts_with("cannot create " + above + ": No such file or directory")) << error;
+}
+
+/// A daemon has closed its standard input: the next descriptor that anybody gets is number 0, and one like any other.
+TEST(Directory, IsJoinedWithoutStandardInputToo) {
+  const TempDir dir;
+  View mine(dir);
+  const int saved = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+  close(STDIN_FILENO);
+  std::optional<Membership> membership(std::in_place);
+  const bool joined = membership->join(mine.directory, card_of("a", 1), mine.error);
+  const bool zero_is_a_members = fcntl(STDIN_FILENO, F_GETFD) != -1;
+  membership.reset();
+  const bool given_back = fcntl(STDIN_FILENO, F_GETFD) == -1;
+  if (saved >= 0) dup2(saved, STDIN_FILENO);
+  close(saved);
+  EXPECT_TRUE(joined) << mine.error;
+  EXPECT_TRUE(zero_is_a_members);
+  EXPECT_TRUE(given_back);
 }
 
 TEST(Directory, NoticesAChangedCard) {

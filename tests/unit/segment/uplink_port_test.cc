@@ -181,6 +181,28 @@ TEST_F(Uplink, AProgramThatSendsMoreThanItsRateWaitsAndTheOthersDoNot) {
   EXPECT_GT(port->counters().uplink_tx_held, 0u);
 }
 
+TEST_F(Uplink, WhoSendsExactlyItsShareIsNotHeldBack) {
+  make(80'000'000);  // 10 bytes a microsecond
+  Node a(dir, card_of("host", 1));
+  a.turn();
+  a.send(outbound(60));  // so that there was contact
+  settle({&a, &member});
+  turn();
+  turn(milliseconds(1000));  // whose share is the most that is kept: 50,000 bytes
+  on_the_wire();
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < 25; i++) ASSERT_TRUE(a.send(outbound(1000)));
+    a.turn(microseconds(1));
+    turn(microseconds(1));  // in which it is given nothing
+  }
+  EXPECT_EQ(on_the_wire().size(), 50u);
+  EXPECT_EQ(port->counters().uplink_tx_held, 0u);
+  a.send(outbound(60));
+  a.turn(microseconds(1));
+  turn(microseconds(1));
+  EXPECT_EQ(port->counters().uplink_tx_held, 1u);
+}
+
 TEST_F(Uplink, ASlowRateIsKeptToo) {
   make(64'000);  // 8 bytes a millisecond
   Node a(dir, card_of("host", 1));
