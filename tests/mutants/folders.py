@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 
 VERBS = ["verbs_post", "verbs_memory", "verbs_qp", "verbs_completion", "verbs_context", "verbs_event", "verbs_*"]
-ON_PORTS = ["ibv_rc_pingpong", "ibv_rc_pingpong_memif", "ibv_rc_pingpong_veth", "ib_write_bw_veth", "ibv_rc_pingpong_tap", "port_traffic", "wire_peer_exits", "wire_peer_reopens",
+ON_PORTS = ["ibv_rc_pingpong", "ibv_rc_pingpong_memif", "ibv_rc_pingpong_veth", "ib_write_bw_tap", "port_traffic", "wire_peer_exits", "wire_peer_reopens",
             "observe_counters_move", "observe_capture_is_readable", "meet_third_program", "uroce_perf"]
 ON_SEGMENT = ["ibv_rc_pingpong", "ib_write_bw", "meet_third_program", "meet_many_programs", "meet_vanished_directory", "uroce_perf_shmlan"]
 ON_SWITCH = ["switch*"]

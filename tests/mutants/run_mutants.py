@@ -212,16 +212,21 @@ class Tree:
                 tool.write_text(f"#!/bin/sh\nPATH='{os.environ['PATH']}'\n{more}\nexec {shutil.which(name)} \"$@\" -w\n")
                 tool.chmod(0o755)
 
-    def prepare(self, folder: Folder, quick: bool) -> str:
-        """The folder's tests, built. Returns what is wrong without any edit."""
-        files = {target["id"]: target["filename"] for target in self.known["targets"]}
+    def tests_of(self, folder: Folder) -> dict:
+        """Those that folders.py names. Without one of them the run ends, before the first mutant of any folder."""
         known = {test["name"]: test for test in self.known["tests"]}
         chosen = {}
         for pattern in folder.tests:
             names = [name for name in known if fnmatch.fnmatchcase(name, pattern) and name not in folder.not_these and "uroce:long" not in known[name]["suite"]]
             if not names:
-                return f"folders.py: there is no test {pattern}"
+                sys.exit(f"folders.py: {folder.name}: there is no test {pattern}, or a long one only")
             chosen.update({name: known[name] for name in names})
+        return chosen
+
+    def prepare(self, folder: Folder, quick: bool) -> str:
+        """The folder's tests, built. Returns what is wrong without any edit."""
+        files = {target["id"]: target["filename"] for target in self.known["targets"]}
+        chosen = self.tests_of(folder)
         self.tests = joined({name: test for name, test in chosen.items() if not quick or QUICK.intersection(test["suite"])})
         for name, test in self.tests.items():
             self.targets[name] = sorted({os.path.relpath(file, self.build) for target in test["depends"] for file in files[target]})
@@ -383,6 +388,8 @@ def main() -> int:
     trees = [Tree(scratch.resolve() / f"tree-{number}") for number in range(arguments.jobs)]
     for tree in trees:
         tree.copy(build)
+    for folder in chosen:
+        trees[0].tests_of(folder)
     for number, folder in enumerate(chosen):
         for tree in trees:
             if wrong := tree.prepare(folder, arguments.quick):
