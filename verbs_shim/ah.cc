@@ -10,6 +10,8 @@
 
 #include "base/immortal.h"
 #include "dpdk/log.h"
+#include "engine/address_table.h"
+#include "engine/queue_pairs.h"
 #include "operations.h"
 #include "runtime.h"
 

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "dpdk/log.h"
+#include "engine/steering.h"
 #include "operations.h"
 #include "raw.h"
 #include "runtime.h"

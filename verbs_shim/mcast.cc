@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "engine/multicast_groups.h"
 #include "operations.h"
 #include "runtime.h"
 

@@ -5,6 +5,8 @@
 #include <new>
 
 #include "dpdk/log.h"
+#include "engine/address_table.h"
+#include "engine/queue_pairs.h"
 #include "identity.h"
 #include "operations.h"
 #include "runtime.h"

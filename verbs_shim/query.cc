@@ -5,6 +5,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "engine/address_table.h"
+#include "engine/multicast_groups.h"
+#include "engine/queue_pairs.h"
 #include "identity.h"
 #include "later_abi.h"
 #include "operations.h"

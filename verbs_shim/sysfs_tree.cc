@@ -23,6 +23,7 @@
 #include "base/fork.h"
 #include "base/immortal.h"
 #include "dpdk/log.h"
+#include "engine/address_table.h"
 #include "host/netdev.h"
 #include "host/wire_end.h"
 #include "identity.h"

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "dpdk/log.h"
+#include "engine/queue_pairs.h"
 #include "operations.h"
 
 namespace uroce::verbs {

@@ -2,6 +2,9 @@
 
 #include "api/engine_core.h"
 #include "api/options.h"
+#include "engine/address_table.h"
+#include "engine/neighbours.h"
+#include "engine/queue_pairs.h"
 #include "transport/frame_builder.h"
 
 namespace uroce::rdma {

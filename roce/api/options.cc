@@ -2,6 +2,7 @@
 
 #include "congestion/algorithms.h"
 #include "congestion/parameters.h"
+#include "engine/address_table.h"
 #include "engine/engine.h"
 #include "host/endpoint_options.h"
 

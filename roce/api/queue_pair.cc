@@ -1,7 +1,10 @@
 #include "uroce/queue_pair.h"
 
 #include "api/engine_core.h"
+#include "engine/address_table.h"
 #include "engine/bring_up.h"
+#include "engine/multicast_groups.h"
+#include "engine/queue_pairs.h"
 
 namespace uroce::rdma {
 

@@ -17,6 +17,7 @@
 
 #include "base/out_of_memory.h"
 #include "dpdk/endpoint_impl.h"
+#include "engine/queue_pairs.h"
 
 namespace uroce {
 namespace {

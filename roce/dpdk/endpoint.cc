@@ -17,6 +17,7 @@
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/endpoint_registry.h"
 #include "dpdk/log.h"
+#include "engine/queue_pairs.h"
 #include "host/descriptors.h"
 #include "host/port_spec.h"
 

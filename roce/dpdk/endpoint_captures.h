@@ -9,6 +9,7 @@
 #include "dpdk/endpoint.h"
 #include "dpdk/live_capture.h"
 #include "dpdk/pcapng_writer.h"
+#include "engine/capture.h"
 
 namespace uroce {
 

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "engine/management.h"
+#include "engine/neighbours.h"
+#include "engine/qpn_blocks.h"
+
 namespace uroce {
 
 static_assert(cm::kMadBytes == kManagementBytes);

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "cm/rdma_cm.h"
 #include "dpdk/endpoint_device.h"
+#include "engine/management.h"
 #include "managed/engine_services.h"
 #include "managed/held_ends.h"
 

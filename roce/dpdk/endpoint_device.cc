@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "dpdk/log.h"
+#include "engine/address_table.h"
+#include "engine/port_filters.h"
+#include "engine/qpn_blocks.h"
 #include "segment/host_identity.h"
 #include "segment/segment_port.h"
 

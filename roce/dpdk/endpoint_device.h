@@ -12,6 +12,7 @@
 
 #include "dpdk/dpdk_port.h"
 #include "engine/group_membership.h"
+#include "engine/port_filters.h"
 #include "engine/qpn_blocks.h"
 #include "engine/steering.h"
 #include "host/port_plan.h"

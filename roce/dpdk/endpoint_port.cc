@@ -23,6 +23,7 @@
 #include "dpdk/log.h"
 #include "dpdk/port_mtu.h"
 #include "dpdk/uplink_device.h"
+#include "engine/priority_flow_control.h"
 #include "host/descriptors.h"
 #include "host/wire_end.h"
 

@@ -14,6 +14,7 @@
 #include "dpdk/endpoint_device.h"
 #include "dpdk/lcore_lease.h"
 #include "dpdk/ownership.h"
+#include "engine/priority_flow_control.h"
 #include "host/netdev.h"
 #include "host/pci_hold.h"
 #include "host/port_plan.h"

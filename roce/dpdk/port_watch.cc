@@ -6,6 +6,7 @@
 
 #include "dpdk/endpoint_registry.h"
 #include "dpdk/log.h"
+#include "engine/address_table.h"
 #include "host/segment_plan.h"
 #include "segment/member_card.h"
 

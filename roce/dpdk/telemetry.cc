@@ -17,6 +17,8 @@
 
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/endpoint_registry.h"
+#include "engine/address_table.h"
+#include "engine/queue_pairs.h"
 
 namespace uroce {
 

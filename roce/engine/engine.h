@@ -22,24 +22,10 @@
 #include <optional>
 #include <span>
 
-#include "base/random.h"
-#include "engine/address_table.h"
-#include "engine/capture.h"
 #include "engine/engine_config.h"
-#include "engine/frame_tap.h"
-#include "engine/loopback.h"
-#include "engine/management.h"
-#include "engine/multicast_groups.h"
-#include "engine/neighbours.h"
 #include "engine/object_tables.h"
 #include "engine/owner_check.h"
-#include "engine/priority_flow_control.h"
-#include "engine/qp_schedule.h"
-#include "engine/queue_pairs.h"
-#include "engine/receiver.h"
-#include "engine/router.h"
-#include "engine/steering.h"
-#include "engine/transmitter.h"
+#include "packet/management_datagram.h"
 #include "transport/counters.h"
 #include "transport/observer.h"
 #include "transport/qp.h"
@@ -47,6 +33,17 @@
 #include "uroce/time.h"
 
 namespace uroce {
+
+class AddressTable;
+class Capture;
+class ManagementSink;
+class MulticastGroups;
+class Neighbours;
+class PriorityFlowControl;
+class QueuePairs;
+class RandomSource;
+class Steering;
+struct EngineParts;
 
 class Engine {
  public:
@@ -63,31 +60,26 @@ class Engine {
   Instant next_timeout() const;
   /// Something waits for the next turn: to be sent (a congested port, or more than one turn's worth), or to be received
   /// from ourselves.
-  bool wants_transmit() const {
-    return schedule_.wants_transmit() || loopback_.size() != 0 || management_.wants_transmit();
-  }
+  bool wants_transmit() const;
   /// Where rates start from; 0: unknown.
-  void set_link_speed(uint64_t bits_per_second) { qps_.set_link_speed(bits_per_second); }
-  void set_capture(Capture* capture) { tap_.attach(capture); }  // nullptr: off
+  void set_link_speed(uint64_t bits_per_second);
+  void set_capture(Capture* capture);  // nullptr: off
   /// Whoever passes the engine between threads notes in `owner` who has it; calls of another thread are found out then.
   /// Lookers (addresses, counters, qps) need not own it, if nobody drives meanwhile. `owner` outlives the engine.
   void set_owner(const Owner& owner) { owner_.follow(owner); }
 
-  // Parts.
-  const AddressTable& addresses() const { return addresses_; }
+  // Parts. Each has its header.
+  const AddressTable& addresses() const;
   /// The port's addresses have changed. False: nothing new, or nothing that fits.
   bool set_addresses(std::span<const LocalAddress> addresses);
   /// PDs, completion queues, shared receive queues.
-  ObjectTables& objects() {
-    owner_.check();
-    return objects_;
-  }
-  MemoryTable& memory() { return objects_.memory(); }
-  const QueuePairs& qps() const { return qps_; }
+  ObjectTables& objects();
+  MemoryTable& memory();
+  const QueuePairs& qps() const;
   /// See QueuePairs::own_block.
-  std::optional<uint32_t> own_block() { return qps_.own_block(); }
-  Neighbours& neighbours() { return neighbours_; }
-  PriorityFlowControl& flow_control() { return pfc_; }
+  std::optional<uint32_t> own_block();
+  Neighbours& neighbours();
+  PriorityFlowControl& flow_control();
   const Counters& counters() const { return counters_; }
 
   // What has a path. Pointers are valid until destroyed; nullptr when a table is full.
@@ -102,19 +94,13 @@ class Engine {
   void destroy_ah(AddressHandle* ah);  // before it is deleted
 
   /// Groups that queue pairs are attached to, and that the host wants.
-  MulticastGroups& multicast() {
-    owner_.check();
-    return multicast_;
-  }
+  MulticastGroups& multicast();
 
   /// Flows of raw packets.
-  Steering& steering() {
-    owner_.check();
-    return steering_;
-  }
+  Steering& steering();
 
   // Management datagrams.
-  void set_management(ManagementSink* sink) { management_.attach(sink); }  // nullptr: they are dropped
+  void set_management(ManagementSink* sink);  // nullptr: they are dropped
   /// To queue pair 1 at the end of `av`, in one of the next turns, as soon as the peer's MAC is known. What cannot be
   /// sent is dropped and counted.
   void send_mad(const AddressVector& av, std::span<const uint8_t, kManagementBytes> mad, Instant now);
@@ -132,20 +118,7 @@ class Engine {
   OwnerCheck owner_;
   RandomSource& random_;
   Counters counters_;
-  AddressTable addresses_;
-  Neighbours neighbours_;
-  PriorityFlowControl pfc_;
-  Loopback loopback_;
-  FrameTap tap_;
-  Management management_;
-  MulticastGroups multicast_;
-  ObjectTables objects_;
-  QueuePairs qps_;
-  QpSchedule schedule_;
-  Router router_;
-  Steering steering_;
-  Receiver receiver_;
-  Transmitter transmitter_;
+  std::unique_ptr<EngineParts> parts_;  // never null
 };
 
 }  // namespace uroce

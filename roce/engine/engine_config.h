@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "congestion/config.h"
-#include "engine/group_membership.h"
-#include "engine/priority_flow_control.h"
-#include "engine/qpn_blocks.h"
+#include "engine/pfc_config.h"
 #include "uroce/address.h"
 #include "uroce/time.h"
 #include "uroce/types.h"
 
 namespace uroce {
 
+class MulticastFilter;
+class QpnBlocks;
 class RawFilter;
 
 struct EngineConfig {

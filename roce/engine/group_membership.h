@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "engine/port_filters.h"
 #include "packet/group_frames.h"
 #include "transport/counters.h"
 #include "uroce/address.h"
@@ -18,14 +19,6 @@
 #include "uroce/time.h"
 
 namespace uroce {
-
-/// A port that passes on only what was asked for.
-class MulticastFilter {
- public:
-  virtual ~MulticastFilter() = default;
-  /// Frames for this MAC are wanted, or no longer are.
-  virtual void want(const MacAddress& group, bool wanted) = 0;
-};
 
 class GroupMembership {
  public:

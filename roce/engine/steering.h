@@ -20,6 +20,7 @@
 
 #include "engine/flow_index.h"
 #include "engine/loopback.h"
+#include "engine/port_filters.h"
 #include "engine/qp_schedule.h"
 #include "packet/flow_key.h"
 #include "packet/rss.h"
@@ -31,14 +32,6 @@
 #include "uroce/time.h"
 
 namespace uroce {
-
-/// A port that passes on only what was asked for.
-class RawFilter {
- public:
-  virtual ~RawFilter() = default;
-  /// From now on frames of other protocols for these MACs are wanted, and with `all` those for any.
-  virtual void want_raw(const std::vector<MacAddress>& macs, bool all) = 0;
-};
 
 /// What a flow counts; it belongs to whoever made the flow.
 struct FlowCounter {

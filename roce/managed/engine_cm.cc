@@ -1,5 +1,7 @@
 #include "managed/engine_cm.h"
 
+#include "engine/management.h"
+
 namespace uroce {
 
 EngineCm::EngineCm(Engine& engine, RandomSource& random, cm::EventSink& sink, uint32_t first_id,

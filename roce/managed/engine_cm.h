@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "cm/rdma_cm.h"
 #include "engine/engine.h"
+#include "engine/management.h"
 #include "managed/engine_services.h"
 
 namespace uroce {

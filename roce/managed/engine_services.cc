@@ -3,6 +3,11 @@
 #include <algorithm>
 
 #include "base/big_endian.h"
+#include "engine/address_table.h"
+#include "engine/management.h"
+#include "engine/multicast_groups.h"
+#include "engine/neighbours.h"
+#include "engine/queue_pairs.h"
 
 namespace uroce {
 namespace {

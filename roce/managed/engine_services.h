@@ -6,6 +6,7 @@
 
 #include "cm/rdma_cm.h"
 #include "engine/engine.h"
+#include "engine/management.h"
 
 namespace uroce {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "cm/mad.h"
+#include "engine/management.h"
+#include "engine/queue_pairs.h"
 
 namespace uroce {
 namespace {

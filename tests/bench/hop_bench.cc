@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "engine/engine.h"
+#include "engine/qpn_blocks.h"
 #include "segment/segment_port.h"
 #include "sim/recording_observer.h"
 

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <memory>
 
+#include "engine/address_table.h"
 #include "engine/bring_up.h"
+#include "engine/neighbours.h"
 #include "sim/testbed.h"
 #include "sim/trace.h"
 #include "verbs_model/run.h"

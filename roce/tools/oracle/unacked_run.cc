@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "engine/address_table.h"
 #include "oracle/random_bytes.h"
 #include "oracle/receiver.h"
 #include "oracle/run.h"

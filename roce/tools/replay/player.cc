@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/address_table.h"
 #include "engine/bring_up.h"
 #include "packet/crc32.h"
 #include "packet/host_frames.h"

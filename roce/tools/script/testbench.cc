@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "base/check.h"
+#include "engine/address_table.h"
 #include "engine/bring_up.h"
+#include "engine/neighbours.h"
 #include "packet/host_frames.h"
 #include "script/text.h"
 #include "script/words.h"

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "engine/neighbours.h"
+#include "engine/priority_flow_control.h"
 
 namespace uroce::sim {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "engine/priority_flow_control.h"
 
 namespace uroce::sim {
 

@@ -1,6 +1,7 @@
 #include "sim/testbed.h"
 
 #include "base/check.h"
+#include "engine/address_table.h"
 #include "engine/bring_up.h"
 
 namespace uroce::sim {

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "board.h"
 #include "engine/engine.h"
+#include "engine/qpn_blocks.h"
 #include "segment/segment_port.h"
 
 namespace uroce::segment::test {

@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "engine/address_table.h"
 #include "engine/bring_up.h"
+#include "engine/neighbours.h"
 #include "packet/packet.h"
 #include "sim/testbed.h"
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/capture.h"
 #include "engine/engine.h"
 #include "scenario.h"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dpdk/endpoint.h"
+#include "engine/queue_pairs.h"
 
 namespace uroce {
 

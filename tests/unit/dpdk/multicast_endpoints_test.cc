@@ -10,6 +10,7 @@
 
 #include "dpdk/endpoint.h"
 #include "engine/bring_up.h"
+#include "engine/multicast_groups.h"
 #include "temporary_directory.h"
 
 namespace uroce {

@@ -22,6 +22,7 @@
 
 #include "deny_netlink.h"
 #include "dpdk/endpoint_port.h"
+#include "engine/address_table.h"
 #include "segment/directory.h"
 #include "segment/host_identity.h"
 #include "temporary_directory.h"

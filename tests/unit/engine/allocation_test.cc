@@ -14,6 +14,9 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/multicast_groups.h"
+#include "engine/queue_pairs.h"
+#include "engine/steering.h"
 #include "uroce/memory_port.h"
 
 namespace {

@@ -7,7 +7,9 @@
 #include <cstring>
 #include <optional>
 
+#include "engine/address_table.h"
 #include "engine/bring_up.h"
+#include "packet/host_frames.h"
 #include "packet/icrc.h"
 #include "rig.h"
 #include "sim/testbed.h"

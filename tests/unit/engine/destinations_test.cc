@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "engine/qpn_blocks.h"
 #include "engine/transmitter.h"
 #include "engine_parts.h"
 #include "listed_blocks.h"

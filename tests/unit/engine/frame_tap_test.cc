@@ -1,5 +1,6 @@
 // Who listens hears everything, with its direction and its time; nobody has to.
 #include "engine/frame_tap.h"
+#include "engine/capture.h"
 
 #include <gtest/gtest.h>
 

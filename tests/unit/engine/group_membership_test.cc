@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bytes.h"
+#include "engine/port_filters.h"
 
 namespace uroce::test {
 namespace {

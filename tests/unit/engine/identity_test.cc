@@ -5,6 +5,8 @@
 #include <set>
 
 #include "engine/qp_table.h"
+#include "engine/qpn_blocks.h"
+#include "engine/queue_pairs.h"
 #include "listed_blocks.h"
 #include "rig.h"
 

@@ -6,6 +6,7 @@
 
 #include "engine/bring_up.h"
 #include "engine/engine.h"
+#include "engine/neighbours.h"
 #include "uroce/memory_port.h"
 
 namespace uroce::test {

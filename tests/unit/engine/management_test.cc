@@ -10,6 +10,8 @@
 
 #include "bytes.h"
 #include "engine/engine.h"
+#include "engine/neighbours.h"
+#include "engine/qpn_blocks.h"
 #include "listed_blocks.h"
 #include "packet/host_frames.h"
 #include "packet/icrc.h"

@@ -1,6 +1,7 @@
 // A connection and the MAC of its peer: who can change it, and how soon a peer that really moved is found.
 #include <gmock/gmock.h>
 
+#include "engine/capture.h"
 #include "packet/host_frames.h"
 #include "rig.h"
 

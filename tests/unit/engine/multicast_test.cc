@@ -8,6 +8,7 @@
 
 #include "engine/bring_up.h"
 #include "engine/engine.h"
+#include "engine/port_filters.h"
 #include "roce_frame.h"
 #include "scribbled_port.h"
 #include "uroce/memory_port.h"

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "engine/priority_flow_control.h"
 #include "packet/packet.h"
 #include "rig.h"
 #include "sim/testbed.h"

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "engine/qpn_blocks.h"
 #include "listed_blocks.h"
 
 namespace uroce::test {

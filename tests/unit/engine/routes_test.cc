@@ -3,7 +3,10 @@
 
 #include <cstring>
 
+#include "engine/address_table.h"
 #include "engine/bring_up.h"
+#include "engine/neighbours.h"
+#include "engine/queue_pairs.h"
 #include "rig.h"
 
 namespace uroce::test {

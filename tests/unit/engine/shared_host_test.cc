@@ -8,6 +8,7 @@
 
 #include "engine/bring_up.h"
 #include "engine/engine.h"
+#include "engine/qpn_blocks.h"
 #include "listed_blocks.h"
 #include "scribbled_port.h"
 #include "uroce/memory_port.h"

@@ -2,6 +2,7 @@
 #include "engine/steering.h"
 
 #include "bytes.h"
+#include "engine/port_filters.h"
 #include "engine/receiver.h"
 #include "engine/transmitter.h"
 #include "engine_parts.h"

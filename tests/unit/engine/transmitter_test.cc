@@ -1,6 +1,7 @@
 // Whose frames leave first, and which never see the port.
 #include "engine/transmitter.h"
 
+#include "engine/qpn_blocks.h"
 #include "engine_parts.h"
 #include "listed_blocks.h"
 #include "packet/packet.h"

@@ -8,6 +8,7 @@
 
 #include "base/big_endian.h"
 #include "edited_capture.h"
+#include "engine/capture.h"
 #include "packet/packet.h"
 #include "packet/sack.h"
 #include "sim/testbed.h"

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "edited_capture.h"
+#include "engine/capture.h"
 #include "lint/linter.h"
 #include "pcap/pcap_writer.h"
 #include "sim/testbed.h"

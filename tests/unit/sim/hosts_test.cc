@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/address_table.h"
 #include "oracle/options.h"
 #include "packet/opcode.h"
 #include "sim/testbed.h"

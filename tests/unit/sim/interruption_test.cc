@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 
+#include "engine/address_table.h"
 #include "engine/bring_up.h"
 #include "sim/testbed.h"
 

@@ -7,6 +7,7 @@
 
 #include "base/big_endian.h"
 #include "engine/bring_up.h"
+#include "engine/neighbours.h"
 #include "sim/world.h"
 
 namespace uroce::sim {

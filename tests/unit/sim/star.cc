@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "engine/address_table.h"
 #include "engine/bring_up.h"
 #include "transport/requester.h"
 

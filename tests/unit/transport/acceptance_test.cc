@@ -1,6 +1,7 @@
 // What is dropped before a QP sees it, and under which name.
 #include <gmock/gmock.h>
 
+#include "engine/address_table.h"
 #include "rig.h"
 #include "transport/responder.h"
 
