@@ -23,10 +23,11 @@ Qp* qp_of(const Handle<HeldQueuePair>& held, const EngineCore& engine, std::stri
 }
 
 /// Until it stands. None, with one line in `error`, if that does not happen.
-std::unique_ptr<HeldConnection> finish(std::unique_ptr<HeldConnection> made, Duration patience, std::string& error) {
+std::unique_ptr<HeldConnection> finish(std::unique_ptr<HeldConnection> made, std::string& error) {
   if (made == nullptr) return nullptr;
   ConnectionsCore& core = made->core;
-  if (!core.wait(patience, [&] { return made->state != ConnectionState::kConnecting; }))
+  if (!core.wait(made->options.patience.value_or(ConnectionsCore::kPatience),
+                 [&] { return made->state != ConnectionState::kConnecting; }))
     core.end(*made, made->peer_text + ": does not answer");
   if (made->state == ConnectionState::kEstablished) return made;
   error = made->error;
@@ -85,9 +86,10 @@ Connection Listener::accept(QueuePair& qp, std::string& error, const ConnectionO
   ConnectionsCore& core = held_->core;
   Qp* const its = qp_of(qp.qp_, core.engine, error);
   if (its == nullptr) return connection;
-  core.wait(options.patience, [this] { return !held_->requests.empty(); });
+  constexpr Duration kForEver{Instant::never().ns / 2};  // a century
+  core.wait(options.patience.value_or(kForEver), [this] { return !held_->requests.empty(); });
   auto made = core.begin_accept(*held_, *its, options, error);
-  connection.held_.reset(finish(std::move(made), options.patience, error).release());
+  connection.held_.reset(finish(std::move(made), error).release());
   return connection;
 }
 
@@ -113,7 +115,7 @@ Connection Connections::connect(QueuePair& qp, std::string_view address, uint16_
   Qp* const its = qp_of(qp.qp_, core_->engine, error);
   if (its == nullptr || !parse(address, port, to, error)) return connection;
   auto made = core_->begin_connect(*its, to, options, error);
-  connection.held_.reset(finish(std::move(made), options.patience, error).release());
+  connection.held_.reset(finish(std::move(made), error).release());
   return connection;
 }
 

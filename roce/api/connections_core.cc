@@ -94,7 +94,7 @@ void ConnectionsCore::handle(const cm::Event& event) {
   if (connection == nullptr) return drop_request(event.id);
   switch (event.type) {
     case cm::EventType::kAddrResolved:
-      if (manager().resolve_route(*event.id, connection->options.patience, engine.now()) != 0)
+      if (manager().resolve_route(*event.id, kPatience, engine.now()) != 0)
         end(*connection, connection->peer_text + ": there is no route");
       return;
     case cm::EventType::kRouteResolved:
@@ -172,7 +172,7 @@ std::unique_ptr<HeldConnection> ConnectionsCore::begin_connect(Qp& qp, const cm:
   made->peer = to.ip;
   made->id = manager().create_id(cm::PortSpace::kTcp, qp.type(), made.get());
   if (made->id == nullptr) return error = "there are too many connections", nullptr;
-  const int failed = manager().resolve_addr(*made->id, nullptr, to, options.patience, engine.now());
+  const int failed = manager().resolve_addr(*made->id, nullptr, to, options.patience.value_or(kPatience), engine.now());
   if (failed == 0) return made;
   error = name + ": " + errno_text(failed);
   forget(*made);

@@ -61,6 +61,8 @@ struct ConnectionsCore final : cm::EventSink {
   void forget(HeldConnection& connection);
   void forget(HeldListener& listener);
 
+  static constexpr Duration kPatience = milliseconds(10'000);  // for an answer
+
   uroce::Endpoint& endpoint;
   EngineCore& engine;
 

@@ -41,8 +41,9 @@ struct ConnectionOptions {
   uint8_t max_rd_atomic = 16;                                    // READs and atomics under way, as requester
   uint8_t max_dest_rd_atomic = 16;                               // the same as responder
   uint8_t retry_cnt = 7;
-  uint8_t rnr_retry = 7;                     // 7: for ever
-  Duration patience = milliseconds(10'000);  // how long a call that waits does
+  uint8_t rnr_retry = 7;  // 7: for ever
+  /// How long a call waits. Not set: 10 seconds for an answer, and for somebody who connects as long as it takes.
+  std::optional<Duration> patience = std::nullopt;
 };
 
 /// The bytes of a value, for `ConnectionOptions::private_data`. The value must live until the call.
@@ -67,7 +68,8 @@ class UROCE_API Connection {
   explicit operator bool() const { return held_ != nullptr && state() != ConnectionState::kEnded; }
 
   ConnectionState state() const;
-  /// What the peer said when it connected or accepted; empty before that. Other implementations may append zeros.
+  /// What the peer said when it connected or accepted; empty before that. On the wire it has no length: behind what was
+  /// said there are zeros, 56 bytes in all of who connects, 196 of who accepts.
   std::span<const std::byte> private_data() const;
   /// The same as a value; nothing when there are fewer bytes.
   template <typename T>

@@ -39,19 +39,19 @@ struct EndpointOptions {
   /// A port as `uroce run --port` names it ("net_memif0,...", "0000:03:00.0", ...; doc/configuration.md). "" is the
   /// segment, as there: shared memory with all programs of the machine, and no EAL. With `eal_running` it is the name
   /// or number of a port of the application that is not started; "" is the first one.
-  std::string port;
+  std::string port{};
   std::vector<LocalAddress>
-      addresses;             // of this endpoint; none: those of the kernel interface below, the machine, or the wire
+      addresses{};           // of this endpoint; none: those of the kernel interface below, the machine, or the wire
   bool eal_running = false;  // the application called rte_eal_init itself
-  std::vector<std::string> eal_args;  // else, where the port is DPDK's: for rte_eal_init
-  std::string pcap_file;              // pcapng of everything sent and received; "": none
+  std::vector<std::string> eal_args{};  // else, where the port is DPDK's: for rte_eal_init
+  std::string pcap_file{};              // pcapng of everything sent and received; "": none
   Drive drive = Drive::kProgram;
   uint32_t mtu = 0;  // of the port, in bytes of IP; 0: the port's own
   uint8_t traffic_class = 0;
   LossRecovery loss_recovery = LossRecovery::kGoBackN;
-  std::string faults;      // what goes wrong on the way to the port, as `uroce run --faults` takes it; "": nothing
-  std::string congestion;  // "" (none) or its name, as UROCE_CC has it: "dcqcn", ...
-  std::vector<std::string> congestion_parameters;  // "name=value", doc/congestion.md
+  std::string faults{};      // what goes wrong on the way to the port, as `uroce run --faults` takes it; "": nothing
+  std::string congestion{};  // "" (none) or its name, as UROCE_CC has it: "dcqcn", ...
+  std::vector<std::string> congestion_parameters{};  // "name=value", doc/congestion.md
 };
 
 class UROCE_API Endpoint {

@@ -36,15 +36,15 @@ namespace uroce::rdma {
 class Endpoint;
 
 struct EngineOptions {
-  MacAddress mac;                         // must not be zero
-  std::vector<LocalAddress> addresses;    // GIDs 1.. in this order; GID 0 is the link-local address of `mac`
+  MacAddress mac{};                       // must not be zero
+  std::vector<LocalAddress> addresses{};  // GIDs 1.. in this order; GID 0 is the link-local address of `mac`
   uint32_t max_frame_bytes = 4096 + 128;  // largest frame of the port; limits the path MTU
   uint32_t max_qps = 4096;
   uint32_t max_regions = 65536;
   uint8_t traffic_class = 0;  // for queue pairs that set none
   LossRecovery loss_recovery = LossRecovery::kGoBackN;
-  std::string congestion;                          // "" (none) or its name: "dcqcn", ...
-  std::vector<std::string> congestion_parameters;  // "name=value", doc/congestion.md
+  std::string congestion{};                          // "" (none) or its name: "dcqcn", ...
+  std::vector<std::string> congestion_parameters{};  // "name=value", doc/congestion.md
   /// With 0, queue pair numbers, keys and sequence numbers cannot be guessed. Any other seed makes them repeat, for
   /// tests.
   uint64_t seed = 0;

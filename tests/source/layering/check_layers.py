@@ -21,9 +21,9 @@ Floors, an arrow points only downwards:
     host < pmd/shmlan: a DPDK driver in front of the segment, as roce/dpdk/endpoint_device is
 
 Of `pmd/`, only shmlan knows `roce/`, and nothing of `roce/` knows `pmd/`. Only roce/dpdk, pmd/ethdev, pmd/shmlan, apps
-and verbs_shim include DPDK's headers, only verbs_shim and apps/examples, which include nothing
-of the house, include the verbs headers, and the floors that are pure logic
-include nothing that reads a clock, opens a file or starts a thread.
+and verbs_shim include DPDK's headers. Only verbs_shim and apps/examples, which include nothing of the house, include the
+verbs headers; apps/examples/library includes the library's headers, as its users do, and DPDK's. The floors that are pure
+logic include nothing that reads a clock, opens a file or starts a thread.
 """
 
 import argparse
@@ -61,6 +61,7 @@ for floor in BELOW:
     BELOW[floor] = ["include"] + BELOW[floor]
 BELOW["include"] = []
 BELOW["apps/examples"] = []
+BELOW["apps/examples/library"] = ["include"]
 BELOW["pmd/hw"] = []
 BELOW["pmd/vfio_user"] = ["pmd/hw"]
 BELOW["pmd/card"] = ["pmd/hw", "pmd/vfio_user"]
@@ -68,7 +69,7 @@ BELOW["pmd/ethdev"] = ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 BELOW["pmd/shmlan"] = ["include", "base", "packet", "segment", "host"]
 BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
-DPDK_ALLOWED = {"dpdk", "apps", "verbs_shim", "pmd/ethdev", "pmd/shmlan"}
+DPDK_ALLOWED = {"dpdk", "apps", "apps/examples/library", "verbs_shim", "pmd/ethdev", "pmd/shmlan"}
 VERBS_ALLOWED = {"verbs_shim", "apps/examples"}
 PURE = {"include", "packet", "cm", "managed", "transport", "congestion", "engine", "fabric", "capture", *TOOLS}
 IMPURE_HEADERS = re.compile(
@@ -88,6 +89,8 @@ def floor_of(path: pathlib.PurePath) -> str:
         return parts[2] if len(parts) > 3 else "roce/tools"
     if parts[0] == "roce":
         return parts[1] if len(parts) > 2 else "roce"
+    if parts[:3] == ("apps", "examples", "library"):
+        return "/".join(parts[:3])
     if parts[0] == "pmd" or parts[:2] == ("apps", "examples"):
         return "/".join(parts[:2])
     return parts[0] if parts[0] in BELOW else ""

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Runs the library's examples, each with the other side that it is written for, and compares the code that pages show
+with theirs.
+
+    examples_test.py ROOT BUILDDIR
+
+With a verbs program (apps/examples/endpoints.cc) one of them speaks, too, if that was built.
+"""
+
+import os
+import pathlib
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+
+PATIENCE_S = 60
+
+
+class Side:
+    """A program in a place of its own: no other program of this machine is on its segment."""
+
+    def __init__(self, programs, scratch, name, *words):
+        self.name = " ".join((str(name), *words))
+        program = name if isinstance(name, pathlib.Path) else programs / f"example_{name}"
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("UROCE_")}
+        environment |= {"UROCE_RUNTIME_DIR": str(scratch), "RUNTIME_DIRECTORY": str(scratch)}
+        self.process = subprocess.Popen([str(program), *words], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, env=environment)
+
+    def says(self, line):
+        """Waits for its first line."""
+        assert select.select([self.process.stdout], [], [], PATIENCE_S)[0], f"{self.name} says nothing"
+        said = self.process.stdout.readline()
+        assert said == line, f"{self.name} said {said!r}, not {line!r}: {self.process.stderr.read() if not said else ''}"
+
+    def ends_with(self, text):
+        out, err = self.process.communicate(timeout=PATIENCE_S)
+        assert self.process.returncode == 0 and out == text, f"{self.name}: {self.process.returncode}\n{out}{err}"
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def meet(programs, scratch, name, server_says, client_says, server_words=(), client_words=("127.0.0.1",)):
+    """The client asks until somebody listens: the programs are begun at the same time."""
+    server = Side(programs, scratch, name, *server_words)
+    try:
+        for _ in range(200):
+            client = Side(programs, scratch, name, *client_words)
+            out, err = client.process.communicate(timeout=PATIENCE_S)
+            if client.process.returncode == 0 or server.process.poll() is not None:
+                break
+        assert (client.process.returncode, out) == (0, client_says), f"{client.name}: {out}{err}"
+        server.ends_with(server_says)
+    finally:
+        server.kill()
+
+
+def groups(programs, scratch):
+    members = [Side(programs, scratch, "datagrams", "239.1.2.9") for _ in range(2)]
+    try:
+        for member in members:
+            member.says("attached\n")
+        Side(programs, scratch, "datagrams", "-s", "239.1.2.9").ends_with("sent 3 datagrams\n")
+        for member in members:
+            member.ends_with("datagram 1\ndatagram 2\ndatagram 3\n")
+    finally:
+        for member in members:
+            member.kill()
+
+
+def application(programs, scratch):
+    """Two DPDK applications with a wire of shared memory between them."""
+    def words(role):
+        return ("--no-huge", "-m", "64", "--no-pci", "--no-shconf", "--no-telemetry", f"--file-prefix=example{os.getpid()}{role}",
+                f"--lcores=0@({','.join(str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:8])})",
+                f"--vdev=net_memif0,role={role},socket={scratch}/wire.sock,socket-abstract=no,bsize=4352,rsize=8", "--")
+    text = "a message of a DPDK application\n"
+    server = Side(programs, scratch, "dpdk_message", *words("server"), "198.18.0.1/24")
+    client = Side(programs, scratch, "dpdk_message", *words("client"), "198.18.0.2/24", "198.18.0.1")
+    try:
+        client.ends_with("sent: " + text)
+        server.ends_with("received: " + text)
+    finally:
+        server.kill()
+        client.kill()
+
+
+def with_verbs(programs, scratch, build):
+    """A program of librdmacm, which sends three lines and waits for an answer to each. Here it gets none."""
+    theirs = build / "apps/examples/example_endpoints"
+    if not theirs.exists():
+        print("skipped: a verbs program as the peer: it was not built, as librdmacm's headers are missing")
+        return
+    server = Side(programs, scratch, "message")
+    try:
+        while server.process.poll() is None:
+            client = Side(programs, scratch, build / "apps/uroce", "run", "--", str(theirs), "127.0.0.1")
+            while client.process.poll() is None and server.process.poll() is None:
+                time.sleep(0.02)
+            client.kill()
+        server.ends_with("received: one connection,\n")
+    finally:
+        server.kill()
+
+
+def refusals(programs, scratch):
+    nobody = Side(programs, scratch, "message", "127.0.0.1").process
+    out, err = nobody.communicate(timeout=PATIENCE_S)
+    assert (nobody.returncode, out) == (1, "") and "nobody listens there" in err, err
+
+
+def shown_code(root):
+    """Each block of C++ in README.md and doc/api.md that names an example stands in it, line by line."""
+    shown = 0
+    for page in ("README.md", "doc/api.md"):
+        for name, block in re.findall(r"\(\S*?apps/examples/library/(\w+\.cc)\)[^`]*```cpp\n(.*?)```", (root / page).read_text(), re.DOTALL):
+            source = textwrap.dedent((root / "apps/examples/library" / name).read_text())
+            plain = re.sub(r"(?m)^ +", "", source)
+            assert re.sub(r"(?m)^ +", "", block) in plain, f"{page} shows code that {name} does not have:\n{block}"
+            shown += 1
+    assert shown >= 2, f"{shown} blocks are compared"
+
+
+def main():
+    root, build = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    programs = build / "apps/examples/library"
+    shown_code(root)
+    with tempfile.TemporaryDirectory(prefix="uroce-examples-") as name:
+        scratch = pathlib.Path(name)
+        refusals(programs, scratch)
+        meet(programs, scratch, "message", "received: one message\n", "sent: one message\n")
+        meet(programs, scratch, "write", "18 bytes: written from afar\n", "written\n")
+        meet(programs, scratch, "read_and_add", "numbers given: 3\n",
+             "number 0: the first\nnumber 1: the second\nnumber 2: the third\n")
+        meet(programs, scratch, "asleep", "message 1\nmessage 2\nmessage 3\n", "sent\n")
+        with_verbs(programs, scratch, build)
+        groups(programs, scratch)
+        application(programs, scratch)
+    print("the examples run as they are written")
+
+
+if __name__ == "__main__":
+    main()
