@@ -19,7 +19,7 @@ check_packages=(
   "${demo_packages[@]}"
   clang clang-format clang-tidy libclang-rt-14-dev shellcheck git
   libgtest-dev libgmock-dev python3-scapy libisal-dev zlib1g-dev
-  dpdk-dev iproute2 procps iperf3
+  dpdk-dev iproute2 procps iperf3 valgrind
   ucx-utils qperf python3-pyverbs infiniband-diags rdmacm-utils libfabric-bin fio libcap2-bin systemd
 )
 full_packages=(
