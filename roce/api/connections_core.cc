@@ -119,8 +119,11 @@ void ConnectionsCore::handle(const cm::Event& event) {
   }
 }
 
-void ConnectionsCore::handle_request(const cm::Event& event) {
+void ConnectionsCore::handle_request(const cm::Event& event) try {
   static_cast<HeldListener*>(event.listener->user())->requests.push_back({event.id, event.connection});
+} catch (const std::bad_alloc&) {
+  drop_events(event.id);
+  manager().destroy_id(event.id, engine.now());  // which refuses it
 }
 
 void ConnectionsCore::handle_answer(HeldConnection& connection, const cm::Event& event) {

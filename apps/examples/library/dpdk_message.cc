@@ -1,8 +1,11 @@
 // A DPDK application that does RDMA on a port of its own: `dpdk_message EAL-ARGUMENTS -- ADDRESS/PREFIX` waits for a
 // message, with the address of another one behind that it sends one.
 //
-//   dpdk_message -l 0 --vdev=net_memif0,role=server,socket=/run/a.sock,socket-abstract=no,bsize=4352 -- 192.0.2.1/24
-//   dpdk_message -l 1 --file-prefix=b --vdev=net_memif0,role=client,... -- 192.0.2.2/24 192.0.2.1
+//   P=librte_net_shmlan.so          # a port that needs no card: a place on the machine's segment
+//   dpdk_message -d $P --no-huge -m 64 --no-pci --file-prefix=a --vdev=net_shmlan0 -- 198.18.0.1/24
+//   dpdk_message -d $P --no-huge -m 64 --no-pci --file-prefix=b --vdev=net_shmlan0 -- 198.18.0.2/24 198.18.0.1
+//
+// Instead of the second one `message 198.18.0.1` will do: it is on the same segment.
 #include <rte_eal.h>
 
 #include "need.h"

@@ -1,10 +1,10 @@
 // One RoCEv2 endpoint without a port of its own: frames come from a `Port`, and the caller passes the time.
 //
-// An engine has no thread, reads no clock and does no I/O. The thread that drives it calls `turn` again and again: in
-// every turn the engine takes what the port has received, looks at its timers and sends. What is called between two
-// turns happens at the time of the first of them. (An endpoint has a clock and drives its engine itself, endpoint.h.)
-// Only one thread at a time may call an engine or anything that it made; the program sees to that (an endpoint has a
-// lock for it, endpoint.h).
+// An engine has no thread, reads no clock and does no I/O, but that it signals completion channels. The thread that
+// drives it calls `turn` again and again: in every turn the engine takes what the port has received, looks at its
+// timers and sends. What is called between two turns happens at the time of the first of them. (An endpoint has a
+// clock, and `Endpoint::drive` in place of `turn`: endpoint.h.) Only one thread at a time may call an engine or
+// anything that it made; the program sees to that (an endpoint has a lock for it, endpoint.h).
 //
 // Everything that an engine made must be destroyed before the engine. All tables are sized by `EngineOptions`; making
 // objects allocates memory, sending and receiving does not.

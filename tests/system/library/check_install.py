@@ -7,7 +7,6 @@
 import os
 import pathlib
 import re
-import select
 import shutil
 import subprocess
 import sys
@@ -76,41 +75,36 @@ def build(prefix, sources, scratch, name, libraries, more=()):
     return program
 
 
-def card_of(side):
-    """The line in which it says where it is."""
-    for line in side.stdout:
-        if re.match(r"[0-9a-f.:]+ \d+ \d+ \d+ \d+$", line):
-            return line
-    raise AssertionError(f"no address came: {side.communicate()[1]}")
-
-
 def run_application(program, scratch, environment):
-    """Two processes over a wire of shared memory; their lines are carried between them."""
+    """Two processes over a wire of shared memory."""
     sides = []
     for number, role in ((1, "server"), (2, "client")):
         device = f"net_memif0,role={role},socket={scratch}/wire.sock,socket-abstract=no,bsize=4352,rsize=8"
         cpus = "(%s)" % ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:8])
         words = [program, f"--lcores=0@{cpus},1@{cpus}", "--no-huge", "-m", "64", "--no-pci", "--no-shconf", "--no-telemetry",
-                 f"--file-prefix=library{os.getpid()}{role}", f"--vdev={device}", "--", role, f"198.18.0.{number}/24"]
+                 f"--file-prefix=library{os.getpid()}{role}", f"--vdev={device}", "--", f"198.18.0.{number}/24", *(["198.18.0.1"] if role == "client" else [])]
         sides.append(subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                       stderr=subprocess.PIPE, text=True,
                                       env={**environment, "RUNTIME_DIRECTORY": str(scratch)}))
     server, client = sides
     try:
-        cards = [card_of(side) for side in sides]
-        for side, card in ((server, cards[1]), (client, cards[0])):
-            side.stdin.write(card)
-            side.stdin.flush()
-        # The client says that it is done; then each goes when its standard input ends, the server first, which may
-        # still be in the middle of a burst.
-        select.select([client.stdout], [], [], 120)
-        outputs = [side.communicate(timeout=60) for side in sides]
+        # The client goes when its standard input ends; the server, which may still be in the middle of a burst, before it.
+        outputs = [server.communicate(timeout=120), client.communicate(timeout=60)]
     finally:
         for side in sides:
             side.kill()
             side.wait()
     for side, (out, err) in zip(sides, outputs):
         assert side.returncode == 0 and "done: 2000 writes of 8192 bytes" in out, f"{side.returncode}\n{out}{err}"
+
+
+def build_examples(prefix, scratch):
+    """As a user would, who has nothing but the prefix."""
+    folder = pathlib.Path(__file__).resolve().parents[3] / "apps/examples/library"
+    names = sorted(path.stem for path in folder.glob("*.cc"))
+    assert len(names) >= 6, names
+    for name in names:
+        build(prefix, folder, scratch, name, [*prefix.flags("--libs"), *dpdk("--libs")], dpdk("--cflags"))
 
 
 def main():
@@ -126,6 +120,7 @@ def main():
         print(run(two, env=environment), end="")
         application = build(prefix, sources, scratch, "lcore_writes", [*shared, *dpdk("--libs")], dpdk("--cflags"))
         run_application(application, scratch, environment)
+        build_examples(prefix, scratch)
         # The archive: the program holds the transport itself, and needs no shared object of ours.
         static = build(prefix, sources, scratch, "two_engines",
                        [prefix.lib / "liburoce.a", *dpdk("--libs"), "-lpthread"])

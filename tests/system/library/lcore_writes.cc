@@ -1,22 +1,20 @@
 // A DPDK application that sends RDMA WRITEs from its own lcore loop.
 //
-//   lcore_writes EAL-ARGUMENTS -- server|client ADDRESS/PREFIX
+//   lcore_writes EAL-ARGUMENTS -- ADDRESS/PREFIX             server
+//   lcore_writes EAL-ARGUMENTS -- ADDRESS/PREFIX SERVER      client
 //
-// The two sides find each other over standard input and output: each prints one line and reads the other's. The client
-// writes numbered blocks into the server's memory; the server, once told that the client is done, compares all of them.
-// Told is each by the end of its standard input.
+// The client connects, hears where the server's memory is, and writes numbered blocks into it. The server, once the
+// connection has ended, compares all of them. The client stays until its standard input ends.
 #include <rte_eal.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <uroce/uroce.h>
 
-#include <atomic>
 #include <chrono>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -64,22 +62,18 @@ class Application final : public EventListener {
     return (cq_ && region_ && qp_) || (error = "the engine has no room", false);
   }
 
-  /// Each side tells the other where its queue pair and its memory are.
-  bool meet(std::string& error) {
+  /// The server tells the client where its memory is.
+  bool meet(const char* peer, std::string& error) {
     const Endpoint::Ownership owner(*endpoint_);
-    const QueuePairAddress own = qp_.address();
-    std::printf("%s %u %u %" PRIu64 " %u\n", to_string(own.gid).c_str(), own.qp_num, own.psn.value(), region_.address(),
-                region_.rkey());
-    char gid[64];
-    QueuePairAddress peer;
-    uint32_t psn = 0;
-    const int read = std::scanf("%63s %u %u %" SCNu64 " %u", gid, &peer.qp_num, &psn, &peer_memory_, &peer_rkey_);
-    const auto ip = parse_ip(gid);
-    if (read != 5 || !ip) return error = "the other side did not say where it is", false;
-    peer.gid = *ip;
-    peer.psn = Psn(psn);
-    const ModifyResult result = qp_.connect(peer);
-    return result == ModifyResult::kOk || (error = modify_result_text(result), false);
+    if (peer == nullptr) {
+      Listener listener = endpoint_->connections().listen(7471, error);
+      const RemoteMemory own = region_.remote();
+      if (listener) connection_ = listener.accept(qp_, error, {.private_data = bytes_of(own)});
+      return bool(connection_);
+    }
+    connection_ = endpoint_->connections().connect(qp_, peer, 7471, error);
+    if (connection_) peer_memory_ = *connection_.private_data_as<RemoteMemory>();
+    return bool(connection_);
   }
 
   /// The lcore's loop.
@@ -88,9 +82,12 @@ class Application final : public EventListener {
     while (!done_ && failure_.empty() && endpoint_->now() < deadline) {
       const Endpoint::Ownership owner(*endpoint_);
       endpoint_->drive();
-      if (server_) continue;
-      post_more();
-      take_completions();
+      if (server_) {
+        done_ = !connection_;
+      } else {
+        post_more();
+        take_completions();
+      }
     }
     if (!failure_.empty()) return fail(failure_);
     if (!done_) return fail("not done in time");
@@ -99,12 +96,10 @@ class Application final : public EventListener {
     return 0;
   }
 
-  /// To the server's loop, from any thread: the client has had its last acknowledgement.
-  void client_is_done() { done_ = true; }
-
   /// Under an Ownership, as every call to what the engine made.
   void close() {
     const Endpoint::Ownership owner(*endpoint_);
+    connection_ = {};
     qp_ = {};
     region_ = {};
     cq_ = {};
@@ -119,15 +114,8 @@ class Application final : public EventListener {
       uint8_t* const bytes = memory_.data() + size_t{block} * kBlock;
       for (uint32_t i = 0; i < kBlock; i++) bytes[i] = byte_of(posted_, i);
       const Sge sge = region_.sge(uint64_t{block} * kBlock, kBlock);
-      SendWr wr;
-      wr.wr_id = posted_;
-      wr.opcode = WrOpcode::kRdmaWrite;
-      wr.flags = kSendSignaled;
-      wr.sges = &sge;
-      wr.num_sge = 1;
-      wr.remote_addr = peer_memory_ + uint64_t{block} * kBlock;
-      wr.rkey = peer_rkey_;
-      if (qp_.post_send(wr) != PostResult::kOk) return;
+      const RemoteMemory to = peer_memory_.at(block * kBlock);
+      if (qp_.post(RdmaWrite{.from = sge, .to = to, .wr_id = posted_}) != PostResult::kOk) return;
     }
   }
 
@@ -156,11 +144,11 @@ class Application final : public EventListener {
   CompletionQueue cq_;
   MemoryRegion region_;
   QueuePair qp_;
-  uint64_t peer_memory_ = 0;
-  uint32_t peer_rkey_ = 0;
+  Connection connection_;
+  RemoteMemory peer_memory_;
   uint64_t posted_ = 0;
   uint64_t completed_ = 0;
-  std::atomic<bool> done_ = false;
+  bool done_ = false;
   std::string failure_;
 };
 
@@ -177,26 +165,22 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // somebody waits for each line
   const int used = rte_eal_init(argc, argv);
   if (used < 0) return fail("EAL does not start");
-  if (argc - used != 3) return fail("usage: lcore_writes EAL-ARGUMENTS -- server|client ADDRESS/PREFIX");
+  if (argc - used < 2 || argc - used > 3) return fail("usage: lcore_writes EAL-ARGUMENTS -- ADDRESS/PREFIX [SERVER]");
   int code = 1;
   {
-    const std::string role = argv[used + 1];
-    Application application(role == "server");
+    const char* const peer = argc - used == 3 ? argv[used + 2] : nullptr;
+    Application application(peer == nullptr);
     std::string error;
-    if (!application.open(argv[used + 2], error) || !application.meet(error)) return fail(error);
+    if (!application.open(argv[used + 1], error) || !application.meet(peer, error)) return fail(error);
     const unsigned lcore = rte_get_next_lcore(-1, 1, 0);
     if (lcore == RTE_MAX_LCORE) return fail("give EAL a second lcore: --lcores=0,1");
     rte_eal_remote_launch(run_application, &application, lcore);
-    if (role == "server") {
-      read_to_the_end();
-      application.client_is_done();
-    }
     // The lcores may share a CPU, and rte_eal_wait_lcore alone would spin on it.
     while (rte_eal_get_lcore_state(lcore) == RUNNING) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     code = rte_eal_wait_lcore(lcore);
-    // net_memif takes the rings away from a peer that may be in the middle of a burst: who is done first stays.
-    if (role == "client" && code == 0) read_to_the_end();
     application.close();
+    // net_memif takes the rings away from a peer that may be in the middle of a burst: who is done first stays.
+    if (peer != nullptr && code == 0) read_to_the_end();
   }
   // No rte_eal_cleanup: that of DPDK 22.11 takes memory away from its own interrupt thread.
   return code;
