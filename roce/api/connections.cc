@@ -28,9 +28,9 @@ std::unique_ptr<HeldConnection> finish(std::unique_ptr<HeldConnection> made, std
   ConnectionsCore& core = made->core;
   if (!core.wait(made->options.patience.value_or(ConnectionsCore::kPatience),
                  [&] { return made->state != ConnectionState::kConnecting; }))
-    core.end(*made, made->peer_text + ": does not answer");
+    core.end(*made, {": does not answer"});
   if (made->state == ConnectionState::kEstablished) return made;
-  error = made->error;
+  error = made->ending.line(made->peer_text);
   core.forget(*made);
   return nullptr;
 }
@@ -57,10 +57,10 @@ ConnectionState Connection::state() const {
 }
 std::span<const std::byte> Connection::private_data() const { return bytes_of_data(held_->from_peer); }
 IpAddress Connection::peer() const { return held_->peer; }
-const std::string& Connection::error() const { return held_->error; }
+std::string Connection::error() const { return held_->ending.line(held_->peer_text); }
 void Connection::disconnect() {
   held_->core.advance();
-  held_->core.end(*held_, "ended by this side");
+  held_->core.end(*held_, kByThisSide);
 }
 
 uint32_t Listener::waiting() const {

@@ -17,19 +17,11 @@ constexpr size_t kRequestBytes = cm::kReqPrivateBytes - cm::kCmaHeaderBytes;
 
 std::string errno_text(int error) { return std::generic_category().message(error); }
 
-std::string text_of(const cm::Event& event, const std::string& peer) {
-  switch (event.type) {
-    case cm::EventType::kRejected:
-      if (event.status == static_cast<int>(cm::RejReason::kInvalidServiceId)) return peer + ": nobody listens there";
-      if (event.status == static_cast<int>(cm::RejReason::kConsumer)) return peer + ": refused by the program there";
-      return peer + ": refused, reason " + std::to_string(event.status);
-    case cm::EventType::kAddrError:
-    case cm::EventType::kUnreachable:
-    case cm::EventType::kConnectError:
-      return peer + ": does not answer";
-    default:
-      return peer + ": " + errno_text(-event.status);
-  }
+Ending ending_of(const cm::Event& event) {
+  if (event.type != cm::EventType::kRejected) return {": does not answer"};
+  if (event.status == static_cast<int>(cm::RejReason::kInvalidServiceId)) return {": nobody listens there"};
+  if (event.status == static_cast<int>(cm::RejReason::kConsumer)) return {": refused by the program there"};
+  return {": refused, reason ", event.status};
 }
 
 cm::ConnParam param_of(const Qp& qp, const ConnectionOptions& options) {
@@ -53,6 +45,11 @@ bool possible(const Qp& qp, const ConnectionOptions& options, size_t room, std::
 }
 
 }  // namespace
+
+std::string Ending::line(const std::string& peer) const {
+  if (*text == '\0') return {};
+  return (names_peer ? peer : std::string()) + text + (reason != 0 ? std::to_string(reason) : std::string());
+}
 
 ConnectionsCore::ConnectionsCore(uroce::Endpoint& its_endpoint, EngineCore& its_engine)
     : endpoint(its_endpoint), engine(its_engine) {
@@ -94,12 +91,11 @@ void ConnectionsCore::handle(const cm::Event& event) {
   if (connection == nullptr) return drop_request(event.id);
   switch (event.type) {
     case cm::EventType::kAddrResolved:
-      if (manager().resolve_route(*event.id, kPatience, engine.now()) != 0)
-        end(*connection, connection->peer_text + ": there is no route");
+      if (manager().resolve_route(*event.id, kPatience, engine.now()) != 0) end(*connection, {": there is no route"});
       return;
     case cm::EventType::kRouteResolved:
       if (!initialize(*connection) || manager().connect(*event.id, connection->param, {}, engine.now()) != 0)
-        end(*connection, "the queue pair must be in RESET or INIT");
+        end(*connection, {"the queue pair must be in RESET or INIT", 0, false});
       return;
     case cm::EventType::kConnectResponse:
       return handle_answer(*connection, event);
@@ -107,13 +103,13 @@ void ConnectionsCore::handle(const cm::Event& event) {
       if (connection->state == ConnectionState::kConnecting) connection->state = ConnectionState::kEstablished;
       return;
     case cm::EventType::kDisconnected:
-      return end(*connection, connection->peer_text + " has ended the connection");
+      return end(*connection, {" has ended the connection"});
     case cm::EventType::kAddrError:
     case cm::EventType::kRouteError:
     case cm::EventType::kConnectError:
     case cm::EventType::kUnreachable:
     case cm::EventType::kRejected:
-      return end(*connection, text_of(event, connection->peer_text));
+      return end(*connection, ending_of(event));
     default:
       return;
   }
@@ -130,7 +126,7 @@ void ConnectionsCore::handle_answer(HeldConnection& connection, const cm::Event&
   connection.from_peer = event.connection.private_data;
   if (!raise(connection, QpState::kRtr) || !raise(connection, QpState::kRts) ||
       manager().accept(*event.id, nullptr, {}, engine.now()) != 0) {
-    return end(connection, connection.peer_text + ": what it has answered cannot be");
+    return end(connection, {": what it has answered cannot be"});
   }
   connection.state = ConnectionState::kEstablished;
 }
@@ -232,11 +228,11 @@ bool ConnectionsCore::reject(HeldListener& listener) {
   return true;
 }
 
-void ConnectionsCore::end(HeldConnection& connection, const std::string& why) {
+void ConnectionsCore::end(HeldConnection& connection, const Ending& why) {
   if (connection.state == ConnectionState::kEnded) return;
   const bool stood = connection.state == ConnectionState::kEstablished;
   connection.state = ConnectionState::kEnded;
-  connection.error = why;
+  connection.ending = why;
   if (connection.qp.state() != QpState::kReset) {
     QpAttributes attributes;
     attributes.state = QpState::kErr;
@@ -251,7 +247,7 @@ void ConnectionsCore::end(HeldConnection& connection, const std::string& why) {
 }
 
 void ConnectionsCore::forget(HeldConnection& connection) {
-  end(connection, "ended by this side");
+  end(connection, kByThisSide);
   if (connection.id == nullptr) return;
   drop_events(connection.id);
   manager().destroy_id(std::exchange(connection.id, nullptr), engine.now());

@@ -15,17 +15,27 @@
 
 namespace uroce::rdma {
 
+/// Why a connection has ended, as a line for the program. Nothing is allocated until it asks.
+struct Ending {
+  const char* text = "";  // behind the peer's name; "": it has not ended
+  int reason = 0;         // 0: none; else it stands behind the text
+  bool names_peer = true;
+  std::string line(const std::string& peer) const;
+};
+
+inline constexpr Ending kByThisSide{"ended by this side", 0, false};
+
 struct HeldConnection {
   ConnectionsCore& core;
   Qp& qp;
   ConnectionOptions options;  // without private data
-  std::string peer_text;      // for errors
+  std::string peer_text;      // its name in errors
   cm::ConnParam param{};
   cm::Id* id = nullptr;  // nullptr: connection management has forgotten it
   ConnectionState state = ConnectionState::kConnecting;
   cm::PrivateData from_peer{};
   IpAddress peer{};
-  std::string error{};
+  Ending ending{};
 };
 
 struct HeldListener {
@@ -57,7 +67,7 @@ struct ConnectionsCore final : cm::EventSink {
   std::unique_ptr<HeldListener> listen(const cm::SocketAddress& at, std::string& error);
   bool reject(HeldListener& listener);
   /// Ends it; nothing if it has ended.
-  void end(HeldConnection& connection, const std::string& why);
+  void end(HeldConnection& connection, const Ending& why);
   void forget(HeldConnection& connection);
   void forget(HeldListener& listener);
 

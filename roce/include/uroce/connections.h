@@ -82,7 +82,7 @@ class UROCE_API Connection {
     return value;
   }
   IpAddress peer() const;
-  const std::string& error() const;  // why it ended, one line; "" before that
+  std::string error() const;  // why it ended, one line; "" before that
   /// Ends it: the peer is told. Nothing happens if it has ended already.
   void disconnect();
 

@@ -118,6 +118,7 @@ TEST_F(LibraryConnections, AnImmediateTakesAReceive) {
 
 TEST_F(LibraryConnections, TheEndIsToldToBoth) {
   establish();
+  EXPECT_EQ(owning(a_, [&] { return a_.connection.error(); }), "");
   owning(a_, [&] {
     EXPECT_EQ(a_.qp.post(Receive{a_.region.sge(0, 64), 3}), PostResult::kOk);
     return 0;
