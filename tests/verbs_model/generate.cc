@@ -13,7 +13,8 @@ constexpr uint32_t kOverhang = 100;  // of an element that reaches beyond its re
 
 class Generator {
  public:
-  Generator(uint64_t seed, const Limits& limits) : limits_(limits), random_(seed * 0x9E3779B97F4A7C15u + 1) {
+  // The factor is not SplitMix64's own step, or each program would be drawn from the numbers of the one before it.
+  Generator(uint64_t seed, const Limits& limits) : limits_(limits), random_(seed * 0xD1342543DE82EF95u + 1) {
     program_.seed = seed;
     program_.endpoints.clear();
     program_.qps.clear();
@@ -30,6 +31,7 @@ class Generator {
     if (limits_.faults && one_in(3)) draw_faults();
     const unsigned count = one_in(8) ? 40 + below(40) : 4 + below(22);
     while (program_.steps.size() < count) draw_step();
+    if (limits_.faults) draw_troubles(program_, program_.seed, limits_.without);
     return std::move(program_);
   }
 
@@ -284,6 +286,7 @@ class Generator {
     step.opcode = draw_opcode(qp);
     const bool atomic = step.opcode == WrOpcode::kCompareSwap || step.opcode == WrOpcode::kFetchAdd;
     if (atomic) return draw_atomic(std::move(step), qp);
+    if (is_placement(step.opcode)) return draw_placement(std::move(step));
     uint32_t bytes = draw_length(qp);
     if (qp.type == QpType::kUd) {
       bytes = std::min(bytes, limits_.port_mtu + (mistake() ? 1u : 0u));
@@ -327,6 +330,22 @@ class Generator {
     }
   }
 
+  void draw_placement(Step step) {
+    step.offset = 8 * below(kTargetBytes / 8);
+    if (one_in(2)) step.offset %= 64;  // so that they meet
+    if (step.opcode == WrOpcode::kAtomicWrite) {
+      step.operand = random_.next_u64();
+    } else {
+      step.count = below(2);
+      step.length = below(kTargetBytes - step.offset + 1);
+      if (mistake()) step.length += kTargetBytes;
+    }
+    if (mistake()) step.offset += 1 + below(7);
+    if (mistake()) step.wrong_rkey = true;
+    if (mistake()) shuffle_in({Region::kForeign, Region::kReadOnly, Region::kSource}, step.region);
+    add(std::move(step));
+  }
+
   WrOpcode draw_opcode(const QueuePair& qp) {
     WrOpcode opcode = WrOpcode::kSend;
     if (mistake()) {
@@ -342,6 +361,10 @@ class Generator {
                    opcode);
         break;
       default:  // RC; the model has no XRC
+        if (limits_.placements && one_in(10)) {
+          shuffle_in({WrOpcode::kFlush, WrOpcode::kAtomicWrite, WrOpcode::kAtomicWrite}, opcode);
+          break;
+        }
         shuffle_in({WrOpcode::kSend, WrOpcode::kSend, WrOpcode::kSendWithImm, WrOpcode::kRdmaWrite,
                     WrOpcode::kRdmaWrite, WrOpcode::kRdmaWriteWithImm, WrOpcode::kRdmaRead, WrOpcode::kRdmaRead,
                     WrOpcode::kFetchAdd, WrOpcode::kCompareSwap},

@@ -39,7 +39,12 @@ class Liar : public Machine {
   void end_bind(unsigned endpoint, Region window) override { truth_.end_bind(endpoint, window); }
   bool free_window(unsigned endpoint, Region window) override { return truth_.free_window(endpoint, window); }
   bool free_rest() override { return truth_.free_rest(); }
-  Instant now() const override { return truth_.now(); }
+  Instant now(unsigned endpoint) const override { return truth_.now(endpoint); }
+  void befall(const Step& step) override { truth_.befall(step); }
+  Duration ack_timeout() const override { return truth_.ack_timeout(); }
+  uint64_t naks(unsigned endpoint) const override { return truth_.naks(endpoint); }
+  std::optional<IpAddress> address(unsigned qp) const override { return truth_.address(qp); }
+  std::string complaint() const override { return truth_.complaint(); }
   void run(Duration time) override { truth_.run(time); }
   bool settle() override { return truth_.settle(); }
   bool stuck() const override { return truth_.stuck(); }

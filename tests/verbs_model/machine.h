@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "uroce/qp_attributes.h"
 #include "uroce/time.h"
@@ -45,10 +47,23 @@ class Machine {
   /// Everything that is left, after the queue pairs and windows are gone. False: something is said to be in use.
   virtual bool free_rest() = 0;
 
-  virtual Instant now() const = 0;
+  /// By the clock of that endpoint.
+  virtual Instant now(unsigned endpoint) const = 0;
   virtual void run(Duration time) = 0;
   /// For a time in which everything that can end has ended. True: no frame is under way.
   virtual bool settle() = 0;
+  /// What is wrong besides what the model judges.
+  virtual std::string complaint() const { return {}; }
+
+  // What befalls simulated hosts, and what can be asked there only.
+  virtual void befall(const Step& /*step*/) {}
+  /// How long an answer is waited for, at the least. 0: nobody knows.
+  virtual Duration ack_timeout() const { return {}; }
+  /// NAKs that asked an endpoint for a retransmission.
+  virtual uint64_t naks(unsigned /*endpoint*/) const { return 0; }
+  /// Where datagrams of a queue pair come from.
+  virtual std::optional<IpAddress> address(unsigned /*qp*/) const { return {}; }
+
   /// It goes round in circles.
   virtual bool stuck() const { return false; }
 };

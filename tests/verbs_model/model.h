@@ -25,7 +25,8 @@
 //
 // Receives complete in the order of posting (on a shared queue in any order), with the messages in the order in
 //   which they were sent: on RC each once, without a gap; on UC and UD each at most once, unless the network repeats or
-//   reorders. Length, immediate data, flags and source are the message's. A message that was acknowledged to its sender
+//   reorders; and on a network without faults each that finds a receive. Length, immediate data, flags and source are
+//   the message's, and the GRH of a datagram names its sender. A message that was acknowledged to its sender
 //   has a completion at the receiver. An error takes the queue pair down, and all other receives are flushed.
 //
 // Memory. Nothing outside of what a work request names changes, ever.
@@ -48,7 +49,9 @@
 //   take the queue pair's completions out of its queues, no others. In SQD nothing new begins.
 // - A completion queue has room for what it was made for. It may overrun only when more could be in it.
 //
-// Time. Every completion carries one, not before its post and not in the future.
+// Time. Every completion carries one, not before its post and not in the future. A queue pair that gives up for want of
+//   an answer has waited for one as often as it has retries, but for those that a NAK asked for; a clock that leaps
+//   ends one wait.
 //
 // Rest. When nothing happens any more, everything that was posted has completed, unless it waits for receives (with
 //   rnr_retry 7) or in SQD. At the end everything can be freed.
@@ -76,6 +79,7 @@ struct Rules {
   bool reset_takes_completions = true;  // RESET and destruction take the queue pair's completions out
   bool times = true;                    // completions carry the time
   bool causes = true;                   // completions say why
+  bool arrival = true;                  // what is sent on a clean cable arrives
   bool exact_queues = true;             // queues have the size that was asked for, not more
   uint32_t port_mtu = 4096;
   bool planted_mistake = false;  // the model is wrong: it expects RECV for a WRITE with immediate. To test the shrinker
@@ -95,6 +99,10 @@ class Model {
   void on_modify(const Step& step, bool done);
   void before_connect(unsigned qp);
   void on_destroy(unsigned qp);
+  void on_vanish(unsigned qp);
+  void on_restart(unsigned endpoint);
+  /// Before it does.
+  void on_leap(unsigned endpoint, Duration by);
   /// Before keys of the endpoint become invalid or new.
   void on_key_change(unsigned endpoint, Region region, bool valid);
   /// False: windows are bound to it, so it must be refused. kMaybe: nobody knows.
@@ -137,6 +145,8 @@ class Model {
     uint32_t invalidates = 0;  // SEND_WITH_INV: the window's key
     bool acknowledged = false;
     bool delivered = false;
+    bool sent = false;  // its success was reported, or that of a later one
+    bool owed = false;  // unreliable, and nothing stands in its way: if it was sent, it arrives
     std::vector<uint8_t> payload;
     bool swapped = false;      // COMPARE_SWAP that found what it compared with
     uint64_t adds_before = 0;  // FETCH_ADD: known to have been carried out before
@@ -152,6 +162,11 @@ class Model {
     bool changed = false;  // a key of it changed since
     /// For a message of so many bytes. Elements behind its end are not looked at.
     Sure usable(uint32_t length) const { return length > good ? Sure::kNo : changed ? Sure::kMaybe : Sure::kYes; }
+  };
+  /// For an answer from the peer.
+  struct Wait {
+    Instant since{};  // progress was seen
+    uint64_t naks_before = 0;
   };
   struct Queue {
     QueuePair spec;
@@ -170,7 +185,10 @@ class Model {
     std::vector<uint32_t> messages;           // that take a receive, all since it was connected
     std::vector<uint32_t> receives_in_order;  // all since it was connected
     uint32_t delivered = 0;                   // of the peer's messages
+    uint32_t incoming = 0;                    // unreliable messages to it, all since it was connected
+    uint32_t arrived = 0;                     // of them
     uint32_t order = 0;
+    Wait wait;
   };
   struct Shared {
     std::deque<uint32_t> receives;
@@ -190,7 +208,12 @@ class Model {
     unsigned pending = 0;
     bool tangled = false;
   };
+  struct Leap {
+    Instant at;
+    Duration by;
+  };
   struct Side {
+    std::vector<Leap> leaps;
     bool valid[kRegions];
     Window windows[kWindows];
     Shared srq;
@@ -221,13 +244,16 @@ class Model {
   void judge_window_work(Send& send);
   void note_effects(uint32_t id, Send& send, uint32_t reach);
   void note_message(uint32_t id, Send& send);
+  bool will_arrive(const Send& send, const Queue& to) const;
   void meet(uint32_t message, uint32_t receive);
   void meet_messages(unsigned from, uint32_t receive);
   void note_atomic(uint32_t id, Send& send);
   void make_payload(Send& send, uint32_t reach);
-  bool network_may_lose() const;
 
   // model_keys.cc
+  void note_faults();
+  /// There are no more than it has retries.
+  bool outlives_faults(const QueuePair& spec) const { return !network_cuts_ && faults_ <= spec.retries; }
   void begin_window_change(unsigned endpoint, Region window);
   void end_window_change(const Send& send, Sure done);
   void widen(unsigned endpoint, Region region);
@@ -240,6 +266,7 @@ class Model {
   // model_complete.cc
   void on_completion(unsigned endpoint, unsigned cq, const Completion& completion);
   void complete_send(uint32_t id, const Cq& cq, const Completion& completion);
+  bool waited_enough(const Queue& q, Instant until) const;
   bool may_succeed(const Send& send) const;
   uint32_t failures(const Send& send) const;
   void retire(Send& send, Sure done);
@@ -256,11 +283,13 @@ class Model {
   void receive_failure(uint32_t id, unsigned qp, const Completion& completion);
   void receive_too_short(uint32_t id, unsigned qp);
   void accept_message(Send& message, unsigned qp);
+  bool names_sender(const Receive& receive, unsigned sender) const;
   void settle_partial(const Receive& receive);
   void settle_untouched(const Receive& receive, uint32_t used);
   bool may_have_received(const Receive& receive, uint32_t at, uint8_t value) const;
   void check_progress(unsigned qp);
   void check_owed(unsigned qp);
+  void check_arrivals(unsigned qp);
 
   // model_memory.cc
   bool out_of_date(const Deed& deed, uint32_t at, const Send* reader) const;

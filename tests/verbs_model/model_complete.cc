@@ -23,6 +23,10 @@ WcOpcode completion_of(WrOpcode opcode) {
       return WcOpcode::kLocalInv;
     case WrOpcode::kBindMw:
       return WcOpcode::kBindMw;
+    case WrOpcode::kFlush:
+      return WcOpcode::kFlush;
+    case WrOpcode::kAtomicWrite:
+      return WcOpcode::kAtomicWrite;
     default:
       return WcOpcode::kSend;
   }
@@ -52,9 +56,9 @@ void Model::on_completion(unsigned endpoint, unsigned number, const Completion& 
   if (!is_send && receives_[id].step == nullptr) return fail("step %u completed, and was not posted", id);
   const Instant posted = is_send ? sends_[id].posted : receives_[id].posted;
   const Instant at{completion.timestamp_ns};
-  if (rules_.times && (at < posted || at > machine_.now())) {
+  if (rules_.times && (at < posted || at > machine_.now(endpoint))) {
     return fail("step %u completed at %" PRId64 ", posted at %" PRId64 ", polled at %" PRId64, id, at.ns, posted.ns,
-                machine_.now().ns);
+                machine_.now(endpoint).ns);
   }
   if (rules_.times && at < cq.latest) return fail("step %u completed before the one before it", id);
   cq.latest = at;
@@ -101,6 +105,7 @@ void Model::complete_send(uint32_t id, const Cq& cq, const Completion& c) {
     if (!send.signalled) return fail("step %u was not signalled, and its success was reported", id);
     if (is_answered_with_data(send.step->opcode) && c.byte_len != send.length)
       return fail("step %u: byte_len %u", id, c.byte_len);
+    q.wait.since = std::max(q.wait.since, Instant{c.timestamp_ns});
     return retire(send, Sure::kYes);
   }
   const bool flushed = c.status == WcStatus::kWrFlushErr;
@@ -109,9 +114,24 @@ void Model::complete_send(uint32_t id, const Cq& cq, const Completion& c) {
   }
   if (!flushed && (failures(send) & bit(c.status)) == 0)
     return fail("step %u ended with '%s': nothing explains it", id, status);
+  if (c.status == WcStatus::kRetryExcErr && c.cause == Cause::kTimeout && !waited_enough(q, Instant{c.timestamp_ns}))
+    return fail("step %u: queue pair %u gave up before it had waited for all of its retries", id, send.qp);
   q.sends_failed = !q.vague;
   fail_queue(send.qp, true, flushed);
   retire(send, flushed ? Sure::kMaybe : Sure::kNo);
+}
+
+/// Each retry that no NAK asked for has waited for an answer. However far the clock leaps at once, a leap ends one
+/// wait.
+bool Model::waited_enough(const Queue& q, Instant until) const {
+  const Duration once = machine_.ack_timeout();
+  Duration waited = until - q.wait.since;
+  for (const Leap& leap : side(q).leaps) {
+    if (leap.at >= q.wait.since && leap.at < until && leap.by > once) waited.ns -= leap.by.ns - once.ns;
+  }
+  const uint64_t tries = q.spec.retries + 1u;
+  const uint64_t asked_for = std::min(machine_.naks(q.spec.endpoint) - q.wait.naks_before, tries - 1);
+  return waited >= once * static_cast<int64_t>(tries - asked_for);
 }
 
 bool Model::may_succeed(const Send& send) const {
@@ -162,6 +182,7 @@ void Model::retire(Send& send, Sure done) {
   q.sends.pop_front();
   cq_of(q, true).possible--;
   const bool reliable = q.spec.type == QpType::kRc;
+  send.sent = done == Sure::kYes;
   if (done == Sure::kYes && reliable) {
     send.acknowledged = send.message != kNone;
     for (Deed& deed : deeds_) {
@@ -273,12 +294,14 @@ void Model::before_connect(unsigned qp) {
     // Until now, what was sent before might still arrive. Datagrams that have arrived elsewhere may not be polled yet.
     if (q.spec.type != QpType::kUd) q.messages.clear();
     q.receives_in_order.clear();
-    q.delivered = q.order = 0;
+    q.delivered = q.order = q.incoming = q.arrived = 0;
+    for (Send& send : sends_) {
+      if (send.owed && (q.spec.type == QpType::kUd ? send.step->to == each : (send.qp ^ 1u) == each)) send.owed = false;
+    }
     q.was_reset = false;
     q.failed = Sure::kNo;
     q.state = QpState::kRts;
-    const bool enough = !network_cuts_ && faults_ <= q.spec.retries;
-    if (q.spec.type == QpType::kRc && !enough && faults_ != 0) worry(each);
+    if (q.spec.type == QpType::kRc && !outlives_faults(q.spec)) worry(each);
     for (const bool send : {true, false}) {
       if (cq_of(q, send).may_overrun) worry(each);
     }
@@ -292,6 +315,42 @@ void Model::on_destroy(unsigned qp) {
   queue(qp).destroyed = true;
   queue(qp).state = QpState::kReset;
 }
+
+/// Another has its place: nothing of what was posted will complete, and nobody is told.
+void Model::on_vanish(unsigned qp) {
+  moment_++;
+  worry(qp);
+  forget(qp);
+  Queue& q = queue(qp);
+  q.state = QpState::kReset;
+  for (unsigned number = 0; number < kWindows; number++) {
+    Window& window = side(q).windows[number];
+    const bool old = static_cast<Region>(kRegions + number) == Region::kOldWindow;
+    if (!old && window.qp == qp && window.bound != Sure::kNo) window.bound = window.before = Sure::kMaybe;
+  }
+}
+
+/// Nothing is left of its objects but the memory; all are there again, as they were at the beginning.
+void Model::on_restart(unsigned endpoint) {
+  moment_++;
+  Side& here = sides_[endpoint];
+  for (unsigned region = 0; region < kRegions + kWindows; region++) widen(endpoint, static_cast<Region>(region));
+  for (unsigned qp = 0; qp < queues_.size(); qp++) {
+    if (queues_[qp].spec.endpoint == endpoint && !queues_[qp].destroyed) on_vanish(qp);
+  }
+  for (const uint32_t id : here.srq.receives) {
+    receives_[id].outstanding = false;
+    settle_partial(receives_[id]);
+  }
+  here.srq.receives.clear();
+  for (Cq& cq : here.cqs) cq = {.may_overrun = cq.may_overrun};
+  for (Window& window : here.windows) window = {};
+  for (Deed& deed : deeds_) {
+    if (deed.endpoint == endpoint && deed.ended == kOpen) deed.ended = moment_;
+  }
+}
+
+void Model::on_leap(unsigned endpoint, Duration by) { sides_[endpoint].leaps.push_back({machine_.now(endpoint), by}); }
 
 void Model::on_quiet() {
   moment_++;

@@ -5,6 +5,12 @@
 
 namespace uroce::model {
 
+namespace {
+
+constexpr uint32_t kMostRetries = 7;
+
+}  // namespace
+
 Model::Model(const Program& program, const Rules& rules, Memory& memory, const Machine& machine)
     : program_(program),
       rules_(rules),
@@ -15,17 +21,30 @@ Model::Model(const Program& program, const Rules& rules, Memory& memory, const M
       queues_(program.qps.size()),
       sides_(program.endpoints.size()) {
   for (Side& side : sides_) std::fill_n(side.valid, kRegions, true);
-  for (const Fault& fault : program.faults) {
-    faults_++;
-    network_cuts_ |= fault.text.find("down") != std::string::npos;
-    network_reorders_ |= fault.text.find("delay") != std::string::npos || fault.text.find("dupl") != std::string::npos;
-  }
+  note_faults();
   for (unsigned i = 0; i < queues_.size(); i++) {
     queues_[i].spec = program.qps[i];
-    // Each fault costs one retry at most.
-    const bool enough = !network_cuts_ && faults_ <= queues_[i].spec.retries;
-    if (queues_[i].spec.type == QpType::kRc && !enough && faults_ != 0) worry(i);
+    if (queues_[i].spec.type == QpType::kRc && !outlives_faults(queues_[i].spec)) worry(i);
   }
+}
+
+/// Each fault that strikes once costs one retry at most, and so does a leap of a clock, and a forged packet that makes
+/// the receiver ask for what it did not miss. What strikes by chance does not strike eight times in a row.
+void Model::note_faults() {
+  bool by_chance = false;
+  for (const Fault& fault : program_.faults) {
+    if (fault.harmless()) continue;
+    network_cuts_ |= fault.unlimited();
+    network_reorders_ |= fault.reorders();
+    by_chance |= fault.random();
+    if (!fault.random()) faults_++;
+  }
+  if (by_chance) faults_ += kMostRetries;
+  for (const Step& step : program_.steps) {
+    if (step.what == Do::kLeap || step.what == Do::kSpoof) faults_++;
+    if (step.what == Do::kTxRoom || step.what == Do::kBuffers) network_cuts_ = true;
+  }
+  for (const Endpoint& endpoint : program_.endpoints) network_cuts_ |= endpoint.rx_frames != 0;
 }
 
 void Model::fail(const char* format, ...) {
@@ -92,7 +111,9 @@ void Model::note_room(const Queue& queue, unsigned number) {
 /// What uses this key and has not completed may find it valid or not.
 void Model::widen(unsigned endpoint, Region region) {
   for (Send& send : sends_) {
-    if (!send.outstanding) continue;
+    // An invalidation whose sender was reset may still be on its way.
+    const bool under_way = send.step != nullptr && send.step->opcode == WrOpcode::kSendWithInv && !send.delivered;
+    if (!send.outstanding && !under_way) continue;
     const Step& step = *send.step;
     bool local = false;
     if (queue(send.qp).spec.endpoint == endpoint) {

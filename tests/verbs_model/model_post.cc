@@ -25,7 +25,9 @@ bool has_operation(QpType type, WrOpcode opcode) {
 
 bool is_atomic(WrOpcode opcode) { return opcode == WrOpcode::kCompareSwap || opcode == WrOpcode::kFetchAdd; }
 bool is_local(WrOpcode opcode) { return opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBindMw; }
-bool is_write(WrOpcode opcode) { return opcode == WrOpcode::kRdmaWrite || opcode == WrOpcode::kRdmaWriteWithImm; }
+bool is_write(WrOpcode opcode) {
+  return opcode == WrOpcode::kRdmaWrite || opcode == WrOpcode::kRdmaWriteWithImm || opcode == WrOpcode::kAtomicWrite;
+}
 
 /// What the peer must allow.
 uint32_t rights_for(WrOpcode opcode) {
@@ -33,6 +35,8 @@ uint32_t rights_for(WrOpcode opcode) {
   if (is_atomic(opcode)) return kRemoteAtomic;
   return opcode == WrOpcode::kRdmaRead ? uint32_t{kRemoteRead} : 0;
 }
+
+constexpr uint32_t kPlacementBytes = 8;  // that an ATOMIC_WRITE writes
 
 uint64_t total_of(const Step& step) {
   uint64_t total = 0;
@@ -49,6 +53,7 @@ Answer Model::expected_answer(const Queue& queue, const Step& step, bool& either
   const uint64_t total = total_of(step);
   bool invalid = !has_operation(spec.type, step.opcode) || step.sges.size() > spec.sges || total > kMaxMessageBytes;
   invalid |= is_atomic(step.opcode) && total != 8;
+  invalid |= is_placement(step.opcode) && !step.sges.empty();
   invalid |= spec.type == QpType::kUd && total > rules_.port_mtu;
   invalid |= (step.flags & kSendInline) != 0 && !is_local(step.opcode) && total > spec.inline_bytes;
   // A RESET takes the path away; what is posted in ERR behind it is counted in the port's packets.
@@ -77,11 +82,12 @@ void Model::on_post_send(uint32_t id, const Step& step, Answer answer) {
   send.step = &step;
   send.qp = step.qp;
   send.signalled = q.spec.signal_all || (step.flags & kSendSignaled) != 0;
-  send.length = static_cast<uint32_t>(total_of(step));
+  send.length = is_placement(step.opcode) ? kPlacementBytes : static_cast<uint32_t>(total_of(step));
   send.generation = q.generation;
   send.order = q.order++;
   send.began = moment_;
-  send.posted = machine_.now();
+  send.posted = machine_.now(q.spec.endpoint);
+  if (q.sends.empty()) q.wait = {send.posted, machine_.naks(q.spec.endpoint)};
   if (step.opcode == WrOpcode::kSendWithInv) send.invalidates = machine_.key(peer(step.qp).spec.endpoint, step.window);
   q.sends.push_back(id);
   count_send(q);
@@ -139,7 +145,7 @@ void Model::judge_remote(Send& send) const {
     send.remote_statuses |= bit(WcStatus::kRemInvReqErr);
     return;
   }
-  if (is_atomic(opcode) && step.offset % 8 != 0) {
+  if ((is_atomic(opcode) || opcode == WrOpcode::kAtomicWrite) && step.offset % 8 != 0) {
     send.remote = Sure::kNo;
     send.remote_statuses |= bit(WcStatus::kRemInvReqErr);
     return;
@@ -152,7 +158,7 @@ void Model::judge_remote(Send& send) const {
                                                                                       : Sure::kNo;
     if (step.wrong_rkey) send.remote = Sure::kNo;
     if (send.remote != Sure::kYes) send.remote_statuses |= bit(WcStatus::kRemAccessErr);
-  } else if (rights != 0 && send.length != 0) {
+  } else if ((rights != 0 && send.length != 0) || opcode == WrOpcode::kFlush) {
     judge_key(send, rights);
   }
 }
@@ -168,7 +174,10 @@ void Model::judge_key(Send& send, uint32_t rights) const {
     good = judge_window(send, endpoint, step.region, rights);
   } else {
     const uint32_t size = Memory::size(step.region);
-    const bool inside = step.offset <= size && send.length <= size - step.offset;
+    const bool flush = step.opcode == WrOpcode::kFlush;
+    const uint32_t bytes = flush ? step.length : send.length;
+    const bool anywhere = flush && (step.count != 0 || step.length == 0);
+    const bool inside = anywhere || (step.offset <= size && bytes <= size - step.offset);
     const bool allowed = step.region != Region::kReadOnly || rights == kRemoteRead;
     const bool valid = sides_[endpoint].valid[static_cast<unsigned>(step.region)];
     if (!inside || !allowed || !valid) good = Sure::kNo;
@@ -265,6 +274,10 @@ void Model::note_effects(uint32_t id, Send& send, uint32_t reach) {
 void Model::make_payload(Send& send, uint32_t reach) {
   const Step& step = *send.step;
   if (is_answered_with_data(step.opcode) || is_local(step.opcode)) return;
+  if (step.opcode == WrOpcode::kAtomicWrite) {
+    send.payload.resize(kPlacementBytes);
+    std::memcpy(send.payload.data(), &step.operand, kPlacementBytes);
+  }
   const uint8_t* source = Memory::source();
   for (const Element& element : step.sges) {
     if (send.payload.size() >= reach) break;
@@ -280,6 +293,8 @@ void Model::note_message(uint32_t id, Send& send) {
   q.messages.push_back(id);
   const unsigned target = q.spec.type == QpType::kUd ? send.step->to : send.qp ^ 1u;
   Queue& p = queue(target);
+  if (q.spec.type != QpType::kRc) send.owed = will_arrive(send, p);
+  if (q.spec.type != QpType::kRc) p.incoming++;
   if (q.spec.type != QpType::kRc || p.spec.srq) {
     if (p.spec.srq) {
       for (const uint32_t receive : side(p).srq.receives) meet(id, receive);
@@ -294,6 +309,17 @@ void Model::note_message(uint32_t id, Send& send) {
   } else if (q.spec.rnr_retries != 7) {
     worry(send.qp);
   }
+}
+
+/// No more messages are under way to an unreliable queue pair than it has receives, and this one's turn is one that
+/// fits.
+bool Model::will_arrive(const Send& send, const Queue& to) const {
+  const Queue& from = queue(send.qp);
+  const bool clean = rules_.arrival && faults_ == 0 && !network_cuts_ && !to.spec.srq;
+  const bool stand = to.failed == Sure::kNo && to.state == QpState::kRts && !to.destroyed && !to.was_reset &&
+                     from.failed == Sure::kNo && !from.was_reset;
+  if (!clean || !stand || send.local != Sure::kYes || send.remote != Sure::kYes) return false;
+  return !send.hopeless && to.incoming < to.receives_in_order.size();
 }
 
 /// This message may go into this receive.
@@ -355,7 +381,7 @@ void Model::on_post_receive(uint32_t id, const Step& step, Answer answer) {
   receive.qp = step.qp;
   receive.outstanding = true;
   receive.generation = q.generation;
-  receive.posted = machine_.now();
+  receive.posted = machine_.now(q.spec.endpoint);
   uint64_t room = 0;
   bool works = true;
   for (const Element& element : step.sges) {

@@ -14,8 +14,9 @@ const char* name_of(Region region) {
   return kNames[static_cast<unsigned>(region)];
 }
 const char* name_of(Do what) {
-  constexpr const char* kNames[] = {"kPost",   "kReceive", "kPoll",    "kRun",        "kSettle",
-                                    "kModify", "kConnect", "kDestroy", "kDeregister", "kRegister"};
+  constexpr const char* kNames[] = {"kPost",    "kReceive", "kPoll",       "kRun",      "kSettle", "kModify",
+                                    "kConnect", "kDestroy", "kDeregister", "kRegister", "kLeap",   "kTxRoom",
+                                    "kBuffers", "kSpoof",   "kVanish",     "kRestart"};
   return kNames[static_cast<unsigned>(what)];
 }
 const char* name_of(QpType type) { return type == QpType::kRc ? "kRc" : type == QpType::kUc ? "kUc" : "kUd"; }
@@ -26,10 +27,17 @@ const char* name_of(QpState state) {
 const char* name_of(WrOpcode opcode) {
   constexpr const char* kNames[] = {"kRdmaWrite",   "kRdmaWriteWithImm", "kSend",     "kSendWithImm", "kRdmaRead",
                                     "kCompareSwap", "kFetchAdd",         "kLocalInv", "kBindMw",      "kSendWithInv"};
+  if (opcode == WrOpcode::kFlush) return "kFlush";
+  if (opcode == WrOpcode::kAtomicWrite) return "kAtomicWrite";
   return kNames[static_cast<unsigned>(opcode)];
 }
 const char* name_of(LossRecovery recovery) {
   return recovery == LossRecovery::kGoBackN ? "kGoBackN" : recovery == LossRecovery::kAuto ? "kAuto" : "kSelective";
+}
+
+const char* name_of(CongestionAlgorithm algorithm) {
+  constexpr const char* kNames[] = {"kNone", "kDcqcn", "kTimely", "kSwift"};
+  return kNames[static_cast<unsigned>(algorithm)];
 }
 
 struct Bit {
@@ -87,6 +95,10 @@ std::string text_of(const Endpoint& endpoint) {
   }
   a.number("srq_wrs", endpoint.srq_wrs, usual.srq_wrs);
   a.number("srq_limit", endpoint.srq_limit, usual.srq_limit);
+  a.number("rx_frames", endpoint.rx_frames, usual.rx_frames);
+  a.number("turn_ns", endpoint.turn_ns, usual.turn_ns);
+  a.word("congestion", "CongestionAlgorithm", endpoint.congestion, usual.congestion);
+  a.flag("obeys_pauses", endpoint.obeys_pauses);
   return a.text();
 }
 
@@ -109,6 +121,7 @@ std::string text_of(const QueuePair& qp) {
   a.number("rnr_retries", qp.rnr_retries, usual.rnr_retries);
   a.number("reads", qp.reads, usual.reads);
   a.word("recovery", "LossRecovery", qp.recovery, usual.recovery);
+  a.flag("ipv6", qp.ipv6);
   return a.text();
 }
 
@@ -157,6 +170,15 @@ std::string text_of(const Step& step) {
 }
 
 }  // namespace
+
+bool Fault::harmless() const { return text.starts_with("mark") || text.starts_with("jitter"); }
+bool Fault::random() const { return text.find('%') != std::string::npos; }
+bool Fault::unlimited() const {
+  return text.starts_with("down") || text.starts_with("pause-storm") || text.starts_with("burst");
+}
+bool Fault::reorders() const {
+  return text.starts_with("delay") || text.starts_with("dupl") || text.starts_with("reorder");
+}
 
 std::string to_cpp(const Program& program) {
   std::string text = "  const Program program{\n      .seed = " + std::to_string(program.seed) + ",\n";

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "congestion/config.h"
 #include "uroce/qp_attributes.h"
 #include "uroce/work_request.h"
 
@@ -47,6 +48,11 @@ struct Endpoint {
   uint32_t cq_entries[2] = {256, 256};
   uint32_t srq_wrs = 0;  // 0: no shared receive queue
   uint32_t srq_limit = 0;
+  // Of simulated hosts.
+  uint32_t rx_frames = 0;  // that the port's receive queue holds; 0: all that come
+  uint32_t turn_ns = 0;    // how late the host comes to its frames and timers, at most
+  CongestionAlgorithm congestion = CongestionAlgorithm::kNone;
+  bool obeys_pauses = false;
   bool operator==(const Endpoint&) const = default;
 };
 
@@ -68,6 +74,7 @@ struct QueuePair {
   uint8_t rnr_retries = 7;
   uint8_t reads = 4;  // max_rd_atomic and max_dest_rd_atomic
   LossRecovery recovery = LossRecovery::kGoBackN;
+  bool ipv6 = false;
   bool operator==(const QueuePair&) const = default;
 };
 
@@ -75,11 +82,18 @@ struct QueuePair {
 struct Fault {
   uint8_t endpoint = 0;
   std::string text;
+  /// Nothing is lost, and nothing comes twice or out of turn.
+  bool harmless() const;
+  /// It strikes by chance: a few times in a hundred frames.
+  bool random() const;
+  /// Nobody knows how many frames in a row it concerns.
+  bool unlimited() const;
+  bool reorders() const;
   bool operator==(const Fault&) const = default;
 };
 
 enum class Do : uint8_t {
-  kPost,        // a send work request on `qp`
+  kPost,        // a send work request on `qp`; kFlush: with `count` 1, of all of the region
   kReceive,     // a receive on `qp`, or on its shared receive queue
   kPoll,        // up to `count` completions of completion queue `cq` of `endpoint`
   kRun,         // time goes on by `count` ns
@@ -89,11 +103,20 @@ enum class Do : uint8_t {
   kDestroy,     // `qp`
   kDeregister,  // `region` of `endpoint`
   kRegister,    // again, with a new key
+  // What befalls simulated hosts.
+  kLeap,     // the clock of `endpoint` goes on by `count` ns at once
+  kTxRoom,   // the port of `endpoint` takes `count` frames at a time from now on, or none; until all comes to rest
+  kBuffers,  // frame buffers of `endpoint` are used up, or (`count` 1) there again; until all comes to rest
+  kSpoof,    // somebody who is not on the path sends `count` packets to `qp`, in the name of its peer
+  kVanish,   // the program behind `qp` died and was started again: another queue pair has its place, in RESET
+  kRestart,  // the engine of `endpoint` goes with all that it knows; `count` 1: the next one gives the same numbers
 };
 
 inline bool is_answered_with_data(WrOpcode opcode) {
   return opcode == WrOpcode::kRdmaRead || opcode == WrOpcode::kCompareSwap || opcode == WrOpcode::kFetchAdd;
 }
+
+inline bool is_placement(WrOpcode opcode) { return opcode == WrOpcode::kFlush || opcode == WrOpcode::kAtomicWrite; }
 
 struct Step {
   Do what = Do::kRun;
@@ -110,9 +133,9 @@ struct Step {
   bool wrong_rkey = false;
   uint32_t imm = 0;
   uint64_t compare = 0;
-  uint64_t operand = 0;             // added or swapped in
+  uint64_t operand = 0;             // added, swapped in, or written at once
   Region window = Region::kWindow;  // of kBindMw, kLocalInv and kSendWithInv
-  uint32_t length = 0;              // kBindMw
+  uint32_t length = 0;              // kBindMw; kFlush: of the range
   uint32_t access = 0;              // kBindMw
   uint8_t to = 0;                   // UD: the queue pair that is sent to
   bool operator==(const Step&) const = default;

@@ -22,13 +22,14 @@ class Runner {
     for (uint32_t id = 0; id < program_.steps.size() && !model_.failed(); id++) carry_out(id, program_.steps[id]);
     if (!model_.failed()) finish();
     if (!model_.failed() && machine_.stuck()) model_.fail("the machine is busy and gets nowhere");
+    if (const std::string complaint = machine_.complaint(); !complaint.empty()) model_.fail("%s", complaint.c_str());
     return model_.failure();
   }
 
  private:
   void carry_out(uint32_t id, const Step& step) {
     const bool of_qp = step.what == Do::kPost || step.what == Do::kReceive || step.what == Do::kModify ||
-                       step.what == Do::kConnect || step.what == Do::kDestroy;
+                       step.what == Do::kConnect || step.what == Do::kDestroy || step.what == Do::kVanish;
     if (of_qp && destroyed_[step.qp]) return;
     switch (step.what) {
       case Do::kPost:
@@ -55,6 +56,26 @@ class Runner {
         machine_.register_region(step.endpoint, step.region);
         gone(step) = false;
         return model_.on_key_change(step.endpoint, step.region, true);
+      case Do::kLeap:
+        model_.on_leap(step.endpoint, nanoseconds(step.count));
+        return machine_.befall(step);
+      case Do::kVanish:
+        machine_.befall(step);
+        return model_.on_vanish(step.qp);
+      case Do::kRestart:
+        return restart(step);
+      case Do::kTxRoom:
+      case Do::kBuffers:
+      case Do::kSpoof:
+        return machine_.befall(step);
+    }
+  }
+
+  void restart(const Step& step) {
+    machine_.befall(step);
+    model_.on_restart(step.endpoint);
+    for (unsigned region = 0; region < kRegions; region++) {
+      if (gone_[step.endpoint][region]) machine_.deregister(step.endpoint, static_cast<Region>(region));
     }
   }
 
@@ -96,6 +117,8 @@ class Runner {
     wr.rkey = machine_.key(there, step.region) ^ (step.wrong_rkey ? kWrongKey : 0);
     wr.compare_add = step.opcode == WrOpcode::kFetchAdd ? step.operand : step.compare;
     wr.swap = step.operand;
+    if (step.opcode == WrOpcode::kFlush)
+      wr.flush = {step.length, kFlushToGlobal, step.count != 0 ? FlushLevel::kRegion : FlushLevel::kRange};
     const uint32_t wrong = step.wrong_rkey ? kWrongKey : 0;
     if (step.opcode == WrOpcode::kSendWithInv) wr.imm_or_rkey = machine_.key(there, step.window) ^ wrong;
     if (step.opcode == WrOpcode::kLocalInv) wr.imm_or_rkey = machine_.key(here, step.window) ^ wrong;

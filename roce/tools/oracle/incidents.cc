@@ -67,7 +67,8 @@ void Incidents::step_spoofer() {
     for (size_t pair = 0; pair < pairs_.size(); pair++) {
       const RcEnd& victim = pairs_[pair].end(s);
       const RcEnd& peer = pairs_[pair].end(1 - s);
-      spoofer_.attack(pairs_.host(s).host(), victim.qp(), peer.qp(), victim.target());
+      const sim::Buffer& target = victim.target();
+      spoofer_.attack(pairs_.host(s).host(), victim.qp(), peer.qp(), {target.addr(), target.size, target.key});
     }
   }
 }

@@ -41,13 +41,13 @@ uint8_t Spoofer::syndrome() {
   return make_syndrome(AethKind::kNak, static_cast<uint8_t>(random_.below(6)));
 }
 
-void Spoofer::forge(sim::Host& host, const Qp& victim, const Qp& peer, const sim::Buffer& target) {
+void Spoofer::forge(sim::Host& host, const Qp& victim, const Qp& peer, const Prey& prey) {
   const uint8_t opcode = kOpcodes[random_.below(std::size(kOpcodes))];
   const OpcodeInfo& info = opcode_info(opcode);
-  ensure(target.size / 8 > kPayloadMax / 8, "there is memory to be aimed at");
+  ensure(prey.bytes / 8 > kPayloadMax / 8, "there is memory to be aimed at");
   const bool knows_key = random_.below(2) == 0;
-  const uint32_t key = knows_key ? target.key : random_.next_u32();
-  const uint64_t place = target.addr(8 * random_.below(target.size / 8 - kPayloadMax / 8));
+  const uint32_t key = knows_key ? prey.key : random_.next_u32();
+  const uint64_t place = prey.addr + 8 * random_.below(prey.bytes / 8 - kPayloadMax / 8);
 
   Bth bth;
   bth.opcode = opcode;
@@ -94,9 +94,9 @@ void Spoofer::forge(sim::Host& host, const Qp& victim, const Qp& peer, const sim
   forged_++;
 }
 
-void Spoofer::attack(sim::Host& host, const Qp& victim, const Qp& peer, const sim::Buffer& target) {
+void Spoofer::attack(sim::Host& host, const Qp& victim, const Qp& peer, const Prey& prey) {
   if (random_.below(4) != 0) return;
-  for (uint32_t count = 1 + random_.below(3); count > 0; count--) forge(host, victim, peer, target);
+  for (uint32_t count = 1 + random_.below(3); count > 0; count--) forge(host, victim, peer, prey);
 }
 
 }  // namespace uroce::oracle

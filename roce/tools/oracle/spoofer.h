@@ -12,16 +12,24 @@
 
 namespace uroce::oracle {
 
+/// Memory that the victim's peer may use, as somebody knows who has seen its key.
+struct Prey {
+  uint64_t addr;
+  uint32_t bytes;
+  uint32_t key;
+};
+
 class Spoofer {
  public:
   explicit Spoofer(uint64_t seed) : random_(seed) {}
 
-  /// Now and then sends some packets to `victim` in the name of `peer`. `target` is memory that the peer may use.
-  void attack(sim::Host& host, const Qp& victim, const Qp& peer, const sim::Buffer& target);
+  /// Now and then sends some packets to `victim` in the name of `peer`.
+  void attack(sim::Host& host, const Qp& victim, const Qp& peer, const Prey& prey);
+  /// One packet.
+  void forge(sim::Host& host, const Qp& victim, const Qp& peer, const Prey& prey);
   uint64_t forged() const { return forged_; }
 
  private:
-  void forge(sim::Host& host, const Qp& victim, const Qp& peer, const sim::Buffer& target);
   Psn far_from(Psn near, uint32_t ahead);
   uint8_t syndrome();
 

@@ -47,9 +47,9 @@ Manner manner_of(const Program& program) {
 }
 
 /// The wire is the device's own, and nobody can cut it. A peer may just wait for a processor: no counted retries.
-Limits limits() { return {.faults = false, .few_retries = false}; }
+Limits limits() { return {.faults = false, .few_retries = false, .placements = false}; }
 
-Rules rules_of(const Program& program) { return {.times = manner_of(program).extended}; }
+Rules rules_of(const Program& program) { return {.times = manner_of(program).extended, .arrival = false}; }
 
 VerbsMachine::VerbsMachine(const Program& program, Memory& memory, Device& device)
     : program_(program),

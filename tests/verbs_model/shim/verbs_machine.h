@@ -87,12 +87,11 @@ class VerbsMachine final : public Machine {
   bool free_window(unsigned endpoint, Region window) override;
   bool free_rest() override;
 
-  Instant now() const override { return moment_; }
+  Instant now(unsigned) const override { return moment_; }
   void run(Duration time) override;
   bool settle() override;
 
-  /// What is wrong besides what the model judges.
-  const std::string& complaint() const { return complaint_; }
+  std::string complaint() const override { return complaint_; }
 
  private:
   struct Queue {
