@@ -16,15 +16,25 @@ using namespace uroce::model;
 
 int usage(int code) {
   std::printf(
-      "uroce-model [--seeds FIRST..LAST] [--jobs N] [--print] [--no-shrink] [--trace]\n"
+      "uroce-model [--seeds FIRST..LAST] [--hours H] [--without TROUBLE,...] [--jobs N] [--print] [--no-shrink] "
+      "[--trace]\n"
       "Runs one program for each seed, and stops at the first that goes wrong: it is made short and printed as C++.\n"
+      "--hours: from FIRST on, as many as there is time for. --without leaves out what befalls hosts and cables, and "
+      "changes nothing else:\n  %s\n"
       "--print shows the programs instead; --trace every frame, of the whole program. --jobs: so many processes share "
-      "the seeds.\n");
+      "the seeds.\n",
+      trouble_list(bit(Trouble::kCount) - 1).c_str());
   return code;
 }
 
-Rules rules;
+const Rules rules;
 Frames frames = Frames::kSilent;
+
+void show_troubles(uint64_t seed, const Limits& limits) {
+  Program program = generate(seed, limits);
+  const uint32_t troubles = draw_troubles(program, seed, limits.without);
+  if (troubles != 0) std::printf("drawn: %s; leave some out with --without\n", trouble_list(troubles).c_str());
+}
 
 int run(const Campaign& campaign) {
   const auto begun = std::chrono::steady_clock::now();
@@ -37,7 +47,21 @@ int run(const Campaign& campaign) {
               " completions, %" PRIu64 " of them errors, %.1f s\n%s",
               campaign.first, campaign.last, outcome.totals.programs, outcome.totals.posts, outcome.totals.completions,
               outcome.totals.errors, seconds, outcome.text().c_str());
+  if (!outcome.good) show_troubles(outcome.seed, campaign.limits);
   return outcome.good ? 0 : 1;
+}
+
+/// Parts of ten thousand seeds, as long as there is time.
+int run_for(Campaign campaign, double hours) {
+  constexpr uint64_t kPart = 10'000;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double, std::ratio<3600>>(hours);
+  for (int code = 0; std::chrono::steady_clock::now() < end; campaign.first += kPart) {
+    campaign.last = campaign.first + kPart - 1;
+    code = run(campaign);
+    std::fflush(stdout);
+    if (code != 0) return code;
+  }
+  return 0;
 }
 
 /// One process for each part of the seeds.
@@ -65,6 +89,7 @@ int share(const Campaign& campaign, uint64_t jobs) {
 int main(int argc, char** argv) {
   Campaign campaign;
   uint64_t jobs = 1;
+  double hours = 0;
   bool print = false;
   for (int i = 1; i < argc; i++) {
     const bool more = i + 1 < argc;
@@ -75,10 +100,9 @@ int main(int argc, char** argv) {
     } else if (std::strcmp(argv[i], "--jobs") == 0 && more) {
       jobs = std::strtoull(argv[++i], nullptr, 0);
     } else if (std::strcmp(argv[i], "--without") == 0 && more) {
-      const std::string words = argv[++i];
-      rules.slots_until_polled = words.find("slots") == std::string::npos;
-      rules.reset_takes_completions = words.find("reset") == std::string::npos;
-      rules.times = words.find("times") == std::string::npos;
+      if (!parse_troubles(argv[++i], campaign.limits.without)) return usage(2);
+    } else if (std::strcmp(argv[i], "--hours") == 0 && more) {
+      hours = std::strtod(argv[++i], nullptr);
     } else if (std::strcmp(argv[i], "--print") == 0) {
       print = true;
     } else if (std::strcmp(argv[i], "--trace") == 0) {
@@ -93,8 +117,9 @@ int main(int argc, char** argv) {
   if (jobs == 0 || campaign.last < campaign.first) return usage(2);
   if (print) {
     for (uint64_t seed = campaign.first; seed <= campaign.last; seed++)
-      std::printf("%s", to_cpp(generate(seed)).c_str());
+      std::printf("%s", to_cpp(generate(seed, campaign.limits)).c_str());
     return 0;
   }
+  if (hours != 0) return run_for(campaign, hours);
   return jobs == 1 ? run(campaign) : share(campaign, jobs);
 }

@@ -139,7 +139,7 @@ TEST(Generator, DrawsEverything) {
   uint32_t recoveries = 0;
   uint32_t endpoints = 0;
   bool faults = false, huge = false, none = false, wrong_lkey = false, wrong_rkey = false, tiny = false, shared = false;
-  for (uint64_t seed = 1; seed <= 500; seed++) {
+  for (uint64_t seed = 1; seed <= 1500; seed++) {
     const Program program = generate(seed);
     EXPECT_EQ(program, generate(seed));
     endpoints |= 1u << program.endpoints.size();
@@ -162,12 +162,43 @@ TEST(Generator, DrawsEverything) {
       }
     }
   }
-  EXPECT_EQ(opcodes, (1u << 10) - 1);
-  EXPECT_EQ(steps, (1u << 10) - 1);
+  EXPECT_EQ(opcodes, (1u << 10) - 1 + (1u << 14) + (1u << 15));
+  EXPECT_EQ(steps, (1u << 16) - 1);
   EXPECT_EQ(types, 0b11100u);
   EXPECT_EQ(recoveries, 0b111u);
   EXPECT_EQ(endpoints, 0b11110u);
   EXPECT_TRUE(faults && huge && none && wrong_lkey && wrong_rkey && tiny && shared);
+}
+
+/// What is drawn without troubles is drawn with them, too: they are put in between.
+std::vector<Step> without_moments(std::vector<Step> steps) {
+  std::erase_if(steps, [](const Step& step) { return step.what >= Do::kRun; });
+  return steps;
+}
+
+TEST(Troubles, AllAreDrawnAndLeavingOneOutChangesNoOther) {
+  constexpr uint32_t kAll = bit(Trouble::kCount) - 1;
+  uint32_t all = 0;
+  for (uint64_t seed = 1; seed <= 300; seed++) {
+    const Program calm = generate(seed, {.without = kAll});
+    Program whole = calm;
+    const uint32_t drawn = draw_troubles(whole, seed, 0);
+    all |= drawn;
+    EXPECT_EQ(without_moments(whole.steps), without_moments(calm.steps));
+    for (unsigned i = 0; i < static_cast<unsigned>(Trouble::kCount); i++) {
+      Program part = calm;
+      EXPECT_EQ(draw_troubles(part, seed, 1u << i), drawn & ~(1u << i));
+    }
+  }
+  EXPECT_EQ(all, kAll);
+}
+
+TEST(Troubles, HaveNames) {
+  uint32_t bits = 0;
+  EXPECT_TRUE(parse_troubles("loss,burst,vanish", bits));
+  EXPECT_EQ(bits, bit(Trouble::kLoss) | bit(Trouble::kBurst) | bit(Trouble::kVanish));
+  EXPECT_EQ(trouble_list(bits), "loss,burst,vanish");
+  EXPECT_FALSE(parse_troubles("loss,bursts", bits));
 }
 
 TEST(Generator, LeavesOutWhatAMachineCannotDo) {
