@@ -232,8 +232,10 @@ void EngineMachine::restart(unsigned endpoint, bool same_numbers) {
   }
 }
 
-std::unique_ptr<Machine> engines(const Program& program, Memory& memory) {
-  return std::make_unique<EngineMachine>(program, memory);
+std::unique_ptr<Machine> engines(const Program& program, Memory& memory, Frames frames) {
+  auto machine = std::make_unique<EngineMachine>(program, memory);
+  if (frames == Frames::kShown) machine->show_frames();
+  return machine;
 }
 
 std::string run_on_engines(const Program& program, const Rules& rules, Totals* totals, Frames frames) {

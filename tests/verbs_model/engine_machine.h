@@ -108,10 +108,7 @@ class EngineMachine final : public Machine {
   std::string complaint() const override { return verdict_.text(); }
   void befall(const Step& step) override;
   Duration ack_timeout() const override { return uroce::ack_timeout(kTimeout); }
-  uint64_t naks(unsigned endpoint) const override {
-    const Counters& counters = hosts_[endpoint].engine().counters();
-    return counters.packet_seq_err + counters.implied_nak_seq_err;
-  }
+  const Counters* counters(unsigned endpoint) const override { return &hosts_[endpoint].engine().counters(); }
   std::optional<IpAddress> address(unsigned qp) const override {
     return hosts_[program_.qps[qp].endpoint].engine().addresses().gids()[program_.qps[qp].ipv6 ? 2 : 1].ip;
   }
@@ -126,6 +123,7 @@ class EngineMachine final : public Machine {
     advance(world_.now() + settle_time_);
     return world_.events().empty();
   }
+  void begin_round() override { events_max_ = world_.events().handled() + kEventsMax; }
   bool stuck() const override { return stuck_; }
 
   void show_frames() {
@@ -177,7 +175,7 @@ class EngineMachine final : public Machine {
     auto& events = world_.events();
     while (events.next() <= end && !stuck_) {
       events.step();
-      stuck_ = events.handled() > kEventsMax;
+      stuck_ = events.handled() > events_max_;
     }
   }
 
@@ -191,6 +189,7 @@ class EngineMachine final : public Machine {
   std::vector<uint32_t> qpns_;
   uint32_t connections_ = 0;
   bool stuck_ = false;
+  uint64_t events_max_ = kEventsMax;
   Duration settle_time_;
   oracle::Verdict verdict_;
   oracle::Spoofer spoofer_;

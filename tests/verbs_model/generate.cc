@@ -20,6 +20,26 @@ class Generator {
     program_.qps.clear();
   }
 
+  Program draw_round(uint32_t round) {
+    round_ = round;
+    lazy_ = one_in(5);
+    draw_endpoints();
+    for (Endpoint& endpoint : program_.endpoints) endpoint.srq_wrs = endpoint.srq_limit = 0;
+    const unsigned pairs = 1 + (one_in(3) ? below(3) : 0);
+    for (unsigned i = 0; i < pairs; i++) draw_pair();
+    for (QueuePair& qp : program_.qps) {
+      qp.srq = false;
+      qp.retries = 7;
+      qp.access = QueuePair{}.access;
+      if (pairs == 1 && one_in(2)) qp.send_wrs = qp.recv_wrs = 64;
+    }
+    random_ = SeededRandom((program_.seed << 20) + round);
+    const unsigned count = 20 + below(60);
+    while (program_.steps.size() < count) draw_step();
+    if (limits_.faults) draw_troubles(program_, program_.seed, limits_.without, round);
+    return std::move(program_);
+  }
+
   Program draw() {
     mistakes_ = one_in(2) ? 0 : 2 + below(12);
     windows_ = one_in(5);
@@ -47,7 +67,7 @@ class Generator {
 
   void draw_endpoints() {
     const unsigned count = one_in(10) ? 1 : one_in(5) ? 3 + below(2) : 2;
-    const bool tiny = limits_.overruns && one_in(6);
+    const bool tiny = limits_.overruns && round_ == 0 && one_in(6);
     for (unsigned i = 0; i < count; i++) {
       Endpoint endpoint;
       for (uint32_t& entries : endpoint.cq_entries) entries = tiny ? 1 + below(12) : 256;
@@ -304,7 +324,17 @@ class Generator {
     if (one_in(2)) step.offset = std::min(step.offset, 512 * below(4));  // so that they meet
     if (step.opcode == WrOpcode::kRdmaRead && one_in(3)) step.region = Region::kReadOnly;
     draw_mistakes(step, bytes);
+    if (round_ != 0 && !one_in(16)) receive_first(step, bytes);
     add(std::move(step));
+  }
+
+  void receive_first(const Step& step, uint32_t bytes) {
+    const bool takes = step.opcode == WrOpcode::kSend || step.opcode == WrOpcode::kSendWithImm ||
+                       step.opcode == WrOpcode::kRdmaWriteWithImm;
+    const bool datagram = program_.qps[step.qp].type == QpType::kUd;
+    Step receive{.what = Do::kReceive, .qp = datagram ? step.to : static_cast<uint8_t>(step.qp ^ 1u)};
+    if (!takes || !draw_landing(program_.qps[receive.qp], bytes + (datagram ? 40 : 0), receive.sges)) return;
+    add(std::move(receive));
   }
 
   void draw_mistakes(Step& step, uint32_t bytes) {
@@ -443,6 +473,7 @@ class Generator {
   const Limits limits_;
   SeededRandom random_;
   Program program_;
+  uint32_t round_ = 0;     // of a course
   uint32_t mistakes_ = 0;  // of a hundred
   bool windows_ = false;
   bool lifecycle_ = false;
@@ -457,5 +488,9 @@ class Generator {
 }  // namespace
 
 Program generate(uint64_t seed, const Limits& limits) { return Generator(seed, limits).draw(); }
+
+Program generate_round(uint64_t seed, uint32_t round, const Limits& limits) {
+  return Generator(seed, limits).draw_round(round);
+}
 
 }  // namespace uroce::model

@@ -27,18 +27,19 @@ enum class Trouble : uint8_t {
   kReorder,
   kDuplicate,
   kCorrupt,
-  kBurst,    // Gilbert and Elliott
-  kJitter,   //
-  kFlap,     // the cable is unplugged for a moment, again and again
-  kPause,    // a storm of pause frames, to engines that obey
-  kMarks,    // congestion control, and switches that mark
+  kBurst,   // Gilbert and Elliott
+  kJitter,  //
+  kFlap,    // the cable is unplugged for a moment, again and again
+  kPause,   // a storm of pause frames, to engines that obey
+  kMarks,   // congestion control, and switches that mark
+  kLate,    // hosts that come late to their frames and timers
+  kQueue,   // small receive queues
+  // Of a moment.
   kPort,     // a port that takes nothing for a while
-  kLate,     // hosts that come late to their frames and timers
   kVanish,   // queue pairs that vanish and come again under other numbers; the peer is not told
   kEngine,   // the whole engine of a host is destroyed, and a new one made at the same addresses
   kClock,    // a host's clock leaps forward
   kMemory,   // frame buffers run out
-  kQueue,    // small receive queues
   kSpoofer,  // somebody who is not on the path guesses numbers and keys
   kCount,
 };
@@ -48,9 +49,13 @@ std::string trouble_list(uint32_t bits);
 /// A list such as "loss,burst" as bits; false: not all of them are known.
 bool parse_troubles(std::string_view text, uint32_t& bits);
 
-/// Lets it befall the program. Returns which troubles were drawn.
-uint32_t draw_troubles(Program& program, uint64_t seed, uint32_t without);
+/// Lets it befall the program. Returns which troubles were drawn. `round`: of a course; 0: it is a program by itself.
+uint32_t draw_troubles(Program& program, uint64_t seed, uint32_t without, uint32_t round = 0);
 
 Program generate(uint64_t seed, const Limits& limits = {});
+
+/// A round of a course (from 1): what exists, and the cables, are the seed's alone, what is done is drawn anew. Nothing
+/// is wrong with it, and receives are rarely missing, so that the connections go on from one round to the next.
+Program generate_round(uint64_t seed, uint32_t round, const Limits& limits = {});
 
 }  // namespace uroce::model

@@ -44,7 +44,7 @@ class Liar : public Machine {
   Instant now(unsigned endpoint) const override { return truth_.now(endpoint); }
   void befall(const Step& step) override { truth_.befall(step); }
   Duration ack_timeout() const override { return truth_.ack_timeout(); }
-  uint64_t naks(unsigned endpoint) const override { return truth_.naks(endpoint); }
+  const Counters* counters(unsigned endpoint) const override { return truth_.counters(endpoint); }
   std::optional<IpAddress> address(unsigned qp) const override { return truth_.address(qp); }
   std::string complaint() const override { return truth_.complaint(); }
   void run(Duration time) override { truth_.run(time); }
@@ -192,7 +192,7 @@ struct UnreliableMessageThatIsLost : Liar {
 struct PeerThatIsGivenUpTooEarly : Liar {
   using Liar::Liar;
   Duration ack_timeout() const override { return milliseconds(10'000); }
-  uint64_t naks(unsigned) const override { return 0; }
+  const Counters* counters(unsigned) const override { return nullptr; }
   uint32_t poll(unsigned endpoint, unsigned cq, std::span<Completion> out) override {
     const uint32_t got = Liar::poll(endpoint, cq, out);
     for (const Completion& c : out.first(got)) once(c.status == WcStatus::kRetryExcErr && c.cause == Cause::kTimeout);

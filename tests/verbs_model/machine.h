@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "transport/counters.h"
 #include "uroce/qp_attributes.h"
 #include "uroce/time.h"
 #include "uroce/work_request.h"
@@ -59,11 +60,13 @@ class Machine {
   virtual void befall(const Step& /*step*/) {}
   /// How long an answer is waited for, at the least. 0: nobody knows.
   virtual Duration ack_timeout() const { return {}; }
-  /// NAKs that asked an endpoint for a retransmission.
-  virtual uint64_t naks(unsigned /*endpoint*/) const { return 0; }
+  /// What an endpoint has counted; nullptr: it does not tell.
+  virtual const Counters* counters(unsigned /*endpoint*/) const { return nullptr; }
   /// Where datagrams of a queue pair come from.
   virtual std::optional<IpAddress> address(unsigned /*qp*/) const { return {}; }
 
+  /// Its steps are carried out from now on.
+  virtual void begin_round() {}
   /// It goes round in circles.
   virtual bool stuck() const { return false; }
 };

@@ -36,7 +36,28 @@ void show_troubles(uint64_t seed, const Limits& limits) {
   if (troubles != 0) std::printf("drawn: %s; leave some out with --without\n", trouble_list(troubles).c_str());
 }
 
+uint32_t rounds = 0;
+
+/// Courses instead of programs.
+int run_courses(const Campaign& campaign) {
+  Totals totals;
+  for (uint64_t seed = campaign.first; seed <= campaign.last; seed++) {
+    const std::string failure =
+        run_course({.seed = seed, .rounds = rounds, .without = campaign.limits.without}, rules, &totals, frames);
+    if (failure.empty()) continue;
+    std::printf("seed %" PRIu64 ": %s\n", seed, failure.c_str());
+    return 1;
+  }
+  std::printf("seeds %" PRIu64 "..%" PRIu64 ": %" PRIu64 " rounds, %" PRIu64 " posts, %" PRIu64 " completions, %" PRIu64
+              " connections that went on, %" PRIu64 " made anew\n",
+              campaign.first, campaign.last, totals.programs, totals.posts, totals.completions, totals.kept,
+              totals.renewed);
+  return 0;
+}
+
 int run(const Campaign& campaign) {
+  if (rounds != 0) return run_courses(campaign);
+
   const auto begun = std::chrono::steady_clock::now();
   const Trial trial = [](const Program& program, Totals* totals) {
     return run_on_engines(program, rules, totals, frames);
@@ -101,6 +122,8 @@ int main(int argc, char** argv) {
       jobs = std::strtoull(argv[++i], nullptr, 0);
     } else if (std::strcmp(argv[i], "--without") == 0 && more) {
       if (!parse_troubles(argv[++i], campaign.limits.without)) return usage(2);
+    } else if (std::strcmp(argv[i], "--rounds") == 0 && more) {
+      rounds = static_cast<uint32_t>(std::strtoul(argv[++i], nullptr, 0));
     } else if (std::strcmp(argv[i], "--hours") == 0 && more) {
       hours = std::strtod(argv[++i], nullptr);
     } else if (std::strcmp(argv[i], "--print") == 0) {

@@ -87,7 +87,8 @@ struct Rules {
 
 class Model {
  public:
-  Model(const Program& program, const Rules& rules, Memory& memory, const Machine& machine);
+  /// `extra`: steps that may come behind those of the program.
+  Model(const Program& program, const Rules& rules, Memory& memory, const Machine& machine, uint32_t extra = 0);
 
   bool failed() const { return !failure_.empty(); }
   const std::string& failure() const { return failure_; }
@@ -111,6 +112,14 @@ class Model {
   void on_quiet();
   /// Steps that bound a window and are known to have succeeded, since the last call: signalled or not.
   std::vector<uint32_t> take_binds() { return std::exchange(binds_, {}); }
+
+  // At the end of a round.
+  /// As far as the program knows.
+  bool works(unsigned qp) const;
+  uint32_t receives_waiting(unsigned qp) const { return static_cast<uint32_t>(queues_[qp].receives.size()); }
+  uint32_t sends_waiting(unsigned qp) const { return static_cast<uint32_t>(queues_[qp].sends.size()); }
+  /// It works, and nothing is left of what was posted.
+  bool at_its_end(unsigned qp) const;
 
   // At the end.
   /// Everything was polled, and nothing happens any more.
@@ -266,6 +275,7 @@ class Model {
   // model_complete.cc
   void on_completion(unsigned endpoint, unsigned cq, const Completion& completion);
   void complete_send(uint32_t id, const Cq& cq, const Completion& completion);
+  uint64_t naks(unsigned endpoint) const;
   bool waited_enough(const Queue& q, Instant until) const;
   bool may_succeed(const Send& send) const;
   uint32_t failures(const Send& send) const;

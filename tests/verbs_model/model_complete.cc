@@ -121,6 +121,12 @@ void Model::complete_send(uint32_t id, const Cq& cq, const Completion& c) {
   retire(send, flushed ? Sure::kMaybe : Sure::kNo);
 }
 
+/// Those that asked an endpoint for a retransmission.
+uint64_t Model::naks(unsigned endpoint) const {
+  const Counters* const counters = machine_.counters(endpoint);
+  return counters == nullptr ? 0 : counters->packet_seq_err + counters->implied_nak_seq_err;
+}
+
 /// Each retry that no NAK asked for has waited for an answer. However far the clock leaps at once, a leap ends one
 /// wait.
 bool Model::waited_enough(const Queue& q, Instant until) const {
@@ -130,7 +136,7 @@ bool Model::waited_enough(const Queue& q, Instant until) const {
     if (leap.at >= q.wait.since && leap.at < until && leap.by > once) waited.ns -= leap.by.ns - once.ns;
   }
   const uint64_t tries = q.spec.retries + 1u;
-  const uint64_t asked_for = std::min(machine_.naks(q.spec.endpoint) - q.wait.naks_before, tries - 1);
+  const uint64_t asked_for = std::min(naks(q.spec.endpoint) - q.wait.naks_before, tries - 1);
   return waited >= once * static_cast<int64_t>(tries - asked_for);
 }
 

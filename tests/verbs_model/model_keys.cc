@@ -11,13 +11,13 @@ constexpr uint32_t kMostRetries = 7;
 
 }  // namespace
 
-Model::Model(const Program& program, const Rules& rules, Memory& memory, const Machine& machine)
+Model::Model(const Program& program, const Rules& rules, Memory& memory, const Machine& machine, uint32_t extra)
     : program_(program),
       rules_(rules),
       memory_(memory),
       machine_(machine),
-      sends_(program.steps.size()),
-      receives_(program.steps.size()),
+      sends_(program.steps.size() + extra),
+      receives_(program.steps.size() + extra),
       queues_(program.qps.size()),
       sides_(program.endpoints.size()) {
   for (Side& side : sides_) std::fill_n(side.valid, kRegions, true);

@@ -87,7 +87,7 @@ void Model::on_post_send(uint32_t id, const Step& step, Answer answer) {
   send.order = q.order++;
   send.began = moment_;
   send.posted = machine_.now(q.spec.endpoint);
-  if (q.sends.empty()) q.wait = {send.posted, machine_.naks(q.spec.endpoint)};
+  if (q.sends.empty()) q.wait = {send.posted, naks(q.spec.endpoint)};
   if (step.opcode == WrOpcode::kSendWithInv) send.invalidates = machine_.key(peer(step.qp).spec.endpoint, step.window);
   q.sends.push_back(id);
   count_send(q);

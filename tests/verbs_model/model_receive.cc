@@ -355,6 +355,16 @@ void Model::check_arrivals(unsigned qp) {
   if (to.arrived < owed) fail("queue pair %u: %u messages of %u arrived on a clean cable", qp, to.arrived, owed);
 }
 
+bool Model::works(unsigned qp) const {
+  const Queue& q = queues_[qp];
+  return !q.destroyed && q.failed != Sure::kYes && q.state == QpState::kRts && machine_.state(qp) == QpState::kRts;
+}
+
+bool Model::at_its_end(unsigned qp) const {
+  const Queue& q = queues_[qp];
+  return works(qp) && !q.vague && q.sends.empty() && q.receives.empty();
+}
+
 void Model::check_flushed() {
   for (unsigned qp = 0; qp < queues_.size() && !failed(); qp++) {
     const Queue& q = queues_[qp];

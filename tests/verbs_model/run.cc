@@ -1,30 +1,39 @@
 #include "verbs_model/run.h"
+#include "verbs_model/generate.h"
 
 #include <algorithm>
+#include <deque>
 
 namespace uroce::model {
 
 namespace {
 
+constexpr uint32_t kExtraSteps = 300;       // of a round, so that nothing is left at its end
+constexpr unsigned kUseUpMax = 8;           // times that what is left is used up
 constexpr uint32_t kWrongKey = 0x00ABCD00;  // differs from the right one by
 
 class Runner {
  public:
-  Runner(const Program& program, const Rules& rules, Machine& machine, Memory& memory, Totals& totals)
+  Runner(const Program& program, const Rules& rules, Machine& machine, Memory& memory, Totals& totals,
+         uint32_t extra = 0)
       : program_(program),
         machine_(machine),
         memory_(memory),
         totals_(totals),
-        model_(program, rules, memory, machine),
+        model_(program, rules, memory, machine, extra),
         destroyed_(program.qps.size()) {}
 
-  std::string run() {
+  /// `more`: another round follows. Then it ends with all queue pairs as they were at the beginning.
+  std::string run(bool more = false) {
     for (uint32_t id = 0; id < program_.steps.size() && !model_.failed(); id++) carry_out(id, program_.steps[id]);
-    if (!model_.failed()) finish();
+    if (!model_.failed()) more ? come_to_rest() : finish();
     if (!model_.failed() && machine_.stuck()) model_.fail("the machine is busy and gets nowhere");
     if (const std::string complaint = machine_.complaint(); !complaint.empty()) model_.fail("%s", complaint.c_str());
     return model_.failure();
   }
+
+  /// After a round: no frame is under way.
+  bool quiet() const { return quiet_; }
 
  private:
   void carry_out(uint32_t id, const Step& step) {
@@ -235,6 +244,65 @@ class Runner {
     if (!model_.failed()) free_all();
   }
 
+  void come_to_rest() {
+    for (unsigned i = 0; i < 2; i++) {
+      settle();
+      poll_all();
+    }
+    if (!model_.failed()) model_.check_rest();
+    for (unsigned i = 0; i < kUseUpMax && !model_.failed() && use_up(); i++) {
+      settle();
+      poll_all();
+    }
+    if (!model_.failed()) model_.check_rest();
+    if (!model_.failed()) renew();
+    quiet_ = machine_.settle();
+    if (!model_.failed()) model_.check_memory();
+  }
+
+  /// Messages of nothing for the receives that are left, and so that all is known to be done. False: none is.
+  bool use_up() {
+    bool any = false;
+    for (unsigned qp = 0; qp < destroyed_.size(); qp++) {
+      if (!model_.works(qp) || !model_.works(qp ^ 1)) continue;
+      const uint32_t receives = model_.receives_waiting(qp ^ 1);
+      if (receives == 0 && (model_.sends_waiting(qp) == 0 || program_.qps[qp].type == QpType::kUd)) continue;
+      Step step{.what = Do::kPost, .qp = static_cast<uint8_t>(qp), .flags = kSendSignaled};
+      step.to = static_cast<uint8_t>(qp ^ 1);
+      if (receives == 0) step.opcode = WrOpcode::kRdmaWrite;
+      for (uint32_t i = 0; i < std::max(receives, 1u) && extra_.size() < kExtraSteps; i++) {
+        extra_.push_back(step);
+        post(static_cast<uint32_t>(program_.steps.size() + extra_.size() - 1), extra_.back());
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  /// What did not come to its end begins anew.
+  void renew() {
+    std::vector<unsigned> broken;
+    for (unsigned qp = 0; qp < destroyed_.size(); qp += 2) {
+      if (!model_.at_its_end(qp) || !model_.at_its_end(qp + 1)) broken.push_back(qp);
+    }
+    totals_.renewed += broken.size();
+    totals_.kept += destroyed_.size() / 2 - broken.size();
+    if (broken.empty()) return;
+    Step to_error{.what = Do::kModify, .state = QpState::kErr};
+    for (const unsigned pair : broken) {
+      for (const unsigned qp : {pair, pair + 1}) {
+        to_error.qp = static_cast<uint8_t>(qp);
+        if (machine_.state(qp) != QpState::kReset) model_.on_modify(to_error, machine_.modify(qp, QpState::kErr));
+      }
+    }
+    if (!model_.failed()) settle();
+    poll_all();
+    if (!model_.failed()) model_.check_flushed();
+    for (const unsigned pair : broken) {
+      if (!model_.failed()) connect(pair);
+    }
+  }
+
   void free_all() {
     for (unsigned endpoint = 0; endpoint < program_.endpoints.size(); endpoint++) {
       for (const Region window : {Region::kWindow, Region::kWindow2, Region::kOldWindow}) {
@@ -251,6 +319,8 @@ class Runner {
   Model model_;
   std::vector<bool> destroyed_;
   bool gone_[4][kRegions] = {};
+  bool quiet_ = false;
+  std::deque<Step> extra_;  // behind the program's
 };
 
 }  // namespace
@@ -260,6 +330,31 @@ std::string run_on(const Program& program, const Rules& rules, Machine& machine,
   Totals& count = totals != nullptr ? *totals : unused;
   count.programs++;
   return Runner(program, rules, machine, memory, count).run();
+}
+
+std::string run_course(const Course& course, const Rules& rules, Totals* totals, Frames frames) {
+  Totals unused;
+  Totals& count = totals != nullptr ? *totals : unused;
+  Memory memory(4);
+  const Limits limits{.without = course.without};
+  const Program first = generate_round(course.seed, 1, limits);
+  const std::unique_ptr<Machine> machine = engines(first, memory, frames);
+  for (uint32_t round = 1; round <= course.rounds; round++) {
+    const Program program = generate_round(course.seed, round, limits);
+    memory.prepare();
+    machine->begin_round();
+    count.programs++;
+    Runner runner(program, rules, *machine, memory, count, kExtraSteps);
+    const std::string failure = runner.run(round != course.rounds);
+    // What is still under way would be taken for the next round's.
+    if (failure.empty() && round != course.rounds && !runner.quiet()) break;
+    for (unsigned i = 0; i < first.endpoints.size() && round == course.rounds; i++) {
+      count.sacks += machine->counters(i)->tx_sack;
+      count.retransmits += machine->counters(i)->retransmits;
+    }
+    if (!failure.empty()) return "round " + std::to_string(round) + ": " + failure + "\n" + to_cpp(program);
+  }
+  return "";
 }
 
 }  // namespace uroce::model

@@ -13,24 +13,29 @@ namespace uroce::model {
 namespace {
 
 constexpr const char* kNames[] = {"loss",   "reorder", "duplicate", "corrupt", "burst",  "jitter",
-                                  "flap",   "pause",   "marks",     "port",    "late",   "vanish",
-                                  "engine", "clock",   "memory",    "queue",   "spoofer"};
+                                  "flap",   "pause",   "marks",     "late",    "queue",  "port",
+                                  "vanish", "engine",  "clock",     "memory",  "spoofer"};
 static_assert(std::size(kNames) == static_cast<size_t>(Trouble::kCount));
 
 class Troubles {
  public:
-  Troubles(Program& program, uint64_t seed, uint32_t without)
-      : program_(program), seed_(seed), without_(without), length_(static_cast<uint32_t>(program.steps.size())) {
+  Troubles(Program& program, uint64_t seed, uint32_t without, uint32_t round)
+      : program_(program),
+        seed_(seed),
+        without_(without),
+        round_(round),
+        length_(static_cast<uint32_t>(program.steps.size())) {
     for (const QueuePair& qp : program.qps) datagrams_ |= qp.type == QpType::kUd;
   }
 
   uint32_t draw() {
     SeededRandom random((seed_ << 8) + 0x7B0B1E);
-    if (random.below(3) != 0) return 0;
+    if (random.below(3) != 0 && (round_ == 0 || random.below(2) != 0)) return 0;
     draw_ways(random);
     draw_cables();
     draw_hosts();
-    draw_moments();
+    // In a course most rounds have none, so that connections grow old.
+    if (round_ == 0 || SeededRandom((seed_ << 20) + round_).below(4) == 0) draw_moments();
     insert_moments();
     return drawn_;
   }
@@ -38,7 +43,9 @@ class Troubles {
  private:
   /// Once in `often` programs that have any.
   bool begin(Trouble trouble, uint32_t often) {
-    random_ = SeededRandom((seed_ << 8) + 0xFA0170u + static_cast<unsigned>(trouble));
+    const bool of_a_moment = trouble >= Trouble::kPort;
+    const uint64_t round = of_a_moment ? uint64_t{round_} << 40 : 0;
+    random_ = SeededRandom((seed_ << 8) + round + 0xFA0170u + static_cast<unsigned>(trouble));
     if (random_.below(often) != 0 || (without_ & bit(trouble)) != 0) return false;
     drawn_ |= bit(trouble);
     return true;
@@ -76,8 +83,9 @@ class Troubles {
       on_a_cable("%s %u.%02u%%%s", word, part / 100, part % 100, rest);
     };
     chance(Trouble::kLoss, "loss", 150, "");
-    chance(Trouble::kReorder, "reorder", 300, " within 60us");
-    chance(Trouble::kDuplicate, "duplicate", 600, " within 60us");
+    const char* const late = SeededRandom((seed_ << 8) + 0x1A7E).below(4) == 0 ? " within 1500us" : " within 60us";
+    chance(Trouble::kReorder, "reorder", 300, late);
+    chance(Trouble::kDuplicate, "duplicate", 600, late);
     chance(Trouble::kCorrupt, "corrupt", 100, "");
     if (begin(Trouble::kBurst, 5)) {
       on_a_cable("burst-loss to-bad=%u%% to-good=%u%% bad=%u%%", 1 + below(8), 10 + below(70), 50 + below(50));
@@ -173,6 +181,7 @@ class Troubles {
   Program& program_;
   const uint64_t seed_;
   const uint32_t without_;
+  const uint32_t round_;
   const uint32_t length_;  // without them
   bool datagrams_ = false;
   uint32_t drawn_ = 0;
@@ -202,8 +211,8 @@ bool parse_troubles(std::string_view text, uint32_t& bits) {
   return true;
 }
 
-uint32_t draw_troubles(Program& program, uint64_t seed, uint32_t without) {
-  return Troubles(program, seed, without).draw();
+uint32_t draw_troubles(Program& program, uint64_t seed, uint32_t without, uint32_t round) {
+  return Troubles(program, seed, without, round).draw();
 }
 
 }  // namespace uroce::model
