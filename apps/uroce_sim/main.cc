@@ -43,8 +43,6 @@ int main(int argc, char** argv) {
   switch (command) {
     case Command::kConnect:
       return connect(options.connect);
-    case Command::kVerify:
-      return verify(options.verify);
     case Command::kRun:
       break;
   }

@@ -144,25 +144,6 @@ void add_run(CLI::App& app, Options& options) {
   app.add_flag("--hash", options.hash_only, "print the hash of the run and nothing else")->group(kGroup);
 }
 
-void add_checks(CLI::App& app, VerifyOptions& verify) {
-  CLI::App* const one = app.add_subcommand("verify", "random operations under random faults, everything checked");
-  one->add_option("--seed", verify.seed, "the first one (1)");
-  one->add_option("--seeds", verify.seeds, "how many (1)")->check(CLI::PositiveNumber);
-  CLI::App* const again = app.add_subcommand("replay", "one seed again, every frame to stderr");
-  again->add_option("seed", verify.seed, "as a failure printed it")->required();
-  CLI::App* const soak = app.add_subcommand("soak", "seed after seed");
-  soak->add_option("--hours", verify.hours, "for so long")->required()->check(CLI::PositiveNumber);
-  soak->add_option("--seed", verify.seed, "the first one (1)");
-  for (CLI::App* command : {one, again, soak}) {
-    command->add_option("--type", verify.type, "rc (the default), uc, ud, all")
-        ->check(CLI::IsMember({"rc", "uc", "ud", "all"}));
-    command->add_option("--ops", verify.ops, "operations for each seed (2000)")->check(CLI::PositiveNumber);
-    command->add_option("--max", verify.max_bytes, "bytes of a message at most (262144)")
-        ->check(CLI::Range(1u, 1u << 26));
-    command->add_option("--without", verify.without, "faults to leave out, such as loss,burst; a wrong one lists all");
-  }
-}
-
 void add_connect(CLI::App& app, ConnectOptions& options) {
   CLI::App* const connect = app.add_subcommand("connect", "connection management: many connections, and their end");
   connect->add_option("--count", options.count, "connections (10000)")->check(CLI::Range(1u, 50'000u));
@@ -179,7 +160,6 @@ void add_connect(CLI::App& app, ConnectOptions& options) {
 
 bool parse_options(int argc, char** argv, Command& command, AllOptions& all, int& code) {
   Options& options = all.run;
-  VerifyOptions& verify = all.verify;
   CLI::App app("Runs the RoCE engine in a simulated network.", "uroce-sim");
   app.footer("Topologies:\n" + sim::topology_help() + "Workloads:\n" + sim::workload_help() +
              "Parameters of congestion control: " + congestion_parameter_names() + "\n" +
@@ -190,7 +170,6 @@ bool parse_options(int argc, char** argv, Command& command, AllOptions& all, int
   add_hosts(app, options);
   add_run(app, options);
   app.add_subcommand("run", "what happens without a command")->fallthrough();
-  add_checks(app, verify);
   add_connect(app, all.connect);
   app.require_subcommand(0, 1);
   try {
@@ -203,14 +182,7 @@ bool parse_options(int argc, char** argv, Command& command, AllOptions& all, int
     code = 2;
     return false;
   }
-  if (app.got_subcommand("run") || app.get_subcommands().empty()) {
-    command = Command::kRun;
-  } else if (app.got_subcommand("connect")) {
-    command = Command::kConnect;
-  } else {
-    command = Command::kVerify;
-    verify.trace = app.got_subcommand("replay");
-  }
+  command = app.got_subcommand("connect") ? Command::kConnect : Command::kRun;
   return true;
 }
 

@@ -8,7 +8,6 @@
 
 #include "connect.h"
 #include "uroce/time.h"
-#include "verify.h"
 
 namespace uroce::simulate {
 
@@ -64,12 +63,11 @@ struct Options {
   bool pauses = false;
 };
 
-enum class Command { kRun, kVerify, kConnect };
+enum class Command { kRun, kConnect };
 
 /// The options of each command.
 struct AllOptions {
   Options run;
-  VerifyOptions verify;
   ConnectOptions connect;
 };
 

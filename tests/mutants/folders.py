@@ -14,7 +14,7 @@ TOO_LARGE_PROGRAMS = tuple(f"verbs_fixed_addresses_{order}_{port}" for order in 
 SCRIPTS = ["conformance *"]
 ALONE = ("verbs_faulthandler",)  # begins before anybody has opened the device, so that it needs a process of its own
 NOT_SCRIPTS = ("conformance mutants", "conformance page", "conformance alterations")
-SIMULATED = ["reference-hash", "mixed-?", "sim", "sim-each-packet-?", "network"]
+SIMULATED = ["reference-hash", "verbs-model", "sim", "sim-each-packet-?", "network"]
 
 
 def foreign_code():

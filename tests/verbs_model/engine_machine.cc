@@ -37,7 +37,7 @@ void EngineMachine::add_host(unsigned number) {
   if (random.below(5) == 0) one.usual_tx_room = 1 + random.below(8);
   one.host->port().set_tx_room(one.usual_tx_room);
   one.host->port().set_rx_frames(spec.rx_frames);
-  one.checker = std::make_unique<oracle::TraceChecker>(verdict_);
+  one.checker = std::make_unique<TraceChecker>(verdict_);
   sim::LinkConfig cable;
   cable.delay = microseconds(1 + random.below(3));
   hub_.ways.push_back(&world_.add_link(one.host->port(), cable));
@@ -133,15 +133,14 @@ bool EngineMachine::connect(unsigned qp) {
 }
 
 void EngineMachine::set_faults() {
-  std::array<fabric::ImpairmentConfig, 4> configs;
   uint32_t with = 0;
   for (const Fault& fault : program_.faults) {
-    const std::string error = fabric::parse_impairments(fault.text, configs[fault.endpoint]);
+    const std::string error = fabric::parse_impairments(fault.text, cables_[fault.endpoint]);
     require(error.empty(), fault.text.c_str());
     with |= 1u << fault.endpoint;
   }
   for (unsigned i = 0; i < hosts_.size(); i++) {
-    if ((with >> i & 1) != 0) hub_.ways[i]->set_impairments(configs[i]);
+    if ((with >> i & 1) != 0) hub_.ways[i]->set_impairments(cables_[i]);
   }
   const bool stormy = std::any_of(program_.faults.begin(), program_.faults.end(),
                                   [](const Fault& f) { return f.unlimited() || f.random(); });
@@ -182,6 +181,10 @@ void EngineMachine::calm() {
     one.host->port().set_tx_room(one.usual_tx_room);
     one.host->port().set_out_of_buffers(false);
   }
+  for (unsigned i = 0; i < hosts_.size(); i++) {
+    if ((cut_ >> i & 1) != 0) hub_.ways[i]->set_impairments(cables_[i]);
+  }
+  cut_ = 0;
 }
 
 void EngineMachine::befall(const Step& step) {
@@ -193,6 +196,8 @@ void EngineMachine::befall(const Step& step) {
       return one.host->port().set_tx_room(step.count);
     case Do::kBuffers:
       return one.host->port().set_out_of_buffers(step.count == 0);
+    case Do::kCut:
+      return cut(step.endpoint, step.count == 0);
     case Do::kSpoof:
       return spoof(step.qp, step.count);
     case Do::kVanish:
@@ -202,14 +207,21 @@ void EngineMachine::befall(const Step& step) {
   }
 }
 
+void EngineMachine::cut(unsigned endpoint, bool off) {
+  fabric::ImpairmentConfig nothing_arrives;
+  nothing_arrives.loss = 1;
+  hub_.ways[endpoint]->set_impairments(off ? nothing_arrives : cables_[endpoint]);
+  cut_ = off ? cut_ | 1u << endpoint : cut_ & ~(1u << endpoint);
+}
+
 void EngineMachine::spoof(unsigned qp, uint32_t count) {
   const Qp* const victim = qps_[qp];
   const Qp* const peer = qps_[qp ^ 1];
   const auto stands = [](const Qp* each) { return each != nullptr && each->state() == QpState::kRts; };
   if (!stands(victim) || !stands(peer)) return;
   const One& one = host(qp);
-  const oracle::Prey prey{reinterpret_cast<uint64_t>(memory_.target(program_.qps[qp].endpoint)), kTargetBytes,
-                          one.keys[static_cast<unsigned>(Region::kTarget)]};
+  const Prey prey{reinterpret_cast<uint64_t>(memory_.target(program_.qps[qp].endpoint)), kTargetBytes,
+                  one.keys[static_cast<unsigned>(Region::kTarget)]};
   for (; count > 0; count--) spoofer_.forge(*one.host, *victim, *peer, prey);
 }
 

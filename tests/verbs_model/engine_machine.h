@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "engine/address_table.h"
-#include "oracle/spoofer.h"
-#include "oracle/trace_checker.h"
-#include "oracle/verdict.h"
 #include "sim/testbed.h"
 #include "sim/trace.h"
 #include "transport/timing.h"
 #include "verbs_model/run.h"
+#include "verbs_model/spoofer.h"
+#include "verbs_model/trace_checker.h"
+#include "verbs_model/verdict.h"
 
 namespace uroce::model {
 
@@ -142,7 +142,7 @@ class EngineMachine final : public Machine {
     SharedReceiveQueue* srq = nullptr;
     uint32_t keys[kRegions + kWindows] = {};
     std::array<std::unique_ptr<AddressHandle>, 4> ahs[2];  // IPv4, IPv6
-    std::unique_ptr<oracle::TraceChecker> checker;
+    std::unique_ptr<TraceChecker> checker;
     uint32_t usual_tx_room = Port::kMaxBurst;
     Engine& engine() const { return host->engine(); }
     void forget_handles();
@@ -167,6 +167,7 @@ class EngineMachine final : public Machine {
   void set_faults();
   /// Ports and buffers are what they were.
   void calm();
+  void cut(unsigned endpoint, bool off);
   void spoof(unsigned qp, uint32_t count);
   void vanish(unsigned qp);
   void restart(unsigned endpoint, bool same_numbers);
@@ -188,11 +189,13 @@ class EngineMachine final : public Machine {
   std::vector<Qp*> qps_;
   std::vector<uint32_t> qpns_;
   uint32_t connections_ = 0;
+  uint32_t cut_ = 0;  // cables, a bit each
+  std::array<fabric::ImpairmentConfig, 4> cables_;
   bool stuck_ = false;
   uint64_t events_max_ = kEventsMax;
   Duration settle_time_;
-  oracle::Verdict verdict_;
-  oracle::Spoofer spoofer_;
+  Verdict verdict_;
+  Spoofer spoofer_;
 };
 
 }  // namespace uroce::model

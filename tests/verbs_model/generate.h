@@ -35,12 +35,14 @@ enum class Trouble : uint8_t {
   kLate,    // hosts that come late to their frames and timers
   kQueue,   // small receive queues
   // Of a moment.
-  kPort,     // a port that takes nothing for a while
-  kVanish,   // queue pairs that vanish and come again under other numbers; the peer is not told
-  kEngine,   // the whole engine of a host is destroyed, and a new one made at the same addresses
-  kClock,    // a host's clock leaps forward
-  kMemory,   // frame buffers run out
-  kSpoofer,  // somebody who is not on the path guesses numbers and keys
+  kPort,      // a port that takes nothing for a while
+  kBlackout,  // a cable is cut for longer than the retries last
+  kReset,     // connections end and begin anew in the middle, with old packets under way
+  kVanish,    // queue pairs that vanish and come again under other numbers; the peer is not told
+  kEngine,    // the whole engine of a host is destroyed, and a new one made at the same addresses
+  kClock,     // a host's clock leaps forward
+  kMemory,    // frame buffers run out
+  kSpoofer,   // somebody who is not on the path guesses numbers and keys
   kCount,
 };
 constexpr uint32_t bit(Trouble trouble) { return 1u << static_cast<unsigned>(trouble); }

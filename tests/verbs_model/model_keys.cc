@@ -42,7 +42,7 @@ void Model::note_faults() {
   if (by_chance) faults_ += kMostRetries;
   for (const Step& step : program_.steps) {
     if (step.what == Do::kLeap || step.what == Do::kSpoof) faults_++;
-    if (step.what == Do::kTxRoom || step.what == Do::kBuffers) network_cuts_ = true;
+    if (step.what >= Do::kTxRoom && step.what <= Do::kCut) network_cuts_ = true;
   }
   for (const Endpoint& endpoint : program_.endpoints) network_cuts_ |= endpoint.rx_frames != 0;
 }

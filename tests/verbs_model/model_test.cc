@@ -163,7 +163,7 @@ TEST(Generator, DrawsEverything) {
     }
   }
   EXPECT_EQ(opcodes, (1u << 10) - 1 + (1u << 14) + (1u << 15));
-  EXPECT_EQ(steps, (1u << 16) - 1);
+  EXPECT_EQ(steps, (1u << 17) - 1);
   EXPECT_EQ(types, 0b11100u);
   EXPECT_EQ(recoveries, 0b111u);
   EXPECT_EQ(endpoints, 0b11110u);

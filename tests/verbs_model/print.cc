@@ -16,7 +16,7 @@ const char* name_of(Region region) {
 const char* name_of(Do what) {
   constexpr const char* kNames[] = {"kPost",    "kReceive", "kPoll",       "kRun",      "kSettle", "kModify",
                                     "kConnect", "kDestroy", "kDeregister", "kRegister", "kLeap",   "kTxRoom",
-                                    "kBuffers", "kSpoof",   "kVanish",     "kRestart"};
+                                    "kBuffers", "kCut",     "kSpoof",      "kVanish",   "kRestart"};
   return kNames[static_cast<unsigned>(what)];
 }
 const char* name_of(QpType type) { return type == QpType::kRc ? "kRc" : type == QpType::kUc ? "kUc" : "kUd"; }

@@ -93,20 +93,22 @@ struct Fault {
 };
 
 enum class Do : uint8_t {
-  kPost,        // a send work request on `qp`; kFlush: with `count` 1, of all of the region
-  kReceive,     // a receive on `qp`, or on its shared receive queue
-  kPoll,        // up to `count` completions of completion queue `cq` of `endpoint`
-  kRun,         // time goes on by `count` ns
-  kSettle,      // until nothing happens any more
-  kModify,      // `qp` to `state`
-  kConnect,     // `qp` and its peer through RESET to RTS, with new sequence numbers
-  kDestroy,     // `qp`
+  kPost,     // a send work request on `qp`; kFlush: with `count` 1, of all of the region
+  kReceive,  // a receive on `qp`, or on its shared receive queue
+  kPoll,     // up to `count` completions of completion queue `cq` of `endpoint`
+  kRun,      // time goes on by `count` ns
+  kSettle,   // until nothing happens any more
+  kModify,   // `qp` to `state`
+  kConnect,  // `qp` and its peer through RESET to RTS, with new sequence numbers; `count` 1: at once, with packets of
+             // before under way
+  kDestroy,  // `qp`
   kDeregister,  // `region` of `endpoint`
   kRegister,    // again, with a new key
   // What befalls simulated hosts.
   kLeap,     // the clock of `endpoint` goes on by `count` ns at once
   kTxRoom,   // the port of `endpoint` takes `count` frames at a time from now on, or none; until all comes to rest
   kBuffers,  // frame buffers of `endpoint` are used up, or (`count` 1) there again; until all comes to rest
+  kCut,      // the cable to `endpoint` is cut, or (`count` 1) whole again; until all comes to rest
   kSpoof,    // somebody who is not on the path sends `count` packets to `qp`, in the name of its peer
   kVanish,   // the program behind `qp` died and was started again: another queue pair has its place, in RESET
   kRestart,  // the engine of `endpoint` goes with all that it knows; `count` 1: the next one gives the same numbers

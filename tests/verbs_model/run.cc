@@ -55,7 +55,7 @@ class Runner {
       case Do::kModify:
         return model_.on_modify(step, machine_.modify(step.qp, step.state));
       case Do::kConnect:
-        return connect(step.qp);
+        return connect(step.qp, step.count != 0);
       case Do::kDestroy:
         return destroy(step.qp);
       case Do::kDeregister:
@@ -75,6 +75,7 @@ class Runner {
         return restart(step);
       case Do::kTxRoom:
       case Do::kBuffers:
+      case Do::kCut:
       case Do::kSpoof:
         return machine_.befall(step);
     }
@@ -192,12 +193,13 @@ class Runner {
     }
   }
 
-  void connect(unsigned qp) {
+  void connect(unsigned qp, bool at_once = false) {
     if (destroyed_[qp ^ 1]) return;
-    // What is under way would be taken for the new connection's.
+    // Without numbers that tell, what is under way would be taken for the new connection's.
+    at_once = at_once && program_.qps[qp].type == QpType::kRc;
     for (const unsigned each : {qp, qp ^ 1}) machine_.modify(each, QpState::kReset);
     model_.before_connect(qp);
-    machine_.settle();
+    if (!at_once) machine_.settle();
     if (!machine_.connect(qp)) model_.fail("queue pair %u cannot be connected again", qp);
   }
 

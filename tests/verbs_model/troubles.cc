@@ -12,8 +12,8 @@ namespace uroce::model {
 
 namespace {
 
-constexpr const char* kNames[] = {"loss",   "reorder", "duplicate", "corrupt", "burst",  "jitter",
-                                  "flap",   "pause",   "marks",     "late",    "queue",  "port",
+constexpr const char* kNames[] = {"loss",   "reorder", "duplicate", "corrupt", "burst",  "jitter",   "flap",
+                                  "pause",  "marks",   "late",      "queue",   "port",   "blackout", "reset",
                                   "vanish", "engine",  "clock",     "memory",  "spoofer"};
 static_assert(std::size(kNames) == static_cast<size_t>(Trouble::kCount));
 
@@ -114,11 +114,29 @@ class Troubles {
     if (begin(Trouble::kQueue, 8)) program_.endpoints[any_endpoint()].rx_frames = 2 + below(30);
   }
 
+  /// One end hears nothing any more, or neither.
+  void draw_blackout() {
+    const uint32_t at = below(length_ + 1);
+    const uint32_t ends = 1 + below(3);
+    for (const uint32_t count : {0u, 1u}) {
+      for (uint8_t i = 0; i < program_.endpoints.size(); i++) {
+        if (i < 2 && (ends >> i & 1) != 0)
+          moments_.emplace_back(at, Step{.what = Do::kCut, .endpoint = i, .count = count});
+      }
+      if (count == 0) moments_.emplace_back(at, Step{.what = Do::kRun, .count = 1'000'000 * (1 + below(15))});
+    }
+  }
+
   void at_any_moment(Step step) { moments_.emplace_back(below(length_ + 1), std::move(step)); }
 
   void draw_moments() {
     if (begin(Trouble::kPort, 6)) draw_spells(Do::kTxRoom, 8);
     if (begin(Trouble::kMemory, 6)) draw_spells(Do::kBuffers, 1);
+    if (begin(Trouble::kBlackout, 8)) draw_blackout();
+    if (begin(Trouble::kReset, 6)) {
+      for (uint32_t count = 1 + below(3); count > 0; count--)
+        at_any_moment({.what = Do::kConnect, .qp = static_cast<uint8_t>(any_qp() & ~1u), .count = 1});
+    }
     if (begin(Trouble::kVanish, 6) && !datagrams_) {
       for (uint32_t count = 1 + below(2); count > 0; count--) come_again({.what = Do::kVanish, .qp = any_qp()});
     }
@@ -162,7 +180,7 @@ class Troubles {
       const bool concerned = step.what == Do::kVanish ? qp == (step.qp & ~1u)
                                                       : program_.qps[qp].endpoint == step.endpoint ||
                                                             program_.qps[qp + 1u].endpoint == step.endpoint;
-      if (concerned) moments_.emplace_back(later, Step{.what = Do::kConnect, .qp = qp});
+      if (concerned) moments_.emplace_back(later, Step{.what = Do::kConnect, .qp = qp, .count = below(2)});
     }
     moments_.insert(moments_.begin(), {at, std::move(step)});
   }

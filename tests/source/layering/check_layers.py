@@ -16,7 +16,7 @@ Floors, an arrow points only downwards:
     packet < segment < host: shared memory in which the programs of a machine meet
     packet < capture < {dpdk, apps}: capture files, as they are written
     roce/tools, which nothing of the rest of roce/ may include, nor verbs_shim:
-        {pcap, mad} < lint; {managed, lint} < replay; {managed, mad} < script; {managed, fabric} < sim < oracle
+        {pcap, mad} < lint; {managed, lint} < replay; {managed, mad} < script; {managed, fabric} < sim
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
     host < pmd/shmlan: a DPDK driver in front of the segment, as roce/dpdk/endpoint_device is
 
@@ -54,8 +54,7 @@ BELOW["lint"] = ["base", "packet", "pcap", "mad"]
 BELOW["script"] = BELOW["managed"] + ["managed", "mad"]
 BELOW["replay"] = BELOW["managed"] + ["managed", "pcap", "mad", "lint"]
 BELOW["sim"] = BELOW["managed"] + ["managed", "fabric"]
-BELOW["oracle"] = BELOW["sim"] + ["sim"]
-TOOLS = ["pcap", "mad", "lint", "script", "replay", "sim", "oracle"]
+TOOLS = ["pcap", "mad", "lint", "script", "replay", "sim"]
 BELOW["apps"] = BELOW["dpdk"] + ["dpdk"] + TOOLS
 for floor in BELOW:
     BELOW[floor] = ["include"] + BELOW[floor]

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "engine/address_table.h"
-#include "oracle/options.h"
 #include "packet/opcode.h"
 #include "sim/testbed.h"
 #include "transport/frame_builder.h"
@@ -205,20 +204,6 @@ TEST_P(WrongKey, GivesNoByteAway) {
   if (reliable) forge(kOpFetchAdd, far.key);
   EXPECT_TRUE(far_is(0x22));
   EXPECT_LT(bed.cable.b_to_a->counters().bytes - before, reliable ? 200u : 1u) << "more than a NAK";
-}
-
-/// The drawn attacker has to be one that the engine notices.
-TEST(DrawnSpoofer, IsHeardAndChangesNothing) {
-  oracle::MixedOptions options;
-  options.seed = 5;
-  options.ops = 2000;
-  options.max_bytes = 8192;
-  options.faults = oracle::bit(oracle::Fault::kSpoofer);
-  const oracle::MixedReport report = oracle::run_mixed(options);
-  EXPECT_EQ(report.failure, "");
-  EXPECT_GT(report.forged, 1000u);
-  EXPECT_GT(report.naks, 0u) << "a request with a PSN from ahead is a gap";
-  EXPECT_EQ(report.lost_frames, 0u);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "oracle/options.h"
+#include "operations.h"
 #include "sim/world.h"
 
 namespace uroce::sim {
@@ -199,17 +199,12 @@ TEST(EventQueueTest, FramesThatNeverArriveAreGivenBack) {
 }
 
 TEST(Determinism, TheSameSeedIsTheSameRun) {
-  oracle::MixedOptions options;
-  options.ops = 3000;
-  options.impairments = {.loss = 0.02, .corrupt = 0.01, .duplicate = 0.02, .reorder = 0.02};
+  const fabric::ImpairmentConfig faults{.loss = 0.02, .corrupt = 0.01, .duplicate = 0.02, .reorder = 0.02};
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
-    options.type = type;
-    options.seed = 77;
-    const oracle::MixedReport first = oracle::run_mixed(options);
-    const oracle::MixedReport second = oracle::run_mixed(options);
-    EXPECT_EQ(first.text(), second.text());
-    options.seed = 78;
-    EXPECT_NE(oracle::run_mixed(options).text(), first.text());
+    const std::string first = Operations({.type = type, .seed = 77, .faults = faults}).run();
+    EXPECT_EQ(first, Operations({.type = type, .seed = 77, .faults = faults}).run());
+    EXPECT_NE(first.find("events"), std::string::npos) << first;
+    EXPECT_NE(first, Operations({.type = type, .seed = 78, .faults = faults}).run());
   }
 }
 

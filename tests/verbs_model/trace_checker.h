@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "engine/capture.h"
-#include "oracle/verdict.h"
 #include "packet/icrc.h"
 #include "packet/packet.h"
+#include "verbs_model/verdict.h"
 
-namespace uroce::oracle {
+namespace uroce::model {
 
 class TraceChecker final : public Capture {
  public:
@@ -70,4 +70,4 @@ class TraceChecker final : public Capture {
   std::map<std::pair<uint32_t, uint8_t>, Answers> answers_;  // ACKs and NAKs; selective ACKs
 };
 
-}  // namespace uroce::oracle
+}  // namespace uroce::model

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-namespace uroce::oracle {
+namespace uroce::model {
 
 class Verdict {
  public:
@@ -26,4 +26,4 @@ class Verdict {
   std::string text_;
 };
 
-}  // namespace uroce::oracle
+}  // namespace uroce::model

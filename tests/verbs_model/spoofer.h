@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "sim/testbed.h"
 
-namespace uroce::oracle {
+namespace uroce::model {
 
 /// Memory that the victim's peer may use, as somebody knows who has seen its key.
 struct Prey {
@@ -37,4 +37,4 @@ class Spoofer {
   uint64_t forged_ = 0;
 };
 
-}  // namespace uroce::oracle
+}  // namespace uroce::model

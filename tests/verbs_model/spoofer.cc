@@ -1,4 +1,4 @@
-#include "oracle/spoofer.h"
+#include "verbs_model/spoofer.h"
 
 #include <cstring>
 
@@ -9,7 +9,7 @@
 #include "transport/requester.h"
 #include "transport/responder.h"
 
-namespace uroce::oracle {
+namespace uroce::model {
 
 namespace {
 
@@ -99,4 +99,4 @@ void Spoofer::attack(sim::Host& host, const Qp& victim, const Qp& peer, const Pr
   for (uint32_t count = 1 + random_.below(3); count > 0; count--) forge(host, victim, peer, prey);
 }
 
-}  // namespace uroce::oracle
+}  // namespace uroce::model
