@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "host/endpoint_options.h"
 #include "segment/host_identity.h"
 #include "segment/registration.h"
@@ -46,6 +49,27 @@ TEST_F(PlanTest, ProgramsWithDifferentAddressesAreDifferentHosts) {
   ASSERT_TRUE(plan("")) << error_;
   EXPECT_NE(plan_.host, first.host);
   EXPECT_FALSE(plan_.identity.mac == first.identity.mac);
+}
+
+/// The name of one of this machine's PCI devices, or "".
+std::string any_pci_device() {
+  std::error_code none;
+  const std::filesystem::directory_iterator devices("/sys/bus/pci/devices", none);
+  return none || devices == std::filesystem::directory_iterator() ? "" : devices->path().filename().string();
+}
+
+TEST_F(PlanTest, ACardSendsFramesOfTheMtuThatIsAskedFor) {
+  const std::string device = any_pci_device();
+  if (device.empty()) GTEST_SKIP() << "skipped: this machine has no PCI device";
+  config_.port = device;
+  ASSERT_TRUE(plan_port(config_, WireEndUse::kLook, plan_, error_)) << error_;
+  EXPECT_EQ(plan_.max_frame_bytes, 4224u);
+  const uint32_t headers = plan_.max_frame_bytes - plan_.options.mtu;
+  config_.mtu = 1500;
+  plan_ = PortPlan{};
+  ASSERT_TRUE(plan_port(config_, WireEndUse::kLook, plan_, error_)) << error_;
+  EXPECT_EQ(plan_.options.mtu, 1500u);
+  EXPECT_EQ(plan_.max_frame_bytes, 1500u + headers);
 }
 
 TEST_F(PlanTest, MoreAddressesThanAGidTableHasAreRefused) {

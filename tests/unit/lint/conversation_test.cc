@@ -80,6 +80,36 @@ TEST(SentRequests, TheNewestReadEndsWhereThePathMtuSays) {
   EXPECT_EQ(court.seen.sent.before(Psn(104)), &court.seen.sent.last());
 }
 
+/// A capture may begin between a request and its answer.
+TEST(Conversation, AtItsBeginningAnAnswerTellsWhatWasSent) {
+  Court court;
+  court.send(100, 1);
+  court.seen.learn_frontier(Psn(105));
+  EXPECT_EQ(court.seen.numbers.next, Psn(105));
+  court.seen.learn_frontier(Psn(103));
+  EXPECT_EQ(court.seen.numbers.next, Psn(105));
+  court.seen.learn_frontier(Psn(105 + lint::kFar));
+  EXPECT_EQ(court.seen.numbers.next, Psn(105)) << "of another life";
+  court.seen.numbers.tip_open = true;
+  court.seen.learn_frontier(Psn(107));
+  EXPECT_EQ(court.seen.numbers.next, Psn(105)) << "a READ that may take more PSNs ends there or earlier";
+  court.seen.numbers.tip_open = false;
+  court.send(105, 62);
+  court.seen.learn_frontier(Psn(200));
+  EXPECT_EQ(court.seen.numbers.next, Psn(200)) << "after 63 requests";
+  court.send(200, 1);
+  court.seen.learn_frontier(Psn(300));
+  EXPECT_EQ(court.seen.numbers.next, Psn(201)) << "after 64 all would have been seen";
+}
+
+TEST(Conversation, WhoseBeginningWasSeenIsToldNothing) {
+  Court court;
+  court.seen.numbers.start(Psn(100), Numbers::Beginning::kAgreed);
+  court.send(100, 1);
+  court.seen.learn_frontier(Psn(105));
+  EXPECT_EQ(court.seen.numbers.next, Psn(101));
+}
+
 TEST(Reads, AreFoundByEachOfTheirPsns) {
   Court court;
   court.ask(100, 4);

@@ -54,6 +54,8 @@ struct Court {
   lint::Read& ask(uint32_t psn, uint32_t span, bool atomic = false);
   /// Findings as "rule@frame", of the responder with a '<' in front, separated by spaces. Says each only once.
   std::string found();
+  /// What the newest finding says.
+  std::string said() const { return findings.kept().empty() ? "" : findings.kept().back().text; }
 
   static constexpr uint32_t kRequests = 1;
   static constexpr uint32_t kResponses = 2;

@@ -78,8 +78,12 @@ TEST_F(ReadTest, WhatIsAskedAgainIsAnsweredAgain) {
 
 TEST_F(ReadTest, ResponsesFitTheirPlaces) {
   EXPECT_EQ(answer(100, 1), "<read-response-opcode@1");
+  EXPECT_EQ(court.said(), "RC_READ_RESPONSE_MIDDLE as response 1 of 4; expected a First");
   EXPECT_EQ(answer(101, 2, kOpReadResponseMiddle, 128), "<read-response-length@2");
+  EXPECT_EQ(court.said(),
+            "RC_READ_RESPONSE_MIDDLE of 128 bytes as response 2 of 4 to a READ of 800 bytes; expected 256");
   EXPECT_EQ(answer(102, 3, kOpReadResponseLast, 32), "<read-response-opcode@3");
+  EXPECT_EQ(court.said(), "RC_READ_RESPONSE_LAST as response 3 of 4; expected a Middle");
   EXPECT_EQ(answer(103, 4, kOpReadResponseLast, 36), "<read-response-length@4");
   EXPECT_EQ(answer(99, 5), "<read-response-unasked@5");  // a WRITE
   EXPECT_EQ(answer(50, 6), "");                          // whatever that was

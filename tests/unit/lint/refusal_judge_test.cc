@@ -113,6 +113,26 @@ TEST_F(RefusalTest, ANakIsAboutWhatIsNotAcknowledgedAndOutOfOrder) {
   EXPECT_EQ(court.found(), "<nak-psn@4");
 }
 
+TEST_F(RefusalTest, ANakIsCalledByItsCode) {
+  const struct {
+    uint8_t syndrome;
+    const char* name;
+  } cases[] = {{0x2d, "RNR"},
+               {0x60, "PSN sequence error"},
+               {0x61, "invalid request"},
+               {0x62, "remote access error"},
+               {0x63, "remote operational error"},
+               {0x64, "invalid RD request"},
+               {0x65, "reserved code"},
+               {0x7f, "reserved code"}};
+  uint64_t frame = 1;
+  for (const auto& c : cases) {
+    EXPECT_TRUE(judge.is_too_late(*MadePacket(response(101, ++frame, c.syndrome))));
+    EXPECT_EQ(court.said(), std::string("NAK \"") + c.name +
+                                "\" for PSN 101 after PSN 102 was acknowledged; expected an ACK or silence");
+  }
+}
+
 TEST_F(RefusalTest, AfterAnRnrNakTheRequesterWaits) {
   rnr_nak(105, 2, Instant{5'000'000});
   EXPECT_EQ(back_to(105, 3, Instant{6'000'000}), Reason::kRnrNak);
