@@ -193,10 +193,11 @@ UROCE_VERBS_EXPORT int ibv_query_port(ibv_context*, uint8_t port, _compat_ibv_po
   return error;
 }
 
-/// New in rdma-core 60: the speed in units of 100 Mb/s.
+/// New in rdma-core 60: the speed in units of 100 Mb/s. One that is not known is what `active_speed` says.
 UROCE_VERBS_EXPORT int ibv_query_port_speed(ibv_context*, uint32_t port, uint64_t* speed) {
   if (port != 1) return with_errno(EINVAL);
-  *speed = endpoint().link_speed_mbps() / 100;
+  const uint64_t mbps = endpoint().link_speed_mbps();
+  *speed = (mbps != 0 ? mbps : link_rate(0).mbps) / 100;
   return 0;
 }
 

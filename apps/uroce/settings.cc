@@ -28,8 +28,8 @@ Settings::Settings()
     : settings_{
           {"port",
            "UROCE_PORT",
-           "shmlan (the default: shared memory, in which all programs of the machine are one host), shmlan:NAME, memif "
-           "(shared memory between two processes), memif:NAME, switch:NAME (a free port of a running uroce-switch), "
+           "shmlan (the default: shared memory, in which all programs of the machine are one host), shmlan:NAME, "
+           "switch:NAME (a free port of a running uroce-switch), "
            "net_af_packet0,iface=eth0, another DPDK virtual device with its arguments, or a PCI address",
            false,
            {}},

@@ -116,13 +116,6 @@ bool plan_named_ports(const Options& options, std::vector<PlannedPort>& ports, s
     PlannedPort port;
     PortPlan& plan = port.plan;
     if (!plan_named_port(spec, plan, error)) return false;
-    if (plan.spec.kind == PortKind::kWire) {
-      // The plan gives every wire's device the same name, as an endpoint has only one; so each gets a name of its own
-      // here.
-      const std::string device = "net_memif_w" + std::to_string(ports.size());
-      plan.devargs.replace(0, plan.spec.device.size(), device);
-      plan.spec.device = device;
-    }
     if (!devices.insert(plan.spec.device).second) {
       error = "port '" + spec + "': ";
       error += plan.segment_dir.empty() ? "two ports are called " + plan.spec.device + ", number them"

@@ -150,8 +150,6 @@ bool EndpointPort::probe(std::string& error) {
   if (uroce_load_driver_libraries != nullptr && !uroce_load_driver_libraries(plan_.spec.driver.c_str(), error))
     return false;
   const QuietDpdk quiet;
-  const bool wire = plan_.spec.kind == PortKind::kWire;
-  for (unsigned number = 1; wire && find(); number++) number_wire_device(plan_, number);
   // EAL probes a PCI device when it starts; when the device is opened again, it has to be probed here.
   if (!find() && (rte_dev_probe(plan_.devargs.c_str()) != 0 || !find())) {
     error = "DPDK cannot open port " + plan_.name;

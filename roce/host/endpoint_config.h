@@ -33,7 +33,7 @@ struct UplinkConfig {
 
 /// What a user can set. Empty fields mean: the default of the port.
 struct EndpointConfig {
-  std::string port;  // "", "shmlan", "memif", "net_memif0,...", "net_af_packet0,iface=eth0", "0000:03:00.0"
+  std::string port;  // "", "shmlan", "switch", "net_memif0,...", "net_af_packet0,iface=eth0", "0000:03:00.0"
   std::vector<LocalAddress> addresses;
   std::string host;  // on a segment: programs with the same name are one host. "": the user's programs on this machine
   std::vector<std::string> eal_args;  // passed through to EAL

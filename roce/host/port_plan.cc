@@ -22,8 +22,6 @@
 namespace uroce {
 namespace {
 
-constexpr uint32_t kWireRingLog2 = 8;
-static_assert(kWireSlots == 1 << kWireRingLog2);
 constexpr uint32_t kTapMtu = 1500;  // DPDK 22.11 states a longest frame of 1522 bytes for it
 constexpr uint32_t kXdpMtu = 3400;  // AF_XDP shares buffers with the kernel: frame and headers in one page
 // Cards need up to three seconds to negotiate. Programs look at the port once, at the start, and give up when it is
@@ -32,38 +30,20 @@ constexpr Duration kLinkPatience = milliseconds(5000);
 
 uint32_t round_up(uint32_t value, uint32_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-bool find_end(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
-  const std::string& name = plan.spec.wire;
-  if (plan.spec.kind == PortKind::kSwitch) {
-    plan.end = use == WireEndUse::kTake ? take_switch_port(name, error) : look_at_switch_port(name, error);
-  } else {
-    plan.end = use == WireEndUse::kTake ? take_wire_end(name, error) : look_at_wire_end(name, error);
-  }
+/// The segment that is the port of the switch has two members, the switch and the program.
+bool plan_switch_port(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
+  if (!does_without_eal(config, "switch", error)) return false;
+  plan.end =
+      use == WireEndUse::kTake ? take_switch_port(plan.spec.wire, error) : look_at_switch_port(plan.spec.wire, error);
   if (!plan.end) return false;
   plan.identity.mac = plan.end->mac;
   plan.identity.addresses = config.addresses;
   if (config.addresses.empty()) plan.identity.addresses = {plan.end->address};
+  plan.identity.link_mbps = kSegmentMbps;
   use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
-  return true;
-}
-
-bool plan_wire(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
-  if (!find_end(config, use, plan, error)) return false;
-  plan.options.wire = true;
-  plan.options.connects = plan.end->number == 1;
-  plan.name = plan.end->wire.empty() ? "memif" : "memif:" + plan.end->wire;
-  plan.socket = plan.end->place;
-  number_wire_device(plan, 0);
-  return true;
-}
-
-/// The segment that is the port of the switch has two members, the switch and the program.
-bool plan_switch_port(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
-  if (!does_without_eal(config, "switch", error) || !find_end(config, use, plan, error)) return false;
   plan.name = "switch:" + plan.end->wire + ", port " + std::to_string(plan.end->number);
   plan.segment_dir = plan.end->place;
   plan.host = "port" + std::to_string(plan.end->number);
-  plan.identity.link_mbps = kSegmentMbps;
   return true;
 }
 
@@ -155,8 +135,8 @@ bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::strin
   return plan.spec.driver != "net_af_packet" || fit_af_packet(plan, error);
 }
 
-/// Plans a card model in this process whose cable is shared memory; the two ends get their addresses like those of a
-/// memif wire.
+/// Plans a card model in this process whose cable is shared memory: the process that comes first has one end and the
+/// address that belongs to it, the second has the other.
 bool plan_card_wire(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
   if (!plan.spec.arg("wire")) plan.spec.args += std::string(plan.spec.args.empty() ? "" : ",") + "wire=shm:uroce";
   const std::string wire = plan.spec.arg("wire")->substr(std::strlen("shm:"));
@@ -165,8 +145,7 @@ bool plan_card_wire(const EndpointConfig& config, WireEndUse use, PortPlan& plan
     return false;
   }
   const std::string name = "card-" + wire;
-  const auto end =
-      use == WireEndUse::kTake ? take_wire_end(name, error, "wire=shm:NAME") : look_at_wire_end(name, error);
+  const auto end = use == WireEndUse::kTake ? take_wire_end(name, error) : look_at_wire_end(name, error);
   if (!end) return false;
   plan.end = end;
   plan.identity.mac = end->mac;
@@ -270,17 +249,6 @@ uint64_t pause_speed(const PortPlan& plan, uint64_t link_speed) {
   return driver == "net_memif" || driver == "net_shmlan" ? kWirePauseSpeed : link_speed;
 }
 
-std::string memif_devargs(const std::string& device, bool connects, const std::string& socket, const MacAddress& mac) {
-  return device + ",id=0,role=" + (connects ? "client" : "server") + ",socket=" + socket +
-         ",socket-abstract=no,bsize=" + std::to_string(kWireSlotBytes) + ",rsize=" + std::to_string(kWireRingLog2) +
-         ",mac=" + to_string(mac);
-}
-
-void number_wire_device(PortPlan& plan, unsigned number) {
-  plan.spec.device = "net_memif" + std::to_string(number);
-  plan.devargs = memif_devargs(plan.spec.device, plan.options.connects, plan.socket, plan.identity.mac);
-}
-
 bool plan_port(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
   if (config.addresses.size() > segment::kAddressesMax) {
     error = std::to_string(config.addresses.size()) + " addresses: a GID table has room for " +
@@ -295,8 +263,6 @@ bool plan_port(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std
   const bool has_netdev = spec->driver == "net_tap" || (driver != nullptr && driver->netdev == NetdevUse::kShares);
   if (has_netdev) plan.identity.netdev = spec->netdev;
   switch (plan.spec.kind) {
-    case PortKind::kWire:
-      return plan_wire(config, use, plan, error);
     case PortKind::kSwitch:
       return plan_switch_port(config, use, plan, error);
     case PortKind::kSegment:

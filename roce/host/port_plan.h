@@ -17,10 +17,9 @@ namespace uroce {
 struct PortPlan {
   PortSpec spec;
   EndpointIdentity identity;
-  std::string name;            // for display: "shmlan", "memif:blue", "net_af_packet0"
+  std::string name;            // for display: "shmlan", "switch:lab, port 0", "net_af_packet0"
   std::string devargs;         // for rte_dev_probe
-  std::string socket;          // where the two ends of a shared memory wire meet
-  std::optional<WireEnd> end;  // of a wire, or a port of a switch
+  std::optional<WireEnd> end;  // of the card model's cable, or a port of a switch
   std::optional<Netdev> netdev;
   std::string segment_dir;       // of a segment: where its members meet
   std::string host;              // and which host this program belongs to
@@ -59,13 +58,6 @@ inline constexpr uint32_t kSegmentMbps = 100'000;
 inline constexpr uint64_t kWirePauseSpeed = 1'000'000'000;
 /// The speed for pauses in bits per second. `link_speed` is what the port reports, or 0 when it does not know.
 uint64_t pause_speed(const PortPlan& plan, uint64_t link_speed);
-
-/// The device arguments of net_memif, for either end.
-std::string memif_devargs(const std::string& device, bool connects, const std::string& socket, const MacAddress& mac);
-
-/// The device of a shared memory wire is not named by the user: the first one of a process has number 0, further ones
-/// have others.
-void number_wire_device(PortPlan& plan, unsigned number);
 
 /// Returns false, with one line in `error`, when the interface's MTU is below kMtuMin.
 bool carries_roce(const Netdev& netdev, std::string& error);

@@ -50,18 +50,6 @@ std::string known_drivers() {
   return names;
 }
 
-std::optional<PortSpec> parse_wire(const std::string& text, std::string& error) {
-  PortSpec spec;
-  spec.kind = PortKind::kWire;
-  spec.driver = "net_memif";
-  if (text.size() > 6) spec.wire = text.substr(6);
-  if ((text.size() == 6 && text.back() == ':') || !valid_wire_name(spec.wire)) {
-    error = "port '" + text + "': the name of a wire is 1 to 32 letters, digits, '-', '_' or '.'";
-    return std::nullopt;
-  }
-  return spec;
-}
-
 std::optional<PortSpec> parse_switch(const std::string& text, std::string& error) {
   PortSpec spec;
   spec.kind = PortKind::kSwitch;
@@ -113,7 +101,6 @@ const VirtualDriver* find_virtual_driver(std::string_view device) {
 
 std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& error) {
   if (text.empty() || text == "shmlan" || text.rfind("shmlan:", 0) == 0) return parse_segment(text, error);
-  if (text == "memif" || text.rfind("memif:", 0) == 0) return parse_wire(text, error);
   if (text == "switch" || text.rfind("switch:", 0) == 0) return parse_switch(text, error);
   PortSpec spec;
   const size_t comma = text.find(',');
@@ -132,7 +119,7 @@ std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& er
   }
   if (driver == nullptr) {
     error = "port '" + text +
-            "': no such driver; a port is shmlan, shmlan:NAME, memif, memif:NAME, switch:NAME, a PCI address such as "
+            "': no such driver; a port is shmlan, shmlan:NAME, switch:NAME, a PCI address such as "
             "0000:03:00.0, or one of " +
             known_drivers() + " with its arguments, for example " + find_virtual_driver("net_af_packet")->example;
     return std::nullopt;

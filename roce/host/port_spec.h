@@ -12,7 +12,6 @@ namespace uroce {
 
 enum class PortKind : uint8_t {
   kSegment,  // "", "shmlan", "shmlan:NAME": shared memory, in which all programs of the machine are one host
-  kWire,     // "memif", "memif:NAME": shared memory; the first process has one end, the second the other
   kSwitch,   // "switch", "switch:NAME": a port of uroce-switch
   kVirtual,  // "net_af_packet0,iface=eth0": a DPDK vdev and its arguments
   kPci,      // "0000:03:00.0" or "03:00.0", arguments after a comma
@@ -23,7 +22,7 @@ struct PortSpec {
   std::string device;  // "net_af_packet0", "0000:03:00.0"
   std::string args;    // after the device's comma
   std::string driver;  // "net_af_packet"; "" for PCI
-  std::string wire;    // name of a shared memory wire, of a segment, or of a switch
+  std::string wire;    // name of a segment, or of a switch
   std::string netdev;  // the kernel interface that the port uses, or ""
 
   /// The value of `key=` in `args`.

@@ -61,7 +61,8 @@ std::string default_host(const EndpointConfig& config) {
 }
 
 bool refuse(const char* port, const char* what, std::string& error) {
-  error = std::string("port ") + port + " " + what + ": leave that out, or name another port, such as memif";
+  error = std::string("port ") + port + " " + what +
+          ": leave that out, or name another port, such as net_af_packet0,iface=eth0";
   return false;
 }
 

@@ -104,7 +104,7 @@ struct Meeting {
     found.meeting = key;
     found.wire = name;
     found.number = number;
-    found.place = at_switch() ? place_of_port(sign, number) : stem + "sock";
+    if (at_switch()) found.place = place_of_port(sign, number);
     found.mac = stable_mac(at_switch() ? key : "wire " + name, static_cast<uint8_t>(number + 1));
     // 198.18.0.0/15 is reserved for benchmarks.
     found.address = {IpAddress::v4(0xc6120001u + number), 24, 0};
@@ -112,7 +112,7 @@ struct Meeting {
   }
 
   /// The error message when all ends are taken.
-  std::string taken_by(const std::vector<std::string>& holders, const char* another) const {
+  std::string taken_by(const std::vector<std::string>& holders) const {
     std::string who;
     for (const std::string& holder : holders) {
       if (!who.empty()) who += &holder == &holders.back() ? " and " : ", ";
@@ -122,18 +122,16 @@ struct Meeting {
       return "all " + std::to_string(ends) + " ports of the switch '" + name + "' are taken, by " + who +
              "; stop one of them, or start the switch with more --ports";
     }
-    return "both ends of the shared memory wire" + (name.empty() ? std::string() : " '" + name + "'") +
-           " are taken, by " + who + "; stop one of them, or use another wire for your two programs with " + another +
-           ", or join more than two: on a segment, --port shmlan for each program, or through a switch, uroce-switch "
-           "and "
-           "--port switch";
+    return "both ends of the shared memory wire '" + name + "' are taken, by " + who +
+           "; stop one of them, or use another wire for your two programs with wire=shm:NAME, or join more than two: "
+           "on a segment, --port shmlan for each program, or through a switch, uroce-switch and --port switch";
   }
 };
 
 std::optional<Meeting> find_wire(const std::string& wire, std::string& error) {
   const std::string dir = runtime_dir(error);
   if (dir.empty()) return std::nullopt;
-  return Meeting{wire, wire, dir + "/wire" + (wire.empty() ? "" : "-" + wire) + ".", "", 2};
+  return Meeting{wire, wire, dir + "/wire-" + wire + ".", "", 2};
 }
 
 std::string user_name(uid_t uid) {
@@ -178,15 +176,7 @@ int open_end_file(const std::string& path, int flags, std::string& error) {
   return fd;
 }
 
-/// Returns "dir/./file" for "dir/file", and the other way round.
-std::string other_spelling(const std::string& path) {
-  const auto slash = path.rfind('/');
-  const std::string dir = path.substr(0, slash);
-  const bool dotted = dir.size() >= 2 && dir.compare(dir.size() - 2, 2, "/.") == 0;
-  return (dotted ? dir.substr(0, dir.size() - 2) : dir + "/.") + path.substr(slash);
-}
-
-std::optional<WireEnd> take_first_free(const Meeting& meeting, const char* another, std::string& error) {
+std::optional<WireEnd> take_first_free(const Meeting& meeting, std::string& error) {
   std::vector<std::string> holders;
   for (unsigned number = 0; number < meeting.ends; number++) {
     const std::string path = meeting.file_of(number);
@@ -204,25 +194,19 @@ std::optional<WireEnd> take_first_free(const Meeting& meeting, const char* anoth
       close(fd);
       return std::nullopt;
     }
-    WireEnd end = meeting.end(number);
-    // The socket of an earlier holder that ended without closing its port is still there, but nobody listens on it.
-    if (!meeting.at_switch() && number == 0) unlink(end.place.c_str());
-    auto& held = held_ends()[meeting.key];
-    // net_memif identifies a socket by the spelling of its path. Two ends in one process with the same spelling would
-    // share a record, which is freed when the first of them is closed. So they spell the path differently.
-    if (!meeting.at_switch() && !held.empty()) end.place = other_spelling(held.front().end.place);
-    held.push_back({end, fd});
+    const WireEnd end = meeting.end(number);
+    held_ends()[meeting.key].push_back({end, fd});
     return end;
   }
-  error = meeting.taken_by(holders, another);
+  error = meeting.taken_by(holders);
   return std::nullopt;
 }
 
-std::optional<WireEnd> take(const std::optional<Meeting>& meeting, const char* another, std::string& error) {
+std::optional<WireEnd> take(const std::optional<Meeting>& meeting, std::string& error) {
   if (!meeting) return std::nullopt;
   const std::lock_guard guard(g_mutex);
   if (const WireEnd* idle = idle_end(meeting->key)) return *idle;
-  return take_first_free(*meeting, another, error);
+  return take_first_free(*meeting, error);
 }
 
 bool is_free(const std::string& path) {
@@ -267,12 +251,12 @@ MacAddress stable_mac(const std::string& text, uint8_t last_byte) {
   return mac;
 }
 
-std::optional<WireEnd> take_wire_end(const std::string& wire, std::string& error, const char* another) {
-  return take(find_wire(wire, error), another, error);
+std::optional<WireEnd> take_wire_end(const std::string& wire, std::string& error) {
+  return take(find_wire(wire, error), error);
 }
 
 std::optional<WireEnd> take_switch_port(const std::string& name, std::string& error) {
-  return take(find_switch(name, error), "", error);
+  return take(find_switch(name, error), error);
 }
 
 std::optional<WireEnd> look_at_wire_end(const std::string& wire, std::string& error) {

@@ -1,9 +1,7 @@
-// Where the processes of one machine meet: a directory with a socket for each wire, which has two ends, and a segment
-// of its own (roce/segment) for each port of a switch.
+// Who has which end of a cable of shared memory that two card models plug into, and which port of a switch.
 //
-// An end is a file that is locked while its holder lives, so that a killed process leaves its end at once. The
-// process that has end 0 listens on the wire's socket, the one that has end 1 connects to it. A process takes an
-// end when it opens a port; programs that only list the device look at which end is free, and take none.
+// An end is a file that is locked while its holder lives, so that a killed process leaves its end at once. A process
+// takes an end when it opens a port; programs that only list the device look at which end is free, and take none.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +19,18 @@ bool valid_wire_name(const std::string& name);
 
 struct WireEnd {
   std::string meeting;  // the wire or switch, by a name that is unique in this process
-  std::string wire;     // "" is that of "memif" without a name
-  unsigned number = 0;  // on a wire: 0 listens, 1 connects; on a switch: the port
-  std::string place;    // where the two meet: a socket, or the directory of the switch port's segment
+  std::string wire;     // its name
+  unsigned number = 0;  // on a wire: 0 or 1; on a switch: the port
+  std::string place;    // of a switch's port: the directory of its segment (roce/segment)
   MacAddress mac;
   LocalAddress address;  // the default address of this end
 };
 
 /// Takes a free end of `wire` for this process. Further calls return the same end until that is occupied. Returns
-/// nothing, with one line in `error`, when both are taken; `another` is how that line tells the user to name another
-/// wire.
-std::optional<WireEnd> take_wire_end(const std::string& wire, std::string& error,
-                                     const char* another = "--port memif:NAME");
-/// Takes the first free port of the switch (uroce-switch) called `name`, as an end to connect from; otherwise like
-/// take_wire_end. Returns nothing, with one line in `error`, when no such switch runs, or all its ports are taken.
+/// nothing, with one line in `error`, when both are taken.
+std::optional<WireEnd> take_wire_end(const std::string& wire, std::string& error);
+/// Takes the first free port of the switch (uroce-switch) called `name`, otherwise like take_wire_end. Returns nothing,
+/// with one line in `error`, when no such switch runs, or all its ports are taken.
 std::optional<WireEnd> take_switch_port(const std::string& name, std::string& error);
 /// What take_wire_end would probably return now. Nothing is taken, and others do not notice. It is the end that this
 /// process has and does not occupy, else the first free one, else one beyond the last (so that the device of a full

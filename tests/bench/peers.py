@@ -13,7 +13,7 @@ import time
 
 from children import free_tcp_port, wait_for_listener
 from outputs import rows as result_rows
-from wires import MemifWire, Skip, VethWire
+from wires import NamedWire, Skip, VethWire
 
 # A full WRITE packet of RoCE MTU 4096 on the wire: Ethernet 14, IPv4 20, UDP 8, BTH 12, payload, iCRC 4.
 FRAME_BYTES = 14 + 20 + 8 + 12 + 4096 + 4
@@ -40,11 +40,25 @@ def _pinned(core, *command):
     return ["taskset", "-c", str(core), *command]
 
 
+class MemifWire(NamedWire):
+    """DPDK's own shared memory driver at both ends."""
+
+    def port(self, side):
+        return memif_port(side, f"/tmp/uroce-{self._name}.sock")
+
+    def options(self, side):
+        return ["--addr", f"198.18.0.{side + 1}/24"]
+
+
+def memif_port(side, socket):
+    return f"net_memif0,role={('server', 'client')[side]},socket={socket},socket-abstract=no,bsize=4352,rsize=8"
+
+
 def perftest(setting, children, program, *options, wire=None):
     """The numbers of the client's last result line, of a pair over this wire (memif)."""
     wire, port = wire or MemifWire(), str(free_tcp_port())
     words = [program, *options, "-p", port]
-    run = lambda side: [*wire.prefix(side), str(setting.uroce), "run", "--port", wire.port(side), "--"]
+    run = lambda side: [*wire.prefix(side), str(setting.uroce), "run", "--port", wire.port(side), *(wire.options(side) if hasattr(wire, "options") else ()), "--"]
     server = children.start("server", _pinned(SERVER_CORE, *run(0), *words))
     if not wait_for_listener(server, int(port), 20):
         raise NoResult(f"{program}: the server did not start: {server.output().strip()[-200:]}")

@@ -96,7 +96,7 @@ def figures():
         Figure("`ibv_create_qp`, 1024 slots, fresh, median", "ns", contestants.verbs_call("ibv_create_qp, 1024 slots, 100 held"), None,
                "", 10_000),
         Figure("`uroce run -- ibv_devinfo` more than `ibv_devinfo`", "ms", contestants.start_time("shmlan:bench-start"), None, "", 60),
-        Figure("the same", "ms", contestants.start_time("shmlan:bench-start"), contestants.start_time("memif:bench-start"), "memif"),
+        Figure("the same", "ms", contestants.start_time("shmlan:bench-start"), contestants.start_time(contestants.memif_port(0, "/tmp/uroce-bench-start.sock")), "memif"),
     ]
     uplink, direct = (lambda measure, wire=wire: contestants.on_made_wire(measure, wire)
                       for wire in (contestants.UplinkWire, contestants.VethWire))

@@ -10,9 +10,9 @@ import time
 import wires
 from children import free_tcp_port, wait_for_listener
 from outputs import rows as result_rows
-from peers import CLIENT_CORE, SERVER_CORE, NoResult, perftest, ucx
+from peers import CLIENT_CORE, SERVER_CORE, MemifWire, NoResult, memif_port, perftest, ucx
 from uplinks import UplinkWire
-from wires import CardWire, MemifWire, SegmentWire, VethWire
+from wires import CardWire, SegmentWire, VethWire
 
 UCX_SHARED_MEMORY = {"UCX_TLS": "posix,self"}
 

@@ -4,13 +4,13 @@ import dataclasses
 import pathlib
 
 VERBS = ["verbs_post", "verbs_memory", "verbs_qp", "verbs_completion", "verbs_context", "verbs_event", "verbs_*"]
-ON_PORTS = ["ibv_rc_pingpong", "ibv_rc_pingpong_memif", "ibv_rc_pingpong_veth", "ib_write_bw_tap", "port_traffic", "wire_peer_exits", "wire_peer_reopens",
+ON_PORTS = ["ibv_rc_pingpong", "ibv_rc_pingpong_card", "ibv_rc_pingpong_veth", "ib_write_bw_tap", "port_traffic", "wire_peer_exits", "wire_peer_reopens",
             "observe_counters_move", "observe_capture_is_readable", "meet_third_program", "uroce_perf"]
 ON_SEGMENT = ["ibv_rc_pingpong", "ib_write_bw", "meet_third_program", "meet_many_programs", "meet_vanished_directory", "uroce_perf_shmlan"]
 ON_SWITCH = ["switch*"]
 # These map more than a mutant may have: a case of a program, and whole programs.
 TOO_LARGE = "RegistrationTest.TerabytesWithoutMemoryBehind"
-TOO_LARGE_PROGRAMS = tuple(f"verbs_fixed_addresses_{order}_{port}" for order in ("beforethedevice", "afterthedevice") for port in ("shmlan", "memif"))
+TOO_LARGE_PROGRAMS = tuple(f"verbs_fixed_addresses_{order}_{port}" for order in ("beforethedevice", "afterthedevice") for port in ("shmlan", "card"))
 SCRIPTS = ["conformance *"]
 ALONE = ("verbs_faulthandler",)  # begins before anybody has opened the device, so that it needs a process of its own
 NOT_SCRIPTS = ("conformance mutants", "conformance page", "conformance alterations")

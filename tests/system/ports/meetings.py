@@ -105,7 +105,7 @@ def as_nobody():
 
 def third_program(machine):
     """The third program on a wire is told where there is room for it; it can list the device all the same."""
-    options = ["--port", "memif"]
+    options = ["--port", "net_mqnic0"]
     for _ in range(2):
         machine.wait_for_device(machine.start_run("ibv_asyncwatch", options=options))
     status, output = machine.run("ibv_asyncwatch", options=options)
@@ -129,7 +129,7 @@ def many_programs(machine):
 
 def launcher(machine):
     """A launcher lists the device, and the two programs that it starts meet; on a wire they have it for themselves."""
-    for options in ([], ["--port", "memif"]):
+    for options in ([], ["--port", "net_mqnic0"]):
         port = str(free_tcp_port())
         listens_there = f"cat /proc/net/tcp /proc/net/tcp6 | grep -q ':{int(port):04X} [^ ]* 0A'"
         script = f"ibv_devices | grep -q uroce0 && (ib_write_bw -n 100 -p {port} >/dev/null & until {listens_there}; do sleep 0.1; done; " \
@@ -140,7 +140,7 @@ def launcher(machine):
 
 def own_address(machine):
     """Two programs in two directories have the same address: each is told that the other is not where it looks."""
-    for options in ([], ["--port", "memif"]):
+    for options in ([], ["--port", "net_mqnic0"]):
         port = str(free_tcp_port())
         words = ["ibv_rc_pingpong", "-g", "1", "-n", "1", "-p", port]
         server = machine.start_run(*words, options=options, environment=machine.environment("one"))

@@ -11,6 +11,7 @@ is the end that has to connect again.
 
 import argparse
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -22,8 +23,12 @@ import time
 class Flood:
     """One end of the wire, with its last report."""
 
-    def __init__(self, program, runtime_dir, *words):
-        environment = dict(os.environ, UROCE_RUNTIME_DIR=runtime_dir, UROCE_PORT="memif")
+    def __init__(self, program, runtime_dir, role, *words):
+        socket = pathlib.Path(runtime_dir) / "wire.sock"
+        if role == "server":
+            socket.unlink(missing_ok=True)  # of one that was killed
+        port = f"net_memif0,role={role},socket={socket},socket-abstract=no,bsize=4352,rsize=8"
+        environment = dict(os.environ, UROCE_RUNTIME_DIR=runtime_dir, UROCE_PORT=port)
         self.process = subprocess.Popen(
             [program, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -55,8 +60,8 @@ class Flood:
 
 def reopen(program, times, runtime_dir):
     """One process opens and closes its end again and again; the other end sees each of them."""
-    survivor = Flood(program, runtime_dir, "0")
-    peer = Flood(program, runtime_dir, "1", str(times))
+    survivor = Flood(program, runtime_dir, "server", "0")
+    peer = Flood(program, runtime_dir, "client", "1", str(times))
     try:
         received, links = 0, 0
         while links < times:
@@ -81,13 +86,15 @@ def main():
         if options.reopens:
             reopen(options.program, options.reopens, runtime_dir)
             return
-        peer = Flood(options.program, runtime_dir, "0") if options.survivor == "connects" else None
-        survivor = Flood(options.program, runtime_dir, "0")
+        roles = ("client", "server") if options.survivor == "connects" else ("server", "client")
+        # Who connects wants somebody who listens when its port is made.
+        peer = Flood(options.program, runtime_dir, roles[1], "0") if options.survivor == "connects" else None
+        survivor = Flood(options.program, runtime_dir, roles[0], "0")
         received, links = 0, 0
         try:
             for number in range(options.rounds):
                 if peer is None:
-                    peer = Flood(options.program, runtime_dir, "0")
+                    peer = Flood(options.program, runtime_dir, roles[1], "0")
                 received, links = survivor.wait_for_traffic(received, links)
                 # Not always at the same point of a report.
                 time.sleep((number * 37 % 50) / 1000)

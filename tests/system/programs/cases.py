@@ -73,8 +73,8 @@ def _pingpongs():
     yield pingpong("rc", "_on_demand_prefetched", "-g", "1", "-c", "-o", "-P")
     yield pingpong("rc", "_on_demand_implicit", "-g", "1", "-c", "-O")
     yield pingpong("rc", "_device_memory", "-g", "1", "-c", "-j")
-    yield pingpong("rc", "_no_hugepages", environment=(("UROCE_HUGEPAGES", "no"),), wire="memif")
-    yield pingpong("rc", "_hugepages", environment=(("UROCE_HUGEPAGES", "yes"),), needs="hugepages", wire="memif")
+    yield pingpong("rc", "_no_hugepages", environment=(("UROCE_HUGEPAGES", "no"),), wire="card")
+    yield pingpong("rc", "_hugepages", environment=(("UROCE_HUGEPAGES", "yes"),), needs="hugepages", wire="card")
 
 
 def perftest(program, name="", *options, **more):
@@ -139,7 +139,7 @@ def _special_perftests():
     for kind in ("CMP_AND_SWAP", "FETCH_AND_ADD"):
         for measure in ("bw", "lat"):
             yield perftest(f"ib_atomic_{measure}", "_" + kind.lower(), "-A", kind)
-    yield perftest("ib_write_bw", "_hugepages", needs="hugepages", environment=(("UROCE_HUGEPAGES", "yes"),), wire="memif")
+    yield perftest("ib_write_bw", "_hugepages", needs="hugepages", environment=(("UROCE_HUGEPAGES", "yes"),), wire="card")
     yield perftest("ib_write_bw", "_veth_mtu1024", "-m", "1024", wire="veth", suite="veth")
     yield perftest("ib_write_bw", "_veth_both_ways", "-b", "-n", "1000", wire="veth", suite="veth")
     yield perftest("ib_send_bw", "_long", "-D", "20", suite="long", timeout_s=60)
@@ -153,8 +153,6 @@ def _multicast_perftests():
     yield perftest("ib_send_lat", "_ud_multicast", "-c", "UD", "-g", "-x", "0", suite="long")
     yield perftest("ib_send_lat", "_ud_multicast_ipv4", "-c", "UD", "-g", "-M", group_v4, suite="long")
     yield perftest("ib_send_lat", "_ud_multicast_veth", "-c", "UD", "-g", "-M", group_v4, wire="veth", suite="veth")
-    yield perftest("ib_send_bw", "_ud_multicast_memif", "-c", "UD", "-g", "-n", "500", "-M", group_v4, sizes=(4096,),
-                   wire="memif", suite="long")
 
 
 ADDRESSES = {"ipv6": "fd77::{host}/64", "vlan": "10.78.0.{host}/24@100", "vlan_ipv6": "fd78::{host}/64@100"}
@@ -189,7 +187,7 @@ OTHER_PORTS = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_rc_pingpong_lar
          "ib_write_bw_both_ways", "ib_read_bw_both_ways", "ib_write_bw_uc", "ib_send_bw_uc", "ib_send_bw_ud",
          "ib_send_bw_srq", "ib_send_bw_events", "ib_send_lat_events", "ib_read_bw_events", "ib_send_lat_inline200",
          "ib_atomic_bw_cmp_and_swap", "ib_send_bw_all_sizes_short"}
-ON_CARDS = OTHER_PORTS | {"ibv_rc_pingpong_hugepages", "ib_write_bw_mtu256", "ib_send_bw_mtu1024", "ib_write_bw_odd",
+ON_CARDS = OTHER_PORTS | {"ib_write_bw_mtu256", "ib_send_bw_mtu1024", "ib_write_bw_odd",
                           "ib_write_bw_all_sizes_short", "ib_read_lat_64k", "ib_write_bw_region_per_qp"}
 
 
@@ -197,11 +195,6 @@ def _named(cases, names):
     named = [case for case in cases if case.name in names]
     assert len(named) == len(names), names - {case.name for case in named}
     return named
-
-
-def _on_memif(cases):
-    for case in _named(cases, OTHER_PORTS):
-        yield dataclasses.replace(case, name=case.name + "_memif", wire="memif")
 
 
 def _on_cards(cases):
@@ -222,4 +215,4 @@ def _on_other_cards():
 
 def all_cases():
     cases = [*_pingpongs(), *_perftests(), *_addressed(), *_other_ports()]
-    return [*cases, *_on_memif(cases), *_on_cards(cases), *_on_other_cards()]
+    return [*cases, *_on_cards(cases), *_on_other_cards()]

@@ -152,7 +152,7 @@ CASES = [
 # On other wires: one of each kind.
 ELSEWHERE = {"rping", "rping_ipv6", "rping_persistent", "ucmatose_many", "udaddy", "rdma_client", "cmtime", "rstream",
              "ib_send_bw_cm", "ib_write_lat_cm"}
-WIRES = {"memif": "long", "card": "card", "switch": "long", "veth": "veth"}
+WIRES = {"card": "card", "switch": "long", "veth": "veth"}
 HOGS = ("rstream", "riostream", "ib_")  # want the CPUs for themselves
 
 

@@ -8,10 +8,8 @@ import re
 
 # One of each transport and measure, events, addresses of each kind, many queue pairs, loss, death.
 ON_OTHER_PORTS = {
-    "memif": {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_ud_pingpong", "ibv_srq_pingpong", "ib_write_bw", "ib_send_lat",
-              "ib_write_bw_lossy", "ibv_rc_pingpong_hugepages", "both_ends_taken", "end_free_again"},
     "card": {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_rc_pingpong_vlan", "ib_write_bw", "ib_write_bw_qp16", "ib_read_lat",
-             "ib_send_bw_ud", "ib_atomic_bw", "cm_rping"},
+             "ib_send_bw_ud", "ib_atomic_bw", "cm_rping", "ibv_rc_pingpong_hugepages", "both_ends_taken", "end_free_again"},
     "card_server": {"ibv_ud_pingpong", "ib_write_bw"},
     "card_tap": {"ibv_rc_pingpong"},
     "veth": {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_ud_pingpong", "ibv_rc_pingpong_vlan_ipv6", "ib_read_bw", "ib_send_bw_ud",
@@ -32,7 +30,7 @@ LEFT_OUT = [re.compile(pattern) for pattern in (
     r"ib_write_bw_(reordered_segment|vlan|duration|ipv6)", r"ib_send_lat_(vlan|inline200)", r"ib_send_bw_all_sizes_short",
     r"ibv_rc_pingpong_(on_demand_implicit|on_demand_prefetched|timestamps_events|vlan|new_send_events)",
     r"cm_rstream_(verify|blocking|nonblocking|poll)", r"cm_riostream", r"ucx_rc_am_lat", r"cm_ib_read_bw_cm",
-    r"ib_atomic_(bw|lat)_fetch_and_add", r"faults_delay_asleep_memif", r"ibv_ud_pingpong_vlan", r"ib_send_bw_srq",
+    r"ib_atomic_(bw|lat)_fetch_and_add", r"ibv_ud_pingpong_vlan", r"ib_send_bw_srq",
     r"ibv_(rc|uc|srq)_pingpong_validate",
     r"uplink_(quotas|local_pair)", r"faults_rate", r"cm_multicast", r"ib_write_bw_all_sizes_short", r"ib_send_bw_peer_killed")]
 

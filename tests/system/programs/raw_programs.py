@@ -87,8 +87,8 @@ LATENCY = ("-s", "64", "-n", "100")
 SCENARIOS = [
     pair("raw_ethernet_bw", "raw_ethernet_bw", *BANDWIDTH),
     pair("raw_ethernet_lat", "raw_ethernet_lat", *LATENCY),
-    pair("raw_ethernet_bw_memif", "raw_ethernet_bw", *BANDWIDTH, wire="memif", suite="long"),
-    pair("raw_ethernet_lat_memif", "raw_ethernet_lat", *LATENCY, wire="memif", suite="long"),
+    pair("raw_ethernet_bw_card", "raw_ethernet_bw", *BANDWIDTH, wire="card", suite="long"),
+    pair("raw_ethernet_lat_card", "raw_ethernet_lat", *LATENCY, wire="card", suite="long"),
     pair("raw_ethernet_bw_large", "raw_ethernet_bw", "-s", "1500", *BANDWIDTH[2:], size=1500,
          suite="long"),
     Scenario("raw_ethernet_fs_rate", flow_rate, suite="long"),

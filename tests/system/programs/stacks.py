@@ -102,8 +102,8 @@ def _scenarios():
     yield Scenario("ucx_tag_lat_sleeping", _ucx_pair("-t", "tag_lat", "-n", "1000", "-w", "10", "-E", "sleep"))
     yield Scenario("ucx_stream_bw", _ucx_pair("-t", "stream_bw", "-s", "65536", "-n", "1000", "-w", "10"))
     yield Scenario("ucx_get", _ucx_pair("-t", "ucp_get", "-s", "1048576", "-n", "100", "-w", "5"), suite="long")
-    yield Scenario("ucx_ud_am_lat_memif", _ucx_pair("-t", "am_lat", "-n", "2000", "-w", "100", transport="ud_verbs"), "memif")
-    yield Scenario("ucx_tag_lat_sleeping_memif", _ucx_pair("-t", "tag_lat", "-n", "1000", "-w", "10", "-E", "sleep"), "memif")
+    yield Scenario("ucx_ud_am_lat_card", _ucx_pair("-t", "am_lat", "-n", "2000", "-w", "100", transport="ud_verbs"), "card")
+    yield Scenario("ucx_tag_lat_sleeping_card", _ucx_pair("-t", "tag_lat", "-n", "1000", "-w", "10", "-E", "sleep"), "card")
     for library in MPI:
         for count in (2, 4):
             if library == "openshmem" and count > 2:

@@ -14,8 +14,8 @@ class Skip(Exception):
     """The machine cannot run this test; the text says why."""
 
 
-class MemifWire:
-    """A shared-memory wire with a name of its own, so that tests and users do not meet."""
+class NamedWire:
+    """Has a name of its own, so that tests and users do not meet."""
 
     def __init__(self):
         self._name = f"test{os.getpid()}"
@@ -25,9 +25,6 @@ class MemifWire:
 
     def __exit__(self, *exception):
         pass
-
-    def port(self, _side):
-        return f"memif:{self._name}"
 
     def prefix(self, _side):
         return []
@@ -39,7 +36,7 @@ class MemifWire:
         pass
 
 
-class SegmentWire(MemifWire):
+class SegmentWire(NamedWire):
     """A segment of shared memory, on which all programs are one host."""
 
     def port(self, _side):
@@ -222,14 +219,14 @@ class TapWire:
                 time.sleep(0.01)
 
 
-class CardWire(MemifWire):
+class CardWire(NamedWire):
     """Two models of the FPGA card, each in the process that uses it, joined by a cable of shared memory."""
 
     def port(self, _side):
         return f"net_mqnic0,card=inline,wire=shm:{self._name}"
 
 
-class CardServerWire(MemifWire):
+class CardServerWire(NamedWire):
     """Two models of the FPGA card, each in a process of its own that serves it over vfio-user."""
 
     def __init__(self):
@@ -277,4 +274,4 @@ def find_built(path):
 
 build_directory = pathlib.Path()  # set by who runs the tests
 
-WIRES = {"card": CardWire, "card_server": CardServerWire, "card_tap": CardTapWire, "memif": MemifWire, "segment": SegmentWire, "switch": SwitchWire, "switch_lossy": LossySwitchWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}
+WIRES = {"card": CardWire, "card_server": CardServerWire, "card_tap": CardTapWire, "segment": SegmentWire, "switch": SwitchWire, "switch_lossy": LossySwitchWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}

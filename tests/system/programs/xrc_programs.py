@@ -11,7 +11,7 @@ from session import Failure, Scenario
 from wires import Skip
 
 START_TIMEOUT_S = 20
-WIRES = {"memif": "long", "card": "long", "switch": "long", "veth": "long"}
+WIRES = {"card": "long", "switch": "long", "veth": "long"}
 
 
 def start_pingpong(options, clients, wire, session):

@@ -41,8 +41,8 @@ std::set<std::string> list(const char* path) {
 
 const std::string kDevice = "/sys/class/infiniband/uroce0";
 
-/// Two ports without a wire: DPDK's, by its name, or the segment, the default.
-bool on_memif() { return std::getenv("UROCE_PORT") != nullptr; }
+/// Two ports without an interface of the kernel: a model of the card, by its name, or the segment, the default.
+bool on_card() { return std::getenv("UROCE_PORT") != nullptr; }
 
 TEST(PathsTest, UverbsIsACharacterDeviceThatOpens) {
   const char* path = "/dev/infiniband/uverbs0";
@@ -106,7 +106,7 @@ TEST(PathsTest, EveryAttribute) {
   const std::string gid = read_file(kDevice + "/ports/1/gids/0");
   EXPECT_EQ(gid.substr(20), read_file(kDevice + "/node_guid"));
   EXPECT_EQ(read_file(kDevice + "/ports/1/gids/1").substr(0, 30), "0000:0000:0000:0000:0000:ffff:");
-  EXPECT_EQ(read_file(kDevice + "/ports/1/rate"), on_memif() ? "10 Gb/sec (1X QDR)\n" : "100 Gb/sec (4X EDR)\n");
+  EXPECT_EQ(read_file(kDevice + "/ports/1/rate"), on_card() ? "10 Gb/sec (1X QDR)\n" : "100 Gb/sec (4X EDR)\n");
   EXPECT_NE(read_file(kDevice + "/ports/1/lid"), "0x0\n");
   EXPECT_EQ(read_file(kDevice + "/ports/1/sm_lid"), "0x0\n");
   EXPECT_EQ(read_file(kDevice + "/ports/1/sm_sl"), "0\n");
@@ -121,11 +121,12 @@ TEST(PathsTest, EveryAttribute) {
   EXPECT_EQ(read_file("/sys/class/infiniband_mad/abi_version"), "5\n");
 }
 
-// The segment has the addresses of the machine's interfaces, and belongs to the first of these; memif is none of them.
+// The segment has the addresses of the machine's interfaces, and belongs to the first of these; the card is none of
+// them.
 TEST(PathsTest, InterfaceOfTheKernel) {
   const std::string parent = read_file(kDevice + "/parent");
   EXPECT_EQ(read_file(kDevice + "/ports/1/gid_attrs/ndevs/0"), parent);
-  if (on_memif()) {
+  if (on_card()) {
     EXPECT_EQ(parent, "(cannot be opened)");
   } else {
     EXPECT_TRUE(list("/sys/class/net").contains(parent.substr(0, parent.find('\n')))) << parent;

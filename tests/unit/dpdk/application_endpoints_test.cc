@@ -13,26 +13,21 @@
 #include "dpdk/log.h"
 #include "eal_environment.h"
 #include "endpoint_on_wire.h"
-#include "host/port_plan.h"
 
 namespace uroce {
 namespace {
 
 /// As an application has it after --vdev.
-std::string make_port(unsigned number) {
+std::string make_port(unsigned end) {
   const QuietDpdk quiet;
-  MacAddress mac = *parse_mac("02:00:00:00:00:00");
-  mac.bytes[5] = static_cast<uint8_t>(number);
-  // The driver knows a socket by its path as it is spelled, and each end has a record of its own.
-  const std::string socket = std::string(std::getenv("UROCE_RUNTIME_DIR")) + (number == 8 ? "/sock" : "/./sock");
-  const std::string name = "net_memif" + std::to_string(number);
-  EXPECT_EQ(rte_dev_probe(memif_devargs(name, number != 8, socket, mac).c_str()), 0);
-  return name;
+  const std::string devargs = memif_end(4, end);
+  EXPECT_EQ(rte_dev_probe(devargs.c_str()), 0);
+  return devargs.substr(0, devargs.find(','));
 }
 
 TEST(ApplicationEndpoints, TwoAreDrivenByItsThreads) {
-  EndpointOnWire a(make_port(8), Progress::kInline);
-  EndpointOnWire b(make_port(9), Progress::kInline);
+  EndpointOnWire a(make_port(0), Progress::kInline);
+  EndpointOnWire b(make_port(1), Progress::kInline);
   a.config.addresses = {*parse_local_address("10.0.0.1/24")};
   b.config.addresses = {*parse_local_address("10.0.0.2/24")};
   for (EndpointOnWire* each : {&a, &b}) {

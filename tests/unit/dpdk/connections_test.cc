@@ -13,6 +13,7 @@
 #include "cm/connection.h"
 #include "dpdk/endpoint.h"
 #include "dpdk/endpoint_cm.h"
+#include "memif_end.h"
 #include "temporary_directory.h"
 
 namespace uroce {
@@ -264,7 +265,7 @@ TEST_F(Connections, DatagramServicesAreFound) {
 /// A machine: its uplink on a wire to another one, and a segment for its programs.
 struct Machine {
   Machine(const std::string& name, const std::string& address) : segment("shmlan:" + name) {
-    EndpointConfig config = Program::settings("", address, "memif:connections");
+    EndpointConfig config = Program::settings("", address, memif_end(20, name == "left" ? 0 : 1));
     config.uplink = UplinkConfig{name, "", "", 0, 0};
     std::string error;
     uplink = Endpoint::open(config, nobody, error);

@@ -10,6 +10,7 @@
 
 #include "dpdk/endpoint.h"
 #include "engine/queue_pairs.h"
+#include "memif_end.h"
 
 namespace uroce {
 
@@ -22,6 +23,12 @@ class EndpointOnWire {
     config.port = port;
     config.progress = progress;
     config.hugepages = Hugepages::kNo;
+  }
+
+  /// At an end of a wire of DPDK's shared memory driver.
+  EndpointOnWire(unsigned wire, unsigned end, Progress progress = Progress::kAuto)
+      : EndpointOnWire(memif_end(wire, end), progress) {
+    config.addresses = {{IpAddress::v4(0xc6120001u + end), 24, 0}};
   }
 
   bool open() {

@@ -11,6 +11,7 @@
 #include "dpdk/endpoint.h"
 #include "engine/bring_up.h"
 #include "engine/multicast_groups.h"
+#include "memif_end.h"
 #include "temporary_directory.h"
 
 namespace uroce {
@@ -124,7 +125,7 @@ TEST(MulticastOfEndpoints, ReachesProgramsOfAnotherMachine) {
   Observer nobody;
   std::vector<std::unique_ptr<Endpoint>> uplinks;
   for (const auto& [name, address] : {std::pair{"left", "10.0.0.1/24"}, {"right", "10.0.0.2/24"}}) {
-    EndpointConfig config = settings("memif:multicast", "", address);
+    EndpointConfig config = settings(memif_end(21, name == std::string("left") ? 0 : 1), "", address);
     config.uplink = UplinkConfig{name, "", "", 0, 0};
     std::string error;
     uplinks.push_back(Endpoint::open(config, nobody, error));

@@ -107,7 +107,7 @@ class Exchanges {
 class SeveralEndpointsTest : public testing::Test {
  protected:
   /// A wire for each test: sockets of another that was just closed may still be known to the driver.
-  SeveralEndpointsTest() : wire_("memif:" + std::to_string(serial_++)) {}
+  SeveralEndpointsTest() : wire_(serial_++), other_wire_(serial_++) {}
 
   void open_pair(EndpointOnWire& a, EndpointOnWire& b) {
     ASSERT_TRUE(a.open()) << a.error;
@@ -116,34 +116,35 @@ class SeveralEndpointsTest : public testing::Test {
     b.connect(a);
   }
 
-  static inline int serial_ = 0;
-  std::string wire_;
+  static inline unsigned serial_ = 0;
+  unsigned wire_;
+  unsigned other_wire_;
 };
 
 TEST_F(SeveralEndpointsTest, TwoWriteToEachOtherAtTheSameTime) {
-  EndpointOnWire a(wire_);
-  EndpointOnWire b(wire_);
+  EndpointOnWire a(wire_, 0);
+  EndpointOnWire b(wire_, 1);
   open_pair(a, b);
   EXPECT_FALSE(a.endpoint->identity().mac == b.endpoint->identity().mac);
   for (uint32_t round = 0; round < 4; round++) exchange(a, b, 20, round);
 }
 
 TEST_F(SeveralEndpointsTest, TheirOwnThreadsDriveThemAtTheSameTime) {
-  EndpointOnWire a(wire_, Progress::kThread);
-  EndpointOnWire b(wire_, Progress::kThread);
+  EndpointOnWire a(wire_, 0, Progress::kThread);
+  EndpointOnWire b(wire_, 1, Progress::kThread);
   open_pair(a, b);
   exchange(a, b, 20, 1);
 }
 
 TEST_F(SeveralEndpointsTest, OneClosesWhileTheOtherLivesAndIsOpenedAgain) {
-  EndpointOnWire a(wire_);
-  EndpointOnWire lives(wire_ + "b");
-  EndpointOnWire lives_too(wire_ + "b");
+  EndpointOnWire a(wire_, 0);
+  EndpointOnWire lives(other_wire_, 0);
+  EndpointOnWire lives_too(other_wire_, 1);
   open_pair(lives, lives_too);
   Exchanges busy(lives, lives_too);
   ASSERT_TRUE(a.open()) << a.error;
   for (uint32_t round = 0; round < 5; round++) {
-    EndpointOnWire b(wire_);
+    EndpointOnWire b(wire_, 1);
     ASSERT_TRUE(b.open()) << b.error;
     a.endpoint.reset();
     ASSERT_TRUE(a.open()) << a.error;
@@ -155,7 +156,7 @@ TEST_F(SeveralEndpointsTest, OneClosesWhileTheOtherLivesAndIsOpenedAgain) {
   lives.endpoint.reset();
   lives_too.endpoint.reset();
   a.endpoint.reset();
-  EndpointOnWire c(wire_);
+  EndpointOnWire c(wire_, 1);
   open_pair(a, c);
   exchange(a, c, 3, 99);
 }
@@ -166,9 +167,9 @@ unsigned carried(Endpoint& endpoint) {
 }
 
 TEST_F(SeveralEndpointsTest, EachHasAnLcoreIdOfItsOwnForWhoeverDrives) {
-  EndpointOnWire one(wire_);
-  EndpointOnWire two(wire_);
-  EndpointOnWire three(wire_ + "b");
+  EndpointOnWire one(wire_, 0);
+  EndpointOnWire two(wire_, 1);
+  EndpointOnWire three(other_wire_, 0);
   for (EndpointOnWire* each : {&one, &two, &three}) ASSERT_TRUE(each->open()) << each->error;
   const unsigned before = rte_lcore_id();
   EXPECT_EQ(carried(*one.endpoint), rte_get_main_lcore()) << "what is there anyway";
@@ -191,8 +192,8 @@ TEST_F(SeveralEndpointsTest, EachHasAnLcoreIdOfItsOwnForWhoeverDrives) {
 }
 
 TEST_F(SeveralEndpointsTest, WhenLcoreIdsRunOutALineSaysSo) {
-  EndpointOnWire one(wire_);
-  EndpointOnWire two(wire_);
+  EndpointOnWire one(wire_, 0);
+  EndpointOnWire two(wire_, 1);
   ASSERT_TRUE(one.open()) << one.error;
   std::thread([&] {
     std::vector<unsigned> ids;
@@ -212,8 +213,8 @@ TEST_F(SeveralEndpointsTest, WhenLcoreIdsRunOutALineSaysSo) {
 }
 
 TEST_F(SeveralEndpointsTest, TelemetryTellsOfEach) {
-  EndpointOnWire one(wire_);
-  EndpointOnWire two(wire_);
+  EndpointOnWire one(wire_, 0);
+  EndpointOnWire two(wire_, 1);
   open_pair(one, two);
   exchange(one, two, 1, 5);
   const std::string list = asked("/uroce/endpoints");
@@ -258,8 +259,8 @@ int status_of_child(const std::function<int()>& what) {
 }
 
 TEST_F(SeveralEndpointsTest, AForkLeavesThemToTheParent) {
-  EndpointOnWire a(wire_);
-  EndpointOnWire b(wire_);
+  EndpointOnWire a(wire_, 0);
+  EndpointOnWire b(wire_, 1);
   open_pair(a, b);
   Exchanges busy(a, b);
   for (int i = 0; i < 20; i++) {
@@ -269,7 +270,7 @@ TEST_F(SeveralEndpointsTest, AForkLeavesThemToTheParent) {
         const EngineLock owner(*each->endpoint);
         if (each->endpoint->drive() != 0) return 1;
       }
-      EndpointOnWire third(wire_ + "b");
+      EndpointOnWire third(other_wire_, 0);
       if (third.open()) return 2;
       if (third.error.find("use --port shmlan") == std::string::npos) return 3;
       a.endpoint.reset();
@@ -286,8 +287,8 @@ TEST_F(SeveralEndpointsTest, AChildMayHaveItsOwnOnASegment) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "skipped: ThreadSanitizer ends the child of a process with threads when it makes a thread itself";
 #endif
-  EndpointOnWire a(wire_);
-  EndpointOnWire b(wire_);
+  EndpointOnWire a(wire_, 0);
+  EndpointOnWire b(wire_, 1);
   open_pair(a, b);
   Exchanges busy(a, b);
   for (int i = 0; i < 5; i++) {
@@ -310,12 +311,12 @@ TEST_F(SeveralEndpointsTest, AChildMayHaveItsOwnOnASegment) {
   }
   busy.end();
   const std::string told = asked("/uroce/endpoint");
-  EXPECT_NE(told.find("\"port\":\"" + wire_ + "\""), std::string::npos) << told;
+  EXPECT_NE(told.find("\"port\":\"net_memif" + std::to_string(2 * wire_) + "\""), std::string::npos) << told;
 }
 
 TEST_F(SeveralEndpointsTest, AChildThatEndsAsProgramsDoTouchesNothing) {
-  EndpointOnWire a(wire_);
-  EndpointOnWire b(wire_);
+  EndpointOnWire a(wire_, 0);
+  EndpointOnWire b(wire_, 1);
   open_pair(a, b);
   Exchanges busy(a, b);
   for (int i = 0; i < 20; i++) {
@@ -333,7 +334,7 @@ TEST_F(SeveralEndpointsTest, AChildThatEndsAsProgramsDoTouchesNothing) {
 TEST_F(SeveralEndpointsTest, AProgramMayEndWhileItOwnsAnEngine) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own, with an EAL of its own
   const auto end = [this] {
-    EndpointOnWire one(wire_);
+    EndpointOnWire one(wire_, 0);
     if (!one.open()) std::_Exit(1);
     alarm(120);
     const EngineLock owner(*one.endpoint);
@@ -342,18 +343,21 @@ TEST_F(SeveralEndpointsTest, AProgramMayEndWhileItOwnsAnEngine) {
   EXPECT_EXIT(end(), testing::ExitedWithCode(0), "");
 }
 
-TEST_F(SeveralEndpointsTest, TheThirdOnAWireIsRefused) {
-  EndpointOnWire one(wire_);
-  EndpointOnWire two(wire_);
-  EndpointOnWire three(wire_);
-  open_pair(one, two);
+TEST_F(SeveralEndpointsTest, WhoFindsNoPortOfASwitchFreeIsRefused) {
+  SwitchSign sign;
+  std::string error;
+  ASSERT_TRUE(sign.put_up("lab", 2, "note", error)) << error;
+  EndpointOnWire one("switch:lab");
+  EndpointOnWire two("switch:lab");
+  EndpointOnWire three("switch:lab");
+  ASSERT_TRUE(one.open()) << one.error;
+  ASSERT_TRUE(two.open()) << two.error;
   EXPECT_FALSE(three.open());
   const std::string me = "process " + std::to_string(getpid());
   EXPECT_NE(three.error.find("are taken, by " + me + " and " + me), std::string::npos) << three.error;
-  exchange(one, two, 1, 3);
   two.endpoint.reset();
   ASSERT_TRUE(three.open()) << three.error;
-  EXPECT_EQ(to_string(three.endpoint->identity().addresses.at(0)), "198.18.0.2/24") << "the end that became free";
+  EXPECT_EQ(to_string(three.endpoint->identity().addresses.at(0)), "198.18.0.2/24") << "the one that became free";
 }
 
 TEST_F(SeveralEndpointsTest, AnOpenPortIsRefused) {
@@ -371,10 +375,10 @@ TEST_F(SeveralEndpointsTest, AnOpenPortIsRefused) {
 }
 
 TEST_F(SeveralEndpointsTest, WhatEalCannotBeToldAnyMoreIsRefused) {
-  EndpointOnWire one(wire_);
+  EndpointOnWire one(wire_, 0);
   ASSERT_TRUE(one.open()) << one.error;
   const std::string running = "DPDK is running in this process already, for its first endpoint, ";
-  EndpointOnWire two(wire_);
+  EndpointOnWire two(wire_, 1);
   two.config.eal_args = {"-m", "128"};
   EXPECT_FALSE(two.open());
   EXPECT_EQ(two.error, running + "and takes no arguments any more: give '-m 128' to the first one, too");

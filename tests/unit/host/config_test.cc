@@ -46,7 +46,7 @@ TEST_F(Config, NothingSetIsAllDefaults) {
 }
 
 TEST_F(Config, EverySetting) {
-  setenv("UROCE_PORT", "memif:x", 1);
+  setenv("UROCE_PORT", "shmlan:x", 1);
   setenv("UROCE_ADDR", "10.0.0.1/8, fd00::1/64@100", 1);
   setenv("UROCE_EAL", "-m 128  --no-telemetry", 1);
   setenv("UROCE_PCAP", "/tmp/x.pcapng", 1);
@@ -60,7 +60,7 @@ TEST_F(Config, EverySetting) {
   setenv("UROCE_LOSS_RECOVERY", "auto", 1);
   setenv("UROCE_FAULTS", "loss 1%; rate 1G; in: drop 2nd ack", 1);
   EXPECT_EQ(read(), "");
-  EXPECT_EQ(config.port, "memif:x");
+  EXPECT_EQ(config.port, "shmlan:x");
   ASSERT_EQ(config.addresses.size(), 2u);
   EXPECT_EQ(to_string(config.addresses[0]), "10.0.0.1/8");
   EXPECT_EQ(to_string(config.addresses[1]), "fd00::1/64@100");

@@ -57,14 +57,14 @@ class WireEndTest : public testing::Test {
   std::string error_;
 };
 
-TEST_F(WireEndTest, TheFirstListensTheSecondConnects) {
+TEST_F(WireEndTest, TheFirstHasOneEndTheSecondTheOther) {
   Neighbour first("");
   EXPECT_EQ(first.number(), '0');
   const auto end = take_wire_end("", error_);
   ASSERT_TRUE(end) << error_;
   EXPECT_EQ(end->number, 1u);
   EXPECT_EQ(to_string(end->address), "198.18.0.2/24");
-  EXPECT_EQ(end->place, (dir_.path() / "wire.sock").string());
+  EXPECT_EQ(end->place, "");
 }
 
 TEST_F(WireEndTest, AskedAgainItIsTheSameEnd) {
@@ -81,7 +81,7 @@ TEST_F(WireEndTest, TheThirdIsToldWhoIsThere) {
   EXPECT_FALSE(take_wire_end("", error_));
   EXPECT_NE(error_.find("process " + std::to_string(first.pid())), std::string::npos) << error_;
   EXPECT_NE(error_.find("process " + std::to_string(second.pid())), std::string::npos) << error_;
-  EXPECT_NE(error_.find("--port memif:NAME"), std::string::npos) << error_;
+  EXPECT_NE(error_.find("wire=shm:NAME"), std::string::npos) << error_;
   EXPECT_TRUE(take_wire_end("other", error_)) << error_;
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """own_traffic.py UROCE UROCE_LINT UROCE_SWITCH: what unmodified programs send over uroce, captured at both ends, breaks
-no rule: over a segment, where both have one address, over DPDK's net_memif, and with selective repeat through a switch
+no rule: over a segment, where both have one address, over models of the card, and with selective repeat through a switch
 that loses frames.
 """
 
@@ -45,7 +45,7 @@ CONNECTING = [
 LISTENS = "of RDMA port space"  # what the shim says of a listener, with UROCE_LOG=info
 
 
-ON_MEMIF = [PROGRAMS[0], PROGRAMS[4], PROGRAMS[7]]
+ON_CARDS = [PROGRAMS[0], PROGRAMS[4], PROGRAMS[7]]
 
 LOSSY = [
     ("ib_write_bw", "-n", "300"),
@@ -115,7 +115,7 @@ def main():
     try:
         with tempfile.TemporaryDirectory() as name:
             runs = [(command, f"shmlan:lint-{os.getpid()}") for command in PROGRAMS]
-            runs += [(command, f"memif:lint-{os.getpid()}-{command[0]}") for command in ON_MEMIF]
+            runs += [(command, f"net_mqnic0,card=inline,wire=shm:l{os.getpid()}-{command[0]}") for command in ON_CARDS]
             runs += [(command, f"switch:{switch_name}") for command in LOSSY]
             for server, client, least in CONNECTING:
                 captures, why = run_connecting(uroce, pathlib.Path(name), (server, client), f"shmlan:lint-{os.getpid()}")
