@@ -8,36 +8,24 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
+#include <cstring>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
 
 #include "dpdk/interrupt_guard.h"
 #include "options.h"
-#include "rendezvous.h"
 #include "transfer.h"
 #include "uroce/uroce.h"
 
 namespace uroce::perf {
 namespace {
 
-/// The side that connects decides what is measured, and sends this line; the side that listens does the same.
-std::string plan_line(const Options& o) {
-  std::ostringstream line;
-  line << "uroce-perf " << static_cast<unsigned>(o.opcode) << ' ' << o.size << ' ' << o.depth << ' ' << o.qps;
-  return line.str();
-}
-
-void take_plan(const std::string& text, Options& o) {
-  std::istringstream line(text);
-  std::string magic;
-  unsigned opcode = 0;
-  line >> magic >> opcode >> o.size >> o.depth >> o.qps;
-  const bool good = line && magic == "uroce-perf" && opcode <= static_cast<unsigned>(WrOpcode::kFetchAdd) &&
-                    o.size != 0 && o.size <= 1u << 30 && o.depth != 0 && o.depth <= 4096 && o.qps != 0 && o.qps <= 1024;
-  if (!good) throw std::runtime_error("the other side is not a uroce-perf of this version");
-  o.opcode = static_cast<WrOpcode>(opcode);
+Plan plan_of(const rdma::Listener& listener) {
+  Plan plan;
+  const auto said = listener.private_data();
+  if (said.size() >= sizeof plan) std::memcpy(&plan, said.data(), sizeof plan);
+  return plan;
 }
 
 void print_bandwidth(const Options& o, Duration elapsed) {
@@ -74,28 +62,39 @@ void measure(rdma::Endpoint& endpoint, const Options& options, Transfer& transfe
   }
 }
 
-void run(rdma::Endpoint& endpoint, Options options) {
-  Rendezvous other(options.listen, options.oob_host, options.oob_port);
-  if (options.listen) {
-    take_plan(other.receive_line(), options);
-  } else {
-    other.send_line(plan_line(options));
+/// Until somebody connects, whose plan is done.
+void serve(rdma::Endpoint& endpoint, Options options) {
+  rdma::Listener listener;
+  struct Closing {  // the listener goes under an Ownership, too
+    rdma::Endpoint& endpoint;
+    rdma::Listener& listener;
+    ~Closing() {
+      const rdma::Endpoint::Ownership owner(endpoint);
+      listener = {};
+    }
+  } const closing{endpoint, listener};
+  std::string error;
+  {
+    const rdma::Endpoint::Ownership owner(endpoint);
+    listener = endpoint.connections().listen(options.rdma_port, error);
+    if (!listener) throw std::runtime_error(error);
+  }
+  for (bool asked = false; !asked;) {
+    const rdma::Endpoint::Ownership owner(endpoint);
+    endpoint.drive();
+    asked = listener.waiting() != 0;
+    if (asked) plan_of(listener).apply_to(options);
   }
   Transfer transfer(endpoint, options);
-  other.send_line(transfer.card().to_line());
-  const Card peer = Card::from_line(other.receive_line());
-  if (!options.listen && !(peer.gid == options.peer)) {
-    throw std::runtime_error("the other side is " + to_string(peer.gid) + ", not " + to_string(options.peer));
-  }
-  transfer.connect(peer);
-  other.send_line("ready");
-  other.receive_line();
-  if (options.listen) {
-    for (uint32_t turns = 0; turns % 4096 != 0 || !other.readable(); turns++) transfer.serve();
-  } else {
-    measure(endpoint, options, transfer);
-    other.send_line("done");
-  }
+  transfer.accept(listener);
+  while (transfer.connected()) transfer.serve();
+}
+
+void run(rdma::Endpoint& endpoint, const Options& options) {
+  if (options.listen) return serve(endpoint, options);
+  Transfer transfer(endpoint, options);
+  transfer.connect();
+  measure(endpoint, options, transfer);
 }
 
 }  // namespace

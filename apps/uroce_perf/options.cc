@@ -16,16 +16,12 @@ const std::map<std::string, WrOpcode> kOperations = {{"write", WrOpcode::kRdmaWr
                                                      {"cmp_swap", WrOpcode::kCompareSwap}};
 
 struct Texts {
-  std::string connect, addresses, oob;
+  std::string addresses;
 };
 
 std::string complete(Options& options, const Texts& texts) {
-  if (options.listen == !texts.connect.empty()) return "give one of --listen and --connect ADDR";
-  if (!options.listen) {
-    const auto peer = parse_ip(texts.connect);
-    if (!peer) return "'" + texts.connect + "' is not an IP address";
-    options.peer = *peer;
-  }
+  if (options.listen == !options.peer.empty()) return "give one of --listen and --connect ADDR";
+  if (!options.listen && !parse_ip(options.peer)) return "'" + options.peer + "' is not an IP address";
   options.opcode = kOperations.at(options.op_name);
   if (options.atomic()) options.size = 8;
   if (options.latency) options.depth = options.qps = 1;
@@ -35,11 +31,6 @@ std::string complete(Options& options, const Texts& texts) {
                                                          : "198.18.0.2/24";
   std::string error;
   if (!parse_addresses(addresses, options.addresses, error)) return error;
-  const size_t colon = texts.oob.rfind(':');
-  const int port = colon == std::string::npos ? 0 : std::atoi(texts.oob.c_str() + colon + 1);
-  if (port <= 0 || port > 65535) return "--oob is HOST:PORT, not '" + texts.oob + "'";
-  options.oob_host = texts.oob.substr(0, colon);
-  options.oob_port = static_cast<uint16_t>(port);
   return "";
 }
 
@@ -47,9 +38,9 @@ std::string complete(Options& options, const Texts& texts) {
 
 bool parse_options(int argc, char** argv, Options& options, int& code) {
   CLI::App app("Measures the transport without verbs.\nuroce-perf EAL-ARGUMENTS -- OPTIONS", "uroce-perf");
-  Texts texts{"", "", "127.0.0.1:18515"};
+  Texts texts;
   app.add_flag("--listen", options.listen, "wait for the other side, which says what to measure");
-  app.add_option("--connect", texts.connect, "RoCE address of the side that listens");
+  app.add_option("--connect", options.peer, "RoCE address of the side that listens");
   app.add_option("--op", options.op_name, "write (the default), read, send, fetch_add, cmp_swap")
       ->check(CLI::IsMember(kOperations));
   app.add_option("--size", options.size, "bytes of a message")->check(CLI::Range(1u, 1u << 30));
@@ -59,7 +50,8 @@ bool parse_options(int argc, char** argv, Options& options, int& code) {
   app.add_flag("--latency", options.latency, "one message at a time: from post to completion, with percentiles");
   app.add_option("--addr", texts.addresses, "own address, IP/PREFIX[@VLAN]");
   app.add_option("--port", options.port, "DPDK port, by name or number; default: the first");
-  app.add_option("--oob", texts.oob, "HOST:PORT over which both sides find each other (TCP)");
+  app.add_option("--rdma-port", options.rdma_port, "port of connection management at which both sides meet")
+      ->check(CLI::Range(1, 65535));
   return apps::parse_command_line(
       app, argc, argv, [&] { return complete(options, texts); }, code);
 }

@@ -11,7 +11,7 @@ namespace uroce::perf {
 
 struct Options {
   bool listen = false;
-  IpAddress peer;  // the peer to which to connect
+  std::string peer;  // the address to which to connect
   WrOpcode opcode = WrOpcode::kRdmaWrite;
   std::string op_name = "write";
   uint32_t size = 65536;
@@ -20,9 +20,8 @@ struct Options {
   uint32_t qps = 1;
   bool latency = false;  // one at a time, with percentiles
   std::vector<LocalAddress> addresses;
-  std::string port;  // name or number of the DPDK port; "": the first
-  std::string oob_host = "127.0.0.1";
-  uint16_t oob_port = 18515;
+  std::string port;            // name or number of the DPDK port; "": the first
+  uint16_t rdma_port = 18515;  // at which the two sides meet
 
   bool atomic() const { return opcode == WrOpcode::kFetchAdd || opcode == WrOpcode::kCompareSwap; }
 };

@@ -1,13 +1,13 @@
 #include "transfer.h"
 
-#include <algorithm>
-#include <sstream>
+#include <cstring>
 #include <stdexcept>
 
 namespace uroce::perf {
 namespace {
 
 constexpr uint32_t kReceivesPerSend = 2;
+constexpr Duration kPatience = milliseconds(30'000);  // the other side may begin later
 constexpr uint32_t kAccess = kRemoteWrite | kRemoteRead | kRemoteAtomic;
 
 void check(ModifyResult result, const char* to) {
@@ -17,23 +17,24 @@ void check(ModifyResult result, const char* to) {
 
 }  // namespace
 
-std::string Card::to_line() const {
-  std::ostringstream line;
-  line << to_string(gid) << ' ' << addr << ' ' << rkey;
-  for (const CardQp& qp : qpns) line << ' ' << qp.number << ' ' << qp.psn.value();
-  return line.str();
+Plan Plan::of(const Options& options) {
+  Plan plan;
+  plan.opcode = static_cast<uint32_t>(options.opcode);
+  plan.size = options.size;
+  plan.depth = options.depth;
+  plan.qps = options.qps;
+  return plan;
 }
 
-Card Card::from_line(const std::string& text) {
-  std::istringstream line(text);
-  Card card;
-  std::string gid;
-  line >> gid >> card.addr >> card.rkey;
-  const auto ip = parse_ip(gid);
-  if (!line || !ip) throw std::runtime_error("the other side is not uroce-perf");
-  card.gid = *ip;
-  for (uint32_t number, psn; line >> number >> psn;) card.qpns.push_back({number, Psn(psn)});
-  return card;
+void Plan::apply_to(Options& options) const {
+  const bool good = std::memcmp(magic, Plan{}.magic, sizeof magic) == 0 &&
+                    opcode <= static_cast<uint32_t>(WrOpcode::kFetchAdd) && size != 0 && size <= 1u << 30 &&
+                    depth != 0 && depth <= 4096 && qps != 0 && qps <= 1024;
+  if (!good) throw std::runtime_error("the other side is not a uroce-perf of this version");
+  options.opcode = static_cast<WrOpcode>(opcode);
+  options.size = size;
+  options.depth = depth;
+  options.qps = qps;
 }
 
 Transfer::Transfer(rdma::Endpoint& endpoint, const Options& options)
@@ -47,9 +48,6 @@ Transfer::Transfer(rdma::Endpoint& endpoint, const Options& options)
   cq_ = engine.create_cq(options.qps * options.depth * (1 + kReceivesPerSend));
   if (!region_ || !cq_) throw std::runtime_error("no memory for queues");
   for (Lane& lane : lanes_) create_lane(lane);
-  for (uint32_t i = 0; i < options.qps && options.opcode == WrOpcode::kSend; i++) {
-    for (uint32_t n = 0; n < options.depth * kReceivesPerSend; n++) post_receive(i);
-  }
 }
 
 Transfer::~Transfer() {
@@ -68,25 +66,51 @@ void Transfer::create_lane(Lane& lane) {
   if (!lane.qp) throw std::runtime_error("no memory for queue pairs");
   lane.posted_at_ns.resize(options_.depth);
   check(lane.qp.initialize(kAccess), "INIT");
+  const auto index = static_cast<uint32_t>(&lane - lanes_.data());
+  for (uint32_t n = 0; n < how.cap.max_recv_wr && options_.opcode == WrOpcode::kSend; n++) post_receive(index);
 }
 
-Card Transfer::card() const {
-  Card card;
-  card.gid = lanes_[0].qp.address().gid;
-  card.addr = region_.address();
-  card.rkey = region_.rkey();
-  for (const Lane& lane : lanes_) card.qpns.push_back({lane.qp.qp_num(), lane.qp.address().psn});
-  return card;
+/// False when nobody listens there yet.
+bool Transfer::connect_first() {
+  Lane& lane = lanes_[0];
+  std::string error;
+  const Plan plan = Plan::of(options_);
+  lane.connection = endpoint_.connections().connect(lane.qp, options_.peer, options_.rdma_port, error,
+                                                    {.private_data = rdma::bytes_of(plan)});
+  if (lane.connection) return true;
+  if (endpoint_.now() >= give_up_) throw std::runtime_error(error);
+  lane.qp = {};
+  create_lane(lane);
+  return false;
 }
 
-void Transfer::connect(const Card& peer) {
-  if (peer.qpns.size() != lanes_.size()) throw std::runtime_error("the other side has other options");
-  peer_ = peer;
+void Transfer::connect() {
   const rdma::Endpoint::Ownership owner(endpoint_);
-  for (size_t i = 0; i < lanes_.size(); i++) {
-    const rdma::QueuePairAddress address{peer.gid, peer.qpns[i].number, peer.qpns[i].psn};
-    check(lanes_[i].qp.connect(address), "RTS");
+  give_up_ = endpoint_.now() + kPatience;
+  while (!connect_first()) {
   }
+  peer_ = *lanes_[0].connection.private_data_as<rdma::RemoteMemory>();
+  for (size_t i = 1; i < lanes_.size(); i++) {
+    Lane& lane = lanes_[i];
+    std::string error;
+    lane.connection = endpoint_.connections().connect(lane.qp, options_.peer, options_.rdma_port, error);
+    if (!lane.connection) throw std::runtime_error(error);
+  }
+}
+
+void Transfer::accept(rdma::Listener& listener) {
+  const rdma::Endpoint::Ownership owner(endpoint_);
+  const rdma::RemoteMemory own = region_.remote();
+  for (Lane& lane : lanes_) {
+    std::string error;
+    lane.connection = listener.accept(lane.qp, error, {.private_data = rdma::bytes_of(own), .patience = kPatience});
+    if (!lane.connection) throw std::runtime_error(error);
+  }
+}
+
+bool Transfer::connected() {
+  const rdma::Endpoint::Ownership owner(endpoint_);
+  return bool(lanes_[0].connection);
 }
 
 void Transfer::post_receive(uint32_t lane_index) {
@@ -109,7 +133,7 @@ void Transfer::post_one(Lane& lane, uint32_t lane_index, Instant now) {
   wr.flags = kSendSignaled;
   wr.sges = &sge;
   wr.num_sge = 1;
-  wr.remote_addr = peer_.addr + offset;
+  wr.remote_addr = peer_.address + offset;
   wr.rkey = peer_.rkey;
   wr.compare_add = 1;
   if (lane.qp.post_send(wr) != PostResult::kOk) throw std::runtime_error("a post was refused");

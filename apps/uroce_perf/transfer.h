@@ -11,20 +11,16 @@
 
 namespace uroce::perf {
 
-struct CardQp {
-  uint32_t number = 0;
-  Psn psn;  // PSN of its first packet
-};
+/// What is measured. The side that connects decides, and says so with its first request.
+struct Plan {
+  char magic[8] = {'p', 'e', 'r', 'f', '0', '1'};
+  uint32_t opcode = 0;
+  uint32_t size = 0;
+  uint32_t depth = 0;
+  uint32_t qps = 0;
 
-/// What one side must know about the other.
-struct Card {
-  IpAddress gid;
-  uint64_t addr = 0;
-  uint32_t rkey = 0;
-  std::vector<CardQp> qpns;
-
-  std::string to_line() const;
-  static Card from_line(const std::string& line);  // throws std::runtime_error
+  static Plan of(const Options& options);
+  void apply_to(Options& options) const;  // throws std::runtime_error
 };
 
 class Transfer {
@@ -35,9 +31,11 @@ class Transfer {
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
-  Card card() const;
-  /// Connects QP i to the peer's QP i, up to RTS.
-  void connect(const Card& peer);
+  /// Connects QP i to the peer's QP i. Waits for a peer that does not listen yet. These throw, too.
+  void connect();
+  void accept(rdma::Listener& listener);
+  /// Until the peer has what it wanted.
+  bool connected();
 
   /// The active side: keeps `depth` messages under way on every QP until `count` are completed. Calls
   /// `on_completion(nanoseconds from post to completion)` for each.
@@ -52,11 +50,13 @@ class Transfer {
 
   struct Lane {
     rdma::QueuePair qp;
+    rdma::Connection connection;
     uint32_t under_way = 0;
     uint64_t next = 0;                  // number of the next post
     std::vector<int64_t> posted_at_ns;  // by number modulo depth
   };
   void create_lane(Lane& lane);
+  bool connect_first();
   void post_receive(uint32_t lane_index);
   void post_one(Lane& lane, uint32_t lane_index, Instant now);
   void fill(uint64_t& left, Instant now);
@@ -69,8 +69,9 @@ class Transfer {
   PdId pd_ = 0;
   rdma::CompletionQueue cq_;
   rdma::MemoryRegion region_;
-  Card peer_;
+  rdma::RemoteMemory peer_;
   std::vector<Lane> lanes_;
+  Instant give_up_;  // who connects
 };
 
 template <typename F>
