@@ -27,7 +27,7 @@ PYTHON = "/usr/bin/python3"  # the distribution's, whose python3-pyverbs is
 def counters_move(endpoints):
     """`uroce stats` reads counters and queue pairs of programs that are busy."""
     need("ib_write_bw")
-    server, client = endpoints.bandwidth_pair(60)
+    server, client = endpoints.bandwidth_pair(30)
     sent = []
     deadline = time.monotonic() + 60
     while len(sent) < 2 and time.monotonic() < deadline:
