@@ -41,6 +41,8 @@ KINDS = ("equivalent", "tuning", "unseen")
 GIGABYTE = 1 << 30
 HANGS = "does not end"
 PATIENCE_S = 120
+SLOWER = 4  # than ever when it passed: then it does not end, whatever else the machine does
+TOOK = {}  # test -> the longest time in seconds
 COMMENT = re.compile(r"//.*")
 FILTER = "--gtest_filter="
 QUICK = {"uroce:unit", "uroce:conformance"}
@@ -237,7 +239,7 @@ class Tree:
 
     def sound(self, names: set) -> str:
         """Which of the tests that noticed something fails without any edit, too; "" when none does. They may take three
-        times as long as with one: a busy machine is not to end the run."""
+        times as long as with one: a busy machine is not to end the run. How long they took is remembered."""
         if wrong := self.make([target for name in self.tests for target in self.targets[name]]):
             return wrong
         return "".join(f"{name} fails without any edit: {why}\n" for name in names if (why := self.fails(name, 3)))
@@ -258,7 +260,8 @@ class Tree:
         run = subprocess.Popen(command, cwd=test["workdir"] or self.build, env={**os.environ, **SCRIBBLES, **test["env"]}, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True, preexec_fn=in_bounds)
         try:
-            said, _ = run.communicate(timeout=patience * min(test["timeout"], PATIENCE_S))
+            begun = time.monotonic()
+            said, _ = run.communicate(timeout=max(patience * min(test["timeout"], PATIENCE_S), SLOWER * TOOK.get(name, 0)))
         except subprocess.TimeoutExpired:
             return HANGS
         finally:
@@ -268,6 +271,7 @@ class Tree:
                 pass
             run.wait()
         if run.returncode == 0:
+            TOOK[name] = max(TOOK.get(name, 0), time.monotonic() - begun)
             return ""
         failed = [line for line in said.splitlines() if "[  FAILED  ]" in line or line.startswith("FAILED")]
         return f"exit status {run.returncode}" + (f", {failed[0].replace('[  FAILED  ]', '').strip()[:100]}" if failed else "")

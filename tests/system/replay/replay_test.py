@@ -146,15 +146,15 @@ def spoil_icrc(packet):
     packet.data[-1] ^= 1
 
 
-# Of cm-rping: frame, who sends it, byte of the MAD, bits, what.
+# Of cm-rping: frame, who sends it, byte of the MAD, bits, what, and for a few the name of the row that shows it.
 PLANTED_IN_MADS = [
-    (1, "requester", 5, 0x04, "status of the REQ"),
+    (1, "requester", 5, 0x04, "status of the REQ", "header byte 5"),
     (1, "requester", 24 + 26, 0x01, "reserved bits of the REQ"),
     (1, "requester", 24 + 43, 0x08, "response timeout of the REQ"),
     (1, "requester", 24 + 47, 0x10, "own timeout of the REQ"),
     (1, "requester", 24 + 49, 0x01, "P_Key of the REQ"),
     (1, "requester", 24 + 51, 0x10, "retries of the REQ"),
-    (1, "requester", 24 + 56 + 15, 0x01, "GID of the REQ"),
+    (1, "requester", 24 + 56 + 15, 0x01, "GID of the REQ", "local_gid"),
     (1, "requester", 24 + 100, 0x01, "alternate path of the REQ"),
     (1, "requester", 24 + 140, 0x10, "version of the address header"),
     (2, "responder", 15, 0x01, "transaction of the REP"),
@@ -163,7 +163,9 @@ PLANTED_IN_MADS = [
     (2, "responder", 24 + 27, 0x01, "reserved bits of the REP"),
     (3, "requester", 15, 0x01, "transaction of the RTU"),
     (3, "requester", 24 + 7, 0x01, "ID of the peer in the RTU"),
-    (3, "requester", 24 + 20, 0x01, "private data of the RTU"),
+    (1, "requester", 24 + 72, 0x01, "GID of the peer in the REQ", "remote_gid"),
+    (3, "requester", 24 + 8, 0x01, "first byte of the private data of the RTU", "private_data"),
+    (3, "requester", 24 + 20, 0x01, "private data of the RTU", "private_data"),
     (40, "requester", 24 + 10, 0x01, "QPN of the DREQ"),
     (40, "requester", 24 + 11, 0x01, "reserved bits of the DREQ"),
     (41, "responder", 15, 0x01, "transaction of the DREP"),
@@ -172,7 +174,7 @@ PLANTED_IN_MADS = [
 
 
 def connection_management():
-    for frame, role, at, bits, what in PLANTED_IN_MADS:
+    for frame, role, at, bits, what, *row in PLANTED_IN_MADS:
 
         def edit(packet, at=at, bits=bits):
             packet.data[packet.bth + 12 + 8 + at] ^= bits
@@ -180,6 +182,8 @@ def connection_management():
 
         result = replay("--as", role, changed("cm-rping", [frame], edit))
         expect(result.returncode == 1 and f"frame {frame}" in result.stdout, f"{what} is found", result)
+        for name in row:
+            expect(f"* {name} " in result.stdout, f"{what} is shown as {name}", result)
     result = replay("--as", "requester", changed("cm-rping", [3]))
     expect(result.returncode == 1 and "the recorded end sends a DREQ, ours does not" in result.stdout,
            "an RTU that is missing is found", result)
