@@ -7,7 +7,7 @@ namespace uroce::cm {
 
 namespace {
 
-// A neighbour on the same wire answers within a millisecond; one that does not is asked ever less often.
+// A neighbour on the same wire answers within a millisecond; one that does not is asked at growing intervals.
 constexpr Duration kFirstInterval = milliseconds(1);
 constexpr Duration kLongestInterval = milliseconds(100);
 

@@ -1,4 +1,4 @@
-// Addresses that are being resolved: asks until somebody answers for the destination, or time is up.
+// Address resolution: asks until a neighbour answers for the destination, or time is up.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class AddressResolution {
  public:
   AddressResolution(Services& services, EventSink& sink) : services_(services), sink_(sink) {}
 
-  /// `id` has its way. ADDR_RESOLVED may come before this returns.
+  /// `id` must have its way. ADDR_RESOLVED may be reported before this returns.
   void start(Id& id, Duration timeout, Instant now);
   void cancel(Id& id);
   void run(Instant now);
@@ -27,7 +27,7 @@ class AddressResolution {
   Services& services_;
   EventSink& sink_;
   uint64_t started_ = 0;
-  std::map<std::pair<Instant, uint64_t>, Id*> waiting_;  // by when and `Resolution::serial`: not by where an Id lies
+  std::map<std::pair<Instant, uint64_t>, Id*> waiting_;  // by time and `Resolution::serial`, not by an Id's address
 };
 
 }  // namespace uroce::cm

@@ -18,7 +18,7 @@ SocketAddress socket_address(const IpAddress& ip, uint16_t port) {
   return address;
 }
 
-/// Of a service of InfiniBand that no port stands behind.
+/// The address of an InfiniBand service that is no port of a port space.
 SocketAddress service_address(const IpAddress& ip, uint64_t service_id) {
   SocketAddress address;
   address.family = SocketAddress::Family::kIb;
@@ -103,7 +103,7 @@ void CmCore::add_listener(Id& id) {
   listeners_[id.state().serial] = &id;
 }
 
-/// The addresses of a request that a port stands behind, if they are those that it came from and to.
+/// The address header of a request to a port, if its addresses are those of the datagram.
 std::optional<CmaHeader> CmCore::header_of(const Request& request) const {
   if (!is_port_service(request.service_id)) return std::nullopt;
   const auto header = decode_cma_header(request.private_data.view());

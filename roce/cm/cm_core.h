@@ -1,5 +1,5 @@
-// The parts that make up an RdmaCm, and what stands between the protocol and the program's Ids: whom a request is for,
-// and which event a happening becomes.
+// The parts of an RdmaCm, and the link between the protocol and the program's Ids: which listener a request is for, and
+// which event to report.
 #pragma once
 
 #include <memory>

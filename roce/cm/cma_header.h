@@ -1,4 +1,4 @@
-// The addresses in the private data of a request (Annex A11): which IP address and port wants to talk to which.
+// The addresses in the private data of a request (Annex A11): source and destination IP address and port.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct CmaHeader {
   IpAddress dst;
 };
 
-/// Nothing: another version, no IP version, or bytes that must be zero are not.
+/// Nothing: another version, an unknown IP version, or reserved bytes that are not zero.
 std::optional<CmaHeader> decode_cma_header(std::span<const uint8_t> private_data);
 /// The header, and `rest` behind it.
 PrivateData with_cma_header(const CmaHeader& header, const PrivateData& rest);
-/// What stands behind the header.
+/// The private data behind the header.
 PrivateData behind_cma_header(const PrivateData& private_data);
 
 /// Service IDs by which port spaces are reached: the space, and the port in the lowest 16 bits.
@@ -30,7 +30,7 @@ inline constexpr uint64_t kServiceSpaceMask = ~kServicePortMask;
 constexpr uint64_t service_id_of(PortSpace space, uint16_t port) {
   return (uint64_t{static_cast<uint16_t>(space)} << 16) | port;
 }
-/// Whether an IP address and port stands behind the ID (and so a header in the private data).
+/// Whether the ID is a port of a port space (so that the private data begins with the header).
 constexpr bool is_port_service(uint64_t id) {
   const uint64_t space = id >> 16;
   return space == static_cast<uint16_t>(PortSpace::kTcp) || space == static_cast<uint16_t>(PortSpace::kUdp) ||

@@ -113,7 +113,7 @@ bool ConnectionManager::hang_up(Connection& c, Instant now) {
     case CmState::kDreqReceived:
       disconnect(c, now);
       return true;
-    default:  // it is on its way out, or nobody knows of it
+    default:  // it is ending already, or the peer does not know of it
       return false;
   }
 }
@@ -171,12 +171,12 @@ void ConnectionManager::dispatch(const ReceivedMad& mad, const MadHeader& header
     case Attribute::kLap:
       return replies_.on_lap(mad, header, now);
     case Attribute::kApr:
-      protocol_.counters.drop_wrong_state++;  // we ask for no path
+      protocol_.counters.drop_wrong_state++;  // we never send LAP
   }
 }
 
 void ConnectionManager::on_peer_lost(const LostPeer& peer, Instant now) {
-  std::vector<uint32_t> concerned;  // who rests may push out another
+  std::vector<uint32_t> concerned;  // a connection that begins to rest may push out another
   protocol_.table.for_each([&](const Connection& c) {
     const bool with_itself = c.peer.id != 0 && protocol_.services.is_own(c.peer.ip) && protocol_.table.find(c.peer.id);
     if (with_itself || !(c.peer.id == 0 || peer.drew(c.peer.id))) return;
@@ -189,7 +189,7 @@ void ConnectionManager::on_peer_lost(const LostPeer& peer, Instant now) {
       replies_.on_lost(*c, now);
     } else if (c->state == CmState::kReqSent || c->state == CmState::kMraReqReceived ||
                c->state == CmState::kSidrReqSent) {
-      protocol_.counters.asked_again++;  // whoever was asked may be the one that is gone: then another says so
+      protocol_.counters.asked_again++;  // its receiver may be the lost program: then another one answers
       protocol_.resend(*c, now);
     }
   }

@@ -1,8 +1,8 @@
 // The connection management of the specification, over communication IDs: REQ, REP, RTU, REJ, MRA, DREQ, DREP, SIDR and
 // the refusal of LAP, with their retries, timeouts, repetitions and timewait.
 //
-// It knows nothing of IP ports: whoever stands above (`ConnectionUser`) says whether a service is there, and is told
-// what happens. Functions that return an int return 0, or EINVAL when the connection's state does not allow it.
+// It knows nothing of IP ports: the layer above (`ConnectionUser`) says whether there is a service, and is told what
+// happens. Functions that return an int return 0, or EINVAL when the connection's state does not allow it.
 #pragma once
 
 #include "cm/inbound.h"
@@ -15,9 +15,9 @@ class ConnectionManager {
   ConnectionManager(Services& services, ConnectionUser& user, const CmLimits& limits)
       : protocol_(services, user, limits), requests_(protocol_), replies_(protocol_) {}
 
-  /// For connect: idle, and with an ID.
+  /// For the active side: idle, and with an ID.
   Connection& create(Id& owner) { return protocol_.table.create(&owner); }
-  /// `req` has all but the IDs; the peer and the terms of the connection are set.
+  /// `req` has all fields but the IDs; the connection's peer and terms are set.
   void send_req(Connection& connection, Req req, Instant now);
   void send_sidr_req(Connection& connection, SidrReq req, Instant now);
 
@@ -27,17 +27,17 @@ class ConnectionManager {
   int send_sidr_rep(Connection& connection, SidrRep rep, Instant now);
   /// Sends DREQ, or answers the peer's.
   int disconnect(Connection& connection, Instant now);
-  /// As if the RTU had come.
+  /// Establishes the connection as if the RTU had arrived.
   int establish(Connection& connection);
   Connection* find_awaiting(uint32_t qpn) { return protocol_.table.find_awaiting(qpn); }
-  /// The owner goes. What is under way is ended in order; nobody is told any more.
+  /// The owner is destroyed. What is under way is ended in order; no Id is told any more.
   void release(Connection& connection, Instant now);
-  /// Its peer is told that it ends, if there is anything to tell.
+  /// Tells the peer that the connection ends; false: there was nothing to tell.
   bool hang_up(Connection& connection, Instant now);
-  /// The program ends soon: who was told that a connection ends and has not answered is told again every
-  /// `kFarewellRetry`, instead of seconds later.
+  /// The program ends soon: peers that have not answered a DREQ are sent it again every `kFarewellRetry`, instead of
+  /// seconds later.
   void hasten_farewells(Instant now);
-  /// The program ends soon: what it said last is said again (LastAnswers). Returns how many messages that were.
+  /// The program ends soon: its last answers are sent again (LastAnswers). Returns how many messages that were.
   uint32_t repeat_last_answers(Instant now) {
     return protocol_.last_answers.repeat(
         now, [&](const AddressVector& av, const MadBytes& mad) { protocol_.send(av, mad, now); });

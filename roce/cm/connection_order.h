@@ -1,4 +1,5 @@
-// Connections in the order of a key: of their timers, of who rests longest, of the queue pairs that wait.
+// Connections in the order of a key: of their timers, of the time when they began to rest, of the queue pairs that
+// wait.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@ namespace uroce::cm {
 
 struct Connection;
 
-/// What a place in it takes is made with the connection. So a state changes as a whole, and a connection ends without
-/// memory, too.
+/// The memory for a place is allocated with the connection. So a state changes as a whole, and a connection can end
+/// when memory has run out.
 template <typename Key>
 class ConnectionOrder {
   using Map = std::multimap<Key, Connection*>;
@@ -31,7 +32,7 @@ class ConnectionOrder {
     typename Map::iterator at_;
   };
 
-  /// Behind those of the same key.
+  /// Enters it behind the connections with the same key.
   void enter(Place& place, Key key, Connection& connection) noexcept {
     leave(place);
     place.node_.key() = key;
@@ -46,7 +47,7 @@ class ConnectionOrder {
   size_t size() const { return map_.size(); }
   Key first_key() const { return map_.begin()->first; }
   Connection* first() const { return map_.begin()->second; }
-  /// The last that came with this key; nullptr: none.
+  /// The last one that was entered with this key; nullptr: none.
   Connection* last_of(Key key) const {
     const auto behind = map_.upper_bound(key);
     if (behind == map_.begin()) return nullptr;

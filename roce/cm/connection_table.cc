@@ -78,7 +78,7 @@ ConnectionTable::Room ConnectionTable::room_for_request(uint64_t listener) const
 
 void ConnectionTable::count_pending(const Connection& c, bool more) {
   if (more) {
-    pending_of_[c.listener]++;  // first: there may be no memory
+    pending_of_[c.listener]++;  // first, since there may be no memory
     pending_++;
     return;
   }

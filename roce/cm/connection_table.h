@@ -1,7 +1,7 @@
 // Every connection of a program: found by our communication ID, by the request of a peer that made it, by the peer's
 // queue pair; with its timer.
 //
-// Bounded: of requests that nobody has decided on (in all, and of one listener) and of connections that rest.
+// Bounded are the undecided requests (in all, and of one listener) and the resting connections.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class ConnectionTable {
   /// The connection in which queue pair `qpn` of ours waits for an RTU.
   Connection* find_awaiting(uint32_t qpn);
 
-  /// From now on `find_request` and `find_peer_qp` find it.
+  /// From now on `find_request` and `find_peer_qp` find the connection.
   void index_request(Connection& connection);
   void index_peer_qp(Connection& connection);
 
@@ -45,7 +45,7 @@ class ConnectionTable {
   Instant next_timeout() const;
   /// A connection whose time is up, its timer off; nullptr: none.
   Connection* take_due(Instant now);
-  /// The one that has rested longest, if too many rest; nullptr otherwise.
+  /// The connection that has rested longest, if too many rest; nullptr otherwise.
   Connection* over_the_limit();
 
   template <typename F>
@@ -55,7 +55,7 @@ class ConnectionTable {
   size_t size() const { return connections_.size(); }
   size_t pending() const { return pending_; }
   size_t resting() const { return resting_.size(); }
-  /// Of those whose peers have not answered that they end.
+  /// The number of connections whose end the peer has not confirmed.
   size_t leaving() const { return leaving_; }
 
  private:
@@ -87,7 +87,7 @@ class ConnectionTable {
   std::map<QpKey, Connection*> by_peer_qp_;
   ConnectionOrder<uint32_t> awaiting_;  // by our queue pair
   ConnectionOrder<Instant> timers_;
-  ConnectionOrder<uint64_t> resting_;  // in the order in which they began to
+  ConnectionOrder<uint64_t> resting_;  // in the order in which they began to rest
   uint64_t next_rest_ = 1;
   size_t pending_ = 0;
   size_t leaving_ = 0;

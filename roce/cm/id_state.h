@@ -31,7 +31,7 @@ struct IdOptions {
 struct Resolution {
   Instant deadline = Instant::never();
   Instant next_try = Instant::never();
-  uint64_t serial = 0;  // who began earlier goes first
+  uint64_t serial = 0;  // the one that began earlier goes first
   Duration interval;
 };
 
@@ -57,7 +57,7 @@ struct IdState {
   IdOptions options;
   Resolution resolution;
   std::optional<uint64_t> port_held;  // the service ID of the port it is bound to
-  uint64_t serial = 0;                // of a listener
+  uint64_t serial = 0;                // serial number of a listener
   Connection* connection = nullptr;
   Psn own_psn;
   uint32_t qkey = kUdpQkey;

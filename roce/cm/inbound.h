@@ -1,7 +1,7 @@
 // What comes in for queue pair 1: requests of peers, and all that follows them.
 //
-// A reply is taken only if it names our ID, the peer's ID (where it can know it), and comes from the peer's address to
-// ours. Everything else is counted and dropped, or refused in one datagram.
+// A reply is taken only if it names our ID and the peer's ID (where that is known), and comes from the peer's address
+// to ours. Everything else is counted and dropped, or refused in one datagram.
 #pragma once
 
 #include "cm/protocol.h"
@@ -38,7 +38,7 @@ class InboundReplies {
   void on_drep(const ReceivedMad& mad, Instant now);
   void on_lap(const ReceivedMad& mad, const MadHeader& header, Instant now);
   void on_sidr_rep(const ReceivedMad& mad, Instant now);
-  /// The peer is gone without a word: the connection ends as with the word that its kernel would have sent.
+  /// The peer is gone without a DREQ: the connection ends as if its kernel had sent one.
   void on_lost(Connection& connection, Instant now);
   void establish(Connection& connection, const PrivateData* private_data);
 

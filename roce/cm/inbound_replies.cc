@@ -20,7 +20,7 @@ uint8_t ack_timeout_of(uint8_t ack_delay, uint8_t lifetime) {
 
 }  // namespace
 
-/// The connection with our ID, if what came is from its peer's address to ours.
+/// The connection with our ID `id`, if `mad` came from its peer's address to ours.
 Connection* InboundReplies::find(uint32_t id, const ReceivedMad& mad) {
   Connection* c = protocol_.table.find(id);
   if (c == nullptr) {
@@ -40,7 +40,7 @@ bool InboundReplies::fits(const Connection& c, uint32_t peer_id) {
   return false;
 }
 
-/// Whoever confirms a connection that we do not have, must not believe that it stands.
+/// A peer that confirms a connection unknown here must not believe that it is established.
 void InboundReplies::refuse_unknown(uint32_t id, uint32_t peer_id, Answered answered, const ReceivedMad& mad,
                                     const MadHeader& header, Instant now) {
   protocol_.counters.refused_unknown_id++;
@@ -61,7 +61,7 @@ void InboundReplies::on_rep(const ReceivedMad& mad, const MadHeader& header, Ins
   if (c == nullptr) return;
   if (c->terms.qp_type == QpType::kXrcSend) rep.qpn = rep.eecn;
   if (c->state == CmState::kReqSent || c->state == CmState::kMraReqReceived) return take_rep(*c, rep, mad, now);
-  if (c->state == CmState::kRefused && c->peer.id == 0) {  // given up meanwhile
+  if (c->state == CmState::kRefused && c->peer.id == 0) {  // we have given up meanwhile
     return refuse_unknown(rep.remote_id, rep.local_id, Answered::kRep, mad, header, now);
   }
   if (c->passive) {
@@ -89,7 +89,7 @@ void InboundReplies::take_rep(Connection& c, const Rep& rep, const ReceivedMad& 
   }
   c.peer.qpn = rep.qpn;
   c.peer.guid = rep.ca_guid;
-  protocol_.table.index_peer_qp(c);  // first: there may be no memory, and then the REP was never here
+  protocol_.table.index_peer_qp(c);  // first, since there may be no memory: then the REP counts as lost
   c.peer.id = rep.local_id;
   c.terms.peer_psn = rep.starting_psn;
   c.terms.responder_resources = rep.initiator_depth;
@@ -133,7 +133,7 @@ void InboundReplies::on_rtu(const ReceivedMad& mad, const MadHeader& header, Ins
       return protocol_.resend(*c, now);  // the DREQ: the peer has taken the REP
     case CmState::kEstablished:
       protocol_.counters.duplicates++;
-      return protocol_.table.arm(*c, Instant::never());  // and no longer doubted
+      return protocol_.table.arm(*c, Instant::never());  // the connection is no longer doubted
     default:
       protocol_.counters.duplicates++;
   }
@@ -178,7 +178,7 @@ void InboundReplies::on_rej(const ReceivedMad& mad, Instant now) {
   take_rej(*c, rej, now);
 }
 
-/// The peer has nobody for the service. True when it is to be asked again.
+/// The peer has no listener for the service. True when it will be asked again.
 bool InboundReplies::ask_again(Connection& c, Instant now) {
   if (c.found_nobody == kAskAgainAfter.size() || c.out.retries_left == 0) return false;
   protocol_.table.arm(c, now + kAskAgainAfter[c.found_nobody++]);
@@ -219,7 +219,7 @@ void InboundReplies::take_rej(Connection& c, const Rej& rej, Instant now) {
 
 void InboundReplies::on_dreq(const ReceivedMad& mad, const MadHeader& header, Instant now) {
   const Dreq dreq = decode_dreq(mad.bytes);
-  if (protocol_.table.find(dreq.remote_id) == nullptr) {  // long ended here: let it end there, too
+  if (protocol_.table.find(dreq.remote_id) == nullptr) {  // ended here long ago: let it end at the peer, too
     protocol_.counters.drop_unknown_id++;
     return answer_dreq(dreq, mad, header, now);
   }
@@ -300,12 +300,12 @@ void InboundReplies::on_lost(Connection& c, Instant now) {
       protocol_.counters.ended_for_peer++;
       protocol_.tell(c, {.what = Happening::kDisconnected});
       return protocol_.enter_timewait(c, now);
-    case CmState::kDreqReceived:  // the program knows; nobody waits for the DREP
+    case CmState::kDreqReceived:  // the program knows; the peer no longer waits for the DREP
       return protocol_.enter_timewait(c, now);
     case CmState::kWithdrawn:
       c.out.is_answer = false;
       return protocol_.rest(c, CmState::kRefused, now);
-    default:  // at rest, or of SIDR, where the one that asks gives up by itself
+    default:  // resting, or of SIDR, where the requester gives up by itself
       return;
   }
 }

@@ -7,7 +7,7 @@ namespace uroce::cm {
 
 namespace {
 
-/// What is wrong with the fields of a REQ, whoever it is for.
+/// What is wrong with the fields of a REQ, for any service.
 std::optional<RejReason> check_req(const Req& req, const ReceivedMad& mad) {
   const bool xrc = req.transport == kTransportExtended && req.extended_transport == kExtendedXrc;
   const bool plain = req.transport <= kTransportUc && req.extended_transport == 0;
@@ -37,7 +37,7 @@ void take_terms(Connection& c, const Req& req) {
   c.out.timeout = code_time(std::clamp(req.local_response_timeout, kMinResponseCode, kMaxResponseCode));
 }
 
-/// Of the queue pair that answers; the request was checked.
+/// The type of the responder's queue pair; the request was checked.
 QpType responder_type(const Req& req) {
   if (req.transport == kTransportExtended) return QpType::kXrcRecv;
   return req.transport == kTransportRc ? QpType::kRc : QpType::kUc;
@@ -45,7 +45,7 @@ QpType responder_type(const Req& req) {
 
 }  // namespace
 
-/// One for which there is no room, or no memory, was never here: it comes again.
+/// Keeps the request. One without room or memory counts as lost: the peer repeats it.
 template <typename Fill>
 void InboundRequests::keep(const Request& request, uint64_t listener, uint32_t peer_id, const MadHeader& header,
                            const AddressVector& av, Fill fill) {
@@ -164,8 +164,7 @@ void InboundRequests::on_repeated_req(Connection& c, const Req& req, const Recei
   }
 }
 
-/// The peer uses its queue pair anew: our old connection with it is one that it no longer has. Or somebody says so in
-/// its name.
+/// The peer uses its queue pair anew: it no longer has our old connection with it. Or the request is forged.
 void InboundRequests::on_stale(Connection& old, const Req& req, const ReceivedMad& mad, const MadHeader& header,
                                Instant now) {
   protocol_.counters.refused_stale++;
@@ -176,7 +175,7 @@ void InboundRequests::on_stale(Connection& old, const Req& req, const ReceivedMa
 void InboundRequests::refuse(const Req& req, RejReason reason, const ReceivedMad& mad, const MadHeader& header,
                              Instant now) {
   Rej rej{.remote_id = req.local_id, .answered = Answered::kReq, .reason = static_cast<uint16_t>(reason)};
-  if (reason == RejReason::kInvalidGid) {  // the additional information is the one that would do
+  if (reason == RejReason::kInvalidGid) {  // the additional information is the GID that would be valid
     std::memcpy(rej.ari.data(), mad.dst_ip.bytes.data(), 16);
     rej.ari_length = 16;
   }

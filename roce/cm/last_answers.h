@@ -1,5 +1,6 @@
-// What a program said last to its peers: answers to which nobody answers. If one is lost, the peer asks again, seconds
-// later; and when the program has ended by then, it asks in vain for a minute. So a program that ends says them again.
+// The last answers that a program sent to its peers, which are not acknowledged. If one is lost, the peer repeats its
+// message seconds later; when the program has ended by then, the peer repeats it in vain for a minute. So a program
+// that ends sends them again.
 #pragma once
 
 #include <array>
@@ -14,11 +15,11 @@ namespace uroce::cm {
 class LastAnswers {
  public:
   static constexpr uint32_t kMost = 32;  // the newest
-  /// A lost one costs the chance of losing it three times.
+  /// An answer is then lost only if it is lost three times.
   static constexpr uint32_t kTimes = 2;
 
   void note(const AddressVector& av, const MadBytes& mad, Instant now) { answers_[count_++ % kMost] = {av, mad, now}; }
-  /// Calls `say(av, mad)` kTimes for each of those for which a peer may still wait, once and for all. Returns how many
+  /// Calls `say(av, mad)` kTimes for each answer that a peer may still wait for, once and for all. Returns how many
   /// calls.
   template <typename F>
   uint32_t repeat(Instant now, F&& say) {

@@ -2,7 +2,7 @@
 // 256 bytes of a datagram.
 //
 // Names are those of the specification. Decoding trusts nothing and judges nothing: every pattern of bits is some
-// value, and whoever uses it checks it. Encoding writes every byte; what is not named here is zero.
+// value, and the user of the value checks it. Encoding writes every byte; what is not named here is zero.
 #pragma once
 
 #include <array>
@@ -38,11 +38,11 @@ struct MadHeader {
   uint32_t modifier = 0;  // of REQ, REP and SIDR_REP: the attributes of ECE
 };
 
-/// Why a datagram is none that this class has.
+/// Why a datagram is no known message of this class.
 enum class HeaderFault : uint8_t { kNone, kNotCm, kUnknownMessage };
 HeaderFault decode(MadView mad, MadHeader& header);
 
-/// What MRA and REJ name as the message that they answer.
+/// The message that an MRA or REJ answers, as its field names it.
 enum class Answered : uint8_t { kReq = 0, kRep = 1, kOther = 2, kLap = 1 };
 
 /// Reasons of a REJ (no more of them are named than are used here).
@@ -105,7 +105,7 @@ struct Req {
   uint8_t remote_response_timeout = 0;
   uint8_t transport = kTransportRc;
   bool flow_control = false;
-  Psn starting_psn{};  // of what the receiver sends
+  Psn starting_psn{};  // of the packets that the message's receiver sends
   uint8_t local_response_timeout = 0;
   uint8_t retry_count = 0;
   uint16_t pkey = 0xffff;
@@ -187,7 +187,7 @@ struct SidrRep {
   PrivateData private_data{};
 };
 
-/// Of LAP no more than its answer needs.
+/// The fields of LAP that its answer needs.
 struct Lap {
   uint32_t local_id = 0;
   uint32_t remote_id = 0;

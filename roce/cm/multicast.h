@@ -1,5 +1,5 @@
-// Multicast groups of Ids: on RoCEv2 a group's GID is its IP address, and whoever wants its frames tells the network by
-// IGMP or MLD.
+// Multicast groups of Ids: on RoCEv2 a group's GID is its IP address, and a host that wants its frames tells the
+// network by IGMP or MLD.
 #pragma once
 
 #include "cm/id_state.h"
@@ -7,7 +7,8 @@
 
 namespace uroce::cm {
 
-/// An errno. Tells kMulticastJoin before it returns 0. Who only sends needs nobody's leave, and joins nothing.
+/// Returns an errno. Reports kMulticastJoin before it returns 0. A member that only sends needs no membership, and
+/// joins nothing.
 int join_group(Services& services, EventSink& sink, Id& id, const IpAddress& group, bool send_only, void* multicast,
                Instant now);
 /// ENOENT: no such group.

@@ -71,7 +71,7 @@ int PortTable::take(Id& id, uint64_t service_id, uint64_t mask) {
   const auto it = holders_.find(service_id);
   if (it == holders_.end()) {
     Holders holders{.ids = {&id}, .listeners = 0, .mask = mask};
-    const auto added = holders_.emplace(service_id, std::move(holders)).first;  // first: there may be no memory for it
+    const auto added = holders_.emplace(service_id, std::move(holders)).first;  // done first: memory may run out
     int error = ENOMEM;
     try {
       error = services_.claim_service(service_id);

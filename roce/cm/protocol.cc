@@ -6,12 +6,12 @@ namespace uroce::cm {
 
 namespace {
 
-/// Two response timeouts: a repetition of what was refused comes within one, unless it is lost.
+/// Two response timeouts: a repetition of a refused message comes within one, unless it is lost.
 constexpr Duration kRefusedRest = code_time(kResponseTimeoutCode) * 2;
 
 constexpr uint8_t kProbes = 2;
 
-/// Which message of the peer a REJ refuses. Whoever takes back what is its own, refuses none.
+/// Which message of the peer a REJ refuses. A REJ that withdraws our own message refuses none.
 Answered answered_in(CmState state) {
   switch (state) {
     case CmState::kReqReceived:
@@ -129,7 +129,7 @@ MadBytes Protocol::rej_of(const Connection& c, RejReason reason, const PrivateDa
           .answered = answered_in(c.state),
           .reason = static_cast<uint16_t>(reason),
           .private_data = private_data};
-  if (reason == RejReason::kTimeout) {  // whoever has not told us its ID finds the request by this
+  if (reason == RejReason::kTimeout) {  // a peer whose ID we do not know finds the request by this
     store_be64(rej.ari.data(), services.node_guid());
     rej.ari_length = 8;
   }

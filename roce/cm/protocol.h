@@ -1,5 +1,5 @@
-// What every exchange of connection management is made of: sending once or until there is an answer, resting, ending;
-// and how whoever stands above is told.
+// The steps of every exchange of connection management: sending once or until there is an answer, resting, ending; and
+// how the layer above is told.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace uroce::cm {
 
-/// A request of a peer before anything of it is kept.
+/// A request of a peer before any state is kept for it.
 struct Request {
   const ReceivedMad& mad;
   uint64_t service_id = 0;
@@ -23,7 +23,7 @@ struct Request {
   const Req* req = nullptr;  // not of SIDR
 };
 
-/// Whom a request is for, or why it is refused.
+/// The listener that a request is for, or why it is refused.
 struct Admission {
   uint64_t listener = 0;  // 0: refused
   RejReason reason = RejReason::kInvalidServiceId;
@@ -34,8 +34,8 @@ enum class Happening : uint8_t {
   kEstablished,   // RTU, or data
   kRefused,       // `rej`
   kDisconnected,  // DREQ or DREP
-  kDreqTimeout,   // nobody answered a DREQ
-  kTimeout,       // nobody answered a REQ, a REP or a SIDR_REQ
+  kDreqTimeout,   // a DREQ was not answered
+  kTimeout,       // a REQ, a REP or a SIDR_REQ was not answered
   kTimewaitExit,
   kSidrRep,  // `sidr_rep`
 };
@@ -48,7 +48,7 @@ struct News {
   const PrivateData* private_data = nullptr;  // of RTU, DREQ and DREP
 };
 
-/// Stands above the protocol. Does not call it back from `admit` and `on_news`.
+/// The layer above the protocol. Does not call back into it from `admit` and `on_news`.
 class ConnectionUser {
  public:
   virtual ~ConnectionUser() = default;
@@ -73,31 +73,31 @@ class Protocol {
   /// Keeps the message and repeats it until the state changes, or the retries are used up.
   void send_awaiting(Connection& connection, CmState state, const MadBytes& mad, Instant now);
   void resend(Connection& connection, Instant now) { send(connection.peer.av, connection.out.mad, now); }
-  /// Sends what nobody answers.
+  /// Sends a message that is not answered.
   void send_last(const AddressVector& av, const MadBytes& mad, Instant now);
-  /// Sends it, and answers repetitions with it for a while.
+  /// Sends the message, and answers repetitions with it for a while.
   void send_and_rest(Connection& connection, CmState state, const MadBytes& mad, Instant now);
-  /// After a REP. A REJ has no answer: if it is lost, and the RTU as well, the peer believes in the connection for
-  /// ever. So a DREQ follows until there is an answer.
+  /// Rejects after a REP was sent. A REJ has no answer: if both it and the RTU are lost, the peer keeps the connection
+  /// for ever. So a DREQ follows, until there is an answer.
   void withdraw(Connection& connection, const MadBytes& rej, Instant now);
   void rest(Connection& connection, CmState state, Instant now);
   void enter_timewait(Connection& connection, Instant now);
   void send_dreq(Connection& connection, const PrivateData& private_data, Instant now);
   void send_drep(Connection& connection, Instant now);
-  /// Somebody uses the peer's queue pair anew, or says so. If we accepted the connection, the REP is sent again: a peer
-  /// that still has it answers with an RTU, one that has not with a REJ or not at all, and then it is hung up. If the
-  /// peer accepted it, there is nothing to ask with, and it is hung up.
+  /// The peer's queue pair is used anew, or a request claims so. If we accepted the connection, the REP is sent again:
+  /// a peer that still has it answers with an RTU, one that has not with a REJ or not at all, and then the connection
+  /// is ended. If the peer accepted it, there is no message to ask with, and the connection is ended at once.
   void doubt(Connection& connection, Instant now);
   bool is_doubted(const Connection& connection) const {
     return connection.state == CmState::kEstablished && connection.deadline != Instant::never();
   }
-  /// What is awaited, comes later than was agreed on.
+  /// The awaited message will come later than was agreed on.
   void wait_longer(Connection& connection, uint8_t service_timeout, Instant now);
-  /// Into kIdle; gone if nobody owns it.
+  /// Into kIdle; erased if it has no owner.
   void end(Connection& connection);
   void tell(Connection& connection, const News& news);
 
-  /// The way back to whoever sent `mad`; counts when there is none.
+  /// The way back to the sender of `mad`; counts when there is none.
   std::optional<Way> way_back(const ReceivedMad& mad);
   /// Refuses a message for which there is no connection.
   void refuse(const ReceivedMad& mad, const MadHeader& header, Rej rej, Instant now);

@@ -6,8 +6,8 @@ namespace uroce::cm {
 
 namespace {
 
-/// 0.64 ms. The kernel leaves 655 ms here, which is what the number 0 stands for; a program that means to be asked less
-/// often says so itself.
+/// 0.64 ms. The kernel leaves 655 ms here, which is what the number 0 stands for; a program that wants longer intervals
+/// sets them itself.
 constexpr uint8_t kMinRnrTimer = 12;
 
 bool is_live(CmState state) { return state >= CmState::kReqSent && state <= CmState::kEstablished; }

@@ -1,4 +1,4 @@
-// What a program's queue pair is to be set to for each state, as the kernel tells librdmacm (INIT_QP_ATTR).
+// The settings of a program's queue pair for each state, as the kernel gives them to librdmacm (INIT_QP_ATTR).
 #pragma once
 
 #include "cm/id_state.h"
@@ -6,7 +6,7 @@
 
 namespace uroce::cm {
 
-/// 0, or EINVAL: the connection has not come so far.
+/// Returns 0, or EINVAL: the connection has not got so far.
 int qp_settings(const IdState& id, QpState state, QpSettings& settings);
 
 }  // namespace uroce::cm

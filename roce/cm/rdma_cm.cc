@@ -203,7 +203,7 @@ int RdmaCm::connect(Id& id, const ConnParam& param, const Ece& ece, Instant now)
   const unsigned room =
       (datagram ? kSidrReqPrivateBytes : kReqPrivateBytes) - (has_header(state) ? kCmaHeaderBytes : 0u);
   if (param.private_data.length > room) return EINVAL;
-  Connection& c = core_->manager.create(id);  // needs memory; nothing behind it does
+  Connection& c = core_->manager.create(id);  // needs memory; nothing after it does
   c.terms.qp_type = state.qp_type;
   c.peer.av = state.way->av;
   c.peer.ip = state.way->av.dgid;
@@ -224,7 +224,7 @@ int RdmaCm::connect(Id& id, const ConnParam& param, const Ece& ece, Instant now)
 int RdmaCm::accept(Id& id, const ConnParam* param, const Ece& ece, Instant now) {
   if (!is_connection(id.state())) return EINVAL;
   const int error = answer_with(*core_, id, param, ece, now);
-  if (error != 0) reject(id, {}, 0, now);  // the peer does not wait in vain; it may be too late for that, too
+  if (error != 0) reject(id, {}, 0, now);  // so that the peer does not wait in vain; this may fail, too
   return error;
 }
 
@@ -244,7 +244,7 @@ int RdmaCm::reject(Id& id, const PrivateData& private_data, uint8_t reason, Inst
 int RdmaCm::disconnect(Id& id, Instant now) {
   IdState& state = id.state();
   if (state.connection == nullptr) return EINVAL;
-  core_->manager.disconnect(*state.connection, now);  // that there is nothing to end any more, is no error
+  core_->manager.disconnect(*state.connection, now);  // no error if the connection has ended already
   return 0;
 }
 

@@ -1,6 +1,5 @@
-// Connections by IP address and port: what librdmacm calls a communication manager, as the kernel's rdma_cm gives it to
-// programs. On the wire these are the CM's messages (connection_manager.h) with the address header of Annex A11 in
-// their private data.
+// Connections by IP address and port: the communication manager that the kernel's rdma_cm is for librdmacm. On the wire
+// these are the CM's messages (connection_manager.h) with the address header of Annex A11 in their private data.
 //
 // Sans-I/O: management datagrams and time come in; datagrams leave through `Services`, events through an `EventSink`.
 // It has one owner at a time, the one that owns the engine beside it. Functions that return an int return 0 or an
@@ -20,18 +19,18 @@
 
 namespace uroce::cm {
 
-/// How much a peer, or all of them, may make this program remember.
+/// Limits of the state that peers may make this program keep.
 struct CmLimits {
-  uint32_t pending_requests = 32768;      // requests whose connection does not stand yet, of all listeners
+  uint32_t pending_requests = 32768;      // requests whose connection is not established yet, of all listeners
   uint32_t pending_per_listener = 16384;  // of one
   uint32_t resting_connections = 65536;   // ended, but remembered for late datagrams (timewait)
   uint32_t ids = 1u << 20;                // of the program itself
 };
 
-/// What an Id may be told before it is bound.
+/// Options that an Id takes before it is bound.
 enum class IdOption : uint8_t { kReuseAddr, kAfOnly };
 
-/// A program that is gone: at which addresses it was, and which communication IDs it drew.
+/// A program that is gone: the addresses that it had, and the communication IDs that it chose.
 struct LostPeer {
   std::function<bool(const IpAddress& ip, const IpAddress& from)> was_at;  // as seen from this address of ours
   std::function<bool(uint32_t communication_id)> drew;
@@ -40,7 +39,7 @@ struct LostPeer {
 struct IdState;  // id_state.h
 class CmCore;    // cm_core.h
 
-/// An rdma_cm_id. Owned by the RdmaCm; valid until destroyed. What may be asked of it:
+/// An rdma_cm_id. Owned by the RdmaCm; valid until destroyed. Its attributes:
 class Id {
  public:
   Id(PortSpace port_space, QpType qp_type, void* user);
@@ -52,7 +51,7 @@ class Id {
   const SocketAddress& remote() const;  // family kNone: not resolved
   /// Bound to the device (a source address is known that is not any).
   bool has_device() const;
-  /// Bound to the device, and nothing was asked of it since.
+  /// Bound to the device, and not used since.
   bool only_bound() const;
   /// The way of a resolved address or of a request; nullptr: not known.
   const Way* way() const;
@@ -67,7 +66,7 @@ class Id {
   std::unique_ptr<IdState> state_;
 };
 
-/// Where a program that ends stands with its peers.
+/// How far a program that ends has told its peers.
 enum class Farewells : uint8_t { kMoreToTell, kUnanswered, kDone };
 
 class RdmaCm {
@@ -77,8 +76,8 @@ class RdmaCm {
 
   Id* create_id(PortSpace port_space, QpType qp_type, void* user);  // nullptr: no room
   /// Ends what is under way: a request that was not accepted is rejected, a connection is torn down (DREQ, repeated
-  /// until there is an answer), groups are left. No further event names the Id. The Ids of requests that a listener got
-  /// live on: who took their events from the sink destroys them, or goes on with them, as the kernel has it.
+  /// until there is an answer), groups are left. No further event names the Id. The Ids of a listener's requests live
+  /// on: the owner of their events destroys them, or goes on with them, as with the kernel.
   void destroy_id(Id* id, Instant now);
 
   int bind(Id& id, const SocketAddress& address);
@@ -106,13 +105,13 @@ class RdmaCm {
   void run_timers(Instant now);
   Instant next_timeout() const;
   /// The program ends: its peers are told, up to `most` of them in one call, and again in short intervals until they
-  /// answer. To be called until there is nothing more to wait for, or as long as one wants to.
+  /// answer. To be called until it returns kDone, or as long as the caller wants to.
   Farewells hang_up(Instant now, uint32_t most);
-  /// A peer is gone and tells nobody that its connections end: they end as if it had. What waits for somebody of its
-  /// host, of whom nothing is known yet, asks once more.
+  /// A peer is gone and sent no DREQ for its connections: they end as if it had. Requests to its host whose receiver is
+  /// not known yet are sent once more.
   void on_peer_lost(const LostPeer& peer, Instant now);
   const CmCounters& counters() const;
-  /// All that are remembered: under way, standing, resting.
+  /// All connections: under way, established, resting.
   size_t connection_count() const;
 
  private:

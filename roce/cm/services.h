@@ -1,4 +1,4 @@
-// What connection management needs of whoever drives it: a way to send, the host's addresses and neighbours, and the
+// What connection management needs of its environment: a way to send, the host's addresses and neighbours, and the
 // numbers that all programs of a host share. Tests and the simulator implement it in memory, an endpoint with its
 // engine and its segment.
 #pragma once
@@ -28,7 +28,7 @@ struct ReceivedMad {
   std::span<const uint8_t, kMadBytes> bytes;
 };
 
-/// Which way an address is.
+/// How to reach an address.
 struct Way {
   uint8_t sgid_index = 0;
   LocalAddress source;
@@ -50,20 +50,19 @@ class Services {
   /// Whether `ip` is an address of ours (loopback addresses are).
   virtual bool is_own(const IpAddress& ip) = 0;
   enum class Neighbour : uint8_t { kKnown, kAsked };
-  /// Whether somebody answers for the destination of `way`; asks, or asks again, if that is not known yet.
+  /// Whether a neighbour answers for the destination of `way`; asks, or asks again, if that is not known yet.
   virtual Neighbour resolve(const Way& way, Instant now) = 0;
 
-  /// Takes a service ID (port space and port, or an IB service) for this program, machine-wide: no other program of
-  /// the host gets it until it is released. Returns an errno when it does not; EADDRINUSE: another
-  /// program has it.
+  /// Claims a service ID (port space and port, or an IB service) for this program, machine-wide: no other program of
+  /// the host gets it until it is released. Returns an errno on failure; EADDRINUSE: another program has it.
   virtual int claim_service(uint64_t service_id) = 0;
   virtual void release_service(uint64_t service_id) = 0;
   /// From now on requests for this claimed service (with `mask`: all that agree in its bits) come to this program; or
-  /// no longer do. `listen` returns an errno when others could not find this program, and nothing comes of it then.
+  /// no longer do. `listen` returns an errno, and has no effect, when peers could not find this program.
   virtual int listen(uint64_t service_id, uint64_t mask) = 0;
   virtual void unlisten(uint64_t service_id, uint64_t mask) = 0;
   /// A communication ID for this program: replies that name it find their way here. Random in the lower bits, so that
-  /// an old one is not met again soon. The caller sees to it that it is not in use.
+  /// an ID is not reused soon. The caller makes sure that it is not in use.
   virtual uint32_t draw_communication_id() = 0;
   virtual uint32_t random() = 0;
   virtual uint64_t node_guid() = 0;  // network meaning: EUI-64 as a number, host order
@@ -73,13 +72,14 @@ class Services {
   virtual void leave_group(const IpAddress& group, uint8_t sgid_index, Instant now) = 0;
 };
 
-/// Is told what happens. Every call comes from within a call to RdmaCm, by its thread: implementations queue, and never
-/// call back.
+/// Receives events. Every call comes from within a call to RdmaCm, in its thread: implementations queue, and never call
+/// back.
 class EventSink {
  public:
   virtual ~EventSink() = default;
-  /// False: it cannot be taken (a listener's backlog is full); of kConnectRequest the new Id goes away then. The peer
-  /// is told nothing, as by the kernel, so that it asks again when there may be room. Of other events it says nothing.
+  /// False: the event cannot be taken (a listener's backlog is full); for kConnectRequest the new Id is then destroyed.
+  /// As with the kernel, the peer is told nothing, so that it asks again when there may be room. For other events the
+  /// result is ignored.
   virtual bool on_cm_event(const Event& event) = 0;
 };
 

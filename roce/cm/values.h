@@ -69,7 +69,7 @@ struct PrivateData {
   std::span<const uint8_t> view() const { return {bytes.data(), length}; }
 };
 
-/// rdma_conn_param, and what stands beside it in the kernel's commands.
+/// rdma_conn_param, and the fields beside it in the kernel's commands.
 struct ConnParam {
   PrivateData private_data{};
   uint8_t responder_resources = 0;
@@ -104,16 +104,16 @@ class Id;
 struct Event {
   EventType type{};
   Id* id = nullptr;        // kConnectRequest: the new one
-  Id* listener = nullptr;  // kConnectRequest: who listens; otherwise nullptr
+  Id* listener = nullptr;  // kConnectRequest: the listener; otherwise nullptr
   int status = 0;          // 0; a negative errno; of kRejected the reason (IBTA); of SIDR its status
   bool is_datagram = false;
   ConnParam connection;
   UdParam datagram;
   Ece ece;
-  void* multicast = nullptr;  // kMulticast*: what `join_multicast` was given
+  void* multicast = nullptr;  // kMulticast*: the context given to `join_multicast`
 };
 
-/// What of a queue pair `init_qp_attr` sets for a state, with the mask that verbs wants (ibv_qp_attr_mask).
+/// The attributes of a queue pair for a state (`init_qp_attr`), with the mask that verbs wants (ibv_qp_attr_mask).
 struct QpSettings {
   QpAttributes attributes;
   uint32_t mask = 0;

@@ -52,7 +52,7 @@ bool AddressTable::set(std::span<const LocalAddress> addresses) {
   return changed;
 }
 
-/// What went leaves a hole.
+/// Rows of absent addresses become holes.
 bool AddressTable::remove_absent(std::span<const LocalAddress> addresses) {
   bool changed = false;
   for (LocalAddress& row : std::span(gids_).subspan(1)) {
@@ -63,7 +63,7 @@ bool AddressTable::remove_absent(std::span<const LocalAddress> addresses) {
   return changed;
 }
 
-/// Into the first hole, or behind the last row. False: no room.
+/// Adds it in the first hole, or behind the last row. False: no room.
 bool AddressTable::add(const LocalAddress& address) {
   const auto hole = std::find_if(gids_.begin(), gids_.end(), [](const LocalAddress& a) { return a.ip.is_zero(); });
   if (hole != gids_.end()) {

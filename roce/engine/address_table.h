@@ -1,7 +1,7 @@
-// By which addresses this endpoint is known: its MAC and the GID table.
+// The addresses of this endpoint: its MAC and the GID table.
 //
-// Row 0 is the link-local address of the MAC, for good. The others keep their numbers while they last: what goes leaves
-// a hole, an address of zeros, and what comes takes the first one.
+// Row 0 is the link-local address of the MAC, for good. The others keep their numbers while they last: an address that
+// goes leaves a hole, an address of zeros, and a new one takes the first hole.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class AddressTable {
  public:
   /// Verbs number a row with one byte.
   static constexpr uint32_t kGidsMax = 256;
-  /// So many rows programs are shown at least, whether they have an address or not.
+  /// The number of rows that programs see at least, whether they have an address or not.
   static constexpr uint32_t kGidsShown = 32;
 
   /// `addresses`: rows 1.. in this order, each once, as many as fit.
@@ -31,7 +31,7 @@ class AddressTable {
   /// The rows that have an address.
   std::vector<LocalAddress> present() const;
   bool is_own(const IpAddress& ip, uint16_t vlan_id) const {
-    if (ip.is_zero()) return false;  // what holes in the table are filled with
+    if (ip.is_zero()) return false;  // as holes in the table are
     return std::any_of(gids_.begin(), gids_.end(),
                        [&](const LocalAddress& own) { return own.ip == ip && own.vlan_id == vlan_id; });
   }

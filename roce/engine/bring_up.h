@@ -5,8 +5,8 @@
 
 namespace uroce {
 
-/// From RESET or INIT step by step to `target` (INIT, RTR or RTS), each step with the attributes that it requires. kOk,
-/// or why a step was refused; those before it are done then.
+/// From RESET or INIT step by step to `target` (INIT, RTR or RTS), each step with the attributes that it requires.
+/// Returns kOk, or why a step was refused; the steps before it stay done.
 ModifyResult bring_up(Engine& engine, Qp& qp, QpAttributes attributes, QpState target, Instant now);
 
 }  // namespace uroce

@@ -143,10 +143,10 @@ void Engine::send_mad(const AddressVector& av, std::span<const uint8_t, kManagem
     return;
   }
   if (!parts_->management.push(*path, mad, now)) return;
-  // Also if the MAC is known: whoever asks for a connection a second time may have met silence.
+  // Also if the MAC is known: a second request for a connection may mean that the first met silence.
   parts_->router.ask_for(*path, av.sgid_index, now);
 } catch (const std::bad_alloc&) {
-  counters_.tx_drop_mad_full++;  // lost as on a wire: whoever waits for it asks again
+  counters_.tx_drop_mad_full++;  // lost as on a wire: its sender repeats it
 }
 
 // Work.
@@ -190,7 +190,7 @@ void Engine::run_timers(Instant now) {
     Qp* qp = parts_->qps.table().at(index);
     if (qp == nullptr) continue;
     if (qp->next_timeout() <= now) qp->on_timeout(now);
-    // A peer that is silent may have another MAC by now. One without any is being asked for already.
+    // A peer that is silent may have another MAC by now. An unresolved one is being asked for already.
     if (qp->requester().retry_timer().timed_out() && qp->path_resolved())
       parts_->router.ask_for(qp->path(), qp->attributes().av.sgid_index, now);
     parts_->schedule.update(*qp);

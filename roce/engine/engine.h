@@ -1,16 +1,16 @@
-// One RoCEv2 endpoint: its objects, and the turn that moves everything forward. It brings its parts together; what each
-// does is in a header of its own.
+// One RoCEv2 endpoint: its objects, and the turn that moves everything forward. It joins its parts; what each does is
+// in a header of its own.
 //
-//   who we are               AddressTable
+//   our addresses            AddressTable
 //   objects                  ObjectTables, QueuePairs
 //   paths                    Router, which has MAC addresses from Neighbours
-//   who has something to do  QpSchedule
+//   which QP has work        QpSchedule
 //   frames                   Receiver, Transmitter; between them Loopback, beside them PriorityFlowControl, FrameTap
 //   queue pair 1             Management
 //   multicast                MulticastGroups, and GroupMembership that tells the network
 //
 // Sans-I/O: frames come from a `Port`, time is handed in, events go to an `Observer`. An engine has one owner at a
-// time; every member function must be called by whoever owns it then (roce/dpdk/endpoint.h has the lock that passes
+// time; every member function must be called by the current owner (roce/dpdk/endpoint.h has the lock that passes
 // ownership between a program's threads).
 //
 // All tables are sized by `EngineConfig` when the engine is made. Creating a QP, a completion queue or a shared receive
@@ -54,18 +54,19 @@ class Engine {
 
   /// Receives a burst, runs expired timers, transmits. Returns how much happened (frames in and out): 0 is idle.
   uint32_t turn(Instant now);
-  /// Only the transmit half: what a post needs to leave at once.
+  /// Only the transmit half, so that a posted request leaves at once.
   uint32_t transmit(Instant now);
   /// The next instant at which a turn is needed even if no frame arrives; Instant::never() if none.
   Instant next_timeout() const;
-  /// Something waits for the next turn: to be sent (a congested port, or more than one turn's worth), or to be received
-  /// from ourselves.
+  /// Whether something waits for the next turn: to be sent (a congested port, or more than one turn's worth), or to be
+  /// received from ourselves.
   bool wants_transmit() const;
-  /// Where rates start from; 0: unknown.
+  /// The link speed, from which rates start; 0: unknown.
   void set_link_speed(uint64_t bits_per_second);
   void set_capture(Capture* capture);  // nullptr: off
-  /// Whoever passes the engine between threads notes in `owner` who has it; calls of another thread are found out then.
-  /// Lookers (addresses, counters, qps) need not own it, if nobody drives meanwhile. `owner` outlives the engine.
+  /// A caller that passes the engine between threads notes its owner in `owner`; calls of another thread are detected
+  /// then. Threads that only read (addresses, counters, qps) need not own it, if no thread drives it meanwhile. `owner`
+  /// outlives the engine.
   void set_owner(const Owner& owner) { owner_.follow(owner); }
 
   // Parts. Each has its header.
@@ -82,18 +83,18 @@ class Engine {
   PriorityFlowControl& flow_control();
   const Counters& counters() const { return counters_; }
 
-  // What has a path. Pointers are valid until destroyed; nullptr when a table is full.
+  // Objects that have a path. Pointers are valid until destroyed; nullptr when a table is full.
   Qp* create_qp(const QpInit& init, void* user);
   /// Its completions leave the completion queues.
   void destroy_qp(Qp* qp, Instant now);
-  /// A shared receive queue of either kind; false: QPs use it.
+  /// A shared receive queue of either kind; false: QPs still use it.
   bool destroy_srq(SharedReceiveQueue* srq);
   ModifyResult modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t mask, Instant now);
   /// nullptr: the address vector has no route, or `objects().ahs_full()`. Starts resolving the peer's MAC.
   std::unique_ptr<AddressHandle> create_ah(PdId pd, const AddressVector& av, Instant now);
   void destroy_ah(AddressHandle* ah);  // before it is deleted
 
-  /// Groups that queue pairs are attached to, and that the host wants.
+  /// The groups that queue pairs are attached to, and those that the host wants.
   MulticastGroups& multicast();
 
   /// Flows of raw packets.
@@ -101,13 +102,13 @@ class Engine {
 
   // Management datagrams.
   void set_management(ManagementSink* sink);  // nullptr: they are dropped
-  /// To queue pair 1 at the end of `av`, in one of the next turns, as soon as the peer's MAC is known. What cannot be
-  /// sent is dropped and counted.
+  /// Sends to queue pair 1 at the end of `av`, in one of the next turns, as soon as the peer's MAC is known. A datagram
+  /// that cannot be sent is dropped and counted.
   void send_mad(const AddressVector& av, std::span<const uint8_t, kManagementBytes> mad, Instant now);
 
   // Work.
   PostResult post_send(Qp& qp, const SendWr& wr, Instant now) { return post_sends(qp, {&wr, 1}, now); }
-  /// All of them or, when one is refused, none.
+  /// Posts all of them or, when one is refused, none.
   PostResult post_sends(Qp& qp, std::span<const SendWr> wrs, Instant now);
   PostResult post_recv(Qp& qp, const RecvWr& wr, Instant now);
 

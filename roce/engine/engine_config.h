@@ -19,7 +19,7 @@ class RawFilter;
 struct EngineConfig {
   MacAddress mac;
   std::vector<LocalAddress> addresses;    // GIDs 1.. in this order; GID 0 is the link-local address of `mac`
-  uint32_t max_frame_bytes = 4096 + 128;  // the port's: bounds active_mtu
+  uint32_t max_frame_bytes = 4096 + 128;  // of the port; bounds active_mtu
   uint32_t max_qps = 4096;
   QpnBlocks* qpn_blocks = nullptr;              // outlives the engine; nullptr: all numbers are this engine's
   MulticastFilter* multicast_filter = nullptr;  // outlives the engine; nullptr: the port passes on all groups
@@ -35,7 +35,7 @@ struct EngineConfig {
   bool grant_credits = true;              // tell peers how many receives are posted
   uint8_t traffic_class = 0;    // of QPs and address handles that ask for none: DSCP and ECN, as the IPv4 TOS octet
   PfcConfig pfc;                // off unless there are lossless priorities
-  CongestionConfig congestion;  // how senders react to congestion; none unless an algorithm is set
+  CongestionConfig congestion;  // how senders react to congestion; off unless an algorithm is set
   LossRecovery loss_recovery = LossRecovery::kGoBackN;
   uint32_t reorder_packets = 1024;  // kept out of order by all QPs together, in either direction
 };

@@ -1,4 +1,4 @@
-// What an engine is made of. Only engine.cc sees this: whoever calls an engine compiles without its parts.
+// The parts of an engine. Only engine.cc includes this: callers of an engine compile without its parts.
 #pragma once
 
 #include "base/random.h"

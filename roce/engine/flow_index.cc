@@ -23,7 +23,7 @@ FlowKey masked(const FlowKey& key, const FlowKey& mask) {
 
 }  // namespace
 
-/// Who makes flows chooses their values, and makes nobody slow but itself if it chooses ones that collide.
+/// The program that makes flows chooses their values; if it chooses ones that collide, it slows down only itself.
 size_t FlowIndex::Hash::operator()(const FlowKey& key) const {
   uint64_t hash = 0;
   for (const uint64_t word : words_of(key)) {

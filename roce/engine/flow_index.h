@@ -1,7 +1,7 @@
 // Finds the flows that match a frame, however many there are.
 //
-// Flows with the same mask look at the same bits, so they stand in one table, by the value of these bits: a frame is
-// looked up once for each mask that any flow has. What costs is therefore how many different masks there are.
+// Flows with the same mask look at the same bits, so they are in one table, keyed by the value of these bits: a frame
+// is looked up once for each mask that any flow has. So the cost depends on the number of different masks.
 //
 // Nothing is allocated for a frame. The flows are their owner's, and do not change while they are here.
 #pragma once
@@ -23,11 +23,11 @@ struct Flow;
 
 class FlowIndex {
  public:
-  /// Behind those of its priority that are here already. When memory runs out, it is not here.
+  /// Adds it behind the flows of its priority. When memory runs out, it is not added.
   void add(const Flow& flow);
   void remove(const Flow& flow);
   /// Calls `f(flow)` for each flow that matches: first those of the lowest priority number, of these the ones that were
-  /// added first; until it says false.
+  /// added first; until `f` returns false.
   template <typename F>
   void for_each_match(const FlowKey& key, F&& f) {
     find_chains(key);
@@ -50,7 +50,7 @@ class FlowIndex {
     uint64_t number = 0;  // in the order in which they were added
     const Flow* flow = nullptr;
   };
-  using Chain = std::vector<Entry>;  // in their order
+  using Chain = std::vector<Entry>;  // by priority, then by number
   struct Hash {
     size_t operator()(const FlowKey& key) const;
   };

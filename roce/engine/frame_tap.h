@@ -1,4 +1,4 @@
-// Where somebody may listen to what an engine receives and sends.
+// The place where a capture listens to what an engine receives and sends.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +19,14 @@ class FrameTap {
   void on_received(const RxFrame& frame, Instant now) {
     if (capture_ != nullptr) capture_->on_frame(Direction::kReceived, now, as_read(frame));
   }
-  /// `qpn`: whose it is; 0: the host's own.
+  /// `qpn`: of the QP that sends it; 0: the host's own.
   void on_sent(std::span<const uint8_t> frame, uint32_t qpn, Instant now) const {
     if (capture_ != nullptr) capture_->on_sent(qpn, now, frame);
   }
 
  private:
-  /// With the headers that the engine goes by. Of captures only: it allocates when a frame is longer than all before.
+  /// The frame with the headers that the engine goes by. For captures only: it allocates when a frame is longer than
+  /// all before.
   std::span<const uint8_t> as_read(const RxFrame& frame) {
     if (frame.headers == nullptr) return {frame.data, frame.bytes};
     copy_.assign(frame.data, frame.data + frame.bytes);

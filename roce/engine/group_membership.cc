@@ -6,7 +6,7 @@
 namespace uroce {
 namespace {
 
-/// Everybody is in these, and nobody says so.
+/// Every host is in this group, and none reports it.
 bool is_all_nodes(const IpAddress& group) {
   return group.is_v4() ? group == IpAddress::v4(0xE0000001) : group == all_nodes_multicast();
 }
@@ -99,7 +99,7 @@ bool GroupMembership::poll_transmit(TxFrame& frame, Instant now) {
       report.news = due->users != 0 ? GroupNews::kJoined : GroupNews::kNotWanted;
       say = due->news_left != 0;
       if (say) due->news_left--;
-      // Whoever is old is told of a parting once, and asks back.
+      // An old querier is told once that a host leaves, and then queries the group.
       if (old && due->users == 0) due->news_left = 0;
       due->news_at = due->news_left != 0 ? now + within(kUnsolicited) : Instant::never();
     } else {

@@ -1,6 +1,6 @@
-// Which multicast groups this host wants, as routers and switches are told (IGMP, MLD): a report when the first user
-// joins, another when the last one leaves, and an answer whenever somebody asks. Answers are as old as whoever asked
-// last with an old message wants them.
+// Tells routers and switches which multicast groups this host wants (IGMP, MLD): a report when the first user joins,
+// another when the last one leaves, and an answer to each query. Answers have the old format for a while after a query
+// in the old format.
 //
 // Sans-I/O, like Neighbours.
 #pragma once
@@ -23,24 +23,24 @@ namespace uroce {
 class GroupMembership {
  public:
   static constexpr uint32_t kGroupsMax = 256;
-  /// How often something new is said, since nobody acknowledges it, and within which time.
+  /// How often a change is reported, since reports are not acknowledged, and within which time.
   static constexpr uint32_t kRobustness = 2;
-  /// Whoever asks for answers sooner gets them in the course of this time: he may want them all at once.
+  /// A querier that wants answers sooner gets them within this time: otherwise it might ask for all of them at once.
   static constexpr Duration kLeastPatience = milliseconds(100);
   static constexpr Duration kUnsolicited = milliseconds(1000);
-  /// So long after an old query answers are old, too: twice the time between two queries, and an answer's time.
+  /// How long after an old query answers are old, too: twice the interval between queries, and the time for an answer.
   static constexpr Duration kOldQuerier = milliseconds(260'000);
 
   /// `filter`: nullptr if the port passes on everything; else it outlives this, as `random` does.
   GroupMembership(const MacAddress& mac, RandomSource& random, Counters& counters, MulticastFilter* filter)
       : mac_(mac), random_(random), counters_(counters), filter_(filter) {}
 
-  /// One more user of `group`, which reports say from `source`. False when there are too many groups.
+  /// Adds a user of `group`, which is reported from `source`. False when there are too many groups.
   bool join(const IpAddress& group, const LocalAddress& source, Instant now);
-  /// One less. False when it has none.
+  /// Removes a user. False when the group has none.
   bool leave(const IpAddress& group, uint16_t vlan_id, Instant now);
 
-  /// A frame that is not RoCE. True when it was a query.
+  /// Takes a frame that is not RoCE. True when it was a query.
   bool on_frame(std::span<const uint8_t> frame, Instant now);
   bool poll_transmit(TxFrame& frame, Instant now);
   Instant next_timeout() const { return next_; }
@@ -50,8 +50,8 @@ class GroupMembership {
     IpAddress group;
     LocalAddress source;
     uint32_t users = 0;
-    uint32_t news_left = 0;                // times that it is still to be said that it is (not) wanted
-    Instant news_at = Instant::never();    // when next
+    uint32_t news_left = 0;                // reports of the last change that are still to be sent
+    Instant news_at = Instant::never();    // when the next of them is due
     Instant answer_at = Instant::never();  // when a query is to be answered
     Instant due() const { return news_at < answer_at ? news_at : answer_at; }
   };

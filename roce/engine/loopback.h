@@ -20,7 +20,7 @@ class Loopback {
   /// `frame_bytes`: of the longest frame.
   explicit Loopback(uint32_t frame_bytes) : frame_bytes_(frame_bytes) {}
 
-  /// There is a path to one of our own addresses.
+  /// To be called once there is a path to one of our own addresses.
   void open() {
     if (!frames_) frames_ = std::make_unique<Frames>(frame_bytes_);
   }

@@ -25,7 +25,7 @@ void Management::on_packet(const PacketView& packet, Instant now) {
     return;
   }
   counters_.rx_mads++;
-  // What lies in memory of others may change while it is read: so it is read once.
+  // Memory of other programs may change while it is read: so it is read once.
   std::array<uint8_t, kManagementBytes> bytes;
   std::memcpy(bytes.data(), packet.payload, bytes.size());
   std::atomic_signal_fence(std::memory_order_acquire);

@@ -1,6 +1,6 @@
-// Management datagrams (MADs) of this endpoint: what comes for queue pair 1 goes to whoever takes it, and what is to be
-// sent waits here until the peer's MAC is known. Queue pair 1 has no object and no memory of a program's: who manages
-// connections is the endpoint, not the program.
+// Management datagrams (MADs) of this endpoint: those for queue pair 1 go to the sink, and those to be sent wait here
+// until the peer's MAC is known. Queue pair 1 has no object, and none of the program's memory: the endpoint manages
+// connections, not the program.
 #pragma once
 
 #include <array>
@@ -30,28 +30,28 @@ struct IncomingMad {
   std::span<const uint8_t, kManagementBytes> bytes;
 };
 
-/// Whoever manages connections. Called in the middle of a turn: it may call Engine::send_mad, which only queues, and
-/// nothing else of the engine that changes something.
+/// The connection manager. Called in the middle of a turn: it may call Engine::send_mad, which only queues, and no
+/// other function that changes the engine.
 class ManagementSink {
  public:
   virtual ~ManagementSink() = default;
   virtual void on_mad(const IncomingMad& mad, Instant now) = 0;
-  /// Of requests to our own address: whether they are for this program. Another one of the host may have the service.
+  /// Whether a request to our own address is for this program. Another program of the host may have the service.
   virtual bool takes_request(uint64_t /*service_id*/) { return true; }
 };
 
 class Management {
  public:
   static constexpr uint32_t kWaitingMax = 64;
-  /// Of them, for peers whose MAC is not known: whoever claims to be many hosts is answered as few, keeps nobody else
-  /// from being answered, and causes few questions for MACs.
+  /// How many of them may wait for MACs: a sender that claims to be many hosts is answered as few, does not keep other
+  /// peers from being answered, and causes few ARP requests.
   static constexpr uint32_t kUnresolvedMax = 16;
-  /// So long a datagram waits for a MAC, or for the end of a pause. Whoever sent it repeats it.
+  /// How long a datagram waits for a MAC, or for the end of a pause. Its sender repeats it.
   static constexpr Duration kPatience = milliseconds(4000);
 
   explicit Management(Counters& counters) : counters_(counters) {}
 
-  void attach(ManagementSink* sink) { sink_ = sink; }  // nullptr: nobody
+  void attach(ManagementSink* sink) { sink_ = sink; }  // nullptr: no sink
 
   /// A packet for queue pair 1 with a good P_Key and iCRC.
   void on_packet(const PacketView& packet, Instant now);
@@ -59,14 +59,14 @@ class Management {
   /// To be sent, from queue pair 1 to queue pair 1. The first one allocates. False when too many wait: then it is
   /// dropped and counted.
   bool push(const PathSpec& path, std::span<const uint8_t, kManagementBytes> mad, Instant now);
-  /// For those that wait for this MAC.
+  /// Releases the datagrams that wait for this MAC.
   void on_resolved(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);
   bool wants_transmit() const { return ready_ != 0; }
-  /// When waiting ends.
+  /// When the next datagram expires.
   Instant next_timeout() const { return count_ != 0 ? entry(0).until : Instant::never(); }
   /// Drops what has waited too long.
   void expire(Instant now);
-  /// The next one into `frame`; `paused`: priorities that are silent. False when there is none.
+  /// Writes the next datagram into `frame`; `paused`: the paused priorities. False when there is none.
   bool poll_transmit(TxFrame& frame, uint8_t paused);
   bool takes_request(uint64_t service_id) const { return sink_ == nullptr || sink_->takes_request(service_id); }
 

@@ -104,7 +104,7 @@ void MemoryPort::send(TxFrame* frames, uint32_t count) {
     if (bytes == 0) continue;
     ensure(bytes <= queue.frame_bytes, "a frame fits where it was written");
     ensure(frames[i].data == queue.slot(begin + i), "what is sent is what was lent, in that order");
-    // One before it was not used: this one moves up, so that slots stay in order.
+    // A frame before this one was not used: this one moves up, so that slots stay in order.
     if (tail != begin + i) std::memmove(queue.slot(tail), frames[i].data, bytes);
     queue.bytes_of(tail++) = bytes;
   }

@@ -5,7 +5,7 @@
 
 namespace uroce {
 
-/// An address of the group's kind, on no VLAN if there is one.
+/// An address of the group's IP version, preferably one on no VLAN.
 const LocalAddress* MulticastGroups::source_for(const IpAddress& group, uint8_t row) const {
   const LocalAddress* const named = addresses_.row(row);
   if (named != nullptr && named->ip.is_v4() == group.is_v4()) return named;
@@ -63,7 +63,7 @@ MulticastGroups::Result MulticastGroups::detach(Qp& qp, const IpAddress& group, 
 void MulticastGroups::forget(Qp& qp, Instant now) {
   for (auto group = groups_.begin(); group != groups_.end();) {
     const IpAddress address{group->first};
-    ++group;  // which may go
+    ++group;  // `detach` may erase the group
     detach(qp, address, now);
   }
 }

@@ -1,4 +1,5 @@
-// Multicast: which queue pairs get a copy of what is sent to a group, and that the network brings it here.
+// Multicast: which queue pairs get a copy of a frame to a group, and which groups' frames the network is to deliver
+// here.
 #pragma once
 
 #include <array>
@@ -28,19 +29,19 @@ class MulticastGroups {
     kInvalid,  // no datagram queue pair, no group, or not attached
     kFull,
   };
-  /// From now on `qp` gets what is sent to `group` with its Q_Key. Once is enough: a second time changes nothing. When
-  /// there is no memory for it (std::bad_alloc), nothing has changed.
+  /// From now on `qp` gets what is sent to `group` with its Q_Key. A second call changes nothing. When there is no
+  /// memory for it (std::bad_alloc), nothing has changed.
   Result attach(Qp& qp, const IpAddress& group, Instant now);
   Result detach(Qp& qp, const IpAddress& group, Instant now);
-  /// `qp` goes.
+  /// To be called before `qp` is destroyed.
   void forget(Qp& qp, Instant now);
-  /// The host wants the group's frames although no queue pair does, or no longer. `row`: of the GID table; where it has
-  /// no address that fits, another one is found.
+  /// The host wants the group's frames even if no queue pair does (`leave`: no longer). `row`: of the GID table; where
+  /// it has no suitable address, another one is found.
   bool join(const IpAddress& group, uint8_t row, Instant now);
   void leave(const IpAddress& group, uint8_t row, Instant now);
 
   bool any() const { return !groups_.empty(); }
-  /// Nobody: nullptr.
+  /// The queue pairs of the group; nullptr: none.
   const std::vector<Qp*>* attached(const IpAddress& group) const {
     const auto found = groups_.find(group.bytes);
     return found == groups_.end() ? nullptr : &found->second;

@@ -33,7 +33,7 @@ uint32_t NeighbourFrames::write_reply(std::span<uint8_t> out, const Arp& request
 
 uint32_t NeighbourFrames::write_reply(std::span<uint8_t> out, const LinkFrame& link,
                                       const NeighbourMessage& solicitation, const LocalAddress& ours) {
-  // Somebody checks whether the address is free.
+  // A host probes whether the address is free.
   if (solicitation.src_ip.is_zero()) return write_advertisement_to_all(out, ours);
   const MacAddress to = solicitation.link_layer.value_or(link.src_mac);
   return write_advertisement(out, ours, solicitation.src_ip, to, true);

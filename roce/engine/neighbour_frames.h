@@ -1,5 +1,5 @@
 // The frames in which we ask for neighbours, answer them, and announce ourselves: ARP for IPv4, neighbour discovery for
-// IPv6, which say the same in two ways.
+// IPv6, which serve the same purpose.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class NeighbourFrames {
   /// Gratuitous ARP, or an unsolicited advertisement.
   uint32_t write_announcement(std::span<uint8_t> out, const LocalAddress& address);
   uint32_t write_question(std::span<uint8_t> out, const NeighbourQuestion& question);
-  /// `ours` was asked for.
+  /// The reply to a request for `ours`.
   uint32_t write_reply(std::span<uint8_t> out, const Arp& request, const LocalAddress& ours);
   uint32_t write_reply(std::span<uint8_t> out, const LinkFrame& link, const NeighbourMessage& solicitation,
                        const LocalAddress& ours);

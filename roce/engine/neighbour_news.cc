@@ -27,7 +27,7 @@ bool NewsLimiter::allows(const NeighbourNews& news, Instant now) {
   const auto refills = static_cast<uint64_t>((now - refilled_).ns / kInterval.ns);
   left_ = static_cast<uint32_t>(std::min<uint64_t>(kBurst, left_ + refills));
   refilled_ = refilled_ + kInterval * static_cast<int64_t>(refills);
-  // A move is an event; a dispute is a state, which every further claim would tell again.
+  // A move is an event; a dispute is a state, which every further claim would report again.
   const bool event = news.kind == NeighbourNews::Kind::kMoved;
   const auto end = told_.begin() + std::min(told_count_, kBurst);
   if (!event && std::find(told_.begin(), end, news) != end) return false;

@@ -1,4 +1,4 @@
-// What a person should hear of neighbours: addresses that move, and addresses that two hosts claim.
+// What an operator should hear of neighbours: addresses that move, and addresses that two hosts claim.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ struct NeighbourNews {
 /// One line for a log.
 std::string to_string(const NeighbourNews& news);
 
-/// Keeps a forger from filling the log: the same dispute is told once as long as it is among the last 16, and of all
-/// news 16 at once and then one a minute.
+/// Keeps a forger from filling the log: the same dispute is logged once as long as it is among the last 16, and of all
+/// news 16 lines at once and then one a minute.
 class NewsLimiter {
  public:
   static constexpr uint32_t kBurst = 16;
@@ -45,7 +45,7 @@ class NewsLimiter {
   Instant refilled_{0};
 };
 
-/// Tells what the limiter allows.
+/// Passes on the news that the limiter allows.
 class NewsDesk {
  public:
   using Listener = std::function<void(const NeighbourNews& news)>;

@@ -9,11 +9,11 @@ namespace uroce {
 
 namespace {
 
-constexpr Duration kFirstRetry = milliseconds(10);  // well within what QPs with short timeouts wait altogether
+constexpr Duration kFirstRetry = milliseconds(10);  // well within the time that QPs with short timeouts retry
 constexpr Duration kLastRetry = milliseconds(1000);
-constexpr Duration kVerifyInterval = milliseconds(1000);  // between two rounds of questions, when we want one
-constexpr Duration kClaimInterval = milliseconds(100);    // when another host's claim wants one
-constexpr Duration kAnswerTime = milliseconds(1000);      // what comes later is not an answer
+constexpr Duration kVerifyInterval = milliseconds(1000);  // between two rounds of questions, when this host wants one
+constexpr Duration kClaimInterval = milliseconds(100);    // when another host's claim causes one
+constexpr Duration kAnswerTime = milliseconds(1000);      // a later reply does not count as an answer
 
 }  // namespace
 
@@ -35,8 +35,7 @@ NeighbourTable::Entry* NeighbourTable::find(const IpAddress& ip, uint16_t vlan_i
   return const_cast<Entry*>(std::as_const(*this).find(ip, vlan_id));
 }
 
-/// A fresh entry; when the table is full, in the place of one that nobody here asked for, or whose owner never
-/// answered.
+/// A fresh entry; when the table is full, in place of one that was never wanted here, or whose owner never answered.
 NeighbourTable::Entry* NeighbourTable::insert(const IpAddress& ip, uint16_t vlan_id) {
   Entry* entry = nullptr;
   if (entries_.size() < kMax) {
@@ -68,7 +67,7 @@ unsigned NeighbourTable::Entry::questions_max() const {
   return answered ? kHolderAttempts + kVerifyAttempts : kVerifyAttempts;
 }
 
-/// The latest question went to everybody, and is not too long ago.
+/// Whether the latest question was broadcast, and is not too long ago.
 bool NeighbourTable::Entry::everybody_was_asked(Instant now) const {
   const unsigned to_holder = known && answered ? kHolderAttempts : 0;
   return questions > to_holder && now - last_question <= kAnswerTime;
@@ -85,7 +84,7 @@ bool NeighbourTable::has_another(const IpAddress& ip, uint16_t vlan_id, const Ma
   return entry != nullptr && entry->known && entry->mac != mac && !entry->everybody_was_asked(now);
 }
 
-// What is said.
+// Claims.
 
 void NeighbourTable::hear(const NeighbourClaim& claim, Instant now) {
   if (!is_unicast(claim.ip) || claim.mac == mac_) return;
@@ -104,8 +103,8 @@ void NeighbourTable::hear(const NeighbourClaim& claim, Instant now) {
   }
 }
 
-/// Nobody has the address yet. A question tells who asks, which is enough to answer with; whether it is true is still
-/// asked if we want to know.
+/// No MAC is known yet. A question names its sender's MAC, which is enough to answer with; it is still verified if the
+/// address is wanted.
 void NeighbourTable::on_first(Entry& entry, const MacAddress& mac, Heard how, Instant now) {
   if (how == Heard::kAnnouncement || (how == Heard::kAnswer && !entry.wanted)) {
     if (entry.wanted) ask_soon(entry, now);
@@ -118,7 +117,7 @@ void NeighbourTable::on_first(Entry& entry, const MacAddress& mac, Heard how, In
   set_mac(entry, mac);
 }
 
-/// The holder lives: it keeps its address, and who else claimed it is named.
+/// The holder lives: it keeps its address, and the other claimant is reported.
 void NeighbourTable::on_holder(Entry& entry, Heard how, Instant now) {
   if (how == Heard::kAnswer && entry.wanted) entry.answered = true;
   if (!entry.answered) return;
@@ -133,7 +132,7 @@ void NeighbourTable::on_other(Entry& entry, const MacAddress& mac, Heard how, In
   counters_.neighbour_claims++;
   if (entry.fixed) return tell(NeighbourNews::Kind::kDisputed, entry, mac, now);
   if (!entry.wanted) {
-    // Hearsay against hearsay, about an address that nothing here uses: forgotten.
+    // Neither claim was verified, and nothing here uses the address: forget the old one.
     entry.known = false;
     return on_first(entry, mac, how, now);
   }
@@ -164,7 +163,7 @@ bool NeighbourTable::set_static(const IpAddress& ip, uint16_t vlan_id, const Mac
   return true;
 }
 
-// What is asked.
+// Questions.
 
 void NeighbourTable::want(const IpAddress& ip, const LocalAddress& source, Instant now) {
   Entry* entry = find(ip, source.vlan_id);
@@ -182,7 +181,7 @@ void NeighbourTable::want(const IpAddress& ip, const LocalAddress& source, Insta
   next_due_ = std::min(next_due_, now);
 }
 
-/// Is it still where it was? One round of questions at a time.
+/// Asks whether the address still has this MAC. One round of questions at a time.
 void NeighbourTable::verify(Entry& entry, Instant now, Duration interval) {
   const Instant at = std::max(now, entry.last_question + interval);
   const bool waits = entry.questions == 0 && entry.next_question > at;
@@ -192,7 +191,7 @@ void NeighbourTable::verify(Entry& entry, Instant now, Duration interval) {
   next_due_ = std::min(next_due_, entry.next_question);
 }
 
-/// The one that we wait for may be there now: asks before its time, and does not count it.
+/// The awaited host may be there now: asks early, and does not count this question.
 void NeighbourTable::ask_soon(Entry& entry, Instant now) {
   const Instant soon = std::max(now, entry.last_question + kFirstRetry);
   if (entry.next_question <= soon) return;

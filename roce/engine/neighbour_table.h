@@ -1,13 +1,13 @@
-// Who has which MAC address, whom to believe, and when to ask again. Of the two protocols that ask, ARP and neighbour
-// discovery, it knows nothing.
+// Which neighbour has which MAC address, which claim to believe, and when to ask again. It knows nothing of the two
+// protocols, ARP and neighbour discovery.
 //
 // The table has a fixed size. An address enters it because we want it, or because its owner asked for one of ours.
 //
-// Neither protocol proves who speaks, so what is in use changes only when its holder is gone. Whatever another host
-// claims, the holder is asked first, at its own MAC; while it answers it keeps the address. When it is silent for
-// 310 ms, everybody is asked, and the first who answers has the address from then on. A MAC that was only heard of, in
-// a question to us, is used meanwhile; it is asked for when we want it, and gives way to whoever answers. Announcements
-// that nobody asked for change nothing: they only make us ask.
+// Neither protocol authenticates senders, so a MAC in use changes only when its holder is gone. Whatever another host
+// claims, the holder is asked first, at its own MAC; while it answers it keeps the address. When it is silent for 310
+// ms, the question is broadcast, and the first host that answers has the address from then on. A MAC known only from a
+// question to us is used meanwhile; it is verified when the address is wanted, and gives way to the first answer.
+// Unsolicited announcements change nothing: they only make us ask.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@
 
 namespace uroce {
 
-/// What a frame says of its sender's address, and why we believe that much of it.
+/// How a frame came to name its sender's address, which decides how far it is believed.
 enum class Heard : uint8_t {
   kAnswer,        // sent to us alone, as an answer is
   kQuestion,      // asks for an address of ours
-  kAnnouncement,  // to whom it may concern
+  kAnnouncement,  // unsolicited
 };
 
-/// Somebody says that `ip` has `mac`.
+/// A host says that `ip` has `mac`.
 struct NeighbourClaim {
   IpAddress ip;
   uint16_t vlan_id = 0;
@@ -39,12 +39,12 @@ struct NeighbourClaim {
   const LocalAddress* asked = nullptr;  // which address of ours a question was for
 };
 
-/// Who has `ip`? We ask from `source`.
+/// A question for the MAC of `ip`, sent from `source`.
 struct NeighbourQuestion {
   IpAddress ip;
   uint16_t vlan_id = 0;
   LocalAddress source;
-  std::optional<MacAddress> holder;  // asked alone; otherwise everybody is
+  std::optional<MacAddress> holder;  // asked by unicast; without it the question is broadcast
 };
 
 bool is_unicast(const IpAddress& ip);
@@ -53,20 +53,20 @@ class NeighbourTable {
  public:
   static constexpr uint32_t kMax = 1024;
   static constexpr unsigned kAttempts = 13;       // for an address that is not known
-  static constexpr unsigned kHolderAttempts = 5;  // to a holder, before everybody is asked
-  static constexpr unsigned kVerifyAttempts = 3;  // to everybody, for an address that is known
+  static constexpr unsigned kHolderAttempts = 5;  // to a holder, before the broadcast
+  static constexpr unsigned kVerifyAttempts = 3;  // by broadcast, for an address that is known
 
   using Resolved = std::function<void(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac)>;
 
-  /// `mac`: our own, which nobody else has. `on_resolved` is called for every address that becomes known or changes its
-  /// MAC.
+  /// `mac`: our own, which no other host has. `on_resolved` is called for every address that becomes known or changes
+  /// its MAC.
   NeighbourTable(const MacAddress& mac, Counters& counters, NewsDesk& news, Resolved on_resolved);
 
-  /// The address is wanted, or was heard of.
+  /// Whether the table has the address, wanted or heard of.
   bool has(const IpAddress& ip, uint16_t vlan_id) const { return find(ip, vlan_id) != nullptr; }
   /// Its MAC, if it is known.
   std::optional<MacAddress> lookup(const IpAddress& ip, uint16_t vlan_id) const;
-  /// Another holder than `mac`, of whom we do not know that it is silent.
+  /// Whether the address has another holder than `mac` that is not known to be silent.
   bool has_another(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac, Instant now) const;
 
   /// Neighbours::set_static
@@ -77,7 +77,7 @@ class NeighbourTable {
 
   /// The next question that is due, which is asked now; nothing when there is none.
   std::optional<NeighbourQuestion> take_question(Instant now);
-  /// When there may be one.
+  /// When the next question may be due.
   Instant next_question() const { return next_due_; }
 
  private:
@@ -85,11 +85,11 @@ class NeighbourTable {
     IpAddress ip;
     uint16_t vlan_id = 0;
     bool known = false;
-    bool answered = false;  // the MAC is that of an answer; otherwise hearsay
+    bool answered = false;  // the MAC comes from an answer; otherwise it is unverified
     bool wanted = false;    // by us, not only heard of
     bool fixed = false;     // by set_static
     MacAddress mac;
-    MacAddress claimant;  // another host that says it has the address; zero: none since the holder spoke
+    MacAddress claimant;  // another host that claims the address; zero: none since the holder answered
     LocalAddress source;
     unsigned questions = 0;  // of the round that is under way, or was the last
     Instant next_question = Instant::never();
@@ -98,7 +98,7 @@ class NeighbourTable {
     unsigned questions_max() const;
     bool asks_holder() const { return known && answered && questions < kHolderAttempts; }
     bool everybody_was_asked(Instant now) const;
-    /// Somebody answered: the round is over.
+    /// A host answered: the round is over.
     void settle() {
       questions = 0;
       next_question = Instant::never();

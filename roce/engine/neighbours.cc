@@ -106,7 +106,7 @@ bool Neighbours::on_icmp(const LinkFrame& link, Instant now) {
 }
 
 bool Neighbours::on_echo_request(const LinkFrame& link, const Icmp& request) {
-  // Not for multicast: a flood of answers to one request would be ours to answer for.
+  // Not for multicast: one request must not cause a flood of answers.
   if (own(request.dst_ip, link.vlan_id) == nullptr || !is_unicast(request.src_ip) || link.dst_mac != mac_) return false;
   uint32_t bytes = 0;
   if (!replies_.full()) bytes = encode_echo_reply(reply_slot(), {link.src_mac, mac_, link.vlan_id}, request);
@@ -117,7 +117,7 @@ bool Neighbours::on_echo_request(const LinkFrame& link, const Icmp& request) {
 
 void Neighbours::on_solicitation(const LinkFrame& link, const NeighbourMessage& message, const LocalAddress& target,
                                  Instant now) {
-  const bool probe = message.src_ip.is_zero();  // somebody checks whether the address is free
+  const bool probe = message.src_ip.is_zero();  // a host probes whether the address is free
   const LocalAddress* claimed = own(message.src_ip, link.vlan_id);
   if (claimed != nullptr) return on_conflict(*claimed, message.link_layer.value_or(link.src_mac), now);
   if (!probe && message.link_layer) {
@@ -132,9 +132,9 @@ void Neighbours::on_advertisement(const LinkFrame& link, const NeighbourMessage&
     if (mac != mac_) on_conflict(*claimed, mac, now);
     return;
   }
-  // An answer to a question that came to one host alone may leave the address out: that host knows who was asked.
+  // An answer to a unicast question may leave the MAC out: the asker knows which host it asked.
   if (!message.link_layer && table_.lookup(message.target, link.vlan_id) != mac) return;
-  // A proxy's or an anycast answer: what we have is better, as long as it answers.
+  // A proxy's or an anycast answer: the holder that we know is better, as long as it answers.
   if (!message.override_cache && table_.has_another(message.target, link.vlan_id, mac, now)) return;
   const LocalAddress* asked = own(message.dst_ip, link.vlan_id);
   const bool answer = message.solicited && asked != nullptr;
@@ -142,7 +142,7 @@ void Neighbours::on_advertisement(const LinkFrame& link, const NeighbourMessage&
   table_.hear({message.target, link.vlan_id, mac, how, asked}, now);
 }
 
-/// `claimant` uses our address too. We keep it, and say so to everybody, who may believe the other one by now.
+/// `claimant` uses our address too. We keep it, and announce it to all hosts, which may believe the other one by now.
 void Neighbours::on_conflict(const LocalAddress& ours, const MacAddress& claimant, Instant now) {
   counters_.address_conflicts++;
   news_.tell({NeighbourNews::Kind::kOurs, ours.ip, ours.vlan_id, mac_, claimant}, now);

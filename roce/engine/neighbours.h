@@ -1,8 +1,8 @@
-// Our neighbours on the network: what ARP (IPv4) and neighbour discovery (IPv6) ask us and tell us. Also answers ping,
-// so that a person can see an endpoint.
+// Our neighbours on the network: the requests and replies of ARP (IPv4) and neighbour discovery (IPv6). Also answers
+// ping, so that an operator can see an endpoint.
 //
-// Sans-I/O: frames and time in, frames and resolutions out. What is known of others, and whom we believe, is in
-// `NeighbourTable`; what is ours is here: our addresses are answered for, announced and defended.
+// Sans-I/O: frames and time in, frames and resolutions out. What is known of other hosts is in `NeighbourTable`; this
+// class answers for our own addresses, announces and defends them.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,14 @@ namespace uroce {
 class Neighbours {
  public:
   /// `addresses`: all of ours, the link-local one included. `on_resolved` is called inside `on_frame` and `set_static`,
-  /// for every address that becomes known or changes its MAC; so is `on_news`, for what a person should hear of, as
-  /// often as NewsLimiter allows.
+  /// for every address that becomes known or changes its MAC; so is `on_news`, with news for an operator, as often as
+  /// NewsLimiter allows.
   Neighbours(const MacAddress& mac, std::vector<LocalAddress> addresses, Counters& counters,
              NeighbourTable::Resolved on_resolved, NewsDesk::Listener on_news);
   Neighbours(const Neighbours&) = delete;
   Neighbours& operator=(const Neighbours&) = delete;
 
-  /// Ours have changed.
+  /// Our addresses have changed.
   void set_addresses(std::vector<LocalAddress> addresses);
 
   /// The MAC of `ip` if it is known. Multicast addresses map by rule.

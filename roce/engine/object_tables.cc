@@ -10,7 +10,7 @@ namespace uroce {
 
 namespace {
 
-/// The new object stands at the end, and knows its place.
+/// Adds the new object at the end, and notes its place in it.
 template <typename T>
 T* append(std::vector<std::unique_ptr<T>>& objects, std::unique_ptr<T> object) {
   object->place = static_cast<uint32_t>(objects.size());
@@ -18,7 +18,7 @@ T* append(std::vector<std::unique_ptr<T>>& objects, std::unique_ptr<T> object) {
   return objects.back().get();
 }
 
-/// The last one takes its place.
+/// Removes an object; the last one takes its place.
 template <typename T>
 bool erase_unused(std::vector<std::unique_ptr<T>>& objects, T* object) {
   if (object->users != 0) return false;
@@ -57,7 +57,7 @@ bool ObjectTables::deallocate_pd(PdId pd) {
   return true;
 }
 
-/// A number that was never given out is nobody's: callers that check nothing use 0.
+/// A number that was never given out is not counted: callers without protection domains use 0.
 void ObjectTables::hold_pd(PdId pd) {
   if (pd < pds_.size()) pds_[pd].users++;
 }

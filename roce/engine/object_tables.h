@@ -1,5 +1,5 @@
-// What programs make beside queue pairs: protection domains, memory regions, completion queues, shared receive queues
-// and address handles. An object that another one uses stays.
+// The objects of programs other than queue pairs: protection domains, memory regions, completion queues, shared receive
+// queues and address handles. An object that is in use by another one cannot be destroyed.
 #pragma once
 
 #include <cstdint>
@@ -49,11 +49,11 @@ class ObjectTables {
   bool ahs_full() const { return ahs_.size() >= ahs_max_; }
   MemoryTable& memory() { return memory_; }
 
-  /// A QP uses what `init` names, and does not any more.
+  /// A QP uses the objects that `init` names (`hold`), or no longer (`release`).
   void hold(const QpInit& init);
   void release(const QpInit& init);
 
-  /// For the address handles that lead there.
+  /// Tells the address handles that lead there.
   void on_resolved(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);
 
  private:

@@ -1,4 +1,4 @@
-// Asks whether who calls an engine is the thread that owns it.
+// Checks that the thread that calls an engine owns it.
 #pragma once
 
 #include "base/check.h"
@@ -8,12 +8,12 @@ namespace uroce {
 
 class OwnerCheck {
  public:
-  /// Whoever passes the engine between threads notes in `owner` who has it. `owner` outlives this.
+  /// A caller that passes the engine between threads notes its owner in `owner`. `owner` outlives this.
   void follow(const Owner& owner) { owner_ = &owner; }
   void check() const { ensure(owner_ == nullptr || owner_->is_me(), "an engine is used by the thread that owns it"); }
 
  private:
-  const Owner* owner_ = nullptr;  // none: nobody says
+  const Owner* owner_ = nullptr;  // nullptr: not checked
 };
 
 }  // namespace uroce

@@ -12,7 +12,7 @@ struct PfcConfig {
   uint8_t lossless = 0;     // the priorities that obey and send pauses, as bits; 0: pause frames are ignored
   bool link_pause = false;  // IEEE 802.3x frames stop all priorities
   uint64_t bits_per_second = 100'000'000'000;  // of the link: pauses are measured in its bit times
-  uint32_t xoff_frames = 192;                  // received and not looked at yet: from here on the neighbour is paused
+  uint32_t xoff_frames = 192;                  // received and not processed yet: from here on the neighbour is paused
   uint32_t xon_frames = 48;                    // ... and may go on
   uint16_t quanta = kMaxPauseQuanta;           // of every pause that we send; repeated at half of it
   /// A priority that is paused for this long without a break is taken for stuck (a pause storm, or a deadlock): its

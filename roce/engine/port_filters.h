@@ -1,4 +1,4 @@
-// What an engine asks of a port that passes on only what is wanted.
+// How an engine tells a port that filters frames which ones it wants.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace uroce {
 
-/// Groups.
+/// Multicast groups.
 class MulticastFilter {
  public:
   virtual ~MulticastFilter() = default;

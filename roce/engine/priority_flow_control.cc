@@ -40,7 +40,7 @@ void PriorityFlowControl::on_backlog(uint32_t frames, Instant now) {
   const bool pause = pausing_ ? frames > config_.xon_frames : frames >= config_.xoff_frames;
   if (pause == pausing_) return;
   pausing_ = pause;
-  // Told and taken back before it left: nobody needs to know.
+  // Decided and revoked before it was sent: the neighbour need not be told.
   changed_ = !changed_;
   repeat_at_ = pause || changed_ ? now : Instant::never();
 }

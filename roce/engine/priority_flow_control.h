@@ -23,25 +23,25 @@ class PriorityFlowControl {
  public:
   PriorityFlowControl(const PfcConfig& config, const MacAddress& mac, Counters& counters);
 
-  /// 0: unknown, the last one known stays.
+  /// 0: unknown; the last known speed stays.
   void set_link_speed(uint64_t bits_per_second) {
     if (bits_per_second != 0) config_.bits_per_second = bits_per_second;
   }
   bool enabled() const { return config_.lossless != 0 || config_.link_pause; }
 
-  /// True when the frame was one of MAC control: it is nobody else's business then.
+  /// True when the frame was one of MAC control: no other part may handle it then.
   bool on_frame(std::span<const uint8_t> frame, Instant now);
-  /// The priorities that have to be silent now, as bits.
+  /// The priorities that are paused now, as bits.
   uint8_t paused() const { return static_cast<uint8_t>(paused_ & ~ignored_); }
 
-  /// How many received frames waited when the engine came to look.
+  /// Reports how many received frames were waiting when the engine looked.
   void on_backlog(uint32_t frames, Instant now);
   /// A pause frame that is due. False: none.
   bool poll_transmit(TxFrame& frame, Instant now);
   bool wants_transmit(Instant now) const { return now >= repeat_at_; }
 
   Instant next_event() const;
-  /// Pauses end, or are found to last too long.
+  /// Ends pauses, or finds that they last too long.
   void on_time(Instant now);
 
   /// How long the neighbour has kept `priority` silent altogether, not counting a pause that goes on.
@@ -64,16 +64,16 @@ class PriorityFlowControl {
   Counters& counters_;
 
   PauseClock clock_;
-  uint8_t paused_ = 0;   // as the neighbour has it
+  uint8_t paused_ = 0;   // as the neighbour asked
   uint8_t ignored_ = 0;  // by the watchdog
   Instant restore_at_ = Instant::never();
   std::array<Instant, kPriorities> paused_since_{};
   std::array<Duration, kPriorities> paused_for_{};
 
-  bool pausing_ = false;  // the neighbour is
-  bool changed_ = false;  // ... and has not been told yet
+  bool pausing_ = false;  // the neighbour is paused
+  bool changed_ = false;  // ... which it has not been told yet
   uint64_t pauses_begun_ = 0;
-  Instant repeat_at_ = Instant::never();  // when it is told, or told again
+  Instant repeat_at_ = Instant::never();  // when the pause is repeated
 };
 
 }  // namespace uroce

@@ -25,8 +25,8 @@ class QpNumbers {
   /// For up to kSlotsMax `slots`. `blocks` is nullptr when all numbers are ours, else it outlives this.
   QpNumbers(uint32_t slots, RandomSource& random, QpnBlocks* blocks);
 
-  /// Takes one more block, if that gives more slots numbers. Returns how many slots have them now: the first so many.
-  /// Without blocks it is all of them.
+  /// Takes one more block, if that gives numbers to more slots. Returns how many slots have numbers now, from the first
+  /// on; without blocks, all of them.
   uint32_t extend();
 
   /// The first block; nothing when all numbers are ours, or none is yet.
@@ -35,10 +35,9 @@ class QpNumbers {
   }
 
   /// The number of a slot that has one; another in each of the next 256 generations (128 when there are more than 2^16
-  /// slots), or 16 when there are blocks. It
-  /// may be one that no QP can have, which its caller passes over: 0, 1 or 0xFFFFFF.
+  /// slots), or 16 when there are blocks. It may be 0, 1 or 0xFFFFFF, which no QP can have: the caller skips those.
   uint32_t number(uint32_t slot, uint32_t generation) const;
-  /// The slot that has such numbers; one that does not exist, or kNone, when no slot has.
+  /// The slot that has this number; kNone or a slot that does not exist when none has.
   uint32_t slot_of(uint32_t qpn) const {
     if (!shared_) return whole_.backward(qpn) & slot_mask_;
     const uint32_t group = shared_->group(qpn);
@@ -49,7 +48,7 @@ class QpNumbers {
   bool owns(uint32_t qpn) const { return !shared_ || shared_->group(qpn) != Shared::kNotOurs; }
   /// True when no other engine has our addresses.
   bool owns_all() const { return !shared_; }
-  /// True when they are for another engine with the same addresses.
+  /// True when packets for this number are for another engine with the same addresses.
   bool another_has(uint32_t qpn) const { return shared_ && shared_->source.another_has(qpn); }
 
  private:

@@ -1,4 +1,4 @@
-// QPs that wait for something of the engine's, in the order in which they came, each once.
+// QPs that wait for the engine, in the order in which they came, each once.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace uroce {
 
-/// The engine's alone. QPs are known by their index; they must be taken out before they go.
+/// Used by the engine only. QPs are known by their index; they must be removed before they are destroyed.
 class QpQueue {
  public:
-  /// `capacity`: so many may wait, of QPs with indices below `qps_max`.
+  /// `capacity`: how many may wait, of QPs with indices below `qps_max`.
   QpQueue(uint32_t capacity, uint32_t qps_max) : ring_(capacity), queued_(qps_max) {}
 
   bool empty() const { return ring_.empty(); }
@@ -21,7 +21,7 @@ class QpQueue {
   uint32_t size() const { return ring_.size(); }
   bool contains(const Qp& qp) const { return queued_[qp.index()] != 0; }
 
-  /// It must not be queued, and there must be room.
+  /// `qp` must not be queued, and there must be room.
   void push(Qp& qp) {
     ensure(!contains(qp), "a QP stands in a queue once");
     queued_[qp.index()] = 1;
@@ -33,7 +33,7 @@ class QpQueue {
     queued_[ring_.front()->index()] = 0;
     ring_.pop();
   }
-  /// Wherever it stands; the others keep their order.
+  /// Removes `qp` wherever it is in the queue; the others keep their order.
   void remove(const Qp& qp) {
     if (!contains(qp)) return;
     for (uint32_t n = ring_.size(); n != 0; n--) {

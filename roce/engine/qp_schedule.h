@@ -28,12 +28,12 @@ class QpSchedule {
     if (!ready_.contains(qp) && !parked_.contains(qp) && qp.wants_transmit()) ready_.push(qp);
     timers_.arm(qp.index(), qp.next_timeout());
   }
-  /// Before it goes.
+  /// To be called before `qp` is destroyed.
   void remove(const Qp& qp);
 
   /// QPs that have something to send.
   uint32_t ready() const { return ready_.size(); }
-  /// The one whose turn it is; there must be one. It comes back with `update` or `park`.
+  /// The QP whose turn it is; there must be one. It comes back with `update` or `park`.
   Qp& take_ready() {
     Qp& qp = ready_.front();
     ready_.pop();
@@ -58,7 +58,7 @@ class QpSchedule {
     for (; !held_.empty(); held_.pop()) ready_.push(held_.front());
   }
 
-  /// QPs whose peers are to be told of congestion.
+  /// Whether congestion notifications wait to be sent.
   bool cnps_wait() const { return !cnps_.empty(); }
   bool takes_cnp(const Qp& qp) const { return !cnps_.contains(qp) && !cnps_.full(); }
   /// Only when `takes_cnp`.
@@ -81,8 +81,8 @@ class QpSchedule {
 
   QpQueue ready_;
   QpQueue parked_;
-  uint8_t parked_pauses_ = 0;  // the pauses when the latest was parked
-  QpQueue held_;               // within one transmission
+  uint8_t parked_pauses_ = 0;  // the pauses when the latest QP was parked
+  QpQueue held_;               // during one transmission
   QpQueue cnps_;
   TimerQueue timers_;
 };

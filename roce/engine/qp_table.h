@@ -26,11 +26,11 @@ class QpTable {
     uint32_t qpn;
   };
   /// The slot that has been free longest, with a new number. A block is taken only when all slots that have numbers are
-  /// in use. index kNone when all are in use and there is no block. The slot is taken by `put`: when there is no memory
-  /// for the QP, it stays free.
+  /// in use. index kNone when all are in use and there is no block. `put` takes the slot, so that it stays free when
+  /// there is no memory for the QP.
   Slot next_free();
-  /// A block of numbers that is this table's, for whatever else carries them; it is taken now if there is none yet.
-  /// Nothing when all numbers are ours, or no block is to be had.
+  /// A block of numbers that is this table's, for other uses of such numbers; it is taken now if there is none yet.
+  /// Nothing when all numbers are ours, or no block is left.
   std::optional<uint32_t> own_block();
   void put(uint32_t index, std::unique_ptr<Qp> qp);
   void remove(uint32_t index);

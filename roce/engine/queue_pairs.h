@@ -27,23 +27,23 @@ class QueuePairs {
   /// nullptr: the table is full.
   Qp* create(const QpInit& init, void* user);
   void destroy(Qp& qp);
-  /// The queue is about to be destroyed: no message under way may fill its receives any more.
+  /// To be called before the queue is destroyed: no message under way may use its receives any more.
   void forget_xrc_queue(const SharedReceiveQueue& queue);
 
   /// By number and by index.
   const QpTable& table() const { return table_; }
   uint32_t size() const { return table_.size(); }
   /// A block of numbers that no other engine with our addresses has. Nothing when all numbers are ours, or no block is
-  /// to be had.
+  /// left.
   std::optional<uint32_t> own_block() { return table_.own_block(); }
-  /// For explaining: every live QP.
+  /// Calls `f` for every live QP.
   template <typename F>
   void for_each(F&& f) const {
     table_.for_each(f);
   }
   /// The largest RoCE MTU (256..4096) whose packets fit the port's frames.
   uint32_t active_mtu_bytes() const { return active_mtu_; }
-  /// Where rates start from; 0: unknown.
+  /// The link speed, from which rates start; 0: unknown.
   void set_link_speed(uint64_t bits_per_second) { env_.congestion.link_bits_per_second = bits_per_second; }
 
  private:

@@ -36,8 +36,8 @@ bool state_receives(QpState state, bool response) {
 
 }  // namespace
 
-/// What waits at the port is measured before anything is taken: the longer the program was away, the more it is. A port
-/// that cannot tell is behind when we could not empty it for several turns.
+/// The port's backlog is measured before anything is taken: the longer the program was away, the larger it is. A port
+/// that cannot tell has one when several turns could not empty it.
 void Receiver::note_backlog(Instant now) {
   uint32_t frames = parts_.port.rx_backlog();
   if (frames == Port::kBacklogUnknown) frames = full_receives_ * kReceivesPerTurn * kReceiveBurst;
@@ -59,7 +59,7 @@ uint32_t Receiver::receive(Instant now) {
     if (count < kReceiveBurst) break;
   }
   full_receives_ = total == kReceivesPerTurn * kReceiveBurst ? full_receives_ + 1 : 0;
-  // Nobody may call again before the neighbour sends: what is gone is said now.
+  // There may be no further call before the neighbour sends: so the shorter backlog is reported now.
   if (parts_.pfc.pausing() && parts_.port.rx_backlog() != Port::kBacklogUnknown) note_backlog(now);
   return total;
 }
@@ -103,7 +103,7 @@ void Receiver::process(std::span<const RxFrame> frames, Instant now) {
   }
 }
 
-/// What flows do not see, sniffers do.
+/// Shows sniffers the frames that flows do not see.
 void Receiver::sniff(ParseResult result, const RxFrame& frame, Instant now) {
   const bool steered = result == ParseResult::kNotRoce || result == ParseResult::kTruncated ||
                        result == ParseResult::kBadIpHeader || result == ParseResult::kFragmented;
@@ -180,7 +180,7 @@ Qp* Receiver::find_receiver(const PacketView& packet) {
     counters_.rx_drop_qp_service++;
     return nullptr;
   }
-  // Of an XRC connection, one side asks and the other answers.
+  // Of an XRC connection, one side sends requests and the other sends responses.
   const bool xrc = packet.info->service == Service::kXrc;
   if (xrc && packet.info->is_response() != (qp->type() == QpType::kXrcSend)) {
     counters_.rx_drop_qp_service++;
@@ -204,7 +204,7 @@ Qp* Receiver::find_receiver(const PacketView& packet) {
   return qp;
 }
 
-/// Each queue pair of the group gets a copy of its own, or drops it for reasons of its own.
+/// Each queue pair of the group gets its own copy, and drops it for its own reasons.
 void Receiver::on_multicast(const PacketView& packet, Instant now) {
   const std::vector<Qp*>* const qps = parts_.multicast.attached(packet.dst_ip);
   if (qps == nullptr || packet.bth.dest_qp != kMulticastQpn || !parts_.addresses.has_vlan(packet.vlan_id)) {
@@ -267,7 +267,7 @@ void Receiver::on_management(const PacketView& packet, Instant now) {
   }
 }
 
-/// Its sender is to slow down, if it is one that can be told: a datagram's is not connected to anything.
+/// The sender is to slow down, if it can be told: the sender of a datagram has no connection for a CNP.
 void Receiver::on_marked(Qp& qp, Instant now) {
   counters_.np_ecn_marked_roce_packets++;
   if (qp.congestion() == nullptr || !parts_.schedule.takes_cnp(qp) || !qp.on_marked(now)) return;

@@ -1,4 +1,4 @@
-// The incoming half of a turn: parse, find the QP, check what concerns all of them, verify, deliver.
+// The incoming half of a turn: parse, find the QP, make the checks that all QPs share, verify, deliver.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ namespace uroce {
 /// What is not a good packet for a QP of ours, nor for the neighbour protocol or flow control, is a counted drop.
 class Receiver {
  public:
-  /// Where frames come from, and who gets them. All outlive the receiver.
+  /// Where frames come from and where they go. All outlive the receiver.
   struct Parts {
     Port& port;
     const AddressTable& addresses;
@@ -42,12 +42,12 @@ class Receiver {
   };
   Receiver(const Parts& parts, Counters& counters) : parts_(parts), counters_(counters) {}
 
-  /// What the port has, up to two bursts. Returns how many frames that was.
+  /// Receives what the port has, up to two bursts. Returns how many frames that was.
   uint32_t receive(Instant now);
-  /// All that has arrived by now, before a queue pair ends: a NIC has dealt with it when it came. Bounded, since others
-  /// may send on.
+  /// Receives all that has arrived by now, before a queue pair is destroyed: a NIC would have processed it already.
+  /// Bounded, since others may keep sending.
   void receive_all(Instant now);
-  /// What we have sent to ourselves by now; what these frames cause comes in the next turn.
+  /// Receives what we have sent to ourselves so far; frames that these cause are left for the next turn.
   uint32_t drain_loopback(Instant now);
 
  private:
@@ -72,9 +72,9 @@ class Receiver {
 
   const Parts parts_;
   Counters& counters_;
-  uint32_t full_receives_ = 0;  // turns in a row that received all they may
-  // What the port fills. Not made anew in each turn: to clear it takes longer than all else that a turn does when there
-  // is nothing to receive.
+  uint32_t full_receives_ = 0;  // consecutive turns that received as much as they may
+  // Filled by the port. Not made anew in each turn: clearing it takes longer than everything else in a turn without
+  // frames.
   std::array<RxFrame, kReceiveBurst> frames_;
 };
 

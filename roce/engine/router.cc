@@ -26,7 +26,7 @@ std::optional<PathSpec> Router::route(const AddressVector& av, uint32_t flow) {
     path.dst_ip = IpAddress::v4((source->ip.v4_host_order() & 0xFFFF0000u) | av.dlid);
   }
   if (path.dst_ip.is_zero() || path.dst_ip.is_v4() != source->ip.is_v4()) return std::nullopt;
-  // Both sides have to say the same: the address by which they know each other is one of the wire.
+  // Both sides have to use the same address, so it must be one that is valid on the wire.
   if (path.dst_ip.is_loopback()) path.dst_ip = source->ip;
   path.src_mac = addresses_.mac();
   path.src_ip = source->ip;

@@ -14,7 +14,7 @@ bool is_multicast(const FlowKey& key) { return (key.dst_mac[0] & 1) != 0; }
 
 bool comes_before(const Flow& a, const Flow& b) { return a.kind != b.kind ? a.kind < b.kind : a.priority < b.priority; }
 
-/// The destination that a flow is for; nothing: it does not say, or is for more than one.
+/// The destination that a flow is for; false: it names none, or is for more than one.
 bool names_mac(const Flow& flow, MacAddress& mac) {
   const auto& mask = flow.match.mask.dst_mac;
   if (flow.kind != FlowKind::kNormal || !std::all_of(mask, mask + 6, [](uint8_t byte) { return byte == 0xFF; }))
@@ -75,7 +75,7 @@ void Steering::forget(const Qp& qp) {
   }
 }
 
-/// Says what is wanted when that is news.
+/// Tells the filter which frames are wanted when that has changed.
 void Steering::tell_filter() {
   std::vector<MacAddress> macs;
   bool all = false;
@@ -124,7 +124,7 @@ bool Steering::on_frame(const RxFrame& frame, Instant now) {
 
 bool Steering::take_normal(const Arrival& arrival) {
   bool taken = false;
-  int priority = -1;  // of those that took it for themselves
+  int priority = -1;  // of the flows that took the frame and trap
   index_.for_each_match(arrival.key, [&](const Flow& flow) {
     if (priority >= 0 && flow.priority != priority) return false;
     count(flow, arrival);

@@ -1,13 +1,13 @@
-// Which frames the queue pairs of raw packets get: the flows that a program made, in the order of their priorities.
+// Which frames raw packet queue pairs get: by the flows that programs made, in the order of their priorities.
 //
 // RoCEv2 (UDP port 4791) and pause frames are the engine's: no flow takes or drops them, as on NICs, whose own traffic
-// is steered before everybody's. ARP, neighbour discovery and questions for groups go to both: the engine uses them,
-// and flows that match get a copy. All else is the flows' alone.
+// is steered first. ARP, neighbour discovery and group queries go to both: the engine uses them, and flows that match
+// get a copy. All other frames go to flows only.
 //
-// Of the normal flows, those of the lowest priority number that match get the frame, each a copy; one that drops ends
-// it for those behind it. A flow that does not trap lets flows of a higher number see the frame, too. What
-// no normal flow takes goes to the default flows: for multicast, or for all. A sniffer gets a copy of whatever arrives,
-// RoCEv2 included.
+// Of the normal flows, those of the lowest priority number that match get the frame, each a copy; a flow that drops
+// hides the frame from those behind it. A flow that does not trap lets flows of a higher number see the frame, too.
+// Frames that no normal flow takes go to the default flows: for multicast, or for all. A sniffer gets a copy of every
+// frame, RoCEv2 included.
 //
 // The number of flows is bounded. Normal ones are found by their masks (flow_index.h); all others see every frame
 // anyway. Nothing is allocated for a frame.
@@ -33,7 +33,7 @@
 
 namespace uroce {
 
-/// What a flow counts; it belongs to whoever made the flow.
+/// What a flow counts; it belongs to the creator of the flow.
 struct FlowCounter {
   uint64_t packets = 0;
   uint64_t bytes = 0;
@@ -52,12 +52,12 @@ struct Flow {
   FlowKind kind = FlowKind::kNormal;
   uint16_t priority = 0;
   FlowMatch match;
-  bool traps = true;  // flows of lower priority do not see what this one takes
+  bool traps = true;  // flows of lower priority do not see the frames that this one takes
   bool drops = false;
   uint32_t tag = 0;
   std::vector<FlowCounter*> counters;
   Qp* qp = nullptr;
-  const RssGroup* group = nullptr;  // in place of a queue pair
+  const RssGroup* group = nullptr;  // used in place of a queue pair
 };
 
 class Steering {
@@ -73,19 +73,19 @@ class Steering {
   /// nullptr: there are too many. The flow is the steering's until it is removed.
   Flow* add(const Flow& flow);
   void remove(const Flow& flow);
-  /// A queue pair is about to end: flows and groups that led to it drop.
+  /// To be called before a queue pair is destroyed: flows and groups that led to it drop.
   void forget(const Qp& qp);
-  /// The table of a group may lead to a queue pair that ends; as long as it is known here, `forget` looks into it.
+  /// Registers a group, so that `forget` finds queue pairs in its table.
   void add_group(RssGroup& group) { groups_.push_back(&group); }
   void remove_group(RssGroup& group) { std::erase(groups_, &group); }
   size_t size() const { return flows_.size(); }
 
-  /// A frame that is not for the engine alone. True when a flow took it.
+  /// Takes a frame that is not for the engine alone. True when a flow took it.
   bool on_frame(const RxFrame& frame, Instant now);
-  /// Whether sniffers want to see what is the engine's.
+  /// Whether sniffers want to see the engine's frames.
   bool sniffs() const { return sniffers_ != 0; }
   void sniff(const RxFrame& frame, Instant now);
-  /// Whether frames that we send to this MAC concern flows of ours. `own`: our MAC.
+  /// Whether frames that we send to this MAC are also for our own flows. `own`: our MAC.
   bool takes_own(const MacAddress& dst, const MacAddress& own) const;
 
  private:
@@ -110,8 +110,8 @@ class Steering {
   std::vector<std::unique_ptr<Flow>> flows_;  // by kind, then by priority, then as they were made
   FlowIndex index_;                           // of the normal ones
   std::vector<RssGroup*> groups_;
-  std::vector<MacAddress> macs_;  // that flows name
-  bool all_ = false;              // a flow names none
+  std::vector<MacAddress> macs_;  // the MACs that flows name
+  bool all_ = false;              // some flow names none
   uint32_t sniffers_ = 0;
 };
 

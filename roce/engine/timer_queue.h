@@ -1,7 +1,8 @@
 // One deadline per QP, kept lazily.
 //
 // A QP's timer is pushed back with every ACK, far more often than it fires. So a deadline that moves later costs
-// nothing: the entry stays where it is, and when it comes up the owner is asked for its deadline again and re-inserted.
+// nothing: the entry stays where it is, and when it is popped the owner is asked for its deadline again and
+// re-inserted.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ class TimerQueue {
   /// `owners_max`: owners are numbers below it.
   explicit TimerQueue(uint32_t owners_max);
 
-  /// Makes sure that `owner` comes up no later than `when`.
+  /// Makes sure that `owner` is popped no later than `when`.
   void arm(uint32_t owner, Instant when);
   void cancel(uint32_t owner);
 

@@ -74,7 +74,7 @@ uint32_t Transmitter::send_host_frames(TxFrame* frames, uint32_t count, Instant 
   return used;
 }
 
-/// News of congestion goes before everything else that QPs send.
+/// Congestion notifications go before everything else that QPs send.
 uint32_t Transmitter::send_cnps(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now) {
   uint32_t used = 0;
   while (used < count && parts_.schedule.cnps_wait()) {
@@ -114,14 +114,14 @@ uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t* senders, uint32_
       quantum--;
     }
     schedule.update(qp);
-    // A QP that used up its quantum has its turn again as long as there is room; one that had nothing more, not.
+    // A QP that used up its quantum gets another turn while there is room; one that ran out of frames does not.
     if (quantum != 0) rounds--;
   }
   return used;
 }
 
-/// Would its frames only wait in the port? Of a UD QP: would its next datagram? As on a wire, those behind it wait for
-/// it. They would be lost otherwise, as soon as a receiver has not got a CPU for some hundred of them.
+/// Whether its frames would only wait in the port; of a UD QP, its next datagram. As on a wire, the datagrams behind
+/// that one wait for it. Otherwise they would be lost whenever a receiver gets no CPU for some hundred of them.
 bool Transmitter::must_wait(const Qp& qp) {
   if (qp.connected()) {
     if (!qp.path_resolved() || &qp == ending_) return false;
@@ -136,7 +136,7 @@ bool Transmitter::congested(const MacAddress& dst, uint32_t dest_qpn) {
   return (dst != mac_ || !stays_here(dest_qpn)) && parts_.port.congested(dst, dest_qpn);
 }
 
-/// One frame of `qp` into `frame`. False when it has none for the port now.
+/// Writes one frame of `qp` into `frame`. False when it has none for the port now.
 bool Transmitter::transmit_one(Qp& qp, TxFrame& frame, Instant now) {
   for (;;) {
     if (parts_.loopback.full()) return false;
@@ -150,8 +150,8 @@ bool Transmitter::transmit_one(Qp& qp, TxFrame& frame, Instant now) {
   }
 }
 
-/// Frames that no port should see: to QPs of ours, or to a peer whose MAC is not known yet. True when taken. Our MAC
-/// with a number that is not ours is another program of this host, to which the port leads.
+/// Takes frames that no port should see: to our own QPs, or to a peer whose MAC is not known yet. True when taken. Our
+/// MAC with a number that is not ours means another program of this host, which the port reaches.
 bool Transmitter::divert(TxFrame& frame, uint32_t qpn, Instant now) {
   MacAddress dst;
   std::memcpy(dst.bytes.data(), frame.data, dst.bytes.size());
@@ -171,14 +171,14 @@ void Transmitter::loop_back(const TxFrame& frame, uint32_t qpn, Instant now) {
   loop_back_copy(frame);
 }
 
-/// Raw packets go where they say, and to flows of ours, too, if they are for one of our addresses or for many.
+/// Raw packets go to their destination, and to our own flows, too, if that is our MAC or multicast.
 void Transmitter::loop_back_raw(const TxFrame& frame) {
   MacAddress dst;
   std::memcpy(dst.bytes.data(), frame.data, dst.bytes.size());
   if (parts_.steering != nullptr && parts_.steering->takes_own(dst, mac_)) loop_back_copy(frame);
 }
 
-/// What goes to a group of which queue pairs of ours are, too, goes to both.
+/// A copy of a frame that also goes to the port, such as one to a group with queue pairs of ours.
 void Transmitter::loop_back_copy(const TxFrame& frame) {
   Loopback& loopback = parts_.loopback;
   if (loopback.full()) {
@@ -201,7 +201,7 @@ uint32_t Transmitter::send_mads(TxFrame* frames, uint32_t count, Instant now) {
   return used;
 }
 
-/// A datagram for our own host is for the program that it names. True when that is this one.
+/// A datagram to our own host is for the program that it names. Takes it if that is this program; true then.
 bool Transmitter::divert_mad(TxFrame& frame, Instant now) {
   if (!parts_.loopback.is_open() || std::memcmp(mac_.bytes.data(), frame.data, mac_.bytes.size()) != 0) return false;
   const std::span<const uint8_t> all(frame.data, frame.bytes);
@@ -212,7 +212,7 @@ bool Transmitter::divert_mad(TxFrame& frame, Instant now) {
   if (!alone && address.kind == ManagementAddress::Kind::kService) {
     ours = parts_.management.takes_request(address.service_id);
   } else if (!alone && address.kind == ManagementAddress::Kind::kId) {
-    // A program that is gone says nothing any more: what its peer asks of it is answered by the peer's own host.
+    // A program that is gone answers nothing: its peer's host answers in its place.
     const uint32_t number = number_of_communication_id(address.communication_id);
     ours = parts_.qps.owns(number) || !parts_.qps.another_has(number);
   }

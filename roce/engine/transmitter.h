@@ -1,4 +1,4 @@
-// The outgoing half of a turn: who may send, and what of it goes to ourselves.
+// The outgoing half of a turn: which QP may send, and which frames go to ourselves.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@
 
 namespace uroce {
 
-/// Lends frames of the port to whoever has something to send: pauses first, then neighbours, news of congestion, and
-/// QPs in turn. A QP whose destination is congested waits, the others do not.
+/// Fills frames of the port: pauses first, then neighbours' frames, congestion notifications, and QPs in turn. A QP
+/// whose destination is congested waits, the others do not.
 class Transmitter {
  public:
-  /// Whom it asks, and where it sends. All outlive the transmitter.
+  /// The sources of frames, and where they go. All outlive the transmitter.
   struct Parts {
     Port& port;
     const QpTable& qps;
@@ -41,9 +41,9 @@ class Transmitter {
   Transmitter(const Parts& parts, Counters& counters, const MacAddress& mac)
       : parts_(parts), counters_(counters), mac_(mac), by_destination_(parts.port.queues_by_destination()) {}
 
-  /// Some bursts, as long as there is more to send. Returns how many frames the port was given.
+  /// Sends some bursts, as long as there is more to send. Returns how many frames the port was given.
   uint32_t transmit(Instant now) { return anything_waits(now) ? transmit_bursts(now) : 0; }
-  /// Before `qp` ends: a peer that waits for a last ACK gets it.
+  /// To be called before `qp` is destroyed: a peer that waits for a last ACK gets it.
   void send_last_ack(Qp& qp, Instant now);
 
  private:
@@ -73,7 +73,7 @@ class Transmitter {
   void loop_back(const TxFrame& frame, uint32_t qpn, Instant now);
   bool must_wait(const Qp& qp);
   bool congested(const MacAddress& dst, uint32_t dest_qpn);
-  /// Of a frame with our own MAC.
+  /// Whether a frame to our own MAC is for this engine.
   bool stays_here(uint32_t dest_qpn) const { return parts_.loopback.is_open() && parts_.qps.owns(dest_qpn); }
   bool blocked(uint8_t priority) const { return (parts_.pfc.paused() >> priority & 1) != 0; }
 
@@ -81,8 +81,8 @@ class Transmitter {
   Counters& counters_;
   const MacAddress mac_;
   const bool by_destination_;     // the port knows destinations that are congested alone
-  const Qp* ending_ = nullptr;    // its frames leave now or never
-  uint32_t senders_[kSendBurst];  // whose the frames of a burst are; 0: the host's own
+  const Qp* ending_ = nullptr;    // must send its frames now or never
+  uint32_t senders_[kSendBurst];  // QP numbers of a burst's frames; 0: the host's own
 };
 
 }  // namespace uroce

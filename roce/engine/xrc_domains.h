@@ -48,7 +48,7 @@ class XrcDomains {
     return domains_[domain];
   }
 
-  std::vector<Domain> domains_;  // the first is nobody's
+  std::vector<Domain> domains_;  // the first is not used
 };
 
 }  // namespace uroce

@@ -4,7 +4,7 @@
 
 namespace uroce::segment {
 
-/// False when it sleeps and cannot be woken at the moment. A peer that is not known yet is woken by a hello.
+/// False when the peer sleeps and cannot be woken at the moment. A peer that is not known yet is woken by a hello.
 bool Bells::ring(Peer& peer) {
   Lane& lane = *peer.lane;
   lane.sender.publish();
@@ -13,15 +13,15 @@ bool Bells::ring(Peer& peer) {
   if ((sleeps & 1) == 0 || sleeps == lane.woken) return true;
   Letter letter;
   letter.from = own_;
-  // What has no room may be our own socket, full of letters that others do not read.
+  // It may be our own socket that has no room, full of letters that their receivers do not read.
   if (mailbox_.send(peer.id, letter) == Mailbox::Sent::kFull) return false;
   lane.woken = sleeps;
   wakes_sent_++;
   return true;
 }
 
-/// Not at once after a burst: a processor that has to wait until others see what it wrote waits for longer than it
-/// takes to send a frame.
+/// Not immediately after a burst: waiting until other processors see what this one wrote takes longer than sending a
+/// frame.
 void Bells::ring_again() {
   if (sent_to_.empty()) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);

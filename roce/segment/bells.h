@@ -19,17 +19,17 @@ class Bells {
   /// `mailbox` outlives the bells.
   Bells(const Mailbox& mailbox, MemberId own) : mailbox_(mailbox), own_(own) {}
 
-  /// Frames were put into its ring, which `ring` publishes.
+  /// Frames were put into the ring towards `peer`; `ring` publishes them.
   void sent_to(Peer& peer) {
     if (!std::exchange(peer.lane->bell, true)) sent_to_.push_back(&peer);
   }
-  /// After a burst: publishes it, and wakes those that are seen to sleep, each once for every sleep.
+  /// After a burst: publishes it, and wakes the receivers that are seen to sleep, each once per sleep.
   void ring() {
     for (Peer* peer : sent_to_) ring(*peer);
   }
   /// Some time later, and before this member sleeps itself.
   void ring_again();
-  /// Of those that frames were sent to, somebody was not looked at a second time, or could not be woken.
+  /// Some receiver of frames has not been looked at a second time, or could not be woken.
   bool any_left() const { return !sent_to_.empty(); }
   void forget(Peer& peer) { std::erase(sent_to_, &peer); }
   uint64_t wakes_sent() const { return wakes_sent_; }

@@ -36,13 +36,13 @@ std::optional<uint32_t> BlockClaims::take(RandomSource& random) {
   std::vector<bool> taken = directory_->taken_blocks(mac_);
   for (uint32_t i = 0; i < kChoices; i++) {
     const uint32_t block = 1 + (first + i) % kChoices;
-    // A lock that is ours already can be had again, but then the block is on our card.
+    // The kernel grants a lock that is ours already once more, but then the block is on our card.
     if (taken[block]) continue;
     if (!lock_file(fd_, static_cast<off_t>(block), 1)) {
       if (is_held_by_another(errno)) continue;
-      return std::nullopt;  // nor would another be had
+      return std::nullopt;  // no other lock would be granted either
     }
-    // Whoever had it may have left after the scan: then it rests by now.
+    // The member that had the block may have left after the scan: then the block rests by now.
     directory_->scan();
     taken = directory_->taken_blocks(mac_);
     if (!taken[block]) return block;

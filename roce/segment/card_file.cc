@@ -38,7 +38,7 @@ std::string seal_of(std::string_view text, uint64_t count) {
   return line;
 }
 
-/// What stands at `at`, up to so many bytes.
+/// What the file has at `at`, up to `most` bytes.
 std::string read_some(int fd, off_t at, size_t most) {
   std::string bytes(most, '\0');
   const ssize_t got = pread(fd, bytes.data(), most, at);
@@ -72,7 +72,7 @@ int write_card(int fd, const MemberCard& card, uint64_t count) {
   if (text.size() > kCopyBytesMax) return EMSGSIZE;
   const off_t at = count % 2 != 0 ? 0 : static_cast<off_t>(kCopyBytesMax);
   const int code = write_all(fd, text, at);
-  // What was not written may be what stood there before: then everybody reads the new card.
+  // The part that was not written may equal what was there before: then the whole new card is there to read.
   return code != 0 && read_some(fd, at, text.size()) == text ? 0 : code;
 }
 

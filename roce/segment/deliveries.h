@@ -1,4 +1,4 @@
-// Puts frames into the lanes of their receivers. What finds no room waits there, and is tried again.
+// Puts frames into the lanes of their receivers. Frames that find no room wait there, and are tried again.
 #pragma once
 
 #include <vector>
@@ -18,9 +18,9 @@ class Deliveries {
   Deliveries(Introductions& introductions, FramePool& pool, Bells& bells, SegmentCounters& counters)
       : introductions_(introductions), pool_(pool), bells_(bells), counters_(counters) {}
 
-  /// Takes the frame. The first one for a peer makes contact with it.
+  /// Takes the frame. The first frame for a peer makes contact with it.
   void deliver(Peer& peer, PooledFrame frame, Instant now);
-  /// Tries again what waits.
+  /// Tries the waiting frames again.
   void retry();
   bool any_waiting() const { return !waiting_.empty(); }
   void forget(Peer& peer) { std::erase(waiting_, &peer); }

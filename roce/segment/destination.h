@@ -1,4 +1,4 @@
-// Where a frame wants to go, for whoever has to pass it on and is not its receiver.
+// Where a frame is to go, for members that forward frames without being their receiver.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace uroce::segment {
 struct Destination {
   MacAddress mac;
   uint32_t qpn = 0;  // 0: not for a queue pair
-  /// When `qpn` is kManagementQpn: the service that is asked for; nothing: it says nothing of whom it is for.
+  /// When `qpn` is kManagementQpn: the service that is asked for; nothing: the datagram does not name a receiver.
   std::optional<uint64_t> service_id;
   bool management = false;  // a management datagram
 };
 
-/// `datagram`: from the DETH on. What names a connection is for whoever has its number.
+/// `datagram`: from the DETH on. A message that names a connection is for the member that has the connection's number.
 inline void take_management(std::span<const uint8_t> datagram, Destination& destination) {
   if (datagram.size() < Deth::kBytes) return;
   const ManagementAddress address = management_address(datagram.subspan(Deth::kBytes));

@@ -21,7 +21,7 @@
 namespace uroce::segment {
 namespace {
 
-/// The kernel's clock of files ticks this slowly; what changed so short a time ago may change again unnoticed.
+/// Granularity of the kernel's file time stamps: a file that changed more recently may change again unnoticed.
 constexpr int64_t kFileClockNs = 20'000'000;
 
 int64_t to_ns(const timespec& ts) { return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec; }
@@ -32,7 +32,7 @@ struct Closing {
   ~Closing() { close(fd); }
 };
 
-/// Of this user or of root.
+/// Whether the file belongs to this user or to root.
 bool is_trusted(int fd, struct stat& st) { return fstat(fd, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0); }
 
 int64_t file_clock_ns() {
@@ -41,7 +41,7 @@ int64_t file_clock_ns() {
   return to_ns(now);
 }
 
-/// Of a member's card.
+/// The ID in the name of a member's card; 0: another file.
 MemberId parse_id(std::string_view name) {
   MemberId id = 0;
   if (name.size() != 18 || name[0] != 'm' || name[1] != '-') return 0;
@@ -49,7 +49,7 @@ MemberId parse_id(std::string_view name) {
   return code == std::errc() && end == name.data() + 18 ? id : 0;
 }
 
-/// Of what an O_PATH descriptor stands for, wherever its name leads by now.
+/// Changes the mode of the file that an O_PATH descriptor refers to, wherever its name leads by now.
 bool change_mode(int fd, mode_t mode) {
   constexpr long kFchmodat2 = 452;  // of Linux 6.6, younger than the headers
   if (syscall(kFchmodat2, fd, "", mode, AT_EMPTY_PATH) == 0) return true;
@@ -135,7 +135,7 @@ int Directory::open_host_file(char kind, const MacAddress& mac, std::string& err
   std::string name = std::string(1, kind) + "-" + to_string(mac);
   std::erase(name, ':');
   const int fd = openat(fd_, name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  // Whoever made the file shares it; the others must not. It has no other name, which would be some other file's.
+  // The file's owner shares it; other users must not. It must have one name only: with two it would be some other file.
   struct stat st {};
   const bool good = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1;
   if (good && (st.st_uid != geteuid() || share(fd))) return fd;
@@ -171,7 +171,7 @@ bool Directory::scan() {
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(copy < 0 ? nullptr : fdopendir(copy), closedir);
   if (!listing) {
     if (copy >= 0) close(copy);
-    return false;  // what is known stays
+    return false;  // keep what is known
   }
   std::map<MemberId, Stamp> seen;
   std::map<MemberId, MemberCard> rested;
@@ -187,7 +187,7 @@ bool Directory::scan() {
       look_at(fd, id, seen);
     }
   } catch (const std::bad_alloc&) {
-    // Whoever was not looked at must not be taken for gone.
+    // Members that were not looked at must not be taken for gone.
     resting_.merge(rested);
     scanned_ = {};
     return false;
@@ -212,22 +212,22 @@ void Directory::look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen) {
   if (members_.count(id) != 0) seen[id] = stamp;
 }
 
-/// Also one that is just being born, and has no lock and no card yet.
+/// Also looks at a member that is just joining, and has no lock and no card yet.
 void Directory::look_at_dead(int fd, MemberId id) {
   const std::string mailbox = file_name('s', id);
   struct stat st {};
   // A directory of that name is no mailbox, and could not be removed like one.
   if (fstatat(fd_, mailbox.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode)) {
-    // Its rest begins now; several may say so. The mailbox goes last, since where there is none, others believe the
-    // time of the card.
-    if (is_locked(fd)) return;    // it was being born, and lives
-    if (may_remove(st.st_uid)) {  // else it rests until somebody may
+    // Its rest begins now; several members may set that time. The mailbox is removed last: where there is none, the
+    // others trust the card's time stamp.
+    if (is_locked(fd)) return;    // it was joining, and lives
+    if (may_remove(st.st_uid)) {  // else it rests until a member comes that may
       futimens(fd, nullptr);
       unlinkat(fd_, mailbox.c_str(), 0);
     }
   } else if (fstat(fd, &st) == 0 && !is_locked(fd) &&
              std::abs(file_clock_ns() - to_ns(st.st_mtim)) > kRestSeconds * 1'000'000'000) {
-    // Also when the clock was set back, which must not keep numbers for ever.
+    // Also when the clock was set back: that must not keep the numbers for ever.
     unlinkat(fd_, file_name('m', id).c_str(), 0);
     return;
   }
@@ -248,7 +248,7 @@ std::vector<bool> Directory::taken_blocks(const MacAddress& mac) const {
 Directory::Life Directory::life(MemberId id) const {
   const NoCancel with_a_descriptor;
   const int fd = openat(fd_, file_name('m', id).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  // A process without descriptors left must not take its peers for dead, nor one whose directory was removed.
+  // A process that has no descriptors left, or whose directory was removed, must not take its peers for dead.
   struct stat st {};
   if (fd < 0 && errno == ENOENT && fstat(fd_, &st) == 0) return st.st_nlink == 0 ? Life::kYes : Life::kUnknown;
   if (fd < 0) return Life::kYes;

@@ -1,15 +1,14 @@
 // The directory in which the members of a segment find each other.
 //
-//   m-<id>   the card of a member, locked by the member as long as it lives. When it is gone the card stays for a
-//   while:
+//   m-<id>   the card of a member, locked by the member as long as it lives. After that the card stays for a while:
 //            its numbers rest until the connections that used them are forgotten
-//   s-<id>   its mailbox, a socket (mailbox.h); while it is there nobody has noticed yet that the member is gone
+//   s-<id>   its mailbox, a socket (mailbox.h); while it is there no member has noticed yet that this one is gone
 //   q-<mac>  one byte per block of a host's queue pair numbers, locked by the member whose block it is (block_claims.h)
 //   l-<mac>  the same for the services that members of a host listen to (service_claims.h)
 //
-// Who lives is known by locks, which the kernel gives up when the last descriptor is closed: process numbers mean
-// nothing here, since containers that share the directory count their own. Whoever looks tidies up behind members that
-// were killed. Nobody ever waits for a lock.
+// Locks tell which members live: the kernel releases them when the last descriptor is closed. Process IDs mean nothing
+// here, since containers that share the directory have their own. Every scan tidies up behind members that were killed.
+// No member ever waits for a lock.
 #pragma once
 
 #include <sys/types.h>
@@ -27,8 +26,8 @@ namespace uroce::segment {
 
 class Directory {
  public:
-  /// For so long nobody gets the numbers of a member that is gone: more than the time after which a peer that retries
-  /// with the longest patience that programs commonly have (timeout 14 to 18, seven times) has given up.
+  /// How long the numbers of a member that is gone are not given out: longer than a peer retries that has the longest
+  /// timeouts in common use (timeout 14 to 18, seven retries).
   static constexpr int64_t kRestSeconds = 60;
   /// The end of the line about a directory that cannot be used.
   static constexpr const char* kRemedy = "; name another place with UROCE_RUNTIME_DIR";
@@ -42,11 +41,11 @@ class Directory {
   /// it, or when it belongs to another user than this one and root, who could then change what is in it: only root may
   /// make a directory in which users meet. That holds for root's programs, too.
   bool open(const std::string& path, std::string& error);
-  /// With which rights files are made: those that the directory has, without execution. So two users meet where the
-  /// directory says so, and nowhere else.
+  /// Gives a file the directory's permissions, without execution. So two users meet where the directory allows it, and
+  /// nowhere else.
   bool share(int fd) const;
-  /// The same for a socket that this process has bound. Members of a group may put something else in the place of the
-  /// name meanwhile: what is no socket of this user is left as it is, and false is returned.
+  /// The same for a socket that this process has bound. Members of a group may have put another file in its place
+  /// meanwhile: a file that is no socket of this user is left as it is, and false is returned.
   bool share_socket(const std::string& name) const;
   /// The mode of its files.
   mode_t file_mode() const { return file_mode_; }
@@ -56,35 +55,35 @@ class Directory {
   const std::string& path() const { return path_; }
   int fd() const { return fd_; }
 
-  /// Reads the cards that are new or have changed, and removes what members left that are gone. False when it could not
-  /// look at everything; then nobody is taken for gone.
+  /// Reads the cards that are new or have changed, and removes what members that are gone have left. False when it
+  /// could not look at everything; then no member is taken for gone.
   bool scan();
   /// False when nothing can have changed since the last scan.
   bool maybe_changed() const;
-  /// How many scans there were: whoever keeps what it read sees that somebody else has read anew.
+  /// How many scans there were: a caller that keeps results sees by it that there was another scan.
   uint64_t scans() const { return scans_; }
   /// As of the last scan.
   const std::map<MemberId, MemberCard>& members() const { return members_; }
-  /// Those of members that are gone, too, as long as their numbers rest.
+  /// Includes the cards of members that are gone, as long as their numbers rest.
   template <typename F>
   void for_each_card(F&& f) const {
     for (const auto& [id, card] : members_) f(card);
     for (const auto& [id, card] : resting_) f(card);
   }
-  /// Blocks of the host with this MAC that nobody may take, because they belong to a member or rest.
+  /// Blocks of the host with this MAC that must not be taken, because they belong to a member or rest.
   std::vector<bool> taken_blocks(const MacAddress& mac) const;
 
-  /// Asks the kernel now. Unknown: it has no card, which somebody else than members must have removed: a card stays for
-  /// kRestSeconds behind who is gone.
+  /// Asks the kernel now. Unknown: it has no card. No member can have removed that, since a card stays for kRestSeconds
+  /// after its member is gone.
   enum class Life : uint8_t { kYes, kNo, kUnknown };
   Life life(MemberId id) const;
-  /// False when it was removed, as with the user's last session or by who cleans up by age. One to which no name leads
-  /// in this process's root directory is there.
+  /// False when it was removed, as with the user's last session or by a clean-up of old files. A directory that has no
+  /// name below this process's root directory counts as there.
   bool is_there() const;
-  /// Makes it anew, and the one that it lies in, for this user alone. `fd` stays the same number. Returns false, with
-  /// one line in `error`, when that fails.
+  /// Makes it and its parent directory anew, for this user alone. `fd` stays the same number. Returns false, with one
+  /// line in `error`, when that fails.
   bool make_again(std::string& error);
-  /// After a change that the others should notice.
+  /// To be called after a change that the others should notice.
   void announce() const;
   /// In the child of a fork: descriptors are closed, and with them nothing of the parent's.
   void forget();
@@ -107,7 +106,7 @@ class Directory {
   std::string path_;
   int fd_ = -1;
   mode_t file_mode_ = 0600;
-  bool sticky_ = false;  // and another's: in it everybody removes what is his own
+  bool sticky_ = false;  // and another user's: then only a file's owner may remove it
   std::map<MemberId, MemberCard> members_;
   std::map<MemberId, Stamp> stamps_;
   std::map<MemberId, MemberCard> resting_;
@@ -127,23 +126,23 @@ class Membership {
   /// that fails.
   bool join(Directory& directory, const MemberCard& card, std::string& error);
   MemberId id() const { return id_; }
-  /// As this member wants it to be.
+  /// The card as this member wants it to be.
   const MemberCard& card() const { return card_; }
-  /// Tells the others, or nothing at all when that fails; then the card is as before. Returns an errno, with one line
-  /// in `error`; 0 when the others can read it.
+  /// Publishes the card, or leaves it as before when that fails. Returns an errno, with one line in `error`; 0 when the
+  /// others can read it.
   int update(MemberCard card, std::string& error);
-  /// The same for what `change` makes of the card: that is so from now on, whether it can be told or not, and what
-  /// cannot is told by `tell_again`. A change for which there is no memory leaves the card as it was.
+  /// Changes the card by `change`: it holds from now on, whether it can be published or not; if not, `tell_again`
+  /// publishes it later. When there is no memory for the change, the card stays as it was.
   int become(const std::function<void(MemberCard&)>& change, std::string& error);
-  /// Whether the others know less than the card says.
+  /// Whether the card has changes that are not published yet.
   bool untold() const { return untold_; }
   /// False when its file was removed.
   bool is_there() const;
   /// Makes the file anew: the same member with the same card. Returns false, with one line in `error`, when that fails.
   bool join_again(std::string& error);
-  /// Tries again, if something is untold.
+  /// Tries again, if something is not published.
   int tell_again(std::string& error) { return untold_ ? write(error) : 0; }
-  /// The numbers rest from now on.
+  /// Leaves the segment; the member's numbers rest from now on.
   void leave();
   /// In the child of a fork: the membership is the parent's.
   void forget();
@@ -156,7 +155,7 @@ class Membership {
   MemberId id_ = 0;
   int fd_ = -1;
   MemberCard card_;
-  uint64_t written_ = 0;  // how often
+  uint64_t written_ = 0;  // how often the card was written
   bool untold_ = false;
 };
 

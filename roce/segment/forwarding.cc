@@ -20,7 +20,7 @@ bool asks_for_groups(std::span<const uint8_t> frame) {
   return link && decode_group_query(*link);
 }
 
-/// Programs with flows get copies of what is not RoCE, whoever else gets it.
+/// Programs with flows get copies of frames that are not RoCE, in addition to all other receivers.
 Forwarding::Way Forwarding::find(std::span<const uint8_t> frame, Instant now) {
   receivers_.clear();
   const Destination destination = destination_of(frame);
@@ -34,9 +34,9 @@ Forwarding::Way Forwarding::find(std::span<const uint8_t> frame, Instant now) {
   return receivers_.empty() ? way : Way::kPeers;
 }
 
-/// A program was told its peer's number by other means, maybe only just now, and a datagram is sent once: so it looks
-/// into the directory for everybody whom it does not know, however short ago it did so for somebody else. Others carry
-/// what strangers send, who could make them look for each frame.
+/// A program was told its peer's number by other means, maybe only just now, and a datagram is sent once: so it scans
+/// the directory for every peer that it does not know, however recently it did so for another one. Members of other
+/// roles forward frames of strangers, which could make them scan for each frame.
 Peer* Forwarding::find_owner(const Destination& destination, Instant now) {
   Peer* const known = peers_.find(destination.mac, destination.qpn);
   if (known != nullptr || role_ != Role::kProgram) return known;
@@ -84,8 +84,9 @@ Forwarding::Way Forwarding::find_for_all(std::span<const uint8_t> frame, LocalAn
   return Way::kAnswered;
 }
 
-/// What asks for a service goes to whoever listens to it. If nobody does, any program of the host can say so. What
-/// says nothing of whom it is for goes to all programs that listen to anything: whoever knows of it knows what to do.
+/// A request for a service goes to the program that listens to it. If none does, any program of the host can reject it.
+/// A message that does not name its receiver goes to all programs that listen to anything: the one that it concerns
+/// recognizes it.
 Forwarding::Way Forwarding::find_for_management(const Destination& destination) {
   if (destination.service_id) {
     if (Peer* const listener = peers_.listener(destination.mac, *destination.service_id)) {
@@ -109,7 +110,7 @@ Forwarding::Way Forwarding::find_for_management(const Destination& destination) 
   return receivers_.empty() ? Way::kNobody : Way::kPeers;
 }
 
-/// Each program that wants groups answers for itself.
+/// Each program that has joined groups answers for itself.
 Forwarding::Way Forwarding::find_for_query() {
   receivers_ = peers_.stations();
   peers_.for_each_program([&](Peer& peer) {
@@ -118,7 +119,7 @@ Forwarding::Way Forwarding::find_for_query() {
   return receivers_.empty() ? Way::kAnswered : Way::kPeers;
 }
 
-/// Programs of the group, and stations, which decide themselves.
+/// To the programs in the group, and to all stations, which filter for themselves.
 Forwarding::Way Forwarding::find_for_group(const MacAddress& group) {
   receivers_ = peers_.stations();
   peers_.for_each_program([&](Peer& peer) {
@@ -134,7 +135,7 @@ Forwarding::Way Forwarding::find_for_host(std::span<const uint8_t> frame, const 
   peers_.for_each_program(destination.mac, [&](Peer& peer) {
     has_programs = true;
     if (first == nullptr) first = &peer;
-    // Whoever waits for an answer has been in contact with whoever brings it.
+    // A program that waits for an answer has been in contact with the member that brings it.
     if (news && peer.lane) receivers_.push_back(&peer);
   });
   if (!receivers_.empty()) return Way::kPeers;

@@ -1,9 +1,9 @@
-// Where a frame goes that is not for the queue pair of a program with which there was contact: questions for addresses,
-// frames for stations, and what leaves the segment.
+// Where frames go that are not for the queue pair of a program in contact: address resolution, frames for stations, and
+// frames that leave the segment.
 //
-// It behaves as a switch that knows all its hosts: what is for everybody goes to the stations, since programs need
-// nothing of it (their questions are answered from the directory), and what is for nobody on the segment goes to those
-// behind which there are others.
+// It behaves as a switch that knows all its hosts: broadcasts go to the stations, since programs do not need them
+// (address resolution is answered from the directory), and frames for unknown destinations go to the members that lead
+// to other networks.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@
 
 namespace uroce::segment {
 
-/// Whether a frame that is for no queue pair tells of neighbours what programs may want to know: it answers a question
-/// of theirs, or somebody announces himself.
+/// Whether a frame that is for no queue pair has news of neighbours for programs: an answer to address resolution, or
+/// an announcement.
 bool concerns_programs(std::span<const uint8_t> frame);
-/// Whether it asks who wants multicast groups.
+/// Whether the frame is a query for multicast group members.
 bool asks_for_groups(std::span<const uint8_t> frame);
 
 class Forwarding {
@@ -31,9 +31,9 @@ class Forwarding {
 
   enum class Way : uint8_t {
     kPeers,     // to all `receivers`
-    kAnswered,  // to nobody: the answer waits, or nobody needs it
+    kAnswered,  // to no peer: the answer is queued, or no peer needs the frame
     kNobody,    // for a queue pair that no member has
-    kNone,      // nobody on the segment wants it
+    kNone,      // no member of the segment wants it
   };
   /// Looks into the directory where that may help.
   Way find(std::span<const uint8_t> frame, Instant now);

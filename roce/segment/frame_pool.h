@@ -11,7 +11,7 @@ namespace uroce::segment {
 
 class FramePool {
  public:
-  /// When fewer are free, everybody takes few.
+  /// When fewer are free, every user of the pool takes few.
   static constexpr uint32_t kReserve = 128;
 
   /// `base` outlives the pool.
@@ -20,19 +20,19 @@ class FramePool {
   }
 
   uint32_t free() const { return count_; }
-  /// The next one. There must be one.
+  /// Takes the next free frame; there must be one.
   uint16_t take() {
     ensure(count_ != 0, "whoever takes a frame knows that there is one");
     count_--;
     return free_[head_++ % kPoolFrames];
   }
-  /// Nobody else has looked at it: it is most likely in this core's cache still, and the next that is taken.
+  /// For a frame that no peer has read: it is most likely still in this core's cache, so it is taken next.
   void give_back(uint16_t frame) {
     note_back(frame);
     free_[--head_ % kPoolFrames] = frame;
   }
-  /// A peer has read it: it comes after all others. Whoever writes to lines that another core has just read waits for
-  /// each of them, and less when they have left its cache by then.
+  /// For a frame that a peer has read: it is taken last. Writing to lines that another core has just read stalls on
+  /// each of them, and less once they have left that core's cache.
   void give_back_read(uint16_t frame) {
     note_back(frame);
     free_[(head_ + count_ - 1) % kPoolFrames] = frame;

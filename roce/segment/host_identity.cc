@@ -18,7 +18,7 @@ uint64_t hash(const std::string& text) {
   return value ^ value >> 32;
 }
 
-/// The host that has `ip`, or nullptr. A host that is gone keeps its addresses as long as its numbers rest.
+/// The host that has `ip`, or nullptr. A host whose members are gone keeps its addresses as long as their numbers rest.
 const MemberCard* owner_of(const Directory& directory, const IpAddress& ip) {
   const MemberCard* owner = nullptr;
   directory.for_each_card([&](const MemberCard& card) {

@@ -15,11 +15,11 @@ namespace uroce::segment {
 /// The same name has the same MAC on every machine.
 MacAddress mac_of_host(const std::string& host);
 
-/// The addresses of `host`. `own`: of the machine's interfaces; those that another host of the segment has are not
-/// taken, nor what is beyond kAddressesMax; behind them the private address that the host's other programs have had
-/// since before the machine had any. When nothing is left: the private address that the host's other programs have, or
-/// the first of 198.19.0.0/16 (RFC 2544: of networks for tests) that no host has, from a place on that depends on the
-/// name. `directory` was scanned just now.
+/// The addresses of `host`. `own`: of the machine's interfaces; those that another host of the segment has are left
+/// out, and those beyond kAddressesMax; they are followed by the private address that the host's other programs took
+/// before the machine had any. When nothing is left: the private address of the host's other programs, or the first of
+/// 198.19.0.0/16 (RFC 2544: for tests of networks) that no host has, searched from a start that depends on the name.
+/// `directory` was scanned just now.
 std::vector<LocalAddress> choose_addresses(const Directory& directory, const std::string& host,
                                            const std::vector<LocalAddress>& own);
 

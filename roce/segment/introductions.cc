@@ -11,11 +11,11 @@ namespace uroce::segment {
 namespace {
 
 constexpr Duration kFirstRepeat = milliseconds(2);
-/// Letters that nobody reads count against the room that our own socket has for all letters: so few, and ever more
-/// seldom.
+/// Letters that are not read take room of our own socket, which all letters share: so there are few, at growing
+/// intervals.
 constexpr unsigned kHellosMost = 6;
 constexpr unsigned kLettersPerLook = 8;
-/// How often the directory is read because of a hello of somebody unknown, who says it again.
+/// How often the directory is read because of a hello from an unknown member, which repeats it.
 constexpr Duration kRefresh = milliseconds(1);
 
 }  // namespace
@@ -24,7 +24,7 @@ void Introductions::warn_once(bool& warned, const std::string& line) {
   if (!std::exchange(warned, true)) warn_(line);
 }
 
-/// A way out of the machine is worth its memory.
+/// An uplink or a bridge is always met: a way out of the machine is worth its memory.
 bool Introductions::may_meet(const Peer& peer) const {
   if (lanes_max_ == 0 || peer.role != Role::kProgram) return true;
   const auto& met = peers_.in_contact();
@@ -112,7 +112,7 @@ void Introductions::on_hello(const Letter& letter, const LetterFds& fds, Instant
     peers_.refresh();
     peer = peers_.find(letter.from);
   }
-  if (peer == nullptr) return;  // gone, or not who it says
+  if (peer == nullptr) return;  // gone, or not the member that it claims to be
   if (!peer->lane && !make_contact(*peer, now)) return;
   Lane& lane = *peer->lane;
   lane.hellos = 0;  // it reads its letters
@@ -137,7 +137,7 @@ void Introductions::on_hello(const Letter& letter, const LetterFds& fds, Instant
   }
 }
 
-/// The first answer may have found no room. Our memory is known by now, perhaps, and its descriptor closed.
+/// The first answer may have found no room. If the peer has mapped our memory by now, its descriptor may be closed.
 void Introductions::answer_hello(Peer& peer, Instant now) {
   if (!peer.lane->confirmed) return say_hello(peer, false, now);
   Letter letter;

@@ -1,6 +1,6 @@
 // How two members come to know each other: a hello each way, with the memory through which their frames go.
 //
-// Whoever has a first frame for a peer makes its half of a lane, fills it, and says hello; the peer answers with a
+// A member with a first frame for a peer makes its half of a lane, fills it, and says hello; the peer answers with a
 // hello of its own. A hello may be lost when a mailbox is full or a process has no descriptor left, so it is said
 // again, less and less often, until the answer is there. Frames need not wait for that: they lie in the ring.
 #pragma once

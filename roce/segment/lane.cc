@@ -11,22 +11,22 @@ namespace uroce::segment {
 namespace {
 
 /// The peer's progress is looked at when so many slots may be in use, and then not for every frame: each look may fetch
-/// a line from its core.
+/// a cache line from the peer's core.
 constexpr uint64_t kLookAt = kSlots / 2;
 constexpr uint64_t kLookEvery = 32;
 /// A lane is congested when there is less room than a burst may need.
 constexpr uint64_t kRoomForBurst = 64;
 /// A lane holds no more of the pool than this part of what is free, so that something is left however many peers do not
-/// read; and hardly anything of the last frames.
+/// read; of the last frames, a lane gets hardly any.
 constexpr uint32_t kFairPart = 4;
 constexpr uint32_t kFairMin = 2;
-/// What the line of the mark has of a short frame.
+/// Bytes of a short frame that fit into the cache line of the mark.
 constexpr uint32_t kFirstLine = kLine - sizeof(uint64_t);
-/// So many slots that make no sense are passed over in one call. Who wrote them may write more meanwhile.
+/// How many slots that make no sense one call passes over. Their writer may write more meanwhile.
 constexpr uint32_t kNonsenseMost = Port::kMaxBurst;
 static_assert(kInlineBytes == kFirstLine + kLine && LaneReceiver::kHeaderBytes <= LaneReceiver::kRoomBytes);
 
-/// Of the longest frame that a mark may be of.
+/// The length of the longest frame that a mark may describe.
 uint32_t longest(const Mark& mark) {
   if (mark.frame == Mark::kInSlot) return kInlineBytes;
   return mark.frame == Mark::kInSlotWithoutHeader ? kEthernetBytes + kInlineBytes : kFrameBytes;
@@ -39,7 +39,7 @@ bool makes_sense(const Mark& mark) {
 
 }  // namespace
 
-/// As a mark says it.
+/// Where the frame lies, in the encoding of `Mark::frame`.
 uint16_t LaneSender::place_of(PooledFrame frame) {
   const uint8_t* data = pool_.at(frame.frame);
   if (frame.bytes < kEthernetBytes) return Mark::kInSlot;  // which no receiver takes
@@ -92,7 +92,7 @@ bool LaneSender::holds_much() const {
 
 LaneSender::Sent LaneSender::send(PooledFrame frame) {
   held_++;
-  // It would lie in the ring for long.
+  // It would occupy a frame of the pool for long.
   const bool wasted = stuck_ && frame.bytes > kEthernetBytes + kInlineBytes && held_ > kFairMin;
   if (backlog_count_ == 0 && !wasted && has_room()) {
     put(frame);
@@ -127,7 +127,7 @@ bool LaneSender::congested() {
 void LaneSender::reclaim() {
   if (peer_ == nullptr) return;
   const uint64_t consumed = peer_->consumed.load(std::memory_order_acquire);
-  // What the peer says is taken only if it can be true.
+  // The peer's position is taken only if it can be true.
   if (consumed - reclaimed_ > published_ - reclaimed_) return;
   for (; reclaimed_ != consumed; reclaimed_++) {
     const uint16_t frame = std::exchange(in_slot_[reclaimed_ % kSlots], 0);
@@ -187,7 +187,7 @@ std::optional<LaneFrame> LaneReceiver::receive(uint8_t* room) {
     position_++;
     if (!makes_sense(mark)) {
       nonsense_++;
-      // Nobody gets a frame that could be released later.
+      // The caller gets no frame that it would release later.
       if (position_ == released_ + 1) release();
       continue;
     }

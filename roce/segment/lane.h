@@ -1,4 +1,4 @@
-// The way of frames between this member and one peer: a ring in each direction.
+// The path of frames between this member and one peer: a ring in each direction.
 //
 // Frames that the peer's ring has no room for wait in a backlog of bounded length, oldest first; `congested` says so
 // before it comes to that. Nothing here knows where frames go, or who the peer is.
@@ -35,27 +35,27 @@ class LaneSender {
   LaneSender(const LaneSender&) = delete;
   LaneSender& operator=(const LaneSender&) = delete;
 
-  /// The peer's half is known from now on; until then nothing is known to be read.
+  /// The peer's half is known from now on; until then nothing is known to have been read.
   void connect(const LaneMemory& peer) { peer_ = &peer; }
 
   /// Takes the frame, which goes back to the pool when the peer has read it, or when it is dropped. The peer sees it
   /// after `publish`.
   Sent send(PooledFrame frame);
-  /// What waited goes into the ring as far as there is room, and is published.
+  /// Moves waiting frames into the ring as far as there is room, and publishes them.
   void flush();
-  /// The peer sees what was sent since the last time, all of it at once: of a burst that was made in one turn, no part
-  /// is acted upon before the rest is there (an ACK that follows the program's message in the same burst is as good as
-  /// one that precedes it).
+  /// Shows the peer what was sent since the last time, all of it at once: the peer acts on no part of a burst before
+  /// the rest is there (an ACK that follows the program's message in the same burst is as good as one that precedes
+  /// it).
   void publish();
   /// Frames would have to wait, or hold more of the pool than is fair.
   bool congested();
-  /// The peer has read nothing for a long time: what does not find room at once is dropped, so that whoever retries
-  /// comes to an end.
+  /// The peer has read nothing for a long time: what does not find room at once is dropped, so that a sender that
+  /// retries comes to an end.
   void set_stuck(bool stuck) { stuck_ = stuck; }
   bool stuck() const { return stuck_; }
   /// True while frames wait in the backlog.
   bool waiting() const { return backlog_count_ != 0; }
-  /// How many slots the peer has read so far, as far as we have looked, and how many there were.
+  /// How many slots the peer has read, as far as we have looked, and how many were written.
   uint64_t consumed() const { return reclaimed_; }
   uint64_t produced() const { return produced_; }
   /// Something that was sent has not been read, as far as a look tells.
@@ -65,7 +65,7 @@ class LaneSender {
   }
   /// Gives back the frames that the peer has read.
   void reclaim();
-  /// Drops what waits. Returns how many.
+  /// Drops the waiting frames. Returns how many.
   uint32_t drop_backlog();
   /// The peer is gone: all frames go back to the pool.
   void abandon();
@@ -85,15 +85,15 @@ class LaneSender {
   uint64_t reclaimed_ = 0;   // of these, read by the peer, as far as we have looked
   uint32_t held_ = 0;        // frames of the pool that are in the ring or wait
   bool stuck_ = false;
-  std::array<uint8_t, kEthernetBytes> header_{};  // Ethernet header of the frame before
+  std::array<uint8_t, kEthernetBytes> header_{};  // Ethernet header of the previous frame
   std::array<uint16_t, kSlots> in_slot_{};        // frame + 1 that a slot refers to, or 0
   std::array<PooledFrame, kBacklog> backlog_{};
   uint32_t backlog_head_ = 0;
   uint32_t backlog_count_ = 0;
 };
 
-/// A received frame. A short one is in memory of the receiver's own; a long one is where its sender built it, and only
-/// its headers were copied.
+/// A received frame. A short one is in the receiver's own memory; a long one is where its sender built it, and only its
+/// headers were copied.
 struct LaneFrame {
   const uint8_t* data = nullptr;
   const uint8_t* headers = nullptr;  // nullptr: `data` does not change
@@ -119,8 +119,8 @@ class LaneReceiver {
   bool ready() const;
   /// How many slots hold something that can be received.
   uint32_t waiting() const;
-  /// The next frame; `room` (kRoomBytes) takes what is copied of it. Nothing when there is none. Slots that make no
-  /// sense are passed over and counted; nothing is returned, too, when they are many.
+  /// The next frame; `room` (kRoomBytes) receives the copied part. Nothing when there is none. Slots that make no sense
+  /// are passed over and counted; when there are many, nothing is returned either.
   std::optional<LaneFrame> receive(uint8_t* room);
   /// All frames received so far are done with.
   void release();

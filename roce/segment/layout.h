@@ -4,12 +4,12 @@
 // for every peer, its half of a *lane*: a ring of slots towards that peer, and how far it has read the peer's ring. Its
 // peers map both read-only; the kernel refuses them anything else, because both are sealed before they are passed on.
 //
-// A slot is two cache lines. A short frame lies in the slot itself, behind the mark that says that it is there: what is
-// up to 56 bytes takes one line from core to core, what is up to 120 takes two that lie side by side. When its Ethernet
-// header is that of the frame before it in the ring, the slot has what follows the header; so an ACK over IPv4 is one
-// line. A long frame stays where the sender's engine built it, in the pool, and the slot says where.
+// A slot is two cache lines. A short frame lies in the slot itself, behind the mark that says that it is there: up to
+// 56 bytes move one line from core to core, up to 120 bytes two that lie side by side. When its Ethernet header is that
+// of the previous frame in the ring, the slot has only what follows the header; so an ACK over IPv4 is one line. A long
+// frame stays where the sender's engine built it, in the pool, and the slot says where.
 //
-// Whatever is read from here was written by somebody else: it is read once, and what was read is checked.
+// Whatever is read from here was written by another process: it is read once, and the copy is checked.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ inline constexpr uint32_t kInlineBytes = kSlotBytes - sizeof(uint64_t);
 inline constexpr uint32_t kFrameBytes = 4352;
 inline constexpr uint32_t kPoolFrames = 1024;
 
-/// The mark of a slot. Its sequence number says for which round of the ring the slot was written.
+/// The mark of a slot. Its sequence number tells in which round of the ring the slot was written.
 struct Mark {
   uint32_t sequence = 0;  // position in the ring since its beginning, plus one
   uint16_t bytes = 0;
@@ -60,7 +60,7 @@ struct LaneMemory {
 };
 static_assert(sizeof(LaneMemory) == kPage + kSlots * kSlotBytes);
 
-/// What a member has once, for all its peers.
+/// The memory that a member has once, for all its peers.
 struct BaseMemory {
   alignas(kPage) std::atomic<uint32_t> sleeps;  // odd: sleeps, and wants to be woken; goes up with every change
   alignas(kPage) uint8_t frames[kPoolFrames][kFrameBytes];

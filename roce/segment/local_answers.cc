@@ -48,9 +48,9 @@ void LocalAnswers::warn_of_no_way() {
 }
 
 void LocalAnswers::answer(const Question& question, const MacAddress& mac, const LinkFrame& asked) {
-  if (count_ == kAnswersMax) return;  // it will be asked again
+  if (count_ == kAnswersMax) return;  // the sender will ask again
   Answer& answer = answers_[(head_ + count_) % kAnswersMax];
-  // Behind a bridge there are others that ask.
+  // The answer goes to the frame's source: behind a bridge, that is not the bridge.
   const LinkAddress ends{asked.src_mac, mac, asked.vlan_id};
   if (question.arp) {
     Arp reply;

@@ -1,8 +1,8 @@
-// Answers to questions for MAC addresses, in the name of the segment's hosts.
+// Answers address resolution (ARP, neighbour solicitations) in the name of the segment's hosts.
 //
-// An engine asks with ARP and neighbour solicitations, as on any Ethernet. On a segment nobody has to be woken for the
-// answer, which stands in the directory: so a program that is stopped does not keep its host from being found, and a
-// thousand programs do not all get a broadcast.
+// An engine asks with ARP and neighbour solicitations, as on any Ethernet. On a segment no program has to be woken for
+// the answer, which is in the directory: so a host whose program is stopped is found all the same, and a broadcast does
+// not go to a thousand programs.
 #pragma once
 
 #include <array>
@@ -27,20 +27,20 @@ class LocalAnswers {
     uint32_t bytes;
   };
 
-  /// `warn` gets a line about every address to which there is no way, once each.
+  /// `warn` gets one line about each address that cannot be reached.
   LocalAnswers(Peers& peers, std::function<void(const std::string&)> warn) : peers_(peers), warn_(std::move(warn)) {}
 
   enum class Asked : uint8_t {
     kNothing,       // the frame is no such question
-    kKnown,         // the answer waits
+    kKnown,         // the answer is queued
     kUnknown,       // no host of the segment has the address
-    kAnnouncement,  // whoever asks has the address, or makes sure that nobody else has it
+    kAnnouncement,  // the sender has the address, or probes whether another host has it
   };
   /// Takes a frame that is for no queue pair.
   Asked ask(std::span<const uint8_t> frame);
-  /// Whoever asked last, for an unknown address, asked in vain.
+  /// Warns that the last question, for an unknown address, has no answer.
   void warn_of_no_way();
-  /// The oldest answer that waits, or nothing.
+  /// The oldest queued answer, or nothing.
   std::optional<Answer> next();
   bool any() const { return count_ != 0; }
 
@@ -60,7 +60,7 @@ class LocalAnswers {
   Peers& peers_;
   const std::function<void(const std::string&)> warn_;
   std::set<std::string> warned_;
-  IpAddress unknown_;  // what was asked for last, and nobody has
+  IpAddress unknown_;  // the last address asked for that no host has
   std::array<Answer, kAnswersMax> answers_{};
   uint32_t head_ = 0;
   uint32_t count_ = 0;

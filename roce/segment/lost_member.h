@@ -1,4 +1,4 @@
-// A member that is gone, ended or killed, as those with which it had contact are told of it.
+// A member that is gone, ended or killed, as it is reported to the members that had contact with it.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace uroce::segment {
 
 struct LostMember {
   MacAddress mac;                // of its host
-  bool whole_host = false;       // nobody else had this MAC: a station
-  std::vector<uint32_t> blocks;  // of the host's numbers, that were its own
+  bool whole_host = false;       // no other member had this MAC: a station
+  std::vector<uint32_t> blocks;  // of the host's numbers that the member had
 
-  /// Whether it drew this communication ID.
+  /// Whether the member chose this communication ID.
   bool drew(uint32_t communication_id) const {
     const uint32_t block = number_of_communication_id(communication_id) >> kQpnBlockBits;
     return whole_host || std::find(blocks.begin(), blocks.end(), block) != blocks.end();

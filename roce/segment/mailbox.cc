@@ -34,16 +34,16 @@ bool make_address(const std::string& path, Address& address) {
   return true;
 }
 
-/// Whether a letter comes from the mailbox of the member that it names. That holds off a program that has gone wild,
-/// not one that is out for mischief: the name of a mailbox says nothing of its directory.
+/// Whether a letter comes from the mailbox of the member that it names. That stops a program with a bug, not a
+/// malicious one: the name of a mailbox does not tell its directory.
 bool is_from(const Address& sender, socklen_t bytes, MemberId member) {
   constexpr socklen_t kBefore = offsetof(sockaddr_un, sun_path);
-  if (bytes <= kBefore) return false;  // it has no name
+  if (bytes <= kBefore) return false;  // the sender's socket has no name
   const std::string_view path(sender.un.sun_path, strnlen(sender.un.sun_path, bytes - kBefore));
   return path.ends_with("/" + Directory::file_name('s', member));
 }
 
-/// Takes the descriptors out of a message, those of kinds that nobody asked for included. Returns how many.
+/// Takes the descriptors out of a message, also from control messages of unexpected kinds. Returns how many.
 size_t take_fds(msghdr& message, int (&fds)[kFdsMax]) {
   size_t count = 0;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
@@ -84,7 +84,7 @@ int Mailbox::make(std::string& error) {
     return -1;
   }
   const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  // A socket is made with the rights that its descriptor has, less the umask.
+  // A socket's file gets the permissions of its descriptor, less the umask.
   if (fd >= 0 && fchmod(fd, directory_->file_mode()) == 0 &&
       bind(fd, reinterpret_cast<const sockaddr*>(&address.un), address.bytes) == 0 && directory_->share_socket(name))
     return fd;
@@ -158,7 +158,7 @@ std::optional<Letter> Mailbox::receive(LetterFds& fds, LostLetters& lost) const 
     if (length < 0) return std::nullopt;
     int received[kFdsMax] = {-1, -1};
     const size_t count = take_fds(message, received);
-    // There is room for as many as a letter has, so with all of them there it had too many.
+    // There is room for as many descriptors as a letter has, so if all of them came, the letter had too many.
     lost.for_descriptors |= (message.msg_flags & MSG_CTRUNC) != 0 && count < kFdsMax;
     const bool real = length == sizeof letter && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 &&
                       letter.magic == Letter::kMagic && is_from(sender, message.msg_namelen, letter.from);

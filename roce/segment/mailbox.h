@@ -1,8 +1,8 @@
 // Letters between members: a datagram socket in the segment's directory.
 //
 // They introduce two members to each other, with descriptors of the memory through which their frames go from then on,
-// and wake a member that sleeps. Frames never come this way. Nobody waits for anybody: a mailbox that is full takes no
-// more, and whoever has something to say tries again later. Descriptors are open only as long as a letter is under way.
+// and wake a member that sleeps. Frames never go this way. No member waits for another: a full mailbox takes no more,
+// and the sender tries again later. Descriptors are open only as long as a letter is under way.
 #pragma once
 
 #include <array>
@@ -16,7 +16,8 @@ namespace uroce::segment {
 
 /// What a letter says. It travels as these bytes, in the machine's order.
 struct Letter {
-  /// Known: the hello has arrived; from a member whose own one has arrived, and that has nothing to pass on any more.
+  /// kKnown: the receiver's hello has arrived; sent by a member whose own hello was answered, so that it has no
+  /// descriptors to pass on any more.
   enum class Kind : uint16_t { kHello = 1, kWake = 2, kKnown = 3 };
   static constexpr uint32_t kMagic = 0x6c616e75;
   static constexpr uint16_t kVersion = 2;
@@ -36,10 +37,10 @@ struct LetterFds {
   int lane = -1;  // its half of the lane to the receiver
 };
 
-/// Why letters of others were thrown away, as far as somebody should know.
+/// Why letters of others were thrown away, as far as a user should know.
 struct LostLetters {
-  bool for_descriptors = false;  // there came more than this process may have open
-  bool for_version = false;      // from a program whose letters say something else
+  bool for_descriptors = false;  // more came than this process may have open
+  bool for_version = false;      // from a program with another version of letters
 };
 
 class Mailbox {
@@ -51,18 +52,18 @@ class Mailbox {
 
   /// `directory` outlives the mailbox. Returns false, with one line in `error`, when that fails.
   bool open(Directory& directory, MemberId own, std::string& error);
-  /// False when its name was removed: nobody can send to it then.
+  /// False when its name was removed: then no member can send to it.
   bool is_there() const;
-  /// Makes it anew, with the same number for `fd`. What lay in it is lost, as letters may be. Returns false, with one
-  /// line in `error`, when that fails.
+  /// Makes it anew, with the same number for `fd`. The letters in it are lost, as letters may be. Returns false, with
+  /// one line in `error`, when that fails.
   bool open_again(std::string& error);
   /// Readable when there is a letter.
   int fd() const { return fd_; }
 
-  /// Barred: the mailbox is there, and this process does not get to it any more (chroot, setuid).
+  /// kBarred: the mailbox is there, but this process cannot reach it any more (chroot, setuid).
   enum class Sent : uint8_t { kYes, kFull, kGone, kBarred };
   Sent send(MemberId to, const Letter& letter, const LetterFds& fds = {}) const;
-  /// The next good letter; nothing when there is none. Its descriptors are the caller's. What was lost is added.
+  /// The next good letter; nothing when there is none. Its descriptors are the caller's. Losses are noted in `lost`.
   std::optional<Letter> receive(LetterFds& fds, LostLetters& lost) const;
   void forget();
 

@@ -33,7 +33,7 @@ std::string to_hex(uint64_t number) {
   return text;
 }
 
-/// A service, and which bits of it count.
+/// Parses a service ID and the mask of its bits that count.
 bool take_listening(MemberCard& card, std::string_view value) {
   Listening listening;
   if (value.size() != 33 || value[16] != ' ' || card.listens.size() >= kListensMax) return false;
@@ -55,7 +55,7 @@ bool take_role(MemberCard& card, std::string_view value) {
   return false;
 }
 
-/// What only uplinks say.
+/// Keys that only uplinks have.
 bool take_uplink_line(MemberCard& card, std::string_view key, std::string_view value) {
   if (key == "mtu") return parse_number(value, card.mtu) && card.mtu >= kMtuLeast && card.mtu <= kMtuMost;
   if (key == "qps") return parse_number(value, card.qps_max);
@@ -94,7 +94,7 @@ bool take_line(MemberCard& card, std::string_view key, std::string_view value) {
   } else if (key == "pid" && parse_number(value, number)) {
     card.pid = static_cast<int>(number);
   } else if (key == "program") {
-    // Whoever wrote it may have written anything; the writer of an honest card has seen to it, too.
+    // The writer may have written anything; this program's own cards have printable names already.
     card.program = printable(value.substr(0, kProgramBytesMax));
   } else {
     return take_uplink_line(card, key, value);

@@ -1,4 +1,4 @@
-// What a member tells the others of itself: a short text in its file in the segment's directory.
+// What a member tells the others about itself: a short text in its file in the segment's directory.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace uroce::segment {
 
-/// A number that no other member ever has; 0: none.
+/// A number that no other member ever has; 0: no member.
 using MemberId = uint64_t;
 
 /// Queue pair numbers are given to members in blocks of 2^kQpnBlockBits.
@@ -21,12 +21,12 @@ inline constexpr uint32_t kQpnBlocks = 1u << (24 - kQpnBlockBits);
 /// Which frames a member takes.
 enum class Role : uint8_t {
   kProgram,  // those for its blocks of its host's queue pair numbers
-  kStation,  // all for its MAC, which no other member has, and those for everybody: a DPDK application
-  kUplink,   // a host's way out, with the host's MAC: what is for nobody on the segment, and for everybody
-  kBridge,   // the same, but it belongs to no host: behind it are others, with MACs of their own
+  kStation,  // all for its MAC, which no other member has, and broadcasts: a DPDK application
+  kUplink,   // a host's way out, with the host's MAC: frames for unknown MACs, and broadcasts
+  kBridge,   // the same, but it belongs to no host: behind it are hosts with MACs of their own
 };
 
-/// Services to which a member listens: all that agree with `service_id` in the bits of `mask`.
+/// Services to which a member listens: all IDs that equal `service_id` in the bits of `mask`.
 struct Listening {
   uint64_t service_id = 0;
   uint64_t mask = 0;
@@ -39,12 +39,12 @@ struct MemberCard {
   std::string host;  // the name of the host that it belongs to
   MacAddress mac;    // of that host
   std::vector<LocalAddress> addresses;
-  std::vector<uint32_t> blocks;    // of queue pair numbers of the host, that are this member's
+  std::vector<uint32_t> blocks;    // this member's blocks of the host's queue pair numbers
   std::vector<Listening> listens;  // requests for these services come to this member
   std::vector<MacAddress> groups;  // multicast RoCE frames to these, too
-  std::vector<MacAddress> raw;     // frames of other protocols to these, whatever host has them: a copy
+  std::vector<MacAddress> raw;     // copies of frames of other protocols to these, whatever host has them
   bool raw_all = false;            // or to any
-  int pid = 0;                     // as the member sees it; for people
+  int pid = 0;                     // as the member sees it; for display
   std::string program;             // likewise; printable
 
   // Of an uplink, for the programs of its host.
@@ -64,14 +64,14 @@ std::optional<MemberCard> parse_card(std::string_view text);
 /// 1 to 32 letters, digits, '-', '_', '.' or '@'; the first is a letter or a digit.
 bool valid_host_name(std::string_view name);
 
-/// More than these stand on no card: whoever writes one keeps to it, and whoever reads one takes no other.
+/// No card has more than these: writers keep to the limits, and readers reject other cards.
 inline constexpr size_t kAddressesMax = 255;  // as many as a GID table has beside its first row
 inline constexpr size_t kBlocksMax = 512;     // 131072 queue pairs, which is the most that --max-qps allows
 inline constexpr size_t kListensMax = 512;
 inline constexpr size_t kGroupsMax = 256;
 inline constexpr size_t kRawMacsMax = 64;
 inline constexpr size_t kProgramBytesMax = 255;
-/// The longest card that anybody reads; the most of everything fits.
+/// The longest card that is read; it has room for the maximum of every list.
 inline constexpr size_t kCardBytesMax = 64 * 1024;
 
 }  // namespace uroce::segment

@@ -40,7 +40,7 @@ int Membership::make_file(std::string& error) {
     fd_ = before;
     return fd;
   }
-  // Nobody has seen it yet.
+  // No other member has seen the file yet.
   fd_ = before;
   unlinkat(directory_->fd(), name.c_str(), 0);
   close(fd);
@@ -56,7 +56,7 @@ bool Membership::join_again(std::string& error) {
   return true;
 }
 
-/// What there is no memory for is untold like anything else.
+/// A card for which there is no memory counts as not published, as after any other failure.
 int Membership::write(std::string& error) {
   int code = ENOMEM;
   try {
@@ -94,7 +94,7 @@ void Membership::leave() {
   try {
     unlinkat(directory_->fd(), Directory::file_name('s', id_).c_str(), 0);
   } catch (const std::bad_alloc&) {
-    // The others remove it, when they find nobody there.
+    // The others remove it when they find the member gone.
   }
   close(std::exchange(fd_, -1));
 }

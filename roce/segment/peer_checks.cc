@@ -6,14 +6,14 @@
 namespace uroce::segment {
 namespace {
 
-/// Within this time every peer is looked at once.
+/// Every peer is looked at once within this time.
 constexpr Duration kCheckAll = milliseconds(250);
-/// So often somebody looks for members that were killed and had contact with nobody.
+/// How often the members look for one that was killed and had no contact with others.
 constexpr Duration kTidy = milliseconds(500);
 /// A peer that is stopped or waits for a CPU keeps its ring full, and frames for it wait. Meanwhile the transport's
-/// timers rest; if they rested for ever, so would the error in which a peer that is gone has to end.
+/// timers rest; if they rested for ever, the error that must report a dead peer would never come.
 constexpr Duration kStuckAfter = milliseconds(1000);
-/// For so long a peer whose card was removed is believed to live: those that do make it anew within a moment.
+/// How long a peer whose card was removed is believed to live: a peer that lives makes its card anew within a moment.
 constexpr Duration kUnknownMax = milliseconds(10'000);
 
 }  // namespace
@@ -36,7 +36,7 @@ bool PeerChecks::is_gone(Peer& peer, Instant now) {
   LaneSender& sender = lane.sender;
   sender.reclaim();
   const bool idle = sender.consumed() == sender.produced() && !sender.waiting();
-  // Between two looks may lie any time, as long as a program sleeps: what it sent just now counts from this look on.
+  // Any time may pass between two looks while a program sleeps: frames that it sent just now count from this look on.
   const bool waited = std::exchange(lane.unread, !idle);
   if (idle || !waited || sender.consumed() != lane.seen_at) {
     lane.seen_at = sender.consumed();
@@ -46,7 +46,7 @@ bool PeerChecks::is_gone(Peer& peer, Instant now) {
     sender.set_stuck(true);
     dropped_stuck_ += sender.drop_backlog();
   }
-  // What a peer sent before it went is still received.
+  // Frames that a peer sent before it ended are still received.
   return has_ended(peer, now) && !lane.receiver.ready();
 }
 

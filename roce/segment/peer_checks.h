@@ -1,4 +1,4 @@
-// Looks now and then whether the peers are alive, and whether they read what they are sent.
+// Checks now and then whether the peers are alive, and whether they read what is sent to them.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ class PeerChecks {
   /// `peers` outlive the checks.
   explicit PeerChecks(Peers& peers) : peers_(peers) {}
 
-  /// Looks at those whose turn it is. Returns one that is gone, and from which nothing is left to be received; nullptr
-  /// when there is none. To be called again after it was removed.
+  /// Checks the peers whose turn it is. Returns one that is gone, and from which nothing is left to be received;
+  /// nullptr when there is none. To be called again after that peer was removed.
   Peer* find_gone(Instant now);
-  /// Looks behind members with which there was no contact, seldom: together they do it often enough.
+  /// Cleans up, seldom, after dead members that had no contact: all members together do it often enough.
   void tidy(Instant now);
   uint64_t dropped_stuck() const { return dropped_stuck_; }
 

@@ -21,7 +21,7 @@ Peer* Peers::station_of(const MacAddress& mac) const {
   return found == stations_.end() ? nullptr : *found;
 }
 
-/// Who named more of its bits goes first.
+/// The listener with the more specific mask wins.
 Peer* Peers::listener(const MacAddress& mac, uint64_t service_id) const {
   Peer* found = nullptr;
   int bits = -1;
@@ -49,11 +49,11 @@ Peers::OtherHost& Peers::other_host(const MacAddress& mac) {
 }
 
 bool Peers::refresh(bool always) {
-  // Others read the directory, too: whoever takes queue pair numbers. What they found may be news here.
+  // Other parts scan the directory, too, as BlockClaims does. What they found may be new here.
   const bool whole = always || directory_.maybe_changed() ? directory_.scan() : true;
   if (directory_.scans() == std::exchange(scan_, directory_.scans())) return whole;
-  // First who is gone: others may have their numbers by now. Those with which there was contact are looked after
-  // one by one.
+  // First the members that are gone: others may have their numbers by now. PeerChecks removes those that were in
+  // contact, one by one.
   std::vector<Peer*> gone;
   for (const auto& [id, peer] : peers_) {
     if (directory_.members().count(id) != 0) continue;
@@ -75,7 +75,7 @@ bool Peers::refresh(bool always) {
       if (peer->role != Role::kProgram) stations_.push_back(peer.get());
       if (peer->role == Role::kStation && card.mac != own_mac_) other_host(card.mac).station = peer.get();
     }
-    if (peer->mac != card.mac || peer->role != card.role) continue;  // nobody moves to another host
+    if (peer->mac != card.mac || peer->role != card.role) continue;  // no member moves to another host
     peer->link_up = card.link_up;
     if (peer->role != Role::kProgram) peer->addresses = card.addresses;
     peer->listens = card.listens;
@@ -97,13 +97,13 @@ void Peers::take_blocks(Peer& peer, const MemberCard& card) {
   Blocks& blocks = blocks_of(card.mac);
   const size_t count = blocks_max_ == 0 ? card.blocks.size() : std::min(card.blocks.size(), blocks_max_);
   for (size_t i = 0; i < count; i++) {
-    // Who claims what another has gets nothing.
+    // A member that claims another's block does not get it.
     Peer*& owner = blocks[card.blocks[i]];
     if (owner == nullptr) owner = &peer;
   }
 }
 
-/// The uplink of our own host before any other.
+/// The uplink of our own host goes before any other.
 void Peers::find_way_out() {
   const auto count = [this](auto&& takes) {
     way_out_ = nullptr;
@@ -127,7 +127,7 @@ std::optional<MacAddress> Peers::mac_of(const IpAddress& ip) const {
     const auto& own = card.addresses;
     const bool has = link_local_of(card.mac) == ip ||
                      std::any_of(own.begin(), own.end(), [&](const LocalAddress& address) { return address.ip == ip; });
-    // Programs that were there before an uplink may have taken an address that is the uplink's.
+    // Programs that joined before an uplink may have taken an address of the uplink's.
     if (has && (!found || card.role != Role::kProgram)) found = card.mac;
   }
   return found;
@@ -157,9 +157,9 @@ LostMember Peers::remove(Peer& peer) {
   peers_.erase(peer.id);
   const auto is_there = [&](const auto& entry) { return entry.second->mac == mac; };
   if (std::any_of(peers_.begin(), peers_.end(), is_there)) {
-    lost.whole_host = false;  // whatever it said, others have this MAC
+    lost.whole_host = false;  // whatever its role, other members have this MAC
   } else {
-    // A host of which nobody is left may turn up elsewhere.
+    // A host without members may turn up elsewhere.
     std::erase_if(others_, [&](const OtherHost& host) { return host.mac == mac; });
   }
   return lost;

@@ -30,16 +30,16 @@ struct Lane {
   PeerMemory peer_lane;
   LaneSender sender;
   LaneReceiver receiver;
-  bool confirmed = false;  // the peer has our memory, too
+  bool confirmed = false;  // the peer has mapped our memory, too
   unsigned hellos = 0;
   Instant next_hello;                        // when to introduce ourselves again, unless confirmed
   bool bell = false;                         // frames were sent since the peer was last looked at
-  uint32_t woken = 0;                        // for which of its sleeps it was woken
+  uint32_t woken = 0;                        // the peer's `sleeps` when it was last woken
   bool queued = false;                       // frames wait
-  bool unread = false;                       // something lay unread when the peer was last looked at
-  uint64_t seen_at = 0;                      // what it had read ...
+  bool unread = false;                       // something was unread when the peer was last looked at
+  uint64_t seen_at = 0;                      // what the peer had read ...
   Instant seen;                              // ... at the first look since which it has read no more
-  Instant unknown_since = Instant::never();  // it has had no card
+  Instant unknown_since = Instant::never();  // the peer has had no card
 
   const BaseMemory* base() const { return static_cast<const BaseMemory*>(peer_base.data()); }
 };
@@ -49,7 +49,7 @@ struct Peer {
   MacAddress mac;
   Role role = Role::kProgram;
   bool link_up = true;                  // as its card says
-  std::vector<LocalAddress> addresses;  // likewise, of one that is no program
+  std::vector<LocalAddress> addresses;  // likewise, unless it is a program
   std::vector<Listening> listens;       // likewise
   std::vector<MacAddress> groups;       // likewise
   std::vector<MacAddress> raw;          // likewise
@@ -58,40 +58,42 @@ struct Peer {
   bool in_group(const MacAddress& group) const {
     return std::find(groups.begin(), groups.end(), group) != groups.end();
   }
-  bool held_back = false;      // what it has sent stays in its ring for now, because ...
+  bool held_back = false;      // what the peer has sent stays in its ring for now, because ...
   int64_t allowance = 0;       // ... it has sent so many bytes more (-) than it may; an uplink counts them
   std::unique_ptr<Lane> lane;  // nullptr: no contact yet
 };
 
 class Peers {
  public:
-  /// How often a directory that changes is read because of frames: for somebody unknown; and of connection management,
-  /// whose senders wait for seconds before they ask again, so that whoever has come just now should be found.
+  /// How often a directory that changes is read because of frames: for an unknown receiver; and for connection
+  /// management, whose senders wait for seconds before they ask again, so that a member that has just joined should be
+  /// found.
   static constexpr Duration kReadForUnknown = milliseconds(2);
   static constexpr Duration kReadForManagement = microseconds(200);
 
-  /// All but the member `own`. `directory` outlives them.
+  /// All members but `own`. `directory` outlives them.
   Peers(Directory& directory, MemberId own, const MacAddress& own_mac)
       : directory_(directory), own_(own), own_mac_(own_mac) {}
 
-  /// Whose frame that is; nullptr: no single member's, as far as the last scan tells. 0 and 1 are nobody's numbers.
+  /// The member that a frame is for; nullptr: no single member, as far as the last scan tells. No member has numbers 0
+  /// and 1.
   Peer* find(const MacAddress& mac, uint32_t qpn) {
     if (mac == own_mac_) return own_host_[qpn >> kQpnBlockBits];
     return find_at_other_host(mac, qpn);
   }
   Peer* find(MemberId id) const;
-  /// Looks into the directory, unless nothing has changed there; `always`: also for members that were killed, whose end
-  /// changes nothing there. False when it could not be read as a whole: then somebody may be missing here.
+  /// Scans the directory, unless nothing has changed there; `always`: also for members that were killed, whose end
+  /// changes nothing there. False when it could not be read as a whole: then members may be missing here.
   bool refresh(bool always = false);
-  /// The same because of a frame, of which there may be many: at most once in `period`. False when it did not look,
-  /// too.
+  /// The same because of a frame, of which there may be many: at most once in `period`. Also false when it did not
+  /// scan.
   bool refresh_for_frame(Instant now, Duration period) {
     if (now - refreshed_ < period) return false;
     refreshed_ = now;
     return refresh();
   }
-  /// The same because of a frame that only programs with flows take: these look for themselves, so that no other frame
-  /// waits for the end of their period.
+  /// The same because of a frame that only programs with flows take: these have a period of their own, so that they do
+  /// not delay a scan for other frames.
   void refresh_for_raw(Instant now) {
     if (now - refreshed_for_raw_ < kReadForUnknown) return;
     refreshed_for_raw_ = now;
@@ -122,14 +124,15 @@ class Peers {
   const std::vector<Peer*>& raw_takers() const { return raw_takers_; }
   /// Members that are no programs.
   const std::vector<Peer*>& stations() const { return stations_; }
-  /// Of each member, so many blocks are its own; what it claims beyond them is nobody's. 0: no limit.
+  /// Each member may have so many blocks; those that it claims beyond them belong to no member. 0: no limit.
   void set_blocks_max(size_t blocks) { blocks_max_ = blocks; }
-  /// It is gone. Its lane must be empty of what somebody still needs. Returns what others are to be told.
+  /// The peer is gone. Its lane must have nothing left to receive. Returns what is to be reported.
   LostMember remove(Peer& peer);
 
-  /// Those with which there is contact.
+  /// The peers with which there is contact.
   const std::vector<Peer*>& in_contact() const { return in_contact_; }
-  /// Somebody who reads has not yet read what was sent to him: it lies in memory of ours, and ends with us.
+  /// A peer that is not stuck has not yet read all that was sent to it: that lies in our memory, and is lost when we
+  /// end.
   bool unread() const;
   size_t size() const { return peers_.size(); }
   /// Other hosts of which there are members.
@@ -159,7 +162,7 @@ class Peers {
   std::vector<OtherHost> others_;
   std::vector<Peer*> stations_;
   std::vector<Peer*> raw_takers_;
-  Peer* way_out_ = nullptr;  // the only one that takes what is for nobody on the segment
+  Peer* way_out_ = nullptr;  // the only member that takes frames for unknown destinations
   size_t blocks_max_ = 0;
   Instant refreshed_{0};  // because of a frame
   Instant refreshed_for_raw_{0};

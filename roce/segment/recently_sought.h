@@ -1,5 +1,5 @@
-// Whose queue pair numbers a program has looked for a short time ago, so that it does not read the directory for each
-// frame to somebody who is not there.
+// The queue pair numbers whose owner a program has looked for a short time ago, so that it does not read the directory
+// for each frame to a member that is not there.
 #pragma once
 
 #include <bitset>

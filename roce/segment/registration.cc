@@ -11,7 +11,7 @@ bool Registration::is_whole(const Mailbox& mailbox) const {
 
 bool Registration::make_whole(Mailbox& mailbox, std::string& error) {
   if (!directory_.is_there() && !directory_.make_again(error)) return false;
-  // Claims first: from the card on, others reckon with this member. Its mailbox is the last: until it is there, the
+  // Claims first: once the card is there, others count on this member. The mailbox comes last: until it is there, the
   // others try again.
   if (!claims_.is_there() && !claims_.open_again(card().blocks, error)) return false;
   if (!services_.is_there() && !services_.open_again(error)) return false;

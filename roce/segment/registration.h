@@ -28,7 +28,7 @@ class Registration {
   Directory& directory() { return directory_; }
   MemberId id() const { return membership_.id(); }
   const MemberCard& card() const { return membership_.card(); }
-  /// A further block. Nothing when there is none; or, with one line in `error`, when that cannot be told to the others.
+  /// A further block. Nothing when there is none; or, with one line in `error`, when the others cannot be told.
   std::optional<uint32_t> take_block(std::string& error) {
     if (card().blocks.size() >= kBlocksMax) return std::nullopt;
     const auto block = claims_.take(random_);
@@ -39,16 +39,16 @@ class Registration {
     claims_.give_back(*block);
     return std::nullopt;
   }
-  /// Of the services of this member's host.
+  /// The claims on services of this member's host.
   ServiceClaims& services() { return services_; }
 
-  // The others are told. A directory that has no room is news once: `error` has one line the first time that it fails,
-  // and nothing more until something could be written again.
-  /// What `change` makes of the card. What cannot be told now is told by `tell_again`; false then.
+  // The following changes are published to the others. A directory without room is reported once: `error` has one line
+  // the first time, and nothing more until writing has succeeded again.
+  /// Changes the card by `change`. False when it cannot be published now; then `tell_again` publishes it.
   bool update(const std::function<void(MemberCard&)>& change, std::string& error) {
     return note(membership_.become(change, error), error) == 0;
   }
-  /// Tries again what could not be told, now and then. True when that was just done.
+  /// Tries now and then to publish what could not be published. True when that has just succeeded.
   bool tell_again(Instant now) {
     std::string error;
     if (!membership_.untold() || now < next_try_) return false;
@@ -56,7 +56,7 @@ class Registration {
     return note(membership_.tell_again(error), error) == 0;
   }
   // What others send to this member beside frames for its queue pairs.
-  /// Requests for these services. Returns an errno: then nothing comes of it.
+  /// Requests for these services. Returns an errno: then nothing has changed.
   int listen(const Listening& listening, std::string& error) {
     if (card().listens.size() >= kListensMax) {
       error = "more than " + std::to_string(kListensMax) + " services of one program: others would not find this one";
@@ -73,7 +73,7 @@ class Registration {
     };
     return update(remove, error);
   }
-  /// RoCE frames to this multicast MAC, or none any more. False, too, when there are too many already.
+  /// RoCE frames to this multicast MAC, or no longer. Also false when there are too many already.
   bool want_group(const MacAddress& group, bool wanted, std::string& error) {
     if (wanted && card().groups.size() >= kGroupsMax) {
       error =
@@ -94,8 +94,8 @@ class Registration {
     };
     return update(change, error);
   }
-  /// Looks now and then whether the directory, and what this member and `mailbox` have in it, were removed, and makes
-  /// it anew. What was noticed is news once: a line for the log, or "".
+  /// Checks now and then whether the directory, or what this member and `mailbox` have in it, was removed, and makes it
+  /// anew. Each event is reported once: a line for the log, or "".
   std::string look_after_directory(Mailbox& mailbox, Instant now);
   /// In the child of a fork.
   void forget() {
@@ -125,8 +125,8 @@ class Registration {
   ServiceClaims services_;
   Instant next_try_{0};
   Instant next_look_{0};
-  bool torn_ = false;    // the directory could not be made anew the last time
-  bool failed_ = false;  // the last time that the card was written
+  bool torn_ = false;    // the last attempt to make the directory anew failed
+  bool failed_ = false;  // the last attempt to write the card failed
 };
 
 }  // namespace uroce::segment

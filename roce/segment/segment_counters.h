@@ -9,7 +9,7 @@ struct SegmentCounters {
   uint64_t tx_dropped_nobody = 0;  // for a queue pair that no program has
   uint64_t tx_dropped_full = 0;    // more than the receiver's ring and our backlog take
   uint64_t tx_dropped_stuck = 0;   // the receiver has taken nothing for a long time
-  uint64_t tx_dropped_no_way = 0;  // for no queue pair, and wanted by nobody on the segment
+  uint64_t tx_dropped_no_way = 0;  // for no queue pair, and wanted by no member of the segment
   uint64_t rx_nonsense = 0;        // slots that no correct sender writes
   uint64_t contacts = 0;           // peers with which there was contact
   uint64_t peers_lost = 0;         // of these, gone

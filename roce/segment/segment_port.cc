@@ -11,11 +11,11 @@ namespace uroce::segment {
 namespace {
 
 constexpr Duration kMailLook = microseconds(50);
-/// Lent at a time when little is free: what is lent may go to one receiver that does not read.
+/// Frames lent at a time when few are free: all of them may go to one receiver that does not read.
 constexpr uint32_t kFewFrames = 4;
 
-/// Where a bridge meets one member only, as on a cable, frames wait before the segment. Else nobody waits for another's
-/// receiver.
+/// Where a bridge meets one member only, as on a cable, frames wait before the segment. Otherwise no sender waits for
+/// another's receiver.
 bool only_way_is_congested(Role own, const Peers& peers) {
   if (own != Role::kBridge || peers.size() != 1) return false;
   const auto& met = peers.in_contact();
@@ -133,13 +133,13 @@ void SegmentPort::forward(PooledFrame frame) {
 }
 
 bool SegmentPort::congested(const MacAddress& dst, uint32_t dest_qpn) {
-  if (dest_qpn == 0) {  // raw packets: any of those that may get a copy
+  if (dest_qpn == 0) {  // raw packets: any of the programs that may get a copy
     const auto& takers = parts_->peers.raw_takers();
     return std::any_of(takers.begin(), takers.end(),
                        [](const Peer* peer) { return peer->lane && peer->lane->sender.congested(); });
   }
-  // The slowest program of a group holds its senders back, as a lossless wire would; who takes nothing at all does so
-  // not long. Others, which get every group, do not.
+  // The slowest program of a group holds its senders back, as a lossless wire would; one that takes nothing at all does
+  // so only until it counts as stuck. Stations, which get every group, do not.
   if (dst.is_multicast()) {
     const auto& peers = parts_->peers.in_contact();
     return std::any_of(peers.begin(), peers.end(), [&](const Peer* peer) {
@@ -175,7 +175,7 @@ uint32_t SegmentPort::receive(RxFrame* frames, uint32_t max) {
     frames[count++] = {headers_[held_++].data(), answer->bytes, nullptr, nullptr};
   }
   const auto& contacts = parts_->peers.in_contact();
-  // Everybody has a turn, whoever fills a burst alone.
+  // Every peer has its turn, even if one can fill a burst alone.
   for (size_t i = 0; i < contacts.size() && count < max; i++) {
     last_received_ = last_received_ + 1 < contacts.size() ? last_received_ + 1 : 0;
     Peer& peer = *contacts[last_received_];
@@ -217,7 +217,7 @@ void SegmentPort::disarm() {
   next_mail_ = now_;
 }
 
-// Others come and go.
+// Other members come and go.
 
 void SegmentPort::look_after(Instant now) {
   next_mail_ = now + kMailLook;
@@ -241,7 +241,7 @@ void SegmentPort::look_after(Instant now) {
   }
   if (!lost.empty()) parts_->peers.refresh(true);
   parts_->checks.tidy(now);
-  // Uplinks and bridges are ways, and nobody's peers.
+  // Uplinks and bridges only forward: no connection ends at them.
   for (const LostMember& member : lost) {
     if (member.whole_host || !member.blocks.empty()) on_lost_(member, now);
   }

@@ -1,10 +1,10 @@
-// A member of a segment: an Ethernet in shared memory, in which every program of a machine takes part.
+// A member of a segment: an Ethernet in shared memory, which all programs of a machine share.
 //
 // A frame goes straight from the sender's memory to the program that it is for, found by destination MAC and queue pair
-// number; there is no process in the middle, and nothing but the memory of the two is involved. All programs of a
-// *host* have the same MAC and addresses; each has blocks of the host's queue pair numbers.
+// number; there is no process in between, and only memory of the two is involved. All programs of a *host* have the
+// same MAC and addresses; each has blocks of the host's queue pair numbers.
 //
-// A port is used by one thread at a time, like every Port. Only `wake_fd` may be waited for meanwhile.
+// A port is used by one thread at a time, like every Port. Only waiting for `wake_fd` is allowed meanwhile.
 #pragma once
 
 #include <array>
@@ -43,7 +43,7 @@ class SegmentPort final : public Port {
  public:
   /// Returns nullptr, with one line in `error`, when that fails.
   static std::unique_ptr<SegmentPort> join(const SegmentOptions& options, std::string& error);
-  /// Leaves. What was sent can still be received.
+  /// Leaves the segment. What was sent can still be received.
   ~SegmentPort() override;
 
   uint32_t receive(RxFrame* frames, uint32_t max) override;
@@ -59,29 +59,29 @@ class SegmentPort final : public Port {
     if (tx_pending()) parts_->deliveries.retry();
     if (now >= next_mail_) look_after(now);
   }
-  /// Something can be received, as far as a look tells.
+  /// Whether something can be received, as far as a look tells.
   bool has_frames() const;
-  /// Frames wait for room at their receivers.
+  /// Whether frames wait for room at their receivers.
   bool tx_pending() const { return parts_->deliveries.any_waiting(); }
   /// A further block of queue pair numbers of the host; nothing when there is none.
   std::optional<uint32_t> take_block();
 
-  /// Before its thread sleeps: from now on whoever sends a frame makes `wake_fd` readable. False when something is
-  /// there already; then it must not sleep. `disarm` ends it; a call to receive does so, too.
-  /// `for_long`: nothing but `wake_fd` ends the sleep; then also false while somebody who sleeps could not be woken.
+  /// To be called before the thread sleeps: from now on a peer that sends a frame makes `wake_fd` readable. False when
+  /// something is there already; then the thread must not sleep. `disarm` ends it, and so does a call to receive.
+  /// `for_long`: nothing but `wake_fd` ends the sleep; then also false while a sleeping peer could not be woken.
   bool arm(bool for_long = false);
   void disarm();
   int wake_fd() const { return mailbox_.fd(); }
 
   SegmentCounters counters() const;
-  /// What the others know of this member.
+  /// What the others know about this member.
   Registration& registration() { return registration_; }
   const UplinkWatch& uplink() const { return parts_->uplink; }
-  /// For an uplink, which looks at whom frames are from: a frame that was received has a Peer for a token, until it is
+  /// For an uplink, which has to know the senders of frames: the token of a received frame is its Peer, until it is
   /// released.
   Peers& peers() { return parts_->peers; }
-  /// Who hears, from within `on_turn`, of programs and stations that are gone, if there was contact: within a second,
-  /// and when everything that they sent has been received.
+  /// Sets the listener that `on_turn` tells of programs and stations that are gone, if there was contact: within a
+  /// second, and when everything that they sent has been received.
   void on_lost(LossListener listener) { on_lost_ = std::move(listener); }
   /// In the child of a fork, where everything belongs to the parent: closes the descriptors that keep it alive for the
   /// others. Nothing of the port may be used any more, or destroyed.
@@ -96,7 +96,7 @@ class SegmentPort final : public Port {
 
   BaseMemory& base() { return *static_cast<BaseMemory*>(base_memory_.data()); }
 
-  /// What needs the memory, the mailbox and the number that a port has once it has joined.
+  /// The parts that need the memory, the mailbox and the number that a port has once it has joined.
   struct Parts {
     Parts(SegmentPort& port, BaseMemory& base);
     FramePool pool;
@@ -120,7 +120,7 @@ class SegmentPort final : public Port {
 
   Instant now_{0};
   Instant next_mail_{0};
-  size_t last_received_ = 0;  // whose turn it was
+  size_t last_received_ = 0;  // index of the peer whose turn it was
   bool armed_ = false;
   uint32_t held_ = 0;  // received frames that were not released yet
   std::array<std::array<uint8_t, LaneReceiver::kRoomBytes>, kMaxBurst> headers_{};

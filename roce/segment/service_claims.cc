@@ -12,7 +12,7 @@
 namespace uroce::segment {
 namespace {
 
-/// Files have room for half of all numbers. So two services may have one byte; they differ in the highest bit.
+/// File offsets cover half of all service IDs, so two services, which differ in the highest bit, share a byte.
 off_t byte_of(uint64_t service_id) {
   return static_cast<off_t>(service_id % static_cast<uint64_t>(std::numeric_limits<off_t>::max()));
 }
@@ -39,7 +39,7 @@ bool ServiceClaims::open_again(std::string& error) {
 }
 
 bool ServiceClaims::take(uint64_t service_id) {
-  const bool is_new = own_.insert(service_id).second;  // first: there may be no memory for it
+  const bool is_new = own_.insert(service_id).second;  // first, since there may be no memory for it
   if (fd_ >= 0 && lock_file(fd_, byte_of(service_id), 1)) return true;
   const int error = fd_ < 0 || is_held_by_another(errno) ? EADDRINUSE : errno;
   if (is_new) own_.erase(service_id);

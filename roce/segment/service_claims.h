@@ -1,5 +1,5 @@
 // Services of a host (service IDs of connection management: port spaces and ports, or services of InfiniBand): each is
-// claimed by one member at most, as long as that lives.
+// claimed by at most one member, as long as the member lives.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,12 @@ class ServiceClaims {
   /// For the host with this MAC. `directory` outlives the claims. Returns false, with one line in `error`, when the
   /// host's file cannot be had.
   bool open(Directory& directory, const MacAddress& mac, std::string& error);
-  /// When the file was removed: makes it anew, with what this member has. Returns false, with one line in `error`, when
-  /// that fails.
+  /// When the file was removed: makes it anew, with the services that this member has. Returns false, with one line in
+  /// `error`, when that fails.
   bool open_again(std::string& error);
   bool is_there() const;
-  /// False when errno says why not; EADDRINUSE: another member has it. What this member has can be had again.
+  /// False when errno says why not; EADDRINUSE: another member has it. A service that this member has can be taken
+  /// again.
   bool take(uint64_t service_id);
   void give_back(uint64_t service_id);
   /// Also for the child of a fork: what the parent claimed stays the parent's.

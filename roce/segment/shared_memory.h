@@ -6,8 +6,8 @@
 
 namespace uroce::segment {
 
-/// Memory of this process that it can pass on: sealed, so that whoever gets the descriptor can neither write to it nor
-/// change its size.
+/// Memory of this process that it can pass on: sealed, so that a process that gets the descriptor can neither write to
+/// it nor change its size.
 class OwnMemory {
  public:
   OwnMemory() = default;

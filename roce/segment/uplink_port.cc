@@ -9,13 +9,13 @@
 namespace uroce::segment {
 namespace {
 
-/// So long a program may save up its rate.
+/// How long a program may save up its rate.
 constexpr int64_t kBurstNs = 5'000'000;
 constexpr Duration kRefill = microseconds(50);
-/// A slow rate adds up for a while, since what is added is whole bytes.
+/// A slow rate is refilled less often, since only whole bytes are added.
 constexpr int64_t kWorthARefill = 256;
 constexpr int64_t kSavedNsMost = 10'000'000'000;
-constexpr size_t kSourceMac = 6;  // where it stands in a frame
+constexpr size_t kSourceMac = 6;  // offset of the source MAC in a frame
 
 int64_t bytes_in(uint64_t bits_per_second, int64_t ns) {
   return static_cast<int64_t>(static_cast<double>(bits_per_second) / 8e9 * static_cast<double>(ns));
@@ -49,8 +49,8 @@ uint32_t UplinkPort::receive(RxFrame* frames, uint32_t max) {
 bool UplinkPort::concerns_program(const Destination& destination) {
   if (destination.qpn != kManagementQpn && !destination.management) return destination.qpn > 1;
   const bool looked = segment_.peers().refresh_for_frame(now_, Peers::kReadForManagement);
-  // Of an ID that no program has, the engine says so; but only when that is sure now: a program may have taken its
-  // numbers since the last look. Otherwise the segment drops it, and the sender asks again.
+  // The engine rejects an ID that no program has, but only when that is certain now: a program may have taken its
+  // numbers since the last look. Otherwise the segment drops the message, and the sender repeats it.
   if (destination.qpn != kManagementQpn) return !looked || segment_.peers().find(mac_, destination.qpn) != nullptr;
   if (destination.service_id) return segment_.peers().listener(mac_, *destination.service_id) != nullptr;
   bool listens = false;
@@ -102,7 +102,7 @@ void UplinkPort::on_turn(Instant now) {
   moved_ += count;
 }
 
-/// What a program has sent lies in its memory, where it may change: the copy is what is checked.
+/// A program's frames lie in its own memory, where they may change: so the copy is checked.
 bool UplinkPort::fill(TxFrame& out, const RxFrame& in) {
   if (in.bytes > out.capacity) {
     counters_.uplink_tx_dropped_too_long++;

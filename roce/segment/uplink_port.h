@@ -1,11 +1,10 @@
-// What the engine of an uplink receives from and sends to: a wire, of which the programs of a segment have the better
-// part.
+// What the engine of an uplink receives from and sends to: a wire that it shares with the programs of a segment.
 //
 // The uplink is a host's way out of its machine, and its engine speaks for the host on the wire: it answers ARP,
-// neighbour solicitations and pings, and obeys pauses. What comes for a queue pair goes to the program that has the
-// queue pair, and never to the engine; news of neighbours go to both. Connection management's requests go to the
-// program that listens to their service; if none does, the engine says so. What programs send to others than each other
-// goes to the wire.
+// neighbour solicitations and pings, and obeys pauses. Packets for a queue pair go to the program that has the queue
+// pair, and never to the engine; news of neighbours goes to both. Connection management's requests go to the program
+// that listens to their service; if none does, the engine rejects them. What programs send to destinations outside the
+// segment goes to the wire.
 //
 // Sans-I/O: wire and segment are Ports. Used by one thread, as they are.
 #pragma once
@@ -23,9 +22,9 @@ namespace uroce::segment {
 struct UplinkCounters {
   uint64_t uplink_rx_packets = 0;          // from the wire to programs
   uint64_t uplink_tx_packets = 0;          // from programs to the wire
-  uint64_t uplink_rx_dropped_no_room = 0;  // programs took none, and there was no memory left to wait in
+  uint64_t uplink_rx_dropped_no_room = 0;  // no frame of the pool was free, since programs did not read
   uint64_t uplink_rx_dropped_too_long = 0;
-  uint64_t uplink_tx_dropped_foreign = 0;  // not from the host's MAC: whoever sent it is no program of the host
+  uint64_t uplink_tx_dropped_foreign = 0;  // not from the host's MAC: the sender is no program of the host
   uint64_t uplink_tx_dropped_too_long = 0;
   uint64_t uplink_tx_held = 0;  // times that a program was made to wait, because it had sent more than its rate
 };
@@ -43,8 +42,8 @@ void for_each_counter(const UplinkCounters& counters, F&& f) {
 
 class UplinkPort final : public Port {
  public:
-  /// Both outlive the port. `mac`: the host's. `rate`: what one program may send to the wire, in bits per second; 0: as
-  /// much as there is room for.
+  /// Both outlive the port. `mac`: the host's. `rate`: what one program may send to the wire, in bits per second; 0: no
+  /// limit.
   UplinkPort(Port& wire, SegmentPort& segment, const MacAddress& mac, uint64_t rate)
       : wire_(wire), segment_(segment), mac_(mac), rate_(rate) {}
 
@@ -54,7 +53,7 @@ class UplinkPort final : public Port {
   uint32_t acquire_tx(TxFrame* frames, uint32_t max) override { return wire_.acquire_tx(frames, max); }
   void send(TxFrame* frames, uint32_t count) override { wire_.send(frames, count); }
 
-  /// To be called once per turn: programs' frames go to the wire, unless the wire has to be silent.
+  /// To be called once per turn: sends the programs' frames to the wire, unless the wire is paused.
   void on_turn(Instant now);
   void set_silent(bool silent) { silent_ = silent; }
   /// How many frames the last turn moved, in either direction.

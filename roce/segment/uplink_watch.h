@@ -1,4 +1,4 @@
-// What a host's way out of the machine says of itself: its uplink lives, its link is up, and which addresses it has.
+// What a host's way out of the machine reports: whether the uplink lives and its link is up, and its addresses.
 #pragma once
 
 #include <atomic>
@@ -28,11 +28,11 @@ class UplinkWatch {
   }
   /// As of the last look; false for a host that has no uplink. Any thread may ask.
   bool up() const { return up_.load(std::memory_order_relaxed); }
-  /// True once after the uplink said other addresses than before. Any thread may ask.
+  /// True once after the uplink's addresses have changed. Any thread may ask.
   bool take_news() const {
     return news_.load(std::memory_order_relaxed) && news_.exchange(false, std::memory_order_relaxed);
   }
-  /// Of the uplink, as it said last; empty as long as there was none.
+  /// The uplink's addresses as last published; empty as long as there was none.
   const std::vector<LocalAddress>& addresses() const { return addresses_; }
 
  private:

@@ -6,7 +6,7 @@ namespace uroce {
 
 namespace {
 
-constexpr uint8_t kAnswersExpected = 2;  // after so many, the next message is likely to be answered, too
+constexpr uint8_t kAnswersExpected = 2;  // after so many answers, the next message is likely to be answered, too
 constexpr uint8_t kAnswersMax = 3;
 
 }  // namespace

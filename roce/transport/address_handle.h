@@ -1,4 +1,4 @@
-// Where a UD message goes.
+// The destination of a UD message.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace uroce {
 
-/// Created by the engine from address attributes, and destroyed by whoever had it created.
+/// Created by the engine from address attributes, and destroyed by its creator.
 struct AddressHandle {
   PdId pd = 0;
   PathSpec path;  // as given; the MAC is filled in when it is known

@@ -6,7 +6,7 @@
 //
 //   - If there is a completion that no event has announced and that was not polled, the event is raised at once. That
 //     completion came while the queue was not armed, and a program that polls first and arms afterwards (UCX) has no
-//     other way to hear of it.
+//     other way to learn of it.
 //   - Completions that were announced raise nothing. The program has been told; it may arm before it polls them
 //     (ibv_rc_pingpong), and an event for each of those armings would find an empty queue.
 //   - Otherwise the next completion that is added raises the event.
@@ -14,7 +14,7 @@
 // When armed for solicited completions, only those of solicited messages and those in error count.
 //
 // Moderation (`moderate`) holds the event of an armed queue back until several completions are there, or until the
-// first of them is old enough. A program that polls all of them before that is told nothing.
+// first of them is old enough. A program that polls all of them before that gets no event.
 //
 // Conversely, an event should find the completion that it tells of: a batch (ibv_next_poll) ends before completions
 // whose event the program has yet to take, because ibv_rc_pingpong -t polls once for each event and gives up when it
@@ -54,7 +54,7 @@ class CompletionQueue {
       entry.queue->give_back(entry.slots);
       f(entry.completion);
     }
-    if (unheard_ != 0 && !still_here(unheard_)) unheard_ = 0;  // the program found it without taking its event
+    if (unheard_ != 0 && !still_here(unheard_)) unheard_ = 0;  // the program polled it without taking its event
     if (held_back_ != 0 && ring_.empty()) forget_held_back();
     return count;
   }
@@ -86,7 +86,7 @@ class CompletionQueue {
   bool push(const Completion& completion, bool solicited, WorkQueueSlots& queue);
 
   /// Takes out the completions of a QP that is reset or destroyed, and frees their slots. The others keep their order,
-  /// and those of tag matching stay: a program that counts unexpected messages has to see them all.
+  /// and those of tag matching stay: a program that counts unexpected messages has to see all of them.
   void remove(uint32_t qpn);
   /// The same for the receives of a shared receive queue that is destroyed.
   void remove(const WorkQueueSlots& queue);
@@ -94,7 +94,7 @@ class CompletionQueue {
   /// Makes room for more; keeps what is queued. False when `capacity` is less than what is queued.
   bool resize(uint32_t capacity);
 
-  /// A completion of this QP lies here.
+  /// Whether the queue has a completion of this QP.
   bool has_of(uint32_t qpn) const;
 
   /// QPs that use it; the engine refuses to destroy a queue in use.

@@ -9,7 +9,7 @@ namespace uroce {
 
 namespace {
 
-// How many times in all the responses of a READ are sent again until its requester gets further. A requester has at
+// How many times the responses of a READ are sent again, in all, until its requester gets further. A requester has at
 // most eight tries (retry_cnt has three bits), and the network may duplicate each; with selective repeat it asks for
 // small parts of a READ, in any order and as often as they are lost. A requester that uses go-back-N asks each time for
 // all READs that follow, so their counts start anew when it gets further in an earlier one.

@@ -1,4 +1,4 @@
-// The READs and atomics that a responder carried out last, kept for a peer that asks for one of them again.
+// The latest READs and atomics that a responder carried out, kept for a peer that asks for one of them again.
 //
 // The log keeps as many as the peer may have in flight (max_dest_rd_atomic), so an honest peer asks for no others.
 // Anybody can send a packet with an old PSN, so such a packet must not obtain anything that was not given before: no
@@ -27,9 +27,9 @@ class ExecutedLog {
     uint64_t original = 0;  // atomic: the value before
   };
 
-  /// From now on so many are remembered. The log is empty afterwards.
+  /// From now on `depth` of them are kept. The log is empty afterwards.
   void make_room(uint32_t depth);
-  /// The same, but what is remembered stays.
+  /// The same, but the entries stay.
   void grow(uint32_t depth);
   /// Begins anew for a connection. `mtu` is the payload of a full packet in bytes.
   void start(uint32_t mtu);

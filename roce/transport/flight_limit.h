@@ -1,6 +1,6 @@
 // How many packets may be in flight without an answer, and which of them ask for one.
 //
-// A loss halves the number, because nobody knows how much the path can take; each sign of progress adds one. Congestion
+// A loss halves the number, because the path's capacity is not known; each sign of progress adds one. Congestion
 // control, where there is any, has a cap of its own. A flow that is stopped by either limit must have asked for an
 // answer, or it would stand still until a timeout: so the packet that closes the window always asks.
 #pragma once

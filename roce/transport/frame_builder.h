@@ -45,7 +45,7 @@ class FrameBuilder {
     at_ += bytes;
   }
 
-  /// `append` from registered memory. False when that memory went away; the frame must not be used then.
+  /// `append` from registered memory. False when that memory is gone; the frame must not be used then.
   [[nodiscard]] bool append_registered(const uint8_t* data, uint32_t bytes) {
     try {
       append(data, bytes);

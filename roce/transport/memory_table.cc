@@ -155,7 +155,7 @@ uint32_t MemoryTable::bind_window(const MwBind& bind, PdId pd, uint32_t qpn) {
     MemoryRegion* parent = find(bind.mr_lkey);
     if (parent == nullptr || parent->kind != RegionKind::kMr || parent->pd != pd) return 0;
     if ((parent->access & kMwBind) == 0) return 0;
-    if ((bind.access & ~parent->access & (kFlushGlobal | kFlushPersistent)) != 0) return 0;  // what it cannot promise
+    if ((bind.access & ~parent->access & (kFlushGlobal | kFlushPersistent)) != 0) return 0;  // the region lacks them
     const bool writes = (bind.access & (kRemoteWrite | kRemoteAtomic)) != 0;
     if (writes && (parent->access & kLocalWrite) == 0) return 0;
     uint8_t* memory = nullptr;
@@ -187,7 +187,7 @@ AccessCheck MemoryTable::check_region(const MemoryRegion* region, PdId pd, uint3
   if (region->pd != pd) return AccessCheck::kBadPd;
   constexpr uint32_t kRemote = kRemoteRead | kRemoteWrite | kRemoteAtomic | kFlushGlobal | kFlushPersistent;
   if ((rights & kRemote) == 0 && region->kind != RegionKind::kMr) {
-    // A window is no lkey.
+    // A window's key is not valid as an lkey.
     return region->kind == RegionKind::kNullMr ? AccessCheck::kNull : AccessCheck::kBadKey;
   }
   if (region->qpn != 0 && region->qpn != qpn) return AccessCheck::kBadPd;

@@ -18,7 +18,7 @@
 
 namespace uroce {
 
-/// A null region has no memory: what is read from it is zeros, and what is written to it is dropped.
+/// A null region has no memory: reads from it give zeros, and writes to it are dropped.
 enum class RegionKind : uint8_t { kFree, kMr, kNullMr, kMwType1, kMwType2 };
 
 struct MemoryRegion {

@@ -1,4 +1,4 @@
-// How many messages the peer has receives for, as its ACKs say: end-to-end credits.
+// End-to-end credits: how many messages the peer has receives for, according to its ACKs.
 #pragma once
 
 #include <cstdint>

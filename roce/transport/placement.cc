@@ -34,7 +34,7 @@ const Refusal* flush(const QpContext& context, const Feth& feth, const Reth& ret
   return nullptr;
 }
 
-/// `write.swap_add` is what to store.
+/// `write.swap_add` is the value to store.
 const Refusal* write_atomically(const QpContext& context, const PacketView& packet, const AtomicEth& write) {
   const bool fits = packet.reth().dma_length == kAtomicWriteBytes && packet.payload_bytes == kAtomicWriteBytes;
   if (!fits || (write.va & 7) != 0) return &refusal::kMalformed;

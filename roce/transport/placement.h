@@ -1,8 +1,8 @@
 // FLUSH and ATOMIC WRITE, the operations of the annex on memory placement. Each is answered by a READ response without
 // data, and counts among the READs and atomics that a peer may have under way.
 //
-// Every request before a FLUSH was carried out by this thread when the FLUSH has its turn, so what they wrote only has
-// to become visible to everybody, which a fence does. No memory here outlives a loss of power: a FLUSH that asks for
+// Every request before a FLUSH was carried out by this thread when the FLUSH has its turn, so their writes only have to
+// become visible to others, which a fence does. No memory here survives a loss of power: a FLUSH that asks for
 // that finds no region that allows it.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace uroce {
 
-/// What tells an atomic, a FLUSH or an ATOMIC WRITE from any other with the same PSN, in the form in which the
+/// What distinguishes an atomic, a FLUSH or an ATOMIC WRITE from any other with the same PSN, in the form in which the
 /// ExecutedLog keeps it.
 AtomicEth identity_of(const PacketView& packet);
 /// Checks the FLUSH or ATOMIC WRITE, whose identity is given, and carries it out. Returns why it is refused; nullptr

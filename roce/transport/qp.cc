@@ -139,9 +139,9 @@ void Qp::enter(QpState to, Instant now) {
       if (from == QpState::kRtr) reliable ? ends_->requester.start() : ends_->sender.start();
       break;
     case QpState::kErr:
-      ends_->responder.silence();  // the program decided so: nothing more goes out
+      ends_->responder.silence();  // the program ended the QP: nothing more is sent
       flush(now);
-      // Once: UCX ends a program that hears of it again, after an error of its own accord and then this.
+      // Raised once: UCX aborts a program that gets it again when the program itself moves a failed QP to ERR.
       if (from != QpState::kErr && init_.srq != nullptr) context_.events.raise(AsyncEvent::kQpLastWqeReached);
       break;
     default:
@@ -178,7 +178,7 @@ void Qp::flush(Instant now) {
   }
 }
 
-/// What a call found out takes effect at its end: the QP or its send queue goes to error, or the send queue is drained.
+/// The outcome of a call takes effect at its end: the QP or its send queue goes to error, or the send queue is drained.
 void Qp::settle(Outcome outcome, Instant now) {
   const QpState s = context_.state;
   if (outcome == Outcome::kFailed && s != QpState::kErr && s != QpState::kReset) {

@@ -1,4 +1,4 @@
-// What congestion means for a QP: the rate to which it keeps, and the CNPs that it sends to its peer.
+// Congestion control of a QP: the rate that it keeps to, and the CNPs that it sends to its peer.
 //
 // Requests and READ responses are data and keep to the rate. ACKs, NAKs, atomic results and CNPs never wait for it.
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What a queue pair speaks with: requester and responder of RC and XRC, and what stands in their place for UC, UD and
-// raw packets. Apart from qp.h, so that who uses queue pairs is not compiled with all of the protocol.
+// The two ends of a queue pair: requester and responder of RC and XRC, and their counterparts for UC, UD and raw
+// packets. Apart from qp.h, so that users of queue pairs are not compiled with all of the protocol.
 #pragma once
 
 #include "transport/datagram.h"

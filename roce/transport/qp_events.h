@@ -20,7 +20,7 @@ class QpEvents {
   QpEvents(Observer& observer, Qp& qp, bool reliable) : observer_(observer), qp_(qp), reliable_(reliable) {}
 
   void raise(AsyncEvent event) const { observer_.on_qp_event(qp_, event); }
-  /// A message was too long for its receive, and the queue pair goes on: whoever sends such does not fill the log.
+  /// A message was too long for its receive, and the queue pair goes on: its sender must not be able to fill the log.
   void on_too_long_dropped() {
     if (!std::exchange(too_long_told_, true)) observer_.on_responder_error(qp_, Cause::kReceiveTooShort);
   }

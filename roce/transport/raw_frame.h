@@ -7,7 +7,7 @@ namespace uroce {
 
 /// A frame that arrived for a queue pair of raw packets.
 struct RawFrame {
-  const uint8_t* head = nullptr;  // its first bytes, which nobody changes meanwhile
+  const uint8_t* head = nullptr;  // its first bytes, which do not change meanwhile
   uint32_t head_bytes = 0;
   const uint8_t* rest = nullptr;  // what follows
   uint32_t rest_bytes = 0;

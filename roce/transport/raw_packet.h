@@ -1,6 +1,6 @@
 // Raw packets: whole Ethernet frames, as the program writes them and reads them.
 //
-// A send is one frame, without its FCS. One that is shorter than Ethernet's least is padded with zeros, as by a NIC;
+// A send is one frame, without its FCS. One that is shorter than Ethernet's minimum is padded with zeros, as by a NIC;
 // one that is no frame, or longer than the port carries, ends in a local length error and stops the send queue. A
 // received frame fills one receive, from its destination address on; one for which there is no receive is dropped and
 // counted.
@@ -18,8 +18,8 @@
 
 namespace uroce {
 
-inline constexpr uint32_t kRawFrameMin = 14;      // the least that may be posted: an Ethernet header
-inline constexpr uint32_t kEthernetPadding = 60;  // the least that leaves, without FCS
+inline constexpr uint32_t kRawFrameMin = 14;      // the shortest that may be posted: an Ethernet header
+inline constexpr uint32_t kEthernetPadding = 60;  // the shortest on the wire, without FCS
 
 /// Fills `frame` with what was posted, at most `context.mtu` bytes. Returns a cause other than kNone when it cannot.
 Cause encode_raw_frame(const QpContext& context, const SendWqe& wqe, TxFrame& frame);

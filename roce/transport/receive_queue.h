@@ -29,7 +29,7 @@ class ReceiveQueue {
   /// How much memory the queue takes.
   static size_t bytes_for(uint32_t max_wr, uint32_t max_sge);
 
-  /// `memory`: `bytes_for` of somebody else's, which outlives the queue; nullptr: of its own.
+  /// `memory`: `bytes_for` bytes of the caller's, which outlive the queue; nullptr: the queue allocates them.
   ReceiveQueue(uint32_t max_wr, uint32_t max_sge, void* memory = nullptr);
 
   PostResult post(const RecvWr& wr);
@@ -57,11 +57,11 @@ class ReceiveQueue {
   UntouchedArray<Sge> sges_;  // max_sge_ for each slot of the ring
 };
 
-/// What a shared receive queue of XRC has beside its receives.
+/// The attributes of an XRC shared receive queue.
 struct XrcAttachment {
-  XrcdId domain = 0;              // 0: the queue is none of XRC
+  XrcdId domain = 0;              // 0: not an XRC queue
   CompletionQueue* cq = nullptr;  // of its receives
-  uint32_t number = 0;            // by which peers name it
+  uint32_t number = 0;            // number by which peers name it
 };
 
 class SharedReceiveQueue {

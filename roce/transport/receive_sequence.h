@@ -1,5 +1,5 @@
-// Where a responder stands in what its peer sends: which PSN comes next, which messages are complete, and whether the
-// peer knows of a gap.
+// A responder's position in its peer's packets: which PSN comes next, which messages are complete, and whether the peer
+// knows of a gap.
 //
 // It is told what was received, and says what that means; the responder decides what to answer. The peer is told of a
 // gap once; then all that follows is dropped in silence until the missing packet comes.
@@ -52,7 +52,7 @@ class ReceiveSequence {
   void go_back(Psn next, uint32_t msn);
 
  private:
-  // If more PSNs than this were left out, an ACK would look like one for newer packets.
+  // If an ACK left out more PSNs than this, it would look like one for newer packets.
   static constexpr uint32_t kReadsLastMax = 1 << 22;
 
   Psn next_;

@@ -57,7 +57,7 @@ Outcome ReceiveSlot::complete(Completion& completion, bool solicited, Instant no
   active_ = false;
   if (!ok || !mark_.fetches) slots().end();
   const Outcome outcome = context_.complete_receive(slots(), completion, solicited, now);
-  if (outcome == Outcome::kFailed && ok) {  // the queue was full: nobody will hear of it
+  if (outcome == Outcome::kFailed && ok) {  // the queue was full: the program never learns of it
     if (mark_.fetches) slots().end();
     forget_unexpected();
   }
@@ -83,7 +83,7 @@ Outcome ReceiveSlot::end(WcStatus status, Cause cause, Instant now) {
   completion.opcode = WcOpcode::kRecv;
   completion.status = status;
   completion.cause = cause;
-  constexpr bool kSolicited = true;  // errors wake also those who wait for solicited completions
+  constexpr bool kSolicited = true;  // errors also wake programs that wait for solicited completions
   return complete(completion, kSolicited, now);
 }
 

@@ -33,7 +33,7 @@ class ReceiveSlot {
 
   /// Takes the oldest receive. One must be available and none active.
   void take();
-  /// The same for a receive that is in no queue any more.
+  /// The same for a receive that was taken from its queue already.
   void take(const TaggedReceive& receive, const ReceiveMark& mark);
   void mark(const ReceiveMark& mark) { mark_ = mark; }
   /// Whether the message that ended last left its receive to be filled by a READ, and that receive.
@@ -47,7 +47,7 @@ class ReceiveSlot {
   /// use the memory that the receive's elements name.
   Cause append(const uint8_t* data, uint32_t bytes);
   uint32_t filled() const { return filled_; }
-  /// Whether so many bytes more have room.
+  /// Whether there is room for `bytes` more.
   bool fits(uint32_t bytes) const { return wqe_.total_bytes >= filled_ && bytes <= wqe_.total_bytes - filled_; }
 
   /// Completes the active receive. Fills in wr_id and, if a SEND filled the receive and byte_len is 0, byte_len.
@@ -55,8 +55,9 @@ class ReceiveSlot {
   Outcome complete(Completion& completion, bool solicited, Instant now);
   /// Ends the active receive, if there is one, in error.
   void fail(WcStatus status, Cause cause, Instant now);
-  /// Unreliable services: the message is longer than the active receive, which stays for the next one. One of a shared
-  /// queue ends in error instead: others might have it. kFailed when there was no room for that completion.
+  /// Unreliable services: the message is longer than the active receive, which stays for the next one. A receive of a
+  /// shared queue ends in error instead, since another QP might need it. kFailed when there was no room for that
+  /// completion.
   Outcome drop_too_long(Instant now);
 
   /// Forgets the active receive, without a completion (RESET).

@@ -1,4 +1,4 @@
-// Why a responder refuses a request, mostly with a fatal NAK, and what each side is told of it.
+// Why a responder refuses a request, mostly with a fatal NAK, and what each side is told.
 #pragma once
 
 #include "packet/headers.h"
@@ -10,7 +10,7 @@ struct Refusal {
   NakCode code;             // told to the peer
   Cause cause;              // reported on this side (Observer::on_responder_error)
   WcStatus receive_status;  // status of the receive in use, if there is one
-  bool silent = false;      // the peer is told nothing after all
+  bool silent = false;      // no NAK is sent
 };
 
 namespace refusal {

@@ -2,9 +2,9 @@
 // that its memory is free again.
 //
 // Both are work requests of the device in the queue pair's own send queue, behind what the program posted before. They
-// have places of their own there, so that they take none of the program's, and no completions there either: the READ
-// ends the tagged receive, and of the notice nobody hears unless it fails. The notice waits for the READ (fence), and
-// so does what stands behind it: messages are fetched one after the other.
+// have slots of their own there, so that they take none of the program's, and no completions: the READ ends the tagged
+// receive, and the notice is not reported unless it fails. The notice waits for the READ (fence), and so do requests
+// behind it: messages are fetched one after the other.
 #pragma once
 
 #include "packet/tag_header.h"
@@ -18,7 +18,7 @@ namespace uroce {
 /// How many messages may wait in one queue pair to be fetched. The sender of another one gets an RNR NAK.
 inline constexpr uint32_t kRendezvousMax = 16;
 
-/// How many places for the device's work the send queue of such a queue pair has.
+/// How many slots for the device's work the send queue of such a queue pair has.
 uint32_t device_work_of(const QpInit& init);
 
 /// Whether one more can be fetched now. Not before RTS, when this side may not send yet.

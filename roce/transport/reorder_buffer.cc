@@ -116,7 +116,7 @@ void ReorderBuffer::insert_run(uint32_t run, uint32_t before, uint32_t after) {
   slot(run).run_after = after;
   (before == kNone ? first_run_ : slot(before).run_after) = run;
   (after == kNone ? last_run_ : slot(after).run_before) = run;
-  // A gap that is cut in two was asked for as a whole, so both parts keep its values.
+  // A gap that is split was asked for as a whole, so both parts keep its values.
   if (after != kNone) {
     slot(run).asked_at = slot(after).asked_at;
     slot(run).arrivals = slot(after).arrivals;

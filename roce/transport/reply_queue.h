@@ -1,8 +1,8 @@
 // The READ responses and atomic results that a responder owes, in the order of their PSNs.
 //
-// Each stands in the queue once, however often it was asked for, and no two overlap: a second copy would be owed to a
-// peer that already has the data, and would take room from the peer's next READ. There is room for all requests that a
-// peer may have in flight, and for as many that are asked for again.
+// Each is in the queue once, however often it was asked for, and no two overlap: a second copy would be owed to a peer
+// that already has the data, and would take room from the peer's next READ. There is room for all requests that a peer
+// may have in flight, and for as many that are asked for again.
 //
 // The queue knows neither memory nor frames: the responder makes each packet of the reply at the front, and reports
 // when it left.
@@ -23,7 +23,7 @@ struct Reply {
   bool again = false;  // it was answered in full before, so it does not count against the peer's max_rd_atomic
   Psn psn;             // of the next response packet
   uint32_t msn = 0;
-  PdId pd = 0;      // READ: whose memory it is
+  PdId pd = 0;      // READ: protection domain of the memory
   uint64_t va = 0;  // READ: address of the data of the next response packet
   uint32_t rkey = 0;
   uint32_t remaining = 0;  // bytes

@@ -1,4 +1,4 @@
-// Where a requester stands in its send queue, and which sequence numbers that means.
+// A requester's position in its send queue, and the sequence numbers that belong to it.
 //
 // There are three numbers: `una`, the oldest PSN without an answer, which belongs to the work request at the head of
 // the queue; `next`, the PSN of the packet at the cursor; and `high`, the first PSN that was never sent. Retransmission

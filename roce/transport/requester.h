@@ -1,7 +1,7 @@
 // The reliable requester: turns the send queue into request packets, and answers into completions.
 //
 // It coordinates parts that each have one task and a test of their own:
-//   RequestWindow    where it stands in the send queue, and which sequence numbers that means
+//   RequestWindow    its position in the send queue, and the sequence numbers that belong to it
 //   SendCompleter    the head of the queue: work requests end there, in order
 //   RetryTimer       when to ask again, and how often
 //   FlightLimit      how many packets may be in flight, and which of them ask for an answer
@@ -75,10 +75,10 @@ class Requester {
   void start_over();
 
   // requester_response.cc
-  /// How far an acknowledgement got.
+  /// How far an acknowledgement reached.
   enum class [[nodiscard]] Reached : uint8_t{
       kAll,
-      kBlocked,  // a READ or atomic before it has no response yet: that was lost
+      kBlocked,  // a READ or atomic before it has no response yet: the response was lost
       kFailed,   // the QP goes to error
   };
   Outcome on_acknowledge(const PacketView& packet, Instant now);

@@ -79,7 +79,7 @@ Outcome Requester::on_nak(NakCode code, Psn psn, Instant now) {
   const Reached reached = acknowledge(psn, now);
   if (reached == Reached::kFailed) return Outcome::kFailed;
   if (code == NakCode::kPsnSequenceError) context_.counters().packet_seq_err++;
-  // Not the request at the head was refused: the response of that one was lost, and has to be asked for first.
+  // The refused request is not the one at the head: the response of that one was lost, and has to be asked for first.
   if (reached == Reached::kBlocked) return implied_nak(now);
   switch (code) {
     case NakCode::kPsnSequenceError:

@@ -22,7 +22,7 @@ void Responder::make_room(uint32_t depth) {
   executed_.make_room(depth);
 }
 
-/// Makes room for more at once. When there are to be fewer, the room that is too much is kept.
+/// Makes room for more at once. When there are to be fewer, the surplus room is kept.
 void Responder::change_depth(uint32_t depth) {
   replies_.grow(depth);
   executed_.grow(depth);
@@ -275,7 +275,7 @@ Outcome Responder::accept(const PacketView& packet, uint32_t psns, Instant now) 
   return Outcome::kGoesOn;
 }
 
-/// Completes a receive. kFailed when the completion is lost: the program will never hear of the message, so the peer
+/// Completes a receive. kFailed when the completion is lost: the program will never learn of the message, so the peer
 /// must not believe that it was delivered.
 Outcome Responder::deliver(const PacketView& packet, WcOpcode opcode, uint32_t byte_len, Instant now) {
   Completion completion;

@@ -1,15 +1,15 @@
 // The reliable responder: checks requests in the specification's order, carries them out, and answers.
 //
-// Answers leave in PSN order. READ responses and atomic results stand in the ReplyQueue; the Acknowledger knows whether
-// an ACK or a NAK is owed behind them, and whether it waits. The ExecutedLog has what may be asked for again. The
+// Answers leave in PSN order. READ responses and atomic results wait in the ReplyQueue; the Acknowledger knows whether
+// an ACK or a NAK is owed behind them, and whether it waits. The ExecutedLog has the requests that may be repeated. The
 // ReceiveSequence decides which packet comes next and what the peer is told of a gap, the InboundMessage whether a
 // packet fits the message under way.
 //
 // From a peer that knows selective repeat, packets that come too early are held until the gap in front of them closes,
 // and then go through the same checks in the same order as all others.
 //
-// responder.cc receives; responder_reply.cc answers; responder_duplicate.cc deals with what was received before;
-// selective_responder.cc with what came too early. placement.cc carries out FLUSH and ATOMIC WRITE.
+// responder.cc receives; responder_reply.cc answers; responder_duplicate.cc handles repeated requests;
+// selective_responder.cc those that came too early. placement.cc carries out FLUSH and ATOMIC WRITE.
 #pragma once
 
 #include <cstdint>
@@ -117,7 +117,7 @@ class Responder {
   Acknowledger ack_;
   bool established_ = false;         // the first request was received
   bool answers_leave_ = false;       // in ERR: those of earlier requests
-  std::optional<Psn> credit_limit_;  // the MSN up to which the peer knows of receives; none: it was told nothing
+  std::optional<Psn> credit_limit_;  // the MSN up to which the peer knows of receives; none: it was not told
 };
 
 /// Whether a QP with these access flags takes the operation. A FLUSH depends on its placement (placement.h).

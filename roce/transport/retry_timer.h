@@ -1,8 +1,8 @@
 // When a requester asks again, and how often: the local ACK timer, the waits that RNR NAKs ask for, and what is left of
 // the budgets for both.
 //
-// The timer knows no packets and no queue. It is told what happened and when, and says what follows; the requester does
-// the rest. Both budgets are full again whenever the peer gets further.
+// The timer knows no packets and no queue. It is told what happened and when, and returns what to do; the requester
+// does the rest. Both budgets are full again whenever the peer gets further.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Round-trip times of one QP, from requests that asked for an answer to the answer.
 //
-// Only a packet that was sent once is measured: after a retransmission nobody knows which of the two was answered
+// Only a packet that was sent once is measured: after a retransmission it is not known which of the two was answered
 // (Karn's rule). So `forget` must be called before anything is sent again.
 //
 // An answer may wait at the peer, either for a request with which it can travel, or for a busy program. `smoothed`

@@ -63,7 +63,7 @@ void Scoreboard::on_sent_again(uint32_t entry, Instant now, bool probe) {
   append(under_way_, entry);
 }
 
-/// Takes a packet that arrived off its list, and notes what its arrival says about the others.
+/// Takes a packet that arrived off its list, and notes what its arrival tells about the others.
 void Scoreboard::arrived(uint32_t entry, Instant now, Sample& sample) {
   const Sent& sent = ring_.at(entry);
   unlink(sent.state == State::kLost ? lost_ : under_way_, entry);

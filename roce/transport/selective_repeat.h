@@ -1,5 +1,5 @@
-// What a requester has beside its cursor when it may use selective repeat (doc/adr/0015-selective-repeat.md): exactly
-// the lost packets are sent again, and exactly the missing responses are asked for.
+// What a requester has in addition to its cursor when it may use selective repeat (doc/adr/0015-selective-repeat.md):
+// exactly the lost packets are sent again, and exactly the missing responses are asked for.
 //
 // It has three parts. `requests` knows which requests the peer has, and which have to be sent again. `responses` keeps
 // responses of READs and atomics that come early, and knows the gaps between them. `probe` is for when there is only

@@ -1,8 +1,7 @@
 // The head of a reliable send queue: work requests end there, one by one, in the order in which they were posted.
 //
-// That a work request cannot be sent, because of its memory or its key, is found out at the cursor, while others before
-// it still wait for their answers. It fails in its turn: the cause is kept here until the work request stands at the
-// head.
+// When a work request cannot be sent because of its memory or its key, that is found at the cursor, while others before
+// it still wait for their answers. It fails in its turn: the cause is kept here until the work request is at the head.
 #pragma once
 
 #include "transport/outcome.h"
@@ -39,8 +38,8 @@ class SendCompleter {
   void forget_local_error() { local_error_ = Cause::kNone; }
   bool has_local_error() const { return local_error_ != Cause::kNone; }
 
-  /// Completes what now stands at the head and waits for no answer: local operations, and the work request with a local
-  /// error. To be called at the end of each call that may have moved the head.
+  /// Completes the work requests now at the head that wait for no answer: local operations, and the work request with a
+  /// local error. To be called at the end of each call that may have moved the head.
   Outcome settle(Instant now);
 
  private:

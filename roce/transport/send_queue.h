@@ -1,4 +1,4 @@
-// A QP's send queue: what was posted, in order, until each work request ends. Its slots stay taken for longer
+// A QP's send queue: posted work requests, in order, until each ends. Its slots stay taken for longer
 // (work_queue_slots.h).
 #pragma once
 
@@ -79,9 +79,9 @@ class SendQueue {
   /// How much memory the queue takes.
   static size_t bytes_for(const QpCapabilities& cap, uint32_t device_work = 0);
 
-  /// `memory`: `bytes_for` of somebody else's, which outlives the queue; nullptr: of its own. `device_work`: how many
-  /// more work requests the device itself may have in the queue, with up to kDeviceSges elements or kDeviceInline
-  /// bytes.
+  /// `memory`: `bytes_for` bytes of the caller's, which outlive the queue; nullptr: the queue allocates them.
+  /// `device_work`: how many more work requests the device itself may have in the queue, with up to kDeviceSges
+  /// elements or kDeviceInline bytes.
   explicit SendQueue(const QpCapabilities& cap, void* memory = nullptr, uint32_t device_work = 0);
   static constexpr uint32_t kDeviceSges = 4;
   static constexpr uint32_t kDeviceInline = 16;
@@ -100,7 +100,7 @@ class SendQueue {
   PostResult check_device(const SendWr& wr, uint32_t mtu) const { return check(wr, QpType::kRc, mtu, kDeviceSges); }
   uint32_t device_room() const { return device_work_max_ - device_work_; }
   void push_device(const SendWr& wr, uint32_t mtu);
-  /// One has ended.
+  /// One of them has ended.
   void end_device() { device_work_--; }
 
   Ring<SendWqe>& ring() { return ring_; }

@@ -1,8 +1,8 @@
 // How fast a QP may send: turns what congestion control says into a pacer and a cap on the packets in flight.
 //
-// The program may set a limit of its own. Without congestion control, and while nobody sets a limit, all of this does
-// nothing. News take effect in `settle`, which
-// is called at the end of the call that brought them, so that several news at once change the rate once.
+// The program may set a limit of its own. Without congestion control and without a limit, all of this does nothing.
+// News takes effect in `settle`, which is called at the end of the call that brought it, so that several events at once
+// change the rate once.
 #pragma once
 
 #include <algorithm>

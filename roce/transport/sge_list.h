@@ -23,9 +23,10 @@ struct PieceList {
   const Piece* end() const { return pieces + count; }
 };
 
-/// How much of an element has to lie in its region: all of it, or only up to the last byte that is asked for. Of what a
-/// requester posted all is used sooner or later, so nothing of an element that reaches beyond goes out or comes in. A
-/// receive may be longer than its region as long as the messages that come are not: programs round their receives up.
+/// How much of an element has to lie in its region: all of it, or only up to the last byte that is asked for. A
+/// requester uses all of what it posted sooner or later, so no part of an element that reaches beyond its region is
+/// sent or filled. A receive may be longer than its region as long as the incoming messages are not: programs round
+/// their receives up.
 enum class Extent : uint8_t { kElement, kUsed };
 
 /// Finds where bytes [offset, offset + bytes) of the message that `sges` describe lie in this process, with the right

@@ -1,5 +1,5 @@
-// Which receive a message gets that comes to a shared receive queue with tags: the tagged one that it matches, or an
-// ordinary one. A message that is to be fetched (rendezvous.h) gets its receive, too, and only its headers come here.
+// Which receive a message to a shared receive queue with tags gets: the tagged one that it matches, or an ordinary one.
+// A message that is to be fetched (rendezvous.h) gets its receive, too, and only its headers come here.
 //
 // Decided once, by the first packet, whose headers are all that is looked at.
 #pragma once
@@ -22,14 +22,14 @@ class TagArrivals {
   bool in_use() const { return context_.srq != nullptr && context_.srq->tags() != nullptr; }
 
   struct Begun {
-    bool not_ready = false;        // there is no receive, or no room for what has to be done: to be asked for later
+    bool not_ready = false;        // there is no receive, or no room for the work: the peer is to try again later
     const Refusal* why = nullptr;  // the message is refused
     uint32_t skip = 0;             // bytes of the packet that go to no receive
   };
   /// The first packet of a SEND. Takes the receive that the message fills, unless it cannot now or is refused; a
   /// message that is refused because of its tagged receive has taken that one.
   Begun begin(const PacketView& packet);
-  /// The message is complete, and so says its completion. Fetches the data if that is what it asked for.
+  /// The message is complete, and its completion was made. Fetches the data if the message asked for that.
   void end();
 
  private:

@@ -1,9 +1,9 @@
-// What a shared receive queue that matches tags has beside its receives: the tagged receives, the completion queue for
-// all that happens to it, and the two counts that keep the program and the queue in step.
+// What a shared receive queue that matches tags has in addition to its receives: the tagged receives, the completion
+// queue for all its events, and the two counts that keep the program and the queue in step.
 //
 // A message whose tag no receive has is unexpected: it goes to an ordinary receive, and the program looks for a receive
 // of its own for it. Meanwhile a receive that the program adds here could take a later message of the same sender. So
-// the queue counts unexpected messages, the program says how many it has dealt with, and while the two differ nothing
+// the queue counts unexpected messages, the program reports how many it has handled, and while the two differ nothing
 // can be added: the operation ends with WcStatus::kTmErr and Cause::kTagOutOfStep.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace uroce {
 
 class CompletionQueue;
 
-/// Something that a program asks of the list.
+/// An operation that a program asks of the list.
 struct TagOp {
   enum class Kind : uint8_t { kAdd, kRemove, kSync };  // ibv_ops_wr_opcode
 
@@ -44,7 +44,7 @@ class TagMatching {
 
   CompletionQueue& cq() const { return cq_; }
 
-  /// Carries the operation out, at once. What can go wrong with it afterwards is said by a completion.
+  /// Carries the operation out, at once. Later failures are reported by a completion.
   PostResult post(TagOp& op, Instant now);
 
   bool has(uint64_t tag) const { return list_.has(tag); }
@@ -52,7 +52,7 @@ class TagMatching {
   const TaggedReceive* take(uint64_t tag) { return list_.take(tag); }
   /// A message came whose tag no receive has.
   void on_unexpected() { arrived_++; }
-  /// It did not come to its end, and the program will not hear of it.
+  /// Such a message did not complete, and the program will not learn of it.
   void on_unexpected_lost() { arrived_--; }
   uint32_t unexpected() const { return arrived_; }
   /// As on cards, only the low 16 bits of the program's count are looked at.
@@ -70,7 +70,7 @@ class TagMatching {
   WorkQueueSlots tag_slots_;
   WorkQueueSlots op_slots_;
   uint32_t arrived_ = 0;  // unexpected messages
-  uint32_t handled_ = 0;  // how many of them the program has dealt with, as it says
+  uint32_t handled_ = 0;  // how many of them the program says it has handled
 };
 
 }  // namespace uroce

@@ -4,7 +4,7 @@ namespace uroce {
 
 namespace {
 
-/// Of the two kinds of queues that have causes of their own.
+/// Text for the causes of the two kinds of queues that have their own.
 const char* other_cause_text(Cause cause) {
   if (cause == Cause::kFrameTooShort) return "a raw packet is a whole Ethernet frame, and this is less than its header";
   if (cause == Cause::kNoReadDepth) {

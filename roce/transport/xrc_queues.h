@@ -14,7 +14,7 @@ namespace uroce {
 
 class XrcQueues {
  public:
-  /// `random`, which outlives the table, says where generations begin; `queues_max` up to 2^16.
+  /// `random`, which outlives the table, chooses where generations begin; `queues_max` up to 2^16.
   XrcQueues(uint32_t queues_max, RandomSource& random) : queues_max_(queues_max), random_(random) {}
 
   /// Gives the queue a number. 0: the table is full.
@@ -39,7 +39,7 @@ class XrcQueues {
 
   const uint32_t queues_max_;
   RandomSource& random_;
-  std::vector<Entry> entries_;  // the first is nobody's; grows with the queues
+  std::vector<Entry> entries_;  // the first is not used; grows with the queues
 };
 
 }  // namespace uroce
