@@ -18,7 +18,7 @@ HeldCompletionChannel::~HeldCompletionChannel() {
 
 void HeldCompletionChannel::add() const {
   const uint64_t one = 1;
-  // It fails only when more events wait than anybody counts, and then it is readable anyway.
+  // It fails only when the eventfd's counter is full, and then it is readable anyway.
   static_cast<void>(!write(fd, &one, sizeof one));
 }
 

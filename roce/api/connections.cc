@@ -16,13 +16,13 @@ bool parse(std::string_view address, uint16_t port, cm::SocketAddress& to, std::
   return true;
 }
 
-/// The queue pair that stands behind `held`, or nullptr when it is none of this endpoint.
+/// The queue pair of `held`, or nullptr when it does not belong to this endpoint.
 Qp* qp_of(const Handle<HeldQueuePair>& held, const EngineCore& engine, std::string& error) {
   if (held != nullptr && held.get_deleter().core == &engine) return real(held.get());
   return error = "not a queue pair of this endpoint", nullptr;
 }
 
-/// Until it stands. None, with one line in `error`, if that does not happen.
+/// Waits until the connection is established. None, with one line in `error`, if that does not happen.
 std::unique_ptr<HeldConnection> finish(std::unique_ptr<HeldConnection> made, std::string& error) {
   if (made == nullptr) return nullptr;
   ConnectionsCore& core = made->core;

@@ -131,7 +131,7 @@ void ConnectionsCore::handle_answer(HeldConnection& connection, const cm::Event&
   connection.state = ConnectionState::kEstablished;
 }
 
-/// Whoever asked has gone before the program decided.
+/// The requester was gone before the program had decided.
 void ConnectionsCore::drop_request(cm::Id* id) {
   for (HeldListener* listener : listeners_) {
     const auto gone = std::erase_if(listener->requests, [id](const auto& request) { return request.id == id; });
@@ -152,7 +152,7 @@ bool ConnectionsCore::raise(HeldConnection& connection, QpState state) {
   return engine.engine->modify_qp(connection.qp, settings.attributes, settings.mask, engine.now()) == ModifyResult::kOk;
 }
 
-/// To INIT. A program may have gone there itself, to post receives; the access rights are those of the options.
+/// Moves the QP to INIT. The program may have done so itself, to post receives; the options' access rights apply.
 bool ConnectionsCore::initialize(HeldConnection& connection) {
   QpAttributes attributes;
   attributes.state = QpState::kInit;
@@ -209,7 +209,7 @@ std::unique_ptr<HeldListener> ConnectionsCore::listen(const cm::SocketAddress& a
   int failed = manager().bind(*made->id, at);
   if (failed == 0) failed = manager().listen(*made->id, kBacklog);
   if (failed == 0) return made;
-  // Of a port that somebody has, the kernel says either, and so does connection management.
+  // For a port in use, the kernel returns either errno, and so does connection management.
   const bool taken = failed == EADDRINUSE || (failed == EADDRNOTAVAIL && at.is_any());
   error = to_string(at.ip) + " port " + std::to_string(at.port) + ": " +
           (taken ? "somebody else listens there" : errno_text(failed));

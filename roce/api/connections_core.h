@@ -1,7 +1,7 @@
-// What is behind the library's connections: events of connection management become states of the program's objects.
+// Implements the library's connections: turns events of connection management into states of the program's objects.
 //
-// Connection management tells its events in the middle of turns, when it must not be called. They wait here until
-// `advance`, which the endpoint calls behind each turn.
+// Connection management reports its events in the middle of turns, when it must not be called. They wait here until
+// `advance`, which the endpoint calls after each turn.
 #pragma once
 
 #include <deque>
@@ -51,10 +51,10 @@ struct HeldListener {
 struct ConnectionsCore final : cm::EventSink {
   /// The endpoint and the engine outlive it.
   ConnectionsCore(uroce::Endpoint& endpoint, EngineCore& engine);
-  /// Not under an EngineLock, as an endpoint is closed.
+  /// To be called without an EngineLock, when an endpoint is closed.
   ~ConnectionsCore() override;
 
-  /// Takes what was told since the last call. To be called between turns.
+  /// Takes the events reported since the last call. To be called between turns.
   void advance();
   /// Drives until `is_done`, or until the patience is over: then false.
   template <typename F>
@@ -66,7 +66,7 @@ struct ConnectionsCore final : cm::EventSink {
                                                std::string& error);
   std::unique_ptr<HeldListener> listen(const cm::SocketAddress& at, std::string& error);
   bool reject(HeldListener& listener);
-  /// Ends it; nothing if it has ended.
+  /// Ends the connection; does nothing if it has ended.
   void end(HeldConnection& connection, const Ending& why);
   void forget(HeldConnection& connection);
   void forget(HeldListener& listener);
@@ -99,7 +99,7 @@ bool ConnectionsCore::wait(Duration patience, F&& is_done) {
   for (advance(); !is_done(); advance()) {
     if (endpoint.now() >= deadline) return false;
     endpoint.drive();
-    endpoint.unlock();  // others may have the engine; when nothing happens, they have the CPU as well
+    endpoint.unlock();  // lets other threads have the engine; when nothing happens, the CPU as well
     endpoint.lock();
   }
   return true;

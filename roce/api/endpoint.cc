@@ -74,7 +74,7 @@ uint32_t Endpoint::wait(CompletionQueue& cq, std::span<Completion> out, Duration
   uint32_t count = cq.poll(out);
   while (count == 0 && now() < deadline) {
     drive();
-    opened_->endpoint->unlock();  // others may have the engine; when nothing happens, they have the CPU as well
+    opened_->endpoint->unlock();  // lets other threads have the engine; when nothing happens, the CPU as well
     opened_->endpoint->lock();
     count = cq.poll(out);
   }

@@ -1,4 +1,4 @@
-// What is behind the library's Engine and all that it makes: the engine itself, and the listener of its events.
+// The implementation of the library's Engine and all that it makes: the engine itself, and the listener of its events.
 #pragma once
 
 #include <memory>
@@ -32,8 +32,8 @@ struct EngineCore final : Observer {
   std::unique_ptr<uroce::Engine> owned;  // nullptr: the engine belongs to an endpoint
   uroce::Engine* engine = nullptr;
   uroce::Endpoint* endpoint = nullptr;  // the endpoint that the engine belongs to, or nullptr
-  Instant told{0};                      // the time of the last turn, for who has no clock
-  /// What time it is: an endpoint has a clock; without one it is the time of the last turn.
+  Instant told{0};                      // the time of the last turn, for engines without a clock
+  /// The current time: an endpoint has a clock; without one it is the time of the last turn.
   Instant now() const;
 
   // Protection domains, by number.

@@ -1,4 +1,4 @@
-// What is behind the library's completion channel.
+// The implementation of the library's completion channel.
 #pragma once
 
 namespace uroce::rdma {
@@ -9,10 +9,10 @@ struct HeldCompletionChannel {
   ~HeldCompletionChannel();
   HeldCompletionChannel(const HeldCompletionChannel&) = delete;
   HeldCompletionChannel& operator=(const HeldCompletionChannel&) = delete;
-  /// One event more. May be called in the middle of a turn.
+  /// Adds an event. May be called in the middle of a turn.
   void add() const;
 
-  const int fd;  // -1: there was none
+  const int fd;  // -1: none was available
 };
 
 }  // namespace uroce::rdma

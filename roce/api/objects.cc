@@ -1,4 +1,4 @@
-// What an engine makes beside queue pairs: completion queues, shared receive queues, memory regions, destinations.
+// The objects of an engine other than queue pairs: completion queues, receive queues, regions, destinations.
 #include "api/engine_core.h"
 #include "dpdk/endpoint.h"
 #include "transport/address_handle.h"
@@ -17,12 +17,12 @@ uint32_t CompletionQueue::poll(std::span<Completion> out) { return real(queue_.g
 void CompletionQueue::request_event(bool solicited_only) {
   using Wake = uroce::CompletionQueue::Wake;
   real(queue_.get())->arm(solicited_only ? Wake::kSolicited : Wake::kAny);
-  // Whoever asks is about to sleep: the endpoint's thread, if it has one, need not wait for the program to drive.
+  // A program that requests an event is about to sleep: the endpoint's thread, if any, need not wait for it to drive.
   uroce::Endpoint* const endpoint = queue_.get_deleter().core->endpoint;
   if (endpoint != nullptr) endpoint->kick();
 }
 
-// An object that is still used stays, and is destroyed with the engine.
+// An object that is still in use stays, and is destroyed with the engine.
 template <>
 void Release<HeldCompletionQueue>::operator()(HeldCompletionQueue* queue) const {
   core->engine->objects().destroy_cq(real(queue));

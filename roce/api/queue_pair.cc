@@ -65,7 +65,7 @@ ModifyResult QueuePair::activate(uint32_t qkey) {
   QpAttributes a;
   a.qkey = qkey;
   a.sq_psn = first_psn_;
-  if (state() == QpState::kInit) {  // `initialize` knows no key
+  if (state() == QpState::kInit) {  // `initialize` sets no Q_Key
     a.state = QpState::kInit;
     const ModifyResult result = modify(a, kAttrState | kAttrQkey);
     if (result != ModifyResult::kOk) return result;

@@ -1,9 +1,9 @@
 // Assertions that stay on in release builds, too.
 //
-// They check what uroce itself guarantees, and nothing else: the bounds of its rings, the order of its numbers, who
-// owns an engine, that a frame fits where it is written. What a peer, a program or a user can cause is never checked
-// here: that has a counter, an error code or a message that says what to change. So a failed assertion is a mistake in
-// uroce, after which nothing can be relied on; the process prints where it happened, and aborts.
+// They check what uroce itself guarantees, and nothing else: the bounds of its rings, the order of its numbers, the
+// owner of an engine, that a frame fits where it is written. Conditions that a peer, a program or a user can cause are
+// never checked here: they have a counter, an error code or a message that says what to change. So a failed assertion
+// is a mistake in uroce, after which nothing can be relied on; the process prints where it happened, and aborts.
 #pragma once
 
 namespace uroce {

@@ -1,4 +1,4 @@
-// Locks of open file descriptions (F_OFD_SETLK): they belong to who opened the file, and end with the process.
+// Locks of open file descriptions (F_OFD_SETLK): they belong to the open file, and end with its last descriptor.
 #pragma once
 
 #include <fcntl.h>
@@ -19,13 +19,13 @@ inline struct flock lock_range(short type, off_t start = 0, off_t bytes = 0) {
   return lock;
 }
 
-/// False when somebody else has a lock there, or, as errno says, there is no room for locks.
+/// False when another open file has a lock there, or, according to errno, there is no room for locks.
 inline bool lock_file(int fd, off_t start = 0, off_t bytes = 0) {
   struct flock lock = lock_range(F_WRLCK, start, bytes);
   return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-/// Whether a lock was refused, with this errno, because somebody else has one there.
+/// Whether a lock was refused, with this errno, because another open file has one there.
 inline bool is_held_by_another(int error) { return error == EAGAIN || error == EACCES; }
 
 /// True when another open file has a lock there.

@@ -55,7 +55,7 @@ int write_all(int fd, std::string_view bytes, off_t at) {
     const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), at);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return written < 0 ? errno : ENOSPC;
-    // What was cut short is tried again, so that the kernel says why.
+    // After a short write the rest is tried again, so that the kernel gives the reason.
     bytes.remove_prefix(static_cast<size_t>(written));
     at += written;
   }

@@ -1,4 +1,4 @@
-// The child of a fork has one thread. What others of its parent held at that moment, nobody releases any more.
+// The child of a fork has one thread. Mutexes that other threads of its parent held are never released in it.
 #pragma once
 
 #include <mutex>

@@ -1,4 +1,4 @@
-// Who calls the engine is a program whose errno nobody but its own calls may change.
+// The engine is called by programs whose errno only their own calls may change.
 #pragma once
 
 #include <cerrno>

@@ -1,5 +1,5 @@
 // A thread that must not be cancelled (pthread_cancel) here: in the middle of a turn of the engine, or with descriptors
-// that nobody else knows. The functions of libc that make system calls are cancellation points.
+// that no other code knows. The functions of libc that make system calls are cancellation points.
 #pragma once
 
 #include <pthread.h>

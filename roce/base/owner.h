@@ -1,5 +1,5 @@
 // Notes which thread owns something that has one owner at a time, so that code that uses the thing can check that its
-// own thread is the owner. `Owner` neither waits nor locks: that is done by whoever passes the thing from thread to
+// own thread is the owner. `Owner` neither waits nor locks: that is up to the code that passes the thing from thread to
 // thread.
 #pragma once
 

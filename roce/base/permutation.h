@@ -47,8 +47,8 @@ class Permutation {
     const uint32_t x = (half ^ key) * 0x9E3779B1u;
     return (x ^ (x >> kShift)) & kHalfMask;
   }
-  // Which bits of the product are put upon its low ones. Of six bits the ones from 15 on grow as the low ones do, and
-  // neighbours would often stay neighbours.
+  // Which bits of the product are folded onto its low ones. With six bits, those from 15 on grow as the low ones do,
+  // and neighbours would often stay neighbours.
   static constexpr unsigned kShift = kHalf <= 6 ? 20 : 15;
 
   uint32_t keys_[4] = {};

@@ -1,4 +1,4 @@
-// What others wrote, as a terminal or a log may have it.
+// Foreign text, made safe for a terminal or a log.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace uroce {
 
-/// `text` with a '?' for every byte that is no printable ASCII character: no escape sequence, no end of a line.
+/// `text` with a '?' for every byte that is no printable ASCII character: no escape sequence, no line break.
 inline std::string printable(std::string_view text) {
   std::string result(text);
   for (char& c : result) {

@@ -34,7 +34,7 @@ class SeededRandom final : public RandomSource {
 };
 
 /// The kernel's getrandom(2), buffered. Control path only. Where a sandbox denies it the process ends with one line:
-/// numbers that others can guess are no substitute.
+/// guessable numbers are no substitute.
 class SystemRandom final : public RandomSource {
  public:
   uint64_t next_u64() override;

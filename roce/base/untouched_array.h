@@ -1,4 +1,4 @@
-// An array of fixed size whose memory nobody touches before its elements are written; several of them in one piece.
+// An array of fixed size whose memory is not touched before its elements are written; several may share one block.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace uroce {
 
-/// Memory for several arrays, taken from the system at once. What large pieces of fresh memory cost is the system's
-/// work for each of them, whatever their size.
+/// Memory for several arrays, taken from the system at once. The cost of large pieces of fresh memory is the system's
+/// work for each piece, whatever its size.
 class UntouchedBlock {
  public:
-  /// Sums of this, for each array, are what the block has to have.
+  /// The bytes of one array: the block needs the sum over all its arrays.
   template <typename T>
   static constexpr size_t bytes_for(size_t items) {
     return (items * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
@@ -24,7 +24,7 @@ class UntouchedBlock {
   UntouchedBlock() = default;
   explicit UntouchedBlock(size_t bytes)
       : memory_(static_cast<std::byte*>(::operator new(bytes))), next_(memory_), left_(bytes) {}
-  /// Memory of somebody else's, which outlives the block; nullptr: memory of its own.
+  /// `borrowed`: the caller's memory, which outlives the block; nullptr: the block allocates its own.
   UntouchedBlock(size_t bytes, void* borrowed) : UntouchedBlock(borrowed != nullptr ? 0 : bytes) {
     if (borrowed == nullptr) return;
     next_ = static_cast<std::byte*>(borrowed);
@@ -66,7 +66,7 @@ class UntouchedArray {
  public:
   UntouchedArray() = default;
   explicit UntouchedArray(size_t size) : own_(std::allocator<T>().allocate(size)), items_(own_) {}
-  /// In a block that outlives the array.
+  /// Takes its memory from a block that outlives the array.
   UntouchedArray(UntouchedBlock& block, size_t size) : items_(block.take<T>(size)) {}
   UntouchedArray(UntouchedArray&& other) noexcept { *this = std::move(other); }
   UntouchedArray& operator=(UntouchedArray&& other) noexcept {

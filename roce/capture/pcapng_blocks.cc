@@ -17,7 +17,7 @@ constexpr uint8_t kNanoseconds = 9;  // digits behind the point
 constexpr uint32_t kEndOfOptions = 0;
 
 constexpr size_t option_bytes(size_t bytes) { return 4 + padded(bytes); }
-/// Of an option that is left out when it would be empty.
+/// The size of an option that is left out when it would be empty.
 constexpr size_t text_bytes(size_t bytes) { return bytes == 0 ? 0 : option_bytes(bytes); }
 
 void put(std::vector<uint8_t>& to, const void* data, size_t bytes) {

@@ -21,7 +21,7 @@ struct PcapngPacket {
   std::string_view comment = {};  // "": none
 };
 
-/// What became of the frames of an interface.
+/// Statistics of an interface's frames.
 struct PcapngStatistics {
   uint32_t interface = 0;
   Instant time{0};  // since 1970
@@ -35,7 +35,7 @@ void append_interface(std::vector<uint8_t>& bytes, std::string_view name, std::s
 void append_packet(std::vector<uint8_t>& bytes, const PcapngPacket& packet);
 /// How many bytes `append_packet` will append.
 size_t packet_block_bytes(size_t frame_bytes, size_t comment_bytes = 0);
-/// Stands behind the last packet of its interface.
+/// Goes behind the last packet of its interface.
 void append_statistics(std::vector<uint8_t>& bytes, const PcapngStatistics& statistics);
 
 }  // namespace uroce::capture

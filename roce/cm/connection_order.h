@@ -1,5 +1,4 @@
-// Connections in the order of a key: of their timers, of the time when they began to rest, of the queue pairs that
-// wait.
+// Connections in the order of a key: of timers, of the beginnings of their rest, of the queue pairs that wait.
 #pragma once
 
 #include <cstddef>

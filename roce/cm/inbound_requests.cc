@@ -164,7 +164,8 @@ void InboundRequests::on_repeated_req(Connection& c, const Req& req, const Recei
   }
 }
 
-/// The peer uses its queue pair anew: it no longer has our old connection with it. Or the request is forged.
+/// The peer uses its queue pair anew: it no longer has our old connection with it. Or the request is
+/// forged.
 void InboundRequests::on_stale(Connection& old, const Req& req, const ReceivedMad& mad, const MadHeader& header,
                                Instant now) {
   protocol_.counters.refused_stale++;

@@ -1,6 +1,5 @@
 // The last answers that a program sent to its peers, which are not acknowledged. If one is lost, the peer repeats its
-// message seconds later; when the program has ended by then, the peer repeats it in vain for a minute. So a program
-// that ends sends them again.
+// message seconds later, in vain if the program has ended by then. So a program that ends sends them again.
 #pragma once
 
 #include <array>

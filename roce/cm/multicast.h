@@ -7,8 +7,7 @@
 
 namespace uroce::cm {
 
-/// Returns an errno. Reports kMulticastJoin before it returns 0. A member that only sends needs no membership, and
-/// joins nothing.
+/// Returns an errno; reports kMulticastJoin before it returns 0. A member that only sends joins nothing.
 int join_group(Services& services, EventSink& sink, Id& id, const IpAddress& group, bool send_only, void* multicast,
                Instant now);
 /// ENOENT: no such group.

@@ -1,8 +1,8 @@
-// Which service IDs (ports, and services of InfiniBand) this program's Ids are bound to, and which of them listen.
+// Which service IDs (ports, and services of InfiniBand) this program's Ids are bound to, and which of them
+// listen.
 //
-// A port of a port space is one service ID. It belongs to one program of the machine at a time
-// (`Services::claim_service`); within the program several Ids may share it as the kernel allows: with different
-// addresses, or with `reuse_addr`.
+// A port of a port space is one service ID. The machine gives it to one program (`Services::claim_service`), in which
+// several Ids may share it as the kernel allows: with different addresses, or with `reuse_addr`.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,7 @@ class PortTable {
   /// Gives the port back.
   void release(Id& id);
 
-  /// The Id that listens to a service at an address of ours: one bound to this very address comes before one bound to
-  /// any.
+  /// The Id that listens to a service at an address of ours: one bound to it comes before one bound to any.
   Id* find_listener(uint64_t service_id, const IpAddress& address) const;
 
  private:

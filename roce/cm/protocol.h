@@ -73,7 +73,7 @@ class Protocol {
   /// Keeps the message and repeats it until the state changes, or the retries are used up.
   void send_awaiting(Connection& connection, CmState state, const MadBytes& mad, Instant now);
   void resend(Connection& connection, Instant now) { send(connection.peer.av, connection.out.mad, now); }
-  /// Sends a message that is not answered.
+  /// Sends a message that has no answer.
   void send_last(const AddressVector& av, const MadBytes& mad, Instant now);
   /// Sends the message, and answers repetitions with it for a while.
   void send_and_rest(Connection& connection, CmState state, const MadBytes& mad, Instant now);

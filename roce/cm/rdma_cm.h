@@ -1,5 +1,6 @@
-// Connections by IP address and port: the communication manager that the kernel's rdma_cm is for librdmacm. On the wire
-// these are the CM's messages (connection_manager.h) with the address header of Annex A11 in their private data.
+// Connections by IP address and port: the communication manager that the kernel's rdma_cm is for librdmacm. On the
+// wire these are the CM's messages (connection_manager.h) with the address header of Annex A11 in their private
+// data.
 //
 // Sans-I/O: management datagrams and time come in; datagrams leave through `Services`, events through an `EventSink`.
 // It has one owner at a time, the one that owns the engine beside it. Functions that return an int return 0 or an

@@ -53,8 +53,9 @@ class Services {
   /// Whether a neighbour answers for the destination of `way`; asks, or asks again, if that is not known yet.
   virtual Neighbour resolve(const Way& way, Instant now) = 0;
 
-  /// Claims a service ID (port space and port, or an IB service) for this program, machine-wide: no other program of
-  /// the host gets it until it is released. Returns an errno on failure; EADDRINUSE: another program has it.
+  /// Claims a service ID (port space and port, or an IB service) for this program, machine-wide: no other
+  /// program of the host gets it until it is released. Returns an errno on failure; EADDRINUSE: another program
+  /// has it.
   virtual int claim_service(uint64_t service_id) = 0;
   virtual void release_service(uint64_t service_id) = 0;
   /// From now on requests for this claimed service (with `mask`: all that agree in its bits) come to this program; or
@@ -77,9 +78,8 @@ class Services {
 class EventSink {
  public:
   virtual ~EventSink() = default;
-  /// False: the event cannot be taken (a listener's backlog is full); for kConnectRequest the new Id is then destroyed.
-  /// As with the kernel, the peer is told nothing, so that it asks again when there may be room. For other events the
-  /// result is ignored.
+  /// False: the event cannot be taken (a listener's backlog is full); for kConnectRequest the new Id is then destroyed,
+  /// and the peer is not told, so that it asks again, as with the kernel. For other events the result is ignored.
   virtual bool on_cm_event(const Event& event) = 0;
 };
 

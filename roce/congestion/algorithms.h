@@ -1,6 +1,6 @@
-// The congestion controls that there are, one row each: how a user names it, its settings by name, how it is made. A
-// new one is a class in a file of its own, its settings in config.h, and a row in algorithms.cc; command lines, the
-// environment, the library and the errors of all three read this table.
+// All congestion controls, one row each: its name for users, its settings by name, how it is made. A new one is a class
+// in a file of its own, its settings in config.h, and a row in algorithms.cc; command lines, the environment, the
+// library and the errors of all three read this table.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ enum class CongestionAlgorithm : uint8_t { kNone, kDcqcn, kTimely, kSwift };
 /// The reaction point of DCQCN. The values here are those of the paper (Zhu et al., SIGCOMM 2015); where the paper
 /// gives none, the comment says where the value is from.
 struct DcqcnConfig {
-  uint32_t dce_tcp_g = 1020;            // of 1024: what alpha keeps per update; g = 1 - 1020/1024 = 1/256
+  uint32_t dce_tcp_g = 1020;            // of 1024: the part of alpha kept per update; g = 1 - 1020/1024 = 1/256
   uint32_t dce_tcp_rtt = 55;            // us between updates of alpha
   uint32_t initial_alpha_value = 1024;  // of 1024
   bool alpha_by_interval = false;       // false: a CNP raises alpha at once (the paper); true: an interval with a CNP
@@ -48,7 +48,7 @@ struct TimelyConfig {
   uint32_t ai_rate = 10;   // Mbit/s
   uint32_t hai_rate = 50;  // Mbit/s, from the hai_threshold-th increase in a row
   uint32_t hai_threshold = 5;
-  /// Between t_low and t_high, TIMELY alone has no single point of balance, so flows keep what they have. When patched
+  /// Between t_low and t_high, TIMELY alone has no single point of balance, so flows keep their rates. When patched
   /// (Zhu et al., "ECN or Delay", CoNEXT 2016), flows are drawn to t_low by the delay itself, and so to equal shares.
   bool patched = false;
   double patched_beta = 0.008;
@@ -83,7 +83,7 @@ struct CongestionConfig {
   bool has_win = false;          // allows no more in flight than the rate times base_rtt
   bool var_win = true;           // true: times the current rate; false: times the highest
   Duration base_rtt{0};          // 0: the shortest that was measured
-  uint32_t burst_bytes = 16384;  // what a paced QP that was silent may send at once
+  uint32_t burst_bytes = 16384;  // bytes that a paced QP may send at once after silence
 };
 
 /// The highest rate when the speed of the port is not known.

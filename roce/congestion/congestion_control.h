@@ -1,6 +1,6 @@
 // How fast one QP may send: the interface of congestion control.
 //
-// It does no I/O and has no timers of its own: `advance` works out what has happened since the last call. Whoever sends
+// It does no I/O and has no timers of its own: `advance` works out what has happened since the last call. A sender
 // makes these calls, and only while `limited()`:
 //
 //   advance(now); ... rate_bits_per_second(); ... on_sent(bytes, now);

@@ -64,9 +64,8 @@ class Engine {
   /// The link speed, from which rates start; 0: unknown.
   void set_link_speed(uint64_t bits_per_second);
   void set_capture(Capture* capture);  // nullptr: off
-  /// A caller that passes the engine between threads notes its owner in `owner`; calls of another thread are detected
-  /// then. Threads that only read (addresses, counters, qps) need not own it, if no thread drives it meanwhile. `owner`
-  /// outlives the engine.
+  /// A caller that passes the engine between threads notes its owner in `owner`, which outlives the engine; calls of
+  /// other threads are detected then. Threads that only read (addresses, counters, qps) need not own an idle engine.
   void set_owner(const Owner& owner) { owner_.follow(owner); }
 
   // Parts. Each has its header.

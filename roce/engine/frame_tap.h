@@ -25,8 +25,7 @@ class FrameTap {
   }
 
  private:
-  /// The frame with the headers that the engine goes by. For captures only: it allocates when a frame is longer than
-  /// all before.
+  /// The frame with the headers that the engine uses. For captures only: allocates when a frame is the longest so far.
   std::span<const uint8_t> as_read(const RxFrame& frame) {
     if (frame.headers == nullptr) return {frame.data, frame.bytes};
     copy_.assign(frame.data, frame.data + frame.bytes);

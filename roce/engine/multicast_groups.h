@@ -1,5 +1,4 @@
-// Multicast: which queue pairs get a copy of a frame to a group, and which groups' frames the network is to deliver
-// here.
+// Multicast: which queue pairs get a copy of a frame to a group, and which groups the network is to deliver here.
 #pragma once
 
 #include <array>

@@ -35,7 +35,8 @@ NeighbourTable::Entry* NeighbourTable::find(const IpAddress& ip, uint16_t vlan_i
   return const_cast<Entry*>(std::as_const(*this).find(ip, vlan_id));
 }
 
-/// A fresh entry; when the table is full, in place of one that was never wanted here, or whose owner never answered.
+/// A fresh entry; when the table is full, in place of one that was never wanted here, or whose owner never
+/// answered.
 NeighbourTable::Entry* NeighbourTable::insert(const IpAddress& ip, uint16_t vlan_id) {
   Entry* entry = nullptr;
   if (entries_.size() < kMax) {

@@ -18,8 +18,7 @@ uint32_t QpNumbers::extend() {
   const uint32_t numbered = std::min(slots_, groups << kGroupBits);
   if (numbered == slots_) return numbered;
   const std::optional<uint32_t> block = shared_->source.take();
-  // Other programs can write to the source of blocks, so a bad value must not end this one: an impossible block counts
-  // as none.
+  // Other programs can write to the source of blocks, so a bad value must not end this one: it counts as none.
   if (!block || *block == 0 || *block >= kQpnBlocks - 1) return numbered;
   uint16_t& group = shared_->group_of[*block];
   if (group != Shared::kNotOurs) return numbered;

@@ -35,7 +35,8 @@ class QpNumbers {
   }
 
   /// The number of a slot that has one; another in each of the next 256 generations (128 when there are more than 2^16
-  /// slots), or 16 when there are blocks. It may be 0, 1 or 0xFFFFFF, which no QP can have: the caller skips those.
+  /// slots), or 16 when there are blocks. It may be 0, 1 or 0xFFFFFF, which no QP can have: the caller skips
+  /// those.
   uint32_t number(uint32_t slot, uint32_t generation) const;
   /// The slot that has this number; kNone or a slot that does not exist when none has.
   uint32_t slot_of(uint32_t qpn) const {

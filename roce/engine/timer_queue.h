@@ -1,8 +1,7 @@
 // One deadline per QP, kept lazily.
 //
 // A QP's timer is pushed back with every ACK, far more often than it fires. So a deadline that moves later costs
-// nothing: the entry stays where it is, and when it is popped the owner is asked for its deadline again and
-// re-inserted.
+// nothing: the entry stays where it is, and its owner is asked for its deadline again when it is popped.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // A queue in front of a cable that is slower than its sender: frames leave one after the other, each when the one
-// before it is out; what does not fit is refused; what leaves is marked by the bytes that it leaves behind.
+// before it is out; frames that do not fit are refused; leaving frames are marked by the bytes that they leave behind.
 //
-// A loop that shares its processor asks late at times. Frames that waited then leave with the instants at which they
+// A loop that shares its processor is late at times. Frames that waited then leave with the instants at which they
 // would have left, so that the rate holds on average; a frame that did not wait never leaves in the past.
 //
 // The memory of the queue is there from the beginning. For one thread at a time.

@@ -1,4 +1,4 @@
-// Whether a frame that leaves a queue is marked, by the bytes that it leaves behind.
+// Decides whether a frame that leaves a queue is marked, by the bytes that it leaves behind.
 #pragma once
 
 #include <cstdint>

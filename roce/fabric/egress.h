@@ -12,7 +12,7 @@
 
 namespace uroce::fabric {
 
-/// A frame that waits, and what has to be known about it when it leaves.
+/// A frame that waits, and what is needed about it when it leaves.
 struct QueuedFrame {
   FabricFrame frame;
   uint32_t next = 0;

@@ -11,8 +11,8 @@
 namespace uroce::fabric {
 namespace {
 
-/// In each direction of the cable and in the queue as many as the user allows, what is lent to the engine in both
-/// directions, and what becomes two while all others are in use.
+/// As many as the user allows in each direction of the cable and in the queue, those lent to the engine in both
+/// directions, and those for duplicates while all others are in use.
 uint32_t buffers_for(const LinkFaults& faults) {
   const uint32_t parts = 1u + (faults.in.empty() ? 0u : 1u) + (faults.bits_per_second == 0 ? 0u : 1u);
   return parts * faults.frames + 2 * Port::kMaxBurst + Impairments::kMaxDeliveries;
@@ -56,7 +56,7 @@ void FaultyPort::send(TxFrame* frames, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     const FabricFrame frame{frames[i].data, frames[i].bytes, nullptr};
     ensure(frame.bytes <= frame_bytes_, "a frame is no longer than its buffer");
-    const bool waits = queue_ && !is_mac_control(frame.view());  // a pause does not wait behind what is paused
+    const bool waits = queue_ && !is_mac_control(frame.view());  // a pause does not wait behind paused frames
     if (frame.bytes == 0 || (waits && !queue_->push(frame, now))) {
       pool_.release(frame);
     } else if (!waits) {
@@ -129,7 +129,7 @@ void FaultyPort::take_in(const RxFrame& frame, Instant now) {
     return;
   }
   std::memcpy(copy.data, frame.data, frame.bytes);
-  // What decides something is read where nobody else can write.
+  // Headers, which decide something, are read where no other program can write.
   if (frame.headers != nullptr) std::memcpy(copy.data, frame.headers, std::min(frame.bytes, RxFrame::kHeaderBytes));
   in_.put(copy, now);
 }

@@ -1,13 +1,13 @@
-// A port behind a bad cable: it stands between an engine and the port that it has, and does to the frames what a user
-// asked for (link_faults.h).
+// A port behind a bad cable: it lies between an engine and its real port, and does to the frames what a user asked for
+// (link_faults.h).
 //
 // Every frame that is sent, an ARP request too, is built in memory of this port, passes the queue of the rate and the
-// faults of its direction, and is copied into a buffer of the device when it comes out. What comes in is copied only if
-// faults are named for it. All memory is set aside when the port is made; it is touched when it is used.
+// faults of its direction, and is copied into a buffer of the device when it comes out. Received frames are copied only
+// if faults are named for them. All memory is set aside when the port is made; it is touched when it is used.
 //
 // Sans-I/O like every port, except that it asks the clock that it is given: an engine does not say when it sends. The
 // times of faults count from when the port is made. A frame that is due leaves with the next call of any function that
-// sends or of `flush`, so whoever sleeps asks `next_timeout` first. For one thread at a time; others may read counters.
+// sends or of `flush`, so a thread asks `next_timeout` before it sleeps. For one thread at a time, except counters.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,13 @@ class FaultyPort final : public Port {
 
   /// `device` outlives it. `frame_bytes` is the longest frame; `faults` have a seed.
   FaultyPort(const LinkFaults& faults, Port& device, uint32_t frame_bytes, Clock clock);
-  /// What is under way is lost.
+  /// Frames under way are lost.
   ~FaultyPort() override = default;
 
   uint32_t receive(RxFrame* frames, uint32_t max) override;
   void release_rx(RxFrame* frames, uint32_t count) override;
   uint32_t rx_backlog() override { return device_.rx_backlog(); }
-  /// Lends nothing while the device does not take what is due.
+  /// Lends nothing while the device does not take the frames that are due.
   uint32_t acquire_tx(TxFrame* frames, uint32_t max) override;
   void send(TxFrame* frames, uint32_t count) override;
   bool queues_by_destination() const override { return device_.queues_by_destination(); }
@@ -48,7 +48,7 @@ class FaultyPort final : public Port {
   void flush();
   /// When the next frame is due, in either direction; Instant::never() when none is under way.
   Instant next_timeout() const;
-  /// Frames are due that `flush` would send, or the engine would receive.
+  /// Whether frames are due that `flush` would send, or the engine would receive.
   bool is_due() const { return next_timeout() <= clock_(); }
 
   /// Calls `f(name, value)` for every counter.

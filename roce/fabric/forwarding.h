@@ -1,4 +1,4 @@
-// Where a frame goes, by routes that were set and addresses that were learned.
+// Where a frame goes, by configured routes and learned addresses.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // The fields of a frame that a network looks at: addresses, priority bits, the flow, ECN, and for fault rules the RoCE
 // header.
 //
-// This checks much less than `parse_frame`, because a switch also forwards what it does not understand, and damaged
-// packets. Nothing here fails: what is not there is reported as absent, and no byte outside the frame is read.
+// This checks much less than `parse_frame`, because a switch also forwards frames that it does not understand, and
+// damaged ones. Nothing here fails: missing fields are reported as absent, and no byte outside the frame is read.
 #pragma once
 
 #include <cstdint>

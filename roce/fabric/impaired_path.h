@@ -1,6 +1,6 @@
 // One direction of a cable for a polled loop: frames enter, meet `Impairments`, wait in a `DelayLine`, and come out.
 //
-// Everything comes out in the order of its instants, which frames that are not delayed keep. For one thread at a time.
+// Frames come out in the order of their instants, as they entered if they are not delayed. For one thread at a time.
 #pragma once
 
 #include <cstdint>

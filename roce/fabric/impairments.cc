@@ -11,7 +11,7 @@ FrameFields fields_of(const FabricFrame& frame) {
   return frame.bytes >= kEthernetBytes ? inspect(frame.view()) : FrameFields{};
 }
 
-/// An address that nobody has, because the frames of a storm have no real sender.
+/// An address that no host has, because the frames of a storm have no real sender.
 constexpr MacAddress kStormMac{{0x02, 0x00, 0x5f, 0xff, 0xff, 0xff}};
 
 }  // namespace

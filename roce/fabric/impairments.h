@@ -43,7 +43,7 @@ struct Interval {
   bool contains(Duration since_start) const;
 };
 
-/// Pause frames that nobody sent come out of the end of the cable, as a broken card would send them.
+/// Pause frames that the neighbour did not send come out of the cable, as a broken NIC would send them.
 struct PauseStorm {
   uint8_t priorities = 0xff;
   uint16_t quanta = kMaxPauseQuanta;
@@ -97,7 +97,7 @@ struct ImpairmentConfig {
 ///
 /// Adds to `config`. Returns an empty string, or what is wrong and where.
 std::string parse_impairments(std::string_view text, ImpairmentConfig& config);
-/// The same for one fault, without a separator. What is wrong is said without a line number.
+/// The same for one fault, without a separator. The error has no line number.
 std::string parse_impairment(std::string_view statement, ImpairmentConfig& config);
 /// One line of text from which parse_impairments makes the same configuration.
 std::string to_text(const ImpairmentConfig& config);

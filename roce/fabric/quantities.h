@@ -1,4 +1,4 @@
-// What a user writes for rates, bytes and ECN thresholds.
+// The text form of rates, bytes and ECN thresholds.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 //
 // Each lossless pair of an ingress port and a priority is a group. The buffer is divided into a reserve for each group,
 // a headroom for each group, and the rest, which all share. A group takes from the shared part up to `pfc_alpha` times
-// what is free of it at that moment, so that few groups get much and many get little; beyond that it has to be paused,
-// and what still arrives goes to its headroom. A lossy frame takes from the shared part as long as its egress queue
+// the free part of it at that moment, so that few groups get much and many get little; beyond that it has to be paused,
+// and frames that still arrive go to its headroom. A lossy frame takes from the shared part as long as its egress queue
 // holds no more than `lossy_alpha` times what is free.
 #pragma once
 

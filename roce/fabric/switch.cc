@@ -163,7 +163,7 @@ void Switch::enqueue(PortId from, PortId to, const FabricFrame& frame, const Fra
     }
   }
   const bool xoff = in.send_pfc && buffer_.check_xoff(from, priority, why.has_value());
-  // A change of which the neighbour has not been told is cancelled by the opposite change.
+  // A change that was not yet announced to the neighbour is cancelled by the opposite change.
   if (xoff) in.pause_changes = static_cast<uint8_t>(in.pause_changes ^ priority_bit(priority));
   if (why) {
     drop(in, *why, frame);

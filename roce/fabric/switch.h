@@ -1,8 +1,8 @@
 // An output-queued Ethernet switch with a shared buffer, without ports, threads or a clock of its own.
 //
-// Frames are handed in as they arrive (`on_frame`) and taken out by whoever owns the cables (`poll_transmit`): a
-// simulated link when its transmitter becomes idle, or a loop that polls every port of real ones. That caller knows how
-// long a frame takes to leave; a `rate_cap` makes a port slower than its caller.
+// Frames are handed in as they arrive (`on_frame`) and taken out by the owner of the cables (`poll_transmit`): a
+// simulated link when its transmitter becomes idle, or a loop that polls all real ports. The owner knows how long a
+// frame takes to leave; a `rate_cap` makes a port slower than its caller.
 //
 //   classify     PCP of a tagged frame, else DSCP
 //   forward      routes set by `add_route` (several ports: ECMP by flow), else learned addresses, else flooding
@@ -59,8 +59,8 @@ class Switch {
   /// The next frame to leave `port`, which the caller then owns, or a frame without data when none may leave now. The
   /// frame has left the buffer; the caller takes care of its time on the cable.
   FabricFrame poll_transmit(PortId port, Instant now);
-  /// A pause frame that is due, which poll_transmit would return first, and nothing else. For a caller that holds the
-  /// other frames back to make a port slower: a pause frame must not wait with them while the buffer fills up.
+  /// The pause frame that poll_transmit would return first, if one is due, and nothing else. For a caller that holds
+  /// the other frames back to make a port slower: a pause frame must not wait with them while the buffer fills up.
   FabricFrame poll_pause_frame(PortId port, Instant now);
 
   /// When `on_time` has to be called: a pause by the neighbour runs out, a pause by the switch has to be repeated, a

@@ -29,11 +29,11 @@ struct EcnConfig {
 
 /// One of the eight priorities of a port.
 struct PriorityConfig {
-  /// About frames that come in at this port. If lossless, their sender is paused before the buffer is full. If lossy,
+  /// For frames that come in at this port. If lossless, their sender is paused before the buffer is full. If lossy,
   /// frames beyond the share of their egress queue are dropped.
   bool lossless = false;
   /// 0 means strict: served before all queues that are not strict, the highest priority first. Otherwise it is the
-  /// queue's share of what the strict ones leave (deficit round robin).
+  /// queue's share of the rate that the strict ones leave (deficit round robin).
   uint32_t weight = 1;
   EcnConfig ecn;
 };

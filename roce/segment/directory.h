@@ -1,7 +1,8 @@
 // The directory in which the members of a segment find each other.
 //
-//   m-<id>   the card of a member, locked by the member as long as it lives. After that the card stays for a while:
-//            its numbers rest until the connections that used them are forgotten
+//   m-<id>   the card of a member, locked by the member as long as it lives.
+//            After that the card stays for a while: its numbers rest until the connections
+//            that used them are forgotten
 //   s-<id>   its mailbox, a socket (mailbox.h); while it is there no member has noticed yet that this one is gone
 //   q-<mac>  one byte per block of a host's queue pair numbers, locked by the member whose block it is (block_claims.h)
 //   l-<mac>  the same for the services that members of a host listen to (service_claims.h)

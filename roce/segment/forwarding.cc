@@ -85,8 +85,7 @@ Forwarding::Way Forwarding::find_for_all(std::span<const uint8_t> frame, LocalAn
 }
 
 /// A request for a service goes to the program that listens to it. If none does, any program of the host can reject it.
-/// A message that does not name its receiver goes to all programs that listen to anything: the one that it concerns
-/// recognizes it.
+/// A message without a named receiver goes to all programs that listen: the one that it concerns recognizes it.
 Forwarding::Way Forwarding::find_for_management(const Destination& destination) {
   if (destination.service_id) {
     if (Peer* const listener = peers_.listener(destination.mac, *destination.service_id)) {

@@ -187,7 +187,7 @@ std::optional<LaneFrame> LaneReceiver::receive(uint8_t* room) {
     position_++;
     if (!makes_sense(mark)) {
       nonsense_++;
-      // The caller gets no frame that it would release later.
+      // The caller holds no frame, so it would never release this slot.
       if (position_ == released_ + 1) release();
       continue;
     }

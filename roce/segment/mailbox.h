@@ -16,8 +16,7 @@ namespace uroce::segment {
 
 /// What a letter says. It travels as these bytes, in the machine's order.
 struct Letter {
-  /// kKnown: the receiver's hello has arrived; sent by a member whose own hello was answered, so that it has no
-  /// descriptors to pass on any more.
+  /// kKnown: the hello has arrived; the sender's own hello has, too, so that it has no descriptors to pass on any more.
   enum class Kind : uint16_t { kHello = 1, kWake = 2, kKnown = 3 };
   static constexpr uint32_t kMagic = 0x6c616e75;
   static constexpr uint16_t kVersion = 2;

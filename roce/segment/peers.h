@@ -66,8 +66,7 @@ struct Peer {
 class Peers {
  public:
   /// How often a directory that changes is read because of frames: for an unknown receiver; and for connection
-  /// management, whose senders wait for seconds before they ask again, so that a member that has just joined should be
-  /// found.
+  /// management, whose senders repeat only after seconds, so that a member that has just joined should be found.
   static constexpr Duration kReadForUnknown = milliseconds(2);
   static constexpr Duration kReadForManagement = microseconds(200);
 
@@ -75,8 +74,7 @@ class Peers {
   Peers(Directory& directory, MemberId own, const MacAddress& own_mac)
       : directory_(directory), own_(own), own_mac_(own_mac) {}
 
-  /// The member that a frame is for; nullptr: no single member, as far as the last scan tells. No member has numbers 0
-  /// and 1.
+  /// The member that a frame is for; nullptr: no single one, as far as the last scan tells. None has numbers 0 and 1.
   Peer* find(const MacAddress& mac, uint32_t qpn) {
     if (mac == own_mac_) return own_host_[qpn >> kQpnBlockBits];
     return find_at_other_host(mac, qpn);
@@ -131,8 +129,7 @@ class Peers {
 
   /// The peers with which there is contact.
   const std::vector<Peer*>& in_contact() const { return in_contact_; }
-  /// A peer that is not stuck has not yet read all that was sent to it: that lies in our memory, and is lost when we
-  /// end.
+  /// A peer that is not stuck has not yet read what was sent to it: that lies in our memory, and ends with us.
   bool unread() const;
   size_t size() const { return peers_.size(); }
   /// Other hosts of which there are members.

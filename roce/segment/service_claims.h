@@ -24,8 +24,7 @@ class ServiceClaims {
   /// `error`, when that fails.
   bool open_again(std::string& error);
   bool is_there() const;
-  /// False when errno says why not; EADDRINUSE: another member has it. A service that this member has can be taken
-  /// again.
+  /// False when errno says why not; EADDRINUSE: another member has it. A member may take its own service again.
   bool take(uint64_t service_id);
   void give_back(uint64_t service_id);
   /// Also for the child of a fork: what the parent claimed stays the parent's.

@@ -1,4 +1,5 @@
-// What the engine of an uplink receives from and sends to: a wire that it shares with the programs of a segment.
+// What the engine of an uplink receives from and sends to: a wire that it shares with the programs of a
+// segment.
 //
 // The uplink is a host's way out of its machine, and its engine speaks for the host on the wire: it answers ARP,
 // neighbour solicitations and pings, and obeys pauses. Packets for a queue pair go to the program that has the queue

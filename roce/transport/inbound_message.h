@@ -1,4 +1,5 @@
-// The message that a peer is sending: which packet may come next, and which bytes of a WRITE are still to come.
+// The message that a peer is sending: which packet may come next, and which bytes of a WRITE are still to
+// come.
 //
 // Checks each packet against the message, in the specification's terms. Keys, rights and memory are checked elsewhere.
 #pragma once

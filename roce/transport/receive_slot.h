@@ -55,9 +55,8 @@ class ReceiveSlot {
   Outcome complete(Completion& completion, bool solicited, Instant now);
   /// Ends the active receive, if there is one, in error.
   void fail(WcStatus status, Cause cause, Instant now);
-  /// Unreliable services: the message is longer than the active receive, which stays for the next one. A receive of a
-  /// shared queue ends in error instead, since another QP might need it. kFailed when there was no room for that
-  /// completion.
+  /// Unreliable services: the message is longer than the active receive, which stays for the next one. A shared queue's
+  /// receive ends in error instead: other QPs might need it. kFailed when there was no room for that completion.
   Outcome drop_too_long(Instant now);
 
   /// Forgets the active receive, without a completion (RESET).

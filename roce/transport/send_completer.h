@@ -1,7 +1,8 @@
 // The head of a reliable send queue: work requests end there, one by one, in the order in which they were posted.
 //
-// When a work request cannot be sent because of its memory or its key, that is found at the cursor, while others before
-// it still wait for their answers. It fails in its turn: the cause is kept here until the work request is at the head.
+// When a work request cannot be sent because of its memory or its key, that is found at the cursor, while others
+// before it still wait for their answers. It fails in its turn: the cause is kept here until the work request is at
+// the head.
 #pragma once
 
 #include "transport/outcome.h"

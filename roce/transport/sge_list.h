@@ -24,9 +24,8 @@ struct PieceList {
 };
 
 /// How much of an element has to lie in its region: all of it, or only up to the last byte that is asked for. A
-/// requester uses all of what it posted sooner or later, so no part of an element that reaches beyond its region is
-/// sent or filled. A receive may be longer than its region as long as the incoming messages are not: programs round
-/// their receives up.
+/// requester uses all that it posted sooner or later, so no part of an element that reaches beyond is sent or filled. A
+/// receive may be longer than its region as long as incoming messages are not: programs round up.
 enum class Extent : uint8_t { kElement, kUsed };
 
 /// Finds where bytes [offset, offset + bytes) of the message that `sges` describe lie in this process, with the right

@@ -38,7 +38,7 @@ struct IpAddress {
   bool is_v4() const;
   uint32_t v4_host_order() const;
   bool is_zero() const { return *this == IpAddress{}; }
-  /// 127.0.0.0/8 or ::1: whoever says it means the host itself.
+  /// 127.0.0.0/8 or ::1: the host itself.
   bool is_loopback() const;
   bool is_link_local_v6() const { return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80; }
   bool is_multicast() const { return is_v4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff; }

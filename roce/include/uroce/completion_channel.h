@@ -4,7 +4,7 @@
 //   if (cq.poll(completions) == 0) epoll_wait(...);
 //   channel.take();                // after the descriptor was readable
 //
-// While the program sleeps somebody else has to drive: an endpoint opened with Drive::kBoth or Drive::kBackground. The
+// While the program sleeps another thread has to drive: open the endpoint with Drive::kBoth or Drive::kBackground. The
 // program gives its Ownership back before it sleeps. `take` and `fd` may be called by any thread, without it.
 #pragma once
 
@@ -26,7 +26,7 @@ class UROCE_API CompletionChannel {
   /// queues: declare it before them.
   int fd() const;
   /// Takes all events, so that the descriptor is readable again only with the next one. Returns how many there were;
-  /// of which queue each was is not told: look into all of the channel's.
+  /// they do not tell their queues: poll all queues of the channel.
   uint64_t take();
 
  private:

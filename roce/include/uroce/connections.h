@@ -5,12 +5,12 @@
 //
 // All calls are made under an Ownership, by the thread that has it. Those that wait (`connect`, `accept`) drive the
 // endpoint meanwhile, and give the ownership back between turns, so that other threads may have it. Those that begin
-// (`begin_connect`, `begin_accept`) return at once: whoever drives the endpoint brings them on, and
-// `Connection::state` tells how far.
+// (`begin_connect`, `begin_accept`) return at once: driving the endpoint carries them on, and `Connection::state` tells
+// how far they are.
 //
 // A connection brings its queue pair (RC or UC) from RESET or INIT to RTS. Receives that the peer's first message needs
-// are posted before: `QueuePair::initialize` goes to INIT. When the connection ends, whoever ends it, the queue pair
-// goes to ERR, and what was posted completes as flushed.
+// are posted before: `QueuePair::initialize` goes to INIT. When the connection ends, by either side, the queue pair
+// goes to ERR, and posted requests complete as flushed.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ struct ConnectionOptions {
   uint8_t max_dest_rd_atomic = 16;                               // the same as responder
   uint8_t retry_cnt = 7;
   uint8_t rnr_retry = 7;  // 7: for ever
-  /// How long a call waits. Not set: 10 seconds for an answer, and for somebody who connects as long as it takes.
+  /// How long a call waits. Not set: 10 seconds for an answer; `accept` waits for a peer without a limit.
   std::optional<Duration> patience = std::nullopt;
 };
 
@@ -59,8 +59,8 @@ enum class ConnectionState : uint8_t {
   kEnded,  // by either side, or it was never established; `Connection::error` says why
 };
 
-/// Either side's end of a connection. Its destruction ends the connection. Must go before its queue pair: declare it
-/// behind.
+/// Either side's end of a connection. Its destruction ends the connection. Must be destroyed before its queue pair:
+/// declare it after that.
 class UROCE_API Connection {
  public:
   Connection() = default;  // none
@@ -68,8 +68,8 @@ class UROCE_API Connection {
   explicit operator bool() const { return held_ != nullptr && state() != ConnectionState::kEnded; }
 
   ConnectionState state() const;
-  /// What the peer said when it connected or accepted; empty before that. On the wire it has no length: behind what was
-  /// said there are zeros, 56 bytes in all of who connects, 196 of who accepts.
+  /// The peer's private data from its `connect` or `accept`; empty before that. On the wire it has no length: it is
+  /// filled up with zeros, to 56 bytes from the side that connects, and to 196 from the side that accepts.
   std::span<const std::byte> private_data() const;
   /// The same as a value; nothing when there are fewer bytes.
   template <typename T>
@@ -83,7 +83,7 @@ class UROCE_API Connection {
   }
   IpAddress peer() const;
   std::string error() const;  // why it ended, one line; "" before that
-  /// Ends it: the peer is told. Nothing happens if it has ended already.
+  /// Ends the connection, and tells the peer. Does nothing if it has ended already.
   void disconnect();
 
  private:
@@ -92,7 +92,7 @@ class UROCE_API Connection {
   Handle<HeldConnection> held_;
 };
 
-/// Takes connections at a port. Its destruction rejects those that nobody has accepted.
+/// Takes connections at a port. Its destruction rejects those that were not accepted.
 class UROCE_API Listener {
  public:
   Listener() = default;  // none
@@ -100,14 +100,14 @@ class UROCE_API Listener {
 
   /// Peers that have asked and were not accepted yet.
   uint32_t waiting() const;
-  /// What the first of them said; empty when there is none.
+  /// The private data of the first of them; empty when there is none.
   std::span<const std::byte> private_data() const;
-  /// Waits for a peer, and until the connection stands. On failure the connection is none, with one line in `error`.
+  /// Waits for a peer, and until the connection is established. On failure it returns none, with one line in `error`.
   Connection accept(QueuePair& qp, std::string& error, const ConnectionOptions& options = {});
-  /// Accepts the first that waits. None, with one line in `error`, when nobody does, or when `qp` or the options do not
-  /// allow it.
+  /// Accepts the first peer that waits. None, with one line in `error`, when none does, or when `qp` or the options do
+  /// not allow it.
   Connection begin_accept(QueuePair& qp, std::string& error, const ConnectionOptions& options = {});
-  /// Refuses the first that waits. False when nobody does.
+  /// Rejects the first peer that waits. False when none does.
   bool reject();
 
  private:
@@ -122,14 +122,14 @@ class UROCE_API Connections {
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
 
-  /// Connects `qp` to whoever listens at that address ("192.0.2.7", "2001:db8::1"; a loopback address is this machine)
-  /// and port, and waits until the connection stands. On failure it is none, with one line in `error`.
+  /// Connects `qp` to the listener at that address ("192.0.2.7", "2001:db8::1"; a loopback address is this machine) and
+  /// port, and waits until the connection is established. On failure it returns none, with one line in `error`.
   Connection connect(QueuePair& qp, std::string_view address, uint16_t port, std::string& error,
                      const ConnectionOptions& options = {});
   Connection begin_connect(QueuePair& qp, std::string_view address, uint16_t port, std::string& error,
                            const ConnectionOptions& options = {});
-  /// At all IPv4 addresses, or at `address`. None, with one line in `error`, when another program of the machine has
-  /// the port or the address is not the machine's.
+  /// Listens at all IPv4 addresses, or at `address`. None, with one line in `error`, when another program of the
+  /// machine has the port or the address is not the machine's.
   Listener listen(uint16_t port, std::string& error, std::string_view address = "0.0.0.0");
 
  private:

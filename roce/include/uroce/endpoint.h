@@ -85,8 +85,8 @@ class UROCE_API Endpoint {
   /// Drives until `cq` has completions, and takes up to out.size() of them. Gives the ownership back between turns. 0:
   /// none came within `patience`. To be called under an Ownership.
   uint32_t wait(CompletionQueue& cq, std::span<Completion> out, Duration patience = milliseconds(10'000));
-  /// Connections by IP address and port. To be called under an Ownership. Until the first call nobody listens, and who
-  /// asks is refused.
+  /// Connections by IP address and port. To be called under an Ownership. Until the first call there is no listener,
+  /// and requests are refused.
   Connections& connections();
 
   /// Every counter by the name that doc/debugging.md explains: of the transport, of the port, and, under names that
@@ -103,9 +103,9 @@ class UROCE_API Endpoint {
   Endpoint();
 
   struct Opened;
-  std::unique_ptr<Engine> engine_;  // hears the events of `opened_`, which is destroyed first
+  std::unique_ptr<Engine> engine_;  // receives the events of `opened_`, which is destroyed first
   std::unique_ptr<Opened> opened_;
-  std::unique_ptr<Connections> connections_;  // goes first
+  std::unique_ptr<Connections> connections_;  // destroyed first
 };
 
 }  // namespace uroce::rdma

@@ -2,7 +2,7 @@
 //
 // An engine has no thread, reads no clock and does no I/O, but that it signals completion channels. The thread that
 // drives it calls `turn` again and again: in every turn the engine takes what the port has received, looks at its
-// timers and sends. What is called between two turns happens at the time of the first of them. (An endpoint has a
+// timers and sends. Calls between two turns happen at the time of the first of them. (An endpoint has a
 // clock, and `Endpoint::drive` in place of `turn`: endpoint.h.) Only one thread at a time may call an engine or
 // anything that it made; the program sees to that (an endpoint has a lock for it, endpoint.h).
 //

@@ -1,5 +1,5 @@
-// How objects that an engine made are held: they can be moved but not copied, and their destructor gives them back to
-// the engine.
+// Handles of objects that an engine made: they can be moved but not copied, and their destructor gives them back to the
+// engine.
 #pragma once
 
 #include <memory>

@@ -2,7 +2,7 @@
 //
 //   while (auto frame = a.take()) b.deliver(*frame);
 //
-// Or for two engines back to back, whose frames nobody looks at: `MemoryPort::join(a, b)`.
+// Or, for two engines back to back whose frames are not looked at: `MemoryPort::join(a, b)`.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class UROCE_API MemoryPort final : public Port {
   MemoryPort(const MemoryPort&) = delete;
   MemoryPort& operator=(const MemoryPort&) = delete;
 
-  /// From now on each receives what the other one sends, from where it lies, without a copy. Both engines are turned by
-  /// one thread, and what either port holds is forgotten.
+  /// From now on each port receives what the other one sends, in place, without a copy. One thread drives both engines;
+  /// frames that either port holds are dropped.
   static void join(MemoryPort& a, MemoryPort& b);
 
   /// Takes the oldest frame that the engine has sent, which is valid until the next call. Nothing when there is none.

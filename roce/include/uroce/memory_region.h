@@ -27,13 +27,13 @@ class UROCE_API MemoryRegion {
   explicit operator bool() const { return key_ != 0; }
 
   uint32_t lkey() const { return key_; }
-  uint32_t rkey() const { return key_; }         // what the peer has to be told
+  uint32_t rkey() const { return key_; }         // to be told to the peer
   uint64_t address() const { return address_; }  // of the first byte, as work requests and peers name it
   uint64_t length() const { return length_; }    // bytes
   /// `length` bytes from `offset` on, for a work request. A range outside the region is refused when the request is
   /// carried out.
   Sge sge(uint64_t offset, uint32_t length) const { return {address_ + offset, length, key_}; }
-  /// What the peer has to be told, from `offset` on.
+  /// What the peer needs to access the region from `offset` on.
   RemoteMemory remote(uint64_t offset = 0) const {
     return {address_ + offset, key_, static_cast<uint32_t>(std::min<uint64_t>(length_ - offset, UINT32_MAX))};
   }

@@ -1,4 +1,4 @@
-// A key of its own, for a while, to a part of a memory region: verbs' memory window of type 2.
+// A temporary key to a part of a memory region: verbs' memory window of type 2.
 //
 // A window is bound by a work request of a queue pair, and only that queue pair's peer may use it. It ends when it is
 // bound anew, invalidated by either side (`invalidate`, or the peer's SEND with Invalidate), or destroyed.
@@ -25,13 +25,13 @@ class UROCE_API MemoryWindow {
   explicit operator bool() const { return key_ != 0; }
 
   /// Posts the bind to `bytes` from `offset` on. `access` are kRemoteWrite, kRemoteRead, kRemoteAtomic; the region must
-  /// have been registered with kMwBind, and outlives the window. What is posted behind it on the same queue pair may
-  /// tell the peer of it already.
+  /// have been registered with kMwBind, and outlives the window. Requests posted after it on the same queue pair may
+  /// already tell the peer of it.
   PostResult bind(QueuePair& qp, const MemoryRegion& region, uint64_t offset, uint32_t bytes, uint32_t access,
                   uint64_t wr_id = 0, uint8_t flags = kSendSignaled);
-  /// Posts the end: from its completion on the key opens nothing.
+  /// Posts the invalidation: after its completion the key is not valid any more.
   PostResult invalidate(QueuePair& qp, uint64_t wr_id = 0, uint8_t flags = kSendSignaled);
-  /// What the peer has to be told of the latest bind that was posted.
+  /// What the peer needs to use the latest posted bind.
   const RemoteMemory& remote() const { return remote_; }
 
  private:

@@ -1,9 +1,9 @@
-// Work requests of one operation each, with what it needs and nothing else, for `QueuePair::post`:
+// Work requests of one operation each, with only the fields that it needs, for `QueuePair::post`:
 //
 //   qp.post(RdmaWrite{.from = region.sge(0, 4096), .to = peer, .wr_id = 7});
 //
-// Each names one piece of memory. Lists of pieces, batches, and what is rarely used go by `SendWr` (work_request.h).
-// `flags` are SendFlags: what is not signalled completes without a completion unless it fails.
+// Each names one piece of memory. Lists of pieces, batches, and rarely used fields need `SendWr` (work_request.h).
+// `flags` are SendFlags: an unsignalled request makes no completion unless it fails.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,7 @@ struct RdmaRead {
   }
 };
 
-/// Adds to 8 bytes of the peer, aligned to 8; what was there before goes `into` 8 bytes. RC only.
+/// Adds to 8 bytes of the peer, aligned to 8; the previous value goes `into` 8 bytes. RC only.
 struct FetchAdd {
   Sge into{};
   RemoteMemory at{};
@@ -97,8 +97,8 @@ struct FetchAdd {
   }
 };
 
-/// Sets 8 bytes of the peer, aligned to 8, to `swap` if they are `compare`; what was there before goes `into` 8 bytes.
-/// RC only.
+/// Sets 8 bytes of the peer, aligned to 8, to `swap` if they are `compare`; the previous value goes `into` 8 bytes. RC
+/// only.
 struct CompareSwap {
   Sge into{};
   RemoteMemory at{};

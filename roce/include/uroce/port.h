@@ -9,7 +9,7 @@
 
 namespace uroce {
 
-/// Room for one frame to send. The port that lent the buffer owns it; whoever fills it sets `bytes`.
+/// Room for one frame to send. The port that lent the buffer owns it; the engine that fills it sets `bytes`.
 struct TxFrame {
   uint8_t* data = nullptr;
   uint32_t capacity = 0;

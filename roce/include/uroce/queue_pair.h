@@ -34,7 +34,7 @@ struct QueuePairOptions {
   std::optional<LossRecovery> loss_recovery = std::nullopt;  // not set: as the engine's
 };
 
-/// What the other side has to know to connect. The program has to pass it on, for example over a TCP connection or in a
+/// What the other side needs to connect. The program has to pass it on, for example over a TCP connection or in a
 /// file.
 struct QueuePairAddress {
   IpAddress gid;
@@ -64,10 +64,10 @@ class UROCE_API QueuePair {
 
   uint32_t qp_num() const;
   QpState state() const;
-  /// True when the peer's MAC address is known. Until then, what a connected queue pair sends waits, but its retries
+  /// True when the peer's MAC address is known. Until then, a connected queue pair's packets wait, but its retries
   /// count.
   bool path_resolved() const;
-  /// What the peer has to know. `sgid_index` says which of Engine::gids() the peer is to send to.
+  /// What the peer needs to connect. `sgid_index` says which of Engine::gids() the peer is to send to.
   QueuePairAddress address(uint8_t sgid_index = 1) const;
 
   /// RC and UC: goes from RESET or INIT to RTS. Returns kOk, or why not; the queue pair may then be in INIT or RTR, and
@@ -94,8 +94,8 @@ class UROCE_API QueuePair {
   /// Posts all of them or, when one is refused, none.
   PostResult post_sends(std::span<const SendWr> wrs);
   PostResult post_recv(const RecvWr& wr);
-  /// UD: from now on it receives what is sent to this multicast group with its Q_Key, until it is detached or
-  /// destroyed; the network is told (IGMP, MLD). False: no UD queue pair, no group, or too many are attached.
+  /// UD: from now on it receives datagrams to this multicast group with its Q_Key, until it is detached or destroyed;
+  /// the network is told (IGMP, MLD). False: no UD queue pair, no group, or too many are attached.
   bool attach(const IpAddress& group);
   /// False when it was not attached.
   bool detach(const IpAddress& group);

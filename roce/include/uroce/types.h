@@ -92,8 +92,8 @@ enum WcFlags : uint8_t {
   kWcTmDataValid = 64,
 };
 
-/// Why a work request failed, or a QP went to error: what a person needs to know beyond the status. The number is the
-/// completion's vendor_err; `cause_text` explains it.
+/// Why a work request failed, or a QP went to error: what an operator needs to know beyond the status. The number is
+/// the completion's vendor_err; `cause_text` explains it.
 enum class Cause : uint8_t {
   kNone,
   kFlushed,          // the QP was already in error, or was moved there by the program
@@ -119,8 +119,8 @@ enum class Cause : uint8_t {
   kKeyBudget,          // UC receiver: more wrong rkeys than an honest peer sends
   kMemoryGone,         // registered memory was unmapped or protected, or its file truncated
   kXrcQueue,           // XRC target: the peer names no shared receive queue of the domain
-  kTagHeader,          // tag matching: headers cut short, unknown, or a rendezvous that nothing can fetch
-  kTagOutOfStep,       // tag matching: unexpected messages came that the program has not dealt with
+  kTagHeader,          // tag matching: headers cut short, unknown, or a rendezvous that cannot be fetched
+  kTagOutOfStep,       // tag matching: unexpected messages came that the program has not handled
   kTagGone,            // tag matching: the receive to be removed was taken by a message, or never there
   kFrameTooShort,      // raw packet shorter than an Ethernet header
   kNoReadDepth,        // a READ or an atomic on a QP whose own max_rd_atomic is 0

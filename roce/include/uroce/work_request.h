@@ -47,7 +47,7 @@ struct MwBind {
   uint32_t access = 0;
 };
 
-/// Where what was written has to be before a FLUSH is answered; both may be asked for.
+/// How far written data has to be before a FLUSH is answered; both may be asked for.
 enum FlushPlacement : uint8_t { kFlushToGlobal = 1, kFlushToPersistent = 2 };
 
 /// What a FLUSH is about: the range that it names, or all of the region or window.
@@ -97,8 +97,8 @@ enum class PostResult : uint8_t {
   kBadAddressHandle,
 };
 
-/// RoCE has no service level to report with a datagram. In its place drivers report which kind of IP header stands in
-/// the GRH area, and that is all that programs (UCX) look at to find the addresses in it.
+/// RoCE has no service level to report with a datagram. In its place drivers report which kind of IP header is in the
+/// GRH area, and programs (UCX) rely on that alone to find the addresses in it.
 enum class DatagramHeader : uint8_t { kIpv6 = 1, kIpv4 = 2 };
 
 struct Completion {

@@ -37,7 +37,7 @@ bool AckJudge::takes_place_of_response(const Packet& packet, const Read* read) c
 }
 
 /// True when the ACK may answer a duplicate and leaves out READs and atomics that were answered. An ACK must not name
-/// those, so some responders name what stands before them.
+/// those, so some responders name the packet before them.
 bool AckJudge::leaves_out_reads(Psn psn) const {
   const uint64_t repeats = seen_.repeats();
   const Read* read = repeats == 0 ? nullptr : seen_.sent.find_read(psn + 1);

@@ -22,7 +22,7 @@ void Agreement::on_packet(const Packet& packet, std::vector<Issue>& issues) {
 
 void Agreement::on_request(const Packet& packet, std::vector<Issue>& issues) {
   if (terms_.awaits_rtu) {
-    terms_.awaits_rtu = false;  // said once
+    terms_.awaits_rtu = false;  // reported once
     issues.push_back({Rule::kCmEarlyData, sentence("%s from the side that accepts; expected the RTU or a packet from "
                                                    "the other side before it",
                                                    opcode_name(packet.opcode()))});

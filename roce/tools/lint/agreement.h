@@ -1,4 +1,4 @@
-// What REQ and REP agreed on for the packets that go to one QP, and whether these keep it.
+// What REQ and REP agreed on for the packets to one QP, and whether the packets comply.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ class Agreement {
   struct Terms {
     Psn start{};
     uint32_t path_mtu_bytes = 4096;
-    uint8_t rnr_retries = 7;  // of who sends here; 7: no limit
-    bool awaits_rtu = false;  // who sends here accepted the connection, and has no answer yet
+    uint8_t rnr_retries = 7;  // of the sender to this QP; 7: no limit
+    bool awaits_rtu = false;  // the sender to this QP accepted the connection, and has no answer yet
   };
 
   Agreement() = default;
@@ -26,11 +26,11 @@ class Agreement {
   void end() { holds_ = false; }
   Psn start() const { return terms_.start; }
 
-  /// Who accepted the connection may send: the RTU came, or data.
+  /// The side that accepted the connection may send: the RTU came, or data.
   void confirm() { terms_.awaits_rtu = false; }
   /// A packet to the QP.
   void on_packet(const Packet& packet, std::vector<Issue>& issues);
-  /// A response to what is sent here.
+  /// A response to requests to this QP.
   void on_answer(const Packet& packet);
 
  private:
@@ -40,7 +40,7 @@ class Agreement {
   bool made_ = false;
   bool holds_ = false;
   bool above_mtu_ = false;
-  Psn refused_;  // what was answered with RNR NAKs
+  Psn refused_;  // the PSN answered with RNR NAKs
   bool refused_now_ = false;
   uint32_t retries_ = 0;
 };

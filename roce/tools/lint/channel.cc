@@ -5,7 +5,7 @@
 namespace uroce::lint {
 namespace {
 
-/// It was acknowledged, or everything was refused for good.
+/// Whether the PSN was acknowledged, or everything was refused for good.
 bool is_settled(Psn psn, const Conversation& seen, const RefusalJudge& refusals) {
   return distance(psn, seen.numbers.acked) > 0 || refusals.is_final();
 }

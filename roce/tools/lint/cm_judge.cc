@@ -59,9 +59,9 @@ void CmJudge::on_packet(uint32_t index, const Packet& packet) {
   if (packet.info().is_response()) back.on_answer(packet);
 }
 
-/// What REQ and REP agreed on came to nothing, but another QP got requests from the agreed PSN on. Of 2^24 PSNs that is
-/// no coincidence, if the side that chose the PSN draws it: one that begins with 0, or twice with the same, does not.
-/// So each PSN of each pair is at most one finding, however many flows a capture has.
+/// The agreed QP got no requests, but another QP got requests from the agreed PSN on. With 2^24 PSNs that is no
+/// coincidence if the side that chose the PSN draws it at random: a side that begins with 0, or twice with the same
+/// PSN, does not. So each PSN of each pair is at most one finding, however many flows a capture has.
 void CmJudge::judge_destinations() {
   struct FirstPsn {
     PairKey pair;
@@ -75,8 +75,8 @@ void CmJudge::judge_destinations() {
     uint32_t flow = 0;
     uint32_t flows = 0;
   };
-  std::unordered_map<FirstPsn, Counted, Hash> unspoken;  // flows of which no REP spoke
-  std::unordered_map<FirstPsn, uint32_t, Hash> chosen;   // agreements, of whoever is the other end
+  std::unordered_map<FirstPsn, Counted, Hash> unspoken;  // flows that no REP announced
+  std::unordered_map<FirstPsn, uint32_t, Hash> chosen;   // agreements, whatever the other end
   for (uint32_t i = 0; i < flows_.size(); i++) {
     const Flow& flow = flows_[i];
     if (flow.agreement.made()) {
@@ -98,7 +98,7 @@ void CmJudge::judge_destinations() {
   }
 }
 
-/// Messages that lack what they answer are wrong if the capture shows the direction from which it should have come.
+/// An answer without its request is wrong if the capture shows the direction from which that should have come.
 void CmJudge::judge_doubts(const std::vector<CmTracker::Doubt>& doubts) {
   if (doubts.empty()) return;
   std::unordered_set<PairKey, PairKeyHash> shown;

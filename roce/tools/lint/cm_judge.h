@@ -1,5 +1,5 @@
-// Holds the packets of a connection against what its REQ and REP agreed on: who may send already, to which QP, how long
-// a packet may be, how often a request may be tried again.
+// Checks the packets of a connection against what its REQ and REP agreed on: which side may send already, to which QP,
+// how long a packet may be, how often a request may be retried.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMaxExchanges = 1u << 18;
 constexpr size_t kMaxDoubts = 1u << 12;
-/// Longer than anybody waits for an answer: sixteen tries, and an MRA that asks for 275 s.
+/// Longer than any sender waits for an answer: sixteen tries, and an MRA that asks for 275 s.
 constexpr Duration kLongestWait = milliseconds(1200 * 1000);
 
 unsigned long long wide(uint64_t number) { return number; }
@@ -73,7 +73,7 @@ void CmTracker::on_sidr(const Seen& seen, const CmMessage& message, std::vector<
                                       wide(message.transaction_id), wide(asked->second.transaction_id))});
 }
 
-/// An answer to a request that is not in the capture. Most likely it came before; but nobody waits for ever.
+/// An answer to a request that is not in the capture. Most likely that came before; but no sender waits for ever.
 void CmTracker::on_stranger(const Seen& seen, const CmMessage& message) {
   const bool opens = message.attribute == CmAttribute::kRep || message.attribute == CmAttribute::kSidrRep;
   if (!opens || doubts_.size() == kMaxDoubts || exchanges_.size() == kMaxExchanges) return;
@@ -127,7 +127,7 @@ bool CmTracker::ids_fit(const Message& m, std::vector<Issue>& issues) const {
   return true;
 }
 
-/// What answers a REQ or a REP is of the REQ's transaction; DREQ and LAP begin one of their own.
+/// Answers to a REQ or a REP belong to the REQ's transaction; DREQ and LAP begin one of their own.
 void CmTracker::check_transaction(const Message& m, std::vector<Issue>& issues) const {
   uint64_t expected = m.exchange.transaction_id;
   switch (m.message.attribute) {
@@ -182,7 +182,7 @@ void CmTracker::check_place(const Message& m, std::vector<Issue>& issues) {
     case CmAttribute::kMra:
     case CmAttribute::kRej:
       if (!from_active && m.message.answered == Answered::kRep) out_of_order = "for a REP of its own";
-      // Whoever gives up waiting for an answer may say so with REJ 4, and name the REQ.
+      // A sender that gives up waiting for an answer may say so with REJ 4, and name the REQ.
       if (from_active && m.message.answered == Answered::kReq && m.message.reason != kReasonTimeout) {
         out_of_order = "for a REQ of its own";
       }

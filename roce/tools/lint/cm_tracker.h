@@ -1,9 +1,9 @@
 // Follows connection management from outside: which QPs belong together, and whether every message has its place in the
 // exchange.
 //
-// What a message answers came by before it, if the capture shows both directions and began early enough. So nothing is
-// said of exchanges whose REQ was not seen, and what is missing is a doubt until the end of the capture shows whether
-// the other direction was captured at all.
+// A message comes after the one that it answers, if the capture shows both directions and began early enough. So
+// nothing is reported for exchanges whose REQ was not seen, and a missing message is a doubt until the end of the
+// capture shows whether the other direction was captured at all.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ class CmTracker {
     uint32_t qpn = 0;
     Psn starting_psn{};
     uint8_t responder_resources = 0;
-    uint8_t rnr_retries = 7;  // so often the other end may send again after RNR NAKs
+    uint8_t rnr_retries = 7;  // how often the other end may retry after RNR NAKs
   };
   struct Connection {
     End active;
@@ -49,7 +49,7 @@ class CmTracker {
     uint32_t flow = 0;
     Instant time{};
   };
-  /// A fault if the capture shows what goes from `from` to `to`.
+  /// A fault if the capture shows packets from `from` to `to`.
   struct Doubt {
     Issue issue;
     uint64_t frame = 0;

@@ -68,7 +68,7 @@ struct Conversation {
   void note_jump(Psn psn) {
     if (distance(numbers.position, psn) > 0 && distance(numbers.acked, psn) > 0) behind_losses = true;
   }
-  /// What is answered was sent, even if that was before the capture.
+  /// An answered request was sent, even if that was before the capture.
   void learn_frontier(Psn end);
   /// `payload_bytes` is the payload of a packet that has to be full.
   void learn_mtu(uint32_t payload_bytes);

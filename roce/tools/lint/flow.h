@@ -1,4 +1,4 @@
-// A flow is what goes from one address to a QP of another: what was seen of it, and what it belongs to.
+// A flow is all packets from one address to a QP of another: what was seen of it, and what it belongs to.
 #pragma once
 
 #include <cstdint>

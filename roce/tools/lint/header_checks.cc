@@ -129,7 +129,7 @@ void check_datagram(const Packet& packet, std::vector<Issue>& issues) {
   }
 }
 
-/// What stands where a header has nothing: it differs from what its fields alone would be.
+/// Reserved bits of headers: the header differs from its fields encoded again.
 void check_reserved(const Packet& packet, std::vector<Issue>& issues) {
   const OpcodeInfo& info = packet.info();
   const uint8_t* const ext = packet.view.ext;

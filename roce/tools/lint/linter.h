@@ -5,7 +5,7 @@
 //   linter.finish();
 //   linter.findings(), linter.flows(), linter.totals()
 //
-// A flow is what goes from one address to a QP of another; two flows that answer each other are a connection. Memory
+// A flow is all packets from one address to a QP of another; two flows that answer each other are a connection. Memory
 // grows with the number of flows, not with the length of the capture.
 #pragma once
 
@@ -27,7 +27,7 @@
 namespace uroce::lint {
 
 struct LintOptions {
-  uint32_t findings_per_rule = 1000;  // so many are kept; the others are only counted
+  uint32_t findings_per_rule = 1000;  // how many are kept; the others are only counted
   uint32_t max_flows = 1u << 18;      // packets of further ones are judged alone
   bool lossy_capture = false;         // the capture is known to lack frames
 };

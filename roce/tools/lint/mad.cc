@@ -17,7 +17,7 @@ constexpr uint8_t kMethodSend = 0x03;
 constexpr uint16_t kClassPortInfo = 0x0001;
 constexpr uint16_t kLastAttribute = 0x1c;  // the two attributes that suggest an alternate path follow APR
 constexpr uint32_t kLocalGidAt = 56;       // of a REQ, behind the header; the remote one follows
-/// Port spaces of librdmacm (RDMA_PS_IPOIB, _TCP, _UDP, _IB): their services have an address and a port behind them.
+/// Port spaces of librdmacm (RDMA_PS_IPOIB, _TCP, _UDP, _IB): their services stand for an address and a port.
 constexpr uint64_t kPortSpaces[] = {0x0002, 0x0106, 0x0111, 0x013f};
 constexpr uint16_t kLastRejReason = 35;
 constexpr uint8_t kLastAnswered = 2;
@@ -29,7 +29,7 @@ T value_of(const uint8_t* mad, CmAttribute attribute, std::string_view name) {
   return field == nullptr ? T{} : static_cast<T>(get_field(mad + kMadHeaderBytes, *field));
 }
 
-/// XRC: where RD has its EE context.
+/// XRC has the number where RD has its EE context.
 uint32_t qpn_of_reply(const uint8_t* mad) {
   const auto qpn = value_of(mad, CmAttribute::kRep, "qpn");
   return qpn != 0 ? qpn : value_of(mad, CmAttribute::kRep, "eecn");
@@ -71,7 +71,7 @@ void check_own_qp(const char* name, uint32_t qpn, std::vector<Issue>& issues) {
   issues.push_back({Rule::kCmField, sentence("%s with QPN 0x%06x; expected a QP of its own", name, qpn)});
 }
 
-/// The address header that librdmacm's services have in front of a request's private data (Annex A11).
+/// The address header in front of the private data of requests to librdmacm's services (Annex A11).
 void check_address_header(const uint8_t* mad, CmAttribute attribute, std::vector<Issue>& issues) {
   const uint64_t space = value_of<uint64_t>(mad, attribute, "service") >> 16;
   if (std::find(std::begin(kPortSpaces), std::end(kPortSpaces), space) == std::end(kPortSpaces)) return;

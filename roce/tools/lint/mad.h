@@ -1,4 +1,4 @@
-// Management datagrams to QP 1: what every one must keep, and the messages of connection management as the tracker
+// Management datagrams to QP 1: the rules for all of them, and the messages of connection management as the tracker
 // needs them.
 #pragma once
 
@@ -17,9 +17,9 @@ inline constexpr uint32_t kMadBytes = 256;
 
 using CmAttribute = MadKind;
 
-/// What MRA and REJ name as the message that they answer.
+/// The message that an MRA or REJ answers, as its field names it.
 enum class Answered : uint8_t { kReq = 0, kRep = 1, kOther = 2 };
-/// Of a REJ: its sender waited in vain.
+/// Reason of a REJ: its sender waited in vain.
 inline constexpr uint16_t kReasonTimeout = 4;
 
 /// Transport service types of a REQ.

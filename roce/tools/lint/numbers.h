@@ -7,7 +7,7 @@
 
 namespace uroce::lint {
 
-/// A distance in PSNs. What is further away is not explained by losses: it is another life of the QP number, or a wrong
+/// A distance in PSNs. A greater distance is not explained by losses: it is another life of the QP number, or a wrong
 /// PSN.
 inline constexpr int32_t kFar = 16384;
 

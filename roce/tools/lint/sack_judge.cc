@@ -94,8 +94,8 @@ void SackJudge::forget() {
   newest_.clear();
 }
 
-/// Only at the requester's own port can be told whether the requester knew that the peer holds the packet: a SACK that
-/// was seen elsewhere may be lost after the tap, or come too late.
+/// Only at the requester's own port can the capture tell whether the requester knew that the peer holds the packet: a
+/// SACK that was seen elsewhere may be lost after the tap, or come too late.
 void SackJudge::on_sent_again(const Packet& packet, Psn end, bool answered_by_response) {
   if (!seen_.selective()) return;
   const Psn psn = packet.psn();

@@ -1,4 +1,4 @@
-// Judges selective repeat: who may send a selective ACK, what a selective ACK says is held, and what the requester
+// Judges selective repeat: which side may send a selective ACK, which packets it says are held, and what the requester
 // sends again because of it.
 //
 // These rules apply only where both sides sign their packets; all others must keep the rules of go-back-N.

@@ -13,7 +13,7 @@ enum class MadKind : uint8_t { kReq, kMra, kRej, kRep, kRtu, kDreq, kDrep, kSidr
 
 inline constexpr uint32_t kMadHeaderBytes = 24;
 inline constexpr uint16_t kFirstMadAttribute = 0x10;
-/// In front of a request's private data to a port: which addresses want to talk (Annex A11).
+/// The header in front of the private data of a request to a port: source and destination address (Annex A11).
 inline constexpr uint32_t kAddressHeaderBytes = 36;
 
 std::optional<MadKind> mad_kind_of(std::string_view name);
@@ -31,7 +31,7 @@ struct MadField {
 const MadField* mad_field(MadKind kind, std::string_view name);
 std::span<const MadField> mad_fields();
 
-/// `message` is what stands behind the header.
+/// `message` points behind the header.
 uint64_t get_field(const uint8_t* message, const MadField& field);
 void set_field(uint8_t* message, const MadField& field, uint64_t value);
 

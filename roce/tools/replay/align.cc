@@ -10,7 +10,7 @@ namespace uroce::replay {
 namespace {
 
 constexpr size_t kLookAhead = 256;
-constexpr Duration kGoing = milliseconds(1);  // a request so shortly before a DREQ may reach nobody
+constexpr Duration kGoing = milliseconds(1);  // a request so shortly before a DREQ may not reach its QP any more
 
 bool is_plain_ack(const PacketView& view) {
   return view.info->operation == Operation::kAcknowledge && aeth_kind(view.aeth().syndrome) == AethKind::kAck;

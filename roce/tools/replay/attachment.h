@@ -1,5 +1,5 @@
-// What joins the player to the outside: its engine receives from the attachment's port and sends into it. The port is
-// in memory, or a DPDK port whose other end this program holds.
+// Joins the player's engine to the replay: the engine receives from the attachment's port and sends into it. The port
+// is in memory, or a DPDK port whose other end this program holds.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// What a capture holds of connection management: each connection, or question for a datagram service, with its
+// Connection management in a capture: each connection, or SIDR request for a datagram service, with its
 // messages.
 #pragma once
 
@@ -28,7 +28,7 @@ struct CmMad {
 };
 
 struct CmExchange {
-  IpAddress active;  // who asked
+  IpAddress active;  // the requester
   IpAddress passive;
   uint32_t active_id = 0;
   std::vector<CmMad> mads;  // the first one is a REQ or a SIDR_REQ
@@ -46,7 +46,7 @@ class CmSorter {
 
  private:
   std::vector<CmExchange> exchanges_;
-  std::vector<std::unordered_set<std::string>> seen_;        // of each exchange: which end sent what
+  std::vector<std::unordered_set<std::string>> seen_;        // of each exchange: messages by their sender
   using Key = std::pair<std::array<uint8_t, 16>, uint32_t>;  // address and ID
   std::map<Key, size_t> by_active_;                          // the newest with this ID
   std::map<Key, size_t> by_passive_;

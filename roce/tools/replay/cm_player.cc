@@ -74,7 +74,7 @@ CmPlayer::CmPlayer(const CmExchange& exchange, bool active)
   if (!active) listen();
 }
 
-/// Unless the recorded side had nobody for the service.
+/// Listens, unless the recorded side had no listener for the service.
 void CmPlayer::listen() {
   const CmMad& first = exchange_.mads[0];
   const bool datagram = first.attribute == Attribute::kSidrReq;
@@ -125,7 +125,7 @@ void CmPlayer::deliver(const CmMad& mad) {
   run_program();
 }
 
-/// An Id goes its way to its connection by itself.
+/// Takes each Id through the steps to its connection.
 void CmPlayer::run_program() {
   while (!events_.empty()) {
     const cm::Event event = events_.front();
@@ -165,7 +165,7 @@ std::string CmPlayer::begin(const CmMad& mad) {
   return error == 0 ? "" : "the address has no way";
 }
 
-/// REP, RTU, SIDR_REP, REJ: what the program answers.
+/// REP, RTU, SIDR_REP, REJ: the program's answers.
 std::string CmPlayer::reply(const CmMad& mad) {
   cm::ConnParam param;
   switch (mad.attribute) {

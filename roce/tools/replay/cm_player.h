@@ -22,11 +22,11 @@ class CmPlayer final : private cm::Services, private cm::EventSink {
 
   /// Lets time pass; timers run.
   void advance(Instant now);
-  /// The peer's message, with our ID and transactions in place of the recorded ones.
+  /// Delivers the peer's message, with our ID and transactions in place of the recorded ones.
   void deliver(const CmMad& mad);
   /// The program does what leads to this message of the recorded side. Returns why it cannot, or an empty string.
   std::string act(const CmMad& mad);
-  /// The recorded message as ours has to be, where what each side draws by itself is ours.
+  /// The recorded message as ours has to be, with our values for what each side chooses at random.
   cm::MadBytes expected(const CmMad& mad, const cm::MadBytes& ours);
 
   std::deque<cm::MadBytes> sent;

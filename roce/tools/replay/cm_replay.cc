@@ -45,7 +45,7 @@ std::vector<Row> compare_mads(MadKind kind, const cm::MadBytes& expected, const 
   add("message", name_of(expected), name_of(ours));
   if (!rows[0].same) return rows;
   add("tid", hex(load_be64(&expected[8])), hex(load_be64(&ours[8])));
-  cm::MadBytes left = expected;  // what no row shows
+  cm::MadBytes left = expected;  // bytes that no row shows
   std::copy_n(&ours[8], 8, &left[8]);
   for (const MadField& field : mad_fields()) {
     if (field.kind != kind) continue;
@@ -93,7 +93,7 @@ void CmReplay::differ(const std::string& title, uint64_t frame, std::vector<Row>
   result_.differences.push_back(std::move(difference));
 }
 
-/// What ours sent again is the same as before; the recorded end does it at times of its own.
+/// Drops our repetitions, which equal the originals; the recorded end repeats at its own times.
 void CmReplay::drop_repetitions() {
   std::erase_if(player_.sent, [&](const cm::MadBytes& bytes) {
     const bool again = earlier_.contains(content_of(bytes));
@@ -102,7 +102,7 @@ void CmReplay::drop_repetitions() {
   });
 }
 
-/// Of what came again. Whether it is answered again depends on whether the program has decided meanwhile.
+/// Drops answers to repetitions. Whether one is answered again depends on whether the program has decided meanwhile.
 void CmReplay::drop_answers(const CmMad* next) {
   while (!player_.sent.empty()) {
     const bool wanted = next != nullptr && is_own(*next) &&
@@ -134,7 +134,7 @@ void CmReplay::on_own(const CmMad& mad) {
   if (!all_same(rows)) differ("a message differs", mad.frame, std::move(rows));
 }
 
-/// As this end saw them. Nobody answers a DREQ with a DREQ: two in a row crossed, and ours was sent first.
+/// The messages as this end saw them. A DREQ does not answer a DREQ: two in a row crossed, and ours was sent first.
 std::vector<CmMad> CmReplay::as_seen() const {
   std::vector<CmMad> mads = exchange_.mads;
   for (size_t i = 1; i < mads.size(); i++) {

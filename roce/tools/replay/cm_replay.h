@@ -6,8 +6,8 @@
 
 namespace uroce::replay {
 
-/// As requester it is who asked. The recorded messages of the other end are handed in at their times; what the recorded
-/// end sent is compared with what ours sends.
+/// The requester is the side that sent the request. The recorded messages of the other end are handed in at their
+/// times; the recorded end's own messages are compared with ours.
 RoleResult replay_cm(const CmExchange& exchange, Role role, const ReplayOptions& options);
 
 }  // namespace uroce::replay

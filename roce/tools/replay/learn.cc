@@ -59,7 +59,7 @@ class Student {
   Learned learned_;
 };
 
-/// What the first answer between this request and its next copy that says anything about it says.
+/// What the first relevant answer between this request and its next copy tells about it.
 RequestNote Student::judge(size_t at, size_t until) const {
   const Psn psn = packets_[at].psn();
   auto next = std::lower_bound(responses_.begin(), responses_.end(), at);
@@ -80,7 +80,7 @@ RequestNote Student::judge(size_t at, size_t until) const {
   return {};
 }
 
-/// What an answer acknowledges was carried out, and everything before it was carried out earlier.
+/// Acknowledged requests were carried out, and everything before them was carried out earlier.
 void Student::prove_arrivals() {
   bool any = false;
   for (size_t i = 0; i < packets_.size(); i++) {
@@ -214,7 +214,7 @@ void Student::learn_region(size_t at) {
   region.access |= right_of(info.operation);
 }
 
-/// A key allows what was accepted with it; the QP allows what was not refused as an invalid request.
+/// A key allows the operations accepted with it; the QP allows those that were not refused as invalid requests.
 void Student::learn_rights() {
   learned_.access = kRemoteRights;
   uint32_t used = 0;   // what was accepted once was allowed

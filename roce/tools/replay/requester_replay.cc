@@ -16,7 +16,7 @@ namespace uroce::replay {
 namespace {
 
 constexpr uint64_t kReadMax = uint64_t{1} << 30;
-constexpr unsigned kTimersMax = 4;  // so many timers may run out before one packet
+constexpr unsigned kTimersMax = 4;  // how many timers may run out before one packet
 
 /// A work request, put together from the packets that carried it.
 struct Message {
@@ -308,7 +308,7 @@ void RequesterReplay::on_request(size_t at) {
   const Recorded& recorded = packets_[at];
   const bool again = recorded.psn().before(sent_until_);
   if (again) check_rnr_wait(recorded);
-  if (recorded.psn() != continues_at_) hand_in();  // it went back, so it had heard what made it go back
+  if (recorded.psn() != continues_at_) hand_in();  // it went back, so it had received the reason for that
   if (next_message_ < messages_.size() && messages_[next_message_].first == at) post(messages_[next_message_++]);
   const bool sends = send_one(recorded, again);
   continues_at_ = end_of(recorded.view, result_.mtu);

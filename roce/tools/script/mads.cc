@@ -23,7 +23,7 @@ constexpr uint32_t kAriRoom = 72;
 
 std::string mad_hex(uint64_t value) { return format("0x%llx", static_cast<unsigned long long>(value)); }
 
-/// The address header of a request: which addresses want to talk.
+/// The address header of a request: source and destination address.
 void put_address_header(uint8_t* data, const IpAddress& src, const IpAddress& dst) {
   data[1] = dst.is_v4() ? 0x40 : 0x60;
   store_be16(data + 2, 0xbeef);
@@ -45,7 +45,7 @@ void put(uint8_t* message, MadKind kind, std::string_view name, uint64_t value) 
   if (const MadField* field = mad_field(kind, name)) set_field(message, *field, value);
 }
 
-/// What a message says if the script says nothing: as Linux would.
+/// A message's fields where the script gives none: those that Linux sends.
 void put_defaults(uint8_t* message, MadKind kind, const PathSpec& path) {
   static constexpr Given kOfReq[] = {{"guid", 0x0200'00ff'fe00'0002},
                                      {"qpn", 0x1001},
@@ -89,7 +89,7 @@ void put_defaults(uint8_t* message, MadKind kind, const PathSpec& path) {
 
 bool is_request(MadKind kind) { return kind == MadKind::kReq || kind == MadKind::kSidrReq; }
 bool begins_transaction(MadKind kind) { return is_request(kind) || kind == MadKind::kDreq || kind == MadKind::kLap; }
-/// SIDR_REP has only the request's ID, which its receiver drew.
+/// SIDR_REP has only the request's ID, which the receiver of the message chose.
 uint32_t id_in(const uint8_t* message, MadKind kind, std::string_view name) {
   const MadField* field = mad_field(kind, name);
   return field == nullptr ? 0 : static_cast<uint32_t>(get_field(message, *field));
@@ -152,7 +152,7 @@ std::vector<uint8_t> hex_word(const Value& value) {
   return bytes;
 }
 
-/// The transaction that a message with these IDs belongs to, whoever sends it.
+/// The transaction that a message with these IDs belongs to, from either side.
 uint64_t Mads::transaction_for(MadKind kind, uint32_t id, uint32_t peer) const {
   const bool connects = ours_.contains(peer);
   if (!begins_transaction(kind) && connects) return ours_.at(peer);

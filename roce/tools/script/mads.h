@@ -14,7 +14,7 @@
 
 namespace uroce::script {
 
-/// What a script's messages are when it does not say otherwise: communication ID 1 is ours, 0x77 the peer's.
+/// Defaults of a script's messages: communication ID 1 is ours, 0x77 the peer's.
 inline constexpr uint32_t kOwnId = 1;
 inline constexpr uint32_t kPeerId = 0x77;
 
@@ -32,14 +32,14 @@ class Mads {
   /// Compares a frame that was sent with `>mad ...`, on the way back of `path`.
   std::vector<Row> compare(const Statement& statement, int64_t round, const PathSpec& path,
                            std::span<const uint8_t> frame);
-  /// Messages that this program did not answer with, but sent or got, tell which transactions there are.
+  /// Messages that begin an exchange, sent or received, tell which transactions there are.
   void on_sent(std::span<const uint8_t> frame);
 
  private:
   void compare_transaction(const Statement& statement, int64_t round, const uint8_t* mad, std::vector<Row>& rows) const;
   uint64_t transaction_for(MadKind kind, uint32_t id, uint32_t peer) const;
 
-  std::map<uint32_t, uint64_t> ours_;    // by our ID: of what we began
+  std::map<uint32_t, uint64_t> ours_;    // by our ID: of exchanges that we began
   std::map<uint32_t, uint64_t> theirs_;  // by the peer's ID
 };
 

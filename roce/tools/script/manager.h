@@ -1,5 +1,5 @@
-// The part of a script that plays a program with librdmacm: it listens, connects, accepts, rejects and hangs up, and is
-// told of events.
+// The part of a script that plays a program with librdmacm: it listens, connects, accepts, rejects, disconnects, and
+// receives events.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,7 @@ bool is_cm_action(std::string_view name);
 /// Counters of connection management, with "cm_" before the name.
 bool is_cm_counter(std::string_view name);
 std::optional<uint64_t> cm_counter(const cm::CmCounters& counters, std::string_view name);
-/// Whether one that the script does not mention has to be 0.
+/// Whether such a counter has to be 0 if the script does not mention it.
 bool must_be_mentioned(std::string_view name);
 
 }  // namespace uroce::script

@@ -1,5 +1,5 @@
-// What the engine tells of a script's objects: events, for the script to expect, and why things went wrong, for whoever
-// reads its report.
+// Events of a script's objects, for the script to expect, and the reasons of failures, for the reader of its
+// report.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace uroce::script {
 
 class News final : public Observer {
  public:
-  /// Both outlive it; they are looked at when something is told.
+  /// Both outlive it; they are read when something is reported.
   News(ScriptQps& qps, const Instant& now) : qps_(qps), now_(now) {}
 
-  /// Is told of queue pairs that data came to before their handshake's end.
+  /// Sets the manager that is told when data reaches a queue pair before the end of its handshake.
   void attach(Manager* manager) { manager_ = manager; }
   /// Errors with their causes, in order.
   const std::vector<std::string>& reasons() const { return reasons_; }

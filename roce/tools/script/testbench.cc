@@ -30,7 +30,7 @@ QpAttributes default_attributes() {
   return attributes;
 }
 
-/// How packets of the peer come.
+/// The path of packets from the peer.
 PathSpec path_from_peer(const EngineConfig& config, bool ipv6) {
   PathSpec path;
   path.src_mac = kPeerMac;

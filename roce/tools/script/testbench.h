@@ -54,7 +54,7 @@ class Testbench {
   ModifyResult modify(ScriptQp& qp, const Statement& statement, QpState to);
   ModifyResult set(ScriptQp& qp, const Statement& statement);
   void destroy(ScriptQp& qp);
-  /// The MAC of whoever sends these packets becomes known.
+  /// The MAC of the sender of these packets becomes known.
   void resolve(const PathSpec& from_peer);
   /// How packets of the peer come, without a QP; its MAC is known from then on.
   const PathSpec& peer_path(bool ipv6);

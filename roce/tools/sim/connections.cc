@@ -31,7 +31,7 @@ class HashTap final : public LinkTap {
   TraceHash hash_;
 };
 
-/// A program on a host: connects or accepts, and hangs up, as one with librdmacm does by the events that it gets.
+/// A program on a host: connects or accepts, and disconnects, driven by events as a program with librdmacm is.
 class Party final : public cm::EventSink {
  public:
   Party(Host& host, uint64_t seed)
@@ -130,7 +130,7 @@ void Party::run() {
   end_some();
 }
 
-/// Until the first one has found its peer's MAC, the others wait: no program resolves an address ten thousand times.
+/// Until the first one has resolved its peer's MAC, the others wait: no program resolves an address ten thousand times.
 void Party::begin_some() {
   for (uint32_t i = 0; i < kCallsPerTurn && may_begin(); i++) {
     cm::Id* const id = cm_.manager().create_id(cm::PortSpace::kTcp, QpType::kRc, nullptr);

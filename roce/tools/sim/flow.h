@@ -9,7 +9,7 @@
 
 namespace uroce::sim {
 
-enum class FlowKind : uint8_t { kWrite, kRead };  // who posts: the sender of the bytes, or their receiver
+enum class FlowKind : uint8_t { kWrite, kRead };  // posted by the sender of the bytes, or by their receiver
 
 struct FlowSpec {
   Instant start;

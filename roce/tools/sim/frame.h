@@ -1,4 +1,4 @@
-// A frame on its way, and the interface of whatever takes frames.
+// A frame on its way, and the interface of objects that take frames.
 //
 // Bytes lie in buffers that are used again and again: after a run has warmed up, no frame allocates.
 #pragma once

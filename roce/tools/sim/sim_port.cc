@@ -11,7 +11,7 @@ namespace uroce::sim {
 
 namespace {
 
-/// So many places of received frames that were taken are kept before they are removed.
+/// How many entries of taken frames are kept before they are removed.
 constexpr size_t kForgotten = 4096;
 
 }  // namespace

@@ -26,7 +26,7 @@
 
 namespace uroce::sim {
 
-/// Is told when a frame has arrived, or when there is room again to send.
+/// Is called when a frame has arrived, or when there is room to send again.
 class Waker {
  public:
   virtual ~Waker() = default;
