@@ -82,7 +82,7 @@ class Generator {
     const uint32_t type = below(10);
     both.type = type < 7 ? QpType::kRc : type < 9 ? QpType::kUc : QpType::kUd;
     both.mtu = std::min(one_in(2) ? 256u : one_in(2) ? 1024u : 4096u, limits_.port_mtu);
-    both.reads = static_cast<uint8_t>(1 + below(4));
+    both.reads = static_cast<uint8_t>(1 + below(round_ != 0 ? 16 : 4));
     if (both.type == QpType::kRc && one_in(3)) {
       both.recovery = one_in(2) ? LossRecovery::kAuto : LossRecovery::kSelective;
     }
@@ -305,7 +305,8 @@ class Generator {
     if (windows_ && qp.type != QpType::kUd && one_in(4)) return draw_window_work(std::move(step), qp);
     step.opcode = draw_opcode(qp);
     const bool atomic = step.opcode == WrOpcode::kCompareSwap || step.opcode == WrOpcode::kFetchAdd;
-    if (atomic) return draw_atomic(std::move(step), qp);
+    for (uint32_t count = !atomic ? 0 : one_in(3) ? 1 + below(8) : 1; count > 0; count--) draw_atomic(step, qp);
+    if (atomic) return;
     if (is_placement(step.opcode)) return draw_placement(std::move(step));
     uint32_t bytes = draw_length(qp);
     if (qp.type == QpType::kUd) {
@@ -408,12 +409,13 @@ class Generator {
     if (!draw_landing(qp, 8, step.sges)) return;
     step.region = Region::kWords;
     const unsigned there = program_.qps[step.qp ^ 1u].endpoint;
-    const uint32_t word = below(kWords / 2);
+    const uint32_t word = one_in(3) ? kCounterWord : below(kWords / 2);
     if (step.opcode == WrOpcode::kFetchAdd) {
-      // A bit of its own for each: the sum says who was there.
-      if (adds_[there] == 60) return;
+      // A bit of its own for each: the sum says who was there. Or one more, like all others.
+      const bool counts = word == kCounterWord;
+      if (!counts && adds_[there] == 60) return;
       step.offset = word * 8;
-      step.operand = uint64_t{1} << adds_[there]++;
+      step.operand = counts ? 1 : uint64_t{1} << adds_[there]++;
     } else {
       auto& swaps = swaps_[there][word];
       step.offset = (kWords / 2 + word) * 8;

@@ -158,7 +158,7 @@ class Model {
     bool owed = false;  // unreliable, and nothing stands in its way: if it was sent, it arrives
     std::vector<uint8_t> payload;
     bool swapped = false;      // COMPARE_SWAP that found what it compared with
-    uint64_t adds_before = 0;  // FETCH_ADD: known to have been carried out before
+    uint64_t adds_before = 0;  // FETCH_ADD: known to have been carried out before; of the counter: how many
   };
   struct Receive {
     const Step* step = nullptr;
@@ -230,6 +230,10 @@ class Model {
     uint64_t added[kWords] = {};        // by FETCH_ADDs that succeeded
     uint64_t maybe_added[kWords] = {};  // by others
     std::vector<uint32_t> swaps[kWords];
+    // Of the counter: those that may have been carried out, those that were, and what they have returned.
+    uint64_t counts = 0;
+    uint64_t counted = 0;
+    std::vector<bool> returned;
   };
   /// Bytes that a WRITE may have put into a target.
   struct Deed {
@@ -306,6 +310,7 @@ class Model {
   bool could_hold(unsigned endpoint, uint32_t at, uint8_t value, const Send* reader) const;
   void compare_read(const Send& send, bool partial);
   void check_atomic(Send& send, bool done);
+  void check_count(const Send& send, uint64_t original);
   void check_swap(const Send& send, uint64_t original);
   void check_words(unsigned endpoint);
   void check_target(unsigned endpoint);

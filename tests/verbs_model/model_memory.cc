@@ -83,11 +83,25 @@ void Model::check_atomic(Send& send, bool done) {
   if (step.opcode == WrOpcode::kCompareSwap) return check_swap(send, original);
   Side& there = side(peer(send.qp));
   const unsigned word = step.offset / 8;
+  if (word == kCounterWord) return check_count(send, original);
   there.added[word] |= step.operand;
   const uint64_t possible = there.added[word] | there.maybe_added[word];
   if ((original & ~possible) != 0 || (original & step.operand) != 0 || (send.adds_before & ~original) != 0) {
     fail("step %td: FETCH_ADD returned 0x%" PRIx64, &send - sends_.data(), original);
   }
+}
+
+/// No FETCH_ADD of the counter returns what another one has returned.
+void Model::check_count(const Send& send, uint64_t original) {
+  Side& there = side(peer(send.qp));
+  there.counted++;
+  const bool possible = original >= send.adds_before && original < there.counts;
+  if (possible && original >= there.returned.size()) there.returned.resize(original + 1);
+  if (!possible || there.returned[original]) {
+    return fail("step %td: FETCH_ADD of the counter returned %" PRIu64 " after %" PRIu64 " to %" PRIu64 " others%s",
+                &send - sends_.data(), original, send.adds_before, there.counts - 1, possible ? ", again" : "");
+  }
+  there.returned[original] = true;
 }
 
 void Model::check_swap(const Send& send, uint64_t original) {
@@ -111,7 +125,9 @@ void Model::check_words(unsigned endpoint) {
     const Side& there = sides_[endpoint];
     const uint64_t value = memory_.words(endpoint)[word];
     bool good;
-    if (word < kWords / 2) {
+    if (word == kCounterWord) {
+      good = value >= there.counted && value <= there.counts;
+    } else if (word < kWords / 2) {
       const uint64_t possible = there.added[word] | there.maybe_added[word];
       good = (value & ~possible) == 0 && (there.added[word] & ~value) == 0;
     } else {

@@ -346,11 +346,14 @@ void Model::note_atomic(uint32_t id, Send& send) {
   Side& there = side(peer(send.qp));
   const unsigned word = step.offset / 8;
   if (step.opcode == WrOpcode::kFetchAdd) {
-    send.adds_before = there.added[word];
+    const bool counter = word == kCounterWord;
+    send.adds_before = counter ? there.counted : there.added[word];
+    there.counts += counter ? 1 : 0;
     for (const uint32_t other : queue(send.qp).sends) {
       const Send& before = sends_[other];
       const bool same = before.step->opcode == WrOpcode::kFetchAdd && before.step->offset == step.offset;
-      if (same && other != id) send.adds_before |= before.step->operand;
+      if (!same || other == id) continue;
+      send.adds_before = counter ? send.adds_before + 1 : send.adds_before | before.step->operand;
     }
     there.maybe_added[word] |= step.operand;
   } else {

@@ -34,7 +34,8 @@ constexpr bool is_window(Region region) { return static_cast<unsigned>(region) >
 inline constexpr uint32_t kSourceBytes = 16384;
 inline constexpr uint32_t kTargetBytes = 16384;
 inline constexpr uint32_t kLandingBytes = 65536;
-inline constexpr uint32_t kWords = 8;  // FETCH_ADD uses the first half, COMPARE_SWAP the other
+inline constexpr uint32_t kWords = 8;        // FETCH_ADD uses the first half, COMPARE_SWAP the other
+inline constexpr uint32_t kCounterWord = 3;  // each FETCH_ADD adds one here, so that one looks like another
 
 struct Element {
   Region region = Region::kSource;
