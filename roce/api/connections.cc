@@ -31,7 +31,6 @@ std::unique_ptr<HeldConnection> finish(std::unique_ptr<HeldConnection> made, std
     core.end(*made, {": does not answer"});
   if (made->state == ConnectionState::kEstablished) return made;
   error = made->ending.line(made->peer_text);
-  core.forget(*made);
   return nullptr;
 }
 
@@ -41,13 +40,11 @@ std::span<const std::byte> bytes_of_data(const cm::PrivateData& data) { return s
 
 template <>
 void Release<HeldConnection>::operator()(HeldConnection* connection) const {
-  connection->core.forget(*connection);
   delete connection;
 }
 
 template <>
 void Release<HeldListener>::operator()(HeldListener* listener) const {
-  listener->core.forget(*listener);
   delete listener;
 }
 

@@ -51,13 +51,27 @@ std::string Ending::line(const std::string& peer) const {
   return (names_peer ? peer : std::string()) + text + (reason != 0 ? std::to_string(reason) : std::string());
 }
 
+HeldConnection::HeldConnection(ConnectionsCore& its_core, Qp& its_qp, const ConnectionOptions& its_options)
+    : core(its_core), qp(&its_qp), options(its_options), param(param_of(its_qp, its_options)) {
+  options.private_data = {};
+  core.connections_.push_back(this);
+}
+
+HeldConnection::~HeldConnection() { core.forget(*this); }
+
+HeldListener::HeldListener(ConnectionsCore& its_core) : core(its_core) { core.listeners_.push_back(this); }
+
+HeldListener::~HeldListener() { core.forget(*this); }
+
 ConnectionsCore::ConnectionsCore(uroce::Endpoint& its_endpoint, EngineCore& its_engine)
     : endpoint(its_endpoint), engine(its_engine) {
   endpoint.connections().set_events(this);
+  engine.connections = this;
 }
 
 ConnectionsCore::~ConnectionsCore() {
   const EngineLock owner(endpoint);
+  engine.connections = nullptr;
   endpoint.connections().set_events(nullptr);
 }
 
@@ -149,7 +163,8 @@ void ConnectionsCore::drop_events(const cm::Id* id) {
 bool ConnectionsCore::raise(HeldConnection& connection, QpState state) {
   cm::QpSettings settings;
   if (manager().init_qp_attr(*connection.id, state, settings) != 0) return false;
-  return engine.engine->modify_qp(connection.qp, settings.attributes, settings.mask, engine.now()) == ModifyResult::kOk;
+  return engine.engine->modify_qp(*connection.qp, settings.attributes, settings.mask, engine.now()) ==
+         ModifyResult::kOk;
 }
 
 /// Moves the QP to INIT. The program may have done so itself, to post receives; the options' access rights apply.
@@ -158,24 +173,23 @@ bool ConnectionsCore::initialize(HeldConnection& connection) {
   attributes.state = QpState::kInit;
   attributes.access = connection.options.access;
   uint32_t mask = kAttrState | kAttrAccessFlags;
-  if (connection.qp.state() == QpState::kReset) mask |= kAttrPkeyIndex | kAttrPort;
-  return engine.engine->modify_qp(connection.qp, attributes, mask, engine.now()) == ModifyResult::kOk;
+  if (connection.qp->state() == QpState::kReset) mask |= kAttrPkeyIndex | kAttrPort;
+  return engine.engine->modify_qp(*connection.qp, attributes, mask, engine.now()) == ModifyResult::kOk;
 }
 
 std::unique_ptr<HeldConnection> ConnectionsCore::begin_connect(Qp& qp, const cm::SocketAddress& to,
                                                                const ConnectionOptions& options, std::string& error) {
   if (!possible(qp, options, kRequestBytes, error)) return nullptr;
-  const std::string name = to_string(to.ip) + " port " + std::to_string(to.port);
-  auto made = std::unique_ptr<HeldConnection>(new HeldConnection{*this, qp, options, name, param_of(qp, options)});
-  made->options.private_data = {};
+  auto made = std::make_unique<HeldConnection>(*this, qp, options);
+  made->state = ConnectionState::kEnded;  // until it is begun: the queue pair stays as it is
   made->peer = to.ip;
+  made->peer_text = to_string(to.ip) + " port " + std::to_string(to.port);
   made->id = manager().create_id(cm::PortSpace::kTcp, qp.type(), made.get());
   if (made->id == nullptr) return error = "there are too many connections", nullptr;
   const int failed = manager().resolve_addr(*made->id, nullptr, to, options.patience.value_or(kPatience), engine.now());
-  if (failed == 0) return made;
-  error = name + ": " + errno_text(failed);
-  forget(*made);
-  return nullptr;
+  if (failed != 0) return error = made->peer_text + ": " + errno_text(failed), nullptr;
+  made->state = ConnectionState::kConnecting;
+  return made;
 }
 
 std::unique_ptr<HeldConnection> ConnectionsCore::begin_accept(HeldListener& listener, Qp& qp,
@@ -183,8 +197,7 @@ std::unique_ptr<HeldConnection> ConnectionsCore::begin_accept(HeldListener& list
   advance();
   if (!possible(qp, options, cm::kRepPrivateBytes, error)) return nullptr;
   if (listener.requests.empty()) return error = "nobody has connected", nullptr;
-  auto made = std::unique_ptr<HeldConnection>(new HeldConnection{*this, qp, options, {}, param_of(qp, options)});
-  made->options.private_data = {};
+  auto made = std::make_unique<HeldConnection>(*this, qp, options);
   const HeldListener::Request request = listener.requests.front();
   listener.requests.pop_front();
   made->id = request.id;
@@ -197,15 +210,13 @@ std::unique_ptr<HeldConnection> ConnectionsCore::begin_accept(HeldListener& list
   const bool ready = initialize(*made) && raise(*made, QpState::kRtr) && raise(*made, QpState::kRts);
   if (ready && manager().accept(*made->id, &made->param, {}, engine.now()) == 0) return made;
   error = made->peer_text + ": what it has asked for cannot be";
-  forget(*made);
   return nullptr;
 }
 
 std::unique_ptr<HeldListener> ConnectionsCore::listen(const cm::SocketAddress& at, std::string& error) {
-  auto made = std::unique_ptr<HeldListener>(new HeldListener{*this});
+  auto made = std::make_unique<HeldListener>(*this);
   made->id = manager().create_id(cm::PortSpace::kTcp, QpType::kRc, made.get());
   if (made->id == nullptr) return error = "there are too many connections", nullptr;
-  listeners_.push_back(made.get());
   int failed = manager().bind(*made->id, at);
   if (failed == 0) failed = manager().listen(*made->id, kBacklog);
   if (failed == 0) return made;
@@ -213,7 +224,6 @@ std::unique_ptr<HeldListener> ConnectionsCore::listen(const cm::SocketAddress& a
   const bool taken = failed == EADDRINUSE || (failed == EADDRNOTAVAIL && at.is_any());
   error = to_string(at.ip) + " port " + std::to_string(at.port) + ": " +
           (taken ? "somebody else listens there" : errno_text(failed));
-  forget(*made);
   return nullptr;
 }
 
@@ -233,33 +243,44 @@ void ConnectionsCore::end(HeldConnection& connection, const Ending& why) {
   const bool stood = connection.state == ConnectionState::kEstablished;
   connection.state = ConnectionState::kEnded;
   connection.ending = why;
-  if (connection.qp.state() != QpState::kReset) {
+  if (connection.qp->state() != QpState::kReset) {
     QpAttributes attributes;
     attributes.state = QpState::kErr;
-    engine.engine->modify_qp(connection.qp, attributes, kAttrState, engine.now());
+    engine.engine->modify_qp(*connection.qp, attributes, kAttrState, engine.now());
   }
   if (stood) {
     manager().disconnect(*connection.id, engine.now());
   } else {
-    drop_events(connection.id);
-    manager().destroy_id(std::exchange(connection.id, nullptr), engine.now());
+    forget_id(connection.id);
+  }
+}
+
+/// No further event names it.
+void ConnectionsCore::forget_id(cm::Id*& id) {
+  if (id == nullptr) return;
+  drop_events(id);
+  manager().destroy_id(std::exchange(id, nullptr), engine.now());
+}
+
+void ConnectionsCore::on_qp_gone(const Qp& qp) {
+  for (HeldConnection* connection : connections_) {
+    if (connection->qp != &qp) continue;
+    end(*connection, kByThisSide);
+    connection->qp = nullptr;
   }
 }
 
 void ConnectionsCore::forget(HeldConnection& connection) {
   end(connection, kByThisSide);
-  if (connection.id == nullptr) return;
-  drop_events(connection.id);
-  manager().destroy_id(std::exchange(connection.id, nullptr), engine.now());
+  forget_id(connection.id);
+  std::erase(connections_, &connection);
 }
 
 void ConnectionsCore::forget(HeldListener& listener) {
-  advance();
   while (reject(listener)) {
   }
+  forget_id(listener.id);
   std::erase(listeners_, &listener);
-  drop_events(listener.id);
-  manager().destroy_id(listener.id, engine.now());
 }
 
 }  // namespace uroce::rdma

@@ -26,12 +26,17 @@ struct Ending {
 inline constexpr Ending kByThisSide{"ended by this side", 0, false};
 
 struct HeldConnection {
+  HeldConnection(ConnectionsCore& its_core, Qp& its_qp, const ConnectionOptions& its_options);
+  ~HeldConnection();
+  HeldConnection(const HeldConnection&) = delete;
+  HeldConnection& operator=(const HeldConnection&) = delete;
+
   ConnectionsCore& core;
-  Qp& qp;
+  Qp* qp;                     // nullptr: it has gone first
   ConnectionOptions options;  // without private data
-  std::string peer_text;      // its name in errors
-  cm::ConnParam param{};
-  cm::Id* id = nullptr;  // nullptr: connection management has forgotten it
+  cm::ConnParam param;
+  std::string peer_text{};  // its name in errors
+  cm::Id* id = nullptr;     // nullptr: connection management has forgotten it
   ConnectionState state = ConnectionState::kConnecting;
   cm::PrivateData from_peer{};
   IpAddress peer{};
@@ -43,6 +48,11 @@ struct HeldListener {
     cm::Id* id;
     cm::ConnParam param;
   };
+  explicit HeldListener(ConnectionsCore& its_core);
+  ~HeldListener();
+  HeldListener(const HeldListener&) = delete;
+  HeldListener& operator=(const HeldListener&) = delete;
+
   ConnectionsCore& core;
   cm::Id* id = nullptr;
   std::deque<Request> requests{};
@@ -68,8 +78,8 @@ struct ConnectionsCore final : cm::EventSink {
   bool reject(HeldListener& listener);
   /// Ends the connection; does nothing if it has ended.
   void end(HeldConnection& connection, const Ending& why);
-  void forget(HeldConnection& connection);
-  void forget(HeldListener& listener);
+  /// A queue pair is destroyed before its connection: that ends now.
+  void on_qp_gone(const Qp& qp);
 
   static constexpr Duration kPatience = milliseconds(10'000);  // for an answer
 
@@ -83,6 +93,11 @@ struct ConnectionsCore final : cm::EventSink {
   void handle(const cm::Event& event);
   void handle_request(const cm::Event& event);
   void handle_answer(HeldConnection& connection, const cm::Event& event);
+  friend struct HeldConnection;
+  friend struct HeldListener;
+  void forget(HeldConnection& connection);
+  void forget(HeldListener& listener);
+  void forget_id(cm::Id*& id);
   void drop_request(cm::Id* id);
   void drop_events(const cm::Id* id);
   cm::RdmaCm& manager() const;
@@ -91,6 +106,7 @@ struct ConnectionsCore final : cm::EventSink {
 
   std::deque<cm::Event> events_;
   std::vector<HeldListener*> listeners_;
+  std::vector<HeldConnection*> connections_;
 };
 
 template <typename F>

@@ -31,8 +31,9 @@ struct EngineCore final : Observer {
   std::unique_ptr<RandomSource> random;
   std::unique_ptr<uroce::Engine> owned;  // nullptr: the engine belongs to an endpoint
   uroce::Engine* engine = nullptr;
-  uroce::Endpoint* endpoint = nullptr;  // the endpoint that the engine belongs to, or nullptr
-  Instant told{0};                      // the time of the last turn, for engines without a clock
+  ConnectionsCore* connections = nullptr;  // of the endpoint, once there are any
+  uroce::Endpoint* endpoint = nullptr;     // the endpoint that the engine belongs to, or nullptr
+  Instant told{0};                         // the time of the last turn, for engines without a clock
   /// The current time: an endpoint has a clock; without one it is the time of the last turn.
   Instant now() const;
 

@@ -1,5 +1,6 @@
 #include "uroce/queue_pair.h"
 
+#include "api/connections_core.h"
 #include "api/engine_core.h"
 #include "engine/address_table.h"
 #include "engine/bring_up.h"
@@ -95,6 +96,7 @@ PostResult QueuePair::post_recv(const RecvWr& wr) {
 
 template <>
 void Release<HeldQueuePair>::operator()(HeldQueuePair* qp) const {
+  if (core->connections != nullptr) core->connections->on_qp_gone(*real(qp));
   core->engine->destroy_qp(real(qp), core->now());
 }
 

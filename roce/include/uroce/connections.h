@@ -59,8 +59,7 @@ enum class ConnectionState : uint8_t {
   kEnded,  // by either side, or it was never established; `Connection::error` says why
 };
 
-/// Either side's end of a connection. Its destruction ends the connection. Must be destroyed before its queue pair:
-/// declare it after that.
+/// Either side's end of a connection, which ends with it or with its queue pair, whichever is destroyed first.
 class UROCE_API Connection {
  public:
   Connection() = default;  // none

@@ -147,6 +147,37 @@ TEST_F(LibraryConnections, AConnectionThatIsDestroyedEnds) {
   EXPECT_TRUE(until([&] { return state_of(a_) == ConnectionState::kEnded; }));
 }
 
+TEST_F(LibraryConnections, AQueuePairThatIsDestroyedEndsItsConnection) {
+  establish();
+  owning(b_, [&] {
+    b_.qp = {};
+    EXPECT_EQ(b_.connection.state(), ConnectionState::kEnded);
+    b_.connection.disconnect();
+  });
+  EXPECT_TRUE(until([&] { return state_of(a_) == ConnectionState::kEnded; }));
+  EXPECT_EQ(owning(a_, [&] { return a_.connection.error(); }), "198.18.0.2 has ended the connection");
+}
+
+TEST_F(LibraryConnections, AQueuePairThatIsDestroyedWhileItConnects) {
+  a_.listen();
+  std::string error;
+  b_.connection = begin(error);
+  owning(b_, [&] {
+    b_.qp = {};
+    EXPECT_FALSE(b_.connection);
+  });
+  until([n = 0]() mutable { return ++n > 1000; });
+  EXPECT_EQ(owning(a_, [&] { return a_.listener.waiting(); }), 0u);
+}
+
+TEST_F(LibraryConnections, WaitingEndsWithoutACompletion) {
+  const Endpoint::Ownership owner(*a_.endpoint);
+  Completion none;
+  const Instant begun = a_.endpoint->now();
+  EXPECT_EQ(a_.endpoint->wait(a_.cq, {&none, 1}, milliseconds(20)), 0u);
+  EXPECT_GE(a_.endpoint->now() - begun, milliseconds(20));
+}
+
 TEST_F(LibraryConnections, NobodyListens) {
   std::string error;
   b_.connection = begin(error);
@@ -216,7 +247,9 @@ TEST_F(LibraryConnections, WhatCannotBeIsSaidAtOnce) {
   QueuePair none;
   EXPECT_EQ(refused("198.18.0.1", {}, none), "not a queue pair of this endpoint");
   EXPECT_EQ(refused("198.18.0.1", {}, a_.qp), "not a queue pair of this endpoint");
+  EXPECT_EQ(owning(b_, [&] { return b_.qp.initialize(0); }), ModifyResult::kOk);
   EXPECT_EQ(refused("2001:db8::1", {}, b_.qp), "2001:db8::1 port 7471: Network is unreachable");
+  EXPECT_EQ(owning(b_, [&] { return b_.qp.state(); }), QpState::kInit) << "it is as it was";
   owning(b_, [&] {
     QueuePair ud =
         b_.endpoint->engine().create_qp({.type = QpType::kUd, .pd = b_.pd, .send_cq = &b_.cq, .recv_cq = &b_.cq});
