@@ -12,6 +12,7 @@
 #include "dpdk/existing_port.h"
 #include "dpdk/log.h"
 #include "dpdk/packet_pool.h"
+#include "host/port_driver.h"
 #include "host/segment_plan.h"
 #include "segment/directory.h"
 
@@ -21,8 +22,7 @@ namespace {
 // Buffers that a port may hold beside the queues: a burst received, one to be sent, and the rings of a real device.
 constexpr unsigned kMbufsPerPort = 128;
 constexpr unsigned kMbufsPerDmaPort = 1024;
-constexpr uint32_t kRing = 256;  // the number for which DpdkPort asks
-constexpr uint32_t kRingOfXdp = 2048;
+constexpr uint32_t kFrameBytes = 4352;  // room for the largest
 constexpr unsigned kMbufsOfXdp = 8191;  // its driver's rings are long, whatever size is requested
 
 /// Where a program is plugged in by shared memory.
@@ -68,7 +68,7 @@ bool probe(PlannedPort& port, std::string& error) {
   if (found() || (rte_dev_probe(plan.devargs.c_str()) == 0 && found())) return true;
   error = "DPDK cannot open port " + plan.name;
   if (const std::string why = quiet.first_error(); !why.empty()) error += " (" + why + ")";
-  if (const VirtualDriver* driver = find_virtual_driver(plan.spec.device); driver != nullptr) {
+  if (const PortDriver* driver = driver_of_device(plan.spec.device); driver != nullptr) {
     error += std::string("; are its arguments right? For example ") + driver->example;
   }
   return false;
@@ -152,7 +152,9 @@ bool probe_ports(const Options& options, const SwitchSign& sign, std::vector<Pla
 namespace {
 
 /// net_af_xdp receives into pages that it shares with the kernel. Buffers of the size of the others do not fit a page.
-bool has_own_pool(const PlannedPort& port) { return port.plan.spec.driver == "net_af_xdp"; }
+bool has_own_pool(const PlannedPort& port) {
+  return port_driver(port.plan.spec.driver).buffers == DriverBuffers::kShared;
+}
 
 PacketPoolShape shape_of_own(const Options& options, const PlannedPort& port, size_t number) {
   PacketPoolShape shape;
@@ -166,7 +168,7 @@ PacketPoolShape shape_of_shared(const Options& options, const std::vector<Planne
   PacketPoolShape shape;
   shape.name = "uroce-switch";
   shape.mbufs = 2 * options.frames;
-  shape.frame_bytes = kWireSlotBytes;
+  shape.frame_bytes = kFrameBytes;
   for (const PlannedPort& port : ports) {
     const bool dma = port.probed ? port_uses_dma(port.plan.options.port_id) : port.plan.spec.kind == PortKind::kPci;
     shape.dma = shape.dma || dma;
@@ -197,13 +199,10 @@ std::unique_ptr<SwitchPort> start_port(const PlannedPort& planned, rte_mempool* 
 }
 
 uint32_t ring_bytes(const PlannedPort& port) {
-  const std::string& driver = port.plan.spec.driver;
-  uint32_t frames = kRing;
-  if (driver == "net_memif" || driver == "net_shmlan") frames = 2 * kWireSlots;
-  if (driver == "net_af_xdp") frames = kRingOfXdp;
-  if (driver == "net_af_packet") {
-    frames =
-        static_cast<uint32_t>(std::clamp(std::atoi(port.plan.spec.arg("framecnt").value_or("512").c_str()), 1, 4096));
+  const PortDriver& driver = port_driver(port.plan.spec.driver);
+  uint32_t frames = driver.ring;
+  if (const auto count = port.plan.spec.arg("framecnt"); count && driver.buffers == DriverBuffers::kFrames) {
+    frames = static_cast<uint32_t>(std::clamp(std::atoi(count->c_str()), 1, 4096));
   }
   return frames * port.plan.max_frame_bytes;
 }

@@ -15,6 +15,7 @@
 #include "dpdk/interrupt_guard.h"
 #include "dpdk/log.h"
 #include "dpdk/packet_pool.h"
+#include "host/port_driver.h"
 
 namespace uroce {
 namespace {
@@ -38,7 +39,7 @@ constexpr uint32_t kPacketSocketRingMax = 4096;
 /// interfaces of the machine, from which a switch would learn that everybody is behind this port.
 void discard_frames_of_other_interfaces(uint16_t port_id) {
   rte_eth_dev_info info{};
-  if (rte_eth_dev_info_get(port_id, &info) != 0 || std::strcmp(info.driver_name, "net_af_packet") != 0) return;
+  if (rte_eth_dev_info_get(port_id, &info) != 0 || !port_driver(info.driver_name).hears_others) return;
   std::array<rte_mbuf*, Port::kMaxBurst> mbufs{};
   for (uint32_t discarded = 0; discarded < kPacketSocketRingMax;) {
     const uint16_t count = rte_eth_rx_burst(port_id, 0, mbufs.data(), mbufs.size());
@@ -51,8 +52,7 @@ void discard_frames_of_other_interfaces(uint16_t port_id) {
 /// DPDK's ports receive every VLAN unless a filter is asked for. virtio cards are different: once their driver has the
 /// means to name VLANs, which DPDK's takes whenever it can, they drop those that were not named.
 bool must_name_vlans(const rte_eth_dev_info& info) {
-  return std::strncmp(info.driver_name, "net_virtio", std::strlen("net_virtio")) == 0 &&
-         (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_FILTER) != 0;
+  return port_driver(info.driver_name).names_vlans && (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_FILTER) != 0;
 }
 
 void name_vlans(uint16_t port_id, const std::vector<uint16_t>& vlans) {
@@ -82,9 +82,9 @@ void await_link(DpdkPort& port, Duration patience, const DpdkPort::Rest& rest) {
 /// What the reason that a driver gives does not say.
 std::string remedy(uint16_t port_id) {
   rte_eth_dev_info info{};
-  if (rte_eth_dev_info_get(port_id, &info) != 0 || std::string_view(info.driver_name) != "net_af_xdp") return "";
-  return "; net_af_xdp needs root, or CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_PERFMON, and to lock "
-         "all memory of its packets CAP_IPC_LOCK or a higher ulimit -l; net_af_packet does with CAP_NET_RAW";
+  if (rte_eth_dev_info_get(port_id, &info) != 0) return "";
+  const std::string needs = port_driver(info.driver_name).needs;
+  return needs.empty() ? "" : "; " + needs;
 }
 
 /// So many checks without a link are made in a hurry, kCheckDown apart.

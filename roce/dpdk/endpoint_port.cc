@@ -25,6 +25,7 @@
 #include "dpdk/uplink_device.h"
 #include "engine/priority_flow_control.h"
 #include "host/descriptors.h"
+#include "host/port_driver.h"
 #include "host/wire_end.h"
 
 namespace uroce {
@@ -154,7 +155,7 @@ bool EndpointPort::probe(std::string& error) {
   if (!find() && (rte_dev_probe(plan_.devargs.c_str()) != 0 || !find())) {
     error = "DPDK cannot open port " + plan_.name;
     if (const std::string last = quiet.first_error(); !last.empty()) error += " (" + last + ")";
-    if (const VirtualDriver* driver = find_virtual_driver(plan_.spec.device); driver != nullptr) {
+    if (const PortDriver* driver = driver_of_device(plan_.spec.device); driver != nullptr) {
       error += std::string("; are its arguments right? For example ") + driver->example;
     }
     if (plan_.spec.kind == PortKind::kPci) error += pci_advice(plan_.spec.device);

@@ -10,6 +10,7 @@
 #include <rte_ethdev.h>
 
 #include "dpdk/port_mtu.h"
+#include "host/port_driver.h"
 
 namespace uroce {
 
@@ -51,7 +52,7 @@ bool plan_existing_port(const EndpointConfig& config, PortPlan& plan, std::strin
   if (plan.netdev) plan.identity.netdev = netdev_name;
   if (plan.netdev && !carries_roce(*plan.netdev, error)) return false;
   if (plan.netdev && config.addresses.empty()) plan.identity.addresses = plan.netdev->addresses;
-  plan.options.wire = plan.spec.driver == "net_memif";
+  plan.options.wire = port_driver(plan.spec.driver).is_wire;
   if (!plan.options.wire && !plan.netdev) return fit_mtu(config, plan, error);
   use_mtu(plan, config.mtu != 0 ? config.mtu : plan.netdev ? plan.netdev->mtu : kFullMtu);
   if (plan.options.wire) {

@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "host/endpoint_options.h"
 #include "host/locked_memory.h"
+#include "host/port_driver.h"
 #include "host/runtime_dir.h"
 #include "host/segment_plan.h"
 #include "segment/member_card.h"
@@ -22,8 +23,6 @@
 namespace uroce {
 namespace {
 
-constexpr uint32_t kTapMtu = 1500;  // DPDK 22.11 states a longest frame of 1522 bytes for it
-constexpr uint32_t kXdpMtu = 3400;  // AF_XDP shares buffers with the kernel: frame and headers in one page
 // Cards need up to three seconds to negotiate. Programs look at the port once, at the start, and give up when it is
 // down.
 constexpr Duration kLinkPatience = milliseconds(5000);
@@ -59,11 +58,11 @@ bool may_administer_the_network() {
 }
 
 bool check_rights(const PortPlan& plan, std::string& error) {
-  const VirtualDriver* driver = find_virtual_driver(plan.spec.device);
-  if (driver == nullptr || driver->netdev == NetdevUse::kNone) return true;
+  const NetdevUse netdev = port_driver(plan.spec.driver).netdev;
+  if (netdev == NetdevUse::kNone) return true;
   int fd = -1;
   std::string what;
-  if (plan.spec.driver == "net_tap") {
+  if (netdev == NetdevUse::kMakes) {
     what = "a TAP interface";
     fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
   } else {
@@ -73,7 +72,7 @@ bool check_rights(const PortPlan& plan, std::string& error) {
   const int code = errno;
   if (fd >= 0) close(fd);
   // If the interface exists already, it may have been made for this user.
-  const bool allowed = plan.spec.driver != "net_tap" || read_netdev(plan.spec.netdev) || may_administer_the_network();
+  const bool allowed = netdev != NetdevUse::kMakes || read_netdev(plan.spec.netdev) || may_administer_the_network();
   if (fd >= 0 && allowed) return true;
   error =
       "port " + plan.spec.device + " cannot have " + what + " (" + std::strerror(fd < 0 ? code : EPERM) +
@@ -130,9 +129,10 @@ bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::strin
   plan.identity.mac = plan.netdev->mac;
   plan.identity.addresses = config.addresses.empty() ? plan.netdev->addresses : config.addresses;
   uint32_t mtu = config.mtu == 0 ? plan.netdev->mtu : config.mtu;
-  if (plan.spec.driver == "net_af_xdp") mtu = std::min(mtu, kXdpMtu);
+  const PortDriver& driver = port_driver(plan.spec.driver);
+  if (driver.mtu_most != 0) mtu = std::min(mtu, driver.mtu_most);
   use_mtu(plan, mtu);
-  return plan.spec.driver != "net_af_packet" || fit_af_packet(plan, error);
+  return driver.buffers != DriverBuffers::kFrames || fit_af_packet(plan, error);
 }
 
 /// Plans a card model in this process whose cable is shared memory: the process that comes first has one end and the
@@ -178,23 +178,24 @@ bool plan_card(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std
 }
 
 bool plan_virtual(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
-  if (plan.spec.driver == "net_mqnic") return plan_card(config, use, plan, error);
+  const PortDriver& driver = port_driver(plan.spec.driver);
+  if (driver.is_card) return plan_card(config, use, plan, error);
   if (!check_rights(plan, error)) return false;
-  const VirtualDriver* driver = find_virtual_driver(plan.spec.device);
-  if (driver->netdev == NetdevUse::kShares && !plan.spec.netdev.empty()) {
+  if (driver.netdev == NetdevUse::kShares && !plan.spec.netdev.empty()) {
     if (!plan_shared_netdev(config, plan, error)) return false;
   } else {
     plan.identity.mac = stable_mac(place_in_the_world() + plan.spec.device + plan.spec.args, 0x01);
     plan.identity.addresses = config.addresses;
-    const bool tap = plan.spec.driver == "net_tap";
-    if (tap && config.mtu > kTapMtu) {
-      error = "--mtu " + std::to_string(config.mtu) + " is more than net_tap carries (" + std::to_string(kTapMtu) + ")";
+    const uint32_t most = driver.mtu_most;
+    if (most != 0 && config.mtu > most) {
+      error = "--mtu " + std::to_string(config.mtu) + " is more than " + driver.name + " carries (" +
+              std::to_string(most) + ")";
       return false;
     }
-    use_mtu(plan, config.mtu != 0 ? config.mtu : tap ? kTapMtu : kFullMtu);
+    use_mtu(plan, config.mtu != 0 ? config.mtu : most != 0 ? most : kFullMtu);
     plan.options.mtu = 0;
   }
-  plan.options.wire = plan.spec.driver == "net_memif";
+  plan.options.wire = driver.is_wire;
   plan.options.connects = plan.options.wire && plan.spec.arg("role").value_or("client") == "client";
   plan.name = plan.spec.device;
   plan.devargs = plan.spec.device + (plan.spec.args.empty() ? "" : ",") + plan.spec.args;
@@ -245,8 +246,7 @@ void use_mtu(PortPlan& plan, uint32_t mtu) {
 }
 
 uint64_t pause_speed(const PortPlan& plan, uint64_t link_speed) {
-  const std::string& driver = plan.spec.driver;
-  return driver == "net_memif" || driver == "net_shmlan" ? kWirePauseSpeed : link_speed;
+  return port_driver(plan.spec.driver).is_memory ? kWirePauseSpeed : link_speed;
 }
 
 bool plan_port(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
@@ -259,9 +259,7 @@ bool plan_port(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std
   if (!spec) return false;
   plan.spec = *spec;
   // An interface that TAP makes, or one that exists and is shared.
-  const VirtualDriver* driver = find_virtual_driver(spec->device);
-  const bool has_netdev = spec->driver == "net_tap" || (driver != nullptr && driver->netdev == NetdevUse::kShares);
-  if (has_netdev) plan.identity.netdev = spec->netdev;
+  if (port_driver(spec->driver).netdev != NetdevUse::kNone) plan.identity.netdev = spec->netdev;
   switch (plan.spec.kind) {
     case PortKind::kSwitch:
       return plan_switch_port(config, use, plan, error);

@@ -42,12 +42,6 @@ inline constexpr uint32_t kLinkHeaderBytes = 18;
 /// The IP MTU that carries RoCE MTU 4096 with every header, and a little more.
 inline constexpr uint32_t kFullMtu = 4224 - kLinkHeaderBytes;
 
-/// Slots of shared memory in each direction between two processes. So many frames may be under way that are in no
-/// queue.
-inline constexpr uint32_t kWireSlots = 256;
-/// One frame fits into one slot.
-inline constexpr uint32_t kWireSlotBytes = 4352;
-
 /// The speed of a segment in Mbit/s. Shared memory has none, and programs (UCX, MPI) decide by it what is worth while:
 /// this is what fast machines come near to.
 inline constexpr uint32_t kSegmentMbps = 100'000;

@@ -2,26 +2,13 @@
 
 #include <net/if.h>
 
-#include <array>
 #include <cctype>
 
+#include "host/port_driver.h"
 #include "host/wire_end.h"
 
 namespace uroce {
 namespace {
-
-constexpr std::array kDrivers = {
-    VirtualDriver{"net_mqnic", NetdevUse::kNone, "net_mqnic0,card=inline,wire=shm:NAME"},
-    VirtualDriver{"net_memif", NetdevUse::kNone, "net_memif0,role=client,socket=/run/x.sock,socket-abstract=no"},
-    VirtualDriver{"net_af_packet", NetdevUse::kShares, "net_af_packet0,iface=eth0"},
-    VirtualDriver{"net_af_xdp", NetdevUse::kShares, "net_af_xdp0,iface=eth0"},
-    VirtualDriver{"net_tap", NetdevUse::kMakes, "net_tap0,iface=dtap0"},
-    VirtualDriver{"net_pcap", NetdevUse::kShares, "net_pcap0,iface=eth0"},
-    VirtualDriver{"net_ring", NetdevUse::kNone, "net_ring0"},
-    VirtualDriver{"net_null", NetdevUse::kNone, "net_null0"},
-    VirtualDriver{"net_virtio_user", NetdevUse::kNone, "net_virtio_user0,path=/run/vhost.sock"},
-    VirtualDriver{"net_vhost", NetdevUse::kNone, "net_vhost0,iface=/run/vhost.sock"},
-};
 
 bool is_hex(std::string_view text, size_t digits) {
   if (text.size() != digits) return false;
@@ -42,12 +29,6 @@ std::optional<std::string> to_pci_address(std::string_view text) {
                     is_hex(text.substr(0, 2), 2) && is_hex(text.substr(3, 2), 2) && text[6] >= '0' && text[6] <= '7';
   if (!good) return std::nullopt;
   return domain + ":" + std::string(text);
-}
-
-std::string known_drivers() {
-  std::string names;
-  for (const VirtualDriver& d : kDrivers) names += std::string(names.empty() ? "" : ", ") + d.name;
-  return names;
 }
 
 std::optional<PortSpec> parse_switch(const std::string& text, std::string& error) {
@@ -86,19 +67,6 @@ std::optional<std::string> PortSpec::arg(std::string_view key) const {
   return std::nullopt;
 }
 
-const VirtualDriver* find_virtual_driver(std::string_view device) {
-  for (const VirtualDriver& d : kDrivers) {
-    const std::string_view name = d.name;
-    if (device.substr(0, name.size()) != name) continue;
-    bool numbered = true;
-    for (const char c : device.substr(name.size())) {
-      numbered = numbered && (std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '_');
-    }
-    if (numbered) return &d;
-  }
-  return nullptr;
-}
-
 std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& error) {
   if (text.empty() || text == "shmlan" || text.rfind("shmlan:", 0) == 0) return parse_segment(text, error);
   if (text == "switch" || text.rfind("switch:", 0) == 0) return parse_switch(text, error);
@@ -112,7 +80,7 @@ std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& er
     return spec;
   }
   spec.kind = PortKind::kVirtual;
-  const VirtualDriver* driver = find_virtual_driver(spec.device);
+  const PortDriver* driver = driver_of_device(spec.device);
   if (driver == nullptr && if_nametoindex(text.c_str()) != 0) {
     error = "port '" + text + "' is an interface of the kernel; a port of it is net_af_packet0,iface=" + text;
     return std::nullopt;
@@ -121,19 +89,18 @@ std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& er
     error = "port '" + text +
             "': no such driver; a port is shmlan, shmlan:NAME, switch:NAME, a PCI address such as "
             "0000:03:00.0, or one of " +
-            known_drivers() + " with its arguments, for example " + find_virtual_driver("net_af_packet")->example;
+            port_driver_names() + " with its arguments, for example " + port_driver("net_af_packet").example;
     return std::nullopt;
   }
   spec.driver = driver->name;
   // DPDK wants a number after the driver's name.
   if (spec.device == driver->name) spec.device += '0';
   if (driver->netdev != NetdevUse::kNone) spec.netdev = spec.arg("iface").value_or("");
-  const bool netdev_needed = spec.driver == "net_af_packet" || spec.driver == "net_af_xdp";
-  if (netdev_needed && spec.netdev.empty()) {
+  if (driver->names_netdev && spec.netdev.empty()) {
     error = "port '" + text + "': name the kernel interface, for example " + driver->example;
     return std::nullopt;
   }
-  if (spec.driver == "net_tap" && spec.netdev.empty()) {
+  if (driver->netdev == NetdevUse::kMakes && spec.netdev.empty()) {
     spec.netdev = "dtap" + spec.device.substr(std::string_view(driver->name).size());
     spec.args += std::string(spec.args.empty() ? "" : ",") + "iface=" + spec.netdev;
   }

@@ -29,22 +29,6 @@ struct PortSpec {
   std::optional<std::string> arg(std::string_view key) const;
 };
 
-/// What a driver does with the interface that its argument `iface` names. Sharing or making one needs CAP_NET_RAW or
-/// CAP_NET_ADMIN.
-enum class NetdevUse : uint8_t {
-  kNone,
-  kShares,  // shares one that exists already and has addresses of its own
-  kMakes,   // makes one of its own
-};
-
-/// What is special about a driver of virtual ports.
-struct VirtualDriver {
-  const char* name;  // the name of a device is this followed by a number
-  NetdevUse netdev;
-  const char* example;
-};
-const VirtualDriver* find_virtual_driver(std::string_view device);
-
 /// The name of a switch to which nobody gave one.
 inline constexpr const char* kDefaultSwitchName = "lab";
 

@@ -1,0 +1,49 @@
+// DPDK's drivers, as far as one is not like the others: a row each, which all read that open a port. A driver that
+// stands nowhere here is an ordinary card's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace uroce {
+
+/// What a driver does with the interface that its argument `iface` names. Sharing or making one needs CAP_NET_RAW or
+/// CAP_NET_ADMIN.
+enum class NetdevUse : uint8_t {
+  kNone,
+  kShares,  // shares one that exists already and has addresses of its own
+  kMakes,   // makes one of its own
+};
+
+/// Where the buffers of packets lie.
+enum class DriverBuffers : uint8_t {
+  kPool,    // in the pool that the port is given
+  kFrames,  // in slots of fixed size, which have to fit into those of the pool
+  kShared,  // the kernel writes into the pool itself: the port needs one of its own
+};
+
+struct PortDriver {
+  const char* name = "";     // the name of a virtual device is this followed by a number
+  const char* example = "";  // of a port; "": not one that `--port` names by its driver
+  NetdevUse netdev = NetdevUse::kNone;
+  bool names_netdev = false;  // its argument `iface` must be given
+  uint32_t mtu_most = 0;      // IP MTU that it carries at most; 0: as much as there is
+  DriverBuffers buffers = DriverBuffers::kPool;
+  uint32_t ring = 256;        // frames that its receive ring has, unless its arguments say otherwise
+  bool is_card = false;       // the model of the FPGA card: its cable decides who we are
+  bool is_wire = false;       // two processes with shared memory between them; one of them connects
+  bool is_memory = false;     // nothing but shared memory: it has no speed of its own
+  bool names_vlans = false;   // passes on only VLANs that were named, where it can tell them
+  bool hears_others = false;  // at first its ring may hold frames of other interfaces
+  const char* needs = "";     // what to do when it cannot be opened, beside the reason that it gives
+};
+
+/// By its whole name, such as "net_tap"; that of an ordinary card if it has no row.
+const PortDriver& port_driver(std::string_view name);
+/// By the name of a virtual device, such as "net_tap0". nullptr: of no driver that `--port` knows.
+const PortDriver* driver_of_device(std::string_view device);
+/// Those that `--port` knows, separated by commas.
+std::string port_driver_names();
+
+}  // namespace uroce
