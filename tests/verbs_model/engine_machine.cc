@@ -106,7 +106,7 @@ Qp* EngineMachine::make_qp(unsigned qp) {
 
 /// From RESET.
 bool EngineMachine::connect(unsigned qp) {
-  connections_++;
+  const uint32_t connection = ++connections_[qp / 2];
   bool good = true;
   for (const unsigned each : {qp, qp ^ 1}) {
     const QueuePair& spec = program_.qps[each];
@@ -120,8 +120,9 @@ bool EngineMachine::connect(unsigned qp) {
     attributes.max_rd_atomic = attributes.max_dest_rd_atomic = spec.reads;
     attributes.qkey = kEngineQkey;
     attributes.dest_qpn = qpns_[each ^ 1];
-    // Often about to wrap.
-    const auto psn = [this](unsigned side) { return Psn(0xFFFFF8u + connections_ * 0x200000u + side * 0x80000u); };
+    // Often about to wrap. Packets of the connection before lie behind by more than is ever under way: the
+    // specification has TIME WAIT for others, and ahead they would be held until their turn comes.
+    const auto psn = [connection](unsigned side) { return Psn(0xFFFFF8u + connection * 0x200000u + side * 0x80000u); };
     attributes.sq_psn = psn(each & 1);
     attributes.rq_psn = psn(~each & 1);
     attributes.av.sgid_index = spec.ipv6 ? 2 : 1;

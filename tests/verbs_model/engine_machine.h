@@ -188,8 +188,8 @@ class EngineMachine final : public Machine {
   std::vector<One> hosts_;
   std::vector<Qp*> qps_;
   std::vector<uint32_t> qpns_;
-  uint32_t connections_ = 0;
-  uint32_t cut_ = 0;  // cables, a bit each
+  std::array<uint32_t, 4> connections_ = {};  // so far, of each pair
+  uint32_t cut_ = 0;                          // cables, a bit each
   std::array<fabric::ImpairmentConfig, 4> cables_;
   bool stuck_ = false;
   uint64_t events_max_ = kEventsMax;
