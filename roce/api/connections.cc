@@ -116,10 +116,10 @@ Connection Connections::connect(QueuePair& qp, std::string_view address, uint16_
   return connection;
 }
 
-Listener Connections::listen(uint16_t port, std::string& error, std::string_view address) {
+Listener Connections::listen(uint16_t port, std::string& error, std::string_view address, QpType type) {
   Listener listener;
   cm::SocketAddress at;
-  if (parse(address, port, at, error)) listener.held_.reset(core_->listen(at, error).release());
+  if (parse(address, port, at, error)) listener.held_.reset(core_->listen(at, type, error).release());
   return listener;
 }
 

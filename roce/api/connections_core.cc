@@ -13,6 +13,7 @@ namespace uroce::rdma {
 
 namespace {
 
+constexpr const char* kOnlyConnected = "only RC and UC connect";
 constexpr size_t kRequestBytes = cm::kReqPrivateBytes - cm::kCmaHeaderBytes;
 
 std::string errno_text(int error) { return std::generic_category().message(error); }
@@ -36,14 +37,6 @@ cm::ConnParam param_of(const Qp& qp, const ConnectionOptions& options) {
   return param;
 }
 
-bool possible(const Qp& qp, const ConnectionOptions& options, size_t room, std::string& error) {
-  if (qp.type() != QpType::kRc && qp.type() != QpType::kUc) return error = "only RC and UC connect", false;
-  if (qp.state() != QpState::kReset && qp.state() != QpState::kInit)
-    return error = "the queue pair must be in RESET or INIT", false;
-  if (options.private_data.size() <= room) return true;
-  return error = "at most " + std::to_string(room) + " bytes of private data", false;
-}
-
 }  // namespace
 
 std::string Ending::line(const std::string& peer) const {
@@ -65,7 +58,7 @@ HeldListener::~HeldListener() { core.forget(*this); }
 
 ConnectionsCore::ConnectionsCore(uroce::Endpoint& its_endpoint, EngineCore& its_engine)
     : endpoint(its_endpoint), engine(its_engine) {
-  endpoint.connections().set_events(this);
+  endpoint.connections().set_events(this, [this] { advance(); });
   engine.connections = this;
 }
 
@@ -93,9 +86,14 @@ bool ConnectionsCore::on_cm_event(const cm::Event& event) try {
 
 void ConnectionsCore::advance() {
   while (!events_.empty()) {
-    const cm::Event event = events_.front();
-    events_.pop_front();
-    handle(event);
+    std::list<cm::Event> first;  // so that `handle` cannot drop it
+    first.splice(first.end(), events_, events_.begin());
+    try {
+      handle(first.front());
+    } catch (const std::bad_alloc&) {
+      events_.splice(events_.begin(), first);
+      throw;
+    }
   }
 }
 
@@ -105,12 +103,7 @@ void ConnectionsCore::handle(const cm::Event& event) {
   if (connection == nullptr) return drop_request(event.id);
   switch (event.type) {
     case cm::EventType::kAddrResolved:
-      if (manager().resolve_route(*event.id, kPatience, engine.now()) != 0) end(*connection, {": there is no route"});
-      return;
-    case cm::EventType::kRouteResolved:
-      if (!initialize(*connection) || manager().connect(*event.id, connection->param, {}, engine.now()) != 0)
-        end(*connection, {"the queue pair must be in RESET or INIT", 0, false});
-      return;
+      return handle_resolved(*connection, event);
     case cm::EventType::kConnectResponse:
       return handle_answer(*connection, event);
     case cm::EventType::kEstablished:
@@ -127,6 +120,16 @@ void ConnectionsCore::handle(const cm::Event& event) {
     default:
       return;
   }
+}
+
+/// The route is known at once, so the event of the route adds nothing. Called again when there was no memory for the
+/// request.
+void ConnectionsCore::handle_resolved(HeldConnection& connection, const cm::Event& event) {
+  cm::Id& id = *event.id;
+  if (!id.route_resolved() && manager().resolve_route(id, kPatience, engine.now()) != 0)
+    return end(connection, {": there is no route"});
+  if (!initialize(connection) || manager().connect(id, connection.param, {}, engine.now()) != 0)
+    end(connection, {"the queue pair must be in RESET or INIT", 0, false});
 }
 
 void ConnectionsCore::handle_request(const cm::Event& event) try {
@@ -160,11 +163,28 @@ void ConnectionsCore::drop_events(const cm::Id* id) {
   std::erase_if(events_, [id](const cm::Event& event) { return event.id == id; });
 }
 
+bool ConnectionsCore::possible(const Qp& qp, const ConnectionOptions& options, size_t room, std::string& error) const {
+  if (qp.type() != QpType::kRc && qp.type() != QpType::kUc) return error = kOnlyConnected, false;
+  if (qp.state() != QpState::kReset && qp.state() != QpState::kInit)
+    return error = "the queue pair must be in RESET or INIT", false;
+  const auto takes = [&qp](const HeldConnection* held) {
+    return held->qp == &qp && held->state != ConnectionState::kEnded;
+  };
+  if (std::any_of(connections_.begin(), connections_.end(), takes))
+    return error = "the queue pair has a connection", false;
+  if (options.private_data.size() <= room) return true;
+  return error = "at most " + std::to_string(room) + " bytes of private data", false;
+}
+
+/// With no more READs and atomics than this side has allowed: before the answer is sent, connection management knows
+/// only what the peer has asked for.
 bool ConnectionsCore::raise(HeldConnection& connection, QpState state) {
   cm::QpSettings settings;
   if (manager().init_qp_attr(*connection.id, state, settings) != 0) return false;
-  return engine.engine->modify_qp(*connection.qp, settings.attributes, settings.mask, engine.now()) ==
-         ModifyResult::kOk;
+  QpAttributes& attributes = settings.attributes;
+  attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, connection.param.initiator_depth);
+  attributes.max_dest_rd_atomic = std::min(attributes.max_dest_rd_atomic, connection.param.responder_resources);
+  return engine.engine->modify_qp(*connection.qp, attributes, settings.mask, engine.now()) == ModifyResult::kOk;
 }
 
 /// Moves the QP to INIT. The program may have done so itself, to post receives; the options' access rights apply.
@@ -196,6 +216,7 @@ std::unique_ptr<HeldConnection> ConnectionsCore::begin_accept(HeldListener& list
                                                               const ConnectionOptions& options, std::string& error) {
   advance();
   if (!possible(qp, options, cm::kRepPrivateBytes, error)) return nullptr;
+  if (qp.type() != listener.id->qp_type()) return error = "the listener is for queue pairs of another type", nullptr;
   if (listener.requests.empty()) return error = "nobody has connected", nullptr;
   auto made = std::make_unique<HeldConnection>(*this, qp, options);
   const HeldListener::Request request = listener.requests.front();
@@ -207,15 +228,17 @@ std::unique_ptr<HeldConnection> ConnectionsCore::begin_accept(HeldListener& list
   made->param.responder_resources = std::min(made->param.responder_resources, request.param.responder_resources);
   made->param.initiator_depth = std::min(made->param.initiator_depth, request.param.initiator_depth);
   request.id->set_user(made.get());
+  // To RTS before the answer is sent, as librdmacm does: from then on the program may post.
   const bool ready = initialize(*made) && raise(*made, QpState::kRtr) && raise(*made, QpState::kRts);
   if (ready && manager().accept(*made->id, &made->param, {}, engine.now()) == 0) return made;
   error = made->peer_text + ": what it has asked for cannot be";
   return nullptr;
 }
 
-std::unique_ptr<HeldListener> ConnectionsCore::listen(const cm::SocketAddress& at, std::string& error) {
+std::unique_ptr<HeldListener> ConnectionsCore::listen(const cm::SocketAddress& at, QpType type, std::string& error) {
+  if (type != QpType::kRc && type != QpType::kUc) return error = kOnlyConnected, nullptr;
   auto made = std::make_unique<HeldListener>(*this);
-  made->id = manager().create_id(cm::PortSpace::kTcp, QpType::kRc, made.get());
+  made->id = manager().create_id(cm::PortSpace::kTcp, type, made.get());
   if (made->id == nullptr) return error = "there are too many connections", nullptr;
   int failed = manager().bind(*made->id, at);
   if (failed == 0) failed = manager().listen(*made->id, kBacklog);

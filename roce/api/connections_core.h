@@ -1,10 +1,11 @@
 // Implements the library's connections: turns events of connection management into states of the program's objects.
 //
 // Connection management reports its events in the middle of turns, when it must not be called. They wait here until
-// `advance`, which the endpoint calls after each turn.
+// `advance`, which the endpoint calls after each turn, of the program's calls and of its own thread.
 #pragma once
 
 #include <deque>
+#include <list>
 #include <string>
 #include <vector>
 
@@ -64,7 +65,8 @@ struct ConnectionsCore final : cm::EventSink {
   /// To be called without an EngineLock, when an endpoint is closed.
   ~ConnectionsCore() override;
 
-  /// Takes the events reported since the last call. To be called between turns.
+  /// Takes the events reported since the last call. To be called between turns. Without memory for one, it throws
+  /// bad_alloc, and that event stays for the next call.
   void advance();
   /// Drives until `is_done`, or until the patience is over: then false.
   template <typename F>
@@ -74,7 +76,7 @@ struct ConnectionsCore final : cm::EventSink {
                                                 std::string& error);
   std::unique_ptr<HeldConnection> begin_accept(HeldListener& listener, Qp& qp, const ConnectionOptions& options,
                                                std::string& error);
-  std::unique_ptr<HeldListener> listen(const cm::SocketAddress& at, std::string& error);
+  std::unique_ptr<HeldListener> listen(const cm::SocketAddress& at, QpType type, std::string& error);
   bool reject(HeldListener& listener);
   /// Ends the connection; does nothing if it has ended.
   void end(HeldConnection& connection, const Ending& why);
@@ -91,6 +93,7 @@ struct ConnectionsCore final : cm::EventSink {
 
   bool on_cm_event(const cm::Event& event) override;
   void handle(const cm::Event& event);
+  void handle_resolved(HeldConnection& connection, const cm::Event& event);
   void handle_request(const cm::Event& event);
   void handle_answer(HeldConnection& connection, const cm::Event& event);
   friend struct HeldConnection;
@@ -101,10 +104,11 @@ struct ConnectionsCore final : cm::EventSink {
   void drop_request(cm::Id* id);
   void drop_events(const cm::Id* id);
   cm::RdmaCm& manager() const;
+  bool possible(const Qp& qp, const ConnectionOptions& options, size_t room, std::string& error) const;
   bool raise(HeldConnection& connection, QpState state);
   bool initialize(HeldConnection& connection);
 
-  std::deque<cm::Event> events_;
+  std::list<cm::Event> events_;
   std::vector<HeldListener*> listeners_;
   std::vector<HeldConnection*> connections_;
 };

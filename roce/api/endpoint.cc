@@ -61,12 +61,7 @@ std::unique_ptr<Endpoint> Endpoint::open(const EndpointOptions& options, EventLi
 Endpoint::Ownership::Ownership(Endpoint& endpoint) : endpoint_(endpoint) { endpoint_.opened_->endpoint->lock(); }
 Endpoint::Ownership::~Ownership() { endpoint_.opened_->endpoint->unlock(); }
 
-uint32_t Endpoint::drive() {
-  const uint32_t moved = opened_->endpoint->drive();
-  if (connections_ != nullptr) connections_->core_->advance();
-  return moved;
-}
-
+uint32_t Endpoint::drive() { return opened_->endpoint->drive(); }
 void Endpoint::transmit() { opened_->endpoint->transmit(); }
 
 uint32_t Endpoint::wait(CompletionQueue& cq, std::span<Completion> out, Duration patience) {

@@ -3,7 +3,6 @@
 #include "api/engine_core.h"
 #include "api/held_channel.h"
 #include "dpdk/endpoint.h"
-#include "dpdk/endpoint_cm.h"
 
 namespace uroce::rdma {
 
@@ -22,7 +21,6 @@ void EngineCore::on_cq_event(uroce::CompletionQueue& cq) {
 }
 
 void EngineCore::on_qp_event(Qp& qp, AsyncEvent event) {
-  if (event == AsyncEvent::kCommEst && endpoint != nullptr) endpoint->connections().note_established(qp.qpn());
   if (listener != nullptr) listener->on_qp_event(qp.qpn(), event);
 }
 

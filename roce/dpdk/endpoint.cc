@@ -233,6 +233,7 @@ uint32_t EndpointImpl::turn(Instant now) try {
   port_.on_turn(*engine_, now);
   cm_.on_turn(now);
   const uint32_t done = engine_->turn(now);
+  cm_.after_turn();
   return done + port_.device().moved();
 } catch (const std::bad_alloc&) {
   static std::atomic<bool> said{false};

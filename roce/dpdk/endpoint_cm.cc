@@ -32,7 +32,7 @@ void EndpointCm::end_with(const segment::LostMember& lost, Instant now) {
 
 void EndpointCm::stop() {
   if (engine() == nullptr) return;
-  events_ = nullptr;
+  set_events(nullptr);
   established_.clear();
   held_.forget();
   manager_.reset();
@@ -64,7 +64,11 @@ bool EndpointCm::takes_request(uint64_t service_id) {
   return std::any_of(listens_.begin(), listens_.end(), covers) || !device_->another_listens(service_id);
 }
 
-bool EndpointCm::on_cm_event(const cm::Event& event) { return events_ != nullptr && events_->on_cm_event(event); }
+bool EndpointCm::on_cm_event(const cm::Event& event) {
+  if (events_ == nullptr) return false;
+  told_ = go_on_ != nullptr;
+  return events_->on_cm_event(event);
+}
 
 // For the manager.
 

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -39,8 +41,13 @@ class EndpointCm final : private EngineServices, private cm::EventSink, private 
   /// Zeros as long as there is no manager.
   const cm::CmCounters& counters() const { return manager_ ? manager_->counters() : kNothingCounted; }
   /// Who hears of events from now on; nullptr: nobody, and requests to services that have a listener are not answered.
-  /// `events` is called in turns, and must not call back.
-  void set_events(cm::EventSink* events) { events_ = events; }
+  /// `events` is called in turns, and must not call back. Behind a turn it may: `go_on`, if there is one, is called
+  /// there when an event was reported since its last call. If it throws bad_alloc, the next turn calls it again.
+  void set_events(cm::EventSink* events, std::function<void()> go_on = nullptr) {
+    events_ = events;
+    go_on_ = std::move(go_on);
+    told_ = false;
+  }
   /// Data came to a queue pair that waits for the end of its handshake. May be called in the middle of a turn: the
   /// connection manager is told in the next one.
   void note_established(uint32_t qpn) {
@@ -50,8 +57,13 @@ class EndpointCm final : private EngineServices, private cm::EventSink, private 
     if (!established_.empty() || held_.next_look() <= now) tell_waiting(now);
     if (next_timeout() <= now) manager_->run_timers(now);
   }
+  void after_turn() {
+    if (!told_) return;
+    go_on_();
+    told_ = false;
+  }
   Instant next_timeout() const {
-    if (!established_.empty()) return Instant{};
+    if (!established_.empty() || told_) return Instant{};
     return manager_ ? std::min(manager_->next_timeout(), held_.next_look()) : Instant::never();
   }
 
@@ -80,6 +92,8 @@ class EndpointCm final : private EngineServices, private cm::EventSink, private 
   EndpointDevice* device_ = nullptr;
   RandomSource* random_ = nullptr;
   cm::EventSink* events_ = nullptr;
+  std::function<void()> go_on_;
+  bool told_ = false;  // an event was reported since `go_on_` was called
   std::vector<Listening> listens_;
   std::vector<uint32_t> established_;  // queue pairs, since the last turn
   HeldEnds held_;

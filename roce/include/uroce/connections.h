@@ -5,8 +5,8 @@
 //
 // All calls are made under an Ownership, by the thread that has it. Those that wait (`connect`, `accept`) drive the
 // endpoint meanwhile, and give the ownership back between turns, so that other threads may have it. Those that begin
-// (`begin_connect`, `begin_accept`) return at once: driving the endpoint carries them on, and `Connection::state` tells
-// how far they are.
+// (`begin_connect`, `begin_accept`) return at once: driving the endpoint, by the program or by its own thread, carries
+// them on, and `Connection::state` tells how far they are.
 //
 // A connection brings its queue pair (RC or UC) from RESET or INIT to RTS. Receives that the peer's first message needs
 // are posted before: `QueuePair::initialize` goes to INIT. When the connection ends, by either side, the queue pair
@@ -38,10 +38,10 @@ struct ConnectionOptions {
   /// `connect`, 196 with `accept`.
   std::span<const std::byte> private_data{};
   uint32_t access = kRemoteWrite | kRemoteRead | kRemoteAtomic;  // what the peer may do, with a region's key
-  uint8_t max_rd_atomic = 16;                                    // READs and atomics under way, as requester
-  uint8_t max_dest_rd_atomic = 16;                               // the same as responder
-  uint8_t retry_cnt = 7;
-  uint8_t rnr_retry = 7;  // 7: for ever
+  uint8_t max_rd_atomic = 16;       // READs and atomics under way, as requester; fewer if the peer takes fewer
+  uint8_t max_dest_rd_atomic = 16;  // the same as responder
+  uint8_t retry_cnt = 7;            // on both sides that of `connect`; `accept` does not use it
+  uint8_t rnr_retry = 7;            // for the peer's queue pair: each side tells it to the other; 7: for ever
   /// How long a call waits. Not set: 10 seconds for an answer; `accept` waits for a peer without a limit.
   std::optional<Duration> patience = std::nullopt;
 };
@@ -104,7 +104,7 @@ class UROCE_API Listener {
   /// Waits for a peer, and until the connection is established. On failure it returns none, with one line in `error`.
   Connection accept(QueuePair& qp, std::string& error, const ConnectionOptions& options = {});
   /// Accepts the first peer that waits. None, with one line in `error`, when none does, or when `qp` or the options do
-  /// not allow it.
+  /// not allow it, in which case the peer still waits.
   Connection begin_accept(QueuePair& qp, std::string& error, const ConnectionOptions& options = {});
   /// Rejects the first peer that waits. False when none does.
   bool reject();
@@ -121,15 +121,17 @@ class UROCE_API Connections {
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
 
-  /// Connects `qp` to the listener at that address ("192.0.2.7", "2001:db8::1"; a loopback address is this machine) and
-  /// port, and waits until the connection is established. On failure it returns none, with one line in `error`.
+  /// Connects `qp`, which has no other connection, to the listener at that address ("192.0.2.7", "2001:db8::1"; a
+  /// loopback address is this machine) and port, and waits until the connection is established. On failure it returns
+  /// none, with one line in `error`.
   Connection connect(QueuePair& qp, std::string_view address, uint16_t port, std::string& error,
                      const ConnectionOptions& options = {});
   Connection begin_connect(QueuePair& qp, std::string_view address, uint16_t port, std::string& error,
                            const ConnectionOptions& options = {});
-  /// Listens at all IPv4 addresses, or at `address`. None, with one line in `error`, when another program of the
-  /// machine has the port or the address is not the machine's.
-  Listener listen(uint16_t port, std::string& error, std::string_view address = "0.0.0.0");
+  /// Listens at all IPv4 addresses, or at `address`, for queue pairs of one type (RC or UC); a request of the other
+  /// type is rejected. None, with one line in `error`, when another program of the machine has the port or the address
+  /// is not the machine's.
+  Listener listen(uint16_t port, std::string& error, std::string_view address = "0.0.0.0", QpType type = QpType::kRc);
 
  private:
   friend class Endpoint;

@@ -33,9 +33,10 @@ class UROCE_API MemoryRegion {
   /// `length` bytes from `offset` on, for a work request. A range outside the region is refused when the request is
   /// carried out.
   Sge sge(uint64_t offset, uint32_t length) const { return {address_ + offset, length, key_}; }
-  /// What the peer needs to access the region from `offset` on.
+  /// What the peer needs to access the region from `offset` on; at or behind the region's end that is 0 bytes.
   RemoteMemory remote(uint64_t offset = 0) const {
-    return {address_ + offset, key_, static_cast<uint32_t>(std::min<uint64_t>(length_ - offset, UINT32_MAX))};
+    const uint64_t bytes = length_ > offset ? length_ - offset : 0;
+    return {address_ + offset, key_, static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX))};
   }
 
  private:

@@ -1,7 +1,8 @@
 // A temporary key to a part of a memory region: verbs' memory window of type 2.
 //
 // A window is bound by a work request of a queue pair, and only that queue pair's peer may use it. It ends when it is
-// bound anew, invalidated by either side (`invalidate`, or the peer's SEND with Invalidate), or destroyed.
+// invalidated by either side (`invalidate`, or the peer's SEND with Invalidate), or destroyed. Only then may it be
+// bound anew: a bind of a window that is bound completes as kMwBindErr, and the queue pair goes to ERR.
 #pragma once
 
 #include <cstdint>

@@ -100,6 +100,133 @@ TEST_F(LibraryConnections, EveryOperation) {
   EXPECT_EQ(number(a_.memory.data()), 9u);
 }
 
+TEST_F(LibraryConnections, WhoAcceptsWithFewerReadsPostsNoMoreAtOnce) {
+  a_.listen();
+  std::string error;
+  b_.connection = begin(error, {.max_dest_rd_atomic = 4});
+  ASSERT_TRUE(asked());
+  owning(a_, [&] {
+    a_.connection = a_.listener.begin_accept(a_.qp, error, {.max_rd_atomic = 1, .max_dest_rd_atomic = 2});
+  });
+  ASSERT_TRUE(both(ConnectionState::kEstablished)) << error;
+  const QpAttributes accepts = owning(a_, [&] { return a_.qp.attributes(); });
+  const QpAttributes connects = owning(b_, [&] { return b_.qp.attributes(); });
+  EXPECT_EQ(accepts.max_rd_atomic, 1u);
+  EXPECT_EQ(connects.max_dest_rd_atomic, 1u);
+  EXPECT_EQ(accepts.max_dest_rd_atomic, 2u);
+  EXPECT_EQ(connects.max_rd_atomic, 2u);
+  owning(a_, [&] {
+    for (uint64_t i = 0; i < 4; i++)
+      EXPECT_EQ(a_.qp.post(RdmaRead{.into = a_.region.sge(i * 8, 8), .from = b_.region.remote(), .wr_id = i}),
+                PostResult::kOk);
+  });
+  const auto done = completions(a_, 4);
+  ASSERT_EQ(done.size(), 4u);
+  for (const Completion& one : done) EXPECT_EQ(one.status, WcStatus::kSuccess) << cause_text(one.cause);
+}
+
+TEST_F(LibraryConnections, RetriesAreThoseOfWhoConnectsAndRnrRetriesThoseOfThePeer) {
+  a_.listen();
+  std::string error;
+  b_.connection = begin(error, {.retry_cnt = 2, .rnr_retry = 3});
+  ASSERT_TRUE(asked());
+  owning(a_, [&] { a_.connection = a_.listener.begin_accept(a_.qp, error, {.retry_cnt = 4, .rnr_retry = 5}); });
+  ASSERT_TRUE(both(ConnectionState::kEstablished)) << error;
+  const QpAttributes accepts = owning(a_, [&] { return a_.qp.attributes(); });
+  const QpAttributes connects = owning(b_, [&] { return b_.qp.attributes(); });
+  EXPECT_EQ(accepts.retry_cnt, 2u);
+  EXPECT_EQ(connects.retry_cnt, 2u);
+  EXPECT_EQ(accepts.rnr_retry, 3u);
+  EXPECT_EQ(connects.rnr_retry, 5u);
+}
+
+TEST_F(LibraryConnections, AQueuePairHasOne) {
+  a_.listen();
+  std::string error;
+  b_.connection = begin(error);
+  owning(b_, [&] {
+    EXPECT_FALSE(b_.endpoint->connections().begin_connect(b_.qp, "198.18.0.1", kPort, error));
+    EXPECT_EQ(error, "the queue pair has a connection");
+  });
+  ASSERT_TRUE(asked());
+  owning(a_, [&] { a_.connection = a_.listener.begin_accept(a_.qp, error); });
+  ASSERT_TRUE(both(ConnectionState::kEstablished));
+  // After the end it may have another.
+  owning(b_, [&] {
+    b_.connection.disconnect();
+    QpAttributes reset;
+    reset.state = QpState::kReset;
+    EXPECT_EQ(b_.qp.modify(reset, kAttrState), ModifyResult::kOk);
+    Connection next = b_.endpoint->connections().begin_connect(b_.qp, "198.18.0.1", kPort, error);
+    EXPECT_TRUE(next) << error;
+  });
+}
+
+TEST_F(LibraryConnections, AQueuePairThatConnectsDoesNotAccept) {
+  a_.listen();
+  std::string error;
+  b_.connection = begin(error);
+  ASSERT_TRUE(asked());
+  owning(a_, [&] {
+    const Connection other = a_.endpoint->connections().begin_connect(a_.qp, "198.18.0.2", kPort, error);
+    EXPECT_TRUE(other) << error;
+    EXPECT_FALSE(a_.listener.begin_accept(a_.qp, error));
+    EXPECT_EQ(error, "the queue pair has a connection");
+    EXPECT_EQ(a_.listener.waiting(), 1u) << "whoever waits waits on";
+  });
+  owning(a_, [&] { a_.connection = a_.listener.begin_accept(a_.qp, error); });
+  EXPECT_TRUE(both(ConnectionState::kEstablished)) << error;
+}
+
+TEST_F(LibraryConnections, UnreliableOnesConnectWhereSomebodyListensForThem) {
+  std::string error;
+  const auto make_uc = [](Side& side) {
+    return side.endpoint->engine().create_qp(
+        {.type = QpType::kUc, .pd = side.pd, .send_cq = &side.cq, .recv_cq = &side.cq});
+  };
+  owning(b_, [&] { b_.qp = make_uc(b_); });
+  QueuePair uc;
+  owning(a_, [&] {
+    EXPECT_FALSE(a_.endpoint->connections().listen(kPort, error, "0.0.0.0", QpType::kUd));
+    EXPECT_EQ(error, "only RC and UC connect");
+    a_.listener = a_.endpoint->connections().listen(kPort, error, "0.0.0.0", QpType::kUc);
+    uc = make_uc(a_);
+    EXPECT_EQ(uc.initialize(0), ModifyResult::kOk);
+    EXPECT_EQ(uc.post(Receive{a_.region.sge(0, 64), 6}), PostResult::kOk);
+  });
+  b_.connection = begin(error);
+  ASSERT_TRUE(asked());
+  owning(a_, [&] {
+    EXPECT_FALSE(a_.listener.begin_accept(a_.qp, error)) << "an RC queue pair";
+    EXPECT_EQ(error, "the listener is for queue pairs of another type");
+    EXPECT_EQ(a_.listener.waiting(), 1u);
+    a_.connection = a_.listener.begin_accept(uc, error);
+  });
+  ASSERT_TRUE(both(ConnectionState::kEstablished)) << error;
+  b_.memory = {"unreliable"};
+  owning(b_, [&] { EXPECT_EQ(b_.qp.post(Send{.from = b_.region.sge(0, 11)}), PostResult::kOk); });
+  const auto received = completions(a_, 1);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].wr_id, 6u);
+  EXPECT_EQ(received[0].status, WcStatus::kSuccess);
+  EXPECT_STREQ(a_.memory.data(), "unreliable");
+  owning(a_, [&] {
+    a_.connection = {};
+    uc = {};
+  });
+}
+
+TEST_F(LibraryConnections, WhoAsksForAnotherTypeIsRefused) {
+  a_.listen();
+  std::string error;
+  owning(b_, [&] {
+    b_.qp = b_.endpoint->engine().create_qp({.type = QpType::kUc, .pd = b_.pd, .send_cq = &b_.cq, .recv_cq = &b_.cq});
+  });
+  b_.connection = begin(error);
+  ASSERT_TRUE(until([&] { return state_of(b_) == ConnectionState::kEnded; }));
+  EXPECT_EQ(owning(b_, [&] { return b_.connection.error(); }), "198.18.0.1 port 7471: refused, reason 9");
+}
+
 TEST_F(LibraryConnections, AnImmediateTakesAReceive) {
   owning(a_, [&] {
     EXPECT_EQ(a_.qp.initialize(kRemoteWrite), ModifyResult::kOk);

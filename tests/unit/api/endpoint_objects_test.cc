@@ -57,19 +57,69 @@ TEST_F(LibraryWindows, OpenWhatTheyAreBoundTo) {
   });
 }
 
-TEST_F(LibraryWindows, ANewBindHasAnotherKey) {
+TEST_F(LibraryWindows, ANewBindBehindAnInvalidateHasAnotherKey) {
   establish();
-  const Endpoint::Ownership owner(*a_.endpoint);
-  MemoryRegion region =
-      a_.endpoint->engine().register_memory(a_.pd, a_.memory.data(), 64, kLocalWrite | kRemoteWrite | kMwBind);
-  MemoryWindow window = a_.endpoint->engine().create_window(a_.pd);
-  ASSERT_EQ(window.bind(a_.qp, region, 0, 64, kRemoteWrite), PostResult::kOk);
-  const uint32_t first = window.remote().rkey;
-  ASSERT_EQ(window.bind(a_.qp, region, 0, 64, kRemoteWrite), PostResult::kOk);
-  EXPECT_NE(window.remote().rkey, first);
-  MemoryWindow moved = std::move(window);
-  EXPECT_TRUE(moved);
-  EXPECT_FALSE(window);  // NOLINT(bugprone-use-after-move): that is what is asked
+  MemoryRegion region;
+  MemoryWindow window;
+  uint32_t first = 0;
+  owning(a_, [&] {
+    region = a_.endpoint->engine().register_memory(a_.pd, a_.memory.data(), 64, kLocalWrite | kRemoteWrite | kMwBind);
+    window = a_.endpoint->engine().create_window(a_.pd);
+    ASSERT_EQ(window.bind(a_.qp, region, 0, 64, kRemoteWrite, 1), PostResult::kOk);
+    first = window.remote().rkey;
+    ASSERT_EQ(window.invalidate(a_.qp, 2), PostResult::kOk);
+    ASSERT_EQ(window.bind(a_.qp, region, 0, 32, kRemoteWrite, 3), PostResult::kOk);
+    EXPECT_NE(window.remote().rkey, first);
+  });
+  const auto done = completions(a_, 3);
+  ASSERT_EQ(done.size(), 3u);
+  for (const Completion& one : done) EXPECT_EQ(one.status, WcStatus::kSuccess) << one.wr_id;
+  owning(b_, [&] {
+    EXPECT_EQ(b_.qp.post(RdmaWrite{.from = b_.region.sge(0, 8), .to = window.remote(), .wr_id = 4}), PostResult::kOk);
+  });
+  const auto written = completions(b_, 1);
+  ASSERT_EQ(written.size(), 1u);
+  EXPECT_EQ(written[0].status, WcStatus::kSuccess);
+  owning(a_, [&] {
+    MemoryWindow moved = std::move(window);
+    EXPECT_TRUE(moved);
+    EXPECT_FALSE(window);  // NOLINT(bugprone-use-after-move): that is what is asked
+    moved = {};
+    region = {};
+  });
+}
+
+TEST_F(LibraryWindows, ABindOfWhatIsBoundIsRefused) {
+  establish();
+  MemoryRegion region;
+  MemoryWindow window;
+  owning(a_, [&] {
+    region = a_.endpoint->engine().register_memory(a_.pd, a_.memory.data(), 64, kLocalWrite | kRemoteWrite | kMwBind);
+    window = a_.endpoint->engine().create_window(a_.pd);
+    ASSERT_EQ(window.bind(a_.qp, region, 0, 64, kRemoteWrite, 1), PostResult::kOk);
+    ASSERT_EQ(window.bind(a_.qp, region, 0, 64, kRemoteWrite, 2), PostResult::kOk);
+  });
+  const auto done = completions(a_, 2);
+  ASSERT_EQ(done.size(), 2u);
+  EXPECT_EQ(done[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(done[1].status, WcStatus::kMwBindErr);
+  owning(a_, [&] {
+    EXPECT_EQ(a_.qp.state(), QpState::kErr);
+    window = {};
+    region = {};
+  });
+}
+
+using LibraryRegions = TwoEndpoints;
+
+TEST_F(LibraryRegions, NameNothingBehindTheirEnd) {
+  owning(a_, [&] {
+    const uint64_t length = a_.region.length();
+    EXPECT_EQ(a_.region.remote().bytes, length);
+    EXPECT_EQ(a_.region.remote(length - 1).bytes, 1u);
+    EXPECT_EQ(a_.region.remote(length).bytes, 0u);
+    EXPECT_EQ(a_.region.remote(length + 1).bytes, 0u);
+  });
 }
 
 using LibraryGroups = TwoEndpoints;

@@ -1,0 +1,89 @@
+// Connections where there is no memory for a part of them. A program of its own: it replaces operator new.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "two_endpoints.h"
+
+namespace {
+
+thread_local long left = -1;  // allocations of this thread until one fails; -1: all succeed
+
+void* allocate(std::size_t bytes) {
+  if (left == 0) throw std::bad_alloc();
+  if (left > 0) left--;
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+/// True when `f` ended: it had enough memory, or needed none that failed. From allocation `fails` on there is none.
+template <typename F>
+bool with_memory_for(long fails, F&& f) try {
+  left = fails;
+  f();
+  left = -1;
+  return true;
+} catch (const std::bad_alloc&) {
+  left = -1;
+  return false;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate(bytes); }
+void* operator new[](std::size_t bytes) { return allocate(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace uroce::rdma {
+namespace {
+
+constexpr long kMost = 200;  // more than any of the calls needs
+
+using LibraryMemory = TwoEndpoints;
+
+TEST_F(LibraryMemory, AListenerThatWasNotMadeLeavesItsPort) {
+  std::string error;
+  error.reserve(256);
+  long fails = 0;
+  for (; fails < kMost; fails++) {
+    const bool made = owning(a_, [&] {
+      Connections& connections = a_.endpoint->connections();
+      return with_memory_for(fails, [&] { a_.listener = connections.listen(kPort, error); });
+    });
+    if (made) break;
+    ASSERT_FALSE(a_.listener);
+  }
+  EXPECT_GT(fails, 2) << "nothing failed";
+  EXPECT_TRUE(a_.listener) << error;
+  b_.connection = begin(error);
+  EXPECT_TRUE(asked());
+}
+
+TEST_F(LibraryMemory, AConnectionThatWasNotBegunLeavesItsQueuePair) {
+  a_.listen();
+  std::string error;
+  error.reserve(256);
+  long fails = 0;
+  for (; fails < kMost; fails++) {
+    const bool made = owning(b_, [&] {
+      Connections& connections = b_.endpoint->connections();
+      return with_memory_for(fails,
+                             [&] { b_.connection = connections.begin_connect(b_.qp, "198.18.0.1", kPort, error); });
+    });
+    if (made) break;
+    until([n = 0]() mutable { return ++n > 20; });  // what was begun tells nobody
+  }
+  EXPECT_GT(fails, 2) << "nothing failed";
+  ASSERT_TRUE(asked());
+  owning(a_, [&] { a_.connection = a_.listener.begin_accept(a_.qp, error); });
+  EXPECT_TRUE(both(ConnectionState::kEstablished)) << error;
+}
+
+}  // namespace
+}  // namespace uroce::rdma
