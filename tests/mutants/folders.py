@@ -51,7 +51,7 @@ FOLDERS = {folder.name: folder for folder in [
     Folder("script", "roce/tools/script", [*SCRIPTS, "script language", "replay scripts"]),
     Folder("sim", "roce/tools/sim", [*SIMULATED, "simulate", "connections", "event_queue_order", "unit-fabric"]),
     Folder("switch", "apps/uroce_switch", ["unit-switch-options", "unit-switch-ports", "command_lines", *ON_SWITCH]),
-    Folder("uroced", "apps/uroced", ["unit-uroced", "uroced_service", "command_lines", "uroced_ends"]),
+    Folder("uroced", "apps/uroced", ["unit-uroced", "uroced_service", "command_lines", "uroced_ends", "uplink_refused"]),
     Folder("verbs_shim", "verbs_shim", VERBS),
     Folder("pmd", "pmd", ["pmd-hw", "card-model", "card-fuzz", "vfio_user", "card_wires", "pmd-driver", "mqnic_card"], leave_out=("shmlan",)),
 ]}

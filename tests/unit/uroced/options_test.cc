@@ -1,10 +1,11 @@
-// What uroced's options say of the memory that a program may set aside.
+// Where uroced's options go, and what they say of the memory that a program may set aside.
 #include "uroced/options.h"
 
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "segment/layout.h"
 
@@ -38,6 +39,49 @@ TEST(UrocedOptions, MemoryIsForWholeLanesBesideTheBase) {
   EXPECT_EQ(lanes(kBase + 2 * kLane - 1), 1u);
   EXPECT_EQ(lanes(kBase + 2 * kLane), 2u);
   EXPECT_EQ(lanes(kLane << 33), UINT32_MAX) << "more than there are numbers for";
+}
+
+/// Each with a value that no other has.
+TEST(UrocedOptions, EachReachesItsPlace) {
+  std::string words[] = {"uroced",         "--port",      "net_af_packet0,iface=lo",
+                         "--addr",         "10.7.0.1/24", "--addr",
+                         "fd07::1/64",     "--segment",   "blue",
+                         "--host",         "rack-7",      "--group",
+                         "wheel",          "--max-qps",   "77",
+                         "--rate",         "10G",         "--metrics",
+                         "127.0.0.1:9464", "--busy"};
+  char* argv[std::size(words)];
+  for (size_t i = 0; i < std::size(words); i++) argv[i] = words[i].data();
+  Options options;
+  int code = 0;
+  ASSERT_TRUE(parse_options(static_cast<int>(std::size(words)), argv, options, code));
+  EXPECT_EQ(options.config.port, "net_af_packet0,iface=lo");
+  EXPECT_EQ(options.config.addresses,
+            (std::vector<LocalAddress>{*parse_local_address("10.7.0.1/24"), *parse_local_address("fd07::1/64")}));
+  EXPECT_EQ(options.config.uplink->segment, "blue");
+  EXPECT_EQ(options.config.uplink->host, "rack-7");
+  EXPECT_EQ(options.config.uplink->group, "wheel");
+  EXPECT_EQ(options.config.uplink->qps_max, 77u);
+  EXPECT_EQ(options.config.uplink->rate, 10'000'000'000u);
+  EXPECT_EQ(options.config.uplink->lanes_max, 0u);
+  EXPECT_EQ(options.metrics, "127.0.0.1:9464");
+  EXPECT_TRUE(options.busy);
+  EXPECT_FALSE(options.config.eal_running);
+  EXPECT_TRUE(options.eal_arguments.empty());
+}
+
+/// Whatever stands before "--" is EAL's, the program's name too.
+TEST(UrocedOptions, BehindEalsArgumentsStandItsOwn) {
+  std::string words[] = {"uroced", "-l", "3", "--no-huge", "--", "--host", "rack-8"};
+  char* argv[std::size(words)];
+  for (size_t i = 0; i < std::size(words); i++) argv[i] = words[i].data();
+  Options options;
+  int code = 0;
+  ASSERT_TRUE(parse_options(static_cast<int>(std::size(words)), argv, options, code));
+  EXPECT_EQ(options.eal_arguments, (std::vector<std::string>{"uroced", "-l", "3", "--no-huge"}));
+  EXPECT_TRUE(options.config.eal_running);
+  EXPECT_EQ(options.config.uplink->host, "rack-8");
+  EXPECT_FALSE(options.busy);
 }
 
 }  // namespace
