@@ -42,6 +42,7 @@ void offer_cpu(const TscClock& clock, YieldBackoff& yields) {
 }
 
 void on_fork_child() {
+  unlock_wire_ends();
   renew_log_after_fork();
   EndpointRegistry::get().abandon_all();
   EndpointPort::leave_ports();
@@ -59,7 +60,7 @@ void on_exit() try {
 void hook_process_once() {
   static std::once_flag once;
   std::call_once(once, [] {
-    pthread_atfork(nullptr, nullptr, on_fork_child);
+    pthread_atfork(lock_wire_ends, unlock_wire_ends, on_fork_child);
     std::atexit(on_exit);
   });
 }

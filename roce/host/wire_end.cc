@@ -32,18 +32,11 @@ struct HeldEnd {
   bool occupied = false;  // a port is open there
 };
 
-std::mutex g_mutex;
+std::mutex g_mutex;  // held over a fork: a child finds no change half made
 /// The ends that this process has, by wire or switch.
 std::map<std::string, std::vector<HeldEnd>>& held_ends() {
   static Immortal<std::map<std::string, std::vector<HeldEnd>>> ends;  // as locks last
   return *ends;
-}
-
-const WireEnd* idle_end(const std::string& meeting) {
-  for (const HeldEnd& held : held_ends()[meeting]) {
-    if (!held.occupied) return &held.end;
-  }
-  return nullptr;
 }
 
 void set_occupied(const WireEnd& end, bool occupied) {
@@ -128,6 +121,14 @@ struct Meeting {
   }
 };
 
+/// A switch that was started again may have fewer ports than the ends that this process has kept.
+const WireEnd* idle_end(const Meeting& meeting) {
+  for (const HeldEnd& held : held_ends()[meeting.key]) {
+    if (!held.occupied && held.end.number < meeting.ends) return &held.end;
+  }
+  return nullptr;
+}
+
 std::optional<Meeting> find_wire(const std::string& wire, std::string& error) {
   const std::string dir = runtime_dir(error);
   if (dir.empty()) return std::nullopt;
@@ -205,7 +206,7 @@ std::optional<WireEnd> take_first_free(const Meeting& meeting, std::string& erro
 std::optional<WireEnd> take(const std::optional<Meeting>& meeting, std::string& error) {
   if (!meeting) return std::nullopt;
   const std::lock_guard guard(g_mutex);
-  if (const WireEnd* idle = idle_end(meeting->key)) return *idle;
+  if (const WireEnd* idle = idle_end(*meeting)) return *idle;
   return take_first_free(*meeting, error);
 }
 
@@ -222,7 +223,7 @@ bool is_free(const std::string& path) {
 std::optional<WireEnd> look_at(const std::optional<Meeting>& meeting) {
   if (!meeting) return std::nullopt;
   const std::lock_guard guard(g_mutex);
-  if (const WireEnd* idle = idle_end(meeting->key)) return *idle;
+  if (const WireEnd* idle = idle_end(*meeting)) return *idle;
   unsigned number = 0;
   while (number < meeting->ends && !is_free(meeting->file_of(number))) number++;
   return meeting->end(number);
@@ -275,7 +276,7 @@ std::vector<RunningSwitch> running_switches() {
   const std::string prefix = std::filesystem::path(sign_path(dir, "")).filename();
   for (const std::string& file : names_in(dir)) {
     if (file.rfind(prefix, 0) != 0) continue;
-    // The switch's ends and sockets have similar names, but no such lock.
+    // The directories of a switch's ports and the files of their ends have similar names, but are no such locked text.
     if (const auto ports = ports_on_sign(dir + "/" + file)) found.push_back({file.substr(prefix.size()), *ports});
   }
   std::sort(found.begin(), found.end(), [](const RunningSwitch& a, const RunningSwitch& b) { return a.name < b.name; });
@@ -322,8 +323,12 @@ void occupy_wire_end(const WireEnd& end) { set_occupied(end, true); }
 
 void vacate_wire_end(const WireEnd& end) { set_occupied(end, false); }
 
+void lock_wire_ends() { g_mutex.lock(); }
+
+void unlock_wire_ends() { g_mutex.unlock(); }
+
 void leave_wire_ends() {
-  // Takes no lock, because this is also called in the child of a fork, where the holder of the lock may not exist.
+  const std::lock_guard guard(g_mutex);
   for (auto& [meeting, ends] : held_ends()) {
     for (const HeldEnd& held : ends) close(held.fd);
   }

@@ -45,6 +45,10 @@ void vacate_wire_end(const WireEnd& end);
 /// Gives up every end of this process. In the child of a fork it only closes the inherited descriptors; the parent
 /// keeps its ends.
 void leave_wire_ends();
+/// Around a fork, before it and after it in both processes: other threads may take ends meanwhile, and the child could
+/// not wait for them.
+void lock_wire_ends();
+void unlock_wire_ends();
 
 struct RunningSwitch {
   std::string name;

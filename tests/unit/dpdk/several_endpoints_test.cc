@@ -14,6 +14,7 @@
 #include "ask_telemetry.h"
 #include "endpoint_on_wire.h"
 #include "host/wire_end.h"
+#include "sanitized.h"
 #include "temporary_directory.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -312,6 +313,36 @@ TEST_F(SeveralEndpointsTest, AChildMayHaveItsOwnOnASegment) {
   busy.end();
   const std::string told = asked("/uroce/endpoint");
   EXPECT_NE(told.find("\"port\":\"net_memif" + std::to_string(2 * wire_) + "\""), std::string::npos) << told;
+}
+
+TEST_F(SeveralEndpointsTest, AChildMayHaveItsOwnAtASwitchWhateverOthersOpenMeanwhile) {
+  if (kSanitized) GTEST_SKIP() << "skipped: the sanitizers do not make their locks ready for a fork";
+  SwitchSign sign;
+  std::string error;
+  ASSERT_TRUE(sign.put_up("forked", 4, "note", error)) << error;
+  EndpointOnWire one("switch:forked");
+  ASSERT_TRUE(one.open()) << one.error;
+  std::atomic<bool> stop{false};
+  std::thread opens([&stop] {
+    std::string ignored;
+    do {
+      EndpointOnWire two("switch:forked");
+      EXPECT_TRUE(two.open()) << two.error;
+      for (int i = 0; i < 100; i++) look_at_switch_port("forked", ignored);
+    } while (!stop);
+  });
+  int status = 0;
+  for (int i = 0; i < 40 && status == 0; i++) {
+    usleep(1000);
+    status = status_of_child([] {
+      alarm(20);
+      EndpointOnWire own("switch:forked");
+      return own.open() ? 0 : 1;
+    });
+  }
+  stop = true;
+  opens.join();
+  EXPECT_EQ(status, 0) << "a child waits for what a thread had that it does not have";
 }
 
 TEST_F(SeveralEndpointsTest, AChildThatEndsAsProgramsDoTouchesNothing) {

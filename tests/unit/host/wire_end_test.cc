@@ -5,6 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <optional>
+#include <utility>
+
 #include "temporary_directory.h"
 
 namespace uroce {
@@ -188,6 +191,29 @@ TEST_F(WireEndTest, ASwitchHasAnEndForEachPort) {
   EXPECT_EQ(second.number(), '1');
   const Neighbour third("lab", take_switch_port);
   EXPECT_EQ(third.number(), 'x');
+}
+
+TEST_F(WireEndTest, AnEndThatTheSwitchHasNoMoreIsNotTakenAgain) {
+  std::optional<SwitchSign> sign(std::in_place);
+  ASSERT_TRUE(sign->put_up("lab", 2, "note", error_)) << error_;
+  const auto low = take_switch_port("lab", error_);
+  ASSERT_TRUE(low) << error_;
+  occupy_wire_end(*low);
+  const auto high = take_switch_port("lab", error_);
+  ASSERT_TRUE(high) << error_;
+  EXPECT_EQ(high->number, 1u);
+  vacate_wire_end(*high);
+  sign.emplace();  // started again
+  ASSERT_TRUE(sign->put_up("lab", 1, "note", error_)) << error_;
+  EXPECT_EQ(look_at_switch_port("lab", error_)->number, 1u) << "one beyond the last, as of any full switch";
+  EXPECT_FALSE(take_switch_port("lab", error_)) << "it has one port only, and that is taken";
+  EXPECT_NE(error_.find("all 1 ports"), std::string::npos) << error_;
+  vacate_wire_end(*low);
+  EXPECT_EQ(take_switch_port("lab", error_)->number, 0u);
+  sign.emplace();
+  occupy_wire_end(*low);
+  ASSERT_TRUE(sign->put_up("lab", 2, "note", error_)) << error_;
+  EXPECT_EQ(take_switch_port("lab", error_)->number, 1u) << "the end was kept meanwhile";
 }
 
 TEST_F(WireEndTest, TheSecondSwitchOfANameIsRefused) {
