@@ -15,7 +15,8 @@ Floors, an arrow points only downwards:
     {engine, cm} < managed < {dpdk, sim, script, replay}: beside an engine that no host drives
     packet < segment < host: shared memory in which the programs of a machine meet
     packet < capture < {dpdk, apps}: capture files, as they are written
-    roce/tools, which nothing of the rest of roce/ may include, nor verbs_shim:
+    roce/tools, which only the programs that judge and show may include, apps/uroce_{drill,lint,replay,sim}: nothing of the
+    rest of roce/, nor verbs_shim, nor a program that runs in production. It is included by its floors' names:
         {pcap, mad} < lint; {managed, lint} < replay; {managed, mad} < script; {managed, fabric} < sim
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
     host < pmd/shmlan: a DPDK driver in front of the segment, as roce/dpdk/endpoint_device is
@@ -55,7 +56,10 @@ BELOW["script"] = BELOW["managed"] + ["managed", "mad"]
 BELOW["replay"] = BELOW["managed"] + ["managed", "pcap", "mad", "lint"]
 BELOW["sim"] = BELOW["managed"] + ["managed", "fabric"]
 TOOLS = ["pcap", "mad", "lint", "script", "replay", "sim"]
-BELOW["apps"] = BELOW["dpdk"] + ["dpdk"] + TOOLS
+BELOW["apps"] = BELOW["dpdk"] + ["dpdk"]
+JUDGES = [f"apps/uroce_{name}" for name in ("drill", "lint", "replay", "sim")]
+for judge in JUDGES:
+    BELOW[judge] = BELOW["apps"] + ["apps"] + TOOLS
 for floor in BELOW:
     BELOW[floor] = ["include"] + BELOW[floor]
 BELOW["include"] = []
@@ -68,7 +72,7 @@ BELOW["pmd/ethdev"] = ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 BELOW["pmd/shmlan"] = ["include", "base", "packet", "segment", "host"]
 BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
-DPDK_ALLOWED = {"dpdk", "apps", "apps/examples/library", "verbs_shim", "pmd/ethdev", "pmd/shmlan"}
+DPDK_ALLOWED = {"dpdk", "apps", *JUDGES, "apps/examples/library", "verbs_shim", "pmd/ethdev", "pmd/shmlan"}
 VERBS_ALLOWED = {"verbs_shim", "apps/examples"}
 PURE = {"include", "packet", "cm", "managed", "transport", "congestion", "engine", "fabric", "capture", *TOOLS}
 IMPURE_HEADERS = re.compile(
@@ -90,7 +94,7 @@ def floor_of(path: pathlib.PurePath) -> str:
         return parts[1] if len(parts) > 2 else "roce"
     if parts[:3] == ("apps", "examples", "library"):
         return "/".join(parts[:3])
-    if parts[0] == "pmd" or parts[:2] == ("apps", "examples"):
+    if parts[0] == "pmd" or parts[:2] == ("apps", "examples") or "/".join(parts[:2]) in JUDGES:
         return "/".join(parts[:2])
     return parts[0] if parts[0] in BELOW else ""
 
@@ -118,6 +122,8 @@ def check_include(root: pathlib.Path, source: pathlib.Path, floor: str, quoted: 
         if first in BELOW:
             return f'project headers are included with quotes: "{name}"'
         return ""
+    if "tools" in name.split("/")[:-1]:
+        return f'headers of roce/tools are included by the name of their floor: "{name.split("tools/")[-1]}"'
     target = target_floor(root, source, name)
     if target is None or target == floor or target in BELOW[floor]:
         return ""
