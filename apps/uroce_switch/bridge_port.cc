@@ -30,6 +30,7 @@ std::unique_ptr<BridgePort> BridgePort::start(const std::string& directory, Of o
   options.card.mac = segment::mac_of_host(options.card.host);  // on no frame
   options.card.pid = getpid();
   options.card.program = "uroce-switch";
+  options.as_cable = of == Of::kOwn;
   options.warn = [name](const std::string& line) {
     log_message(LogLevel::kWarning, "%s: %s", name.c_str(), line.c_str());
   };

@@ -24,19 +24,24 @@ void Introductions::warn_once(bool& warned, const std::string& line) {
   if (!std::exchange(warned, true)) warn_(line);
 }
 
-/// An uplink or a bridge is always met: a way out of the machine is worth its memory.
+/// An uplink or a bridge is met beside the programs: a way out of the machine is worth its memory. Where few members
+/// are expected at all, each costs a descriptor, too.
 bool Introductions::may_meet(const Peer& peer) const {
-  if (lanes_max_ == 0 || peer.role != Role::kProgram) return true;
   const auto& met = peers_.in_contact();
+  if (most_.members != 0 && met.size() >= most_.members) return false;
+  if (most_.programs == 0 || peer.role != Role::kProgram) return true;
   const auto programs = std::count_if(met.begin(), met.end(), [](const Peer* p) { return p->role == Role::kProgram; });
-  return programs < lanes_max_;
+  return programs < most_.programs;
 }
 
 bool Introductions::make_contact(Peer& peer, Instant now) {
   if (!may_meet(peer)) {
     if (!warned_of_quota_)  // no text is made for each frame that is refused
-      warn_once(warned_of_quota_, "no memory for more than " + std::to_string(lanes_max_) +
-                                      " other programs: what is for a further one is dropped; see uroced --max-memory");
+      warn_once(warned_of_quota_,
+                most_.members != 0
+                    ? "no more than " + std::to_string(most_.members) + " members are met where one is expected"
+                    : "no memory for more than " + std::to_string(most_.programs) +
+                          " other programs: what is for a further one is dropped; see uroced --max-memory");
     return false;
   }
   OwnMemory memory;

@@ -15,17 +15,16 @@ namespace uroce::segment {
 
 class Introductions {
  public:
-  /// Everything outlives the introductions. `base` is this member's, for its peers to map; `lanes_max` programs are met
-  /// at most, 0: any number; `warn` gets a line when something is wrong that a user can mend.
-  Introductions(Mailbox& mailbox, Peers& peers, FramePool& pool, const OwnMemory& base, MemberId own,
-                uint32_t lanes_max, std::function<void(const std::string&)> warn)
-      : mailbox_(mailbox),
-        peers_(peers),
-        pool_(pool),
-        base_(base),
-        own_(own),
-        lanes_max_(lanes_max),
-        warn_(std::move(warn)) {}
+  /// How many are met at the same time; 0: any number.
+  struct Most {
+    uint32_t programs = 0;
+    uint32_t members = 0;  // programs and others
+  };
+  /// Everything outlives the introductions. `base` is this member's, for its peers to map; `warn` gets a line when
+  /// something is wrong that a user can mend.
+  Introductions(Mailbox& mailbox, Peers& peers, FramePool& pool, const OwnMemory& base, MemberId own, Most most,
+                std::function<void(const std::string&)> warn)
+      : mailbox_(mailbox), peers_(peers), pool_(pool), base_(base), own_(own), most_(most), warn_(std::move(warn)) {}
 
   /// Makes a lane to a peer with which there was no contact, and says hello. False when there is no memory for it.
   bool make_contact(Peer& peer, Instant now);
@@ -47,7 +46,7 @@ class Introductions {
   FramePool& pool_;
   const OwnMemory& base_;
   const MemberId own_;
-  const uint32_t lanes_max_;
+  const Most most_;
   const std::function<void(const std::string&)> warn_;
   unsigned unconfirmed_ = 0;
   Instant next_refresh_{0};

@@ -50,7 +50,8 @@ Peers::OtherHost& Peers::other_host(const MacAddress& mac) {
 
 bool Peers::refresh(bool always) {
   // Other parts scan the directory, too, as BlockClaims does. What they found may be new here.
-  const bool whole = always || directory_.maybe_changed() ? directory_.scan() : true;
+  const bool due = rest_.owed() || always || directory_.maybe_changed();
+  const bool whole = !due || rest_.scan(directory_);
   if (directory_.scans() == std::exchange(scan_, directory_.scans())) return whole;
   // First the members that are gone: others may have their numbers by now. PeerChecks removes those that were in
   // contact, one by one.

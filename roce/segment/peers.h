@@ -12,6 +12,7 @@
 #include "segment/directory.h"
 #include "segment/lane.h"
 #include "segment/lost_member.h"
+#include "segment/scan_rest.h"
 #include "segment/shared_memory.h"
 #include "uroce/address.h"
 #include "uroce/time.h"
@@ -71,8 +72,10 @@ class Peers {
   static constexpr Duration kReadForManagement = microseconds(200);
 
   /// All members but `own`. `directory` outlives them.
-  Peers(Directory& directory, MemberId own, const MacAddress& own_mac)
-      : directory_(directory), own_(own), own_mac_(own_mac) {}
+  /// `rests`: `refresh` puts off a scan, and returns false, so soon after one that took long that scans take no more
+  /// than a twentieth of the time.
+  Peers(Directory& directory, MemberId own, const MacAddress& own_mac, bool rests = false)
+      : directory_(directory), own_(own), own_mac_(own_mac), rest_(rests) {}
 
   /// The member that a frame is for; nullptr: no single one, as far as the last scan tells. None has numbers 0 and 1.
   Peer* find(const MacAddress& mac, uint32_t qpn) {
@@ -164,6 +167,7 @@ class Peers {
   Instant refreshed_{0};  // because of a frame
   Instant refreshed_for_raw_{0};
   uint64_t scan_ = 0;  // of the directory, whose result is here
+  ScanRest rest_;
 };
 
 }  // namespace uroce::segment

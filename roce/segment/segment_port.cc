@@ -11,6 +11,8 @@ namespace uroce::segment {
 namespace {
 
 constexpr Duration kMailLook = microseconds(50);
+/// A member that is gone is noticed a quarter of a second later; meanwhile some more may come and go.
+constexpr uint32_t kMembersOfCable = 8;
 /// Frames lent at a time when few are free: all of them may go to one receiver that does not read.
 constexpr uint32_t kFewFrames = 4;
 
@@ -32,9 +34,9 @@ std::unique_ptr<SegmentPort> SegmentPort::join(const SegmentOptions& options, st
 
 SegmentPort::Parts::Parts(SegmentPort& port, BaseMemory& base)
     : pool(base),
-      peers(port.registration_.directory(), port.registration_.id(), port.options_.card.mac),
-      introductions(port.mailbox_, peers, pool, port.base_memory_, port.registration_.id(), port.options_.lanes_max,
-                    port.options_.warn),
+      peers(port.registration_.directory(), port.registration_.id(), port.options_.card.mac, port.options_.as_cable),
+      introductions(port.mailbox_, peers, pool, port.base_memory_, port.registration_.id(),
+                    {port.options_.lanes_max, port.options_.as_cable ? kMembersOfCable : 0}, port.options_.warn),
       answers(peers, port.options_.warn),
       forwarding(peers, answers, port.options_.card.role),
       bells(port.mailbox_, port.registration_.id()),

@@ -36,6 +36,9 @@ struct SegmentOptions {
   MemberCard card;  // without blocks
   uint32_t frame_bytes = kFrameBytes;
   uint32_t lanes_max = 0;  // other programs to meet, each of which takes memory; 0: any number
+  // It is there to meet one member, as a port of a switch, and need trust nobody who joins: it meets few, whatever they
+  // are, and reads the directory no more than a part of the time, however full others make it.
+  bool as_cable = false;
   std::function<void(const std::string&)> warn = [](const std::string&) {};  // lines for the log
 };
 

@@ -2,6 +2,7 @@
 //
 //   segment_scribbles SCRIBBLES [SEED]
 //   segment_scribbles --at DIRECTORY SCRIBBLES [SEED]     on the port of a switch that has its segment there
+//   segment_scribbles --crowd DIRECTORY MEMBERS           there too: so many members that make contact, and stay
 //
 // Prints the seed first, and at the end how much the victims did meanwhile, for each second of CPU time, beside what
 // they did in peace. The victims' data are whole, and they neither crash, nor fill up with memory or descriptors, nor
@@ -15,11 +16,16 @@
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <string_view>
+#include <vector>
 
 #include "board.h"
+#include "members.h"
 #include "sanitized.h"
 #include "scribbler.h"
+#include "segment/layout.h"
+#include "segment/mailbox.h"
 #include "victim.h"
 
 namespace {
@@ -206,9 +212,48 @@ int scribble_at(const std::string& path, uint64_t scribbles, uint64_t seed) {
   return 0;
 }
 
+/// Of one process, which does not confirm that it knows the switch's memory: so the switch keeps a descriptor for each.
+int crowd_at(const std::string& path, unsigned count) {
+  struct Member {
+    Membership membership;
+    Mailbox mailbox;
+  };
+  Directory directory;
+  std::string error;
+  if (!directory.open(path, error) || !directory.scan() || directory.members().empty())
+    return fprintf(stderr, "%s: nobody is there %s\n", path.c_str(), error.c_str()), 1;
+  const MemberId victim = directory.members().begin()->first;
+  OwnMemory base, lane;
+  bool good = base.make("crowd", sizeof(BaseMemory), error) && lane.make("crowd", sizeof(LaneMemory), error);
+  std::vector<std::unique_ptr<Member>> crowd(count);
+  for (unsigned i = 0; i < count && good; i++) {
+    crowd[i] = std::make_unique<Member>();
+    MemberCard card = card_of("crowd" + std::to_string(i), static_cast<uint8_t>(i));
+    card.mac.bytes[4] = static_cast<uint8_t>(1 + (i >> 8));
+    card.role = Role::kBridge;
+    good = crowd[i]->membership.join(directory, card, error) &&
+           crowd[i]->mailbox.open(directory, crowd[i]->membership.id(), error);
+  }
+  if (!good) return fprintf(stderr, "the crowd cannot join: %s\n", error.c_str()), 1;
+  printf("%u members\n", count);
+  fflush(stdout);
+  while (true) {
+    for (const auto& member : crowd) {
+      Letter letter;
+      letter.kind = Letter::Kind::kHello;
+      letter.from = member->membership.id();
+      letter.answer = 1;
+      member->mailbox.send(victim, letter, {base.fd(), lane.fd()});
+      usleep(1000);
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 4 && std::string_view(argv[1]) == "--crowd")
+    return crowd_at(argv[2], static_cast<unsigned>(strtoul(argv[3], nullptr, 0)));
   const bool at = argc > 3 && std::string_view(argv[1]) == "--at";
   const char* const place = at ? argv[2] : nullptr;
   argc -= at ? 2 : 0;

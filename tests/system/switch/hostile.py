@@ -1,8 +1,10 @@
-"""A program that means harm on a port of the switch: it scribbles over everything that it may write (tests/system/segment), joins,
-is killed, and joins again, while honest programs move verified data through other ports."""
+"""Programs that mean harm on a port of the switch, while honest ones move verified data through other ports: one scribbles over
+everything that it may write (tests/system/segment), joins, is killed, and joins again; one joins many times at once, in a
+directory that it has filled with files."""
 
 import os
 import pathlib
+import threading
 import time
 
 from lab import Lab
@@ -12,6 +14,14 @@ from session import Failure
 PINGPONG_BYTES = 2 * 4096 * 1000
 SCRIBBLES = 400_000
 ATTACKED = 2  # behind those of the pair
+CROWD = 200
+LITTER = 10_000
+# Of the members that the switch meets at that port, of the honest ones at the others, and what is open during a look.
+DESCRIPTORS_MOST = 8 + 2 + 10
+
+
+def scribbles(tools):
+    return str(pathlib.Path(tools.switch).parents[1] / "tests/system/segment/segment_scribbles")
 
 
 def descriptors(lab):
@@ -22,6 +32,28 @@ def honest_pairs(lab):
     """One after the other, on ports 0 and 1."""
     problems = check_pingpong(lab.finish(lab.start_pair("ibv_rc_pingpong", "-g", "1", "-c")), PINGPONG_BYTES)
     return problems + check_bandwidth(lab.finish(lab.start_pair("ib_write_bw", "-n", "500")), (65536,))
+
+
+class Descriptors:
+    """The most that the switch has open while the block runs."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.most = 0
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def watch(self):
+        while not self.over.wait(0.005):
+            self.most = max(self.most, descriptors(self.lab))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
 
 
 def expect_no_problems(problems):
@@ -42,8 +74,7 @@ def hostile_peers(tools):
     with Lab(tools, "--ports", str(ATTACKED + 1)) as lab:
         before = descriptors(lab)
         place = lab.folder / f"switch-lab@port{ATTACKED}"
-        scribbles = pathlib.Path(tools.switch).parents[1] / "tests/system/segment/segment_scribbles"
-        attacker = lab.children.start("attacker", [str(scribbles), "--at", str(place), str(SCRIBBLES)])
+        attacker = lab.children.start("attacker", [scribbles(tools), "--at", str(place), str(SCRIBBLES)])
         rounds = 0
         while attacker.exit_code is None or rounds == 0:
             expect_no_problems(honest_pairs(lab))
@@ -65,3 +96,25 @@ def hostile_peers(tools):
         expect_no_problems(honest_pairs(lab))
         if lab.port(ATTACKED)["rx_frames"] < frames + 1000:
             raise Failure("the attacked port was not used again")
+
+
+def crowded_port(tools):
+    """However often somebody joins at one port, and however many files lie there, the others work, and the switch has descriptors
+    left: counted meanwhile, not afterwards."""
+    with Lab(tools, "--ports", str(ATTACKED + 1)) as lab:
+        before = descriptors(lab)
+        place = lab.folder / f"switch-lab@port{ATTACKED}"
+        for number in range(LITTER):
+            (place / f"m-{0xabc0000000000000 + number:016x}").write_text("x")
+        with Descriptors(lab) as seen:
+            attacker = lab.children.start("attacker", [scribbles(tools), "--crowd", str(place), str(CROWD)])
+            if not attacker.wait_for_output(f"{CROWD} members", 30):
+                raise Failure(f"the attacker did not come: {attacker.output()}")
+            wait_for(lambda: lab.port(ATTACKED)["peers_met"] > 0, lambda: "the switch saw nothing of the crowd", 30)
+            for _ in range(2):
+                os.utime(place)
+                expect_no_problems(honest_pairs(lab))
+        if attacker.exit_code is not None:
+            raise Failure(f"the attacker ended with {attacker.exit_code}: {attacker.output()}")
+        if seen.most > before + DESCRIPTORS_MOST:
+            raise Failure(f"{seen.most} file descriptors were open, {before} before")

@@ -312,6 +312,7 @@ SCENARIOS = [
     Scenario("switch_bad_arguments", bad_arguments, company="beside"),
     Scenario("switch_every_port_taken", every_port_taken, company="beside"),
     Scenario("switch_hostile_peers", hostile.hostile_peers, suite="long", timeout_s=120),
+    Scenario("switch_crowded_port", hostile.crowded_port, suite="long", timeout_s=120),
     Scenario("switch_two_segments", bridges.two_segments, timeout_s=120),
     Scenario("switch_faults_between_segments", bridges.faults_between_segments, suite="long"),
     Scenario("switch_killed_between_segments", bridges.killed_between_segments, suite="long", timeout_s=120, company="beside"),

@@ -152,5 +152,33 @@ TEST(Introductions, AreBoundedByAQuota) {
   EXPECT_EQ(c.receive().size(), 1u);
 }
 
+/// A port of a switch, on which one program may join as often as it likes.
+TEST(Introductions, AsACableItMeetsFewWhateverTheyAre) {
+  constexpr size_t kMost = 8;
+  const TempDir dir;
+  Node own(dir.path(), with_role(card_of("switch", 9), Role::kBridge), 0, true);
+  {
+    std::vector<std::unique_ptr<Handmade>> crowd;
+    for (uint8_t i = 0; i < 3 * kMost; i++) {
+      const Role role = i % 3 == 0 ? Role::kBridge : i % 3 == 1 ? Role::kStation : Role::kProgram;
+      crowd.push_back(std::make_unique<Handmade>(dir, with_role(card_of("host" + std::to_string(i), 20 + i), role)));
+      crowd.back()->say(own, Letter::Kind::kHello, 1);
+      own.turn();
+    }
+    EXPECT_EQ(own.port->peers().in_contact().size(), kMost);
+    own.send(roce_frame(kFarAway, 0x17, 90));  // to every bridge
+    EXPECT_EQ(own.port->peers().in_contact().size(), kMost);
+    ASSERT_EQ(own.warnings.size(), 1u);
+    EXPECT_EQ(own.warnings[0], "no more than 8 members are met where one is expected");
+  }
+  for (int i = 0; i < 12; i++) own.turn(milliseconds(100));
+  EXPECT_EQ(own.port->peers().in_contact().size(), 0u);
+  Node next(dir, with_role(card_of("port0", 1), Role::kBridge));
+  const auto frame = roce_frame(kFarAway, 0x17, 700);
+  next.send(frame);
+  settle({&own, &next});
+  EXPECT_EQ(own.receive(), Frames{frame});
+}
+
 }  // namespace
 }  // namespace uroce::segment

@@ -23,9 +23,10 @@ inline constexpr MacAddress kFarAway{{0x02, 0x99, 0, 0, 0, 1}};  // of nobody on
 class Node {
  public:
   Node(const TempDir& dir, const MemberCard& card, uint32_t lanes_max = 0) : Node(dir.path(), card, lanes_max) {}
-  Node(const std::string& directory, const MemberCard& card, uint32_t lanes_max = 0) {
+  Node(const std::string& directory, const MemberCard& card, uint32_t lanes_max = 0, bool as_cable = false) {
     SegmentOptions options;
     options.lanes_max = lanes_max;
+    options.as_cable = as_cable;
     options.directory = directory;
     options.card = card;
     options.warn = [this](const std::string& line) { warnings.push_back(line); };

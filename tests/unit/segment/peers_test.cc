@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include "support.h"
@@ -84,6 +85,33 @@ TEST_F(PeersTest, AnAddressOfAnUplinkIsNoProgramsEvenIfItSaysSo) {
   peers.refresh(true);
   EXPECT_TRUE(peers.mac_of(ip));
   EXPECT_NE(peers.mac_of(ip), mac_of(3));
+}
+
+/// Whoever fills the directory with files, and changes it all the time, costs a part of the time and no more.
+TEST(Peers, DearScansAreSeldomWhereTheyMayBe) {
+  const TempDir dir;
+  for (int i = 0; i < 2000; i++) std::ofstream(dir.path() + "/" + Directory::file_name('m', 0xabc000 + i)) << "x";
+  std::string error;
+  Directory directory;
+  ASSERT_TRUE(directory.open(dir.path(), error)) << error;
+  Membership own, other;
+  ASSERT_TRUE(own.join(directory, card_of("host", 1), error)) << error;
+  Peers eager(directory, own.id(), mac_of(1));
+  Peers patient(directory, own.id(), mac_of(1), true);
+  const auto scans_of = [&](Peers& peers, int looks) {
+    const uint64_t before = directory.scans();
+    for (int i = 0; i < looks; i++) peers.refresh(true);
+    return directory.scans() - before;
+  };
+  EXPECT_EQ(scans_of(eager, 3), 3u) << "on a segment of many programs a newcomer is found at once";
+  EXPECT_LE(scans_of(patient, 100), 2u);
+  ASSERT_TRUE(other.join(directory, card_of("host", 1), error)) << error;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (patient.size() == 0 && std::chrono::steady_clock::now() < end) {
+    patient.refresh();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(patient.size(), 1u) << "what was put off is done in the end";
 }
 
 }  // namespace
