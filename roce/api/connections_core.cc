@@ -299,8 +299,16 @@ void ConnectionsCore::forget(HeldConnection& connection) {
   std::erase(connections_, &connection);
 }
 
+/// Needs no memory, as what has happened meanwhile might: that waits for the next `advance`.
 void ConnectionsCore::forget(HeldListener& listener) {
-  while (reject(listener)) {
+  for (; !listener.requests.empty(); listener.requests.pop_front()) forget_id(listener.requests.front().id);
+  const auto asks = [&](const cm::Event& event) {
+    return event.type == cm::EventType::kConnectRequest && event.listener == listener.id;
+  };
+  for (auto event = std::find_if(events_.begin(), events_.end(), asks); event != events_.end();
+       event = std::find_if(events_.begin(), events_.end(), asks)) {
+    cm::Id* id = event->id;
+    forget_id(id);
   }
   forget_id(listener.id);
   std::erase(listeners_, &listener);

@@ -104,7 +104,8 @@ class UROCE_API Listener {
   /// Waits for a peer, and until the connection is established. On failure it returns none, with one line in `error`.
   Connection accept(QueuePair& qp, std::string& error, const ConnectionOptions& options = {});
   /// Accepts the first peer that waits. None, with one line in `error`, when none does, or when `qp` or the options do
-  /// not allow it, in which case the peer still waits.
+  /// not allow it, in which case the peer still waits. What fails after that refuses the peer, and brings `qp` from
+  /// INIT to ERR: the peer asks for what cannot be, or there is no memory.
   Connection begin_accept(QueuePair& qp, std::string& error, const ConnectionOptions& options = {});
   /// Rejects the first peer that waits. False when none does.
   bool reject();

@@ -85,5 +85,38 @@ TEST_F(LibraryMemory, AConnectionThatWasNotBegunLeavesItsQueuePair) {
   EXPECT_TRUE(both(ConnectionState::kEstablished)) << error;
 }
 
+TEST_F(LibraryMemory, APeerIsRefusedOrStillWaits) {
+  a_.listen();
+  std::string error;
+  error.reserve(256);
+  b_.connection = begin(error);
+  ASSERT_TRUE(asked());
+  owning(a_, [&] {
+    ASSERT_EQ(a_.qp.initialize(kRemoteWrite), ModifyResult::kOk);
+    for (long fails = 0; a_.listener.waiting() != 0; fails++) {
+      ASSERT_EQ(a_.qp.state(), QpState::kInit) << "the peer still waits";
+      EXPECT_FALSE(with_memory_for(fails, [&] { a_.connection = a_.listener.begin_accept(a_.qp, error); }));
+    }
+    EXPECT_EQ(a_.qp.state(), QpState::kErr);
+  });
+  ASSERT_TRUE(until([&] { return state_of(b_) == ConnectionState::kEnded; }));
+  EXPECT_EQ(owning(b_, [&] { return b_.connection.error(); }), "198.18.0.1 port 7471: refused by the program there");
+}
+
+TEST_F(LibraryMemory, AListenerIsDestroyedWhateverWaitsForMemory) {
+  a_.listen();
+  std::string error;
+  b_.connection = begin(error);
+  ASSERT_TRUE(asked());
+  owning(a_, [&] {
+    a_.connection = a_.endpoint->connections().begin_connect(a_.qp, "127.0.0.1", kPort, error);
+    // The address is known at once, and nobody has asked since: what follows from it waits, and needs memory.
+    EXPECT_TRUE(with_memory_for(0, [&] { a_.listener = {}; }));
+  });
+  EXPECT_TRUE(both(ConnectionState::kEnded));
+  EXPECT_EQ(owning(b_, [&] { return b_.connection.error(); }), "198.18.0.1 port 7471: refused by the program there");
+  EXPECT_EQ(owning(a_, [&] { return a_.connection.error(); }), "127.0.0.1 port 7471: nobody listens there");
+}
+
 }  // namespace
 }  // namespace uroce::rdma
