@@ -111,7 +111,7 @@ std::string& own_directory() {
   return *directory;
 }
 
-/// Set in the child of a fork: what EAL says of itself is about its parent.
+/// Set in the child of a fork if EAL had started: what it says of itself is about the parent.
 bool eal_is_the_parents = false;
 
 /// How this process's EAL was started.
@@ -228,7 +228,8 @@ bool publish_note(std::string& error) {
 void withdraw_note() { static_cast<void>(note().publish("")); }
 
 void leave_note() {
-  eal_is_the_parents = true;
+  const char* const eal = rte_eal_get_runtime_dir();
+  eal_is_the_parents = eal_is_the_parents || (eal != nullptr && *eal != 0);
   own_directory().clear();
   note().leave();
 }

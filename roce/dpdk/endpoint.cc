@@ -57,12 +57,16 @@ void on_exit() try {
   // The rest goes with the process.
 }
 
-void hook_process_once() {
+/// To be called before the first lock that the child of a fork must not find taken.
+void hook_forks_once() {
   static std::once_flag once;
-  std::call_once(once, [] {
-    pthread_atfork(lock_wire_ends, unlock_wire_ends, on_fork_child);
-    std::atexit(on_exit);
-  });
+  std::call_once(once, [] { pthread_atfork(lock_wire_ends, unlock_wire_ends, on_fork_child); });
+}
+
+/// To be called when DPDK has started: what it has for the exit comes after.
+void hook_exit_once() {
+  static std::once_flag once;
+  std::call_once(once, [] { std::atexit(on_exit); });
 }
 
 constexpr Duration kExitPatience = milliseconds(200);
@@ -116,6 +120,7 @@ bool fork_allows(const EndpointConfig& config, std::string& error) {
 }  // namespace
 
 std::unique_ptr<Endpoint> Endpoint::open(const EndpointConfig& config, Observer& observer, std::string& error) try {
+  hook_forks_once();
   auto endpoint = std::make_unique<EndpointImpl>(config, observer);
   if (!fork_allows(config, error) || !EndpointRegistry::get().add(*endpoint, error) || !endpoint->start(error))
     return nullptr;
@@ -126,6 +131,7 @@ std::unique_ptr<Endpoint> Endpoint::open(const EndpointConfig& config, Observer&
 }
 
 bool Endpoint::identify(const EndpointConfig& config, EndpointIdentity& identity, std::string& error) try {
+  hook_forks_once();
   PortPlan plan;
   if (!plan_port(config, WireEndUse::kLook, plan, error)) return false;
   identity = plan.identity;
@@ -151,7 +157,7 @@ bool EndpointImpl::start(std::string& error) {
   } else if (!open_port(error)) {
     return false;
   }
-  hook_process_once();
+  hook_exit_once();
   register_telemetry();
   EndpointRegistry::get().publish(*this);
   const PortPlan& plan = port_.plan();
