@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Who meets whom on a machine, and what a user reads when something is in the way.
 
-    meetings.py UROCE TEST [PROGRAM]
+    meetings.py UROCE TEST [PROGRAM | OPTION...]
 """
 
 import glob
@@ -127,9 +127,9 @@ def many_programs(machine):
     assert machine.run("ibv_devinfo", "-v") == (status, output), "every program has the same device"
 
 
-def launcher(machine):
-    """A launcher lists the device, and the two programs that it starts meet; on a wire they have it for themselves."""
-    for options in ([], ["--port", "net_mqnic0"]):
+def launcher(machine, *card):
+    """A launcher lists the device, and the two programs that it starts meet; on a wire, `card`, they have it for themselves."""
+    for options in ([], card) if card else ([],):
         port = str(free_tcp_port())
         listens_there = f"cat /proc/net/tcp /proc/net/tcp6 | grep -q ':{int(port):04X} [^ ]* 0A'"
         script = f"ibv_devices | grep -q uroce0 && (ib_write_bw -n 100 -p {port} >/dev/null & until {listens_there}; do sleep 0.1; done; " \
@@ -138,9 +138,9 @@ def launcher(machine):
         assert status == 0 and "BW average" in output, output
 
 
-def own_address(machine):
+def own_address(machine, *card):
     """Two programs in two directories have the same address: each is told that the other is not where it looks."""
-    for options in ([], ["--port", "net_mqnic0"]):
+    for options in ([], card) if card else ([],):
         port = str(free_tcp_port())
         words = ["ibv_rc_pingpong", "-g", "1", "-n", "1", "-p", port]
         server = machine.start_run(*words, options=options, environment=machine.environment("one"))
