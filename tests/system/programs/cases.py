@@ -153,6 +153,8 @@ def _multicast_perftests():
     yield perftest("ib_send_lat", "_ud_multicast", "-c", "UD", "-g", "-x", "0", suite="long")
     yield perftest("ib_send_lat", "_ud_multicast_ipv4", "-c", "UD", "-g", "-M", group_v4, suite="long")
     yield perftest("ib_send_lat", "_ud_multicast_veth", "-c", "UD", "-g", "-M", group_v4, wire="veth", suite="veth")
+    yield perftest("ib_send_bw", "_ud_multicast_card", "-c", "UD", "-g", "-n", "500", "-M", group_v4, sizes=(4096,),
+                   wire="card", suite="long")
 
 
 ADDRESSES = {"ipv6": "fd77::{host}/64", "vlan": "10.78.0.{host}/24@100", "vlan_ipv6": "fd78::{host}/64@100"}
@@ -176,7 +178,7 @@ def _other_ports():
         yield perftest("ib_send_lat", f"_{wire}", wire=wire, suite="veth")
 
 
-# Over two ports of DPDK's that share memory, and over two cards joined by a cable: every opcode, transport and kind of event,
+# Over two cards joined by a cable: every opcode, transport and kind of event,
 # addresses of every kind, long and short, many queue pairs, both ways. What else there is belongs to the program or to the
 # engine, which are the same. everyday.py has those of them that every check runs.
 OTHER_PORTS = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_rc_pingpong_large", "ibv_rc_pingpong_mtu256",

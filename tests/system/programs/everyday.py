@@ -9,7 +9,8 @@ import re
 # One of each transport and measure, events, addresses of each kind, many queue pairs, loss, death.
 ON_OTHER_PORTS = {
     "card": {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_rc_pingpong_vlan", "ib_write_bw", "ib_write_bw_qp16", "ib_read_lat",
-             "ib_send_bw_ud", "ib_atomic_bw", "cm_rping", "ibv_rc_pingpong_hugepages", "both_ends_taken", "end_free_again"},
+             "ib_send_bw_ud", "ib_atomic_bw", "cm_rping", "ibv_rc_pingpong_hugepages", "ib_write_bw_lossy",
+             "both_ends_taken", "end_free_again"},
     "card_server": {"ibv_ud_pingpong", "ib_write_bw"},
     "card_tap": {"ibv_rc_pingpong"},
     "veth": {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_ud_pingpong", "ibv_rc_pingpong_vlan_ipv6", "ib_read_bw", "ib_send_bw_ud",
