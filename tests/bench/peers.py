@@ -41,10 +41,14 @@ def _pinned(core, *command):
 
 
 class MemifWire(NamedWire):
-    """DPDK's own shared memory driver at both ends."""
+    """DPDK's own shared memory driver at both ends. Whoever listens leaves the socket behind, and finds none there."""
+
+    def __init__(self):
+        super().__init__()
+        self._folder = tempfile.TemporaryDirectory(prefix="uroce-memif-")
 
     def port(self, side):
-        return memif_port(side, f"/tmp/uroce-{self._name}.sock")
+        return memif_port(side, f"{self._folder.name}/memif.sock")
 
     def options(self, side):
         return ["--addr", f"198.18.0.{side + 1}/24"]

@@ -76,6 +76,8 @@ class Figure:
 def figures():
     write_bw, write_lat, send_lat = (contestants.write_bandwidth, contestants.latency("ib_write_lat"), contestants.latency("ib_send_lat"))
     segment, memif = contestants.on_segment, contestants.on_memif
+    start_on_segment = contestants.start_time(lambda _path: "shmlan:bench-start")
+    start_on_memif = contestants.start_time(lambda path: contestants.memif_port(0, path), "--addr", "198.18.0.1/24")
     rows = [
         Figure("`ib_write_bw` 64 KiB", "Gbit/s", segment(write_bw), memif(write_bw), "memif", 2, more=True),
         Figure("`ib_write_bw` 64 KiB", "Gbit/s", segment(write_bw), contestants.copy_ring, "copy ring", 0.8, more=True),
@@ -95,8 +97,8 @@ def figures():
         Figure("`ibv_poll_cq` that finds nothing, median", "ns", contestants.verbs_call("empty ibv_poll_cq"), None, "", 20),
         Figure("`ibv_create_qp`, 1024 slots, fresh, median", "ns", contestants.verbs_call("ibv_create_qp, 1024 slots, 100 held"), None,
                "", 10_000),
-        Figure("`uroce run -- ibv_devinfo` more than `ibv_devinfo`", "ms", contestants.start_time("shmlan:bench-start"), None, "", 60),
-        Figure("the same", "ms", contestants.start_time("shmlan:bench-start"), contestants.start_time(contestants.memif_port(0, "/tmp/uroce-bench-start.sock")), "memif"),
+        Figure("`uroce run -- ibv_devinfo` more than `ibv_devinfo`", "ms", start_on_segment, None, "", 60),
+        Figure("the same", "ms", start_on_segment, start_on_memif, "memif"),
     ]
     uplink, direct = (lambda measure, wire=wire: contestants.on_made_wire(measure, wire)
                       for wire in (contestants.UplinkWire, contestants.VethWire))
