@@ -61,9 +61,9 @@ class WireEndTest : public testing::Test {
 };
 
 TEST_F(WireEndTest, TheFirstHasOneEndTheSecondTheOther) {
-  Neighbour first("");
+  Neighbour first("near");
   EXPECT_EQ(first.number(), '0');
-  const auto end = take_wire_end("", error_);
+  const auto end = take_wire_end("near", error_);
   ASSERT_TRUE(end) << error_;
   EXPECT_EQ(end->number, 1u);
   EXPECT_EQ(to_string(end->address), "198.18.0.2/24");
@@ -71,17 +71,17 @@ TEST_F(WireEndTest, TheFirstHasOneEndTheSecondTheOther) {
 }
 
 TEST_F(WireEndTest, AskedAgainItIsTheSameEnd) {
-  const auto one = take_wire_end("", error_);
-  const auto two = take_wire_end("", error_);
+  const auto one = take_wire_end("near", error_);
+  const auto two = take_wire_end("near", error_);
   ASSERT_TRUE(one && two);
   EXPECT_EQ(one->number, two->number);
   EXPECT_EQ(one->mac, two->mac);
 }
 
 TEST_F(WireEndTest, TheThirdIsToldWhoIsThere) {
-  const Neighbour first("");
-  const Neighbour second("");
-  EXPECT_FALSE(take_wire_end("", error_));
+  const Neighbour first("near");
+  const Neighbour second("near");
+  EXPECT_FALSE(take_wire_end("near", error_));
   EXPECT_NE(error_.find("process " + std::to_string(first.pid())), std::string::npos) << error_;
   EXPECT_NE(error_.find("process " + std::to_string(second.pid())), std::string::npos) << error_;
   EXPECT_NE(error_.find("wire=shm:NAME"), std::string::npos) << error_;
@@ -89,11 +89,11 @@ TEST_F(WireEndTest, TheThirdIsToldWhoIsThere) {
 }
 
 TEST_F(WireEndTest, WhoIsThereIsListedAsPeopleWrite) {
-  const Neighbour first("");
-  const Neighbour second("");
+  const Neighbour first("near");
+  const Neighbour second("near");
   const std::string one = "process " + std::to_string(first.pid());
   const std::string two = "process " + std::to_string(second.pid());
-  EXPECT_FALSE(take_wire_end("", error_));
+  EXPECT_FALSE(take_wire_end("near", error_));
   EXPECT_NE(error_.find("are taken, by " + one + " and " + two + "; stop one of them"), std::string::npos) << error_;
   SwitchSign sign;
   ASSERT_TRUE(sign.put_up("lab", 3, "note", error_)) << error_;
@@ -108,30 +108,30 @@ TEST_F(WireEndTest, WhoIsThereIsListedAsPeopleWrite) {
 }
 
 TEST_F(WireEndTest, TheThirdIsToldOfTheSwitch) {
-  const Neighbour first("");
-  const Neighbour second("");
-  EXPECT_FALSE(take_wire_end("", error_));
+  const Neighbour first("near");
+  const Neighbour second("near");
+  EXPECT_FALSE(take_wire_end("near", error_));
   EXPECT_NE(error_.find("uroce-switch"), std::string::npos) << error_;
   EXPECT_NE(error_.find("--port switch"), std::string::npos) << error_;
 }
 
 TEST_F(WireEndTest, WhoLooksTakesNothing) {
-  const auto seen = look_at_wire_end("", error_);
+  const auto seen = look_at_wire_end("near", error_);
   ASSERT_TRUE(seen) << error_;
   EXPECT_EQ(seen->number, 0u);
-  const Neighbour first("");
+  const Neighbour first("near");
   EXPECT_EQ(first.number(), '0') << "it was only looked at";
-  EXPECT_EQ(look_at_wire_end("", error_)->number, 1u);
-  const auto taken = take_wire_end("", error_);
+  EXPECT_EQ(look_at_wire_end("near", error_)->number, 1u);
+  const auto taken = take_wire_end("near", error_);
   ASSERT_TRUE(taken) << error_;
   EXPECT_EQ(taken->number, 1u);
-  EXPECT_EQ(to_string(look_at_wire_end("", error_)->address), "198.18.0.2/24") << "the one that it has";
+  EXPECT_EQ(to_string(look_at_wire_end("near", error_)->address), "198.18.0.2/24") << "the one that it has";
 }
 
 TEST_F(WireEndTest, AFullWireCanBeLookedAt) {
-  const Neighbour first("");
-  const Neighbour second("");
-  const auto seen = look_at_wire_end("", error_);
+  const Neighbour first("near");
+  const Neighbour second("near");
+  const auto seen = look_at_wire_end("near", error_);
   ASSERT_TRUE(seen) << error_;
   EXPECT_EQ(to_string(seen->address), "198.18.0.3/24") << "neither of those that are taken";
 }
@@ -146,18 +146,18 @@ TEST_F(WireEndTest, LookingAtASwitchTakesNoPort) {
 }
 
 TEST_F(WireEndTest, AKilledProcessLeavesItsEnd) {
-  Neighbour first("");
-  const Neighbour second("");
+  Neighbour first("near");
+  const Neighbour second("near");
   EXPECT_EQ(second.number(), '1');
   first.end();
-  const auto end = take_wire_end("", error_);
+  const auto end = take_wire_end("near", error_);
   ASSERT_TRUE(end) << error_;
   EXPECT_EQ(end->number, 0u);
 }
 
 TEST_F(WireEndTest, AChildThatLeavesDoesNotGiveUpItsParentsEnd) {
-  ASSERT_TRUE(take_wire_end("", error_));
-  const Neighbour child("");  // leaves what it inherited, then takes its own
+  ASSERT_TRUE(take_wire_end("near", error_));
+  const Neighbour child("near");  // leaves what it inherited, then takes its own
   EXPECT_EQ(child.number(), '1');
 }
 
