@@ -139,10 +139,12 @@ void ConnectionsCore::handle_request(const cm::Event& event) try {
   manager().destroy_id(event.id, engine.now());  // which refuses it
 }
 
+/// Called again when there was no memory for a part of it: what was done stays.
 void ConnectionsCore::handle_answer(HeldConnection& connection, const cm::Event& event) {
   connection.from_peer = event.connection.private_data;
-  if (!raise(connection, QpState::kRtr) || !raise(connection, QpState::kRts) ||
-      manager().accept(*event.id, nullptr, {}, engine.now()) != 0) {
+  const auto raised = [&](QpState from, QpState to) { return connection.qp->state() != from || raise(connection, to); };
+  if (!raised(QpState::kInit, QpState::kRtr) || !raised(QpState::kRtr, QpState::kRts) ||
+      connection.qp->state() != QpState::kRts || manager().accept(*event.id, nullptr, {}, engine.now()) != 0) {
     return end(connection, {": what it has answered cannot be"});
   }
   connection.state = ConnectionState::kEstablished;

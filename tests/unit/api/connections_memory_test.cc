@@ -1,6 +1,7 @@
 // Connections where there is no memory for a part of them. A program of its own: it replaces operator new.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -9,11 +10,20 @@
 
 namespace {
 
-thread_local long left = -1;  // allocations of this thread until one fails; -1: all succeed
+// Of this thread.
+thread_local long left = -1;           // allocations until one fails; -1: all succeed
+thread_local std::size_t largest = 0;  // that there was
+thread_local std::size_t refused = 0;  // allocations of so many bytes fail
+thread_local unsigned refusals = 0;
 
 void* allocate(std::size_t bytes) {
   if (left == 0) throw std::bad_alloc();
   if (left > 0) left--;
+  largest = std::max(largest, bytes);
+  if (bytes == refused) {
+    refusals++;
+    throw std::bad_alloc();
+  }
   void* const memory = std::malloc(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
@@ -83,6 +93,28 @@ TEST_F(LibraryMemory, AConnectionThatWasNotBegunLeavesItsQueuePair) {
   ASSERT_TRUE(asked());
   owning(a_, [&] { a_.connection = a_.listener.begin_accept(a_.qp, error); });
   EXPECT_TRUE(both(ConnectionState::kEstablished)) << error;
+}
+
+TEST_F(LibraryMemory, AnAnswerThatThereIsNoMemoryForIsTakenLater) {
+  const QueuePairAddress a = owning(a_, [&] { return a_.qp.address(); });
+  const size_t to_rtr = owning(b_, [&] {
+    QueuePair another = b_.endpoint->engine().create_qp({.pd = b_.pd, .send_cq = &b_.cq, .recv_cq = &b_.cq});
+    largest = 0;
+    EXPECT_EQ(another.connect(a), ModifyResult::kOk);
+    return largest;
+  });
+  a_.listen();
+  std::string error;
+  b_.connection = begin(error);
+  ASSERT_TRUE(asked());
+  a_.connection = owning(a_, [&] { return a_.listener.begin_accept(a_.qp, error); });
+  // The answer is kept, and the queue pair asks for its room in one turn after the other.
+  refusals = 0;
+  refused = to_rtr;
+  const bool repeated = until([] { return refusals > 3; });
+  refused = 0;
+  EXPECT_TRUE(repeated) << refusals << " of " << to_rtr << " bytes";
+  EXPECT_TRUE(both(ConnectionState::kEstablished)) << owning(b_, [&] { return b_.connection.error(); });
 }
 
 TEST_F(LibraryMemory, APeerIsRefusedOrStillWaits) {
