@@ -120,9 +120,13 @@ bool EngineMachine::connect(unsigned qp) {
     attributes.max_rd_atomic = attributes.max_dest_rd_atomic = spec.reads;
     attributes.qkey = kEngineQkey;
     attributes.dest_qpn = qpns_[each ^ 1];
-    // Often about to wrap. Packets of the connection before lie behind by more than is ever under way: the
-    // specification has TIME WAIT for others, and ahead they would be held until their turn comes.
-    const auto psn = [connection](unsigned side) { return Psn(0xFFFFF8u + connection * 0x200000u + side * 0x80000u); };
+    // The first is about to wrap, one way or (every other seed) both. Packets of the connection before lie behind by
+    // more than is ever under way: the specification has TIME WAIT for others, and ahead they would be held until
+    // their turn comes.
+    const uint32_t apart = program_.seed % 2 == 0 ? 0x80000u : 0xFFFFA0u;
+    const auto psn = [connection, apart](unsigned side) {
+      return Psn(0xFFFFF8u + (connection - 1) * 0x200000u + side * apart);
+    };
     attributes.sq_psn = psn(each & 1);
     attributes.rq_psn = psn(~each & 1);
     attributes.av.sgid_index = spec.ipv6 ? 2 : 1;

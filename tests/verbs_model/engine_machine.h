@@ -11,6 +11,7 @@
 #include "engine/address_table.h"
 #include "sim/testbed.h"
 #include "sim/trace.h"
+#include "transport/requester.h"
 #include "transport/timing.h"
 #include "verbs_model/run.h"
 #include "verbs_model/spoofer.h"
@@ -104,6 +105,8 @@ class EngineMachine final : public Machine {
   bool free_window(unsigned endpoint, Region window) override;
   bool free_rest() override;
 
+  /// The next, of a reliable one.
+  Psn psn(unsigned qp) const { return qps_[qp]->requester().window().una(); }
   Instant now(unsigned endpoint) const override { return hosts_[endpoint].host->now(); }
   std::string complaint() const override { return verdict_.text(); }
   void befall(const Step& step) override;

@@ -36,7 +36,7 @@ enum class Trouble : uint8_t {
   kQueue,   // small receive queues
   // Of a moment.
   kPort,      // a port that takes nothing for a while
-  kBlackout,  // a cable is cut for longer than the retries last
+  kBlackout,  // a cable is cut, often for longer than the retries last
   kReset,     // connections end and begin anew in the middle, with old packets under way
   kVanish,    // queue pairs that vanish and come again under other numbers; the peer is not told
   kEngine,    // the whole engine of a host is destroyed, and a new one made at the same addresses

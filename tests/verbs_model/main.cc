@@ -16,9 +16,10 @@ using namespace uroce::model;
 
 int usage(int code) {
   std::printf(
-      "uroce-model [--seeds FIRST..LAST] [--hours H] [--without TROUBLE,...] [--jobs N] [--print] [--no-shrink] "
-      "[--trace]\n"
+      "uroce-model [--seeds FIRST..LAST] [--rounds N] [--hours H] [--without TROUBLE,...] [--jobs N] [--print] "
+      "[--no-shrink] [--trace]\n"
       "Runs one program for each seed, and stops at the first that goes wrong: it is made short and printed as C++.\n"
+      "--rounds: courses of so many programs, one after the other on the same engines, instead.\n"
       "--hours: from FIRST on, as many as there is time for. --without leaves out what befalls hosts and cables, and "
       "changes nothing else:\n  %s\n"
       "--print shows the programs instead; --trace every frame, of the whole program. --jobs: so many processes share "

@@ -80,6 +80,7 @@ struct Rules {
   bool times = true;                    // completions carry the time
   bool causes = true;                   // completions say why
   bool arrival = true;                  // what is sent on a clean cable arrives
+  bool rest = true;                     // who has nothing to do comes to rest
   bool exact_queues = true;             // queues have the size that was asked for, not more
   uint32_t port_mtu = 4096;
   bool planted_mistake = false;  // the model is wrong: it expects RECV for a WRITE with immediate. To test the shrinker

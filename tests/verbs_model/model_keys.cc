@@ -110,7 +110,11 @@ void Model::note_room(const Queue& queue, unsigned number) {
 
 /// What uses this key and has not completed may find it valid or not.
 void Model::widen(unsigned endpoint, Region region) {
-  for (Send& send : sends_) send.owed = false;  // it may be under way to what is changed
+  for (Send& send : sends_) {
+    if (!send.owed) continue;
+    const unsigned to = queue(send.qp).spec.type == QpType::kUd ? send.step->to : send.qp ^ 1u;
+    send.owed = queue(to).spec.endpoint != endpoint;  // it may be under way to what is changed
+  }
   for (Send& send : sends_) {
     // An invalidation whose sender was reset may still be on its way.
     const bool under_way = send.step != nullptr && send.step->opcode == WrOpcode::kSendWithInv && !send.delivered;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint32_t kExtraSteps = 300;       // of a round, so that nothing is left at its end
 constexpr unsigned kUseUpMax = 8;           // times that what is left is used up
+constexpr unsigned kPatience = 100;         // times that a tenth of a second goes by until all has come to rest
 constexpr uint32_t kWrongKey = 0x00ABCD00;  // differs from the right one by
 
 class Runner {
@@ -17,6 +18,7 @@ class Runner {
   Runner(const Program& program, const Rules& rules, Machine& machine, Memory& memory, Totals& totals,
          uint32_t extra = 0)
       : program_(program),
+        rules_(rules),
         machine_(machine),
         memory_(memory),
         totals_(totals),
@@ -31,9 +33,6 @@ class Runner {
     if (const std::string complaint = machine_.complaint(); !complaint.empty()) model_.fail("%s", complaint.c_str());
     return model_.failure();
   }
-
-  /// After a round: no frame is under way.
-  bool quiet() const { return quiet_; }
 
  private:
   void carry_out(uint32_t id, const Step& step) {
@@ -91,6 +90,18 @@ class Runner {
 
   void settle() {
     if (machine_.settle()) model_.on_quiet();
+  }
+
+  /// No queue pair has work that could keep the machine busy. What is under way then would be taken for the next
+  /// round's.
+  void rest() {
+    bool quiet = machine_.settle();
+    for (unsigned i = 0; rules_.rest && i < kPatience && !quiet && !machine_.stuck(); i++) {
+      machine_.run(milliseconds(100));
+      quiet = machine_.settle();
+    }
+    if (quiet) return model_.on_quiet();
+    if (rules_.rest && !machine_.stuck()) model_.fail("the machine does not come to rest");
   }
 
   Sge sge_of(unsigned endpoint, const Element& element) const {
@@ -235,7 +246,7 @@ class Runner {
       to_error.qp = static_cast<uint8_t>(qp);
       model_.on_modify(to_error, machine_.modify(qp, QpState::kErr));
     }
-    if (!model_.failed()) settle();
+    if (!model_.failed()) rest();
     poll_all();
     if (!model_.failed()) model_.check_flushed();
     for (unsigned qp = 0; qp < destroyed_.size() && !model_.failed(); qp++) {
@@ -258,7 +269,7 @@ class Runner {
     }
     if (!model_.failed()) model_.check_rest();
     if (!model_.failed()) renew();
-    quiet_ = machine_.settle();
+    if (!model_.failed()) rest();
     if (!model_.failed()) model_.check_memory();
   }
 
@@ -315,13 +326,13 @@ class Runner {
   }
 
   const Program& program_;
+  const Rules& rules_;
   Machine& machine_;
   Memory& memory_;
   Totals& totals_;
   Model model_;
   std::vector<bool> destroyed_;
   bool gone_[4][kRegions] = {};
-  bool quiet_ = false;
   std::deque<Step> extra_;  // behind the program's
 };
 
@@ -348,13 +359,11 @@ std::string run_course(const Course& course, const Rules& rules, Totals* totals,
     count.programs++;
     Runner runner(program, rules, *machine, memory, count, kExtraSteps);
     const std::string failure = runner.run(round != course.rounds);
-    // What is still under way would be taken for the next round's.
-    if (failure.empty() && round != course.rounds && !runner.quiet()) break;
-    for (unsigned i = 0; i < first.endpoints.size() && round == course.rounds; i++) {
-      count.sacks += machine->counters(i)->tx_sack;
-      count.retransmits += machine->counters(i)->retransmits;
-    }
     if (!failure.empty()) return "round " + std::to_string(round) + ": " + failure + "\n" + to_cpp(program);
+  }
+  for (unsigned i = 0; i < first.endpoints.size(); i++) {
+    count.sacks += machine->counters(i)->tx_sack;
+    count.retransmits += machine->counters(i)->retransmits;
   }
   return "";
 }

@@ -91,12 +91,6 @@ void Spoofer::forge(sim::Host& host, const Qp& victim, const Qp& peer, const Pre
   builder.finish();
   frame.set_size(out.bytes);
   host.port().deliver(std::move(frame));
-  forged_++;
-}
-
-void Spoofer::attack(sim::Host& host, const Qp& victim, const Qp& peer, const Prey& prey) {
-  if (random_.below(4) != 0) return;
-  for (uint32_t count = 1 + random_.below(3); count > 0; count--) forge(host, victim, peer, prey);
 }
 
 }  // namespace uroce::model

@@ -23,18 +23,14 @@ class Spoofer {
  public:
   explicit Spoofer(uint64_t seed) : random_(seed) {}
 
-  /// Now and then sends some packets to `victim` in the name of `peer`.
-  void attack(sim::Host& host, const Qp& victim, const Qp& peer, const Prey& prey);
-  /// One packet.
+  /// Sends a packet to `victim` in the name of `peer`.
   void forge(sim::Host& host, const Qp& victim, const Qp& peer, const Prey& prey);
-  uint64_t forged() const { return forged_; }
 
  private:
   Psn far_from(Psn near, uint32_t ahead);
   uint8_t syndrome();
 
   SeededRandom random_;
-  uint64_t forged_ = 0;
 };
 
 }  // namespace uroce::model

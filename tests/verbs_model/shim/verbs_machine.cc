@@ -49,7 +49,9 @@ Manner manner_of(const Program& program) {
 /// The wire is the device's own, and nobody can cut it. A peer may just wait for a processor: no counted retries.
 Limits limits() { return {.faults = false, .few_retries = false, .placements = false}; }
 
-Rules rules_of(const Program& program) { return {.times = manner_of(program).extended, .arrival = false}; }
+Rules rules_of(const Program& program) {
+  return {.times = manner_of(program).extended, .arrival = false, .rest = false};
+}
 
 VerbsMachine::VerbsMachine(const Program& program, Memory& memory, Device& device)
     : program_(program),
@@ -170,9 +172,9 @@ bool VerbsMachine::bring_up(unsigned qp) {
   const QueuePair& spec = program_.qps[qp];
   const bool reliable = spec.type == QpType::kRc;
   const bool datagrams = spec.type == QpType::kUd;
-  // Often about to wrap.
+  // The first is about to wrap.
   const auto psn = [this](unsigned side) {
-    return (0xFFFFF8u + connections_ * 0x200000u + side * 0x80000u) & 0xFFFFFFu;
+    return (0xFFFFF8u + (connections_ - 1) * 0x200000u + side * 0x80000u) & 0xFFFFFFu;
   };
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
