@@ -55,7 +55,22 @@ namespace {
 
 constexpr long kMost = 200;  // more than any of the calls needs
 
-using LibraryMemory = TwoEndpoints;
+class LibraryMemory : public TwoEndpoints {
+ protected:
+  static QueuePair another_qp(Side& side) {
+    return side.endpoint->engine().create_qp({.pd = side.pd, .send_cq = &side.cq, .recv_cq = &side.cq});
+  }
+  /// What a queue pair allocates on its way to RTR, and little else is as large.
+  size_t bytes_to_rtr() {
+    const QueuePairAddress a = owning(a_, [&] { return a_.qp.address(); });
+    return owning(b_, [&] {
+      QueuePair another = another_qp(b_);
+      largest = 0;
+      EXPECT_EQ(another.connect(a), ModifyResult::kOk);
+      return largest;
+    });
+  }
+};
 
 TEST_F(LibraryMemory, AListenerThatWasNotMadeLeavesItsPort) {
   std::string error;
@@ -96,13 +111,7 @@ TEST_F(LibraryMemory, AConnectionThatWasNotBegunLeavesItsQueuePair) {
 }
 
 TEST_F(LibraryMemory, AnAnswerThatThereIsNoMemoryForIsTakenLater) {
-  const QueuePairAddress a = owning(a_, [&] { return a_.qp.address(); });
-  const size_t to_rtr = owning(b_, [&] {
-    QueuePair another = b_.endpoint->engine().create_qp({.pd = b_.pd, .send_cq = &b_.cq, .recv_cq = &b_.cq});
-    largest = 0;
-    EXPECT_EQ(another.connect(a), ModifyResult::kOk);
-    return largest;
-  });
+  const size_t to_rtr = bytes_to_rtr();
   a_.listen();
   std::string error;
   b_.connection = begin(error);
@@ -148,6 +157,32 @@ TEST_F(LibraryMemory, AListenerIsDestroyedWhateverWaitsForMemory) {
   EXPECT_TRUE(both(ConnectionState::kEnded));
   EXPECT_EQ(owning(b_, [&] { return b_.connection.error(); }), "198.18.0.1 port 7471: refused by the program there");
   EXPECT_EQ(owning(a_, [&] { return a_.connection.error(); }), "127.0.0.1 port 7471: nobody listens there");
+}
+
+TEST_F(LibraryMemory, AListenerThatIsDestroyedRefusesWhoWasNotHeardOfYet) {
+  const size_t to_rtr = bytes_to_rtr();
+  for (Side* side : {&a_, &b_}) side->listen();
+  std::string error;
+  a_.connection =
+      owning(a_, [&] { return a_.endpoint->connections().begin_connect(a_.qp, "198.18.0.2", kPort, error); });
+  EXPECT_TRUE(until([&] { return owning(b_, [&] { return b_.listener.waiting() != 0; }); }));
+  QueuePair another = owning(b_, [&] { return another_qp(b_); });
+  Connection accepted = owning(b_, [&] { return b_.listener.begin_accept(another, error); });
+  refusals = 0;
+  refused = to_rtr;
+  b_.connection = begin(error);
+  // What comes from b waits behind the answer that there is no memory for.
+  const Instant enough = a_.endpoint->now() + milliseconds(300);
+  EXPECT_TRUE(until([&] { return refusals > 3 && a_.endpoint->now() > enough; })) << refusals;
+  owning(a_, [&] { EXPECT_TRUE(with_memory_for(0, [&] { a_.listener = {}; })); });
+  refused = 0;
+  EXPECT_TRUE(until([&] { return state_of(b_) == ConnectionState::kEnded; }));
+  EXPECT_EQ(owning(b_, [&] { return b_.connection.error(); }), "198.18.0.1 port 7471: refused by the program there");
+  EXPECT_EQ(state_of(a_), ConnectionState::kEstablished);
+  owning(b_, [&] {
+    accepted = {};
+    another = {};
+  });
 }
 
 }  // namespace
