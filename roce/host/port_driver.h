@@ -26,17 +26,17 @@ enum class DriverBuffers : uint8_t {
 struct PortDriver {
   const char* name = "";     // the name of a virtual device is this followed by a number
   const char* example = "";  // of a port; "": not one that `--port` names by its driver
+  const char* needs = "";    // what to do when it cannot be opened, beside the reason that it gives
+  uint32_t mtu_most = 0;     // IP MTU that it carries at most; 0: as much as there is
+  uint32_t ring = 256;       // frames that its receive ring has, unless its arguments say otherwise
   NetdevUse netdev = NetdevUse::kNone;
-  bool names_netdev = false;  // its argument `iface` must be given
-  uint32_t mtu_most = 0;      // IP MTU that it carries at most; 0: as much as there is
   DriverBuffers buffers = DriverBuffers::kPool;
-  uint32_t ring = 256;        // frames that its receive ring has, unless its arguments say otherwise
+  bool names_netdev = false;  // its argument `iface` must be given
   bool is_card = false;       // the model of the FPGA card: its cable decides who we are
   bool is_wire = false;       // two processes with shared memory between them; one of them connects
   bool is_memory = false;     // nothing but shared memory: it has no speed of its own
   bool names_vlans = false;   // passes on only VLANs that were named, where it can tell them
   bool hears_others = false;  // at first its ring may hold frames of other interfaces
-  const char* needs = "";     // what to do when it cannot be opened, beside the reason that it gives
 };
 
 /// By its whole name, such as "net_tap"; that of an ordinary card if it has no row.
