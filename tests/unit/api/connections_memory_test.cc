@@ -45,6 +45,8 @@ bool with_memory_for(long fails, F&& f) try {
 
 void* operator new(std::size_t bytes) { return allocate(bytes); }
 void* operator new[](std::size_t bytes) { return allocate(bytes); }
+// Of the library's temporary buffers, which do with less or none.
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return std::malloc(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
