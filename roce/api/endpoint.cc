@@ -4,7 +4,6 @@
 #include "api/engine_core.h"
 #include "api/options.h"
 #include "dpdk/endpoint.h"
-#include "dpdk/endpoint_counters.h"
 #include "host/endpoint_options.h"
 
 namespace uroce::rdma {
@@ -85,7 +84,7 @@ Connections& Endpoint::connections() {
 
 std::vector<std::pair<std::string, uint64_t>> Endpoint::counters() const {
   std::vector<std::pair<std::string, uint64_t>> all;
-  for_each_counter(*opened_->endpoint, [&all](const char* name, uint64_t value) { all.emplace_back(name, value); });
+  opened_->endpoint->for_each_counter([&all](const char* name, uint64_t value) { all.emplace_back(name, value); });
   return all;
 }
 

@@ -13,7 +13,6 @@
 
 #include "base/out_of_memory.h"
 #include "dpdk/eal.h"
-#include "dpdk/endpoint_counters.h"
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/endpoint_registry.h"
 #include "dpdk/log.h"
@@ -100,7 +99,7 @@ void log_counters(Endpoint& endpoint) {
     if (text.size() > kLineBytes) log_message(LogLevel::kInfo, "counted: %s", std::exchange(text, {}).c_str());
     text += (text.empty() ? "" : ", ") + (name + (" " + std::to_string(value)));
   };
-  for_each_counter(endpoint, add);
+  endpoint.for_each_counter(add);
   log_message(LogLevel::kInfo, "counted: %s", text.empty() ? "nothing" : text.c_str());
 }
 
@@ -141,10 +140,10 @@ bool Endpoint::identify(const EndpointConfig& config, EndpointIdentity& identity
   return false;
 }
 
-void for_each_counter(Endpoint& endpoint, const EndpointDevice::Counter& f) {
-  for_each_counter(endpoint.engine().counters(), f);
-  static_cast<EndpointImpl&>(endpoint).device().for_each_counter(f);  // there is no other implementation
-  cm::for_each_counter(endpoint.connections().counters(),
+void Endpoint::for_each_counter(const Counter& f) {
+  uroce::for_each_counter(engine().counters(), f);
+  device().for_each_counter(f);
+  cm::for_each_counter(connections().counters(),
                        [&f](const char* name, uint64_t value) { f(("cm_" + std::string(name)).c_str(), value); });
 }
 

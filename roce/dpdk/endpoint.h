@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,7 +27,8 @@
 
 namespace uroce {
 
-class EndpointCm;  // dpdk/endpoint_cm.h
+class EndpointCm;      // dpdk/endpoint_cm.h
+class EndpointDevice;  // dpdk/endpoint_device.h
 
 class Endpoint {
  public:
@@ -60,6 +62,12 @@ class Endpoint {
 
   /// Connections by IP address and port. To be called under an EngineLock, as all that it does.
   virtual EndpointCm& connections() = 0;
+  virtual EndpointDevice& device() = 0;
+
+  using Counter = std::function<void(const char* name, uint64_t value)>;
+  /// Of the engine, of the device, and, under names that begin with `cm_`, of connection management. To be called under
+  /// an EngineLock.
+  void for_each_counter(const Counter& f);
 
   /// Used by EngineLock.
   virtual void lock() = 0;

@@ -35,21 +35,12 @@ class DpdkDevice final : public EndpointDevice {
   std::unique_ptr<DpdkPort> port_;
 };
 
-/// The port of a switch, and nothing else's: whatever is on the segment comes from the switch or goes there.
-class SwitchPortDevice final : public EndpointDevice {
+/// A member of a segment: a port in shared memory.
+class MemberDevice : public EndpointDevice {
  public:
-  explicit SwitchPortDevice(std::unique_ptr<segment::SegmentPort> port) : port_(std::move(port)) {}
-
   Port& port() override { return *port_; }
-  bool on_turn(Instant now) override {
-    port_->on_turn(now);
-    return !std::exchange(turned_, true);
-  }
   bool tx_pending() const override { return port_->tx_pending(); }
   bool unread() const override { return port_->peers().unread(); }
-  /// Also while no switch is there: programs refuse a port that is down.
-  bool link_up() const override { return true; }
-  uint32_t link_speed_mbps() const override { return kSegmentMbps; }
   void for_each_counter(const Counter& f) const override { segment::for_each_counter(port_->counters(), f); }
   int wake_fd() const override { return port_->wake_fd(); }
   bool arm() override { return port_->arm(); }
@@ -57,25 +48,42 @@ class SwitchPortDevice final : public EndpointDevice {
     if (port_) port_.release()->abandon();
   }
 
- private:
+ protected:
+  explicit MemberDevice(std::unique_ptr<segment::SegmentPort> port) : port_(std::move(port)) {}
+
   std::unique_ptr<segment::SegmentPort> port_;
+};
+
+/// The port of a switch, and nothing else's: whatever is on the segment comes from the switch or goes there.
+class SwitchPortDevice final : public MemberDevice {
+ public:
+  explicit SwitchPortDevice(std::unique_ptr<segment::SegmentPort> port) : MemberDevice(std::move(port)) {}
+
+  bool on_turn(Instant now) override {
+    port_->on_turn(now);
+    return !std::exchange(turned_, true);
+  }
+  /// Also while no switch is there: programs refuse a port that is down.
+  bool link_up() const override { return true; }
+  uint32_t link_speed_mbps() const override { return kSegmentMbps; }
+
+ private:
   bool turned_ = false;  // and the engine knows the speed
 };
 
-class SegmentDevice final : public EndpointDevice,
+class SegmentDevice final : public MemberDevice,
                             public QpnBlocks,
                             public MulticastFilter,
                             public RawFilter,
                             public AddressSource {
  public:
   SegmentDevice(std::unique_ptr<segment::SegmentPort> port, const PortPlan& plan)
-      : port_(std::move(port)),
+      : MemberDevice(std::move(port)),
         has_uplink_(plan.has_uplink),
         host_(plan.host),
         mac_(plan.identity.mac),
         link_mbps_(plan.identity.link_mbps) {}
 
-  Port& port() override { return *port_; }
   QpnBlocks* qpn_blocks() override { return this; }
   std::optional<uint32_t> take() override { return port_->take_block(); }
   bool another_has(uint32_t qpn) override {
@@ -132,23 +140,14 @@ class SegmentDevice final : public EndpointDevice,
     return port_->peers().listener(mac_, service_id) != nullptr;
   }
   void on_lost(const segment::LossListener& listener) override { port_->on_lost(listener); }
-  bool tx_pending() const override { return port_->tx_pending(); }
-  bool unread() const override { return port_->peers().unread(); }
   bool link_up() const override { return !has_uplink_ || port_->uplink().up(); }
   uint32_t link_speed_mbps() const override { return link_mbps_; }
-  void for_each_counter(const Counter& f) const override { segment::for_each_counter(port_->counters(), f); }
-  int wake_fd() const override { return port_->wake_fd(); }
-  bool arm() override { return port_->arm(); }
-  void abandon() override {
-    if (port_) port_.release()->abandon();
-  }
 
  private:
   static void warn(const std::string& line) {
     if (!line.empty()) log_message(LogLevel::kWarning, "segment: %s", line.c_str());
   }
 
-  std::unique_ptr<segment::SegmentPort> port_;
   const bool has_uplink_;  // the port is only up while its host's way out of the machine is
   const std::string host_;
   const MacAddress mac_;

@@ -44,7 +44,7 @@ class EndpointImpl final : public Endpoint {
 
   EndpointCm& connections() override { return cm_; }
 
-  EndpointDevice& device() { return port_.device(); }
+  EndpointDevice& device() override { return port_.device(); }
   Ownership& ownership() { return ownership_; }
   EndpointCaptures& captures() { return captures_; }
   uint64_t turns() const { return turns_; }

@@ -1,5 +1,5 @@
-// DPDK's drivers, as far as one is not like the others: a row each, which all read that open a port. A driver that
-// stands nowhere here is an ordinary card's.
+// DPDK's drivers, as far as one is not like the others: a row each, which is read wherever a port is planned or opened.
+// A driver without a row is an ordinary card's.
 #pragma once
 
 #include <cstdint>

@@ -260,6 +260,17 @@ uint32_t encode_neighbour_message(std::span<uint8_t> out, const LinkAddress& lin
   return frame_bytes(out, p + message_bytes);
 }
 
+uint32_t encode_neighbour_answer(std::span<uint8_t> out, const LinkAddress& link, const IpAddress& ip,
+                                 const IpAddress& asker) {
+  if (ip.is_v4()) return encode_arp(out, link, {Arp::kReply, link.src_mac, ip, link.dst_mac, asker});
+  NeighbourMessage answer;
+  answer.advertisement = answer.solicited = answer.override_cache = true;
+  answer.src_ip = answer.target = ip;
+  answer.dst_ip = asker;
+  answer.link_layer = link.src_mac;
+  return encode_neighbour_message(out, link, answer);
+}
+
 IpAddress solicited_node_multicast(const IpAddress& ip) {
   IpAddress m;
   m.bytes = {0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, ip.bytes[13], ip.bytes[14], ip.bytes[15]};

@@ -78,6 +78,11 @@ struct NeighbourMessage {
 std::optional<NeighbourMessage> decode_neighbour_message(const Icmp& icmp);
 uint32_t encode_neighbour_message(std::span<uint8_t> out, const LinkAddress& link, const NeighbourMessage& message);
 
+/// That `link.src_mac` has `ip`, to the host at `link.dst_mac` that asked from `asker`: an ARP reply, or a neighbour
+/// advertisement.
+uint32_t encode_neighbour_answer(std::span<uint8_t> out, const LinkAddress& link, const IpAddress& ip,
+                                 const IpAddress& asker);
+
 /// ff02::1:ffXX:XXXX of `ip`.
 IpAddress solicited_node_multicast(const IpAddress& ip);
 /// ff02::1

@@ -51,23 +51,8 @@ void LocalAnswers::answer(const Question& question, const MacAddress& mac, const
   if (count_ == kAnswersMax) return;  // the sender will ask again
   Answer& answer = answers_[(head_ + count_) % kAnswersMax];
   // The answer goes to the frame's source: behind a bridge, that is not the bridge.
-  const LinkAddress ends{asked.src_mac, mac, asked.vlan_id};
-  if (question.arp) {
-    Arp reply;
-    reply.operation = Arp::kReply;
-    reply.sender_mac = mac;
-    reply.sender_ip = question.target;
-    reply.target_mac = asked.src_mac;
-    reply.target_ip = question.asker;
-    answer.bytes = encode_arp(answer.data, ends, reply);
-  } else {
-    NeighbourMessage reply;
-    reply.advertisement = reply.solicited = reply.override_cache = true;
-    reply.src_ip = reply.target = question.target;
-    reply.dst_ip = question.asker;
-    reply.link_layer = mac;
-    answer.bytes = encode_neighbour_message(answer.data, ends, reply);
-  }
+  answer.bytes =
+      encode_neighbour_answer(answer.data, {asked.src_mac, mac, asked.vlan_id}, question.target, question.asker);
   if (answer.bytes != 0) count_++;
 }
 

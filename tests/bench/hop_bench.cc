@@ -21,17 +21,9 @@
 namespace uroce::bench {
 namespace {
 
-/// A ping-pong of SENDs. The answer brings the acknowledgement with it.
 [[gnu::noinline]] double one_thread(Program& a, Program& b, uint32_t hops) {
   const auto begin = std::chrono::steady_clock::now();
-  for (uint32_t i = 0; i < hops; i++) {
-    Program& from = i % 2 == 0 ? a : b;
-    Program& to = i % 2 == 0 ? b : a;
-    from.post_send();
-    while (to.receives() == 0) to.turn();
-    to.receive_one();
-    to.sends();
-  }
+  hops_on_one_thread(a, b, hops);
   const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - begin;
   return time.count() / hops;
 }

@@ -31,17 +31,6 @@ constexpr Row kRows[] = {
     {"uc_4096_burst", QpType::kUc, 4096, 32},
 };
 
-void ping_pong(Program& a, Program& b, uint32_t messages) {
-  for (uint32_t i = 0; i < messages; i++) {
-    Program& from = i % 2 == 0 ? a : b;
-    Program& to = i % 2 == 0 ? b : a;
-    from.post_send();
-    while (to.receives() == 0) to.turn();
-    to.receive_one();
-    to.sends();
-  }
-}
-
 void bursts(Program& from, Program& to, uint32_t messages, uint32_t burst) {
   for (uint32_t i = 0; i < messages; i += burst) {
     for (uint32_t n = 0; n < burst; n++) from.post_send();
@@ -65,7 +54,7 @@ void count(const Row& row, const std::string& directory, uint32_t messages) {
     b.receive_one();
   }
   const auto run = [&] {
-    if (row.burst == 1) return ping_pong(a, b, messages);
+    if (row.burst == 1) return hops_on_one_thread(a, b, messages);
     bursts(a, b, messages, row.burst);
   };
   settle(a, b);

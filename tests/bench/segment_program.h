@@ -151,6 +151,18 @@ class Program {
   alignas(64) uint8_t buffer_[kMessageMost] = {};
 };
 
+/// Half a round trip of a ping-pong of SENDs on one thread. The answer brings the acknowledgement with it.
+inline void hop(Program& from, Program& to) {
+  from.post_send();
+  while (to.receives() == 0) to.turn();
+  to.receive_one();
+  to.sends();
+}
+
+inline void hops_on_one_thread(Program& a, Program& b, uint32_t hops) {
+  for (uint32_t i = 0; i < hops; i++) i % 2 == 0 ? hop(a, b) : hop(b, a);
+}
+
 /// Until everything that was sent has been acknowledged.
 inline void settle(Program& a, Program& b) {
   for (int i = 0; i < 10'000; i++) {

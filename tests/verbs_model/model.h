@@ -68,6 +68,7 @@
 #include "verbs_model/machine.h"
 #include "verbs_model/memory.h"
 #include "verbs_model/program.h"
+#include "verbs_model/verdict.h"
 
 namespace uroce::model {
 
@@ -91,8 +92,8 @@ class Model {
   /// `extra`: steps that may come behind those of the program.
   Model(const Program& program, const Rules& rules, Memory& memory, const Machine& machine, uint32_t extra = 0);
 
-  bool failed() const { return !failure_.empty(); }
-  const std::string& failure() const { return failure_; }
+  bool failed() const { return verdict_.failed(); }
+  const std::string& failure() const { return verdict_.text(); }
 
   // What the program does; `id`: the step, and the work request's wr_id.
   void on_post_send(uint32_t id, const Step& step, Answer answer);
@@ -329,7 +330,7 @@ class Model {
   const Rules rules_;
   Memory& memory_;
   const Machine& machine_;
-  std::string failure_;
+  Verdict verdict_;
   std::vector<Send> sends_;  // by step
   std::vector<Receive> receives_;
   std::vector<Queue> queues_;

@@ -48,13 +48,10 @@ void Model::note_faults() {
 }
 
 void Model::fail(const char* format, ...) {
-  if (failed()) return;
-  char text[512];
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
+  verdict_.vfail(format, arguments);
   va_end(arguments);
-  failure_ = text;
 }
 
 void Model::worry(unsigned qp) {

@@ -13,12 +13,15 @@ class Verdict {
   const std::string& text() const { return text_; }
 
   [[gnu::format(printf, 2, 3)]] void fail(const char* format, ...) {
-    if (failed()) return;
-    char text[512];
     va_list arguments;
     va_start(arguments, format);
-    std::vsnprintf(text, sizeof text, format, arguments);
+    vfail(format, arguments);
     va_end(arguments);
+  }
+  [[gnu::format(printf, 2, 0)]] void vfail(const char* format, va_list arguments) {
+    if (failed()) return;
+    char text[512];
+    std::vsnprintf(text, sizeof text, format, arguments);
     text_ = text;
   }
 

@@ -14,17 +14,6 @@
 
 namespace uroce::rdma {
 
-/// What all operations have in common.
-inline SendWr one_piece(WrOpcode opcode, uint64_t wr_id, uint8_t flags, const Sge& piece) {
-  SendWr wr;
-  wr.wr_id = wr_id;
-  wr.opcode = opcode;
-  wr.flags = flags;
-  wr.sges = &piece;
-  wr.num_sge = 1;
-  return wr;
-}
-
 /// Memory of a peer, as `MemoryRegion::remote` names it there. It may travel as it is, between machines with the same
 /// byte order.
 struct RemoteMemory {
@@ -33,6 +22,20 @@ struct RemoteMemory {
   uint32_t bytes = 0;  // at most 4 GiB - 1, whatever the region has
   RemoteMemory at(uint32_t offset) const { return {address + offset, rkey, bytes > offset ? bytes - offset : 0}; }
 };
+
+/// What all operations have in common.
+inline SendWr one_piece(WrOpcode opcode, uint64_t wr_id, uint8_t flags, const Sge& piece,
+                        const RemoteMemory& remote = {}) {
+  SendWr wr;
+  wr.wr_id = wr_id;
+  wr.opcode = opcode;
+  wr.flags = flags;
+  wr.sges = &piece;
+  wr.num_sge = 1;
+  wr.remote_addr = remote.address;
+  wr.rkey = remote.rkey;
+  return wr;
+}
 
 /// SEND: into the receive that the peer has posted.
 struct Send {
@@ -57,10 +60,8 @@ struct RdmaWrite {
   std::optional<uint32_t> imm = std::nullopt;  // as it lies in memory
 
   SendWr work_request() const {
-    SendWr wr = one_piece(imm ? WrOpcode::kRdmaWriteWithImm : WrOpcode::kRdmaWrite, wr_id, flags, from);
+    SendWr wr = one_piece(imm ? WrOpcode::kRdmaWriteWithImm : WrOpcode::kRdmaWrite, wr_id, flags, from, to);
     wr.imm_or_rkey = imm.value_or(0);
-    wr.remote_addr = to.address;
-    wr.rkey = to.rkey;
     return wr;
   }
 };
@@ -72,12 +73,7 @@ struct RdmaRead {
   uint64_t wr_id = 0;
   uint8_t flags = kSendSignaled;
 
-  SendWr work_request() const {
-    SendWr wr = one_piece(WrOpcode::kRdmaRead, wr_id, flags, into);
-    wr.remote_addr = from.address;
-    wr.rkey = from.rkey;
-    return wr;
-  }
+  SendWr work_request() const { return one_piece(WrOpcode::kRdmaRead, wr_id, flags, into, from); }
 };
 
 /// Adds to 8 bytes of the peer, aligned to 8; the previous value goes `into` 8 bytes. RC only.
@@ -89,9 +85,7 @@ struct FetchAdd {
   uint8_t flags = kSendSignaled;
 
   SendWr work_request() const {
-    SendWr wr = one_piece(WrOpcode::kFetchAdd, wr_id, flags, into);
-    wr.remote_addr = at.address;
-    wr.rkey = at.rkey;
+    SendWr wr = one_piece(WrOpcode::kFetchAdd, wr_id, flags, into, at);
     wr.compare_add = add;
     return wr;
   }
@@ -108,9 +102,7 @@ struct CompareSwap {
   uint8_t flags = kSendSignaled;
 
   SendWr work_request() const {
-    SendWr wr = one_piece(WrOpcode::kCompareSwap, wr_id, flags, into);
-    wr.remote_addr = at.address;
-    wr.rkey = at.rkey;
+    SendWr wr = one_piece(WrOpcode::kCompareSwap, wr_id, flags, into, at);
     wr.compare_add = compare;
     wr.swap = swap;
     return wr;

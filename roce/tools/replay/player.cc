@@ -69,18 +69,7 @@ void Player::connect(const PlayerSetup& setup) {
 
 void Player::resolve(const PlayerSetup& setup) {
   uint8_t frame[256];
-  const LinkAddress link{kOurMac, kPeerMac, 0};
-  uint32_t bytes = 0;
-  if (setup.peer.is_v4()) {
-    bytes = encode_arp(frame, link, {Arp::kReply, kPeerMac, setup.peer, kOurMac, setup.own});
-  } else {
-    NeighbourMessage message;
-    message.advertisement = message.solicited = message.override_cache = true;
-    message.src_ip = message.target = setup.peer;
-    message.dst_ip = setup.own;
-    message.link_layer = kPeerMac;
-    bytes = encode_neighbour_message(frame, link, message);
-  }
+  const uint32_t bytes = encode_neighbour_answer(frame, {kOurMac, kPeerMac, 0}, setup.peer, setup.own);
   deliver({frame, bytes});
 }
 

@@ -251,24 +251,14 @@ const PathSpec& Testbench::peer_path(bool ipv6) {
 
 void Testbench::resolve(const PathSpec& from_peer) {
   uint8_t frame[kNeighbourBytes];
-  const LinkAddress link{kOurMac, kPeerMac, from_peer.vlan_id};
-  uint32_t bytes = 0;
   // A QP that goes no further than INIT has not asked for the peer's address yet, and an answer that was not asked for
   // is ignored.
   for (const LocalAddress& own : engine_.addresses().gids()) {
     if (own.ip == from_peer.dst_ip) engine_.neighbours().want(from_peer.src_ip, own, now());
   }
   turn();
-  if (from_peer.src_ip.is_v4()) {
-    bytes = encode_arp(frame, link, {Arp::kReply, kPeerMac, from_peer.src_ip, kOurMac, from_peer.dst_ip});
-  } else {
-    NeighbourMessage message;
-    message.advertisement = message.solicited = message.override_cache = true;
-    message.src_ip = message.target = from_peer.src_ip;
-    message.dst_ip = from_peer.dst_ip;
-    message.link_layer = kPeerMac;
-    bytes = encode_neighbour_message(frame, link, message);
-  }
+  const uint32_t bytes =
+      encode_neighbour_answer(frame, {kOurMac, kPeerMac, from_peer.vlan_id}, from_peer.src_ip, from_peer.dst_ip);
   ensure(port_.deliver({frame, bytes}), "the port is empty between two statements");
   turn();
 }

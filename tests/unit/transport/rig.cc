@@ -224,19 +224,8 @@ void Rig::bring_up() {
 
 void Rig::resolve_peer() {
   uint8_t frame_bytes[256];
-  uint32_t bytes = 0;
-  const LinkAddress link{options_.engine.mac, kPeerMac, from_peer_.vlan_id};
-  if (options_.ipv6) {
-    NeighbourMessage message;
-    message.advertisement = message.solicited = message.override_cache = true;
-    message.src_ip = message.target = from_peer_.src_ip;
-    message.dst_ip = from_peer_.dst_ip;
-    message.link_layer = kPeerMac;
-    bytes = encode_neighbour_message(frame_bytes, link, message);
-  } else {
-    bytes = encode_arp(frame_bytes, link,
-                       {Arp::kReply, kPeerMac, from_peer_.src_ip, options_.engine.mac, from_peer_.dst_ip});
-  }
+  const uint32_t bytes = encode_neighbour_answer(frame_bytes, {options_.engine.mac, kPeerMac, from_peer_.vlan_id},
+                                                 from_peer_.src_ip, from_peer_.dst_ip);
   arrive(Bytes(frame_bytes, frame_bytes + bytes));
 }
 
