@@ -1,4 +1,4 @@
-// ibv_advise_mr: pages of regions on demand are brought in before somebody needs them.
+// ibv_advise_mr: pages of on-demand regions are brought in before they are needed.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Range {
   uint64_t end;
 };
 
-/// Returns 0 or errno. Adds where the element lies to `ranges`.
+/// Returns 0 or errno. Adds the range of the element's bytes to `ranges`.
 int find_range(const MemoryTable& memory, PdId pd, const ibv_sge& sge, bool writes, std::vector<Range>& ranges) {
   const MemoryRegion* region = memory.region(sge.lkey);
   if (region == nullptr) return ENOENT;

@@ -24,7 +24,7 @@ namespace {
 // libibverbs/neigh.c), although there the peer's kernel answers and here its program, which may have to wait for a CPU.
 constexpr Duration kResolvePatience = milliseconds(3000);
 
-/// One that the engine knows goes back to it first.
+/// Deletes a handle, and takes it back from the engine first if the engine knows it.
 struct GiveBack {
   void operator()(AddressHandle* handle) const {
     {
@@ -36,7 +36,7 @@ struct GiveBack {
 };
 using LentHandle = std::unique_ptr<AddressHandle, GiveBack>;
 
-/// Makes a handle and waits until the peer has answered. Null, with errno, when there is no route or nobody answers.
+/// Makes a handle and waits until the peer has answered. Null, with errno, when there is no route or no answer.
 LentHandle resolved_handle(PdId pd, const ibv_ah_attr& attr) {
   AddressVector av;
   if (!address_vector_from(attr, av)) {

@@ -34,7 +34,7 @@ void Channel::push(Cq& cq) {
   event_fd.add();
 }
 
-/// Called under the mutex. Null when there is none, or the one for which a reader was woken is gone.
+/// Called under the mutex. Null when there is no event, or the one for which a reader was woken is gone.
 Cq* Channel::pop() {
   Cq* const cq = first;
   if (cq == nullptr) return nullptr;
@@ -110,7 +110,7 @@ Cq* drive_until_event(Channel& channel, Duration patience) {
 
 Cq* wait_for_event(Channel& channel) {
   if (channel.event_fd.blocking()) {
-    // In mode `inline` nobody else drives the engine, so a program that waits has to.
+    // In mode `inline` nothing else drives the engine, so a program that waits has to.
     Cq* event;
     do {
       pthread_testcancel();

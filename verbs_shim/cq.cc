@@ -144,7 +144,7 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
   // A program that armed the queue and now finds it empty is about to sleep in poll() or the like. (When it sleeps in
   // ibv_get_cq_event, that function takes care of it.)
   if (cq.wait_expected && cq.queue->size() == 0 && !from(cq.channel).event_fd.blocking()) found_empty(cq);
-  // Moderation holds the event back: somebody has to raise it in time.
+  // Moderation holds the event back: the engine has to be driven for it to be raised in time.
   if (cq.wait_expected && cq.queue->next_event() != Instant::never()) {
     cq.wait_expected = false;
     endpoint().kick();

@@ -60,7 +60,7 @@ uint8_t read_dlid_path_bits(ibv_cq_ex*) { return 0; }
 uint64_t read_completion_ts(ibv_cq_ex* cq) { return static_cast<uint64_t>(from(cq).current.timestamp_ns); }
 uint16_t read_cvlan(ibv_cq_ex*) { return 0; }
 uint32_t read_flow_tag(ibv_cq_ex* cq) { return from(cq).current.flow_tag; }
-/// Zeros unless a message has just matched: of all others the program finds the header in its receive.
+/// Zeros unless a message has just matched: for all other messages the program finds the header in its receive buffer.
 void read_tm_info(ibv_cq_ex* cq, ibv_wc_tm_info* info) {
   const Completion& completion = from(cq).current;
   *info = {};

@@ -1,6 +1,6 @@
 // Device memory: memory of the host, which a program reaches only through the calls below and through regions in it.
 //
-// To a device in software, its own memory is the host's. So it gives no speed, but what is written for it works.
+// To a device in software, its own memory is the host's. So it makes nothing faster, but programs written for it work.
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -30,8 +30,8 @@ bool reserve(size_t bytes) {
 
 constexpr uint64_t kWord = 4;
 
-/// Returns 0 or errno. The place of the range, in `at`. A card copies a word at a time, so whole words are all that
-/// there is, and a program that copies others here would fail there.
+/// Returns 0 or errno; `at` becomes the address of the range. Only whole words are accepted: a card copies a word at a
+/// time, and a program that copied anything else here would fail there.
 int place_of(ibv_dm* dm, uint64_t offset, size_t length, uint8_t*& at) {
   if (is_the_parents(dm->context)) return refuse_to_child();
   const DmCore& core = *from(dm).core;
@@ -58,7 +58,7 @@ int memcpy_from_dm(void* host, ibv_dm* dm, uint64_t offset, size_t length) {
 DmCore::DmCore(size_t size)
     : memory(static_cast<uint8_t*>(::operator new (whole_pages(size), std::align_val_t{size_t{1} << kLogAlignMax}))),
       bytes(size) {
-  std::memset(memory, 0, size);  // what others left in it is nobody's business
+  std::memset(memory, 0, size);  // what earlier users left in it is not for the program to read
 }
 
 DmCore::~DmCore() {

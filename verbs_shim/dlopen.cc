@@ -18,8 +18,8 @@ Function next(const char* name) {
 
 }  // namespace
 
-// RTLD_DEEPBIND would have a plug-in find the distribution's libibverbs, with which it is linked, before this one. What
-// is not linked with it keeps the flag.
+// RTLD_DEEPBIND would make a plug-in find the distribution's libibverbs, with which it is linked, before this one.
+// Libraries that are not linked with libibverbs keep the flag.
 //
 // A name without a slash is compared with the SONAMEs of loaded libraries, so no file is searched.
 UROCE_VERBS_EXPORT void* dlopen(const char* file, int mode) {

@@ -3,10 +3,10 @@
 // which is what an eventfd does not know.
 //
 // It is a socket that is connected to itself, with one datagram for each event that waits, so that the descriptor's own
-// O_NONBLOCK flag decides whether waiting blocks. Which event that is, and whether there is one, the list alone says:
-// waiting takes nothing away, so nothing is lost with a thread that is cancelled while it waits, or with a program that
-// reads from the descriptor. System calls are made directly, because other preloaded libraries (rsockets) wrap the
-// functions of libc.
+// O_NONBLOCK flag decides whether waiting blocks. Only the list says whether there is an event, and which: waiting
+// takes nothing away, so nothing is lost with a thread that is cancelled while it waits, or with a program that reads
+// from the descriptor. System calls are made directly, because other preloaded libraries (rsockets) wrap the functions
+// of libc.
 #pragma once
 
 #include <fcntl.h>
@@ -28,10 +28,10 @@ inline int open_event_fd(int flags) {
   if (fd < 0) return -1;
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
-  socklen_t bytes = sizeof name.sun_family;  // the kernel finds a name that nobody has
+  socklen_t bytes = sizeof name.sun_family;  // the kernel finds a name that is not in use
   const bool bound = syscall(SYS_bind, fd, &name, bytes) == 0;
   bytes = sizeof name;
-  // From then on it takes nothing from others.
+  // Once it is connected, it receives nothing from other sockets.
   if (bound && syscall(SYS_getsockname, fd, &name, &bytes) == 0 && syscall(SYS_connect, fd, &name, bytes) == 0) {
     return fd;
   }
@@ -49,7 +49,7 @@ inline bool wait_readable(int fd) {
   mmsghdr message{};
   message.msg_hdr.msg_iov = &piece;
   message.msg_hdr.msg_iovlen = 1;
-  // The only function that receives, is begun anew after a signal as a read is, and is wrapped by nobody.
+  // Of the calls that receive, the one that no library wraps; after a signal it starts anew, as a read does.
   return recvmmsg(fd, &message, 1, MSG_PEEK, nullptr) == 1;
 }
 
@@ -62,7 +62,7 @@ class EventSignal {
   void add(int fd) {
     if (!send(fd)) unsent_++;
   }
-  /// One event less. Whether others wait still says `more`.
+  /// One event less. `more`: whether others still wait.
   void take(int fd, bool more) {
     const bool taken = receive(fd);
     if (!more) {
@@ -71,7 +71,7 @@ class EventSignal {
       unsent_--;
     }
   }
-  /// The list is empty: what else makes the descriptor readable is nothing of ours.
+  /// The list is empty, so a datagram that is still there stands for no event.
   void settle(int fd) { receive(fd); }
   /// Wakes another thread in place of one that was woken and ends: the kernel wakes one for each datagram.
   void pass_on(int fd) {
@@ -88,10 +88,10 @@ class EventSignal {
     return syscall(SYS_recvfrom, fd, &byte, sizeof byte, MSG_DONTWAIT, nullptr, nullptr) >= 0;
   }
 
-  uint64_t unsent_ = 0;  // for which the socket had no room
+  uint64_t unsent_ = 0;  // events for which the socket had no room
 };
 
-/// Such a descriptor, closed in the end.
+/// A descriptor as above, closed at the end.
 class EventFd {
  public:
   EventFd() : fd_(open_event_fd(O_CLOEXEC)) {}

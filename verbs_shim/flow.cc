@@ -109,7 +109,7 @@ int destroy_counters(ibv_counters* base) {
   return 0;
 }
 
-/// What is counted is said before the first flow names the counters, as with cards.
+/// As with cards, what to count is set before the first flow names the counters.
 int attach_counters_point_flow(ibv_counters* base, ibv_counter_attach_attr* attr, ibv_flow* flow) try {
   if (is_the_parents(base->context)) return refuse_to_child();
   if (attr->comp_mask != 0) return with_errno(EINVAL);

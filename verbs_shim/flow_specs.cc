@@ -18,7 +18,7 @@ int refuse_flow(int error, const char* why) {
   return error;
 }
 
-/// One field of a specification: what of it counts, and where it stands in a key.
+/// One field of a specification: the value to match, and the bits of it that count.
 template <size_t N>
 void want(uint8_t (&value)[N], uint8_t (&mask)[N], const void* v, const void* m) {
   std::memcpy(value, v, N);
@@ -30,7 +30,7 @@ void want(uint8_t& value, uint8_t& mask, uint8_t v, uint8_t m) {
   mask = m;
 }
 
-/// A header that has to be there. False: it was asked for already, or excludes what was.
+/// Requires a header. False when it was asked for already, or excludes one that was.
 bool want_layer(FlowMatch& match, FlowLayer layer, uint8_t instead_of) {
   if ((match.value.layers & (layer | instead_of)) != 0) return false;
   match.value.layers |= layer;
@@ -44,7 +44,7 @@ struct SpecReader {
   bool has_eth = false;
   bool has_tag = false;
 
-  /// `bytes`: of the specification that begins at `at`.
+  /// `bytes`: the length of the specification at `at`.
   int read(const uint8_t* at, ibv_flow_spec_type type, uint16_t bytes);
 
  private:
@@ -204,8 +204,8 @@ int flow_from(const ibv_flow_attr& attr, Flow& flow, std::vector<FlowCounters*>&
   flow.priority = attr.priority;
   flow.traps = (attr.flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP) == 0;
   SpecReader reader{flow, counters};
-  // As libibverbs does it: how many there are and how long each is says where they end. `size` of the attributes says
-  // nothing; pyverbs leaves the specifications out of it.
+  // As in libibverbs, the number of specifications and the length of each say where they end. `size` of the attributes
+  // does not: pyverbs leaves the specifications out of it.
   const auto* const begin = reinterpret_cast<const uint8_t*>(&attr);
   size_t at = sizeof attr;
   for (uint32_t i = 0; i < attr.num_of_specs; i++) {

@@ -2,7 +2,7 @@
 //
 // With a kernel, a handle names an object of an open device file, and every context on that file can import it. Here
 // the file is a number that a context and its imports share, and what an object and its imports share is a core.
-// Whoever destroys the object takes the handle out; the others only forget their structure (ibv_unimport_pd and so on).
+// Destroying the object takes the handle out; imports only forget their structure (ibv_unimport_pd and so on).
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace uroce::verbs {
 
 struct PdCore {
   PdId id = 0;
-  std::atomic<uint32_t> parent_domains{0};  // that extend it
+  std::atomic<uint32_t> parent_domains{0};  // parent domains that extend it
 };
 
 /// Device memory: the host's.
@@ -34,7 +34,7 @@ struct DmCore {
 
   uint8_t* memory;
   const size_t bytes;
-  std::atomic<uint32_t> regions{0};  // registered in it
+  std::atomic<uint32_t> regions{0};  // regions registered in it
 };
 
 struct MrCore {
@@ -44,7 +44,7 @@ struct MrCore {
   std::shared_ptr<DmCore> dm;  // of a region in device memory
 };
 
-/// For any thread.
+/// Thread-safe.
 template <typename Core>
 class Handles {
  public:
@@ -57,7 +57,7 @@ class Handles {
     const std::lock_guard guard(mutex_);
     entries_.emplace(handle, Entry{file, std::move(core)});
   }
-  /// nullptr: nothing of this file and kind has the handle.
+  /// nullptr: no object of this file and kind has the handle.
   std::shared_ptr<Core> find(uint32_t handle, uint64_t file) {
     const std::lock_guard guard(mutex_);
     const auto found = entries_.find(handle);
@@ -85,8 +85,8 @@ class Handles {
   Entries entries_;
 };
 
-/// An object that is just being made has its handle first, so that nothing is left to fail once the engine has it. The
-/// handle goes again unless the object is `made`.
+/// Gives an object its handle before it is made, so that nothing can fail any more once the engine has it. The handle
+/// goes again unless the object is `made`.
 template <typename Core>
 class NewHandle {
  public:

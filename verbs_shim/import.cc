@@ -31,7 +31,7 @@ struct FileContent {
 constexpr char kMagic[8] = {'u', 'r', 'o', 'c', 'e', 'c', 'm', 'd'};
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
-/// False when the descriptor is not one of ours, which only `open_command_file` makes: the seals are on.
+/// False when the descriptor is not one that `open_command_file` made, with its seals.
 bool read_content(int fd, FileContent& content) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals) return false;
@@ -39,7 +39,7 @@ bool read_content(int fd, FileContent& content) {
   return std::memcmp(content.magic, kMagic, sizeof kMagic) == 0;
 }
 
-/// The context and what it belongs to are this process's. Else errno is set.
+/// True when the context, and so what belongs to it, is this process's. Else errno is set.
 bool usable(ibv_context* context) {
   if (!is_the_parents(context)) return true;
   refuse_to_child();
@@ -117,7 +117,7 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) 
 UROCE_VERBS_EXPORT void ibv_unimport_pd(ibv_pd* pd) {
   if (!usable(pd->context)) return;
   count_object(pd->context, -1);
-  // What was made in it, and is destroyed later, still counts there. Then it stays.
+  // Objects that were made in it and are destroyed later still count down here: then the structure stays.
   if (from(pd).users == 0) delete &from(pd);
 }
 

@@ -58,7 +58,7 @@ inline constexpr int kWcAtomicWrite = 9;
 /// ibv_qp_ex::wr_flush, the member that was appended to ibv_qp_ex of release 44.
 using WrFlush = void (*)(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type, uint8_t level);
 
-// Commands, a question and events of rdma_user_cm.h since Linux 6.17.
+// Commands, a query and events of rdma_user_cm.h since Linux 6.17.
 inline constexpr uint32_t kUcmaResolveIbService = 23;
 inline constexpr uint32_t kUcmaWriteCmEvent = 24;
 inline constexpr uint32_t kUcmaQueryIbService = 3;
@@ -72,7 +72,7 @@ struct UcmaResolveIbService {
   uint32_t flags;
   uint32_t reserved2;
 };
-/// As far as it is used: behind it lie parameters of other events, of which none may be written.
+/// Only the part that is used: parameters of other events follow it, and those events cannot be written.
 struct UcmaWriteCmEvent {
   uint32_t id;
   uint32_t reserved;

@@ -25,7 +25,7 @@ namespace {
 
 using Folders = std::vector<std::string>;
 
-/// A file in memory, read only; nothing in it is believed before it was compared with its size.
+/// A file in memory, read only; every number in it is checked against its size before it is used.
 class ElfFile {
  public:
   explicit ElfFile(const std::string& path) {
@@ -103,7 +103,7 @@ class ElfFile {
   std::string_view data_;
 };
 
-/// Appends the folders of a list with colons. `$ORIGIN` is where the file lies that has the list.
+/// Appends the folders of a list with colons. `$ORIGIN` is the folder of the file that has the list.
 void add_folders(Folders& to, const char* list, const std::string& origin) {
   for (std::string_view rest = list; !rest.empty();) {
     const size_t end = std::min(rest.find(':'), rest.size());
@@ -116,7 +116,7 @@ void add_folders(Folders& to, const char* list, const std::string& origin) {
   }
 }
 
-/// Where the loader looks for what this caller asks for.
+/// The folders where the loader looks for what this caller asks for.
 Folders folders_of(const void* caller) {
   Folders folders;
   Dl_info info;
@@ -169,7 +169,7 @@ class Search {
     for (const std::string& need : needs) {
       if (is_libibverbs(need.c_str())) return true;
     }
-    // Where a library that is loaded has its functions from is settled.
+    // A library that is loaded already is bound already.
     for (const std::string& need : needs) {
       if (!is_loaded(need.c_str()) && finds_libibverbs(need, own)) return true;
     }
@@ -195,7 +195,7 @@ bool is_libibverbs(const char* file) {
 bool needs_libibverbs(const char* file, const void* caller) noexcept try {
   if (file == nullptr || *file == 0 || is_loaded(file)) return false;
   const bool needs = Search(folders_of(caller)).finds_libibverbs(file, {});
-  dlerror();  // of our own questions
+  dlerror();  // clears the errors of our own calls
   return needs;
 } catch (const std::bad_alloc&) {
   return false;

@@ -23,7 +23,7 @@ int errno_of(MulticastGroups::Result result) {
   return ENOMEM;
 }
 
-/// With the kernel's errors. On Ethernet it looks at no LID.
+/// Fails with the kernel's errnos. The LID is ignored, as by a kernel on Ethernet.
 int change_group(ibv_qp* qp, const ibv_gid* gid,
                  MulticastGroups::Result (MulticastGroups::*change)(Qp&, const IpAddress&, Instant)) try {
   if (is_the_parents(qp->context)) return refuse_to_child();

@@ -31,7 +31,7 @@ namespace {
 
 constexpr uint32_t kEngineAccess =
     kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind | kZeroBased | kOnDemand | kFlushGlobal;
-// A user's addresses lie below.
+// User space ends here.
 constexpr uint64_t kAddressesEnd = uint64_t{1} << 63;
 constexpr size_t kBufAlignment = 4096;
 
@@ -74,7 +74,7 @@ int check_memory(const void* addr, size_t length, uint32_t rights) {
   return EFAULT;
 }
 
-/// What a region is to be.
+/// What the program asks a region to be.
 struct Wish {
   void* addr;
   size_t length;
@@ -82,11 +82,11 @@ struct Wish {
   uint32_t rights = 0;  // Access
 
   bool on_demand() const { return (rights & kOnDemand) != 0; }
-  /// All of the process's memory, as it is when somebody uses it.
+  /// All of the process's memory, as it is at each access.
   bool implicit() const { return on_demand() && addr == nullptr && length == SIZE_MAX; }
 };
 
-/// Returns 0 or errno. The memory of a region on demand need not be there yet: who uses it finds out.
+/// Returns 0 or errno. The memory of an on-demand region need not be there yet: an access finds out.
 int check_wish(Wish& wish) {
   if (wish.implicit()) {
     if (wish.iova != 0 || (wish.rights & kMwBind) != 0) return EINVAL;
@@ -215,8 +215,8 @@ UROCE_VERBS_EXPORT int ibv_dereg_mr(ibv_mr* base) {
 
 namespace {
 
-/// `kCall` is the call, for the line. Programs ask whether there is such a thing with a descriptor that is none (NCCL
-/// at each start, with -1): that is a question, of which nobody needs to read.
+/// `kCall`: the call's name, for the log line. Programs probe for this call with an invalid descriptor (NCCL at each
+/// start, with -1), which is not worth a line.
 template <Name kCall>
 ibv_mr* refuse_dmabuf(int fd) {
   if (fcntl(fd, F_GETFD) != -1) return refuse<ibv_mr*, kCall>();
@@ -254,7 +254,7 @@ UROCE_VERBS_EXPORT ibv_mr* ibv_reg_mr_ex(ibv_pd* pd, ibv_mr_init_attr* attr) {
   } else if ((mask & kMrHasBuf) != 0) {
     error = check_buf(pd, *attr);
   } else if (((mask & kMrHasAddr) != 0) == ((mask & kMrHasFd) != 0)) {
-    error = EINVAL;  // one of the two
+    error = EINVAL;  // exactly one of the two
   } else if ((mask & kMrHasFd) != 0) {
     return refuse_dmabuf<"ibv_reg_mr_ex with a dma-buf">(attr->fd);
   }

@@ -27,8 +27,8 @@ struct Device : ibv_device {
   uint8_t foreign[kForeignRoom];
 };
 
-/// What a kernel would find an object by: its number, and the open device. The public structures have both where a
-/// program can write to them; these are the shim's own.
+/// What a kernel would find an object by: its number, and the open device. The public structures have both, where a
+/// program can overwrite them; these are the shim's own.
 struct Identity {
   uint32_t handle = 0;
   uint64_t file = 0;
@@ -76,7 +76,7 @@ struct Context : ContextAbi {
   std::mutex mutex;
   const uint32_t generation = fork_generation;  // of the process that opened it
   uint64_t file = 0;                            // of the open device; imports of the context have the same
-  uint32_t objects = 0;  // objects of the context that are alive; if any are when it is closed, it stays
+  uint32_t objects = 0;  // live objects of the context; if there are any when it is closed, it stays
 };
 
 struct ThreadDomain : ibv_td {
@@ -90,7 +90,7 @@ struct Pd : ibv_pd {
   PdId id = 0;
   std::shared_ptr<PdCore> core;
   std::atomic<uint32_t> users{0};  // objects made with this structure
-  // A parent domain's.
+  // Only of a parent domain.
   bool is_parent = false;
   ThreadDomain* thread_domain = nullptr;
   Pd* extended = nullptr;
@@ -264,7 +264,7 @@ inline Context& from(ibv_context* context) {
   constexpr size_t kOffset = offsetof(ContextAbi, verbs) + offsetof(verbs_context, context);
   return *static_cast<Context*>(reinterpret_cast<ContextAbi*>(reinterpret_cast<uint8_t*>(context) - kOffset));
 }
-/// The process inherited the context, and what was made in it, through fork: see `has_inherited_objects`.
+/// True when the process inherited the context, and what was made in it, through fork: see `has_inherited_objects`.
 inline bool is_the_parents(ibv_context* context) {
   return has_inherited_objects && from(context).generation != fork_generation;
 }
@@ -289,8 +289,8 @@ void identify(Object& object, Base& base, uint32_t handle) {
   base.handle = handle;
   object.identity = {handle, from(base.context).file};
 }
-/// False, as a kernel would not find it, when the program's structure has another handle or the context of another open
-/// device than it was made with. Then the call ends with ENOENT.
+/// False when the program's structure has another handle, or the context of another open device, than the object was
+/// made with: a kernel would not find it, so the call ends with ENOENT.
 template <typename Base>
 bool is_found(Base& base) {
   const Identity& identity = from(&base).identity;
@@ -298,7 +298,7 @@ bool is_found(Base& base) {
 }
 /// Adds an object to (+1), or removes it from (-1), the count of its context.
 void count_object(ibv_context* context, int difference);
-/// The same for an object that is made with `pd`, which counts it too.
+/// The same for an object that is made with `pd`, which counts it, too.
 void count_object(ibv_pd* pd, int difference);
 
 /// Queues the event in every open context.

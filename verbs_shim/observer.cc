@@ -80,9 +80,8 @@ class ShimObserver final : public Observer {
                 wc_status_name(completion.status), cause_text(completion.cause));
   }
 
-  /// Where the program's structure has the new key (of type 1 it was told when it posted the bind), the window's real
-  /// key is restored in it; but not when a later bind has set another one in the meantime, which will be the window's
-  /// key.
+  /// The program's structure may have the new key already (for a window of type 1 since the bind was posted). Then the
+  /// window's real key is restored in it, unless a later bind has set another one, which will be the window's key.
   void on_bind_error(void* window, const MwBind& bind, uint32_t key) override {
     Mw& mw = *static_cast<Mw*>(window);
     if (mw.rkey == bind.new_rkey) mw.rkey = key;
@@ -104,7 +103,7 @@ class ShimObserver final : public Observer {
     event.event_type = static_cast<ibv_event_type>(kind);
     if (pair.wq != nullptr) {
       event.element.wq = pair.wq;
-      event.event_type = IBV_EVENT_WQ_FATAL;  // nothing else happens to one
+      event.event_type = IBV_EVENT_WQ_FATAL;  // the only event of a work queue
     }
     from(pair.base()->context).async.push(event);
   }

@@ -16,7 +16,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
-/// The key that a window of type 2 gets: of the one that the program wants only the lowest byte is its to choose.
+/// The key that a window of type 2 gets: of the key that the program wants, only the lowest byte is its own choice.
 uint32_t key_after_bind(const Mw& mw, uint32_t wanted);
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 int dealloc_mw(ibv_mw* mw);
@@ -41,8 +41,8 @@ ibv_qp* create_qp_extended(ibv_context* context, ibv_qp_init_attr_ex* attr);
 ibv_srq* create_srq_extended(ibv_context* context, ibv_srq_init_attr_ex* attr);
 
 // Shared between files.
-/// Completions that are in the queue are returned at once, but the engine has to go on receiving: so after this many
-/// completions a turn is made.
+/// Completions that are in the queue are returned at once, but the engine has to go on receiving: so one turn is made
+/// for every so many completions.
 inline constexpr uint32_t kTakenPerTurn = 16;
 /// Makes a turn for a program that polls `cq`; to be called under an EngineLock. True when there is a completion to
 /// take now. A completion that raised an event is left for the poll after that event: programs expect to find
@@ -71,8 +71,8 @@ void fill_wr_operations(QueuePair& qp, uint64_t send_ops);
 void fill_placement_operations(QueuePair& qp);
 bool address_vector_from(const ibv_ah_attr& attr, AddressVector& av);
 void address_vector_to(const AddressVector& av, ibv_ah_attr& attr);
-/// What a device may do to a frame on its way out, and this one does not. A raw frame would leave without what the
-/// program counts on; other packets have no such checksum, and the flag changes nothing.
+/// An offload that a device may offer, and this one does not. A raw frame would leave without the checksum that the
+/// program counts on; other packets have no such checksum, and for them the flag changes nothing.
 inline constexpr unsigned kOffloadFlags = IBV_SEND_IP_CSUM;
 /// The errno for a refused post.
 int post_error(PostResult result);

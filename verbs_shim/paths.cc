@@ -76,7 +76,7 @@ const char* name_in_a_tree(const char* path) {
   return rest != nullptr && (starts_with(rest, "/sys/class") || starts_with(rest, "/dev/infiniband")) ? rest : nullptr;
 }
 
-// Without memory for a name, a path is what it is without the shim: most of these functions promise to throw nothing.
+// Without memory for a name, a path is passed on as it is: most of these functions promise to throw nothing.
 
 std::string path_of_descriptor(int fd) try {
   char room[PATH_MAX];
@@ -127,8 +127,8 @@ std::string absolute_path(int directory, const char* path) try {
 
 bool switched_on() { return path_layer_on(); }
 
-/// Libc's headers say of most functions that their path is never null, so the compiler would leave out the question. A
-/// program's may be: EFAULT then.
+/// Libc's headers say of most functions that their path is never null, so the compiler would drop a comparison. A
+/// program may pass null all the same: EFAULT then.
 bool is_null(const char* path) {
   asm("" : "+r"(path));
   return path == nullptr;
@@ -307,7 +307,7 @@ UROCE_WRAP_XSTAT(__lxstat64, stat64)
 
 namespace {
 
-/// The path of a file like the one that a call with AT_EMPTY_PATH means; null when the descriptor is none of ours.
+/// The path of a file like the one that a call with AT_EMPTY_PATH means; null when the descriptor is not one of ours.
 const char* instead_of_descriptor(int fd, const char* path, int flags) {
   return (flags & AT_EMPTY_PATH) != 0 && path != nullptr && *path == '\0' && is_rdma_cm(fd) ? "/dev/null" : nullptr;
 }

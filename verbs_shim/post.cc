@@ -80,7 +80,7 @@ bool translate(const ibv_send_wr& from_wr, bool datagram, SendWr& wr) {
   }
 }
 
-/// A list that is not there has more elements than any queue takes.
+/// A missing list counts as one with more elements than any queue takes, so that it is refused.
 RecvWr translate(const ibv_recv_wr& wr) {
   const auto count = wr.sg_list != nullptr || wr.num_sge == 0 ? static_cast<uint32_t>(wr.num_sge) : UINT32_MAX;
   return {wr.wr_id, sges_of(wr.sg_list), count};
@@ -110,12 +110,12 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     SendWr out;
     if (xrc) out.remote_srqn = wr->qp_type.xrc.remote_srqn;
     const bool good = (wr->send_flags & refused) == 0 && translate(*wr, datagram, out);
-    // As with most providers the program keeps the key that it asked for; it is told when it gets another one (not by
-    // ibv_wr_bind_mw, of which nobody knows yet whether it will be posted).
+    // As with most providers, the program's structure keeps the key that it asked for; only another key is entered
+    // there (not by ibv_wr_bind_mw, for a work request that may never be posted).
     const bool other_key = good && wr->opcode == IBV_WR_BIND_MW && out.bind.new_rkey != wr->bind_mw.rkey;
     ibv_mw* const window = other_key ? wr->bind_mw.mw : nullptr;
     const uint32_t old_rkey = window != nullptr ? window->rkey : 0;
-    if (window != nullptr) window->rkey = out.bind.new_rkey;  // before: a queue pair in error flushes it at once
+    if (window != nullptr) window->rkey = out.bind.new_rkey;  // first: a queue pair in error flushes it at once
     const PostResult result = good ? engine.post_send(*qp.qp, out, now) : PostResult::kBadOpcode;
     if (window != nullptr && result != PostResult::kOk) window->rkey = old_rkey;
     if (result != PostResult::kOk) [[unlikely]] {

@@ -62,7 +62,7 @@ int check_init(const ibv_qp_init_attr_ex& attr) {
   if (cap.max_send_wr > kMaxQpWr || cap.max_send_sge > kMaxSge || cap.max_inline_data > kMaxInlineBytes) return EINVAL;
   if (own_receives && (cap.max_recv_wr > kMaxQpWr || cap.max_recv_sge > kMaxSge)) return EINVAL;
   if (attr.srq != nullptr && (xrc_send || raw)) return EINVAL;
-  if (attr.srq != nullptr && from(attr.srq).xrcd != nullptr) return EINVAL;  // targets fill it
+  if (attr.srq != nullptr && from(attr.srq).xrcd != nullptr) return EINVAL;  // only XRC targets receive into it
   if (attr.srq != nullptr && from(attr.srq).queue->tags() != nullptr && attr.qp_type != IBV_QPT_RC) return EINVAL;
   return 0;
 }
@@ -71,7 +71,7 @@ uint32_t create_flags_of(const ibv_qp_init_attr_ex& attr) {
   return (attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 ? attr.create_flags : 0;
 }
 
-/// Only datagrams go to groups.
+/// Only datagram queue pairs join groups.
 uint32_t create_flags_for(ibv_qp_type type) {
   return type == IBV_QPT_UD ? uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB} : 0;
 }

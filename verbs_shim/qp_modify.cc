@@ -77,8 +77,8 @@ bool attributes_from(const ibv_qp_attr& attr, uint32_t& mask, QpAttributes& out)
   return true;
 }
 
-/// Programs set an XRC queue pair's attributes as they set those of RC; as with the kernel, what only the other side
-/// has is left out.
+/// Programs set an XRC queue pair's attributes as they would set those of RC; as in the kernel, those that only the
+/// other side has are left out.
 uint32_t without_other_side(ibv_qp_type type, uint32_t mask) {
   if (type == IBV_QPT_XRC_SEND) return mask & ~uint32_t{kAttrMaxDestRdAtomic | kAttrMinRnrTimer};
   if (type == IBV_QPT_XRC_RECV) return mask & ~uint32_t{kAttrMaxQpRdAtomic | kAttrRetryCnt | kAttrRnrRetry};
@@ -97,8 +97,8 @@ void wait_for_peer(QueuePair& qp) {
               qp.base()->qp_num, to_string(peer).c_str());
 }
 
-/// Warns when the peer's address is our own and the peer is not here: two programs on different wires may have the same
-/// default address, and those of another directory have the same machine's, and then each talks to itself.
+/// Warns when the peer's address is our own and no such peer is here: programs on different wires may have the same
+/// default address, and those that meet in another directory have this machine's. Each would then talk to itself.
 void warn_of_own_address(QueuePair& qp) {
   EngineLock lock(endpoint());
   const IpAddress& peer = qp.qp->path().dst_ip;

@@ -66,7 +66,7 @@ void fill_device(ibv_device_attr& attr) {
 
 /// What ibv_device_attr lacks.
 void fill_device_extension(ibv_device_attr_ex& attr) {
-  // The processor pages, whatever kind of queue pair touches the memory: each has what its transport has.
+  // Page faults are the processor's, so each type of queue pair has all operations of its transport.
   constexpr uint32_t kMessages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
   constexpr uint32_t kReliable = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
   attr.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
@@ -193,7 +193,7 @@ UROCE_VERBS_EXPORT int ibv_query_port(ibv_context*, uint8_t port, _compat_ibv_po
   return error;
 }
 
-/// New in rdma-core 60: the speed in units of 100 Mb/s. One that is not known is what `active_speed` says.
+/// New in rdma-core 60: the speed in units of 100 Mb/s; if it is not known, that of `active_speed`.
 UROCE_VERBS_EXPORT int ibv_query_port_speed(ibv_context*, uint32_t port, uint64_t* speed) {
   if (port != 1) return with_errno(EINVAL);
   const uint64_t mbps = endpoint().link_speed_mbps();

@@ -27,7 +27,7 @@ struct FlowCounters : ibv_counters {
   // Under the engine's lock.
   std::vector<Point> points;
   FlowCounter counted;
-  uint32_t flows = 0;  // that name it
+  uint32_t flows = 0;  // flows that name it
 };
 
 struct RawFlow : ibv_flow {
@@ -41,18 +41,18 @@ struct RawFlow : ibv_flow {
 struct Wq : ibv_wq {
   uint8_t foreign[kForeignRoom];
   Qp* qp = nullptr;
-  QueuePair events;  // what the engine's events are about
+  QueuePair events;  // the queue pair that the engine's events are about
   uint32_t async_taken = 0;
-  std::atomic<uint32_t> tables{0};  // that lead to it
+  std::atomic<uint32_t> tables{0};  // tables that contain it
 };
 
 struct RwqTable : ibv_rwq_ind_table {
   uint8_t foreign[kForeignRoom];
   std::vector<Wq*> queues;
-  std::atomic<uint32_t> qps{0};  // that use it
+  std::atomic<uint32_t> qps{0};  // queue pairs that use it
 };
 
-/// Of a queue pair that shares its frames among the queues of a table.
+/// What a queue pair has that shares its frames among the queues of a table.
 struct RssQueues {
   RssGroup group;
   RwqTable* table = nullptr;
@@ -69,9 +69,9 @@ int flow_from(const ibv_flow_attr& attr, Flow& flow, std::vector<FlowCounters*>&
 
 /// Whether the attributes ask for queues of a table in place of a queue of its own.
 bool asks_for_rss(const ibv_qp_init_attr_ex& attr);
-/// A queue pair for `attr`, of which that is true. nullptr, with errno.
+/// Makes a queue pair for `attr`, of which `asks_for_rss` is true. nullptr, with errno, when that fails.
 ibv_qp* create_rss_qp(const ibv_qp_init_attr_ex& attr);
-/// Before such a queue pair is destroyed: its table is free.
+/// To be called before such a queue pair is destroyed: it frees its table.
 void forget_rss(QueuePair& qp);
 
 /// verbs_context.

@@ -25,7 +25,7 @@ UROCE_VERBS_EXPORT ssize_t write(int fd, const void* data, size_t bytes) {
   return write_rdma_cm(fd, data, bytes);
 }
 
-// To a kernel's device each piece is a write of its own.
+// To a kernel's device, each piece would be a write of its own.
 UROCE_VERBS_EXPORT ssize_t writev(int fd, const iovec* pieces, int count) {
   UROCE_NEXT(writev);
   if (!is_rdma_cm(fd)) [[likely]]
@@ -72,7 +72,7 @@ UROCE_VERBS_EXPORT int dup(int fd) noexcept {
 
 namespace {
 
-/// For dup2 and dup3: what `to` was is closed, if the call succeeds, before it is `from`.
+/// For dup2 and dup3: if the call succeeds, what `to` was is closed before `to` becomes `from`.
 template <typename Duplicate>
 int duplicate_to(int from, int to, Duplicate&& duplicate) {
   if (from == to || (!is_rdma_cm(from) && !is_rdma_cm(to))) return duplicate();

@@ -27,7 +27,7 @@ namespace {
 /// what it closes stays open here.
 pid_t table_owner = 0;
 
-/// No descriptor above it was ever one of ours.
+/// Descriptors above this one were never ours.
 std::atomic<int> highest{-1};
 
 /// Under the mutex.
@@ -50,7 +50,7 @@ void release_locked(UcmaFile* file) {
   if (--file->users == 0 && file->descriptors == 0) delete file;
 }
 
-/// A piece of memory that may not be there is copied by the kernel. Where it refuses to (seccomp), as any other memory.
+/// Has the kernel copy, since the memory may not be there. Where the kernel refuses (seccomp), copies directly.
 bool copy_by_kernel(long call, void* ours, uint64_t theirs, size_t bytes) {
   if (theirs == 0) return false;
   if (bytes == 0) return true;
@@ -79,7 +79,7 @@ int execute(UcmaFile& file, const void* data, size_t bytes) {
   const size_t in_bytes = std::min<size_t>(header.in, sizeof in);
   if (!copy_from_program(in, address + sizeof header, in_bytes)) return EFAULT;
   if (header.cmd == RDMA_USER_CM_CMD_GET_EVENT) return run_ucma_command(file, header.cmd, in, in_bytes, header.out);
-  // With an event that librdmacm has taken it asks for more, before the program sees it.
+  // Between taking an event and handing it to the program, librdmacm gives more commands: no cancellation there.
   const NoCancel but_where_events_are_awaited;
   return run_ucma_command(file, header.cmd, in, in_bytes, header.out);
 }
@@ -137,7 +137,7 @@ ssize_t write_rdma_cm(int fd, const void* command, size_t bytes) {
   }
   int error;
   try {
-    // Let go also when the thread is cancelled while it waits for an event.
+    // Released also when the thread is cancelled while it waits for an event.
     const std::unique_ptr<UcmaFile, decltype(&release_file)> held(file, &release_file);
     error = file->generation != fork_generation ? refuse_to_child() : execute(*file, command, bytes);
   } catch (const std::bad_alloc&) {

@@ -10,8 +10,8 @@
 
 namespace uroce::verbs {
 
-/// Makes the structure of a region in `pd`. `register_in(engine, mr)` fills in what else it has, and returns the
-/// region's key; 0 means that the engine's table is full. Null, with errno, when there is no room.
+/// Makes the structure of a region in `pd`. `register_in(engine, mr)` fills in the rest of it, and returns the region's
+/// key; 0 means that the engine's table is full. Null, with errno, when there is no room.
 template <typename Register>
 ibv_mr* add_region(ibv_pd* pd, Mr::Of of, size_t length, Register&& register_in) try {
   if (!is_found(*pd)) {

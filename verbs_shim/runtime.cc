@@ -49,7 +49,7 @@ bool Runtime::configure() {
   return true;
 }
 
-// The child of a fork may open the device itself. What it inherited stays as it is, for who still has pointers to it.
+// The child of a fork may open the device itself. What it inherited stays as it is, for threads that still use it.
 void Runtime::on_fork_child() {
   renew_after_fork(runtime_mutex);
   Runtime& runtime = get();

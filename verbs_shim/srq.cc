@@ -15,14 +15,14 @@ using namespace uroce::verbs;
 
 namespace {
 
-/// What makes it a queue of XRC, or one that matches tags: the completion queue, and the domain or the sizes.
+/// What an XRC or tag-matching queue has beyond others: a completion queue, and a domain or the sizes of its lists.
 struct SrqKind {
   Cq* cq = nullptr;
   Xrcd* xrcd = nullptr;
   const ibv_tm_cap* tags = nullptr;
 };
 
-/// To be called with the engine's lock. False when there is no room.
+/// Makes the queue one of this kind; to be called with the engine's lock. False when there is no room.
 bool become(ObjectTables& objects, SharedReceiveQueue& queue, const SrqKind& kind) {
   if (kind.xrcd != nullptr) return objects.attach_xrc(queue, kind.xrcd->id, *kind.cq->queue);
   if (kind.tags == nullptr) return true;
@@ -95,7 +95,7 @@ UROCE_VERBS_EXPORT int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attr, int mas
   const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
   if (resizes && (attr->max_wr == 0 || attr->max_wr > kMaxSrqWr)) return with_errno(EINVAL);
   Srq& srq = from(base);
-  DomainMemory memory;  // ends as the owner of the memory that is not used any more
+  DomainMemory memory;  // after a resize it owns the old memory, and frees it
   if (resizes) {
     const size_t bytes = ReceiveQueue::bytes_for(attr->max_wr, srq.queue->max_sge());
     if (!memory.take(from(base->pd), bytes, DomainMemory::kSharedReceiveQueue)) return with_errno(ENOMEM);
@@ -106,7 +106,7 @@ UROCE_VERBS_EXPORT int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attr, int mas
   const uint32_t limit = (mask & IBV_SRQ_LIMIT) != 0 ? attr->srq_limit : queue.limit();
   if (limit > max_wr) return with_errno(EINVAL);
   if (resizes) {
-    if (!queue.resize(max_wr, memory.get())) return with_errno(EINVAL);  // it holds more
+    if (!queue.resize(max_wr, memory.get())) return with_errno(EINVAL);  // it holds more than that
     srq.memory.swap(memory);
   }
   queue.set_limit(limit);

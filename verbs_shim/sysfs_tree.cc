@@ -36,15 +36,15 @@ namespace {
 using Path = std::filesystem::path;
 
 std::mutex tree_mutex;
-bool tree_is_whole = false;              // as far as was known when it was written
+bool tree_is_whole = false;              // as far as things were known when it was written
 bool tree_knows_port = false;            // the tree was written after the port was opened
-std::atomic<bool> tree_is_short{false};  // something could not be written, and is written with a later look
-bool tree_failure_is_told = false;       // why there is no tree, since there was one
+std::atomic<bool> tree_is_short{false};  // something could not be written, and is tried again later
+bool tree_failure_is_told = false;       // it was logged why there is no tree
 std::string* tree_root = nullptr;
 pid_t tree_owner = 0;
 int tree_lock = -1;  // held as long as the process lives
 
-/// What is missing is tried again with a look, but not with each: programs look often, and a disk stays full for long.
+/// A missing file is tried again at a look, but not at each: programs look often, and a disk stays full for long.
 struct NextTry {
   using Clock = std::chrono::steady_clock;
   Clock::time_point at;
@@ -58,7 +58,7 @@ void remove_at_exit() {
   if (getpid() == tree_owner && tree_root != nullptr) remove_tree(*tree_root);
 }
 
-/// The tree's directory, locked: nobody removes it. -1 when another has the lock or has removed it.
+/// Opens and locks the tree's directory, so that it is not removed. -1 when another process has locked or removed it.
 int lock_tree(const std::string& root, bool wait) {
   const int fd = open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   struct stat st {};
@@ -67,8 +67,8 @@ int lock_tree(const std::string& root, bool wait) {
   return -1;
 }
 
-/// Removes the trees of processes that were killed: process numbers mean nothing, containers that share the directory
-/// count their own.
+/// Removes the trees of processes that were killed. Their process numbers do not tell, since containers that share the
+/// directory count their own.
 void remove_stale_trees(const std::string& directory) {
   for (const std::string& name : names_in(directory)) {
     if (name.rfind(kTreePrefix, 0) != 0 || std::isdigit(static_cast<unsigned char>(name[sizeof kTreePrefix - 1])) == 0)
@@ -81,14 +81,14 @@ void remove_stale_trees(const std::string& directory) {
   }
 }
 
-/// A failure shows as a missing file, as on a kernel without the attribute, until a later look.
+/// A link that cannot be made is a missing file, as on a kernel without the attribute, until it is tried again.
 void link_to(const char* to, const Path& name) {
   std::error_code error;
   std::filesystem::create_symlink(to, name, error);
   if (error && error != std::errc::file_exists) tree_is_short = true;
 }
 
-/// Whether a file has this text now, or any, where that is enough.
+/// Whether a file has this text now; with `any`, whether it has some text.
 bool has(int fd, const std::string& line, bool any) {
   char text[256];
   // libc's name is the shim's own, which would bring the counters up to date.
@@ -96,8 +96,8 @@ bool has(int fd, const std::string& line, bool any) {
   return length > 0 && (any || std::string_view(text, static_cast<size_t>(length)) == line);
 }
 
-/// Writes one attribute, making its directories, unless it is there. `is_first`: unless there is any. The same of
-/// failures.
+/// Writes one attribute, making its directories, unless the file has that text; with `is_first`, unless it has any.
+/// Failures are treated as by `link_to`.
 void put(const Path& file, const std::string& text, bool is_first = false) {
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
@@ -294,7 +294,7 @@ uint64_t counter_value(const std::string& name, const Counters& counters) {
   return found;
 }
 
-/// Whether to try. A port that has been opened changes what there is to say.
+/// Whether to try again. Once the port is open there is more to tell, so then at once.
 bool is_time_to_try(bool open) {
   constexpr auto kPause = std::chrono::seconds(1);
   const auto now = NextTry::Clock::now();

@@ -34,7 +34,7 @@ namespace {
 
 constexpr int kListOpFlags = IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC;
 
-/// False for what no queue knows.
+/// False for an operation that no queue knows.
 bool read_operation(const ibv_ops_wr& from, TagOp& op) {
   if (from.opcode > IBV_WR_TAG_SYNC || (from.flags & ~kListOpFlags) != 0) return false;
   op.wr_id = from.wr_id;

@@ -5,7 +5,7 @@
 
 namespace uroce::verbs {
 
-/// What a queue of IBV_SRQT_TM is to be made with, beside what every queue has. Returns 0 or errno.
+/// Checks what a queue of IBV_SRQT_TM is made with beyond what every queue has. Returns 0 or errno.
 int check_tag_attributes(const ibv_srq_init_attr_ex& attr);
 void fill_tag_caps(ibv_tm_caps& caps);
 

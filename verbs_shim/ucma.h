@@ -1,4 +1,4 @@
-// What stands behind the descriptors of rdma_cm_device.h: channels, the ids in them, and the events that wait.
+// What is behind the descriptors of rdma_cm_device.h: channels, the ids in them, and the events that wait.
 //
 // Locks, in the order in which they are taken: `command_mutex` (one command at a time; ids end only under it), the
 // EngineLock (everything that is asked of roce/cm), `mutex` (tables and queues). Events arrive under the EngineLock, in
@@ -34,13 +34,13 @@ struct UcmaId {
   uint32_t number = 0;
   UcmaFile* file = nullptr;
   uint64_t uid = 0;      // how the program calls it; 0: a request that is not accepted yet, whose events go nowhere
-  cm::Id* id = nullptr;  // null until the device is needed, see `on_device`
+  cm::Id* id = nullptr;  // null until the device is needed, see `bring_to_device`
   cm::PortSpace port_space{};
   QpType qp_type{};
   cm::SocketAddress bound_early;  // bound while there was no device
   uint32_t backlog_left = 0;      // of a listener: requests that may wait in the queue
   uint32_t events_reported = 0;
-  UcmaId* next_going = nullptr;  // a list of those that end together: that takes no memory
+  UcmaId* next_going = nullptr;  // a list of ids that end together, which takes no memory
 };
 
 struct UcmaEvent {
@@ -64,7 +64,7 @@ struct UcmaFile {
 class Ucma final : public cm::EventSink {
  public:
   static Ucma& get();
-  /// In the child of a fork: everything is the parent's.
+  /// To be called in the child of a fork: everything is the parent's.
   static void leave();
 
   bool on_cm_event(const cm::Event& event) override;
@@ -74,7 +74,7 @@ class Ucma final : public cm::EventSink {
   /// An id or multicast group of this file. Null: there is none (ENOENT in `error`), or it is another file's (EINVAL).
   UcmaId* find_id(const UcmaFile& file, uint32_t number, int& error);
   UcmaMulticast* find_multicast(const UcmaFile& file, uint32_t number, int& error);
-  /// Its number is free.
+  /// Adds an id with a number that is free.
   UcmaId& add_id(UcmaFile& file, cm::PortSpace port_space, QpType qp_type);
   UcmaMulticast& add_multicast(UcmaId& id, uint64_t uid);
   /// Ends the id, and what hangs on it. Returns how many of its events the program has taken.

@@ -32,8 +32,8 @@ constexpr uint32_t kBacklogMax = 1024;  // what a kernel allows by default
 constexpr uint8_t kConsumerReject = 28;
 constexpr uint8_t kVendorOptionReject = 35;
 
-/// The engine for one command. With the end of the scope, what the command sends leaves, and the background thread
-/// waits for the answer.
+/// The engine for one command. At the end of the scope the messages of the command are sent, and the background thread
+/// takes over waiting for the answer.
 class OnEngine {
  public:
   OnEngine() { lock_.emplace(endpoint()); }
@@ -141,7 +141,7 @@ int bind_ip(const UcmaCall& call, const rdma_ucm_bind_ip& command) {
   return bind_to(call, command.id, address_from(&command.addr, sizeof command.addr));
 }
 
-/// An address whose size is said beside it.
+/// An address that comes with its size.
 std::optional<SocketAddress> sized_address(const __kernel_sockaddr_storage& address, size_t bytes) {
   if (bytes == 0 || bytes != address_bytes(address.ss_family)) return std::nullopt;
   return address_from(&address, sizeof address);
@@ -301,8 +301,8 @@ int set_option_of_id(UcmaId& id, const rdma_ucm_set_option& command) {
   }
 }
 
-/// A path that the program found out by itself (from an InfiniBand subnet administrator). There is one way to an
-/// address here, so it is resolved as without.
+/// A path that the program found out by itself (from an InfiniBand subnet administrator). Here an address has only one
+/// route, so it is resolved as without that path.
 int set_path(UcmaId& id, const rdma_ucm_set_option& command) {
   if (command.optname != RDMA_OPTION_IB_PATH) return ENOSYS;
   if (command.optlen == 0 || command.optlen % sizeof(ib_path_rec_data) != 0) return EINVAL;
@@ -366,7 +366,7 @@ int resolve_ib_service(const UcmaCall& call, const UcmaResolveIbService& command
   return id->id->only_bound() ? EOPNOTSUPP : EINVAL;
 }
 
-/// An event that a program tells itself: librdmacm wakes up so who waits for an address that it has looked up.
+/// An event that a program sends to itself: librdmacm thus wakes the thread that waits for an address it has looked up.
 int write_cm_event(const UcmaCall& call, const UcmaWriteCmEvent& command) {
   if (command.event != kCmEventUser && command.event != kCmEventInternal) return EINVAL;
   int error;

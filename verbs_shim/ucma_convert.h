@@ -29,7 +29,7 @@ void conn_param_to(const cm::ConnParam& from, rdma_ucm_conn_param& to);
 void ud_param_to(const cm::UdParam& from, rdma_ucm_ud_param& to);
 void qp_settings_to(const cm::QpSettings& from, QpState state, ib_uverbs_qp_attr& to);
 
-/// The path that a way is, in both forms in which programs are told it.
+/// The id's route as a path record, in the two forms in which programs are told it.
 void path_to(const cm::Id& id, ib_user_path_rec& to);
 void path_to(const cm::Id& id, ib_path_rec_data& to);
 

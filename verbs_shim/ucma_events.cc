@@ -25,7 +25,7 @@ static_assert(static_cast<int>(cm::EventType::kTimewaitExit) == 15);
 
 namespace {
 
-// What programs from before the structure had its last members know of it.
+// The part of the structure that programs know which are older than its last members.
 constexpr size_t kResponseBytesMin = offsetof(rdma_ucm_event_resp, reserved);
 
 // A peer that answers at once is answered without the cost of going to sleep and being woken.
@@ -198,14 +198,14 @@ int Ucma::take_event(UcmaFile& file, uint64_t response, size_t room) {
 
 namespace {
 
-/// Another thread may open the device meanwhile, and then whoever waits may have to drive it. True after a signal, too.
+/// Another thread may open the device meanwhile; this one may then have to drive it. True after a signal, too.
 bool readable_soon(int fd) {
   constexpr int kPatienceMs = 10;
   pollfd one{fd, POLLIN, 0};
   return syscall(SYS_poll, &one, 1, kPatienceMs) != 0;
 }
 
-/// A descriptor of one's own for the same events, closed in the end, also when the thread is cancelled.
+/// A duplicate of the descriptor, closed at the end, also when the thread is cancelled.
 class OwnDescriptor {
  public:
   explicit OwnDescriptor(int of) : fd_(static_cast<int>(syscall(SYS_fcntl, of, F_DUPFD_CLOEXEC, 0))) {}
@@ -222,8 +222,8 @@ class OwnDescriptor {
 
 }  // namespace
 
-// Where it waits, and at its beginning, a thread can be cancelled, as in a write to a kernel's device: libiscsi ends
-// its thread so, and frees what that thread uses.
+// A thread can be cancelled at the beginning and where it waits, as in a write to a kernel's device: that is how
+// libiscsi ends its thread, and it frees what that thread uses.
 int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
   if (room < kResponseBytesMin) return ENOSPC;
   pthread_testcancel();
@@ -237,8 +237,8 @@ int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
   }
   if (!file.events.empty()) return take_event(file, response, room);
   if (!blocks) return EAGAIN;
-  // Who waits in a kernel holds the file, also when another thread closes the descriptor; then nothing comes any more.
-  // rping ends so, with a thread that waits.
+  // In a kernel, a thread that waits holds the file even when another thread closes the descriptor; then no event comes
+  // any more. rping ends like that, with a thread that waits.
   if (file.fd < 0) {
     guard.unlock();
     pause();

@@ -20,7 +20,7 @@ Ucma*& current() {
   return ucma;
 }
 
-/// A number that `table` does not have. Those of ended ids are not met again soon.
+/// A number that `table` does not have. Numbers of ended ids are not reused soon.
 template <typename Table>
 uint32_t free_number(const Table& table, uint32_t& next) {
   while (table.contains(next)) next++;
@@ -79,7 +79,7 @@ UcmaMulticast& Ucma::add_multicast(UcmaId& id, uint64_t uid) {
 }
 
 uint32_t Ucma::destroy(UcmaId& id) {
-  // The engine is kept until the end, so that no event arrives for what is going away.
+  // The lock is kept until the end, so that no event arrives for what is going away.
   std::optional<EngineLock> engine;
   if (id.id != nullptr) engine.emplace(endpoint());
   UcmaId* going;

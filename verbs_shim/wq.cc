@@ -39,7 +39,7 @@ int check_wq(const ibv_wq_init_attr& attr) {
   return 0;
 }
 
-/// What events and posts see of it.
+/// Fills in what events and posts see of the queue.
 void describe_events(Wq& wq, const ibv_wq_init_attr& attr) {
   ibv_qp& base = *wq.events.base();
   base.context = attr.pd->context;

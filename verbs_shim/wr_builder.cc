@@ -95,7 +95,7 @@ void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info
 
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) {
   SendWr& wr = from(qp).builder->last();
-  wr.ah = ah != nullptr ? from(ah).address.get() : nullptr;  // the post refuses none
+  wr.ah = ah != nullptr ? from(ah).address.get() : nullptr;  // null is refused when it is posted
   wr.remote_qpn = remote_qpn;
   wr.remote_qkey = remote_qkey;
 }

@@ -13,7 +13,7 @@ namespace uroce::verbs {
 
 namespace {
 
-/// A handle on the target, which does not have it yet.
+/// Makes a handle, which still has to be attached to its target.
 std::unique_ptr<QueuePair> make_handle(Xrcd& xrcd, void* qp_context) {
   auto handle = std::make_unique<QueuePair>();
   ibv_qp& base = *handle->base();

@@ -13,7 +13,7 @@ namespace uroce::verbs {
 
 struct Xrcd : ibv_xrcd {
   uint8_t foreign[kForeignRoom];
-  XrcdId id = 0;                   // handles that were opened with the same file have the same
+  XrcdId id = 0;                   // the same for all handles that were opened with the same file
   std::atomic<uint32_t> users{0};  // target queue pairs and shared receive queues made with this handle
 };
 inline Xrcd& from(ibv_xrcd* xrcd) { return *static_cast<Xrcd*>(xrcd); }

@@ -29,7 +29,7 @@ namespace {
 struct FileDomain {
   dev_t device = 0;
   ino_t inode = 0;
-  int held = -1;  // a descriptor of the file, so that its inode is not another file's meanwhile
+  int held = -1;  // a descriptor of the file, so that no other file gets its inode meanwhile
   XrcdId id = 0;
   uint32_t handles = 0;
 };
@@ -65,8 +65,8 @@ int set_lock(const FileDomain& domain, short type) {
   return fcntl(lock_file, F_OFD_SETLK, &lock);
 }
 
-/// Waits for whoever is about to say whether the file is a domain of theirs, which takes them no time. Returns 0 or
-/// errno.
+/// Shares the lock. Waits for a process that is just finding out whether the file is its domain, which takes no time.
+/// Returns 0 or errno.
 int share_lock(const FileDomain& domain) {
   struct flock lock {};
   lock.l_type = F_RDLCK;

@@ -32,7 +32,7 @@ struct Card::Impl {
   Context context;
   Device device;
   std::vector<std::unique_ptr<Interface>> interfaces;
-  bool powered = false;  // the time is known
+  bool powered = false;  // it has been told the time
   bool removed = false;
 };
 

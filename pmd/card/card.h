@@ -76,7 +76,7 @@ class Card {
   uint32_t read32(uint32_t offset);
   void write32(uint32_t offset, uint32_t value);
 
-  /// From now on the card looks at these doorbell words beside the registers (pmd/hw/doorbell_page.h); nullptr: none.
+  /// From now on the card also takes commands from these doorbell words (pmd/hw/doorbell_page.h); nullptr: from none.
   /// It sets a word to 0 when it has taken the command, so that a pointer that is written twice counts as two
   /// doorbells.
   void set_doorbell_words(volatile uint32_t* words);
@@ -85,7 +85,7 @@ class Card {
   /// did; 0 when there was nothing to do. Time must not go backwards.
   uint32_t run(uint64_t now_ns, uint32_t budget);
   /// Sets the time for register accesses until the next run, such as reads of the PTP clock. Must not go backwards. The
-  /// first time that the card hears of is the one when its power comes on.
+  /// first time that the card is given is that of its power-on.
   void set_time(uint64_t now_ns);
 
   /// Called from `run`, and from register accesses, when an interrupt vector fires. It must not call the card.
@@ -94,7 +94,7 @@ class Card {
   /// PCI reset, for which the card itself has no register: everything is as after construction, but the report counts
   /// on, and a card that was removed stays removed.
   void reset();
-  /// A host that takes no received frames for a while, because its memory is busy: they wait in the ports' FIFOs.
+  /// On: the host takes no received frames for now, as when its memory is busy; they wait in the ports' FIFOs.
   void block_host(bool on);
   /// Surprise removal: from now on every read is all-ones, and nothing moves.
   void remove();

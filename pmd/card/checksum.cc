@@ -8,19 +8,19 @@
 namespace mqnic::card {
 namespace {
 
-// What wide registers take at once.
+// The bytes that one step of `sum_long` copies and sums.
 constexpr size_t kWideBytes = 64;
 constexpr size_t kLinesAhead = 24;
 
 #if defined(__x86_64__)
 using WideLanes = uint64_t __attribute__((vector_size(32)));
 
-/// The sum of the first words, as many as fill whole pairs of registers.
+/// Copies the bytes and returns their sum, as far as they fill whole steps; the rest is left to the caller.
 __attribute__((target("avx2"))) uint64_t sum_long(uint8_t* to, const uint8_t* from, size_t bytes) {
   WideLanes low[2]{}, high[2]{};
   static_assert(sizeof(low) == kWideBytes);
   for (size_t left = bytes / kWideBytes; left != 0; --left, from += kWideBytes, to += kWideBytes) {
-    // The frame may be in the cache of another processor.
+    // The frame may be in another processor's cache.
     __builtin_prefetch(from + kWideBytes * std::min(left - 1, kLinesAhead), 0, 2);
     WideLanes first, second;
     std::memcpy(&first, from, sizeof(first));

@@ -10,7 +10,7 @@
 
 namespace mqnic::card {
 
-/// A Completion in words: put together from fields in memory, it could only be read when they have got there.
+/// A Completion built as words: one stored field by field could be loaded as a whole only after those stores.
 inline QueueEntry completion_entry(uint16_t queue, uint16_t index, uint16_t bytes, PtpClock::Stamp stamp) {
   static_assert(offsetof(Completion, index) == 2 && offsetof(Completion, bytes) == 4 &&
                 offsetof(Completion, timestamp_ns) == 8 && offsetof(Completion, timestamp_s) == 12);

@@ -25,7 +25,7 @@ struct Context {
     if (messages.size() < kMessagesMax) messages.push_back(std::move(text));
   }
 
-  /// Of completions; zeros in a build without a clock.
+  /// The timestamp of a completion; zeros in a build without a clock.
   PtpClock::Stamp stamp() { return config.ptp ? clock.stamp(now_ns) : PtpClock::Stamp{0, 0}; }
 
   static constexpr size_t kMessagesMax = 64;

@@ -53,7 +53,7 @@ inline uint64_t sum_tail(uint8_t* to, const uint8_t* from, size_t bytes) {
   return sum + last;
 }
 
-/// The two below; `to` is nullptr when nothing is to be copied.
+/// What the two functions below do; `to` is nullptr when nothing is to be copied.
 inline uint64_t sum_and_perhaps_copy(uint8_t* to, const uint8_t* from, size_t bytes) {
   using Lanes = uint64_t __attribute__((vector_size(16)));
   Lanes low{}, high{};
@@ -79,12 +79,12 @@ inline uint64_t copy_and_sum_short(uint8_t* to, const uint8_t* from, size_t byte
 }
 uint64_t copy_and_sum_long(uint8_t* to, const uint8_t* from, size_t bytes);
 inline uint64_t copy_and_sum(uint8_t* to, const uint8_t* from, size_t bytes) {
-  constexpr size_t kLong = 256;  // from here on wide registers pay
+  constexpr size_t kLong = 256;  // from this size on, the wide registers pay off
   return bytes < kLong ? copy_and_sum_short(to, from, bytes) : copy_and_sum_long(to, from, bytes);
 }
 
-/// The one's complement sum (checksum.h) of bytes whose sum as words in the host's order is this: the bytes of the sum
-/// are exchanged (RFC 1071).
+/// Turns a sum of words in the host's byte order into the one's complement sum of the same bytes (checksum.h), by
+/// swapping the bytes of the sum (RFC 1071).
 inline uint16_t network_sum(uint64_t sum) {
   sum = (sum >> 32) + (sum & 0xffffffff);  // below 2^32 + 2^16 for frames, so that two steps are enough from here on
   uint32_t folded = static_cast<uint32_t>(sum >> 16) + static_cast<uint32_t>(sum & 0xffff);

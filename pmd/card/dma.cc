@@ -10,9 +10,9 @@ constexpr unsigned kFirstOfReads = 32, kFirstOfWrites = 48;
 // How long this host always takes, in clocks of the card's core (4 ns).
 constexpr uint64_t kReadCycles = 150, kWriteCycles = 10;
 
-/// Calls `here(host, offset, bytes)` for every part of the range that lies in one mapping. `elsewhere(offset)` is for
-/// what begins in none, and returns how many bytes it copied; 0 ends this, with false. Rings and buffers may span
-/// adjacent mappings, such as two huge pages.
+/// Calls `here(host, offset, bytes)` for every part of the range that lies in one mapping. `elsewhere(offset)` is
+/// called for a part that begins in no mapping, and returns how many bytes it copied; 0 ends the walk, and the result
+/// is false. Rings and buffers may span adjacent mappings, such as two huge pages.
 template <typename Here, typename Elsewhere>
 bool each_piece(HostMemory& memory, uint64_t address, size_t bytes, Here here, Elsewhere elsewhere) {
   size_t done = 0;

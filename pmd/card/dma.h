@@ -28,7 +28,7 @@ class Dma {
     copy_bytes(to, host, bytes);
     return true;
   }
-  /// Looks at the first descriptor of a block. False, and it was no operation, unless the block is in one mapping.
+  /// Peeks at the first descriptor of a block, uncounted. False unless the whole block is in one mapping.
   template <typename Value>
   bool peek(uint64_t address, size_t block_bytes, Value& value) {
     const uint8_t* host = memory_->at(address, block_bytes);
@@ -36,7 +36,7 @@ class Dma {
     std::memcpy(&value, host, sizeof(value));
     return true;
   }
-  /// Makes what was looked at an operation.
+  /// Counts what `peek` looked at as a read.
   void count_read(size_t bytes) { reads_.count(bytes, kReadRequestBytes); }
   /// Copies to the host. What is not mapped is lost; then the result is false.
   bool write(uint64_t address, const uint8_t* from, size_t bytes) {
@@ -47,7 +47,7 @@ class Dma {
     copy_bytes(host, from, bytes);
     return true;
   }
-  /// The same, and returns the sum of what it writes (copy_and_sum).
+  /// The same, and returns the sum of the bytes that it writes (copy_and_sum).
   uint64_t write_and_sum(uint64_t address, const uint8_t* from, size_t bytes) {
     writes_.count(bytes, kWriteRequestBytes);
     if (uint8_t* host = memory_->at(address, bytes)) [[likely]]
@@ -61,7 +61,7 @@ class Dma {
     uint8_t* host = memory_->at(address, sizeof(entry));
     if (host == nullptr || reinterpret_cast<uintptr_t>(host) % alignof(uint64_t) != 0) [[unlikely]]
       return write_odd_entry(address, host, entry);
-    // Word by word, as they were made: what was stored in pieces cannot be loaded as a whole before it is in the cache.
+    // Word by word, as they were made: a wider load would have to wait until those stores are in the cache.
     auto* words = reinterpret_cast<uint64_t*>(host);
     __atomic_store_n(words, entry[0], __ATOMIC_RELAXED);
     __atomic_store_n(words + 1, entry[1], __ATOMIC_RELAXED);
@@ -70,7 +70,7 @@ class Dma {
     return true;
   }
 
-  /// The host is gone; see RemoteMemory.
+  /// True when the host is gone; see RemoteMemory.
   bool lost() const { return memory_->remote() != nullptr && memory_->remote()->lost(); }
 
   /// Statistics IDs 32 to 63: of reads and, from 48 on, of writes: operations, bytes, latencies, errors, requests (of

@@ -17,7 +17,7 @@ class RemoteMemory {
   /// the address is not mapped, not meant for this direction, or when nobody answers.
   virtual size_t read(uint64_t dma_address, std::span<uint8_t> to) = 0;
   virtual size_t write(uint64_t dma_address, std::span<const uint8_t> from) = 0;
-  /// Nobody answers any more, as on a bus that is gone: what could not be read is not to leave the card as if it were.
+  /// True when nothing answers any more, as on a bus that is gone: bytes that could not be read must not be sent.
   virtual bool lost() const = 0;
 };
 
@@ -25,7 +25,7 @@ class RemoteMemory {
 /// the card.
 class HostMemory {
  public:
-  /// False when the range is empty, wraps around, or overlaps another.
+  /// Adds a range. False when it is empty, wraps around, or overlaps another.
   bool map(uint64_t dma_address, size_t bytes, uint8_t* data);
   /// Removes a range exactly as it was mapped. Returns its data pointer, or nullptr when there is no such range.
   uint8_t* unmap(uint64_t dma_address, size_t bytes);
@@ -47,7 +47,7 @@ class HostMemory {
     return {range.data + offset, static_cast<size_t>(range.bytes - offset)};
   }
 
-  /// Where to look for what is in no mapping; nullptr: nowhere.
+  /// Sets where addresses in no mapping are looked up; nullptr: nowhere.
   void set_remote(RemoteMemory* remote) { remote_ = remote; }
   RemoteMemory* remote() const { return remote_; }
 

@@ -39,8 +39,8 @@ Interface::Interface(Context& context, const Layout& layout, std::span<Wire* con
   }
 }
 
-/// As the RTL's `rst`: what is under way is forgotten, ports and schedulers are off; but the queues' registers are
-/// memory, which has no reset, so that queues stay enabled with the addresses that they had.
+/// Like the RTL's `rst`: what is under way is forgotten, and ports and schedulers are off; but the queues' registers
+/// are memory, which has no reset, so queues stay enabled with the addresses that they had.
 void Interface::reset() {
   queue_map_.reset();
   for (Scheduler& scheduler : schedulers_) scheduler.reset();
@@ -56,8 +56,8 @@ void Interface::reset() {
 
 // ---- Registers
 
-/// The queue whose registers are at `offset` of a window; `at` becomes the offset in them. The number has as many bits
-/// as the number of queues needs, so that one past the last is a low one again.
+/// The queue whose registers are at `offset` of a window; `at` becomes the offset among them. A queue number has only
+/// as many bits as the number of queues needs, so one past the last may name a low one again.
 size_t Interface::queue_at(Kind kind, uint32_t offset, uint32_t& at) const {
   const bool ring = kind == Kind::kTx || kind == Kind::kRx;
   const uint32_t stride = ring ? kRingStride : kCqStride;
@@ -385,7 +385,7 @@ uint32_t Interface::transmit(unsigned number, uint32_t budget) {
       scheduler.idle();
       continue;
     }
-    // With one queue that waits, its turn comes again and again.
+    // While only one queue waits, it is its turn again and again.
     Port* const port = port_to(scheduler.destination());
     if (taken.empty() && port != nullptr && scheduler.alone()) {
       const uint32_t sent = tx_engine_.stream(*queue, scheduler.destination(), *port, budget - done);
@@ -400,7 +400,7 @@ uint32_t Interface::transmit(unsigned number, uint32_t budget) {
   return done;
 }
 
-/// What is ahead moves up, and the RX engine takes what waits for it.
+/// Moves frames from the FIFO ahead into the main one, from which the RX engine takes them.
 uint32_t Interface::empty_fifos(Port& port, uint8_t number, uint32_t budget) {
   RxFifo &fifo = port.fifo(), &ahead = port.ahead();
   uint32_t done = 0;
@@ -409,7 +409,7 @@ uint32_t Interface::empty_fifos(Port& port, uint8_t number, uint32_t budget) {
       ahead.pop();
       continue;
     }
-    if (fifo.empty()) {  // and too small for this one
+    if (fifo.empty()) {  // even an empty FIFO is too small for this frame
       ahead.pop();
       ++context_->report.rx_dropped_fifo_full;
       continue;

@@ -22,7 +22,7 @@ constexpr size_t kControlDestinationBytes = 6, kControlType = 12, kControlOpcode
 constexpr uint16_t kOpcodePause = 0x0001, kOpcodePfc = 0x0101;
 constexpr uint16_t kRefreshQuanta = 0x7fff;
 
-// What a port that is off has room for: registers of 64 bytes, which frames do not share.
+// The room of a port that is off: registers of 64 bytes, none of which is shared by two frames.
 constexpr size_t kSkidWords = 8, kSkidWordBytes = 64;
 
 uint16_t big_endian16(std::span<const uint8_t> bytes, size_t at) {

@@ -1,7 +1,7 @@
 // A port: its control registers, link flow control, and the FIFOs between the cable and the RX engine.
 //
-// There are two, as in mqnic_port_rx.v: a small one ahead, which keeps frames while the port is paused, and drops them
-// when it is full; and the one whose watermark asks the peer to pause, in which frames wait for the RX engine.
+// There are two FIFOs, as in mqnic_port_rx.v: a small one ahead, which keeps frames while the port is paused, and drops
+// them when it is full; and one whose watermark asks the peer to pause, in which frames wait for the RX engine.
 //
 // Flow control is that of mqnic_port.v, mqnic_l2_ingress.v and mac_pause_ctrl_{rx,tx}.v. As there, PFC is only a stub:
 // its registers take values, and PFC frames are removed from the traffic when it is on, but they are neither obeyed nor
@@ -45,7 +45,7 @@ class RxFifo {
 
 struct RxBuffers {
   RxFifo fifo, ahead;
-  size_t skid_words = 0;  // of what came while the port is off
+  size_t skid_words = 0;  // taken by frames that came while the port is off
 };
 
 class Port {

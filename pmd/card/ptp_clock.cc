@@ -202,7 +202,7 @@ bool PtpClock::read(uint32_t offset, uint64_t now_ns, uint32_t& value) {
 
 bool PtpClock::write(uint32_t offset, uint32_t value, uint64_t now_ns) {
   advance(now_ns);
-  /// A register, and whether writing it asks for an update.
+  /// Stores what was written to a register; `asks`: the write asks for the update.
   const auto put = [&](Update update, auto& field, auto kept, bool asks) {
     if (pending(update)) return true;  // taken, and lost
     field = kept;

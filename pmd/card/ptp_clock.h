@@ -52,7 +52,7 @@ class PtpClock {
   bool pending(Update update) const { return due_ns_[update] != kNever; }
   void request(Update update);
   void apply(Update update);
-  /// Lets the time pass, with what becomes due in it.
+  /// Lets time pass until `now_ns`, and applies the updates that become due.
   void advance(uint64_t now_ns);
   void pass(uint64_t now_ns);
   void add(uint64_t ns);

@@ -53,7 +53,7 @@ class RingManager {
  private:
   QueueWrite command(Queue& queue, uint32_t value);
 
-  size_t count_;  // as the vector's size, which is a division
+  size_t count_;  // size() of the vector would need a division
   std::vector<Queue> queues_;
   std::vector<uint16_t> enabled_;
   uint16_t completion_mask_;
@@ -112,7 +112,7 @@ class CompletionManager {
   QueueWrite command(Queue& queue, uint32_t value);
   static void arm(Queue& queue, QueueWrite& outcome);
 
-  size_t count_;  // as the vector's size, which is a division
+  size_t count_;  // size() of the vector would need a division
   std::vector<Queue> queues_;
   std::vector<uint16_t> enabled_;
   uint16_t target_mask_;

@@ -18,7 +18,7 @@ struct FrameHash {
 /// fields, but not behind IP options. Everything else, such as IPv6 and VLAN tags, hashes to 0 with type 0.
 FrameHash hash_frame(std::span<const uint8_t> frame);
 
-/// The same, with a memory: a frame often has the addresses and ports of the one before it.
+/// The same, with a cache: a frame often has the addresses and ports of the one before it.
 class FrameHasher {
  public:
   FrameHash hash(std::span<const uint8_t> frame);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kChecksumStart = 14;
 
-/// What the bytes before the checksum's first one contribute to a sum of words from the first byte on.
+/// What the bytes in front of the checksum's first one add to a sum that begins with the frame's first byte.
 uint64_t sum_of_ethernet_header(const uint8_t* frame) {
   uint32_t words[3];
   uint16_t half;
@@ -32,7 +32,7 @@ inline uint16_t RxEngine::deliver(const RingManager::Queue& ring, std::span<cons
   const size_t block_bytes = sizeof(Descriptor) << ring.log2_block;
   if (whole && dma.peek(ring.block_address(), block_bytes, first) && first.bytes >= kept) [[likely]] {
     dma.count_read(block_bytes);
-    // A whole frame in one buffer is looked at once.
+    // A whole frame that fits one buffer is read only once.
     const uint64_t sum = dma.write_and_sum(first.address, frame.data(), kept);
     return network_sum(sum - sum_of_ethernet_header(frame.data()));
   }

@@ -25,12 +25,12 @@ class Scheduler {
     }
     return std::nullopt;
   }
-  /// No channel waits but the front one.
+  /// True when no channel but the front one waits.
   bool alone() const { return waiting_ == 1; }
   /// The front channel sent a packet.
   void sent() {
     const uint16_t channel = line_[first_];
-    if (waiting_ == 1 && channels_[channel].may_send()) return;  // the end of the line is its beginning
+    if (waiting_ == 1 && channels_[channel].may_send()) return;  // alone in the line, so it stays at the front
     drop_front();
     schedule(channel);
   }

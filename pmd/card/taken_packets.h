@@ -2,7 +2,7 @@
 // full. As in the RTL (tx_engine.v): their descriptors have been read, their data have not; the ring's consumer pointer
 // is past them; and neither disabling their queue nor configuring it anew takes them back. They leave when the port may
 // send, with what their buffers contain then, and complete into the completion queue that their ring named when they
-// were taken, whoever has that one by then.
+// were taken, whichever ring has that one by then.
 #pragma once
 
 #include <array>
@@ -17,14 +17,14 @@ struct TakenPacket {
   DescriptorBlock block;
   uint8_t pieces = 0;  // descriptors of the block; 0: they are not in mapped memory
   uint8_t destination = 0;
-  // All of these are the ring's when it was taken; the index was its consumer pointer.
+  // The ring's values when the packet was taken; the index was its consumer pointer.
   uint16_t queue = 0, index = 0, completion_queue = 0;
 };
 
-/// In the order in which they were taken. One for each scheduler.
+/// The packets of one scheduler, in the order in which they were taken.
 class TakenPackets {
  public:
-  static constexpr size_t kMost = kTxTakenMost;  // as was observed
+  static constexpr size_t kMost = kTxTakenMost;  // as observed with the RTL
 
   bool empty() const { return count_ == 0; }
   bool full() const { return count_ == kMost; }

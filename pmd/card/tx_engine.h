@@ -23,8 +23,8 @@ class TxEngine {
   /// Sends a packet through `port`, and completes it. When that is nullptr, the scheduler's destination has no port,
   /// and the frame is lost. False: not now, because the port is held, the cable is full, or the engine is stuck.
   bool send(const TakenPacket& packet, Port* port);
-  /// Takes and sends packets of a queue while they leave at once, as is usual; up to `most`. Returns how many. What is
-  /// special about a packet, or that it cannot leave, is for the two above: then it is still in its ring.
+  /// Takes and sends packets of a queue, up to `most`, as long as they are ordinary ones and leave at once. Returns how
+  /// many. Any other packet stays in its ring, for the two functions above.
   uint32_t stream(uint16_t queue, uint8_t destination, Port& port, uint32_t most);
   void reset() { wedged_ = false; }
 

@@ -114,7 +114,7 @@ void VfioUserServer::drop_client() {
 void VfioUserServer::accept_client() {
   vu::UniqueFd client(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!client) return;
-  // What the present client sent last comes first, above all that it has left.
+  // The present client's last messages are read first: it may have left.
   for (int i = 0; channel_ && i < kMessagesPerLook && serve_client(); i++) {
   }
   if (channel_) return;  // refused by closing it: one client at a time
@@ -126,7 +126,7 @@ void VfioUserServer::accept_client() {
 /// True when the reply is on its way, or none was wanted.
 bool VfioUserServer::answer() {
   const vu::Header& header = request_.header;
-  if ((header.flags & vu::kTypeMask) != vu::kTypeCommand) return false;  // nothing was asked that it could answer
+  if ((header.flags & vu::kTypeMask) != vu::kTypeCommand) return false;  // not a command, so no reply is due
   VfioUserDevice::Reply reply;
   const int error = device_.handle(request_, reply);
   request_.fds.clear();
@@ -173,7 +173,7 @@ void VfioUserServer::look_at_stall(uint64_t now_ns) {
   }
 }
 
-/// What to wait for: the present client, and new ones unless that client stalls and may be about to be sent away.
+/// The sockets to wait for: the present client's, and the listener unless that client stalls and may soon be dropped.
 std::array<pollfd, 2> VfioUserServer::waited_for() const {
   const short client = channel_ && channel_->sending() ? POLLOUT : POLLIN;
   return {{{stalled() ? -1 : listener_.get(), POLLIN, 0}, {channel_ ? channel_->fd() : -1, client, 0}}};
@@ -193,7 +193,7 @@ bool VfioUserServer::look_at_sockets(uint64_t now_ns) {
 
 bool VfioUserServer::turn(uint64_t now_ns) {
   dma_.begin_turn();
-  // Who has to be asked for each frame is not asked for many in one turn, for all of which it has the same patience.
+  // A client that has to be asked for each frame is asked for one frame a turn: the patience is for the whole turn.
   bool busy = card_.run(now_ns, device_.asks_client() ? 1 : kFramesPerRun) != 0;
   if (dma_.trouble() != DmaMessages::Trouble::kNone) drop_client();
   if (!busy || now_ns >= next_look_ns_ || dma_.has_deferred()) {

@@ -23,9 +23,9 @@ namespace mqnic::card {
 /// When a client leaves, in whatever way, or breaks the protocol, the card is as after power-on again. A second client
 /// at the same time is refused. The server does not wait for a client that stalls, that is, one that does not introduce
 /// itself, stops in the middle of a message, or does not read its answers: the card goes on, and after kPatienceNs the
-/// next client has its turn. A client that keeps its memory to itself is waited for as long as it is asked for that, in
-/// which time its card stands still, as with a bus that does not answer; the same patience holds for all that it is
-/// asked in one turn. Used by one thread.
+/// next client has its turn. A client that does not share its memory is asked for it by messages. The card stands still
+/// until the answer comes, as with a bus that does not answer; the messages of one turn share that patience. Used by
+/// one thread.
 class VfioUserServer {
  public:
   static constexpr uint64_t kPatienceNs = 3'000'000'000;
@@ -62,7 +62,7 @@ class VfioUserServer {
   bool answer();
   bool look_at_stop();
   void drop_client();
-  /// True when the client owes the server something.
+  /// True while the server waits for something that the client has to send or read.
   bool stalled() const;
   void look_at_stall(uint64_t now_ns);
   std::array<pollfd, 2> waited_for() const;

@@ -51,9 +51,9 @@ void PciConfigSpace::add_express() {
   set(kAt + 0x04, 0x8023, 4);  // payloads of up to 1024 bytes, extended tags, errors by role
   set(kAt + 0x08, 0x2810, 2,
       0x79ff);  // as after power-on: payloads of 128 bytes, reads of 512, relaxed order, no snoop
-  set(kAt + 0x0c, kGen3 | kSixteenLanes | 1u << 22, 4);  // bit 22: what ASPM may be left out
+  set(kAt + 0x0c, kGen3 | kSixteenLanes | 1u << 22, 4);  // bit 22: ASPM may be left out
   set(kAt + 0x10, 0, 2, 0x00cb);
-  set(kAt + 0x12, kGen3 | kSixteenLanes | 1u << 12, 2);  // the slot's clock
+  set(kAt + 0x12, kGen3 | kSixteenLanes | 1u << 12, 2);  // the slot's reference clock
   set(kAt + 0x24, 0x12, 4);                              // completion time-outs: range B, or none
   set(kAt + 0x28, 0, 2, 0x001f);
   set(kAt + 0x2c, 0x0e, 4);  // 2.5, 5 and 8 GT/s

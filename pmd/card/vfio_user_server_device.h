@@ -35,7 +35,7 @@ class VfioUserDevice {
   void end_client();
   /// True when the client has introduced itself.
   bool introduced() const { return introduced_; }
-  /// Some of its memory is to be had only by asking it.
+  /// True when some of the client's memory can be reached only by messages.
   bool asks_client() const { return memory_.asks(); }
 
  private:

@@ -101,7 +101,7 @@ bool DmaMessages::exchange(vu::Command command, std::span<const uint8_t> body) {
   return (reply_.header.flags & vu::kFlagError) == 0;
 }
 
-/// Takes what has come, up to the answer. False: trouble.
+/// Takes the messages that have come, up to the answer. False: the client is in trouble.
 bool DmaMessages::receive(const vu::Header& request, bool& answered) {
   for (;;) {
     switch (channel_->receive(reply_, 0)) {
@@ -137,7 +137,7 @@ bool DmaMessages::take_deferred(vu::Message& command) {
   return true;
 }
 
-/// Until something happens, for a moment. False: trouble.
+/// Waits a moment for something to happen. False: the client is in trouble.
 bool DmaMessages::wait(uint64_t begun_ns) {
   if (stop_()) return fail(Trouble::kGone);
   if (waited_ns_ + (monotonic_ns() - begun_ns) >= patience_ns_) return fail(Trouble::kSlow);

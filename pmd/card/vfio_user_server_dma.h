@@ -14,9 +14,9 @@ namespace mqnic::card {
 /// One message is answered before the next is sent, and before the card goes on: as with a read over a real bus, and so
 /// that no interrupt overtakes what it is about.
 ///
-/// The client is not trusted. Commands that it sends meanwhile are kept in their order, a limited number. One that
-/// takes longer than the patience for all messages of a turn, breaks the protocol or goes away is in `trouble`: from
-/// then on nothing is asked any more, and its owner has to end the connection.
+/// The client is not trusted. A limited number of commands that it sends meanwhile are kept, in their order. A client
+/// that takes longer than the patience for all messages of a turn, breaks the protocol or goes away is in `trouble`:
+/// from then on it is asked nothing any more, and the owner of this object has to end the connection.
 class DmaMessages {
  public:
   static constexpr size_t kDeferredMax = 256;

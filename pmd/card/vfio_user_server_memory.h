@@ -33,11 +33,11 @@ class ClientMemory final : public RemoteMemory {
   int unmap(uint64_t address, uint64_t bytes);
   void clear();
 
-  // Of memory without a file:
+  // For memory without a file:
   size_t read(uint64_t dma_address, std::span<uint8_t> to) override;
   size_t write(uint64_t dma_address, std::span<const uint8_t> from) override;
   bool lost() const override { return messages_.trouble() != DmaMessages::Trouble::kNone; }
-  /// There is such memory.
+  /// True when there is such memory.
   bool asks() const { return private_ != 0; }
 
  private:
@@ -55,7 +55,7 @@ class ClientMemory final : public RemoteMemory {
   HostMemory& host_;
   DmaMessages& messages_;
   std::vector<Mapping> mappings_;  // sorted by address
-  size_t private_ = 0;             // of these, without a file
+  size_t private_ = 0;             // the number of mappings without a file
 };
 
 }  // namespace mqnic::card

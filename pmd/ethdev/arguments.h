@@ -30,7 +30,7 @@ struct Arguments {
 /// line that names the key.
 Failure parse_arguments(const std::string& device, const char* text, Arguments& out);
 
-/// Of a card on PCI (`-a 0000:03:00.0,mac=02:00:00:00:00:01`): all that can be chosen about it.
+/// The same for a card on PCI (`-a 0000:03:00.0,mac=02:00:00:00:00:01`), whose only argument is `mac`.
 Failure parse_pci_arguments(const std::string& device, const char* text, std::optional<rte_ether_addr>& mac);
 #define MQNIC_PCI_ARGUMENTS "mac=<address>"
 

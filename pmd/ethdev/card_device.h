@@ -89,10 +89,10 @@ class CardDevice {
   HeldPackets& held() { return held_; }
 
   void add_port(uint16_t port_id);
-  /// Returns how many are left.
+  /// Returns how many ports are left.
   size_t remove_port(uint16_t port_id);
 
-  /// For memory that DPDK does not manage (rte_dev_dma_map).
+  /// Maps memory that DPDK does not manage (rte_dev_dma_map).
   int map_memory(void* address, size_t bytes);
   int unmap_memory(void* address, size_t bytes);
 

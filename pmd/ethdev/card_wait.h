@@ -1,4 +1,4 @@
-// Waiting for a card: one in another process, or of hardware, goes on by itself; a model in this process has to be run.
+// Waiting for a card: one in another process, or in hardware, works by itself; a model in this process has to be run.
 #pragma once
 
 #include <rte_cycles.h>
@@ -9,15 +9,15 @@
 
 namespace mqnic::ethdev {
 
-inline constexpr unsigned kStubbornMs = 100;  // what has not happened by then is given up
+inline constexpr unsigned kStubbornMs = 100;  // how long to wait for what may never happen
 inline constexpr unsigned kPollUs = 100;
 
-/// Lets the card work until `done` says so, or for `milliseconds`. False when it did not, and when the card is gone.
+/// Lets the card work until `done()` is true, for up to `milliseconds`. False when time is up, or the card is gone.
 template <typename Done>
 bool wait_for_card(Port& port, unsigned milliseconds, Done done) {
   const uint64_t deadline = rte_get_timer_cycles() + rte_get_timer_hz() / 1000 * milliseconds;
   for (;;) {
-    // The time first: who is preempted behind it looks once more.
+    // The clock is read first, so that a thread that is preempted after it asks `done` once more.
     const bool late = rte_get_timer_cycles() > deadline;
     if (done()) return true;
     if (late || port.card->is_removed()) return false;

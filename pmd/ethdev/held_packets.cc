@@ -116,7 +116,7 @@ void take_back(Port& port, TxQueue& queue) {
 int begin_where_card_is(Port& port, TxQueue& queue) {
   const uint16_t at = ring_consumer(port.bus(), queue.place.ring_registers);
   const std::vector<rte_mbuf*> held = port.card->held().take(port.interface->number, queue.place.hw_queue, at);
-  // With none vacant nothing could be sent, and completions that were lost are only noticed by a later one.
+  // Without a vacant entry nothing could be sent, and a lost completion is only noticed by a later one.
   if (held.size() >= queue.entries) {
     MQNIC_LOG(ERR, "%s: TX queue %u: the card still has %zu packets of it: %u descriptors are too few", port.name(),
               queue.place.number, held.size(), queue.entries);
@@ -126,7 +126,7 @@ int begin_where_card_is(Port& port, TxQueue& queue) {
   queue.producer = queue.first = at;
   queue.inherited = static_cast<uint32_t>(held.size());
   queue.consumer = at - static_cast<uint32_t>(held.size());
-  // What was sent in another life may be of any pool, and in several pieces.
+  // Packets of a former life may be from any pool, and in several pieces.
   queue.fast_free = held.empty() && (queue.offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0;
   for (uint32_t i = 0; i < held.size(); ++i) queue.mbufs[(queue.consumer + i) & queue.mask] = held[i];
   return 0;

@@ -16,23 +16,23 @@ namespace mqnic::ethdev {
 struct Port;
 struct TxQueue;
 
-/// By interface and queue of the card, for the life of a CardDevice. Any thread.
+/// The packets, by interface and queue of the card, for the life of a CardDevice. Any thread may call it.
 class HeldPackets {
  public:
-  /// Those of one queue, in the order in which the card took them. `end` is the index behind the last one.
+  /// Keeps packets of one queue, in the order in which the card took them. `end` is the index behind the last one.
   void put(unsigned interface, uint32_t hw_queue, uint16_t end, std::vector<rte_mbuf*> packets);
-  /// Gives them to the queue's next life, which begins at `begin`. None, when the card has forgotten them: then they
-  /// stay here.
+  /// Hands a queue's packets to its next life, which begins at `begin`. If the card has forgotten them, returns none,
+  /// and keeps their buffers here.
   std::vector<rte_mbuf*> take(unsigned interface, uint32_t hw_queue, uint16_t begin);
   size_t count() const;
-  /// Whether the card has packets of this queue, which it will complete.
+  /// Whether the card has packets of this queue that it will complete.
   bool holds(unsigned interface, uint32_t hw_queue) const;
-  /// When the card is about to end, or is gone: it reads nothing any more.
+  /// Frees all packets: for when the card is about to end, or is gone, and so reads nothing any more.
   void give_back();
-  /// The same for the queues from `first` on, `count` of them.
+  /// The same for `count` queues from `first` on.
   void give_back(unsigned interface, uint32_t first, uint32_t count);
-  /// Of these queues nothing is ever given back: their pools may be gone by the time that this could be done. Returns
-  /// how many buffers stay taken.
+  /// Forgets the packets of these queues without ever freeing them: their pools may be gone by the time that it is
+  /// safe. Returns how many buffers are lost.
   size_t abandon(unsigned interface, uint32_t first, uint32_t count);
 
  private:
@@ -41,7 +41,7 @@ class HeldPackets {
     uint16_t end = 0;
     std::vector<rte_mbuf*> packets;
   };
-  /// Those of the queues from `first` to before `end`, which leave.
+  /// Removes and returns the packets of the queues from `first` to before `end`.
   std::vector<rte_mbuf*> remove(Key first, Key end);
 
   mutable std::mutex mutex_;
@@ -49,13 +49,13 @@ class HeldPackets {
   std::map<Key, std::vector<rte_mbuf*>> forgotten_;
 };
 
-/// To be called when the rings of these queues are disabled, and their completion queues are not: lets what the card
-/// has taken from them leave, whatever the peer's pause frames say, and waits for it, for as long as kStubbornMs.
+/// To be called when the rings of these queues are disabled, and their completion queues are not: lets the packets that
+/// the card has taken from them leave, whatever the peer's pause frames say, and waits up to kStubbornMs for that.
 void let_out(Port& port, const std::vector<TxQueue*>& queues);
 /// Gives back the packets of a stopped queue, but for those that the card still has, which it leaves to the card's
 /// HeldPackets.
 void take_back(Port& port, TxQueue& queue);
-/// Begins the next life of a queue where the card is in its ring, with what it holds. 0 or a negative errno.
+/// Begins a queue's next life at the card's place in its ring, with the packets still in the card. 0 or negative errno.
 int begin_where_card_is(Port& port, TxQueue& queue);
 
 }  // namespace mqnic::ethdev

@@ -124,7 +124,7 @@ int start_queues(Port& port) {
   return 0;
 }
 
-/// Stops the rings of these queues; what the card has of theirs leaves, or stays with it.
+/// Stops the rings of these queues; packets that the card has taken from them leave, or stay with it.
 void stop_rings(Port& port, const std::vector<TxQueue*>& sending, const std::vector<RxQueue*>& receiving) {
   std::vector<const QueuePlace*> places;
   drain(port, sending);
@@ -193,8 +193,8 @@ bool other_port_started(const Port& port) {
   return found;
 }
 
-/// Completions of what the card still has go to the completion queues of TX queues that may not be there any more: no
-/// RX queue may get one of these.
+/// Packets that the card still has complete into the completion queues of TX queues that may no longer be configured:
+/// no RX queue may get one of these.
 int check_late_completions(const Port& port) {
   const rte_eth_dev_data& data = *port.dev->data;
   for (uint32_t q = data.nb_tx_queues; q < port.tx.count && q < port.completion.count; ++q) {
@@ -207,7 +207,7 @@ int check_late_completions(const Port& port) {
   return 0;
 }
 
-/// What the card has of a port that is closed, in a card that goes on when it has `others`.
+/// Deals with packets that the card has of a port that is closed; with `others` the card goes on.
 void leave_held(Port& port, size_t others) {
   HeldPackets& held = port.card->held();
   const unsigned interface = port.interface->number;

@@ -91,9 +91,9 @@ struct Port {
   uint32_t largest_frame() const { return std::min(interface->max_tx_frame_bytes, interface->max_rx_frame_bytes); }
 };
 
-/// From the end, so that a TX queue keeps its completion queue whatever the number of RX queues is: late completions go
-/// there. An RX queue can have the completion queue of a TX queue that is not configured, but of none that the card
-/// still has packets of (configure_port).
+/// Counted from the end, so that a TX queue keeps its completion queue whatever the number of RX queues is: late
+/// completions go there. An RX queue can get the completion queue of a TX queue that is not configured, unless the card
+/// still has packets of that one (configure_port).
 inline uint32_t tx_completion_queue(const Port& port, uint32_t tx_queue) {
   return port.completion.first + port.completion.count - 1 - tx_queue;
 }

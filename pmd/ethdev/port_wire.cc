@@ -76,7 +76,7 @@ PortWire::~PortWire() {
   } else if (there) {
     rte_eth_dev_owner_unset(port_, owner_);
   }
-  // A port such as net_ring passes mbufs on, whose holder still needs the pool.
+  // A port such as net_ring passes mbufs on, and whoever holds them still needs the pool.
   if (pool_ != nullptr && rte_mempool_in_use_count(pool_) == 0) rte_mempool_free(pool_);
 }
 

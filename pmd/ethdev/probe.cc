@@ -123,7 +123,7 @@ int create_ethdev(std::unique_ptr<Port> port, rte_device* device, const std::str
     return rc;
   }
   rte_ether_addr_copy(&mac, dev->data->mac_addrs);
-  // The card has no filter, so this is how it is, whether somebody asks for it or not.
+  // The card has no filter, so the port is promiscuous whether the application asks for it or not.
   dev->data->promiscuous = dev->data->all_multicast = 1;
   dev->dev_ops = &port_ops;
   dev->rx_queue_count = count_waiting;

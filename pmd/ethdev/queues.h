@@ -138,8 +138,8 @@ struct alignas(RTE_CACHE_LINE_SIZE) TxQueue {
   uint32_t completed = 0;
   uint32_t acknowledged = 0;
   uint32_t expected = 0;   // low word of the completion for index 0
-  uint32_t first = 0;      // where this life of the queue began: what the ring has before it is of the last one
-  uint32_t inherited = 0;  // how many these were; 0 when all have completed
+  uint32_t first = 0;      // where this life of the queue began; older entries are of a former life
+  uint32_t inherited = 0;  // how many of those the card had when it began; 0 when all have completed
   uint32_t free_threshold = 0;
   uint32_t longest = 0;
   uint32_t log2_block = 0;

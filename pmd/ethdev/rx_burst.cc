@@ -28,8 +28,8 @@ const char* const kRxCounterNames[kRxCounters] = {
 
 namespace {
 
-// How far ahead mbuf headers are prefetched, which were last used when the buffer was posted; and, for those that look
-// at them, the headers of frames.
+// How many entries ahead mbuf headers are prefetched, which were last used when the buffer was posted; and, in bursts
+// that read them, the headers of frames.
 constexpr uint32_t kPrefetchAhead = 4, kPrefetchFrameAhead = 2;
 
 // Blocks whose buffers are taken from the pool at once.
@@ -99,7 +99,7 @@ void write_header(const RxQueue& queue, rte_mbuf* m, const Completion& completio
   memcpy(reinterpret_cast<uint8_t*>(m) + offsetof(rte_mbuf, packet_type), fields, sizeof(fields));
 }
 
-/// Prefetches what `gather` writes: of an mbuf with a successor, that is two lines.
+/// Prefetches what `gather` writes: two cache lines of an mbuf that has a successor.
 void prefetch_block(const RxQueue& queue, uint32_t entry, uint32_t length) {
   rte_mbuf* const* slot = queue.mbufs + (size_t{entry & queue.mask} << queue.log2_block);
   rte_prefetch0(slot[0]);
@@ -134,7 +134,7 @@ rte_mbuf* gather(const RxQueue& queue, const Completion& completion, uint32_t en
   return head;
 }
 
-/// What a verdict on the IPv4 header (the first two bits) and on what it carries means in an mbuf.
+/// The mbuf flags for each verdict: first on the IPv4 header, then on what the packet carries.
 constexpr uint64_t kVerdictFlags[2][3] = {
     {0, RTE_MBUF_F_RX_IP_CKSUM_GOOD, RTE_MBUF_F_RX_IP_CKSUM_BAD},
     {0, RTE_MBUF_F_RX_L4_CKSUM_GOOD, RTE_MBUF_F_RX_L4_CKSUM_BAD},
@@ -205,8 +205,8 @@ bool post_single(RxQueue& queue, uint32_t at, uint32_t n) {
   return true;
 }
 
-/// Gives buffers to those of the entries [at, at + n) whose frames took them: at most kBlocksAtOnce entries. False, and
-/// nothing is changed, when the pool has too few.
+/// Gives buffers to those of the entries [at, at + n), at most kBlocksAtOnce, whose buffers went up with frames. False,
+/// with nothing changed, when the pool has too few.
 bool post_blocks_at_once(RxQueue& queue, uint32_t at, uint32_t n) {
   uint32_t vacant[kBlocksAtOnce << kLog2BlockMax];
   uint32_t missing = 0;
@@ -234,7 +234,7 @@ uint32_t post_blocks(RxQueue& queue, uint32_t at, uint32_t n) {
     if (!post_blocks_at_once(queue, at + posted, count)) break;
     posted += count;
   }
-  // With too few for several, there may be enough for one.
+  // A pool with too few buffers for several blocks may have enough for one.
   while (posted < n && post_blocks_at_once(queue, at + posted, 1)) ++posted;
   return posted;
 }

@@ -126,7 +126,7 @@ int get_xstats_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned n) {
     if (queue < 0) {
       snprintf(out, sizeof(names->name), "%s", name);
     } else {
-      snprintf(out, sizeof(names->name), "%.2s_q%d%s", name, queue, name + 2);  // rx_q3_packets, as ethdev has it
+      snprintf(out, sizeof(names->name), "%.2s_q%d%s", name, queue, name + 2);  // rx_q3_packets, as ethdev spells it
     }
   });
   return static_cast<int>(count);

@@ -92,7 +92,7 @@ void free_run(const TxQueue& queue, rte_mbuf** mbufs, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
     rte_mbuf* const m = mbufs[i];
     if (m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1) [[likely]] {
-      batch.put(m);  // it is as the pool wants it; its second cache line, with `next`, was not looked at
+      batch.put(m);  // it is as the pool wants it, so its second cache line, with `next`, is not touched
       continue;
     }
     for (rte_mbuf *segment = m, *next; segment != nullptr; segment = next) {
@@ -113,14 +113,14 @@ void free_oldest(TxQueue& queue, uint32_t n) {
   queue.consumer += n;
 }
 
-/// Why a completion is for none of the packets that are under way: it is of one that left this ring before this life of
-/// the queue, which nobody can have given to it, or it makes no sense.
+/// Why a completion is for none of the packets under way: it is for one that left this ring before this life of the
+/// queue, and of which this driver knew nothing, or it makes no sense.
 TxCounter explain(const TxQueue& queue, uint32_t index) {
   const auto before = static_cast<uint16_t>(queue.first - index);
   return before - 1u < kTxTakenMost ? kTxStaleCompletions : kTxWrongIndex;
 }
 
-/// Of the packets at the front of the ring, how many are not this life's: they may have left before it, unnoticed.
+/// How many packets at the front of the ring are of a former life; they may have left unnoticed before this one.
 uint32_t of_last_life(const TxQueue& queue) {
   const uint32_t ahead = queue.first - queue.consumer;
   return ahead <= queue.inherited ? ahead : 0;
@@ -134,7 +134,7 @@ uint32_t take_completion(TxQueue& queue) {
     count(queue, kTxForeignQueue);
     return 0;
   }
-  // All 16 bits count, so that one of a former life is not taken for one of this.
+  // All 16 bits count, so that a completion of a former life is not taken for one of this life.
   const uint32_t skipped = static_cast<uint16_t>((head >> 16) - queue.consumer);
   if (skipped >= queue.producer - queue.consumer) {
     count(queue, explain(queue, head >> 16));
@@ -273,8 +273,8 @@ void write_block(TxQueue& queue, rte_mbuf* m, uint16_t checksum) {
   ++queue.producer;
 }
 
-/// Sends a packet of several segments that asks for nothing else, and looks at each of them once. Returns its bytes; 0,
-/// and it is not sent, when something about it is special.
+/// Sends a packet of several segments without offloads, in one pass over the segments. Returns its bytes; 0 when it is
+/// too short, too long or in too many pieces, and then it is not sent.
 uint32_t send_chain(TxQueue& queue, rte_mbuf* m) {
   const uint32_t at = queue.producer & queue.mask;
   Descriptor* const block = queue.descriptors + (size_t{at} << queue.log2_block);
@@ -288,7 +288,7 @@ uint32_t send_chain(TxQueue& queue, rte_mbuf* m) {
   }
   const uint32_t before = queue.pieces[at];
   if (segment != nullptr || bytes - kFrameBytesMin > queue.longest - kFrameBytesMin) [[unlikely]] {
-    // What was written is to be emptied, or overwritten, as if a packet had had it.
+    // The descriptors that were written must be emptied or overwritten, as if a packet had used them.
     queue.pieces[at] = static_cast<uint8_t>(std::max(before, pieces));
     return 0;
   }
@@ -299,7 +299,7 @@ uint32_t send_chain(TxQueue& queue, rte_mbuf* m) {
   return bytes;
 }
 
-/// Handles a packet that is not a single segment of good length without offloads: sends it, or counts and frees it.
+/// Handles any packet but a single segment of good length without offloads: sends it, or counts and frees it.
 /// Returns the bytes that were sent.
 [[gnu::noinline]] uint32_t send_special(TxQueue& queue, rte_mbuf* m) {
   uint32_t bytes = 0;

@@ -40,7 +40,7 @@ class Bus {
   /// Lets the card work for a moment. Cheap when another thread is doing that already.
   virtual void run() {}
 
-  /// False when the card ends with this object: then it reads nothing that it was given any more.
+  /// False when the card ends with this object, and from then on reads none of the memory that it was given.
   virtual bool outlives_driver() const { return true; }
 
   /// True when the card uses this process's own addresses for memory, not DPDK's IOVA.

@@ -20,9 +20,9 @@ struct ReceivedChecksums {
 /// fragments, other protocols, IPv6 extension headers, and when a header or the padding is not readable.
 ReceivedChecksums check_received(const uint8_t* head, size_t head_bytes, size_t frame_bytes, uint16_t sum);
 
-/// The verdicts on a frame such as most are: UDP or TCP over IPv4, without tags, options, fragments or padding. False
-/// for every other frame, which is for `check_received`. Of a frame that it takes it reads each word of the headers
-/// once.
+/// The verdicts on a frame of the most usual kind: UDP or TCP over IPv4, without tags, options, fragments or padding.
+/// False for every other frame, which is for `check_received`. Reads each word of the headers of a frame that it takes
+/// only once.
 inline bool check_usual(const uint8_t* head, size_t head_bytes, size_t frame_bytes, uint16_t sum,
                         ReceivedChecksums& result) {
   // Ethernet's type, version and header length, the flags of fragments: as they lie in memory, on a little-endian host.

@@ -11,11 +11,11 @@
 namespace mqnic {
 
 /// Stops a card that may have been left running: schedulers, rings, completion and event queues, and what comes in.
-/// There is no reset register. The card may go on for another moment: wait kSettleMs. In this time what it took from TX
-/// rings leaves, with what is in their memory now, and completes nowhere; so the ports still send, and obey no pause
-/// frames.
+/// There is no reset register, and the card may go on for another moment: wait kSettleMs. In that time the packets that
+/// it took from TX rings leave, with what their memory contains now, and complete nowhere; so the ports still send, and
+/// obey no pause frames.
 void quiesce(Bus& bus, const InterfaceDescription& interface);
-/// And then: nothing leaves any more.
+/// To be called after that wait: nothing leaves any more.
 void close_ports(Bus& bus, const InterfaceDescription& interface);
 /// How long a card may go on after it was told to stop, in milliseconds.
 inline constexpr unsigned kSettleMs = 20;

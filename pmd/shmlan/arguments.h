@@ -14,7 +14,7 @@ namespace uroce::shmlan {
 struct Arguments {
   std::string device;   // "net_shmlan0"
   std::string segment;  // its name; "": the one without a name
-  std::string dir;      // in place of UROCE_RUNTIME_DIR; "": where programs meet, too
+  std::string dir;      // in place of UROCE_RUNTIME_DIR; "": the directory where programs meet
   std::optional<MacAddress> mac;
   std::vector<LocalAddress> addresses;  // that the application has, so that others find it without asking
 };

@@ -15,10 +15,10 @@
 namespace uroce::shmlan {
 namespace {
 
-/// Devices of one name that a segment has at a time, with MACs that follow from the name: far more than lcores.
+/// How many devices of one name, whose MACs follow from it, a segment can have at a time: far more than lcores.
 constexpr unsigned kNamesakes = 4096;
 
-/// Whether a member has this MAC to itself, or a host has it. A bridge's is on no frame.
+/// Whether a member or a host has this MAC. That of a bridge is free to use, since no frame has it.
 bool is_taken(const segment::Directory& directory, const MacAddress& mac) {
   const auto has = [&](const auto& member) {
     return member.second.mac == mac && member.second.role != segment::Role::kBridge;
@@ -76,7 +76,7 @@ segment::MemberCard card_of(const Arguments& arguments, const MacAddress& mac) {
   return card;
 }
 
-/// Another may have looked for a free MAC at the same time, and have found the same one.
+/// Another process may have looked for a free MAC at the same time, and found the same one.
 bool is_alone(segment::SegmentPort& port, const MacAddress& mac) {
   bool alone = port.peers().station_of(mac) == nullptr;
   port.peers().for_each_program(mac, [&](const segment::Peer&) { alone = false; });
@@ -109,7 +109,7 @@ bool join_segment(const Arguments& arguments, Joined& out, std::string& error) {
     }
     if (is_alone(*out.port, out.mac)) return true;
     out.port.reset();
-    usleep(static_cast<useconds_t>(1000 + getpid() % 16 * 1000));  // so that two do not meet again
+    usleep(static_cast<useconds_t>(1000 + getpid() % 16 * 1000));  // differs, so that two do not collide again
   }
   error = arguments.device + ": others join the segment with the same MAC all the time: say mac=";
   return false;

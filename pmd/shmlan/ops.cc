@@ -165,7 +165,7 @@ int update_link(rte_eth_dev* dev, int /*wait*/) {
   return rte_eth_linkstatus_set(dev, &link);
 }
 
-// Filters: a station gets what is for its MAC and what is for several, and nothing else.
+// Filters: a station gets frames to its MAC, and broadcast and multicast, and nothing else.
 
 int accept(rte_eth_dev* /*dev*/) { return 0; }
 int refuse(rte_eth_dev* /*dev*/) { return -ENOTSUP; }

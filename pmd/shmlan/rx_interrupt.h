@@ -1,5 +1,5 @@
-// What an application waits for that has asked for RX interrupts: one descriptor, readable when somebody has sent a
-// frame to a port that sleeps, or when the port had something to do already as it was about to sleep.
+// What an application that has asked for RX interrupts waits for: one descriptor, readable when a member has sent a
+// frame to a port that sleeps, or when the port already had something to do as it was about to sleep.
 #pragma once
 
 #include <string>

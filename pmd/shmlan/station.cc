@@ -53,7 +53,7 @@ bool RxBuffers::fill() {
   if (rte_pktmbuf_alloc_bulk(pool, ready.data(), static_cast<unsigned>(ready.size())) == 0) {
     count = static_cast<uint32_t>(ready.size());
   } else if ((ready[0] = rte_pktmbuf_alloc(pool)) != nullptr) {
-    count = 1;  // the last ones
+    count = 1;  // the pool's last ones
   }
   return count != 0;
 }
@@ -89,7 +89,7 @@ uint16_t Station::receive(RxBuffers& buffers, rte_mbuf** mbufs, uint16_t max) {
   const Lock lock(lock_);
   turn();
   uint16_t count = 0;
-  // Those that are dropped count, too: nobody keeps this loop running.
+  // Frames that are dropped count, too, so that no sender can keep this loop running.
   for (uint32_t left = max; left != 0 && port_->has_frames();) {
     if (!buffers.fill()) {
       counters_.rx_no_mbufs++;  // the frames wait
@@ -144,7 +144,7 @@ uint16_t Station::send(rte_mbuf** mbufs, uint16_t count) {
   return done;
 }
 
-/// What cannot be sent leaves the buffer unused.
+/// A packet that cannot be sent leaves `out` unused.
 void Station::fill(TxFrame& out, const rte_mbuf& mbuf) {
   if (mbuf.pkt_len < kEthernetBytes) {
     counters_.tx_too_short++;
@@ -174,7 +174,7 @@ uint32_t Station::waiting() const {
 void Station::discard_received() {
   const Lock lock(lock_);
   turn();
-  // Senders may go on meanwhile: no longer than what can have waited.
+  // Members may go on sending, so this ends after as many frames as can have waited.
   for (uint32_t left = segment::kPoolFrames; left != 0 && port_->has_frames();) {
     RxFrame frames[Port::kMaxBurst];
     const uint32_t got = port_->receive(frames, std::min(left, Port::kMaxBurst));

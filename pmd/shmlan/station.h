@@ -23,7 +23,7 @@ struct StationCounters {
   uint64_t rx_packets = 0;
   uint64_t rx_bytes = 0;
   uint64_t rx_too_long = 0;  // more than the port's MTU, or than its buffers hold
-  uint64_t rx_no_mbufs = 0;  // times that frames had to wait for the pool, or were lost in the middle
+  uint64_t rx_no_mbufs = 0;  // times that frames had to wait for the pool, or were cut short by it and lost
   uint64_t tx_packets = 0;
   uint64_t tx_bytes = 0;
   uint64_t tx_too_long = 0;   // more than a frame of the segment holds
@@ -49,15 +49,15 @@ class Station {
   static std::unique_ptr<Station> join(const Arguments& arguments, std::string& error);
 
   const MacAddress& mac() const { return mac_; }
-  /// Longer ones are dropped.
+  /// Longer frames are dropped.
   void set_rx_frame_bytes(uint32_t bytes);
 
   uint16_t receive(RxBuffers& buffers, rte_mbuf** mbufs, uint16_t max);
-  /// Takes so many of the mbufs, and frees them; fewer when the receivers are behind.
+  /// Sends the first of the mbufs and frees them. Returns how many: fewer when the receivers are behind.
   uint16_t send(rte_mbuf** mbufs, uint16_t count);
   /// How many frames of other members wait to be received.
   uint32_t waiting() const;
-  /// What has come while nobody wanted to receive.
+  /// Drops the frames that came while the application did not receive.
   void discard_received();
 
   /// Before the application sleeps: `interrupt_fd` becomes readable when there is something to do.

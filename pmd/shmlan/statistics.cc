@@ -27,7 +27,7 @@ Xstats list(const StationCounters& own, const segment::SegmentCounters& of_segme
   return all;
 }
 
-/// Since they were reset.
+/// The statistics since they were reset.
 Xstats read_xstats(const Device& device) {
   Xstats now = list(device.station->counters(), device.station->segment_counters());
   const Xstats base = list(device.stats_base, device.xstats_base);

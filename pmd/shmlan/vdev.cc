@@ -18,7 +18,7 @@ namespace {
 rte_intr_handle* make_interrupt_handle() {
   rte_intr_handle* const handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
   if (handle == nullptr) return nullptr;
-  // What waits behind the descriptor is not a number to be read.
+  // EAL is not to read a counter from the descriptor: it has none.
   rte_intr_type_set(handle, RTE_INTR_HANDLE_VDEV);
   rte_intr_efd_counter_size_set(handle, 0);
   rte_intr_fd_set(handle, -1);

@@ -136,7 +136,7 @@ std::string VfioUserBus::look_at_device() {
   return gone_ ? "the server went away" : "";
 }
 
-/// It is no error when there are none: write32 is slower, but works.
+/// A server without doorbells is no error: write32 is slower, but works.
 std::string VfioUserBus::map_doorbells() {
   RegionInfo info{};
   Message reply;

@@ -51,7 +51,7 @@ class SocketAddress {
   bool fits_ = false;
 };
 
-/// -1 when nobody is there; then what a killed one left is removed.
+/// -1 when no capture listens there; the socket that a killed one left is then removed.
 int connect_to(const std::string& dir, const std::string& name) {
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
@@ -160,7 +160,7 @@ bool CaptureListener::open(bool everybody, std::string& error) {
   char number[20];
   std::snprintf(number, sizeof number, "%016llx", static_cast<unsigned long long>(random.next_u64()));
   name_ = std::string(kCapturePrefix) + number + std::string(everybody ? kEverybody : ".some");
-  const std::string early = "new-" + name_;  // a name that nobody looks for, until it can be connected to
+  const std::string early = "new-" + name_;  // a name that nobody looks for, until the socket accepts connections
   fd_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd_ >= 0 && SocketAddress(dir, early).bind(fd_) == 0) {
     path_ = dir + "/" + name_;

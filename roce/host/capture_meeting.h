@@ -3,7 +3,7 @@
 // The socket is named capture.<number>.all, or .some when only chosen programs are wanted. A program joins when DPDK's
 // telemetry tells it the name, and one that opens its device joins each .all that is there, so that not a frame is
 // missed. It says who it is, and passes the memory of its frames (capture_ring.h). From then on the connection carries
-// nothing: each side sees by it that the other is gone. Nobody waits for anybody.
+// nothing; it only shows each side when the other is gone. Neither side waits for the other.
 #pragma once
 
 #include <cstdint>
@@ -34,14 +34,14 @@ class CaptureConnection {
   CaptureConnection(const CaptureConnection&) = delete;
   CaptureConnection& operator=(const CaptureConnection&) = delete;
 
-  /// `name`: of the socket, without a directory. Returns false, with one line in `error`, when nobody is there.
+  /// `name`: of the socket, without a directory. Returns false, with one line in `error`, when none listens there.
   bool join(const std::string& name, const CaptureGreeting& greeting, int ring_fd, std::string& error);
   const std::string& name() const { return name_; }
   /// Asks the kernel now; neither waits nor allocates.
   bool lost() const;
-  /// When it is lost: removes what a `uroce capture` that was killed left.
+  /// For a connection that is lost: removes the socket that a killed `uroce capture` left.
   void clean_up() const;
-  /// In the child of a fork.
+  /// To be called in the child of a fork.
   void forget();
 
  private:
@@ -49,7 +49,7 @@ class CaptureConnection {
   int fd_ = -1;
 };
 
-/// The names of those that want everybody; what killed ones left behind is removed.
+/// The sockets of captures that want every program; those that killed captures left are removed.
 std::vector<std::string> open_captures();
 
 /// The side of `uroce capture`.
@@ -63,9 +63,9 @@ class CaptureListener {
   /// Returns false, with one line in `error`, when that fails.
   bool open(bool everybody, std::string& error);
   const std::string& name() const { return name_; }
-  /// Readable when somebody comes.
+  /// Readable when a program connects.
   int fd() const { return fd_; }
-  /// A connection, which is the caller's; -1 when there is none now.
+  /// A new connection, which is the caller's; -1 when there is none now.
   int accept() const;
 
  private:
@@ -79,7 +79,7 @@ struct CaptureGuest {
   int ring_fd = -1;  // the caller's
 };
 enum class Greeted : uint8_t { kNotYet, kYes, kNo };
-/// Reads what a connection says first.
+/// Reads the greeting of a connection.
 Greeted read_greeting(int fd, CaptureGuest& guest);
 /// True when the other side has closed, or its process is gone.
 bool is_closed(int fd);

@@ -43,7 +43,7 @@ bool CaptureRing::make(std::string& error) {
     error = std::string("the kernel gives no shared memory: ") + std::strerror(errno);
     return false;
   }
-  // All of it now: later, a page that is missing would be waited for between two packets.
+  // All pages now: later, a missing one would have to be waited for between two packets.
   void* const data = mmap(nullptr, sizeof(CaptureMemory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_, 0);
   if (data == MAP_FAILED) {
     error = std::string("cannot map shared memory: ") + std::strerror(errno);
@@ -126,7 +126,7 @@ bool CaptureReader::next(CapturedFrame& frame) {
   const uint64_t room = room_for(head.bytes);
   if (skipped + room > there || start + room > CaptureMemory::kBytes) return false;
   broken_ = false;
-  // What was written before this was asked for is whole.
+  // Frames that were written before this was asked for are whole.
   const uint32_t bytes = keep_ == 0 ? head.bytes : std::min(head.bytes, keep_);
   after_ = read_ + skipped + room;
   frame = {head.ticks,          head.sent != 0,   head.qpn,

@@ -82,8 +82,8 @@ class CaptureReader {
 
  private:
   CaptureMemory* memory_ = nullptr;
-  uint64_t read_ = 0;   // up to the frame that `next` returned last
-  uint64_t after_ = 0;  // it
+  uint64_t read_ = 0;   // the beginning of the frame that `next` returned last
+  uint64_t after_ = 0;  // its end
   uint32_t keep_ = 0;
   bool broken_ = false;
 };

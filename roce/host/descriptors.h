@@ -14,7 +14,7 @@ inline constexpr int kDescriptorsNeeded = 20;
 /// Returns false, with one line in `error`, when fewer than kDescriptorsNeeded can be opened.
 bool enough_descriptors(std::string& error);
 
-/// Whether a call failed for want of descriptors or memory. What was asked may be there all the same.
+/// Whether a call failed for want of descriptors or memory, so that it says nothing about what was asked.
 inline bool could_not_ask(int error) {
   return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }

@@ -24,9 +24,9 @@ enum class Hugepages : uint8_t { kAuto, kYes, kNo };
 /// Makes an endpoint the uplink of a segment: the programs of this machine share its port, with its MAC and addresses.
 struct UplinkConfig {
   std::string segment;     // its name; "": the default one
-  std::string host;        // what the programs that share the port are called; "": a name that its MAC gives
+  std::string host;        // what the host of these programs is called; "": a name that its MAC gives
   std::string group;       // users of this group may share it; "": programs of this user only
-  uint32_t qps_max = 0;    // that a program may have; 0: as many as there is room for
+  uint32_t qps_max = 0;    // queue pairs that a program may have; 0: as many as there is room for
   uint32_t lanes_max = 0;  // other programs that a program may meet, for which it sets memory aside; 0: any number
   uint64_t rate = 0;       // bits per second that a program may send to the wire; 0: no limit
 };
@@ -41,7 +41,7 @@ struct EndpointConfig {
   Progress progress = Progress::kAuto;
   Hugepages hugepages = Hugepages::kAuto;
   LossRecovery loss_recovery = LossRecovery::kGoBackN;
-  uint32_t max_qps = 0;         // queue pairs that there can be; 0: 4096, which take little memory while there are none
+  uint32_t max_qps = 0;         // limit of queue pairs; 0: 4096, which take little memory while there are none
   uint32_t mtu = 0;             // IP MTU of the port; 0: the port's own, enough for RoCE MTU 4096 where possible
   CongestionConfig congestion;  // the speed of the link is filled in when the port is open
   uint8_t traffic_class = 0;    // for QPs whose program sets none
@@ -49,7 +49,7 @@ struct EndpointConfig {
   uint8_t lossless = 0;         // priorities with flow control (PFC), as bits
   std::optional<UplinkConfig> uplink;
   bool eal_running =
-      false;  // a DPDK application called rte_eal_init itself; `port` is then its name or number; "": the first
+      false;  // a DPDK application called rte_eal_init itself; `port` then names or numbers its port, "" is the first
 };
 
 /// Reads UROCE_PORT, UROCE_ADDR, UROCE_HOST, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES,

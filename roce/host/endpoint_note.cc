@@ -30,7 +30,7 @@ constexpr int kNamesMax = 1000;
 
 bool starts_with(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
 
-/// The first line of a note that somebody holds, "" as long as it has no end; nothing when nobody does.
+/// The first line of a note whose owner lives, "" while it is incomplete; nothing when no process holds the note.
 std::optional<std::string> read_held(const fs::path& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return std::nullopt;
@@ -45,8 +45,8 @@ std::optional<std::string> read_held(const fs::path& path) {
   return end == std::string_view::npos ? std::string() : std::string(all.substr(0, end));
 }
 
-/// Opens and locks `path`, and checks that it still exists then: another process that tidies may have removed it in
-/// between. -1 when errno says why not; EEXIST: another has it.
+/// Opens and locks `path`, and checks that the file still has its name then: another process that tidies up may have
+/// removed it in between. -1 when errno says why not; EEXIST: another process has it.
 int lock_new_file(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return -1;

@@ -23,8 +23,8 @@ class EndpointNote {
   bool make(std::string& error);
   /// "<pid>", or "<pid>.<n>" when another process has that name. "" before `make`.
   const std::string& name() const { return name_; }
-  /// From now on others find this socket; with "" they find none any more. Returns an errno when they do not, because
-  /// there is no room for example; then it can be tried again.
+  /// From now on other processes find this socket; with "" they find none any more. Returns an errno when that fails,
+  /// for example for want of room; then it can be tried again.
   int publish(const std::string& telemetry_socket);
   const std::string& path() const { return path_; }
   void remove();

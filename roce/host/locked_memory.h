@@ -9,7 +9,7 @@ inline constexpr uint32_t kSlotsMost = 1024;
 inline constexpr uint32_t kSlotsLeast = 64;
 
 /// How many slots of so many bytes the kernel would lock now: a power of two from kSlotsLeast to kSlotsMost, or 0. The
-/// kernel is asked, since whose right it is to lock without limit depends on user namespaces.
+/// kernel is asked, since the right to lock without limit depends on user namespaces.
 uint32_t lockable_slots(uint32_t slot_bytes);
 
 }  // namespace uroce

@@ -27,7 +27,7 @@ struct PortDriver {
   const char* name = "";     // the name of a virtual device is this followed by a number
   const char* example = "";  // of a port; "": not one that `--port` names by its driver
   const char* needs = "";    // what to do when it cannot be opened, beside the reason that it gives
-  uint32_t mtu_most = 0;     // IP MTU that it carries at most; 0: as much as there is
+  uint32_t mtu_most = 0;     // the largest IP MTU that it carries; 0: as much as there is
   uint32_t ring = 256;       // frames that its receive ring has, unless its arguments say otherwise
   NetdevUse netdev = NetdevUse::kNone;
   DriverBuffers buffers = DriverBuffers::kPool;
@@ -35,15 +35,15 @@ struct PortDriver {
   bool is_card = false;       // the model of the FPGA card: its cable decides who we are
   bool is_wire = false;       // two processes with shared memory between them; one of them connects
   bool is_memory = false;     // nothing but shared memory: it has no speed of its own
-  bool names_vlans = false;   // passes on only VLANs that were named, where it can tell them
+  bool names_vlans = false;   // passes on only the VLANs that it was told, if the device can filter them
   bool hears_others = false;  // at first its ring may hold frames of other interfaces
 };
 
-/// By its whole name, such as "net_tap"; that of an ordinary card if it has no row.
+/// The row of the driver with this whole name, such as "net_tap"; that of an ordinary card if it has no row.
 const PortDriver& port_driver(std::string_view name);
-/// By the name of a virtual device, such as "net_tap0". nullptr: of no driver that `--port` knows.
+/// The row of a virtual device's driver, such as "net_tap0"; nullptr: it is no driver that `--port` knows.
 const PortDriver* driver_of_device(std::string_view device);
-/// Those that `--port` knows, separated by commas.
+/// The drivers that `--port` knows, separated by commas.
 std::string port_driver_names();
 
 }  // namespace uroce

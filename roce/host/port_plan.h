@@ -21,11 +21,11 @@ struct PortPlan {
   std::string devargs;         // for rte_dev_probe
   std::optional<WireEnd> end;  // of the card model's cable, or a port of a switch
   std::optional<Netdev> netdev;
-  std::string segment_dir;       // of a segment: where its members meet
-  std::string host;              // and which host this program belongs to
-  bool has_uplink = false;       // and that host has a way out of the machine, or had it a moment ago
-  uint32_t qps_max = 0;          // and its uplink lets a program have so many queue pairs; 0: any number
-  uint32_t lanes_max = 0;        // and meet so many others; 0: any number
+  std::string segment_dir;       // of a segment: where its members meet,
+  std::string host;              // and which of its hosts this program belongs to
+  bool has_uplink = false;       // that host has a way out of the machine, or had one a moment ago
+  uint32_t qps_max = 0;          // queue pairs that its uplink lets a program have; 0: any number
+  uint32_t lanes_max = 0;        // other programs that it lets a program meet; 0: any number
   uint32_t max_frame_bytes = 0;  // for the engine
   PortOptions options;           // except the port's number
 };

@@ -13,7 +13,7 @@ namespace uroce {
 
 class ReachableDirectory {
  public:
-  /// `longest`: of the names of sockets in it. Keeps a descriptor if `path` is too long.
+  /// `longest`: the length of the longest name of a socket in it. Keeps a descriptor if `path` is too long.
   ReachableDirectory(std::string path, size_t longest) : path_(std::move(path)) {
     if (path_.size() + 1 + longest < sizeof(sockaddr_un::sun_path)) return;
     fd_ = open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);

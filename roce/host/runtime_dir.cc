@@ -37,7 +37,7 @@ bool can_have(const std::string& dir, std::string& error) {
   return true;
 }
 
-/// None, when errno says why they are not known.
+/// Empty when errno says why they are not known.
 std::vector<std::string> candidates() {
   const auto uid = machine_uid();
   if (!uid) return {};
@@ -50,8 +50,8 @@ std::vector<std::string> candidates() {
   return dirs;
 }
 
-/// Of a short file of the kernel's; "" where there is none. Nothing, when errno says why it could not be read: a stream
-/// would only be empty then.
+/// The text of a short file of the kernel's; "" where there is none. Nothing, when errno says why it could not be read:
+/// a stream would just look empty then.
 std::optional<std::string> text_of(const char* path) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return could_not_ask(errno) ? std::nullopt : std::optional(std::string());
@@ -64,7 +64,7 @@ std::optional<std::string> text_of(const char* path) {
   return std::string(text, bytes > 0 ? static_cast<size_t>(bytes) : 0);
 }
 
-/// "" where there is none. Nothing, when errno says why it is not known.
+/// "" where there are none. Nothing, when errno says why it is not known.
 std::optional<std::string> network_namespace() {
   char name[64] = {};
   if (readlink("/proc/self/ns/net", name, sizeof name - 1) < 0 && could_not_ask(errno)) return std::nullopt;

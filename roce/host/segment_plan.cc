@@ -27,8 +27,8 @@ bool names_its_place() {
   return own != nullptr && *own != 0;
 }
 
-/// The addresses that make a program another host than the machine: those that it was given, in an order of their own,
-/// unless the machine has all of them.
+/// The addresses that make a program another host than the machine: those that it was given, sorted, unless the machine
+/// has all of them.
 /// Nothing, when errno says why the machine's are not known.
 std::optional<std::set<std::string>> other_addresses(const EndpointConfig& config) {
   std::set<std::string> names;
@@ -46,8 +46,8 @@ std::optional<std::set<std::string>> other_addresses(const EndpointConfig& confi
   return others ? names : std::set<std::string>{};
 }
 
-/// A short name for this user's programs in this network namespace. Programs that were given addresses are known by
-/// them: another address is another host. "", when errno says why that is not known.
+/// A short name for this user's programs in this network namespace. Programs that were given addresses of their own are
+/// named after them: another address is another host. "", when errno says why these are not known.
 std::string default_host(const EndpointConfig& config) {
   std::string text = place_on_the_machine();
   const auto addresses = other_addresses(config);
@@ -66,13 +66,14 @@ bool refuse(const char* port, const char* what, std::string& error) {
   return false;
 }
 
-/// No member makes another one wait.
+/// Refuses what a segment cannot do: no member ever makes another one wait.
 bool segment_can(const EndpointConfig& config, std::string& error) {
   if (config.lossless != 0) return refuse("shmlan", "has no pause frames (--pfc)", error);
   return does_without_eal(config, "shmlan", error);
 }
 
-/// The addresses that the user gave are those of no other host. A host is found by its IP address alone, without VLAN.
+/// Whether the addresses that the user gave belong to no other host. A host is found by its IP address alone, without
+/// VLAN.
 bool are_free(const segment::Directory& directory, const PortPlan& plan, std::string& error) {
   for (const auto& [id, card] : directory.members()) {
     if (card.host == plan.host) continue;
@@ -88,7 +89,7 @@ bool are_free(const segment::Directory& directory, const PortPlan& plan, std::st
   return true;
 }
 
-/// Without it the program would be another host than it is.
+/// Refuses to guess: with a wrong answer the program would be taken for another host.
 bool is_unknown(const std::string& what, std::string& error) {
   error = what + " cannot be read: " + std::strerror(errno);
   return false;
@@ -100,15 +101,15 @@ bool has_all(const segment::MemberCard& card, const std::vector<LocalAddress>& a
   });
 }
 
-/// The uplink whose host a program belongs to: of a program that asks for addresses, the one that has them. One that
-/// has gone a moment ago is as good as one whose link is down, so that a program that starts while its uplink is
-/// started anew is not of another host.
+/// The uplink whose host a program belongs to; for a program that asks for addresses, the one that has them. An uplink
+/// that left a moment ago is as good as one whose link is down, so that a program that starts while its uplink restarts
+/// does not become another host.
 const segment::MemberCard* find_uplink(const segment::Directory& directory, const EndpointConfig& config) {
   const segment::MemberCard* found = nullptr;
   directory.for_each_card([&](const segment::MemberCard& card) {
     const bool named = config.host.empty() || card.host == config.host;
     const bool fits = card.role == segment::Role::kUplink && named && has_all(card, config.addresses);
-    if (fits && found == nullptr) found = &card;  // those that live come first
+    if (fits && found == nullptr) found = &card;  // live ones come first
   });
   return found;
 }
@@ -205,7 +206,7 @@ std::string make_segment_directory(const std::string& name, const std::string& g
     error = std::string("cannot make ") + path + ": " + std::strerror(errno);
     return "";
   }
-  // The group goes to all files in it, and nobody but root removes another's.
+  // Setgid and sticky: files in it belong to the group, and only root removes those of others.
   const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   const bool given = fd >= 0 && fchown(fd, 0, found->gr_gid) == 0 && fchmod(fd, 03770) == 0;
   if (!given) error = "cannot give " + dir + " to group " + group + ": " + std::strerror(errno);

@@ -1,6 +1,6 @@
 // Where the members of a segment meet, and which host of it a program belongs to.
 //
-// A user's programs meet in a directory of that user. Users who shall share a device meet in kSharedSegments, which
+// A user's programs meet in a directory of that user. Users who are to share a device meet in kSharedSegments, which
 // only root can make; programs look there first, so that they find the uplink of their machine by themselves.
 #pragma once
 
@@ -21,14 +21,14 @@ inline constexpr const char* kSharedSegments = "/run/uroced";
 /// none. Nothing, when errno says why the kernel could not be asked.
 std::optional<std::vector<LocalAddress>> addresses_of_machine(std::string& netdev_name);
 
-/// Whoever meets on a segment does without DPDK's EAL: what asks for it would change nothing. Returns false, with one
-/// line in `error`, when that is so. `port`: as the user knows it.
+/// Members of a segment do without DPDK's EAL, so settings for it would change nothing. Returns false, with one line in
+/// `error`, when there are any. `port`: as the user knows it.
 bool does_without_eal(const EndpointConfig& config, const char* port, std::string& error);
 
-/// Fills in what concerns the segment: directory, host, MAC, addresses, MTU. A program belongs to the host of the
-/// segment's uplink, if there is one, unless it asks for another host or for addresses that the uplink does not have.
-/// Returns false, with one line in `error`, when that
-/// fails.
+/// Fills in what concerns the segment: directory, host, MAC, addresses, MTU.
+/// A program belongs to the host of the segment's uplink, if there is one, unless it asks for another host or for
+/// addresses that the uplink does not have.
+/// Returns false, with one line in `error`, when that fails.
 bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& error);
 
 /// Where the members of segment `name` ("": the one without a name) meet: below `place`, or, if that is "", where this

@@ -32,10 +32,10 @@ struct HeldEnd {
   bool occupied = false;  // a port is open there
 };
 
-std::mutex g_mutex;  // held over a fork: a child finds no change half made
+std::mutex g_mutex;  // held over a fork, so that a child finds no change half made
 /// The ends that this process has, by wire or switch.
 std::map<std::string, std::vector<HeldEnd>>& held_ends() {
-  static Immortal<std::map<std::string, std::vector<HeldEnd>>> ends;  // as locks last
+  static Immortal<std::map<std::string, std::vector<HeldEnd>>> ends;  // the locks last as long
   return *ends;
 }
 
@@ -50,7 +50,7 @@ std::string read_holder(int fd) {
   char text[32] = {};
   const ssize_t n = pread(fd, text, sizeof text - 1, 0);
   std::string pid(text, n > 0 ? static_cast<size_t>(n) : 0);
-  pid.resize(std::min(pid.find_first_not_of("0123456789"), pid.size()));  // whoever wrote it may have written anything
+  pid.resize(std::min(pid.find_first_not_of("0123456789"), pid.size()));  // the file may contain anything
   return pid.empty() ? "another process" : "process " + pid;
 }
 
@@ -213,7 +213,7 @@ std::optional<WireEnd> take(const std::optional<Meeting>& meeting, std::string& 
 bool is_free(const std::string& path) {
   std::string ignored;
   const int fd = open_end_file(path, O_RDONLY, ignored);
-  if (fd < 0) return true;  // nobody has ever been there
+  if (fd < 0) return true;  // no process has ever had this end
   struct flock lock = lock_range(F_RDLCK);
   const bool known = fcntl(fd, F_OFD_GETLK, &lock) == 0;
   close(fd);

@@ -1,4 +1,4 @@
-// Who has which end of a cable of shared memory that two card models plug into, and which port of a switch.
+// Which process has which end of a cable of shared memory between two card models, and which port of a switch.
 //
 // An end is a file that is locked while its holder lives, so that a killed process leaves its end at once. A process
 // takes an end when it opens a port; programs that only list the device look at which end is free, and take none.

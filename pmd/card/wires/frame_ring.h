@@ -112,8 +112,8 @@ class FrameReader {
   void restart() { tail_ = record_bytes_ = 0; }
 
  private:
-  /// What has been written behind the frame that is read now: it may be in the cache of another processor. What has not
-  /// is left to its writer.
+  /// Prefetches what has been written behind the frame that is being read, which may be in another processor's cache;
+  /// memory that is not written yet is left to its writer.
   void prefetch_next(uint32_t offset, uint32_t written) const {
     if (record_bytes_ < frame_ring::kNearBytes) {
       __builtin_prefetch(memory_ + ((offset + frame_ring::kNearBytes) & (bytes_ - 1)));
