@@ -49,6 +49,7 @@ bool AddressTable::set(std::span<const LocalAddress> addresses) {
   }
   ensure(gids_[0].ip == link_local_of(mac_), "GID 0 stays");
   ensure(gids_.size() >= rows, "GIDs keep their numbers");
+  if (changed) version_++;
   return changed;
 }
 

@@ -47,6 +47,8 @@ class AddressTable {
 
   /// These are the port's addresses now. False: nothing new, or nothing that fits kGidsMax.
   bool set(std::span<const LocalAddress> addresses);
+  /// Another one whenever the addresses have changed.
+  uint32_t version() const { return version_; }
 
  private:
   bool remove_absent(std::span<const LocalAddress> addresses);
@@ -54,6 +56,7 @@ class AddressTable {
 
   const MacAddress mac_;
   std::vector<LocalAddress> gids_;
+  uint32_t version_ = 0;
 };
 
 }  // namespace uroce

@@ -154,14 +154,14 @@ void Engine::send_mad(const AddressVector& av, std::span<const uint8_t, kManagem
 PostResult Engine::post_sends(Qp& qp, std::span<const SendWr> wrs, Instant now) {
   owner_.check();
   const PostResult result = qp.post_sends(wrs, now);
-  if (result == PostResult::kOk) parts_->schedule.update(qp);
+  if (result == PostResult::kOk) parts_->schedule.on_posted(qp);
   return result;
 }
 
 PostResult Engine::post_recv(Qp& qp, const RecvWr& wr, Instant now) {
   owner_.check();
   const PostResult result = qp.post_recv(wr, now);
-  if (result == PostResult::kOk) parts_->schedule.update(qp);
+  if (result == PostResult::kOk && qp.wants_transmit()) parts_->schedule.on_posted(qp);
   return result;
 }
 

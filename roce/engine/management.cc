@@ -98,7 +98,6 @@ void Management::encode(TxFrame& frame, const Entry& entry) {
   const PathHeader path(entry.path);
   FrameBuilder builder(frame, path, bth, Deth::kBytes, kManagementBytes);
   Deth{kManagementQkey, kManagementQpn}.encode(builder.ext());
-  builder.begin_payload();
   builder.append(entry.mad.data(), kManagementBytes);
   builder.finish();
   counters_.tx_mads++;

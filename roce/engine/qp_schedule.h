@@ -28,6 +28,13 @@ class QpSchedule {
     if (!ready_.contains(qp) && !parked_.contains(qp) && qp.wants_transmit()) ready_.push(qp);
     timers_.arm(qp.index(), qp.next_timeout());
   }
+  /// After a post, which brings no deadline nearer: one that only a rate keeps from sending has to wait for its time,
+  /// and one that is queued comes back with `update`.
+  void on_posted(Qp& qp) {
+    if (ready_.contains(qp)) return;
+    if (!qp.wants_transmit()) return timers_.arm(qp.index(), qp.next_timeout());
+    if (!parked_.contains(qp)) ready_.push(qp);
+  }
   /// To be called before `qp` is destroyed.
   void remove(const Qp& qp);
 

@@ -36,11 +36,14 @@ class QpTable {
   void remove(uint32_t index);
 
   Qp* find(uint32_t qpn) const;
+  /// The same when it is known which slot had the number.
+  Qp* find_at(uint32_t slot, uint32_t qpn) const { return slots_[slot].qpn == qpn ? slots_[slot].qp.get() : nullptr; }
   Qp* at(uint32_t index) const { return slots_[index].qp.get(); }
   void prefetch(uint32_t qpn) const {
     const uint32_t index = numbers_.slot_of(qpn);
     if (index < slots_.size()) __builtin_prefetch(slots_[index].qp.get());
   }
+  void prefetch_at(uint32_t slot) const { __builtin_prefetch(slots_[slot].qp.get()); }
   /// True when packets for this number are for us, whether a QP has it or not.
   bool owns(uint32_t qpn) const { return numbers_.owns(qpn); }
   bool owns_all() const { return numbers_.owns_all(); }

@@ -13,12 +13,15 @@ namespace {
 
 constexpr uint32_t kReceivesPerTurn = 2;
 constexpr uint32_t kReceivesAtEnd = 64;
-constexpr size_t kParseAhead = 8;  // packets whose QPs are fetched into the cache before the first is looked at
 constexpr uint32_t kOtherFrameBytes =
     2048;  // of frames that may change while they are read; no longer ping is answered
 
 /// Full and limited membership of the default partition; ours is full, so either is a match.
 bool pkey_matches(uint16_t pkey) { return (pkey & 0x7FFF) == (kDefaultPkey & 0x7FFF); }
+
+ParseResult parse(const RxFrame& frame, PacketView& packet) {
+  return parse_frame({frame.data, frame.bytes}, packet, frame.headers);
+}
 
 /// May a QP in this state receive such a packet?
 bool state_receives(QpState state, bool response) {
@@ -83,24 +86,37 @@ uint32_t Receiver::drain_loopback(Instant now) {
 
 void Receiver::process(std::span<const RxFrame> frames, Instant now) {
   ensure(frames.size() <= kParseAhead, "no more frames are looked at together than there is room for");
-  PacketView packets[kParseAhead];
-  ParseResult results[kParseAhead]{};
+  KnownHeaders::Known* known[kParseAhead];
+  ParseResult results[kParseAhead];
   for (size_t i = 0; i < frames.size(); i++) {
-    const std::span<const uint8_t> frame(frames[i].data, frames[i].bytes);
     counters_.rx_packets++;
-    counters_.rx_bytes += frame.size();
+    counters_.rx_bytes += frames[i].bytes;
     parts_.tap.on_received(frames[i], now);
-    results[i] = parse_frame(frame, packets[i], frames[i].headers);
-    if (results[i] == ParseResult::kOk) parts_.qps.prefetch(packets[i].bth.dest_qp);
+    results[i] = ParseResult::kOk;
+    known[i] = headers_.find(frames[i]);
+    if (known[i] != nullptr) {
+      parts_.qps.prefetch_at(known[i]->slot);
+      continue;
+    }
+    results[i] = parse(frames[i], packets_[i]);
+    if (results[i] == ParseResult::kOk) parts_.qps.prefetch(packets_[i].bth.dest_qp);
   }
+  noted_ = false;
   for (size_t i = 0; i < frames.size(); i++) {
     if (parts_.steering != nullptr && parts_.steering->sniffs()) sniff(results[i], frames[i], now);
-    if (results[i] == ParseResult::kOk) {
-      on_packet(packets[i], now);
+    if (noted_ && known[i] != nullptr) {
+      known[i] = nullptr;  // others may have taken their place
+      results[i] = parse(frames[i], packets_[i]);
+    }
+    if (known[i] != nullptr) {
+      on_known(KnownHeaders::view_of(frames[i], *known[i]), *known[i], now);
+    } else if (results[i] == ParseResult::kOk) {
+      on_packet(packets_[i], now);
     } else {
       on_unparsed(results[i], frames[i], now);
     }
   }
+  update_last();
 }
 
 /// Shows sniffers the frames that flows do not see.
@@ -170,38 +186,43 @@ Qp* Receiver::find_receiver(const PacketView& packet) {
     counters_.rx_drop_no_qp++;
     return nullptr;
   }
-  if (qp->type() == QpType::kRawPacket) {
+  return takes(*qp, packet) ? qp : nullptr;
+}
+
+/// Those of them that the QP makes.
+bool Receiver::takes(const Qp& qp, const PacketView& packet) {
+  if (qp.type() == QpType::kRawPacket) {
     counters_.rx_drop_qp_service++;
-    return nullptr;
+    return false;
   }
   // CNPs are for connections, of either kind.
   const bool cnp = packet.info->service == Service::kCnp;
-  if (cnp ? !qp->connected() : packet.info->service != service_of(qp->type())) {
+  if (cnp ? !qp.connected() : packet.info->service != service_of(qp.type())) {
     counters_.rx_drop_qp_service++;
-    return nullptr;
+    return false;
   }
   // Of an XRC connection, one side sends requests and the other sends responses.
   const bool xrc = packet.info->service == Service::kXrc;
-  if (xrc && packet.info->is_response() != (qp->type() == QpType::kXrcSend)) {
+  if (xrc && packet.info->is_response() != (qp.type() == QpType::kXrcSend)) {
     counters_.rx_drop_qp_service++;
-    return nullptr;
+    return false;
   }
-  if (!state_receives(qp->state(), packet.info->is_response())) {
+  if (!state_receives(qp.state(), packet.info->is_response())) {
     counters_.rx_drop_qp_state++;
-    return nullptr;
+    return false;
   }
-  if (qp->connected()) {
-    const PathSpec& path = qp->path();
+  if (qp.connected()) {
+    const PathSpec& path = qp.path();
     if (packet.src_ip != path.dst_ip || packet.dst_ip != path.src_ip || packet.vlan_id != path.vlan_id) {
       counters_.rx_drop_wrong_peer++;
-      return nullptr;
+      return false;
     }
   }
   if (!pkey_matches(packet.bth.pkey)) {
     counters_.rx_drop_bad_pkey++;
-    return nullptr;
+    return false;
   }
-  return qp;
+  return true;
 }
 
 /// Each queue pair of the group gets its own copy, and drops it for its own reasons.
@@ -248,9 +269,34 @@ void Receiver::on_packet(const PacketView& packet, Instant now) {
     if (!qp->on_cnp(now)) counters_.rp_cnp_ignored++;
     return parts_.schedule.update(*qp);
   }
-  if (packet.ecn_marked()) on_marked(*qp, now);
-  qp->on_packet(packet, now);
-  parts_.schedule.update(*qp);
+  if (headers_.note(packet, qp->index(), parts_.addresses.version())) noted_ = true;
+  deliver(*qp, packet, now);
+}
+
+/// The same for a packet with known headers. What they say of the destination and the service still holds, unless the
+/// queue pair or our addresses are others by now.
+void Receiver::on_known(const PacketView& packet, const KnownHeaders::Known& known, Instant now) {
+  Qp* const qp = parts_.qps.find_at(known.slot, packet.bth.dest_qp);
+  if (qp == nullptr || known.own != parts_.addresses.version()) return on_packet(packet, now);
+  if (!takes(*qp, packet)) return;
+  if (!icrc_matches(packet, known.crc)) {
+    counters_.rx_icrc_encapsulated++;
+    return;
+  }
+  deliver(*qp, packet, now);
+}
+
+void Receiver::deliver(Qp& qp, const PacketView& packet, Instant now) {
+  if (packet.ecn_marked()) on_marked(qp, now);
+  qp.on_packet(packet, now);
+  if (last_ == &qp) return;
+  update_last();
+  last_ = &qp;
+}
+
+void Receiver::update_last() {
+  if (last_ != nullptr) parts_.schedule.update(*last_);
+  last_ = nullptr;
 }
 
 /// Queue pair 1 is no object: it takes datagrams, and has no memory of its own.

@@ -7,6 +7,7 @@
 
 #include "engine/address_table.h"
 #include "engine/frame_tap.h"
+#include "engine/known_headers.h"
 #include "engine/loopback.h"
 #include "engine/management.h"
 #include "engine/multicast_groups.h"
@@ -54,6 +55,9 @@ class Receiver {
   void note_backlog(Instant now);
   void process(std::span<const RxFrame> frames, Instant now);
   void on_packet(const PacketView& packet, Instant now);
+  void on_known(const PacketView& packet, const KnownHeaders::Known& known, Instant now);
+  void deliver(Qp& qp, const PacketView& packet, Instant now);
+  void update_last();
   void on_unparsed(ParseResult result, const RxFrame& frame, Instant now);
   bool steer(const RxFrame& frame, Instant now) {
     return parts_.steering != nullptr && parts_.steering->on_frame(frame, now);
@@ -61,6 +65,7 @@ class Receiver {
   void sniff(ParseResult result, const RxFrame& frame, Instant now);
   bool on_other(const RxFrame& frame, Instant now);
   Qp* find_receiver(const PacketView& packet);
+  bool takes(const Qp& qp, const PacketView& packet);
   void on_multicast(const PacketView& packet, Instant now);
   void on_management(const PacketView& packet, Instant now);
   void on_marked(Qp& qp, Instant now);
@@ -69,13 +74,19 @@ class Receiver {
   }
 
   static constexpr uint32_t kReceiveBurst = 32;
+  // Packets whose QPs are fetched into the cache before the first is looked at.
+  static constexpr size_t kParseAhead = 8;
 
   const Parts parts_;
   Counters& counters_;
   uint32_t full_receives_ = 0;  // consecutive turns that received as much as they may
-  // Filled by the port. Not made anew in each turn: clearing it takes longer than everything else in a turn without
-  // frames.
+  // Filled by the port, and by `process`. Not made anew in each turn: clearing them takes longer than everything else
+  // in a turn without frames.
   std::array<RxFrame, kReceiveBurst> frames_;
+  std::array<PacketView, kParseAhead> packets_;
+  KnownHeaders headers_;
+  bool noted_ = false;  // headers are known that were not when the frames at hand were looked at
+  Qp* last_ = nullptr;  // got the last packet; the schedule is told when another one gets the next
 };
 
 }  // namespace uroce

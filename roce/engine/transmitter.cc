@@ -39,7 +39,7 @@ void Transmitter::send_last_ack(Qp& qp, Instant now) {
 
 /// Sends up to `size` frames; returns how many.
 uint32_t Transmitter::transmit_burst(uint32_t size, Instant now) {
-  TxFrame frames[kSendBurst];
+  TxFrame* const frames = frames_.data();
   const uint32_t acquired = parts_.port.acquire_tx(frames, size);
   ensure(acquired <= size, "a port lends no more frames than it was asked for");
   if (acquired == 0) {
@@ -125,7 +125,7 @@ uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t* senders, uint32_
 bool Transmitter::must_wait(const Qp& qp) {
   if (qp.connected()) {
     if (!qp.path_resolved() || &qp == ending_) return false;
-    return congested(qp.path().dst_mac, qp.attributes().dest_qpn);
+    return congested(qp.path().dst_mac, qp.dest_qpn());
   }
   if (qp.type() == QpType::kRawPacket) return parts_.port.congested(MacAddress{}, 0);
   const auto& queue = qp.send_queue().ring();

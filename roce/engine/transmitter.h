@@ -1,6 +1,7 @@
 // The outgoing half of a turn: which QP may send, and which frames go to ourselves.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "engine/frame_tap.h"
@@ -80,9 +81,11 @@ class Transmitter {
   const Parts parts_;
   Counters& counters_;
   const MacAddress mac_;
-  const bool by_destination_;     // the port knows destinations that are congested alone
-  const Qp* ending_ = nullptr;    // must send its frames now or never
-  uint32_t senders_[kSendBurst];  // QP numbers of a burst's frames; 0: the host's own
+  const bool by_destination_;   // the port knows destinations that are congested alone
+  const Qp* ending_ = nullptr;  // must send its frames now or never
+  // Of a burst. Not made anew in each: clearing them takes longer than sending a frame.
+  std::array<TxFrame, kSendBurst> frames_;
+  uint32_t senders_[kSendBurst];  // QP numbers of the frames; 0: the host's own
 };
 
 }  // namespace uroce

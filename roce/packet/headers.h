@@ -53,10 +53,23 @@ struct Bth {
   }
 
   void encode(uint8_t* p) const {
+    store_be64(p, head());
+    store_be32(p + kHeadBytes, tail());
+  }
+
+  // In two parts: of the packets of a connection, most have the same head.
+  static constexpr uint32_t kHeadBytes = 8;
+  uint64_t head() const {
     const uint32_t flags = (solicited ? 0x80u : 0) | (mig_req ? 0x40u : 0) | ((pad_count & 3u) << 4) | (tver & 0x0fu);
-    store_be32(p, (uint32_t{opcode} << 24) | (flags << 16) | pkey);
-    store_be32(p + 4, (uint32_t{resv8a} << 24) | (dest_qp & 0xFFFFFF));
-    store_be32(p + 8, (ack_req ? 0x80000000u : 0) | ((resv7 & 0x7fu) << 24) | psn.value());
+    return (uint64_t{opcode} << 56) | (uint64_t{flags} << 48) | (uint64_t{pkey} << 32) | (uint64_t{resv8a} << 24) |
+           (dest_qp & 0xFFFFFF);
+  }
+  uint32_t tail() const { return (ack_req ? 0x80000000u : 0) | ((resv7 & 0x7fu) << 24) | psn.value(); }
+  void decode_tail(const uint8_t* p) {
+    const uint32_t word = load_be32(p + kHeadBytes);
+    ack_req = (word & 0x80000000) != 0;
+    resv7 = (word >> 24) & 0x7f;
+    psn = Psn(word);
   }
 };
 

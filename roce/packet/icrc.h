@@ -16,10 +16,16 @@ namespace uroce {
 /// (20+8+12 bytes for IPv4, 40+8+12 for IPv6). Continue with crc32_update / crc32_copy over what follows the BTH.
 uint32_t icrc_begin(const uint8_t* l3, bool ipv6);
 
+/// The same without the tail of the BTH: the state after its head. Continue with crc32_update / crc32_copy over the
+/// tail and what follows it. Slower; for headers that many packets have alike.
+uint32_t icrc_to_bth_head(const uint8_t* l3, bool ipv6);
+
 /// Writes the four iCRC bytes for the state after the last byte of payload and padding.
 void icrc_store(uint8_t* where, uint32_t state);
 
 /// True when the iCRC at the end of the packet is the one computed over its bytes.
 bool icrc_matches(const PacketView& packet);
+/// The same for a packet whose state after the head of its BTH is known.
+bool icrc_matches(const PacketView& packet, uint32_t to_bth_head);
 
 }  // namespace uroce

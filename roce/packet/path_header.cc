@@ -5,6 +5,7 @@
 
 #include "base/big_endian.h"
 #include "packet/headers.h"
+#include "packet/icrc.h"
 #include "packet/network_headers.h"
 
 namespace uroce {
@@ -84,11 +85,43 @@ void PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes, Psn psn) cons
   store_be16(ip + kIpv4Bytes + 4, static_cast<uint16_t>(udp_bytes));
 }
 
+uint32_t PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes, const Bth& bth) const {
+  const Like like{bth.head(), udp_payload_bytes};
+  uint8_t* const at = frame + bytes_;
+  if (like == prepared_for_) {
+    // As above: they are 50 to 74 bytes long.
+    constexpr uint32_t kHead = 48;
+    constexpr uint32_t kTail = 32;
+    static_assert(sizeof prepared_.bytes - kTail <= kHead);
+    const uint32_t tail = bytes_ + Bth::kHeadBytes - kTail;
+    std::memcpy(frame, prepared_.bytes.data(), kHead);
+    std::memcpy(frame + tail, prepared_.bytes.data() + tail, kTail);
+    store_be32(at + Bth::kHeadBytes, bth.tail());
+    return prepared_.crc;
+  }
+  write(frame, udp_payload_bytes, bth.psn);
+  bth.encode(at);
+  if (like == seen_ && !signature_.is_set()) {
+    prepare(frame, like);
+    return prepared_.crc;
+  }
+  seen_ = like;
+  return icrc_to_bth_head(frame + l3_offset_, ipv6_);
+}
+
+void PathHeader::prepare(const uint8_t* frame, const Like& like) const {
+  std::memcpy(prepared_.bytes.data(), frame, bytes_ + Bth::kHeadBytes);
+  prepared_.crc = icrc_to_bth_head(frame + l3_offset_, ipv6_);
+  prepared_for_ = like;
+}
+
 void PathHeader::set_dst_mac(const MacAddress& mac) {
+  forget_prepared();
   std::copy(mac.bytes.begin(), mac.bytes.end(), template_.begin());
 }
 
 void PathHeader::sign(const Signature& signature) {
+  forget_prepared();
   if (!ipv6_) {
     signature_ = signature;
     return;

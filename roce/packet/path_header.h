@@ -1,5 +1,6 @@
 // The Ethernet, VLAN, IP and UDP headers of everything that a QP (or an address handle) sends: built once, copied into
-// each frame, with only the length fields and the IPv4 checksum filled in per packet.
+// each frame, with only the length fields and the IPv4 checksum filled in per packet. Most packets are like the one
+// before, except for their PSN: their headers are kept as they left, with the beginning of the iCRC.
 //
 // IPv4 packets carry DF. Since they are never fragmented, RFC 6864 gives the identification no meaning; it is 0, or a
 // signature (signature.h).
@@ -8,6 +9,7 @@
 #include <array>
 #include <cstdint>
 
+#include "packet/headers.h"
 #include "packet/signature.h"
 #include "uroce/address.h"
 #include "uroce/psn.h"
@@ -46,18 +48,38 @@ class PathHeader {
   /// Writes the headers at `frame`. `udp_payload_bytes` counts from the BTH to the iCRC, both included. A signature
   /// depends on `psn`.
   void write(uint8_t* frame, uint32_t udp_payload_bytes, Psn psn = {}) const;
+  /// The same with the BTH behind them. Returns the state of the iCRC after the head of the BTH (icrc_to_bth_head).
+  uint32_t write(uint8_t* frame, uint32_t udp_payload_bytes, const Bth& bth) const;
 
   void set_dst_mac(const MacAddress& mac);
   /// From now on packets are signed, but a flow label that the PathSpec asked for stays.
   void sign(const Signature& signature);
 
  private:
+  /// Headers up to the head of the BTH, of packets of one length.
+  struct Prepared {
+    std::array<uint8_t, kMaxBytes + Bth::kHeadBytes> bytes;
+    uint32_t crc;  // the state of the iCRC behind them
+  };
+  struct Like {
+    uint64_t bth_head = 0;
+    uint32_t udp_payload_bytes = 0;  // 0: none
+    bool operator==(const Like&) const = default;
+  };
+  void prepare(const uint8_t* frame, const Like& like) const;
+  void forget_prepared() { seen_ = prepared_for_ = {}; }
+
   std::array<uint8_t, kMaxBytes> template_{};
   uint8_t bytes_ = 0;
   uint8_t l3_offset_ = 0;
   bool ipv6_ = false;
   Signature signature_;            // of the IPv4 identification
   uint32_t ipv4_partial_sum_ = 0;  // of the IPv4 header without total length
+  // What was written lately, which changes nothing of what is written. Headers are prepared when they are wanted for
+  // the second time in a row.
+  mutable Like seen_;
+  mutable Like prepared_for_;
+  mutable Prepared prepared_;
 };
 
 /// The destination QPN of a frame that begins with such headers and a BTH. For frames that we made ourselves: nothing

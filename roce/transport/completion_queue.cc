@@ -57,7 +57,11 @@ bool CompletionQueue::push(const Completion& completion, bool solicited, WorkQue
     if (!std::exchange(overrun_, true)) observer_.on_cq_error(*this);
     return false;
   }
-  ring_.push({completion, queue.report(), &queue});
+  Entry& entry = ring_.next_slot();
+  entry.completion = completion;
+  entry.slots = queue.report();
+  entry.queue = &queue;
+  ring_.push();
   added_++;
   const bool counts_as_solicited = solicited || completion.status != WcStatus::kSuccess;
   if (counts_as_solicited) newest_solicited_ = added_;

@@ -1,13 +1,14 @@
-// Writes one frame, front to back, in one pass over the payload: copy and iCRC are fused.
+// Writes one frame, front to back, in one pass over the payload: copy and iCRC are fused. (Short pieces are copied
+// first, and summed up with their neighbours.)
 //
 //   FrameBuilder builder(frame, path_header, bth, ext_bytes, payload_bytes);
 //   reth.encode(builder.ext());
-//   builder.begin_payload();
 //   builder.append(piece, n);   // until payload_bytes are there
 //   builder.finish();
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "base/check.h"
 #include "base/guarded_memory.h"
@@ -22,26 +23,27 @@ namespace uroce {
 class FrameBuilder {
  public:
   FrameBuilder(TxFrame& frame, const PathHeader& path, Bth bth, uint32_t ext_bytes, uint32_t payload_bytes)
-      : frame_(frame), path_(path), pad_bytes_(-payload_bytes & 3u) {
+      : frame_(frame), pad_bytes_(-payload_bytes & 3u) {
     const uint32_t udp_bytes = Bth::kBytes + ext_bytes + payload_bytes + pad_bytes_ + kIcrcBytes;
     ensure(path.bytes() + udp_bytes <= frame.capacity, "the frame has room for the packet");
     bth.pad_count = static_cast<uint8_t>(pad_bytes_);
-    path.write(frame.data, udp_bytes, bth.psn);
-    bth.encode(frame.data + path.bytes());
+    crc_ = path.write(frame.data, udp_bytes, bth);
+    summed_ = frame.data + path.bytes() + Bth::kHeadBytes;
     ext_ = frame.data + path.bytes() + Bth::kBytes;
     at_ = ext_ + ext_bytes;
   }
 
   uint8_t* ext() { return ext_; }
 
-  /// To be called when the extension headers have been written.
-  void begin_payload() {
-    crc_ = icrc_begin(frame_.data + path_.l3_offset(), path_.ipv6());
-    if (at_ != ext_) crc_ = crc32_update(crc_, ext_, static_cast<size_t>(at_ - ext_));
-  }
-
+  /// The extension headers must have been written.
   void append(const uint8_t* data, uint32_t bytes) {
-    crc_ = crc32_copy(crc_, at_, data, bytes);
+    if (bytes <= kShort) {  // the iCRC is computed with what stands beside it, at once
+      guarded_copy(at_, data, bytes);
+    } else {
+      sum();
+      crc_ = crc32_copy(crc_, at_, data, bytes);
+      summed_ = at_ + bytes;
+    }
     at_ += bytes;
   }
 
@@ -56,20 +58,28 @@ class FrameBuilder {
   }
 
   void finish() {
-    if (pad_bytes_ != 0) {
-      static constexpr uint8_t kZeros[4] = {};
-      append(kZeros, pad_bytes_);
-    }
+    std::memset(at_, 0, kIcrcBytes);  // there is room for it, and no more padding than that
+    at_ += pad_bytes_;
+    sum();
     icrc_store(at_, crc_);
     frame_.bytes = static_cast<uint32_t>(at_ + kIcrcBytes - frame_.data);
   }
 
  private:
+  static constexpr uint32_t kShort = 64;
+
+  /// Brings the iCRC up to what is written.
+  void sum() {
+    if (at_ == summed_) return;
+    crc_ = crc32_update(crc_, summed_, static_cast<size_t>(at_ - summed_));
+    summed_ = at_;
+  }
+
   TxFrame& frame_;
-  const PathHeader& path_;
+  uint8_t* summed_;  // the iCRC covers what stands before it
   uint8_t* ext_;
   uint8_t* at_;
-  uint32_t crc_ = kCrcInit;
+  uint32_t crc_;
   uint32_t pad_bytes_;
 };
 

@@ -45,10 +45,11 @@ class Qp {
   const QpInit& init() const { return init_; }
   /// The attributes as they were set, with the current `state`, `cur_state` and `sq_draining`.
   QpAttributes attributes() const;
+  /// The number of the peer's queue pair.
+  uint32_t dest_qpn() const { return context_.attributes.dest_qpn; }
   const PathSpec& path() const { return context_.path; }
   bool path_resolved() const { return context_.path_resolved; }
   bool connected() const { return !is_datagram(context_.type); }
-  uint32_t mtu() const { return context_.mtu; }
 
   /// Checks the transition and its attributes, then applies them. `path` is where attributes.av leads, and is needed
   /// when the mask has kAttrAv; `resolved` says whether the peer's MAC address in it is known.

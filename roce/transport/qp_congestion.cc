@@ -88,7 +88,6 @@ bool Qp::encode_cnp(TxFrame& frame) const {
   bth.dest_qp = context_.attributes.dest_qpn;
   FrameBuilder builder(frame, header, bth, kCnpReservedBytes, 0);
   std::fill_n(builder.ext(), kCnpReservedBytes, uint8_t{0});
-  builder.begin_payload();
   builder.finish();
   return true;
 }

@@ -72,7 +72,7 @@ Cause encode_message(QpContext& context, const SendWqe& wqe, uint32_t index, Bth
   const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(wqe.length - offset, context.mtu));
   PieceList pieces;
   if (wqe.inline_data != nullptr) {
-    pieces.pieces[0] = {.memory = wqe.inline_data + offset, .bytes = bytes};
+    pieces.pieces[0] = {.memory = wqe.inline_data + offset, .bytes = bytes, .drops = false};
     pieces.count = bytes != 0 ? 1 : 0;
   } else {
     const AccessCheck check = resolve(context.env.memory, context.pd, wqe.sge_span(), offset, bytes, 0, pieces);
@@ -86,7 +86,6 @@ Cause encode_message(QpContext& context, const SendWqe& wqe, uint32_t index, Bth
   bth.solicited = last && wqe.has(kSendSolicited) && wqe.takes_receive();
   FrameBuilder builder(frame, header, bth, ext_bytes, bytes);
   encode_message_ext(context, wqe, first, last, builder.ext());
-  builder.begin_payload();
   for (const Piece& piece : pieces) {
     if (!builder.append_registered(piece.memory, piece.bytes)) return Cause::kMemoryGone;
   }
@@ -99,7 +98,6 @@ void encode_flush(const QpContext& context, const SendWqe& wqe, Bth& bth, TxFram
   FrameBuilder builder(frame, context.header, bth, Feth::kBytes + Reth::kBytes, 0);
   Feth::from(wqe.imm_or_rkey).encode(builder.ext());
   Reth{wqe.remote_addr, wqe.rkey, static_cast<uint32_t>(wqe.compare_add)}.encode(builder.ext() + Feth::kBytes);
-  builder.begin_payload();
   builder.finish();
 }
 
@@ -107,7 +105,6 @@ void encode_atomic_write(const QpContext& context, const SendWqe& wqe, Bth& bth,
   bth.opcode = make_opcode(Service::kRc, kOpAtomicWrite);
   FrameBuilder builder(frame, context.header, bth, Reth::kBytes, kAtomicWriteBytes);
   Reth{wqe.remote_addr, wqe.rkey, kAtomicWriteBytes}.encode(builder.ext());
-  builder.begin_payload();
   builder.append(reinterpret_cast<const uint8_t*>(&wqe.swap), kAtomicWriteBytes);
   builder.finish();
 }
@@ -127,7 +124,6 @@ Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn
     FrameBuilder builder(frame, context.header, bth, xrceth_bytes(context) + Reth::kBytes, 0);
     uint8_t* const ext = encode_xrceth(context, wqe, builder.ext());
     Reth{wqe.remote_addr + done, wqe.rkey, static_cast<uint32_t>(bytes)}.encode(ext);
-    builder.begin_payload();
     builder.finish();
     return Cause::kNone;
   }
@@ -137,7 +133,6 @@ Cause encode_request(QpContext& context, const SendWqe& wqe, uint32_t index, Psn
     FrameBuilder builder(frame, context.header, bth, xrceth_bytes(context) + AtomicEth::kBytes, 0);
     uint8_t* const ext = encode_xrceth(context, wqe, builder.ext());
     AtomicEth{wqe.remote_addr, wqe.rkey, swap ? wqe.swap : wqe.compare_add, swap ? wqe.compare_add : 0}.encode(ext);
-    builder.begin_payload();
     builder.finish();
     return Cause::kNone;
   }

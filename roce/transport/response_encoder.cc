@@ -23,7 +23,6 @@ void encode_acknowledge(const QpContext& context, Psn psn, const Aeth& aeth, TxF
   const Bth bth = bth_of(context, make_opcode(context.service, kOpAcknowledge), psn);
   FrameBuilder builder(frame, context.header, bth, Aeth::kBytes, 0);
   aeth.encode(builder.ext());
-  builder.begin_payload();
   builder.finish();
 }
 
@@ -32,7 +31,6 @@ void encode_selective_ack(const QpContext& context, Psn psn, const Aeth& aeth, s
   const auto bytes = static_cast<uint32_t>(ranges.size()) * SackRange::kBytes;
   FrameBuilder builder(frame, context.header, bth_of(context, kOpcodeSack, psn), Aeth::kBytes, bytes);
   aeth.encode(builder.ext());
-  builder.begin_payload();
   for (const SackRange& range : ranges) {
     uint8_t encoded[SackRange::kBytes];
     range.encode(encoded);
@@ -46,7 +44,6 @@ void encode_atomic_response(const QpContext& context, const Reply& reply, TxFram
   FrameBuilder builder(frame, context.header, bth, Aeth::kBytes + AtomicAckEth::kBytes, 0);
   aeth_of(reply).encode(builder.ext());
   AtomicAckEth{reply.original}.encode(builder.ext() + Aeth::kBytes);
-  builder.begin_payload();
   builder.finish();
 }
 
@@ -60,7 +57,6 @@ bool encode_read_response(const QpContext& context, const Reply& reply, const ui
   const Bth bth = bth_of(context, make_opcode(context.service, low), reply.psn);
   FrameBuilder builder(frame, context.data_header, bth, ext_bytes, bytes);
   if (ext_bytes != 0) aeth_of(reply).encode(builder.ext());
-  builder.begin_payload();
   if (bytes != 0 && !builder.append_registered(memory, bytes)) return false;
   builder.finish();
   return true;

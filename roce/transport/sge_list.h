@@ -11,13 +11,14 @@
 namespace uroce {
 
 struct Piece {
-  uint8_t* memory = nullptr;
-  uint32_t bytes = 0;
-  bool drops = false;  // what is written to it is dropped
+  uint8_t* memory;
+  uint32_t bytes;
+  bool drops;  // what is written to it is dropped
 };
 
 struct PieceList {
-  Piece pieces[kMaxSges];
+  Piece
+      pieces[kMaxSges];  // the first `count`; the others are not cleared, which would take longer than a short message
   uint32_t count = 0;
   const Piece* begin() const { return pieces; }
   const Piece* end() const { return pieces + count; }

@@ -58,7 +58,8 @@ void Spoofer::forge(sim::Host& host, const Qp& victim, const Qp& peer, const Pre
                                : far_from(victim.responder().epsn(), kHeldReach);
 
   uint32_t bytes = 0;
-  if (info.has(kHasPayload)) bytes = random_.below(3) == 0 ? victim.mtu() : 4 * (1 + random_.below(kPayloadMax / 4));
+  if (info.has(kHasPayload))
+    bytes = random_.below(3) == 0 ? victim.attributes().path_mtu_bytes : 4 * (1 + random_.below(kPayloadMax / 4));
   if (opcode == kOpcodeSack) bytes = SackRange::kBytes * (1 + random_.below(kSackRangesMax));
   uint8_t junk[4096];
   ensure(bytes <= sizeof junk, "a forged packet is no longer than a real one");
@@ -86,7 +87,6 @@ void Spoofer::forge(sim::Host& host, const Qp& victim, const Qp& peer, const Pre
   }
   if (info.has(kHasAtomicAckEth)) AtomicAckEth{random_.next_u64()}.encode(ext);
   if (info.has(kHasIeth)) Ieth{key}.encode(ext);
-  builder.begin_payload();
   builder.append(junk, bytes);
   builder.finish();
   frame.set_size(out.bytes);

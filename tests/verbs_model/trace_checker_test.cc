@@ -24,7 +24,6 @@ std::vector<uint8_t> answer(uint32_t psn, AethKind kind, uint32_t msn) {
   TxFrame out{frame.data(), kMaxFrameOverhead, 0, nullptr};
   FrameBuilder builder(out, path, bth, Aeth::kBytes, 0);
   Aeth{make_syndrome(kind, 0), msn}.encode(builder.ext());
-  builder.begin_payload();
   builder.finish();
   frame.resize(out.bytes);
   return frame;

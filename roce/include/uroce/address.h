@@ -18,9 +18,18 @@ namespace uroce {
 
 struct MacAddress {
   std::array<uint8_t, 6> bytes{};
-  bool operator==(const MacAddress&) const = default;
+  /// Compares by words, because GCC would call memcmp for 6 bytes, and the addresses of every frame are compared.
+  bool operator==(const MacAddress& other) const { return word() == other.word(); }
   bool is_multicast() const { return (bytes[0] & 1) != 0; }
-  bool is_zero() const { return *this == MacAddress{}; }
+  bool is_zero() const { return word() == 0; }
+  /// All of it as a number.
+  uint64_t word() const {
+    uint32_t head;
+    uint16_t tail;
+    std::memcpy(&head, bytes.data(), 4);
+    std::memcpy(&tail, bytes.data() + 4, 2);
+    return uint64_t{tail} << 32 | head;
+  }
 };
 
 inline constexpr MacAddress kBroadcastMac{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};

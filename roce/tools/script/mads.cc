@@ -202,7 +202,6 @@ Bytes Mads::build(const Statement& statement, int64_t round, const PathSpec& pat
   Deth{static_cast<uint32_t>(fitting(statement, "packet_qkey", kManagementQkey, round, 32)),
        static_cast<uint32_t>(fitting(statement, "src_qp", kManagementQpn, round, 24))}
       .encode(builder.ext());
-  builder.begin_payload();
   builder.append(mad, kManagementBytes);
   builder.finish();
   bytes.resize(frame.bytes);

@@ -119,7 +119,7 @@ Psn AnyBytes::draw_psn() {
 }
 
 uint32_t AnyBytes::draw_length() {
-  const uint32_t mtu = rig_.qp().mtu();
+  const uint32_t mtu = rig_.qp().attributes().path_mtu_bytes;
   switch (random_.below(6)) {
     case 0:
       return 0;
@@ -339,7 +339,7 @@ void AnyBytes::check_sent() {
     PacketView view;
     report_.sent++;
     if (parse_frame(frame, view) != ParseResult::kOk || !icrc_matches(view)) fail("sent a bad packet", frame);
-    const uint32_t most = rig_.qp().mtu();
+    const uint32_t most = rig_.qp().attributes().path_mtu_bytes;
     if (view.payload_bytes > most) fail("sent more than the MTU", frame);
   }
 }

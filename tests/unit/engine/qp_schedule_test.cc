@@ -39,6 +39,45 @@ TEST_F(QpScheduleTest, WhoIsParkedWaitsForOtherPauses) {
   EXPECT_EQ(&schedule_.take_ready(), &qp);
 }
 
+TEST_F(QpScheduleTest, APostMakesReadyOnce) {
+  Qp& qp = connected();
+  schedule_.on_posted(qp);
+  EXPECT_FALSE(schedule_.wants_transmit()) << "nothing was posted";
+  SendWr wr;
+  wr.opcode = WrOpcode::kSend;
+  for (int i = 0; i < 2; i++) {
+    ASSERT_EQ(qp.post_send(wr, kNow), PostResult::kOk);
+    schedule_.on_posted(qp);
+  }
+  ASSERT_EQ(schedule_.ready(), 1u);
+  schedule_.park(schedule_.take_ready(), 0b1000);
+  ASSERT_EQ(qp.post_send(wr, kNow), PostResult::kOk);
+  schedule_.on_posted(qp);
+  EXPECT_EQ(schedule_.ready(), 0u) << "it waits for other pauses";
+}
+
+TEST_F(QpScheduleTest, APostThatARateHoldsBackIsDueWhenItMayGo) {
+  Qp& qp = connected(to(kPeerIp), QpType::kRc);
+  QpAttributes attributes;
+  attributes.rate_limit_kbps = 1;
+  ASSERT_EQ(qp.modify(attributes, kAttrRateLimit, nullptr, false, kNow), ModifyResult::kOk);
+  post(qp, 2);
+  Bytes bytes(kFrameBytes);
+  TxFrame frame{bytes.data(), kFrameBytes, 0, nullptr};
+  Instant now = kNow;
+  while (qp.poll_transmit(frame, now)) {
+    SendWr wr;
+    wr.opcode = WrOpcode::kSend;
+    ASSERT_EQ(qp.post_send(wr, now), PostResult::kOk);
+  }
+  ASSERT_FALSE(qp.wants_transmit());
+  static_cast<void>(schedule_.take_ready());
+  schedule_.on_posted(qp);
+  EXPECT_EQ(schedule_.ready(), 0u);
+  EXPECT_EQ(schedule_.next_timeout(), qp.next_timeout());
+  EXPECT_NE(schedule_.next_timeout(), Instant::never());
+}
+
 TEST_F(QpScheduleTest, NotificationsWaitOncePerQp) {
   Qp& qp = connected();
   EXPECT_TRUE(schedule_.takes_cnp(qp));

@@ -92,6 +92,64 @@ TEST_F(ReceiverTest, EachCheckBeforeTheQpHasACounter) {
   EXPECT_EQ(counters_.rx_drop_qp_state, 1u);
 }
 
+TEST_F(ReceiverTest, AKnownSenderIsCheckedLikeAnyOther) {
+  Qp& qp = waiting();
+  for (uint32_t psn = 0; psn < 4; psn++) arrive(frame(send_to(qp, psn)));
+  EXPECT_EQ(completions(), 1u) << "there was one receive";
+  Bytes broken = frame(send_to(qp, 4));
+  broken[broken.size() - 6] ^= 1;
+  arrive(broken);
+  EXPECT_EQ(counters_.rx_icrc_encapsulated, 1u);
+  // The QP has another peer.
+  QpAttributes attributes;
+  attributes.state = QpState::kReset;
+  ASSERT_EQ(qp.modify(attributes, kAttrState, nullptr, false, kNow), ModifyResult::kOk);
+  arrive(frame(send_to(qp, 5)));
+  EXPECT_EQ(counters_.rx_drop_qp_state, 1u);
+  attributes.path_mtu_bytes = 256;
+  attributes.av = to(IpAddress::v4(0x0A000063));
+  const std::optional<PathSpec> path = router_.route(attributes.av, 1);
+  for (const QpState state : {QpState::kInit, QpState::kRtr}) {
+    attributes.state = state;
+    const uint32_t mask = required_attributes(QpType::kUc, qp.state(), state);
+    ASSERT_EQ(qp.modify(attributes, mask, &*path, true, kNow), ModifyResult::kOk);
+  }
+  arrive(frame(send_to(qp, 6)));
+  EXPECT_EQ(counters_.rx_drop_wrong_peer, 1u);
+  // There is no such QP any more; the slot has another one.
+  const uint32_t slot = qp.index();
+  const Bth gone = send_to(qp, 7);
+  qps_.destroy(qp);
+  while (qps_.create(init(), nullptr) != nullptr) {
+  }
+  ASSERT_NE(qps_.table().at(slot), nullptr);
+  arrive(frame(gone));
+  EXPECT_EQ(counters_.rx_drop_no_qp, 1u);
+}
+
+TEST_F(ReceiverTest, AnAddressThatIsNotOursAnyMoreIsNotKnown) {
+  Qp& qp = waiting();
+  for (uint32_t psn = 0; psn < 3; psn++) arrive(frame(send_to(qp, psn)));
+  ASSERT_TRUE(addresses_.set({}));
+  arrive(frame(send_to(qp, 3)));
+  EXPECT_EQ(counters_.rx_drop_not_for_us, 1u);
+}
+
+TEST_F(ReceiverTest, FramesOfOneBurstMayBeKnownThanksToEachOther) {
+  Qp& qp = connected();
+  Qp& other = connected();
+  const auto of_both = [&](uint32_t psn) {
+    for (Qp* to : {&qp, &other}) ASSERT_TRUE(port_.deliver(frame(send_to(*to, psn))));
+  };
+  for (uint32_t psn = 0; psn < 11; psn++) of_both(psn);
+  EXPECT_EQ(receiver_.receive(kNow), 22u);
+  of_both(11);
+  EXPECT_EQ(receiver_.receive(kNow), 2u);
+  EXPECT_EQ(counters_.rx_packets, 24u);
+  EXPECT_EQ(counters_.rx_bytes, 24 * frame(send_to(qp)).size());
+  EXPECT_EQ(counters_.rx_drop_no_receive, 24u) << "no receive was posted";
+}
+
 TEST_F(ReceiverTest, WhatIsNotRoceGoesToWhomItConcerns) {
   Bytes request(100);
   request.resize(encode_arp(request, {kBroadcastMac, kPeerMac, 0},

@@ -112,6 +112,24 @@ TEST(Icrc, CoversEveryBitButThoseThatRoutersChangeIpv6) {
                                14, frame.size());
 }
 
+TEST(Icrc, ItMayBeTakenUpBehindTheHeadOfTheBth) {
+  for (const PathSpec& path : {ipv4_path(), ipv6_path(), on_vlan(ipv4_path(), 3), on_vlan(ipv6_path(), 3)}) {
+    for (const size_t bytes : {0, 1, 8, 63, 1024}) {
+      Bytes frame = sample(path, bytes);
+      for (size_t at = 0; at < frame.size(); at++) {
+        frame[at] ^= 0x5a;
+        PacketView view;
+        if (parse_frame(frame, view) == ParseResult::kOk) {
+          const uint32_t state = icrc_to_bth_head(view.l3, view.ipv6);
+          ASSERT_EQ(icrc_matches(view, state), icrc_matches(view)) << at;
+          ASSERT_EQ(crc32_update(state, view.bth_bytes + Bth::kHeadBytes, 4), icrc_begin(view.l3, view.ipv6)) << at;
+        }
+        frame[at] ^= 0x5a;
+      }
+    }
+  }
+}
+
 TEST(Icrc, CopyingWhileSummingGivesTheSame) {
   const Bytes frame = sample(ipv4_path(), 1000);
   PacketView view;

@@ -4,6 +4,8 @@
 
 #include "base/random.h"
 #include "bytes.h"
+#include "packet/crc32.h"
+#include "packet/icrc.h"
 #include "packet/packet.h"
 
 namespace uroce {
@@ -166,6 +168,57 @@ TEST(PathHeader, ChecksumsOfRandomHeaders) {
     ASSERT_EQ(parse_frame(whole, view), ParseResult::kBadIpHeader);
   }
   EXPECT_GT(second_carries, 2000u);
+}
+
+/// Headers and BTH written at once, against both written apart.
+void expect_as_written_apart(const PathHeader& path, const Bth& bth, uint32_t udp_payload_bytes) {
+  uint8_t expected[PathHeader::kMaxBytes + Bth::kBytes + 16], frame[sizeof expected];
+  std::memset(expected, 0xee, sizeof expected);
+  std::memset(frame, 0xee, sizeof frame);
+  path.write(expected, udp_payload_bytes, bth.psn);
+  bth.encode(expected + path.bytes());
+  const uint32_t crc = path.write(frame, udp_payload_bytes, bth);
+  ASSERT_EQ(to_hex(frame), to_hex(expected));
+  const uint8_t* const tail = frame + path.bytes() + Bth::kHeadBytes;
+  ASSERT_EQ(crc32_update(crc, tail, 4), icrc_begin(frame + path.l3_offset(), path.ipv6()));
+}
+
+TEST(PathHeader, WithTheBthItIsTheSameHoweverOftenItWasWritten) {
+  SeededRandom random(3);
+  for (const bool is_signed : {false, true}) {
+    for (const PathSpec& plain : {ipv4_spec(), ipv6_spec()}) {
+      for (const uint16_t vlan_id : {uint16_t{0}, uint16_t{100}}) {
+        PathSpec spec = plain;
+        spec.vlan_id = vlan_id;
+        spec.traffic_class = 0x6a;
+        PathHeader path(spec);
+        if (is_signed) path.sign(Signature(0x123, 0x456));
+        for (int i = 0; i < 500; i++) {
+          Bth bth;
+          bth.opcode = static_cast<uint8_t>(4 + random.below(2));
+          bth.dest_qp = 0xABCDEF - random.below(2);
+          bth.resv8a = static_cast<uint8_t>(random.below(2));
+          bth.ack_req = random.below(2) == 0;
+          bth.psn = Psn(random.next_u32());
+          expect_as_written_apart(path, bth, 20 + 4 * random.below(2));
+        }
+      }
+    }
+  }
+}
+
+TEST(PathHeader, WhatIsKeptChangesWithTheMacAndTheSignature) {
+  PathHeader path(ipv4_spec());
+  const Bth bth{.opcode = 4, .dest_qp = 0x11};
+  for (int i = 0; i < 3; i++) expect_as_written_apart(path, bth, 20);
+  path.set_dst_mac(*parse_mac("52:54:00:00:00:77"));
+  for (int i = 0; i < 3; i++) expect_as_written_apart(path, bth, 20);
+  path.sign(Signature(1, 2));
+  for (int i = 0; i < 3; i++) expect_as_written_apart(path, bth, 20);
+  PathHeader ipv6(ipv6_spec());
+  for (int i = 0; i < 3; i++) expect_as_written_apart(ipv6, bth, 20);
+  ipv6.sign(Signature(1, 2));
+  for (int i = 0; i < 3; i++) expect_as_written_apart(ipv6, bth, 20);
 }
 
 TEST(PathHeader, TheDestinationIsFoundBehindEveryHeader) {

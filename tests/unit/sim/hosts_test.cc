@@ -169,7 +169,6 @@ class WrongKey : public Hosts, public testing::WithParamInterface<QpType> {
     if (info.has(kHasReth)) Reth{far.addr(), key, sizeof junk}.encode(builder.ext());
     if (info.has(kHasAtomicEth)) AtomicEth{far.addr(), key, 1, 1}.encode(builder.ext());
     if (info.has(kHasDeth)) Deth{key, a.qp->qpn()}.encode(builder.ext());
-    builder.begin_payload();
     if (carries) builder.append(junk, sizeof junk);
     builder.finish();
     frame.set_size(out.bytes);

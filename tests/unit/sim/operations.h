@@ -139,7 +139,7 @@ class Operations {
   }
 
   uint32_t draw_length(End& end) {
-    const uint32_t most = what_.type == QpType::kUd ? end.side.qp->mtu() : kMaxBytes;
+    const uint32_t most = what_.type == QpType::kUd ? end.side.qp->attributes().path_mtu_bytes : kMaxBytes;
     return end.random.below(end.random.below(3) == 0 ? most + 1 : 300);
   }
 

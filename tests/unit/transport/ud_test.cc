@@ -134,14 +134,14 @@ TEST_P(Ud, WithoutAReceiveItIsDropped) {
 
 TEST_P(Ud, MoreThanOneMtuIsRefused) {
   auto ah = handle(rig_);
-  EXPECT_EQ(rig_.post(datagram_wr(*ah, rig_.qp().mtu() + 1, 1)), PostResult::kTooLong);
-  EXPECT_EQ(rig_.post(datagram_wr(*ah, rig_.qp().mtu(), 1)), PostResult::kOk);
+  EXPECT_EQ(rig_.post(datagram_wr(*ah, rig_.qp().attributes().path_mtu_bytes + 1, 1)), PostResult::kTooLong);
+  EXPECT_EQ(rig_.post(datagram_wr(*ah, rig_.qp().attributes().path_mtu_bytes, 1)), PostResult::kOk);
   rig_.engine().destroy_ah(ah.get());
 }
 
 TEST_P(Ud, LongerThanTheMtuIsDropped) {
   rig_.receive(1);
-  rig_.arrive(datagram(1, rig_.qp().mtu() + 4, Rig::kQkey, 1));
+  rig_.arrive(datagram(1, rig_.qp().attributes().path_mtu_bytes + 4, Rig::kQkey, 1));
   EXPECT_EQ(rig_.counted(), "rx_drop_ud_length 1");
 }
 
