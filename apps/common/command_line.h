@@ -11,7 +11,7 @@ namespace uroce::apps {
 
 constexpr int kUsageError = 2;
 
-/// `--version`, which every program has: its name and the version of all.
+/// Adds `--version`, which every program has: it prints the program's name and the version of all programs.
 void add_version_flag(CLI::App& app);
 
 /// Reads the command line, --version included. Returns the exit status if the program has nothing more to do, because

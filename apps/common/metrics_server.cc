@@ -54,7 +54,7 @@ MHD_Result answer(MHD_Connection* connection, unsigned status, std::string text)
   MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
                           status == MHD_HTTP_OK ? kContentType : "text/plain; charset=utf-8");
   if (status == MHD_HTTP_METHOD_NOT_ALLOWED) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-  // Bodies are not read: whoever sends one is not listened to any further.
+  // Bodies are not read, so the connection of a client that sends one is closed.
   if (status != MHD_HTTP_OK) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   const MHD_Result result = MHD_queue_response(connection, status, response);
   MHD_destroy_response(response);

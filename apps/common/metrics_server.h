@@ -1,7 +1,7 @@
 // Serves one text over HTTP, for Prometheus: GET or HEAD of /metrics, everything else is an error.
 //
-// One thread of its own serves all connections, and waits for none: a client that is slow, silent or sends nonsense
-// holds a connection for some seconds, and nothing else. How many there are is bounded.
+// One thread of its own serves all connections, and waits for no client: one that is slow, silent or sends nonsense
+// holds a connection for some seconds, and nothing else. How many connections there are is bounded.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace uroce::metrics {
 
 class MetricsServer {
  public:
-  /// The text of the moment. Called in the server's thread, once for each request; others wait meanwhile.
+  /// Gives the current text. Called in the server's thread, once for each request; other clients wait meanwhile.
   using Source = std::function<std::string()>;
 
   static constexpr unsigned kConnections = 256;         // more are closed at once
@@ -28,7 +28,7 @@ class MetricsServer {
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
-  /// On which it listens.
+  /// The port on which it listens.
   uint16_t port() const { return port_; }
 
  private:

@@ -8,7 +8,7 @@
 namespace uroce::metrics {
 namespace {
 
-/// As a name of a metric or a label.
+/// Makes a text a valid name of a metric or a label.
 std::string fit_name(std::string_view name) {
   std::string fit;
   for (const char c : name) fit += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';

@@ -43,7 +43,7 @@ class Exposition {
 /// What is known of one endpoint.
 struct EndpointSample {
   int pid = 0;
-  bool answers = true;  // else of what follows nothing is known
+  bool answers = true;  // false: nothing of what follows is known
   std::string program;
   std::string port;
   std::string number;  // of the endpoint, where its process has several; else ""

@@ -14,14 +14,14 @@ namespace examples {
   std::exit(1);
 }
 
-/// Of calls that return a pointer, or null with the reason in errno.
+/// For calls that return a pointer, or null with the reason in errno.
 template <typename T>
 T* need(T* pointer, const char* what) {
   if (pointer == nullptr) fail(what, std::strerror(errno));
   return pointer;
 }
 
-/// Of calls that return 0, or -1 with the reason in errno (librdmacm), or the reason itself (most of libibverbs).
+/// For calls that return 0, or -1 with the reason in errno (librdmacm), or the reason itself (most of libibverbs).
 inline void need_zero(int result, const char* what) {
   if (result != 0) fail(what, std::strerror(result > 0 ? result : errno));
 }

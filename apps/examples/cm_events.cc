@@ -101,7 +101,7 @@ void Loop::on_event(const rdma_cm_event& event) {
   }
 }
 
-/// The first one makes what all share.
+/// Opens a connection. The first one makes what all share.
 void Loop::open(rdma_cm_id* id) {
   if (pd_ == nullptr) {
     pd_ = need(ibv_alloc_pd(id->verbs), "ibv_alloc_pd");

@@ -62,7 +62,7 @@ class Line {
   Region out_region_;
 };
 
-/// With a queue pair of its own, or, to listen, with the attributes of those that it will make.
+/// Makes an endpoint with a queue pair, or a listener with the attributes of the queue pairs that it will make.
 Id make_endpoint(const char* address, const char* port) {
   rdma_addrinfo hints{};
   hints.ai_port_space = RDMA_PS_TCP;

@@ -1,9 +1,10 @@
-// Multicast: datagrams that everybody gets who joined the group.
+// Multicast: datagrams to every program that has joined a group.
 //
 //   multicast [-n COUNT] GROUP        receiver: prints COUNT datagrams (5), and ends
 //   multicast [-n COUNT] -s GROUP     sender
 //
-// GROUP is an address such as 239.1.2.3. Nothing repeats what gets lost, and who joins late misses what was before.
+// GROUP is an address such as 239.1.2.3. Lost datagrams are not repeated, and a receiver that joins late misses earlier
+// ones.
 #include <netdb.h>
 #include <rdma/rdma_verbs.h>
 #include <unistd.h>
@@ -61,7 +62,7 @@ class Member {
   rdma_ud_param address_{};
 };
 
-/// What the event says of the group, where it says something.
+/// Waits for the event, and returns what it says of the group, if anything.
 rdma_ud_param Member::wait_for(rdma_cm_event_type expected) {
   rdma_cm_event* event = nullptr;
   need_zero(rdma_get_cm_event(events_.get(), &event), "rdma_get_cm_event");
@@ -71,7 +72,7 @@ rdma_ud_param Member::wait_for(rdma_cm_event_type expected) {
   return param;
 }
 
-/// To resolve the group's address finds the device by which it can be reached. The queue pair is ready when it exists:
+/// Resolving the group's address finds the device by which it can be reached. The queue pair is ready when it exists:
 /// datagrams need no connection.
 Member::Member(sockaddr* group) : group_(group) {
   rdma_cm_id* id = nullptr;
@@ -90,7 +91,7 @@ Member::Member(sockaddr* group) : group_(group) {
   address_ = wait_for(RDMA_CM_EVENT_MULTICAST_JOIN);
 }
 
-/// An address handle, a queue pair number that means the group, and a key that all its members have.
+/// A datagram needs an address handle, a queue pair number that means the group, and a key that all its members have.
 void Member::send(int count) {
   to_group_.reset(need(ibv_create_ah(id_->pd, &address_.ah_attr), "ibv_create_ah"));
   Datagram& out = datagrams_[0];

@@ -1,5 +1,5 @@
-// Plain verbs: two reliable queue pairs that pass a message to and fro. What each has to know of the other one is told
-// over TCP. With librdmacm (the other examples) none of that would be needed.
+// Plain verbs: two reliable queue pairs that pass a message to and fro. The two sides exchange what they have to know
+// of each other over TCP. With librdmacm (the other examples) none of that would be needed.
 //
 //   verbs_pingpong [-p PORT] [-n COUNT]            server: waits for one client at TCP port PORT
 //   verbs_pingpong [-p PORT] [-n COUNT] ADDRESS    client
@@ -127,7 +127,7 @@ void post_send(ibv_qp* qp, ibv_sge* sge) {
   need_zero(ibv_post_send(qp, &wr, &bad), "ibv_post_send");
 }
 
-/// Until so many completions of receives are there.
+/// Polls until so many receives have completed.
 void wait_for(ibv_cq* cq, uint32_t& received, uint32_t wanted) {
   while (received < wanted) {
     ibv_wc wc;

@@ -3,8 +3,8 @@
 //   write_then_send [-p PORT]            server: offers memory to one client
 //   write_then_send [-p PORT] ADDRESS    client: fills it
 //
-// A queue pair carries out what it is given in order, so that the message cannot overtake the data. Where the memory is
-// and its key come to the client with the server's acceptance.
+// A queue pair carries out its work requests in order, so the message cannot overtake the data. The client gets the
+// address and the key of the memory with the server's acceptance.
 #include <netdb.h>
 #include <rdma/rdma_verbs.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ constexpr size_t kPieceBytes = 64 << 10;
 using Id = std::unique_ptr<rdma_cm_id, examples::Calls<rdma_destroy_ep>>;
 using Region = std::unique_ptr<ibv_mr, examples::Calls<rdma_dereg_mr>>;
 
-/// As both sides of one machine have the same byte order, it goes as it is.
+/// Sent as it is: both sides are on one machine, and have the same byte order.
 struct Offer {
   uint64_t address;
   uint64_t bytes;
@@ -80,7 +80,7 @@ void serve(const char* port) {
   param.rnr_retry_count = 7;
   need_zero(rdma_accept(id.get(), &param), "rdma_accept");
 
-  // Nothing here tells of a WRITE. Only the message does.
+  // A WRITE completes nothing here. Only the message tells of it.
   ibv_wc wc;
   if (rdma_get_recv_comp(id.get(), &wc) != 1) fail("rdma_get_recv_comp", std::strerror(errno));
   if (wc.status != IBV_WC_SUCCESS) fail("receiving the message", ibv_wc_status_str(wc.status));
@@ -107,7 +107,7 @@ void fill(const char* address, const char* port) {
   std::memcpy(&offer, accepted.private_data, sizeof offer);
   if (offer.bytes < data.size()) fail("the server's memory", "it is too small");
 
-  // Only the last one asks for a completion: with it all before it have ended, too.
+  // Only the last one asks for a completion: when it has ended, so have all before it.
   for (size_t at = 0; at < data.size(); at += kPieceBytes) {
     need_zero(
         rdma_post_write(id.get(), nullptr, &data[at], kPieceBytes, region.get(), 0, offer.address + at, offer.key),

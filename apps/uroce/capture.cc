@@ -20,7 +20,7 @@
 namespace uroce::launcher {
 namespace {
 
-/// A program makes 16 MB ready before it answers. Who was chosen is asked once, the others again and again.
+/// A program makes 16 MB ready before it answers. A program that was chosen is asked once, any other again and again.
 constexpr int kChosenPatienceSeconds = 5;
 constexpr auto kLookForPrograms = std::chrono::milliseconds(500);
 
@@ -33,12 +33,12 @@ std::string ask_to_join(const RunningEndpoint& program, const std::string& captu
   return error != answer->end() && error->is_string() ? error->get<std::string>() : "";
 }
 
-/// Asks programs to join one capture, and says once of each why nothing will be seen of it.
+/// Asks programs to join one capture, and says once for each that cannot join why.
 class Asker {
  public:
   explicit Asker(std::string capture) : capture_(std::move(capture)) {}
 
-  /// All at the same time; those that joined before are not asked again. Returns how many join now.
+  /// Asks all at the same time, but for those that joined before. Returns how many join now.
   size_t ask(std::vector<RunningEndpoint> programs, int patience_seconds) {
     std::erase_if(programs, [&](const RunningEndpoint& p) { return joined_.count(p.telemetry_socket) != 0; });
     std::vector<std::future<std::string>> answers;
@@ -58,7 +58,7 @@ class Asker {
     return joined;
   }
 
-  /// Asks everybody, until `stop`: those that are there, and those that cannot join now but later. Programs that open
+  /// Asks all programs again and again, until `stop`: one that cannot join now may be able to later. Programs that open
   /// the device while the capture is there join by themselves.
   void keep_asking(const std::stop_token& stop) {
     std::mutex mutex;

@@ -48,7 +48,7 @@ CaptureFile::~CaptureFile() {
 
 CaptureFile::Flushed CaptureFile::write_some() {
   const size_t left = bytes_.size() - done_;
-  // So much a pipe that is ready takes without waiting for its reader.
+  // A pipe that is ready takes this much without waiting for its reader.
   const ssize_t n = write(fd_, bytes_.data() + done_, regular_ ? left : std::min<size_t>(left, PIPE_BUF));
   if (n < 0) return errno == EINTR ? Flushed::kPartly : errno == EPIPE ? Flushed::kReaderIsGone : Flushed::kFailed;
   done_ += static_cast<size_t>(n);

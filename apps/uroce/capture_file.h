@@ -17,9 +17,9 @@ class CaptureFile {
   /// "-": stdout. Returns false, with one line in `error`, when it cannot be written, or is being written already.
   bool open(const std::string& path, std::string& error);
 
-  /// To be appended to.
+  /// The bytes to be written, for the caller to append to.
   std::vector<uint8_t>& bytes() { return bytes_; }
-  /// With what was not flushed yet.
+  /// The size of the file, with what is not flushed yet.
   uint64_t size() const { return written_ + bytes_.size(); }
 
   enum class Flushed : uint8_t {
@@ -28,7 +28,7 @@ class CaptureFile {
     kReaderIsGone,  // of a pipe
     kFailed,        // errno says why
   };
-  /// Waits so long for the reader of a pipe, not for ever.
+  /// Waits up to so many milliseconds for the reader of a pipe.
   Flushed flush(int milliseconds);
 
  private:
@@ -38,7 +38,7 @@ class CaptureFile {
   int fd_ = -1;
   bool regular_ = false;  // else a pipe, or a device
   std::vector<uint8_t> bytes_;
-  size_t done_ = 0;  // of them
+  size_t done_ = 0;  // how many of them are written
   uint64_t written_ = 0;
 };
 

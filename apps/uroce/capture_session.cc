@@ -13,7 +13,7 @@
 namespace uroce::launcher {
 namespace {
 
-/// Frames wait so long for earlier ones of other programs, which a full machine may have kept from writing them.
+/// How long frames wait for earlier ones of other programs, which a busy machine may have kept from writing theirs.
 constexpr Duration kOrderPatience = milliseconds(100);
 constexpr int kBusyWaitMs = 2;
 constexpr int kIdleWaitMs = 20;
@@ -76,7 +76,7 @@ bool CaptureSession::take_all() {
 
 std::string CaptureSession::comment(const CapturedProgram& program, const TakenFrame& frame) {
   std::span<const uint8_t> whole = frame.bytes;
-  if (whole.size() < frame.original_bytes) {  // of one that was cut, the headers are there
+  if (whole.size() < frame.original_bytes) {  // a frame that was cut still has its headers
     scratch_.assign(frame.bytes.begin(), frame.bytes.end());
     scratch_.resize(frame.original_bytes);
     whole = scratch_;
@@ -104,7 +104,7 @@ void CaptureSession::write_frame(CapturedProgram& program) {
   program.pop();
 }
 
-/// All frames that wait up to this tick, in order; and more of a program for which no more can wait. At most some
+/// Writes all frames that wait up to this tick, in order, and more of a program whose room is full. At most some
 /// megabytes at once.
 void CaptureSession::write_until(uint64_t last) {
   while (!file_full_ && file_.bytes().size() < kWriteBytes) {

@@ -34,11 +34,11 @@ class CaptureSession {
 
   /// Returns false, with one line in `error`, when it cannot begin. From then on programs can join.
   bool open(std::string& error);
-  /// What programs are to be told.
+  /// The name of the capture, which programs are to be told.
   const std::string& name() const { return listener_.name(); }
 
-  /// Until `stop` is set, time or room are over, the reader of the pipe is gone, or, where programs were chosen, all
-  /// of them ended; then until everything is written, or `stop` changes once more. Returns false, with one line in
+  /// Runs until `stop` is set, time or room are over, the reader of the pipe is gone, or, where programs were chosen,
+  /// all of them ended; then until everything is written, or `stop` changes once more. Returns false, with one line in
   /// `error`, when not everything was written.
   bool run(const volatile sig_atomic_t& stop, std::string& error);
   /// How it ended, in one line.
@@ -65,7 +65,7 @@ class CaptureSession {
   TickClock clock_;
   PacketComments comments_;
   std::vector<uint8_t> scratch_;
-  std::vector<int> strangers_;  // connections that did not say yet who they are
+  std::vector<int> strangers_;  // connections that have not sent a greeting yet
   std::vector<std::unique_ptr<CapturedProgram>> programs_;
   Instant end_{INT64_MAX};
   bool file_full_ = false;

@@ -1,4 +1,4 @@
-// One program whose frames `uroce capture` takes: what it has written and nobody wrote out yet.
+// One program whose frames `uroce capture` takes: those that it has written and that are not in the file yet.
 #pragma once
 
 #include <cstdint>
@@ -40,16 +40,16 @@ class CapturedProgram {
   /// Takes frames until there are no more now, or it is full. Those that were received are left out when `sent_only`.
   /// Returns true when there were any.
   bool take(bool sent_only);
-  /// To be asked before `take`: the program has ended, so that nothing more will come.
+  /// To be asked before `take`: true when the program has ended, so that nothing more will come.
   bool is_gone();
-  /// Has ended, and all that it wrote was taken.
+  /// True when it has ended, and all that it wrote was taken.
   bool finished() const { return gone_ && drained_; }
   /// Frames that wait to be written out, the oldest first.
   std::deque<TakenFrame>& waiting() { return waiting_; }
   void pop();
-  /// It waits for the writer: better to write too early, and perhaps not in the order of time, than to lose.
+  /// No more frames can wait: better to write them out too early, and perhaps out of order, than to lose any.
   bool full() const { return waiting_bytes_ >= kWaitingBytes; }
-  /// What was written is no capture.
+  /// True when its memory has something in it that no program writes.
   bool broken() const { return reader_.broken(); }
 
   uint64_t taken() const { return taken_; }

@@ -14,7 +14,7 @@ inline constexpr int kUsageError = 2;
 inline constexpr int kCannotExecute = 126;  // the same codes as in a shell
 inline constexpr int kNotFound = 127;
 
-/// "uroce: MESSAGE" on stderr; returns kUsageError.
+/// Prints "uroce: MESSAGE" on stderr; returns kUsageError.
 int fail(const std::string& message);
 
 /// `program` are the words after "--".

@@ -54,7 +54,7 @@ void check_runtime_dir(Table& table) {
             "processes of this machine meet there; name another directory with UROCE_RUNTIME_DIR");
 }
 
-/// By which addresses the programs of this machine reach each other when nobody says anything.
+/// By which addresses the programs of this machine reach each other by default.
 void check_default_port(Table& table) {
   std::string error;
   PortPlan plan;

@@ -24,8 +24,8 @@ using Rows = std::vector<std::vector<std::string>>;
 constexpr const char* kNoAnswer = "does not answer: it is stopped, or just ending";
 constexpr const char* kNoTelemetry = "is on the segment, and tells no more: it has no telemetry that could be asked";
 
-/// The first address that is not the link-local one that every port has; one that the machine gave before a private
-/// one that the program has had since before there was any.
+/// The first address that is not link-local, since every port has such a one. An address of the machine comes before a
+/// private one, which the program got while the machine had none.
 std::string address_of(const Program& program) {
   const auto gids = program.endpoint.find("gids");
   if (gids == program.endpoint.end() || !gids->is_array()) return "?";
@@ -42,7 +42,7 @@ std::string address_of(const Program& program) {
   return !leased.empty() ? leased : link_local.empty() ? "?" : link_local;
 }
 
-/// Of work requests, its own and peers', that were not only flushed.
+/// Errors of work requests, of the program and of its peers, that were not just flushed.
 uint64_t errors_of(const Json& counters) {
   return number_at(counters, "req_cqe_error") + number_at(counters, "resp_cqe_error");
 }
@@ -171,7 +171,7 @@ class Top {
  public:
   explicit Top(bool json) : json_(json) {}
 
-  /// Asks everybody, and shows what changed since it asked before. Returns false, with one line in `error`.
+  /// Asks all programs, and shows what changed since the last time. Returns false, with one line in `error`.
   bool refresh(std::string& error) {
     const std::vector<Program> programs = ask_programs(Ask::kSummary, std::nullopt, error);
     if (!error.empty()) return false;

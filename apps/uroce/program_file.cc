@@ -55,7 +55,7 @@ std::string join(const std::vector<std::string>& libraries) {
   return text;
 }
 
-/// As the kernel decides it, which then tells the loader to preload nothing.
+/// Decides as the kernel does, which in that case tells the loader to preload nothing.
 bool will_change_user(const std::string& path) {
   struct stat st {};
   struct statvfs file_system {};

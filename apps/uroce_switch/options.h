@@ -54,7 +54,7 @@ std::string parse_rate_option(const std::string& text, RateOption& rate);
 std::string parse_impair_option(const std::string& text, ImpairOption& impair);
 std::string parse_priorities(const std::string& text, uint8_t& mask);
 
-/// How fast frames may leave towards a port: what was said last of it or of all. 0: nothing was.
+/// How fast frames may leave towards a port: the last rate that was given for it or for all ports; 0: none was.
 uint64_t rate_of(const Options& options, size_t port);
 
 /// Checks, when the number of ports is known, that no --rate or --impair is for a port that does not exist. Returns an

@@ -25,7 +25,7 @@ constexpr unsigned kMbufsPerDmaPort = 1024;
 constexpr uint32_t kFrameBytes = 4352;  // room for the largest
 constexpr unsigned kMbufsOfXdp = 8191;  // its driver's rings are long, whatever size is requested
 
-/// Where a program is plugged in by shared memory.
+/// Plans a port of shared memory, where a program is plugged in.
 PlannedPort plan_own(const SwitchSign& sign, unsigned number) {
   PlannedPort port;
   PortPlan& plan = port.plan;
@@ -87,13 +87,13 @@ bool add_eal_ports(std::vector<PlannedPort>& ports, std::string& error) {
   return true;
 }
 
-/// False when a switch that runs already joins two of these segments: what is for all would go round for ever. Longer
-/// ways round, through a third segment or an interface, are not seen.
+/// False when a switch that runs already joins two of these segments: a broadcast would go round for ever. Longer ways
+/// round, through a third segment or an interface, are not seen.
 bool join_what_is_apart(const std::vector<PlannedPort>& ports, std::string& error) {
-  std::map<std::string, std::string> seen;  // a switch, and on which of the segments
+  std::map<std::string, std::string> seen;  // each switch, and a segment that it is on
   for (const PlannedPort& port : ports) {
     segment::Directory directory;
-    std::string ignored;  // of a segment on which nobody was yet
+    std::string ignored;  // there is an error where no member has been yet
     if (port.plan.segment_dir.empty() || !directory.open(port.plan.segment_dir, ignored)) continue;
     directory.scan();
     for (const auto& [id, card] : directory.members()) {

@@ -21,7 +21,7 @@ class SwitchPort {
 
   /// Receives up to `max` (<= kMaxBurst) mbufs, which then belong to the caller. A frame may be in several segments.
   virtual uint32_t receive(rte_mbuf** mbufs, uint32_t max) = 0;
-  /// Sends what waits. False when the port takes no more at the moment.
+  /// Sends frames that wait. False when the port takes no more at the moment.
   virtual bool ready_to_send() = 0;
   /// Sends up to kMaxBurst mbufs in order; to be called after ready_to_send. Those that are not taken at once wait in
   /// the port.
@@ -32,7 +32,7 @@ class SwitchPort {
   /// True when something other than a frame for the switch waits for the next turn.
   virtual bool waiting() const = 0;
   virtual bool link_up() const = 0;
-  /// Asks the port now; link_up() may be as old as the last turn.
+  /// Asks the port for its link now; link_up() may be as old as the last turn.
   virtual void read_link() = 0;
   /// The speed of the link; 0 when it is not known.
   virtual uint32_t link_speed_mbps() const = 0;

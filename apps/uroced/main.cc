@@ -72,7 +72,7 @@ class Rest {
   Duration nap_ = kNapLeast;
 };
 
-/// Of uroced and all programs of its user. Its thread hears no signals.
+/// Serves the counters of uroced and of all programs of its user. The thread takes no signals.
 std::unique_ptr<metrics::MetricsServer> serve_metrics(const std::string& address, std::string& error) {
   sigset_t all;
   sigset_t before;

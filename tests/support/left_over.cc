@@ -1,8 +1,8 @@
-// After every test of a unit program that opens no endpoint, which stays for as long as the process: what the test took
-// from the system, it has given back. Of descriptors and of memory that is shared with other processes there is no more
-// than before its fixture was made, no child process waits for its parent, and the process stands in the same
-// directory; otherwise the test has failed, whatever it looked at itself. What a whole suite shares is made in
-// SetUpTestSuite.
+// After every test of a unit program that opens no endpoint (which stays for as long as the process): checks that the
+// test has given back what it took from the system. There are no more descriptors, and no more memory that is shared
+// with other processes, than before its fixture was made; no child process waits for its parent; and the working
+// directory is the same. Otherwise the test has failed, whatever it checked itself. What a whole suite shares is made
+// in SetUpTestSuite.
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -33,7 +33,7 @@ std::vector<int> open_descriptors() {
   return all;
 }
 
-/// What each of `after` that is not in `before` leads to.
+/// What each descriptor of `after` that is not in `before` leads to.
 std::string new_ones(const std::vector<int>& before, const std::vector<int>& after) {
   std::string text;
   for (const int fd : after) {
@@ -46,7 +46,8 @@ std::string new_ones(const std::vector<int>& before, const std::vector<int>& aft
   return text;
 }
 
-/// Of mappings that are shared, a line each. A process's own may be joined and split, these stay as they were made.
+/// One line for each shared mapping. Private ones may be joined and split by the kernel, shared ones stay as they are
+/// made.
 std::vector<std::string> shared_mappings() {
   std::vector<std::string> all;
   std::ifstream maps("/proc/self/maps");
@@ -89,7 +90,7 @@ class LeftOver final : public testing::EmptyTestEventListener {
   bool children_ = false;
 };
 
-/// Behind the printer, which is there already. Google Test takes it and deletes it.
+/// Appended behind the printer, which is there already. Google Test owns and deletes it.
 [[maybe_unused]] const bool kListens = [] {
   testing::UnitTest::GetInstance()->listeners().Append(std::make_unique<LeftOver>().release());
   return true;

@@ -1,5 +1,5 @@
-// Is this test compiled with a sanitizer? It then takes five to ten times as long. What a sanitizer looks for, the
-// first of many drawn runs show as well as all of them; what the runs themselves look for, they find in the other
+// Whether this test is compiled with a sanitizer, and so takes five to ten times as long. The first of many drawn runs
+// show what a sanitizer looks for as well as all of them do; what the runs themselves look for is found in the other
 // builds.
 #pragma once
 

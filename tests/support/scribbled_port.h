@@ -1,5 +1,5 @@
-// A port whose frames lie in memory that a peer writes to: all that is a header there is 0xFF by the time that the
-// engine looks, and right in the private copy alone. Whoever reads a header where it lies is found out.
+// A port whose frames lie in memory that a peer writes to: when the engine looks, all headers there are 0xFF already,
+// and right only in the private copy. Code that reads a header in place is found out.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class ScribbledPort final : public Port {
   void send(TxFrame* frames, uint32_t count) override { port_.send(frames, count); }
 
  private:
-  /// Both of exactly their size, so that the address sanitizer sees what is read behind them.
+  /// Each in a block of exactly its size, so that the address sanitizer sees what is read behind it.
   struct Copy {
     std::vector<uint8_t> headers;
     std::vector<uint8_t> data;

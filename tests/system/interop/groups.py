@@ -1,4 +1,4 @@
-"""Multicast with rxe (mckey): who joined a group gets what the other end sends to it. The kernel's manager joins at one end, ours
+"""Multicast with rxe (mckey): an end that joined a group gets what the other end sends to it. The kernel's manager joins at one end, ours
 at the other. And what rxe refuses, so that nothing of it can be run between us."""
 
 import time

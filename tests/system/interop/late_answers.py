@@ -1,4 +1,4 @@
-"""The acknowledgement that was lost after its sender had gone, delivered late: nobody else is left to send it again.
+"""Delivers late an acknowledgement that was lost after its sender had gone: no program is left to send it again.
 
 A pingpong's ends leave without a farewell. When the last acknowledgement of the one that leaves first gets lost, the
 other asks for it. A program over a network card sees its retries exceeded then; rxe takes the retry_cnt of 7 that

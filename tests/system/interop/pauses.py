@@ -1,4 +1,4 @@
-"""The switch that a port's neighbour would be, when it is congested: it tells our port to pause, again and again."""
+"""Plays a congested switch that is our port's neighbour: it tells the port to pause, again and again."""
 
 import socket
 import struct

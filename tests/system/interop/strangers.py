@@ -1,4 +1,4 @@
-"""What a stranger may be sent by an endpoint with extras: nothing that the specification does not have.
+"""An endpoint with extras must send a stranger nothing that the specification does not have.
 
 rxe knows no selective repeat, sends no CNPs and understands none, and hears of pauses as little as of the switches that
 send them. The capture of our side, as tshark reads it, and what our endpoint says that it counted are judged.

@@ -1,4 +1,4 @@
-"""Our side's counters while it runs, by DPDK's telemetry socket: what it last said outlives it."""
+"""Our side's counters while it runs, by DPDK's telemetry socket: the last ones are kept when it has ended."""
 
 import json
 import pathlib

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs the library's examples, each with the other side that it is written for, and compares the code that pages show
-with theirs.
+with that of the examples.
 
     examples_test.py ROOT BUILDDIR
 
-With a verbs program (apps/examples/endpoints.cc) one of them speaks, too, if that was built.
+One of them also talks to a verbs program (apps/examples/endpoints.cc), if that was built.
 """
 
 import os

@@ -1,5 +1,5 @@
-// Waits for frames by interrupts of an RX queue, and says how many came: each one that it sends is sent back by
-// somebody.
+// Waits for frames by interrupts of an RX queue, and says how many came: the peer sends back each frame that it is
+// sent.
 //
 //   rx_interrupts EAL-ARGUMENTS -- COUNT
 #include <rte_eal.h>

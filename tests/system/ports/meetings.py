@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who meets whom on a machine, and what a user reads when something is in the way.
+"""Which programs meet on a machine, and what a user reads when something is in the way.
 
     meetings.py UROCE TEST [PROGRAM | OPTION...]
 """

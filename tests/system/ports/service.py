@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does systemd take uroced's unit, and find its sandbox tight? No service is started.
+"""Checks that systemd accepts uroced's unit and finds its sandbox tight. No service is started.
 
     service.py UNIT
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""uroced, with nobody at its port: it serves, a signal ends it at once, and of what was its own nothing stays behind.
+"""uroced without a peer at its port: it serves, a signal ends it at once, and it leaves nothing of its own behind.
 
     uroced_ends.py UROCED
 """

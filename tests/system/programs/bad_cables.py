@@ -1,4 +1,4 @@
-"""Programs behind bad cables: `uroce run --faults`, on whatever port."""
+"""Programs behind bad cables: `uroce run --faults`, on any port."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Child processes with a deadline, their output, and nobody else's processes touched."""
+"""Child processes with a deadline, and their output. Processes of others are not touched."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""What stands on verbs: UCX, and the message passing libraries over it. As a user runs them, with no settings of theirs.
+"""What stands on verbs: UCX, and the message passing libraries over it. They run as a user would run them, without settings of their own.
 
 On one machine they would find shared memory of their own and leave verbs alone, so that most rows leave them InfiniBand's
 transports only (UCX_TLS); which of those, and how they come together, is up to them.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts_test.py UROCE_DRILL UROCE_REPLAY SCRIPTS DOCUMENTATION: our engine beside itself.
+"""scripts_test.py UROCE_DRILL UROCE_REPLAY SCRIPTS DOCUMENTATION: our engine compared with itself.
 
 The packet scripts show our engine in every corner of the protocol. Their captures replay as our engine's side, but for
 those where the capture does not show why it did what it did: each is named here and in doc/replay.md, with its reason.

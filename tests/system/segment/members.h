@@ -1,4 +1,4 @@
-// The members of the segment on which somebody scribbles.
+// The members of the segment that is scribbled on.
 #pragma once
 
 #include <unistd.h>

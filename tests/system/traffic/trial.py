@@ -1,4 +1,4 @@
-"""Sends frames to the target and holds what happens against what was expected, to the last counter.
+"""Sends frames to the target and compares what happens with what was expected, to the last counter.
 
 A bystander (a reliable connection of its own) is written to all the while, and sends something after each batch: its
 PSNs, its acknowledgements and its completions have to go on as if nothing else were there.

@@ -1,7 +1,7 @@
 // Random verbs calls: objects are made, used and destroyed in any order, with arguments that fit and that do not.
 //
-// The fuzzer knows who uses whom, and so whether a destruction has to succeed or to say "busy". Of every other call it
-// asks only that it does not crash, and that what it returns and errno are the same sane number.
+// The fuzzer knows which object uses which, and so whether a destruction has to succeed or to say "busy". Any other
+// call only must not crash, and what it returns and errno must be the same sane number.
 #pragma once
 
 #include <infiniband/verbs.h>

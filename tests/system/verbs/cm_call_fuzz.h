@@ -2,8 +2,8 @@
 // what librdmacm itself does not survive or forbids: connecting and queue pairs before there is a device, and ending
 // what has events that are not acknowledged.
 //
-// Of the main transitions of an id a model says whether they succeed; of everything else it is asked that it ends, and
-// with an errno that says something.
+// A model says whether the main transitions of an id succeed; everything else has to end, and with an errno that says
+// something.
 #pragma once
 
 #include <netinet/in.h>

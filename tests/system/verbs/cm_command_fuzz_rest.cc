@@ -1,4 +1,4 @@
-// The other commands, those that are none, and the program.
+// The other commands, invalid ones, and the program.
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <unistd.h>

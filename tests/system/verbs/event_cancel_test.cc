@@ -1,4 +1,4 @@
-// A thread that is cancelled while it waits for an event takes none along, whatever the moment.
+// A thread that is cancelled while it waits for an event takes no event with it, at whatever moment.
 #include <pthread.h>
 
 #include <atomic>

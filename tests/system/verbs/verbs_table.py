@@ -6,7 +6,7 @@
 
 Entry points are those of public_symbols.txt, the functions that verbs.h has inline as far as tests call them, and the
 commands of librdmacm to the kernel. A test calls what stands in its body, or in a helper of its file whose name stands
-there; what only the fixture calls is of all tests, and stands as such.
+there; calls that only the fixture makes count for all tests, and are marked as such.
 """
 
 import collections

@@ -1,7 +1,7 @@
 // Link flow control of a port.
 //
-// The line of the facts ("[V]"): "LFC (802.3x pause) works: over the watermark a pause frame with quanta ffff goes out.
-// PFC is a stub: the registers and feature bits exist, nothing generates or obeys PFC."
+// Observed on the real RTL: "LFC (802.3x pause) works: over the watermark a pause frame with quanta ffff goes out. PFC
+// is a stub: the registers and feature bits exist, nothing generates or obeys PFC."
 #include "tests/unit/card/rig.h"
 
 namespace mqnic::card::test {

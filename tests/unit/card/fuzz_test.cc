@@ -1,6 +1,6 @@
-// Anything that a host can do to the card: register writes that make sense and such that do not, doorbell words, rings
-// and descriptors of garbage, mappings that come and go, frames of any bytes and size. The card must not crash, must
-// stay inside the memory that is mapped, must not send what is longer than its largest frame, and a run must end.
+// Anything that a host can do to the card: register writes with and without sense, doorbell words, rings and
+// descriptors of garbage, mappings that come and go, frames of any bytes and size. The card must not crash, must stay
+// inside the memory that is mapped, must not send what is longer than its largest frame, and a run must end.
 //
 // Repeatable: UROCE_SEED=<n> gives the same rounds again, with the same compiler. Every failure says the seed of its
 // round.

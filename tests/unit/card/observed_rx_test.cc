@@ -1,4 +1,4 @@
-// What was seen on the real RTL about receiving: one test for each such line of the facts ("[V]").
+// Receiving as it was observed on the real RTL: one test for each observation, which is quoted in its comment.
 #include "tests/unit/card/rig.h"
 
 namespace mqnic::card::test {

@@ -1,5 +1,5 @@
-// What was seen on the real RTL about transmitting: one test for each such line of the facts ("[V]"). The line is in
-// the comment, the registers and bytes are written out.
+// Transmitting as it was observed on the real RTL: one test for each observation, which is quoted in its comment.
+// Registers and bytes are written out.
 #include "tests/unit/card/rig.h"
 
 namespace mqnic::card::test {
@@ -7,7 +7,7 @@ namespace {
 
 using ObservedTx = Rig;
 
-// "drivers and [V] use +0x10 for TXQ/RXQ and +0x0C for CQ/EQ" (command words)
+// "drivers and the RTL use +0x10 for TXQ/RXQ and +0x0C for CQ/EQ" (command words)
 TEST_F(ObservedTx, CommandsAreTakenAt10OfRingsAnd0cOfCompletionQueues) {
   write(at::kTxq + 0x10, 0x80020006);
   EXPECT_EQ(read(at::kTxq + 0x0c), 0x06000000u);
@@ -20,7 +20,7 @@ TEST_F(ObservedTx, CommandsAreTakenAt10OfRingsAnd0cOfCompletionQueues) {
   EXPECT_EQ(card->report().bad_register_writes, 0u);
 }
 
-// "Probe the largest block by writing 8002_ff00 to TXQ0 and reading 0C[31:28] (3, i.e. 8 descriptors, was seen [V])"
+// "Probe the largest block by writing 8002_ff00 to TXQ0 and reading 0C[31:28] (3, i.e. 8 descriptors, was seen)"
 TEST_F(ObservedTx, ProbeOfTheLargestBlockGivesThree) {
   write(at::kTxq + 0x10, 0x8002ff00);
   EXPECT_EQ(read(at::kTxq + 0x0c) >> 28, 3u);

@@ -1,4 +1,5 @@
-// Frames in a ring of bytes: in order and whole between two who keep to the rules, and never beyond the ring otherwise.
+// Frames in a ring of bytes: in order and whole between two sides that keep to the rules, never beyond the ring
+// otherwise.
 #include "pmd/card/wires/frame_ring.h"
 
 #include <gtest/gtest.h>

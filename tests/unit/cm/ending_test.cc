@@ -1,4 +1,4 @@
-// How connections end: by DREQ, with their Id, refused, given up, forgotten by the peer; and what rests of them.
+// How connections end: by DREQ, with their Id, refused, given up, forgotten by the peer; and what remains of them.
 
 #include <algorithm>
 #include <cerrno>

@@ -1,5 +1,5 @@
-// Datagrams that no honest peer sends. A connection that stands is not touched, what is kept is bounded, and everything
-// that is dropped is counted by its reason.
+// Datagrams that no honest peer sends. An established connection is not touched, what is kept is bounded, and
+// everything that is dropped is counted by its reason.
 
 #include <cstdlib>
 

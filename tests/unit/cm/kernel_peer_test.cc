@@ -1,5 +1,5 @@
-// With Linux as peer: what we send differs from what it sent in nothing but numbers that are drawn, and what it sent is
-// taken.
+// With Linux as the peer: our messages differ from those that it sent only in numbers that are drawn, and its messages
+// are accepted.
 
 #include "captured_mads.h"
 #include "pair.h"

@@ -1,5 +1,5 @@
-// Peers that are gone without a word, and whose end somebody else tells: connections with them end as if they had said
-// so, and no others.
+// Peers that are gone without a word, and whose end is reported by another side: connections with them end as if the
+// peers had ended them, and no others do.
 
 #include <cerrno>
 

@@ -1,5 +1,5 @@
-// Memory runs out. Whatever ends a connection needs none, so that it is ended as a whole and its peer is told. A
-// request that meets a lack of it was never here, and comes again.
+// Memory runs out. Ending a connection needs none, so it ends as a whole and its peer is told. A request for which
+// there is no memory is dropped without a trace, and comes again.
 #include <gtest/gtest.h>
 
 #include <cerrno>

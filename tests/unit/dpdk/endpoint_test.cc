@@ -1,5 +1,5 @@
-// An endpoint in this process, on a port that nobody else is at: what others see of it, and what its thread leaves to
-// the program.
+// An endpoint in this process, on a port without a peer: what others see of it, and what its thread leaves to the
+// program.
 #include "dpdk/endpoint.h"
 
 #include <gtest/gtest.h>

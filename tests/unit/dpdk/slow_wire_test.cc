@@ -1,4 +1,4 @@
-// A net_memif port that connects to somebody whose machine is busy: an answer waits for a CPU, or never comes.
+// A net_memif port that connects to a peer whose machine is busy: an answer waits for a CPU, or never comes.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>

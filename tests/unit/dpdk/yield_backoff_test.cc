@@ -1,4 +1,4 @@
-// Who polls on a CPU of its own hardly yields; who shares it yields at every poll.
+// A loop that polls on a CPU of its own hardly yields; one that shares its CPU yields at every poll.
 #include "dpdk/yield_backoff.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Who listens hears everything, with its direction and its time; nobody has to.
+// A listener hears every frame, with its direction and its time; there need not be one.
 #include "engine/frame_tap.h"
 #include "engine/capture.h"
 

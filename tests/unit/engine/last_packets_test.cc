@@ -1,5 +1,5 @@
-// What had arrived before a queue pair was ended counts, whoever has looked at it by then: a NIC has dealt with it when
-// it came.
+// Packets that had arrived before a queue pair was ended count, even if nothing has looked at them by then: a NIC deals
+// with a packet when it comes.
 #include <gtest/gtest.h>
 
 #include <vector>

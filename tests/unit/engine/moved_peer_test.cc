@@ -1,4 +1,4 @@
-// A connection and the MAC of its peer: who can change it, and how soon a peer that really moved is found.
+// A connection and the MAC of its peer: what can change it, and how soon a peer that really moved is found.
 #include <gmock/gmock.h>
 
 #include "engine/capture.h"

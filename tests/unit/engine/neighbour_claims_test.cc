@@ -1,4 +1,4 @@
-// What other hosts say about addresses that are in use, or ours: who keeps them, and how soon they move.
+// What other hosts say about addresses that are in use, or ours: which host keeps them, and how soon they move.
 #include <gtest/gtest.h>
 
 #include "neighbours_fixture.h"

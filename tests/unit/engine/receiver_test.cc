@@ -1,4 +1,4 @@
-// What arrives is delivered, answered by who it concerns, or a counted drop.
+// What arrives is delivered, answered by the part of the engine that it concerns, or a counted drop.
 #include "engine/receiver.h"
 
 #include "engine_parts.h"

@@ -1,4 +1,4 @@
-// A daemon has closed its standard input: the next descriptor that anybody gets is number 0, and one like any other.
+// A daemon has closed its standard input: the next descriptor to be opened is number 0, and one like any other.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Whom management datagrams for queue pair 1 of a host reach, when several programs are that host.
+// Which programs get management datagrams for queue pair 1 of a host, when several programs are that host.
 #include <gtest/gtest.h>
 
 #include "bytes.h"

@@ -1,4 +1,4 @@
-// Frames for programs that came just now, and for nobody.
+// Frames for programs that have just come, and for queue pairs that no member has.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Guesses have a budget; keys that are known, right or wrong, are none.
+// Guesses have a budget; keys that are known, right or wrong, do not count as guesses.
 #include "transport/key_guard.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A queue pair without an engine: what stands below it, and nothing else.
+// A queue pair without an engine: with the parts below it, and nothing else.
 #pragma once
 
 #include <array>

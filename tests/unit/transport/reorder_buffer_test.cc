@@ -1,4 +1,4 @@
-// Packets held out of order: which come out, in what order, and who may hold how many.
+// Packets held out of order: which come out, in what order, and how many each queue pair may hold.
 #include "transport/reorder_buffer.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What news from the peer say of the requests on their way: lost, not needed after all, or just slow.
+// What the peer's answers say of the requests on their way: lost, not needed after all, or just slow.
 #include "transport/request_recovery.h"
 
 #include <gtest/gtest.h>

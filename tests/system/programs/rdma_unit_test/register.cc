@@ -1,6 +1,6 @@
-// Makes uroce known to rdma-unit-test, which ends at a device of a kind that it has not heard of. Nothing is said about
-// it: what the suite expects of every device is expected of ours, and its list of deviations, tests to be passed over,
-// is empty.
+// Makes uroce known to rdma-unit-test, which refuses a kind of device that it does not know. No deviation is declared:
+// what the suite expects of every device is expected of ours, and its list of deviations, tests to be passed over, is
+// empty.
 #include <string>
 
 #include "infiniband/verbs.h"

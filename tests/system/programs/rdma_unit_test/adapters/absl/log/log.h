@@ -1,6 +1,6 @@
 // Stands in for Abseil's own, which is younger than Debian 12's Abseil: what rdma-unit-test uses of it. A line of ERROR
-// goes to the error stream, as with Abseil, which says less than that to nobody unless it is asked; so nobody forms it
-// either: the programs in traffic/ say several such lines for each operation. One of FATAL ends the program.
+// goes to the error stream, as with Abseil. Abseil shows lesser lines only if it is asked to, so here they are not even
+// formed: the programs in traffic/ have several of them for each operation. A line of FATAL ends the program.
 #pragma once
 
 #include <chrono>
