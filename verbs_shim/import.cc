@@ -1,6 +1,6 @@
 // Importing: a context by the descriptor of another (`cmd_fd`, duplicated), and objects by their handles.
 //
-// An imported object is the object: whoever destroys it destroys it for all, and the others may only unimport it.
+// An imported object is the object itself: destroying it destroys it for all, and the others may only unimport it.
 // The descriptor is a sealed file in memory that says whose it is. Another process may get it, but what it names lives
 // in this one, so only this process can import it.
 #include <fcntl.h>

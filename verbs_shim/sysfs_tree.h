@@ -15,7 +15,7 @@ void leave_sysfs_tree();
 /// Brings a file of the port up to date; to be called when it is opened. `path` is as the program names it.
 void refresh_file(const char* path);
 
-/// What the tree says of the port's link, for those who ask in another way.
+/// What the tree says of the port's link, for programs that ask in another way.
 struct LinkFacts {
   bool up;
   std::string netdev;  // "" where the port belongs to no interface

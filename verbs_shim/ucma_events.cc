@@ -55,7 +55,7 @@ void Ucma::push(UcmaFile& file, const UcmaEvent& event) {
 bool Ucma::on_cm_event(const cm::Event& event) try {
   if (event.type == cm::EventType::kConnectRequest) return queue_request(event);
   auto* const id = static_cast<UcmaId*>(event.id->user());
-  // As the kernel does, nothing is said of a request that the program has not accepted: accepting it will fail.
+  // As the kernel does, no event tells of a request that the program has not accepted: accepting it will fail.
   if (id == nullptr || id->uid == 0) return true;
   UcmaEvent queued{id, static_cast<UcmaMulticast*>(event.multicast), nullptr, response_of(event)};
   queued.response.uid = queued.multicast != nullptr ? queued.multicast->uid : id->uid;
@@ -114,8 +114,8 @@ void Ucma::settle_signal(UcmaFile& file, size_t before) {
   for (size_t left = before; file.fd >= 0 && left > file.events.size(); left--) file.signal.take(file.fd, left > 1);
 }
 
-/// Called under the mutex. Returns what ends with `id`, as a list: a listener's requests that nobody has taken, and it.
-/// None of that takes memory.
+/// Called under the mutex. Returns the ids that end with `id`, as a list: a listener's requests that the program has
+/// not taken, and `id` itself. None of that takes memory.
 UcmaId* Ucma::drop_events(UcmaFile& file, UcmaId* id, const UcmaMulticast* multicast) {
   UcmaId* going = id;
   const size_t before = file.events.size();

@@ -157,7 +157,7 @@ bool leave_file(XrcdId id) {
 
 void leave_xrc_domains() {
   renew_after_fork(file_domains_mutex);
-  // Another thread of the parent may have been changing the table: what is in it stays, for nobody. The locks are the
+  // Another thread of the parent may have been changing the table: what is in it stays, unused. The locks are the
   // parent's as long as it has them, and end with its descriptors and these.
   new (&file_domains) std::vector<FileDomain>;
   if (lock_file >= 0) syscall(SYS_close, lock_file);

@@ -21,7 +21,7 @@ using examples::need_zero;
 
 constexpr size_t kRouteBytes = 40;  // a receive begins with room for the GRH, which says where the datagram is from
 constexpr size_t kTextBytes = 64;
-constexpr int kReceives = 64;  // so many datagrams can come before one is looked at
+constexpr int kReceives = 64;  // datagrams that can come before one is looked at
 
 using Events = std::unique_ptr<rdma_event_channel, examples::Calls<rdma_destroy_event_channel>>;
 using Id = std::unique_ptr<rdma_cm_id, examples::Calls<rdma_destroy_id>>;

@@ -18,7 +18,7 @@ namespace uroce::launcher {
 
 struct CaptureOptions {
   std::string file;
-  std::vector<int> pids;    // empty: everybody
+  std::vector<int> pids;    // empty: all programs
   double seconds = 0;       // 0: until a signal
   uint64_t max_bytes = 0;   // of the file; 0: any
   uint32_t keep_bytes = 0;  // of each frame; 0: all

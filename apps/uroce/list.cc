@@ -1,4 +1,4 @@
-// `uroce ls`, `uroce qp` and `uroce top`: who has the device open, with what connections, and how busy.
+// `uroce ls`, `uroce qp` and `uroce top`: which programs have the device open, their connections, how busy they are.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

@@ -164,7 +164,7 @@ void fill_arp_probe(uint8_t (&frame)[kArpFrameBytes], const MacAddress& mac, con
   std::memset(frame, 0xff, 6);
   std::memcpy(frame + 6, mac.bytes.data(), 6);
   std::memcpy(frame + 12, kFixed, sizeof kFixed);
-  std::memcpy(frame + 22, mac.bytes.data(), 6);  // the sender's IP stays 0.0.0.0, so nobody learns from a probe
+  std::memcpy(frame + 22, mac.bytes.data(), 6);  // the sender's IP stays 0.0.0.0, so no host learns from a probe
   std::memcpy(frame + 38, target.bytes.data() + 12, 4);
 }
 

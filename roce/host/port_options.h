@@ -1,4 +1,4 @@
-// How a port is to be started. Who opens it follows from the configuration (host/port_plan.h).
+// How a port is to be started, as it follows from the configuration (host/port_plan.h).
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@
 //
 // Completions of a send queue come in the order of the posts. Success is reported when it was asked for, an error
 //   always. A completion says that all earlier requests of its queue were carried out. The first error ends the queue:
-//   everything behind it is flushed, each exactly once, signalled or not. Whoever comes behind a request that cannot
-//   succeed cannot succeed either.
+// everything behind it is flushed, each exactly once, signalled or not. What is posted behind a request that cannot
+// succeed cannot succeed either.
 // - LOC_PROT: an element that is used has a key that is not valid, of another PD or without the right, or reaches
 //   beyond its region; of a receive only as far as the message fills it. A READ or atomic finds that out after the peer
 //   has carried it out.

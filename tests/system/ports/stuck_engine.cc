@@ -17,7 +17,7 @@ namespace {
 constexpr int kNotHere = 77;
 constexpr size_t kPage = 4096;
 
-/// What `work` uses is missing from now on: whoever reads it waits for `bring`.
+/// What `work` uses is missing from now on: a thread that reads it waits for `bring`.
 class MissingPage {
  public:
   bool take_away(void* page) {

@@ -135,7 +135,7 @@ void Caller::acknowledge() {
   taken_.erase(taken_.begin() + static_cast<ptrdiff_t>(index));
 }
 
-/// Whoever ends an id waits for that.
+/// Ending an id waits for that.
 void Caller::acknowledge_all(const rdma_cm_id* owner) {
   std::erase_if(taken_, [&](const Taken& one) { return one.owner == owner && rdma_ack_cm_event(one.event) == 0; });
 }

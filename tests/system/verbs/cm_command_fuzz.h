@@ -59,7 +59,7 @@ struct Id {
   uint32_t owed_routes = 0;
   uint64_t written = 0;    // events that the program wrote, each with its number
   uint64_t read = 0;       // and took
-  uint64_t peer_uid = 0;   // of a request: who asks
+  uint64_t peer_uid = 0;   // of a request: its sender
   bool fresh = false;      // of a request: neither accepted nor rejected
   bool disturbed = false;  // the program ended, or tried to end, what this id had
   bool stranger = false;   // was to be resolved to an address that nobody has

@@ -155,7 +155,7 @@ TEST_F(DatagramTest, ADomainWithHandlesIsBusy) {
   second.reset();
 }
 
-/// Whoever answers answers with the sender's traffic class: over IPv4 and IPv6.
+/// Answers have the sender's traffic class: over IPv4 and IPv6.
 TEST_F(DatagramTest, AHandleFromACompletionKeepsTheTrafficClass) {
   for (const int gid_index : {0, 1}) {
     ibv_ah_attr attr = own_address(gid_index);

@@ -133,7 +133,7 @@ TEST_F(ImportTest, ARegionIsImportedAsItIsNow) {
   ibv_unimport_pd(pd);
 }
 
-/// Whoever destroys an object destroys it for all.
+/// Destroying an object through any context destroys it for all.
 TEST_F(ImportTest, DestroyedThroughTheImport) {
   ibv_pd* original = ibv_alloc_pd(device());
   ibv_pd* import = ibv_import_pd(imported_, original->handle);

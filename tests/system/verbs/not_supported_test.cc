@@ -22,7 +22,7 @@ class NotSupportedTest : public PairTest {
     EXPECT_EQ(errno, EOPNOTSUPP);    \
   } while (0)
 
-/// NCCL asks in this way at each start whether there is such a thing: that is no news. Who means it reads one line.
+/// NCCL probes for the call in this way at each start: no line for that. A program that means the call gets one line.
 TEST_F(NotSupportedTest, Symbols) {
   testing::internal::CaptureStderr();
   EXPECT_REFUSED_POINTER(ibv_reg_dmabuf_mr(pd_.get(), 0, 0, 0, -1, 0));

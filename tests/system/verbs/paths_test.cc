@@ -217,8 +217,8 @@ TEST(PathsTest, FilesOfTheApi) {
   EXPECT_EQ(std::string(text, 4), "1: x");
 }
 
-/// Trees of processes that are gone go with the first tree that somebody else makes; those of living ones stay.
-/// Who lives is known by a lock: a process of another container may have any number.
+/// Trees of processes that are gone are removed when another process makes its tree; those of living ones stay. That a
+/// process lives is known by a lock: a process of another container may have any number.
 TEST(PathsTest, TreesOfTheDeadAreRemoved) {
   const std::string directory = std::getenv("UROCE_RUNTIME_DIR");
   const std::string dead = directory + "/sysfs-" + std::to_string(getppid()) + "-abcdef";

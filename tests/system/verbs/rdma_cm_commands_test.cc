@@ -187,7 +187,7 @@ TEST(RdmaCmCommandTest, CreateAndDestroy) {
   EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_DESTROY_ID, end, 4), ENOENT);
 }
 
-/// What the program was not told the number of is not there: whoever guesses it finds nothing.
+/// An id whose number the program was not told is not there: a program that guesses the number finds nothing.
 TEST(RdmaCmCommandTest, AnIdOfWhichTheProgramIsNotToldIsNone) {
   const Channel channel;
   const uint32_t before = channel.create_id(7);

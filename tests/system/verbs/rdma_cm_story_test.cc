@@ -339,7 +339,7 @@ TEST_F(RdmaCmStoryTest, WhoWaitsCanBeCancelled) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   resolve(active_, 0x22, port_);
   EXPECT_EQ(connect(active_, ""), 0);
-  // The event is left for the next to come, who drives the engine where nobody else does.
+  // The event is left for the next thread that comes, which drives the engine when no other does.
   rdma_ucm_event_resp reply{};
   EXPECT_EQ(server_.ask(RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{}, reply), 0);
   EXPECT_EQ(reply.event, kConnectRequest);

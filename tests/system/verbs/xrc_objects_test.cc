@@ -114,7 +114,7 @@ TEST_F(XrcTest, AFileInTwoProcesses) {
   EXPECT_EQ(status, 0);
 }
 
-/// Who asks for a domain that is not there has claimed nothing: another process may make it.
+/// A process that asks for a domain that is not there has claimed nothing: another process may make it.
 TEST_F(XrcTest, AFileThatWasOnlyAskedForIsNobodys) {
   const File file;
   expect_refused(open_xrcd(file.fd(), 0), EAGAIN);

@@ -45,7 +45,7 @@ class TestHost {
     const Failure failure = describe_card(bus_, description);
     ASSERT_FALSE(failure) << failure.message;
     card_ = description.interfaces.at(interface_);
-    quiesce(bus_, card_);  // a reset leaves queues enabled, and whoever was here before may have
+    quiesce(bus_, card_);  // a reset leaves queues enabled, as an earlier host may have
     completion_queue(card_.event_queues.at(0), kEventRing, interrupt);
     completion_queue(card_.completion_queues.at(0), kTxCompletions, 0);
     completion_queue(card_.completion_queues.at(1), kRxCompletions, 0);

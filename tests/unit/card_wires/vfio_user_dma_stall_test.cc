@@ -20,7 +20,7 @@ TEST_F(VfioUserDmaTest, ClientThatDiesMakesRoomAtOnce) {
   next_client_is_served(path_);
 }
 
-/// It has given the first piece of a frame; what it keeps to itself is not made up for whoever is at the other end.
+/// It has given the first piece of a frame; the far end must not get made-up bytes in place of the rest.
 TEST_F(VfioUserDmaTest, WhatADyingClientHalfSaidStaysOffTheCable) {
   const std::string path = path_ + "joined", cable = "shm:dying" + std::to_string(getpid());
   const ServerThread server(path, cable, without_time());

@@ -106,7 +106,7 @@ TEST_F(VfioUserProtocolTest, DoorbellRegionComesWithItsMemory) {
   ASSERT_EQ(client.received_fds.size(), 1u);
   EXPECT_EQ(lseek(client.received_fds[0].get(), 0, SEEK_END), 131072);
   EXPECT_NE(ftruncate(client.received_fds[0].get(), 0), 0) << "who can cut it off could crash the server";
-  // Who has no room learns how much it takes.
+  // A client that leaves no room learns how much it takes.
   EXPECT_EQ(client.exchange(ask_region(9, 32)),
             reply(4, 5, pack({{4, 80}, {4, 0xf}, {4, 9}, {4, 0}, {8, 131072}, {8, 0}})));
   // The same memory by messages.

@@ -26,7 +26,7 @@ TEST_F(EndingTest, ARequestThatIsTakenBackIsForgotten) {
   EXPECT_EQ(server.cm().accept(*child, &param, {}, network.now()), EINVAL);
 }
 
-/// As in Linux, whoever gives up refuses no message of the peer's: neither of REQ and REP, but "other".
+/// As in Linux, a side that gives up refuses no message of the peer's: neither REQ nor REP, but "other".
 TEST_F(EndingTest, WhoGivesUpRefusesNoMessage) {
   listen();
   Id* id = connecting();

@@ -22,7 +22,7 @@ TEST_F(ProtocolTest, AReqIsRepeatedFifteenTimes) {
   EXPECT_EQ(event.status, -ETIMEDOUT);
   EXPECT_EQ(client.cm().counters().retries, 15u);
   EXPECT_EQ(client.cm().counters().timeouts, 1u);
-  // Whoever got one of them all the same is told by our GUID, since it has told us no ID.
+  // A peer that got one of them all the same is told by our GUID, since it has told us no ID.
   const Rej rej = decode_rej(last(Attribute::kRej).mad);
   EXPECT_EQ(rej.reason, 4);
   EXPECT_EQ(rej.ari_length, 8);

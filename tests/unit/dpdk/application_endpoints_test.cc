@@ -48,7 +48,7 @@ TEST(ApplicationEndpoints, TwoAreDrivenByItsThreads) {
   b.connect(a);
   a.fill(1);
   b.fill(2);
-  // Nobody else drives: who is done goes on answering.
+  // Nothing else drives the endpoints: one that is done goes on answering.
   std::atomic<int> done{0};
   const auto work = [&](EndpointOnWire& own) {
     EXPECT_EQ(own.write(20), WcStatus::kSuccess);

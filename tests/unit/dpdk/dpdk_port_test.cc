@@ -145,7 +145,7 @@ TEST_F(DpdkPortTest, APortThatStaysStuckLosesFramesInsteadOfHoldingEverythingUp)
   turns(10, 10);
   EXPECT_FALSE(port_->tx_pending());
   EXPECT_EQ(port_->counters().tx_dropped_stuck, 20u - kRoom);
-  // From now on what it does not take is lost at once: whoever sends goes on.
+  // From now on what it does not take is lost at once: the sender goes on.
   for (unsigned i = 1; i <= 10; i++) {
     EXPECT_EQ(send(10), 10u);
     EXPECT_EQ(port_->counters().tx_dropped_stuck, 20u - kRoom + 10 * i);

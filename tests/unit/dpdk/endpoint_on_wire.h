@@ -90,7 +90,7 @@ class EndpointOnWire {
     return status;
   }
 
-  /// As the engine left it: who asks owns it for the moment, so that the compiler and ThreadSanitizer see the order.
+  /// As the engine left it: the caller owns it for the moment, so that the compiler and ThreadSanitizer see the order.
   std::vector<uint8_t> received() {
     const EngineLock owner(*endpoint);
     return in;

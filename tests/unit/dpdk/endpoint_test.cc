@@ -137,8 +137,8 @@ TEST_F(EndpointTest, ItsThreadAsksForShortSlicesOfTheCpu) {
   EXPECT_EQ(attributes_of(std::stoi(its_thread())).runtime_ns, 100'000u);
 }
 
-/// Its thread sleeps for a tenth of a second at a time when the program drives alone; whoever closes does not wait for
-/// that. Until it was quick once: the thread may be late to bed, and the machine busy.
+/// Its thread sleeps for a tenth of a second at a time when the program drives alone; closing does not wait for that.
+/// Repeated until it was quick once: the thread may go to sleep late, and the machine may be busy.
 TEST_F(EndpointTest, ClosesWithoutWaitingForItsThreadToWake) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kQuick = std::chrono::milliseconds(50);

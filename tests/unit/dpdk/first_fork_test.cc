@@ -17,7 +17,7 @@
 namespace uroce {
 namespace {
 
-/// A full switch: whoever asks for a port of it looks at one after the other, and has the lock of them for that long.
+/// A full switch: a program that asks for a port looks at one after the other, and holds their lock for that long.
 class FirstFork : public testing::Test {
  protected:
   static constexpr unsigned kPorts = SwitchSign::kMaxPorts;

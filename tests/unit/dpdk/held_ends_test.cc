@@ -56,7 +56,7 @@ class HeldEndsTest : public testing::Test {
   static cm::MadBytes dreq_for(const Qp& qp, uint32_t id = 0x4ea0) {
     return cm::encode(9, cm::Dreq{.local_id = id, .remote_id = 3, .remote_qpn = qp.qpn(), .private_data = {}});
   }
-  /// The ID of who hangs up; 0: nobody, by now.
+  /// The ID of the peer that hangs up; 0: none does, by now.
   uint32_t told(Instant now) {
     const auto mad = held_.take(engine_, now);
     return mad ? cm::decode_dreq(mad->bytes).local_id : 0;

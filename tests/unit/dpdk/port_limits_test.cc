@@ -203,7 +203,7 @@ int link_to_a_peer(rte_eth_dev* device, int) {
   return 0;
 }
 
-/// Who is away is called more and more seldom; but who has come in between, as soon as at first.
+/// A peer that is away is called more and more seldom; one that was there in between, as soon as at first.
 TEST(PortLimits, APeerThatLeavesAgainIsCalledAsSoonAsBefore) {
   ChangedPort changed("leaves_again");
   changed.ops.dev_start = noted_start;

@@ -25,8 +25,8 @@ EndpointConfig client_of(const std::string& device, const std::string& path) {
   return config;
 }
 
-/// Says nothing. It has room for the connections of two attempts that it has not accepted; whoever connects once more
-/// waits, if it does wait.
+/// Says nothing. It has room for the connections of two attempts that it has not accepted; a further attempt waits, if
+/// it waits at all.
 class Silent {
  public:
   explicit Silent(const std::string& path) : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
@@ -57,7 +57,7 @@ class Silent {
   std::vector<int> accepted_;
 };
 
-/// Who begins anew too early never comes to the end, so each time the other side is given longer.
+/// An end that begins anew too early never gets there, so each time the other side is given longer.
 TEST(SlowWire, AConnectionThatTakesLongIsNotBegunAnewForEver) {
   const TemporaryRuntimeDir dir;
   const std::string path = dir.path().string() + "/slow.sock";

@@ -96,7 +96,7 @@ TEST(YieldBackoffTest, WhoComesBackIsNoticedAtTheNextYield) {
   EXPECT_EQ(poll_in_vain(backoff, now, milliseconds(10), kOthersRan).longest, nanoseconds(30));
 }
 
-/// Who finds something now and then must not forget what it knows of its CPU.
+/// A loop that finds something now and then must not forget what it knows of its CPU.
 TEST(YieldBackoffTest, WorkTellsNothingOfTheCpu) {
   YieldBackoff alone;
   Instant now = kStart;

@@ -23,7 +23,8 @@ TEST_F(NeighboursTest, WantingAKnownAddressVerifiesItAtMostOnceASecond) {
   EXPECT_TRUE(news_.empty());
 }
 
-/// A peer that died, and one with another MAC that took its place without a word: who waits for an answer finds it.
+/// A peer that died, and one with another MAC that took its place without a word: it is found when we wait for an
+/// answer.
 TEST_F(NeighboursTest, AHolderThatIsGoneIsReplacedWhenWeWantIt) {
   meet();
   const Instant later = kStart + milliseconds(60000);
@@ -106,7 +107,7 @@ TEST_F(NeighboursTest, AHolderThatMovedIsFoundWithin310Milliseconds) {
   }
 }
 
-/// Whoever claims an address must also answer for it: the forger who only shouts gets nothing, even when the holder
+/// A host that claims an address must also answer for it: the forger who only shouts gets nothing, even when the holder
 /// is away.
 TEST_F(NeighboursTest, AForgerWhoDoesNotAnswerGetsNothing) {
   meet();
@@ -185,7 +186,7 @@ TEST_F(NeighboursTest, AQuestionIsNoAnswer) {
   EXPECT_TRUE(holds("10.0.0.2", kPeer));
 }
 
-/// An answer comes to who asked. What goes to everybody may have been said by anybody, for anybody.
+/// An answer comes to the host that asked. A frame to everybody may have been sent by any host, for any other.
 TEST_F(NeighboursTest, AReplyToEverybodyIsNoAnswer) {
   neighbours_->want(ip("10.0.0.2"), addresses_[0], kStart);
   drain(kStart);

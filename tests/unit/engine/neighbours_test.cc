@@ -255,7 +255,7 @@ TEST_F(NeighboursTest, AFullTableKeepsWhatIsWanted) {
   }
   EXPECT_FALSE(neighbours_->lookup(IpAddress::v4(0x0a010000), 0));
   EXPECT_EQ(neighbours_->lookup(ip("10.0.0.2"), 0), kPeer);
-  // then those that are known (whoever used the address has a copy of it),
+  // then those that are known (each user of the address has a copy of it),
   neighbours_->want(ip("10.9.9.9"), addresses_[0], kStart);
   EXPECT_FALSE(neighbours_->lookup(ip("10.0.0.2"), 0));
   EXPECT_EQ(counters_.tx_neighbour_unresolved, 0u);

@@ -38,7 +38,7 @@ TEST_F(PciHoldTest, ADeviceHasOneOwner) {
   EXPECT_TRUE(take(second)) << "its own";
 }
 
-/// Who was refused may live on, and have other devices.
+/// A program that was refused may live on, and have other devices.
 TEST_F(PciHoldTest, ARefusalCostsNoDescriptor) {
   const auto next_descriptor = [] {
     const int fd = open("/", O_PATH | O_CLOEXEC);

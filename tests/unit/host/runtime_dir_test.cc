@@ -54,7 +54,7 @@ bool write_text(const char* file, const std::string& text) {
 }
 
 bool become_root_inside(uid_t user) {
-  // Who has changed users owns nothing in /proc any more, unless he says so.
+  // A process that has changed users owns nothing in /proc any more, unless it says so.
   return prctl(PR_SET_DUMPABLE, 1) == 0 && unshare(CLONE_NEWUSER) == 0 &&
          write_text("/proc/self/uid_map", "0 " + std::to_string(user) + " 1\n") && geteuid() == 0;
 }
@@ -177,7 +177,7 @@ TEST_F(NoteTest, IsWholeOrNothing) {
   signal(SIGXFSZ, old);
   EXPECT_EQ(note.publish("/some/socket"), 0);
   ASSERT_EQ(running().size(), 1u);
-  // Whoever looks while it is written.
+  // It is looked at while it is being written.
   ASSERT_EQ(truncate(note.path().c_str(), 5), 0);
   EXPECT_TRUE(running().empty());
 }

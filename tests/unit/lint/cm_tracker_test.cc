@@ -134,7 +134,7 @@ TEST_F(CmTrackerTest, WhoRefusedAReplyMayAskAgain) {
   EXPECT_EQ(found(), "");
 }
 
-/// Whoever refuses one of two requests, say for want of room, may accept the other.
+/// A side that refuses one of two requests, say for want of room, may accept the other.
 TEST_F(CmTrackerTest, EachRequestIsRefusedOrAccepted) {
   request(1);
   request(1);

@@ -431,7 +431,7 @@ TEST_F(LaneTest, NothingButNonsenseEndsSomewhere) {
   EXPECT_EQ(theirs->consumed, kSlots);
 }
 
-/// Whoever writes it as fast as it is read would otherwise have the receiver for itself.
+/// A peer that writes nonsense as fast as it is read would otherwise have the receiver for itself.
 TEST_F(LaneTest, NonsenseTakesNoMoreTimeThanFramesDo) {
   for (uint32_t i = 0; i < kSlots; i++) ours->slots[i].mark = Mark{i + 1, 1, 0}.encode();
   EXPECT_FALSE(receive());

@@ -28,7 +28,7 @@ inline NetworkConfig default_config() {
   return config;
 }
 
-/// Who does priority flow control for the hosts.
+/// What does priority flow control for the hosts.
 enum class By { kNic, kEngine, kNobody };
 
 inline void set_flow_control(NetworkConfig& config, By by) {

@@ -259,8 +259,8 @@ TEST(Duplicate, WhatForgedReadsMakeUsSendIsBounded) {
   EXPECT_EQ(rig.qp().state(), QpState::kRts);
 }
 
-/// Who goes back n asks for all that follows each time: a READ behind a large one that comes through packet by packet
-/// is served as often as that takes.
+/// A peer that goes back n asks for all that follows each time: a READ behind a large one that comes through packet by
+/// packet is served as often as that takes.
 TEST(Duplicate, AReadBehindOneThatGetsFurtherIsServedEachTime) {
   constexpr uint32_t kPackets = 100;
   Rig rig;

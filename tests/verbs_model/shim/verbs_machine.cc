@@ -20,8 +20,8 @@ namespace {
 constexpr uint8_t kTimeout = 6;    // 262 us; an answer is waited for four times as long at most
 constexpr uint8_t kRnrTimer = 12;  // 640 us
 
-// Whoever has something to do sends a packet within 1.1 ms. One queue pair that asks for a receive again and again
-// never ends; everything else needs 8 ms at most.
+// A queue pair that has something to do sends a packet within 1.1 ms. One that asks for a receive again and again never
+// ends; everything else needs 8 ms at most.
 constexpr Duration kQuiet = milliseconds(4);
 constexpr Duration kSettleMost = milliseconds(25);
 constexpr Duration kLook = microseconds(400);  // so often at the counter of packets
@@ -237,7 +237,7 @@ void VerbsMachine::take_cq_events(End& one) {
 }
 
 /// A queue that was armed when it was empty must not have anything before its event. It is armed again when it was
-/// found empty after that: whoever arms before has been told of what is there, and hears of it no more.
+/// found empty after that: a program that arms it earlier has been told of what is there, and is not told again.
 void VerbsMachine::note_events(End& one, Queue& queue, uint32_t polled) {
   const bool waits = queue.armed && !queue.told;
   take_cq_events(one);
