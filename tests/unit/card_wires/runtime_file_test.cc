@@ -1,4 +1,4 @@
-// Where wires have their files: only where nobody else can put something in their place.
+// Where wires have their files: only where no other user can put something in their place.
 #include "pmd/card/wires/runtime_file.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How messages follow each other on the socket: in pieces, in heaps, without replies, and where the stream makes no
+// How messages follow each other on the socket: in pieces, many at once, without replies, and where the stream makes no
 // sense.
 #include <cerrno>
 

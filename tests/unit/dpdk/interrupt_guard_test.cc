@@ -1,4 +1,4 @@
-// A connect in haste, which must not wait, and of which the socket keeps nothing.
+// A connect that must not wait, and that leaves the socket's flags as they were.
 #include "dpdk/interrupt_guard.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // Frames from a program to `uroce capture`: in order, whole, counted when there is no room; and a program that writes
-// nonsense harms nobody.
+// nonsense harms no other.
 #include "host/capture_ring.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // Our own engines on simulated cables that lose, repeat and overtake, seen by a tap at either end: a tap is in front of
-// one direction's losses and behind the other's. Whatever the cable does, nobody breaks a rule, and the checker must
-// not say so.
+// one direction's losses and behind the other's. Whatever the cable does, neither engine breaks a rule, and the checker
+// must not say so.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

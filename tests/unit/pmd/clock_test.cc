@@ -1,4 +1,4 @@
-// The card's clock, which goes on between two reads and takes its time for what it is told.
+// The card's clock, which goes on between two reads, and applies what it is told with a delay.
 #include "tests/unit/pmd/driver_rig.h"
 
 namespace mqnic::test {

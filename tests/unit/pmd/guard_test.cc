@@ -1,4 +1,4 @@
-// What this card does to hosts that are not careful, and what the driver does about it.
+// What this card does to careless hosts, and what the driver does about it.
 #include <rte_interrupts.h>
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // Traffic interrupted at every single event: a QP moved to error or reset or destroyed, a region taken away, a cable
-// cut. What must hold afterwards: everybody comes to rest, memory that was taken back is left alone, bystanders notice
-// nothing.
+// cut. What must hold afterwards: every queue pair comes to rest, memory that was taken back is left alone, bystanders
+// notice nothing.
 #include <gtest/gtest.h>
 
 #include <cstring>
