@@ -16,10 +16,10 @@
 namespace uroce::launcher {
 namespace {
 
-/// So many are asked at the same time.
+/// How many programs are asked at the same time.
 constexpr size_t kAtOnce = 64;
 
-/// Whoever answers may say anything.
+/// A program may answer anything.
 Json printable_json(const Json& from) {
   if (from.is_string()) return printable(from.get<std::string>());
   if (from.is_array()) {

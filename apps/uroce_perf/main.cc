@@ -62,7 +62,7 @@ void measure(rdma::Endpoint& endpoint, const Options& options, Transfer& transfe
   }
 }
 
-/// Until somebody connects, whose plan is done.
+/// Waits for a client, and carries out its plan.
 void serve(rdma::Endpoint& endpoint, Options options) {
   rdma::Listener listener;
   struct Closing {  // the listener goes under an Ownership, too

@@ -70,7 +70,7 @@ void Transfer::create_lane(Lane& lane) {
   for (uint32_t n = 0; n < how.cap.max_recv_wr && options_.opcode == WrOpcode::kSend; n++) post_receive(index);
 }
 
-/// False when nobody listens there yet.
+/// False when the peer does not listen yet.
 bool Transfer::connect_first() {
   Lane& lane = lanes_[0];
   std::string error;

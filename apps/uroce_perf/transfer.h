@@ -71,7 +71,7 @@ class Transfer {
   rdma::MemoryRegion region_;
   rdma::RemoteMemory peer_;
   std::vector<Lane> lanes_;
-  Instant give_up_;  // who connects
+  Instant give_up_;  // of the side that connects
 };
 
 template <typename F>

@@ -15,7 +15,7 @@ namespace uroce::netswitch {
 
 namespace {
 
-/// How often it looks whether somebody has come who says nothing.
+/// How often the directory is read for a member that has come but sends nothing.
 constexpr Duration kLook = milliseconds(10);
 
 }  // namespace
@@ -67,7 +67,7 @@ uint32_t BridgePort::receive(rte_mbuf** mbufs, uint32_t max) {
   return count;
 }
 
-/// The headers as they were checked; what a member has sent may change.
+/// Copies the headers as they were checked, since a member may change what it has sent.
 bool BridgePort::fill(rte_mbuf& mbuf, const RxFrame& frame) {
   if (frame.bytes > rte_pktmbuf_tailroom(&mbuf)) {
     rx_too_long_++;
@@ -109,7 +109,7 @@ void BridgePort::flush() {
   }
 }
 
-/// What is too long leaves the buffer unused.
+/// A frame that is too long leaves `out` unused.
 void BridgePort::fill(TxFrame& out, const rte_mbuf& mbuf) {
   if (mbuf.data_len > out.capacity) {
     tx_too_long_++;
@@ -127,7 +127,7 @@ void BridgePort::on_turn(Instant now) {
   if (of_ == Of::kOwn) look_who_is_there(now);
 }
 
-/// Who has contact is known without a look.
+/// The link is up while there is a member. Those in contact are known without reading the directory.
 void BridgePort::look_who_is_there(Instant now) {
   if (now >= next_look_) {
     next_look_ = now + kLook;

@@ -1,8 +1,9 @@
 // A port of the switch that is a segment (roce/segment): one that all the programs of a machine share, or one of the
 // switch's own, on which it meets the program that is plugged in.
 //
-// The switch is a bridge there. It gets what is for nobody on the segment and what is for everybody, and what it sends
-// goes to the member that it is for. Frames are copied between the segment's memory and mbufs of the switch's pool.
+// The switch is a bridge there. It gets broadcast and multicast frames and those for no member of the segment, and what
+// it sends goes to the member that it is for. Frames are copied between the segment's memory and mbufs of the switch's
+// pool.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@ namespace uroce::netswitch {
 
 class BridgePort final : public SwitchPort {
  public:
-  /// kOwn: its link is up as long as somebody is plugged in.
+  /// kOwn: its link is up as long as a program is plugged in.
   enum class Of : uint8_t { kAll, kOwn };
   /// Joins the segment in `directory`. Returns nullptr, with one line in `error`, when that fails. `name` is shown to
   /// users.

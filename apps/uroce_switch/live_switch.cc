@@ -22,7 +22,7 @@ constexpr Duration kSpin = microseconds(4);
 constexpr Duration kAwake = microseconds(200);
 constexpr Duration kNapMin = microseconds(50);
 constexpr Duration kNapMax = milliseconds(1);
-constexpr Duration kNapAlone = milliseconds(5);  // while nobody is connected
+constexpr Duration kNapAlone = milliseconds(5);  // while no peer is connected
 constexpr Duration kHousekeeping = milliseconds(100);
 
 int64_t wall_clock_ns() {

@@ -22,7 +22,7 @@ struct Texts {
 constexpr uint64_t kBaseBytes = sizeof(segment::BaseMemory);
 constexpr uint64_t kLaneBytes = sizeof(segment::LaneMemory);
 
-/// What a program may set aside is so many lanes, beside what it needs for itself.
+/// The memory that a program may set aside, in lanes: what is left of it beside what the program needs for itself.
 bool parse_memory(const std::string& text, uint32_t& lanes) {
   const auto bytes = fabric::parse_bytes(text);
   if (!bytes || *bytes < kBaseBytes + kLaneBytes) return false;
