@@ -3,8 +3,8 @@
 // Such a socket is a real one of another protocol, NETLINK_USERSOCK, so that the program can do everything with it.
 // What is sent to port 0 there reaches nobody, since that port is the kernel's and the kernel does not listen: that is
 // how a request is known, without any state of descriptors that copies and children would have to inherit. It is
-// answered before the call returns, by a socket that lives as long as the answer takes; so an answer comes from a port
-// that is not 0.
+// answered before the call returns, as far as the program's socket has room, by a socket that lives as long as the
+// answer takes; so an answer comes from a port that is not 0.
 #include <linux/netlink.h>
 #include <net/if.h>
 #include <sys/socket.h>
@@ -14,14 +14,18 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "dpdk/endpoint.h"
 #include "identity.h"
+#include "netlink_answer.h"
 #include "next_symbol.h"
 #include "nldev.h"
 #include "paths.h"
+#include "running_objects.h"
 #include "runtime.h"
 #include "shim.h"
 #include "sysfs_tree.h"
@@ -57,11 +61,8 @@ bool is_request(int fd, const void* address, socklen_t bytes) {
   return to.nl_family == AF_NETLINK && to.nl_pid == 0 && to.nl_groups == 0 && path_layer_on() && is_request_socket(fd);
 }
 
-NldevFacts nldev_facts() {
-  const OwnFiles guard;
+NldevFacts facts_of(const EndpointIdentity& identity) {
   NldevFacts facts;
-  EndpointIdentity identity;
-  if (!Runtime::get().identify(identity, LogLevel::kDebug)) return facts;
   facts.exists = true;
   facts.name = kDeviceName;
   facts.firmware = kFirmwareVersion;
@@ -97,16 +98,17 @@ uint32_t port_of(int fd) {
 ssize_t answer_request(int fd, const char* request, size_t bytes) try {
   const uint32_t port = port_of(fd);
   if (port == 0) return -1;
-  const auto sender = static_cast<int>(syscall(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_USERSOCK));
-  if (sender < 0) return -1;
-  sockaddr_nl to{};
-  to.nl_family = AF_NETLINK;
-  to.nl_pid = port;
   const int saved_errno = errno;
-  answer_nldev(request, bytes, port, nldev_facts(), [&](const std::string& reply) {
-    return syscall(SYS_sendto, sender, reply.data(), reply.size(), MSG_DONTWAIT, &to, sizeof to) >= 0;
-  });
-  syscall(SYS_close, sender);
+  const OwnFiles guard;
+  std::unique_ptr<NetlinkAnswer> answer = NetlinkAnswer::begin(fd, port);
+  if (answer == nullptr) return -1;
+  EndpointIdentity identity;
+  NldevFacts facts;
+  if (Runtime::get().identify(identity, LogLevel::kDebug)) facts = facts_of(identity);
+  RunningObjects objects(identity.guid_mac());
+  facts.objects = &objects;
+  answer_nldev(request, bytes, port, facts, [&](const std::string& reply) { return answer->send(reply); });
+  NetlinkAnswer::finish(std::move(answer));
   errno = saved_errno;
   return static_cast<ssize_t>(bytes);
 } catch (const std::bad_alloc&) {

@@ -7,71 +7,29 @@
 #include <cstring>
 #include <optional>
 
+#include "nldev_message.h"
+#include "nldev_objects.h"
+
 namespace uroce::verbs {
 
 namespace {
 
-constexpr size_t kPage = 4096;  // programs read with room for a page, as a kernel's messages have it
 constexpr uint8_t kNodeTypeCa = 1;
 constexpr uint8_t kStateDown = 1;
 constexpr uint8_t kStateActive = 4;
 constexpr uint8_t kPhysDisabled = 3;
 constexpr uint8_t kPhysLinkUp = 5;
-constexpr uint32_t kPortIndex = 1;
 constexpr char kDropPrefix[] = "rx_drop_";
-
-/// A message under construction.
-class Message {
- public:
-  Message(const nlmsghdr& request, uint32_t port, uint16_t type, uint16_t flags) {
-    nlmsghdr header{};
-    header.nlmsg_type = type;
-    header.nlmsg_flags = flags;
-    header.nlmsg_seq = request.nlmsg_seq;
-    header.nlmsg_pid = port;
-    append(&header, sizeof header);
-  }
-  void append(const void* data, size_t bytes) {
-    bytes_.append(static_cast<const char*>(data), bytes);
-    bytes_.resize(NLMSG_ALIGN(bytes_.size()));
-  }
-  void put(uint16_t type, const void* data, size_t bytes) {
-    const nlattr header{static_cast<uint16_t>(NLA_HDRLEN + bytes), type};
-    append(&header, sizeof header);
-    append(data, bytes);
-  }
-  template <typename Number>
-  void put_number(uint16_t type, Number value) {
-    put(type, &value, sizeof value);
-  }
-  void put_text(uint16_t type, const char* text) { put(type, text, std::strlen(text) + 1); }
-  size_t begin(uint16_t type) {
-    const size_t at = bytes_.size();
-    put(type, "", 0);
-    return at;
-  }
-  void end(size_t at) {
-    const auto length = static_cast<uint16_t>(bytes_.size() - at);
-    std::memcpy(bytes_.data() + at, &length, sizeof length);
-  }
-  size_t size() const { return bytes_.size(); }
-  const std::string& finish() {
-    const auto length = static_cast<uint32_t>(bytes_.size());
-    std::memcpy(bytes_.data(), &length, sizeof length);
-    return bytes_;
-  }
-
- private:
-  std::string bytes_;
-};
 
 /// What requests say of interest.
 struct Asked {
   std::optional<uint32_t> device, port, statistics_of;
+  std::optional<uint32_t> object;  // the number of the object that the command is about
   bool malformed = false;
 };
 
-Asked read_attributes(const char* at, size_t left) {
+/// `number_of_object`: the attribute that has it; 0: none.
+Asked read_attributes(const char* at, size_t left, int number_of_object) {
   Asked asked;
   while (left >= sizeof(nlattr)) {
     nlattr header;
@@ -81,6 +39,7 @@ Asked read_attributes(const char* at, size_t left) {
     std::optional<uint32_t>* const wanted = type == RDMA_NLDEV_ATTR_DEV_INDEX    ? &asked.device
                                             : type == RDMA_NLDEV_ATTR_PORT_INDEX ? &asked.port
                                             : type == RDMA_NLDEV_ATTR_STAT_RES   ? &asked.statistics_of
+                                            : type == number_of_object           ? &asked.object
                                                                                  : nullptr;
     if (wanted != nullptr) {
       uint32_t value = 0;
@@ -141,16 +100,11 @@ bool changes_something(int op) {
          op == RDMA_NLDEV_CMD_SYS_SET || op == RDMA_NLDEV_CMD_STAT_SET || op == RDMA_NLDEV_CMD_STAT_DEL;
 }
 
-/// The lists of single objects, which are empty: the objects of a program are its own.
-bool lists_objects(int op) {
-  return (op >= RDMA_NLDEV_CMD_RES_QP_GET && op <= RDMA_NLDEV_CMD_RES_PD_GET) || op == RDMA_NLDEV_CMD_RES_CTX_GET ||
-         op == RDMA_NLDEV_CMD_RES_SRQ_GET;
-}
-
 /// One request, and where its answer goes.
 struct Request {
   nlmsghdr header;
   int op;
+  const ObjectCommand* object;  // nullptr: the command is about no kind of object
   Asked asked;
   uint32_t port;
   const NldevFacts& facts;
@@ -164,17 +118,50 @@ struct Request {
   }
 };
 
+void put_handle(Message& message, const NldevFacts& facts) {
+  message.put_number<uint32_t>(RDMA_NLDEV_ATTR_DEV_INDEX, 0);
+  message.put_text(RDMA_NLDEV_ATTR_DEV_NAME, facts.name);
+}
+
 /// Sends one message about the device, with what `fill` adds.
 template <typename Fill>
 int send_one(const Request& request, Fill&& fill) {
   Message message = request.message();
-  message.put_number<uint32_t>(RDMA_NLDEV_ATTR_DEV_INDEX, 0);
-  message.put_text(RDMA_NLDEV_ATTR_DEV_NAME, request.facts.name);
+  put_handle(message, request.facts);
   fill(message, request.facts);
   return request.reply(message.finish()) ? 0 : -ENOBUFS;
 }
 
-void put_summary(Message& message, const NldevFacts&) { message.end(message.begin(RDMA_NLDEV_ATTR_RES_SUMMARY)); }
+void put_summary(Message& message, const NldevFacts& facts) { put_object_counts(message, facts.objects); }
+
+/// The objects of a kind that are asked for, in as many messages as they take.
+int send_list(const Request& request, const ObjectCommand& command) {
+  if (!request.names_device()) return -EINVAL;
+  if (request.asked.port.has_value() && request.asked.port != kPortIndex) return -EINVAL;
+  if (request.facts.objects == nullptr) return 0;
+  ObjectEntries entries(command.kind, *request.facts.objects);
+  while (!entries.done()) {
+    Message message = request.message();
+    put_handle(message, request.facts);
+    entries.fill(message);
+    if (!request.reply(message.finish())) return -ENOBUFS;
+  }
+  return 0;
+}
+
+/// The one with a number.
+int send_object(const Request& request, const ObjectCommand& command) {
+  const Asked& asked = request.asked;
+  if (!request.names_device() || !asked.object.has_value()) return -EINVAL;
+  if (asked.port.has_value() ? asked.port != kPortIndex || !command.of_port : command.of_port) return -EINVAL;
+  Message message = request.message();
+  put_handle(message, request.facts);
+  if (request.facts.objects == nullptr ||
+      !put_object_with_number(message, command.kind, *asked.object, *request.facts.objects)) {
+    return -ENOENT;
+  }
+  return request.reply(message.finish()) ? 0 : -ENOBUFS;
+}
 
 int answer_dump(const Request& request) {
   const Asked& asked = request.asked;
@@ -188,7 +175,7 @@ int answer_dump(const Request& request) {
     case RDMA_NLDEV_CMD_STAT_GET:
       return asked.statistics_of.has_value() && request.names_device() ? 0 : -EINVAL;
     default:
-      return request.names_device() ? 0 : -EINVAL;
+      return request.object != nullptr ? send_list(request, *request.object) : -EINVAL;
   }
 }
 
@@ -210,7 +197,7 @@ int answer_one(const Request& request) {
       if (request.asked.statistics_of.has_value()) return request.names_port() ? -ENOENT : -EINVAL;
       return request.names_port() ? send_one(request, put_counters) : -EINVAL;
     default:
-      return request.names_device() ? -ENOENT : -EINVAL;
+      return request.object != nullptr ? send_object(request, *request.object) : -EINVAL;
   }
 }
 
@@ -231,7 +218,7 @@ int answer(const Request& request) {
   if (changes_something(request.op)) return -EOPNOTSUPP;
   const bool lists = request.op == RDMA_NLDEV_CMD_GET || request.op == RDMA_NLDEV_CMD_PORT_GET ||
                      request.op == RDMA_NLDEV_CMD_RES_GET || request.op == RDMA_NLDEV_CMD_STAT_GET ||
-                     lists_objects(request.op);
+                     request.object != nullptr;
   if (!lists && request.op != RDMA_NLDEV_CMD_SYS_GET) return -EOPNOTSUPP;
   if (!request.is_dump()) return request.asked.malformed ? -EINVAL : answer_one(request);
   if (!lists) return -EINVAL;
@@ -257,8 +244,11 @@ void answer_nldev(const char* request, size_t bytes, uint32_t port, const NldevF
     int error = 0;
     // Only requests are answered, and no control messages.
     if ((header.nlmsg_flags & NLM_F_REQUEST) != 0 && header.nlmsg_type >= NLMSG_MIN_TYPE) {
-      const Asked asked = read_attributes(request + sizeof header, header.nlmsg_len - sizeof header);
-      error = answer({header, RDMA_NL_GET_OP(header.nlmsg_type), asked, port, facts, reply});
+      const int op = RDMA_NL_GET_OP(header.nlmsg_type);
+      const ObjectCommand* const object = object_command(op);
+      const Asked asked = read_attributes(request + sizeof header, header.nlmsg_len - sizeof header,
+                                          object != nullptr ? object->number_attribute : 0);
+      error = answer({header, op, object, asked, port, facts, reply});
     }
     const bool wanted = error < 0 || (error == 0 && (header.nlmsg_flags & NLM_F_ACK) != 0);
     if (wanted && !acknowledge(header, request, port, error, reply)) return;

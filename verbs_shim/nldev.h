@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "host_objects.h"
+
 namespace uroce::verbs {
 
 /// What is told about the device and its port.
@@ -21,6 +23,7 @@ struct NldevFacts {
   uint32_t netdev_index = 0;  // 0: the port belongs to no interface
   std::string netdev;
   std::vector<std::pair<const char*, uint64_t>> counters;
+  HostObjects* objects = nullptr;  // nullptr: nobody has any
 };
 
 /// Takes one datagram; false when the receiver has no room for more.

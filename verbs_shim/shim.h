@@ -17,7 +17,7 @@
 //   dlopen.cc          programs that load libibverbs at run time get this library
 //   signals.cc         the program's handlers of SIGSEGV and SIGBUS stand behind ours
 //   paths.cc sysfs_tree.cc  programs that look into /sys/class/infiniband or /dev/infiniband find files there
-//   netlink_calls.cc nldev.cc  programs that ask RDMA netlink (iproute2's rdma) are answered
+//   netlink_*.cc nldev*.cc running_objects.cc  programs that ask RDMA netlink (iproute2's rdma) are answered
 //   rdma_cm_device.cc rdma_cm_calls.cc ucma_*.cc  /dev/infiniband/rdma_cm, for the distribution's librdmacm
 //
 // How programs come to use it: it is preloaded (LD_PRELOAD), has a SONAME of its own, and exports every public symbol

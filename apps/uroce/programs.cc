@@ -1,17 +1,11 @@
 #include "programs.h"
 
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <future>
 #include <iterator>
 
 #include "base/printable.h"
 #include "host/endpoint_note.h"
-#include "host/reachable_directory.h"
 
 namespace uroce::launcher {
 namespace {
@@ -81,28 +75,12 @@ uint64_t number_at(const Json& dictionary, const char* key) {
 }
 
 TelemetryClient::TelemetryClient(const std::string& path, int patience_seconds)
-    : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
-  const size_t name = path.rfind('/') + 1;
-  const ReachableDirectory directory(path.substr(0, name == 0 ? 0 : name - 1), path.size() - name);
-  const std::string reachable = directory.path() + "/" + path.substr(name);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  reachable.copy(address.sun_path, sizeof address.sun_path - 1);
-  const timeval patience{patience_seconds, 0};
-  setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  connected_ = connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 && receive();
-}
-
-TelemetryClient::~TelemetryClient() {
-  if (fd_ >= 0) close(fd_);
+    : patience_(patience_seconds), socket_(path, patience_) {
+  greeted_ = socket_.greet(patience_);
 }
 
 std::optional<std::string> TelemetryClient::ask(const std::string& command) {
-  if (!connected_ || send(fd_, command.data(), command.size(), MSG_NOSIGNAL) < 0) return std::nullopt;
-  auto answer = receive();
-  connected_ = answer.has_value();  // a late answer would be taken for that of the next question
-  return answer;
+  return greeted_ ? socket_.ask(command, patience_) : std::nullopt;
 }
 
 std::optional<Json> TelemetryClient::value(const std::string& command) {
@@ -113,14 +91,6 @@ std::optional<Json> TelemetryClient::value(const std::string& command) {
   const auto found = answer.is_object() ? answer.find(command.substr(0, command.find(','))) : answer.end();
   if (!answer.is_object() || found == answer.end() || found->is_null()) return std::nullopt;
   return printable_json(*found);
-}
-
-std::optional<std::string> TelemetryClient::receive() {
-  std::string text(1 << 16, '\0');
-  const ssize_t bytes = recv(fd_, text.data(), text.size(), 0);
-  if (bytes <= 0) return std::nullopt;
-  text.resize(static_cast<size_t>(bytes));
-  return text;
 }
 
 std::vector<Program> ask_programs(Ask what, std::optional<int> pid, std::string& error) {

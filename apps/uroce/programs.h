@@ -1,10 +1,13 @@
 // What the programs that have the device open say of themselves, by DPDK's telemetry.
 #pragma once
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "host/telemetry_socket.h"
 
 namespace uroce::launcher {
 
@@ -21,9 +24,6 @@ class TelemetryClient {
 
   /// Waits so long for each answer.
   explicit TelemetryClient(const std::string& path, int patience_seconds = kPatienceSeconds);
-  ~TelemetryClient();
-  TelemetryClient(const TelemetryClient&) = delete;
-  TelemetryClient& operator=(const TelemetryClient&) = delete;
 
   /// The JSON with which the command is answered, as it came; nothing when no answer came in time.
   std::optional<std::string> ask(const std::string& command);
@@ -31,10 +31,9 @@ class TelemetryClient {
   std::optional<Json> value(const std::string& command);
 
  private:
-  std::optional<std::string> receive();
-
-  int fd_;
-  bool connected_ = false;
+  std::chrono::seconds patience_;
+  TelemetrySocket socket_;
+  bool greeted_ = false;
 };
 
 /// An endpoint of a process. Most have one; an application of DPDK's may have several.

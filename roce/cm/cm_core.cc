@@ -79,10 +79,23 @@ CmCore::CmCore(Services& its_services, EventSink& its_sink, const CmLimits& its_
 
 CmCore::~CmCore() = default;
 
+/// The next number that no Id has.
+uint32_t CmCore::free_number() {
+  for (;;) {
+    const auto number = static_cast<uint32_t>(++numbers_tried_ & ((1u << kIdNumberBits) - 1));
+    const bool first_time = numbers_tried_ == number;
+    if (first_time || std::none_of(ids_.begin(), ids_.end(),
+                                   [number](const auto& entry) { return entry.second->state().number == number; })) {
+      return number;
+    }
+  }
+}
+
 Id* CmCore::create_id(PortSpace port_space, QpType qp_type, void* user) {
   if (ids_.size() >= limits.ids) return nullptr;
   auto id = std::make_unique<Id>(port_space, qp_type, user);
   id->state().own_psn = Psn(services.random());
+  id->state().number = free_number();
   Id* raw = id.get();
   ids_.emplace(raw, std::move(id));
   return raw;

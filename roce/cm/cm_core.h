@@ -38,12 +38,14 @@ class CmCore final : public ConnectionUser {
   void on_news(Connection& connection, const News& news) override;
 
  private:
+  uint32_t free_number();
   std::optional<CmaHeader> header_of(const Request& request) const;
   void tell_request(Id& child, Id& listener, const Request& request, bool has_header, bool& taken);
 
   std::unordered_map<const Id*, std::unique_ptr<Id>> ids_;
   std::unordered_map<uint64_t, Id*> listeners_;
   uint64_t next_serial_ = 1;
+  uint64_t numbers_tried_ = 0;
 };
 
 }  // namespace uroce::cm

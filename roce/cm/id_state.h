@@ -58,6 +58,7 @@ struct IdState {
   Resolution resolution;
   std::optional<uint64_t> port_held;  // the service ID of the port it is bound to
   uint64_t serial = 0;                // serial number of a listener
+  uint32_t number = 0;                // names the id among those of its manager, for lists
   Connection* connection = nullptr;
   Psn own_psn;
   uint32_t qkey = kUdpQkey;

@@ -91,6 +91,29 @@ void set_terms(Connection& c, const IdState& state, const Req& req) {
   c.terms.own_psn = state.own_psn;
 }
 
+/// rdma_cm_state, as the kernel's lists have it.
+uint8_t kernel_state(Phase phase) {
+  switch (phase) {
+    case Phase::kAddrQuery:
+      return 1;
+    case Phase::kAddrResolved:
+      return 2;
+    case Phase::kRouteResolved:
+      return 4;
+    case Phase::kConnect:
+      return 5;
+    case Phase::kDisconnect:
+      return 6;
+    case Phase::kBound:
+      return 7;
+    case Phase::kListen:
+      return 8;
+    case Phase::kIdle:
+      break;
+  }
+  return 0;
+}
+
 bool is_connection(const IdState& state) { return state.phase == Phase::kConnect && state.connection != nullptr; }
 
 int answer_with(CmCore& core, Id& id, const ConnParam* param, const Ece& ece, Instant now) {
@@ -322,6 +345,20 @@ Instant RdmaCm::next_timeout() const {
 }
 
 const CmCounters& RdmaCm::counters() const { return core_->manager.counters(); }
+void for_each_listed(const RdmaCm& cm, const std::function<void(const ListedId&)>& f) {
+  cm.core_->for_each_id([&](Id& id) {
+    const IdState& state = id.state();
+    if (!id.has_device() && state.phase != Phase::kListen) return;
+    f({.number = state.number,
+       .port_space = state.port_space,
+       .qp_type = state.qp_type,
+       .state = kernel_state(state.phase),
+       .qpn = state.connection != nullptr ? state.connection->terms.qpn : 0,
+       .local = state.local,
+       .remote = state.remote});
+  });
+}
+
 size_t RdmaCm::connection_count() const { return core_->manager.table().size(); }
 
 }  // namespace uroce::cm

@@ -20,12 +20,14 @@
 
 namespace uroce::cm {
 
+inline constexpr uint32_t kIdNumberBits = 20;
+
 /// Limits of the state that peers may make this program keep.
 struct CmLimits {
-  uint32_t pending_requests = 32768;      // requests whose connection is not established yet, of all listeners
-  uint32_t pending_per_listener = 16384;  // of one
-  uint32_t resting_connections = 65536;   // ended, but remembered for late datagrams (timewait)
-  uint32_t ids = 1u << 20;                // of the program itself
+  uint32_t pending_requests = 32768;         // requests whose connection is not established yet, of all listeners
+  uint32_t pending_per_listener = 16384;     // of one
+  uint32_t resting_connections = 65536;      // ended, but remembered for late datagrams (timewait)
+  uint32_t ids = (1u << kIdNumberBits) - 1;  // of the program itself
 };
 
 /// Options that an Id takes before it is bound.
@@ -69,6 +71,17 @@ class Id {
 
 /// How far a program that ends has told its peers.
 enum class Farewells : uint8_t { kMoreToTell, kUnanswered, kDone };
+
+/// What a list says of an id.
+struct ListedId {
+  uint32_t number = 0;  // below 2^kIdNumberBits
+  PortSpace port_space{};
+  QpType qp_type{};
+  uint8_t state = 0;  // rdma_cm_state of the kernel
+  uint32_t qpn = 0;   // of the connection; 0: none
+  SocketAddress local;
+  SocketAddress remote;
+};
 
 class RdmaCm {
  public:
@@ -116,7 +129,12 @@ class RdmaCm {
   size_t connection_count() const;
 
  private:
+  friend void for_each_listed(const RdmaCm& cm, const std::function<void(const ListedId&)>& f);
+
   std::unique_ptr<CmCore> core_;
 };
+
+/// Calls `f` for every id that has found the device, or listens on it.
+void for_each_listed(const RdmaCm& cm, const std::function<void(const ListedId&)>& f);
 
 }  // namespace uroce::cm

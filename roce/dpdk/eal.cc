@@ -197,8 +197,9 @@ bool start_without_eal(std::string& error) {
   CPU_ZERO(&allowed);
   sched_getaffinity(0, sizeof allowed, &allowed);
   own_directory() = own;
-  // DPDK keeps the pointer, and removes the socket when the process ends.
-  static auto* const reachable = new ReachableDirectory(own, std::strlen(kTelemetrySocket));
+  // DPDK keeps the pointer, and removes the socket when the process ends. The child of a fork has its own.
+  static const ReachableDirectory* reachable;
+  reachable = new ReachableDirectory(own, std::strlen(kTelemetrySocket));
   const QuietDpdk quiet;
   // Without it `uroce stats` knows nothing of this program, and the program runs all the same.
   if (code || rte_telemetry_init(reachable->path().c_str(), rte_version(), &allowed, rte_log, RTE_LOGTYPE_EAL) != 0)

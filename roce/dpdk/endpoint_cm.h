@@ -39,6 +39,10 @@ class EndpointCm final : private EngineServices, private cm::EventSink, private 
   /// Made when it is first asked for. It lives as long as the endpoint.
   cm::RdmaCm& manager();
   /// Zeros as long as there is no manager.
+  /// See cm::for_each_listed.
+  void for_each_listed(const std::function<void(const cm::ListedId&)>& f) const {
+    if (manager_) cm::for_each_listed(*manager_, f);
+  }
   const cm::CmCounters& counters() const { return manager_ ? manager_->counters() : kNothingCounted; }
   /// Who hears of events from now on; nullptr: nobody, and requests to services that have a listener are not answered.
   /// `events` is called in turns, and must not call back. Behind a turn it may: `go_on`, if there is one, is called

@@ -17,8 +17,10 @@
 
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/endpoint_registry.h"
+#include "dpdk/telemetry_objects.h"
 #include "engine/address_table.h"
 #include "engine/queue_pairs.h"
+#include "host/object_rows.h"
 
 namespace uroce {
 
@@ -244,6 +246,9 @@ void register_telemetry() {
                                "One queue pair. Parameters: its number[,the endpoint's; without it, the oldest]");
     rte_telemetry_register_cmd("/uroce/endpoint", answer<on_endpoint>,
                                "What an endpoint is. Parameters: its number; without it, the oldest");
+    rte_telemetry_register_cmd(
+        kObjectsCommand, answer<on_objects>,
+        "Objects of the device with a MAC. Parameters: the MAC as a number, kind, how many to skip");
     rte_telemetry_register_cmd("/uroce/capture", answer<on_capture>,
                                "All endpoints give their frames to `uroce capture`. Parameters: its name");
   });

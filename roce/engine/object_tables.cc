@@ -10,9 +10,21 @@ namespace uroce {
 
 namespace {
 
+/// The next number that no object has. `made`: how many numbers were tried before.
+template <typename T>
+uint32_t free_number(const std::vector<std::unique_ptr<T>>& objects, uint64_t& made) {
+  for (;;) {
+    const auto number = static_cast<uint32_t>(++made & ((1u << ObjectTables::kNumberBits) - 1));
+    const bool first_time = made == number;
+    const auto has_it = [number](const std::unique_ptr<T>& object) { return object->listed_as == number; };
+    if (first_time || std::none_of(objects.begin(), objects.end(), has_it)) return number;
+  }
+}
+
 /// Adds the new object at the end, and notes its place in it.
 template <typename T>
-T* append(std::vector<std::unique_ptr<T>>& objects, std::unique_ptr<T> object) {
+T* append(std::vector<std::unique_ptr<T>>& objects, std::unique_ptr<T> object, uint64_t& made) {
+  object->listed_as = free_number(objects, made);
   object->place = static_cast<uint32_t>(objects.size());
   objects.push_back(std::move(object));
   return objects.back().get();
@@ -70,7 +82,7 @@ void ObjectTables::release_pd(PdId pd) {
 
 CompletionQueue* ObjectTables::create_cq(uint32_t capacity, void* user) {
   if (cqs_.size() >= cqs_max_) return nullptr;
-  return append(cqs_, std::make_unique<CompletionQueue>(capacity, observer_, user));
+  return append(cqs_, std::make_unique<CompletionQueue>(capacity, observer_, user), cqs_made_);
 }
 
 bool ObjectTables::destroy_cq(CompletionQueue* cq) {
@@ -98,7 +110,7 @@ void ObjectTables::raise_due(Instant now) {
 SharedReceiveQueue* ObjectTables::create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge, void* user, void* memory) {
   if (srqs_.size() >= srqs_max_) return nullptr;
   SharedReceiveQueue* srq =
-      append(srqs_, std::make_unique<SharedReceiveQueue>(pd, max_wr, max_sge, observer_, user, memory));
+      append(srqs_, std::make_unique<SharedReceiveQueue>(pd, max_wr, max_sge, observer_, user, memory), srqs_made_);
   hold_pd(pd);
   return srq;
 }

@@ -53,6 +53,24 @@ class ObjectTables {
   void hold(const QpInit& init);
   void release(const QpInit& init);
 
+  // For lists. Numbers of objects are below 2^kNumberBits, and unique among the living ones of a kind.
+  static constexpr uint32_t kNumberBits = 20;
+  /// Calls `f(number, users)` for every protection domain that is given out.
+  template <typename F>
+  void for_each_pd(F&& f) const {
+    for (PdId pd = 1; pd < pds_.size(); pd++) {
+      if (pds_[pd].given_out) f(pd, pds_[pd].users + memory_.in_use_by(pd));
+    }
+  }
+  template <typename F>
+  void for_each_cq(F&& f) const {
+    for (const auto& cq : cqs_) f(*cq);
+  }
+  template <typename F>
+  void for_each_srq(F&& f) const {
+    for (const auto& srq : srqs_) f(*srq);
+  }
+
   /// Tells the address handles that lead there.
   void on_resolved(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);
 
@@ -70,6 +88,8 @@ class ObjectTables {
   const uint32_t ahs_max_;
   MemoryTable memory_;
   std::vector<Pd> pds_;
+  uint64_t cqs_made_ = 0;
+  uint64_t srqs_made_ = 0;
   std::vector<std::unique_ptr<CompletionQueue>> cqs_;
   std::vector<CompletionQueue*> moderated_;  // those with a period
   std::vector<std::unique_ptr<SharedReceiveQueue>> srqs_;

@@ -99,7 +99,8 @@ class CompletionQueue {
 
   /// QPs that use it; the engine refuses to destroy a queue in use.
   uint32_t users = 0;
-  uint32_t place = 0;  // its index in the engine's list
+  uint32_t place = 0;      // its index in the engine's list
+  uint32_t listed_as = 0;  // names it among the queues of its engine, for as long as it lives
 
  private:
   struct Entry {

@@ -77,6 +77,13 @@ class MemoryTable {
   /// Checks key and rights alone, for a request that names a region or window as a whole.
   AccessCheck check_key(uint32_t key, PdId pd, uint32_t rights, uint32_t qpn) const;
 
+  /// Calls `f(slot, region)` for every region, windows and null regions left out.
+  template <typename F>
+  void for_each_region(F&& f) const {
+    for (uint32_t slot = 0; slot < slots_.size(); slot++) {
+      if (slots_[slot].kind == RegionKind::kMr) f(slot, slots_[slot]);
+    }
+  }
   uint32_t in_use() const { return in_use_; }
   uint32_t in_use_by(PdId pd) const { return by_pd_[pd]; }
 

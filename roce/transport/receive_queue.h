@@ -89,7 +89,8 @@ class SharedReceiveQueue {
   void set_tags(std::unique_ptr<TagMatching> tags) { tags_ = std::move(tags); }
 
   uint32_t users = 0;
-  uint32_t place = 0;  // its index in the engine's list
+  uint32_t place = 0;      // its index in the engine's list
+  uint32_t listed_as = 0;  // names it among the shared queues of its engine, for as long as it lives
 
  private:
   ReceiveQueue queue_;

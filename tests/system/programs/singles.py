@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import time
 
 from session import Failure, Scenario
 
@@ -71,7 +72,46 @@ def rdma_tool(session):
     session.expect_refusal(child, 20, "Operation not supported")
 
 
+def _resources(session, kind, *filters):
+    text = _output(session, ["rdma", "-j", "resource", "show", kind, *filters])
+    return [entry for entry in json.loads(text or "[]") if "pid" in entry]
+
+
+def rdma_resource(session):
+    """Objects of other programs, by iproute2's rdma: as rxe's would be listed, but for keys."""
+    watch = session.start("watch", 0, ["ibv_asyncwatch"])
+    server = session.start("server", 0, ["rping", "-s", "-p", "7200"])
+    pingpong = session.start("pingpong", 0, ["ibv_rc_pingpong", "-r", "7"])
+    end = time.monotonic() + 20
+    everything = "pd 1 cq 1 qp 1 cm_id 1 mr 1 ctx 3 srq 0"
+    while everything not in (summary := _output(session, ["rdma", "resource"])):  # not all of them say that they wait
+        if time.monotonic() > end:
+            raise Failure(f"not {everything}: {summary}")
+    ids = _resources(session, "cm_id")
+    if not ids or {"state": "LISTEN", "ps": "TCP", "comm": "rping", "src-addr": "0.0.0.0:7200"}.items() - ids[0].items():
+        raise Failure(f"no listener of rping: {ids}")
+    qps = _resources(session, "qp")
+    wanted = {"ifname": "uroce0", "port": 1, "type": "RC", "state": "INIT", "comm": "ibv_rc_pingpong"}
+    if len(qps) != 1 or wanted.items() - qps[0].items():
+        raise Failure(f"not the queue pair of ibv_rc_pingpong: {qps}")
+    domain = qps[0]["pdn"]
+    for kind, field in {"mr": "mrlen", "pd": "users", "cq": "cqe"}.items():
+        found = _resources(session, kind)
+        if len(found) != 1 or field not in found[0] or found[0].get("pdn", domain) != domain:
+            raise Failure(f"not the {kind} of ibv_rc_pingpong: {found}")
+    if len(_resources(session, "ctx")) != 3:
+        raise Failure("not three programs")
+    number = str(qps[0]["lqpn"])
+    if _resources(session, "qp", "link", "uroce0/1", "lqpn", number) != qps:
+        raise Failure("the queue pair is not found by its number")
+    if _resources(session, "qp", "link", "uroce0/1", "type", "UD"):
+        raise Failure("a filter lets pass what it should not")
+    for child in (watch, server, pingpong):
+        child.signal(signal.SIGKILL)
+
+
 SCENARIOS = [
+    Scenario("rdma_resource", rdma_resource, company="beside"),
     Scenario("rdma_tool", rdma_tool, company="beside"),
     Scenario("ibv_devices", devices, company="beside"),
     Scenario("ibv_devinfo", devinfo, company="beside"),

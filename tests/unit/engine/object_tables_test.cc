@@ -56,6 +56,22 @@ TEST_F(ObjectTablesTest, QueuesStayWhileAQpUsesThem) {
   EXPECT_TRUE(objects_.destroy_srq(qp.srq));
 }
 
+// A number is given again when all others were, and not while its queue lives.
+TEST_F(ObjectTablesTest, NumbersOfQueuesAreUniqueAmongTheLiving) {
+  CompletionQueue* const kept = objects_.create_cq(1, nullptr);
+  uint32_t number = 0;
+  for (uint32_t i = 0; i <= 1u << ObjectTables::kNumberBits; i++) {
+    CompletionQueue* const other = objects_.create_cq(1, nullptr);
+    ASSERT_NE(other, nullptr);
+    ASSERT_NE(other->listed_as, kept->listed_as);
+    ASSERT_NE(other->listed_as, number) << "not at once";
+    number = other->listed_as;
+    ASSERT_LT(number, 1u << ObjectTables::kNumberBits);
+    objects_.destroy_cq(other);
+  }
+  objects_.destroy_cq(kept);
+}
+
 TEST_F(ObjectTablesTest, XrcDomainsStayWhileAnythingIsInThem) {
   XrcDomains& domains = objects_.xrc_domains();
   const XrcdId domain = domains.open();
