@@ -21,6 +21,7 @@
 #include <glob.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -307,29 +308,35 @@ UROCE_WRAP_XSTAT(__lxstat64, stat64)
 
 namespace {
 
-/// The path of a file like the one that a call with AT_EMPTY_PATH means; null when the descriptor is not one of ours.
-const char* instead_of_descriptor(int fd, const char* path, int flags) {
-  return (flags & AT_EMPTY_PATH) != 0 && path != nullptr && *path == '\0' && is_rdma_cm(fd) ? "/dev/null" : nullptr;
+/// Whether a call means a descriptor, with AT_EMPTY_PATH, which stands for a device.
+bool means_rdma_cm(int fd, const char* path, int flags) {
+  return (flags & AT_EMPTY_PATH) != 0 && path != nullptr && *path == '\0' && is_rdma_cm(fd);
 }
 
 }  // namespace
 
 UROCE_VERBS_EXPORT int fstatat(int directory, const char* path, struct stat* out, int flags) noexcept {
   UROCE_NEXT(fstatat);
-  if (const char* const other = instead_of_descriptor(directory, path, flags)) return real(AT_FDCWD, other, out, 0);
-  return real(directory, Path(path, directory), out, flags);
+  const int result = real(directory, Path(path, directory), out, flags);
+  if (result == 0 && means_rdma_cm(directory, path, flags)) as_device(*out);
+  return result;
 }
 UROCE_VERBS_EXPORT int fstatat64(int directory, const char* path, struct stat64* out, int flags) noexcept {
   UROCE_NEXT(fstatat64);
-  if (const char* const other = instead_of_descriptor(directory, path, flags)) return real(AT_FDCWD, other, out, 0);
-  return real(directory, Path(path, directory), out, flags);
+  const int result = real(directory, Path(path, directory), out, flags);
+  if (result == 0 && means_rdma_cm(directory, path, flags)) as_device(*out);
+  return result;
 }
 UROCE_VERBS_EXPORT int statx(int directory, const char* path, int flags, unsigned mask, struct statx* out) noexcept {
   UROCE_NEXT(statx);
-  if (const char* const other = instead_of_descriptor(directory, path, flags)) {
-    return real(AT_FDCWD, other, flags & ~AT_EMPTY_PATH, mask, out);
-  }
-  return real(directory, Path(path, directory), flags, mask, out);
+  const int result = real(directory, Path(path, directory), flags, mask, out);
+  if (result != 0 || !means_rdma_cm(directory, path, flags)) return result;
+  struct stat device {};
+  as_device(device);
+  out->stx_mode = static_cast<uint16_t>(device.st_mode);
+  out->stx_rdev_major = major(device.st_rdev);
+  out->stx_rdev_minor = minor(device.st_rdev);
+  return result;
 }
 
 UROCE_VERBS_EXPORT int access(const char* path, int mode) noexcept {

@@ -109,24 +109,26 @@ UROCE_VERBS_EXPORT int dup3(int from, int to, int flags) noexcept {
 UROCE_WRAP_FCNTL(fcntl)
 UROCE_WRAP_FCNTL(fcntl64)
 
-// A kernel's device is a character device, and programs insist on that. /dev/null is described instead.
-#define UROCE_WRAP_FSTAT(name, Buffer, stat_of_path)                 \
+// A kernel's device is a character device, and programs insist on that.
+#define UROCE_WRAP_FSTAT(name, Buffer)                               \
   UROCE_VERBS_EXPORT int name(int fd, struct Buffer* out) noexcept { \
     UROCE_NEXT(name);                                                \
-    if (is_rdma_cm(fd)) [[unlikely]]                                 \
-      return stat_of_path("/dev/null", out);                         \
-    return real(fd, out);                                            \
+    const int result = real(fd, out);                                \
+    if (is_rdma_cm(fd) && result == 0) [[unlikely]]                  \
+      as_device(*out);                                               \
+    return result;                                                   \
   }
-UROCE_WRAP_FSTAT(fstat, stat, stat)
-UROCE_WRAP_FSTAT(fstat64, stat64, stat64)
+UROCE_WRAP_FSTAT(fstat, stat)
+UROCE_WRAP_FSTAT(fstat64, stat64)
 
 // The names by which programs that were built before glibc 2.33 call them.
-#define UROCE_WRAP_FXSTAT(name, Buffer, stat_of_path)                    \
+#define UROCE_WRAP_FXSTAT(name, Buffer)                                  \
   UROCE_VERBS_EXPORT int name(int version, int fd, struct Buffer* out) { \
     UROCE_NEXT_AS(name, int (*)(int, int, struct Buffer*));              \
-    if (is_rdma_cm(fd)) [[unlikely]]                                     \
-      return stat_of_path("/dev/null", out);                             \
-    return real(version, fd, out);                                       \
+    const int result = real(version, fd, out);                           \
+    if (is_rdma_cm(fd) && result == 0) [[unlikely]]                      \
+      as_device(*out);                                                   \
+    return result;                                                       \
   }
-UROCE_WRAP_FXSTAT(__fxstat, stat, stat)
-UROCE_WRAP_FXSTAT(__fxstat64, stat64, stat64)
+UROCE_WRAP_FXSTAT(__fxstat, stat)
+UROCE_WRAP_FXSTAT(__fxstat64, stat64)

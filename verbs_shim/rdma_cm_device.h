@@ -10,6 +10,8 @@
 // the program is read and written through the kernel, so a bad pointer is EFAULT and not a crash.
 #pragma once
 
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -30,6 +32,12 @@ inline bool is_rdma_cm(int fd) {
 
 /// As open(2), with its flags.
 int open_rdma_cm(int flags);
+/// What is known of such a descriptor, as it would be of a device.
+template <typename Stat>
+void as_device(Stat& known) {
+  known.st_mode = S_IFCHR | 0666;
+  known.st_rdev = makedev(1, 3);  // as the files of the tree say (sysfs_tree.cc)
+}
 /// As write(2) to the device: one command. To be called if `is_rdma_cm(fd)`.
 ssize_t write_rdma_cm(int fd, const void* command, size_t bytes);
 /// To be called before the program closes `fd`. With its last descriptor a channel ends, and the ids in it.

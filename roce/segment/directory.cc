@@ -84,6 +84,7 @@ int Directory::open_own(std::string& error) {
     error = path_ + " belongs to another user" + kRemedy;
   } else {
     file_mode_ = st.st_mode & 0666;
+    opened_by_ = geteuid();
     sticky_ = (st.st_mode & S_ISVTX) != 0 && st.st_uid != geteuid();
     return fd;
   }
@@ -169,7 +170,9 @@ bool Directory::scan() {
   const bool known = fstat(fd_, &st) == 0;
   const int copy = openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(copy < 0 ? nullptr : fdopendir(copy), closedir);
+  barred_ = false;
   if (!listing) {
+    barred_ = copy < 0 && errno == EACCES && geteuid() != opened_by_;
     if (copy >= 0) close(copy);
     return false;  // keep what is known
   }
@@ -182,7 +185,10 @@ bool Directory::scan() {
       if (id == 0) continue;
       const int fd = openat(fd_, entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
       if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) throw std::bad_alloc();
-      if (fd < 0) continue;
+      if (fd < 0) {
+        keep_unread(id, seen);
+        continue;
+      }
       const Closing closing{fd};
       look_at(fd, id, seen);
     }
@@ -196,6 +202,13 @@ bool Directory::scan() {
   std::erase_if(members_, [&](const auto& member) { return seen.count(member.first) == 0; });
   stamps_ = std::move(seen);
   return true;
+}
+
+/// A card cannot be opened. If that is because this process is another user's by now, the member stays as it is known.
+void Directory::keep_unread(MemberId id, std::map<MemberId, Stamp>& seen) {
+  if (errno != EACCES || geteuid() == opened_by_) return;
+  barred_ = true;
+  if (const auto known = stamps_.find(id); known != stamps_.end()) seen.insert(*known);
 }
 
 void Directory::look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen) {

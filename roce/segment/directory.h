@@ -33,6 +33,11 @@ class Directory {
   /// The end of the line about a directory that cannot be used.
   static constexpr const char* kRemedy = "; name another place with UROCE_RUNTIME_DIR";
 
+  /// The line about one that this process may not look into any more.
+  static constexpr const char* kBarred =
+      "this program may not look into the directory where programs meet any more, since it changed its user: it and "
+      "programs that it does not know yet do not reach each other";
+
   Directory() = default;
   ~Directory();
   Directory(const Directory&) = delete;
@@ -61,6 +66,9 @@ class Directory {
   bool scan();
   /// False when nothing can have changed since the last scan.
   bool maybe_changed() const;
+  /// The last scan found that this process is another user's than when it opened the directory, and may not read it, or
+  /// not all in it.
+  bool barred() const { return barred_; }
   /// How many scans there were: a caller that keeps results sees by it that there was another scan.
   uint64_t scans() const { return scans_; }
   /// As of the last scan.
@@ -100,6 +108,7 @@ class Directory {
   };
 
   int open_own(std::string& error);
+  void keep_unread(MemberId id, std::map<MemberId, Stamp>& seen);
   void look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen);
   void look_at_dead(int fd, MemberId id);
   bool may_remove(uid_t owner) const;
@@ -107,6 +116,8 @@ class Directory {
   std::string path_;
   int fd_ = -1;
   mode_t file_mode_ = 0600;
+  uid_t opened_by_ = 0;
+  bool barred_ = false;
   bool sticky_ = false;  // and another user's: then only a file's owner may remove it
   std::map<MemberId, MemberCard> members_;
   std::map<MemberId, Stamp> stamps_;

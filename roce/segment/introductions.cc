@@ -68,8 +68,8 @@ void Introductions::say_hello(Peer& peer, bool answer, Instant now) {
   if (sent == Mailbox::Sent::kYes) lane.hellos++;
   if (sent == Mailbox::Sent::kBarred)
     warn_once(warned_of_bars_,
-              "this program does not get to the directory where programs meet any more, since it changed its root "
-              "directory or its user: it and programs that it does not know yet do not reach each other");
+              "this program changed its root directory, and may not leave it for letters (unshare is refused): it and "
+              "programs that it does not know yet do not reach each other");
 }
 
 void Introductions::repeat(Instant now) {

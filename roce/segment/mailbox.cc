@@ -13,6 +13,7 @@
 
 #include "base/kept_errno.h"
 #include "base/no_cancel.h"
+#include "segment/confined_send.h"
 
 namespace uroce::segment {
 namespace {
@@ -132,12 +133,16 @@ Mailbox::Sent Mailbox::send(MemberId to, const Letter& letter, const LetterFds& 
   }
   const NoCancel in_a_turn;
   if (sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return Sent::kYes;
-  if (errno == EACCES) return Sent::kBarred;
-  if (errno == ECONNREFUSED) return Sent::kGone;
-  if (errno != ENOENT) return Sent::kFull;
+  // The path is one of /proc: it ends at a root directory that the process has changed, and after a change of its user.
   struct stat st {};
-  const bool there = fstatat(directory_->fd(), Directory::file_name('s', to).c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
-  return there ? Sent::kBarred : Sent::kGone;
+  const std::string name = Directory::file_name('s', to);
+  const bool there = (errno == ENOENT || errno == EACCES) &&
+                     fstatat(directory_->fd(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode);
+  const int error = there ? send_from_inside(directory_->fd(), name, fd_, message) : errno;
+  if (error == 0) return Sent::kYes;
+  if (there && (error == EPERM || error == ENOSYS)) return Sent::kBarred;
+  // Where this process has lost the right to, looking into the directory says so (Directory::barred).
+  return error == ECONNREFUSED || error == ENOENT || error == EACCES ? Sent::kGone : Sent::kFull;
 }
 
 std::optional<Letter> Mailbox::receive(LetterFds& fds, LostLetters& lost) const {

@@ -59,7 +59,7 @@ class Mailbox {
   /// Readable when there is a letter.
   int fd() const { return fd_; }
 
-  /// kBarred: the mailbox is there, but this process cannot reach it any more (chroot, setuid).
+  /// kBarred: this process changed its root directory, and the kernel refuses what it takes to send all the same.
   enum class Sent : uint8_t { kYes, kFull, kGone, kBarred };
   Sent send(MemberId to, const Letter& letter, const LetterFds& fds = {}) const;
   /// The next good letter; nothing when there is none. Its descriptors are the caller's. Losses are noted in `lost`.

@@ -125,6 +125,7 @@ class Registration {
   ServiceClaims services_;
   Instant next_try_{0};
   Instant next_look_{0};
+  bool said_barred_ = false;
   bool torn_ = false;    // the last attempt to make the directory anew failed
   bool failed_ = false;  // the last attempt to write the card failed
 };

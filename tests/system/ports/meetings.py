@@ -49,8 +49,8 @@ class Machine:
         path = self.folder / directory
         return dict(os.environ, UROCE_RUNTIME_DIR=str(path), **more)
 
-    def start(self, words, environment, wrapper=()):
-        process = subprocess.Popen([*wrapper, *words], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    def start(self, words, environment, wrapper=(), stdin=subprocess.DEVNULL):
+        process = subprocess.Popen([*wrapper, *words], env=environment, stdin=stdin, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True)
         self.running.append(process)
         return process
@@ -357,17 +357,41 @@ def any_directory_name(machine):
 
 
 def confined_server(machine, program):
-    """A server that changes its root directory reaches nobody new, and says so once."""
+    """A program that opened the device and then dropped rights meets one that starts later, whoever connects to whom. Where
+    the directory bars its new user, it says so once."""
     if os.geteuid() != 0:
-        print("skipped: a root directory of one's own needs root")
+        print("skipped: a root directory of one's own, and another user, need root")
         sys.exit(SKIP)
-    port = free_tcp_port()
-    server = machine.start_run(program, str(port))
-    assert server.stdout.readline() == "confined\n"
-    client = machine.start_run("rping", "-c", "-a", "127.0.0.1", "-C", "1", "-p", str(port))
-    line = server.stdout.readline()
-    assert "since it changed its root directory or its user" in line, line
-    assert not select.select([server.stdout], [], [], 2)[0], server.stdout.readline()
+    cases = {"run": ("chroot",), "everybody": ("chroot", "setuid", "both")}
+    for name in cases:
+        (machine.folder / name).mkdir()
+    (machine.folder / "run").chmod(0o700)
+    (machine.folder / "everybody" / "shmlan").mkdir()
+    (machine.folder / "everybody" / "shmlan").chmod(0o1777)
+    for name, kinds in cases.items():
+        environment = machine.environment(name)
+        for how in kinds:
+            for confined_listens in (True, False):
+                port = str(free_tcp_port())
+                words = (program, "listen" if confined_listens else "connect", port, how)
+                confined = machine.start([machine.uroce, "run", "--", *words], environment, stdin=subprocess.PIPE)
+                assert confined.stdout.readline() == "ready\n"
+                other = machine.start_run(program, "connect" if confined_listens else "listen", port, environment=environment)
+                if not confined_listens:
+                    assert other.stdout.readline() == "ready\n"
+                    confined.stdin.write("go\n")
+                    confined.stdin.flush()
+                output = [process.communicate(timeout=60)[0] for process in (other, confined)]
+                assert [other.returncode, confined.returncode] == [0, 0], (name, how, confined_listens, output)
+                assert output[1] == "fine\n", output
+                assert output[0].endswith("fine\n"), output
+    port = str(free_tcp_port())
+    barred = machine.start_run(program, "listen", port, "setuid")
+    assert barred.stdout.readline() == "ready\n"
+    client = machine.start_run(program, "connect", port)
+    line = barred.stdout.readline()
+    assert "may not look into the directory where programs meet any more, since it changed its user" in line, line
+    assert not select.select([barred.stdout], [], [], 2)[0], barred.stdout.readline()
     client.kill()
 
 
