@@ -1,11 +1,11 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
 #include <rte_mempool.h>
 
-#include "dpdk/clock.h"
 #include "dpdk/eal.h"
 #include "host/port_plan.h"
 #include "segment/segment_port.h"
@@ -45,28 +45,21 @@ std::unique_ptr<segment::SegmentPort> plug_in(const SwitchSign& sign, unsigned n
   return segment::SegmentPort::join(options, error);
 }
 
-/// The processor's clock, but that it stands while the process does: it goes on by a little at most between two looks.
-/// So what other work there is on the machine delays nothing.
-class PatientClock {
+/// Time of this world, which no clock makes: it goes on by a little with each turn, as frames need time to travel, and
+/// where nothing happens up to the next deadline. So no machine is too slow for it, and each run is the same.
+class WorldClock {
  public:
-  void start() {
-    tsc_.start();
-    looked_ = tsc_.now();
-    now_ = looked_ + milliseconds(60'000);  // the switch's faults begin when it starts, by a clock of its own
+  Instant now() const { return now_; }
+  /// `next`: when there is something to do.
+  void turn_over(bool busy, Instant next) {
+    now_ = now_ + kTurn;
+    if (!busy) now_ = std::clamp(next, now_, now_ + kIdleMost);
   }
-  Instant look() {
-    const Instant real = tsc_.now();
-    now_ = now_ + std::min(real - looked_, kStepMax);
-    looked_ = real;
-    return now_;
-  }
-  Instant real() const { return tsc_.now(); }
 
  private:
-  static constexpr Duration kStepMax = microseconds(10);
-  TscClock tsc_;
-  Instant looked_;
-  Instant now_;
+  static constexpr Duration kTurn = microseconds(1);
+  static constexpr Duration kIdleMost = microseconds(50);  // so often ports look for each other
+  Instant now_ = Instant{0} + milliseconds(60'000);  // the switch's faults begin when it starts, by a clock of its own
 };
 
 /// An engine on a port.
@@ -108,7 +101,6 @@ class Lab {
     std::vector<netswitch::PlannedPort> ports;
     if (!netswitch::probe_ports(options_, sign_, ports, error)) return error;
     if (!live_.start(ports, error)) return error;
-    clock_.start();
     g_lock.acquire();
     for (unsigned i = 0; i < 2 && error.empty(); i++) {
       auto port = plug_in(sign_, i, End::config_of(scenario_, i == 1), error);
@@ -128,12 +120,12 @@ class Lab {
     if (!turn_until([this] { return plugged_in(); })) return "the ports did not find each other";
     g_lock.acquire();
     for (auto& host : hosts_) host->plugged_in = true;
-    End::connect(hosts_[0]->end, hosts_[1]->end, clock_.look());
+    End::connect(hosts_[0]->end, hosts_[1]->end, clock_.now());
     hosts_[1]->end.start();
     hosts_[0]->end.start();
     g_lock.release();
     turn_until([this] { return hosts_[0]->end.done() && hosts_[1]->end.done(); });
-    turn_until([this] { return now_ - busy_at_ > kQuiet; });
+    turn_until([this] { return clock_.now() - busy_at_ > kQuiet; });
     return "";
   }
 
@@ -148,22 +140,32 @@ class Lab {
   }
 
   void turn() {
-    now_ = clock_.look();
-    const auto turn_switch = [this] {
-      while (live_.turn(now_) != 0) busy_at_ = now_;
+    const Instant now = clock_.now();
+    bool busy = false;
+    const auto turn_switch = [&] {
+      while (live_.turn(now) != 0) busy = true;
     };
     for (auto& host : hosts_) {
       turn_switch();
-      if (host->turn(now_)) busy_at_ = now_;
+      busy = host->turn(now) || busy;
     }
     turn_switch();
+    if (busy) busy_at_ = now;
+    clock_.turn_over(busy, next_event());
+  }
+
+  Instant next_event() const {
+    Instant next = live_.fabric().next_event();
+    for (const auto& link : live_.links()) next = std::min(next, link->next_event());
+    for (const auto& host : hosts_) next = std::min(next, host->engine.next_timeout());
+    return next;
   }
 
   template <typename Done>
   bool turn_until(Done&& done) {
-    const Instant limit = clock_.real() + kLimit;
+    const Instant limit = clock_.now() + kLimit;
     while (!done()) {
-      if (clock_.real() > limit) return false;
+      if (clock_.now() > limit) return false;
       g_lock.acquire();
       turn();
       g_lock.release();
@@ -175,8 +177,7 @@ class Lab {
   netswitch::Options options_;
   SwitchSign sign_;
   netswitch::LiveSwitch live_;
-  PatientClock clock_;
-  Instant now_;
+  WorldClock clock_;
   Instant busy_at_;
   std::array<std::unique_ptr<LiveHost>, 2> hosts_;
 };

@@ -20,10 +20,9 @@ inline constexpr Duration kLimit = milliseconds(60'000);
 /// as in shared memory.
 Outcome in_simulator(const Scenario& scenario);
 
-/// Two engines in shared memory, plugged into ports of uroce-switch's switch, with the processor's clock. All are in
-/// this process and one thread drives them, one after the other, each until it has nothing more to do: so an answer is
-/// never late because its sender had no processor, and no timer runs out that would not in the simulator. Fills `error`
-/// when DPDK does not start.
+/// Two engines in shared memory, plugged into ports of uroce-switch's switch. All are in this process and one thread
+/// drives them, one after the other, each until it has nothing more to do, in a time of their own. Fills `error` when
+/// DPDK does not start.
 Outcome on_switch(const Scenario& scenario, std::string& error);
 
 }  // namespace uroce::twin
