@@ -143,6 +143,7 @@ bool DpdkPort::configure(std::string& error) {
   if (options_.mtu != 0 && info.max_mtu != 0 && info.max_mtu != UINT16_MAX) {
     conf.rxmode.mtu = std::min<uint32_t>(options_.mtu, info.max_mtu);
   }
+  if (rc == 0) conf.intr_conf.rxq = port_driver(info.driver_name).wakes ? 1 : 0;
   if (rc == 0 && must_name_vlans(info)) conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
   // With a shared pool, mbufs that are sent may come from the pools of other ports, which FAST_FREE does not allow.
   if (options_.pool == nullptr) conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;

@@ -1,6 +1,7 @@
 #include "dpdk/endpoint_device.h"
 
 #include <errno.h>
+#include <rte_ethdev.h>
 #include <unistd.h>
 
 #include <utility>
@@ -9,6 +10,7 @@
 #include "engine/address_table.h"
 #include "engine/port_filters.h"
 #include "engine/qpn_blocks.h"
+#include "host/port_driver.h"
 #include "segment/host_identity.h"
 #include "segment/segment_port.h"
 
@@ -20,7 +22,7 @@ static_assert(AddressTable::kGidsMax == segment::kAddressesMax + 1, "the first G
 
 class DpdkDevice final : public EndpointDevice {
  public:
-  explicit DpdkDevice(std::unique_ptr<DpdkPort> port) : port_(std::move(port)) {}
+  explicit DpdkDevice(std::unique_ptr<DpdkPort> port) : port_(std::move(port)), wake_fd_(find_wake_fd(port_->id())) {}
 
   Port& port() override { return *port_; }
   bool pause_in_hardware(uint8_t priorities) override { return port_->pause_in_hardware(priorities); }
@@ -30,9 +32,20 @@ class DpdkDevice final : public EndpointDevice {
   uint32_t link_speed_mbps() const override { return port_->link_speed_mbps(); }
   void for_each_counter(const Counter& f) const override { uroce::for_each_counter(port_->counters(), f); }
   void abandon() override { static_cast<void>(port_.release()); }  // DPDK's memory is shared with the parent
+  int wake_fd() const override { return wake_fd_; }
+  /// The driver's descriptor is readable also when frames wait already. Frames of ours that wait have to be tried
+  /// again.
+  bool arm() override { return !port_->tx_pending() && rte_eth_dev_rx_intr_enable(port_->id(), 0) == 0; }
 
  private:
+  static int find_wake_fd(uint16_t port_id) {
+    rte_eth_dev_info info{};
+    const bool wakes = rte_eth_dev_info_get(port_id, &info) == 0 && port_driver(info.driver_name).wakes;
+    return wakes ? rte_eth_dev_rx_intr_ctl_q_get_fd(port_id, 0) : -1;
+  }
+
   std::unique_ptr<DpdkPort> port_;
+  const int wake_fd_;
 };
 
 /// A member of a segment: a port in shared memory.

@@ -54,6 +54,11 @@ std::string pci_advice(const std::string& device) {
   return "; it has to be bound to vfio-pci: dpdk-devbind.py -b vfio-pci " + device;
 }
 
+/// Beside the kernel, which otherwise would answer for the port's addresses. Sockets are the kernel's.
+bool needs_hold(const PortPlan& plan) {
+  return plan.netdev && port_driver(plan.spec.driver).netdev != NetdevUse::kSockets;
+}
+
 }  // namespace
 
 void EndpointPort::leave_ports() { new (&open_ports()) OpenPorts; }
@@ -70,7 +75,7 @@ bool EndpointPort::plan(std::string& error) {
     if (plan_.end) occupy_wire_end(*plan_.end);
   }
   if (plan_.spec.kind == PortKind::kPci && !pci_hold_.take(plan_.spec.device, error)) return false;
-  return !plan_.netdev || share_netdev(error);
+  return !needs_hold(plan_) || share_netdev(error);
 }
 
 bool EndpointPort::share_netdev(std::string& error) {
@@ -155,7 +160,8 @@ bool EndpointPort::probe(std::string& error) {
   if (!find() && (rte_dev_probe(plan_.devargs.c_str()) != 0 || !find())) {
     error = "DPDK cannot open port " + plan_.name;
     if (const std::string last = quiet.first_error(); !last.empty()) error += " (" + last + ")";
-    if (const PortDriver* driver = driver_of_device(plan_.spec.device); driver != nullptr) {
+    const PortDriver* const driver = driver_of_device(plan_.spec.device);
+    if (driver != nullptr && driver->netdev != NetdevUse::kSockets) {
       error += std::string("; are its arguments right? For example ") + driver->example;
     }
     if (plan_.spec.kind == PortKind::kPci) error += pci_advice(plan_.spec.device);
@@ -220,7 +226,7 @@ void EndpointPort::look_at_mtu() {
 
 std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses(bool& again) {
   // Addresses that were configured for the program do not follow those of the interface.
-  if (!plan_.netdev || !config_.addresses.empty()) return std::nullopt;
+  if (!plan_.netdev || !config_.addresses.empty() || plan_.spec.arg("addr")) return std::nullopt;
   const auto netdev = read_netdev(plan_.netdev->name);
   const bool once_more = std::exchange(again, !netdev && could_not_ask(errno));
   if (!netdev || netdev->addresses == plan_.netdev->addresses) return std::nullopt;
@@ -231,7 +237,7 @@ std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses(bool& a
     std::string error;
     const bool was_taken = std::erase(taken_, address) != 0;
     const bool is_new = was_taken || std::find(known.begin(), known.end(), address) == known.end();
-    if (is_new && !addresses_hold_.take(address, *netdev, error)) {
+    if (is_new && needs_hold(plan_) && !addresses_hold_.take(address, *netdev, error)) {
       const bool later = could_not_ask(errno);
       if (later) std::erase(seen, address);
       if (!later) taken_.push_back(address);

@@ -36,6 +36,7 @@ constexpr PortDriver kDrivers[] = {
      .example = "net_tap0,iface=dtap0",
      .mtu_most = 1500,  // DPDK 22.11 states a longest frame of 1522 bytes for it
      .netdev = NetdevUse::kMakes},
+    {.name = "net_udp", .example = "net_udp0,addr=10.0.0.1/24", .netdev = NetdevUse::kSockets, .wakes = true},
     {.name = "net_pcap", .example = "net_pcap0,iface=eth0", .netdev = NetdevUse::kShares},
     {.name = "net_ring", .example = "net_ring0"},
     {.name = "net_null", .example = "net_null0"},

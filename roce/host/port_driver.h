@@ -12,8 +12,9 @@ namespace uroce {
 /// CAP_NET_ADMIN.
 enum class NetdevUse : uint8_t {
   kNone,
-  kShares,  // shares one that exists already and has addresses of its own
-  kMakes,   // makes one of its own
+  kShares,   // shares one that exists already and has addresses of its own
+  kMakes,    // makes one of its own
+  kSockets,  // lets the kernel send and receive on one, as any program may; `iface` need not be given
 };
 
 /// Where the buffers of packets lie.
@@ -37,6 +38,7 @@ struct PortDriver {
   bool is_memory = false;     // nothing but shared memory: it has no speed of its own
   bool names_vlans = false;   // passes on only the VLANs that it was told, if the device can filter them
   bool hears_others = false;  // at first its ring may hold frames of other interfaces
+  bool wakes = false;         // by an interrupt of its queue, whoever sleeps until a frame comes
 };
 
 /// The row of the driver with this whole name, such as "net_tap"; that of an ordinary card if it has no row.

@@ -18,6 +18,7 @@
 #include "host/port_driver.h"
 #include "host/runtime_dir.h"
 #include "host/segment_plan.h"
+#include "host/socket_plan.h"
 #include "segment/member_card.h"
 
 namespace uroce {
@@ -59,7 +60,7 @@ bool may_administer_the_network() {
 
 bool check_rights(const PortPlan& plan, std::string& error) {
   const NetdevUse netdev = port_driver(plan.spec.driver).netdev;
-  if (netdev == NetdevUse::kNone) return true;
+  if (netdev == NetdevUse::kNone || netdev == NetdevUse::kSockets) return true;
   int fd = -1;
   std::string what;
   if (netdev == NetdevUse::kMakes) {
@@ -135,6 +136,24 @@ bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::strin
   return driver.buffers != DriverBuffers::kFrames || fit_af_packet(plan, error);
 }
 
+bool plan_sockets(const EndpointConfig& config, PortPlan& plan, std::string& error) {
+  EndpointConfig on_interface = config;
+  on_interface.addresses.clear();
+  if (!choose_socket_interface(config, plan, on_interface.addresses, error)) return false;
+  plan.identity.netdev = plan.spec.netdev;
+  if (!plan_shared_netdev(on_interface, plan, error)) return false;
+  if (plan.identity.addresses.empty()) {
+    error = "port " + plan.spec.device + ": interface " + plan.spec.netdev + " has no address";
+    return false;
+  }
+  if (plan.identity.mac.is_zero())
+    plan.identity.mac = stable_mac(to_string(plan.identity.addresses.front().ip), 0x01);  // a tunnel's
+  plan.options.mtu = plan.max_frame_bytes - kLinkHeaderBytes;
+  plan.name = plan.spec.device;
+  plan.devargs = plan.spec.device + "," + socket_arguments(plan);
+  return true;
+}
+
 /// Plans a card model in this process whose cable is shared memory: the process that comes first has one end and the
 /// address that belongs to it, the second has the other.
 bool plan_card_wire(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
@@ -180,6 +199,7 @@ bool plan_card(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std
 bool plan_virtual(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std::string& error) {
   const PortDriver& driver = port_driver(plan.spec.driver);
   if (driver.is_card) return plan_card(config, use, plan, error);
+  if (driver.netdev == NetdevUse::kSockets) return plan_sockets(config, plan, error);
   if (!check_rights(plan, error)) return false;
   if (driver.netdev == NetdevUse::kShares && !plan.spec.netdev.empty()) {
     if (!plan_shared_netdev(config, plan, error)) return false;

@@ -43,6 +43,7 @@ FOLDERS = {folder.name: folder for folder in [
     Folder("dpdk", "roce/dpdk", ["unit-dpdk", "unit-dpdk-port", *VERBS, "unit-switch-ports", "twin", *ON_PORTS]),
     Folder("segment", "roce/segment", ["unit-segment", "shmlan-driver", "unit-dpdk-connections", "unit-switch-ports", "segment_scribbles", "verbs_fork_segment", *ON_SEGMENT]),
     Folder("shmlan", "pmd/shmlan", ["shmlan-driver", "unit-dpdk-several", "unit-switch-ports", "verbs_context", "shmlan_*", *ON_SEGMENT]),
+    Folder("udp", "pmd/udp", ["unit-udp-frames", "udp-driver"]),
     Folder("base", "roce/base", ["unit-base", "unit-packet", "unit-transport", "unit-engine", "unit-host", "unit-segment", "unit-dpdk", *SCRIPTS, *SIMULATED]),
     Folder("capture", "roce/capture", ["unit-packet", "unit-lint", "unit-launcher", "unit-replay", "replay captures", "observe_capture*"]),
     Folder("fabric", "roce/fabric", ["unit-fabric", "simulate", "network", "event_queue_order"]),
@@ -53,7 +54,7 @@ FOLDERS = {folder.name: folder for folder in [
     Folder("switch", "apps/uroce_switch", ["unit-switch-options", "unit-switch-ports", "command_lines", *ON_SWITCH]),
     Folder("uroced", "apps/uroced", ["unit-uroced", "uroced_service", "command_lines", "uroced_ends", "uplink_refused"]),
     Folder("verbs_shim", "verbs_shim", VERBS),
-    Folder("pmd", "pmd", ["pmd-hw", "card-model", "card-fuzz", "vfio_user", "card_wires", "pmd-driver", "mqnic_card"], leave_out=("shmlan",)),
+    Folder("pmd", "pmd", ["pmd-hw", "card-model", "card-fuzz", "vfio_user", "card_wires", "pmd-driver", "mqnic_card"], leave_out=("shmlan", "udp")),
 ]}
 
 # Mutants that a person wrote, by_hand/FOLDER.txt: of these folders, and with fewer of the dear tests than those that are drawn have.

@@ -20,9 +20,10 @@ Floors, an arrow points only downwards:
         {pcap, mad} < lint; {managed, lint} < replay; {managed, mad} < script; {managed, fabric} < sim
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
     host < pmd/shmlan: a DPDK driver in front of the segment, as roce/dpdk/endpoint_device is
+    {packet, host} < pmd/udp: a DPDK driver of the kernel's sockets, which has to know the headers and the iCRC
 
-Of `pmd/`, only shmlan knows `roce/`, and nothing of `roce/` knows `pmd/`. Only roce/dpdk, pmd/ethdev, pmd/shmlan, apps
-and verbs_shim include DPDK's headers. Only verbs_shim and apps/examples, which include nothing of the house, include the
+Of `pmd/`, only shmlan and udp know `roce/`, and nothing of `roce/` knows `pmd/`. Only roce/dpdk, pmd/ethdev, pmd/shmlan,
+pmd/udp, apps and verbs_shim include DPDK's headers. Only verbs_shim and apps/examples, which include nothing of the house, include the
 verbs headers; apps/examples/library includes the library's headers, as its users do, and DPDK's. The floors that are pure
 logic include nothing that reads a clock, opens a file or starts a thread.
 """
@@ -70,9 +71,10 @@ BELOW["pmd/vfio_user"] = ["pmd/hw"]
 BELOW["pmd/card"] = ["pmd/hw", "pmd/vfio_user"]
 BELOW["pmd/ethdev"] = ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 BELOW["pmd/shmlan"] = ["include", "base", "packet", "segment", "host"]
+BELOW["pmd/udp"] = ["include", "base", "packet", "host"]
 BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
-DPDK_ALLOWED = {"dpdk", "apps", *JUDGES, "apps/examples/library", "verbs_shim", "pmd/ethdev", "pmd/shmlan"}
+DPDK_ALLOWED = {"dpdk", "apps", *JUDGES, "apps/examples/library", "verbs_shim", "pmd/ethdev", "pmd/shmlan", "pmd/udp"}
 VERBS_ALLOWED = {"verbs_shim", "apps/examples"}
 PURE = {"include", "packet", "cm", "managed", "transport", "congestion", "engine", "fabric", "capture", *TOOLS}
 IMPURE_HEADERS = re.compile(

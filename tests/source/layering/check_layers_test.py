@@ -37,6 +37,7 @@ HOUSE = {
     "pmd/ethdev/driver.cc": '#include <rte_ethdev.h>\n#include "pmd/hw/regs.h"\n',
     "roce/segment/port.h": '#pragma once\n#include "packet/packet.h"\n',
     "pmd/shmlan/station.cc": '#include <rte_mbuf.h>\n#include "segment/port.h"\n',
+    "pmd/udp/outbox.cc": '#include <rte_mbuf.h>\n#include "packet/packet.h"\n',
     "tests/unit/packet/x_test.cc": '#include "dpdk/endpoint.h"\n',
 }
 
@@ -81,6 +82,8 @@ PLANTED = [
     ("pmd/ethdev/driver.cc", '#include "segment/port.h"', "pmd/ethdev must not include segment"),
     ("pmd/shmlan/station.cc", '#include "engine/engine.h"', "pmd/shmlan must not include engine"),
     ("pmd/shmlan/station.cc", '#include "dpdk/endpoint.h"', "pmd/shmlan must not include dpdk"),
+    ("pmd/udp/outbox.cc", '#include "transport/qp.h"', "pmd/udp must not include transport"),
+    ("pmd/udp/outbox.cc", '#include "segment/port.h"', "pmd/udp must not include segment"),
     ("roce/transport/qp.h", "#include <sys/socket.h>", "pure logic"),
     ("roce/engine/engine.h", "#include <thread>", "pure logic"),
     ("roce/packet/packet.h", "#include <base/psn.h>", "with quotes"),

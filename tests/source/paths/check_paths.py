@@ -22,7 +22,7 @@ import re
 import sys
 
 PRODUCT = ("roce", "verbs_shim", "apps", "pmd")
-SHARED = ("roce/host", "roce/segment", "pmd/shmlan", "pmd/card/wires", "verbs_shim/sysfs_tree.cc", "verbs_shim/xrc_domain.cc",
+SHARED = ("roce/host", "roce/segment", "pmd/shmlan", "pmd/udp", "pmd/card/wires", "verbs_shim/sysfs_tree.cc", "verbs_shim/xrc_domain.cc",
           "verbs_shim/runtime.cc")
 SYSTEM = re.compile(r'\(\s*(?:\w+,\s*)?"(?:/proc|/dev|/sys)/|\(\s*\w+,\s*"\."')
 CALL = re.compile(r"(?<![\w.>:])(?:std::|::)?(?:[io]fstream\s+)?(\w+)\s*\(")

@@ -32,6 +32,7 @@ import places
 import raw_programs
 import segments
 import singles
+import sockets
 import stacks
 import storage
 import uplinks
@@ -112,7 +113,7 @@ def run_case(case, uroce):
 def all_tests():
     """name -> (suite, timeout in seconds, "beside" others or "alone", function of the launcher's path)."""
     tests = {}
-    for case in (*all_cases(), *uplinks.cases(), *xrc_programs.cases()):
+    for case in (*all_cases(), *uplinks.cases(), *sockets.cases(), *xrc_programs.cases()):
         # Two short pairs at a time wait for different things; who reserves hugepages takes them from under the others.
         suite = everyday.suite_of(case.name, case.suite, case.wire)
         company = "alone" if case.needs or case.suite == "long" or case.hogs else "beside"
@@ -121,7 +122,7 @@ def all_tests():
                      *bad_cables.SCENARIOS, *client_programs.SCENARIOS, *cm_programs.SCENARIOS, *hardships.SCENARIOS,
                      *uplinks.SCENARIOS, *xrc_programs.SCENARIOS, *message_stacks.SCENARIOS, *storage.SCENARIOS,
                      *checkouts.SCENARIOS, *device_suite.SCENARIOS, *verbs_suite.SCENARIOS, *raw_programs.SCENARIOS,
-                     *places.SCENARIOS, *demo.SCENARIOS):
+                     *places.SCENARIOS, *sockets.SCENARIOS, *demo.SCENARIOS):
         suite = everyday.suite_of(scenario.name, scenario.suite, scenario.wire)
         tests[scenario.name] = (suite, scenario.timeout_s, scenario.company,
                                 lambda uroce, scenario=scenario: scenario.run(uroce))

@@ -25,7 +25,7 @@ TEST(PortDriverTest, EachThatAPortNamesIsFoundByItsDevice) {
     const std::string example = port_driver(name).example;
     EXPECT_EQ(driver_of_device(example.substr(0, example.find(','))), &port_driver(name));
   }
-  EXPECT_EQ(count, 10);
+  EXPECT_EQ(count, 11);
 }
 
 TEST(PortDriverTest, AnotherIsAnOrdinaryCard) {
@@ -45,6 +45,9 @@ TEST(PortDriverTest, WhatOnlySomeAre) {
   EXPECT_TRUE(port_driver("net_shmlan").is_memory);
   EXPECT_TRUE(port_driver("net_af_packet").hears_others);
   EXPECT_FALSE(port_driver("net_af_xdp").hears_others);
+  EXPECT_EQ(port_driver("net_udp").netdev, NetdevUse::kSockets);
+  EXPECT_TRUE(port_driver("net_udp").wakes);
+  EXPECT_FALSE(port_driver("net_af_packet").wakes);
 }
 
 }  // namespace

@@ -299,6 +299,38 @@ TEST_F(PlanTest, AnInterfaceThatIsNotThere) {
   }
 }
 
+/// What does not depend on the machine's interfaces.
+TEST_F(PlanTest, SocketsThatCannotBe) {
+  EXPECT_FALSE(plan("net_udp0,iface=uroce-nope"));
+  EXPECT_NE(error_.find("uroce-nope"), std::string::npos) << error_;
+  EXPECT_FALSE(plan("net_udp0,addr=192.0.2.7/24"));
+  EXPECT_NE(error_.find("192.0.2.7/24 is no address of this machine"), std::string::npos) << error_;
+  EXPECT_FALSE(plan("net_udp0,addr=dog"));
+  EXPECT_NE(error_.find("addr=dog: it takes addr=IP/PREFIX"), std::string::npos) << error_;
+  EXPECT_FALSE(plan("net_udp0,socket=/x"));
+  EXPECT_NE(error_.find("socket=/x"), std::string::npos) << error_;
+  config_.lossless = 1;
+  EXPECT_FALSE(plan("net_udp0,iface=lo"));
+  EXPECT_NE(error_.find("has no pause frames"), std::string::npos) << error_;
+}
+
+TEST_F(PlanTest, SocketsNeedNoRightsAndGetTheInterfacesAddresses) {
+  const auto loopback = read_netdev("lo");
+  if (!loopback || !loopback->up || loopback->addresses.empty()) {
+    GTEST_SKIP() << "the loopback interface is down";
+  }
+  ASSERT_TRUE(plan("net_udp0,iface=lo")) << error_;
+  EXPECT_EQ(plan_.identity.addresses, loopback->addresses);
+  EXPECT_EQ(plan_.identity.netdev, "lo");
+  EXPECT_FALSE(plan_.identity.mac.is_zero()) << "a tunnel has none either";
+  EXPECT_EQ(plan_.options.mtu, kFullMtu);
+  EXPECT_EQ(plan_.devargs.rfind("net_udp0,iface=lo,addr=" + to_string(loopback->addresses.front()), 0), 0u)
+      << plan_.devargs;
+  config_.mtu = 1500;
+  ASSERT_TRUE(plan("net_udp0,iface=lo")) << error_;
+  EXPECT_EQ(plan_.options.mtu, 1500u);
+}
+
 TEST_F(PlanTest, APciDeviceThatIsNotThere) {
   EXPECT_FALSE(plan("ffff:ff:1f.7"));
   EXPECT_NE(error_.find("ffff:ff:1f.7"), std::string::npos);
