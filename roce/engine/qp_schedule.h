@@ -28,6 +28,8 @@ class QpSchedule {
     if (!ready_.contains(qp) && !parked_.contains(qp) && qp.wants_transmit()) ready_.push(qp);
     timers_.arm(qp.index(), qp.next_timeout());
   }
+  /// The same for one that was taken and has nothing to send.
+  void rest(Qp& qp) { timers_.arm(qp.index(), qp.next_timeout()); }
   /// After a post, which brings no deadline nearer: one that only a rate keeps from sending has to wait for its time,
   /// and one that is queued comes back with `update`.
   void on_posted(Qp& qp) {

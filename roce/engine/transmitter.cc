@@ -14,7 +14,8 @@ namespace {
 
 constexpr uint32_t kFirstBurst = 4;  // a post or an answer rarely needs more; bulk senders come back for whole bursts
 constexpr uint32_t kSendsPerTurn = 5;
-constexpr uint32_t kQuantum = 16;  // frames of one QP before the next has its turn
+constexpr uint32_t kFewFrames = 2;  // a message, and an ACK
+constexpr uint32_t kQuantum = 16;   // frames of one QP before the next has its turn
 
 }  // namespace
 
@@ -60,6 +61,10 @@ uint32_t Transmitter::transmit_burst(uint32_t size, Instant now) {
   counters_.tx_packets += used;
   counters_.tx_bytes += bytes;
   parts_.port.send(frames, acquired);
+  for (uint32_t i = 0; i < used; i++) {  // nothing of them is left for the next burst
+    frames[i].bytes = 0;
+    frames[i].hop = {};
+  }
   return used;
 }
 
@@ -80,7 +85,7 @@ uint32_t Transmitter::send_cnps(TxFrame* frames, uint32_t* senders, uint32_t cou
   while (used < count && parts_.schedule.cnps_wait()) {
     Qp& qp = parts_.schedule.take_cnp();
     if (!qp.encode_cnp(frames[used])) continue;
-    if (divert(frames[used], qp.qpn(), now)) {
+    if (divert(frames[used], qp.link(), qp.qpn(), now)) {
       frames[used].bytes = 0;
       continue;
     }
@@ -107,61 +112,77 @@ uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t* senders, uint32_
       rounds--;
       continue;
     }
-    uint32_t quantum = std::min(kQuantum, count - used);
-    while (quantum > 0 && !(by_destination_ && !qp.connected() && must_wait(qp)) &&
-           transmit_one(qp, frames[used], now)) {
-      senders[used++] = qp.qpn();
-      quantum--;
-    }
-    schedule.update(qp);
+    const uint32_t quantum = std::min(kQuantum, count - used);
+    bool done = false;
+    const uint32_t sent = send_frames_of(qp, frames + used, quantum, now, done);
+    std::fill_n(senders + used, sent, qp.qpn());
+    used += sent;
+    done ? schedule.rest(qp) : schedule.update(qp);
     // A QP that used up its quantum gets another turn while there is room; one that ran out of frames does not.
-    if (quantum != 0) rounds--;
+    if (done || sent != quantum) rounds--;
   }
   return used;
 }
 
+/// Fills up to `count` frames with those of `qp`, which may send; each datagram has a destination of its own. `done`:
+/// it was found to have no more.
+uint32_t Transmitter::send_frames_of(Qp& qp, TxFrame* frames, uint32_t count, Instant now, bool& done) {
+  if (qp.type() == QpType::kRawPacket) return send_raw_frames(qp, frames, count, now);
+  const bool datagrams = !qp.connected();
+  PeerLink& link = qp.link();
+  uint32_t sent = 0;
+  while (sent < count && !parts_.loopback.full()) {
+    if (datagrams) {
+      if (by_destination_ && must_wait(qp)) break;
+      static_cast<void>(qp.link());
+    }
+    TxFrame& frame = frames[sent];
+    if (!qp.poll_transmit(frame, now)) break;
+    if (divert(frame, link, qp.qpn(), now)) {
+      frame.bytes = 0;
+    } else {
+      frame.hop = hop_of(link);
+      sent++;
+    }
+    // Cheaper than to find out with a frame, as long as there are few.
+    if (sent <= kFewFrames && !qp.wants_transmit()) {
+      done = true;
+      break;
+    }
+  }
+  return sent;
+}
+
+uint32_t Transmitter::send_raw_frames(Qp& qp, TxFrame* frames, uint32_t count, Instant now) {
+  uint32_t sent = 0;
+  while (sent < count && !(by_destination_ && must_wait(qp)) && !parts_.loopback.full() &&
+         qp.poll_transmit(frames[sent], now))
+    loop_back_raw(frames[sent++]);
+  return sent;
+}
+
 /// Whether its frames would only wait in the port; of a UD QP, its next datagram. As on a wire, the datagrams behind
 /// that one wait for it. Otherwise they would be lost whenever a receiver gets no CPU for some hundred of them.
-bool Transmitter::must_wait(const Qp& qp) {
-  if (qp.connected()) {
-    if (!qp.path_resolved() || &qp == ending_) return false;
-    return congested(qp.path().dst_mac, qp.dest_qpn());
-  }
+bool Transmitter::must_wait(Qp& qp) {
   if (qp.type() == QpType::kRawPacket) return parts_.port.congested(MacAddress{}, 0);
-  const auto& queue = qp.send_queue().ring();
-  return !queue.empty() && congested(queue.front().ah->path.dst_mac, queue.front().remote_qpn);
-}
-
-bool Transmitter::congested(const MacAddress& dst, uint32_t dest_qpn) {
-  return (dst != mac_ || !stays_here(dest_qpn)) && parts_.port.congested(dst, dest_qpn);
-}
-
-/// Writes one frame of `qp` into `frame`. False when it has none for the port now.
-bool Transmitter::transmit_one(Qp& qp, TxFrame& frame, Instant now) {
-  for (;;) {
-    if (parts_.loopback.full()) return false;
-    if (!qp.poll_transmit(frame, now)) return false;
-    if (qp.type() == QpType::kRawPacket) {
-      loop_back_raw(frame);
-      return true;
-    }
-    if (!divert(frame, qp.qpn(), now)) return true;
-    frame.bytes = 0;
-  }
+  if (qp.connected() ? !qp.path_resolved() || &qp == ending_ : qp.send_queue().ring().empty()) return false;
+  PeerLink& link = qp.link();
+  if (stays_here(link)) return false;
+  const NextHop hop = hop_of(link);
+  return hop.place != nullptr ? hops_->congested(hop) : parts_.port.congested(link.mac(), link.qpn());
 }
 
 /// Takes frames that no port should see: to our own QPs, or to a peer whose MAC is not known yet. True when taken. Our
 /// MAC with a number that is not ours means another program of this host, which the port reaches.
-bool Transmitter::divert(TxFrame& frame, uint32_t qpn, Instant now) {
-  MacAddress dst;
-  std::memcpy(dst.bytes.data(), frame.data, dst.bytes.size());
-  if (dst.is_zero()) {
+bool Transmitter::divert(TxFrame& frame, const PeerLink& link, uint32_t qpn, Instant now) {
+  if (link.mac().is_zero()) {
     counters_.tx_neighbour_unresolved++;
     return true;
   }
-  if (dst.is_multicast() && parts_.multicast.any() && parts_.multicast.attached(dest_ip_of(frame.data)) != nullptr)
+  if (link.mac().is_multicast() && parts_.multicast.any() &&
+      parts_.multicast.attached(dest_ip_of(frame.data)) != nullptr)
     loop_back_copy(frame);
-  if (dst != mac_ || !stays_here(dest_qp_of(frame.data))) return false;
+  if (!stays_here(link)) return false;
   loop_back(frame, qpn, now);
   return true;
 }

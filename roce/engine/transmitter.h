@@ -40,7 +40,12 @@ class Transmitter {
   };
   /// `mac`: our own.
   Transmitter(const Parts& parts, Counters& counters, const MacAddress& mac)
-      : parts_(parts), counters_(counters), mac_(mac), by_destination_(parts.port.queues_by_destination()) {}
+      : parts_(parts),
+        counters_(counters),
+        mac_(mac),
+        by_destination_(parts.port.queues_by_destination()),
+        hops_(parts.port.next_hops()),
+        epoch_(hops_ != nullptr ? &hops_->epoch() : nullptr) {}
 
   /// Sends some bursts, as long as there is more to send. Returns how many frames the port was given.
   uint32_t transmit(Instant now) { return anything_waits(now) ? transmit_bursts(now) : 0; }
@@ -66,23 +71,28 @@ class Transmitter {
   uint32_t send_mads(TxFrame* frames, uint32_t count, Instant now);
   uint32_t send_cnps(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now);
   uint32_t send_qp_frames(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now);
-  bool transmit_one(Qp& qp, TxFrame& frame, Instant now);
-  bool divert(TxFrame& frame, uint32_t qpn, Instant now);
+  uint32_t send_frames_of(Qp& qp, TxFrame* frames, uint32_t count, Instant now, bool& done);
+  uint32_t send_raw_frames(Qp& qp, TxFrame* frames, uint32_t count, Instant now);
+  bool divert(TxFrame& frame, const PeerLink& link, uint32_t qpn, Instant now);
   bool divert_mad(TxFrame& frame, Instant now);
   void loop_back_raw(const TxFrame& frame);
   void loop_back_copy(const TxFrame& frame);
   void loop_back(const TxFrame& frame, uint32_t qpn, Instant now);
-  bool must_wait(const Qp& qp);
-  bool congested(const MacAddress& dst, uint32_t dest_qpn);
-  /// Whether a frame to our own MAC is for this engine.
-  bool stays_here(uint32_t dest_qpn) const { return parts_.loopback.is_open() && parts_.qps.owns(dest_qpn); }
+  bool must_wait(Qp& qp);
+  /// Whether frames to our own MAC are for this engine.
+  bool stays_here(const PeerLink& link) const {
+    return link.mac() == mac_ && parts_.loopback.is_open() && parts_.qps.owns(link.qpn());
+  }
+  NextHop hop_of(PeerLink& link) const { return hops_ != nullptr ? link.hop(*hops_, *epoch_) : NextHop{}; }
   bool blocked(uint8_t priority) const { return (parts_.pfc.paused() >> priority & 1) != 0; }
 
   const Parts parts_;
   Counters& counters_;
   const MacAddress mac_;
-  const bool by_destination_;   // the port knows destinations that are congested alone
-  const Qp* ending_ = nullptr;  // must send its frames now or never
+  const bool by_destination_;    // the port knows destinations that are congested alone
+  NextHops* const hops_;         // of the port; nullptr: it has none
+  const uint64_t* const epoch_;  // of the hops, if there are any
+  const Qp* ending_ = nullptr;   // must send its frames now or never
   // Of a burst. Not made anew in each: clearing them takes longer than sending a frame.
   std::array<TxFrame, kSendBurst> frames_;
   uint32_t senders_[kSendBurst];  // QP numbers of the frames; 0: the host's own

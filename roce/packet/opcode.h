@@ -59,8 +59,11 @@ struct OpcodeInfo {
   constexpr bool is_only() const { return (bits & (kFirst | kLast)) == (kFirst | kLast); }
   /// True for packets that a responder sends, which go to the requester side of the QP.
   constexpr bool is_response() const {
-    return operation == Operation::kReadResponse || operation == Operation::kAcknowledge ||
-           operation == Operation::kAtomicAcknowledge || operation == Operation::kSelectiveAck;
+    constexpr uint32_t kResponses = 1u << static_cast<uint32_t>(Operation::kReadResponse) |
+                                    1u << static_cast<uint32_t>(Operation::kAcknowledge) |
+                                    1u << static_cast<uint32_t>(Operation::kAtomicAcknowledge) |
+                                    1u << static_cast<uint32_t>(Operation::kSelectiveAck);
+    return (kResponses >> static_cast<uint32_t>(operation) & 1) != 0;
   }
 };
 

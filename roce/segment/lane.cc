@@ -26,17 +26,6 @@ constexpr uint32_t kFirstLine = kLine - sizeof(uint64_t);
 constexpr uint32_t kNonsenseMost = Port::kMaxBurst;
 static_assert(kInlineBytes == kFirstLine + kLine && LaneReceiver::kHeaderBytes <= LaneReceiver::kRoomBytes);
 
-/// The length of the longest frame that a mark may describe.
-uint32_t longest(const Mark& mark) {
-  if (mark.frame == Mark::kInSlot) return kInlineBytes;
-  return mark.frame == Mark::kInSlotWithoutHeader ? kEthernetBytes + kInlineBytes : kFrameBytes;
-}
-
-bool makes_sense(const Mark& mark) {
-  return mark.bytes >= kEthernetBytes && mark.bytes <= longest(mark) &&
-         (mark.frame <= kPoolFrames || mark.frame == Mark::kInSlotWithoutHeader);
-}
-
 }  // namespace
 
 /// Where the frame lies, in the encoding of `Mark::frame`.
@@ -167,39 +156,38 @@ uint32_t LaneReceiver::waiting() const {
   return static_cast<uint32_t>(end - position_);
 }
 
-void LaneReceiver::read_slot(const Slot& slot, const Mark& mark, uint8_t* room) const {
+/// The frame of a slot that makes sense.
+LaneFrame LaneReceiver::read(const Slot& slot, const Mark& mark, uint8_t* room) {
+  if (!mark.in_slot()) {
+    const uint8_t* const data = base_->frames[mark.frame - 1];
+    std::memcpy(room, data, kHeaderBytes);
+    std::memcpy(header_.data(), room, kEthernetBytes);
+    return {data, room, mark.bytes};
+  }
+  uint8_t* to = room;
   uint32_t bytes = mark.bytes;
   if (mark.frame == Mark::kInSlotWithoutHeader) {
-    std::memcpy(room, header_.data(), kEthernetBytes);
-    room += kEthernetBytes;
+    std::memcpy(to, header_.data(), kEthernetBytes);
+    to += kEthernetBytes;
     bytes -= kEthernetBytes;
   }
-  std::memcpy(room, slot.bytes, kFirstLine);
-  if (bytes > kFirstLine) std::memcpy(room + kFirstLine, slot.bytes + kFirstLine, kLine);
+  std::memcpy(to, slot.bytes, kFirstLine);
+  if (bytes > kFirstLine) std::memcpy(to + kFirstLine, slot.bytes + kFirstLine, kLine);
+  if (mark.frame == Mark::kInSlot) std::memcpy(header_.data(), room, kEthernetBytes);
+  return {room, nullptr, mark.bytes};
 }
 
-std::optional<LaneFrame> LaneReceiver::receive(uint8_t* room) {
+std::optional<LaneFrame> LaneReceiver::receive_behind_nonsense(uint8_t* room) {
   const uint64_t nonsense_most = nonsense_ + kNonsenseMost;
-  while (peer_ != nullptr && position_ - released_ < kSlots && nonsense_ != nonsense_most) {
+  while (position_ - released_ < kSlots && nonsense_ != nonsense_most) {
     const Slot& slot = peer_->slots[position_ % kSlots];
     const Mark mark = Mark::decode(slot.mark.load(std::memory_order_acquire));
     if (mark.sequence != static_cast<uint32_t>(position_ + 1)) return std::nullopt;
     position_++;
-    if (!makes_sense(mark)) {
-      nonsense_++;
-      // The caller holds no frame, so it would never release this slot.
-      if (position_ == released_ + 1) release();
-      continue;
-    }
-    LaneFrame frame{room, nullptr, mark.bytes};
-    if (mark.in_slot()) {
-      read_slot(slot, mark, room);
-    } else {
-      frame = {base_->frames[mark.frame - 1], room, mark.bytes};
-      std::memcpy(room, frame.data, kHeaderBytes);
-    }
-    if (mark.frame != Mark::kInSlotWithoutHeader) std::memcpy(header_.data(), room, kEthernetBytes);
-    return frame;
+    if (makes_sense(mark)) return read(slot, mark, room);
+    nonsense_++;
+    // The caller holds no frame, so it would never release this slot.
+    if (position_ == released_ + 1) release();
   }
   return std::nullopt;
 }

@@ -121,13 +121,32 @@ class LaneReceiver {
   uint32_t waiting() const;
   /// The next frame; `room` (kRoomBytes) receives the copied part. Nothing when there is none. Slots that make no sense
   /// are passed over and counted; when there are many, nothing is returned either.
-  std::optional<LaneFrame> receive(uint8_t* room);
+  std::optional<LaneFrame> receive(uint8_t* room) {
+    if (peer_ == nullptr || position_ - released_ >= kSlots) return std::nullopt;
+    const Slot& slot = peer_->slots[position_ % kSlots];
+    const Mark mark = Mark::decode(slot.mark.load(std::memory_order_acquire));
+    if (mark.sequence != static_cast<uint32_t>(position_ + 1)) return std::nullopt;
+    if (!makes_sense(mark)) [[unlikely]]
+      return receive_behind_nonsense(room);
+    position_++;
+    return read(slot, mark, room);
+  }
   /// All frames received so far are done with.
   void release();
   uint64_t nonsense() const { return nonsense_; }
 
  private:
-  void read_slot(const Slot& slot, const Mark& mark, uint8_t* room) const;
+  static bool makes_sense(const Mark& mark) {
+    return mark.bytes >= kEthernetBytes && mark.bytes <= longest(mark) &&
+           (mark.frame <= kPoolFrames || mark.frame == Mark::kInSlotWithoutHeader);
+  }
+  /// The length of the longest frame that a mark may describe.
+  static uint32_t longest(const Mark& mark) {
+    if (mark.frame == Mark::kInSlot) return kInlineBytes;
+    return mark.frame == Mark::kInSlotWithoutHeader ? kEthernetBytes + kInlineBytes : kFrameBytes;
+  }
+  std::optional<LaneFrame> receive_behind_nonsense(uint8_t* room);
+  LaneFrame read(const Slot& slot, const Mark& mark, uint8_t* room);
   bool is_written(uint64_t position) const {
     const uint64_t word = peer_->slots[position % kSlots].mark.load(std::memory_order_relaxed);
     return Mark::decode(word).sequence == static_cast<uint32_t>(position + 1);

@@ -53,6 +53,7 @@ bool Peers::refresh(bool always) {
   const bool due = rest_.owed() || always || directory_.maybe_changed();
   const bool whole = !due || rest_.scan(directory_);
   if (directory_.scans() == std::exchange(scan_, directory_.scans())) return whole;
+  epoch++;
   // First the members that are gone: others may have their numbers by now. PeerChecks removes those that were in
   // contact, one by one.
   std::vector<Peer*> gone;
@@ -141,6 +142,7 @@ bool Peers::unread() const {
 }
 
 LostMember Peers::remove(Peer& peer) {
+  epoch++;
   LostMember lost{peer.mac, peer.role == Role::kStation && peer.mac != own_mac_, {}};
   Blocks& blocks = blocks_of(peer.mac);
   for (uint32_t i = 0; i < blocks.size(); i++) {

@@ -140,6 +140,9 @@ class Peers {
   /// `peer` has a lane now.
   void note_contact(Peer& peer) { in_contact_.push_back(&peer); }
 
+  /// Goes up whenever `find` may have another answer than before, or a peer is gone.
+  uint64_t epoch = 1;
+
  private:
   using Blocks = std::array<Peer*, kQpnBlocks>;
   struct OtherHost {

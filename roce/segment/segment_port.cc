@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "segment/destination.h"
 
 namespace uroce::segment {
 namespace {
@@ -35,6 +34,7 @@ std::unique_ptr<SegmentPort> SegmentPort::join(const SegmentOptions& options, st
 SegmentPort::Parts::Parts(SegmentPort& port, BaseMemory& base)
     : pool(base),
       peers(port.registration_.directory(), port.registration_.id(), port.options_.card.mac, port.options_.as_cable),
+      hops(peers),
       introductions(port.mailbox_, peers, pool, port.base_memory_, port.registration_.id(),
                     {port.options_.lanes_max, port.options_.as_cable ? kMembersOfCable : 0}, port.options_.warn),
       answers(peers, port.options_.warn),
@@ -49,7 +49,8 @@ bool SegmentPort::start(std::string& error) {
   if (!base_memory_.make("uroce-segment", sizeof(BaseMemory), error)) return false;
   if (!registration_.join(options_.directory, options_.card, error)) return false;
   if (!mailbox_.open(registration_.directory(), registration_.id(), error)) return false;
-  parts_.emplace(*this, base());
+  base_ = static_cast<BaseMemory*>(base_memory_.data());
+  parts_.emplace(*this, *base_);
   parts_->peers.refresh();
   parts_->uplink.look(now_);
   return true;
@@ -104,9 +105,7 @@ void SegmentPort::send(TxFrame* frames, uint32_t count) {
       continue;
     }
     ensure(frames[i].bytes <= options_.frame_bytes, "a frame is no longer than its buffer");
-    const std::span<const uint8_t> bytes(frames[i].data, frames[i].bytes);
-    const Destination destination = destination_of(bytes);
-    Peer* const peer = destination.qpn > 1 ? parts_->peers.find(destination.mac, destination.qpn) : nullptr;
+    Peer* const peer = parts_->hops.receiver_of(frames[i]);
     const PooledFrame pooled{frame, static_cast<uint16_t>(frames[i].bytes)};
     peer != nullptr ? parts_->deliveries.deliver(*peer, pooled, now_) : forward(pooled);
   }
@@ -204,7 +203,7 @@ bool SegmentPort::has_frames() const {
 
 bool SegmentPort::arm(bool for_long) {
   armed_ = true;
-  base().sleeps.fetch_or(1, std::memory_order_seq_cst);
+  base_->sleeps.fetch_or(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const bool ready = has_frames();
   parts_->bells.ring_again();
@@ -215,7 +214,7 @@ bool SegmentPort::arm(bool for_long) {
 
 void SegmentPort::disarm() {
   if (!std::exchange(armed_, false)) return;
-  base().sleeps.fetch_add(1, std::memory_order_relaxed);
+  base_->sleeps.fetch_add(1, std::memory_order_relaxed);
   next_mail_ = now_;
 }
 

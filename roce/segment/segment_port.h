@@ -21,6 +21,7 @@
 #include "segment/introductions.h"
 #include "segment/local_answers.h"
 #include "segment/mailbox.h"
+#include "segment/next_hops.h"
 #include "segment/peer_checks.h"
 #include "segment/peers.h"
 #include "segment/registration.h"
@@ -55,6 +56,7 @@ class SegmentPort final : public Port {
   void send(TxFrame* frames, uint32_t count) override;
   bool queues_by_destination() const override { return options_.card.role != Role::kBridge; }
   bool congested(const MacAddress& dst, uint32_t dest_qpn) override;
+  NextHops* next_hops() override { return &parts_->hops; }
 
   /// To be called once per turn, when no received frame is held.
   void on_turn(Instant now) {
@@ -97,13 +99,12 @@ class SegmentPort final : public Port {
   void look_after(Instant now);
   uint32_t receive_from(Peer& peer, RxFrame* frames, uint32_t max);
 
-  BaseMemory& base() { return *static_cast<BaseMemory*>(base_memory_.data()); }
-
   /// The parts that need the memory, the mailbox and the number that a port has once it has joined.
   struct Parts {
     Parts(SegmentPort& port, BaseMemory& base);
     FramePool pool;
     Peers peers;
+    SegmentHops hops;
     Introductions introductions;
     LocalAnswers answers;
     Forwarding forwarding;
@@ -117,6 +118,7 @@ class SegmentPort final : public Port {
   Registration registration_;
   Mailbox mailbox_;
   OwnMemory base_memory_;
+  BaseMemory* base_ = nullptr;  // that memory, when it is there
   std::optional<Parts> parts_;
   SegmentCounters counters_;
   LossListener on_lost_ = [](const LostMember&, Instant) {};

@@ -57,10 +57,14 @@ void MemoryTable::release_slot(uint32_t slot) {
 }
 
 const MemoryRegion* MemoryTable::find(uint32_t key) const {
+  const MemoryRegion& guess = slots_[hints_.slot(key)];
+  if (guess.key == key && guess.kind != RegionKind::kFree) return &guess;
   const uint32_t slot = permutation_.backward(key >> 8) & kSlotMask;
   if (slot >= slots_.size()) return nullptr;
   const MemoryRegion& region = slots_[slot];
-  return region.kind != RegionKind::kFree && region.key == key ? &region : nullptr;
+  if (region.kind == RegionKind::kFree || region.key != key) return nullptr;
+  hints_.note(key, slot);
+  return &region;
 }
 
 MemoryRegion* MemoryTable::find(uint32_t key) {

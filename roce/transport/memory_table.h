@@ -13,6 +13,7 @@
 
 #include "base/permutation.h"
 #include "base/random.h"
+#include "base/slot_hints.h"
 #include "uroce/types.h"
 #include "uroce/work_request.h"
 
@@ -102,6 +103,7 @@ class MemoryTable {
   uint32_t free_count_ = 0;
   uint32_t in_use_ = 0;
   Permutation<24> permutation_;
+  mutable SlotHints hints_;  // by key
 };
 
 }  // namespace uroce

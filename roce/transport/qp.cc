@@ -209,6 +209,16 @@ void Qp::on_path_resolved(const MacAddress& mac) {
   if (news && context_.reliable) ends_->requester.on_path_resolved();
 }
 
+PeerLink& Qp::link() {
+  if (connected()) {
+    link_.lead_to(context_.path.dst_mac, context_.attributes.dest_qpn);
+  } else if (!send_queue_.ring().empty()) {
+    const SendWqe& next = send_queue_.ring().front();
+    link_.lead_to(next.ah->path.dst_mac, next.remote_qpn);
+  }
+  return link_;
+}
+
 PostResult Qp::post_sends(std::span<const SendWr> wrs, Instant now) {
   const QpState s = context_.state;
   if (s == QpState::kReset || s == QpState::kInit || s == QpState::kRtr) return PostResult::kBadState;

@@ -14,6 +14,7 @@
 
 #include "congestion/congestion_control.h"
 #include "transport/outcome.h"
+#include "transport/peer_link.h"
 #include "transport/qp_context.h"
 #include "transport/qp_init.h"
 #include "transport/receive_queue.h"
@@ -45,8 +46,8 @@ class Qp {
   const QpInit& init() const { return init_; }
   /// The attributes as they were set, with the current `state`, `cur_state` and `sq_draining`.
   QpAttributes attributes() const;
-  /// The number of the peer's queue pair.
-  uint32_t dest_qpn() const { return context_.attributes.dest_qpn; }
+  /// Where the next frame goes; of datagrams, that at the head of the queue. Not for raw packets.
+  PeerLink& link();
   const PathSpec& path() const { return context_.path; }
   bool path_resolved() const { return context_.path_resolved; }
   bool connected() const { return !is_datagram(context_.type); }
@@ -118,6 +119,7 @@ class Qp {
   void set_headers(const PathSpec& path);
 
   QpContext context_;
+  PeerLink link_;
   const QpInit init_;
   const uint32_t index_;
   const uint32_t port_mtu_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/guarded_memory.h"
+
 namespace uroce {
 
 void ReceiveSlot::take() {
@@ -33,9 +35,20 @@ void ReceiveSlot::begin(const RecvWqe& wqe) {
 Cause ReceiveSlot::append(const uint8_t* data, uint32_t bytes) {
   if (bytes == 0) return Cause::kNone;
   if (!fits(bytes)) return Cause::kReceiveTooShort;
-  PieceList pieces;
   // What a shared queue holds belongs to the queue's protection domain, whatever queue pair takes it.
   const PdId pd = context_.srq != nullptr ? context_.srq->pd() : context_.pd;
+  if (wqe_.num_sge == 1) {
+    uint8_t* memory = nullptr;
+    const uint64_t reach = uint64_t{filled_} + bytes;
+    const AccessCheck check =
+        context_.env.memory.check(sges_[0].lkey, pd, sges_[0].addr, reach, kLocalWrite, 0, memory);
+    if (check == AccessCheck::kOk) {
+      if (!try_copy(memory + filled_, data, bytes)) return Cause::kMemoryGone;
+      filled_ += bytes;
+      return Cause::kNone;
+    }
+  }
+  PieceList pieces;
   const AccessCheck check =
       resolve(context_.env.memory, pd, {wqe_.sges, wqe_.num_sge}, filled_, bytes, kLocalWrite, pieces, Extent::kUsed);
   if (check != AccessCheck::kOk) return check == AccessCheck::kOutOfRange ? Cause::kLocalRange : Cause::kLocalKey;

@@ -134,11 +134,14 @@ void SendQueue::push_device(const SendWr& wr, uint32_t mtu) {
 void SendQueue::queue(const SendWr& wr, uint8_t flags, uint32_t mtu) {
   const uint32_t slot = ring_.slot(ring_.tail());
   SendWqe& wqe = ring_.next_slot();
-  wqe = SendWqe{};
+  // Field by field, and no more than the operation needs: a slot is longer than most messages.
   wqe.opcode = wr.opcode;
   wqe.wr_id = wr.wr_id;
   wqe.flags = flags;
-  for (uint32_t i = 0; i < wr.num_sge; i++) wqe.length += wr.sges[i].length;
+  wqe.started = wqe.done = false;
+  uint32_t length = 0;
+  for (uint32_t i = 0; i < wr.num_sge; i++) length += wr.sges[i].length;
+  wqe.length = length;
   wqe.imm_or_rkey = wr.imm_or_rkey;
   wqe.remote_addr = wr.remote_addr;
   wqe.rkey = wr.rkey;
@@ -148,20 +151,23 @@ void SendQueue::queue(const SendWr& wr, uint8_t flags, uint32_t mtu) {
   wqe.compare_add = wr.compare_add;
   wqe.swap = wr.swap;
   wqe.ah = wr.ah;
-  wqe.bind = wr.bind;
+  if (wr.opcode == WrOpcode::kBindMw) wqe.bind = wr.bind;
   if (wr.opcode == WrOpcode::kFlush) {
     wqe.imm_or_rkey = Feth{wr.flush.placement, static_cast<uint8_t>(wr.flush.level)}.word();
     wqe.compare_add = wr.flush.length;
   }
   if (is_inline(wr.opcode, wr.flags)) {
     wqe.inline_data = inline_data_of(slot);
+    wqe.sges = nullptr;
+    wqe.num_sge = 0;
   } else {
+    wqe.inline_data = nullptr;
     Sge* sges = &sges_[size_t{slot} * sge_stride_];
     for (uint32_t i = 0; i < wr.num_sge; i++) sges[i] = wr.sges[i];
     wqe.sges = sges;
     wqe.num_sge = wr.num_sge;
   }
-  if (!wqe.is_local()) wqe.packets = packets_for(wqe.length, mtu);
+  wqe.packets = wqe.is_local() ? 0 : length <= mtu ? 1 : packets_for(length, mtu);
   ring_.push();
 }
 

@@ -51,7 +51,7 @@ struct SendWqe {
   uint64_t compare_add = 0;  // FLUSH: the length of its range
   uint64_t swap = 0;
   const AddressHandle* ah = nullptr;
-  MwBind bind;
+  MwBind bind;  // of kBindMw only
 
   bool is_read() const { return opcode == WrOpcode::kRdmaRead; }
   bool is_atomic() const { return uroce::is_atomic(opcode); }

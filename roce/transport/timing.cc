@@ -1,5 +1,8 @@
 #include "transport/timing.h"
 
+#include <algorithm>
+#include <bit>
+
 namespace uroce {
 
 namespace {
@@ -20,9 +23,11 @@ Duration rnr_delay(uint8_t code) { return microseconds(int64_t{kRnrHundredths[co
 uint32_t credits_of(uint8_t code) { return kCredits[code < 31 ? code : 30]; }
 
 uint8_t credit_code(uint32_t receives) {
-  uint8_t code = 0;
-  while (code < 30 && kCredits[code + 1] <= receives) code++;
-  return code;
+  if (receives < 4) return static_cast<uint8_t>(receives);
+  // From 4 on there are two codes for each power of two: itself and half as much again.
+  const auto power = static_cast<uint32_t>(std::bit_width(receives)) - 1;
+  const uint32_t code = 2 * power + (receives >> (power - 1) & 1);
+  return static_cast<uint8_t>(std::min(code, 30u));
 }
 
 }  // namespace uroce

@@ -9,12 +9,33 @@
 
 namespace uroce {
 
+/// Where a port passes frames for one destination on to, as it said when it was asked (NextHops). With a frame that
+/// names it the port need not look for the destination again. A hop of an earlier epoch does no harm: the port looks
+/// into the frame then, as it does without a hop.
+struct NextHop {
+  void* place = nullptr;  // the port's own; nullptr: none
+  uint64_t epoch = 0;     // of the port when it was asked
+};
+
+/// A port that forwards by destination says here once where frames for one go.
+class NextHops {
+ public:
+  virtual ~NextHops() = default;
+  /// For the queue pair of that number behind that MAC. Without a place when the port has to look at each such frame.
+  virtual NextHop find(const MacAddress& dst, uint32_t dest_qpn) = 0;
+  /// Port::congested for a hop with a place, of this epoch.
+  virtual bool congested(const NextHop& hop) = 0;
+  /// Begins at 1, and goes up whenever a hop may be another one than before.
+  virtual const uint64_t& epoch() const = 0;
+};
+
 /// Room for one frame to send. The port that lent the buffer owns it; the engine that fills it sets `bytes`.
 struct TxFrame {
   uint8_t* data = nullptr;
   uint32_t capacity = 0;
   uint32_t bytes = 0;     // 0: not used; the port takes the buffer back
   void* token = nullptr;  // the port's own
+  NextHop hop = {};       // of the frame's destination, if the engine keeps it
 };
 
 /// A received frame. The port owns the bytes until `release_rx`.
@@ -55,6 +76,9 @@ class Port {
   /// engine then asks QPs with other destinations first. Ports with one queue for all destinations answer no. Number 0:
   /// a raw packet, whose destination is not known yet.
   virtual bool congested(const MacAddress& /*dst*/, uint32_t /*dest_qpn*/) { return false; }
+  /// nullptr: it has none; the same for as long as it lives. A port that keeps frames, or changes them, before it hands
+  /// them to another port has none, whatever that port has.
+  virtual NextHops* next_hops() { return nullptr; }
 };
 
 }  // namespace uroce

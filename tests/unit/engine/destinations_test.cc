@@ -1,7 +1,11 @@
 // A port with a queue for each destination: who waits for one that is congested, and who does not.
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "engine/qpn_blocks.h"
 #include "engine/transmitter.h"
@@ -156,6 +160,219 @@ TEST_F(Destinations, UnknownPeersAreNotAsked) {
   post(connected(to(IpAddress::v4(0x0A000063))));
   transmitter_.transmit(kNow);
   EXPECT_EQ(port_of_queues_.asked, 0u);
+}
+
+/// With hops: a place for each number, below 256 in the epoch at hand.
+class HopPort final : public Port, public NextHops {
+ public:
+  uint32_t receive(RxFrame*, uint32_t) override { return 0; }
+  void release_rx(RxFrame*, uint32_t) override {}
+  uint32_t acquire_tx(TxFrame* frames, uint32_t max) override { return wire_.acquire_tx(frames, max); }
+  void send(TxFrame* frames, uint32_t count) override {
+    for (uint32_t i = 0; i < count; i++) {
+      if (frames[i].bytes == 0) continue;
+      PacketView packet;
+      EXPECT_EQ(parse_frame({frames[i].data, frames[i].bytes}, packet), ParseResult::kOk);
+      const NextHop& hop = frames[i].hop;
+      EXPECT_TRUE(hop.place == nullptr || hop.epoch == now);
+      sent.emplace_back(packet.bth.dest_qp, hop.place == nullptr ? 0 : to(hop));
+    }
+    wire_.send(frames, count);
+    wire_.discard();
+  }
+  bool queues_by_destination() const override { return true; }
+  bool congested(const MacAddress&, uint32_t dest_qpn) override {
+    EXPECT_FALSE(leads(dest_qpn)) << "it is asked for the hop";
+    return full.contains(dest_qpn);
+  }
+  NextHops* next_hops() override { return this; }
+  NextHop find(const MacAddress&, uint32_t dest_qpn) override {
+    asked++;
+    return {leads(dest_qpn) ? reinterpret_cast<void*>(uintptr_t{dest_qpn}) : nullptr, now};
+  }
+  bool congested(const NextHop& hop) override {
+    EXPECT_EQ(hop.epoch, now);
+    return full.contains(to(hop));
+  }
+  const uint64_t& epoch() const override { return now; }
+  bool leads(uint32_t dest_qpn) const { return !strangers.contains(dest_qpn); }
+
+  using Sent = std::vector<std::pair<uint32_t, uint32_t>>;  // for whom, and where the hop leads; 0: without
+  Sent take_sent() { return std::exchange(sent, {}); }
+
+  std::set<uint32_t> full;
+  std::set<uint32_t> strangers;
+  uint64_t now = 1;
+  uint32_t asked = 0;
+  Sent sent;
+
+ private:
+  static uint32_t to(const NextHop& hop) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(hop.place)); }
+
+  MemoryPort wire_{1024, 1024};
+};
+
+class Hops : public Destinations {
+ protected:
+  static constexpr uint32_t kPeer = 0x700;
+  using Sent = HopPort::Sent;
+
+  Qp& datagrams() {
+    Qp& ud = *qps_.create(init(QpType::kUd), nullptr);
+    QpAttributes attributes;
+    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+      attributes.state = state;
+      const uint32_t mask = required_attributes(QpType::kUd, ud.state(), state);
+      EXPECT_EQ(ud.modify(attributes, mask, nullptr, false, kNow), ModifyResult::kOk);
+    }
+    return ud;
+  }
+  void post_to(Qp& ud, const AddressHandle& ah, std::initializer_list<uint32_t> numbers) {
+    SendWr wr;
+    wr.opcode = WrOpcode::kSend;
+    wr.ah = &ah;
+    for (const uint32_t number : numbers) {
+      wr.remote_qpn = number;
+      ASSERT_EQ(ud.post_send(wr, kNow), PostResult::kOk);
+    }
+    schedule_.update(ud);
+  }
+
+  HopPort hops_;
+  Transmitter with_hops_{{hops_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+                         counters_,
+                         config_.mac};
+};
+
+TEST_F(Hops, AreAskedForOncePerEpoch) {
+  Qp& qp = to_qp(kPeer);
+  for (int i = 0; i < 3; i++) {
+    post(qp);
+    with_hops_.transmit(kNow);
+  }
+  EXPECT_EQ(hops_.take_sent(), (Sent{{kPeer, kPeer}, {kPeer, kPeer}, {kPeer, kPeer}}));
+  EXPECT_EQ(hops_.asked, 1u);
+  hops_.now++;
+  hops_.strangers = {kPeer};
+  for (int i = 0; i < 2; i++) {
+    post(qp);
+    with_hops_.transmit(kNow);
+  }
+  EXPECT_EQ(hops_.take_sent(), (Sent{{kPeer, 0}, {kPeer, 0}})) << "the port finds out by itself";
+  EXPECT_EQ(hops_.asked, 2u);
+  hops_.now++;
+  hops_.strangers.clear();
+  post(qp);
+  with_hops_.transmit(kNow);
+  EXPECT_EQ(hops_.take_sent(), (Sent{{kPeer, kPeer}}));
+}
+
+TEST_F(Hops, SayWhoHasToWait) {
+  post(to_qp(kPeer));
+  post(to_qp(kPeer + 1));
+  post(to_qp(kPeer + 2));
+  hops_.full = {kPeer, kPeer + 2};
+  hops_.strangers = {kPeer + 2};
+  with_hops_.transmit(kNow);
+  EXPECT_EQ(hops_.take_sent(), (Sent{{kPeer + 1, kPeer + 1}}));
+  hops_.full.clear();
+  with_hops_.transmit(kNow);
+  EXPECT_EQ(hops_.take_sent(), (Sent{{kPeer, kPeer}, {kPeer + 2, 0}}));
+}
+
+TEST_F(Hops, AQueuePairThatGetsAnotherPeerIsAskedForAgain) {
+  Qp& qp = to_qp(kPeer);
+  post(qp);
+  with_hops_.transmit(kNow);
+  QpAttributes attributes;
+  attributes.state = QpState::kReset;
+  ASSERT_EQ(qp.modify(attributes, kAttrState, nullptr, false, kNow), ModifyResult::kOk);
+  attributes.av = to(kPeerIp);
+  attributes.path_mtu_bytes = 256;
+  attributes.dest_qpn = kPeer + 1;
+  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+    attributes.state = state;
+    const std::optional<PathSpec> path = router_.route(attributes.av, 1);
+    const uint32_t mask = required_attributes(QpType::kUc, qp.state(), state);
+    ASSERT_EQ(qp.modify(attributes, mask, &*path, true, kNow), ModifyResult::kOk);
+  }
+  post(qp);
+  with_hops_.transmit(kNow);
+  EXPECT_EQ(hops_.take_sent(), (Sent{{kPeer, kPeer}, {kPeer + 1, kPeer + 1}}));
+  qp.on_path_resolved({{0x52, 0x54, 0, 0, 0, 9}});
+  post(qp);
+  with_hops_.transmit(kNow);
+  EXPECT_EQ(hops_.asked, 3u) << "the peer has another MAC";
+}
+
+TEST_F(Hops, EachDatagramHasItsOwn) {
+  Qp& ud = datagrams();
+  const std::unique_ptr<AddressHandle> ah = objects_.create_ah(pd_, *router_.route(to(kPeerIp), 1), 0);
+  hops_.strangers = {kPeer + 2};
+  post_to(ud, *ah, {kPeer, kPeer + 1, kPeer, kPeer + 2, kPeer + 3, kPeer + 3});
+  hops_.full = {kPeer + 3};
+  with_hops_.transmit(kNow);
+  EXPECT_EQ(hops_.take_sent(), (Sent{{kPeer, kPeer}, {kPeer + 1, kPeer + 1}, {kPeer, kPeer}, {kPeer + 2, 0}}));
+  hops_.full.clear();
+  with_hops_.transmit(kNow);
+  EXPECT_EQ(hops_.take_sent(), (Sent{{kPeer + 3, kPeer + 3}, {kPeer + 3, kPeer + 3}}));
+}
+
+TEST_F(Hops, ADatagramBehindOneForNobodyHasItsOwn) {
+  Qp& ud = datagrams();
+  const std::unique_ptr<AddressHandle> known = objects_.create_ah(pd_, *router_.route(to(kPeerIp), 1), 0);
+  const std::unique_ptr<AddressHandle> unknown =
+      objects_.create_ah(pd_, *router_.route(to(IpAddress::v4(0x0A000063)), 1), 0);
+  post_to(ud, *unknown, {kPeer});
+  post_to(ud, *known, {kPeer + 1});
+  with_hops_.transmit(kNow);
+  EXPECT_EQ(hops_.take_sent(), (Sent{{kPeer + 1, kPeer + 1}}));
+  EXPECT_EQ(counters_.tx_neighbour_unresolved, 1u);
+}
+
+TEST_F(Hops, FramesOfTheHostHaveNone) {
+  Qp& qp = to_qp(kPeer, QpType::kRc);
+  for (int i = 0; i < 2; i++) {
+    post(qp, 2);
+    with_hops_.transmit(kNow);
+  }
+  EXPECT_EQ(hops_.take_sent(), (Sent{{kPeer, kPeer}, {kPeer, kPeer}, {kPeer, kPeer}, {kPeer, kPeer}}));
+  schedule_.want_cnp(qp);
+  with_hops_.transmit(kNow);
+  EXPECT_EQ(hops_.take_sent(), (Sent{{kPeer, 0}})) << "nothing is left of the frames before";
+}
+
+/// Our own MAC is that of other programs of the host, too: which numbers are ours is asked for each frame, since blocks
+/// of numbers come as they are needed.
+TEST_F(Hops, OurOwnMacLeadsToOurselvesOrToAnotherProgram) {
+  ListedBlocks blocks({5, 6});
+  TransportEnv env{objects_.memory(), counters_, *this};
+  QpTable ours(2 * kQpsPerBlock, random_, &blocks);
+  ASSERT_NE(ours.next_free().index, QpTable::kNone);
+  Transmitter transmitter({hops_, ours, schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+                          counters_, config_.mac);
+  constexpr uint32_t kOurs = 5 << kQpnBlockBits, kTheirs = 7 << kQpnBlockBits, kOursLater = 6 << kQpnBlockBits;
+  Qp& to_us = connected(to(config_.addresses[0].ip), QpType::kUc, kOurs);
+  Qp& to_them = connected(to(config_.addresses[0].ip), QpType::kUc, kTheirs);
+  Qp& to_us_later = connected(to(config_.addresses[0].ip), QpType::kUc, kOursLater);
+  hops_.full = {kOurs};
+  const auto post_all = [&] {
+    for (Qp* qp : {&to_us, &to_them, &to_us_later}) post(*qp);
+    transmitter.transmit(kNow);
+  };
+  post_all();
+  EXPECT_EQ(hops_.take_sent(), (Sent{{kTheirs, kTheirs}, {kOursLater, kOursLater}}));
+  EXPECT_EQ(loopback_.size(), 1u);
+  for (uint32_t i = 0; i < kQpsPerBlock; i++) {
+    const QpTable::Slot slot = ours.next_free();
+    ASSERT_NE(slot.index, QpTable::kNone);
+    ours.put(slot.index, std::make_unique<Qp>(init(), slot.qpn, slot.index, 256u, env, nullptr));
+  }
+  ASSERT_NE(ours.next_free().index, QpTable::kNone) << "the second block is ours by now";
+  ASSERT_TRUE(ours.owns(kOursLater));
+  post_all();
+  EXPECT_EQ(hops_.take_sent(), (Sent{{kTheirs, kTheirs}}));
+  EXPECT_EQ(loopback_.size(), 3u);
 }
 
 TEST_F(Destinations, ADatagramWaitsForItsDestinationAndThoseBehindItForIt) {

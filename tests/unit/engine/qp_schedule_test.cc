@@ -78,6 +78,20 @@ TEST_F(QpScheduleTest, APostThatARateHoldsBackIsDueWhenItMayGo) {
   EXPECT_NE(schedule_.next_timeout(), Instant::never());
 }
 
+TEST_F(QpScheduleTest, WhoRestsIsDueAllTheSame) {
+  Qp& qp = connected(to(kPeerIp), QpType::kRc);
+  post(qp);
+  Bytes bytes(kFrameBytes);
+  TxFrame frame{bytes.data(), kFrameBytes, 0, nullptr};
+  ASSERT_EQ(&schedule_.take_ready(), &qp);
+  ASSERT_TRUE(qp.poll_transmit(frame, kNow));
+  ASSERT_FALSE(qp.wants_transmit());
+  schedule_.rest(qp);
+  EXPECT_FALSE(schedule_.wants_transmit());
+  EXPECT_EQ(schedule_.next_timeout(), qp.next_timeout());
+  EXPECT_NE(schedule_.next_timeout(), Instant::never());
+}
+
 TEST_F(QpScheduleTest, NotificationsWaitOncePerQp) {
   Qp& qp = connected();
   EXPECT_TRUE(schedule_.takes_cnp(qp));

@@ -38,18 +38,27 @@ class Outlet final : public Port {
     lent_tx -= count;
     for (uint32_t i = 0; i < count; i++) {
       if (frames[i].bytes == 0) continue;
+      hops += frames[i].hop.place != nullptr ? 1 : 0;
       sent.emplace_back(frames[i].data, frames[i].data + frames[i].bytes);
       room--;
     }
   }
   bool queues_by_destination() const override { return true; }
   bool congested(const MacAddress& dst, uint32_t dest_qpn) override { return dst == host(7) && dest_qpn == 9; }
+  NextHops* next_hops() override { return &places; }
 
   std::vector<Bytes> sent;
   std::vector<Bytes> coming;
   const Bytes* headers = nullptr;
   size_t room = SIZE_MAX;
   uint32_t frame_bytes = 4352;
+  struct Places final : NextHops {
+    NextHop find(const MacAddress& /*dst*/, uint32_t /*dest_qpn*/) override { return {this, 1}; }
+    bool congested(const NextHop& /*hop*/) override { return false; }
+    const uint64_t& epoch() const override { return only; }
+    uint64_t only = 1;
+  } places;
+  uint64_t hops = 0;  // of frames that named one
   int64_t lent_rx = 0;
   int64_t lent_tx = 0;
 
@@ -374,6 +383,23 @@ TEST(FaultyPort, WhatComesInIsLeftAloneUnlessItIsNamed) {
   EXPECT_TRUE(cable.port().queues_by_destination());
   EXPECT_TRUE(cable.port().congested(host(7), 9));
   EXPECT_FALSE(cable.port().congested(host(7), 8));
+  EXPECT_NE(cable.outlet.next_hops(), nullptr);
+  EXPECT_EQ(cable.port().next_hops(), nullptr) << "a frame may be another one when it comes out";
+}
+
+TEST(FaultyPort, AHopThatAFrameHasIsNotPassedOn) {
+  BadCable cable("delay 1st by 10us");
+  TxFrame frame;
+  ASSERT_EQ(cable.port().acquire_tx(&frame, 1), 1u);
+  const Bytes bytes = numbered(0);
+  std::copy(bytes.begin(), bytes.end(), frame.data);
+  frame.bytes = static_cast<uint32_t>(bytes.size());
+  frame.hop = {&frame, 1};
+  cable.port().send(&frame, 1);
+  cable.now = cable.now + microseconds(20);
+  cable.port().flush();
+  EXPECT_EQ(cable.outlet.sent, Frames{bytes});
+  EXPECT_EQ(cable.outlet.hops, 0u);
 }
 
 TEST(FaultyPort, WhatComesInMeetsItsOwnFaults) {

@@ -27,5 +27,26 @@ TEST(MemoryTableTest, AWindowHoldsOnlyTheRegionOfItsLastBind) {
   EXPECT_TRUE(table.deregister(before));
 }
 
+/// Keys asked for lately are found fast, which must not keep one alive.
+TEST(MemoryTableTest, AKeyThatWasJustUsedEndsWithItsRegion) {
+  SeededRandom random(1);
+  MemoryTable table(2, random, 4);
+  constexpr PdId kPd = 1;
+  uint8_t bytes[64] = {};
+  uint8_t* memory = nullptr;
+  const auto allowed = [&](uint32_t key) { return table.check(key, kPd, 0, 8, kLocalWrite, 0, memory); };
+  uint32_t before = 0;
+  for (int i = 0; i < 100; i++) {
+    const uint32_t key = table.register_region(kPd, bytes, sizeof bytes, 0, kLocalWrite);
+    ASSERT_NE(key, 0u);
+    for (int again = 0; again < 2; again++) EXPECT_EQ(allowed(key), AccessCheck::kOk);
+    EXPECT_EQ(allowed(before), AccessCheck::kBadKey);
+    EXPECT_EQ(allowed(key ^ 1), AccessCheck::kBadKey);
+    ASSERT_TRUE(table.deregister(key));
+    EXPECT_EQ(allowed(key), AccessCheck::kBadKey);
+    before = key;
+  }
+}
+
 }  // namespace
 }  // namespace uroce::test
