@@ -86,6 +86,7 @@ EngineConfig make_engine_config(const EndpointConfig& config, EndpointPort& port
   engine.qpn_blocks = port.device().qpn_blocks();
   engine.multicast_filter = port.device().multicast_filter();
   engine.raw_filter = port.device().raw_filter();
+  engine.direct = port.direct();
   engine.max_qps = queue_pairs_of(config, port.plan(), engine.max_qps);
   return engine;
 }

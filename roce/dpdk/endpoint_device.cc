@@ -182,7 +182,7 @@ std::unique_ptr<EndpointDevice> start_dpdk_device(const PortOptions& options, st
   return port ? std::make_unique<DpdkDevice>(std::move(port)) : nullptr;
 }
 
-std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, std::string& error) {
+std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, DirectCopy*& direct, std::string& error) {
   segment::SegmentOptions options;
   const bool at_switch = plan.spec.kind == PortKind::kSwitch;
   options.directory = plan.segment_dir;
@@ -195,8 +195,11 @@ std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, std::string& 
   options.frame_bytes = plan.max_frame_bytes;
   options.lanes_max = plan.lanes_max;
   options.warn = [](const std::string& line) { log_message(LogLevel::kWarning, "segment: %s", line.c_str()); };
+  options.direct = plan.direct_copy && !at_switch;
+  options.tell = [](const std::string& line) { log_message(LogLevel::kInfo, "segment: %s", line.c_str()); };
   auto port = segment::SegmentPort::join(options, error);
   if (!port) return nullptr;
+  direct = port->direct();
   if (at_switch) return std::make_unique<SwitchPortDevice>(std::move(port));
   return std::make_unique<SegmentDevice>(std::move(port), plan);
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/direct_copy.h"
 #include "dpdk/dpdk_port.h"
 #include "engine/group_membership.h"
 #include "engine/port_filters.h"
@@ -104,7 +105,8 @@ bool link_is_up(const PortPlan& plan, const EndpointDevice& device);
 /// to wait for its link.
 std::unique_ptr<EndpointDevice> start_dpdk_device(const PortOptions& options, std::string& error,
                                                   const std::function<void(Duration)>& rest);
-/// Joins a segment. Returns nullptr, with one line in `error`, when that fails. Needs no EAL.
-std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, std::string& error);
+/// Joins a segment. Returns nullptr, with one line in `error`, when that fails. Needs no EAL. `direct`: the device's
+/// READs and WRITEs without frames; nullptr: there are none.
+std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, DirectCopy*& direct, std::string& error);
 
 }  // namespace uroce

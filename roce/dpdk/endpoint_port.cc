@@ -98,7 +98,7 @@ bool EndpointPort::open(std::string& error) {
   const std::lock_guard opening(open_ports().mutex);
   if (!plan_.segment_dir.empty()) {
     if (!start_without_eal(error)) return false;
-    device_ = join_segment(plan_, error);
+    device_ = join_segment(plan_, direct_, error);
   } else if (!open_device(error)) {
     return false;
   }
@@ -138,6 +138,7 @@ bool EndpointPort::share(std::string& error) {
 
 void EndpointPort::impair(const TscClock& clock) {
   if (config_.faults.empty()) return;
+  direct_ = nullptr;
   device_ = impair_device(std::move(device_), config_.faults, plan_.max_frame_bytes, clock);
 }
 

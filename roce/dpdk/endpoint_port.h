@@ -47,8 +47,9 @@ class EndpointPort {
 
   const PortPlan& plan() const { return plan_; }
   bool is_open() const { return device_ != nullptr; }
-  EndpointDevice& device() { return *device_; }
-  const EndpointDevice& device() const { return *device_; }
+  EndpointDevice& device() const { return *device_; }
+  /// READs and WRITEs without frames; nullptr: there are none. Belongs to the device.
+  DirectCopy* direct() const { return direct_; }
   const std::string& netdev_name() const { return netdev_name_; }  // kernel interface below it, or ""
   bool link_up() const { return link_is_up(plan_, *device_); }
   uint64_t link_speed_mbps() const;
@@ -89,6 +90,7 @@ class EndpointPort {
   bool guarded_ = false;                   // kept away from the interrupt thread
   bool claimed_ = false;                   // so that no other endpoint can open the device
   std::unique_ptr<EndpointDevice> device_;
+  DirectCopy* direct_ = nullptr;
 };
 
 }  // namespace uroce

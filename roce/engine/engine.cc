@@ -63,7 +63,10 @@ Steering& Engine::steering() {
 }
 
 void Engine::set_link_speed(uint64_t bits_per_second) { parts_->qps.set_link_speed(bits_per_second); }
-void Engine::set_capture(Capture* capture) { parts_->tap.attach(capture); }
+void Engine::set_capture(Capture* capture) {
+  parts_->tap.attach(capture);
+  parts_->qps.frames_only(capture != nullptr);
+}
 void Engine::set_management(ManagementSink* sink) { parts_->management.attach(sink); }
 
 bool Engine::set_addresses(std::span<const LocalAddress> addresses) {

@@ -12,6 +12,7 @@
 
 namespace uroce {
 
+class DirectCopy;
 class MulticastFilter;
 class QpnBlocks;
 class RawFilter;
@@ -24,6 +25,7 @@ struct EngineConfig {
   QpnBlocks* qpn_blocks = nullptr;              // outlives the engine; nullptr: all numbers are this engine's
   MulticastFilter* multicast_filter = nullptr;  // outlives the engine; nullptr: the port passes on all groups
   RawFilter* raw_filter = nullptr;              // likewise, for raw packets
+  DirectCopy* direct = nullptr;                 // outlives the engine; nullptr: everything goes in frames
   uint32_t max_regions = 65536;                 // and windows
   uint32_t max_pds = 4096;
   uint32_t max_cqs = 16384;

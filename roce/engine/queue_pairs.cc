@@ -35,7 +35,10 @@ QueuePairs::QueuePairs(const EngineConfig& config, ObjectTables& objects, Random
            config.congestion,
            config.loss_recovery,
            &reorder_pool_,
-           &objects.xrc_queues()} {}
+           &objects.xrc_queues(),
+           config.direct} {
+  objects.memory().show_to(config.direct);
+}
 
 Qp* QueuePairs::create(const QpInit& init, void* user) {
   const QpTable::Slot slot = table_.next_free();

@@ -45,6 +45,10 @@ class QueuePairs {
   uint32_t active_mtu_bytes() const { return active_mtu_; }
   /// The link speed, from which rates start; 0: unknown.
   void set_link_speed(uint64_t bits_per_second) { env_.congestion.link_bits_per_second = bits_per_second; }
+  /// Somebody wants to see the frames of everything (base/direct_copy.h).
+  void frames_only(bool wanted) {
+    if (env_.direct != nullptr) env_.direct->pause(wanted);
+  }
 
  private:
   const uint32_t active_mtu_;

@@ -47,7 +47,8 @@ class Transmitter {
         hops_(parts.port.next_hops()),
         epoch_(hops_ != nullptr ? &hops_->epoch() : nullptr) {}
 
-  /// Sends some bursts, as long as there is more to send. Returns how many frames the port was given.
+  /// Sends some bursts, as long as there is more to send. Returns how many frames the port was given, and one more if
+  /// something was copied without frames.
   uint32_t transmit(Instant now) { return anything_waits(now) ? transmit_bursts(now) : 0; }
   /// To be called before `qp` is destroyed: a peer that waits for a last ACK gets it.
   void send_last_ack(Qp& qp, Instant now);

@@ -21,6 +21,9 @@ enum class Progress : uint8_t {
 
 enum class Hugepages : uint8_t { kAuto, kYes, kNo };
 
+/// Whether READs and WRITEs between programs of a segment may go without frames (doc/configuration.md).
+enum class DirectCopying : uint8_t { kOff, kAuto };
+
 /// Makes an endpoint the uplink of a segment: the programs of this machine share its port, with its MAC and addresses.
 struct UplinkConfig {
   std::string segment;     // its name; "": the default one
@@ -40,6 +43,7 @@ struct EndpointConfig {
   std::string pcap_file;              // pcapng of everything sent and received; "": none
   Progress progress = Progress::kAuto;
   Hugepages hugepages = Hugepages::kAuto;
+  DirectCopying direct_copy = DirectCopying::kOff;
   LossRecovery loss_recovery = LossRecovery::kGoBackN;
   uint32_t max_qps = 0;         // limit of queue pairs; 0: 4096, which take little memory while there are none
   uint32_t mtu = 0;             // IP MTU of the port; 0: the port's own, enough for RoCE MTU 4096 where possible
@@ -53,8 +57,8 @@ struct EndpointConfig {
 };
 
 /// Reads UROCE_PORT, UROCE_ADDR, UROCE_HOST, UROCE_EAL, UROCE_PCAP, UROCE_PROGRESS, UROCE_HUGEPAGES,
-/// UROCE_LOSS_RECOVERY, UROCE_MAX_QPS, UROCE_MTU, UROCE_CC, UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC, UROCE_FAULTS.
-/// Returns false, with one line in `error`, when one of them is malformed.
+/// UROCE_LOSS_RECOVERY, UROCE_MAX_QPS, UROCE_MTU, UROCE_CC, UROCE_CC_PARAM, UROCE_TCLASS, UROCE_PFC, UROCE_FAULTS,
+/// UROCE_DIRECT_COPY. Returns false, with one line in `error`, when one of them is malformed.
 bool endpoint_config_from_environment(EndpointConfig& config, std::string& error);
 
 }  // namespace uroce

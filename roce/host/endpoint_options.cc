@@ -25,6 +25,12 @@ bool parse_hugepages(const std::string& text, Hugepages& hugepages) {
   return false;
 }
 
+bool parse_direct_copy(const std::string& text, DirectCopying& copying) {
+  if (text == "auto") return copying = DirectCopying::kAuto, true;
+  if (text == "off") return copying = DirectCopying::kOff, true;
+  return false;
+}
+
 bool parse_loss_recovery(const std::string& text, LossRecovery& recovery) {
   if (text == "auto") return recovery = LossRecovery::kAuto, true;
   if (text == "go-back-n") return recovery = LossRecovery::kGoBackN, true;
@@ -130,6 +136,11 @@ bool endpoint_config_from_environment(EndpointConfig& config, std::string& error
   if (const std::string text = environment("UROCE_LOSS_RECOVERY");
       !text.empty() && !parse_loss_recovery(text, config.loss_recovery)) {
     error = "UROCE_LOSS_RECOVERY is '" + text + "': it is auto, go-back-n or selective";
+    return false;
+  }
+  if (const std::string text = environment("UROCE_DIRECT_COPY");
+      !text.empty() && !parse_direct_copy(text, config.direct_copy)) {
+    error = "UROCE_DIRECT_COPY is '" + text + "': it is auto or off";
     return false;
   }
   if (const std::string text = environment("UROCE_MTU"); !text.empty() && !parse_mtu(text, config.mtu)) {

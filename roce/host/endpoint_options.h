@@ -17,6 +17,7 @@ inline constexpr uint32_t kMaxQpsMost = 131072;
 bool parse_progress(const std::string& text, Progress& progress);           // auto, inline, thread
 bool parse_hugepages(const std::string& text, Hugepages& hugepages);        // auto, yes, no
 bool parse_loss_recovery(const std::string& text, LossRecovery& recovery);  // auto, go-back-n, selective
+bool parse_direct_copy(const std::string& text, DirectCopying& copying);    // auto, off
 bool parse_max_qps(const std::string& text, uint32_t& max_qps);
 bool parse_mtu(const std::string& text, uint32_t& mtu);
 /// What `--faults` takes (fabric/link_faults.h). Returns false, with one line in `error`, and leaves `faults` alone,

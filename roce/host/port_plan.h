@@ -26,6 +26,7 @@ struct PortPlan {
   bool has_uplink = false;       // that host has a way out of the machine, or had one a moment ago
   uint32_t qps_max = 0;          // queue pairs that its uplink lets a program have; 0: any number
   uint32_t lanes_max = 0;        // other programs that it lets a program meet; 0: any number
+  bool direct_copy = false;      // on a segment: READs and WRITEs need no frames with programs that want that, too
   uint32_t max_frame_bytes = 0;  // for the engine
   PortOptions options;           // except the port's number
 };

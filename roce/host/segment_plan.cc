@@ -174,6 +174,7 @@ bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& err
   plan.identity.mac = segment::mac_of_host(plan.host);
   plan.identity.addresses = config.addresses;
   plan.identity.link_mbps = kSegmentMbps;
+  plan.direct_copy = config.direct_copy == DirectCopying::kAuto && config.faults.empty();
   use_mtu(plan, config.mtu == 0 ? kFullMtu : config.mtu);
   segment::Directory directory;
   if (!directory.open(plan.segment_dir, error)) return false;

@@ -132,6 +132,7 @@ void Introductions::on_hello(const Letter& letter, const LetterFds& fds, Instant
     lane.peer_base = std::move(base);
     lane.peer_lane = std::move(half);
     const auto* memory = static_cast<const LaneMemory*>(lane.peer_lane.data());
+    lane.direct.process = fds.sender;
     lane.sender.connect(*memory);
     lane.receiver.connect(*memory, *lane.base());
   }

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "packet/network_headers.h"
+#include "segment/direct_layout.h"
 
 namespace uroce::segment {
 
@@ -56,6 +57,9 @@ static_assert(sizeof(Slot) == kSlotBytes);
 /// A member's half of a lane.
 struct LaneMemory {
   alignas(kPage) std::atomic<uint64_t> consumed;  // slots of the peer's ring that this member has read and released
+  // For copies without frames (direct_copies.h).
+  alignas(kLine) std::atomic<uint32_t> copying;  // odd: this member copies to or from the peer's memory
+  std::atomic<uint32_t> admits;                  // 1: this member waits for `copying` of the peer, which may copy
   alignas(kPage) Slot slots[kSlots];
 };
 static_assert(sizeof(LaneMemory) == kPage + kSlots * kSlotBytes);
@@ -64,8 +68,10 @@ static_assert(sizeof(LaneMemory) == kPage + kSlots * kSlotBytes);
 struct BaseMemory {
   alignas(kPage) std::atomic<uint32_t> sleeps;  // odd: sleeps, and wants to be woken; goes up with every change
   alignas(kPage) uint8_t frames[kPoolFrames][kFrameBytes];
+  alignas(kPage) DirectTable direct;
 };
-static_assert(sizeof(BaseMemory) == kPage + size_t{kPoolFrames} * kFrameBytes);
+static_assert(sizeof(BaseMemory) ==
+              kPage + size_t{kPoolFrames} * kFrameBytes + kPage + 2 * sizeof(DirectTable::regions));
 static_assert(kPoolFrames < Mark::kInSlotWithoutHeader);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 

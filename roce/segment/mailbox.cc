@@ -19,7 +19,8 @@ namespace uroce::segment {
 namespace {
 
 constexpr size_t kFdsMax = 2;
-constexpr int kBadLetters = 8;  // bad letters that are passed over in one call
+constexpr size_t kSenderBytes = CMSG_SPACE(sizeof(ucred));  // stands before the descriptors
+constexpr int kBadLetters = 8;                              // bad letters that are passed over in one call
 
 struct Address {
   sockaddr_un un{};
@@ -63,6 +64,16 @@ size_t take_fds(msghdr& message, int (&fds)[kFdsMax]) {
   return count;
 }
 
+LetterSender sender_of(msghdr& message) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS) continue;
+    ucred who{};
+    std::memcpy(&who, CMSG_DATA(header), sizeof who);
+    return {who.pid, who.uid};
+  }
+  return {};
+}
+
 }  // namespace
 
 bool Mailbox::open(Directory& directory, MemberId own, std::string& error) {
@@ -85,6 +96,8 @@ int Mailbox::make(std::string& error) {
     return -1;
   }
   const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int asks = asks_for_senders_ ? 1 : 0;
+  if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &asks, sizeof asks);
   // A socket's file gets the permissions of its descriptor, less the umask.
   if (fd >= 0 && fchmod(fd, directory_->file_mode()) == 0 &&
       bind(fd, reinterpret_cast<const sockaddr*>(&address.un), address.bytes) == 0 && directory_->share_socket(name))
@@ -150,7 +163,7 @@ std::optional<Letter> Mailbox::receive(LetterFds& fds, LostLetters& lost) const 
   for (int i = 0; i < kBadLetters; i++) {
     Letter letter;
     iovec bytes{&letter, sizeof letter};
-    alignas(cmsghdr) uint8_t control[CMSG_SPACE(kFdsMax * sizeof(int))];
+    alignas(cmsghdr) uint8_t control[kSenderBytes + CMSG_SPACE(kFdsMax * sizeof(int))];
     Address sender;
     msghdr message{};
     message.msg_name = &sender.un;
@@ -158,7 +171,7 @@ std::optional<Letter> Mailbox::receive(LetterFds& fds, LostLetters& lost) const 
     message.msg_iov = &bytes;
     message.msg_iovlen = 1;
     message.msg_control = control;
-    message.msg_controllen = sizeof control;
+    message.msg_controllen = sizeof control - (asks_for_senders_ ? 0 : kSenderBytes);
     const ssize_t length = recvmsg(fd_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (length < 0) return std::nullopt;
     int received[kFdsMax] = {-1, -1};
@@ -171,7 +184,7 @@ std::optional<Letter> Mailbox::receive(LetterFds& fds, LostLetters& lost) const 
     const bool good = real && letter.version == Letter::kVersion;
     const size_t wanted = letter.kind == Letter::Kind::kHello ? kFdsMax : 0;
     if (good && count == wanted) {
-      fds = {received[0], received[1]};
+      fds = {received[0], received[1], sender_of(message)};
       return letter;
     }
     for (const int fd : received) {

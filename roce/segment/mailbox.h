@@ -19,7 +19,7 @@ struct Letter {
   /// kKnown: the hello has arrived; the sender's own hello has, too, so that it has no descriptors to pass on any more.
   enum class Kind : uint16_t { kHello = 1, kWake = 2, kKnown = 3 };
   static constexpr uint32_t kMagic = 0x6c616e75;
-  static constexpr uint16_t kVersion = 2;
+  static constexpr uint16_t kVersion = 3;
 
   uint32_t magic = kMagic;
   uint16_t version = kVersion;
@@ -30,10 +30,17 @@ struct Letter {
 };
 static_assert(sizeof(Letter) == 24);
 
-/// The memory that comes with a hello.
+/// The process that sent a letter, as the kernel says. 0: it is not known, or has no number here.
+struct LetterSender {
+  int pid = 0;
+  uint32_t uid = 0;
+};
+
+/// The memory that comes with a hello, and from whom.
 struct LetterFds {
   int base = -1;  // the sender's BaseMemory
   int lane = -1;  // its half of the lane to the receiver
+  LetterSender sender = {};
 };
 
 /// Why letters of others were thrown away, as far as a user should know.
@@ -56,6 +63,8 @@ class Mailbox {
   /// Makes it anew, with the same number for `fd`. The letters in it are lost, as letters may be. Returns false, with
   /// one line in `error`, when that fails.
   bool open_again(std::string& error);
+  /// To be called before `open`: the kernel names the senders of letters.
+  void ask_for_senders() { asks_for_senders_ = true; }
   /// Readable when there is a letter.
   int fd() const { return fd_; }
 
@@ -72,6 +81,7 @@ class Mailbox {
   const Directory* directory_ = nullptr;
   MemberId own_ = 0;
   std::string where_;  // the directory, in few characters
+  bool asks_for_senders_ = false;
   int fd_ = -1;
 };
 

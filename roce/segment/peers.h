@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "segment/direct_way.h"
 #include "segment/directory.h"
 #include "segment/lane.h"
 #include "segment/lost_member.h"
@@ -41,7 +42,10 @@ struct Lane {
   uint64_t seen_at = 0;                      // what the peer had read ...
   Instant seen;                              // ... at the first look since which it has read no more
   Instant unknown_since = Instant::never();  // the peer has had no card
+  DirectWay direct;
 
+  LaneMemory& own() const { return *static_cast<LaneMemory*>(memory.data()); }
+  const LaneMemory* theirs() const { return static_cast<const LaneMemory*>(peer_lane.data()); }
   const BaseMemory* base() const { return static_cast<const BaseMemory*>(peer_base.data()); }
 };
 

@@ -47,10 +47,15 @@ SegmentPort::Parts::Parts(SegmentPort& port, BaseMemory& base)
 bool SegmentPort::start(std::string& error) {
   ensure(options_.frame_bytes <= kFrameBytes, "a frame of the port fits the segment's");
   if (!base_memory_.make("uroce-segment", sizeof(BaseMemory), error)) return false;
-  if (!registration_.join(options_.directory, options_.card, error)) return false;
-  if (!mailbox_.open(registration_.directory(), registration_.id(), error)) return false;
   base_ = static_cast<BaseMemory*>(base_memory_.data());
+  if (!registration_.join(options_.directory, options_.card, error)) return false;
+  if (options_.direct) mailbox_.ask_for_senders();
+  if (!mailbox_.open(registration_.directory(), registration_.id(), error)) return false;
   parts_.emplace(*this, *base_);
+  if (options_.direct) {
+    parts_->direct.emplace(base_->direct, parts_->peers, options_.tell);
+    parts_->direct->open();
+  }
   parts_->peers.refresh();
   parts_->uplink.look(now_);
   return true;
@@ -228,6 +233,7 @@ void SegmentPort::look_after(Instant now) {
   counters_.contacts += parts_->peers.in_contact().size() - before;
   parts_->introductions.repeat(now);
   parts_->uplink.look(now);
+  if (parts_->direct) parts_->direct->look_after();
   if (registration_.tell_again(now))
     options_.warn("the directory has room again: the other programs know everything now");
   if (const std::string news = registration_.look_after_directory(mailbox_, now); !news.empty()) options_.warn(news);
@@ -235,6 +241,7 @@ void SegmentPort::look_after(Instant now) {
   std::vector<LostMember> lost;
   while (Peer* gone = parts_->checks.find_gone(now)) {
     counters_.peers_lost++;
+    if (parts_->direct) parts_->direct->expel(*gone);
     gone->lane->sender.abandon();
     parts_->bells.forget(*gone);
     parts_->deliveries.forget(*gone);

@@ -17,6 +17,7 @@
 
 #include "segment/bells.h"
 #include "segment/deliveries.h"
+#include "segment/direct_copies.h"
 #include "segment/forwarding.h"
 #include "segment/introductions.h"
 #include "segment/local_answers.h"
@@ -40,7 +41,9 @@ struct SegmentOptions {
   // It is there to meet one member, as a port of a switch, and need trust nobody who joins: it meets few, whatever they
   // are, and reads the directory no more than a part of the time, however full others make it.
   bool as_cable = false;
+  bool direct = false;  // a program: READs and WRITEs without frames, with other programs that do
   std::function<void(const std::string&)> warn = [](const std::string&) {};  // lines for the log
+  std::function<void(const std::string&)> tell = [](const std::string&) {};  // the same, of what is no trouble
 };
 
 class SegmentPort final : public Port {
@@ -82,6 +85,8 @@ class SegmentPort final : public Port {
   /// What the others know about this member.
   Registration& registration() { return registration_; }
   const UplinkWatch& uplink() const { return parts_->uplink; }
+  /// nullptr unless the options ask for it.
+  DirectCopy* direct() { return parts_->direct ? &*parts_->direct : nullptr; }
   /// For an uplink, which has to know the senders of frames: the token of a received frame is its Peer, until it is
   /// released.
   Peers& peers() { return parts_->peers; }
@@ -112,6 +117,7 @@ class SegmentPort final : public Port {
     Deliveries deliveries;
     UplinkWatch uplink;
     PeerChecks checks;
+    std::optional<DirectCopies> direct;
   };
 
   const SegmentOptions options_;

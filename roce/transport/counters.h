@@ -13,6 +13,8 @@
   X(tx_packets) X(tx_bytes) X(rx_packets) X(rx_bytes) \
   X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_flush_requests) X(rx_atomic_write_requests) \
   X(rx_sends) X(rx_raw_frames) X(tx_raw_frames) \
+  /* carried out without frames */ \
+  X(direct_writes) X(direct_reads) X(direct_bytes) \
   /* reliability, by rdma-core's names */ \
   X(out_of_buffer) X(out_of_sequence) X(duplicate_request) X(rnr_nak_retry_err) X(packet_seq_err) \
   X(implied_nak_seq_err) X(local_ack_timeout_err) \

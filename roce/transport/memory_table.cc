@@ -102,7 +102,22 @@ uint32_t MemoryTable::register_region(PdId pd, void* memory, uint64_t length, ui
   if (free_count_ == 0 || wraps(iova, length) || wraps(reinterpret_cast<uint64_t>(memory), length)) return 0;
   MemoryRegion& region = slots_[take_slot(RegionKind::kMr, pd)];
   set_range(region, pd, memory, length, iova, access);
+  show(region);
   return region.key;
+}
+
+void MemoryTable::show(const MemoryRegion& region) {
+  if (direct_ == nullptr || (region.access & (kRemoteRead | kRemoteWrite)) == 0) return;
+  direct_->show(ShownRegion{.key = region.key,
+                            .pd = region.pd,
+                            .access = region.access,
+                            .iova = region.iova,
+                            .length = region.length,
+                            .memory = reinterpret_cast<uint64_t>(region.memory)});
+}
+
+void MemoryTable::hide(const MemoryRegion& region) {
+  if (direct_ != nullptr) direct_->hide_region(region.key);
 }
 
 uint32_t MemoryTable::register_null(PdId pd) {
@@ -121,6 +136,7 @@ const MemoryRegion* MemoryTable::region(uint32_t key) const {
 bool MemoryTable::deregister(uint32_t key) {
   const MemoryRegion* found = region(key);
   if (found == nullptr || found->windows != 0) return false;
+  hide(*found);
   release_slot(static_cast<uint32_t>(found - slots_.data()));
   return true;
 }
@@ -129,9 +145,11 @@ bool MemoryTable::reregister(uint32_t key, PdId pd, void* memory, uint64_t lengt
   MemoryRegion* region = find(key);
   if (region == nullptr || region->kind != RegionKind::kMr || region->windows != 0) return false;
   if (wraps(iova, length) || wraps(reinterpret_cast<uint64_t>(memory), length)) return false;
+  hide(*region);
   by_pd_[region->pd]--;
   by_pd_[pd]++;
   set_range(*region, pd, memory, length, iova, access);
+  show(*region);
   return true;
 }
 

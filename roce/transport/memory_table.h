@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/direct_copy.h"
 #include "base/permutation.h"
 #include "base/random.h"
 #include "base/slot_hints.h"
@@ -45,6 +46,9 @@ class MemoryTable {
  public:
   /// `slots_max`: regions and windows together, up to 2^16. All memory is allocated here.
   MemoryTable(uint32_t slots_max, RandomSource& random, uint32_t pds_max = 4096);
+  /// From now on regions are shown to peers that copy without frames: those that a peer may read or write. `direct`
+  /// outlives the table. What takes a region back waits for such a copy.
+  void show_to(DirectCopy* direct) { direct_ = direct; }
 
   /// Returns the key, or 0 when the table is full or iova + length wraps.
   uint32_t register_region(PdId pd, void* memory, uint64_t length, uint64_t iova, uint32_t access);
@@ -95,6 +99,8 @@ class MemoryTable {
   const MemoryRegion* find(uint32_t key) const;
   MemoryRegion* find(uint32_t key);
   MemoryRegion* find_window(uint32_t key);
+  void show(const MemoryRegion& region);
+  void hide(const MemoryRegion& region);
 
   std::vector<MemoryRegion> slots_;
   std::vector<uint32_t> by_pd_;  // slots in use
@@ -104,6 +110,7 @@ class MemoryTable {
   uint32_t in_use_ = 0;
   Permutation<24> permutation_;
   mutable SlotHints hints_;  // by key
+  DirectCopy* direct_ = nullptr;
 };
 
 }  // namespace uroce

@@ -66,6 +66,7 @@ ModifyResult Qp::modify(const QpAttributes& attributes, uint32_t mask, const Pat
   apply(attributes, mask, path, resolved, now);
   if (to != from || to == QpState::kErr) enter(to, now);
   settle(Outcome::kGoesOn, now);
+  ends_->show.update(context_, ends_->responder.epsn());
   return ModifyResult::kOk;
 }
 
@@ -115,6 +116,7 @@ void Qp::apply(const QpAttributes& a, uint32_t mask, const PathSpec* path, bool 
 void Qp::enter(QpState to, Instant now) {
   const QpState from = context_.state;
   const bool reliable = context_.reliable;
+  if (to == QpState::kErr || to == QpState::kReset) ends_->show.hide(context_);
   context_.state = to;
   draining_ = to == QpState::kSqd;
   switch (to) {
@@ -156,6 +158,7 @@ void Qp::forget_xrc_queue(const SharedReceiveQueue& queue) {
 void Qp::forget_work() {
   if (init_.send_cq != nullptr) init_.send_cq->remove(context_.qpn);
   if (init_.recv_cq != nullptr) init_.recv_cq->remove(context_.qpn);
+  ends_->show.hide(context_);
   forget_rendezvous(context_, send_queue_);
   send_queue_.clear();
   receive_queue_.clear();
@@ -182,6 +185,7 @@ void Qp::flush(Instant now) {
 void Qp::settle(Outcome outcome, Instant now) {
   const QpState s = context_.state;
   if (outcome == Outcome::kFailed && s != QpState::kErr && s != QpState::kReset) {
+    ends_->show.hide(context_);
     context_.state = QpState::kErr;
     draining_ = false;
     flush(now);
@@ -265,6 +269,7 @@ void Qp::on_packet(const PacketView& packet, Instant now) {
       if (context_.peer.enabled()) context_.peer.on_packet(packet.signed_with(context_.peer_signature));
       outcome = packet.info->is_response() ? ends_->requester.on_response(packet, now)
                                            : ends_->responder.on_request(packet, now);
+      ends_->show.on_request(context_, ends_->responder.epsn());
       break;
     case QpType::kXrcSend:
       outcome = ends_->requester.on_response(packet, now);

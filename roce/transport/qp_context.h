@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/direct_copy.h"
 #include "congestion/config.h"
 #include "packet/path_header.h"
 #include "transport/completion_queue.h"
@@ -35,6 +36,7 @@ struct TransportEnv {
   LossRecovery loss_recovery = LossRecovery::kGoBackN;
   ReorderPool* reorder_pool = nullptr;    // needed unless loss_recovery is kGoBackN
   const XrcQueues* xrc_queues = nullptr;  // needed by XRC targets
+  DirectCopy* direct = nullptr;           // nullptr: everything goes in frames
 };
 
 /// The service of the packets that a QP exchanges with its peer; raw packets have none.

@@ -6,6 +6,7 @@
 #include "transport/raw_packet.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
+#include "transport/shown_queue_pair.h"
 
 namespace uroce {
 
@@ -24,6 +25,7 @@ struct QpEnds {
   UcReceiver uc_receiver;
   UdReceiver ud_receiver;
   RawReceiver raw_receiver;
+  QueuePairShow show;
 };
 
 }  // namespace uroce

@@ -19,6 +19,7 @@ Requester::Requester(QpContext& context, SendQueue& queue)
       completer_(context, queue, window_),
       timer_(context.attributes),
       limit_(context.env.window_packets, context.env.ack_every) {
+  if (context.env.direct != nullptr && context.type == QpType::kRc) direct_ = std::make_unique<DirectRequests>(context);
   if (context.peer.enabled()) selective_ = std::make_unique<SelectiveRepeat>(context, ring_, window_);
 }
 
@@ -41,6 +42,7 @@ void Requester::reset() {
   window_.reset();
   rtt_.forget();
   if (selective_) selective_->reset();
+  if (direct_) direct_->reset();
 }
 
 bool Requester::lacks_credit(const SendWqe& wqe) const {
@@ -54,6 +56,7 @@ bool Requester::may_send() const {
   if (!running) return false;
   if (wqe.has(kSendFence) && window_.packet() == 0 && rd_atomic_in_flight_ != 0) return false;
   if (wqe.is_local()) return true;
+  if (direct_ && direct_->takes(wqe, window_.cursor())) return window_.all_answered();
   if (selective_ && selective_->requests.full()) return false;
   const int32_t in_flight = window_.distance_to_cursor();
   if (wqe.needs_response()) {
@@ -74,22 +77,33 @@ bool Requester::wants_transmit() const { return may_send() || (selective_ && wan
 
 Polled Requester::poll_transmit(TxFrame& frame, Instant now) {
   if (selective_ && wants_beside_cursor() && poll_beside_cursor(frame, now)) return {.frame = true};
+  uint32_t direct_room = DirectRequests::kBytesPerTurn;
   while (may_send()) {
     SendWqe& wqe = window_.wqe();
-    if (!wqe.is_local()) return send_next(wqe, frame, now);
+    const bool direct = direct_ && !wqe.is_local() && direct_->takes(wqe, window_.cursor());
+    if (!wqe.is_local() && !direct) {
+      if (direct_) direct_->leave(wqe);
+      return send_next(wqe, frame, now);
+    }
     if (wqe.done) {
       window_.skip();  // carried out before the cursor was moved back
       continue;
     }
-    const Outcome outcome = run_local(wqe, now);
+    if (direct) {
+      const DirectRequests::Step step = direct_->carry_out(wqe, window_.cursor(), window_.next(), direct_room, now);
+      if (step == DirectRequests::Step::kPart) return {};
+      if (step == DirectRequests::Step::kInFrames) continue;
+    }
+    const Outcome outcome = end_here(wqe, now);
     if (outcome != Outcome::kGoesOn) return {.outcome = outcome};
   }
   return {};
 }
 
-/// Carries out the local operation at the cursor.
-Outcome Requester::run_local(SendWqe& wqe, Instant now) {
-  const Cause cause = uroce::run_local(context_, wqe);
+/// Ends the work request at the cursor, which has nothing to send: a local operation is carried out, and a direct copy
+/// was made.
+Outcome Requester::end_here(SendWqe& wqe, Instant now) {
+  const Cause cause = wqe.is_local() ? run_local(context_, wqe) : Cause::kNone;
   if (cause != Cause::kNone) return completer_.set_local_error(cause, now);
   wqe.done = true;
   window_.skip();

@@ -7,6 +7,7 @@
 //   FlightLimit      how many packets may be in flight, and which of them ask for an answer
 //   PeerCredits      how many messages the peer has receives for
 //   SelectiveRepeat  towards a peer that knows it: what is lost is sent again beside the cursor
+//   DirectRequests   towards a process of this machine that allows it: what is copied without frames
 //
 // Retransmission is nothing but moving the cursor back to the oldest packet without an answer (go-back-N): packets are
 // made again from the program's memory, which belongs to the transport until the completion. Timeouts and NAKs mean
@@ -20,6 +21,7 @@
 #include <memory>
 
 #include "packet/packet.h"
+#include "transport/direct_requests.h"
 #include "transport/flight_limit.h"
 #include "transport/outcome.h"
 #include "transport/peer_credits.h"
@@ -70,7 +72,7 @@ class Requester {
   bool lacks_credit(const SendWqe& wqe) const;
   Polled send_next(SendWqe& wqe, TxFrame& frame, Instant now);
   Polled give_up(Cause cause, Instant now);
-  Outcome run_local(SendWqe& wqe, Instant now);
+  Outcome end_here(SendWqe& wqe, Instant now);
   void rewind();
   void start_over();
 
@@ -111,6 +113,7 @@ class Requester {
   PeerCredits credits_;
   RttSampler rtt_;
   std::unique_ptr<SelectiveRepeat> selective_;
+  std::unique_ptr<DirectRequests> direct_;
 
   uint32_t ssn_ = 0;                  // messages started
   uint32_t rd_atomic_in_flight_ = 0;  // READs and atomics in flight

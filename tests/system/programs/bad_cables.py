@@ -13,7 +13,7 @@ from session import Failure, Scenario
 LOGGED = {"UROCE_LOG": "info"}  # counters are in the last lines of the log
 
 
-def _counters(text):
+def counters_of(text):
     """The sum of each counter over the programs whose logs are in `text`."""
     sums = {}
     for line in re.findall(r"uroce: counted: (.*)", text):
@@ -22,12 +22,12 @@ def _counters(text):
     return sums
 
 
-def _printed(child):
+def printed_by(child):
     """What the program printed itself. Its last line and the log's may be one."""
     return re.sub(r"uroce: .*\n", "\n", child.output())
 
 
-def _expect(counters, *names):
+def expect_counted(counters, *names):
     missing = [name for name in names if counters.get(name, 0) == 0]
     if missing:
         raise Failure(f"{', '.join(missing)} did not happen: {counters}")
@@ -55,10 +55,10 @@ def _bandwidth(program, faults, *happened):
 
     def body(session):
         server, client = _pair(session, [program, "-n", "1000"], (faults, faults))
-        problems = check_bandwidth(_printed(client), (65536,))
+        problems = check_bandwidth(printed_by(client), (65536,))
         if problems:
             raise Failure("; ".join(problems))
-        _expect(_counters(server.output() + client.output()), *happened)
+        expect_counted(counters_of(server.output() + client.output()), *happened)
 
     return body
 
@@ -74,7 +74,7 @@ def _mesh(faults, *happened):
                 session.expect_exit(child, 60)
                 if child.exit_code != 0 or f"{messages} messages" not in child.output():
                     raise Failure(f"{words}: exit {child.exit_code}, {messages} messages expected")
-                _expect(_counters(child.output()), "retransmits", *happened)
+                expect_counted(counters_of(child.output()), "retransmits", *happened)
 
     return body
 
@@ -90,7 +90,7 @@ def rate(session):
     bits_per_second = 4e6
     words = ["ib_write_bw", "-s", "4096", "-m", "1024", "-q", "8", "-t", "16", "-u", "20", "-D", "6", "-f", "1"]
     _, client = _pair(session, words, ("", f"rate {bits_per_second / 1e6:.0f}M"))
-    measured = rows(_printed(client))[0][2][1] * 2**20 * 8
+    measured = rows(printed_by(client))[0][2][1] * 2**20 * 8
     possible = bits_per_second * 4096 / (4096 + 4 * HEADER_BYTES + RETH_BYTES)
     if not 0.9 * possible < measured < 1.1 * possible:
         raise Failure(f"{measured / 1e6:.2f} Mbit/s, {possible / 1e6:.2f} are possible")
@@ -111,8 +111,8 @@ def marks(session):
         session.expect_exit(child, 30)
         if child.exit_code != 0:
             raise Failure(f"the {child.name}: exit {child.exit_code}")
-    sent, heard = _counters(client.output()), _counters(server.output())
-    _expect(sent, "fault_ecn_marked", "rp_cnp_handled")
+    sent, heard = counters_of(client.output()), counters_of(server.output())
+    expect_counted(sent, "fault_ecn_marked", "rp_cnp_handled")
     if heard.get("np_ecn_marked_roce_packets", 0) != sent["fault_ecn_marked"]:
         raise Failure(f"{sent['fault_ecn_marked']} were marked, {heard.get('np_ecn_marked_roce_packets')} arrived so")
 
@@ -120,7 +120,7 @@ def marks(session):
 def small_queue(session):
     """What the queue in front of the rate has no room for is lost, and sent again."""
     _, client = _pair(session, ["ib_write_bw", "-n", "100", "-u", "12"], ("", "rate 200M; queue 100K"))
-    _expect(_counters(client.output()), "fault_queue_full", "retransmits")
+    expect_counted(counters_of(client.output()), "fault_queue_full", "retransmits")
 
 
 def _delay(*words):
@@ -129,7 +129,7 @@ def _delay(*words):
 
     def body(session):
         _, client = _pair(session, [*words, "-n", "200"], ("delay all by 2ms", "delay all by 2ms"))
-        least, _, typical = rows(_printed(client))[0][2][:3]
+        least, _, typical = rows(printed_by(client))[0][2][:3]
         if not 2000 <= least <= typical < 20_000:
             raise Failure(f"{least} us at least and {typical} us typically, each way")
 
@@ -160,7 +160,7 @@ def seed(session):
         said = re.search(r"uroce: faults: (duplicate 0.2 within 20000ns; seed \d+)$", server.output(), re.MULTILINE)
         if not said or faults[0] not in ("duplicate 20%", said[1]):
             raise Failure(f"the log does not say '{faults[0]}' with a seed")
-        _expect(_counters(server.output()), "fault_out_duplicated")
+        expect_counted(counters_of(server.output()), "fault_out_duplicated")
         faults = (said[1], "")
 
 

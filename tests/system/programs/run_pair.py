@@ -23,6 +23,7 @@ import client_programs
 import cm_programs
 import demo
 import device_suite
+import direct_copies
 import everyday
 import faults
 import hardships
@@ -122,7 +123,7 @@ def all_tests():
                      *bad_cables.SCENARIOS, *client_programs.SCENARIOS, *cm_programs.SCENARIOS, *hardships.SCENARIOS,
                      *uplinks.SCENARIOS, *xrc_programs.SCENARIOS, *message_stacks.SCENARIOS, *storage.SCENARIOS,
                      *checkouts.SCENARIOS, *device_suite.SCENARIOS, *verbs_suite.SCENARIOS, *raw_programs.SCENARIOS,
-                     *places.SCENARIOS, *sockets.SCENARIOS, *demo.SCENARIOS):
+                     *places.SCENARIOS, *sockets.SCENARIOS, *demo.SCENARIOS, *direct_copies.SCENARIOS):
         suite = everyday.suite_of(scenario.name, scenario.suite, scenario.wire)
         tests[scenario.name] = (suite, scenario.timeout_s, scenario.company,
                                 lambda uroce, scenario=scenario: scenario.run(uroce))

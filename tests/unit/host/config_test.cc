@@ -12,9 +12,9 @@ namespace uroce {
 namespace {
 
 constexpr const char* kVariables[] = {
-    "UROCE_PORT",    "UROCE_ADDR",     "UROCE_EAL",           "UROCE_PCAP",  "UROCE_MTU",
-    "UROCE_MAX_QPS", "UROCE_PROGRESS", "UROCE_HUGEPAGES",     "UROCE_CC",    "UROCE_CC_PARAM",
-    "UROCE_TCLASS",  "UROCE_PFC",      "UROCE_LOSS_RECOVERY", "UROCE_FAULTS"};
+    "UROCE_PORT",    "UROCE_ADDR",     "UROCE_EAL",           "UROCE_PCAP",   "UROCE_MTU",
+    "UROCE_MAX_QPS", "UROCE_PROGRESS", "UROCE_HUGEPAGES",     "UROCE_CC",     "UROCE_CC_PARAM",
+    "UROCE_TCLASS",  "UROCE_PFC",      "UROCE_LOSS_RECOVERY", "UROCE_FAULTS", "UROCE_DIRECT_COPY"};
 
 class Config : public testing::Test {
  protected:
@@ -102,6 +102,8 @@ TEST_F(Config, EveryWordOfASetting) {
   expect_words(
       config, "UROCE_LOSS_RECOVERY", &EndpointConfig::loss_recovery,
       {{"auto", LossRecovery::kAuto}, {"go-back-n", LossRecovery::kGoBackN}, {"selective", LossRecovery::kSelective}});
+  expect_words(config, "UROCE_DIRECT_COPY", &EndpointConfig::direct_copy,
+               {{"auto", DirectCopying::kAuto}, {"off", DirectCopying::kOff}});
   expect_words(config, "UROCE_MTU", &EndpointConfig::mtu, {{"576", 576u}, {"9216", 9216u}});
   expect_words(config, "UROCE_MAX_QPS", &EndpointConfig::max_qps, {{"1", 1u}, {"131072", 131072u}});
 }
@@ -120,6 +122,7 @@ TEST_F(Config, MistakesAreNamed) {
                                                           {"UROCE_PROGRESS", "sometimes"},
                                                           {"UROCE_LOSS_RECOVERY", "sack"},
                                                           {"UROCE_HUGEPAGES", "1"},
+                                                          {"UROCE_DIRECT_COPY", "yes"},
                                                           {"UROCE_CC", "cubic"},
                                                           {"UROCE_FAULTS", "loss=1%"},
                                                           {"UROCE_FAULTS", "in: rate 1G"},

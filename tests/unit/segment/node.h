@@ -23,16 +23,23 @@ inline constexpr MacAddress kFarAway{{0x02, 0x99, 0, 0, 0, 1}};  // of nobody on
 class Node {
  public:
   Node(const TempDir& dir, const MemberCard& card, uint32_t lanes_max = 0) : Node(dir.path(), card, lanes_max) {}
-  Node(const std::string& directory, const MemberCard& card, uint32_t lanes_max = 0, bool as_cable = false) {
+  Node(const std::string& directory, const MemberCard& card, uint32_t lanes_max = 0, bool as_cable = false)
+      : Node(options_of(directory, card, lanes_max, as_cable)) {}
+  explicit Node(SegmentOptions options) {
+    options.warn = [this](const std::string& line) { warnings.push_back(line); };
+    options.tell = [this](const std::string& line) { told.push_back(line); };
+    std::string error;
+    port = SegmentPort::join(options, error);
+    EXPECT_TRUE(port) << error;
+  }
+  static SegmentOptions options_of(const std::string& directory, const MemberCard& card, uint32_t lanes_max = 0,
+                                   bool as_cable = false) {
     SegmentOptions options;
     options.lanes_max = lanes_max;
     options.as_cable = as_cable;
     options.directory = directory;
     options.card = card;
-    options.warn = [this](const std::string& line) { warnings.push_back(line); };
-    std::string error;
-    port = SegmentPort::join(options, error);
-    EXPECT_TRUE(port) << error;
+    return options;
   }
   /// A queue pair number of its own.
   uint32_t qpn() {
@@ -67,6 +74,7 @@ class Node {
 
   std::unique_ptr<SegmentPort> port;
   std::vector<std::string> warnings;
+  std::vector<std::string> told;
   Instant now{1'000'000'000};
   uint32_t block = 0;
 };

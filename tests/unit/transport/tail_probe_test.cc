@@ -8,7 +8,7 @@ namespace {
 
 using Probed = TailProbe::Packet;
 
-constexpr Instant kStart{1'000'000'000};
+constexpr Instant kFirstSent{1'000'000'000};
 constexpr Duration kRtt = microseconds(50);
 // Two round trips, the 20 us that the peer may delay its ACK, and 10 us of slack.
 constexpr Duration kSilence = microseconds(130);
@@ -34,37 +34,37 @@ TEST_F(TailProbeTest, WaitsForNothingAtFirst) {
 
 TEST_F(TailProbeTest, NeedsToKnowARoundTrip) {
   const RttSampler unknown;
-  probe_.start(unknown, kStart);
+  probe_.start(unknown, kFirstSent);
   EXPECT_EQ(probe_.next_timeout(), Instant::never());
 }
 
 TEST_F(TailProbeTest, GoesOutAfterTwoSilentRoundTrips) {
-  send(kStart);
-  ASSERT_EQ(probe_.next_timeout(), kStart + kSilence);
-  EXPECT_FALSE(probe_.expire(true, rtt_, almost(kStart + kSilence)));
-  EXPECT_TRUE(probe_.expire(true, rtt_, kStart + kSilence));
+  send(kFirstSent);
+  ASSERT_EQ(probe_.next_timeout(), kFirstSent + kSilence);
+  EXPECT_FALSE(probe_.expire(true, rtt_, almost(kFirstSent + kSilence)));
+  EXPECT_TRUE(probe_.expire(true, rtt_, kFirstSent + kSilence));
   EXPECT_TRUE(probe_.wants_transmit());
   EXPECT_EQ(probe_.take(), Probed::kLast);
   EXPECT_FALSE(probe_.wants_transmit());
 }
 
 TEST_F(TailProbeTest, EachSignOfLifePutsItOff) {
-  send(kStart);
-  probe_.on_activity(kStart + microseconds(100));
-  EXPECT_FALSE(probe_.expire(true, rtt_, kStart + kSilence));
-  EXPECT_EQ(probe_.next_timeout(), kStart + microseconds(100) + kSilence);
-  EXPECT_TRUE(probe_.expire(true, rtt_, kStart + microseconds(100) + kSilence));
+  send(kFirstSent);
+  probe_.on_activity(kFirstSent + microseconds(100));
+  EXPECT_FALSE(probe_.expire(true, rtt_, kFirstSent + kSilence));
+  EXPECT_EQ(probe_.next_timeout(), kFirstSent + microseconds(100) + kSilence);
+  EXPECT_TRUE(probe_.expire(true, rtt_, kFirstSent + microseconds(100) + kSilence));
 }
 
 TEST_F(TailProbeTest, ARunningWaitIsNotStartedAgain) {
-  send(kStart);
-  probe_.start(rtt_, kStart + microseconds(100));
-  EXPECT_EQ(probe_.next_timeout(), kStart + kSilence);
+  send(kFirstSent);
+  probe_.start(rtt_, kFirstSent + microseconds(100));
+  EXPECT_EQ(probe_.next_timeout(), kFirstSent + kSilence);
 }
 
 TEST_F(TailProbeTest, LastAndFirstInTurnAndEachTimeAfterTwiceAsLong) {
-  send(kStart);
-  Instant now = kStart;
+  send(kFirstSent);
+  Instant now = kFirstSent;
   for (int64_t wait = 1; wait <= 64; wait *= 2) {
     EXPECT_EQ(probe_.next_timeout(), now + kSilence * wait);
     now = now + kSilence * wait;
@@ -76,11 +76,11 @@ TEST_F(TailProbeTest, LastAndFirstInTurnAndEachTimeAfterTwiceAsLong) {
 }
 
 TEST_F(TailProbeTest, ProgressMakesTheWaitShortAgain) {
-  send(kStart);
-  ASSERT_TRUE(probe_.expire(true, rtt_, kStart + kSilence));
+  send(kFirstSent);
+  ASSERT_TRUE(probe_.expire(true, rtt_, kFirstSent + kSilence));
   probe_.on_progress();
   probe_.stop();
-  const Instant later = kStart + milliseconds(1);
+  const Instant later = kFirstSent + milliseconds(1);
   send(later);
   EXPECT_EQ(probe_.next_timeout(), later + kSilence);
   ASSERT_TRUE(probe_.expire(true, rtt_, later + kSilence));
@@ -88,23 +88,23 @@ TEST_F(TailProbeTest, ProgressMakesTheWaitShortAgain) {
 }
 
 TEST_F(TailProbeTest, EndsWhenNothingIsWaitedForAnyMore) {
-  send(kStart);
-  EXPECT_FALSE(probe_.expire(false, rtt_, kStart + kSilence));
+  send(kFirstSent);
+  EXPECT_FALSE(probe_.expire(false, rtt_, kFirstSent + kSilence));
   EXPECT_EQ(probe_.next_timeout(), Instant::never());
   EXPECT_FALSE(probe_.wants_transmit());
 }
 
 TEST_F(TailProbeTest, StopAndReset) {
-  send(kStart);
+  send(kFirstSent);
   probe_.stop();
   EXPECT_EQ(probe_.next_timeout(), Instant::never());
-  send(kStart);
-  ASSERT_TRUE(probe_.expire(true, rtt_, kStart + kSilence));
+  send(kFirstSent);
+  ASSERT_TRUE(probe_.expire(true, rtt_, kFirstSent + kSilence));
   probe_.reset();
   EXPECT_FALSE(probe_.wants_transmit());
   EXPECT_EQ(probe_.next_timeout(), Instant::never());
-  send(kStart + milliseconds(1));
-  EXPECT_EQ(probe_.next_timeout(), kStart + milliseconds(1) + kSilence) << "the wait is a short one again";
+  send(kFirstSent + milliseconds(1));
+  EXPECT_EQ(probe_.next_timeout(), kFirstSent + milliseconds(1) + kSilence) << "the wait is a short one again";
 }
 
 }  // namespace

@@ -1,0 +1,187 @@
+// Two queue pairs that copy to and from each other's memory without frames, in one process: what stands for the segment
+// is a table of what was shown, which a test can break.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/direct_copy.h"
+#include "base/random.h"
+#include "packet/packet.h"
+#include "transport/qp.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
+
+namespace uroce::test {
+
+inline constexpr uint32_t kDirectMemory = 2 << 20;
+
+/// What one side shows, and how the other one reaches it.
+class ShownHere final : public DirectCopy, public DirectPeer {
+ public:
+  // The target's half.
+  void show(const ShownRegion& region) override { regions[region.key] = region; }
+  void hide_region(uint32_t key) override { waits += regions.erase(key) != 0 ? 1 : 0; }
+  std::atomic<uint32_t>* show(const ShownQueuePair& qp) override {
+    qps[qp.qpn] = qp;
+    return &next_psn;
+  }
+  void hide_queue_pair(uint32_t qpn) override { waits += qps.erase(qpn) != 0 ? 1 : 0; }
+  void pause(bool pause) override { paused = pause; }
+
+  // The requester's: `other` is what the peer shows.
+  DirectPeer* find(const MacAddress& /*mac*/, uint32_t /*qpn*/) override {
+    return other == nullptr || paused || other->paused ? nullptr : this;
+  }
+  bool shows(uint32_t qpn, uint32_t key) const override {
+    return other->qps.count(qpn) != 0 && other->regions.count(key) != 0;
+  }
+  bool begin(uint32_t qpn, uint32_t key, ShownTarget& target) override {
+    under_way++;
+    const auto qp = other->qps.find(qpn);
+    const auto region = other->regions.find(key);
+    if (qp == other->qps.end() || region == other->regions.end()) return false;
+    target = {qp->second, other->next_psn.load(), region->second};
+    return true;
+  }
+  void end() override { under_way--; }
+  bool write(uint64_t to, std::span<const DirectPiece> from, bool ends, Instant /*now*/) override {
+    auto* at = reinterpret_cast<uint8_t*>(to);
+    return copy(from, ends, [&at](const DirectPiece& piece) {
+      std::memcpy(at, piece.memory, piece.bytes);
+      at += piece.bytes;
+    });
+  }
+  bool read(uint64_t from, std::span<const DirectPiece> to, Instant /*now*/) override {
+    auto* at = reinterpret_cast<const uint8_t*>(from);
+    return copy(to, false, [&at](const DirectPiece& piece) {
+      std::memcpy(piece.memory, at, piece.bytes);
+      at += piece.bytes;
+    });
+  }
+
+  std::map<uint32_t, ShownRegion> regions;
+  std::map<uint32_t, ShownQueuePair> qps;
+  std::atomic<uint32_t> next_psn{0};
+  ShownHere* other = nullptr;
+  bool paused = false;
+  int waits = 0;               // what was shown was taken back
+  int under_way = 0;           // begun, and not ended
+  int fail_after = -1;         // so many copies succeed; -1: all
+  std::vector<size_t> copies;  // bytes of each
+  std::vector<bool> ended;
+
+ private:
+  template <typename F>
+  bool copy(std::span<const DirectPiece> pieces, bool ends, F&& f) {
+    if (fail_after == 0) return false;
+    if (fail_after > 0) fail_after--;
+    size_t bytes = 0;
+    for (const DirectPiece& piece : pieces) {
+      f(piece);
+      bytes += piece.bytes;
+    }
+    copies.push_back(bytes);
+    ended.push_back(ends);
+    return true;
+  }
+};
+
+/// One of the two.
+class DirectSide : public Observer {
+ public:
+  explicit DirectSide(uint32_t qpn, PdId pd = 1)
+      : env_{.memory = table, .counters = counters, .observer = *this},
+        cq(64, *this),
+        qp((table.show_to(&shown), env_.direct = &shown, init(pd)), qpn, 0, 1024, env_, nullptr) {}
+  ~DirectSide() override { qp.forget_work(); }
+
+  /// RESET to `last`, with what `change` makes of the usual attributes.
+  template <typename F>
+  void connect(const DirectSide& peer, uint32_t own_address, uint32_t peer_address, QpState last, F&& change) {
+    PathSpec path;
+    path.src_ip = IpAddress::v4(own_address);
+    path.dst_ip = IpAddress::v4(peer_address);
+    path.src_mac = path.dst_mac = MacAddress{{2, 0, 0, 0, 0, 1}};
+    QpAttributes a;
+    a.access = kRemoteRead | kRemoteWrite | kRemoteAtomic;
+    a.dest_qpn = peer.qp.qpn();
+    a.rq_psn = a.sq_psn = Psn(0x100);
+    a.max_rd_atomic = a.max_dest_rd_atomic = 4;
+    a.retry_cnt = 1;
+    change(a);
+    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+      a.state = state;
+      if (qp.modify(a, required_attributes(qp.type(), qp.state(), state), &path, true, now) != ModifyResult::kOk)
+        std::abort();
+      if (state == last) return;
+    }
+  }
+  void connect(const DirectSide& peer, uint32_t own_address, uint32_t peer_address) {
+    connect(peer, own_address, peer_address, QpState::kRts, [](QpAttributes&) {});
+  }
+  bool to_state(QpState state) {
+    QpAttributes a;
+    a.state = state;
+    return qp.modify(a, kAttrState, nullptr, false, now) == ModifyResult::kOk;
+  }
+
+  std::vector<std::vector<uint8_t>> frames() {
+    std::vector<std::vector<uint8_t>> all;
+    std::array<uint8_t, 2048> buffer{};
+    for (TxFrame frame{.data = buffer.data(), .capacity = buffer.size()}; qp.poll_transmit(frame, now);) {
+      all.emplace_back(buffer.begin(), buffer.begin() + frame.bytes);
+    }
+    return all;
+  }
+  void receive(const std::vector<std::vector<uint8_t>>& frames) {
+    for (const auto& frame : frames) {
+      PacketView packet;
+      if (parse_frame(frame, packet) == ParseResult::kOk) qp.on_packet(packet, now);
+    }
+  }
+  std::vector<Completion> completions() {
+    std::vector<Completion> all(64);
+    all.resize(cq.poll(all));
+    return all;
+  }
+
+  void on_qp_event(Qp& /*qp*/, AsyncEvent event) override { events.push_back(event); }
+  void on_error_completion(const Qp& /*qp*/, const Completion& completion) override {
+    causes.push_back(completion.cause);
+  }
+
+  std::vector<AsyncEvent> events;
+  std::vector<Cause> causes;
+  Counters counters;
+  ShownHere shown;
+  std::vector<uint8_t> memory = std::vector<uint8_t>(kDirectMemory);
+  Instant now{1000};
+
+ private:
+  QpInit init(PdId pd) {
+    QpInit init;
+    init.pd = pd;
+    init.send_cq = init.recv_cq = &cq;
+    init.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 4, .max_recv_sge = 1, .max_inline_data = 0};
+    return init;
+  }
+  SeededRandom random_{1};
+
+ public:
+  MemoryTable table{64, random_};
+
+ private:
+  TransportEnv env_;
+
+ public:
+  CompletionQueue cq;
+  Qp qp;
+};
+
+}  // namespace uroce::test
