@@ -27,6 +27,8 @@ class Inbox {
   /// The next datagram; its bytes stay until `read`. False when there is none.
   bool next(InDatagram& out);
   bool empty() const { return at_ >= count_; }
+  /// The last `read` took as much as it can: more may be waiting.
+  bool had_more() const { return count_ == kMessages; }
   uint64_t messages() const { return messages_; }
 
  private:

@@ -93,7 +93,11 @@ uint16_t SocketPort::receive(RxBuffers& buffers, rte_mbuf** mbufs, uint16_t max)
       continue;
     }
     InDatagram datagram;
-    if (!inbox_.next(datagram) && !(read_more() && inbox_.next(datagram))) break;
+    if (!inbox_.next(datagram)) {
+      // Whoever has something to do does it first, unless more is sure to be there.
+      const bool enough = count != 0 && !inbox_.had_more();
+      if (enough || !read_more() || !inbox_.next(datagram)) break;
+    }
     if (take(datagram, buffers, mbufs[count])) count++;
   }
   return count;

@@ -24,6 +24,7 @@ sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent / "program
 
 import connections
 import groups
+import host_sockets
 import initramfs
 import isolation
 import lab
@@ -46,7 +47,7 @@ def tests():
     """(name, the set that it is in, function of the bench)"""
     for row in all_rows():
         yield row.name, "short" if row.short else "rest", lambda bench, row=row: run_row(row, bench)
-    for scenario in (*reboots.SCENARIOS, *together.SCENARIOS, *connections.SCENARIOS, *groups.SCENARIOS):
+    for scenario in (*reboots.SCENARIOS, *together.SCENARIOS, *host_sockets.SCENARIOS, *connections.SCENARIOS, *groups.SCENARIOS):
         yield scenario.name, "short" if scenario.short else "rest", scenario.run
 
 

@@ -44,11 +44,12 @@ class Bench:
 class Attempt:
     """The two ends of one row, what they printed, our counters and our capture."""
 
-    def __init__(self, bench, name, run=(), port=lab.OUR_PORT, runtime="", logs=False):
+    def __init__(self, bench, name, run=(), port=lab.OUR_PORT, runtime="", logs=False, addresses=lab.OUR_ADDRESSES):
         self.bench = bench
         self.run = run
         self.logs = logs or bool(run)
         self.our_port = port
+        self.our_addresses = addresses
         self.environment = {"UROCE_RUNTIME_DIR": runtime} if runtime else {}
         self.log = bench.captures / f"{name}.log"  # what our side logs, when that is to be judged
         self.capture = bench.captures / f"{name}.pcapng"
@@ -60,7 +61,7 @@ class Attempt:
         self.ours = None
 
     def start_ours(self, name, words):
-        addresses = [word for address in lab.OUR_ADDRESSES for word in ("--addr", address)]
+        addresses = [word for address in self.our_addresses for word in ("--addr", address)]
         log = ("sh", "-c", 'exec 2>"$0"; exec "$@"', self.log) if self.logs else ()
         child = self.bench.children.start(name, [
             *log, self.bench.uroce, "run", "--port", self.our_port, *addresses, "--pcap", self.capture, *self.run, "--",
