@@ -178,6 +178,8 @@ bool EndpointImpl::open_port(std::string& error) {
     const EngineConfig engine_config = make_engine_config(config_, port_);
     engine_ = std::make_unique<Engine>(engine_config, port_.device().port(), random_, observer_);
     engine_->set_owner(ownership_.owner());
+    static_cast<void>(port_.link_speed_mbps());  // looked at once, so that the engine knows it
+    port_.follow_link(*engine_);
     cm_.start(*engine_, port_.device(), random_);
   }
   watch_.start();

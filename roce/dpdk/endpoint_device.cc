@@ -115,6 +115,7 @@ class SegmentDevice final : public MemberDevice,
     return segment::choose_addresses(port_->registration().directory(), host_, of_machine);
   }
   bool take_news() override { return has_uplink_ && port_->uplink().take_news(); }
+  uint32_t mtu() override { return has_uplink_ ? port_->uplink().mtu() : 0; }
   void tell_addresses(const std::vector<LocalAddress>& addresses) override {
     std::string error;
     if (port_->registration().card().addresses == addresses) return;

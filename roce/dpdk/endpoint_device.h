@@ -23,7 +23,7 @@
 
 namespace uroce {
 
-/// Whose addresses an endpoint has.
+/// Whose addresses an endpoint has, and how much goes that way.
 class AddressSource {
  public:
   virtual ~AddressSource() = default;
@@ -31,6 +31,8 @@ class AddressSource {
   virtual std::vector<LocalAddress> choose(const std::vector<LocalAddress>& of_machine) = 0;
   /// True once after something beside the machine's interfaces changed on which they depend. Any thread may ask.
   virtual bool take_news() = 0;
+  /// The IP MTU of the way out of the machine, as last heard; 0: it is not known. To be called by the owner.
+  virtual uint32_t mtu() = 0;
 };
 
 class EndpointDevice {

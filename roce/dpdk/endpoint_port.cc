@@ -25,6 +25,7 @@
 #include "dpdk/uplink_device.h"
 #include "engine/priority_flow_control.h"
 #include "host/descriptors.h"
+#include "host/endpoint_options.h"
 #include "host/port_driver.h"
 #include "host/wire_end.h"
 
@@ -200,29 +201,40 @@ void EndpointPort::abandon() {
   lcore_lease_.abandon();
 }
 
+/// The kernel is asked each time, since it tells of no change.
 uint64_t EndpointPort::link_speed_mbps() const {
-  if (plan_.netdev && plan_.netdev->speed_mbps != 0) return plan_.netdev->speed_mbps;
-  return device_->link_speed_mbps();
+  const uint64_t now = plan_.netdev ? netdev_speed_mbps(plan_.netdev->name) : 0;
+  if (now != 0) speed_seen_mbps_.store(now, std::memory_order_relaxed);
+  const uint64_t seen = speed_seen_mbps_.load(std::memory_order_relaxed);
+  return seen != 0 ? seen : device_->link_speed_mbps();
 }
 
-void EndpointPort::follow_link_speed(Engine& engine) {
-  const uint64_t mbps = link_speed_mbps();
-  if (mbps == speed_told_mbps_) return;
+/// In a turn, too: so the interface's speed is what somebody last saw.
+void EndpointPort::follow_link(Engine& engine) {
+  const uint64_t seen = speed_seen_mbps_.load(std::memory_order_relaxed);
+  const uint64_t mbps = seen != 0 ? seen : device_->link_speed_mbps();
+  const uint32_t bytes = plan_.mtu_now != 0 ? plan_.mtu_now + kLinkHeaderBytes : plan_.max_frame_bytes;
+  if (mbps == speed_told_mbps_ && bytes == frame_told_bytes_) return;
   speed_told_mbps_ = mbps;
-  engine.set_link_speed(mbps * kMegabit);
+  frame_told_bytes_ = bytes;
+  engine.set_link(mbps * kMegabit, bytes);
   engine.flow_control().set_link_speed(pause_speed(plan_, mbps * kMegabit));
 }
 
-void EndpointPort::look_at_mtu() {
+void EndpointPort::look_at_mtu(Engine& engine) {
   const auto netdev = plan_.netdev ? read_netdev(plan_.netdev->name) : std::nullopt;
-  if (!netdev || netdev->mtu == plan_.netdev->mtu) return;
-  plan_.netdev->mtu = netdev->mtu;
-  const uint32_t ours = plan_.max_frame_bytes - kLinkHeaderBytes;
-  if (netdev->mtu >= ours) return;
-  log_message(LogLevel::kWarning,
-              "interface %s has an MTU of %u now, and this program sends up to %u: longer packets are lost; as root, "
-              "ip link set %s mtu %u, or start the program anew",
-              netdev->name.c_str(), netdev->mtu, ours, netdev->name.c_str(), ours);
+  if (plan_.spec.kind == PortKind::kSegment) plan_.mtu_now = device_->address_source()->mtu();
+  if (netdev && netdev->mtu != plan_.netdev->mtu) {
+    const uint32_t before = std::exchange(plan_.netdev->mtu, netdev->mtu);
+    const uint32_t ours = plan_.max_frame_bytes - kLinkHeaderBytes;
+    plan_.mtu_now = std::clamp(netdev->mtu, kMtuMin, ours);
+    if (netdev->mtu < ours)
+      log_message(LogLevel::kWarning,
+                  "interface %s has an MTU of %u now, and had %u: connections that were made with a longer path MTU "
+                  "lose packets; as root, ip link set %s mtu %u",
+                  netdev->name.c_str(), netdev->mtu, before, netdev->name.c_str(), ours);
+  }
+  follow_link(engine);
 }
 
 std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses(bool& again) {

@@ -4,6 +4,7 @@
 // the lcore id of its queues, and the interrupt thread, which is kept away from it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,11 +58,13 @@ class EndpointPort {
   /// To be called once per turn: looks after the device, and tells the engine when the speed of the link changed.
   void on_turn(Engine& engine, Instant now) {
     if (engine.flow_control().enabled()) device_->obey_pauses(engine.flow_control().paused());
-    if (device_->on_turn(now)) follow_link_speed(engine);
+    if (device_->on_turn(now)) follow_link(engine);
   }
-  /// The kernel's interface may carry less now than when the port was opened, whose frames stay as long as they were:
-  /// that is said once.
-  void look_at_mtu();
+  /// Looks how much the kernel's interface, or the uplink of a segment, carries now, and tells the engine. Frames stay
+  /// as long as they were made when the port was opened, at most. To be called by the owner, as the next one.
+  void look_at_mtu(Engine& engine);
+  /// Tells the engine what is new of the link: its speed, and how much it carries.
+  void follow_link(Engine& engine);
   /// The user named the addresses: they follow nothing.
   bool addresses_are_given() const { return !config_.addresses.empty(); }
   /// If the addresses of the kernel's interface changed, logs that and returns those that the engine shall use from now
@@ -76,7 +79,6 @@ class EndpointPort {
   bool probe(std::string& error);
   bool claim(std::string& error);
   bool share(std::string& error);
-  void follow_link_speed(Engine& engine);
 
   const EndpointConfig& config_;
   Ownership& ownership_;
@@ -86,9 +88,11 @@ class EndpointPort {
   std::vector<LocalAddress> taken_;  // addresses of the interface that another RoCE stack has
   PciHold pci_hold_;
   LcoreLease lcore_lease_;
-  uint64_t speed_told_mbps_ = UINT64_MAX;  // what the engine was told
-  bool guarded_ = false;                   // kept away from the interrupt thread
-  bool claimed_ = false;                   // so that no other endpoint can open the device
+  mutable std::atomic<uint64_t> speed_seen_mbps_{0};  // of the kernel's interface, when last asked
+  uint64_t speed_told_mbps_ = UINT64_MAX;             // what the engine was told
+  uint32_t frame_told_bytes_ = 0;
+  bool guarded_ = false;  // kept away from the interrupt thread
+  bool claimed_ = false;  // so that no other endpoint can open the device
   std::unique_ptr<EndpointDevice> device_;
   DirectCopy* direct_ = nullptr;
 };

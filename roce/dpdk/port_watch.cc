@@ -43,12 +43,19 @@ void PortWatch::look(Instant now) {
     // Much may have happened between the plan and the first look.
     const bool first = std::exchange(first_look_, false);
     const bool news = port_.device().address_source()->take_news();
+    if (news) {
+      const EngineLock owner(endpoint_);
+      port_.look_at_mtu(endpoint_.engine());
+    }
     if (heard || first || news || ask_again_) ask_again_ = !follow_machine(first);
     return;
   }
   if (netdev_watch_ && !heard && !ask_again_) return;
   look_at_link();
-  port_.look_at_mtu();
+  {
+    const EngineLock owner(endpoint_);
+    port_.look_at_mtu(endpoint_.engine());
+  }
   if (const auto addresses = port_.changed_addresses(ask_again_)) {
     EngineLock engine(endpoint_);
     port_.device().tell_addresses(*addresses);

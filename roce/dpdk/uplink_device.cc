@@ -40,6 +40,8 @@ class UplinkDevice final : public EndpointDevice {
     segment_->on_turn(now);
     uplink_.on_turn(now);
     if (looked) tell_link();
+    if (plan_.mtu_now != std::exchange(told_mtu_, plan_.mtu_now))
+      tell([this](segment::MemberCard& card) { card.mtu = told_mtu_; });
     return looked;
   }
   uint32_t moved() const override { return uplink_.moved(); }
@@ -76,6 +78,7 @@ class UplinkDevice final : public EndpointDevice {
   std::unique_ptr<segment::SegmentPort> segment_;
   segment::UplinkPort uplink_;
   bool told_up_ = true;
+  uint32_t told_mtu_ = 0;
 };
 
 /// False when there is another one already.

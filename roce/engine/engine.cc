@@ -62,7 +62,10 @@ Steering& Engine::steering() {
   return parts_->steering;
 }
 
-void Engine::set_link_speed(uint64_t bits_per_second) { parts_->qps.set_link_speed(bits_per_second); }
+void Engine::set_link(uint64_t bits_per_second, uint32_t frame_bytes) {
+  parts_->qps.set_link_speed(bits_per_second);
+  parts_->qps.set_frame_bytes(frame_bytes);
+}
 void Engine::set_capture(Capture* capture) {
   parts_->tap.attach(capture);
   parts_->qps.frames_only(capture != nullptr);

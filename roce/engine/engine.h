@@ -61,8 +61,9 @@ class Engine {
   /// Whether something waits for the next turn: to be sent (a congested port, or more than one turn's worth), or to be
   /// received from ourselves.
   bool wants_transmit() const;
-  /// The link speed, from which rates start; 0: unknown.
-  void set_link_speed(uint64_t bits_per_second);
+  /// The link: its speed, from which rates start (0: unknown), and how long frames may be, which is no more than the
+  /// port was made for. Queue pairs that there are stay as they are.
+  void set_link(uint64_t bits_per_second, uint32_t frame_bytes);
   void set_capture(Capture* capture);  // nullptr: off
   /// A caller that passes the engine between threads notes its owner in `owner`, which outlives the engine; calls of
   /// other threads are detected then. Threads that only read (addresses, counters, qps) need not own an idle engine.

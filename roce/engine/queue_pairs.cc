@@ -1,5 +1,6 @@
 #include "engine/queue_pairs.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -20,7 +21,8 @@ uint32_t mtu_for(uint32_t max_frame_bytes) {
 
 QueuePairs::QueuePairs(const EngineConfig& config, ObjectTables& objects, RandomSource& random, Counters& counters,
                        Observer& observer)
-    : active_mtu_(mtu_for(config.max_frame_bytes)),
+    : frame_most_(config.max_frame_bytes),
+      active_mtu_(mtu_for(config.max_frame_bytes)),
       max_frame_(config.max_frame_bytes),
       objects_(objects),
       reorder_pool_(config.reorder_packets, active_mtu_),
@@ -38,6 +40,11 @@ QueuePairs::QueuePairs(const EngineConfig& config, ObjectTables& objects, Random
            &objects.xrc_queues(),
            config.direct} {
   objects.memory().show_to(config.direct);
+}
+
+void QueuePairs::set_frame_bytes(uint32_t bytes) {
+  max_frame_ = std::min(bytes, frame_most_);
+  active_mtu_ = mtu_for(max_frame_);
 }
 
 Qp* QueuePairs::create(const QpInit& init, void* user) {

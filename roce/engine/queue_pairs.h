@@ -43,6 +43,9 @@ class QueuePairs {
   }
   /// The largest RoCE MTU (256..4096) whose packets fit the port's frames.
   uint32_t active_mtu_bytes() const { return active_mtu_; }
+  /// The port carries frames of so many bytes from now on, no more than it was made for. Queue pairs that there are
+  /// stay as they are.
+  void set_frame_bytes(uint32_t bytes);
   /// The link speed, from which rates start; 0: unknown.
   void set_link_speed(uint64_t bits_per_second) { env_.congestion.link_bits_per_second = bits_per_second; }
   /// Somebody wants to see the frames of everything (base/direct_copy.h).
@@ -51,8 +54,9 @@ class QueuePairs {
   }
 
  private:
-  const uint32_t active_mtu_;
-  const uint32_t max_frame_;  // of raw packets
+  const uint32_t frame_most_;
+  uint32_t active_mtu_;
+  uint32_t max_frame_;  // of raw packets
   ObjectTables& objects_;
   ReorderPool reorder_pool_;
   QpTable table_;

@@ -1,8 +1,10 @@
 #include "host/netdev.h"
 
 #include <arpa/inet.h>
+#include <linux/ethtool.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
+#include <linux/sockios.h>
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -15,7 +17,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <memory>
 
 #include "base/unique_fd.h"
@@ -32,13 +33,6 @@ T from_bytes(const void* bytes) {
   T value;
   std::memcpy(&value, bytes, sizeof value);
   return value;
-}
-
-template <typename T>
-T read_sysfs(const std::string& netdev, const char* attribute, T fallback) {
-  std::ifstream file("/sys/class/net/" + netdev + "/" + attribute);
-  T value = fallback;
-  return file >> value ? value : fallback;
 }
 
 /// False when errno says why not.
@@ -65,12 +59,24 @@ bool read_flags(const std::string& name, Netdev& netdev) {
 
 }  // namespace
 
+uint64_t netdev_speed_mbps(const std::string& name) {
+  const UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  if (!fd || name.empty() || name.size() >= sizeof request.ifr_name) return 0;
+  std::memcpy(request.ifr_name, name.data(), name.size());
+  ethtool_cmd settings{};
+  settings.cmd = ETHTOOL_GSET;
+  request.ifr_data = reinterpret_cast<char*>(&settings);
+  if (ioctl(fd.get(), SIOCETHTOOL, &request) != 0) return 0;
+  const uint32_t speed = ethtool_cmd_speed(&settings);
+  return speed == static_cast<uint32_t>(SPEED_UNKNOWN) || speed == UINT16_MAX ? 0 : speed;
+}
+
 std::optional<Netdev> read_netdev(const std::string& name) {
   Netdev netdev;
   netdev.name = name;
   if (!read_flags(name, netdev)) return std::nullopt;
-  const int64_t speed = read_sysfs<int64_t>(name, "speed", 0);
-  netdev.speed_mbps = speed > 0 ? static_cast<uint64_t>(speed) : 0;
+  netdev.speed_mbps = netdev_speed_mbps(name);
 
   const auto addresses = kernel_addresses(netdev.index);
   if (!addresses) return std::nullopt;

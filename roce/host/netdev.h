@@ -31,6 +31,9 @@ std::optional<std::vector<std::string>> list_netdevs();
 /// False also when there is none of that name.
 std::optional<bool> netdev_carrier(const std::string& name);
 
+/// As the kernel has it now; 0: unknown.
+uint64_t netdev_speed_mbps(const std::string& name);
+
 /// Holds UDP port 4791 of the host's own addresses, so that the kernel does not answer the peers' packets with "port
 /// unreachable". Nothing is ever read: a filter drops everything at the socket.
 class RocePortHold {

@@ -27,7 +27,8 @@ struct PortPlan {
   uint32_t qps_max = 0;          // queue pairs that its uplink lets a program have; 0: any number
   uint32_t lanes_max = 0;        // other programs that it lets a program meet; 0: any number
   bool direct_copy = false;      // on a segment: READs and WRITEs need no frames with programs that want that, too
-  uint32_t max_frame_bytes = 0;  // for the engine
+  uint32_t max_frame_bytes = 0;  // the engine's frames, at most
+  uint32_t mtu_now = 0;          // IP MTU of the interface or uplink below, as last seen; 0: no less than they need
   PortOptions options;           // except the port's number
 };
 

@@ -121,8 +121,7 @@ void follow_uplink(const segment::MemberCard& uplink, const EndpointConfig& conf
   plan.lanes_max = uplink.lanes_max;
   plan.identity = {uplink.mac, config.addresses.empty() ? uplink.addresses : config.addresses, uplink.netdev,
                    kSegmentMbps, uplink.link_up};
-  const uint32_t mtu = uplink.mtu == 0 ? kFullMtu : uplink.mtu;
-  use_mtu(plan, config.mtu == 0 ? mtu : std::min(config.mtu, mtu));
+  plan.mtu_now = uplink.mtu;
 }
 
 }  // namespace

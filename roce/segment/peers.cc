@@ -80,6 +80,7 @@ bool Peers::refresh(bool always) {
     if (peer->mac != card.mac || peer->role != card.role) continue;  // no member moves to another host
     peer->link_up = card.link_up;
     if (peer->role != Role::kProgram) peer->addresses = card.addresses;
+    peer->mtu = card.mtu;
     peer->listens = card.listens;
     peer->groups = card.groups;
     peer->raw = card.raw;

@@ -55,6 +55,7 @@ struct Peer {
   Role role = Role::kProgram;
   bool link_up = true;                  // as its card says
   std::vector<LocalAddress> addresses;  // likewise, unless it is a program
+  uint32_t mtu = 0;                     // likewise, of an uplink
   std::vector<Listening> listens;       // likewise
   std::vector<MacAddress> groups;       // likewise
   std::vector<MacAddress> raw;          // likewise

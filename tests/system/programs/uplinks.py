@@ -25,6 +25,9 @@ from session import Failure, Scenario
 from wires import CardWire, Skip, TapWire, VethWire, find_built
 
 
+SHOWS_PORT = pathlib.Path(__file__).resolve().parent / "sources" / "shows_port.py"
+
+
 class Uplinks:
     """A uroced for each of some sides of a wire, whose programs meet in a directory of their side's own."""
 
@@ -313,6 +316,26 @@ def restarted(session):
     watch.signal(signal.SIGTERM)
 
 
+def mtu_follows(session):
+    """What the uplink's interface carries is the active MTU of programs that run, and of those that start later."""
+    shows = session.start("shows", 0, [sys.executable, str(SHOWS_PORT)])
+    if not shows.wait_for_output("mtu 4096 ", 20):
+        raise Failure("not the MTU of the interface at first")
+    for mtu, active in (("1500", 1024), ("4200", 4096), ("1000", 512)):
+        before = len(shows.output())
+        subprocess.run([*session.wire.prefix(0), "ip", "link", "set", "wire0", "mtu", mtu], check=True)
+        end = time.monotonic() + 20
+        while f"mtu {active} " not in shows.output()[before:]:
+            if time.monotonic() > end:
+                raise Failure(f"an MTU of {mtu} is not noticed: {shows.output()}")
+            time.sleep(0.02)
+    late = session.start("late", 0, ["ibv_devinfo"])
+    session.expect_exit(late, 20)
+    if not re.search(r"active_mtu:\s+512 ", late.output()):
+        raise Failure("a program that starts now has another MTU")
+    shows.signal(signal.SIGKILL)
+
+
 def gone_for_good(session):
     """uroced is killed and stays away: an error within the retry budget; programs of the machine still meet."""
     _, client = faults._flowing_pair(session, "ib_write_bw", "-D", "30")
@@ -485,6 +508,7 @@ SCENARIOS = [
     Scenario("uplink_identity", one_identity, "uplink_half", "veth", company="beside"),
     Scenario("uplink_answers", answers_for_the_host, "uplink_half", "veth", company="beside"),
     Scenario("uplink_restarted", restarted, "uplink_half", "veth", timeout_s=90, company="beside"),
+    Scenario("uplink_mtu", mtu_follows, "uplink_half", "veth", timeout_s=90, company="beside"),
     Scenario("uplink_gone", gone_for_good, "uplink_half", "veth", timeout_s=90, company="beside"),
     Scenario("uplink_local_pair", local_pair_survives, "uplink_half", "veth", timeout_s=60, company="beside"),
     Scenario("uplink_quotas", quotas, "uplink_half", "veth", timeout_s=90),

@@ -47,7 +47,7 @@ End::End(Engine& engine, const Scenario& scenario, bool is_b)
       pd_(engine.objects().allocate_pd()),
       cq_(engine.objects().create_cq(1024, nullptr)) {
   engine.set_capture(this);
-  engine.set_link_speed(10'000'000'000);
+  engine.set_link(10'000'000'000, UINT32_MAX);
   lanes_.reserve(scenario.flows.size());
   for (size_t i = 0; i < scenario.flows.size(); i++) add_lane(scenario.flows[i], i);
   seen_.completions.resize(lanes_.size());
