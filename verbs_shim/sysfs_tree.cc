@@ -22,6 +22,7 @@
 #include "base/files.h"
 #include "base/fork.h"
 #include "base/immortal.h"
+#include "base/root_mark.h"
 #include "dpdk/log.h"
 #include "engine/address_table.h"
 #include "host/netdev.h"
@@ -41,6 +42,7 @@ bool tree_knows_port = false;            // the tree was written after the port 
 std::atomic<bool> tree_is_short{false};  // something could not be written, and is tried again later
 bool tree_failure_is_told = false;       // it was logged why there is no tree
 std::string* tree_root = nullptr;
+RootMark* tree_made_at = nullptr;
 pid_t tree_owner = 0;
 int tree_lock = -1;  // held as long as the process lives
 
@@ -277,8 +279,27 @@ bool make_tree() {
   if (root.empty()) return have_no_tree(directory + ": " + std::strerror(errno));
   tree_failure_is_told = false;
   tree_root = new std::string(root);
+  if (tree_made_at == nullptr) tree_made_at = new RootMark;
   if (std::exchange(tree_owner, getpid()) == 0) std::atexit(remove_at_exit);
   return true;
+}
+
+/// The process has changed its root directory since the tree was made: its paths lead elsewhere.
+bool is_out_of_reach() { return tree_root != nullptr && tree_made_at != nullptr && !tree_made_at->same(); }
+
+/// Forgets a tree that was removed, with all of the runtime directory or by age, so that it is made anew.
+void look_after_tree() {
+  if (tree_root == nullptr) return;
+  struct stat st {};
+  // A file that nothing changes later stands for all.
+  if (lstat((*tree_root + "/sys/class/infiniband_verbs/abi_version").c_str(), &st) == 0 || errno != ENOENT) return;
+  if (fstat(tree_lock, &st) == 0 && st.st_nlink == 0) {
+    close(std::exchange(tree_lock, -1));
+    tree_root = nullptr;  // not deleted: another thread may be about to use a path in it
+  }
+  delete std::exchange(tree_facts, nullptr);
+  tree_is_whole = tree_knows_port = false;
+  next_try = {};
 }
 
 uint64_t counter_value(const std::string& name, const Counters& counters) {
@@ -309,7 +330,9 @@ const std::string& sysfs_root() {
   static Immortal<std::string> nothing;
   const std::string* const none = &*nothing;
   const std::lock_guard guard(tree_mutex);
+  if (is_out_of_reach()) return *none;
   const bool open = Runtime::get().is_open();
+  if (tree_is_whole) look_after_tree();
   if (tree_is_whole && !tree_is_short && (tree_knows_port || !open)) return *tree_root;
   if (!is_time_to_try(open)) return tree_root != nullptr ? *tree_root : *none;
   EndpointIdentity identity;
@@ -346,7 +369,9 @@ void leave_sysfs_tree() {
 void refresh_file(const char* path) {
   constexpr char kPort[] = "/ports/1/";
   const char* const found = std::strstr(path, kPort);
-  if (found == nullptr || !Runtime::get().is_open() || tree_root == nullptr || getpid() != tree_owner) return;
+  if (found == nullptr || is_out_of_reach() || !Runtime::get().is_open() || tree_root == nullptr ||
+      getpid() != tree_owner)
+    return;
   const std::string file = *tree_root + path;
   const char* const counter = std::strstr(found, "counters/");
   if (counter == nullptr) {

@@ -15,6 +15,7 @@ namespace {
 
 /// How long frames wait for earlier ones of other programs, which a busy machine may have kept from writing theirs.
 constexpr Duration kOrderPatience = milliseconds(100);
+constexpr Duration kLookAfter = milliseconds(500);
 constexpr int kBusyWaitMs = 2;
 constexpr int kIdleWaitMs = 20;
 constexpr int kWriteMs = 20;
@@ -44,6 +45,10 @@ void CaptureSession::wait(bool busy) {
 }
 
 void CaptureSession::welcome() {
+  if (const Instant now = time_of_day(); now >= next_look_) {
+    next_look_ = now + kLookAfter;
+    listener_.open_again();  // programs of a directory that was removed meet anew, and are asked anew
+  }
   for (int fd = listener_.accept(); fd >= 0; fd = listener_.accept()) strangers_.push_back(fd);
   std::erase_if(strangers_, [&](int fd) {
     CaptureGuest guest;

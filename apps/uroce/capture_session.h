@@ -67,6 +67,7 @@ class CaptureSession {
   std::vector<uint8_t> scratch_;
   std::vector<int> strangers_;  // connections that have not sent a greeting yet
   std::vector<std::unique_ptr<CapturedProgram>> programs_;
+  Instant next_look_{0};
   Instant end_{INT64_MAX};
   bool file_full_ = false;
   bool reader_gone_ = false;

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,16 +20,12 @@
 
 #include "base/files.h"
 #include "base/immortal.h"
+#include "base/root_mark.h"
 #include "dpdk/log.h"
+#include "dpdk/telemetry_socket.h"
 #include "host/endpoint_note.h"
 #include "host/hugepages.h"
-#include "host/reachable_directory.h"
 #include "host/runtime_dir.h"
-
-// DPDK exports it to its own libraries only; EAL calls it when it starts.
-extern "C" int rte_telemetry_init(const char* runtime_dir, const char* rte_version, rte_cpuset_t* cpuset,
-                                  int (*log)(uint32_t level, uint32_t type, const char* format, ...),
-                                  uint32_t log_type);
 
 namespace uroce {
 namespace {
@@ -103,12 +100,25 @@ std::string explain(const std::string& first_error, bool huge, bool extra_args) 
                       : "; UROCE_LOG=debug shows the whole story");
 }
 
-constexpr const char* kTelemetrySocket = "dpdk_telemetry.v2";
-
 /// Where telemetry is when there is no EAL.
 std::string& own_directory() {
   static Immortal<std::string> directory;
   return *directory;
+}
+
+/// As when the note was made.
+RootMark& root_mark() {
+  static Immortal<RootMark> mark;
+  return *mark;
+}
+
+/// The telemetry's socket was seen, so that it is missed when it is gone.
+bool telemetry_was_there = false;
+
+/// A path that is out of reach counts as there.
+bool exists(const std::string& path) {
+  struct stat st {};
+  return lstat(path.c_str(), &st) == 0 || errno != ENOENT;
 }
 
 /// Set in the child of a fork if EAL had started: what it says of itself is about the parent.
@@ -191,19 +201,9 @@ bool start_without_eal(std::string& error) {
   const std::string dir = runtime_dir(error);
   if (dir.empty() || !note().make(error)) return false;
   const fs::path own = fs::path(dir) / "dpdk" / (kEalPrefix + note().name());
-  std::error_code code;
-  fs::create_directories(own, code);
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  sched_getaffinity(0, sizeof allowed, &allowed);
   own_directory() = own;
-  // DPDK keeps the pointer, and removes the socket when the process ends. The child of a fork has its own.
-  static const ReachableDirectory* reachable;
-  reachable = new ReachableDirectory(own, std::strlen(kTelemetrySocket));
-  const QuietDpdk quiet;
   // Without it `uroce stats` knows nothing of this program, and the program runs all the same.
-  if (code || rte_telemetry_init(reachable->path().c_str(), rte_version(), &allowed, rte_log, RTE_LOGTYPE_EAL) != 0)
-    log_message(LogLevel::kWarning, "no telemetry: cannot use %s", own.c_str());
+  if (!start_telemetry(own)) log_message(LogLevel::kWarning, "no telemetry: cannot use %s", own.c_str());
   return true;
 }
 
@@ -221,9 +221,30 @@ void remove_eal_directory() {
 bool publish_note(std::string& error) {
   // In a DPDK application, which starts EAL itself, the note was not made yet.
   if (note().name().empty() && !note().make(error)) return false;
-  const int code = note().publish(eal_directory() + "/" + kTelemetrySocket);
+  const std::string socket = eal_directory() + "/" + kTelemetryName;
+  root_mark();
+  telemetry_was_there = telemetry_was_there || exists(socket);
+  const int code = note().publish(socket);
   if (code != 0) error = "cannot write " + note().path() + ": " + std::strerror(code);
   return code == 0;
+}
+
+bool own_files_are_there() {
+  // Behind another root directory there is nothing to be found, and nothing to be made.
+  if (note().name().empty() || !root_mark().same()) return true;
+  return note().is_there() && (!telemetry_was_there || exists(eal_directory() + "/" + kTelemetryName));
+}
+
+bool make_own_files_again(std::string& error) {
+  if (!note().is_there() && !note().make_again(error)) return false;
+  const std::string dir = eal_directory();
+  const std::string socket = dir + "/" + kTelemetryName;
+  // A DPDK application's own directory is its own business.
+  if (!telemetry_was_there || exists(socket) || fs::path(dir).filename() != kEalPrefix + note().name()) return true;
+  const std::string before = telemetry_path();
+  if (start_telemetry_again(before.empty() ? socket : before, dir)) return true;
+  error = "cannot use " + dir;
+  return false;
 }
 
 void withdraw_note() { static_cast<void>(note().publish("")); }
@@ -232,6 +253,7 @@ void leave_note() {
   const char* const eal = rte_eal_get_runtime_dir();
   eal_is_the_parents = eal_is_the_parents || (eal != nullptr && *eal != 0);
   own_directory().clear();
+  telemetry_was_there = false;
   note().leave();
 }
 

@@ -41,11 +41,21 @@ void EndpointRegistry::publish(EndpointImpl& endpoint) {
   if (unnoted_) log_message(LogLevel::kWarning, "`uroce stats` does not find this program: %s", error.c_str());
 }
 
-void EndpointRegistry::publish_again() {
-  if (!unnoted_.load(std::memory_order_relaxed)) return;
-  const std::lock_guard guard(mutex_);
+void EndpointRegistry::look_after_note() {
+  // A thread that looks at an endpoint may have to wait for it; then there is another time.
+  const std::unique_lock guard(mutex_, std::try_to_lock);
+  if (!guard.owns_lock() || published_.empty()) return;
+  const bool whole = own_files_are_there();
+  if (whole && !unnoted_) return;
   std::string error;
-  if (!published_.empty()) unnoted_ = !publish_note(error);
+  unnoted_ = (!whole && !make_own_files_again(error)) || !publish_note(error);
+  if (whole || std::exchange(torn_, unnoted_)) return;
+  if (unnoted_) {
+    log_message(LogLevel::kWarning, "the files by which `uroce stats` finds this program were removed: %s",
+                error.c_str());
+  } else {
+    log_message(LogLevel::kInfo, "the files by which `uroce stats` finds this program were removed, and are made anew");
+  }
 }
 
 void EndpointRegistry::withdraw(const EndpointImpl& endpoint) {

@@ -37,8 +37,9 @@ class EndpointRegistry {
   /// is finished when the process exits. Each has a number, which is not used again.
   void publish(EndpointImpl& endpoint);
   void withdraw(const EndpointImpl& endpoint);
-  /// To be called now and then by a thread that owns no engine: writes the note for which there was no room.
-  void publish_again();
+  /// To be called now and then by a thread that owns no engine: writes the note for which there was no room, and makes
+  /// anew what was removed of it and of telemetry.
+  void look_after_note();
 
   /// The numbers of those that are published, the oldest first.
   std::vector<uint64_t> numbers();
@@ -62,10 +63,11 @@ class EndpointRegistry {
 
   std::array<std::atomic<EndpointImpl*>, kMaxEndpoints> slots_{};  // atomic, because a fork hook may look at any time
   std::atomic<bool> is_child_{false};
-  std::atomic<bool> unnoted_{false};
   std::mutex mutex_;  // held by `look_at` for as long as it looks
   std::vector<Published> published_;
   uint64_t next_number_ = 0;
+  bool unnoted_ = false;
+  bool torn_ = false;  // the last attempt to make files anew failed
 };
 
 }  // namespace uroce

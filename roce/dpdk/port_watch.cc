@@ -35,7 +35,7 @@ void PortWatch::start() {
 void PortWatch::look(Instant now) {
   if (now < next_look_) return;
   next_look_ = now + kPortLook;
-  EndpointRegistry::get().publish_again();
+  EndpointRegistry::get().look_after_note();
   const bool heard = netdev_watch_ && netdev_watch_->changed();
   if (on_segment_) {
     // The link of a segment is its uplink's, of which the kernel knows nothing.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 
 #include "base/files.h"
 #include "base/random.h"
+#include "base/unique_fd.h"
 #include "host/reachable_directory.h"
 #include "host/runtime_dir.h"
 
@@ -160,15 +162,30 @@ bool CaptureListener::open(bool everybody, std::string& error) {
   char number[20];
   std::snprintf(number, sizeof number, "%016llx", static_cast<unsigned long long>(random.next_u64()));
   name_ = std::string(kCapturePrefix) + number + std::string(everybody ? kEverybody : ".some");
+  fd_ = make(dir, error);
+  return fd_ >= 0;
+}
+
+int CaptureListener::make(const std::string& dir, std::string& error) {
   const std::string early = "new-" + name_;  // a name that nobody looks for, until the socket accepts connections
-  fd_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd_ >= 0 && SocketAddress(dir, early).bind(fd_) == 0) {
+  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd && SocketAddress(dir, early).bind(fd.get()) == 0) {
     path_ = dir + "/" + name_;
-    if (listen(fd_, kGuestsWaiting) == 0 && rename((dir + "/" + early).c_str(), path_.c_str()) == 0) return true;
+    if (listen(fd.get(), kGuestsWaiting) == 0 && rename((dir + "/" + early).c_str(), path_.c_str()) == 0)
+      return fd.release();
   }
   error = "cannot make a socket in " + dir + ": " + std::strerror(errno);
   unlink((dir + "/" + early).c_str());
-  return false;
+  return -1;
+}
+
+bool CaptureListener::open_again() {
+  struct stat st {};
+  if (lstat(path_.c_str(), &st) == 0 || errno != ENOENT) return false;
+  std::string error;
+  const std::string dir = runtime_dir(error);
+  const UniqueFd fd(dir.empty() ? -1 : make(dir, error));
+  return fd && dup3(fd.get(), fd_, O_CLOEXEC) >= 0;
 }
 
 CaptureListener::~CaptureListener() {

@@ -62,6 +62,9 @@ class CaptureListener {
 
   /// Returns false, with one line in `error`, when that fails.
   bool open(bool everybody, std::string& error);
+  /// Makes the socket anew, if it was removed, with the same name and the same number for `fd`. Returns true when it
+  /// has done so.
+  bool open_again();
   const std::string& name() const { return name_; }
   /// Readable when a program connects.
   int fd() const { return fd_; }
@@ -69,6 +72,9 @@ class CaptureListener {
   int accept() const;
 
  private:
+  /// -1, with one line in `error`, when it cannot be made.
+  int make(const std::string& dir, std::string& error);
+
   std::string name_;
   std::string path_;
   int fd_ = -1;

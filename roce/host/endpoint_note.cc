@@ -99,6 +99,21 @@ bool EndpointNote::make(std::string& error) {
   return false;
 }
 
+bool EndpointNote::is_there() const { return fd_ >= 0 && has_name(fd_); }
+
+bool EndpointNote::make_again(std::string& error) {
+  const std::string dir = runtime_dir(error);
+  if (dir.empty()) return false;
+  path_ = dir + "/" + kPrefix + name_;
+  const int fd = lock_new_file(path_);
+  if (fd < 0) {
+    error = "cannot write " + path_ + ": " + std::strerror(errno);
+    return false;
+  }
+  close(std::exchange(fd_, fd));
+  return ftruncate(fd_, 0) == 0;
+}
+
 int EndpointNote::publish(const std::string& telemetry_socket) {
   if (fd_ < 0) return EBADF;
   return replace_text(fd_, telemetry_socket.empty() ? "" : telemetry_socket + "\n");

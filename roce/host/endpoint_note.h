@@ -23,6 +23,10 @@ class EndpointNote {
   bool make(std::string& error);
   /// "<pid>", or "<pid>.<n>" when another process has that name. "" before `make`.
   const std::string& name() const { return name_; }
+  /// False when the file was removed while this process held it.
+  bool is_there() const;
+  /// Makes it anew, with the same name and empty. Returns false, with one line in `error`, when that fails.
+  bool make_again(std::string& error);
   /// From now on other processes find this socket; with "" they find none any more. Returns an errno when that fails,
   /// for example for want of room; then it can be tried again.
   int publish(const std::string& telemetry_socket);

@@ -85,6 +85,7 @@ int Directory::open_own(std::string& error) {
   } else {
     file_mode_ = st.st_mode & 0666;
     opened_by_ = geteuid();
+    root_ = {};
     sticky_ = (st.st_mode & S_ISVTX) != 0 && st.st_uid != geteuid();
     return fd;
   }
@@ -95,6 +96,10 @@ int Directory::open_own(std::string& error) {
 bool Directory::is_there() const { return has_name(fd_); }
 
 bool Directory::make_again(std::string& error) {
+  if (!root_.same()) {
+    error = "this program changed its root directory since";
+    return false;
+  }
   const std::string parent = path_.substr(0, path_.rfind('/'));
   if (mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) {
     error = "cannot create " + parent + ": " + std::strerror(errno) + kRemedy;

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "base/root_mark.h"
 #include "segment/member_card.h"
 
 namespace uroce::segment {
@@ -117,6 +118,7 @@ class Directory {
   int fd_ = -1;
   mode_t file_mode_ = 0600;
   uid_t opened_by_ = 0;
+  RootMark root_;
   bool barred_ = false;
   bool sticky_ = false;  // and another user's: then only a file's owner may remove it
   std::map<MemberId, MemberCard> members_;

@@ -344,6 +344,57 @@ def vanished_directory(machine):
         server.wait()
 
 
+def _wait_for(what, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+    return found
+
+
+def vanished_files(machine, *on_a_card):
+    """What telemetry, a capture and /sys have in the runtime directory is there again when all of it was removed, or emptied."""
+    place = machine.folder / "run"
+    reader = "import sys\nfor line in sys.stdin: print(open('/sys/class/infiniband/uroce0/ports/1/state').read().strip(), flush=True)"
+    for options in ([], *([list(on_a_card)] if on_a_card else [])):
+        for what in ("removed", "emptied"):
+            environment = machine.environment(UROCE_LOG="info")
+            watcher = machine.start_run("ibv_asyncwatch", environment=environment, options=options)
+            for line in watcher.stdout:
+                if "async event FD" in line:
+                    break
+            shows = machine.start([machine.uroce, "run", "--", sys.executable, "-c", reader], machine.environment(), stdin=subprocess.PIPE)
+            capture = machine.start([machine.uroce, "capture", "-w", str(machine.folder / "all.pcapng")], machine.environment())
+            for again in (False, True):
+                shows.stdin.write("now\n")
+                shows.stdin.flush()
+                assert shows.stdout.readline() == "4: ACTIVE\n", (what, again)
+                _wait_for(lambda: list(place.glob("capture.*.all")))
+                if again:
+                    break
+                if what == "removed":
+                    place.rename(machine.folder / "gone")  # at once: programs make it anew
+                    shutil.rmtree(machine.folder / "gone")
+                else:
+                    for file in place.glob("**/*"):
+                        if not file.is_dir():
+                            file.unlink(missing_ok=True)
+                for line in watcher.stdout:
+                    if "`uroce stats` finds this program were removed, and are made anew" in line:
+                        break
+            listed = subprocess.run([machine.uroce, "ls"], env=machine.environment(), capture_output=True, text=True, check=False, timeout=30)
+            assert re.search(rf"^ *{watcher.pid} .* running$", listed.stdout, re.M), (what, listed)
+            server, port = _start_server(machine)
+            status, output = _pings(machine, port)
+            assert status == 0, (what, output)
+            for process in (server, watcher, shows):
+                process.kill()
+                process.wait()
+            capture.send_signal(signal.SIGINT)
+            output, _ = capture.communicate(timeout=30)
+            assert re.search(r"[1-9]\d* packets of [2-9] programs, 0 lost", output), (what, output)
+
+
 def any_directory_name(machine):
     """Programs are listed wherever they meet, also where a socket's address has no room for the name."""
     for name in ("short", "with space", "long" * 30):
@@ -384,6 +435,7 @@ def confined_server(machine, program):
                 output = [process.communicate(timeout=60)[0] for process in (other, confined)]
                 assert [other.returncode, confined.returncode] == [0, 0], (name, how, confined_listens, output)
                 assert output[1] == "fine\n", output
+                assert not pathlib.Path("/usr/share", str(machine.folder).lstrip("/")).exists(), "something was made behind the new root"
                 assert output[0].endswith("fine\n"), output
     port = str(free_tcp_port())
     barred = machine.start_run(program, "listen", port, "setuid")
@@ -417,7 +469,7 @@ def sanitized_program(machine, program):
 
 
 TESTS = [third_program, many_programs, launcher, own_address, other_users_switch, user_namespace, two_containers, nothing_stays_behind,
-         any_installation_path, bare_places, missing_parts_are_named, programs_without_preload, sanitized_program, vanished_directory, any_directory_name, confined_server,
+         any_installation_path, bare_places, missing_parts_are_named, programs_without_preload, sanitized_program, vanished_directory, vanished_files, any_directory_name, confined_server,
          af_xdp_without_rights]
 
 

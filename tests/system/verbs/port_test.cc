@@ -176,7 +176,7 @@ TEST(PortTest, TheMtuFollowsTheInterface) {
   const std::string line = log.until("lose packets", 20000);
   EXPECT_NE(line.find("interface near has an MTU of 1000 now, and had 1500"), std::string::npos) << line;
   run("ip link set near mtu 9000");
-  expect_mtu(IBV_MTU_1024);  // as the port's frames were made
+  expect_mtu(IBV_MTU_1024);          // as the port's frames were made
   run("ip link set near mtu 1500");  // as it was
 }
 

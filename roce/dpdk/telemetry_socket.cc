@@ -1,0 +1,97 @@
+#include "dpdk/telemetry_socket.h"
+
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include <rte_log.h>
+#include <rte_version.h>
+
+#include "base/files.h"
+#include "base/immortal.h"
+#include "dpdk/log.h"
+#include "host/reachable_directory.h"
+
+// DPDK exports it to its own libraries only; EAL calls it when it starts.
+extern "C" int rte_telemetry_init(const char* runtime_dir, const char* rte_version, cpu_set_t* cpuset,
+                                  int (*log)(uint32_t level, uint32_t type, const char* format, ...),
+                                  uint32_t log_type);
+
+namespace uroce {
+namespace {
+
+/// Where it is. DPDK keeps a pointer to the path, and removes the socket when the process ends.
+std::unique_ptr<const ReachableDirectory>& place() {
+  static Immortal<std::unique_ptr<const ReachableDirectory>> directory;
+  return *directory;
+}
+
+/// A thread of DPDK's that ends since its socket is no more is no news.
+int log_of_telemetry(uint32_t level, uint32_t type, const char* format, ...) {
+  if (std::strstr(format, "telemetry thread quitting") != nullptr) return 0;
+  va_list args;
+  va_start(args, format);
+  const int rc = rte_vlog(level, type, format, args);
+  va_end(args);
+  return rc;
+}
+
+/// Sockets of this process that listen there.
+std::vector<int> listening_at(const std::string& path) {
+  std::vector<int> found;
+  for (const std::string& name : names_in("/proc/self/fd")) {
+    const int fd = std::atoi(name.c_str());
+    int listens = 0;
+    socklen_t bytes = sizeof listens;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) != 0 || listens == 0) continue;
+    sockaddr_un at{};
+    bytes = sizeof at - 1;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&at), &bytes) != 0 || at.sun_family != AF_UNIX) continue;
+    if (path == at.sun_path) found.push_back(fd);
+  }
+  return found;
+}
+
+}  // namespace
+
+bool start_telemetry(const std::string& directory) {
+  std::error_code code;
+  std::filesystem::create_directories(directory, code);
+  if (code) return false;
+  auto reachable = std::make_unique<const ReachableDirectory>(directory, std::strlen(kTelemetryName));
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  const QuietDpdk quiet;
+  if (rte_telemetry_init(reachable->path().c_str(), rte_version(), &allowed, log_of_telemetry, RTE_LOGTYPE_EAL) != 0) {
+    static_cast<void>(reachable.release());  // DPDK may have kept the pointer
+    return false;
+  }
+  // The path before it is what a thread that ends, or a fork's parent, may still read.
+  static_cast<void>(place().release());
+  place() = std::move(reachable);
+  return true;
+}
+
+bool start_telemetry_again(const std::string& before, const std::string& directory) {
+  const std::vector<int> old = listening_at(before);
+  if (!start_telemetry(directory)) return false;
+  // Whoever waits for connections there stops waiting, and ends.
+  for (const int fd : old) {
+    shutdown(fd, SHUT_RDWR);
+    close(fd);
+  }
+  return true;
+}
+
+std::string telemetry_path() { return place() ? place()->path() + "/" + kTelemetryName : ""; }
+
+}  // namespace uroce

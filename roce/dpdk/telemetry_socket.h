@@ -1,0 +1,18 @@
+// DPDK's telemetry in a directory of this process, started without EAL or anew.
+#pragma once
+
+#include <string>
+
+namespace uroce {
+
+inline constexpr const char* kTelemetryName = "dpdk_telemetry.v2";
+
+/// Listens at kTelemetryName in `directory`, which is made if necessary. Returns false when that cannot be.
+bool start_telemetry(const std::string& directory);
+/// The same for one that listens at `before` already, a path whose file is gone: that socket is closed.
+bool start_telemetry_again(const std::string& before, const std::string& directory);
+
+/// The path at which DPDK's telemetry of this process, started by `start_telemetry`, is bound; "" before.
+std::string telemetry_path();
+
+}  // namespace uroce
