@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 
 namespace uroce::segment {

@@ -67,6 +67,35 @@ TEST_F(ConnectTest, AConnectionIsMadeUsedAndEnded) {
   EXPECT_TRUE(server.listening.empty());
 }
 
+// For lists: with the kernel's states, and each id under a number of its own.
+TEST_F(ConnectTest, IdsAreListedOnceTheyHaveTheDevice) {
+  const auto listed = [](Host& host) {
+    std::vector<ListedId> all;
+    for_each_listed(host.cm(), [&](const ListedId& id) { all.push_back(id); });
+    return all;
+  };
+  Id* const idle = client.cm().create_id(PortSpace::kTcp, QpType::kRc, nullptr);
+  EXPECT_TRUE(listed(client).empty()) << "it is of no device yet";
+  Id* const listener = listen();
+  ASSERT_EQ(listed(server).size(), 1u);
+  EXPECT_EQ(listed(server)[0].state, 8);
+  EXPECT_EQ(listed(server)[0].qpn, 0u);
+  EXPECT_EQ(listed(server)[0].local.port, kPort);
+  Id* const active = resolved();
+  ASSERT_EQ(listed(client).size(), 1u);
+  EXPECT_EQ(listed(client)[0].state, 4);
+  ASSERT_EQ(client.cm().connect(*active, parameters(0x111, "hello"), {}, network.now()), 0);
+  EXPECT_EQ(listed(client)[0].state, 5);
+  EXPECT_EQ(listed(client)[0].qpn, 0x111u);
+  EXPECT_EQ(listed(client)[0].remote.ip, server.ip());
+  Id* const another = resolved();
+  ASSERT_EQ(listed(client).size(), 2u);
+  EXPECT_NE(listed(client)[0].number, listed(client)[1].number);
+  for (Id* id : {idle, active, another}) client.cm().destroy_id(id, network.now());
+  server.cm().destroy_id(listener, network.now());
+  EXPECT_TRUE(listed(client).empty());
+}
+
 TEST_F(ConnectTest, QueuePairsAreSetToWhatBothSidesAgreedOn) {
   listen();
   const Ends ends = connected();

@@ -355,6 +355,35 @@ int opens_as(uid_t user, const std::string& path) {
   return status >> 8;
 }
 
+/// What a process sees that is this user since it opened the directory: 0: all, and it may not look; 1: all; 2: less.
+int sees_as(uid_t user, View& view, size_t members) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setuid(user) != 0) _exit(3);
+    view.directory.scan();
+    _exit(view.directory.members().size() != members ? 2 : view.directory.barred() ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status >> 8;
+}
+
+// The locks stay, but cards, or even their names, can be read no more: nobody is gone for that.
+TEST(Directory, MembersAreKeptByWhoMayNotLookAnyMore) {
+  if (geteuid() != 0) GTEST_SKIP() << "skipped: only root can be two users";
+  for (const auto& [mode, wanted] : {std::pair{0700, 0}, {0755, 0}, {01777, 1}}) {
+    const TempDir dir;
+    ASSERT_EQ(chmod(dir.path().c_str(), static_cast<mode_t>(mode)), 0);
+    View mine(dir);
+    View yours(dir);
+    const Member me(mine, card_of("a", 1), 1);
+    const Member you(yours, card_of("a", 1), 1);
+    ASSERT_TRUE(mine.directory.scan());
+    EXPECT_EQ(sees_as(4711, mine, 2), wanted) << std::oct << mode;
+    EXPECT_FALSE(mine.directory.barred());
+  }
+}
+
 TEST(Directory, OfAnotherUserIsRefused) {
   if (geteuid() != 0) GTEST_SKIP() << "skipped: only root can be two users";
   const TempDir dir;

@@ -6,7 +6,12 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <climits>
+
+#include "segment/confined_send.h"
 #include "segment/shared_memory.h"
 #include "support.h"
 
@@ -196,6 +201,28 @@ TEST(Mailbox, WorksUnderALongPath) {
   Letter letter;
   letter.from = 1;
   EXPECT_EQ(mailbox.send(1, letter), Mailbox::Sent::kYes);
+}
+
+// What is left to a process whose root directory has changed: the directory that it has open.
+TEST_F(MailboxTest, LettersGoFromInsideTheDirectory) {
+  Letter letter;
+  letter.from = 1;
+  iovec part{&letter, sizeof letter};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  char before[PATH_MAX];
+  ASSERT_NE(getcwd(before, sizeof before), nullptr);
+  EXPECT_EQ(send_from_inside(directory.fd(), Directory::file_name('s', 2), mine.fd(), message), 0);
+  const auto got = yours.receive(fds, lost);
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->from, 1u);
+  EXPECT_EQ(send_from_inside(directory.fd(), Directory::file_name('s', 3), mine.fd(), message), ENOENT);
+  EXPECT_EQ(send_from_inside(-1, Directory::file_name('s', 2), mine.fd(), message), EBADF);
+  EXPECT_EQ(send_from_inside(directory.fd(), std::string(200, 'x'), mine.fd(), message), ENAMETOOLONG);
+  char after[PATH_MAX];
+  ASSERT_NE(getcwd(after, sizeof after), nullptr);
+  EXPECT_STREQ(before, after) << "the working directory is the program's";
 }
 
 }  // namespace
