@@ -134,12 +134,12 @@ void set_sent_fields(OutFrame& frame, uint16_t identification, uint16_t src_port
   store_be16(difference + kPortAt, of_port);
   store_be16(udp, src_port);
   frame.src_port = src_port;
-  uint16_t of_identification = 0;
+  uint32_t of_identification = 0;  // and of the flags behind it
   if (!frame.ipv6) {
     uint8_t* const at = frame.l3 + kIdentificationAt;
-    of_identification = load_be16(at) ^ identification;
-    store_be16(difference, of_identification);
-    store_be16(at, identification);
+    of_identification = load_be32(at) ^ (uint32_t{identification} << 16 | kDontFragment);
+    store_be32(difference, of_identification);
+    store_be32(at, uint32_t{identification} << 16 | kDontFragment);
     if (of_identification != 0) set_ipv4_checksum(frame.l3);
   }
   if (of_port == 0 && of_identification == 0) return;

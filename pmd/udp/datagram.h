@@ -1,9 +1,9 @@
 // Between Ethernet frames, which an ethdev has, and UDP datagrams, which a socket has.
 //
-// Of a frame that is sent, the kernel makes the headers anew, and three of the fields that it fills in are not the
-// frame's: the IPv4 identification, the UDP source port, and the UDP checksum. The iCRC covers the first two: so both
-// are put into the frame first, and the iCRC follows. Of a datagram that is received, the socket tells all that the
-// iCRC covers but the identification, which the iCRC itself then tells.
+// Of a frame that is sent, the kernel makes the headers anew, and the frame's own IPv4
+// identification and flags, UDP source port and UDP checksum are not among them. The iCRC covers all but the checksum:
+// so they are put into the frame first, and the iCRC follows. Of a datagram that is received, the socket tells all that
+// the iCRC covers but the identification, which the iCRC itself then tells.
 //
 // Pure; any thread. What comes from the wire may be anything.
 #pragma once

@@ -26,6 +26,8 @@ class Inbox {
   bool read(const AddressSockets& from);
   /// The next datagram; its bytes stay until `read`. False when there is none.
   bool next(InDatagram& out);
+  /// Drops what was read.
+  void clear() { at_ = count_; }
   bool empty() const { return at_ >= count_; }
   /// The last `read` took as much as it can: more may be waiting.
   bool had_more() const { return count_ == kMessages; }

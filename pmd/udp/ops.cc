@@ -130,6 +130,7 @@ int disable_interrupt(rte_eth_dev* dev, uint16_t /*queue*/) {
 int start_device(rte_eth_dev* dev) {
   if (const int rc = fit_frames(dev, dev->data->mtu); rc != 0) return rc;
   if (const int rc = set_up_interrupt(dev); rc != 0) return rc;
+  device_of(dev).port->discard_received();
   return 0;
 }
 

@@ -27,6 +27,14 @@ void add_control(msghdr& header, int level, int type, T value) {
   header.msg_controllen += CMSG_SPACE(sizeof value);
 }
 
+/// The one that the packet names: it was here before, and waited for room. Else one that its flow always gets.
+const Source& source_of(const OutFrame& frame, const AddressSockets& from) {
+  for (const Source& source : from.sources) {
+    if (source.port == frame.src_port) return source;
+  }
+  return from.sources[frame.src_port % kSourcePorts];
+}
+
 /// What the kernel says of a message that it cannot cut: its device cannot, or a packet is too long.
 bool cannot_cut(int code) { return code == EINVAL || code == EIO || code == EMSGSIZE; }
 
@@ -54,7 +62,7 @@ Outbox::Message* Outbox::find_open(const OutFrame& frame, const Source& source) 
 
 void Outbox::add(const OutFrame& frame, uint32_t tag, const AddressSockets& from) {
   ensure(frame_count_ < kFramesMost, "a burst has no more frames than there is room for");
-  const Source& source = from.sources[frame.src_port % kSourcePorts];
+  const Source& source = source_of(frame, from);
   const uint32_t index = frame_count_++;
   entries_[index] = {frame, tag, 0};
   Message* message = find_open(frame, source);
@@ -127,23 +135,26 @@ bool Outbox::send_from(uint32_t& at) {
   const int code = errno;
   if (code == EINTR) return true;
   if (code == EAGAIN) return false;
-  const Message& message = messages_[at++];
+  Message& message = messages_[at];
   if (message.count > 1 && cannot_cut(code)) {
     segments_ = segments_ && code != EIO;
-    send_singly(message);
+    if (!send_singly(message)) return false;
   } else {
     drop(message, code);
   }
+  at++;
   return true;
 }
 
-void Outbox::send_singly(const Message& message) {
-  uint32_t at = message.first;
-  for (uint32_t i = 0; i < message.count; i++, at = entries_[at].next) {
-    OutFrame& frame = entries_[at].frame;
-    set_sent_fields(frame, 0, message.source->port);
-    if (!send_one(message, at)) drop_entry(entries_[at], errno);
+/// False when the socket has no room; what is left of the message is then in it.
+bool Outbox::send_singly(Message& message) {
+  for (; message.count != 0; message.count--, message.first = entries_[message.first].next) {
+    set_sent_fields(entries_[message.first].frame, 0, message.source->port);
+    if (send_one(message, message.first)) continue;
+    if (errno == EAGAIN) return false;
+    drop_entry(entries_[message.first], errno);
   }
+  return true;
 }
 
 bool Outbox::send_one(const Message& message, uint32_t entry) {

@@ -70,7 +70,7 @@ class Outbox {
   void prepare(uint32_t index);
   void fill_control(const Message& message, msghdr& header, Control& control) const;
   bool send_from(uint32_t& at);
-  void send_singly(const Message& message);
+  bool send_singly(Message& message);
   bool send_one(const Message& message, uint32_t entry);
   void note_sent(const Message& message);
   void drop(const Message& message, int code);

@@ -14,6 +14,7 @@ constexpr uint32_t kAnswersMost = 64;
 /// One of so many reads goes to another socket than the last one, so that none has to wait for long.
 constexpr uint32_t kReadsOfOne = 8;
 constexpr uint32_t kAddressesWatched = 8;
+constexpr uint32_t kReadsAtStart = 64;
 
 std::span<uint8_t> bytes_of(rte_mbuf& mbuf) { return {rte_pktmbuf_mtod(&mbuf, uint8_t*), mbuf.data_len}; }
 
@@ -44,9 +45,15 @@ std::unique_ptr<SocketPort> SocketPort::open(const Arguments& arguments, std::st
   if (!port->interrupt_.open(error)) return nullptr;
   for (const LocalAddress& address : arguments.addresses) {
     if (port->take_address(address.ip, error)) continue;
+    // The kernel may still be looking whether another host has it; there are others to begin with.
+    const bool may_come = errno == EADDRNOTAVAIL && !address.ip.is_v4() && !port->sockets_.all().empty();
+    if (may_come) UDP_LOG(WARNING, "%s: %s", arguments.device.c_str(), error.c_str());
+    if (may_come) continue;
     error = arguments.device + ": " + error;
     return nullptr;
   }
+  std::string no_matter;  // an interface may have none, or another port has it
+  if (!port->netdev_.mac.is_zero()) port->take_address(link_local_of(port->netdev_.mac), no_matter);
   return port;
 }
 
@@ -55,7 +62,9 @@ bool SocketPort::take_address(const IpAddress& ip, std::string& error) {
   if (sockets_.find(ip) != nullptr) return true;
   if (!sockets_.open(ip, error)) return false;
   look_everywhere_ = true;
-  return interrupt_.watch(sockets_.find(ip)->receiver.get(), error);
+  if (interrupt_.watch(sockets_.find(ip)->receiver.get(), error)) return true;
+  sockets_.close_last();  // nobody would read it
+  return false;
 }
 
 /// The application has an address of which the arguments did not tell, such as a link-local one. That of an interface
@@ -114,14 +123,16 @@ bool SocketPort::read_more() {
 bool SocketPort::read_another() {
   std::array<int, kAddressesWatched> fds{};
   const uint32_t count = interrupt_.ready(fds.data(), kAddressesWatched);
-  const AddressSockets* best = nullptr;
-  for (const auto& sockets : sockets_.all()) {
-    if (std::find(fds.begin(), fds.begin() + count, sockets->receiver.get()) == fds.begin() + count) continue;
-    if (best == nullptr || best == active_) best = sockets.get();
+  const auto& all = sockets_.all();
+  const auto last = std::find_if(all.begin(), all.end(), [&](const auto& sockets) { return sockets.get() == active_; });
+  const auto begin = static_cast<size_t>(last - all.begin()) + 1;  // the one behind has its turn
+  for (size_t i = 0; count != 0 && i < all.size(); i++) {
+    const AddressSockets& sockets = *all[(begin + i) % all.size()];
+    if (std::find(fds.begin(), fds.begin() + count, sockets.receiver.get()) == fds.begin() + count) continue;
+    active_ = &sockets;
+    return inbox_.read(sockets);
   }
-  if (best == nullptr) return false;
-  active_ = best;
-  return inbox_.read(*best);
+  return false;
 }
 
 bool SocketPort::take_answer(RxBuffers& buffers, rte_mbuf*& out) {
@@ -191,8 +202,11 @@ uint32_t SocketPort::send_burst(rte_mbuf** mbufs, uint32_t count) {
 void SocketPort::queue(rte_mbuf& mbuf, uint32_t tag) {
   OutFrame frame;
   // The frame is changed in place: it has to be the sender's own, and whole.
-  const bool is_ours = mbuf.nb_segs == 1 && rte_mbuf_refcnt_read(&mbuf) == 1 && RTE_MBUF_DIRECT(&mbuf);
-  if (!is_ours || !read_frame(bytes_of(mbuf), frame)) {
+  if (mbuf.nb_segs != 1 || rte_mbuf_refcnt_read(&mbuf) != 1 || !RTE_MBUF_DIRECT(&mbuf)) {
+    counters_.tx_not_ours++;
+    return;
+  }
+  if (!read_frame(bytes_of(mbuf), frame)) {
     if (!on_other_frame(bytes_of(mbuf))) counters_.tx_not_roce++;
     return;
   }
@@ -246,7 +260,19 @@ void SocketPort::enable_interrupt() {
   const std::lock_guard lock(mutex_);
   look_everywhere_ = true;
   interrupt_.clear();
-  if (!answers_.empty() || !inbox_.empty()) interrupt_.raise();
+  int fd = -1;
+  // Also for what a socket has already: who waits may hear of changes only.
+  if (!answers_.empty() || !inbox_.empty() || interrupt_.ready(&fd, 1) != 0) interrupt_.raise();
+}
+
+void SocketPort::discard_received() {
+  const std::lock_guard lock(mutex_);
+  answers_.clear();
+  inbox_.clear();
+  for (const auto& sockets : sockets_.all()) {
+    // Senders may go on meanwhile: no longer than what can have waited.
+    for (uint32_t i = 0; i < kReadsAtStart && inbox_.read(*sockets); i++) inbox_.clear();
+  }
 }
 
 void SocketPort::disable_interrupt() {

@@ -35,6 +35,7 @@ struct PortCounters {
   uint64_t rx_kernel_dropped = 0;  // nobody received them in time
   OutboxCounters tx;
   uint64_t tx_no_address = 0;  // from an address whose UDP port 4791 we do not have
+  uint64_t tx_not_ours = 0;    // in mbufs that are shared, or of several pieces
   uint64_t tx_not_roce = 0;    // other frames, which end here
   uint64_t neighbour_answers = 0;
 };
@@ -69,6 +70,8 @@ class SocketPort {
   /// Before the application sleeps: `interrupt_fd` becomes readable when there is something to do.
   void enable_interrupt();
   void disable_interrupt();
+  /// What has come while nobody wanted to receive.
+  void discard_received();
   int interrupt_fd() const { return interrupt_.fd(); }
   bool link_up() const;
 

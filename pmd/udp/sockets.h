@@ -45,6 +45,8 @@ class Sockets {
   /// Takes the address's port. Returns false, with one line in `error` and errno, when that fails: EADDRINUSE when
   /// somebody else on the machine has it, EADDRNOTAVAIL when the address is not the machine's.
   bool open(const IpAddress& ip, std::string& error);
+  /// The one that was opened last.
+  void close_last() { all_.pop_back(); }
   /// nullptr: not open.
   const AddressSockets* find(const IpAddress& ip) const;
   const std::vector<std::unique_ptr<AddressSockets>>& all() const { return all_; }

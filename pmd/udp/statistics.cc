@@ -12,19 +12,13 @@ namespace {
 using Xstats = std::vector<std::pair<const char*, uint64_t>>;
 
 Xstats list(const PortCounters& counters) {
-  return {{"rx_messages", counters.rx_messages},
-          {"rx_too_long", counters.rx_too_long},
-          {"rx_no_mbufs", counters.rx_no_mbufs},
-          {"rx_foreign_ids", counters.rx_foreign_ids},
-          {"rx_bad_icrc", counters.rx_bad_icrc},
-          {"rx_kernel_dropped", counters.rx_kernel_dropped},
-          {"tx_messages", counters.tx.tx_messages},
-          {"tx_too_long", counters.tx.tx_too_long},
-          {"tx_unreachable", counters.tx.tx_unreachable},
-          {"tx_waits", counters.tx.tx_waits},
-          {"tx_no_address", counters.tx_no_address},
-          {"tx_not_roce", counters.tx_not_roce},
-          {"neighbour_answers", counters.neighbour_answers}};
+  return {{"rx_messages", counters.rx_messages},          {"rx_too_long", counters.rx_too_long},
+          {"rx_no_mbufs", counters.rx_no_mbufs},          {"rx_foreign_ids", counters.rx_foreign_ids},
+          {"rx_bad_icrc", counters.rx_bad_icrc},          {"rx_kernel_dropped", counters.rx_kernel_dropped},
+          {"tx_messages", counters.tx.tx_messages},       {"tx_too_long", counters.tx.tx_too_long},
+          {"tx_unreachable", counters.tx.tx_unreachable}, {"tx_waits", counters.tx.tx_waits},
+          {"tx_no_address", counters.tx_no_address},      {"tx_not_ours", counters.tx_not_ours},
+          {"tx_not_roce", counters.tx_not_roce},          {"neighbour_answers", counters.neighbour_answers}};
 }
 
 /// Since they were reset.
@@ -49,7 +43,7 @@ int get_stats(rte_eth_dev* dev, rte_eth_stats* stats) {
   stats->opackets = stats->q_opackets[0] = now.tx.tx_packets - base.tx.tx_packets;
   stats->obytes = stats->q_obytes[0] = now.tx.tx_bytes - base.tx.tx_bytes;
   stats->oerrors = now.tx.tx_too_long - base.tx.tx_too_long + now.tx.tx_unreachable - base.tx.tx_unreachable +
-                   now.tx_no_address - base.tx_no_address;
+                   now.tx_no_address - base.tx_no_address + now.tx_not_ours - base.tx_not_ours;
   return 0;
 }
 

@@ -35,6 +35,7 @@ constexpr const char* kTransport = "12b7002800000400ffff0000123480abcdef526f4345
 const std::string kPlain = std::string("4502003c00004000401126130a4d00010a4d0002c123") + kTransport + "bdb0bc86";
 const std::string kFifth = std::string("4502003c000540004011260e0a4d00010a4d0002d456") + kTransport + "64f068ed";
 const std::string kBeef = std::string("4502003cbeef4000401167230a4d00010a4d0002c123") + kTransport + "4b903b08";
+constexpr const char* kMayBeCut = "c9790e3e";  // the iCRC of the first without "don't fragment"
 const std::string kPlain6 =
     std::string("6020000000281140fd770000000000000000000000000001fd770000000000000000000000000002c123") + kTransport +
     "ed79a93e";
@@ -132,6 +133,18 @@ TEST(UdpDatagram, Ipv6HasAPortOnly) {
   ASSERT_TRUE(read_frame(bytes, frame));
   set_sent_fields(frame, 5, 0xD456);
   EXPECT_EQ(bytes, frame6(kOther6));
+}
+
+/// The kernel does not let it be cut.
+TEST(UdpDatagram, APacketThatMayBeCutIsSentAsOneThatMayNot) {
+  Bytes bytes = frame4("4502003c00000000401166130a4d00010a4d0002c123" + std::string(kTransport) + kMayBeCut);
+  PacketView packet;
+  ASSERT_EQ(parse_frame(bytes, packet), ParseResult::kOk);
+  ASSERT_TRUE(icrc_matches(packet));
+  OutFrame frame;
+  ASSERT_TRUE(read_frame(bytes, frame));
+  set_sent_fields(frame, 0, 0xC123);
+  EXPECT_EQ(bytes, frame4(kPlain));
 }
 
 /// A packet that was damaged before does not become a good one.

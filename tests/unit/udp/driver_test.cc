@@ -87,6 +87,13 @@ class TestPort {
   const std::string name_;
 };
 
+Bytes arp_question(uint8_t from, const IpAddress& wanted) {
+  const MacAddress mac{{2, 0, 0, 0, 0, from}};
+  Bytes bytes(64);
+  bytes.resize(encode_arp(bytes, {kBroadcastMac, mac, 0}, {Arp::kRequest, mac, address(from), {}, wanted}));
+  return bytes;
+}
+
 class UdpDriver : public testing::Test {
  protected:
   void SetUp() override {
@@ -236,6 +243,61 @@ TEST_F(UdpDriver, FlowsLeaveFromSeveralPorts) {
   EXPECT_EQ(ports.size(), 4u);
 }
 
+/// A packet that waited for room comes with the port that it was given, and keeps its way.
+TEST_F(UdpDriver, AFlowKeepsItsPort) {
+  for (uint16_t flow = 0; flow < 4; flow++) {
+    send(*first, {frame(path(1, 2, static_cast<uint16_t>(0xC120 + flow)), 8, 0)});
+    const auto got = receive(*second);
+    ASSERT_EQ(got.size(), 1u);
+    const uint16_t given = parsed(got[0]).udp_src_port;
+    send(*first, {frame(path(1, 2, given), 8, 1)});
+    const auto again = receive(*second);
+    ASSERT_EQ(again.size(), 1u);
+    EXPECT_EQ(parsed(again[0]).udp_src_port, given);
+  }
+}
+
+/// However much comes to the others.
+TEST_F(UdpDriver, NoAddressWaitsForEver) {
+  send(*second, {arp_question(7, address(7)), arp_question(8, address(8))});
+  send(*first, {frame(path(1, 8), 8, 77)});
+  bool came = false;
+  for (int round = 0; round < 400 && !came; round++) {
+    for (uint8_t i = 0; i < 10; i++) send(*first, {frame(path(1, 2), 20u + i, i)});
+    for (uint8_t i = 0; i < 10; i++) send(*first, {frame(path(1, 7), 20u + i, i)});
+    rte_mbuf* mbufs[8];
+    const uint16_t count = rte_eth_rx_burst(second->id, 0, mbufs, 8);
+    for (uint16_t i = 0; i < count; i++) {
+      const auto* const data = rte_pktmbuf_mtod(mbufs[i], const uint8_t*);
+      came = came || parsed({data, data + mbufs[i]->pkt_len}).dst_ip == address(8);
+      rte_pktmbuf_free(mbufs[i]);
+    }
+  }
+  EXPECT_TRUE(came);
+}
+
+TEST_F(UdpDriver, WhatCameWhileItWasStoppedIsGone) {
+  pollfd entry{rte_eth_dev_rx_intr_ctl_q_get_fd(second->id, 0), POLLIN, 0};
+  ASSERT_EQ(rte_eth_dev_stop(second->id), 0);
+  send(*first, {frame(path(1, 2), 8, 1)});
+  ASSERT_EQ(poll(&entry, 1, kPatienceMs), 1) << "the packet is there";
+  ASSERT_EQ(second->start(pool), 0);
+  send(*first, {frame(path(1, 2), 8, 2)});
+  const auto got = receive(*second);
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(parsed(got[0]).bth.psn.value(), 2u);
+}
+
+TEST_F(UdpDriver, AnMbufThatOthersUseIsCountedAsAnError) {
+  rte_mbuf* const shared = mbuf_of(frame(path(1, 2), 8, 1));
+  rte_mbuf_refcnt_update(shared, 1);
+  rte_mbuf* one = shared;
+  ASSERT_EQ(rte_eth_tx_burst(first->id, 0, &one, 1), 1);
+  rte_pktmbuf_free(shared);
+  EXPECT_EQ(first->xstat("tx_not_ours"), 1u);
+  EXPECT_EQ(first->stats().oerrors, 1u);
+}
+
 TEST_F(UdpDriver, AForeignSendersIdentificationIsFound) {
   const UniqueFd fd = stranger(9);
   PathSpec spec = path(9, 2);
@@ -271,13 +333,6 @@ TEST_F(UdpDriver, WhatIsLongerThanTheMtuIsDropped) {
   EXPECT_EQ(second->stats().ierrors, 1u);
   ASSERT_EQ(rte_eth_stats_reset(second->id), 0);
   EXPECT_EQ(second->xstat("rx_too_long"), 0u);
-}
-
-Bytes arp_question(uint8_t from, const IpAddress& wanted) {
-  const MacAddress mac{{2, 0, 0, 0, 0, from}};
-  Bytes bytes(64);
-  bytes.resize(encode_arp(bytes, {kBroadcastMac, mac, 0}, {Arp::kRequest, mac, address(from), {}, wanted}));
-  return bytes;
 }
 
 TEST_F(UdpDriver, QuestionsForNeighboursAreAnsweredByThePort) {
