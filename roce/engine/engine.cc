@@ -167,6 +167,7 @@ PostResult Engine::post_sends(Qp& qp, std::span<const SendWr> wrs, Instant now) 
 PostResult Engine::post_recv(Qp& qp, const RecvWr& wr, Instant now) {
   owner_.check();
   const PostResult result = qp.post_recv(wr, now);
+  // It may let an ACK with credits leave, and changes no deadline.
   if (result == PostResult::kOk && qp.wants_transmit()) parts_->schedule.on_posted(qp);
   return result;
 }

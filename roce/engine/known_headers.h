@@ -19,8 +19,8 @@ namespace uroce {
 class KnownHeaders {
  public:
   /// Without a VLAN and without IP options. Between them only the tail of the BTH differs.
-  static constexpr uint32_t kIpv4Bytes = kEthernetBytes + uroce::kIpv4Bytes + kUdpBytes + Bth::kHeadBytes;
-  static constexpr uint32_t kIpv6Bytes = kEthernetBytes + uroce::kIpv6Bytes + kUdpBytes + Bth::kHeadBytes;
+  static constexpr uint32_t kHead4Bytes = kEthernetBytes + kIpv4Bytes + kUdpBytes + Bth::kHeadBytes;
+  static constexpr uint32_t kHead6Bytes = kEthernetBytes + kIpv6Bytes + kUdpBytes + Bth::kHeadBytes;
 
   /// Packets with such headers.
   struct Known {
@@ -47,19 +47,20 @@ class KnownHeaders {
     PacketView& view = known.view;
     view.l2 = p;
     view.l3 = p + kEthernetBytes;
-    view.bth_bytes = p + (view.ipv6 ? kIpv6Bytes : kIpv4Bytes) - Bth::kHeadBytes;
+    view.bth_bytes = p + (view.ipv6 ? kHead6Bytes : kHead4Bytes) - Bth::kHeadBytes;
     view.ext = view.bth_bytes + Bth::kBytes;
     view.payload = frame.data + (view.ext + view.info->header_bytes - p);
     view.bth.decode_tail(view.bth_bytes);
     return view;
   }
 
-  /// A packet that was found good: remembers its headers, if such came twice in a row. False: it did not.
+  /// A packet that was found good, which may be one of `view_of`: remembers its headers, if such came twice in a row at
+  /// their place. False: it did not. Headers that are never alike, as signed ones over IPv4, are only compared.
   bool note(const PacketView& packet, uint32_t slot, uint32_t own) {
     const auto bytes = static_cast<uint32_t>(packet.bth_bytes + Bth::kHeadBytes - packet.l2);
-    if (bytes != (packet.ipv6 ? kIpv6Bytes : kIpv4Bytes)) return false;
+    if (bytes != (packet.ipv6 ? kHead6Bytes : kHead4Bytes)) return false;
     Entry& entry = entry_of(packet.l2, bytes);
-    const Seen seen{load_be64(packet.bth_bytes), packet.payload_bytes};
+    const Seen seen{load_be64(packet.bth_bytes), load_be64(packet.l3)};
     if (entry.seen != seen) {
       entry.seen = seen;
       return false;
@@ -76,11 +77,11 @@ class KnownHeaders {
 
   struct Seen {
     uint64_t bth_head = 0;
-    uint32_t payload_bytes = 0;
+    uint64_t ip = 0;  // its first eight bytes: length, marks, and what may count
     bool operator==(const Seen&) const = default;
   };
   struct Entry {
-    std::array<uint8_t, kIpv6Bytes> bytes;
+    std::array<uint8_t, kHead6Bytes> bytes;
     uint32_t header_bytes = 0;  // 0: none
     uint32_t frame_bytes = 0;   // to the end of the iCRC
     Seen seen;                  // the latest of this place that was not known
@@ -89,10 +90,10 @@ class KnownHeaders {
 
   /// Of headers that may be known; 0: others.
   static uint32_t header_bytes(const uint8_t* p, uint32_t frame_bytes) {
-    if (frame_bytes < kIpv4Bytes) return 0;
+    if (frame_bytes < kHead4Bytes) return 0;
     const uint16_t ethertype = load_be16(p + kEthernetBytes - 2);
-    if (ethertype == kEtherIpv4) return kIpv4Bytes;
-    return ethertype == kEtherIpv6 && frame_bytes >= kIpv6Bytes ? kIpv6Bytes : 0;
+    if (ethertype == kEtherIpv4) return kHead4Bytes;
+    return ethertype == kEtherIpv6 && frame_bytes >= kHead6Bytes ? kHead6Bytes : 0;
   }
   Entry& entry_of(const uint8_t* p, uint32_t bytes) {
     const uint64_t head = load_be64(p + bytes - Bth::kHeadBytes);
@@ -101,17 +102,19 @@ class KnownHeaders {
   }
   /// `bytes` is one of two numbers.
   static bool same(const uint8_t* a, const uint8_t* b, uint32_t bytes) {
-    return differ<0, kIpv4Bytes>(a, b) == 0 && (bytes == kIpv4Bytes || differ<kIpv4Bytes - 8, kIpv6Bytes>(a, b) == 0);
+    return same<0, kHead4Bytes>(a, b) && (bytes == kHead4Bytes || same<kHead4Bytes - 12, kHead6Bytes>(a, b));
   }
+  /// In registers that overlap at the end.
   template <uint32_t kFrom, uint32_t kTo>
-  static uint64_t differ(const uint8_t* a, const uint8_t* b) {
-    uint64_t bits = load(a + kTo - 8) ^ load(b + kTo - 8);
-    for (uint32_t i = kFrom; i + 8 <= kTo; i += 8) bits |= load(a + i) ^ load(b + i);
-    return bits;
+  static bool same(const uint8_t* a, const uint8_t* b) {
+    Register bits = load(a + kTo - sizeof(Register)) ^ load(b + kTo - sizeof(Register));
+    for (uint32_t i = kFrom; i + sizeof(Register) <= kTo; i += sizeof(Register)) bits |= load(a + i) ^ load(b + i);
+    return (bits[0] | bits[1]) == 0;
   }
-  static uint64_t load(const uint8_t* p) {
-    uint64_t v;
-    std::memcpy(&v, p, 8);
+  using Register = uint64_t __attribute__((vector_size(16)));
+  static Register load(const uint8_t* p) {
+    Register v;
+    std::memcpy(&v, p, sizeof v);
     return v;
   }
 

@@ -37,13 +37,13 @@ void TimerQueue::sift_down(uint32_t index) {
   place(index, entry);
 }
 
-void TimerQueue::arm(uint32_t owner, Instant when) {
+/// It is not armed, or for later.
+void TimerQueue::arm_earlier(uint32_t owner, Instant when) {
   const uint32_t index = position_[owner];
   if (index == kNone) {
-    if (when == Instant::never()) return;
     heap_.push_back({when, owner});
     sift_up(static_cast<uint32_t>(heap_.size()) - 1);
-  } else if (when < heap_[index].when) {
+  } else {
     heap_[index].when = when;
     sift_up(index);
   }

@@ -17,7 +17,11 @@ class TimerQueue {
   explicit TimerQueue(uint32_t owners_max);
 
   /// Makes sure that `owner` is popped no later than `when`.
-  void arm(uint32_t owner, Instant when);
+  void arm(uint32_t owner, Instant when) {
+    const uint32_t index = position_[owner];
+    if (index == kNone ? when == Instant::never() : when >= heap_[index].when) return;
+    arm_earlier(owner, when);
+  }
   void cancel(uint32_t owner);
 
   /// The next owner whose entry is due at `now`, removed; kNone when there is none.
@@ -31,6 +35,7 @@ class TimerQueue {
     Instant when;
     uint32_t owner;
   };
+  void arm_earlier(uint32_t owner, Instant when);
   void place(uint32_t index, const Entry& entry);
   void sift_up(uint32_t index);
   void sift_down(uint32_t index);

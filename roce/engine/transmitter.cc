@@ -12,7 +12,10 @@ namespace uroce {
 
 namespace {
 
-constexpr uint32_t kFirstBurst = 4;  // a post or an answer rarely needs more; bulk senders come back for whole bursts
+// A post or an answer rarely needs more; bulk senders come back for whole bursts. Where it costs little to come back,
+// it is a message, and an ACK.
+constexpr uint32_t kFirstBurst = 4;
+constexpr uint32_t kFirstBurstByHops = 2;
 constexpr uint32_t kSendsPerTurn = 5;
 constexpr uint32_t kFewFrames = 2;  // a message, and an ACK
 constexpr uint32_t kQuantum = 16;   // frames of one QP before the next has its turn
@@ -21,8 +24,9 @@ constexpr uint32_t kQuantum = 16;   // frames of one QP before the next has its 
 
 uint32_t Transmitter::transmit_bursts(Instant now) {
   const uint64_t copied = counters_.direct_bytes;
-  uint32_t total = transmit_burst(kFirstBurst, now);
-  for (uint32_t i = 1; total >= kFirstBurst && i < kSendsPerTurn && anything_waits(now); i++) {
+  const uint32_t first = hops_ != nullptr ? kFirstBurstByHops : kFirstBurst;
+  uint32_t total = transmit_burst(first, now);
+  for (uint32_t i = 1; total >= first && i < kSendsPerTurn && anything_waits(now); i++) {
     const uint32_t sent = transmit_burst(kSendBurst, now);
     total += sent;
     if (sent < kSendBurst) break;
@@ -108,14 +112,15 @@ uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t* senders, uint32_
       rounds--;
       continue;
     }
-    if (by_destination_ && must_wait(qp)) {
+    PeerLink& link = qp.link();
+    if (must_wait(qp, link)) {
       schedule.hold(qp);
       rounds--;
       continue;
     }
     const uint32_t quantum = std::min(kQuantum, count - used);
     bool done = false;
-    const uint32_t sent = send_frames_of(qp, frames + used, quantum, now, done);
+    const uint32_t sent = send_frames_of(qp, link, {frames + used, quantum}, now, done);
     std::fill_n(senders + used, sent, qp.qpn());
     used += sent;
     done ? schedule.rest(qp) : schedule.update(qp);
@@ -127,16 +132,12 @@ uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t* senders, uint32_
 
 /// Fills up to `count` frames with those of `qp`, which may send; each datagram has a destination of its own. `done`:
 /// it was found to have no more.
-uint32_t Transmitter::send_frames_of(Qp& qp, TxFrame* frames, uint32_t count, Instant now, bool& done) {
-  if (qp.type() == QpType::kRawPacket) return send_raw_frames(qp, frames, count, now);
+uint32_t Transmitter::send_frames_of(Qp& qp, PeerLink& link, std::span<TxFrame> frames, Instant now, bool& done) {
+  if (qp.type() == QpType::kRawPacket) return send_raw_frames(qp, frames, now);
   const bool datagrams = !qp.connected();
-  PeerLink& link = qp.link();
   uint32_t sent = 0;
-  while (sent < count && !parts_.loopback.full()) {
-    if (datagrams) {
-      if (by_destination_ && must_wait(qp)) break;
-      static_cast<void>(qp.link());
-    }
+  while (sent < frames.size() && !parts_.loopback.full()) {
+    if (datagrams && must_wait(qp, qp.link())) break;
     TxFrame& frame = frames[sent];
     if (!qp.poll_transmit(frame, now)) break;
     if (divert(frame, link, qp.qpn(), now)) {
@@ -154,9 +155,9 @@ uint32_t Transmitter::send_frames_of(Qp& qp, TxFrame* frames, uint32_t count, In
   return sent;
 }
 
-uint32_t Transmitter::send_raw_frames(Qp& qp, TxFrame* frames, uint32_t count, Instant now) {
+uint32_t Transmitter::send_raw_frames(Qp& qp, std::span<TxFrame> frames, Instant now) {
   uint32_t sent = 0;
-  while (sent < count && !(by_destination_ && must_wait(qp)) && !parts_.loopback.full() &&
+  while (sent < frames.size() && !must_wait(qp, qp.link()) && !parts_.loopback.full() &&
          qp.poll_transmit(frames[sent], now))
     loop_back_raw(frames[sent++]);
   return sent;
@@ -164,10 +165,10 @@ uint32_t Transmitter::send_raw_frames(Qp& qp, TxFrame* frames, uint32_t count, I
 
 /// Whether its frames would only wait in the port; of a UD QP, its next datagram. As on a wire, the datagrams behind
 /// that one wait for it. Otherwise they would be lost whenever a receiver gets no CPU for some hundred of them.
-bool Transmitter::must_wait(Qp& qp) {
+bool Transmitter::must_wait(const Qp& qp, PeerLink& link) {
+  if (!by_destination_) return false;
   if (qp.type() == QpType::kRawPacket) return parts_.port.congested(MacAddress{}, 0);
   if (qp.connected() ? !qp.path_resolved() || &qp == ending_ : qp.send_queue().ring().empty()) return false;
-  PeerLink& link = qp.link();
   if (stays_here(link)) return false;
   const NextHop hop = hop_of(link);
   return hop.place != nullptr ? hops_->congested(hop) : parts_.port.congested(link.mac(), link.qpn());

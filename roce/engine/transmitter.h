@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "engine/frame_tap.h"
 #include "engine/loopback.h"
@@ -72,14 +73,14 @@ class Transmitter {
   uint32_t send_mads(TxFrame* frames, uint32_t count, Instant now);
   uint32_t send_cnps(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now);
   uint32_t send_qp_frames(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now);
-  uint32_t send_frames_of(Qp& qp, TxFrame* frames, uint32_t count, Instant now, bool& done);
-  uint32_t send_raw_frames(Qp& qp, TxFrame* frames, uint32_t count, Instant now);
+  uint32_t send_frames_of(Qp& qp, PeerLink& link, std::span<TxFrame> frames, Instant now, bool& done);
+  uint32_t send_raw_frames(Qp& qp, std::span<TxFrame> frames, Instant now);
   bool divert(TxFrame& frame, const PeerLink& link, uint32_t qpn, Instant now);
   bool divert_mad(TxFrame& frame, Instant now);
   void loop_back_raw(const TxFrame& frame);
   void loop_back_copy(const TxFrame& frame);
   void loop_back(const TxFrame& frame, uint32_t qpn, Instant now);
-  bool must_wait(Qp& qp);
+  bool must_wait(const Qp& qp, PeerLink& link);
   /// Whether frames to our own MAC are for this engine.
   bool stays_here(const PeerLink& link) const {
     return link.mac() == mac_ && parts_.loopback.is_open() && parts_.qps.owns(link.qpn());

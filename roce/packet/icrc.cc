@@ -6,11 +6,6 @@
 #include "packet/network_headers.h"
 
 namespace uroce {
-void icrc_store(uint8_t* where, uint32_t state) {
-  const uint32_t value = crc32_final(state);
-  std::memcpy(where, &value, sizeof value);  // least significant byte first, as the host has it
-}
-
 uint32_t icrc_to_bth_head(const uint8_t* l3, bool ipv6) {
   constexpr uint32_t kOnes = 8;  // where InfiniBand has its local route header
   uint8_t masked[kOnes + kIpv6Bytes + kUdpBytes + Bth::kHeadBytes];

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
+#include "packet/crc32.h"
 #include "packet/packet.h"
 
 namespace uroce {
@@ -21,7 +23,10 @@ uint32_t icrc_begin(const uint8_t* l3, bool ipv6);
 uint32_t icrc_to_bth_head(const uint8_t* l3, bool ipv6);
 
 /// Writes the four iCRC bytes for the state after the last byte of payload and padding.
-void icrc_store(uint8_t* where, uint32_t state);
+inline void icrc_store(uint8_t* where, uint32_t state) {
+  const uint32_t value = crc32_final(state);
+  std::memcpy(where, &value, sizeof value);  // least significant byte first, as the host has it
+}
 
 /// True when the iCRC at the end of the packet is the one computed over its bytes.
 bool icrc_matches(const PacketView& packet);

@@ -85,7 +85,7 @@ void PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes, Psn psn) cons
   store_be16(ip + kIpv4Bytes + 4, static_cast<uint16_t>(udp_bytes));
 }
 
-uint32_t PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes, const Bth& bth) const {
+PathHeader::Summed PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes, const Bth& bth) const {
   const Like like{bth.head(), udp_payload_bytes};
   uint8_t* const at = frame + bytes_;
   if (like == prepared_for_) {
@@ -97,16 +97,13 @@ uint32_t PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes, const Bth
     std::memcpy(frame, prepared_.bytes.data(), kHead);
     std::memcpy(frame + tail, prepared_.bytes.data() + tail, kTail);
     store_be32(at + Bth::kHeadBytes, bth.tail());
-    return prepared_.crc;
+    return {prepared_.crc, Bth::kHeadBytes};
   }
   write(frame, udp_payload_bytes, bth.psn);
   bth.encode(at);
-  if (like == seen_ && !signature_.is_set()) {
-    prepare(frame, like);
-    return prepared_.crc;
-  }
+  if (like == seen_ && !signature_.is_set()) prepare(frame, like);
   seen_ = like;
-  return icrc_to_bth_head(frame + l3_offset_, ipv6_);
+  return {icrc_begin(frame + l3_offset_, ipv6_), Bth::kBytes};
 }
 
 void PathHeader::prepare(const uint8_t* frame, const Like& like) const {

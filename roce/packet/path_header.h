@@ -48,8 +48,13 @@ class PathHeader {
   /// Writes the headers at `frame`. `udp_payload_bytes` counts from the BTH to the iCRC, both included. A signature
   /// depends on `psn`.
   void write(uint8_t* frame, uint32_t udp_payload_bytes, Psn psn = {}) const;
-  /// The same with the BTH behind them. Returns the state of the iCRC after the head of the BTH (icrc_to_bth_head).
-  uint32_t write(uint8_t* frame, uint32_t udp_payload_bytes, const Bth& bth) const;
+  /// The state of the iCRC after so many bytes of the BTH.
+  struct Summed {
+    uint32_t crc;
+    uint32_t bth_bytes;
+  };
+  /// The same with the BTH behind them.
+  Summed write(uint8_t* frame, uint32_t udp_payload_bytes, const Bth& bth) const;
 
   void set_dst_mac(const MacAddress& mac);
   /// From now on packets are signed, but a flow label that the PathSpec asked for stays.

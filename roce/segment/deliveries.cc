@@ -4,27 +4,25 @@
 
 namespace uroce::segment {
 
-void Deliveries::deliver(Peer& peer, PooledFrame frame, Instant now) {
-  if (!peer.lane) {
-    if (!introductions_.make_contact(peer, now)) {
-      pool_.give_back(frame.frame);
-      counters_.tx_dropped_full++;
-      return;
-    }
+/// False: there is no room for another peer, and the frame is dropped.
+bool Deliveries::meet(Peer& peer, PooledFrame frame, Instant now) {
+  if (introductions_.make_contact(peer, now)) {
     counters_.contacts++;
+    return true;
   }
+  pool_.give_back(frame.frame);
+  counters_.tx_dropped_full++;
+  return false;
+}
+
+/// The frame waits, or was dropped.
+void Deliveries::note_not_sent(Peer& peer, LaneSender::Sent sent) {
   Lane& lane = *peer.lane;
-  switch (lane.sender.send(frame)) {
-    case LaneSender::Sent::kInRing:
-      break;
-    case LaneSender::Sent::kWaits:
-      if (!std::exchange(lane.queued, true)) waiting_.push_back(&peer);
-      break;
-    case LaneSender::Sent::kDropped:
-      (lane.sender.stuck() ? counters_.tx_dropped_stuck : counters_.tx_dropped_full)++;
-      break;
+  if (sent == LaneSender::Sent::kDropped) {
+    (lane.sender.stuck() ? counters_.tx_dropped_stuck : counters_.tx_dropped_full)++;
+  } else if (!std::exchange(lane.queued, true)) {
+    waiting_.push_back(&peer);
   }
-  bells_.sent_to(peer);
 }
 
 void Deliveries::retry() {

@@ -27,8 +27,9 @@ class FrameBuilder {
     const uint32_t udp_bytes = Bth::kBytes + ext_bytes + payload_bytes + pad_bytes_ + kIcrcBytes;
     ensure(path.bytes() + udp_bytes <= frame.capacity, "the frame has room for the packet");
     bth.pad_count = static_cast<uint8_t>(pad_bytes_);
-    crc_ = path.write(frame.data, udp_bytes, bth);
-    summed_ = frame.data + path.bytes() + Bth::kHeadBytes;
+    const PathHeader::Summed summed = path.write(frame.data, udp_bytes, bth);
+    crc_ = summed.crc;
+    summed_ = frame.data + path.bytes() + summed.bth_bytes;
     ext_ = frame.data + path.bytes() + Bth::kBytes;
     at_ = ext_ + ext_bytes;
   }

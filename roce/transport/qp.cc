@@ -216,7 +216,7 @@ void Qp::on_path_resolved(const MacAddress& mac) {
 PeerLink& Qp::link() {
   if (connected()) {
     link_.lead_to(context_.path.dst_mac, context_.attributes.dest_qpn);
-  } else if (!send_queue_.ring().empty()) {
+  } else if (context_.type == QpType::kUd && !send_queue_.ring().empty()) {
     const SendWqe& next = send_queue_.ring().front();
     link_.lead_to(next.ah->path.dst_mac, next.remote_qpn);
   }

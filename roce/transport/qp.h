@@ -46,7 +46,7 @@ class Qp {
   const QpInit& init() const { return init_; }
   /// The attributes as they were set, with the current `state`, `cur_state` and `sq_draining`.
   QpAttributes attributes() const;
-  /// Where the next frame goes; of datagrams, that at the head of the queue. Not for raw packets.
+  /// Where the next frame goes; of datagrams, that at the head of the queue. Raw packets have none.
   PeerLink& link();
   const PathSpec& path() const { return context_.path; }
   bool path_resolved() const { return context_.path_resolved; }

@@ -21,8 +21,10 @@ Outcome report_send(QpContext& context, SendQueue& queue, Cause cause, Instant n
   if (cause == Cause::kNone && !wqe.has(kSendSignaled)) return Outcome::kGoesOn;
   Completion completion;
   completion.wr_id = wqe.wr_id;
-  completion.status = status_of(cause);
-  completion.cause = cause;
+  if (cause != Cause::kNone) {
+    completion.status = status_of(cause);
+    completion.cause = cause;
+  }
   completion.opcode = completion_opcode(wqe.opcode);
   completion.byte_len = wqe.length;
   const Outcome outcome = context.complete_send(queue.slots(), completion, now);

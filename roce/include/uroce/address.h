@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "uroce/export.h"
 
@@ -18,16 +19,21 @@ namespace uroce {
 
 struct MacAddress {
   std::array<uint8_t, 6> bytes{};
-  /// Compares by words, because GCC would call memcmp for 6 bytes, and the addresses of every frame are compared.
-  bool operator==(const MacAddress& other) const { return word() == other.word(); }
-  bool is_multicast() const { return (bytes[0] & 1) != 0; }
-  bool is_zero() const { return word() == 0; }
-  /// All of it as a number.
-  uint64_t word() const {
-    uint32_t head;
-    uint16_t tail;
-    std::memcpy(&head, bytes.data(), 4);
-    std::memcpy(&tail, bytes.data() + 4, 2);
+  /// Compares numbers, because GCC would call memcmp for 6 bytes, and the addresses of every frame are compared.
+  constexpr bool operator==(const MacAddress& other) const { return number() == other.number(); }
+  constexpr bool is_multicast() const { return (bytes[0] & 1) != 0; }
+  constexpr bool is_zero() const { return number() == 0; }
+  /// All of it, the first byte last.
+  constexpr uint64_t number() const {
+    if (std::is_constant_evaluated()) {
+      uint64_t all = 0;
+      for (size_t i = bytes.size(); i-- > 0;) all = all << 8 | bytes[i];
+      return all;
+    }
+    uint32_t head = 0;
+    uint16_t tail = 0;
+    std::memcpy(&head, bytes.data(), sizeof head);
+    std::memcpy(&tail, bytes.data() + sizeof head, sizeof tail);
     return uint64_t{tail} << 32 | head;
   }
 };

@@ -107,5 +107,21 @@ TEST(LocalAddress, OnLink) {
   EXPECT_FALSE(parse_local_address("10.0.0.1/32")->on_link(*parse_ip("10.0.0.0")));
 }
 
+TEST(MacAddress, EveryBitCounts) {
+  constexpr MacAddress kSome{{0x02, 0x10, 0x20, 0x30, 0x40, 0x50}};
+  static_assert(kSome == MacAddress{{0x02, 0x10, 0x20, 0x30, 0x40, 0x50}});
+  static_assert(MacAddress{}.is_zero());
+  static_assert(kSome.number() == 0x504030201002);
+  EXPECT_EQ((MacAddress{{0x02, 0x10, 0x20, 0x30, 0x40, 0x50}}).number(), kSome.number());
+  for (int bit = 0; bit < 48; bit++) {
+    MacAddress other = kSome, one;
+    other.bytes[bit / 8] ^= static_cast<uint8_t>(1u << bit % 8);
+    one.bytes[bit / 8] = static_cast<uint8_t>(1u << bit % 8);
+    EXPECT_NE(other, kSome) << bit;
+    EXPECT_FALSE(one.is_zero()) << bit;
+    EXPECT_EQ(one.is_multicast(), bit == 0) << bit;
+  }
+}
+
 }  // namespace
 }  // namespace uroce

@@ -305,6 +305,41 @@ TEST_F(Hops, AQueuePairThatGetsAnotherPeerIsAskedForAgain) {
   EXPECT_EQ(hops_.asked, 3u) << "the peer has another MAC";
 }
 
+/// It sets no more of a frame than it has to.
+class FrugalPort final : public Port {
+ public:
+  uint32_t receive(RxFrame*, uint32_t) override { return 0; }
+  void release_rx(RxFrame*, uint32_t) override {}
+  uint32_t acquire_tx(TxFrame* frames, uint32_t max) override {
+    for (uint32_t i = 0; i < max; i++) {
+      frames[i].data = memory_[i];
+      frames[i].capacity = sizeof memory_[i];
+    }
+    return max;
+  }
+  void send(TxFrame* frames, uint32_t count) override {
+    for (uint32_t i = 0; i < count; i++) sent += frames[i].bytes != 0 ? 1 : 0;
+  }
+
+  uint32_t sent = 0;
+
+ private:
+  uint8_t memory_[kMaxBurst][1024] = {};
+};
+
+TEST_F(Destinations, NothingOfABurstIsSentAgainWithTheNext) {
+  FrugalPort port;
+  Transmitter transmitter({port, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
+                          counters_, config_.mac);
+  Qp& qp = to_qp(kFree);
+  for (const int messages : {6, 1, 3, 2}) {
+    port.sent = 0;
+    post(qp, messages);
+    EXPECT_EQ(transmitter.transmit(kNow), static_cast<uint32_t>(messages));
+    EXPECT_EQ(port.sent, static_cast<uint32_t>(messages));
+  }
+}
+
 TEST_F(Hops, EachDatagramHasItsOwn) {
   Qp& ud = datagrams();
   const std::unique_ptr<AddressHandle> ah = objects_.create_ah(pd_, *router_.route(to(kPeerIp), 1), 0);

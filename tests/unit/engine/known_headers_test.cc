@@ -157,6 +157,17 @@ TEST(KnownHeaders, AFrameThatEndsEarlyIsAStranger) {
   }
 }
 
+TEST(KnownHeaders, ThoseThatCountAreNeverNoted) {
+  KnownHeaders known;
+  PathHeader path(ipv4_path());
+  path.sign(Signature(1, 2));
+  for (uint32_t psn = 0; psn < 20; psn++) {
+    Bytes frame = message(ipv4_path(), psn);
+    path.write(frame.data(), static_cast<uint32_t>(frame.size()) - path.bytes(), Psn(psn));
+    EXPECT_FALSE(note_once(known, frame)) << psn;
+  }
+}
+
 TEST(KnownHeaders, AVlanIsNeverKnown) {
   KnownHeaders known;
   const Arrived arrived(message(on_vlan(ipv4_path(), 3)));

@@ -1,6 +1,9 @@
 // What arrives is delivered, answered by the part of the engine that it concerns, or a counted drop.
 #include "engine/receiver.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "engine_parts.h"
 #include "packet/host_frames.h"
 #include "scribbled_port.h"
@@ -19,6 +22,10 @@ class ReceiverTest : public EngineParts {
   /// A QP with a receive posted.
   Qp& waiting() {
     Qp& qp = connected();
+    receive(qp);
+    return qp;
+  }
+  void receive(Qp& qp) {
     RecvWr wr;
     const Sge sge{reinterpret_cast<uint64_t>(memory_), sizeof memory_,
                   objects_.memory().register_region(pd_, memory_, sizeof memory_, reinterpret_cast<uint64_t>(memory_),
@@ -26,7 +33,6 @@ class ReceiverTest : public EngineParts {
     wr.sges = &sge;
     wr.num_sge = 1;
     EXPECT_EQ(qp.post_recv(wr, kNow), PostResult::kOk);
-    return qp;
   }
   uint32_t completions() {
     Completion completion[4];
@@ -148,6 +154,45 @@ TEST_F(ReceiverTest, FramesOfOneBurstMayBeKnownThanksToEachOther) {
   EXPECT_EQ(counters_.rx_packets, 24u);
   EXPECT_EQ(counters_.rx_bytes, 24 * frame(send_to(qp)).size());
   EXPECT_EQ(counters_.rx_drop_no_receive, 24u) << "no receive was posted";
+}
+
+/// Headers of others take the place of headers that a later frame of the burst was recognised by.
+TEST_F(ReceiverTest, AFrameIsNotTakenForOneOfThoseThatDisplacedIt) {
+  Qp& known = waiting();
+  Qp& other = waiting();
+  const auto found_after = [&](const Bytes& displacing) {
+    KnownHeaders headers;
+    const Bytes own = frame(send_to(known));
+    PacketView view;
+    for (const Bytes* noted : {&own, &own, &displacing, &displacing}) {
+      EXPECT_EQ(parse_frame(*noted, view), ParseResult::kOk);
+      headers.note(view, 0, 0);
+    }
+    return headers.find({own.data(), static_cast<uint32_t>(own.size())}) != nullptr;
+  };
+  Bytes displacing;
+  for (const uint8_t low : {kOpSendOnly, kOpSendFirst, kOpSendMiddle, kOpSendLast, kOpWriteFirst, kOpWriteMiddle}) {
+    for (uint32_t bits = 0; bits < 32 && displacing.empty(); bits++) {
+      Bth bth = send_to(other);
+      bth.opcode = make_opcode(Service::kUc, low);
+      bth.solicited = (bits & 1) != 0;
+      bth.mig_req = (bits & 2) != 0;
+      bth.pkey = (bits & 4) != 0 ? 0x7FFF : kDefaultPkey;
+      const Bytes payload(4 + (bits >> 3), 0x55);
+      const Bytes candidate = frame_of(ipv4_path(), bth, Bytes(opcode_info(bth.opcode).header_bytes), payload);
+      if (!found_after(candidate)) displacing = candidate;
+    }
+  }
+  ASSERT_FALSE(displacing.empty()) << "no two of these headers have one place";
+  for (uint32_t psn = 0; psn < 2; psn++) arrive(frame(send_to(known, psn)));
+  EXPECT_EQ(completions(), 1u);
+  receive(known);
+  for (int i = 0; i < 2; i++) ASSERT_TRUE(port_.deliver(displacing));
+  ASSERT_TRUE(port_.deliver(frame(send_to(known, 2))));
+  EXPECT_EQ(receiver_.receive(kNow), 3u);
+  Completion all[4];
+  const uint32_t count = cq_->poll(all);
+  EXPECT_EQ(std::count_if(all, all + count, [&](const Completion& c) { return c.qp_num == known.qpn(); }), 1);
 }
 
 TEST_F(ReceiverTest, WhatIsNotRoceGoesToWhomItConcerns) {

@@ -177,10 +177,34 @@ void expect_as_written_apart(const PathHeader& path, const Bth& bth, uint32_t ud
   std::memset(frame, 0xee, sizeof frame);
   path.write(expected, udp_payload_bytes, bth.psn);
   bth.encode(expected + path.bytes());
-  const uint32_t crc = path.write(frame, udp_payload_bytes, bth);
+  const PathHeader::Summed summed = path.write(frame, udp_payload_bytes, bth);
   ASSERT_EQ(to_hex(frame), to_hex(expected));
-  const uint8_t* const tail = frame + path.bytes() + Bth::kHeadBytes;
-  ASSERT_EQ(crc32_update(crc, tail, 4), icrc_begin(frame + path.l3_offset(), path.ipv6()));
+  ASSERT_LE(summed.bth_bytes, Bth::kBytes);
+  const uint8_t* const rest = frame + path.bytes() + summed.bth_bytes;
+  ASSERT_EQ(crc32_update(summed.crc, rest, Bth::kBytes - summed.bth_bytes),
+            icrc_begin(frame + path.l3_offset(), path.ipv6()));
+}
+
+/// What is kept is used, from the third time in a row on.
+TEST(PathHeader, HeadersThatAreAlikeAreKept) {
+  for (const PathSpec& spec : {ipv4_spec(), ipv6_spec()}) {
+    PathHeader path(spec);
+    uint8_t frame[PathHeader::kMaxBytes + Bth::kBytes];
+    Bth bth{.opcode = 4, .dest_qp = 0x11};
+    const auto kept = [&](uint32_t bytes) {
+      bth.psn += 1;
+      return path.write(frame, bytes, bth).bth_bytes == Bth::kHeadBytes;
+    };
+    EXPECT_FALSE(kept(20));
+    EXPECT_FALSE(kept(24));
+    EXPECT_FALSE(kept(20));
+    EXPECT_FALSE(kept(20));
+    EXPECT_TRUE(kept(20));
+    EXPECT_FALSE(kept(24)) << "one that is different changes nothing";
+    EXPECT_TRUE(kept(20));
+    path.set_dst_mac(*parse_mac("52:54:00:00:00:77"));
+    EXPECT_FALSE(kept(20));
+  }
 }
 
 TEST(PathHeader, WithTheBthItIsTheSameHoweverOftenItWasWritten) {
