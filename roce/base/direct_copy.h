@@ -61,13 +61,13 @@ class DirectPeer {
   virtual bool shows(uint32_t qpn, uint32_t key) const = 0;
   /// From now on until `end`, which always follows, the peer waits before it takes back what it shows. False when it
   /// does not show both of them.
-  virtual bool begin(uint32_t qpn, uint32_t key, ShownTarget& target) = 0;
+  virtual bool begin(uint32_t qpn, uint32_t key, ShownTarget& target, Instant now) = 0;
   virtual void end() = 0;
   // Between the two. False when not everything could be copied; what was copied then stays. At most kPiecesMax pieces.
   static constexpr size_t kPiecesMax = 32;
-  /// `ends`: the message ends here. Whoever looks at its last byte sees it after all others.
-  virtual bool write(uint64_t to, std::span<const DirectPiece> from, bool ends, Instant now) = 0;
-  virtual bool read(uint64_t from, std::span<const DirectPiece> to, Instant now) = 0;
+  /// `ends`: the message ends here. On x86, whoever sees its last eight bytes sees all others.
+  virtual bool write(uint64_t to, std::span<const DirectPiece> from, bool ends) = 0;
+  virtual bool read(uint64_t from, std::span<const DirectPiece> to) = 0;
 };
 
 class DirectCopy {

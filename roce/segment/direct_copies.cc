@@ -15,8 +15,8 @@
 namespace uroce::segment {
 namespace {
 
-/// The bytes of a message that others see last: a cache line.
-constexpr size_t kLastBytes = kLine;
+/// The bytes of a message that others see last: those that one store writes.
+constexpr size_t kLastBytes = 8;
 
 using Vectors = std::array<iovec, DirectPeer::kPiecesMax>;
 
@@ -42,12 +42,28 @@ void* remote(uint64_t address) { return reinterpret_cast<void*>(address); }  // 
 }  // namespace
 
 void DirectCopies::open() {
-  if (consent_is_asked_for()) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  consents_ = consent_is_asked_for() && prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0;
   paused_ = !memory_.open();
 }
 
+DirectCopies::~DirectCopies() {
+  if (consents_) prctl(PR_SET_PTRACER, 0, 0, 0, 0);
+}
+
+void DirectCopies::look_after() {
+  if (!memory_.is_open()) return;
+  memory_.admit_all();
+  for (Peer* peer : peers_.in_contact()) {
+    Lane& lane = *peer->lane;
+    const bool is_new = lane.direct.state == DirectWay::State::kUntried && lane.theirs() != nullptr;
+    if (!is_new || lane.base()->direct.proof_at.load(std::memory_order_relaxed) == 0) continue;
+    peer_.set(lane);
+    peer_.try_way();
+  }
+}
+
 void DirectCopies::pause(bool paused) {
-  paused_ = paused;
+  paused_ = paused || !memory_.is_open();
   memory_.pause(paused);
 }
 
@@ -56,15 +72,15 @@ DirectPeer* DirectCopies::find(const MacAddress& mac, uint32_t qpn) {
   Peer* const peer = peers_.find(mac, qpn);
   if (peer == nullptr || !peer->lane || peer->lane->theirs() == nullptr) return nullptr;
   Lane& lane = *peer->lane;
-  if (lane.direct.state == DirectWay::State::kClosed || lane.direct.barred) return nullptr;
+  if (lane.direct.state != DirectWay::State::kOpen || lane.direct.barred) return nullptr;
   if (lane.theirs()->admits.load(std::memory_order_relaxed) == 0) return nullptr;
   if (lane.base()->direct.open.load(std::memory_order_relaxed) == 0) return nullptr;
   peer_.set(lane);
-  return lane.direct.state == DirectWay::State::kOpen || peer_.try_way() ? &peer_ : nullptr;
+  return &peer_;
 }
 
 /// The first time. Says what was found.
-bool DirectCopies::Found::try_way() {
+void DirectCopies::Found::try_way() {
   const KeptErrno kept;
   DirectWay& way = lane_->direct;
   const std::string whom = "process " + std::to_string(way.process.pid);
@@ -80,7 +96,6 @@ bool DirectCopies::Found::try_way() {
   way.state = why.empty() ? DirectWay::State::kOpen : DirectWay::State::kClosed;
   tell_(why.empty() ? "READs and WRITEs of " + whom + "'s memory need no frames"
                     : "everything for " + whom + " goes in frames: " + why);
-  return why.empty();
 }
 
 /// Whether the process has what its member shows.
@@ -100,6 +115,7 @@ bool DirectCopies::Found::still_there(Instant now) {
   if (now - way.proven < kProofLasts && now >= way.proven) return true;
   if (!prove()) {
     way.state = DirectWay::State::kClosed;
+    tell_("everything for process " + std::to_string(way.process.pid) + " goes in frames from now on: it has changed");
     return false;
   }
   way.proven = now;
@@ -108,15 +124,19 @@ bool DirectCopies::Found::still_there(Instant now) {
 
 bool DirectCopies::Found::shows(uint32_t qpn, uint32_t key) const {
   const DirectTable& table = lane_->base()->direct;
-  return has_slot(table.queue_pairs, qpn) && has_slot(table.regions, key);
+  return qpn != 0 && key != 0 && has_slot(table.queue_pairs, qpn) && has_slot(table.regions, key);
 }
 
-bool DirectCopies::Found::begin(uint32_t qpn, uint32_t key, ShownTarget& target) {
+/// Who the process is, is asked before: between the look at what is shown and the copy there is nothing that takes
+/// time.
+bool DirectCopies::Found::begin(uint32_t qpn, uint32_t key, ShownTarget& target, Instant now) {
+  const KeptErrno kept;
+  const bool there = still_there(now);
   std::atomic<uint32_t>& copying = lane_->own().copying;
   copying.store(copying.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const DirectTable& table = lane_->base()->direct;
-  if (lane_->theirs()->admits.load(std::memory_order_relaxed) == 0) return false;
+  if (!there || lane_->theirs()->admits.load(std::memory_order_relaxed) == 0) return false;
   if (table.open.load(std::memory_order_relaxed) == 0) return false;
   const DirectSlot* place = nullptr;
   const auto region = find_slot(table.regions, key, place);
@@ -134,9 +154,8 @@ void DirectCopies::Found::end() {
 }
 
 /// The kernel copies a piece of the peer's memory after the other, but the bytes of a page in any order.
-bool DirectCopies::Found::write(uint64_t to, std::span<const DirectPiece> from, bool ends, Instant now) {
+bool DirectCopies::Found::write(uint64_t to, std::span<const DirectPiece> from, bool ends) {
   const KeptErrno kept;
-  if (!still_there(now)) return false;
   Vectors vectors;
   size_t bytes = 0;
   const size_t count = vectors_of(from, vectors, bytes);
@@ -146,9 +165,8 @@ bool DirectCopies::Found::write(uint64_t to, std::span<const DirectPiece> from, 
          static_cast<ssize_t>(bytes);
 }
 
-bool DirectCopies::Found::read(uint64_t from, std::span<const DirectPiece> to, Instant now) {
+bool DirectCopies::Found::read(uint64_t from, std::span<const DirectPiece> to) {
   const KeptErrno kept;
-  if (!still_there(now)) return false;
   Vectors vectors;
   size_t bytes = 0;
   const size_t count = vectors_of(to, vectors, bytes);

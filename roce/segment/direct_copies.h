@@ -26,8 +26,9 @@ class DirectCopies final : public DirectCopy {
   /// Lets other processes of the user reach this one, where the kernel asks for that (Yama), and shows that we are
   /// here.
   void open();
-  /// Now and then.
-  void look_after() { memory_.admit_all(); }
+  ~DirectCopies() override;
+  /// Now and then: lets peers in, and tries the way to those that are new.
+  void look_after();
   void expel(Peer& peer) { memory_.expel(peer); }
 
   DirectPeer* find(const MacAddress& mac, uint32_t qpn) override;
@@ -43,12 +44,12 @@ class DirectCopies final : public DirectCopy {
    public:
     explicit Found(const std::function<void(const std::string&)>& tell) : tell_(tell) {}
     void set(Lane& lane) { lane_ = &lane; }
-    bool try_way();
+    void try_way();
     bool shows(uint32_t qpn, uint32_t key) const override;
-    bool begin(uint32_t qpn, uint32_t key, ShownTarget& target) override;
+    bool begin(uint32_t qpn, uint32_t key, ShownTarget& target, Instant now) override;
     void end() override;
-    bool write(uint64_t to, std::span<const DirectPiece> from, bool ends, Instant now) override;
-    bool read(uint64_t from, std::span<const DirectPiece> to, Instant now) override;
+    bool write(uint64_t to, std::span<const DirectPiece> from, bool ends) override;
+    bool read(uint64_t from, std::span<const DirectPiece> to) override;
 
    private:
     bool prove();
@@ -61,7 +62,8 @@ class DirectCopies final : public DirectCopy {
   DirectMemory memory_;
   Peers& peers_;
   Found peer_;
-  bool paused_ = true;  // until it is open
+  bool paused_ = true;     // until it is open
+  bool consents_ = false;  // to what Yama asks
 };
 
 }  // namespace uroce::segment

@@ -45,6 +45,7 @@ void DirectMemory::admit_all() {
   for (Peer* peer : peers_.in_contact()) {
     Lane& lane = *peer->lane;
     if (lane.direct.admitted || lane.direct.barred || !lane.receiver.connected()) continue;
+    if (peer->role != Role::kProgram || lane.direct.process.pid == 0 || lane.direct.process.uid != getuid()) continue;
     lane.direct.admitted = true;
     lane.own().admits.store(1, std::memory_order_release);
   }
@@ -94,6 +95,7 @@ void DirectMemory::hide(DirectSlot (&slots)[kDirectSlots], uint32_t key) {
 }
 
 void DirectMemory::pause(bool paused) {
+  if (proof_ == nullptr) return;
   table_.open.store(paused ? 0 : 1, std::memory_order_relaxed);
   if (paused) wait_for_copies();
 }
@@ -111,7 +113,9 @@ void DirectMemory::wait_for(Peer& peer) {
   const uint32_t seen = copying.load(std::memory_order_acquire);
   if ((seen & 1) == 0) return;
   const NoCancel with_the_engine;
-  const auto begun = std::chrono::steady_clock::now();
+  using Clock = std::chrono::steady_clock;
+  const auto begun = Clock::now();
+  const Duration before = lane.direct.waited;
   for (int i = 0; copying.load(std::memory_order_acquire) == seen; i++) {
     if (i < kYields) {
       sched_yield();
@@ -119,7 +123,8 @@ void DirectMemory::wait_for(Peer& peer) {
     }
     nanosleep(&kNap, nullptr);
     if (peers_.life(peer) == Directory::Life::kNo) return;
-    if (std::chrono::steady_clock::now() - begun < std::chrono::nanoseconds(kPatience.ns)) continue;
+    lane.direct.waited.ns = before.ns + std::chrono::nanoseconds(Clock::now() - begun).count();
+    if (lane.direct.waited < kPatience) continue;
     lane.direct.barred = true;
     lane.direct.admitted = false;
     lane.own().admits.store(0, std::memory_order_release);

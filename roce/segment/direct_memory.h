@@ -19,6 +19,7 @@ namespace uroce::segment {
 
 class DirectMemory {
  public:
+  /// With a peer, in all waits together.
   static constexpr Duration kPatience = milliseconds(1000);
 
   /// `table` lies in this member's base memory; both outlive this object, and so do the mailbox's peers. `tell` gets a
@@ -31,7 +32,8 @@ class DirectMemory {
 
   /// False when there is no memory for the proof of who we are. Then nothing is shown.
   bool open();
-  /// Lets those in that are in contact.
+  bool is_open() const { return proof_ != nullptr; }
+  /// Lets those in that are in contact and could copy: programs of the same user.
   void admit_all();
   /// The peer is to be removed.
   void expel(Peer& peer);

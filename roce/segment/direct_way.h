@@ -15,6 +15,7 @@ struct DirectWay {
   Instant proven{0};      // when the process was last seen to be the member
   bool admitted = false;  // the peer may copy to and from our memory
   bool barred = false;    // and never again
+  Duration waited{0};     // for its copies, in all
 };
 
 }  // namespace uroce::segment

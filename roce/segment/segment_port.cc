@@ -1,5 +1,7 @@
 #include "segment/segment_port.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -49,10 +51,12 @@ bool SegmentPort::start(std::string& error) {
   if (!base_memory_.make("uroce-segment", sizeof(BaseMemory), error)) return false;
   base_ = static_cast<BaseMemory*>(base_memory_.data());
   if (!registration_.join(options_.directory, options_.card, error)) return false;
-  if (options_.direct) mailbox_.ask_for_senders();
+  // What is shown has keys in it, which are for programs of the user alone.
+  const bool direct = options_.direct && (registration_.directory().file_mode() & (S_IRWXG | S_IRWXO)) == 0;
+  if (direct) mailbox_.ask_for_senders();
   if (!mailbox_.open(registration_.directory(), registration_.id(), error)) return false;
   parts_.emplace(*this, *base_);
-  if (options_.direct) {
+  if (direct) {
     parts_->direct.emplace(base_->direct, parts_->peers, options_.tell);
     parts_->direct->open();
   }

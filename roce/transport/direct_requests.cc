@@ -60,7 +60,7 @@ bool DirectRequests::takes(const SendWqe& wqe, uint32_t position) const {
   if ((wqe.started && !under_way_) || (refused_ && refused_at_ == position)) return false;
   // The requester itself says what is wrong with a READ that may not be under way.
   if (wqe.is_read() && context_.attributes.max_rd_atomic == 0) return false;
-  if (context_.rate.limited() || !context_.path_resolved) return false;
+  if (context_.rate.limited() || context_.rate.control() != nullptr || !context_.path_resolved) return false;
   const DirectPeer* const peer = peer_of(context_);
   return peer != nullptr && peer->shows(context_.attributes.dest_qpn, wqe.rkey);
 }
@@ -106,11 +106,10 @@ bool DirectRequests::copy(const SendWqe& wqe, uint32_t bytes, Psn next, Instant 
   const std::span<const DirectPiece> here(pieces.data(), count);
   ShownTarget target;
   bool copied = false;
-  if (peer->begin(request.dest_qpn, request.rkey, target)) {
+  if (peer->begin(request.dest_qpn, request.rkey, target, now)) {
     if (const auto address = direct_address(target, request)) {
       const bool ends = copied_ + bytes == wqe.length;
-      copied =
-          request.read ? peer->read(*address + copied_, here, now) : peer->write(*address + copied_, here, ends, now);
+      copied = request.read ? peer->read(*address + copied_, here) : peer->write(*address + copied_, here, ends);
     }
   }
   peer->end();

@@ -20,8 +20,8 @@ namespace uroce {
 
 class DirectRequests {
  public:
-  /// Below this, frames are faster (doc/performance.md#one-copy).
-  static constexpr uint32_t kBytesMin = 8192;
+  /// Below this, frames are faster even where both programs have to share their cores (doc/performance.md#one-copy).
+  static constexpr uint32_t kBytesMin = 16384;
   /// Copied in one call of `poll_transmit` at most.
   static constexpr uint32_t kBytesPerTurn = 256 * 1024;
 

@@ -80,7 +80,8 @@ Polled Requester::poll_transmit(TxFrame& frame, Instant now) {
   uint32_t direct_room = DirectRequests::kBytesPerTurn;
   while (may_send()) {
     SendWqe& wqe = window_.wqe();
-    const bool direct = direct_ && !wqe.is_local() && direct_->takes(wqe, window_.cursor());
+    // The peer may show more than it did when `may_send` asked: it is not believed while packets are under way.
+    const bool direct = direct_ && !wqe.is_local() && window_.all_answered() && direct_->takes(wqe, window_.cursor());
     if (!wqe.is_local() && !direct) {
       if (direct_) direct_->leave(wqe);
       return send_next(wqe, frame, now);

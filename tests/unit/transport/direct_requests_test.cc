@@ -363,7 +363,60 @@ TEST_F(DirectRequestsTest, OnlyRegionsForPeersAreShown) {
   EXPECT_TRUE(b.shown.regions.empty());
 }
 
-TEST_F(DirectRequestsTest, NullRegionsAndLimitedRatesGoInFrames) {
+/// The peer decides when it shows itself, also between two looks: what is under way is answered first all the same.
+TEST_F(DirectRequestsTest, PeerThatShowsItselfBetweenTwoLooksChangesNoOrder) {
+  give_receive();
+  a.shown.hides_first = true;
+  post(WrOpcode::kSend, 1, 100);
+  const auto send = a.frames();
+  ASSERT_EQ(send.size(), 1u);
+  b.receive(send);  // it is carried out, and its ACK is on the way
+  post(WrOpcode::kRdmaWrite, 2, kLarge);
+  a.shown.looks = 0;
+  b.receive(a.frames());
+  EXPECT_EQ(a.counters.direct_writes, 0u) << "the SEND has no answer yet";
+  a.shown.hides_first = false;
+  exchange();
+  EXPECT_EQ(completed(), (Ids{1, 2}));
+  EXPECT_TRUE(same(kLarge));
+}
+
+TEST_F(DirectRequestsTest, LimitedRateGoesInFrames) {
+  QpAttributes limit;
+  limit.rate_limit_kbps = 100'000'000;
+  ASSERT_EQ(a.qp.modify(limit, kAttrRateLimit, nullptr, false, a.now), ModifyResult::kOk);
+  post(WrOpcode::kRdmaWrite, 1, kLarge);
+  EXPECT_FALSE(a.frames().empty());
+  EXPECT_EQ(a.counters.direct_bytes, 0u);
+}
+
+/// Pieces of a request, one of which is empty, and the end of a turn in the middle of one: nothing beside them changes.
+TEST_F(DirectRequestsTest, OnlyThePiecesOfARequestAreTouched) {
+  constexpr uint32_t kTurn = DirectRequests::kBytesPerTurn;
+  std::iota(b.memory.begin(), b.memory.end(), uint8_t{7});
+  std::fill(a.memory.begin(), a.memory.end(), uint8_t{0xCA});
+  const Sge sges[] = {
+      {100, 5000, local_key}, {6000, 0, local_key}, {10'000, kTurn, local_key}, {400'000, 77, local_key}};
+  SendWr wr;
+  wr.opcode = WrOpcode::kRdmaRead;
+  wr.flags = kSendSignaled;
+  wr.sges = sges;
+  wr.num_sge = 4;
+  wr.remote_addr = 3;
+  wr.rkey = remote_key;
+  ASSERT_EQ(a.qp.post_send(wr, a.now), PostResult::kOk);
+  for (int i = 0; i < 3; i++) EXPECT_TRUE(a.frames().empty());
+  EXPECT_EQ(a.completions().size(), 1u);
+  std::vector<uint8_t> expected(kDirectMemory, 0xCA);
+  size_t from = 3;
+  for (const Sge& sge : sges) {
+    std::copy_n(b.memory.begin() + static_cast<long>(from), sge.length, expected.begin() + static_cast<long>(sge.addr));
+    from += sge.length;
+  }
+  EXPECT_EQ(a.memory, expected);
+}
+
+TEST_F(DirectRequestsTest, NullRegionsGoInFrames) {
   local_key = a.table.register_null(1);
   post(WrOpcode::kRdmaWrite, 1, kLarge);
   exchange();

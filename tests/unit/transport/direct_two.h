@@ -39,9 +39,10 @@ class ShownHere final : public DirectCopy, public DirectPeer {
     return other == nullptr || paused || other->paused ? nullptr : this;
   }
   bool shows(uint32_t qpn, uint32_t key) const override {
+    if (hides_first && looks++ % 2 == 0) return false;
     return other->qps.count(qpn) != 0 && other->regions.count(key) != 0;
   }
-  bool begin(uint32_t qpn, uint32_t key, ShownTarget& target) override {
+  bool begin(uint32_t qpn, uint32_t key, ShownTarget& target, Instant /*now*/) override {
     under_way++;
     const auto qp = other->qps.find(qpn);
     const auto region = other->regions.find(key);
@@ -50,14 +51,14 @@ class ShownHere final : public DirectCopy, public DirectPeer {
     return true;
   }
   void end() override { under_way--; }
-  bool write(uint64_t to, std::span<const DirectPiece> from, bool ends, Instant /*now*/) override {
+  bool write(uint64_t to, std::span<const DirectPiece> from, bool ends) override {
     auto* at = reinterpret_cast<uint8_t*>(to);
     return copy(from, ends, [&at](const DirectPiece& piece) {
       std::memcpy(at, piece.memory, piece.bytes);
       at += piece.bytes;
     });
   }
-  bool read(uint64_t from, std::span<const DirectPiece> to, Instant /*now*/) override {
+  bool read(uint64_t from, std::span<const DirectPiece> to) override {
     auto* at = reinterpret_cast<const uint8_t*>(from);
     return copy(to, false, [&at](const DirectPiece& piece) {
       std::memcpy(piece.memory, at, piece.bytes);
@@ -70,6 +71,8 @@ class ShownHere final : public DirectCopy, public DirectPeer {
   std::atomic<uint32_t> next_psn{0};
   ShownHere* other = nullptr;
   bool paused = false;
+  bool hides_first = false;  // every other look finds nothing
+  mutable uint32_t looks = 0;
   int waits = 0;               // what was shown was taken back
   int under_way = 0;           // begun, and not ended
   int fail_after = -1;         // so many copies succeed; -1: all
