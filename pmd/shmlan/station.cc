@@ -70,7 +70,7 @@ std::unique_ptr<Station> Station::join(const Arguments& arguments, std::string& 
   if (!join_segment(arguments, joined, error)) return nullptr;
   station->port_ = std::move(joined.port);
   station->mac_ = joined.mac;
-  if (station->interrupt_.open(station->port_->wake_fd(), error)) return station;
+  if (station->interrupt_.open(station->port_->sleep().fd(), error)) return station;
   error = arguments.device + ": " + error;
   return nullptr;
 }
@@ -186,12 +186,12 @@ void Station::discard_received() {
 
 void Station::enable_interrupt() {
   const Lock lock(lock_);
-  if (port_->tx_pending() || !port_->arm(true)) interrupt_.raise();
+  if (port_->tx_pending() || !port_->sleep().arm(true)) interrupt_.raise();
 }
 
 void Station::disable_interrupt() {
   const Lock lock(lock_);
-  port_->disarm();
+  port_->sleep().disarm();
   interrupt_.clear();
 }
 

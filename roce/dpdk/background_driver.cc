@@ -22,36 +22,9 @@
 namespace uroce {
 namespace {
 
-// A program that polls drives every microsecond or so. When it has not driven for this long, it is doing something
-// else.
-constexpr Duration kDrivenRecently = microseconds(100);
-constexpr Duration kLookAgain = microseconds(300);
-// After the last frame the thread polls for this long, and then sleeps, longer each time.
-constexpr Duration kAwake = microseconds(150);
-constexpr Duration kSleepMin = microseconds(50);
-constexpr Duration kSleepMax = milliseconds(1);
-constexpr Duration kSleepNoQps = milliseconds(5);
-constexpr Duration kSleepArmed = milliseconds(100);  // where the device wakes; then capture and port are looked after
-constexpr Duration kInlineLook = milliseconds(100);  // after capture and port, where the program drives alone
 constexpr int kTurnsPerLock = 16;
-
-// A program that waits for a byte of its memory to change makes no calls, and the frames for which it waits lie there
-// until this thread comes. Such a program is recognised by this thread finding frames more often than the program's own
-// calls do.
-constexpr int kLeftLying = 2;      // left_lying_ from which on the program counts as not polling
-constexpr int kLeftLyingMost = 8;  // bounds what the program has to find to count as polling again
-constexpr Duration kDrivenJustNow = microseconds(5);
-constexpr Duration kUnpolled =
-    milliseconds(5);  // since frames were last found lying; later the program may be doing nothing at all
-// When the program keeps every CPU busy, a thread that yields waits for the end of the program's time slice, but one
-// that sleeps for a moment is scheduled at once.
-constexpr Duration kCatnap = microseconds(15);
-constexpr Duration kYieldWasLong = microseconds(50);
-constexpr Duration kCrowded = milliseconds(100);
 constexpr uint64_t kSliceNs = 100'000;
-// For a program that waits without sleeping, the naps stay short for a while.
 constexpr Duration kBusyWindow = milliseconds(10);
-constexpr Duration kBusyPatience = milliseconds(100);
 
 /// Blocks the program's signals in this thread, except those that an instruction raises: memory of the program may be
 /// gone when this thread accesses it (fault_handler.h), and a fault that is blocked ends the process. net_tap uses a
@@ -106,9 +79,6 @@ int64_t cpu_time_ns(clockid_t clock) {
   return ts.tv_sec * int64_t{1'000'000'000} + ts.tv_nsec;
 }
 
-/// When a turn is needed even if no frame arrives. To be called under an EngineLock.
-Instant next_turn_due(EndpointImpl& endpoint) { return endpoint.next_timeout(); }
-
 }  // namespace
 
 WakeUp::~WakeUp() {
@@ -125,12 +95,14 @@ void WakeUp::wake() const {
   [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);  // fails when it is readable already
 }
 
-void WakeUp::wait(int device_fd, Duration longest) const {
+bool WakeUp::wait(int device_fd, Duration longest) const {
   pollfd entries[] = {{device_fd, POLLIN, 0}, {fd_, POLLIN, 0}};
   const timespec timeout{longest.ns / 1'000'000'000, longest.ns % 1'000'000'000};
-  if (ppoll(entries, 2, &timeout, nullptr) <= 0 || (entries[1].revents & POLLIN) == 0) return;
+  if (ppoll(entries, 2, &timeout, nullptr) <= 0) return false;
   uint64_t count;
-  [[maybe_unused]] const ssize_t got = read(fd_, &count, sizeof count);
+  if ((entries[1].revents & POLLIN) != 0) [[maybe_unused]]
+    const ssize_t got = read(fd_, &count, sizeof count);
+  return entries[0].revents != 0;
 }
 
 bool BackgroundDriver::start(std::string& error) {
@@ -153,6 +125,8 @@ void BackgroundDriver::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+void BackgroundDriver::leave() { armed_.store(false, std::memory_order_relaxed); }
+
 void BackgroundDriver::abandon() {
   if (thread_.joinable()) thread_.detach();
 }
@@ -169,7 +143,8 @@ void BackgroundDriver::thread_main() {
   } catch (const std::bad_alloc&) {
     error = kOutOfMemory;
   }
-  if (good && endpoint_.device().wake_fd() >= 0) wake_up_.open();  // else it looks now and then
+  // Without a descriptor it looks now and then.
+  if (good && endpoint_.device().wake_source() != nullptr) driving_.set_wakes(wake_up_.open());
   mask.open_new_handlers();
   {
     const std::lock_guard guard(opening_.mutex);
@@ -177,16 +152,9 @@ void BackgroundDriver::thread_main() {
     if (!good) opening_.error = error.empty() ? "not started" : std::move(error);
   }
   opening_.condition.notify_one();
-  if (good) run();
-}
-
-bool BackgroundDriver::program_polls(Instant now) const {
-  return left_lying_.load(std::memory_order_relaxed) < kLeftLying || now - last_found_ > kUnpolled;
-}
-
-bool BackgroundDriver::somebody_drives(Instant now) const {
-  return now - Instant{last_driven_ns_.load(std::memory_order_relaxed)} <
-         (program_polls(now) ? kDrivenRecently : kDrivenJustNow);
+  if (!good) return;
+  driving_.note_told(endpoint_.now());
+  while (!stopping_) step();
 }
 
 bool ProgramLoad::busy(Instant now) {
@@ -199,127 +167,132 @@ bool ProgramLoad::busy(Instant now) {
   return busy_;
 }
 
-/// Called under the engine's lock, as is its counterpart `note_program_work`.
-void BackgroundDriver::note_work(Instant now) {
-  last_found_ = now;
-  left_lying_.store(std::min(left_lying_.load(std::memory_order_relaxed) + 2, kLeftLyingMost),
-                    std::memory_order_relaxed);
+void BackgroundDriver::step() try {
+  const Instant now = endpoint_.now();
+  endpoint_.look_after(now);
+  const bool rung = std::exchange(rung_, false);
+  const bool ready = std::exchange(ready_, false);
+  const Driving::Next next = driving_.before(now, rung || ready);
+  take(next.what == Driving::Do::kDrive ? drive(rung, ready) : next);
+} catch (const std::bad_alloc&) {
+  nap(Driving::kSleepMax);  // it will be tried again; of what was left out in a turn, `turn` speaks
+}
+
+void BackgroundDriver::take(const Driving::Next& next) {
+  switch (next.what) {
+    case Driving::Do::kDrive:
+      return;
+    case Driving::Do::kYield:
+      return give_way();
+    case Driving::Do::kNap:
+      return nap(next.longest);
+    case Driving::Do::kStandBack:
+      return stand_back(next.longest);
+    case Driving::Do::kSleep:
+      return sleep(next.longest);
+  }
 }
 
 /// Gives the CPU to the peer or the program itself, which may be waiting for it.
 void BackgroundDriver::give_way() {
   const Instant before = endpoint_.now();
-  if (before < crowded_until_ && program_load_.busy(before)) {
-    sleep(kCatnap);
-    return;
-  }
   sched_yield();
-  const Instant after = endpoint_.now();
-  if (after - before > kYieldWasLong) crowded_until_ = after + kCrowded;
+  driving_.note_yielded(before, endpoint_.now());
 }
 
-void BackgroundDriver::run() {
-  last_work_ = endpoint_.now();
-  nap_ = kSleepMin;
-  while (!stopping_) step();
+Driving::Next BackgroundDriver::drive(bool rung, bool ready) {
+  Driving::Burst burst;
+  {
+    EngineLock engine(endpoint_);
+    stands_back_ = false;
+    if (WakeSource* const source = endpoint_.device().wake_source()) source->disarm();
+    burst.at = endpoint_.now();
+    // The program may have come back while this thread waited for the engine.
+    if (!rung && !ready && driving_.program_drives(burst.at)) return {};
+    for (int i = 0; i < kTurnsPerLock; i++) {
+      const uint32_t done = endpoint_.turn(burst.at = endpoint_.now());
+      turns_++;
+      burst.work += done;
+      if (done == 0) break;
+    }
+    driving_.note_turns(burst.at, rung, burst.work != 0);
+    burst.next_timeout = endpoint_.next_timeout();
+    burst.waiting = endpoint_.device().tx_pending() || engine->wants_transmit();
+    burst.has_qps = engine->qps().size() != 0;
+  }
+  burst.program_busy = program_load_.busy(burst.at);
+  return driving_.after(burst);
 }
 
-void BackgroundDriver::step() try {
-  const Instant now = endpoint_.now();
-  endpoint_.look_after(now);
-  if (progress_ == Progress::kInline) {
-    sleep(kInlineLook);
-    return;
+/// The program polls. Its engine is left alone: the device knows already how to ring, or is told once.
+void BackgroundDriver::stand_back(Duration longest) {
+  if (!stands_back_) {
+    EngineLock engine(endpoint_);
+    stands_back_ = true;
+    // Senders may sleep by now, which have seen this thread awake.
+    ready_ = !endpoint_.device().wake_source()->stand_back() && !driving_.program_drives(endpoint_.now());
+    if (ready_) return;
   }
-  if (progress_ == Progress::kAuto && somebody_drives(now)) {
-    if (sleep(program_polls(now) ? kLookAgain : kCatnap)) last_work_ = endpoint_.now();
-    return;
-  }
-  const Burst burst = drive();
-  if (!burst.program_came_back) rest(burst);
-} catch (const std::bad_alloc&) {
-  sleep(kSleepMax);  // it will be tried again; of what was left out in a turn, `turn` speaks
+  wait(longest);
 }
 
-BackgroundDriver::Burst BackgroundDriver::drive() {
-  Burst burst;
-  EngineLock engine(endpoint_);
-  // The program may have come back while this thread waited for the engine.
-  burst.program_came_back = progress_ == Progress::kAuto && somebody_drives(endpoint_.now());
-  if (burst.program_came_back) return burst;
-  for (int i = 0; i < kTurnsPerLock; i++) {
-    const uint32_t done = endpoint_.turn(burst.at = endpoint_.now());
-    turns_++;
-    burst.work += done;
-    if (done == 0) break;
-  }
-  if (burst.work != 0) note_work(burst.at);
-  burst.next_timeout = next_turn_due(endpoint_);
-  burst.waiting = endpoint_.device().tx_pending() || engine->wants_transmit();
-  burst.has_qps = engine->qps().size() != 0;
-  return burst;
-}
-
-/// Waits between two bursts, for as long as nothing is expected to happen.
-void BackgroundDriver::rest(const Burst& burst) {
-  const Instant now = burst.at;
-  if (burst.work != 0) {
-    last_work_ = now;
-    nap_ = kSleepMin;
-  }
-  if (progress_ == Progress::kThread) {
-    if (burst.work == 0) sched_yield();  // the program's own threads may share this CPU
-    return;
-  }
-  if (now - last_work_ < kAwake) {
-    give_way();
-    return;
-  }
-  if (wake_up_.is_open() && !burst.waiting) {
-    if (sleep_until_woken()) last_work_ = endpoint_.now();
-    return;
-  }
-  const bool awaited = now - last_work_ < kBusyPatience && program_load_.busy(now);
-  const Duration longest = burst.waiting || awaited ? kSleepMin : burst.has_qps ? kSleepMax : kSleepNoQps;
-  const Duration until_timeout = std::max(burst.next_timeout - now, microseconds(10));
-  if (sleep(std::min({nap_, longest, until_timeout}))) last_work_ = endpoint_.now();
-  nap_ = std::min(nap_ * 2, longest);
-}
-
-/// Returns true when there is something to do.
-bool BackgroundDriver::sleep_until_woken() {
-  Duration longest = kSleepArmed;
+void BackgroundDriver::sleep(Duration longest) {
   {
     EngineLock engine(endpoint_);
     const Instant now = endpoint_.now();
-    if (somebody_drives(now) || engine->wants_transmit() || endpoint_.device().tx_pending() ||
-        !endpoint_.device().arm())
-      return true;
-    longest = std::clamp(next_turn_due(endpoint_) - now, microseconds(10), kSleepArmed);
+    WakeSource& source = *endpoint_.device().wake_source();
+    stands_back_ = false;
+    if ((driving_.program_drives(now) && !driving_.polls_memory(now)) || engine->wants_transmit() ||
+        endpoint_.device().tx_pending())
+      return;
+    ready_ = !source.arm();
+    if (ready_) return;
+    planned_ = std::min(endpoint_.next_timeout(), now + longest);
+    longest = std::clamp(planned_ - now, Driving::kShortest, std::max(longest, Driving::kShortest));
+    if (source.watching()) longest = std::min(longest, Driving::kWatch);
     armed_.store(true, std::memory_order_relaxed);
   }
-  if (kicked_.exchange(0) == 0) wake_up_.wait(endpoint_.device().wake_fd(), longest);
+  wait(longest);
   armed_.store(false, std::memory_order_relaxed);
-  return kicked_.exchange(0) != 0;
 }
 
-/// Returns true when it was woken by `kick`.
-bool BackgroundDriver::sleep(Duration duration) {
-  if (kicked_.exchange(0) != 0) return true;
-  const timespec timeout{duration.ns / 1'000'000'000, duration.ns % 1'000'000'000};
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&kicked_), FUTEX_WAIT_PRIVATE, 0, &timeout, nullptr, 0);
-  return kicked_.exchange(0) != 0;
+/// A wake-up cannot fall between the look at `kicked_` and the sleep: whoever kicks first says so, and then looks
+/// whether this thread waits; this thread first says that it waits, and then looks whether it was kicked.
+void BackgroundDriver::wait(Duration longest) {
+  waits_.store(true);
+  if (kicked_.load() == 0) rung_ = wake_up_.wait(endpoint_.device().wake_source()->fd(), longest);
+  waits_.store(false);
+  if (kicked_.exchange(0) != 0) driving_.note_told(endpoint_.now());
 }
 
-void BackgroundDriver::rouse() {
-  if (armed_.exchange(false, std::memory_order_relaxed)) wake_up_.wake();
+void BackgroundDriver::nap(Duration duration) {
+  if (kicked_.load() == 0) {
+    const timespec timeout{duration.ns / 1'000'000'000, duration.ns % 1'000'000'000};
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&kicked_), FUTEX_WAIT_PRIVATE, 0, &timeout, nullptr, 0);
+  }
+  if (kicked_.exchange(0) != 0) driving_.note_told(endpoint_.now());
+}
+
+/// The program may poll from now on, or may have made its only call. If it left nothing to be seen to before the thread
+/// wakes up anyway, the thread sleeps on; the next frame wakes it, and then it sees who drives.
+void BackgroundDriver::look_at_plan() {
+  WakeSource& source = *endpoint_.device().wake_source();
+  source.look();
+  if (endpoint_.next_timeout() >= planned_ && !endpoint_.device().tx_pending() &&
+      !endpoint_.engine().wants_transmit() && !source.watching())
+    return;
+  armed_.store(false, std::memory_order_relaxed);
+  source.disarm();
+  wake_up_.wake();
 }
 
 void BackgroundDriver::kick() {
-  last_driven_ns_.store(0, std::memory_order_relaxed);  // a program that waits does not drive any more
-  if (kicked_.exchange(1) == 0) {
+  driving_.note_waits();
+  if (kicked_.exchange(1) != 0) return;
+  if (waits_.load()) {
+    wake_up_.wake();
+  } else {
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&kicked_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-    if (wake_up_.is_open()) wake_up_.wake();
   }
 }
 

@@ -1,8 +1,5 @@
-// The thread of an endpoint: it opens the port, and drives the engine when the program does not.
-//
-// In mode `kAuto` it stands back while the program's own calls drive, takes over when those calls do not find the
-// frames that arrive, and sleeps when nothing happens: until the device wakes it, where there is one that can, else for
-// short times.
+// The thread of an endpoint: it opens the port, and drives the engine when the program does not. When it does, and how
+// it waits meanwhile, is decided in driving.h; here are the clock, the locks and the sleeps.
 #pragma once
 
 #include <atomic>
@@ -12,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "dpdk/driving.h"
 #include "dpdk/endpoint.h"
 #include "uroce/time.h"
 
@@ -44,8 +42,8 @@ class WakeUp {
   bool is_open() const { return fd_ >= 0; }
   /// Any thread.
   void wake() const;
-  /// Sleeps until `device_fd` is readable, `wake` is called, or the time is over.
-  void wait(int device_fd, Duration longest) const;
+  /// Sleeps until `device_fd` is readable, `wake` is called, or the time is over. Whether the device's is readable.
+  bool wait(int device_fd, Duration longest) const;
 
  private:
   int fd_ = -1;
@@ -53,43 +51,29 @@ class WakeUp {
 
 class BackgroundDriver {
  public:
-  BackgroundDriver(EndpointImpl& endpoint, Progress progress) : endpoint_(endpoint), progress_(progress) {}
+  BackgroundDriver(EndpointImpl& endpoint, Progress progress) : endpoint_(endpoint), driving_(progress) {}
 
   /// Returns when the thread has opened the port, or false, with one line in `error`, when it could not.
   bool start(std::string& error);
   /// Waits for the thread, if there is one.
   void stop();
-  /// To be called in the child of a fork, which does not have the thread.
+  /// To be called in the child of a fork, which does not have the thread: at once, and instead of `stop`.
+  void leave();
   void abandon();
 
-  /// The program drives, so the thread stands back.
-  void note_driven(Instant now) { last_driven_ns_.store(now.ns, std::memory_order_relaxed); }
-  /// The program takes the engine. What it does there may have to be looked after, and the device wakes nobody any more
-  /// once it was used: so a thread that sleeps until it is woken looks again.
-  void note_taken() {
+  /// To be told of the program's calls.
+  Driving& driving() { return driving_; }
+  /// The program is about to give the engine back. What it did there may have to be looked after before a thread that
+  /// sleeps until a frame comes would wake up.
+  void note_given_back() {
     if (armed_.load(std::memory_order_relaxed)) [[unlikely]]
-      rouse();
+      look_at_plan();
   }
-  /// A call of the program found something to do. To be called under the engine's lock, as is the thread's counterpart
-  /// `note_work`.
-  void note_program_work() {
-    if (const int lay = left_lying_.load(std::memory_order_relaxed); lay != 0) [[unlikely]]
-      left_lying_.store(lay - 1, std::memory_order_relaxed);
-  }
-  /// The program waits for something, so the thread looks at once.
+  /// The program waits for something, so the thread looks at once. Any thread, with or without the lock.
   void kick();
   uint64_t turns() const { return turns_; }
 
  private:
-  struct Burst {
-    uint32_t work = 0;
-    Instant at;            // when its last turn was
-    Instant next_timeout;  // of engine and device
-    bool waiting = false;  // there is something to send
-    bool has_qps = false;
-    bool program_came_back = false;  // before anything was done in this burst
-  };
-
   /// What `start` waits for.
   struct Opening {
     std::mutex mutex;
@@ -99,32 +83,29 @@ class BackgroundDriver {
   };
 
   void thread_main();
-  void run();
   void step();
-  Burst drive();
-  void rest(const Burst& burst);
-  bool somebody_drives(Instant now) const;
-  bool program_polls(Instant now) const;
-  void note_work(Instant now);
+  Driving::Next drive(bool rung, bool ready);
+  void take(const Driving::Next& next);
   void give_way();
-  bool sleep(Duration duration);
-  bool sleep_until_woken();
-  void rouse();
+  void nap(Duration duration);
+  void stand_back(Duration longest);
+  void sleep(Duration longest);
+  void wait(Duration longest);
+  void look_at_plan();
 
   EndpointImpl& endpoint_;
-  const Progress progress_;
-  std::atomic<int64_t> last_driven_ns_{0};  // by the program
-  std::atomic<int> left_lying_{0};  // goes up when this thread finds frames, down when the program does; bounded
+  Driving driving_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> kicked_{0};
-  std::atomic<bool> armed_{false};  // sleeps until the device wakes it
+  std::atomic<bool> waits_{false};  // in `wait`, or about to be
+  std::atomic<bool> armed_{false};  // and the device wakes it for each frame; changes under the engine's lock
+  Instant planned_;                 // when it wakes up then without a frame; under the engine's lock
   WakeUp wake_up_;
   // Used by the thread only.
   uint64_t turns_ = 0;
-  Instant last_found_{0};  // when it last found frames that the program had not
-  Instant last_work_{0};
-  Duration nap_{0};
-  Instant crowded_until_{0};
+  bool rung_ = false;         // by the device, and nothing was done about it yet
+  bool ready_ = false;        // frames were there when it wanted to sleep
+  bool stands_back_ = false;  // the device has been told, and has not rung
   ProgramLoad program_load_;
 
   std::thread thread_;

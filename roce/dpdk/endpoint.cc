@@ -215,18 +215,17 @@ EndpointImpl::~EndpointImpl() {
 
 void EndpointImpl::abandon() {
   ownership_.reset_after_fork();
+  driver_.leave();
   captures_.abandon();
   port_.leave();
   abandoned_ = true;
 }
 
-void EndpointImpl::lock() {
-  ownership_.acquire();
-  driver_.note_taken();
-}
+void EndpointImpl::lock() { ownership_.acquire(); }
 
 void EndpointImpl::unlock() {
   const bool yield = std::exchange(yield_wanted_, false);
+  driver_.note_given_back();
   ownership_.release();
   if (yield) offer_cpu(clock_, yields_);
 }
@@ -253,11 +252,10 @@ uint32_t EndpointImpl::turn(Instant now) try {
 uint32_t EndpointImpl::drive() {
   if (abandoned_ || config_.progress == Progress::kThread) return 0;
   const Instant now = clock_.now();
-  driver_.note_driven(now);
+  driver_.driving().note_driven(now);
   const uint32_t work = turn(now);
   if (work != 0) {
     yields_.on_work(now);
-    driver_.note_program_work();
   } else if (yields_.due(now)) {
     yield_wanted_ = true;
   }

@@ -49,14 +49,13 @@ class DpdkDevice final : public EndpointDevice {
 };
 
 /// A member of a segment: a port in shared memory.
-class MemberDevice : public EndpointDevice {
+class MemberDevice : public EndpointDevice, private WakeSource {
  public:
   Port& port() override { return *port_; }
   bool tx_pending() const override { return port_->tx_pending(); }
   bool unread() const override { return port_->peers().unread(); }
   void for_each_counter(const Counter& f) const override { segment::for_each_counter(port_->counters(), f); }
-  int wake_fd() const override { return port_->wake_fd(); }
-  bool arm() override { return port_->arm(); }
+  WakeSource* wake_source() override { return this; }
   void abandon() override {
     if (port_) port_.release()->abandon();
   }
@@ -65,6 +64,14 @@ class MemberDevice : public EndpointDevice {
   explicit MemberDevice(std::unique_ptr<segment::SegmentPort> port) : port_(std::move(port)) {}
 
   std::unique_ptr<segment::SegmentPort> port_;
+
+ private:
+  int fd() const override { return port_->sleep().fd(); }
+  bool arm() override { return port_->sleep().arm(); }
+  bool stand_back() override { return port_->sleep().stand_back(); }
+  void disarm() override { port_->sleep().disarm(); }
+  bool watching() const override { return port_->sleep().watching(); }
+  void look() override { port_->sleep().look(); }
 };
 
 /// The port of a switch, and nothing else's: whatever is on the segment comes from the switch or goes there.

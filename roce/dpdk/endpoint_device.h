@@ -12,6 +12,7 @@
 
 #include "base/direct_copy.h"
 #include "dpdk/dpdk_port.h"
+#include "dpdk/wake_source.h"
 #include "engine/group_membership.h"
 #include "engine/port_filters.h"
 #include "engine/qpn_blocks.h"
@@ -88,11 +89,8 @@ class EndpointDevice {
   using Counter = std::function<void(const char* name, uint64_t value)>;
   virtual void for_each_counter(const Counter& f) const = 0;
 
-  /// A descriptor that is readable when a frame comes for a device that is armed; -1: there is none, so whoever waits
-  /// has to look now and then.
-  virtual int wake_fd() const { return -1; }
-  /// False when there is something to do already. Any use of the device disarms it.
-  virtual bool arm() { return false; }
+  /// What wakes a thread that sleeps; nullptr: nothing, so whoever waits has to look now and then.
+  virtual WakeSource* wake_source() { return nullptr; }
 
   /// In the child of a fork: closes the descriptors that would keep the parent's death from being seen. Nothing of the
   /// device may be used any more, or destroyed.

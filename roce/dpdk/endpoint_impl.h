@@ -40,7 +40,7 @@ class EndpointImpl final : public Endpoint {
   using Endpoint::transmit;
   void transmit(Instant now) override;
   void kick() override { driver_.kick(); }
-  void note_awake() override { driver_.note_driven(now()); }
+  void note_awake() override { driver_.driving().note_driven(now()); }
 
   EndpointCm& connections() override { return cm_; }
 

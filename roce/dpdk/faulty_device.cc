@@ -10,7 +10,7 @@
 namespace uroce {
 namespace {
 
-class FaultyDevice final : public EndpointDevice {
+class FaultyDevice final : public EndpointDevice, private WakeSource {
  public:
   FaultyDevice(std::unique_ptr<EndpointDevice> device, const fabric::LinkFaults& faults, uint32_t frame_bytes,
                const TscClock& clock)
@@ -45,11 +45,18 @@ class FaultyDevice final : public EndpointDevice {
     device_->for_each_counter(f);
     port_.for_each_counter([&f](const std::string& name, uint64_t value) { f(name.c_str(), value); });
   }
-  int wake_fd() const override { return device_->wake_fd(); }
-  bool arm() override { return !port_.is_due() && device_->arm(); }
+  WakeSource* wake_source() override { return inner() != nullptr ? this : nullptr; }
   void abandon() override { device_->abandon(); }
 
  private:
+  WakeSource* inner() const { return device_->wake_source(); }
+  int fd() const override { return inner()->fd(); }
+  bool arm() override { return !port_.is_due() && inner()->arm(); }
+  bool stand_back() override { return inner()->stand_back(); }
+  void disarm() override { inner()->disarm(); }
+  bool watching() const override { return inner()->watching(); }
+  void look() override { inner()->look(); }
+
   std::unique_ptr<EndpointDevice> device_;
   fabric::FaultyPort port_;
 };

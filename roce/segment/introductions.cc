@@ -83,14 +83,15 @@ void Introductions::repeat(Instant now) {
   unconfirmed_ = left;
 }
 
-unsigned Introductions::read_mail(Instant now) {
+bool Introductions::read_mail(Instant now) {
   const NoCancel with_descriptors;
-  unsigned count = 0;
+  bool rung = false;
   LetterFds fds;
   LostLetters lost;
-  for (; count < kLettersPerLook; count++) {
+  for (unsigned count = 0; count < kLettersPerLook; count++) {
     const auto letter = mailbox_.receive(fds, lost);
     if (!letter) break;
+    rung |= letter->kind == Letter::Kind::kWake;
     if (letter->kind == Letter::Kind::kKnown) {
       if (const Peer* peer = peers_.find(letter->from); peer != nullptr && peer->lane) on_known(*peer->lane);
     }
@@ -107,7 +108,7 @@ unsigned Introductions::read_mail(Instant now) {
     warn_once(
         warned_of_fds_,
         "a program of this machine cannot be reached: this process has no file descriptors left; raise ulimit -n");
-  return count;
+  return rung;
 }
 
 void Introductions::on_hello(const Letter& letter, const LetterFds& fds, Instant now) {

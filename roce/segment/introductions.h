@@ -28,8 +28,8 @@ class Introductions {
 
   /// Makes a lane to a peer with which there was no contact, and says hello. False when there is no memory for it.
   bool make_contact(Peer& peer, Instant now);
-  /// Reads what has come. Returns how many letters.
-  unsigned read_mail(Instant now);
+  /// Reads what has come. True when somebody rang.
+  bool read_mail(Instant now);
   /// Says hello again to those that have not answered for long enough.
   void repeat(Instant now);
 

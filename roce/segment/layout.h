@@ -1,8 +1,9 @@
 // What lies in the memory that members of a segment share.
 //
-// Every page has one writer. A member writes its *base* (whether it sleeps, and the pool of frames that it sends) and,
-// for every peer, its half of a *lane*: a ring of slots towards that peer, and how far it has read the peer's ring. Its
-// peers map both read-only; the kernel refuses them anything else, because both are sealed before they are passed on.
+// Every page has one writer. A member writes its *base* (how it wants to be woken, and the pool of frames that it
+// sends) and, for every peer, its half of a *lane*: a ring of slots towards that peer, and how far it has read the
+// peer's ring. Its peers map both read-only; the kernel refuses them anything else, because both are sealed before they
+// are passed on.
 //
 // A slot is two cache lines. A short frame lies in the slot itself, behind the mark that says that it is there: up to
 // 56 bytes move one line from core to core, up to 120 bytes two that lie side by side. When its Ethernet header is that
@@ -64,9 +65,25 @@ struct LaneMemory {
 };
 static_assert(sizeof(LaneMemory) == kPage + kSlots * kSlotBytes);
 
+/// How a member wants to be woken by whoever sends to it.
+enum class Ring : uint8_t {
+  kNever = 0,      // somebody polls there, or comes by often enough
+  kAtOnce = 1,     // nobody does: each frame rings
+  kLeftLying = 2,  // its program polls, as far as it knows: who sees that frames are left lying rings
+};
+
+/// The word in which a member says how it wants to be woken. Each time that it lies down the word is another one: a
+/// sender rings once for each. A value that makes no sense is kNever.
+struct Bell {
+  static constexpr uint32_t kRings = 4;
+
+  static constexpr uint32_t encode(uint32_t time, Ring ring) { return time * kRings + static_cast<uint32_t>(ring); }
+  static constexpr bool asks(uint32_t word, Ring ring) { return word % kRings == static_cast<uint32_t>(ring); }
+};
+
 /// The memory that a member has once, for all its peers.
 struct BaseMemory {
-  alignas(kPage) std::atomic<uint32_t> sleeps;  // odd: sleeps, and wants to be woken; goes up with every change
+  alignas(kPage) std::atomic<uint32_t> bell;
   alignas(kPage) uint8_t frames[kPoolFrames][kFrameBytes];
   alignas(kPage) DirectTable direct;
 };

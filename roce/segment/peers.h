@@ -20,6 +20,14 @@
 
 namespace uroce::segment {
 
+/// What `Bells` knows of a peer to which frames were sent.
+struct Watch {
+  bool fresh = false;              // frames were sent since the last `Bells::ring`
+  bool watched = false;            // frames that were sent may lie there unread
+  uint32_t rung = 0;               // the peer's bell when it was last rung
+  std::optional<uint64_t> lay_at;  // what the peer had read at the last look, and more lay there
+};
+
 /// What two members share once they have had contact.
 struct Lane {
   Lane(OwnMemory own, FramePool& pool)
@@ -34,9 +42,8 @@ struct Lane {
   LaneReceiver receiver;
   bool confirmed = false;  // the peer has mapped our memory, too
   unsigned hellos = 0;
-  Instant next_hello;                        // when to introduce ourselves again, unless confirmed
-  bool bell = false;                         // frames were sent since the peer was last looked at
-  uint32_t woken = 0;                        // the peer's `sleeps` when it was last woken
+  Instant next_hello;  // when to introduce ourselves again, unless confirmed
+  Watch watch;
   bool queued = false;                       // frames wait
   bool unread = false;                       // something was unread when the peer was last looked at
   uint64_t seen_at = 0;                      // what the peer had read ...

@@ -11,7 +11,9 @@
 namespace uroce::segment {
 namespace {
 
+// How often letters are looked for. A thread that sleeps while another one polls is woken by them.
 constexpr Duration kMailLook = microseconds(50);
+constexpr Duration kMailWakes = milliseconds(10);
 /// A member that is gone is noticed a quarter of a second later; meanwhile some more may come and go.
 constexpr uint32_t kMembersOfCable = 8;
 /// Frames lent at a time when few are free: all of them may go to one receiver that does not read.
@@ -43,21 +45,22 @@ SegmentPort::Parts::Parts(SegmentPort& port, BaseMemory& base)
       forwarding(peers, answers, port.options_.card.role),
       bells(port.mailbox_, port.registration_.id()),
       deliveries(introductions, pool, bells, port.counters_),
+      sleep(base, port.mailbox_, peers, answers, bells),
       uplink(peers, port.options_.card),
       checks(peers) {}
 
 bool SegmentPort::start(std::string& error) {
   ensure(options_.frame_bytes <= kFrameBytes, "a frame of the port fits the segment's");
   if (!base_memory_.make("uroce-segment", sizeof(BaseMemory), error)) return false;
-  base_ = static_cast<BaseMemory*>(base_memory_.data());
+  BaseMemory& base = *static_cast<BaseMemory*>(base_memory_.data());
   if (!registration_.join(options_.directory, options_.card, error)) return false;
   // What is shown has keys in it, which are for programs of the user alone.
   const bool direct = options_.direct && (registration_.directory().file_mode() & (S_IRWXG | S_IRWXO)) == 0;
   if (direct) mailbox_.ask_for_senders();
   if (!mailbox_.open(registration_.directory(), registration_.id(), error)) return false;
-  parts_.emplace(*this, *base_);
+  parts_.emplace(*this, base);
   if (direct) {
-    parts_->direct.emplace(base_->direct, parts_->peers, options_.tell);
+    parts_->direct.emplace(base.direct, parts_->peers, options_.tell);
     parts_->direct->open();
   }
   parts_->peers.refresh();
@@ -66,7 +69,7 @@ bool SegmentPort::start(std::string& error) {
 }
 
 SegmentPort::~SegmentPort() {
-  if (parts_) parts_->bells.ring_again();
+  if (parts_) parts_->bells.look(Bells::Look::kLast);
 }
 
 void SegmentPort::abandon() {
@@ -176,7 +179,6 @@ uint32_t SegmentPort::receive_from(Peer& peer, RxFrame* frames, uint32_t max) {
 }
 
 uint32_t SegmentPort::receive(RxFrame* frames, uint32_t max) {
-  if (armed_) disarm();
   uint32_t count = 0;
   max = std::min(max, kMaxBurst - held_);
   while (parts_->answers.any() && count < max) {
@@ -201,47 +203,31 @@ void SegmentPort::release_rx(RxFrame* /*frames*/, uint32_t count) {
   for (Peer* peer : parts_->peers.in_contact()) peer->lane->receiver.release();
 }
 
-bool SegmentPort::has_frames() const {
-  const auto& contacts = parts_->peers.in_contact();
-  return parts_->answers.any() || std::any_of(contacts.begin(), contacts.end(), [](const Peer* peer) {
-           return !peer->held_back && peer->lane->receiver.ready();
-         });
-}
-
-// Sleep.
-
-bool SegmentPort::arm(bool for_long) {
-  armed_ = true;
-  base_->sleeps.fetch_or(1, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  const bool ready = has_frames();
-  parts_->bells.ring_again();
-  if (!ready && !(for_long && parts_->bells.any_left())) return true;
-  disarm();
-  return false;
-}
-
-void SegmentPort::disarm() {
-  if (!std::exchange(armed_, false)) return;
-  base_->sleeps.fetch_add(1, std::memory_order_relaxed);
-  next_mail_ = now_;
-}
-
 // Other members come and go.
 
 void SegmentPort::look_after(Instant now) {
-  next_mail_ = now + kMailLook;
-  parts_->bells.ring_again();
-  const size_t before = parts_->peers.in_contact().size();
-  parts_->introductions.read_mail(now);
-  counters_.contacts += parts_->peers.in_contact().size() - before;
-  parts_->introductions.repeat(now);
+  const bool timely = now >= next_look_;
+  if (timely) next_look_ = now + Bells::kLook;
+  parts_->bells.look(timely ? Bells::Look::kTimely : Bells::Look::kAtAnyTime);
+  if (!parts_->sleep.take_woken() && now < next_mail_) return;
+  look_at_mail(now);
   parts_->uplink.look(now);
   if (parts_->direct) parts_->direct->look_after();
   if (registration_.tell_again(now))
     options_.warn("the directory has room again: the other programs know everything now");
   if (const std::string news = registration_.look_after_directory(mailbox_, now); !news.empty()) options_.warn(news);
-  if (held_ != 0) return;
+  if (held_ == 0) part_with_the_gone(now);
+}
+
+void SegmentPort::look_at_mail(Instant now) {
+  const size_t before = parts_->peers.in_contact().size();
+  if (parts_->introductions.read_mail(now)) parts_->sleep.note_rung();
+  counters_.contacts += parts_->peers.in_contact().size() - before;
+  parts_->introductions.repeat(now);
+  next_mail_ = now + (parts_->sleep.wakes_for_letters() ? kMailWakes : kMailLook);
+}
+
+void SegmentPort::part_with_the_gone(Instant now) {
   std::vector<LostMember> lost;
   while (Peer* gone = parts_->checks.find_gone(now)) {
     counters_.peers_lost++;

@@ -4,7 +4,7 @@
 // number; there is no process in between, and only memory of the two is involved. All programs of a *host* have the
 // same MAC and addresses; each has blocks of the host's queue pair numbers.
 //
-// A port is used by one thread at a time, like every Port. Only waiting for `wake_fd` is allowed meanwhile.
+// A port is used by one thread at a time, like every Port. Only waiting for `sleep().fd()` is allowed meanwhile.
 #pragma once
 
 #include <array>
@@ -27,6 +27,7 @@
 #include "segment/peers.h"
 #include "segment/registration.h"
 #include "segment/segment_counters.h"
+#include "segment/sleep.h"
 #include "segment/uplink_watch.h"
 #include "uroce/port.h"
 #include "uroce/time.h"
@@ -65,21 +66,16 @@ class SegmentPort final : public Port {
   void on_turn(Instant now) {
     now_ = now;
     if (tx_pending()) parts_->deliveries.retry();
-    if (now >= next_mail_) look_after(now);
+    if (now >= next_look_ || parts_->sleep.woken()) look_after(now);
   }
   /// Whether something can be received, as far as a look tells.
-  bool has_frames() const;
+  bool has_frames() const { return parts_->sleep.has_frames(); }
   /// Whether frames wait for room at their receivers.
   bool tx_pending() const { return parts_->deliveries.any_waiting(); }
   /// A further block of queue pair numbers of the host; nothing when there is none.
   std::optional<uint32_t> take_block();
 
-  /// To be called before the thread sleeps: from now on a peer that sends a frame makes `wake_fd` readable. False when
-  /// something is there already; then the thread must not sleep. `disarm` ends it, and so does a call to receive.
-  /// `for_long`: nothing but `wake_fd` ends the sleep; then also false while a sleeping peer could not be woken.
-  bool arm(bool for_long = false);
-  void disarm();
-  int wake_fd() const { return mailbox_.fd(); }
+  Sleep& sleep() { return parts_->sleep; }
 
   SegmentCounters counters() const;
   /// What the others know about this member.
@@ -102,6 +98,8 @@ class SegmentPort final : public Port {
   bool start(std::string& error);
   void forward(PooledFrame frame);
   void look_after(Instant now);
+  void look_at_mail(Instant now);
+  void part_with_the_gone(Instant now);
   uint32_t receive_from(Peer& peer, RxFrame* frames, uint32_t max);
 
   /// The parts that need the memory, the mailbox and the number that a port has once it has joined.
@@ -115,6 +113,7 @@ class SegmentPort final : public Port {
     Forwarding forwarding;
     Bells bells;
     Deliveries deliveries;
+    Sleep sleep;
     UplinkWatch uplink;
     PeerChecks checks;
     std::optional<DirectCopies> direct;
@@ -124,16 +123,15 @@ class SegmentPort final : public Port {
   Registration registration_;
   Mailbox mailbox_;
   OwnMemory base_memory_;
-  BaseMemory* base_ = nullptr;  // that memory, when it is there
   std::optional<Parts> parts_;
   SegmentCounters counters_;
   LossListener on_lost_ = [](const LostMember&, Instant) {};
 
   Instant now_{0};
+  Instant next_look_{0};
   Instant next_mail_{0};
   size_t last_received_ = 0;  // index of the peer whose turn it was
-  bool armed_ = false;
-  uint32_t held_ = 0;  // received frames that were not released yet
+  uint32_t held_ = 0;         // received frames that were not released yet
   std::array<std::array<uint8_t, LaneReceiver::kRoomBytes>, kMaxBurst> headers_{};
 };
 

@@ -177,14 +177,15 @@ void Victim::turn() {
 }
 
 void Victim::rest() {
-  if (number_ % 2 == 0 || now_ - busy_ < kAwake || engine_->wants_transmit() || port_->tx_pending() || !port_->arm()) {
+  if (number_ % 2 == 0 || now_ - busy_ < kAwake || engine_->wants_transmit() || port_->tx_pending() ||
+      !port_->sleep().arm()) {
     sched_yield();
     return;
   }
   const Duration until = std::min(engine_->next_timeout() - now_, milliseconds(20));
-  pollfd entry{port_->wake_fd(), POLLIN, 0};
+  pollfd entry{port_->sleep().fd(), POLLIN, 0};
   poll(&entry, 1, static_cast<int>(std::max<int64_t>(until.ns, 0) / 1'000'000));
-  port_->disarm();
+  port_->sleep().disarm();
 }
 
 /// What a scribbler sends must not stay here.

@@ -21,7 +21,7 @@ TEST(LostPeer, IsNeitherWokenNorServedAgain) {
     for (uint32_t i = 0; i < kSlots + 3; i++) ASSERT_TRUE(a.send(roce_frame(mac_of(1), node->qpn(), 60)));
   }
   EXPECT_TRUE(a.port->tx_pending());
-  EXPECT_FALSE(a.port->arm(true)) << "somebody could not be woken";
+  EXPECT_FALSE(a.port->sleep().arm(true)) << "somebody could not be woken";
   // Those that were woken live, and read nothing, so that our socket stays full of letters until the others are gone.
   const size_t gone = std::erase_if(sleepers, [](const auto& node) { return !node->wake_fd_ready(); });
   ASSERT_GT(gone, 1u);
@@ -29,8 +29,8 @@ TEST(LostPeer, IsNeitherWokenNorServedAgain) {
   for (int i = 0; i < 40; i++) a.turn(milliseconds(250));
   EXPECT_EQ(a.port->peers().in_contact().size(), sleepers.size());
   EXPECT_EQ(a.port->counters().peers_lost, gone);
-  EXPECT_TRUE(a.port->arm(true)) << "nobody is left to be woken";
-  a.port->disarm();
+  EXPECT_TRUE(a.port->sleep().arm(true)) << "nobody is left to be woken";
+  a.port->sleep().disarm();
   for (auto& node : sleepers) {
     while (!node->receive().empty()) node->turn();
   }
@@ -75,7 +75,7 @@ TEST(LatePeer, IsMetWhenThereIsRoomForLettersAgain) {
     auto sleepers = sleepers_of(a, dir);
     std::vector<std::unique_ptr<Node>> late(count);
     for (auto& node : sleepers) a.send(roce_frame(mac_of(1), node->qpn(), 60));
-    ASSERT_FALSE(a.port->arm(true)) << "the socket is not full";
+    ASSERT_FALSE(a.port->sleep().arm(true)) << "the socket is not full";
     for (auto& node : late) {
       node = std::make_unique<Node>(dir, card_of("host", 1));
       node->qpn();

@@ -68,7 +68,7 @@ class Node {
     return result;
   }
   bool wake_fd_ready() const {
-    pollfd entry{port->wake_fd(), POLLIN, 0};
+    pollfd entry{port->sleep().fd(), POLLIN, 0};
     return poll(&entry, 1, 0) == 1;
   }
 
@@ -99,10 +99,10 @@ inline std::vector<std::unique_ptr<Node>> sleepers_of(Node& node, const TempDir&
     settle({&node, sleeper.get()});
     EXPECT_EQ(sleeper->receive().size(), 1u);
     sleeper->turn();
-    EXPECT_TRUE(sleeper->port->arm());
+    EXPECT_TRUE(sleeper->port->sleep().arm());
   }
   const int least = 1;
-  EXPECT_EQ(setsockopt(node.port->wake_fd(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+  EXPECT_EQ(setsockopt(node.port->sleep().fd(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
   return sleepers;
 }
 

@@ -89,9 +89,9 @@ TEST(SegmentPort, SleepersAreWokenOnceByAFrame) {
   a.send(frame);
   settle({&a});
   EXPECT_FALSE(b.wake_fd_ready()) << "who is awake needs no call";
-  EXPECT_FALSE(b.port->arm()) << "there is something already";
+  EXPECT_FALSE(b.port->sleep().arm()) << "there is something already";
   ASSERT_EQ(b.receive().size(), 1u);
-  ASSERT_TRUE(b.port->arm());
+  ASSERT_TRUE(b.port->sleep().arm());
   EXPECT_FALSE(b.wake_fd_ready());
   for (int i = 0; i < 10; i++) a.send(frame);
   EXPECT_TRUE(b.wake_fd_ready());
@@ -99,7 +99,7 @@ TEST(SegmentPort, SleepersAreWokenOnceByAFrame) {
   EXPECT_EQ(b.receive().size(), 10u);
   b.turn();
   EXPECT_FALSE(b.wake_fd_ready());
-  ASSERT_TRUE(b.port->arm());
+  ASSERT_TRUE(b.port->sleep().arm());
   a.send(frame);
   EXPECT_EQ(a.port->counters().wakes_sent, 2u) << "another sleep";
 }
@@ -113,9 +113,9 @@ TEST(SegmentPort, WhoCouldNotBeWokenAtOnceIsWokenLater) {
   for (auto& node : sleepers) a.send(to(*node));
   const uint64_t at_once = a.port->counters().wakes_sent;
   EXPECT_LT(at_once, sleepers.size()) << "the socket was not full";
-  EXPECT_FALSE(a.port->arm(true));
-  EXPECT_TRUE(a.port->arm()) << "it will look again soon";
-  a.port->disarm();
+  EXPECT_FALSE(a.port->sleep().arm(true));
+  EXPECT_TRUE(a.port->sleep().arm()) << "it will look again soon";
+  a.port->sleep().disarm();
   size_t got = 0;
   for (size_t round = 0; round < sleepers.size(); round++) {
     for (auto& node : sleepers) {
@@ -127,7 +127,7 @@ TEST(SegmentPort, WhoCouldNotBeWokenAtOnceIsWokenLater) {
   }
   EXPECT_EQ(got, sleepers.size());
   EXPECT_EQ(a.port->counters().wakes_sent, sleepers.size()) << "each once";
-  EXPECT_TRUE(a.port->arm(true));
+  EXPECT_TRUE(a.port->sleep().arm(true));
 }
 
 /// What is lent may go to one receiver that does not read: of the last buffers nobody gets a whole burst at once.
@@ -180,7 +180,7 @@ TEST(SegmentPort, TheFirstFrameWakesASleeper) {
   Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
   const auto frame = roce_frame(mac_of(1), b.qpn(), 90);
   b.turn();
-  ASSERT_TRUE(b.port->arm());
+  ASSERT_TRUE(b.port->sleep().arm());
   a.turn();
   a.send(frame);
   EXPECT_TRUE(b.wake_fd_ready());

@@ -360,7 +360,7 @@ TEST_F(ShmlanInterrupt, NobodySleepsWhileSomebodyIsToBeWoken) {
       settle();
       node->turn();
     }
-    ASSERT_TRUE(node->port->arm());
+    ASSERT_TRUE(node->port->sleep().arm());
     ASSERT_FALSE(node->wake_fd_ready()) << "a letter";
   }
   shrink_its_socket();

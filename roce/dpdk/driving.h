@@ -1,0 +1,162 @@
+// Who drives an engine, the program or the thread of its endpoint, and how that thread waits. Time and events come in,
+// decisions come out: no clock, no thread, no call.
+//
+// The program's own calls drive while it makes any; the thread sleeps then, and costs nothing. Who waits, wakes: it is
+// the sender of frames that sees that they are not read, and rings (segment/bells.h). What a program does shows only in
+// its calls, so the thread goes by these:
+//
+//   the program            the thread                          what ends its sleep, and when
+//   polls its CQ           sleeps, rung by frames that are     it looks by itself after half the time for which the
+//                          left lying                          program has polled, kLookFirst to kLookLast: timers
+//                                                              are late by no more when the program stops
+//   stops polling, and     the same at first; then it drives   frames of a sender that polls or whose thread is awake:
+//   computes               until there is nothing to do, and   two looks of the sender, then each at once
+//                          sleeps, rung by each frame
+//   sleeps until an event  it was told: drives for kAwake,     each frame at once; timers on time
+//                          then sleeps, rung by each frame
+//   is a passive target    the same                            the same
+//   polls its memory       the same at first; then it drives,  kCatnap: where such programs keep every CPU busy, a
+//                          and naps where CPUs are scarce, for thread that sleeps is let in when it wakes, and a ring
+//                          a while that grows                  for every frame would cost more than the naps
+//   is stopped (SIGSTOP)   is stopped                          its peers ring once, and wait no more
+//   has several threads    sleeps while any of them polls      as with one
+//
+// Where a device wakes nobody (`wakes` is false), the thread looks after short times instead, as long as frames may
+// come: that is late by up to kLookUnwoken while the program polls, and by up to kSleepMax when nothing has come for a
+// while.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "host/endpoint_config.h"
+#include "uroce/time.h"
+
+namespace uroce {
+
+class Driving {
+ public:
+  // A program that polls drives every microsecond or so. When it has not driven for this long, it is doing something
+  // else.
+  static constexpr Duration kDrivenRecently = microseconds(100);
+  static constexpr Duration kDrivenJustNow = microseconds(5);
+  /// A pause takes several times its length off the time for which the program counts as polling: who has lost its CPU
+  /// once polls on, and who looks in now and then does not.
+  static constexpr int64_t kPauseCosts = 5;
+  /// A program that was running may be away for so long because others have its CPU.
+  static constexpr Duration kPreempted = milliseconds(4);
+  static constexpr Duration kLookFirst = microseconds(300);
+  static constexpr Duration kLookLast = milliseconds(10);
+  /// While something that was sent lies unread, the sender looks so often: a little more than Bells::kLook.
+  static constexpr Duration kWatch = microseconds(60);
+  /// After the last frame the thread polls for this long. Waking it up costs more than that on either side.
+  static constexpr Duration kAwake = microseconds(150);
+  static constexpr Duration kShortest = microseconds(10);  // of a sleep
+  /// Capture and port are looked after so often.
+  static constexpr Duration kLongest = milliseconds(100);
+
+  // Where nothing wakes: short sleeps, longer each time.
+  static constexpr Duration kLookUnwoken = microseconds(300);
+  static constexpr Duration kSleepMin = microseconds(50);
+  static constexpr Duration kSleepMax = milliseconds(1);
+  static constexpr Duration kSleepNoQps = milliseconds(5);
+  static constexpr Duration kCatnap = microseconds(15);
+  static constexpr Duration kBusyPatience = milliseconds(100);  // naps stay short for a program that is on the CPU
+
+  explicit Driving(Progress progress) : progress_(progress) {}
+  /// Before the thread asks anything: whether the device wakes it.
+  void set_wakes(bool wakes) { wakes_ = wakes; }
+  bool wakes() const { return wakes_; }
+
+  // The program, under the engine's lock.
+  /// It makes a turn.
+  void note_driven(Instant now) {
+    if (const Duration pause = now - last_driven(); pause > kDrivenRecently) [[unlikely]]
+      polls_since_ns_.store(std::min(now.ns, polls_since().ns + pause.ns * kPauseCosts), std::memory_order_relaxed);
+    last_driven_ns_.store(now.ns, std::memory_order_relaxed);
+  }
+  /// It waits, and does not drive any more. Any thread.
+  void note_waits() { last_driven_ns_.store(0, std::memory_order_relaxed); }
+
+  // The thread.
+  enum class Do : uint8_t {
+    kDrive,      // take the engine, and make turns
+    kYield,      // give up the CPU, and look again
+    kNap,        // sleep for a time; only `kick` ends it earlier
+    kStandBack,  // sleep, rung by what is left lying
+    kSleep,      // sleep, rung by each frame
+  };
+  struct Next {
+    Do what = Do::kDrive;
+    Duration longest;  // of a sleep
+    bool operator==(const Next&) const = default;
+  };
+  /// What came of some turns.
+  struct Burst {
+    Instant at;  // of the last one
+    uint32_t work = 0;
+    Instant next_timeout;  // of engine and device
+    bool waiting = false;  // there is something to send
+    bool has_qps = false;
+    bool program_busy = false;  // on a CPU, for whatever purpose
+  };
+  /// Before the engine is taken. `called`: the device woke the thread just now, or had frames when it wanted to sleep.
+  Next before(Instant now, bool called) const;
+  /// After turns.
+  Next after(const Burst& burst);
+  /// The thread has made turns, after it was `rung` or not, and `found` something; if it was rung and did not, the
+  /// program had come before it.
+  void note_turns(Instant now, bool rung, bool found);
+  /// The thread was told to look, or something has become due: it stays awake for a while.
+  void note_told(Instant now) { last_work_ = now; }
+  /// It yielded, and has the CPU again.
+  void note_yielded(Instant before, Instant after);
+
+  /// The program has driven so lately that it will drive on.
+  bool program_drives(Instant now) const {
+    return now - last_driven() < (polls_memory(now) ? kDrivenJustNow : kDrivenRecently);
+  }
+  /// A program that waits for a byte of its memory to change looks like one that polls, since it makes calls between
+  /// two waits. But the frames for which it waits are left lying.
+  bool polls_memory(Instant now) const { return now < memory_until_; }
+  /// Others wait for this CPU: who yields it gets it back late, but who sleeps gets it when it is woken.
+  bool crowded(Instant now) const { return now < crowded_until_; }
+
+ private:
+  // A program whose frames are left lying several times in a row polls its memory; one that has lost its CPU leaves
+  // them lying once. It counts as that for some time: for twice as long each time that they are left lying again as
+  // soon as it does not.
+  static constexpr int kLeftLying = 3;  // times within ...
+  static constexpr Duration kLeftLyingWithin = milliseconds(2);
+  static constexpr Duration kUnpolled = milliseconds(5);  // without frames it counts as that no more
+  static constexpr Duration kMemoryFirst = milliseconds(5);
+  static constexpr Duration kMemoryMost = milliseconds(80);
+  static constexpr Duration kMemoryAgain = milliseconds(2);
+  static constexpr Duration kYieldWasLong = microseconds(50);
+  static constexpr Duration kCrowdedFirst = milliseconds(1);
+  static constexpr Duration kCrowdedMost = milliseconds(1000);
+
+  Instant expected_until() const;
+  Instant polls_since() const { return {polls_since_ns_.load(std::memory_order_relaxed)}; }
+  Instant last_driven() const { return {last_driven_ns_.load(std::memory_order_relaxed)}; }
+  Next nap_after(const Burst& burst);
+
+  const Progress progress_;
+  bool wakes_ = false;
+  std::atomic<int64_t> last_driven_ns_{0};  // by the program
+  std::atomic<int64_t> polls_since_ns_{0};  // as if without a pause
+
+  // The thread's.
+  Instant memory_until_{0};
+  Duration memory_for_ = kMemoryFirst;
+  int lay_ = 0;            // how often frames were left lying, since ...
+  Instant lay_since_{0};   // ... this; for the last time when the program ...
+  Instant lay_after_{-1};  // ... had driven last at this time
+  Instant last_work_{0};
+  Duration nap_ = kSleepMin;
+  Instant crowded_until_{0};
+  Duration crowded_for_ = kCrowdedFirst;
+};
+
+}  // namespace uroce

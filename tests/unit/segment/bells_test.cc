@@ -1,0 +1,177 @@
+// Who is woken for frames that were sent, and who is not: members that sleep, and members whose program polls.
+#include "segment/bells.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "node.h"
+
+namespace uroce::segment {
+namespace {
+
+using namespace test;
+
+/// Two members that have met, and have nothing to say.
+struct Pair {
+  Pair() : a(dir, card_of("host", 1)), b(dir, card_of("host", 1)) {
+    frame = roce_frame(mac_of(1), b.qpn(), 90);
+    a.turn();
+    a.send(frame);
+    settle({&a, &b});
+    EXPECT_EQ(b.receive().size(), 1u);
+    settle({&a, &b});
+    b.turn();
+    EXPECT_FALSE(rung());
+  }
+  bool rung() const { return b.wake_fd_ready(); }
+
+  TempDir dir;
+  Node a, b;
+  std::vector<uint8_t> frame;
+};
+
+/// The thread of b sleeps, and its program polls.
+TEST(Bells, WhoReadsIsNotRung) {
+  Pair pair;
+  EXPECT_TRUE(pair.b.port->sleep().stand_back());
+  for (int i = 0; i < 100; i++) {
+    pair.a.send(pair.frame);
+    for (int looks = 0; looks < 5; looks++) pair.a.turn(microseconds(10));
+    pair.b.receive();
+  }
+  EXPECT_FALSE(pair.rung());
+}
+
+TEST(Bells, WhatIsLeftLyingRingsOnceAfterTwoLooks) {
+  Pair pair;
+  EXPECT_TRUE(pair.b.port->sleep().stand_back());
+  pair.a.send(pair.frame);
+  EXPECT_FALSE(pair.rung());
+  pair.a.turn(Bells::kLook);
+  EXPECT_FALSE(pair.rung()) << "it may have been sent just before that look";
+  pair.a.port->sleep().look();
+  pair.a.port->sleep().look();
+  EXPECT_FALSE(pair.rung()) << "no time has passed";
+  EXPECT_TRUE(pair.a.port->sleep().watching()) << "whoever sleeps now must not sleep long";
+  pair.a.turn(Bells::kLook);
+  EXPECT_TRUE(pair.rung());
+  EXPECT_FALSE(pair.a.port->sleep().watching());
+  for (int i = 0; i < 10; i++) {
+    pair.a.send(pair.frame);
+    pair.a.turn(Bells::kLook);
+  }
+  EXPECT_EQ(pair.a.port->counters().wakes_sent, 1u) << "it was rung, and comes";
+  // It takes what is there, and stands back again.
+  pair.b.port->sleep().disarm();
+  pair.b.turn();
+  EXPECT_FALSE(pair.rung());
+  EXPECT_EQ(pair.b.receive().size(), 11u);
+  EXPECT_TRUE(pair.b.port->sleep().stand_back());
+  pair.a.send(pair.frame);
+  pair.a.turn(Bells::kLook);
+  pair.a.turn(Bells::kLook);
+  EXPECT_TRUE(pair.rung());
+}
+
+/// A stream that its reader does not quite keep up with.
+TEST(Bells, WhoReadsSlowlyIsNotRung) {
+  Pair pair;
+  for (int i = 0; i < 100; i++) pair.a.send(pair.frame);
+  pair.b.port->sleep().stand_back();
+  RxFrame frames[1];
+  for (int i = 0; i < 80; i++) {
+    pair.a.turn(Bells::kLook);
+    ASSERT_EQ(pair.b.port->receive(frames, 1), 1u);
+    pair.b.port->release_rx(frames, 1);
+  }
+  EXPECT_FALSE(pair.rung());
+}
+
+/// Frames that were sent to one that was awake then.
+TEST(Bells, WhoLiesDownOnFramesIsRung) {
+  Pair pair;
+  pair.a.send(pair.frame);
+  for (int i = 0; i < 10; i++) pair.a.turn(Bells::kLook);
+  EXPECT_FALSE(pair.b.port->sleep().stand_back()) << "it is told that something is there";
+  pair.a.turn(Bells::kLook);
+  EXPECT_TRUE(pair.rung());
+}
+
+/// The letter to a thread that sleeps is read by its program's turn: the thread does not wake up, and has to be rung
+/// for the next frame.
+TEST(Bells, WhoseLetterAnotherThreadReadIsRungAgain) {
+  for (const bool polls : {false, true}) {
+    Pair pair;
+    EXPECT_TRUE(polls ? pair.b.port->sleep().stand_back() : pair.b.port->sleep().arm());
+    pair.a.send(pair.frame);
+    for (int i = 0; i < 3; i++) pair.a.turn(Bells::kLook);
+    EXPECT_TRUE(pair.rung());
+    pair.b.turn(milliseconds(20));
+    EXPECT_EQ(pair.b.receive().size(), 1u);
+    EXPECT_FALSE(pair.rung());
+    pair.a.send(pair.frame);
+    for (int i = 0; i < 3; i++) pair.a.turn(Bells::kLook);
+    EXPECT_TRUE(pair.rung()) << polls;
+  }
+}
+
+/// A sender that sleeps until it is woken sees nothing more: so it rings now.
+TEST(Bells, TheLastLookRings) {
+  Pair pair;
+  pair.b.port->sleep().stand_back();
+  pair.a.send(pair.frame);
+  EXPECT_TRUE(pair.a.port->sleep().arm(true));
+  EXPECT_TRUE(pair.rung());
+}
+
+TEST(Bells, ManyAreAllRung) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  std::vector<std::unique_ptr<Node>> nodes(50);
+  a.turn();
+  for (auto& node : nodes) {
+    node = std::make_unique<Node>(dir, card_of("host", 1));
+    node->qpn();
+    a.turn();
+    a.send(roce_frame(mac_of(1), node->qpn(), 90));
+    settle({&a, node.get()});
+    EXPECT_EQ(node->receive().size(), 1u);
+    settle({&a, node.get()});
+    EXPECT_TRUE(node->port->sleep().stand_back());
+  }
+  for (auto& node : nodes) a.send(roce_frame(mac_of(1), node->qpn(), 90));
+  for (int i = 0; i < 16; i++) a.turn(Bells::kLook);
+  for (auto& node : nodes) {
+    EXPECT_TRUE(node->wake_fd_ready());
+    node->receive();
+    node->turn();
+  }
+  EXPECT_FALSE(a.port->sleep().watching());
+}
+
+/// A peer that is stopped, with a mailbox that is full: nobody sleeps badly because of it.
+TEST(Bells, WhoCannotBeWokenAndReadsNothingIsWaitedForNoMore) {
+  const TempDir dir;
+  Node a(dir, card_of("host", 1));
+  auto sleepers = sleepers_of(a, dir);
+  for (auto& node : sleepers) a.send(roce_frame(mac_of(1), node->qpn(), 90));
+  a.turn(Bells::kLook);
+  EXPECT_TRUE(a.port->sleep().watching());
+  for (int i = 0; i < 30; i++) a.turn(milliseconds(130));
+  a.port->sleep().look();
+  EXPECT_FALSE(a.port->sleep().watching());
+}
+
+/// Whatever a peer that runs wild writes as its bell.
+TEST(Bells, NonsenseIsNobodyToWake) {
+  for (uint32_t word = 0; word < 16; word++) {
+    EXPECT_LE(Bell::asks(word, Ring::kNever) + Bell::asks(word, Ring::kAtOnce) + Bell::asks(word, Ring::kLeftLying), 1);
+  }
+  EXPECT_TRUE(Bell::asks(Bell::encode(UINT32_MAX, Ring::kAtOnce), Ring::kAtOnce));
+  EXPECT_NE(Bell::encode(7, Ring::kAtOnce), Bell::encode(8, Ring::kAtOnce));
+}
+
+}  // namespace
+}  // namespace uroce::segment
