@@ -143,8 +143,7 @@ void BackgroundDriver::thread_main() {
   } catch (const std::bad_alloc&) {
     error = kOutOfMemory;
   }
-  // Without a descriptor it looks now and then.
-  if (good && endpoint_.device().wake_source() != nullptr) driving_.set_wakes(wake_up_.open());
+  if (good) plan_sleeps();
   mask.open_new_handlers();
   {
     const std::lock_guard guard(opening_.mutex);
@@ -165,6 +164,13 @@ bool ProgramLoad::busy(Instant now) {
     window_start_ = now;
   }
   return busy_;
+}
+
+/// Without a descriptor it looks now and then.
+void BackgroundDriver::plan_sleeps() {
+  const WakeSource* const source = endpoint_.device().wake_source();
+  if (source == nullptr || !wake_up_.open()) return;
+  driving_.set_wakes(source->sees_left_lying() ? Driving::Wakes::kLeftLying : Driving::Wakes::kAtOnce);
 }
 
 void BackgroundDriver::step() try {

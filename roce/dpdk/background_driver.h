@@ -83,6 +83,7 @@ class BackgroundDriver {
   };
 
   void thread_main();
+  void plan_sleeps();
   void step();
   Driving::Next drive(bool rung, bool ready);
   void take(const Driving::Next& next);

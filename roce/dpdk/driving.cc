@@ -8,7 +8,7 @@ Driving::Next Driving::before(Instant now, bool called) const {
   if (progress_ == Progress::kInline) return {Do::kNap, kLongest};
   // Who was rung has a look, whoever drives: only then is it known what the ring was for, and the device clear of it.
   if (progress_ == Progress::kThread || called || !program_drives(now)) return {Do::kDrive, {}};
-  if (!wakes_) return {Do::kNap, polls_memory(now) ? kCatnap : kLookUnwoken};
+  if (wakes_ != Wakes::kLeftLying) return {Do::kNap, polls_memory(now) ? kCatnap : kLookUnwoken};
   if (polls_memory(now)) return {Do::kNap, kCatnap};
   return {Do::kStandBack, std::clamp(nanoseconds((now - polls_since()).ns / 2), kLookFirst, kLookLast)};
 }
@@ -40,7 +40,7 @@ Driving::Next Driving::after(const Burst& burst) {
   }
   if (progress_ == Progress::kThread) return {burst.work != 0 ? Do::kDrive : Do::kYield, {}};
   if (now - last_work_ > kUnpolled) memory_until_ = {0};
-  const bool can_sleep = wakes_ && !burst.waiting;
+  const bool can_sleep = wakes_ != Wakes::kNever && !burst.waiting;
   if (polls_memory(now) && now - last_work_ >= kAwake) return {Do::kNap, kCatnap};
   if (now - last_work_ < kAwake) {
     if (!crowded(now)) return {Do::kYield, {}};
@@ -48,7 +48,7 @@ Driving::Next Driving::after(const Burst& burst) {
     if (!can_sleep) return {Do::kYield, {}};
   }
   if (!can_sleep) return nap_after(burst);
-  if (now < expected_until())
+  if (wakes_ == Wakes::kLeftLying && now < expected_until())
     return {Do::kStandBack, std::max(std::min(expected_until() - now, burst.next_timeout - now), kShortest)};
   return {Do::kSleep, kLongest};
 }

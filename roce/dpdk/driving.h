@@ -21,8 +21,8 @@
 //   is stopped (SIGSTOP)   is stopped                          its peers ring once, and wait no more
 //   has several threads    sleeps while any of them polls      as with one
 //
-// Where a device wakes nobody (`wakes` is false), the thread looks after short times instead, as long as frames may
-// come: that is late by up to kLookUnwoken while the program polls, and by up to kSleepMax when nothing has come for a
+// Where a device does not see that frames are left lying, the thread looks every kLookUnwoken while the program polls.
+// Where it wakes nobody at all, the thread sleeps for short times instead, up to kSleepMax when nothing has come for a
 // while.
 #pragma once
 
@@ -65,9 +65,10 @@ class Driving {
   static constexpr Duration kBusyPatience = milliseconds(100);  // naps stay short for a program that is on the CPU
 
   explicit Driving(Progress progress) : progress_(progress) {}
-  /// Before the thread asks anything: whether the device wakes it.
-  void set_wakes(bool wakes) { wakes_ = wakes; }
-  bool wakes() const { return wakes_; }
+  /// When the device wakes the thread: never; by each frame, if asked to; or also only by frames that are left lying.
+  enum class Wakes : uint8_t { kNever, kAtOnce, kLeftLying };
+  /// Before the thread asks anything.
+  void set_wakes(Wakes wakes) { wakes_ = wakes; }
 
   // The program, under the engine's lock.
   /// It makes a turn.
@@ -143,7 +144,7 @@ class Driving {
   Next nap_after(const Burst& burst);
 
   const Progress progress_;
-  bool wakes_ = false;
+  Wakes wakes_ = Wakes::kNever;
   std::atomic<int64_t> last_driven_ns_{0};  // by the program
   std::atomic<int64_t> polls_since_ns_{0};  // as if without a pause
 

@@ -20,7 +20,7 @@ namespace {
 static_assert(kQpnBlockBits == segment::kQpnBlockBits);
 static_assert(AddressTable::kGidsMax == segment::kAddressesMax + 1, "the first GID is on no card");
 
-class DpdkDevice final : public EndpointDevice {
+class DpdkDevice final : public EndpointDevice, private WakeSource {
  public:
   explicit DpdkDevice(std::unique_ptr<DpdkPort> port) : port_(std::move(port)), wake_fd_(find_wake_fd(port_->id())) {}
 
@@ -32,12 +32,19 @@ class DpdkDevice final : public EndpointDevice {
   uint32_t link_speed_mbps() const override { return port_->link_speed_mbps(); }
   void for_each_counter(const Counter& f) const override { uroce::for_each_counter(port_->counters(), f); }
   void abandon() override { static_cast<void>(port_.release()); }  // DPDK's memory is shared with the parent
-  int wake_fd() const override { return wake_fd_; }
+  WakeSource* wake_source() override { return wake_fd_ >= 0 ? this : nullptr; }
+
+ private:
+  int fd() const override { return wake_fd_; }
+  bool sees_left_lying() const override { return false; }
   /// The driver's descriptor is readable also when frames wait already. Frames of ours that wait have to be tried
   /// again.
   bool arm() override { return !port_->tx_pending() && rte_eth_dev_rx_intr_enable(port_->id(), 0) == 0; }
+  bool stand_back() override { return true; }
+  void disarm() override {}
+  bool watching() const override { return false; }
+  void look() override {}
 
- private:
   static int find_wake_fd(uint16_t port_id) {
     rte_eth_dev_info info{};
     const bool wakes = rte_eth_dev_info_get(port_id, &info) == 0 && port_driver(info.driver_name).wakes;
@@ -67,6 +74,7 @@ class MemberDevice : public EndpointDevice, private WakeSource {
 
  private:
   int fd() const override { return port_->sleep().fd(); }
+  bool sees_left_lying() const override { return true; }
   bool arm() override { return port_->sleep().arm(); }
   bool stand_back() override { return port_->sleep().stand_back(); }
   void disarm() override { port_->sleep().disarm(); }

@@ -51,6 +51,7 @@ class FaultyDevice final : public EndpointDevice, private WakeSource {
  private:
   WakeSource* inner() const { return device_->wake_source(); }
   int fd() const override { return inner()->fd(); }
+  bool sees_left_lying() const override { return inner()->sees_left_lying(); }
   bool arm() override { return !port_.is_due() && inner()->arm(); }
   bool stand_back() override { return inner()->stand_back(); }
   void disarm() override { inner()->disarm(); }

@@ -12,6 +12,9 @@ class WakeSource {
   /// after `disarm` clears it.
   virtual int fd() const = 0;
 
+  /// Whether `stand_back` does anything. If not, a thread stands back by looking now and then.
+  virtual bool sees_left_lying() const = 0;
+
   // By the owner of the engine. What is said last holds.
   /// Nobody polls: every frame wakes. False when there is something to do already; then nothing is armed.
   virtual bool arm() = 0;

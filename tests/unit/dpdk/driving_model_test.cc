@@ -60,7 +60,7 @@ class World {
  public:
   explicit World(uint64_t seed) : random_(seed) {
     for (Host& host : hosts_) {
-      host.driving.set_wakes(true);
+      host.driving.set_wakes(Driving::Wakes::kLeftLying);
       host.driving.note_told(now_);
     }
   }

@@ -12,7 +12,7 @@ constexpr Instant kBegin{1'000'000'000};
 
 class DrivingTest : public testing::Test {
  protected:
-  DrivingTest() { driving_.set_wakes(true); }
+  DrivingTest() { driving_.set_wakes(Driving::Wakes::kLeftLying); }
   /// A program that polls its CQ for `how_long`.
   void poll(Duration how_long) {
     for (const Instant end = now_ + how_long; now_ < end; now_ = now_ + microseconds(1)) driving_.note_driven(now_);
@@ -217,7 +217,7 @@ TEST_F(DrivingTest, WhatWaitsToBeSentKeepsItAwake) {
 }
 
 TEST_F(DrivingTest, WhereNothingWakesItLooksOften) {
-  driving_.set_wakes(false);
+  driving_.set_wakes(Driving::Wakes::kNever);
   poll(milliseconds(100));
   EXPECT_EQ(before(), (Driving::Next{Do::kNap, Driving::kLookUnwoken}));
   pass(milliseconds(10));
@@ -233,6 +233,14 @@ TEST_F(DrivingTest, WhereNothingWakesItLooksOften) {
             microseconds(20));
 }
 
+TEST_F(DrivingTest, WhereOnlyEachFrameWakesItLooksWhileTheProgramPolls) {
+  driving_.set_wakes(Driving::Wakes::kAtOnce);
+  poll(milliseconds(100));
+  EXPECT_EQ(before(), (Driving::Next{Do::kNap, Driving::kLookUnwoken}));
+  pass(microseconds(200));
+  EXPECT_EQ(burst(0), (Driving::Next{Do::kSleep, Driving::kLongest}));
+}
+
 TEST(DrivingModes, InlineTheThreadOnlyLooksAfterThings) {
   const Driving driving{Progress::kInline};
   EXPECT_EQ(driving.before(kBegin, false), (Driving::Next{Do::kNap, Driving::kLongest}));
@@ -240,7 +248,7 @@ TEST(DrivingModes, InlineTheThreadOnlyLooksAfterThings) {
 
 TEST(DrivingModes, ThreadItAlwaysDrives) {
   Driving driving{Progress::kThread};
-  driving.set_wakes(true);
+  driving.set_wakes(Driving::Wakes::kLeftLying);
   driving.note_driven(kBegin);
   EXPECT_EQ(driving.before(kBegin, false).what, Do::kDrive);
   EXPECT_EQ(driving.after({.at = kBegin + milliseconds(100), .next_timeout = Instant::never()}).what, Do::kYield);
