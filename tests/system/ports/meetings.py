@@ -329,7 +329,8 @@ def vanished_directory(machine):
         status, output = _pings(machine, port)
         assert status == 0, (what, output)
         if what == "removed":
-            shutil.rmtree(place)
+            place.rename(machine.folder / "gone")  # at once: programs make it anew
+            shutil.rmtree(machine.folder / "gone")
         else:
             for file in place.glob("**/*"):
                 if file.is_file():
