@@ -212,7 +212,7 @@ void qp_settings_to(const cm::QpSettings& from, QpState state, ib_uverbs_qp_attr
 }
 
 void path_to(const cm::Id& id, ib_user_path_rec& to) {
-  const cm::Way* way = id.way();
+  const cm::ResolvedRoute* way = id.way();
   if (way == nullptr) return;
   std::memcpy(to.dgid, way->av.dgid.bytes.data(), 16);
   std::memcpy(to.sgid, way->source.ip.bytes.data(), 16);
@@ -235,7 +235,7 @@ void path_to(const cm::Id& id, ib_user_path_rec& to) {
 // flow label and hop limit 44-47, traffic class 48, reversible and number of paths 49, P_Key 50-51, SL 52-53, then MTU,
 // rate and packet lifetime, each with a selector in its upper two bits.
 void path_to(const cm::Id& id, ib_path_rec_data& to) {
-  const cm::Way* way = id.way();
+  const cm::ResolvedRoute* way = id.way();
   if (way == nullptr) return;
   to.flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
   auto* bytes = reinterpret_cast<uint8_t*>(to.path_rec);

@@ -27,7 +27,7 @@ struct Described {
 Described describe(const UcmaId& id) {
   if (id.id == nullptr) return {false, id.bound_early, {}, {}, {}};
   Described d{id.id->has_device(), id.id->local(), id.id->remote(), id.id->local().ip, id.id->remote().ip};
-  if (const cm::Way* way = id.id->way(); way != nullptr) {
+  if (const cm::ResolvedRoute* way = id.id->way(); way != nullptr) {
     d.sgid = way->source.ip;
     d.dgid = way->av.dgid;
   }

@@ -23,9 +23,9 @@ std::string port_of(std::string name) {
   return name;
 }
 
-Member member_of(const segment::MemberCard& card, const std::string& port) {
-  Member member{card.pid, card.program, port, card.host, {}};
-  for (const LocalAddress& address : card.addresses) member.addresses.push_back(to_string(address));
+Member member_of(const segment::MemberRecord& record, const std::string& port) {
+  Member member{record.pid, record.program, port, record.host, {}};
+  for (const LocalAddress& address : record.addresses) member.addresses.push_back(to_string(address));
   return member;
 }
 
@@ -43,11 +43,11 @@ std::vector<Member> other_members(const std::vector<Program>& programs) {
     // Containers number their processes each for itself: one program accounts for one member.
     std::multiset<int> known;
     for (const Program& program : programs) known.insert(program.pid);
-    for (const auto& [id, card] : directory.members()) {
-      if (const auto found = known.find(card.pid); found != known.end()) {
+    for (const auto& [id, record] : directory.members()) {
+      if (const auto found = known.find(record.pid); found != known.end()) {
         known.erase(found);
       } else {
-        others.push_back(member_of(card, port));
+        others.push_back(member_of(record, port));
       }
     }
   }

@@ -1,5 +1,5 @@
-// Who is on the segments of the runtime directory, as the members' cards tell: also programs whose telemetry cannot be
-// found, because it did not start or lies in another directory.
+// Who is on the segments of the runtime directory, as the members' records tell: also programs whose telemetry cannot
+// be found, because it did not start or lies in another directory.
 #pragma once
 
 #include <string>

@@ -24,12 +24,12 @@ std::unique_ptr<BridgePort> BridgePort::start(const std::string& directory, Of o
                                               rte_mempool* pool, std::string& error) {
   segment::SegmentOptions options;
   options.directory = directory;
-  options.card.role = segment::Role::kBridge;
+  options.record.role = segment::Role::kBridge;
   // On its own segment it is always the same, so that no files of earlier ones stay there.
-  options.card.host = of == Of::kOwn ? "switch" : "switch-" + std::to_string(getpid());
-  options.card.mac = segment::mac_of_host(options.card.host);  // on no frame
-  options.card.pid = getpid();
-  options.card.program = "uroce-switch";
+  options.record.host = of == Of::kOwn ? "switch" : "switch-" + std::to_string(getpid());
+  options.record.mac = segment::mac_of_host(options.record.host);  // on no frame
+  options.record.pid = getpid();
+  options.record.program = "uroce-switch";
   options.as_cable = of == Of::kOwn;
   options.warn = [name](const std::string& line) {
     log_message(LogLevel::kWarning, "%s: %s", name.c_str(), line.c_str());

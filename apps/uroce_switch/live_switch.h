@@ -16,8 +16,8 @@
 
 #include "base/random.h"
 #include "dpdk/clock.h"
+#include "dpdk/engine_mutex.h"
 #include "dpdk/interrupt_guard.h"
-#include "dpdk/ownership.h"
 #include "dpdk/pcapng_writer.h"
 #include "mbuf_pool.h"
 #include "options.h"
@@ -29,7 +29,7 @@ namespace uroce::netswitch {
 class LiveSwitch {
  public:
   /// The thread that holds `lock` owns the ports, the switch and the lcore id of the loop. `lock` outlives the switch.
-  LiveSwitch(const Options& options, Ownership& lock) : options_(options), lock_(lock) {}
+  LiveSwitch(const Options& options, EngineMutex& lock) : options_(options), lock_(lock) {}
   ~LiveSwitch();
   LiveSwitch(const LiveSwitch&) = delete;
   LiveSwitch& operator=(const LiveSwitch&) = delete;
@@ -47,7 +47,7 @@ class LiveSwitch {
   const std::vector<std::unique_ptr<SwitchLink>>& links() const { return links_; }
   const fabric::Switch& fabric() const { return *switch_; }
   Duration uptime() const { return clock_.now() - started_; }
-  Ownership& lock() { return lock_; }
+  EngineMutex& lock() { return lock_; }
 
  private:
   fabric::SwitchConfig switch_config(const std::vector<PlannedPort>& planned,
@@ -58,7 +58,7 @@ class LiveSwitch {
   void rest(Instant now);
 
   const Options& options_;
-  Ownership& lock_;
+  EngineMutex& lock_;
   TscClock clock_;
   Instant started_;
   SeededRandom random_{0};

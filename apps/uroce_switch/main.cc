@@ -94,7 +94,7 @@ void watch(LiveSwitch& live) {
 }
 
 bool run(Options& options, bool& eal_started, std::string& error) {
-  static Ownership lock;  // static, because the telemetry thread uses it as long as the process lives
+  static EngineMutex lock;  // static, because the telemetry thread uses it as long as the process lives
   std::vector<PlannedPort> ports;
   if (!plan_named_ports(options, ports, error)) return false;
   if (!(options.eal_given ? start_given_eal(options, error) : start_own_eal(options, ports, error))) return false;

@@ -11,7 +11,7 @@
 namespace uroce::netswitch {
 namespace {
 
-Ownership* g_lock = nullptr;
+EngineMutex* g_lock = nullptr;
 LiveSwitch* g_live = nullptr;  // protected by g_lock
 
 /// Runs `f` as the owner of the switch.
@@ -63,7 +63,7 @@ int on_port(const char* /*cmd*/, const char* params, rte_tel_data* data) {
 
 }  // namespace
 
-void publish(LiveSwitch* live, Ownership& lock) {
+void publish(LiveSwitch* live, EngineMutex& lock) {
   lock.acquire();
   const bool first = g_lock == nullptr;
   g_lock = &lock;

@@ -6,6 +6,6 @@
 namespace uroce::netswitch {
 
 /// Makes the switch visible until this is called again with nullptr.
-void publish(LiveSwitch* live, Ownership& lock);
+void publish(LiveSwitch* live, EngineMutex& lock);
 
 }  // namespace uroce::netswitch

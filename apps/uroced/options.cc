@@ -9,7 +9,7 @@
 #include "host/endpoint_options.h"
 #include "host/port_spec.h"
 #include "segment/layout.h"
-#include "segment/member_card.h"
+#include "segment/member_record.h"
 
 namespace uroce::daemon {
 namespace {

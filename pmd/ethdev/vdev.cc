@@ -34,7 +34,7 @@ int probe(rte_vdev_device* vdev) {
 
 int remove(rte_vdev_device* vdev) { return remove_ports(&vdev->device); }
 
-CardDevice* card_of(const rte_device& device) {
+CardDevice* record_of(const rte_device& device) {
   CardDevice* card = nullptr;
   for_each_port([&](const rte_eth_dev& dev) {
     if (dev.device == &device) card = port_of(&dev).card.get();
@@ -43,12 +43,12 @@ CardDevice* card_of(const rte_device& device) {
 }
 
 int map(rte_vdev_device* vdev, void* address, uint64_t, size_t bytes) {
-  CardDevice* card = card_of(vdev->device);
+  CardDevice* card = record_of(vdev->device);
   return card == nullptr ? -ENODEV : card->map_memory(address, bytes);
 }
 
 int unmap(rte_vdev_device* vdev, void* address, uint64_t, size_t bytes) {
-  CardDevice* card = card_of(vdev->device);
+  CardDevice* card = record_of(vdev->device);
   return card == nullptr ? -ENODEV : card->unmap_memory(address, bytes);
 }
 

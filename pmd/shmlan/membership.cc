@@ -28,9 +28,9 @@ bool is_taken(const segment::Directory& directory, const MacAddress& mac) {
 
 /// The host that has the address, or "".
 std::string owner_of(const segment::Directory& directory, const IpAddress& ip) {
-  for (const auto& [id, card] : directory.members()) {
-    for (const LocalAddress& address : card.addresses) {
-      if (address.ip == ip) return card.host;
+  for (const auto& [id, record] : directory.members()) {
+    for (const LocalAddress& address : record.addresses) {
+      if (address.ip == ip) return record.host;
     }
   }
   return "";
@@ -62,18 +62,18 @@ bool choose_mac(const segment::Directory& directory, const Arguments& arguments,
   return false;
 }
 
-segment::MemberCard card_of(const Arguments& arguments, const MacAddress& mac) {
-  segment::MemberCard card;
-  card.role = segment::Role::kStation;
+segment::MemberRecord record_of(const Arguments& arguments, const MacAddress& mac) {
+  segment::MemberRecord record;
+  record.role = segment::Role::kStation;
   char host[32];
   std::snprintf(host, sizeof host, "dpdk-%02x%02x%02x%02x%02x%02x", mac.bytes[0], mac.bytes[1], mac.bytes[2],
                 mac.bytes[3], mac.bytes[4], mac.bytes[5]);
-  card.host = host;
-  card.mac = mac;
-  card.addresses = arguments.addresses;
-  card.pid = getpid();
-  card.program = program_invocation_short_name;
-  return card;
+  record.host = host;
+  record.mac = mac;
+  record.addresses = arguments.addresses;
+  record.pid = getpid();
+  record.program = program_invocation_short_name;
+  return record;
 }
 
 /// Another process may have looked for a free MAC at the same time, and found the same one.
@@ -101,7 +101,7 @@ bool join_segment(const Arguments& arguments, Joined& out, std::string& error) {
     directory.scan();
     if (!check_addresses(directory, arguments, error) || !choose_mac(directory, arguments, out.mac, error))
       return false;
-    options.card = card_of(arguments, out.mac);
+    options.record = record_of(arguments, out.mac);
     out.port = segment::SegmentPort::join(options, error);
     if (!out.port) {
       error = arguments.device + ": " + error;

@@ -202,7 +202,7 @@ void ConnectionManager::run_timers(Instant now) {
 void ConnectionManager::on_timer(Connection& c, Instant now) {
   switch (c.state) {
     case CmState::kTimewait:
-      protocol_.tell(c, {.what = Happening::kTimewaitExit});
+      protocol_.tell(c, {.what = ProtocolEvent::kTimewaitExit});
       protocol_.counters.ended++;
       return protocol_.end(c);
     case CmState::kRefused:
@@ -225,14 +225,14 @@ void ConnectionManager::on_timeout(Connection& c, Instant now) {
     case CmState::kMraReqReceived:
     case CmState::kRepSent:
     case CmState::kMraRepReceived:
-      protocol_.tell(c, {.what = Happening::kTimeout});
+      protocol_.tell(c, {.what = ProtocolEvent::kTimeout});
       send_rej(c, RejReason::kTimeout, {}, now);
       return;
     case CmState::kDreqSent:
-      protocol_.tell(c, {.what = Happening::kDreqTimeout});
+      protocol_.tell(c, {.what = ProtocolEvent::kDreqTimeout});
       return protocol_.enter_timewait(c, now);
     case CmState::kSidrReqSent:
-      protocol_.tell(c, {.what = Happening::kTimeout});
+      protocol_.tell(c, {.what = ProtocolEvent::kTimeout});
       return protocol_.end(c);
     case CmState::kWithdrawn:
       return protocol_.end(c);

@@ -17,7 +17,7 @@ const SocketAddress& Id::local() const { return state_->local; }
 const SocketAddress& Id::remote() const { return state_->remote; }
 bool Id::only_bound() const { return has_device() && state_->phase == IdState::Phase::kBound; }
 bool Id::has_device() const { return state_->local.family != SocketAddress::Family::kNone && !state_->local.is_any(); }
-const Way* Id::way() const { return state_->way ? &*state_->way : nullptr; }
+const ResolvedRoute* Id::way() const { return state_->way ? &*state_->way : nullptr; }
 bool Id::route_resolved() const {
   return state_->phase == IdState::Phase::kRouteResolved || state_->phase == IdState::Phase::kConnect ||
          state_->phase == IdState::Phase::kDisconnect;

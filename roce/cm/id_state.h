@@ -53,7 +53,7 @@ struct IdState {
   Phase phase = Phase::kIdle;
   SocketAddress local;
   SocketAddress remote;
-  std::optional<Way> way;
+  std::optional<ResolvedRoute> way;
   IdOptions options;
   Resolution resolution;
   std::optional<uint64_t> port_held;  // the service ID of the port it is bound to

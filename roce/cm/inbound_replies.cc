@@ -84,7 +84,7 @@ void InboundReplies::take_rep(Connection& c, const Rep& rep, const ReceivedMad& 
                   .reason = static_cast<uint16_t>(RejReason::kStaleConnection)};
     protocol_.send(c.peer.av, encode(c.transaction_id, rej), now);
     protocol_.doubt(*old, now);
-    protocol_.tell(c, {.what = Happening::kRefused, .rej = &rej});
+    protocol_.tell(c, {.what = ProtocolEvent::kRefused, .rej = &rej});
     return protocol_.rest(c, CmState::kRefused, now);
   }
   c.peer.qpn = rep.qpn;
@@ -97,7 +97,7 @@ void InboundReplies::take_rep(Connection& c, const Rep& rep, const ReceivedMad& 
   c.terms.rnr_retry_count = rep.rnr_retry_count;
   c.terms.ack_timeout = ack_timeout_of(rep.target_ack_delay, static_cast<uint8_t>(c.terms.ack_timeout - 1));
   protocol_.table.set_state(c, CmState::kRepReceived);
-  protocol_.tell(c, {.what = Happening::kRep, .rep = &rep});
+  protocol_.tell(c, {.what = ProtocolEvent::kRep, .rep = &rep});
 }
 
 void InboundReplies::on_repeated_rep(Connection& c, Instant now) {
@@ -142,7 +142,7 @@ void InboundReplies::on_rtu(const ReceivedMad& mad, const MadHeader& header, Ins
 void InboundReplies::establish(Connection& c, const PrivateData* private_data) {
   protocol_.table.set_state(c, CmState::kEstablished);
   protocol_.counters.established++;
-  protocol_.tell(c, {.what = Happening::kEstablished, .private_data = private_data});
+  protocol_.tell(c, {.what = ProtocolEvent::kEstablished, .private_data = private_data});
 }
 
 void InboundReplies::on_mra(const ReceivedMad& mad, Instant now) {
@@ -196,18 +196,18 @@ void InboundReplies::take_rej(Connection& c, const Rej& rej, Instant now) {
     case CmState::kMraReqSent:
     case CmState::kRepSent:
     case CmState::kMraRepReceived:
-      protocol_.tell(c, {.what = Happening::kRefused, .rej = &rej});
+      protocol_.tell(c, {.what = ProtocolEvent::kRefused, .rej = &rej});
       if (rej.reason == static_cast<uint16_t>(RejReason::kStaleConnection)) return protocol_.enter_timewait(c, now);
       c.out.is_answer = false;
       return protocol_.rest(c, CmState::kRefused, now);
     case CmState::kRepReceived:
     case CmState::kMraRepSent:
     case CmState::kEstablished:
-      protocol_.tell(c,
-                     {.what = protocol_.is_doubted(c) ? Happening::kDisconnected : Happening::kRefused, .rej = &rej});
+      protocol_.tell(
+          c, {.what = protocol_.is_doubted(c) ? ProtocolEvent::kDisconnected : ProtocolEvent::kRefused, .rej = &rej});
       return protocol_.enter_timewait(c, now);
     case CmState::kDreqSent:
-      protocol_.tell(c, {.what = Happening::kDisconnected});
+      protocol_.tell(c, {.what = ProtocolEvent::kDisconnected});
       return protocol_.enter_timewait(c, now);
     case CmState::kWithdrawn:
       c.out.is_answer = false;
@@ -248,12 +248,12 @@ void InboundReplies::take_dreq(Connection& c, const Dreq& dreq, const ReceivedMa
     case CmState::kEstablished:
       c.transaction_id = header.transaction_id;
       protocol_.table.set_state(c, CmState::kDreqReceived);
-      protocol_.tell(c, {.what = Happening::kDisconnected, .private_data = &dreq.private_data});
+      protocol_.tell(c, {.what = ProtocolEvent::kDisconnected, .private_data = &dreq.private_data});
       if (c.owner == nullptr) protocol_.send_drep(c, now);
       return;
     case CmState::kDreqSent:
       c.transaction_id = header.transaction_id;
-      protocol_.tell(c, {.what = Happening::kDisconnected, .private_data = &dreq.private_data});
+      protocol_.tell(c, {.what = ProtocolEvent::kDisconnected, .private_data = &dreq.private_data});
       return protocol_.send_drep(c, now);
     case CmState::kTimewait:
     case CmState::kWithdrawn:
@@ -279,7 +279,7 @@ void InboundReplies::on_drep(const ReceivedMad& mad, Instant now) {
     protocol_.counters.drop_wrong_state++;
     return;
   }
-  protocol_.tell(*c, {.what = Happening::kDisconnected, .private_data = &drep.private_data});
+  protocol_.tell(*c, {.what = ProtocolEvent::kDisconnected, .private_data = &drep.private_data});
   protocol_.enter_timewait(*c, now);
 }
 
@@ -298,7 +298,7 @@ void InboundReplies::on_lost(Connection& c, Instant now) {
     case CmState::kEstablished:
     case CmState::kDreqSent:
       protocol_.counters.ended_for_peer++;
-      protocol_.tell(c, {.what = Happening::kDisconnected});
+      protocol_.tell(c, {.what = ProtocolEvent::kDisconnected});
       return protocol_.enter_timewait(c, now);
     case CmState::kDreqReceived:  // the program knows; the peer no longer waits for the DREP
       return protocol_.enter_timewait(c, now);
@@ -333,7 +333,7 @@ void InboundReplies::on_sidr_rep(const ReceivedMad& mad, Instant now) {
   }
   if (reply.status == static_cast<uint8_t>(SidrStatus::kUnsupported) && ask_again(*c, now)) return;
   protocol_.table.set_state(*c, CmState::kIdle);
-  protocol_.tell(*c, {.what = Happening::kSidrRep, .sidr_rep = &reply});
+  protocol_.tell(*c, {.what = ProtocolEvent::kSidrRep, .sidr_rep = &reply});
 }
 
 }  // namespace uroce::cm

@@ -19,7 +19,7 @@ int join_group(Services& services, EventSink& sink, Id& id, const IpAddress& gro
                Instant now) {
   IdState& state = id.state();
   if (state.qp_type != QpType::kUd || !id.has_device() || !group.is_multicast()) return EINVAL;
-  const std::optional<Way> way = services.find_way(state.local.ip, group, state.local.scope_id);
+  const std::optional<ResolvedRoute> way = services.find_route(state.local.ip, group, state.local.scope_id);
   if (!way) return ENETUNREACH;
   if (!send_only) services.join_group(group, way->sgid_index, now);
   state.groups.push_back(

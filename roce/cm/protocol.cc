@@ -68,7 +68,7 @@ void Protocol::rest(Connection& c, CmState state, Instant now) {
   table.arm(c, now + kRefusedRest);
   while (Connection* longest = table.over_the_limit()) {
     counters.rests_cut_short++;
-    if (longest->state == CmState::kTimewait) tell(*longest, {.what = Happening::kTimewaitExit});
+    if (longest->state == CmState::kTimewait) tell(*longest, {.what = ProtocolEvent::kTimewaitExit});
     end(*longest);
   }
 }
@@ -112,8 +112,8 @@ void Protocol::tell(Connection& c, const News& news) {
   if (c.owner != nullptr) user.on_news(c, news);
 }
 
-std::optional<Way> Protocol::way_back(const ReceivedMad& mad) {
-  std::optional<Way> way = services.find_way(mad.dst_ip, mad.src_ip, 0);
+std::optional<ResolvedRoute> Protocol::way_back(const ReceivedMad& mad) {
+  std::optional<ResolvedRoute> way = services.find_route(mad.dst_ip, mad.src_ip, 0);
   if (!way) counters.drop_no_way_back++;
   return way;
 }

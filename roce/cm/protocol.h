@@ -29,7 +29,7 @@ struct Admission {
   RejReason reason = RejReason::kInvalidServiceId;
 };
 
-enum class Happening : uint8_t {
+enum class ProtocolEvent : uint8_t {
   kRep,           // `rep`
   kEstablished,   // RTU, or data
   kRefused,       // `rej`
@@ -41,7 +41,7 @@ enum class Happening : uint8_t {
 };
 
 struct News {
-  Happening what{};
+  ProtocolEvent what{};
   const Rep* rep = nullptr;
   const Rej* rej = nullptr;
   const SidrRep* sidr_rep = nullptr;
@@ -98,7 +98,7 @@ class Protocol {
   void tell(Connection& connection, const News& news);
 
   /// The way back to the sender of `mad`; counts when there is none.
-  std::optional<Way> way_back(const ReceivedMad& mad);
+  std::optional<ResolvedRoute> way_back(const ReceivedMad& mad);
   /// Refuses a message for which there is no connection.
   void refuse(const ReceivedMad& mad, const MadHeader& header, Rej rej, Instant now);
   MadBytes rej_of(const Connection& connection, RejReason reason, const PrivateData& private_data = {});

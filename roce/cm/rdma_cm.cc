@@ -4,9 +4,9 @@
 #include <bit>
 #include <cerrno>
 
-#include "cm/cm_core.h"
 #include "cm/multicast.h"
 #include "cm/qp_settings.h"
+#include "cm/rdma_cm_impl.h"
 
 namespace uroce::cm {
 
@@ -48,7 +48,7 @@ uint8_t mtu_code(uint32_t bytes) {
 }
 
 Req request_of(const IdState& state, const ConnParam& param, const Ece& ece, uint64_t guid) {
-  const Way& way = *state.way;
+  const ResolvedRoute& way = *state.way;
   Req req;
   req.ece = ece;
   req.service_id = remote_service(state);
@@ -116,7 +116,7 @@ uint8_t kernel_state(Phase phase) {
 
 bool is_connection(const IdState& state) { return state.phase == Phase::kConnect && state.connection != nullptr; }
 
-int answer_with(CmCore& core, Id& id, const ConnParam* param, const Ece& ece, Instant now) {
+int answer_with(RdmaCmImpl& core, Id& id, const ConnParam* param, const Ece& ece, Instant now) {
   IdState& state = id.state();
   Connection& c = *state.connection;
   const ConnParam given = param != nullptr ? *param : ConnParam{};
@@ -148,7 +148,7 @@ int answer_with(CmCore& core, Id& id, const ConnParam* param, const Ece& ece, In
 }  // namespace
 
 RdmaCm::RdmaCm(Services& services, EventSink& sink, const CmLimits& limits)
-    : core_(std::make_unique<CmCore>(services, sink, limits)) {}
+    : core_(std::make_unique<RdmaCmImpl>(services, sink, limits)) {}
 RdmaCm::~RdmaCm() = default;
 
 Id* RdmaCm::create_id(PortSpace port_space, QpType qp_type, void* user) {
@@ -185,7 +185,7 @@ int RdmaCm::resolve_addr(Id& id, const SocketAddress* src, const SocketAddress& 
   }
   if (state.phase != Phase::kBound || dst.family != state.local.family) return EINVAL;
   const IpAddress target = destination(dst, state.local);
-  const std::optional<Way> way = core_->services.find_way(state.local.ip, target, dst.scope_id);
+  const std::optional<ResolvedRoute> way = core_->services.find_route(state.local.ip, target, dst.scope_id);
   if (!way) return ENETUNREACH;
   state.remote = dst;
   state.remote.ip = target;

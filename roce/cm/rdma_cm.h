@@ -39,8 +39,8 @@ struct LostPeer {
   std::function<bool(uint32_t communication_id)> drew;
 };
 
-struct IdState;  // id_state.h
-class CmCore;    // cm_core.h
+struct IdState;    // id_state.h
+class RdmaCmImpl;  // rdma_cm_impl.h
 
 /// An rdma_cm_id. Owned by the RdmaCm; valid until destroyed. Its attributes:
 class Id {
@@ -57,7 +57,7 @@ class Id {
   /// Bound to the device, and not used since.
   bool only_bound() const;
   /// The way of a resolved address or of a request; nullptr: not known.
-  const Way* way() const;
+  const ResolvedRoute* way() const;
   bool route_resolved() const;
   void* user() const;
   void set_user(void* user);
@@ -131,7 +131,7 @@ class RdmaCm {
  private:
   friend void for_each_listed(const RdmaCm& cm, const std::function<void(const ListedId&)>& f);
 
-  std::unique_ptr<CmCore> core_;
+  std::unique_ptr<RdmaCmImpl> core_;
 };
 
 /// Calls `f` for every id that has found the device, or listens on it.

@@ -29,7 +29,7 @@ struct ReceivedMad {
 };
 
 /// How to reach an address.
-struct Way {
+struct ResolvedRoute {
   uint8_t sgid_index = 0;
   LocalAddress source;
   AddressVector av;           // from there to the destination
@@ -46,12 +46,12 @@ class Services {
 
   /// The way to `dst`, from `src` unless that is any. Nothing: there is none (ENETUNREACH, or EADDRNOTAVAIL when `src`
   /// is no address of ours). 127.0.0.0/8 and ::1 lead to the host itself, and the source is its own address then.
-  virtual std::optional<Way> find_way(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) = 0;
+  virtual std::optional<ResolvedRoute> find_route(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) = 0;
   /// Whether `ip` is an address of ours (loopback addresses are).
   virtual bool is_own(const IpAddress& ip) = 0;
   enum class Neighbour : uint8_t { kKnown, kAsked };
   /// Whether a neighbour answers for the destination of `way`; asks, or asks again, if that is not known yet.
-  virtual Neighbour resolve(const Way& way, Instant now) = 0;
+  virtual Neighbour resolve(const ResolvedRoute& way, Instant now) = 0;
 
   /// Claims a service ID (port space and port, or an IB service) for this program, machine-wide: no other
   /// program of the host gets it until it is released. Returns an errno on failure; EADDRINUSE: another program

@@ -24,7 +24,7 @@ void EndpointCm::start(Engine& engine, EndpointDevice& device, RandomSource& ran
 /// peers see that it is gone.
 void EndpointCm::end_with(const segment::LostMember& lost, Instant now) {
   const auto was_at = [&](const IpAddress& ip, const IpAddress& from) {
-    const auto way = find_way(from, ip, 0);
+    const auto way = find_route(from, ip, 0);
     return way && engine()->neighbours().lookup(ip, way->source.vlan_id) == lost.mac;
   };
   manager_->on_peer_lost({was_at, [&](uint32_t id) { return lost.drew(id); }}, now);

@@ -17,8 +17,8 @@
 #include "cm/rdma_cm.h"
 #include "dpdk/endpoint_device.h"
 #include "engine/management.h"
+#include "managed/delayed_dreqs.h"
 #include "managed/engine_services.h"
-#include "managed/held_ends.h"
 
 namespace uroce {
 
@@ -100,7 +100,7 @@ class EndpointCm final : private EngineServices, private cm::EventSink, private 
   bool told_ = false;  // an event was reported since `go_on_` was called
   std::vector<Listening> listens_;
   std::vector<uint32_t> established_;  // queue pairs, since the last turn
-  HeldEnds held_;
+  DelayedDreqs held_;
   std::unique_ptr<cm::RdmaCm> manager_;
 };
 

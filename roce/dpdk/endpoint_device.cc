@@ -18,7 +18,7 @@ namespace uroce {
 namespace {
 
 static_assert(kQpnBlockBits == segment::kQpnBlockBits);
-static_assert(AddressTable::kGidsMax == segment::kAddressesMax + 1, "the first GID is on no card");
+static_assert(AddressTable::kGidsMax == segment::kAddressesMax + 1, "the first GID is on no record");
 
 class DpdkDevice final : public EndpointDevice, private WakeSource {
  public:
@@ -133,8 +133,8 @@ class SegmentDevice final : public MemberDevice,
   uint32_t mtu() override { return has_uplink_ ? port_->uplink().mtu() : 0; }
   void tell_addresses(const std::vector<LocalAddress>& addresses) override {
     std::string error;
-    if (port_->registration().card().addresses == addresses) return;
-    port_->registration().update([&](segment::MemberCard& card) { card.addresses = addresses; }, error);
+    if (port_->registration().record().addresses == addresses) return;
+    port_->registration().update([&](segment::MemberRecord& record) { record.addresses = addresses; }, error);
     warn(error);
   }
   int claim_service(uint64_t service_id) override {
@@ -202,12 +202,12 @@ std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, DirectCopy*& 
   segment::SegmentOptions options;
   const bool at_switch = plan.spec.kind == PortKind::kSwitch;
   options.directory = plan.segment_dir;
-  if (at_switch) options.card.role = segment::Role::kBridge;
-  options.card.host = plan.host;
-  options.card.mac = plan.identity.mac;
-  options.card.addresses = plan.identity.addresses;
-  options.card.pid = getpid();
-  options.card.program = program_invocation_short_name;
+  if (at_switch) options.record.role = segment::Role::kBridge;
+  options.record.host = plan.host;
+  options.record.mac = plan.identity.mac;
+  options.record.addresses = plan.identity.addresses;
+  options.record.pid = getpid();
+  options.record.program = program_invocation_short_name;
   options.frame_bytes = plan.max_frame_bytes;
   options.lanes_max = plan.lanes_max;
   options.warn = [](const std::string& line) { log_message(LogLevel::kWarning, "segment: %s", line.c_str()); };

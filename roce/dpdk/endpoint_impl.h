@@ -11,7 +11,7 @@
 #include "dpdk/endpoint_captures.h"
 #include "dpdk/endpoint_cm.h"
 #include "dpdk/endpoint_port.h"
-#include "dpdk/ownership.h"
+#include "dpdk/engine_mutex.h"
 #include "dpdk/port_watch.h"
 #include "dpdk/yield_backoff.h"
 
@@ -45,7 +45,7 @@ class EndpointImpl final : public Endpoint {
   EndpointCm& connections() override { return cm_; }
 
   EndpointDevice& device() override { return port_.device(); }
-  Ownership& ownership() { return ownership_; }
+  EngineMutex& ownership() { return ownership_; }
   EndpointCaptures& captures() { return captures_; }
   uint64_t turns() const { return turns_; }
   uint64_t background_turns() const { return driver_.turns(); }
@@ -76,7 +76,7 @@ class EndpointImpl final : public Endpoint {
   Observer& observer_;
   bool begun_ = false;
   bool abandoned_ = false;
-  Ownership ownership_;
+  EngineMutex ownership_;
   SystemRandom random_;
   TscClock clock_;
   EndpointPort port_;

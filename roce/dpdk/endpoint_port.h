@@ -13,8 +13,8 @@
 #include "dpdk/clock.h"
 #include "dpdk/endpoint.h"
 #include "dpdk/endpoint_device.h"
+#include "dpdk/engine_mutex.h"
 #include "dpdk/lcore_lease.h"
-#include "dpdk/ownership.h"
 #include "engine/priority_flow_control.h"
 #include "host/netdev.h"
 #include "host/pci_hold.h"
@@ -25,7 +25,7 @@ namespace uroce {
 class EndpointPort {
  public:
   /// `ownership` is taken while the device is opened and closed, and has the lcore id in between.
-  EndpointPort(const EndpointConfig& config, Ownership& ownership) : config_(config), ownership_(ownership) {}
+  EndpointPort(const EndpointConfig& config, EngineMutex& ownership) : config_(config), ownership_(ownership) {}
 
   /// To be called before EAL is started: decides what will be opened, and takes end and addresses. Returns false,
   /// with one line in `error`, when that fails.
@@ -81,7 +81,7 @@ class EndpointPort {
   bool share(std::string& error);
 
   const EndpointConfig& config_;
-  Ownership& ownership_;
+  EngineMutex& ownership_;
   PortPlan plan_;
   std::string netdev_name_;
   RocePortHold addresses_hold_;

@@ -79,7 +79,7 @@ bool EndpointRegistry::look_at(std::optional<uint64_t> number, void (*f)(Endpoin
   const auto found = std::find_if(published_.begin(), published_.end(),
                                   [&](const Published& p) { return !number || p.number == *number; });
   if (found == published_.end()) return false;
-  Ownership& ownership = found->endpoint->ownership();
+  EngineMutex& ownership = found->endpoint->ownership();
   const bool inside = ownership.try_acquire_for(kStuckAfter);
   f(*found->endpoint, inside ? Look::kInside : Look::kOutside, context);
   if (inside) ownership.release();

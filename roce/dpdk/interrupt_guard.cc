@@ -18,7 +18,7 @@ namespace {
 
 struct Guarded {
   std::mutex mutex;  // the interrupt thread holds it as long as it owns the engines
-  std::vector<EngineLockable*> locks;
+  std::vector<GuardedLock*> locks;
 };
 
 Guarded& guarded() {
@@ -31,26 +31,26 @@ thread_local bool t_impatient = false;
 
 void acquire_all() {
   guarded().mutex.lock();
-  for (EngineLockable* lockable : guarded().locks) lockable->acquire();
+  for (GuardedLock* lockable : guarded().locks) lockable->acquire();
 }
 
 /// In reverse order, because each puts back the lcore id that it found.
 void release_all() {
   auto& locks = guarded().locks;
-  std::for_each(locks.rbegin(), locks.rend(), [](EngineLockable* lockable) { lockable->release(); });
+  std::for_each(locks.rbegin(), locks.rend(), [](GuardedLock* lockable) { lockable->release(); });
   guarded().mutex.unlock();
 }
 
 }  // namespace
 
-void guard_interrupt_thread(EngineLockable& lockable) {
+void guard_interrupt_thread(GuardedLock& lockable) {
   const std::lock_guard guard(guarded().mutex);
   auto& locks = guarded().locks;
   ensure(std::find(locks.begin(), locks.end(), &lockable) == locks.end(), "a lock is taken once");
   locks.push_back(&lockable);
 }
 
-void unguard_interrupt_thread(const EngineLockable& lockable) {
+void unguard_interrupt_thread(const GuardedLock& lockable) {
   const std::lock_guard guard(guarded().mutex);
   std::erase(guarded().locks, &lockable);
 }

@@ -38,21 +38,21 @@
 
 namespace uroce {
 
-class EngineLockable {
+class GuardedLock {
  public:
   virtual void acquire() = 0;
   virtual void release() = 0;
 
  protected:
-  ~EngineLockable() = default;
+  ~GuardedLock() = default;
 };
 
 /// From now on the interrupt thread also owns `lockable` whenever it has something to do. The caller must own no
 /// engine, because this waits for the thread.
-void guard_interrupt_thread(EngineLockable& lockable);
+void guard_interrupt_thread(GuardedLock& lockable);
 /// Ends this when the port is closed. Returns when the thread does not hold the lock. A lock for which this is never
 /// called must live as long as the process.
-void unguard_interrupt_thread(const EngineLockable& lockable);
+void unguard_interrupt_thread(const GuardedLock& lockable);
 /// Stops the interrupt thread for good. To be called before `rte_eal_cleanup`, because DPDK 22.11 frees memory there
 /// that the interrupt thread still uses.
 void park_interrupt_thread();

@@ -8,7 +8,7 @@
 #include "dpdk/log.h"
 #include "engine/address_table.h"
 #include "host/segment_plan.h"
-#include "segment/member_card.h"
+#include "segment/member_record.h"
 
 namespace uroce {
 namespace {

@@ -41,12 +41,12 @@ class UplinkDevice final : public EndpointDevice {
     uplink_.on_turn(now);
     if (looked) tell_link();
     if (plan_.mtu_now != std::exchange(told_mtu_, plan_.mtu_now))
-      tell([this](segment::MemberCard& card) { card.mtu = told_mtu_; });
+      tell([this](segment::MemberRecord& record) { record.mtu = told_mtu_; });
     return looked;
   }
   uint32_t moved() const override { return uplink_.moved(); }
   void tell_addresses(const std::vector<LocalAddress>& addresses) override {
-    tell([&](segment::MemberCard& card) { card.addresses = addresses; });
+    tell([&](segment::MemberRecord& record) { record.addresses = addresses; });
   }
   bool tx_pending() const override { return wire_->tx_pending() || segment_->tx_pending(); }
   bool link_up() const override { return wire_->link_up(); }
@@ -65,9 +65,9 @@ class UplinkDevice final : public EndpointDevice {
   /// Programs take this for their own link.
   void tell_link() {
     const bool up = link_is_up(plan_, *wire_);
-    if (up != std::exchange(told_up_, up)) tell([up](segment::MemberCard& card) { card.link_up = up; });
+    if (up != std::exchange(told_up_, up)) tell([up](segment::MemberRecord& record) { record.link_up = up; });
   }
-  void tell(const std::function<void(segment::MemberCard&)>& news) {
+  void tell(const std::function<void(segment::MemberRecord&)>& news) {
     std::string error;
     segment_->registration().update(news, error);
     if (!error.empty()) log_message(LogLevel::kWarning, "segment: %s", error.c_str());
@@ -89,9 +89,9 @@ bool has_no_uplink(const std::string& directory, const MacAddress& mac, std::str
     error = "who is in " + directory + " cannot be read: " + std::strerror(errno);
     return false;
   }
-  for (const auto& [id, card] : others.members()) {
-    if (card.role != segment::Role::kUplink || card.mac != mac) continue;
-    error = "this port is the uplink of " + directory + " already, in process " + std::to_string(card.pid);
+  for (const auto& [id, record] : others.members()) {
+    if (record.role != segment::Role::kUplink || record.mac != mac) continue;
+    error = "this port is the uplink of " + directory + " already, in process " + std::to_string(record.pid);
     return false;
   }
   return true;
@@ -104,17 +104,17 @@ std::unique_ptr<EndpointDevice> make_uplink(std::unique_ptr<EndpointDevice> wire
   segment::SegmentOptions options;
   options.directory = make_segment_directory(config.segment, config.group, error);
   if (options.directory.empty() || !has_no_uplink(options.directory, plan.identity.mac, error)) return nullptr;
-  segment::MemberCard& card = options.card;
-  card.role = segment::Role::kUplink;
-  card.host = config.host.empty() ? host_of(plan.identity.mac) : config.host;
-  card.mac = plan.identity.mac;
-  card.addresses = plan.identity.addresses;
-  card.pid = getpid();
-  card.program = program_invocation_short_name;
-  card.mtu = plan.max_frame_bytes - kLinkHeaderBytes;
-  card.qps_max = config.qps_max;
-  card.lanes_max = config.lanes_max;
-  card.netdev = plan.identity.netdev;
+  segment::MemberRecord& record = options.record;
+  record.role = segment::Role::kUplink;
+  record.host = config.host.empty() ? host_of(plan.identity.mac) : config.host;
+  record.mac = plan.identity.mac;
+  record.addresses = plan.identity.addresses;
+  record.pid = getpid();
+  record.program = program_invocation_short_name;
+  record.mtu = plan.max_frame_bytes - kLinkHeaderBytes;
+  record.qps_max = config.qps_max;
+  record.lanes_max = config.lanes_max;
+  record.netdev = plan.identity.netdev;
   options.warn = [](const std::string& line) { log_message(LogLevel::kWarning, "segment: %s", line.c_str()); };
   auto segment = segment::SegmentPort::join(options, error);
   if (!segment) return nullptr;

@@ -104,7 +104,7 @@ bool Engine::destroy_srq(SharedReceiveQueue* srq) {
 
 ModifyResult Engine::modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t mask, Instant now) {
   owner_.check();
-  std::optional<PathSpec> path;
+  std::optional<Route> path;
   if ((mask & kAttrAv) != 0) path = parts_->router.route(attributes.av, qp.qpn() ^ attributes.dest_qpn);
   const bool ends =
       (mask & kAttrState) != 0 && (attributes.state == QpState::kErr || attributes.state == QpState::kReset);

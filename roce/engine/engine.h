@@ -23,8 +23,8 @@
 #include <span>
 
 #include "engine/engine_config.h"
+#include "engine/lock_check.h"
 #include "engine/object_tables.h"
-#include "engine/owner_check.h"
 #include "packet/management_datagram.h"
 #include "transport/counters.h"
 #include "transport/observer.h"
@@ -67,7 +67,7 @@ class Engine {
   void set_capture(Capture* capture);  // nullptr: off
   /// A caller that passes the engine between threads notes its owner in `owner`, which outlives the engine; calls of
   /// other threads are detected then. Threads that only read (addresses, counters, qps) need not own an idle engine.
-  void set_owner(const Owner& owner) { owner_.follow(owner); }
+  void set_owner(const LockHolder& owner) { owner_.follow(owner); }
 
   // Parts. Each has its header.
   const AddressTable& addresses() const;
@@ -116,7 +116,7 @@ class Engine {
   void run_timers(Instant now);
   void on_neighbour(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);
 
-  OwnerCheck owner_;
+  LockCheck owner_;
   RandomSource& random_;
   Counters counters_;
   std::unique_ptr<EngineParts> parts_;  // never null

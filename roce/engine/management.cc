@@ -33,7 +33,7 @@ void Management::on_packet(const PacketView& packet, Instant now) {
       {packet.src_ip, packet.dst_ip, packet.vlan_id, deth.src_qp, packet.traffic_class, packet.hop_limit, bytes}, now);
 }
 
-bool Management::push(const PathSpec& path, std::span<const uint8_t, kManagementBytes> mad, Instant now) {
+bool Management::push(const Route& path, std::span<const uint8_t, kManagementBytes> mad, Instant now) {
   if (!queue_) {
     queue_ = std::make_unique<Queue>();
     std::iota(queue_->order.begin(), queue_->order.end(), uint8_t{0});
@@ -53,7 +53,7 @@ bool Management::push(const PathSpec& path, std::span<const uint8_t, kManagement
 
 void Management::on_resolved(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac) {
   for (uint32_t i = 0; i < count_; i++) {
-    PathSpec& path = entry(i).path;
+    Route& path = entry(i).path;
     if (path.dst_ip != ip || path.vlan_id != vlan_id) continue;
     if (path.dst_mac.is_zero()) ready_++;
     path.dst_mac = mac;
@@ -79,7 +79,7 @@ void Management::expire(Instant now) {
 
 bool Management::poll_transmit(TxFrame& frame, uint8_t paused) {
   for (uint32_t i = 0; ready_ != 0 && i < count_; i++) {
-    const PathSpec& path = entry(i).path;
+    const Route& path = entry(i).path;
     if (path.dst_mac.is_zero() || (paused >> path.priority() & 1) != 0) continue;
     encode(frame, entry(i));
     remove(i);
@@ -95,7 +95,7 @@ void Management::encode(TxFrame& frame, const Entry& entry) {
   bth.dest_qp = kManagementQpn;
   bth.psn = psn_;
   psn_ += 1;
-  const PathHeader path(entry.path);
+  const RouteHeader path(entry.path);
   FrameBuilder builder(frame, path, bth, Deth::kBytes, kManagementBytes);
   Deth{kManagementQkey, kManagementQpn}.encode(builder.ext());
   builder.append(entry.mad.data(), kManagementBytes);

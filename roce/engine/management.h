@@ -10,7 +10,7 @@
 
 #include "packet/management_datagram.h"
 #include "packet/packet.h"
-#include "packet/path_header.h"
+#include "packet/route_header.h"
 #include "transport/counters.h"
 #include "uroce/address.h"
 #include "uroce/port.h"
@@ -58,7 +58,7 @@ class Management {
 
   /// To be sent, from queue pair 1 to queue pair 1. The first one allocates. False when too many wait: then it is
   /// dropped and counted.
-  bool push(const PathSpec& path, std::span<const uint8_t, kManagementBytes> mad, Instant now);
+  bool push(const Route& path, std::span<const uint8_t, kManagementBytes> mad, Instant now);
   /// Releases the datagrams that wait for this MAC.
   void on_resolved(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);
   bool wants_transmit() const { return ready_ != 0; }
@@ -72,7 +72,7 @@ class Management {
 
  private:
   struct Entry {
-    PathSpec path;
+    Route path;
     Instant until;
     std::array<uint8_t, kManagementBytes> mad;
   };

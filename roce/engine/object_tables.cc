@@ -152,12 +152,12 @@ bool ObjectTables::attach_tags(SharedReceiveQueue& srq, CompletionQueue& cq, uin
   return false;
 }
 
-std::unique_ptr<AddressHandle> ObjectTables::create_ah(PdId pd, const PathSpec& path, uint8_t static_rate) {
+std::unique_ptr<AddressHandle> ObjectTables::create_ah(PdId pd, const Route& path, uint8_t static_rate) {
   if (ahs_full()) return nullptr;
   auto ah = std::make_unique<AddressHandle>();
   ah->pd = pd;
   ah->path = path;
-  ah->header = PathHeader(path);
+  ah->header = RouteHeader(path);
   ah->resolved = !path.dst_mac.is_zero();
   ah->static_rate = static_rate;
   ah->place = static_cast<uint32_t>(ahs_.size());

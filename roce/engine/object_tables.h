@@ -44,7 +44,7 @@ class ObjectTables {
   bool attach_tags(SharedReceiveQueue& srq, CompletionQueue& cq, uint32_t max_tags, uint32_t max_ops);
   XrcDomains& xrc_domains() { return xrc_domains_; }
   const XrcQueues& xrc_queues() const { return xrc_queues_; }
-  std::unique_ptr<AddressHandle> create_ah(PdId pd, const PathSpec& path, uint8_t static_rate);
+  std::unique_ptr<AddressHandle> create_ah(PdId pd, const Route& path, uint8_t static_rate);
   void destroy_ah(AddressHandle* ah);  // before it is deleted
   bool ahs_full() const { return ahs_.size() >= ahs_max_; }
   MemoryTable& memory() { return memory_; }

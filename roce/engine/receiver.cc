@@ -212,7 +212,7 @@ bool Receiver::takes(const Qp& qp, const PacketView& packet) {
     return false;
   }
   if (qp.connected()) {
-    const PathSpec& path = qp.path();
+    const Route& path = qp.path();
     if (packet.src_ip != path.dst_ip || packet.dst_ip != path.src_ip || packet.vlan_id != path.vlan_id) {
       counters_.rx_drop_wrong_peer++;
       return false;

@@ -15,8 +15,8 @@ uint16_t source_port(uint32_t flow) {
 Router::Router(const AddressTable& addresses, Neighbours& neighbours, Loopback& loopback, uint8_t traffic_class)
     : addresses_(addresses), neighbours_(neighbours), loopback_(loopback), traffic_class_(traffic_class) {}
 
-std::optional<PathSpec> Router::route(const AddressVector& av, uint32_t flow) {
-  PathSpec path;
+std::optional<Route> Router::route(const AddressVector& av, uint32_t flow) {
+  Route path;
   path.dst_ip = av.dgid;
   const LocalAddress* source = av.is_global ? addresses_.row(av.sgid_index) : addresses_.first_v4();
   if (source == nullptr) return std::nullopt;
@@ -40,7 +40,7 @@ std::optional<PathSpec> Router::route(const AddressVector& av, uint32_t flow) {
   return path;
 }
 
-void Router::find_mac(PathSpec& path) {
+void Router::find_mac(Route& path) {
   if (addresses_.is_own(path.dst_ip, path.vlan_id)) {
     path.dst_mac = addresses_.mac();
     loopback_.open();
@@ -49,7 +49,7 @@ void Router::find_mac(PathSpec& path) {
   }
 }
 
-void Router::ask_for(const PathSpec& path, uint8_t sgid_index, Instant now) {
+void Router::ask_for(const Route& path, uint8_t sgid_index, Instant now) {
   if (path.dst_mac == addresses_.mac() || path.dst_ip.is_multicast()) return;
   const std::span<const LocalAddress> gids = addresses_.gids();
   const LocalAddress* source = &gids[sgid_index < gids.size() ? sgid_index : 0];

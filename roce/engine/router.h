@@ -7,7 +7,7 @@
 #include "engine/address_table.h"
 #include "engine/loopback.h"
 #include "engine/neighbours.h"
-#include "packet/path_header.h"
+#include "packet/route_header.h"
 #include "uroce/qp_attributes.h"
 #include "uroce/time.h"
 
@@ -22,12 +22,12 @@ class Router {
   /// Nothing when the source GID does not exist or cannot reach such an address. `flow`: what distinguishes this path
   /// from others between the same addresses. The MAC is zero when it is not known yet. 127.0.0.0/8 and ::1 lead to the
   /// source address itself.
-  std::optional<PathSpec> route(const AddressVector& av, uint32_t flow);
+  std::optional<Route> route(const AddressVector& av, uint32_t flow);
   /// Resolves the path's address, again if it is known; `sgid_index`: the row that the path came from.
-  void ask_for(const PathSpec& path, uint8_t sgid_index, Instant now);
+  void ask_for(const Route& path, uint8_t sgid_index, Instant now);
 
  private:
-  void find_mac(PathSpec& path);
+  void find_mac(Route& path);
 
   const AddressTable& addresses_;
   Neighbours& neighbours_;

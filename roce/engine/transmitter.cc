@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "packet/path_header.h"
+#include "packet/route_header.h"
 #include "transport/address_handle.h"
 
 namespace uroce {

@@ -25,7 +25,7 @@
 #include "base/random.h"
 #include "fabric/ecn_marker.h"
 #include "fabric/egress.h"
-#include "fabric/forwarding.h"
+#include "fabric/forwarding_table.h"
 #include "fabric/frame.h"
 #include "fabric/frame_fields.h"
 #include "fabric/rate_cap.h"
@@ -148,7 +148,7 @@ class Switch {
   Listener* listener_;
   SwitchConfig config_;
   uint64_t hash_seed_;
-  Forwarding forwarding_;
+  ForwardingTable forwarding_;
   SharedBuffer buffer_;
   FrameQueues queues_;
   std::vector<PortState> ports_;

@@ -19,7 +19,7 @@
 #include "host/runtime_dir.h"
 #include "host/segment_plan.h"
 #include "host/socket_plan.h"
-#include "segment/member_card.h"
+#include "segment/member_record.h"
 
 namespace uroce {
 namespace {

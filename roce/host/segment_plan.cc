@@ -75,14 +75,14 @@ bool segment_can(const EndpointConfig& config, std::string& error) {
 /// Whether the addresses that the user gave belong to no other host. A host is found by its IP address alone, without
 /// VLAN.
 bool are_free(const segment::Directory& directory, const PortPlan& plan, std::string& error) {
-  for (const auto& [id, card] : directory.members()) {
-    if (card.host == plan.host) continue;
-    for (const LocalAddress& address : card.addresses) {
+  for (const auto& [id, record] : directory.members()) {
+    if (record.host == plan.host) continue;
+    for (const LocalAddress& address : record.addresses) {
       const auto same = [&](const LocalAddress& own) { return own.ip == address.ip; };
       const auto& wanted = plan.identity.addresses;
       if (std::none_of(wanted.begin(), wanted.end(), same)) continue;
-      error = "address already in use: " + to_string(address.ip) + " belongs to process " + std::to_string(card.pid) +
-              " (" + card.program + "), which is another host; programs of one host say the same --addr or --host";
+      error = "address already in use: " + to_string(address.ip) + " belongs to process " + std::to_string(record.pid) +
+              " (" + record.program + "), which is another host; programs of one host say the same --addr or --host";
       return false;
     }
   }
@@ -95,26 +95,26 @@ bool is_unknown(const std::string& what, std::string& error) {
   return false;
 }
 
-bool has_all(const segment::MemberCard& card, const std::vector<LocalAddress>& addresses) {
+bool has_all(const segment::MemberRecord& record, const std::vector<LocalAddress>& addresses) {
   return std::all_of(addresses.begin(), addresses.end(), [&](const LocalAddress& address) {
-    return std::find(card.addresses.begin(), card.addresses.end(), address) != card.addresses.end();
+    return std::find(record.addresses.begin(), record.addresses.end(), address) != record.addresses.end();
   });
 }
 
 /// The uplink whose host a program belongs to; for a program that asks for addresses, the one that has them. An uplink
 /// that left a moment ago is as good as one whose link is down, so that a program that starts while its uplink restarts
 /// does not become another host.
-const segment::MemberCard* find_uplink(const segment::Directory& directory, const EndpointConfig& config) {
-  const segment::MemberCard* found = nullptr;
-  directory.for_each_card([&](const segment::MemberCard& card) {
-    const bool named = config.host.empty() || card.host == config.host;
-    const bool fits = card.role == segment::Role::kUplink && named && has_all(card, config.addresses);
-    if (fits && found == nullptr) found = &card;  // live ones come first
+const segment::MemberRecord* find_uplink(const segment::Directory& directory, const EndpointConfig& config) {
+  const segment::MemberRecord* found = nullptr;
+  directory.for_each_record([&](const segment::MemberRecord& record) {
+    const bool named = config.host.empty() || record.host == config.host;
+    const bool fits = record.role == segment::Role::kUplink && named && has_all(record, config.addresses);
+    if (fits && found == nullptr) found = &record;  // live ones come first
   });
   return found;
 }
 
-void follow_uplink(const segment::MemberCard& uplink, const EndpointConfig& config, PortPlan& plan) {
+void follow_uplink(const segment::MemberRecord& uplink, const EndpointConfig& config, PortPlan& plan) {
   plan.host = uplink.host;
   plan.has_uplink = true;
   plan.qps_max = uplink.qps_max;

@@ -31,7 +31,8 @@ void EngineServices::send_mad(const AddressVector& av, std::span<const uint8_t, 
   engine_->send_mad(av, mad, now);
 }
 
-std::optional<cm::Way> EngineServices::find_way(const IpAddress& src, const IpAddress& dst, uint32_t /*scope_id*/) {
+std::optional<cm::ResolvedRoute> EngineServices::find_route(const IpAddress& src, const IpAddress& dst,
+                                                            uint32_t /*scope_id*/) {
   const bool from_any = src.is_zero() || src == IpAddress::v4(0) || src.is_loopback();
   const std::span<const LocalAddress> rows = engine_->addresses().gids();
   std::optional<size_t> best;
@@ -44,7 +45,7 @@ std::optional<cm::Way> EngineServices::find_way(const IpAddress& src, const IpAd
     best_fitness = fit;
   }
   if (!best) return std::nullopt;
-  cm::Way way;
+  cm::ResolvedRoute way;
   way.sgid_index = static_cast<uint8_t>(*best);
   way.source = rows[*best];
   way.av.dgid = dst.is_loopback() ? way.source.ip : dst;
@@ -59,7 +60,7 @@ bool EngineServices::is_own(const IpAddress& ip) {
                                                            [&](const LocalAddress& own) { return own.ip == ip; }));
 }
 
-cm::Services::Neighbour EngineServices::resolve(const cm::Way& way, Instant now) {
+cm::Services::Neighbour EngineServices::resolve(const cm::ResolvedRoute& way, Instant now) {
   Neighbours& neighbours = engine_->neighbours();
   if (neighbours.lookup(way.av.dgid, way.source.vlan_id)) return cm::Services::Neighbour::kKnown;
   neighbours.want(way.av.dgid, way.source, now);

@@ -15,9 +15,9 @@ class EngineServices : public cm::Services {
   void send_mad(const AddressVector& av, std::span<const uint8_t, cm::kMadBytes> mad, Instant now) override;
   /// From the address that is `src`, or, if that is none, from the one on the destination's network. The most specific
   /// network wins.
-  std::optional<cm::Way> find_way(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
+  std::optional<cm::ResolvedRoute> find_route(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
   bool is_own(const IpAddress& ip) override;
-  Neighbour resolve(const cm::Way& way, Instant now) override;
+  Neighbour resolve(const cm::ResolvedRoute& way, Instant now) override;
   /// As a kernel makes it: of the MAC.
   uint64_t node_guid() override;
   void join_group(const IpAddress& group, uint8_t sgid_index, Instant now) override;

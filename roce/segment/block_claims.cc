@@ -36,7 +36,7 @@ std::optional<uint32_t> BlockClaims::take(RandomSource& random) {
   std::vector<bool> taken = directory_->taken_blocks(mac_);
   for (uint32_t i = 0; i < kChoices; i++) {
     const uint32_t block = 1 + (first + i) % kChoices;
-    // The kernel grants a lock that is ours already once more, but then the block is on our card.
+    // The kernel grants a lock that is ours already once more, but then the block is on our record.
     if (taken[block]) continue;
     if (!lock_file(fd_, static_cast<off_t>(block), 1)) {
       if (is_held_by_another(errno)) continue;

@@ -16,7 +16,7 @@
 
 #include "base/file_lock.h"
 #include "base/no_cancel.h"
-#include "segment/card_file.h"
+#include "segment/record_file.h"
 
 namespace uroce::segment {
 namespace {
@@ -41,7 +41,7 @@ int64_t file_clock_ns() {
   return to_ns(now);
 }
 
-/// The ID in the name of a member's card; 0: another file.
+/// The ID in the name of a member's record; 0: another file.
 MemberId parse_id(std::string_view name) {
   MemberId id = 0;
   if (name.size() != 18 || name[0] != 'm' || name[1] != '-') return 0;
@@ -164,7 +164,7 @@ bool Directory::maybe_changed() const {
 }
 
 void Directory::announce() const {
-  // What is written into a card does not change the directory's own time.
+  // What is written into a record does not change the directory's own time.
   futimens(fd_, nullptr);
 }
 
@@ -182,7 +182,7 @@ bool Directory::scan() {
     return false;  // keep what is known
   }
   std::map<MemberId, Stamp> seen;
-  std::map<MemberId, MemberCard> rested;
+  std::map<MemberId, MemberRecord> rested;
   std::swap(rested, resting_);
   try {
     while (const dirent* entry = readdir(listing.get())) {
@@ -209,7 +209,8 @@ bool Directory::scan() {
   return true;
 }
 
-/// A card cannot be opened. If that is because this process is another user's by now, the member stays as it is known.
+/// A record cannot be opened. If that is because this process is another user's by now, the member stays as it is
+/// known.
 void Directory::keep_unread(MemberId id, std::map<MemberId, Stamp>& seen) {
   if (errno != EACCES || geteuid() == opened_by_) return;
   barred_ = true;
@@ -225,19 +226,19 @@ void Directory::look_at(int fd, MemberId id, std::map<MemberId, Stamp>& seen) {
   const bool same = before != stamps_.end() && before->second == stamp && members_.count(id) != 0 &&
                     file_clock_ns() - stamp.changed_ns > kFileClockNs;
   if (!same) {
-    if (auto card = read_card(fd)) members_[id] = std::move(*card);
+    if (auto record = read_record(fd)) members_[id] = std::move(*record);
   }
   if (members_.count(id) != 0) seen[id] = stamp;
 }
 
-/// Also looks at a member that is just joining, and has no lock and no card yet.
+/// Also looks at a member that is just joining, and has no lock and no record yet.
 void Directory::look_at_dead(int fd, MemberId id) {
   const std::string mailbox = file_name('s', id);
   struct stat st {};
   // A directory of that name is no mailbox, and could not be removed like one.
   if (fstatat(fd_, mailbox.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode)) {
     // Its rest begins now; several members may set that time. The mailbox is removed last: where there is none, the
-    // others trust the card's time stamp.
+    // others trust the record's time stamp.
     if (is_locked(fd)) return;    // it was joining, and lives
     if (may_remove(st.st_uid)) {  // else it rests until a member comes that may
       futimens(fd, nullptr);
@@ -249,16 +250,16 @@ void Directory::look_at_dead(int fd, MemberId id) {
     unlinkat(fd_, file_name('m', id).c_str(), 0);
     return;
   }
-  if (auto card = read_card(fd)) resting_[id] = std::move(*card);
+  if (auto record = read_record(fd)) resting_[id] = std::move(*record);
 }
 
 bool Directory::may_remove(uid_t owner) const { return !sticky_ || owner == geteuid() || geteuid() == 0; }
 
 std::vector<bool> Directory::taken_blocks(const MacAddress& mac) const {
   std::vector<bool> taken(kQpnBlocks);
-  for_each_card([&](const MemberCard& card) {
-    if (card.mac != mac) return;
-    for (const uint32_t block : card.blocks) taken[block] = true;
+  for_each_record([&](const MemberRecord& record) {
+    if (record.mac != mac) return;
+    for (const uint32_t block : record.blocks) taken[block] = true;
   });
   return taken;
 }

@@ -1,7 +1,7 @@
 // The directory in which the members of a segment find each other.
 //
-//   m-<id>   the card of a member, locked by the member as long as it lives.
-//            After that the card stays for a while: its numbers rest until the connections
+//   m-<id>   the record of a member, locked by the member as long as it lives.
+//            After that the record stays for a while: its numbers rest until the connections
 //            that used them are forgotten
 //   s-<id>   its mailbox, a socket (mailbox.h); while it is there no member has noticed yet that this one is gone
 //   q-<mac>  one byte per block of a host's queue pair numbers, locked by the member whose block it is (block_claims.h)
@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "base/root_mark.h"
-#include "segment/member_card.h"
+#include "segment/member_record.h"
 
 namespace uroce::segment {
 
@@ -62,7 +62,7 @@ class Directory {
   const std::string& path() const { return path_; }
   int fd() const { return fd_; }
 
-  /// Reads the cards that are new or have changed, and removes what members that are gone have left. False when it
+  /// Reads the records that are new or have changed, and removes what members that are gone have left. False when it
   /// could not look at everything; then no member is taken for gone.
   bool scan();
   /// False when nothing can have changed since the last scan.
@@ -73,18 +73,18 @@ class Directory {
   /// How many scans there were: a caller that keeps results sees by it that there was another scan.
   uint64_t scans() const { return scans_; }
   /// As of the last scan.
-  const std::map<MemberId, MemberCard>& members() const { return members_; }
-  /// Includes the cards of members that are gone, as long as their numbers rest.
+  const std::map<MemberId, MemberRecord>& members() const { return members_; }
+  /// Includes the records of members that are gone, as long as their numbers rest.
   template <typename F>
-  void for_each_card(F&& f) const {
-    for (const auto& [id, card] : members_) f(card);
-    for (const auto& [id, card] : resting_) f(card);
+  void for_each_record(F&& f) const {
+    for (const auto& [id, record] : members_) f(record);
+    for (const auto& [id, record] : resting_) f(record);
   }
   /// Blocks of the host with this MAC that must not be taken, because they belong to a member or rest.
   std::vector<bool> taken_blocks(const MacAddress& mac) const;
 
-  /// Asks the kernel now. Unknown: it has no card. No member can have removed that, since a card stays for kRestSeconds
-  /// after its member is gone.
+  /// Asks the kernel now. Unknown: it has no record. No member can have removed that, since a record stays for
+  /// kRestSeconds after its member is gone.
   enum class Life : uint8_t { kYes, kNo, kUnknown };
   Life life(MemberId id) const;
   /// False when it was removed, as with the user's last session or by a clean-up of old files. A directory that has no
@@ -121,9 +121,9 @@ class Directory {
   RootMark root_;
   bool barred_ = false;
   bool sticky_ = false;  // and another user's: then only a file's owner may remove it
-  std::map<MemberId, MemberCard> members_;
+  std::map<MemberId, MemberRecord> members_;
   std::map<MemberId, Stamp> stamps_;
-  std::map<MemberId, MemberCard> resting_;
+  std::map<MemberId, MemberRecord> resting_;
   timespec scanned_{};  // the directory's time of change before the last scan
   uint64_t scans_ = 0;
 };
@@ -136,23 +136,24 @@ class Membership {
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
-  /// Makes the file with this card. `directory` outlives the membership. Returns false, with one line in `error`, when
-  /// that fails.
-  bool join(Directory& directory, const MemberCard& card, std::string& error);
+  /// Makes the file with this record. `directory` outlives the membership. Returns false, with one line in `error`,
+  /// when that fails.
+  bool join(Directory& directory, const MemberRecord& record, std::string& error);
   MemberId id() const { return id_; }
-  /// The card as this member wants it to be.
-  const MemberCard& card() const { return card_; }
-  /// Publishes the card, or leaves it as before when that fails. Returns an errno, with one line in `error`; 0 when the
-  /// others can read it.
-  int update(MemberCard card, std::string& error);
-  /// Changes the card by `change`: it holds from now on, whether it can be published or not; if not, `tell_again`
-  /// publishes it later. When there is no memory for the change, the card stays as it was.
-  int become(const std::function<void(MemberCard&)>& change, std::string& error);
-  /// Whether the card has changes that are not published yet.
+  /// The record as this member wants it to be.
+  const MemberRecord& record() const { return record_; }
+  /// Publishes the record, or leaves it as before when that fails. Returns an errno, with one line in `error`; 0 when
+  /// the others can read it.
+  int update(MemberRecord record, std::string& error);
+  /// Changes the record by `change`: it holds from now on, whether it can be published or not; if not, `tell_again`
+  /// publishes it later. When there is no memory for the change, the record stays as it was.
+  int become(const std::function<void(MemberRecord&)>& change, std::string& error);
+  /// Whether the record has changes that are not published yet.
   bool untold() const { return untold_; }
   /// False when its file was removed.
   bool is_there() const;
-  /// Makes the file anew: the same member with the same card. Returns false, with one line in `error`, when that fails.
+  /// Makes the file anew: the same member with the same record. Returns false, with one line in `error`, when that
+  /// fails.
   bool join_again(std::string& error);
   /// Tries again, if something is not published.
   int tell_again(std::string& error) { return untold_ ? write(error) : 0; }
@@ -168,8 +169,8 @@ class Membership {
   Directory* directory_ = nullptr;
   MemberId id_ = 0;
   int fd_ = -1;
-  MemberCard card_;
-  uint64_t written_ = 0;  // how often the card was written
+  MemberRecord record_;
+  uint64_t written_ = 0;  // how often the record was written
   bool untold_ = false;
 };
 

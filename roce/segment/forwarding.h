@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "segment/destination.h"
+#include "segment/frame_address.h"
 #include "segment/local_answers.h"
 #include "segment/peers.h"
 #include "segment/recently_sought.h"
@@ -29,25 +29,25 @@ class Forwarding {
   /// Both outlive the forwarding. `role`: of this member.
   Forwarding(Peers& peers, LocalAnswers& answers, Role role) : peers_(peers), answers_(answers), role_(role) {}
 
-  enum class Way : uint8_t {
+  enum class Verdict : uint8_t {
     kPeers,     // to all `receivers`
     kAnswered,  // to no peer: the answer is queued, or no peer needs the frame
     kNobody,    // for a queue pair that no member has
     kNone,      // no member of the segment wants it
   };
   /// Looks into the directory where that may help.
-  Way find(std::span<const uint8_t> frame, Instant now);
+  Verdict find(std::span<const uint8_t> frame, Instant now);
   /// Of the last `find`; valid until the next one, or until a peer is removed.
   const std::vector<Peer*>& receivers() const { return receivers_; }
 
  private:
-  Peer* find_owner(const Destination& destination, Instant now);
-  Way find_way(std::span<const uint8_t> frame, const Destination& destination, Instant now);
-  Way find_for_all(std::span<const uint8_t> frame, LocalAnswers::Asked asked);
-  Way find_for_group(const MacAddress& group);
-  Way find_for_query();
-  Way find_for_management(const Destination& destination);
-  Way find_for_host(std::span<const uint8_t> frame, const Destination& destination);
+  Peer* find_owner(const FrameAddress& destination, Instant now);
+  Verdict judge(std::span<const uint8_t> frame, const FrameAddress& destination, Instant now);
+  Verdict find_for_all(std::span<const uint8_t> frame, LocalAnswers::Asked asked);
+  Verdict find_for_group(const MacAddress& group);
+  Verdict find_for_query();
+  Verdict find_for_management(const FrameAddress& destination);
+  Verdict find_for_host(std::span<const uint8_t> frame, const FrameAddress& destination);
   void add_ways_out();
 
   Peers& peers_;

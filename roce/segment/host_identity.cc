@@ -19,21 +19,21 @@ uint64_t hash(const std::string& text) {
 }
 
 /// The host that has `ip`, or nullptr. A host whose members are gone keeps its addresses as long as their numbers rest.
-const MemberCard* owner_of(const Directory& directory, const IpAddress& ip) {
-  const MemberCard* owner = nullptr;
-  directory.for_each_card([&](const MemberCard& card) {
+const MemberRecord* owner_of(const Directory& directory, const IpAddress& ip) {
+  const MemberRecord* owner = nullptr;
+  directory.for_each_record([&](const MemberRecord& record) {
     const auto has = [&](const LocalAddress& address) { return address.ip == ip; };
-    if (owner == nullptr && std::any_of(card.addresses.begin(), card.addresses.end(), has)) owner = &card;
+    if (owner == nullptr && std::any_of(record.addresses.begin(), record.addresses.end(), has)) owner = &record;
   });
   return owner;
 }
 
 /// The private address of the host.
 std::optional<LocalAddress> lease_of(const Directory& directory, const std::string& host) {
-  for (const auto& [id, card] : directory.members()) {
-    if (card.host != host) continue;
-    const auto leased = std::find_if(card.addresses.begin(), card.addresses.end(), is_leased);
-    if (leased != card.addresses.end()) return *leased;
+  for (const auto& [id, record] : directory.members()) {
+    if (record.host != host) continue;
+    const auto leased = std::find_if(record.addresses.begin(), record.addresses.end(), is_leased);
+    if (leased != record.addresses.end()) return *leased;
   }
   return std::nullopt;
 }
@@ -55,7 +55,7 @@ std::vector<LocalAddress> choose_addresses(const Directory& directory, const std
                                            const std::vector<LocalAddress>& own) {
   std::vector<LocalAddress> chosen;
   for (const LocalAddress& address : own) {
-    const MemberCard* const owner = owner_of(directory, address.ip);
+    const MemberRecord* const owner = owner_of(directory, address.ip);
     if (owner == nullptr || owner->host == host) chosen.push_back(address);
   }
   const auto leased = lease_of(directory, host);
@@ -66,7 +66,7 @@ std::vector<LocalAddress> choose_addresses(const Directory& directory, const std
   const auto first = static_cast<uint32_t>(hash(host) % kLeases);
   for (uint32_t i = 0; i < kLeases; i++) {
     const IpAddress ip = IpAddress::v4(kLeaseNetwork + 1 + (first + i) % kLeases);
-    const MemberCard* const owner = owner_of(directory, ip);
+    const MemberRecord* const owner = owner_of(directory, ip);
     if (owner == nullptr || owner->host == host) return {{ip, kLeasePrefix, 0}};
   }
   return {};

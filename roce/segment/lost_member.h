@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "packet/management_datagram.h"
-#include "segment/member_card.h"
+#include "segment/member_record.h"
 #include "uroce/address.h"
 #include "uroce/time.h"
 

@@ -11,14 +11,14 @@
 #include "base/file_lock.h"
 #include "base/out_of_memory.h"
 #include "base/random.h"
-#include "segment/card_file.h"
 #include "segment/directory.h"
+#include "segment/record_file.h"
 
 namespace uroce::segment {
 
-bool Membership::join(Directory& directory, const MemberCard& card, std::string& error) {
+bool Membership::join(Directory& directory, const MemberRecord& record, std::string& error) {
   directory_ = &directory;
-  card_ = card;
+  record_ = record;
   SystemRandom random;
   id_ = std::max(random.next_u64(), uint64_t{1});
   fd_ = make_file(error);
@@ -56,11 +56,11 @@ bool Membership::join_again(std::string& error) {
   return true;
 }
 
-/// A card for which there is no memory counts as not published, as after any other failure.
+/// A record for which there is no memory counts as not published, as after any other failure.
 int Membership::write(std::string& error) {
   int code = ENOMEM;
   try {
-    code = write_card(fd_, card_, written_ + 1);
+    code = write_record(fd_, record_, written_ + 1);
     if (code != 0) error = "cannot write to " + directory_->path() + ": " + std::strerror(code) + Directory::kRemedy;
   } catch (const std::bad_alloc&) {
     error = kOutOfMemory;
@@ -72,19 +72,19 @@ int Membership::write(std::string& error) {
   return 0;
 }
 
-int Membership::update(MemberCard card, std::string& error) {
+int Membership::update(MemberRecord record, std::string& error) {
   const bool more_untold = untold_;
-  MemberCard before = std::exchange(card_, std::move(card));
+  MemberRecord before = std::exchange(record_, std::move(record));
   const int code = write(error);
   if (code != 0) {
-    card_ = std::move(before);
+    record_ = std::move(before);
     untold_ = more_untold;
   }
   return code;
 }
 
-int Membership::become(const std::function<void(MemberCard&)>& change, std::string& error) {
-  change(card_);
+int Membership::become(const std::function<void(MemberRecord&)>& change, std::string& error) {
+  change(record_);
   return write(error);
 }
 

@@ -2,7 +2,7 @@
 // itself of frames for which nobody asked.
 #pragma once
 
-#include "segment/destination.h"
+#include "segment/frame_address.h"
 #include "segment/peers.h"
 #include "uroce/port.h"
 
@@ -25,7 +25,7 @@ class SegmentHops final : public NextHops {
   /// what is known of the others, so the epoch is looked at for each frame.
   Peer* receiver_of(const TxFrame& frame) {
     if (frame.hop.place != nullptr && frame.hop.epoch == peers_.epoch) return static_cast<Peer*>(frame.hop.place);
-    const Destination destination = destination_of({frame.data, frame.bytes});
+    const FrameAddress destination = address_of_frame({frame.data, frame.bytes});
     return peer(destination.mac, destination.qpn);
   }
 

@@ -13,7 +13,8 @@ constexpr Duration kTidy = milliseconds(500);
 /// A peer that is stopped or waits for a CPU keeps its ring full, and frames for it wait. Meanwhile the transport's
 /// timers rest; if they rested for ever, the error that must report a dead peer would never come.
 constexpr Duration kStuckAfter = milliseconds(1000);
-/// How long a peer whose card was removed is believed to live: a peer that lives makes its card anew within a moment.
+/// How long a peer whose record was removed is believed to live: a peer that lives makes its record anew within a
+/// moment.
 constexpr Duration kUnknownMax = milliseconds(10'000);
 
 }  // namespace

@@ -66,26 +66,26 @@ bool Peers::refresh(bool always) {
     if (!peer->lane) gone.push_back(peer.get());
   }
   for (Peer* peer : gone) static_cast<void>(remove(*peer));
-  for (const auto& [id, card] : directory_.members()) {
+  for (const auto& [id, record] : directory_.members()) {
     if (id == own_) continue;
     std::unique_ptr<Peer>& peer = peers_[id];
     if (!peer) {
       peer = std::make_unique<Peer>();
       peer->id = id;
-      peer->mac = card.mac;
-      peer->role = card.role;
+      peer->mac = record.mac;
+      peer->role = record.role;
       if (peer->role != Role::kProgram) stations_.push_back(peer.get());
-      if (peer->role == Role::kStation && card.mac != own_mac_) other_host(card.mac).station = peer.get();
+      if (peer->role == Role::kStation && record.mac != own_mac_) other_host(record.mac).station = peer.get();
     }
-    if (peer->mac != card.mac || peer->role != card.role) continue;  // no member moves to another host
-    peer->link_up = card.link_up;
-    if (peer->role != Role::kProgram) peer->addresses = card.addresses;
-    peer->mtu = card.mtu;
-    peer->listens = card.listens;
-    peer->groups = card.groups;
-    peer->raw = card.raw;
-    peer->raw_all = card.raw_all;
-    take_blocks(*peer, card);
+    if (peer->mac != record.mac || peer->role != record.role) continue;  // no member moves to another host
+    peer->link_up = record.link_up;
+    if (peer->role != Role::kProgram) peer->addresses = record.addresses;
+    peer->mtu = record.mtu;
+    peer->listens = record.listens;
+    peer->groups = record.groups;
+    peer->raw = record.raw;
+    peer->raw_all = record.raw_all;
+    take_blocks(*peer, record);
   }
   raw_takers_.clear();
   for_each_program([this](Peer& peer) {
@@ -95,13 +95,13 @@ bool Peers::refresh(bool always) {
   return whole;
 }
 
-void Peers::take_blocks(Peer& peer, const MemberCard& card) {
+void Peers::take_blocks(Peer& peer, const MemberRecord& record) {
   if (peer.role == Role::kBridge) return;
-  Blocks& blocks = blocks_of(card.mac);
-  const size_t count = blocks_max_ == 0 ? card.blocks.size() : std::min(card.blocks.size(), blocks_max_);
+  Blocks& blocks = blocks_of(record.mac);
+  const size_t count = blocks_max_ == 0 ? record.blocks.size() : std::min(record.blocks.size(), blocks_max_);
   for (size_t i = 0; i < count; i++) {
     // A member that claims another's block does not get it.
-    Peer*& owner = blocks[card.blocks[i]];
+    Peer*& owner = blocks[record.blocks[i]];
     if (owner == nullptr) owner = &peer;
   }
 }
@@ -125,13 +125,13 @@ void Peers::find_way_out() {
 
 std::optional<MacAddress> Peers::mac_of(const IpAddress& ip) const {
   std::optional<MacAddress> found;
-  for (const auto& [id, card] : directory_.members()) {
-    if (card.role == Role::kBridge) continue;
-    const auto& own = card.addresses;
-    const bool has = link_local_of(card.mac) == ip ||
+  for (const auto& [id, record] : directory_.members()) {
+    if (record.role == Role::kBridge) continue;
+    const auto& own = record.addresses;
+    const bool has = link_local_of(record.mac) == ip ||
                      std::any_of(own.begin(), own.end(), [&](const LocalAddress& address) { return address.ip == ip; });
     // Programs that joined before an uplink may have taken an address of the uplink's.
-    if (has && (!found || card.role != Role::kProgram)) found = card.mac;
+    if (has && (!found || record.role != Role::kProgram)) found = record.mac;
   }
   return found;
 }

@@ -48,7 +48,7 @@ struct Lane {
   bool unread = false;                       // something was unread when the peer was last looked at
   uint64_t seen_at = 0;                      // what the peer had read ...
   Instant seen;                              // ... at the first look since which it has read no more
-  Instant unknown_since = Instant::never();  // the peer has had no card
+  Instant unknown_since = Instant::never();  // the peer has had no record
   DirectWay direct;
 
   LaneMemory& own() const { return *static_cast<LaneMemory*>(memory.data()); }
@@ -60,7 +60,7 @@ struct Peer {
   MemberId id = 0;
   MacAddress mac;
   Role role = Role::kProgram;
-  bool link_up = true;                  // as its card says
+  bool link_up = true;                  // as its record says
   std::vector<LocalAddress> addresses;  // likewise, unless it is a program
   uint32_t mtu = 0;                     // likewise, of an uplink
   std::vector<Listening> listens;       // likewise
@@ -165,7 +165,7 @@ class Peers {
   Peer* find_at_other_host(const MacAddress& mac, uint32_t qpn);
   Blocks& blocks_of(const MacAddress& mac) { return mac == own_mac_ ? own_host_ : *other_host(mac).blocks; }
   OtherHost& other_host(const MacAddress& mac);
-  void take_blocks(Peer& peer, const MemberCard& card);
+  void take_blocks(Peer& peer, const MemberRecord& record);
   void find_way_out();
 
   Directory& directory_;

@@ -11,9 +11,9 @@ bool Registration::is_whole(const Mailbox& mailbox) const {
 
 bool Registration::make_whole(Mailbox& mailbox, std::string& error) {
   if (!directory_.is_there() && !directory_.make_again(error)) return false;
-  // Claims first: once the card is there, others count on this member. The mailbox comes last: until it is there, the
+  // Claims first: once the record is there, others count on this member. The mailbox comes last: until it is there, the
   // others try again.
-  if (!claims_.is_there() && !claims_.open_again(card().blocks, error)) return false;
+  if (!claims_.is_there() && !claims_.open_again(record().blocks, error)) return false;
   if (!services_.is_there() && !services_.open_again(error)) return false;
   if (!membership_.is_there() && !membership_.join_again(error)) return false;
   return mailbox.is_there() || mailbox.open_again(error);

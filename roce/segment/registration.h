@@ -1,4 +1,4 @@
-// This program in the segment's directory: its card, and its blocks of queue pair numbers.
+// This program in the segment's directory: its record, and its blocks of queue pair numbers.
 #pragma once
 
 #include <algorithm>
@@ -21,21 +21,21 @@ namespace uroce::segment {
 class Registration {
  public:
   /// Returns false, with one line in `error`, when that fails.
-  bool join(const std::string& path, const MemberCard& card, std::string& error) {
-    return directory_.open(path, error) && claims_.open(directory_, card.mac, error) &&
-           services_.open(directory_, card.mac, error) && membership_.join(directory_, card, error);
+  bool join(const std::string& path, const MemberRecord& record, std::string& error) {
+    return directory_.open(path, error) && claims_.open(directory_, record.mac, error) &&
+           services_.open(directory_, record.mac, error) && membership_.join(directory_, record, error);
   }
   Directory& directory() { return directory_; }
   MemberId id() const { return membership_.id(); }
-  const MemberCard& card() const { return membership_.card(); }
+  const MemberRecord& record() const { return membership_.record(); }
   /// A further block. Nothing when there is none; or, with one line in `error`, when the others cannot be told.
   std::optional<uint32_t> take_block(std::string& error) {
-    if (card().blocks.size() >= kBlocksMax) return std::nullopt;
+    if (record().blocks.size() >= kBlocksMax) return std::nullopt;
     const auto block = claims_.take(random_);
     if (!block) return std::nullopt;
-    MemberCard card = membership_.card();
-    card.blocks.push_back(*block);
-    if (note(membership_.update(std::move(card), error), error) == 0) return block;
+    MemberRecord record = membership_.record();
+    record.blocks.push_back(*block);
+    if (note(membership_.update(std::move(record), error), error) == 0) return block;
     claims_.give_back(*block);
     return std::nullopt;
   }
@@ -44,8 +44,8 @@ class Registration {
 
   // The following changes are published to the others. A directory without room is reported once: `error` has one line
   // the first time, and nothing more until writing has succeeded again.
-  /// Changes the card by `change`. False when it cannot be published now; then `tell_again` publishes it.
-  bool update(const std::function<void(MemberCard&)>& change, std::string& error) {
+  /// Changes the record by `change`. False when it cannot be published now; then `tell_again` publishes it.
+  bool update(const std::function<void(MemberRecord&)>& change, std::string& error) {
     return note(membership_.become(change, error), error) == 0;
   }
   /// Tries now and then to publish what could not be published. True when that has just succeeded.
@@ -58,39 +58,39 @@ class Registration {
   // What others send to this member beside frames for its queue pairs.
   /// Requests for these services. Returns an errno: then nothing has changed.
   int listen(const Listening& listening, std::string& error) {
-    if (card().listens.size() >= kListensMax) {
+    if (record().listens.size() >= kListensMax) {
       error = "more than " + std::to_string(kListensMax) + " services of one program: others would not find this one";
       return note(ENOBUFS, error);
     }
-    MemberCard card = membership_.card();
-    card.listens.push_back(listening);
-    return note(membership_.update(std::move(card), error), error);
+    MemberRecord record = membership_.record();
+    record.listens.push_back(listening);
+    return note(membership_.update(std::move(record), error), error);
   }
   bool unlisten(const Listening& listening, std::string& error) {
-    const auto remove = [&](MemberCard& card) {
-      const auto found = std::find(card.listens.begin(), card.listens.end(), listening);
-      if (found != card.listens.end()) card.listens.erase(found);
+    const auto remove = [&](MemberRecord& record) {
+      const auto found = std::find(record.listens.begin(), record.listens.end(), listening);
+      if (found != record.listens.end()) record.listens.erase(found);
     };
     return update(remove, error);
   }
   /// RoCE frames to this multicast MAC, or no longer. Also false when there are too many already.
   bool want_group(const MacAddress& group, bool wanted, std::string& error) {
-    if (wanted && card().groups.size() >= kGroupsMax) {
+    if (wanted && record().groups.size() >= kGroupsMax) {
       error =
           "more than " + std::to_string(kGroupsMax) + " multicast groups of one program: it gets nothing of this one";
       return note(ENOBUFS, error) == 0;
     }
-    const auto change = [&](MemberCard& card) {
-      std::erase(card.groups, group);
-      if (wanted) card.groups.push_back(group);
+    const auto change = [&](MemberRecord& record) {
+      std::erase(record.groups, group);
+      if (wanted) record.groups.push_back(group);
     };
     return update(change, error);
   }
   /// Copies of frames of other protocols: to these MACs, or to all.
   bool want_raw(const std::vector<MacAddress>& macs, bool all, std::string& error) {
-    const auto change = [&](MemberCard& card) {
-      card.raw = macs;
-      card.raw_all = all;
+    const auto change = [&](MemberRecord& record) {
+      record.raw = macs;
+      record.raw_all = all;
     };
     return update(change, error);
   }
@@ -127,7 +127,7 @@ class Registration {
   Instant next_look_{0};
   bool said_barred_ = false;
   bool torn_ = false;    // the last attempt to make the directory anew failed
-  bool failed_ = false;  // the last attempt to write the card failed
+  bool failed_ = false;  // the last attempt to write the record failed
 };
 
 }  // namespace uroce::segment

@@ -37,23 +37,23 @@ std::unique_ptr<SegmentPort> SegmentPort::join(const SegmentOptions& options, st
 
 SegmentPort::Parts::Parts(SegmentPort& port, BaseMemory& base)
     : pool(base),
-      peers(port.registration_.directory(), port.registration_.id(), port.options_.card.mac, port.options_.as_cable),
+      peers(port.registration_.directory(), port.registration_.id(), port.options_.record.mac, port.options_.as_cable),
       hops(peers),
       introductions(port.mailbox_, peers, pool, port.base_memory_, port.registration_.id(),
                     {port.options_.lanes_max, port.options_.as_cable ? kMembersOfCable : 0}, port.options_.warn),
       answers(peers, port.options_.warn),
-      forwarding(peers, answers, port.options_.card.role),
+      forwarding(peers, answers, port.options_.record.role),
       bells(port.mailbox_, port.registration_.id()),
       deliveries(introductions, pool, bells, port.counters_),
       sleep(base, port.mailbox_, peers, answers, bells),
-      uplink(peers, port.options_.card),
+      uplink(peers, port.options_.record),
       checks(peers) {}
 
 bool SegmentPort::start(std::string& error) {
   ensure(options_.frame_bytes <= kFrameBytes, "a frame of the port fits the segment's");
   if (!base_memory_.make("uroce-segment", sizeof(BaseMemory), error)) return false;
   BaseMemory& base = *static_cast<BaseMemory*>(base_memory_.data());
-  if (!registration_.join(options_.directory, options_.card, error)) return false;
+  if (!registration_.join(options_.directory, options_.record, error)) return false;
   // What is shown has keys in it, which are for programs of the user alone.
   const bool direct = options_.direct && (registration_.directory().file_mode() & (S_IRWXG | S_IRWXO)) == 0;
   if (direct) mailbox_.ask_for_senders();
@@ -96,7 +96,7 @@ SegmentCounters SegmentPort::counters() const {
 // Out.
 
 uint32_t SegmentPort::acquire_tx(TxFrame* frames, uint32_t max) {
-  if (only_way_is_congested(options_.card.role, parts_->peers)) return 0;
+  if (only_way_is_congested(options_.record.role, parts_->peers)) return 0;
   if (parts_->pool.free() < FramePool::kReserve) {
     for (Peer* peer : parts_->peers.in_contact()) peer->lane->sender.reclaim();
   }
@@ -126,10 +126,10 @@ void SegmentPort::send(TxFrame* frames, uint32_t count) {
 
 /// Frames whose receiver is not known yet, or that are for no queue pair.
 void SegmentPort::forward(PooledFrame frame) {
-  const Forwarding::Way way = parts_->forwarding.find({parts_->pool.at(frame.frame), frame.bytes}, now_);
-  if (way == Forwarding::Way::kNobody) counters_.tx_dropped_nobody++;
-  if (way == Forwarding::Way::kNone) counters_.tx_dropped_no_way++;
-  if (way == Forwarding::Way::kPeers) {
+  const Forwarding::Verdict way = parts_->forwarding.find({parts_->pool.at(frame.frame), frame.bytes}, now_);
+  if (way == Forwarding::Verdict::kNobody) counters_.tx_dropped_nobody++;
+  if (way == Forwarding::Verdict::kNone) counters_.tx_dropped_no_way++;
+  if (way == Forwarding::Verdict::kPeers) {
     const auto& receivers = parts_->forwarding.receivers();
     for (size_t i = 1; i < receivers.size(); i++) {
       if (parts_->pool.free() < FramePool::kReserve) {

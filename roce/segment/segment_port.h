@@ -36,7 +36,7 @@ namespace uroce::segment {
 
 struct SegmentOptions {
   std::string directory;
-  MemberCard card;  // without blocks
+  MemberRecord record;  // without blocks
   uint32_t frame_bytes = kFrameBytes;
   uint32_t lanes_max = 0;  // other programs to meet, each of which takes memory; 0: any number
   // It is there to meet one member, as a port of a switch, and need trust nobody who joins: it meets few, whatever they
@@ -58,7 +58,7 @@ class SegmentPort final : public Port {
   void release_rx(RxFrame* frames, uint32_t count) override;
   uint32_t acquire_tx(TxFrame* frames, uint32_t max) override;
   void send(TxFrame* frames, uint32_t count) override;
-  bool queues_by_destination() const override { return options_.card.role != Role::kBridge; }
+  bool queues_by_destination() const override { return options_.record.role != Role::kBridge; }
   bool congested(const MacAddress& dst, uint32_t dest_qpn) override;
   NextHops* next_hops() override { return &parts_->hops; }
 

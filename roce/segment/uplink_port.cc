@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "segment/destination.h"
 #include "segment/forwarding.h"
+#include "segment/frame_address.h"
 
 namespace uroce::segment {
 namespace {
@@ -31,7 +31,7 @@ uint32_t UplinkPort::receive(RxFrame* frames, uint32_t max) {
   uint32_t taken = 0;
   for (uint32_t i = 0; i < count; i++) {
     const std::span<const uint8_t> bytes(frames[i].data, frames[i].bytes);
-    const Destination destination = destination_of(bytes);
+    const FrameAddress destination = address_of_frame(bytes);
     if (destination.mac == mac_ ? concerns_program(destination) : concerns_group(destination)) {
       taken_[taken++] = frames[i];
       continue;
@@ -46,7 +46,7 @@ uint32_t UplinkPort::receive(RxFrame* frames, uint32_t max) {
   return kept;
 }
 
-bool UplinkPort::concerns_program(const Destination& destination) {
+bool UplinkPort::concerns_program(const FrameAddress& destination) {
   if (destination.qpn != kManagementQpn && !destination.management) return destination.qpn > 1;
   const bool looked = segment_.peers().refresh_for_frame(now_, Peers::kReadForManagement);
   // The engine rejects an ID that no program has, but only when that is certain now: a program may have taken its
@@ -58,7 +58,7 @@ bool UplinkPort::concerns_program(const Destination& destination) {
   return listens;
 }
 
-bool UplinkPort::concerns_group(const Destination& destination) {
+bool UplinkPort::concerns_group(const FrameAddress& destination) {
   if (destination.qpn != kMulticastQpn || !destination.mac.is_multicast()) return false;
   segment_.peers().refresh_for_frame(now_, Peers::kReadForUnknown);
   bool wanted = !segment_.peers().stations().empty();

@@ -13,7 +13,7 @@
 #include <array>
 #include <cstdint>
 
-#include "segment/destination.h"
+#include "segment/frame_address.h"
 #include "segment/segment_port.h"
 #include "uroce/port.h"
 #include "uroce/time.h"
@@ -62,8 +62,8 @@ class UplinkPort final : public Port {
   const UplinkCounters& counters() const { return counters_; }
 
  private:
-  bool concerns_program(const Destination& destination);
-  bool concerns_group(const Destination& destination);
+  bool concerns_program(const FrameAddress& destination);
+  bool concerns_group(const FrameAddress& destination);
   void to_programs(const RxFrame* frames, uint32_t count);
   bool fill(TxFrame& out, const RxFrame& in);
   void charge(Peer& peer, uint32_t bytes);

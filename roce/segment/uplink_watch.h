@@ -12,7 +12,7 @@ namespace uroce::segment {
 class UplinkWatch {
  public:
   /// `peers` outlive the watch. `own`: this member.
-  UplinkWatch(Peers& peers, const MemberCard& own) : peers_(peers), mac_(own.mac), role_(own.role) {}
+  UplinkWatch(Peers& peers, const MemberRecord& own) : peers_(peers), mac_(own.mac), role_(own.role) {}
 
   /// Looks a few times a second.
   void look(Instant now) {

@@ -25,7 +25,7 @@ class UnackedSender {
 
   void start();
   bool wants_transmit() const;
-  Polled poll_transmit(TxFrame& frame, Instant now);
+  PollResult poll_transmit(TxFrame& frame, Instant now);
   void flush(Instant now);
   bool drained() const { return packet_ == 0; }
 

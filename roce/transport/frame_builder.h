@@ -1,7 +1,7 @@
 // Writes one frame, front to back, in one pass over the payload: copy and iCRC are fused. (Short pieces are copied
 // first, and summed up with their neighbours.)
 //
-//   FrameBuilder builder(frame, path_header, bth, ext_bytes, payload_bytes);
+//   FrameBuilder builder(frame, route_header, bth, ext_bytes, payload_bytes);
 //   reth.encode(builder.ext());
 //   builder.append(piece, n);   // until payload_bytes are there
 //   builder.finish();
@@ -15,19 +15,19 @@
 #include "packet/crc32.h"
 #include "packet/headers.h"
 #include "packet/icrc.h"
-#include "packet/path_header.h"
+#include "packet/route_header.h"
 #include "uroce/port.h"
 
 namespace uroce {
 
 class FrameBuilder {
  public:
-  FrameBuilder(TxFrame& frame, const PathHeader& path, Bth bth, uint32_t ext_bytes, uint32_t payload_bytes)
+  FrameBuilder(TxFrame& frame, const RouteHeader& path, Bth bth, uint32_t ext_bytes, uint32_t payload_bytes)
       : frame_(frame), pad_bytes_(-payload_bytes & 3u) {
     const uint32_t udp_bytes = Bth::kBytes + ext_bytes + payload_bytes + pad_bytes_ + kIcrcBytes;
     ensure(path.bytes() + udp_bytes <= frame.capacity, "the frame has room for the packet");
     bth.pad_count = static_cast<uint8_t>(pad_bytes_);
-    const PathHeader::Summed summed = path.write(frame.data, udp_bytes, bth);
+    const RouteHeader::Summed summed = path.write(frame.data, udp_bytes, bth);
     crc_ = summed.crc;
     summed_ = frame.data + path.bytes() + summed.bth_bytes;
     ext_ = frame.data + path.bytes() + Bth::kBytes;
@@ -85,6 +85,6 @@ class FrameBuilder {
 };
 
 /// The most bytes that a frame needs beside its payload: headers, the longest extension headers, padding and iCRC.
-inline constexpr uint32_t kMaxFrameOverhead = PathHeader::kMaxBytes + Bth::kBytes + 28 + 3 + kIcrcBytes;
+inline constexpr uint32_t kMaxFrameOverhead = RouteHeader::kMaxBytes + Bth::kBytes + 28 + 3 + kIcrcBytes;
 
 }  // namespace uroce

@@ -15,7 +15,7 @@ enum class [[nodiscard]] Outcome : uint8_t{
 
 /// The result of a call for a frame. There may be a frame although the QP has failed: it is the last one of a message
 /// whose completion found no room in its queue.
-struct [[nodiscard]] Polled {
+struct [[nodiscard]] PollResult {
   bool frame = false;
   Outcome outcome = Outcome::kGoesOn;
 };

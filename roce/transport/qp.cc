@@ -53,8 +53,7 @@ ModifyResult Qp::check_values(const QpAttributes& a, uint32_t mask) const {
   return ModifyResult::kOk;
 }
 
-ModifyResult Qp::modify(const QpAttributes& attributes, uint32_t mask, const PathSpec* path, bool resolved,
-                        Instant now) {
+ModifyResult Qp::modify(const QpAttributes& attributes, uint32_t mask, const Route* path, bool resolved, Instant now) {
   const QpState from = context_.state;
   if ((mask & kAttrCurState) != 0 && attributes.cur_state != from) return ModifyResult::kBadTransition;
   const QpState to = (mask & kAttrState) != 0 ? attributes.state : from;
@@ -78,7 +77,7 @@ void Qp::make_room(const QpAttributes& attributes, uint32_t mask, QpState to) {
   if (context_.state == QpState::kSqd) ends_->responder.change_depth(attributes.max_dest_rd_atomic);
 }
 
-void Qp::apply(const QpAttributes& a, uint32_t mask, const PathSpec* path, bool resolved, Instant now) {
+void Qp::apply(const QpAttributes& a, uint32_t mask, const Route* path, bool resolved, Instant now) {
   const auto has = [mask](QpAttrMask bit) { return (mask & bit) != 0; };
   QpAttributes& to = context_.attributes;
   if (has(kAttrAccessFlags)) to.access = a.access;
@@ -302,19 +301,19 @@ void Qp::on_timeout(Instant now) {
   settle(outcome, now);
 }
 
-Polled Qp::transmit(TxFrame& frame, Instant now) {
+PollResult Qp::transmit(TxFrame& frame, Instant now) {
   if (!context_.reliable) return ends_->sender.poll_transmit(frame, now);
   // A delayed ACK follows the program's own packets; any other answer goes before them. Answers go first, but a peer
   // that reads a lot does not keep us from our own work.
   const bool delays_ack = ends_->responder.delays_ack();
   Outcome outcome = Outcome::kGoesOn;
   if (delays_ack || std::exchange(answered_, false)) {
-    const Polled request = ends_->requester.poll_transmit(frame, now);
+    const PollResult request = ends_->requester.poll_transmit(frame, now);
     if (request.frame && delays_ack && !ends_->requester.wants_transmit()) ends_->responder.end_ack_delay();
     if (request.frame) return request;
     outcome = request.outcome;
   }
-  const Polled answer =
+  const PollResult answer =
       ends_->responder.poll_transmit(frame);  // also when a request failed, so that what was received is acknowledged
   answered_ = answer.frame;
   outcome = std::max(outcome, answer.outcome);
@@ -323,7 +322,7 @@ Polled Qp::transmit(TxFrame& frame, Instant now) {
 }
 
 bool Qp::poll_transmit(TxFrame& frame, Instant now) {
-  const Polled polled = context_.rate.limited() ? transmit_paced(frame, now) : transmit(frame, now);
+  const PollResult polled = context_.rate.limited() ? transmit_paced(frame, now) : transmit(frame, now);
   settle(polled.outcome, now);
   return polled.frame;
 }

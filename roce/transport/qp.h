@@ -48,13 +48,13 @@ class Qp {
   QpAttributes attributes() const;
   /// Where the next frame goes; of datagrams, that at the head of the queue. Raw packets have none.
   PeerLink& link();
-  const PathSpec& path() const { return context_.path; }
+  const Route& path() const { return context_.path; }
   bool path_resolved() const { return context_.path_resolved; }
   bool connected() const { return !is_datagram(context_.type); }
 
   /// Checks the transition and its attributes, then applies them. `path` is where attributes.av leads, and is needed
   /// when the mask has kAttrAv; `resolved` says whether the peer's MAC address in it is known.
-  ModifyResult modify(const QpAttributes& attributes, uint32_t mask, const PathSpec* path, bool resolved, Instant now);
+  ModifyResult modify(const QpAttributes& attributes, uint32_t mask, const Route* path, bool resolved, Instant now);
   /// The peer's MAC address became known, or changed. What was lost because it was not known is sent again at once.
   void on_path_resolved(const MacAddress& mac);
 
@@ -104,19 +104,19 @@ class Qp {
  private:
   ModifyResult check_values(const QpAttributes& attributes, uint32_t mask) const;
   void make_room(const QpAttributes& attributes, uint32_t mask, QpState to);
-  void apply(const QpAttributes& attributes, uint32_t mask, const PathSpec* path, bool resolved, Instant now);
+  void apply(const QpAttributes& attributes, uint32_t mask, const Route* path, bool resolved, Instant now);
   void enter(QpState to, Instant now);
   void flush(Instant now);
   void settle(Outcome outcome, Instant now);
   void check_drained();
-  Polled transmit(TxFrame& frame, Instant now);
+  PollResult transmit(TxFrame& frame, Instant now);
 
   // qp_congestion.cc
   void restart_congestion();
-  Polled transmit_paced(TxFrame& frame, Instant now);
+  PollResult transmit_paced(TxFrame& frame, Instant now);
   bool wants_unpaced() const;
   bool wants_paced() const;
-  void set_headers(const PathSpec& path);
+  void set_headers(const Route& path);
 
   QpContext context_;
   PeerLink link_;

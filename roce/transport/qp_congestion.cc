@@ -25,12 +25,12 @@ bool is_data(Operation operation) {
 
 /// Marks data as ECN-capable, unless the program chose an ECN codepoint itself. Datagrams are left alone, because they
 /// have no congestion control that would react.
-void Qp::set_headers(const PathSpec& path) {
+void Qp::set_headers(const Route& path) {
   context_.path = path;
-  context_.header = PathHeader(path);
-  PathSpec data = path;
+  context_.header = RouteHeader(path);
+  Route data = path;
   if (congestion() != nullptr && (path.traffic_class & kEcnMask) == 0) data.traffic_class |= kEct0;
-  context_.data_header = PathHeader(data);
+  context_.data_header = RouteHeader(data);
 }
 
 void Qp::restart_congestion() {
@@ -38,14 +38,14 @@ void Qp::restart_congestion() {
   cnp_allowed_at_ = {0};
 }
 
-Polled Qp::transmit_paced(TxFrame& frame, Instant now) {
+PollResult Qp::transmit_paced(TxFrame& frame, Instant now) {
   SendRate& rate = context_.rate;
   rate.follow(now);
   if (!rate.limited()) return transmit(frame, now);  // the rate recovered while the QP was silent
   if (rate.closed()) {
-    return wants_unpaced() ? ends_->responder.poll_transmit(frame) : Polled{};
+    return wants_unpaced() ? ends_->responder.poll_transmit(frame) : PollResult{};
   }
-  const Polled polled = transmit(frame, now);
+  const PollResult polled = transmit(frame, now);
   // Datagrams have the headers of their address handles, and all are data.
   const bool data =
       polled.frame && (!connected() || is_data(opcode_info(frame.data[context_.header.bytes()]).operation));
@@ -78,10 +78,10 @@ bool Qp::encode_cnp(TxFrame& frame) const {
   const QpState s = context_.state;
   if (s != QpState::kRtr && s != QpState::kRts && s != QpState::kSqd && s != QpState::kSqe) return false;
   const NotificationConfig& config = context_.env.congestion.notification;
-  PathSpec path = context_.path;
+  Route path = context_.path;
   path.traffic_class = static_cast<uint8_t>(config.cnp_dscp << 2);  // ECN bits 0: a CNP is never marked
   if (path.vlan_id != 0) path.pcp = static_cast<uint8_t>(config.cnp_802p_prio);
-  const PathHeader header(path);
+  const RouteHeader header(path);
   Bth bth;
   bth.opcode = kOpcodeCnp;
   bth.resv8a = kBecn;

@@ -6,7 +6,7 @@
 
 #include "base/direct_copy.h"
 #include "congestion/config.h"
-#include "packet/path_header.h"
+#include "packet/route_header.h"
 #include "transport/completion_queue.h"
 #include "transport/counters.h"
 #include "transport/loss_recovery.h"
@@ -84,9 +84,9 @@ struct QpContext {
   QpState state = QpState::kReset;
   QpAttributes attributes;
   uint32_t mtu = 1024;
-  PathSpec path;
-  PathHeader header;
-  PathHeader data_header;  // for packets with payload: the same, but with ECT if the QP reacts to congestion marks
+  Route path;
+  RouteHeader header;
+  RouteHeader data_header;  // for packets with payload: the same, but with ECT if the QP reacts to congestion marks
   bool path_resolved = false;
   PeerRecognition peer;
   Signature peer_signature;  // the one on packets of the peer, if it signs them

@@ -93,7 +93,7 @@ Outcome report_device_work(QpContext& context, SendQueue& queue, Cause cause, In
 void forget_rendezvous(const QpContext& context, SendQueue& queue) {
   const Ring<SendWqe>& ring = queue.ring();
   for (uint32_t at = ring.head(); at != ring.tail(); at++) {
-    if (ring.at(at).of_device() && ring.at(at).is_read()) context.srq->tags()->tag_slots().give_back(1);
+    if (ring.at(at).posted_by_device() && ring.at(at).is_read()) context.srq->tags()->tag_slots().give_back(1);
   }
 }
 

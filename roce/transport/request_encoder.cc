@@ -78,7 +78,7 @@ Cause encode_message(QpContext& context, const SendWqe& wqe, uint32_t index, Bth
     const AccessCheck check = resolve(context.env.memory, context.pd, wqe.sge_span(), offset, bytes, 0, pieces);
     if (check != AccessCheck::kOk) return cause_of(check);
   }
-  const PathHeader& header = ud ? wqe.ah->header : context.data_header;
+  const RouteHeader& header = ud ? wqe.ah->header : context.data_header;
   const Shape shape = message_shape(wqe, first, last);
   const uint32_t ext_bytes = shape.ext_bytes + (ud ? Deth::kBytes : xrceth_bytes(context));
   if (frame.capacity < header.bytes() + Bth::kBytes + ext_bytes + bytes + 3 + kIcrcBytes) return Cause::kMessageTooLong;

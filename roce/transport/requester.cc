@@ -75,7 +75,7 @@ bool Requester::may_send() const {
 
 bool Requester::wants_transmit() const { return may_send() || (selective_ && wants_beside_cursor()); }
 
-Polled Requester::poll_transmit(TxFrame& frame, Instant now) {
+PollResult Requester::poll_transmit(TxFrame& frame, Instant now) {
   if (selective_ && wants_beside_cursor() && poll_beside_cursor(frame, now)) return {.frame = true};
   uint32_t direct_room = DirectRequests::kBytesPerTurn;
   while (may_send()) {
@@ -112,7 +112,7 @@ Outcome Requester::end_here(SendWqe& wqe, Instant now) {
 }
 
 /// Sends the packet at the cursor.
-Polled Requester::send_next(SendWqe& wqe, TxFrame& frame, Instant now) {
+PollResult Requester::send_next(SendWqe& wqe, TxFrame& frame, Instant now) {
   if (wqe.needs_response() && context_.attributes.max_rd_atomic == 0) return give_up(Cause::kNoReadDepth, now);
   const Psn psn = window_.next();
   if (!wqe.started) {
@@ -140,7 +140,7 @@ Polled Requester::send_next(SendWqe& wqe, TxFrame& frame, Instant now) {
 }
 
 /// The work request at the cursor cannot be sent. It fails in its turn, after everything before it.
-Polled Requester::give_up(Cause cause, Instant now) { return {.outcome = completer_.set_local_error(cause, now)}; }
+PollResult Requester::give_up(Cause cause, Instant now) { return {.outcome = completer_.set_local_error(cause, now)}; }
 
 void Requester::rewind() {
   rtt_.forget();

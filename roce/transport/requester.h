@@ -48,7 +48,7 @@ class Requester {
   void reset();
 
   bool wants_transmit() const;
-  Polled poll_transmit(TxFrame& frame, Instant now);
+  PollResult poll_transmit(TxFrame& frame, Instant now);
   Outcome on_response(const PacketView& packet, Instant now);
   Outcome on_timeout(Instant now);
   Instant next_timeout() const;
@@ -70,8 +70,8 @@ class Requester {
   // requester.cc
   bool may_send() const;
   bool lacks_credit(const SendWqe& wqe) const;
-  Polled send_next(SendWqe& wqe, TxFrame& frame, Instant now);
-  Polled give_up(Cause cause, Instant now);
+  PollResult send_next(SendWqe& wqe, TxFrame& frame, Instant now);
+  PollResult give_up(Cause cause, Instant now);
   Outcome end_here(SendWqe& wqe, Instant now);
   void rewind();
   void start_over();

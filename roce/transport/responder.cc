@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/guarded_memory.h"
-#include "transport/placement.h"
+#include "transport/memory_placement.h"
 
 namespace uroce {
 

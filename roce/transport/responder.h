@@ -9,7 +9,7 @@
 // and then go through the same checks in the same order as all others.
 //
 // responder.cc receives; responder_reply.cc answers; responder_duplicate.cc handles repeated requests;
-// selective_responder.cc those that came too early. placement.cc carries out FLUSH and ATOMIC WRITE.
+// selective_responder.cc those that came too early. memory_placement.cc carries out FLUSH and ATOMIC WRITE.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class Responder {
   void on_timeout(Instant now) { ack_.on_timeout(now); }
   Instant next_timeout() const { return ack_.next_timeout(); }
   bool wants_transmit() const { return !replies_.empty() || ack_.due(); }
-  Polled poll_transmit(TxFrame& frame);
+  PollResult poll_transmit(TxFrame& frame);
   /// True when the next frame carries data, which keeps to the QP's rate.
   bool next_is_read_response() const { return replies_.read_is_next(); }
 
@@ -100,7 +100,7 @@ class Responder {
   bool answer_again(const Reply& reply);
 
   // responder_reply.cc
-  Polled send_read_response(const Reply& reply, uint32_t bytes, TxFrame& frame);
+  PollResult send_read_response(const Reply& reply, uint32_t bytes, TxFrame& frame);
   Outcome break_off(const Reply& reply, const Refusal& why);
   void send_answer(TxFrame& frame);
   uint8_t ack_syndrome();

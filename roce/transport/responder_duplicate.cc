@@ -3,7 +3,7 @@
 // A READ or an atomic is answered again only if it was carried out before and the peer may still be waiting for the
 // answer. Anybody can send a packet with an old PSN, so such a packet must not obtain anything that was not given
 // before: no other memory, no hint whether a key is right, and no more traffic than retries cause.
-#include "transport/placement.h"
+#include "transport/memory_placement.h"
 #include "transport/responder.h"
 
 namespace uroce {

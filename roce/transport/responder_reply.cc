@@ -23,7 +23,7 @@ uint8_t Responder::ack_syndrome() {
   return make_syndrome(AethKind::kAck, code);
 }
 
-Polled Responder::poll_transmit(TxFrame& frame) {
+PollResult Responder::poll_transmit(TxFrame& frame) {
   Outcome outcome = Outcome::kGoesOn;
   while (!replies_.empty()) {
     const Reply& reply = replies_.front();
@@ -32,7 +32,7 @@ Polled Responder::poll_transmit(TxFrame& frame) {
     if (reply.atomic) {
       encode_atomic_response(context_, reply, frame);
     } else {
-      const Polled polled = send_read_response(reply, bytes, frame);
+      const PollResult polled = send_read_response(reply, bytes, frame);
       outcome = polled.outcome;
       if (!polled.frame) continue;
     }
@@ -50,7 +50,7 @@ Polled Responder::poll_transmit(TxFrame& frame) {
 
 /// Sends the next packet of a READ response. There is no frame when the region may not be read any more; then the reply
 /// was taken off the queue.
-Polled Responder::send_read_response(const Reply& reply, uint32_t bytes, TxFrame& frame) {
+PollResult Responder::send_read_response(const Reply& reply, uint32_t bytes, TxFrame& frame) {
   uint8_t* memory = nullptr;
   if (bytes != 0) {
     const AccessCheck check =

@@ -16,7 +16,7 @@ Cause run_local(QpContext& context, const SendWqe& wqe) {
 /// Completions in error are always made, others only when they were asked for.
 Outcome report_send(QpContext& context, SendQueue& queue, Cause cause, Instant now) {
   const SendWqe& wqe = queue.ring().front();
-  if (wqe.of_device()) return report_device_work(context, queue, cause, now);
+  if (wqe.posted_by_device()) return report_device_work(context, queue, cause, now);
   queue.slots().end();
   if (cause == Cause::kNone && !wqe.has(kSendSignaled)) return Outcome::kGoesOn;
   Completion completion;

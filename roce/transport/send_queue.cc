@@ -122,12 +122,12 @@ bool SendQueue::take_inline_data(const SendWr& wr, uint32_t ahead) {
 }
 
 void SendQueue::push(const SendWr& wr, uint32_t mtu) {
-  queue(wr, wr.flags & static_cast<uint8_t>(~kOfDevice), mtu);
+  queue(wr, wr.flags & static_cast<uint8_t>(~kPostedByDevice), mtu);
   slots_.take();
 }
 
 void SendQueue::push_device(const SendWr& wr, uint32_t mtu) {
-  queue(wr, wr.flags | kOfDevice, mtu);
+  queue(wr, wr.flags | kPostedByDevice, mtu);
   device_work_++;
 }
 

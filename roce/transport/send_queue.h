@@ -27,12 +27,12 @@ inline bool is_inline(WrOpcode opcode, uint8_t flags) {
 bool operation_allowed(WrOpcode opcode, QpType type);
 
 /// Beside SendFlags: the device posted the work request, not the program (rendezvous.h).
-inline constexpr uint8_t kOfDevice = 0x80;
+inline constexpr uint8_t kPostedByDevice = 0x80;
 
 struct SendWqe {
   uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::kSend;
-  uint8_t flags = 0;     // SendFlags, kOfDevice
+  uint8_t flags = 0;     // SendFlags, kPostedByDevice
   bool started = false;  // its PSNs are assigned
   bool done = false;     // local operations, and everything on UC and UD: only the completion is left
   uint32_t num_sge = 0;
@@ -60,7 +60,7 @@ struct SendWqe {
   /// True when it needs a response of its own, that is, when a plain ACK does not complete it.
   bool needs_response() const { return is_read() || is_atomic() || is_placement(); }
   bool is_local() const { return uroce::is_local(opcode); }
-  bool of_device() const { return (flags & kOfDevice) != 0; }
+  bool posted_by_device() const { return (flags & kPostedByDevice) != 0; }
   bool is_write() const { return opcode == WrOpcode::kRdmaWrite || opcode == WrOpcode::kRdmaWriteWithImm; }
   /// True when it consumes a receive at the peer, and so obeys credits.
   bool takes_receive() const {

@@ -15,7 +15,7 @@ bool UnackedSender::wants_transmit() const {
   return context_.state == QpState::kRts || (context_.state == QpState::kSqd && packet_ != 0);
 }
 
-Polled UnackedSender::poll_transmit(TxFrame& frame, Instant now) {
+PollResult UnackedSender::poll_transmit(TxFrame& frame, Instant now) {
   while (wants_transmit()) {
     const SendWqe& wqe = queue_.ring().front();
     if (wqe.is_local()) {

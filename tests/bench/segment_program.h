@@ -50,10 +50,10 @@ class Program {
       : type_(type), message_bytes_(message_bytes), ip_(IpAddress::v4(0x0A000000u + last)), random_(last) {
     segment::SegmentOptions options;
     options.directory = directory;
-    options.card.host = "host" + std::to_string(last);
-    options.card.mac = {{2, 0, 0, 0, 0, last}};
-    options.card.addresses = {{ip_, 24, 0}};
-    options.card.pid = getpid();
+    options.record.host = "host" + std::to_string(last);
+    options.record.mac = {{2, 0, 0, 0, 0, last}};
+    options.record.addresses = {{ip_, 24, 0}};
+    options.record.pid = getpid();
     std::string error;
     port_ = segment::SegmentPort::join(options, error);
     if (!port_) {
@@ -62,8 +62,8 @@ class Program {
     }
     blocks_.emplace(*port_);
     EngineConfig config;
-    config.mac = options.card.mac;
-    config.addresses = options.card.addresses;
+    config.mac = options.record.mac;
+    config.addresses = options.record.addresses;
     config.qpn_blocks = &*blocks_;
     engine_ = std::make_unique<Engine>(config, *port_, random_, observer_);
     QpInit init;

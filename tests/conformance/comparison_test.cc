@@ -89,7 +89,7 @@ class Comparison : public ::testing::TestWithParam<int> {
 
   Bytes right() {
     ScriptQp& qp = bench_->qp(1);
-    PathSpec path = qp.from_peer;
+    Route path = qp.from_peer;
     std::swap(path.src_ip, path.dst_ip);
     std::swap(path.src_mac, path.dst_mac);
     path.udp_src_port = 0xC123;

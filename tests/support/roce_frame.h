@@ -8,15 +8,15 @@
 #include "packet/crc32.h"
 #include "packet/headers.h"
 #include "packet/icrc.h"
-#include "packet/path_header.h"
+#include "packet/route_header.h"
 #include "uroce/address.h"
 
 namespace uroce::test {
 
 using Bytes = std::vector<uint8_t>;
 
-inline PathSpec ipv4_path() {
-  PathSpec spec;
+inline Route ipv4_path() {
+  Route spec;
   spec.src_mac = {{0x52, 0x54, 0, 0, 0, 1}};
   spec.dst_mac = {{0x52, 0x54, 0, 0, 0, 2}};
   spec.src_ip = IpAddress::v4(0x0a000001);
@@ -25,14 +25,14 @@ inline PathSpec ipv4_path() {
   return spec;
 }
 
-inline PathSpec ipv6_path() {
-  PathSpec spec = ipv4_path();
+inline Route ipv6_path() {
+  Route spec = ipv4_path();
   spec.src_ip = IpAddress{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
   spec.dst_ip = IpAddress{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
   return spec;
 }
 
-inline PathSpec on_vlan(PathSpec spec, uint16_t vlan_id) {
+inline Route on_vlan(Route spec, uint16_t vlan_id) {
   spec.vlan_id = vlan_id;
   return spec;
 }
@@ -45,8 +45,8 @@ void append(Bytes& bytes, const Header& header) {
 }
 
 /// The frame whose UDP payload before the iCRC is `body` (BTH and everything behind it), with the right iCRC.
-inline Bytes frame_of(const PathSpec& spec, const Bytes& body) {
-  const PathHeader path(spec);
+inline Bytes frame_of(const Route& spec, const Bytes& body) {
+  const RouteHeader path(spec);
   Bytes frame(path.bytes() + body.size() + kIcrcBytes);
   path.write(frame.data(), static_cast<uint32_t>(body.size()) + kIcrcBytes);
   std::copy(body.begin(), body.end(), frame.begin() + path.bytes());
@@ -58,7 +58,7 @@ inline Bytes frame_of(const PathSpec& spec, const Bytes& body) {
 }
 
 /// `extension`: the encoded extension headers. The pad count and the padding follow from the payload.
-inline Bytes frame_of(const PathSpec& spec, Bth bth, const Bytes& extension, const Bytes& payload) {
+inline Bytes frame_of(const Route& spec, Bth bth, const Bytes& extension, const Bytes& payload) {
   bth.pad_count = static_cast<uint8_t>((4 - payload.size() % 4) % 4);
   Bytes body;
   append(body, bth);

@@ -67,7 +67,7 @@ void Spoofer::forge(sim::Host& host, const Qp& victim, const Qp& peer, const Pre
 
   sim::Frame frame = sim::Frame::with_capacity(4096 + kMaxFrameOverhead);
   TxFrame out{frame.data(), 4096 + kMaxFrameOverhead, 0, nullptr};
-  const PathHeader path(peer.path());
+  const RouteHeader path(peer.path());
   FrameBuilder builder(out, path, bth, info.header_bytes, bytes);
   uint8_t* ext = builder.ext();
   std::memset(ext, 0, info.header_bytes);

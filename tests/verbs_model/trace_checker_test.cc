@@ -12,10 +12,10 @@ namespace {
 constexpr uint32_t kQpn = 0x123456;
 
 std::vector<uint8_t> answer(uint32_t psn, AethKind kind, uint32_t msn) {
-  PathSpec spec;
+  Route spec;
   spec.src_ip = IpAddress::v4(0x0A000001);
   spec.dst_ip = IpAddress::v4(0x0A000002);
-  const PathHeader path(spec);
+  const RouteHeader path(spec);
   Bth bth;
   bth.opcode = kOpAcknowledge;
   bth.dest_qp = kQpn;

@@ -241,8 +241,9 @@ void CmPlayer::send_mad(const AddressVector& /*av*/, std::span<const uint8_t, cm
   std::copy(mad.begin(), mad.end(), sent.emplace_back().begin());
 }
 
-std::optional<cm::Way> CmPlayer::find_way(const IpAddress& /*src*/, const IpAddress& dst, uint32_t /*scope_id*/) {
-  cm::Way way;
+std::optional<cm::ResolvedRoute> CmPlayer::find_route(const IpAddress& /*src*/, const IpAddress& dst,
+                                                      uint32_t /*scope_id*/) {
+  cm::ResolvedRoute way;
   way.source.ip = own_;
   way.av.dgid = dst;
   way.av.traffic_class = host_.path.traffic_class;

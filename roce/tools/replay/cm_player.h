@@ -39,9 +39,9 @@ class CmPlayer final : private cm::Services, private cm::EventSink {
   uint64_t transaction_of(uint64_t recorded) const;
 
   void send_mad(const AddressVector& av, std::span<const uint8_t, cm::kMadBytes> mad, Instant now) override;
-  std::optional<cm::Way> find_way(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
+  std::optional<cm::ResolvedRoute> find_route(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
   bool is_own(const IpAddress& ip) override { return ip == own_ || ip.is_loopback(); }
-  Neighbour resolve(const cm::Way& /*way*/, Instant /*now*/) override { return Neighbour::kKnown; }
+  Neighbour resolve(const cm::ResolvedRoute& /*way*/, Instant /*now*/) override { return Neighbour::kKnown; }
   int claim_service(uint64_t service_id) override { return claimed_.insert(service_id).second ? 0 : EADDRINUSE; }
   void release_service(uint64_t service_id) override { claimed_.erase(service_id); }
   int listen(uint64_t /*service_id*/, uint64_t /*mask*/) override { return 0; }

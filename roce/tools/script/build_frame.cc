@@ -156,8 +156,8 @@ void spoil_headers(const Numbers& numbers, uint8_t* ip, bool ipv6) {
   if (numbers.has("bad_checksum")) ip[10] ^= 0x55;
 }
 
-PathSpec path_of(const Numbers& numbers, const ScriptQp& qp) {
-  PathSpec path = qp.from_peer;
+Route path_of(const Numbers& numbers, const ScriptQp& qp) {
+  Route path = qp.from_peer;
   path.traffic_class = static_cast<uint8_t>((numbers.get<unsigned>("dscp") << 2) | (numbers.get<unsigned>("ecn") & 3));
   path.hop_limit = numbers.get<uint8_t>("ttl", 64);
   path.vlan_id = numbers.get<uint16_t>("vlan", path.vlan_id);
@@ -219,7 +219,7 @@ Bytes build_frame(Testbench& testbench, ScriptQp& qp, const Statement& statement
   const auto cut = numbers.get<size_t>("cut");
   body.resize(body.size() - std::min(cut, body.size()));
 
-  const PathHeader path(path_of(numbers, qp));
+  const RouteHeader path(path_of(numbers, qp));
   Bytes frame(path.bytes() + body.size() + kIcrcBytes);
   path.write(frame.data(), static_cast<uint32_t>(body.size()) + kIcrcBytes);
   std::copy(body.begin(), body.end(), frame.begin() + path.bytes());

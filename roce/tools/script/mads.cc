@@ -46,7 +46,7 @@ void put(uint8_t* message, MadKind kind, std::string_view name, uint64_t value) 
 }
 
 /// A message's fields where the script gives none: those that Linux sends.
-void put_defaults(uint8_t* message, MadKind kind, const PathSpec& path) {
+void put_defaults(uint8_t* message, MadKind kind, const Route& path) {
   static constexpr Given kOfReq[] = {{"guid", 0x0200'00ff'fe00'0002},
                                      {"qpn", 0x1001},
                                      {"resources", 1},
@@ -159,7 +159,7 @@ uint64_t Mads::transaction_for(MadKind kind, uint32_t id, uint32_t peer) const {
   return 0x1000 + id;
 }
 
-Bytes Mads::build(const Statement& statement, int64_t round, const PathSpec& path) {
+Bytes Mads::build(const Statement& statement, int64_t round, const Route& path) {
   const MadKind kind = *mad_kind_of(statement.word);
   uint8_t mad[kManagementBytes] = {1, kClassCm, 2, 3};
   uint8_t* message = mad + kMadHeaderBytes;
@@ -189,7 +189,7 @@ Bytes Mads::build(const Statement& statement, int64_t round, const PathSpec& pat
   }
   store_be16(mad + 16, static_cast<uint16_t>(fitting(statement, "attribute", load_be16(mad + 16), round, 16)));
 
-  Bytes bytes(PathHeader::kMaxBytes + Bth::kBytes + Deth::kBytes + kManagementBytes + kIcrcBytes);
+  Bytes bytes(RouteHeader::kMaxBytes + Bth::kBytes + Deth::kBytes + kManagementBytes + kIcrcBytes);
   TxFrame frame{};
   frame.data = bytes.data();
   frame.capacity = static_cast<uint32_t>(bytes.size());
@@ -197,7 +197,7 @@ Bytes Mads::build(const Statement& statement, int64_t round, const PathSpec& pat
   bth.opcode = make_opcode(Service::kUd, kOpSendOnly);
   bth.pkey = kDefaultPkey;
   bth.dest_qp = kManagementQpn;
-  const PathHeader header(path);
+  const RouteHeader header(path);
   FrameBuilder builder(frame, header, bth, Deth::kBytes, kManagementBytes);
   Deth{static_cast<uint32_t>(fitting(statement, "packet_qkey", kManagementQkey, round, 32)),
        static_cast<uint32_t>(fitting(statement, "src_qp", kManagementQpn, round, 24))}
@@ -239,7 +239,7 @@ void Mads::compare_transaction(const Statement& statement, int64_t round, const 
   }
 }
 
-std::vector<Row> Mads::compare(const Statement& statement, int64_t round, const PathSpec& path,
+std::vector<Row> Mads::compare(const Statement& statement, int64_t round, const Route& path,
                                std::span<const uint8_t> frame) {
   std::vector<Row> rows;
   const auto row = [&](std::string_view field, const std::string& expected, const std::string& actual) {

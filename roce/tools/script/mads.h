@@ -28,9 +28,9 @@ uint64_t fitting(const Statement& statement, std::string_view name, uint64_t oth
 class Mads {
  public:
   /// The frame that `<mad ...` describes, from the peer to `path`'s other end.
-  Bytes build(const Statement& statement, int64_t round, const PathSpec& path);
+  Bytes build(const Statement& statement, int64_t round, const Route& path);
   /// Compares a frame that was sent with `>mad ...`, on the way back of `path`.
-  std::vector<Row> compare(const Statement& statement, int64_t round, const PathSpec& path,
+  std::vector<Row> compare(const Statement& statement, int64_t round, const Route& path,
                            std::span<const uint8_t> frame);
   /// Messages that begin an exchange, sent or received, tell which transactions there are.
   void on_sent(std::span<const uint8_t> frame);

@@ -215,7 +215,7 @@ void Runner::inject(const Statement& s, Bytes frame) {
 void Runner::act(const Statement& s) {
   if (s.kind == Kind::kInject) return inject(s, build_frame(testbench_, qp_named(s), s, round_));
   if (s.kind == Kind::kInjectMad) {
-    PathSpec path = testbench_.peer_path(s.has("ipv6"));
+    Route path = testbench_.peer_path(s.has("ipv6"));
     if (const Option* src = s.find("src_ip")) path.src_ip = src->value.ip;
     return inject(s, mads_.build(s, round_, path));
   }
@@ -233,7 +233,7 @@ void Runner::act(const Statement& s) {
       define(s);
       break;
     case Kind::kCm: {
-      const PathSpec& path = testbench_.peer_path(s.has("ipv6"));
+      const Route& path = testbench_.peer_path(s.has("ipv6"));
       const std::string wrong = testbench_.manager().act(s, round_, testbench_.qps(), path.src_ip, testbench_.now());
       if (!wrong.empty()) throw Mismatch{s.where, wrong, {}};
       break;
@@ -281,7 +281,7 @@ void Runner::expect_packet(const Statement& s) {
   const SentFrame sent = std::move(unmatched_.front());
   unmatched_.pop_front();
   if (s.kind == Kind::kExpectMad) {
-    const PathSpec& path = testbench_.peer_path(s.has("ipv6"));
+    const Route& path = testbench_.peer_path(s.has("ipv6"));
     return check_time(s, sent.at, mads_.compare(s, round_, path, sent.frame), "message");
   }
   check_time(s, sent.at, compare(testbench_, qp_named(s), s, round_, sent.frame), "packet");

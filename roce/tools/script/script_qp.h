@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "engine/engine.h"
-#include "packet/path_header.h"
+#include "packet/route_header.h"
 
 namespace uroce::script {
 
@@ -25,7 +25,7 @@ struct ScriptQp {
   CompletionQueue* cq = nullptr;
   QpAttributes attributes;
   uint32_t peer_qpn = 0;
-  PathSpec from_peer;  // of its packets
+  Route from_peer;  // of its packets
   QpState expected_state = QpState::kReset;
   SharedReceiveQueue* srq = nullptr;
   std::unique_ptr<AddressHandle> ah;  // UD

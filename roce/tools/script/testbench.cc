@@ -31,8 +31,8 @@ QpAttributes default_attributes() {
 }
 
 /// The path of packets from the peer.
-PathSpec path_from_peer(const EngineConfig& config, bool ipv6) {
-  PathSpec path;
+Route path_from_peer(const EngineConfig& config, bool ipv6) {
+  Route path;
   path.src_mac = kPeerMac;
   path.dst_mac = kOurMac;
   path.dst_ip = config.addresses[ipv6 ? 1 : 0].ip;
@@ -243,13 +243,13 @@ void Testbench::destroy(ScriptQp& qp) {
   qp.qp = nullptr;
 }
 
-const PathSpec& Testbench::peer_path(bool ipv6) {
+const Route& Testbench::peer_path(bool ipv6) {
   const auto [at, fresh] = peer_paths_.try_emplace(ipv6, path_from_peer(config_, ipv6));
   if (fresh) resolve(at->second);
   return at->second;
 }
 
-void Testbench::resolve(const PathSpec& from_peer) {
+void Testbench::resolve(const Route& from_peer) {
   uint8_t frame[kNeighbourBytes];
   // A QP that goes no further than INIT has not asked for the peer's address yet, and an answer that was not asked for
   // is ignored.

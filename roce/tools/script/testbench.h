@@ -55,9 +55,9 @@ class Testbench {
   ModifyResult set(ScriptQp& qp, const Statement& statement);
   void destroy(ScriptQp& qp);
   /// The MAC of the sender of these packets becomes known.
-  void resolve(const PathSpec& from_peer);
+  void resolve(const Route& from_peer);
   /// How packets of the peer come, without a QP; its MAC is known from then on.
-  const PathSpec& peer_path(bool ipv6);
+  const Route& peer_path(bool ipv6);
 
   ScriptQp& qp(int64_t id) { return *qps_.at(static_cast<uint32_t>(id)); }
   ScriptQps& qps() { return qps_; }
@@ -96,7 +96,7 @@ class Testbench {
   News news_{qps_, now_};
   Engine engine_;
   Manager manager_{engine_, random_};
-  std::map<bool, PathSpec> peer_paths_;
+  std::map<bool, Route> peer_paths_;
   std::map<uint32_t, Region> regions_;
   std::map<uint32_t, uint32_t> windows_;
   std::map<uint32_t, SharedReceiveQueue*> srqs_;

@@ -20,7 +20,7 @@ ON_OTHER_PORTS = {
     "uplink": {"ibv_rc_pingpong", "ibv_rc_pingpong_events"},
     "uplink_half": {"ib_write_bw", "ib_read_bw"},
     "uplink_tap_peer": {"ibv_rc_pingpong"},
-    "uplink_card": {"ib_write_bw"},
+    "uplink_record": {"ib_write_bw"},
 }
 
 # More of what another row has shown already, and what takes longest.

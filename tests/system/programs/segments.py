@@ -426,7 +426,7 @@ SCENARIOS = [
     Scenario("segment_peer_killed_events", faults._peer_killed("ib_send_bw", "-e", "-n", "5000000"), "segment", company="beside"),
     *_crowds("uplink_veth", "uplink", "veth"),
     *_crowds("uplink_tap_peers", "uplink_tap_peers", "veth"),
-    *_crowds("uplink_cards", "uplink_card", "card"),
+    *_crowds("uplink_cards", "uplink_record", "card"),
     Scenario("uplink_one_card_mesh", _spread_mesh((0, 0), *MESHES), "uplink_one_card", "card", timeout_s=120),
     Scenario("uplink_one_card_mesh_64", _spread_mesh((0, 0), MESH_64), "uplink_one_card", "long", timeout_s=120),
     Scenario("uplink_one_card_pairs", _beside_the_wire(3, 2), "uplink_one_card", "card", timeout_s=90),

@@ -191,7 +191,7 @@ class UplinkOneCardWire(UplinkCardWire):
 
 wires.WIRES.update({"uplink": UplinkWire, "uplink_half": HalfUplinkWire, "uplink_tap": UplinkTapWire,
                     "uplink_tap_peer": UplinkTapPeerWire, "uplink_tap_peers": UplinkTapPeersWire,
-                    "uplink_card": UplinkCardWire, "uplink_one_card": UplinkOneCardWire})
+                    "uplink_record": UplinkCardWire, "uplink_one_card": UplinkOneCardWire})
 
 
 def cases():
@@ -206,8 +206,8 @@ def cases():
     yield pingpong("rc", "_uplink_tap", "-g", "1", "-c", wire="uplink_tap", suite="veth")
     yield pingpong("rc", "_uplink_tap_peer", "-g", "1", "-c", wire="uplink_tap_peer", suite="veth")
     yield perftest("ib_send_bw", "_uplink_tap_peer", "-n", "300", wire="uplink_tap_peer", suite="veth")
-    yield pingpong("rc", "_uplink_card", "-g", "1", "-c", wire="uplink_card", suite="card")
-    yield perftest("ib_write_bw", "_uplink_card", "-x", "1", "-n", "500", wire="uplink_card", suite="card")
+    yield pingpong("rc", "_uplink_card", "-g", "1", "-c", wire="uplink_record", suite="card")
+    yield perftest("ib_write_bw", "_uplink_card", "-x", "1", "-n", "500", wire="uplink_record", suite="card")
 
 
 def several_at_once(session):
@@ -516,5 +516,5 @@ SCENARIOS = [
     Scenario("uplink_refused", refused, company="beside"),
     Scenario("uplink_metrics", metrics, "segment", company="beside"),
     Scenario("uplink_second", second_refused, "uplink_half", "veth", company="beside"),
-    Scenario("uplink_cards", several_at_once, "uplink_card", "card", timeout_s=120),
+    Scenario("uplink_cards", several_at_once, "uplink_record", "card", timeout_s=120),
 ]

@@ -81,9 +81,9 @@ Scribbler::~Scribbler() = default;
 
 bool Scribbler::join(std::string& error) {
   life_ = std::make_unique<Life>();
-  MemberCard card = card_of(below(2) != 0 ? "one" : "wild", below(2) != 0 ? 1 : 9);
-  card.role = role_;
-  if (!life_->directory.open(path_, error) || !life_->membership.join(life_->directory, card, error) ||
+  MemberRecord record = record_of(below(2) != 0 ? "one" : "wild", below(2) != 0 ? 1 : 9);
+  record.role = role_;
+  if (!life_->directory.open(path_, error) || !life_->membership.join(life_->directory, record, error) ||
       !life_->mailbox.open(life_->directory, life_->membership.id(), error) ||
       !life_->base.make("wild-base", sizeof(BaseMemory), error)) {
     return false;
@@ -259,11 +259,11 @@ void Scribbler::scribble_file() {
 }
 
 void Scribbler::scribble_card() {
-  MemberCard card = life_->membership.card();
+  MemberRecord record = life_->membership.record();
   if (below(2) == 0)
-    card.mac = {{0x02, 0x75, 0, 0, static_cast<uint8_t>(below(256)), static_cast<uint8_t>(below(256))}};
-  for (uint32_t i = below(100); i > 0; i--) card.blocks.push_back(1 + below(kQpnBlocks - 2));
-  std::string text = to_text(card);
+    record.mac = {{0x02, 0x75, 0, 0, static_cast<uint8_t>(below(256)), static_cast<uint8_t>(below(256))}};
+  for (uint32_t i = below(100); i > 0; i--) record.blocks.push_back(1 + below(kQpnBlocks - 2));
+  std::string text = to_text(record);
   for (uint32_t i = below(4); i > 0; i--)
     text[below(static_cast<uint32_t>(text.size()))] = static_cast<char>(below(256));
   if (below(4) == 0) text.resize(below(200'000), 'x');
@@ -273,7 +273,7 @@ void Scribbler::scribble_card() {
   life_->directory.announce();
 }
 
-/// Things with the names of cards and mailboxes, which nobody has locked.
+/// Things with the names of records and mailboxes, which nobody has locked.
 void Scribbler::litter() {
   const int directory = life_->directory.fd();
   const MemberId id = 0xbad0 + below(kLitterNames);
@@ -297,7 +297,7 @@ void Scribbler::litter() {
       mknodat(directory, name.c_str(), S_IFSOCK | 0600, 0);
       break;
     default:
-      write_file(directory, name, to_text(card_of("wild", static_cast<uint8_t>(below(200)))));
+      write_file(directory, name, to_text(record_of("wild", static_cast<uint8_t>(below(200)))));
       break;
   }
 }

@@ -228,7 +228,7 @@ int crowd_at(const std::string& path, unsigned count) {
   std::vector<std::unique_ptr<Member>> crowd(count);
   for (unsigned i = 0; i < count && good; i++) {
     crowd[i] = std::make_unique<Member>();
-    MemberCard card = card_of("crowd" + std::to_string(i), static_cast<uint8_t>(i));
+    MemberRecord card = record_of("crowd" + std::to_string(i), static_cast<uint8_t>(i));
     card.mac.bytes[4] = static_cast<uint8_t>(1 + (i >> 8));
     card.role = Role::kBridge;
     good = crowd[i]->membership.join(directory, card, error) &&

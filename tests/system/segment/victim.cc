@@ -68,7 +68,7 @@ void Victim::on_error_completion(const Qp& /*qp*/, const Completion& completion)
 bool Victim::open(const std::string& directory) {
   SegmentOptions options;
   options.directory = directory;
-  options.card = card_of_victim(number_);
+  options.record = card_of_victim(number_);
   options.warn = [this](const std::string& line) {
     // The only lines that a scribbler may cause, and what they say is true.
     const bool true_of_it = line.find("gives memory that cannot be used") != std::string::npos ||
@@ -82,8 +82,8 @@ bool Victim::open(const std::string& directory) {
     return false;
   }
   EngineConfig config;
-  config.mac = options.card.mac;
-  config.addresses = options.card.addresses;
+  config.mac = options.record.mac;
+  config.addresses = options.record.addresses;
   config.max_frame_bytes = options.frame_bytes;
   config.max_qps = 16;
   config.max_regions = 64;

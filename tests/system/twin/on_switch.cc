@@ -19,7 +19,7 @@ namespace {
 
 constexpr Duration kQuiet = milliseconds(3);  // after the end: nothing more is to come
 
-Ownership g_lock;
+EngineMutex g_lock;
 
 netswitch::Options switch_options(const Scenario& scenario) {
   netswitch::Options options;
@@ -38,9 +38,9 @@ std::unique_ptr<segment::SegmentPort> plug_in(const SwitchSign& sign, unsigned n
                                               std::string& error) {
   segment::SegmentOptions options;
   options.directory = sign.port_place(number);
-  options.card.role = segment::Role::kBridge;
-  options.card.host = "end" + std::to_string(number);
-  options.card.mac = config.mac;
+  options.record.role = segment::Role::kBridge;
+  options.record.host = "end" + std::to_string(number);
+  options.record.mac = config.mac;
   options.frame_bytes = config.max_frame_bytes;
   return segment::SegmentPort::join(options, error);
 }

@@ -25,7 +25,7 @@ using test::Bytes;
 
 /// One packet in values. Both directions print this.
 struct Values {
-  PathSpec path;
+  Route path;
   Bth bth;
   std::optional<Deth> deth;
   std::optional<Reth> reth;
@@ -51,7 +51,7 @@ class JsonLine {
   std::string line_;
 };
 
-void add_path(JsonLine& json, const PathSpec& path) {
+void add_path(JsonLine& json, const Route& path) {
   json.number("ip_version", path.src_ip.is_v4() ? 4 : 6);
   json.text("src_mac", to_string(path.src_mac));
   json.text("dst_mac", to_string(path.dst_mac));
@@ -138,7 +138,7 @@ Bytes frame_of(const Values& v) {
 }
 
 /// A packet of this opcode whose every field is random.
-Values random_values(RandomSource& random, uint8_t opcode, PathSpec path, uint32_t payload_bytes) {
+Values random_values(RandomSource& random, uint8_t opcode, Route path, uint32_t payload_bytes) {
   const OpcodeInfo& info = opcode_info(opcode);
   const auto u8 = [&random] { return static_cast<uint8_t>(random.next_u32()); };
   const auto u24 = [&random] { return 2 + random.below(0xFFFFFC); };  // no QP 0, 1 or multicast: those are dissected
@@ -194,15 +194,15 @@ class PcapWriter {
 int encode(const std::string& path) {
   PcapWriter pcap(path);
   SeededRandom random(2026);
-  const PathSpec paths[] = {test::ipv4_path(), test::ipv6_path(), test::on_vlan(test::ipv4_path(), 100),
-                            test::on_vlan(test::ipv6_path(), 4094)};
+  const Route paths[] = {test::ipv4_path(), test::ipv6_path(), test::on_vlan(test::ipv4_path(), 100),
+                         test::on_vlan(test::ipv6_path(), 4094)};
   for (unsigned opcode = 0; opcode < 256; opcode++) {
     if (opcode == kOpcodeSack) continue;  // our own: nobody else knows it
     const OpcodeInfo& info = opcode_info(static_cast<uint8_t>(opcode));
     // Neither Scapy nor tshark knows XRC, FLUSH and ATOMIC WRITE.
     if (info.operation == Operation::kReserved || info.service == Service::kXrc) continue;
     if (info.operation == Operation::kFlush || info.operation == Operation::kAtomicWrite) continue;
-    for (const PathSpec& spec : paths) {
+    for (const Route& spec : paths) {
       for (const uint32_t payload_bytes : {0, 1, 2, 3, 4, 61, 256, 1024, 4096}) {
         if (payload_bytes != 0 && !info.has(kHasPayload)) continue;
         const Values v = random_values(random, static_cast<uint8_t>(opcode), spec, payload_bytes);

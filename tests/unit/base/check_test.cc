@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "base/owner.h"
+#include "base/lock_holder.h"
 #include "base/ring.h"
 
 namespace uroce {
@@ -27,8 +27,8 @@ TEST(CheckDeathTest, ARingHasItsBounds) {
   EXPECT_DEATH(ring.truncate(ring.tail() + 1), "what is dropped was in the ring");
 }
 
-TEST(Owner, IsOneThreadAtATime) {
-  Owner owner;
+TEST(LockHolder, IsOneThreadAtATime) {
+  LockHolder owner;
   EXPECT_FALSE(owner.is_me());
   owner.take();
   EXPECT_TRUE(owner.is_me());

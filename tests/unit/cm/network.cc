@@ -69,7 +69,7 @@ void Host::send_mad(const AddressVector& av, std::span<const uint8_t, kMadBytes>
   network_.send(flying);
 }
 
-std::optional<Way> Host::find_way(const IpAddress& src, const IpAddress& dst, uint32_t) {
+std::optional<ResolvedRoute> Host::find_route(const IpAddress& src, const IpAddress& dst, uint32_t) {
   const bool any_src = src.is_zero() || src == IpAddress::v4(0) || src.is_loopback();
   if (unreachable == dst) return std::nullopt;
   const bool to_self = dst.is_loopback() || has(dst);
@@ -79,7 +79,7 @@ std::optional<Way> Host::find_way(const IpAddress& src, const IpAddress& dst, ui
     if (any_src && !to_self && !dst.is_multicast() && !own.on_link(dst)) continue;
     if (own.ip.is_v4() != dst.is_v4()) continue;
     if (any_src && has(dst) && own.ip != dst) continue;
-    Way way{.sgid_index = static_cast<uint8_t>(i), .source = own, .av = {}, .mtu_bytes = mtu_bytes};
+    ResolvedRoute way{.sgid_index = static_cast<uint8_t>(i), .source = own, .av = {}, .mtu_bytes = mtu_bytes};
     way.av.dgid = dst.is_loopback() ? own.ip : dst;
     way.av.sgid_index = way.sgid_index;
     return way;
@@ -87,7 +87,7 @@ std::optional<Way> Host::find_way(const IpAddress& src, const IpAddress& dst, ui
   return std::nullopt;
 }
 
-Services::Neighbour Host::resolve(const Way&, Instant) {
+Services::Neighbour Host::resolve(const ResolvedRoute&, Instant) {
   asked++;
   return neighbours_known ? Neighbour::kKnown : Neighbour::kAsked;
 }

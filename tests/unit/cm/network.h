@@ -50,9 +50,9 @@ class Host final : public Services, public EventSink {
   unsigned asked = 0;                              // for neighbours
 
   void send_mad(const AddressVector& av, std::span<const uint8_t, kMadBytes> mad, Instant now) override;
-  std::optional<Way> find_way(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
+  std::optional<ResolvedRoute> find_route(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
   bool is_own(const IpAddress& ip) override { return ip.is_loopback() || has(ip); }
-  Neighbour resolve(const Way& way, Instant now) override;
+  Neighbour resolve(const ResolvedRoute& way, Instant now) override;
   int claim_service(uint64_t service_id) override;
   void release_service(uint64_t service_id) override { claimed.erase(service_id); }
   int listen(uint64_t service_id, uint64_t mask) override {

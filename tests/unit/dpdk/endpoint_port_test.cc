@@ -22,7 +22,7 @@ TEST(EndpointPort, OneThatWasRefusedLeavesTheEndToWhoTookItThen) {
   bad.port = "net_mqnic0,wire=shm:refused,mac=1";
   EndpointConfig good;
   good.port = "net_mqnic0,wire=shm:refused";
-  Ownership ownership;
+  EngineMutex ownership;
   EndpointPort refused(bad, ownership);
   EndpointPort first(good, ownership);
   EndpointPort second(good, ownership);
@@ -59,7 +59,7 @@ TEST(EndpointPort, APciDeviceIsHeldUntilThePortIsClosed) {
     }
     EndpointConfig config;
     config.port = kPciDevice;
-    Ownership ownership;
+    EngineMutex ownership;
     EndpointPort port(config, ownership);
     EndpointPort late(config, ownership);
     std::string error;

@@ -71,7 +71,7 @@ struct PortOverNear {
   ~PortOverNear() { port.close(); }
 
   EndpointConfig config;
-  Ownership ownership;
+  EngineMutex ownership;
   EndpointPort port{config, ownership};
 };
 

@@ -39,7 +39,7 @@ TEST(UplinkDevice, IsSilentWhileAnyPriorityIsPaused) {
   std::string error;
   const auto device = make_uplink(std::make_unique<HandWire>(wire), plan, config, error);
   ASSERT_TRUE(device) << error;
-  Node program((dir.path() / "shmlan").string(), segment::test::card_of("host", 1));
+  Node program((dir.path() / "shmlan").string(), segment::test::record_of("host", 1));
   auto frame = segment::test::roce_frame(segment::test::kFarAway, 0x17, 100);
   std::copy_n(mac_of(1).bytes.begin(), 6, frame.begin() + 6);
   const auto turn = [&] {

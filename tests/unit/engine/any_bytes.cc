@@ -165,7 +165,7 @@ Bytes AnyBytes::plausible() {
   if (one_in(40)) bth.pkey = static_cast<uint16_t>(random_.next_u32());
   if (one_in(100)) bth.tver = 1;
   const uint32_t length = info.has(kHasPayload) || one_in(10) ? std::min(draw_length(), 4096u) : 0;
-  PathSpec path = rig_.path_from_peer();
+  Route path = rig_.path_from_peer();
   if (one_in(50)) path.src_ip.bytes[15] ^= 1;
   if (one_in(50)) path.vlan_id = 5;
   if (one_in(20)) path.traffic_class = 3;

@@ -292,7 +292,7 @@ TEST_F(Hops, AQueuePairThatGetsAnotherPeerIsAskedForAgain) {
   attributes.dest_qpn = kPeer + 1;
   for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
     attributes.state = state;
-    const std::optional<PathSpec> path = router_.route(attributes.av, 1);
+    const std::optional<Route> path = router_.route(attributes.av, 1);
     const uint32_t mask = required_attributes(QpType::kUc, qp.state(), state);
     ASSERT_EQ(qp.modify(attributes, mask, &*path, true, kNow), ModifyResult::kOk);
   }

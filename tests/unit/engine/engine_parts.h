@@ -77,7 +77,7 @@ class EngineParts : public testing::Test, protected Observer {
     attributes.timeout = timeout_;
     for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       attributes.state = state;
-      const std::optional<PathSpec> path = router_.route(av, 1);
+      const std::optional<Route> path = router_.route(av, 1);
       const bool resolved = path && !path->dst_mac.is_zero();
       const uint32_t mask = required_attributes(type, qp.state(), state);
       EXPECT_EQ(qp.modify(attributes, mask, path ? &*path : nullptr, resolved, kNow), ModifyResult::kOk);

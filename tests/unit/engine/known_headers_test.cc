@@ -37,7 +37,7 @@ Bth bth(uint8_t low, uint32_t psn = 0x123456, Service service = Service::kRc) {
   return {.opcode = make_opcode(service, low), .dest_qp = 0x4711, .psn = Psn(psn)};
 }
 
-Bytes message(const PathSpec& path, uint32_t psn = 0x123456, size_t bytes = 8) {
+Bytes message(const Route& path, uint32_t psn = 0x123456, size_t bytes = 8) {
   return frame_of(path, bth(kOpSendOnly, psn), {}, Bytes(bytes, 0x55));
 }
 
@@ -91,7 +91,7 @@ bool found(KnownHeaders& known, const Bytes& bytes, bool apart = false) {
 }
 
 TEST(KnownHeaders, AreThoseThatCameTwiceInARow) {
-  for (const PathSpec& path : {ipv4_path(), ipv6_path()}) {
+  for (const Route& path : {ipv4_path(), ipv6_path()}) {
     KnownHeaders known;
     EXPECT_FALSE(found(known, message(path)));
     EXPECT_FALSE(note_once(known, message(path, 1)));
@@ -106,7 +106,7 @@ TEST(KnownHeaders, AreThoseThatCameTwiceInARow) {
 }
 
 TEST(KnownHeaders, OfEveryKindAreReadAsTheParserReadsThem) {
-  for (const PathSpec& path : {ipv4_path(), ipv6_path()}) {
+  for (const Route& path : {ipv4_path(), ipv6_path()}) {
     for (const uint8_t low : {kOpSendOnly, kOpWriteOnly, kOpReadRequest, kOpAcknowledge, kOpFetchAdd, kOpSendOnlyImm}) {
       const OpcodeInfo& info = opcode_info(make_opcode(Service::kRc, low));
       for (const size_t bytes : {0, 1, 8, 63, 64, 1024}) {
@@ -128,12 +128,12 @@ TEST(KnownHeaders, OfEveryKindAreReadAsTheParserReadsThem) {
 }
 
 TEST(KnownHeaders, AnyOtherBitMakesAStranger) {
-  for (const PathSpec& path : {ipv4_path(), ipv6_path()}) {
+  for (const Route& path : {ipv4_path(), ipv6_path()}) {
     KnownHeaders known;
     const Bytes good = message(path);
     note(known, good);
     ASSERT_TRUE(found(known, good));
-    const size_t tail = PathHeader(path).bytes() + Bth::kHeadBytes;
+    const size_t tail = RouteHeader(path).bytes() + Bth::kHeadBytes;
     for (size_t at = 0; at < good.size(); at++) {
       for (int bit = 0; bit < 8; bit++) {
         Bytes changed = good;
@@ -145,7 +145,7 @@ TEST(KnownHeaders, AnyOtherBitMakesAStranger) {
 }
 
 TEST(KnownHeaders, AFrameThatEndsEarlyIsAStranger) {
-  for (const PathSpec& path : {ipv4_path(), ipv6_path()}) {
+  for (const Route& path : {ipv4_path(), ipv6_path()}) {
     for (const bool apart : {false, true}) {
       KnownHeaders known;
       const Bytes good = message(path);
@@ -159,7 +159,7 @@ TEST(KnownHeaders, AFrameThatEndsEarlyIsAStranger) {
 
 TEST(KnownHeaders, ThoseThatCountAreNeverNoted) {
   KnownHeaders known;
-  PathHeader path(ipv4_path());
+  RouteHeader path(ipv4_path());
   path.sign(Signature(1, 2));
   for (uint32_t psn = 0; psn < 20; psn++) {
     Bytes frame = message(ipv4_path(), psn);
@@ -182,7 +182,7 @@ TEST(KnownHeaders, ManyFlowsDisplaceEachOtherAndAreNeverConfused) {
   SeededRandom random(1);
   uint32_t hits = 0;
   for (int i = 0; i < 20'000; i++) {
-    PathSpec path = random.below(2) == 0 ? ipv4_path() : ipv6_path();
+    Route path = random.below(2) == 0 ? ipv4_path() : ipv6_path();
     path.udp_src_port = static_cast<uint16_t>(0xC000 + random.below(4));
     Bth head = bth(random.below(2) == 0 ? kOpSendOnly : kOpWriteOnly, random.next_u32());
     head.dest_qp = random.below(40);

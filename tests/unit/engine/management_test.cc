@@ -88,7 +88,7 @@ class ManagementTest : public testing::Test, protected Observer {
   /// The REQ with other bytes, and the right iCRC.
   static Bytes changed(const std::vector<std::pair<size_t, uint8_t>>& bytes, size_t shorter = 0) {
     Bytes frame = from_hex(kReq);
-    PathSpec path;
+    Route path;
     path.dst_mac = *parse_mac("52:54:00:77:00:01");
     path.src_mac = *parse_mac("52:54:00:77:00:02");
     path.src_ip = *parse_ip("192.168.77.3");

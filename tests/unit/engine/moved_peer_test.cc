@@ -35,7 +35,7 @@ class MovedPeer : public testing::TestWithParam<bool> {
   }
   /// The peer's address, as `mac` announces or answers it.
   static Bytes says(Rig& rig, const MacAddress& mac, bool answer) {
-    const PathSpec path = rig.path_from_peer();
+    const Route path = rig.path_from_peer();
     const MacAddress to = answer ? path.dst_mac : GetParam() ? multicast_mac(all_nodes_multicast()) : kBroadcastMac;
     Bytes frame(200);
     if (GetParam()) {

@@ -59,7 +59,7 @@ class MulticastTest : public testing::Test, protected Observer, protected Multic
   /// UD SEND ONLY with immediate data or not, to a group, as a host far away sends it.
   static Bytes packet(const char* group, uint32_t dest_qp = kMulticastQpn, uint8_t opcode = 0x64) {
     const IpAddress to = *parse_ip(group);
-    PathSpec path = to.is_v4() ? ipv4_path() : ipv6_path();
+    Route path = to.is_v4() ? ipv4_path() : ipv6_path();
     path.dst_ip = to;
     path.dst_mac = to.is_v4() ? MacAddress{{0x01, 0x00, 0x5e, 1, 2, 3}} : MacAddress{{0x33, 0x33, 0, 2, 0, 3}};
     Bth bth;

@@ -14,7 +14,7 @@ namespace {
 class ReceiverTest : public EngineParts {
  protected:
   /// From the peer, with a payload of 4 bytes.
-  Bytes frame(const Bth& bth, const PathSpec& path = ipv4_path()) { return frame_of(path, bth, {}, Bytes(4, 0x55)); }
+  Bytes frame(const Bth& bth, const Route& path = ipv4_path()) { return frame_of(path, bth, {}, Bytes(4, 0x55)); }
   uint32_t arrive(const Bytes& frame) {
     EXPECT_TRUE(port_.deliver(frame));
     return receiver_.receive(kNow);
@@ -70,9 +70,9 @@ TEST_F(ReceiverTest, APacketReachesItsQp) {
 TEST_F(ReceiverTest, EachCheckBeforeTheQpHasACounter) {
   Qp& qp = waiting();
   const Bth good = send_to(qp);
-  PathSpec elsewhere = ipv4_path();
+  Route elsewhere = ipv4_path();
   elsewhere.dst_ip = IpAddress::v4(0x0A000063);
-  PathSpec stranger = ipv4_path();
+  Route stranger = ipv4_path();
   stranger.src_ip = IpAddress::v4(0x0A000063);
   Bth nobody = good, other_service = good, other_pkey = good;
   nobody.dest_qp ^= 1;
@@ -114,7 +114,7 @@ TEST_F(ReceiverTest, AKnownSenderIsCheckedLikeAnyOther) {
   EXPECT_EQ(counters_.rx_drop_qp_state, 1u);
   attributes.path_mtu_bytes = 256;
   attributes.av = to(IpAddress::v4(0x0A000063));
-  const std::optional<PathSpec> path = router_.route(attributes.av, 1);
+  const std::optional<Route> path = router_.route(attributes.av, 1);
   for (const QpState state : {QpState::kInit, QpState::kRtr}) {
     attributes.state = state;
     const uint32_t mask = required_attributes(QpType::kUc, qp.state(), state);
@@ -213,7 +213,7 @@ TEST_F(ReceiverTest, WhatIsNotRoceGoesToWhomItConcerns) {
 
 TEST_F(ReceiverTest, AMarkedPacketOwesOneNotification) {
   Qp& qp = waiting();
-  PathSpec marked = ipv4_path();
+  Route marked = ipv4_path();
   marked.traffic_class = 3;
   arrive(frame(send_to(qp), marked));
   EXPECT_EQ(counters_.np_ecn_marked_roce_packets, 1u);

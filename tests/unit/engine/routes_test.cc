@@ -63,7 +63,7 @@ TEST(Routes, AddressFamiliesMustAgree) {
 TEST(Routes, VlanGid) {
   Rig rig(unconnected());
   ASSERT_EQ(connect(rig, attributes_to(IpAddress::v4(0x0A006402), 3)), ModifyResult::kOk);
-  PathSpec from = rig.path_from_peer();
+  Route from = rig.path_from_peer();
   from.src_ip = IpAddress::v4(0x0A006402);
   from.dst_ip = IpAddress::v4(0x0A006401);
   from.vlan_id = 100;
@@ -92,7 +92,7 @@ TEST(Routes, ServiceLevelIsThePriorityOfTheTag) {
     QpAttributes attributes = attributes_to(IpAddress::v4(0x0A006402), 3);
     attributes.av.sl = sl;
     ASSERT_EQ(connect(rig, attributes), ModifyResult::kOk);
-    PathSpec from = rig.path_from_peer();
+    Route from = rig.path_from_peer();
     from.src_ip = IpAddress::v4(0x0A006402);
     from.dst_ip = IpAddress::v4(0x0A006401);
     from.vlan_id = 100;

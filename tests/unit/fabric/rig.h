@@ -40,7 +40,7 @@ struct FrameSpec {
 
 /// A good packet of that length.
 inline Bytes frame_bytes(const FrameSpec& spec) {
-  PathSpec path = spec.ipv6 ? uroce::test::ipv6_path() : uroce::test::ipv4_path();
+  Route path = spec.ipv6 ? uroce::test::ipv6_path() : uroce::test::ipv4_path();
   path.src_mac = host(spec.from);
   path.dst_mac = host(spec.to);
   path.src_ip.bytes[15] = static_cast<uint8_t>(spec.from + 1);
@@ -55,7 +55,7 @@ inline Bytes frame_bytes(const FrameSpec& spec) {
   bth.psn = Psn(spec.psn);
   Bytes body;
   uroce::test::append(body, bth);
-  body.resize(spec.bytes - PathHeader(path).bytes() - kIcrcBytes);
+  body.resize(spec.bytes - RouteHeader(path).bytes() - kIcrcBytes);
   return uroce::test::frame_of(path, body);
 }
 

@@ -109,7 +109,7 @@ TEST_F(PlanTest, WhoSaysTheMachinesAddressIsTheMachine) {
 
 TEST_F(PlanTest, AnAddressOfAnotherHostIsRefused) {
   segment::Registration other;
-  segment::MemberCard card;
+  segment::MemberRecord card;
   card.host = "other";
   card.mac = segment::mac_of_host(card.host);
   card.pid = 77;
@@ -128,7 +128,7 @@ TEST_F(PlanTest, AnAddressOfAnotherHostIsRefused) {
 /// Of what the program asks for and what its uplink has, the smaller one; what one of them leaves open is the other's.
 TEST_F(PlanTest, BehindAnUplinkTheSmallerLimitsHold) {
   segment::Registration uplink;
-  segment::MemberCard card;
+  segment::MemberRecord card;
   card.role = segment::Role::kUplink;
   card.host = "port-7";
   card.mac = segment::mac_of_host(card.host);
@@ -149,7 +149,7 @@ TEST_F(PlanTest, BehindAnUplinkTheSmallerLimitsHold) {
                         {9000, 9000, 4224, 9000, 5000, 5000, 3},
                         {1500, 1500, 1518, 0, 9000, 4096, 4}}) {
     ASSERT_TRUE(uplink.update(
-        [&](segment::MemberCard& its) {
+        [&](segment::MemberRecord& its) {
           its.mtu = c.its_mtu;
           its.qps_max = c.its_qps;
           its.lanes_max = c.lanes;
@@ -174,7 +174,7 @@ TEST_F(PlanTest, BehindAnUplinkTheSmallerLimitsHold) {
 TEST_F(PlanTest, AnUplinkThatIsGoneIsFollowedWhenNoneLives) {
   const std::string directory = (dir_.path() / "shmlan").string();
   const auto join = [&](segment::Registration& uplink, const std::string& host) {
-    segment::MemberCard card;
+    segment::MemberRecord card;
     card.role = segment::Role::kUplink;
     card.host = host;
     card.mac = segment::mac_of_host(host);

@@ -13,13 +13,13 @@ namespace {
 
 using test::Bytes;
 
-PathSpec back(PathSpec path) {
+Route back(Route path) {
   std::swap(path.src_ip, path.dst_ip);
   std::swap(path.src_mac, path.dst_mac);
   return path;
 }
 
-Bytes send_only(const PathSpec& path, uint32_t dest_qp) {
+Bytes send_only(const Route& path, uint32_t dest_qp) {
   Bth bth;
   bth.opcode = make_opcode(Service::kRc, kOpSendOnly);
   bth.dest_qp = dest_qp;
@@ -37,7 +37,7 @@ Bytes datagram(uint32_t src_qp, uint32_t dest_qp) {
 
 TEST(PacketComments, TheSendersPacketsTellTheReceiversWhoTheirPeerIs) {
   PacketComments comments;
-  const PathSpec there = test::ipv4_path();
+  const Route there = test::ipv4_path();
   EXPECT_EQ(comments.describe("b[2]", false, 0, send_only(there, 0x21)), "b[2] QP 0x000021 from 10.0.0.1")
       << "nobody knows yet";
   EXPECT_EQ(comments.describe("a[1]", true, 0x11, send_only(there, 0x21)), "a[1] QP 0x000011 to 10.0.0.2 QP 0x000021");

@@ -25,7 +25,7 @@ struct Fault {
 
 /// A CNP from the responder of rc-send and rc-send-multi to the requester's QP.
 std::vector<uint8_t> cnp(EditedFrame& response, uint8_t becn, uint32_t psn) {
-  PathSpec path;
+  Route path;
   path.src_ip = IpAddress::v4(load_be32(response.ip() + 12));
   path.dst_ip = IpAddress::v4(load_be32(response.ip() + 16));
   Bth bth;

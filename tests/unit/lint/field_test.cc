@@ -278,7 +278,7 @@ std::vector<int> opcodes_of_requests() {
 /// An atomic that is asked again is answered from what was saved.
 TEST(AnsweredAgain, AnAtomicHasTheSameValueInEveryBit) {
   const EditedFrame asked = request_of(opcode_info(kOpFetchAdd), kOpFetchAdd, 100);
-  PathSpec back = test::ipv4_path();
+  Route back = test::ipv4_path();
   std::swap(back.src_ip, back.dst_ip);
   Bth bth;
   bth.opcode = kOpAtomicAcknowledge;

@@ -19,7 +19,7 @@ class XrcLintTest : public testing::Test {
   static constexpr uint32_t kTarget = 0x222;
   static constexpr uint32_t kInitiator = 0x111;
 
-  void put(const PathSpec& path, Bth bth, const Bytes& extension, const Bytes& payload) {
+  void put(const Route& path, Bth bth, const Bytes& extension, const Bytes& payload) {
     const Bytes bytes = test::frame_of(path, bth, extension, payload);
     pcap::Frame frame;
     frame.number = ++frames_;
@@ -33,7 +33,7 @@ class XrcLintTest : public testing::Test {
     put(test::ipv4_path(), bth, {0, 0, 0, 9}, {1, 2, 3, 4});
   }
   void answer(uint32_t psn, uint32_t msn) {
-    PathSpec back = test::ipv4_path();
+    Route back = test::ipv4_path();
     std::swap(back.src_ip, back.dst_ip);
     std::swap(back.src_mac, back.dst_mac);
     Bytes extension;

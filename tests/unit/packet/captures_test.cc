@@ -147,7 +147,7 @@ Bytes encode_again(const PacketView& v) {
   if (v.info->has(kHasIeth)) append(body, v.ieth());
   body.insert(body.end(), v.payload, v.payload + v.payload_bytes + v.bth.pad_count);
 
-  PathSpec spec;
+  Route spec;
   std::copy_n(v.l2, 6, spec.dst_mac.bytes.begin());
   std::copy_n(v.l2 + 6, 6, spec.src_mac.bytes.begin());
   spec.vlan_id = v.vlan_id;

@@ -21,7 +21,7 @@ bool holds(const Bytes& frame) {
   return icrc_matches(view);
 }
 
-Bytes sample(const PathSpec& path, size_t payload_bytes) {
+Bytes sample(const Route& path, size_t payload_bytes) {
   Bytes payload(payload_bytes);
   for (size_t i = 0; i < payload.size(); i++) payload[i] = static_cast<uint8_t>(i * 7 + 3);
   return frame_of(path, Bth{.opcode = 0x04, .dest_qp = 0x11, .psn = Psn(0x123400)}, {}, payload);
@@ -53,7 +53,7 @@ TEST(Icrc, LiteralFramesOfAnotherStack) {
 }
 
 TEST(Icrc, EveryPayloadLength) {
-  for (const PathSpec& path : {ipv4_path(), ipv6_path(), on_vlan(ipv4_path(), 3), on_vlan(ipv6_path(), 3)}) {
+  for (const Route& path : {ipv4_path(), ipv6_path(), on_vlan(ipv4_path(), 3), on_vlan(ipv6_path(), 3)}) {
     for (size_t bytes = 0; bytes <= 300; bytes++) ASSERT_TRUE(holds(sample(path, bytes))) << bytes;
     for (const size_t bytes : {511, 512, 1023, 1024, 2048, 4095, 4096}) ASSERT_TRUE(holds(sample(path, bytes)));
   }
@@ -113,7 +113,7 @@ TEST(Icrc, CoversEveryBitButThoseThatRoutersChangeIpv6) {
 }
 
 TEST(Icrc, ItMayBeTakenUpBehindTheHeadOfTheBth) {
-  for (const PathSpec& path : {ipv4_path(), ipv6_path(), on_vlan(ipv4_path(), 3), on_vlan(ipv6_path(), 3)}) {
+  for (const Route& path : {ipv4_path(), ipv6_path(), on_vlan(ipv4_path(), 3), on_vlan(ipv6_path(), 3)}) {
     for (const size_t bytes : {0, 1, 8, 63, 1024}) {
       Bytes frame = sample(path, bytes);
       for (size_t at = 0; at < frame.size(); at++) {

@@ -53,7 +53,7 @@ void expect_view_inside(const Parsed& p) {
   ASSERT_EQ(v.payload + v.payload_bytes + v.bth.pad_count + kIcrcBytes, v.l3 + v.l3_bytes);
 }
 
-Bytes write_only(const PathSpec& path) {
+Bytes write_only(const Route& path) {
   Bytes extension;
   append(extension, Reth{0x1122334455667788, 0x99aabbcc, 5});
   return frame_of(path, Bth{.opcode = 0x0a, .dest_qp = 0x123456, .ack_req = true, .psn = Psn(0xabcdef)}, extension,
@@ -167,7 +167,7 @@ TEST(ParseFrame, ExtensionHeadersAreWhereTheOpcodeSays) {
 }
 
 TEST(ParseFrame, EveryTruncationIsTruncated) {
-  for (const PathSpec& path : {ipv4_path(), ipv6_path(), on_vlan(ipv4_path(), 5), on_vlan(ipv6_path(), 5)}) {
+  for (const Route& path : {ipv4_path(), ipv6_path(), on_vlan(ipv4_path(), 5), on_vlan(ipv6_path(), 5)}) {
     const Bytes frame = write_only(path);
     EXPECT_EQ(parse(frame), ParseResult::kOk);
     for (size_t bytes = 0; bytes < frame.size(); bytes++) {
@@ -177,7 +177,7 @@ TEST(ParseFrame, EveryTruncationIsTruncated) {
 }
 
 TEST(ParseFrame, MinimumSizePaddingIsIgnored) {
-  for (const PathSpec& path : {ipv4_path(), ipv6_path()}) {
+  for (const Route& path : {ipv4_path(), ipv6_path()}) {
     Bytes frame = write_only(path);
     const Parsed exact(frame);
     for (int more = 0; more < 64; more++) {
@@ -287,7 +287,7 @@ TEST(ParseFrame, Fragments) {
 }
 
 TEST(ParseFrame, LengthFieldsThatLie) {
-  const auto lengths = [](const PathSpec& path, uint32_t ip, uint32_t udp) {
+  const auto lengths = [](const Route& path, uint32_t ip, uint32_t udp) {
     Bytes frame = write_only(path);
     const bool ipv6 = !path.src_ip.is_v4();
     store_be16(frame.data() + (ipv6 ? 18 : 16), static_cast<uint16_t>(ip));
@@ -330,7 +330,7 @@ TEST(ParseFrame, TheOneDatagramThatCrashedAnotherStack) {
 
 TEST(ParseFrame, EveryOpcodeAtEveryLengthWithEveryPad) {
   unsigned accepted = 0;
-  for (const PathSpec& path : {ipv4_path(), ipv6_path()}) {
+  for (const Route& path : {ipv4_path(), ipv6_path()}) {
     for (unsigned opcode = 0; opcode < 256; opcode++) {
       const OpcodeInfo& info = opcode_info(static_cast<uint8_t>(opcode));
       for (uint32_t bytes = 0; bytes <= 128; bytes++) {
@@ -395,13 +395,13 @@ TEST(ParseFrame, AnyBytesAtAll) {
 TEST(ParseFrame, AllHeadersFitTheirCopy) {
   for (unsigned opcode = 0; opcode < 256; opcode++) {
     const uint32_t ext_bytes = opcode_info(static_cast<uint8_t>(opcode)).header_bytes;
-    EXPECT_LE(PathHeader::kMaxBytes + Bth::kBytes + ext_bytes, RxFrame::kHeaderBytes) << opcode;
+    EXPECT_LE(RouteHeader::kMaxBytes + Bth::kBytes + ext_bytes, RxFrame::kHeaderBytes) << opcode;
   }
   EXPECT_LE(14u + 4 + 60 + 8, RxFrame::kHeaderBytes);
 }
 
 TEST(ParseFrame, HeadersAreReadInTheirCopyAlone) {
-  for (const PathSpec& path : {ipv4_path(), ipv6_path(), on_vlan(ipv4_path(), 3), on_vlan(ipv6_path(), 3)}) {
+  for (const Route& path : {ipv4_path(), ipv6_path(), on_vlan(ipv4_path(), 3), on_vlan(ipv6_path(), 3)}) {
     for (const size_t payload_bytes : {0, 1, 5, 30, 31, 32, 200, 1024}) {
       Bytes extension;
       append(extension, Reth{0x1122334455667788, 0x99aabbcc, 5});

@@ -84,7 +84,7 @@ TEST(Signature, LabelsAreSpreadAndNeverZero) {
   EXPECT_GT(labels.size(), 990u);
 }
 
-PacketView parsed(const PathHeader& path, uint8_t* frame, Psn psn) {
+PacketView parsed(const RouteHeader& path, uint8_t* frame, Psn psn) {
   path.write(frame, Bth::kBytes + kIcrcBytes, psn);
   Bth bth;
   bth.opcode = kOpSendOnly;
@@ -99,7 +99,7 @@ TEST(Signature, OnTheWire) {
   const Signature signature(0x000011, 0x000777);
   for (const bool ipv6 : {false, true}) {
     uint8_t frame[128] = {};
-    PathHeader path(ipv6 ? test::ipv6_path() : test::ipv4_path());
+    RouteHeader path(ipv6 ? test::ipv6_path() : test::ipv4_path());
     EXPECT_EQ(parsed(path, frame, Psn(1)).flow_id, 0u);
     EXPECT_FALSE(parsed(path, frame, Psn(1)).signed_with(signature));
     path.sign(signature);
@@ -112,9 +112,9 @@ TEST(Signature, OnTheWire) {
 }
 
 TEST(Signature, ALabelThatWasAskedForStays) {
-  PathSpec spec = test::ipv6_path();
+  Route spec = test::ipv6_path();
   spec.flow_label = 0x12345;
-  PathHeader path(spec);
+  RouteHeader path(spec);
   path.sign(Signature(1, 2));
   uint8_t frame[128] = {};
   EXPECT_EQ(parsed(path, frame, Psn(1)).flow_id, 0x12345u);

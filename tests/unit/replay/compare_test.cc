@@ -18,7 +18,7 @@ constexpr uint32_t kIpv4Bytes = 20;
 constexpr uint32_t kUdpBytes = 8;
 
 /// What a packet with this opcode may look like: each byte of its extension headers has a value of its own.
-Bytes frame_with(uint8_t opcode, const PathSpec& path) {
+Bytes frame_with(uint8_t opcode, const Route& path) {
   const OpcodeInfo& info = opcode_info(opcode);
   Bth bth;
   bth.opcode = opcode;

@@ -28,8 +28,8 @@ class RecordingTest : public ::testing::Test {
     file_.insert(file_.end(), frame.begin(), frame.end());
     return Instant{int64_t{frames_} * 1'000'000};
   }
-  static PathSpec path(bool from_near) {
-    PathSpec path = test::ipv4_path();
+  static Route path(bool from_near) {
+    Route path = test::ipv4_path();
     if (!from_near) std::swap(path.src_ip, path.dst_ip);
     return path;
   }

@@ -15,7 +15,7 @@ using namespace test;
 
 /// Two members that have met, and have nothing to say.
 struct Pair {
-  Pair() : a(dir, card_of("host", 1)), b(dir, card_of("host", 1)) {
+  Pair() : a(dir, record_of("host", 1)), b(dir, record_of("host", 1)) {
     frame = roce_frame(mac_of(1), b.qpn(), 90);
     a.turn();
     a.send(frame);
@@ -128,11 +128,11 @@ TEST(Bells, TheLastLookRings) {
 
 TEST(Bells, ManyAreAllRung) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   std::vector<std::unique_ptr<Node>> nodes(50);
   a.turn();
   for (auto& node : nodes) {
-    node = std::make_unique<Node>(dir, card_of("host", 1));
+    node = std::make_unique<Node>(dir, record_of("host", 1));
     node->qpn();
     a.turn();
     a.send(roce_frame(mac_of(1), node->qpn(), 90));
@@ -154,7 +154,7 @@ TEST(Bells, ManyAreAllRung) {
 /// A peer that is stopped, with a mailbox that is full: nobody sleeps badly because of it.
 TEST(Bells, WhoCannotBeWokenAndReadsNothingIsWaitedForNoMore) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   auto sleepers = sleepers_of(a, dir);
   for (auto& node : sleepers) a.send(roce_frame(mac_of(1), node->qpn(), 90));
   a.turn(Bells::kLook);

@@ -26,7 +26,7 @@ class ComeBack : public testing::Test {
     EXPECT_TRUE(reaches(client_, server_));
   }
   static bool reaches(Node& from, Node& to) {
-    const auto frame = roce_frame(to.port->registration().card().mac, to.qpn(), 90);
+    const auto frame = roce_frame(to.port->registration().record().mac, to.qpn(), 90);
     from.send(frame);
     settle({&from, &to});
     return to.receive() == Frames{frame};
@@ -38,7 +38,7 @@ class ComeBack : public testing::Test {
   }
   /// Who comes now finds the server by its service and its numbers, and gets neither.
   void expect_whole() {
-    Node newcomer(dir_, card_of("host", 1));
+    Node newcomer(dir_, record_of("host", 1));
     settle({&server_, &newcomer});
     EXPECT_NE(newcomer.port->peers().listener(mac_of(1), kService.service_id), nullptr);
     EXPECT_FALSE(newcomer.port->registration().services().take(kService.service_id));
@@ -59,8 +59,8 @@ class ComeBack : public testing::Test {
   }
 
   const TempDir dir_;
-  Node server_{dir_, card_of("host", 1)};
-  Node client_{dir_, card_of("host", 1)};
+  Node server_{dir_, record_of("host", 1)};
+  Node client_{dir_, record_of("host", 1)};
 };
 
 TEST_F(ComeBack, ToADirectoryThatWasRemoved) {
@@ -82,13 +82,13 @@ TEST_F(ComeBack, WithoutWhatWasGivenBack) {
   fs::remove_all(dir_.path());
   a_second_later();
   expect_whole();
-  Node newcomer(dir_, card_of("host", 1));
+  Node newcomer(dir_, record_of("host", 1));
   EXPECT_TRUE(newcomer.port->registration().services().take(kGivenBack));
 }
 
 TEST_F(ComeBack, ToOneThatANewcomerHasMadeAnew) {
   fs::remove_all(dir_.path());
-  Node newcomer(dir_, card_of("other", 2));
+  Node newcomer(dir_, record_of("other", 2));
   a_second_later();
   settle({&newcomer, &server_});
   EXPECT_TRUE(reaches(newcomer, server_));
@@ -161,7 +161,7 @@ TEST_F(ComeBack, EachDoubtBeginsAnew) {
 
 TEST_F(ComeBack, SaysWhenAnotherHasItsNumbersMeanwhile) {
   fs::remove_all(dir_.path());
-  Node thief(dir_, card_of("host", 1));
+  Node thief(dir_, record_of("host", 1));
   EXPECT_TRUE(thief.port->registration().services().take(kService.service_id));
   a_second_later();
   ASSERT_EQ(server_.warnings.size(), 1u);

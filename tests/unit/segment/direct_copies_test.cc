@@ -23,7 +23,7 @@ constexpr uint32_t kKey = 0x1234500;
 constexpr size_t kBytes = 256 * 1024;
 
 SegmentOptions direct_options(const TempDir& dir) {
-  SegmentOptions options = Node::options_of(dir.path(), card_of("host", 1));
+  SegmentOptions options = Node::options_of(dir.path(), record_of("host", 1));
   options.direct = true;
   return options;
 }
@@ -155,7 +155,7 @@ TEST(DirectCopies, PauseOfEitherSideEndsThem) {
 TEST(DirectCopies, OnlyBetweenThoseWhoWantThem) {
   const TempDir dir;
   Node wants(direct_options(dir));
-  Node plain(dir, card_of("host", 1));
+  Node plain(dir, record_of("host", 1));
   EXPECT_EQ(plain.port->direct(), nullptr);
   wants.turn();
   ASSERT_TRUE(wants.send(roce_frame(mac_of(1), plain.qpn(), 90)));

@@ -35,18 +35,18 @@ struct View {
 
 /// A member with blocks.
 struct Member {
-  Member(View& view, const MemberCard& card, unsigned blocks) {
-    EXPECT_TRUE(claims.open(view.directory, card.mac, view.error)) << view.error;
-    EXPECT_TRUE(membership.join(view.directory, card, view.error)) << view.error;
+  Member(View& view, const MemberRecord& record, unsigned blocks) {
+    EXPECT_TRUE(claims.open(view.directory, record.mac, view.error)) << view.error;
+    EXPECT_TRUE(membership.join(view.directory, record, view.error)) << view.error;
     for (unsigned i = 0; i < blocks; i++) {
-      MemberCard more = membership.card();
+      MemberRecord more = membership.record();
       const auto block = claims.take(random);
       if (!block) break;
       more.blocks.push_back(*block);
       EXPECT_EQ(membership.update(more, view.error), 0) << view.error;
     }
   }
-  const std::vector<uint32_t>& blocks() const { return membership.card().blocks; }
+  const std::vector<uint32_t>& blocks() const { return membership.record().blocks; }
 
   SeededRandom random{1};  // the same for all: they begin to look at the same place
   BlockClaims claims;
@@ -57,8 +57,8 @@ TEST(Directory, MembersSeeEachOther) {
   const TempDir dir;
   View mine(dir);
   View yours(dir);
-  const Member me(mine, card_of("a", 1), 1);
-  const Member you(yours, card_of("b", 2), 0);
+  const Member me(mine, record_of("a", 1), 1);
+  const Member you(yours, record_of("b", 2), 0);
   mine.directory.scan();
   ASSERT_EQ(mine.directory.members().size(), 2u);
   EXPECT_EQ(mine.directory.members().at(you.membership.id()).host, "b");
@@ -93,7 +93,7 @@ TEST(Directory, IsJoinedWithoutStandardInputToo) {
   const int saved = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
   close(STDIN_FILENO);
   std::optional<Membership> membership(std::in_place);
-  const bool joined = membership->join(mine.directory, card_of("a", 1), mine.error);
+  const bool joined = membership->join(mine.directory, record_of("a", 1), mine.error);
   const bool zero_is_a_members = fcntl(STDIN_FILENO, F_GETFD) != -1;
   membership.reset();
   const bool given_back = fcntl(STDIN_FILENO, F_GETFD) == -1;
@@ -104,28 +104,28 @@ TEST(Directory, IsJoinedWithoutStandardInputToo) {
   EXPECT_TRUE(given_back);
 }
 
-TEST(Directory, NoticesAChangedCard) {
+TEST(Directory, NoticesAChangedRecord) {
   const TempDir dir;
   View mine(dir);
   View yours(dir);
-  Member you(yours, card_of("b", 2), 0);
+  Member you(yours, record_of("b", 2), 0);
   mine.directory.scan();
   usleep(30'000);  // more than a tick of the clock that files have
   mine.directory.scan();
   EXPECT_FALSE(mine.directory.maybe_changed());
-  MemberCard card = you.membership.card();
-  card.blocks = {5};
-  ASSERT_EQ(you.membership.update(card, yours.error), 0);
+  MemberRecord record = you.membership.record();
+  record.blocks = {5};
+  ASSERT_EQ(you.membership.update(record, yours.error), 0);
   EXPECT_TRUE(mine.directory.maybe_changed());
   mine.directory.scan();
-  EXPECT_EQ(mine.directory.members().at(you.membership.id()).blocks, card.blocks);
+  EXPECT_EQ(mine.directory.members().at(you.membership.id()).blocks, record.blocks);
 }
 
 TEST(Directory, WhoeverLeavesRests) {
   const TempDir dir;
   View mine(dir);
   View yours(dir);
-  auto you = std::make_unique<Member>(yours, card_of("b", 2), 1);
+  auto you = std::make_unique<Member>(yours, record_of("b", 2), 1);
   const uint32_t block = you->blocks().at(0);
   you.reset();
   mine.directory.scan();
@@ -138,7 +138,7 @@ TEST(Directory, WhoeverIsKilledIsFoundAndRests) {
   const TempDir dir;
   in_killed_child([&] {
     View yours(dir);
-    const auto* const member = new Member(yours, card_of("b", 2), 3);
+    const auto* const member = new Member(yours, record_of("b", 2), 3);
     const std::ofstream mailbox(dir.path() + "/" + Directory::file_name('s', member->membership.id()));
   });
   EXPECT_EQ(dir.count('m'), 1u);
@@ -153,7 +153,7 @@ TEST(Directory, WhoeverIsKilledIsFoundAndRests) {
 TEST(Directory, NumbersRestForAMinute) {
   const TempDir dir;
   View mine(dir);
-  auto you = std::make_unique<Member>(mine, card_of("b", 2), 1);
+  auto you = std::make_unique<Member>(mine, record_of("b", 2), 1);
   const uint32_t block = you->blocks().at(0);
   const std::string file = dir.path() + "/" + Directory::file_name('m', you->membership.id());
   you.reset();
@@ -174,7 +174,7 @@ TEST(Directory, ADirectoryInPlaceOfAMailboxKeepsNoNumbersForEver) {
   const TempDir dir;
   View mine(dir);
   const std::string file = dir.path() + "/" + Directory::file_name('m', 0xaa);
-  std::ofstream(file) << to_text(card_of("b", 2));
+  std::ofstream(file) << to_text(record_of("b", 2));
   std::filesystem::create_directory(dir.path() + "/" + Directory::file_name('s', 0xaa));
   const utimbuf old{time(nullptr) - 65, time(nullptr) - 65};
   ASSERT_EQ(utime(file.c_str(), &old), 0);
@@ -182,12 +182,12 @@ TEST(Directory, ADirectoryInPlaceOfAMailboxKeepsNoNumbersForEver) {
   EXPECT_EQ(dir.count('m'), 0u);
 }
 
-TEST(Directory, RestBeginsWhenAMemberGoesHoweverOldItsCardIs) {
+TEST(Directory, RestBeginsWhenAMemberGoesHoweverOldItsRecordIs) {
   const TempDir dir;
   View mine(dir);
   const auto live = [&](bool killed) {
     View yours(dir);
-    const Member you(yours, card_of("b", 2), 1);
+    const Member you(yours, record_of("b", 2), 1);
     const std::string id = Directory::file_name('m', you.membership.id());
     const std::ofstream mailbox(dir.path() + "/" + Directory::file_name('s', you.membership.id()));
     const utimbuf old{time(nullptr) - 1000, time(nullptr) - 1000};
@@ -210,7 +210,7 @@ TEST(Directory, WithoutDescriptorsNobodyIsForgotten) {
   const TempDir dir;
   View mine(dir);
   View yours(dir);
-  const Member you(yours, card_of("b", 2), 1);
+  const Member you(yours, record_of("b", 2), 1);
   mine.directory.scan();
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -233,7 +233,7 @@ TEST(Directory, WithoutDescriptorsNobodyIsForgotten) {
 TEST(Directory, ThatWasRemovedTellsNothingOfItsMembers) {
   const TempDir dir;
   View mine(dir);
-  const Member you(mine, card_of("b", 2), 1);
+  const Member you(mine, record_of("b", 2), 1);
   mine.directory.scan();
   std::filesystem::remove_all(dir.path());
   EXPECT_EQ(mine.directory.life(you.membership.id()), Directory::Life::kYes);
@@ -266,7 +266,7 @@ TEST(BlockClaims, NobodyGetsWhatAnotherHas) {
   std::set<uint32_t> blocks;
   for (unsigned i = 0; i < 20; i++) {
     views.push_back(std::make_unique<View>(dir));
-    members.push_back(std::make_unique<Member>(*views.back(), card_of("a", 1), 5));
+    members.push_back(std::make_unique<Member>(*views.back(), record_of("a", 1), 5));
     ASSERT_EQ(members.back()->blocks().size(), 5u);
     blocks.insert(members.back()->blocks().begin(), members.back()->blocks().end());
   }
@@ -279,10 +279,10 @@ TEST(BlockClaims, WhatRestsIsNotGiven) {
   View mine(dir);
   uint32_t first = 0;
   {
-    const Member gone(mine, card_of("a", 1), 1);
+    const Member gone(mine, record_of("a", 1), 1);
     first = gone.blocks().at(0);
   }
-  const Member next(mine, card_of("a", 1), 1);
+  const Member next(mine, record_of("a", 1), 1);
   EXPECT_NE(next.blocks().at(0), first);
 }
 
@@ -299,7 +299,7 @@ TEST(BlockClaims, ProcessesThatStartTogetherShareNothing) {
       char end;
       if (read(gate[0], &end, 1) != 0) _exit(1);  // all go on when the pipe is closed
       View view(dir);
-      const Member member(view, card_of("a", 1), 10);
+      const Member member(view, record_of("a", 1), 10);
       std::ofstream out(dir.path() + "/result-" + std::to_string(i));
       for (const uint32_t block : member.blocks()) out << block << "\n";
       out.flush();
@@ -327,7 +327,7 @@ TEST(Directory, FilesHaveTheRightsThatTheDirectoryGives) {
     std::string error;
     ASSERT_TRUE(directory.open(dir.path(), error)) << error;
     Membership member;
-    ASSERT_TRUE(member.join(directory, card_of("host", 1), error)) << error;
+    ASSERT_TRUE(member.join(directory, record_of("host", 1), error)) << error;
     BlockClaims claims;
     ASSERT_TRUE(claims.open(directory, mac_of(1), error)) << error;
     Mailbox mailbox;
@@ -368,7 +368,7 @@ int sees_as(uid_t user, View& view, size_t members) {
   return status >> 8;
 }
 
-// The locks stay, but cards, or even their names, can be read no more: nobody is gone for that.
+// The locks stay, but records, or even their names, can be read no more: nobody is gone for that.
 TEST(Directory, MembersAreKeptByWhoMayNotLookAnyMore) {
   if (geteuid() != 0) GTEST_SKIP() << "skipped: only root can be two users";
   for (const auto& [mode, wanted] : {std::pair{0700, 0}, {0755, 0}, {01777, 1}}) {
@@ -376,8 +376,8 @@ TEST(Directory, MembersAreKeptByWhoMayNotLookAnyMore) {
     ASSERT_EQ(chmod(dir.path().c_str(), static_cast<mode_t>(mode)), 0);
     View mine(dir);
     View yours(dir);
-    const Member me(mine, card_of("a", 1), 1);
-    const Member you(yours, card_of("a", 1), 1);
+    const Member me(mine, record_of("a", 1), 1);
+    const Member you(yours, record_of("a", 1), 1);
     ASSERT_TRUE(mine.directory.scan());
     EXPECT_EQ(sees_as(4711, mine, 2), wanted) << std::oct << mode;
     EXPECT_FALSE(mine.directory.barred());
@@ -476,10 +476,10 @@ TEST(Directory, WhatOthersLeftInAStickyDirectoryRestsUntilTheyLook) {
   };
   const auto killed = [&](Directory& directory) {
     std::string error;
-    MemberCard card = card_of("b", 2);
-    card.blocks = {3, 4};
+    MemberRecord record = record_of("b", 2);
+    record.blocks = {3, 4};
     auto* const member = new Membership;
-    if (!member->join(directory, card, error)) return 101;
+    if (!member->join(directory, record, error)) return 101;
     auto* const mailbox = new Mailbox;
     return mailbox->open(directory, member->id(), error) ? 0 : 102;
   };

@@ -25,7 +25,7 @@ class HostAddressesTest : public testing::Test {
 };
 
 TEST_F(HostAddressesTest, AreTheMachinesButThoseOfAnotherHost) {
-  const Node other(dir_, card_of("b", 2));
+  const Node other(dir_, record_of("b", 2));
   const std::vector<LocalAddress> two{address("10.0.0.1/24"), address("10.0.0.2/24")};
   EXPECT_EQ(choose(two), std::vector{two[0]});
 }
@@ -34,7 +34,7 @@ TEST_F(HostAddressesTest, AreAPrivateOneWhereThereAreNoneAndStayReachableThere) 
   const std::vector<LocalAddress> none = choose({});
   ASSERT_EQ(none.size(), 1u);
   EXPECT_TRUE(is_leased(none[0]));
-  MemberCard early = card_of("a", 1);
+  MemberRecord early = record_of("a", 1);
   early.addresses = none;
   const Node before_the_network(dir_, early);
   EXPECT_EQ(choose({}), none);
@@ -48,7 +48,7 @@ TEST_F(HostAddressesTest, AreNoMoreThanACardHas) {
   std::vector<LocalAddress> many;
   for (unsigned i = 0; i < 600; i++) many.push_back({IpAddress::v4(0x0a000000 + i), 24, 0});
   EXPECT_EQ(choose(many), std::vector(many.begin(), many.begin() + kAddressesMax));
-  MemberCard early = card_of("a", 1);
+  MemberRecord early = record_of("a", 1);
   early.addresses = {address("198.19.7.7/16")};
   const Node before_the_network(dir_, early);
   const auto chosen = choose(many);

@@ -18,9 +18,9 @@ using namespace test;
 
 /// A member that says what the test wants it to.
 struct Handmade {
-  Handmade(const TempDir& dir, const MemberCard& card) {
+  Handmade(const TempDir& dir, const MemberRecord& record) {
     std::string error;
-    good = directory.open(dir.path(), error) && membership.join(directory, card, error) &&
+    good = directory.open(dir.path(), error) && membership.join(directory, record, error) &&
            mailbox.open(directory, membership.id(), error) && base.make("base", sizeof(BaseMemory), error) &&
            lane.make("lane", sizeof(LaneMemory), error);
     EXPECT_TRUE(good) << error;
@@ -57,8 +57,8 @@ using Kinds = std::vector<Letter::Kind>;
 
 TEST(Introductions, WhoMissedAnAnswerGetsAnother) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
-  Handmade b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
+  Handmade b(dir, record_of("host", 1));
   b.say(a, Letter::Kind::kHello, 1);
   a.turn();
   EXPECT_EQ(b.mail(), Kinds(2, Letter::Kind::kHello));
@@ -73,8 +73,8 @@ TEST(Introductions, WhoMissedAnAnswerGetsAnother) {
 
 TEST(Introductions, WhoIsKnownSaysNoMoreHellos) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
-  Handmade b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
+  Handmade b(dir, record_of("host", 1));
   b.say(a, Letter::Kind::kKnown);  // of somebody of whom nothing is known: it means nothing
   a.turn();
   b.say(a, Letter::Kind::kHello, 0x100);
@@ -89,8 +89,8 @@ TEST(Introductions, WhoIsKnownSaysNoMoreHellos) {
 
 TEST(Introductions, ThatAProgramHasAnotherVersionIsSaidOnce) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
-  Handmade b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
+  Handmade b(dir, record_of("host", 1));
   for (int i = 0; i < 3; i++) {
     b.say(a, Letter::Kind::kHello, 1, Letter::kVersion + 1);
     a.turn();
@@ -102,7 +102,7 @@ TEST(Introductions, ThatAProgramHasAnotherVersionIsSaidOnce) {
 
 TEST(Introductions, StrangersDoNotMakeItReadTheDirectoryAgainAndAgain) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   Directory directory;
   Mailbox stranger;
   OwnMemory memory;
@@ -112,10 +112,10 @@ TEST(Introductions, StrangersDoNotMakeItReadTheDirectoryAgainAndAgain) {
       << error;
   Letter hello;
   hello.kind = Letter::Kind::kHello;
-  hello.from = 7;  // of which there is no card
+  hello.from = 7;  // of which there is no record
   ASSERT_EQ(stranger.send(a.port->registration().id(), hello, {memory.fd(), memory.fd()}), Mailbox::Sent::kYes);
   a.turn();
-  Node b(dir, card_of("host", 1));
+  Node b(dir, record_of("host", 1));
   b.turn();
   b.send(roce_frame(mac_of(1), a.qpn(), 90));
   a.turn(microseconds(100));
@@ -128,9 +128,9 @@ TEST(Introductions, StrangersDoNotMakeItReadTheDirectoryAgainAndAgain) {
 /// makes room.
 TEST(Introductions, AreBoundedByAQuota) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1), 2), b(dir, card_of("host", 1)), c(dir, card_of("host", 1));
-  auto d = std::make_unique<Node>(dir, card_of("host", 1));
-  Node uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  Node a(dir, record_of("host", 1), 2), b(dir, record_of("host", 1)), c(dir, record_of("host", 1));
+  auto d = std::make_unique<Node>(dir, record_of("host", 1));
+  Node uplink(dir, with_role(record_of("host", 1), Role::kUplink));
   settle({&a, &b, &c, d.get(), &uplink});
   a.send(roce_frame(mac_of(1), b.qpn(), 90));
   d->send(roce_frame(mac_of(1), a.qpn(), 90));
@@ -174,13 +174,13 @@ template <class Done>
 TEST(Introductions, AsACableItMeetsFewWhateverTheyAre) {
   constexpr size_t kMost = 8;
   const TempDir dir;
-  Node own(dir.path(), with_role(card_of("switch", 9), Role::kBridge), 0, true);
+  Node own(dir.path(), with_role(record_of("switch", 9), Role::kBridge), 0, true);
   const auto contacts = [&] { return own.port->peers().in_contact().size(); };
   {
     std::vector<std::unique_ptr<Handmade>> crowd;
     for (uint8_t i = 0; i < 3 * kMost; i++) {
       const Role role = i % 3 == 0 ? Role::kBridge : i % 3 == 1 ? Role::kStation : Role::kProgram;
-      crowd.push_back(std::make_unique<Handmade>(dir, with_role(card_of("host" + std::to_string(i), 20 + i), role)));
+      crowd.push_back(std::make_unique<Handmade>(dir, with_role(record_of("host" + std::to_string(i), 20 + i), role)));
       const auto say_hello = [&] {
         crowd.back()->say(own, Letter::Kind::kHello, 1);
         own.turn();
@@ -201,7 +201,7 @@ TEST(Introductions, AsACableItMeetsFewWhateverTheyAre) {
     own.turn(milliseconds(100));
     return contacts() == 0;
   }));
-  Node next(dir, with_role(card_of("port0", 1), Role::kBridge));
+  Node next(dir, with_role(record_of("port0", 1), Role::kBridge));
   const auto frame = roce_frame(kFarAway, 0x17, 700);
   next.send(frame);
   Frames received;

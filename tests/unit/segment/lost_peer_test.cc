@@ -15,7 +15,7 @@ using namespace test;
 /// Three sleepers and more, of which some could not be woken, and that do not read: frames for them wait, too.
 TEST(LostPeer, IsNeitherWokenNorServedAgain) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   auto sleepers = sleepers_of(a, dir);
   for (auto& node : sleepers) {
     for (uint32_t i = 0; i < kSlots + 3; i++) ASSERT_TRUE(a.send(roce_frame(mac_of(1), node->qpn(), 60)));
@@ -37,7 +37,7 @@ TEST(LostPeer, IsNeitherWokenNorServedAgain) {
   a.turn();
   EXPECT_FALSE(a.port->tx_pending());
   // Whoever comes now is served from the beginning.
-  Node late(dir, card_of("host", 1));
+  Node late(dir, record_of("host", 1));
   const auto frame = roce_frame(mac_of(1), late.qpn(), 90);
   a.turn();
   ASSERT_TRUE(a.send(frame));
@@ -47,7 +47,7 @@ TEST(LostPeer, IsNeitherWokenNorServedAgain) {
 
 TEST(StuckPeer, WhatIsDroppedForItIsCountedAsThat) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), stopped(dir, card_of("host", 1)), reads(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), stopped(dir, record_of("host", 1)), reads(dir, record_of("host", 1));
   const auto frame = roce_frame(mac_of(1), stopped.qpn(), 100);
   const auto other = roce_frame(mac_of(1), reads.qpn(), 100);
   for (uint64_t life = 1; life <= 2; life++) {
@@ -71,13 +71,13 @@ TEST(StuckPeer, WhatIsDroppedForItIsCountedAsThat) {
 TEST(LatePeer, IsMetWhenThereIsRoomForLettersAgain) {
   for (const size_t count : {1u, 2u, 3u}) {
     const TempDir dir;
-    Node a(dir, card_of("host", 1));
+    Node a(dir, record_of("host", 1));
     auto sleepers = sleepers_of(a, dir);
     std::vector<std::unique_ptr<Node>> late(count);
     for (auto& node : sleepers) a.send(roce_frame(mac_of(1), node->qpn(), 60));
     ASSERT_FALSE(a.port->sleep().arm(true)) << "the socket is not full";
     for (auto& node : late) {
-      node = std::make_unique<Node>(dir, card_of("host", 1));
+      node = std::make_unique<Node>(dir, record_of("host", 1));
       node->qpn();
     }
     a.turn();

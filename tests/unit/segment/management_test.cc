@@ -24,29 +24,29 @@ void listen(Node& node, uint64_t service_id, uint64_t mask = kExactly) {
 /// An ID that a program drew: its block is the upper 12 bits.
 uint32_t id_of(Node& node) { return node.qpn() >> kQpnBlockBits << 20 | 0x4ea0; }
 
-TEST(Destination, IsReadFromLinuxFrames) {
+TEST(FrameAddress, IsReadFromLinuxFrames) {
   // The first bytes of rping's REQ and of the REP to it, from Linux with rxe.
   const char* const headers =
       "525400770001525400770002080045000134fbd840004011228ac0a84d03c0a84d02d87212b7012000006400ffff0000000180000000"
       "8001000000000001";
   const std::string padding(2 * (256 - 40) + 8, '0');
-  const Destination req = destination_of(uroce::test::from_hex(
+  const FrameAddress req = address_of_frame(uroce::test::from_hex(
       headers + std::string("010702030000000000000002a04e30d10010000000000000d1304ea0000000000000000001061c06") +
       padding));
   EXPECT_EQ(req.qpn, 1u);
   EXPECT_EQ(req.service_id, kPort7174);
-  const Destination rep = destination_of(uroce::test::from_hex(
+  const FrameAddress rep = address_of_frame(uroce::test::from_hex(
       headers + std::string("010702030000000000000002a04e30d100130000000000007521b665d1304ea00000000000009f00") +
       padding));
   EXPECT_EQ(rep.qpn, 0xd1304eu) << "the upper bits of the ID d1304ea0";
   EXPECT_FALSE(rep.service_id);
 }
 
-TEST(Destination, OfAShortDatagramIsQueuePairOne) {
+TEST(FrameAddress, OfAShortDatagramIsQueuePairOne) {
   for (const size_t bytes : {54u, 58u, 62u, 70u, 101u}) {
     auto frame = cm_frame(mac_of(1), kReq, 0, kPort7174);
     frame.resize(bytes);
-    const Destination destination = destination_of(frame);
+    const FrameAddress destination = address_of_frame(frame);
     EXPECT_EQ(destination.qpn, 1u) << bytes;
     EXPECT_FALSE(destination.service_id) << bytes;
   }
@@ -55,7 +55,7 @@ TEST(Destination, OfAShortDatagramIsQueuePairOne) {
 class Management : public testing::Test {
  protected:
   const TempDir dir;
-  Node client{dir, card_of("host", 1)}, a{dir, card_of("host", 1)}, b{dir, card_of("host", 1)};
+  Node client{dir, record_of("host", 1)}, a{dir, record_of("host", 1)}, b{dir, record_of("host", 1)};
   /// Sent by the client.
   std::string goes(const std::vector<uint8_t>& frame) {
     client.turn();
@@ -147,11 +147,11 @@ TEST_F(Management, ARejectionOfWhatWasNotAnsweredReachesAllThatListen) {
 
 TEST_F(Management, AProgramThatWasKilledListensNoMore) {
   in_killed_child([&] {
-    Node gone(dir, card_of("host", 1));
+    Node gone(dir, record_of("host", 1));
     listen(gone, kPort7174);
     gone.turn();
   });
-  Node heir(dir, card_of("host", 1));
+  Node heir(dir, record_of("host", 1));
   listen(heir, kPort7174);
   client.turn();
   client.send(cm_frame(mac_of(1), kReq, 0, kPort7174));
@@ -163,14 +163,14 @@ TEST_F(Management, AProgramThatWasKilledListensNoMore) {
 TEST_F(Management, WhoLeavesWhileItsFramesLieThereWantsNothingMore) {
   const MacAddress group{{0x01, 0x00, 0x5e, 1, 2, 3}};
   Peers& known = client.port->peers();
-  auto gone = std::make_unique<Node>(dir, card_of("host", 1));
+  auto gone = std::make_unique<Node>(dir, record_of("host", 1));
   listen(*gone, kPort7174);
   std::string error;
   ASSERT_TRUE(gone->port->registration().update(
-      [&](MemberCard& card) {
-        card.groups = {group};
-        card.raw = {mac_of(9)};
-        card.raw_all = true;
+      [&](MemberRecord& record) {
+        record.groups = {group};
+        record.raw = {mac_of(9)};
+        record.raw_all = true;
       },
       error));
   client.turn();
@@ -195,8 +195,8 @@ TEST_F(Management, WhoLeavesWhileItsFramesLieThereWantsNothingMore) {
 
 TEST(ManagementElsewhere, ARequestFindsAnotherHostAndWhatIsBeyondTheSegment) {
   const TempDir dir;
-  Node client(dir, card_of("one", 1)), server(dir, card_of("two", 2)), same_host(dir, card_of("one", 1));
-  Node uplink(dir, with_role(card_of("one", 1), Role::kUplink));
+  Node client(dir, record_of("one", 1)), server(dir, record_of("two", 2)), same_host(dir, record_of("one", 1));
+  Node uplink(dir, with_role(record_of("one", 1), Role::kUplink));
   listen(server, kPort7174);
   listen(same_host, kPort7174);
   const auto near = cm_frame(mac_of(2), kReq, 0, kPort7174), far = cm_frame(kFarAway, kReq, 0, kPort7174);
@@ -211,7 +211,7 @@ TEST(ManagementElsewhere, ARequestFindsAnotherHostAndWhatIsBeyondTheSegment) {
 
 TEST(ManagementElsewhere, AStationTakesAllForItsMac) {
   const TempDir dir;
-  Node program(dir, card_of("host", 1)), station(dir, with_role(card_of("app", 2), Role::kStation));
+  Node program(dir, record_of("host", 1)), station(dir, with_role(record_of("app", 2), Role::kStation));
   const Frames frames{cm_frame(mac_of(2), kReq, 0, kPort7174), cm_frame(mac_of(2), kRtu, 0x00000123),
                       cm_frame(mac_of(2), kRtu, 0x12345678), cm_frame(mac_of(2), kRej, 0)};
   program.turn();
@@ -223,9 +223,9 @@ TEST(ManagementElsewhere, AStationTakesAllForItsMac) {
 TEST(ManagementFromTheWire, ReachesProgramsOrTheUplinkItself) {
   const TempDir dir;
   MemoryPort wire{64, 4096 + 128};
-  Node member(dir, with_role(card_of("host", 1), Role::kUplink));
+  Node member(dir, with_role(record_of("host", 1), Role::kUplink));
   UplinkPort port(wire, *member.port, mac_of(1), 0);
-  Node idle(dir, card_of("host", 1)), server(dir, card_of("host", 1));
+  Node idle(dir, record_of("host", 1)), server(dir, record_of("host", 1));
   const auto engine_gets = [&](const std::vector<uint8_t>& frame) {
     member.turn();
     port.on_turn(member.now);
@@ -255,9 +255,9 @@ TEST(ManagementFromTheWire, ReachesProgramsOrTheUplinkItself) {
 TEST(ManagementFromTheWire, WhoeverMayHaveTakenTheIdJustNowIsNotGone) {
   const TempDir dir;
   MemoryPort wire{64, 4096 + 128};
-  Node member(dir, with_role(card_of("host", 1), Role::kUplink));
+  Node member(dir, with_role(record_of("host", 1), Role::kUplink));
   UplinkPort port(wire, *member.port, mac_of(1), 0);
-  Node late(dir, card_of("host", 1));
+  Node late(dir, record_of("host", 1));
   const auto engine_gets = [&](const std::vector<uint8_t>& frame, Duration passed) {
     member.now = member.now + passed;
     port.on_turn(member.now);
@@ -278,7 +278,7 @@ TEST(ManagementFromTheWire, WhoeverMayHaveTakenTheIdJustNowIsNotGone) {
 
 TEST(ServiceClaims, OneMemberHasAServiceUntilItGoes) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1)), other(dir, card_of("other", 2));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1)), other(dir, record_of("other", 2));
   const auto claims = [](Node& node) -> ServiceClaims& { return node.port->registration().services(); };
   EXPECT_TRUE(claims(a).take(kPort7174));
   EXPECT_TRUE(claims(a).take(kPort7174)) << "it has it";
@@ -290,7 +290,7 @@ TEST(ServiceClaims, OneMemberHasAServiceUntilItGoes) {
   EXPECT_TRUE(claims(b).take(0xFFFFFFFFFFFFFFFE)) << "as large as they come";
   EXPECT_FALSE(claims(a).take(0xFFFFFFFFFFFFFFFE));
   in_killed_child([&] {
-    Node gone(dir, card_of("host", 1));
+    Node gone(dir, record_of("host", 1));
     if (!gone.port->registration().services().take(4711)) _exit(1);
   });
   EXPECT_TRUE(claims(a).take(4711)) << "whoever had it was killed";

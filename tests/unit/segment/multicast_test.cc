@@ -28,8 +28,8 @@ void want(Node& node, const MacAddress& group, bool wanted = true) {
 
 TEST(Multicast, ReachesTheProgramsThatWantIt) {
   const TempDir dir;
-  Node sender(dir, card_of("host", 1)), a(dir, card_of("host", 1)), b(dir, card_of("other", 2));
-  Node idle(dir, card_of("host", 1));
+  Node sender(dir, record_of("host", 1)), a(dir, record_of("host", 1)), b(dir, record_of("other", 2));
+  Node idle(dir, record_of("host", 1));
   want(a, kGroup);
   want(b, kGroup);
   want(b, kGroup6);
@@ -53,8 +53,8 @@ TEST(Multicast, ReachesTheProgramsThatWantIt) {
 /// With hardly any buffers left one gets it; of the others it is said.
 TEST(Multicast, CopiesForWhichThereIsNoBufferAreCounted) {
   const TempDir dir;
-  Node sender(dir, card_of("host", 1)), a(dir, card_of("host", 1)), b(dir, card_of("host", 1)),
-      c(dir, card_of("host", 1));
+  Node sender(dir, record_of("host", 1)), a(dir, record_of("host", 1)), b(dir, record_of("host", 1)),
+      c(dir, record_of("host", 1));
   for (Node* node : {&a, &b, &c}) want(*node, kGroup);
   sender.turn();
   std::vector<TxFrame> lent(kPoolFrames);
@@ -74,9 +74,9 @@ TEST(Multicast, CopiesForWhichThereIsNoBufferAreCounted) {
 
 TEST(Multicast, LeavesTheSegmentOnce) {
   const TempDir dir;
-  Node sender(dir, card_of("host", 1)), a(dir, card_of("host", 1));
-  Node uplink(dir, with_role(card_of("host", 1), Role::kUplink)),
-      station(dir, with_role(card_of("app", 2), Role::kStation));
+  Node sender(dir, record_of("host", 1)), a(dir, record_of("host", 1));
+  Node uplink(dir, with_role(record_of("host", 1), Role::kUplink)),
+      station(dir, with_role(record_of("app", 2), Role::kStation));
   want(a, kGroup);
   const auto frame = roce_frame(kGroup, kToAGroup, 300);
   sender.turn();
@@ -88,9 +88,9 @@ TEST(Multicast, LeavesTheSegmentOnce) {
 TEST(Multicast, FromTheWireReachesProgramsToo) {
   const TempDir dir;
   MemoryPort wire{64, 4096 + 128};
-  Node member(dir, with_role(card_of("host", 1), Role::kUplink));
+  Node member(dir, with_role(record_of("host", 1), Role::kUplink));
   UplinkPort port(wire, *member.port, mac_of(1), 0);
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1)), idle(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1)), idle(dir, record_of("host", 1));
   const auto engine_gets = [&](const std::vector<uint8_t>& frame) {
     member.turn();
     port.on_turn(member.now);
@@ -118,7 +118,7 @@ TEST(Multicast, FromTheWireReachesProgramsToo) {
 
 TEST(Multicast, ReportsOfProgramsReachTheWire) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  Node a(dir, record_of("host", 1)), uplink(dir, with_role(record_of("host", 1), Role::kUplink));
   // An IGMPv3 report of 239.1.2.3.
   const auto report = uroce::test::from_hex(
       "01005e000016027500000001080046c00028000040000102f64ec0a84d02e0000016940400002200e8f90000000104000000"
@@ -131,7 +131,7 @@ TEST(Multicast, ReportsOfProgramsReachTheWire) {
 
 TEST(Multicast, AMemberThatDoesNotKeepUpHoldsTheSenderBack) {
   const TempDir dir;
-  Node sender(dir, card_of("host", 1)), member(dir, card_of("host", 1)), other(dir, card_of("host", 1));
+  Node sender(dir, record_of("host", 1)), member(dir, record_of("host", 1)), other(dir, record_of("host", 1));
   want(member, kGroup);
   want(other, kGroup6);
   const auto frame = roce_frame(kGroup, kToAGroup, 2000);
@@ -150,7 +150,7 @@ TEST(Multicast, AMemberThatDoesNotKeepUpHoldsTheSenderBack) {
 
 TEST(Multicast, AProgramHasOnlySoManyGroups) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   std::string error;
   for (size_t i = 0; i < kGroupsMax; i++) {
     const auto low = static_cast<uint8_t>(i);

@@ -14,13 +14,13 @@ using namespace test;
 /// Who sends datagrams sends them once. Its peer has told its number by other means, and that may be quick.
 TEST(SegmentPort, WhoCameJustNowIsFoundHoweverShortAfterTheLastLook) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1)), c(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1)), c(dir, record_of("host", 1));
   a.turn();
   a.send(roce_frame(mac_of(1), b.qpn(), 90));
   const auto for_c = roce_frame(mac_of(1), c.qpn(), 90);
   a.turn(microseconds(10));
   a.send(for_c);
-  Node d(dir, card_of("two", 2));
+  Node d(dir, record_of("two", 2));
   const auto for_d = roce_frame(mac_of(2), d.qpn(), 90);
   a.turn(microseconds(10));
   a.send(for_d);
@@ -33,7 +33,7 @@ TEST(SegmentPort, WhoCameJustNowIsFoundHoweverShortAfterTheLastLook) {
 /// That it was looked for in vain once, does not count against it.
 TEST(SegmentPort, WhoWasSoughtInVainIsFoundAsSoonAsItCame) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   std::vector<std::unique_ptr<Node>> others;
   for (uint32_t block = 70; block < 73; block++) {
     const auto frame = roce_frame(mac_of(2), block << kQpnBlockBits | 7, 90);
@@ -41,9 +41,9 @@ TEST(SegmentPort, WhoWasSoughtInVainIsFoundAsSoonAsItCame) {
     a.send(frame);
     a.turn(milliseconds(10));
     a.send(roce_frame(mac_of(3), block << kQpnBlockBits | 7, 90));  // reads the directory for somebody else
-    MemberCard card = card_of("two", 2);
-    card.blocks = {block};
-    others.push_back(std::make_unique<Node>(dir, card));
+    MemberRecord record = record_of("two", 2);
+    record.blocks = {block};
+    others.push_back(std::make_unique<Node>(dir, record));
     a.turn(microseconds(10));
     a.send(frame);
     settle({&a, others.back().get()});
@@ -54,9 +54,9 @@ TEST(SegmentPort, WhoWasSoughtInVainIsFoundAsSoonAsItCame) {
 /// An uplink sends what comes over the wire: strangers choose the numbers in it.
 TEST(SegmentPort, StrangersDoNotMakeAnUplinkReadTheDirectory) {
   const TempDir dir;
-  MemberCard card = card_of("host", 1);
-  card.role = Role::kUplink;
-  Node uplink(dir, card), program(dir, card_of("host", 1));
+  MemberRecord record = record_of("host", 1);
+  record.role = Role::kUplink;
+  Node uplink(dir, record), program(dir, record_of("host", 1));
   uplink.turn();
   const uint64_t before = uplink.port->registration().directory().scans();
   for (uint32_t block = 1; block < 1000; block++) {
@@ -68,7 +68,7 @@ TEST(SegmentPort, StrangersDoNotMakeAnUplinkReadTheDirectory) {
 
 TEST(SegmentPort, FramesForNobodyDoNotReadTheDirectoryEachTime) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1));
   const uint32_t nobody = (b.qpn() >> kQpnBlockBits ^ 1) << kQpnBlockBits;
   a.turn();
   const uint64_t before = a.port->registration().directory().scans();

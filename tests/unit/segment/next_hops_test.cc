@@ -28,7 +28,7 @@ bool send_by(Node& node, const NextHop& hop, const std::vector<uint8_t>& bytes) 
 
 TEST(SegmentHops, AHopLeadsWhereTheFrameWouldGo) {
   const TempDir dir;
-  Node a(dir, card_of("one", 1)), b(dir, card_of("one", 1)), c(dir, card_of("two", 2));
+  Node a(dir, record_of("one", 1)), b(dir, record_of("one", 1)), c(dir, record_of("two", 2));
   const auto for_b = roce_frame(mac_of(1), b.qpn(), 90);
   const auto for_c = roce_frame(mac_of(2), c.qpn(), 3000);
   a.turn();
@@ -56,7 +56,7 @@ TEST(SegmentHops, AHopLeadsWhereTheFrameWouldGo) {
 
 TEST(SegmentHops, NothingLeadsToGroupsStrangersAndManagement) {
   const TempDir dir;
-  Node a(dir, card_of("one", 1)), b(dir, card_of("two", 2));
+  Node a(dir, record_of("one", 1)), b(dir, record_of("two", 2));
   const uint32_t qpn = b.qpn();
   a.turn();
   a.send(roce_frame(mac_of(2), qpn, 90));
@@ -72,8 +72,8 @@ TEST(SegmentHops, NothingLeadsToGroupsStrangersAndManagement) {
 /// Frames with its hop go by their bytes.
 TEST(SegmentHops, AHopEndsWithItsMember) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), stays(dir, card_of("host", 1));
-  auto goes = std::make_unique<Node>(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), stays(dir, record_of("host", 1));
+  auto goes = std::make_unique<Node>(dir, record_of("host", 1));
   const uint32_t qpn = goes->qpn();
   const auto to_gone = roce_frame(mac_of(1), qpn, 90);
   const auto to_other = roce_frame(mac_of(1), stays.qpn(), 90);
@@ -98,8 +98,8 @@ TEST(SegmentHops, AHopEndsWithItsMember) {
 /// Looking for a stranger in the middle of a burst may find out that a member is gone that had no contact yet.
 TEST(SegmentHops, AHopMayEndWithinABurst) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
-  auto goes = std::make_unique<Node>(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
+  auto goes = std::make_unique<Node>(dir, record_of("host", 1));
   const uint32_t qpn = goes->qpn();
   a.turn();
   a.port->peers().refresh(true);
@@ -121,7 +121,7 @@ TEST(SegmentHops, AHopMayEndWithinABurst) {
 
 TEST(SegmentHops, AHopOfAnotherEpochIsNotTaken) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1)), c(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1)), c(dir, record_of("host", 1));
   const auto for_b = roce_frame(mac_of(1), b.qpn(), 90);
   a.turn();
   a.send(for_b);

@@ -22,9 +22,9 @@ inline constexpr MacAddress kFarAway{{0x02, 0x99, 0, 0, 0, 1}};  // of nobody on
 
 class Node {
  public:
-  Node(const TempDir& dir, const MemberCard& card, uint32_t lanes_max = 0) : Node(dir.path(), card, lanes_max) {}
-  Node(const std::string& directory, const MemberCard& card, uint32_t lanes_max = 0, bool as_cable = false)
-      : Node(options_of(directory, card, lanes_max, as_cable)) {}
+  Node(const TempDir& dir, const MemberRecord& record, uint32_t lanes_max = 0) : Node(dir.path(), record, lanes_max) {}
+  Node(const std::string& directory, const MemberRecord& record, uint32_t lanes_max = 0, bool as_cable = false)
+      : Node(options_of(directory, record, lanes_max, as_cable)) {}
   explicit Node(SegmentOptions options) {
     options.warn = [this](const std::string& line) { warnings.push_back(line); };
     options.tell = [this](const std::string& line) { told.push_back(line); };
@@ -32,13 +32,13 @@ class Node {
     port = SegmentPort::join(options, error);
     EXPECT_TRUE(port) << error;
   }
-  static SegmentOptions options_of(const std::string& directory, const MemberCard& card, uint32_t lanes_max = 0,
+  static SegmentOptions options_of(const std::string& directory, const MemberRecord& record, uint32_t lanes_max = 0,
                                    bool as_cable = false) {
     SegmentOptions options;
     options.lanes_max = lanes_max;
     options.as_cable = as_cable;
     options.directory = directory;
-    options.card = card;
+    options.record = record;
     return options;
   }
   /// A queue pair number of its own.
@@ -92,7 +92,7 @@ inline std::vector<std::unique_ptr<Node>> sleepers_of(Node& node, const TempDir&
   std::vector<std::unique_ptr<Node>> sleepers(16);
   node.turn();
   for (auto& sleeper : sleepers) {
-    sleeper = std::make_unique<Node>(dir, card_of("host", 1));
+    sleeper = std::make_unique<Node>(dir, record_of("host", 1));
     sleeper->qpn();
     node.turn();
     node.send(roce_frame(mac_of(1), sleeper->qpn(), 90));

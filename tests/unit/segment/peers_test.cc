@@ -16,9 +16,9 @@ using namespace test;
 struct PeersTest : ::testing::Test {
   void SetUp() override { ASSERT_TRUE(directory.open(dir.path(), error)) << error; }
   void join(Membership& member, const std::string& host, uint8_t number, uint32_t block) {
-    MemberCard card = card_of(host, number);
-    card.blocks = {block};
-    ASSERT_TRUE(member.join(directory, card, error)) << error;
+    MemberRecord record = record_of(host, number);
+    record.blocks = {block};
+    ASSERT_TRUE(member.join(directory, record, error)) << error;
     peers.refresh(true);
   }
   TempDir dir;
@@ -46,10 +46,10 @@ TEST_F(PeersTest, AHostIsForgottenWithItsLastMember) {
 /// The directory is read for other reasons, too, to take queue pair numbers, say. Afterwards nothing has changed since
 /// it was read, and still there is somebody whom the peers do not know.
 TEST_F(PeersTest, WhatSomebodyElseReadIsNotMissed) {
-  MemberCard card = card_of("two", 2);
-  card.blocks = {5};
+  MemberRecord record = record_of("two", 2);
+  record.blocks = {5};
   Membership member;
-  ASSERT_TRUE(member.join(directory, card, error)) << error;
+  ASSERT_TRUE(member.join(directory, record, error)) << error;
   std::this_thread::sleep_for(std::chrono::milliseconds(60));  // past the tick of the file system's clock
   directory.scan();
   ASSERT_FALSE(directory.maybe_changed());
@@ -62,9 +62,9 @@ TEST_F(PeersTest, AnAddressOfAnUplinkIsNoProgramsEvenIfItSaysSo) {
   const IpAddress ip = *parse_ip("10.0.0.7");
   Membership before, uplink, after, bridge;
   const auto add = [&](Membership& member, uint8_t number, Role role) {
-    MemberCard card = with_role(card_of("host" + std::to_string(number), number), role);
-    card.addresses.push_back({ip, 24, 0});
-    ASSERT_TRUE(member.join(directory, card, error)) << error;
+    MemberRecord record = with_role(record_of("host" + std::to_string(number), number), role);
+    record.addresses.push_back({ip, 24, 0});
+    ASSERT_TRUE(member.join(directory, record, error)) << error;
     peers.refresh(true);
   };
   add(before, 2, Role::kProgram);
@@ -95,7 +95,7 @@ TEST(Peers, DearScansAreSeldomWhereTheyMayBe) {
   Directory directory;
   ASSERT_TRUE(directory.open(dir.path(), error)) << error;
   Membership own, other;
-  ASSERT_TRUE(own.join(directory, card_of("host", 1), error)) << error;
+  ASSERT_TRUE(own.join(directory, record_of("host", 1), error)) << error;
   Peers eager(directory, own.id(), mac_of(1));
   Peers patient(directory, own.id(), mac_of(1), true);
   const auto scans_of = [&](Peers& peers, int looks) {
@@ -105,7 +105,7 @@ TEST(Peers, DearScansAreSeldomWhereTheyMayBe) {
   };
   EXPECT_EQ(scans_of(eager, 3), 3u) << "on a segment of many programs a newcomer is found at once";
   EXPECT_LE(scans_of(patient, 100), 2u);
-  ASSERT_TRUE(other.join(directory, card_of("host", 1), error)) << error;
+  ASSERT_TRUE(other.join(directory, record_of("host", 1), error)) << error;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (patient.size() == 0 && std::chrono::steady_clock::now() < end) {
     patient.refresh();

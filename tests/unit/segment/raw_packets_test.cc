@@ -26,8 +26,8 @@ void want_raw(Node& node, const std::vector<MacAddress>& macs, bool all = false)
 
 TEST(RawPackets, ReachTheProgramsThatNameTheAddress) {
   const TempDir dir;
-  Node sender(dir, card_of("host", 1)), named(dir, card_of("host", 1)), all(dir, card_of("other", 2));
-  Node idle(dir, card_of("host", 1));
+  Node sender(dir, record_of("host", 1)), named(dir, record_of("host", 1)), all(dir, record_of("other", 2));
+  Node idle(dir, record_of("host", 1));
   want_raw(named, {kNamed});
   want_raw(all, {}, true);
   const auto short_one = plain_frame(kNamed), long_one = plain_frame(kNamed, 1500), elsewhere = plain_frame(kFarAway);
@@ -47,8 +47,8 @@ TEST(RawPackets, ReachTheProgramsThatNameTheAddress) {
 
 TEST(RawPackets, BroadcastsReachThoseThatTakeAllAndStations) {
   const TempDir dir;
-  Node sender(dir, card_of("host", 1)), all(dir, card_of("host", 1)), named(dir, card_of("host", 1));
-  Node station(dir, with_role(card_of("app", 2), Role::kStation));
+  Node sender(dir, record_of("host", 1)), all(dir, record_of("host", 1)), named(dir, record_of("host", 1));
+  Node station(dir, with_role(record_of("app", 2), Role::kStation));
   want_raw(all, {}, true);
   want_raw(named, {kNamed});
   const auto frame = plain_frame(kBroadcast);
@@ -63,7 +63,7 @@ TEST(RawPackets, BroadcastsReachThoseThatTakeAllAndStations) {
 /// To whom a frame goes anyway, it goes once, whatever else that program named.
 TEST(RawPackets, WhoGetsAFrameAnywayGetsItOnce) {
   const TempDir dir;
-  Node sender(dir, card_of("other", 2)), all(dir, card_of("host", 1)), named(dir, card_of("third", 3));
+  Node sender(dir, record_of("other", 2)), all(dir, record_of("host", 1)), named(dir, record_of("third", 3));
   want_raw(all, {mac_of(1), kNamed}, true);
   want_raw(named, {mac_of(1)});
   const auto frame = plain_frame(mac_of(1));
@@ -76,7 +76,7 @@ TEST(RawPackets, WhoGetsAFrameAnywayGetsItOnce) {
 
 TEST(RawPackets, NobodySeesWhatIsRoce) {
   const TempDir dir;
-  Node sender(dir, card_of("host", 1)), peer(dir, card_of("host", 1)), all(dir, card_of("host", 1));
+  Node sender(dir, record_of("host", 1)), peer(dir, record_of("host", 1)), all(dir, record_of("host", 1));
   want_raw(all, {}, true);
   const auto frame = roce_frame(mac_of(1), peer.qpn(), 300);
   sender.turn();
@@ -88,7 +88,7 @@ TEST(RawPackets, NobodySeesWhatIsRoce) {
 
 TEST(RawPackets, AFullReceiverIsSaidToBeCongested) {
   const TempDir dir;
-  Node sender(dir, card_of("host", 1)), all(dir, card_of("host", 1));
+  Node sender(dir, record_of("host", 1)), all(dir, record_of("host", 1));
   want_raw(all, {}, true);
   sender.turn();
   sender.send(plain_frame(kNamed));
@@ -106,14 +106,14 @@ TEST(RawPackets, AFullReceiverIsSaidToBeCongested) {
   EXPECT_EQ(sender.port->counters().tx_dropped_full, 0u);
 }
 
-TEST(RawPackets, TheCardSaysWhatIsWanted) {
-  MemberCard card = card_of("host", 1);
-  card.raw = {kNamed, kBroadcast};
-  card.raw_all = true;
-  EXPECT_EQ(parse_card(to_text(card)), card);
-  std::string text = to_text(card);
+TEST(RawPackets, TheRecordSaysWhatIsWanted) {
+  MemberRecord record = record_of("host", 1);
+  record.raw = {kNamed, kBroadcast};
+  record.raw_all = true;
+  EXPECT_EQ(parse_record(to_text(record)), record);
+  std::string text = to_text(record);
   text.replace(text.find("raw all"), 7, "raw any");
-  EXPECT_FALSE(parse_card(text).has_value());
+  EXPECT_FALSE(parse_record(text).has_value());
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ std::vector<uint8_t> arp(uint16_t operation, const MacAddress& to, const MacAddr
 /// Two bridges and nobody else are the ends of a cable: frames wait for room. Where there are others, nobody waits.
 TEST(Roles, ABridgeThatMeetsOneMemberOnlyWaitsForIt) {
   const TempDir dir;
-  Node one(dir, with_role(card_of("one", 1), Role::kBridge)), two(dir, with_role(card_of("two", 2), Role::kBridge));
+  Node one(dir, with_role(record_of("one", 1), Role::kBridge)), two(dir, with_role(record_of("two", 2), Role::kBridge));
   one.turn();
   EXPECT_FALSE(one.port->queues_by_destination());
   const auto fill = [&] {
@@ -44,14 +44,14 @@ TEST(Roles, ABridgeThatMeetsOneMemberOnlyWaitsForIt) {
   two.turn();
   EXPECT_TRUE(one.send(roce_frame(kFarAway, 0x17, 200)));
   fill();
-  Node third(dir, card_of("host", 3));
+  Node third(dir, record_of("host", 3));
   one.turn(milliseconds(600));
   EXPECT_TRUE(one.send(roce_frame(mac_of(3), third.qpn(), 200))) << "not for another's receiver";
 }
 
 TEST(Roles, AStationGetsEveryFrameForItsMac) {
   const TempDir dir;
-  Node program(dir, card_of("host", 1)), station(dir, with_role(card_of("app", 2), Role::kStation));
+  Node program(dir, record_of("host", 1)), station(dir, with_role(record_of("app", 2), Role::kStation));
   const Frames frames{roce_frame(mac_of(2), 0x123456, 300), roce_frame(mac_of(2), 1, 300),
                       roce_frame(mac_of(2), 0, 60)};
   program.turn();
@@ -63,9 +63,9 @@ TEST(Roles, AStationGetsEveryFrameForItsMac) {
 /// With it go all numbers of its MAC. An uplink is nobody's peer: what went through it goes on when it is back.
 TEST(Roles, WhoIsToldOfALoss) {
   const TempDir dir;
-  Node program(dir, card_of("host", 1));
-  auto station = std::make_unique<Node>(dir, with_role(card_of("app", 2), Role::kStation));
-  auto uplink = std::make_unique<Node>(dir, with_role(card_of("host", 1), Role::kUplink));
+  Node program(dir, record_of("host", 1));
+  auto station = std::make_unique<Node>(dir, with_role(record_of("app", 2), Role::kStation));
+  auto uplink = std::make_unique<Node>(dir, with_role(record_of("host", 1), Role::kUplink));
   std::vector<LostMember> lost;
   program.port->on_lost([&](const LostMember& member, Instant) { lost.push_back(member); });
   program.turn();
@@ -85,8 +85,8 @@ TEST(Roles, WhoIsToldOfALoss) {
 TEST(Roles, AStationWithTheMacOfOthersTakesNobodyWithIt) {
   const TempDir dir;
   for (const uint8_t mac : {uint8_t{1}, uint8_t{2}}) {
-    Node program(dir, card_of("host", 1)), other(dir, card_of("other", 2));
-    auto station = std::make_unique<Node>(dir, with_role(card_of("false", mac), Role::kStation));
+    Node program(dir, record_of("host", 1)), other(dir, record_of("other", 2));
+    auto station = std::make_unique<Node>(dir, with_role(record_of("false", mac), Role::kStation));
     std::vector<LostMember> lost;
     program.port->on_lost([&](const LostMember& member, Instant) { lost.push_back(member); });
     program.turn();
@@ -106,7 +106,7 @@ TEST(Roles, AStationWithTheMacOfOthersTakesNobodyWithIt) {
 
 TEST(Roles, AStationAndAProgramReachEachOther) {
   const TempDir dir;
-  Node program(dir, card_of("host", 1)), station(dir, with_role(card_of("app", 2), Role::kStation));
+  Node program(dir, record_of("host", 1)), station(dir, with_role(record_of("app", 2), Role::kStation));
   const auto frame = roce_frame(mac_of(1), program.qpn(), 90);
   station.turn();
   station.send(frame);
@@ -122,9 +122,9 @@ TEST(Roles, AStationAndAProgramReachEachOther) {
 /// ones.
 TEST(Roles, AnswersThatWaitAreNotWrittenOver) {
   const TempDir dir;
-  Node program(dir, card_of("host", 1));
+  Node program(dir, record_of("host", 1));
   std::vector<std::unique_ptr<Node>> others;
-  for (uint8_t i = 2; i < 32; i++) others.push_back(std::make_unique<Node>(dir, card_of("h" + std::to_string(i), i)));
+  for (uint8_t i = 2; i < 32; i++) others.push_back(std::make_unique<Node>(dir, record_of("h" + std::to_string(i), i)));
   for (int life = 0; life < 3; life++) {
     program.turn();
     for (uint8_t i = 2; i < 32; i++)
@@ -144,9 +144,9 @@ TEST(Roles, AnswersThatWaitAreNotWrittenOver) {
 
 TEST(Roles, AQuestionThatNobodyCanAnswerGoesToStationsOnly) {
   const TempDir dir;
-  Node asks(dir, card_of("host", 1)), program(dir, card_of("host", 1));
-  Node station(dir, with_role(card_of("app", 2), Role::kStation)),
-      uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  Node asks(dir, record_of("host", 1)), program(dir, record_of("host", 1));
+  Node station(dir, with_role(record_of("app", 2), Role::kStation)),
+      uplink(dir, with_role(record_of("host", 1), Role::kUplink));
   const auto question = arp(Arp::kRequest, kEverybody, mac_of(1), "10.0.0.1", "10.0.0.77");
   asks.turn();
   asks.send(question);
@@ -159,8 +159,8 @@ TEST(Roles, AQuestionThatNobodyCanAnswerGoesToStationsOnly) {
 
 TEST(Roles, AnAnswerReachesWhoeverMayHaveAsked) {
   const TempDir dir;
-  Node asks(dir, card_of("host", 1)), idle(dir, card_of("host", 1));
-  Node uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  Node asks(dir, record_of("host", 1)), idle(dir, record_of("host", 1));
+  Node uplink(dir, with_role(record_of("host", 1), Role::kUplink));
   asks.turn();
   asks.send(arp(Arp::kRequest, kEverybody, mac_of(1), "10.0.0.1", "10.0.0.77"));
   settle({&asks, &idle, &uplink});
@@ -176,7 +176,7 @@ TEST(Roles, AnAnswerReachesWhoeverMayHaveAsked) {
 
 TEST(Roles, WhatIsForNobodyOnTheSegmentGoesOut) {
   const TempDir dir;
-  Node program(dir, card_of("host", 1)), uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  Node program(dir, record_of("host", 1)), uplink(dir, with_role(record_of("host", 1), Role::kUplink));
   const auto frame = roce_frame(kFarAway, 0x17, 1000);
   program.turn();
   program.send(frame);
@@ -187,8 +187,8 @@ TEST(Roles, WhatIsForNobodyOnTheSegmentGoesOut) {
 
 TEST(Roles, TheUplinkOfTheOwnHostComesFirst) {
   const TempDir dir;
-  Node program(dir, card_of("one", 1)), own(dir, with_role(card_of("one", 1), Role::kUplink));
-  Node other(dir, with_role(card_of("two", 2), Role::kUplink));
+  Node program(dir, record_of("one", 1)), own(dir, with_role(record_of("one", 1), Role::kUplink));
+  Node other(dir, with_role(record_of("two", 2), Role::kUplink));
   const auto frame = roce_frame(kFarAway, 0x17, 1000);
   program.turn();
   program.send(frame);
@@ -199,7 +199,7 @@ TEST(Roles, TheUplinkOfTheOwnHostComesFirst) {
 
 TEST(Roles, ForAQueuePairThatNoProgramHasNobodyIsAsked) {
   const TempDir dir;
-  Node program(dir, card_of("host", 1)), uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  Node program(dir, record_of("host", 1)), uplink(dir, with_role(record_of("host", 1), Role::kUplink));
   const uint32_t qpn = program.qpn();
   uplink.turn();
   uplink.send(roce_frame(mac_of(1), qpn ^ 0x800000, 200));
@@ -211,9 +211,9 @@ TEST(Roles, ForAQueuePairThatNoProgramHasNobodyIsAsked) {
 
 TEST(Roles, TwoBridgesBothGetWhatIsForNobody) {
   const TempDir dir;
-  Node program(dir, card_of("host", 1));
-  Node left(dir, with_role(card_of("left", 8), Role::kBridge)),
-      right(dir, with_role(card_of("right", 9), Role::kBridge));
+  Node program(dir, record_of("host", 1));
+  Node left(dir, with_role(record_of("left", 8), Role::kBridge)),
+      right(dir, with_role(record_of("right", 9), Role::kBridge));
   const auto frame = roce_frame(kFarAway, 0x17, 700);
   program.turn();
   program.send(frame);
@@ -224,9 +224,9 @@ TEST(Roles, TwoBridgesBothGetWhatIsForNobody) {
 
 TEST(Roles, AFrameForNoQueuePairFindsWhoHasJustCome) {
   const TempDir dir;
-  Node bridge(dir, with_role(card_of("bridge", 8), Role::kBridge));
+  Node bridge(dir, with_role(record_of("bridge", 8), Role::kBridge));
   bridge.turn();
-  Node program(dir, card_of("host", 1));
+  Node program(dir, record_of("host", 1));
   const auto frame = roce_frame(mac_of(1), 0, 60);
   bridge.send(frame);
   settle({&bridge, &program});
@@ -235,7 +235,7 @@ TEST(Roles, AFrameForNoQueuePairFindsWhoHasJustCome) {
 
 TEST(Roles, AnAnswerForSomebodyBehindABridgeIsForHim) {
   const TempDir dir;
-  Node program(dir, card_of("host", 1)), bridge(dir, with_role(card_of("bridge", 8), Role::kBridge));
+  Node program(dir, record_of("host", 1)), bridge(dir, with_role(record_of("bridge", 8), Role::kBridge));
   bridge.turn();
   bridge.send(arp(Arp::kRequest, kEverybody, kFarAway, "10.0.0.77", "10.0.0.1"));
   const Frames answers = bridge.receive();
@@ -248,7 +248,7 @@ TEST(Roles, AnAnswerForSomebodyBehindABridgeIsForHim) {
 
 TEST(Roles, AHostAnnouncesItselfOnce) {
   const TempDir dir;
-  Node program(dir, card_of("host", 1)), uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  Node program(dir, record_of("host", 1)), uplink(dir, with_role(record_of("host", 1), Role::kUplink));
   program.turn();
   program.send(arp(Arp::kRequest, kEverybody, mac_of(1), "10.0.0.1", "10.0.0.1"));
   settle({&program, &uplink});
@@ -257,24 +257,26 @@ TEST(Roles, AHostAnnouncesItselfOnce) {
 
 TEST(Roles, ProgramsHearWhetherTheirUplinkIsUp) {
   const TempDir dir;
-  Node program(dir, card_of("host", 1));
+  Node program(dir, record_of("host", 1));
   const auto look = [&] {
     program.turn(milliseconds(300));
     return program.port->uplink().up();
   };
   EXPECT_FALSE(look());
   {
-    Node uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+    Node uplink(dir, with_role(record_of("host", 1), Role::kUplink));
     EXPECT_TRUE(look());
     std::string error;
-    ASSERT_TRUE(uplink.port->registration().update([](MemberCard& card) { card.link_up = false; }, error)) << error;
+    ASSERT_TRUE(uplink.port->registration().update([](MemberRecord& record) { record.link_up = false; }, error))
+        << error;
     EXPECT_FALSE(look());
-    ASSERT_TRUE(uplink.port->registration().update([](MemberCard& card) { card.link_up = true; }, error)) << error;
+    ASSERT_TRUE(uplink.port->registration().update([](MemberRecord& record) { record.link_up = true; }, error))
+        << error;
     EXPECT_TRUE(look());
   }
   EXPECT_FALSE(look()) << "it has left";
   in_killed_child([&] {
-    Node uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+    Node uplink(dir, with_role(record_of("host", 1), Role::kUplink));
     if (!look()) _exit(1);
   });
   EXPECT_FALSE(look()) << "it was killed";
@@ -282,23 +284,24 @@ TEST(Roles, ProgramsHearWhetherTheirUplinkIsUp) {
 
 TEST(Roles, ProgramsFollowTheAddressesOfTheirUplink) {
   const TempDir dir;
-  Node program(dir, card_of("host", 1));
+  Node program(dir, record_of("host", 1));
   const auto looks = [&] {
     program.turn(milliseconds(300));
     return program.port->uplink().take_news();
   };
   EXPECT_FALSE(looks());
-  MemberCard bridge = with_role(card_of("other", 2), Role::kBridge);
+  MemberRecord bridge = with_role(record_of("other", 2), Role::kBridge);
   bridge.mac = mac_of(1);
   const Node no_uplink(dir, bridge);
   EXPECT_FALSE(looks());
-  Node uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+  Node uplink(dir, with_role(record_of("host", 1), Role::kUplink));
   EXPECT_TRUE(looks());
   EXPECT_FALSE(looks());
-  EXPECT_EQ(program.port->uplink().addresses(), card_of("host", 1).addresses);
+  EXPECT_EQ(program.port->uplink().addresses(), record_of("host", 1).addresses);
   std::string error;
-  const std::vector<LocalAddress> other = card_of("host", 9).addresses;
-  ASSERT_TRUE(uplink.port->registration().update([&](MemberCard& card) { card.addresses = other; }, error)) << error;
+  const std::vector<LocalAddress> other = record_of("host", 9).addresses;
+  ASSERT_TRUE(uplink.port->registration().update([&](MemberRecord& record) { record.addresses = other; }, error))
+      << error;
   EXPECT_TRUE(looks());
   EXPECT_FALSE(looks());
   EXPECT_EQ(program.port->uplink().addresses(), other);
@@ -306,10 +309,10 @@ TEST(Roles, ProgramsFollowTheAddressesOfTheirUplink) {
 
 TEST(Roles, AnotherUplinkTakesOverFromOneThatIsGone) {
   const TempDir dir;
-  Node program(dir, card_of("host", 1));
+  Node program(dir, record_of("host", 1));
   const auto frame = roce_frame(kFarAway, 0x17, 1000);
   for (int i = 0; i < 3; i++) {
-    Node uplink(dir, with_role(card_of("host", 1), Role::kUplink));
+    Node uplink(dir, with_role(record_of("host", 1), Role::kUplink));
     program.turn(milliseconds(300));
     program.send(frame);
     settle({&program, &uplink});

@@ -18,7 +18,7 @@ using namespace test;
 
 TEST(SegmentPort, AFrameFindsItsProgramByQueuePairNumber) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1)), c(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1)), c(dir, record_of("host", 1));
   const auto for_b = roce_frame(mac_of(1), b.qpn(), 90);
   const auto for_c = roce_frame(mac_of(1), c.qpn(), 3000);
   a.turn();
@@ -32,7 +32,7 @@ TEST(SegmentPort, AFrameFindsItsProgramByQueuePairNumber) {
 
 TEST(SegmentPort, HostsHaveNumbersOfTheirOwn) {
   const TempDir dir;
-  Node a(dir, card_of("one", 1)), b(dir, card_of("two", 2));
+  Node a(dir, record_of("one", 1)), b(dir, record_of("two", 2));
   const auto frame = roce_frame(mac_of(2), b.qpn(), 200);
   a.turn();
   a.send(frame);
@@ -44,7 +44,7 @@ TEST(SegmentPort, HostsHaveNumbersOfTheirOwn) {
 
 TEST(SegmentPort, TheFirstFramesWaitForNobody) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1));
   const uint32_t qpn = b.qpn();
   a.turn();
   Frames sent;
@@ -62,7 +62,7 @@ TEST(SegmentPort, TheFirstFramesWaitForNobody) {
 
 TEST(SegmentPort, BothWaysAtOnce) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1));
   const uint32_t qpn_a = a.qpn(), qpn_b = b.qpn();
   a.turn();
   b.turn();
@@ -80,7 +80,7 @@ TEST(SegmentPort, BothWaysAtOnce) {
 
 TEST(SegmentPort, SleepersAreWokenOnceByAFrame) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1));
   const auto frame = roce_frame(mac_of(1), b.qpn(), 90);
   a.turn();
   a.send(frame);
@@ -107,7 +107,7 @@ TEST(SegmentPort, SleepersAreWokenOnceByAFrame) {
 /// Its own socket is full of letters that the first ones have not read.
 TEST(SegmentPort, WhoCouldNotBeWokenAtOnceIsWokenLater) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   auto sleepers = sleepers_of(a, dir);
   const auto to = [](Node& node) { return roce_frame(mac_of(1), node.qpn(), 90); };
   for (auto& node : sleepers) a.send(to(*node));
@@ -133,7 +133,7 @@ TEST(SegmentPort, WhoCouldNotBeWokenAtOnceIsWokenLater) {
 /// What is lent may go to one receiver that does not read: of the last buffers nobody gets a whole burst at once.
 TEST(SegmentPort, OfTheLastBuffersFewAreLentAtATime) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   std::vector<TxFrame> lent(kPoolFrames);
   uint32_t count = 0;
   while (kPoolFrames - count >= FramePool::kReserve)
@@ -150,8 +150,8 @@ TEST(SegmentPort, OfTheLastBuffersFewAreLentAtATime) {
 /// Each of them could fill every burst.
 TEST(SegmentPort, EachBurstBeginsWithAnotherPeer) {
   const TempDir dir;
-  Node b(dir, card_of("host", 1)), first(dir, card_of("host", 1)), second(dir, card_of("host", 1)),
-      third(dir, card_of("host", 1));
+  Node b(dir, record_of("host", 1)), first(dir, record_of("host", 1)), second(dir, record_of("host", 1)),
+      third(dir, record_of("host", 1));
   const auto frame = roce_frame(mac_of(1), b.qpn(), 60);
   for (Node* peer : {&first, &second, &third}) {
     peer->turn();
@@ -177,7 +177,7 @@ TEST(SegmentPort, EachBurstBeginsWithAnotherPeer) {
 
 TEST(SegmentPort, TheFirstFrameWakesASleeper) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1));
   const auto frame = roce_frame(mac_of(1), b.qpn(), 90);
   b.turn();
   ASSERT_TRUE(b.port->sleep().arm());
@@ -188,7 +188,7 @@ TEST(SegmentPort, TheFirstFrameWakesASleeper) {
 
 TEST(SegmentPort, AReceiverThatTakesNothingHoldsUpNobodyElse) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), stopped(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), stopped(dir, record_of("host", 1)), b(dir, record_of("host", 1));
   const uint32_t qpn = stopped.qpn();
   const auto for_b = roce_frame(mac_of(1), b.qpn(), 3000);
   a.turn();
@@ -205,11 +205,11 @@ TEST(SegmentPort, AReceiverThatTakesNothingHoldsUpNobodyElse) {
 
 TEST(SegmentPort, ManyReceiversThatTakeNothingLeaveRoomForTheOthers) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1));
   const auto for_b = roce_frame(mac_of(1), b.qpn(), 3000);
   std::vector<std::unique_ptr<Node>> stopped;
   for (int i = 0; i < 24; i++) {
-    stopped.push_back(std::make_unique<Node>(dir, card_of("host", 1)));
+    stopped.push_back(std::make_unique<Node>(dir, record_of("host", 1)));
     stopped.back()->qpn();
   }
   a.turn();
@@ -233,7 +233,7 @@ TEST(SegmentPort, ManyReceiversThatTakeNothingLeaveRoomForTheOthers) {
 
 TEST(SegmentPort, AReceiverThatTakesNothingForASecondLosesFrames) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), stopped(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), stopped(dir, record_of("host", 1));
   const uint32_t qpn = stopped.qpn();
   a.turn();
   for (int i = 0; i < 300; i++) a.send(roce_frame(mac_of(1), qpn, 100));
@@ -257,7 +257,7 @@ TEST(SegmentPort, AReceiverThatTakesNothingForASecondLosesFrames) {
 /// A program that waits makes no turns. What it sends then is not as old as its last one.
 TEST(SegmentPort, WhatIsSentAfterALongSleepIsNotStuck) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1));
   const auto frame = roce_frame(mac_of(1), b.qpn(), 4000);
   for (const bool known : {false, true}) {
     a.now = a.now + milliseconds(5000);
@@ -277,7 +277,7 @@ TEST(SegmentPort, WhatIsSentAfterALongSleepIsNotStuck) {
 
 TEST(SegmentPort, KnowsWhetherWhatItSentHasBeenRead) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1));
   const uint32_t qpn = b.qpn();
   a.turn();
   EXPECT_FALSE(a.port->peers().unread());
@@ -292,8 +292,8 @@ TEST(SegmentPort, KnowsWhetherWhatItSentHasBeenRead) {
 
 TEST(SegmentPort, APeerThatLeavesIsForgottenAndWhatItSentIsNot) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
-  auto b = std::make_unique<Node>(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
+  auto b = std::make_unique<Node>(dir, record_of("host", 1));
   const uint32_t gone = b->qpn();
   const auto frame = roce_frame(mac_of(1), a.qpn(), 3000);
   a.turn();
@@ -319,12 +319,12 @@ TEST(SegmentPort, APeerThatLeavesIsForgottenAndWhatItSentIsNot) {
 
 TEST(SegmentPort, APeerThatIsKilledIsForgottenWithinASecond) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t pid = fork();
   if (pid == 0) {
-    Node b(dir, card_of("host", 1));
+    Node b(dir, record_of("host", 1));
     const uint32_t qpn = b.qpn();
     if (write(ends[1], &qpn, sizeof qpn) != sizeof qpn) _exit(1);
     for (;;) {
@@ -352,8 +352,8 @@ TEST(SegmentPort, APeerThatIsKilledIsForgottenWithinASecond) {
 
 TEST(SegmentPort, SomebodyTidiesUpBehindAStranger) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
-  in_killed_child([&] { new Node(dir, card_of("host", 1)); });
+  Node a(dir, record_of("host", 1));
+  in_killed_child([&] { new Node(dir, record_of("host", 1)); });
   EXPECT_EQ(dir.count('s'), 2u);
   for (int i = 0; i < 12; i++) a.turn(milliseconds(100));
   EXPECT_EQ(dir.count('s'), 1u);
@@ -361,11 +361,11 @@ TEST(SegmentPort, SomebodyTidiesUpBehindAStranger) {
 
 TEST(SegmentPort, AChildDoesNotKeepItsParentAlive) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   int end_of_child[2], abandoned[2];
   ASSERT_TRUE(pipe(end_of_child) == 0 && pipe(abandoned) == 0);
   in_killed_child([&] {
-    auto* b = new Node(dir, card_of("host", 1));
+    auto* b = new Node(dir, record_of("host", 1));
     close(end_of_child[1]);
     char byte = 0;
     if (fork() != 0) {
@@ -385,7 +385,7 @@ TEST(SegmentPort, AChildDoesNotKeepItsParentAlive) {
 
 TEST(SegmentPort, AnswersForTheHostsOfTheSegment) {
   const TempDir dir;
-  Node a(dir, card_of("one", 1)), b(dir, card_of("two", 2));
+  Node a(dir, record_of("one", 1)), b(dir, record_of("two", 2));
   a.turn();
   std::vector<uint8_t> frame(128);
   Arp request;
@@ -409,7 +409,7 @@ TEST(SegmentPort, AnswersForTheHostsOfTheSegment) {
 
 TEST(SegmentPort, AnswersNeighbourSolicitations) {
   const TempDir dir;
-  Node a(dir, card_of("one", 1)), b(dir, card_of("two", 2));
+  Node a(dir, record_of("one", 1)), b(dir, record_of("two", 2));
   a.turn();
   std::vector<uint8_t> frame(128);
   NeighbourMessage message;
@@ -432,7 +432,7 @@ TEST(SegmentPort, AnswersNeighbourSolicitations) {
 
 TEST(SegmentPort, SaysOnceThatThereIsNoWay) {
   const TempDir dir;
-  Node a(dir, card_of("one", 1));
+  Node a(dir, record_of("one", 1));
   a.turn();
   std::vector<uint8_t> frame(128);
   Arp request;
@@ -452,7 +452,7 @@ TEST(SegmentPort, SaysOnceThatThereIsNoWay) {
 
 TEST(SegmentPort, LosesNoBuffer) {
   const TempDir dir;
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   a.turn();
   TxFrame frames[64];
   for (int i = 0; i < 1000; i++) {
@@ -470,7 +470,7 @@ TEST(SegmentPort, LosesNoBuffer) {
 TEST(SegmentPort, ThatCannotJoinSaysWhy) {
   SegmentOptions options;
   options.directory = "/proc/nowhere";
-  options.card = card_of("host", 1);
+  options.record = record_of("host", 1);
   std::string error;
   EXPECT_FALSE(SegmentPort::join(options, error));
   EXPECT_NE(error.find("cannot create /proc/nowhere"), std::string::npos) << error;

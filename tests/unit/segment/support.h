@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/big_endian.h"
-#include "segment/member_card.h"
+#include "segment/member_record.h"
 
 namespace uroce::segment::test {
 
@@ -56,19 +56,19 @@ inline void in_killed_child(const std::function<void()>& f) {
 
 inline MacAddress mac_of(uint8_t last) { return {{0x02, 0x75, 0, 0, 0, last}}; }
 
-inline MemberCard card_of(const std::string& host, uint8_t last) {
-  MemberCard card;
-  card.host = host;
-  card.mac = mac_of(last);
-  card.addresses = {*parse_local_address("10.0.0." + std::to_string(last) + "/24")};
-  card.pid = getpid();
-  card.program = "test";
-  return card;
+inline MemberRecord record_of(const std::string& host, uint8_t last) {
+  MemberRecord record;
+  record.host = host;
+  record.mac = mac_of(last);
+  record.addresses = {*parse_local_address("10.0.0." + std::to_string(last) + "/24")};
+  record.pid = getpid();
+  record.program = "test";
+  return record;
 }
 
-inline MemberCard with_role(MemberCard card, Role role) {
-  card.role = role;
-  return card;
+inline MemberRecord with_role(MemberRecord record, Role role) {
+  record.role = role;
+  return record;
 }
 
 /// A RoCEv2 frame as far as a segment reads it: for queue pair `qpn` of `mac`. The rest counts up from `seed`.

@@ -13,10 +13,10 @@ namespace {
 
 using namespace test;
 
-MemberCard uplink_card() {
-  MemberCard card = card_of("host", 1);
-  card.role = Role::kUplink;
-  return card;
+MemberRecord uplink_record() {
+  MemberRecord record = record_of("host", 1);
+  record.role = Role::kUplink;
+  return record;
 }
 
 class Uplink : public testing::Test {
@@ -49,13 +49,13 @@ class Uplink : public testing::Test {
 
   TempDir dir;
   MemoryPort wire{64, 4096 + 128};
-  Node member{dir, uplink_card()};
+  Node member{dir, uplink_record()};
   std::optional<UplinkPort> port;
 };
 
 TEST_F(Uplink, GivesEachProgramItsFramesAndTheEngineTheRest) {
   make();
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1));
   const Frames frames{roce_frame(mac_of(1), a.qpn(), 200), roce_frame(mac_of(1), b.qpn(), 4000),
                       roce_frame(mac_of(1), a.qpn(), 90, 7), roce_frame(mac_of(1), 1, 300),
                       roce_frame(kFarAway, a.qpn(), 100)};
@@ -70,7 +70,7 @@ TEST_F(Uplink, GivesEachProgramItsFramesAndTheEngineTheRest) {
 
 TEST_F(Uplink, WhatFindsNoBufferOnTheSegmentIsCountedOnce) {
   make();
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   turn();
   std::vector<TxFrame> lent(kPoolFrames);
   uint32_t count = 0;
@@ -86,7 +86,7 @@ TEST_F(Uplink, WhatFindsNoBufferOnTheSegmentIsCountedOnce) {
 
 TEST_F(Uplink, SendsWhatProgramsSendToOthers) {
   make();
-  Node a(dir, card_of("host", 1)), b(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1));
   const auto far = outbound(90);
   const auto longer = outbound(4000);
   a.turn();
@@ -101,7 +101,7 @@ TEST_F(Uplink, SendsWhatProgramsSendToOthers) {
 
 TEST_F(Uplink, NewsOfNeighboursGoToEngineAndPrograms) {
   make();
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   a.turn();
   a.send(outbound(90));  // so that there was contact
   settle({&a, &member});
@@ -119,7 +119,7 @@ TEST_F(Uplink, NewsOfNeighboursGoToEngineAndPrograms) {
 
 TEST_F(Uplink, WhatIsNotFromTheHostDoesNotGoOut) {
   make();
-  Node other(dir, card_of("other", 2));
+  Node other(dir, record_of("other", 2));
   other.turn();
   other.send(outbound(90, mac_of(2)));
   settle({&other, &member});
@@ -131,7 +131,7 @@ TEST_F(Uplink, WhatIsNotFromTheHostDoesNotGoOut) {
 TEST_F(Uplink, AFrameThatTheWireCannotCarryIsDroppedWithAName) {
   MemoryPort narrow{64, 1000};
   port.emplace(narrow, *member.port, mac_of(1), 0);
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   a.turn();
   a.send(outbound(1001));
   a.send(outbound(1000));
@@ -143,7 +143,7 @@ TEST_F(Uplink, AFrameThatTheWireCannotCarryIsDroppedWithAName) {
 
 TEST_F(Uplink, ProgramsWaitWhileTheWireTakesNothing) {
   make();
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   a.turn();
   for (int i = 0; i < 40; i++) ASSERT_TRUE(a.send(outbound(500)));
   settle({&a, &member});
@@ -161,7 +161,7 @@ TEST_F(Uplink, ProgramsWaitWhileTheWireTakesNothing) {
 
 TEST_F(Uplink, AProgramThatSendsMoreThanItsRateWaitsAndTheOthersDoNot) {
   make(80'000'000);  // 10 bytes a microsecond
-  Node greedy(dir, card_of("host", 1)), modest(dir, card_of("host", 1));
+  Node greedy(dir, record_of("host", 1)), modest(dir, record_of("host", 1));
   turn();
   greedy.turn();
   modest.turn();
@@ -183,7 +183,7 @@ TEST_F(Uplink, AProgramThatSendsMoreThanItsRateWaitsAndTheOthersDoNot) {
 
 TEST_F(Uplink, WhoSendsExactlyItsShareIsNotHeldBack) {
   make(80'000'000);  // 10 bytes a microsecond
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   a.turn();
   a.send(outbound(60));  // so that there was contact
   settle({&a, &member});
@@ -205,7 +205,7 @@ TEST_F(Uplink, WhoSendsExactlyItsShareIsNotHeldBack) {
 
 TEST_F(Uplink, ASlowRateIsKeptToo) {
   make(64'000);  // 8 bytes a millisecond
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   turn();
   a.turn();
   size_t sent = 0;
@@ -223,7 +223,7 @@ TEST_F(Uplink, ASlowRateIsKeptToo) {
 TEST_F(Uplink, ClaimsBeyondTheQuotaAreNobodys) {
   make();
   member.port->peers().set_blocks_max(1);
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   const uint32_t first = a.qpn();
   const uint32_t second = a.port->take_block().value() << kQpnBlockBits | 7;
   turn();
@@ -237,7 +237,7 @@ TEST_F(Uplink, ClaimsBeyondTheQuotaAreNobodys) {
 
 TEST_F(Uplink, WhateverComesOverTheWireEndsNothing) {
   make();
-  Node a(dir, card_of("host", 1));
+  Node a(dir, record_of("host", 1));
   const uint32_t qpn = a.qpn();
   turn();
   SeededRandom random{2026};

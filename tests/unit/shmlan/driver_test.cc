@@ -12,9 +12,9 @@ namespace uroce::shmlan {
 namespace {
 
 using namespace test;
-using segment::test::card_of;
 using segment::test::mac_of;
 using segment::test::Node;
+using segment::test::record_of;
 using segment::test::roce_frame;
 
 class ShmlanDriver : public ShmlanTest {
@@ -23,7 +23,7 @@ class ShmlanDriver : public ShmlanTest {
     ShmlanTest::SetUp();
     port = std::make_unique<TestPort>("net_shmlan0", dir.path(), "mac=02:75:00:00:00:02");
     ASSERT_EQ(port->code, 0);
-    peer = std::make_unique<Node>(segment_dir(), card_of("host", 1));
+    peer = std::make_unique<Node>(segment_dir(), record_of("host", 1));
     qpn = peer->qpn();
     peer->turn();
   }
@@ -346,7 +346,7 @@ TEST_F(ShmlanInterrupt, NobodySleepsWhileFramesOfHisWaitForRoom) {
 TEST_F(ShmlanInterrupt, NobodySleepsWhileSomebodyIsToBeWoken) {
   std::vector<std::unique_ptr<Node>> sleepers(16);
   for (auto& node : sleepers) {
-    node = std::make_unique<Node>(segment_dir(), card_of("host", 1));
+    node = std::make_unique<Node>(segment_dir(), record_of("host", 1));
     const Bytes frame = roce_frame(mac_of(1), node->qpn(), 100);
     size_t met = 0;
     for (int i = 0; i < 1000 && met == 0; i++) {  // at first it may not have heard of the newcomer

@@ -11,9 +11,9 @@ namespace uroce::shmlan {
 namespace {
 
 using namespace test;
-using segment::test::card_of;
 using segment::test::mac_of;
 using segment::test::Node;
+using segment::test::record_of;
 using segment::test::roce_frame;
 
 class ShmlanLives : public ShmlanTest {
@@ -45,7 +45,7 @@ class ShmlanLives : public ShmlanTest {
 
 TEST_F(ShmlanLives, AStoppedPortHasNoMbufs) {
   open();
-  Node peer(segment_dir(), card_of("host", 1));
+  Node peer(segment_dir(), record_of("host", 1));
   for (int life = 0; life < 3; life++) {
     start(false);
     receive_one(peer);
@@ -58,7 +58,7 @@ TEST_F(ShmlanLives, AStoppedPortHasNoMbufs) {
 
 TEST_F(ShmlanLives, AStoppedPortIsNotWoken) {
   open();
-  Node peer(segment_dir(), card_of("host", 1));
+  Node peer(segment_dir(), record_of("host", 1));
   for (int life = 0; life < 3; life++) {
     start(true);
     receive_one(peer);
@@ -84,7 +84,7 @@ TEST_F(ShmlanLives, WithoutItsInterruptNobodySleeps) {
 
 TEST_F(ShmlanLives, BytesOfAllPiecesCount) {
   open();
-  Node peer(segment_dir(), card_of("host", 1));
+  Node peer(segment_dir(), record_of("host", 1));
   start(false);
   const Bytes frame = roce_frame(mac_of(1), peer.qpn(), 700);
   for (const size_t piece : {700u, 300u, 100u}) ASSERT_EQ(port->send(mbuf_of(frame, piece)), 1);
@@ -96,7 +96,7 @@ TEST_F(ShmlanLives, BytesOfAllPiecesCount) {
 
 TEST_F(ShmlanLives, EachOfItsAddressesIsItsOwn) {
   std::filesystem::create_directory(segment_dir());
-  Node peer(segment_dir(), card_of("host", 1));
+  Node peer(segment_dir(), record_of("host", 1));
   for (const char* const addresses :
        {"addr=10.0.0.1/24,addr=10.0.0.8/24,addr=10.0.0.9/24", "addr=10.0.0.8/24,addr=10.0.0.1/24,addr=10.0.0.9/24",
         "addr=10.0.0.8/24,addr=10.0.0.9/24,addr=10.0.0.1/24"}) {
@@ -110,7 +110,7 @@ TEST_F(ShmlanLives, EachOfItsAddressesIsItsOwn) {
 /// Which is on no frame.
 TEST_F(ShmlanLives, ABridgesMacIsFree) {
   std::filesystem::create_directory(segment_dir());
-  Node bridge(segment_dir(), segment::test::with_role(card_of("switch", 2), segment::Role::kBridge));
+  Node bridge(segment_dir(), segment::test::with_role(record_of("switch", 2), segment::Role::kBridge));
   open();
   port.reset();
 }

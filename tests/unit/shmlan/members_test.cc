@@ -7,11 +7,11 @@ namespace {
 
 using namespace test;
 using segment::Directory;
-using segment::MemberCard;
+using segment::MemberRecord;
 using segment::Role;
-using segment::test::card_of;
 using segment::test::mac_of;
 using segment::test::Node;
+using segment::test::record_of;
 
 class ShmlanMember : public ShmlanTest {
  protected:
@@ -77,16 +77,16 @@ TEST_F(ShmlanMember, ItsMacFollowsFromItsNameAndIsItsOwn) {
   }
   EXPECT_EQ(TestPort("net_shmlan0", dir.path()).mac(), first);
   // Another process has a device of the same name.
-  MemberCard card = card_of("namesake", 9);
-  card.role = Role::kStation;
-  card.mac = first;
-  const Node namesake(segment_dir(), card);
+  MemberRecord record = record_of("namesake", 9);
+  record.role = Role::kStation;
+  record.mac = first;
+  const Node namesake(segment_dir(), record);
   TestPort port("net_shmlan0", dir.path());
   EXPECT_NE(port.mac(), first);
 }
 
 TEST_F(ShmlanMember, WhatAnotherHasIsRefused) {
-  const Node node(segment_dir(), card_of("host", 1));
+  const Node node(segment_dir(), record_of("host", 1));
   EXPECT_NE(TestPort("net_shmlan0", dir.path(), "mac=" + to_string(mac_of(1))).code, 0);
   EXPECT_NE(TestPort("net_shmlan0", dir.path(), "addr=10.0.0.1/24").code, 0);
   EXPECT_EQ(TestPort("net_shmlan0", dir.path(), "mac=" + to_string(mac_of(2)) + ",addr=10.0.0.2/24").code, 0);
@@ -94,7 +94,7 @@ TEST_F(ShmlanMember, WhatAnotherHasIsRefused) {
 
 TEST_F(ShmlanMember, ItsAddressIsKnownWithoutAsking) {
   TestPort port("net_shmlan0", dir.path(), "addr=10.0.0.5/24");
-  Node program(segment_dir(), card_of("host", 1));
+  Node program(segment_dir(), record_of("host", 1));
   Arp question;
   question.operation = Arp::kRequest;
   question.sender_mac = mac_of(1);

@@ -150,7 +150,7 @@ class WrongKey : public Hosts, public testing::WithParamInterface<QpType> {
     bth.opcode = make_opcode(ud ? Service::kUd : GetParam() == QpType::kUc ? Service::kUc : Service::kRc, low);
     bth.dest_qp = b.qp->qpn();
     bth.psn = options.psn_a;
-    PathSpec path = a.qp->path();
+    Route path = a.qp->path();
     if (ud) {
       path.src_mac = bed.a.engine().addresses().mac();
       path.dst_mac = bed.b.engine().addresses().mac();
@@ -162,7 +162,7 @@ class WrongKey : public Hosts, public testing::WithParamInterface<QpType> {
     std::memset(junk, 0x66, sizeof junk);
     Frame frame = Frame::with_capacity(1024);
     TxFrame out{frame.data(), 1024, 0, nullptr};
-    const PathHeader header(path);
+    const RouteHeader header(path);
     const OpcodeInfo& info = opcode_info(bth.opcode);
     const bool carries = info.has(kHasPayload);
     FrameBuilder builder(out, header, bth, info.header_bytes, carries ? sizeof junk : 0);

@@ -7,11 +7,11 @@
 namespace uroce::netswitch {
 namespace {
 
-using segment::test::card_of;
 using segment::test::Frames;
 using segment::test::kFarAway;
 using segment::test::mac_of;
 using segment::test::Node;
+using segment::test::record_of;
 using segment::test::roce_frame;
 using segment::test::with_role;
 using Bytes = std::vector<uint8_t>;
@@ -23,7 +23,7 @@ class BridgePortTest : public EalTest {
     std::string error;
     port_ = BridgePort::start(dir_.path(), BridgePort::Of::kAll, "shmlan", pool_, error);
     ASSERT_NE(port_, nullptr) << error;
-    program_ = std::make_unique<Node>(dir_, card_of("host", 1));
+    program_ = std::make_unique<Node>(dir_, record_of("host", 1));
     qpn_ = program_->qpn();
     settle();
   }
@@ -138,7 +138,7 @@ TEST_F(BridgePortTest, FramesThatHaveNoBufferWait) {
 
 TEST_F(BridgePortTest, WhatTheSegmentHasNoMemoryForWaitsAndLeavesInOrder) {
   // So many long frames that nobody reads that little of the pool is left.
-  Node other(dir_, card_of("other", 2));
+  Node other(dir_, record_of("other", 2));
   const uint32_t qpn = other.qpn();
   settle();
   uint64_t sent = 0;
@@ -176,7 +176,7 @@ class OwnPortTest : public BridgePortTest {
     port_->on_turn(now_);
   }
   void plug_in() {
-    program_ = std::make_unique<Node>(dir_, with_role(card_of("port0", 1), segment::Role::kBridge));
+    program_ = std::make_unique<Node>(dir_, with_role(record_of("port0", 1), segment::Role::kBridge));
     settle();
     settle();
   }
@@ -278,7 +278,7 @@ TEST_F(OwnPortTest, AProgramThatTakesNothingLosesFramesAfterASecond) {
 TEST_F(BridgePortTest, WhatWaitsGoesWithThePort) {
   std::vector<std::unique_ptr<Node>> sleepers;  // none of whom takes what is for it
   for (uint8_t i = 2; i < 40 && port_->ready_to_send(); i++) {
-    sleepers.push_back(std::make_unique<Node>(dir_, card_of("sleeper", i)));
+    sleepers.push_back(std::make_unique<Node>(dir_, record_of("sleeper", i)));
     const uint32_t qpn = sleepers.back()->qpn();
     settle();
     for (int turn = 0; turn < 3; turn++) sleepers.back()->turn();

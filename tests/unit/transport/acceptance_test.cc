@@ -87,8 +87,8 @@ TEST(Acceptance, PartitionKeys) {
 
 TEST(Acceptance, ThePeerMustBeThePeer) {
   Rig rig;
-  const PathSpec good = rig.path_from_peer();
-  PathSpec path = good;
+  const Route good = rig.path_from_peer();
+  Route path = good;
   path.src_ip = IpAddress::v4(0x0a000003);
   expect_dropped(rig, frame_of(path, good_bth(rig), {}, {}), "rx_drop_wrong_peer");
   path = good;
@@ -106,7 +106,7 @@ TEST(Acceptance, ThePeerMustBeThePeer) {
 TEST(Acceptance, MovablePartsOfThePathMayDiffer) {
   Rig rig;
   rig.receive(1);
-  PathSpec path = rig.path_from_peer();
+  Route path = rig.path_from_peer();
   path.src_mac = {{2, 2, 2, 2, 2, 2}};  // a router's
   path.hop_limit = 3;
   path.traffic_class = 0x68;
@@ -169,7 +169,7 @@ TEST(Acceptance, CongestionNotification) {
 TEST(Acceptance, CongestionExperiencedIsCounted) {
   Rig rig;
   rig.receive(1);
-  PathSpec path = rig.path_from_peer();
+  Route path = rig.path_from_peer();
   path.traffic_class = 3;
   rig.set_path_from_peer(path);
   rig.arrive(send(kOpSendOnly, 0x100, 0));

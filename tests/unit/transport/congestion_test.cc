@@ -30,7 +30,7 @@ RigOptions options_with(CongestionAlgorithm algorithm, QpType type = QpType::kRc
 RigOptions dcqcn(QpType type = QpType::kRc) { return options_with(CongestionAlgorithm::kDcqcn, type); }
 
 void set_traffic_class(Rig& rig, uint8_t traffic_class) {
-  PathSpec path = rig.path_from_peer();
+  Route path = rig.path_from_peer();
   path.traffic_class = traffic_class;
   rig.set_path_from_peer(path);
 }
@@ -232,9 +232,9 @@ TEST(Reaction, OnlyThePeerCanSlowUsDown) {
   const Bytes right = cnp_to(rig, rig.qp().qpn());
   rig.arrive(cnp_to(rig, rig.qp().qpn() ^ 1));
   EXPECT_EQ(rig.counted(), "rx_drop_no_qp 1");
-  PathSpec stranger = rig.path_from_peer();
+  Route stranger = rig.path_from_peer();
   stranger.src_ip = IpAddress::v4(0x0A000063);
-  const PathSpec peer = rig.path_from_peer();
+  const Route peer = rig.path_from_peer();
   rig.set_path_from_peer(stranger);
   arrive_cnp(rig);
   EXPECT_EQ(rig.counted(), "rx_drop_wrong_peer 1");

@@ -107,7 +107,7 @@ class DirectSide : public Observer {
   /// RESET to `last`, with what `change` makes of the usual attributes.
   template <typename F>
   void connect(const DirectSide& peer, uint32_t own_address, uint32_t peer_address, QpState last, F&& change) {
-    PathSpec path;
+    Route path;
     path.src_ip = IpAddress::v4(own_address);
     path.dst_ip = IpAddress::v4(peer_address);
     path.src_mac = path.dst_mac = MacAddress{{2, 0, 0, 0, 0, 1}};

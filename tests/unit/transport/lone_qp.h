@@ -24,7 +24,7 @@ class LoneQp : public Observer {
 
   /// RESET to RTS, towards `peer`.
   void connect(const LoneQp& peer, Instant now) {
-    PathSpec path;
+    Route path;
     path.src_ip = IpAddress::v4(0x0A000001);
     path.dst_ip = IpAddress::v4(0x0A000002);
     path.src_mac = path.dst_mac = MacAddress{{2, 0, 0, 0, 0, 1}};
@@ -108,7 +108,7 @@ class LoneQp : public Observer {
     env_.reorder_pool = &pool_;
     return env_;
   }
-  void step(const QpAttributes& attributes, uint32_t mask, const PathSpec& path, Instant now) {
+  void step(const QpAttributes& attributes, uint32_t mask, const Route& path, Instant now) {
     if (qp.modify(attributes, mask, &path, true, now) != ModifyResult::kOk) std::abort();
   }
 

@@ -19,7 +19,7 @@ class ResponseEncoderTest : public testing::Test {
 
   ResponseEncoderTest() {
     context_.attributes.dest_qpn = 0x123456;
-    context_.header = context_.data_header = PathHeader(rig_.qp().path());
+    context_.header = context_.data_header = RouteHeader(rig_.qp().path());
   }
   /// The frame that was filled: a good packet for the peer's QP.
   PacketView sent() {
@@ -123,9 +123,9 @@ TEST_F(ResponseEncoderTest, ReadResponsesFromFirstToLast) {
 }
 
 TEST_F(ResponseEncoderTest, ReadResponsesAreDataForSwitches) {
-  PathSpec marked = rig_.qp().path();
+  Route marked = rig_.qp().path();
   marked.traffic_class = 2;  // ECT(0)
-  context_.data_header = PathHeader(marked);
+  context_.data_header = RouteHeader(marked);
   Reply reply;
   reply.remaining = 8;
   EXPECT_EQ(read_response(reply, 8).traffic_class & 3, 2);

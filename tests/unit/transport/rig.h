@@ -100,8 +100,8 @@ class Rig {
   void arrive(const std::vector<Packet>& packets);
   /// The whole frame, from the peer to our QP.
   Bytes frame(const Packet& packet) const;
-  PathSpec path_from_peer() const { return from_peer_; }
-  void set_path_from_peer(const PathSpec& path) { from_peer_ = path; }
+  Route path_from_peer() const { return from_peer_; }
+  void set_path_from_peer(const Route& path) { from_peer_ = path; }
   void resolve_peer();
 
   // What the program does.
@@ -169,7 +169,7 @@ class Rig {
   sim::SimPort port_;
   std::unique_ptr<ScribbledPort> scribbled_;  // between the engine and `port_`
   std::unique_ptr<Engine> engine_;
-  PathSpec from_peer_;
+  Route from_peer_;
   std::unique_ptr<uint8_t[]> remote_;
   std::unique_ptr<uint8_t[]> local_;
   uint32_t rkey_ = 0;

@@ -33,7 +33,7 @@ Bytes signed_frame(Rig& rig, const Packet& packet) {
   EXPECT_EQ(parse_frame(frame, view), ParseResult::kOk);
   const auto offset = static_cast<size_t>(view.bth_bytes - frame.data());
   const Bytes body(frame.begin() + static_cast<std::ptrdiff_t>(offset), frame.end() - kIcrcBytes);
-  PathHeader path(rig.path_from_peer());
+  RouteHeader path(rig.path_from_peer());
   path.sign(Signature(Rig::kPeerQpn, rig.qp().qpn()));
   path.write(frame.data(), static_cast<uint32_t>(body.size()) + kIcrcBytes, packet.bth.psn);
   uint32_t state = icrc_begin(frame.data() + path.l3_offset(), path.ipv6());

@@ -177,7 +177,7 @@ TEST_P(Ud, OperationsItHas) {
 
 TEST_P(Ud, AnyPeerMaySend) {
   rig_.receive(1);
-  PathSpec path = rig_.path_from_peer();
+  Route path = rig_.path_from_peer();
   path.src_ip.bytes[15] = 99;
   rig_.set_path_from_peer(path);
   rig_.arrive(datagram(1, 4, Rig::kQkey, 1));

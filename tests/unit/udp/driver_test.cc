@@ -136,8 +136,8 @@ class UdpDriver : public testing::Test {
       }
     }
   }
-  static PathSpec path(uint8_t from, uint8_t to, uint16_t port = 0xC123) {
-    PathSpec spec;
+  static Route path(uint8_t from, uint8_t to, uint16_t port = 0xC123) {
+    Route spec;
     spec.src_mac = {{2, 0, 0, 0, 0, from}};
     spec.src_ip = address(from);
     spec.dst_ip = address(to);
@@ -146,7 +146,7 @@ class UdpDriver : public testing::Test {
     return spec;
   }
   /// A SEND with `payload` bytes, which begin with `seed`.
-  static Bytes frame(const PathSpec& spec, size_t payload, uint8_t seed) {
+  static Bytes frame(const Route& spec, size_t payload, uint8_t seed) {
     Bytes body = {0x04, 0, 0xff, 0xff, 0, 0, 0x12, 0x34, 0, 0, 0, seed};
     for (size_t i = 0; i < payload; i++) body.push_back(static_cast<uint8_t>(seed + i));
     return test::frame_of(spec, body);
@@ -177,7 +177,7 @@ class UdpDriver : public testing::Test {
 };
 
 TEST_F(UdpDriver, APacketArrivesAsItWasButForWhatTheKernelFillsIn) {
-  PathSpec spec = path(1, 2);
+  Route spec = path(1, 2);
   spec.traffic_class = 0x6A;  // DSCP 26, ECT(0)
   spec.hop_limit = 7;
   send(*first, {frame(spec, 100, 1)});
@@ -300,7 +300,7 @@ TEST_F(UdpDriver, AnMbufThatOthersUseIsCountedAsAnError) {
 
 TEST_F(UdpDriver, AForeignSendersIdentificationIsFound) {
   const UniqueFd fd = stranger(9);
-  PathSpec spec = path(9, 2);
+  Route spec = path(9, 2);
   Bytes bytes = frame(spec, 256, 5);
   OutFrame out;
   ASSERT_TRUE(read_frame(bytes, out));
@@ -354,7 +354,7 @@ TEST_F(UdpDriver, WhoCannotBeReachedIsNotAnswered) {
   send(*first, {arp_question(1, *parse_ip("192.0.2.1"))});
   EXPECT_EQ(first->xstat("neighbour_answers"), 0u);
   EXPECT_TRUE(receive(*first, 0).empty());
-  PathSpec spec = path(1, 2);
+  Route spec = path(1, 2);
   spec.dst_ip = *parse_ip("192.0.2.1");
   send(*first, {frame(spec, 8, 0)});
   EXPECT_EQ(first->xstat("tx_unreachable"), 1u);
@@ -377,7 +377,7 @@ TEST_F(UdpDriver, WhatIsNoPacketOfOursEndsHere) {
   Bytes pause(60);
   pause[12] = 0x88;
   pause[13] = 0x08;
-  PathSpec group = path(1, 2);
+  Route group = path(1, 2);
   group.dst_ip = *parse_ip("224.1.2.3");
   send(*first, {pause, frame(group, 8, 0), frame(path(8, 2), 8, 0), frame(path(1, 2), 8, 1)});
   EXPECT_EQ(receive(*second).size(), 1u);

@@ -1,4 +1,4 @@
-#include "cm/cm_core.h"
+#include "cm/rdma_cm_impl.h"
 
 #include <cerrno>
 
@@ -69,7 +69,7 @@ void set_datagram(Event& event, IdState& state, const SidrRep& reply) {
 
 }  // namespace
 
-CmCore::CmCore(Services& its_services, EventSink& its_sink, const CmLimits& its_limits)
+RdmaCmImpl::RdmaCmImpl(Services& its_services, EventSink& its_sink, const CmLimits& its_limits)
     : services(its_services),
       sink(its_sink),
       limits(its_limits),
@@ -77,10 +77,10 @@ CmCore::CmCore(Services& its_services, EventSink& its_sink, const CmLimits& its_
       resolution(its_services, its_sink),
       manager(its_services, *this, its_limits) {}
 
-CmCore::~CmCore() = default;
+RdmaCmImpl::~RdmaCmImpl() = default;
 
 /// The next number that no Id has.
-uint32_t CmCore::free_number() {
+uint32_t RdmaCmImpl::free_number() {
   for (;;) {
     const auto number = static_cast<uint32_t>(++numbers_tried_ & ((1u << kIdNumberBits) - 1));
     const bool first_time = numbers_tried_ == number;
@@ -91,7 +91,7 @@ uint32_t CmCore::free_number() {
   }
 }
 
-Id* CmCore::create_id(PortSpace port_space, QpType qp_type, void* user) {
+Id* RdmaCmImpl::create_id(PortSpace port_space, QpType qp_type, void* user) {
   if (ids_.size() >= limits.ids) return nullptr;
   auto id = std::make_unique<Id>(port_space, qp_type, user);
   id->state().own_psn = Psn(services.random());
@@ -101,7 +101,7 @@ Id* CmCore::create_id(PortSpace port_space, QpType qp_type, void* user) {
   return raw;
 }
 
-void CmCore::destroy_id(Id& id, Instant now) {
+void RdmaCmImpl::destroy_id(Id& id, Instant now) {
   IdState& state = id.state();
   resolution.cancel(id);
   leave_all_groups(services, id, now);
@@ -111,13 +111,13 @@ void CmCore::destroy_id(Id& id, Instant now) {
   ids_.erase(&id);
 }
 
-void CmCore::add_listener(Id& id) {
+void RdmaCmImpl::add_listener(Id& id) {
   id.state().serial = next_serial_++;
   listeners_[id.state().serial] = &id;
 }
 
 /// The address header of a request to a port, if its addresses are those of the datagram.
-std::optional<CmaHeader> CmCore::header_of(const Request& request) const {
+std::optional<CmaHeader> RdmaCmImpl::header_of(const Request& request) const {
   if (!is_port_service(request.service_id)) return std::nullopt;
   const auto header = decode_cma_header(request.private_data.view());
   if (!header) return std::nullopt;
@@ -129,7 +129,7 @@ std::optional<CmaHeader> CmCore::header_of(const Request& request) const {
   return header;
 }
 
-Admission CmCore::admit(const Request& request) {
+Admission RdmaCmImpl::admit(const Request& request) {
   const auto header = header_of(request);
   Id* listener = ports.find_listener(request.service_id, header ? header->dst : request.mad.dst_ip);
   if (listener == nullptr) return {};
@@ -139,9 +139,9 @@ Admission CmCore::admit(const Request& request) {
   return {.listener = state.serial};
 }
 
-bool CmCore::on_request(Connection& c, const Request& request) {
+bool RdmaCmImpl::on_request(Connection& c, const Request& request) {
   const auto found = listeners_.find(c.listener);
-  std::optional<Way> way = services.find_way(c.peer.own_ip, c.peer.ip, 0);
+  std::optional<ResolvedRoute> way = services.find_route(c.peer.own_ip, c.peer.ip, 0);
   if (found == listeners_.end() || !way) return false;
   Id& listener = *found->second;
   Id* child = create_id(listener.port_space(), request.qp_type, nullptr);
@@ -170,7 +170,7 @@ bool CmCore::on_request(Connection& c, const Request& request) {
   return false;
 }
 
-void CmCore::tell_request(Id& child, Id& listener, const Request& request, bool has_header, bool& taken) {
+void RdmaCmImpl::tell_request(Id& child, Id& listener, const Request& request, bool has_header, bool& taken) {
   Event event;
   event.type = EventType::kConnectRequest;
   event.id = &child;
@@ -186,39 +186,39 @@ void CmCore::tell_request(Id& child, Id& listener, const Request& request, bool 
   taken = sink.on_cm_event(event);
 }
 
-void CmCore::on_news(Connection& c, const News& news) {
+void RdmaCmImpl::on_news(Connection& c, const News& news) {
   IdState& state = c.owner->state();
   Event event;
   event.id = c.owner;
   switch (news.what) {
-    case Happening::kRep:
+    case ProtocolEvent::kRep:
       event.type = EventType::kConnectResponse;
       set_parameters(event, *news.rep);
       break;
-    case Happening::kEstablished:
+    case ProtocolEvent::kEstablished:
       event.type = EventType::kEstablished;
       break;
-    case Happening::kRefused:
+    case ProtocolEvent::kRefused:
       event.type = EventType::kRejected;
       event.status = news.rej->reason;
       event.connection.private_data = news.rej->private_data;
       break;
-    case Happening::kDisconnected:
-    case Happening::kDreqTimeout:
+    case ProtocolEvent::kDisconnected:
+    case ProtocolEvent::kDreqTimeout:
       if (state.phase != kReady) return;
       state.phase = IdState::Phase::kDisconnect;
       event.type = EventType::kDisconnected;
-      event.status = news.what == Happening::kDreqTimeout ? -ETIMEDOUT : 0;
+      event.status = news.what == ProtocolEvent::kDreqTimeout ? -ETIMEDOUT : 0;
       break;
-    case Happening::kTimeout:
+    case ProtocolEvent::kTimeout:
       event.type = EventType::kUnreachable;
       event.status = -ETIMEDOUT;
       event.is_datagram = state.qp_type == QpType::kUd;
       break;
-    case Happening::kTimewaitExit:
+    case ProtocolEvent::kTimewaitExit:
       event.type = EventType::kTimewaitExit;
       break;
-    case Happening::kSidrRep:
+    case ProtocolEvent::kSidrRep:
       set_datagram(event, state, *news.sidr_rep);
       break;
   }

@@ -1,4 +1,4 @@
-#include "packet/path_header.h"
+#include "packet/route_header.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@ namespace {
 
 using test::to_hex;
 
-PathSpec ipv4_spec() {
-  PathSpec spec;
+Route ipv4_spec() {
+  Route spec;
   spec.src_mac = *parse_mac("52:54:00:00:00:01");
   spec.dst_mac = *parse_mac("52:54:00:00:00:02");
   spec.src_ip = *parse_ip("10.0.0.1");
@@ -23,8 +23,8 @@ PathSpec ipv4_spec() {
   return spec;
 }
 
-PathSpec ipv6_spec() {
-  PathSpec spec = ipv4_spec();
+Route ipv6_spec() {
+  Route spec = ipv4_spec();
   spec.src_ip = *parse_ip("fd00::1");
   spec.dst_ip = *parse_ip("fd00::2");
   spec.traffic_class = 0x6a;
@@ -34,16 +34,16 @@ PathSpec ipv6_spec() {
 }
 
 /// The headers, and nothing written behind them.
-std::string written(const PathHeader& path, uint32_t udp_payload_bytes) {
-  uint8_t frame[PathHeader::kMaxBytes + 16];
+std::string written(const RouteHeader& path, uint32_t udp_payload_bytes) {
+  uint8_t frame[RouteHeader::kMaxBytes + 16];
   std::memset(frame, 0xee, sizeof frame);
   path.write(frame, udp_payload_bytes);
   for (uint32_t i = path.bytes(); i < sizeof frame; i++) EXPECT_EQ(frame[i], 0xee) << "byte " << i;
   return to_hex({frame, path.bytes()});
 }
 
-TEST(PathHeader, Ipv4LiteralBytes) {
-  const PathHeader path(ipv4_spec());
+TEST(RouteHeader, Ipv4LiteralBytes) {
+  const RouteHeader path(ipv4_spec());
   EXPECT_EQ(path.bytes(), 42u);
   EXPECT_EQ(path.l3_offset(), 14u);
   EXPECT_FALSE(path.ipv6());
@@ -55,13 +55,13 @@ TEST(PathHeader, Ipv4LiteralBytes) {
             "c12312b700180000");
 }
 
-TEST(PathHeader, Ipv4OnAVlan) {
-  PathSpec spec = ipv4_spec();
+TEST(RouteHeader, Ipv4OnAVlan) {
+  Route spec = ipv4_spec();
   spec.vlan_id = 100;
   spec.pcp = 5;
   spec.traffic_class = 0x02;
   spec.hop_limit = 1;
-  const PathHeader path(spec);
+  const RouteHeader path(spec);
   EXPECT_EQ(path.bytes(), 46u);
   EXPECT_EQ(path.l3_offset(), 18u);
   // 4502 + 002c + 4000 + 0111 + 0a00 + 0001 + 0a00 + 0002 = 9a42, complement 65bd.
@@ -73,8 +73,8 @@ TEST(PathHeader, Ipv4OnAVlan) {
             "c12312b700180000");
 }
 
-TEST(PathHeader, Ipv6LiteralBytes) {
-  const PathHeader path(ipv6_spec());
+TEST(RouteHeader, Ipv6LiteralBytes) {
+  const RouteHeader path(ipv6_spec());
   EXPECT_EQ(path.bytes(), 62u);
   EXPECT_TRUE(path.ipv6());
   EXPECT_EQ(written(path, 0x1010),
@@ -86,27 +86,27 @@ TEST(PathHeader, Ipv6LiteralBytes) {
             "c12312b710180000");
 }
 
-TEST(PathHeader, Ipv6OnAVlanIsTheLongest) {
-  PathSpec spec = ipv6_spec();
+TEST(RouteHeader, Ipv6OnAVlanIsTheLongest) {
+  Route spec = ipv6_spec();
   spec.vlan_id = 4094;
-  const PathHeader path(spec);
-  EXPECT_EQ(path.bytes(), PathHeader::kMaxBytes);
+  const RouteHeader path(spec);
+  EXPECT_EQ(path.bytes(), RouteHeader::kMaxBytes);
   EXPECT_EQ(written(path, 16).substr(24, 12), "81000ffe86dd");
 }
 
-TEST(PathHeader, TheMacCanComeLater) {
-  PathHeader path(ipv4_spec());
+TEST(RouteHeader, TheMacCanComeLater) {
+  RouteHeader path(ipv4_spec());
   path.set_dst_mac(*parse_mac("0a:0b:0c:0d:0e:0f"));
   EXPECT_EQ(written(path, 16).substr(0, 24), "0a0b0c0d0e0f525400000001");
 }
 
-TEST(PathHeader, EveryChecksumHolds) {
+TEST(RouteHeader, EveryChecksumHolds) {
   // The parser refuses a wrong checksum; try every length, and addresses that make the sum wrap.
-  PathSpec spec = ipv4_spec();
+  Route spec = ipv4_spec();
   for (const char* address : {"10.0.0.1", "255.255.255.254", "0.0.0.1", "191.191.64.63"}) {
     spec.src_ip = *parse_ip(address);
     spec.traffic_class = 0xff;
-    const PathHeader path(spec);
+    const RouteHeader path(spec);
     std::vector<uint8_t> frame(path.bytes() + 5000);
     for (uint32_t bytes = 16; bytes < 4200; bytes++) {
       path.write(frame.data(), bytes);
@@ -137,26 +137,26 @@ uint32_t wide_sum(const uint8_t* ip) {
 }
 
 /// Random headers, half of them moved to where adding the carries makes another carry.
-TEST(PathHeader, ChecksumsOfRandomHeaders) {
+TEST(RouteHeader, ChecksumsOfRandomHeaders) {
   SeededRandom random(8);
   unsigned second_carries = 0;
   std::vector<uint8_t> frame(600);
   const uint8_t* ip = frame.data() + 14;
   for (int repeat = 0; repeat < 20'000; repeat++) {
-    PathSpec spec = ipv4_spec();
+    Route spec = ipv4_spec();
     uint32_t source = random.next_u32();
     spec.src_ip = IpAddress::v4(source);
     spec.dst_ip = IpAddress::v4(random.next_u32());
     spec.traffic_class = static_cast<uint8_t>(random.next_u32());
     spec.hop_limit = static_cast<uint8_t>(random.next_u32());
     const uint32_t bytes = 16 + random.below(500);
-    PathHeader(spec).write(frame.data(), bytes);
+    RouteHeader(spec).write(frame.data(), bytes);
     if (repeat % 2 == 0) {
       const uint32_t low = (source + 0xFFFF - random.below(8) - wide_sum(ip)) & 0xFFFF;
       source = (source & 0xFFFF0000u) | low;
       spec.src_ip = IpAddress::v4(source);
     }
-    const PathHeader path(spec);
+    const RouteHeader path(spec);
     path.write(frame.data(), bytes);
     second_carries += (wide_sum(ip) & 0xFFFF) + (wide_sum(ip) >> 16) > 0xFFFF ? 1 : 0;
     ASSERT_EQ(ones_complement_sum(ip, 10), 0xFFFF) << to_string(spec.src_ip) << " " << to_string(spec.dst_ip);
@@ -171,13 +171,13 @@ TEST(PathHeader, ChecksumsOfRandomHeaders) {
 }
 
 /// Headers and BTH written at once, against both written apart.
-void expect_as_written_apart(const PathHeader& path, const Bth& bth, uint32_t udp_payload_bytes) {
-  uint8_t expected[PathHeader::kMaxBytes + Bth::kBytes + 16], frame[sizeof expected];
+void expect_as_written_apart(const RouteHeader& path, const Bth& bth, uint32_t udp_payload_bytes) {
+  uint8_t expected[RouteHeader::kMaxBytes + Bth::kBytes + 16], frame[sizeof expected];
   std::memset(expected, 0xee, sizeof expected);
   std::memset(frame, 0xee, sizeof frame);
   path.write(expected, udp_payload_bytes, bth.psn);
   bth.encode(expected + path.bytes());
-  const PathHeader::Summed summed = path.write(frame, udp_payload_bytes, bth);
+  const RouteHeader::Summed summed = path.write(frame, udp_payload_bytes, bth);
   ASSERT_EQ(to_hex(frame), to_hex(expected));
   ASSERT_LE(summed.bth_bytes, Bth::kBytes);
   const uint8_t* const rest = frame + path.bytes() + summed.bth_bytes;
@@ -186,10 +186,10 @@ void expect_as_written_apart(const PathHeader& path, const Bth& bth, uint32_t ud
 }
 
 /// What is kept is used, from the third time in a row on.
-TEST(PathHeader, HeadersThatAreAlikeAreKept) {
-  for (const PathSpec& spec : {ipv4_spec(), ipv6_spec()}) {
-    PathHeader path(spec);
-    uint8_t frame[PathHeader::kMaxBytes + Bth::kBytes];
+TEST(RouteHeader, HeadersThatAreAlikeAreKept) {
+  for (const Route& spec : {ipv4_spec(), ipv6_spec()}) {
+    RouteHeader path(spec);
+    uint8_t frame[RouteHeader::kMaxBytes + Bth::kBytes];
     Bth bth{.opcode = 4, .dest_qp = 0x11};
     const auto kept = [&](uint32_t bytes) {
       bth.psn += 1;
@@ -207,15 +207,15 @@ TEST(PathHeader, HeadersThatAreAlikeAreKept) {
   }
 }
 
-TEST(PathHeader, WithTheBthItIsTheSameHoweverOftenItWasWritten) {
+TEST(RouteHeader, WithTheBthItIsTheSameHoweverOftenItWasWritten) {
   SeededRandom random(3);
   for (const bool is_signed : {false, true}) {
-    for (const PathSpec& plain : {ipv4_spec(), ipv6_spec()}) {
+    for (const Route& plain : {ipv4_spec(), ipv6_spec()}) {
       for (const uint16_t vlan_id : {uint16_t{0}, uint16_t{100}}) {
-        PathSpec spec = plain;
+        Route spec = plain;
         spec.vlan_id = vlan_id;
         spec.traffic_class = 0x6a;
-        PathHeader path(spec);
+        RouteHeader path(spec);
         if (is_signed) path.sign(Signature(0x123, 0x456));
         for (int i = 0; i < 500; i++) {
           Bth bth;
@@ -231,26 +231,26 @@ TEST(PathHeader, WithTheBthItIsTheSameHoweverOftenItWasWritten) {
   }
 }
 
-TEST(PathHeader, WhatIsKeptChangesWithTheMacAndTheSignature) {
-  PathHeader path(ipv4_spec());
+TEST(RouteHeader, WhatIsKeptChangesWithTheMacAndTheSignature) {
+  RouteHeader path(ipv4_spec());
   const Bth bth{.opcode = 4, .dest_qp = 0x11};
   for (int i = 0; i < 3; i++) expect_as_written_apart(path, bth, 20);
   path.set_dst_mac(*parse_mac("52:54:00:00:00:77"));
   for (int i = 0; i < 3; i++) expect_as_written_apart(path, bth, 20);
   path.sign(Signature(1, 2));
   for (int i = 0; i < 3; i++) expect_as_written_apart(path, bth, 20);
-  PathHeader ipv6(ipv6_spec());
+  RouteHeader ipv6(ipv6_spec());
   for (int i = 0; i < 3; i++) expect_as_written_apart(ipv6, bth, 20);
   ipv6.sign(Signature(1, 2));
   for (int i = 0; i < 3; i++) expect_as_written_apart(ipv6, bth, 20);
 }
 
-TEST(PathHeader, TheDestinationIsFoundBehindEveryHeader) {
-  for (PathSpec spec : {ipv4_spec(), ipv6_spec()}) {
+TEST(RouteHeader, TheDestinationIsFoundBehindEveryHeader) {
+  for (Route spec : {ipv4_spec(), ipv6_spec()}) {
     for (const uint16_t vlan_id : {uint16_t{0}, uint16_t{100}}) {
       spec.vlan_id = vlan_id;
-      const PathHeader path(spec);
-      uint8_t frame[PathHeader::kMaxBytes + Bth::kBytes] = {};
+      const RouteHeader path(spec);
+      uint8_t frame[RouteHeader::kMaxBytes + Bth::kBytes] = {};
       path.write(frame, Bth::kBytes + kIcrcBytes);
       frame[path.bytes() + 4] = 0xff;  // reserved
       frame[path.bytes() + 5] = 0x12;

@@ -19,7 +19,7 @@
 
 namespace uroce {
 
-class HeldEnds {
+class DelayedDreqs {
  public:
   static constexpr Duration kPatience = milliseconds(20);
   /// More are not held.

@@ -1,4 +1,4 @@
-#include "host/engine_mutex.h"
+#include "host/handover_mutex.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@
 namespace uroce {
 namespace {
 
-TEST(EngineMutex, OneOwnerAtATime) {
-  EngineMutex mutex;
+TEST(HandoverMutex, OneOwnerAtATime) {
+  HandoverMutex mutex;
   uint64_t counter = 0;  // not atomic: that is the point
   constexpr int kThreads = 4;
   constexpr int kRounds = 50000;
@@ -31,8 +31,8 @@ TEST(EngineMutex, OneOwnerAtATime) {
   EXPECT_EQ(counter, uint64_t{kThreads} * kRounds);
 }
 
-TEST(EngineMutex, ASleeperIsWoken) {
-  EngineMutex mutex;
+TEST(HandoverMutex, ASleeperIsWoken) {
+  HandoverMutex mutex;
   mutex.lock();
   std::atomic<bool> had{false};
   std::thread sleeper([&] {
@@ -48,8 +48,8 @@ TEST(EngineMutex, ASleeperIsWoken) {
 }
 
 /// A call of verbs that has to wait for the engine's thread succeeds like any other.
-TEST(EngineMutex, WaitingLeavesErrnoAlone) {
-  EngineMutex mutex;
+TEST(HandoverMutex, WaitingLeavesErrnoAlone) {
+  HandoverMutex mutex;
   mutex.lock();
   int seen = -1;
   std::thread sleeper([&] {
@@ -64,8 +64,8 @@ TEST(EngineMutex, WaitingLeavesErrnoAlone) {
   EXPECT_EQ(seen, 0);
 }
 
-TEST(EngineMutex, AnOnlookerGivesUp) {
-  EngineMutex mutex;
+TEST(HandoverMutex, AnOnlookerGivesUp) {
+  HandoverMutex mutex;
   EXPECT_TRUE(mutex.try_lock_for(milliseconds(1)));
   bool had = true;
   std::thread([&] { had = mutex.try_lock_for(milliseconds(5)); }).join();
@@ -80,8 +80,8 @@ TEST(EngineMutex, AnOnlookerGivesUp) {
   mutex.unlock();
 }
 
-TEST(EngineMutex, APollingThreadDoesNotStarveOthers) {
-  EngineMutex mutex;
+TEST(HandoverMutex, APollingThreadDoesNotStarveOthers) {
+  HandoverMutex mutex;
   std::atomic<bool> stop{false};
   std::thread poller([&] {
     while (!stop) {
@@ -105,8 +105,8 @@ TEST(EngineMutex, APollingThreadDoesNotStarveOthers) {
   EXPECT_EQ(had, 200);
 }
 
-TEST(EngineMutex, AfterForkItIsFree) {
-  EngineMutex mutex;
+TEST(HandoverMutex, AfterForkItIsFree) {
+  HandoverMutex mutex;
   mutex.lock();
   mutex.reset_after_fork();
   mutex.lock();  // would hang

@@ -1,4 +1,4 @@
-#include "managed/held_ends.h"
+#include "managed/delayed_dreqs.h"
 
 #include <algorithm>
 
@@ -19,12 +19,12 @@ bool completions_lie(const Engine& engine, uint32_t qpn, const IpAddress& peer) 
 
 }  // namespace
 
-HeldEnds::Kept::Kept(const IncomingMad& from, uint32_t of, Instant latest) : mad(from), qpn(of), until(latest) {
+DelayedDreqs::Kept::Kept(const IncomingMad& from, uint32_t of, Instant latest) : mad(from), qpn(of), until(latest) {
   std::copy(from.bytes.begin(), from.bytes.end(), bytes.begin());
   mad.bytes = bytes;
 }
 
-bool HeldEnds::keep(const IncomingMad& mad, const Engine& engine, Instant now) {
+bool DelayedDreqs::keep(const IncomingMad& mad, const Engine& engine, Instant now) {
   cm::MadHeader header;
   if (kept_.size() == kMax || cm::decode(mad.bytes, header) != cm::HeaderFault::kNone ||
       header.attribute != cm::Attribute::kDreq)
@@ -36,7 +36,7 @@ bool HeldEnds::keep(const IncomingMad& mad, const Engine& engine, Instant now) {
   return true;
 }
 
-std::optional<IncomingMad> HeldEnds::take(const Engine& engine, Instant now) {
+std::optional<IncomingMad> DelayedDreqs::take(const Engine& engine, Instant now) {
   taken_.clear();
   const auto due = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
     return kept.until <= now || !completions_lie(engine, kept.qpn, kept.mad.src_ip);
@@ -49,7 +49,7 @@ std::optional<IncomingMad> HeldEnds::take(const Engine& engine, Instant now) {
   return taken_.front().mad;
 }
 
-void HeldEnds::forget() {
+void DelayedDreqs::forget() {
   kept_.clear();
   taken_.clear();
   next_look_ = Instant::never();

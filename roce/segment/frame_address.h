@@ -14,7 +14,7 @@
 
 namespace uroce::segment {
 
-struct Destination {
+struct FrameAddress {
   MacAddress mac;
   uint32_t qpn = 0;  // 0: not for a queue pair
   /// When `qpn` is kManagementQpn: the service that is asked for; nothing: the datagram does not name a receiver.
@@ -23,7 +23,7 @@ struct Destination {
 };
 
 /// `datagram`: from the DETH on. A message that names a connection is for the member that has the connection's number.
-inline void take_management(std::span<const uint8_t> datagram, Destination& destination) {
+inline void take_management(std::span<const uint8_t> datagram, FrameAddress& destination) {
   if (datagram.size() < Deth::kBytes) return;
   const ManagementAddress address = management_address(datagram.subspan(Deth::kBytes));
   if (address.kind == ManagementAddress::Kind::kService) destination.service_id = address.service_id;
@@ -32,8 +32,8 @@ inline void take_management(std::span<const uint8_t> datagram, Destination& dest
 }
 
 /// Reads what is there, and trusts nothing: DPDK applications send what they like.
-inline Destination destination_of(std::span<const uint8_t> frame) {
-  Destination destination;
+inline FrameAddress address_of_frame(std::span<const uint8_t> frame) {
+  FrameAddress destination;
   if (frame.size() < kEthernetBytes) return destination;
   const uint8_t* p = frame.data();
   std::memcpy(destination.mac.bytes.data(), p, 6);

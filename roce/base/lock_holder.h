@@ -1,13 +1,13 @@
 // Notes which thread owns something that has one owner at a time, so that code that uses the thing can check that its
-// own thread is the owner. `Owner` neither waits nor locks: that is up to the code that passes the thing from thread to
-// thread.
+// own thread is the owner. `LockHolder` neither waits nor locks: that is up to the code that passes the thing from
+// thread to thread.
 #pragma once
 
 #include <atomic>
 
 namespace uroce {
 
-class Owner {
+class LockHolder {
  public:
   void take() { thread_.store(self(), std::memory_order_relaxed); }
   void leave() { thread_.store(nullptr, std::memory_order_relaxed); }

@@ -1,4 +1,4 @@
-#include "packet/path_header.h"
+#include "packet/route_header.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace uroce {
 namespace {
 
-void write_ipv4(uint8_t* ip, const PathSpec& spec) {
+void write_ipv4(uint8_t* ip, const Route& spec) {
   ip[0] = 0x45;
   ip[1] = spec.traffic_class;
   ip[6] = 0x40;  // DF
@@ -21,7 +21,7 @@ void write_ipv4(uint8_t* ip, const PathSpec& spec) {
   store_be32(ip + 16, spec.dst_ip.v4_host_order());
 }
 
-void write_ipv6(uint8_t* ip, const PathSpec& spec) {
+void write_ipv6(uint8_t* ip, const Route& spec) {
   store_be32(ip, (6u << 28) | (uint32_t{spec.traffic_class} << 20) | (spec.flow_label & 0xFFFFF));
   ip[6] = kProtocolUdp;
   ip[7] = spec.hop_limit;
@@ -31,7 +31,7 @@ void write_ipv6(uint8_t* ip, const PathSpec& spec) {
 
 }  // namespace
 
-PathHeader::PathHeader(const PathSpec& spec) : ipv6_(!spec.src_ip.is_v4()) {
+RouteHeader::RouteHeader(const Route& spec) : ipv6_(!spec.src_ip.is_v4()) {
   uint8_t* p = template_.data();
   std::copy(spec.dst_mac.bytes.begin(), spec.dst_mac.bytes.end(), p);
   std::copy(spec.src_mac.bytes.begin(), spec.src_mac.bytes.end(), p + 6);
@@ -56,7 +56,7 @@ PathHeader::PathHeader(const PathSpec& spec) : ipv6_(!spec.src_ip.is_v4()) {
   bytes_ = static_cast<uint8_t>(p + kUdpBytes - template_.data());
 }
 
-void PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes, Psn psn) const {
+void RouteHeader::write(uint8_t* frame, uint32_t udp_payload_bytes, Psn psn) const {
   // Two copies of constant size that overlap: every header is 42 to 66 bytes long.
   constexpr uint32_t kShortest = 14 + 20 + 8;
   constexpr uint32_t kTail = 32;
@@ -85,7 +85,7 @@ void PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes, Psn psn) cons
   store_be16(ip + kIpv4Bytes + 4, static_cast<uint16_t>(udp_bytes));
 }
 
-PathHeader::Summed PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes, const Bth& bth) const {
+RouteHeader::Summed RouteHeader::write(uint8_t* frame, uint32_t udp_payload_bytes, const Bth& bth) const {
   const Like like{bth.head(), udp_payload_bytes};
   uint8_t* const at = frame + bytes_;
   if (like == prepared_for_) {
@@ -106,18 +106,18 @@ PathHeader::Summed PathHeader::write(uint8_t* frame, uint32_t udp_payload_bytes,
   return {icrc_begin(frame + l3_offset_, ipv6_), Bth::kBytes};
 }
 
-void PathHeader::prepare(const uint8_t* frame, const Like& like) const {
+void RouteHeader::prepare(const uint8_t* frame, const Like& like) const {
   std::memcpy(prepared_.bytes.data(), frame, bytes_ + Bth::kHeadBytes);
   prepared_.crc = icrc_to_bth_head(frame + l3_offset_, ipv6_);
   prepared_for_ = like;
 }
 
-void PathHeader::set_dst_mac(const MacAddress& mac) {
+void RouteHeader::set_dst_mac(const MacAddress& mac) {
   forget_prepared();
   std::copy(mac.bytes.begin(), mac.bytes.end(), template_.begin());
 }
 
-void PathHeader::sign(const Signature& signature) {
+void RouteHeader::sign(const Signature& signature) {
   forget_prepared();
   if (!ipv6_) {
     signature_ = signature;

@@ -17,7 +17,7 @@
 namespace uroce {
 
 /// What the headers are built from.
-struct PathSpec {
+struct Route {
   MacAddress src_mac;
   MacAddress dst_mac;
   uint16_t vlan_id = 0;  // 0: untagged
@@ -33,12 +33,12 @@ struct PathSpec {
   uint8_t priority() const { return vlan_id != 0 ? pcp & 7 : traffic_class >> 5; }
 };
 
-class PathHeader {
+class RouteHeader {
  public:
   static constexpr uint32_t kMaxBytes = 14 + 4 + 40 + 8;
 
-  PathHeader() = default;
-  explicit PathHeader(const PathSpec& spec);
+  RouteHeader() = default;
+  explicit RouteHeader(const Route& spec);
 
   /// Bytes before the BTH.
   uint32_t bytes() const { return bytes_; }
@@ -57,7 +57,7 @@ class PathHeader {
   Summed write(uint8_t* frame, uint32_t udp_payload_bytes, const Bth& bth) const;
 
   void set_dst_mac(const MacAddress& mac);
-  /// From now on packets are signed, but a flow label that the PathSpec asked for stays.
+  /// From now on packets are signed, but a flow label that the Route asked for stays.
   void sign(const Signature& signature);
 
  private:

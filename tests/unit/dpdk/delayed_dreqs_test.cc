@@ -1,5 +1,5 @@
 // When a peer's DREQ is told to a program whose queue pair has completions that it has not polled.
-#include "managed/held_ends.h"
+#include "managed/delayed_dreqs.h"
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ class HeldEndsTest : public testing::Test {
   SeededRandom random_{1};
   Observer observer_;
   Engine engine_{config(), port_, random_, observer_};
-  HeldEnds held_;
+  DelayedDreqs held_;
   CompletionQueue* cq_ = nullptr;
   Qp* qp_ = nullptr;
   Qp* other_ = nullptr;
@@ -86,8 +86,8 @@ TEST_F(HeldEndsTest, IsToldWhenTheCompletionsWerePolled) {
 TEST_F(HeldEndsTest, OrWhenNobodyPolls) {
   complete(*qp_);
   EXPECT_TRUE(keep(dreq_for(*qp_)));
-  EXPECT_EQ(told(kAtFirst + HeldEnds::kPatience + nanoseconds(-1)), 0u);
-  EXPECT_EQ(told(kAtFirst + HeldEnds::kPatience), 0x4ea0u);
+  EXPECT_EQ(told(kAtFirst + DelayedDreqs::kPatience + nanoseconds(-1)), 0u);
+  EXPECT_EQ(told(kAtFirst + DelayedDreqs::kPatience), 0x4ea0u);
 }
 
 TEST_F(HeldEndsTest, NothingElseWaits) {
@@ -127,10 +127,10 @@ TEST_F(HeldEndsTest, OfTwoQueuesBothArePolledFirst) {
 
 TEST_F(HeldEndsTest, InTheirOrderAndNotTooMany) {
   complete(*qp_);
-  for (uint32_t i = 1; i <= HeldEnds::kMax; i++) EXPECT_TRUE(keep(dreq_for(*qp_, i)));
+  for (uint32_t i = 1; i <= DelayedDreqs::kMax; i++) EXPECT_TRUE(keep(dreq_for(*qp_, i)));
   EXPECT_FALSE(keep(dreq_for(*qp_, 99))) << "told at once";
   poll();
-  for (uint32_t i = 1; i <= HeldEnds::kMax; i++) EXPECT_EQ(told(kAtFirst), i);
+  for (uint32_t i = 1; i <= DelayedDreqs::kMax; i++) EXPECT_EQ(told(kAtFirst), i);
 }
 
 TEST_F(HeldEndsTest, WithTheQueuePairGoesTheReason) {

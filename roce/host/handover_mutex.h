@@ -12,7 +12,7 @@
 
 namespace uroce {
 
-class EngineMutex {
+class HandoverMutex {
  public:
   void lock() {
     uint32_t expected = 0;

@@ -1,5 +1,5 @@
-// A directory that is full for a moment: the n-th write of a card is cut short or refused, and newcomers look.
-#include "segment/card_file.h"
+// A directory that is full for a moment: the n-th write of a record is cut short or refused, and newcomers look.
+#include "segment/record_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ class FullDirectoryTest : public testing::Test {
  protected:
   ~FullDirectoryTest() override { disk = {}; }
   /// What somebody who comes now reads of the only member; nothing: does not see it.
-  std::optional<MemberCard> newcomer_reads() const {
+  std::optional<MemberRecord> newcomer_reads() const {
     Directory directory;
     std::string error;
     EXPECT_TRUE(directory.open(dir_.path(), error)) << error;
@@ -65,18 +65,18 @@ TEST_F(FullDirectoryTest, ACardIsWrittenWholeOrNotAtAll) {
   Directory directory;
   ASSERT_TRUE(directory.open(dir_.path(), error_)) << error_;
   Membership member;
-  ASSERT_TRUE(member.join(directory, card_of("a", 1), error_)) << error_;
-  const auto longest = static_cast<int64_t>(to_text(member.card()).size()) + 200;
-  // Longer and shorter cards in turn, each first cut short anywhere.
+  ASSERT_TRUE(member.join(directory, record_of("a", 1), error_)) << error_;
+  const auto longest = static_cast<int64_t>(to_text(member.record()).size()) + 200;
+  // Longer and shorter records in turn, each first cut short anywhere.
   for (int64_t room = 0; room < longest; room++) {
-    MemberCard next = member.card();
+    MemberRecord next = member.record();
     next.program = "version " + std::to_string(room);
     if (room % 3 == 0) {
       next.listens.assign(4, service(0));
     } else {
       next.listens.clear();
     }
-    const MemberCard before = member.card();
+    const MemberRecord before = member.record();
     disk = {.room = room};
     const int code = member.update(next, error_);
     disk.room = -1;
@@ -86,27 +86,27 @@ TEST_F(FullDirectoryTest, ACardIsWrittenWholeOrNotAtAll) {
     }
     ASSERT_EQ(code, ENOSPC) << room;
     ASSERT_NE(error_.find("No space left on device; name another place"), std::string::npos) << error_;
-    ASSERT_EQ(member.card(), before) << room;
+    ASSERT_EQ(member.record(), before) << room;
     ASSERT_EQ(newcomer_reads(), before) << room;
     ASSERT_EQ(member.update(next, error_), 0) << room << " " << error_;
     ASSERT_EQ(newcomer_reads(), next) << room;
   }
 }
 
-TEST_F(FullDirectoryTest, WhoCannotWriteTheFirstCardDoesNotJoin) {
+TEST_F(FullDirectoryTest, WhoCannotWriteTheFirstRecordDoesNotJoin) {
   Directory directory;
   ASSERT_TRUE(directory.open(dir_.path(), error_)) << error_;
   for (int64_t room = 0; room < 60; room += 7) {
     disk = {.room = room};
     Membership member;
-    EXPECT_FALSE(member.join(directory, card_of("a", 1), error_));
+    EXPECT_FALSE(member.join(directory, record_of("a", 1), error_));
     EXPECT_NE(error_.find("No space left on device"), std::string::npos) << error_;
     EXPECT_EQ(dir_.count('m'), 0u) << "it takes the room of others";
   }
 }
 
 TEST_F(FullDirectoryTest, IsToldOnceAndAListenerAtOnce) {
-  Node node(dir_, card_of("a", 1));
+  Node node(dir_, record_of("a", 1));
   Registration& registration = node.port->registration();
   ASSERT_EQ(registration.listen(service(1), error_), 0);
   disk.room = 0;
@@ -126,7 +126,7 @@ TEST_F(FullDirectoryTest, IsToldOnceAndAListenerAtOnce) {
 }
 
 TEST_F(FullDirectoryTest, WhatWasRefusedIsNotToldLater) {
-  Node node(dir_, card_of("a", 1));
+  Node node(dir_, record_of("a", 1));
   disk.room = 0;
   EXPECT_EQ(node.port->registration().listen(service(1), error_), ENOSPC);
   const unsigned refused = disk.refused;
@@ -138,7 +138,7 @@ TEST_F(FullDirectoryTest, WhatWasRefusedIsNotToldLater) {
 }
 
 TEST_F(FullDirectoryTest, IsTriedAgainWhenThereIsRoom) {
-  Node node(dir_, card_of("a", 1));
+  Node node(dir_, record_of("a", 1));
   Registration& registration = node.port->registration();
   const MacAddress group{{0x01, 0x00, 0x5e, 1, 2, 3}};
   ASSERT_EQ(registration.listen(service(1), error_), 0);
@@ -162,29 +162,29 @@ TEST_F(FullDirectoryTest, IsTriedAgainWhenThereIsRoom) {
   EXPECT_EQ(node.warnings.size(), 1u);
 }
 
-TEST(CardFile, WithoutItsSumIsNothing) {
+TEST(RecordFile, WithoutItsSumIsNothing) {
   const TempDir dir;
-  const std::string path = dir.path() + "/card";
+  const std::string path = dir.path() + "/record";
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_GE(fd, 0);
-  const MemberCard first = card_of("a", 1);
-  MemberCard second = first;
+  const MemberRecord first = record_of("a", 1);
+  MemberRecord second = first;
   second.program = "another";
-  ASSERT_EQ(write_card(fd, first, 1), 0);
-  EXPECT_EQ(read_card(fd), first);
-  ASSERT_EQ(write_card(fd, second, 2), 0);
-  EXPECT_EQ(read_card(fd), second);
+  ASSERT_EQ(write_record(fd, first, 1), 0);
+  EXPECT_EQ(read_record(fd), first);
+  ASSERT_EQ(write_record(fd, second, 2), 0);
+  EXPECT_EQ(read_record(fd), second);
   // Any byte of the newer one is another.
   const auto bytes = static_cast<off_t>(std::filesystem::file_size(path));
-  for (off_t at = static_cast<off_t>(kCardBytesMax); at < bytes; at++) {
+  for (off_t at = static_cast<off_t>(kRecordBytesMax); at < bytes; at++) {
     char byte = 0;
     ASSERT_EQ(pread(fd, &byte, 1, at), 1);
     const char other = static_cast<char>(byte ^ 1);
     ASSERT_EQ(pwrite(fd, &other, 1, at), 1);
-    ASSERT_EQ(read_card(fd), first) << at;
+    ASSERT_EQ(read_record(fd), first) << at;
     ASSERT_EQ(pwrite(fd, &byte, 1, at), 1);
   }
-  EXPECT_EQ(read_card(fd), second);
+  EXPECT_EQ(read_record(fd), second);
   close(fd);
 }
 

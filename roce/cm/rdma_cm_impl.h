@@ -13,10 +13,10 @@
 
 namespace uroce::cm {
 
-class CmCore final : public ConnectionUser {
+class RdmaCmImpl final : public ConnectionUser {
  public:
-  CmCore(Services& its_services, EventSink& its_sink, const CmLimits& its_limits);
-  ~CmCore() override;
+  RdmaCmImpl(Services& its_services, EventSink& its_sink, const CmLimits& its_limits);
+  ~RdmaCmImpl() override;
 
   Services& services;
   EventSink& sink;

@@ -1,4 +1,4 @@
-#include "fabric/forwarding.h"
+#include "fabric/forwarding_table.h"
 
 #include <algorithm>
 #include <bit>
@@ -16,12 +16,12 @@ size_t scale(uint64_t random, size_t count) { return static_cast<size_t>((random
 
 }  // namespace
 
-Forwarding::Forwarding(const SwitchConfig& config, uint64_t seed)
+ForwardingTable::ForwardingTable(const SwitchConfig& config, uint64_t seed)
     : seed_(seed), aging_(config.mac_aging), routes_(64), up_(config.ports.size(), 1) {
   if (config.learning) learned_.resize(std::bit_ceil(std::max<size_t>(config.learned_macs, kBucket)));
 }
 
-const Forwarding::Route* Forwarding::find_route(uint64_t key) const {
+const ForwardingTable::Entry* ForwardingTable::find_route(uint64_t key) const {
   const size_t mask = routes_.size() - 1;
   for (size_t i = hash(key) & mask;; i = (i + 1) & mask) {
     if (routes_[i].key == key) return &routes_[i];
@@ -29,7 +29,7 @@ const Forwarding::Route* Forwarding::find_route(uint64_t key) const {
   }
 }
 
-void Forwarding::insert_route(uint64_t key, uint32_t group) {
+void ForwardingTable::insert_route(uint64_t key, uint32_t group) {
   const size_t mask = routes_.size() - 1;
   size_t i = hash(key) & mask;
   while (routes_[i].key != kFree && routes_[i].key != key) i = (i + 1) & mask;
@@ -39,7 +39,7 @@ void Forwarding::insert_route(uint64_t key, uint32_t group) {
   routes_[i] = {key, group, members[0], members.size() == 1};
 }
 
-uint32_t Forwarding::group_of(std::span<const PortId> ports) {
+uint32_t ForwardingTable::group_of(std::span<const PortId> ports) {
   for (size_t i = 0; i < groups_.size(); i++) {
     if (std::equal(ports.begin(), ports.end(), groups_[i].members.begin(), groups_[i].members.end())) {
       return static_cast<uint32_t>(i);
@@ -54,14 +54,14 @@ uint32_t Forwarding::group_of(std::span<const PortId> ports) {
   return static_cast<uint32_t>(groups_.size() - 1);
 }
 
-bool Forwarding::add_route(const MacAddress& mac, std::span<const PortId> ports) {
+bool ForwardingTable::add_route(const MacAddress& mac, std::span<const PortId> ports) {
   if (ports.empty() || ports.size() > kMaxGroupPorts) return false;
   if (std::any_of(ports.begin(), ports.end(), [this](PortId port) { return port >= up_.size(); })) return false;
   if ((route_count_ + 1) * 2 > routes_.size()) {
-    std::vector<Route> old(routes_.size() * 2);
+    std::vector<Entry> old(routes_.size() * 2);
     old.swap(routes_);
     route_count_ = 0;
-    for (const Route& route : old) {
+    for (const Entry& route : old) {
       if (route.key != kFree) insert_route(route.key, route.group);
     }
   }
@@ -69,7 +69,7 @@ bool Forwarding::add_route(const MacAddress& mac, std::span<const PortId> ports)
   return true;
 }
 
-void Forwarding::set_port_up(PortId port, bool up) {
+void ForwardingTable::set_port_up(PortId port, bool up) {
   up_[port] = up ? 1 : 0;
   for (Group& group : groups_) {
     group.alive.clear();
@@ -80,9 +80,9 @@ void Forwarding::set_port_up(PortId port, bool up) {
   if (!up) forget_port(port);
 }
 
-Destination Forwarding::find(const uint8_t* mac, Instant now) const {
+Destination ForwardingTable::find(const uint8_t* mac, Instant now) const {
   const uint64_t key = key_of(mac);
-  if (const Route* route = find_route(key); route != nullptr) {
+  if (const Entry* route = find_route(key); route != nullptr) {
     if (route->single) return {Destination::Kind::kPort, route->port, 0};
     return {Destination::Kind::kGroup, 0, route->group};
   }
@@ -94,7 +94,7 @@ Destination Forwarding::find(const uint8_t* mac, Instant now) const {
   return {};
 }
 
-void Forwarding::learn(const uint8_t* mac, PortId port, Instant now) {
+void ForwardingTable::learn(const uint8_t* mac, PortId port, Instant now) {
   if (learned_.empty() || (mac[0] & 1) != 0) return;
   ensure(port < up_.size(), "an address is learned at a port that is there");
   const uint64_t key = key_of(mac);
@@ -110,13 +110,13 @@ void Forwarding::learn(const uint8_t* mac, PortId port, Instant now) {
   learned_[oldest] = {key, now + aging_, port};
 }
 
-void Forwarding::forget_port(PortId port) {
+void ForwardingTable::forget_port(PortId port) {
   for (Learned& entry : learned_) {
     if (entry.key != kFree && entry.port == port) entry = {};
   }
 }
 
-std::optional<PortId> Forwarding::choose(uint32_t group, uint64_t flow) const {
+std::optional<PortId> ForwardingTable::choose(uint32_t group, uint64_t flow) const {
   const Group& g = groups_[group];
   ensure(!g.members.empty() && g.alive.size() <= g.members.size(), "a group has members, some of them up");
   const PortId first = g.members[scale(flow, g.members.size())];

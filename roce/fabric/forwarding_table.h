@@ -27,9 +27,9 @@ struct Destination {
   uint32_t group = 0;
 };
 
-class Forwarding {
+class ForwardingTable {
  public:
-  Forwarding(const SwitchConfig& config, uint64_t seed);
+  ForwardingTable(const SwitchConfig& config, uint64_t seed);
 
   bool add_route(const MacAddress& mac, std::span<const PortId> ports);
   void set_port_up(PortId port, bool up);
@@ -45,7 +45,7 @@ class Forwarding {
   std::optional<PortId> choose(uint32_t group, uint64_t flow) const;
 
  private:
-  struct Route {
+  struct Entry {
     uint64_t key = kFree;
     uint32_t group = 0;
     PortId port = 0;      // the group's only member,
@@ -64,13 +64,13 @@ class Forwarding {
   static constexpr size_t kBucket = 4;
 
   size_t hash(uint64_t key) const { return static_cast<size_t>((key ^ seed_) * 0x9E3779B97F4A7C15u >> 32); }
-  const Route* find_route(uint64_t key) const;
+  const Entry* find_route(uint64_t key) const;
   void insert_route(uint64_t key, uint32_t group);
   uint32_t group_of(std::span<const PortId> ports);
 
   uint64_t seed_;
   Duration aging_;
-  std::vector<Route> routes_;  // open addressing, at most half full
+  std::vector<Entry> routes_;  // open addressing, at most half full
   size_t route_count_ = 0;
   std::vector<Learned> learned_;  // in buckets of kBucket; the oldest entry of a full bucket is replaced
   std::vector<Group> groups_;

@@ -1,4 +1,4 @@
-#include "segment/card_file.h"
+#include "segment/record_file.h"
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -13,12 +13,12 @@ namespace uroce::segment {
 namespace {
 
 constexpr std::string_view kLastLine = "\nend\n";
-/// "written <count> <sum>", behind the card.
+/// "written <count> <sum>", behind the record.
 constexpr std::string_view kSeal = "written ";
 constexpr size_t kDigits = 16;
 constexpr size_t kSealBytes = kSeal.size() + kDigits + 1 + kDigits + 1;
-constexpr size_t kCopyBytesMax = kCardBytesMax;  // with its seal: where the second copy begins
-constexpr size_t kFirstLook = 4096;              // most cards are shorter
+constexpr size_t kCopyBytesMax = kRecordBytesMax;  // with its seal: where the second copy begins
+constexpr size_t kFirstLook = 4096;                // most records are shorter
 
 struct Copy {
   uint64_t count = 0;
@@ -66,21 +66,21 @@ std::optional<Copy> read_copy(int fd, off_t at) {
 
 }  // namespace
 
-int write_card(int fd, const MemberCard& card, uint64_t count) {
-  std::string text = to_text(card);
+int write_record(int fd, const MemberRecord& record, uint64_t count) {
+  std::string text = to_text(record);
   text += seal_of(text, count);
   if (text.size() > kCopyBytesMax) return EMSGSIZE;
   const off_t at = count % 2 != 0 ? 0 : static_cast<off_t>(kCopyBytesMax);
   const int code = write_all(fd, text, at);
-  // The part that was not written may equal what was there before: then the whole new card is there to read.
+  // The part that was not written may equal what was there before: then the whole new record is there to read.
   return code != 0 && read_some(fd, at, text.size()) == text ? 0 : code;
 }
 
-std::optional<MemberCard> read_card(int fd) {
+std::optional<MemberRecord> read_record(int fd) {
   const auto first = read_copy(fd, 0);
   const auto second = read_copy(fd, static_cast<off_t>(kCopyBytesMax));
   if (!first && !second) return std::nullopt;
-  return parse_card((!second || (first && first->count > second->count) ? first : second)->text);
+  return parse_record((!second || (first && first->count > second->count) ? first : second)->text);
 }
 
 }  // namespace uroce::segment

@@ -1,4 +1,4 @@
-#include "host/engine_mutex.h"
+#include "host/handover_mutex.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -31,7 +31,7 @@ void futex_wait(std::atomic<uint32_t>& word, uint32_t expected) {
 
 }  // namespace
 
-bool EngineMutex::spin() {
+bool HandoverMutex::spin() {
   for (int i = 0; i < kSpins; i++) {
     uint32_t expected = 0;
     if (word_.load(std::memory_order_relaxed) == 0 &&
@@ -43,7 +43,7 @@ bool EngineMutex::spin() {
   return false;
 }
 
-bool EngineMutex::try_lock_for(Duration patience) {
+bool HandoverMutex::try_lock_for(Duration patience) {
   constexpr Duration kPause = microseconds(100);
   for (int64_t looks = patience.ns / kPause.ns; !spin(); looks--) {
     if (looks <= 0) return false;
@@ -53,7 +53,7 @@ bool EngineMutex::try_lock_for(Duration patience) {
   return true;
 }
 
-void EngineMutex::lock_contended() {
+void HandoverMutex::lock_contended() {
   if (spin()) return;
   bool claimed = false;
   while (true) {
@@ -72,7 +72,7 @@ void EngineMutex::lock_contended() {
   }
 }
 
-void EngineMutex::hand_over() {
+void HandoverMutex::hand_over() {
   // The grant is written last: from then on the claimant may own the lock, and even release it, before this thread goes
   // on. If the word were written after that, it would say that the lock is held although nobody holds it.
   word_.store(kHandedOver, std::memory_order_relaxed);
@@ -81,7 +81,7 @@ void EngineMutex::hand_over() {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word_), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void EngineMutex::wake() {
+void HandoverMutex::wake() {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 

@@ -1,4 +1,4 @@
-#include "transport/placement.h"
+#include "transport/memory_placement.h"
 
 #include <atomic>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Who calls without owning is found out.
-#include "engine/owner_check.h"
+#include "engine/lock_check.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@ namespace uroce::test {
 namespace {
 
 TEST(OwnerCheckDeathTest, OnlyTheOwnerPasses) {
-  OwnerCheck check;
+  LockCheck check;
   check.check();  // nobody says who it is
-  Owner owner;
+  LockHolder owner;
   owner.take();
   check.follow(owner);
   check.check();

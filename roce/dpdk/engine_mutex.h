@@ -7,13 +7,13 @@
 
 #include <rte_lcore.h>
 
-#include "base/owner.h"
+#include "base/lock_holder.h"
 #include "dpdk/interrupt_guard.h"
-#include "host/engine_mutex.h"
+#include "host/handover_mutex.h"
 
 namespace uroce {
 
-class Ownership final : public EngineLockable {
+class EngineMutex final : public GuardedLock {
  public:
   void acquire() override {
     mutex_.lock();
@@ -35,7 +35,7 @@ class Ownership final : public EngineLockable {
     mutex_.reset_after_fork();
     owner_.leave();
   }
-  const Owner& owner() const { return owner_; }
+  const LockHolder& owner() const { return owner_; }
 
  private:
   void take() {
@@ -44,8 +44,8 @@ class Ownership final : public EngineLockable {
     RTE_PER_LCORE(_lcore_id) = lcore_;
   }
 
-  EngineMutex mutex_;
-  Owner owner_;
+  HandoverMutex mutex_;
+  LockHolder owner_;
   unsigned lcore_ = LCORE_ID_ANY;
   unsigned saved_lcore_ = LCORE_ID_ANY;
 };

@@ -34,7 +34,7 @@ struct Listening {
   bool operator==(const Listening&) const = default;
 };
 
-struct MemberCard {
+struct MemberRecord {
   Role role = Role::kProgram;
   std::string host;  // the name of the host that it belongs to
   MacAddress mac;    // of that host
@@ -54,24 +54,24 @@ struct MemberCard {
   bool link_up = true;
   std::string netdev;  // the kernel interface below its port, or ""
 
-  bool operator==(const MemberCard&) const = default;
+  bool operator==(const MemberRecord&) const = default;
 };
 
-std::string to_text(const MemberCard& card);
-/// Nothing when the text is not a whole card.
-std::optional<MemberCard> parse_card(std::string_view text);
+std::string to_text(const MemberRecord& record);
+/// Nothing when the text is not a whole record.
+std::optional<MemberRecord> parse_record(std::string_view text);
 
 /// 1 to 32 letters, digits, '-', '_', '.' or '@'; the first is a letter or a digit.
 bool valid_host_name(std::string_view name);
 
-/// No card has more than these: writers keep to the limits, and readers reject other cards.
+/// No record has more than these: writers keep to the limits, and readers reject other records.
 inline constexpr size_t kAddressesMax = 255;  // as many as a GID table has beside its first row
 inline constexpr size_t kBlocksMax = 512;     // 131072 queue pairs, which is the most that --max-qps allows
 inline constexpr size_t kListensMax = 512;
 inline constexpr size_t kGroupsMax = 256;
 inline constexpr size_t kRawMacsMax = 64;
 inline constexpr size_t kProgramBytesMax = 255;
-/// The longest card that is read; it has room for the maximum of every list.
-inline constexpr size_t kCardBytesMax = 64 * 1024;
+/// The longest record that is read; it has room for the maximum of every list.
+inline constexpr size_t kRecordBytesMax = 64 * 1024;
 
 }  // namespace uroce::segment

@@ -2,18 +2,18 @@
 #pragma once
 
 #include "base/check.h"
-#include "base/owner.h"
+#include "base/lock_holder.h"
 
 namespace uroce {
 
-class OwnerCheck {
+class LockCheck {
  public:
   /// A caller that passes the engine between threads notes its owner in `owner`. `owner` outlives this.
-  void follow(const Owner& owner) { owner_ = &owner; }
+  void follow(const LockHolder& owner) { owner_ = &owner; }
   void check() const { ensure(owner_ == nullptr || owner_->is_me(), "an engine is used by the thread that owns it"); }
 
  private:
-  const Owner* owner_ = nullptr;  // nullptr: not checked
+  const LockHolder* owner_ = nullptr;  // nullptr: not checked
 };
 
 }  // namespace uroce
