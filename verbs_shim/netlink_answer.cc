@@ -4,17 +4,18 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "paths.h"
@@ -24,7 +25,8 @@ namespace uroce::verbs {
 
 namespace {
 
-constexpr time_t kPatienceSeconds = 30;
+constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::milliseconds kLookAgain{1};
 
 /// The sockets that wait for more, each with the process that sends to it; so many at most. In the child of a fork
 /// those of its parent count no more, and no lock can have been left behind.
@@ -119,7 +121,7 @@ std::unique_ptr<NetlinkAnswer> NetlinkAnswer::begin(int fd, uint32_t port) {
 }
 
 bool NetlinkAnswer::send(const std::string& datagram) {
-  if (rest_.empty() && send_now(datagram, MSG_DONTWAIT)) return true;
+  if (rest_.empty() && send_now(datagram)) return true;
   if (rest_.empty() && errno != EAGAIN) return false;
   rest_.push_back(datagram);
   return true;
@@ -128,8 +130,6 @@ bool NetlinkAnswer::send(const std::string& datagram) {
 void NetlinkAnswer::finish(std::unique_ptr<NetlinkAnswer> answer) {
   const uint64_t inode = answer->inode_;
   if (answer->rest_.empty() || !waiting.add(inode)) return;
-  const timeval patience{kPatienceSeconds, 0};
-  syscall(SYS_setsockopt, answer->sender_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (run_apart(&send_rest, answer.get())) {
     static_cast<void>(answer.release());  // the thread's now
   } else {
@@ -137,8 +137,20 @@ void NetlinkAnswer::finish(std::unique_ptr<NetlinkAnswer> answer) {
   }
 }
 
-bool NetlinkAnswer::send_now(const std::string& datagram, int flags) const {
-  return syscall(SYS_sendto, sender_.get(), datagram.data(), datagram.size(), flags, &to_, sizeof to_) >= 0;
+bool NetlinkAnswer::send_now(const std::string& datagram) const {
+  return syscall(SYS_sendto, sender_.get(), datagram.data(), datagram.size(), MSG_DONTWAIT, &to_, sizeof to_) >= 0;
+}
+
+/// Does not wait in the call: the kernel would go on to the next socket at this port when the program closes its own,
+/// and that would get the rest of an answer to another request.
+bool NetlinkAnswer::send_when_read(const std::string& datagram) const {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (is_at(inode_, to_.nl_pid)) {
+    if (send_now(datagram)) return true;
+    if (errno != EAGAIN || std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return false;
 }
 
 void* NetlinkAnswer::send_rest(void* argument) try {
@@ -146,7 +158,7 @@ void* NetlinkAnswer::send_rest(void* argument) try {
   const std::unique_ptr<NetlinkAnswer> answer(static_cast<NetlinkAnswer*>(argument));
   const StopsWaiting stops{answer->inode_};
   for (const std::string& datagram : answer->rest_) {
-    if (!is_at(answer->inode_, answer->to_.nl_pid) || !answer->send_now(datagram, 0)) break;
+    if (!answer->send_when_read(datagram)) break;
   }
   return nullptr;
 } catch (const std::bad_alloc&) {

@@ -29,7 +29,8 @@ class NetlinkAnswer {
 
  private:
   NetlinkAnswer(uint64_t inode, uint32_t port, UniqueFd sender);
-  bool send_now(const std::string& datagram, int flags) const;
+  bool send_now(const std::string& datagram) const;
+  bool send_when_read(const std::string& datagram) const;
   static void* send_rest(void* argument);
 
   const uint64_t inode_;  // of the socket
