@@ -397,7 +397,7 @@ def quotas(session):
 def memory_quota(session):
     """Who has memory for one other program meets no second one, and says why."""
     session.wire.daemons[0].stop()
-    session.wire.start_daemon(0, "--max-memory", "4.5M")
+    session.wire.start_daemon(0, "--max-memory", "4.65M")
     address = "127.0.0.1"
     server = session.start("server", 0, ["rping", "-s", "-P"])
     first = session.start("client 1", 0, ["rping", "-c", "-a", address, "-v"])
