@@ -37,8 +37,7 @@ void offer_cpu(const TscClock& clock, YieldBackoff& yields) {
   const Instant before = clock.now();
   sched_yield();
   const Instant after = clock.now();
-  const Duration took = after - before;
-  yields.on_yielded(after, took, took <= YieldBackoff::kOthersRan && others_ran_here());
+  yields.on_yielded(after, after - before > YieldBackoff::kOthersRan || others_ran_here());
 }
 
 void on_fork_child() {

@@ -6,11 +6,6 @@
 // program polls for a part of that while before it yields again: a thread that was away for some time and comes back
 // waits for an eighth of that time at most, and never longer than kLongest.
 //
-// A thread that polls gives the CPU back when it finds nothing; one that computes keeps it until its time slice ends. A
-// program that yielded to such a thread at each poll would make one poll a slice: some hundred a second. Beside one it
-// is more patient: a peer on another CPU answers meanwhile, and a program that polls for some microseconds and then
-// sleeps does so, and is let in as soon as it is woken.
-//
 // Reads no clock and makes no calls. Any thread may call it at any time: what two threads say at once is news of the
 // same CPUs, and the later word stays.
 #pragma once
@@ -27,32 +22,23 @@ class YieldBackoff {
  public:
   /// A program that has found something does not yield for so long: it may find more.
   static constexpr Duration kPatience = microseconds(4);
-  /// The same beside a thread that computes; also what a yield to one is followed by.
-  static constexpr Duration kPatienceBesideOthers = microseconds(100);
   static constexpr Duration kLongest = microseconds(50);
   static constexpr int64_t kParts = 8;
   /// A yield that took longer was no mere call: another thread ran. One that was shorter may be either.
   static constexpr Duration kOthersRan = microseconds(3);
-  /// One that took as long as this went to a thread that computes.
-  static constexpr Duration kTimeSlice = microseconds(500);
 
   /// A poll found something.
   void on_work(Instant now) {
-    const Instant then = now + nanoseconds(patience_ns_.load(std::memory_order_relaxed));
-    if (next() < then) set_next(then);
+    if (next() < now + kPatience) set_next(now + kPatience);
   }
   /// After a poll that found nothing: whether to yield.
   bool due(Instant now) const { return now >= next(); }
-  /// A yield returned at `now`, after `took`. `others_ran`: the kernel says so, of one that was shorter than
-  /// kOthersRan.
-  void on_yielded(Instant now, Duration took, bool others_ran) {
-    const bool to_a_slice = took >= kTimeSlice;
-    others_ran |= took > kOthersRan;
-    if (others_ran) patience_ns_.store((to_a_slice ? kPatienceBesideOthers : kPatience).ns, std::memory_order_relaxed);
+  /// A yield returned at `now`.
+  void on_yielded(Instant now, bool others_ran) {
     const int64_t last = others_ran_ns_.load(std::memory_order_relaxed);
     if (others_ran || last == kUnknown) {
       others_ran_ns_.store(now.ns, std::memory_order_relaxed);
-      set_next(to_a_slice ? now + kPatienceBesideOthers : now);
+      set_next(now);
     } else {
       set_next(now + nanoseconds(std::min((now.ns - last) / kParts, kLongest.ns)));
     }
@@ -64,7 +50,6 @@ class YieldBackoff {
   Instant next() const { return {next_ns_.load(std::memory_order_relaxed)}; }
   void set_next(Instant when) { next_ns_.store(when.ns, std::memory_order_relaxed); }
 
-  std::atomic<int64_t> patience_ns_{kPatience.ns};
   std::atomic<int64_t> next_ns_{0};               // when to yield next
   std::atomic<int64_t> others_ran_ns_{kUnknown};  // when another thread ran here last; at first, when this was asked
 };

@@ -7,10 +7,8 @@ namespace uroce {
 namespace {
 
 constexpr Instant kStart{1'000'000'000};
-// How long a yield takes that finds nobody, one to a thread that polls, and one to a thread that computes.
-constexpr Duration kAlone = nanoseconds(600);
-constexpr Duration kOthersRan = microseconds(5);
-constexpr Duration kSlice = milliseconds(3);
+constexpr bool kAlone = false;
+constexpr bool kOthersRan = true;
 
 struct Polled {
   int yields = 0;
@@ -18,16 +16,16 @@ struct Polled {
 };
 
 /// A program that polls in vain for `how_long`, and yields whenever it should.
-Polled poll_in_vain(YieldBackoff& backoff, Instant& now, Duration how_long, Duration yield_takes) {
+Polled poll_in_vain(YieldBackoff& backoff, Instant& now, Duration how_long, bool others_run) {
   Polled polled;
   Instant last = now;
   for (const Instant end = now + how_long; now < end; now = now + nanoseconds(30)) {
     if (!backoff.due(now)) continue;
     polled.yields++;
     polled.longest = std::max(polled.longest, now - last);
-    now = now + yield_takes;
+    now = now + (others_run ? microseconds(5) : nanoseconds(600));
     last = now;
-    backoff.on_yielded(now, yield_takes, false);
+    backoff.on_yielded(now, others_run);
   }
   return polled;
 }
@@ -50,29 +48,21 @@ TEST(YieldBackoffTest, WhereOthersRunEveryPollYields) {
   Instant now = kStart;
   for (int i = 0; i < 100; i++) {
     now = now + microseconds(5);
-    backoff.on_yielded(now, kOthersRan, false);
+    backoff.on_yielded(now, kOthersRan);
     ASSERT_TRUE(backoff.due(now)) << i;
   }
-}
-
-/// The kernel knows of threads that ran too shortly to be noticed.
-TEST(YieldBackoffTest, AShortYieldToAnotherCountsWhenTheKernelSaysSo) {
-  YieldBackoff backoff;
-  backoff.on_yielded(kStart, kOthersRan, false);
-  backoff.on_yielded(kStart + milliseconds(1), kAlone, true);
-  EXPECT_TRUE(backoff.due(kStart + milliseconds(1)));
 }
 
 /// Before anything is known of the CPU, it counts as one that others use.
 TEST(YieldBackoffTest, TheFirstYieldIsFollowedByAnother) {
   YieldBackoff backoff;
-  backoff.on_yielded(kStart, kAlone, false);
+  backoff.on_yielded(kStart, kAlone);
   EXPECT_TRUE(backoff.due(kStart));
 }
 
 TEST(YieldBackoffTest, TheLongerNobodyRanTheLaterTheNextYield) {
   YieldBackoff backoff;
-  backoff.on_yielded(kStart, kOthersRan, false);
+  backoff.on_yielded(kStart, kOthersRan);
   struct {
     Duration alone_for;
     Duration pause;
@@ -81,7 +71,7 @@ TEST(YieldBackoffTest, TheLongerNobodyRanTheLaterTheNextYield) {
                      {microseconds(1000), microseconds(50)}, {milliseconds(3'600'000), microseconds(50)}};
   for (const auto& step : steps) {
     const Instant now = kStart + step.alone_for;
-    backoff.on_yielded(now, kAlone, false);
+    backoff.on_yielded(now, kAlone);
     EXPECT_FALSE(backoff.due(now + step.pause + nanoseconds(-1))) << step.alone_for.ns;
     EXPECT_TRUE(backoff.due(now + step.pause)) << step.alone_for.ns;
   }
@@ -92,7 +82,7 @@ TEST(YieldBackoffTest, WhoComesBackWaitsForAPartOfItsAbsence) {
   for (const Duration away : {microseconds(15), microseconds(50), microseconds(300), milliseconds(20)}) {
     YieldBackoff backoff;
     Instant now = kStart;
-    backoff.on_yielded(now, kOthersRan, false);
+    backoff.on_yielded(now, kOthersRan);
     const Polled polled = poll_in_vain(backoff, now, away, kAlone);
     EXPECT_LE(polled.longest, std::min(nanoseconds(away.ns / 8 + 100), microseconds(51))) << away.ns;
   }
@@ -102,7 +92,7 @@ TEST(YieldBackoffTest, WhoComesBackIsNoticedAtTheNextYield) {
   YieldBackoff backoff;
   Instant now = kStart;
   poll_in_vain(backoff, now, milliseconds(10), kAlone);
-  backoff.on_yielded(now, kOthersRan, false);
+  backoff.on_yielded(now, kOthersRan);
   EXPECT_EQ(poll_in_vain(backoff, now, milliseconds(10), kOthersRan).longest, nanoseconds(30));
 }
 
@@ -115,47 +105,23 @@ TEST(YieldBackoffTest, WorkTellsNothingOfTheCpu) {
   EXPECT_LE(poll_in_vain(alone, now, milliseconds(1), kAlone).yields, 21);
 
   YieldBackoff shared;
-  shared.on_yielded(now, kOthersRan, false);
+  shared.on_yielded(now, kOthersRan);
   shared.on_work(now);
   EXPECT_FALSE(shared.due(now + nanoseconds(3999)));
   EXPECT_TRUE(shared.due(now + microseconds(4)));
-  shared.on_yielded(now + microseconds(9), kOthersRan, false);
+  shared.on_yielded(now + microseconds(9), kOthersRan);
   EXPECT_TRUE(shared.due(now + microseconds(9)));
 }
 
 /// Work does not bring a yield forward that was to come later.
 TEST(YieldBackoffTest, WorkDoesNotShortenAPause) {
   YieldBackoff backoff;
-  backoff.on_yielded(kStart, kOthersRan, false);
+  backoff.on_yielded(kStart, kOthersRan);
   const Instant now = kStart + milliseconds(1);
-  backoff.on_yielded(now, kAlone, false);
+  backoff.on_yielded(now, kAlone);
   backoff.on_work(now);
   EXPECT_FALSE(backoff.due(now + nanoseconds(49'999)));
   EXPECT_TRUE(backoff.due(now + microseconds(50)));
-}
-
-/// Beside a thread that computes, a program that yields at each poll would poll once a slice.
-TEST(YieldBackoffTest, BesideAThreadThatComputesItIsPatient) {
-  YieldBackoff backoff;
-  backoff.on_yielded(kStart, kSlice, false);
-  EXPECT_FALSE(backoff.due(kStart + nanoseconds(99'999)));
-  EXPECT_TRUE(backoff.due(kStart + microseconds(100)));
-  Instant now = kStart + microseconds(50);
-  backoff.on_work(now);
-  EXPECT_FALSE(backoff.due(now + nanoseconds(99'999))) << "as patient after work";
-  EXPECT_TRUE(backoff.due(now + microseconds(100)));
-  now = kStart;
-  EXPECT_GE(poll_in_vain(backoff, now, milliseconds(300), kSlice).yields, 90) << "but it yields";
-}
-
-TEST(YieldBackoffTest, TheNextThreadThatPollsEndsThePatience) {
-  YieldBackoff backoff;
-  backoff.on_yielded(kStart, kSlice, false);
-  const Instant now = kStart + milliseconds(1);
-  backoff.on_yielded(now, kOthersRan, false);
-  EXPECT_TRUE(backoff.due(now));
-  backoff.on_work(now);
-  EXPECT_TRUE(backoff.due(now + microseconds(4)));
 }
 
 /// What it is for: where nobody else runs, few polls yield; but somebody who comes is noticed.
