@@ -76,7 +76,7 @@ void write_ipv6(uint8_t* ip, const InDatagram& datagram) {
 /// Copies the payload behind the headers, and returns by what its iCRC differs from the right one.
 uint32_t copy_payload(uint8_t* l3, uint8_t* out, const InDatagram& datagram, bool ipv6) {
   if (datagram.payload_bytes < kRoceBytesLeast) {
-    std::memcpy(out, datagram.payload, datagram.payload_bytes);
+    if (datagram.payload_bytes != 0) std::memcpy(out, datagram.payload, datagram.payload_bytes);
     return 1;
   }
   std::memcpy(out, datagram.payload, Bth::kBytes);  // read with the headers

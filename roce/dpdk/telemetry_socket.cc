@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <memory>
+#include <forward_list>
 #include <vector>
 
 #include <rte_log.h>
@@ -28,10 +28,16 @@ extern "C" int rte_telemetry_init(const char* runtime_dir, const char* rte_versi
 namespace uroce {
 namespace {
 
-/// Where it is. DPDK keeps a pointer to the path, and removes the socket when the process ends.
-std::unique_ptr<const ReachableDirectory>& place() {
-  static Immortal<std::unique_ptr<const ReachableDirectory>> directory;
-  return *directory;
+/// Where it is, and where it was. DPDK keeps a pointer to the path, which a thread that ends, or a fork's parent, may
+/// still read when there is another one; with the last it removes the socket when the process ends.
+struct Places {
+  std::forward_list<ReachableDirectory> all;
+  const ReachableDirectory* now = nullptr;
+};
+
+Places& places() {
+  static Immortal<Places> immortal;
+  return *immortal;
 }
 
 /// A thread of DPDK's that ends since its socket is no more is no news.
@@ -66,18 +72,14 @@ bool start_telemetry(const std::string& directory) {
   std::error_code code;
   std::filesystem::create_directories(directory, code);
   if (code) return false;
-  auto reachable = std::make_unique<const ReachableDirectory>(directory, std::strlen(kTelemetryName));
+  const ReachableDirectory& reachable = places().all.emplace_front(directory, std::strlen(kTelemetryName));
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   sched_getaffinity(0, sizeof allowed, &allowed);
   const QuietDpdk quiet;
-  if (rte_telemetry_init(reachable->path().c_str(), rte_version(), &allowed, log_of_telemetry, RTE_LOGTYPE_EAL) != 0) {
-    static_cast<void>(reachable.release());  // DPDK may have kept the pointer
+  if (rte_telemetry_init(reachable.path().c_str(), rte_version(), &allowed, log_of_telemetry, RTE_LOGTYPE_EAL) != 0)
     return false;
-  }
-  // The path before it is what a thread that ends, or a fork's parent, may still read.
-  static_cast<void>(place().release());
-  place() = std::move(reachable);
+  places().now = &reachable;
   return true;
 }
 
@@ -92,6 +94,9 @@ bool start_telemetry_again(const std::string& before, const std::string& directo
   return true;
 }
 
-std::string telemetry_path() { return place() ? place()->path() + "/" + kTelemetryName : ""; }
+std::string telemetry_path() {
+  const ReachableDirectory* const now = places().now;
+  return now != nullptr ? now->path() + "/" + kTelemetryName : "";
+}
 
 }  // namespace uroce
