@@ -161,8 +161,9 @@ bool EndpointImpl::start(std::string& error) {
   register_telemetry();
   EndpointRegistry::get().publish(*this);
   const PortPlan& plan = port_.plan();
+  const uint32_t mtu_bytes = EngineLock(*this)->qps().active_mtu_bytes();
   log_message(LogLevel::kInfo, "port %s, MAC %s, RoCE MTU %u", plan.name.c_str(), to_string(plan.identity.mac).c_str(),
-              engine_->qps().active_mtu_bytes());
+              mtu_bytes);
   for (const LocalAddress& address : plan.identity.addresses) {
     log_message(LogLevel::kInfo, "address %s", to_string(address).c_str());
   }
