@@ -85,10 +85,11 @@ uint32_t Receiver::drain_loopback(Instant now) {
 }
 
 void Receiver::process(std::span<const RxFrame> frames, Instant now) {
-  ensure(frames.size() <= kParseAhead, "no more frames are looked at together than there is room for");
+  const size_t count = frames.size();
+  ensure(count <= kParseAhead, "no more frames are looked at together than there is room for");
   KnownHeaders::Known* known[kParseAhead];
   ParseResult results[kParseAhead];
-  for (size_t i = 0; i < frames.size(); i++) {
+  for (size_t i = 0; i < count; i++) {
     counters_.rx_packets++;
     counters_.rx_bytes += frames[i].bytes;
     parts_.tap.on_received(frames[i], now);
@@ -102,7 +103,7 @@ void Receiver::process(std::span<const RxFrame> frames, Instant now) {
     if (results[i] == ParseResult::kOk) parts_.qps.prefetch(packets_[i].bth.dest_qp);
   }
   noted_ = false;
-  for (size_t i = 0; i < frames.size(); i++) {
+  for (size_t i = 0; i < count; i++) {
     if (parts_.steering != nullptr && parts_.steering->sniffs()) sniff(results[i], frames[i], now);
     if (noted_ && known[i] != nullptr) {
       known[i] = nullptr;  // others may have taken their place
