@@ -18,7 +18,7 @@ class LibraryBackground : public testing::TestWithParam<Drive> {
     const Endpoint::Ownership owner(*side.endpoint);
     return f();
   }
-  /// The program drives nothing, and asks no connection how far it is.
+  /// The program drives nothing, and asks no connection for its state.
   static bool becomes(Side& side, const std::function<bool()>& is_so) {
     const Instant deadline = side.endpoint->now() + kPatience;
     while (side.endpoint->now() < deadline) {

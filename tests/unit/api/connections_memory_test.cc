@@ -12,8 +12,8 @@ namespace {
 
 // Of this thread.
 thread_local long left = -1;           // allocations until one fails; -1: all succeed
-thread_local std::size_t largest = 0;  // that there was
-thread_local std::size_t refused = 0;  // allocations of so many bytes fail
+thread_local std::size_t largest = 0;  // bytes
+thread_local std::size_t refused = 0;  // allocations of exactly this many bytes fail
 thread_local unsigned refusals = 0;
 
 void* allocate(std::size_t bytes) {
@@ -29,7 +29,7 @@ void* allocate(std::size_t bytes) {
   return memory;
 }
 
-/// True when `f` ended: it had enough memory, or needed none that failed. From allocation `fails` on there is none.
+/// Runs `f` with memory for `fails` allocations. True when it ended, false when one failed.
 template <typename F>
 bool with_memory_for(long fails, F&& f) try {
   left = fails;
@@ -45,7 +45,7 @@ bool with_memory_for(long fails, F&& f) try {
 
 void* operator new(std::size_t bytes) { return allocate(bytes); }
 void* operator new[](std::size_t bytes) { return allocate(bytes); }
-// Of the library's temporary buffers, which do with less or none.
+// For temporary buffers of the standard library, which does with smaller ones or none.
 void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return std::malloc(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
@@ -62,7 +62,7 @@ class LibraryMemory : public TwoEndpoints {
   static QueuePair another_qp(Side& side) {
     return side.endpoint->engine().create_qp({.pd = side.pd, .send_cq = &side.cq, .recv_cq = &side.cq});
   }
-  /// What a queue pair allocates on its way to RTR, and little else is as large.
+  /// The largest allocation of a queue pair on its way to RTR; little else is as large.
   size_t bytes_to_rtr() {
     const QueuePairAddress a = owning(a_, [&] { return a_.qp.address(); });
     return owning(b_, [&] {
@@ -104,7 +104,7 @@ TEST_F(LibraryMemory, AConnectionThatWasNotBegunLeavesItsQueuePair) {
                              [&] { b_.connection = connections.begin_connect(b_.qp, "198.18.0.1", kPort, error); });
     });
     if (made) break;
-    until([n = 0]() mutable { return ++n > 20; });  // what was begun tells nobody
+    until([n = 0]() mutable { return ++n > 20; });  // events of the failed attempt have no connection
   }
   EXPECT_GT(fails, 2) << "nothing failed";
   ASSERT_TRUE(asked());
@@ -119,7 +119,7 @@ TEST_F(LibraryMemory, AnAnswerThatThereIsNoMemoryForIsTakenLater) {
   b_.connection = begin(error);
   ASSERT_TRUE(asked());
   a_.connection = owning(a_, [&] { return a_.listener.begin_accept(a_.qp, error); });
-  // The answer is kept, and the queue pair asks for its room in one turn after the other.
+  // The answer is kept, and the queue pair tries to allocate again in each turn.
   refusals = 0;
   refused = to_rtr;
   const bool repeated = until([] { return refusals > 3; });
@@ -153,7 +153,7 @@ TEST_F(LibraryMemory, AListenerIsDestroyedWhateverWaitsForMemory) {
   ASSERT_TRUE(asked());
   owning(a_, [&] {
     a_.connection = a_.endpoint->connections().begin_connect(a_.qp, "127.0.0.1", kPort, error);
-    // The address is known at once, and nobody has asked since: what follows from it waits, and needs memory.
+    // The address is known at once, but nothing has polled since: the next step waits, and needs memory.
     EXPECT_TRUE(with_memory_for(0, [&] { a_.listener = {}; }));
   });
   EXPECT_TRUE(both(ConnectionState::kEnded));
@@ -173,7 +173,7 @@ TEST_F(LibraryMemory, AListenerThatIsDestroyedRefusesWhoWasNotHeardOfYet) {
   refusals = 0;
   refused = to_rtr;
   b_.connection = begin(error);
-  // What comes from b waits behind the answer that there is no memory for.
+  // The request of b waits behind the answer that there is no memory for.
   const Instant enough = a_.endpoint->now() + milliseconds(300);
   EXPECT_TRUE(until([&] { return refusals > 3 && a_.endpoint->now() > enough; })) << refusals;
   owning(a_, [&] { EXPECT_TRUE(with_memory_for(0, [&] { a_.listener = {}; })); });

@@ -151,7 +151,7 @@ TEST_F(LibraryConnections, AQueuePairHasOne) {
   ASSERT_TRUE(asked());
   owning(a_, [&] { a_.connection = a_.listener.begin_accept(a_.qp, error); });
   ASSERT_TRUE(both(ConnectionState::kEstablished));
-  // After the end it may have another.
+  // Once the connection has ended, the queue pair may have another.
   owning(b_, [&] {
     b_.connection.disconnect();
     QpAttributes reset;
@@ -252,7 +252,7 @@ TEST_F(LibraryConnections, TheEndIsToldToBoth) {
   });
   owning(b_, [&] {
     b_.connection.disconnect();
-    b_.connection.disconnect();  // nothing more happens
+    b_.connection.disconnect();  // has no further effect
     EXPECT_FALSE(b_.connection);
     EXPECT_EQ(b_.qp.state(), QpState::kErr);
     return 0;
@@ -355,7 +355,7 @@ TEST_F(LibraryConnections, PatienceEnds) {
   const ConnectionOptions options{.patience = milliseconds(20)};
   EXPECT_FALSE(owning(a_, [&] { return a_.listener.accept(a_.qp, error, options); }));
   EXPECT_EQ(error, "nobody has connected");
-  // Nobody drives the other side.
+  // The other side is not driven.
   EXPECT_FALSE(
       owning(b_, [&] { return b_.endpoint->connections().connect(b_.qp, "198.18.0.1", kPort, error, options); }));
   EXPECT_EQ(error, "198.18.0.1 port 7471: does not answer");

@@ -19,7 +19,7 @@ std::vector<uint8_t> copy(std::span<const uint8_t> bytes) { return {bytes.begin(
 
 class MemoryPortTest : public testing::Test {
  protected:
-  /// What an engine does: takes room for `max`, fills some, sends.
+  /// As an engine sends: takes room for `max` frames, fills some and sends those.
   uint32_t send(uint32_t max, const std::vector<std::vector<uint8_t>>& frames) { return send(port_, max, frames); }
   static uint32_t send(MemoryPort& port, uint32_t max, const std::vector<std::vector<uint8_t>>& frames) {
     TxFrame room[Port::kMaxBurst];

@@ -60,7 +60,7 @@ struct Side {
 
 class TwoEndpoints : public testing::Test {
  protected:
-  /// Drives both until it is so.
+  /// Drives both until `is_so` holds.
   bool until(const std::function<bool()>& is_so) {
     const Instant deadline = a_.endpoint->now() + kPatience;
     while (a_.endpoint->now() < deadline) {

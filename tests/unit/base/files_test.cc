@@ -36,7 +36,7 @@ TEST(Files, NamesAndTrees) {
 
   remove_tree(root + "/tree");
   EXPECT_FALSE(is_there(root + "/tree"));
-  EXPECT_TRUE(is_there(outside + "/stays"));  // a link is removed, and not what it leads to
+  EXPECT_TRUE(is_there(outside + "/stays"));  // the link is removed, not what it points to
   remove_tree(outside + "/stays");
   EXPECT_FALSE(is_there(outside + "/stays"));
   remove_tree(root + "/nowhere");

@@ -19,7 +19,7 @@ using test::Mapped;
 using Copy = void (*)(void*, const void*, size_t);
 struct Kernel {
   Copy copy;
-  size_t least;  // bytes
+  size_t least;  // the fewest bytes that it copies
 };
 
 std::vector<Kernel> kernels() {
@@ -47,7 +47,7 @@ TEST(GuardedMemory, CopiesEveryLength) {
   }
 }
 
-/// `kBefore` pages that are there, and one that is not.
+/// `kBefore` bytes that are mapped, and behind them a page that is not.
 class GuardedMemoryHole : public testing::Test {
  protected:
   static constexpr size_t kBefore = 2 * kPage;
@@ -62,7 +62,7 @@ class GuardedMemoryHole : public testing::Test {
   std::vector<uint8_t> other_ = std::vector<uint8_t>(kBefore + kPage);
 };
 
-/// Nothing outside of the range is touched: a region may end where a mapping ends.
+/// Nothing outside the range is touched: a region may end where a mapping ends.
 TEST_F(GuardedMemoryHole, ReachesUpToTheHole) {
   for (const Kernel& kernel : kernels()) {
     for (size_t bytes = kernel.least; bytes < 700; bytes++) {
@@ -89,7 +89,7 @@ TEST_F(GuardedMemoryHole, FaultsAreThrown) {
           }
         }
         ASSERT_EQ(faults, 2) << bytes << " bytes, " << missing << " missing";
-        ASSERT_EQ(canary, 0x0123456789ABCDEF * bytes);  // what the compiler kept in registers came through
+        ASSERT_EQ(canary, 0x0123456789ABCDEF * bytes);  // registers keep their values across a fault
       }
     }
   }
@@ -99,7 +99,7 @@ TEST_F(GuardedMemoryHole, WhatComesBeforeIsCopied) {
   for (const Kernel& kernel : kernels()) {
     std::fill(other_.begin(), other_.end(), uint8_t{0x5A});
     EXPECT_THROW(kernel.copy(there_.data() + kPage, other_.data(), kPage + 1), MemoryFault);
-    // All but what the last steps of the copy would have written.
+    // All but what the last steps of the copy would have written has been copied.
     EXPECT_EQ(std::count(there_.data() + kPage, hole() - 160, 0x5A), static_cast<long>(kPage - 160));
     for (size_t i = 0; i < kBefore; i++) there_.data()[i] = pattern(i);
   }
@@ -134,7 +134,7 @@ TEST_F(GuardedMemoryHole, FileThatWasCut) {
   EXPECT_FALSE(try_copy(other_.data(), file.data(), kPage + 1));
 }
 
-/// Only faults, and only where they are expected.
+/// Only memory faults are recovered from, and only where they are expected.
 TEST(GuardedMemory, OtherFaultsAreNotOurs) {
   Mapped page(kPage, Mapped::Of::kNothing, PROT_NONE);
   const auto touch = [&] {

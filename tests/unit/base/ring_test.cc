@@ -86,11 +86,11 @@ TEST(Ring, ALargeOneCostsNothingUntilItIsUsed) {
   };
   constexpr uint32_t kItems = 1 << 20;
   constexpr long kPages = kItems * sizeof(Item) / 4096;
-  mallopt(M_PERTURB, 0);  // Meson has malloc fill all that it gives
+  mallopt(M_PERTURB, 0);  // Meson's setting would have malloc write to all memory that it returns
   const long before = pages_touched();
   Ring<Item> ring(kItems);
   ring.push({{7}});
-  EXPECT_LT(pages_touched() - before, kPages / 4);  // a sanitizer's shadow is an eighth
+  EXPECT_LT(pages_touched() - before, kPages / 4);  // a sanitizer's shadow takes an eighth
   EXPECT_EQ(ring.front().words[0], 7u);
   Ring<Item> other = std::move(ring);
   EXPECT_EQ(other.front().words[0], 7u);
@@ -112,7 +112,7 @@ TEST(Ring, MayLieInABlockBesideOthers) {
   EXPECT_EQ(none.next_slot(), UINT64_MAX);
 }
 
-/// Elements that own something are there from the start, and go with it.
+/// Elements with constructors are constructed with the ring, and destroyed with it.
 TEST(Ring, HoldsWhatIsNotPlain) {
   Ring<std::vector<int>> ring(2);
   ring.next_slot().assign(3, 9);

@@ -18,7 +18,7 @@ bool is_aligned(const T& item) {
 }
 
 TEST(UntouchedBlock, HoldsArraysOfAllSizesSideBySide) {
-  constexpr size_t kOddBytes = 7;  // after which the next would not be aligned by itself
+  constexpr size_t kOddBytes = 7;  // the next array would not be aligned by itself
   constexpr size_t kWides = 3;
   constexpr size_t kWords = 5;
   UntouchedBlock block(UntouchedBlock::bytes_for<uint8_t>(kOddBytes) + UntouchedBlock::bytes_for<Wide>(kWides) +

@@ -63,7 +63,7 @@ TEST_F(CardEvents, ConsumerAndArmLooksAtTheNewPointer) {
   receive_one();
   EXPECT_EQ(events(), 1u);
   receive_one();
-  write(at::kCq + 0x10 + 0x0c, 0x80910002);  // one is left
+  write(at::kCq + 0x10 + 0x0c, 0x80910002);  // one entry is left in the queue
   EXPECT_EQ(events(), 2u);
 }
 
@@ -74,7 +74,7 @@ TEST_F(CardEvents, DisarmingAndTheContinuousBit) {
   EXPECT_EQ(read(at::kCq + 0x10 + 8) & (7u << 17), 0u);
   receive_one();
   EXPECT_EQ(events(), 0u);
-  // The RTL has a continuous bit (18), and no command that sets it.
+  // The RTL has a continuous bit (18), but no command sets it.
   write(at::kCq + 0x10 + 0x0c, 0x40000203);
   EXPECT_EQ(read(at::kCq + 0x10 + 8) & (1u << 18), 0u);
 }
@@ -84,7 +84,7 @@ TEST_F(CardEvents, ArmedEqInterrupts) {
   arm_cq();
   receive_one();
   EXPECT_TRUE(interrupts.empty());
-  arm_eq();  // not empty
+  arm_eq();  // not empty, so it fires at once
   EXPECT_EQ(interrupts, (std::vector<unsigned>{5}));
   write(at::kEq + 2 * 0x10 + 0x0c, 0x80910001);
   now_ns += 1'000'000;

@@ -44,7 +44,7 @@ TEST_F(ObservedLfc, PauseFrameGoesOutOverTheWatermark) {
   EXPECT_EQ(Bytes(frame.begin() + 18, frame.end()), Bytes(42, 0));
   EXPECT_NE(read(at::kLfc) & kTxRequest, 0u);
 
-  // Said again after 7fff quanta of 512 bit times at 100 Gbit/s, which are 167767 ns.
+  // Repeated after 7fff quanta of 512 bit times at 100 Gbit/s, which are 167767 ns.
   now_ns += 167'000;
   run();
   EXPECT_EQ(wire().from_card.size(), 1u);
@@ -52,7 +52,7 @@ TEST_F(ObservedLfc, PauseFrameGoesOutOverTheWatermark) {
   run();
   EXPECT_EQ(wire().from_card.size(), 2u);
 
-  // The other end may go on when the FIFO is empty.
+  // When the FIFO is empty, the other end is told to go on.
   for (unsigned i = 0; i < 2; ++i) put_rx(i, 2048);
   ring(at::kRxq, 2);
   card->block_host(false);
@@ -82,7 +82,7 @@ TEST_F(ObservedLfc, FullFifoDropsFrames) {
   CardConfig config;
   config.rx_fifo_bytes = 4096;
   build(config);
-  config.max_frame_bytes = 2048;  // and so is the FIFO ahead of it
+  config.max_frame_bytes = 2048;  // which limits the FIFO ahead of it, too
   build(config);
   bring_up();
   card->block_host(true);
@@ -103,7 +103,7 @@ TEST_F(ObservedLfc, AFrameThatTheFifoNeverTakesIsDroppedWhenItIsItsTurn) {
   config.rx_fifo_bytes = 1024;
   build(config);
   bring_up();
-  write(at::kRxControl, 0x101);  // so that they wait ahead of the FIFO, where there is more room
+  write(at::kRxControl, 0x101);  // so that the frames wait ahead of the FIFO, where there is more room
   wire().to_card.push_back(plain_frame(100, 1));
   wire().to_card.push_back(plain_frame(2000, 2));
   wire().to_card.push_back(plain_frame(100, 3));

@@ -37,7 +37,7 @@ class AnyWire final : public Wire {
   bool connected() override { return (*random_)() % 8 != 0; }
   std::span<uint8_t> reserve(size_t bytes) override {
     if ((*random_)() % 16 == 0) return {};
-    reserved_ = std::make_unique<uint8_t[]>(bytes);  // exactly so much: sanitizers see one byte more
+    reserved_ = std::make_unique<uint8_t[]>(bytes);  // no more than asked for: sanitizers notice a byte beyond
     reserved_bytes_ = bytes;
     return {reserved_.get(), bytes};
   }
@@ -212,7 +212,7 @@ class Round {
     card_->write32(queue, static_cast<uint32_t>(kAddress) + bases_.back());
     card_->write32(queue + 4, static_cast<uint32_t>(kAddress >> 32));
   }
-  /// Brings most of the card up, so that the rest meets a card that works.
+  /// Brings most of the card up, so that the random steps meet a card that works.
   void bring_up() {
     bases_.clear();
     for (uint32_t i = 0; i < config_.interfaces; ++i) {
@@ -240,14 +240,14 @@ class Round {
     }
   }
 
-  /// A descriptor somewhere: lengths and addresses that are sometimes right.
+  /// A descriptor at a random place, with a length and an address that are sometimes valid.
   void put_descriptor() {
     size_t at = pick(kPages * kPageBytes / 16) * 16;
     if (!bases_.empty() && !one_in(4)) at = (bases_[pick(static_cast<uint32_t>(bases_.size()))] + pick(128) * 16);
     if (at >= kPages * kPageBytes) return;
-    const uint64_t length = one_in(6) ? any32() : one_in(30) ? 0 : 1 + pick(2000);  // 0 ends the interface's TX
+    const uint64_t length = one_in(6) ? any32() : one_in(30) ? 0 : 1 + pick(2000);  // 0 ends all TX of the interface
     uint64_t address = one_in(6) ? random_() : kAddress + pick(kPages * kPageBytes + 100);
-    if (pieces_ != 0 && one_in(4)) address = kAddress + pieces_ - pick(64);  // over the seam
+    if (pieces_ != 0 && one_in(4)) address = kAddress + pieces_ - pick(64);  // across the seam
     const uint64_t first = (any32() & 0xffff) << 16 | length << 32;
     std::memcpy(pages() + at, &first, 8);
     std::memcpy(pages() + at + 8, &address, 8);
@@ -316,7 +316,7 @@ class Round {
   void remap() {
     if (memory_.unmap(kAddress, kPages * kPageBytes) != nullptr) {
       if (one_in(4)) return;
-      // The same, in two pieces.
+      // The same memory, mapped in two pieces.
       const size_t first = (1 + pick(kPages - 1)) * kPageBytes - (one_in(2) ? 8 : 0);
       memory_.map(kAddress, first, pages());
       memory_.map(kAddress + first, kPages * kPageBytes - first, pages() + first);
@@ -347,7 +347,7 @@ class Round {
 TEST(CardFuzz, AnyHost) {
   const char* text = std::getenv("UROCE_SEED");
   const uint64_t base = text != nullptr ? std::strtoull(text, nullptr, 0) : 1;
-  std::printf("UROCE_SEED=%" PRIu64 ", %d rounds\n", base, CARD_FUZZ_ROUNDS);  // a crash says no more than this
+  std::printf("UROCE_SEED=%" PRIu64 ", %d rounds\n", base, CARD_FUZZ_ROUNDS);  // all that a crash leaves
   std::fflush(stdout);
   uint64_t frames = 0;
   for (uint64_t i = 0; i < CARD_FUZZ_ROUNDS; ++i) {

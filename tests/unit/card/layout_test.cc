@@ -12,7 +12,7 @@ class CardLayout : public Rig {
   struct Block {
     uint32_t type, version, at;
   };
-  /// Follows a list as any driver does.
+  /// Walks a list of blocks as any driver does.
   std::vector<Block> walk(uint32_t region, uint32_t start) {
     std::vector<Block> blocks;
     std::set<uint32_t> seen;

@@ -46,7 +46,7 @@ TEST_F(CardDoorbellWords, TheSameValueTwiceIsTwoDoorbells) {
   tx_word() = 0x80800001;
   run();
   EXPECT_EQ(wire().from_card.size(), 1u);
-  // The queue starts again, and the first pointer is what the last one was.
+  // The queue is set up again, so its first doorbell has the value of the last one.
   start_ring(at::kTxq, kTxRing, 4, 0, 0);
   tx_word() = 0x80800001;
   run();
@@ -172,7 +172,7 @@ TEST_F(CardMemory, UnmappedRingsAreSkippedAndSaid) {
 
 TEST_F(CardMemory, UnmappedCompletionQueueLosesEntries) {
   bring_up();
-  memory.unmap(kHostAddress, kHostBytes);  // rings and buffers come back, the CQs do not
+  memory.unmap(kHostAddress, kHostBytes);  // rings and buffers are mapped again, the CQs are not
   ASSERT_TRUE(memory.map(kHostAddress, 0x10000, host.data()));
   ASSERT_TRUE(memory.map(kHostAddress + 0x100000, 0x100000, host.data() + 0x100000));
   put_tx(0, plain_frame(60));

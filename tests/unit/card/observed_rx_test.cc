@@ -43,7 +43,7 @@ TEST_F(ObservedRx, RingEmptyDropsSilently) {
   for (uint32_t id = 64; id < 4096; ++id) {
     ASSERT_EQ(static_cast<uint8_t>(read(0x20000 + id * 8)), before_stats[id - 64]) << "no counter in the card";
   }
-  // The next frame with a descriptor comes in: nothing is left of the dropped ones.
+  // The next frame that finds a descriptor is received: nothing is left of the dropped ones.
   put_rx(1, 2048);
   ring(at::kRxq, 2);
   wire().to_card.push_back(plain_frame(61, 9));
@@ -53,7 +53,7 @@ TEST_F(ObservedRx, RingEmptyDropsSilently) {
 }
 
 // "CQ full: the completion is silently lost and the descriptor still consumed." On RX the frame is in the host's
-// buffer, and nobody is told.
+// buffer, and the host is not told.
 TEST_F(ObservedRx, CqFullLosesTheCompletionAndConsumesTheDescriptor) {
   bring_up();
   write(at::kCq + 0x10 + 0x0c, 0x40000100);
@@ -222,7 +222,7 @@ TEST_F(ObservedRx, HashAndItsType) {
   }
 }
 
-// The same line and the RX queue map: the table's entry for the masked hash says the queue.
+// From the same observation and the RX queue map: the table's entry for the masked hash selects the queue.
 TEST_F(ObservedRx, HashChoosesTheQueueByTheTable) {
   bring_up();
   const uint32_t queue5 = at::kRxq + 5 * 0x20;

@@ -42,7 +42,7 @@ TEST_F(ObservedTx, CqFullLosesTheCompletionAndConsumesTheDescriptor) {
   EXPECT_EQ(u16(kTxCq + 32 + 2), 1u);
   EXPECT_EQ(card->report().completions_lost_cq_full, 2u);
 
-  // Room again: the lost ones do not come later, and the next one does, in its second lap.
+  // When there is room again, the lost completions do not appear, and the next one does, in its second lap.
   write(at::kCq + 0x0c, 0x80900002);
   put_tx(4, plain_frame(60));
   ring(at::kTxq, 5);
@@ -99,7 +99,7 @@ TEST_F(ObservedTx, ZeroLengthPacketWedgesTheTxEngineForGood) {
   EXPECT_EQ(wire().from_card.size(), 1u);
 }
 
-// The same line: a block of several descriptors is of length zero when all of them are.
+// From the same observation: a block of several descriptors has length zero when all of them have.
 TEST_F(ObservedTx, ZeroLengthPacketIsAboutTheWholeBlock) {
   bring_up(1);
   put_descriptor(kTxRing, 0, 0);
@@ -188,7 +188,7 @@ TEST_F(ObservedTx, DoorbellWhileTheChannelIsOffIsRemembered) {
   EXPECT_EQ(read(at::kChannel), 0x00000001u);
 }
 
-// The same: a channel that is switched off while it waits for its turn keeps its doorbell.
+// From the same observation: a channel that is switched off while it waits for its turn keeps its doorbell.
 TEST_F(ObservedTx, ChannelSwitchedOffWhileItWaits) {
   bring_up();
   for (unsigned i = 0; i < 2; ++i) put_tx(i, plain_frame(60));
@@ -233,7 +233,7 @@ Bytes udp_frame_seeded(const std::vector<uint8_t>& payload) {
   return frame;
 }
 
-/// Sums 16-bit words the slow way.
+/// The sum of 16-bit words, computed one word at a time.
 uint32_t word_sum(const Bytes& frame, size_t from) {
   uint32_t sum = 0;
   for (size_t i = from; i < frame.size(); i += 2) {
@@ -250,7 +250,7 @@ TEST_F(ObservedTx, ChecksumFromStartToEndSeededByTheDriver) {
   unsigned slot = 0;
   for (const size_t payload : {1u, 18u, 255u}) {
     const Bytes frame = udp_frame_seeded(pattern(payload));
-    put_tx(slot, frame, 0x8000 | 6 << 8 | 34);  // start at the UDP header, store 6 bytes further
+    put_tx(slot, frame, 0x8000 | 6 << 8 | 34);  // start at the UDP header, store 6 bytes behind it
     ring(at::kTxq, slot + 1);
     run();
     ASSERT_EQ(wire().from_card.size(), slot + 1);
@@ -270,12 +270,12 @@ TEST_F(ObservedTx, ChecksumFromStartToEndSeededByTheDriver) {
   }
 }
 
-// The same line: without bit 15 nothing is stored, and a place outside the packet is not written.
+// From the same observation: without bit 15 nothing is stored, and a place outside the packet is not written.
 TEST_F(ObservedTx, ChecksumOnlyWhenAskedAndInsideThePacket) {
   bring_up();
   put_tx(0, plain_frame(60), 6 << 8 | 34);
   put_tx(1, plain_frame(60), 0x8000 | 100 << 8 | 34);
-  put_tx(2, plain_frame(60), 0x8000 | 25 << 8 | 34);  // bytes 59 and 60: only the first is there
+  put_tx(2, plain_frame(60), 0x8000 | 25 << 8 | 34);  // bytes 59 and 60: only the first exists
   ring(at::kTxq, 3);
   run();
   ASSERT_EQ(wire().from_card.size(), 3u);

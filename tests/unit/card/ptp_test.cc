@@ -34,7 +34,7 @@ TEST_F(CardPtp, RunsWithTheCardsTime) {
   EXPECT_EQ(relative(), 12'345'678'901u);
   EXPECT_EQ(ptp(0x28), 0u);
   EXPECT_EQ(ptp(0x2c), 0u);
-  to_time(100);  // never backwards
+  to_time(100);  // the clock never goes back
   EXPECT_EQ(tod(), 12'345'678'901u);
 }
 

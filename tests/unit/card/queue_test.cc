@@ -72,7 +72,7 @@ TEST_F(CardQueues, EnabledRingRefusesConfiguration) {
   EXPECT_EQ(read(at::kTxq + 0x0c), size);
   EXPECT_EQ(read(at::kTxq + 0x10), 0u);
   EXPECT_EQ(bad(), 5u);
-  write(at::kTxq + 0x10, 0x80800007);  // the doorbell is for any time
+  write(at::kTxq + 0x10, 0x80800007);  // a doorbell is allowed at any time
   EXPECT_EQ(read(at::kTxq + 0x10), 7u);
   EXPECT_EQ(bad(), 5u);
 }
@@ -88,7 +88,7 @@ TEST_F(CardQueues, EnabledCompletionQueueRefusesConfiguration) {
   EXPECT_EQ(read(at::kEq + 8), control);
   EXPECT_EQ(read(at::kEq + 0x0c), 0u);
   EXPECT_EQ(bad(), 4u);
-  write(at::kEq + 0x0c, 0x80900007);  // its consumer pointer is for any time
+  write(at::kEq + 0x0c, 0x80900007);  // so is moving its consumer pointer
   EXPECT_EQ(read(at::kEq + 0x0c), 0x00070000u);
 }
 
@@ -138,7 +138,7 @@ TEST_F(CardQueues, ANumberPastTheLastIsALowQueue) {
   write(at::kEq + (16 + 2) * 0x10 + 0x0c, 0xc0000005);
   EXPECT_EQ(read(at::kEq + 2 * 0x10 + 0x08), 5u);
   EXPECT_EQ(bad(), 0u);
-  write(at::kTxq + 48 * 0x20 + 0x10, 0x80020007);  // nothing is there
+  write(at::kTxq + 48 * 0x20 + 0x10, 0x80020007);  // no queue has this number
   EXPECT_EQ(bad(), 1u);
   EXPECT_EQ(read(at::kTxq + 48 * 0x20 + 0x0c), 0u);
 }

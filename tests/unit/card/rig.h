@@ -143,7 +143,7 @@ class Rig : public ::testing::Test {
   }
   void ring(uint32_t registers, uint32_t producer) { write(registers + 0x10, 0x80800000 | (producer & 0xffff)); }
 
-  // Where the simple set-up below has things.
+  // Where the simple set-up below places rings and buffers.
   static constexpr size_t kTxRing = 0x1000, kRxRing = 0x3000, kTxCq = 0x10000, kRxCq = 0x14000, kTxBuffers = 0x100000,
                           kRxBuffers = 0x200000;
   static constexpr size_t kBufferBytes = 0x4000;
@@ -177,7 +177,7 @@ class Rig : public ::testing::Test {
     for (size_t i = 0; i < count; ++i) data[i] = static_cast<uint8_t>(seed + i * 7);
     return data;
   }
-  /// A frame of no protocol that the card knows.
+  /// A frame of none of the protocols that the card knows.
   static Bytes plain_frame(size_t count, uint8_t seed = 1) {
     Bytes frame = pattern(count, seed);
     if (count >= 14) {

@@ -90,8 +90,8 @@ TEST(OnesComplementSum, EveryLengthAndAlignment) {
   }
 }
 
-// The copy that sums up is a copy, writes nothing beside it, and its sum is that of the bytes: with and without wide
-// registers, which begin to be used somewhere between these lengths.
+// The copy that sums as it copies: it copies all, writes nothing outside, and its sum is that of the bytes. Some
+// lengths are below and some above the one from which it uses wide registers.
 TEST(Copies, EveryLengthAndAlignment) {
   std::mt19937 random(3);
   std::vector<uint8_t> from(1200);
@@ -124,7 +124,7 @@ TEST(FrameHasher, SaysWhatItWouldSayWithoutItsMemory) {
   FrameHasher hasher;
   std::vector<uint8_t> frame(64);
   for (unsigned round = 0; round < 100000; ++round) {
-    if (random() % 50 == 0) {  // a usual one from time to time, so that all kinds come
+    if (random() % 50 == 0) {  // an IPv4 header from time to time, so that all kinds occur
       frame[12] = 0x08;
       frame[13] = 0;
       frame[14] = 0x45;

@@ -107,7 +107,8 @@ TEST_F(TakenPackets, StandBehindOneOfLengthZero) {
   EXPECT_EQ(wire().from_card.size(), 3u);
 }
 
-// The cable becomes full in the middle of a run: what comes then is taken, at most 32, and all leave once, in order.
+// The cable becomes full in the middle of a run: of what follows at most 32 packets are taken, and all leave once, in
+// order.
 TEST_F(TakenPackets, AreThoseForWhichTheCableHasNoRoomInARun) {
   for (const size_t room : {size_t{1}, size_t{7}, size_t{20}}) {
     bring_up(0, kLog2);

@@ -10,7 +10,7 @@
 namespace mqnic::card {
 namespace {
 
-/// The other side of the cable: keeps what is sent.
+/// The far end of the cable: keeps what is sent.
 class SinkWire final : public Wire {
  public:
   struct Arrival {
@@ -49,7 +49,7 @@ struct Bench {
     wire->flush(now);
   }
   void pass(uint64_t ns) { wire->flush(now += ns); }
-  /// Sends frames of `bytes` as fast as the wire takes them, `count` in all.
+  /// Sends `count` frames of `bytes` each as fast as the wire takes them.
   void send_all(uint32_t count, size_t bytes, uint64_t step_ns) {
     for (uint32_t i = 0; i < count;) {
       for (int burst = 0; burst < 32 && i < count && put(*wire, numbered_frame(i, bytes)); burst++) i++;
@@ -77,7 +77,7 @@ WireKnobs knobs_of(std::initializer_list<std::pair<const char*, const char*>> se
 TEST(ImpairedWire, DelayIsKeptToTheNanosecond) {
   Bench bench(knobs_of({{"delay", "20us"}}));
   ASSERT_TRUE(put(*bench.wire, numbered_frame(1, 100)));
-  bench.pass(500);  // leaves here
+  bench.pass(500);  // it leaves here
   bench.pass(19'999);
   EXPECT_TRUE(bench.sink->arrived.empty());
   bench.pass(1);
@@ -93,7 +93,7 @@ TEST(ImpairedWire, BandwidthCountsPreambleFcsAndGap) {
   while (bench.sink->arrived.size() < 1000) bench.pass(100);
   const double took = static_cast<double>(bench.now - start);
   EXPECT_NEAR(took, 1000 * 12'192.0, 3000.0);
-  // Evenly spaced, not in heaps.
+  // Evenly spaced, not in bursts.
   for (size_t i = 100; i < 900; i++) {
     ASSERT_NEAR(static_cast<double>(bench.sink->arrived[i + 1].at_ns - bench.sink->arrived[i].at_ns), 12'192.0, 1100.0);
   }
@@ -125,7 +125,7 @@ TEST(ImpairedWire, SlowWireStillTakesOneFrame) {
   EXPECT_TRUE(put(*bench.wire, numbered_frame(1, 9214)));
 }
 
-/// Within five standard deviations of the binomial distribution: what a wrong chance would not be.
+/// Within five standard deviations of the binomial distribution, which a wrong chance would leave.
 void expect_share(uint64_t count, uint32_t frames, double chance) {
   EXPECT_NEAR(static_cast<double>(count), frames * chance, 5 * std::sqrt(frames * chance * (1 - chance)));
 }
@@ -212,7 +212,7 @@ TEST(ImpairedWire, SameSeedSameFate) {
   EXPECT_EQ(first, run_of(knobs));
   knobs.seed = 2;
   EXPECT_NE(first, run_of(knobs));
-  // Bandwidth and delay change when, not what.
+  // Bandwidth and delay change when frames arrive, not which.
   knobs.seed = 1;
   knobs.delay_ns = 7777;
   knobs.bandwidth_bps = 10'000'000'000;

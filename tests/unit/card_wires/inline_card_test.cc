@@ -63,10 +63,10 @@ TEST(InlineCard, NothingMovesUntilRun) {
 
 TEST(InlineCard, ItsClockGoesOnWhileNobodyRunsIt) {
   const auto card = card_with("none");
-  uint32_t clock = 0;  // the block list leads to it
+  uint32_t clock = 0;  // found in the block list
   while (card->read32(clock) != 0xc080) clock = card->read32(clock + 8);
   const auto now_ns = [&] {
-    (void)card->read32(clock + 0x30);  // takes a snapshot
+    (void)card->read32(clock + 0x30);  // takes the snapshot
     return card->read32(clock + 0x34) + uint64_t{card->read32(clock + 0x38)} * 1'000'000'000;
   };
   const uint64_t before = now_ns();
@@ -173,7 +173,7 @@ TEST(InlineCard, ManyThreadsMayRunIt) {
 }
 
 TEST(InlineCard, WhatWasRungWhileAnotherThreadRanIsSeen) {
-  // One run for each doorbell, by two threads that get in each other's way: none may be forgotten.
+  // Two threads run the card once for each doorbell, at the same time: no doorbell may be missed.
   const auto card = card_with("loop");
   TestHost host(*card);
   ASSERT_NO_FATAL_FAILURE(host.start());
@@ -190,7 +190,7 @@ TEST(InlineCard, WhatWasRungWhileAnotherThreadRanIsSeen) {
     ASSERT_TRUE(host.send(numbered_frame(i, 60)));
     go++;
     card->run();
-    // The other thread may still be about to run the card for us; give it the time to come out.
+    // The other thread may still be about to run the card for us: give it time to finish.
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     while (card->report().tx_frames != i + 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     ASSERT_EQ(card->report().tx_frames, i + 1);

@@ -15,19 +15,19 @@ class PrivateMemoryBus final : public Bus {
     EXPECT_FALSE(client_.exchange(message(1, 1, Bytes{0, 0, 1, 0} + text(capabilities) + Bytes{0})).empty());
   }
 
-  // Before the memory is mapped:
-  size_t shared_bytes = 0;  // its beginning comes with a file
+  // To be set before the memory is mapped:
+  size_t shared_bytes = 0;  // of its beginning, which comes with a file descriptor
   uint32_t rights = 3;      // of the rest: 1 read, 2 write
 
-  std::vector<Bytes> asked;  // by the server, whole messages
-  bool hold = false;         // does not answer: the last of `asked` is still open
-  /// What is said instead of the right answer.
+  std::vector<Bytes> asked;  // the server's commands, whole messages
+  bool hold = false;         // no answers: the last of `asked` stays open
+  /// Changes the right answer into what is sent.
   std::function<Bytes(const Bytes& command, Bytes answer)> twist = [](const Bytes&, Bytes answer) { return answer; };
 
   RawClient& client() { return client_; }
   uint64_t base() const { return reinterpret_cast<uint64_t>(memory_); }
 
-  /// Answers whatever the server has asked.
+  /// Answers all commands that have come from the server.
   void serve() {
     while (!hold && client_.pending()) {
       const Bytes command = client_.receive();
@@ -36,12 +36,12 @@ class PrivateMemoryBus final : public Bus {
       take(command);
     }
   }
-  /// Takes one command, and says what belongs to it.
+  /// Notes one command, and answers it unless `hold` is set.
   void take(const Bytes& command) {
     asked.push_back(command);
     if (!hold) client_.send(twist(command, answer(command)));
   }
-  /// The right answer to a command; what is written arrives.
+  /// The right answer to a command; a write is carried out.
   Bytes answer(const Bytes& command) {
     const uint16_t id = field<uint16_t>(command, 0), what = field<uint16_t>(command, 2);
     const uint64_t address = field<uint64_t>(command, 16), count = field<uint64_t>(command, 24);

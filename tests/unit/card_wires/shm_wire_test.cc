@@ -19,7 +19,7 @@ constexpr uint64_t kLookNs = 3'000'000;  // later than the next look at the othe
 
 class ShmWireTest : public testing::Test {
  protected:
-  /// Both ends notice each other.
+  /// Lets both ends notice each other.
   void settle(Wire& a, Wire& b) {
     for (int i = 0; i < 3; i++) {
       a.flush(now_ += kLookNs);
@@ -33,7 +33,7 @@ class ShmWireTest : public testing::Test {
     EXPECT_EQ(take(to), numbered_frame(number, 500));
     to.flush(++now_);
   }
-  /// A process that holds an end, has sent `frames` frames, and says so with a byte in the pipe.
+  /// A process that holds an end. It writes a byte to the pipe once it has sent `frames` frames.
   pid_t holder(int frames) {
     int ready[2];
     EXPECT_EQ(pipe(ready), 0);
@@ -48,7 +48,7 @@ class ShmWireTest : public testing::Test {
       }
       for (int i = 0; i < frames; i++) put(*wire, numbered_frame(static_cast<uint32_t>(i), 100));
       wire->flush(1);
-      put(*wire, numbered_frame(99, 100));  // and one that it did not get out
+      put(*wire, numbered_frame(99, 100));  // and one that is not flushed
       if (write(ready[1], "r", 1) == 1) pause();
       _exit(1);
     }
@@ -243,7 +243,7 @@ TEST_F(ShmWireTest, PeerThatIsReplacedBetweenTwoLooks) {
     EXPECT_TRUE(put(*a, numbered_frame(round, 64)));
     a->flush(++now_);
     b.reset();
-    b = must_make("shm:x");  // while a looked away
+    b = must_make("shm:x");  // before a looks again
     ASSERT_TRUE(take(*b).empty()) << "meant for the one before";
     EXPECT_TRUE(put(*b, numbered_frame(5000, 64))) << "lost: a does not know yet";
     b->flush(++now_);
@@ -281,7 +281,7 @@ TEST_F(ShmWireTest, AnotherLayoutIsRefusedWhileInUseAndReplacedAfterwards) {
   must_make("shm:x");
 }
 
-/// The whole shared memory, as the other end could write it.
+/// All of the shared memory, written to as the other end could.
 class Tampering {
  public:
   explicit Tampering(const std::string& directory) : fd_(open((directory + "/x.wire").c_str(), O_RDWR)) {
@@ -330,7 +330,7 @@ TEST_F(ShmWireTest, OtherEndMayWriteAnythingAnywhere) {
     Tampering tampering(directory_.path());
     for (int step = 0; step < 500; step++) {
       for (int i = 0; i < 4; i++) {
-        // Mostly the first page, where the indices are; and small values, which are nearly right.
+        // Mostly the first page, where the indices are, and small values, which are nearly right.
         const size_t at = random() % 3 != 0 ? random() % 4096 : random() % tampering.bytes();
         tampering.memory()[at] = static_cast<uint8_t>(random() % 2 == 0 ? random() : random() % 3);
       }
@@ -350,7 +350,7 @@ TEST_F(ShmWireTest, RecoversFromARecordThatMakesNoSense) {
     EXPECT_TRUE(put(*b, numbered_frame(3, 1000)));
     b->flush(++now_);
     Tampering tampering(directory_.path());
-    // The record is where the ring of b has a frame of 1000 bytes: found by its length.
+    // The record of the frame of 1000 bytes in the ring of b, found by its length.
     auto* words = reinterpret_cast<volatile uint32_t*>(tampering.memory());
     for (size_t i = tampering.bytes() / 4 / 2; i < tampering.bytes() / 4; i++) {
       if (words[i] == 1000) words[i] = length;

@@ -57,7 +57,7 @@ Frame experimental_frame(size_t bytes) {
   return frame;
 }
 
-/// What the machine does not allow, asked without any code of ours; "" when there is nothing.
+/// What the machine does not allow, found out without any code of ours; "" when it allows everything.
 std::string cannot_make_tap() {
   if (unshare(CLONE_NEWNET) != 0) return "no right to make a network namespace";
   const int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
@@ -88,14 +88,14 @@ void check_tap(std::string& skip) {
     EXPECT_EQ(kernel.receive(), frame);
     ASSERT_TRUE(kernel.send(frame));
     Frame back = take(*wire);
-    while (!back.empty() && back[12] != 0x88) back = take(*wire);  // the kernel says hello over IPv6 now and then
+    while (!back.empty() && back[12] != 0x88) back = take(*wire);  // the kernel sends IPv6 multicast now and then
     EXPECT_EQ(back, frame);
   }
 }
 
 TEST(TapWire, CarriesJumboFramesBothWays) {
   std::string skip;
-  std::thread([&] { check_tap(skip); }).join();  // the namespace is the thread's alone
+  std::thread([&] { check_tap(skip); }).join();  // the namespace is this thread's alone
   if (!skip.empty()) GTEST_SKIP() << skip;
 }
 

@@ -79,7 +79,7 @@ class TestHost {
     return (bus_.read32(card_.ports.at(0).control + port_control::kTxControl) & port_control::kLinkUp) != 0;
   }
 
-  /// False: the ring is full.
+  /// False when the ring is full.
   bool send(const Frame& frame) {
     reap();
     if (static_cast<uint16_t>(tx_producer_ - tx_consumer_) == kEntries) return false;
@@ -92,7 +92,7 @@ class TestHost {
     return true;
   }
 
-  /// Empty: nothing has come.
+  /// Empty when nothing has come.
   Frame receive() {
     Completion completion{};
     if (!next(kRxCompletions, rx_completions_, completion)) return {};
@@ -104,14 +104,14 @@ class TestHost {
     return frame;
   }
 
-  /// The completions of what was sent.
+  /// Takes the completions of what was sent.
   void reap() {
     Completion completion{};
     while (next(kTxCompletions, tx_completions_, completion)) tx_consumer_++;
     tx_cq_bell_.ring(command::set_consumer(static_cast<uint16_t>(tx_completions_)));
   }
 
-  /// The next completion of the RX queue is told as an event.
+  /// The next completion of the RX queue raises an event.
   void arm_receive() {
     const uint32_t cq = card_.completion_queues.at(1) + cq_register::kCommand;
     const uint32_t eq = card_.event_queues.at(0) + cq_register::kCommand;
@@ -119,7 +119,7 @@ class TestHost {
     bus_.write32(cq, command::arm(true));
   }
 
-  /// The bus is gone: its memory is not given back.
+  /// The bus is gone: the destructor must not unmap memory through it.
   void abandon() { abandoned_ = true; }
 
   const InterfaceDescription& card() const { return card_; }

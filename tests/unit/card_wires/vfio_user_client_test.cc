@@ -152,7 +152,7 @@ TEST_F(VfioUserClientTest, NextClientFindsACardThatWasReset) {
     ASSERT_EQ(bus->read32(enabled_at) & ring_register::kEnabled, ring_register::kEnabled);
     ASSERT_EQ(bus->map_memory(address, 4096, file.get(), 0), 0);
     *word = command::set_producer(9);
-    bus.reset();  // as a process that dies: nothing is unmapped
+    bus.reset();  // as when a process dies: nothing is unmapped
     bus = connect();
     EXPECT_EQ(*bus->doorbell_word(0, Bus::QueueKind::kTx, 3, 0), 0u);
     EXPECT_EQ(bus->map_memory(address, 4096, file.get(), 0), 0) << "the mappings of the one before are gone";
@@ -162,7 +162,7 @@ TEST_F(VfioUserClientTest, NextClientFindsACardThatWasReset) {
     EXPECT_EQ(wait_for_frame(again), numbered_frame(1, 60));
     EXPECT_EQ(bus->reset(), 0);
     EXPECT_EQ(bus->read32(enabled_at) & ring_register::kEnabled, ring_register::kEnabled) << "rst leaves queues alone";
-    // The first host's destructor unmaps through a bus that no longer exists; it must not.
+    // The first host's destructor must not unmap through a bus that no longer exists.
     host.abandon();
   }
 }
@@ -177,13 +177,13 @@ TEST_F(VfioUserClientTest, ServerThatGoesAwayReadsAllOnes) {
   bus->write32(4, 1);
   EXPECT_EQ(bus->map_memory(reinterpret_cast<void*>(0x1000), 4096, 0, 0), -ENODEV);
   EXPECT_EQ(bus->set_interrupt(0, -1), -ENODEV);
-  *bus->doorbell_word(0, Bus::QueueKind::kTx, 0, 0) = 1;  // the memory stays
+  *bus->doorbell_word(0, Bus::QueueKind::kTx, 0, 0) = 1;  // the memory is still mapped
   EXPECT_NE(access(path_.c_str(), F_OK), 0) << "the socket is removed";
 }
 
 TEST_F(VfioUserClientTest, SocketsAndOtherFilesOnTheWay) {
   {
-    // Left behind by a server that was killed.
+    // A socket left behind by a server that was killed.
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -204,7 +204,7 @@ TEST_F(VfioUserClientTest, SocketsAndOtherFilesOnTheWay) {
   EXPECT_EQ(access(other.c_str(), F_OK), 0);
 }
 
-/// A server that answers a fixed list of bytes, whatever it is asked.
+/// A server that sends fixed answers, whatever it is asked.
 class LyingServer {
  public:
   LyingServer(const std::string& path, std::vector<Bytes> answers)
@@ -250,7 +250,7 @@ TEST_F(VfioUserClientTest, ServersThatLieAreRefused) {
       {{text("HTTP/1.1 400 Bad Request\r\n\r\n")}, "does not answer"},
       {{Bytes(16, 0)}, "does not answer"},  // a message shorter than its header
       {{pack({{2, 1}, {2, 1}, {4, 0xffffffff}, {4, 1}, {4, 0}})}, "does not answer"},  // 4 GiB
-      {{reply(9, 1, pack({{2, 0}, {2, 1}}))}, "does not answer"},                      // another message's reply
+      {{reply(9, 1, pack({{2, 0}, {2, 1}}))}, "does not answer"},                      // the reply to another message
       {{reply(1, 1, pack({{2, 1}, {2, 0}}))}, "another version"},
       {{reply(1, 1, {})}, "another version"},
       {{error_reply(1, 1, EINVAL)}, "refuses"},

@@ -26,7 +26,7 @@ class VfioUserDmaTest : public testing::Test {
     config.ptp = false;  // completions have no time stamps
     return config;
   }
-  /// The next frame, while the client answers what it is asked.
+  /// The next frame; meanwhile the client answers the server's commands.
   static Frame receive(PrivateMemoryBus& bus, TestHost& host) {
     Frame frame;
     const auto end = std::chrono::steady_clock::now() + kSoon;
@@ -37,14 +37,14 @@ class VfioUserDmaTest : public testing::Test {
     }
     return frame;
   }
-  /// Until a queue's consumer pointer is there.
+  /// Waits until a queue's consumer pointer has this value.
   static void wait_for_consumer(PrivateMemoryBus& bus, uint32_t queue, uint16_t value) {
     const auto end = std::chrono::steady_clock::now() + kSoon;
     while (bus.read32(queue + ring_register::kCommand) >> 16 != value) {
       ASSERT_LT(std::chrono::steady_clock::now(), end);
     }
   }
-  /// The server has asked for the first descriptor, and waits.
+  /// Returns when the server has asked for the first descriptor; the answer is held back.
   static void get_asked(PrivateMemoryBus& bus, TestHost& host) {
     ASSERT_NO_FATAL_FAILURE(host.start());
     bus.asked.clear();
@@ -53,7 +53,7 @@ class VfioUserDmaTest : public testing::Test {
     if (bus.asked.empty()) bus.take(bus.client().receive());
     ASSERT_EQ(bus.asked, (std::vector<Bytes>{ask_read(1, bus.base() + kTxRing, 16)}));
   }
-  /// At once, and not only because the client says nothing more.
+  /// At once, and not only when the server's patience with a silent client ends.
   static void expect_sent_away(PrivateMemoryBus& bus) {
     const auto begun = std::chrono::steady_clock::now();
     EXPECT_TRUE(bus.client().closed());
@@ -62,7 +62,7 @@ class VfioUserDmaTest : public testing::Test {
   static auto open_fds() {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
   }
-  /// A client that shares its memory, to whom all is as ever.
+  /// The next client, which shares its memory, is served as usual.
   static void next_client_is_served(const std::string& path) {
     std::string error;
     const auto bus = vfio_user::VfioUserBus::connect(path, error);
@@ -71,7 +71,7 @@ class VfioUserDmaTest : public testing::Test {
     ASSERT_NO_FATAL_FAILURE(host.start());
     ASSERT_TRUE(host.send(numbered_frame(9, 100)));
     Frame frame;
-    // A frame that the client before had sent may be on the wire.
+    // A frame of the previous client may still be on the wire.
     for (int i = 0; i < 5000 && frame.size() != 100; i++, usleep(1000)) frame = host.receive();
     EXPECT_EQ(frame, numbered_frame(9, 100));
   }

@@ -20,7 +20,7 @@ TEST_F(VfioUserDmaTest, ClientThatDiesMakesRoomAtOnce) {
   next_client_is_served(path_);
 }
 
-/// It has given the first piece of a frame; the far end must not get made-up bytes in place of the rest.
+/// The client has given the first piece of a frame; the far end must not get made-up bytes in place of the rest.
 TEST_F(VfioUserDmaTest, WhatADyingClientHalfSaidStaysOffTheCable) {
   const std::string path = path_ + "joined", cable = "shm:dying" + std::to_string(getpid());
   const ServerThread server(path, cable, without_time());
@@ -44,7 +44,7 @@ TEST_F(VfioUserDmaTest, WhatADyingClientHalfSaidStaysOffTheCable) {
     host.abandon();
   }
   {
-    RawClient client(path);  // the one before is gone, with all that it was asked
+    RawClient client(path);  // the client before is gone, with all that was asked of it
     ASSERT_FALSE(client.exchange(hello()).empty());
   }
   std::vector<Frame> frames;
@@ -69,7 +69,7 @@ TEST_F(VfioUserDmaTest, DescriptorsThatComeWithAnswersAreClosed) {
   {
     RawClient client(path_);
     ASSERT_FALSE(client.exchange(hello()).empty());
-    ASSERT_TRUE(client.send(reply(1, 11, pack({{8, 0}, {8, 0}})), many));  // that nobody waits for
+    ASSERT_TRUE(client.send(reply(1, 11, pack({{8, 0}, {8, 0}})), many));  // not waited for
     EXPECT_TRUE(client.closed());
   }
   const auto end = std::chrono::steady_clock::now() + kSoon;
@@ -118,15 +118,15 @@ class VfioUserDmaStallTest : public VfioUserDmaTest {
   }
 };
 
-/// One that answers everything, and has much to be asked for, is no client that stalls: all its answers take more than
-/// the server's patience.
+/// A client that answers every command of many does not stall, even if all its answers together take more than the
+/// server's patience.
 void is_slow_but_steady(const std::string& path) {
   PrivateMemoryBus bus(path);
   TestHost host(bus);
   ASSERT_NO_FATAL_FAILURE(host.start());
   const uint32_t channel = host.card().schedulers.at(0).channels.at(0);
   bus.write32(channel, 0);
-  constexpr unsigned kFrames = 12;  // of which the card sends all in one turn, if it may
+  constexpr unsigned kFrames = 12;  // the card sends them all in one turn if it can
   for (unsigned number = 0; number < kFrames; number++) ASSERT_TRUE(host.send(numbered_frame(number, 60)));
   bus.twist = [](const Bytes&, Bytes answer) {
     usleep(95'000);

@@ -10,7 +10,7 @@ Bytes ask_write(uint16_t id, uint64_t address, const Bytes& data) {
   return message(id, 12, pack({{8, address}, {8, data.size()}}) + data);
 }
 
-/// What was asked, without the data of writes: command, address and count.
+/// The server's commands without the data of writes: command, address and count.
 std::vector<std::array<uint64_t, 3>> outline(const PrivateMemoryBus& bus) {
   std::vector<std::array<uint64_t, 3>> lines;
   for (const Bytes& command : bus.asked) {
@@ -29,7 +29,7 @@ TEST_F(VfioUserDmaTest, OneFrameByteForByte) {
   ASSERT_NO_FATAL_FAILURE(host.start());
   EXPECT_TRUE(bus.asked.empty()) << "nothing to do, nothing to ask";
   Frame frame(60);
-  for (uint8_t i = 0; i < 14; i++) frame[i] = static_cast<uint8_t>(0xa0 + i);  // what follows has the checksum 0
+  for (uint8_t i = 0; i < 14; i++) frame[i] = static_cast<uint8_t>(0xa0 + i);  // the rest is zeros, whose checksum is 0
   ASSERT_TRUE(host.send(frame));
   ASSERT_EQ(receive(bus, host), frame);
   const Bytes done = {0, 0, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
@@ -43,7 +43,7 @@ TEST_F(VfioUserDmaTest, OneFrameByteForByte) {
                            ask_write(5, base + kRxBuffer, frame),
                            ask_write(6, base + kRxDone, done),
                        }));
-  // Such a message as it is on the socket: id 1, command 11, 32 bytes, a command, no error; address and count.
+  // One of these messages as it is on the socket: id 1, command 11, 32 bytes, a command, no error; address and count.
   Bytes literal = {1, 0, 11, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0};
   std::memcpy(literal.data() + 16, &base, sizeof base);
   EXPECT_EQ(bus.asked[0], literal);
@@ -59,7 +59,7 @@ TEST_F(VfioUserDmaTest, LongFramesInPiecesThatTheClientTakes) {
   };
   using Sizes = std::vector<uint64_t>;
   {
-    PrivateMemoryBus bus(path_);  // says nothing of itself, and may be sent a megabyte; we never send so much
+    PrivateMemoryBus bus(path_);  // without capabilities it takes a megabyte at a time; we never send so much
     TestHost host(bus);
     ASSERT_NO_FATAL_FAILURE(host.start());
     ASSERT_TRUE(host.send(numbered_frame(1, 9214)));
@@ -178,14 +178,14 @@ TEST_F(VfioUserDmaTest, AnswersThatEndTheConnection) {
     };
   };
   const Twist twists[] = {
-      set(0, 1),   // to another message
-      set(2, 7),   // to another command
+      set(0, 1),   // of another message
+      set(2, 7),   // of another command
       set(16, 1),  // another address
       set(24, 1),  // another count
       [](Bytes) { return reply(1, 11, {}); },
       [](Bytes answer) { return reply(1, 11, Bytes(answer.begin() + 16, answer.end() - 1)); },
       [](Bytes answer) { return reply(1, 11, Bytes(answer.begin() + 16, answer.end()) + Bytes{0}); },
-      [](Bytes answer) { return answer + answer; },  // twice: the second answers nothing
+      [](Bytes answer) { return answer + answer; },  // twice: the second one answers nothing
   };
   for (const Twist& twist : twists) {
     PrivateMemoryBus bus(path_);
@@ -247,13 +247,13 @@ TEST_F(VfioUserDmaTest, TooManyCommandsMeanwhileEndTheConnection) {
   ASSERT_NO_FATAL_FAILURE(get_asked(bus, host));
   const std::vector<int> many(13, STDERR_FILENO);
   for (int i = 0; i < 5; i++) bus.client().send(message(1, 9, pack({{8, 4}, {4, 0}, {4, 4}})), many);
-  expect_sent_away(bus);  // 65 descriptors
+  expect_sent_away(bus);  // 65 descriptors: one too many
   host.abandon();
   next_client_is_served(path_);
 }
 
-/// Descriptors that come meanwhile are bounded, for those that wait: not for those that were carried out, nor for those
-/// of a client that is gone.
+/// The number of descriptors that wait is bounded. Those of commands that were carried out do not count, nor those of a
+/// client that is gone.
 TEST_F(VfioUserDmaTest, DescriptorsCountWhileTheyWait) {
   constexpr int kCommands = 4;  // with 13 each; 64 may wait
   const std::vector<int> many(13, STDERR_FILENO);
@@ -264,7 +264,7 @@ TEST_F(VfioUserDmaTest, DescriptorsCountWhileTheyWait) {
     ASSERT_NO_FATAL_FAILURE(get_asked(bus, host));
     for (int round = 0; round < 3; round++) {
       for (int i = 0; i < kCommands; i++) ASSERT_TRUE(bus.client().send(command, many));
-      if (round == client) break;  // and the client goes, while they wait
+      if (round == client) break;  // the client goes while they wait
       bus.hold = false;
       ASSERT_TRUE(bus.client().send(bus.answer(bus.asked.back())));
       for (int carried_out = 0; carried_out < kCommands;) {
@@ -279,7 +279,7 @@ TEST_F(VfioUserDmaTest, DescriptorsCountWhileTheyWait) {
       if (bus.asked.empty()) bus.take(bus.client().receive());
       ASSERT_EQ(bus.asked.size(), 1u);
     }
-    usleep(20'000);  // they have come
+    usleep(20'000);  // until they have come
     EXPECT_FALSE(bus.client().pending());
     host.abandon();
   }
@@ -307,7 +307,7 @@ TEST_F(VfioUserDmaTest, ResetAndUnmapComeAfterWhatIsUnderWay) {
   ASSERT_NO_FATAL_FAILURE(host.start());
   ASSERT_TRUE(host.send(numbered_frame(3, 300)));
   Frame frame = receive(bus, host);
-  if (frame == numbered_frame(1, 60)) frame = receive(bus, host);  // it was on the wire already
+  if (frame == numbered_frame(1, 60)) frame = receive(bus, host);  // may have been on the wire before the reset
   EXPECT_EQ(frame, numbered_frame(3, 300)) << "and the card works again";
 }
 

@@ -92,7 +92,7 @@ class Fuzzer {
   vfio_user::UniqueFd event_;
 };
 
-/// Sends until the server has had enough, or `count` messages.
+/// Sends `count` messages, or fewer when the server closes the connection.
 void annoy(const std::string& path, Fuzzer& fuzzer, int count) {
   RawClient client(path);
   if (!fuzzer.one_in(8)) client.send(hello());

@@ -109,7 +109,7 @@ TEST_F(VfioUserProtocolTest, DoorbellRegionComesWithItsMemory) {
   // A client that leaves no room learns how much it takes.
   EXPECT_EQ(client.exchange(ask_region(9, 32)),
             reply(4, 5, pack({{4, 80}, {4, 0xf}, {4, 9}, {4, 0}, {8, 131072}, {8, 0}})));
-  // The same memory by messages.
+  // The same memory, read and written by messages.
   EXPECT_EQ(client.exchange(message(5, 10, pack({{8, 131068}, {4, 9}, {4, 4}, {4, 0x11223344}}))),
             reply(5, 10, pack({{8, 131068}, {4, 9}, {4, 4}})));
   uint32_t word = 0;
@@ -146,18 +146,18 @@ TEST_F(VfioUserProtocolTest, SetIrqs) {
   const Bytes good = reply(6, 8, {});
   const Bytes wrong = error_reply(6, 8, EINVAL);
   EXPECT_EQ(client.exchange(set_irqs(0x24, 2, 62, 2), {a.get(), b.get()}), good);
-  // Triggered by the client itself, to try them: all, and those with a byte that is not 0.
+  // The client may trigger interrupts itself, to test them: all, or those with a byte that is not 0.
   EXPECT_EQ(client.exchange(set_irqs(0x21, 2, 62, 2)), good);
   EXPECT_EQ(take_count(a.get()), 1u);
   EXPECT_EQ(take_count(b.get()), 1u);
   EXPECT_EQ(client.exchange(set_irqs(0x22, 2, 62, 2, {0, 1})), good);
   EXPECT_EQ(take_count(a.get()), 0u);
   EXPECT_EQ(take_count(b.get()), 1u);
-  EXPECT_EQ(client.exchange(set_irqs(0x24, 2, 63, 1)), good);  // without a descriptor: taken off
+  EXPECT_EQ(client.exchange(set_irqs(0x24, 2, 63, 1)), good);  // without a descriptor: removed
   EXPECT_EQ(client.exchange(set_irqs(0x21, 2, 62, 2)), good);
   EXPECT_EQ(take_count(a.get()), 1u);
   EXPECT_EQ(take_count(b.get()), 0u);
-  EXPECT_EQ(client.exchange(set_irqs(0x21, 2, 0, 0)), good);  // all off
+  EXPECT_EQ(client.exchange(set_irqs(0x21, 2, 0, 0)), good);  // all removed
   EXPECT_EQ(client.exchange(set_irqs(0x21, 2, 62, 2)), good);
   EXPECT_EQ(take_count(a.get()), 0u);
   EXPECT_EQ(client.exchange(set_irqs(0x21, 0, 0, 0)), good) << "there are no INTx to switch off";
@@ -262,7 +262,7 @@ TEST_F(VfioUserProtocolTest, RegistersOfBar0) {
   EXPECT_EQ(client.exchange(read_region(0, 0, 8)), region_data(0, 0, {0xff, 0xff, 0xff, 0xff, 0x00, 0x01, 0, 0}));
   EXPECT_EQ(client.exchange(read_region(0, 5, 1)), region_data(0, 5, {1})) << "a part of a register";
   EXPECT_EQ(client.exchange(read_region(0, 2, 4)), region_data(0, 2, {0xff, 0xff, 0x00, 0x01}));
-  // The MSI-X table keeps what is written to it.
+  // The MSI-X table can be written and read back.
   EXPECT_EQ(client.exchange(write_region(0, 0x10000 + 63 * 16, pack({{8, 0xfee00000}, {4, 33}, {4, 0}}))),
             written(0, 0x10000 + 63 * 16, 16));
   EXPECT_EQ(client.exchange(read_region(0, 0x10000 + 63 * 16, 16)),
@@ -335,7 +335,7 @@ TEST_F(VfioUserProtocolTest, DmaMapAndUnmap) {
   EXPECT_EQ(client.exchange(dma_map(3, 0, 0x40000000, 0x80000), {file.get()}), good) << "nothing is left";
 }
 
-// What QEMU does behind an IOMMU of its own: it unmaps ranges that it never mapped as such.
+// What QEMU does behind an IOMMU of its own: it unmaps ranges that it did not map as such.
 TEST_F(VfioUserProtocolTest, UnmapTakesWhateverLiesInTheRange) {
   RawClient client(path_);
   introduce(client);

@@ -31,7 +31,7 @@ class ServerThread {
   ServerThread(const ServerThread&) = delete;
   ServerThread& operator=(const ServerThread&) = delete;
 
-  /// The server goes away; what it saw remains.
+  /// Ends the server; its report remains.
   CardReport stop() {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
@@ -49,7 +49,7 @@ class ServerThread {
 
 using Bytes = std::vector<uint8_t>;
 
-/// False: the other side has closed.
+/// False when the other side has closed.
 inline bool send_with(int socket, const Bytes& bytes, const std::vector<int>& fds) {
   iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
   msghdr message{};
@@ -68,7 +68,7 @@ inline bool send_with(int socket, const Bytes& bytes, const std::vector<int>& fd
   return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
-/// Sends what it is told and shows what comes back.
+/// Sends the bytes that it is given, and returns what comes back.
 class RawClient {
  public:
   explicit RawClient(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -81,14 +81,14 @@ class RawClient {
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 
-  /// False: the server has closed.
+  /// False when the server has closed.
   bool send(const Bytes& bytes, const std::vector<int>& fds = {}) { return send_with(fd_, bytes, fds); }
 
   bool pending() {
     pollfd entry{fd_, POLLIN, 0};
     return poll(&entry, 1, 0) == 1;
   }
-  /// Throws away what has come.
+  /// Discards what has come.
   void drain() {
     uint8_t buffer[65536];
     while (recv(fd_, buffer, sizeof buffer, MSG_DONTWAIT) > 0) {
@@ -109,7 +109,7 @@ class RawClient {
     return send(bytes, fds) ? receive() : Bytes();
   }
 
-  /// True: the server has closed the connection.
+  /// True when the server has closed the connection.
   bool closed() {
     uint8_t byte = 0;
     pollfd entry{fd_, POLLIN, 0};

@@ -20,7 +20,7 @@ TEST_F(VfioUserStreamTest, NoReplyWhereNoneIsWanted) {
   RawClient client(path_);
   introduce(client);
   ASSERT_TRUE(client.send(message(20, 13, {}, 0x10)));
-  ASSERT_TRUE(client.send(message(21, 9, {}, 0x10)));  // not even an error
+  ASSERT_TRUE(client.send(message(21, 9, {}, 0x10)));  // an error gets no reply, either
   EXPECT_EQ(client.exchange(message(22, 13, {})), reply(22, 13, {}));
 }
 
@@ -42,9 +42,9 @@ TEST_F(VfioUserStreamTest, ConnectionEndsWhereTheStreamMakesNoSense) {
   const Bytes streams[] = {
       pack({{2, 1}, {2, 13}, {4, 15}, {4, 0}, {4, 0}}),          // shorter than its header
       pack({{2, 1}, {2, 13}, {4, 0}, {4, 0}, {4, 0}}),           //
-      pack({{2, 1}, {2, 13}, {4, 16385}, {4, 0}, {4, 0}}),       // longer than anything
+      pack({{2, 1}, {2, 13}, {4, 16385}, {4, 0}, {4, 0}}),       // longer than any message
       pack({{2, 1}, {2, 13}, {4, 0xffffffff}, {4, 0}, {4, 0}}),  //
-      message(1, 13, {}, 1),                                     // a reply: nothing was asked
+      message(1, 13, {}, 1),                                     // a reply to nothing
   };
   for (const Bytes& stream : streams) {
     RawClient client(path_);

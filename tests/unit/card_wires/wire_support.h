@@ -20,7 +20,7 @@ namespace mqnic::card {
 
 using Frame = std::vector<uint8_t>;
 
-/// A frame that can be told from others.
+/// A frame whose bytes depend on `number`.
 inline Frame numbered_frame(uint32_t number, size_t bytes) {
   Frame frame(bytes);
   for (size_t i = 0; i < bytes; i++) frame[i] = static_cast<uint8_t>(number * 131 + i * 7);
@@ -43,7 +43,7 @@ inline bool put(Wire& wire, const Frame& frame) {
   return true;
 }
 
-/// Empty: nothing has arrived.
+/// Empty when nothing has arrived.
 inline Frame take(Wire& wire) {
   const std::span<const uint8_t> front = wire.front();
   Frame frame(front.begin(), front.end());
@@ -65,7 +65,7 @@ inline std::string refusal(const std::string& text) {
   return error;
 }
 
-/// A runtime directory of the test's own, gone with it.
+/// A runtime directory of the test's own, removed with it.
 class RuntimeDirectory {
  public:
   RuntimeDirectory() {

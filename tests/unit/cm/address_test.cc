@@ -45,7 +45,7 @@ TEST_F(AddressTest, APortOfAnotherProgramIsTaken) {
   EXPECT_EQ(bind(id, v4("10.0.0.2", 81)), 0) << "it may try again";
 }
 
-/// An address of IPv4 makes an Id one of that family alone; one that it did not get, does not.
+/// Binding to an IPv4 address restricts an Id to that family; a bind that fails must not.
 TEST_F(AddressTest, WhatWasNotBoundLeavesNothingBehind) {
   server.services_of_others.insert(0x01060050);
   Id* id = create();
@@ -204,7 +204,7 @@ TEST_F(AddressTest, DestinationsWithoutAWay) {
   EXPECT_EQ(resolve(create(), v4("10.0.0.1", 80), &from6), EINVAL) << "two families";
 }
 
-/// And not whose Id happens to lie at the lower address.
+/// Not in the order of the Ids' addresses in memory.
 TEST_F(AddressTest, WhoAskedEarlierIsToldEarlier) {
   server.neighbours_known = false;
   std::vector<Id*> ids;

@@ -28,7 +28,7 @@ TEST_F(ConnectTest, AConnectionIsMadeUsedAndEnded) {
   EXPECT_EQ(event.listener, listener);
   EXPECT_EQ(text(event.connection.private_data, 5), "hello");
   EXPECT_EQ(event.connection.private_data.length, 56);
-  EXPECT_EQ(event.connection.responder_resources, 5);  // the other way round for the other side
+  EXPECT_EQ(event.connection.responder_resources, 5);  // the two values are swapped for the other side
   EXPECT_EQ(event.connection.initiator_depth, 3);
   EXPECT_EQ(event.connection.qpn, 0x111u);
   EXPECT_EQ(passive->remote(), v4("10.0.0.1", active->local().port));
@@ -67,7 +67,7 @@ TEST_F(ConnectTest, AConnectionIsMadeUsedAndEnded) {
   EXPECT_TRUE(server.listening.empty());
 }
 
-// For lists: with the kernel's states, and each id under a number of its own.
+// For lists of Ids: with the kernel's states, and a number for each Id.
 TEST_F(ConnectTest, IdsAreListedOnceTheyHaveTheDevice) {
   const auto listed = [](Host& host) {
     std::vector<ListedId> all;

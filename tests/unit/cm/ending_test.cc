@@ -80,7 +80,7 @@ TEST_F(EndingTest, NobodyAnswersARep) {
   EXPECT_EQ(client.cm().connection_count(), 0u);
 }
 
-/// The same, but the peer had the REP, and its RTUs were lost.
+/// The same, but the peer got the REP, and its RTUs were lost.
 TEST_F(EndingTest, ATimeoutOfARepEndsWhatThePeerBelievedIn) {
   listen();
   Id* id = connecting();
@@ -122,7 +122,7 @@ TEST_F(EndingTest, TimewaitLastsAsLongAsAPacketMayLive) {
   const Instant from = network.now();
   EXPECT_EQ(server.cm().next_timeout(), from + nanoseconds(4096 << 17));
   server.cm().destroy_id(ends.passive, network.now());
-  EXPECT_EQ(server.cm().connection_count(), 1u);  // rests without its owner
+  EXPECT_EQ(server.cm().connection_count(), 1u);  // in timewait, without its owner
   pass(milliseconds(2'000));
   EXPECT_EQ(next(server), "");
   EXPECT_EQ(server.cm().connection_count(), 0u);
@@ -143,7 +143,7 @@ TEST_F(EndingTest, AProgramThatEndsTellsItsPeers) {
   EXPECT_EQ(client.cm().disconnect(*alone, network.now()), EINVAL) << "the others are as they were";
 }
 
-/// Such as rping, which disconnects, destroys its Id and exits: nobody else would say it again for its sake.
+/// Such as rping, which disconnects, destroys its Id and exits: nothing else would repeat its DREQ.
 TEST_F(EndingTest, AProgramThatEndsSaysAgainWhatWasLost) {
   listen();
   const Ends ends = connected();
@@ -164,7 +164,7 @@ TEST_F(EndingTest, AProgramThatEndsSaysAgainWhatWasLost) {
   EXPECT_EQ(client.cm().hang_up(network.now(), 1), Farewells::kDone);
 }
 
-/// Nor its answer to the peer's DREQ, for which it has no time left.
+/// Nor its answer to the peer's DREQ: the program has no time to wait until that comes again.
 TEST_F(EndingTest, AProgramThatEndsSaysItsLastAnswersAgain) {
   listen();
   const Ends ends = connected();
@@ -217,7 +217,7 @@ TEST_F(EndingTest, NobodyAnswersADreq) {
 TEST_F(EndingTest, ADreqOfAConnectionThatIsLongGoneIsAnswered) {
   listen();
   const Ends ends = connected();
-  server.restart({});  // the program died, and nobody said so
+  server.restart({});  // the program died without a word to its peers
   client.cm().disconnect(*ends.active, network.now());
   pass();
   EXPECT_EQ(next(client), "disconnected");
@@ -232,8 +232,8 @@ TEST_F(EndingTest, APeerThatUsesItsQueuePairAnewHasForgottenTheOldConnection) {
   pass();
   ASSERT_EQ(next(client), "rejected");
   EXPECT_EQ(event.status, 10);
-  EXPECT_EQ(next(client), "");              // the queue pair may have packets under way
-  EXPECT_EQ(next(server), "disconnected");  // the client was asked, and knew nothing of it
+  EXPECT_EQ(next(client), "");              // timewait: the queue pair may have packets under way
+  EXPECT_EQ(next(server), "disconnected");  // the server asked the client, which did not know the connection
   EXPECT_EQ(event.id, ends.passive);
   pass(milliseconds(2'000));
   EXPECT_EQ(next(client), "timewait-exit");
@@ -255,7 +255,7 @@ TEST_F(EndingTest, WhoOnlySaysThatAQueuePairIsUsedAnewChangesNothing) {
   EXPECT_EQ(server.cm().init_qp_attr(*ends.passive, QpState::kRts, settings), 0);
 }
 
-/// As a kernel does, which says nothing to a REP that it does not know.
+/// As the kernel does, which does not answer a REP that it does not know.
 TEST_F(EndingTest, APeerThatDoesNotSayThatItStillHasTheConnectionIsHungUp) {
   listen();
   connected();
@@ -345,7 +345,7 @@ TEST_F(EndingTest, AFullBacklogIsAskedAgain) {
   EXPECT_EQ(next(server), "request");
 }
 
-/// What the peer has ended itself gets no answer when its request comes once more, late.
+/// When the peer has ended the connection itself, a late copy of its request gets no answer.
 TEST_F(EndingTest, ALateRequestOfWhoGaveUpGetsNoAnswer) {
   listen();
   Id* const id = connecting();
@@ -392,7 +392,7 @@ TEST_F(EndingTest, WhoseRestIsCutShortIsTold) {
   }
 }
 
-/// Of as many as there is room for, and of more: each of the newest, the oldest of them first.
+/// Below the limit, at it and beyond: the newest answers are repeated, oldest first.
 TEST(LastAnswersTest, TheNewestAreSaidAgain) {
   for (const uint32_t count : {1u, LastAnswers::kMost - 1, LastAnswers::kMost, LastAnswers::kMost + 1, 100u}) {
     LastAnswers answers;
@@ -412,7 +412,7 @@ TEST(LastAnswersTest, TheNewestAreSaidAgain) {
   }
 }
 
-/// A host has room for a few Ids: what nobody takes leaves none of them behind, however often it is asked.
+/// A host has room for a few Ids: requests that the program does not take use up none, however many come.
 TEST_F(EndingTest, RequestsThatNobodyTakesCostNoIds) {
   CmLimits few;
   few.ids = 3;

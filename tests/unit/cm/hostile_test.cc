@@ -28,7 +28,7 @@ class HostileTest : public Pair {
     network.deliver({.src = parse_ip(src).value(), .dst = server.ip(), .mad = mad});
   }
 
-  /// That both sides still have it, and nobody was told anything.
+  /// Both sides still have the connection, and neither program was told anything.
   void expect_untouched() {
     EXPECT_EQ(next(client), "");
     EXPECT_EQ(next(server), "");
@@ -36,7 +36,7 @@ class HostileTest : public Pair {
     EXPECT_EQ(client.cm().init_qp_attr(*ends.active, QpState::kRts, settings), 0);
     EXPECT_EQ(server.cm().init_qp_attr(*ends.passive, QpState::kRts, settings), 0);
   }
-  /// And that it still ends as it should.
+  /// And the connection still ends as it should.
   void expect_it_ends() {
     network.passes = {};
     ASSERT_EQ(client.cm().disconnect(*ends.active, network.now()), 0);
@@ -47,7 +47,7 @@ class HostileTest : public Pair {
     }
     EXPECT_EQ(event.id, ends.passive);
   }
-  /// A REQ of an other host that would be accepted.
+  /// A REQ of another host that would be accepted.
   Req request_of(const char* src, uint32_t id, uint32_t qpn) const {
     Req other = req;
     other.local_id = id;
@@ -107,7 +107,7 @@ TEST_F(HostileTest, ForgedRejs) {
     to_server(encode(1, wrong));
   }
   to_server_from("10.0.0.9", encode(1, good));
-  // The kind that names no ID of ours has to know the GUID.
+  // A REJ that names no ID of ours must have the peer's GUID.
   Rej timeout{.local_id = req.local_id, .remote_id = 0, .answered = Answered::kReq, .reason = 4, .ari_length = 8};
   to_server(encode(1, timeout));
   timeout.local_id++;
@@ -167,15 +167,15 @@ TEST_F(HostileTest, EveryFieldOfAReqWrong) {
   EXPECT_EQ(server.cm().counters().refused_malformed, 15u);
   EXPECT_EQ(wrong([](Req& r) { r.service_id++; }), 8);
   EXPECT_EQ(wrong([](Req& r) { r.service_id |= uint64_t{1} << 40; }), 8);
-  EXPECT_EQ(wrong([](Req& r) { r.private_data.bytes[0] = 1; }), 8);     // a version that nobody knows
-  EXPECT_EQ(wrong([](Req& r) { r.private_data.bytes[1] = 0x60; }), 8);  // IPv6, with addresses of IPv4
-  EXPECT_EQ(wrong([](Req& r) { r.private_data.bytes[19]++; }), 8);      // another source than it came from
-  EXPECT_EQ(wrong([](Req& r) { r.private_data.bytes[35]++; }), 8);      // not to us
+  EXPECT_EQ(wrong([](Req& r) { r.private_data.bytes[0] = 1; }), 8);     // an unknown version
+  EXPECT_EQ(wrong([](Req& r) { r.private_data.bytes[1] = 0x60; }), 8);  // says IPv6, but has IPv4 addresses
+  EXPECT_EQ(wrong([](Req& r) { r.private_data.bytes[19]++; }), 8);      // a source that is not the sender's
+  EXPECT_EQ(wrong([](Req& r) { r.private_data.bytes[35]++; }), 8);      // a destination that is not ours
   EXPECT_EQ(wrong([](Req& r) { r.local_id = 0; }), 0);
   EXPECT_EQ(server.cm().counters().drop_bad_value, 1u);
   EXPECT_EQ(server.cm().connection_count(), 1u);
   expect_untouched();
-  // Times beyond reason are no fault, but are not believed.
+  // Excessive times are no error, but are not used.
   Req odd = good;
   odd.local_response_timeout = 0;
   odd.path.local_ack_timeout = 31;
@@ -195,7 +195,7 @@ TEST_F(HostileTest, AnotherRequestUnderTheSameId) {
   expect_untouched();
 }
 
-/// Every bit of everything that a connection's peers ever sent, turned.
+/// Every single bit flip of every kind of message that a connection's peers may send.
 TEST_F(HostileTest, EveryBitOfEveryMessageWrong) {
   std::vector<MadBytes> originals;
   for (const Flying& flying : lives) originals.push_back(flying.mad);
@@ -213,7 +213,7 @@ TEST_F(HostileTest, EveryBitOfEveryMessageWrong) {
       MadHeader header;
       const bool ends_it = decode(mad, header) == HeaderFault::kNone &&
                            (header.attribute == Attribute::kDreq || header.attribute == Attribute::kRej);
-      if (ends_it) continue;  // with both IDs right it does what it says
+      if (ends_it) continue;  // with both IDs right it ends the connection
       sent++;
       to_server(mad);
       to_client(mad);
@@ -243,7 +243,7 @@ TEST_F(HostileTest, RandomBytes) {
     mad[17] = static_cast<uint8_t>(0x0f + random.below(13));
     for (unsigned n = random.below(4); n > 0; n--)
       mad[24 + random.below(232)] = static_cast<uint8_t>(random.next_u32());
-    // Both IDs right is what a stranger does not know.
+    // A stranger does not know both IDs.
     const bool knows = std::equal(mad.begin() + 24, mad.begin() + 28, lives[0].mad.begin() + 24) &&
                        std::equal(mad.begin() + 28, mad.begin() + 32, lives[1].mad.begin() + 24);
     if (knows) mad[31] ^= 1;
@@ -268,7 +268,7 @@ TEST_F(HostileTest, WhatIsNotFromAnotherQueuePairOne) {
   expect_untouched();
 }
 
-/// All that was said of a connection, said again during the next one and after it.
+/// All messages of one connection, repeated during the next one and after it.
 TEST_F(HostileTest, Replays) {
   const auto replay = [&](const std::vector<Flying>& old) {
     for (int times = 0; times < 3; times++) {
@@ -321,7 +321,7 @@ TEST_F(HostileTest, AFloodOfRequests) {
   flood(0x01060000 + kPort + 1, 1000, 3000);
   EXPECT_EQ(target.cm().connection_count(), 300u);
   EXPECT_EQ(target.cm().counters().drop_requests_full, 900u);
-  // Refused, they are remembered only as far as there is room.
+  // When they are refused, only as many are remembered as there is room for.
   std::vector<Id*> children;
   while (const auto got = target.next_event()) children.push_back(got->id);
   ASSERT_EQ(children.size(), 300u);

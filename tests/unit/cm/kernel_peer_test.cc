@@ -11,7 +11,7 @@ class KernelPeerTest : public ::testing::Test {
  protected:
   Network network{1};
 
-  /// `mad` with the bytes of `other` in [first, first + count) of the message behind the header.
+  /// Copies bytes [first, first + count) of the message, counted from behind its header, from `other` into `mad`.
   static void take(MadBytes& mad, const MadBytes& other, size_t first, size_t count) {
     std::copy_n(other.begin() + 24 + static_cast<ptrdiff_t>(first), count,
                 mad.begin() + 24 + static_cast<ptrdiff_t>(first));

@@ -10,7 +10,7 @@ namespace {
 
 class LostPeerTest : public ProtocolTest {
  protected:
-  /// The server's program is gone: what `drew` says are its communication IDs.
+  /// The client learns that the server's program is gone: `drew` says which communication IDs were that program's.
   void server_is_lost(std::function<bool(uint32_t)> drew = [](uint32_t) { return true; }) {
     lose_all();
     const auto was_at = [this](const IpAddress& ip, const IpAddress& from) {
@@ -71,7 +71,7 @@ TEST_F(LostPeerTest, OthersGoOn) {
   EXPECT_EQ(next(server), "disconnected");
 }
 
-/// Somebody who claims the host's numbers, and goes, takes nobody along that is still here.
+/// When a program that claimed the host's numbers is gone, connections between programs that remain go on.
 TEST_F(LostPeerTest, AConnectionOfAProgramWithItselfGoesOn) {
   listen();
   Id* const id = server.cm().create_id(PortSpace::kTcp, QpType::kRc, nullptr);
@@ -132,7 +132,7 @@ TEST_F(LostPeerTest, ToldTwiceIsToldOnce) {
   EXPECT_EQ(next(client), "");
 }
 
-/// As when it is destroyed in order, which is a REJ 4.
+/// As when the peer destroys its Id, which sends REJ 4.
 TEST_F(LostPeerTest, ARequestIsRefused) {
   listen();
   connecting();
@@ -158,12 +158,12 @@ TEST_F(LostPeerTest, AnAnswerIsRefused) {
   EXPECT_EQ(client.cm().accept(*id, nullptr, {}, network.now()), EINVAL);
 }
 
-/// Nobody knows whether the one that is gone is the one that was asked.
+/// The client cannot know whether the program that is gone is the one that it asked.
 TEST_F(LostPeerTest, WhoHasNoAnswerAsksAgainAtOnce) {
   lose(Attribute::kReq);
   connecting();
   EXPECT_EQ(sent(), std::vector{Attribute::kReq});
-  network.passes = nullptr;  // where nobody listens any more
+  network.passes = nullptr;  // nothing listens there any more
   client.cm().on_peer_lost(
       {[this](const IpAddress& ip, const IpAddress&) { return server.has(ip); }, [](uint32_t) { return true; }},
       network.now());

@@ -138,7 +138,7 @@ TEST(MadTest, RejCarriesReasonInformationAndPrivateData) {
   EXPECT_EQ(back.private_data.length, 148);
 }
 
-/// Fields that no capture has a value in.
+/// Fields that are 0 in every capture.
 TEST(MadTest, FieldsThatLinuxLeavesZero) {
   Req req;
   req.qkey = 0x11223344;
@@ -180,11 +180,11 @@ TEST(MadTest, FieldsThatLinuxLeavesZero) {
   EXPECT_EQ(back.path.traffic_class, 0x68);
   EXPECT_EQ(back.path.sl, 5);
   MadBytes bit{};
-  bit[24 + 94] = 0x07;  // beside it
+  bit[24 + 94] = 0x07;  // the bits beside the flag
   EXPECT_FALSE(decode_req(bit).path.subnet_local);
   bit[24 + 91] = 0xff;
   EXPECT_EQ(decode_req(bit).path.packet_rate, 0x3f);
-  bit[24 + 98] = 1;  // of the alternate path only the remote LID: not one that we could use
+  bit[24 + 98] = 1;  // of the alternate path the remote LID alone, which we could not use
   EXPECT_FALSE(decode_req(bit).has_alternate_path);
   bit[24 + 100] = 1;
   EXPECT_TRUE(decode_req(bit).has_alternate_path);
@@ -204,7 +204,7 @@ TEST(MadTest, FieldsOfRepliesThatLinuxLeavesZero) {
   EXPECT_EQ(decode_sidr_req(encode(1, sidr)).pkey, 0x1234);
 }
 
-/// Private data begins where it should, and all of it is there.
+/// Private data begins at its place, and all of it is there.
 TEST(MadTest, PrivateDataOfEachMessage) {
   PrivateData data;
   data.length = 256;
@@ -274,7 +274,7 @@ TEST(MadTest, LapAndApr) {
   EXPECT_EQ(decode_apr(apr).status, 2);
 }
 
-/// The vendor's ID lies in three bytes that REP has free in three places; the options are the modifier in the header.
+/// The vendor ID takes three bytes, which lie apart in REP; the options are in the header's attribute modifier.
 TEST(MadTest, EnhancedConnectionEstablishment) {
   const Ece ece{.vendor_id = 0x0015b3, .attr_mod = 0x12345678};
   Req req;
@@ -323,7 +323,7 @@ TEST(MadTest, WhatIsNotOfThisClassIsNotDecoded) {
   }
 }
 
-/// Whatever bits come in, the values that come out fit their fields: encoded and decoded again they are the same.
+/// Whatever the bits, the decoded values fit their fields: encoded and decoded again they are the same.
 TEST(MadTest, EveryPatternIsSomeValue) {
   SeededRandom random(7);
   for (int i = 0; i < 10'000; i++) {
@@ -346,7 +346,7 @@ TEST(CmaHeaderTest, OnlyVersionsThatExist) {
   data.bytes[1] = 0x50;
   EXPECT_FALSE(decode_cma_header(data.view()));
   data = req.private_data;
-  data.bytes[4] = 1;  // before the four bytes of IPv4
+  data.bytes[4] = 1;  // the first 12 bytes of an IPv4 address must be 0
   EXPECT_FALSE(decode_cma_header(data.view()));
   EXPECT_FALSE(decode_cma_header(req.private_data.view().first(35)));
 }

@@ -14,10 +14,10 @@ namespace {
 
 constexpr unsigned kNever = std::numeric_limits<unsigned>::max();
 
-// Of this thread alone, as GoogleTest uses no other.
+// For this thread alone: GoogleTest starts no other.
 struct Heap {
   bool watched = false;
-  unsigned left = kNever;  // so many pieces more can be had while it is watched
+  unsigned left = kNever;  // allocations that succeed while it is watched
   unsigned refused = 0;
 } heap;
 
@@ -44,7 +44,7 @@ void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); 
 namespace uroce::cm::test {
 namespace {
 
-/// The server has room for one request: what is left of another is noticed.
+/// The server has room for one request, so anything left over from an earlier one is noticed.
 class MemoryTest : public ProtocolTest {
  protected:
   void SetUp() override {
@@ -58,7 +58,8 @@ class MemoryTest : public ProtocolTest {
     network.keep_sent = false;
   }
 
-  /// There are `pieces` of memory for it; what it sends leaves behind it. False: there was too little.
+  /// Runs `f` with memory for `pieces` allocations; what it sends is sent on afterwards. False when there was too
+  /// little.
   template <typename F>
   bool with_memory(unsigned pieces, F&& f) {
     heap = {.watched = true, .left = pieces};
@@ -78,7 +79,7 @@ class MemoryTest : public ProtocolTest {
     return with_memory(0, std::forward<F>(f));
   }
 
-  /// All that rests is forgotten in the end, and the server takes the next.
+  /// Everything in timewait is forgotten in the end, and the server accepts another connection.
   void expect_as_good_as_new(Id* listener, const std::vector<Id*>& clients, const std::vector<Id*>& children) {
     for (Id* id : clients) client.cm().destroy_id(id, network.now());
     for (Id* id : children) server.cm().destroy_id(id, network.now());
@@ -98,7 +99,7 @@ class MemoryTest : public ProtocolTest {
 
  private:
   static constexpr size_t kHeldMax = 16;
-  std::vector<Flying> held_;  // was sent without memory
+  std::vector<Flying> held_;  // sent while memory was short
 };
 
 TEST_F(MemoryTest, ARequestIsRejected) {
@@ -185,7 +186,7 @@ TEST_F(MemoryTest, AConnectThatMetNoneIsTriedAgain) {
   expect_as_good_as_new(listener, {id}, {requested()});
 }
 
-/// It comes again, and there is that room.
+/// The request comes again, and finds the room for one request free.
 TEST_F(MemoryTest, ARequestThatMetNoneWasNeverHere) {
   Id* listener = listen();
   std::vector<Id*> clients;

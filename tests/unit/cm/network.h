@@ -28,26 +28,26 @@ class Host final : public Services, public EventSink {
   const IpAddress& ip(size_t index = 0) const { return addresses_[index].ip; }
   const std::string& name() const { return name_; }
   bool has(const IpAddress& ip) const;
-  /// The next event, oldest first; nothing: none.
+  /// The next event, oldest first; nothing when there is none.
   std::optional<Event> next_event();
   bool has_events() const { return !events_.empty(); }
-  /// What the kernel does when an Id is destroyed. Returns the Ids of requests that nobody has seen, of a listener.
+  /// As the kernel does when an Id is destroyed. For a listener, returns the Ids of requests that no program has seen.
   std::vector<Id*> forget_events_of(const Id* id);
   void restart(const CmLimits& limits);
 
-  // What tests set.
-  std::function<bool(const Event&)> taken;  // what on_cm_event answers
+  // Set by tests.
+  std::function<bool(const Event&)> taken;  // what on_cm_event returns
   bool neighbours_known = true;
   std::optional<IpAddress> unreachable;
-  std::deque<uint32_t> next_ids;  // are drawn first
+  std::deque<uint32_t> next_ids;  // drawn before random ones
   std::set<uint64_t> services_of_others;
   uint32_t mtu_bytes = 1024;
   int refuses_to_listen = 0;  // an errno
-  // What tests look at.
+  // Looked at by tests.
   std::set<uint64_t> claimed;
   std::map<uint64_t, uint64_t> listening;          // service ID, mask
   std::vector<std::pair<IpAddress, bool>> groups;  // joined (true) and left
-  unsigned asked = 0;                              // for neighbours
+  unsigned asked = 0;                              // calls of resolve()
 
   void send_mad(const AddressVector& av, std::span<const uint8_t, kMadBytes> mad, Instant now) override;
   std::optional<ResolvedRoute> find_route(const IpAddress& src, const IpAddress& dst, uint32_t scope_id) override;
@@ -94,23 +94,23 @@ class Network {
   Instant now() const { return now_; }
   SeededRandom& random() { return random_; }
 
-  // Of a thousand datagrams.
+  // Out of a thousand datagrams.
   unsigned lost = 0;
   unsigned repeated = 0;
-  unsigned delayed = 0;  // so long that later ones overtake
-  /// What happens to a datagram beyond that: false loses it.
+  unsigned delayed = 0;  // for so long that later ones overtake them
+  /// Asked for each datagram that is not lost by chance; false loses it.
   std::function<bool(const Flying&)> passes;
-  /// Everything that was sent, if wanted.
+  /// Whether `sent` keeps every datagram.
   bool keep_sent = false;
   std::vector<Flying> sent;
 
   void send(Flying flying);
-  /// Hands it to whoever has its destination, at once.
+  /// Hands it to the host with its destination address, at once.
   void deliver(const Flying& flying);
-  /// Lets time pass until `until`, and everything happen in its order. `between` is called after each step.
+  /// Advances the clock to `until`; everything happens in its order. `between` is called after each step.
   void run_until(Instant until, const std::function<void()>& between = {});
   void run_for(Duration duration, const std::function<void()>& between = {}) { run_until(now_ + duration, between); }
-  /// Until no datagram flies and no timer runs before `limit`.
+  /// Runs until no datagram is under way and no timer runs; false when it takes longer than `limit`.
   bool run_until_quiet(Duration limit, const std::function<void()>& between = {});
 
  private:

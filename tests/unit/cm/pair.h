@@ -25,7 +25,7 @@ class Pair : public ::testing::Test {
     return id;
   }
 
-  /// With its route resolved.
+  /// An Id of the client whose route is resolved.
   Id* resolved(SocketAddress to = v4("10.0.0.2", kPort), PortSpace space = PortSpace::kTcp, QpType type = QpType::kRc) {
     Id* id = client.cm().create_id(space, type, nullptr);
     EXPECT_EQ(client.cm().resolve_addr(*id, nullptr, to, milliseconds(2000), network.now()), 0);
@@ -49,7 +49,7 @@ class Pair : public ::testing::Test {
 
   void pass(Duration duration = milliseconds(1)) { network.run_for(duration); }
 
-  /// The name of the next event, which `event` holds then; "" when there is none.
+  /// The name of the next event, which is then in `event`; "" when there is none.
   std::string next(Host& host) {
     const auto got = host.next_event();
     if (!got) return "";

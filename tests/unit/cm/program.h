@@ -13,7 +13,7 @@ class Program {
 
   void listen(uint16_t port);
   void connect_to(const SocketAddress& to);
-  /// Takes every event that is there, and does what comes next.
+  /// Handles every event that there is, and takes the next steps.
   void run();
   void disconnect_all();
   void destroy_all();

@@ -7,7 +7,7 @@
 
 namespace uroce::cm::test {
 
-// 4.096 us * 2^20 for the peer, and 4.096 us * 2^16 there and back.
+// 4.096 us * 2^20 for the peer, and twice 4.096 us * 2^16 for the way.
 inline constexpr Duration kReqTimeout = nanoseconds(4'294'967'296 + 2 * 268'435'456);
 inline constexpr Duration kRepTimeout = nanoseconds(4'294'967'296);
 
@@ -40,7 +40,7 @@ class ProtocolTest : public Pair {
     network.sent.clear();
     return attributes;
   }
-  /// The last datagram of this kind that was sent.
+  /// The last datagram of this kind.
   Flying last(Attribute wanted) {
     for (size_t i = network.sent.size(); i-- > 0;) {
       MadHeader header;

@@ -22,7 +22,7 @@ TEST_F(ProtocolTest, AReqIsRepeatedFifteenTimes) {
   EXPECT_EQ(event.status, -ETIMEDOUT);
   EXPECT_EQ(client.cm().counters().retries, 15u);
   EXPECT_EQ(client.cm().counters().timeouts, 1u);
-  // A peer that got one of them all the same is told by our GUID, since it has told us no ID.
+  // A peer that did get one of them finds the connection by our GUID, since it has told us no ID.
   const Rej rej = decode_rej(last(Attribute::kRej).mad);
   EXPECT_EQ(rej.reason, 4);
   EXPECT_EQ(rej.ari_length, 8);
@@ -58,7 +58,7 @@ TEST_F(ProtocolTest, ARepIsRepeatedAsThePeerAskedAndTheRtuIsRepeatedForIt) {
   EXPECT_EQ(client.cm().counters().duplicates, 3u);
 }
 
-/// As in Linux: what cannot be accepted is rejected, also if it was accepted before.
+/// As in Linux, an accept that is refused rejects the request, even one accepted before.
 TEST_F(ProtocolTest, AnAcceptThatComesTwiceRejects) {
   listen();
   connecting();
@@ -91,7 +91,7 @@ TEST_F(ProtocolTest, DataOfAQueuePairThatIsGoneEstablishesNothing) {
   EXPECT_EQ(server.cm().counters().established_by_data, 0u);
 }
 
-/// The time that a packet and its acknowledgement take: twice code 16 on the way, and the peer's delay.
+/// The time that a packet and its acknowledgement take: code 16 each way, and the peer's delay.
 TEST_F(ProtocolTest, AcknowledgementsMayTakeAsLongAsThePeerSays) {
   listen();
   uint32_t qpn = 0x111;
@@ -112,7 +112,7 @@ TEST_F(ProtocolTest, AcknowledgementsMayTakeAsLongAsThePeerSays) {
   }
 }
 
-/// The number that one had waited with is another's by now.
+/// The queue pair's number belongs to another request by then.
 TEST_F(ProtocolTest, WhoeverWaitsNowIsEstablishedByData) {
   listen();
   connecting(0x111);
@@ -190,7 +190,7 @@ TEST_F(ProtocolTest, WhoTakesLongToAcceptSaysSo) {
   EXPECT_EQ(next(client), "response");
   EXPECT_EQ(next(server), "");
   sent();
-  network.run_for(kRepTimeout);  // and so does the other side
+  network.run_for(kRepTimeout);  // the same the other way round
   EXPECT_EQ(sent(), (std::vector{Attribute::kRep, Attribute::kMra}));
   network.run_for(milliseconds(60'000));
   ASSERT_EQ(client.cm().accept(*id, nullptr, {}, network.now()), 0);
@@ -359,7 +359,7 @@ TEST_F(ProtocolTest, SidrIsRefused) {
   ASSERT_EQ(client.cm().connect(*id, parameters(0), {}, network.now()), 0);
   pass(milliseconds(1000));
   EXPECT_EQ(next(client), "unreachable");
-  EXPECT_EQ(event.status, 1);  // nobody has this service
+  EXPECT_EQ(event.status, 1);  // no program listens on this service
   listen(v4("0.0.0.0", kPort), PortSpace::kUdp, QpType::kUd);
   id = resolved(v4("10.0.0.2", kPort), PortSpace::kUdp, QpType::kUd);
   ASSERT_EQ(client.cm().connect(*id, parameters(0), {}, network.now()), 0);

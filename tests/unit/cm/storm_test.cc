@@ -71,7 +71,7 @@ TEST_F(StormTest, TenThousandConnectionsAtOnce) {
   expect_nothing_left();
 }
 
-/// Connections come and go in both directions, some before they stand.
+/// Connections come and go in both directions, some before they are established.
 TEST_F(StormTest, NothingIsHalfOpenAfterAStorm) {
   first_program.listen(kPort);
   second_program.listen(kPort);
@@ -84,7 +84,7 @@ TEST_F(StormTest, NothingIsHalfOpenAfterAStorm) {
     network.run_for(microseconds(network.random().below(3'000'000)), [&] { run_programs(); });
     if (round % 10 == 3) first_program.disconnect_all();
     if (round % 10 == 7) second_program.disconnect_all();
-    if (round % 50 == 49) {  // a program ends with everything that it has, whatever state that is in
+    if (round % 50 == 49) {  // a program ends with all its connections, whatever their state
       first_program.destroy_all();
       first_program.listen(kPort);
     }
@@ -115,7 +115,7 @@ TEST_F(StormTest, BothSidesConnectAtOnce) {
   expect_nothing_left();
 }
 
-/// Of the five datagrams of a connection's life each is lost once, and each comes twice.
+/// Each of the five datagrams in a connection's life is lost once, and each comes twice.
 TEST_F(StormTest, EveryMessageIsLostOnceAndRepeatedOnce) {
   second_program.listen(kPort);
   for (const Attribute victim :

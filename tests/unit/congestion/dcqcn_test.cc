@@ -18,7 +18,7 @@ class DcqcnTest : public testing::Test {
   DcqcnTest() {
     config_.algorithm = CongestionAlgorithm::kDcqcn;
     config_.link_bits_per_second = 100 * kGigabit;
-    config_.dcqcn.rpg_byte_reset = 0;  // time alone, unless a test says otherwise
+    config_.dcqcn.rpg_byte_reset = 0;  // by time alone, unless a test sets it
     dcqcn_.start(1024);
   }
   void set(const char* assignment) {
@@ -66,7 +66,7 @@ TEST_F(DcqcnTest, AnUnknownLinkStartsFromAConfiguredOrAssumedRate) {
 // Alpha's half-life without CNPs is ln 2 / -ln(1 - g): 177 updates at g = 1/256.
 TEST_F(DcqcnTest, HalfLifeOfAlphaIs177Updates) {
   dcqcn_.on_cnp(at_us(0));
-  // A second CNP shows alpha as it is then: it is aged first, and raised by g afterwards.
+  // Alpha shows at the next CNP: it is aged first, then raised by g.
   const auto alpha_after = [this](int64_t updates) {
     dcqcn_.start(1024);
     dcqcn_.on_cnp(at_us(0));
@@ -89,7 +89,7 @@ TEST_F(DcqcnTest, HalfLifeOfAlphaWithNicValuesIs142Microseconds) {
     dcqcn_.on_cnp(at_us(us));
     return dcqcn_.alpha();
   };
-  // The first interval had a CNP in it and raised alpha, from 1023/1024: one more update than the half-life.
+  // The first interval had a CNP in it and raised alpha, from 1023/1024: this takes one update more than the half-life.
   const double raised = 1 - 1.0 / 1024 * 1019 / 1024;
   EXPECT_NEAR(alpha_after(143), raised * std::pow(1019.0 / 1024, 142), 1e-6);
   EXPECT_LT(alpha_after(143), 0.5);
@@ -117,7 +117,7 @@ TEST_F(DcqcnTest, FiveStepsOfFastRecoveryLeaveAThirtySecondOfTheGap) {
   EXPECT_EQ(100 * kGigabit - rate_at(275), gap / 32);
 }
 
-// Periods run from the first CNP on; however many CNPs one of them has, there is one cut, when it ends.
+// Periods begin at the first CNP; however many CNPs come in one, there is one cut, at its end.
 TEST_F(DcqcnTest, CutsCanWaitForTheEndOfAPeriod) {
   set("cut_by_interval=1");
   set("rate_reduce_monitor_period=4");
@@ -179,7 +179,7 @@ TEST_F(DcqcnTest, WhatWasSentBeforeTheFirstCnpDoesNotCount) {
   EXPECT_EQ(dcqcn_.rate_bits_per_second(), 50 * kGigabit);
 }
 
-/// What is sent beyond a step counts for the next one.
+/// Bytes beyond a step count for the next one.
 TEST_F(DcqcnTest, EachStepOfTheByteCounterTakesAsManyBytes) {
   set("rpg_byte_reset=1000");
   dcqcn_.on_cnp(at_us(0));
@@ -195,7 +195,7 @@ TEST_F(DcqcnTest, EachStepOfTheByteCounterTakesAsManyBytes) {
   EXPECT_GT(rate_after(1), once);
 }
 
-// The timer and the byte counter count each for itself; additive increase needs one of them, hyper increase both.
+// The timer and the byte counter count separately; additive increase needs one of them, hyper increase both.
 TEST_F(DcqcnTest, ByteCounterAndTimerBothCountSteps) {
   set("rpg_byte_reset=1000");
   dcqcn_.on_cnp(at_us(0));
@@ -209,7 +209,7 @@ TEST_F(DcqcnTest, ByteCounterAndTimerBothCountSteps) {
   dcqcn_.on_sent(1000, at_us(53));
   EXPECT_EQ(dcqcn_.target_bits_per_second(), 50 * kGigabit + 40'000'000);
   for (int i = 0; i < 10; i++) dcqcn_.on_sent(1000, at_us(54));
-  EXPECT_EQ(dcqcn_.target_bits_per_second(), 50 * kGigabit + 11 * 40'000'000);  // bytes alone never go hyper
+  EXPECT_EQ(dcqcn_.target_bits_per_second(), 50 * kGigabit + 11 * 40'000'000);  // bytes alone: no hyper increase
   uint64_t target = 50 * kGigabit + 11 * 40'000'000;
   for (int step = 1; step <= 8; step++) {
     rate_at(50 + 55 * step);
@@ -241,7 +241,7 @@ TEST_F(DcqcnTest, AtMostOneCutAnInterval) {
 TEST_F(DcqcnTest, NeverBelowTheLowestRate) {
   for (int i = 0; i < 100; i++) dcqcn_.on_cnp(at_us(50 * i));
   EXPECT_EQ(dcqcn_.rate_bits_per_second(), 10'000'000u);
-  config_.link_bits_per_second = 5'000'000;  // slower than that
+  config_.link_bits_per_second = 5'000'000;  // slower than the lowest rate
   dcqcn_.start(1024);
   for (int i = 0; i < 10; i++) dcqcn_.on_cnp(at_us(50 * i));
   EXPECT_LE(dcqcn_.rate_bits_per_second(), 5'000'000u);
@@ -290,7 +290,7 @@ TEST_F(DcqcnTest, AtTheHighestRateItIsNotLimitedAnyMore) {
               1e6);
 }
 
-// What happens in between is worked out later; how often somebody asks must not matter.
+// What happens between two calls is computed later; how many calls there are must not matter.
 TEST_F(DcqcnTest, AskingMoreOftenChangesNothing) {
   Dcqcn other(config_);
   other.start(1024);
@@ -311,7 +311,7 @@ TEST_F(DcqcnTest, AskingMoreOftenChangesNothing) {
 TEST_F(DcqcnTest, ALongSilenceIsWorkedOutQuickly) {
   set("profile=nic");
   dcqcn_.on_cnp(at_us(0));
-  dcqcn_.on_cnp({at_us(0).ns + int64_t{86'400} * 1'000'000'000});  // a day, at an update a microsecond
+  dcqcn_.on_cnp({at_us(0).ns + int64_t{86'400} * 1'000'000'000});  // a day, with an update each microsecond
   EXPECT_LT(dcqcn_.alpha(), 0.01);
 }
 

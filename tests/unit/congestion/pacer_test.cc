@@ -10,7 +10,7 @@ namespace {
 
 constexpr Instant kStart{5'000'000'000};
 
-/// Sends whenever it may, for `time`, looking at the clock every `tick`.
+/// Sends whenever the pacer is open, for `time`, looking at the clock every `tick`.
 uint64_t bytes_in(Pacer& pacer, Duration time, Duration tick, uint32_t packet) {
   uint64_t bytes = 0;
   for (Instant now = kStart; now < kStart + time; now = now + tick) {
@@ -29,7 +29,7 @@ TEST(Pacer, WithoutBurstPacketsAreSpacedByTheirTime) {
   pacer.on_sent(1250, kStart);  // 10'000 bits: 1 us
   EXPECT_FALSE(pacer.open(kStart + nanoseconds(999)));
   EXPECT_EQ(pacer.open_at(), kStart + microseconds(1));
-  pacer.on_sent(2500, kStart + microseconds(10));  // late: what was not used is lost
+  pacer.on_sent(2500, kStart + microseconds(10));  // late: unused time is lost
   EXPECT_EQ(pacer.open_at(), kStart + microseconds(12));
 }
 
@@ -38,7 +38,7 @@ TEST(Pacer, KeepsTheRateAtAnyPacketSizeAndClock) {
     for (const uint32_t packet : {74u, 1082u, 4154u}) {
       for (const int64_t tick_ns : {1, 700, 5'000}) {
         Pacer pacer;
-        // Enough burst for what a tick of the clock leaves out.
+        // Enough burst to make up for a tick of the clock.
         const uint64_t burst = rate * static_cast<uint64_t>(tick_ns) / 8'000'000'000u + packet;
         pacer.set_rate(rate, static_cast<uint32_t>(burst), kStart);
         const Duration time = tick_ns == 1 ? milliseconds(1) : milliseconds(50);

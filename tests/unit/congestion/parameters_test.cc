@@ -50,7 +50,7 @@ TEST(Parameters, EachNameSetsAFieldOfItsOwn) {
     EXPECT_TRUE(set_congestion_parameter(config, name, "1", error)) << error;
   }
   EXPECT_GE(count, 40);
-  // All fields are 1 now, except those that no name leads to.
+  // All fields are 1 now, except those that no parameter sets.
   EXPECT_EQ(config.dcqcn.rpg_byte_reset, 1u);
   EXPECT_EQ(config.dcqcn.dce_tcp_g, 1u);
   EXPECT_EQ(config.swift.fs_max_cwnd, 1.0);
@@ -84,7 +84,7 @@ TEST(Parameters, WhatIsRefused) {
   EXPECT_EQ(config.dcqcn.rpg_ai_rate, 40u);
 }
 
-/// Each bound is taken, what lies beyond is not.
+/// Each bound is accepted, and what lies beyond it is not.
 TEST(Parameters, EveryBound) {
   const struct {
     const char* name;
@@ -149,7 +149,7 @@ TEST(Parameters, EveryBound) {
   }
 }
 
-/// What a profile has to overwrite: defaults, and something else.
+/// What a profile has to overwrite: the defaults, or other values.
 CongestionConfig before(bool defaults) {
   CongestionConfig config;
   config.link_bits_per_second = 25'000'000'000;

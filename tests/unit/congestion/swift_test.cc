@@ -50,7 +50,7 @@ TEST_F(SwiftTest, BelowTheTargetItGrowsByAPacketARoundTrip) {
   const double before = swift_.window_packets();
   sample(20);
   EXPECT_NEAR(swift_.window_packets(), before + 1, 1e-9);
-  swift_.on_rtt(microseconds(20), now_ + microseconds(5));  // left before that: the same round trip
+  swift_.on_rtt(microseconds(20), now_ + microseconds(5));  // sent before that: the same round trip
   EXPECT_NEAR(swift_.window_packets(), before + 1, 1e-9);
 }
 
@@ -65,7 +65,7 @@ TEST_F(SwiftTest, SmallWindowsHaveALargerTarget) {
   config_.swift.fs_range = 50;
   swift_.start(1024);
   EXPECT_EQ(swift_.target(), microseconds(25));
-  sample(1000);  // far above
+  sample(1000);  // far above the target
   const Duration large = swift_.target();
   for (int i = 0; i < 100; i++) sample(1000);
   EXPECT_GT(swift_.target(), large);

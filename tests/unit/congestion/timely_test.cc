@@ -15,7 +15,7 @@ class TimelyTest : public testing::Test {
     config_.link_bits_per_second = 10 * kGigabit;
     timely_.start(1024);
   }
-  /// A round trip, begun after the last one ended.
+  /// A round trip that begins when the last one ended.
   uint64_t sample(int64_t us) {
     now_ = now_ + microseconds(us);
     timely_.on_rtt(microseconds(us), now_);
@@ -43,7 +43,7 @@ TEST_F(TimelyTest, AGrowingQueueLowersTheRateByItsGradient) {
 
 TEST_F(TimelyTest, AShrinkingQueueRaisesItByStepsThenByLargerOnes) {
   sample(400);
-  sample(480);  // 1 - 0.8 * 3.5 is below nothing: the lowest rate
+  sample(480);  // 1 - 0.8 * 3.5 is negative: the lowest rate
   EXPECT_EQ(rate(), 10'000'000u);
   uint64_t expected = rate();
   for (int i = 1; i <= 8; i++) {
@@ -78,9 +78,9 @@ TEST_F(TimelyTest, PatchedItIsDrawnToTLow) {
 TEST_F(TimelyTest, PatchedTheGradientSaysWhichOfBothItIs) {
   config_.timely.patched = true;
   sample(100);
-  // Gradient 0.4375: 2 * 0.4375 + 0.5 is more than 1. The distance alone, error 60/50: 1 - 0.008 * 1.2.
+  // Gradient 0.4375: 2 * 0.4375 + 0.5 is more than 1, so only the distance counts, error 60/50: 1 - 0.008 * 1.2.
   EXPECT_EQ(sample(110), 9'904'000'000u);
-  // 0.125 * 8.75 - 0.875 * 40 over 20 is below nothing: a step alone.
+  // (0.125 * 8.75 - 0.875 * 40) / 20 is negative: one additive step alone.
   EXPECT_EQ(sample(70), 9'904'000'000u + 10'000'000u);
 }
 
@@ -89,7 +89,7 @@ TEST_F(TimelyTest, OneUpdateARoundTrip) {
   const uint64_t once = sample(110);
   for (int i = 0; i < 10; i++) {
     now_ = now_ + microseconds(5);
-    timely_.on_rtt(microseconds(130), now_);  // left before the last update
+    timely_.on_rtt(microseconds(130), now_);  // sent before the last update
   }
   EXPECT_EQ(rate(), once);
 }

@@ -23,13 +23,13 @@ namespace {
 
 constexpr uint64_t kNever = UINT64_MAX;
 
-// Of this thread alone, as GoogleTest uses no other.
+// For this thread alone: GoogleTest starts no other.
 struct Heap {
   int64_t live = 0;
   uint64_t all = 0;
-  uint64_t asked = 0;       // while it was watched
-  uint64_t fails = kNever;  // the allocation of that number
-  bool all_after = false;   // and those that follow, until the call is over
+  uint64_t asked = 0;       // number of allocations watched
+  uint64_t fails = kNever;  // the number of the one that fails
+  bool all_after = false;   // those that follow fail, too, until the call is over
   bool watched = false;
 } heap;
 
@@ -116,17 +116,17 @@ class Story {
       for (Qp* qp : qps_) modify(*qp, {}, QpState::kReset, kAttrState);
     }
     destroy();
-    make();  // all places are free again
+    make();  // every slot is free again
     if (testing::Test::HasFatalFailure()) return;
     destroy();
     engine_.reset();
   }
 
-  /// How often a call failed.
+  /// The number of calls that failed.
   unsigned failures = 0;
 
  private:
-  /// Does it until there was memory for it.
+  /// Repeats `f` until there is memory for it.
   template <typename F>
   void step(F&& f) {
     for (;;) {
@@ -277,7 +277,7 @@ class Story {
 
   Kind kind_;
   EngineConfig config_;
-  MemoryPort port_;  // nobody is there
+  MemoryPort port_;  // nothing is at the other end
   SeededRandom random_{1};
   Observer observer_;
   alignas(8) uint8_t near_[kBytes];
@@ -325,7 +325,7 @@ TEST_P(Allocations, EachMayFail) {
   EXPECT_GT(failed, 40u) << "hardly any was reached";
 }
 
-/// A flow is there as a whole or not at all, and a frame that is looked up allocates nothing.
+/// A flow exists as a whole or not at all, and looking up a frame allocates nothing.
 TEST(Flows, EachAllocationMayFail) {
   uint64_t failed = 0;
   for (bool again = true; again; failed += again) {
@@ -342,7 +342,7 @@ TEST(Flows, EachAllocationMayFail) {
       heap.fails = failed;
       for (uint8_t i = 0; i < 4; i++) {
         Flow flow;
-        // Whole addresses, of which the filter is told, and parts of one. Each frame is of one flow.
+        // Whole addresses, which the filter is told of, and parts of addresses. Each frame matches one flow.
         const uint8_t bytes[60] = {2, 0, 0, 0, 0, i};
         std::memset(flow.match.mask.dst_mac + (i % 2 == 0 ? 0 : 5), 0xFF, i % 2 == 0 ? 6 : 1);
         for (size_t b = 0; b < 6; b++) flow.match.value.dst_mac[b] = bytes[b] & flow.match.mask.dst_mac[b];
@@ -370,7 +370,7 @@ TEST(Flows, EachAllocationMayFail) {
   EXPECT_GT(failed, 8u) << "hardly any was reached";
 }
 
-/// A queue pair is in a group or not, and no group is there without one.
+/// A queue pair is in a group or not, and no group remains without one.
 TEST(Groups, EachAllocationMayFail) {
   EngineConfig config;
   config.mac = MacAddress{{2, 0, 0, 0, 0, 1}};
@@ -417,8 +417,8 @@ TEST(Groups, EachAllocationMayFail) {
   EXPECT_GT(failed, 5u) << "hardly any was reached";
 }
 
-/// A datagram of connection management for which there is no memory is lost, as on a wire: those who end say farewell
-/// without it.
+/// A datagram of connection management for which there is no memory is lost, as on a wire, and nothing is thrown: the
+/// last ones are sent while a program ends.
 TEST(Datagrams, EachAllocationMayFail) {
   EngineConfig config;
   config.mac = MacAddress{{2, 0, 0, 0, 0, 1}};
@@ -446,7 +446,8 @@ TEST(Datagrams, EachAllocationMayFail) {
   EXPECT_GT(failed, 0u) << "none was reached";
 }
 
-/// What a queue pair costs is what the system does for each piece of its memory, so there are few, whatever its size.
+/// What a queue pair costs is the system's work for each piece of its memory, so the pieces are few, whatever their
+/// size.
 TEST(Pieces, AreFewInAQueuePair) {
   EngineConfig config;
   config.mac = MacAddress{{2, 0, 0, 0, 0, 1}};
@@ -462,12 +463,12 @@ TEST(Pieces, AreFewInAQueuePair) {
     init.cap = {slots, slots, 4, 4, 220};
     const uint64_t before = heap.all;
     Qp* qp = engine.create_qp(init, nullptr);
-    EXPECT_EQ(heap.all - before, 5u) << slots;  // itself, its ends, its two queues, the replies that it owes
+    EXPECT_EQ(heap.all - before, 5u) << slots;  // itself, its two ends, its two queues, the queue of replies
     engine.destroy_qp(qp, Instant{1'000'000});
   }
 }
 
-/// A program may say with every batch how its events are to come.
+/// A program may change the moderation with every batch.
 TEST(Moderation, OfTheSameQueueAgainAndAgainCostsNothing) {
   EngineConfig config;
   SeededRandom random{1};

@@ -152,7 +152,7 @@ Bytes AnyBytes::draw_extension(const OpcodeInfo& info) {
   return bytes;
 }
 
-/// A packet with a good iCRC, wrong or right only in what it says.
+/// A packet with a good iCRC; its fields may be wrong.
 Bytes AnyBytes::plausible() {
   Bth bth;
   bth.opcode = one_in(10) ? static_cast<uint8_t>(random_.next_u32())
@@ -198,7 +198,7 @@ Bytes AnyBytes::noise() {
   Bytes frame(random_.below(one_in(10) ? 5000 : 160));
   for (uint8_t& b : frame) b = static_cast<uint8_t>(random_.next_u32());
   if (frame.size() > 42 && one_in(2)) {
-    // An Ethernet and IP header on top, so that more of it is looked at.
+    // Valid Ethernet and IP headers in front, so that more of the frame is parsed.
     const Bytes headers = plausible();
     std::copy_n(headers.begin(), 42, frame.begin());
   }
@@ -252,11 +252,11 @@ void AnyBytes::post() {
   wr.remote_addr = 0x1000;
   wr.rkey = wr.imm_or_rkey = random_.next_u32();
   wr.ah = ah_.get();
-  if (wr.opcode == WrOpcode::kLocalInv || wr.opcode == WrOpcode::kBindMw) return;  // fail at once: nothing to learn
+  if (wr.opcode == WrOpcode::kLocalInv || wr.opcode == WrOpcode::kBindMw) return;  // fail at once: no use
   rig_.engine().post_send(rig_.qp(), wr, rig_.now());
 }
 
-/// A QP in error starts again, as a program would.
+/// Brings a QP in error back to work, as a program would.
 void AnyBytes::recover() {
   report_.recoveries++;
   rig_.modify(QpState::kReset);
@@ -308,7 +308,8 @@ void AnyBytes::fail(const char* what, const Bytes& frame) {
   }
 }
 
-/// One counted drop, or handled; and only what is a good packet for a live QP may be handled in silence.
+/// Each frame is dropped under one counter or handled; only a good packet for a live QP may be handled without a
+/// counter.
 void AnyBytes::check_frame(const Bytes& frame) {
   PacketView view;
   // A copy of exactly its size, so that a sanitizer sees a read beyond its end.
@@ -333,7 +334,7 @@ void AnyBytes::check_frame(const Bytes& frame) {
   }
 }
 
-/// Whatever comes in, what goes out is right.
+/// Whatever comes in, all that goes out is valid.
 void AnyBytes::check_sent() {
   for (const Bytes& frame : rig_.sent_frames()) {
     PacketView view;

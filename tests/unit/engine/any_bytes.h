@@ -10,7 +10,7 @@
 namespace uroce::test {
 
 struct AnyBytesReport {
-  std::string failure;  // empty: every check held
+  std::string failure;  // empty when every check held
   uint64_t frames = 0;
   uint64_t dropped = 0;
   uint64_t handled = 0;

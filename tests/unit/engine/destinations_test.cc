@@ -16,7 +16,7 @@
 namespace uroce::test {
 namespace {
 
-/// Over a port in memory.
+/// A port in memory.
 class DestinationPort final : public Port {
  public:
   explicit DestinationPort(bool queues) : queues_(queues) {}
@@ -31,7 +31,7 @@ class DestinationPort final : public Port {
     return full.contains(dest_qpn);
   }
 
-  /// Frames that have left, by the QP that they are for.
+  /// Counts the frames for a QP that have left.
   uint32_t left(uint32_t dest_qpn) {
     while (const auto frame = wire.take()) {
       PacketView packet;
@@ -120,7 +120,7 @@ TEST_F(Destinations, GoOnWhenTheyAreFree) {
 TEST_F(Destinations, ADestinationThatIsCongestedAmidABurstStopsIt) {
   Qp& qp = to_qp(kFull);
   post_long(qp, 16);
-  // Its first turns are granted: what a port says is asked for before each.
+  // Its first turns are granted: the port is asked before each.
   EXPECT_EQ(transmitter_.transmit(kNow), kMost);
   port_of_queues_.full = {kFull};
   EXPECT_EQ(transmitter_.transmit(kNow), 0u);
@@ -142,7 +142,7 @@ TEST_F(Destinations, TheTimeCountsFromWhenAPacketLeaves) {
   port_of_queues_.full.clear();
   EXPECT_EQ(transmitter_.transmit(late), 1u);
   EXPECT_EQ(qp.next_timeout(), late + kTimeout);
-  // The repetition cannot leave: no further one is due before it has.
+  // The retransmission cannot leave, so no further one is due.
   port_of_queues_.full = {kFull};
   const Instant expired = late + kTimeout;
   qp.on_timeout(expired);
@@ -162,7 +162,7 @@ TEST_F(Destinations, UnknownPeersAreNotAsked) {
   EXPECT_EQ(port_of_queues_.asked, 0u);
 }
 
-/// With hops: a place for each number, below 256 in the epoch at hand.
+/// With hops: each number below 256 has a place, valid in the current epoch.
 class HopPort final : public Port, public NextHops {
  public:
   uint32_t receive(RxFrame*, uint32_t) override { return 0; }
@@ -197,7 +197,7 @@ class HopPort final : public Port, public NextHops {
   const uint64_t& epoch() const override { return now; }
   bool leads(uint32_t dest_qpn) const { return !strangers.contains(dest_qpn); }
 
-  using Sent = std::vector<std::pair<uint32_t, uint32_t>>;  // for whom, and where the hop leads; 0: without
+  using Sent = std::vector<std::pair<uint32_t, uint32_t>>;  // destination QP, and where the hop leads; 0: no hop
   Sent take_sent() { return std::exchange(sent, {}); }
 
   std::set<uint32_t> full;
@@ -305,7 +305,7 @@ TEST_F(Hops, AQueuePairThatGetsAnotherPeerIsAskedForAgain) {
   EXPECT_EQ(hops_.asked, 3u) << "the peer has another MAC";
 }
 
-/// It sets no more of a frame than it has to.
+/// A port that sets no more of a frame than it must.
 class FrugalPort final : public Port {
  public:
   uint32_t receive(RxFrame*, uint32_t) override { return 0; }
@@ -377,8 +377,8 @@ TEST_F(Hops, FramesOfTheHostHaveNone) {
   EXPECT_EQ(hops_.take_sent(), (Sent{{kPeer, 0}})) << "nothing is left of the frames before";
 }
 
-/// Our own MAC is that of other programs of the host, too: which numbers are ours is asked for each frame, since blocks
-/// of numbers come as they are needed.
+/// Other programs of the host have our MAC, too: whether a number is ours is asked for each frame, since further blocks
+/// of numbers may be taken at any time.
 TEST_F(Hops, OurOwnMacLeadsToOurselvesOrToAnotherProgram) {
   ListedBlocks blocks({5, 6});
   TransportEnv env{objects_.memory(), counters_, *this};

@@ -29,7 +29,7 @@ class EngineParts : public testing::Test, protected Observer {
  protected:
   static constexpr uint32_t kFrameBytes = 1024;
   static constexpr Instant kNow{1'000'000};
-  static constexpr uint8_t kLossless = 3;  // its pauses are obeyed
+  static constexpr uint8_t kLossless = 3;  // the engine obeys its pauses
 
   static EngineConfig small_config() {
     EngineConfig config;
@@ -66,7 +66,7 @@ class EngineParts : public testing::Test, protected Observer {
     av.traffic_class = traffic_class;
     return av;
   }
-  /// Connected to a QP there, or to nobody when the address leads nowhere.
+  /// Connected to a QP at that address; unresolved when there is no route to it.
   Qp& connected(const AddressVector& av, QpType type = QpType::kUc, uint32_t dest_qpn = 0x777) {
     Qp& qp = *qps_.create(init(type), nullptr);
     QpAttributes attributes;
@@ -85,7 +85,7 @@ class EngineParts : public testing::Test, protected Observer {
     return qp;
   }
   Qp& connected() { return connected(to(kPeerIp)); }
-  /// `count` messages of no bytes: a frame each.
+  /// `count` empty messages, one frame each.
   void post(Qp& qp, int count = 1) {
     SendWr wr;
     wr.opcode = WrOpcode::kSend;

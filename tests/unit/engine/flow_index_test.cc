@@ -16,7 +16,7 @@
 namespace uroce::test {
 namespace {
 
-/// Few bits, so that frames match often: of each byte that a mask may have, only the lowest two say something.
+/// Few bits, so that frames match often: in each byte that a mask may cover, only the lowest two bits vary.
 constexpr size_t kOffsets[] = {0, 5, 11, 14, 17, 19, 30, 46, 65, 67, 71};
 
 using KeyBytes = std::array<uint8_t, sizeof(FlowKey)>;
@@ -27,7 +27,7 @@ FlowKey drawn_key(RandomSource& random) {
   return std::bit_cast<FlowKey>(bytes);
 }
 
-/// One of some masks, of which the first asks for nothing.
+/// One of `masks` masks; the first matches everything.
 FlowKey drawn_mask(RandomSource& random, uint32_t masks) {
   const uint32_t which = random.next_u32() % masks;
   SeededRandom its(which);
@@ -49,7 +49,7 @@ std::unique_ptr<Flow> drawn_flow(RandomSource& random, uint32_t masks) {
   return flow;
 }
 
-/// The definition: in the order of priorities, and of their making.
+/// The definition: by priority, then by age.
 std::vector<const Flow*> one_by_one(const std::vector<std::unique_ptr<Flow>>& flows, const FlowKey& key) {
   std::vector<const Flow*> matching;
   for (const auto& flow : flows) {

@@ -17,7 +17,7 @@ const LocalAddress kOwn{*parse_ip("192.168.77.2"), 24, 0};
 const LocalAddress kOwn6{*parse_ip("fd00::2"), 64, 0};
 const IpAddress kGroup = *parse_ip("239.1.2.3");
 const IpAddress kGroup6 = *parse_ip("ff0e::1:2:3");
-// Queries of Scapy's: within ten seconds by IGMPv3, within five by IGMPv2.
+// Queries made with Scapy: to answer within ten seconds by IGMPv3, within five by IGMPv2.
 const char* const kAnyone =
     "01005e000001525400770009080046c00024123400000102242dc0a84d09e0000001940400001164ec1e00000000027d0000";
 const char* const kAnyoneOld =
@@ -27,7 +27,7 @@ class GroupMembershipTest : public testing::Test, protected MulticastFilter {
  protected:
   static constexpr Instant kStart{1'000'000'000};
 
-  /// What is said until then: "joined 3:239.1.2.3", where 3 is how many seconds are over.
+  /// The words for all messages until `end`: "joined", "wanted", "left", "old-report", "old-leave".
   std::string said_until(Duration end) {
     std::string said;
     for (; membership_.next_timeout() <= kStart + end;) {
@@ -67,7 +67,7 @@ class GroupMembershipTest : public testing::Test, protected MulticastFilter {
   Counters counters_;
   Instant now_ = kStart;
   std::vector<int64_t> times_;
-  std::string filtered_, last_;  // `last_`: of what was said
+  std::string filtered_, last_;  // `last_`: the last message, in hexadecimal
   GroupMembership membership_{kOwnMac, random_, counters_, this};
 };
 
@@ -152,7 +152,7 @@ TEST_F(GroupMembershipTest, AGroupOfEverybodyIsNotReported) {
 
 TEST_F(GroupMembershipTest, ThePortHearsOfMacs) {
   membership_.join(kGroup, kOwn, now_);
-  membership_.join(*parse_ip("239.129.2.3"), kOwn, now_);  // has the same MAC
+  membership_.join(*parse_ip("239.129.2.3"), kOwn, now_);  // has the MAC of the first group
   EXPECT_EQ(filtered_, "+01:00:5e:01:02:03 ");
   membership_.leave(kGroup, 0, now_);
   EXPECT_EQ(filtered_, "+01:00:5e:01:02:03 ");

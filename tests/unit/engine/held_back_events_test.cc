@@ -20,7 +20,7 @@ class HeldBackEvents : public testing::Test, protected Observer {
     return config;
   }
   HeldBackEvents() {
-    for (Instant now = kNow; engine_.next_timeout() <= now;) engine_.turn(now);  // what it says at the beginning
+    for (Instant now = kNow; engine_.next_timeout() <= now;) engine_.turn(now);  // the frames of its start
     cq_ = engine_.objects().create_cq(16, nullptr);
     engine_.objects().moderate(*cq_, 8, kPeriod);
     QpInit init;
@@ -30,7 +30,7 @@ class HeldBackEvents : public testing::Test, protected Observer {
     qp_ = engine_.create_qp(init, nullptr);
     EXPECT_EQ(bring_up(engine_, *qp_, {}, QpState::kInit, kNow), ModifyResult::kOk);
   }
-  /// A receive ends, without the network.
+  /// Completes a receive without the network.
   void complete(Instant now) {
     EXPECT_EQ(engine_.post_recv(*qp_, {7, nullptr, 0}, now), PostResult::kOk);
     QpAttributes error;

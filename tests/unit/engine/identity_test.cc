@@ -53,7 +53,7 @@ class Numbers : public testing::Test {
 
 TEST_F(Numbers, DoNotComeBackSoon) {
   std::set<uint32_t> seen;
-  // 16 places with 256 generations each.
+  // 16 slots with 256 generations each.
   for (int i = 0; i < 4000; i++) {
     const QpTable::Slot slot = table_.next_free();
     ASSERT_NE(slot.index, QpTable::kNone);
@@ -119,7 +119,7 @@ TEST_F(NumbersInBlocks, AreOursAsAWhole) {
 
 TEST_F(NumbersInBlocks, DoNotComeBackSoon) {
   std::set<uint32_t> seen;
-  for (uint32_t i = 0; i < kQpnBlockSize; i++) {  // 256 places with 16 generations each
+  for (uint32_t i = 0; i < kQpnBlockSize; i++) {  // 256 slots with 16 generations each
     const uint32_t qpn = create();
     ASSERT_TRUE(seen.insert(qpn).second) << i;
     shared_.remove(shared_.find(qpn)->index());

@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kSlot = 5;
 constexpr uint32_t kVersion = 7;
 
-/// In memory that ends where the frame ends, so that a sanitizer sees who reads beyond.
+/// A frame in memory that ends where the frame ends, so that a sanitizer sees any read beyond.
 struct Arrived {
   explicit Arrived(const Bytes& bytes, bool apart = false) : data(new uint8_t[bytes.size()]) {
     std::copy(bytes.begin(), bytes.end(), data.get());
@@ -75,7 +75,7 @@ void expect_alike(const PacketView& a, const PacketView& b) {
   EXPECT_EQ(a.apart(), b.apart());
 }
 
-/// Whether it is known; if so, as parse_frame sees it.
+/// Whether the headers are known; if so, the view must be that of parse_frame.
 bool found(KnownHeaders& known, const Bytes& bytes, bool apart = false) {
   const Arrived arrived(bytes, apart);
   KnownHeaders::Known* const hit = known.find(arrived.frame);

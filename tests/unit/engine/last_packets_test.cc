@@ -60,7 +60,7 @@ class LastPacketsEnd {
     ASSERT_EQ(engine_.modify_qp(qp, attributes, kAttrState, now_), ModifyResult::kOk);
   }
   void destroy(Qp& qp) { engine_.destroy_qp(&qp, now_); }
-  /// How many completions there are with success; none with anything else.
+  /// The number of completions, all of which must be successful.
   uint32_t succeeded() {
     uint32_t count = 0;
     cq_->drain(256, [&](const Completion& completion) {
@@ -135,7 +135,7 @@ TEST_F(LastPackets, AlsoWhenTheQueuePairIsDestroyed) {
   EXPECT_EQ(a_.succeeded(), 1u);
 }
 
-/// As much as a ring holds.
+/// As many as a ring holds.
 TEST_F(LastPackets, HoweverManyTheyAre) {
   b_.receive(at_b_, 120);
   a_.send(at_a_, 120);

@@ -8,7 +8,7 @@ namespace {
 
 TEST(OwnerCheckDeathTest, OnlyTheOwnerPasses) {
   LockCheck check;
-  check.check();  // nobody says who it is
+  check.check();  // it follows no holder yet: anything passes
   LockHolder owner;
   owner.take();
   check.follow(owner);

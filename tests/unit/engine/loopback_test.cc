@@ -31,7 +31,7 @@ TEST(LoopbackQueue, GivesCopiesInOrder) {
   EXPECT_TRUE(loopback.is_open());
   push_bytes(loopback, kLongest, 1);
   push_bytes(loopback, 3, 7);
-  loopback.open();  // it is open
+  loopback.open();  // already open: nothing is lost
   ASSERT_EQ(loopback.size(), 2u);
   EXPECT_EQ(loopback.front().size(), kLongest);
   EXPECT_EQ(loopback.front()[99], 100);

@@ -79,13 +79,13 @@ class ManagementTest : public testing::Test, protected Observer {
       : engine_(config(shared ? &blocks_ : nullptr), scribbled_, random_, *this) {
     engine_.set_management(&sink_);
     engine_.turn(kNow);
-    port_.discard();  // what it says at the beginning
+    port_.discard();  // the frames of its start
   }
   void arrive(const Bytes& frame) {
     ASSERT_TRUE(port_.deliver(frame));
     engine_.turn(kNow);
   }
-  /// The REQ with other bytes, and the right iCRC.
+  /// The REQ with some bytes changed, and a valid iCRC.
   static Bytes changed(const std::vector<std::pair<size_t, uint8_t>>& bytes, size_t shorter = 0) {
     Bytes frame = from_hex(kReq);
     Route path;
@@ -104,7 +104,7 @@ class ManagementTest : public testing::Test, protected Observer {
     av.sgid_index = 1;
     engine_.send_mad(av, as_mad(mad), kNow);
   }
-  /// RoCE frames that left; others are forgotten.
+  /// RoCE frames that left; others are discarded.
   std::vector<Bytes> sent() {
     std::vector<Bytes> frames;
     while (const auto frame = port_.take()) {
@@ -250,7 +250,7 @@ TEST_F(ManagementTest, AndNotMoreThanThereIsRoomFor) {
   EXPECT_EQ(sent().size(), 1u) << "there is room again";
 }
 
-/// Who is asked for is in a table with so many places: none is for a host to which nothing goes.
+/// The neighbour table has a limited number of entries: none is taken for a host whose datagram finds no room.
 TEST_F(ManagementTest, ForWhatHasNoRoomNobodyIsAsked) {
   const auto ask = [&] {
     engine_.turn(kNow);
@@ -308,7 +308,7 @@ TEST_F(ManagementTest, ItMayBeAnsweredInTheMiddleOfATurn) {
 class SharedManagement : public ManagementTest {
  protected:
   SharedManagement() : ManagementTest(true) {}
-  /// Whether it came here and whether it left, when it was sent to our own host.
+  /// Whether `mad`, sent to our own address, was delivered here, and whether it left.
   std::string goes(const Bytes& mad) {
     sink_.mads.clear();
     send("192.168.77.2", mad);

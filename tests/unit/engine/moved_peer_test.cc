@@ -33,7 +33,7 @@ class MovedPeer : public testing::TestWithParam<bool> {
     options.attributes.retry_cnt = 7;
     return options;
   }
-  /// The peer's address, as `mac` announces or answers it.
+  /// `mac` announces the peer's address as its own, or answers for it.
   static Bytes says(Rig& rig, const MacAddress& mac, bool answer) {
     const Route path = rig.path_from_peer();
     const MacAddress to = answer ? path.dst_mac : GetParam() ? multicast_mac(all_nodes_multicast()) : kBroadcastMac;
@@ -53,7 +53,7 @@ class MovedPeer : public testing::TestWithParam<bool> {
     }
     return frame;
   }
-  /// Lets `mac` answer every question that it hears, for so long.
+  /// Lets `mac` answer every question that it hears, for `duration`.
   static void live(Rig& rig, Questions& questions, const MacAddress& mac, Duration duration) {
     for (const Instant end = rig.now() + duration; rig.now() < end;) {
       rig.advance(milliseconds(1));
@@ -70,7 +70,8 @@ class MovedPeer : public testing::TestWithParam<bool> {
   }
 };
 
-/// Another machine has the address, and never said so: the first timeout makes us look, and 310 ms later it is found.
+/// Another machine has the address and did not announce it: the first timeout starts the questions, and 310 ms later it
+/// is found.
 TEST_P(MovedPeer, ATimeoutFindsThePeerAtAnotherMac) {
   Rig rig(options());
   Questions questions;
@@ -91,7 +92,7 @@ TEST_P(MovedPeer, ATimeoutFindsThePeerAtAnotherMac) {
   rig.engine().set_capture(nullptr);
 }
 
-/// A peer that is slow, or loses packets, but lives: it is asked at most once a second, and nothing else changes.
+/// A peer that is slow or loses packets, but lives, is asked at most once a second, and nothing else changes.
 TEST_P(MovedPeer, APeerThatIsOnlySlowKeepsItsMac) {
   Rig rig(options());
   Questions questions;
@@ -113,7 +114,7 @@ TEST_P(MovedPeer, APeerThatIsOnlySlowKeepsItsMac) {
   rig.engine().set_capture(nullptr);
 }
 
-/// Thousands of forged frames, while packets flow: none of ours goes astray, and both MACs are named once.
+/// Thousands of forged frames while packets flow: no packet goes to the wrong host, and the two MACs are reported once.
 TEST_P(MovedPeer, AThirdHostDoesNotTakeTheConnection) {
   for (const QpType type : {QpType::kRc, QpType::kUc}) {
     Rig rig(options(type));
@@ -139,7 +140,7 @@ TEST_P(MovedPeer, AThirdHostDoesNotTakeTheConnection) {
   }
 }
 
-/// A failover that announces itself: an unreliable connection, which notices no silence, follows too.
+/// A failover that is announced is followed also by an unreliable connection, which notices no silence.
 TEST_P(MovedPeer, AnAnnouncedFailoverIsFollowed) {
   for (const QpType type : {QpType::kRc, QpType::kUc}) {
     Rig rig(options(type));

@@ -34,7 +34,7 @@ class MulticastTest : public testing::Test, protected Observer, protected Multic
     said();
   }
 
-  /// With two receives.
+  /// A queue pair with two receives posted.
   std::unique_ptr<Receiving> create(QpType type = QpType::kUd, uint32_t qkey = kQkey) {
     auto made = std::make_unique<Receiving>();
     made->cq = engine_.objects().create_cq(8, nullptr);
@@ -56,7 +56,7 @@ class MulticastTest : public testing::Test, protected Observer, protected Multic
     }
     return made;
   }
-  /// UD SEND ONLY with immediate data or not, to a group, as a host far away sends it.
+  /// UD SEND ONLY, with or without immediate data, to a group, from a distant host.
   static Bytes packet(const char* group, uint32_t dest_qp = kMulticastQpn, uint8_t opcode = 0x64) {
     const IpAddress to = *parse_ip(group);
     Route path = to.is_v4() ? ipv4_path() : ipv6_path();
@@ -77,7 +77,7 @@ class MulticastTest : public testing::Test, protected Observer, protected Multic
     Completion completions[8];
     return {completions, completions + at.cq->poll(completions)};
   }
-  /// RoCE frames that left, and how many others, in `others_`.
+  /// The RoCE frames that left; `others_` counts the others.
   std::vector<Bytes> said() {
     for (int i = 0; i < 3; i++) engine_.turn(kNow);
     std::vector<Bytes> frames;

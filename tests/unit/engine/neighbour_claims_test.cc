@@ -23,8 +23,8 @@ TEST_F(NeighboursTest, WantingAKnownAddressVerifiesItAtMostOnceASecond) {
   EXPECT_TRUE(news_.empty());
 }
 
-/// A peer that died, and one with another MAC that took its place without a word: it is found when we wait for an
-/// answer.
+/// A peer died, and a host with another MAC took its address without announcing it: it is found when the address is
+/// wanted.
 TEST_F(NeighboursTest, AHolderThatIsGoneIsReplacedWhenWeWantIt) {
   meet();
   const Instant later = kStart + milliseconds(60000);
@@ -47,7 +47,7 @@ TEST_F(NeighboursTest, AHolderThatIsGoneIsReplacedWhenWeWantIt) {
   EXPECT_EQ(neighbours_->next_timeout(), Instant::never());
 }
 
-/// Nobody answers, neither the holder nor anybody else: what was known stays, and the asking ends.
+/// When neither the holder nor any other host answers, the entry stays as it was, and the questions end.
 TEST_F(NeighboursTest, ASilentHolderKeepsItsAddressWhileNobodyElseAnswers) {
   meet();
   const Instant later = kStart + milliseconds(60000);
@@ -60,7 +60,7 @@ TEST_F(NeighboursTest, ASilentHolderKeepsItsAddressWhileNobodyElseAnswers) {
       (std::vector<std::pair<int64_t, bool>>{
           {0, true}, {10, true}, {30, true}, {70, true}, {150, true}, {310, false}, {630, false}, {1270, false}}));
   EXPECT_TRUE(holds("10.0.0.2", kPeer));
-  // An answer that nobody waits for any more is a claim like others.
+  // An answer that comes too late is a claim like others.
   receive(reply(kOther, "10.0.0.2", "10.0.0.1"), later + milliseconds(20000));
   EXPECT_TRUE(holds("10.0.0.2", kPeer));
 }
@@ -88,7 +88,7 @@ TEST_F(NeighboursTest, AHolderThatAnswersKeepsItsAddress) {
   }
 }
 
-/// A host that moved and says so: the old MAC is asked in vain, then everybody.
+/// A host that moved and announces it: the old MAC is asked in vain, then all hosts.
 TEST_F(NeighboursTest, AHolderThatMovedIsFoundWithin310Milliseconds) {
   for (size_t kind = 0; kind < forgeries(kOther).size(); kind++) {
     restart(addresses_);
@@ -107,8 +107,8 @@ TEST_F(NeighboursTest, AHolderThatMovedIsFoundWithin310Milliseconds) {
   }
 }
 
-/// A host that claims an address must also answer for it: the forger who only shouts gets nothing, even when the holder
-/// is away.
+/// A host that claims an address must also answer for it: a forger that only announces gets nothing, even when the
+/// holder is away.
 TEST_F(NeighboursTest, AForgerWhoDoesNotAnswerGetsNothing) {
   meet();
   const Instant later = kStart + milliseconds(60000);
@@ -120,7 +120,7 @@ TEST_F(NeighboursTest, AForgerWhoDoesNotAnswerGetsNothing) {
   EXPECT_TRUE(news_.empty());
 }
 
-/// Two hosts answer one question: the first has the address; that there are two is said.
+/// Two hosts answer one question: the first has the address, and the dispute is reported.
 TEST_F(NeighboursTest, TwoAnswersAreADispute) {
   neighbours_->want(ip("10.0.0.2"), addresses_[0], kStart);
   live(kStart, kStart + milliseconds(2000), {kPeer, kOther});
@@ -128,7 +128,7 @@ TEST_F(NeighboursTest, TwoAnswersAreADispute) {
   EXPECT_EQ(news_.size(), 1u);
 }
 
-/// A burst of claims, each from another MAC, tells sixteen lines and then one a minute; all are counted.
+/// A burst of claims, each from another MAC, logs sixteen lines and then one a minute; all are counted.
 TEST_F(NeighboursTest, ForgersCannotFillTheLog) {
   meet();
   for (uint32_t i = 0; i < 600 * 60; i++) {
@@ -144,7 +144,7 @@ TEST_F(NeighboursTest, ForgersCannotFillTheLog) {
   EXPECT_TRUE(holds("10.0.0.2", kPeer));
 }
 
-/// An answer to a question that came to one host alone: Linux leaves out its link-layer address and the override flag.
+/// An answer to a unicast question: Linux leaves out its link-layer address and the override flag.
 TEST_F(NeighboursTest, ABareAnswerConfirmsTheHolderAndNobodyElse) {
   meet();
   const Instant later = kStart + milliseconds(60000);
@@ -161,8 +161,8 @@ TEST_F(NeighboursTest, ABareAnswerConfirmsTheHolderAndNobodyElse) {
   EXPECT_TRUE(holds("fd00::2", kPeer));
 }
 
-/// What was only heard of, in a question to us, may be used; when we want it, everybody is asked, and who answers has
-/// it.
+/// An address known only from a question to us may be used; when we want it, all hosts are asked, and the one that
+/// answers has it.
 TEST_F(NeighboursTest, HearsayGivesWayToAnAnswer) {
   EXPECT_TRUE(receive(request(kOther, "10.0.0.2", "10.0.0.1")));
   drain(kStart);
@@ -174,7 +174,7 @@ TEST_F(NeighboursTest, HearsayGivesWayToAnAnswer) {
   EXPECT_EQ(news_.size(), 1u);
 }
 
-/// The same one asks us again: that is hearsay again, and no reason to stop asking.
+/// A second question from the same host is hearsay, too, and no reason to stop asking.
 TEST_F(NeighboursTest, AQuestionIsNoAnswer) {
   receive(request(kOther, "10.0.0.2", "10.0.0.1"));
   neighbours_->want(ip("10.0.0.2"), addresses_[0], kStart);
@@ -196,7 +196,7 @@ TEST_F(NeighboursTest, AReplyToEverybodyIsNoAnswer) {
   EXPECT_TRUE(holds("10.0.0.2", kPeer));
 }
 
-/// Nobody here uses the address: a question from another MAC replaces what was heard, an announcement forgets it.
+/// An address that is not in use here: a question from another MAC replaces the entry, an announcement removes it.
 TEST_F(NeighboursTest, WhatNobodyUsesIsNotDefended) {
   EXPECT_TRUE(receive(request(kPeer, "10.0.0.2", "10.0.0.1")));
   EXPECT_TRUE(receive(request(kOther, "10.0.0.2", "10.0.0.1")));
@@ -208,10 +208,11 @@ TEST_F(NeighboursTest, WhatNobodyUsesIsNotDefended) {
   EXPECT_TRUE(news_.empty());
 }
 
-/// The one that we wait for announces itself: it is asked at once, and so found as early as if it had been believed.
+/// When the host that we wait for announces itself, it is asked at once, and so found as early as if it had been
+/// believed.
 TEST_F(NeighboursTest, AnAnnouncementMakesUsAsk) {
   neighbours_->want(ip("10.0.0.2"), addresses_[0], kStart);
-  for (int64_t t = 0; t < 60000; t++) poll(kStart + milliseconds(t));  // until we give up
+  for (int64_t t = 0; t < 60000; t++) poll(kStart + milliseconds(t));  // until the questions end
   const Instant later = kStart + milliseconds(60000);
   for (int i = 0; i < 1000; i++) receive(request(kPeer, "10.0.0.2", "10.0.0.2"), later);
   EXPECT_FALSE(neighbours_->lookup(ip("10.0.0.2"), 0));
@@ -221,7 +222,7 @@ TEST_F(NeighboursTest, AnAnnouncementMakesUsAsk) {
   EXPECT_TRUE(holds("10.0.0.2", kPeer));
 }
 
-/// Forged announcements do not use up the questions for a peer that is late.
+/// Forged announcements do not use up the questions for a peer that answers late.
 TEST_F(NeighboursTest, ForgedAnnouncementsDoNotEndTheAsking) {
   neighbours_->want(ip("10.0.0.2"), addresses_[0], kStart);
   for (int64_t t = 0; t < 10000; t++) {
@@ -233,7 +234,7 @@ TEST_F(NeighboursTest, ForgedAnnouncementsDoNotEndTheAsking) {
 }
 
 TEST_F(NeighboursTest, NobodyIsWhereWeAre) {
-  NeighbourMessage m;  // somebody's frame says that our peer has our own MAC
+  NeighbourMessage m;  // a frame of another host says that our peer has our own MAC
   m.advertisement = m.solicited = m.override_cache = true;
   m.src_ip = m.target = ip("fd00::2");
   m.dst_ip = ip("fd00::1");
@@ -247,7 +248,7 @@ TEST_F(NeighboursTest, NobodyIsWhereWeAre) {
 TEST_F(NeighboursTest, AnnouncementsMakeNobodyKnown) {
   for (int i = 0; i < 1000; i++) {
     EXPECT_FALSE(receive(request(kOther, "10.0.0.2", "10.0.0.2")));
-    EXPECT_TRUE(receive(reply(kOther, "10.0.0.2", "10.0.0.1")));  // for us, so it counts as ARP
+    EXPECT_TRUE(receive(reply(kOther, "10.0.0.2", "10.0.0.1")));  // for us, so it counts as ARP received
     EXPECT_FALSE(receive(advertisement(kOther, "fd00::2")));
     EXPECT_FALSE(receive(answer(kOther, "fd00::2", "fd00::1")));
   }
@@ -261,10 +262,10 @@ TEST_F(NeighboursTest, AnAdvertisementWithoutOverrideDoesNotReplace) {
   const Instant later = kStart + milliseconds(60000);
   receive(advertisement(kOther, "fd00::2", false), later);
   EXPECT_TRUE(holds("fd00::2", kPeer));
-  EXPECT_TRUE(poll(later).empty());  // nor does it make us ask
+  EXPECT_TRUE(poll(later).empty());  // nor does it start questions
 }
 
-/// An address that came later is defended as the first ones are.
+/// Addresses added later are defended, too.
 TEST_F(NeighboursTest, AnAddressThatCameLaterIsDefended) {
   std::vector<LocalAddress> more = addresses_;
   for (uint32_t i = 0; i < 100; i++) more.push_back({IpAddress::v4(0x0A000A00 + i), 24});
@@ -289,7 +290,7 @@ TEST_F(NeighboursTest, OurOwnAddressIsDefendedAndTheConflictSaidOnce) {
                                              "our own address fd00::1 is claimed by 52:54:00:00:00:03 (we are "
                                              "52:54:00:00:00:01): give one of the two another address"}));
   EXPECT_EQ(counters_.address_conflicts, 4u);
-  // Everybody hears whose it is; at most every ten seconds.
+  // The defence is a broadcast, at most every ten seconds.
   const auto arp = sent_arp(poll(kStart), 0, kBroadcastMac);
   ASSERT_TRUE(arp);
   EXPECT_EQ(arp->sender_ip, ip("10.0.0.1"));

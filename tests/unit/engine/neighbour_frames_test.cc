@@ -17,7 +17,7 @@ const LocalAddress kOwnV6 = *parse_local_address("fd00::1/64@100");
 class NeighbourFramesTest : public testing::Test {
  protected:
   std::span<uint8_t> out() { return bytes_; }
-  /// The frame of so many bytes, in one line.
+  /// A frame of `bytes` bytes, in words.
   std::string said(uint32_t bytes) {
     const auto link = decode_link({bytes_.data(), bytes});
     if (!link) return "nothing";

@@ -22,7 +22,7 @@ class NeighbourTableTest : public testing::Test {
   void hear(const MacAddress& mac, Heard how, Instant now = kBegin, const IpAddress& ip = kWanted) {
     table_.hear({ip, 0, mac, how, how == Heard::kAnnouncement ? nullptr : &kAsker}, now);
   }
-  /// Whom the questions go to until `end`: "all" or "holder", with the milliseconds.
+  /// The questions until `end`: "all" or "holder", and the time in milliseconds.
   std::string questions(Instant end) {
     std::string text;
     while (table_.next_question() <= end) {
@@ -129,7 +129,7 @@ TEST_F(NeighbourTableTest, WhoAsksWithAnotherMacIsAnsweredThere) {
   EXPECT_EQ(resolved_.back(), "10.0.0.2 52:54:00:00:00:02");
 }
 
-/// Whatever it was: asked for, answered, disputed, asked about in vain; hearsay.
+/// Whatever the old entry was: wanted, answered, disputed, asked for in vain, or hearsay.
 TEST_F(NeighbourTableTest, InAFullTableANewEntryHasNothingOfTheOneWhosePlaceItTakes) {
   for (uint32_t i = 2; i < NeighbourTable::kMax; i++)
     ASSERT_TRUE(table_.set_static(IpAddress::v4(0x0A010000 + i), 0, kHolder));
@@ -154,7 +154,7 @@ TEST_F(NeighbourTableTest, InAFullTableANewEntryHasNothingOfTheOneWhosePlaceItTa
     hear(kClaimant, Heard::kAnswer, after(6032), fresh);
     hear(kClaimant, Heard::kAnswer, after(6033), fresh);
     EXPECT_EQ(table_.lookup(fresh, 0), kClaimant);
-    // The other place is the one that is idle and unused, or whose owner is silent.
+    // The entry that gives way next is idle and unused, or its holder is silent.
     hear(kHolder, Heard::kAnnouncement, after(6034), fresh);
   }
   EXPECT_FALSE(table_.has(kWanted, 0));

@@ -96,7 +96,7 @@ class NeighboursTest : public testing::Test {
     return nd_frame(m, from, multicast_mac(m.dst_ip), vlan_id);
   }
 
-  /// What answers our solicitation. Without `link_layer` as Linux answers one that came to it alone.
+  /// The answer to our solicitation. Without `link_layer` as Linux answers a unicast one.
   static Bytes answer(const MacAddress& from, const char* target, const char* to_ip, uint16_t vlan_id = 0,
                       bool link_layer = true) {
     NeighbourMessage m;
@@ -108,7 +108,7 @@ class NeighboursTest : public testing::Test {
     return nd_frame(m, from, kOurs, vlan_id);
   }
 
-  /// 10.0.0.2 and fd00::2 are in use, and answered for by kPeer.
+  /// Makes 10.0.0.2 and fd00::2 known and in use, with kPeer as their holder.
   void meet() {
     neighbours_->want(ip("10.0.0.2"), addresses_[0], kStart);
     neighbours_->want(ip("fd00::2"), addresses_[1], kStart);
@@ -123,7 +123,7 @@ class NeighboursTest : public testing::Test {
     }
   }
   bool holds(const char* address, const MacAddress& owner) { return neighbours_->lookup(ip(address), 0) == owner; }
-  /// Plays hosts that answer what is asked of them, from `begin` to `end`, a millisecond at a time.
+  /// Hosts answer all questions from `begin` to `end`, a millisecond at a time.
   void live(Instant begin, Instant end, const std::vector<MacAddress>& hosts) {
     for (Instant now = begin; now <= end; now = now + milliseconds(1)) {
       for (Bytes frame = poll(now); !frame.empty(); frame = poll(now)) {

@@ -11,7 +11,7 @@ namespace uroce::test {
 namespace {
 
 Bytes echo_request(bool ipv6, const MacAddress& to, size_t data_bytes) {
-  // An echo reply turned into a request: type changed and checksum adjusted by hand.
+  // An echo reply turned into a request: type and checksum are changed by hand.
   Bytes message = {static_cast<uint8_t>(ipv6 ? 128 : 8), 0, 0, 0, 0, 1, 0, 2};
   for (size_t i = 0; i < data_bytes; i++) message.push_back(static_cast<uint8_t>(i));
   Icmp icmp;
@@ -70,7 +70,7 @@ TEST_F(NeighboursTest, AsksByNeighbourDiscovery) {
   EXPECT_EQ(asked->target, ip("fd01::2"));
   EXPECT_EQ(asked->link_layer, kOurs);
 
-  EXPECT_FALSE(receive(answer(kPeer, "fd01::2", "fd01::1")));  // on another VLAN: somebody else
+  EXPECT_FALSE(receive(answer(kPeer, "fd01::2", "fd01::1")));  // on another VLAN, so of another host
   EXPECT_FALSE(neighbours_->lookup(ip("fd01::2"), 100));
   EXPECT_TRUE(receive(answer(kPeer, "fd01::2", "fd01::1", 100)));
   EXPECT_EQ(neighbours_->lookup(ip("fd01::2"), 100), kPeer);
@@ -93,7 +93,7 @@ TEST_F(NeighboursTest, AsksAgainMoreAndMoreSeldomAndGivesUp) {
   EXPECT_EQ(sent_ms.size(), NeighbourTable::kAttempts);
   EXPECT_EQ(neighbours_->next_timeout(), Instant::never());
 
-  const Instant later = kStart + milliseconds(70000);  // wanting again starts afresh
+  const Instant later = kStart + milliseconds(70000);  // wanting it again starts anew
   neighbours_->want(ip("10.0.0.2"), addresses_[0], later);
   EXPECT_FALSE(poll(later).empty());
   EXPECT_EQ(neighbours_->next_timeout(), later + milliseconds(10));
@@ -155,8 +155,8 @@ TEST_F(NeighboursTest, DefendsItsAddressAgainstAProbe) {
 TEST_F(NeighboursTest, IsSilentAboutOthers) {
   EXPECT_FALSE(receive(request(kPeer, "10.0.0.2", "10.0.0.3")));
   EXPECT_FALSE(receive(solicitation(kPeer, "fd00::2", "fd00::3")));
-  EXPECT_FALSE(receive(arp_frame({Arp::kRequest, kPeer, ip("10.0.0.2"), {}, ip("10.0.0.1")}, kOther)));  // not to us
-  EXPECT_FALSE(receive(request(kOurs, "10.0.0.2", "10.0.0.1")));  // our own frame come back
+  EXPECT_FALSE(receive(arp_frame({Arp::kRequest, kPeer, ip("10.0.0.2"), {}, ip("10.0.0.1")}, kOther)));  // not for us
+  EXPECT_FALSE(receive(request(kOurs, "10.0.0.2", "10.0.0.1")));  // our own frame, come back
   EXPECT_TRUE(poll(kStart).empty());
   EXPECT_FALSE(neighbours_->lookup(ip("10.0.0.2"), 0));
 }
@@ -195,7 +195,7 @@ TEST_F(NeighboursTest, LookupKnowsMulticastAndItself) {
 TEST_F(NeighboursTest, WantsOnlyWhatCanBeAsked) {
   neighbours_->want(ip("224.0.0.5"), addresses_[0], kStart);
   neighbours_->want(ip("10.0.0.1"), addresses_[0], kStart);
-  neighbours_->want(ip("fd00::2"), addresses_[0], kStart);  // not from an IPv4 address
+  neighbours_->want(ip("fd00::2"), addresses_[0], kStart);  // cannot be asked for from an IPv4 address
   neighbours_->want(ip("0.0.0.0"), addresses_[0], kStart);
   EXPECT_EQ(neighbours_->next_timeout(), Instant::never());
 }
@@ -249,17 +249,17 @@ TEST_F(NeighboursTest, AFullTableKeepsWhatIsWanted) {
   }
   EXPECT_TRUE(neighbours_->lookup(IpAddress::v4(0x0a010000), 0));
   EXPECT_FALSE(neighbours_->lookup(IpAddress::v4(0x0a010000 + 4999), 0));
-  // Our own wishes push out those that only asked,
+  // Addresses that we want displace those known from questions only,
   for (uint32_t i = 0; i < NeighbourTable::kMax - 1; i++) {
     neighbours_->want(IpAddress::v4(0x0a020000 + i), addresses_[0], kStart);
   }
   EXPECT_FALSE(neighbours_->lookup(IpAddress::v4(0x0a010000), 0));
   EXPECT_EQ(neighbours_->lookup(ip("10.0.0.2"), 0), kPeer);
-  // then those that are known (each user of the address has a copy of it),
+  // then those that are known (each user of the address has its own copy),
   neighbours_->want(ip("10.9.9.9"), addresses_[0], kStart);
   EXPECT_FALSE(neighbours_->lookup(ip("10.0.0.2"), 0));
   EXPECT_EQ(counters_.tx_neighbour_unresolved, 0u);
-  // and nothing that a request is under way for.
+  // and none that is being asked for.
   neighbours_->want(ip("10.9.9.10"), addresses_[0], kStart);
   EXPECT_EQ(counters_.tx_neighbour_unresolved, 1u);
   EXPECT_TRUE(receive(reply(kPeer, "10.9.9.9", "10.0.0.1")));

@@ -56,7 +56,7 @@ TEST_F(ObjectTablesTest, QueuesStayWhileAQpUsesThem) {
   EXPECT_TRUE(objects_.destroy_srq(qp.srq));
 }
 
-// A number is given again when all others were, and not while its queue lives.
+// A number is used again only after all others, and never while its queue exists.
 TEST_F(ObjectTablesTest, NumbersOfQueuesAreUniqueAmongTheLiving) {
   CompletionQueue* const kept = objects_.create_cq(1, nullptr);
   uint32_t number = 0;
@@ -108,7 +108,7 @@ TEST_F(ObjectTablesTest, AQueueOfTagsStaysInItsCompletionQueueUntilItGoes) {
   EXPECT_TRUE(objects_.destroy_cq(cq_));
 }
 
-/// What a shared receive queue has told, and nobody has polled, goes with it, and leaves alone what others told.
+/// Completions of a shared receive queue that were not polled are removed with it; those of others stay.
 TEST_F(ObjectTablesTest, CompletionsOfASharedReceiveQueueGoWithIt) {
   init();
   WorkQueueSlots others{4};
@@ -194,7 +194,7 @@ TEST_F(ObjectTablesTest, EventsThatAreHeldBackComeInTime) {
   EXPECT_EQ(objects_.next_event(), Instant::never());
   objects_.moderate(*other, 8, microseconds(20));
   EXPECT_TRUE(objects_.destroy_cq(other));
-  EXPECT_EQ(objects_.next_event(), Instant::never());  // asks nobody who is gone
+  EXPECT_EQ(objects_.next_event(), Instant::never());  // a destroyed queue is not asked
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ TEST(Pauses, OtherPrioritiesGoOn) {
   EXPECT_THAT(rig.sent(), SizeIs(1)) << "priority 0 is not lossless: its pauses do not count";
 }
 
-/// A datagram has the priority of its handle, whatever others of the same QP have.
+/// A datagram has the priority of its address handle, whatever other datagrams of the QP have.
 TEST(Pauses, DatagramsHaveThePriorityOfTheirHandle) {
   RigOptions options = lossless(0);
   options.type = QpType::kUd;
@@ -138,7 +138,7 @@ TEST(Pauses, TheLastOfManyMayBeTheOneThatWaits) {
   SendWr wr;
   wr.opcode = WrOpcode::kRdmaWrite;
   wr.flags = kSendSignaled;
-  // A burst of four, and one of which the second QP takes a whole quantum: nobody is left but the one that waits.
+  // A burst of four, and then one that the second QP fills alone: only the paused QP is left in the schedule.
   for (int i = 0; i < 4; i++) four.send(wr);
   for (int i = 0; i < 16; i++) sixteen.send(wr);
   waits.send(wr);

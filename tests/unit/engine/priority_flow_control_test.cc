@@ -36,7 +36,7 @@ class PriorityFlowControlTest : public testing::Test {
     encode_pause(bytes, pause);
     EXPECT_TRUE(pfc.on_frame(bytes, now));
   }
-  /// The frame that leaves at `now`; empty: none.
+  /// The frame that leaves at `now`; empty when there is none.
   std::vector<uint8_t> sent(Instant now) {
     std::vector<uint8_t> bytes(128);
     TxFrame frame{bytes.data(), static_cast<uint32_t>(bytes.size()), 0, nullptr};
@@ -114,7 +114,7 @@ TEST_F(PriorityFlowControlTest, ABacklogPausesTheNeighbourUntilItIsGone) {
                                    "0000 0000 0000 ffff 0000 0000 0000 0000" +
                                    std::string(2 * 26, '0')));
   EXPECT_TRUE(sent(kStart).empty());
-  // Repeated before it runs out, as long as more than xon_frames wait.
+  // Repeated before it ends, as long as more than xon_frames wait.
   const Instant half = kStart + nanoseconds(32767);
   pfc.on_backlog(21, half);
   EXPECT_EQ(pfc.next_event(), half);
@@ -130,7 +130,7 @@ TEST_F(PriorityFlowControlTest, WhatCouldNotLeaveInTimeIsForgotten) {
   pfc.on_backlog(100, kStart);
   pfc.on_backlog(0, kStart);
   EXPECT_TRUE(sent(kStart).empty());
-  // An end that nobody heard of, and a new beginning: the pause goes on.
+  // It ended and began again before a frame left: the pause goes on.
   pfc.on_backlog(100, kStart);
   EXPECT_FALSE(sent(kStart).empty());
   pfc.on_backlog(0, kStart);

@@ -13,7 +13,7 @@ namespace {
 
 class ReceiverTest : public EngineParts {
  protected:
-  /// From the peer, with a payload of 4 bytes.
+  /// A frame from the peer with a payload of 4 bytes.
   Bytes frame(const Bth& bth, const Route& path = ipv4_path()) { return frame_of(path, bth, {}, Bytes(4, 0x55)); }
   uint32_t arrive(const Bytes& frame) {
     EXPECT_TRUE(port_.deliver(frame));
@@ -39,11 +39,11 @@ class ReceiverTest : public EngineParts {
     return cq_->poll(completion);
   }
 
-  /// A frame of so many bytes that asks for an answer.
+  /// An echo request, a frame of `bytes` bytes.
   Bytes ping(uint32_t bytes) {
     const Bytes message(bytes - 14 - 20);
     Bytes frame(bytes);
-    // An answer of the peer's, made a question: another type, and the checksum that follows.
+    // An echo reply of the peer's turned into a request: another type, and the checksum that follows from it.
     const Icmp asked{config_.addresses[0].ip, kPeerIp, 64, message};
     EXPECT_EQ(encode_echo_reply(frame, {config_.mac, kPeerMac, 0}, asked), bytes);
     frame[34] = 8;
@@ -106,7 +106,7 @@ TEST_F(ReceiverTest, AKnownSenderIsCheckedLikeAnyOther) {
   broken[broken.size() - 6] ^= 1;
   arrive(broken);
   EXPECT_EQ(counters_.rx_icrc_encapsulated, 1u);
-  // The QP has another peer.
+  // The QP is connected to another peer.
   QpAttributes attributes;
   attributes.state = QpState::kReset;
   ASSERT_EQ(qp.modify(attributes, kAttrState, nullptr, false, kNow), ModifyResult::kOk);
@@ -122,7 +122,7 @@ TEST_F(ReceiverTest, AKnownSenderIsCheckedLikeAnyOther) {
   }
   arrive(frame(send_to(qp, 6)));
   EXPECT_EQ(counters_.rx_drop_wrong_peer, 1u);
-  // There is no such QP any more; the slot has another one.
+  // The QP is destroyed, and another one has its slot.
   const uint32_t slot = qp.index();
   const Bth gone = send_to(qp, 7);
   qps_.destroy(qp);
@@ -156,7 +156,7 @@ TEST_F(ReceiverTest, FramesOfOneBurstMayBeKnownThanksToEachOther) {
   EXPECT_EQ(counters_.rx_drop_no_receive, 24u) << "no receive was posted";
 }
 
-/// Headers of others take the place of headers that a later frame of the burst was recognised by.
+/// New headers displace those that a later frame of the burst was recognised by.
 TEST_F(ReceiverTest, AFrameIsNotTakenForOneOfThoseThatDisplacedIt) {
   Qp& known = waiting();
   Qp& other = waiting();

@@ -8,7 +8,7 @@ namespace {
 
 class RouterTest : public EngineParts {
  protected:
-  /// Does somebody ask for a MAC address now?
+  /// Whether a MAC address is asked for now.
   bool asks() { return neighbours_.next_timeout() <= kNow; }
 };
 

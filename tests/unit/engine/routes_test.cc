@@ -117,7 +117,7 @@ TEST(Routes, WithoutATagThereIsNoPlaceForTheServiceLevel) {
   EXPECT_EQ(rig.qp().priority(), 0);
 }
 
-/// Whichever others were destroyed, in any order.
+/// Whichever other handles were destroyed, in any order.
 TEST(Routes, HandlesHearOfTheirNeighbour) {
   for (const auto& order : std::vector<std::vector<size_t>>{{}, {0}, {0, 3}, {0, 3, 2}, {1, 0}, {3, 2}, {2, 1, 3}}) {
     Rig rig(unconnected());
@@ -157,7 +157,7 @@ TEST(Routes, AddressesComeAndGoAndKeepTheirRows) {
   EXPECT_TRUE(engine.set_addresses(std::vector{later, v4}));
   EXPECT_THAT(table_of(engine), ElementsAre("fe80::ff:fe00:1", "10.0.0.1", "10.0.9.9", "-"));
   EXPECT_FALSE(engine.set_addresses(std::vector{v4, later}));
-  // Holes lead nowhere, as a source and as a destination.
+  // An unused index leads nowhere, as a source and as a destination.
   EXPECT_EQ(connect(rig, attributes_to(IpAddress::v4(0x0A000002), 3)), ModifyResult::kNoRoute);
   EXPECT_EQ(connect(rig, attributes_to(IpAddress{}, 1)), ModifyResult::kNoRoute);
   EXPECT_EQ(engine.neighbours().lookup(later.ip, 0), engine.addresses().mac()) << "ours";
@@ -284,7 +284,7 @@ TEST_F(Loopback, NothingReachesThePort) {
   EXPECT_TRUE(rig_.sent().empty());
 }
 
-/// A driver that sleeps when the engine has nothing to do must not sleep on frames that wait inside.
+/// A driver that sleeps when the engine has nothing to do must not sleep while frames wait in the loopback.
 TEST_F(Loopback, FramesThatWaitInsideAreWork) {
   SendWr wr = rig_.read_wr(1000, 1);
   wr.remote_addr = rig_.remote_va();
@@ -350,7 +350,7 @@ TEST(Scheduling, QpsTakeTurns) {
   EXPECT_LE(std::abs(first - second), 16);
 }
 
-/// A peer that reads a lot does not keep the QP from its own work.
+/// A peer that reads a lot does not keep the QP from sending its own requests.
 TEST(Scheduling, RequestsAndAnswersOfAQpTakeTurns) {
   Rig rig;
   rig.port().set_tx_room(0);

@@ -19,7 +19,7 @@ namespace {
 constexpr uint32_t kBytes = 3000;
 constexpr Instant kNow{1'000'000};
 
-/// One of them: what it sends comes from the first half of its memory, what it receives goes to the other one.
+/// A program of the host: it sends from the first half of its memory and receives into the other.
 class Program {
  public:
   Program(uint32_t block, uint64_t seed) : blocks_({block}), random_(seed) {
@@ -96,7 +96,7 @@ class SharedHost : public testing::TestWithParam<const char*> {
  protected:
   SharedHost() {
     MemoryPort::join(a_.port(), b_.port());
-    turn();  // what engines say at the beginning
+    turn();  // the frames of the engines' start
   }
   void turn() {
     for (int i = 0; i < 10; i++) {

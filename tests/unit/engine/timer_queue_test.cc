@@ -34,7 +34,7 @@ TEST(TimerQueue, FiresInOrderAndOnlyWhenDue) {
 TEST(TimerQueue, EarlierMovesLaterStays) {
   TimerQueue queue(2);
   queue.arm(0, at(50));
-  queue.arm(0, at(90));  // later: comes up at 50, and whoever owns it arms it again
+  queue.arm(0, at(90));  // a later time: it fires at 50, and its owner arms it again
   EXPECT_EQ(queue.next(), at(50));
   queue.arm(0, at(20));
   EXPECT_EQ(queue.next(), at(20));

@@ -11,7 +11,7 @@ namespace {
 
 class TransmitterTest : public EngineParts {
  protected:
-  /// What left, one word each: where a packet goes, "cnp", "pause" or "host".
+  /// The frames that left, one word each: a packet's destination address, "cnp", "pause" or "host".
   std::string left() {
     std::string words;
     while (const auto frame = port_.take()) {

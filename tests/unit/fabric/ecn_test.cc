@@ -26,12 +26,12 @@ TEST(MarkCongestion, LiteralIpv4Header) {
   expected[25] = 0x60;
   ASSERT_TRUE(mark(frame));
   EXPECT_EQ(to_hex(frame), to_hex(expected));
-  ASSERT_TRUE(mark(frame));  // again changes nothing
+  ASSERT_TRUE(mark(frame));  // marking it again changes nothing
   EXPECT_EQ(to_hex(frame), to_hex(expected));
 }
 
 TEST(MarkCongestion, ChecksumThatWraps) {
-  // From ECT(1) the word grows by 2, from ECT(0) by 1: the checksum falls by as much, also through zero.
+  // From ECT(1) the word grows by 2, from ECT(0) by 1: the checksum falls by as much, across zero, too.
   for (const uint8_t tos : {uint8_t{1}, uint8_t{2}}) {
     for (uint32_t id = 0; id <= 0xffff; id++) {
       Bytes frame(34);
@@ -112,7 +112,7 @@ SwitchConfig marking(uint32_t kmin, uint32_t kmax, double pmax) {
   return config;
 }
 
-/// Of `trials` frames that leave `left` frames of 1000 bytes behind, so many are marked.
+/// How many of `trials` frames are marked, each of which leaves `left` frames of 1000 bytes behind it.
 uint64_t marked(const SwitchConfig& config, unsigned left, unsigned trials, uint64_t seed = 3) {
   Rig rig(config, seed);
   for (unsigned i = 0; i < left; i++) rig.send({});
@@ -163,7 +163,7 @@ TEST(Ecn, OnlyWhoUnderstandsItAndByTheOwnQueue) {
   Rig rig(marking(5'000, 5'000, 1));
   for (unsigned i = 0; i < 8; i++) rig.send({.priority = 2, .ecn = Ecn::kNotCapable});
   rig.send({.priority = 1});
-  const Bytes other = rig.take(1);  // weighted alike, priority 1 first in the round
+  const Bytes other = rig.take(1);  // equal weights, priority 1 first in the round
   EXPECT_EQ(inspect(other).dscp(), 8);
   EXPECT_EQ(ecn(other), Ecn::kEct0);
   EXPECT_EQ(ecn(rig.take(1)), Ecn::kNotCapable);
@@ -172,7 +172,7 @@ TEST(Ecn, OnlyWhoUnderstandsItAndByTheOwnQueue) {
 }
 
 TEST(Ecn, EachPortHasItsOwnChance) {
-  // The marks at port 1 are the same when there are more ports and traffic at those.
+  // Further ports, and traffic at them, do not change the marks at port 1.
   const auto marks = [](size_t count, bool busy) {
     SwitchConfig config = marking(0, 100'000, 1);
     config.ports.resize(count);

@@ -29,7 +29,7 @@ TEST(Egress, FramesOfAPriorityKeepTheirOrder) {
   for (uint32_t i = 0; i < 100; i++) EXPECT_EQ(rig.take(1), frame_bytes({.psn = i}));
 }
 
-/// Bytes that each priority gets of `frames` frames when all of `sizes` always have something.
+/// Bytes that each priority gets out of `frames` frames while every one of `sizes` has frames waiting.
 std::array<uint64_t, kPriorities> shares(const SwitchConfig& config, const std::array<uint32_t, kPriorities>& sizes,
                                          unsigned frames, unsigned* longest_gap = nullptr) {
   Rig rig(config, 1, 9216);
@@ -73,14 +73,14 @@ TEST(Egress, NobodyStarvesUnderWeights) {
   unsigned longest_gap = 0;
   shares(config, {9000, 64, 0, 0, 0, 64}, 50'000, &longest_gap);
   // A round gives priority 5 no more than 204,800 bytes, that is 3200 of its frames, and priority 1 32 frames; priority
-  // 0 has its 9000 bytes together after at most five rounds.
+  // 0 has saved up its 9000 bytes after at most five rounds.
   EXPECT_LE(longest_gap, 5u * (3200 + 33));
 }
 
 TEST(Egress, AQueueThatRanEmptySavedNothing) {
   SwitchConfig config = ports(2);
   Rig rig(config);
-  // Priority 1 is alone and idle for long; then both have a lot.
+  // Priority 1 is alone, and its queue empty, for long; then both have many frames.
   for (unsigned i = 0; i < 1000; i++) {
     rig.send({.priority = 1});
     EXPECT_EQ(rig.take_all(1), 1u);
@@ -127,7 +127,7 @@ TEST(RateCap, ABurstMakesUpForLatePolls) {
       bytes += 1000;
     }
   }
-  // At the last poll, 99.99 ms: what fell due, the burst, and the frame that begins within it.
+  // At the last poll, 99.99 ms: the bytes that fell due, the burst, and the frame that begins within it.
   EXPECT_EQ(bytes, 99'990'000u + 20'000 + 1'000);
   RateCap none;
   EXPECT_TRUE(none.may_send({INT64_MIN / 4}));

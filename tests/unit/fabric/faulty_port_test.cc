@@ -10,7 +10,7 @@
 namespace uroce::fabric::test {
 namespace {
 
-/// Where the frames come out and come from: it takes as many as it is told, in buffers of a length that it is told.
+/// The port behind the faults: takes as many frames as a test allows, in buffers of a length that it sets.
 class Outlet final : public Port {
  public:
   uint32_t receive(RxFrame* frames, uint32_t max) override {
@@ -58,7 +58,7 @@ class Outlet final : public Port {
     const uint64_t& epoch() const override { return only; }
     uint64_t only = 1;
   } places;
-  uint64_t hops = 0;  // of frames that named one
+  uint64_t hops = 0;  // frames that named a hop
   int64_t lent_rx = 0;
   int64_t lent_tx = 0;
 
@@ -78,7 +78,7 @@ class BadCable {
     EXPECT_EQ(outlet.lent_tx, 0);
   }
 
-  /// In one burst. Returns for how many there was room.
+  /// Sends them in one burst. Returns the number for which there was room.
   size_t send(const std::vector<Bytes>& frames) {
     std::vector<TxFrame> lent(Port::kMaxBurst);
     const uint32_t count = port_.acquire_tx(lent.data(), static_cast<uint32_t>(frames.size()));
@@ -90,9 +90,9 @@ class BadCable {
     port_.send(lent.data(), count);
     return count;
   }
-  /// What has come out since the last call.
+  /// All that has come out since the last call.
   std::vector<Bytes> take() { return std::exchange(outlet.sent, {}); }
-  /// The same, when the clock shows so many nanoseconds since the start.
+  /// The same when `ns` nanoseconds have passed since the start.
   std::vector<Bytes> take_at(int64_t ns) {
     now = {kStart + ns};
     port_.flush();
@@ -117,7 +117,7 @@ class BadCable {
     });
     return found;
   }
-  /// Since the start; -1: none.
+  /// Nanoseconds since the start; -1: none.
   int64_t next_ns() const { return port_.next_timeout() == Instant::never() ? -1 : port_.next_timeout().ns - kStart; }
 
   Instant now{kStart};
@@ -136,7 +136,7 @@ class BadCable {
   FaultyPort port_;
 };
 
-/// Frames that can be told apart.
+/// Frames that differ by their PSN.
 Bytes numbered(uint32_t psn, uint32_t bytes = 200) { return frame_bytes({.bytes = bytes, .psn = psn}); }
 
 std::vector<Bytes> several(uint32_t count, uint32_t bytes = 200) {
@@ -246,7 +246,7 @@ TEST(FaultyPort, TheSeedDecides) {
   EXPECT_NE(pattern("7"), pattern("8"));
 }
 
-// A frame of 976 bytes takes a millisecond of a cable of 8 Mbit/s.
+// A frame of 976 bytes takes a millisecond on a cable of 8 Mbit/s.
 constexpr uint32_t kMillisecondFrame = 976;
 constexpr int64_t kMs = 1'000'000;
 
@@ -439,7 +439,7 @@ TEST(FaultyPort, WhatComesInIsBoundedToo) {
   EXPECT_EQ(cable.counted("fault_in_delay_full"), 1u);
 }
 
-/// More than all the memory that there is: of what finds no room, nothing is kept.
+/// More than there is memory for: nothing is kept of a frame that finds no room.
 TEST(FaultyPort, WhatFindsTheInboundDelayFullGivesItsMemoryBack) {
   for (const char* text : {"in: delay all by 10us; frames 2", "in: delay all by 10us; duplicate 100%; frames 3"}) {
     BadCable cable(text);

@@ -10,7 +10,7 @@
 namespace uroce::fabric::test {
 namespace {
 
-/// Which port a flow leaves by; the frame is taken out again.
+/// The port that a flow leaves by; the frame is removed again.
 PortId port_of(Rig& rig, const Bytes& frame, PortId from = 0) {
   rig.send(from, frame);
   PortId found = 0xffff;
@@ -25,7 +25,7 @@ PortId port_of(Rig& rig, const Bytes& frame, PortId from = 0) {
 constexpr unsigned kFlows = 4096;
 const std::vector<PortId> kUplinks = {1, 2, 3, 4};
 
-/// Host 9 is reached by all four uplinks.
+/// The port of each flow to host 9, which all four uplinks reach.
 std::vector<PortId> paths(Rig& rig) {
   EXPECT_TRUE(rig.fabric->add_route(host(9), kUplinks));
   std::vector<PortId> result;
@@ -89,7 +89,7 @@ TEST(Ecmp, FragmentsStayTogether) {
   frame[20] = 0x20;  // more fragments
   const uint64_t first = hash();
   frame[20] = 0;
-  frame[21] = 100;    // a later one: what stands where the ports were is payload
+  frame[21] = 100;    // a later one: in place of the ports it has payload
   frame[34] ^= 0xff;  //
   EXPECT_EQ(hash(), first);
 }
@@ -123,7 +123,7 @@ TEST(Routes, RefusesWhatIsNotThere) {
   EXPECT_FALSE(rig.fabric->add_route(host(1), {&beyond, 1}));
   const std::vector<PortId> many(kMaxGroupPorts + 1, 1);
   EXPECT_FALSE(rig.fabric->add_route(host(1), many));
-  EXPECT_EQ(port_of(rig, frame_bytes({})), 1);  // the old one stands
+  EXPECT_EQ(port_of(rig, frame_bytes({})), 1);  // the old entry stays
 }
 
 TEST(Routes, ThousandsOfThem) {
@@ -149,7 +149,7 @@ TEST(Learning, FloodsUntilItKnows) {
   EXPECT_EQ(rig.fabric->counters(0).flood_copies, 2u);
   EXPECT_EQ(port_of(rig, frame_bytes(back), 2), 0);
   EXPECT_EQ(port_of(rig, frame_bytes(there), 0), 2);
-  EXPECT_EQ(port_of(rig, frame_bytes(back), 3), 0);  // it has moved to port 3
+  EXPECT_EQ(port_of(rig, frame_bytes(back), 3), 0);  // host 0 has moved to port 3
   EXPECT_EQ(port_of(rig, frame_bytes(there), 0), 3);
 }
 
@@ -169,7 +169,7 @@ TEST(Learning, Forgets) {
   rig.take(0);
   EXPECT_EQ(port_of(rig, frame), 1);
   rig.fabric->set_port_up(1, false, rig.now);
-  EXPECT_EQ(port_of(rig, frame), 2);  // flooded to what is left
+  EXPECT_EQ(port_of(rig, frame), 2);  // flooded to the remaining ports
 }
 
 TEST(Learning, ManyStrangersDoNotBreakIt) {
@@ -274,7 +274,7 @@ TEST(Priorities, PcpOfATaggedFrameElseDscp) {
   EXPECT_EQ(queue_of(frame_bytes({.priority = 6})), 4u);                              // DSCP 48, by the table
   EXPECT_EQ(queue_of(frame_bytes({.priority = 3, .vlan_id = 7, .pcp = 2})), 2u);      // the tag wins
   EXPECT_EQ(queue_of(frame_bytes({.priority = 3, .vlan_id = 7, .pcp = 5})), 1u);      // by the table
-  EXPECT_EQ(queue_of(frame_bytes({.priority = 3, .ipv6 = true, .vlan_id = 7})), 0u);  // priority 0 is one too
+  EXPECT_EQ(queue_of(frame_bytes({.priority = 3, .ipv6 = true, .vlan_id = 7})), 0u);  // priority 0 counts, too
   Bytes arp = frame_bytes({.priority = 3});
   arp[13] = 0x06;
   EXPECT_EQ(queue_of(arp), 0u);
@@ -285,11 +285,11 @@ TEST(LossyBuffer, AQueueGetsItsShareOfWhatIsFree) {
   config.buffer_bytes = 120'000;
   config.lossy_alpha = 0.5;
   Rig rig(config);
-  // With the frame in it, q may be half of what was free before: 40,000 of 81,000 at the last.
+  // With the frame in it, q may be half of what was free before: 40,000 of 81,000 for the last.
   for (unsigned i = 0; i < 60; i++) rig.send({.from = 0, .to = 1});
   EXPECT_EQ(rig.fabric->queue_bytes(1, 0), 40'000u);
   EXPECT_EQ(rig.drops(0, Drop::kEgressShare), 20u);
-  // A second one finds 80,000: 27,000 of 54,000 at the last.
+  // A second queue finds 80,000: 27,000 of 54,000 for the last.
   for (unsigned i = 0; i < 60; i++) rig.send({.from = 0, .to = 2});
   EXPECT_EQ(rig.fabric->queue_bytes(2, 0), 27'000u);
   EXPECT_EQ(rig.fabric->counters(2).max_queue_bytes[0], 27'000u);

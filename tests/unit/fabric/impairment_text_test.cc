@@ -68,7 +68,7 @@ TEST(ImpairmentText, EveryWord) {
   EXPECT_EQ(config.rules[4].action, FaultRule::Action::kMark);
   EXPECT_EQ(config.rules[4].last, UINT64_MAX);
   EXPECT_EQ(config.rules[5].every, 100u);
-  // What is written is read as the same, in one line.
+  // The text, one line, is read back as the same configuration.
   const std::string text = to_text(config);
   EXPECT_EQ(text.find('\n'), std::string::npos);
   EXPECT_EQ(to_text(parsed(text)), text);
@@ -82,7 +82,7 @@ TEST(ImpairmentText, Literally) {
   EXPECT_EQ(to_text(parsed("corrupt 1.0; corrupt 1")), "corrupt 1.0; corrupt 1");  // a chance, and a rule
   EXPECT_EQ(to_text(parsed("down from 1ms for 1us")), "down from 1000000ns for 1000ns");
   ImpairmentConfig config = parsed("drop 1");
-  EXPECT_EQ(parse_impairments("drop 2", config), "");  // adds
+  EXPECT_EQ(parse_impairments("drop 2", config), "");  // is added
   EXPECT_EQ(config.rules.size(), 2u);
 }
 

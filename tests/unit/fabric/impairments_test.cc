@@ -13,7 +13,7 @@
 namespace uroce::fabric::test {
 namespace {
 
-/// One direction of a cable, with everything that comes out of it.
+/// One direction of a cable, with all frames that come out of it.
 class Cable {
  public:
   explicit Cable(const ImpairmentConfig& config, uint64_t seed = 1)
@@ -332,7 +332,7 @@ TEST(RandomFaults, OnlyWhileActive) {
   };
   EXPECT_EQ(at(0), "1");
   EXPECT_EQ(at(9), "1");
-  EXPECT_EQ(at(9), ".");  // the rule has its own count
+  EXPECT_EQ(at(9), ".");  // the rule counts by itself
   EXPECT_EQ(at(10), ".");
   EXPECT_EQ(at(14), ".");
   EXPECT_EQ(at(15), "1");

@@ -13,9 +13,9 @@ namespace {
 
 constexpr uint64_t kRate = 100'000'000'000;
 constexpr Duration kStep = nanoseconds(20);
-constexpr uint32_t kBurstBytes = 250;  // what a step's cable carries: being late by less than a step costs nothing
+constexpr uint32_t kBurstBytes = 250;  // what a cable carries in a step: less than a step late costs nothing
 
-/// Hosts with cables of a length to one switch. Every host sends to the last port without end and obeys pauses as a
+/// Hosts on cables of one length around a switch. Every host sends to the last port without end and obeys pauses as a
 /// card does: it finishes the frame that it has begun.
 class Incast {
  public:
@@ -43,7 +43,7 @@ class Incast {
     for (PortId port = 0; port <= sink_; port++) sum += rig_.fabric->counters(port).dropped();
     return sum;
   }
-  /// Of what the sink's cable carries in that time, as a part.
+  /// The part of the sink's cable that was used in `length`.
   double use(Duration length) const {
     const PortCounters& counters = rig_.fabric->counters(sink_);
     const uint64_t bytes = counters.tx_bytes + counters.tx_frames * kWireOverheadBytes;
@@ -141,7 +141,7 @@ TEST(Incast, WithoutPauseFramesOrHeadroomItDrops) {
   deaf.run(microseconds(300));
   EXPECT_GT(deaf.drops(), 1000u);
 
-  // The frames of a cable's round trip, but room for only half of them. The buffer ends in the middle of a burst.
+  // Headroom for only half of the frames of a cable's round trip. The buffer ends in the middle of a burst.
   config = lossless(65);
   for (PortConfig& port : config.ports) port.headroom_bytes = 12'500;
   config.buffer_bytes = 65 * (12'500 + config.reserved_bytes) + 20'000;
@@ -150,7 +150,7 @@ TEST(Incast, WithoutPauseFramesOrHeadroomItDrops) {
   EXPECT_GT(tight.drops(), 0u);
 }
 
-/// A number for everything that leaves a switch under traffic of all kinds.
+/// A hash of all frames that leave a switch under traffic of all kinds.
 uint64_t trace_of(uint64_t seed) {
   SwitchConfig config = ports(8);
   config.set_lossless(0x0c);
@@ -198,8 +198,8 @@ uint64_t trace_of(uint64_t seed) {
 }
 
 TEST(Determinism, SameSeedSameBytesOnEveryCompiler) {
-  // From GCC 12 at -O3; a compiler or a flag that gives another number has broken the promise. A change of what the
-  // switch does changes it rightly.
+  // From GCC 12 at -O3; a compiler or a flag that gives another number breaks the promise. A change of the switch's
+  // behaviour may change it.
   EXPECT_EQ(trace_of(1), 147994360327642571u);
   EXPECT_EQ(trace_of(1), trace_of(1));
   EXPECT_NE(trace_of(1), trace_of(2));
@@ -228,7 +228,7 @@ TEST(Rubbish, NothingButCountedDrops) {
           static_cast<uint8_t>(random.next_u32());
     }
     if (random.below(3) == 0) bytes.resize(random.below(80));
-    // In memory of exactly its size, so that a sanitizer sees one byte too far.
+    // In memory of exactly its size, so that a sanitizer sees one byte beyond.
     if (random.below(4) == 0 && bytes.size() >= kEthernetBytes) {
       const std::unique_ptr<uint8_t[]> exact(new uint8_t[bytes.size()]);
       std::copy(bytes.begin(), bytes.end(), exact.get());
@@ -245,7 +245,7 @@ TEST(Rubbish, NothingButCountedDrops) {
       rig.fabric->set_port_up(static_cast<PortId>(random.below(6)), random.below(3) != 0, rig.now);
     }
   }
-  // What came in went out, was dropped under a name, or waits.
+  // Every frame that came in went out, was dropped under a counter, or waits.
   uint64_t in = 0;
   uint64_t out = 0;
   for (PortId port = 0; port < 6; port++) {

@@ -8,7 +8,7 @@ namespace {
 
 using uroce::test::to_hex;
 
-/// 3 ports, priority 3 lossless, 100,000 bytes to share, a quarter of what is free for each, 20,000 of headroom.
+/// 3 ports, priority 3 lossless, 100,000 bytes to share, a quarter of the free bytes for each, 20,000 of headroom.
 SwitchConfig small_buffer() {
   SwitchConfig config = ports(3);
   config.set_lossless(1 << 3);
@@ -67,7 +67,7 @@ TEST(Pfc, PauseFramesByteForByte) {
                 std::string(84, '0'));
   EXPECT_EQ(rig.fabric->counters(0).xon_sent[3], 1u);
   EXPECT_EQ(rig.fabric->counters(0).pause_frames_sent, 2u);
-  rig.now = rig.fabric->next_event();  // may be early: nothing is to be repeated any more
+  rig.now = rig.fabric->next_event();  // may be early: nothing is to be repeated
   rig.fabric->on_time(rig.now);
   EXPECT_EQ(rig.fabric->next_event(), Instant::never());
   EXPECT_EQ(rig.take(0), Bytes{});
@@ -83,7 +83,7 @@ TEST(Pfc, XonBelowTheThresholdByTheOffset) {
   rig.take(1);
   EXPECT_FALSE(rig.fabric->pausing(0, 3));
   EXPECT_EQ(rig.fabric->buffer().shared_used(), 17'000u);
-  // Neither was sent yet: together they are no news.
+  // Neither frame was sent yet, so none is needed.
   EXPECT_EQ(rig.take(0), Bytes{});
 }
 
@@ -113,14 +113,14 @@ TEST(Pfc, RepeatsThePauseAtHalfOfIt) {
   rig.fabric->on_time(rig.now);
   EXPECT_EQ(rig.ready, std::vector<PortId>{0});
   EXPECT_EQ(rig.take(0).size(), 60u);
-  EXPECT_EQ(rig.fabric->counters(0).xoff_sent[3], 1u);  // it is the same pause
+  EXPECT_EQ(rig.fabric->counters(0).xoff_sent[3], 1u);  // it is still the same pause
   EXPECT_EQ(rig.fabric->counters(0).pause_frames_sent, 2u);
   EXPECT_EQ(rig.fabric->next_event(), again + nanoseconds(3'355'392 / 2));
 }
 
 TEST(Pfc, APauseFrameDoesNotWaitForThoseThatAreHeldBack) {
   Rig rig(small_buffer());
-  rig.send({.from = 1, .to = 0, .priority = 0});  // leaves by the port that has to speak
+  rig.send({.from = 1, .to = 0, .priority = 0});  // leaves by the port that has to send the pause
   EXPECT_FALSE(rig.fabric->poll_pause_frame(0, rig.now));
   for (unsigned i = 0; i < 21; i++) rig.send(kLossless);
   const FabricFrame pause = rig.fabric->poll_pause_frame(0, rig.now);
@@ -153,7 +153,7 @@ TEST(Pfc, ObeysPerPriority) {
   rig.pause(1, 1 << 3, 1000);
   EXPECT_EQ(rig.take(1), frame_bytes({.from = 0, .to = 1, .priority = 4, .psn = 4}));
   EXPECT_EQ(rig.take(1), Bytes{});
-  EXPECT_EQ(rig.take(2), frame_bytes({.from = 0, .to = 2, .priority = 3, .psn = 5}));  // another neighbour
+  EXPECT_EQ(rig.take(2), frame_bytes({.from = 0, .to = 2, .priority = 3, .psn = 5}));  // to another neighbour
   const Instant free = rig.now + nanoseconds(5'120);                                   // 1000 quanta at 100G
   EXPECT_EQ(rig.fabric->next_event(), free);
   rig.ready.clear();
@@ -257,14 +257,14 @@ TEST(Pfc, WatchdogEmptiesAStuckQueue) {
   EXPECT_TRUE(fired);
   EXPECT_EQ(rig.drops(1, Drop::kWatchdog), 30u);
   EXPECT_EQ(rig.fabric->counters(1).watchdog_fired[3], 1u);
-  EXPECT_FALSE(rig.fabric->pausing(0, 3));  // what it held up is free again
+  EXPECT_FALSE(rig.fabric->pausing(0, 3));  // the frames that it blocked are gone
   rig.send(kLossless);
-  EXPECT_NE(rig.take(1), Bytes{});  // the storm is ignored
+  EXPECT_NE(rig.take(1), Bytes{});  // the storm's pauses are ignored
   rig.now = begin + milliseconds(13);
   rig.fabric->on_time(rig.now);
   rig.pause(1, 1 << 3, 0xffff);
   rig.send(kLossless);
-  EXPECT_EQ(rig.take(1), Bytes{});  // and after a while obeyed again
+  EXPECT_EQ(rig.take(1), Bytes{});  // and obeyed again after a while
 }
 
 TEST(Pfc, WatchdogLeavesAPauseThatEndsAlone) {
@@ -282,7 +282,7 @@ TEST(Pfc, WatchdogLeavesAPauseThatEndsAlone) {
 }
 
 TEST(Pfc, APauseThatEndedUnseenHasEnded) {
-  // Nobody polls between the end of one pause and the next: still two pauses, as far as can be told.
+  // Nothing polls between the end of one pause and the next: as far as the switch can tell, they are two pauses.
   SwitchConfig config = small_buffer();
   config.pfc_watchdog = milliseconds(2);
   Rig rig(config);
@@ -302,7 +302,7 @@ TEST(Pfc, HeadroomIsComputed) {
   config.max_frame_bytes = 1500;
   port.bits_per_second = 100'000'000'000;
   port.cable_delay = microseconds(1);
-  // (2 us of cable + 2.1 us of answer) at 12.5 bytes a nanosecond, three frames with their gaps, a pause frame.
+  // (2 us of cable + 2.1 us of response) at 12.5 bytes a nanosecond, three frames with their gaps, a pause frame.
   EXPECT_EQ(headroom_of(config, port), 4'100u * 125 / 10 + 3 * 1524 + 60);
   port.headroom_bytes = 7;
   EXPECT_EQ(headroom_of(config, port), 7u);

@@ -38,7 +38,7 @@ struct FrameSpec {
   uint8_t opcode = make_opcode(Service::kRc, kOpSendOnly);
 };
 
-/// A good packet of that length.
+/// A valid packet of `bytes` bytes.
 inline Bytes frame_bytes(const FrameSpec& spec) {
   Route path = spec.ipv6 ? uroce::test::ipv6_path() : uroce::test::ipv4_path();
   path.src_mac = host(spec.from);

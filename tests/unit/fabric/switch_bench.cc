@@ -17,7 +17,7 @@ struct Scenario {
   const char* name;
   bool learning;
   bool ecmp;         // every route over four ports
-  size_t under_way;  // frames: how long the queues are
+  size_t under_way;  // frames, which sets the length of the queues
 };
 
 double run(const Scenario& scenario) {
@@ -49,9 +49,9 @@ double run(const Scenario& scenario) {
   }
   uint64_t passed = 0;
   uint16_t ingress = 0;
-  const std::clock_t begin = std::clock();  // of the processor: others use it too
+  const std::clock_t begin = std::clock();  // CPU time: other programs run, too
   for (int round = 0; round < kRounds; round++) {
-    // Each port sends a frame in 82 ns; what has left goes in again at some port.
+    // Each port sends a frame in 82 ns; each frame that left comes in again at some port.
     now = now + nanoseconds(82);
     while (!arrived.empty()) {
       ingress = static_cast<uint16_t>((ingress + 1) % kPorts);
@@ -96,6 +96,6 @@ int main() {
   run({"congested", false, false, 16384});
   run({"ecmp", false, true, 1024});
   run({"learning", true, false, 1024});
-  // Far below what any machine of these years gives: a factor of ten lost is a fault.
+  // Far below what a machine of today does: ten times slower is a fault.
   return plain > 500'000 ? 0 : 1;
 }

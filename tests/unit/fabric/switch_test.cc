@@ -29,7 +29,7 @@ TEST(Switch, TellsOfAPortOnceUntilItRanDry) {
   EXPECT_EQ(rig.ready, std::vector<PortId>{1});
   rig.take(1);
   rig.send({.from = 0, .to = 1});
-  EXPECT_EQ(rig.ready, std::vector<PortId>{1});  // nobody was told that there is nothing
+  EXPECT_EQ(rig.ready, std::vector<PortId>{1});  // the port was not found empty in between
   EXPECT_EQ(rig.take_all(1), 2u);
   rig.send({.from = 0, .to = 1});
   EXPECT_EQ(rig.ready, (std::vector<PortId>{1, 1}));

@@ -81,7 +81,7 @@ TEST_F(CaptureMeetingTest, OneThatIsKilledLeavesNothingForLong) {
   ASSERT_TRUE(ring.make(error_));
   const std::string path = directory_ + "/capture.0123456789abcdef.all";
   {
-    // A socket to which nobody listens: what a killed one leaves.
+    // A socket without a listener, as a killed capture leaves it.
     CaptureListener listener;
     ASSERT_TRUE(listener.open(true, error_));
     ASSERT_EQ(rename((directory_ + "/" + listener.name()).c_str(), path.c_str()), 0);
@@ -109,7 +109,7 @@ TEST_F(CaptureMeetingTest, OnesForChosenProgramsAreNotOffered) {
   EXPECT_TRUE(listener.name().ends_with(".some"));
 }
 
-/// As one whose directory is full, so that there is no room for its second name.
+/// As when the directory is full, and there is no room for the second name.
 TEST_F(CaptureMeetingTest, OneThatCannotBeOpenedLeavesNoName) {
   CaptureListener listener;
   renaming_fails = true;
@@ -120,7 +120,7 @@ TEST_F(CaptureMeetingTest, OneThatCannotBeOpenedLeavesNoName) {
   EXPECT_EQ(names_in(directory_), std::vector<std::string>{});
 }
 
-/// A capture that closes this connection alone.
+/// A capture that closes this connection only.
 TEST_F(CaptureMeetingTest, OneThatLivesIsNotCleanedUp) {
   CaptureRing ring;
   ASSERT_TRUE(ring.make(error_));
@@ -138,14 +138,14 @@ TEST_F(CaptureMeetingTest, OneThatLivesIsNotCleanedUp) {
   close(asked);
 }
 
-/// Greetings as anybody may send them to the socket of a capture.
+/// Greetings, as any program may send them to the socket of a capture.
 class GreetingTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends_.data()), 0); }
   void TearDown() override {
     for (const int fd : ends_) close(fd);
   }
-  /// With `fds` copies of a descriptor.
+  /// Sends the first `bytes` of the greeting with `fds` copies of a descriptor.
   void send(size_t bytes, size_t fds) {
     iovec data{&greeting_, bytes};
     alignas(cmsghdr) uint8_t control[CMSG_SPACE(kMostFds * sizeof(int))] = {};

@@ -22,7 +22,7 @@ class CaptureRingTest : public testing::Test {
     ASSERT_TRUE(ring_.make(error)) << error;
     ASSERT_TRUE(reader_.map(ring_.fd()));
   }
-  /// Of a length and with bytes that follow from its number.
+  /// A frame whose length and bytes follow from its number.
   static std::vector<uint8_t> frame(uint32_t number) {
     std::vector<uint8_t> bytes(number * 7919 % 4300);
     for (size_t i = 0; i < bytes.size(); i++) bytes[i] = static_cast<uint8_t>(number + i);
@@ -138,12 +138,12 @@ TEST_F(CaptureRingTest, AProgramThatScribblesEndsOnlyItsOwnCapture) {
     uint32_t bytes;
     uint32_t original_bytes;
   } bad[] = {
-      {64, 40, 40},               // longer than what was written
-      {UINT64_MAX, 8, 8},         // more than there can be
+      {64, 40, 40},               // longer than all that was written
+      {UINT64_MAX, 8, 8},         // more was written than can be
       {1 << 20, 70'000, 70'000},  // longer than a frame
-      {1 << 20, 8, UINT32_MAX},   // originally so
-      {1 << 20, 80, 40},          // longer than it was
-      {1 << 20, UINT32_MAX, 0},   // to the start, which lies further on than what was written
+      {1 << 20, 8, UINT32_MAX},   // so was the original
+      {1 << 20, 80, 40},          // longer than the original
+      {1 << 20, UINT32_MAX, 0},   // up to the start, which is further than was written
   };
   for (const auto& each : bad) {
     CaptureReader reader;
@@ -156,7 +156,7 @@ TEST_F(CaptureRingTest, AProgramThatScribblesEndsOnlyItsOwnCapture) {
     EXPECT_TRUE(reader.broken()) << each.bytes;
     EXPECT_FALSE(reader.next(read)) << "and stays so";
   }
-  // The other way round: a reader that says it has read what was never written gets no more, and harms nobody.
+  // The other way round: a reader that claims to have read what was never written gets nothing more, and does no harm.
   memory->read.store(12'345);
   EXPECT_FALSE(push(1));
   munmap(data, sizeof(CaptureMemory));

@@ -14,7 +14,7 @@
 namespace uroce {
 namespace {
 
-/// Whether descriptor 0 is free again after `f` was called without standard input.
+/// Calls `f` without standard input. Whether descriptor 0 is free afterwards.
 bool gives_back_zero(const std::function<void()>& f) {
   const int saved = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
   close(STDIN_FILENO);

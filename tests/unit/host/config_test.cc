@@ -80,7 +80,7 @@ TEST_F(Config, EverySetting) {
   EXPECT_EQ(config.faults.in.rules.size(), 1u);
 }
 
-/// Sets `name` to each word and compares what `member` is then.
+/// Sets `name` to each word and compares `member` with its value.
 template <typename T>
 void expect_words(EndpointConfig& config, const char* name, T EndpointConfig::*member,
                   const std::vector<std::pair<const char*, T>>& words) {

@@ -10,7 +10,7 @@
 namespace uroce {
 namespace {
 
-/// How many can be opened.
+/// The number that can still be opened.
 int left_of(rlim_t limit) {
   int left = 0;
   for (rlim_t fd = 0; fd < limit; fd++) left += fcntl(static_cast<int>(fd), F_GETFD) == -1 ? 1 : 0;

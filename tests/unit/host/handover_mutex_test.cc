@@ -14,7 +14,7 @@ namespace {
 
 TEST(HandoverMutex, OneOwnerAtATime) {
   HandoverMutex mutex;
-  uint64_t counter = 0;  // not atomic: that is the point
+  uint64_t counter = 0;  // not atomic: the mutex has to protect it
   constexpr int kThreads = 4;
   constexpr int kRounds = 50000;
   std::vector<std::thread> threads;
@@ -76,7 +76,7 @@ TEST(HandoverMutex, AnOnlookerGivesUp) {
   patient.join();
   EXPECT_TRUE(had) << "it was free in time";
   mutex.unlock();
-  mutex.lock();  // as before
+  mutex.lock();  // still works
   mutex.unlock();
 }
 
@@ -86,7 +86,7 @@ TEST(HandoverMutex, APollingThreadDoesNotStarveOthers) {
   std::thread poller([&] {
     while (!stop) {
       mutex.lock();
-      // A turn, so that the lock is held nearly always.
+      // Each turn is long, so that the lock is nearly always held.
       const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
       while (std::chrono::steady_clock::now() < end) {
       }

@@ -8,7 +8,7 @@
 namespace uroce {
 namespace {
 
-/// With `ulimit -l` of so many kB, as a user without rights.
+/// As for a user without privileges whose `ulimit -l` is `kilobytes`.
 uint32_t slots_with(uint32_t kilobytes, uint32_t slot_bytes) {
   const pid_t child = fork();
   if (child == 0) {

@@ -10,7 +10,7 @@
 namespace uroce {
 namespace {
 
-/// Pages side by side with nothing behind the last, each a mapping of its own where the rights differ.
+/// Adjacent pages with nothing behind the last; where their rights differ, each is a mapping of its own.
 class MappingsTest : public testing::TestWithParam<MapsInterface> {
  protected:
   explicit MappingsTest(size_t pages = 8) : bytes_((pages + 1) * kPage) {
@@ -21,7 +21,7 @@ class MappingsTest : public testing::TestWithParam<MapsInterface> {
   ~MappingsTest() override { munmap(memory_, bytes_); }
   std::byte* page(size_t index) const { return memory_ + index * kPage; }
   void protect(size_t index, int rights) { ASSERT_EQ(mprotect(page(index), kPage, rights), 0); }
-  /// How it is with [from, to), and where that begins.
+  /// Expects `state` of [from, to), and that it begins at `at`.
   void expect(const std::byte* from, const std::byte* to, Need need, RangeState state, const std::byte* at = nullptr) {
     const RangeAnswer answer = check_range(from, static_cast<uint64_t>(to - from), need, GetParam());
     EXPECT_EQ(answer.state, state);
@@ -59,7 +59,7 @@ TEST_P(MappingsTest, WhatIsNotMappedIsNamed) {
   expect(page(3), page(8), Need::kRead, RangeState::kUsable);
 }
 
-/// The text of so many is longer than what is read at once.
+/// The text of so many mappings is longer than one read.
 class ManyMappingsTest : public MappingsTest {
  protected:
   ManyMappingsTest() : MappingsTest(600) {

@@ -125,7 +125,7 @@ TEST_F(PlanTest, AnAddressOfAnotherHostIsRefused) {
   EXPECT_TRUE(plan("")) << error_;
 }
 
-/// Of what the program asks for and what its uplink has, the smaller one; what one of them leaves open is the other's.
+/// The smaller of the program's limit and its uplink's; where one sets none, the other's.
 TEST_F(PlanTest, BehindAnUplinkTheSmallerLimitsHold) {
   segment::Registration uplink;
   segment::MemberRecord card;
@@ -160,7 +160,7 @@ TEST_F(PlanTest, BehindAnUplinkTheSmallerLimitsHold) {
     ASSERT_TRUE(plan("")) << error_;
     EXPECT_TRUE(plan_.has_uplink);
     EXPECT_EQ(plan_.host, "port-7");
-    // What the uplink carries may change, so frames have room for what the program asks for.
+    // The uplink's MTU may change, so frames have room for the program's.
     EXPECT_EQ(plan_.mtu_now, c.its_mtu);
     const uint32_t carried = c.its_mtu != 0 ? c.its_mtu + kLinkHeaderBytes : UINT32_MAX;
     EXPECT_EQ(std::min(plan_.max_frame_bytes, carried), c.frame_bytes);
@@ -170,7 +170,7 @@ TEST_F(PlanTest, BehindAnUplinkTheSmallerLimitsHold) {
   }
 }
 
-/// While an uplink is started anew, programs that start are still of its host; but one that lives comes first.
+/// While an uplink restarts, new programs still belong to its host; but an uplink that lives comes first.
 TEST_F(PlanTest, AnUplinkThatIsGoneIsFollowedWhenNoneLives) {
   const std::string directory = (dir_.path() / "shmlan").string();
   const auto join = [&](segment::Registration& uplink, const std::string& host) {
@@ -243,7 +243,7 @@ TEST_F(PlanTest, TheCableOfACardCarriesTheLargestRoceMtu) {
   EXPECT_EQ(to_string(plan_.identity.addresses[0]), "198.18.0.1/24");
 }
 
-/// DPDK's shared memory driver is one of many: its arguments are the user's.
+/// DPDK's shared memory driver is one of many: its arguments are left to the user.
 TEST_F(PlanTest, NetMemifIsAWireWhoseClientConnectsAgain) {
   for (const bool client : {false, true}) {
     const std::string port = std::string("net_memif3,role=") + (client ? "client" : "server") + ",socket=/tmp/x";
@@ -303,7 +303,7 @@ TEST_F(PlanTest, AnInterfaceThatIsNotThere) {
   }
 }
 
-/// What does not depend on the machine's interfaces.
+/// Only errors that do not depend on the machine's interfaces.
 TEST_F(PlanTest, SocketsThatCannotBe) {
   EXPECT_FALSE(plan("net_udp0,iface=uroce-nope"));
   EXPECT_NE(error_.find("uroce-nope"), std::string::npos) << error_;

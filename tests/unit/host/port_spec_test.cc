@@ -36,7 +36,7 @@ TEST(PortSpec, SegmentsHaveNames) {
   refused("shmlanblue");
 }
 
-/// They were ports once: the line names the driver that is left.
+/// These were ports once: the error names the driver to use instead.
 TEST(PortSpec, WiresOfNetMemifAreItsDriversDevices) {
   for (const char* gone : {"memif", "memif:blue"}) EXPECT_NE(refused(gone).find("net_memif"), std::string::npos);
 }

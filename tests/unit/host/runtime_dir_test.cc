@@ -54,12 +54,12 @@ bool write_text(const char* file, const std::string& text) {
 }
 
 bool become_root_inside(uid_t user) {
-  // A process that has changed users owns nothing in /proc any more, unless it says so.
+  // After a change of user, the files of a process in /proc are not its own, unless it is made dumpable.
   return prctl(PR_SET_DUMPABLE, 1) == 0 && unshare(CLONE_NEWUSER) == 0 &&
          write_text("/proc/self/uid_map", "0 " + std::to_string(user) + " 1\n") && geteuid() == 0;
 }
 
-/// What a user gets: the directory, or the error behind "!". `inside`: as root of a user namespace of his own.
+/// What the user gets: the directory, or the error behind "!". `inside`: as root of a user namespace of its own.
 std::string as_user(uid_t user, bool inside = false) {
   int fds[2];
   EXPECT_EQ(pipe(fds), 0);
@@ -120,14 +120,14 @@ TEST(RuntimeDir, RootDoesNotUseOneOfAnotherUserEither) {
 TEST(RuntimeDir, ASessionAndAServiceOfAUserMeet) {
   if (geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
   const TemporaryRuntimeDir dir;
-  const uid_t user = 1'000'000'000 + static_cast<uid_t>(getpid());  // nobody's
+  const uid_t user = 1'000'000'000 + static_cast<uid_t>(getpid());  // a user ID that is not in use
   const std::string place = "/tmp/uroce-" + std::to_string(user);
   ASSERT_EQ(chown(dir.path().c_str(), user, user), 0);
   unsetenv("UROCE_RUNTIME_DIR");
   EXPECT_EQ(as_user(user), place);
   setenv("XDG_RUNTIME_DIR", dir.path().c_str(), 1);
   EXPECT_EQ(as_user(user), place);
-  // Somebody else's in its place.
+  // Another user's directory in its place.
   ASSERT_EQ(chown(place.c_str(), 4711, 4711), 0);
   EXPECT_EQ(as_user(user), dir.path() / "uroce");
   unsetenv("XDG_RUNTIME_DIR");
@@ -162,7 +162,7 @@ TEST_F(NoteTest, IsWholeOrNothing) {
   EndpointNote note;
   ASSERT_TRUE(note.make(error_)) << error_;
   ASSERT_EQ(note.publish("/one"), 0);
-  // A file system on which only so many bytes have room.
+  // As on a file system with room for only so many bytes.
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto old = signal(SIGXFSZ, SIG_IGN);
@@ -177,12 +177,12 @@ TEST_F(NoteTest, IsWholeOrNothing) {
   signal(SIGXFSZ, old);
   EXPECT_EQ(note.publish("/some/socket"), 0);
   ASSERT_EQ(running().size(), 1u);
-  // It is looked at while it is being written.
+  // As when it is read while it is being written.
   ASSERT_EQ(truncate(note.path().c_str(), 5), 0);
   EXPECT_TRUE(running().empty());
 }
 
-// Processes of two containers have the same number.
+// Processes in two containers may have the same number.
 TEST_F(NoteTest, TheSameNumberTwiceMakesTwoNames) {
   EndpointNote one;
   EndpointNote two;
@@ -224,7 +224,7 @@ TEST_F(NoteTest, WhatAKilledProcessLeftGoes) {
   EXPECT_TRUE(exists("dpdk/of-another-program"));
 }
 
-/// As one that `sudo` left in a user's directory.
+/// A note that `sudo` left in a user's directory.
 TEST_F(NoteTest, OneThatNobodyHoldsAndThatCannotBeRemovedIsNoProgram) {
   const std::string note = dir_.path() / "endpoint.77";
   const std::string eal = dir_.path() / "dpdk" / "uroce-77";

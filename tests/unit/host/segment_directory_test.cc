@@ -14,7 +14,7 @@
 namespace uroce {
 namespace {
 
-/// What it keeps open is found after it (tests/support/left_over.cc).
+/// A descriptor that it leaves open would be found after the test (tests/support/left_over.cc).
 TEST(SegmentDirectory, BelongsToTheGroup) {
   const group* const someone = getgrgid(getegid());
   const std::string name = someone == nullptr ? "" : someone->gr_name;

@@ -13,7 +13,7 @@
 namespace uroce {
 namespace {
 
-/// Another process that takes a end and keeps it until it is killed.
+/// Another process, which takes an end and keeps it until it is killed.
 class Neighbour {
  public:
   using Take = std::optional<WireEnd> (*)(const std::string&, std::string&);
@@ -26,7 +26,7 @@ class Neighbour {
     EXPECT_EQ(pipe(fds), 0);
     pid_ = fork();
     if (pid_ == 0) {
-      leave_wire_ends();  // what this process has inherited
+      leave_wire_ends();  // inherited from the parent
       std::string error;
       const auto end = take(wire, error);
       const char number = end ? static_cast<char>('0' + end->number) : 'x';
@@ -157,7 +157,7 @@ TEST_F(WireEndTest, AKilledProcessLeavesItsEnd) {
 
 TEST_F(WireEndTest, AChildThatLeavesDoesNotGiveUpItsParentsEnd) {
   ASSERT_TRUE(take_wire_end("near", error_));
-  const Neighbour child("near");  // leaves what it inherited, then takes its own
+  const Neighbour child("near");  // gives up what it inherited, then takes its own
   EXPECT_EQ(child.number(), '1');
 }
 
@@ -203,7 +203,7 @@ TEST_F(WireEndTest, AnEndThatTheSwitchHasNoMoreIsNotTakenAgain) {
   ASSERT_TRUE(high) << error_;
   EXPECT_EQ(high->number, 1u);
   vacate_wire_end(*high);
-  sign.emplace();  // started again
+  sign.emplace();  // the switch is started again
   ASSERT_TRUE(sign->put_up("lab", 1, "note", error_)) << error_;
   EXPECT_EQ(look_at_switch_port("lab", error_)->number, 1u) << "one beyond the last, as of any full switch";
   EXPECT_FALSE(take_switch_port("lab", error_)) << "it has one port only, and that is taken";
@@ -224,7 +224,7 @@ TEST_F(WireEndTest, TheSecondSwitchOfANameIsRefused) {
   EXPECT_NE(error_.find("running already (process " + std::to_string(getpid())), std::string::npos) << error_;
   SwitchSign other;
   EXPECT_TRUE(other.put_up("lab2", 3, "note", error_));
-  const Neighbour plugged("lab", take_switch_port);  // whose files are called alike
+  const Neighbour plugged("lab", take_switch_port);  // its files have similar names
   const auto running = running_switches();
   ASSERT_EQ(running.size(), 2u);
   EXPECT_EQ(running[0].name, "lab");
@@ -237,7 +237,7 @@ TEST_F(WireEndTest, NamesWithDotsAreNamesLikeOthers) {
   ASSERT_TRUE(sign.put_up("lab", 2, "note", error_));
   const Neighbour plugged("lab", take_switch_port);
   EXPECT_EQ(plugged.number(), '0');
-  // As a file of the first one would be called.
+  // Names of files that the first one would have.
   for (const char* name : {"lab.end0", "lab.end1", "lab.port0.sock"}) {
     SwitchSign other;
     EXPECT_TRUE(other.put_up(name, 2, "note", error_)) << error_;

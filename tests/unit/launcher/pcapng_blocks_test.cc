@@ -16,7 +16,7 @@ std::vector<uint32_t> words_of(const std::vector<uint8_t>& bytes) {
   return words;
 }
 
-/// As it stands in the file of a machine that writes the low byte first.
+/// As written in the file by a little-endian machine.
 constexpr uint32_t text(const char (&four)[5]) {
   return static_cast<uint32_t>(four[0]) | static_cast<uint32_t>(four[1]) << 8 | static_cast<uint32_t>(four[2]) << 16 |
          static_cast<uint32_t>(four[3]) << 24;

@@ -15,7 +15,7 @@
 namespace uroce::launcher {
 namespace {
 
-/// Answers a greeting and `answers`, one for each question.
+/// Answers a greeting, and then each question with the next of `answers`.
 class Teller {
  public:
   Teller(std::string path, std::vector<std::string> answers) : path_(std::move(path)), answers_(std::move(answers)) {

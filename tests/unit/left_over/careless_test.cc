@@ -22,7 +22,7 @@ TEST(Careless, LeavesSharedMemory) {
 TEST(Careless, StandsElsewhere) { EXPECT_EQ(chdir("/"), 0); }
 
 TEST(Careful, LeavesNothing) {
-  while (waitpid(-1, nullptr, 0) > 0) continue;  // of the test before
+  while (waitpid(-1, nullptr, 0) > 0) continue;  // those of the previous test
   const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   EXPECT_EQ(close(fd), 0);
   void* const shared = mmap(nullptr, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

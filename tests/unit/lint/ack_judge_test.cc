@@ -51,7 +51,7 @@ TEST_F(AckTest, ADuplicateIsAnsweredAlsoWhileAReadWaits) {
   court.ask(110, 4);
   court.seen.statistics.retransmitted++;
   EXPECT_EQ(ack(113, 1), Meaning::kPackets);
-  // The answer may leave out READs that were answered.
+  // The answer may leave out READs that were answered already.
   court.seen.numbers.acknowledge(Psn(113));
   EXPECT_EQ(ack(109, 2), Meaning::kPackets);
   EXPECT_EQ(ack(108, 3), Meaning::kNothing);
@@ -74,7 +74,7 @@ TEST_F(MsnTest, TheFirstTellsAndTheOthersFollow) {
   EXPECT_EQ(check(102, 0), "");
   EXPECT_EQ(check(104, 2), "");
   EXPECT_EQ(check(104, 3), "<msn@9");
-  EXPECT_EQ(check(104, 1, false), "");  // a NAK: its own message is not done
+  EXPECT_EQ(check(104, 1, false), "");  // a NAK: its own message is not complete
   EXPECT_EQ(check(104, 2, false), "<msn@9");
 }
 

@@ -13,13 +13,13 @@ class CmJudgeTest : public ::testing::Test {
   const IpAddress client_ = IpAddress::v4(0x0a000001);
   const IpAddress server_ = IpAddress::v4(0x0a000002);
 
-  /// A connection whose data never came.
+  /// A connection on which no data came.
   void agreed(uint32_t qpn, uint32_t psn) {
     Flow& flow = flows_.emplace_back();
     flow.key = {client_, server_, qpn};
     flow.agreement = Agreement({Psn(psn), 1024, 7, false});
   }
-  /// Requests of which no REP spoke.
+  /// Requests for which there was no REP.
   void sent(uint32_t qpn, uint32_t psn) {
     Flow& flow = flows_.emplace_back();
     flow.key = {client_, server_, qpn};
@@ -64,7 +64,7 @@ TEST_F(CmJudgeTest, NorDoesAPsnThatSeveralFlowsBeginWith) {
   EXPECT_EQ(found(), 0u);
 }
 
-/// Every agreement against every flow would be 10^10 steps.
+/// Comparing each agreement with each flow would take 10^10 steps.
 TEST_F(CmJudgeTest, AHostileCaptureCostsNoMoreThanItsLength) {
   for (uint32_t i = 0; i < 100'000; i++) {
     agreed(2 + 2 * i, 77);

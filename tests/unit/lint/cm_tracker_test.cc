@@ -23,7 +23,7 @@ class CmTrackerTest : public ::testing::Test {
     uint32_t remote_id = kServerId;
     uint32_t qpn = 0;
     uint64_t digest = 1;
-    Answered answered = Answered::kRep;  // by a REJ
+    Answered answered = Answered::kRep;  // of a REJ: what it answers
   };
   CmTracker::Progress sent(const Of& of) {
     CmMessage message;
@@ -68,7 +68,7 @@ class CmTrackerTest : public ::testing::Test {
           .local_id = 0,
           .remote_id = kClientId});
   }
-  /// Ends the connection with the passive side's `id`, whose queue pairs are 5 and `qpn`.
+  /// Ends the connection whose passive side has `id`, and whose queue pairs are 5 and `qpn`.
   void end(bool active, uint32_t id, uint32_t qpn, uint64_t transaction) {
     const uint32_t mine = active ? kClientId : id, theirs = active ? id : kClientId;
     const Of dreq{CmAttribute::kDreq, active, transaction, mine, theirs, active ? qpn : 5};
@@ -97,7 +97,7 @@ TEST_F(CmTrackerTest, ARequestThatComesAgainIsTheSameWhileItsConnectionLives) {
   EXPECT_EQ(found(), "REQ sent again with other content; expected the same; ");
 }
 
-/// Whichever side ended it, a connection with the ids and the transaction of one before is another one.
+/// Whichever side ended the old connection, one with the same ids and transaction is a new one.
 TEST_F(CmTrackerTest, AnEndedConnectionsIdMayBeUsedAgain) {
   uint32_t id = kServerId, qpn = 6;
   uint64_t digest = 1, ending = 0x900;
@@ -152,7 +152,7 @@ TEST_F(CmTrackerTest, WhoRefusedEveryRequestAcceptsNone) {
   EXPECT_EQ(found(), "REP after every REQ was refused; ");
 }
 
-/// It says nothing new of the connection, even if it has other content.
+/// It tells nothing new, even if its content differs.
 TEST_F(CmTrackerTest, AReplyThatComesAgainDoesNotConnectAgain) {
   request(1);
   EXPECT_EQ(reply(kServerId, 6).step, Step::kConnected);
@@ -165,7 +165,7 @@ TEST_F(CmTrackerTest, AReplyThatComesAgainDoesNotConnectAgain) {
   EXPECT_EQ(found(), "");
 }
 
-/// A message of a transaction of its own belongs to the connection of which it names either id.
+/// A message with a transaction of its own belongs to the connection that has one of its ids.
 TEST_F(CmTrackerTest, TheAcceptingSidesIdAloneNamesTheConnection) {
   request(1);
   reply(kServerId, 6);
@@ -176,7 +176,7 @@ TEST_F(CmTrackerTest, TheAcceptingSidesIdAloneNamesTheConnection) {
   EXPECT_EQ(found(), "DREQ with remote communication id 0x00000099; expected 0x00000011; ");
 }
 
-/// An answer is held against the newest question with its id.
+/// An answer is compared with the newest question that has its id.
 TEST_F(CmTrackerTest, AnIdMayAskForAnotherServiceLater) {
   ask_for_service(0x701, 1);
   answer_for_service(0x701);

@@ -57,7 +57,7 @@ TEST(SentRequests, AReadTakesAPsnForEachResponse) {
   EXPECT_FALSE(court.seen.sent.span_is_known(*read));
   EXPECT_EQ(court.seen.sent.span_of(*read), 1u);
   EXPECT_EQ(court.seen.sent.longest_span_of(*read), 5u);
-  court.seen.learn_mtu(1000);  // no path MTU
+  court.seen.learn_mtu(1000);  // not a path MTU
   court.seen.learn_mtu(512);
   court.seen.learn_mtu(1024);
   EXPECT_EQ(court.seen.sent.mtu(), 512u);
@@ -114,7 +114,7 @@ TEST(Reads, AreFoundByEachOfTheirPsns) {
   Court court;
   court.ask(100, 4);
   court.ask(110, 2);
-  court.ask(104, 2);  // comes late
+  court.ask(104, 2);  // out of order
   const lint::Reads& reads = court.seen.sent.reads();
   EXPECT_EQ(reads.find(Psn(103))->psn, Psn(100));
   EXPECT_EQ(reads.find(Psn(105))->psn, Psn(104));

@@ -36,7 +36,7 @@ struct EditedFrame {
   /// The bytes between the extension headers of `header_bytes` and the iCRC.
   void resize_payload(size_t header_bytes, size_t payload_bytes);
 
-  /// Lengths and checksum from the frame's size.
+  /// Sets lengths and checksum from the frame's size.
   void fix_ip();
   void fix_ip_checksum();
   void fix_icrc();
@@ -49,32 +49,33 @@ class EditedCapture {
   explicit EditedCapture(std::vector<EditedFrame> frames) : frames_(std::move(frames)) {}
 
   size_t size() const { return frames_.size(); }
-  /// `number`: from 1, as tools count, in the capture as it is now.
+  /// `number` counts from 1, as in other tools, in the capture as it is now.
   EditedFrame& at(size_t number) { return frames_.at(number - 1); }
-  /// Changes a frame, then puts IP, UDP and iCRC right.
+  /// Changes a frame, then corrects IP, UDP and iCRC.
   void edit(size_t number, const std::function<void(EditedFrame&)>& change);
-  /// Changes a frame and puts nothing right.
+  /// Changes a frame and corrects nothing.
   void spoil(size_t number, const std::function<void(EditedFrame&)>& change) { change(at(number)); }
   void remove(size_t number) { frames_.erase(frames_.begin() + static_cast<std::ptrdiff_t>(number - 1)); }
-  /// A copy of frame `number` comes right after frame `after`.
+  /// Inserts a copy of frame `number` right behind frame `after`.
   void repeat(size_t number, size_t after);
   void insert_after(size_t number, const std::vector<uint8_t>& frame);
 
   std::vector<uint8_t> file() const;
-  /// Through the linter as it is, with the directions.
+  /// Runs the linter over the capture as it is, with the directions.
   lint::Linter lint() const;
 
  private:
   std::vector<EditedFrame> frames_;
 };
 
-/// What has faults planted in captures of our own, since no other stack speaks it: selective_faults_test.cc.
+/// Rules whose faults are planted in captures of our own, since no other stack has selective repeat:
+/// selective_faults_test.cc.
 inline constexpr const char* kSelectiveRules[] = {"sack-form",   "sack-range",    "sack-order",    "sack-unsent",
                                                   "sack-unseen", "sack-unsigned", "sack-stranger", "retransmit-held"};
 
-/// All of a capture file through the linter.
+/// Runs the linter over a whole capture file.
 lint::Linter lint_file(const std::vector<uint8_t>& file, const lint::LintOptions& options = {});
-/// "12 error psn-gap: text", a line each.
+/// The findings, a line each: "12 error psn-gap: text".
 std::string findings_text(const lint::Linter& linter, lint::Severity least = lint::Severity::kNote);
 std::vector<uint8_t> read_file(const std::string& path);
 

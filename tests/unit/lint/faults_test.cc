@@ -39,7 +39,7 @@ std::vector<uint8_t> cnp(EditedFrame& response, uint8_t becn, uint32_t psn) {
   return test::frame_of(path, body);
 }
 
-/// The MAD of a datagram to QP 1, and the message behind its header.
+/// The MAD of a datagram to QP 1.
 uint8_t* mad(EditedFrame& frame) { return frame.ext() + 8; }
 uint8_t* cm_message(EditedFrame& frame) { return mad(frame) + 24; }
 
@@ -50,7 +50,7 @@ void become_rej(EditedFrame& frame, uint8_t answered, uint16_t reason) {
   store_be16(cm_message(frame) + 10, reason);
 }
 
-/// All that goes where packet `like` goes, goes to another QP.
+/// All packets with the destination of packet `like` get another QP.
 void another_qp(EditedCapture& capture, size_t like) {
   const uint32_t qpn = load_be24(capture.at(like).bth() + 5);
   const uint32_t from = load_be32(capture.at(like).ip() + 12);
@@ -60,7 +60,8 @@ void another_qp(EditedCapture& capture, size_t like) {
   }
 }
 
-/// Of the first request of cm-rping, which the client sends: refused and sent again once, with `agreed` in the REP.
+/// The first request of cm-rping, which the client sends, is refused and sent again once; the REP agrees to `agreed`
+/// retries.
 void one_rnr_retry(EditedCapture& capture, uint8_t agreed) {
   capture.edit(2, [agreed](EditedFrame& f) { cm_message(f)[27] = static_cast<uint8_t>(agreed << 5); });
   const uint32_t psn = capture.at(4).psn();
@@ -288,7 +289,7 @@ INSTANTIATE_TEST_SUITE_P(Each, PlantedFault, testing::Range<size_t>(0, std::size
   return name;
 });
 
-/// As often as was agreed is no fault.
+/// As many retries as were agreed on are no fault.
 TEST(PlantedFaults, RetriesWithinWhatWasAgreedAreNone) {
   EditedCapture capture("cm-rping");
   one_rnr_retry(capture, 1);

@@ -26,7 +26,7 @@ struct BitField {
   uint32_t bits;
 };
 
-/// In the order of the wire, from the IP header to the payload.
+/// In the order on the wire, from the IP header to the payload.
 std::vector<BitField> fields_of(const OpcodeInfo& info, bool v4) {
   std::vector<BitField> fields;
   const auto add = [&](std::initializer_list<BitField> more) { fields.insert(fields.end(), more); };
@@ -53,18 +53,17 @@ std::vector<BitField> fields_of(const OpcodeInfo& info, bool v4) {
   return fields;
 }
 
-/// What belongs to which kind of packet: the rules that find it, "" where no such packet has the field, and kNobody
-/// where any value may be right, for the reason;
-/// kSome: another rule for other bits.
+/// For each kind of packet: the rules that find a change of the field. "": no such packet has the field. kNobody: any
+/// value may be right, for the given reason. kSome: which rule depends on the bit.
 constexpr const char* kNobody = "-";
-constexpr const char* kSome = "*";  // by what the bit makes of it
+constexpr const char* kSome = "*";  // which one depends on the bit
 struct JudgedField {
   const char* field;
   std::array<const char*, 4> rule;  // requests and responses of RC, UC, UD
   const char* reason = "";
 };
 
-// A frame whose IP header leads nowhere is none of RoCEv2, and missing.
+// A frame whose IP header is invalid is not one of RoCEv2, and counts as missing.
 constexpr std::array<const char*, 4> kThenMissing = {"psn-gap", "read-response-missing", "uc-loss", "cm-unasked"};
 constexpr std::array<const char*, 4> all(const char* rule) { return {rule, rule, rule, rule}; }
 
@@ -131,7 +130,7 @@ std::set<std::string> rules_of(const EditedCapture& capture) {
 
 void turn(EditedFrame& frame, uint32_t bit) { frame.bytes[bit / 8] ^= static_cast<uint8_t>(0x80 >> bit % 8); }
 
-/// Without faults, and short enough to be judged once for each bit.
+/// Captures without faults, and short enough to be judged once for each bit.
 std::vector<EditedCapture> short_and_clean() {
   std::vector<EditedCapture> captures;
   for (const auto& entry : std::filesystem::directory_iterator(UROCE_PCAP_DIR)) {
@@ -142,7 +141,7 @@ std::vector<EditedCapture> short_and_clean() {
   return captures;
 }
 
-/// By kind of packet and field: the rules that found each bit, somewhere.
+/// By kind of packet and field: the rules that found each bit at least once.
 class Judged {
  public:
   void turn_each_bit(EditedCapture& capture, size_t number) {
@@ -150,7 +149,7 @@ class Judged {
     const OpcodeInfo& info = opcode_info(frame.bth()[0]);
     uint32_t bit = 14 * 8;
     for (const BitField& field : fields_of(info, frame.is_v4())) {
-      // Putting a length right would turn the bit back.
+      // Correcting a length would undo the change.
       const bool is_damage = field.name.ends_with("length") && field.name != "dma length";
       const bool is_sum = field.name == "ip checksum" || field.name == "version" || field.name == "ihl";
       for (uint32_t i = 0; i < field.bits; i++, bit++) {
@@ -198,7 +197,7 @@ TEST(EveryFieldOfAPacket, IsJudgedOrNobodyCould) {
   }
 }
 
-/// A request of this opcode, each byte of whose headers has a value of its own.
+/// A request with this opcode; each byte of its headers has a value of its own.
 EditedFrame request_of(const OpcodeInfo& info, uint8_t opcode, uint32_t psn) {
   Bth bth;
   bth.opcode = opcode;
@@ -206,7 +205,7 @@ EditedFrame request_of(const OpcodeInfo& info, uint8_t opcode, uint32_t psn) {
   bth.psn = Psn(psn);
   test::Bytes extension;
   for (uint8_t i = 0; i < info.header_bytes; i++) extension.push_back(static_cast<uint8_t>(0x11 + i));
-  // Reserved bits are zero, addresses of eight bytes are aligned, and no length is above what is allowed.
+  // Reserved bits are zero, addresses of eight bytes are aligned, and no length is too large.
   if (info.has(kHasXrceth)) extension[0] = 0;
   const size_t at = info.has(kHasXrceth) ? Xrceth::kBytes : 0;
   if (info.has(kHasFeth)) Feth{kFlushToGlobal, 0}.encode(&extension[at]);
@@ -223,9 +222,9 @@ EditedFrame request_of(const OpcodeInfo& info, uint8_t opcode, uint32_t psn) {
 
 class SentAgain : public ::testing::TestWithParam<int> {};
 
-/// Of the headers behind the UDP header.
+/// A header field that must be the same when a request is repeated.
 bool is_same_each_time(const std::string& field) {
-  // The first are judged by rules of their own, the others may be another the second time.
+  // The first ones are judged by rules of their own, the others may change.
   static const std::set<std::string> kOthers = {"opcode", "pad", "tver", "pkey", "resv6", "dest_qp",
                                                 "resv7",  "psn", "mig",  "fecn", "becn",  "ack_req"};
   return kOthers.count(field) == 0;
@@ -250,7 +249,7 @@ TEST_P(SentAgain, IsTheSameInEveryBit) {
       again.fix_icrc();
       std::set<std::string> rules = rules_of(EditedCapture({sent, again}));
       const bool is_less = field.name == "dma length" && (sent.bytes[bit / 8] & 0x80 >> bit % 8) != 0;
-      if (is_read && (is_less || field.name == "solicited")) continue;  // its rest, or judged already
+      if (is_read && (is_less || field.name == "solicited")) continue;  // asks for the rest, or is judged already
       const bool is_reserved = field.name.ends_with("reserved");
       const char* const rule = is_reserved ? "eth-reserved" : is_read ? "read-retry-range" : "retransmit-differs";
       EXPECT_EQ(rules.count(rule), 1u) << opcode_name(opcode) << ", bit " << i << " of " << field.name;
@@ -275,7 +274,7 @@ std::vector<int> opcodes_of_requests() {
   return opcodes;
 }
 
-/// An atomic that is asked again is answered from what was saved.
+/// A repeated atomic is answered from the saved response.
 TEST(AnsweredAgain, AnAtomicHasTheSameValueInEveryBit) {
   const EditedFrame asked = request_of(opcode_info(kOpFetchAdd), kOpFetchAdd, 100);
   Route back = test::ipv4_path();

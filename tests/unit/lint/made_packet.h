@@ -18,7 +18,7 @@ struct PacketSpec {
   uint32_t psn = 0;
   uint32_t payload_bytes = 0;
   uint64_t frame = 1;
-  uint8_t content = 0;  // of every byte of the payload
+  uint8_t content = 0;  // each byte of the payload
   Reth reth{};
   AtomicEth atomic{};
   Aeth aeth{};
@@ -43,18 +43,18 @@ class MadePacket {
   lint::Packet packet_;
 };
 
-/// What one judge needs, and what it said.
+/// The input of one judge, and its findings.
 struct Court {
   explicit Court(Service service = Service::kRc) : seen(service) { report.set_response_flow(kResponses); }
 
-  /// The packet was sent, as the channel would note it. Gives what the log holds.
+  /// Enters a sent packet, as the channel would. Returns the entry of the log.
   lint::Sent send(const lint::Packet& packet);
   void send(uint32_t first, uint32_t count, uint8_t opcode = kOpSendOnly);
-  /// A READ or an atomic was asked that takes these PSNs.
+  /// Enters a READ or an atomic that takes these PSNs.
   lint::Read& ask(uint32_t psn, uint32_t span, bool atomic = false);
-  /// Findings as "rule@frame", of the responder with a '<' in front, separated by spaces. Says each only once.
+  /// New findings as "rule@frame", those of the responder with a '<' in front, separated by spaces.
   std::string found();
-  /// What the newest finding says.
+  /// The text of the newest finding.
   std::string said() const { return findings.kept().empty() ? "" : findings.kept().back().text; }
 
   static constexpr uint32_t kRequests = 1;

@@ -27,7 +27,7 @@ std::vector<std::string> names() {
   return found;
 }
 
-/// Values that sit at the edges of what fields mean.
+/// Often a value at the edge of a range.
 uint8_t any_byte(RandomSource& random) {
   constexpr uint8_t kEdges[] = {0, 1, 0x7f, 0x80, 0xff, 0xfe};
   return random.below(3) == 0 ? kEdges[random.below(sizeof kEdges)] : static_cast<uint8_t>(random.next_u32());
@@ -47,7 +47,7 @@ TEST(RandomDamage, ToTheFile) {
   for (unsigned round = 0; round < rounds(); round++) {
     const std::string& name = captures[random.below(static_cast<uint32_t>(captures.size()))];
     std::vector<uint8_t> file = test::read_file(std::string(UROCE_PCAP_DIR "/") + name + ".pcap");
-    // Headers of file and records are few among many bytes: half of the damage goes to the front.
+    // The headers are a small part of the bytes: half of the damage is in the first ones.
     if (random.below(2) == 0) file.resize(std::min<size_t>(file.size(), 64 + random.below(512)));
     damage_bytes(file, random);
     test::lint_file(file);
@@ -78,7 +78,7 @@ TEST(RandomDamage, ToPcapng) {
   }
 }
 
-/// Fields of packets, with lengths and iCRC put right again: what reaches the channels is well-formed nonsense.
+/// Fields of packets, with lengths and iCRC corrected: well-formed nonsense that reaches the channels.
 TEST(RandomDamage, ToPackets) {
   SeededRandom random(3);
   const std::vector<std::string> captures = names();
@@ -110,7 +110,7 @@ TEST(RandomDamage, ToPackets) {
     findings += linter.findings().kept().size();
     test::findings_text(linter);
   }
-  EXPECT_GT(findings, rounds());  // the damage is seen
+  EXPECT_GT(findings, rounds());  // the damage is noticed
 }
 
 }  // namespace

@@ -22,14 +22,14 @@ std::vector<std::string> captures() {
   return names;
 }
 
-using Expected = std::map<std::string, std::vector<uint64_t>>;  // rule to frames
+using Expected = std::map<std::string, std::vector<uint64_t>>;  // rule to frame numbers
 
 Expected expected_of(const std::string& name) {
-  // Wrong on purpose: see the captures' README.
+  // Faulty on purpose: see the captures' README.
   if (name == "host-peer-rc") {
     return {{"icrc", {1}}, {"pkey-changed", {2}}, {"bth-version", {3}}, {"atomic-alignment", {31}}};
   }
-  // What rxe does against the specification.
+  // Where rxe deviates from the specification.
   if (name == "rc-rnr") return {{"nak-after-rnr", {4, 8, 12, 16, 20, 24, 28}}};
   if (name == "rc-rnr-multi") return {{"nak-after-rnr", {8, 16, 24, 32}}};
   return {};
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Rxe, Original, testing::ValuesIn(captures()), [](const 
 
 TEST(Originals, AreAllThere) { EXPECT_GE(captures().size(), 64u); }
 
-/// A capture that begins or ends anywhere, or shows one side only, gives no findings that the whole does not have.
+/// A capture that begins or ends anywhere, or shows one side only, gives no findings that the whole one does not give.
 class Part : public testing::TestWithParam<std::string> {};
 
 std::vector<std::string> clean_captures() {
@@ -96,8 +96,7 @@ TEST_P(Part, ThatShowsOneSide) {
   }
 }
 
-/// RoCEv2's UDP checksum is zero mostly, and may be the right one. Summed by hand: the bytes of even places count 256
-/// times as much.
+/// RoCEv2's UDP checksum is mostly zero, and may be the right one. Bytes at even places count 256 times as much.
 void set_udp_checksum(test::EditedFrame& frame) {
   const size_t udp_bytes = frame.bytes.size() - static_cast<size_t>(frame.udp() - frame.bytes.data());
   uint64_t sum = 17 + udp_bytes;  // the protocol and the length belong to the pseudo header
@@ -128,13 +127,13 @@ INSTANTIATE_TEST_SUITE_P(Rxe, Part, testing::ValuesIn(clean_captures()), [](cons
   return name;
 });
 
-/// Behind a loss: any one request packet that was not seen where it was first sent, in captures where it comes again.
+/// Seen behind a loss: without any one request packet where it was first sent, in captures in which it comes again.
 TEST(Originals, BehindLossAreClean) {
   struct Lost {
     const char* capture;
     size_t frame;
   };
-  // The frames that were dropped between capture and responder: a tap behind the loss would not have seen them.
+  // Frames dropped between the capture and the responder: a tap behind the loss would not have seen them.
   for (const Lost lost :
        {Lost{"rc-loss-send-first", 1}, Lost{"rc-loss-send-middle", 3}, Lost{"rc-loss-write-middle", 4},
         Lost{"rc-loss-read-req", 1}, Lost{"rc-loss-atomic-req", 1}}) {
@@ -145,7 +144,7 @@ TEST(Originals, BehindLossAreClean) {
   }
 }
 
-/// A capture that lost frames itself: what that explains is a note.
+/// When the capture lost frames itself, findings that this explains are notes.
 TEST(Originals, WithFramesThatTheCaptureLost) {
   for (const char* const name : {"rc-send-multi", "rc-read-multi", "rc-mix", "rc-write-multi", "cm-rping"}) {
     const test::EditedCapture whole(name);

@@ -86,10 +86,10 @@ TEST_F(ReadTest, ResponsesFitTheirPlaces) {
   EXPECT_EQ(court.said(), "RC_READ_RESPONSE_LAST as response 3 of 4; expected a Middle");
   EXPECT_EQ(answer(103, 4, kOpReadResponseLast, 36), "<read-response-length@4");
   EXPECT_EQ(answer(99, 5), "<read-response-unasked@5");  // a WRITE
-  EXPECT_EQ(answer(50, 6), "");                          // whatever that was
+  EXPECT_EQ(answer(50, 6), "");                          // of an unknown request
 }
 
-/// A hole of one response, and behind it all that a READ of 64 has: the last one, too, came.
+/// One response is missing, and all that a READ of 64 has behind it came, the last one, too.
 TEST_F(ReadTest, SixtyThreeResponsesMayComeBeforeTheFirst) {
   ask(200, 64 * 256);
   for (uint32_t psn = 201; psn < 263; psn++) EXPECT_EQ(answer(psn, psn), "");
@@ -104,7 +104,7 @@ TEST_F(ReadTest, AMissingResponseIsAFaultUnlessItIsAskedAgain) {
   answer(100, 1, kOpReadResponseFirst);
   answer(102, 2);
   court.seen.packets += 3;
-  judge.finish(true);  // everything was refused
+  judge.finish(true);  // as when every request was refused
   EXPECT_EQ(court.found(), "");
   judge.finish(false);
   EXPECT_EQ(court.found(), "<read-response-missing@2");

@@ -16,7 +16,7 @@ using pcap::FrameDirection;
 using pcap::LinkType;
 using test::EditedCapture;
 
-/// Words in either byte order.
+/// Builds a file of words in either byte order.
 class FileBytes {
  public:
   explicit FileBytes(bool big_endian) : big_(big_endian) {}
@@ -29,7 +29,7 @@ class FileBytes {
     while (bytes_.size() % 4 != 0) bytes_.push_back(0);
     return *this;
   }
-  /// Type, length, body, length.
+  /// A block: type, length, body, length.
   FileBytes& block(uint32_t type, const FileBytes& body) {
     const auto length = static_cast<uint32_t>(body.bytes_.size() + 12);
     return u32(type).u32(length).raw(body.bytes_).u32(length);
@@ -207,7 +207,7 @@ TEST(Damage, LeavesTheFramesInFrontOfIt) {
   ASSERT_TRUE(error);
 }
 
-/// The same traffic under every link type is judged the same.
+/// The same traffic gives the same findings under every link type.
 TEST(LinkTypes, AllLeadToTheSamePackets) {
   EditedCapture capture("rc-ipv6");
   const struct {
@@ -250,7 +250,7 @@ TEST(LinkTypes, GiveDirectionAndVlan) {
   EXPECT_FALSE(network_layer(frames[1]));
 }
 
-/// Frames that the capture cut short are judged by what is there.
+/// Truncated frames are judged by the bytes that there are.
 TEST(Snapped, FramesAreJudgedByTheirHeaders) {
   EditedCapture capture("rc-mix");
   pcap::PcapWriter writer;

@@ -23,7 +23,7 @@ struct RefusalTest : testing::Test {
   static test::PacketSpec response(uint32_t psn, uint64_t frame, uint8_t syndrome, Instant time = {}) {
     return {.opcode = kOpAcknowledge, .psn = psn, .frame = frame, .aeth = {.syndrome = syndrome}, .time = time};
   }
-  /// As the channel does it.
+  /// The calls of a channel for a NAK.
   void nak(uint32_t psn, uint64_t frame) {
     const MadePacket packet(response(psn, frame, 0x60));
     if (judge.is_too_late(*packet)) return;
@@ -107,7 +107,7 @@ TEST_F(RefusalTest, ANakIsAboutWhatIsNotAcknowledgedAndOutOfOrder) {
   nak(102, 2);
   EXPECT_EQ(court.found(), "<nak-acked@2");
   nak(109, 3);
-  EXPECT_EQ(court.found(), "<nak-psn@3");  // nothing came behind it
+  EXPECT_EQ(court.found(), "<nak-psn@3");  // nothing behind it arrived
   back_to(109, 3);
   judge.on_sequence_nak(*MadePacket(response(104, 4, 0x60)), Psn(103));
   EXPECT_EQ(court.found(), "<nak-psn@4");

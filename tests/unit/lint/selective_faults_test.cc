@@ -36,7 +36,7 @@ class Recorder final : public Capture {
   std::vector<EditedFrame> frames_;
 };
 
-/// WRITEs from a to b, seen at both ends: in front of the losses of requests, and behind them.
+/// WRITEs from a to b, captured on both sides of the losses of requests.
 struct Captures {
   explicit Captures(bool ipv6) {
     sim::Testbed bed(7);
@@ -99,7 +99,7 @@ void set_ranges(EditedFrame& frame, const std::vector<SackRange>& ranges) {
   }
 }
 
-/// The first SACK for which `fits(before, now)` holds; `before`: the SACK that came before it.
+/// The first SACK for which `fits(before, now)` holds; `before` is that of the previous SACK.
 template <typename Fits>
 size_t find_sack(EditedCapture& c, Fits fits) {
   std::vector<SackRange> before;
@@ -119,7 +119,7 @@ size_t any_sack(EditedCapture& c) {
 size_t two_ranges(EditedCapture& c) {
   return find_sack(c, [](const auto&, const auto& now) { return now.size() >= 2; });
 }
-/// Its second range is as it was in the one before, its first is not.
+/// A SACK whose second range is that of the previous one, and whose first is not.
 size_t first_changed(EditedCapture& c) {
   return find_sack(c, [](const std::vector<SackRange>& before, const std::vector<SackRange>& now) {
     const auto known = [&](const SackRange& range) {
@@ -141,7 +141,7 @@ void edit_ranges(EditedCapture& c, size_t number, Change change) {
 
 void unsign(EditedFrame& f) { f.ip()[4] ^= 0x5a; }
 
-/// A SACK with another PSN, signed for that.
+/// Gives a SACK another PSN, and the signature for it.
 void shift_sack(EditedCapture& c, int32_t by) {
   uint32_t responder = 0;
   for (size_t i = 1; responder == 0; i++) {
@@ -154,7 +154,7 @@ void shift_sack(EditedCapture& c, int32_t by) {
   });
 }
 
-/// Of the requester, before frame `end`; the newest `keep` of them stay as they are.
+/// Removes the signatures of the requester before frame `end`, but for its newest `keep` packets.
 void unsign_requests(EditedCapture& c, size_t end, unsigned keep) {
   for (size_t i = end - 1; i > 0; i--) {
     if (!is_request(c.at(i))) continue;
@@ -166,7 +166,7 @@ void unsign_requests(EditedCapture& c, size_t end, unsigned keep) {
   }
 }
 
-/// What the SACK says is held is sent again right behind it.
+/// Repeats, right behind a SACK, a packet that it says is held.
 void send_held_again(EditedCapture& c) {
   const size_t sack = any_sack(c);
   const Psn held = ranges_of(c.at(sack))[0].first;
@@ -274,7 +274,7 @@ TEST(SelectiveOriginals, BeginAnywhere) {
   }
 }
 
-/// The same packets from stacks that do not sign are judged by the rules of go-back-N.
+/// The same packets from stacks that do not sign are judged by go-back-N's rules.
 TEST(SelectiveOriginals, WithoutSignaturesAreStrangers) {
   EditedCapture capture = capture_for(false);
   for (size_t i = 1; i <= capture.size(); i++) capture.edit(i, unsign);

@@ -18,7 +18,7 @@ namespace {
 
 using namespace sim;
 
-/// Feeds the checker with what an engine sends and receives.
+/// Feeds the linter with the frames that an engine sends and receives.
 class Tap final : public Capture {
  public:
   explicit Tap(bool with_direction) : with_direction_(with_direction) {}
@@ -37,7 +37,7 @@ class Tap final : public Capture {
     file_.add(now, bytes);
   }
   lint::Linter& linter() { return linter_; }
-  /// For looking at a run that failed.
+  /// To look at a run that failed.
   std::string save() const {
     const std::string path = testing::TempDir() + "lint_simulated.pcap";
     std::ofstream out(path, std::ios::binary);
@@ -103,7 +103,7 @@ class Traffic {
         for (const Completion& done : end.sent()) broken = broken || done.status != WcStatus::kSuccess;
         end.received();
       }
-      if (broken) break;  // seven losses in a row: the retries were used up, as they should
+      if (broken) break;  // seven losses in a row use up the retries, as they should
     }
     tap_a_.linter().finish();
     tap_b_.linter().finish();
@@ -152,7 +152,7 @@ class Traffic {
   QpOptions options_;
   Side ends_[2];
   Buffer memory_[2];
-  int receives_[2] = {0, 0};  // not used up yet, at least
+  int receives_[2] = {0, 0};  // at least so many are not used up
 };
 
 uint64_t first_seed() {
@@ -171,7 +171,7 @@ TEST_P(Simulated, TrafficIsClean) {
     for (Tap* tap : {&traffic.tap_a_, &traffic.tap_b_}) {
       const lint::Linter& linter = tap->linter();
       ASSERT_GT(linter.totals().packets, 100u);
-      // What UC loses stays lost, and is said: nothing else is.
+      // UC does not repeat what is lost, which gives findings; nothing else does.
       const uint64_t uc_losses = linter.findings().count(lint::Rule::kUcLoss);
       lost += uc_losses;
       ASSERT_EQ(linter.findings().kept().size(), uc_losses)
@@ -191,8 +191,8 @@ TEST_P(Simulated, TrafficIsClean) {
   }
 }
 
-/// A READ is lost in front of the tap, or some of its responses come, before anything tells the path MTU: how many PSNs
-/// it takes is known only later.
+/// A READ is lost before the tap, or some of its responses come, while the path MTU is not known: how many PSNs it
+/// takes is found out later.
 TEST(SimulatedOnce, ReadsBeforeThePathMtuIsKnown) {
   struct Run {
     uint64_t seed;

@@ -160,7 +160,8 @@ Bytes encode_again(const PacketView& v) {
   return test::frame_of(spec, body);
 }
 
-/// rxe counts IPv4 packets in the identification field, which the iCRC covers; ours is 0. Clears it in the original.
+/// Linux's rxe numbers its IPv4 packets in the identification field, which the iCRC covers; ours is 0. Clears it in the
+/// original.
 Bytes without_identification(Bytes frame, const PacketView& v) {
   if (v.ipv6) return frame;
   const size_t ip = static_cast<size_t>(v.l3 - v.l2);

@@ -132,14 +132,14 @@ TEST_P(Crc32Kernel, HeadersAreMaskedAsTheByteWiseDefinitionSays) {
         ip[1] = ip[8] = ip[10] = ip[11] = 0xff;
       }
       ip[ip_bytes + 6] = ip[ip_bytes + 7] = ip[ip_bytes + 12] = 0xff;
-      // Exactly sized, so that the address sanitizer sees a read behind the headers.
+      // Of exactly its size, so that the address sanitizer sees a read behind the headers.
       const std::vector<uint8_t> exact(l3.begin(), l3.begin() + static_cast<std::ptrdiff_t>(ip_bytes + 20));
       ASSERT_EQ(functions_.icrc_header(exact.data(), ipv6), zlib_update(kCrcInit, masked.data(), masked.size()));
     }
   }
 }
 
-/// Copies reach up to the end of what is mapped, and not a byte further; beyond it they throw.
+/// Copies reach up to the end of the mapping, and not a byte further; beyond it they throw.
 TEST_P(Crc32Kernel, CopyIsGuarded) {
   const test::FaultRecovery recovery;
   test::Mapped memory(3 * test::kPage);
@@ -181,7 +181,7 @@ TEST(Crc32, DispatchedCallsAgreeWithZlib) {
   }
 }
 
-// The constants, against multiplication by the schoolbook.
+// The constants, compared with long multiplication.
 
 /// Reflected: bit i is the coefficient of x^(31-i).
 uint32_t multiply_mod_p(uint32_t a, uint32_t b) {
@@ -205,7 +205,7 @@ TEST(Crc32Math, PowersMultiply) {
 }
 
 TEST(Crc32Math, MuIsTheQuotient) {
-  // mu * P = x^95 + something below x^32, computed in plain order with 128-bit words.
+  // mu * P = x^95 + terms below x^32, computed in plain bit order with 128-bit words.
   using Wide = unsigned __int128;
   uint64_t mu = 0;
   for (int i = 0; i < 64; i++) mu |= (crc::make_mu() >> i & 1) << (63 - i);

@@ -72,7 +72,7 @@ TEST(FlowKey, TheNetworkOfVxlan) {
 
 TEST(FlowKey, LaterFragmentsHaveNoPorts) {
   auto frame = bytes_of(kUdp4);
-  frame[20] = 0x20;  // more follow; the first
+  frame[20] = 0x20;  // the first of several fragments
   FlowKey key = flow_key_of(frame);
   EXPECT_EQ(key.ip_flags, FlowKey::kIpMoreFragments);
   EXPECT_TRUE(key.has(kFlowUdp));

@@ -91,7 +91,7 @@ TEST(GroupFrames, WhatDoesNotFitIsNotWritten) {
   EXPECT_EQ(encode_group_report(out, kSource, 0, report), 0u);
 }
 
-/// A frame is padded to 60 bytes, and may take all that there are.
+/// A frame is padded to 60 bytes, and may fill its buffer.
 TEST(GroupFrames, MayFillTheirBuffersToTheLastByte) {
   const GroupReport four{GroupNews::kJoined, *parse_ip("239.1.2.3"), *parse_ip("192.168.77.2"), false};
   const GroupReport six{GroupNews::kJoined, *parse_ip("ff0e::1:2:3"), *parse_ip("fe80::1"), false};
@@ -148,7 +148,7 @@ TEST(GroupFrames, QueriesAreRead) {
   EXPECT_EQ(query->patience.ns, milliseconds(5000).ns);
 }
 
-/// Neither the first fragment nor a later one, although the checksum of the header holds.
+/// A fragment, the first or a later one, is no query, even with a good header checksum.
 TEST(GroupFrames, AFragmentOfAQueryIsNone) {
   const auto with = [](const char* flags_and_offset, const char* checksum) {
     std::string frame = kIgmp3General;

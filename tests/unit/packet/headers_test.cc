@@ -11,7 +11,7 @@ namespace {
 using test::from_hex;
 using test::to_hex;
 
-/// What `header` encodes to; fails when encode() writes beyond its kBytes.
+/// The encoded `header`; fails when encode() writes beyond its kBytes.
 template <typename Header>
 std::string encoded(const Header& header) {
   uint8_t room[Header::kBytes + 8];
@@ -97,7 +97,7 @@ TEST(Aeth, Syndromes) {
   EXPECT_EQ(make_syndrome(AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteOperationalError)), 0x63);
   EXPECT_EQ(make_syndrome(AethKind::kRnrNak, 31), 0x3f);
   EXPECT_EQ(make_syndrome(AethKind::kAck, kCreditsInvalid), 0x1f);
-  // The top bit is reserved and says nothing.
+  // The top bit is reserved and ignored.
   EXPECT_EQ(aeth_kind(0x9f), AethKind::kAck);
 }
 

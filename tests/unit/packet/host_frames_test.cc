@@ -39,7 +39,7 @@ std::optional<NeighbourMessage> decode_nd(const Bytes& frame) {
   return icmp ? decode_neighbour_message(*icmp) : std::nullopt;
 }
 
-/// The ICMPv6 checksum of an untagged frame, made right.
+/// An untagged frame with its ICMPv6 checksum corrected.
 Bytes fixed_icmpv6(Bytes frame) {
   const size_t bytes = load_be16(frame.data() + 18);
   store_be16(frame.data() + 56, 0);
@@ -174,7 +174,8 @@ TEST(NeighbourDiscovery, NothingOfTheBufferIsLeftInAMessage) {
   }
 }
 
-/// RFC 4861 does not say which of two counts: the first one, as with Linux. One of another kind or length is none.
+/// RFC 4861 does not say which of two options counts: the first one, as in Linux. Options of other kinds or lengths do
+/// not.
 TEST(NeighbourDiscovery, TheFirstLinkLayerAddressCounts) {
   const Bytes good = from_hex(kSolicitation);
   const auto with = [&good](const char* options) {
@@ -208,7 +209,7 @@ TEST(NeighbourDiscovery, WhatIsIgnored) {
   EXPECT_FALSE(with(79, {2}));        // an option longer than the message
   EXPECT_FALSE(with(80, {0x53}));     // a multicast link-layer address
   EXPECT_FALSE(with(14, {0x40}));     // version
-  EXPECT_TRUE(with(78, {7}));         // an unknown option alone is fine
+  EXPECT_TRUE(with(78, {7}));         // an unknown option is skipped
   Bytes wrong_sum = good;
   wrong_sum[57] ^= 1;
   EXPECT_FALSE(decode_nd(wrong_sum));
@@ -273,7 +274,7 @@ TEST(Echo, OnlyIcmpBehindAHeaderWithoutOptions) {
   EXPECT_FALSE(taken("46", "01 13a7")) << "one option, with a checksum that holds";
 }
 
-/// One's complement sum, as RFC 1071 has it: 0xffff when the checksum within holds.
+/// The one's complement sum of RFC 1071: 0xffff when the checksum in it is right.
 uint32_t ones_complement(std::span<const uint8_t> bytes) {
   uint64_t sum = 0;
   for (size_t i = 0; i < bytes.size(); i += 2) sum += bytes[i] << 8 | bytes[i + 1];
@@ -281,7 +282,7 @@ uint32_t ones_complement(std::span<const uint8_t> bytes) {
   return static_cast<uint32_t>(sum);
 }
 
-/// Among them are sums that carry a second time.
+/// Some of the sums carry twice.
 TEST(Echo, ChecksumsHoldForEveryAddress) {
   const Bytes message = from_hex("08 00 3336 0001 0002 61626364");
   Icmp request;
@@ -297,7 +298,7 @@ TEST(Echo, ChecksumsHoldForEveryAddress) {
   EXPECT_EQ(wrong, 0u);
 }
 
-/// The message ends where the IP header says, and that has to be within the frame.
+/// The message ends where the IP header says, which must be inside the frame.
 TEST(Echo, LengthsThatLie) {
   const Bytes whole = from_hex(
       "525400000001 525400000002 0800"

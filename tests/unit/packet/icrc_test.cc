@@ -59,7 +59,7 @@ TEST(Icrc, EveryPayloadLength) {
   }
 }
 
-/// Offsets of bytes that a router may change, and of the bits in them.
+/// A byte that a router may change: its offset, and the bits.
 struct Mutable {
   size_t offset;
   uint8_t bits;
@@ -76,7 +76,7 @@ void expect_only_these_may_change(const Bytes& frame, std::initializer_list<Muta
       for (const Mutable& m : allowed) may |= m.offset == at && (m.bits & mask) != 0;
       Bytes changed = frame;
       changed[at] ^= mask;
-      PacketView moved = view;  // the same view over the changed bytes: no check comes in between
+      PacketView moved = view;  // the same view of the changed bytes, without parsing them
       moved.l3 = changed.data() + (view.l3 - view.l2);
       moved.ext = changed.data() + (view.ext - view.l2);
       moved.payload = changed.data() + (view.payload - view.l2);

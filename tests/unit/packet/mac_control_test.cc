@@ -15,7 +15,7 @@ using test::to_hex;
 
 constexpr MacAddress kUs{{0x52, 0x54, 0x00, 0x00, 0x00, 0x01}};
 
-// 802.1Qbb: priorities 3 and 5, one for as long as there is, one free again.
+// 802.1Qbb: priorities 3 and 5, one paused for as long as possible, one released.
 constexpr const char* kPriorityPause =
     "0180c2000001 525400000001 8808 0101 0028"
     "0000 0000 0000 ffff 0000 0000 0000 0000"
@@ -65,7 +65,7 @@ TEST(MacControl, WhatIsIgnored) {
   EXPECT_FALSE(with(5, 2));      // another address
   EXPECT_FALSE(with(12, 0x08));  // another ethertype
   EXPECT_FALSE(with(13, 0x09));
-  EXPECT_FALSE(with(14, 0x02));  // neither of the two opcodes
+  EXPECT_FALSE(with(14, 0x02));  // neither opcode
   EXPECT_FALSE(with(15, 0x02));
   for (size_t bytes = 0; bytes < 34; bytes++) {
     EXPECT_FALSE(decode_pause(std::span(good).first(bytes)).has_value()) << bytes;
@@ -108,10 +108,10 @@ TEST(PauseClock, ANewPauseReplacesTheOldOne) {
   clock.on_pause(pause, 1'000'000'000, {0});
   pause.priorities = 0x01;
   pause.quanta.fill(0);
-  clock.on_pause(pause, 1'000'000'000, {10});  // the end of one
+  clock.on_pause(pause, 1'000'000'000, {10});  // ends the pause of one
   EXPECT_EQ(clock.paused({10}), 0x02);
   pause.priorities = 0x02;
-  pause.quanta.fill(1);  // shorter than what is left
+  pause.quanta.fill(1);  // shorter than the time left
   clock.on_pause(pause, 1'000'000'000, {20});
   EXPECT_EQ(clock.next_resume().ns, 532);
   EXPECT_EQ(clock.paused({532}), 0);

@@ -25,7 +25,7 @@ using test::ipv4_path;
 using test::ipv6_path;
 using test::on_vlan;
 
-/// A parse of a copy that ends where its allocation ends.
+/// Parses a copy that ends where its allocation ends.
 struct Parsed {
   explicit Parsed(std::span<const uint8_t> frame) : bytes(frame.size()), copy(new uint8_t[frame.size()]) {
     std::copy(frame.begin(), frame.end(), copy.get());
@@ -339,7 +339,7 @@ TEST(ParseFrame, EveryOpcodeAtEveryLengthWithEveryPad) {
           if (body.size() > 1) body[1] = static_cast<uint8_t>(pad << 4);
           if (!body.empty()) body[0] = static_cast<uint8_t>(opcode);
           Bytes frame = frame_of(path, body);
-          if (bytes < 4) continue;  // shorter than what frame_of makes; truncations cover it
+          if (bytes < 4) continue;  // shorter than what frame_of makes; other tests cut frames
           const uint32_t fixed = 12u + info.header_bytes + 4;
           ParseResult expected = ParseResult::kOk;
           const bool known = info.operation != Operation::kReserved;
@@ -390,7 +390,7 @@ TEST(ParseFrame, AnyBytesAtAll) {
   }
 }
 
-/// Every opcode with its longest headers fits the private copy of them, behind IPv4 options, too, which are only
+/// The longest headers of every opcode fit the private copy, and so do the UDP ports behind IPv4 options, which are
 /// refused.
 TEST(ParseFrame, AllHeadersFitTheirCopy) {
   for (unsigned opcode = 0; opcode < 256; opcode++) {
@@ -425,7 +425,7 @@ TEST(ParseFrame, HeadersAreReadInTheirCopyAlone) {
       EXPECT_EQ(view.imm().imm, 0x0a0b0c0du);
       EXPECT_EQ(view.dst_ip, path.dst_ip);
       EXPECT_TRUE(icrc_matches(view)) << payload_bytes;
-      // Every byte counts that the iCRC covers, from either place: the last of the headers, and all behind them.
+      // The CRC covers every byte, from either place: the last of the headers, and all behind them.
       Bytes other_headers = headers;
       other_headers[static_cast<size_t>(payload_at) - 1] ^= 1;
       ASSERT_EQ(parse_frame(data, view, other_headers.data()), ParseResult::kOk);

@@ -33,7 +33,7 @@ Route ipv6_spec() {
   return spec;
 }
 
-/// The headers, and nothing written behind them.
+/// The headers, with nothing written behind them.
 std::string written(const RouteHeader& path, uint32_t udp_payload_bytes) {
   uint8_t frame[RouteHeader::kMaxBytes + 16];
   std::memset(frame, 0xee, sizeof frame);
@@ -101,7 +101,7 @@ TEST(RouteHeader, TheMacCanComeLater) {
 }
 
 TEST(RouteHeader, EveryChecksumHolds) {
-  // The parser refuses a wrong checksum; try every length, and addresses that make the sum wrap.
+  // The parser refuses a wrong checksum: every length, and addresses that make the sum wrap.
   Route spec = ipv4_spec();
   for (const char* address : {"10.0.0.1", "255.255.255.254", "0.0.0.1", "191.191.64.63"}) {
     spec.src_ip = *parse_ip(address);
@@ -118,7 +118,7 @@ TEST(RouteHeader, EveryChecksumHolds) {
   }
 }
 
-/// RFC 791's sum, word by word: a carry out of the 16 bits comes in at the bottom at once.
+/// RFC 791's sum, word by word: a carry out of the 16 bits is added at once.
 uint16_t ones_complement_sum(const uint8_t* words, size_t count) {
   uint16_t sum = 0;
   for (size_t i = 0; i < count; i++) {
@@ -129,14 +129,14 @@ uint16_t ones_complement_sum(const uint8_t* words, size_t count) {
   return sum;
 }
 
-/// The sum of a header without its checksum, with its carries above the 16 bits.
+/// The sum of a header without its checksum; carries stay above the 16 bits.
 uint32_t wide_sum(const uint8_t* ip) {
   uint32_t sum = 0;
   for (size_t i = 0; i < 20; i += 2) sum += i == 10 ? 0u : static_cast<uint32_t>(ip[i] << 8 | ip[i + 1]);
   return sum;
 }
 
-/// Random headers, half of them moved to where adding the carries makes another carry.
+/// Random headers, half of them changed so that adding the carries carries again.
 TEST(RouteHeader, ChecksumsOfRandomHeaders) {
   SeededRandom random(8);
   unsigned second_carries = 0;
@@ -170,7 +170,7 @@ TEST(RouteHeader, ChecksumsOfRandomHeaders) {
   EXPECT_GT(second_carries, 2000u);
 }
 
-/// Headers and BTH written at once, against both written apart.
+/// Compares headers and BTH written together with both written separately.
 void expect_as_written_apart(const RouteHeader& path, const Bth& bth, uint32_t udp_payload_bytes) {
   uint8_t expected[RouteHeader::kMaxBytes + Bth::kBytes + 16], frame[sizeof expected];
   std::memset(expected, 0xee, sizeof expected);
@@ -185,7 +185,7 @@ void expect_as_written_apart(const RouteHeader& path, const Bth& bth, uint32_t u
             icrc_begin(frame + path.l3_offset(), path.ipv6()));
 }
 
-/// What is kept is used, from the third time in a row on.
+/// Cached headers are used from the third packet of the same length on.
 TEST(RouteHeader, HeadersThatAreAlikeAreKept) {
   for (const Route& spec : {ipv4_spec(), ipv6_spec()}) {
     RouteHeader path(spec);

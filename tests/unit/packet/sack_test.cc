@@ -58,7 +58,7 @@ TEST(Signature, KnownValues) {
   EXPECT_FALSE(Signature().is_set());
 }
 
-/// What hosts put there otherwise: nothing, a constant, or a count.
+/// What other stacks put there: nothing, a constant, or a count.
 TEST(Signature, NoStrangerMatchesThreeTimesInARow) {
   for (uint32_t qpn = 2; qpn < 400; qpn++) {
     const Signature signature(qpn, 0x000777);

@@ -63,8 +63,8 @@ TEST_F(Burst, EveryDescriptorOfARingIsUsed) {
 
 TEST_F(Burst, FullCompletionQueueLosesNothing) {
   attach_and_start({.descriptors = 64});
-  // Nobody looks while three rings of frames arrive: the card has no room for most of them, but nothing is lost that it
-  // took.
+  // The port is not polled while three rings of frames arrive: the card has no room for most of them, but no frame that
+  // it took is lost.
   bus->wire().loop = false;
   for (unsigned i = 0; i < 192; ++i) bus->wire().to_card.push_back(make_frame(64, i));
   for (int i = 0; i < 20; ++i) bus->run();
@@ -81,7 +81,7 @@ TEST_F(Burst, FullCompletionQueueLosesNothing) {
 TEST_F(Burst, EmptyRxRingFillsAgain) {
   rte_mempool* small = rte_pktmbuf_pool_create("small", 96, 0, 0, kRoom + RTE_PKTMBUF_HEADROOM, 0);
   attach_and_start({.descriptors = 64, .rx_pool = small});
-  // The application keeps all buffers.
+  // The application holds all buffers.
   std::vector<rte_mbuf*> kept;
   bus->wire().loop = false;
   for (unsigned i = 0; i < 200; ++i) {
@@ -94,7 +94,7 @@ TEST_F(Burst, EmptyRxRingFillsAgain) {
   EXPECT_GT(stats().rx_nombuf, 0u);
   EXPECT_GT(bus->card().report().rx_dropped_no_descriptor, 0u);
   for (rte_mbuf* m : kept) rte_pktmbuf_free(m);
-  EXPECT_EQ(receive(1).size(), 0u);  // what it finds now is buffers
+  EXPECT_EQ(receive(1).size(), 0u);  // only refills the ring
   for (unsigned i = 0; i < 96; ++i) {
     bus->wire().to_card.push_back(make_frame(64, i));
     ASSERT_EQ(receive(1).size(), 1u) << i;
@@ -115,7 +115,7 @@ TEST_F(Burst, StopUnderTrafficAndStartAgain) {
     bus->wire().to_card.clear();
     ASSERT_EQ(rte_eth_dev_start(port), 0);
     ASSERT_EQ(send(make_frame(77, round)), 1u);
-    // A port that was off kept at most eight small frames of those that came.
+    // While its receiver was off, the port kept at most eight small frames.
     const std::vector<Bytes> received = receive(10);
     ASSERT_GE(received.size(), 1u);
     EXPECT_LE(received.size(), 9u);
@@ -143,7 +143,7 @@ TEST_F(Burst, QueuesStopAndStartOnTheirOwn) {
     EXPECT_EQ(receive(1).size(), 1u);
     ASSERT_EQ(rte_eth_dev_tx_queue_start(port, 0), 0);
     ASSERT_EQ(rte_eth_dev_rx_queue_stop(port, 0), 0);
-    ASSERT_EQ(send(make_frame(66)), 1u);  // nobody is there
+    ASSERT_EQ(send(make_frame(66)), 1u);  // without a receiver
     EXPECT_EQ(receive(1).size(), 0u);
     ASSERT_EQ(rte_eth_dev_rx_queue_start(port, 0), 0);
     ASSERT_EQ(send(make_frame(67)), 1u);
@@ -180,7 +180,7 @@ TEST_F(Burst, ConfigureAgainWithOtherQueues) {
     ASSERT_EQ(send(make_frame(64), static_cast<uint16_t>(queues - 1)), 1u);
     EXPECT_GE(receive(2).size(), 1u);
   }
-  EXPECT_GE(stats().opackets, 5u);  // queues that are gone still count
+  EXPECT_GE(stats().opackets, 5u);  // those of removed queues still count
 }
 
 TEST_F(Burst, QueuesAreSetUpAgainWhileThePortRuns) {
@@ -211,7 +211,8 @@ TEST_F(Burst, QueuesAreSetUpAgainWhileThePortRuns) {
   rte_mempool_free(small);
 }
 
-/// One queue alone is set up for more than before: it is served so at once, whichever direction it is of.
+/// One queue is set up again with more descriptors: it is served with all of them at once, whether it receives or
+/// sends.
 TEST_F(Burst, AQueueThatIsSetUpAgainAloneIsServedAsItIsNow) {
   rte_mempool* small = rte_pktmbuf_pool_create("small", 511, 0, 0, 512 + RTE_PKTMBUF_HEADROOM, 0);
   for (const bool receiving : {true, false}) {

@@ -84,7 +84,7 @@ TEST_F(Device, ThatIsClosedBeforeAnotherPortTouchesItsPoolNoMore) {
   ASSERT_EQ(rte_eth_dev_stop(port), 0);
   ASSERT_EQ(rte_eth_dev_close(port), 0);
   EXPECT_EQ(rte_mempool_in_use_count(tx_pool), 32u);
-  detach();  // the other port, and the card
+  detach();  // the other port, and the card with it
   held_by_card = 32;
   EXPECT_EQ(rte_mempool_in_use_count(tx_pool), held_by_card) << "the pool might be gone by now";
 }
@@ -111,7 +111,7 @@ TEST_F(Device, IsNotLateWhenItIsDone) {
   ASSERT_EQ(attach(), 0);
   ethdev::Port& waiting = ethdev::port_of(&rte_eth_devices[port]);
   unsigned looks = 0;
-  // The first look sees nothing, and takes longer than the whole time.
+  // The first look finds nothing, and takes longer than the whole time.
   EXPECT_TRUE(ethdev::wait_for_card(waiting, 1, [&] {
     if (looks++ == 0) rte_delay_us_block(2000);
     return looks == 2;
@@ -135,7 +135,7 @@ TEST_F(Device, IsPromiscuousAndSaysSo) {
   ASSERT_EQ(rte_eth_dev_reset(port), 0);
   EXPECT_EQ(rte_eth_promiscuous_get(port), 1);
   ASSERT_EQ(start(), 0);
-  expect_a_frame_arrives(3);  // to 02:...: not the port's own address
+  expect_a_frame_arrives(3);  // to 02:..., which is not the port's own address
 }
 
 // ---- What it is

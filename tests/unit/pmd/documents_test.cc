@@ -30,7 +30,7 @@ class Documents : public DriverRig {
     bool told;
   };
 
-  // DPDK's table (features/default.ini), with what makes a driver have each.
+  // The rows of DPDK's table (features/default.ini), and what shows that a driver has each.
   static std::vector<Feature> of_capabilities(const rte_eth_dev_info& info);
   std::vector<Feature> of_operations(const rte_eth_dev_info& info);
 };
@@ -77,7 +77,7 @@ std::vector<Documents::Feature> Documents::of_operations(const rte_eth_dev_info&
       {"Promiscuous mode", ops.promiscuous_enable != nullptr},
       {"Allmulticast mode", ops.allmulticast_enable != nullptr},
       {"Unicast MAC filter", ops.mac_addr_add != nullptr},
-      {"Multicast MAC filter", false},  // a list is taken, and makes no difference: everything comes in
+      {"Multicast MAC filter", false},  // a list is accepted without effect: all frames are received
       {"RSS key update", rte_eth_dev_rss_hash_update(port, &other_key) == 0},
       {"RSS reta update", info.reta_size != 0 && ops.reta_update != nullptr},
       {"VLAN filter", ops.vlan_filter_set != nullptr},

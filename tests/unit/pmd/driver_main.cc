@@ -8,7 +8,7 @@
 #include <array>
 #include <string>
 
-/// The one lcore on any CPU that the process may use: what starts threads later does not find them on one CPU.
+/// The one lcore, on all CPUs that the process may use: threads started later are not bound to one CPU.
 static std::string lcore_everywhere() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
     fprintf(stderr, "EAL does not start\n");
     return 1;
   }
-  // EAL makes a thread's own list of events once: before a test looks whether descriptors are left.
+  // EAL makes a thread's event list once: it exists before a test counts descriptors.
   rte_epoll_event event{};
   static_cast<void>(rte_epoll_wait(RTE_EPOLL_PER_THREAD, &event, 1, 0));
   const int failed = RUN_ALL_TESTS();

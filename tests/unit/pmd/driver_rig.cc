@@ -11,14 +11,14 @@ namespace mqnic::test {
 namespace {
 
 constexpr char kDevice[] = "net_mqnic_test";
-std::unique_ptr<Bus> next_bus;  // for the factory
+std::unique_ptr<Bus> next_bus;  // what the factory returns
 
 Failure hand_over(const ethdev::Arguments&, ethdev::OpenedCard& out) {
   out.bus = std::move(next_bus);
   return out.bus != nullptr ? Failure{} : failure(-ENODEV, "no bus");
 }
 
-/// What was in a buffer before is never what a test expects.
+/// Fills a buffer with bytes that no test expects.
 void scribble(rte_mempool* /*pool*/, void* /*argument*/, void* object, unsigned /*index*/) {
   auto* const mbuf = static_cast<rte_mbuf*>(object);
   memset(mbuf->buf_addr, 0xA5, mbuf->buf_len);
@@ -172,7 +172,7 @@ Bytes make_frame(size_t bytes, unsigned seed) {
   if (bytes >= 14) {
     frame[0] = 0x02;
     frame[12] = 0x88;
-    frame[13] = 0xb5;  // for experiments
+    frame[13] = 0xb5;  // the ethertype for experiments
   }
   return frame;
 }

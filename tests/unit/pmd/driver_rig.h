@@ -31,10 +31,10 @@ class DriverRig : public ::testing::Test {
   static constexpr uint16_t kRoom = 2048;
 
   void SetUp() override;
-  /// Closes what is left, and counts the mbufs.
+  /// Closes what a test left open, and counts the mbufs.
   void TearDown() override;
 
-  /// Makes net_mqnic_test with the model behind it. 0 or what probing said.
+  /// Makes net_mqnic_test with the model behind it. Returns 0 or the error of its probe.
   int attach(const card::CardConfig& config = {}, const std::string& arguments = "");
   int attach_bus(std::unique_ptr<Bus> made, const std::string& arguments = "");
   void detach();
@@ -54,9 +54,9 @@ class DriverRig : public ::testing::Test {
   rte_mbuf* make_chain(const Bytes& bytes, const std::vector<uint16_t>& pieces);
   uint16_t send(rte_mbuf* m, uint16_t queue = 0) { return rte_eth_tx_burst(port, queue, &m, 1); }
   uint16_t send(const Bytes& bytes, uint16_t queue = 0);
-  /// Polls until `count` frames came or nothing comes any more. Frees them.
+  /// Polls until `count` frames have come or no more come. Frees them.
   std::vector<Bytes> receive(size_t count, uint16_t queue = 0);
-  /// One frame; the caller frees it. nullptr: none came.
+  /// One frame, which the caller frees; nullptr when none has come.
   rte_mbuf* receive_mbuf(uint16_t queue = 0);
   uint64_t xstat(const std::string& name);
   rte_eth_stats stats();
@@ -66,12 +66,12 @@ class DriverRig : public ::testing::Test {
   uint16_t port = RTE_MAX_ETHPORTS;
   rte_mempool* pool = nullptr;     // of received frames
   rte_mempool* tx_pool = nullptr;  // of frames that tests send
-  unsigned held_by_card = 0;       // of these, what the driver may not give back, because the card still reads them
+  unsigned held_by_card = 0;       // of these, those that the driver may not free, because the card still reads them
 };
 
-/// A frame of `bytes` bytes that differs from those with another seed. Not IP.
+/// A frame of `bytes` bytes, not IP; its content depends on `seed`.
 Bytes make_frame(size_t bytes, unsigned seed = 0);
-/// UDP over IPv4 with right checksums, computed bytewise.
+/// UDP over IPv4 with right checksums, computed byte by byte.
 Bytes make_udp(size_t payload_bytes, uint32_t source = 0x0a000001, uint16_t source_port = 1000);
 
 }  // namespace mqnic::test

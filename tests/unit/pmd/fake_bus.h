@@ -15,7 +15,7 @@ class FakeBus final : public Bus {
  public:
   std::map<uint32_t, uint32_t> registers;
   std::vector<std::pair<uint32_t, uint32_t>> written;
-  bool remembers = false;  // what was written is read back
+  bool remembers = false;  // what was written can be read back
 
   std::string name() const override { return "fake"; }
   size_t bar_bytes() const override { return 0x100000; }
@@ -39,7 +39,8 @@ class FakeBus final : public Bus {
   }
 };
 
-/// One interface with one port, 32 TX, 16 RX, 48 completion and 4 event queues, as the register documentation has it.
+/// One interface with one port, 32 TX, 16 RX, 48 completion and 4 event queues, laid out as in the register
+/// documentation.
 inline FakeBus small_card() {
   FakeBus bus;
   bus.block(0x0, 0xffffffff, 0x100, 0x40, {0x04b31093, 0, 0x00000105, 0x12340007, 0, 0x64ac0000});
@@ -54,10 +55,10 @@ inline FakeBus small_card() {
   bus.block(0x10c0, 0xc090, 0x200, 0x1100, {0x0801, 0x50000, 0, 0});
   bus.block(0x1100, 0xc002, 0x200, 0x1110, {0x2000});
   bus.block(0x1110, 0xc004, 0x300, 0x1120, {0x3000});
-  bus.block(0x1120, 0xc120, 0x100, 0);  // flash: not for us
+  bus.block(0x1120, 0xc120, 0x100, 0);  // flash, which the driver ignores
   bus.block(0x2000, 0xc003, 0x300, 0, {0x1, 0x10000, 0x10000, 0, 0x10000});
   bus.block(0x3000, 0xc040, 0x100, 0, {0x60000, 32, 4, 0, 0});
-  bus.registers[0x3000c] = 0x30000000;  // the largest block, once it was asked for
+  bus.registers[0x3000c] = 0x30000000;  // the largest block, when it is asked for
   return bus;
 }
 

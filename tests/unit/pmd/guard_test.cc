@@ -12,7 +12,7 @@ namespace {
 
 class Guard : public DriverRig {
  protected:
-  /// A frame reaches the other end.
+  /// A frame still reaches the other end.
   void expect_alive() {
     ASSERT_EQ(send(make_frame(300, 9)), 1u);
     const std::vector<Bytes> received = receive(1);
@@ -23,7 +23,7 @@ class Guard : public DriverRig {
 
 TEST_F(Guard, ZeroLengthPacketsAreNotSent) {
   attach_and_start();
-  EXPECT_EQ(send(Bytes{}), 1u);  // taken, as ethdev expects
+  EXPECT_EQ(send(Bytes{}), 1u);  // counted as sent, as ethdev expects
   expect_alive();
   EXPECT_EQ(bus->card().report().tx_wedged, 0u);
   EXPECT_EQ(xstat("tx_zero_length"), 1u);
@@ -95,7 +95,7 @@ TEST_F(Guard, BuffersThatAreTooSmallAreRefused) {
   rte_mempool_free(small);
 }
 
-/// What is said depends on what would help.
+/// The error says what would help.
 TEST_F(Guard, WhyBuffersAreTooSmall) {
   rte_mempool* small = rte_pktmbuf_pool_create("small", 255, 0, 0, 512 + RTE_PKTMBUF_HEADROOM, 0);
   ASSERT_EQ(attach(), 0);
@@ -129,7 +129,7 @@ TEST_F(Guard, PoolWithoutBuffersFailsToStart) {
   rte_mempool_free(empty);
 }
 
-/// Of several queues the last one fails: those before it are as if the port had not been started.
+/// When the last of several queues fails, the others are as if the port had not been started.
 TEST_F(Guard, AStartThatFailsInTheMiddleLeavesNothingStarted) {
   rte_mempool* empty = rte_pktmbuf_pool_create("empty", 1, 0, 0, kRoom + RTE_PKTMBUF_HEADROOM, 0);
   rte_mbuf* last = rte_pktmbuf_alloc(empty);
@@ -168,7 +168,7 @@ TEST_F(Guard, SurpriseRemoval) {
   for (unsigned i = 0; i < 20; ++i) ASSERT_EQ(send(make_frame(64)), 1u);
   bus->card().remove();
   rte_mbuf* m = make_mbuf(make_frame(64));
-  EXPECT_EQ(send(m), 1u);  // nobody knows yet
+  EXPECT_EQ(send(m), 1u);  // the removal is not known yet
   rte_eth_link link{};
   for (int i = 0; i < 3; ++i) ASSERT_EQ(rte_eth_link_get_nowait(port, &link), 0);
   EXPECT_EQ(link.link_status, RTE_ETH_LINK_DOWN);

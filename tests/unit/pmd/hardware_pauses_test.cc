@@ -75,7 +75,7 @@ TEST_F(HardwarePauses, NotAskedWithoutPriorities) {
   EXPECT_THAT(asked, IsEmpty());
 }
 
-/// The card has none: the engine's software does it.
+/// The card has none: the engine does them in software.
 TEST_F(HardwarePauses, OurCardRefuses) {
   start_port();
   EXPECT_FALSE(dpdk_port->pause_in_hardware(0b0000'1000));

@@ -17,7 +17,7 @@ constexpr uint32_t kCompletionQueues = 0x200000, kCompletionStride = 0x10;
 
 class Hostile : public DriverRig {
  protected:
-  /// The memory of a completion queue, as the driver gave it to the card.
+  /// The memory of a completion queue, whose address the driver gave the card.
   Completion* completions(uint32_t queue) {
     const uint32_t at = kCompletionQueues + queue * kCompletionStride;
     const uint64_t base = bus->read32(at) | uint64_t{bus->read32(at + 4)} << 32;
@@ -42,7 +42,7 @@ class Hostile : public DriverRig {
     return completion;
   }
 
-  /// Whatever it said, it reads nothing any more: so the driver gives all back.
+  /// A removed card reads nothing any more, so the driver frees all buffers.
   void pull() { bus->card().remove(); }
 
   uint32_t entries_ = 0;
@@ -67,13 +67,13 @@ TEST_F(Hostile, OtherQueueAndOtherIndex) {
   rx_[0] = good(0, 100);
   rx_[0].queue = 5;
   rx_[1] = good(1, 100);
-  rx_[1].index = 0;  // the right one, in the second place
+  rx_[1].index = 0;  // the right index, but in the second place
   rx_[2] = good(2, 100);
   rx_[2].index = 10;  // nine were skipped
   EXPECT_EQ(receive(3).size(), 2u);
   EXPECT_EQ(xstat("rx_foreign_queue"), 1u);
   EXPECT_EQ(xstat("rx_lost_completions"), 9u);
-  // All 64 are in use again, so every index is possible, and nothing else counts as wrong.
+  // All 64 are in use again, so every index is possible, and no other is counted as wrong.
   EXPECT_EQ(xstat("rx_wrong_index"), 0u);
 }
 
@@ -122,7 +122,7 @@ TEST_F(Hostile, OnlyAFewIndexesCanBeStale) {
   tx_[0] = good(0, 64);
   tx_[0].index = 0xffff;
   tx_[1] = good(1, 64);
-  tx_[1].index = 0xffe0;  // 32 before
+  tx_[1].index = 0xffe0;  // 32 before the first
   tx_[2] = good(2, 64);
   tx_[2].index = 0xffdf;
   tx_[3] = good(3, 64);
@@ -142,7 +142,7 @@ class Storms : public Hostile, public ::testing::WithParamInterface<Storm> {
  protected:
   uint32_t any(uint32_t below) { return std::uniform_int_distribution<uint32_t>(0, below - 1)(random_); }
 
-  /// Half of the bytes make sense, so that the others are looked at.
+  /// Half of the time a field is plausible, so that the others are looked at.
   void scribble(Completion* ring, uint32_t at) {
     Completion& completion = ring[at % entries_];
     uint8_t noise[sizeof(Completion)];

@@ -84,11 +84,11 @@ TEST(Description, EveryBlockIsNeeded) {
   for (const uint32_t at :
        {0x40u, 0x1000u, 0x1040u, 0x1060u, 0x1080u, 0x10a0u, 0x10c0u, 0x1100u, 0x1110u, 0x2000u, 0x3000u}) {
     FakeBus bus = small_card();
-    bus.registers[at] = 0xcfff;  // nobody knows it
+    bus.registers[at] = 0xcfff;  // an unknown type
     EXPECT_EQ(describe(bus).code, -ENODEV) << at;
   }
   FakeBus bus = small_card();
-  bus.registers[0x1060] = 0xc021;  // RX completion queues of the generation before
+  bus.registers[0x1060] = 0xc021;  // RX completion queues of the previous generation
   EXPECT_THAT(describe(bus).message, HasSubstr("0xc020 (completion queues) is missing"));
 }
 
@@ -120,7 +120,7 @@ TEST(Description, AllOnes) {
   bus.registers = {{0x0, kAllOnes}, {0x4, kAllOnes}, {0x8, kAllOnes}};
   EXPECT_THAT(describe(bus).message, HasSubstr("needs a reset"));
   FakeBus half = small_card();
-  half.registers[0x1044] = kAllOnes;  // went away in between
+  half.registers[0x1044] = kAllOnes;  // removed in between
   EXPECT_THAT(describe(half).message, HasSubstr("all-ones at 0x1044"));
 }
 
@@ -193,7 +193,7 @@ TEST(Control, Quiesce) {
   ASSERT_GT(bus.written.size(), 100u);
   EXPECT_EQ(bus.written.front(), std::make_pair(0x2014u, 0u));  // RX off first
   EXPECT_EQ(bus.written[1], std::make_pair(0x3018u, 0u));       // then the scheduler
-  EXPECT_EQ(bus.written.back(), std::make_pair(0x2010u, 1u));   // what was taken from rings leaves
+  EXPECT_EQ(bus.written.back(), std::make_pair(0x2010u, 1u));   // lets packets leave that were taken from rings
   bus.written.clear();
   close_ports(bus, card.interfaces[0]);
   EXPECT_THAT(bus.written, ElementsAre(Pair(0x2010u, 0u)));
@@ -273,9 +273,9 @@ TEST(Clock, GroupsAreReadAndWrittenInOrder) {
   clock.adjust(-1000);
   EXPECT_THAT(bus.written, ElementsAre(Pair(0xf0u, 0xfffffc18u)));
   bus.written.clear();
-  clock.adjust(-1'200'000'000);  // far: read and set
+  clock.adjust(-1'200'000'000);  // far: reads and sets the clock
   EXPECT_THAT(bus.written, ElementsAre(Pair(0xf4u, 923456789u), Pair(0xf8u, 0x7fffffffu), Pair(0xfcu, 2u)));
-  for (const int64_t nearest : {499'999'999, 500'000'000}) {  // half a second is far, on both sides
+  for (const int64_t nearest : {499'999'999, 500'000'000}) {  // half a second is far, in both directions
     for (const int64_t offset : {nearest, -nearest}) {
       bus.written.clear();
       clock.adjust(offset);
@@ -356,7 +356,7 @@ std::vector<uint8_t> usual_frame(size_t bytes, uint8_t protocol) {
   return frame;
 }
 
-// The way of most frames says what the way of all frames says, whatever the frame is.
+// The fast path for most frames agrees with the general one, whatever the frame is.
 TEST(Checksums, TheUsualWayAgreesWithTheGeneralOne) {
   std::mt19937 random(2);
   unsigned taken = 0, good = 0;

@@ -22,7 +22,7 @@ class Mute final : public ModelBus {
   unsigned interrupt_count() const override { return 0; }
 };
 
-/// Works by itself, in another process or on PCI.
+/// A card that needs no run(): in another process, or on PCI.
 class Elsewhere final : public ModelBus {
  public:
   using ModelBus::ModelBus;
@@ -35,7 +35,7 @@ class Elsewhere final : public ModelBus {
 
 class Interrupts : public DriverRig {
  protected:
-  /// From now on the port's interrupts are those of a PCI device whose kernel driver gives this kind.
+  /// From now on the port has the interrupts of a PCI device with this kind of handle.
   void bind(rte_intr_handle_type type) {
     ethdev::Port& of_port = ethdev::port_of(&rte_eth_devices[port]);
     if (own_ == nullptr) own_ = std::exchange(of_port.own_interrupt_handle, nullptr);
@@ -43,10 +43,10 @@ class Interrupts : public DriverRig {
     pci_ = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
     ASSERT_NE(pci_, nullptr);
     rte_intr_type_set(pci_, type);
-    rte_intr_fd_set(pci_, device_);  // takes what is written to it
+    rte_intr_fd_set(pci_, device_);  // a file that takes what is written
     of_port.dev->intr_handle = pci_;
   }
-  /// What the driver says when a start with interrupts fails.
+  /// The driver's line when a start with interrupts fails.
   std::string refused() {
     char* text = nullptr;
     size_t bytes = 0;
@@ -59,7 +59,7 @@ class Interrupts : public DriverRig {
     std::free(text);
     return all.substr(all.find("no interrupts"));
   }
-  /// As the ports of a PCI card are that are not its first.
+  /// Like every port of a PCI card but its first.
   void bind_to_nothing() {
     bind(RTE_INTR_HANDLE_VFIO_MSIX);
     ethdev::port_of(&rte_eth_devices[port]).dev->intr_handle = nullptr;
@@ -80,7 +80,7 @@ class Interrupts : public DriverRig {
   rte_intr_handle* pci_ = nullptr;
 };
 
-/// igb_uio and uio_pci_generic have one interrupt for everything, which the card's event queues do not reach.
+/// igb_uio and uio_pci_generic have one interrupt for all, which the card's event queues do not use.
 TEST_F(Interrupts, AreRefusedWhereThereIsOneVectorOrNone) {
   ASSERT_EQ(attach(), 0);
   for (const auto type : {RTE_INTR_HANDLE_UNKNOWN, RTE_INTR_HANDLE_UIO, RTE_INTR_HANDLE_UIO_INTX,
@@ -93,7 +93,7 @@ TEST_F(Interrupts, AreRefusedWhereThereIsOneVectorOrNone) {
   }
 }
 
-/// What is said depends on the bus: a card that is on none cannot be bound to anything.
+/// The reason depends on the bus: a card that is not on PCI cannot be bound to a kernel driver.
 TEST_F(Interrupts, WhyThereAreNoneOnPci) {
   using testing::HasSubstr;
   auto made = std::make_unique<Elsewhere>(card::CardConfig{});

@@ -19,7 +19,7 @@ class MixedBurst : public DriverRig {
     rte_mempool_free(many_);
   }
 
-  /// Receives in bursts of 32 what is on the cable, in order, and gives each mbuf to `look`.
+  /// Receives in bursts of 32 the frames on the cable, in order, and passes each mbuf to `look`.
   template <typename Look>
   void receive_each(size_t count, Look look) {
     size_t seen = 0;
@@ -107,7 +107,8 @@ TEST_F(MixedBurst, OnlyWhatWasAskedForIsSaidAndCounted) {
   }
 }
 
-// One buffer, several, exactly full ones: in one burst, over many laps of a small ring, with checksums.
+// Frames of one buffer, of several, and of exactly full ones in one burst, over many laps of a small ring, with
+// checksums.
 TEST_F(MixedBurst, FramesOfOneBufferAndOfSeveral) {
   attach_and_start(
       {.descriptors = 64, .rx_offloads = kVerifySums | RTE_ETH_RX_OFFLOAD_SCATTER, .mtu = 9000, .rx_pool = many_});
@@ -131,7 +132,7 @@ TEST_F(MixedBurst, FramesOfOneBufferAndOfSeveral) {
   EXPECT_EQ(bus->card().report().rx_clamped_buffer, 0u);
 }
 
-// The pool runs dry and comes back: every frame that the card took is delivered whole.
+// The pool runs out and fills again: every frame that the card took is delivered whole.
 TEST_F(MixedBurst, SeveralBuffersFromAPoolThatRunsDry) {
   rte_mempool* small = rte_pktmbuf_pool_create("small", 64 * 5 + 40, 0, 0, RTE_PKTMBUF_HEADROOM + kRoom, 0);
   ASSERT_NE(small, nullptr);

@@ -21,7 +21,7 @@ namespace mqnic::test {
 
 using Bytes = std::vector<uint8_t>;
 
-/// The test holds the other end, or lets what was sent come back.
+/// The test holds the other end, or sent frames come back.
 class TestWire final : public card::Wire {
  public:
   bool loop = true;
@@ -108,7 +108,7 @@ class ModelBus : public Bus {
     return 0;
   }
 
-  /// Time passes, and the card does nothing.
+  /// Advances the clock; the card does nothing.
   void pass(uint64_t ns) { card_->set_time(now_ns_ += ns); }
 
   card::Card& card() { return *card_; }

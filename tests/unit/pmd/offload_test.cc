@@ -27,7 +27,7 @@ TEST_F(Offload, GathersUpToEightSegments) {
     ASSERT_EQ(received.size(), 1u);
     EXPECT_EQ(received[0], frame);
   }
-  // A shorter packet in the place of a longer one: the rest of its block is empty.
+  // A shorter packet replaces a longer one: the rest of its block is empty.
   for (unsigned i = 0; i < 300; ++i) {
     const unsigned n = i % 7 + 1;
     const Bytes frame = make_frame(n * 60, i);
@@ -43,7 +43,7 @@ TEST_F(Offload, TooManySegmentsAreJoined) {
   attach_and_start({.tx_offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS});
   const Bytes small = make_frame(20 * 50, 1);
   ASSERT_EQ(send(make_chain(small, std::vector<uint16_t>(20, 50))), 1u);
-  const Bytes large = make_frame(20 * 400, 2);  // more than the first segment has room for
+  const Bytes large = make_frame(20 * 400, 2);  // more than fits into the first segment
   ASSERT_EQ(rte_eth_dev_stop(port), 0);
   ASSERT_EQ(
       start({.rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER, .tx_offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS, .mtu = 9000}), 0);
@@ -169,11 +169,11 @@ TEST_F(Offload, MakesChecksumsOfSentPackets) {
   EXPECT_EQ(xstat("tx_software_sums"), 0u);
 }
 
-// The card's engine keeps seven bits of where a sum starts, though the descriptor has eight (tx_engine.v).
+// The card's engine keeps only seven bits of where a sum starts, though the descriptor has eight (tx_engine.v).
 TEST_F(Offload, ASumThatStartsBeyondSevenBitsIsMadeInSoftware) {
   attach_and_start({.tx_offloads = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM});
   Bytes whole = make_udp(300);
-  constexpr uint16_t kOuter = 100;  // headers in front of the packet's own
+  constexpr uint16_t kOuter = 100;  // more headers in front of the packet's own
   whole.insert(whole.begin() + 14, kOuter, uint8_t{0x11});
   Bytes without = whole;
   without[24 + kOuter] = without[25 + kOuter] = without[40 + kOuter] = without[41 + kOuter] = 0xee;
@@ -230,7 +230,7 @@ TEST_F(Offload, HashChoosesTheQueue) {
   }
   EXPECT_EQ(used.size(), 4u);
 
-  // The whole table to queue 2.
+  // All entries of the table name queue 2.
   rte_eth_rss_reta_entry64 table[4]{};
   for (auto& group : table) {
     group.mask = UINT64_MAX;
@@ -332,7 +332,7 @@ TEST_F(Offload, TimeSynchronisation) {
   EXPECT_EQ(sent.tv_sec, 1'700'000'000);
   EXPECT_EQ(received.tv_sec, 1'700'000'000);
   EXPECT_GE(received.tv_nsec, sent.tv_nsec);
-  EXPECT_LT(rte_eth_timesync_read_rx_timestamp(port, &received, 0), 0);  // once
+  EXPECT_LT(rte_eth_timesync_read_rx_timestamp(port, &received, 0), 0);  // only once
   ASSERT_EQ(rte_eth_timesync_disable(port), 0);
 }
 
@@ -355,7 +355,7 @@ TEST_F(Offload, RxInterrupts) {
     bus->wire().to_card.push_back(make_frame(64));
     bus->run();
     bus->run();
-    for (int i = 0; i < 20; ++i) bus->run();  // interrupts have a least interval
+    for (int i = 0; i < 20; ++i) bus->run();  // interrupts have a minimum interval
     ASSERT_EQ(wait_for_interrupt(100), 1) << round;
     ASSERT_EQ(rte_eth_dev_rx_intr_disable(port, 0), 0);
     ASSERT_EQ(receive(1).size(), 1u);
@@ -369,7 +369,7 @@ TEST_F(Offload, RxInterrupts) {
   for (uint16_t q = 0; q < 2; ++q) {
     ASSERT_EQ(rte_eth_dev_rx_intr_ctl_q(port, q, RTE_EPOLL_PER_THREAD, RTE_INTR_EVENT_DEL, nullptr), 0);
   }
-  // And once more from the beginning.
+  // And once more after a stop.
   ASSERT_EQ(rte_eth_dev_stop(port), 0);
   ASSERT_EQ(rte_eth_dev_start(port), 0);
   ASSERT_EQ(rte_eth_dev_rx_intr_enable(port, 1), 0);
@@ -381,7 +381,7 @@ TEST_F(Offload, InterruptsThatNobodyAskedFor) {
   EXPECT_EQ(rte_eth_dev_rx_intr_disable(port, 0), -ENOTSUP);
 }
 
-/// The card has no filter: every frame comes, which is what was asked for.
+/// The card has no filter: it receives every frame, so lists are accepted.
 TEST_F(Offload, MulticastListsAreTaken) {
   attach_and_start();
   rte_ether_addr group{{0x33, 0x33, 0, 0, 0, 1}};

@@ -36,7 +36,7 @@ TEST_F(PortWire, FramesPassBothWays) {
   EXPECT_LT(rte_vdev_init(kCard, "wire=port:nowhere"), 0);
   ASSERT_EQ(rte_vdev_init(kCard, (std::string("wire=port:") + name).c_str()), 0);
   EXPECT_EQ(rte_eth_dev_get_port_by_name(kCard, &port), 0);
-  EXPECT_EQ(rte_eth_dev_count_avail(), 1u);  // the other one is the wire's
+  EXPECT_EQ(rte_eth_dev_count_avail(), 1u);  // the wire has the other one
   ASSERT_EQ(start({.tx_offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS}), 0);
   for (unsigned i = 0; i < 600; ++i) {
     const Bytes frame = make_frame(60 + i, i);

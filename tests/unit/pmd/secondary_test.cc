@@ -6,7 +6,7 @@
 
 static bool pretend_secondary = false;
 
-/// In place of EAL's, for the driver and for DPDK itself.
+/// Replaces EAL's, for the driver and for DPDK itself.
 extern "C" enum rte_proc_type_t rte_eal_process_type(void) {
   using Function = enum rte_proc_type_t (*)(void);
   static const auto real = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "rte_eal_process_type"));

@@ -18,7 +18,7 @@ constexpr unsigned kTaken = card::TakenPackets::kMost;
 class SameCard final : public Bus {
  public:
   explicit SameCard(std::shared_ptr<ModelBus> card) : card_(std::move(card)) {}
-  /// As when its process is killed: it says nothing to the card any more, and hears nothing.
+  /// As when its process is killed: nothing more passes to the card or from it.
   bool killed = false;
 
   std::string name() const override { return card_->name(); }
@@ -62,13 +62,13 @@ class StopStart : public DriverRig {
     bus_of_driver = driver.get();
     ASSERT_EQ(attach_bus(std::move(driver)), 0);
   }
-  /// Everything that the process had is gone, and the card was told nothing.
+  /// All that the process had is gone, and the card was not told.
   void kill() {
     bus_of_driver->killed = true;
     detach();
     scribble_over_free_buffers();
   }
-  /// Frames with numbers of their own; the card is given time.
+  /// Sends numbered frames and runs the card.
   void post(unsigned first, unsigned count, uint16_t queue = 0) {
     for (unsigned i = first; i < first + count; ++i) ASSERT_EQ(send(make_frame(200, i), queue), 1);
     card->run();
@@ -78,7 +78,7 @@ class StopStart : public DriverRig {
     for (unsigned i = first; i < first + count; ++i) all.push_back(make_frame(200, i));
     return all;
   }
-  /// What others do with buffers that were given back.
+  /// As other users of the buffers that were freed.
   void scribble_over_free_buffers() {
     std::vector<rte_mbuf*> all(rte_mempool_avail_count(tx_pool));
     ASSERT_EQ(rte_pktmbuf_alloc_bulk(tx_pool, all.data(), static_cast<unsigned>(all.size())), 0);
@@ -91,7 +91,7 @@ class StopStart : public DriverRig {
     pauses.mode = RTE_ETH_FC_RX_PAUSE;
     ASSERT_EQ(rte_eth_dev_flow_ctrl_set(port, &pauses), 0);
   }
-  /// A pause frame; its time does not pass while the card's steps of a quantum are 0.
+  /// A pause frame; its time does not pass while the card's quantum step is 0.
   void peer_says(bool stop) {
     card->write32(kQuantaSteps, 0);
     const auto quanta = static_cast<uint8_t>(stop ? 0xff : 0);
@@ -174,7 +174,7 @@ TEST_F(StopStart, ASingleQueueDoesTheSame) {
 
 TEST_F(StopStart, AlsoWhenTheQueueIsSetUpAnew) {
   ASSERT_EQ(start(), 0);
-  post(0, 77);  // so that its pointers are somewhere
+  post(0, 77);  // so that its pointers are not 0
   wire->from_card.clear();
   wire->jammed = true;
   post(100, kPosted);
@@ -211,7 +211,7 @@ TEST_F(StopStart, AFullRingOfTheNextLifeIsNotMistakenForTheLast) {
   expect_no_surprise();
 }
 
-/// The next life promises that its packets are all of one pool. That was not promised of those of the last.
+/// The next start promises that all packets are of one pool. For those of the last start that does not hold.
 TEST_F(StopStart, WhatAnotherLifeSentGoesBackToItsOwnPool) {
   rte_mempool* other = rte_pktmbuf_pool_create("other", 511, 0, 0, kRoom + RTE_PKTMBUF_HEADROOM, 0);
   ASSERT_EQ(start(), 0);
@@ -228,7 +228,7 @@ TEST_F(StopStart, WhatAnotherLifeSentGoesBackToItsOwnPool) {
   ASSERT_EQ(rte_eth_dev_stop(port), 0);
   EXPECT_EQ(in_use(), 0u);
   EXPECT_EQ(rte_mempool_in_use_count(other), 0u);
-  ASSERT_EQ(start({.tx_offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE}), 0);  // a life without any of another
+  ASSERT_EQ(start({.tx_offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE}), 0);  // a start with no packets of an earlier one
   for (unsigned i = 0; i < 300; ++i) ASSERT_EQ(send(make_mbuf(make_frame(200, i), other)), 1);
   card->run();
   detach();
@@ -262,7 +262,7 @@ TEST_F(StopStart, WhatLeavesBetweenTwoLivesIsNotLost) {
   post(0, kPosted, 1);
   ASSERT_EQ(rte_eth_dev_tx_queue_stop(port, 1), 0);
   wire->jammed = false;
-  card->run();  // the port goes on, and completes them nowhere
+  card->run();  // the port goes on, and their completions go nowhere
   EXPECT_EQ(wire->from_card, frames(0, kTaken));
   ASSERT_EQ(rte_eth_dev_tx_queue_start(port, 1), 0);
   EXPECT_EQ(in_use(), kTaken);
@@ -272,7 +272,7 @@ TEST_F(StopStart, WhatLeavesBetweenTwoLivesIsNotLost) {
   expect_no_surprise();
 }
 
-// "464 frames, 87 duplicates, 6 torn, 12 steps backwards": what two lives in a row did before.
+// "464 frames, 87 duplicates, 6 torn, 12 steps backwards": what two starts in a row once did.
 TEST_F(StopStart, OtherNumbersOfQueuesKeepTheOrder) {
   std::vector<Bytes> expected;
   wire->jammed = true;
@@ -330,7 +330,7 @@ TEST_F(StopStart, WhatAKilledProcessLeftIsKnownForWhatItIs) {
   EXPECT_GT(rte_eth_tx_done_cleanup(port, 0, 0), 0);
   EXPECT_EQ(xstat("tx_stale_completions"), kTaken);
   EXPECT_EQ(xstat("tx_wrong_index"), 0u);
-  // They had the room of as many of the ring's own completions, which the next one makes up for.
+  // They took the room of as many of the ring's own completions; the next completion covers those.
   post(0, 1);
   EXPECT_EQ(rte_eth_tx_done_cleanup(port, 0, 0), static_cast<int>(kTaken) + 1);
   EXPECT_EQ(in_use(), 0u);
@@ -352,7 +352,7 @@ TEST_F(StopStart, ARingThatIsFullOfFormerLivesIsNotStarted) {
   post(0, kPosted);
   ASSERT_EQ(rte_eth_dev_tx_queue_stop(port, 0), 0);
   wire->jammed = false;
-  card->run();  // they leave unnoticed
+  card->run();  // they leave without completions
   ASSERT_EQ(rte_eth_dev_tx_queue_start(port, 0), 0);
   wire->jammed = true;
   post(100, 64 - kTaken);
@@ -386,7 +386,7 @@ TEST_F(StopStart, WhatLeftBesideAQueueThatIsStuckIsGivenBack) {
   peer_says(true);
   post(0, 3, 1);
   post(100, kPosted, 0);
-  wire->room = 3;  // when the pause no longer counts
+  wire->room = 3;  // once the pause does not hold any more
   ASSERT_EQ(rte_eth_dev_stop(port), 0);
   EXPECT_EQ(wire->from_card, frames(0, 3));
   EXPECT_EQ(in_use(), kTaken - 3) << "those of queue 0";

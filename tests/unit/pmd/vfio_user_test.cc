@@ -42,7 +42,7 @@ class VfioUser : public DriverRig {
     DriverRig::TearDown();
   }
 
-  /// EAL has a file for its memory (memfd), which the card's process could map.
+  /// Whether EAL's memory has a file (memfd), which the card's process could map.
   static bool memory_can_be_shared() {
     const auto has_file = [](const rte_memseg_list*, const rte_memseg* segment, void*) {
       return rte_memseg_get_fd_thread_unsafe(segment) >= 0 ? 1 : 0;
@@ -65,7 +65,7 @@ class VfioUser : public DriverRig {
     server_.reset();
   }
 
-  /// The card is another thread: frames take their time.
+  /// The card runs in another thread, so frames take a while.
   std::vector<Bytes> receive_within(size_t count, milliseconds most) {
     std::vector<Bytes> all;
     const auto deadline = std::chrono::steady_clock::now() + most;

@@ -34,7 +34,7 @@ class AlignTest : public ::testing::Test {
     answer.cause = cause;
     ours_.push_back(std::move(answer));
   }
-  /// The frames with an answer of theirs that we lack, and for which nothing speaks.
+  /// The PSNs of recorded answers that we lack, and whose absence nothing excuses.
   std::vector<Psn> lacking() {
     RoleResult result;
     const Progress progress{{3, 1}, {4, 2}, {5, 3}};
@@ -55,7 +55,7 @@ class AlignTest : public ::testing::Test {
   std::vector<OurAnswer> ours_;
 };
 
-/// A responder may acknowledge more often than we do, but what it has acknowledged once, it has.
+/// A responder may acknowledge more often than we do, but what it has acknowledged stays acknowledged.
 TEST_F(AlignTest, NoneAcknowledgesLessThanBefore) {
   for (const uint32_t psn : {3u, 4u, 5u}) recorded(packet(kOpSendOnly, psn));
   recorded(ack(4, 2));

@@ -41,7 +41,7 @@ TEST_F(CmSorterTest, ARepetitionIsWhatTheSameEndSentBefore) {
   EXPECT_EQ(repeated, "---rr");
 }
 
-/// Each against each would be 10^10 comparisons.
+/// Comparing each with each would take 10^10 steps.
 TEST_F(CmSorterTest, ALongExchangeCostsNoMoreThanItsLength) {
   constexpr uint32_t kMessages = 150'000;
   ASSERT_TRUE(arrives(true, cm::encode(1, cm::Req{.local_id = 5})));

@@ -17,7 +17,7 @@ constexpr uint32_t kIpv6Bytes = 40;
 constexpr uint32_t kIpv4Bytes = 20;
 constexpr uint32_t kUdpBytes = 8;
 
-/// What a packet with this opcode may look like: each byte of its extension headers has a value of its own.
+/// A packet with this opcode; each byte of its extension headers has a value of its own.
 Bytes frame_with(uint8_t opcode, const Route& path) {
   const OpcodeInfo& info = opcode_info(opcode);
   Bth bth;
@@ -32,7 +32,7 @@ Bytes frame_with(uint8_t opcode, const Route& path) {
   return test::frame_of(path, bth, extension, info.has(kHasPayload) ? Bytes{1, 2, 3, 4, 5} : Bytes{});
 }
 
-/// The frame as it was captured. It need not be taken: then the replay does not come so far as to compare.
+/// The frame as captured. It need not be valid; then the replay does not compare it.
 Recorded recorded(Bytes bytes) {
   Recorded packet;
   packet.bytes = std::move(bytes);
@@ -41,7 +41,7 @@ Recorded recorded(Bytes bytes) {
   return packet;
 }
 
-/// A frame with one bit the other way, and the checksum of its IPv4 header right again.
+/// A frame with one bit flipped, and its IPv4 header checksum corrected.
 Bytes flipped(Bytes frame, uint32_t bit, bool ipv6) {
   frame[bit / 8] ^= static_cast<uint8_t>(0x80 >> bit % 8);
   const uint32_t checksum = kEthernetBytes + 10;
@@ -55,7 +55,7 @@ Bytes flipped(Bytes frame, uint32_t bit, bool ipv6) {
   return frame;
 }
 
-/// By the tolerance `ip-fields` these are free: identification, DF and the reserved bit beside it, ECN.
+/// The tolerance `ip-fields` ignores these: identification, DF and the reserved bit beside it, ECN.
 bool is_free(uint32_t bit, bool ipv6) {
   const uint32_t in_ip = bit - kEthernetBytes * 8;
   if (ipv6) return in_ip == 10 || in_ip == 11;  // the lower two bits of the traffic class
@@ -77,8 +77,8 @@ struct Case {
 
 class CompareTest : public ::testing::TestWithParam<Case> {
  protected:
-  /// The fields that differ when our packet is `whole_`, and the recorded one has this bit the other way. "free" where
-  /// the bit makes it no packet at all.
+  /// The fields that differ when our packet is `whole_` and the recorded one has this bit flipped. "free" where that
+  /// makes it no packet.
   std::string fields(uint32_t bit, ToleranceUse& used) {
     const Recorded wrong = recorded(flipped(whole_.bytes, bit, GetParam().ipv6));
     if (!wrong.parsed) return "no packet";
@@ -107,7 +107,7 @@ TEST_P(CompareTest, EveryBitIsSeenInTheFieldThatItBelongsTo) {
     const bool of_pad_count = bit >= bth_bit_ + 10 && bit < bth_bit_ + 12;
     if (is_free(bit, GetParam().ipv6)) {
       EXPECT_EQ(found, "") << "bit " << bit;
-    } else if (of_opcode || of_pad_count) {  // the rest of the packet reads differently, too
+    } else if (of_opcode || of_pad_count) {  // the rest of the packet is read differently, too
       EXPECT_NE(found, "") << "bit " << bit;
     } else {
       EXPECT_NE(found, "") << "bit " << bit << " is compared with itself";

@@ -15,7 +15,7 @@ constexpr uint32_t kFarQpn = 0x12;
 /// A capture of two hosts, a frame each millisecond.
 class RecordingTest : public ::testing::Test {
  protected:
-  /// The time of the frame is returned.
+  /// Returns the time of the frame.
   Instant add(const Bytes& frame) {
     const auto word = [this](uint32_t value) {
       for (int shift = 0; shift < 32; shift += 8) file_.push_back(static_cast<uint8_t>(value >> shift));
@@ -52,7 +52,7 @@ class RecordingTest : public ::testing::Test {
     test::append(aeth, Aeth{make_syndrome(AethKind::kAck, 5), msn});
     return add(test::frame_of(path(from_near), bth, aeth, {}));
   }
-  /// Asks the far end to end the connection.
+  /// Adds the far end's DREQ.
   Instant dreq() {
     Bth bth;
     bth.opcode = make_opcode(Service::kUd, kOpSendOnly);
@@ -83,7 +83,8 @@ TEST_F(RecordingTest, BothDirectionsOfAConnectionHaveOneMtu) {
   }
 }
 
-/// Of a former connection of the same two queue pairs; or it came again.
+/// An end before the conversation is one of an earlier connection of the same queue pairs; a second one is a
+/// repetition.
 TEST_F(RecordingTest, TheFirstEndBehindItsBeginningEndsAConversation) {
   dreq();
   request(true, kOpSendOnly, 100);
@@ -97,7 +98,7 @@ TEST_F(RecordingTest, TheFirstEndBehindItsBeginningEndsAConversation) {
   EXPECT_EQ(recording.conversations[0].closed, end);
 }
 
-/// Answers whose requests the capture lacks go to the one who asked before, but not those of a second queue pair, too.
+/// Answers whose requests the capture lacks belong to the known requester, but those of a second queue pair do not.
 TEST_F(RecordingTest, RequestsHaveOneThatAnswers) {
   request(true, kOpSendOnly, 100);
   ack(false, 0x700000, 1, kNearQpn);

@@ -13,7 +13,7 @@ namespace {
 
 using namespace test;
 
-/// Two members that have met, and have nothing to say.
+/// Two members in contact, with nothing left to receive.
 struct Pair {
   Pair() : a(dir, record_of("host", 1)), b(dir, record_of("host", 1)) {
     frame = roce_frame(mac_of(1), b.qpn(), 90);
@@ -32,7 +32,7 @@ struct Pair {
   std::vector<uint8_t> frame;
 };
 
-/// The thread of b sleeps, and its program polls.
+/// The thread of b sleeps while its program polls.
 TEST(Bells, WhoReadsIsNotRung) {
   Pair pair;
   EXPECT_TRUE(pair.b.port->sleep().stand_back());
@@ -63,7 +63,7 @@ TEST(Bells, WhatIsLeftLyingRingsOnceAfterTwoLooks) {
     pair.a.turn(Bells::kLook);
   }
   EXPECT_EQ(pair.a.port->counters().wakes_sent, 1u) << "it was rung, and comes";
-  // It takes what is there, and stands back again.
+  // The thread takes what is there, and stands back again.
   pair.b.port->sleep().disarm();
   pair.b.turn();
   EXPECT_FALSE(pair.rung());
@@ -75,7 +75,7 @@ TEST(Bells, WhatIsLeftLyingRingsOnceAfterTwoLooks) {
   EXPECT_TRUE(pair.rung());
 }
 
-/// A stream that its reader does not quite keep up with.
+/// A stream that is a little faster than its reader.
 TEST(Bells, WhoReadsSlowlyIsNotRung) {
   Pair pair;
   for (int i = 0; i < 100; i++) pair.a.send(pair.frame);
@@ -89,7 +89,7 @@ TEST(Bells, WhoReadsSlowlyIsNotRung) {
   EXPECT_FALSE(pair.rung());
 }
 
-/// Frames that were sent to one that was awake then.
+/// Frames sent while their reader was awake, which then goes to sleep without reading them.
 TEST(Bells, WhoLiesDownOnFramesIsRung) {
   Pair pair;
   pair.a.send(pair.frame);
@@ -99,8 +99,8 @@ TEST(Bells, WhoLiesDownOnFramesIsRung) {
   EXPECT_TRUE(pair.rung());
 }
 
-/// The letter to a thread that sleeps is read by its program's turn: the thread does not wake up, and has to be rung
-/// for the next frame.
+/// The program's turn reads the letter to its sleeping thread: the thread is not woken by it, and is rung again for the
+/// next frame.
 TEST(Bells, WhoseLetterAnotherThreadReadIsRungAgain) {
   for (const bool polls : {false, true}) {
     Pair pair;
@@ -117,7 +117,7 @@ TEST(Bells, WhoseLetterAnotherThreadReadIsRungAgain) {
   }
 }
 
-/// A sender that sleeps until it is woken sees nothing more: so it rings now.
+/// A sender that is about to sleep until it is woken will not look again, so it rings now.
 TEST(Bells, TheLastLookRings) {
   Pair pair;
   pair.b.port->sleep().stand_back();
@@ -151,7 +151,7 @@ TEST(Bells, ManyAreAllRung) {
   EXPECT_FALSE(a.port->sleep().watching());
 }
 
-/// A peer that is stopped, with a mailbox that is full: nobody sleeps badly because of it.
+/// A stopped peer whose mailbox is full: its sender need not wake up early for its sake any more.
 TEST(Bells, WhoCannotBeWokenAndReadsNothingIsWaitedForNoMore) {
   const TempDir dir;
   Node a(dir, record_of("host", 1));
@@ -164,7 +164,7 @@ TEST(Bells, WhoCannotBeWokenAndReadsNothingIsWaitedForNoMore) {
   EXPECT_FALSE(a.port->sleep().watching());
 }
 
-/// Whatever a peer that runs wild writes as its bell.
+/// Whatever a misbehaving peer writes into its bell.
 TEST(Bells, NonsenseIsNobodyToWake) {
   for (uint32_t word = 0; word < 16; word++) {
     EXPECT_LE(Bell::asks(word, Ring::kNever) + Bell::asks(word, Ring::kAtOnce) + Bell::asks(word, Ring::kLeftLying), 1);

@@ -16,7 +16,7 @@ using namespace test;
 constexpr Duration kSecond = milliseconds(1000);
 constexpr Listening kService{0x0106'4711, ~uint64_t{0}};
 
-/// Two programs that talk to each other, one of them with a service.
+/// Two programs that send to each other, one of which has a service.
 class ComeBack : public testing::Test {
  protected:
   ComeBack() {
@@ -36,7 +36,7 @@ class ComeBack : public testing::Test {
     client_.turn(kSecond);
     settle({&server_, &client_});
   }
-  /// Who comes now finds the server by its service and its numbers, and gets neither.
+  /// A newcomer finds the server's service and numbers, and can take neither.
   void expect_whole() {
     Node newcomer(dir_, record_of("host", 1));
     settle({&server_, &newcomer});
@@ -109,13 +109,13 @@ TEST_F(ComeBack, TakesNobodyForGoneMeanwhile) {
   std::vector<LostMember> lost;
   client_.port->on_lost([&](const LostMember& member, Instant) { lost.push_back(member); });
   fs::remove_all(dir_.path());
-  // The client notices first, by far.
+  // The client notices long before the server does.
   for (int i = 0; i < 9; i++) client_.turn(kSecond);
   EXPECT_TRUE(lost.empty());
   a_second_later();
   for (int i = 0; i < 30; i++) a_second_later();
   EXPECT_TRUE(lost.empty());
-  // Nobody who lives stays away so long.
+  // A member that lives does not stay away so long.
   fs::remove(file('m'));
   for (int i = 0; i < 12; i++) client_.turn(kSecond);
   EXPECT_EQ(lost.size(), 1u);
@@ -148,7 +148,7 @@ TEST_F(ComeBack, SaysEachTimeThatItCannotBe) {
   expect_whole();
 }
 
-/// That it was doubted once does not count the next time, long after.
+/// An earlier doubt does not count the next time, long after.
 TEST_F(ComeBack, EachDoubtBeginsAnew) {
   for (int life = 0; life < 3; life++) {
     fs::remove(file('m'));

@@ -115,14 +115,14 @@ TEST(DirectCopies, WhatIsHiddenIsNotFound) {
   EXPECT_TRUE(two.begins());
   two.target.port->direct()->hide_region(kKey);
   EXPECT_FALSE(two.begins());
-  two.target.port->direct()->hide_region(kKey);  // it is hidden already
+  two.target.port->direct()->hide_region(kKey);  // already hidden
   two.target.port->direct()->show(region_at(two.memory.data()));
   EXPECT_TRUE(two.begins());
   two.target.port->direct()->hide_queue_pair(two.qpn);
   EXPECT_FALSE(two.begins());
 }
 
-/// As many as there is room for where their keys lead; never a wrong one.
+/// As many are shown as there is room for at the places of their keys; none is ever mistaken for another.
 TEST(DirectCopies, MoreThanThereIsRoomForAreNotShown) {
   Two two;
   SeededRandom random(3);
@@ -165,7 +165,7 @@ TEST(DirectCopies, OnlyBetweenThoseWhoWantThem) {
   EXPECT_EQ(wants.port->direct()->find(kFarAway, plain.qpn()), nullptr);
 }
 
-/// What is shown has keys in it.
+/// Shown memory comes with its keys, which a group must not see.
 TEST(DirectCopies, NothingIsShownWhereAGroupMeets) {
   if (geteuid() != 0) GTEST_SKIP() << "skipped: a directory of a group is root's";
   const TempDir dir;
@@ -189,7 +189,7 @@ TEST(DirectCopies, MemoryThatIsNotThereIsNotCopied) {
   munmap(page, kPage);
 }
 
-/// Canaries: what was taken back is not touched any more.
+/// Canaries: memory that is hidden is not written any more.
 TEST(DirectCopies, NothingIsCopiedAfterAHide) {
   Two two;
   std::atomic<bool> stop{false};
@@ -220,7 +220,7 @@ TEST(DirectCopies, NothingIsCopiedAfterAHide) {
   copier.join();
 }
 
-/// How many peers the node has barred, as it says.
+/// The number of peers that the node barred, according to its log.
 long barred(const Node& node) {
   return std::count_if(node.told.begin(), node.told.end(), [](const std::string& line) {
     return line.find("in the middle of a copy") != std::string::npos;
@@ -242,7 +242,7 @@ TEST(DirectCopies, OneThatIsStoppedInTheMiddleIsBarred) {
   EXPECT_EQ(barred(two.target), 1) << "and nobody waits for it";
 }
 
-/// Runs `f` in a child that then stops for good; `f` gets a descriptor in which it writes when the parent may go on.
+/// Runs `f` in a child, which then stops for good; `f` writes to a descriptor when the parent may go on.
 pid_t in_stopped_child(const std::function<void()>& f) {
   const pid_t pid = fork();
   if (pid != 0) return pid;
@@ -262,7 +262,7 @@ void end_child(pid_t pid) {
   ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
 }
 
-/// The child copies, and is killed in the middle: whoever waits for it goes on, and bars nobody.
+/// The child is killed in the middle of its copy: the target does not wait for it, and bars no peer.
 TEST(DirectCopies, OneThatIsKilledInTheMiddleIsNotWaitedFor) {
   const TempDir dir;
   Node target(direct_options(dir));
@@ -275,7 +275,7 @@ TEST(DirectCopies, OneThatIsKilledInTheMiddleIsNotWaitedFor) {
   const UniqueFd from(ends[0]);
   const UniqueFd to(ends[1]);
   const pid_t child = in_stopped_child([&] {
-    static_cast<void>(target.port.release());  // the parent's
+    static_cast<void>(target.port.release());  // belongs to the parent
     Node copier(direct_options(dir));
     copier.turn();
     copier.send(roce_frame(mac_of(1), qpn, 90));
@@ -294,7 +294,7 @@ TEST(DirectCopies, OneThatIsKilledInTheMiddleIsNotWaitedFor) {
   EXPECT_EQ(target.port->counters().peers_lost, 1u);
 }
 
-/// The child is the target, and is killed: copies come to an end, and then nobody is found.
+/// The child is the target, and is killed: copies end, and then it is not found any more.
 TEST(DirectCopies, TargetThatIsKilledIsNotReached) {
   const TempDir dir;
   int ends[2];
@@ -337,7 +337,8 @@ TEST(DirectCopies, TargetThatIsKilledIsNotReached) {
   EXPECT_EQ(direct.find(mac_of(1), qpn), nullptr);
 }
 
-/// Whose number the kernel does not tell, as in another container, is not reached. It can reach the others.
+/// A process whose number the kernel does not tell, as that of another container, is not reached. It can reach the
+/// others.
 TEST(DirectCopies, ProcessWithoutANumberHereIsNotReached) {
   if (geteuid() != 0) GTEST_SKIP() << "skipped: a namespace of process numbers needs root";
   const TempDir dir;
@@ -352,7 +353,7 @@ TEST(DirectCopies, ProcessWithoutANumberHereIsNotReached) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    static_cast<void>(outside.port.release());  // the parent's
+    static_cast<void>(outside.port.release());  // belongs to the parent
     if (unshare(CLONE_NEWPID) != 0) _exit(1);
     const pid_t inside = fork();
     if (inside != 0) {
@@ -377,7 +378,7 @@ TEST(DirectCopies, ProcessWithoutANumberHereIsNotReached) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-/// A program that becomes another user's is no process of the same user, even if root may copy to and from all.
+/// A program that changes its user is not of the same user any more, even if root may copy from and to all processes.
 TEST(DirectCopies, OfAnotherUserIsNotReached) {
   if (geteuid() != 0) GTEST_SKIP() << "skipped: to be another user needs root";
   const TempDir dir;
@@ -390,7 +391,7 @@ TEST(DirectCopies, OfAnotherUserIsNotReached) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    static_cast<void>(other.port.release());  // the parent's
+    static_cast<void>(other.port.release());  // belongs to the parent
     Node node(direct_options(dir));
     node.turn();
     node.send(roce_frame(mac_of(1), qpn, 90));
@@ -407,7 +408,7 @@ TEST(DirectCopies, OfAnotherUserIsNotReached) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-/// Whatever a peer writes into its table: what is found has the key that was asked for.
+/// Whatever a peer writes into its table, an entry that is found has the requested key.
 TEST(DirectTable, RubbishIsNoTarget) {
   auto table = std::make_unique<DirectTable>();
   SeededRandom random(9);

@@ -48,7 +48,7 @@ struct Member {
   }
   const std::vector<uint32_t>& blocks() const { return membership.record().blocks; }
 
-  SeededRandom random{1};  // the same for all: they begin to look at the same place
+  SeededRandom random{1};  // the same for all, so that they start looking at the same place
   BlockClaims claims;
   Membership membership;
 };
@@ -67,7 +67,7 @@ TEST(Directory, MembersSeeEachOther) {
   EXPECT_EQ(mine.directory.life(you.membership.id() ^ 1), Directory::Life::kUnknown);
 }
 
-/// Directories of a user are removed from above, as /run/user/1000 is with all below it.
+/// The directory above is removed with all that is in it, as /run/user/1000 is at the end of a session.
 TEST(Directory, IsMadeAgainWithTheOneAboveIt) {
   const TempDir dir;
   const std::string above = dir.path() + "/above";
@@ -77,7 +77,7 @@ TEST(Directory, IsMadeAgainWithTheOneAboveIt) {
   ASSERT_TRUE(directory.open(above + "/own", error)) << error;
   std::filesystem::remove_all(above);
   EXPECT_FALSE(directory.is_there());
-  errno = ENOENT;  // of what came before, say the look for its name
+  errno = ENOENT;  // left by an earlier call, such as the look for its name
   EXPECT_TRUE(directory.make_again(error)) << error;
   EXPECT_TRUE(directory.is_there());
   EXPECT_EQ(std::filesystem::status(above + "/own").permissions(), std::filesystem::perms::owner_all);
@@ -86,7 +86,7 @@ TEST(Directory, IsMadeAgainWithTheOneAboveIt) {
   EXPECT_TRUE(error.starts_with("cannot create " + above + ": No such file or directory")) << error;
 }
 
-/// A daemon has closed its standard input: the next descriptor that anybody gets is number 0, and one like any other.
+/// A daemon has closed its standard input, so its next descriptor is number 0, which is as good as any other.
 TEST(Directory, IsJoinedWithoutStandardInputToo) {
   const TempDir dir;
   View mine(dir);
@@ -110,7 +110,7 @@ TEST(Directory, NoticesAChangedRecord) {
   View yours(dir);
   Member you(yours, record_of("b", 2), 0);
   mine.directory.scan();
-  usleep(30'000);  // more than a tick of the clock that files have
+  usleep(30'000);  // more than the resolution of file times
   mine.directory.scan();
   EXPECT_FALSE(mine.directory.maybe_changed());
   MemberRecord record = you.membership.record();
@@ -340,7 +340,7 @@ TEST(Directory, FilesHaveTheRightsThatTheDirectoryGives) {
   }
 }
 
-/// In a child with this user: 0 when the directory is opened, 1 when it is refused with the line about another user.
+/// In a child as `user`: 0 when the directory is opened, 1 when it is refused as another user's.
 int opens_as(uid_t user, const std::string& path) {
   const pid_t child = fork();
   if (child == 0) {
@@ -355,7 +355,7 @@ int opens_as(uid_t user, const std::string& path) {
   return status >> 8;
 }
 
-/// What a process sees that is this user since it opened the directory: 0: all, and it may not look; 1: all; 2: less.
+/// What a process sees as `user`, which it became after opening. 0: all members, and it may not look; 1: all; 2: fewer.
 int sees_as(uid_t user, View& view, size_t members) {
   const pid_t child = fork();
   if (child == 0) {
@@ -368,7 +368,7 @@ int sees_as(uid_t user, View& view, size_t members) {
   return status >> 8;
 }
 
-// The locks stay, but records, or even their names, can be read no more: nobody is gone for that.
+// The locks stay, but the records, or even their names, cannot be read any more: no member counts as gone for that.
 TEST(Directory, MembersAreKeptByWhoMayNotLookAnyMore) {
   if (geteuid() != 0) GTEST_SKIP() << "skipped: only root can be two users";
   for (const auto& [mode, wanted] : {std::pair{0700, 0}, {0755, 0}, {01777, 1}}) {
@@ -396,7 +396,7 @@ TEST(Directory, OfAnotherUserIsRefused) {
   EXPECT_EQ(opens_as(4712, dir.path()), 0) << "root made it for users to meet";
 }
 
-/// A member of a group may put anything in the place of a name, between any two calls of another's program.
+/// A member of the group may replace the file behind a name between any two calls of another's program.
 TEST(Directory, OnlyASocketOfOnesOwnIsShared) {
   const TempDir dir;
   ASSERT_EQ(chmod(dir.path().c_str(), 0770), 0);
@@ -450,8 +450,8 @@ TEST(Directory, AFileWithASecondNameIsNotAHosts) {
   EXPECT_EQ(st.st_mode & 0777, 0600u);
 }
 
-/// In a sticky directory nobody removes another's files: the numbers of a member that was killed rest until its user,
-/// or root, has looked; and do not begin to rest anew with each look of others.
+/// In a sticky directory no user removes another's files: the numbers of a member that was killed rest until its user,
+/// or root, has looked, and looks of others do not prolong that.
 TEST(Directory, WhatOthersLeftInAStickyDirectoryRestsUntilTheyLook) {
   if (geteuid() != 0) GTEST_SKIP() << "skipped: only root can be two users";
   const TempDir dir;

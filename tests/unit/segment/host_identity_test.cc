@@ -38,7 +38,8 @@ TEST_F(HostAddressesTest, AreAPrivateOneWhereThereAreNoneAndStayReachableThere) 
   early.addresses = none;
   const Node before_the_network(dir_, early);
   EXPECT_EQ(choose({}), none);
-  // Whoever comes later has the machine's, and that one, so that each of the two finds the other at any of its own.
+  // A later member has the machine's address and that one, so that each of the two finds the other at any of its
+  // addresses.
   const LocalAddress real = address("10.0.0.1/24");
   EXPECT_EQ(choose({real}), (std::vector{real, none[0]}));
   EXPECT_EQ(choose({none[0], real}), (std::vector{none[0], real})) << "each once";

@@ -16,7 +16,7 @@ namespace {
 
 using namespace test;
 
-/// A member that says what the test wants it to.
+/// A member whose letters the test writes.
 struct Handmade {
   Handmade(const TempDir& dir, const MemberRecord& record) {
     std::string error;
@@ -65,7 +65,7 @@ TEST(Introductions, WhoMissedAnAnswerGetsAnother) {
   b.say(a, Letter::Kind::kHello, 0);
   a.turn();
   EXPECT_EQ(b.mail(), Kinds{});
-  // What it would pass on is closed by now.
+  // The memory that it would pass on is closed by now.
   b.say(a, Letter::Kind::kHello, 1);
   a.turn();
   EXPECT_EQ(b.mail(), Kinds{Letter::Kind::kKnown});
@@ -75,7 +75,7 @@ TEST(Introductions, WhoIsKnownSaysNoMoreHellos) {
   const TempDir dir;
   Node a(dir, record_of("host", 1));
   Handmade b(dir, record_of("host", 1));
-  b.say(a, Letter::Kind::kKnown);  // of somebody of whom nothing is known: it means nothing
+  b.say(a, Letter::Kind::kKnown);  // without a hello before it, this means nothing
   a.turn();
   b.say(a, Letter::Kind::kHello, 0x100);
   a.turn();
@@ -112,7 +112,7 @@ TEST(Introductions, StrangersDoNotMakeItReadTheDirectoryAgainAndAgain) {
       << error;
   Letter hello;
   hello.kind = Letter::Kind::kHello;
-  hello.from = 7;  // of which there is no record
+  hello.from = 7;  // there is no such record
   ASSERT_EQ(stranger.send(a.port->registration().id(), hello, {memory.fd(), memory.fd()}), Mailbox::Sent::kYes);
   a.turn();
   Node b(dir, record_of("host", 1));
@@ -124,8 +124,8 @@ TEST(Introductions, StrangersDoNotMakeItReadTheDirectoryAgainAndAgain) {
   EXPECT_EQ(a.port->counters().contacts, 1u);
 }
 
-/// Of others it meets as many as it has memory for, whoever speaks first, and its uplink beside them. Who has gone
-/// makes room.
+/// It meets as many other members as it has memory for, in order of their first frames, and its uplink beside them.
+/// Members that leave make room.
 TEST(Introductions, AreBoundedByAQuota) {
   const TempDir dir;
   Node a(dir, record_of("host", 1), 2), b(dir, record_of("host", 1)), c(dir, record_of("host", 1));
@@ -158,9 +158,8 @@ TEST(Introductions, AreBoundedByAQuota) {
   EXPECT_EQ(c.receive().size(), 1u);
 }
 
-/// A port of a switch, on which one program may join as often as it likes.
-/// Until `done`, with a moment between two looks: a cable's end reads a directory seldom if that takes long, and how
-/// long it takes is the machine's affair.
+/// Waits for `done`, with a moment between two looks: the end of a cable reads a directory seldom when that takes long,
+/// which depends on the machine.
 template <class Done>
 [[nodiscard]] bool before_long(Done done) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -171,6 +170,7 @@ template <class Done>
   return true;
 }
 
+/// A port of a switch, which one program may join as often as it likes.
 TEST(Introductions, AsACableItMeetsFewWhateverTheyAre) {
   constexpr size_t kMost = 8;
   const TempDir dir;
@@ -189,7 +189,7 @@ TEST(Introductions, AsACableItMeetsFewWhateverTheyAre) {
         say_hello();
         return i < kMost ? contacts() == i + 1u : own.port->peers().size() == i + 1u;
       })) << i;
-      say_hello();  // of one that is known for certain
+      say_hello();  // to a peer that is certainly known
     }
     EXPECT_EQ(contacts(), kMost);
     own.send(roce_frame(kFarAway, 0x17, 90));  // to every bridge

@@ -34,7 +34,7 @@ struct LaneTest : ::testing::Test {
     tx.publish();
     return sent;
   }
-  /// The next frame as the engine sees it: headers from the private copy.
+  /// The next frame as the engine gets it: its headers are a private copy.
   std::optional<std::vector<uint8_t>> receive() {
     const auto frame = rx.receive(room.data());
     if (!frame) return std::nullopt;
@@ -89,7 +89,7 @@ TEST_F(LaneTest, AShortFrameLiesInTheSlotBehindItsMark) {
   EXPECT_EQ(pool.free(), kPoolFrames) << "its buffer is free at once";
 }
 
-/// An ACK over IPv4 has 62 bytes: with its header two lines, without it one.
+/// An ACK over IPv4 has 62 bytes: two cache lines with its Ethernet header, one without.
 TEST_F(LaneTest, AHeaderLikeTheOneBeforeIsNotSaidAgain) {
   send(62, 1);
   Slot& slot = ours->slots[1];
@@ -120,7 +120,7 @@ TEST_F(LaneTest, TheHeaderOfALongFrameIsKnownToo) {
   EXPECT_EQ(receive(), bytes_of(135, 1));
 }
 
-/// In bursts, through the backlog, around the ring; between them what no receiver takes.
+/// In bursts, through the backlog and around the ring; in between, slots that every receiver refuses.
 TEST_F(LaneTest, FramesOfAllSizesAndHeadersInAnyOrder) {
   SeededRandom random(1);
   std::deque<std::vector<uint8_t>> under_way;
@@ -160,7 +160,7 @@ TEST_F(LaneTest, FramesOfAllSizesAndHeadersInAnyOrder) {
   EXPECT_GT(rx.nonsense(), 1000u);
 }
 
-/// Of a mark that says that the header is known.
+/// When the mark says that the Ethernet header is known.
 TEST_F(LaneTest, WithoutItsHeaderAFrameHasAnotherBound) {
   for (uint32_t i = 0; const int bytes : {13, 14, 134, 135}) {
     ours->slots[i].mark = Mark{i + 1, static_cast<uint16_t>(bytes), 0xFFFF}.encode();
@@ -202,7 +202,7 @@ TEST_F(LaneTest, ABufferIsTheReceiversUntilItReleases) {
 }
 
 TEST_F(LaneTest, WhatAPeerHasReadIsUsedAgainLastAndWhatNobodyReadFirst) {
-  send(60, 1);  // its buffer was copied from, and is free at once
+  send(60, 1);  // its bytes were copied, and its buffer is free at once
   const uint16_t unread = pool.take();
   pool.give_back(unread);
   send(2000, 1);
@@ -246,7 +246,7 @@ TEST_F(LaneTest, AsManyWaitAsTheBacklogHolds) {
   }
 }
 
-/// Wherever in the ring it begins, it takes as many as it has slots, and then one for each that was read.
+/// Wherever in the ring it begins, it takes as many frames as there are slots, and then one for each that was read.
 TEST_F(LaneTest, FullAtAnyPlaceItTakesOneForEachThatASlowReaderReleases) {
   uint32_t sent = 0, read = 0;
   const auto number = [](uint32_t position) { return static_cast<uint8_t>(position % 251); };
@@ -278,7 +278,7 @@ TEST_F(LaneTest, FullAtAnyPlaceItTakesOneForEachThatASlowReaderReleases) {
   EXPECT_EQ(pool.free(), kPoolFrames);
 }
 
-/// There is room again, but what came before has not taken it yet.
+/// There is room again, but the frames that wait have not taken it yet.
 TEST_F(LaneTest, NothingOvertakesWhatWaits) {
   for (uint32_t i = 0; i < kSlots; i++) send(100, 0);
   for (uint8_t i = 1; i <= 3; i++) ASSERT_EQ(send(i == 2 ? 2000 : 100, i), LaneSender::Sent::kWaits);
@@ -305,7 +305,8 @@ TEST_F(LaneTest, SaysThatItIsCongestedBeforeFramesHaveToWait) {
 }
 
 TEST_F(LaneTest, HoldsNoMoreOfThePoolThanIsFair) {
-  // A quarter of what is free, and hardly anything of the last: so others always find something, however many peers do
+  // A quarter of the free buffers, and hardly any of the last, so that others always find some, however many peers do
+  // not read.
   // not read.
   const auto fill = [&] {
     while (receive()) rx.release();
@@ -369,7 +370,7 @@ TEST_F(LaneTest, BelievesNoReceiverThatSaysItReadWhatWasNotSent) {
   theirs->consumed = 2;
   tx.reclaim();
   EXPECT_EQ(pool.free(), kPoolFrames - 1);
-  theirs->consumed = 1;  // back again
+  theirs->consumed = 1;  // it goes back
   tx.reclaim();
   EXPECT_EQ(pool.free(), kPoolFrames - 1);
 }
@@ -392,8 +393,8 @@ TEST_F(LaneTest, ReadsNoFurtherThanOneRoundWithoutRelease) {
   EXPECT_TRUE(receive());
 }
 
-/// Whatever the other side writes, at any moment, nothing is read or written outside of what is ours to read and write
-/// (the sanitizers watch), and every buffer is there in the end.
+/// Whatever the other side writes, at any moment, no access leaves our memory (the sanitizers watch), and in the end
+/// every buffer is there.
 TEST_F(LaneTest, SurvivesAnyScribble) {
   SeededRandom random(7);
   const auto scribble = [&](void* memory, size_t bytes) {
@@ -406,13 +407,13 @@ TEST_F(LaneTest, SurvivesAnyScribble) {
     scribble(theirs.get(), kPage);
     if (pool.free() != 0) send(14 + random.below(kFrameBytes - 14), 0);
     if (random.below(4) == 0) {
-      // As if everything in the ring were from somebody else.
+      // As if another writer had filled the ring.
       const uint64_t position = received + rx.nonsense();  // where the receiver looks next
       const Mark mark{static_cast<uint32_t>(position + 1), static_cast<uint16_t>(random.below(5000)),
                       static_cast<uint16_t>(random.below(4) == 0 ? 0xFFFF : random.below(1100))};
       ours->slots[position % kSlots].mark = random.below(2) != 0 ? random.next_u64() : mark.encode();
     }
-    if (const auto frame = receive()) {  // and reads all of it
+    if (const auto frame = receive()) {  // and all its bytes are read
       received++;
       ASSERT_LE(frame->size(), kFrameBytes);
     }
@@ -431,7 +432,7 @@ TEST_F(LaneTest, NothingButNonsenseEndsSomewhere) {
   EXPECT_EQ(theirs->consumed, kSlots);
 }
 
-/// A peer that writes nonsense as fast as it is read would otherwise have the receiver for itself.
+/// Otherwise a peer that writes nonsense as fast as it is read would occupy the receiver.
 TEST_F(LaneTest, NonsenseTakesNoMoreTimeThanFramesDo) {
   for (uint32_t i = 0; i < kSlots; i++) ours->slots[i].mark = Mark{i + 1, 1, 0}.encode();
   EXPECT_FALSE(receive());

@@ -12,7 +12,7 @@ namespace {
 
 using namespace test;
 
-/// Three sleepers and more, of which some could not be woken, and that do not read: frames for them wait, too.
+/// More than three peers sleep, some of which could not be woken, and none reads: frames for them wait, too.
 TEST(LostPeer, IsNeitherWokenNorServedAgain) {
   const TempDir dir;
   Node a(dir, record_of("host", 1));
@@ -22,7 +22,7 @@ TEST(LostPeer, IsNeitherWokenNorServedAgain) {
   }
   EXPECT_TRUE(a.port->tx_pending());
   EXPECT_FALSE(a.port->sleep().arm(true)) << "somebody could not be woken";
-  // Those that were woken live, and read nothing, so that our socket stays full of letters until the others are gone.
+  // Those that were woken live and read nothing, so that our socket stays full of letters until the others are gone.
   const size_t gone = std::erase_if(sleepers, [](const auto& node) { return !node->wake_fd_ready(); });
   ASSERT_GT(gone, 1u);
   ASSERT_GT(sleepers.size(), 1u);
@@ -36,7 +36,7 @@ TEST(LostPeer, IsNeitherWokenNorServedAgain) {
   }
   a.turn();
   EXPECT_FALSE(a.port->tx_pending());
-  // Whoever comes now is served from the beginning.
+  // A newcomer is served from the beginning.
   Node late(dir, record_of("host", 1));
   const auto frame = roce_frame(mac_of(1), late.qpn(), 90);
   a.turn();
@@ -67,7 +67,7 @@ TEST(StuckPeer, WhatIsDroppedForItIsCountedAsThat) {
   }
 }
 
-/// Whoever is met while nothing can be said, however long, is met: one, two and three of them.
+/// Peers that appear while no letter can be sent, however long that is, are met: one, two and three of them.
 TEST(LatePeer, IsMetWhenThereIsRoomForLettersAgain) {
   for (const size_t count : {1u, 2u, 3u}) {
     const TempDir dir;

@@ -26,7 +26,7 @@ struct MailboxTest : ::testing::Test {
     ASSERT_TRUE(mine.open(directory, 1, error)) << error;
     ASSERT_TRUE(yours.open(directory, 2, error)) << error;
   }
-  /// A hello that is right but for its descriptors.
+  /// A hello with good bytes and these descriptors.
   bool send_raw(MemberId to, const std::vector<int>& all) const {
     Letter letter;
     letter.kind = Letter::Kind::kHello;
@@ -132,8 +132,8 @@ TEST_F(MailboxTest, LettersThatMakeNoSenseArePassedOver) {
   send_bad([](Letter& l) { l.version = Letter::kVersion + 1; });
   send_bad([](Letter& l) { l.from = 0; });
   send_bad([](Letter& l) { l.kind = Letter::Kind::kHello; });  // without memory
-  send_bad([](Letter& l) { l.from = 77; });                    // in the name of somebody else
-  send_bad([](Letter& l) { l.answer = 77; });                  // this one is good
+  send_bad([](Letter& l) { l.from = 77; });                    // in the name of another member
+  send_bad([](Letter& l) { l.answer = 77; });                  // valid
   const auto got = yours.receive(fds, lost);
   ASSERT_TRUE(got);
   EXPECT_EQ(got->answer, 77u);
@@ -203,7 +203,7 @@ TEST(Mailbox, WorksUnderALongPath) {
   EXPECT_EQ(mailbox.send(1, letter), Mailbox::Sent::kYes);
 }
 
-// What is left to a process whose root directory has changed: the directory that it has open.
+// A process whose root directory has changed still has the directory open.
 TEST_F(MailboxTest, LettersGoFromInsideTheDirectory) {
   Letter letter;
   letter.from = 1;

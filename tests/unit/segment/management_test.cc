@@ -21,7 +21,7 @@ void listen(Node& node, uint64_t service_id, uint64_t mask = kExactly) {
   EXPECT_EQ(node.port->registration().listen({service_id, mask}, error), 0) << error;
 }
 
-/// An ID that a program drew: its block is the upper 12 bits.
+/// A communication ID as the program draws it: the upper 12 bits are its block.
 uint32_t id_of(Node& node) { return node.qpn() >> kQpnBlockBits << 20 | 0x4ea0; }
 
 TEST(FrameAddress, IsReadFromLinuxFrames) {
@@ -56,7 +56,7 @@ class Management : public testing::Test {
  protected:
   const TempDir dir;
   Node client{dir, record_of("host", 1)}, a{dir, record_of("host", 1)}, b{dir, record_of("host", 1)};
-  /// Sent by the client.
+  /// The programs that receive a frame of the client's.
   std::string goes(const std::vector<uint8_t>& frame) {
     client.turn();
     client.send(frame);
@@ -76,7 +76,7 @@ TEST_F(Management, ARequestReachesWhoeverListens) {
   EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, 0x10000000000000A7)), "a") << "by the mask";
 }
 
-/// The narrower of two that both listen gets it, whichever of the programs that is, and in whatever order it said so.
+/// Of two that listen, the one with the narrower mask gets it, whichever program that is and whichever listened first.
 TEST_F(Management, OfTwoMasksTheNarrowerDecides) {
   constexpr uint64_t kWide = 0xFFFFFFFFFFFF0000, kNarrow = 0xFFFFFFFFFFFFFF00;
   std::string error;
@@ -86,7 +86,7 @@ TEST_F(Management, OfTwoMasksTheNarrowerDecides) {
     for (const bool first : {true, false}) {
       if (first) listen(*narrow, kPort7174, kNarrow);
       listen(*wide, kPort7174, kWide);
-      listen(*wide, kPort7174 ^ 0x5500, kNarrow);  // as narrow as the other, of other services
+      listen(*wide, kPort7174 ^ 0x5500, kNarrow);  // as narrow as the other, for other services
       if (!first) listen(*narrow, kPort7174, kNarrow);
       EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, kPort7174)), its) << first;
       EXPECT_EQ(goes(cm_frame(mac_of(1), kReq, 0, kPort7174 ^ 0x03)), its) << first;
@@ -130,7 +130,7 @@ TEST_F(Management, WhatNamesAConnectionReachesWhoDrewItsId) {
 TEST_F(Management, AnAnswerFindsWhoHasDrawnAnIdJustNow) {
   client.turn();
   client.send(cm_frame(mac_of(1), kRtu, id_of(a)));
-  // So soon after the last look into the directory it is not worth another one for a packet to a queue pair.
+  // The last look into the directory is too recent for another one for the sake of a packet to a queue pair.
   client.turn(Peers::kReadForManagement);
   client.send(cm_frame(mac_of(1), kRep, id_of(b)));
   settle({&client, &a, &b});
@@ -159,7 +159,7 @@ TEST_F(Management, AProgramThatWasKilledListensNoMore) {
   EXPECT_EQ(heir.receive().size(), 1u);
 }
 
-/// It is looked after until everything that it sent was received, but nothing is sent to it any more.
+/// Its frames are received to the last, but nothing is sent to it any more.
 TEST_F(Management, WhoLeavesWhileItsFramesLieThereWantsNothingMore) {
   const MacAddress group{{0x01, 0x00, 0x5e, 1, 2, 3}};
   Peers& known = client.port->peers();
@@ -251,7 +251,8 @@ TEST(ManagementFromTheWire, ReachesProgramsOrTheUplinkItself) {
   EXPECT_EQ(engine_gets(cm_frame(mac_of(1), kRtu, id_of(server) ^ 0x80000000)), 1u) << "which says that nobody has it";
 }
 
-/// A program takes its numbers and asks; the answer comes before the uplink has looked again. It must not be refused.
+/// A program takes its numbers and sends a request; the answer comes before the uplink has looked again, and must not
+/// be refused.
 TEST(ManagementFromTheWire, WhoeverMayHaveTakenTheIdJustNowIsNotGone) {
   const TempDir dir;
   MemoryPort wire{64, 4096 + 128};

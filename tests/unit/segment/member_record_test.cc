@@ -123,7 +123,7 @@ TEST(MemberRecord, FromAnybodyHasNothingThatIsNotPrintable) {
   for (int i = 0; i < 20'000; i++) {
     std::string text = kText;
     for (uint32_t changes = 1 + random.below(8); changes != 0; changes--) {
-      // Mostly in the free text, and mostly what a terminal would obey.
+      // Mostly in the free text, and mostly characters that a terminal obeys.
       const size_t at = random.below(4) != 0 ? text.find("program ") + 8 + random.below(11)
                                              : random.below(static_cast<uint32_t>(text.size()));
       static constexpr char kEvil[] = "\x1b\r\t\x07\x9b\x7f\0[2J";
@@ -164,7 +164,7 @@ TEST(MemberRecord, OfTheMostThatThereCanBeIsRead) {
   record.program.assign(kProgramBytesMax, 'p');
   EXPECT_EQ(parse_record(to_text(record)), record);
   EXPECT_LT(to_text(record).size(), kRecordBytesMax - 64);
-  // One more of anything is not read; nobody writes it.
+  // One more line of any kind is refused on reading; it is never written.
   for (const char* line : {"address 10.9.9.9/24\n", "block 1\n", "listen 0000000001061c06 ffffffffffffffff\n",
                            "group 01:00:5e:01:02:03\n", "raw 01:00:5e:01:02:03\n"}) {
     std::string more = to_text(record);

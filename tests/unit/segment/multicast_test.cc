@@ -17,7 +17,7 @@ using namespace test;
 constexpr MacAddress kGroup{{0x01, 0x00, 0x5e, 1, 2, 3}};
 constexpr MacAddress kGroup6{{0x33, 0x33, 0, 2, 0, 3}};
 constexpr uint32_t kToAGroup = 0xFFFFFF;
-// IGMPv3: who wants what?
+// IGMPv3: which groups are joined?
 const char* const kQuery =
     "01005e000001525400770009080046c00024123400000102242dc0a84d09e0000001940400001164ec1e00000000027d0000";
 
@@ -50,7 +50,7 @@ TEST(Multicast, ReachesTheProgramsThatWantIt) {
   EXPECT_EQ(sender.port->counters().tx_dropped_nobody, 0u);
 }
 
-/// With hardly any buffers left one gets it; of the others it is said.
+/// With hardly any buffers left one member gets the frame; the copies for the others are counted.
 TEST(Multicast, CopiesForWhichThereIsNoBufferAreCounted) {
   const TempDir dir;
   Node sender(dir, record_of("host", 1)), a(dir, record_of("host", 1)), b(dir, record_of("host", 1)),

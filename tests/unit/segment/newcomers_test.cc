@@ -11,7 +11,7 @@ namespace {
 
 using namespace test;
 
-/// Who sends datagrams sends them once. Its peer has told its number by other means, and that may be quick.
+/// A datagram is sent only once. The peer has told its number by other means, which may be quick.
 TEST(SegmentPort, WhoCameJustNowIsFoundHoweverShortAfterTheLastLook) {
   const TempDir dir;
   Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1)), c(dir, record_of("host", 1));
@@ -30,7 +30,7 @@ TEST(SegmentPort, WhoCameJustNowIsFoundHoweverShortAfterTheLastLook) {
   EXPECT_EQ(a.port->counters().tx_dropped_nobody, 0u);
 }
 
-/// That it was looked for in vain once, does not count against it.
+/// An earlier search in vain does not delay the next one.
 TEST(SegmentPort, WhoWasSoughtInVainIsFoundAsSoonAsItCame) {
   const TempDir dir;
   Node a(dir, record_of("host", 1));
@@ -40,7 +40,7 @@ TEST(SegmentPort, WhoWasSoughtInVainIsFoundAsSoonAsItCame) {
     a.turn(milliseconds(10));
     a.send(frame);
     a.turn(milliseconds(10));
-    a.send(roce_frame(mac_of(3), block << kQpnBlockBits | 7, 90));  // reads the directory for somebody else
+    a.send(roce_frame(mac_of(3), block << kQpnBlockBits | 7, 90));  // reads the directory for another member
     MemberRecord record = record_of("two", 2);
     record.blocks = {block};
     others.push_back(std::make_unique<Node>(dir, record));
@@ -51,7 +51,7 @@ TEST(SegmentPort, WhoWasSoughtInVainIsFoundAsSoonAsItCame) {
   }
 }
 
-/// An uplink sends what comes over the wire: strangers choose the numbers in it.
+/// An uplink forwards what comes over the wire, and strangers choose the numbers in that.
 TEST(SegmentPort, StrangersDoNotMakeAnUplinkReadTheDirectory) {
   const TempDir dir;
   MemberRecord record = record_of("host", 1);

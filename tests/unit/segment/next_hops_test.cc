@@ -14,7 +14,7 @@ namespace {
 
 using namespace test;
 
-/// Sends with a hop that was asked for earlier.
+/// Sends with a hop that was found earlier.
 bool send_by(Node& node, const NextHop& hop, const std::vector<uint8_t>& bytes) {
   TxFrame frame;
   if (node.port->acquire_tx(&frame, 1) == 0) return false;
@@ -69,7 +69,7 @@ TEST(SegmentHops, NothingLeadsToGroupsStrangersAndManagement) {
   EXPECT_EQ(a.port->next_hops()->find(MacAddress{}, qpn).place, nullptr);
 }
 
-/// Frames with its hop go by their bytes.
+/// Frames with the old hop are then sent by their destination.
 TEST(SegmentHops, AHopEndsWithItsMember) {
   const TempDir dir;
   Node a(dir, record_of("host", 1)), stays(dir, record_of("host", 1));
@@ -95,7 +95,7 @@ TEST(SegmentHops, AHopEndsWithItsMember) {
   EXPECT_EQ(a.port->next_hops()->find(mac_of(1), qpn).place, nullptr);
 }
 
-/// Looking for a stranger in the middle of a burst may find out that a member is gone that had no contact yet.
+/// While a burst is sent, looking for a stranger may show that a member without contact is gone.
 TEST(SegmentHops, AHopMayEndWithinABurst) {
   const TempDir dir;
   Node a(dir, record_of("host", 1));
@@ -128,7 +128,7 @@ TEST(SegmentHops, AHopOfAnotherEpochIsNotTaken) {
   settle({&a, &b, &c});
   EXPECT_EQ(b.receive().size(), 1u);
   const NextHop to_b = a.port->next_hops()->find(mac_of(1), b.qpn());
-  const uint32_t late = c.qpn();  // another member takes numbers
+  const uint32_t late = c.qpn();  // another member takes these numbers
   a.send(roce_frame(mac_of(1), late, 90));
   settle({&a, &c});
   EXPECT_EQ(c.receive().size(), 1u);

@@ -18,7 +18,7 @@ namespace uroce::segment::test {
 
 using Frames = std::vector<std::vector<uint8_t>>;
 
-inline constexpr MacAddress kFarAway{{0x02, 0x99, 0, 0, 0, 1}};  // of nobody on the segment
+inline constexpr MacAddress kFarAway{{0x02, 0x99, 0, 0, 0, 1}};  // no member's
 
 class Node {
  public:
@@ -79,14 +79,14 @@ class Node {
   uint32_t block = 0;
 };
 
-/// Letters and answers reach everybody.
+/// Enough turns for letters and their answers to arrive.
 inline void settle(std::initializer_list<Node*> nodes) {
   for (int i = 0; i < 4; i++) {
     for (Node* node : nodes) node->turn();
   }
 }
 
-/// Sixteen programs that `node` has met and that sleep. From now on its mailbox has room for few letters: it cannot
+/// Sixteen sleeping programs that `node` has met. From now on its socket has room for few letters, so that it cannot
 /// wake all of them at once.
 inline std::vector<std::unique_ptr<Node>> sleepers_of(Node& node, const TempDir& dir) {
   std::vector<std::unique_ptr<Node>> sleepers(16);

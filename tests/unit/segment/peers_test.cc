@@ -43,21 +43,21 @@ TEST_F(PeersTest, AHostIsForgottenWithItsLastMember) {
   EXPECT_EQ(peers.find(mac_of(2), 6 << kQpnBlockBits), nullptr);
 }
 
-/// The directory is read for other reasons, too, to take queue pair numbers, say. Afterwards nothing has changed since
-/// it was read, and still there is somebody whom the peers do not know.
+/// The directory is also read for other purposes, such as taking queue pair numbers. It has not changed since that
+/// read, and yet it has a member that the peers do not know.
 TEST_F(PeersTest, WhatSomebodyElseReadIsNotMissed) {
   MemberRecord record = record_of("two", 2);
   record.blocks = {5};
   Membership member;
   ASSERT_TRUE(member.join(directory, record, error)) << error;
-  std::this_thread::sleep_for(std::chrono::milliseconds(60));  // past the tick of the file system's clock
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));  // longer than the resolution of file times
   directory.scan();
   ASSERT_FALSE(directory.maybe_changed());
   peers.refresh();
   EXPECT_NE(peers.find(mac_of(2), 5 << kQpnBlockBits), nullptr);
 }
 
-/// Programs that were there before an uplink may have its address; asked for, it is the uplink's.
+/// Programs that were there before an uplink may have its address; the uplink is then the one that is found.
 TEST_F(PeersTest, AnAddressOfAnUplinkIsNoProgramsEvenIfItSaysSo) {
   const IpAddress ip = *parse_ip("10.0.0.7");
   Membership before, uplink, after, bridge;
@@ -74,7 +74,7 @@ TEST_F(PeersTest, AnAddressOfAnUplinkIsNoProgramsEvenIfItSaysSo) {
   add(after, 4, Role::kProgram);
   add(bridge, 5, Role::kBridge);
   EXPECT_EQ(peers.mac_of(ip), mac_of(3));
-  // Members are asked in the order of their numbers, which are drawn: some come before the uplink, others after it.
+  // Members are visited in the order of their numbers, which are random: some come before the uplink, others after it.
   std::vector<std::unique_ptr<Membership>> many(24);
   for (auto& member : many) {
     member = std::make_unique<Membership>();
@@ -87,7 +87,7 @@ TEST_F(PeersTest, AnAddressOfAnUplinkIsNoProgramsEvenIfItSaysSo) {
   EXPECT_NE(peers.mac_of(ip), mac_of(3));
 }
 
-/// Whoever fills the directory with files, and changes it all the time, costs a part of the time and no more.
+/// A member that fills the directory with files and changes it all the time costs a bounded part of the time.
 TEST(Peers, DearScansAreSeldomWhereTheyMayBe) {
   const TempDir dir;
   for (int i = 0; i < 2000; i++) std::ofstream(dir.path() + "/" + Directory::file_name('m', 0xabc000 + i)) << "x";

@@ -60,7 +60,7 @@ TEST(RawPackets, BroadcastsReachThoseThatTakeAllAndStations) {
   EXPECT_TRUE(named.receive().empty());
 }
 
-/// To whom a frame goes anyway, it goes once, whatever else that program named.
+/// A program for which a frame is anyway gets it once, whatever else it has named.
 TEST(RawPackets, WhoGetsAFrameAnywayGetsItOnce) {
   const TempDir dir;
   Node sender(dir, record_of("other", 2)), all(dir, record_of("host", 1)), named(dir, record_of("third", 3));

@@ -13,9 +13,9 @@
 namespace uroce::segment {
 namespace {
 
-/// What the file system of a test does with the next writes.
+/// What the test's file system does with the next writes.
 struct FullDisk {
-  int64_t room = -1;  // so many bytes fit; -1: all
+  int64_t room = -1;  // bytes that fit; -1: all
   unsigned refused = 0;
 };
 FullDisk disk;
@@ -49,7 +49,7 @@ Listening service(uint64_t number) { return {kFirstService + number, ~uint64_t{0
 class FullDirectoryTest : public testing::Test {
  protected:
   ~FullDirectoryTest() override { disk = {}; }
-  /// What somebody who comes now reads of the only member; nothing: does not see it.
+  /// The only member's record as a newcomer reads it; nothing when it does not see the member.
   std::optional<MemberRecord> newcomer_reads() const {
     Directory directory;
     std::string error;
@@ -67,7 +67,7 @@ TEST_F(FullDirectoryTest, ACardIsWrittenWholeOrNotAtAll) {
   Membership member;
   ASSERT_TRUE(member.join(directory, record_of("a", 1), error_)) << error_;
   const auto longest = static_cast<int64_t>(to_text(member.record()).size()) + 200;
-  // Longer and shorter records in turn, each first cut short anywhere.
+  // Longer and shorter records in turn, each first cut short at every place.
   for (int64_t room = 0; room < longest; room++) {
     MemberRecord next = member.record();
     next.program = "version " + std::to_string(room);
@@ -174,7 +174,7 @@ TEST(RecordFile, WithoutItsSumIsNothing) {
   EXPECT_EQ(read_record(fd), first);
   ASSERT_EQ(write_record(fd, second, 2), 0);
   EXPECT_EQ(read_record(fd), second);
-  // Any byte of the newer one is another.
+  // A change of any byte of the newer one.
   const auto bytes = static_cast<off_t>(std::filesystem::file_size(path));
   for (off_t at = static_cast<off_t>(kRecordBytesMax); at < bytes; at++) {
     char byte = 0;

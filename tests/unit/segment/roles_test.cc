@@ -23,7 +23,7 @@ std::vector<uint8_t> arp(uint16_t operation, const MacAddress& to, const MacAddr
   return bytes;
 }
 
-/// Two bridges and nobody else are the ends of a cable: frames wait for room. Where there are others, nobody waits.
+/// Two bridges alone are the ends of a cable: frames wait for room. With other members there, no frame waits.
 TEST(Roles, ABridgeThatMeetsOneMemberOnlyWaitsForIt) {
   const TempDir dir;
   Node one(dir, with_role(record_of("one", 1), Role::kBridge)), two(dir, with_role(record_of("two", 2), Role::kBridge));
@@ -60,7 +60,8 @@ TEST(Roles, AStationGetsEveryFrameForItsMac) {
   EXPECT_EQ(station.receive(), frames);
 }
 
-/// With it go all numbers of its MAC. An uplink is nobody's peer: what went through it goes on when it is back.
+/// A lost station takes all numbers of its MAC with it. A lost uplink is not reported: the traffic through it goes on
+/// when it is back.
 TEST(Roles, WhoIsToldOfALoss) {
   const TempDir dir;
   Node program(dir, record_of("host", 1));
@@ -81,7 +82,7 @@ TEST(Roles, WhoIsToldOfALoss) {
   EXPECT_TRUE(lost[0].drew(0) && lost[0].drew(0xFFFFFFFF));
 }
 
-/// A station says that a MAC is its alone; nobody else checks that. Its end is not the end of those who have it, too.
+/// A station claims a MAC for itself alone, unchecked. Its end does not end other members that have it, too.
 TEST(Roles, AStationWithTheMacOfOthersTakesNobodyWithIt) {
   const TempDir dir;
   for (const uint8_t mac : {uint8_t{1}, uint8_t{2}}) {
@@ -118,8 +119,7 @@ TEST(Roles, AStationAndAProgramReachEachOther) {
   EXPECT_EQ(decode_arp(*decode_link(answer[0]))->sender_mac, mac_of(1)) << "from the directory";
 }
 
-/// What it takes no time to read is asked again by whoever asked; the answers that there is room for are the first
-/// ones.
+/// Questions for whose answers there is no room are asked again; the answers kept are the first ones.
 TEST(Roles, AnswersThatWaitAreNotWrittenOver) {
   const TempDir dir;
   Node program(dir, record_of("host", 1));

@@ -36,7 +36,7 @@ TEST(SegmentPort, HostsHaveNumbersOfTheirOwn) {
   const auto frame = roce_frame(mac_of(2), b.qpn(), 200);
   a.turn();
   a.send(frame);
-  a.send(roce_frame(mac_of(1), b.qpn(), 200));  // the same number, but of our own host
+  a.send(roce_frame(mac_of(1), b.qpn(), 200));  // the same number, but at our own host
   settle({&a, &b});
   EXPECT_EQ(b.receive(), Frames{frame});
   EXPECT_EQ(a.port->counters().tx_dropped_nobody, 1u);
@@ -104,7 +104,7 @@ TEST(SegmentPort, SleepersAreWokenOnceByAFrame) {
   EXPECT_EQ(a.port->counters().wakes_sent, 2u) << "another sleep";
 }
 
-/// Its own socket is full of letters that the first ones have not read.
+/// The sender's socket is full of letters that the first sleepers have not read.
 TEST(SegmentPort, WhoCouldNotBeWokenAtOnceIsWokenLater) {
   const TempDir dir;
   Node a(dir, record_of("host", 1));
@@ -130,7 +130,7 @@ TEST(SegmentPort, WhoCouldNotBeWokenAtOnceIsWokenLater) {
   EXPECT_TRUE(a.port->sleep().arm(true));
 }
 
-/// What is lent may go to one receiver that does not read: of the last buffers nobody gets a whole burst at once.
+/// Lent buffers may all go to one receiver that does not read, so the last ones are not lent a whole burst at a time.
 TEST(SegmentPort, OfTheLastBuffersFewAreLentAtATime) {
   const TempDir dir;
   Node a(dir, record_of("host", 1));
@@ -147,7 +147,7 @@ TEST(SegmentPort, OfTheLastBuffersFewAreLentAtATime) {
   EXPECT_EQ(a.port->acquire_tx(lent.data(), 1), 0u);
 }
 
-/// Each of them could fill every burst.
+/// Each peer could fill every burst.
 TEST(SegmentPort, EachBurstBeginsWithAnotherPeer) {
   const TempDir dir;
   Node b(dir, record_of("host", 1)), first(dir, record_of("host", 1)), second(dir, record_of("host", 1)),
@@ -227,7 +227,7 @@ TEST(SegmentPort, ManyReceiversThatTakeNothingLeaveRoomForTheOthers) {
     }
   };
   press();
-  for (int i = 0; i < 20; i++) a.turn(milliseconds(130));  // now they are known to be stuck
+  for (int i = 0; i < 20; i++) a.turn(milliseconds(130));  // by now both are known to be stuck
   press();
 }
 
@@ -244,7 +244,7 @@ TEST(SegmentPort, AReceiverThatTakesNothingForASecondLosesFrames) {
   EXPECT_FALSE(a.port->tx_pending());
   EXPECT_FALSE(a.port->congested(mac_of(1), qpn));
   EXPECT_EQ(a.port->counters().tx_dropped_stuck, 44u);
-  // It goes on, and so does everything else.
+  // When it reads again, all goes on.
   settle({&stopped, &a});
   size_t received = 0;
   for (size_t got = 1; got != 0; received += got) got = stopped.receive().size();
@@ -254,7 +254,7 @@ TEST(SegmentPort, AReceiverThatTakesNothingForASecondLosesFrames) {
   EXPECT_EQ(stopped.receive().size(), 1u);
 }
 
-/// A program that waits makes no turns. What it sends then is not as old as its last one.
+/// A program that waits makes no turns. A frame that it sends afterwards is not as old as its last turn.
 TEST(SegmentPort, WhatIsSentAfterALongSleepIsNotStuck) {
   const TempDir dir;
   Node a(dir, record_of("host", 1)), b(dir, record_of("host", 1));
@@ -458,7 +458,7 @@ TEST(SegmentPort, LosesNoBuffer) {
   for (int i = 0; i < 1000; i++) {
     const uint32_t count = a.port->acquire_tx(frames, 64);
     ASSERT_EQ(count, 64u) << i;
-    for (uint32_t k = 0; k < count; k += 2) {  // every other is used, for nobody, for nothing, or for what is no frame
+    for (uint32_t k = 0; k < count; k += 2) {  // every other one, for an unknown member or with bytes of no frame
       const auto bytes = k % 8 == 0 ? roce_frame(mac_of(9), 0x5007, 300) : std::vector<uint8_t>(k + 1, 0xFF);
       std::memcpy(frames[k].data, bytes.data(), bytes.size());
       frames[k].bytes = static_cast<uint32_t>(bytes.size());

@@ -27,7 +27,7 @@ class TempDir {
   }
   ~TempDir() { std::filesystem::remove_all(path_); }
   const std::string& path() const { return path_; }
-  /// How many files begin with this letter and '-'.
+  /// How many files have names that begin with this letter and '-'.
   unsigned count(char kind) const {
     unsigned found = 0;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {
@@ -71,7 +71,7 @@ inline MemberRecord with_role(MemberRecord record, Role role) {
   return record;
 }
 
-/// A RoCEv2 frame as far as a segment reads it: for queue pair `qpn` of `mac`. The rest counts up from `seed`.
+/// A RoCEv2 frame for queue pair `qpn` of `mac`, as far as a segment reads it. The other bytes count up from `seed`.
 inline std::vector<uint8_t> roce_frame(const MacAddress& mac, uint32_t qpn, size_t bytes, uint8_t seed = 0) {
   std::vector<uint8_t> frame(bytes);
   for (size_t i = 0; i < bytes; i++) frame[i] = static_cast<uint8_t>(seed + i);
@@ -85,8 +85,7 @@ inline std::vector<uint8_t> roce_frame(const MacAddress& mac, uint32_t qpn, size
 }
 
 /// A message of connection management to queue pair 1 of `mac`, as far as a segment reads it: its attribute, the ID
-/// that its receiver drew (at byte 28; of a SIDR_REP the request's, at 24), and the service that is asked for (at byte
-/// 32).
+/// that its receiver drew (at byte 28; in a SIDR_REP the request's, at 24), and the requested service (at byte 32).
 inline std::vector<uint8_t> cm_frame(const MacAddress& mac, uint16_t attribute, uint32_t id, uint64_t service_id = 0) {
   constexpr size_t kMad = 14 + 20 + 8 + 12 + 8;
   std::vector<uint8_t> frame = roce_frame(mac, 1, kMad + 256 + 4);

@@ -26,7 +26,7 @@ class Uplink : public testing::Test {
     member.turn(passed);
     port->on_turn(member.now);
   }
-  /// What the engine gets of what came over the wire.
+  /// The frames from the wire that the engine gets.
   Frames engine_gets() {
     RxFrame frames[Port::kMaxBurst];
     const uint32_t count = port->receive(frames, Port::kMaxBurst);
@@ -40,7 +40,7 @@ class Uplink : public testing::Test {
     while (const auto frame = wire.take()) result.emplace_back(frame->begin(), frame->end());
     return result;
   }
-  /// Of a program of the host, to somebody far away.
+  /// A frame from a program of the host to a distant peer.
   std::vector<uint8_t> outbound(size_t bytes, const MacAddress& from = mac_of(1)) {
     auto frame = roce_frame(kFarAway, 0x17, bytes);
     std::copy(from.bytes.begin(), from.bytes.end(), frame.begin() + 6);
@@ -103,7 +103,7 @@ TEST_F(Uplink, NewsOfNeighboursGoToEngineAndPrograms) {
   make();
   Node a(dir, record_of("host", 1));
   a.turn();
-  a.send(outbound(90));  // so that there was contact
+  a.send(outbound(90));  // makes contact
   settle({&a, &member});
   Arp reply;
   reply.operation = Arp::kReply;
@@ -185,15 +185,15 @@ TEST_F(Uplink, WhoSendsExactlyItsShareIsNotHeldBack) {
   make(80'000'000);  // 10 bytes a microsecond
   Node a(dir, record_of("host", 1));
   a.turn();
-  a.send(outbound(60));  // so that there was contact
+  a.send(outbound(60));  // makes contact
   settle({&a, &member});
   turn();
-  turn(milliseconds(1000));  // whose share is the most that is kept: 50,000 bytes
+  turn(milliseconds(1000));  // its share is then the most that is kept: 50,000 bytes
   on_the_wire();
   for (int round = 0; round < 2; round++) {
     for (int i = 0; i < 25; i++) ASSERT_TRUE(a.send(outbound(1000)));
     a.turn(microseconds(1));
-    turn(microseconds(1));  // in which it is given nothing
+    turn(microseconds(1));  // during which it earns nothing
   }
   EXPECT_EQ(on_the_wire().size(), 50u);
   EXPECT_EQ(port->counters().uplink_tx_held, 0u);
@@ -213,10 +213,10 @@ TEST_F(Uplink, ASlowRateIsKeptToo) {
   for (int i = 0; i < kMilliseconds * 10; i++) {
     if (i % 100 == 0) a.send(outbound(1000));
     a.turn(microseconds(100));
-    turn(microseconds(100));  // in which less than a byte is due
+    turn(microseconds(100));  // during which less than a byte is earned
     sent += on_the_wire().size();
   }
-  // What is taken at once, a burst, is paid for afterwards.
+  // A burst that is taken at once is paid for afterwards.
   EXPECT_NEAR(static_cast<double>(sent), kMilliseconds * 8 / 1000.0, Port::kMaxBurst) << "eight frames a second";
 }
 
@@ -244,7 +244,7 @@ TEST_F(Uplink, WhateverComesOverTheWireEndsNothing) {
   size_t delivered = 0, kept = 0;
   for (int round = 0; round < 20000; round++) {
     auto frame = roce_frame(mac_of(1), qpn, 60 + random.below(300), static_cast<uint8_t>(round));
-    // A valid frame with a few other bytes, or cut off, in whatever it is that decides where it goes.
+    // A valid frame with a few bytes changed, or cut off, in the part that decides where it goes.
     for (uint32_t i = random.below(4); i > 0; i--)
       frame[random.below(static_cast<uint32_t>(std::min<size_t>(64, frame.size())))] ^=
           static_cast<uint8_t>(1u << random.below(8));

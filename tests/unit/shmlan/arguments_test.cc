@@ -54,7 +54,7 @@ TEST_F(ShmlanProbe, WhatCannotBeMakesNoPort) {
   EXPECT_EQ(rte_eth_dev_count_avail(), 0u);
 }
 
-/// An application may have several devices.
+/// The error names the device: an application may have several.
 TEST_F(ShmlanProbe, WhatCannotBeIsSaidWithTheDevicesName) {
   Arguments arguments;
   arguments.device = "net_shmlan7";

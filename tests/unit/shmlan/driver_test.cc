@@ -35,7 +35,7 @@ class ShmlanDriver : public ShmlanTest {
   void start() { start(setup()); }
   void start(const PortSetup& with) {
     ASSERT_EQ(port->start(with), 0);
-    // The first frames make contact.
+    // Makes contact.
     send(to_peer(60));
     peer->send(to_port(60));
     settle();
@@ -193,7 +193,7 @@ TEST_F(ShmlanDriver, WithoutMbufsFramesWait) {
   rte_mempool_free(few);
 }
 
-/// Of the frame that did not fit, every mbuf is there for the next one, and nothing of it is in that.
+/// When a frame does not fit, all its mbufs are free for the next one, and none of its bytes is in that.
 TEST_F(ShmlanDriver, WhenThePoolEndsInTheMiddleOfAFrameItsMbufsComeBack) {
   rte_mempool* const few = rte_pktmbuf_pool_create("few", 3, 0, 0, kRoom + RTE_PKTMBUF_HEADROOM, 0);
   PortSetup with = setup();
@@ -287,7 +287,7 @@ class ShmlanInterrupt : public ShmlanDriver {
     EXPECT_GE(entry.fd, 0);
     return poll(&entry, 1, 0) == 1;
   }
-  /// Room for a few letters, in the socket that is among what its interrupt waits for.
+  /// Leaves room for few letters in the port's socket, which is among the descriptors of its interrupt.
   void shrink_its_socket() const {
     const int epoll_fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, 0);
     std::ifstream lines("/proc/self/fdinfo/" + std::to_string(epoll_fd));
@@ -324,7 +324,7 @@ TEST_F(ShmlanInterrupt, NobodySleepsWhenSomethingIsThere) {
   EXPECT_EQ(port->receive().size(), 1u);
 }
 
-/// Nobody wakes a sender when there is room again, so it must not sleep.
+/// A sender is not woken when there is room again, so it must not sleep.
 TEST_F(ShmlanInterrupt, NobodySleepsWhileFramesOfHisWaitForRoom) {
   for (uint32_t i = 0; i < segment::kSlots + 2; i++) send(to_peer(100));
   for (int again = 0; again < 2; again++) {
@@ -342,14 +342,15 @@ TEST_F(ShmlanInterrupt, NobodySleepsWhileFramesOfHisWaitForRoom) {
   EXPECT_FALSE(ready());
 }
 
-/// Its socket is full of letters that others have not read. They sleep, and so would it, with frames that nobody sees.
+/// Its socket is full of letters that others have not read. They sleep, and if it slept, too, its frames would lie
+/// unread.
 TEST_F(ShmlanInterrupt, NobodySleepsWhileSomebodyIsToBeWoken) {
   std::vector<std::unique_ptr<Node>> sleepers(16);
   for (auto& node : sleepers) {
     node = std::make_unique<Node>(segment_dir(), record_of("host", 1));
     const Bytes frame = roce_frame(mac_of(1), node->qpn(), 100);
     size_t met = 0;
-    for (int i = 0; i < 1000 && met == 0; i++) {  // at first it may not have heard of the newcomer
+    for (int i = 0; i < 1000 && met == 0; i++) {  // at first it may not know the newcomer
       send(frame);
       settle();
       node->turn();

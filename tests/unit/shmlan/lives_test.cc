@@ -29,7 +29,7 @@ class ShmlanLives : public ShmlanTest {
   }
   void stop() { ASSERT_EQ(rte_eth_dev_stop(port->id), 0); }
   Bytes to_port() const { return roce_frame(mac_of(2), 0x123456, 300); }
-  /// A frame of the peer's, which makes contact first.
+  /// Receives a frame from the peer, which makes contact first.
   void receive_one(Node& peer) {
     for (int i = 0; i < 8; i++) {
       if (i == 0) peer.send(to_port());
@@ -107,7 +107,7 @@ TEST_F(ShmlanLives, EachOfItsAddressesIsItsOwn) {
   EXPECT_EQ(good.code, 0);
 }
 
-/// Which is on no frame.
+/// No frame has it.
 TEST_F(ShmlanLives, ABridgesMacIsFree) {
   std::filesystem::create_directory(segment_dir());
   Node bridge(segment_dir(), segment::test::with_role(record_of("switch", 2), segment::Role::kBridge));

@@ -16,7 +16,7 @@ namespace uroce::shmlan::test {
 using segment::test::Frames;
 using Bytes = std::vector<uint8_t>;
 
-inline constexpr uint16_t kRoom = 2048;  // of an mbuf
+inline constexpr uint16_t kRoom = 2048;  // bytes of an mbuf
 
 struct PortSetup {
   uint16_t mtu = 1500;
@@ -25,10 +25,10 @@ struct PortSetup {
   rte_mempool* pool = nullptr;
 };
 
-/// An ethdev that is there as long as the object is.
+/// An ethdev that exists as long as the object.
 class TestPort {
  public:
-  /// `arguments` without the directory. Look whether it is `there`.
+  /// `arguments` without the directory. Ask `there` whether it was made.
   TestPort(const std::string& name, const std::string& dir, const std::string& arguments = "") : name_(name) {
     const std::string all = "dir=" + dir + (arguments.empty() ? "" : "," + arguments);
     code = rte_vdev_init(name.c_str(), all.c_str());
@@ -114,7 +114,7 @@ class ShmlanTest : public testing::Test {
     return made;
   }
   std::string segment_dir() const { return dir.path() + "/shmlan"; }
-  /// In pieces of up to `piece` bytes.
+  /// Splits the frame into mbufs of up to `piece` bytes.
   rte_mbuf* mbuf_of(const Bytes& bytes, size_t piece = kRoom) const {
     rte_mbuf* head = nullptr;
     for (size_t at = 0; at < bytes.size(); at += piece) {

@@ -9,12 +9,12 @@
 namespace uroce::sim {
 
 struct Sharing {
-  double fairness = 0;     // Jain's index of the flows' goodput: 1 is equal, 1/n is one for all
+  double fairness = 0;     // Jain's index of the flows' goodput: 1 when all are equal, 1/n when one flow has all
   double utilisation = 0;  // of the bottleneck, headers included
   double mean_queue_bytes = 0;
 };
 
-/// Lets the star run for `settle`, then measures for `measure`.
+/// Runs the star for `settle`, then measures for `measure`.
 inline Sharing share(Star& star, const StarConfig& config, Duration settle, Duration measure) {
   star.start();
   star.run_for(settle);
@@ -49,7 +49,7 @@ inline StarConfig star_config(CongestionAlgorithm algorithm, uint32_t senders, u
   config.bits_per_second = gigabits * 1'000'000'000;
   config.congestion.algorithm = algorithm;
   config.congestion.burst_bytes = 0;
-  config.congestion.timely.patched = true;  // without, nothing draws flows to equal shares
+  config.congestion.timely.patched = true;  // without it nothing makes the shares equal
   return config;
 }
 

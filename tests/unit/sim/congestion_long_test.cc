@@ -25,7 +25,7 @@ INSTANTIATE_TEST_SUITE_P(Flows, LongShare,
                                                           CongestionAlgorithm::kSwift),
                                           testing::Values(2u, 4u, 8u, 16u, 32u, 64u)));
 
-/// What the patch is for: the published TIMELY has no single point of balance.
+/// The reason for the patch: TIMELY as published has no single point of balance.
 TEST(Timely, UnpatchedItKeepsThePortBusyButNotFair) {
   StarConfig config = star_config(CongestionAlgorithm::kTimely, 8, 40);
   config.congestion.timely.patched = false;
@@ -35,8 +35,8 @@ TEST(Timely, UnpatchedItKeepsThePortBusyButNotFair) {
   EXPECT_GE(sharing.utilisation, 0.9);
 }
 
-/// Zhu et al., "ECN or Delay" (CoNEXT 2016): the marking probability at which rises and cuts balance, and the queue
-/// that marks so. In packets and seconds.
+/// Zhu et al., "ECN or Delay" (CoNEXT 2016): the marking probability at which increases and cuts balance, and the
+/// length of a queue that marks so. In packets and seconds.
 double fixed_point_bytes(const StarConfig& config) {
   const DcqcnConfig& d = config.congestion.dcqcn;
   const double packet_bits = (config.mtu + 58.0 + 24.0) * 8;

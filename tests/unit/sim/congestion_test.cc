@@ -10,7 +10,7 @@ TEST(Congestion, WithoutControlTheQueueGrowsWithoutBound) {
   const StarConfig config = star_config(CongestionAlgorithm::kNone, 4, 10);
   Star star(config);
   const Sharing sharing = share(star, config, milliseconds(2), milliseconds(2));
-  EXPECT_GT(sharing.mean_queue_bytes, 250'000);  // windows of 128 packets are all that holds it
+  EXPECT_GT(sharing.mean_queue_bytes, 250'000);  // bounded by the windows of 128 packets alone
   EXPECT_EQ(star.receiver_counters().np_cnp_sent, 0u);
 }
 

@@ -34,7 +34,7 @@ struct Delays {
   unsigned at_ = 0;
 };
 
-/// What the simulator's queue was before.
+/// The simulator's earlier queue.
 class Reference {
  public:
   Instant now() const { return now_; }

@@ -11,7 +11,7 @@ constexpr Duration kSlow = microseconds(20);
 NetworkConfig config_of(By by) {
   NetworkConfig config = default_config();
   config.engine.max_qps = 64;
-  config.engine.window_packets = 4096;  // more than all buffers hold: nothing but pauses stops a sender
+  config.engine.window_packets = 4096;  // more than all buffers hold: only pauses stop a sender
   config.switches.buffer_bytes = 8'000'000;
   set_flow_control(config, by);
   config.nic.rx_frames = 1024;
@@ -31,7 +31,7 @@ void expect_no_drop(NetworkRun& run) {
   EXPECT_TRUE(run.runner().memory_intact());
 }
 
-/// 64 to one, where all that they send at once is many times the buffer.
+/// 64 to one; what they send at once is many times the buffer.
 TEST_P(FlowControl, IncastOf64LosesNothing) {
   for (const uint32_t packets : {64u, 1024u}) {
     const std::string workload = "incast:64:" + std::to_string(packets) + "Ki";
@@ -40,7 +40,7 @@ TEST_P(FlowControl, IncastOf64LosesNothing) {
     EXPECT_EQ(run.runner().finished(), 64u);
     EXPECT_GT(run.totals().pauses_sent, 32u);
     expect_no_drop(run);
-    // The receiver's cable is never without a frame: packets of 1106 bytes, and the way.
+    // The receiver's cable is never idle: packets of 1106 bytes, and the time of one on its way.
     EXPECT_LT(static_cast<double>(run.elapsed().ns), 1.02 * (64 * packets * 1106 * 8 / 100.0 + 4000)) << packets;
   }
 }
@@ -61,7 +61,7 @@ TEST_P(FlowControl, ASlowHostPausesItsSwitchAndLosesNothing) {
   EXPECT_GT(run.totals().host_pauses, 10u);
   EXPECT_LT(run.network().host(0).port().counters().rx_most, 320u);
   expect_no_drop(run);
-  // It is given all that it can take.
+  // It receives as fast as it can take frames.
   const double frames = 2 * 8 * 1024;
   EXPECT_LT(static_cast<double>(run.elapsed().ns), 1.25 * frames / 64 * static_cast<double>(kSlow.ns));
 }
@@ -75,7 +75,7 @@ TEST(NoFlowControl, ASlowHostWithoutItLoses) {
   EXPECT_EQ(run.totals().host_pauses, 0u);
 }
 
-/// It also looks at pause frames late: its switch port has the headroom for that.
+/// A slow host obeys pause frames late, too: its switch port has the headroom for that.
 TEST_P(FlowControl, ASlowSenderIsAllowedFor) {
   NetworkConfig config = config_of(GetParam());
   config.slow_hosts = {{"h1", kSlow}, {"h2", kSlow}};

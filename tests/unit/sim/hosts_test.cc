@@ -21,7 +21,7 @@ class Hosts : public testing::Test {
   explicit Hosts(QpType type = QpType::kRc) : bed(3, {.delay = kLate, .impairments = {}}) {
     options.type = type;
     options.attributes.path_mtu_bytes = 1024;
-    options.attributes.timeout = 9;  // 2.1 ms; there and back it is one
+    options.attributes.timeout = 9;  // 2.1 ms; a round trip takes one
     bed.connect(a, b, options);
     near = a.buffer(kBytes);
     far = b.buffer(kBytes);
@@ -78,7 +78,7 @@ TEST_P(LeapingClock, ALeapCostsOneRetryAtMost) {
 
 INSTANTIATE_TEST_SUITE_P(Leaps, LeapingClock, testing::Values(0u, 1u, 7u, 8u));
 
-/// A virtual machine that did not run for a while finds the answers in its port.
+/// A virtual machine that was suspended finds the answers in its port.
 TEST_F(Hosts, WhatHasArrivedIsLookedAtBeforeTheTimers) {
   write(far.key);
   bed.world.run_for(microseconds(10));
@@ -89,7 +89,8 @@ TEST_F(Hosts, WhatHasArrivedIsLookedAtBeforeTheTimers) {
   EXPECT_EQ(bed.a.engine().counters().local_ack_timeout_err, 0u);
 }
 
-/// The receiver's engine is replaced while packets are under way to it. In the new one everything has the same number.
+/// The receiver's engine is replaced while packets are on the way to it. In the new one all objects have the same
+/// numbers.
 TEST_F(Hosts, ANewEngineTakesNothingThatWasForTheOldOne) {
   const uint32_t qpn = b.qp->qpn();
   const uint32_t key = far.key;
@@ -138,8 +139,8 @@ TEST_F(Hosts, ASmallReceiveQueueOverruns) {
   EXPECT_TRUE(far_is(0x11));
 }
 
-/// Somebody knows everything but the key. What he says is taken for the peer's word, and the specification has a
-/// reliable QP end then; the others only drop the packet.
+/// A forger knows everything but the key. Its packet is taken for the peer's, and the specification then ends a
+/// reliable QP; other QPs only drop the packet.
 class WrongKey : public Hosts, public testing::WithParamInterface<QpType> {
  protected:
   WrongKey() : Hosts(GetParam()) {}
@@ -191,7 +192,7 @@ TEST_P(WrongKey, ChangesNoMemory) {
   EXPECT_EQ(b.qp->state(), GetParam() == QpType::kRc ? QpState::kErr : QpState::kRts);
   for (const Completion& c : b.received()) EXPECT_NE(c.status, WcStatus::kSuccess);
   if (GetParam() == QpType::kRc) return;
-  // With the right one it is as good as the peer's: the test forges what is taken.
+  // With the right key it is as good as the peer's, so the forgeries above failed for their key only.
   forge(low, good);
   EXPECT_FALSE(far_is(0x22));
 }

@@ -65,7 +65,7 @@ class Scene {
   Buffer near, far, far_other;
 };
 
-/// How many events the traffic takes when nothing happens to it.
+/// The number of events of undisturbed traffic.
 uint64_t undisturbed_events() {
   Scene scene;
   const uint64_t before = scene.bed.world.events().handled();
@@ -79,7 +79,7 @@ struct Interruption {
   const char* name;
   std::function<void(Scene&)> strike;
   bool completes;             // the interrupted side's program gets a completion for everything it posted
-  bool takes_memory = false;  // nobody may write to the region afterwards
+  bool takes_memory = false;  // no access to the region afterwards
 };
 
 class Interrupted : public testing::TestWithParam<Interruption> {};
@@ -153,7 +153,7 @@ TEST(Gone, ACutCableIsAnErrorWithinTheRetryBudget) {
     const auto everything = [](std::span<const uint8_t>) { return true; };
     scene.bed.cable.a_to_b->set_drop_rule(everything);
     scene.bed.cable.b_to_a->set_drop_rule(everything);
-    // Longer than the retries take: the neighbour is asked for, too, and that goes on for some seconds.
+    // Longer than the retries take: the neighbour is asked for, too, which goes on for some seconds.
     ASSERT_TRUE(scene.bed.world.run_until_idle(milliseconds(10'000)));
     Instant last{0};
     uint32_t mine = 0;
@@ -162,7 +162,7 @@ TEST(Gone, ACutCableIsAnErrorWithinTheRetryBudget) {
       last = std::max(last, Instant{c.timestamp_ns});
     }
     EXPECT_EQ(mine, 5u);
-    // 1.05 ms, then twice, then four times as long, from the last progress on.
+    // 1.05 ms, then twice and four times as long, since the last progress.
     EXPECT_LE((last - cut).ns, 7 * 1'048'576 + 100'000) << at;
   }
 }
@@ -182,7 +182,7 @@ TEST(Gone, ABlackoutShorterThanTheBudgetIsSurvived) {
   EXPECT_EQ(scene.a.qp->state(), QpState::kRts);
 }
 
-/// The same pair again after an error, with new numbers: late packets of the old connection are in nobody's way.
+/// The same pair connects again after an error, with new numbers: late packets of the old connection do no harm.
 TEST(Again, ReconnectedWhileOldPacketsAreUnderWay) {
   for (uint64_t at = 0; at < 60; at++) {
     Scene scene;

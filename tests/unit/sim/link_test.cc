@@ -20,7 +20,7 @@ struct Arrivals final : FrameSink {
   std::vector<Frame> frames;
 };
 
-/// An IP frame of that many bytes; the first byte of its payload is `mark`.
+/// An IP frame of `bytes` bytes; the first byte of its payload is `mark`.
 Frame ip_frame(uint32_t bytes, uint8_t mark = 0) {
   Frame f(bytes);
   f[12] = 0x08;
@@ -129,13 +129,13 @@ TEST(EventQueueTest, OrderOfEqualInstants) {
   events.schedule(recorder, Instant{300}, 3);
   events.schedule(recorder, Instant{200}, 1);
   events.schedule(recorder, Instant{200}, 2);
-  events.schedule(recorder, Instant{50}, 0);  // the past is now
+  events.schedule(recorder, Instant{50}, 0);  // a time in the past means now
   while (!events.empty()) events.step();
   EXPECT_EQ(recorder.seen, (std::vector<uint32_t>{0, 1, 2, 3}));
   EXPECT_EQ(events.now(), Instant{300});
 }
 
-/// What goes with an event is a value of the actor's own type.
+/// An event carries a value of the actor's own type.
 TEST(EventQueueTest, EventsComeBackAsTheyWere) {
   struct Lamp final : Actor<Lamp> {
     struct Event {
@@ -178,12 +178,12 @@ TEST(EventQueueTest, AnEventBringsItsFrame) {
   EXPECT_EQ(mailbox.seen[1].second, ip_frame(60, 42));
 }
 
-/// Buffers are used again, the last one that was given back first: so it shows which were. The actor is gone by then.
+/// The buffer given back last is used first, which shows which were given back. The actor is gone by then.
 TEST(EventQueueTest, FramesThatNeverArriveAreGivenBack) {
   auto mailbox = std::make_unique<Mailbox>();
   auto events = std::make_unique<EventQueue>(Instant{100});
   std::vector<const uint8_t*> buffers;
-  for (const int64_t ns : {200, 200, 200, 70'000}) {  // the first is handled; two of its instant are taken out with it
+  for (const int64_t ns : {200, 200, 200, 70'000}) {  // the first is handled; two of that instant leave with it
     Frame letter = ip_frame(60, 1);
     buffers.push_back(letter.data());
     events->schedule(*mailbox, Instant{ns}, Mailbox::Event::kLetter, std::move(letter));

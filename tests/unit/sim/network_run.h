@@ -61,7 +61,7 @@ class NetworkRun {
     context.duration = duration;
     context.seed = seed;
     context.read_file = [](const std::string& path, std::string& text) {
-      text = path;  // what is in the file is said in its place
+      text = path;  // the file's content is reported in its place
       return true;
     };
     workload_ = make_workload(workload, context, error);

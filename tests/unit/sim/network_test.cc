@@ -6,7 +6,7 @@
 namespace uroce::sim {
 namespace {
 
-/// A flow alone takes the time that the formula says.
+/// A flow without others takes the time of the formula.
 class Alone : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 INSTANTIATE_TEST_SUITE_P(Flows, Alone,
@@ -56,7 +56,7 @@ TEST(Network, FlowsLeaveWhenTheyAreToLeave) {
   ASSERT_TRUE(run.until_done());
   EXPECT_EQ(run.runner().finished(), 2u);
   EXPECT_FALSE(run.runner().has_endless());
-  // They end with what they have asked for: four pieces of 1 MiB, 90 us each.
+  // They end when what they have posted is done: four pieces of 1 MiB, 90 us each.
   EXPECT_GT(run.runner().flows()[0].end, run.runner().flows()[0].spec.start + microseconds(300));
   EXPECT_LT(run.runner().flows()[1].end, run.runner().flows()[1].spec.start + microseconds(1100));
   EXPECT_TRUE(run.runner().memory_intact());
@@ -68,7 +68,7 @@ TEST(Network, TwoFlowsOverOneCableShareIt) {
   const auto bytes = run.arrived();
   ASSERT_EQ(bytes.size(), 2u);
   EXPECT_GT(jain_index(bytes), 0.99);
-  // 100 Gb/s for 2 ms is 25 MB on the wire; of 1106 bytes there 1024 are payload.
+  // 100 Gb/s for 2 ms is 25 MB on the wire; 1024 of each 1106 bytes are payload.
   EXPECT_NEAR(bytes[0] + bytes[1], 25e6 * 1024 / 1106, 0.02 * 25e6);
   EXPECT_EQ(run.totals().dropped, 0u);
 }

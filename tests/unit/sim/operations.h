@@ -33,7 +33,7 @@ class Operations {
     options.psn_a = Psn(0xFFFF00);
     bed_.connect(ends_[0].side, ends_[1].side, options);
     for (unsigned i = 0; i < 2; i++) prepare(i);
-    // What is lost before the MAC addresses are known is not what this is about.
+    // No losses before the MAC addresses are known: they are not the subject here.
     good_ = bed_.world.run_until_idle();
     bed_.cable.set(what.faults);
     bed_.a.set_program([this] { program(0); });
@@ -45,7 +45,7 @@ class Operations {
     }
   }
 
-  /// The sums, or what went wrong.
+  /// The sums, or an error.
   std::string run() {
     const Instant start = bed_.world.now();
     const auto done = [this] { return !good_ || (ends_[0].done == what_.each && ends_[1].done == what_.each); };

@@ -31,7 +31,7 @@ class Pathology : public testing::TestWithParam<By> {
     const Cable& it = run_->network().cable(run_->network().find_cable(cable));
     (from_a ? it.a_to_b : it.b_to_a)->set_impairments(faults);
   }
-  /// Goodput of all flows in Gb/s from now on.
+  /// Goodput of each flow in Gb/s from now on.
   std::vector<double> rates(Duration time) {
     const std::vector<double> before = run_->arrived();
     run_->network().world().run_for(time);
@@ -55,7 +55,7 @@ class Pathology : public testing::TestWithParam<By> {
 
 INSTANTIATE_TEST_SUITE_P(By, Pathology, testing::Values(By::kNic, By::kEngine), by_name);
 
-// h1 sends to h0, whose NIC goes mad, and to h2, which has nothing to do with it. h3 and h4 are not on their way.
+// h1 sends to h0, whose NIC sends the storm, and to h2, which is not involved. h3 and h4 are on no common path.
 constexpr const char* kStormFlows = "long:h1>h0,h1>h2,h3>h4";
 
 TEST_P(Pathology, AStormStopsWhoSendsThereWithAllTheirFlows) {
@@ -66,7 +66,7 @@ TEST_P(Pathology, AStormStopsWhoSendsThereWithAllTheirFlows) {
   EXPECT_EQ(during[0], 0);
   EXPECT_EQ(during[1], 0);
   EXPECT_GT(during[2], 0.99 * kGoodput);
-  // The last pause of 336 us runs out, and nothing is left of it.
+  // The last pause of 336 us ends, and with it all effects.
   run_->network().world().run_for(microseconds(500));
   const std::vector<double> after = rates(milliseconds(1));
   EXPECT_GT(after[0], 0.45 * kGoodput);
@@ -86,7 +86,7 @@ TEST_P(Pathology, TheSwitchsWatchdogEndsAStormWhileItLasts) {
   EXPECT_GT(during[0], 0.45 * kGoodput);
   EXPECT_GT(during[1], 0.45 * kGoodput);
   EXPECT_GT(during[2], 0.99 * kGoodput);
-  // What had waited was thrown away, and sent again.
+  // Waiting frames were discarded, and sent again.
   EXPECT_GT(run_->totals().dropped, 100u);
   EXPECT_GE(run_->retransmits(), run_->totals().dropped);
   run_->network().world().run_for(milliseconds(20));
@@ -96,7 +96,7 @@ TEST_P(Pathology, TheSwitchsWatchdogEndsAStormWhileItLasts) {
   expect_sound();
 }
 
-/// Every flow goes two switches on: each cable of the ring waits for the next one.
+/// Every flow goes two switches further: each cable of the ring waits for the next one.
 constexpr const char* kRingFlows = "long:h0>h2,h1>h3,h2>h4,h3>h0,h4>h1";
 
 TEST_P(Pathology, PausesInARingWaitForEachOtherForEver) {
@@ -119,12 +119,12 @@ TEST_P(Pathology, TheSwitchsWatchdogEndsADeadlock) {
   EXPECT_EQ(sum(milliseconds(1)), 0);
   run_->network().world().run_for(kWatchdog);
   EXPECT_EQ(run_->totals().watchdog_fired, 5u);
-  // Five cables, and every flow takes two.
+  // Five cables, and each flow takes two of them.
   EXPECT_GT(sum(milliseconds(5)), 0.9 * 2.5 * kGoodput);
   expect_sound();
 }
 
-/// Finite flows: nothing is lost for good.
+/// Finite flows: nothing is lost in the end.
 TEST_P(Pathology, WhatADeadlockHeldUpIsDelivered) {
   NetworkConfig config = config_of(GetParam(), kWatchdog);
   config.switches.buffer_bytes = 2'000'000;
@@ -140,7 +140,8 @@ TEST_P(Pathology, WhatADeadlockHeldUpIsDelivered) {
 class EngineWatchdog : public Pathology {};
 INSTANTIATE_TEST_SUITE_P(By, EngineWatchdog, testing::Values(By::kEngine), by_name);
 
-/// Nobody is between a host and the NIC that has gone mad, or the switch itself has: the engine's own watchdog.
+/// Nothing is between the host and the NIC that sends the storm, or the switch itself sends it: the engine's own
+/// watchdog.
 TEST_P(EngineWatchdog, EndsAStorm) {
   NetworkConfig config = config_of(GetParam(), Duration{});
   config.engine.pfc.watchdog = kWatchdog;

@@ -16,7 +16,7 @@
 
 namespace uroce::sim {
 
-/// Flows in a network with everything that a name says.
+/// Flows in a network with all that the name says.
 struct Reference {
   const char* name;
   uint64_t recorded;
@@ -42,7 +42,7 @@ constexpr Reference kReferences[] = {
      .workload = "poisson:websearch:0.5+incast:15:100k:100us+storage:2:50%:8k",
      .faults = kEveryFault,
      .pfc = true},
-    // Several equal ways, and marks that slow senders down.
+    // Several equal paths, and ECN that slows senders down.
     {.name = "LeafSpineDcqcnSelective",
      .recorded = 0x0ac0aeeb0825d8a7,
      .topology = "leaf-spine:3:2:4",
@@ -110,7 +110,7 @@ TEST_P(ReferenceRun, HasTheRecordedHash) {
   EXPECT_GT(hash.frames(), 20'000u);
   EXPECT_TRUE(runner.memory_intact());
   EXPECT_EQ(hash.value(), reference.recorded) << hex(hash.value()) << " after " << hash.frames() << " frames";
-  // It has been what its name says.
+  // The run had the features in its name.
   Counters sum;
   for (uint32_t i = 0; i < network.host_count(); i++) {
     const Counters& counters = network.host(i).engine().counters();
@@ -123,8 +123,8 @@ TEST_P(ReferenceRun, HasTheRecordedHash) {
   EXPECT_GT(sum.retransmits, 30u);
 }
 
-/// Every operation of every service. Addresses of memory are on the wire here, so it is the run's sums that are held:
-/// each frame is an event, and the cables' chance follows the frames.
+/// Every operation of every service. Memory addresses are on the wire here, so the reference is the sums of the run:
+/// each frame is an event, and the faults of the cables follow the frames.
 struct ReferenceTraffic {
   const char* name;
   const char* recorded;

@@ -6,7 +6,7 @@
 namespace uroce::sim {
 namespace {
 
-/// 10 Gb/s over 100 ms: 125 MB are under way.
+/// 10 Gb/s over 100 ms: 125 MB in flight.
 TEST(LongGoodput, OverAnOceanWithOneLossInTenThousand) {
   Path path;
   path.delay = milliseconds(50);

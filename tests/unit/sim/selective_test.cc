@@ -18,14 +18,14 @@ TEST(Goodput, SelectiveRepeat) {
 }
 
 /// The model: each loss costs a window, W, which is what leaves between the lost packet and its retransmission: a round
-/// trip of packets, and those that the NIC has taken already. One loss alone shows how many that are here. The window
-/// of the QP must not be what limits the flow, nor shrink. And losses must be found by NAKs: the responder does not
-/// repeat a NAK, so a packet that is lost twice waits for the timer, which is short here; its cost stands in the form.
+/// trip of packets, and those that the NIC has taken already. A single loss shows how many those are here. The QP's
+/// window must neither limit the flow nor shrink. And losses must be found by NAKs: the responder does not repeat a
+/// NAK, so a packet that is lost twice waits for the timer, which is short here and has its own term in the formula.
 TEST(Goodput, GoBackNAgainstItsClosedForm) {
   Path path;
   path.recovery = LossRecovery::kGoBackN;
   path.delay = nanoseconds(300);
-  path.window_packets = 8;  // the least, so losses do not make it smaller
+  path.window_packets = 8;  // the minimum, so losses do not shrink it
   path.timeout = 1;
   Stream one(1, path, 64 * 1024, 64);
   one.lose_frame(1000);
@@ -43,7 +43,7 @@ TEST(Goodput, GoBackNAgainstItsClosedForm) {
   }
 }
 
-/// One message of one to four packets at a time, each of which loses exactly one packet or its answer.
+/// One message of one to four packets at a time, and each time exactly one packet or its answer is lost.
 TEST(TailLoss, IsRepairedInThreeRoundTrips) {
   Testbed bed(3, {microseconds(6), 100'000'000'000, {}}, config_of({}));
   Side a;

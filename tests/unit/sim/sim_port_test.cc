@@ -29,7 +29,7 @@ class SimPortTest : public testing::Test {
  protected:
   SimPortTest() { port_.connect(events_, link_, {3, 64 * 1024, true}); }
 
-  /// Sends up to `count` frames of that DSCP; returns how many there was room for.
+  /// Sends up to `count` frames with that DSCP; returns for how many there was room.
   uint32_t send(uint32_t count, uint8_t dscp = 0) {
     TxFrame frames[Port::kMaxBurst];
     const uint32_t room = port_.acquire_tx(frames, count);
@@ -66,7 +66,7 @@ class SimPortTest : public testing::Test {
 };
 
 TEST_F(SimPortTest, TakesAFewFramesAndWakesTheHostWhenTheWireDrains) {
-  EXPECT_EQ(send(1), 1u);  // goes to the wire at once
+  EXPECT_EQ(send(1), 1u);  // leaves at once
   EXPECT_EQ(send(10), 3u);
   EXPECT_FALSE(port_.has_room());
   EXPECT_EQ(send(1), 0u);
@@ -78,7 +78,7 @@ TEST_F(SimPortTest, TakesAFewFramesAndWakesTheHostWhenTheWireDrains) {
   EXPECT_EQ(send(10), 1u);
   run_for(microseconds(4 * 8));
   EXPECT_EQ(sink_.frames.size(), 5u);
-  EXPECT_EQ(waker_.wakes, 1u);  // wakes are asked for one by one
+  EXPECT_EQ(waker_.wakes, 1u);  // each wake has to be asked for
 }
 
 TEST_F(SimPortTest, ByteLimit) {
@@ -144,7 +144,7 @@ TEST_F(SimPortTest, OtherPrioritiesAreNotPaused) {
   EXPECT_EQ(sink_.frames.size(), 1u);
 }
 
-/// At most four received frames, and the neighbour is paused at three of them until one is left.
+/// Four received frames at most; the neighbour is paused from three on until one is left.
 NicConfig short_receive_queue() {
   NicConfig nic{3, 64 * 1024, true};
   nic.rx_frames = 4;
@@ -163,7 +163,7 @@ class SimPortReceiveTest : public SimPortTest {
     EXPECT_EQ(nic_.receive(frames, count), count);
     nic_.release_rx(frames, count);
   }
-  /// Quanta for priority 3 of all pause frames that have left.
+  /// The quanta for priority 3 in all pause frames that have left.
   std::vector<uint16_t> pauses() {
     std::vector<uint16_t> quanta;
     for (const Frame& frame : sink_.frames) {
@@ -212,15 +212,15 @@ TEST_F(SimPortReceiveTest, OrLeavesPausesToTheEngine) {
   EXPECT_EQ(plain.counters().pauses_received, 0u);
 }
 
-/// Two engines over small queues: the wire is full all the time, and no more than the queue and the wire hold is ever
-/// between them and the far end.
+/// Two engines over small queues: the wire is never idle, and no more frames than the queue and the wire hold are
+/// between an engine and the far end.
 TEST(Nic, KeepsTheWireFullWithASmallQueue) {
   World world(5);
   Host& host = world.add_host(simple_config(1));
   Sink sink;
   Link wire(world.events(), world.random(), sink, {microseconds(1), 10'000'000'000, {}});
   host.port().connect(world.events(), wire, {2, 8192, true});
-  // A UC QP to an address that never answers is enough to fill a wire: its MAC is taught by an ARP reply.
+  // A UC QP to an address that does not answer is enough to fill a wire: an ARP reply tells its MAC.
   Engine& engine = host.engine();
   const PdId pd = engine.objects().allocate_pd();
   CompletionQueue* cq = engine.objects().create_cq(64, nullptr);

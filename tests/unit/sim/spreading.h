@@ -29,7 +29,7 @@ inline NetworkConfig paper_config(CongestionAlgorithm algorithm, By by = By::kNi
   return config;
 }
 
-/// Endless flows, all that can be known about them, and the share that each would have in an ideal network.
+/// Endless flows, measurements of them, and the share that each would have in an ideal network.
 class Spreading final : private LinkTap {
  public:
   Spreading(const char* topology, const NetworkConfig& config, uint64_t seed)
@@ -57,8 +57,8 @@ class Spreading final : private LinkTap {
     return gbps;
   }
 
-  /// Max-min fair shares over the cables that the flows really cross, in Gb/s of payload: of all cables the one that
-  /// has least for each of its flows decides for these, and so on with the rest.
+  /// Max-min fair shares over the cables that the flows really cross, in Gb/s of payload: the cable with the least for
+  /// each of its flows settles those, and so on with the rest.
   std::map<std::string, double> fair_shares() {
     std::map<std::string, double> shares;
     std::vector<double> left(crossed_by_.size(), static_cast<double>(kRate) / 1e9 * 1024 / 1106);
@@ -85,7 +85,7 @@ class Spreading final : private LinkTap {
     }
   }
 
-  /// Times that the end of the cable was paused, of all cables between switches, or from hosts.
+  /// How often cable ends were paused, of all cables between switches or of those from hosts.
   uint64_t pauses(bool of_hosts) {
     uint64_t sum = 0;
     for (const Network::Direction& it : run_->network().directions()) {
@@ -99,7 +99,7 @@ class Spreading final : private LinkTap {
  private:
   static constexpr uint64_t kRate = 40'000'000'000;
 
-  /// Four of them are under way: together as much as the window, so that nothing but pauses stops a sender.
+  /// Four of them are in flight: together as much as the window, so that only pauses stop a sender.
   static FlowOptions large_pieces() {
     FlowOptions flows;
     flows.shape.piece_bytes = 4 << 20;

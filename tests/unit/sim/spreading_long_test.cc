@@ -10,7 +10,7 @@ double median(std::vector<double> values) {
   return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
-/// Of the victim's fair share, what it gets: for each seed.
+/// The part of its fair share that the victim gets, for each seed.
 std::vector<double> victims(CongestionAlgorithm algorithm, By by, uint64_t seeds) {
   std::vector<double> parts;
   for (uint64_t seed = 1; seed <= seeds; seed++) {
@@ -40,7 +40,7 @@ TEST(Victim, HasItsShareWithDcqcn) {
 
 class ParkingLot : public testing::TestWithParam<uint32_t> {
  protected:
-  /// The long flow's part of its fair share, which is half a cable.
+  /// The part of its fair share, half a cable, that the long flow gets.
   double part(const NetworkConfig& config) {
     const std::string topology = "parking-lot:" + std::to_string(GetParam());
     Spreading net(topology.c_str(), config, 1);
@@ -59,19 +59,19 @@ class ParkingLot : public testing::TestWithParam<uint32_t> {
 
 INSTANTIATE_TEST_SUITE_P(Hops, ParkingLot, testing::Values(2u, 3u));
 
-/// Pauses stop ports in turn, so the shares are fair here, but everybody is stopped thousands of times.
+/// Pauses stop ports in turn, so the shares are fair here, but every host is stopped thousands of times.
 TEST_P(ParkingLot, PausesAloneAreFairAndMany) {
   EXPECT_GE(part(paper_config(CongestionAlgorithm::kNone)), 0.9);
   EXPECT_GT(pauses_, 5'000u);
 }
 
-/// The long flow is told to slow down at every hop: it gets more than 1 / (hops + 1) of a cable, the proportionally
-/// fair share, and less than half of it.
+/// Every hop slows the long flow down: it gets more than 1 / (hops + 1) of a cable, the proportionally fair share, and
+/// less than half of one.
 TEST_P(ParkingLot, DcqcnIsBetweenProportionalAndMaxMinFairness) {
   const double with_red = part(paper_config(CongestionAlgorithm::kDcqcn));
   EXPECT_GE(with_red, 2.0 / (GetParam() + 1));
   EXPECT_LT(pauses_, 200u);
-  // A queue that marks everything above one length and nothing below it starves that flow.
+  // A queue that marks everything above a length and nothing below it starves the long flow.
   NetworkConfig cut_off = paper_config(CongestionAlgorithm::kDcqcn);
   for (fabric::PriorityConfig& priority : cut_off.switches.priorities) priority.ecn = {true, 40'000, 40'000, 1, 0};
   EXPECT_LT(part(cut_off), 0.8 * with_red);

@@ -45,7 +45,7 @@ void Star::Sampler::on_event(Event /*event*/, Instant now) {
   if (now + microseconds(1) < until) star->world_.events().schedule(*this, now + microseconds(1), Event{});
 }
 
-/// Gives a cable frames for as long as it is free.
+/// Sends frames on a cable as long as it is free.
 void Star::pump(End& end, Instant now) {
   while (!end.waits) {
     if (end.to_host->ready_at() > now) {

@@ -28,7 +28,7 @@ class Star final : private fabric::Switch::Listener {
   /// Every sender writes from now on, for as long as the simulation runs.
   void start();
   void run_for(Duration time) { world_.run_for(time); }
-  /// The same, looking at the bottleneck's queue every microsecond: its mean in bytes.
+  /// The same, sampling the bottleneck's queue every microsecond; returns its mean in bytes.
   double mean_queue_bytes(Duration time);
 
   uint32_t senders() const { return static_cast<uint32_t>(qps_.size()); }
@@ -58,9 +58,9 @@ class Star final : private fabric::Switch::Listener {
     void deliver(Frame&& frame) override;
     void on_event(Event event, Instant now);
   };
-  /// Looks at the bottleneck's queue every microsecond.
+  /// Samples the bottleneck's queue every microsecond.
   struct Sampler final : Actor<Sampler> {
-    struct Event {};  // the next look is due
+    struct Event {};  // the next sample is due
     Star* star = nullptr;
     Instant until;
     uint64_t bytes = 0;

@@ -28,7 +28,7 @@ inline EngineConfig config_of(const Path& path) {
   return config;
 }
 
-/// WRITEs of `message_bytes` each without a pause, from a to b.
+/// WRITEs of `message_bytes` each from a to b, without a pause between them.
 class Stream {
  public:
   Stream(uint64_t seed, const Path& path, uint32_t message_bytes, uint32_t queue)
@@ -45,7 +45,7 @@ class Stream {
     bed_.a.set_program([this] { program(); });
   }
 
-  /// Loss of what `a` sends, and of what `b` answers.
+  /// Loss of frames that `a` sends, and of those that `b` sends back.
   void lose(double there, double back) {
     set_loss(*bed_.cable.a_to_b, there);
     set_loss(*bed_.cable.b_to_a, back);
@@ -54,7 +54,7 @@ class Stream {
   void lose_frame(uint64_t n) {
     bed_.cable.a_to_b->set_drop_rule(drop_nth(n, [](std::span<const uint8_t>) { return true; }));
   }
-  /// Bits per second that completed within `measured`, after `before`.
+  /// Bits per second that completed in `measured`, after a run-up of `before`.
   double goodput(Duration before, Duration measured) {
     bed_.a.kick();
     bed_.world.run_for(before);
@@ -99,7 +99,7 @@ class Stream {
   std::vector<Completion> failures_;
 };
 
-/// Of the goodput without loss.
+/// The goodput as a part of that without loss.
 inline double share(const Path& path, double there, double back, Duration measured, uint32_t message_bytes,
                     uint32_t queue) {
   const Duration before{measured.ns / 10};

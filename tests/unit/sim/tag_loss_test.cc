@@ -25,7 +25,7 @@ class BadCable {
  public:
   explicit BadCable(uint64_t seed) : bed_(seed) {
     QpOptions options;
-    bed_.connect(a_, b_, options);  // for the protection domains: receives belong to their queue's
+    bed_.connect(a_, b_, options);  // for the protection domains: a receive belongs to that of its queue
     CompletionQueue& cq = *bed_.b.engine().objects().create_cq(4096, nullptr);
     SharedReceiveQueue& srq = *bed_.b.engine().objects().create_srq(b_.pd, kMessages, 1, nullptr);
     EXPECT_TRUE(bed_.b.engine().objects().attach_tags(srq, cq, kMessages, 1));
@@ -101,7 +101,7 @@ class BadCable {
     EXPECT_EQ(a_.receive(message, notices_.sge(message / 3 * TagHeader::kBytes, TagHeader::kBytes)), PostResult::kOk);
   }
 
-  /// What is fetched begins behind the headers.
+  /// The payload of a rendezvous begins behind the headers.
   void send(uint32_t message) {
     const bool fetched = kind_of(message) == Kind::kRendezvous;
     uint8_t* const head = message_at(from_, message);
@@ -120,7 +120,7 @@ class BadCable {
     EXPECT_EQ(a_.send(wr), PostResult::kOk);
   }
 
-  /// The data lay behind `headers` bytes of the sender's message, and lies `skip` bytes behind the receive's beginning.
+  /// The data began `headers` bytes into the sender's message, and begins `skip` bytes into the receive.
   void expect_bytes(uint32_t message, uint32_t bytes, uint32_t headers, uint32_t skip = 0) {
     EXPECT_EQ(bytes, bytes_of(message));
     const uint32_t source = headers != 0 ? headers : skip;

@@ -56,7 +56,7 @@ std::optional<PacketName> name_of(std::span<const uint8_t> frame) {
   return PacketName{view.info->is_response(), view.bth.psn.value()};
 }
 
-/// What a loss provokes, and what may get lost next.
+/// What follows a loss, and may get lost next.
 enum class Second { kNone, kNak, kSelectiveAck, kRequestAgain, kCnp };
 
 bool is_second(Second second, std::span<const uint8_t> frame) {
@@ -87,7 +87,7 @@ EngineConfig engine_config(bool congestion) {
 /// Two messages of the same kind and one after them, so that a hole has something behind it.
 class Exchange {
  public:
-  /// `warm`: the two know each other, and how far away they are.
+  /// `warm`: both have exchanged messages before, and know the round trip.
   explicit Exchange(const Message& message, const Recovery& recovery = kGoBackN, bool warm = false,
                     bool congestion = false)
       : message_(message), bed_(1, {}, engine_config(congestion)) {
@@ -111,7 +111,7 @@ class Exchange {
     fill();
   }
 
-  /// Does this to every frame from A, or to A, with that name, the first `times` times.
+  /// Does `fault` to each frame with that name, from A or to A, the first `times` times.
   void arrange(Fault fault, bool from_a, const PacketName& name, unsigned times) {
     link(from_a).set_drop_rule([this, fault, name, from_a, left = times](std::span<const uint8_t> frame) mutable {
       if (fault == Fault::kNone) return false;
@@ -120,19 +120,19 @@ class Exchange {
       left--;
       hits_++;
       if (fault == Fault::kLose) return true;
-      // The copy goes straight to the other side, later than everything that is under way now.
+      // The copy goes straight to the other side, later than everything in flight now.
       later_.push_back({from_a, Frame(frame)});
       return fault == Fault::kDelay;
     });
   }
-  /// Of what comes after that loss, the first of the kind is lost too.
+  /// Of what follows the loss, the first frame of kind `second` is lost, too.
   void arrange_second(Second second, bool lost_from_a) {
     second_ = second;
     const bool from_a = second == Second::kRequestAgain;
-    if (from_a && lost_from_a) return;  // the same link: `arrange` asks
+    if (from_a && lost_from_a) return;  // the same link: `arrange` asks for it
     link(from_a).set_drop_rule([this, from_a](std::span<const uint8_t> frame) { return second_due(from_a, frame); });
   }
-  /// The first copy of that request is marked on its way.
+  /// Marks the first copy of that request on its way.
   void mark(const PacketName& name) {
     fabric::FaultRule rule;
     rule.action = fabric::FaultRule::Action::kMark;
@@ -285,7 +285,7 @@ class TargetedLoss : public testing::TestWithParam<Case> {
   static const Message& message() { return std::get<1>(GetParam()); }
   static bool read() { return message().opcode == WrOpcode::kRdmaRead; }
 
-  /// `work` for every packet that there is, with a name for what fails.
+  /// Calls `work` for every packet of a run, and names the one that failed.
   template <typename Work>
   void for_each_packet(bool warm, Work&& work) {
     const auto packets = Exchange(message(), recovery(), warm).packets();
@@ -311,7 +311,7 @@ class TargetedLoss : public testing::TestWithParam<Case> {
     });
   }
 
-  /// The first loss provokes something, which is lost too.
+  /// The first loss provokes a frame, which is lost, too.
   void each_and(Second second) {
     unsigned lost = 0;
     for_each_packet(true, [&](bool request, const PacketName& name) {
@@ -347,7 +347,7 @@ std::vector<Message> all_messages() {
   return all;
 }
 
-/// Only what a test says something about becomes a case of it.
+/// The cases that `wanted` selects.
 std::vector<Case> cases(bool (*wanted)(const Recovery&, const Message&)) {
   std::vector<Case> found;
   for (const Recovery& recovery :
@@ -360,7 +360,7 @@ std::vector<Case> cases(bool (*wanted)(const Recovery&, const Message&)) {
   return found;
 }
 
-/// Acknowledged by ACKs, not by responses of its own.
+/// Acknowledged by ACKs, not by a response of its own.
 bool is_acknowledged(const Message& message) { return !message.atomic() && message.opcode != WrOpcode::kRdmaRead; }
 
 class TargetedLossOfNaks : public TargetedLoss {};
@@ -380,7 +380,7 @@ INSTANTIATE_TEST_SUITE_P(Messages, TargetedLossOfSelectiveAcks,
                            return recovery.selective() && is_acknowledged(message);
                          })),
                          case_name);
-// Both that are selective behave the same here: one of them.
+// Both selective ones behave alike here: one is enough.
 INSTANTIATE_TEST_SUITE_P(Messages, TargetedLossOfCnps,
                          testing::ValuesIn(cases([](const Recovery& recovery, const Message& message) {
                            return recovery.selective() == (recovery.a == LossRecovery::kSelective) &&
@@ -398,7 +398,7 @@ TEST_P(TargetedLossOfNaks, EachPacketAndTheNakLost) { each_and(Second::kNak); }
 TEST_P(TargetedLossOfSelectiveAcks, EachPacketAndTheSelectiveAckLost) { each_and(Second::kSelectiveAck); }
 TEST_P(TargetedLoss, EachPacketAndTheNextRequestLost) { each_and(Second::kRequestAgain); }
 
-/// Marked requests bring a CNP; whether it arrives must not matter to anything but the rate.
+/// Marked requests bring a CNP; whether it arrives must affect nothing but the rate.
 TEST_P(TargetedLossOfCnps, EachRequestMarkedAndTheCnpLost) {
   for (const bool lose : {false, true}) {
     const auto packets = Exchange(message(), recovery(), false, true).packets();

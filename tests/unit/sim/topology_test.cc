@@ -68,7 +68,7 @@ TEST(Routes, FatTreeHasEveryEqualPath) {
   EXPECT_EQ(next[topology.find("agg0-1")].size(), 2u);
   EXPECT_EQ(next[topology.find("core3")].size(), 1u);
   EXPECT_EQ(next[topology.find("edge3-1")].size(), 1u);
-  EXPECT_EQ(next[topology.find("h1")].size(), 1u);  // hosts use their cable, and nobody goes through them
+  EXPECT_EQ(next[topology.find("h1")].size(), 1u);  // hosts use their cable, and no path leads through them
 }
 
 TEST(Routes, TheTreeOfARingHasNoLoop) {

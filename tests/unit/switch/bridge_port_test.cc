@@ -37,7 +37,7 @@ class BridgePortTest : public EalTest {
       program_->turn();
     }
   }
-  /// One after the other, as the switch does.
+  /// One by one, as the switch sends.
   void send(const Frames& frames) {
     std::vector<rte_mbuf*> mbufs;
     for (const Bytes& bytes : frames) {
@@ -113,7 +113,7 @@ TEST_F(BridgePortTest, WhatIsForNobodyOrTooLongIsCounted) {
   ASSERT_NE(small, nullptr);
   std::string error;
   port_ = BridgePort::start(dir_.path(), BridgePort::Of::kAll, "shmlan", small, error);
-  program_->turn(milliseconds(300));  // when it looks who is there
+  program_->turn(milliseconds(300));  // when it looks for members
   settle();
   program_->send(roce_frame(kFarAway, 0x17, 257));
   program_->send(roce_frame(kFarAway, 0x17, 256, 1));
@@ -137,7 +137,7 @@ TEST_F(BridgePortTest, FramesThatHaveNoBufferWait) {
 }
 
 TEST_F(BridgePortTest, WhatTheSegmentHasNoMemoryForWaitsAndLeavesInOrder) {
-  // So many long frames that nobody reads that little of the pool is left.
+  // So many long frames that are not read that little of the pool is left.
   Node other(dir_, record_of("other", 2));
   const uint32_t qpn = other.qpn();
   settle();
@@ -151,7 +151,7 @@ TEST_F(BridgePortTest, WhatTheSegmentHasNoMemoryForWaitsAndLeavesInOrder) {
   }
   EXPECT_GT(sent, 500u);
   EXPECT_GT(own("drop_tx_no_room") + (port_->waiting() ? 1 : 0), 0u);
-  // Once they are read again, everything goes on.
+  // Once they are read, all goes on.
   for (int i = 0; i < 200; i++) {
     settle();
     other.turn();
@@ -165,7 +165,7 @@ TEST_F(BridgePortTest, WhatTheSegmentHasNoMemoryForWaitsAndLeavesInOrder) {
   EXPECT_EQ(program_->receive(), more);
 }
 
-/// A port of the switch's own, into which a program is plugged.
+/// A port of the switch's own, which one program plugs into.
 class OwnPortTest : public BridgePortTest {
  protected:
   void SetUp() override {
@@ -180,7 +180,7 @@ class OwnPortTest : public BridgePortTest {
     settle();
     settle();
   }
-  /// So many bursts as the port takes, of frames that say in which place they were sent.
+  /// Sends bursts as long as the port takes them; the length of each frame tells its place.
   uint32_t send_until_full() {
     uint32_t sent = 0;
     while (port_->ready_to_send() && sent < 10'000) {
@@ -212,7 +212,7 @@ TEST_F(OwnPortTest, ItsLinkIsUpWhileSomebodyIsPluggedIn) {
   EXPECT_FALSE(port_->link_up()) << "the same of one with which there was contact";
 }
 
-/// Neither end looks at addresses: what one sends the other gets, pauses, questions for addresses and all.
+/// Neither end looks at addresses: all that one sends arrives at the other, pauses and ARP included.
 TEST_F(OwnPortTest, WhateverIsSentArrives) {
   plug_in();
   Bytes question(60);
@@ -274,9 +274,9 @@ TEST_F(OwnPortTest, AProgramThatTakesNothingLosesFramesAfterASecond) {
   EXPECT_GE(sent_again(), 1u) << "until it takes some again";
 }
 
-/// A port that is closed while frames wait for room takes nothing with it.
+/// A port that is closed while frames wait for room loses no buffer.
 TEST_F(BridgePortTest, WhatWaitsGoesWithThePort) {
-  std::vector<std::unique_ptr<Node>> sleepers;  // none of whom takes what is for it
+  std::vector<std::unique_ptr<Node>> sleepers;  // none of them reads
   for (uint8_t i = 2; i < 40 && port_->ready_to_send(); i++) {
     sleepers.push_back(std::make_unique<Node>(dir_, record_of("sleeper", i)));
     const uint32_t qpn = sleepers.back()->qpn();

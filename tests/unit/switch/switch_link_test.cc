@@ -8,7 +8,7 @@
 namespace uroce::netswitch {
 namespace {
 
-/// Gives what lies in `arrived`, keeps what it is sent.
+/// Returns the frames in `arrived`, and keeps those that it is sent.
 class ListPort final : public SwitchPort {
  public:
   ~ListPort() override {
@@ -71,7 +71,7 @@ class SwitchLinkTest : public EalTest {
     for (const auto& link : links_) link->receive(*switch_, now_);
     for (const auto& link : links_) link->transmit(*switch_, now_);
   }
-  /// To everybody, from an address; in pieces of these sizes.
+  /// A broadcast, in segments of these sizes.
   static rte_mbuf* broadcast(std::initializer_list<uint32_t> pieces) {
     rte_mbuf* head = nullptr;
     for (const uint32_t bytes : pieces) {
@@ -129,7 +129,7 @@ TEST_F(SwitchLinkTest, AFrameThatThePortCannotSendIsCounted) {
   EXPECT_EQ(ports_[1]->sent.size(), 1u);
 }
 
-/// Frames that are delayed are kept, but not more than there is memory for: the others are lost, counted, and free.
+/// Delayed frames are kept as far as there is memory; the others are lost and counted, and their buffers are free.
 TEST_F(SwitchLinkTest, DelayedFramesForWhichThereIsNoRoomAreCounted) {
   fabric::ImpairmentConfig late;
   ASSERT_EQ(fabric::parse_impairments("delay all by 5ms", late), "");
@@ -145,7 +145,7 @@ TEST_F(SwitchLinkTest, DelayedFramesForWhichThereIsNoRoomAreCounted) {
   }
 }
 
-/// What the port of arrival says of a frame is no order to the port that sends it: to make a checksum, insert a tag.
+/// The receiving port's flags must not tell the sending one to compute a checksum or insert a tag.
 TEST_F(SwitchLinkTest, NothingIsLeftOfWhatTheReceivingPortSaid) {
   rte_mbuf* const mbuf = broadcast({100});
   mbuf->ol_flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_RSS_HASH | RTE_MBUF_F_TX_VLAN | RTE_MBUF_F_TX_IP_CKSUM;

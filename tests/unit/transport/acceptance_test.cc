@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// The frame moves this one counter and nothing else; the QP does not notice.
+/// The frame increments this one counter and nothing else, and the QP is not affected.
 void expect_dropped(Rig& rig, const Bytes& frame, const std::string& counter) {
   const Psn epsn = rig.qp().responder().epsn();
   rig.counted();
@@ -37,7 +37,7 @@ TEST(Acceptance, BaseTransportHeader) {
   bth = good_bth(rig);
   bth.dest_qp = 0;
   expect_dropped(rig, frame_of(rig.path_from_peer(), bth, {}, {}), "rx_drop_no_qp");
-  bth.dest_qp = 1;  // of management datagrams, and of nothing else
+  bth.dest_qp = 1;  // for management datagrams only
   expect_dropped(rig, frame_of(rig.path_from_peer(), bth, {}, {}), "rx_drop_qp_service");
   bth.dest_qp = 0xFFFFFF;  // multicast
   expect_dropped(rig, frame_of(rig.path_from_peer(), bth, {}, {}), "rx_drop_no_qp");
@@ -144,7 +144,7 @@ TEST(Acceptance, StatesThatTakeRequestsAndResponses) {
     RigOptions options;
     options.state = c.state;
     Rig rig(options);
-    // In RESET there is no path yet, so the state must be looked at first.
+    // In RESET there is no path yet, so the state must be checked first.
     rig.arrive(send(kOpSendOnly, 0x105, 0));
     rig.arrive(ack(0x1ff, 0));
     const std::string counted = rig.counted();

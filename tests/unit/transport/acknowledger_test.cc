@@ -23,16 +23,16 @@ class AcknowledgerTest : public testing::Test {
   static constexpr Duration kDelay = microseconds(20);
   static constexpr uint8_t kSyndrome = 0x60;
 
-  /// The program answers so many messages, each with a post of its own.
+  /// The program answers `messages` messages, each with a post.
   static void answer(Acknowledger& ack, int messages) {
     for (int i = 0; i < messages; i++) {
       ack.on_message(true, kNow);
-      if (ack.delayed()) ack.end_delay();  // nothing leaves while it waits
+      if (ack.delayed()) ack.end_delay();  // nothing is sent while the ACK waits
       ack.on_sent();
       ack.on_send_posted();
     }
   }
-  /// Of a program that answers, in one of the states.
+  /// An acknowledger of a program that answers, in `state`.
   static Acknowledger in(State state) {
     Acknowledger ack(kDelay);
     answer(ack, 3);
@@ -41,7 +41,7 @@ class AcknowledgerTest : public testing::Test {
     if (state == State::kNak) ack.require_nak(kSyndrome);
     return ack;
   }
-  /// What follows in each of the four states.
+  /// What each of the four states becomes.
   struct Row {
     State nothing, ack, delayed_ack, nak;
     bool operator==(const Row&) const = default;
@@ -158,7 +158,7 @@ TEST_F(AcknowledgerTest, ADelayInVainIsTheLast) {
   ack.on_sent();
   ack.on_message(true, kNow + kDelay);
   EXPECT_EQ(ack.state(), State::kAck) << "nobody answered";
-  // What was sent in time does not count against the program.
+  // An ACK that was sent in time does not count against the program.
   ack = in(State::kDelayedAck);
   ack.end_delay();
   ack.on_timeout(kNow + kDelay);
@@ -173,7 +173,7 @@ TEST_F(AcknowledgerTest, ResetForgetsHowTheProgramAnswers) {
   ack.on_message(true, kNow);
   EXPECT_TRUE(ack.delayed()) << "silence does not";
   ack.reset();
-  ack.on_send_posted();  // answers nothing of this connection
+  ack.on_send_posted();  // answers no message of this connection
   answer(ack, 1);
   ack.on_message(true, kNow);
   EXPECT_EQ(ack.state(), State::kAck);

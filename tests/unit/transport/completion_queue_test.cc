@@ -13,7 +13,7 @@ constexpr auto kSolicited = CompletionQueue::Wake::kSolicited;
 
 class ArmTest : public testing::Test {
  protected:
-  /// What it did to the program: events raised by it.
+  /// Returns the number of events that it raised; so do the others.
   size_t push(bool solicited = false, WcStatus status = WcStatus::kSuccess, uint32_t qpn = 1) {
     Completion completion;
     completion.qp_num = qpn;
@@ -44,11 +44,11 @@ TEST_F(ArmTest, AnEmptyQueueWaitsForTheNextOneAndSaysSoOnce) {
   EXPECT_EQ(push(), 0u);
 }
 
-// UCX polls, then arms, then sleeps: what came between the two is in the queue, and nothing else will wake it.
+// UCX polls, arms, and sleeps: a completion between the first two is in the queue, and nothing else would wake UCX.
 TEST_F(ArmTest, WhatCameBeforeTheArmingIsSaidAtOnce) {
   EXPECT_EQ(push(), 0u);
   EXPECT_EQ(arm(kAny), 1u);
-  EXPECT_EQ(push(), 0u);  // that was the one event of this arming
+  EXPECT_EQ(push(), 0u);  // there is one event for each arming
 }
 
 // ibv_rc_pingpong takes the event, arms, and only then polls.
@@ -61,7 +61,7 @@ TEST_F(ArmTest, WhatRaisedAnEventIsNotSaidTwice) {
   EXPECT_EQ(push(), 1u);
 }
 
-// The program was woken for the first, and finds the second when it looks.
+// The program was woken for the first, and finds the second when it polls.
 TEST_F(ArmTest, TakingAnEventAnnouncesAllThatIsThere) {
   arm(kAny);
   EXPECT_EQ(push(), 1u);
@@ -102,14 +102,14 @@ TEST_F(ArmTest, OneThatIsLeftIsEnough) {
   EXPECT_EQ(arm(kAny), 1u);
 }
 
-// ibv_rc_pingpong -t polls in batches, one for each event, and finds an error in an event without a completion.
+// ibv_rc_pingpong -t polls one batch for each event, and takes an event without a completion for an error.
 TEST_F(ArmTest, ABatchEndsBeforeWhatAWaitingEventTellsOf) {
   arm(kAny);
   push();
   cq_.on_event_taken();
   arm(kAny);
   EXPECT_EQ(push(), 1u);
-  EXPECT_FALSE(cq_.next_is_unheard());  // the one whose event was taken
+  EXPECT_FALSE(cq_.next_is_unheard());  // its event was taken
   poll(1);
   EXPECT_TRUE(cq_.next_is_unheard());
   cq_.on_event_taken();
@@ -127,7 +127,7 @@ TEST_F(ArmTest, WhatAnArmingFoundIsUnheardUntilItsEventIsTaken) {
   EXPECT_TRUE(cq_.next_is_unheard());
 }
 
-// A program may poll and never look at its events.
+// A program may poll and ignore its events.
 TEST_F(ArmTest, WhatWasPolledAllTheSameEndsTheWait) {
   arm(kAny);
   push();
@@ -137,11 +137,11 @@ TEST_F(ArmTest, WhatWasPolledAllTheSameEndsTheWait) {
   EXPECT_FALSE(cq_.next_is_unheard());
 }
 
-// A reset takes out what is there of one queue pair: what the program was told of the others stays as it was.
+// A reset removes the completions of one queue pair; which of the others were announced stays as it was.
 TEST_F(ArmTest, WhatARemovalLeavesIsAsNewAsItWas) {
   arm(kAny);
   push(false, WcStatus::kSuccess, 1);
-  cq_.on_event_taken();  // of 1
+  cq_.on_event_taken();  // the event of the first one
   push(false, WcStatus::kSuccess, 2);
   cq_.remove(2);
   EXPECT_EQ(arm(kAny), 0u);
@@ -182,7 +182,7 @@ TEST_F(ArmTest, ASolicitedOneThatWasPolledIsKnown) {
   push(false);
   poll(1);
   EXPECT_EQ(arm(kSolicited), 0u);
-  EXPECT_EQ(arm(kAny), 1u);  // the other one was never announced
+  EXPECT_EQ(arm(kAny), 1u);  // the other completion was never announced
 }
 
 TEST_F(ArmTest, ArmingForSolicitedOnesKeepsAnArmingForAny) {
@@ -218,7 +218,7 @@ TEST_F(ModerationTest, AnEventForSoMany) {
   EXPECT_EQ(push_at(2), 0u);
   EXPECT_EQ(cq_.next_event(), Instant::never());
   EXPECT_EQ(push_at(3), 1u);
-  EXPECT_EQ(push_at(4), 0u);  // it is not armed
+  EXPECT_EQ(push_at(4), 0u);  // not armed
 }
 
 TEST_F(ModerationTest, OrWhenTheFirstIsOldEnough) {
@@ -240,14 +240,14 @@ TEST_F(ModerationTest, WhatWasThereBeforeTheArmingCounts) {
   push_at(103);
   EXPECT_EQ(arm(kAny), 0u);
   EXPECT_EQ(cq_.next_event(), at(110));
-  EXPECT_EQ(arm(kAny), 0u);  // counts nothing twice
+  EXPECT_EQ(arm(kAny), 0u);  // nothing counts twice
   EXPECT_EQ(push_at(104), 1u);
   poll(3);
   for (int i = 0; i < 3; i++) push_at(200);
   EXPECT_EQ(arm(kAny), 1u);
 }
 
-// Armed for solicited ones, and then for all: those that are there count now.
+// Armed for solicited completions, then for all: those in the queue count, too.
 TEST_F(ModerationTest, AnArmingForMore) {
   cq_.moderate(4, microseconds(10));
   push_at(100);
@@ -280,7 +280,7 @@ TEST_F(ModerationTest, OtherValuesHoldForWhatIsHeldBack) {
   EXPECT_EQ(raised_by([&] { cq_.moderate(2, microseconds(5)); }), 1u);
   arm(kAny);
   EXPECT_EQ(raised_by([&] { cq_.moderate(1, microseconds(5)); }), 0u);
-  EXPECT_EQ(push_at(102), 1u);  // one is no moderation
+  EXPECT_EQ(push_at(102), 1u);  // a count of one is no moderation
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ std::vector<PacketView> views(const std::vector<Bytes>& frames) {
   return all;
 }
 
-// The notification point.
+// Notification point.
 
 TEST(Notification, AMarkedPacketCausesACnpBeforeTheAck) {
   Rig rig(dcqcn());
@@ -183,7 +183,7 @@ TEST(Notification, DestroyedWithACnpStillToSend) {
   EXPECT_THAT(rig.sent(), IsEmpty());
 }
 
-// What may be marked.
+// Packets that may be marked.
 
 TEST(Ect, OnPacketsWithPayloadOnly) {
   Rig rig(dcqcn());
@@ -212,7 +212,7 @@ TEST(Ect, NotWithoutAnAlgorithmAndNotOnDatagrams) {
   av.sgid_index = 1;
   const auto ah = ud.engine().create_ah(ud.pd(), av, ud.now());
   ASSERT_NE(ah, nullptr);
-  ud.resolve_peer();  // an answer counts when the handle has asked
+  ud.resolve_peer();  // an answer counts only if the handle has asked
   SendWr wr = ud.send_wr(16);
   wr.ah = ah.get();
   wr.remote_qpn = 0x123;
@@ -225,7 +225,7 @@ TEST(Ect, NotWithoutAnAlgorithmAndNotOnDatagrams) {
   ud.engine().destroy_ah(ah.get());
 }
 
-// The reaction point.
+// Reaction point.
 
 TEST(Reaction, OnlyThePeerCanSlowUsDown) {
   Rig rig(dcqcn());
@@ -285,7 +285,7 @@ TEST(Reaction, NothingToSendMeansNoTimer) {
   rig.post(rig.send_wr(16));
   rig.sent();
   rig.arrive(ack(0x200, 1));
-  rig.advance(microseconds(1));  // lazy timers show themselves
+  rig.advance(microseconds(1));  // a lazy timer would fire now
   rig.advance(milliseconds(10));
   EXPECT_EQ(rig.qp().next_timeout(), Instant::never());
 }
@@ -301,7 +301,7 @@ TEST(Reaction, ReadResponsesKeepToTheRateAndAcksDoNot) {
   rig.advance(microseconds(5));
   EXPECT_THAT(rig.sent(), ElementsAre("READ_RESPONSE_LAST 000101 msn 1 bytes 256"));
   rig.arrive(send(kOpSendOnly, 0x102, 16));
-  EXPECT_THAT(rig.sent(), ElementsAre("ACK 000102 msn 2"));  // at once
+  EXPECT_THAT(rig.sent(), ElementsAre("ACK 000102 msn 2"));  // not delayed
   rig.arrive(fetch_add(0x103, rig.remote_va(), rig.rkey(), 1));
   EXPECT_THAT(rig.sent(), SizeIs(1));
   rig.arrive(read(0x104, rig.remote_va(), rig.rkey(), 16));
@@ -352,7 +352,7 @@ TEST(Reaction, TheResetOfAQpForgetsItsRate) {
   EXPECT_FALSE(rig.qp().congestion()->limited());
 }
 
-/// The packets too: nobody has to ask first, and the window is as new.
+/// The packets, too: nothing has to update the rate first, and the window is new.
 TEST(Reaction, AfterAResetPacketsGoAtTheFullRateAtOnce) {
   RigOptions options = dcqcn();
   options.engine.congestion.has_win = true;
@@ -396,7 +396,7 @@ TEST(WindowCap, HoldsBackUntilAnAck) {
   EXPECT_FALSE(rig.engine().wants_transmit());
 }
 
-/// A cap that shrinks under packets without an ACK request must not wait for ever.
+/// When the cap shrinks below packets in flight that asked for no ACK, the QP must not wait for ever.
 TEST(WindowCap, ShrinkingAsksForAnAck) {
   RigOptions options = dcqcn();
   options.engine.congestion.has_win = true;

@@ -48,7 +48,7 @@ TEST(Credits, AStarvedPeerIsToldOfANewReceive) {
   EXPECT_THAT(rig.sent(), ElementsAre("ACK 000100 credits 0 msn 1"));
   rig.receive(2);
   EXPECT_THAT(rig.sent(), ElementsAre("ACK 000100 credits 1 msn 1"));
-  rig.receive(3);  // it is not starved any more
+  rig.receive(3);  // no longer without receives
   EXPECT_THAT(rig.sent(), IsEmpty());
 }
 
@@ -85,14 +85,14 @@ TEST(Credits, WithoutAnyOneMayGoToFindOut) {
   EXPECT_THAT(rig.sent(), ElementsAre("SEND_ONLY 000201 bytes 0 ack"));
 }
 
-/// The credit ends in the middle of a message, and what is under way asked for no ACK: one packet more asks.
+/// The credit ends in the middle of a message, and no packet in flight asked for an ACK: one more packet does.
 TEST(Credits, AMessageThatStopsInItsMiddleAsksForAnAck) {
   RigOptions options;
   options.engine.window_packets = 8;
   Rig rig(options);
   rig.post(rig.send_wr(0, 1));
   rig.post(rig.send_wr(256 * 20, 2));
-  EXPECT_EQ(rig.sent().size(), 8u);  // the second message's packets 4 asks for an ACK, 5 to 7 do not
+  EXPECT_EQ(rig.sent().size(), 8u);  // the second message's packet 4 asks for an ACK, 5 to 7 do not
   rig.arrive(ack(0x200, 1, 0));
   EXPECT_THAT(rig.sent(), ElementsAre("SEND_MIDDLE 000208 bytes 256 ack"));
   rig.arrive(ack(0x204, 1, 0));
@@ -109,7 +109,7 @@ TEST(Credits, AnUnsolicitedUpdateCounts) {
   rig.arrive(ack(0x201, 2, 0));
   EXPECT_EQ(rig.sent().size(), 1u);
   rig.post(rig.send_wr(0, 4));
-  rig.arrive(ack(0x201, 2, 8));  // the same ACK again, with more credit
+  rig.arrive(ack(0x201, 2, 8));  // the same ACK, with more credit
   EXPECT_THAT(rig.sent(), ElementsAre("SEND_ONLY 000203 bytes 0 ack"));
   EXPECT_EQ(rig.counted(), "");
 }

@@ -16,7 +16,7 @@ class DelayedAck : public testing::Test {
     o.engine.ack_delay = microseconds(20);
     return o;
   }
-  /// One message in, and the program's answer out: how ping-pong looks.
+  /// One message in, and the program's answer out, as in ping-pong.
   void exchange() {
     rig_.receive(psn_);
     rig_.arrive(send(kOpSendOnly, psn_, 4));
@@ -58,7 +58,7 @@ TEST_F(DelayedAck, LeavesWhenTheTimeIsOver) {
   EXPECT_THAT(rig_.sent(), IsEmpty());
   rig_.advance(microseconds(1));
   EXPECT_THAT(rig_.sent(), ElementsAre("ACK 000104 msn 5"));
-  // Nobody answered: the next one does not wait.
+  // The program did not answer, so the next ACK is not delayed.
   rig_.receive(2);
   rig_.arrive(send(kOpSendOnly, psn_ + 1, 4));
   EXPECT_THAT(rig_.sent(), ElementsAre("ACK 000105 msn 6"));

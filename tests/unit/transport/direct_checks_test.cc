@@ -16,7 +16,7 @@ constexpr uint32_t kRequesterAddress = 0x0A000001;
 constexpr uint32_t kTargetAddress = 0x0A000002;
 constexpr uint64_t kIova = 0x7000'0000'0000;
 
-/// A target and a request, each with things that may be wrong.
+/// A target and a request, each with properties that may be wrong.
 struct Draw {
   uint32_t region_access;
   uint32_t qp_access;
@@ -26,7 +26,7 @@ struct Draw {
   QpState state;
   bool gone;  // the region was deregistered
   bool other_key;
-  bool other_peer;  // the target is connected to another number
+  bool other_peer;  // the target is connected to another QP
   DirectRequest request;
 };
 
@@ -86,7 +86,7 @@ class Judged {
     if (qp == target_.shown.qps.end() || region == target_.shown.regions.end()) return std::nullopt;
     return direct_address({qp->second, target_.shown.next_psn.load(), region->second}, request_);
   }
-  /// Sends it in frames: whether the responder carries it out.
+  /// Sends the request in frames. Whether the responder executes it.
   bool responder() {
     const Sge sge{.addr = 0, .length = request_.length, .lkey = local_};
     SendWr wr;
@@ -104,7 +104,7 @@ class Judged {
 
  private:
   const Draw d_;
-  DirectSide requester_{kRequester};  // the requester is given no way to the target: all goes in frames
+  DirectSide requester_{kRequester};  // finds no target, so that all goes in frames
   DirectSide target_{kTarget};
   uint32_t key_ = 0;
   uint32_t local_ = 0;
@@ -120,8 +120,7 @@ TEST(DirectChecks, SayWhatTheResponderSays) {
     Judged judged(d);
     const std::optional<uint64_t> address = judged.checks();
     const bool carried_out = judged.responder();
-    // Who sends to a queue pair is asked by the engine's receiver, and the first request in RTR is left to the
-    // responder.
+    // The sender is checked by the engine's receiver, and the first request in RTR is left to the responder.
     const bool expected = carried_out && !d.other_peer && d.state == QpState::kRts;
     ASSERT_EQ(address.has_value(), expected)
         << "draw " << i << ": " << (d.request.read ? "READ" : "WRITE") << " of " << d.request.length << " at "
@@ -155,7 +154,7 @@ DirectRequest a_request() {
   return request;
 }
 
-/// What the responder is asked about does not show: the receiver looks at it, or a packet cannot say it.
+/// Fields that a responder does not check: the receiver does, or a packet cannot have such a value.
 TEST(DirectChecks, EachFieldOfTheConnectionCounts) {
   EXPECT_EQ(direct_address(a_target(), a_request()), 1010u);
   const std::function<void(ShownTarget&, DirectRequest&)> wrong[] = {
@@ -188,7 +187,7 @@ TEST(DirectChecks, EachFieldOfTheConnectionCounts) {
   }
 }
 
-/// A peer may show what it likes: no address wraps round the end.
+/// A peer may show any values: no address wraps.
 TEST(DirectChecks, NothingWraps) {
   ShownTarget target = a_target();
   DirectRequest request = a_request();

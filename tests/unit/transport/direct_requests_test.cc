@@ -45,7 +45,7 @@ class DirectRequestsTest : public testing::Test {
     wr.num_sge = 1;
     ASSERT_EQ(b.qp.post_recv(wr, b.now), PostResult::kOk);
   }
-  /// Frames go to and fro until nobody has any, time included.
+  /// Passes frames both ways until neither side has any, while time passes.
   void exchange() {
     for (int i = 0; i < 200; i++) {
       const auto there = a.frames();
@@ -134,12 +134,12 @@ TEST_F(DirectRequestsTest, ManyShareATurn) {
   EXPECT_EQ(completed(), Ids{5});
 }
 
-/// What goes in frames before it has to be executed first, and its acknowledgement says that.
+/// An earlier request in frames is executed first, as its acknowledgement tells.
 TEST_F(DirectRequestsTest, WaitsForWhatIsBeforeIt) {
   give_receive();
   post(WrOpcode::kSend, 1, 100);
   post(WrOpcode::kRdmaWrite, 2, kLarge, 8192);
-  post(WrOpcode::kRdmaWrite, 3, 16, 8192);  // in a frame, after it
+  post(WrOpcode::kRdmaWrite, 3, 16, 8192);  // in a frame, after the large one
   const auto first = a.frames();
   ASSERT_EQ(first.size(), 1u) << "the SEND";
   EXPECT_FALSE(a.qp.wants_transmit()) << "nothing to do before the answer";
@@ -164,7 +164,7 @@ TEST_F(DirectRequestsTest, TakesNoSequenceNumber) {
   post(WrOpcode::kRdmaWrite, 1, kLarge);
   EXPECT_TRUE(a.frames().empty());
   EXPECT_EQ(a.qp.requester().window().next(), before);
-  // And what comes then is what the responder expects.
+  // The next requests have the numbers that the responder expects.
   for (uint64_t id = 2; id < 8; id++) post(id % 2 == 0 ? WrOpcode::kRdmaWrite : WrOpcode::kRdmaRead, id, 3000);
   exchange();
   EXPECT_EQ(completed(), (Ids{1, 2, 3, 4, 5, 6, 7}));
@@ -209,7 +209,7 @@ TEST_F(DirectRequestsTest, WhileSomebodyLooksAllGoesInFrames) {
   }
 }
 
-/// The responder says what is wrong, as with any request.
+/// The responder reports the error, as for any request.
 TEST_F(DirectRequestsTest, WrongKeyIsRefusedByTheResponder) {
   remote_key ^= 0x10000;
   post(WrOpcode::kRdmaWrite, 1, kLarge);
@@ -228,7 +228,7 @@ TEST_F(DirectRequestsTest, WrongLocalKeyIsTheRequestersOwnError) {
   EXPECT_EQ(a.completions().at(0).status, WcStatus::kLocProtErr);
 }
 
-/// Memory went away in the middle: all of the request goes in frames then, and ends as it would have.
+/// The memory goes in the middle: the whole request is then sent in frames, and has the same outcome.
 TEST_F(DirectRequestsTest, WhatCannotBeCopiedGoesInFrames) {
   constexpr uint32_t kTurn = DirectRequests::kBytesPerTurn;
   for (const WrOpcode opcode : {WrOpcode::kRdmaWrite, WrOpcode::kRdmaRead}) {
@@ -287,7 +287,7 @@ TEST_F(DirectRequestsTest, ErrorFlushesWhatIsHalfCopied) {
   EXPECT_TRUE(a.frames().empty());
 }
 
-/// Frames are not held up for what will not be copied.
+/// Frames do not wait for a request that will not be copied.
 TEST_F(DirectRequestsTest, WhatIsNotShownDoesNotWait) {
   b.shown.regions.clear();
   give_receive();
@@ -297,7 +297,7 @@ TEST_F(DirectRequestsTest, WhatIsNotShownDoesNotWait) {
   exchange();
 }
 
-/// In RTR the responder has to see the first request, which is an event. Then it is shown there, too.
+/// In RTR the first request is an event, so the responder has to see it. Afterwards the QP is shown.
 TEST_F(DirectRequestsTest, FirstRequestInRtrGoesInFrames) {
   DirectSide passive(0x3000c);
   DirectSide active(0x4000d);
@@ -327,7 +327,7 @@ TEST_F(DirectRequestsTest, FirstRequestInRtrGoesInFrames) {
   EXPECT_EQ(active.counters.direct_writes, 1u);
 }
 
-/// A queue pair shows itself while it takes requests, and waits before it is something else.
+/// A queue pair shows itself while it takes requests, and hides, which may take a wait, before its state changes.
 TEST_F(DirectRequestsTest, QueuePairIsShownWhileItTakesRequests) {
   EXPECT_EQ(b.shown.qps.size(), 1u);
   ASSERT_TRUE(b.to_state(QpState::kSqd));
@@ -363,14 +363,14 @@ TEST_F(DirectRequestsTest, OnlyRegionsForPeersAreShown) {
   EXPECT_TRUE(b.shown.regions.empty());
 }
 
-/// The peer decides when it shows itself, also between two looks: what is under way is answered first all the same.
+/// The peer may show itself at any time, also between two looks: requests in flight are answered first all the same.
 TEST_F(DirectRequestsTest, PeerThatShowsItselfBetweenTwoLooksChangesNoOrder) {
   give_receive();
   a.shown.hides_first = true;
   post(WrOpcode::kSend, 1, 100);
   const auto send = a.frames();
   ASSERT_EQ(send.size(), 1u);
-  b.receive(send);  // it is carried out, and its ACK is on the way
+  b.receive(send);  // it is executed, and its ACK is on the way
   post(WrOpcode::kRdmaWrite, 2, kLarge);
   a.shown.looks = 0;
   b.receive(a.frames());
@@ -390,7 +390,7 @@ TEST_F(DirectRequestsTest, LimitedRateGoesInFrames) {
   EXPECT_EQ(a.counters.direct_bytes, 0u);
 }
 
-/// Pieces of a request, one of which is empty, and the end of a turn in the middle of one: nothing beside them changes.
+/// Pieces of a request, one of them empty, and the end of a turn within one: no byte outside changes.
 TEST_F(DirectRequestsTest, OnlyThePiecesOfARequestAreTouched) {
   constexpr uint32_t kTurn = DirectRequests::kBytesPerTurn;
   std::iota(b.memory.begin(), b.memory.end(), uint8_t{7});

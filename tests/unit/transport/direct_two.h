@@ -21,10 +21,10 @@ namespace uroce::test {
 
 inline constexpr uint32_t kDirectMemory = 2 << 20;
 
-/// What one side shows, and how the other one reaches it.
+/// What one side shows, and how the other side gets to it.
 class ShownHere final : public DirectCopy, public DirectPeer {
  public:
-  // The target's half.
+  // Of the target.
   void show(const ShownRegion& region) override { regions[region.key] = region; }
   void hide_region(uint32_t key) override { waits += regions.erase(key) != 0 ? 1 : 0; }
   std::atomic<uint32_t>* show(const ShownQueuePair& qp) override {
@@ -34,7 +34,7 @@ class ShownHere final : public DirectCopy, public DirectPeer {
   void hide_queue_pair(uint32_t qpn) override { waits += qps.erase(qpn) != 0 ? 1 : 0; }
   void pause(bool pause) override { paused = pause; }
 
-  // The requester's: `other` is what the peer shows.
+  // Of the requester; `other` is what the peer shows.
   DirectPeer* find(const MacAddress& /*mac*/, uint32_t /*qpn*/) override {
     return other == nullptr || paused || other->paused ? nullptr : this;
   }
@@ -73,9 +73,9 @@ class ShownHere final : public DirectCopy, public DirectPeer {
   bool paused = false;
   bool hides_first = false;  // every other look finds nothing
   mutable uint32_t looks = 0;
-  int waits = 0;               // what was shown was taken back
-  int under_way = 0;           // begun, and not ended
-  int fail_after = -1;         // so many copies succeed; -1: all
+  int waits = 0;               // how often something shown was hidden
+  int under_way = 0;           // begun and not ended
+  int fail_after = -1;         // copies that succeed; -1: all
   std::vector<size_t> copies;  // bytes of each
   std::vector<bool> ended;
 
@@ -95,7 +95,7 @@ class ShownHere final : public DirectCopy, public DirectPeer {
   }
 };
 
-/// One of the two.
+/// One of two connected sides.
 class DirectSide : public Observer {
  public:
   explicit DirectSide(uint32_t qpn, PdId pd = 1)
@@ -104,7 +104,7 @@ class DirectSide : public Observer {
         qp((table.show_to(&shown), env_.direct = &shown, init(pd)), qpn, 0, 1024, env_, nullptr) {}
   ~DirectSide() override { qp.forget_work(); }
 
-  /// RESET to `last`, with what `change` makes of the usual attributes.
+  /// Moves from RESET to `last`, with attributes as `change` sets them.
   template <typename F>
   void connect(const DirectSide& peer, uint32_t own_address, uint32_t peer_address, QpState last, F&& change) {
     Route path;

@@ -34,7 +34,7 @@ TEST(Duplicate, WriteIsNotPlacedAgain) {
   Rig rig;
   rig.arrive(write(kOpWriteOnly, 0x100, rig.remote_va(8), rig.rkey(), 4, 4));
   EXPECT_EQ(rig.remote()[8], payload_byte(0x100, 0));
-  rig.remote()[8] = 0x42;  // the program wrote there since
+  rig.remote()[8] = 0x42;  // written by the program since
   rig.counted();
   rig.arrive(write(kOpWriteOnly, 0x100, rig.remote_va(8), rig.rkey(), 4, 4));
   EXPECT_EQ(rig.remote()[8], 0x42);
@@ -72,7 +72,7 @@ TEST(Duplicate, ReadBeyondWhatWasAskedForIsDropped) {
   rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 256));
   rig.sent();
   rig.counted();
-  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 512));  // would reach into the future
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 512));  // beyond the requests that were executed
   EXPECT_THAT(rig.sent(), IsEmpty());
   EXPECT_EQ(rig.counted(), "duplicate_request 1, rx_drop_bad_duplicate 1");
   EXPECT_EQ(rig.qp().state(), QpState::kRts);
@@ -109,7 +109,7 @@ TEST(Duplicate, ForgottenAtomicIsDropped) {
   rig.sent();
   rig.counted();
   const uint64_t before = word_at(rig, 8);
-  rig.arrive(fetch_add(0x100, rig.remote_va(8), rig.rkey(), 1));  // two later ones have taken its place
+  rig.arrive(fetch_add(0x100, rig.remote_va(8), rig.rkey(), 1));  // two later ones have displaced it
   EXPECT_THAT(rig.sent(), IsEmpty());
   EXPECT_EQ(rig.counted(), "duplicate_request 1, rx_drop_bad_duplicate 1");
   rig.arrive(fetch_add(0x101, rig.remote_va(8), rig.rkey(), 1));
@@ -118,7 +118,7 @@ TEST(Duplicate, ForgottenAtomicIsDropped) {
 }
 
 TEST(Duplicate, AnsweredInPsnOrder) {
-  // An earlier PSN goes before what is still to be sent.
+  // An earlier PSN is sent before queued ones.
   Rig rig;
   rig.port().set_tx_room(0);
   rig.arrive({read(0x100, rig.remote_va(), rig.rkey(), 16), read(0x101, rig.remote_va(), rig.rkey(), 16)});
@@ -129,7 +129,7 @@ TEST(Duplicate, AnsweredInPsnOrder) {
               ElementsAre("READ_RESPONSE_ONLY 000100 msn 2 bytes 16", "READ_RESPONSE_ONLY 000101 msn 2 bytes 16"));
 }
 
-/// The network repeats a READ that was answered, right before the next one: only the latter is in flight.
+/// The network repeats an answered READ right before the next one: only the latter counts as outstanding.
 TEST(Duplicate, RepeatedReadTakesNoPlaceFromTheNext) {
   RigOptions options;
   options.attributes.max_dest_rd_atomic = 1;
@@ -152,8 +152,8 @@ TEST(Duplicate, RepeatedReadDoesNotSilenceTheNext) {
               ElementsAre("READ_RESPONSE_ONLY 000100 msn 2 bytes 16", "READ_RESPONSE_ONLY 000101 msn 2 bytes 16"));
 }
 
-/// Part of a READ that is being answered is asked for again, and then all of it, before anything more can leave: what
-/// is queued for it becomes one answer. A second one behind it would count against the peer's next READ.
+/// Part of a READ that is being answered is requested again, and then all of it, before anything more is sent: the
+/// queued repetitions become one answer. A second one would count against the peer's next READ.
 TEST(Duplicate, OneAnswerForOverlappingRequests) {
   RigOptions options;
   options.attributes.max_dest_rd_atomic = 1;
@@ -174,7 +174,7 @@ TEST(Duplicate, OneAnswerForOverlappingRequests) {
   EXPECT_THAT(rig.sent(), ElementsAre("READ_RESPONSE_ONLY 000105 msn 2 bytes 16"));
 }
 
-/// A peer that knows selective repeat asks for parts: where they overlap, one answer gives them all.
+/// A peer with selective repeat requests parts: where they overlap, one answer covers all of them.
 TEST(Duplicate, PartsThatOverlapAreSentOnce) {
   RigOptions options;
   options.engine.loss_recovery = LossRecovery::kSelective;
@@ -190,7 +190,7 @@ TEST(Duplicate, PartsThatOverlapAreSentOnce) {
                           "READ_RESPONSE_MIDDLE 000102 bytes 256", "READ_RESPONSE_LAST 000103 msn 1 bytes 256"));
 }
 
-/// A repeated READ waits for the port while the program takes its memory back: dropped, the QP lives on.
+/// A repeated READ waits for the port while the program deregisters its memory: it is dropped, and the QP lives on.
 TEST(Duplicate, RepeatedReadOfMemoryThatIsGone) {
   Rig rig;
   rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 16));
@@ -206,8 +206,8 @@ TEST(Duplicate, RepeatedReadOfMemoryThatIsGone) {
   EXPECT_EQ(rig.qp().state(), QpState::kRts);
 }
 
-/// What a forger who knows everything but the READ itself can try with a PSN of the past: half a million keys, and none
-/// of them tells him anything, nor ends the connection.
+/// All that a forger can try with an old PSN who knows everything but the READ itself: half a million keys, and none of
+/// them tells it anything or ends the connection.
 TEST(Duplicate, KeysCannotBeTriedWithOldPsns) {
   Rig rig;
   rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 16));
@@ -224,8 +224,8 @@ TEST(Duplicate, KeysCannotBeTriedWithOldPsns) {
   EXPECT_EQ(rig.qp().state(), QpState::kRts);
 }
 
-/// The memory that a forger of READs with old PSNs gets sent: of a large READ no more than 32 copies, however often it
-/// is asked for, and nothing at all once its peer has read four more times.
+/// What forged READs with old PSNs can make us send: no more than 32 copies of a large READ, however often it is
+/// requested, and nothing once the peer has read four more times.
 TEST(Duplicate, WhatForgedReadsMakeUsSendIsBounded) {
   Rig rig;
   constexpr uint32_t kPackets = 256;
@@ -240,7 +240,7 @@ TEST(Duplicate, WhatForgedReadsMakeUsSendIsBounded) {
   };
   rig.arrive(large);
   EXPECT_EQ(packets_sent(), kPackets);
-  // In a burst: one copy.
+  // In one burst: one copy.
   rig.port().set_tx_room(0);
   for (int i = 0; i < 1000; i++) rig.arrive(large);
   rig.port().set_tx_room(4096);
@@ -259,8 +259,8 @@ TEST(Duplicate, WhatForgedReadsMakeUsSendIsBounded) {
   EXPECT_EQ(rig.qp().state(), QpState::kRts);
 }
 
-/// A peer that goes back n asks for all that follows each time: a READ behind a large one that comes through packet by
-/// packet is served as often as that takes.
+/// A peer with go-back-N requests all that follows each time: a READ behind a large one that arrives packet by packet
+/// is answered as often as that takes.
 TEST(Duplicate, AReadBehindOneThatGetsFurtherIsServedEachTime) {
   constexpr uint32_t kPackets = 100;
   Rig rig;
@@ -274,12 +274,12 @@ TEST(Duplicate, AReadBehindOneThatGetsFurtherIsServedEachTime) {
       rig.turn();
       more = rig.sent().size();
     }
-    // The last is asked for, and what stands behind it.
+    // The rest of the large READ, and the one behind it.
     ASSERT_EQ(sent, kPackets - lost + 1) << lost;
   }
 }
 
-/// Every part that retries of a lossy READ may ask for is served, once going forwards and once going backwards.
+/// Every part that retries of a lossy READ may request is answered, once going forwards and once going backwards.
 TEST(Duplicate, EveryPartOfAReadMayBeAskedForAgain) {
   constexpr uint32_t kPackets = 20;
   for (uint32_t length = 1; length <= kPackets; length++) {

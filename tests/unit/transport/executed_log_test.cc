@@ -20,12 +20,12 @@ class ExecutedLogTest : public testing::Test {
     log_.start(kMtu);
   }
   static Psn psn(uint32_t at) { return Psn(kFirst) + at; }
-  /// `bytes` of the READ of kVa that begins at the first number, from packet `from` on.
+  /// The entry for `bytes` of the READ of kVa at the first number, from packet `from` on.
   ExecutedLog::Entry* find(uint32_t from, uint32_t bytes, uint32_t rkey = kKey, uint64_t off = 0) {
     return log_.find_read(psn(from), {kVa + uint64_t{from} * kMtu + off, rkey, bytes});
   }
   void read(uint32_t at, uint32_t bytes) { log_.add_read(psn(at), {kVa, kKey, bytes}); }
-  /// Asks for the READ's packets from `from` on until there is no answer.
+  /// Repeats the READ's packets from `from` on until that is refused; returns how often it was not.
   uint32_t times_repeated(uint32_t from, uint32_t packets) {
     uint32_t times = 0;
     for (ExecutedLog::Entry* found = find(from, packets * kMtu); found != nullptr && times < 1000; times++) {
@@ -100,7 +100,7 @@ TEST_F(ExecutedLogTest, TheOldestIsForgotten) {
 
 TEST_F(ExecutedLogTest, GrowingKeepsTheOrder) {
   for (uint32_t i = 0; i < 4; i++) log_.add_atomic(Operation::kFetchAdd, psn(i), {}, i);
-  log_.grow(2);  // never less
+  log_.grow(2);  // never fewer
   log_.grow(5);
   for (uint32_t i = 4; i < 6; i++) log_.add_atomic(Operation::kFetchAdd, psn(i), {}, i);
   for (uint32_t i = 1; i < 6; i++) EXPECT_NE(log_.find_atomic(Operation::kFetchAdd, psn(i), {}), nullptr) << i;

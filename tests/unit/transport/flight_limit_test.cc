@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kNoCap = UINT32_MAX;
 
-/// The most that may be in flight.
+/// The most packets that may be in flight.
 uint32_t limit_of(const FlightLimit& limit, uint32_t cap = kNoCap) {
   uint32_t open = 0;
   while (limit.allows(open, cap)) open++;
@@ -20,7 +20,7 @@ uint32_t limit_of(const FlightLimit& limit, uint32_t cap = kNoCap) {
 class FlightLimitTest : public testing::Test {
  protected:
   FlightLimitTest() { limit_.start(); }
-  /// Which of the next `packets` packets ask, when `open` are in flight before the first.
+  /// Which of the next `packets` packets ask for an ACK when `open` are in flight before the first.
   std::vector<uint32_t> who_asks(uint32_t packets, uint32_t open = 0, uint32_t cap = kNoCap) {
     std::vector<uint32_t> asked;
     for (uint32_t i = 0; i < packets; i++) {

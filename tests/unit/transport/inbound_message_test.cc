@@ -17,7 +17,7 @@ class InboundMessageTest : public testing::Test {
   static constexpr uint32_t kMtu = 256;
 
   static const OpcodeInfo& info(uint8_t low) { return opcode_info(make_opcode(Service::kRc, low)); }
-  /// With the padding that its length asks for.
+  /// Padded as its length requires.
   static PacketView packet_of(uint8_t low, uint32_t bytes) {
     PacketView packet;
     packet.info = &info(low);
@@ -26,7 +26,7 @@ class InboundMessageTest : public testing::Test {
     return packet;
   }
   static bool fits(uint8_t low, uint32_t bytes) { return InboundMessage::length_fits(packet_of(low, bytes), kMtu); }
-  /// Of a WRITE that announces `announced` bytes.
+  /// Whether a WRITE that announces `announced` bytes may have this packet.
   static bool write_fits(uint8_t low, uint32_t announced, uint32_t bytes) {
     std::array<uint8_t, Reth::kBytes> ext;
     Reth{0, 0, announced}.encode(ext.data());
@@ -34,7 +34,7 @@ class InboundMessageTest : public testing::Test {
     packet.ext = ext.data();
     return InboundMessage::write_length_fits(packet, kMtu);
   }
-  /// A message, packet by packet.
+  /// Accepts a message, packet by packet.
   void accept(std::initializer_list<uint8_t> packets) {
     for (const uint8_t low : packets) message_.on_accepted(info(low));
   }

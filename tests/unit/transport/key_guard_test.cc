@@ -8,10 +8,10 @@ namespace {
 
 constexpr Instant kStart{1'000'000'000};
 constexpr uint32_t kGoodKey = 1;
-constexpr uint32_t kWrongKey = 1000;  // and on
+constexpr uint32_t kWrongKey = 1000;  // the first of many
 constexpr uint32_t kNewKey = 1'000'000;
 
-/// Uses the budget up; true when the last guess alone was news.
+/// Uses up the budget; true when only the last guess was reported.
 bool guess_all(KeyGuard& guard, Instant now) {
   for (uint32_t i = 0; i + 1 < KeyGuard::kGuesses; i++) {
     EXPECT_TRUE(guard.allows(kWrongKey + i, now)) << i;
@@ -56,7 +56,7 @@ TEST(KeyGuard, FullAgainItIsNewsAgain) {
 TEST(KeyGuard, TheLastSixteenGoodKeysGoOn) {
   KeyGuard guard;
   for (uint32_t i = 0; i < 17; i++) guard.on_good(kGoodKey + i);
-  for (uint32_t i = 16; i > 0; i--) guard.on_good(kGoodKey + i);  // again: no place of its own
+  for (uint32_t i = 16; i > 0; i--) guard.on_good(kGoodKey + i);  // known ones take no further place
   guess_all(guard, kStart);
   EXPECT_FALSE(guard.allows(kGoodKey, kStart)) << "the first of seventeen";
   for (uint32_t i = 1; i < 17; i++) EXPECT_TRUE(guard.allows(kGoodKey + i, kStart)) << i;

@@ -14,17 +14,17 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// One program in many shapes: a good request, one of 40 packets of which ten can be sent, and something behind it.
+// One program in many variants: a good request, one of 40 packets of which ten can be sent, and others behind it.
 
 constexpr uint32_t kGood = 0x200;        // the first request's packet
 constexpr uint32_t kBad = 0x201;         // the second's first packet
-constexpr uint32_t kLastSent = 0x20a;    // and the last that could be made
-constexpr uint32_t kBehind = kBad + 40;  // what the third would begin with
+constexpr uint32_t kLastSent = 0x20a;    // the last of it that could be built
+constexpr uint32_t kBehind = kBad + 40;  // the first packet of the third
 
 struct Answer {
   const char* name;
   std::function<Packet()> packet;
-  const char* verdict;  // of the second request, once everything is over
+  const char* verdict;  // on the second request, in the end
 };
 
 const Answer kAnswers[] = {
@@ -72,7 +72,7 @@ class BadElement {
  public:
   explicit BadElement(const Shape& shape) : shape_(shape), rig_(options(shape)) {}
 
-  /// Posts everything; ten packets of the bad request leave.
+  /// Posts all requests; ten packets of the bad one leave.
   void post(const std::vector<WrOpcode>& tail) {
     SendWr good = rig_.write_wr(4, 1);
     good.opcode = shape_.good;
@@ -90,7 +90,7 @@ class BadElement {
     EXPECT_EQ(rig_.sent().size(), 11u);
   }
 
-  /// What is missing is heard, or time runs out.
+  /// Missing answers arrive, or time runs out.
   std::vector<std::string> finish() {
     std::vector<std::string> lines = rig_.completed();
     for (int i = 0; i < 100 && rig_.qp().state() != QpState::kErr; i++) {
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LocalError,
                                          Shape{LossRecovery::kSelective, WrOpcode::kRdmaWrite, Signals::kAll},
                                          Shape{LossRecovery::kSelective, WrOpcode::kSend, Signals::kNone}));
 
-// What stands before the error needs an answer of its own.
+// Requests before the error that need answers of their own.
 
 TEST(LocalErrors, WaitForTheResponsesBeforeThem) {
   for (const LossRecovery recovery : {LossRecovery::kGoBackN, LossRecovery::kSelective}) {
@@ -176,8 +176,8 @@ TEST(LocalErrors, WaitForTheResponsesBeforeThem) {
   }
 }
 
-/// The responses came in the wrong order and are taken out of the buffer one after the other: the first of them meets
-/// memory that may not be written any more.
+/// The responses arrived out of order and are taken from the buffer in turn: the first one finds memory that may no
+/// longer be written.
 TEST(LocalErrors, HeldResponsesEndWithTheFirstThatFails) {
   RigOptions options;
   options.engine.loss_recovery = LossRecovery::kSelective;
@@ -212,7 +212,7 @@ TEST(LocalErrors, OfALocalOperationBetweenOthers) {
   EXPECT_THAT(rig.sent(), IsEmpty());
 }
 
-// Nothing leaves behind a failure, although the QP goes to error only at the end of the call.
+// Nothing is sent behind a failure, although the QP enters the error state only at the end of the call.
 
 TEST(LocalErrors, NothingIsSentBehindThemInTheSameTurn) {
   for (const QpType type : {QpType::kRc, QpType::kUc}) {
@@ -232,7 +232,7 @@ TEST(LocalErrors, NothingIsSentBehindThemInTheSameTurn) {
   }
 }
 
-/// The answer that the responder still owes takes its turn between two attempts of the requester.
+/// The responder sends its pending answer between two attempts of the requester.
 TEST(LocalErrors, NothingIsSentBehindThemBetweenAnswers) {
   Rig rig;
   SendWr bad = rig.send_wr(4, 1);
@@ -245,7 +245,7 @@ TEST(LocalErrors, NothingIsSentBehindThemBetweenAnswers) {
   EXPECT_THAT(rig.completed(), ElementsAre("send 1: local protection error", "send 2: work request flushed"));
 }
 
-// A completion queue that overflows in the middle of an ACK.
+// A completion queue overflows in the middle of an ACK.
 
 TEST(Overflow, NothingCompletesBehindALostCompletion) {
   for (const LossRecovery recovery : {LossRecovery::kGoBackN, LossRecovery::kSelective}) {
@@ -264,7 +264,7 @@ TEST(Overflow, NothingCompletesBehindALostCompletion) {
   }
 }
 
-/// The peer must not believe that a message was delivered whose completion the program will never see.
+/// The peer must not believe a message delivered whose completion the program will never see.
 TEST(Overflow, AMessageWithoutACompletionIsNotAcknowledged) {
   RigOptions options;
   options.cq_capacity = 1;
@@ -279,7 +279,7 @@ TEST(Overflow, AMessageWithoutACompletionIsNotAcknowledged) {
   EXPECT_THAT(rig.events(), ElementsAre("fatal"));
 }
 
-/// A NAK went out, so there is a cause to tell the program of, although the peer did nothing wrong.
+/// A NAK was sent, so the program is told its cause, although the peer did nothing wrong.
 TEST(Overflow, TheFullQueueIsTheCauseOfTheNak) {
   RigOptions options;
   options.cq_capacity = 1;
@@ -303,7 +303,7 @@ TEST(Overflow, EveryQpThatLosesACompletionSaysSo) {
   rig.post(rig.write_wr(4, 2));
   EXPECT_EQ(rig.qp().state(), QpState::kErr);
   EXPECT_THAT(rig.events(), ElementsAre("fatal"));
-  rig.post(rig.write_wr(4, 3));  // flushed, and lost too: the queue has said what it is
+  rig.post(rig.write_wr(4, 3));  // flushed, and lost, too: the queue has reported that already
   EXPECT_THAT(rig.events(), IsEmpty());
 }
 

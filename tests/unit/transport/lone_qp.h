@@ -10,8 +10,8 @@
 
 namespace uroce::test {
 
-/// One side: memory of 64 KiB under one key with all rights, a completion queue, and a QP. Its owner hands packets to
-/// `qp` and takes frames from it.
+/// One side: 64 KiB of memory under one key with all rights, a completion queue, and a QP. Tests hand packets to `qp`
+/// and take frames from it.
 class LoneQp : public Observer {
  public:
   explicit LoneQp(uint32_t qpn, QpType type = QpType::kRc, LossRecovery recovery = LossRecovery::kGoBackN,
@@ -22,7 +22,7 @@ class LoneQp : public Observer {
     key = table_.register_region(1, memory.data(), memory.size(), 0, 15);
   }
 
-  /// RESET to RTS, towards `peer`.
+  /// Moves from RESET to RTS, connected to `peer`.
   void connect(const LoneQp& peer, Instant now) {
     Route path;
     path.src_ip = IpAddress::v4(0x0A000001);
@@ -40,7 +40,7 @@ class LoneQp : public Observer {
     }
   }
 
-  /// The first bytes of our memory, and for WRITE and READ those from 32768 on of the peer's. Signalled.
+  /// The first bytes of our memory; WRITE and READ use those of the peer's from 32768 on. Signalled.
   PostResult post(WrOpcode opcode, uint64_t wr_id, uint32_t bytes, const LoneQp& peer, Instant now) {
     const Sge sge{.addr = 0, .length = bytes, .lkey = key};
     SendWr wr;
@@ -54,7 +54,7 @@ class LoneQp : public Observer {
     return qp.post_send(wr, now);
   }
 
-  /// Everything that the QP has to send now.
+  /// All frames that the QP has to send now.
   std::vector<std::vector<uint8_t>> frames(Instant now) {
     std::vector<std::vector<uint8_t>> all;
     std::array<uint8_t, 2048> buffer{};
@@ -84,9 +84,9 @@ class LoneQp : public Observer {
   std::vector<AsyncEvent> events;
   std::vector<Cause> causes;
   struct BindError {
-    void* window;  // its user
+    void* window;  // as its user knows it
     uint32_t wanted;
-    uint32_t key;  // that it has still
+    uint32_t key;  // that it still has
     bool operator==(const BindError&) const = default;
   };
   std::vector<BindError> bind_errors;

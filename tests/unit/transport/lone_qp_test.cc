@@ -25,7 +25,7 @@ struct Pair {
     std::iota(a.memory.begin(), a.memory.begin() + 4096, uint8_t{1});
     std::iota(b.memory.begin() + 32768, b.memory.end(), uint8_t{7});
   }
-  /// Until neither has anything to send.
+  /// Until neither side has anything to send.
   void talk(Instant now) {
     for (bool more = true; more;) {
       more = false;
@@ -73,7 +73,7 @@ TEST(LoneQp, GivesUpWhenNobodyAnswers) {
 TEST(LoneQp, RemembersWhatWentWrongFirstUntilItIsReset) {
   Pair pair;
   EXPECT_FALSE(pair.a.qp.first_error());
-  pair.b.key++;  // what A takes for its peer's key
+  pair.b.key++;  // A uses a wrong key
   for (uint64_t id = 1; id <= 2; id++)
     ASSERT_EQ(pair.a.post(WrOpcode::kRdmaWrite, id, 10, pair.b, kNow), PostResult::kOk);
   pair.talk(kNow);

@@ -64,7 +64,7 @@ TEST_F(MemoryGone, InTheMiddleOfAReadResponse) {
   EXPECT_EQ(rig_.qp().state(), QpState::kErr);
 }
 
-/// The peer has the answer: it is not an error that it cannot have it twice.
+/// The peer has had the answer: that it cannot have it twice is no error.
 TEST_F(MemoryGone, UnderAReadThatIsAskedForAgain) {
   rig_.arrive(read(0x100, memory_.addr(), key_, 100));
   take_away();

@@ -7,7 +7,7 @@
 namespace uroce::test {
 namespace {
 
-/// A window that moves from region to region holds the one that it is bound to, and none of those before.
+/// A window that is bound to one region after another keeps only the last of them in use.
 TEST(MemoryTableTest, AWindowHoldsOnlyTheRegionOfItsLastBind) {
   SeededRandom random(1);
   MemoryTable table(16, random, 4);
@@ -27,7 +27,7 @@ TEST(MemoryTableTest, AWindowHoldsOnlyTheRegionOfItsLastBind) {
   EXPECT_TRUE(table.deregister(before));
 }
 
-/// Keys asked for lately are found fast, which must not keep one alive.
+/// Recently used keys are cached, which must not keep one valid.
 TEST(MemoryTableTest, AKeyThatWasJustUsedEndsWithItsRegion) {
   SeededRandom random(1);
   MemoryTable table(2, random, 4);

@@ -36,12 +36,12 @@ TEST(Memory, DeregisteredInTheMiddleOfAReadResponse) {
   ASSERT_TRUE(rig.engine().memory().deregister(rig.rkey()));
   rig.port().set_tx_room(64);
   rig.turn();
-  // It names the response that does not come: that request is under way at the peer, those behind it are forgotten.
+  // The NAK has the PSN of the missing response: at the peer that request is outstanding, those behind it are dropped.
   EXPECT_THAT(rig.sent(), ElementsAre("NAK 000102 remote operational error msn 0"));
   EXPECT_EQ(rig.qp().state(), QpState::kErr);
 }
 
-/// The same, seen by the requester: the READ fails with the reason, not by a timeout.
+/// The same at the requester: the READ fails for that reason, not by a timeout.
 TEST(Memory, AReadThatThePeerBreaksOff) {
   Rig rig;
   rig.post(rig.read_wr(1000, 1));
@@ -65,9 +65,9 @@ TEST(Memory, DeregisteredUnderASend) {
   EXPECT_THAT(rig.completed(), ElementsAre("recv 1: local protection error"));
 }
 
-/// Programs round their receives up: only what arrives has to lie in the region, also of a message of several packets.
+/// Programs round receives up: only bytes that arrive must lie in the region, also those of several packets.
 TEST(Memory, AReceiveMayBeLongerThanItsRegion) {
-  constexpr uint32_t kRoom = 300;  // of the element's 4096 bytes, so many lie in the region
+  constexpr uint32_t kRoom = 300;  // bytes of the element that lie in the region, out of 4096
   const auto post = [](Rig& rig) {
     const Sge receive{rig.local_sge(Rig::kMemoryBytes - kRoom, 0).addr, 4096, rig.lkey()};
     ASSERT_EQ(rig.engine().post_recv(rig.qp(), {1, &receive, 1}, rig.now()), PostResult::kOk);
@@ -87,11 +87,11 @@ TEST(Memory, AReceiveMayBeLongerThanItsRegion) {
   rig.arrive(send(kOpSendLast, 0x101, kRoom - 256 + 1));
   EXPECT_THAT(rig.sent(), ElementsAre("NAK 000101 remote operational error msn 0"));
   EXPECT_THAT(rig.completed(), ElementsAre("recv 1: local protection error"));
-  const uint32_t untouched = Rig::kMemoryBytes - 1;  // nothing of the packet that does not fit
+  const uint32_t untouched = Rig::kMemoryBytes - 1;  // nothing of a packet that does not fit is stored
   EXPECT_EQ(rig.local()[untouched], static_cast<uint8_t>(untouched * 5 + 9));
 }
 
-/// The element before it ends inside, the one behind it is not reached; each is judged for itself.
+/// One element reaches beyond the region but is not filled so far, the next is not reached; each is checked by itself.
 TEST(Memory, OnlyElementsThatAreReachedAreLookedAt) {
   Rig rig;
   const Sge list[] = {rig.local_sge(0, 4),
@@ -106,7 +106,7 @@ TEST(Memory, OnlyElementsThatAreReachedAreLookedAt) {
   EXPECT_THAT(rig.completed(), ElementsAre("recv 2: local protection error"));
 }
 
-/// An address that wraps is nobody's, even where a region lies at its other end.
+/// An address that wraps is invalid, even if a region lies at its other end.
 TEST(Memory, AReceiveAtTheEndOfAllAddresses) {
   Rig rig;
   const uint32_t key = rig.engine().memory().register_region(rig.pd(), rig.local(), 512, 0, kLocalWrite);
@@ -116,7 +116,7 @@ TEST(Memory, AReceiveAtTheEndOfAllAddresses) {
   EXPECT_THAT(rig.completed(), ElementsAre("recv 1: local protection error"));
 }
 
-/// Of what is posted to be sent or read, everything is used: nothing goes out of an element that reaches beyond.
+/// Elements of SENDs and READs are used whole: nothing is sent when one reaches beyond its region.
 TEST(Memory, ElementsOfRequestsThatLeaveTheirRegion) {
   for (const WrOpcode opcode : {WrOpcode::kSend, WrOpcode::kRdmaRead}) {
     Rig other;
@@ -197,7 +197,7 @@ TEST_F(Windows, AnUnboundWindowGivesNothing) {
   EXPECT_THAT(rig_.sent(), ElementsAre("NAK 000100 remote access error msn 0"));
 }
 
-/// It was carried out when the cursor came by, before its turn; but behind a failure everything is flushed.
+/// The bind was carried out before its turn, when it was first processed; but behind a failure everything is flushed.
 TEST_F(Windows, ABindBehindAFailureIsFlushed) {
   rig_.post(rig_.write_wr(4, 1));
   const uint32_t window = new_type2();
@@ -218,7 +218,7 @@ TEST_F(Windows, Type2RangeAndRights) {
   EXPECT_THAT(rig_.sent(), ElementsAre("NAK 000101 remote access error msn 1"));
 }
 
-/// A window promises no more about where data goes than its region.
+/// A window grants no more placement rights than its region.
 TEST_F(Windows, NoRightToFlushThatTheRegionHasNot) {
   const uint32_t window = new_type2();
   bind(window, next(window), 0, 50, kRemoteWrite | kFlushPersistent);
@@ -298,7 +298,7 @@ TEST_F(Windows, BindsThatAreRefused) {
   }
 }
 
-/// The window is as it was: it opens nothing new, and can be bound again or freed; then its PD can go too.
+/// The window stays as it was: it opens nothing new, and can be bound again or freed, and then its PD be freed.
 TEST_F(Windows, ARefusedBindLeavesTheWindowAsItWas) {
   for (const bool type2 : {true, false}) {
     Rig rig;
@@ -321,7 +321,7 @@ TEST_F(Windows, ARefusedBindLeavesTheWindowAsItWas) {
   }
 }
 
-/// The program may only know the key that the bind would have given it.
+/// The program may know only the key that the bind would have set.
 TEST_F(Windows, ARefusedBindCanBeFreedUnderEitherKey) {
   const uint32_t window = new_type2();
   bind(window, next(window), Rig::kMemoryBytes - 10, 11, kRemoteRead);
@@ -364,10 +364,10 @@ TEST_F(Windows, AreNamedByAnyOfTheirKeys) {
   MemoryTable& memory = rig_.engine().memory();
   const uint32_t window = memory.allocate_window(rig_.pd(), false);
   MwBind bind{window, window + 1, rig_.rkey(), rig_.remote_va(), 64, kRemoteRead};
-  bind.new_rkey = window ^ 0x100;  // another's
+  bind.new_rkey = window ^ 0x100;  // another window's
   EXPECT_EQ(memory.bind_window(bind, rig_.pd(), 0), 0u);
   bind.new_rkey = next(next(window));
-  bind.mw_rkey = next(window);  // what it would be if a bind before had not been refused
+  bind.mw_rkey = next(window);  // its key if an earlier bind had not been refused
   EXPECT_EQ(memory.bind_window(bind, rig_.pd(), 0), next(next(window)));
   ASSERT_NE(memory.window(window), nullptr);
   EXPECT_EQ(memory.window(window)->key, next(next(window)));
@@ -424,7 +424,7 @@ TEST_F(Windows, NoLocalKey) {
 
 // Keys.
 
-/// rxe's rkeys ran into its windows' after 65536 registrations, and could be guessed.
+/// rxe's rkeys collided with those of its windows after 65536 registrations, and could be guessed.
 TEST(Keys, UniqueUnpredictableAndNotReusedSoon) {
   SeededRandom random(5);
   MemoryTable table(64, random);
@@ -435,7 +435,7 @@ TEST(Keys, UniqueUnpredictableAndNotReusedSoon) {
   for (uint32_t i = 0; i < 100'000; i++) {
     const uint32_t key = i % 3 == 0 ? table.allocate_window(1, true) : table.register_region(1, &byte, 1, 0, 0);
     ASSERT_NE(key, 0u);
-    // 2^22 numbers at least before one comes back: 64 slots, 2^16 generations.
+    // A key may come back after 2^22 others at the earliest: 64 slots, 2^16 generations.
     ASSERT_TRUE(seen.insert(key).second) << "key reused after " << i;
     neighbours += (key >> 8) - (previous >> 8) <= 2 ? 1 : 0;
     previous = key;
@@ -445,7 +445,7 @@ TEST(Keys, UniqueUnpredictableAndNotReusedSoon) {
   EXPECT_LT(neighbours, 10u);
 }
 
-/// The arithmetic of SECURITY.md: a guess hits one of R regions with R / 2^32.
+/// The arithmetic of SECURITY.md: a guess hits one of R regions with probability R / 2^32.
 TEST(Keys, AGuessHitsAsOftenAsThereAreRegions) {
   constexpr uint32_t kRegions = 65536;
   constexpr uint32_t kGuesses = 10'000'000;
@@ -463,7 +463,7 @@ TEST(Keys, AGuessHitsAsOftenAsThereAreRegions) {
   EXPECT_LT(hits, 215u);
 }
 
-/// On a reliable connection a guess costs the connection, whatever request it comes with.
+/// On a reliable connection a wrong guess costs the connection, whatever request it is in.
 TEST(Keys, AWrongKeyEndsAReliableConnection) {
   for (int kind = 0; kind < 6; kind++) {
     Rig rig;
@@ -477,7 +477,7 @@ TEST(Keys, AWrongKeyEndsAReliableConnection) {
                            : send_inv(0x100, 4, key));
     EXPECT_EQ(rig.qp().state(), QpState::kErr) << kind;
     EXPECT_EQ(rig.sent(), std::vector<std::string>(kind < 5, "NAK 000100 remote access error msn 0")) << kind;
-    // Nothing more can be tried.
+    // No further guess is possible.
     rig.arrive(write(kOpWriteOnly, 0x100, rig.remote_va(), rig.rkey(), 4, 4));
     EXPECT_EQ(rig.remote()[0], 5) << kind;
     EXPECT_THAT(rig.sent(), IsEmpty()) << kind;

@@ -29,7 +29,7 @@ TEST(OutOfSequence, OneNakThenSilence) {
   EXPECT_THAT(rig.sent(), IsEmpty());
   EXPECT_THAT(rig.completed(), IsEmpty());
   EXPECT_EQ(rig.counted(), "out_of_sequence 2, rx_drop_after_nak 2");
-  // The missing packet, and what follows it again.
+  // The missing packet, and those behind it again.
   rig.arrive({send(kOpSendOnly, 0x100, 16), send(kOpSendOnly, 0x101, 16), send(kOpSendOnly, 0x102, 16)});
   EXPECT_THAT(rig.sent(), ElementsAre("ACK 000102 msn 3"));
   EXPECT_THAT(rig.completed(),
@@ -71,7 +71,7 @@ TEST(OutOfSequence, SequenceNumbersWrap) {
 }
 
 TEST(OutOfSequence, NakIsNotHeldUpByTheAckThatWaits) {
-  // Both in one burst: the NAK acknowledges everything before it, one answer is enough.
+  // Both in one burst: the NAK acknowledges everything before it, so one answer is enough.
   Rig rig;
   rig.receive(1);
   rig.arrive({send(kOpSendOnly, 0x100, 0), send(kOpSendOnly, 0x102, 0)});

@@ -6,7 +6,7 @@
 namespace uroce::test {
 namespace {
 
-/// Hops that tell for what they were asked for.
+/// A hop encodes what it was looked up for.
 struct Asked final : NextHops {
   NextHop find(const MacAddress& dst, uint32_t dest_qpn) override {
     asked++;

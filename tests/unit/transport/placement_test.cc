@@ -104,7 +104,7 @@ TEST(Placement, EndsWithItsResponseAndNotWithAnAck) {
   rig.post(atomic_write_wr(2));
   rig.post(rig.send_wr(4, 3));
   rig.sent();
-  rig.arrive(ack(0x202, 3));  // its first response was lost, so this says only that
+  rig.arrive(ack(0x202, 3));  // its first response was lost, so this acknowledges no more
   EXPECT_THAT(rig.completed(), IsEmpty());
   EXPECT_EQ(rig.sent().size(), 3u);
   rig.arrive(read_response(kOpReadResponseOnly, 0x200, 0, 1));
@@ -221,7 +221,7 @@ void expect_refused(const RigOptions& options, const Packet& packet, const char*
   EXPECT_EQ(remote_word(rig, 0), before) << what;
 }
 
-/// Addresses are relative to the region, and keys differ from its key by the bits that are set.
+/// Addresses are offsets into the region, and keys are given as the bits that differ from the region's key.
 TEST(Placement, Refusals) {
   constexpr uint32_t kAll = kRemoteWrite | kRemoteRead | kRemoteAtomic | kFlushGlobal | kFlushPersistent;
   constexpr uint32_t kEnd = Rig::kMemoryBytes;

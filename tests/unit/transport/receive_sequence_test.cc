@@ -85,7 +85,7 @@ TEST_F(ReceiveSequenceTest, WhatIsNotReadyIsAGapThatThePeerKnows) {
 
 TEST_F(ReceiveSequenceTest, ANakIsTrueUntilAllThatWasDroppedCameAgain) {
   EXPECT_EQ(sequence_.on_dropped(psn(3)), Gap::kNew);
-  EXPECT_EQ(sequence_.on_dropped(psn(1)), Gap::kKnown);  // the furthest counts
+  EXPECT_EQ(sequence_.on_dropped(psn(1)), Gap::kKnown);  // the furthest one counts
   for (uint32_t at = 0; at < 3; at++) {
     message();
     EXPECT_FALSE(sequence_.silent());
@@ -118,7 +118,7 @@ TEST_F(ReceiveSequenceTest, GoingBack) {
   EXPECT_EQ(sequence_.msn(), 1u);
 }
 
-/// A peer's READs may reserve more numbers than half the circle before the first of them is found to be impossible.
+/// A peer's READs may take more numbers than half the circle before the first of them turns out to be impossible.
 TEST_F(ReceiveSequenceTest, GoingBackByMoreThanHalfTheCircle) {
   for (int i = 0; i < 5; i++) read(1 << 21);
   sequence_.go_back(psn(0), 0);

@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// A SEND of four bytes that say its PSN.
+/// A SEND whose four bytes of payload are its PSN.
 struct Request {
   explicit Request(Psn psn) {
     for (uint32_t i = 0; i < 4; i++) bytes[i] = static_cast<uint8_t>(psn.value() >> (8 * i));
@@ -143,7 +143,7 @@ TEST_F(ReorderBufferTest, OneAloneMayHoldHalfOfThePool) {
   EXPECT_EQ(hold(other, 500), kHeld);
 }
 
-/// A peer died and left a gap: its packets must not be in others' way for ever.
+/// A peer that died left a gap: its packets must not take room from others for ever.
 TEST_F(ReorderBufferTest, WhatASilentPeerLeftGivesWay) {
   for (uint32_t i = 0; i < 32; i++) hold(2 * i);
   now_ = now_ + milliseconds(999);
@@ -160,7 +160,7 @@ TEST_F(ReorderBufferTest, WhatASilentPeerLeftGivesWay) {
   EXPECT_TRUE(runs().empty());
   EXPECT_EQ(others, 32u);
   EXPECT_EQ(third.packets(), 1u);
-  // Its own packets are no reason to drop its own packets.
+  // A connection's packets never displace its own.
   now_ = now_ + milliseconds(5000);
   for (others = 0; hold(third, 100 + 2 * others) == kHeld;) others++;
   EXPECT_EQ(other.packets(), 0u);
@@ -215,12 +215,12 @@ TEST_F(ReorderBufferTest, AgapCutInTwoKeepsWhenItWasAskedFor) {
   buffer_.asked_at(buffer_.first_run()) = Instant{77};
   hold(15);
   EXPECT_EQ(buffer_.asked_at(buffer_.first_run()), Instant{77});
-  hold(14);  // the run begins with another packet now
+  hold(14);  // the run now begins with another packet
   EXPECT_EQ(buffer_.asked_at(buffer_.first_run()), Instant{77});
   EXPECT_EQ(buffer_.asked_at(buffer_.run_after(buffer_.first_run())), Instant{77});
 }
 
-/// Against a map, which needs no thought.
+/// Compared with a map, which is obviously right.
 TEST_F(ReorderBufferTest, AgreesWithAMap) {
   for (uint64_t seed = 1; seed <= 30; seed++) {
     SeededRandom random(seed);

@@ -25,7 +25,7 @@ class ReplyQueueTest : public testing::Test {
     queue_.make_room(3);
     queue_.start(kMtu);
   }
-  /// So many packets of one large READ, counted from its first; the last of them is short by `missing` bytes.
+  /// `packets` packets of one large READ from packet `from` on; the last is short by `missing` bytes.
   static Reply part(uint32_t from, uint32_t packets, uint32_t missing = 0) {
     Reply reply;
     reply.psn = Psn(kFirst) + from;
@@ -44,13 +44,13 @@ class ReplyQueueTest : public testing::Test {
     reply.psn = Psn(kFirst) + at;
     return reply;
   }
-  /// Another READ than that of `part`.
+  /// A READ of other memory than that of `part`.
   static Reply read(uint32_t at, uint32_t packets) {
     Reply reply = part(at, packets);
     reply.va = 0x90000;
     return reply;
   }
-  /// Takes out all that is queued, as "first packet + packets", with "again" where it is.
+  /// Takes out all replies, as "first packet+packets", with "again" for repetitions.
   std::vector<std::string> drain() {
     std::vector<std::string> all;
     for (; !queue_.empty(); queue_.pop()) {
@@ -170,10 +170,10 @@ TEST_F(ReplyQueueTest, SeveralPartsGiveWayToAllOfIt) {
 
 TEST_F(ReplyQueueTest, PartsThatOverlapBecomeOne) {
   EXPECT_EQ(queue_.repeat(again(part(2, 3)), true), Repeat::kQueued);
-  EXPECT_EQ(queue_.repeat(again(part(1, 2)), true), Repeat::kQueued);  // begins before it
+  EXPECT_EQ(queue_.repeat(again(part(1, 2)), true), Repeat::kQueued);  // begins earlier
   EXPECT_EQ(queue_.front().va, kVa + kMtu);
   EXPECT_EQ(queue_.front().remaining, 4 * kMtu);
-  EXPECT_EQ(queue_.repeat(again(part(4, 3, 56)), true), Repeat::kQueued);  // ends behind it
+  EXPECT_EQ(queue_.repeat(again(part(4, 3, 56)), true), Repeat::kQueued);  // ends later
   EXPECT_EQ(queue_.front().va, kVa + kMtu);
   EXPECT_EQ(queue_.front().remaining, 6 * kMtu - 56);
   EXPECT_THAT(drain(), ElementsAre("1+6 again"));
@@ -192,7 +192,7 @@ TEST_F(ReplyQueueTest, OnlyPartsOfOneReadAreJoined) {
 TEST_F(ReplyQueueTest, GrowingKeepsWhatIsQueued) {
   for (uint32_t i = 0; i < 6; i++) EXPECT_EQ(queue_.repeat(again(atomic(i)), false), Repeat::kQueued);
   EXPECT_EQ(queue_.on_sent(0), Sent::kAll);
-  EXPECT_EQ(queue_.repeat(again(atomic(6)), false), Repeat::kQueued);  // beyond the end of its memory
+  EXPECT_EQ(queue_.repeat(again(atomic(6)), false), Repeat::kQueued);  // behind the end of the ring's memory
   queue_.grow(2);
   EXPECT_EQ(queue_.repeat(again(atomic(7)), false), Repeat::kFull) << "never less";
   queue_.grow(4);

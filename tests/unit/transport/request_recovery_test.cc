@@ -11,7 +11,7 @@ namespace {
 
 constexpr Instant time_us(int64_t us) { return Instant{1'000'000'000 + us * 1000}; }
 
-/// A SACK: everything up to `psn` arrived in order, and the ranges are held beyond the gap.
+/// A SACK: everything up to `psn` arrived in order, and `ranges` are held behind the gap.
 class Sack {
  public:
   Sack(uint32_t psn, std::initializer_list<SackRange> ranges) {
@@ -90,7 +90,7 @@ TEST_F(RequestRecoveryTest, RangesThatCannotBeAreLeftOut) {
 TEST_F(RequestRecoveryTest, WhatWasSentAgainForNothingIsCountedOnce) {
   (void)sack(100, {{Psn(102), Psn(105)}}, time_us(50));
   while (const auto resend = recovery_.lost()) recovery_.on_sent_again(*resend, time_us(60));
-  // Too early to be the answers to those copies.
+  // Too early for answers to those copies.
   const auto news = recovery_.on_delivered(Psn(105), time_us(62));
   EXPECT_EQ(news.spurious, 2u);
   EXPECT_EQ(recovery_.on_delivered(Psn(110), time_us(63)).spurious, 0u);
@@ -109,7 +109,7 @@ TEST_F(RequestRecoveryTest, APeerThatDroppedWhatItHeldLostAllOfIt) {
 TEST_F(RequestRecoveryTest, WhatWasOvertakenIsLostWhenItIsOld) {
   (void)recovery_.on_delivered(Psn(101), time_us(50));
   (void)sack(100, {{Psn(102), Psn(103)}}, time_us(52));
-  // Two round trips of 50 us, so a variation of 18.75 us: 50 + 12.5 + 18.75 us after it left.
+  // Two round trips of 50 us give a variation of 18.75 us: 50 + 12.5 + 18.75 us after it left.
   const Instant due = recovery_.next_timeout();
   EXPECT_GT(due, time_us(1 + 81));
   EXPECT_LT(due, time_us(1 + 82));

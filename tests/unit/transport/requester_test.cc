@@ -63,10 +63,10 @@ TEST(Requester, AnUnsignalledErrorIsReported) {
 
 TEST(Requester, GhostAcksAreIgnored) {
   Rig rig;
-  rig.arrive(ack(0x1f0, 1));  // nothing was ever sent
+  rig.arrive(ack(0x1f0, 1));  // a PSN that was never used
   rig.arrive(ack(0x200, 1));
   rig.post(rig.send_wr(16, 1));
-  rig.arrive(ack(0x1fe, 1));  // older than everything
+  rig.arrive(ack(0x1fe, 1));  // older than all
   rig.arrive(ack(0x201, 1));  // not sent yet
   EXPECT_THAT(rig.completed(), IsEmpty());
   EXPECT_EQ(rig.counted(), "rx_drop_ghost_ack 4");
@@ -184,12 +184,12 @@ TEST(Requester, EverySingleResponseLostInTurn) {
       if (i != lost) rig.arrive(read_response(kKinds[i], 0x200 + i, i == 3 ? 232 : 256));
     }
     rig.arrive(ack(0x204, 2));
-    // Asked for once, from the first one that is missing; and what was posted behind it follows again.
+    // Requested once, from the first missing response on; and what was posted behind it is sent again.
     EXPECT_THAT(rig.sent(), ElementsAre("READ_REQUEST 00020" + std::to_string(lost) + " va 1" +
                                             (lost == 0 ? "000" : std::to_string(lost) + "00") + " len " +
                                             std::to_string(1000 - 256 * lost) + " ack",
                                         "SEND_ONLY 000204 bytes 4 ack"));
-    // What came behind the gap is of no use, and counted.
+    // Responses behind the gap are useless, and counted.
     const uint32_t behind = 3 - lost;
     EXPECT_EQ(rig.counted(), "implied_nak_seq_err 1, retransmits 2" +
                                  (behind == 0 ? "" : ", rx_drop_early_response " + std::to_string(behind)));
@@ -359,7 +359,7 @@ TEST(Requester, NoMoreReadsAndAtomicsThanNegotiated) {
   EXPECT_THAT(rig.sent(), ElementsAre("FETCH_ADD 000203 ack"));
 }
 
-/// A READ takes as many sequence numbers as it has responses, and only half the circle can be in flight.
+/// A READ takes as many sequence numbers as it has responses, and only half of all numbers can be in flight.
 TEST(Requester, TheLongestReads) {
   constexpr uint32_t kMax = (1u << 31) - 256;  // at 256 bytes a packet
   for (const uint32_t bytes : {1u << 30, kMax}) {
@@ -404,7 +404,7 @@ TEST(Requester, PacketsInFlightAreLimited) {
   rig.post(rig.write_wr(256 * 20, 1));
   const auto first = rig.sent();
   ASSERT_EQ(first.size(), 8u);
-  // Somewhere in the window an ACK was asked for, or nothing would go on.
+  // Some packet in the window asked for an ACK, or nothing would go on.
   const auto asks = [](const std::string& line) { return line.find(" ack") != std::string::npos; };
   EXPECT_GE(std::count_if(first.begin(), first.end(), asks), 1);
   rig.arrive(ack(0x203, 0));
@@ -468,7 +468,7 @@ TEST(Requester, AReadIntoMemoryWithoutLocalWrite) {
   EXPECT_EQ(rig.local()[0], 9);
 }
 
-/// It is not the READ's key that was refused. Its response is lost; the peer that refused will not send it again.
+/// The refusal is not about the READ, whose response is lost; the peer that refused will not send it again.
 TEST(Requester, AFatalNakBehindALostResponseIsNotTheHeads) {
   for (const NakCode code : {NakCode::kInvalidRequest, NakCode::kRemoteAccessError, NakCode::kRemoteOperationalError}) {
     Rig rig;

@@ -12,7 +12,7 @@ using testing::IsEmpty;
 constexpr const char* kInvalid = "NAK 000100 invalid request msn 0";
 constexpr const char* kAccess = "NAK 000100 remote access error msn 0";
 
-/// The packet draws this fatal NAK, the QP goes to error, and it does not touch memory.
+/// The packet is answered with this fatal NAK, the QP enters the error state, and memory is untouched.
 void expect_refused(Rig& rig, const Packet& packet, const char* nak) {
   const Bytes memory(rig.remote(), rig.remote() + Rig::kMemoryBytes);
   rig.sent();
@@ -20,7 +20,7 @@ void expect_refused(Rig& rig, const Packet& packet, const char* nak) {
   EXPECT_THAT(rig.sent(), ElementsAre(nak));
   EXPECT_EQ(rig.qp().state(), QpState::kErr);
   EXPECT_TRUE(std::equal(memory.begin(), memory.end(), rig.remote()));
-  // From now on it is silent.
+  // From now on the QP is silent.
   rig.arrive(packet);
   EXPECT_THAT(rig.sent(), IsEmpty());
 }
@@ -87,7 +87,7 @@ TEST_P(OpcodeSequence, AcceptedOrRefused) {
   rig.receive(2);
   Packet p = step_packet(rig, step.low, before == Before::kNothing ? 0x100 : 0x101, rig.remote_va());
   if (step.low == kOpSendOnlyInv) {
-    // Needs a window that can be invalidated.
+    // It needs a window to invalidate.
     SendWr bind;
     bind.opcode = WrOpcode::kBindMw;
     const uint32_t window = rig.engine().memory().allocate_window(rig.pd(), true);
@@ -96,7 +96,7 @@ TEST_P(OpcodeSequence, AcceptedOrRefused) {
     p = send_inv(p.bth.psn.value(), 4, bind.bind.new_rkey);
   }
   if (before == Before::kSendFirst) rig.arrive(send(kOpSendFirst, 0x100, 256));
-  // After the first packet the second has to fit its total: 516 = 256 + 256 + 4, or 260 for a last packet.
+  // Behind a first packet the total must fit: 516 = 256 + 256 + 4, or 260 when this is the last packet.
   const bool is_last = opcode_info(p.bth.opcode).is_last();
   if (before == Before::kWriteFirst) {
     rig.arrive(write(kOpWriteFirst, 0x100, rig.remote_va(), rig.rkey(), is_last ? 260 : 516, 256));
@@ -172,7 +172,7 @@ TEST(ResponderChecks, MiddlePacketShorterThanTheMtu) {
   rig.receive(1);
   rig.arrive(send(kOpSendFirst, 0x100, 256));
   expect_refused(rig, send(kOpSendMiddle, 0x101, 100), "NAK 000101 invalid request msn 0");
-  // The receive in use says why, the others are flushed.
+  // The receive in use has the reason, the others are flushed.
   EXPECT_THAT(rig.completed(), ElementsAre("recv 1: remote invalid request"));
 }
 
@@ -319,7 +319,7 @@ TEST(ResponderChecks, RangesThatDoNotFitTheRegion) {
   }
 }
 
-/// CVE-2016-8636 and its like: an address near 2^64, so that address + length wraps to a small number.
+/// CVE-2016-8636 and similar ones: an address near 2^64, so that address + length wraps to a small number.
 TEST(ResponderChecks, AddressPlusLengthWraps) {
   for (const uint64_t va : {~uint64_t{0}, ~uint64_t{0} - 3, ~uint64_t{0} - 255}) {
     Rig rig;
@@ -373,7 +373,7 @@ TEST(ResponderChecks, MoreReadsThanNegotiated) {
   rig.arrive(fetch_add(0x104, rig.remote_va(), rig.rkey(), 1));
   EXPECT_EQ(rig.qp().state(), QpState::kErr);
   EXPECT_EQ(rig.observer().responder_errors.at(0).cause, Cause::kReadResources);
-  // The four are answered still, then the NAK.
+  // The four are still answered, then the NAK is sent.
   rig.port().set_tx_room(64);
   rig.turn();
   const auto sent = rig.sent();
@@ -389,7 +389,7 @@ TEST(ResponderChecks, NoReadsNegotiated) {
   expect_refused(rig, read(0x100, rig.remote_va(), rig.rkey(), 4), kInvalid);
 }
 
-// Order: the first check that fails decides.
+// Order of the checks: the first one that fails decides.
 
 TEST(ResponderChecks, OpcodeSequenceBeforeTheKey) {
   Rig rig;

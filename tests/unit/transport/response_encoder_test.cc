@@ -21,7 +21,7 @@ class ResponseEncoderTest : public testing::Test {
     context_.attributes.dest_qpn = 0x123456;
     context_.header = context_.data_header = RouteHeader(rig_.qp().path());
   }
-  /// The frame that was filled: a good packet for the peer's QP.
+  /// The frame that was filled: a valid packet for the peer's QP.
   PacketView sent() {
     PacketView packet;
     EXPECT_EQ(parse_frame({frame_.data, frame_.bytes}, packet), ParseResult::kOk);
@@ -52,7 +52,7 @@ class ResponseEncoderTest : public testing::Test {
   TxFrame frame_{bytes_.data(), static_cast<uint32_t>(bytes_.size())};
 };
 
-constexpr uint8_t kPlainAck = 0x1F;  // no credits are told
+constexpr uint8_t kPlainAck = 0x1F;  // with no credits
 constexpr uint8_t kSequenceNak = 0x60;
 
 TEST_F(ResponseEncoderTest, AcksAndNaks) {

@@ -12,7 +12,7 @@ constexpr uint32_t kLimit = 4;
 constexpr Instant clock_us(int64_t us) { return Instant{1'000'000'000 + us * 1000}; }
 
 /// PSNs 100..109 are a READ of ten responses, 110 is an atomic, 111..113 a WRITE, 114..117 another READ. The peer has
-/// carried out all of them.
+/// executed all of them.
 class ResponseRecoveryTest : public testing::Test {
  protected:
   ResponseRecoveryTest() {
@@ -53,7 +53,7 @@ class ResponseRecoveryTest : public testing::Test {
     recovery_.after_taking(window_.una() != before, now);
     if (recovery_.has_gap()) recovery_.look(kLimit, now);
   }
-  /// "105 + 3": three responses from PSN 105 on; "" when nothing is asked for.
+  /// "105 + 3": requests three responses from PSN 105 on; "" when nothing is requested.
   std::string ask() {
     if (!recovery_.wants_transmit()) return "";
     const auto ask = recovery_.take_ask();
@@ -191,7 +191,7 @@ TEST_F(ResponseRecoveryTest, WhatWasAskedForIsAskedForAgainWhenThatIsLost) {
   (void)requests_.on_delivered(Psn(119), clock_us(50));
   for (uint32_t psn = 103; psn < 106; psn++) arrive(psn, clock_us(60));
   ASSERT_EQ(ask(), "100 + 3");
-  recovery_.look(kLimit, clock_us(60 + 175));  // twice the patience of 87.5 us
+  recovery_.look(kLimit, clock_us(60 + 175));  // twice the wait of 87.5 us
   EXPECT_EQ(ask(), "");
   recovery_.look(kLimit, clock_us(60 + 176));
   EXPECT_EQ(ask(), "100 + 3");
@@ -211,7 +211,7 @@ TEST_F(ResponseRecoveryTest, SilenceBehindAReadAsksForTheRestOfIt) {
   EXPECT_EQ(ask(), "104 + 6");
 }
 
-/// All requests go out again, so the peer has room for as many questions as at first.
+/// All requests are sent again, so the peer can take as many of these questions as at first.
 TEST_F(ResponseRecoveryTest, AfterARestartAsMuchIsAskedForAsBefore) {
   requests_.on_sent(Psn(118), 0, clock_us(0));
   (void)requests_.on_delivered(Psn(119), clock_us(50));

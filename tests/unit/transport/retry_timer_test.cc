@@ -106,7 +106,7 @@ TEST_F(RetryTimerTest, AWaitForAReceive) {
   EXPECT_EQ(timer_.await_receive(kWait, false, kStart), Budget::kLeft);
   EXPECT_TRUE(timer_.awaits_receive());
   EXPECT_EQ(timer_.next_timeout(), kStart + kWait);
-  timer_.on_sent(kStart + microseconds(1));  // changes nothing
+  timer_.on_sent(kStart + microseconds(1));  // no effect
   timer_.on_other_response(Psn(5), kStart + microseconds(1));
   EXPECT_EQ(timer_.next_timeout(), kStart + kWait);
   EXPECT_EQ(timer_.expire(just_before(kStart + kWait)), Expired::kNothing);
@@ -115,7 +115,7 @@ TEST_F(RetryTimerTest, AWaitForAReceive) {
 }
 
 TEST_F(RetryTimerTest, AnotherCopyMakesTheWaitLongerAndIsNoRetry) {
-  EXPECT_EQ(timer_.await_receive(kWait, false, kStart), Budget::kLeft);  // the only one there is
+  EXPECT_EQ(timer_.await_receive(kWait, false, kStart), Budget::kLeft);  // the only one left
   EXPECT_EQ(timer_.await_receive(kWait * 2, false, kStart), Budget::kLeft);
   EXPECT_EQ(timer_.next_timeout(), kStart + kWait * 2);
   EXPECT_EQ(timer_.await_receive(kWait, false, kStart), Budget::kLeft);
@@ -124,7 +124,7 @@ TEST_F(RetryTimerTest, AnotherCopyMakesTheWaitLongerAndIsNoRetry) {
 
 TEST_F(RetryTimerTest, ForWhatIsBehindItIsAWaitOfItsOwn) {
   EXPECT_EQ(timer_.await_receive(kWait * 2, false, kStart), Budget::kLeft);
-  timer_.on_progress(false, kStart);  // before the NAK, in the same packet
+  timer_.on_progress(false, kStart);  // acknowledged by the same NAK
   EXPECT_TRUE(timer_.awaits_receive());
   EXPECT_EQ(timer_.await_receive(kWait, true, kStart), Budget::kLeft);
   EXPECT_EQ(timer_.next_timeout(), kStart + kWait) << "this one says when";
@@ -148,7 +148,7 @@ TEST_F(RetryTimerTest, APeerWithoutReceiveIsNotSilent) {
   EXPECT_EQ(timer_.retries_left(), 2);
 }
 
-/// What was heard is of one connection: the next one's responses may have any PSNs.
+/// Responses of an earlier connection do not count: those of the next one may have any PSNs.
 TEST_F(RetryTimerTest, WhatWasHeardBeforeAResetDoesNotCount) {
   for (const uint32_t psn : {200u, 100u, 50u}) {
     timer_.start();

@@ -263,7 +263,7 @@ PostResult Rig::post(SendWr wr) {
   return result;
 }
 
-/// Receives fill local memory from its middle on, each in a place of its own.
+/// Receives are in the second half of local memory, each at a place of its own.
 PostResult Rig::receive(uint64_t wr_id, uint32_t bytes) {
   const Sge sge = local_sge(kMemoryBytes / 2 + static_cast<uint32_t>(wr_id % 16) * 2048, bytes);
   const RecvWr wr{wr_id, &sge, 1};

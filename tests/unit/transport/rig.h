@@ -32,7 +32,7 @@
 
 namespace uroce::test {
 
-/// A packet from the peer, right unless a test changes something.
+/// A packet from the peer, valid unless a test changes it.
 struct Packet {
   Bth bth;
   Bytes extension;
@@ -41,21 +41,21 @@ struct Packet {
   Packet& solicited() { return bth.solicited = true, *this; }
 };
 
-// What a requester sends. Byte i of a payload is payload_byte(psn, i).
+// Requests. Byte i of a payload is payload_byte(psn, i).
 uint8_t payload_byte(uint32_t psn, uint32_t i);
 Bytes payload_of(uint32_t psn, uint32_t bytes);
 Packet packet(uint8_t low, uint32_t psn, uint32_t bytes = 0, Service service = Service::kRc);
 Packet send(uint8_t low, uint32_t psn, uint32_t bytes, Service service = Service::kRc);
 Packet send_imm(uint8_t low, uint32_t psn, uint32_t bytes, uint32_t imm, Service service = Service::kRc);
 Packet send_inv(uint32_t psn, uint32_t bytes, uint32_t rkey);
-/// First and only packets.
+/// A first or only packet.
 Packet write(uint8_t low, uint32_t psn, uint64_t va, uint32_t rkey, uint32_t dma_length, uint32_t bytes,
              Service service = Service::kRc);
 Packet read(uint32_t psn, uint64_t va, uint32_t rkey, uint32_t dma_length);
 Packet compare_swap(uint32_t psn, uint64_t va, uint32_t rkey, uint64_t compare, uint64_t swap);
 Packet fetch_add(uint32_t psn, uint64_t va, uint32_t rkey, uint64_t add);
 Packet datagram(uint32_t psn, uint32_t bytes, uint32_t qkey, uint32_t src_qp);
-// What a responder sends.
+// Answers.
 Packet ack(uint32_t psn, uint32_t msn, uint8_t credits = kCreditsInvalid);
 /// `ranges`: first and last PSN of each.
 Packet sack(uint32_t psn, uint32_t msn, const std::vector<std::pair<uint32_t, uint32_t>>& ranges);
@@ -71,21 +71,21 @@ struct RigOptions {
   uint32_t mtu = 256;
   QpCapabilities cap{16, 16, 4, 4, 64};
   bool sq_sig_all = false;
-  bool use_srq = false;  // an XRC target has one that its peer names
-  uint32_t tags = 0;     // how many that queue matches, with half as many operations; not 0: there is one
+  bool use_srq = false;  // an XRC target has one, which its peer names
+  uint32_t tags = 0;     // receives that its tag list holds, with half as many operations; 0: no tag list
   uint32_t cq_capacity = 256;
   QpState state = QpState::kRts;  // RESET, INIT, RTR or RTS
-  QpAttributes attributes;        // except the path and the numbers
+  QpAttributes attributes;        // except the path, and the QP and packet numbers
   EngineConfig engine;
   uint64_t seed = 1;
-  bool resolved = true;  // the peer's MAC is known from the start
+  bool resolved = true;  // the peer's MAC is known at the start
 
   RigOptions();
 };
 
 class Rig {
  public:
-  // The script's numbers.
+  // Numbers that tests spell out.
   static constexpr uint32_t kPeerQpn = 0x000777;
   static constexpr uint32_t kTheirPsn = 0x000100;  // first request that we receive
   static constexpr uint32_t kOurPsn = 0x000200;    // first request that we send
@@ -93,18 +93,18 @@ class Rig {
 
   explicit Rig(const RigOptions& options = {});
 
-  // What arrives.
+  // Input.
   void arrive(const Packet& packet) { arrive(frame(packet)); }
   void arrive(const Bytes& frame);
   /// Several frames in one burst: one turn.
   void arrive(const std::vector<Packet>& packets);
-  /// The whole frame, from the peer to our QP.
+  /// The whole frame from the peer to our QP.
   Bytes frame(const Packet& packet) const;
   Route path_from_peer() const { return from_peer_; }
   void set_path_from_peer(const Route& path) { from_peer_ = path; }
   void resolve_peer();
 
-  // What the program does.
+  // The program's calls.
   PostResult post(SendWr wr);
   PostResult receive(uint64_t wr_id, uint32_t bytes = 1024);
   SendWr send_wr(uint32_t bytes, uint64_t wr_id = 1);
@@ -119,12 +119,12 @@ class Rig {
   void turn();
   Instant now() const { return now_; }
 
-  // What is new. Sequence numbers and keys in hexadecimal.
+  // Output since the last call. Sequence numbers and keys are hexadecimal.
   std::vector<std::string> sent();
   std::vector<Bytes> sent_frames();
   std::vector<std::string> completed();
   std::vector<std::string> events();
-  /// "name difference, name difference", without packets, bytes and neighbours.
+  /// Counters that changed: "name difference, name difference", without those of packets, bytes and neighbours.
   std::string counted();
 
   Engine& engine() { return *engine_; }
@@ -138,7 +138,8 @@ class Rig {
   sim::RecordingObserver& observer() { return observer_; }
   QpInit qp_init() const;
 
-  /// Memory that peers may use in every way, and what our own requests use. 64 KiB each, aligned, at fixed contents.
+  /// `remote`: memory that peers may use in every way; `local`: that of our own requests. 64 KiB each, aligned, with
+  /// fixed contents.
   uint8_t* remote() { return remote_.get(); }
   uint64_t remote_va(uint64_t offset = 0) const { return reinterpret_cast<uint64_t>(remote_.get()) + offset; }
   uint32_t rkey() const { return rkey_; }
@@ -182,10 +183,10 @@ class Rig {
   Qp* qp_ = nullptr;
   Counters seen_;
   size_t events_seen_ = 0;
-  std::vector<Sge> sges_;  // of the work requests made here; they stay
+  std::vector<Sge> sges_;  // of work requests made here, which point to them
 };
 
-/// One line for a frame that was sent, as in the example above.
+/// One line for a sent frame, as in the example above.
 std::string describe(const Bytes& frame);
 
 }  // namespace uroce::test

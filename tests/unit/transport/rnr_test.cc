@@ -128,7 +128,7 @@ TEST(RnrRequester, AcknowledgesWhatWasBefore) {
 }
 
 TEST(RnrRequester, ASequenceNakBehindItDoesNotEndTheWait) {
-  // Linux's rxe answers the packet behind the refused one with a sequence NAK.
+  // Linux's rxe answers the packet behind a refused one with a sequence NAK.
   Rig rig;
   rig.post(rig.send_wr(16, 1));
   rig.post(rig.send_wr(16, 2));
@@ -192,7 +192,7 @@ TEST(RnrRequester, ProgressRestoresTheBudget) {
   EXPECT_EQ(rig.qp().state(), QpState::kRts);
 }
 
-/// A peer that answers, if only that it is not ready, is not a peer that is gone.
+/// A peer that answers, even if only to say that it is not ready, is not gone.
 TEST(RnrRequester, AnswerRestoresTheTimeoutBudget) {
   RigOptions options;
   options.attributes.rnr_retry = 7;
@@ -208,7 +208,7 @@ TEST(RnrRequester, AnswerRestoresTheTimeoutBudget) {
   EXPECT_EQ(rig.qp().state(), QpState::kRts);
 }
 
-/// Timeout, RNR NAK, timeout: the whole budget again, no more.
+/// Timeout, RNR NAK, timeout: the budget is whole again, but not larger.
 TEST(RnrRequester, AnswerRestoresAllOfTheTimeoutBudget) {
   Rig rig;  // three retries
   rig.post(rig.send_wr(16, 1));
@@ -223,7 +223,7 @@ TEST(RnrRequester, AnswerRestoresAllOfTheTimeoutBudget) {
   EXPECT_THAT(rig.completed(), ElementsAre("send 1: transport retry counter exceeded"));
 }
 
-/// It was not the READ that found no receive: its response is lost, and that comes first.
+/// The RNR NAK is not about the READ, whose response is lost and has to come first.
 TEST(RnrRequester, BehindALostResponseItIsNotTheHeads) {
   RigOptions options;
   options.attributes.rnr_retry = 0;

@@ -78,7 +78,7 @@ TEST(RttSampler, TheRequesterMeasuresAcksAndResponses) {
   EXPECT_EQ(rtt.latest(), microseconds(9));
   rig.advance(microseconds(50));
   rig.arrive(read_response(kOpReadResponseLast, 0x203, 256));
-  EXPECT_EQ(rtt.samples(), 2u);  // the rest of a response says how long it is, not how far away
+  EXPECT_EQ(rtt.samples(), 2u);  // later responses of a READ tell its length, not the distance
   rig.post(rig.atomic_wr(WrOpcode::kFetchAdd, 3));
   rig.advance(microseconds(4));
   rig.arrive(atomic_ack(0x204, 0));
@@ -90,7 +90,7 @@ TEST(RttSampler, TheRequesterMeasuresNothingThatItSentTwice) {
   Rig rig;
   const RttSampler& rtt = rig.qp().requester().rtt();
   rig.post(rig.send_wr(16, 1));
-  rig.advance(milliseconds(2));  // the timer: sent again
+  rig.advance(milliseconds(2));  // timeout: sent again
   EXPECT_EQ(rig.sent().size(), 2u);
   rig.arrive(ack(0x200, 1));
   EXPECT_EQ(rtt.samples(), 0u);

@@ -48,7 +48,7 @@ TEST_F(ScoreboardTest, ARetransmissionIsLostAgainOnlyByWhatWasSentAfterIt) {
   board_.on_held(range(101, 104), at_us(20));
   ASSERT_EQ(board_.find_lost(), 1u);
   board_.on_sent_again(board_.lost(), at_us(20), false);
-  board_.on_held(range(104, 110), at_us(26));  // all of them left before it
+  board_.on_held(range(104, 110), at_us(26));  // all of them left before the retransmission
   EXPECT_EQ(board_.find_lost(), 0u);
   for (uint32_t i = 10; i < 13; i++) board_.on_sent(Psn(100 + i), 7, at_us(21 + i));
   board_.on_held(range(110, 112), at_us(60));
@@ -61,7 +61,7 @@ TEST_F(ScoreboardTest, ARetransmissionIsLostAgainOnlyByWhatWasSentAfterIt) {
 TEST_F(ScoreboardTest, WhatArrivesIsNoLongerLost) {
   board_.on_held(range(103, 106), at_us(20));
   EXPECT_EQ(board_.find_lost(), 3u);
-  board_.on_arrived(Psn(102), at_us(21));  // 100 and 101 were only late
+  board_.on_arrived(Psn(102), at_us(21));  // 100 and 101 are only late
   EXPECT_EQ(lost_psn(), 102u);
   board_.on_arrived(Psn(104), at_us(22));
   EXPECT_EQ(board_.open(), 4u);
@@ -83,7 +83,7 @@ TEST_F(ScoreboardTest, AnAnsweredProbeMeansThatAllBeforeItIsLost) {
   EXPECT_EQ(lost_psn(), 105u);
 }
 
-/// The round trips known are from a time when a queue was full. A probe leaves after more silence than that: its answer
+/// The known round trips are from a time when a queue was full. A probe follows a silence longer than those: its answer
 /// is believed, also when it is faster than any before.
 TEST_F(ScoreboardTest, AProbeMayFindAShorterRoundTrip) {
   board_.on_arrived(Psn(105), at_us(184));  // round trip: 180
@@ -101,7 +101,7 @@ TEST_F(ScoreboardTest, AnAnswerThatComesTooSoonIsToTheFirstCopy) {
   board_.on_sent_again(board_.lost(), at_us(20), false);
   board_.on_arrived(Psn(106), at_us(23));
   EXPECT_EQ(board_.spurious(), 1u);
-  EXPECT_EQ(board_.find_lost(), 0u);  // the copy under way proves nothing about 106 to 109
+  EXPECT_EQ(board_.find_lost(), 0u);  // the retransmission in flight proves nothing about 106 to 109
 }
 
 TEST_F(ScoreboardTest, RoundTripTimeIsThatOfTheLastPacketAnswered) {
@@ -139,7 +139,7 @@ TEST(Scoreboard, ReadRequestsAreOneEntryAndNumbersWrap) {
   EXPECT_TRUE(board.empty());
 }
 
-/// Longer than the ring is large, with every third packet lost once.
+/// For many laps of the ring, with every third packet lost once.
 TEST(Scoreboard, GoesRoundForLong) {
   Scoreboard board(16);
   Psn next(0);

@@ -178,7 +178,7 @@ TEST(SegmentationOnce, LimitsOfAPost) {
   EXPECT_EQ(rig.post(atomic), PostResult::kTooLong);
 }
 
-/// A sum of lengths that wraps 32 bits (librxe had it): refused, nothing is copied.
+/// Lengths whose sum wraps 32 bits (a bug of librxe): refused, and nothing is copied.
 TEST(SegmentationOnce, InlineLengthsThatWrap) {
   Rig rig;
   const Sge sges[3] = {{0x1000, 0xFFFFFFFF, 0}, {0x1000, 1, 0}, {0x1000, 8, 0}};

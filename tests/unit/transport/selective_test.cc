@@ -26,7 +26,7 @@ RigOptions with(LossRecovery recovery) {
 }
 RigOptions selective() { return with(LossRecovery::kSelective); }
 
-/// `frame` as a peer that knows selective repeat sends it.
+/// A frame from a peer that has selective repeat.
 Bytes signed_frame(Rig& rig, const Packet& packet) {
   Bytes frame = rig.frame(packet);
   PacketView view;
@@ -67,7 +67,7 @@ TEST(SelectiveResponder, NothingReachesMemoryBeforeItsTurn) {
   rig.arrive(write(kOpWriteOnly, 0x101, rig.remote_va(8), rig.rkey(), 4, 4));
   EXPECT_NE(rig.remote()[8], payload_byte(0x101, 0));
   rig.arrive(write(kOpWriteOnly, 0x100, rig.remote_va(8), rig.rkey(), 4, 4));
-  EXPECT_EQ(rig.remote()[8], payload_byte(0x101, 0));  // the later one last
+  EXPECT_EQ(rig.remote()[8], payload_byte(0x101, 0));  // the later one is stored last
 }
 
 TEST(SelectiveResponder, KeysAreCheckedWhenItsTurnComes) {
@@ -88,7 +88,7 @@ TEST(SelectiveResponder, WhatIsHeldIsNotHeldTwice) {
   Rig rig(selective());
   rig.arrive(send(kOpSendOnly, 0x102, 16));
   rig.arrive(send(kOpSendOnly, 0x102, 16));
-  EXPECT_THAT(rig.sent(), SizeIs(2));  // told twice: the first SACK may be lost
+  EXPECT_THAT(rig.sent(), SizeIs(2));  // sent twice, as the first SACK may be lost
   EXPECT_EQ(rig.counted(), "out_of_sequence 2, tx_sack 2, rx_out_of_order_held 1, rx_drop_held_already 1");
   EXPECT_EQ(rig.qp().responder().packets_held(), 1u);
 }
@@ -111,7 +111,7 @@ TEST(SelectiveResponder, ReceiverNotReadyDropsWhatIsHeld) {
   rig.arrive(send(kOpSendOnly, 0x100, 4));
   EXPECT_THAT(rig.sent(), ElementsAre("RNR NAK 000100 timer 12 msn 0"));
   EXPECT_EQ(rig.qp().responder().packets_held(), 0u);
-  rig.arrive(send(kOpSendOnly, 0x103, 4));  // behind what was refused: silence, as always
+  rig.arrive(send(kOpSendOnly, 0x103, 4));  // behind a refused packet: silence, as always
   EXPECT_THAT(rig.sent(), IsEmpty());
   for (uint64_t i = 1; i <= 4; i++) rig.receive(i);
   rig.arrive({send(kOpSendOnly, 0x100, 4), send(kOpSendOnly, 0x102, 4)});
@@ -165,7 +165,7 @@ TEST(SelectiveDiscovery, AnUnsignedPacketIsAStrangers) {
   rig.arrive(signed_frame(rig, send(kOpSendOnly, 0x104, 4)));
   EXPECT_EQ(rig.qp().responder().packets_held(), 1u);
   rig.sent();
-  rig.arrive(send(kOpSendOnly, 0x105, 4));  // restarted as somebody else, under the same number
+  rig.arrive(send(kOpSendOnly, 0x105, 4));  // the peer restarted without selective repeat, with the same numbers
   EXPECT_THAT(rig.sent(), ElementsAre("NAK 000103 sequence error msn 3"));
   EXPECT_EQ(rig.qp().responder().packets_held(), 0u);
 }
@@ -196,7 +196,7 @@ TEST(SelectiveDiscovery, ASelectiveAckCountsFromOneWhoSignsIt) {
   rig.arrive(sack(0x1ff, 0, {{0x201, 0x203}}));
   EXPECT_EQ(rig.counted(), "rx_drop_unknown_opcode 1");
   EXPECT_THAT(rig.sent(), IsEmpty());
-  rig.arrive(signed_frame(rig, sack(0x1ff, 0, {{0x201, 0x203}})));  // the first that we hear of it
+  rig.arrive(signed_frame(rig, sack(0x1ff, 0, {{0x201, 0x203}})));  // the first SACK from this peer
   EXPECT_THAT(rig.sent(), ElementsAre("SEND_ONLY 000200 bytes 4 ack"));
 }
 
@@ -292,7 +292,8 @@ TEST_F(SelectiveRequester, ProbesAreFurtherAndFurtherApart) {
   EXPECT_THAT(rig_.sent(), ElementsAre("SEND_ONLY 000209 bytes 4 ack"));
 }
 
-/// The responder took 0x200, had no receive for the next, and dropped what it held; its RNR NAK was lost.
+/// The responder executed 0x200, had no receive for the next, and dropped the packets that it held; its RNR NAK was
+/// lost.
 TEST_F(SelectiveRequester, WhatThePeerHeldAndDroppedIsSentAgainAtOnce) {
   rig_.arrive(sack(0x1ff, 0, {{0x201, 0x209}}));
   EXPECT_THAT(rig_.sent(), ElementsAre("SEND_ONLY 000200 bytes 4 ack"));
@@ -302,7 +303,7 @@ TEST_F(SelectiveRequester, WhatThePeerHeldAndDroppedIsSentAgainAtOnce) {
   ASSERT_THAT(again, SizeIs(9));
   EXPECT_EQ(again.front(), "SEND_ONLY 000201 bytes 4 ack");
   EXPECT_EQ(again.back(), "SEND_ONLY 000209 bytes 4 ack");
-  rig_.arrive(ack(0x200, 1));  // of the same state: once is enough
+  rig_.arrive(ack(0x200, 1));  // the same state: once is enough
   EXPECT_THAT(rig_.sent(), IsEmpty());
   EXPECT_EQ(rig_.qp().requester().retry_timer().retries_left(), 3);
 }
@@ -339,13 +340,13 @@ TEST_F(SelectiveRequester, ImpossibleRangesAreDropped) {
   odd.payload.pop_back();
   rig_.arrive(odd);
   EXPECT_EQ(rig_.counted(), "rx_drop_bad_sack 1");
-  rig_.arrive(sack(0x250, 0, {{0x252, 0x252}}));  // nothing like it was sent
+  rig_.arrive(sack(0x250, 0, {{0x252, 0x252}}));  // no such PSN was sent
   EXPECT_EQ(rig_.counted(), "rx_drop_ghost_ack 1");
   EXPECT_THAT(rig_.sent(), IsEmpty());
   EXPECT_EQ(rig_.qp().state(), QpState::kRts);
 }
 
-/// The peer may hold a stranger's packet, or one of an earlier connection, and tell of it in every answer.
+/// The peer may hold a packet of a stranger's, or of an earlier connection, and report it in every answer.
 TEST_F(SelectiveRequester, AnImpossibleRangeDoesNotHideTheOthers) {
   rig_.arrive(sack(0x1ff, 0, {{0x100000, 0x100000}, {0x201, 0x209}}));
   EXPECT_EQ(rig_.counted(), "retransmits 1, rx_sack 1, selective_retransmits 1, rx_drop_bad_sack 1");
@@ -353,7 +354,7 @@ TEST_F(SelectiveRequester, AnImpossibleRangeDoesNotHideTheOthers) {
 }
 
 TEST_F(SelectiveRequester, TheEndComesWhenItWasPromised) {
-  // With everything that can be sent beside the timer: the peer is gone.
+  // Even with all that is sent besides the timer's retransmissions: the peer is gone.
   rig_.arrive(sack(0x203, 4, {{0x205, 0x209}}));
   const Instant last_progress = rig_.now();
   rig_.completed();
@@ -372,7 +373,7 @@ TEST_F(SelectiveRequester, TheEndComesWhenItWasPromised) {
   EXPECT_EQ((rig_.now() - last_progress).ns, budget);
 }
 
-/// Round trips are known also of what arrived beyond a gap, and while something is sent again.
+/// Round trips are also measured with packets behind a gap, and while others are retransmitted.
 TEST(SelectiveCongestion, HearsOfRoundTripsFromSelectiveAcks) {
   RigOptions options = selective();
   options.engine.congestion.algorithm = CongestionAlgorithm::kDcqcn;
@@ -392,7 +393,7 @@ TEST(SelectiveCongestion, HearsOfRoundTripsFromSelectiveAcks) {
   rig.arrive(sack(0x1ff, 0, {{0x204, 0x204}, {0x201, 0x202}}));
   EXPECT_EQ(rig.qp().congestion()->window_bytes(), 3'000u);
   rig.arrive(ack(0x204, 5));
-  EXPECT_EQ(rig.qp().congestion()->window_bytes(), 3'000u);  // nobody knows which copy of 0x200 that is for
+  EXPECT_EQ(rig.qp().congestion()->window_bytes(), 3'000u);  // which copy of 0x200 it acknowledges is unknown
 }
 
 // Responses at the requester
@@ -413,7 +414,7 @@ TEST_F(SelectiveReader, OnlyTheMissingPartIsAskedForAgain) {
   const std::vector<std::string> again = rig_.sent();
   ASSERT_THAT(again, SizeIs(1));
   EXPECT_THAT(again[0], AllOf(HasSubstr("READ_REQUEST 000201"), HasSubstr("len 512")));
-  // The peer answers the part as a READ of its own.
+  // The peer answers the part as if it were a READ.
   rig_.arrive(read_response(kOpReadResponseFirst, 0x201, 256));
   rig_.arrive(read_response(kOpReadResponseLast, 0x202, 256));
   rig_.arrive(read_response(kOpReadResponseMiddle, 0x206, 256));
@@ -452,7 +453,7 @@ TEST_F(SelectiveReader, ALostReadRequestIsSentWhole) {
   EXPECT_THAT(again[0], AllOf(HasSubstr("READ_REQUEST 000200"), HasSubstr("len 1024")));
 }
 
-/// An ACK leaves out READs at the end, so it does not tell whether the READ that was held was carried out.
+/// An ACK may stop short of READs at the end, so it does not tell whether the held READ was executed.
 TEST_F(SelectiveReader, AReadThatWasHeldAndIsNotAnsweredIsProbedFor) {
   rig_.post(rig_.send_wr(4, 1));
   rig_.post(rig_.read_wr(256 * 3, 2));
@@ -483,7 +484,7 @@ TEST_F(SelectiveReader, AnAckFromBeyondIsNoNak) {
 }
 
 TEST_F(SelectiveReader, AnAnsweredPartDoesNotEndTheReadOfAStranger) {
-  // Without selective repeat a LAST in the middle is an error, as it was.
+  // Without selective repeat a LAST in the middle is an error, as always.
   Rig rig(with(LossRecovery::kGoBackN));
   rig.post(rig.read_wr(256 * 4, 1));
   rig.arrive(read_response(kOpReadResponseFirst, 0x200, 256));

@@ -108,7 +108,7 @@ TEST_F(SendCompleterTest, AForgottenLocalErrorIsNone) {
   EXPECT_EQ(completer_.settle(kTime), Outcome::kGoesOn);
 }
 
-/// The program was given the new key when it posted the bind.
+/// The program got the new key when it posted the bind.
 TEST_F(SendCompleterTest, AWindowIsToldThatItWasNotBound) {
   int user = 0;
   const uint32_t key = table_.allocate_window(1, false, &user);

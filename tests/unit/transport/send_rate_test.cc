@@ -15,7 +15,7 @@ class SendRateTest : public testing::Test {
     config_.link_bits_per_second = 10'000'000'000;
     config_.burst_bytes = 2048;
   }
-  /// After as many CNPs as make a gigabit per second of it, or less.
+  /// Sends CNPs until the rate is a gigabit per second or less.
   void slow_down(SendRate& rate) const {
     for (int i = 0; i < 200 && (!rate.limited() || rate.control()->rate_bits_per_second() > 1'000'000'000); i++) {
       EXPECT_TRUE(rate.on_cnp(kBegin + microseconds(50 * i)));
@@ -105,7 +105,7 @@ TEST_F(SendRateTest, AProgramsOwnLimitNeedsNoCongestionControl) {
   rate.set_limit(8'000'000, kBegin);  // a byte in a microsecond
   ASSERT_TRUE(rate.limited());
   while (!rate.closed()) rate.on_sent(1000, kBegin);
-  // A burst of 2048 bytes is free, and a packet goes whole.
+  // A burst of 2048 bytes is free, and packets are not split.
   EXPECT_EQ(rate.next_timeout(), kBegin + microseconds(952));
   rate.follow(rate.next_timeout());
   EXPECT_FALSE(rate.closed());

@@ -163,7 +163,7 @@ TEST(Drain, WhatHasBegunEndsWhatHasNotWaits) {
   EXPECT_THAT(rig.events(), ElementsAre("drained"));
   EXPECT_THAT(rig.completed(), ElementsAre("write 1: success"));
   EXPECT_THAT(rig.sent(), IsEmpty());
-  // Posting goes on; sending, when it is in RTS again.
+  // Requests can be posted, and are sent once it is in RTS again.
   EXPECT_EQ(rig.post(rig.send_wr(4, 3)), PostResult::kOk);
   EXPECT_THAT(rig.sent(), IsEmpty());
   EXPECT_EQ(rig.modify(QpState::kRts), ModifyResult::kOk);
@@ -188,14 +188,14 @@ TEST(Drain, ReceivingGoesOn) {
   EXPECT_THAT(rig.sent(), ElementsAre("ACK 000100 msn 1"));
 }
 
-/// rxe had this: the array that holds answers was resized while they ran.
+/// A bug of rxe: the array with answers was resized while they were being sent.
 TEST(Drain, MoreReadsAtOnceAreAllowedFromThenOn) {
   RigOptions options;
   options.attributes.max_dest_rd_atomic = 1;
   Rig rig(options);
   drain(rig);
   rig.port().set_tx_room(0);
-  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 4));  // its answer waits
+  rig.arrive(read(0x100, rig.remote_va(), rig.rkey(), 4));  // its answer has to wait
   QpAttributes attributes;
   attributes.state = QpState::kSqd;
   attributes.max_dest_rd_atomic = 16;
@@ -263,7 +263,7 @@ TEST(Events, SolicitedOnly) {
   rig.arrive(send(kOpSendOnly, 0x101, 4).solicited());
   EXPECT_EQ(rig.observer().cq_events.size(), 1u);
   rig.recv_cq().arm(CompletionQueue::Wake::kSolicited);
-  rig.modify(QpState::kErr);  // any error counts
+  rig.modify(QpState::kErr);  // an error counts as solicited
   EXPECT_EQ(rig.observer().cq_events.size(), 2u);
 }
 

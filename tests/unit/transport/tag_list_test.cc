@@ -15,7 +15,7 @@ TaggedReceive tagged(uint64_t wr_id, uint64_t tag, uint64_t mask = ~uint64_t{0})
   return {.wr_id = wr_id, .tag = tag, .mask = mask};
 }
 
-/// The wr_id of the receive that a message with that tag takes; 0: none.
+/// The wr_id of the receive that a message with this tag takes; 0 when there is none.
 uint64_t taken(TagList& list, uint64_t tag) {
   const TaggedReceive* receive = list.take(tag);
   return receive != nullptr ? receive->wr_id : 0;
@@ -38,8 +38,8 @@ TEST(TagListTest, TheOldestThatMatches) {
 TEST(TagListTest, MasksSayWhichBitsCount) {
   TagList list(4);
   list.add(tagged(1, 0x1200, 0xff00));
-  list.add(tagged(2, 0, 0));            // takes everything
-  list.add(tagged(3, 0x1234, 0xff00));  // has a bit that the mask leaves out: nothing is ever like that
+  list.add(tagged(2, 0, 0));            // matches every tag
+  list.add(tagged(3, 0x1234, 0xff00));  // has a bit outside its mask: matches no tag
   EXPECT_EQ(taken(list, 0xabcd12ffu), 1u);
   EXPECT_EQ(taken(list, 0x1234), 2u);
   EXPECT_EQ(taken(list, 0x1234), 0u);
@@ -76,7 +76,7 @@ TEST(TagListTest, AHandleIsGoodOnce) {
   EXPECT_TRUE(list.remove(again));
 }
 
-/// Against a plain vector.
+/// Compared with a plain vector.
 TEST(TagListTest, LikeAVector) {
   struct Known {
     uint64_t wr_id, tag, mask;

@@ -39,7 +39,7 @@ class TagMatchingTest : public testing::Test {
   TagMatchingTest() : rig_(tag_options()) {}
 
   TagMatching& tags() { return *rig_.srq()->tags(); }
-  /// Into local memory, 2048 bytes for each wr_id. Returns the handle.
+  /// Adds a receive into local memory, 2048 bytes for each wr_id. Returns its handle.
   uint32_t add(uint64_t wr_id, uint64_t tag, uint32_t bytes = 1024, uint64_t mask = ~uint64_t{0}) {
     const Sge sge = rig_.local_sge(place(wr_id), bytes);
     TagOp op{.wr_id = wr_id, .kind = TagOp::Kind::kAdd, .receive = {}};
@@ -83,7 +83,7 @@ class TagMatchingTest : public testing::Test {
   void expect_data(uint32_t at, const Bytes& data) {
     EXPECT_TRUE(std::equal(data.begin(), data.end(), rig_.local() + at));
   }
-  /// From the BTH's payload on, without the iCRC.
+  /// The payload of a frame, behind the BTH and without the iCRC.
   static Bytes payload_sent(const Bytes& frame) {
     constexpr size_t kHeaders = 14 + 20 + 8 + 12;
     return {frame.begin() + kHeaders, frame.end() - kIcrcBytes};
@@ -129,7 +129,7 @@ TEST_F(TagMatchingTest, ItCarriesImmediateDataToo) {
               ElementsAre("tm-recv 1: success, 4 bytes, imm 04030201, tag 102030405060708 of a0b0c0d, data"));
 }
 
-/// It comes whole, with its header, and nothing can be added before the program has counted it.
+/// It is delivered whole, with its header, and nothing can be added before the program has counted it.
 TEST_F(TagMatchingTest, AnUnexpectedMessageTakesAnOrdinaryReceive) {
   rig_.receive(7);
   const Packet packet = message(kOpSendOnly, 0x100, kEager, 20);
@@ -141,16 +141,16 @@ TEST_F(TagMatchingTest, AnUnexpectedMessageTakesAnOrdinaryReceive) {
   TagOp sync{.wr_id = 5, .signaled = true, .sync = true, .unexpected = 2, .receive = {}};
   EXPECT_EQ(tags().post(sync, rig_.now()), PostResult::kOk);
   EXPECT_THAT(rig_.completed(), ElementsAre("tm-sync 5: success, out of step"));
-  for (const uint32_t count : {1u, 0x10001u}) {  // cards have 16 bits for it
+  for (const uint32_t count : {1u, 0x10001u}) {  // cards count in 16 bits
     sync.unexpected = count;
     EXPECT_EQ(tags().post(sync, rig_.now()), PostResult::kOk);
     EXPECT_THAT(rig_.completed(), ElementsAre("tm-sync 5: success"));
   }
   EXPECT_NE(add(1, kTag), 0u);
-  EXPECT_THAT(rig_.completed(), IsEmpty());  // it was not signalled
+  EXPECT_THAT(rig_.completed(), IsEmpty());  // not signalled
 }
 
-/// A program may use one work request again and again: what was not added must not be named by what was added before.
+/// A program may reuse one work request: when a receive is not added, it must not keep the handle of an earlier one.
 TEST_F(TagMatchingTest, WhatIsNotAddedHasNoHandle) {
   const Sge sge = rig_.local_sge(0, 4);
   TagOp op{.wr_id = 1, .kind = TagOp::Kind::kAdd, .receive = {}};
@@ -168,7 +168,7 @@ TEST_F(TagMatchingTest, WhatIsNotAddedHasNoHandle) {
   EXPECT_FALSE(tags().has(kTag));
 }
 
-/// What was there before the unexpected message still matches: no order is at stake.
+/// Receives added before the unexpected message still match: the order is not in question.
 TEST_F(TagMatchingTest, OlderReceivesMatchWhileOutOfStep) {
   add(1, kTag);
   rig_.receive(7);
@@ -177,7 +177,7 @@ TEST_F(TagMatchingTest, OlderReceivesMatchWhileOutOfStep) {
                                             "tm-recv 1: success, 4 bytes, tag 102030405060708 of a0b0c0d, data"));
 }
 
-/// It counts from its first packet, so that a receive cannot come in between; and not any more when it fails.
+/// It counts from its first packet on, so that no receive can be added in between, and no longer once it fails.
 TEST_F(TagMatchingTest, AnUnexpectedMessageUnderWay) {
   rig_.receive(7);
   rig_.arrive(message(kOpSendFirst, 0x100, kEager, 240));
@@ -232,7 +232,7 @@ TEST_F(TagMatchingTest, ARemovedReceiveMatchesNothing) {
   EXPECT_THAT(rig_.completed(), ElementsAre("tm-del 3: tag matching error"));
 }
 
-/// Receives keep their slots until their completions were polled, and so do operations.
+/// Receives and operations keep their slots until their completions were polled.
 TEST_F(TagMatchingTest, BothKindsOfSlotsAreBounded) {
   for (uint64_t i = 0; i < 8; i++) EXPECT_NE(add(i, i), 0u);
   const Sge sge = rig_.local_sge(0, 4);
@@ -291,7 +291,7 @@ TEST_F(TagMatchingTest, AnUnexpectedRendezvousComesWithItsHeaders) {
   EXPECT_FALSE(tags().in_step());
 }
 
-/// The program's queue has one place, and the device's work takes none of it.
+/// The program's send queue has one slot, and the device's own work takes none of it.
 TEST_F(TagMatchingTest, TheProgramKeepsItsSendQueue) {
   add(1, kTag);
   rig_.arrive(rendezvous(0x100, 4));
@@ -320,7 +320,7 @@ TEST_F(TagMatchingTest, MoreThanCanBeFetchedAtATimeHaveToWait) {
   EXPECT_THAT(rig.sent(), ElementsAre("RNR NAK 000110 timer 12 msn 16"));
   EXPECT_TRUE(rig.srq()->tags()->has(kTag));
   EXPECT_EQ(rig.completed().size(), kRendezvousMax);
-  rig.arrive(read_response(kOpReadResponseOnly, 0x200, 4));  // the notice waits for the READ alone
+  rig.arrive(read_response(kOpReadResponseOnly, 0x200, 4));  // the notice waited for the READ only
   rig.sent();
   rig.arrive(ack(0x201, 1));
   rig.sent();
@@ -328,7 +328,7 @@ TEST_F(TagMatchingTest, MoreThanCanBeFetchedAtATimeHaveToWait) {
   EXPECT_EQ(rig.sent()[0], "ACK 000110 msn 17");
 }
 
-/// The peer is in RTS before us: it has to come again.
+/// The peer is in RTS before us, so it has to send again.
 TEST_F(TagMatchingTest, ARendezvousBeforeThisSideMaySend) {
   RigOptions options = tag_options();
   options.state = QpState::kRtr;
@@ -405,7 +405,7 @@ TEST_F(TagMatchingTest, ALengthBeyondAllMessages) {
   EXPECT_THAT(rig_.completed(), ElementsAre("tm-recv 1: remote invalid request"));
 }
 
-/// Any first bytes at all: the queue pair goes on, or refuses and is in error.
+/// Whatever the first bytes: the queue pair goes on, or refuses and enters the error state.
 TEST_F(TagMatchingTest, AnyHeader) {
   SeededRandom random(3);
   for (int i = 0; i < 300; i++) {

@@ -10,7 +10,7 @@ using Probed = TailProbe::Packet;
 
 constexpr Instant kFirstSent{1'000'000'000};
 constexpr Duration kRtt = microseconds(50);
-// Two round trips, the 20 us that the peer may delay its ACK, and 10 us of slack.
+// Two round trips, the 20 us by which the peer may delay its ACK, and 10 us of slack.
 constexpr Duration kSilence = microseconds(130);
 
 constexpr Instant almost(Instant when) { return {when.ns - 1}; }

@@ -28,7 +28,7 @@ TEST(Timeout, ExactlyRetryCntRetransmissionsThenAnError) {
     rig.receive(3);
     EXPECT_EQ(rig.sent().size(), 2u);
     for (int i = 0; i < retry_cnt; i++) {
-      const int64_t patience = i == 0 ? 1 : i == 1 ? 2 : 4;  // times the timeout: within what the specification allows
+      const int64_t patience = i == 0 ? 1 : i == 1 ? 2 : 4;  // in timeouts, within what the specification allows
       rig.advance(nanoseconds(patience * 1'048'576 - 1));
       EXPECT_THAT(rig.sent(), IsEmpty());
       rig.advance(nanoseconds(1));
@@ -113,7 +113,7 @@ TEST(Timeout, AnAtomicIsAskedForAgain) {
   EXPECT_THAT(rig.sent(), ElementsAre("FETCH_ADD 000200 ack"));
 }
 
-/// The time counts from when a packet leaves: a port that is full is not a peer that is gone.
+/// The time counts from when a packet leaves: a full port is no sign of a lost peer.
 TEST(Timeout, ARetransmissionThatCannotLeaveCostsNothing) {
   Rig rig;  // retry_cnt 3
   rig.post(rig.send_wr(16, 1));
@@ -123,7 +123,7 @@ TEST(Timeout, ARetransmissionThatCannotLeaveCostsNothing) {
   for (int i = 0; i < 20; i++) rig.advance(milliseconds(2));
   EXPECT_THAT(rig.completed(), IsEmpty());
   EXPECT_EQ(rig.qp().requester().retry_timer().retries_left(), 2);
-  rig.arrive(ack(0x200, 1));  // the first answer was only late; the second packet has to be sent again still
+  rig.arrive(ack(0x200, 1));  // the first answer was only late; the second packet still has to be sent again
   for (int i = 0; i < 20; i++) rig.advance(milliseconds(2));
   EXPECT_THAT(rig.completed(), ElementsAre("send 1: success"));
   rig.port().set_tx_room(64);

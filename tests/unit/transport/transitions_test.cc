@@ -40,7 +40,7 @@ using Key = std::pair<QpState, QpState>;
 constexpr uint32_t P = kAttrPkeyIndex, L = kAttrPort, A = kAttrAccessFlags, Q = kAttrQkey, C = kAttrCurState,
                    N = kAttrMinRnrTimer, R = kAttrRateLimit;
 
-/// From ibv_modify_qp(3) and the kernel's qp_state_table, written down a second time.
+/// From ibv_modify_qp(3) and the kernel's qp_state_table, written down independently.
 std::map<Key, Rule> rules(QpType type) {
   using S = QpState;
   std::map<Key, Rule> table;

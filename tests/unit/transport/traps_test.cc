@@ -43,7 +43,7 @@ TEST(Traps, EveryOpcodeAtEveryLengthUpToItsHeaders) {
       for (const uint8_t pad : {uint8_t{0}, uint8_t{3}}) {
         Bth bth;
         bth.opcode = static_cast<uint8_t>(opcode);
-        bth.dest_qp = rig.qp().qpn() ^ 0x2;  // nobody: parsing is what counts here
+        bth.dest_qp = rig.qp().qpn() ^ 0x2;  // no such QP: only parsing matters here
         bth.pad_count = pad;
         Bytes body;
         append(body, bth);
@@ -88,7 +88,7 @@ TEST(Traps, ReadOfNothing) {
   EXPECT_THAT(rig.completed(), ElementsAre("read 1: success, 0 bytes"));
 }
 
-/// CVE-2026-45910 and its like: a timer fires for a QP that is gone, or for its successor in the same place.
+/// CVE-2026-45910 and similar ones: a timer fires for a QP that is gone, or for its successor in the same slot.
 TEST(Traps, TimerOfADestroyedQp) {
   RigOptions options;
   options.engine.max_qps = 1;
@@ -121,8 +121,8 @@ TEST(Traps, GhostPacketsReachNoSuccessor) {
   EXPECT_EQ(rig.counted(), "rx_drop_no_qp 1");
 }
 
-/// rxe on a NAK in the middle of an RNR wait, Linux 6.1: see rnr_test. Here: an RNR NAK for something long
-/// acknowledged.
+/// For Linux 6.1's rxe and a NAK in the middle of an RNR wait see rnr_test. Here: an RNR NAK for a packet acknowledged
+/// long ago.
 TEST(Traps, LateRnrNak) {
   Rig rig;
   rig.post(rig.send_wr(4, 1));
@@ -133,7 +133,7 @@ TEST(Traps, LateRnrNak) {
   EXPECT_EQ(sent.back(), "SEND_ONLY 000201 bytes 4 ack");
 }
 
-/// One injected packet must not end a QP unless it names what is outstanding.
+/// A single forged packet must not end a QP unless it names an outstanding packet.
 TEST(Traps, ForgedNaksMustHitTheWindow) {
   Rig rig;
   rig.post(rig.send_wr(4, 1));
@@ -146,7 +146,7 @@ TEST(Traps, ForgedNaksMustHitTheWindow) {
   EXPECT_EQ(hits, 0u);
 }
 
-/// An ACK cannot be made to complete what was never sent.
+/// An ACK cannot complete what was never sent.
 TEST(Traps, OptimisticAck) {
   RigOptions options;
   options.engine.window_packets = 4;

@@ -18,7 +18,7 @@ class Uc : public testing::Test {
     o.type = QpType::kUc;
     return o;
   }
-  /// A whole message of `bytes` after the BTH, of which `pad` are said to be padding.
+  /// A whole message with `bytes` behind the BTH, which claims `pad` bytes of padding.
   Bytes frame_with_pad(size_t bytes, uint8_t pad) {
     Bth bth;
     bth.opcode = make_opcode(kUc, kOpSendOnly);
@@ -67,7 +67,7 @@ TEST_F(Uc, EachPacketOfAMessageLostInTurn) {
       if (i != lost) rig.arrive(send(kKinds[i], 0x100 + i, 256, kUc));
     }
     EXPECT_THAT(rig.completed(), IsEmpty()) << lost;
-    // The next message arrives, in the receive that the lost one had taken.
+    // The next message arrives in the receive that the lost one had taken.
     rig.arrive(send(kOpSendOnly, 0x104, 8, kUc));
     EXPECT_THAT(rig.completed(), ElementsAre("recv 1: success, 8 bytes")) << lost;
     EXPECT_THAT(rig.sent(), IsEmpty());
@@ -77,7 +77,7 @@ TEST_F(Uc, EachPacketOfAMessageLostInTurn) {
 TEST_F(Uc, HalvesOfTwoMessagesAreNeverJoined) {
   rig_.receive(1);
   rig_.arrive(send(kOpSendFirst, 0x100, 256, kUc));
-  rig_.arrive(send(kOpSendLast, 0x103, 256, kUc));  // 0x101 and 0x102 were lost: end of this, beginning of the next
+  rig_.arrive(send(kOpSendLast, 0x103, 256, kUc));  // 0x101 and 0x102 were lost: end of one message, start of the next
   EXPECT_THAT(rig_.completed(), IsEmpty());
   EXPECT_EQ(rig_.counted(), "rx_drop_uc_sequence 1");
 }
@@ -114,7 +114,7 @@ TEST_F(Uc, ABadKeyDropsTheMessageNotTheQp) {
   EXPECT_EQ(rig_.remote()[0], 5);
 }
 
-/// A guesser tries a million keys in a minute. He gets 64 tries, and one a second; the program hears of it once.
+/// 60,000 keys are guessed in a minute: 64 guesses are checked, then one a second, and the program is told once.
 TEST_F(Uc, KeysCannotBeGuessedAtTheSpeedOfTheWire) {
   rig_.arrive(write(kOpWriteOnly, 0x100, rig_.remote_va(), rig_.rkey(), 4, 4, kUc));
   EXPECT_EQ(rig_.counted(), "rx_write_requests 1");
@@ -127,12 +127,12 @@ TEST_F(Uc, KeysCannotBeGuessedAtTheSpeedOfTheWire) {
   EXPECT_EQ(rig_.qp().state(), QpState::kRts);
   ASSERT_EQ(rig_.observer().responder_errors.size(), 1u);
   EXPECT_EQ(rig_.observer().responder_errors[0].cause, Cause::kKeyBudget);
-  // What the peer used before goes on.
+  // Keys that the peer used before still work.
   rig_.arrive(write(kOpWriteOnly, 0x101 + kGuesses, rig_.remote_va(8), rig_.rkey(), 4, 4, kUc));
   EXPECT_EQ(rig_.counted(), "rx_write_requests 1");
 }
 
-/// An honest program that holds on to a key for too long: nothing but its own WRITEs suffers, not even new keys.
+/// An honest program uses a stale key: only its own WRITEs with that key suffer, and even new keys work.
 TEST_F(Uc, OneStaleKeyCostsNothingElse) {
   for (uint32_t i = 0; i < 10'000; i++) {
     rig_.arrive(write(kOpWriteOnly, 0x100 + i, rig_.remote_va(), rig_.rkey() ^ 0x100, 4, 4, kUc));
@@ -148,7 +148,7 @@ TEST_F(Uc, OneStaleKeyCostsNothingElse) {
   EXPECT_TRUE(rig_.observer().responder_errors.empty());
 }
 
-/// When the guessing stops, the budget comes back, and the next flood is said again.
+/// When the guessing stops, the budget recovers, and the next flood is reported again.
 TEST_F(Uc, TheBudgetOfGuessesComesBack) {
   for (int flood = 0; flood < 3; flood++) {
     for (uint32_t i = 0; i < 200; i++) {
@@ -161,7 +161,7 @@ TEST_F(Uc, TheBudgetOfGuessesComesBack) {
   }
 }
 
-/// No key, no access, no oracle: a WRITE of nothing is the same with every key.
+/// An empty WRITE is accepted with every key: it accesses nothing, and tells nothing of the key.
 TEST_F(Uc, AWriteOfNothingSaysNothingOfItsKey) {
   for (uint32_t i = 0; i < 100; i++) {
     rig_.receive(i);

@@ -101,7 +101,7 @@ TEST_P(Ud, CompletionNamesTheSender) {
   EXPECT_EQ(c.flags, kWcGrh);
 }
 
-// RoCE has no service level to report. Drivers put the kind of IP header there, and UCX reads it: 1 is IPv6, 2 IPv4.
+// RoCE has no service level to report. Drivers put the kind of IP header there, which UCX reads: 1 is IPv6, 2 IPv4.
 TEST_P(Ud, CompletionNamesTheKindOfIpHeader) {
   rig_.receive(1, 200);
   rig_.arrive(datagram(0x5, 10, Rig::kQkey, 0x333));
@@ -191,7 +191,7 @@ TEST_P(Ud, ADatagramTooLongLeavesTheReceive) {
   rig_.arrive(datagram(2, 4, Rig::kQkey, 1));
   EXPECT_THAT(rig_.completed(), IsEmpty());
   EXPECT_EQ(rig_.counted(), "rx_drop_receive_too_short 2");
-  // Said once, and no error of the queue pair's.
+  // Reported once, and not as an error of the queue pair.
   ASSERT_EQ(rig_.observer().responder_errors.size(), 1u);
   EXPECT_EQ(rig_.observer().responder_errors[0].cause, Cause::kReceiveTooShort);
   EXPECT_EQ(rig_.qp().first_error(), std::nullopt);
@@ -200,7 +200,7 @@ TEST_P(Ud, ADatagramTooLongLeavesTheReceive) {
   EXPECT_THAT(rig_.completed(), ElementsAre("recv 1: success, 43 bytes", "recv 2: success, 44 bytes"));
 }
 
-/// A receive that was looked at is the program's all the same: it comes back when the queue pair ends.
+/// A receive that was too short is not consumed: it is flushed when the queue pair ends.
 TEST_P(Ud, AReceiveThatWasTooShortIsFlushed) {
   rig_.receive(1, 43);
   rig_.receive(2, 44);

@@ -16,7 +16,7 @@ using testing::SizeIs;
 
 RigOptions of(QpType type) {
   RigOptions options;
-  options.type = type;  // of UC, a send completes as soon as it was sent
+  options.type = type;  // a UC send completes when it is sent
   return options;
 }
 
@@ -40,7 +40,7 @@ TEST(SendSlots, AreFreeWhenTheCompletionWasPolled) {
     for (uint64_t id = 1; id <= 16; id++) EXPECT_EQ(rig.post(rig.send_wr(4, id)), PostResult::kOk);
     EXPECT_EQ(rig.post(rig.send_wr(4, 17)), PostResult::kQueueFull);
     if (type == QpType::kRc) rig.arrive(ack(0x20f, 16));
-    EXPECT_EQ(rig.qp().send_queue().ring().size(), 0u);  // all are done, but nobody knows it
+    EXPECT_EQ(rig.qp().send_queue().ring().size(), 0u);  // all are done, but the program has not been told
     EXPECT_EQ(rig.post(rig.send_wr(4, 17)), PostResult::kQueueFull);
     for (uint64_t id = 17; id <= 100; id++) {
       EXPECT_NE(poll_one(rig.send_cq()), "none");
@@ -85,7 +85,7 @@ TEST(SendSlots, AreTakenByTheFlushedToo) {
   EXPECT_EQ(rig.post(rig.send_wr(4, 17)), PostResult::kOk);
 }
 
-/// Completions that an overrun lost: their slots come back with the next that is polled.
+/// The slots of completions lost in an overrun are freed with the next completion that is polled.
 TEST(SendSlots, OfLostCompletions) {
   RigOptions options = of(QpType::kUc);
   options.cq_capacity = 4;
@@ -117,7 +117,7 @@ TEST(ReceiveSlots, AreFreeWhenTheCompletionWasPolled) {
   }
 }
 
-/// A message that began and will never end.
+/// A message that has begun and will not end.
 TEST(ReceiveSlots, OfABrokenMessageComeBackWithReset) {
   for (const bool shared : {false, true}) {
     for (const bool destroy : {false, true}) {
@@ -158,7 +158,7 @@ TEST(ReceiveSlots, AFreshQueueAfterReset) {
   EXPECT_EQ(rig.receive(17), PostResult::kQueueFull);
 }
 
-/// Below the limit means below: at the limit nothing is said. And a limit that was said is spent.
+/// Nothing is raised at the limit, only below it, and an event that was raised resets the limit.
 TEST(SharedQueue, LimitBoundary) {
   RigOptions options;
   options.use_srq = true;
@@ -175,9 +175,9 @@ TEST(SharedQueue, LimitBoundary) {
   EXPECT_THAT(rig.observer().srq_limits, SizeIs(1));
 }
 
-// Completions of a QP leave with its work.
+// Completions of a QP are removed with its work.
 
-/// Two QPs in error that share their completion queues: what is posted completes at once, in turns.
+/// Two QPs in error that share their completion queues: posted requests complete at once, alternately.
 class SharedCompletions : public testing::Test {
  protected:
   SharedCompletions() : other_(rig_.engine().create_qp(rig_.qp_init(), nullptr)) {
@@ -228,7 +228,7 @@ TEST_F(SharedCompletions, DestructionToo) {
   EXPECT_EQ(rig_.recv_cq().size(), 3u);
 }
 
-// As programs do: they look at a completion and tear its QP down.
+// As programs do: they see a completion and tear its QP down.
 TEST_F(SharedCompletions, WhoDrainsMayReset) {
   for (uint64_t id = 1; id <= 6; id++) post(id % 2 == 0 ? rig_.qp() : *other_, id);
   std::vector<uint64_t> seen;
@@ -250,7 +250,7 @@ TEST_F(SharedCompletions, AResizedQueueFreesSlotsAsBefore) {
   EXPECT_EQ(rig_.qp().send_queue().slots().free(), 16u);
 }
 
-// The time of what completes at once.
+// Time stamps of requests that complete at once.
 
 TEST(Flushed, CarriesTheTimeOfThePost) {
   for (const QpType type : {QpType::kRc, QpType::kUc}) {
@@ -295,10 +295,10 @@ TEST(Arming, AnErrorWakesWhoWaitsForTheSolicited) {
   EXPECT_THAT(rig.observer().cq_events, ElementsAre(&rig.send_cq()));
 }
 
-// What a queue keeps of its work requests.
+// Memory of a queue's work requests.
 
-/// Elements and inline data lie in one piece of memory with the requests: each of them has to find its own, after many
-/// rounds too.
+/// Elements and inline data share one piece of memory with the requests: each request must find its own, even after
+/// many rounds.
 TEST(QueueStorage, EachRequestHasItsOwnElementsAndItsOwnData) {
   constexpr uint32_t kSlots = 6;  // of eight in the ring
   constexpr uint32_t kSges = 3;
@@ -367,24 +367,24 @@ TEST(LargeQueues, CostNothingUntilTheyAreUsed) {
   QpInit init = rig.qp_init();
   init.cap = {32768, 32768, 32, 32, 1024};
   constexpr long kPages = 32768l * (32 * 16 + 32 * 16 + 1024) / 4096;
-  mallopt(M_PERTURB, 0);  // Meson has malloc fill all that it gives
+  mallopt(M_PERTURB, 0);  // Meson's setting would have malloc write to all memory that it returns
   rusage before{};
   getrusage(RUSAGE_SELF, &before);
   Qp* qp = rig.engine().create_qp(init, nullptr);
   rusage after{};
   getrusage(RUSAGE_SELF, &after);
-  EXPECT_LT(after.ru_minflt - before.ru_minflt, kPages / 4);  // a sanitizer's shadow is an eighth
+  EXPECT_LT(after.ru_minflt - before.ru_minflt, kPages / 4);  // a sanitizer's shadow takes an eighth
   rig.engine().destroy_qp(qp, rig.now());
 }
 
-// Other sizes, and other memory.
+// Resizing.
 
 TEST(ReceiveQueueSize, KeepsWhatIsPostedInItsOrder) {
   ReceiveQueue queue(4, 2);
   const Sge sges[2] = {{0x1000, 10, 1}, {0x2000, 20, 2}};
   for (uint64_t id = 1; id <= 4; id++) ASSERT_EQ(queue.post({id, sges, 2}), PostResult::kOk);
   queue.pop();
-  queue.slots().end();  // the first is under way: its slot is taken until it was polled
+  queue.slots().end();  // the first is in use: its slot is taken until it is polled
   EXPECT_FALSE(queue.resize(3));
   ASSERT_TRUE(queue.resize(5));
   EXPECT_EQ(queue.max_wr(), 5u);

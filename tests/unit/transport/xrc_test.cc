@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// The packet as XRC has it: another service, and the number of a shared receive queue after the BTH.
+/// The packet as an XRC packet: another service, and the number of a shared receive queue behind the BTH.
 Packet xrc(Packet packet, uint32_t srqn) {
   packet.bth.opcode = make_opcode(Service::kXrc, packet.bth.opcode & 0x1f);
   if (opcode_info(packet.bth.opcode).is_response()) return packet;
@@ -22,7 +22,7 @@ Packet xrc(Packet packet, uint32_t srqn) {
   return packet;
 }
 
-/// From the BTH to the iCRC.
+/// From the BTH up to the iCRC.
 Bytes transport_bytes(const Bytes& frame) {
   constexpr size_t kHeaders = 14 + 20 + 8;
   return {frame.begin() + kHeaders, frame.end() - kIcrcBytes};
@@ -39,7 +39,7 @@ class TargetTest : public testing::Test {
   TargetTest() : rig_(xrc_options(QpType::kXrcRecv)) {}
 
   uint32_t srqn() { return rig_.srq()->xrc().number; }
-  /// Another shared receive queue, with completions in the rig's send queue.
+  /// Another shared receive queue; its completions go to the rig's send queue.
   SharedReceiveQueue& other(PdId pd, XrcdId xrcd) {
     SharedReceiveQueue& queue = *rig_.engine().objects().create_srq(pd, 4, 1, nullptr);
     EXPECT_TRUE(rig_.engine().objects().attach_xrc(queue, xrcd, rig_.send_cq()));
@@ -115,12 +115,12 @@ TEST_F(TargetTest, AReadIsAnsweredAgain) {
   const std::vector<Bytes> first = rig_.sent_frames();
   rig_.arrive(request);
   EXPECT_EQ(rig_.sent_frames(), first);
-  // Not for who names another queue.
+  // A repetition that names another queue gets no answer.
   rig_.arrive(xrc(read(0x100, rig_.remote_va(), rig_.rkey(), 4), srqn() + 1));
   EXPECT_THAT(rig_.sent(), IsEmpty());
 }
 
-/// The protection domain is that of the shared receive queue.
+/// Keys are checked against the protection domain of the shared receive queue.
 TEST_F(TargetTest, KeysBelongToTheDomainOfTheQueue) {
   const PdId stranger = rig_.engine().objects().allocate_pd();
   SharedReceiveQueue& second = other(stranger, rig_.xrcd());
@@ -130,7 +130,7 @@ TEST_F(TargetTest, KeysBelongToTheDomainOfTheQueue) {
                  "NAK 000101 remote access error msn 1");
 }
 
-/// A response of one domain is not sent with the rights of another, which the next message names.
+/// A response is not sent with the rights of another domain, that of the next message.
 TEST_F(TargetTest, EachResponseHasTheRightsOfItsRequest) {
   SharedReceiveQueue& second = other(rig_.engine().objects().allocate_pd(), rig_.xrcd());
   rig_.arrive({xrc(read(0x100, rig_.remote_va(), rig_.rkey(), 4), srqn()),
@@ -195,7 +195,7 @@ TEST_F(TargetTest, AQueueThatGoesAwayTakesItsCompletions) {
   EXPECT_EQ(rig_.send_cq().users, 0u);
 }
 
-/// Completions are the shared receive queue's, not the target's.
+/// Completions belong to the shared receive queue, not to the target.
 TEST_F(TargetTest, CompletionsOutliveTheTarget) {
   rig_.receive(5);
   rig_.arrive(xrc(send(kOpSendOnly, 0x100, 4), srqn()));

@@ -31,11 +31,11 @@ constexpr const char* kEthernet4 = "5e040a4d00025e040a4d00010800";
 constexpr const char* kEthernet6 = "5e061539e37b5e068c30b2c186dd";
 constexpr const char* kTransport = "12b7002800000400ffff0000123480abcdef526f4345206f766572205544502e2e21";
 
-// Identification 0, from port 0xC123; 5, from 0xD456; and 0xBEEF.
+// Identification 0 and source port 0xC123; 5 and 0xD456; 0xBEEF.
 const std::string kPlain = std::string("4502003c00004000401126130a4d00010a4d0002c123") + kTransport + "bdb0bc86";
 const std::string kFifth = std::string("4502003c000540004011260e0a4d00010a4d0002d456") + kTransport + "64f068ed";
 const std::string kBeef = std::string("4502003cbeef4000401167230a4d00010a4d0002c123") + kTransport + "4b903b08";
-constexpr const char* kMayBeCut = "c9790e3e";  // the iCRC of the first without "don't fragment"
+constexpr const char* kMayBeCut = "c9790e3e";  // the iCRC of the first one without DF
 const std::string kPlain6 =
     std::string("6020000000281140fd770000000000000000000000000001fd770000000000000000000000000002c123") + kTransport +
     "ed79a93e";
@@ -135,7 +135,7 @@ TEST(UdpDatagram, Ipv6HasAPortOnly) {
   EXPECT_EQ(bytes, frame6(kOther6));
 }
 
-/// The kernel does not let it be cut.
+/// The kernel does not send it without DF.
 TEST(UdpDatagram, APacketThatMayBeCutIsSentAsOneThatMayNot) {
   Bytes bytes = frame4("4502003c00000000401166130a4d00010a4d0002c123" + std::string(kTransport) + kMayBeCut);
   PacketView packet;
@@ -147,7 +147,7 @@ TEST(UdpDatagram, APacketThatMayBeCutIsSentAsOneThatMayNot) {
   EXPECT_EQ(bytes, frame4(kPlain));
 }
 
-/// A packet that was damaged before does not become a good one.
+/// A packet that was damaged before does not become valid.
 TEST(UdpDatagram, AWrongIcrcStaysWrong) {
   Bytes bytes = frame4(kPlain);
   bytes[60] ^= 1;
@@ -194,12 +194,12 @@ TEST(UdpDatagram, DamageIsLeftToWhoeverLooks) {
   }
 }
 
-/// Anybody may send anything to a UDP port.
+/// Any program may send anything to a UDP port.
 TEST(UdpDatagram, ShortOnesBecomeFramesToo) {
   const Bytes whole = frame4(kPlain);
   for (uint32_t bytes = 0; bytes < 16; bytes++) {
     InDatagram datagram = datagram_of(whole, false, 7);
-    const Bytes exact(datagram.payload, datagram.payload + bytes);  // so that a sanitizer sees what is read beyond
+    const Bytes exact(datagram.payload, datagram.payload + bytes);  // so that a sanitizer sees a read beyond
     datagram.payload = exact.data();
     datagram.payload_bytes = bytes;
     Bytes out(42 + bytes);

@@ -26,9 +26,9 @@ namespace {
 using test::Bytes;
 
 constexpr uint16_t kRoom = 4400;
-constexpr int kPatienceMs = 20'000;  // a busy machine may take a while even to itself
+constexpr int kPatienceMs = 20'000;  // even loopback may be slow on a busy machine
 
-/// Addresses that no other process that runs this test has: the port is the machine's.
+/// An address that no other process uses which runs this test: the UDP port belongs to the whole machine.
 IpAddress address(uint8_t last) {
   const auto pid = static_cast<uint32_t>(getpid());
   return IpAddress::v4(0x7f000000u | (1 + pid / 250 % 250) << 16 | (1 + pid % 250) << 8 | last);
@@ -74,7 +74,7 @@ class TestPort {
     EXPECT_EQ(rte_eth_stats_get(id, &stats), 0);
     return stats;
   }
-  /// Whether the descriptor tells, within so long, of something to receive.
+  /// Whether the descriptor becomes readable within `patience_ms`.
   bool is_awake(int patience_ms) const {
     pollfd entry{rte_eth_dev_rx_intr_ctl_q_get_fd(id, 0), POLLIN, 0};
     return poll(&entry, 1, patience_ms) == 1;
@@ -123,7 +123,7 @@ class UdpDriver : public testing::Test {
     for (const Bytes& frame : frames) mbufs.push_back(mbuf_of(frame));
     ASSERT_EQ(rte_eth_tx_burst(port.id, 0, mbufs.data(), static_cast<uint16_t>(mbufs.size())), mbufs.size());
   }
-  /// As soon as so many have come; and whatever is there with them.
+  /// Waits for `wanted` frames; returns all that are there by then.
   std::vector<Bytes> receive(const TestPort& port, size_t wanted = 1) const {
     std::vector<Bytes> frames;
     for (rte_mbuf* mbufs[64];;) {
@@ -145,7 +145,7 @@ class UdpDriver : public testing::Test {
     spec.udp_src_port = port;
     return spec;
   }
-  /// A SEND with `payload` bytes, which begin with `seed`.
+  /// A SEND with `payload` bytes, counting up from `seed`.
   static Bytes frame(const Route& spec, size_t payload, uint8_t seed) {
     Bytes body = {0x04, 0, 0xff, 0xff, 0, 0, 0x12, 0x34, 0, 0, 0, seed};
     for (size_t i = 0; i < payload; i++) body.push_back(static_cast<uint8_t>(seed + i));
@@ -157,7 +157,7 @@ class UdpDriver : public testing::Test {
     EXPECT_TRUE(icrc_matches(packet));
     return packet;
   }
-  /// Somebody who is no port of ours.
+  /// A socket that is not one of our ports.
   static UniqueFd stranger(uint8_t last) {
     UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_in own{};
@@ -216,7 +216,7 @@ TEST_F(UdpDriver, ABurstIsOneMessageAndComesInOrder) {
   EXPECT_EQ(first->stats().obytes, second->stats().ibytes);
 }
 
-/// Frames of several destinations by turns, as an engine with several queue pairs has them.
+/// Frames to several destinations alternately, as an engine with several queue pairs sends them.
 TEST_F(UdpDriver, DestinationsByTurnsAreAMessageEach) {
   TestPort third("net_udp3", on_loopback(3));
   ASSERT_EQ(third.code, 0);
@@ -243,7 +243,7 @@ TEST_F(UdpDriver, FlowsLeaveFromSeveralPorts) {
   EXPECT_EQ(ports.size(), 4u);
 }
 
-/// A packet that waited for room comes with the port that it was given, and keeps its way.
+/// A packet with a source port that the driver has given out keeps it.
 TEST_F(UdpDriver, AFlowKeepsItsPort) {
   for (uint16_t flow = 0; flow < 4; flow++) {
     send(*first, {frame(path(1, 2, static_cast<uint16_t>(0xC120 + flow)), 8, 0)});
@@ -257,7 +257,7 @@ TEST_F(UdpDriver, AFlowKeepsItsPort) {
   }
 }
 
-/// However much comes to the others.
+/// However many frames come for the others.
 TEST_F(UdpDriver, NoAddressWaitsForEver) {
   send(*second, {arp_question(7, address(7)), arp_question(8, address(8))});
   send(*first, {frame(path(1, 8), 8, 77)});
@@ -304,7 +304,7 @@ TEST_F(UdpDriver, AForeignSendersIdentificationIsFound) {
   Bytes bytes = frame(spec, 256, 5);
   OutFrame out;
   ASSERT_TRUE(read_frame(bytes, out));
-  set_sent_fields(out, 0xBEEF, 0xC123);  // as a card does it that counts
+  set_sent_fields(out, 0xBEEF, 0xC123);  // as a card that counts its packets does
   ASSERT_EQ(write(fd.get(), out.payload, out.payload_bytes), static_cast<ssize_t>(out.payload_bytes));
   const auto got = receive(*second);
   ASSERT_EQ(got.size(), 1u);
@@ -349,7 +349,7 @@ TEST_F(UdpDriver, QuestionsForNeighboursAreAnsweredByThePort) {
   EXPECT_EQ(first->xstat("neighbour_answers"), 1u);
 }
 
-/// From an address of the loopback interface there is no way anywhere else.
+/// From a loopback address no other network can be reached.
 TEST_F(UdpDriver, WhoCannotBeReachedIsNotAnswered) {
   send(*first, {arp_question(1, *parse_ip("192.0.2.1"))});
   EXPECT_EQ(first->xstat("neighbour_answers"), 0u);
@@ -405,7 +405,7 @@ TEST_F(UdpDriver, AnAnswerThatWaitsKeepsAwake) {
   EXPECT_FALSE(first->is_awake(0));
 }
 
-/// Half of a message that was read waits in the port, where no socket tells of it.
+/// The second half of a message that was read waits in the port, and no socket is readable for it.
 TEST_F(UdpDriver, TheRestOfAMessageKeepsAwake) {
   send(*first, {frame(path(1, 2), 8, 1), frame(path(1, 2), 8, 2)});
   rte_mbuf* one = nullptr;

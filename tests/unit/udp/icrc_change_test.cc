@@ -21,7 +21,7 @@ uint32_t crc_of(const Bytes& bytes) {
   return static_cast<uint32_t>(crc32(0, bytes.data(), static_cast<uInt>(bytes.size())));
 }
 
-/// `following` bytes lie behind the two that differ.
+/// `following` bytes come behind the two that differ.
 uint32_t change_by_zlib(size_t following, uint16_t difference) {
   Bytes bytes = message(following + 12);
   const uint32_t before = crc_of(bytes);
@@ -56,7 +56,7 @@ TEST(IcrcChange, TellsItForEveryLength) {
   }
 }
 
-/// One bit anywhere else is no identification.
+/// A changed bit anywhere else is not taken for an identification.
 TEST(IcrcChange, DamageIsNoIdentification) {
   const size_t bytes = 300;
   const uint32_t before = crc_of(message(bytes));

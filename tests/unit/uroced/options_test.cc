@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kBase = sizeof(segment::BaseMemory);
 constexpr uint64_t kLane = sizeof(segment::LaneMemory);
 
-/// So many lanes; nothing when it is refused.
+/// Lanes that fit into `bytes`; nothing when that is refused.
 std::optional<uint32_t> lanes(uint64_t bytes) {
   std::string words[] = {"uroced", "--port", "net_null0", "--max-memory", std::to_string(bytes)};
   char* argv[std::size(words)];
@@ -41,7 +41,7 @@ TEST(UrocedOptions, MemoryIsForWholeLanesBesideTheBase) {
   EXPECT_EQ(lanes(kLane << 33), UINT32_MAX) << "more than there are numbers for";
 }
 
-/// Each with a value that no other has.
+/// Each option has a value that no other has.
 TEST(UrocedOptions, EachReachesItsPlace) {
   std::string words[] = {"uroced",         "--port",      "net_af_packet0,iface=lo",
                          "--addr",         "10.7.0.1/24", "--addr",
@@ -70,7 +70,7 @@ TEST(UrocedOptions, EachReachesItsPlace) {
   EXPECT_TRUE(options.eal_arguments.empty());
 }
 
-/// Whatever stands before "--" is EAL's, the program's name too.
+/// The words before "--" are EAL's, the program's name included.
 TEST(UrocedOptions, BehindEalsArgumentsStandItsOwn) {
   std::string words[] = {"uroced", "-l", "3", "--no-huge", "--", "--host", "rack-8"};
   char* argv[std::size(words)];
